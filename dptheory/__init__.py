@@ -1,5 +1,20 @@
 """Executable companion to five papers on DP-SGD with masked, frozen, pruned and projected gradients.
 
-The calculators live in flat modules (``dptheory.pruning``, ``dptheory.mallows``, ``dptheory.angles``), the verdict on every
-claim of the papers in ``dptheory.claims``, and the engine that checks them in ``dptheory.montecarlo``.
+The calculators live in flat modules (``dptheory.pruning``, ``dptheory.mallows``, ...), the verdict on every claim of the
+papers in ``dptheory.claims``, and the engine that checks them in ``dptheory.montecarlo``. Submodules load on first use.
 """
+
+import importlib
+from types import ModuleType
+
+_SUBMODULES = ("angles", "claims", "mallows", "montecarlo", "pruning", "randomized_response")
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"dptheory.{name}")
+    raise AttributeError(f"module 'dptheory' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(_SUBMODULES)

@@ -1,0 +1,65 @@
+"""Argument checks shared by the calculators: every error names the argument, its value and the allowed range."""
+
+import math
+import operator
+from typing import SupportsIndex
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def integer(name: str, value: SupportsIndex, low: int, high: int | None = None) -> int:
+    """``value`` as an int within ``low..high`` (``high=None``: no upper end)."""
+    allowed = f"an integer in {low}..{high}" if high is not None else f"an integer >= {low}"
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be {allowed}, got {value!r}") from None
+    if isinstance(value, bool | np.bool_) or number < low or (high is not None and number > high):
+        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+    return number
+
+
+def real(name: str, value: float, low: float, high: float = math.inf, *, ends: str = "[]") -> float:
+    """``value`` as a float between ``low`` and ``high``; ``ends`` says which ends belong, as in ``"[)"``."""
+    left, right = ends
+    allowed = f"a number in {left}{low:g}, {high:g}{right}"
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be {allowed}, got {value!r}") from None
+    above = number >= low if left == "[" else number > low
+    below = number <= high if right == "]" else number < high
+    if not (above and below):  # also catches NaN
+        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+    return number
+
+
+def nonnegative(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """``value`` as a float array whose entries are all finite and >= 0."""
+    array = _floats(name, value)
+    if not (np.isfinite(array) & (array >= 0)).all():
+        raise ValueError(f"{name} must hold numbers in [0, inf) only, got {value!r}")
+    return array
+
+
+def finite(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """``value`` as a float array without NaN or infinity."""
+    array = _floats(name, value)
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must hold finite numbers only, got {value!r}")
+    return array
+
+
+def choice(name: str, value: str, allowed: tuple[str, ...]) -> str:
+    """``value`` if it is one of ``allowed``."""
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+    return value
+
+
+def _floats(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must hold numbers, got {value!r}") from None

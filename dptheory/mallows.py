@@ -1,0 +1,206 @@
+"""The index mechanism of GIP: a Mallows model over the subsets with a fixed number of members."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from dptheory import _validate
+
+_MAX_DIM = 10**7
+# Above this many nats per swap the law is the point mass at "no swap" to far below double precision, for every dim.
+_POINT_MASS = 1000.0
+
+
+def index_sensitivity(dim: int, keep: int) -> int:
+    """Largest Hamming distance between two subsets of size keep of dim entries: 2 min(keep, dim - keep).
+
+    Args:
+        dim: number of entries, >= 1.
+        keep: number of members, 0..dim.
+
+    Raises:
+        ValueError: dim or keep outside its range.
+
+    Source: GIP, Definition 3 (gip.def3).
+    """
+    dim = _validate.integer("dim", dim, 1)
+    keep = _validate.integer("keep", keep, 0, dim)
+    return 2 * min(keep, dim - keep)
+
+
+@dataclass(frozen=True)
+class SubsetMallows:
+    r"""P(I) proportional to exp(-theta * Hamming(I, I0)) over the subsets I with |I| = |I0| = keep.
+
+    I arises from I0 by taking out i members and putting in i others; i, the number of swapped pairs, decides everything:
+    :math:`P(i) \propto \binom{K}{i}\binom{d-K}{i} e^{-2\theta i}` (Fisher's noncentral hypergeometric law).
+
+    Args:
+        dim: number of entries d, 2..1e7.
+        keep: number of members K, 1..dim-1.
+        theta: dispersion in [0, inf]; 0 is a uniformly random subset, inf returns I0 itself.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, Definitions 2 and 4, equation 11 (gip.alg_a2).
+    """
+
+    dim: int
+    keep: int
+    theta: float
+
+    def __post_init__(self) -> None:
+        _validate.integer("dim", self.dim, 2, _MAX_DIM)
+        _validate.integer("keep", self.keep, 1, self.dim - 1)
+        _validate.real("theta", self.theta, 0.0)
+
+    @property
+    def max_swaps(self) -> int:
+        """Largest possible number of swapped pairs, min(keep, dim - keep)."""
+        return index_sensitivity(self.dim, self.keep) // 2
+
+    def swap_log_pmf(self) -> NDArray[np.float64]:
+        """log P(i swapped pairs) for i = 0..max_swaps, shape (max_swaps + 1,); -inf where theta = inf forbids it.
+
+        Source: GIP, equation 11 (gip.alg_a2).
+        """
+        i = np.arange(self.max_swaps, dtype=np.float64)
+        ratios = np.log((self.keep - i) * (self.dim - self.keep - i) / (i + 1) ** 2) - 2.0 * self.theta
+        # The ratios fall in i. Summing them outwards from the mode keeps the error small where the mass is.
+        mode = int(np.count_nonzero(ratios > 0))
+        left = -np.cumsum(ratios[:mode][::-1])[::-1]
+        log_weights = np.concatenate([left, [0.0], np.cumsum(ratios[mode:])])
+        return np.asarray(log_weights - logsumexp(log_weights))
+
+    def swap_pmf(self) -> NDArray[np.float64]:
+        """P(i swapped pairs) for i = 0..max_swaps, shape (max_swaps + 1,).
+
+        Source: GIP, equation 11 (gip.alg_a2).
+        """
+        return np.exp(self.swap_log_pmf())
+
+    def mean_swaps(self) -> float:
+        """Expected number of swapped pairs E[i], the F(theta) of the paper.
+
+        Source: GIP, Proposition 2 (gip.mse_t).
+        """
+        pmf = self.swap_pmf()
+        return float(pmf @ np.arange(pmf.size))
+
+    def retained_gain(self) -> float:
+        r"""rho = 1 - E[i] / E_0[i], to full relative precision for every theta.
+
+        :math:`E_0[i] = K(d-K)/d =: \mu` is the mean under theta = 0. The difference of two nearly equal means is avoided:
+        with x = i - mu, :math:`\rho = E_\theta[x (e^{2\theta x} - 1)] / \mu`, a sum of terms that are all >= 0.
+        For small theta, rho is about 2 theta k (1 - k) d / (d - 1) with k = keep / dim.
+
+        Source: GIP, Proposition 2 (gip.order, gip.mse_t).
+        """
+        tilt = 2.0 * self.theta
+        if tilt == 0.0 or tilt > _POINT_MASS:
+            return float(tilt > 0.0)
+        uniform_mean = self.keep * (self.dim - self.keep) / self.dim
+        log_pmf = self.swap_log_pmf()
+        x = np.arange(log_pmf.size) - uniform_mean
+        log_pmf, x = log_pmf[x != 0], x[x != 0]
+        y = tilt * x
+        log_terms = log_pmf + np.log(np.abs(x)) + np.maximum(y, 0.0) + np.log(-np.expm1(-np.abs(y)))
+        return min(1.0, float(np.exp(logsumexp(log_terms))) / uniform_mean)
+
+    def epsilon(self, distance: int) -> float:
+        """Exact pure-DP epsilon for two references at Hamming distance ``distance``: theta * distance.
+
+        The loss is attained at the output I = I0, and the triangle inequality forbids more.
+
+        Args:
+            distance: Hamming distance of the two references: an even integer in 0..2 max_swaps.
+
+        Source: GIP, Theorem 1 (gip.thm1).
+        """
+        distance = _validate.integer("distance", distance, 0, 2 * self.max_swaps)
+        if distance % 2:
+            raise ValueError(f"distance must be even (equal-sized subsets differ in pairs), got {distance!r}")
+        return self.theta * distance if distance else 0.0
+
+    def sample(self, reference: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.bool_]:
+        """Draw one subset for each row of ``reference``, independently and exactly in law.
+
+        Args:
+            reference: boolean array of shape (..., dim), exactly ``keep`` True in each row.
+            rng: source of randomness; the same generator state gives the same draw.
+
+        Returns:
+            Boolean array of the same shape, exactly ``keep`` True in each row.
+
+        Raises:
+            ValueError: wrong last axis, wrong type, or a row without exactly ``keep`` members.
+
+        Source: GIP, Appendix A.2 (gip.alg_a2).
+        """
+        rows = np.asarray(reference)
+        if rows.dtype != np.bool_ or rows.ndim == 0 or rows.shape[-1] != self.dim:
+            raise ValueError(f"reference must be boolean of shape (..., {self.dim}), got {rows.dtype} {rows.shape}")
+        shape, rows = rows.shape, rows.reshape(-1, self.dim)
+        members = np.count_nonzero(rows, axis=1)
+        if (members != self.keep).any():
+            raise ValueError(f"reference must have keep={self.keep} True per row, got {members[members != self.keep][0]}")
+        cdf = np.cumsum(self.swap_pmf())
+        swaps = np.searchsorted(cdf / cdf[-1], rng.random(len(rows)), side="right")
+        result = rows.copy()
+        for side, size in ((rows, self.keep), (~rows, self.dim - self.keep)):
+            flipped = rng.permuted(np.arange(size) < swaps[:, None], axis=1)
+            result[side] ^= flipped.ravel()  # every row has `size` places on this side, so the orders agree
+        return result.reshape(shape)
+
+
+def theta_for_budget(epsilon: float, dim: int, keep: int, steps: int = 1, groups: int = 1) -> float:
+    """Dispersion theta that spends ``epsilon`` by basic composition over all groups of all steps.
+
+    theta = epsilon / (steps * groups * index_sensitivity(dim, keep)): one example can move every group, so the groups
+    compose like further steps.
+
+    Args:
+        epsilon: total pure-DP budget of the indices, > 0.
+        dim, keep: size of one group and number kept in it, 1 <= keep < dim.
+        steps, groups: numbers of steps and of groups per step, >= 1.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, Theorem 1 and section 4.2 (gip.thm1, gip.budget).
+    """
+    epsilon = _validate.real("epsilon", epsilon, 0.0, ends="()")
+    dim = _validate.integer("dim", dim, 2, _MAX_DIM)
+    keep = _validate.integer("keep", keep, 1, dim - 1)
+    releases = _validate.integer("steps", steps, 1) * _validate.integer("groups", groups, 1)
+    return epsilon / (releases * index_sensitivity(dim, keep))
+
+
+@dataclass(frozen=True)
+class IndexBudget:
+    """What an index budget buys: dispersion, share of the top-k gain, distance of the whole run from random-k."""
+
+    theta: float
+    retained_gain: float
+    total_variation: float
+
+
+def index_budget(epsilon: float, dim: int, keep: int, steps: int = 1, groups: int = 1) -> IndexBudget:
+    r"""theta by :func:`theta_for_budget`, the rho that it leaves, and how far the run is from random-k.
+
+    ``total_variation`` bounds the total-variation distance between everything that the index mechanism puts out over the
+    whole run and the same run with random-k, whatever the gradients:
+    :math:`\min(\tanh(\epsilon/4), \tfrac12\sqrt{2 N \theta \rho \mu})`, N = steps * groups, mu = keep (dim - keep) / dim.
+
+    Args and errors: as :func:`theta_for_budget`.
+
+    Source: GIP, section 6.1 (gip.budget).
+    """
+    theta = theta_for_budget(epsilon, dim, keep, steps, groups)
+    rho = SubsetMallows(dim, keep, theta).retained_gain()
+    divergence = steps * groups * 2.0 * theta * rho * keep * (dim - keep) / dim  # KL(P, U) + KL(U, P)
+    return IndexBudget(theta, rho, min(math.tanh(epsilon / 4), 0.5 * math.sqrt(divergence)))
