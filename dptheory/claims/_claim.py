@@ -1,0 +1,91 @@
+"""What the ledger says of one claim."""
+
+import enum
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+from dptheory.montecarlo import Check, Evidence
+
+
+class Verdict(enum.Enum):
+    """How far a printed claim can be trusted."""
+
+    HOLDS = "true exactly as printed"
+    LOOSE = "true as printed, but a tight or exact value exists"
+    CONDITIONAL = "true only under a condition that the paper does not state"
+    FALSE = "not true as printed"
+    EMPIRICAL = "a measured claim, to be compared with runs"
+
+
+PAPERS = {
+    "rf": "Random freeze",
+    "rs": "Random sparsification",
+    "lf": "Layer freezing",
+    "gep": "Gradient embedding perturbation",
+    "gip": "Gradient index pruning",
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a paper makes the claim. ``paper`` is a key of :data:`PAPERS`; equations are its own numbers."""
+
+    paper: str
+    label: str
+    equations: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        numbers = ", ".join(map(str, self.equations))
+        return self.label + (f" (eq. {numbers})" if numbers else "")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One row of the ledger.
+
+    Attributes:
+        id: "gip.mse_t0"; the part before the dot is the paper.
+        title: a few words for tables.
+        source: where the paper makes the claim.
+        statement: the claim in our words, LaTeX math.
+        verdict: how far it can be trusted.
+        conditions: what it needs, stated and unstated.
+        correction: the right statement, where the printed one fails or is loose.
+        printed: the paper's own formula as a function, where it differs from the calculator.
+        calculators: the functions to call instead.
+        checks: what tests it.
+        proved: the proof page holds a full proof of the corrected statement; False means observed only.
+        reported: the paper's numbers, for empirical claims, as (what, value) pairs.
+    """
+
+    id: str
+    title: str
+    source: Source
+    statement: str
+    verdict: Verdict
+    conditions: tuple[str, ...] = ()
+    correction: str | None = None
+    printed: Callable[..., Any] | None = None
+    calculators: tuple[Callable[..., Any], ...] = ()
+    checks: tuple[Check, ...] = ()
+    proved: bool = False
+    reported: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def state(self) -> str:
+        """"proved", "observed", or "not yet measured"."""
+        if self.proved:
+            return "proved"
+        return "observed" if self.checks else "not yet measured"
+
+    @property
+    def page(self) -> str:
+        """Proof page, relative to ``proofs/``; the empirical claims of a paper share one page."""
+        paper, name = self.id.split(".", 1)
+        return f"{paper}/empirical.md" if self.verdict is Verdict.EMPIRICAL else f"{paper}/{name}.md"
+
+    def check(self, budget: float = 30.0, seed: int = 0, executor: Executor | None = None) -> tuple[Evidence, ...]:
+        """Run every check of the claim, each for at most ``budget`` seconds."""
+        return tuple(check.run(budget, seed, executor) for check in self.checks)

@@ -1,0 +1,75 @@
+"""Look-up in the ledger. The papers' modules load on first use, so that importing the ledger stays cheap."""
+
+import difflib
+import fnmatch
+import functools
+from collections.abc import Iterable
+
+from dptheory.claims._claim import PAPERS, Claim, Verdict
+
+
+@functools.cache
+def _ledger() -> dict[str, Claim]:
+    from dptheory.claims import gip
+
+    ledger: dict[str, Claim] = {}
+    for claim in gip.CLAIMS:
+        if claim.id in ledger:
+            raise ValueError(f"claim id {claim.id!r} stands twice in the ledger")
+        ledger[claim.id] = claim
+    return ledger
+
+
+def all_claims(paper: str | None = None, verdict: Verdict | str | None = None) -> tuple[Claim, ...]:
+    """The claims in the order of the ledger, of one paper and one verdict where asked for.
+
+    Args:
+        paper: a key of :data:`dptheory.claims.PAPERS`.
+        verdict: a :class:`Verdict` or its name, in any case.
+
+    Raises:
+        ValueError: unknown paper or verdict.
+    """
+    if paper is not None and paper not in PAPERS:
+        raise ValueError(f"paper must be one of {', '.join(PAPERS)}, got {paper!r}")
+    if isinstance(verdict, str):
+        if verdict.upper() not in Verdict.__members__:
+            raise ValueError(f"verdict must be one of {', '.join(Verdict.__members__)}, got {verdict!r}")
+        verdict = Verdict[verdict.upper()]
+    return tuple(
+        claim
+        for claim in _ledger().values()
+        if paper in (None, claim.source.paper) and verdict in (None, claim.verdict)
+    )
+
+
+def get(id: str) -> Claim:
+    """The claim with this id.
+
+    Raises:
+        ValueError: no such claim; the message names the nearest ids.
+    """
+    ledger = _ledger()
+    if id not in ledger:
+        raise ValueError(f"no claim {id!r} in the ledger{_nearest(id)}")
+    return ledger[id]
+
+
+def select(patterns: Iterable[str]) -> tuple[Claim, ...]:
+    """The claims whose id matches one of the patterns (``gip.*``), in the order of the ledger; all where none is given.
+
+    Raises:
+        ValueError: a pattern that matches nothing.
+    """
+    patterns = tuple(patterns)
+    for pattern in patterns:
+        if not fnmatch.filter(_ledger(), pattern):
+            raise ValueError(f"no claim matches {pattern!r}{_nearest(pattern)}")
+    return tuple(c for c in _ledger().values() if not patterns or any(fnmatch.fnmatch(c.id, p) for p in patterns))
+
+
+def _nearest(id: str) -> str:
+    """Near matches as a hint: ids spelt alike, else ids that contain the part behind the dot."""
+    near = difflib.get_close_matches(id, _ledger(), n=3, cutoff=0.5)
+    near = near or [known for known in _ledger() if id.split(".")[-1].lower() in known][:3]
+    return f"; near: {', '.join(near)}" if near else ""

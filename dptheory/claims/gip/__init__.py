@@ -1,0 +1,13 @@
+"""Gradient index pruning (GIP): index mechanism, errors, direction, and the printed numbers."""
+
+from dptheory.claims.gip import direction, errors, mechanism, numbers, response, sampling, top_k
+
+CLAIMS = (
+    *mechanism.CLAIMS,
+    *sampling.CLAIMS,
+    *errors.CLAIMS,
+    *top_k.CLAIMS,
+    *direction.CLAIMS,
+    *response.CLAIMS,
+    *numbers.CLAIMS,
+)

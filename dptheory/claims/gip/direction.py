@@ -1,0 +1,345 @@
+"""GIP: when pruning beats DP-SGD, by mean square error and by direction."""
+
+import math
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import gammaln
+from scipy.stats import norm
+
+from dptheory import angles, mallows, pruning
+from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims.gip._gaussian import pruned_gaussian
+from dptheory.claims.gip.top_k import zeta
+from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
+
+Array = NDArray[np.float64]
+
+# --- gip.cor1, gip.beta_values ----------------------------------------------------------------------------------------
+
+
+def printed_beta(clip: float, keep: int, dim: int, theta: float) -> float:
+    """beta as printed in Corollary 1; equals C^2 / (1 - rho zeta)."""
+    k = keep / dim
+    swaps = mallows.SubsetMallows(dim, keep, theta).mean_swaps()
+    top_k_part = (1 - k) * dim * (1 - zeta(k))
+    return clip**2 * (1 - k) * dim / (top_k_part + zeta(k) / k * swaps)
+
+
+def _size(dim: float, keep_share: float) -> tuple[int, int]:
+    size = round(dim)
+    return size, min(max(round(keep_share * size), 1), size - 1)
+
+
+def _beta_order_slack(dim: float, keep_share: float, theta: float) -> float:
+    """C^2 <= exact beta <= asymptotic beta <= printed beta."""
+    size, keep = _size(dim, keep_share)
+    chain = (
+        1.0,
+        pruning.beta(1.0, keep, size, theta),
+        pruning.beta(1.0, keep, size, theta, "asymptotic"),
+        printed_beta(1.0, keep, size, theta),
+    )
+    return min(above / below - 1 for below, above in zip(chain, chain[1:], strict=False))
+
+
+def _printed_is_safe_slack(dim: float, keep_share: float, theta: float) -> float:
+    size, keep = _size(dim, keep_share)
+    return pruning.beta(1.0, keep, size, theta) / printed_beta(1.0, keep, size, theta) - 1
+
+
+def _pruning_wins(dim: int, keep: int, theta: float, ratio: float) -> bool:
+    """MSE of pruning + noise below that of DP-SGD at sigma_g^2 / sigma^2 = ratio and C = 1."""
+    pruned = pruning.perturbed_top_k_mse(dim, keep, theta, math.sqrt(ratio)) + pruning.noise_mse(keep, 1.0, 1.0)
+    return bool(pruned < pruning.noise_mse(dim, 1.0, 1.0))
+
+
+def _ratio_cases() -> list[tuple[int, int, float, float]]:
+    cases = []
+    for dim, keep, theta in ((10, 1, 1.0), (60, 15, 0.5), (256, 26, 5.0), (256, 128, 1e-11)):
+        exact, printed = pruning.beta(1.0, keep, dim, theta), printed_beta(1.0, keep, dim, theta)
+        cases += [(dim, keep, theta, ratio) for ratio in (0.999 * exact, 1.001 * exact, 0.5 * (exact + printed))]
+    return cases
+
+
+_DIM, _KEEP, _THETA = 40, 10, 1.0
+
+_COR1 = Claim(
+    id="gip.cor1",
+    title="condition to beat DP-SGD",
+    source=Source("gip", "Corollary 1"),
+    statement=r"If $\sigma_g^2 \le \beta\sigma^2$ with $\beta = C^2(1-k)d / \{(1-k)d[1-\zeta] + \frac{\zeta}{k}F(\theta)\}$ "
+    r"then $\mathrm{MSE}_d > \mathrm{MSE}_t$, $\mathrm{MSE}_t$ read as pruning plus noise.",
+    verdict=Verdict.FALSE,
+    conditions=("Assumption 1", "k < 1", "strict inequality: at equality the two MSEs are equal"),
+    correction=r"The printed $\beta = C^2/(1-\rho\zeta)$ is too large. Exact: $\beta = C^2(d-K)\sigma_g^2/\mathrm{MSE}_t$; "
+    r"asymptotic $C^2/(1 - 2a\varphi(a)\rho/(1-k))$ lies above the exact one. With $\mathrm{MSE}_t$ read as the pruning "
+    r"part alone the printed $\beta$ is asymptotically sufficient for $\rho < 1$, but then noise is left out of the comparison.",
+    printed=printed_beta,
+    calculators=(pruning.beta,),
+    checks=(
+        ExactCheck(
+            name="pruning wins below the exact beta only",
+            cases=_ratio_cases,
+            truth=_pruning_wins,
+            statement=lambda dim, keep, theta, ratio: ratio < pruning.beta(1.0, keep, dim, theta),
+            wrong=lambda dim, keep, theta, ratio: ratio <= printed_beta(1.0, keep, dim, theta),
+            kind=Kind.COUNTEREXAMPLE,
+        ),
+        MeanCheck(
+            name="pruning MSE at beta, d = 40",
+            sampler=partial(pruned_gaussian, dim=_DIM, keep=_KEEP, theta=_THETA),
+            claimed=lambda: (_DIM - _KEEP) / pruning.beta(1.0, _KEEP, _DIM, _THETA),
+            wrong=lambda: (_DIM - _KEEP) / printed_beta(1.0, _KEEP, _DIM, _THETA),
+            row_bytes=1600,
+        ),
+        SearchCheck(
+            name="C^2 <= exact <= asymptotic <= printed",
+            box={"dim": Range(2, 2000, log=True), "keep_share": Range(0, 1), "theta": Range(1e-9, 20, log=True)},
+            slack=_beta_order_slack,
+            wrong=_printed_is_safe_slack,
+        ),
+    ),
+    proved=True,
+)
+
+_PRINTED_BETAS = ((256, 26, 0.9913), (10, 1, 0.78))
+
+
+def _attainable(dim: int, keep: int, value: float) -> bool:
+    """Some theta >= 0 gives this beta, exact, asymptotic or printed, for C = 1 (all rise from 1 in theta)."""
+    highest = max(pruning.beta(1.0, keep, dim, math.inf, "asymptotic"), printed_beta(1.0, keep, dim, math.inf))
+    return pruning.beta(1.0, keep, dim, 0.0) <= value <= highest
+
+
+def _least_beta_slack(dim: float, keep_share: float, theta: float) -> float:
+    size, keep = _size(dim, keep_share)
+    return pruning.beta(1.0, keep, size, theta) - 1
+
+
+def _raised_beta_slack(dim: float, keep_share: float, theta: float) -> float:
+    return _least_beta_slack(dim, keep_share, theta) - 1e-3
+
+
+_BETA_VALUES = Claim(
+    id="gip.beta_values",
+    title="printed values of beta",
+    source=Source("gip", "Corollary 1 and Appendix B.1"),
+    statement=r"$\beta = 0.9913$ for WRN-16-4 at $(1, 10^{-5})$-DP; its smallest value over $d \in [10, 200]$, "
+    r"$k \in [0.1, 0.9]$ is $0.78$ at $(k, d) = (0.1, 10)$.",
+    verdict=Verdict.FALSE,
+    conditions=("C = 1 and theta >= 0, as in the paper",),
+    correction=r"$\beta \ge C^2 = 1$ for every $k$, $d$ and $\theta \ge 0$, in the printed formula too.",
+    printed=printed_beta,
+    calculators=(pruning.beta,),
+    checks=(
+        ExactCheck(
+            name="no theta gives the printed values",
+            cases=lambda: [*_PRINTED_BETAS, (10, 1, 1.5)],
+            truth=lambda dim, keep, value: value >= 1,
+            statement=_attainable,
+            wrong=lambda dim, keep, value: True,
+            kind=Kind.COUNTEREXAMPLE,
+        ),
+        SearchCheck(
+            name="beta >= 1",
+            box={"dim": Range(2, 2000, log=True), "keep_share": Range(0, 1), "theta": Range(1e-12, 50, log=True)},
+            slack=_least_beta_slack,
+            wrong=_raised_beta_slack,
+        ),
+    ),
+    proved=True,
+)
+
+# --- gip.criterion ----------------------------------------------------------------------------------------------------
+
+
+def _asymptotic_ratio(k: float, rho: float) -> float:
+    """(k + 2 a phi(a) rho) / sqrt(k), from the normal quantile."""
+    return (k + (zeta(k) - k) * rho) / math.sqrt(k)
+
+
+def _break_even_gain(k: float) -> float:
+    """rho at which the ratio is 1, by root finding."""
+    return float(brentq(lambda rho: _asymptotic_ratio(k, rho) - 1, 0.0, 10.0, xtol=1e-15))
+
+
+def _landmarks(name: str) -> float:
+    """The least break-even rho, where it lies, and the k below which it exceeds 1."""
+    least = minimize_scalar(_break_even_gain, bounds=(0.3, 0.9), method="bounded", options={"xatol": 1e-10})
+    return {
+        "least": float(least.fun),
+        "at k": float(least.x),
+        "impossible below": float(brentq(lambda k: _break_even_gain(k) - 1, 0.005, 0.1)),
+    }[name]
+
+
+_FINE = 10**6
+
+
+def _stated_landmarks(name: str) -> float:
+    if name == "impossible below":
+        return next(
+            keep / _FINE
+            for keep in range(18_000, 19_500)
+            if pruning.least_retained_gain(_FINE, keep, "asymptotic") < 1
+        )
+    gains = {keep: pruning.least_retained_gain(_FINE, keep, "asymptotic") for keep in range(600_000, 700_000, 100)}
+    best = min(gains, key=gains.__getitem__)
+    return gains[best] if name == "least" else best / _FINE
+
+
+def _zero_update_slack(ratio: float, keep_share: float, theta: float) -> float:
+    """How much larger than the zero update's MSE the best of DP-SGD, random-k and GIP is; ratio = sigma_g / (sigma C)."""
+    dim = 10_000
+    keep = min(max(round(keep_share * dim), 1), dim - 1)
+    noise = pruning.noise_mse(keep, 1.0, 1.0)
+    best = min(
+        pruning.noise_mse(dim, 1.0, 1.0),
+        pruning.random_k_mse(dim, keep, ratio) + noise,
+        pruning.perturbed_top_k_mse(dim, keep, theta, ratio) + noise,
+    )
+    return float(best / pruning.zero_update_mse(dim, ratio)) - 1
+
+
+def _doubled_zero_slack(ratio: float, keep_share: float, theta: float) -> float:
+    return _zero_update_slack(ratio, keep_share, theta) - 1
+
+
+_FIXED = np.linspace(-1.0, 2.0, 60)
+_FIXED_MASK = pruning.top_k_mask(_FIXED, 15)
+_NOISE_STD = 1.5
+
+
+def _noisy_cosines(rng: np.random.Generator, n: int) -> Array:
+    noisy = (_FIXED + _NOISE_STD * rng.standard_normal((n, _FIXED.size))) * _FIXED_MASK
+    return np.asarray(noisy @ _FIXED / np.linalg.norm(_FIXED) / np.linalg.norm(noisy, axis=1))
+
+
+def _direction_shares(rng: np.random.Generator, n: int, dim: int, keep: int) -> Array:
+    """|g*I|^2 / |g|^2 of top-k, times the ratio of the two directions' loss to noise, by Gamma functions."""
+    gradient = rng.standard_normal((n, dim))
+    squares = np.square(gradient)
+    kept = (squares * pruning.top_k_mask(gradient, keep)).sum(axis=1) / squares.sum(axis=1)
+    log_c = [gammaln((m + 1) / 2) - gammaln(m / 2 + 1) for m in (keep, dim)]
+    return np.asarray(kept * math.exp(log_c[0] - log_c[1]))
+
+
+_CRITERION = Claim(
+    id="gip.criterion",
+    title="is a small MSE a reason to prune?",
+    source=Source("gip", "Corollary 1 and the text below it"),
+    statement=r"The condition of Corollary 1 is easy to meet because $\sigma_g \ll \sigma$, so pruning improves on DP-SGD.",
+    verdict=Verdict.FALSE,
+    conditions=("Assumption 1", "noise much larger than the gradient"),
+    correction=r"For $\sigma_g \ll \sigma C$ the zero update has a smaller MSE than DP-SGD, random-$k$ and GIP. Against "
+    r"large noise the cosine with the true gradient scales by $(k + 2a\varphi(a)\rho)/\sqrt k$, so GIP beats DP-SGD only for "
+    r"$\rho > \sqrt k(1-\sqrt k)/(2a\varphi(a))$: at least $0.478$ (near $k = 0.65$), and more than 1 (even exact top-$k$ "
+    r"loses) for $k < 0.0186$.",
+    calculators=(
+        pruning.zero_update_mse,
+        pruning.pruned_cosine,
+        pruning.cosine_ratio,
+        pruning.least_retained_gain,
+        angles.small_snr_slope,
+    ),
+    checks=(
+        SearchCheck(
+            name="the zero update has the smallest MSE at sigma_g^2 / sigma^2 <= 1e-4",
+            box={"ratio": Range(1e-6, 1e-2, log=True), "keep_share": Range(0, 1), "theta": Range(1e-9, 50, log=True)},
+            slack=_zero_update_slack,
+            wrong=_doubled_zero_slack,
+        ),
+        MeanCheck(
+            name="cosine of a fixed pruned gradient",
+            sampler=_noisy_cosines,
+            claimed=lambda: pruning.pruned_cosine(
+                float(np.linalg.norm(_FIXED)), float(np.linalg.norm(_FIXED * _FIXED_MASK)), 15, _NOISE_STD
+            ),
+            row_bytes=1500,
+        ),
+        MeanCheck(
+            name="ratio to DP-SGD under large noise, d = 100",
+            sampler=partial(_direction_shares, dim=100, keep=20),
+            claimed=lambda: pruning.cosine_ratio(100, 20, math.inf),
+            row_bytes=4000,
+        ),
+        ExactCheck(
+            name="0.478 near k = 0.65, none below k = 0.0186",
+            cases=lambda: [("least",), ("at k",), ("impossible below",)],
+            truth=_landmarks,
+            statement=_stated_landmarks,
+            wrong=lambda name: {"least": 0.5, "at k": 0.5, "impossible below": 0.01}[name],
+            tolerance=1e-3,
+        ),
+        ExactCheck(
+            name="Corollary 1 met, direction worse",
+            cases=lambda: [(_FINE, 10_000), (_FINE, 1000), (_FINE, 100_000)],
+            truth=lambda dim, keep: _asymptotic_ratio(keep / dim, 1.0) > 1,
+            statement=lambda dim, keep: pruning.cosine_ratio(dim, keep, math.inf) > 1,
+            wrong=lambda dim, keep: pruning.beta(1.0, keep, dim, math.inf) > 1e-4,
+            kind=Kind.COUNTEREXAMPLE,
+        ),
+    ),
+    proved=True,
+)
+
+# --- gip.fig1 ---------------------------------------------------------------------------------------------------------
+
+
+def _cosines(rng: np.random.Generator, n: int, dim: int, snr: float) -> Array:
+    signal = np.full(dim, snr / math.sqrt(dim))
+    noisy = signal + rng.standard_normal((n, dim))
+    return np.asarray(noisy @ signal / snr / np.linalg.norm(noisy, axis=1))
+
+
+def _fall_slack(dim: float, snr: float) -> float:
+    lower, higher = (angles.DistortionAngle(d, snr).expected_cos() for d in (round(dim), round(1.1 * dim) + 1))
+    return lower / higher - 1
+
+
+def _fast_fall_slack(dim: float, snr: float) -> float:
+    """Wrong statement: the cosine falls like 1 / dim."""
+    small, large = (angles.DistortionAngle(d, snr).expected_cos() for d in (round(dim), 4 * round(dim)))
+    return small / large - 4
+
+
+_FIG1 = Claim(
+    id="gip.fig1",
+    title="cosine falls with the dimension",
+    source=Source("gip", "Fig. 1, observation 3 of section 1"),
+    statement=r"The cosine between a gradient of norm $C$ and its DP release falls to 0 as the dimension grows.",
+    verdict=Verdict.HOLDS,
+    conditions=("|g| / (sigma C) does not grow with the dimension: clipping sees to it",),
+    correction=r"$E\cos = \kappa\sqrt{2/\pi}\int_0^{\pi/2} e^{-\kappa^2\sin^2\phi/2}\cos^d\phi\,d\phi$, $\kappa = |g|/(\sigma C)$: "
+    r"about $\kappa/\sqrt{d + \kappa^2}$.",
+    calculators=(angles.DistortionAngle.expected_cos,),
+    checks=(
+        MeanCheck(
+            name="d = 50, snr = 3",
+            sampler=partial(_cosines, dim=50, snr=3.0),
+            claimed=lambda: angles.DistortionAngle(50, 3.0).expected_cos(),
+            wrong=lambda: 3.0 / math.sqrt(50),
+            row_bytes=1200,
+        ),
+        ExactCheck(
+            name="one and two dimensions in closed form",
+            cases=lambda: [(1, snr) for snr in (0.01, 1.0, 6.0)],
+            truth=lambda dim, snr: float(2 * norm.cdf(snr) - 1),
+            statement=lambda dim, snr: angles.DistortionAngle(dim, snr).expected_cos(),
+            wrong=lambda dim, snr: angles.DistortionAngle(2, snr).expected_cos(),
+            tolerance=1e-12,
+        ),
+        SearchCheck(
+            name="falls in the dimension",
+            box={"dim": Range(1, 1e8, log=True), "snr": Range(1e-6, 1e6, log=True)},
+            slack=_fall_slack,
+            wrong=_fast_fall_slack,
+        ),
+    ),
+    proved=True,
+)
+
+CLAIMS = (_COR1, _BETA_VALUES, _CRITERION, _FIG1)

@@ -1,0 +1,258 @@
+"""GIP: index sensitivity, top-k selection, privacy of the index mechanism, training algorithm."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dptheory import mallows, pruning
+from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims.gip import _finite
+from dptheory.montecarlo import ExactCheck, Kind
+
+# --- gip.def3 ---------------------------------------------------------------------------------------------------------
+
+
+def _diameter(dim: int, keep: int) -> int:
+    first = _finite.subsets(dim, keep)[0]  # any other subset is a relabelling of this one
+    return max(_finite.hamming(first, other) for other in _finite.subsets(dim, keep))
+
+
+def _reached_by_one_example(dim: int, keep: int, clip: Fraction) -> int:
+    """Distance of the top-k subsets of g and g + v with |v| <= clip, for a g whose gaps are small."""
+    moved = min(keep, dim - keep)
+    gap = clip / (2 * dim)
+    gradient = [1 + gap if j < keep else Fraction(1) for j in range(dim)]
+    example = [2 * gap if keep <= j < keep + moved else Fraction(0) for j in range(dim)]
+    if sum(x * x for x in example) > clip * clip:
+        raise ArithmeticError("the example breaks its clipping bound")
+    after = [g + x for g, x in zip(gradient, example, strict=True)]
+    return _finite.hamming(_finite.top_subset(gradient, keep), _finite.top_subset(after, keep))
+
+
+_DEF3 = Claim(
+    id="gip.def3",
+    title="sensitivity of the index set",
+    source=Source("gip", "Definition 3"),
+    statement=r"Two index sets with $K$ of $d$ ones differ in at most $\min(2K, 2(d-K))$ places, and two neighbouring "
+    r"batches reach that for every clipping bound $C > 0$.",
+    verdict=Verdict.HOLDS,
+    conditions=("exactly K ones in every index set",),
+    calculators=(mallows.index_sensitivity,),
+    checks=(
+        ExactCheck(
+            name="diameter of the k-subsets",
+            cases=lambda: _finite.SIZES,
+            truth=_diameter,
+            statement=lambda dim, keep: mallows.index_sensitivity(dim, keep),
+            wrong=lambda dim, keep: 2 * keep,
+        ),
+        ExactCheck(
+            name="one clipped example reaches it",
+            cases=lambda: [(*size, clip) for size in _finite.SIZES for clip in (Fraction(1), Fraction(1, 10**6))],
+            truth=_reached_by_one_example,
+            statement=lambda dim, keep, clip: mallows.index_sensitivity(dim, keep),
+            wrong=lambda dim, keep, clip: mallows.index_sensitivity(dim, keep) - 2,
+        ),
+    ),
+    proved=True,
+)
+
+# --- gip.alg1 ---------------------------------------------------------------------------------------------------------
+
+
+def printed_mask(gradient: ArrayLike, keep: int) -> NDArray[np.bool_]:
+    """Algorithm 1, lines 3-5, as printed: |g_j| above the 100k-th percentile of one group."""
+    size = np.abs(np.asarray(gradient, dtype=np.float64))
+    return size > np.percentile(size, 100 * keep / size.size)
+
+
+_TIED = (1.0, 1.0, 1.0, 1.0)
+
+
+def _mask_cases() -> Iterator[tuple[tuple[float, ...], int]]:
+    for dim, keep in _finite.SIZES:
+        yield tuple(float(j + 1) for j in range(dim)), keep
+    yield _TIED, 2
+
+
+_ALG1 = Claim(
+    id="gip.alg1",
+    title="top-k threshold",
+    source=Source("gip", "Algorithm 1, lines 3-5"),
+    statement=r"Keeping the entries above the $100k$-th percentile of $|g|$ keeps the largest $kd$ of them.",
+    verdict=Verdict.FALSE,
+    conditions=("the number kept must be exactly K for the sensitivity of Definition 3",),
+    correction=r"The $100k$-th percentile leaves $(1-k)d$ entries above it. The threshold is the $100(1-k)$-th "
+    r"percentile, and a tie rule is needed so that exactly $kd$ entries are kept.",
+    printed=printed_mask,
+    calculators=(pruning.top_k_mask,),
+    checks=(
+        ExactCheck(
+            name="number of entries kept",
+            cases=_mask_cases,
+            truth=lambda gradient, keep: keep,
+            statement=lambda gradient, keep: int(pruning.top_k_mask(gradient, keep).sum()),
+            wrong=lambda gradient, keep: int(printed_mask(gradient, keep).sum()),
+            kind=Kind.COUNTEREXAMPLE,
+        ),
+        ExactCheck(
+            name="energy of the entries kept",
+            cases=_mask_cases,
+            truth=lambda gradient, keep: max(
+                sum(x * x for x in chosen) for chosen in itertools.combinations(gradient, keep)
+            ),
+            statement=lambda gradient, keep: float(np.square(gradient) @ pruning.top_k_mask(gradient, keep)),
+            wrong=lambda gradient, keep: float(np.square(gradient) @ printed_mask(gradient, keep)),
+            kind=Kind.COUNTEREXAMPLE,
+        ),
+    ),
+    proved=True,
+)
+
+# --- gip.thm1 ---------------------------------------------------------------------------------------------------------
+
+_WEIGHTS = (Fraction(1, 2), Fraction(9, 10), Fraction(1))
+
+
+def _largest_ratio(dim: int, keep: int, weight: Fraction, distance: int) -> Fraction:
+    """max P(I | A) / P(I | B) over all outputs I and all B at this distance from A."""
+    first = _finite.subsets(dim, keep)[0]  # any other reference is a relabelling
+    near = [s for s in _finite.subsets(dim, keep) if _finite.hamming(first, s) == distance]
+    law = _finite.mallows(first, weight)
+    return max(law[out] / other[out] for other in (_finite.mallows(s, weight) for s in near) for out in law)
+
+
+def _ratio_cases() -> Iterator[tuple[int, int, Fraction, int]]:
+    for dim, keep in _finite.SIZES:
+        for distance in {2, 2 * min(keep, dim - keep)}:
+            for weight in _WEIGHTS:
+                yield dim, keep, weight, distance
+
+
+def _log_ratio(dim: int, keep: int, weight: Fraction, distance: int) -> float:
+    return math.log(_largest_ratio(dim, keep, weight, distance))
+
+
+def _is_private(dim: int, keep: int, weight: Fraction, epsilon: float) -> bool:
+    """Pure epsilon-DP for every pair of references, by enumeration."""
+    reach = 2 * min(keep, dim - keep)
+    return all(abs(_log_ratio(dim, keep, weight, m)) <= epsilon + 1e-12 for m in range(2, reach + 1, 2))
+
+
+_THM1 = Claim(
+    id="gip.thm1",
+    title="index privacy",
+    source=Source("gip", "Theorem 1, Definition 4", (4, 8, 9, 10)),
+    statement=r"The Mallows index mechanism is $\epsilon$-DP if and only if $\theta \le \epsilon / s$, "
+    r"$s$ the index sensitivity.",
+    verdict=Verdict.CONDITIONAL,
+    conditions=("theta >= 0", "s is the attained sensitivity", "every reference has exactly K ones"),
+    correction=r"For any sign: $\epsilon$-DP if and only if $|\theta| \le \epsilon / s$. The loss of a pair at distance "
+    r"$m$ is exactly $|\theta| m$, attained at $I = I(g)$ for $\theta \ge 0$.",
+    printed=lambda theta, epsilon, sensitivity: theta <= epsilon / sensitivity,
+    calculators=(mallows.SubsetMallows.epsilon, mallows.index_sensitivity, mallows.theta_for_budget),
+    checks=(
+        ExactCheck(
+            name="largest privacy loss of a pair",
+            cases=_ratio_cases,
+            truth=_log_ratio,
+            statement=lambda dim, keep, weight, distance: mallows.SubsetMallows(
+                dim, keep, -math.log(weight)
+            ).epsilon(distance),
+            wrong=lambda dim, keep, weight, distance: -math.log(weight) * (distance - 2),
+            tolerance=1e-12,
+        ),
+        ExactCheck(
+            name="theta for a budget spends all of it",
+            cases=lambda: [(*size, steps) for size in _finite.SIZES for steps in (1, 7)],
+            truth=lambda dim, keep, steps: 0.3,
+            statement=lambda dim, keep, steps: 5
+            * steps
+            * mallows.SubsetMallows(dim, keep, mallows.theta_for_budget(0.3, dim, keep, steps, groups=5)).epsilon(
+                _diameter(dim, keep)
+            ),
+            wrong=lambda dim, keep, steps: steps
+            * mallows.SubsetMallows(dim, keep, mallows.theta_for_budget(0.3, dim, keep, steps, groups=5)).epsilon(
+                _diameter(dim, keep)
+            ),
+            tolerance=1e-12,
+        ),
+        ExactCheck(
+            name="negative theta breaks the printed condition",
+            cases=lambda: [(2, 1, Fraction(2), 0.1), (4, 2, Fraction(3), 1.0), (4, 2, Fraction(1, 2), 3.0)],
+            truth=_is_private,
+            statement=lambda dim, keep, weight, epsilon: abs(math.log(weight)) * _diameter(dim, keep) <= epsilon,
+            wrong=lambda dim, keep, weight, epsilon: bool(
+                _THM1.printed and _THM1.printed(-math.log(weight), epsilon, _diameter(dim, keep))
+            ),
+            kind=Kind.COUNTEREXAMPLE,
+        ),
+    ),
+    proved=True,
+)
+
+# --- gip.alg2 ---------------------------------------------------------------------------------------------------------
+
+
+def _descend(start: Fraction, learning_rate: Fraction, steps: int) -> Fraction:
+    """Gradient descent on w^2 / 2, the training that Algorithm 2 is meant to do."""
+    weight = start
+    for _ in range(steps):
+        weight -= learning_rate * weight
+    return weight
+
+
+def printed_training(start: Fraction, learning_rate: Fraction, steps: int) -> Fraction:
+    """Algorithm 2 as printed on w^2 / 2 without noise or pruning: line 12 stands behind the loop."""
+    weight = start
+    gradient = Fraction(0)
+    for _ in range(steps):
+        gradient = weight
+    return weight - learning_rate * gradient
+
+
+def _noise_of_average(sigma: Fraction, clip: Fraction, batch: int) -> Fraction:
+    """sigma times the largest move of sum / |B| when one of |B| examples from {-C, 0, C} leaves."""
+    examples = itertools.product((-clip, Fraction(0), clip), repeat=batch)
+    return sigma * max(abs(sum(all_of_them) - sum(all_of_them[1:])) / batch for all_of_them in examples)
+
+
+_ALG2 = Claim(
+    id="gip.alg2",
+    title="training algorithm",
+    source=Source("gip", "Algorithm 2, section 4"),
+    statement=r"Algorithm 2 trains for $T$ steps with noise of standard deviation $\sigma C$ as accounted for in Lemma 1.",
+    verdict=Verdict.CONDITIONAL,
+    conditions=(
+        "the update of line 12 belongs inside the loop",
+        "the noise sigma C is added to the sum over the batch (line 10), not to the average (section 4)",
+    ),
+    correction=r"Update inside the loop; noise $N(0, \sigma^2C^2 I)$ on the sum, which is $\sigma C/|B|$ on the average. "
+    r"Section 4's $\sigma^2C^2d$ is the noise of the sum.",
+    printed=printed_training,
+    checks=(
+        ExactCheck(
+            name="update inside the loop",
+            cases=lambda: [(Fraction(1), Fraction(1, 2), steps) for steps in (1, 2, 5)],
+            truth=lambda start, rate, steps: start * (1 - rate) ** steps,
+            statement=_descend,
+            wrong=printed_training,
+            kind=Kind.COUNTEREXAMPLE,
+        ),
+        ExactCheck(
+            name="noise on the average for the same privacy",
+            cases=lambda: [(Fraction(10), Fraction(3), batch) for batch in (1, 2, 5)],
+            truth=_noise_of_average,
+            statement=lambda sigma, clip, batch: (sigma * clip) / batch,
+            wrong=lambda sigma, clip, batch: sigma * clip,
+            kind=Kind.COUNTEREXAMPLE,
+        ),
+    ),
+    proved=True,
+)
+
+CLAIMS = (_DEF3, _ALG1, _THM1, _ALG2)

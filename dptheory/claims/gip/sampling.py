@@ -1,0 +1,246 @@
+"""GIP: the sampler of the Mallows law, what a budget buys, and the retained gain."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptheory import mallows, pruning
+from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims.gip import _finite
+from dptheory.montecarlo import ExactCheck, LawCheck, Range, SearchCheck
+
+_WEIGHTS = (Fraction(1, 2), Fraction(9, 10), Fraction(1))
+
+# --- gip.alg_a2 -------------------------------------------------------------------------------------------------------
+
+_LAW_SIZE, _LAW_WEIGHT = (5, 2), Fraction(1, 2)
+
+
+def _sampled_subset(rng: np.random.Generator, n: int) -> NDArray[np.intp]:
+    """Index, in the order of :func:`_finite.subsets`, of n draws around the first subset."""
+    dim, keep = _LAW_SIZE
+    reference = np.zeros((n, dim), dtype=np.bool_)
+    reference[:, :keep] = True
+    drawn = mallows.SubsetMallows(dim, keep, -math.log(_LAW_WEIGHT)).sample(reference, rng)
+    codes = 1 << np.arange(dim)
+    table = np.zeros(2**dim, dtype=np.intp)
+    for place, subset in enumerate(_finite.subsets(dim, keep)):
+        table[int(codes @ np.asarray(subset))] = place
+    return table[drawn @ codes]
+
+
+def _subset_law() -> NDArray[np.float64]:
+    law = _finite.mallows(_finite.subsets(*_LAW_SIZE)[0], _LAW_WEIGHT)
+    return np.array([float(p) for p in law.values()])
+
+
+def _literal_law() -> NDArray[np.float64]:
+    """The appendix taken at its word: i is the distance itself, P ~ e^{-theta i}, and i pairs are swapped."""
+    reference = _finite.subsets(*_LAW_SIZE)[0]
+    weights = [float(_LAW_WEIGHT) ** (_finite.hamming(s, reference) / 2) for s in _finite.subsets(*_LAW_SIZE)]
+    return np.array(weights) / sum(weights)
+
+
+def _swap_probability(dim: int, keep: int, weight: Fraction, swaps: int) -> float:
+    return float(_finite.swap_law(dim, keep, weight)[swaps])
+
+
+def _swap_cases() -> Iterator[tuple[int, int, Fraction, int]]:
+    for dim, keep in _finite.SIZES:
+        for weight in _WEIGHTS:
+            for swaps in range(min(keep, dim - keep) + 1):
+                yield dim, keep, weight, swaps
+
+
+def swap_count(dim: int, keep: int, swaps: int) -> int:
+    """Equation 21: number of k-subsets at Hamming distance 2 * swaps from a given one."""
+    return math.comb(keep, swaps) * math.comb(dim - keep, swaps)
+
+
+_ALG_A2 = Claim(
+    id="gip.alg_a2",
+    title="sampler of the Mallows law",
+    source=Source("gip", "Appendix A.2", (11,)),
+    statement=r"Drawing the number $i$ of swapped pairs from $P(i) \propto \binom{K}{i}\binom{d-K}{i} e^{-2\theta i}$ and "
+    r"then $i$ ones and $i$ zeros uniformly gives the Mallows law.",
+    verdict=Verdict.CONDITIONAL,
+    conditions=("the drawn 'distance' i is half the L1 distance, as equation 11 has it; the text below it says the distance",),
+    correction=r"$i$ is the number of swapped pairs: Fisher's noncentral hypergeometric law with odds $e^{-2\theta}$.",
+    calculators=(mallows.SubsetMallows.swap_pmf, mallows.SubsetMallows.sample, mallows.SubsetMallows.mean_swaps),
+    checks=(
+        ExactCheck(
+            name="law of the number of swaps",
+            cases=_swap_cases,
+            truth=_swap_probability,
+            statement=lambda dim, keep, weight, swaps: float(
+                mallows.SubsetMallows(dim, keep, -math.log(weight)).swap_pmf()[swaps]
+            ),
+            wrong=lambda dim, keep, weight, swaps: float(
+                mallows.SubsetMallows(dim, keep, -math.log(weight) / 2).swap_pmf()[swaps]
+            ),
+            tolerance=1e-12,
+        ),
+        LawCheck(
+            name="sampler against the enumerated law",
+            sampler=_sampled_subset,
+            law=_subset_law,
+            wrong=_literal_law,
+            row_bytes=200,
+            resolution=0.02,
+        ),
+    ),
+    proved=True,
+)
+
+_EQ21 = Claim(
+    id="gip.eq21",
+    title="number of index sets at a distance",
+    source=Source("gip", "Appendix A.3", (20, 21)),
+    statement=r"There are $\binom{K}{i}\binom{d-K}{i}$ index sets with $K$ ones at L1 distance $2i$ from a given one, and none "
+    r"at an odd distance.",
+    verdict=Verdict.HOLDS,
+    conditions=("i runs to min(K, d - K); the printed upper end K adds zero terms only",),
+    checks=(
+        ExactCheck(
+            name="count by enumeration",
+            cases=lambda: [(*size, i) for size in _finite.SIZES for i in range(size[0] + 1)],
+            truth=lambda dim, keep, i: sum(
+                _finite.hamming(_finite.subsets(dim, keep)[0], s) == 2 * i for s in _finite.subsets(dim, keep)
+            ),
+            statement=swap_count,
+            wrong=lambda dim, keep, i: math.comb(keep, i) * math.comb(dim, i),
+        ),
+    ),
+    proved=True,
+)
+
+# --- gip.budget -------------------------------------------------------------------------------------------------------
+
+PAPER_GROUP, PAPER_KEEP, PAPER_GROUPS, PAPER_STEPS = 256, 26, 10_547, (875, 2500)
+"""WRN-16-4: 2.7 M parameters in groups of 256, k = 0.1 (25.6 rounded), and two numbers of steps."""
+
+
+def _total_variation(dim: int, keep: int, weight: Fraction, releases: int) -> Fraction:
+    """Exact TV between ``releases`` independent Mallows draws and as many uniform ones, by the law of the swaps."""
+    mallows_law = _finite.swap_law(dim, keep, weight)
+    uniform = _finite.swap_law(dim, keep, Fraction(1))
+    total = Fraction(0)
+    for swaps in itertools.product(range(len(uniform)), repeat=releases):
+        total += abs(math.prod(mallows_law[i] for i in swaps) - math.prod(uniform[i] for i in swaps))
+    return total / 2
+
+
+def _budget_slack(dim: float, keep_share: float, epsilon: float, releases: float) -> float:
+    size = round(dim)
+    keep = min(max(round(keep_share * size), 1), size - 1)
+    bound = mallows.index_budget(epsilon, size, keep, steps=round(releases))
+    weight = Fraction(math.exp(-bound.theta))
+    return 1.0 - float(_total_variation(size, keep, weight, round(releases))) / bound.total_variation
+
+
+def _halved_budget_slack(**point: float) -> float:
+    return _budget_slack(**point) - 0.5  # the bound halved would still have to be >= the exact value
+
+
+_BUDGET = Claim(
+    id="gip.budget",
+    title="the paper's index budget buys nothing",
+    source=Source("gip", "new, on section 6.1 (budget share 0.01)"),
+    statement=r"With $\epsilon_2$ shared over $T$ steps and $G$ groups by basic composition, $\theta = \epsilon_2/(TGs)$; the "
+    r"total-variation distance of the whole run's indices from random-$k$ is at most "
+    r"$\min(\tanh(\epsilon_2/4), \frac12\sqrt{2TG\theta\rho\mu})$, $\mu = K(d-K)/d$. In the paper's setting it is below "
+    r"$10^{-7}$, and $\rho \approx 10^{-12}$.",
+    verdict=Verdict.HOLDS,
+    conditions=("pure basic composition over steps and groups, as in the paper", "theta >= 0"),
+    calculators=(mallows.index_budget, mallows.theta_for_budget),
+    checks=(
+        ExactCheck(
+            name="the paper's setting: theta",
+            cases=lambda: [(steps,) for steps in PAPER_STEPS],
+            truth=lambda steps: float(Fraction(1, 100) / (steps * PAPER_GROUPS * 2 * PAPER_KEEP)),
+            statement=lambda steps: mallows.index_budget(0.01, PAPER_GROUP, PAPER_KEEP, steps, PAPER_GROUPS).theta,
+            wrong=lambda steps: mallows.theta_for_budget(0.01, PAPER_GROUP, PAPER_KEEP, steps),
+            tolerance=1e-12,
+        ),
+        ExactCheck(
+            name="the paper's setting: statistically random-k",
+            cases=lambda: [(steps,) for steps in PAPER_STEPS],
+            truth=lambda steps: True,
+            statement=lambda steps: mallows.index_budget(
+                0.01, PAPER_GROUP, PAPER_KEEP, steps, PAPER_GROUPS
+            ).total_variation
+            < 1e-7,
+            wrong=lambda steps: pruning.retained_gain(PAPER_GROUP, PAPER_KEEP, 2e-11) > 1e-9,
+        ),
+        SearchCheck(
+            name="bound on the total variation",
+            box={
+                "dim": Range(2, 6, integer=True),
+                "keep_share": Range(0, 1),
+                "epsilon": Range(0.01, 20, log=True),
+                "releases": Range(1, 2, integer=True),
+            },
+            slack=_budget_slack,
+            wrong=_halved_budget_slack,
+        ),
+    ),
+    proved=True,
+)
+
+
+def _gain(dim: int, keep: int, weight: Fraction) -> float:
+    """rho by enumeration over the swaps, in fractions to the last step."""
+    law = [swap_count(dim, keep, i) * weight ** (2 * i) for i in range(min(keep, dim - keep) + 1)]
+    mean = sum(i * p for i, p in enumerate(law)) / sum(law)
+    return float(1 - mean / Fraction(keep * (dim - keep), dim))
+
+
+def _naive_gain(dim: int, keep: int, weight: Fraction) -> float:
+    """rho as one minus a quotient of means: loses all digits for small theta."""
+    swaps = mallows.SubsetMallows(dim, keep, _theta(weight)).mean_swaps()
+    return float(1 - swaps / (keep * (dim - keep) / dim))
+
+
+def _theta(weight: Fraction) -> float:
+    return -math.log1p(float(weight - 1))
+
+
+_GAIN = Claim(
+    id="gip.retained_gain",
+    title="retained gain for small theta",
+    source=Source("gip", "new, on F(theta) of Proposition 2"),
+    statement=r"$\rho = 1 - E[i]/E_0[i] = 2\theta k(1-k)\frac{d}{d-1} + O(\theta^2)$; "
+    r"$\rho = E_\theta[x(e^{2\theta x}-1)]/\mu$ with $x = i - \mu$ is a sum of nonnegative terms.",
+    verdict=Verdict.HOLDS,
+    conditions=("theta >= 0",),
+    calculators=(pruning.retained_gain, mallows.SubsetMallows.retained_gain),
+    checks=(
+        ExactCheck(
+            name="against fractions, down to theta = 1e-15",
+            cases=lambda: [
+                (*size, 1 - Fraction(1, 10**n))
+                for size in ((2, 1), (8, 3), (30, 3), (256, 26), (256, 128))
+                for n in (15, 11, 6, 2, 1)
+            ],
+            truth=_gain,
+            statement=lambda dim, keep, weight: pruning.retained_gain(dim, keep, _theta(weight)),
+            wrong=_naive_gain,
+            tolerance=1e-12,
+        ),
+        ExactCheck(
+            name="leading term",
+            cases=lambda: [(256, 26, 1e-9), (1000, 500, 1e-9), (2, 1, 1e-9)],
+            truth=lambda dim, keep, theta: 2 * theta * keep * (dim - keep) / (dim * (dim - 1)),
+            statement=lambda dim, keep, theta: pruning.retained_gain(dim, keep, theta),
+            wrong=lambda dim, keep, theta: 2 * theta * keep * (dim - keep) / dim**2,
+            tolerance=1e-6,
+        ),
+    ),
+    proved=True,
+)
+
+CLAIMS = (_ALG_A2, _EQ21, _BUDGET, _GAIN)

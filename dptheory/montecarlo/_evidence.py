@@ -1,0 +1,63 @@
+"""What a check is, and what it leaves behind."""
+
+import enum
+import zlib
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Kind(enum.Enum):
+    """How a piece of evidence was won."""
+
+    EXACT = "exact"
+    SYMBOLIC = "symbolic"
+    CERTIFICATE = "certificate"
+    MONTE_CARLO = "monte carlo"
+    SEARCH = "search"
+    COUNTEREXAMPLE = "counterexample"
+    REAL_DATA = "real data"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Outcome of one check.
+
+    ``claimed`` and ``observed`` are the statement's value and the one found, where the check compares two numbers;
+    ``detectable`` is the smallest relative error that it would have caught. ``detail`` says in words what was compared, and
+    what became of the wrong statement that the check was also run on.
+    """
+
+    check: str
+    kind: Kind
+    passed: bool
+    claimed: float | None
+    observed: float | None
+    standard_error: float | None
+    detectable: float | None
+    samples: int
+    seconds: float
+    seed: int
+    detail: str
+
+
+class Check(Protocol):
+    """A named test of one statement, which also shows that it rejects a wrong one."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kind(self) -> Kind: ...
+
+    def run(self, budget: float, seed: int, executor: Executor | None = None) -> Evidence:
+        """Run for at most ``budget`` seconds (a little over: the step under way is finished).
+
+        The outcome depends on ``seed`` and not on the executor or its number of workers, as long as the budget suffices.
+        """
+        ...
+
+
+def stream(seed: int, name: str) -> int:
+    """A seed of its own for each check, so that checks run under one seed do not share random numbers."""
+    return seed ^ zlib.crc32(name.encode())

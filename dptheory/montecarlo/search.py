@@ -1,0 +1,155 @@
+"""Adversarial search for a violation of an inequality: Hypothesis with ``target``, then scipy.optimize."""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dptheory.montecarlo._evidence import Evidence, Kind, stream
+
+_SHARDS = 4
+_EXAMPLES = 150
+_POLISHED = 3
+
+
+@dataclass(frozen=True)
+class Range:
+    """Where one parameter of a search lies; ``log`` searches on a logarithmic scale."""
+
+    low: float
+    high: float
+    integer: bool = False
+    log: bool = False
+
+    def value(self, share: float) -> float | int:
+        """The parameter at ``share`` in [0, 1] of the range."""
+        if self.log:
+            point = self.low * (self.high / self.low) ** share
+        else:
+            point = self.low + share * (self.high - self.low)
+        point = min(max(point, self.low), self.high)
+        return round(point) if self.integer else point
+
+
+Slack = Callable[..., float]
+"""``slack(**parameters)`` is >= 0 where the inequality holds; scale-free, so that it can be read as a relative gap."""
+
+
+@dataclass(frozen=True)
+class SearchCheck:
+    """``slack >= -tolerance`` over the whole box, as far as a search can tell; ``wrong`` must be found violated.
+
+    Four seeded Hypothesis runs minimise the slack by ``target``; Nelder-Mead goes on from the worst points. The evidence's
+    ``observed`` is the smallest slack found, ``detail`` says where; ``claimed`` is 0.
+
+    Args:
+        name: unique within the claim.
+        box: the parameters and their ranges.
+        slack: see :data:`Slack`; a function of a module, so that processes can run it.
+        wrong: the slack of a wrong statement (the printed one, or this one strengthened); the same search must refute it.
+        tolerance: slack that rounding may cost.
+    """
+
+    name: str
+    box: Mapping[str, Range]
+    slack: Slack
+    wrong: Slack
+    tolerance: float = 1e-12
+
+    @property
+    def kind(self) -> Kind:
+        return Kind.SEARCH
+
+    def run(self, budget: float, seed: int, executor: Executor | None = None) -> Evidence:
+        start = time.perf_counter()
+        own = stream(seed, self.name)
+        worst, where, tried, done = smallest_slack(self.slack, self.box, budget, own, executor)
+        refuted, wrong_where, more, _ = smallest_slack(self.wrong, self.box, budget, own, executor)
+        problems = [
+            *([] if worst >= -self.tolerance else [f"violated at {_show(where)}"]),
+            *([] if done else ["budget spent before the search was over"]),
+            *([] if refuted < -self.tolerance else ["does not refute the wrong statement"]),
+        ]
+        return Evidence(
+            check=self.name,
+            kind=self.kind,
+            passed=not problems,
+            claimed=0.0,
+            observed=worst,
+            standard_error=None,
+            detectable=self.tolerance,
+            samples=tried + more,
+            seconds=time.perf_counter() - start,
+            seed=seed,
+            detail="; ".join(problems)
+            or f"smallest slack at {_show(where)}; refutes wrong by {refuted:.3g} at {_show(wrong_where)}",
+        )
+
+
+def smallest_slack(
+    slack: Slack, box: Mapping[str, Range], budget: float, seed: int, executor: Executor | None = None
+) -> tuple[float, dict[str, float | int], int, bool]:
+    """Smallest slack found, where, after how many evaluations, and whether the search ran to its end within the budget."""
+    deadline = time.monotonic() + budget
+    spread = map if executor is None else executor.map
+    seeds = [int(s.generate_state(1)[0]) for s in np.random.SeedSequence(seed).spawn(_SHARDS)]
+    found: list[tuple[float, tuple[float, ...]]] = []
+    tried = 0
+    for points, evaluations in spread(_shard, [slack] * _SHARDS, [dict(box)] * _SHARDS, seeds):
+        found.extend(points)
+        tried += evaluations
+        if time.monotonic() > deadline:
+            break
+    value, shares = min(found)
+    return value, _point(box, shares), tried, time.monotonic() <= deadline
+
+
+def _point(box: Mapping[str, Range], shares: tuple[float, ...]) -> dict[str, float | int]:
+    return {name: one.value(share) for (name, one), share in zip(box.items(), shares, strict=True)}
+
+
+def _shard(slack: Slack, box: dict[str, Range], seed: int) -> tuple[list[tuple[float, tuple[float, ...]]], int]:
+    """The worst points of one Hypothesis run and what Nelder-Mead made of them."""
+    import hypothesis
+    from hypothesis import strategies as st
+    from scipy.optimize import minimize
+
+    found: list[tuple[float, tuple[float, ...]]] = []
+
+    def evaluate(shares: tuple[float, ...]) -> float:
+        value = float(slack(**_point(box, shares)))
+        if math.isnan(value):
+            raise FloatingPointError(f"slack is NaN at {_show(_point(box, shares))}")
+        found.append((value, shares))
+        return value
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(
+        max_examples=_EXAMPLES,
+        database=None,
+        deadline=None,
+        phases=[hypothesis.Phase.generate, hypothesis.Phase.target],
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    @hypothesis.given(st.tuples(*[st.floats(0.0, 1.0)] * len(box)))
+    def explore(shares: tuple[float, ...]) -> None:
+        hypothesis.target(-max(min(evaluate(shares), 1e300), -1e300))
+
+    explore()
+    for _, shares in sorted(found)[:_POLISHED]:
+        minimize(
+            lambda x: evaluate(tuple(np.clip(x, 0.0, 1.0).tolist())),
+            np.asarray(shares),
+            method="Nelder-Mead",
+            bounds=[(0.0, 1.0)] * len(box),
+            options={"maxfev": 60},
+        )
+    return sorted(found)[:_POLISHED], len(found)
+
+
+def _show(point: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value:.6g}" for name, value in point.items())
