@@ -14,7 +14,7 @@ _WIDTHS = 16.0
 
 @dataclass(frozen=True)
 class DistortionAngle:
-    r"""Angle between a fixed vector s of R^dim and s + z, z ~ N(0, tau^2 I), with signal-to-noise ratio snr = |s| / tau.
+    r"""Angle between a fixed vector s of R^dim and s + z, z ~ N(0, tau^2 I), at signal-to-noise ratio snr = |s| / tau.
 
     Args:
         dim: number of entries of s, 1..1e9.
@@ -35,7 +35,7 @@ class DistortionAngle:
 
         .. math:: E\cos = \kappa \sqrt{2/\pi} \int_0^{\pi/2} e^{-\kappa^2 \sin^2(\phi) / 2} \cos^d(\phi)\, d\phi
 
-        with kappa = snr and d = dim. It rises with snr and falls with dim; for kappa^2 << d it is about kappa / sqrt(d).
+        with kappa = snr and d = dim. It rises with snr and falls with dim; about kappa / sqrt(d) for kappa^2 << d.
 
         Source: GIP, Fig. 1 (gip.fig1).
         """
@@ -45,7 +45,7 @@ class DistortionAngle:
 
 
 def small_snr_slope(dim: int) -> float:
-    r"""Limit of E cos / snr as snr -> 0: :math:`\Gamma(\frac{d+1}2) / (\sqrt2\,\Gamma(\frac d2 + 1)) \approx 1/\sqrt d`.
+    r"""Limit of E cos / snr as snr -> 0: :math:`\Gamma(\frac{d+1}2)/(\sqrt2\,\Gamma(\frac d2 + 1)) \approx 1/\sqrt d`.
 
     This is how much of the direction survives noise that is much larger than the signal.
 

@@ -147,7 +147,9 @@ class SubsetMallows:
         shape, rows = rows.shape, rows.reshape(-1, self.dim)
         members = np.count_nonzero(rows, axis=1)
         if (members != self.keep).any():
-            raise ValueError(f"reference must have keep={self.keep} True per row, got {members[members != self.keep][0]}")
+            raise ValueError(
+                f"reference must have keep={self.keep} True per row, got {members[members != self.keep][0]}"
+            )
         cdf = np.cumsum(self.swap_pmf())
         swaps = np.searchsorted(cdf / cdf[-1], rng.random(len(rows)), side="right")
         result = rows.copy()

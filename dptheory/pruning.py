@@ -303,7 +303,7 @@ def _share(part: Callable[[Array], Array], dim: int, keep: int, method: str) -> 
 
 def _threshold(u: Array, v: Array) -> Array:
     """a^2 / 2 with P(|x| <= a) = u = 1 - v, accurate at both ends."""
-    return np.where(u < 0.5, gammaincinv(0.5, u), gammainccinv(0.5, v))
+    return np.asarray(np.where(u < 0.5, gammaincinv(0.5, u), gammainccinv(0.5, v)))
 
 
 def _beta_mean(function: Callable[[Array, Array], Array], alpha: int, beta: int) -> float:
@@ -318,7 +318,9 @@ def _beta_mean(function: Callable[[Array, Array], Array], alpha: int, beta: int)
     def log_weight(y: Array) -> Array:
         return np.asarray(-alpha * np.log1p(v0 * np.expm1(-y)) - beta * np.log1p(u0 * np.expm1(y)))
 
-    ends = [brentq(lambda y: float(log_weight(y)) + 50.0, 0.0, end) for end in (-60.0, 60.0)]
-    y = np.linspace(*ends, 513)
+    def edge(beyond: float) -> float:
+        return float(brentq(lambda y: float(log_weight(y)) + 50.0, 0.0, beyond))
+
+    y = np.linspace(edge(-60.0), edge(60.0), 513)
     weights = np.exp(log_weight(y))
     return float(weights @ function(expit(mode + y), expit(-mode - y)) / weights.sum())

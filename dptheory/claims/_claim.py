@@ -75,7 +75,7 @@ class Claim:
 
     @property
     def state(self) -> str:
-        """"proved", "observed", or "not yet measured"."""
+        """ "proved", "observed", or "not yet measured"."""
         if self.proved:
             return "proved"
         return "observed" if self.checks else "not yet measured"

@@ -12,18 +12,17 @@ from dptheory.montecarlo._evidence import Evidence, Kind
 
 Value = Fraction | float | bool
 
-_BATCH = 32
-
 
 @dataclass(frozen=True)
 class ExactCheck:
     """``statement(*case)`` equals ``truth(*case)`` in every case, and ``wrong(*case)`` does not in at least one.
 
+    Small cases are enough for these checks, so they run in one process whatever the executor.
+
     Args:
         name: unique within the claim.
         cases: gives the argument tuples.
-        truth: the value found without the formula under test (enumeration, a second method). A function of a module or a
-            partial of one, so that processes can run it.
+        truth: the value found without the formula under test (enumeration, a second method).
         statement: the statement's value, computed by the calculator; a bool where the statement is a yes or no.
         wrong: the printed formula of a false claim, otherwise a perturbed statement; None where it says nothing of a case.
         tolerance: relative difference that rounding may cause; 0 asks for equality (fractions, booleans).
@@ -41,7 +40,7 @@ class ExactCheck:
     def run(self, budget: float, seed: int, executor: Executor | None = None) -> Evidence:
         start = time.perf_counter()
         cases = list(self.cases())
-        truths = _within(budget, self.truth, cases, executor)
+        truths = _within(budget, self.truth, cases)
         done = cases[: len(truths)]
         stated = [self.statement(*case) for case in done]
         misstated = [self.wrong(*case) for case in done]
@@ -52,7 +51,11 @@ class ExactCheck:
             if w is not None and _difference(w, t) > self.tolerance
         ]  # fmt: skip
         problems = [
-            *([] if errors[worst] <= self.tolerance else [f"fails at {_show(done[worst])}, off by {errors[worst]:.3g}"]),
+            *(
+                []
+                if errors[worst] <= self.tolerance
+                else [f"fails at {_show(done[worst])}, off by {errors[worst]:.3g}"]
+            ),
             *([] if len(done) == len(cases) else [f"budget spent after {len(done)} of {len(cases)} cases"]),
             *([] if caught else ["does not reject the wrong statement"]),
         ]
@@ -73,16 +76,12 @@ class ExactCheck:
         )
 
 
-def _within(
-    budget: float, truth: Callable[..., Value], cases: Sequence[tuple[Any, ...]], executor: Executor | None
-) -> list[Value]:
-    """Truths of the leading cases that fit into the budget, in order; at least one batch."""
+def _within(budget: float, truth: Callable[..., Value], cases: Sequence[tuple[Any, ...]]) -> list[Value]:
+    """Truths of the leading cases that fit into the budget; at least one."""
     deadline = time.monotonic() + budget
     found: list[Value] = []
-    for first in range(0, len(cases), _BATCH):
-        batch = cases[first : first + _BATCH]
-        spread = map if executor is None else executor.map
-        found.extend(spread(truth, *zip(*batch, strict=True)) if batch[0] else [truth() for _ in batch])
+    for case in cases:
+        found.append(truth(*case))
         if time.monotonic() > deadline:
             break
     return found
@@ -94,9 +93,10 @@ def _difference(value: Value, truth: Value) -> float:
         return 0.0
     if isinstance(truth, bool) or isinstance(value, bool):
         return 1.0
-    gap = abs(value - truth)
-    relative = float(gap / abs(truth)) if truth else math.inf
-    return relative if relative == relative else math.inf
+    if not (math.isfinite(value) and math.isfinite(truth)):
+        return math.inf
+    gap = abs(Fraction(value) - Fraction(truth))
+    return float(gap / abs(Fraction(truth))) if truth else math.inf
 
 
 def _as_float(value: Value) -> float | None:

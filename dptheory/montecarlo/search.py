@@ -27,10 +27,8 @@ class Range:
 
     def value(self, share: float) -> float | int:
         """The parameter at ``share`` in [0, 1] of the range."""
-        if self.log:
-            point = self.low * (self.high / self.low) ** share
-        else:
-            point = self.low + share * (self.high - self.low)
+        span = self.high - self.low
+        point = self.low * math.pow(self.high / self.low, share) if self.log else self.low + share * span
         point = min(max(point, self.low), self.high)
         return round(point) if self.integer else point
 

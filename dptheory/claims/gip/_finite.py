@@ -13,6 +13,12 @@ VECTORS = {dim: tuple((-1) ** j * (j * j + 1) for j in range(dim)) for dim in ra
 """A fixed gradient without ties for each dim."""
 
 
+def sizes(dim: float, keep_share: float) -> tuple[int, int]:
+    """(dim, keep) with 1 <= keep < dim for a point of a search box."""
+    size = round(dim)
+    return size, min(max(round(keep_share * size), 1), size - 1)
+
+
 def subsets(dim: int, keep: int) -> list[Subset]:
     """All subsets of ``dim`` entries with ``keep`` members."""
     return [tuple(j in chosen for j in range(dim)) for chosen in itertools.combinations(range(dim), keep)]

@@ -1,5 +1,6 @@
 """GIP: when pruning beats DP-SGD, by mean square error and by direction."""
 
+import itertools
 import math
 from functools import partial
 
@@ -11,6 +12,7 @@ from scipy.stats import norm
 
 from dptheory import angles, mallows, pruning
 from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims.gip import _finite
 from dptheory.claims.gip._gaussian import pruned_gaussian
 from dptheory.claims.gip.top_k import zeta
 from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
@@ -28,25 +30,20 @@ def printed_beta(clip: float, keep: int, dim: int, theta: float) -> float:
     return clip**2 * (1 - k) * dim / (top_k_part + zeta(k) / k * swaps)
 
 
-def _size(dim: float, keep_share: float) -> tuple[int, int]:
-    size = round(dim)
-    return size, min(max(round(keep_share * size), 1), size - 1)
-
-
 def _beta_order_slack(dim: float, keep_share: float, theta: float) -> float:
     """C^2 <= exact beta <= asymptotic beta <= printed beta."""
-    size, keep = _size(dim, keep_share)
+    size, keep = _finite.sizes(dim, keep_share)
     chain = (
         1.0,
         pruning.beta(1.0, keep, size, theta),
         pruning.beta(1.0, keep, size, theta, "asymptotic"),
         printed_beta(1.0, keep, size, theta),
     )
-    return min(above / below - 1 for below, above in zip(chain, chain[1:], strict=False))
+    return min(above / below - 1 for below, above in itertools.pairwise(chain))
 
 
 def _printed_is_safe_slack(dim: float, keep_share: float, theta: float) -> float:
-    size, keep = _size(dim, keep_share)
+    size, keep = _finite.sizes(dim, keep_share)
     return pruning.beta(1.0, keep, size, theta) / printed_beta(1.0, keep, size, theta) - 1
 
 
@@ -115,7 +112,7 @@ def _attainable(dim: int, keep: int, value: float) -> bool:
 
 
 def _least_beta_slack(dim: float, keep_share: float, theta: float) -> float:
-    size, keep = _size(dim, keep_share)
+    size, keep = _finite.sizes(dim, keep_share)
     return pruning.beta(1.0, keep, size, theta) - 1
 
 
@@ -182,9 +179,7 @@ _FINE = 10**6
 def _stated_landmarks(name: str) -> float:
     if name == "impossible below":
         return next(
-            keep / _FINE
-            for keep in range(18_000, 19_500)
-            if pruning.least_retained_gain(_FINE, keep, "asymptotic") < 1
+            keep / _FINE for keep in range(18_000, 19_500) if pruning.least_retained_gain(_FINE, keep, "asymptotic") < 1
         )
     gains = {keep: pruning.least_retained_gain(_FINE, keep, "asymptotic") for keep in range(600_000, 700_000, 100)}
     best = min(gains, key=gains.__getitem__)
@@ -193,8 +188,7 @@ def _stated_landmarks(name: str) -> float:
 
 def _zero_update_slack(ratio: float, keep_share: float, theta: float) -> float:
     """How much larger than the zero update's MSE the best of DP-SGD, random-k and GIP is; ratio = sigma_g / (sigma C)."""
-    dim = 10_000
-    keep = min(max(round(keep_share * dim), 1), dim - 1)
+    dim, keep = _finite.sizes(10_000, keep_share)
     noise = pruning.noise_mse(keep, 1.0, 1.0)
     best = min(
         pruning.noise_mse(dim, 1.0, 1.0),

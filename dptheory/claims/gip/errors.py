@@ -99,17 +99,18 @@ _EQ5 = Claim(
     source=Source("gip", "equation 5", (5,)),
     statement=r"$\mathrm{MSE} = E\|g + Z\|^2 = E\|g \odot I - g\|^2 + E\|Z \odot I\|^2$.",
     verdict=Verdict.FALSE,
-    conditions=("Z has mean zero given (g, I)",),
-    correction=r"$E\|(g+Z)\odot I - g\|^2 = E\|g\odot I - g\|^2 + E\|Z\odot I\|^2$: the split is exact, the left side was "
-    r"another quantity.",
+    conditions=("none on the laws of g, Z and I: the split holds for every outcome",),
+    correction=r"$\|(g+Z)\odot I - g\|^2 = \|g\odot I - g\|^2 + \|Z\odot I\|^2$ for every outcome, as the two parts live on "
+    r"different entries; so in expectation too. The printed left side is another quantity.",
     printed=printed_total_error,
     checks=(
         ExactCheck(
             name="two-point noise, by enumeration",
             cases=_error_cases,
             truth=_total_error,
-            statement=lambda gradient, keep, size: _finite.lost_energy(gradient, _finite.top_subset(gradient, keep))
-            + keep * size * size,
+            statement=lambda gradient, keep, size: (
+                _finite.lost_energy(gradient, _finite.top_subset(gradient, keep)) + keep * size * size
+            ),
             wrong=lambda gradient, keep, size: printed_total_error(gradient, size),
             kind=Kind.COUNTEREXAMPLE,
         ),

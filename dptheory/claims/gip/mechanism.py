@@ -67,7 +67,7 @@ _DEF3 = Claim(
 def printed_mask(gradient: ArrayLike, keep: int) -> NDArray[np.bool_]:
     """Algorithm 1, lines 3-5, as printed: |g_j| above the 100k-th percentile of one group."""
     size = np.abs(np.asarray(gradient, dtype=np.float64))
-    return size > np.percentile(size, 100 * keep / size.size)
+    return np.asarray(size > np.percentile(size, 100 * keep / size.size))
 
 
 _TIED = (1.0, 1.0, 1.0, 1.0)
@@ -143,6 +143,11 @@ def _is_private(dim: int, keep: int, weight: Fraction, epsilon: float) -> bool:
     return all(abs(_log_ratio(dim, keep, weight, m)) <= epsilon + 1e-12 for m in range(2, reach + 1, 2))
 
 
+def printed_privacy_condition(theta: float, epsilon: float, sensitivity: int) -> bool:
+    """Theorem 1 as printed, with no lower bound on theta."""
+    return theta <= epsilon / sensitivity
+
+
 _THM1 = Claim(
     id="gip.thm1",
     title="index privacy",
@@ -153,16 +158,16 @@ _THM1 = Claim(
     conditions=("theta >= 0", "s is the attained sensitivity", "every reference has exactly K ones"),
     correction=r"For any sign: $\epsilon$-DP if and only if $|\theta| \le \epsilon / s$. The loss of a pair at distance "
     r"$m$ is exactly $|\theta| m$, attained at $I = I(g)$ for $\theta \ge 0$.",
-    printed=lambda theta, epsilon, sensitivity: theta <= epsilon / sensitivity,
+    printed=printed_privacy_condition,
     calculators=(mallows.SubsetMallows.epsilon, mallows.index_sensitivity, mallows.theta_for_budget),
     checks=(
         ExactCheck(
             name="largest privacy loss of a pair",
             cases=_ratio_cases,
             truth=_log_ratio,
-            statement=lambda dim, keep, weight, distance: mallows.SubsetMallows(
-                dim, keep, -math.log(weight)
-            ).epsilon(distance),
+            statement=lambda dim, keep, weight, distance: mallows.SubsetMallows(dim, keep, -math.log(weight)).epsilon(
+                distance
+            ),
             wrong=lambda dim, keep, weight, distance: -math.log(weight) * (distance - 2),
             tolerance=1e-12,
         ),
@@ -170,14 +175,18 @@ _THM1 = Claim(
             name="theta for a budget spends all of it",
             cases=lambda: [(*size, steps) for size in _finite.SIZES for steps in (1, 7)],
             truth=lambda dim, keep, steps: 0.3,
-            statement=lambda dim, keep, steps: 5
-            * steps
-            * mallows.SubsetMallows(dim, keep, mallows.theta_for_budget(0.3, dim, keep, steps, groups=5)).epsilon(
-                _diameter(dim, keep)
+            statement=lambda dim, keep, steps: (
+                5
+                * steps
+                * mallows.SubsetMallows(dim, keep, mallows.theta_for_budget(0.3, dim, keep, steps, groups=5)).epsilon(
+                    _diameter(dim, keep)
+                )
             ),
-            wrong=lambda dim, keep, steps: steps
-            * mallows.SubsetMallows(dim, keep, mallows.theta_for_budget(0.3, dim, keep, steps, groups=5)).epsilon(
-                _diameter(dim, keep)
+            wrong=lambda dim, keep, steps: (
+                steps
+                * mallows.SubsetMallows(dim, keep, mallows.theta_for_budget(0.3, dim, keep, steps, groups=5)).epsilon(
+                    _diameter(dim, keep)
+                )
             ),
             tolerance=1e-12,
         ),
@@ -186,8 +195,8 @@ _THM1 = Claim(
             cases=lambda: [(2, 1, Fraction(2), 0.1), (4, 2, Fraction(3), 1.0), (4, 2, Fraction(1, 2), 3.0)],
             truth=_is_private,
             statement=lambda dim, keep, weight, epsilon: abs(math.log(weight)) * _diameter(dim, keep) <= epsilon,
-            wrong=lambda dim, keep, weight, epsilon: bool(
-                _THM1.printed and _THM1.printed(-math.log(weight), epsilon, _diameter(dim, keep))
+            wrong=lambda dim, keep, weight, epsilon: printed_privacy_condition(
+                -math.log(weight), epsilon, _diameter(dim, keep)
             ),
             kind=Kind.COUNTEREXAMPLE,
         ),
@@ -218,7 +227,8 @@ def printed_training(start: Fraction, learning_rate: Fraction, steps: int) -> Fr
 def _noise_of_average(sigma: Fraction, clip: Fraction, batch: int) -> Fraction:
     """sigma times the largest move of sum / |B| when one of |B| examples from {-C, 0, C} leaves."""
     examples = itertools.product((-clip, Fraction(0), clip), repeat=batch)
-    return sigma * max(abs(sum(all_of_them) - sum(all_of_them[1:])) / batch for all_of_them in examples)
+    moves = (abs(sum(batch_of, Fraction(0)) - sum(batch_of[1:], Fraction(0))) / batch for batch_of in examples)
+    return sigma * max(moves)
 
 
 _ALG2 = Claim(

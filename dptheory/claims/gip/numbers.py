@@ -129,7 +129,9 @@ _EMPIRICAL = (
             row
             for setting, table in tables.TABLE_5.items()
             for row in _rows(
-                table, tuple(tables.TABLE_4_SIGMAS["WRN-28-10"]) if "28" in setting else tables.TABLE_5_EPSILONS, f"{setting}, "
+                table,
+                tuple(tables.TABLE_4_SIGMAS["WRN-28-10"]) if "28" in setting else tables.TABLE_5_EPSILONS,
+                f"{setting}, ",
             )
         ),
     ),

@@ -17,7 +17,9 @@ def _response(reference: tuple[bool, ...], chance: Fraction) -> dict[tuple[bool,
     """Randomised response on every bit, by enumeration of the outputs."""
     outputs = itertools.product((False, True), repeat=len(reference))
     return {
-        out: math.prod((chance if a == b else 1 - chance for a, b in zip(out, reference, strict=True)), start=Fraction(1))
+        out: math.prod(
+            (chance if a == b else 1 - chance for a, b in zip(out, reference, strict=True)), start=Fraction(1)
+        )
         for out in outputs
     }
 
@@ -58,8 +60,9 @@ _PROP3 = Claim(
             name="private or not, by enumeration",
             cases=_response_cases,
             truth=_response_is_private,
-            statement=lambda chance, distance, epsilon: max(float(chance), 1 - float(chance))
-            <= randomized_response.largest_probability(epsilon, distance),
+            statement=lambda chance, distance, epsilon: (
+                max(float(chance), 1 - float(chance)) <= randomized_response.largest_probability(epsilon, distance)
+            ),
             wrong=lambda chance, distance, epsilon: printed_response_condition(float(chance), distance, epsilon),
             kind=Kind.COUNTEREXAMPLE,
         ),

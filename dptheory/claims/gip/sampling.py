@@ -30,7 +30,7 @@ def _sampled_subset(rng: np.random.Generator, n: int) -> NDArray[np.intp]:
     table = np.zeros(2**dim, dtype=np.intp)
     for place, subset in enumerate(_finite.subsets(dim, keep)):
         table[int(codes @ np.asarray(subset))] = place
-    return table[drawn @ codes]
+    return np.asarray(table[drawn @ codes])
 
 
 def _subset_law() -> NDArray[np.float64]:
@@ -42,7 +42,7 @@ def _literal_law() -> NDArray[np.float64]:
     """The appendix taken at its word: i is the distance itself, P ~ e^{-theta i}, and i pairs are swapped."""
     reference = _finite.subsets(*_LAW_SIZE)[0]
     weights = [float(_LAW_WEIGHT) ** (_finite.hamming(s, reference) / 2) for s in _finite.subsets(*_LAW_SIZE)]
-    return np.array(weights) / sum(weights)
+    return np.asarray(np.array(weights) / sum(weights))
 
 
 def _swap_probability(dim: int, keep: int, weight: Fraction, swaps: int) -> float:
@@ -68,7 +68,9 @@ _ALG_A2 = Claim(
     statement=r"Drawing the number $i$ of swapped pairs from $P(i) \propto \binom{K}{i}\binom{d-K}{i} e^{-2\theta i}$ and "
     r"then $i$ ones and $i$ zeros uniformly gives the Mallows law.",
     verdict=Verdict.CONDITIONAL,
-    conditions=("the drawn 'distance' i is half the L1 distance, as equation 11 has it; the text below it says the distance",),
+    conditions=(
+        "the drawn 'distance' i is half the L1 distance, as equation 11 has it; the text below it says the distance",
+    ),
     correction=r"$i$ is the number of swapped pairs: Fisher's noncentral hypergeometric law with odds $e^{-2\theta}$.",
     calculators=(mallows.SubsetMallows.swap_pmf, mallows.SubsetMallows.sample, mallows.SubsetMallows.mean_swaps),
     checks=(
@@ -124,19 +126,22 @@ PAPER_GROUP, PAPER_KEEP, PAPER_GROUPS, PAPER_STEPS = 256, 26, 10_547, (875, 2500
 """WRN-16-4: 2.7 M parameters in groups of 256, k = 0.1 (25.6 rounded), and two numbers of steps."""
 
 
+def _product(law: list[Fraction], swaps: tuple[int, ...]) -> Fraction:
+    return math.prod((law[i] for i in swaps), start=Fraction(1))
+
+
 def _total_variation(dim: int, keep: int, weight: Fraction, releases: int) -> Fraction:
     """Exact TV between ``releases`` independent Mallows draws and as many uniform ones, by the law of the swaps."""
     mallows_law = _finite.swap_law(dim, keep, weight)
     uniform = _finite.swap_law(dim, keep, Fraction(1))
     total = Fraction(0)
     for swaps in itertools.product(range(len(uniform)), repeat=releases):
-        total += abs(math.prod(mallows_law[i] for i in swaps) - math.prod(uniform[i] for i in swaps))
+        total += abs(_product(mallows_law, swaps) - _product(uniform, swaps))
     return total / 2
 
 
 def _budget_slack(dim: float, keep_share: float, epsilon: float, releases: float) -> float:
-    size = round(dim)
-    keep = min(max(round(keep_share * size), 1), size - 1)
+    size, keep = _finite.sizes(dim, keep_share)
     bound = mallows.index_budget(epsilon, size, keep, steps=round(releases))
     weight = Fraction(math.exp(-bound.theta))
     return 1.0 - float(_total_variation(size, keep, weight, round(releases))) / bound.total_variation
@@ -170,10 +175,9 @@ _BUDGET = Claim(
             name="the paper's setting: statistically random-k",
             cases=lambda: [(steps,) for steps in PAPER_STEPS],
             truth=lambda steps: True,
-            statement=lambda steps: mallows.index_budget(
-                0.01, PAPER_GROUP, PAPER_KEEP, steps, PAPER_GROUPS
-            ).total_variation
-            < 1e-7,
+            statement=lambda steps: (
+                mallows.index_budget(0.01, PAPER_GROUP, PAPER_KEEP, steps, PAPER_GROUPS).total_variation < 1e-7
+            ),
             wrong=lambda steps: pruning.retained_gain(PAPER_GROUP, PAPER_KEEP, 2e-11) > 1e-9,
         ),
         SearchCheck(

@@ -37,16 +37,12 @@ def _ranked_loss(dim: int, keep: int) -> float:
 
     middle = float(norm.isf(keep / dim / 2))
     parts = (0.0, 0.5 * middle, middle, 1.5 * middle, 2 * middle + 2, 12.0)
-    return dim * sum(quad(integrand, a, b, epsabs=0, epsrel=1e-11, limit=200)[0] for a, b in itertools.pairwise(parts))
-
-
-def _size(dim: float, keep_share: float) -> tuple[int, int]:
-    size = round(dim)
-    return size, min(max(round(keep_share * size), 1), size - 1)
+    pieces = (quad(integrand, a, b, epsabs=0, epsrel=1e-11, limit=200)[0] for a, b in itertools.pairwise(parts))
+    return float(dim * sum(pieces))
 
 
 def _jensen_slack(dim: float, keep_share: float) -> float:
-    size, keep = _size(dim, keep_share)
+    size, keep = _finite.sizes(dim, keep_share)
     return 1 - float(pruning.top_k_mse(size, keep, 1.0, "asymptotic") / pruning.top_k_mse(size, keep, 1.0))
 
 
@@ -193,12 +189,14 @@ _MSE_T = Claim(
                 pruning.perturbed_top_k_mse(dim, keep, theta, 1.0, "asymptotic")
                 - pruning.top_k_mse(dim, keep, 1.0, "asymptotic")
             ),
-            statement=lambda dim, keep, theta: mallows.SubsetMallows(dim, keep, theta).mean_swaps()
-            * (zeta(keep / dim) - keep / dim)
-            / (keep / dim * (1 - keep / dim)),
-            wrong=lambda dim, keep, theta: mallows.SubsetMallows(dim, keep, theta).mean_swaps()
-            * zeta(keep / dim)
-            / (keep / dim),
+            statement=lambda dim, keep, theta: (
+                mallows.SubsetMallows(dim, keep, theta).mean_swaps()
+                * (zeta(keep / dim) - keep / dim)
+                / (keep / dim * (1 - keep / dim))
+            ),
+            wrong=lambda dim, keep, theta: (
+                mallows.SubsetMallows(dim, keep, theta).mean_swaps() * zeta(keep / dim) / (keep / dim)
+            ),
             tolerance=1e-10,
         ),
     ),
@@ -214,14 +212,14 @@ def _order_holds(gradient: tuple[int, ...], keep: int, weight: Fraction) -> bool
 
 
 def _rise_slack(dim: float, keep_share: float, theta: float, growth: float) -> float:
-    size, keep = _size(dim, keep_share)
+    size, keep = _finite.sizes(dim, keep_share)
     below, above = (pruning.retained_gain(size, keep, t) for t in (theta, theta * growth))
     return min(below, above - below, 1 - above)
 
 
 def _linear_slack(dim: float, keep_share: float, theta: float, growth: float) -> float:
     """Wrong statement: rho stays below its leading term 2 theta k (1 - k)."""
-    size, keep = _size(dim, keep_share)
+    size, keep = _finite.sizes(dim, keep_share)
     return 2 * theta * keep * (size - keep) / size**2 - pruning.retained_gain(size, keep, theta)
 
 
@@ -231,7 +229,7 @@ _ORDER = Claim(
     source=Source("gip", "Proposition 2 and the text below it"),
     statement=r"$\mathrm{MSE}_{t0} < \mathrm{MSE}_t \le \mathrm{MSE}_r$.",
     verdict=Verdict.CONDITIONAL,
-    conditions=("theta >= 0", "strict part: theta finite, k < 1, no ties across the threshold"),
+    conditions=("theta >= 0", "strict part: theta finite, k < 1, and not all |g_j| equal"),
     correction=r"For $\theta \ge 0$ and any fixed $g$ with $\mathrm{MSE}_r \ne \mathrm{MSE}_{t0}$: "
     r"$(\mathrm{MSE}_r - \mathrm{MSE}_t)/(\mathrm{MSE}_r - \mathrm{MSE}_{t0}) = \rho \in [0, 1]$, rising in $\theta$.",
     calculators=(pruning.retained_gain, pruning.perturbed_top_k_mse),
@@ -248,7 +246,8 @@ _ORDER = Claim(
             name="conditions are needed",
             cases=lambda: [
                 ((2, 1), 1, Fraction(2), False),  # theta = -log 2
-                ((1, 1), 1, Fraction(1, 2), False),  # a tie
+                ((1, 1), 1, Fraction(1, 2), False),  # all entries equal
+                ((2, 1, 1), 2, Fraction(1, 2), True),  # a tie across the threshold does no harm
                 ((2, 1), 1, Fraction(0), False),  # theta = inf
                 ((2, 1), 1, Fraction(1, 2), True),
             ],

@@ -1,0 +1,204 @@
+"""The command line: look into the ledger, run its checks, see a demonstration."""
+
+import enum
+import json
+import math
+import os
+import re
+import secrets
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.panel import Panel
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from dptheory import claims, report
+from dptheory.files import write_atomically
+from dptheory.montecarlo import Evidence
+
+app = typer.Typer(
+    help="Which claims about DP-SGD with pruned, masked and projected gradients to trust, and why.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+class Format(enum.Enum):
+    """How the ledger is printed."""
+
+    TABLE = "table"
+    MD = "md"
+    JSON = "json"
+
+
+Workers = Annotated[int, typer.Option(min=1, help="Processes to spread the checks over; the results are the same.")]
+Budget = Annotated[str, typer.Option(help="Longest time for one check: 30s, 10m, 1h.")]
+Seed = Annotated[str, typer.Option(help="A whole number >= 0, or 'random' for a fresh one.")]
+
+
+@app.command("claims", epilog="Example: dptheory claims --paper gip --verdict false")
+def list_claims(
+    paper: Annotated[str | None, typer.Option(help=f"One of {', '.join(claims.PAPERS)}.")] = None,
+    verdict: Annotated[str | None, typer.Option(help="HOLDS, LOOSE, CONDITIONAL, FALSE or EMPIRICAL.")] = None,
+    format: Annotated[
+        Format, typer.Option(help="table for reading, md for proofs/README.md, json for programs.")
+    ] = Format.TABLE,
+) -> None:
+    """List the ledger."""
+    with _user_errors():
+        chosen = claims.all_claims(paper, verdict)
+    if format is Format.TABLE:
+        _console().print(report.claims_table(chosen))
+    elif format is Format.MD:
+        typer.echo(report.claims_markdown(chosen), nl=False)
+    else:
+        typer.echo(json.dumps(report.claims_json(chosen), indent=2, ensure_ascii=False))
+
+
+@app.command("claim", epilog="Example: dptheory claim gip.mse_t0")
+def show_claim(id: Annotated[str, typer.Argument(help="Id of a claim, as listed by `dptheory claims`.")]) -> None:
+    """Show everything about one claim."""
+    with _user_errors():
+        claim = claims.get(id)
+    console = _console()
+    colour = report.COLOURS[claim.verdict]
+    console.print(
+        Panel(f"[{colour}]{claim.verdict.name}[/]: {claim.verdict.value}", title=f"{claim.id}: {claim.title}")
+    )
+    for name, text in report.claim_sections(claim):
+        console.print(f"[bold]{name}[/]", highlight=False)
+        for line in text:
+            console.print(f"  {line}", markup=False, highlight=False)
+
+
+@app.command("check", epilog="Example: dptheory check gip.mse_t0 'gip.thm*' --budget 30s --seed random")
+def check_claims(
+    patterns: Annotated[list[str] | None, typer.Argument(help="Ids or globs; all claims where none is given.")] = None,
+    budget: Budget = "30s",
+    seed: Seed = "0",
+    workers: Workers = 1,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the evidence to this file.")] = None,
+) -> None:
+    """Run the checks of claims; exit with 1 when one fails."""
+    with _user_errors():
+        chosen = claims.select(patterns or ())
+        seconds, number = parse_budget(budget), parse_seed(seed)
+    with _executor(workers) as executor:
+        rows = [(c.id, one) for c, found in run_checks(chosen, seconds, number, executor) for one in found]
+    console = _console()
+    console.print(report.evidence_table(rows, f"Evidence, seed {number}"))
+    failed = [(id, one) for id, one in rows if not one.passed]
+    for id, one in failed:
+        console.print(f"FAIL {id}, {one.check}: {one.detail}", markup=False, highlight=False)
+    console.print(f"{len(rows) - len(failed)} passed, {len(failed)} failed", highlight=False)
+    if json_file is not None:
+        write_atomically(json_file, json.dumps(report.evidence_json(rows), indent=2, allow_nan=False) + "\n")
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command("pages", epilog="Example: dptheory pages proofs --workers 2")
+def write_pages(
+    directory: Annotated[Path, typer.Argument(help="Folder of the proof pages.", exists=True, file_okay=False)],
+    budget: Budget = "60s",
+    seed: Seed = "0",
+    workers: Workers = 1,
+) -> None:
+    """Regenerate what is generated in the proof pages: the ledger, the measured claims, the evidence tables."""
+    with _user_errors():
+        seconds, number = parse_budget(budget), parse_seed(seed)
+    ledger = claims.all_claims()
+    write_atomically(directory / "README.md", report.claims_markdown(ledger))
+    for paper in {claim.source.paper for claim in ledger}:
+        measured = claims.all_claims(paper, claims.Verdict.EMPIRICAL)
+        write_atomically(directory / paper / "empirical.md", report.empirical_markdown(measured))
+    checked = [claim for claim in ledger if claim.verdict is not claims.Verdict.EMPIRICAL]
+    with _executor(workers) as executor, _user_errors():
+        for claim, evidence in run_checks(checked, seconds, number, executor):
+            report.write_evidence(directory / claim.page, evidence)
+
+
+@app.command("demo", epilog="Example: dptheory demo --out dptheory-demo")
+def run_demo(
+    out: Annotated[Path, typer.Option(help="Folder for the figure and the JSON files.")] = Path("dptheory-demo"),
+) -> None:
+    """Show what the library does in under three minutes: ledger, one check a verdict, calculators, real gradients."""
+    from dptheory import demo
+
+    with _user_errors():
+        passed = demo.run(_console(), out)
+    if not passed:
+        raise typer.Exit(1)
+
+
+def parse_budget(text: str) -> float:
+    """Seconds from "30s", "10m", "1h" or a plain number.
+
+    Raises:
+        ValueError: anything else, or a time that is not positive.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
+    seconds = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else math.nan
+    if not seconds > 0:
+        raise ValueError(f"budget must be a time > 0 such as 30s, 10m or 1h, got {text!r}")
+    return seconds
+
+
+def parse_seed(text: str) -> int:
+    """A whole number >= 0 from its digits, or a fresh one from "random".
+
+    Raises:
+        ValueError: anything else.
+    """
+    if text == "random":
+        return secrets.randbits(32)
+    if not re.fullmatch(r"\d{1,18}", text):
+        raise ValueError(f"seed must be a whole number in 0..10^18 or 'random', got {text!r}")
+    return int(text)
+
+
+def run_checks(
+    chosen: Sequence[claims.Claim], budget: float, seed: int, executor: Executor | None = None
+) -> Iterator[tuple[claims.Claim, tuple[Evidence, ...]]]:
+    """Run the checks claim by claim, with a progress bar on a terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("checks", total=sum(len(claim.checks) for claim in chosen))
+        for claim in chosen:
+            progress.update(task, description=claim.id)
+            yield claim, claim.check(budget, seed, executor)
+            progress.advance(task, len(claim.checks))
+
+
+@contextmanager
+def _executor(workers: int) -> Iterator[Executor | None]:
+    if workers == 1:
+        yield None
+        return
+    # "spawn": workers start clean on every system, whatever threads this process holds.
+    with ProcessPoolExecutor(min(workers, os.cpu_count() or 1), mp_context=get_context("spawn")) as pool:
+        yield pool
+
+
+@contextmanager
+def _user_errors() -> Iterator[None]:
+    """Turn a ValueError or OSError into one line on stderr and exit code 2."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(2) from None
+
+
+def _console() -> Console:
+    console = Console()
+    # Piped output is for programs and logs: do not wrap it at 80 columns.
+    return console if console.is_terminal else Console(width=220)
