@@ -115,10 +115,10 @@ def _steps(model: nn.Module, images: Images, settings: DpSgdSettings, device: to
             optimizer.zero_grad()
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Full backward hook is firing")
-                nn.functional.cross_entropy(private(pixels.to(device)), labels.to(device)).backward()
+                nn.functional.cross_entropy(private(pixels.to(device)), labels.to(device)).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             # Opacus leaves the clipped sum in summed_grad and puts the noise into grad
-            clipped_sum = torch.cat([p.summed_grad.flatten() for p in model.parameters()])
+            clipped_sum = torch.cat([p.summed_grad.flatten() for p in optimizer.params])
             yield Step(index, len(labels), clipped_sum)
     finally:
         private.cleanup()  # also when the caller stops early: the model gets its hooks off
@@ -130,7 +130,7 @@ def accuracy(model: nn.Module, images: Images, device: torch.device) -> float:
     was_training = model.training
     model.to(device).eval()
     right = 0
-    for pixels, labels in zip(images.pixels.split(1000), images.labels.split(1000), strict=True):
+    for pixels, labels in zip(torch.split(images.pixels, 1000), torch.split(images.labels, 1000), strict=True):
         right += int((model(pixels.to(device)).argmax(1) == labels.to(device)).sum())
     model.train(was_training)
     return right / len(images)

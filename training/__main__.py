@@ -1,0 +1,85 @@
+"""`python -m training probe`: the theory against real gradients."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+from rich.console import Console
+
+Number = TypeVar("Number", int, float)
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="rich")
+
+
+@app.callback()
+def main() -> None:
+    """Validate the theory on real gradients, on the CPU or on CUDA.
+
+    Example: [bold]python -m training probe --data excerpt --out probe-results[/bold]
+    """
+
+
+@app.command()
+def probe(
+    data: Annotated[str, typer.Option(help="excerpt, fashion-mnist or mnist")] = "excerpt",
+    steps: Annotated[int, typer.Option(help="DP-SGD updates")] = 200,
+    record: Annotated[
+        str | None, typer.Option(help="steps whose gradient is kept, as 0,50,199; default: five, evenly spread")
+    ] = None,
+    batch_size: Annotated[int, typer.Option(help="mean size of the Poisson batches")] = 250,
+    noise_multiplier: Annotated[float, typer.Option(help="sigma")] = 1.0,
+    max_grad_norm: Annotated[float, typer.Option(help="clip C")] = 1.0,
+    learning_rate: Annotated[float, typer.Option(help="of plain SGD")] = 2.0,
+    keep_ratios: Annotated[str, typer.Option(help="shares of entries kept")] = "0.001,0.01,0.05,0.1,0.25,0.5,0.75",
+    draws: Annotated[int, typer.Option(help="noise vectors, masks and reference vectors per gradient")] = 100,
+    seed: Annotated[int, typer.Option(help="fixes everything on the CPU")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
+    out: Annotated[Path, typer.Option(help="folder for probe.json, gradients.npz and probe.png")] = Path(
+        "probe-results"
+    ),
+) -> None:
+    """Train a small CNN with DP-SGD and compare predicted with measured on its clipped batch gradients.
+
+    Example: [bold]python -m training probe --data excerpt --steps 40 --record 0,20,39 --out probe-results[/bold]
+    """
+    # torch, Opacus and matplotlib take seconds to import: not for --help
+    from training import figure, report
+    from training.loop import DpSgdSettings, pick_device
+    from training.probe import run_probe, spread_steps
+
+    started = time.perf_counter()
+    try:
+        chosen = pick_device(device)
+        settings = DpSgdSettings(steps, batch_size, noise_multiplier, max_grad_norm, learning_rate, seed)
+        recorded = spread_steps(steps) if record is None else _numbers("record", record, int)
+        result = run_probe(data, settings, recorded, _numbers("keep_ratios", keep_ratios, float), draws, chosen)
+        report.write_json(result, chosen, out / "probe.json")
+        report.write_gradients(result, out / "gradients.npz")
+        figure.write_figure(result, out / "probe.png")
+    except (ValueError, OSError) as error:
+        Console(stderr=True).print(f"error: {error}", style="red", markup=False, soft_wrap=True)
+        raise typer.Exit(2) from error
+    console = Console()
+    console.print(report.fit_table(result))
+    for shown in result.records:
+        if shown.measurement:
+            console.print(report.row_table(shown))
+    console.print(
+        f"test accuracy {result.accuracy:.1%} on {result.test_images:,} images; "
+        f"{time.perf_counter() - started:.0f} s on {report.device_name(chosen)}; "
+        f"written to {out}: probe.json, gradients.npz, probe.png"
+    )
+
+
+def _numbers(name: str, text: str, kind: Callable[[str], Number]) -> tuple[Number, ...]:
+    try:
+        return tuple(kind(part) for part in text.split(","))
+    except ValueError:
+        wanted = "whole numbers" if kind is int else "numbers"
+        raise ValueError(f"{name} must be {wanted} separated by commas, got {text!r}") from None
+
+
+if __name__ == "__main__":
+    app()
