@@ -24,7 +24,7 @@ def main() -> None:
 @app.command()
 def probe(
     data: Annotated[str, typer.Option(help="excerpt, fashion-mnist or mnist")] = "excerpt",
-    steps: Annotated[int, typer.Option(help="DP-SGD updates")] = 200,
+    steps: Annotated[int, typer.Option(help="DP-SGD updates")] = 120,
     record: Annotated[
         str | None, typer.Option(help="steps whose gradient is kept, as 0,50,199; default: five, evenly spread")
     ] = None,
@@ -63,9 +63,7 @@ def probe(
         raise typer.Exit(2) from error
     console = Console()
     console.print(report.fit_table(result))
-    for shown in result.records:
-        if shown.measurement:
-            console.print(report.row_table(shown))
+    console.print(report.row_table(result.records[-1]))
     console.print(
         f"test accuracy {result.accuracy:.1%} on {result.test_images:,} images; "
         f"{time.perf_counter() - started:.0f} s on {report.device_name(chosen)}; "

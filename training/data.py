@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files as package_files
-from importlib.resources.abc import Traversable
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -36,16 +36,16 @@ class Images:
 class _DataSet:
     train: tuple[DataFile, ...]
     test: tuple[DataFile, ...]
-    parse: Callable[[tuple[DataFile, ...], Traversable], _Arrays]
+    parse: Callable[[tuple[DataFile, ...], Path], _Arrays]
     embedded: bool = False
 
 
-def _read_idx_pair(files: tuple[DataFile, ...], folder: Traversable) -> _Arrays:
+def _read_idx_pair(files: tuple[DataFile, ...], folder: Path) -> _Arrays:
     images, labels = (parse_idx(read_checked(f, folder), f.path) for f in files)
     return images[:, None], labels
 
 
-def _read_cifar10(files: tuple[DataFile, ...], folder: Traversable) -> _Arrays:
+def _read_cifar10(files: tuple[DataFile, ...], folder: Path) -> _Arrays:
     images, labels = zip(*(parse_cifar10(read_checked(f, folder), f.path) for f in files), strict=True)
     return np.concatenate(images), np.concatenate(labels)
 
@@ -137,9 +137,8 @@ def load(name: str, *, train: bool) -> Images:
     """
     chosen = _SETS[_validate.choice("name", name, NAMES)]
     files = chosen.train if train else chosen.test
-    folder: Traversable
     if chosen.embedded:
-        folder = package_files("training") / "excerpt"
+        folder = Path(str(package_files("training"))) / "excerpt"
     else:
         folder = data_folder()
         fetch_missing(chosen.train + chosen.test, folder)

@@ -76,8 +76,8 @@ def _draw_cosines(ax: Axes, record: Record) -> None:
     for quantity, name, colour in _METHODS:
         exact, fitted = _rows(record, quantity, EXACT), _rows(record, quantity, GAUSSIAN)
         k = [row.keep / record.gradient.size for row in exact]
-        ax.plot(k, [row.predicted for row in exact], "-", color=colour, label=f"{name}, predicted from kept norm")
-        ax.plot(k, [row.predicted for row in fitted], "--", color=colour, label=f"{name}, predicted by Assumption 1")
+        ax.plot(k, [row.predicted for row in exact], "-", color=colour, label=f"{name}, from kept norm")
+        ax.plot(k, [row.predicted for row in fitted], "--", color=colour, label=f"{name}, by Assumption 1")
         errors = [2 * row.standard_error for row in fitted]
         ax.errorbar(
             k,
@@ -90,10 +90,10 @@ def _draw_cosines(ax: Axes, record: Record) -> None:
             label=f"{name}, measured",
         )
     (whole,) = _rows(record, "cosine_dp_sgd", EXACT)
-    ax.axhline(whole.predicted, color="0.4", ls=":", label="DP-SGD (k = 1), predicted")
+    ax.axhline(whole.predicted, color="0.4", ls=":", label="DP-SGD (k = 1)")
     ax.set(xscale="log", xlabel="share of entries kept, k", ylabel=r"mean cosine of $(g + Z) \odot I$ with $g$")
     ax.set_ylim(0.0, 1.6 * max(ax.dataLim.y1, whole.predicted))
-    ax.set_title(f"(b) Direction kept under noise, step {record.step}; bars 2 SE", loc="left")
+    ax.set_title(f"(b) Direction kept, step {record.step}: lines predicted; bars 2 SE", loc="left")
     ax.legend(fontsize=8, loc="upper left", ncols=2)
 
 

@@ -7,7 +7,6 @@ import tarfile
 import tempfile
 import zlib
 from dataclasses import dataclass
-from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
 
 import pooch
@@ -49,7 +48,7 @@ def data_folder() -> Path:
     return Path(named) if named else Path(pooch.os_cache("dptheory"))
 
 
-def read_checked(file: DataFile, folder: Traversable) -> bytes:
+def read_checked(file: DataFile, folder: Path) -> bytes:
     """Read a data file that lies in `folder` as it is or as .gz, and check its size and MD5 sum.
 
     Returns:
@@ -61,12 +60,14 @@ def read_checked(file: DataFile, folder: Traversable) -> bytes:
     """
     present = _find(file, folder)
     if present is None:
-        raise FileNotFoundError(f"{folder.joinpath(file.path)} is not there")
+        raise FileNotFoundError(f"{folder / file.path} is not there")
     expected = f"expected {file.size:,} bytes with MD5 {file.md5} (uncompressed)"
     try:
         stored = present.read_bytes()
     except OSError as error:
-        raise DataFileError(f"{present}: cannot be read ({error}); {expected}") from error
+        raise DataFileError(
+            f"{present}: {present.stat().st_size:,} bytes, cannot be read ({error}); {expected}"
+        ) from error
     try:
         content = gzip.decompress(stored) if present.name.endswith(".gz") else stored
     except (OSError, EOFError, zlib.error) as error:
@@ -95,8 +96,8 @@ def fetch_missing(files: tuple[DataFile, ...], folder: Path) -> None:
                 raise DataMissingError(_how_to_get(file, file.home, folder, error)) from error
 
 
-def _find(file: DataFile, folder: Traversable) -> Traversable | None:
-    plain, packed = folder.joinpath(file.path), folder.joinpath(file.path + ".gz")
+def _find(file: DataFile, folder: Path) -> Path | None:
+    plain, packed = folder / file.path, folder / (file.path + ".gz")
     return plain if plain.is_file() else packed if packed.is_file() else None
 
 

@@ -84,8 +84,8 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """Measured over predicted; None where the prediction is 0."""
-        return self.measured / self.predicted if self.predicted else None
+        """Measured over predicted; None where the prediction is within a standard error of 0."""
+        return self.measured / self.predicted if abs(self.predicted) > self.standard_error else None
 
     @property
     def standard_errors_off(self) -> float | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from dptheory.files import write_atomically
@@ -81,10 +82,10 @@ def _row_dict(row: Row) -> dict[str, Any]:
 
 def fit_table(result: ProbeResult) -> Table:
     """One line a recorded step: the Gaussian fit, and how far the entries are from it."""
-    table = Table(title="Assumption 1: entries of g iid N(0, sigma_g^2)", title_justify="left")
-    for heading in ("step", "batch", "sigma_g", "|g|", "KS distance", "excess kurtosis", "zeros", "layer sigmas"):
+    table = Table(title="Assumption 1: entries of g iid N(0, sigma_g^2)", title_justify="left", box=SIMPLE_HEAD)
+    for heading in ("step", "batch", "sigma_g", "|g|", "KS", "kurtosis", "zeros", "layers"):
         table.add_column(heading, justify="right")
-    table.add_column("sigma_g²/(sigma C)²", justify="right")
+    table.add_column("s/n", justify="right")
     for record in result.records:
         if record.measurement is None:
             table.add_row(str(record.step), "0", "empty batch")
@@ -104,27 +105,29 @@ def fit_table(result: ProbeResult) -> Table:
             "-" if fit.layer_sigma_spread is None else f"1 : {fit.layer_sigma_spread:.0f}",
             "no noise" if fit.signal_to_noise is None else f"{fit.signal_to_noise:.2g}",
         )
-    table.caption = "KS distance and kurtosis: measured (a Gaussian vector of that norm)"
+    table.caption = (
+        "KS distance and excess kurtosis: measured (Gaussian vector); layers: smallest : largest layer sigma_g; "
+        "s/n: sigma_g^2 / (sigma C)^2"
+    )
     return table
 
 
 def row_table(record: Record) -> Table:
     """The predictions of one recorded step beside the measurements; SE off = (measured - predicted) / standard error."""
-    table = Table(title=f"step {record.step}: predicted and measured", title_justify="left")
-    table.add_column("quantity")
-    for heading in ("k", "predicted", "measured", "SE", "ratio", "SE off"):
-        table.add_column(heading, justify="right")
-    table.add_column("assumes")
+    table = Table(title=f"step {record.step}: predicted and measured", title_justify="left", box=SIMPLE_HEAD)
+    table.add_column("quantity", no_wrap=True)
+    for heading in ("k", "predicted", "measured", "ratio", "SE off"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("assumes", no_wrap=True)
     for row in record.measurement.rows if record.measurement else ():
         table.add_row(
             row.quantity,
             f"{row.keep_ratio:g}",
             f"{row.predicted:.4g}",
             f"{row.measured:.4g}",
-            f"{row.standard_error:.1g}",
             "-" if row.ratio is None else f"{row.ratio:.3f}",
             "-" if row.standard_errors_off is None else f"{row.standard_errors_off:+.1f}",
-            "iid Gaussian" if row.assumption == GAUSSIAN else "nothing",
+            "Gaussian" if row.assumption == GAUSSIAN else "nothing",
         )
     return table
 

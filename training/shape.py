@@ -52,8 +52,9 @@ def _on_sphere(fit: Fit, rng: np.random.Generator) -> Array:
 
 def _pruned_away(v: Array, keeps: tuple[int, ...]) -> Array:
     """Sum of the d - K smallest squares, for each K."""
-    below: Array = np.concatenate([[0.0], np.cumsum(np.sort(v**2))])
-    return below[v.size - np.array(keeps)]
+    below = np.concatenate([[0.0], np.cumsum(np.sort(v**2))])
+    pruned: Array = below[v.size - np.array(keeps)]
+    return pruned
 
 
 def _pruned_away_in_groups(v: Array, keep: int) -> float:
