@@ -31,6 +31,25 @@ def index_sensitivity(dim: int, keep: int) -> int:
     return 2 * min(keep, dim - keep)
 
 
+def groups_of(dim: int, group_size: int) -> int:
+    """Number of groups of ``group_size`` entries in a gradient of ``dim`` entries; pad a gradient that does not divide.
+
+    Args:
+        dim: number of entries of the whole gradient, >= 1.
+        group_size: entries of one group, a divisor of dim.
+
+    Raises:
+        ValueError: dim < 1, or a group_size that does not divide it.
+
+    Source: GIP, Algorithm 1, line 1 (gip.budget).
+    """
+    dim = _validate.integer("dim", dim, 1)
+    group_size = _validate.integer("group_size", group_size, 1, dim)
+    if dim % group_size:
+        raise ValueError(f"group_size must divide dim={dim}, got {group_size}")
+    return dim // group_size
+
+
 @dataclass(frozen=True)
 class SubsetMallows:
     r"""P(I) proportional to exp(-theta * Hamming(I, I0)) over the subsets I with |I| = |I0| = keep.

@@ -121,7 +121,7 @@ def top_k_mse(dim: int, keep: int, sigma_g: ArrayLike, method: Method = "exact")
     .. math:: d s^2\, E[H(U)],\quad U \sim \mathrm{Beta}(d-K, K),\quad H(u) = u - 2 a_u \phi(a_u),\ a_u = \Phi^{-1}((1+u)/2)
 
     ``method="asymptotic"`` puts U at its mean: d s^2 (1 - k - 2 a phi(a)), never more than the exact value and short of it
-    by about k (1 - k) a s^2 / (2 phi(a)), whatever d.
+    by about k (1 - k) a s^2 / (2 phi(a)) for fixed k and large d.
 
     Args:
         dim, keep: 1 <= keep <= dim <= 1e9.
@@ -222,6 +222,7 @@ def pruned_cosine(grad_norm: float, retained_norm: float, keep: int, noise_std: 
     """
     grad_norm = _validate.real("grad_norm", grad_norm, 0.0, ends="()")
     retained_norm = _validate.real("retained_norm", retained_norm, 0.0, grad_norm)
+    keep = _validate.integer("keep", keep, 1, _MAX_DIM)
     noise_std = _validate.real("noise_std", noise_std, 0.0, ends="[)")
     if retained_norm == 0.0:
         return 0.0
@@ -253,7 +254,7 @@ def least_retained_gain(dim: int, keep: int, method: Method = "exact") -> float:
     """The rho above which perturbed top-k beats the direction of DP-SGD under large noise; above 1 means never.
 
     Solves :func:`cosine_ratio` = 1 for rho; asymptotically sqrt(k) (1 - sqrt(k)) / (2 a phi(a)), which is least, 0.478,
-    near k = 0.65 and exceeds 1 for k below 0.0186.
+    near k = 0.65 and exceeds 1 for k below 0.0186. The exact value is larger than the asymptotic one.
 
     Args:
         dim, keep: 1 <= keep < dim <= 1e9.

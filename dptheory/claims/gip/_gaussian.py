@@ -6,6 +6,11 @@ from numpy.typing import NDArray
 from dptheory import mallows, pruning
 
 
+def gaussian_energy(rng: np.random.Generator, n: int, dim: int) -> NDArray[np.float64]:
+    """|g|^2 for Gaussian g."""
+    return np.asarray(np.square(rng.standard_normal((n, dim))).sum(axis=1))
+
+
 def pruned_gaussian(rng: np.random.Generator, n: int, dim: int, keep: int, theta: float) -> NDArray[np.float64]:
     """|g - g*I|^2 for Gaussian g and the perturbed top-k set; theta = 0 is random-k, inf is top-k."""
     gradient = rng.standard_normal((n, dim))

@@ -13,7 +13,7 @@ from scipy.stats import norm
 from dptheory import angles, mallows, pruning
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gip import _finite
-from dptheory.claims.gip._gaussian import pruned_gaussian
+from dptheory.claims.gip._gaussian import gaussian_energy, pruned_gaussian
 from dptheory.claims.gip.top_k import zeta
 from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 
@@ -178,9 +178,8 @@ _FINE = 10**6
 
 def _stated_landmarks(name: str) -> float:
     if name == "impossible below":
-        return next(
-            keep / _FINE for keep in range(18_000, 19_500) if pruning.least_retained_gain(_FINE, keep, "asymptotic") < 1
-        )
+        possible = (k for k in range(18_000, 19_500) if pruning.least_retained_gain(_FINE, k, "asymptotic") < 1)
+        return next(possible, 0) / _FINE
     gains = {keep: pruning.least_retained_gain(_FINE, keep, "asymptotic") for keep in range(600_000, 700_000, 100)}
     best = min(gains, key=gains.__getitem__)
     return gains[best] if name == "least" else best / _FINE
@@ -228,10 +227,11 @@ _CRITERION = Claim(
     statement=r"The condition of Corollary 1 is easy to meet because $\sigma_g \ll \sigma$, so pruning improves on DP-SGD.",
     verdict=Verdict.FALSE,
     conditions=("Assumption 1", "noise much larger than the gradient"),
-    correction=r"For $\sigma_g \ll \sigma C$ the zero update has a smaller MSE than DP-SGD, random-$k$ and GIP. Against "
-    r"large noise the cosine with the true gradient scales by $(k + 2a\varphi(a)\rho)/\sqrt k$, so GIP beats DP-SGD only for "
+    correction=r"Once $\sigma^2C^2 \ge \sigma_g^2(4\log\frac1k + 2\log 2)$ the zero update has a smaller MSE than DP-SGD, "
+    r"random-$k$ and GIP. Against large noise the cosine with the true gradient scales by at most "
+    r"$(k + 2a\varphi(a)\rho)/\sqrt k$ (its limit for large $d$), so GIP beats DP-SGD only for "
     r"$\rho > \sqrt k(1-\sqrt k)/(2a\varphi(a))$: at least $0.478$ (near $k = 0.65$), and more than 1 (even exact top-$k$ "
-    r"loses) for $k < 0.0186$.",
+    r"loses) for $k < 0.0186$. Both are necessary at every $d$.",
     calculators=(
         pruning.zero_update_mse,
         pruning.pruned_cosine,
@@ -240,6 +240,20 @@ _CRITERION = Claim(
         angles.small_snr_slope,
     ),
     checks=(
+        MeanCheck(
+            name="MSE of the zero update, d = 40",
+            sampler=partial(gaussian_energy, dim=_DIM),
+            claimed=lambda: float(pruning.zero_update_mse(_DIM, 1.0)),
+            row_bytes=1600,
+        ),
+        ExactCheck(
+            name="direction left by large noise, in closed form",
+            cases=lambda: [(1,), (2,), (3,), (100,), (10_000,)],
+            truth=lambda dim: math.exp(gammaln((dim + 1) / 2) - gammaln(dim / 2 + 1)) / math.sqrt(2),
+            statement=lambda dim: angles.small_snr_slope(dim),
+            wrong=lambda dim: 1 / math.sqrt(dim),
+            tolerance=1e-10,
+        ),
         SearchCheck(
             name="the zero update has the smallest MSE at sigma_g^2 / sigma^2 <= 1e-4",
             box={"ratio": Range(1e-6, 1e-2, log=True), "keep_share": Range(0, 1), "theta": Range(1e-9, 50, log=True)},
@@ -294,6 +308,17 @@ def _fall_slack(dim: float, snr: float) -> float:
     return lower / higher - 1
 
 
+def _two_sided_slack(dim: float, snr: float) -> float:
+    d, value = round(dim), angles.DistortionAngle(round(dim), snr).expected_cos()
+    return min(value * math.hypot(snr, math.sqrt(d + 2)) / snr - 1, snr / math.hypot(snr, math.sqrt(d - 1)) / value - 1)
+
+
+def _tighter_slack(dim: float, snr: float) -> float:
+    """Wrong statement: the upper bound with d in place of d - 1."""
+    d = round(dim)
+    return snr / math.hypot(snr, math.sqrt(d)) / angles.DistortionAngle(d, snr).expected_cos() - 1
+
+
 def _fast_fall_slack(dim: float, snr: float) -> float:
     """Wrong statement: the cosine falls like 1 / dim."""
     small, large = (angles.DistortionAngle(d, snr).expected_cos() for d in (round(dim), 4 * round(dim)))
@@ -306,9 +331,9 @@ _FIG1 = Claim(
     source=Source("gip", "Fig. 1, observation 3 of section 1"),
     statement=r"The cosine between a gradient of norm $C$ and its DP release falls to 0 as the dimension grows.",
     verdict=Verdict.HOLDS,
-    conditions=("|g| / (sigma C) does not grow with the dimension: clipping sees to it",),
+    conditions=("kappa = |g| / (sigma C) grows more slowly than sqrt(d): clipping keeps it bounded",),
     correction=r"$E\cos = \kappa\sqrt{2/\pi}\int_0^{\pi/2} e^{-\kappa^2\sin^2\phi/2}\cos^d\phi\,d\phi$, $\kappa = |g|/(\sigma C)$: "
-    r"about $\kappa/\sqrt{d + \kappa^2}$.",
+    r"between $\kappa/\sqrt{\kappa^2 + d + 2}$ and $\kappa/\sqrt{\kappa^2 + d - 1}$.",
     calculators=(angles.DistortionAngle.expected_cos,),
     checks=(
         MeanCheck(
@@ -331,6 +356,12 @@ _FIG1 = Claim(
             box={"dim": Range(1, 1e8, log=True), "snr": Range(1e-6, 1e6, log=True)},
             slack=_fall_slack,
             wrong=_fast_fall_slack,
+        ),
+        SearchCheck(
+            name="two-sided bound",
+            box={"dim": Range(1, 1e6, log=True), "snr": Range(1e-3, 1e3, log=True)},
+            slack=_two_sided_slack,
+            wrong=_tighter_slack,
         ),
     ),
     proved=True,

@@ -87,7 +87,7 @@ _ALG1 = Claim(
     verdict=Verdict.FALSE,
     conditions=("the number kept must be exactly K for the sensitivity of Definition 3",),
     correction=r"The $100k$-th percentile leaves $(1-k)d$ entries above it. The threshold is the $100(1-k)$-th "
-    r"percentile, and a tie rule is needed so that exactly $kd$ entries are kept.",
+    r"percentile (for $k < 1$), and a tie rule is needed so that exactly $kd$ entries are kept.",
     printed=printed_mask,
     calculators=(pruning.top_k_mask,),
     checks=(
@@ -234,12 +234,12 @@ def _noise_of_average(sigma: Fraction, clip: Fraction, batch: int) -> Fraction:
 _ALG2 = Claim(
     id="gip.alg2",
     title="training algorithm",
-    source=Source("gip", "Algorithm 2, section 4"),
+    source=Source("gip", "Algorithm 2, sections 3 and 4"),
     statement=r"Algorithm 2 trains for $T$ steps with noise of standard deviation $\sigma C$ as accounted for in Lemma 1.",
     verdict=Verdict.CONDITIONAL,
     conditions=(
         "the update of line 12 belongs inside the loop",
-        "the noise sigma C is added to the sum over the batch (line 10), not to the average (section 4)",
+        "the noise sigma C is added to the sum over the batch (line 10), not to the average (section 3)",
     ),
     correction=r"Update inside the loop; noise $N(0, \sigma^2C^2 I)$ on the sum, which is $\sigma C/|B|$ on the average. "
     r"Section 4's $\sigma^2C^2d$ is the noise of the sum.",

@@ -110,7 +110,7 @@ _EMPIRICAL = (
         "table1",
         "ImageNet accuracy",
         "Table 1",
-        "NF-ResNet-50 from scratch on ImageNet: GIP is 0.1 to 0.4 points above Jax-Privacy in top-1 accuracy.",
+        "NF-ResNet-50 from scratch on ImageNet: GIP is 0.1 to 0.4 points above Jax-Privacy.",
         _rows(tables.TABLE_1, tables.TABLE_1_EPSILONS),
     ),
     _empirical(

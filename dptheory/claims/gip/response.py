@@ -128,7 +128,8 @@ _A4 = Claim(
     conditions=("as a comparison of privacy or information at equal sensitivity C_1",),
     correction=r"Randomised response is exactly $\theta C_1$-DP with $\theta = \log\frac{p}{1-p}$, the same $\theta$ as Mallows at "
     r"the same budget, and given $|I| = K$ it is the Mallows law. The true part: its output has "
-    r"$pK + (1-p)(d-K)$ ones on average, not $K$.",
+    r"$pK + (1-p)(d-K)$ ones on average, not $K$. Which of the two says more of the index depends on $d$, $K$ and "
+    r"$\theta$.",
     calculators=(randomized_response.mallows_theta, randomized_response.epsilon, mallows.SubsetMallows.epsilon),
     checks=(
         ExactCheck(
@@ -204,8 +205,8 @@ _A4_SENSITIVITY = Claim(
         "the support has then up to |B| K ones: it is not a k-subset, and the gradient is not pruned to 1 %",
     ),
     correction=r"The support of the sum moves in at most $K$ places under add/remove and $2K$ under replacement. It has up to "
-    r"$\min(d, |B|K)$ ones. If the index set is the top-$k$ set of the sum, per-example pruning changes nothing: "
-    r"Definition 3 gives $2K$ with or without it.",
+    r"$\min(d, |B|K)$ ones. If the index set is the top-$k$ set of the sum with the same $K$, per-example pruning changes "
+    r"nothing: Definition 3 gives $2K$ with or without it.",
     calculators=(mallows.index_sensitivity,),
     checks=(
         ExactCheck(

@@ -72,7 +72,7 @@ _ALG_A2 = Claim(
         "the drawn 'distance' i is half the L1 distance, as equation 11 has it; the text below it says the distance",
     ),
     correction=r"$i$ is the number of swapped pairs: Fisher's noncentral hypergeometric law with odds $e^{-2\theta}$.",
-    calculators=(mallows.SubsetMallows.swap_pmf, mallows.SubsetMallows.sample, mallows.SubsetMallows.mean_swaps),
+    calculators=(mallows.SubsetMallows.swap_pmf, mallows.SubsetMallows.sample),
     checks=(
         ExactCheck(
             name="law of the number of swaps",

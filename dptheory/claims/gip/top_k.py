@@ -161,7 +161,7 @@ _MSE_T = Claim(
     correction=r"$\mathrm{MSE}_t = B + E[i](A/K - B/(d-K)) = \rho B + (1-\rho)\mathrm{MSE}_r$ with $B = \mathrm{MSE}_{t0}$, "
     r"$A = d\sigma_g^2 - B$; asymptotic coefficient of $E[i]$: $2a\varphi(a)\sigma_g^2/(k(1-k))$.",
     printed=printed_perturbed_mse,
-    calculators=(pruning.perturbed_top_k_mse, pruning.retained_gain),
+    calculators=(pruning.perturbed_top_k_mse, mallows.SubsetMallows.mean_swaps),
     checks=(
         MeanCheck(
             name="Gaussian gradient, d = 60",

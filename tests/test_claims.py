@@ -1,0 +1,86 @@
+"""Every row of the ledger: it is complete, its checks pass, and none of them passes a wrong calculator."""
+
+import subprocess
+import sys
+
+import pytest
+
+from dptheory import claims
+from dptheory.claims import Claim, Verdict
+
+CI_BUDGET = 30.0
+CHECKED = [claim for claim in claims.all_claims() if claim.checks]
+
+
+@pytest.mark.parametrize("claim", CHECKED, ids=lambda claim: claim.id)
+def test_checks_pass(claim: Claim) -> None:
+    for evidence in claim.check(CI_BUDGET, seed=0):
+        assert evidence.passed, f"{evidence.check}: {evidence.detail}"
+        assert evidence.samples > 0
+        assert "reject" in evidence.detail or "refutes" in evidence.detail, (
+            "every check says which wrong statement it rejected"
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize("claim", CHECKED, ids=lambda claim: claim.id)
+def test_checks_pass_under_other_seeds(claim: Claim, seed: int) -> None:
+    for evidence in claim.check(300.0, seed=seed):
+        assert evidence.passed, f"{evidence.check}: {evidence.detail}"
+
+
+@pytest.mark.parametrize("claim", claims.all_claims(), ids=lambda claim: claim.id)
+def test_rows_are_complete(claim: Claim) -> None:
+    assert claim.id.startswith(f"{claim.source.paper}.")
+    assert claim.title and claim.statement and claim.source.label
+    names = [check.name for check in claim.checks]
+    assert len(names) == len(set(names))
+    if claim.verdict is Verdict.EMPIRICAL:
+        assert claim.reported and not claim.proved
+        assert claim.checks or claim.state == "not yet measured"
+        return
+    assert claim.checks
+    if claim.verdict in (Verdict.FALSE, Verdict.CONDITIONAL):
+        assert claim.correction and (claim.verdict is Verdict.FALSE or claim.conditions)
+
+
+def test_calculators_are_reachable_and_documented() -> None:
+    for claim in claims.all_claims():
+        for calculator in claim.calculators:
+            assert "Source:" in (calculator.__doc__ or ""), calculator
+            assert claim.id.split(".")[0] in calculator.__doc__.lower()  # type: ignore[union-attr]
+
+
+def test_lookup() -> None:
+    assert claims.get("gip.mse_t0").verdict is Verdict.FALSE
+    assert {c.verdict for c in claims.all_claims(verdict="false")} == {Verdict.FALSE}
+    assert claims.all_claims("gip") == tuple(c for c in claims.all_claims() if c.source.paper == "gip")
+    assert [c.id for c in claims.select(["gip.eq*", "gip.norm"])] == [
+        "gip.eq21",
+        "gip.norm",
+        "gip.eq5",
+        "gip.eq6",
+        "gip.eq18",
+    ]
+    assert claims.select([]) == claims.all_claims()
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: claims.get("gip.mse_to"), "gip.mse_t0"),
+        (lambda: claims.get("beta"), "gip.beta_values"),
+        (lambda: claims.select(["gip.msee*"]), "no claim matches"),
+        (lambda: claims.all_claims("xyz"), "paper must be one of"),
+        (lambda: claims.all_claims(verdict="maybe"), "verdict must be one of"),
+    ],
+)
+def test_unknown_names_get_a_hint(call, says) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError, match=says):
+        call()
+
+
+def test_ledger_loads_without_the_test_packages() -> None:
+    code = "import sys; from dptheory import claims; claims.all_claims(); print('hypothesis' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"

@@ -1,0 +1,107 @@
+"""A wrong constant in any calculator makes a check of the ledger fail."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dptheory import angles, claims, mallows, pruning, randomized_response
+from dptheory.claims import Claim, Verdict
+
+Calculator = Callable[..., Any]
+
+
+def _scaled(function: Calculator) -> Calculator:
+    return lambda *a, **k: function(*a, **k) * 1.02
+
+
+def _raised(function: Calculator) -> Calculator:
+    return lambda *a, **k: function(*a, **k) + 2
+
+
+def _sharpened_pmf(function: Calculator) -> Calculator:
+    def mutant(model: mallows.SubsetMallows) -> Any:
+        return function(dataclasses.replace(model, theta=1.05 * model.theta))
+
+    return mutant
+
+
+def _sharpened_sample(function: Calculator) -> Calculator:
+    return lambda model, reference, rng: function(dataclasses.replace(model, theta=1.1 * model.theta), reference, rng)
+
+
+def _one_more(function: Calculator) -> Calculator:
+    return lambda gradient, keep: function(gradient, min(keep + 1, np.shape(gradient)[-1]))
+
+
+def _smaller_bound(function: Calculator) -> Calculator:
+    def mutant(*a: Any, **k: Any) -> mallows.IndexBudget:
+        bought = function(*a, **k)
+        return dataclasses.replace(bought, total_variation=0.9 * bought.total_variation)
+
+    return mutant
+
+
+def _shrunk_chance(function: Calculator) -> Calculator:
+    return lambda *a, **k: 0.5 + 0.98 * (function(*a, **k) - 0.5)
+
+
+MUTANTS: list[tuple[object, str, Callable[[Calculator], Calculator]]] = [
+    *((pruning, name, _scaled) for name in (
+        "expected_norm", "zero_update_mse", "noise_mse", "random_k_mse", "top_k_mse", "top_k_energy", "retained_gain",
+        "perturbed_top_k_mse", "beta", "pruned_cosine", "cosine_ratio", "least_retained_gain",
+    )),
+    (pruning, "top_k_mask", _one_more),
+    *((mallows.SubsetMallows, name, _scaled) for name in ("mean_swaps", "retained_gain", "epsilon")),
+    (mallows.SubsetMallows, "swap_pmf", _sharpened_pmf),
+    (mallows.SubsetMallows, "sample", _sharpened_sample),
+    (mallows, "theta_for_budget", _scaled),
+    (mallows, "index_sensitivity", _raised),
+    (mallows, "index_budget", _smaller_bound),
+    (randomized_response, "epsilon", _scaled),
+    (randomized_response, "largest_probability", _shrunk_chance),
+    (randomized_response, "mallows_theta", _scaled),
+    (angles.DistortionAngle, "expected_cos", _scaled),
+    (angles, "small_snr_slope", _scaled),
+]  # fmt: skip
+
+
+def _claims_of(calculator: Calculator) -> list[Claim]:
+    return [claim for claim in claims.all_claims() if calculator in claim.calculators]
+
+
+def _first_failure(chosen: list[Claim]) -> str | None:
+    """The cheap checks come first; searches only where nothing else noticed."""
+    checks = sorted((c for claim in chosen for c in claim.checks), key=lambda c: c.kind.name == "SEARCH")
+    for check in checks:
+        evidence = check.run(20.0, seed=0)
+        if not evidence.passed:
+            return f"{check.name}: {evidence.detail}"
+    return None
+
+
+@pytest.mark.parametrize(("owner", "name", "mutate"), MUTANTS, ids=[f"{m[1]}" for m in MUTANTS])
+def test_a_wrong_calculator_is_noticed(
+    owner: object, name: str, mutate: Callable[[Calculator], Calculator], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = getattr(owner, name)
+    chosen = _claims_of(original)
+    assert chosen, f"no claim names {name} as its calculator"
+    monkeypatch.setattr(owner, name, mutate(original))
+    assert _first_failure(chosen) is not None
+
+
+def test_every_calculator_of_the_ledger_has_a_mutant() -> None:
+    mutated = {getattr(owner, name) for owner, name, _ in MUTANTS}
+    named = {c for claim in claims.all_claims() if claim.verdict is not Verdict.EMPIRICAL for c in claim.calculators}
+    assert named <= mutated, f"without a mutant: {named - mutated}"
+
+
+def test_mutants_are_wrong() -> None:
+    assert float(_scaled(pruning.random_k_mse)(4, 1, 1.0)) == pytest.approx(3.06)
+    assert _one_more(pruning.top_k_mask)([3.0, 2.0, 1.0], 1).sum() == 2
+    assert _shrunk_chance(lambda: 1.0)() == 0.99
+    assert math.isclose(_raised(mallows.index_sensitivity)(4, 1), 4)

@@ -1,0 +1,210 @@
+"""The calculators of pruned gradients against high precision, brute force and their own laws."""
+
+import itertools
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dptheory import pruning
+
+DIMS = st.integers(2, 10**9)
+SHARES = st.floats(0, 1)
+
+
+def _keep(dim: int, share: float) -> int:
+    return min(max(round(dim * share), 1), dim - 1)
+
+
+def _reference_share(dim: int, keep: int, kept: bool) -> float:
+    """E[H(U)] or E[1 - H(U)] with 40 digits, integrated over the threshold itself."""
+    from scipy.special import gammainccinv
+    from scipy.stats import beta
+
+    with mpmath.workdps(40):
+        alpha, other = mpmath.mpf(dim - keep), mpmath.mpf(keep)
+        log_beta = mpmath.log(mpmath.beta(alpha, other))
+        quantiles = (min(1 - 1e-300, beta.isf(1e-40, keep, dim - keep)), beta.ppf(1e-40, keep, dim - keep))
+        low, high = (float(np.sqrt(2 * gammainccinv(0.5, q))) for q in quantiles)
+
+        def integrand(a: mpmath.mpf) -> mpmath.mpf:
+            u, v, density = mpmath.erf(a / mpmath.sqrt(2)), mpmath.erfc(a / mpmath.sqrt(2)), mpmath.npdf(a)
+            part = v + 2 * a * density if kept else u - 2 * a * density
+            return part * mpmath.exp((alpha - 1) * mpmath.log(u) + (other - 1) * mpmath.log(v) - log_beta) * 2 * density
+
+        return mpmath.quad(integrand, mpmath.linspace(low, high, 41))
+
+
+@pytest.mark.parametrize(
+    ("dim", "keep"),
+    [(2, 1), (3, 2), (10, 1), (10, 9), (100, 10), (1000, 999), (10**4, 5000), (10**6, 3), (10**6, 10**6 - 2)]
+    + [(10**9, keep) for keep in (1, 10**8, 9 * 10**8, 10**9 - 7, 10**9 - 1)],
+)
+def test_top_k_has_nine_digits(dim: int, keep: int) -> None:
+    lost = float(pruning.top_k_mse(dim, keep, 1.0) / dim / _reference_share(dim, keep, kept=False))
+    kept = float(pruning.top_k_energy(dim, keep, 1.0) / dim / _reference_share(dim, keep, kept=True))
+    assert abs(lost - 1) < 1e-9
+    assert abs(kept - 1) < 1e-9
+
+
+def test_two_entries() -> None:
+    assert float(pruning.top_k_mse(2, 1, 1.0)) == pytest.approx(1 - 2 / math.pi, rel=1e-14)
+
+
+def test_smallest_of_dim_is_known_for_keep_dim_minus_one() -> None:
+    # min of two squares again, now as the energy lost by keeping 1 of 2, scaled by sigma_g^2
+    assert float(pruning.top_k_mse(2, 1, 3.0)) == pytest.approx(9 * (1 - 2 / math.pi), rel=1e-14)
+
+
+@given(DIMS, SHARES)
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_order_of_the_methods(dim: int, share: float) -> None:
+    keep = _keep(dim, share)
+    exact, asymptotic = (float(pruning.top_k_mse(dim, keep, 1.0, m)) for m in ("exact", "asymptotic"))
+    assert 0 <= asymptotic <= exact * (1 + 1e-12) <= float(pruning.random_k_mse(dim, keep, 1.0)) * (1 + 2e-12)
+
+
+@given(st.integers(2, 10**6), SHARES, st.floats(1e-6, 1e6), st.floats(1e-3, 1e3))
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_scaling_laws(dim: int, share: float, sigma_g: float, factor: float) -> None:
+    keep = _keep(dim, share)
+    for function in (pruning.top_k_mse, pruning.random_k_mse, pruning.top_k_energy):
+        assert float(function(dim, keep, factor * sigma_g)) == pytest.approx(
+            factor**2 * float(function(dim, keep, sigma_g)), rel=1e-12
+        )
+    assert float(pruning.expected_norm(dim, factor * sigma_g)) == pytest.approx(
+        factor * float(pruning.expected_norm(dim, sigma_g)), rel=1e-12
+    )
+    assert pruning.beta(factor, 1, 3, 0.5) == pytest.approx(factor**2 * pruning.beta(1.0, 1, 3, 0.5), rel=1e-12)
+
+
+@given(st.integers(3, 10**6), SHARES)
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_more_kept_means_less_lost(dim: int, share: float) -> None:
+    keep = min(_keep(dim, share), dim - 2)
+    assert float(pruning.top_k_mse(dim, keep + 1, 1.0)) < float(pruning.top_k_mse(dim, keep, 1.0))
+
+
+@pytest.mark.parametrize("dim", [1, 2, 17, 10**9])
+def test_keeping_everything_loses_nothing(dim: int) -> None:
+    for method in ("exact", "asymptotic"):
+        assert float(pruning.top_k_mse(dim, dim, 2.0, method)) == 0.0
+        assert float(pruning.top_k_energy(dim, dim, 2.0, method)) == 4.0 * dim
+    assert float(pruning.random_k_mse(dim, dim, 2.0)) == 0.0
+
+
+@pytest.mark.parametrize(("dim", "keep"), [(2, 1), (10, 3), (256, 26)])
+def test_limits_in_theta(dim: int, keep: int) -> None:
+    none, full = (float(pruning.perturbed_top_k_mse(dim, keep, theta, 1.0)) for theta in (0.0, math.inf))
+    assert none == pytest.approx(float(pruning.random_k_mse(dim, keep, 1.0)), rel=1e-14)
+    assert full == pytest.approx(float(pruning.top_k_mse(dim, keep, 1.0)), rel=1e-14)
+    assert pruning.beta(2.0, keep, dim, 0.0) == pytest.approx(4.0, rel=1e-14)
+
+
+def test_sigma_broadcasts_and_zero_sigma_gives_zero() -> None:
+    sigma = np.array([[0.0, 1.0], [2.0, 3.0]])
+    for value in (pruning.top_k_mse(10, 3, sigma), pruning.perturbed_top_k_mse(10, 3, 0.1, sigma)):
+        assert value.shape == (2, 2)
+        assert value[0, 0] == 0.0
+        assert value[1, 1] == pytest.approx(9 * value[0, 1])
+    assert pruning.noise_mse(3, sigma, 2.0).tolist() == [[0.0, 12.0], [48.0, 108.0]]
+
+
+@given(st.lists(st.integers(-5, 5), min_size=1, max_size=9), st.data())
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_mask_keeps_exactly_the_largest(values: list[int], data: st.DataObject) -> None:
+    keep = data.draw(st.integers(0, len(values)))
+    mask = pruning.top_k_mask(values, keep)
+    assert mask.sum() == keep
+    best = max(sum(values[j] ** 2 for j in chosen) for chosen in itertools.combinations(range(len(values)), keep))
+    assert int(np.square(values) @ mask) == best
+
+
+def test_mask_breaks_ties_by_index_in_every_row() -> None:
+    mask = pruning.top_k_mask([[1.0, -1.0, 1.0], [0.0, 2.0, 0.0]], 2)
+    assert mask.tolist() == [[True, True, False], [True, True, False]]
+
+
+def test_cosine_of_given_norms() -> None:
+    assert pruning.pruned_cosine(2.0, 1.0, 5, 0.0) == 0.5  # no noise: what is left is the retained share
+    assert pruning.pruned_cosine(2.0, 0.0, 5, 1.0) == 0.0
+    everything = pruning.pruned_cosine(3.0, 3.0, 100, 1.0)
+    assert everything == pytest.approx(3 / math.sqrt(100 + 9), rel=0.01)
+
+
+@given(st.integers(2, 10**6), SHARES)
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_break_even_gain_solves_its_equation(dim: int, share: float) -> None:
+    keep = _keep(dim, share)
+    needed = pruning.least_retained_gain(dim, keep)
+    top, random = (pruning.cosine_ratio(dim, keep, theta) for theta in (math.inf, 0.0))
+    assert random + needed * (top - random) == pytest.approx(1.0, rel=1e-8)
+
+
+def test_the_papers_landmarks() -> None:
+    gains = [pruning.least_retained_gain(10**6, keep, "asymptotic") for keep in range(1000, 10**6, 1000)]
+    assert min(gains) == pytest.approx(0.478, abs=5e-4)
+    assert (int(np.argmin(gains)) + 1) / 1000 == pytest.approx(0.65, abs=0.01)
+    assert pruning.least_retained_gain(10**6, 18_500, "asymptotic") > 1
+    assert pruning.least_retained_gain(10**6, 18_700, "asymptotic") < 1
+
+
+NAN, INF = math.nan, math.inf
+BAD = [
+    (pruning.top_k_mse, (0, 1, 1.0), "dim"),
+    (pruning.top_k_mse, (10, 0, 1.0), "keep"),
+    (pruning.top_k_mse, (10, 11, 1.0), "keep"),
+    (pruning.top_k_mse, (10, 2.5, 1.0), "keep"),
+    (pruning.top_k_mse, (10, True, 1.0), "keep"),
+    (pruning.top_k_mse, (10**9 + 1, 1, 1.0), "dim"),
+    (pruning.top_k_mse, (10, 1, -1.0), "sigma_g"),
+    (pruning.top_k_mse, (10, 1, NAN), "sigma_g"),
+    (pruning.top_k_mse, (10, 1, [1.0, INF]), "sigma_g"),
+    (pruning.top_k_mse, (10, 1, "x"), "sigma_g"),
+    (pruning.top_k_mse, (10, 1, 1.0, "fast"), "method"),
+    (pruning.top_k_mse, (10, 10, 1.0, "fast"), "method"),
+    (pruning.top_k_energy, (10, 0, 1.0), "keep"),
+    (pruning.random_k_mse, (10, 0, 1.0), "keep"),
+    (pruning.random_k_mse, (10, 1, NAN), "sigma_g"),
+    (pruning.noise_mse, (-1, 1.0, 1.0), "keep"),
+    (pruning.noise_mse, (1, -1.0, 1.0), "clip"),
+    (pruning.noise_mse, (1, 1.0, NAN), "noise_multiplier"),
+    (pruning.zero_update_mse, (0, 1.0), "dim"),
+    (pruning.zero_update_mse, (1, -1.0), "sigma_g"),
+    (pruning.expected_norm, (0, 1.0), "dim"),
+    (pruning.expected_norm, (1, -1.0), "sigma_g"),
+    (pruning.retained_gain, (10, 10, 1.0), "keep"),
+    (pruning.retained_gain, (1, 1, 1.0), "dim"),
+    (pruning.retained_gain, (10**8, 1, 1.0), "dim"),
+    (pruning.retained_gain, (10, 1, NAN), "theta"),
+    (pruning.retained_gain, (10, 1, -0.1), "theta"),
+    (pruning.perturbed_top_k_mse, (10, 1, NAN, 1.0), "theta"),
+    (pruning.perturbed_top_k_mse, (10, 1, 1.0, -1.0), "sigma_g"),
+    (pruning.perturbed_top_k_mse, (10, 1, 1.0, 1.0, "printed"), "method"),
+    (pruning.beta, (0.0, 1, 10, 1.0), "clip"),
+    (pruning.beta, (NAN, 1, 10, 1.0), "clip"),
+    (pruning.beta, (1.0, 10, 10, 1.0), "keep"),
+    (pruning.beta, (1.0, 1, 10, NAN), "theta"),
+    (pruning.pruned_cosine, (0.0, 0.0, 1, 1.0), "grad_norm"),
+    (pruning.pruned_cosine, (1.0, 2.0, 1, 1.0), "retained_norm"),
+    (pruning.pruned_cosine, (1.0, 1.0, 0, 1.0), "keep"),
+    (pruning.pruned_cosine, (1.0, 1.0, 1, -1.0), "noise_std"),
+    (pruning.pruned_cosine, (1.0, 1.0, 1, INF), "noise_std"),
+    (pruning.cosine_ratio, (10, 10, 1.0), "keep"),
+    (pruning.cosine_ratio, (10, 1, 1.0, "fast"), "method"),
+    (pruning.least_retained_gain, (10, 10), "keep"),
+    (pruning.least_retained_gain, (1, 1), "dim"),
+    (pruning.least_retained_gain, (10, 1, "fast"), "method"),
+    (pruning.top_k_mask, ([1.0, NAN], 1), "gradient"),
+    (pruning.top_k_mask, ([1.0, 2.0], 3), "keep"),
+    (pruning.top_k_mask, (1.0, 1), "gradient"),
+]
+
+
+@pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
+def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError, match=rf"^{name} must .*got"):
+        function(*arguments)
