@@ -99,14 +99,15 @@ def fit_table(result: ProbeResult) -> Table:
             str(record.batch_size),
             f"{fit.sigma_g:.4f}",
             f"{fit.grad_norm:.2f}",
-            _beside(shape["ks_distance"], ".3f"),
-            _beside(shape["excess_kurtosis"], ".1f"),
+            f"{shape['ks_distance'].measured:.3f}",
+            f"{shape['excess_kurtosis'].measured:.1f}",
             f"{fit.zero_share:.1%}",
             "-" if fit.layer_sigma_spread is None else f"1 : {fit.layer_sigma_spread:.0f}",
             "no noise" if fit.signal_to_noise is None else f"{fit.signal_to_noise:.2g}",
         )
+    table.caption_justify = "left"
     table.caption = (
-        "KS distance and excess kurtosis: measured (Gaussian vector); layers: smallest : largest layer sigma_g; "
+        "KS distance from N(0, 1) and excess kurtosis of g / sigma_g; layers: smallest : largest layer sigma_g; "
         "s/n: sigma_g^2 / (sigma C)^2"
     )
     return table
@@ -114,11 +115,15 @@ def fit_table(result: ProbeResult) -> Table:
 
 def row_table(record: Record) -> Table:
     """The predictions of one recorded step beside the measurements; SE off = (measured - predicted) / standard error."""
-    table = Table(title=f"step {record.step}: predicted and measured", title_justify="left", box=SIMPLE_HEAD)
+    table = Table(
+        title=f"step {record.step}: predicted and measured; needs Gauss: rests on Assumption 1",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+    )
     table.add_column("quantity", no_wrap=True)
     for heading in ("k", "predicted", "measured", "ratio", "SE off"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("assumes", no_wrap=True)
+    table.add_column("needs", no_wrap=True)
     for row in record.measurement.rows if record.measurement else ():
         table.add_row(
             row.quantity,
@@ -127,10 +132,6 @@ def row_table(record: Record) -> Table:
             f"{row.measured:.4g}",
             "-" if row.ratio is None else f"{row.ratio:.3f}",
             "-" if row.standard_errors_off is None else f"{row.standard_errors_off:+.1f}",
-            "Gaussian" if row.assumption == GAUSSIAN else "nothing",
+            "Gauss" if row.assumption == GAUSSIAN else "-",
         )
     return table
-
-
-def _beside(row: Row, spec: str) -> str:
-    return f"{row.measured:{spec}} ({row.predicted:{spec}})"
