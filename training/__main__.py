@@ -63,7 +63,7 @@ def probe(
         raise typer.Exit(2) from error
     console = Console()
     console.print(report.fit_table(result))
-    console.print(report.row_table(result.records[-1]))
+    console.print(report.row_table([shown for shown in result.records if shown.measurement][-1]))
     console.print(
         f"test accuracy {result.accuracy:.1%} on {result.test_images:,} images; "
         f"{time.perf_counter() - started:.0f} s on {report.device_name(chosen)}; "

@@ -93,7 +93,7 @@ def _draw_cosines(ax: Axes, record: Record) -> None:
     ax.axhline(whole.predicted, color="0.4", ls=":", label="DP-SGD (k = 1)")
     ax.set(xscale="log", xlabel="share of entries kept, k", ylabel=r"mean cosine of $(g + Z) \odot I$ with $g$")
     ax.set_ylim(0.0, 1.6 * max(ax.dataLim.y1, whole.predicted))
-    ax.set_title(f"(b) Direction kept, step {record.step}: lines predicted; bars 2 SE", loc="left")
+    ax.set_title(f"(b) Direction kept, step {record.step}; bars 2 SE", loc="left")
     ax.legend(fontsize=8, loc="upper left", ncols=2)
 
 
