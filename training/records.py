@@ -46,7 +46,7 @@ class MeasureSettings:
 class Fit:
     """Assumption 1 fitted to a gradient: sigma_g = |g| / sqrt(d), and the errors it makes plain.
 
-    Source: GIP, Assumption 1 (gip.assumption1); appendix B.1 for sigma_g^2 / (sigma C)^2.
+    Source: GIP, Assumption 1 (gip.assumption1); appendix B.1 for sigma_g^2 / (sigma C)^2 (gip.noise_ratio).
     """
 
     dim: int
