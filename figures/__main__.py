@@ -1,0 +1,53 @@
+"""``python -m figures``: regenerate every picture of ``proofs/figures`` and its data."""
+
+import io
+from pathlib import Path
+from typing import Annotated
+
+import matplotlib
+import typer
+
+from dptheory.files import write_atomically
+from figures import beta, beta_surface, cosine_dimension, cosine_ratio, retained_gain, top_k_mse
+from figures._table import Figure, to_csv
+
+FIGURES: dict[str, Figure] = {
+    module.__name__.rsplit(".", 1)[-1]: module
+    for module in (cosine_dimension, cosine_ratio, top_k_mse, beta, beta_surface, retained_gain)
+}
+
+_STYLE = Path(__file__).with_name("style.mplstyle")
+
+
+def render(figure: Figure) -> tuple[bytes, str]:
+    """One figure as (PNG, CSV); the same input gives the same bytes on the same versions."""
+    import matplotlib.pyplot as plt
+
+    table = figure.data()
+    with plt.style.context(_STYLE):
+        canvas, ax = plt.subplots(layout="constrained")
+        figure.draw(ax, table)
+        png = io.BytesIO()
+        canvas.savefig(png, format="png", metadata={"Software": None})
+        plt.close(canvas)
+    return png.getvalue(), to_csv(table)
+
+
+def main(
+    names: Annotated[list[str] | None, typer.Argument(help="Figures to draw; all where none is named.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for PNG and CSV.")] = Path("proofs/figures"),
+) -> None:
+    """Regenerate the figures. Example: python -m figures top_k_mse"""
+    unknown = set(names or ()) - set(FIGURES)
+    if unknown:
+        raise typer.BadParameter(f"no figure {', '.join(sorted(unknown))}; there are {', '.join(FIGURES)}")
+    for name in names or FIGURES:
+        png, csv = render(FIGURES[name])
+        write_atomically(out / f"{name}.csv", csv)
+        write_atomically(out / f"{name}.png", png)
+        typer.echo(f"{out / name}.png")
+
+
+if __name__ == "__main__":
+    matplotlib.use("Agg")
+    typer.run(main)
