@@ -7,7 +7,7 @@ from dptheory import mallows, pruning
 from figures._table import Data
 
 DIM, KEEP = 256, 26
-SETTINGS = {"1 release": (1, 1), "T = 875, 1 group": (875, 1), "T = 875": (875, 10_547), "T = 2500": (2500, 10_547)}
+SETTINGS = {"1 release": (1, 1), "T = 875 in 1 group": (875, 1), "T = 875": (875, 10_547), "T = 2500": (2500, 10_547)}
 PAPER_EPSILON = 0.01
 
 

@@ -55,8 +55,8 @@ def test_limits() -> None:
     [((0, 1.0), "dim"), ((10**9 + 1, 1.0), "dim"), ((2, -1.0), "snr"), ((2, math.nan), "snr"), ((2.0, 1.0), "dim")],
 )
 def test_bad_input(arguments, name) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(ValueError, match=f"^{name} must .*got"):
+    with pytest.raises(ValueError, match=rf"^{name} must .*got"):
         DistortionAngle(*arguments)
     if name == "dim":
-        with pytest.raises(ValueError, match="^dim must"):
+        with pytest.raises(ValueError, match=r"^dim must"):
             small_snr_slope(arguments[0])

@@ -57,6 +57,7 @@ class Claim:
         calculators: the functions to call instead.
         checks: what tests it.
         proved: the proof page holds a full proof of the corrected statement; False means observed only.
+        figure: name of its picture in ``proofs/figures``.
         reported: the paper's numbers, for empirical claims, as (what, value) pairs.
     """
 
@@ -71,6 +72,7 @@ class Claim:
     calculators: tuple[Callable[..., Any], ...] = ()
     checks: tuple[Check, ...] = ()
     proved: bool = False
+    figure: str | None = None
     reported: tuple[tuple[str, str], ...] = ()
 
     @property

@@ -100,6 +100,7 @@ _COR1 = Claim(
         ),
     ),
     proved=True,
+    figure="beta",
 )
 
 _PRINTED_BETAS = (*((256, keep, 0.9913) for keep in (26, 128, 230)), (10, 1, 0.78))
@@ -148,6 +149,7 @@ _BETA_VALUES = Claim(
         ),
     ),
     proved=True,
+    figure="beta",
 )
 
 # --- gip.criterion ----------------------------------------------------------------------------------------------------
@@ -292,6 +294,7 @@ _CRITERION = Claim(
         ),
     ),
     proved=True,
+    figure="cosine_ratio",
 )
 
 # --- gip.fig1 ---------------------------------------------------------------------------------------------------------
@@ -365,6 +368,7 @@ _FIG1 = Claim(
         ),
     ),
     proved=True,
+    figure="cosine_dimension",
 )
 
 CLAIMS = (_COR1, _BETA_VALUES, _CRITERION, _FIG1)

@@ -94,7 +94,14 @@ def _rows(table: tables.Accuracies, epsilons: tuple[str, ...], prefix: str = "")
     )
 
 
-def _empirical(name: str, title: str, label: str, statement: str, reported: tuple[tuple[str, str], ...]) -> Claim:
+def _empirical(
+    name: str,
+    title: str,
+    label: str,
+    statement: str,
+    reported: tuple[tuple[str, str], ...],
+    figure: str | None = None,
+) -> Claim:
     return Claim(
         id=f"gip.{name}",
         title=title,
@@ -102,6 +109,7 @@ def _empirical(name: str, title: str, label: str, statement: str, reported: tupl
         statement=statement,
         verdict=Verdict.EMPIRICAL,
         reported=reported,
+        figure=figure,
     )
 
 
@@ -172,6 +180,7 @@ _EMPIRICAL = (
         "Fig. 5, Appendix B.1",
         r"$\log\beta$ over $d \in [10, 200]$, $k \in [0.1, 0.9]$: dominated by $k$; larger $k$ and $d$ mostly give larger beta.",
         (("smallest beta", "0.78 at (k, d) = (0.1, 10); see gip.beta_values"),),
+        figure="beta_surface",
     ),
     _empirical(
         "budget_share",

@@ -193,6 +193,7 @@ _BUDGET = Claim(
         ),
     ),
     proved=True,
+    figure="retained_gain",
 )
 
 
@@ -245,6 +246,7 @@ _GAIN = Claim(
         ),
     ),
     proved=True,
+    figure="retained_gain",
 )
 
 CLAIMS = (_ALG_A2, _EQ21, _BUDGET, _GAIN)

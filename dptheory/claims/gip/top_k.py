@@ -120,6 +120,7 @@ _MSE_T0 = Claim(
         ),
     ),
     proved=True,
+    figure="top_k_mse",
 )
 
 
@@ -201,6 +202,7 @@ _MSE_T = Claim(
         ),
     ),
     proved=True,
+    figure="retained_gain",
 )
 
 
@@ -269,6 +271,7 @@ _ORDER = Claim(
         ),
     ),
     proved=True,
+    figure="retained_gain",
 )
 
 CLAIMS = (_MSE_T0, _MSE_T, _ORDER)

@@ -1,0 +1,57 @@
+"""The proof pages: there is one a claim, it says what the ledger says, and what is generated is not stale."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from dptheory import claims, report
+from dptheory.claims import Claim, Verdict
+
+PROOFS = Path(__file__).parents[1] / "proofs"
+ARGUED = [claim for claim in claims.all_claims() if claim.verdict is not Verdict.EMPIRICAL]
+STALE = "run `dptheory pages proofs`"
+
+
+def test_ledger_page_is_fresh() -> None:
+    assert (PROOFS / "README.md").read_text() == report.claims_markdown(claims.all_claims()), STALE
+
+
+def test_measured_pages_are_fresh() -> None:
+    for paper in {claim.source.paper for claim in claims.all_claims()}:
+        expected = report.empirical_markdown(claims.all_claims(paper, Verdict.EMPIRICAL))
+        assert (PROOFS / paper / "empirical.md").read_text() == expected, STALE
+
+
+@pytest.mark.parametrize("claim", ARGUED, ids=lambda claim: claim.id)
+def test_page_agrees_with_the_ledger(claim: Claim) -> None:
+    text = (PROOFS / claim.page).read_text()
+    assert text.startswith(f"# {claim.id}: {claim.title}\n")
+    assert re.search(rf"^\*\*{claim.verdict.name}\*\*", text, re.MULTILINE)
+    headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    required = ["Statement", "Conditions", "Proof", "Counterexample", "Use instead", "Evidence"]
+    if claim.verdict in (Verdict.HOLDS, Verdict.LOOSE):
+        required.remove("Counterexample")
+    assert [heading for heading in headings if heading in required] == required
+    assert "```python" in text
+    assert claim.figure is None or f"](../figures/{claim.figure}.png)" in text
+
+
+@pytest.mark.parametrize("claim", ARGUED, ids=lambda claim: claim.id)
+def test_page_holds_the_evidence_of_every_check(claim: Claim) -> None:
+    block = (PROOFS / claim.page).read_text().split("<!-- evidence:begin -->")[1].split("<!-- evidence:end -->")[0]
+    rows = [line.split(" | ") for line in block.splitlines() if line.startswith("| ")][1:]
+    assert [row[0].removeprefix("| ").replace(r"\|", "|") for row in rows] == [c.name for c in claim.checks], STALE
+    assert all(row[2] == "yes" for row in rows)
+
+
+@pytest.mark.parametrize("page", sorted(PROOFS.rglob("*.md")), ids=lambda page: page.stem)
+def test_links_and_pictures_exist(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)\)", page.read_text()):
+        if not target.startswith("http"):
+            assert (page.parent / target).resolve().exists(), target
+
+
+def test_no_page_without_a_claim() -> None:
+    known = {claim.page for claim in claims.all_claims()} | {"README.md"}
+    assert {str(page.relative_to(PROOFS)) for page in PROOFS.rglob("*.md")} == known
