@@ -99,7 +99,8 @@ def check_claims(
         console.print(f"FAIL {id}, {one.check}: {one.detail}", markup=False, highlight=False)
     console.print(f"{len(rows) - len(failed)} passed, {len(failed)} failed", highlight=False)
     if json_file is not None:
-        write_atomically(json_file, json.dumps(report.evidence_json(rows), indent=2, allow_nan=False) + "\n")
+        with _user_errors():
+            write_atomically(json_file, json.dumps(report.evidence_json(rows), indent=2, allow_nan=False) + "\n")
     if failed:
         raise typer.Exit(1)
 
@@ -115,12 +116,12 @@ def write_pages(
     with _user_errors():
         seconds, number = parse_budget(budget), parse_seed(seed)
     ledger = claims.all_claims()
-    write_atomically(directory / "README.md", report.claims_markdown(ledger))
-    for paper in {claim.source.paper for claim in ledger}:
-        measured = claims.all_claims(paper, claims.Verdict.EMPIRICAL)
-        write_atomically(directory / paper / "empirical.md", report.empirical_markdown(measured))
     checked = [claim for claim in ledger if claim.verdict is not claims.Verdict.EMPIRICAL]
-    with _executor(workers) as executor, _user_errors():
+    with _user_errors(), _executor(workers) as executor:
+        write_atomically(directory / "README.md", report.claims_markdown(ledger))
+        for paper in {claim.source.paper for claim in ledger}:
+            measured = claims.all_claims(paper, claims.Verdict.EMPIRICAL)
+            write_atomically(directory / paper / "empirical.md", report.empirical_markdown(measured))
         for claim, evidence in run_checks(checked, seconds, number, executor):
             report.write_evidence(directory / claim.page, evidence)
 
