@@ -71,11 +71,11 @@ def setting_rows(epsilon: float = 1.0, keep: int = 26, share: float = 0.01) -> l
                 "steps": steps,
                 "theta": bought.theta,
                 "rho": bought.retained_gain,
-                "rho needed": pruning.least_retained_gain(GROUP, keep),
+                "rho needed": pruning.least_retained_gain(GROUP, keep, groups=GROUPS),
                 "MSE DP-SGD": float(pruning.noise_mse(GROUP * GROUPS, 1.0, 10.0)),
                 "MSE GIP": GROUPS * float(pruning.perturbed_top_k_mse(GROUP, keep, bought.theta, sigma_g)) + noise,
                 "MSE zero update": float(pruning.zero_update_mse(GROUP * GROUPS, sigma_g)),
-                "cosine / DP-SGD": pruning.cosine_ratio(GROUP, keep, bought.theta),
+                "cosine / DP-SGD": pruning.cosine_ratio(GROUP, keep, bought.theta, groups=GROUPS),
                 "TV from random-k": bought.total_variation,
             }
         )

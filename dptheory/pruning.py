@@ -230,15 +230,17 @@ def pruned_cosine(grad_norm: float, retained_norm: float, keep: int, noise_std: 
     return retained_norm / grad_norm * DistortionAngle(keep, snr).expected_cos()
 
 
-def cosine_ratio(dim: int, keep: int, theta: float, method: Method = "exact") -> float:
+def cosine_ratio(dim: int, keep: int, theta: float, method: Method = "exact", groups: int = 1) -> float:
     """E cos of perturbed top-k over E cos of DP-SGD in the limit of large noise; below 1, pruning loses direction.
 
     (k + (S - k) rho) c_K / c_d with S the top-k share of |g|^2 and c = :func:`dptheory.angles.small_snr_slope`; exact at
-    every dim. Asymptotically (k + 2 a phi(a) rho) / sqrt(k).
+    every dim. Asymptotically (k + 2 a phi(a) rho) / sqrt(k). With groups, S and rho are those of one group and c is that of
+    the whole gradient.
 
     Args:
-        dim, keep: 1 <= keep < dim <= 1e7.
+        dim, keep: size of a group and number kept in it, 1 <= keep < dim <= 1e7.
         theta: dispersion in [0, inf].
+        groups: number of groups, >= 1; at most 1e9 entries in all.
 
     Raises:
         ValueError: an argument outside its range.
@@ -247,17 +249,18 @@ def cosine_ratio(dim: int, keep: int, theta: float, method: Method = "exact") ->
     """
     rho = retained_gain(dim, keep, theta)
     k = keep / dim
-    return (k + rho * (_share(_kept, dim, keep, method) - k)) / _noise_share(dim, keep, method)
+    return (k + rho * (_share(_kept, dim, keep, method) - k)) / _noise_share(dim, keep, method, groups)
 
 
-def least_retained_gain(dim: int, keep: int, method: Method = "exact") -> float:
+def least_retained_gain(dim: int, keep: int, method: Method = "exact", groups: int = 1) -> float:
     """The rho above which perturbed top-k beats the direction of DP-SGD under large noise; above 1 means never.
 
     Solves :func:`cosine_ratio` = 1 for rho; asymptotically sqrt(k) (1 - sqrt(k)) / (2 a phi(a)), which is least, 0.478,
     near k = 0.65 and exceeds 1 for k below 0.0186. The exact value is larger than the asymptotic one.
 
     Args:
-        dim, keep: 1 <= keep < dim <= 1e9.
+        dim, keep: size of a group and number kept in it, 1 <= keep < dim <= 1e9.
+        groups: number of groups, >= 1; at most 1e9 entries in all.
 
     Raises:
         ValueError: an argument outside its range.
@@ -267,7 +270,7 @@ def least_retained_gain(dim: int, keep: int, method: Method = "exact") -> float:
     dim = _validate.integer("dim", dim, 2, _MAX_DIM)
     keep = _validate.integer("keep", keep, 1, dim - 1)
     k = keep / dim
-    return (_noise_share(dim, keep, method) - k) / (_share(_kept, dim, keep, method) - k)
+    return (_noise_share(dim, keep, method, groups) - k) / (_share(_kept, dim, keep, method) - k)
 
 
 def _dim_keep(dim: int, keep: int) -> tuple[int, int]:
@@ -275,11 +278,12 @@ def _dim_keep(dim: int, keep: int) -> tuple[int, int]:
     return dim, _validate.integer("keep", keep, 1, dim)
 
 
-def _noise_share(dim: int, keep: int, method: Method) -> float:
-    """Share of |g|^2 that a mask has to keep to make up for having keep noisy entries instead of dim."""
+def _noise_share(dim: int, keep: int, method: Method, groups: int) -> float:
+    """Share of |g|^2 that a mask has to keep to make up for having keep noisy entries instead of dim in each group."""
+    groups = _validate.integer("groups", groups, 1, _MAX_DIM // dim)
     if method == "asymptotic":
         return math.sqrt(keep / dim)
-    return small_snr_slope(dim) / small_snr_slope(keep)
+    return small_snr_slope(dim * groups) / small_snr_slope(keep * groups)
 
 
 def _lost(threshold: Array) -> Array:

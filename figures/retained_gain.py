@@ -29,7 +29,7 @@ def draw(ax: Axes, data: Data) -> None:
     }
     for index, name in enumerate(SETTINGS):
         ax.loglog(data["epsilon_2"], data[name], color=f"C{index}", label=labels[name])
-    needed = pruning.least_retained_gain(DIM, KEEP)
+    needed = pruning.least_retained_gain(DIM, KEEP, groups=SETTINGS["T = 2500"][1])
     ax.axhline(needed, color="k", lw=1, ls=":")
     ax.text(1.3e-4, 1.6 * needed, rf"needed to beat DP-SGD's direction: $\rho$ = {needed:.2f}", fontsize=8.5)
     for index, (name, (steps, groups)) in enumerate(SETTINGS.items()):

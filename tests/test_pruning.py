@@ -195,6 +195,8 @@ BAD = [
     (pruning.pruned_cosine, (1.0, 1.0, 1, INF), "noise_std"),
     (pruning.cosine_ratio, (10, 10, 1.0), "keep"),
     (pruning.cosine_ratio, (10, 1, 1.0, "fast"), "method"),
+    (pruning.cosine_ratio, (10, 1, 1.0, "exact", 0), "groups"),
+    (pruning.least_retained_gain, (10, 1, "exact", 10**9), "groups"),
     (pruning.least_retained_gain, (10, 10), "keep"),
     (pruning.least_retained_gain, (1, 1), "dim"),
     (pruning.least_retained_gain, (10, 1, "fast"), "method"),

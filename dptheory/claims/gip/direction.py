@@ -7,8 +7,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
-from scipy.special import gammaln
-from scipy.stats import norm
+from scipy.special import gammaln, ive
 
 from dptheory import angles, mallows, pruning
 from dptheory.claims._claim import Claim, Source, Verdict
@@ -70,7 +69,7 @@ _COR1 = Claim(
     statement=r"If $\sigma_g^2 \le \beta\sigma^2$ with $\beta = C^2(1-k)d / \{(1-k)d[1-\zeta] + \frac{\zeta}{k}F(\theta)\}$ "
     r"then $\mathrm{MSE}_d > \mathrm{MSE}_t$, $\mathrm{MSE}_t$ read as pruning plus noise.",
     verdict=Verdict.FALSE,
-    conditions=("Assumption 1", "k < 1", "strict inequality: at equality the two MSEs are equal"),
+    conditions=("Assumption 1", "k < 1", "theta >= 0", "strict inequality: at equality the two MSEs are equal"),
     correction=r"The printed $\beta = C^2/(1-\rho\zeta)$ is too large. Exact: $\beta = C^2(d-K)\sigma_g^2/\mathrm{MSE}_t$; "
     r"asymptotic $C^2/(1 - 2a\varphi(a)\rho/(1-k))$ lies above the exact one. With $\mathrm{MSE}_t$ read as the pruning "
     r"part alone the printed $\beta$ is asymptotically sufficient for $\rho < 1$, but then noise is left out of the comparison.",
@@ -231,9 +230,9 @@ _CRITERION = Claim(
     conditions=("Assumption 1", "noise much larger than the gradient"),
     correction=r"Once $\sigma^2C^2 \ge \sigma_g^2(4\log\frac1k + 2\log 2)$ the zero update has a smaller MSE than DP-SGD, "
     r"random-$k$ and GIP. Against large noise the cosine with the true gradient scales by at most "
-    r"$(k + 2a\varphi(a)\rho)/\sqrt k$ (its limit for large $d$), so GIP beats DP-SGD only for "
+    r"$(k + 2a\varphi(a)\rho)/\sqrt k$ (its limit for large $d$ at fixed $\rho$), so GIP beats DP-SGD only for "
     r"$\rho > \sqrt k(1-\sqrt k)/(2a\varphi(a))$: at least $0.478$ (near $k = 0.65$), and more than 1 (even exact top-$k$ "
-    r"loses) for $k < 0.0186$. Both are necessary at every $d$.",
+    r"loses) for $k < 0.0186$. Both are necessary at every $d$, in the limit of large noise.",
     calculators=(
         pruning.zero_update_mse,
         pruning.pruned_cosine,
@@ -306,6 +305,13 @@ def _cosines(rng: np.random.Generator, n: int, dim: int, snr: float) -> Array:
     return np.asarray(noisy @ signal / snr / np.linalg.norm(noisy, axis=1))
 
 
+def _low_dimensional_cosine(dim: int, snr: float) -> float:
+    """E cos in one dimension (the error function) and in the plane (modified Bessel functions)."""
+    if dim == 1:
+        return math.erf(snr / math.sqrt(2))
+    return math.sqrt(math.pi / 8) * snr * float(ive(0, snr**2 / 4) + ive(1, snr**2 / 4))
+
+
 def _fall_slack(dim: float, snr: float) -> float:
     lower, higher = (angles.DistortionAngle(d, snr).expected_cos() for d in (round(dim), round(1.1 * dim) + 1))
     return lower / higher - 1
@@ -334,7 +340,7 @@ _FIG1 = Claim(
     source=Source("gip", "Fig. 1, observation 3 of section 1"),
     statement=r"The cosine between a gradient of norm $C$ and its DP release falls to 0 as the dimension grows.",
     verdict=Verdict.HOLDS,
-    conditions=("kappa = |g| / (sigma C) grows more slowly than sqrt(d): clipping keeps it bounded",),
+    conditions=("kappa = |g| / (sigma C) with kappa / sqrt(d) -> 0: clipping keeps kappa bounded",),
     correction=r"$E\cos = \kappa\sqrt{2/\pi}\int_0^{\pi/2} e^{-\kappa^2\sin^2\phi/2}\cos^d\phi\,d\phi$, $\kappa = |g|/(\sigma C)$: "
     r"between $\kappa/\sqrt{\kappa^2 + d + 2}$ and $\kappa/\sqrt{\kappa^2 + d - 1}$.",
     calculators=(angles.DistortionAngle.expected_cos,),
@@ -348,10 +354,10 @@ _FIG1 = Claim(
         ),
         ExactCheck(
             name="one and two dimensions in closed form",
-            cases=lambda: [(1, snr) for snr in (0.01, 1.0, 6.0)],
-            truth=lambda dim, snr: float(2 * norm.cdf(snr) - 1),
+            cases=lambda: [(dim, snr) for dim in (1, 2) for snr in (0.01, 1.0, 6.0)],
+            truth=_low_dimensional_cosine,
             statement=lambda dim, snr: angles.DistortionAngle(dim, snr).expected_cos(),
-            wrong=lambda dim, snr: angles.DistortionAngle(2, snr).expected_cos(),
+            wrong=lambda dim, snr: snr / math.hypot(snr, math.sqrt(dim)),
             tolerance=1e-12,
         ),
         SearchCheck(

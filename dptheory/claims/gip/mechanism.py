@@ -155,7 +155,12 @@ _THM1 = Claim(
     statement=r"The Mallows index mechanism is $\epsilon$-DP if and only if $\theta \le \epsilon / s$, "
     r"$s$ the index sensitivity.",
     verdict=Verdict.CONDITIONAL,
-    conditions=("theta >= 0", "s is the attained sensitivity", "every reference has exactly K ones"),
+    conditions=(
+        "theta >= 0",
+        "s is the attained sensitivity",
+        "every reference has exactly K ones",
+        "for a given batch: under sampling the condition is sufficient only",
+    ),
     correction=r"For any sign: $\epsilon$-DP if and only if $|\theta| \le \epsilon / s$. The loss of a pair at distance "
     r"$m$ is exactly $|\theta| m$, attained at $I = I(g)$ for $\theta \ge 0$.",
     printed=printed_privacy_condition,

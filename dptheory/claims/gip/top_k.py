@@ -216,7 +216,7 @@ def _order_holds(gradient: tuple[int, ...], keep: int, weight: Fraction) -> bool
 def _rise_slack(dim: float, keep_share: float, theta: float, growth: float) -> float:
     size, keep = _finite.sizes(dim, keep_share)
     below, above = (pruning.retained_gain(size, keep, t) for t in (theta, theta * growth))
-    return min(below, above - below, 1 - above)
+    return min(below, above / below - 1, 1 - above)
 
 
 def _linear_slack(dim: float, keep_share: float, theta: float, growth: float) -> float:
@@ -231,7 +231,7 @@ _ORDER = Claim(
     source=Source("gip", "Proposition 2 and the text below it"),
     statement=r"$\mathrm{MSE}_{t0} < \mathrm{MSE}_t \le \mathrm{MSE}_r$.",
     verdict=Verdict.CONDITIONAL,
-    conditions=("theta >= 0", "strict part: theta finite, k < 1, and not all |g_j| equal"),
+    conditions=("theta >= 0", "strict part: theta finite, k < 1, and not all |g_j| equal (sure under Assumption 1)"),
     correction=r"For $\theta \ge 0$ and any fixed $g$ with $\mathrm{MSE}_r \ne \mathrm{MSE}_{t0}$: "
     r"$(\mathrm{MSE}_r - \mathrm{MSE}_t)/(\mathrm{MSE}_r - \mathrm{MSE}_{t0}) = \rho \in [0, 1]$, rising in $\theta$.",
     calculators=(pruning.retained_gain, pruning.perturbed_top_k_mse),
