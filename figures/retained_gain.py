@@ -31,7 +31,7 @@ def draw(ax: Axes, data: Data) -> None:
         ax.loglog(data["epsilon_2"], data[name], color=f"C{index}", label=labels[name])
     needed = pruning.least_retained_gain(DIM, KEEP, groups=SETTINGS["T = 2500"][1])
     ax.axhline(needed, color="k", lw=1, ls=":")
-    ax.text(1.3e-4, 1.6 * needed, rf"needed to beat DP-SGD's direction: $\rho$ = {needed:.2f}", fontsize=8.5)
+    ax.text(1.3e-4, 2.5 * needed, rf"needed to beat DP-SGD's direction: $\rho$ = {needed:.2f}", fontsize=8.5)
     for index, (name, (steps, groups)) in enumerate(SETTINGS.items()):
         if groups > 1:
             rho = mallows.index_budget(PAPER_EPSILON, DIM, KEEP, steps, groups).retained_gain
