@@ -7,7 +7,17 @@ the papers in ``dptheory.claims``, and the engine that checks them in ``dptheory
 import importlib
 from types import ModuleType
 
-_SUBMODULES = ("angles", "claims", "mallows", "montecarlo", "pruning", "randomized_response")
+_SUBMODULES = (
+    "angles",
+    "claims",
+    "mallows",
+    "masks",
+    "montecarlo",
+    "pruning",
+    "randomized_response",
+    "sparsification",
+    "tradeoff",
+)
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -1,0 +1,118 @@
+"""Uniformly random masks with a fixed number of ones: expectations and norms of masked vectors.
+
+Notation: r = rate, x = 1 - r, d = number of entries; a mask m has x d ones, every such mask being equally likely.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dptheory import _validate
+
+Array = NDArray[np.float64]
+
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class NormBounds:
+    """What E|m*u| lies between; both ends are attained by some u of the same norm."""
+
+    lower: float
+    upper: float
+
+
+def kept_entries(dim: int, rate: float) -> int:
+    """Number of ones of a mask, (1 - r) d.
+
+    Args:
+        dim: number of entries, 1..1e9.
+        rate: share of entries set to zero, in [0, 1); (1 - rate) dim must be a whole number.
+
+    Raises:
+        ValueError: an argument outside its range, or a rate that keeps no entry or a fraction of one.
+
+    Source: RF, section 2.1 (rf.lem1).
+    """
+    dim = _validate.integer("dim", dim, 1, 10**9)
+    rate = _validate.real("rate", rate, 0.0, 1.0, ends="[)")
+    exact = (1.0 - rate) * dim
+    keep = round(exact)
+    if abs(exact - keep) > _ROUNDING or keep == 0:
+        raise ValueError(
+            f"rate must keep a whole number of the {dim} entries, at least 1, got {rate!r} ({exact:g} kept)"
+        )
+    return keep
+
+
+def expected_masked_inner(first: ArrayLike, second: ArrayLike, rate: float) -> float:
+    r"""E<m*u, v> = E<m*u, m*v> = (1 - r) <u, v> for fixed vectors, or given (u, v) where m is independent of the pair.
+
+    Args:
+        first, second: vectors u and v, shape (d,), finite.
+        rate: r in [0, 1) with (1 - r) d whole.
+
+    Raises:
+        ValueError: an argument outside its range, or shapes that differ.
+
+    Source: RF, Lemma 1 and Corollary 1.1 (rf.lem1, rf.cor1.1).
+    """
+    u, v = vector("first", first), vector("second", second)
+    if u.shape != v.shape:
+        raise ValueError(f"second must have the shape {u.shape} of first, got {v.shape}")
+    return kept_entries(u.size, rate) / u.size * float(u @ v)
+
+
+def mask_norm_bounds(u: ArrayLike, rate: float) -> NormBounds:
+    r"""(1 - r) |u| <= E|m*u| <= sqrt(1 - r) |u|.
+
+    The lower end is attained by vectors with one entry that is not zero, the upper one by vectors with entries of equal size.
+
+    Args:
+        u: vector of shape (d,), finite.
+        rate: r in [0, 1) with (1 - r) d whole.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RF, Lemma 2 (rf.lem2).
+    """
+    array = vector("u", u)
+    x = kept_entries(array.size, rate) / array.size
+    size = norm(array)
+    return NormBounds(x * size, math.sqrt(x) * size)
+
+
+def all_masks(dim: int, keep: int) -> Array:
+    """Every mask with ``keep`` ones, one a row."""
+    chosen = np.array(list(itertools.combinations(range(dim), keep)))
+    masks = np.zeros((len(chosen), dim))
+    np.put_along_axis(masks, chosen, 1.0, axis=1)
+    return masks
+
+
+def random_masks(rng: np.random.Generator, count: int, dim: int, keep: int) -> Array:
+    """Independent uniform masks with ``keep`` ones, one a row."""
+    if keep == dim:
+        return np.ones((count, dim))
+    chosen = np.argpartition(rng.random((count, dim)), keep, axis=1)[:, :keep]
+    masks = np.zeros((count, dim))
+    np.put_along_axis(masks, chosen, 1.0, axis=1)
+    return masks
+
+
+def norm(array: Array) -> float:
+    """Euclidean norm without overflow."""
+    largest = float(np.abs(array).max())
+    return largest * float(np.linalg.norm(array / largest)) if largest > 0.0 else 0.0
+
+
+def vector(name: str, value: ArrayLike) -> Array:
+    """``value`` as a finite array of one axis with at least one entry."""
+    array = _validate.finite(name, value)
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"{name} must be a vector with at least one entry, got shape {array.shape}")
+    return array

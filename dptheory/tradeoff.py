@@ -1,0 +1,166 @@
+"""The trade-off that masking makes in the convergence bound of DP-SGD, at a fixed and at the tuned learning rate.
+
+With x = 1 - r, learning rate g and no bias term, the bound on the mean of P h(w_t) |w_t| is
+
+    (delta_c + x noise_term) / kappa,    delta_c = Delta_L / (g T) + g A,    noise_term = g D,
+
+A = G C^2 / 2 and D = Delta_sigma = G C^2 sigma^2 d / (2 B^2). Rates are taken as continuous: of the rates that a dimension
+allows, one next to the optimum is best where the bound has a single minimum.
+"""
+
+import math
+from dataclasses import dataclass
+
+from dptheory import _validate
+
+
+@dataclass(frozen=True)
+class TunedBound:
+    """The least value of the bound over the learning rate, and the learning rate that attains it."""
+
+    bound: float
+    learning_rate: float
+
+
+def tradeoff(rate: float, delta_c: float, noise_term: float, kappa: float) -> float:
+    r"""U(r) = (delta_c + (1 - r) noise_term) / kappa, the right-hand side of Theorem 3.5.
+
+    Args:
+        rate: r in [0, 1).
+        delta_c: Delta_L / (g T) + g G C^2 / 2 less the mean bias, >= 0.
+        noise_term: learning rate times Delta_sigma, >= 0.
+        kappa: > 0; its value at this rate (:func:`dptheory.sparsification.kappa`).
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Appendix G, equations 113 and 114 (rs.appG).
+    """
+    x = 1.0 - _validate.real("rate", rate, 0.0, 1.0, ends="[)")
+    delta_c, noise_term = _terms(delta_c, noise_term)
+    return (delta_c + x * noise_term) / _validate.real("kappa", kappa, 0.0, ends="()")
+
+
+def optimal_rate(delta_c: float, noise_term: float, exponent: float = 0.5) -> float:
+    r"""The r that minimises U(r) where kappa = (1 - r)^a: max(0, 1 - a / (1 - a) * delta_c / noise_term).
+
+    Args:
+        delta_c: >= 0.
+        noise_term: learning rate times Delta_sigma, >= 0.
+        exponent: a in [0, 1]; 1/2 is the paper's assumption, 1 holds for gradients below the threshold.
+
+    Returns:
+        r in [0, 1]; 1 says that U falls all the way to the mask that keeps nothing, which is not allowed.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Appendix G, equation 116 (rs.appG).
+    """
+    delta_c, noise_term = _terms(delta_c, noise_term)
+    a = _validate.real("exponent", exponent, 0.0, 1.0)
+    if (1.0 - a) * noise_term <= a * delta_c:
+        return 0.0
+    return 1.0 - a * delta_c / ((1.0 - a) * noise_term)
+
+
+def optimal_rate_flat(delta_c: float, noise_term: float, grad_norm: float, clip: float, z: float = 0.75) -> float:
+    r"""The r that minimises U(r) for a gradient with entries of equal size and P' = P, kappa being exact.
+
+    .. math:: 1 - r^* = \min(1, \max((c / |w|)^2, \Delta_C / (\gamma\Delta_\sigma))), \qquad c = (1 - z) C
+
+    Zero for every noise term once |w| <= c: then kappa = 1 - r.
+
+    Args:
+        delta_c: >= 0.
+        noise_term: learning rate times Delta_sigma, >= 0.
+        grad_norm: |w|, > 0.
+        clip: C, > 0.
+        z: share of C left to the deviation, in (0, 1).
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Appendix G, put right (rs.appG).
+    """
+    grad_norm = _validate.real("grad_norm", grad_norm, 0.0, ends="()")
+    clip = _validate.real("clip", clip, 0.0, ends="()")
+    unclipped = (1.0 - _validate.real("z", z, 0.0, 1.0, ends="()")) * clip
+    least = min(unclipped / grad_norm, 1.0) ** 2
+    return min(optimal_rate(delta_c, noise_term), 1.0 - least)
+
+
+def least_kappa(rate: float, delta_c: float, noise_term: float) -> float:
+    r"""The kappa above which masking lowers the bound at a fixed learning rate.
+
+    With x = 1 - r it is (delta_c + x noise_term) / (delta_c + noise_term).
+
+    Args:
+        rate: r in [0, 1).
+        delta_c: >= 0.
+        noise_term: learning rate times Delta_sigma, >= 0; not both 0.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Theorem 3.5 (rs.fixed_rate).
+    """
+    x = 1.0 - _validate.real("rate", rate, 0.0, 1.0, ends="[)")
+    delta_c, noise_term = _terms(delta_c, noise_term)
+    if max(delta_c, noise_term) == 0.0:
+        raise ValueError(f"noise_term must be positive where delta_c is 0, got {noise_term!r}")
+    share = noise_term / (delta_c + noise_term)
+    return 1.0 - share + x * share
+
+
+def least_kappa_tuned(rate: float, noise_ratio: float) -> float:
+    r"""The kappa above which masking lowers the bound at the tuned learning rate: sqrt((A + x D) / (A + D)).
+
+    Larger than sqrt(x) for r > 0, whatever the noise.
+
+    Args:
+        rate: r in [0, 1).
+        noise_ratio: D / A = d sigma^2 / B^2, >= 0.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Theorem 3.5 (rs.tuned).
+    """
+    return math.sqrt(least_kappa(rate, 1.0, noise_ratio))
+
+
+def tuned_bound(
+    rate: float, kappa: float, initial_gap: float, steps: float, curvature_term: float, noise: float
+) -> TunedBound:
+    r"""Least value over the learning rate of (Delta_L / (g T) + g A + x g D) / kappa, kappa free of g, no bias.
+
+    .. math:: \frac2\kappa\sqrt{\Delta_L(A + xD)/T} \quad\text{at}\quad \gamma = \sqrt{\Delta_L / (T(A + xD))}
+
+    Args:
+        rate: r in [0, 1).
+        kappa: > 0.
+        initial_gap: Delta_L, > 0.
+        steps: T, >= 1; need not be whole, as it may come from a budget.
+        curvature_term: A = G C^2 / 2, > 0.
+        noise: D = Delta_sigma, >= 0.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Theorem 3.5 (rs.tuned).
+    """
+    x = 1.0 - _validate.real("rate", rate, 0.0, 1.0, ends="[)")
+    kappa = _validate.real("kappa", kappa, 0.0, ends="()")
+    gap = _validate.real("initial_gap", initial_gap, 0.0, ends="()")
+    steps = _validate.real("steps", steps, 1.0, ends="[)")
+    slope = _validate.real("curvature_term", curvature_term, 0.0, ends="()")
+    slope += x * _validate.real("noise", noise, 0.0, ends="[)")
+    return TunedBound(2.0 * math.sqrt(gap / steps) * math.sqrt(slope) / kappa, math.sqrt(gap / steps / slope))
+
+
+def _terms(delta_c: float, noise_term: float) -> tuple[float, float]:
+    return (
+        _validate.real("delta_c", delta_c, 0.0, ends="[)"),
+        _validate.real("noise_term", noise_term, 0.0, ends="[)"),
+    )
