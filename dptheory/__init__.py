@@ -15,6 +15,7 @@ _SUBMODULES = (
     "montecarlo",
     "pruning",
     "randomized_response",
+    "reconstruction",
     "sparsification",
     "tradeoff",
 )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dptheory import angles, claims, mallows, pruning, randomized_response
+from dptheory import angles, claims, mallows, pruning, randomized_response, reconstruction
 from dptheory.claims import Claim, Verdict
 
 Calculator = Callable[..., Any]
@@ -49,6 +49,14 @@ def _shrunk_chance(function: Calculator) -> Calculator:
     return lambda *a, **k: 0.5 + 0.98 * (function(*a, **k) - 0.5)
 
 
+def _larger_error(function: Calculator) -> Calculator:
+    def mutant(*a: Any, **k: Any) -> reconstruction.AttackError:
+        found = function(*a, **k)
+        return dataclasses.replace(found, value=1.02 * found.value, given_recoverable=1.02 * found.given_recoverable)
+
+    return mutant
+
+
 MUTANTS: list[tuple[object, str, Callable[[Calculator], Calculator]]] = [
     *((pruning, name, _scaled) for name in (
         "expected_norm", "zero_update_mse", "noise_mse", "random_k_mse", "top_k_mse", "top_k_energy", "retained_gain",
@@ -66,6 +74,10 @@ MUTANTS: list[tuple[object, str, Callable[[Calculator], Calculator]]] = [
     (randomized_response, "mallows_theta", _scaled),
     (angles.DistortionAngle, "expected_cos", _scaled),
     (angles, "small_snr_slope", _scaled),
+    *((reconstruction, name, _larger_error) for name in (
+        "expected_error", "matrix_expected_error", "gaussian_matrix_error",
+    )),
+    *((reconstruction, name, _scaled) for name in ("error_lower_bound", "bayes_error", "matrix_error_lower_bound")),
 ]  # fmt: skip
 
 
