@@ -10,12 +10,18 @@ from types import ModuleType
 _SUBMODULES = (
     "angles",
     "claims",
+    "costs",
     "mallows",
+    "mask_effects",
     "masks",
+    "momentum",
     "montecarlo",
+    "projections",
     "pruning",
     "randomized_response",
+    "ranking",
     "reconstruction",
+    "schedules",
     "sparsification",
     "tradeoff",
 )

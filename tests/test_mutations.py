@@ -8,7 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dptheory import angles, claims, mallows, pruning, randomized_response, reconstruction
+from dptheory import (
+    angles,
+    claims,
+    costs,
+    mallows,
+    mask_effects,
+    momentum,
+    projections,
+    pruning,
+    randomized_response,
+    ranking,
+    reconstruction,
+    schedules,
+)
 from dptheory.claims import Claim, Verdict
 
 Calculator = Callable[..., Any]
@@ -57,6 +70,26 @@ def _larger_error(function: Calculator) -> Calculator:
     return mutant
 
 
+def _larger_posterior(function: Calculator) -> Calculator:
+    def mutant(*a: Any, **k: Any) -> mask_effects.PosteriorFreeze:
+        found = function(*a, **k)
+        return dataclasses.replace(found, mean=1.02 * found.mean, mean_square=1.02 * found.mean_square)
+
+    return mutant
+
+
+def _one_more_byte(function: Calculator) -> Calculator:
+    def mutant(*a: Any, **k: Any) -> costs.Communication:
+        found = function(*a, **k)
+        return dataclasses.replace(found, index=found.index + 1)
+
+    return mutant
+
+
+def _one_more_row(function: Calculator) -> Calculator:
+    return lambda dim, *sizes: function(dim + 1, *sizes)
+
+
 MUTANTS: list[tuple[object, str, Callable[[Calculator], Calculator]]] = [
     *((pruning, name, _scaled) for name in (
         "expected_norm", "zero_update_mse", "noise_mse", "random_k_mse", "top_k_mse", "top_k_energy", "retained_gain",
@@ -78,6 +111,17 @@ MUTANTS: list[tuple[object, str, Callable[[Calculator], Calculator]]] = [
         "expected_error", "matrix_expected_error", "gaussian_matrix_error",
     )),
     *((reconstruction, name, _scaled) for name in ("error_lower_bound", "bayes_error", "matrix_error_lower_bound")),
+    *((momentum, name, _scaled) for name in (
+        "velocity_variance", "displacement_mean", "displacement_variance", "adam_velocity_variance",
+        "adam_corrected_variance", "stationary_excess", "coasting_distance",
+    )),
+    *((schedules, name, _scaled) for name in ("freeze_rate", "total_density")),
+    *((ranking, name, _scaled) for name in ("captured_energy", "signed_captured_energy", "sparse_captured_energy")),
+    *((mask_effects, name, _scaled) for name in ("noise_norm_ratio", "relaxed_gradient_ratio")),
+    (mask_effects, "posterior_freeze", _larger_posterior),
+    (costs, "communication", _one_more_byte),
+    (costs, "projection_operations", _one_more_row),
+    (projections, "projected_skewness", _scaled),
 ]  # fmt: skip
 
 

@@ -1,0 +1,24 @@
+"""What random projections show of a skewed law."""
+
+import math
+
+from dptheory import _validate
+
+
+def projected_skewness(dim: int, skewness: float) -> float:
+    r"""Root mean square skewness of <u, xi>, u uniform on the sphere and xi with iid entries of the given skewness.
+
+    .. math:: |\gamma_1|\sqrt{\frac{15}{(d+2)(d+4)}}
+
+    Args:
+        dim: number of entries of xi, >= 1.
+        skewness: gamma_1 of an entry, E x^3 / (E x^2)^{3/2} for E x = 0; finite.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Appendix F (rs.appF).
+    """
+    dim = _validate.integer("dim", dim, 1, 10**15)
+    skewness = float(_validate.finite("skewness", skewness))
+    return abs(skewness) * math.sqrt(15 / ((dim + 2) * (dim + 4)))

@@ -1,0 +1,112 @@
+"""How much of the signal a mask keeps that ranks noisy gradients, against the share x that a random mask keeps.
+
+Model: entries of the signal are independent N(0, t^2) (a share of them, where the signal is sparse), the ranked entries
+carry independent N(0, 1) noise on top; t = snr is the ratio of the two standard deviations.
+"""
+
+import math
+
+from scipy.optimize import brentq
+from scipy.special import erfc, ndtri
+
+from dptheory import _validate, pruning
+
+_MAX_SNR = 1e6
+_MIN_DENSITY = 1e-9
+
+
+def captured_energy(dim: int, keep: int, snr: float) -> float:
+    r"""Expected share of |signal|^2 on the keep entries of largest |signal + noise|, exact in every dimension.
+
+    .. math:: x + \rho\,(e - x),\quad \rho = \frac{t^2}{1+t^2},\quad x = \frac Kd
+
+    with e the share that the keep largest of d independent normal entries hold; for large d it is x + 2 rho y phi(y),
+    y = Phi^-1(1 - x/2). The share is relative to the expected energy d t^2 (for t = 0 its limit, x).
+
+    Args:
+        dim, keep: 1 <= keep <= dim <= 1e9.
+        snr: t = signal std over noise std in the ranked sum, 0..inf. Ranking T summed steps of a constant signal multiplies
+            the t of one step by sqrt(T).
+
+    Returns:
+        A number in [x, 1].
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RF, section 3.3 and Appendix C, and RS, Appendix I (rf.ranked).
+    """
+    rho = _reliability(_validate.real("snr", snr, 0.0))
+    share = float(pruning.top_k_energy(dim, keep, 1.0)) / dim
+    return (1 - rho) * (keep / dim) + rho * share
+
+
+def signed_captured_energy(keep_rate: float, snr: float) -> float:
+    r"""The same for a mask that keeps the largest signed values, in the limit of large d: x + rho y phi(y), y = Phi^-1(1 - x).
+
+    Below x for x > 1/2: there y is negative, and the mask drops large negative entries.
+
+    Args:
+        keep_rate: x = K/d in (0, 1].
+        snr: as :func:`captured_energy`.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RF, Algorithm 2 as printed, which sorts signed values (rf.ranked).
+    """
+    keep_rate = _keep_rate(keep_rate)
+    rho = _reliability(_validate.real("snr", snr, 0.0))
+    if keep_rate == 1.0:
+        return 1.0
+    y = -float(ndtri(keep_rate))
+    return keep_rate + rho * y * math.exp(-(y**2) / 2) / math.sqrt(2 * math.pi)
+
+
+def sparse_captured_energy(keep_rate: float, snr: float, density: float) -> float:
+    r"""As :func:`captured_energy` in the limit of large d, for a signal with a share q of non-zero entries N(0, t^2 / q).
+
+    The threshold y solves q p(y/s) + (1 - q) p(y) = x with p(y) = P(|N(0,1)| > y) and s^2 = 1 + t^2/q; the share is
+    p(u) + 2 (1 - 1/s^2) u phi(u) at u = y/s. q = 1 gives x + 2 rho y phi(y).
+
+    Args:
+        keep_rate: x = K/d in (0, 1].
+        snr: t, root mean square of the signal over all entries in units of the noise, 0..1e6.
+        density: q in [1e-9, 1].
+
+    Returns:
+        A number in [x, 1], relative error under 1e-9.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RF, section 3.3, the low-rank intuition that the experiment dismisses (rf.ranked).
+    """
+    keep_rate = _keep_rate(keep_rate)
+    snr = _validate.real("snr", snr, 0.0, _MAX_SNR)
+    density = _validate.real("density", density, _MIN_DENSITY, 1.0)
+    if keep_rate == 1.0:
+        return 1.0
+    spread = math.hypot(1.0, snr / math.sqrt(density))
+
+    def surplus(y: float) -> float:
+        return (density * _tail(y / spread) + (1 - density) * _tail(y)) / keep_rate - 1
+
+    lowest = -float(ndtri(keep_rate / 2))
+    low, high = 0.999999 * lowest, 1.000001 * lowest * spread
+    u = float(brentq(surplus, low, high, xtol=1e-300, rtol=1e-14, maxiter=1000)) / spread
+    return _tail(u) + 2 * (1 - spread**-2) * u * math.exp(-(u**2) / 2) / math.sqrt(2 * math.pi)
+
+
+def _reliability(snr: float) -> float:
+    """rho = t^2 / (1 + t^2)."""
+    return 1.0 if math.isinf(snr) else (snr / math.hypot(1.0, snr)) ** 2
+
+
+def _tail(y: float) -> float:
+    """P(|N(0, 1)| > y)."""
+    return float(erfc(y / math.sqrt(2)))
+
+
+def _keep_rate(value: float) -> float:
+    return _validate.real("keep_rate", value, 0.0, 1.0, ends="(]")
