@@ -10,6 +10,7 @@ from types import ModuleType
 _SUBMODULES = (
     "angles",
     "claims",
+    "convergence",
     "costs",
     "mallows",
     "mask_effects",
@@ -18,6 +19,7 @@ _SUBMODULES = (
     "montecarlo",
     "projections",
     "pruning",
+    "quadratic",
     "randomized_response",
     "ranking",
     "reconstruction",

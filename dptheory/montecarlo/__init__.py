@@ -1,12 +1,14 @@
-"""The checking engine: Monte Carlo, exact enumeration and adversarial search, each able to fail."""
+"""The checking engine: Monte Carlo, exact enumeration, adversarial search and certificates, each able to fail."""
 
 from dptheory.montecarlo._evidence import Check, Evidence, Kind
+from dptheory.montecarlo.certificate import CertificateCheck, WorstCase, worst_case
 from dptheory.montecarlo.estimate import MeanCheck, Moments, estimate
 from dptheory.montecarlo.exact import ExactCheck
 from dptheory.montecarlo.law import LawCheck
 from dptheory.montecarlo.search import Range, SearchCheck, smallest_slack
 
 __all__ = [
+    "CertificateCheck",
     "Check",
     "Evidence",
     "ExactCheck",
@@ -16,6 +18,8 @@ __all__ = [
     "Moments",
     "Range",
     "SearchCheck",
+    "WorstCase",
     "estimate",
     "smallest_slack",
+    "worst_case",
 ]

@@ -1,10 +1,13 @@
 """Random freeze (RF): the claims, one module a topic."""
 
 from dptheory.claims._claim import Claim
-from dptheory.claims.rf import dynamics, numbers, ranking
+from dptheory.claims.rf import descent, dynamics, masks, noise, numbers, ranking
 
 CLAIMS: tuple[Claim, ...] = (
     *dynamics.CLAIMS,
     *ranking.CLAIMS,
+    *descent.CLAIMS,
     *numbers.CLAIMS,
+    *masks.CLAIMS,
+    *noise.CLAIMS,
 )

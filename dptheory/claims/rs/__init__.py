@@ -1,11 +1,28 @@
 """Random sparsification (RS): the claims, one module a topic."""
 
 from dptheory.claims._claim import Claim
-from dptheory.claims.rs import communication, masks, numbers, reconstruction
+from dptheory.claims.rs import (
+    clipped,
+    communication,
+    corollary,
+    descent,
+    kappa,
+    masks,
+    numbers,
+    reconstruction,
+    remarks,
+    tradeoff,
+)
 
 CLAIMS: tuple[Claim, ...] = (
     *reconstruction.CLAIMS,
     *masks.CLAIMS,
     *communication.CLAIMS,
+    *clipped.CLAIMS,
+    *corollary.CLAIMS,
+    *descent.CLAIMS,
     *numbers.CLAIMS,
+    *kappa.CLAIMS,
+    *tradeoff.CLAIMS,
+    *remarks.CLAIMS,
 )

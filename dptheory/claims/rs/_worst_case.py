@@ -1,0 +1,98 @@
+"""Worst cases of a few masked steps on smooth functions, as PEPit problems.
+
+The space is split into two blocks of any dimension; a mask keeps one of them, each with probability 1/2 (x = 1/2), or both
+(x = 1). No function here is convex, and none needs more than smoothness.
+"""
+
+import importlib
+from typing import Any
+
+BLOCKS = 2
+
+
+def _smooth(smoothness: float) -> tuple[Any, Any, Any]:
+    """A problem, its block partition and its G-smooth function."""
+    pepit = importlib.import_module("PEPit")
+    problem = pepit.PEP()
+    partition = problem.declare_block_partition(d=BLOCKS)
+    function = problem.declare_function(importlib.import_module("PEPit.functions").SmoothFunction, L=smoothness)
+    return problem, partition, function
+
+
+def _masked(partition: Any, vector: Any, rate: float) -> list[Any]:
+    """The vector under every mask; rate 0 or 1/2."""
+    return [vector] if rate == 0 else [partition.get_block(vector, i) for i in range(BLOCKS)]
+
+
+def masked_step(learning_rate: float, smoothness: float, rate: float) -> Any:
+    """Largest |grad L(w_1)|^2 of a masked gradient step whose expected decrease is at most 1."""
+    problem, partition, function = _smooth(smoothness)
+    start = problem.set_initial_point()
+    gradient, value = function.oracle(start)
+    after = [function(start - learning_rate * g) for g in _masked(partition, gradient, rate)]
+    problem.set_initial_condition(value - sum(after) / len(after) <= 1)
+    problem.set_performance_metric(gradient**2)
+    return problem
+
+
+def masked_run(learning_rate: float, smoothness: float, rate: float, steps: int) -> Any:
+    """Largest mean E|grad L(w_t)|^2 over ``steps`` masked gradient steps from L(w_1) - inf L <= 1.
+
+    inf L <= L(w) - |grad L(w)|^2 / (2 G) at every point met, which holds for every G-smooth function.
+    """
+    problem, partition, function = _smooth(smoothness)
+    lowest = importlib.import_module("PEPit").Expression()
+    points = [problem.set_initial_point()]
+    problem.set_initial_condition(function(points[0]) - lowest <= 1)
+    means = []
+    for _ in range(steps):
+        following = []
+        squares = []
+        for point in points:
+            gradient = function.gradient(point)
+            squares.append(gradient**2)
+            following += [point - learning_rate * g for g in _masked(partition, gradient, rate)]
+            problem.add_constraint(lowest <= function(point) - gradient**2 / (2 * smoothness))
+        means.append(sum(squares) / len(squares))
+        points = following
+    for point in points:
+        gradient, value = function.oracle(point)
+        problem.add_constraint(lowest <= value - gradient**2 / (2 * smoothness))
+    problem.set_performance_metric(sum(means) / steps)
+    return problem
+
+
+def clipped_step(
+    learning_rate: float, smoothness: float, clip: float, mean_norm: float, rate: float, noise_energy: float
+) -> Any:
+    """Largest E<grad, update> of a step with expected decrease at most 1, batch size 2, mask and noise.
+
+    Each of the two masks comes with two equally likely per-sample updates u_1, u_2 in its block, |u_i| <= clip and
+    |u_1 + u_2| / 2 <= mean_norm (what clipping guarantees, nothing more), and with noise +-v, E|v|^2 = noise_energy before the
+    mask, shared equally by the blocks.
+    """
+    problem, partition, function = _smooth(smoothness)
+    point = importlib.import_module("PEPit").Point
+    start = problem.set_initial_point()
+    gradient, value = function.oracle(start)
+    noise = point()
+    pieces = _masked(partition, noise, rate)
+    after: list[Any] = []
+    aligned: list[Any] = []
+    for piece, block in zip(pieces, range(len(pieces)), strict=True):
+        problem.add_constraint(piece**2 == noise_energy / len(pieces))
+        single = [point(), point()]
+        if rate:
+            single = [partition.get_block(u, block) for u in single]
+        for u in single:
+            problem.add_constraint(u**2 <= clip**2)
+        problem.add_constraint(((single[0] + single[1]) / 2) ** 2 <= mean_norm**2)
+        signs = (1, -1) if noise_energy else (0,)
+        for first in single:
+            for second in single:
+                update = (first + second) / 2
+                aligned.append(gradient * update)
+                after += [function(start - learning_rate * (update + sign * piece)) for sign in signs]
+    problem.set_initial_condition(value - sum(after) / len(after) <= 1)
+    problem.set_performance_metric(sum(aligned) / len(aligned))
+    return problem
