@@ -148,7 +148,7 @@ def tuned_bound(
     Raises:
         ValueError: an argument outside its range.
 
-    Source: RS, Theorem 3.5 (rs.tuned).
+    Source: RS, Theorem 3.5 (rs.tuned); RF, section 2.2 (rf.raise_noise).
     """
     x = 1.0 - _validate.real("rate", rate, 0.0, 1.0, ends="[)")
     kappa = _validate.real("kappa", kappa, 0.0, ends="()")

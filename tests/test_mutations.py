@@ -14,6 +14,7 @@ from dptheory import (
     costs,
     mallows,
     mask_effects,
+    masks,
     momentum,
     projections,
     pruning,
@@ -21,6 +22,7 @@ from dptheory import (
     ranking,
     reconstruction,
     schedules,
+    sparsification,
 )
 from dptheory.claims import Claim, Verdict
 
@@ -78,6 +80,17 @@ def _larger_posterior(function: Calculator) -> Calculator:
     return mutant
 
 
+def _larger_field(field: str) -> Callable[[Calculator], Calculator]:
+    def mutate(function: Calculator) -> Calculator:
+        def mutant(*a: Any, **k: Any) -> Any:
+            found = function(*a, **k)
+            return dataclasses.replace(found, **{field: 1.02 * getattr(found, field)})
+
+        return mutant
+
+    return mutate
+
+
 def _one_more_byte(function: Calculator) -> Calculator:
     def mutant(*a: Any, **k: Any) -> costs.Communication:
         found = function(*a, **k)
@@ -122,6 +135,14 @@ MUTANTS: list[tuple[object, str, Callable[[Calculator], Calculator]]] = [
     (costs, "communication", _one_more_byte),
     (costs, "projection_operations", _one_more_row),
     (projections, "projected_skewness", _scaled),
+    (masks, "expected_masked_inner", _scaled),
+    (masks, "mask_norm_bounds", _larger_field("lower")),
+    *((sparsification, name, _scaled) for name in (
+        "tradeoff", "optimal_rate", "optimal_rate_flat", "least_kappa", "least_kappa_tuned",
+    )),
+    (sparsification, "kappa", _larger_field("value")),
+    (sparsification, "best_rate", _larger_field("bound")),
+    (sparsification, "tuned_bound", _larger_field("bound")),
 ]  # fmt: skip
 
 
