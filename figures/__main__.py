@@ -8,12 +8,36 @@ import matplotlib
 import typer
 
 from dptheory.files import write_atomically
-from figures import beta, beta_surface, cosine_dimension, cosine_ratio, retained_gain, top_k_mse
+from figures import (
+    beta,
+    beta_surface,
+    cosine_dimension,
+    cosine_ratio,
+    momentum_noise,
+    noise_norm_ratio,
+    ranked_energy,
+    reconstruction_error,
+    relaxed_gradient,
+    retained_gain,
+    top_k_mse,
+)
 from figures._table import Figure, to_csv
 
 FIGURES: dict[str, Figure] = {
     module.__name__.rsplit(".", 1)[-1]: module
-    for module in (cosine_dimension, cosine_ratio, top_k_mse, beta, beta_surface, retained_gain)
+    for module in (
+        cosine_dimension,
+        cosine_ratio,
+        top_k_mse,
+        beta,
+        beta_surface,
+        retained_gain,
+        momentum_noise,
+        noise_norm_ratio,
+        ranked_energy,
+        relaxed_gradient,
+        reconstruction_error,
+    )
 }
 
 _STYLE = Path(__file__).with_name("style.mplstyle")

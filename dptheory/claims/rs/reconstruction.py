@@ -389,7 +389,6 @@ _MATRIX = Claim(
         ),
     ),
     proved=True,
-    figure="reconstruction_error",
 )
 
 CLAIMS = (_THM51, _MATRIX)
