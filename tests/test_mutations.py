@@ -11,6 +11,7 @@ import pytest
 from dptheory import (
     angles,
     claims,
+    convergence,
     costs,
     mallows,
     mask_effects,
@@ -18,6 +19,7 @@ from dptheory import (
     momentum,
     projections,
     pruning,
+    quadratic,
     randomized_response,
     ranking,
     reconstruction,
@@ -143,6 +145,13 @@ MUTANTS: list[tuple[object, str, Callable[[Calculator], Calculator]]] = [
     (sparsification, "kappa", _larger_field("value")),
     (sparsification, "best_rate", _larger_field("bound")),
     (sparsification, "tuned_bound", _larger_field("bound")),
+    *((convergence, name, _scaled) for name in (
+        "batch_second_moment", "noise_term", "privacy_term", "optimal_steps",
+    )),
+    *((convergence, name, _larger_field("clipping")) for name in ("alignment_bound", "dpsgd_bound")),
+    (convergence, "noisy_sgd_bound", _larger_field("noise")),
+    (convergence, "private_bound", _larger_field("noise")),
+    *((quadratic, name, _scaled) for name in ("fresh_mask_moments", "epoch_mask_moments")),
 ]  # fmt: skip
 
 
