@@ -59,13 +59,15 @@ def expected_error(k: ArrayLike, rate: float, sigma: float) -> AttackError:
     """
     scale, squares, keep = _scaled_squares(k, rate)
     variance = _noise_variance(sigma, scale)
-    recoverable = _recoverable_probability(squares, keep)
-    given = variance * mean_reciprocal(squares, keep) / recoverable
+    log_lost = _log_lost_probability(squares, keep)
+    given = variance * mean_reciprocal(squares, keep) / -math.expm1(log_lost)
     zeros = int(np.count_nonzero(squares == 0))
     if zeros < keep:
-        return AttackError(given, given, 0.0)
+        return AttackError(
+            given, given, 0.0, None if given < math.inf else "it exceeds the largest floating-point number"
+        )
     reason = f"{zeros} of {squares.size} entries of k are zero and a mask keeps {keep}: it can miss the others"
-    return AttackError(math.inf, given, 1.0 - recoverable, reason)
+    return AttackError(math.inf, given, math.exp(log_lost), reason)
 
 
 def error_lower_bound(k: ArrayLike, rate: float, sigma: float) -> float:
@@ -78,8 +80,8 @@ def error_lower_bound(k: ArrayLike, rate: float, sigma: float) -> float:
     Source: RS, Theorem 5.1, equation 17, put right (rs.thm5.1).
     """
     scale, squares, keep = _scaled_squares(k, rate)
-    share = keep / squares.size
-    return _noise_variance(sigma, scale) * _recoverable_probability(squares, keep) / (share * float(squares.sum()))
+    recoverable = -math.expm1(_log_lost_probability(squares, keep))
+    return _noise_variance(sigma, scale) * recoverable / (keep / squares.size * float(squares.sum()))
 
 
 def bayes_error(k: ArrayLike, rate: float, sigma: float, prior_std: float) -> float:
@@ -101,12 +103,13 @@ def bayes_error(k: ArrayLike, rate: float, sigma: float, prior_std: float) -> fl
     prior_std = _validate.real("prior_std", prior_std, 0.0, ends="()")
     vector, keep = _vector_keep(k, rate)
     if not vector.any():
-        return prior_std**2
+        return prior_std * prior_std
     scale, squares, _ = _scaled_squares(vector, rate)
     noise_to_prior = sigma / prior_std / scale
     if not 1e-140 < noise_to_prior < 1e140:
         raise ValueError(f"prior_std must make sigma / prior_std lie within 1e140 of |k|, got {prior_std!r}")
-    return _noise_variance(sigma, scale) * mean_reciprocal(squares, keep, noise_to_prior**2)
+    share = noise_to_prior**2 * mean_reciprocal(squares, keep, noise_to_prior**2)
+    return prior_std * prior_std * share
 
 
 def matrix_expected_error(K: ArrayLike, rate: float, sigma: float) -> AttackError:
@@ -134,7 +137,7 @@ def matrix_expected_error(K: ArrayLike, rate: float, sigma: float) -> AttackErro
     traces = _inverse_traces(matrix, keep)
     if not traces.size:
         raise ValueError(f"K must have {unknowns} independent rows among {keep} kept ones, got none in {masks} masks")
-    given = sigma**2 * float(traces.mean())
+    given = sigma * sigma * float(traces.mean())
     if traces.size == masks:
         return AttackError(given, given, 0.0)
     reason = f"{masks - traces.size} of {masks} masks leave rows of rank below {unknowns}"
@@ -162,7 +165,7 @@ def matrix_error_lower_bound(K: ArrayLike, rate: float, sigma: float) -> Array:
     matrix, keep = _matrix_keep(K, rate)
     sigma = _validate.real("sigma", sigma, 0.0, ends="[)")
     triangle = np.linalg.inv(np.linalg.qr(matrix, mode="r"))
-    return np.asarray(sigma**2 * len(matrix) / keep * (triangle @ triangle.T))
+    return np.asarray(sigma * sigma * len(matrix) / keep * (triangle @ triangle.T))
 
 
 def gaussian_matrix_error(keep: int, unknowns: int, sigma: float) -> AttackError:
@@ -189,7 +192,7 @@ def gaussian_matrix_error(keep: int, unknowns: int, sigma: float) -> AttackError
     if keep <= unknowns + 1:
         reason = f"the smallest singular value has too much mass near 0: {keep} rows, needs {unknowns + 2}"
         return AttackError(math.inf, math.inf, 0.0, reason)
-    error = sigma**2 * unknowns / (keep - unknowns - 1)
+    error = sigma * sigma * unknowns / (keep - unknowns - 1)
     return AttackError(error, error, 0.0)
 
 
@@ -227,17 +230,18 @@ def _scaled_squares(k: ArrayLike, rate: float) -> tuple[float, Array, int]:
 
 def _noise_variance(sigma: float, scale: float) -> float:
     """(sigma / scale)^2, the noise after k has been divided by scale."""
-    return (_validate.real("sigma", sigma, 0.0, ends="[)") / scale) ** 2
+    ratio = _validate.real("sigma", sigma, 0.0, ends="[)") / scale
+    return ratio * ratio
 
 
-def _recoverable_probability(squares: Array, keep: int) -> float:
-    """P(X > 0) = 1 - binomial(zeros, keep) / binomial(dim, keep), without cancellation."""
+def _log_lost_probability(squares: Array, keep: int) -> float:
+    """log P(X = 0) = log of binomial(zeros, keep) / binomial(dim, keep), without cancellation; -inf where it is 0."""
     dim = squares.size
     others = int(np.count_nonzero(squares))
     if dim - others < keep:
-        return 1.0
+        return -math.inf
     few, many = sorted((keep, others))
-    return -math.expm1(float(np.log1p(-many / (dim - np.arange(few))).sum()))
+    return float(np.log1p(-many / (dim - np.arange(few))).sum())
 
 
 def _matrix_keep(K: ArrayLike, rate: float) -> tuple[Array, int]:

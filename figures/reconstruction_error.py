@@ -17,7 +17,7 @@ def _unit(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(values / np.linalg.norm(values))
 
 
-DENSE = _unit(0.9 ** np.arange(DIM))
+DENSE = _unit(np.geomspace(1.0, 0.9 ** (DIM - 1), DIM))
 SPARSE = _unit((np.arange(DIM) < NONZERO).astype(np.float64))
 
 
