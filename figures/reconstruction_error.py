@@ -41,9 +41,9 @@ def data() -> Data:
         "simulated": np.array([mean for mean, _ in points]),
         "standard error": np.array([error for _, error in points]),
         "printed": np.array([printed_error_bound(DENSE.tolist(), rate, 1.0) for rate in rates]),
-        "sparse, given": np.array([reconstruction.expected_error(SPARSE, r, 1.0).given_recoverable for r in rates]),
-        "sparse, bound": np.array([reconstruction.error_lower_bound(SPARSE, rate, 1.0) for rate in rates]),
-        "sparse, Bayes": np.array([reconstruction.bayes_error(SPARSE, rate, 1.0, PRIOR_STD) for rate in rates]),
+        "sparse given": np.array([reconstruction.expected_error(SPARSE, r, 1.0).given_recoverable for r in rates]),
+        "sparse bound": np.array([reconstruction.error_lower_bound(SPARSE, rate, 1.0) for rate in rates]),
+        "sparse Bayes": np.array([reconstruction.bayes_error(SPARSE, rate, 1.0, PRIOR_STD) for rate in rates]),
     }
 
 
@@ -61,11 +61,11 @@ def draw(ax: Axes, data: Data) -> None:
         label=r"simulated ($\pm$ 2 SE)",
     )
     ax.plot(r, data["printed"], color="C3", ls="-.", label="bound as printed (eq. 17)")
-    ax.plot(r, data["sparse, given"], color="C1", label=f"exact given $m\\odot k\\ne 0$, {DIM - NONZERO} zeros")
+    ax.plot(r, data["sparse given"], color="C1", label=f"exact given $m\\odot k\\ne 0$, {DIM - NONZERO} zeros")
     ax.plot(
-        r, data["sparse, bound"], color="C1", ls="--", label=f"bound with $P(m\\odot k\\ne 0)$, {DIM - NONZERO} zeros"
+        r, data["sparse bound"], color="C1", ls="--", label=f"bound with $P(m\\odot k\\ne 0)$, {DIM - NONZERO} zeros"
     )
-    ax.plot(r, data["sparse, Bayes"], color="C2", label=rf"Bayes attacker, $\tau={PRIOR_STD}$, {DIM - NONZERO} zeros")
+    ax.plot(r, data["sparse Bayes"], color="C2", label=rf"Bayes attacker, $\tau={PRIOR_STD}$, {DIM - NONZERO} zeros")
     ax.set(
         xlabel="sparsification rate r",
         ylabel=r"mean squared error / ($\sigma^2/\|k\|^2$)",
