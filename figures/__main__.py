@@ -11,6 +11,7 @@ from dptheory.files import write_atomically
 from figures import (
     beta,
     beta_surface,
+    bound_recursion,
     cosine_dimension,
     cosine_ratio,
     momentum_noise,
@@ -36,6 +37,7 @@ FIGURES: dict[str, Figure] = {
         noise_norm_ratio,
         ranked_energy,
         relaxed_gradient,
+        bound_recursion,
         reconstruction_error,
     )
 }
