@@ -1,7 +1,7 @@
 """Random freeze (RF): the claims, one module a topic."""
 
 from dptheory.claims._claim import Claim
-from dptheory.claims.rf import descent, dynamics, masks, noise, numbers, ranking
+from dptheory.claims.rf import clipping, descent, dynamics, masks, mse, noise, numbers, quadratic, ranking
 
 CLAIMS: tuple[Claim, ...] = (
     *dynamics.CLAIMS,
@@ -10,4 +10,7 @@ CLAIMS: tuple[Claim, ...] = (
     *numbers.CLAIMS,
     *masks.CLAIMS,
     *noise.CLAIMS,
+    *quadratic.CLAIMS,
+    *mse.CLAIMS,
+    *clipping.CLAIMS,
 )

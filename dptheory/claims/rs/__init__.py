@@ -3,6 +3,7 @@
 from dptheory.claims._claim import Claim
 from dptheory.claims.rs import (
     clipped,
+    clipping,
     communication,
     corollary,
     descent,
@@ -25,4 +26,5 @@ CLAIMS: tuple[Claim, ...] = (
     *kappa.CLAIMS,
     *tradeoff.CLAIMS,
     *remarks.CLAIMS,
+    *clipping.CLAIMS,
 )
