@@ -11,8 +11,10 @@ import pytest
 from dptheory import (
     angles,
     claims,
+    clipping,
     convergence,
     costs,
+    gradient_mse,
     mallows,
     mask_effects,
     masks,
@@ -105,6 +107,15 @@ def _one_more_row(function: Calculator) -> Calculator:
     return lambda dim, *sizes: function(dim + 1, *sizes)
 
 
+def _larger_signal_loss(function: Calculator) -> Calculator:
+    def mutant(*a: Any, **k: Any) -> gradient_mse.MseBreakdown:
+        errors = function(*a, **k)
+        full, masked = (dataclasses.replace(e, signal_loss=1.02 * e.signal_loss) for e in (errors.full, errors.masked))
+        return gradient_mse.MseBreakdown(full, masked)
+
+    return mutant
+
+
 MUTANTS: list[tuple[object, str, Callable[[Calculator], Calculator]]] = [
     *((pruning, name, _scaled) for name in (
         "expected_norm", "zero_update_mse", "noise_mse", "random_k_mse", "top_k_mse", "top_k_energy", "retained_gain",
@@ -152,6 +163,11 @@ MUTANTS: list[tuple[object, str, Callable[[Calculator], Calculator]]] = [
     (convergence, "noisy_sgd_bound", _larger_field("noise")),
     (convergence, "private_bound", _larger_field("noise")),
     *((quadratic, name, _scaled) for name in ("fresh_mask_moments", "epoch_mask_moments")),
+    *((clipping, name, _scaled) for name in ("clip", "clip_probability")),
+    (clipping, "symmetric_clip_lower_bound", _larger_field("integral")),
+    (clipping, "gaussian_clip_moments", _larger_field("slope")),
+    *((gradient_mse, name, _scaled) for name in ("mse_lower_bound", "stationary_mse", "expected_max_quadratic_form")),
+    (gradient_mse, "clipped_gradient_mse", _larger_signal_loss),
 ]  # fmt: skip
 
 

@@ -79,7 +79,7 @@ def _law_cases() -> Iterator[tuple[Fraction, tuple[tuple[int, int], ...]]]:
 
 def _inequality_holds(w: Fraction, law: tuple[tuple[int, int], ...]) -> bool:
     outcomes: dict[Vector, Fraction] = {(Fraction(value, 2),): Fraction(tenths, 10) for value, tenths in law}
-    chance = sum((p for xi, p in outcomes.items() if abs(xi[0]) < Fraction(3, 4)), Fraction(0))
+    chance = sum((p for xi, p in outcomes.items() if xi[0] ** 2 < Fraction(9, 16)), Fraction(0))
     return _kept((w,), outcomes, 1) >= chance * min(w, Fraction(1, 4)) * w
 
 
