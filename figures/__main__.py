@@ -14,6 +14,7 @@ from figures import (
     bound_recursion,
     cosine_dimension,
     cosine_ratio,
+    kappa_rate,
     momentum_noise,
     noise_norm_ratio,
     ranked_energy,
@@ -21,6 +22,7 @@ from figures import (
     relaxed_gradient,
     retained_gain,
     top_k_mse,
+    tradeoff,
 )
 from figures._table import Figure, to_csv
 
@@ -39,6 +41,8 @@ FIGURES: dict[str, Figure] = {
         relaxed_gradient,
         bound_recursion,
         reconstruction_error,
+        kappa_rate,
+        tradeoff,
     )
 }
 
