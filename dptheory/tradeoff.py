@@ -127,7 +127,7 @@ def least_kappa_tuned(rate: float, noise_ratio: float) -> float:
 
     Source: RS, Theorem 3.5 (rs.tuned).
     """
-    return math.sqrt(least_kappa(rate, 1.0, noise_ratio))
+    return math.sqrt(least_kappa(rate, 1.0, _validate.real("noise_ratio", noise_ratio, 0.0, ends="[)")))
 
 
 def tuned_bound(
