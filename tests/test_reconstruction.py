@@ -62,6 +62,28 @@ def test_exact_counting_in_60_dimensions(zeros: int, keep: int, shift: Fraction)
     assert mean_reciprocal(squares, keep, float(shift)) == pytest.approx(float(_counted(k, keep, shift)), rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("zeros", "ones", "larges", "large", "keep", "shift"),
+    [
+        (275, 2, 4, 10**7, 275, Fraction(1, 10**12)),  # the mean is that of a rare mask
+        (341, 38, 0, 1, 335, Fraction(0)),  # X > 0 almost surely, but not surely
+        (473, 72, 32, 10**11, 147, Fraction(1, 10**12)),
+        (127, 289, 147, 10**4, 555, Fraction(0)),
+        (8, 73, 214, 1000, 209, Fraction(0)),
+        (900, 1, 1, 10**12, 2, Fraction(0)),
+    ],
+)
+def test_three_far_levels(zeros: int, ones: int, larges: int, large: int, keep: int, shift: Fraction) -> None:
+    expected = []
+    for i, j in itertools.product(range(min(ones, keep) + 1), range(min(larges, keep) + 1)):
+        masks = math.comb(ones, i) * math.comb(larges, j) * (math.comb(zeros, keep - i - j) if i + j <= keep else 0)
+        if masks and i + large * j + shift > 0:
+            chance = Fraction(masks, math.comb(zeros + ones + larges, keep))
+            expected.append(float(chance) / float(i + large * j + shift))
+    squares = np.repeat([0.0, 1.0, float(large)], [zeros, ones, larges])
+    assert mean_reciprocal(squares, keep, float(shift)) == pytest.approx(math.fsum(expected), rel=1e-11)
+
+
 def test_equal_entries_in_a_million_dimensions() -> None:
     found = expected_error(np.full(10**6, 2.0), 0.7, 3.0)
     assert found.value == pytest.approx(9 / (4 * 300_000), rel=1e-11)
