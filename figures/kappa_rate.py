@@ -36,7 +36,7 @@ def data() -> Data:
         "upper": np.array([one.upper for one in exact]),
         "assumed": np.sqrt(1 - rates),
         **columns,
-        "equal entries, Gaussian deviation": np.array([one.value for one in noisy]),
+        "Gaussian deviation": np.array([one.value for one in noisy]),
     }
 
 
@@ -50,7 +50,7 @@ def draw(ax: Axes, data: Data) -> None:
     ax.plot(r, data["assumed"], color="C3", ls="--", lw=1.2, label=r"assumed in Appendix G, $\sqrt{1-r}$")
     ax.plot(
         r,
-        data["equal entries, Gaussian deviation"],
+        data["Gaussian deviation"],
         color="C4",
         ls="-.",
         label=f"equal entries, Gaussian deviation, P = {PROBABILITY:g}",

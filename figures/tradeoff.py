@@ -28,7 +28,7 @@ def data() -> Data:
     return {
         "r": rates,
         **{
-            f"U, {name}": np.array(
+            f"U {name}": np.array(
                 [
                     sparsification.tradeoff(float(r), DELTA_C, NOISE, float(k)) / full
                     for r, k in zip(rates, kappa, strict=True)
@@ -36,14 +36,14 @@ def data() -> Data:
             )
             for name, kappa in kappas.items()
         },
-        "U, tuned": np.array(
+        "U tuned": np.array(
             [
                 sparsification.tuned_bound(float(r), float(k), 1.0, 1.0, DELTA_C, NOISE).bound / tuned
                 for r, k in zip(rates, kappas["a = 0.5"], strict=True)
             ]
         ),
-        **{f"best, a = {a:g}": first(sparsification.optimal_rate(DELTA_C, NOISE, a)) for a in EXPONENTS},
-        "best, exact": first(sparsification.optimal_rate_flat(DELTA_C, NOISE, 0.25 * SCALE, 1.0)),
+        **{f"best a = {a:g}": first(sparsification.optimal_rate(DELTA_C, NOISE, a)) for a in EXPONENTS},
+        "best exact": first(sparsification.optimal_rate_flat(DELTA_C, NOISE, 0.25 * SCALE, 1.0)),
     }
 
 
@@ -56,10 +56,10 @@ def draw(ax: Axes, data: Data) -> None:
         "exact": r"$\kappa$ exact, equal entries, $|w| = 2c$, $P' = P$",
     }
     for i, (name, label) in enumerate(labels.items()):
-        curve, best = data[f"U, {name}"], float(data[f"best, {name}"][0])
+        curve, best = data[f"U {name}"], float(data[f"best {name}"][0])
         ax.plot(r, curve, color=f"C{i}", ls="--" if name == "exact" else "-", label=label, zorder=3 if i else 2)
         ax.plot(best, np.interp(best, r, curve), "o", color=f"C{i}", ms=6, zorder=4)
-    ax.plot(r, data["U, tuned"], color="C3", label=r"$\kappa = \sqrt{1-r}$, learning rate tuned for each r")
+    ax.plot(r, data["U tuned"], color="C3", label=r"$\kappa = \sqrt{1-r}$, learning rate tuned for each r")
     ax.axhline(1, color="0.4", lw=0.8)
     ax.set(
         xlabel="sparsification rate r",
