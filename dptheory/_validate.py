@@ -7,6 +7,9 @@ from typing import SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+_NUMBERS = "iuf"  # NumPy's kinds of real numbers: no booleans, strings, dates, complex or Python objects
+_SMALLEST, _LARGEST = 1e-70, 1e70
+
 
 def integer(name: str, value: SupportsIndex, low: int, high: int | None = None) -> int:
     """``value`` as an int within ``low..high`` (``high=None``: no upper end)."""
@@ -24,10 +27,9 @@ def real(name: str, value: float, low: float, high: float = math.inf, *, ends: s
     """``value`` as a float between ``low`` and ``high``; ``ends`` says which ends belong, as in ``"[)"``."""
     left, right = ends[0], ends[1]
     allowed = f"a number in {left}{low:g}, {high:g}{right}"
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be {allowed}, got {value!r}") from None
+    if np.ndim(value) != 0 or np.asarray(value).dtype.kind not in _NUMBERS:
+        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+    number = float(value)
     above = number >= low if left == "[" else number > low
     below = number <= high if right == "]" else number < high
     if not (above and below):  # also catches NaN
@@ -35,11 +37,11 @@ def real(name: str, value: float, low: float, high: float = math.inf, *, ends: s
     return number
 
 
-def nonnegative(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    """``value`` as a float array whose entries are all finite and >= 0."""
+def scale(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """``value`` as a float array of zeros and sizes whose squares, products and 1e9-fold sums neither over- nor underflow."""
     array = _floats(name, value)
-    if not (np.isfinite(array) & (array >= 0)).all():
-        raise ValueError(f"{name} must hold numbers in [0, inf) only, got {value!r}")
+    if not ((array == 0) | ((array >= _SMALLEST) & (array <= _LARGEST))).all():
+        raise ValueError(f"{name} must hold 0 or numbers in [{_SMALLEST:g}, {_LARGEST:g}], got {value!r}")
     return array
 
 
@@ -53,13 +55,16 @@ def finite(name: str, value: ArrayLike) -> NDArray[np.float64]:
 
 def choice(name: str, value: str, allowed: tuple[str, ...]) -> str:
     """``value`` if it is one of ``allowed``."""
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
     return value
 
 
 def _floats(name: str, value: ArrayLike) -> NDArray[np.float64]:
     try:
-        return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must hold numbers, got {value!r}") from None
+        array = np.asarray(value)
+    except ValueError:  # ragged
+        raise ValueError(f"{name} must hold numbers in a regular array, got {value!r}") from None
+    if array.dtype.kind not in _NUMBERS or isinstance(value, np.ma.MaskedArray):
+        raise ValueError(f"{name} must hold numbers, got {value!r}")
+    return array.astype(np.float64)

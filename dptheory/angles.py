@@ -27,8 +27,8 @@ class DistortionAngle:
     snr: float
 
     def __post_init__(self) -> None:
-        _validate.integer("dim", self.dim, 1, 10**9)
-        _validate.real("snr", self.snr, 0.0)
+        object.__setattr__(self, "dim", _validate.integer("dim", self.dim, 1, 10**9))
+        object.__setattr__(self, "snr", _validate.real("snr", self.snr, 0.0))
 
     def expected_cos(self) -> float:
         r"""E cos of the angle, exactly.

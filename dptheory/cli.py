@@ -6,6 +6,9 @@ import math
 import os
 import re
 import secrets
+import signal
+import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -21,6 +24,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from dptheory import claims, report
 from dptheory.files import write_atomically
 from dptheory.montecarlo import Evidence
+
+# Hypothesis, which the searches use, would otherwise leave its folder wherever the command is run.
+os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(Path(tempfile.gettempdir()) / "dptheory-hypothesis"))
 
 app = typer.Typer(
     help="Which claims about DP-SGD with pruned, masked and projected gradients to trust, and why.",
@@ -90,6 +96,8 @@ def check_claims(
     with _user_errors():
         chosen = claims.select(patterns or ())
         seconds, number = parse_budget(budget), parse_seed(seed)
+        if json_file is not None and json_file.is_dir():
+            raise ValueError(f"--json must name a file, got the folder {str(json_file)!r}")
     with _executor(workers) as executor:
         rows = [(c.id, one) for c, found in run_checks(chosen, seconds, number, executor) for one in found]
     console = _console()
@@ -97,6 +105,9 @@ def check_claims(
     failed = [(id, one) for id, one in rows if not one.passed]
     for id, one in failed:
         console.print(f"FAIL {id}, {one.check}: {one.detail}", markup=False, highlight=False)
+    unchecked = [claim.id for claim in chosen if not claim.checks]
+    if unchecked:
+        console.print(f"without a check, not yet measured: {', '.join(unchecked)}", highlight=False)
     console.print(f"{len(rows) - len(failed)} passed, {len(failed)} failed", highlight=False)
     if json_file is not None:
         with _user_errors():
@@ -118,6 +129,7 @@ def write_pages(
     ledger = claims.all_claims()
     checked = [claim for claim in ledger if claim.verdict is not claims.Verdict.EMPIRICAL]
     with _user_errors(), _executor(workers) as executor:
+        report.check_markers(directory / claim.page for claim in checked)
         write_atomically(directory / "README.md", report.claims_markdown(ledger))
         for paper in {claim.source.paper for claim in ledger}:
             measured = claims.all_claims(paper, claims.Verdict.EMPIRICAL)
@@ -145,7 +157,7 @@ def parse_budget(text: str) -> float:
     Raises:
         ValueError: anything else, or a time that is not positive.
     """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh]?)", text.strip())
     seconds = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else math.nan
     if not seconds > 0:
         raise ValueError(f"budget must be a time > 0 such as 30s, 10m or 1h, got {text!r}")
@@ -160,7 +172,7 @@ def parse_seed(text: str) -> int:
     """
     if text == "random":
         return secrets.randbits(32)
-    if not re.fullmatch(r"\d{1,18}", text):
+    if not re.fullmatch(r"[0-9]{1,18}", text):
         raise ValueError(f"seed must be a whole number in 0..10^18 or 'random', got {text!r}")
     return int(text)
 
@@ -184,6 +196,8 @@ def _executor(workers: int) -> Iterator[Executor | None]:
     if workers == 1:
         yield None
         return
+    # Being terminated has to end the workers too.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     # "spawn": workers start clean on every system, whatever threads this process holds.
     with ProcessPoolExecutor(min(workers, os.cpu_count() or 1), mp_context=get_context("spawn")) as pool:
         yield pool

@@ -11,11 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from dptheory import claims, mallows, pruning, report
+from dptheory.claims.gip.sampling import PAPER_GROUP, PAPER_GROUPS, PAPER_KEEP, PAPER_STEPS
 from dptheory.files import write_atomically
 from dptheory.montecarlo import Evidence
-
-GROUP, GROUPS = 256, 10_547
-"""WRN-16-4: 2.7 million parameters in groups of 256."""
 
 _SHOWN = {"HOLDS": "gip.fig1", "CONDITIONAL": "gip.thm1", "FALSE": "gip.mse_t0"}
 _CHECK_BUDGET = 20.0
@@ -59,23 +57,25 @@ def run(console: Console, out: Path) -> bool:
     return probe.returncode == 0 and all(one.passed for _, one in rows)
 
 
-def setting_rows(epsilon: float = 1.0, keep: int = 26, share: float = 0.01) -> list[dict[str, float]]:
-    """theta, rho and errors in the paper's WRN-16-4 setting for both numbers of steps; sigma = 10 is Table 4's."""
+def setting_rows() -> list[dict[str, float]]:
+    """theta, rho and errors in the paper's WRN-16-4 setting, epsilon = 1, 1 % for the indices; sigma = 10 is Table 4's."""
     rows = []
     sigma_g = 0.1  # sigma_g^2 / sigma^2 = 1e-4, Appendix B.1
-    for steps in (875, 2500):
-        bought = mallows.index_budget(share * epsilon, GROUP, keep, steps, GROUPS)
-        noise = float(pruning.noise_mse(keep * GROUPS, 1.0, 10.0))
+    for steps in PAPER_STEPS:
+        bought = mallows.index_budget(0.01, PAPER_GROUP, PAPER_KEEP, steps, PAPER_GROUPS)
+        noise = float(pruning.noise_mse(PAPER_KEEP * PAPER_GROUPS, 1.0, 10.0))
         rows.append(
             {
                 "steps": steps,
                 "theta": bought.theta,
                 "rho": bought.retained_gain,
-                "rho needed": pruning.least_retained_gain(GROUP, keep, groups=GROUPS),
-                "MSE DP-SGD": float(pruning.noise_mse(GROUP * GROUPS, 1.0, 10.0)),
-                "MSE GIP": GROUPS * float(pruning.perturbed_top_k_mse(GROUP, keep, bought.theta, sigma_g)) + noise,
-                "MSE zero update": float(pruning.zero_update_mse(GROUP * GROUPS, sigma_g)),
-                "cosine / DP-SGD": pruning.cosine_ratio(GROUP, keep, bought.theta, groups=GROUPS),
+                "rho needed": pruning.least_retained_gain(PAPER_GROUP, PAPER_KEEP, groups=PAPER_GROUPS),
+                "MSE DP-SGD": float(pruning.noise_mse(PAPER_GROUP * PAPER_GROUPS, 1.0, 10.0)),
+                "MSE GIP": PAPER_GROUPS
+                * float(pruning.perturbed_top_k_mse(PAPER_GROUP, PAPER_KEEP, bought.theta, sigma_g))
+                + noise,
+                "MSE zero update": float(pruning.zero_update_mse(PAPER_GROUP * PAPER_GROUPS, sigma_g)),
+                "cosine / DP-SGD": pruning.cosine_ratio(PAPER_GROUP, PAPER_KEEP, bought.theta, groups=PAPER_GROUPS),
                 "TV from random-k": bought.total_variation,
             }
         )

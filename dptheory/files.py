@@ -8,17 +8,30 @@ from pathlib import Path
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write to a temporary name beside ``path``, then rename; an interruption leaves the old file or none.
 
+    A link is followed; a pipe or a device, which cannot be half written, is written to.
+
     Raises:
-        OSError: the folder cannot be made or written to.
+        OSError: the folder cannot be made or written to, or ``path`` is a folder.
     """
+    path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     data = content.encode() if isinstance(content, str) else content
+    if path.exists() and not path.is_file():
+        path.write_bytes(data)
+        return
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-        Path(name).chmod(0o644)
+        Path(name).chmod(mode)
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

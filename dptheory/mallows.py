@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 from dptheory import _validate
 
 _MAX_DIM = 10**7
+_MAX_RELEASES = 10**12
 # Above this many nats per swap the law is the point mass at "no swap" to far below double precision, for every dim.
 _POINT_MASS = 1000.0
 
@@ -73,9 +74,9 @@ class SubsetMallows:
     theta: float
 
     def __post_init__(self) -> None:
-        _validate.integer("dim", self.dim, 2, _MAX_DIM)
-        _validate.integer("keep", self.keep, 1, self.dim - 1)
-        _validate.real("theta", self.theta, 0.0)
+        object.__setattr__(self, "dim", _validate.integer("dim", self.dim, 2, _MAX_DIM))
+        object.__setattr__(self, "keep", _validate.integer("keep", self.keep, 1, self.dim - 1))
+        object.__setattr__(self, "theta", _validate.real("theta", self.theta, 0.0))
 
     @property
     def max_swaps(self) -> int:
@@ -146,7 +147,10 @@ class SubsetMallows:
         return self.theta * distance if distance else 0.0
 
     def sample(self, reference: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.bool_]:
-        """Draw one subset for each row of ``reference``, independently and exactly in law.
+        """Draw one subset for each row of ``reference``, independently.
+
+        The law is that of the class to within the resolution of a double (2^-53 in the number of swaps; given that number
+        the draw is uniform). Rarer outcomes are never drawn, so do not rely on it where floating-point attacks matter.
 
         Args:
             reference: boolean array of shape (..., dim), exactly ``keep`` True in each row.
@@ -160,6 +164,8 @@ class SubsetMallows:
 
         Source: GIP, Appendix A.2 (gip.alg_a2).
         """
+        if not isinstance(rng, np.random.Generator):
+            raise ValueError(f"rng must be a numpy.random.Generator, got {rng!r}")
         rows = np.asarray(reference)
         if rows.dtype != np.bool_ or rows.ndim == 0 or rows.shape[-1] != self.dim:
             raise ValueError(f"reference must be boolean of shape (..., {self.dim}), got {rows.dtype} {rows.shape}")
@@ -187,7 +193,7 @@ def theta_for_budget(epsilon: float, dim: int, keep: int, steps: int = 1, groups
     Args:
         epsilon: total pure-DP budget of the indices, > 0.
         dim, keep: size of one group and number kept in it, 1 <= keep < dim.
-        steps, groups: numbers of steps and of groups per step, >= 1.
+        steps, groups: numbers of steps and of groups per step, 1..1e12.
 
     Raises:
         ValueError: an argument outside its range.
@@ -197,7 +203,9 @@ def theta_for_budget(epsilon: float, dim: int, keep: int, steps: int = 1, groups
     epsilon = _validate.real("epsilon", epsilon, 0.0, ends="()")
     dim = _validate.integer("dim", dim, 2, _MAX_DIM)
     keep = _validate.integer("keep", keep, 1, dim - 1)
-    releases = _validate.integer("steps", steps, 1) * _validate.integer("groups", groups, 1)
+    releases = _validate.integer("steps", steps, 1, _MAX_RELEASES) * _validate.integer(
+        "groups", groups, 1, _MAX_RELEASES
+    )
     return epsilon / (releases * index_sensitivity(dim, keep))
 
 
@@ -223,5 +231,7 @@ def index_budget(epsilon: float, dim: int, keep: int, steps: int = 1, groups: in
     """
     theta = theta_for_budget(epsilon, dim, keep, steps, groups)
     rho = SubsetMallows(dim, keep, theta).retained_gain()
-    divergence = steps * groups * 2.0 * theta * rho * keep * (dim - keep) / dim  # KL(P, U) + KL(U, P)
-    return IndexBudget(theta, rho, min(math.tanh(epsilon / 4), 0.5 * math.sqrt(divergence)))
+    # KL(P, U) + KL(U, P) is 2 N mu theta rho; theta * rho on its own may underflow.
+    scale = steps * groups * 2.0 * keep * (dim - keep) / dim
+    pinsker = 0.5 * math.sqrt(scale) * math.sqrt(theta) * math.sqrt(rho)
+    return IndexBudget(theta, rho, min(math.tanh(epsilon / 4), pinsker))

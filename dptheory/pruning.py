@@ -54,7 +54,7 @@ def expected_norm(dim: int, sigma_g: ArrayLike) -> Array:
 
     Args:
         dim: number of entries, 1..1e9.
-        sigma_g: standard deviation of an entry, >= 0; any shape.
+        sigma_g: standard deviation of an entry, 0 or in [1e-70, 1e70]; any shape.
 
     Returns:
         Array of the shape of sigma_g.
@@ -65,7 +65,7 @@ def expected_norm(dim: int, sigma_g: ArrayLike) -> Array:
     Source: GIP, section 5, text before equation 5 (gip.norm).
     """
     dim = _validate.integer("dim", dim, 1, _MAX_DIM)
-    sigma_g = _validate.nonnegative("sigma_g", sigma_g)
+    sigma_g = _validate.scale("sigma_g", sigma_g)
     # Gamma((d+1)/2) / Gamma(d/2) is d/2 times the ratio that small_snr_slope holds without overflow.
     return sigma_g * dim * small_snr_slope(dim)
 
@@ -78,7 +78,7 @@ def zero_update_mse(dim: int, sigma_g: ArrayLike) -> Array:
     Source: GIP, Corollary 1 (gip.criterion).
     """
     dim = _validate.integer("dim", dim, 1, _MAX_DIM)
-    return dim * _validate.nonnegative("sigma_g", sigma_g) ** 2
+    return dim * _validate.scale("sigma_g", sigma_g) ** 2
 
 
 def noise_mse(keep: int, clip: ArrayLike, noise_multiplier: ArrayLike) -> Array:
@@ -86,8 +86,8 @@ def noise_mse(keep: int, clip: ArrayLike, noise_multiplier: ArrayLike) -> Array:
 
     Args:
         keep: number of entries that receive noise, 0..1e9.
-        clip: clipping norm C, >= 0; any shape.
-        noise_multiplier: sigma, >= 0; broadcast with clip.
+        clip: clipping norm C, 0 or in [1e-70, 1e70]; any shape.
+        noise_multiplier: sigma, 0 or in [1e-70, 1e70]; broadcast with clip.
 
     Raises:
         ValueError: an argument outside its range.
@@ -95,8 +95,8 @@ def noise_mse(keep: int, clip: ArrayLike, noise_multiplier: ArrayLike) -> Array:
     Source: GIP, equation 6 (gip.eq6).
     """
     keep = _validate.integer("keep", keep, 0, _MAX_DIM)
-    clip = _validate.nonnegative("clip", clip)
-    return (_validate.nonnegative("noise_multiplier", noise_multiplier) * clip) ** 2 * keep
+    clip = _validate.scale("clip", clip)
+    return (_validate.scale("noise_multiplier", noise_multiplier) * clip) ** 2 * keep
 
 
 def random_k_mse(dim: int, keep: int, sigma_g: ArrayLike) -> Array:
@@ -104,7 +104,7 @@ def random_k_mse(dim: int, keep: int, sigma_g: ArrayLike) -> Array:
 
     Args:
         dim, keep: 1 <= keep <= dim <= 1e9.
-        sigma_g: standard deviation of an entry, >= 0; any shape.
+        sigma_g: standard deviation of an entry, 0 or in [1e-70, 1e70]; any shape.
 
     Raises:
         ValueError: an argument outside its range.
@@ -112,7 +112,7 @@ def random_k_mse(dim: int, keep: int, sigma_g: ArrayLike) -> Array:
     Source: GIP, Proposition 2, equation 13 (gip.mse_r).
     """
     dim, keep = _dim_keep(dim, keep)
-    return (dim - keep) * _validate.nonnegative("sigma_g", sigma_g) ** 2
+    return (dim - keep) * _validate.scale("sigma_g", sigma_g) ** 2
 
 
 def top_k_mse(dim: int, keep: int, sigma_g: ArrayLike, method: Method = "exact") -> Array:
@@ -125,7 +125,7 @@ def top_k_mse(dim: int, keep: int, sigma_g: ArrayLike, method: Method = "exact")
 
     Args:
         dim, keep: 1 <= keep <= dim <= 1e9.
-        sigma_g: standard deviation of an entry, >= 0; any shape.
+        sigma_g: standard deviation of an entry, 0 or in [1e-70, 1e70]; any shape.
         method: "exact" (relative error under 1e-9) or "asymptotic".
 
     Raises:
@@ -134,7 +134,7 @@ def top_k_mse(dim: int, keep: int, sigma_g: ArrayLike, method: Method = "exact")
     Source: GIP, Proposition 2, equation 16 (gip.mse_t0).
     """
     dim, keep = _dim_keep(dim, keep)
-    return _validate.nonnegative("sigma_g", sigma_g) ** 2 * dim * _share(_lost, dim, keep, method)
+    return _validate.scale("sigma_g", sigma_g) ** 2 * dim * _share(_lost, dim, keep, method)
 
 
 def top_k_energy(dim: int, keep: int, sigma_g: ArrayLike, method: Method = "exact") -> Array:
@@ -145,7 +145,7 @@ def top_k_energy(dim: int, keep: int, sigma_g: ArrayLike, method: Method = "exac
     Source: GIP, Proposition 2 (gip.mse_t0).
     """
     dim, keep = _dim_keep(dim, keep)
-    return _validate.nonnegative("sigma_g", sigma_g) ** 2 * dim * _share(_kept, dim, keep, method)
+    return _validate.scale("sigma_g", sigma_g) ** 2 * dim * _share(_kept, dim, keep, method)
 
 
 def retained_gain(dim: int, keep: int, theta: float) -> float:
@@ -169,7 +169,7 @@ def perturbed_top_k_mse(dim: int, keep: int, theta: float, sigma_g: ArrayLike, m
     Args:
         dim, keep: 1 <= keep < dim <= 1e7.
         theta: dispersion in [0, inf].
-        sigma_g: standard deviation of an entry, >= 0; any shape.
+        sigma_g: standard deviation of an entry, 0 or in [1e-70, 1e70]; any shape.
         method: how the top-k MSE is computed; rho is exact in both.
 
     Raises:
@@ -191,7 +191,7 @@ def beta(clip: float, keep: int, dim: int, theta: float, method: Method = "exact
     :func:`least_retained_gain` and :func:`zero_update_mse`.
 
     Args:
-        clip: clipping norm C, > 0.
+        clip: clipping norm C, in [1e-70, 1e70].
         keep, dim: 1 <= keep < dim <= 1e7.
         theta: dispersion in [0, inf].
 
@@ -200,7 +200,7 @@ def beta(clip: float, keep: int, dim: int, theta: float, method: Method = "exact
 
     Source: GIP, Corollary 1 (gip.cor1, gip.beta_values).
     """
-    clip = _validate.real("clip", clip, 0.0, ends="()")
+    clip = _validate.real("clip", clip, 1e-70, 1e70)
     return clip**2 * float(random_k_mse(dim, keep, 1.0) / perturbed_top_k_mse(dim, keep, theta, 1.0, method))
 
 
@@ -248,15 +248,19 @@ def cosine_ratio(dim: int, keep: int, theta: float, method: Method = "exact", gr
     Source: GIP, section 5 (gip.criterion).
     """
     rho = retained_gain(dim, keep, theta)
+    dim, keep = _dim_keep(dim, keep)
+    groups = _validate.integer("groups", groups, 1, _MAX_DIM // dim)
     k = keep / dim
-    return (k + rho * (_share(_kept, dim, keep, method) - k)) / _noise_share(dim, keep, method, groups)
+    kept = k + rho * _gain(dim, keep, method)
+    return kept / (math.sqrt(k) if method == "asymptotic" else _noise_share(dim * groups, keep * groups))
 
 
 def least_retained_gain(dim: int, keep: int, method: Method = "exact", groups: int = 1) -> float:
     """The rho above which perturbed top-k beats the direction of DP-SGD under large noise; above 1 means never.
 
     Solves :func:`cosine_ratio` = 1 for rho; asymptotically sqrt(k) (1 - sqrt(k)) / (2 a phi(a)), which is least, 0.478,
-    near k = 0.65 and exceeds 1 for k below 0.0186. The exact value is larger than the asymptotic one.
+    near k = 0.65 and exceeds 1 for k below 0.0186. The exact value is larger than the asymptotic one; its relative error is
+    about 1e-16 dim / (dim - keep).
 
     Args:
         dim, keep: size of a group and number kept in it, 1 <= keep < dim <= 1e9.
@@ -269,8 +273,12 @@ def least_retained_gain(dim: int, keep: int, method: Method = "exact", groups: i
     """
     dim = _validate.integer("dim", dim, 2, _MAX_DIM)
     keep = _validate.integer("keep", keep, 1, dim - 1)
-    k = keep / dim
-    return (_noise_share(dim, keep, method, groups) - k) / (_share(_kept, dim, keep, method) - k)
+    groups = _validate.integer("groups", groups, 1, _MAX_DIM // dim)
+    gain = _gain(dim, keep, method)
+    if method == "asymptotic":
+        root = math.sqrt(keep / dim)
+        return root / (1 + root) * ((dim - keep) / dim) / gain  # sqrt(k) - k without cancellation
+    return (_noise_share(dim * groups, keep * groups) - keep / dim) / gain
 
 
 def _dim_keep(dim: int, keep: int) -> tuple[int, int]:
@@ -278,12 +286,16 @@ def _dim_keep(dim: int, keep: int) -> tuple[int, int]:
     return dim, _validate.integer("keep", keep, 1, dim)
 
 
-def _noise_share(dim: int, keep: int, method: Method, groups: int) -> float:
-    """Share of |g|^2 that a mask has to keep to make up for having keep noisy entries instead of dim in each group."""
-    groups = _validate.integer("groups", groups, 1, _MAX_DIM // dim)
-    if method == "asymptotic":
-        return math.sqrt(keep / dim)
-    return small_snr_slope(dim * groups) / small_snr_slope(keep * groups)
+def _gain(dim: int, keep: int, method: Method) -> float:
+    """What top-k keeps of |g|^2 beyond random-k, S - k = (1 - k) - lost, from whichever side cancels less."""
+    if 2 * keep > dim:
+        return (dim - keep) / dim - _share(_lost, dim, keep, method)
+    return _share(_kept, dim, keep, method) - keep / dim
+
+
+def _noise_share(dim: int, keep: int) -> float:
+    """Share of |g|^2 that a mask has to keep to make up for having keep noisy entries instead of dim."""
+    return small_snr_slope(dim) / small_snr_slope(keep)
 
 
 def _lost(threshold: Array) -> Array:
@@ -302,7 +314,7 @@ def _share(part: Callable[[Array], Array], dim: int, keep: int, method: str) -> 
     if keep == dim:
         return float(part(np.zeros(())))
     if method == "asymptotic":
-        return float(part(_threshold(np.asarray(1 - keep / dim), np.asarray(keep / dim))))
+        return float(part(_threshold(np.asarray((dim - keep) / dim), np.asarray(keep / dim))))
     return _beta_mean(lambda u, v: part(_threshold(u, v)), dim - keep, keep)
 
 

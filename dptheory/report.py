@@ -1,5 +1,6 @@
 """The ledger and its evidence as tables: for terminals, Markdown pages and JSON."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -139,7 +140,10 @@ def evidence_table(rows: Iterable[tuple[str, Evidence]], title: str) -> Table:
 
 def evidence_json(rows: Iterable[tuple[str, Evidence]]) -> list[dict[str, Any]]:
     """Outcomes of checks as plain data."""
-    return [{"claim": claim, **asdict(one), "kind": one.kind.name} for claim, one in rows]
+    return [
+        {"claim": claim, **{name: _finite(value) for name, value in asdict(one).items()}, "kind": one.kind.name}
+        for claim, one in rows
+    ]
 
 
 def evidence_markdown(evidence: Iterable[Evidence]) -> str:
@@ -155,16 +159,22 @@ def evidence_markdown(evidence: Iterable[Evidence]) -> str:
     return "\n".join(lines)
 
 
-def write_evidence(page: Path, evidence: Sequence[Evidence]) -> None:
-    """Put the outcomes between the markers of a proof page.
+def check_markers(pages: Iterable[Path]) -> None:
+    """Make sure that every page can take its evidence, before any is changed.
 
     Raises:
-        ValueError: the page has no pair of markers.
+        OSError: a page is missing.
+        ValueError: a page does not hold the pair of markers once.
     """
-    text = page.read_text(encoding="utf-8")
-    if text.count(_BEGIN) != 1 or text.count(_END) != 1:
-        raise ValueError(f"{page} must hold the markers {_BEGIN} and {_END} once each")
-    head, rest = text.split(_BEGIN)
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        if text.count(_BEGIN) != 1 or text.count(_END) != 1:
+            raise ValueError(f"{page} must hold the markers {_BEGIN} and {_END} once each")
+
+
+def write_evidence(page: Path, evidence: Sequence[Evidence]) -> None:
+    """Put the outcomes between the markers of a proof page (see :func:`check_markers`)."""
+    head, rest = page.read_text(encoding="utf-8").split(_BEGIN)
     _, tail = rest.split(_END)
     table = f"Seed {evidence[0].seed}." + "\n\n" + evidence_markdown(evidence) if evidence else "No check."
     write_atomically(page, f"{head}{_BEGIN}\n{table}\n{_END}{tail}")
@@ -173,6 +183,11 @@ def write_evidence(page: Path, evidence: Sequence[Evidence]) -> None:
 def qualified_name(function: Any) -> str:
     """Where a calculator lives, as a reader would type it."""
     return f"{function.__module__}.{function.__qualname__}"
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN and no infinity: null stands for them, and ``detail`` says why."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _number(value: float | None) -> str:

@@ -1,5 +1,6 @@
 """Every row of the ledger: it is complete, its checks pass, and none of them passes a wrong calculator."""
 
+import dataclasses
 import subprocess
 import sys
 
@@ -7,6 +8,7 @@ import pytest
 
 from dptheory import claims
 from dptheory.claims import Claim, Verdict
+from dptheory.montecarlo import ExactCheck, Kind
 
 CI_BUDGET = 30.0
 CHECKED = [claim for claim in claims.all_claims() if claim.checks]
@@ -50,6 +52,18 @@ def test_calculators_are_reachable_and_documented() -> None:
         for calculator in claim.calculators:
             assert "Source:" in (calculator.__doc__ or ""), calculator
             assert claim.id.split(".")[0] in calculator.__doc__.lower()  # type: ignore[union-attr]
+
+
+def test_a_check_that_breaks_is_a_check_that_fails() -> None:
+    broken = ExactCheck("broken", lambda: [(0,)], lambda n: 1 / n, lambda n: 1.0, lambda n: 2.0)
+    (evidence,) = dataclasses.replace(claims.get("gip.eq18"), checks=(broken,)).check(10.0, seed=4)
+    assert not evidence.passed and evidence.seed == 4
+    assert evidence.detail == "ZeroDivisionError: division by zero"
+
+
+def test_check_names_are_unique_so_that_checks_draw_different_numbers() -> None:
+    names = [check.name for claim in claims.all_claims() for check in claim.checks if check.kind is Kind.MONTE_CARLO]
+    assert len(names) == len(set(names))
 
 
 def test_lookup() -> None:

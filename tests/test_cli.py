@@ -57,6 +57,19 @@ def test_check_fails_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "FAIL gip.eq18, x: fails at (1)" in result.stdout
 
 
+def test_check_says_what_has_no_check() -> None:
+    result = _run("check", "gip.table1")
+    assert result.exit_code == 0
+    assert "without a check, not yet measured: gip.table1" in result.stdout
+
+
+def test_check_leaves_nothing_behind(tmp_path: Path) -> None:
+    code = "from dptheory.cli import app; app()"
+    command = [sys.executable, "-c", code, "check", "gip.fig1", "--workers", "2", "--budget", "60s"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_check_random_seed_differs() -> None:
     seeds = {re.search(r"seed (\d+)", _run("check", "gip.eq18", "--seed", "random").stdout)[1] for _ in range(2)}  # type: ignore[index]
     assert len(seeds) == 2
@@ -73,6 +86,8 @@ def test_check_random_seed_differs() -> None:
         (("check", "gip.eq18", "--budget", "0s"), "budget must be a time > 0"),
         (("check", "gip.eq18", "--seed", "-1"), "seed must be a whole number"),
         (("check", "gip.eq18", "--seed", "lucky"), "seed must be a whole number"),
+        (("check", "gip.eq18", "--seed", "٣"), "seed must be a whole number"),
+        (("check", "gip.eq18", "--json", "."), "--json must name a file"),
     ],
 )
 def test_mistakes_get_one_line_and_code_two(arguments: tuple[str, ...], says: str) -> None:

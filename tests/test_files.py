@@ -1,5 +1,7 @@
 """Files appear whole or not at all."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,27 @@ def test_writes_text_and_bytes_into_a_new_folder(tmp_path: Path) -> None:
     write_atomically(tmp_path / "a" / "b.bin", b"\x00")
     assert (tmp_path / "a" / "b.txt").read_bytes() == "é".encode()
     assert sorted(p.name for p in (tmp_path / "a").iterdir()) == ["b.bin", "b.txt"]
+
+
+def test_links_are_followed_and_pipes_are_written_to(tmp_path: Path) -> None:
+    target, link, pipe = tmp_path / "target", tmp_path / "link", tmp_path / "pipe"
+    target.write_text("old")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    write_atomically(link, "new")
+    assert link.is_symlink() and target.read_text() == "new"
+    assert target.stat().st_mode & 0o777 == 0o640
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        reader = pool.submit(pipe.read_text)
+        write_atomically(pipe, "through")
+        assert reader.result(timeout=10) == "through"
+    assert pipe.is_fifo()
+
+
+def test_a_folder_is_not_overwritten(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
+        write_atomically(tmp_path, "x")
 
 
 def test_an_interruption_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

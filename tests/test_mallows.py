@@ -125,6 +125,11 @@ def test_budget_at_the_papers_setting() -> None:
     assert bought.total_variation < 1e-7
 
 
+def test_tiny_budgets_keep_a_positive_bound() -> None:
+    for epsilon in (1e-300, 1e-200, 1e-100):
+        assert mallows.index_budget(epsilon, 256, 26).total_variation > 0
+
+
 def test_budget_bound_never_exceeds_its_pure_form() -> None:
     for epsilon in (1e-6, 0.1, 1.0, 10.0, 100.0):
         bound = mallows.index_budget(epsilon, 4, 2).total_variation
@@ -167,6 +172,10 @@ BAD = [
     (lambda: mallows.theta_for_budget(math.inf, 4, 2), "epsilon"),
     (lambda: mallows.theta_for_budget(1.0, 4, 4), "keep"),
     (lambda: mallows.theta_for_budget(1.0, 4, 2, steps=0), "steps"),
+    (lambda: mallows.theta_for_budget(1.0, 4, 2, steps=10**400), "steps"),
+    (lambda: mallows.theta_for_budget("1", 4, 2), "epsilon"),  # type: ignore[arg-type]
+    (lambda: mallows.index_budget("1", 4, 2), "epsilon"),  # type: ignore[arg-type]
+    (lambda: SubsetMallows(4, 2, 0.1).sample(_ROWS, np.random), "rng"),  # type: ignore[arg-type]
     (lambda: mallows.theta_for_budget(1.0, 4, 2, groups=0), "groups"),
     (lambda: mallows.index_budget(-1.0, 4, 2), "epsilon"),
     (lambda: mallows.index_sensitivity(4, 5), "keep"),

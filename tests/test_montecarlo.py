@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import time
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from fractions import Fraction
 from functools import partial
@@ -41,8 +42,10 @@ def _undefined(x: float, n: float) -> float:
 
 
 BOX = {"x": Range(0, 1), "n": Range(1, 100, integer=True, log=True)}
-GOOD_MEAN = MeanCheck("mean", _squares, claimed=lambda: 1.0)
-GOOD_LAW = LawCheck("law", partial(_die, sides=6), lambda: np.full(6, 1 / 6), lambda: np.array([0.2, *[0.16] * 5]))
+GOOD_MEAN = MeanCheck("mean", _squares, lambda: 1.0, row_bytes=8)
+GOOD_LAW = LawCheck(
+    "law", partial(_die, sides=6), lambda: np.full(6, 1 / 6), lambda: np.array([0.2, *[0.16] * 5]), row_bytes=8
+)
 GOOD_SEARCH = SearchCheck("search", BOX, slack=_parabola, wrong=_dip)
 
 
@@ -77,26 +80,92 @@ def test_a_right_mean_passes_and_reports_its_reach() -> None:
 
 @pytest.mark.parametrize("claimed", [1.02, 0.98, 2.0])
 def test_a_wrong_mean_fails(claimed: float) -> None:
-    found = MeanCheck("mean", _squares, claimed=lambda: claimed).run(budget=20, seed=0)
+    found = MeanCheck("mean", _squares, lambda: claimed, row_bytes=8).run(budget=20, seed=0)
     assert not found.passed
     assert "off by more than 5 standard errors" in found.detail
 
 
 def test_too_few_samples_fail_and_say_what_they_could_have_seen() -> None:
-    found = MeanCheck("mean", _squares, claimed=lambda: 1.0, resolution=1e-6).run(budget=0.01, seed=0)
+    found = MeanCheck("mean", _squares, lambda: 1.0, row_bytes=8, resolution=1e-6).run(budget=0.01, seed=0)
     assert not found.passed
     assert "budget spent: could have detected" in found.detail
 
 
 def test_a_printed_value_that_is_right_cannot_be_rejected() -> None:
-    found = MeanCheck("mean", _squares, claimed=lambda: 1.0, wrong=lambda: 1.0005).run(budget=20, seed=0)
+    found = MeanCheck("mean", _squares, lambda: 1.0, row_bytes=8, wrong=lambda: 1.0005).run(budget=20, seed=0)
     assert not found.passed
     assert "does not reject" in found.detail
 
 
 def test_draws_that_are_not_finite_are_an_error() -> None:
     with pytest.raises(FloatingPointError, match="nan"):
-        estimate(_broken, lambda m: True, budget=1, seed=0)
+        estimate(_broken, lambda m: True, budget=1, seed=0, row_bytes=8)
+
+
+def _constant(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
+    return np.ones(n)
+
+
+def _matrix(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
+    return rng.standard_normal((n, 50))
+
+
+def test_two_draws_are_not_evidence() -> None:
+    check = MeanCheck("mean", _nearly_one, lambda: 1.0, row_bytes=16 * 2**20)
+    found = check.run(budget=0, seed=0)
+    assert not found.passed and "fewer than 2000 draws" in found.detail
+
+
+def _nearly_one(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
+    return 1 + 1e-4 * rng.standard_normal(n)
+
+
+def test_a_wrong_value_that_is_not_a_number_is_not_rejected() -> None:
+    found = MeanCheck("mean", _squares, lambda: 1.0, row_bytes=8, wrong=lambda: math.nan).run(20, 0)
+    assert not found.passed and "does not reject the wrong value nan" in found.detail
+
+
+def test_perturbed_values_are_judged_on_fresh_draws() -> None:
+    first, again = (MeanCheck(name, _squares, lambda: 1.0, row_bytes=8).run(20, 0) for name in ("a", "a, fresh draws"))
+    offsets = [float(part.split(" SE)")[0]) for part in first.detail.split("(")[1:]]
+    judged = [(value - again.observed) / again.standard_error for value in (1 - first.detectable, 1 + first.detectable)]  # type: ignore[operator]
+    assert offsets == pytest.approx(judged, rel=0.02), "the second stream is the one that judges"
+
+
+def test_constant_draws() -> None:
+    assert MeanCheck("mean", _constant, lambda: 1.0, row_bytes=8, wrong=lambda: 1.1).run(20, 0).passed
+    assert not MeanCheck("mean", _constant, lambda: 1.1, row_bytes=8, wrong=lambda: 1.0).run(20, 0).passed
+
+
+@pytest.mark.parametrize("claimed", [0.0, math.nan, math.inf])
+def test_claims_without_a_scale_are_an_error(claimed: float) -> None:
+    with pytest.raises(ValueError, match="claimed must be finite and not 0"):
+        MeanCheck("mean", _squares, lambda: claimed, row_bytes=8).run(20, 0)
+
+
+def test_sampler_of_the_wrong_shape_is_an_error() -> None:
+    with pytest.raises(ValueError, match="must give shape"):
+        MeanCheck("mean", _matrix, lambda: 1.0, row_bytes=8).run(20, 0)
+    with pytest.raises(ValueError, match="must give shape"):
+        dataclasses.replace(GOOD_LAW, sampler=partial(_die, sides=7)).run(20, 0)
+
+
+@pytest.mark.parametrize("law", [np.array([1.0]), np.array([0.5, 0.6]), np.array([0.0, 1.0])])
+def test_laws_must_be_laws(law: NDArray[np.float64]) -> None:
+    with pytest.raises(ValueError, match="two or more positive probabilities"):
+        dataclasses.replace(GOOD_LAW, wrong=lambda: law).run(20, 0)
+
+
+def test_laws_with_many_outcomes() -> None:
+    many = LawCheck(
+        "many",
+        partial(_die, sides=400),
+        lambda: np.full(400, 1 / 400),
+        lambda: np.array([2 / 401, *[1 / 401] * 399]),
+        row_bytes=8,
+        resolution=0.03,
+    )
+    assert many.run(30, 0).passed
 
 
 def test_seeds_matter_and_repeat() -> None:
@@ -183,6 +252,8 @@ def test_exact_check_passes_and_shows_the_wrong_value() -> None:
         ({"statement": lambda n: math.nan}, "fails at"),
         ({"statement": lambda n: True}, "fails at"),
         ({"tolerance": 1.0}, "does not reject the wrong statement"),
+        ({"wrong": lambda n: math.nan}, "does not reject the wrong statement"),
+        ({"truth": lambda n: np.bool_(True), "statement": lambda n: np.bool_(n < 4)}, "fails at (4), off by 1"),
     ],
 )
 def test_exact_check_fails(changes: dict[str, object], says: str) -> None:
@@ -191,6 +262,23 @@ def test_exact_check_fails(changes: dict[str, object], says: str) -> None:
     assert says in found.detail
 
 
+def test_exact_check_without_cases_is_an_error() -> None:
+    with pytest.raises(ValueError, match="at least one case"):
+        _exact(cases=list).run(10, 0)
+
+
 def test_exact_check_out_of_time_fails() -> None:
     found = _exact().run(0, 0)
     assert not found.passed and "budget spent after 1 of 4 cases" in found.detail
+
+
+def _slow(x: float, n: float) -> float:
+    time.sleep(0.02)
+    return 1.0
+
+
+def test_search_keeps_to_its_budget() -> None:
+    start = time.perf_counter()
+    found = SearchCheck("slow", BOX, slack=_slow, wrong=_slow).run(0.4, 0)
+    assert time.perf_counter() - start < 4
+    assert not found.passed and "budget spent" in found.detail

@@ -56,12 +56,24 @@ def _one_more(function: Calculator) -> Calculator:
     return lambda gradient, keep: function(gradient, min(keep + 1, np.shape(gradient)[-1]))
 
 
-def _smaller_bound(function: Calculator) -> Calculator:
-    def mutant(*a: Any, **k: Any) -> mallows.IndexBudget:
-        bought = function(*a, **k)
-        return dataclasses.replace(bought, total_variation=0.9 * bought.total_variation)
+def _changed_budget(field: str, factor: float) -> Callable[[Calculator], Calculator]:
+    def mutate(function: Calculator) -> Calculator:
+        def mutant(*a: Any, **k: Any) -> mallows.IndexBudget:
+            bought = function(*a, **k)
+            return dataclasses.replace(bought, **{field: factor * getattr(bought, field)})
 
-    return mutant
+        return mutant
+
+    return mutate
+
+
+def _wrong_where(condition: Callable[..., bool]) -> Callable[[Calculator], Calculator]:
+    """2 % off where the condition on the arguments holds, right elsewhere."""
+
+    def mutate(function: Calculator) -> Calculator:
+        return lambda *a, **k: function(*a, **k) * (1.02 if condition(*a, **k) else 1.0)
+
+    return mutate
 
 
 def _shrunk_chance(function: Calculator) -> Calculator:
@@ -127,7 +139,20 @@ MUTANTS: list[tuple[object, str, Callable[[Calculator], Calculator]]] = [
     (mallows.SubsetMallows, "sample", _sharpened_sample),
     (mallows, "theta_for_budget", _scaled),
     (mallows, "index_sensitivity", _raised),
-    (mallows, "index_budget", _smaller_bound),
+    (mallows, "index_budget", _changed_budget("total_variation", 0.9)),
+    (mallows, "index_budget", _changed_budget("retained_gain", 2.0)),
+    (mallows, "index_budget", _changed_budget("theta", 1.02)),
+    (mallows, "theta_for_budget", _wrong_where(lambda *a, **k: k.get("groups", [*a, 1, 1, 1, 1][4]) == 3)),
+    (mallows.SubsetMallows, "retained_gain", _wrong_where(lambda model: model.dim > 2000)),
+    (mallows.SubsetMallows, "mean_swaps", _wrong_where(lambda model: model.dim > 1000)),
+    (pruning, "cosine_ratio", _wrong_where(lambda dim, keep, theta, method="exact", groups=1: 0 < theta < math.inf)),
+    (pruning, "cosine_ratio", _wrong_where(lambda dim, keep, theta, method="exact", groups=1: method == "asymptotic")),
+    (pruning, "cosine_ratio", _wrong_where(lambda dim, keep, theta, method="exact", groups=1: groups > 1)),
+    (pruning, "least_retained_gain", _wrong_where(lambda dim, keep, method="exact", groups=1: method == "exact")),
+    (pruning, "beta", _wrong_where(lambda clip, keep, dim, theta, method="exact": clip != 1)),
+    (pruning, "expected_norm", _wrong_where(lambda dim, sigma_g: sigma_g != 1)),
+    (pruning, "pruned_cosine", _wrong_where(lambda norm, kept, keep, noise_std: noise_std == 0)),
+    (angles, "small_snr_slope", _wrong_where(lambda dim: dim > 20_000)),
     (randomized_response, "epsilon", _scaled),
     (randomized_response, "largest_probability", _shrunk_chance),
     (randomized_response, "mallows_theta", _scaled),
@@ -185,7 +210,7 @@ def _first_failure(chosen: list[Claim]) -> str | None:
     return None
 
 
-@pytest.mark.parametrize(("owner", "name", "mutate"), MUTANTS, ids=[f"{m[1]}" for m in MUTANTS])
+@pytest.mark.parametrize(("owner", "name", "mutate"), MUTANTS, ids=[f"{i}-{m[1]}" for i, m in enumerate(MUTANTS)])
 def test_a_wrong_calculator_is_noticed(
     owner: object, name: str, mutate: Callable[[Calculator], Calculator], monkeypatch: pytest.MonkeyPatch
 ) -> None:

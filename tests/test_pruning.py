@@ -152,8 +152,50 @@ def test_the_papers_landmarks() -> None:
     assert pruning.least_retained_gain(10**6, 18_700, "asymptotic") < 1
 
 
+def test_numpy_integers_are_as_good_as_python_integers() -> None:
+    for kind in (np.int32, np.uint8, np.int64, np.uint64):
+        assert pruning.retained_gain(kind(200), kind(20), 0.1) == pruning.retained_gain(200, 20, 0.1)
+        assert pruning.cosine_ratio(kind(200), kind(20), 0.1) == pruning.cosine_ratio(200, 20, 0.1)
+        assert float(pruning.top_k_mse(kind(200), kind(20), 1.0)) == float(pruning.top_k_mse(200, 20, 1.0))
+    assert pruning.retained_gain(np.int32(10**6), np.int32(5 * 10**5), 1e-7) == pytest.approx(5e-8, rel=1e-5)
+
+
+def test_groups_count_for_the_noise_and_not_for_the_gain() -> None:
+    assert pruning.cosine_ratio(256, 26, 0.5, groups=10_547) == pytest.approx(0.4484, abs=1e-4)
+    assert pruning.cosine_ratio(256, 26, 0.5) == pytest.approx(0.4446, abs=1e-4)
+    assert pruning.least_retained_gain(256, 26, groups=10_547) == pytest.approx(0.6402, abs=1e-4)
+
+
+def test_extremes_of_scale_stay_finite() -> None:
+    for sigma_g in (1e-70, 1e70):
+        for value in (pruning.top_k_mse(10**9, 1, sigma_g), pruning.noise_mse(10**9, sigma_g, sigma_g)):
+            assert np.isfinite(value) and value > 0
+    assert float(pruning.noise_mse(0, 1e70, 1e70)) == 0.0
+
+
+def test_keep_close_to_dim() -> None:
+    dim = 10**9
+    assert float(pruning.top_k_mse(dim, dim - 1, 1.0, "asymptotic")) <= float(pruning.top_k_mse(dim, dim - 1, 1.0))
+    assert pruning.least_retained_gain(dim, dim - 1, "asymptotic") == pytest.approx(0.5, rel=1e-9)
+
+
 NAN, INF = math.nan, math.inf
 BAD = [
+    (pruning.top_k_mse, (10, 1, 1e200), "sigma_g"),
+    (pruning.top_k_mse, (10, 1, 1e-170), "sigma_g"),
+    (pruning.top_k_mse, (10, 1, 10**400), "sigma_g"),
+    (pruning.top_k_mse, (10, 1, "2"), "sigma_g"),
+    (pruning.top_k_mse, (10, 1, True), "sigma_g"),
+    (pruning.top_k_mse, (10, 1, 2 + 1j), "sigma_g"),
+    (pruning.top_k_mse, (10, 1, np.complex128(2 + 1j)), "sigma_g"),
+    (pruning.top_k_mse, (10, 1, np.datetime64("2020-01-01")), "sigma_g"),
+    (pruning.top_k_mse, (10, 1, [[1.0], [1.0, 2.0]]), "sigma_g"),
+    (pruning.top_k_mse, (10, 1, np.ma.masked_array([1.0, 2.0], [True, False])), "sigma_g"),
+    (pruning.top_k_mse, (10, 1, None), "sigma_g"),
+    (pruning.top_k_mse, (10, 1, 1.0, None), "method"),
+    (pruning.beta, (1e155, 1, 10, 1.0), "clip"),
+    (pruning.retained_gain, (10, 1, "0.5"), "theta"),
+    (pruning.retained_gain, (10, 1, [0.5]), "theta"),
     (pruning.top_k_mse, (0, 1, 1.0), "dim"),
     (pruning.top_k_mse, (10, 0, 1.0), "keep"),
     (pruning.top_k_mse, (10, 11, 1.0), "keep"),

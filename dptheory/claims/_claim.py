@@ -89,5 +89,13 @@ class Claim:
         return f"{paper}/empirical.md" if self.verdict is Verdict.EMPIRICAL else f"{paper}/{name}.md"
 
     def check(self, budget: float = 30.0, seed: int = 0, executor: Executor | None = None) -> tuple[Evidence, ...]:
-        """Run every check of the claim, each for at most ``budget`` seconds."""
-        return tuple(check.run(budget, seed, executor) for check in self.checks)
+        """Run every check of the claim, each for at most ``budget`` seconds; a check that breaks is a check that fails."""
+        return tuple(_run(check, budget, seed, executor) for check in self.checks)
+
+
+def _run(check: Check, budget: float, seed: int, executor: Executor | None) -> Evidence:
+    try:
+        return check.run(budget, seed, executor)
+    except Exception as error:
+        broken = f"{type(error).__name__}: {error}"
+        return Evidence(check.name, check.kind, False, None, None, None, None, 0, 0.0, seed, broken)

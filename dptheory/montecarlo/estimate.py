@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from dptheory.montecarlo._evidence import Evidence, Kind, stream
 
 Sampler = Callable[[np.random.Generator, int], NDArray[np.float64]]
-"""``sampler(rng, n)`` gives n independent draws, shape (n,). Picklable, so that processes can run it."""
+"""``sampler(rng, n)`` gives n independent draws, shape (n,), of a law whose spread a few thousand draws show: no rare, huge
+values. Picklable, so that processes can run it."""
 
 SIGMAS = 5.0
 """Standard errors by which a statement may be off: a false alarm in about two million checks."""
@@ -87,7 +88,10 @@ class _MomentsOfChunk:
     sampler: Sampler
 
     def __call__(self, seed: np.random.SeedSequence, size: int) -> Moments:
-        return moments(self.sampler(np.random.default_rng(seed), size))
+        values = self.sampler(np.random.default_rng(seed), size)
+        if values.shape != (size,):
+            raise ValueError(f"the sampler must give shape ({size},), got {values.shape}")
+        return moments(values)
 
 
 def estimate(
@@ -95,8 +99,8 @@ def estimate(
     enough: Callable[[Moments], bool],
     budget: float,
     seed: int,
+    row_bytes: int,
     executor: Executor | None = None,
-    row_bytes: int = 8,
 ) -> Moments:
     """Mean of ``sampler`` over chunks until ``enough(moments)`` or ``budget`` seconds are spent.
 
@@ -105,8 +109,8 @@ def estimate(
         enough: looks at spread and count only, so that stopping does not favour an outcome.
         budget: seconds.
         seed: chunk i uses SeedSequence(seed, spawn_key=(i,)).
-        executor: any concurrent.futures executor; None runs in this thread. The result is the same.
         row_bytes: memory that one draw takes inside the sampler, which sets the chunk size.
+        executor: any concurrent.futures executor; None runs in this thread. The result is the same.
     """
     deadline = time.monotonic() + budget
     total = Moments()
@@ -124,23 +128,23 @@ class MeanCheck:
     """E[sampler] equals ``claimed()``, and does not equal the wrong value.
 
     Passes if the mean lies within 5 standard errors of the claim, its detectable relative error (10 standard errors: an
-    error of that size is missed once in two million runs) is at most ``resolution``, and the wrong value is rejected:
-    ``wrong()``, or where none is given both ``claimed() * (1 +- detectable)``.
+    error of that size is missed once in two million runs) is at most ``resolution``, and the wrong value is rejected.
+    That is ``wrong()``; where none is given, ``claimed() * (1 +- detectable)`` has to be rejected by as many fresh draws.
 
     Args:
         name: unique within the claim.
         sampler: see :data:`Sampler`.
-        claimed: the statement's value, computed by the calculator.
-        wrong: the value of the printed formula of a false claim.
+        claimed: the statement's value, computed by the calculator; finite and not 0.
         row_bytes: memory that one draw takes inside the sampler.
+        wrong: the value of the printed formula of a false claim, or of a formula close by.
         resolution: largest detectable relative error with which the check may pass.
     """
 
     name: str
     sampler: Sampler
     claimed: Callable[[], float]
+    row_bytes: int
     wrong: Callable[[], float] | None = None
-    row_bytes: int = 8
     resolution: float = 0.01
 
     @property
@@ -150,32 +154,34 @@ class MeanCheck:
     def run(self, budget: float, seed: int, executor: Executor | None = None) -> Evidence:
         start = time.perf_counter()
         claimed = self.claimed()
+        if not math.isfinite(claimed) or claimed == 0:
+            raise ValueError(f"claimed must be finite and not 0, got {claimed}")
 
         def detectable(found: Moments) -> float:
             return 2 * SIGMAS * found.standard_error / abs(claimed)
 
-        found = estimate(
-            self.sampler,
-            lambda m: detectable(m) <= self.resolution,
-            budget,
-            stream(seed, self.name),
-            executor,
-            self.row_bytes,
-        )
+        def draw(enough: Callable[[Moments], bool], stream_name: str) -> Moments:
+            left = budget - (time.perf_counter() - start)
+            return estimate(self.sampler, enough, left, stream(seed, stream_name), self.row_bytes, executor)
+
+        found = draw(lambda m: detectable(m) <= self.resolution, self.name)
         reach = detectable(found)
-        wrong = [self.wrong()] if self.wrong else [claimed * (1 - reach), claimed * (1 + reach)]
-
-        def accepts(value: float) -> bool:
-            return abs(found.mean - value) <= SIGMAS * found.standard_error
-
-        rejects = not any(accepts(value) for value in wrong)
-        label = "wrong" if self.wrong else "perturbed"
+        if self.wrong is None:
+            label, wrong = "perturbed", [claimed * (1 - reach), claimed * (1 + reach)]
+            judge = draw(lambda m: m.count >= found.count, f"{self.name}, fresh draws")
+        else:
+            label, wrong, judge = "wrong", [self.wrong()], found
         problems = [
-            *([] if accepts(claimed) else ["the claim is off by more than 5 standard errors"]),
+            *([] if _accepts(found, claimed) else ["the claim is off by more than 5 standard errors"]),
             *([] if reach <= self.resolution else [f"budget spent: could have detected {reach:.2%} only"]),
-            *([] if rejects else [f"does not reject the {label} value {', '.join(f'{v:.6g}' for v in wrong)}"]),
+            *([] if min(found.count, judge.count) >= _MIN_DRAWS else [f"budget spent: fewer than {_MIN_DRAWS} draws"]),
+            *(
+                f"does not reject the {label} value {v:.6g}"
+                for v in wrong
+                if not math.isfinite(v) or _accepts(judge, v)
+            ),
         ]
-        offs = ", ".join(f"{v:.6g} ({(v - found.mean) / found.standard_error:+.0f} SE)" for v in wrong)
+        offs = ", ".join(f"{v:.6g} ({(v - judge.mean) / max(judge.standard_error, 1e-300):+.3g} SE)" for v in wrong)
         return Evidence(
             check=self.name,
             kind=self.kind,
@@ -189,3 +195,7 @@ class MeanCheck:
             seed=seed,
             detail="; ".join(problems) or f"rejects {label} {offs}",
         )
+
+
+def _accepts(found: Moments, value: float) -> bool:
+    return abs(found.mean - value) <= SIGMAS * found.standard_error

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from dptheory.montecarlo._evidence import Evidence, Kind
 
 Value = Fraction | float | bool
@@ -40,15 +42,17 @@ class ExactCheck:
     def run(self, budget: float, seed: int, executor: Executor | None = None) -> Evidence:
         start = time.perf_counter()
         cases = list(self.cases())
+        if not cases:
+            raise ValueError("cases must give at least one case, got none")
         truths = _within(budget, self.truth, cases)
         done = cases[: len(truths)]
-        stated = [self.statement(*case) for case in done]
-        misstated = [self.wrong(*case) for case in done]
+        stated = [_plain(self.statement(*case)) for case in done]
+        misstated = [_plain(self.wrong(*case)) for case in done]
         errors = [_difference(s, t) for s, t in zip(stated, truths, strict=True)]
         worst = max(range(len(done)), key=errors.__getitem__)
         caught = [
             i for i, (w, t) in enumerate(zip(misstated, truths, strict=True))
-            if w is not None and _difference(w, t) > self.tolerance
+            if w == w and w is not None and _difference(w, t) > self.tolerance  # NaN refutes nothing
         ]  # fmt: skip
         problems = [
             *(
@@ -81,10 +85,15 @@ def _within(budget: float, truth: Callable[..., Value], cases: Sequence[tuple[An
     deadline = time.monotonic() + budget
     found: list[Value] = []
     for case in cases:
-        found.append(truth(*case))
+        found.append(_plain(truth(*case)))
         if time.monotonic() > deadline:
             break
     return found
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy scalar as the Python number that it holds."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _difference(value: Value, truth: Value) -> float:

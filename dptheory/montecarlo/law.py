@@ -26,7 +26,12 @@ class _CountsOfChunk:
     outcomes: int
 
     def __call__(self, seed: np.random.SeedSequence, size: int) -> NDArray[np.intp]:
-        return np.bincount(self.sampler(np.random.default_rng(seed), size), minlength=self.outcomes)
+        drawn = self.sampler(np.random.default_rng(seed), size)
+        if drawn.shape != (size,) or drawn.min() < 0 or drawn.max() >= self.outcomes:
+            raise ValueError(
+                f"the sampler must give shape ({size},) of outcomes below {self.outcomes}, got {drawn.shape}"
+            )
+        return np.bincount(drawn, minlength=self.outcomes)
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ class LawCheck:
     sampler: OutcomeSampler
     law: Callable[[], NDArray[np.float64]]
     wrong: Callable[[], NDArray[np.float64]]
-    row_bytes: int = 8
+    row_bytes: int
     resolution: float = 0.01
 
     @property
@@ -58,7 +63,7 @@ class LawCheck:
 
     def run(self, budget: float, seed: int, executor: Executor | None = None) -> Evidence:
         start = time.perf_counter()
-        law, wrong = self.law(), self.wrong()
+        law, wrong = _checked("law", self.law()), _checked("wrong", self.wrong())
         critical = float(chi2.isf(_FALSE_ALARM, law.size - 1))
         noncentrality = _least_noncentrality(critical, law.size - 1)
         draws = int(np.ceil(noncentrality / self.resolution**2))
@@ -91,6 +96,12 @@ class LawCheck:
         )
 
 
+def _checked(name: str, law: NDArray[np.float64]) -> NDArray[np.float64]:
+    if law.size < 2 or not (law > 0).all() or abs(law.sum() - 1) > 1e-9:
+        raise ValueError(f"{name} must hold two or more positive probabilities with sum 1, got {law}")
+    return law
+
+
 def _pearson(counts: NDArray[np.intp], law: NDArray[np.float64]) -> float:
     expected = counts.sum() * law
     return float(np.sum((counts - expected) ** 2 / expected))
@@ -98,4 +109,4 @@ def _pearson(counts: NDArray[np.intp], law: NDArray[np.float64]) -> float:
 
 def _least_noncentrality(critical: float, freedom: int) -> float:
     """Noncentrality at which chi-square stays below ``critical`` as rarely as a false alarm happens."""
-    return float(brentq(lambda nc: float(ncx2.cdf(critical, freedom, nc)) - _FALSE_ALARM, critical, 100 * critical))
+    return float(brentq(lambda nc: float(ncx2.cdf(critical, freedom, nc)) - _FALSE_ALARM, 1e-9, 100 * critical))

@@ -1,6 +1,6 @@
 """Gradient index pruning (GIP): index mechanism, errors, direction, and the printed numbers."""
 
-from dptheory.claims.gip import direction, errors, mechanism, numbers, response, sampling, top_k
+from dptheory.claims.gip import angle, direction, errors, mechanism, numbers, response, sampling, top_k
 
 CLAIMS = (
     *mechanism.CLAIMS,
@@ -8,6 +8,7 @@ CLAIMS = (
     *errors.CLAIMS,
     *top_k.CLAIMS,
     *direction.CLAIMS,
+    *angle.CLAIMS,
     *response.CLAIMS,
     *numbers.CLAIMS,
 )

@@ -2,18 +2,21 @@
 
 import itertools
 import math
+from collections.abc import Iterator
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
-from scipy.special import gammaln, ive
+from scipy.special import gammaln
 
 from dptheory import angles, mallows, pruning
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._gaussian import gaussian_energy, pruned_gaussian
-from dptheory.claims.gip.top_k import zeta
+from dptheory.claims.gip.sampling import gain
+from dptheory.claims.gip.top_k import ranked_loss, zeta
 from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 
 Array = NDArray[np.float64]
@@ -46,18 +49,18 @@ def _printed_is_safe_slack(dim: float, keep_share: float, theta: float) -> float
     return pruning.beta(1.0, keep, size, theta) / printed_beta(1.0, keep, size, theta) - 1
 
 
-def _pruning_wins(dim: int, keep: int, theta: float, ratio: float) -> bool:
-    """MSE of pruning + noise below that of DP-SGD at sigma_g^2 / sigma^2 = ratio and C = 1."""
-    pruned = pruning.perturbed_top_k_mse(dim, keep, theta, math.sqrt(ratio)) + pruning.noise_mse(keep, 1.0, 1.0)
-    return bool(pruned < pruning.noise_mse(dim, 1.0, 1.0))
+def _pruning_wins(clip: float, dim: int, keep: int, theta: float, ratio: float) -> bool:
+    """MSE of pruning + noise below that of DP-SGD at sigma_g^2 / sigma^2 = ratio, by enumeration and rank integrals."""
+    rho = gain(dim, keep, Fraction(math.exp(-theta)))
+    pruned = ratio * (rho * ranked_loss(dim, keep) + (1 - rho) * (dim - keep)) + keep * clip**2
+    return pruned < dim * clip**2
 
 
-def _ratio_cases() -> list[tuple[int, int, float, float]]:
-    cases = []
-    for dim, keep, theta in ((10, 1, 1.0), (60, 15, 0.5), (256, 26, 5.0), (256, 128, 1e-11)):
-        exact, printed = pruning.beta(1.0, keep, dim, theta), printed_beta(1.0, keep, dim, theta)
-        cases += [(dim, keep, theta, ratio) for ratio in (0.999 * exact, 1.001 * exact, 0.5 * (exact + printed))]
-    return cases
+def _ratio_cases() -> Iterator[tuple[float, int, int, float, float]]:
+    for clip, dim, keep, theta in ((1.0, 10, 1, 1.0), (0.1, 60, 15, 0.5), (3.0, 256, 26, 5.0), (1.0, 256, 128, 1e-11)):
+        exact, printed = pruning.beta(clip, keep, dim, theta), printed_beta(clip, keep, dim, theta)
+        for ratio in (0.999 * exact, 1.001 * exact, 0.5 * (exact + printed)):
+            yield clip, dim, keep, theta, ratio
 
 
 _DIM, _KEEP, _THETA = 40, 10, 1.0
@@ -80,8 +83,8 @@ _COR1 = Claim(
             name="pruning wins below the exact beta only",
             cases=_ratio_cases,
             truth=_pruning_wins,
-            statement=lambda dim, keep, theta, ratio: ratio < pruning.beta(1.0, keep, dim, theta),
-            wrong=lambda dim, keep, theta, ratio: ratio <= printed_beta(1.0, keep, dim, theta),
+            statement=lambda clip, dim, keep, theta, ratio: ratio < pruning.beta(clip, keep, dim, theta),
+            wrong=lambda clip, dim, keep, theta, ratio: ratio <= printed_beta(clip, keep, dim, theta),
             kind=Kind.COUNTEREXAMPLE,
         ),
         MeanCheck(
@@ -186,20 +189,27 @@ def _stated_landmarks(name: str) -> float:
     return gains[best] if name == "least" else best / _FINE
 
 
-def _zero_update_slack(ratio: float, keep_share: float, theta: float) -> float:
-    """How much larger than the zero update's MSE the best of DP-SGD, random-k and GIP is; ratio = sigma_g / (sigma C)."""
-    dim, keep = _finite.sizes(10_000, keep_share)
+def _best_over_zero(variance_ratio: float, keep: int, theta: float) -> float:
+    """Best MSE of DP-SGD, random-k and GIP over that of the zero update, minus 1, at sigma_g^2 / (sigma C)^2 = the ratio."""
+    dim, sigma_g = 10_000, math.sqrt(variance_ratio)
     noise = pruning.noise_mse(keep, 1.0, 1.0)
     best = min(
         pruning.noise_mse(dim, 1.0, 1.0),
-        pruning.random_k_mse(dim, keep, ratio) + noise,
-        pruning.perturbed_top_k_mse(dim, keep, theta, ratio) + noise,
+        pruning.random_k_mse(dim, keep, sigma_g) + noise,
+        pruning.perturbed_top_k_mse(dim, keep, theta, sigma_g) + noise,
     )
-    return float(best / pruning.zero_update_mse(dim, ratio)) - 1
+    return float(best / pruning.zero_update_mse(dim, sigma_g)) - 1
 
 
-def _doubled_zero_slack(ratio: float, keep_share: float, theta: float) -> float:
-    return _zero_update_slack(ratio, keep_share, theta) - 1
+def _zero_update_slack(excess: float, keep_share: float, theta: float) -> float:
+    """At sigma^2 C^2 = excess * sigma_g^2 (4 log(1/k) + 2 log 2), excess >= 1."""
+    dim, keep = _finite.sizes(10_000, keep_share)
+    return _best_over_zero(1 / excess / (4 * math.log(dim / keep) + 2 * math.log(2)), keep, theta)
+
+
+def _plain_noise_slack(excess: float, keep_share: float, theta: float) -> float:
+    """Wrong statement: sigma^2 C^2 >= 2 sigma_g^2 is enough for every k."""
+    return _best_over_zero(0.5 / excess, _finite.sizes(10_000, keep_share)[1], theta)
 
 
 _FIXED = np.linspace(-1.0, 2.0, 60)
@@ -212,13 +222,25 @@ def _noisy_cosines(rng: np.random.Generator, n: int) -> Array:
     return np.asarray(noisy @ _FIXED / np.linalg.norm(_FIXED) / np.linalg.norm(noisy, axis=1))
 
 
-def _direction_shares(rng: np.random.Generator, n: int, dim: int, keep: int) -> Array:
-    """|g*I|^2 / |g|^2 of top-k, times the ratio of the two directions' loss to noise, by Gamma functions."""
-    gradient = rng.standard_normal((n, dim))
-    squares = np.square(gradient)
-    kept = (squares * pruning.top_k_mask(gradient, keep)).sum(axis=1) / squares.sum(axis=1)
-    log_c = [gammaln((m + 1) / 2) - gammaln(m / 2 + 1) for m in (keep, dim)]
-    return np.asarray(kept * math.exp(log_c[0] - log_c[1]))
+def _slope_by_gamma(dim: int) -> float:
+    """Gamma((d+1)/2) / (sqrt(2) Gamma(d/2+1)); by its expansion in 1/d where the Gamma functions lose digits."""
+    if dim > 10_000:
+        return (1 - 0.25 / dim + 1 / 32 / dim**2) / math.sqrt(dim)
+    return math.exp(gammaln((dim + 1) / 2) - gammaln(dim / 2 + 1)) / math.sqrt(2)
+
+
+def _direction_shares(rng: np.random.Generator, n: int, dim: int, keep: int, theta: float, groups: int) -> Array:
+    """|g*I|^2 / |g|^2 of perturbed top-k in groups, times the ratio of the two directions' loss to noise."""
+    gradient = rng.standard_normal((n, groups, dim))
+    kept = mallows.SubsetMallows(dim, keep, theta).sample(pruning.top_k_mask(gradient, keep), rng)
+    shares = np.square(gradient * kept).sum(axis=(1, 2)) / np.square(gradient).sum(axis=(1, 2))
+    return np.asarray(shares * _slope_by_gamma(keep * groups) / _slope_by_gamma(dim * groups))
+
+
+def _ratio_at_the_least_gain(dim: int, keep: int, method: pruning.Method, groups: int) -> float:
+    """The cosine ratio, linear in rho, at rho = least_retained_gain: has to be 1."""
+    random, top = (pruning.cosine_ratio(dim, keep, theta, method, groups) for theta in (0.0, math.inf))
+    return random + pruning.least_retained_gain(dim, keep, method, groups) * (top - random)
 
 
 _CRITERION = Claim(
@@ -249,17 +271,17 @@ _CRITERION = Claim(
         ),
         ExactCheck(
             name="direction left by large noise, in closed form",
-            cases=lambda: [(1,), (2,), (3,), (100,), (10_000,)],
-            truth=lambda dim: math.exp(gammaln((dim + 1) / 2) - gammaln(dim / 2 + 1)) / math.sqrt(2),
+            cases=lambda: [(1,), (2,), (3,), (100,), (10_000,), (10**6,), (10**9,)],
+            truth=_slope_by_gamma,
             statement=lambda dim: angles.small_snr_slope(dim),
             wrong=lambda dim: 1 / math.sqrt(dim),
             tolerance=1e-10,
         ),
         SearchCheck(
-            name="the zero update has the smallest MSE at sigma_g^2 / sigma^2 <= 1e-4",
-            box={"ratio": Range(1e-6, 1e-2, log=True), "keep_share": Range(0, 1), "theta": Range(1e-9, 50, log=True)},
+            name="the zero update has the smallest MSE once the noise is large",
+            box={"excess": Range(1, 1e4, log=True), "keep_share": Range(0, 1), "theta": Range(1e-9, 50, log=True)},
             slack=_zero_update_slack,
-            wrong=_doubled_zero_slack,
+            wrong=_plain_noise_slack,
         ),
         MeanCheck(
             name="cosine of a fixed pruned gradient",
@@ -271,9 +293,43 @@ _CRITERION = Claim(
         ),
         MeanCheck(
             name="ratio to DP-SGD under large noise, d = 100",
-            sampler=partial(_direction_shares, dim=100, keep=20),
+            sampler=partial(_direction_shares, dim=100, keep=20, theta=math.inf, groups=1),
             claimed=lambda: pruning.cosine_ratio(100, 20, math.inf),
             row_bytes=4000,
+        ),
+        MeanCheck(
+            name="ratio to DP-SGD under large noise, 5 groups of 20, theta = 0.7",
+            sampler=partial(_direction_shares, dim=20, keep=4, theta=0.7, groups=5),
+            claimed=lambda: pruning.cosine_ratio(20, 4, 0.7, groups=5),
+            wrong=lambda: pruning.cosine_ratio(20, 4, 0.7),
+            row_bytes=4000,
+        ),
+        ExactCheck(
+            name="asymptotic ratio",
+            cases=lambda: [(10_000, 2000, theta) for theta in (0.0, 0.5, 5.0)],
+            truth=lambda dim, keep, theta: _asymptotic_ratio(keep / dim, pruning.retained_gain(dim, keep, theta)),
+            statement=lambda dim, keep, theta: pruning.cosine_ratio(dim, keep, theta, "asymptotic"),
+            wrong=lambda dim, keep, theta: pruning.cosine_ratio(dim, keep, theta),
+            tolerance=1e-9,
+        ),
+        ExactCheck(
+            name="the least gain is where the ratio is 1",
+            cases=lambda: [
+                (dim, keep, method, groups)
+                for dim, keep, groups in ((10, 3, 1), (256, 26, 10_547), (10**6, 10**4, 1))
+                for method in ("exact", "asymptotic")
+            ],
+            truth=lambda dim, keep, method, groups: 1.0,
+            statement=_ratio_at_the_least_gain,
+            wrong=lambda dim, keep, method, groups: pruning.cosine_ratio(dim, keep, math.inf, method, groups),
+            tolerance=1e-9,
+        ),
+        ExactCheck(
+            name="cosine without noise",
+            cases=lambda: [(1.0, 0.5, 3), (2.0, 2.0, 1)],
+            truth=lambda norm, kept, keep: kept / norm,
+            statement=lambda norm, kept, keep: pruning.pruned_cosine(norm, kept, keep, 0.0),
+            wrong=lambda norm, kept, keep: pruning.pruned_cosine(norm, kept, keep, norm),
         ),
         ExactCheck(
             name="0.478 near k = 0.65, none below k = 0.0186",
@@ -296,85 +352,4 @@ _CRITERION = Claim(
     figure="cosine_ratio",
 )
 
-# --- gip.fig1 ---------------------------------------------------------------------------------------------------------
-
-
-def _cosines(rng: np.random.Generator, n: int, dim: int, snr: float) -> Array:
-    signal = np.full(dim, snr / math.sqrt(dim))
-    noisy = signal + rng.standard_normal((n, dim))
-    return np.asarray(noisy @ signal / snr / np.linalg.norm(noisy, axis=1))
-
-
-def _low_dimensional_cosine(dim: int, snr: float) -> float:
-    """E cos in one dimension (the error function) and in the plane (modified Bessel functions)."""
-    if dim == 1:
-        return math.erf(snr / math.sqrt(2))
-    return math.sqrt(math.pi / 8) * snr * float(ive(0, snr**2 / 4) + ive(1, snr**2 / 4))
-
-
-def _fall_slack(dim: float, snr: float) -> float:
-    lower, higher = (angles.DistortionAngle(d, snr).expected_cos() for d in (round(dim), round(1.1 * dim) + 1))
-    return lower / higher - 1
-
-
-def _two_sided_slack(dim: float, snr: float) -> float:
-    d, value = round(dim), angles.DistortionAngle(round(dim), snr).expected_cos()
-    return min(value * math.hypot(snr, math.sqrt(d + 2)) / snr - 1, snr / math.hypot(snr, math.sqrt(d - 1)) / value - 1)
-
-
-def _tighter_slack(dim: float, snr: float) -> float:
-    """Wrong statement: the upper bound with d in place of d - 1."""
-    d = round(dim)
-    return snr / math.hypot(snr, math.sqrt(d)) / angles.DistortionAngle(d, snr).expected_cos() - 1
-
-
-def _fast_fall_slack(dim: float, snr: float) -> float:
-    """Wrong statement: the cosine falls like 1 / dim."""
-    small, large = (angles.DistortionAngle(d, snr).expected_cos() for d in (round(dim), 4 * round(dim)))
-    return small / large - 4
-
-
-_FIG1 = Claim(
-    id="gip.fig1",
-    title="cosine falls with the dimension",
-    source=Source("gip", "Fig. 1, observation 3 of section 1"),
-    statement=r"The cosine between a gradient of norm $C$ and its DP release falls to 0 as the dimension grows.",
-    verdict=Verdict.HOLDS,
-    conditions=("kappa = |g| / (sigma C) with kappa / sqrt(d) -> 0: clipping keeps kappa bounded",),
-    correction=r"$E\cos = \kappa\sqrt{2/\pi}\int_0^{\pi/2} e^{-\kappa^2\sin^2\phi/2}\cos^d\phi\,d\phi$, $\kappa = |g|/(\sigma C)$: "
-    r"between $\kappa/\sqrt{\kappa^2 + d + 2}$ and $\kappa/\sqrt{\kappa^2 + d - 1}$.",
-    calculators=(angles.DistortionAngle.expected_cos,),
-    checks=(
-        MeanCheck(
-            name="d = 50, snr = 3",
-            sampler=partial(_cosines, dim=50, snr=3.0),
-            claimed=lambda: angles.DistortionAngle(50, 3.0).expected_cos(),
-            wrong=lambda: 3.0 / math.sqrt(50),
-            row_bytes=1200,
-        ),
-        ExactCheck(
-            name="one and two dimensions in closed form",
-            cases=lambda: [(dim, snr) for dim in (1, 2) for snr in (0.01, 1.0, 6.0)],
-            truth=_low_dimensional_cosine,
-            statement=lambda dim, snr: angles.DistortionAngle(dim, snr).expected_cos(),
-            wrong=lambda dim, snr: snr / math.hypot(snr, math.sqrt(dim)),
-            tolerance=1e-12,
-        ),
-        SearchCheck(
-            name="falls in the dimension",
-            box={"dim": Range(1, 1e8, log=True), "snr": Range(1e-6, 1e6, log=True)},
-            slack=_fall_slack,
-            wrong=_fast_fall_slack,
-        ),
-        SearchCheck(
-            name="two-sided bound",
-            box={"dim": Range(1, 1e6, log=True), "snr": Range(1e-3, 1e3, log=True)},
-            slack=_two_sided_slack,
-            wrong=_tighter_slack,
-        ),
-    ),
-    proved=True,
-    figure="cosine_dimension",
-)
-
-CLAIMS = (_COR1, _BETA_VALUES, _CRITERION, _FIG1)
+CLAIMS = (_COR1, _BETA_VALUES, _CRITERION)

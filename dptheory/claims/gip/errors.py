@@ -42,10 +42,10 @@ _NORM = Claim(
     checks=(
         ExactCheck(
             name="dimensions 1, 2, 3 in closed form",
-            cases=lambda: [(1,), (2,), (3,)],
-            truth=lambda dim: {1: math.sqrt(2 / math.pi), 2: math.sqrt(math.pi / 2), 3: math.sqrt(8 / math.pi)}[dim],
-            statement=lambda dim: float(pruning.expected_norm(dim, 1.0)),
-            wrong=lambda dim: printed_norm(dim, 1.0),
+            cases=lambda: itertools.product((1, 2, 3), (1.0, 0.1)),
+            truth=lambda dim, sigma_g: sigma_g * math.sqrt({1: 2 / math.pi, 2: math.pi / 2, 3: 8 / math.pi}[dim]),
+            statement=lambda dim, sigma_g: float(pruning.expected_norm(dim, sigma_g)),
+            wrong=printed_norm,
             tolerance=1e-14,
             kind=Kind.COUNTEREXAMPLE,
         ),
@@ -147,7 +147,7 @@ _EQ6 = Claim(
     calculators=(pruning.noise_mse,),
     checks=(
         ExactCheck(
-            name="two-point noise, by enumeration",
+            name="two-point noise under a fixed mask",
             cases=lambda: [(*size, scale) for size in _finite.SIZES for scale in (1, 3)],
             truth=lambda dim, keep, scale: Fraction(
                 sum(sum(z * z for z in noise[:keep]) for noise in _two_point_noise(dim, scale)), 2**dim

@@ -122,12 +122,18 @@ _EQ21 = Claim(
 
 # --- gip.budget -------------------------------------------------------------------------------------------------------
 
-PAPER_GROUP, PAPER_KEEP, PAPER_GROUPS, PAPER_STEPS = 256, 26, 10_547, (875, 2500)
-"""WRN-16-4: 2.7 M parameters in groups of 256, k = 0.1 (25.6 rounded), and two numbers of steps."""
+PAPER_GROUP, PAPER_KEEP, PAPER_STEPS = 256, 26, (875, 2500)
+PAPER_GROUPS = mallows.groups_of(2_700_032, PAPER_GROUP)
+"""WRN-16-4: 2.7 M parameters (padded) in groups of 256, k = 0.1 (25.6 rounded), and two numbers of steps."""
 
 
 def _product(law: list[Fraction], swaps: tuple[int, ...]) -> Fraction:
     return math.prod((law[i] for i in swaps), start=Fraction(1))
+
+
+def _leading_gain(dim: int, keep: int, theta: float) -> float:
+    """2 theta k (1 - k) d / (d - 1)."""
+    return 2 * theta * keep * (dim - keep) / (dim * (dim - 1))
 
 
 def _total_variation(dim: int, keep: int, weight: Fraction, releases: int) -> Fraction:
@@ -182,7 +188,17 @@ _BUDGET = Claim(
             statement=lambda steps: (
                 mallows.index_budget(0.01, PAPER_GROUP, PAPER_KEEP, steps, PAPER_GROUPS).total_variation < 1e-7
             ),
-            wrong=lambda steps: pruning.retained_gain(PAPER_GROUP, PAPER_KEEP, 2e-11) > 1e-9,
+            wrong=lambda steps: mallows.index_budget(0.01, PAPER_GROUP, PAPER_KEEP).total_variation < 1e-7,
+        ),
+        ExactCheck(
+            name="the paper's setting: retained gain",
+            cases=lambda: [(steps,) for steps in PAPER_STEPS],
+            truth=lambda steps: _leading_gain(PAPER_GROUP, PAPER_KEEP, 0.01 / (steps * PAPER_GROUPS * 2 * PAPER_KEEP)),
+            statement=lambda steps: (
+                mallows.index_budget(0.01, PAPER_GROUP, PAPER_KEEP, steps, PAPER_GROUPS).retained_gain
+            ),
+            wrong=lambda steps: mallows.index_budget(0.01, PAPER_GROUP, PAPER_KEEP, steps).retained_gain,
+            tolerance=1e-9,
         ),
         SearchCheck(
             name="bound on the total variation",
@@ -201,7 +217,7 @@ _BUDGET = Claim(
 )
 
 
-def _gain(dim: int, keep: int, weight: Fraction) -> float:
+def gain(dim: int, keep: int, weight: Fraction) -> float:
     """rho by enumeration over the swaps, in fractions to the last step."""
     law = [swap_count(dim, keep, i) * weight ** (2 * i) for i in range(min(keep, dim - keep) + 1)]
     mean = sum(i * p for i, p in enumerate(law)) / sum(law)
@@ -235,15 +251,15 @@ _GAIN = Claim(
                 for size in ((2, 1), (8, 3), (30, 3), (256, 26), (256, 128))
                 for n in (15, 11, 6, 2, 1)
             ],
-            truth=_gain,
+            truth=gain,
             statement=lambda dim, keep, weight: pruning.retained_gain(dim, keep, _theta(weight)),
             wrong=_naive_gain,
             tolerance=1e-12,
         ),
         ExactCheck(
             name="leading term",
-            cases=lambda: [(256, 26, 1e-9), (1000, 500, 1e-9), (2, 1, 1e-9)],
-            truth=lambda dim, keep, theta: 2 * theta * keep * (dim - keep) / (dim * (dim - 1)),
+            cases=lambda: [(256, 26, 1e-9), (1000, 500, 1e-9), (2, 1, 1e-9), (10**6, 10**5, 1e-12)],
+            truth=_leading_gain,
             statement=lambda dim, keep, theta: pruning.retained_gain(dim, keep, theta),
             wrong=lambda dim, keep, theta: 2 * theta * keep * (dim - keep) / dim**2,
             tolerance=1e-6,

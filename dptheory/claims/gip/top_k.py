@@ -29,7 +29,7 @@ def printed_top_k_mse(dim: int, keep: int, sigma_g: float) -> float:
     return (dim - keep) * sigma_g**2 * (1 - zeta(keep / dim))
 
 
-def _ranked_loss(dim: int, keep: int) -> float:
+def ranked_loss(dim: int, keep: int) -> float:
     """d E[x^2; at least keep of the other d - 1 entries are larger]: a second method for the top-k MSE."""
 
     def integrand(x: float) -> float:
@@ -75,7 +75,7 @@ _MSE_T0 = Claim(
         ExactCheck(
             name="second method: rank of each entry",
             cases=lambda: [(3, 1), (3, 2), (10, 1), (10, 9), (100, 10), (1000, 5), (10_000, 3000)],
-            truth=_ranked_loss,
+            truth=ranked_loss,
             statement=lambda dim, keep: float(pruning.top_k_mse(dim, keep, 1.0)),
             wrong=lambda dim, keep: float(pruning.top_k_mse(dim, keep, 1.0, "asymptotic")),
             tolerance=1e-9,
@@ -173,7 +173,11 @@ _MSE_T = Claim(
         ),
         ExactCheck(
             name="coefficient of the expected swaps",
-            cases=lambda: [(*size, theta) for size in ((10, 3), (100, 10), (1000, 500)) for theta in (1e-9, 0.3, 3.0)],
+            cases=lambda: [
+                (*size, theta)
+                for size in ((10, 3), (100, 10), (1000, 500), (20_000, 3000))
+                for theta in (1e-9, 0.3, 3.0)
+            ],
             truth=lambda dim, keep, theta: float(
                 pruning.top_k_mse(dim, keep, 1.0)
                 + mallows.SubsetMallows(dim, keep, theta).mean_swaps()
