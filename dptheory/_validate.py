@@ -45,6 +45,14 @@ def scale(name: str, value: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
+def nonnegative(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """``value`` as a float array whose entries are all finite and >= 0."""
+    array = _floats(name, value)
+    if not (np.isfinite(array) & (array >= 0)).all():
+        raise ValueError(f"{name} must hold numbers in [0, inf) only, got {value!r}")
+    return array
+
+
 def finite(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """``value`` as a float array without NaN or infinity."""
     array = _floats(name, value)
