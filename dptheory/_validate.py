@@ -1,6 +1,7 @@
 """Argument checks shared by the calculators: every error names the argument, its value and the allowed range."""
 
 import math
+import numbers
 import operator
 from typing import SupportsIndex
 
@@ -27,9 +28,13 @@ def real(name: str, value: float, low: float, high: float = math.inf, *, ends: s
     """``value`` as a float between ``low`` and ``high``; ``ends`` says which ends belong, as in ``"[)"``."""
     left, right = ends[0], ends[1]
     allowed = f"a number in {left}{low:g}, {high:g}{right}"
-    if np.ndim(value) != 0 or np.asarray(value).dtype.kind not in _NUMBERS:
+    plain = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    if not isinstance(plain, numbers.Real) or isinstance(plain, bool | np.bool_):
         raise ValueError(f"{name} must be {allowed}, got {value!r}")
-    number = float(value)
+    try:
+        number = float(plain)
+    except OverflowError:
+        raise ValueError(f"{name} must be {allowed}, got {value!r}") from None
     above = number >= low if left == "[" else number > low
     below = number <= high if right == "]" else number < high
     if not (above and below):  # also catches NaN
