@@ -24,7 +24,7 @@ def integer(name: str, value: SupportsIndex, low: int, high: int | None = None) 
     return number
 
 
-def real(name: str, value: float, low: float, high: float = math.inf, *, ends: str = "[]") -> float:
+def real(name: str, value: object, low: float, high: float = math.inf, *, ends: str = "[]") -> float:
     """``value`` as a float between ``low`` and ``high``; ``ends`` says which ends belong, as in ``"[)"``."""
     left, right = ends[0], ends[1]
     allowed = f"a number in {left}{low:g}, {high:g}{right}"
