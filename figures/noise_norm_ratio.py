@@ -19,8 +19,8 @@ def data() -> Data:
         columns[f"kept, d = {dim}"] = np.array(keeps) / dim
         columns[f"d = {dim}"] = np.array([mask_effects.noise_norm_ratio(dim, keep) for keep in keeps])
     squares = np.square(np.random.default_rng(0).standard_normal((_DRAWS, 20))).cumsum(axis=1)
-    keeps = (20 * columns["kept, d = 20"]).round().astype(int)
-    columns["simulated, d = 20"] = np.sqrt(squares[:, keeps - 1] / squares[:, -1:]).mean(axis=0)
+    kept = (20 * columns["kept, d = 20"]).round().astype(np.intp)
+    columns["simulated, d = 20"] = np.sqrt(squares[:, kept - 1] / squares[:, -1:]).mean(axis=0)
     return columns
 
 
