@@ -172,10 +172,7 @@ def dpsgd_bound(
     bias = _validate.real("bias", bias, -math.inf, ends="()")
     most = clip**2 * (1 + 1e-12)  # rounding of a mean computed elsewhere
     second_moment = clip**2 if second_moment is None else _validate.real("second_moment", second_moment, 0.0, most)
-    least = (1 - rate) * (1 - 1e-12)
-    kappa = (
-        1 - rate if kappa is None else _validate.real("kappa", kappa, least, 1.0 if rate == 0 else math.inf, ends="[]")
-    )
+    kappa = _kappa(kappa, rate)
     noise = noise_term(smoothness, clip, noise_multiplier, dim, batch_size)
     step = alignment_bound(objective_gap / steps, learning_rate, smoothness, second_moment, noise, rate)
     return DescentBound(step.optimization / kappa, step.clipping / kappa, step.noise / kappa, -bias / kappa)
@@ -298,7 +295,7 @@ def private_bound(
     noise = _validate.real("noise_per_root_step", noise_per_root_step, 0.0, ends="[)")
     step_size = 1 / (_positive("smoothness", smoothness) * root)
     still = dpsgd_bound(objective_gap, step_size, steps, smoothness, clip, rate=rate, kappa=kappa)
-    return DescentBound(still.optimization, still.clipping, noise * root / (1 - rate if kappa is None else kappa), 0.0)
+    return DescentBound(still.optimization, still.clipping, noise * root / _kappa(kappa, rate), 0.0)
 
 
 def optimal_steps(objective_gap: float, smoothness: float, clip: float, noise_per_root_step: float) -> float:
@@ -323,3 +320,11 @@ def _positive(name: str, value: float) -> float:
 
 def _rate(rate: float) -> float:
     return _validate.real("rate", rate, 0.0, 1.0, ends="[)")
+
+
+def _kappa(kappa: float | None, rate: float) -> float:
+    """``kappa`` within its range, or the least value in it; 1e-12 is for rounding."""
+    least = 1 - rate
+    if kappa is None:
+        return least
+    return _validate.real("kappa", kappa, least * (1 - 1e-12), 1.0 if rate == 0 else math.inf)

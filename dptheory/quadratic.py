@@ -35,6 +35,7 @@ def fresh_mask_moments(
 
     Source: RS, the algorithm of Theorem 3.2 on a quadratic (rs.thm3.2).
     """
+    steps = _validate.integer("steps", steps, 0)
     return epoch_mask_moments(curvature, start, steps, 1, learning_rate, rate, variance)
 
 

@@ -17,28 +17,28 @@ def data() -> Data:
     grid = 1 - np.logspace(0, -2.3, 47)
     columns: Data = {
         "momentum": grid,
-        "velocity, printed": np.array([printed_velocity_variance(1.0, float(mu), _LONG) for mu in grid]) ** 0.5,
+        "velocity printed": np.array([printed_velocity_variance(1.0, float(mu), _LONG) for mu in grid]) ** 0.5,
         "velocity": np.array([momentum.velocity_variance(1.0, float(mu)) for mu in grid]) ** 0.5,
-        "Adam, printed": np.array([printed_adam_variance(1.0, float(mu), _LONG) for mu in grid]) ** 0.5,
+        "Adam printed": np.array([printed_adam_variance(1.0, float(mu), _LONG) for mu in grid]) ** 0.5,
         "Adam": np.array([momentum.adam_velocity_variance(1.0, float(mu)) for mu in grid]) ** 0.5,
     }
     for steps in _STEPS:
         moved = np.array([momentum.displacement_variance(1.0, 1.0, float(mu), steps) for mu in grid])
-        columns[f"displacement, T = {steps}"] = np.sqrt(moved / steps)
+        columns[f"displacement T = {steps}"] = np.sqrt(moved / steps)
     return columns
 
 
 def draw(ax: Axes, data: Data) -> None:
     """Over 1 - mu on logarithmic axes, more momentum to the right."""
     x = 1 - data["momentum"]
-    ax.loglog(x, data["velocity, printed"], color="C3", ls="-.", label=r"velocity, as printed: $1/(1-\mu)$")
+    ax.loglog(x, data["velocity printed"], color="C3", ls="-.", label=r"velocity, as printed: $1/(1-\mu)$")
     ax.loglog(x, data["velocity"], color="C0", label=r"velocity: $1/\sqrt{1-\mu^2}$")
-    ax.loglog(x, data["Adam, printed"], color="C1", ls="-.", label="Adam, as printed: 1")
+    ax.loglog(x, data["Adam printed"], color="C1", ls="-.", label="Adam, as printed: 1")
     ax.loglog(x, data["Adam"], color="C1", label=r"Adam: $\sqrt{(1-\mu)/(1+\mu)}$")
     for steps, style in zip(_STEPS, (":", "--"), strict=True):
         ax.loglog(
             x,
-            data[f"displacement, T = {steps}"],
+            data[f"displacement T = {steps}"],
             color="0.3",
             ls=style,
             label=rf"$(w_T-w_0)/(\gamma\sqrt{{T}})$, T = {steps}",

@@ -16,11 +16,11 @@ def data() -> Data:
     columns: Data = {"r": rates, "sqrt(1 - r)": np.sqrt(1 - rates)}
     for dim in DIMS:
         keeps = [max(1, round(dim * (1 - r))) for r in rates]
-        columns[f"kept, d = {dim}"] = np.array(keeps) / dim
+        columns[f"kept d = {dim}"] = np.array(keeps) / dim
         columns[f"d = {dim}"] = np.array([mask_effects.noise_norm_ratio(dim, keep) for keep in keeps])
     squares = np.square(np.random.default_rng(0).standard_normal((_DRAWS, 20))).cumsum(axis=1)
-    keeps = (20 * columns["kept, d = 20"]).round().astype(int)
-    columns["simulated, d = 20"] = np.sqrt(squares[:, keeps - 1] / squares[:, -1:]).mean(axis=0)
+    kept = (20 * columns["kept d = 20"]).round().astype(np.intp)
+    columns["simulated d = 20"] = np.sqrt(squares[:, kept - 1] / squares[:, -1:]).mean(axis=0)
     return columns
 
 
@@ -30,10 +30,10 @@ def draw(ax: Axes, data: Data) -> None:
         data["r"], data["sqrt(1 - r)"], color="k", ls="--", label=r"$\sqrt{1-r}$ (root mean square, every d)", zorder=3
     )
     for index, dim in enumerate(DIMS):
-        rate = 1 - data[f"kept, d = {dim}"]
+        rate = 1 - data[f"kept d = {dim}"]
         style = {"lw": 4, "alpha": 0.45} if index == 0 else {"marker": ".", "ls": "-", "lw": 1}
         ax.plot(rate, data[f"d = {dim}"], color=f"C{index}", label=f"mean ratio, d = {dim:,}", **style)
-    ax.plot(1 - data["kept, d = 20"], data["simulated, d = 20"], "kx", ms=5, label="simulated, d = 20")
+    ax.plot(1 - data["kept d = 20"], data["simulated d = 20"], "kx", ms=5, label="simulated, d = 20")
     ax.set(
         xlabel="sparsification rate r",
         ylabel=r"$E\;\|m\odot\xi\|\,/\,\|\xi\|$",

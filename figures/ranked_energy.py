@@ -17,7 +17,7 @@ def data() -> Data:
     columns: Data = {"x": keeps, "random": keeps}
     for snr in _SNRS:
         columns[f"t = {snr:g}"] = np.array([ranking.captured_energy(DIM, round(x * DIM), snr) for x in keeps])
-    columns["signed, t = 1"] = np.array([ranking.signed_captured_energy(float(x), 1.0) for x in keeps])
+    columns["signed t = 1"] = np.array([ranking.signed_captured_energy(float(x), 1.0) for x in keeps])
     columns["sparse"] = np.array([ranking.sparse_captured_energy(float(x), *_SPARSE) for x in keeps])
     return columns
 
@@ -31,7 +31,7 @@ def draw(ax: Axes, data: Data) -> None:
     ax.plot(
         x, data["sparse"], color="C2", label=f"ranked, t = {_SPARSE[0]:g}, 1 entry in {1 / _SPARSE[1]:.0f} non-zero"
     )
-    ax.plot(x, data["signed, t = 1"], color="C3", ls="-.", label="signed sort (Algorithm 2 as printed), t = 1")
+    ax.plot(x, data["signed t = 1"], color="C3", ls="-.", label="signed sort (Algorithm 2 as printed), t = 1")
     ax.plot(x, data["random"], color="0.3", ls=":", label="random mask")
     ax.set(
         xlabel="share x of entries kept",

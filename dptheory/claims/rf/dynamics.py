@@ -164,7 +164,7 @@ def _quadratic_cases() -> Iterator[tuple[Fraction, Fraction, Fraction, Fraction]
 _SCALING = Claim(
     id="rf.scaling",
     title="scaling rule of clip and momentum",
-    source=Source("rf", "section 3.4, Appendix F"),
+    source=Source("rf", "section 3.4, Appendix F; RS, Appendix H"),
     statement=r"Networks trained with the same $C/(1-\mu)$, all else fixed, perform similarly; the conjectured reason is the same amount "
     r"of injected noise.",
     verdict=Verdict.CONDITIONAL,

@@ -360,7 +360,10 @@ _SHUFFLE = Claim(
     statement=r"Shuffling the data and cutting it into batches makes each iteration $(O(q\epsilon),q\delta)$-private for the whole data set, $q = B/N$, and the "
     "iterations compose.",
     verdict=Verdict.CONDITIONAL,
-    conditions=("each batch is drawn afresh, independently of the earlier ones (Poisson or without replacement)",),
+    conditions=(
+        "each batch is drawn afresh, independently of the earlier ones (Poisson or without replacement)",
+        "privacy under replacing one record",
+    ),
     correction=r"It holds for the law of one iteration by itself. Given the earlier outputs of the same epoch, which composition needs, it fails: two records, "
     r"randomised response with $e^\epsilon = 3$, $q = 1/2$: amplified ratio 2, true ratio $5/2$. What holds without fresh draws: a record enters one batch an "
     r"epoch, so an epoch is $(\epsilon,\delta)$-private.",

@@ -150,7 +150,7 @@ _BOX = {
 _LEM33 = Claim(
     id="rs.lem3.3",
     title="range of kappa",
-    source=Source("rs", "Lemma 3.3 (RF Theorem 2, eq. 62 to 68)", (11, 57, 77)),
+    source=Source("rs", "Lemma 3.3", (11, 57, 77)),
     statement=r"If $P = P(\|\xi\| < 3C/4) \ge \sqrt{1-r}$, there is $\kappa \in (1-r, 1)$ with "
     r"$E_m[P'_m h(w')\|w'\|] = \kappa P h(w)\|w\|$, $h(v) = \min(\|v\|, C/4)$.",
     verdict=Verdict.FALSE,

@@ -277,7 +277,7 @@ _APP_H = Claim(
 
 # Entries 3 with chance 1/4 and -1 with chance 3/4: mean 0, variance 3, third moment 6.
 _ENTRY = ((3, Fraction(1, 4)), (-1, Fraction(3, 4)))
-_SKEWNESS = 6 / 3**1.5
+_SQUARE_SKEWNESS = Fraction(6**2, 3**3)
 
 
 def _mean_square_skewness(dim: int) -> Fraction:
@@ -290,7 +290,7 @@ def _mean_square_skewness(dim: int) -> Fraction:
         second = sum((p * x * x for x, p in law.items()), Fraction(0))
         third = sum((p * x * x * x for x, p in law.items()), Fraction(0))
         total += third * third / (second * second * second)
-    return total / 2**dim
+    return total * Fraction(1, 2**dim)
 
 
 def _convolved(law: dict[Fraction, Fraction], sign: int) -> dict[Fraction, Fraction]:
@@ -331,8 +331,8 @@ _APP_F = Claim(
             name="projections on sign vectors, by enumeration",
             cases=lambda: [(dim,) for dim in (1, 2, 3, 4, 6, 8)],
             truth=_mean_square_skewness,
-            statement=lambda dim: Fraction(36, 27) / dim**2,
-            wrong=lambda dim: Fraction(36, 27),  # the projection shows the skewness of the law
+            statement=lambda dim: _SQUARE_SKEWNESS / dim**2,
+            wrong=lambda dim: _SQUARE_SKEWNESS,  # the projection shows the skewness of the law
             kind=Kind.COUNTEREXAMPLE,
         ),
         ExactCheck(
