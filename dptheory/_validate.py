@@ -29,7 +29,7 @@ def real(name: str, value: object, low: float, high: float = math.inf, *, ends: 
     left, right = ends[0], ends[1]
     allowed = f"a number in {left}{low:g}, {high:g}{right}"
     plain = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
-    if not isinstance(plain, numbers.Real) or isinstance(plain, bool | np.bool_):
+    if isinstance(plain, bool | np.bool_) or not isinstance(plain, numbers.Real):
         raise ValueError(f"{name} must be {allowed}, got {value!r}")
     try:
         number = float(plain)

@@ -21,7 +21,8 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from dptheory import claims, report
+from dptheory import claims, cli_bound, report
+from dptheory.cli_common import console_for_output, user_errors
 from dptheory.files import write_atomically
 from dptheory.montecarlo import Evidence
 
@@ -34,6 +35,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+app.add_typer(cli_bound.bound, name="bound")
+app.add_typer(cli_bound.preset, name="preset")
 
 
 class Format(enum.Enum):
@@ -58,10 +63,10 @@ def list_claims(
     ] = Format.TABLE,
 ) -> None:
     """List the ledger."""
-    with _user_errors():
+    with user_errors():
         chosen = claims.all_claims(paper, verdict)
     if format is Format.TABLE:
-        _console().print(report.claims_table(chosen))
+        console_for_output().print(report.claims_table(chosen))
     elif format is Format.MD:
         typer.echo(report.claims_markdown(chosen), nl=False)
     else:
@@ -71,9 +76,9 @@ def list_claims(
 @app.command("claim", epilog="Example: dptheory claim gip.mse_t0")
 def show_claim(id: Annotated[str, typer.Argument(help="Id of a claim, as listed by `dptheory claims`.")]) -> None:
     """Show everything about one claim."""
-    with _user_errors():
+    with user_errors():
         claim = claims.get(id)
-    console = _console()
+    console = console_for_output()
     colour = report.COLOURS[claim.verdict]
     console.print(
         Panel(f"[{colour}]{claim.verdict.name}[/]: {claim.verdict.value}", title=f"{claim.id}: {claim.title}")
@@ -93,14 +98,14 @@ def check_claims(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the evidence to this file.")] = None,
 ) -> None:
     """Run the checks of claims; exit with 1 when one fails."""
-    with _user_errors():
+    with user_errors():
         chosen = claims.select(patterns or ())
         seconds, number = parse_budget(budget), parse_seed(seed)
         if json_file is not None and json_file.is_dir():
             raise ValueError(f"--json must name a file, got the folder {str(json_file)!r}")
     with _executor(workers) as executor:
         rows = [(c.id, one) for c, found in run_checks(chosen, seconds, number, executor) for one in found]
-    console = _console()
+    console = console_for_output()
     console.print(report.evidence_table(rows, f"Evidence, seed {number}"))
     failed = [(id, one) for id, one in rows if not one.passed]
     for id, one in failed:
@@ -110,7 +115,7 @@ def check_claims(
         console.print(f"without a check, not yet measured: {', '.join(unchecked)}", highlight=False)
     console.print(f"{len(rows) - len(failed)} passed, {len(failed)} failed", highlight=False)
     if json_file is not None:
-        with _user_errors():
+        with user_errors():
             write_atomically(json_file, json.dumps(report.evidence_json(rows), indent=2, allow_nan=False) + "\n")
     if failed:
         raise typer.Exit(1)
@@ -124,11 +129,11 @@ def write_pages(
     workers: Workers = 1,
 ) -> None:
     """Regenerate what is generated in the proof pages: the ledger, the measured claims, the evidence tables."""
-    with _user_errors():
+    with user_errors():
         seconds, number = parse_budget(budget), parse_seed(seed)
     ledger = claims.all_claims()
     checked = [claim for claim in ledger if claim.verdict is not claims.Verdict.EMPIRICAL]
-    with _user_errors(), _executor(workers) as executor:
+    with user_errors(), _executor(workers) as executor:
         report.check_markers(directory / claim.page for claim in checked)
         write_atomically(directory / "README.md", report.claims_markdown(ledger))
         for paper in {claim.source.paper for claim in ledger}:
@@ -145,8 +150,8 @@ def run_demo(
     """Show what the library does in under three minutes: ledger, one check a verdict, calculators, real gradients."""
     from dptheory import demo
 
-    with _user_errors():
-        passed = demo.run(_console(), out)
+    with user_errors():
+        passed = demo.run(console_for_output(), out)
     if not passed:
         raise typer.Exit(1)
 
@@ -201,19 +206,3 @@ def _executor(workers: int) -> Iterator[Executor | None]:
     # "spawn": workers start clean on every system, whatever threads this process holds.
     with ProcessPoolExecutor(min(workers, os.cpu_count() or 1), mp_context=get_context("spawn")) as pool:
         yield pool
-
-
-@contextmanager
-def _user_errors() -> Iterator[None]:
-    """Turn a ValueError or OSError into one line on stderr and exit code 2."""
-    try:
-        yield
-    except (ValueError, OSError) as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(2) from None
-
-
-def _console() -> Console:
-    console = Console()
-    # Piped output is for programs and logs: do not wrap it at 80 columns.
-    return console if console.is_terminal else Console(width=220)
