@@ -14,6 +14,7 @@ from figures import (
     bound_recursion,
     cosine_dimension,
     cosine_ratio,
+    expected_max,
     kappa_rate,
     momentum_noise,
     noise_norm_ratio,
@@ -21,6 +22,7 @@ from figures import (
     reconstruction_error,
     relaxed_gradient,
     retained_gain,
+    rf_signal_loss,
     top_k_mse,
     tradeoff,
 )
@@ -43,6 +45,8 @@ FIGURES: dict[str, Figure] = {
         reconstruction_error,
         kappa_rate,
         tradeoff,
+        expected_max,
+        rf_signal_loss,
     )
 }
 
