@@ -14,6 +14,8 @@ from figures import (
     bound_recursion,
     cosine_dimension,
     cosine_ratio,
+    expected_max,
+    gamma_family,
     kappa_rate,
     momentum_noise,
     noise_norm_ratio,
@@ -21,6 +23,7 @@ from figures import (
     reconstruction_error,
     relaxed_gradient,
     retained_gain,
+    rf_signal_loss,
     top_k_mse,
     tradeoff,
 )
@@ -39,10 +42,13 @@ FIGURES: dict[str, Figure] = {
         noise_norm_ratio,
         ranked_energy,
         relaxed_gradient,
+        gamma_family,
         bound_recursion,
         reconstruction_error,
         kappa_rate,
         tradeoff,
+        expected_max,
+        rf_signal_loss,
     )
 }
 

@@ -1,5 +1,7 @@
 """RF: convergence of DP-SGD with random freeze."""
 
+import dataclasses
+
 from dptheory import convergence
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.rs import _enumeration as enumeration
@@ -11,11 +13,11 @@ _Z = 0.25  # P(|xi| < C/4) and min(|w|, 3C/4)
 
 
 def _slack(**point: float) -> float:
-    return _runs.theorem_slack(_runs.at(z=_Z, **point))
+    return _runs.theorem_slack(dataclasses.replace(_runs.at(**point), steps=1, z=_Z))
 
 
 def _maskless_slack(**point: float) -> float:
-    return _runs.maskless_slack(_runs.at(z=_Z, **point))
+    return _runs.maskless_slack(dataclasses.replace(_runs.at(**point), steps=1, z=_Z))
 
 
 def _without_freeze(s: Settings) -> float:

@@ -6,6 +6,7 @@ each with its probability, so every expectation is a finite sum.
 """
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -79,8 +80,13 @@ def symmetrised(law: Law) -> Law:
 
 def clip(vectors: Array, norm: float) -> Array:
     """Rows scaled to at most ``norm``."""
-    lengths = np.sqrt(np.square(vectors).sum(axis=1, keepdims=True))
-    return np.asarray(vectors * np.minimum(1.0, norm / np.maximum(lengths, 1e-300)))
+    lengths = np.sqrt(_dot(vectors, vectors))
+    return np.asarray(vectors * np.minimum(1.0, norm / np.maximum(lengths, 1e-300))[:, None])
+
+
+def _dot(first: Array, second: Array) -> Array:
+    """Inner product of the rows."""
+    return np.asarray(np.einsum("ij,ij->i", first, second))
 
 
 def run(settings: Settings) -> Run:
@@ -100,22 +106,20 @@ def run(settings: Settings) -> Run:
             aligned, mean, square = _one_example(masked, s, s.deviations, mask)
             proxy = _one_example(masked, s, symmetrised(s.deviations), mask)[0]
             totals[5] += share @ (aligned - proxy)
-            totals[2] += share @ np.square(mean).sum(axis=1)
+            totals[2] += share @ _dot(mean, mean)
             totals[6] += share @ square
             for outcome in itertools.product(s.deviations, repeat=s.batch_size):
-                chance = share * np.prod([p for p, _ in outcome])
-                raw = [masked + np.array(v) * mask for _, v in outcome]
-                update = np.asarray(sum(clip(r, s.clip) for r in raw) / s.batch_size)
-                totals[0] += chance @ (gradient * update).sum(axis=1)
-                totals[1] += chance @ np.square(update).sum(axis=1)
-                for noise in _noises(s.noise_std, mask):
-                    moved.append(states - s.learning_rate * (update + noise[1]))
-                    weights.append(chance * noise[0])
+                chance = share * math.prod(p for p, _ in outcome)
+                update = np.asarray(sum(clip(masked + np.multiply(v, mask), s.clip) for _, v in outcome) / s.batch_size)
+                totals[0] += chance @ _dot(gradient, update)
+                totals[1] += chance @ _dot(update, update)
+                noisy = update[:, None, :] + _noises(s.noise_std, mask)
+                moved.append((states[:, None, :] - s.learning_rate * noisy).reshape(-1, 2))
+                weights.append(np.repeat(chance / noisy.shape[1], noisy.shape[1]))
         states, chances = np.concatenate(moved), np.concatenate(weights)
     totals /= s.steps
-    first, last = (
-        s.smoothness / 2 * e for e in (float(np.square(s.start).sum()), chances @ np.square(states).sum(axis=1))
-    )
+    first = s.smoothness / 2 * (s.start[0] ** 2 + s.start[1] ** 2)
+    last = s.smoothness / 2 * float(chances @ _dot(states, states))
     return Run(
         alignment=float(totals[0]),
         second_moment=float(totals[1]),
@@ -125,26 +129,27 @@ def run(settings: Settings) -> Run:
         masked_measure=float(totals[4]),
         bias=float(totals[5]),
         gap=first,
-        decrease=first - float(last),
+        decrease=first - last,
     )
 
 
-def _noises(std: float, mask: Sequence[int]) -> list[tuple[float, Array]]:
-    if std == 0:
-        return [(1.0, np.zeros(2))]
-    return [(0.25, std * np.array(signs) * mask) for signs in itertools.product((1.0, -1.0), repeat=2)]
+def _noises(std: float, mask: Sequence[int]) -> Array:
+    """Equally likely noise vectors under the mask."""
+    signs = itertools.product((1.0, -1.0), repeat=2) if std else [(0.0, 0.0)]
+    return np.array([(std * a * mask[0], std * b * mask[1]) for a, b in signs])
 
 
 def _measure(gradient: Array, s: Settings, mask: Sequence[int]) -> Array:
     """P(|mask * xi| < z C) min(|mask * grad|, (1 - z) C) |mask * grad| under the symmetrised law."""
-    norm = np.sqrt(np.square(gradient * mask).sum(axis=1))
-    chance = sum(p for p, v in symmetrised(s.deviations) if np.hypot(*(np.array(v) * mask)) < s.z * s.clip)
+    masked = gradient * mask
+    norm = np.sqrt(_dot(masked, masked))
+    chance = sum(p for p, v in s.deviations if math.hypot(v[0] * mask[0], v[1] * mask[1]) < s.z * s.clip)
     return np.asarray(chance * np.minimum(norm, (1 - s.z) * s.clip) * norm)
 
 
 def _one_example(masked: Array, s: Settings, law: Law, mask: Sequence[int]) -> tuple[Array, Array, Array]:
     """E<grad, u>, E u and E|u|^2 of one example's clipped update u, given iterate and mask."""
-    updates = [(p, clip(masked + np.array(v) * mask, s.clip)) for p, v in law]
+    updates = [(p, clip(masked + np.multiply(v, mask), s.clip)) for p, v in law]
     mean = np.asarray(sum(p * u for p, u in updates))
-    square = np.asarray(sum(p * np.square(u).sum(axis=1) for p, u in updates))
-    return (masked * mean).sum(axis=1), mean, square
+    square = np.asarray(sum(p * _dot(u, u) for p, u in updates))
+    return _dot(masked, mean), mean, square

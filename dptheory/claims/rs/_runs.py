@@ -30,7 +30,7 @@ BOX = {
     "size": Range(1e-2, 10, log=True),
     "deviation": Range(1e-3, 5, log=True),
     "weight": Range(0.05, 0.95),
-    "learning_rate": Range(1e-2, 1.9, log=True),
+    "learning_rate": Range(0.05, 1.9, log=True),
     "noise_std": Range(0, 2),
 }
 QUIET_BOX = {name: one for name, one in BOX.items() if name != "noise_std"}
@@ -43,7 +43,6 @@ def at(
     weight: float,
     learning_rate: float,
     noise_std: float = 0.0,
-    z: float = 0.75,
 ) -> Settings:
     """Two masked steps with C = G = 1 for a point of :data:`BOX`."""
     return Settings(
@@ -51,7 +50,6 @@ def at(
         two_point(deviation * math.cos(2 * angle + 1), deviation * math.sin(2 * angle + 1), weight),
         learning_rate=learning_rate,
         noise_std=noise_std,
-        z=z,
     )
 
 

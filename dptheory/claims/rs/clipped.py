@@ -104,11 +104,11 @@ FRESH = (
 
 
 def _plain_slack(**point: float) -> float:
-    return _runs.theorem_slack(dataclasses.replace(_runs.at(**point), masks=BOTH))
+    return _runs.theorem_slack(dataclasses.replace(_runs.at(**point), steps=1, masks=BOTH))
 
 
 def _plain_unclipped_slack(**point: float) -> float:
-    return _runs.unclipped_slack(dataclasses.replace(_runs.at(**point), masks=BOTH))
+    return _runs.unclipped_slack(dataclasses.replace(_runs.at(**point), steps=1, masks=BOTH))
 
 
 _THM33 = Claim(
@@ -141,6 +141,14 @@ _THM33 = Claim(
 # --- rs.thm3.4, rs.thm3.5 ---------------------------------------------------------------------------------------------
 
 
+def _one_step_slack(**point: float) -> float:
+    return _runs.theorem_slack(dataclasses.replace(_runs.at(**point), steps=1))
+
+
+def _one_step_maskless_slack(**point: float) -> float:
+    return _runs.maskless_slack(dataclasses.replace(_runs.at(**point), steps=1))
+
+
 def _masked_slack(**point: float) -> float:
     return _runs.theorem_slack(_runs.at(**point))
 
@@ -170,8 +178,8 @@ _THM34 = Claim(
         SearchCheck(
             name="inequality, any two-point deviation",
             box=_runs.QUIET_BOX,
-            slack=_masked_slack,
-            wrong=_maskless_slack,
+            slack=_one_step_slack,
+            wrong=_one_step_maskless_slack,
         ),
     ),
     proved=True,
