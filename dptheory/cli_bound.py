@@ -165,6 +165,7 @@ def list_presets(as_json: AsJson = False) -> None:
             "epsilon": one.epsilon,
             "r as used": one.rate,
             "d sigma^2 / B^2": one.noise_share,
+            "largest r to expect a gain from": one.largest_rate,
         }
         for one in presets.all_presets()
     ]

@@ -7,6 +7,8 @@ import difflib
 import functools
 from dataclasses import dataclass
 
+from dptheory.tradeoff import optimal_rate
+
 
 @dataclass(frozen=True)
 class Preset:
@@ -59,6 +61,17 @@ class Preset:
         if self.dim is None or self.noise_multiplier is None or self.batch_size is None:
             return None
         return self.dim * self.noise_multiplier**2 / self.batch_size**2
+
+    @property
+    def largest_rate(self) -> float | None:
+        """The most that Appendix G gives: r* under kappa = sqrt(1 - r), Delta_L = 0, no bias: max(0, 1 - 1 / noise_share).
+
+        0 says that no gain was to be expected at the learning rate used, unless kappa exceeds sqrt(1 - r). None where
+        ``noise_share`` is None.
+
+        Source: RS, Appendix G, equation 116 (rs.appG, rs.fixed_rate).
+        """
+        return None if self.noise_share is None else optimal_rate(1.0, self.noise_share)
 
 
 def get(name: str) -> Preset:
