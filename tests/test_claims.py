@@ -1,6 +1,7 @@
 """Every row of the ledger: it is complete, its checks pass, and none of them passes a wrong calculator."""
 
 import dataclasses
+import pickle
 import subprocess
 import sys
 
@@ -59,6 +60,13 @@ def test_a_check_that_breaks_is_a_check_that_fails() -> None:
     (evidence,) = dataclasses.replace(claims.get("gip.eq18"), checks=(broken,)).check(10.0, seed=4)
     assert not evidence.passed and evidence.seed == 4
     assert evidence.detail == "ZeroDivisionError: division by zero"
+
+
+def test_what_runs_in_worker_processes_can_be_sent_there() -> None:
+    for claim in claims.all_claims():
+        for check in claim.checks:
+            for part in ("sampler", "slack", "wrong") if check.kind is Kind.SEARCH else ("sampler",):
+                pickle.dumps(getattr(check, part, None))
 
 
 def test_check_names_are_unique_so_that_checks_draw_different_numbers() -> None:
