@@ -107,7 +107,7 @@ def clip_probability(grad_norm: float, dim: int, deviation: float, bound: float)
         return float(grad_norm > bound)
     if _is_almost_fixed(grad_norm, dim, deviation, bound):
         # |w + xi| = |w| + its part along w + |the rest|^2 / 2|w|
-        drift = (dim - 1) * deviation / (2.0 * grad_norm) if grad_norm > 0.0 else 0.0
+        drift = (dim - 1) * deviation / (2.0 * max(grad_norm, 0.5 * bound))
         return float(ndtr((grad_norm - bound) / deviation + drift))
     return float(_chi_square(dim, (grad_norm / deviation) ** 2).tails((bound / deviation) ** 2)[1])
 

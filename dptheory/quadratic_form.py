@@ -91,7 +91,7 @@ class QuadraticForm:
         """
         limit = 0.5 / float(self.weights.max())
         low, high = -_EDGE, 33.0
-        for _ in range(_BISECTIONS):
+        for _ in range(12):  # coarse: every upper end satisfies the bound
             middle = 0.5 * (low + high)
             s = np.array([limit / (1.0 + math.exp(-middle))])
             slope = self._derivatives(s)[0]

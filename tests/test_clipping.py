@@ -152,6 +152,11 @@ def test_small_deviations_join_the_limit(deviation: float) -> None:
     assert clipping.gaussian_clip_moments(0.0, 5, deviation, 1.0).slope == pytest.approx(1.0)
 
 
+def test_a_short_gradient_under_a_tiny_deviation_is_not_clipped() -> None:
+    assert clipping.clip_probability(1e-30, 10**9, 3e-15, 1.0) == 0.0
+    assert clipping.gaussian_clip_moments(1e-30, 10**9, 3e-15, 1.0).second_moment == pytest.approx(9e-21)
+
+
 NAN, INF = math.nan, math.inf
 BAD = [
     (clipping.clip, ([1.0, NAN], 1.0), "gradient"),
