@@ -110,6 +110,11 @@ def _bound_slack(dim: int, decay: float, draws: int, sigma: float) -> float:
     return gradient_mse.stationary_mse(eigenvalues, draws, sigma) / bound - 1.0
 
 
+def _raised_bound_slack(dim: int, decay: float, draws: int, sigma: float) -> float:
+    """Wrong statement: the bound raised by 1e-3, which a single draw refutes."""
+    return _bound_slack(dim, decay, 1, sigma) - 1e-3
+
+
 _THEOREM_1 = Claim(
     id="rf.thm1",
     title="error of the unclipped gradient",
@@ -174,9 +179,7 @@ _THEOREM_1 = Claim(
                 "sigma": Range(0.01, 10.0, log=True),
             },
             slack=_bound_slack,
-            wrong=lambda **point: (
-                _bound_slack(**(point | {"draws": 1})) - 1e-3
-            ),  # the bound raised, which one draw refutes
+            wrong=_raised_bound_slack,
         ),
     ),
     proved=True,
@@ -268,6 +271,11 @@ def _skew_slack(dim: int, decay: float) -> float:
     return float((p**3).sum() / (p**2).sum() ** 2) - 1.0
 
 
+def _reversed_skew_slack(dim: int, decay: float) -> float:
+    """Wrong statement: the skewness is never too small, not even by 1e-3."""
+    return -1e-3 - _skew_slack(dim, decay)
+
+
 _EQ19 = Claim(
     id="rf.eq19",
     title="Welch-Satterthwaite approximation",
@@ -303,7 +311,7 @@ _EQ19 = Claim(
             name="the skewness is never too large",
             box={"dim": Range(1, 1000, integer=True, log=True), "decay": Range(0.0, 4.0)},
             slack=_skew_slack,
-            wrong=lambda **point: -1e-3 - _skew_slack(**point),
+            wrong=_reversed_skew_slack,
         ),
     ),
     proved=True,
