@@ -60,7 +60,8 @@ _RAISE = Claim(
         "the conditions of Theorem 2: a fresh mask, no momentum",
     ),
     correction=r"With $x = 1-r$: the tuned bound becomes $\sqrt x/\kappa$ times that without a mask, whatever the noise. It improves iff "
-    r"$\kappa > \sqrt x$; never where $P' = P$.",
+    r"$\kappa > \sqrt x$; never where $P' = P$. With subsampling iff $\kappa > \sqrt{T/T^+}$, $T^+ \ge T/x$, which $P' = P$ does not "
+    r"exclude.",
     calculators=(sparsification.tuned_bound,),
     checks=(
         ExactCheck(

@@ -77,7 +77,8 @@ _LEM31 = Claim(
     verdict=Verdict.LOOSE,
     conditions=("L is G-smooth", "w_{t+1} = w_t - gamma * gbar_t: no momentum", "the batch is averaged over its size"),
     correction=r"$C^2$ can be $M = (1-\frac1B)|E g_i|^2+\frac1BE|g_i|^2\le C^2$, $g_i$ one clipped gradient given $w_t$, for examples "
-    r"drawn independently or without replacement; equality for $L = G|w|^2/2$, and the worst case over smooth functions.",
+    r"drawn independently or without replacement; equality for $L = G|w|^2/2$ if drawn independently, and then the worst case over "
+    r"smooth functions.",
     printed=printed_descent,
     calculators=(convergence.alignment_bound, convergence.batch_second_moment),
     checks=(

@@ -114,7 +114,7 @@ _REM2 = Claim(
     verdict=Verdict.FALSE,
     conditions=("for kappa <= 1 (P >= sqrt(1 - r)) the bound is not lowered, but need not be enlarged",),
     correction=r"$1/\kappa \ge 1$ under the lemma's condition, with equality possible for $r > 0$; without the condition $1/\kappa$ can be below 1. As to "
-    r"the algorithms: for $g = (w_1, \pm b)$ with $w_1 \ge C$, $r = \frac12$ and no noise, RS multiplies $E\langle w, \hat g\rangle$ by "
+    r"the algorithms: for $g = (w_1, \pm b)$ with $w_1 \ge C$, $b \ge C$, $r = \frac12$, batch size 1 and no noise, RS multiplies $E\langle w, \hat g\rangle$ by "
     r"$\|g\|/(2w_1)$, about five for $b = 10w_1$, at the same $E\|\hat g\|^2$.",
     printed=printed_kappa,
     calculators=(sparsification.kappa,),
@@ -167,7 +167,7 @@ _REM3 = Claim(
     verdict=Verdict.CONDITIONAL,
     conditions=(
         "1 - r < kappa < 1: at kappa = 1 - r no noise is saved, at kappa = 1 nothing is lost",
-        "a fixed learning rate",
+        "a fixed learning rate, or kappa > sqrt(1 - r): at the tuned rate kappa <= sqrt(1 - r) never gains",
         "the conditions of Theorem 3.5: a fresh mask, no momentum",
     ),
     correction=r"At a fixed learning rate: gain iff $\kappa > (\Delta_C + x\gamma\Delta_\sigma)/(\Delta_C + \gamma\Delta_\sigma)$. With a learning rate tuned for "

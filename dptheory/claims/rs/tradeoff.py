@@ -156,7 +156,7 @@ _APPG = Claim(
         ),
         ExactCheck(
             name="small gradients: masking pays only with P' > P",
-            cases=lambda: [(0.05,), (0.1,), (1.0,), (5.0,)],
+            cases=lambda: [(0.05,), (0.1,), (0.35,), (1.0,), (5.0,)],
             truth=_masking_pays,
             statement=lambda s: sparsification.best_rate([1e-3, 2e-3, -1e-3, 1e-3], 1.0, 1.0, 10.0, s).rate > 0,
             wrong=lambda s: printed_optimal_rate(1.0, 10.0) > 0,
