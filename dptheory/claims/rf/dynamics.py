@@ -169,7 +169,7 @@ _SCALING = Claim(
     r"of injected noise.",
     verdict=Verdict.CONDITIONAL,
     conditions=(
-        "essentially every per-example gradient is clipped, so that signal and noise both scale with C",
+        "essentially every per-example gradient is clipped at the larger of the two bounds compared, so that signal and noise scale with C",
         "T >> 1/(1 - mu)",
     ),
     correction=r"Clipped: for the same directions and noises, drift and noise of $w_T-w_0$ are those of $\mu = 0$ at $C/(1-\mu)$ up to a "

@@ -364,8 +364,8 @@ _SHUFFLE = Claim(
         "each batch is drawn afresh, independently of the earlier ones (Poisson or without replacement)",
         "privacy under replacing one record",
     ),
-    correction=r"It holds for the law of one iteration by itself. Given the earlier outputs of the same epoch, which composition needs, it fails: two records, "
-    r"randomised response with $e^\epsilon = 3$, $q = 1/2$: amplified ratio 2, true ratio $5/2$. What holds without fresh draws: a record enters one batch an "
+    correction=r"It holds for the law of one iteration by itself. Given the earlier outputs of the same epoch, which composition needs, the bound $1+q(e^\epsilon-1)$ fails: two records, "
+    r"randomised response with $e^\epsilon = 3$, $q = 1/2$: amplified ratio 2, true ratio $5/2$; for $N$ records and $e^\epsilon = N$ about $N/2$ against a bound below 2. What holds without fresh draws: a record enters one batch an "
     r"epoch, so an epoch is $(\epsilon,\delta)$-private.",
     checks=(
         ExactCheck(

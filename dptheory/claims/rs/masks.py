@@ -167,7 +167,7 @@ _EPOCH_MASK = Claim(
         "with momentum, which the paper uses: it says itself in section 4 that a coordinate moves until its velocity has decayed",
     ),
     correction=r"Without momentum the $(1-r)d$ coordinates kept are the only ones to move. With $\mu>0$ a frozen coordinate of velocity $v$ moves by "
-    r"$\gamma v\mu(1-\mu^T)/(1-\mu)$ in $T$ steps, so every coordinate that was ever kept moves in almost every epoch. What has $(1-r)d$ entries is the gradient.",
+    r"$\gamma v\mu(1-\mu^T)/(1-\mu)$ in $T$ steps, so with noise every coordinate that was ever kept almost surely moves in every later epoch. What has $(1-r)d$ entries is the gradient.",
     printed=lambda mu, masks, steps: sum(masks[-1]),
     calculators=(momentum.coasting_distance,),
     checks=(
@@ -323,7 +323,7 @@ _APP_F = Claim(
     statement="Random two-dimensional projections of the gradient deviation look symmetric, which verifies that its law is approximately symmetric.",
     verdict=Verdict.FALSE,
     conditions=("as an inference from the pictures; whether the law is near a symmetric one is not settled by them",),
-    correction=r"For independent entries of skewness $\gamma_1$ a random projection has root mean square skewness $|\gamma_1|\sqrt{15/((d+2)(d+4))}$, $7\cdot10^{-6}|\gamma_1|$ "
+    correction=r"For independent entries of the same variance and skewness $\gamma_1$ a random projection has root mean square skewness $|\gamma_1|\sqrt{15/((d+2)(d+4))}$, $7\cdot10^{-6}|\gamma_1|$ "
     r"for $d = 5.5\cdot10^5$, while the law may be disjoint from its mirror image.",
     calculators=(projections.projected_skewness,),
     checks=(
