@@ -224,7 +224,7 @@ def _attained(dim: int, keep: int, shape: str) -> float:
 _LEM2 = Claim(
     id="rf.lem2",
     title="norm of a masked vector",
-    source=Source("rf", "Lemma 2", (35,)),
+    source=Source("rf", "Lemma 2 (Lemma B.1 of RS)", (35,)),
     statement=r"$E\|m\odot u\| \ge (1-r)\|u\|$, with equality when $r = 0$.",
     verdict=Verdict.LOOSE,
     conditions=("a uniform mask, independent of u",),

@@ -101,7 +101,7 @@ def _searched_optimum(s: Setting) -> float:
 _COR = Claim(
     id="rs.cor_c11",
     title="bound at a privacy budget falls with T",
-    source=Source("rs", "Corollary C.1.1", tuple(range(90, 99))),
+    source=Source("rs", "Corollary C.1.1, on Theorem C.1 (cited from Abadi et al.)", tuple(range(90, 99))),
     statement=r"With $\gamma = 1/(G\sqrt T)$, $B = \sqrt T$, $\sigma = uq\sqrt{T\log(1/\delta)}/\varepsilon$, $q = B/N$: the right side of Theorem 3.5 is "
     r"$\frac1\kappa(\frac{\Delta_LG}{\sqrt T}+\frac{C^2}{2\sqrt T}-\bar b)+\frac{1-r}\kappa\Delta_\varepsilon$, "
     r"$\Delta_\varepsilon = \frac{dC^2u^2q^2\log(1/\delta)}{2\sqrt T\varepsilon^2}$, and decreases in $T$.",
