@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 
 from dptheory.cli_common import console_for_output, user_errors
+from dptheory.report import finite_or_none
 
 bound = typer.Typer(help="What the calculators say for given numbers.", no_args_is_help=True)
 preset = typer.Typer(help="The settings of the papers' tables.", no_args_is_help=True)
@@ -180,7 +181,7 @@ def list_presets(as_json: AsJson = False) -> None:
 
 def _show(title: str, values: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        plain = {name: None if isinstance(v, float) and not math.isfinite(v) else v for name, v in values.items()}
+        plain = {name: finite_or_none(value) for name, value in values.items()}
         typer.echo(json.dumps(plain, indent=2, allow_nan=False))
         return
     table = Table("quantity", "value", title=title)

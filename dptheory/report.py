@@ -141,7 +141,7 @@ def evidence_table(rows: Iterable[tuple[str, Evidence]], title: str) -> Table:
 def evidence_json(rows: Iterable[tuple[str, Evidence]]) -> list[dict[str, Any]]:
     """Outcomes of checks as plain data."""
     return [
-        {"claim": claim, **{name: _finite(value) for name, value in asdict(one).items()}, "kind": one.kind.name}
+        {"claim": claim, **{name: finite_or_none(value) for name, value in asdict(one).items()}, "kind": one.kind.name}
         for claim, one in rows
     ]
 
@@ -185,8 +185,8 @@ def qualified_name(function: Any) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
 
-def _finite(value: Any) -> Any:
-    """JSON has no NaN and no infinity: null stands for them, and ``detail`` says why."""
+def finite_or_none(value: Any) -> Any:
+    """JSON has no NaN and no infinity: null stands for them, and the text beside it says why."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dptheory import pruning
 from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims._draws import drawn_masks
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._gaussian import pruned_gaussian
 from dptheory.montecarlo import ExactCheck, Kind, MeanCheck
@@ -133,7 +134,7 @@ _EQ5 = Claim(
 
 
 def _masked_noise(rng: np.random.Generator, n: int, dim: int, keep: int, scale: float) -> Array:
-    mask = rng.permuted(np.arange(dim) < np.full((n, 1), keep), axis=1)
+    mask = drawn_masks(rng, n, dim, keep)
     return np.asarray(np.square(scale * rng.standard_normal((n, dim)) * mask).sum(axis=1))
 
 

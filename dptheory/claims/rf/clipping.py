@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dptheory import clipping
 from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims._draws import drawn_masks
 from dptheory.montecarlo import ExactCheck, MeanCheck, Range, SearchCheck
 
 Array = NDArray[np.float64]
@@ -21,7 +22,7 @@ Array = NDArray[np.float64]
 def _masked_clips(rng: np.random.Generator, n: int, dim: int, kept: int, bound: float) -> Array:
     """Is a masked Gaussian gradient of mean norm 1 and deviation 0.2 longer than the bound?"""
     gradient = 1.0 / np.sqrt(dim) + 0.2 * rng.standard_normal((n, dim))
-    mask = rng.permuted(np.arange(dim) < np.full((n, 1), kept), axis=1)
+    mask = drawn_masks(rng, n, dim, kept)
     return np.asarray(np.linalg.norm(gradient * mask, axis=1) > bound, dtype=np.float64)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dptheory import masks
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.claims._draws import drawn_masks
+from dptheory.claims._draws import all_masks, drawn_masks
 from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 
 Array = NDArray[np.float64]
@@ -23,11 +23,6 @@ _FIRST = (3, -2, 1, 5, -4)
 _SECOND = (1, 4, -2, 7, 2)
 
 
-def subsets(dim: int, keep: int) -> list[Vector]:
-    """All masks with ``keep`` ones."""
-    return [tuple(int(j in s) for j in range(dim)) for s in itertools.combinations(range(dim), keep)]
-
-
 def _cases() -> Iterator[tuple[int, int]]:
     yield from ((dim, keep) for dim in range(1, 6) for keep in range(1, dim + 1))
 
@@ -37,7 +32,7 @@ def _inner(mask: Vector, u: Vector, v: Vector) -> int:
 
 
 def _mean_inner(dim: int, keep: int) -> Fraction:
-    found = [_inner(mask, _FIRST[:dim], _SECOND[:dim]) for mask in subsets(dim, keep)]
+    found = [_inner(mask, _FIRST[:dim], _SECOND[:dim]) for mask in all_masks(dim, keep)]
     return Fraction(sum(found), len(found))
 
 
@@ -45,7 +40,7 @@ def _mean_inner_of_both(dim: int, keep: int) -> Fraction:
     """E<m*u, m*v>, multiplying both vectors by the mask."""
     found = [
         sum(m * a * m * b for m, a, b in zip(mask, _FIRST[:dim], _SECOND[:dim], strict=True))
-        for mask in subsets(dim, keep)
+        for mask in all_masks(dim, keep)
     ]
     return Fraction(sum(found), len(found))
 
@@ -118,6 +113,16 @@ _CONDITIONS = (
     "every entry is kept with probability 1 - r: a uniform mask; the right number of ones alone is not enough",
 )
 
+_NEEDED = ExactCheck(
+    name="needs independence of the pair and a uniform mask",
+    cases=lambda: [(name,) for name in _LAWS],
+    truth=_lemma_holds,
+    statement=_condition,
+    wrong=_printed_condition,
+    kind=Kind.COUNTEREXAMPLE,
+)
+"""Both claims rest on the same conditions and fall with them."""
+
 _LEM1 = Claim(
     id="rf.lem1",
     title="masked inner product",
@@ -138,14 +143,7 @@ _LEM1 = Claim(
             wrong=lambda dim, keep: Fraction(keep, dim) ** 2 * dim,
             tolerance=1e-14,
         ),
-        ExactCheck(
-            name="needs independence of the pair and a uniform mask",
-            cases=lambda: [(name,) for name in _LAWS],
-            truth=_lemma_holds,
-            statement=_condition,
-            wrong=_printed_condition,
-            kind=Kind.COUNTEREXAMPLE,
-        ),
+        _NEEDED,
         MeanCheck(
             name="60 entries, 15 kept",
             sampler=partial(_masked_inner_draws, dim=60, keep=15),
@@ -175,14 +173,7 @@ _COR11 = Claim(
             wrong=lambda dim, keep: keep / dim * _stated(dim, keep),
             tolerance=1e-14,
         ),
-        ExactCheck(
-            name="needs independence of the pair and a uniform mask",
-            cases=lambda: [(name,) for name in _LAWS],
-            truth=_lemma_holds,
-            statement=_condition,
-            wrong=_printed_condition,
-            kind=Kind.COUNTEREXAMPLE,
-        ),
+        _NEEDED,
         MeanCheck(
             name="squared norm, 60 entries, 15 kept",
             sampler=partial(_masked_norm_draws, dim=60, keep=15),
@@ -196,7 +187,7 @@ _COR11 = Claim(
 
 def _mean_norm(u: Array, keep: int) -> float:
     """E|m*u| over all masks."""
-    return float(np.linalg.norm(np.array(subsets(u.size, keep)) * u, axis=1).mean())
+    return float(np.linalg.norm(np.array(all_masks(u.size, keep)) * u, axis=1).mean())
 
 
 def _bounds_slack(second: float, third: float, fourth: float, keep: int) -> float:

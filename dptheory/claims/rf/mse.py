@@ -13,6 +13,7 @@ from scipy.stats import ncx2
 
 from dptheory import clipping, gradient_mse
 from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims._draws import all_masks, drawn_masks
 from dptheory.montecarlo import ExactCheck, Kind, MeanCheck
 
 Array = NDArray[np.float64]
@@ -39,10 +40,6 @@ def _batch_mean(batch: Sequence[Vector], mask: Sequence[int]) -> list[Fraction]:
     return [sum(column, Fraction(0)) / len(batch) for column in zip(*rows, strict=True)]
 
 
-def _masks(dim: int, kept: int) -> list[Vector]:
-    return [tuple(int(j in chosen) for j in range(dim)) for chosen in itertools.combinations(range(dim), kept)]
-
-
 def _mean(batch: Sequence[Vector]) -> list[Fraction]:
     return [Fraction(sum(column), len(batch)) for column in zip(*batch, strict=True)]
 
@@ -55,7 +52,7 @@ def _enumerated_mse(batch: Sequence[Vector], kept: int, size: int) -> Fraction:
     """E|w - (g + m * noise)|^2 over masks and noise entries +-C size / B, w the mean of the batch's gradients."""
     w, dim = _mean(batch), len(batch[0])
     errors = []
-    for mask in _masks(dim, kept):
+    for mask in all_masks(dim, kept):
         g = _batch_mean(batch, mask)
         for signs in itertools.product((-1, 1), repeat=dim):
             noise = [Fraction(_BOUND * size * s * b, len(batch)) for s, b in zip(signs, mask, strict=True)]
@@ -66,7 +63,7 @@ def _enumerated_mse(batch: Sequence[Vector], kept: int, size: int) -> Fraction:
 def _split_mse(batch: Sequence[Vector], kept: int, size: int, divisor: int) -> Fraction:
     """Signal loss plus kept C^2 size^2 / B^divisor."""
     w, dim = _mean(batch), len(batch[0])
-    masks = _masks(dim, kept)
+    masks = all_masks(dim, kept)
     loss = sum(
         (_square([a - b for a, b in zip(w, _batch_mean(batch, mask), strict=True)]) for mask in masks), Fraction(0)
     )
@@ -88,7 +85,7 @@ def _gaussian_errors(
 ) -> Array:
     """|w - released|^2 for a batch of Gaussian gradients under one random mask, clipped with plain NumPy."""
     center = np.array(w)
-    mask = rng.permuted(np.arange(center.size) < np.full((n, 1), kept), axis=1)
+    mask = drawn_masks(rng, n, center.size, kept)
     gradients = (center + deviation * rng.standard_normal((n, batch, center.size))) * mask[:, None]
     norms = np.linalg.norm(gradients, axis=2, keepdims=True)
     mean = (gradients * np.minimum(1.0, bound / np.maximum(norms, 1e-300))).mean(axis=1)
@@ -244,7 +241,7 @@ def printed_preference(full_mse: float, masked_mse: float) -> bool:
 def _best_decrease(entry: int, dim: int, kept: int, size: int) -> Fraction:
     """max over learning rates of |w|^2 / 2 - E|w - rate g|^2 / 2, w = (entry, ...), g = m * (w + noise), noise entries +-size."""
     aligned, squares, count = 0, 0, 0
-    for mask in _masks(dim, kept):
+    for mask in all_masks(dim, kept):
         for signs in itertools.product((-1, 1), repeat=dim):
             g = [b * (entry + size * s) for s, b in zip(signs, mask, strict=True)]
             aligned += sum(entry * x for x in g)

@@ -13,6 +13,7 @@ from scipy.special import ndtr
 
 from dptheory import costs, mask_effects, ranking
 from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims._draws import all_masks
 from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 
 Array = NDArray[np.float64]
@@ -142,10 +143,6 @@ def _shrink(vector: Sequence[Fraction | int]) -> tuple[Fraction, ...]:
     return tuple(x / norm for x in vector)
 
 
-def _masks(dim: int, keep: int) -> list[tuple[int, ...]]:
-    return [tuple(int(j in kept) for j in range(dim)) for kept in itertools.combinations(range(dim), keep)]
-
-
 def _masked(mask: Sequence[int], vector: Sequence[Fraction | int]) -> tuple[Fraction, ...]:
     return tuple(Fraction(m * x) for m, x in zip(mask, vector, strict=True))
 
@@ -156,7 +153,7 @@ def _batch_mean(vectors: Sequence[Sequence[Fraction]]) -> tuple[Fraction, ...]:
 
 def _mean_square(batch: Batch, keep: int, clip_first: bool) -> Fraction:
     """E|batch gradient|^2 over all masks, C = 1, clipped before (posterior freeze) or after masking (random freeze)."""
-    masks = _masks(len(batch[0]), keep)
+    masks = all_masks(len(batch[0]), keep)
     total = Fraction(0)
     for mask in masks:
         rows = [_masked(mask, _shrink(g)) if clip_first else _shrink(_masked(mask, g)) for g in batch]
@@ -166,7 +163,7 @@ def _mean_square(batch: Batch, keep: int, clip_first: bool) -> Fraction:
 
 def _posterior_descent(batch: Batch, keep: int) -> Fraction:
     """E<w, batch gradient> of posterior freeze over all masks, w = (1, 2, ..., d), C = 1."""
-    masks = _masks(len(batch[0]), keep)
+    masks = all_masks(len(batch[0]), keep)
     means = [_batch_mean([_masked(mask, _shrink(g)) for g in batch]) for mask in masks]
     return sum((Fraction(j + 1) * x for mean in means for j, x in enumerate(mean)), Fraction(0)) / len(masks)
 
