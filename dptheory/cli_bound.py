@@ -2,13 +2,12 @@
 
 import json
 import math
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from dptheory.cli_common import console_for_output, user_errors
-from dptheory.report import finite_or_none
+from dptheory.cli_common import cell, console_for_output, show_values, user_errors
 
 bound = typer.Typer(help="What the calculators say for given numbers.", no_args_is_help=True)
 preset = typer.Typer(help="The settings of the papers' tables.", no_args_is_help=True)
@@ -42,7 +41,7 @@ def prune(
             "pruning MSE of top-k": float(pruning.top_k_mse(dim, keep, sigma_g)),
             "rho needed to beat DP-SGD's direction": pruning.least_retained_gain(dim, keep),
         }
-    _show("Pruning", values, as_json)
+    show_values("Pruning", values, as_json)
 
 
 @bound.command(
@@ -75,7 +74,7 @@ def mse(
             )
         }
         values |= {"Delta_S": found.delta_signal, "Delta_MSE": found.delta_mse}
-    _show(
+    show_values(
         "Error of the released gradient; a smaller MSE is no reason to mask, compare the descent ratios",
         values,
         as_json,
@@ -104,7 +103,7 @@ def kappa(
             "P(|xi| < 3C/4)": found.probability,
             "P >= sqrt(1 - r)": found.condition,
         }
-    _show("kappa", values, as_json)
+    show_values("kappa", values, as_json)
 
 
 @bound.command("rate", epilog="Example: dptheory bound rate --delta-c 0.1 --noise-term 1")
@@ -120,7 +119,7 @@ def rate(
         values = {
             f"best rate for a = {a:g}": sparsification.optimal_rate(delta_c, noise_term, a) for a in (0.5, 0.75, 1.0)
         }
-    _show("Best rate; after tuning the learning rate the trade-off can vanish (rs.tuned)", values, as_json)
+    show_values("Best rate; after tuning the learning rate the trade-off can vanish (rs.tuned)", values, as_json)
 
 
 @bound.command("reconstruction", epilog="Example: dptheory bound reconstruction --input 1,2,3,4 --rate 0.5 --sigma 0.1")
@@ -148,7 +147,7 @@ def reconstruction(
             "Bayes attacker": attack.bayes_error(vector, rate, sigma, prior_std),
             **({"why infinite": found.reason} if found.reason else {}),
         }
-    _show("Reconstruction error", values, as_json)
+    show_values("Reconstruction error", values, as_json)
 
 
 @preset.command("list", epilog="Example: dptheory preset list")
@@ -175,22 +174,5 @@ def list_presets(as_json: AsJson = False) -> None:
         return
     table = Table(*rows[0], title="Presets")
     for row in rows:
-        table.add_row(*(_cell(value) for value in row.values()))
+        table.add_row(*(cell(value) for value in row.values()))
     console_for_output().print(table)
-
-
-def _show(title: str, values: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        plain = {name: finite_or_none(value) for name, value in values.items()}
-        typer.echo(json.dumps(plain, indent=2, allow_nan=False))
-        return
-    table = Table("quantity", "value", title=title)
-    for name, value in values.items():
-        table.add_row(name, _cell(value))
-    console_for_output().print(table)
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "not given"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)

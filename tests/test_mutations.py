@@ -7,6 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mutants import (
+    gep_privacy,
+    gep_release,
+    gep_risk,
+    gep_subspace,
+    lf_angles,
+    lf_descent,
+    lf_freezing,
+    privacy_accounting,
+    privacy_index,
+    privacy_masks,
+)
+from mutants.mutators import Calculator, Mutant, larger_field, raised, scaled, wrong_where
 
 from dptheory import (
     angles,
@@ -30,15 +43,6 @@ from dptheory import (
 )
 from dptheory.claims import Claim, Verdict
 
-Calculator = Callable[..., Any]
-
-
-def _scaled(function: Calculator) -> Calculator:
-    return lambda *a, **k: function(*a, **k) * 1.02
-
-
-def _raised(function: Calculator) -> Calculator:
-    return lambda *a, **k: function(*a, **k) + 2
 
 
 def _sharpened_pmf(function: Calculator) -> Calculator:
@@ -67,15 +71,6 @@ def _changed_budget(field: str, factor: float) -> Callable[[Calculator], Calcula
     return mutate
 
 
-def _wrong_where(condition: Callable[..., bool]) -> Callable[[Calculator], Calculator]:
-    """2 % off where the condition on the arguments holds, right elsewhere."""
-
-    def mutate(function: Calculator) -> Calculator:
-        return lambda *a, **k: function(*a, **k) * (1.02 if condition(*a, **k) else 1.0)
-
-    return mutate
-
-
 def _shrunk_chance(function: Calculator) -> Calculator:
     return lambda *a, **k: 0.5 + 0.98 * (function(*a, **k) - 0.5)
 
@@ -94,17 +89,6 @@ def _larger_posterior(function: Calculator) -> Calculator:
         return dataclasses.replace(found, mean=1.02 * found.mean, mean_square=1.02 * found.mean_square)
 
     return mutant
-
-
-def _larger_field(field: str) -> Callable[[Calculator], Calculator]:
-    def mutate(function: Calculator) -> Calculator:
-        def mutant(*a: Any, **k: Any) -> Any:
-            found = function(*a, **k)
-            return dataclasses.replace(found, **{field: 1.02 * getattr(found, field)})
-
-        return mutant
-
-    return mutate
 
 
 def _one_more_byte(function: Calculator) -> Calculator:
@@ -128,71 +112,81 @@ def _larger_signal_loss(function: Calculator) -> Calculator:
     return mutant
 
 
-MUTANTS: list[tuple[object, str, Callable[[Calculator], Calculator]]] = [
-    *((pruning, name, _scaled) for name in (
+MUTANTS: list[Mutant] = [
+    *((pruning, name, scaled) for name in (
         "expected_norm", "zero_update_mse", "noise_mse", "random_k_mse", "top_k_mse", "top_k_energy", "retained_gain",
         "perturbed_top_k_mse", "beta", "pruned_cosine", "cosine_ratio", "least_retained_gain",
     )),
     (pruning, "top_k_mask", _one_more),
-    *((mallows.SubsetMallows, name, _scaled) for name in ("mean_swaps", "retained_gain", "epsilon")),
+    *((mallows.SubsetMallows, name, scaled) for name in ("mean_swaps", "retained_gain", "epsilon")),
     (mallows.SubsetMallows, "swap_pmf", _sharpened_pmf),
     (mallows.SubsetMallows, "sample", _sharpened_sample),
-    (mallows, "theta_for_budget", _scaled),
-    (mallows, "index_sensitivity", _raised),
+    (mallows, "theta_for_budget", scaled),
+    (mallows, "index_sensitivity", raised),
     (mallows, "index_budget", _changed_budget("total_variation", 0.9)),
     (mallows, "index_budget", _changed_budget("retained_gain", 2.0)),
     (mallows, "index_budget", _changed_budget("theta", 1.02)),
-    (mallows, "theta_for_budget", _wrong_where(lambda *a, **k: k.get("groups", [*a, 1, 1, 1, 1][4]) == 3)),
-    (mallows.SubsetMallows, "retained_gain", _wrong_where(lambda model: model.dim > 2000)),
-    (mallows.SubsetMallows, "mean_swaps", _wrong_where(lambda model: model.dim > 1000)),
-    (pruning, "cosine_ratio", _wrong_where(lambda dim, keep, theta, method="exact", groups=1: 0 < theta < math.inf)),
-    (pruning, "cosine_ratio", _wrong_where(lambda dim, keep, theta, method="exact", groups=1: method == "asymptotic")),
-    (pruning, "cosine_ratio", _wrong_where(lambda dim, keep, theta, method="exact", groups=1: groups > 1)),
-    (pruning, "least_retained_gain", _wrong_where(lambda dim, keep, method="exact", groups=1: method == "exact")),
-    (pruning, "beta", _wrong_where(lambda clip, keep, dim, theta, method="exact": clip != 1)),
-    (pruning, "expected_norm", _wrong_where(lambda dim, sigma_g: sigma_g != 1)),
-    (pruning, "pruned_cosine", _wrong_where(lambda norm, kept, keep, noise_std: noise_std == 0)),
-    (angles, "small_snr_slope", _wrong_where(lambda dim: dim > 20_000)),
-    (randomized_response, "epsilon", _scaled),
+    (mallows, "theta_for_budget", wrong_where(lambda *a, **k: k.get("groups", [*a, 1, 1, 1, 1][4]) == 3)),
+    (mallows.SubsetMallows, "retained_gain", wrong_where(lambda model: model.dim > 2000)),
+    (mallows.SubsetMallows, "mean_swaps", wrong_where(lambda model: model.dim > 1000)),
+    (pruning, "cosine_ratio", wrong_where(lambda dim, keep, theta, method="exact", groups=1: 0 < theta < math.inf)),
+    (pruning, "cosine_ratio", wrong_where(lambda dim, keep, theta, method="exact", groups=1: method == "asymptotic")),
+    (pruning, "cosine_ratio", wrong_where(lambda dim, keep, theta, method="exact", groups=1: groups > 1)),
+    (pruning, "least_retained_gain", wrong_where(lambda dim, keep, method="exact", groups=1: method == "exact")),
+    (pruning, "beta", wrong_where(lambda clip, keep, dim, theta, method="exact": clip != 1)),
+    (pruning, "expected_norm", wrong_where(lambda dim, sigma_g: sigma_g != 1)),
+    (pruning, "pruned_cosine", wrong_where(lambda norm, kept, keep, noise_std: noise_std == 0)),
+    (angles, "small_snr_slope", wrong_where(lambda dim: dim > 20_000)),
+    (randomized_response, "epsilon", scaled),
     (randomized_response, "largest_probability", _shrunk_chance),
-    (randomized_response, "mallows_theta", _scaled),
-    (angles.DistortionAngle, "expected_cos", _scaled),
-    (angles, "small_snr_slope", _scaled),
+    (randomized_response, "mallows_theta", scaled),
+    (angles.DistortionAngle, "expected_cos", scaled),
+    (angles, "small_snr_slope", scaled),
     *((reconstruction, name, _larger_error) for name in (
         "expected_error", "matrix_expected_error", "gaussian_matrix_error",
     )),
-    *((reconstruction, name, _scaled) for name in ("error_lower_bound", "bayes_error", "matrix_error_lower_bound")),
-    *((momentum, name, _scaled) for name in (
+    *((reconstruction, name, scaled) for name in ("error_lower_bound", "bayes_error", "matrix_error_lower_bound")),
+    *((momentum, name, scaled) for name in (
         "velocity_variance", "displacement_mean", "displacement_variance", "adam_velocity_variance",
         "adam_corrected_variance", "stationary_excess", "coasting_distance",
     )),
-    *((schedules, name, _scaled) for name in ("freeze_rate", "total_density")),
-    *((ranking, name, _scaled) for name in ("captured_energy", "signed_captured_energy", "sparse_captured_energy")),
-    *((mask_effects, name, _scaled) for name in ("noise_norm_ratio", "relaxed_gradient_ratio")),
+    *((schedules, name, scaled) for name in ("freeze_rate", "total_density")),
+    *((ranking, name, scaled) for name in ("captured_energy", "signed_captured_energy", "sparse_captured_energy")),
+    *((mask_effects, name, scaled) for name in ("noise_norm_ratio", "relaxed_gradient_ratio")),
     (mask_effects, "posterior_freeze", _larger_posterior),
     (costs, "communication", _one_more_byte),
     (costs, "projection_operations", _one_more_row),
-    (projections, "projected_skewness", _scaled),
-    (masks, "expected_masked_inner", _scaled),
-    (masks, "mask_norm_bounds", _larger_field("lower")),
-    *((sparsification, name, _scaled) for name in (
+    (projections, "projected_skewness", scaled),
+    (masks, "expected_masked_inner", scaled),
+    (masks, "mask_norm_bounds", larger_field("lower")),
+    *((sparsification, name, scaled) for name in (
         "tradeoff", "optimal_rate", "optimal_rate_flat", "least_kappa", "least_kappa_tuned",
     )),
-    (sparsification, "kappa", _larger_field("value")),
-    (sparsification, "best_rate", _larger_field("bound")),
-    (sparsification, "tuned_bound", _larger_field("bound")),
-    *((convergence, name, _scaled) for name in (
+    (sparsification, "kappa", larger_field("value")),
+    (sparsification, "best_rate", larger_field("bound")),
+    (sparsification, "tuned_bound", larger_field("bound")),
+    *((convergence, name, scaled) for name in (
         "batch_second_moment", "noise_term", "privacy_term", "optimal_steps",
     )),
-    *((convergence, name, _larger_field("clipping")) for name in ("alignment_bound", "dpsgd_bound")),
-    (convergence, "noisy_sgd_bound", _larger_field("noise")),
-    (convergence, "private_bound", _larger_field("noise")),
-    *((quadratic, name, _scaled) for name in ("fresh_mask_moments", "epoch_mask_moments")),
-    *((clipping, name, _scaled) for name in ("clip", "clip_probability")),
-    (clipping, "symmetric_clip_lower_bound", _larger_field("integral")),
-    (clipping, "gaussian_clip_moments", _larger_field("slope")),
-    *((gradient_mse, name, _scaled) for name in ("mse_lower_bound", "stationary_mse", "expected_max_quadratic_form")),
+    *((convergence, name, larger_field("clipping")) for name in ("alignment_bound", "dpsgd_bound")),
+    (convergence, "noisy_sgd_bound", larger_field("noise")),
+    (convergence, "private_bound", larger_field("noise")),
+    *((quadratic, name, scaled) for name in ("fresh_mask_moments", "epoch_mask_moments")),
+    *((clipping, name, scaled) for name in ("clip", "clip_probability")),
+    (clipping, "symmetric_clip_lower_bound", larger_field("integral")),
+    (clipping, "gaussian_clip_moments", larger_field("slope")),
+    *((gradient_mse, name, scaled) for name in ("mse_lower_bound", "stationary_mse", "expected_max_quadratic_form")),
     (gradient_mse, "clipped_gradient_mse", _larger_signal_loss),
+    *gep_privacy.MUTANTS,
+    *gep_release.MUTANTS,
+    *gep_risk.MUTANTS,
+    *gep_subspace.MUTANTS,
+    *lf_angles.MUTANTS,
+    *lf_descent.MUTANTS,
+    *lf_freezing.MUTANTS,
+    *privacy_accounting.MUTANTS,
+    *privacy_index.MUTANTS,
+    *privacy_masks.MUTANTS,
 ]  # fmt: skip
 
 
@@ -228,7 +222,7 @@ def test_every_calculator_of_the_ledger_has_a_mutant() -> None:
 
 
 def test_mutants_are_wrong() -> None:
-    assert float(_scaled(pruning.random_k_mse)(4, 1, 1.0)) == pytest.approx(3.06)
+    assert float(scaled(pruning.random_k_mse)(4, 1, 1.0)) == pytest.approx(3.06)
     assert _one_more(pruning.top_k_mask)([3.0, 2.0, 1.0], 1).sum() == 2
     assert _shrunk_chance(lambda: 1.0)() == 0.99
-    assert math.isclose(_raised(mallows.index_sensitivity)(4, 1), 4)
+    assert math.isclose(raised(mallows.index_sensitivity)(4, 1), 4)

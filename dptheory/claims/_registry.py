@@ -10,10 +10,10 @@ from dptheory.claims._claim import PAPERS, Claim, Verdict
 
 @functools.cache
 def _ledger() -> dict[str, Claim]:
-    from dptheory.claims import gip, rf, rs
+    from dptheory.claims import gep, gip, lf, rf, rs
 
     ledger: dict[str, Claim] = {}
-    for claim in (*rf.CLAIMS, *rs.CLAIMS, *gip.CLAIMS):
+    for claim in (*rf.CLAIMS, *rs.CLAIMS, *lf.CLAIMS, *gep.CLAIMS, *gip.CLAIMS):
         if claim.id in ledger:
             raise ValueError(f"claim id {claim.id!r} stands twice in the ledger")
         ledger[claim.id] = claim

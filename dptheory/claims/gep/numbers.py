@@ -1,0 +1,5 @@
+"""GEP: the measured claims."""
+
+from dptheory.claims._claim import Claim
+
+CLAIMS: tuple[Claim, ...] = ()

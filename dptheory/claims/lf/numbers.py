@@ -1,0 +1,5 @@
+"""LF: the measured claims."""
+
+from dptheory.claims._claim import Claim
+
+CLAIMS: tuple[Claim, ...] = ()

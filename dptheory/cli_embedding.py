@@ -1,0 +1,1 @@
+"""`dptheory bound embedding` and `preset embedding`."""

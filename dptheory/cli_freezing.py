@@ -1,0 +1,1 @@
+"""`dptheory bound angle` and `bound freeze`."""

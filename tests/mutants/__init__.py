@@ -1,0 +1,1 @@
+"""Wrong calculators, one module a topic; test_mutations.py runs them all."""

@@ -1,0 +1,5 @@
+"""Wrong calculators of gep release."""
+
+from mutants.mutators import Mutant
+
+MUTANTS: list[Mutant] = []

@@ -1,0 +1,5 @@
+"""Wrong calculators of gep subspace."""
+
+from mutants.mutators import Mutant
+
+MUTANTS: list[Mutant] = []

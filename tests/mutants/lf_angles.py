@@ -1,0 +1,5 @@
+"""Wrong calculators of lf angles."""
+
+from mutants.mutators import Mutant
+
+MUTANTS: list[Mutant] = []

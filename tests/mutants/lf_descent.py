@@ -1,0 +1,5 @@
+"""Wrong calculators of lf descent."""
+
+from mutants.mutators import Mutant
+
+MUTANTS: list[Mutant] = []

@@ -1,0 +1,5 @@
+"""Wrong calculators of lf freezing."""
+
+from mutants.mutators import Mutant
+
+MUTANTS: list[Mutant] = []

@@ -1,0 +1,5 @@
+"""Wrong calculators of privacy index."""
+
+from mutants.mutators import Mutant
+
+MUTANTS: list[Mutant] = []

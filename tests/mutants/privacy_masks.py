@@ -1,0 +1,5 @@
+"""Wrong calculators of privacy masks."""
+
+from mutants.mutators import Mutant
+
+MUTANTS: list[Mutant] = []
