@@ -44,7 +44,6 @@ from dptheory import (
 from dptheory.claims import Claim, Verdict
 
 
-
 def _sharpened_pmf(function: Calculator) -> Calculator:
     def mutant(model: mallows.SubsetMallows) -> Any:
         return function(dataclasses.replace(model, theta=1.05 * model.theta))

@@ -30,6 +30,7 @@ def wrong_where(condition: Callable[..., bool]) -> Callable[[Calculator], Calcul
 
 def larger_field(field: str) -> Callable[[Calculator], Calculator]:
     """One field of the dataclass returned is 2 % too large."""
+
     def mutate(function: Calculator) -> Calculator:
         def mutant(*a: Any, **k: Any) -> Any:
             found = function(*a, **k)
