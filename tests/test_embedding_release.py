@@ -147,7 +147,7 @@ def test_ratios_say_who_wins(dims: tuple[int, int], share: float) -> None:
             assert (saved > 0) == (share < ratio)
 
 
-@given(DIMS, CLIPS, st.floats(0, 2), MUS)
+@given(DIMS, CLIPS, SHARES.map(lambda x: 2 * x), MUS)
 @quick
 def test_residual_threshold_is_the_gap_to_the_embedding_alone(
     dims: tuple[int, int], clip: float, share: float, mu: float
