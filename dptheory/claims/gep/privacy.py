@@ -17,6 +17,7 @@ from dptheory.claims.gep._neighbours import (
     most_concatenated,
     normalised_move,
 )
+from dptheory.claims.gep._renyi import RDP
 from dptheory.embedding import calibration
 from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 
@@ -342,4 +343,4 @@ _CONCAT = Claim(
     proved=True,
 )
 
-CLAIMS = (_THM31, _THM32, _CONCAT)
+CLAIMS = (_THM31, _THM32, RDP, _CONCAT)
