@@ -92,6 +92,19 @@ def test_condition_names_its_claim() -> None:
     assert calibration.release_noise_ratio(24.0, 1e-5) < calibration.release_noise_ratio(24.0, 1e-5, method="renyi")
 
 
+@given(epsilon=st.floats(0, 1000), rate=st.floats(1e-12, 1))
+def test_sampling_never_hurts(epsilon: float, rate: float) -> None:
+    found = calibration.sampled_epsilon(epsilon, rate)
+    assert rate * epsilon * (1 - 1e-12) <= found <= epsilon  # log(1 + q (e^x - 1)) is convex in x, slope q at 0
+    if epsilon < 30:
+        assert found == pytest.approx(math.log1p(rate * math.expm1(epsilon)), rel=1e-9, abs=1e-15)
+
+
+def test_sampling_everybody_changes_nothing() -> None:
+    for epsilon in (0.0, 1e-300, 0.5, 1.0, 50.0, 1e300):
+        assert calibration.sampled_epsilon(epsilon, 1.0) == pytest.approx(epsilon)
+
+
 @pytest.mark.parametrize(
     ("call", "says"),
     [
@@ -103,6 +116,8 @@ def test_condition_names_its_claim() -> None:
         (lambda: calibration.release_noise_ratio(1.0, 1e-5, 1, "both"), "adjacency must be one of"),
         (lambda: calibration.release_noise_ratio(1.0, 1e-5, method="rdp"), "method must be one of"),
         (lambda: calibration.noise_ratio_excess(1.0, 1e-5, "exact", "stated"), "reference must be one of"),
+        (lambda: calibration.sampled_epsilon(-1.0, 0.5), "epsilon must be"),
+        (lambda: calibration.sampled_epsilon(1.0, 0.0), "rate must be"),
         (lambda: calibration.joint_mu([]), "noise_ratios must be"),
         (lambda: calibration.joint_mu([1.0, 0.0]), "noise_ratios must be"),
         (lambda: calibration.joint_mu([1.0, math.nan]), "noise_ratios must"),

@@ -139,6 +139,28 @@ def noise_ratio_excess(
     return release_noise_ratio(epsilon, delta, method=method) / release_noise_ratio(epsilon, delta, method=reference)
 
 
+def sampled_epsilon(epsilon: float, rate: float) -> float:
+    r"""epsilon of one step on records that are each drawn with probability ``rate``: log(1 + q (e^epsilon - 1)), at delta q.
+
+    If a step is (epsilon, delta)-differentially private on all records, it is (this, q delta)-differentially private on the
+    drawn ones, where a record is added or removed and who was drawn is not told.
+
+    Args:
+        epsilon: of the step on all records, >= 0.
+        rate: q in (0, 1].
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GEP, section 3.3, after Theorem 3.2 (gep.sampling).
+    """
+    epsilon = _validate.real("epsilon", epsilon, 0.0, ends="[)")
+    rate = _validate.real("rate", rate, 0.0, 1.0, ends="(]")
+    if epsilon < 1.0:
+        return math.log1p(rate * math.expm1(epsilon))
+    return max(0.0, epsilon + math.log(rate + (1.0 - rate) * math.exp(-epsilon)))
+
+
 def _stated_mu(epsilon: float, delta: float) -> float:
     """epsilon / (2 sqrt(L)): sqrt(2) over the theorem's sigma / S."""
     log_inverse = -math.log(delta)

@@ -18,6 +18,7 @@ from dptheory.claims.gep._neighbours import (
     normalised_move,
 )
 from dptheory.claims.gep._renyi import RDP
+from dptheory.claims.gep._sampling import SAMPLING
 from dptheory.embedding import calibration
 from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 
@@ -343,4 +344,4 @@ _CONCAT = Claim(
     proved=True,
 )
 
-CLAIMS = (_THM31, _THM32, RDP, _CONCAT)
+CLAIMS = (_THM31, _THM32, RDP, _CONCAT, SAMPLING)
