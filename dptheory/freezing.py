@@ -21,6 +21,7 @@ Array = NDArray[np.float64]
 _MAX_DIM = _MAX_BATCH = 10**9
 _INNER = np.polynomial.legendre.leggauss(48)
 _OUTER = np.polynomial.legendre.leggauss(400)
+_LARGEST = 1e70
 _WIDTHS = 9.0  # ndtr(-9) < 2e-19
 _SHORTEST = 1e-17  # radii R below it hold at most this share of the integral, at any signal-to-noise ratio
 
@@ -56,7 +57,7 @@ def biased_signal(trainable: ArrayLike, frozen_norms: ArrayLike, clip: float) ->
     With the norms f_i of the layers to be frozen this is the signal before freezing, with ``frozen_norms=0`` the one after.
 
     Args:
-        trainable: g'_i, shape (samples, dim), entries 0 or of size in [1e-70, 1e70].
+        trainable: g'_i, shape (samples, dim), entries of size at most 1e70.
         frozen_norms: f_i, shape (samples,), or one number for all.
         clip: C, in [1e-70, 1e70].
 
@@ -95,11 +96,11 @@ def signal_growth(trainable: ArrayLike, frozen_norms: ArrayLike, clip: float) ->
 
     .. math:: \min_i r_i \le |s^a| / |s^b| \le \max_i r_i
 
-    with r_i from :func:`norm_growth`, if <g'_i, g'_j> >= 0 for all pairs; and \|s^a| >= \|s^b| if <g'_i, s^b> >= 0 wherever r_i > 1.
-    Otherwise gradients can cancel, and the signal can shrink to nothing. Signs of inner products are those of float64.
+    with r_i from :func:`norm_growth`, if <g'_i, g'_j> >= 0 for all pairs; and \|s^a| >= \|s^b| if <g'_i, s^b> >= 0 wherever
+    r_i > 1. Otherwise gradients can cancel, and the signal can shrink to nothing. Signs of inner products are those of float64.
 
     Args:
-        trainable: g'_i, shape (samples, dim), entries 0 or of size in [1e-70, 1e70]; memory samples^2.
+        trainable: g'_i, shape (samples, dim), entries of size at most 1e70; memory samples^2.
         frozen_norms: f_i, shape (samples,), or one number for all.
         clip: C, in [1e-70, 1e70].
 
@@ -124,15 +125,15 @@ def bias_angle(direction: ArrayLike, signal: ArrayLike) -> float:
     r"""Angle between the true direction and the biased signal, in [0, pi]; accurate also near 0 and pi.
 
     Args:
-        direction: u, shape (dim,), not 0; entries 0 or of size in [1e-70, 1e70].
+        direction: u, shape (dim,), its largest entry of size in [1e-70, 1e70].
         signal: s, the same.
 
     Raises:
-        ValueError: an argument outside its range, a zero vector, or shapes that do not match.
+        ValueError: an argument outside its range, or shapes that do not match.
 
     Source: LF, Definition 3.2 and Appendix C (lf.appC.cos, lf.prop3.1.1).
     """
-    u, s = _unit("direction", direction), _unit("signal", signal)
+    (u, _), (s, _) = _unit("direction", direction), _unit("signal", signal)
     _same_shape("signal", s, "direction", u)
     return 2.0 * math.atan2(float(np.linalg.norm(u - s)), float(np.linalg.norm(u + s)))
 
@@ -162,24 +163,25 @@ def bias_turn(direction: ArrayLike, signal: ArrayLike, added: ArrayLike) -> Bias
     and w = signal after - x: a limit >= 1 says that the bias angle falls all the way. Signs are those of float64.
 
     Args:
-        direction: u, shape (dim,), not 0; entries 0 or of size in [1e-70, 1e70].
+        direction: u, shape (dim,), its largest entry of size in [1e-70, 1e70].
         signal: x, the same.
         added: w, the same.
 
     Raises:
-        ValueError: an argument outside its range, a zero vector, or shapes that do not match.
+        ValueError: an argument outside its range, or shapes that do not match.
 
     Source: LF, Proposition 3.1 (lf.prop3.1.1).
     """
-    u, x, w = _unit("direction", direction), _unit("signal", signal), _unit("added", added)
+    u, _ = _unit("direction", direction)
+    x, length = _unit("signal", signal)
+    w, step = _unit("added", added)
     _same_shape("signal", x, "direction", u)
     _same_shape("added", w, "direction", u)
-    ratio = _norm(signal) / _norm(added)
     ux, uw, xw = float(u @ x), float(u @ w), float(x @ w)
     margin, slope = uw - ux * xw, uw * xw - ux
     if margin < 0:
         return BiasTurn(margin, 0.0)
-    return BiasTurn(margin, math.inf if slope >= 0 else ratio * margin / -slope)
+    return BiasTurn(margin, math.inf if slope >= 0 else length / step * margin / -slope)
 
 
 def expected_angle(dim: int, snr: float, bias: float = 0.0) -> float:
@@ -188,7 +190,8 @@ def expected_angle(dim: int, snr: float, bias: float = 0.0) -> float:
     .. math:: E\gamma = \gamma^B + 2\int_{\gamma^B}^{\pi/2} E\,\Phi(-\kappa\rho\sin t)\,dt
 
     with kappa = snr and rho the length of the projection of a uniform unit vector of R^dim onto a plane,
-    P(rho^2 > x) = (1 - x)^(dim/2 - 1). It rises with bias, and falls with snr if bias <= pi/2. It is pi/2 at bias = pi/2 and for snr = 0.
+    P(rho^2 > x) = (1 - x)^(dim/2 - 1). It rises with bias, and falls with snr if bias <= pi/2. It is pi/2 at bias = pi/2 and for
+    snr = 0.
 
     Args:
         dim: number of entries, 1..1e9; in one dimension bias is 0 or pi.
@@ -275,8 +278,8 @@ def freezing_effect(
     r"""Forecast of freezing the first layers: norm, signal-to-noise ratio and noise of the layers that remain.
 
     Per-sample clipped norms are exact. The norm of their mean also depends on the angles between samples, which norms do not
-    tell: ``alignment`` = \|mean of the clipped trainable parts| / mean of their norms stands for them, and is taken to be the same
-    before and after (:func:`signal_growth` says when the signal grows). It is 1 for gradients of one direction, about
+    tell: ``alignment`` = \|mean of the clipped trainable parts| / mean of their norms stands for them, and is taken to be the
+    same before and after (:func:`signal_growth` says when the signal grows). It is 1 for gradients of one direction, about
     1 / sqrt(batch_size) for unrelated ones of equal norms. The angles are those that noise alone adds; clipping bias is not
     forecast.
 
@@ -350,7 +353,7 @@ def _clip(clip: float) -> float:
 
 
 def _batch(trainable: ArrayLike, frozen_norms: ArrayLike, clip: float) -> tuple[Array, Array, float]:
-    samples = _sized("trainable", trainable)
+    samples = _bounded("trainable", trainable)
     if samples.ndim != 2 or not samples.size:
         raise ValueError(f"trainable must have the shape (samples, dim), got {np.shape(trainable)}")
     frozen = _validate.scale("frozen_norms", frozen_norms)
@@ -359,22 +362,23 @@ def _batch(trainable: ArrayLike, frozen_norms: ArrayLike, clip: float) -> tuple[
     return samples, frozen, _clip(clip)
 
 
-def _sized(name: str, value: ArrayLike) -> Array:
-    """A float array, signs free, sizes as for :func:`_validate.scale`."""
+def _bounded(name: str, value: ArrayLike) -> Array:
+    """A float array whose squares do not overflow."""
     array = _validate.finite(name, value)
-    _validate.scale(f"sizes in {name}", np.abs(array))
+    if (np.abs(array) > _LARGEST).any():
+        raise ValueError(f"{name} must hold numbers of size at most {_LARGEST:g}, got {value!r}")
     return array
 
 
-def _unit(name: str, value: ArrayLike) -> Array:
-    vector = _sized(name, value)
-    if vector.ndim != 1 or not vector.any():
-        raise ValueError(f"{name} must be a vector other than 0, got {value!r}")
-    return np.asarray(vector / np.linalg.norm(vector))
-
-
-def _norm(value: ArrayLike) -> float:
-    return float(np.linalg.norm(np.asarray(value, dtype=np.float64)))
+def _unit(name: str, value: ArrayLike) -> tuple[Array, float]:
+    """The direction of a vector, and its norm."""
+    vector = _bounded(name, value)
+    largest = float(np.abs(vector).max(initial=0.0))
+    if vector.ndim != 1 or largest < 1 / _LARGEST:
+        raise ValueError(f"{name} must be a vector with an entry of size >= {1 / _LARGEST:g}, got {value!r}")
+    scaled = vector / largest
+    norm = float(np.linalg.norm(scaled))
+    return np.asarray(scaled / norm), largest * norm
 
 
 def _same_shape(name: str, value: Array, other: str, reference: Array) -> None:
