@@ -93,7 +93,8 @@ def test_invariances(batch, factor: float, random) -> None:  # type: ignore[no-u
 
 def test_signals_can_cancel() -> None:
     found = freezing.signal_growth([[1.0], [-3.0]], [0.0, 4.0], 1.0)
-    assert (found.after, found.lower, found.upper) == (0.0, 0.0, math.inf)
+    assert (found.lower, found.upper) == (0.0, math.inf)
+    assert found.after == pytest.approx(0.0, abs=1e-15)
     assert found.before == pytest.approx(0.2)
     # an obtuse pair, but nothing that grows opposes the signal
     found = freezing.signal_growth([[1.0, 0.0], [-0.1, 3.0]], [0.0, 4.0], 1.0)
@@ -141,7 +142,7 @@ def test_counterexample_of_the_ledger_turns_from_3_to_33_degrees() -> None:
     u = batch.rows.mean(axis=0)
     signals = [biased_signal(batch.rows, frozen, 1.0) for frozen in (batch.frozen_norms, 0.0)]
     degrees = [math.degrees(bias_angle(u, s)) for s in signals]
-    assert degrees == [pytest.approx(2.552, abs=1e-3), pytest.approx(33.05, abs=1e-2)]
+    assert degrees == [pytest.approx(2.552, abs=1e-3), pytest.approx(33.035, abs=1e-3)]
     assert bias_turn(u, signals[0], signals[1] - signals[0]).limit == 0.0
 
 
