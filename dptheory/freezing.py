@@ -22,6 +22,7 @@ _MAX_DIM = _MAX_BATCH = 10**9
 _INNER = np.polynomial.legendre.leggauss(48)
 _OUTER = np.polynomial.legendre.leggauss(400)
 _LARGEST = 1e70
+_PARALLEL = 1e-15  # unit vectors this close to parallel are parallel but for rounding
 _WIDTHS = 9.0  # ndtr(-9) < 2e-19
 _SHORTEST = 1e-17  # radii R below it hold at most this share of the integral, at any signal-to-noise ratio
 
@@ -46,6 +47,10 @@ def norm_growth(trainable_norms: ArrayLike, frozen_norms: ArrayLike, clip: float
     kept, frozen = _validate.scale("trainable_norms", trainable_norms), _validate.scale("frozen_norms", frozen_norms)
     clip = _clip(clip)
     _match("frozen_norms", frozen, "trainable_norms", kept)
+    return _growth(kept, frozen, clip)
+
+
+def _growth(kept: Array, frozen: Array, clip: float) -> Array:
     return np.asarray(np.maximum(clip, np.hypot(kept, frozen)) / np.maximum(clip, kept))
 
 
@@ -111,7 +116,7 @@ def signal_growth(trainable: ArrayLike, frozen_norms: ArrayLike, clip: float) ->
     """
     samples, frozen, clip = _batch(trainable, frozen_norms, clip)
     signal = biased_signal(samples, frozen, clip)
-    growth = norm_growth(np.linalg.norm(samples, axis=1), frozen, clip)
+    growth = _growth(np.linalg.norm(samples, axis=1), frozen, clip)
     lower, upper = 0.0, math.inf
     if (samples @ samples.T >= 0).all():
         lower, upper = float(growth.min()), float(growth.max())
@@ -160,7 +165,8 @@ def bias_turn(direction: ArrayLike, signal: ArrayLike, added: ArrayLike) -> Bias
         N' = \langle u, w\rangle\langle x, w\rangle - \langle u, x\rangle |w|^2
 
     so that the angle falls at first if cos(u, w) > cos(u, x) cos(x, w), and until t = -N(0) / N'. For freezing, x = signal before
-    and w = signal after - x: a limit >= 1 says that the bias angle falls all the way. Signs are those of float64.
+    and w = signal after - x: a limit >= 1 says that the bias angle falls all the way. Signs are those of float64. Where w is
+    opposite to x, the angle turns into its supplement as x + t w passes 0: the limit is there if that is a rise.
 
     Args:
         direction: u, shape (dim,), its largest entry of size in [1e-70, 1e70].
@@ -177,11 +183,20 @@ def bias_turn(direction: ArrayLike, signal: ArrayLike, added: ArrayLike) -> Bias
     w, step = _unit("added", added)
     _same_shape("signal", x, "direction", u)
     _same_shape("added", w, "direction", u)
-    ux, uw, xw = float(u @ x), float(u @ w), float(x @ w)
-    margin, slope = uw - ux * xw, uw * xw - ux
+    across = _rest(x, w)
+    if np.linalg.norm(across) < _PARALLEL:
+        opposite = float(x @ w) < 0 < float(u @ x)
+        return BiasTurn(0.0, length / step if opposite else math.inf)
+    margin, fall = float(u @ _rest(w, x)), float(u @ across)  # N(0) and -N' for vectors of length 1
     if margin < 0:
         return BiasTurn(margin, 0.0)
-    return BiasTurn(margin, math.inf if slope >= 0 else length / step * margin / -slope)
+    return BiasTurn(margin, length / step * margin / fall if fall > 0 else math.inf)
+
+
+def _rest(vector: Array, unit: Array) -> Array:
+    """The part of a vector at right angles to a unit vector; the second pass takes off what rounding left of the first."""
+    once = vector - (vector @ unit) * unit
+    return np.asarray(once - (once @ unit) * unit)
 
 
 def expected_angle(dim: int, snr: float, bias: float = 0.0) -> float:
@@ -303,16 +318,13 @@ def freezing_effect(
         raise ValueError(f"layer_norms must have the shape (samples, {len(sizes)}), got {np.shape(layer_norms)}")
     frozen_layers = _validate.integer("frozen_layers", frozen_layers, 0, len(sizes) - 1)
     clip = _clip(clip)
-    noise = (
-        _positive("noise_multiplier", noise_multiplier)
-        * clip
-        / _validate.integer("batch_size", batch_size, 1, _MAX_BATCH)
-    )
+    batch_size = _validate.integer("batch_size", batch_size, 1, _MAX_BATCH)
+    noise = _positive("noise_multiplier", noise_multiplier) * clip / batch_size
     alignment = _validate.real("alignment", alignment, 0.0, 1.0, ends="(]")
     kept = np.linalg.norm(norms[:, frozen_layers:], axis=1)
     frozen = np.linalg.norm(norms[:, :frozen_layers], axis=1)
     after = float(np.minimum(kept, clip).mean())
-    before = float((np.minimum(kept, clip) / norm_growth(kept, frozen, clip)).mean())
+    before = float((np.minimum(kept, clip) / _growth(kept, frozen, clip)).mean())
     dim, total = sum(sizes[frozen_layers:]), sum(sizes)
     return FreezingEffect(
         _part(dim, before, alignment, noise, total),

@@ -91,6 +91,12 @@ def test_invariances(batch, factor: float, random) -> None:  # type: ignore[no-u
     )
 
 
+@pytest.mark.parametrize("size", [1e-200, 1e-100, 1e70])
+def test_extreme_sizes(size: float) -> None:
+    found = freezing.signal_growth([[size, size], [size, 0.0]], 1e60, 1.0)
+    assert 0 <= found.before <= found.after < math.inf and found.lower <= found.upper
+
+
 def test_signals_can_cancel() -> None:
     found = freezing.signal_growth([[1.0], [-3.0]], [0.0, 4.0], 1.0)
     assert (found.lower, found.upper) == (0.0, math.inf)
@@ -135,6 +141,11 @@ def test_turn_limits() -> None:
     assert bias_turn([1.0, 0.0], [0.0, 1.0], [1.0, 0.0]).limit == math.inf  # towards u itself
     assert bias_turn([1.0, 0.0], [1.0, 1.0], [0.0, 1.0]).limit == 0.0
     assert bias_turn([1.0, 1.0], [1.0, 0.0], [0.0, 2.0]).limit == pytest.approx(0.5)
+    assert bias_turn([1.0, 1.0], [2.0, 0.0], [3.0, 0.0]).limit == math.inf  # nothing turns
+    assert bias_turn([1.0, 1.0], [2.0, 0.0], [-4.0, 0.0]).limit == 0.5  # through 0: 45 degrees become 135
+    assert bias_turn([-1.0, 1.0], [2.0, 0.0], [-4.0, 0.0]).limit == math.inf
+    assert bias_turn([1.0, 0.0], [1.0, 0.0], [-1.0, 1e-9]).limit == 0.0  # nearly through 0
+    assert bias_turn([1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]).limit == math.inf  # away from the opposite of u
 
 
 def test_counterexample_of_the_ledger_turns_from_3_to_33_degrees() -> None:

@@ -176,7 +176,7 @@ BIAS = Claim(
         "the printed step has the angle between v and v + w fall as w grows: it rises (lf.appC.cos)",
         "Assumption 3.1 compares the clipped gradients with the unclipped ones; what counts is how they compare with the biased signal",
     ),
-    correction=r"With $u = \nabla f$, $x = s^b$, $w = s^a-s^b$: the angle falls at first if and only if $\cos(u,w)>\cos(u,x)\cos(x,w)$ (fails to change if equal), and all the way if "
+    correction=r"With $u = \nabla f$, $x = s^b$, $w = s^a-s^b$: the angle falls at first if $\cos(u,w)>\cos(u,x)\cos(x,w)$ and rises if $<$; it falls or stays all the way if "
     r"$\cos(u,w)\ge\cos(u,y)\cos(y,w)$ at $y = s^b$ and at $y = s^a$. Enough: $\gamma^{B,b}\le\pi/2$ and every sample whose clip factor grows lies within $\gamma^{B,b}$ of $u$.",
     calculators=(freezing.bias_turn, freezing.bias_angle, freezing.biased_signal),
     checks=(
