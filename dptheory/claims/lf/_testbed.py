@@ -21,7 +21,7 @@ Rows = tuple[tuple[float, ...], ...]
 
 def log_cosh(u: Array) -> Array:
     """log cosh u, without overflow."""
-    return np.abs(u) + np.log1p(np.exp(-2 * np.abs(u))) - np.log(2)
+    return np.asarray(np.abs(u) + np.log1p(np.exp(-2 * np.abs(u))) - np.log(2))
 
 
 LOSSES: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {

@@ -18,8 +18,8 @@ from dptheory.montecarlo import CertificateCheck, ExactCheck, Kind, Range, Searc
 def _gap(start: float, step: float) -> float:
     """f(v) - f(w) - f'(w)(v - w) for f = log cosh, v = w + step, over step^2."""
     loss, slope = testbed.LOSSES["log cosh"]
-    start, end = np.float64(start), np.float64(start + step)
-    return float(loss(end) - loss(start) - slope(start) * step) / step**2
+    low, high = np.array(start), np.array(start + step)
+    return float(loss(high) - loss(low) - slope(low) * step) / step**2
 
 
 def _lemma_slack(start: float, step: float) -> float:
