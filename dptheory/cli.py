@@ -22,6 +22,7 @@ from rich.panel import Panel
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dptheory import claims, cli_bound, report
+from dptheory import cli_freezing as cli_freezing  # its commands register themselves
 from dptheory.cli_common import console_for_output, user_errors
 from dptheory.files import write_atomically
 from dptheory.montecarlo import Evidence
