@@ -39,7 +39,7 @@ def angle(
 
 @bound.command(
     "freeze",
-    epilog="Example: dptheory bound freeze --layer-sizes 9,20,30 --layer-norms 1,2,3 --frozen 1 --clip 1 --sigma 1 --batch-size 64",
+    epilog="Example: dptheory bound freeze --layer-sizes 90,20 --layer-norms 1,2 --frozen 1 --clip 1 --sigma 1 --batch-size 64",
 )
 def freeze(
     layer_sizes: Annotated[str, typer.Option(help="Numbers of parameters, from the input on, as in 100,200,300.")],
