@@ -11,7 +11,9 @@ Array = NDArray[np.float64]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _RADII, _RADIUS_WEIGHTS = np.polynomial.legendre.leggauss(80)
-_DROP = 800.0  # exp(-800) is 0 in floats
+TAILS, MOMENTS = 800.0, 60.0
+"""Fall of the log density at which the grid ends: where exp is 0 in floats, and where nothing adds to a moment any more."""
+
 _STEP = 12.0  # largest change of the log density over a panel
 _CHUNK = 1024
 _HUGE = 1e20
@@ -65,11 +67,11 @@ class AngleLaw:
 
 
 @lru_cache(maxsize=64)
-def angle_law(dim: int, snr: float) -> AngleLaw:
-    """The law in ``dim`` >= 2 dimensions at snr <= 1e20 (see :func:`reduced`)."""
+def angle_law(dim: int, snr: float, fall: float) -> AngleLaw:
+    """The law in ``dim`` >= 2 dimensions at snr <= 1e20 (see :func:`reduced`), to a fall of the log density."""
     reference = math.atan2(math.sqrt(dim - 2), snr)
-    left = _march(dim, snr, reference, -1.0)
-    right = _march(dim, snr, reference, 1.0)
+    left = _march(dim, snr, reference, -1.0, fall)
+    right = _march(dim, snr, reference, 1.0, fall)
     edges = np.array([*reversed(left), 0.0, *right])
     half = 0.5 * np.diff(edges)
     offsets = edges[:-1, None] + half[:, None] * (_NODES + 1.0)
@@ -82,19 +84,19 @@ def reduced(snr: float) -> tuple[float, float]:
     return (snr, 1.0) if snr <= _HUGE else (_HUGE, _HUGE / snr)
 
 
-def _march(dim: int, snr: float, reference: float, direction: float) -> list[float]:
-    """Edges of the panels from the reference to an end of [0, pi], or to where the density is 0 in floats."""
+def _march(dim: int, snr: float, reference: float, direction: float, fall: float) -> list[float]:
+    """Edges of the panels from the reference to an end of [0, pi], or to where the log density has fallen by ``fall``."""
     end = math.pi - reference if direction > 0 else -reference
     widest = 1 / math.hypot(snr, math.sqrt(dim - 1))
     edges: list[float] = []
-    at, drop = 0.0, 0.0
-    while at != end and drop < _DROP:
+    at, fallen = 0.0, 0.0
+    while at != end and fallen < fall:
         slope = abs(_slope(dim, snr, reference + at))
         step = min(widest, _STEP / slope) if slope else widest
         following = at + direction * step
         # A last sliver would be lost in the rounding of the angle.
         at = end if abs(end - at) < 1.2 * step or following == at else following
-        drop += step * slope
+        fallen += step * slope
         edges.append(at)
     return edges
 

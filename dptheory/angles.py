@@ -67,7 +67,7 @@ class DistortionAngle:
         angle = _angles("x", x)
         if math.isinf(self.snr):
             return np.where(angle == 0, math.inf, 0.0)
-        law, factor = self._law()
+        law, factor = self._law(_angle_law.TAILS)
         offset, inside = _offsets(law, angle, factor)
         return np.asarray(np.where(inside, np.exp(law.log_shape(offset)) / law.total / factor, 0.0))
 
@@ -86,7 +86,7 @@ class DistortionAngle:
         angle = _angles("x", x)
         if math.isinf(self.snr):
             return np.ones(angle.shape)
-        law, factor = self._law()
+        law, factor = self._law(_angle_law.TAILS)
         offset, _ = _offsets(law, angle, factor)
         return np.minimum(law.below(offset.ravel()), 1.0).reshape(angle.shape)
 
@@ -101,7 +101,7 @@ class DistortionAngle:
         angle = _angles("x", x)
         if math.isinf(self.snr):
             return np.zeros(angle.shape)
-        law, factor = self._law()
+        law, factor = self._law(_angle_law.TAILS)
         offset, _ = _offsets(law, angle, factor)
         return np.minimum(law.above(offset.ravel()), 1.0).reshape(angle.shape)
 
@@ -130,7 +130,8 @@ class DistortionAngle:
     def asymptotic_mean(self) -> float:
         r"""Mean angle for large dim: :math:`\arctan(\sqrt{d-1}/\kappa)`.
 
-        MEAN_ERROR
+        Its relative error is O(1/d), within [-0.09, 0.26] / (d - 1) as measured over d = 2..1e8 and all snr; it is exact at
+        snr 0, and to leading order at snr = sqrt(d - 1).
 
         Source: LF, Proposition 3.1 (lf.angle_law).
         """
@@ -139,7 +140,7 @@ class DistortionAngle:
     def asymptotic_var(self) -> float:
         r"""Variance of the angle for large dim: :math:`\frac{1 + \kappa^2/(2d)}{d\,(1 + \kappa^2/d)^2}`.
 
-        VAR_ERROR
+        Its relative error is O(1/d), within [-1.13, 0.76] / d as measured over d = 2..1e8 and all snr.
 
         Source: LF, Proposition 3.1 (2) (lf.angle_law).
         """
@@ -151,15 +152,15 @@ class DistortionAngle:
         self._plural()
         if math.isinf(self.snr):
             return 0.0, 0.0
-        law, factor = self._law()
+        law, factor = self._law(_angle_law.MOMENTS)
         shift = float((law.masses * law.offsets).sum()) / law.total
         square = float((law.masses * (law.offsets - shift) ** 2).sum()) / law.total
         return (law.reference + shift) * factor, square * factor**2
 
-    def _law(self) -> tuple[_angle_law.AngleLaw, float]:
+    def _law(self, fall: float) -> tuple[_angle_law.AngleLaw, float]:
         """The law on its grid, and the factor that its angles take."""
         snr, factor = _angle_law.reduced(self.snr)
-        return _angle_law.angle_law(self._plural(), snr), factor
+        return _angle_law.angle_law(self._plural(), snr, fall), factor
 
     def _plural(self) -> int:
         """dim, where it has a law with a density."""
