@@ -8,6 +8,8 @@ import typer
 from dptheory.cli_bound import AsJson, Clip, Dim, bound
 from dptheory.cli_common import show_values, user_errors
 
+_SMALLEST = 1e-300
+
 
 @bound.command("angle", epilog="Example: dptheory bound angle --dim 100000 --snr 30")
 def angle(
@@ -24,9 +26,13 @@ def angle(
         law = DistortionAngle(dim, snr)
 
         def quantile(share: float) -> float:
-            if law.cdf(0.0) >= share:  # no noise
+            if law.cdf(_SMALLEST) >= share:  # no noise
                 return 0.0
-            return float(brentq(lambda x: float(law.cdf(x)) - share, 0.0, math.pi, xtol=1e-14))
+            # on the logarithm, because the angle can be small
+            found = brentq(
+                lambda y: float(law.cdf(min(math.exp(y), math.pi))) - share, math.log(_SMALLEST), math.log(4)
+            )
+            return math.exp(found)
 
         values = {
             "expected cosine": law.expected_cos(),

@@ -25,9 +25,10 @@ def _json(*arguments: str) -> dict[str, float | None]:
     return json.loads(result.stdout)  # type: ignore[no-any-return]
 
 
-def test_angle() -> None:
-    law = DistortionAngle(1000, 20.0)
-    values = _json("angle", "--dim", "1000", "--snr", "20")
+@pytest.mark.parametrize(("dim", "snr"), [(2, 0.0), (1000, 20.0), (10**9, 30.0), (1000, 1e30)])
+def test_angle(dim: int, snr: float) -> None:
+    law = DistortionAngle(dim, snr)
+    values = _json("angle", "--dim", str(dim), "--snr", str(snr))
     assert values["expected cosine"] == law.expected_cos()
     assert values["mean angle, radians"] == law.mean()
     for share in (5, 50, 95):
