@@ -29,8 +29,9 @@ def angle(
             if law.cdf(_SMALLEST) >= share:  # no noise
                 return 0.0
             # on the logarithm, because the angle can be small
+            low, high = math.log(_SMALLEST), math.log(math.pi)
             found = brentq(
-                lambda y: float(law.cdf(min(math.exp(y), math.pi))) - share, math.log(_SMALLEST), math.log(4)
+                lambda y: float(law.cdf(min(math.exp(y), math.pi))) - share, low, high, xtol=1e-15, rtol=1e-15
             )
             return math.exp(found)
 
