@@ -18,6 +18,7 @@ Array = NDArray[np.float64]
 _ORTHONORMAL = 1e-8
 _ROUNDING = 1e-9
 _SERIES_FROM = 1000
+_LARGEST = 1e75
 
 
 @dataclass(frozen=True)
@@ -178,7 +179,7 @@ def residual_bound(
     trace, dim = float(spectrum.sum()), len(spectrum)
     subspace_dim = _validate.integer("subspace_dim", subspace_dim, 1, dim)
     anchors = _validate.integer("anchors", anchors, 1)
-    bound = _validate.real("squared_norm_bound", squared_norm_bound, trace * (1 - _ROUNDING), ends="[)")
+    bound = _validate.real("squared_norm_bound", squared_norm_bound, trace * (1 - _ROUNDING), _LARGEST)
     failure = _validate.real("failure_probability", failure_probability, 0.0, 1.0, ends="()")
     fourth = bound * trace
     if fourth_moment is not None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from dptheory import _validate
 from dptheory.errors import ConditionError
 
-
 _SMALLEST, _LARGEST = 1e-60, 1e60  # squares and quotients of such numbers neither over- nor underflow
 _MOST_STEPS, _MOST_COUNT = 10**250, 10**15
 
@@ -22,7 +21,7 @@ class ExcessRisk:
 
     Attributes:
         optimization: beta D^2 / (2 T), the distance still to go.
-        noise: E|noise|^2 / beta, the noise of a step.
+        noise: E|noise|^2 / (2 beta), of the noise of a step.
         steps: T of the bound, an integer >= 1.
         optimal_steps: the real T > 0 at which optimization and noise are equal; inf without noise or where none was sought.
     """
@@ -39,10 +38,10 @@ class ExcessRisk:
 
 
 def noisy_descent_risk(smoothness: float, distance: float, steps: int, noise_energy: float) -> ExcessRisk:
-    r"""Bound after T steps of size 1/beta with any unbiased noise: beta D^2 / (2 T) + N / beta.
+    r"""Bound after T steps of size 1/beta with any unbiased noise: beta D^2 / (2 T) + N / (2 beta).
 
-    One step: E L(theta_{t+1}) - L* <= (beta/2)(E|theta_t - theta*|^2 - E|theta_{t+1} - theta*|^2) + N / beta, and no smaller
-    multiple of N holds. Whatever the noise, no bound can be below beta D^2 / (2 (T + 2)): see :func:`least_risk`.
+    Half the noise of the paper's proof, which bounds L(theta_{t+1}) where L(theta_t) does better. The factor of N is the best for
+    T = 1. Whatever the noise, no bound can be below beta D^2 / (2 (T + 2)): see :func:`least_risk`.
 
     Args:
         smoothness: beta > 0, in [1e-60, 1e60] like all sizes here.
@@ -59,7 +58,7 @@ def noisy_descent_risk(smoothness: float, distance: float, steps: int, noise_ene
     distance = _validate.real("distance", distance, 0.0, _LARGEST)
     steps = _validate.integer("steps", steps, 1, _MOST_STEPS)
     noise_energy = _validate.real("noise_energy", noise_energy, 0.0, ends="[)")
-    return ExcessRisk(smoothness * distance**2 / (2 * steps), noise_energy / smoothness, steps, math.inf)
+    return ExcessRisk(smoothness * distance**2 / (2 * steps), noise_energy / (2 * smoothness), steps, math.inf)
 
 
 def least_risk(smoothness: float, distance: float, steps: int, lipschitz: float = math.inf) -> float:
@@ -100,11 +99,10 @@ def excess_risk(
 ) -> ExcessRisk:
     r"""Bound at mu-Gaussian DP for all T steps, with the noise split in the best way and the residual's noise kept off span B.
 
-    .. math:: \frac{\beta D^2}{2T} + \frac{T(\sqrt k\,G + \sqrt{p-k}\,\rho)^2}{\beta\mu^2n^2},
+    .. math:: \frac{\beta D^2}{2T} + \frac{Ts^2}{2\beta\mu^2n^2},\qquad s = \sqrt k\,G + \sqrt{p-k}\,\rho,
 
-    which is \sqrt2 D s / (\mu n) at T = \beta D n \mu / (\sqrt2 s), s = \sqrt k G + \sqrt{p-k}\rho. Rounding this T to the better of
-    its neighbours costs at most a factor 3/(2 sqrt 2) = 1.061 if it is at least 1; below 1, T = 1 is best, and the bound is
-    beta D^2 / 2 and more.
+    which is D s / (\mu n) at T = \beta D n \mu / s. Rounding this T to the better of its neighbours costs at
+    most a factor 3/(2 sqrt 2) = 1.061 if it is at least 1; below 1, T = 1 is best, and the bound is beta D^2 / 2 and more.
 
     Needs, and cannot check: neighbours differ by one sample added or removed, n is public; each sample's loss is G-Lipschitz, not
     only the mean; no residual is longer than its clip at any iterate (else clipping biases the step); rho and the anchors do
@@ -147,9 +145,9 @@ def excess_risk_as_published(
 ) -> ExcessRisk:
     r"""Bound with the noise that the paper prescribes, sigma = 2 sqrt(2 T log(1/delta)) / epsilon times each clip.
 
-    .. math:: \frac{\beta D^2}{2T} + \frac{8Ts}{\beta\epsilon^2n^2},\qquad s = \log(1/\delta)(k G^2 + p\rho^2),
+    .. math:: \frac{\beta D^2}{2T} + \frac{4Ts}{\beta\epsilon^2n^2},\qquad s = \log(1/\delta)(k G^2 + p\rho^2),
 
-    which is 4 D \sqrt s / (n \epsilon) at T = \beta D n \epsilon / (4 \sqrt s). Needs what :func:`excess_risk` needs.
+    which is 2 \sqrt{2s} D / (n \epsilon) at T = \beta D n \epsilon / \sqrt{8s}. Needs what :func:`excess_risk` needs.
 
     Args:
         epsilon: in (0, 2 log(1/delta)).
@@ -178,7 +176,7 @@ def _at_steps(samples: int, smoothness: float, distance: float, per_step: float,
     smoothness = _size("smoothness", smoothness)
     distance = _validate.real("distance", distance, 0.0, _LARGEST)
     energy = per_step / samples**2
-    best = smoothness * distance / math.sqrt(2 * energy)
+    best = smoothness * distance / math.sqrt(energy)
     if steps is None:
         below = max(1, math.floor(best))
         steps = below if best * best <= below * (below + 1) else below + 1
