@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from mutants.mutators import Calculator, Mutant, larger_field, scaled, wrong_where
-
 from dptheory.embedding import risk
+from mutants.mutators import Calculator, Mutant, larger_field, scaled, wrong_where
 
 
 def _one_more_step(function: Calculator) -> Calculator:

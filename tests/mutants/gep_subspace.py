@@ -4,9 +4,9 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from mutants.mutators import Calculator, Mutant, larger_field, scaled, wrong_where
 
 from dptheory.embedding import anchor
+from mutants.mutators import Calculator, Mutant, larger_field, scaled, wrong_where
 
 
 def _tilted(function: Calculator) -> Calculator:
@@ -42,7 +42,6 @@ def _without_minimum(function: Calculator) -> Calculator:
 
 
 MUTANTS: list[Mutant] = [
-    (anchor, "anchor_subspace", scaled),
     (anchor, "anchor_subspace", _tilted),
     (anchor, "project", _leaking),
     (anchor, "residual_energy", scaled),

@@ -121,6 +121,16 @@ _EQ12 = Claim(
             slack=_run_slack,
             wrong=_strong_run_slack,
         ),
+        ExactCheck(
+            name="without noise (T + 2)/T times the risk of the rounded |x|",
+            cases=lambda: [(beta, d, t) for beta in (1, Fraction(5, 2)) for d in (1, 3) for t in (1, 2, 7)],
+            truth=lambda beta, d, t: (
+                noisy.mean_excess(beta, Fraction(d), Fraction(beta) * d / (t + 2), t, 0) * Fraction(t + 2, t)
+            ),
+            statement=lambda beta, d, t: risk.noisy_descent_risk(float(beta), float(d), t, 0.0).value,
+            wrong=lambda beta, d, t: printed_summed_risk(float(beta), float(d), t, 0.0),
+            tolerance=1e-12,
+        ),
         CertificateCheck(
             name="worst case without noise, one to three steps",
             cases=lambda: [(1.0, 1.0, 1, 0.0), (2.0, 0.5, 2, 0.0), (1.0, 2.0, 3, 0.0)],
