@@ -1,12 +1,14 @@
-"""Least squares with true and with random labels: what the checks of gep.random_labels compare."""
+"""GEP: least squares with true and with random labels."""
 
 from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 
+from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gep import _atoms
 from dptheory.embedding import anchor
+from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
 
 
 def gradients(features: Sequence[_atoms.Row], errors: Sequence[Fraction]) -> list[_atoms.Row]:
@@ -75,3 +77,62 @@ def equal_energy_slack(seed: int, spread: float, dim: int) -> float:
     """Wrong statement: the residual under true labels is no larger than that of the random-label gradients."""
     true, random, _ = _energies(seed, spread, dim)
     return random / true - 1
+
+
+def share(true: tuple[int, int], random: tuple[int, int]) -> float:
+    """:func:`top_line_residual` by the calculators."""
+    basis = anchor.anchor_subspace(np.diag(random), 1, 60, np.random.default_rng(3))
+    return anchor.residual_energy(np.diag(true), basis) / (sum(e * e for e in true) / 2)
+
+
+_LABELS = Claim(
+    id="gep.random_labels",
+    title="random labels suffice for least squares",
+    source=Source("gep", "section 3.1, and Fig. 4 in section 3.2"),
+    statement=r"For least squares the gradient is aligned with the feature and the label only scales its length, so randomly labelled auxiliary "
+    r"data are sufficient for finding the anchor subspace.",
+    verdict=Verdict.CONDITIONAL,
+    conditions=(
+        "one output: gradient = (<x, theta> - y) x, along x up to sign, and 0 where the label is fitted",
+        "the features whose errors are not 0 span the same space under both labellings, as they do with a label law that has a density",
+        "the subspace has as many dimensions as the features span; with fewer the labels decide which directions are kept",
+    ),
+    correction=r"The full span does not depend on the labels (none fitted). For a smaller subspace, on the same features: true residual energy $\le"
+    r"\max_j(e_j/\hat e_j)^2\times$ random-label residual energy, $e$ and $\hat e$ the errors under true and random labels.",
+    calculators=(anchor.residual_energy, anchor.project, anchor.anchor_subspace),
+    checks=(
+        ExactCheck(
+            name="spans under two labellings, exact ranks",
+            cases=spanning_cases,
+            truth=spans_agree,
+            statement=kept_features_span,
+            wrong=lambda true, random: True,
+        ),
+        ExactCheck(
+            name="features e_1 and e_2, errors (1, 10) and (10, 1): the leading line misses 100/101",
+            cases=lambda: [((1, 10), (10, 1))],
+            truth=top_line_residual,
+            statement=lambda true, random: Fraction(100, 101),
+            wrong=lambda true, random: Fraction(1, 101),
+            kind=Kind.COUNTEREXAMPLE,
+        ),
+        ExactCheck(
+            name="the same by the calculators",
+            cases=lambda: [((1, 10), (10, 1)), ((3, 1), (2, 1)), ((1, 4), (5, 1))],
+            truth=lambda true, random: float(top_line_residual(true, random)),
+            statement=lambda true, random: share(true, random),
+            wrong=lambda true, random: min(e * e for e in true) / sum(e * e for e in true),
+            tolerance=1e-9,
+        ),
+        SearchCheck(
+            name="residual energy against the largest ratio of squared errors",
+            box={"seed": Range(0, 10**6, integer=True), "spread": Range(0.0, 2.0), "dim": Range(3, 8, integer=True)},
+            slack=energy_slack,
+            wrong=equal_energy_slack,
+            tolerance=1e-9,
+        ),
+    ),
+    proved=True,
+)
+
+CLAIMS: tuple[Claim, ...] = (_LABELS,)

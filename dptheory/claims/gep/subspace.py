@@ -5,16 +5,12 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.stats import beta
 
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.claims.gep import _atoms, _labels
+from dptheory.claims.gep import _atoms, _labels, _random_basis
 from dptheory.claims.gep import _subspace_bounds as bounds
 from dptheory.embedding import anchor
-from dptheory.montecarlo import ExactCheck, Kind, LawCheck, MeanCheck, Range, SearchCheck
-
-Array = NDArray[np.float64]
+from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
 
 # --- gep.lem3.1, gep.thmD.1, gep.power --------------------------------------------------------------------------------
 
@@ -337,162 +333,5 @@ _LEM32TEXT = Claim(
     proved=True,
 )
 
-# --- gep.appC, gep.jl -------------------------------------------------------------------------------------------------
 
-
-def _random_bases(rng: np.random.Generator, n: int, dim: int, subspace_dim: int) -> Array:
-    """Squared relative errors |g - B^T B g|^2 / |g|^2 for one fixed g and orthonormalised Gaussian rows."""
-    vector = np.arange(1.0, dim + 1)
-    basis = np.linalg.qr(rng.standard_normal((n, dim, subspace_dim)))[0]
-    return np.asarray(1 - np.square(vector @ basis).sum(axis=-1) / float(vector @ vector))
-
-
-def _error(rng: np.random.Generator, n: int, dim: int, subspace_dim: int) -> Array:
-    return np.asarray(np.sqrt(np.clip(_random_bases(rng, n, dim, subspace_dim), 0.0, 1.0)))
-
-
-def _binned(rng: np.random.Generator, n: int, dim: int, subspace_dim: int) -> NDArray[np.intp]:
-    return np.minimum((10 * _random_bases(rng, n, dim, subspace_dim)).astype(np.intp), 9)
-
-
-def _bins(dim: int, subspace_dim: int) -> Array:
-    law = beta((dim - subspace_dim) / 2, subspace_dim / 2)
-    return np.asarray(np.diff(law.cdf(np.linspace(0, 1, 11))))
-
-
-def _squared_length_error(rng: np.random.Generator, n: int, dim: int, subspace_dim: int) -> Array:
-    kept = 1 - _random_bases(rng, n, dim, subspace_dim)
-    return np.asarray(np.square(dim / subspace_dim * kept - 1))
-
-
-_APPC = Claim(
-    id="gep.appC",
-    title="random basis",
-    source=Source("gep", "Appendix C and Fig. 7"),
-    statement=r"The projection error $|g-B^TBg|/|g|$ of random basis vectors is above 95 % throughout training.",
-    verdict=Verdict.HOLDS,
-    conditions=("the rows are orthonormalised", "the basis is drawn independently of g", "k/p < 1 - 0.95^2 = 0.0975"),
-    correction=r"For every $g$ the squared error has the law $\mathrm{Beta}(\frac{p-k}2,\frac k2)$: root mean square $\sqrt{1-k/p}$, mean "
-    r"$\Gamma(\frac{p-k+1}2)\Gamma(\frac p2)/(\Gamma(\frac{p-k}2)\Gamma(\frac{p+1}2))$. For $p = 2.7\cdot10^5$ and $k\le2000$: above 99.6 %.",
-    calculators=(anchor.random_basis_error, anchor.mean_random_basis_error),
-    checks=(
-        MeanCheck(
-            name="gep.appC squared error, p = 12, k = 5",
-            sampler=partial(_random_bases, dim=12, subspace_dim=5),
-            claimed=lambda: anchor.random_basis_error(12, 5) ** 2,
-            wrong=lambda: 1 - math.sqrt(5 / 12),
-            row_bytes=3000,
-        ),
-        MeanCheck(
-            name="gep.appC mean error, p = 4, k = 2",
-            sampler=partial(_error, dim=4, subspace_dim=2),
-            claimed=lambda: anchor.mean_random_basis_error(4, 2),
-            wrong=lambda: math.sqrt(1 / 2),
-            row_bytes=500,
-        ),
-        LawCheck(
-            name="gep.appC law of the squared error, p = 4, k = 2",
-            sampler=partial(_binned, dim=4, subspace_dim=2),
-            law=lambda: _bins(4, 2),
-            wrong=lambda: _bins(5, 2),
-            row_bytes=500,
-            resolution=0.05,
-        ),
-        ExactCheck(
-            name="above 95 %, in integers",
-            cases=lambda: [(p, k) for p in (2_700, 41_000, 270_000) for k in (1, 250, 263, 264, 500, 2000)],
-            truth=lambda p, k: 400 * (p - k) > 361 * p,
-            statement=lambda p, k: anchor.random_basis_error(p, k) > 0.95,
-            wrong=lambda p, k: 1 - k / p > 0.95,
-        ),
-    ),
-    proved=True,
-)
-
-_JL = Claim(
-    id="gep.jl",
-    title="distances kept, vectors lost",
-    source=Source("gep", "section 3.1, last paragraph, and Appendix C"),
-    statement=r"A random projection keeps pairwise distances (Johnson-Lindenstrauss), which is not enough to reconstruct the gradients.",
-    verdict=Verdict.HOLDS,
-    conditions=("the subspace is drawn independently of the vectors",),
-    correction=r"$\frac pk|Bg|^2/|g|^2$ has mean 1 and standard deviation $\sqrt{2(p-k)/(k(p+2))}<\sqrt{2/k}$, whatever $p$ is, while the relative "
-    r"error of $B^TBg$ is $\sqrt{1-k/p}\to1$.",
-    calculators=(anchor.random_embedding_distortion, anchor.random_basis_error),
-    checks=(
-        MeanCheck(
-            name="gep.jl variance of the squared length, p = 8, k = 3",
-            sampler=partial(_squared_length_error, dim=8, subspace_dim=3),
-            claimed=lambda: anchor.random_embedding_distortion(8, 3) ** 2,
-            wrong=lambda: 2 / 3,
-            row_bytes=1500,
-        ),
-        MeanCheck(
-            name="gep.jl share of energy lost, p = 8, k = 3",
-            sampler=partial(_random_bases, dim=8, subspace_dim=3),
-            claimed=lambda: anchor.random_basis_error(8, 3) ** 2,
-            row_bytes=1500,
-        ),
-    ),
-    proved=True,
-)
-
-# --- gep.random_labels ------------------------------------------------------------------------------------------------
-
-_LABELS = Claim(
-    id="gep.random_labels",
-    title="random labels suffice for least squares",
-    source=Source("gep", "section 3.1, and Fig. 4 in section 3.2"),
-    statement=r"For least squares the gradient is aligned with the feature and the label only scales its length, so randomly labelled auxiliary "
-    r"data are sufficient for finding the anchor subspace.",
-    verdict=Verdict.CONDITIONAL,
-    conditions=(
-        "one output: gradient = (<x, theta> - y) x, along x up to sign, and 0 where the label is fitted",
-        "the features whose errors are not 0 span the same space under both labellings, as they do with a label law that has a density",
-        "the subspace has as many dimensions as the features span; with fewer the labels decide which directions are kept",
-    ),
-    correction=r"The full span does not depend on the labels (none fitted). For a smaller subspace, on the same features: true residual energy $\le"
-    r"\max_j(e_j/\hat e_j)^2\times$ random-label residual energy, $e$ and $\hat e$ the errors under true and random labels.",
-    calculators=(anchor.residual_energy, anchor.project, anchor.anchor_subspace),
-    checks=(
-        ExactCheck(
-            name="spans under two labellings, exact ranks",
-            cases=_labels.spanning_cases,
-            truth=_labels.spans_agree,
-            statement=_labels.kept_features_span,
-            wrong=lambda true, random: True,
-        ),
-        ExactCheck(
-            name="features e_1 and e_2, errors (1, 10) and (10, 1): the leading line misses 100/101",
-            cases=lambda: [((1, 10), (10, 1))],
-            truth=_labels.top_line_residual,
-            statement=lambda true, random: Fraction(100, 101),
-            wrong=lambda true, random: Fraction(1, 101),
-            kind=Kind.COUNTEREXAMPLE,
-        ),
-        ExactCheck(
-            name="the same by the calculators",
-            cases=lambda: [((1, 10), (10, 1)), ((3, 1), (2, 1)), ((1, 4), (5, 1))],
-            truth=lambda true, random: float(_labels.top_line_residual(true, random)),
-            statement=lambda true, random: _share(true, random),
-            wrong=lambda true, random: min(e * e for e in true) / sum(e * e for e in true),
-            tolerance=1e-9,
-        ),
-        SearchCheck(
-            name="residual energy against the largest ratio of squared errors",
-            box={"seed": Range(0, 10**6, integer=True), "spread": Range(0.0, 2.0), "dim": Range(3, 8, integer=True)},
-            slack=_labels.energy_slack,
-            wrong=_labels.equal_energy_slack,
-            tolerance=1e-9,
-        ),
-    ),
-    proved=True,
-)
-
-
-def _share(true: tuple[int, int], random: tuple[int, int]) -> float:
-    basis = anchor.anchor_subspace(np.diag(random), 1, 60, np.random.default_rng(3))
-    return anchor.residual_energy(np.diag(true), basis) / (sum(e * e for e in true) / 2)
-
-
-CLAIMS: tuple[Claim, ...] = (_LEM31, _THMD1, _POWER, _LEM32, _LEM32TEXT, _APPC, _JL, _LABELS)
+CLAIMS: tuple[Claim, ...] = (_LEM31, _THMD1, _POWER, _LEM32, _LEM32TEXT, *_random_basis.CLAIMS, *_labels.CLAIMS)
