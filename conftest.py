@@ -12,6 +12,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.suffix == ".md":  # the blocks of a page share their names: one worker for a page
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
     if not config.getoption("--slow"):
         for item in items:
             if "slow" in item.keywords:
