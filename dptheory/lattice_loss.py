@@ -125,6 +125,22 @@ class LatticeLoss:
         return min(largest, 0.5 * order * self.spacing * largest, max(0.0, found))
 
 
+def composed(loss: LatticeLoss, count: int) -> tuple[int, Array]:
+    """First lattice point and log P of the sum of ``count`` losses; absolute error of the probabilities about 1e-16 count.
+
+    Args:
+        loss: one loss, of finite positive spacing.
+        count: 1..1e12.
+
+    Raises:
+        ValueError: count outside its range, or a sum too wide for 2^26 grid points.
+
+    Source: GIP, Theorem 2 (gip.tight).
+    """
+    sums = _Trimmed.of(loss).sums(_validate.integer("count", count, 1, _MAX_RELEASES), 0.0)
+    return sums.low, sums.log_pmf
+
+
 def _expm1_minus(x: Array) -> Array:
     """e^x - 1 - x, precise for small x."""
     near = np.clip(x, -0.1, 0.1)
