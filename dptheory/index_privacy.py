@@ -129,11 +129,11 @@ def theta_for_delta_budget(
     concentrated = math.sqrt(rho / (releases * mallows.index_sensitivity(dim, keep)))
     if method == "zcdp":
         return concentrated
-    return largest_theta(
-        lambda theta: loss_law(SubsetMallows(dim, keep, theta)).epsilon(delta, releases),
-        epsilon,
-        max(basic, concentrated),
-    )
+
+    def log_delta(theta: float) -> float:
+        return math.log(max(loss_law(SubsetMallows(dim, keep, theta)).delta(epsilon, releases), 1e-300))
+
+    return largest_theta(log_delta, math.log(delta), max(basic, concentrated))
 
 
 def retained_gain_for_delta_budget(
@@ -151,11 +151,11 @@ def retained_gain_for_delta_budget(
 
 
 def largest_theta(spent: Callable[[float], float], budget: float, start: float) -> float:
-    """A dispersion that spends nearly all of ``budget`` (to a relative 1e-6) and never more: a root of spent = budget.
+    """A dispersion within a relative 1e-6 of a root of spent = budget, on the side that spends no more.
 
     Args:
-        spent: epsilon of a dispersion, continuous.
-        budget: epsilon allowed, > 0.
+        spent: epsilon or log delta of a dispersion, continuous, beyond the budget for some.
+        budget: what may be spent.
         start: a first guess, > 0.
     """
     low = start

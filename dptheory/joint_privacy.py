@@ -6,15 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
-from dptheory import _validate, index_privacy, mallows, renyi
+from dptheory import _validate, index_privacy, renyi
+from dptheory.lattice_loss import log_sum
 from dptheory.mallows import SubsetMallows
 
 Array = NDArray[np.float64]
 
 _MAX_ORDER = 10_000
-ORDERS = (*range(2, 64), *range(64, 128, 4), *range(128, 256, 16), *range(256, 513, 64))
+ORDERS = (*range(2, 64), *range(64, 128, 4), *range(128, 257, 16))
 """Orders at which a budget is accounted for."""
 
 
@@ -100,7 +101,7 @@ def _log_mean(order: int, rate: float, log_excess: Array) -> float:
     with np.errstate(divide="ignore", invalid="ignore"):
         fails = np.where(i < order, (order - i) * np.log1p(-rate), 0.0)
         weights = gammaln(order + 1.0) - gammaln(i + 1.0) - gammaln(order - i + 1.0) + i * np.log(rate) + fails
-    total = float(logsumexp(weights + log_excess[: order - 1]))
+    total = log_sum(weights + log_excess[: order - 1])
     return total + math.log1p(math.exp(-total)) if total > 0 else math.log1p(math.exp(total))
 
 
@@ -200,5 +201,5 @@ def theta_for_joint_budget(
             ORDERS, steps * joint_rdp(ORDERS, sampling_rate, noise_multiplier, model, groups), delta
         )
 
-    start = mallows.theta_for_budget(epsilon - alone, dim, keep, steps, groups)
+    start = index_privacy.theta_for_delta_budget(epsilon - alone, delta, dim, keep, steps, groups, "zcdp")
     return index_privacy.largest_theta(spent, epsilon, start)

@@ -1,4 +1,4 @@
-"""The index mechanism's privacy loss, which lives on a lattice: exact composition, without discretisation, and delta(epsilon) down to 1e-15 and below."""
+"""The privacy loss of the index mechanism lives on a lattice: exact composition, for delta of 1e-15 and below."""
 
 import math
 from dataclasses import dataclass
@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.optimize import brentq
-from scipy.special import logsumexp
 
 from dptheory import _validate
 
@@ -117,12 +116,18 @@ class LatticeLoss:
             return largest
         tilt = (order - 1.0) * self.spacing
         j = self.low + np.arange(self.log_pmf.size, dtype=np.float64)
-        main = float(logsumexp(self.log_pmf + tilt * j))
+        main = log_sum(self.log_pmf + tilt * j)
         if main < 1e-3:  # E[e^-L] = 1 takes the part that is linear in j away; the rest is >= 0 and loses no digits
             curved = _expm1_minus(tilt * j) + tilt / self.spacing * _expm1_minus(-self.spacing * j)
             main = math.log1p(float(np.exp(self.log_pmf) @ curved))
         found = float(np.logaddexp(main, self.log_omitted + tilt * self.top)) / (order - 1.0)
         return min(largest, 0.5 * order * self.spacing * largest, max(0.0, found))
+
+
+def log_sum(logs: Array) -> float:
+    """log of the sum of e^logs; many times faster than SciPy's on short arrays."""
+    largest = float(logs.max())
+    return largest + math.log(float(np.exp(logs - largest).sum())) if math.isfinite(largest) else largest
 
 
 def composed(loss: LatticeLoss, count: int) -> tuple[int, Array]:
@@ -165,7 +170,7 @@ def _log_delta(sums: _Sums, epsilon: float, spacing: float) -> float:
         return -math.inf
     losses = spacing * (sums.low + first + np.arange(tail.size, dtype=np.float64))
     with np.errstate(divide="ignore"):
-        return float(logsumexp(tail + np.log(-np.expm1(np.minimum(epsilon - losses, 0.0)))))
+        return log_sum(tail + np.log(-np.expm1(np.minimum(epsilon - losses, 0.0))))
 
 
 def _solve(sums: _Sums, target: float, spacing: float, largest: float) -> float:
@@ -189,10 +194,10 @@ class _Trimmed:
         likely = np.flatnonzero(loss.log_pmf > loss.log_pmf.max() - _TRIM)
         kept = loss.log_pmf[likely[0] : likely[-1] + 1]
         j = loss.low + np.arange(likely[0], likely[-1] + 1, dtype=np.float64)
-        return cls(j, kept - logsumexp(kept))
+        return cls(j, kept - log_sum(kept))
 
     def cumulant(self, tilt: float) -> float:
-        return float(logsumexp(self.log_pmf + tilt * self.j))
+        return log_sum(self.log_pmf + tilt * self.j)
 
     def tilted(self, tilt: float) -> Array:
         law = np.exp(self.log_pmf + tilt * self.j - self.cumulant(tilt))

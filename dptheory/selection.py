@@ -1,5 +1,6 @@
 """Other ways to select the entries of a gradient privately, and what share of the top-k gain each retains."""
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -179,7 +180,7 @@ def _gain(keep_share: float, scale: float, tail: Callable[[Array], Array]) -> fl
         cuts = np.clip(threshold + scale * np.array([-8.0, -2.0, 0.0, 2.0, 8.0]), 0.0, _FAR)
         total = 0.0
         edges = np.unique(np.concatenate([np.linspace(0.0, _FAR, 9), cuts]))
-        for low, high in zip(edges[:-1], edges[1:], strict=True):
+        for low, high in itertools.pairwise(edges.tolist()):
             x = 0.5 * (low + high) + 0.5 * (high - low) * _NODES
             density = 2.0 * np.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi)
             total += 0.5 * (high - low) * float(_WEIGHTS @ (density * weight(x) * tail((x - threshold) / scale)))

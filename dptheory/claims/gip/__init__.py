@@ -8,6 +8,7 @@ from dptheory.claims.gip import (
     mechanism,
     numbers,
     privacy,
+    random_k,
     response,
     sampling,
     tight,
@@ -17,6 +18,7 @@ from dptheory.claims.gip import (
 CLAIMS = (
     *mechanism.CLAIMS,
     *privacy.CLAIMS,
+    *random_k.CLAIMS,
     *tight.CLAIMS,
     *alternatives.CLAIMS,
     *sampling.CLAIMS,

@@ -1,4 +1,4 @@
-"""GIP: privacy of the values, of index and values together, and of random-k pruning."""
+"""GIP: privacy of the values, and of index and values together."""
 
 import math
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
 
 # --- gip.lem1 ---------------------------------------------------------------------------------------------------------
 
-_RATES = ((2, 0.01, 1.0), (2, 1.0, 3.0), (5, 0.3, 2.0), (16, 0.1, 4.0), (3, 0.5, 0.7))
+RATES = ((2, 0.01, 1.0), (2, 1.0, 3.0), (5, 0.3, 2.0), (16, 0.1, 4.0), (3, 0.5, 0.7))
 
 
 def gaussian_log_delta(mu: float, epsilon: float) -> float:
@@ -23,17 +23,18 @@ def gaussian_log_delta(mu: float, epsilon: float) -> float:
     return float(near + math.log(-math.expm1(far - near)))
 
 
-def _curve(order: float, rate: float, sigma: float) -> float:
+def values_curve(order: float, rate: float, sigma: float) -> float:
+    """Renyi curve of one step of DP-SGD at one order."""
     return float(joint_privacy.subsampled_gaussian_rdp([order], rate, sigma)[0])
 
 
 def _reverse_slack(order: int, rate: float, sigma: float) -> float:
     """Relative gap of D_a(base, mixture) below the formula for D_a(mixture, base)."""
-    return 1 - _mixture.divergence(order, rate, sigma, sign=-1) / _curve(order, rate, sigma)
+    return 1 - _mixture.divergence(order, rate, sigma, sign=-1) / values_curve(order, rate, sigma)
 
 
 def _reverse_half_slack(order: int, rate: float, sigma: float) -> float:
-    return 0.5 - _mixture.divergence(order, rate, sigma, sign=-1) / _curve(order, rate, sigma)
+    return 0.5 - _mixture.divergence(order, rate, sigma, sign=-1) / values_curve(order, rate, sigma)
 
 
 def _gaussian_epsilon(mu: float, log_delta: float) -> float:
@@ -68,9 +69,9 @@ _LEM1 = Claim(
     checks=(
         ExactCheck(
             name="curve of one step by quadrature",
-            cases=lambda: _RATES,
+            cases=lambda: RATES,
             truth=_mixture.divergence,
-            statement=_curve,
+            statement=values_curve,
             wrong=lambda order, rate, sigma: rate * order / (2 * sigma**2),
             tolerance=1e-8,
         ),
@@ -78,8 +79,8 @@ _LEM1 = Claim(
             name="replacing an example, no sampling",
             cases=lambda: [(2, 3.0), (7, 5.0)],
             truth=lambda order, sigma: _mixture.divergence(order, 1.0, sigma, shift=2.0),
-            statement=lambda order, sigma: _curve(order, 1.0, sigma / 2),
-            wrong=lambda order, sigma: _curve(order, 1.0, sigma),
+            statement=lambda order, sigma: values_curve(order, 1.0, sigma / 2),
+            wrong=lambda order, sigma: values_curve(order, 1.0, sigma),
             tolerance=1e-9,
             kind=Kind.COUNTEREXAMPLE,
         ),
@@ -117,7 +118,7 @@ _LEM1 = Claim(
 def _largest_share(order: float) -> float:
     """max over u in (0, 1) of u^(a-1) (1 - u), by evaluation."""
     best = (order - 1) / order
-    return max(u ** (order - 1) * (1 - u) for u in (best, 0.999 * best, 1.001 * best))
+    return max(math.pow(u, order - 1) * (1 - u) for u in (best, 0.999 * best, 1.001 * best))
 
 
 # --- gip.thm2 ---------------------------------------------------------------------------------------------------------
@@ -133,11 +134,11 @@ def _joint_curve(order: int, rate: float, sigma: float, dim: int, keep: int, wei
 
 def _amplified_sum(order: int, rate: float, sigma: float, dim: int, keep: int, weight: Fraction) -> float:
     """The invalid accounting: both parts amplified by the one sample, each on its own, and added."""
-    return _curve(order, rate, sigma) + _joint_curve(order, rate, math.inf, dim, keep, weight)
+    return values_curve(order, rate, sigma) + _joint_curve(order, rate, math.inf, dim, keep, weight)
 
 
 def _joint_cases() -> Iterator[tuple[int, float, float, int, int, Fraction]]:
-    for order, rate, sigma in _RATES[:4]:
+    for order, rate, sigma in RATES[:4]:
         for dim, keep in ((2, 1), (4, 2), (5, 3)):
             yield order, rate, sigma, dim, keep, Fraction(4, 5)
 
@@ -163,7 +164,7 @@ def _stated_excess(rate: Fraction, weight: Fraction, chance: Fraction) -> Fracti
     two = _finite.mallows((False, False, True, True), weight)
     w = sum((two[out] ** 2 / p for out, p in one.items()), Fraction(0))
     v = (1 - chance) ** 2 / chance + chance**2 / (1 - chance)
-    return rate**2 * (1 - rate**2) * (w - 1) * (v - 1)
+    return Fraction(rate**2 * (1 - rate**2) * (w - 1) * (v - 1))
 
 
 _SIZE = (4, 2)
@@ -172,14 +173,16 @@ _SIZE = (4, 2)
 def _bound_slack(order: int, rate: float, sigma: float, theta: float) -> float:
     """Relative gap of the joint curve below eps_2 + the curve of the values."""
     model = SubsetMallows(*_SIZE, theta)
-    bound = model.epsilon(4) + _curve(order, rate, sigma)
+    bound = model.epsilon(4) + values_curve(order, rate, sigma)
     return 1 - float(joint_privacy.joint_rdp([order], rate, sigma, model)[0]) / bound
 
 
 def _amplified_slack(order: int, rate: float, sigma: float, theta: float) -> float:
     model = SubsetMallows(*_SIZE, theta)
     alone = float(joint_privacy.joint_rdp([order], rate, math.inf, model)[0])
-    return 1 - float(joint_privacy.joint_rdp([order], rate, sigma, model)[0]) / (alone + _curve(order, rate, sigma))
+    return 1 - float(joint_privacy.joint_rdp([order], rate, sigma, model)[0]) / (
+        alone + values_curve(order, rate, sigma)
+    )
 
 
 def _reverse_joint(order: int, rate: float, sigma: float, theta: float) -> float:
@@ -194,7 +197,7 @@ def _reverse_joint_slack(order: int, rate: float, sigma: float, theta: float) ->
 
 
 def _values_only_slack(order: int, rate: float, sigma: float, theta: float) -> float:
-    return 1 - _reverse_joint(order, rate, sigma, theta) / _curve(order, rate, sigma)
+    return 1 - _reverse_joint(order, rate, sigma, theta) / values_curve(order, rate, sigma)
 
 
 _BOX = {
@@ -279,133 +282,4 @@ _THM2 = Claim(
     figure="theta_accounting",
 )
 
-# --- gip.prop1 --------------------------------------------------------------------------------------------------------
-
-
-def _fresh(order: int, rate: float, sigma: float, dim: int, keep: int) -> float:
-    return float(joint_privacy.FreshMask(dim, keep).rdp([order], rate, sigma)[0])
-
-
-def _one_entry(dim: int) -> tuple[float, ...]:
-    return (1.0,) + (0.0,) * (dim - 1)
-
-
-def _example(first: float, second: float, third: float, norm: float) -> list[float]:
-    raw = [first, second, third, 0.3]
-    size = math.sqrt(sum(x * x for x in raw))
-    return [norm * x / size for x in raw]
-
-
-def _fresh_slack(
-    order: int, rate: float, sigma: float, first: float, second: float, third: float, norm: float
-) -> float:
-    example = _example(first, second, third, norm)
-    return 1 - _mixture.masked_divergence(order, rate, sigma, example, 2) / _fresh(order, rate, sigma, 4, 2)
-
-
-def _share_slack(
-    order: int, rate: float, sigma: float, first: float, second: float, third: float, norm: float
-) -> float:
-    """Wrong statement: the divergence itself shrinks to the share k."""
-    example = _example(first, second, third, norm)
-    return 1 - _mixture.masked_divergence(order, rate, sigma, example, 2) / (0.5 * _curve(order, rate, sigma))
-
-
-def _own_bound_holds(order: float, rate: float, sigma: float, dim: int, keep: int) -> bool:
-    """D_a(base, mixture) of a flat example below the bound made from the one-entry D_a(base, mixture)."""
-    flat = _mixture.divergence(order, rate, sigma, math.sqrt(keep / dim), sign=-1)
-    own = (order - 1) * _mixture.divergence(order, rate, sigma, sign=-1)
-    return flat <= math.log1p(keep / dim * math.expm1(own)) / (order - 1)
-
-
-def _pair_dominates(dim: int, keep: int, mu: float, epsilon: float) -> bool:
-    """delta of a flat example under a fresh mask at most k delta of the one-entry example."""
-    flat = gaussian_log_delta(mu * math.sqrt(keep / dim), epsilon)
-    return flat <= math.log(keep / dim) + gaussian_log_delta(mu, epsilon)
-
-
-_PROP1 = Claim(
-    id="gip.prop1",
-    title="privacy of random-k",
-    source=Source("gip", "Proposition 1"),
-    statement=r"With random-$k$ in place of the index mechanism Algorithm 2 keeps the $(\epsilon_1, \delta)$ of Lemma 1.",
-    verdict=Verdict.LOOSE,
-    conditions=(
-        "those of Lemma 1; the mask is drawn without a look at the data",
-        "for the sharper bound: a new mask in every step, drawn after clipping, and Rényi accounting",
-    ),
-    correction=r"True, and the mask amplifies: with $R_a$ of Lemma 1, $D_a \le \frac{\log(1-k+ke^{(a-1)R_a})}{a-1}$ in both directions, "
-    r"attained by an example with one entry. Outside Rényi privacy that example is not the worst: "
-    r"$(1-k)\cdot$nothing$\;+\;k\cdot$Gaussian is no valid input of a privacy-loss accountant. A mask that is used again "
-    r"amplifies as one step with noise $\sigma/\sqrt T$; a mask before clipping does not amplify.",
-    calculators=(joint_privacy.FreshMask.rdp,),
-    checks=(
-        ExactCheck(
-            name="example with one entry attains the bound",
-            cases=lambda: [(*point, dim, keep) for point in _RATES[:4] for dim, keep in ((3, 1), (4, 3))],
-            truth=lambda order, rate, sigma, dim, keep: _mixture.masked_divergence(
-                order, rate, sigma, _one_entry(dim), keep
-            ),
-            statement=_fresh,
-            wrong=lambda order, rate, sigma, dim, keep: _curve(order, rate, sigma),
-            tolerance=1e-7,
-        ),
-        SearchCheck(
-            name="every clipped example, four entries",
-            box={
-                "order": Range(2, 12, integer=True),
-                "rate": Range(0.05, 1),
-                "sigma": Range(0.7, 4, log=True),
-                "first": Range(0, 10),
-                "second": Range(0, 1),
-                "third": Range(0, 1),
-                "norm": Range(0.1, 1),
-            },
-            slack=_fresh_slack,
-            wrong=_share_slack,
-            tolerance=1e-7,
-        ),
-        ExactCheck(
-            name="the other direction needs this direction's curve",
-            cases=lambda: [(2.0, 0.3, 1.0, 4, 2, False), (5.0, 0.3, 0.5, 4, 1, False), (2.0, 0.99, 2.0, 4, 1, True)],
-            truth=lambda order, rate, sigma, dim, keep, holds: _own_bound_holds(order, rate, sigma, dim, keep),
-            statement=lambda order, rate, sigma, dim, keep, holds: holds,
-            wrong=lambda order, rate, sigma, dim, keep, holds: True,
-            kind=Kind.COUNTEREXAMPLE,
-        ),
-        ExactCheck(
-            name="no dominating pair for privacy-loss accountants",
-            cases=lambda: [(4, 1, 1.0, 0.0, False), (100, 10, 0.5, 0.05, False), (4, 1, 1.0, 2.0, True)],
-            truth=lambda dim, keep, mu, epsilon, holds: _pair_dominates(dim, keep, mu, epsilon),
-            statement=lambda dim, keep, mu, epsilon, holds: holds,
-            wrong=lambda dim, keep, mu, epsilon, holds: True,
-            kind=Kind.COUNTEREXAMPLE,
-        ),
-        ExactCheck(
-            name="one mask for all steps",
-            cases=lambda: [(2, 2.0, 4), (5, 9.0, 9)],
-            truth=lambda order, sigma, steps: _mixture.masked_divergence(
-                order, 1.0, sigma / math.sqrt(steps), _one_entry(4), 1
-            ),
-            statement=lambda order, sigma, steps: _fresh(order, 1.0, sigma / math.sqrt(steps), 4, 1),
-            wrong=lambda order, sigma, steps: float(
-                joint_privacy.FreshMask(4, 1).rdp([order], 1.0, sigma, steps=steps)[0]
-            ),
-            tolerance=1e-7,
-            kind=Kind.COUNTEREXAMPLE,
-        ),
-        ExactCheck(
-            name="mask before clipping",
-            cases=lambda: [(2, 0.3, 2.0), (5, 1.0, 3.0)],
-            # a long flat gradient is masked, then clipped: the shift is C under every mask
-            truth=lambda order, rate, sigma: _mixture.masked_divergence(order, rate, sigma, (2**-0.5,) * 4, 2),
-            statement=_curve,
-            wrong=lambda order, rate, sigma: _fresh(order, rate, sigma, 4, 2),
-            tolerance=1e-7,
-            kind=Kind.COUNTEREXAMPLE,
-        ),
-    ),
-    proved=True,
-)
-
-CLAIMS = (_LEM1, _THM2, _PROP1)
+CLAIMS = (_LEM1, _THM2)

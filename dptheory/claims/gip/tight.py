@@ -1,11 +1,12 @@
 """GIP: the exact privacy of the index mechanism."""
 
+import itertools
 import math
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
 
-from dptheory import index_privacy, mallows, renyi
+from dptheory import index_privacy, lattice_loss, mallows, renyi
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip.privacy import gaussian_log_delta
@@ -97,11 +98,19 @@ def _moment(dim: int, keep: int, weight: Fraction, pairs: int, order: int) -> Fr
     return sum((p / weight ** (2 * j * (order - 1)) for j, p in law.items()), Fraction(0))
 
 
-def _split_moment(dim: int, keep: int, weight: Fraction, pairs: int, order: int, all_split: bool) -> Fraction:
+def _split_factor(weight: Fraction, order: int) -> Fraction:
+    """cosh((2a-1) theta) / cosh theta."""
+    return (weight ** (2 * order - 1) + weight ** (1 - 2 * order)) / (weight + 1 / weight)
+
+
+def _all_split_moment(dim: int, keep: int, weight: Fraction, pairs: int, order: int) -> Fraction:
+    """Wrong statement: every pair is split."""
+    return Fraction(_split_factor(weight, order) ** pairs)
+
+
+def _split_moment(dim: int, keep: int, weight: Fraction, pairs: int, order: int) -> Fraction:
     """E[(cosh((2a-1) theta) / cosh theta)^J], J the number of split pairs, drawn around the other reference."""
-    one = (weight ** (2 * order - 1) + weight ** (1 - 2 * order)) / (weight + 1 / weight)
-    if all_split:
-        return one**pairs
+    one = _split_factor(weight, order)
     _, second = _pair(dim, keep, pairs)
     return sum(
         (
@@ -125,7 +134,7 @@ def _is_dominated(dim: int, keep: int, weight: Fraction) -> bool:
     laws = [_loss(dim, keep, weight, pairs) for pairs in range(1, min(keep, dim - keep) + 1)]
     return all(
         _delta(near, weight, at) <= _delta(far, weight, at)
-        for near, far in zip(laws[:-1], laws[1:], strict=True)
+        for near, far in itertools.pairwise(laws)
         for at in range(-len(laws), len(laws))
     )
 
@@ -197,9 +206,9 @@ _TIGHT = Claim(
     r"$D_a \approx 4k(1-k)ma\theta^2\frac d{d-1}$.",
     calculators=(
         index_privacy.loss_law,
-        index_privacy.LatticeLoss.delta,
-        index_privacy.LatticeLoss.epsilon,
-        index_privacy.LatticeLoss.renyi,
+        lattice_loss.LatticeLoss.delta,
+        lattice_loss.LatticeLoss.epsilon,
+        lattice_loss.LatticeLoss.renyi,
         index_privacy.theta_for_delta_budget,
         index_privacy.retained_gain_for_delta_budget,
         mallows.SubsetMallows.zcdp,
@@ -237,8 +246,8 @@ _TIGHT = Claim(
             name="split pairs are randomised responses",
             cases=_moment_cases,
             truth=_moment,
-            statement=lambda *case: _split_moment(*case, False),
-            wrong=lambda *case: _split_moment(*case, True),
+            statement=_split_moment,
+            wrong=_all_split_moment,
         ),
         ExactCheck(
             name="Renyi divergence by enumeration",
@@ -248,7 +257,7 @@ _TIGHT = Claim(
             ),
             statement=lambda dim, keep, weight, pairs, order: _renyi(dim, keep, -math.log(weight), order),
             wrong=lambda dim, keep, weight, pairs, order: (
-                math.log(_split_moment(dim, keep, weight, pairs, order, True)) / (order - 1)
+                math.log(_all_split_moment(dim, keep, weight, pairs, order)) / (order - 1)
             ),
             tolerance=1e-10,
         ),
