@@ -35,6 +35,8 @@ def epsilon_from_rdp(orders: ArrayLike, rdp: ArrayLike, delta: float) -> float:
     if not (order > 1).all():
         raise ValueError(f"orders must hold numbers > 1, got {orders!r}")
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
+    if (curve == 0.0).any():
+        return 0.0  # a divergence of 0 at one order: the two laws are the same
     return max(0.0, float(np.min(curve + _conversion(order, delta))))
 
 
