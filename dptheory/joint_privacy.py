@@ -155,11 +155,11 @@ class FreshMask:
         order = _validate.finite("orders", orders)
         nats = (order - 1.0) * subsampled_gaussian_rdp(orders, sampling_rate, noise_multiplier)
         share = self.keep / self.dim
-        with np.errstate(divide="ignore", over="ignore"):
-            far = (
-                np.log(share) + nats + np.log1p((1.0 - share) / share * np.exp(-nats)) if share else np.zeros_like(nats)
-            )
-            return np.asarray(steps * np.where(nats < 1.0, np.log1p(share * np.expm1(nats)), far) / (order - 1.0))
+        near = np.log1p(share * np.expm1(np.minimum(nats, 1.0)))
+        if share == 0.0:
+            return np.zeros_like(near)
+        far = nats + math.log(share) + np.log1p((1.0 - share) / share * np.exp(-nats))
+        return np.asarray(steps * np.where(nats < 1.0, near, far) / (order - 1.0))
 
 
 def theta_for_joint_budget(

@@ -158,6 +158,9 @@ def selection_gains(
 
     Source: GIP, Proposition 2 and section 4.2 (gip.alternatives).
     """
+    rho = _validate.real("rho", rho, 0.0, ends="()")
+    dim = _validate.integer("dim", dim, 2)
+    keep = _validate.integer("keep", keep, 1, dim - 1)
     groups = _validate.integer("groups", groups, 1)
     clip = _validate.real("clip", clip, 0.0, 1e70, ends="(]")
     scale = clip / _validate.real("sigma_g", sigma_g, 0.0, 1e70, ends="(]")
