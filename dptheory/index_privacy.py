@@ -69,9 +69,7 @@ def loss_law(model: SubsetMallows, distance: int | None = None) -> LatticeLoss:
     total = float(law.sum())
     with np.errstate(divide="ignore"):
         log_pmf = np.log(law / total)
-    omitted = (
-        math.log(4.0 * model.dim**2) - _CUT - math.log(total) if x_cut or y_cut or in_cut or out_cut else -math.inf
-    )
+    omitted = 3.0 * math.log(model.dim) - _CUT - math.log(total) if x_cut or y_cut or in_cut or out_cut else -math.inf
     return LatticeLoss(2.0 * theta, low, log_pmf, m, omitted)
 
 
@@ -133,7 +131,7 @@ def theta_for_delta_budget(
     def log_delta(theta: float) -> float:
         return math.log(max(loss_law(SubsetMallows(dim, keep, theta)).delta(epsilon, releases), 1e-300))
 
-    return largest_theta(log_delta, math.log(delta), max(basic, concentrated))
+    return max(basic, largest_theta(log_delta, math.log(delta), max(basic, concentrated)))
 
 
 def retained_gain_for_delta_budget(

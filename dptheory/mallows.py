@@ -157,7 +157,8 @@ class SubsetMallows:
 
         Source: GIP, Theorems 1 and 2 (gip.tight).
         """
-        return self.theta * self.epsilon(distance)
+        loss = self.epsilon(distance)
+        return self.theta * loss if loss else 0.0
 
     def sample(self, reference: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.bool_]:
         """Draw one subset for each row of ``reference``, independently.

@@ -10,6 +10,8 @@ from dptheory import _validate
 
 Array = NDArray[np.float64]
 
+_HUGE = 1e300
+
 
 def epsilon_from_rdp(orders: ArrayLike, rdp: ArrayLike, delta: float) -> float:
     r"""Smallest epsilon that a Renyi curve proves at delta.
@@ -20,7 +22,7 @@ def epsilon_from_rdp(orders: ArrayLike, rdp: ArrayLike, delta: float) -> float:
 
     Args:
         orders: Renyi orders, each > 1.
-        rdp: Renyi divergence at each order, >= 0.
+        rdp: Renyi divergence at each order, in [0, inf].
         delta: in (0, 1).
 
     Raises:
@@ -29,7 +31,8 @@ def epsilon_from_rdp(orders: ArrayLike, rdp: ArrayLike, delta: float) -> float:
     Source: GIP, Lemma 1 and section 4.2, "Theorem 21 in Balle et al. (2020)" (gip.lem1, gip.tight).
     """
     order = _validate.finite("orders", orders)
-    curve = _validate.nonnegative("rdp", rdp)
+    given = np.asarray(rdp)
+    curve = _validate.nonnegative("rdp", np.minimum(given, _HUGE) if given.dtype.kind == "f" else given)
     if order.shape != curve.shape or order.size == 0:
         raise ValueError(f"orders and rdp must have one shape and a member, got {order.shape} and {curve.shape}")
     if not (order > 1).all():
@@ -37,7 +40,8 @@ def epsilon_from_rdp(orders: ArrayLike, rdp: ArrayLike, delta: float) -> float:
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
     if (curve == 0.0).any():
         return 0.0  # a divergence of 0 at one order: the two laws are the same
-    return max(0.0, float(np.min(curve + _conversion(order, delta))))
+    best = float(np.min(curve + _conversion(order, delta)))
+    return max(0.0, best) if best < _HUGE / 2 else math.inf
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:

@@ -180,7 +180,7 @@ def _gain(keep_share: float, scale: float, tail: Callable[[Array], Array]) -> fl
     middle = float(norm.isf(share / 2))
 
     def selected(threshold: float, weight: Callable[[Array], Array]) -> float:
-        cuts = np.clip(threshold + scale * np.array([-8.0, -2.0, 0.0, 2.0, 8.0]), 0.0, _FAR)
+        cuts = np.clip(threshold + scale * np.array([-40.0, -16.0, -8.0, -2.0, 0.0, 2.0, 8.0]), 0.0, _FAR)
         total = 0.0
         edges = np.unique(np.concatenate([np.linspace(0.0, _FAR, 9), cuts]))
         for low, high in itertools.pairwise(edges.tolist()):

@@ -108,6 +108,11 @@ def test_ends_of_the_range() -> None:
     huge = loss_law(SubsetMallows(10, 3, 400.0))
     assert huge.epsilon(1e-5) == pytest.approx(2400, rel=1e-3)
     assert loss_law(SubsetMallows(10, 3, 1.0)).renyi(math.inf) == 6.0
+    assert SubsetMallows(10, 3, math.inf).zcdp(0) == 0 and SubsetMallows(10, 3, math.inf).zcdp(2) == math.inf
+    assert renyi.epsilon_from_rdp([2.0, 3.0], [1.0, math.inf], 1e-5) == renyi.epsilon_from_rdp([2.0], [1.0], 1e-5)
+    assert renyi.epsilon_from_rdp([3.0], [math.inf], 1e-5) == math.inf
+    strong = theta_for_delta_budget(1e5, 1e-5, 4, 2)
+    assert strong >= 1e5 / 4 and loss_law(SubsetMallows(4, 2, strong)).delta(1e5) <= 1e-5
     assert loss_law(SubsetMallows(256, 26, 1e-11)).renyi(2.0) == pytest.approx(1.90539e-21, rel=1e-5)
 
 
