@@ -6,11 +6,11 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 from scipy.stats import norm
 
 from dptheory import pruning, selection
 from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.lattice_loss import log_sum
 from dptheory.montecarlo import ExactCheck, MeanCheck, Range, SearchCheck
 
 Array = NDArray[np.float64]
@@ -64,14 +64,14 @@ def _peeling_divergence(scores: Array, others: Array, keep: int, rate: float, or
     def log_chance(u: Array, ordered: tuple[int, ...]) -> float:
         left, result = dict(enumerate(rate * u)), 0.0
         for j in ordered:
-            result += left[j] - float(logsumexp(list(left.values())))
+            result += left[j] - log_sum(np.array(list(left.values())))
             del left[j]
         return result
 
     terms = []
     for ordered in itertools.permutations(range(scores.size), keep):
         terms.append(order * log_chance(scores, ordered) + (1 - order) * log_chance(others, ordered))
-    return float(logsumexp(terms)) / (order - 1)
+    return log_sum(np.array(terms)) / (order - 1)
 
 
 def _peeling_share(order: float, rho: float, g0: float, g1: float, v0: float, v1: float) -> float:
