@@ -18,6 +18,7 @@ from figures import (
     expected_max,
     freezing_bounds,
     gamma_family,
+    index_alternatives,
     kappa_rate,
     momentum_noise,
     noise_norm_ratio,
@@ -28,6 +29,7 @@ from figures import (
     retained_gain,
     rf_signal_loss,
     sigma_ratio,
+    theta_accounting,
     top_k_mse,
     tradeoff,
 )
@@ -57,6 +59,8 @@ FIGURES: dict[str, Figure] = {
         sigma_ratio,
         noise_vs_gradient,
         embedding_mse,
+        theta_accounting,
+        index_alternatives,
     )
 }
 
