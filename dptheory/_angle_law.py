@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
-_RADII, _RADIUS_WEIGHTS = np.polynomial.legendre.leggauss(80)
+_RADII, _RADIUS_WEIGHTS = np.polynomial.legendre.leggauss(56)
 TAILS, MOMENTS = 800.0, 60.0
 """Fall of the log density at which the grid ends: where exp is 0 in floats, and where nothing adds to a moment any more."""
 
