@@ -203,7 +203,7 @@ def angle_range(bias_angle: ArrayLike, noise_angle: ArrayLike) -> tuple[Array, A
     """
     bias, noise = _angles("bias_angle", bias_angle), _angles("noise_angle", noise_angle)
     both = bias + noise
-    return np.abs(bias - noise), np.minimum(both, np.maximum(2 * math.pi - both, 0.0))
+    return np.asarray(np.abs(bias - noise)), np.asarray(np.minimum(both, np.maximum(2 * math.pi - both, 0.0)))
 
 
 def _angles(name: str, value: ArrayLike) -> Array:
