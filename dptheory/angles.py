@@ -144,8 +144,8 @@ class DistortionAngle:
 
         Source: LF, Proposition 3.1 (2) (lf.angle_law).
         """
-        square = (self.snr / math.sqrt(self._plural())) ** 2
-        return (0.5 + 0.5 / (1 + square)) / (1 + square) / self.dim
+        inverse = (1 / math.hypot(1, self.snr / math.sqrt(self._plural()))) ** 2
+        return (0.5 + 0.5 * inverse) * inverse / self.dim
 
     def _moments(self) -> tuple[float, float]:
         """Mean and variance."""

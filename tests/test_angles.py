@@ -230,6 +230,9 @@ def test_no_noise_and_huge_snr() -> None:
     assert huge.cdf(2e-30) == pytest.approx(float(large.cdf(2e-15)), rel=1e-12, abs=0)
     assert huge.density(2e-30) == pytest.approx(1e15 * float(large.density(2e-15)), rel=1e-12, abs=0)
     assert huge.sf(0.1) == 0 and huge.density(0.1) == 0
+    for call in (DistortionAngle(5, 1e308).mean, DistortionAngle(5, 1e308).asymptotic_mean):
+        assert call() == pytest.approx(1.9e-308, rel=0.1, abs=0)
+    assert DistortionAngle(5, 1e308).var() == DistortionAngle(5, 1e308).asymptotic_var() == 0
 
 
 def test_asymptotic_forms() -> None:
