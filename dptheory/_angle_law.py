@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
-_RADII, _RADIUS_WEIGHTS = np.polynomial.legendre.leggauss(80)
+_RADII, _RADIUS_WEIGHTS = np.polynomial.legendre.leggauss(56)
 TAILS, MOMENTS = 800.0, 60.0
 """Fall of the log density at which the grid ends: where exp is 0 in floats, and where nothing adds to a moment any more."""
 
@@ -38,32 +38,30 @@ class AngleLaw:
     masses: Array
     total: float
 
-    def log_shape(self, offset: Array) -> Array:
-        """Log density at reference + offset, up to a constant."""
-        return _log_shape(self.dim, self.snr, self.reference, offset)
+    def log_shape(self, angle: Array) -> Array:
+        """Log density up to a constant."""
+        return _log_shape(self.dim, self.snr, self.reference, angle, angle - self.reference)
 
-    def below(self, offset: Array) -> Array:
-        """Probability of an angle below reference + offset."""
-        panel, before = self._locate(offset, np.concatenate([[0.0], np.cumsum(self.masses.sum(axis=1))]))
-        return (before + self._part(self.edges[panel], offset)) / self.total
+    def below(self, angle: Array) -> Array:
+        """Probability of a smaller angle."""
+        before = np.concatenate([[0.0], np.cumsum(self.masses.sum(axis=1))])
+        panel = self._panel(angle)
+        return (before[panel] + self._part(self.edges[panel], angle)) / self.total
 
-    def above(self, offset: Array) -> Array:
-        """Probability of an angle above reference + offset."""
-        after = np.concatenate([[0.0], np.cumsum(self.masses.sum(axis=1)[::-1])])[::-1]
-        panel, beyond = self._locate(offset, after[1:])
-        return (beyond + self._part(offset, self.edges[panel + 1])) / self.total
+    def above(self, angle: Array) -> Array:
+        """Probability of a larger angle."""
+        after = np.concatenate([np.cumsum(self.masses.sum(axis=1)[::-1])[::-1], [0.0]])
+        panel = self._panel(angle)
+        return (after[panel + 1] + self._part(angle, self.edges[panel + 1])) / self.total
 
-    def _locate(self, offset: Array, outside: Array) -> tuple[NDArray[np.intp], Array]:
-        panel = np.clip(np.searchsorted(self.edges, offset, side="right") - 1, 0, len(self.edges) - 2)
-        return panel, outside[panel]
+    def _panel(self, angle: Array) -> NDArray[np.intp]:
+        return np.clip(np.searchsorted(self.edges, angle, side="right") - 1, 0, len(self.edges) - 2)
 
     def _part(self, low: Array, high: Array) -> Array:
-        """Integral of the shape from low to high, each pair within one panel or empty."""
-        half = 0.5 * np.maximum(high - low, 0.0)
+        """Integral of the shape from low to high, each pair within one panel."""
+        half = 0.5 * (high - low)
         nodes = low[:, None] + half[:, None] * (_NODES + 1.0)
-        inside = np.clip(nodes, self.edges[0], self.edges[-1])
-        shape = np.exp(self.log_shape(inside))
-        return np.asarray(half * (shape @ _WEIGHTS))
+        return np.asarray(half * (np.exp(self.log_shape(nodes)) @ _WEIGHTS))
 
 
 @lru_cache(maxsize=64)
@@ -72,11 +70,11 @@ def angle_law(dim: int, snr: float, fall: float) -> AngleLaw:
     reference = math.atan2(math.sqrt(dim - 2), snr)
     left = _march(dim, snr, reference, -1.0, fall)
     right = _march(dim, snr, reference, 1.0, fall)
-    edges = np.array([*reversed(left), 0.0, *right])
-    half = 0.5 * np.diff(edges)
-    offsets = edges[:-1, None] + half[:, None] * (_NODES + 1.0)
-    masses = half[:, None] * _WEIGHTS * np.exp(_log_shape(dim, snr, reference, offsets))
-    return AngleLaw(dim, snr, reference, edges, offsets, masses, float(masses.sum()))
+    steps = np.array([*reversed(left), 0.0, *right])
+    half = 0.5 * np.diff(steps)
+    offsets = steps[:-1, None] + half[:, None] * (_NODES + 1.0)
+    masses = half[:, None] * _WEIGHTS * np.exp(_log_shape(dim, snr, reference, reference + offsets, offsets))
+    return AngleLaw(dim, snr, reference, reference + steps, offsets, masses, float(masses.sum()))
 
 
 def reduced(snr: float) -> tuple[float, float]:
@@ -114,8 +112,8 @@ def _peak_radius(dim: int, c: Array) -> Array:
     return np.asarray(np.where(c >= 0, (c + root) / 2, 2 * (dim - 1) / (root + np.abs(c))))
 
 
-def _log_shape(dim: int, snr: float, reference: float, offset: Array) -> Array:
-    angle = reference + offset
+def _log_shape(dim: int, snr: float, reference: float, angle: Array, offset: Array) -> Array:
+    """Both the angle and its offset from the reference, so that neither loses digits."""
     first = _peak_radius(dim, np.asarray(snr * math.cos(reference)))
     radius = _peak_radius(dim, snr * np.cos(angle))
     change = -2 * snr * np.sin(reference + offset / 2) * np.sin(offset / 2) / first / (1 + (dim - 1) / (radius * first))

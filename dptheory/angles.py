@@ -68,8 +68,8 @@ class DistortionAngle:
         if math.isinf(self.snr):
             return np.where(angle == 0, math.inf, 0.0)
         law, factor = self._law(_angle_law.TAILS)
-        offset, inside = _offsets(law, angle, factor)
-        return np.asarray(np.where(inside, np.exp(law.log_shape(offset)) / law.total / factor, 0.0))
+        moved, inside = _on_grid(law, angle, factor)
+        return np.asarray(np.where(inside, np.exp(law.log_shape(moved)) / law.total / factor, 0.0))
 
     def cdf(self, x: ArrayLike) -> Array:
         r"""P(angle <= x), to about 1e-10 relative in the lower tail too.
@@ -87,8 +87,8 @@ class DistortionAngle:
         if math.isinf(self.snr):
             return np.ones(angle.shape)
         law, factor = self._law(_angle_law.TAILS)
-        offset, _ = _offsets(law, angle, factor)
-        return np.minimum(law.below(offset.ravel()), 1.0).reshape(angle.shape)
+        moved, _ = _on_grid(law, angle, factor)
+        return np.minimum(law.below(moved.ravel()), 1.0).reshape(angle.shape)
 
     def sf(self, x: ArrayLike) -> Array:
         """P(angle > x), to about 1e-10 relative in the upper tail too.
@@ -102,8 +102,8 @@ class DistortionAngle:
         if math.isinf(self.snr):
             return np.zeros(angle.shape)
         law, factor = self._law(_angle_law.TAILS)
-        offset, _ = _offsets(law, angle, factor)
-        return np.minimum(law.above(offset.ravel()), 1.0).reshape(angle.shape)
+        moved, _ = _on_grid(law, angle, factor)
+        return np.minimum(law.above(moved.ravel()), 1.0).reshape(angle.shape)
 
     def mean(self) -> float:
         """Mean angle in radians: pi / 2 at snr 0, falling to 0; about arctan(sqrt(dim - 1) / snr).
@@ -144,8 +144,8 @@ class DistortionAngle:
 
         Source: LF, Proposition 3.1 (2) (lf.angle_law).
         """
-        square = (self.snr / math.sqrt(self._plural())) ** 2
-        return (0.5 + 0.5 / (1 + square)) / (1 + square) / self.dim
+        inverse = (1 / math.hypot(1, self.snr / math.sqrt(self._plural()))) ** 2
+        return (0.5 + 0.5 * inverse) * inverse / self.dim
 
     def _moments(self) -> tuple[float, float]:
         """Mean and variance."""
@@ -203,7 +203,7 @@ def angle_range(bias_angle: ArrayLike, noise_angle: ArrayLike) -> tuple[Array, A
     """
     bias, noise = _angles("bias_angle", bias_angle), _angles("noise_angle", noise_angle)
     both = bias + noise
-    return np.abs(bias - noise), np.minimum(both, np.maximum(2 * math.pi - both, 0.0))
+    return np.asarray(np.abs(bias - noise)), np.asarray(np.minimum(both, np.maximum(2 * math.pi - both, 0.0)))
 
 
 def _angles(name: str, value: ArrayLike) -> Array:
@@ -213,11 +213,11 @@ def _angles(name: str, value: ArrayLike) -> Array:
     return array
 
 
-def _offsets(law: _angle_law.AngleLaw, angle: Array, factor: float) -> tuple[Array, NDArray[np.bool_]]:
-    """The angles relative to the law's reference, moved to the ends of its grid, and which were not moved."""
-    offset = np.minimum(angle / factor, math.pi) - law.reference
-    moved = np.clip(offset, law.edges[0], law.edges[-1])
-    return moved, moved == offset
+def _on_grid(law: _angle_law.AngleLaw, angle: Array, factor: float) -> tuple[Array, NDArray[np.bool_]]:
+    """The angles in the law's own scale, moved to the ends of its grid, and which were not moved."""
+    own = np.minimum(angle / factor, math.pi)
+    moved = np.clip(own, law.edges[0], law.edges[-1])
+    return moved, moved == own
 
 
 def small_snr_slope(dim: int) -> float:

@@ -24,18 +24,6 @@ def _odd_part(n: float, y: Array) -> Array:
     return np.asarray(mean_norm * y * hyp1f1((n + 1) / 2, 1.5, y**2 / 2))
 
 
-def tilt(n: float, y: float) -> float:
-    """(Psi_n(y) - Psi_n(-y)) / (Psi_n(y) + Psi_n(-y))."""
-    at = np.asarray(y)
-    return float(_odd_part(n, at) / _even_part(n, at))
-
-
-def folded_ratio(dim: float, snr: float, eta: float) -> float:
-    """rho(eta) + rho(-eta) over p(eta) + p(-eta), up to a constant."""
-    at = np.asarray(snr * math.sin(eta))
-    return math.cos(eta) * float(_even_part(dim - 1, at) / _even_part(dim, at))
-
-
 def folded_means(dim: float, snr: float) -> tuple[float, float]:
     """(E_rho eta, E_p eta), for dim in (1, 100] and snr up to 30.
 
