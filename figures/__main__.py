@@ -9,6 +9,7 @@ import typer
 
 from dptheory.files import write_atomically
 from figures import (
+    angle_law,
     beta,
     beta_surface,
     bound_recursion,
@@ -55,6 +56,7 @@ FIGURES: dict[str, Figure] = {
         tradeoff,
         expected_max,
         rf_signal_loss,
+        angle_law,
         freezing_bounds,
         sigma_ratio,
         noise_vs_gradient,
