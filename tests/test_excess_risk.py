@@ -116,8 +116,8 @@ PUBLISHED = {**{n: v for n, v in GOOD.items() if n != "mu"}, "epsilon": 1.0, "de
     ("name", "value"),
     [
         ("dim", 0), ("subspace_dim", 0), ("subspace_dim", 101), ("samples", 0), ("samples", 1.5), ("smoothness", 0.0),
-        ("smoothness", math.nan), ("distance", -1.0), ("distance", 1e-170), ("distance", math.inf), ("mu", 0.0), ("residual_clip", -0.1),
-        ("residual_clip", 1.1), ("lipschitz", 0.0), ("steps", 0),
+        ("smoothness", math.nan), ("distance", -1.0), ("distance", 1e-170), ("distance", math.inf), ("mu", 0.0),
+        ("residual_clip", -0.1), ("residual_clip", 1.1), ("lipschitz", 0.0), ("steps", 0),
     ],
 )  # fmt: skip
 def test_bad_input(name: str, value: Any) -> None:
