@@ -83,6 +83,18 @@ def test_recovery_probability_is_a_binomial_tail(rank: int, anchors: int, zero: 
     assert anchor.recovery_probability(rank, anchors) == float(anchors >= rank)
 
 
+@pytest.mark.parametrize("anchors", [2**31, 10**12, 10**18])
+def test_recovery_probability_with_many_anchors(anchors: int) -> None:
+    assert anchor.recovery_probability(3, anchors) == anchor.recovery_probability(anchors, anchors) == 1.0
+    assert anchor.recovery_probability(3, anchors, 0.5) == pytest.approx(1.0, rel=1e-12)
+    assert anchor.recovery_probability(anchors // 2, anchors, 0.5) == pytest.approx(0.5, abs=1e-4)
+
+
+def test_largest_gradients_have_finite_energy() -> None:
+    energy = anchor.residual_energy(np.full((3, 1000), 1e140), np.eye(1000)[:1])
+    assert energy == pytest.approx(999e280, rel=1e-12)
+
+
 @given(
     st.lists(st.floats(0, 1).map(lambda x: 0.0 if x < 1e-6 else x), min_size=1, max_size=8).filter(any),
     st.integers(1, 10**6),
@@ -135,6 +147,10 @@ def test_random_basis(dim: int, k: int) -> None:
         assert dim / k * law.std() == pytest.approx(anchor.random_embedding_distortion(dim, k), rel=1e-9)
 
 
+def test_almost_the_whole_space_keeps_its_digits() -> None:
+    assert anchor.random_basis_error(10**12, 10**12 - 1) == pytest.approx(1e-6, rel=1e-14)
+
+
 NAN, GOOD = [[1.0, math.nan]], [[1.0, 0.0], [0.0, 1.0]]
 
 
@@ -154,6 +170,12 @@ NAN, GOOD = [[1.0, math.nan]], [[1.0, 0.0], [0.0, 1.0]]
         (lambda: anchor.recovery_probability(0, 3), "rank"),
         (lambda: anchor.recovery_probability(1, -1), "anchors"),
         (lambda: anchor.recovery_probability(1, 2, 1.0), "zero_probability"),
+        (lambda: anchor.recovery_probability(1, 10**400), "anchors"),
+        (lambda: anchor.project([[1e141, 0.0]], GOOD), "gradients"),
+        (lambda: anchor.project(GOOD, [[1e200, 1e200], [1e200, -1e200]]), "orthonormal"),
+        (lambda: anchor.residual_bound([0.5, 0.5], 1, 10**400, 1.0, 0.1), "anchors"),
+        (lambda: anchor.mean_random_basis_error(10**400, 3), "dim"),
+        (lambda: anchor.random_embedding_distortion(10**400, 3), "dim"),
         (lambda: anchor.residual_bound([], 1, 5, 1.0, 0.1), "eigenvalues"),
         (lambda: anchor.residual_bound([0.0, 0.0], 1, 5, 1.0, 0.1), "eigenvalues"),
         (lambda: anchor.residual_bound([1.0, -0.1], 1, 5, 1.0, 0.1), "eigenvalues"),

@@ -99,6 +99,13 @@ def test_no_overflow_at_the_ends_of_the_ranges(size: float) -> None:
         assert math.isfinite(found.value) and found.value >= 0
 
 
+def test_most_steps() -> None:
+    found = risk.excess_risk(10, 1, 10**15, 1e60, 1e60, 1e60, 0.0, lipschitz=1e-60)
+    assert found.optimization == pytest.approx(found.noise, rel=1e-9) and found.steps > 10**254
+    # beta D^2 / (2 (T + 2)) without underflow of the squared slope
+    assert risk.least_risk(1e-60, 1e60, 10**250) == pytest.approx(5e-191, rel=1e-12)
+
+
 GOOD = {
     "dim": 100, "subspace_dim": 5, "samples": 50, "smoothness": 1.0, "distance": 1.0, "mu": 1.0, "residual_clip": 0.1,
 }  # fmt: skip
@@ -109,8 +116,8 @@ PUBLISHED = {**{n: v for n, v in GOOD.items() if n != "mu"}, "epsilon": 1.0, "de
     ("name", "value"),
     [
         ("dim", 0), ("subspace_dim", 0), ("subspace_dim", 101), ("samples", 0), ("samples", 1.5), ("smoothness", 0.0),
-        ("smoothness", math.nan), ("distance", -1.0), ("distance", math.inf), ("mu", 0.0), ("residual_clip", -0.1),
-        ("residual_clip", 1.1), ("lipschitz", 0.0), ("steps", 0),
+        ("smoothness", math.nan), ("distance", -1.0), ("distance", 1e-170), ("distance", math.inf), ("mu", 0.0),
+        ("residual_clip", -0.1), ("residual_clip", 1.1), ("lipschitz", 0.0), ("steps", 0),
     ],
 )  # fmt: skip
 def test_bad_input(name: str, value: Any) -> None:

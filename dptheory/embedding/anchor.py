@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import bdtrc, gammaln
+from scipy.special import betaincc, gammaln
 
 from dptheory import _validate
 
@@ -19,6 +19,8 @@ _ORTHONORMAL = 1e-8
 _ROUNDING = 1e-9
 _SERIES_FROM = 1000
 _LARGEST = 1e75
+_LARGEST_ENTRY = 1e140  # squares of such numbers add up without overflow
+_MOST_COUNT = 10**18
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def project(gradients: ArrayLike, basis: ArrayLike) -> Projection:
     """Embeddings W = G B^T and residuals R = G - W B of gradients.
 
     Args:
-        gradients: G, shape (n, p), finite.
+        gradients: G, shape (n, p), entries in [-1e140, 1e140].
         basis: B, shape (k, p), orthonormal rows to within 1e-8.
 
     Raises:
@@ -105,7 +107,10 @@ def project(gradients: ArrayLike, basis: ArrayLike) -> Projection:
     gradients, basis = _matrix("gradients", gradients), _matrix("basis", basis)
     if gradients.shape[1] != basis.shape[1]:
         raise ValueError(f"gradients and basis must have rows of equal length, got {gradients.shape} and {basis.shape}")
-    if np.abs(basis @ basis.T - np.eye(len(basis))).max() > _ORTHONORMAL:
+    if np.abs(gradients).max() > _LARGEST_ENTRY:
+        raise ValueError(f"gradients must hold numbers in [-{_LARGEST_ENTRY:g}, {_LARGEST_ENTRY:g}], got {gradients!r}")
+    # entries first: products of huge ones could be NaN
+    if np.abs(basis).max() > 2 or np.abs(basis @ basis.T - np.eye(len(basis))).max() > _ORTHONORMAL:
         raise ValueError("basis must have orthonormal rows, got rows whose products are not those of unit vectors")
     embeddings = gradients @ basis.T
     return Projection(embeddings, gradients - embeddings @ basis)
@@ -128,8 +133,8 @@ def recovery_probability(rank: int, anchors: int, zero_probability: float = 0.0)
     mass at 0 it is 1 for m >= k and 0 below. For any law it is at most 1 - max P(xi in M)^m over the proper subspaces M.
 
     Args:
-        rank: k >= 1, rank of Sigma.
-        anchors: m >= 0.
+        rank: k in 1..10^18, rank of Sigma.
+        anchors: m in 0..10^18.
         zero_probability: z in [0, 1): the share of anchors with gradient 0 (dead units, zero loss).
 
     Raises:
@@ -137,9 +142,10 @@ def recovery_probability(rank: int, anchors: int, zero_probability: float = 0.0)
 
     Source: GEP, Lemma 3.1 (gep.lem3.1, gep.thmD.1).
     """
-    rank, anchors = _validate.integer("rank", rank, 1), _validate.integer("anchors", anchors, 0)
+    rank = _validate.integer("rank", rank, 1, _MOST_COUNT)
+    anchors = _validate.integer("anchors", anchors, 0, _MOST_COUNT)
     zero = _validate.real("zero_probability", zero_probability, 0.0, 1.0, ends="[)")
-    return 0.0 if anchors < rank else float(bdtrc(rank - 1, anchors, 1 - zero))
+    return 0.0 if anchors < rank else float(betaincc(anchors - rank + 1, rank, zero))
 
 
 def residual_bound(
@@ -165,7 +171,7 @@ def residual_bound(
     Args:
         eigenvalues: of Sigma, all p of them, zeros included, shape (p,), >= 0, any order.
         subspace_dim: k in 1..p.
-        anchors: m >= 1.
+        anchors: m in 1..10^18.
         squared_norm_bound: T >= tr Sigma with |xi|^2 <= T (the square of the norm).
         failure_probability: e^{-delta} in (0, 1).
         fourth_moment: E|xi|^4 in [(tr Sigma)^2, T tr Sigma]; None takes T tr Sigma.
@@ -178,7 +184,7 @@ def residual_bound(
     spectrum = np.sort(_vector("eigenvalues", eigenvalues))[::-1]
     trace, dim = float(spectrum.sum()), len(spectrum)
     subspace_dim = _validate.integer("subspace_dim", subspace_dim, 1, dim)
-    anchors = _validate.integer("anchors", anchors, 1)
+    anchors = _validate.integer("anchors", anchors, 1, _MOST_COUNT)
     bound = _validate.real("squared_norm_bound", squared_norm_bound, trace * (1 - _ROUNDING), _LARGEST)
     failure = _validate.real("failure_probability", failure_probability, 0.0, 1.0, ends="()")
     fourth = bound * trace
@@ -202,7 +208,7 @@ def random_basis_error(dim: int, subspace_dim: int) -> float:
     :func:`mean_random_basis_error`.
 
     Args:
-        dim: p >= 1.
+        dim: p in 1..10^18.
         subspace_dim: k in 0..p.
 
     Raises:
@@ -210,8 +216,8 @@ def random_basis_error(dim: int, subspace_dim: int) -> float:
 
     Source: GEP, Appendix C and Figure 7 (gep.appC, gep.jl).
     """
-    dim = _validate.integer("dim", dim, 1)
-    return math.sqrt(1 - _validate.integer("subspace_dim", subspace_dim, 0, dim) / dim)
+    dim = _validate.integer("dim", dim, 1, _MOST_COUNT)
+    return math.sqrt((dim - _validate.integer("subspace_dim", subspace_dim, 0, dim)) / dim)
 
 
 def mean_random_basis_error(dim: int, subspace_dim: int) -> float:
@@ -220,7 +226,7 @@ def mean_random_basis_error(dim: int, subspace_dim: int) -> float:
     .. math:: \frac{\Gamma((p-k+1)/2)\,\Gamma(p/2)}{\Gamma((p-k)/2)\,\Gamma((p+1)/2)}
 
     Args:
-        dim: p >= 1.
+        dim: p in 1..10^18.
         subspace_dim: k in 0..p.
 
     Raises:
@@ -228,7 +234,7 @@ def mean_random_basis_error(dim: int, subspace_dim: int) -> float:
 
     Source: GEP, Appendix C and Figure 7 (gep.appC).
     """
-    dim = _validate.integer("dim", dim, 1)
+    dim = _validate.integer("dim", dim, 1, _MOST_COUNT)
     left = dim - _validate.integer("subspace_dim", subspace_dim, 0, dim)
     return _half_step(left) / _half_step(dim)
 
@@ -242,7 +248,7 @@ def random_embedding_distortion(dim: int, subspace_dim: int) -> float:
     same.
 
     Args:
-        dim: p >= 1.
+        dim: p in 1..10^18.
         subspace_dim: k in 1..p.
 
     Raises:
@@ -250,7 +256,7 @@ def random_embedding_distortion(dim: int, subspace_dim: int) -> float:
 
     Source: GEP, section 3.1 and Appendix C on random projections (gep.jl).
     """
-    dim = _validate.integer("dim", dim, 1)
+    dim = _validate.integer("dim", dim, 1, _MOST_COUNT)
     subspace_dim = _validate.integer("subspace_dim", subspace_dim, 1, dim)
     return math.sqrt(2 * (dim - subspace_dim) / subspace_dim / (dim + 2))
 

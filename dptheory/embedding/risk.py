@@ -12,7 +12,7 @@ from dptheory import _validate
 from dptheory.errors import ConditionError
 
 _SMALLEST, _LARGEST = 1e-60, 1e60  # squares and quotients of such numbers neither over- nor underflow
-_MOST_STEPS, _MOST_COUNT = 10**250, 10**15
+_MOST_STEPS, _MOST_COUNT = 10**260, 10**15  # the best T of arguments in range is below 1e256
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class ExcessRisk:
         optimization: beta D^2 / (2 T), the distance still to go.
         noise: E|noise|^2 / (2 beta), of the noise of a step.
         steps: T of the bound, an integer >= 1.
-        optimal_steps: the real T > 0 at which optimization and noise are equal; inf without noise or where none was sought.
+        optimal_steps: the real T at which optimization and noise are equal, 0 for D = 0; inf where none was sought.
     """
 
     optimization: float
@@ -33,7 +33,7 @@ class ExcessRisk:
 
     @property
     def value(self) -> float:
-        """The bound: the sum of its terms."""
+        """The bound: the sum of its terms; inf where it is too large for a float."""
         return self.optimization + self.noise
 
 
@@ -45,7 +45,7 @@ def noisy_descent_risk(smoothness: float, distance: float, steps: int, noise_ene
 
     Args:
         smoothness: beta > 0, in [1e-60, 1e60] like all sizes here.
-        distance: D >= 0, not squared.
+        distance: D, 0 or a size; not squared.
         steps: T >= 1.
         noise_energy: N >= 0, mean over the steps of E|noise|^2, noise of the averaged gradient.
 
@@ -55,7 +55,7 @@ def noisy_descent_risk(smoothness: float, distance: float, steps: int, noise_ene
     Source: GEP, equations 7 to 12, with the square that equation 12 lacks (gep.eq11, gep.eq12, gep.thm3.3).
     """
     smoothness = _size("smoothness", smoothness)
-    distance = _validate.real("distance", distance, 0.0, _LARGEST)
+    distance = _distance(distance)
     steps = _validate.integer("steps", steps, 1, _MOST_STEPS)
     noise_energy = _validate.real("noise_energy", noise_energy, 0.0, ends="[)")
     return ExcessRisk(smoothness * distance**2 / (2 * steps), noise_energy / (2 * smoothness), steps, math.inf)
@@ -69,7 +69,7 @@ def least_risk(smoothness: float, distance: float, steps: int, lipschitz: float 
 
     Args:
         smoothness: beta > 0, in [1e-60, 1e60] like all sizes here.
-        distance: D >= 0.
+        distance: D, 0 or a size.
         steps: T >= 1.
         lipschitz: G > 0, of every loss.
 
@@ -79,11 +79,11 @@ def least_risk(smoothness: float, distance: float, steps: int, lipschitz: float 
     Source: GEP, Theorem 3.3: why T = n beta eps / sqrt p leaves sqrt p in the risk (gep.thm3.3, gep.independent_p).
     """
     smoothness = _size("smoothness", smoothness)
-    distance = _validate.real("distance", distance, 0.0, _LARGEST)
+    distance = _distance(distance)
     steps = _validate.integer("steps", steps, 1, _MOST_STEPS)
     lipschitz = _validate.real("lipschitz", lipschitz, _SMALLEST)
     slope = min(lipschitz, smoothness * distance / (steps + 2))
-    return slope * distance - slope**2 * (steps + 2) / (2 * smoothness)
+    return slope * (distance - slope * (steps + 2) / (2 * smoothness))
 
 
 def excess_risk(
@@ -113,7 +113,7 @@ def excess_risk(
         subspace_dim: k in 1..p.
         samples: n >= 1.
         smoothness: beta > 0, in [1e-60, 1e60] like all sizes here.
-        distance: D >= 0.
+        distance: D, 0 or a size.
         mu: > 0, for all steps together.
         residual_clip: rho in [0, G], the public clip of the residuals; for a schedule, the root of its mean square.
         lipschitz: G > 0, clip of the embeddings.
@@ -174,12 +174,12 @@ def _at_steps(samples: int, smoothness: float, distance: float, per_step: float,
     """The bound where T steps bring noise of energy T * per_step to the sum of n gradients."""
     samples = _validate.integer("samples", samples, 1, _MOST_COUNT)
     smoothness = _size("smoothness", smoothness)
-    distance = _validate.real("distance", distance, 0.0, _LARGEST)
+    distance = _distance(distance)
     energy = per_step / samples**2
     best = smoothness * distance / math.sqrt(energy)
     if steps is None:
         below = max(1, math.floor(best))
-        steps = below if best * best <= below * (below + 1) else below + 1
+        steps = below if best <= math.sqrt(below) * math.sqrt(below + 1) else below + 1
     found = noisy_descent_risk(smoothness, distance, steps, energy * steps)
     return ExcessRisk(found.optimization, found.noise, found.steps, best)
 
@@ -194,6 +194,11 @@ def _clips(lipschitz: float, residual_clip: float) -> tuple[float, float]:
     """G and rho."""
     lipschitz = _size("lipschitz", lipschitz)
     return lipschitz, _validate.real("residual_clip", residual_clip, 0.0, lipschitz)
+
+
+def _distance(distance: float) -> float:
+    checked = _validate.real("distance", distance, 0.0, _LARGEST)
+    return checked if checked == 0 else _size("distance, if not 0,", checked)
 
 
 def _size(name: str, value: float) -> float:

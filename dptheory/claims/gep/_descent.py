@@ -78,8 +78,8 @@ _EQ12 = Claim(
     verdict=Verdict.FALSE,
     conditions=("L is convex and beta-smooth", "the noise has mean 0 given the iterate"),
     correction=r"$\frac\beta{2T}|\theta_0-\theta_*|^2+\frac N{2\beta}$, $N = \frac{\sigma^2}{n^2}(k+\frac pT\sum E r_t^2)$: the distance is squared "
-    r"(the sides have different units otherwise), and half the noise is enough. Without noise the worst case is "
-    r"$\frac\beta{2(T+2)}|\theta_0-\theta_*|^2$.",
+    r"(the sides have different units otherwise), and half the noise is enough. No bound can be below "
+    r"$\frac\beta{2(T+2)}|\theta_0-\theta_*|^2$, whatever the noise.",
     printed=printed_summed_risk,
     calculators=(risk.noisy_descent_risk, risk.least_risk),
     checks=(

@@ -94,7 +94,7 @@ _LABELS = Claim(
     verdict=Verdict.CONDITIONAL,
     conditions=(
         "one output: gradient = (<x, theta> - y) x, along x up to sign, and 0 where the label is fitted",
-        "the features whose errors are not 0 span the same space under both labellings, as they do with a label law that has a density",
+        "the features with random-label error not 0 span those with true error not 0, as they do for labels with a density given the model",
         "the subspace has as many dimensions as the features span; with fewer the labels decide which directions are kept",
     ),
     correction=r"The full span does not depend on the labels (none fitted). For a smaller subspace, on the same features: true residual energy $\le"

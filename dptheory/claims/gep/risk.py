@@ -124,7 +124,7 @@ _THM33 = Claim(
     ),
     correction=r"At the stated $T$ the first term keeps $\sqrt p$: the risk can be $\frac{\beta D^2}{2(T+2)}\approx\frac{\sqrt pD^2}{2n\epsilon}$ with $k = 1$ and "
     r"no residual. Right: $\frac{2\sqrt2D}{n\epsilon}\sqrt{\log(1/\delta)(k+p\rho^2)}$ at $T = \beta Dn\epsilon/\sqrt{8\log(1/\delta)(k+p\rho^2)}$ "
-    r"($\rho$, the root of $\bar r$, and not $\bar r$); with the best split of the noise at $\mu$-GDP $D(\sqrt k+\sqrt{p-k}\rho)/(\mu n)$ at "
+    r"($\rho\ge r_t$ public, in the place of $\sqrt{\bar r}$, not of $\bar r$); with the best split of the noise at $\mu$-GDP $D(\sqrt k+\sqrt{p-k}\rho)/(\mu n)$ at "
     r"$T = \beta Dn\mu/(\sqrt k+\sqrt{p-k}\rho)$. Rounding $T\ge1$ costs at most a factor 1.061.",
     printed=printed_rate,
     calculators=(risk.excess_risk, risk.excess_risk_as_published, risk.least_risk),
@@ -195,7 +195,7 @@ _INDEPENDENT = Claim(
     calculators=(risk.excess_risk, risk.excess_risk_as_published, risk.least_risk),
     checks=(
         ExactCheck(
-            name="n = p large at the printed T: does the risk fall like 1/n?",
+            name="n and the root of p large at the printed T: does the risk fall like 1/n?",
             cases=lambda: [(q, t) for q in (100, 10**4, 10**8) for t in (1, 3)],
             truth=lambda q, t: _excess_at_printed_steps(q, t),
             statement=lambda q, t: Fraction(1, 2 * (t + 2)),

@@ -223,7 +223,7 @@ _LEM32 = Claim(
             tolerance=1e-9,
         ),
         ExactCheck(
-            name="tail, and the mean residual of the whole population as anchors",
+            name="tail: the trace without the leading eigenvalues",
             cases=lambda: _LAWS,
             truth=lambda law, k, m: float(
                 np.trace(_atoms.second_moments(law.matrix, law.weights)) - np.sum(law.eigenvalues[::-1][:k])
@@ -285,6 +285,16 @@ def _bound_rises(weights: tuple[Fraction, ...], anchors: int, low: int, high: in
     return roots**2 * constant / anchors > between**2
 
 
+def _mean_line_residual(anchors: int) -> Fraction:
+    """Mean residual of the leading line of the anchors: e_1 with probability .9, sqrt(8) e_2 with probability .1."""
+    energies = (Fraction(9, 10), Fraction(8, 10))
+    total = Fraction(0)
+    for picked, chance in _atoms.samples((Fraction(9, 10), Fraction(1, 10)), anchors):
+        second = 8 * sum(picked) > anchors - sum(picked)
+        total += chance * energies[0 if second else 1]
+    return total
+
+
 _TEN = (Fraction(6, 10),) + (Fraction(1, 10),) * 4
 
 _LEM32TEXT = Claim(
@@ -295,7 +305,7 @@ _LEM32TEXT = Claim(
     verdict=Verdict.FALSE,
     correction=r"The bound falls in $k$ only while $\lambda_{k+1}\ge(\sqrt{k+1}-\sqrt k)\sqrt{C/m}$. The residual itself does not grow with $k$ because "
     r"the subspaces are nested, so the smallest bound over $j\le k$ holds for $k$: the one given under gep.lem3.2. That one does not grow with "
-    r"$m$ either.",
+    r"$m$ either, while the mean residual can grow with $m$.",
     calculators=(anchor.residual_bound,),
     checks=(
         ExactCheck(
@@ -304,6 +314,14 @@ _LEM32TEXT = Claim(
             truth=lambda weights, m, low, high: not _bound_rises(weights, m, low, high),
             statement=lambda weights, m, low, high: False,
             wrong=lambda weights, m, low, high: True,
+            kind=Kind.COUNTEREXAMPLE,
+        ),
+        ExactCheck(
+            name="lengths 1 and sqrt 8, weights .9 and .1, k = 1: is the mean residual smaller with more anchors?",
+            cases=lambda: [(1, 2), (2, 5), (5, 8)],
+            truth=lambda few, many: _mean_line_residual(many) < _mean_line_residual(few),
+            statement=lambda few, many: False,
+            wrong=lambda few, many: True,
             kind=Kind.COUNTEREXAMPLE,
         ),
         SearchCheck(
