@@ -9,7 +9,7 @@ from dptheory.accounting._gaussian import gaussian_epsilon, gaussian_mu
 from dptheory.accounting._google import pld_bracket, rdp_of_steps
 from dptheory.accounting._guards import participation_epsilon
 from dptheory.accounting._loss import Direction, Loss
-from dptheory.accounting._prv import prv_bracket
+from dptheory.accounting._prv import prv_bracket, saddle_point
 from dptheory.accounting._search import crossing
 
 ADJACENCIES = ("add-remove", "replace-one")
@@ -91,7 +91,7 @@ def epsilon(
     steps: int,
     delta: float,
     *,
-    width: float = 0.02,
+    width: float = 0.005,
     adjacency: str = "add-remove",
     sampling: str = "poisson",
     direction: str = "worst",
@@ -116,7 +116,7 @@ def epsilon(
         steps: 1 to 10^6.
         delta: in [1e-15, 0.1].
         width: how far apart the bounds may be, times max(1, epsilon); in [1e-4, 1]. It is met where 2 million grid
-            points suffice, as they do up to 10^4 steps and beyond; otherwise the bounds hold but are wider.
+            points suffice, as they do up to 1,000 steps at least; otherwise the bounds hold but are wider.
         adjacency: "add-remove" or "replace-one".
         sampling: "poisson" or "without replacement".
         direction: for "add-remove": "remove" (P has the record), "add" (Q has it), or "worst", the larger epsilon.
@@ -168,7 +168,7 @@ def cross_check(
     steps: int,
     delta: float,
     *,
-    width: float = 0.02,
+    width: float = 0.005,
     adjacency: str = "add-remove",
 ) -> CrossCheck:
     """Ask prv-accountant and dp-accounting about the same Poisson-sampled steps.
@@ -228,19 +228,19 @@ def noise_multiplier(
     tolerance = _validate.real("tolerance", tolerance, 1e-4, 0.1)
     asked = _mechanism(1.0, sampling_rate, steps, delta, adjacency, sampling, direction)
 
-    def excess(sigma: float, width: float) -> float:
-        found = _epsilon(replace(asked, noise_multiplier=sigma), width * min(1.0, budget))
-        return math.log(max(found.upper, 1e-300) / budget)
-
+    least, most = NOISE
     # Without subsampling this much noise would do.
     enough = 1.00001 * asked.shift * math.sqrt(asked.steps) / gaussian_mu(min(budget, 1e100), asked.delta)
-    least, most = NOISE
-    accuracy = tolerance / 2
-    if excess(least, accuracy) <= 0:
-        return least
-    if enough > most and excess(most, accuracy) > 0:
+    found = crossing(
+        lambda sigma: _log_ratio(_rough(replace(asked, noise_multiplier=sigma)), budget),
+        lambda sigma: _log_excess(replace(asked, noise_multiplier=sigma), tolerance, budget),
+        min(most, max(1.01 * least, enough)),
+        least,
+        1 + tolerance,
+    )
+    if found is None:
         raise ValueError(f"epsilon must be larger, or delta, or steps fewer: sigma = {most:g} does not give {budget!r}")
-    return crossing(excess, min(most, enough), least, accuracy, 1 + tolerance)
+    return found
 
 
 def steps(
@@ -253,7 +253,7 @@ def steps(
     sampling: str = "poisson",
     direction: str = "worst",
 ) -> int:
-    """The most steps whose upper bound of epsilon fits the budget: it does at the returned number, not at one more.
+    """The most steps whose upper bound of epsilon fits the budget: it does at the returned number, not at 1.001 times it.
 
     Args:
         epsilon: > 0.
@@ -270,15 +270,27 @@ def steps(
     budget = _validate.real("epsilon", epsilon, 0.0, ends="()")
     asked = _mechanism(noise_multiplier, sampling_rate, 1, delta, adjacency, sampling, direction)
 
-    def excess(count: float, width: float) -> float:
-        found = _epsilon(replace(asked, steps=int(count)), width * min(1.0, budget))
-        return math.log(max(found.upper, 1e-300) / budget)
+    found = crossing(
+        lambda count: _log_ratio(_rough(replace(asked, steps=int(count))), budget),
+        lambda count: _log_excess(replace(asked, steps=int(count)), _FINE, budget),
+        1.0,
+        float(MAX_STEPS),
+        1 + _FINE,
+        whole=True,
+    )
+    return 0 if found is None else int(found)
 
-    if excess(1, _FINE) > 0:
-        return 0
-    if excess(MAX_STEPS, _FINE) <= 0:
-        return MAX_STEPS
-    return int(crossing(excess, 1, MAX_STEPS, _FINE, 1.0, whole=True))
+
+def _log_excess(asked: _Mechanism, width: float, budget: float) -> float:
+    return _log_ratio(_epsilon(asked, width * min(1.0, budget)).upper, budget)
+
+
+def _log_ratio(epsilon: float, budget: float) -> float:
+    return math.log(max(epsilon, 1e-300) / budget)
+
+
+def _rough(asked: _Mechanism) -> float:
+    return saddle_point(asked.losses()[0], asked.steps, asked.delta).epsilon
 
 
 @functools.lru_cache(maxsize=512)

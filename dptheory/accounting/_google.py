@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from dptheory.accounting._loss import Loss
-from dptheory.accounting._prv import plan_for
+from dptheory.accounting._prv import grid_radius, saddle_point
 
 _SHARE = 1e-4  # of delta: truncated tails
 _SINGLE_CELLS, _COMPOSED_CELLS = 60_000, 2**21
@@ -35,14 +35,14 @@ def pld_bracket(loss: Loss, steps: int, delta: float) -> tuple[float, float]:
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     relation = _relation(loss)
-    plan = plan_for(loss, steps, delta)
+    radius = grid_radius(loss, steps, delta, saddle_point(loss, steps, delta))
     share = _SHARE * delta
     log_mass = min(-50.0, math.log(share / steps))
     reach = math.sqrt(-2 * log_mass) + 1.0
     span = float(np.ptp(loss.at(np.array([-reach, reach + 1.0 / loss.noise_multiplier]))))
 
     def composed(cells: int, pessimistic: bool) -> tuple[Any, float]:
-        interval = max(span / cells, 2 * plan.radius / _COMPOSED_CELLS)
+        interval = max(span / cells, 2 * radius / _COMPOSED_CELLS)
         one = pld.from_gaussian_mechanism(
             loss.noise_multiplier,
             pessimistic_estimate=pessimistic,

@@ -69,8 +69,8 @@ class Loss:
     def nodes(self) -> tuple[Array, Array]:
         """A quadrature rule for the loss: its values and their log weights."""
         z, weights = self._rule(-_TAIL, _TAIL + 1.0 / self.noise_multiplier)
-        with np.errstate(divide="ignore"):
-            return self.at(z), np.log(weights)
+        kept = weights > 0
+        return self.at(z[kept]), np.log(weights[kept])
 
     def _rule(self, left: float, right: float) -> tuple[Array, Array]:
         if not left < right:

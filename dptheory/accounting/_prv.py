@@ -30,21 +30,23 @@ from scipy.special import logsumexp
 from dptheory.accounting._loss import Array, Loss
 
 _SHARE = 1e-3  # of delta, for each of: rounding (eta), losses outside the grid
-_WRAP = 1e-7  # tilted probability that may wrap around
+_WRAP = 1e-4  # of delta: what may wrap around
+_TRIES = 4
 _FFT = 1e-14  # rounding of a transform, a step
 _QUADRATURE = 1e-13  # relative error of the mean
 _MIN_CELLS = 4096
 _ALIGNED = 1 - 1e-12  # rounding must not add a cell
-MAX_CELLS = 2**21
+MAX_CELLS = 2**22
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Tilt, half width of the grid and rough epsilon, found before anything is discretised."""
+class SaddlePoint:
+    """Where the composed loss lies when it is tilted to the epsilon of a given delta; approximate."""
 
-    tilt: float
-    radius: float
     epsilon: float
+    tilt: float
+    log_mgf: float  # of one step, at the tilt
+    deviation: float  # of the sum, tilted
 
 
 @functools.lru_cache(maxsize=256)
@@ -56,63 +58,104 @@ def prv_bracket(loss: Loss, steps: int, delta: float, width: float, max_cells: i
     Raises:
         ArithmeticError: no bracket came out.
     """
-    plan = plan_for(loss, steps, delta)
-    spread = math.sqrt(steps * math.log(2 / (_SHARE * delta)) / 2)
-    wanted = min(max(2 * plan.radius * min(spread, steps) / (0.45 * width * max(1.0, plan.epsilon)), _MIN_CELLS), max_cells)
-    mesh = plan.radius / (next_fast_len(math.ceil(wanted / 2)) - 1)
-    composed = _compose(loss, steps, delta, plan, mesh)
-    moved = mesh * min(spread, float(steps)) + composed.mean_error
+    point = saddle_point(loss, steps, delta)
+    lower, upper = 0.0, math.inf
+    for _ in range(_TRIES):
+        wanted = 0.9 * width * max(1.0, point.epsilon)
+        try:
+            low, high, moved = _bracket_at(loss, steps, delta, point, wanted, max_cells)
+        except ArithmeticError:
+            break
+        lower, upper = max(lower, low), min(upper, high)
+        # Nothing more to gain: close enough, or what is left is the grid's.
+        if high - low <= max(1.2 * width, 2.5 * moved):
+            break
+        point = _tilted_to(loss, steps, delta, max(0.0, high - moved))
+    if not lower <= upper < math.inf:
+        raise ArithmeticError(f"prv-accountant gave [{lower}, {upper}]")
+    return lower, upper
+
+
+def _bracket_at(
+    loss: Loss, steps: int, delta: float, point: SaddlePoint, width: float, max_cells: int
+) -> tuple[float, float, float]:
+    """Lower and upper bound with this tilt, and how much of them is due to the grid."""
+    spread = min(math.sqrt(steps * math.log(2 / (_SHARE * delta)) / 2), float(steps))
+    radius = grid_radius(loss, steps, delta, point)
+    wanted = min(max(2 * radius * spread / (0.5 * width), _MIN_CELLS), max_cells)
+    mesh = radius / (next_fast_len(math.ceil(wanted / 2)) - 1)
+    composed = _compose(loss, steps, delta, point.tilt, radius, mesh)
+    moved = float(mesh * spread + composed.mean_error)
     upper = composed.upper(delta)
-    bracket = (max(0.0, float(composed.lower(delta, upper) - moved)), float(upper + moved))
-    if not bracket[0] <= bracket[1] < math.inf:
-        raise ArithmeticError(f"prv-accountant gave {bracket}")
-    return bracket
+    return max(0.0, float(composed.lower(delta, upper) - moved)), float(upper + moved), moved
 
 
-def plan_for(loss: Loss, steps: int, delta: float) -> Plan:
-    """Where the composed loss lies when it is tilted so that the saddle point is at the epsilon of ``delta``."""
-    values, log_weights = loss.nodes()
-    kept = np.isfinite(log_weights)
-    values, log_weights = values[kept], log_weights[kept]
+@functools.lru_cache(maxsize=256)
+def saddle_point(loss: Loss, steps: int, delta: float) -> SaddlePoint:
+    """The tilt at which the saddle point estimate of delta(T K'(tilt)) is ``delta``."""
 
-    def cumulants(tilt: float) -> tuple[float, float, float]:
-        exponents = log_weights + tilt * values
-        log_mgf = float(logsumexp(exponents))
-        p = np.exp(exponents - log_mgf)
-        mean = float(p @ values)
-        return log_mgf, mean, float(p @ (values - mean) ** 2)
-
-    def log_delta(tilt: float) -> float:  # the saddle point's estimate, at epsilon = T K'(tilt)
-        log_mgf, mean, variance = cumulants(tilt)
+    def too_small(log_mgf: float, mean: float, variance: float, tilt: float) -> bool:
         size = max(1.0, tilt * (tilt + 1) * math.sqrt(2 * math.pi * steps * variance))
-        return steps * (log_mgf - tilt * mean) - math.log(size)
+        return steps * (log_mgf - tilt * mean) - math.log(size) > math.log(delta)
 
+    return _solve_tilt(loss, steps, delta, too_small)
+
+
+def _tilted_to(loss: Loss, steps: int, delta: float, epsilon: float) -> SaddlePoint:
+    """The tilt T K'(tilt) = ``epsilon``, at which Chernoff's bound is best."""
+    return _solve_tilt(loss, steps, delta, lambda log_mgf, mean, variance, tilt: steps * mean < epsilon)
+
+
+def _solve_tilt(
+    loss: Loss, steps: int, delta: float, too_small: Callable[[float, float, float, float], bool]
+) -> SaddlePoint:
+    values, log_weights = _kept(loss, steps, delta)
     low, high = -30.0, math.log(1e12)  # of log tilt
-    for _ in range(50):
+    for _ in range(26):
         middle = (low + high) / 2
-        low, high = (middle, high) if log_delta(math.exp(middle)) > math.log(delta) else (low, middle)
+        tilt = math.exp(middle)
+        low, high = (middle, high) if too_small(*_cumulants(values, log_weights, tilt), tilt) else (low, middle)
     tilt = math.exp(low)
-    log_mgf, mean, variance = cumulants(tilt)
-    scale = 1.0 / math.sqrt(max(steps * variance, 1e-300))
-    ends = [abs(steps * mean)]
+    log_mgf, mean, variance = _cumulants(values, log_weights, tilt)
+    return SaddlePoint(max(0.0, steps * mean), tilt, log_mgf, math.sqrt(max(steps * variance, 1e-300)))
+
+
+def grid_radius(loss: Loss, steps: int, delta: float, point: SaddlePoint) -> float:
+    """Half width of a grid that the composed loss and, but for a share of delta, every single loss stay on."""
+    values, log_weights = _kept(loss, steps, delta)
+    # What wraps around counts exp(-tilt epsilon + T K) times its tilted probability.
+    magnified = steps * point.log_mgf - point.tilt * point.epsilon
+    log_wrap = min(math.log(1e-7), math.log(_WRAP * delta) - magnified)
+    ends = [point.epsilon]
     for sign in (1.0, -1.0):
-        bounds = []
-        for size in np.geomspace(0.25, 16.0, 25):
-            shift = sign * size * scale
-            bounds.append((steps * (cumulants(tilt + shift)[0] - log_mgf) - math.log(_WRAP / 4)) / abs(shift))
-        ends.append(min(bounds))
-    outside = _SHARE * delta / (2 * steps)
-    ends.append(_radius_of_one(values, log_weights, math.log(outside)))
-    ends.append(_radius_of_one(values, log_weights + tilt * values - log_mgf, math.log(_WRAP / (4 * steps))))
-    return Plan(tilt, 1.05 * float(max(ends)) + 1e-12, max(0.0, steps * mean))
+        shifts = sign * np.geomspace(0.25, 16.0, 25) / point.deviation
+        gains = [_cumulants(values, log_weights, point.tilt + s)[0] - point.log_mgf for s in shifts]
+        ends.append(float(np.min((steps * np.array(gains) - (log_wrap - math.log(4))) / np.abs(shifts))))
+    ends += [-float(values[0]), float(values[-1])]
+    return 1.05 * max(ends) + 1e-12
 
 
-def _radius_of_one(values: Array, log_weights: Array, log_level: float) -> float:
-    """A radius beyond which one loss lies with probability at most ``exp(log_level)``."""
-    order = np.argsort(np.abs(values))[::-1]
-    tail = np.logaddexp.accumulate(log_weights[order])
-    first = int(np.searchsorted(tail, log_level))
-    return float(np.abs(values[order[max(first - 1, 0)]]))
+def _cumulants(values: Array, log_weights: Array, tilt: float) -> tuple[float, float, float]:
+    exponents = log_weights + tilt * values
+    largest = float(exponents.max())
+    weights = np.exp(exponents - largest)
+    total = float(weights.sum())
+    mean = float(weights @ values) / total
+    return largest + math.log(total), mean, float(weights @ (values - mean) ** 2) / total
+
+
+@functools.lru_cache(maxsize=16)
+def _kept(loss: Loss, steps: int, delta: float) -> tuple[Array, Array]:
+    """Losses and log weights of a quadrature rule, without the tails that all steps together seldom reach.
+
+    They have to go before a tilt is chosen: it would magnify them.
+    """
+    values, log_weights = loss.nodes()
+    level = math.log(_SHARE * delta / (2 * steps))
+    low = int(np.searchsorted(np.logaddexp.accumulate(log_weights), level))
+    high = int(np.searchsorted(np.logaddexp.accumulate(log_weights[::-1]), level))
+    inside = slice(max(0, low - 1), len(values) - max(0, high - 1))
+    return values[inside], log_weights[inside]
 
 
 @dataclass(frozen=True)
@@ -160,35 +203,38 @@ class _Composed:
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         """Estimate of delta(epsilon), and how much it may be wrong."""
-        first = int(np.searchsorted(self.losses, epsilon, side="right"))
-        over = self.losses[first:] - epsilon
+        # Beyond 100 / tilt the weights are below exp(-100).
+        ends = np.searchsorted(self.losses, [epsilon, epsilon + 100.0 / self.tilt], side="right")
+        inside = slice(int(ends[0]), int(ends[1]))
+        over = self.losses[inside] - epsilon
         log_scale = min(self.log_mgf - self.tilt * epsilon, 700.0)
         with np.errstate(under="ignore"):
-            tilted = float(self.tilted[first:] @ (np.exp(-self.tilt * over) * -np.expm1(-over)))
+            tilted = float(self.tilted[inside] @ (np.exp(-self.tilt * over) * -np.expm1(-over)))
         scale = math.exp(log_scale)
         return scale * tilted, scale * self.wrong + self.missed
 
 
-def _compose(loss: Loss, steps: int, delta: float, plan: Plan, mesh: float) -> _Composed:
+def _compose(loss: Loss, steps: int, delta: float, tilt: float, radius: float, mesh: float) -> _Composed:
     from prv_accountant.composers import Fourier
     from prv_accountant.discrete_privacy_random_variable import DiscretePrivacyRandomVariable
     from prv_accountant.discretisers import CellCentred
     from prv_accountant.domain import Domain
 
-    domain = Domain.create_aligned(-plan.radius * _ALIGNED, plan.radius * _ALIGNED, mesh)
-    variable = _Variable(loss, float(domain.t_min()) - domain.dt() / 2, float(domain.t_max()) + domain.dt() / 2)
+    domain = Domain.create_aligned(-radius * _ALIGNED, radius * _ALIGNED, mesh)
+    kept = _kept(loss, steps, delta)[0]
+    variable = _Variable(loss, float(kept[0]), float(kept[-1]))
     discrete = CellCentred().discretise(variable, domain)
     p = np.asarray(discrete.pmf, dtype=np.float64)
     grid = np.asarray(discrete.domain.ts(), dtype=np.float64)
     support = np.flatnonzero(p)
     log_p, t = np.log(p[support]), grid[support]
 
-    def log_mgf(tilt: float) -> float:
-        return float(logsumexp(log_p + tilt * t))
+    def log_mgf(at: float) -> float:
+        return float(logsumexp(log_p + at * t))
 
-    whole = log_mgf(plan.tilt)
+    whole = log_mgf(tilt)
     tilted = np.zeros_like(p)
-    tilted[support] = np.exp(log_p + plan.tilt * t - whole)
+    tilted[support] = np.exp(log_p + tilt * t - whole)
     composed = Fourier([DiscretePrivacyRandomVariable(tilted, discrete.domain)]).compute_composition([steps])
     losses = np.asarray(composed.domain.ts(), dtype=np.float64)
     mean = float(tilted[support] @ t)
@@ -196,13 +242,13 @@ def _compose(loss: Loss, steps: int, delta: float, plan: Plan, mesh: float) -> _
     wrapped = 0.0
     for end, sign in ((losses[-1], 1.0), (-losses[0], -1.0)):
         shifts = scale * np.array([1.0, 2.0, 3.0, 4.0, 6.0])
-        wrapped += min(math.exp(min(0.0, steps * (log_mgf(plan.tilt + sign * s) - whole) - s * end)) for s in shifts)
+        wrapped += min(math.exp(min(0.0, steps * (log_mgf(tilt + sign * s) - whole) - s * end)) for s in shifts)
     outside = max(0.0, variable.outside())
     size = float(np.abs(t) @ np.exp(log_p))
     return _Composed(
         losses=losses,
         tilted=np.asarray(composed.pmf, dtype=np.float64),
-        tilt=plan.tilt,
+        tilt=tilt,
         log_mgf=steps * whole,
         wrong=wrapped + _FFT * steps,
         missed=_SHARE * delta + steps * outside,
@@ -211,7 +257,7 @@ def _compose(loss: Loss, steps: int, delta: float, plan: Plan, mesh: float) -> _
 
 
 class _Variable:
-    """The loss on the cells of a domain, in the form that prv-accountant's discretiser takes."""
+    """The loss between two ends, in the form that prv-accountant's discretiser takes."""
 
     pm_inf = 0.0
 
@@ -219,7 +265,11 @@ class _Variable:
         self._loss, self._low, self._high = loss, low, high
 
     def probability(self, low: Array, high: Array) -> Array:
-        return self._loss.probability(np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64))
+        low, high = (np.clip(np.asarray(end, dtype=np.float64), self._low, self._high) for end in (low, high))
+        p = np.zeros(len(low))
+        inside = low < high
+        p[inside] = self._loss.probability(low[inside], high[inside])
+        return p
 
     def mean(self) -> float:
         return self._loss.mean_within(self._low, self._high)

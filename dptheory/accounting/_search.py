@@ -1,53 +1,77 @@
-"""Where an upper bound of epsilon crosses a budget: a search that pays for accuracy only at the end."""
+"""Where an upper bound of epsilon crosses a budget: few exact evaluations, after a guess by a cheap approximation."""
 
 import math
 from collections.abc import Callable
 
-Excess = Callable[[float, float], float]  # (x, width) -> log(upper bound of epsilon / budget)
-_COARSE = 0.02  # width, and relative distance, of the first stage
+Excess = Callable[[float], float]  # log(epsilon / budget)
 
 
-def crossing(excess: Excess, fits: float, fails: float, width: float, gap: float, whole: bool = False) -> float:
-    """The x nearest to the crossing that fits: next to it, ``gap`` times as near to ``fails`` or 1 if ``whole``, one fails.
+def crossing(rough: Excess, excess: Excess, private: float, risky: float, gap: float, whole: bool = False) -> float | None:
+    """The x between ``private`` and ``risky`` that just fits: excess(x) <= 0, but not at x * gap (or x + 1) towards ``risky``.
 
     Args:
-        excess: rises from ``fits`` to ``fails``, up to the accuracy that its second argument asks for.
-        fits, fails: ends, > 0; it is <= 0 at the first and > 0 at the second.
-        width: the accuracy of the answer.
-        gap: ratio, a little above 1.
-        whole: x is an integer.
+        rough: about ``excess``, cheap.
+        excess: rises from ``private`` to ``risky``.
+        private, risky: ends, > 0.
+        gap: ratio, above 1.
+        whole: x is an integer; 1 is the smallest gap.
+
+    Returns:
+        ``risky`` where it fits, None where ``private`` does not.
     """
-    towards = 1.0 if fails > fits else -1.0
-    if gap < 1 + _COARSE / 2:
-        fits, fails = _stage(excess, fits, fails, _COARSE, 1 + _COARSE / 2, whole)
-        limit = fails
-        # The coarse bound is the larger one: what fits still does, what failed may fit now.
-        while excess(fails, width) <= 0:
-            fits, limit = fails, limit * (1 + _COARSE) ** towards
-            fails = max(fails + towards, math.ceil(limit)) if whole else limit
-    return _stage(excess, fits, fails, width, gap, whole)[0]
-
-
-def _stage(excess: Excess, fits: float, fails: float, width: float, gap: float, whole: bool) -> tuple[float, float]:
-    below, above = excess(fits, width), excess(fails, width)
-    if below > 0:  # by the coarse bound only: the end was known to fit
-        return fits, fails
-    nudge = 0.4 * math.log(gap)
+    x = _bisected(rough, private, risky)
+    if whole:
+        x = float(round(x))
+    fits, fails = _bracketed(excess, x, private, risky, 5 * math.log(gap), whole)
+    if fits is None or fails is None:
+        return None if fits is None else fits[0]
     for turn in range(200):
-        distance = math.log(fails / fits)
-        if abs(distance) <= math.log(gap) or (whole and abs(fails - fits) <= 1):
+        distance = math.log(fails[0] / fits[0])
+        if abs(distance) <= math.log(gap) or (whole and abs(fails[0] - fits[0]) <= 1):
             break
-        share = below / (below - above) if turn % 3 < 2 and above > below else 0.5
-        moved = share * distance
-        # A step to either side of the estimate, so that two values of x close in on it.
-        moved += math.copysign(nudge, distance) * (-1.0 if turn % 3 == 0 else 1.0 if turn % 3 == 1 else 0.0)
-        low, high = sorted((0.0, distance))
-        x = fits * math.exp(min(max(moved, low + 0.02 * (high - low)), high - 0.02 * (high - low)))
+        # Two of three times by interpolation, to either side of the estimate so that both ends close in; else the middle.
+        share = fits[1] / (fits[1] - fails[1]) if turn % 3 < 2 and fails[1] > fits[1] else 0.5
+        side = (-1.0, 1.0, 0.0)[turn % 3]
+        share = min(max(share + side * 0.4 * math.log(gap) / abs(distance), 0.02), 0.98)
+        x = fits[0] * math.exp(share * distance)
         if whole:
-            x = float(min(max(round(x), min(fits, fails) + 1), max(fits, fails) - 1))
-        found = excess(x, width)
-        if found <= 0:
-            fits, below = x, found
+            x = float(min(max(round(x), min(fits[0], fails[0]) + 1), max(fits[0], fails[0]) - 1))
+        point = (x, excess(x))
+        fits, fails = (point, fails) if point[1] <= 0 else (fits, point)
+    return fits[0]
+
+
+def _bisected(rough: Excess, private: float, risky: float) -> float:
+    fits, fails = private, risky
+    while abs(math.log(fails / fits)) > 1e-3:
+        middle = math.sqrt(fits * fails)
+        fits, fails = (middle, fails) if rough(middle) <= 0 else (fits, middle)
+    return fits
+
+
+_Point = tuple[float, float]
+
+
+def _bracketed(
+    excess: Excess, x: float, private: float, risky: float, step: float, whole: bool
+) -> tuple[_Point | None, _Point | None]:
+    """A point that fits and one that does not, near x; None where there is none up to the end."""
+    low, high = min(private, risky), max(private, risky)
+    fits: _Point | None = None
+    fails: _Point | None = None
+    while True:
+        value = excess(x)
+        if value <= 0:
+            fits = (x, value)
         else:
-            fails, above = x, found
-    return fits, fails
+            fails = (x, value)
+        if (fits and fails) or x == (risky if fits else private):
+            return fits, fails
+        towards = math.log((risky if fits else private) / x)
+        moved = x * math.exp(math.copysign(min(step, abs(towards)), towards))
+        if whole:
+            moved = float(max(round(moved), x + 1) if towards > 0 else min(round(moved), x - 1))
+        x = min(max(moved, low), high)
+        if abs(towards) <= step:
+            x = risky if fits else private
+        step *= 3
