@@ -46,7 +46,7 @@ class CrossCheck:
     """Two independent brackets of one epsilon, and the Renyi upper bound.
 
     Attributes:
-        prv: lower and upper bound by prv-accountant.
+        prv: lower and upper bound by prv-accountant; 0 and inf where it gives none.
         pld: lower and upper bound by dp-accounting's privacy loss distributions; the upper one is inf where its
             rounding errors are not small against delta.
         rdp: upper bound by dp-accounting's Renyi accountant.
@@ -127,12 +127,10 @@ def epsilon(
     Raises:
         ValueError: an argument outside its range, or a combination that no accountant covers.
 
-    Source: RF, Theorem 3.1, and RS, Theorem 3.1 (rf.privacy, rs.privacy); GIP, Lemma 1 and Theorem 2 (gip.thm2).
+    Source: GIP, Lemma 1 and Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1).
     """
     width = _validate.real("width", width, 1e-4, 1.0)
-    return _epsilon(
-        _mechanism(noise_multiplier, sampling_rate, steps, delta, adjacency, sampling, direction), width
-    )
+    return _epsilon(_mechanism(noise_multiplier, sampling_rate, steps, delta, adjacency, sampling, direction), width)
 
 
 def rdp_epsilon(
@@ -158,7 +156,9 @@ def rdp_epsilon(
     """
     asked = _mechanism(noise_multiplier, sampling_rate, steps, delta, adjacency, sampling, "worst")
     if asked.sampling == "poisson" and asked.adjacency == "replace-one":
-        raise ValueError("adjacency must be 'add-remove' for Renyi privacy of Poisson sampling, got 'replace-one'; use epsilon()")
+        raise ValueError(
+            "adjacency must be 'add-remove' for Renyi privacy of Poisson sampling, got 'replace-one'; use epsilon()"
+        )
     return _rdp(asked)
 
 
@@ -183,11 +183,11 @@ def cross_check(
         ValueError: an argument outside its range.
         ArithmeticError: the brackets contradict each other; one accountant is wrong.
 
-    Source: RF, Theorem 3.1, and RS, Theorem 3.1 (rf.privacy, rs.privacy).
+    Source: GIP, Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1).
     """
     width = _validate.real("width", width, 1e-4, 1.0)
     asked = _mechanism(noise_multiplier, sampling_rate, steps, delta, adjacency, "poisson", "worst")
-    brackets = [prv_bracket(loss, asked.steps, asked.delta, width) for loss in asked.losses()]
+    brackets = [_prv(loss, asked, width) or (0.0, math.inf) for loss in asked.losses()]
     prv = (max(low for low, _ in brackets), max(high for _, high in brackets))
     pld = pld_bracket(asked.losses()[0], asked.steps, asked.delta)
     rdp = _rdp(asked) if asked.adjacency == "add-remove" else math.inf
@@ -222,7 +222,7 @@ def noise_multiplier(
     Raises:
         ValueError: an argument outside its range, or sigma = 1000 is not enough.
 
-    Source: GIP, Theorem 2 (gip.thm2); RF and RS, Theorem 3.1 (rf.privacy, rs.privacy).
+    Source: GIP, Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1).
     """
     budget = _validate.real("epsilon", epsilon, 0.0, ends="()")
     tolerance = _validate.real("tolerance", tolerance, 1e-4, 0.1)
@@ -265,7 +265,7 @@ def steps(
     Raises:
         ValueError: an argument outside its range.
 
-    Source: GIP, Theorem 2 (gip.thm2); RF and RS, Theorem 3.1 (rf.privacy, rs.privacy).
+    Source: GIP, Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1).
     """
     budget = _validate.real("epsilon", epsilon, 0.0, ends="()")
     asked = _mechanism(noise_multiplier, sampling_rate, 1, delta, adjacency, sampling, direction)
@@ -327,10 +327,15 @@ def _worst_direction(asked: _Mechanism, width: float) -> tuple[float, float, str
 
 
 def _bracket(loss: Loss, asked: _Mechanism, width: float) -> tuple[float, float, str]:
+    found = _prv(loss, asked, width)
+    return (*found, "PRV") if found else (*pld_bracket(loss, asked.steps, asked.delta), "PLD")
+
+
+def _prv(loss: Loss, asked: _Mechanism, width: float) -> tuple[float, float] | None:
     try:
-        return *prv_bracket(loss, asked.steps, asked.delta, width), "PRV"
-    except (ArithmeticError, RuntimeError, MemoryError):  # RuntimeError: prv-accountant's own
-        return *pld_bracket(loss, asked.steps, asked.delta), "PLD"
+        return prv_bracket(loss, asked.steps, asked.delta, width)
+    except (ArithmeticError, RuntimeError, MemoryError):  # RuntimeError: the package's own
+        return None
 
 
 def _rdp(asked: _Mechanism) -> float:
@@ -361,5 +366,7 @@ def _mechanism(
             f"neighbours of different sizes), got {adjacency!r}; or use sampling 'poisson'"
         )
     if adjacency == "replace-one" and direction != "worst":
-        raise ValueError(f"direction must be 'worst' for adjacency 'replace-one', which is symmetric, got {direction!r}")
+        raise ValueError(
+            f"direction must be 'worst' for adjacency 'replace-one', which is symmetric, got {direction!r}"
+        )
     return asked

@@ -22,7 +22,7 @@ from dptheory.accounting._loss import Loss
 from dptheory.accounting._prv import grid_radius, saddle_point
 
 _SHARE = 1e-4  # of delta: truncated tails
-_SINGLE_CELLS, _COMPOSED_CELLS = 60_000, 2**21
+_SINGLE_CELLS, _COMPOSED_CELLS = 60_000, 2**18
 _ROUNDED_DOWN_CELLS = 4_000  # the library makes these one by one, in Python
 
 
@@ -56,10 +56,17 @@ def pld_bracket(loss: Loss, steps: int, delta: float) -> tuple[float, float]:
 
     with np.errstate(all="ignore"):
         above, rounding = composed(_SINGLE_CELLS, True)
-        upper = above.get_epsilon_for_delta(delta - rounding) if rounding < 0.1 * delta else math.inf
-        below, rounding = composed(_ROUNDED_DOWN_CELLS, False)
-        lower = below.get_epsilon_for_delta(delta + steps * 1e-15 + 2 * share)
+        upper = _epsilon_at(above, delta - rounding, math.inf) if rounding < 0.1 * delta else math.inf
+        below, _ = composed(_ROUNDED_DOWN_CELLS, False)
+        lower = _epsilon_at(below, delta + steps * 1e-15 + 2 * share, 0.0)
     return (lower if math.isfinite(lower) else 0.0, upper if upper >= 0 else math.inf)
+
+
+def _epsilon_at(distribution: Any, delta: float, otherwise: float) -> float:
+    try:
+        return float(distribution.get_epsilon_for_delta(delta))
+    except OverflowError:  # exp(-loss) of a loss far below 0
+        return otherwise
 
 
 def rdp_of_steps(loss: Loss, steps: int, delta: float, without_replacement: bool = False) -> float:

@@ -34,7 +34,7 @@ _WRAP = 1e-4  # of delta: what may wrap around
 _TRIES = 4
 _FFT = 1e-14  # rounding of a transform, a step
 _QUADRATURE = 1e-13  # relative error of the mean
-_MIN_CELLS = 4096
+_MIN_CELLS = 2**15
 _ALIGNED = 1 - 1e-12  # rounding must not add a cell
 MAX_CELLS = 2**22
 

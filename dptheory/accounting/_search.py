@@ -6,7 +6,9 @@ from collections.abc import Callable
 Excess = Callable[[float], float]  # log(epsilon / budget)
 
 
-def crossing(rough: Excess, excess: Excess, private: float, risky: float, gap: float, whole: bool = False) -> float | None:
+def crossing(
+    rough: Excess, excess: Excess, private: float, risky: float, gap: float, whole: bool = False
+) -> float | None:
     """The x between ``private`` and ``risky`` that just fits: excess(x) <= 0, but not at x * gap (or x + 1) towards ``risky``.
 
     Args:
