@@ -35,14 +35,14 @@ def pld_bracket(loss: Loss, steps: int, delta: float) -> tuple[float, float]:
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     relation = _relation(loss)
-    radius = grid_radius(loss, steps, delta, saddle_point(loss, steps, delta))
+    point = saddle_point(loss, steps, delta)
+    radius = grid_radius(loss, steps, delta, point)
     share = _SHARE * delta
     log_mass = min(-50.0, math.log(share / steps))
     reach = math.sqrt(-2 * log_mass) + 1.0
     span = float(np.ptp(loss.at(np.array([-reach, reach + 1.0 / loss.noise_multiplier]))))
 
-    def composed(cells: int, pessimistic: bool) -> tuple[Any, float]:
-        interval = max(span / cells, 2 * radius / _COMPOSED_CELLS)
+    def composed(interval: float, pessimistic: bool) -> Any:
         one = pld.from_gaussian_mechanism(
             loss.noise_multiplier,
             pessimistic_estimate=pessimistic,
@@ -52,13 +52,17 @@ def pld_bracket(loss: Loss, steps: int, delta: float) -> tuple[float, float]:
             use_connect_dots=pessimistic,
             neighboring_relation=relation,
         )
-        return one.self_compose(steps, share), steps * 1e-15 * (1.0 + 1.0 / interval)
+        return one.self_compose(steps, share)
 
+    lower, upper = 0.0, math.inf
     with np.errstate(all="ignore"):
-        above, rounding = composed(_SINGLE_CELLS, True)
-        upper = _epsilon_at(above, delta - rounding, math.inf) if rounding < 0.1 * delta else math.inf
-        below, _ = composed(_ROUNDED_DOWN_CELLS, False)
-        lower = _epsilon_at(below, delta + steps * 1e-15 + 2 * share, 0.0)
+        interval = max(span / _SINGLE_CELLS, 2 * radius / _COMPOSED_CELLS)
+        rounding = steps * 1e-15 * (1.0 + 1.0 / interval)
+        if rounding < 0.1 * delta:
+            upper = _epsilon_at(composed(interval, True), delta - rounding, math.inf)
+        interval = max(span / _ROUNDED_DOWN_CELLS, 2 * radius / _COMPOSED_CELLS)
+        if steps * interval / 2 < point.epsilon:  # what rounding down takes off
+            lower = _epsilon_at(composed(interval, False), delta + steps * 1e-15 + 2 * share, 0.0)
     return (lower if math.isfinite(lower) else 0.0, upper if upper >= 0 else math.inf)
 
 

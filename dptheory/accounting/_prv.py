@@ -68,7 +68,7 @@ def prv_bracket(loss: Loss, steps: int, delta: float, width: float, max_cells: i
             break
         lower, upper = max(lower, low), min(upper, high)
         # Nothing more to gain: close enough, or what is left is the grid's.
-        if high - low <= max(1.2 * width, 2.5 * moved):
+        if high - low <= max(1.2 * width * max(1.0, low), 2.5 * moved):
             break
         point = _tilted_to(loss, steps, delta, max(0.0, high - moved))
     if not lower <= upper < math.inf:
