@@ -58,6 +58,6 @@ def draw(ax: Axes, data: Data) -> None:
         ylabel=r"$\epsilon$ at $\delta = 10^{-5}$",
         title=rf"DP-SGD, $\sigma$ = {SIGMA:g}, sampling rate {RATE:g}",
         xlim=(steps[0], steps[-1]),
-        ylim=(0.3, 300),
+        ylim=(0.3, 2000),
     )
     ax.legend(loc="upper left")

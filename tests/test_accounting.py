@@ -106,7 +106,7 @@ def test_loss_and_its_inverse(direction: Direction, sigma: float, rate: float) -
                 "add": -log_mixture(-x),
                 "replace": log_mixture(x) - log_mixture(-x),
             }[direction]
-            assert float(abs(exact - value)) <= 1e-12 * float(abs(exact)) + 1e-15
+            assert float(abs(exact - value)) <= 1e-12 * float(abs(exact)) + 1e-15 * (1 + abs(x) / sigma + sigma**-2)
     # Forth and back, where the slope does not magnify the last digit.
     steep = np.gradient(values, z) > 1e-6 * np.maximum(np.abs(values), rate / sigma)
     assert np.allclose(loss.inverse(values)[steep], z[steep], atol=1e-6)
@@ -118,7 +118,7 @@ def test_loss_and_its_inverse(direction: Direction, sigma: float, rate: float) -
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_mean_is_the_divergence(direction: Direction) -> None:
     loss = Loss(direction, 0.8, 0.1)
-    values, log_weights = loss.nodes()
+    _, values, log_weights = loss.nodes()
     assert float(np.exp(log_weights).sum()) == pytest.approx(1, rel=1e-14)
     # E[exp(-Y)] = 1: the other measure has mass 1.
     assert float(np.exp(log_weights - values).sum()) == pytest.approx(1, rel=1e-12)
@@ -346,7 +346,7 @@ def test_paper_settings() -> None:
     row = next(row for row in rows if row.name.startswith("RF") and row.epochs == 40)
     assert row.steps == 2000 and row.sampling_rate == 0.02 and row.sigma == 1.54
     spent = row.spent()
-    assert spent is not None and 2.9 < spent.lower < spent.upper < 3.1
+    assert spent is not None and 2.7 < spent.lower < spent.upper < 2.8
     bare = PaperSetting("x", 3.0, 1e-5, 1000, 50_000)
     assert bare.needed_sigma() is bare.spent() is bare.allowed_steps() is None
     doubled = replace(bare, epochs=1, releases=2).needed_sigma()

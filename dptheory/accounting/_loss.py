@@ -55,22 +55,25 @@ class Loss:
             return -self._inverse_log_mixture(-loss)
         return self._inverse_log_mixture(loss) if self.direction == "remove" else self._inverse_replace(loss)
 
-    def probability(self, low: Array, high: Array) -> Array:
-        """P(low < loss <= high), with small relative error in both tails."""
-        left, right = self.inverse(low), self.inverse(high)
+    def probability(self, low: Array, high: Array, outputs: tuple[float, float] = (-math.inf, math.inf)) -> Array:
+        """P(low < loss <= high and the output lies within ``outputs``), with small relative error in both tails."""
+        left, right = np.clip(self.inverse(low), *outputs), np.clip(self.inverse(high), *outputs)
         return np.asarray(sum(w * _interval(left - mean, right - mean) for w, mean in self.components))
 
-    def mean_within(self, low: float, high: float) -> float:
-        """E[loss; low < loss <= high]."""
-        left, right = (float(z) for z in self.inverse(np.array([low, high])))
+    def mean_within(self, left: float, right: float) -> float:
+        """E[loss; left < output <= right]."""
         z, weights = self._rule(max(left, -_TAIL), min(right, _TAIL + 1.0 / self.noise_multiplier))
         return float(weights @ self.at(z))
 
-    def nodes(self) -> tuple[Array, Array]:
-        """A quadrature rule for the loss: its values and their log weights."""
+    def outside(self, left: float, right: float) -> float:
+        """P(output <= left or output > right)."""
+        return float(sum(w * (ndtr(left - mean) + ndtr(mean - right)) for w, mean in self.components))
+
+    def nodes(self) -> tuple[Array, Array, Array]:
+        """A quadrature rule for the loss: outputs, losses and log weights."""
         z, weights = self._rule(-_TAIL, _TAIL + 1.0 / self.noise_multiplier)
-        kept = weights > 0
-        return self.at(z[kept]), np.log(weights[kept])
+        z, weights = z[weights > 0], weights[weights > 0]
+        return z, self.at(z), np.log(weights)
 
     def _rule(self, left: float, right: float) -> tuple[Array, Array]:
         if not left < right:
@@ -104,8 +107,10 @@ class Loss:
 
     def _inverse_replace(self, loss: Array) -> Array:
         s, q = 1.0 / self.noise_multiplier, self.sampling_rate
+        if q == 1.0:
+            return loss / (2 * s)
         half = np.abs(loss) / 2
-        log_ratio = math.log1p(-q) - math.log(q) + s * s / 2 if q < 1.0 else -math.inf
+        log_ratio = math.log1p(-q) - math.log(q) + s * s / 2
         with np.errstate(divide="ignore"):  # log sinh, then asinh(exp(.)) by its logarithm where it is large
             log_argument = log_ratio + half + np.log(-np.expm1(-2 * half)) - math.log(2)
         moderate = np.arcsinh(np.exp(np.minimum(log_argument, 30.0)))

@@ -29,9 +29,9 @@ from scipy.special import logsumexp
 
 from dptheory.accounting._loss import Array, Loss
 
-_SHARE = 1e-3  # of delta, for each of: rounding (eta), losses outside the grid
+_SHARE = 1e-4  # of delta, for each of: rounding (eta), losses outside the grid
 _WRAP = 1e-4  # of delta: what may wrap around
-_TRIES = 4
+_TRIES = 3
 _FFT = 1e-14  # rounding of a transform, a step
 _QUADRATURE = 1e-13  # relative error of the mean
 _MIN_CELLS = 2**15
@@ -66,9 +66,10 @@ def prv_bracket(loss: Loss, steps: int, delta: float, width: float, max_cells: i
             low, high, moved = _bracket_at(loss, steps, delta, point, wanted, max_cells)
         except ArithmeticError:
             break
+        gained = (upper - lower) - (min(upper, high) - max(lower, low))
         lower, upper = max(lower, low), min(upper, high)
-        # Nothing more to gain: close enough, or what is left is the grid's.
-        if high - low <= max(1.2 * width * max(1.0, low), 2.5 * moved):
+        # Nothing more to gain: close enough, or what is left is the grid's, or the tilt was as good before.
+        if upper - lower <= max(1.2 * width * max(1.0, low), 2.5 * moved) or gained < 0.2 * (upper - lower):
             break
         point = _tilted_to(loss, steps, delta, max(0.0, high - moved))
     if not lower <= upper < math.inf:
@@ -109,7 +110,7 @@ def _tilted_to(loss: Loss, steps: int, delta: float, epsilon: float) -> SaddlePo
 def _solve_tilt(
     loss: Loss, steps: int, delta: float, too_small: Callable[[float, float, float, float], bool]
 ) -> SaddlePoint:
-    values, log_weights = _kept(loss, steps, delta)
+    _, values, log_weights = _kept(loss, steps, delta)
     low, high = -30.0, math.log(1e12)  # of log tilt
     for _ in range(26):
         middle = (low + high) / 2
@@ -122,7 +123,7 @@ def _solve_tilt(
 
 def grid_radius(loss: Loss, steps: int, delta: float, point: SaddlePoint) -> float:
     """Half width of a grid that the composed loss and, but for a share of delta, every single loss stay on."""
-    values, log_weights = _kept(loss, steps, delta)
+    _, values, log_weights = _kept(loss, steps, delta)
     # What wraps around counts exp(-tilt epsilon + T K) times its tilted probability.
     magnified = steps * point.log_mgf - point.tilt * point.epsilon
     log_wrap = min(math.log(1e-7), math.log(_WRAP * delta) - magnified)
@@ -145,17 +146,17 @@ def _cumulants(values: Array, log_weights: Array, tilt: float) -> tuple[float, f
 
 
 @functools.lru_cache(maxsize=16)
-def _kept(loss: Loss, steps: int, delta: float) -> tuple[Array, Array]:
-    """Losses and log weights of a quadrature rule, without the tails that all steps together seldom reach.
+def _kept(loss: Loss, steps: int, delta: float) -> tuple[Array, Array, Array]:
+    """Outputs, losses and log weights of a quadrature rule, without the tails that all steps together seldom reach.
 
     They have to go before a tilt is chosen: it would magnify them.
     """
-    values, log_weights = loss.nodes()
+    outputs, values, log_weights = loss.nodes()
     level = math.log(_SHARE * delta / (2 * steps))
     low = int(np.searchsorted(np.logaddexp.accumulate(log_weights), level))
     high = int(np.searchsorted(np.logaddexp.accumulate(log_weights[::-1]), level))
     inside = slice(max(0, low - 1), len(values) - max(0, high - 1))
-    return values[inside], log_weights[inside]
+    return outputs[inside], values[inside], log_weights[inside]
 
 
 @dataclass(frozen=True)
@@ -221,8 +222,8 @@ def _compose(loss: Loss, steps: int, delta: float, tilt: float, radius: float, m
     from prv_accountant.domain import Domain
 
     domain = Domain.create_aligned(-radius * _ALIGNED, radius * _ALIGNED, mesh)
-    kept = _kept(loss, steps, delta)[0]
-    variable = _Variable(loss, float(kept[0]), float(kept[-1]))
+    outputs = _kept(loss, steps, delta)[0]
+    variable = _Variable(loss, (float(outputs[0]), float(outputs[-1])))
     discrete = CellCentred().discretise(variable, domain)
     p = np.asarray(discrete.pmf, dtype=np.float64)
     grid = np.asarray(discrete.domain.ts(), dtype=np.float64)
@@ -236,47 +237,43 @@ def _compose(loss: Loss, steps: int, delta: float, tilt: float, radius: float, m
     tilted = np.zeros_like(p)
     tilted[support] = np.exp(log_p + tilt * t - whole)
     composed = Fourier([DiscretePrivacyRandomVariable(tilted, discrete.domain)]).compute_composition([steps])
-    losses = np.asarray(composed.domain.ts(), dtype=np.float64)
+    # The convolution is periodic. Its window has drifted by T shifts of the mean: back to the middle.
+    drift = round((steps * float(discrete.domain.shifts())) / domain.dt())
+    losses = np.asarray(composed.domain.ts(), dtype=np.float64) - drift * domain.dt()
+    pmf = np.roll(np.asarray(composed.pmf, dtype=np.float64), drift)
     mean = float(tilted[support] @ t)
     scale = 1.0 / math.sqrt(max(steps * float(tilted[support] @ (t - mean) ** 2), 1e-300))
     wrapped = 0.0
     for end, sign in ((losses[-1], 1.0), (-losses[0], -1.0)):
         shifts = scale * np.array([1.0, 2.0, 3.0, 4.0, 6.0])
         wrapped += min(math.exp(min(0.0, steps * (log_mgf(tilt + sign * s) - whole) - s * end)) for s in shifts)
-    outside = max(0.0, variable.outside())
     size = float(np.abs(t) @ np.exp(log_p))
     return _Composed(
         losses=losses,
-        tilted=np.asarray(composed.pmf, dtype=np.float64),
+        tilted=pmf,
         tilt=tilt,
         log_mgf=steps * whole,
         wrong=wrapped + _FFT * steps,
-        missed=_SHARE * delta + steps * outside,
+        missed=_SHARE * delta + steps * loss.outside(*variable.outputs),
         mean_error=_QUADRATURE * steps * size + 4e-16 * (abs(float(losses[0])) + abs(float(losses[-1]))),
     )
 
 
 class _Variable:
-    """The loss between two ends, in the form that prv-accountant's discretiser takes."""
+    """The loss of outputs between two ends, in the form that prv-accountant's discretiser takes."""
 
     pm_inf = 0.0
 
-    def __init__(self, loss: Loss, low: float, high: float) -> None:
-        self._loss, self._low, self._high = loss, low, high
+    def __init__(self, loss: Loss, outputs: tuple[float, float]) -> None:
+        self._loss, self.outputs = loss, outputs
 
     def probability(self, low: Array, high: Array) -> Array:
-        low, high = (np.clip(np.asarray(end, dtype=np.float64), self._low, self._high) for end in (low, high))
+        low, high = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+        least, largest = self._loss.at(np.array(self.outputs))
         p = np.zeros(len(low))
-        inside = low < high
-        p[inside] = self._loss.probability(low[inside], high[inside])
+        inside = (high >= least) & (low <= largest)
+        p[inside] = self._loss.probability(low[inside], high[inside], self.outputs)
         return p
 
     def mean(self) -> float:
-        return self._loss.mean_within(self._low, self._high)
-
-    def outside(self) -> float:
-        ends = np.array([self._low, self._high])
-        infinite = np.array([-math.inf, math.inf])
-        return float(
-            self._loss.probability(infinite[:1], ends[:1])[0] + self._loss.probability(ends[1:], infinite[1:])[0]
-        )
+        return self._loss.mean_within(*self.outputs)
