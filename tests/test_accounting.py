@@ -44,9 +44,10 @@ def _check(sigma: float, rate: float, steps: int, delta: float, width: float) ->
 def test_brackets_hold_over_the_whole_range(part: int) -> None:
     for sigma, rate, steps, delta in _configurations(20, 200)[part::8]:
         lower, upper = _check(sigma, rate, steps, delta, 0.5)
-        rdp = accounting.rdp_epsilon(sigma, rate, steps, delta)
-        assert lower <= rdp * (1 + 1e-9) + 1e-12, (sigma, rate, steps, delta)
-        if part % 2 == 0 and steps < 3000:
+        if part % 2:
+            rdp = accounting.rdp_epsilon(sigma, rate, steps, delta)
+            assert lower <= rdp * (1 + 1e-9) + 1e-12, (sigma, rate, steps, delta)
+        elif part % 4 == 0 and steps < 3000:
             pld = _google.pld_bracket(Loss("remove", sigma, rate), steps, delta)
             assert pld[0] <= upper * (1 + 1e-9) + 1e-12, (sigma, rate, steps, delta)
             assert lower <= pld[1] * (1 + 1e-9) + 1e-12, (sigma, rate, steps, delta)
@@ -82,6 +83,9 @@ def test_one_step_against_mpmath() -> None:
                 without, with_it = mpmath.ncdf(-z), mpmath.ncdf(s - z)
                 return (1 - q) * without + q * with_it - mpmath.exp(epsilon) * without
 
+        assert found.accountant == "one step"
+        prv = _prv.prv_bracket(Loss("remove", sigma, rate), 1, delta, 0.05)
+        assert prv[0] <= found.upper and found.lower <= prv[1]
         assert hockey_stick(found.upper) <= delta * (1 + 1e-9)
         assert found.lower == 0 or hockey_stick(found.lower) >= delta * (1 - 1e-9)
 
@@ -236,7 +240,7 @@ COUNT = st.integers(1, 2000)
 DELTA = st.floats(-9, -2).map(lambda x: 10**x)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None, derandomize=True)
 @given(SIGMA, RATE, COUNT, DELTA, st.floats(1.01, 3))
 def test_monotone(sigma: float, rate: float, steps: int, delta: float, factor: float) -> None:
     here = accounting.epsilon(sigma, rate, steps, delta, width=0.1)
@@ -255,10 +259,10 @@ def test_monotone(sigma: float, rate: float, steps: int, delta: float, factor: f
     ("budget", "delta", "rate", "count"), [(1.0, 1e-5, 0.01, 500), (8.0, 1e-6, 0.1, 100), (0.05, 1e-7, 0.001, 300)]
 )
 def test_noise_multiplier_is_the_inverse(budget: float, delta: float, rate: float, count: int) -> None:
-    sigma = accounting.noise_multiplier(budget, delta, rate, count)
-    width = 1e-3 * min(1, budget)
-    assert accounting.epsilon(sigma, rate, count, delta, width=max(width, 1e-4)).upper <= budget * 1.0002
-    assert accounting.epsilon(sigma / 1.003, rate, count, delta, width=max(width, 1e-4)).upper > budget
+    sigma = accounting.noise_multiplier(budget, delta, rate, count, tolerance=0.01)
+    width = 0.01 * min(1, budget)
+    assert accounting.epsilon(sigma, rate, count, delta, width=max(width, 1e-4)).upper <= budget
+    assert accounting.epsilon(sigma / 1.0101, rate, count, delta, width=max(width, 1e-4)).upper > budget
 
 
 def test_noise_multiplier_without_subsampling() -> None:

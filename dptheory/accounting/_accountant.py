@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from dptheory import _validate
 from dptheory.accounting._gaussian import gaussian_epsilon, gaussian_mu
 from dptheory.accounting._google import pld_bracket, rdp_of_steps
-from dptheory.accounting._guards import participation_epsilon
+from dptheory.accounting._guards import one_step_epsilon, participation_epsilon
 from dptheory.accounting._loss import Direction, Loss
 from dptheory.accounting._prv import prv_bracket, saddle_point
 from dptheory.accounting._search import crossing
@@ -31,8 +31,9 @@ class EpsilonBounds:
         lower: epsilon is at least this.
         estimate: the middle of the bracket.
         upper: epsilon is at most this; the number to report.
-        accountant: what gave the bracket: "Gaussian" (exact), "PRV", "PLD", "RDP", or "participations" (the bound
-            that reveals in which steps an example took part); two names are those of the lower and of the upper bound.
+        accountant: what gave the bracket: "Gaussian" or "one step" (both exact), "PRV", "PLD", "RDP", or "participations"
+            (the bound that reveals in which steps an example took part); of two names the first gave the lower bound,
+            the second the upper one.
     """
 
     lower: float
@@ -327,6 +328,8 @@ def _worst_direction(asked: _Mechanism, width: float) -> tuple[float, float, str
 
 
 def _bracket(loss: Loss, asked: _Mechanism, width: float) -> tuple[float, float, str]:
+    if asked.steps == 1:
+        return *one_step_epsilon(loss, asked.delta), "one step"
     found = _prv(loss, asked, width)
     return (*found, "PRV") if found else (*pld_bracket(loss, asked.steps, asked.delta), "PLD")
 

@@ -9,6 +9,7 @@ from scipy.optimize import brentq
 from scipy.special import bdtr, bdtrc, erfcx, gammaln, ndtr
 
 from dptheory.accounting._gaussian import gaussian_epsilon
+from dptheory.accounting._loss import Loss
 
 _ROUNDING = 1e-8  # relative, added to every bound
 
@@ -16,6 +17,21 @@ _ROUNDING = 1e-8  # relative, added to every bound
 def unsampled_epsilon(shift: float, steps: int, delta: float) -> float:
     """Epsilon of ``steps`` Gaussian mechanisms of mu = ``shift``: subsampling only helps."""
     return gaussian_epsilon(shift * math.sqrt(steps), delta) * (1 + _ROUNDING)
+
+
+def one_step_epsilon(loss: Loss, delta: float) -> tuple[float, float]:
+    """Lower and upper bound of epsilon of a single step, from delta(epsilon) as an integral."""
+
+    def excess(epsilon: float) -> float:
+        return math.log(max(loss.delta(epsilon), 1e-300)) - math.log(delta)
+
+    high = 1e-12
+    while excess(high) > 0:
+        high *= 4.0
+    if excess(0.0) <= 0:
+        return 0.0, 0.0
+    root = float(brentq(excess, 0.0, high, xtol=1e-13 * high, rtol=1e-12))
+    return max(0.0, root * (1 - _ROUNDING)), root * (1 + _ROUNDING)
 
 
 def participation_epsilon(shift: float, sampling_rate: float, steps: int, delta: float) -> float:

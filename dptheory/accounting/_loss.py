@@ -69,6 +69,12 @@ class Loss:
         """P(output <= left or output > right)."""
         return float(sum(w * (ndtr(left - mean) + ndtr(mean - right)) for w, mean in self.components))
 
+    def delta(self, epsilon: float) -> float:
+        """delta(epsilon) of one step, E[(1 - exp(epsilon - loss))+], without cancellation."""
+        left = max(float(self.inverse(np.array([epsilon]))[0]), -_TAIL)
+        z, weights = self._rule(left, max(left, _TAIL + 1.0 / self.noise_multiplier))
+        return float(weights @ -np.expm1(np.minimum(epsilon - self.at(z), 0.0)))
+
     def nodes(self) -> tuple[Array, Array, Array]:
         """A quadrature rule for the loss: outputs, losses and log weights."""
         z, weights = self._rule(-_TAIL, _TAIL + 1.0 / self.noise_multiplier)
