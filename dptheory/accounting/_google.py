@@ -36,7 +36,7 @@ def pld_bracket(loss: Loss, steps: int, delta: float) -> tuple[float, float]:
 
     relation = _relation(loss)
     point = saddle_point(loss, steps, delta)
-    radius = grid_radius(loss, steps, delta, point)
+    radius, _ = grid_radius(loss, steps, delta, point)
     share = _SHARE * delta
     log_mass = min(-50.0, math.log(share / steps))
     reach = math.sqrt(-2 * log_mass) + 1.0

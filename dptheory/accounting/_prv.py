@@ -31,7 +31,6 @@ from dptheory.accounting._loss import Array, Loss
 
 _SHARE = 1e-4  # of delta, for each of: rounding (eta), losses outside the grid
 _WRAP = 1e-4  # of delta: what may wrap around
-_TRIES = 3
 _FFT = 1e-14  # rounding of a transform, a step
 _QUADRATURE = 1e-13  # relative error of the mean
 _MIN_CELLS = 2**15
@@ -58,20 +57,26 @@ def prv_bracket(loss: Loss, steps: int, delta: float, width: float, max_cells: i
     Raises:
         ArithmeticError: no bracket came out.
     """
-    point = saddle_point(loss, steps, delta)
     lower, upper = 0.0, math.inf
-    for _ in range(_TRIES):
-        wanted = 0.9 * width * max(1.0, point.epsilon)
+    for attempt in range(3):
+        # Where the saddle point is far off (few steps, rare large losses): at the epsilon found, and without a tilt.
+        if attempt == 0:
+            point = saddle_point(loss, steps, delta)
+            scale = max(1.0, point.epsilon)
+        elif attempt == 1:
+            point = _tilted_to(loss, steps, delta, (lower + min(upper, point.epsilon)) / 2)
+        else:
+            point = _solve_tilt(loss, steps, delta, lambda *_: False)
         try:
-            low, high, moved = _bracket_at(loss, steps, delta, point, wanted, max_cells)
+            low, high, moved = _bracket_at(loss, steps, delta, point, 0.9 * width * scale, max_cells)
         except ArithmeticError:
-            break
-        gained = (upper - lower) - (min(upper, high) - max(lower, low))
+            scale = 1.0
+            continue
         lower, upper = max(lower, low), min(upper, high)
-        # Nothing more to gain: close enough, or what is left is the grid's, or the tilt was as good before.
-        if upper - lower <= max(1.2 * width * max(1.0, low), 2.5 * moved) or gained < 0.2 * (upper - lower):
+        # Close enough, or what is left is the grid's.
+        if upper - lower <= max(1.2 * width * max(1.0, lower), 2.5 * moved):
             break
-        point = _tilted_to(loss, steps, delta, max(0.0, high - moved))
+        scale = max(1.0, lower)
     if not lower <= upper < math.inf:
         raise ArithmeticError(f"prv-accountant gave [{lower}, {upper}]")
     return lower, upper
@@ -82,10 +87,10 @@ def _bracket_at(
 ) -> tuple[float, float, float]:
     """Lower and upper bound with this tilt, and how much of them is due to the grid."""
     spread = min(math.sqrt(steps * math.log(2 / (_SHARE * delta)) / 2), float(steps))
-    radius = grid_radius(loss, steps, delta, point)
+    radius, shifts = grid_radius(loss, steps, delta, point)
     wanted = min(max(2 * radius * spread / (0.5 * width), _MIN_CELLS), max_cells)
     mesh = radius / (next_fast_len(math.ceil(wanted / 2)) - 1)
-    composed = _compose(loss, steps, delta, point.tilt, radius, mesh)
+    composed = _compose(loss, steps, delta, point.tilt, shifts, radius, mesh)
     moved = float(mesh * spread + composed.mean_error)
     upper = composed.upper(delta)
     return max(0.0, float(composed.lower(delta, upper) - moved)), float(upper + moved), moved
@@ -121,19 +126,20 @@ def _solve_tilt(
     return SaddlePoint(max(0.0, steps * mean), tilt, log_mgf, math.sqrt(max(steps * variance, 1e-300)))
 
 
-def grid_radius(loss: Loss, steps: int, delta: float, point: SaddlePoint) -> float:
-    """Half width of a grid that the composed loss and, but for a share of delta, every single loss stay on."""
+def grid_radius(loss: Loss, steps: int, delta: float, point: SaddlePoint) -> tuple[float, tuple[float, float]]:
+    """Half width of a grid that the composed loss and every kept single loss stay on; the shifts of the tilt that show it."""
     _, values, log_weights = _kept(loss, steps, delta)
     # What wraps around counts exp(-tilt epsilon + T K) times its tilted probability.
     magnified = steps * point.log_mgf - point.tilt * point.epsilon
     log_wrap = min(math.log(1e-7), math.log(_WRAP * delta) - magnified)
-    ends = [point.epsilon]
+    ends, best = [point.epsilon, -float(values[0]), float(values[-1])], []
     for sign in (1.0, -1.0):
-        shifts = sign * np.geomspace(0.25, 16.0, 25) / point.deviation
+        shifts = sign * np.geomspace(0.02, 16.0, 30) / point.deviation
         gains = [_cumulants(values, log_weights, point.tilt + s)[0] - point.log_mgf for s in shifts]
-        ends.append(float(np.min((steps * np.array(gains) - (log_wrap - math.log(4))) / np.abs(shifts))))
-    ends += [-float(values[0]), float(values[-1])]
-    return 1.05 * max(ends) + 1e-12
+        bounds = (steps * np.array(gains) - (log_wrap - math.log(4))) / np.abs(shifts)
+        ends.append(float(bounds.min()))
+        best.append(float(shifts[bounds.argmin()]))
+    return 1.05 * max(ends) + 1e-12, (best[0], best[1])
 
 
 def _cumulants(values: Array, log_weights: Array, tilt: float) -> tuple[float, float, float]:
@@ -215,7 +221,9 @@ class _Composed:
         return scale * tilted, scale * self.wrong + self.missed
 
 
-def _compose(loss: Loss, steps: int, delta: float, tilt: float, radius: float, mesh: float) -> _Composed:
+def _compose(
+    loss: Loss, steps: int, delta: float, tilt: float, shifts: tuple[float, float], radius: float, mesh: float
+) -> _Composed:
     from prv_accountant.composers import Fourier
     from prv_accountant.discrete_privacy_random_variable import DiscretePrivacyRandomVariable
     from prv_accountant.discretisers import CellCentred
@@ -241,12 +249,9 @@ def _compose(loss: Loss, steps: int, delta: float, tilt: float, radius: float, m
     drift = round((steps * float(discrete.domain.shifts())) / domain.dt())
     losses = np.asarray(composed.domain.ts(), dtype=np.float64) - drift * domain.dt()
     pmf = np.roll(np.asarray(composed.pmf, dtype=np.float64), drift)
-    mean = float(tilted[support] @ t)
-    scale = 1.0 / math.sqrt(max(steps * float(tilted[support] @ (t - mean) ** 2), 1e-300))
     wrapped = 0.0
-    for end, sign in ((losses[-1], 1.0), (-losses[0], -1.0)):
-        shifts = scale * np.array([1.0, 2.0, 3.0, 4.0, 6.0])
-        wrapped += min(math.exp(min(0.0, steps * (log_mgf(tilt + sign * s) - whole) - s * end)) for s in shifts)
+    for end, shift in ((losses[-1], shifts[0]), (losses[0], shifts[1])):
+        wrapped += math.exp(min(0.0, steps * (log_mgf(tilt + shift) - whole) - shift * float(end)))
     size = float(np.abs(t) @ np.exp(log_p))
     return _Composed(
         losses=losses,
