@@ -195,6 +195,12 @@ def test_directions_and_adjacencies() -> None:
     accounting.cross_check(1, 0.02, 500, 1e-5, adjacency="replace-one")
 
 
+def test_adding_costs_at_most_the_largest_loss() -> None:
+    found = accounting.epsilon(0.2396, 0.598, 6, 1.5e-12, direction="add")
+    assert found.upper <= -6 * math.log1p(-0.598) * (1 + 1e-9)
+    assert accounting.epsilon(0.2396, 0.598, 6, 1.5e-12).accountant == "PRV"
+
+
 def test_replace_without_subsampling_is_a_doubled_shift() -> None:
     exact = accounting.gaussian_epsilon(2 * math.sqrt(50) / 8, 1e-6)
     assert accounting.epsilon(8, 1.0, 50, 1e-6, adjacency="replace-one").upper == pytest.approx(exact, rel=1e-12)

@@ -116,7 +116,7 @@ def epsilon(
         sampling_rate: in [1e-6, 1].
         steps: 1 to 10^6.
         delta: in [1e-15, 0.1].
-        width: how far apart the bounds may be, times max(1, epsilon); in [1e-4, 1]. It is met where 2 million grid
+        width: how far apart the bounds may be, times max(1, epsilon); in [1e-4, 1]. It is met where 4 million grid
             points suffice, as they do up to 1,000 steps at least; otherwise the bounds hold but are wider.
         adjacency: "add-remove" or "replace-one".
         sampling: "poisson" or "without replacement".
@@ -318,6 +318,8 @@ def _worst_direction(asked: _Mechanism, width: float) -> tuple[float, float, str
     first, *others = asked.losses()
     lower, upper, name = _bracket(first, asked, width)
     for loss in others:
+        if _largest_loss(loss, asked.steps) <= lower:
+            continue
         low, high, other = _bracket(loss, asked, min(1.0, _ADD_WIDTH * width))
         if high > lower:
             low, high, other = _bracket(loss, asked, width)
@@ -330,8 +332,20 @@ def _worst_direction(asked: _Mechanism, width: float) -> tuple[float, float, str
 def _bracket(loss: Loss, asked: _Mechanism, width: float) -> tuple[float, float, str]:
     if asked.steps == 1:
         return *one_step_epsilon(loss, asked.delta), "one step"
-    found = _prv(loss, asked, width)
-    return (*found, "PRV") if found else (*pld_bracket(loss, asked.steps, asked.delta), "PLD")
+    found, name = _prv(loss, asked, width), "PRV"
+    if found is None:
+        lower, upper = pld_bracket(loss, asked.steps, asked.delta)
+        # dp-accounting takes the larger of both directions: no lower bound of one alone.
+        alone = loss.direction == "add" or (loss.direction == "remove" and asked.direction != "worst")
+        found, name = (0.0 if alone else lower, upper), "PLD"
+    return found[0], min(found[1], _largest_loss(loss, asked.steps)), name
+
+
+def _largest_loss(loss: Loss, steps: int) -> float:
+    """What the losses of all steps never exceed: a sample that holds the record is at least 1 - q times one that does not."""
+    if loss.direction != "add" or loss.sampling_rate == 1.0:
+        return math.inf
+    return -steps * math.log1p(-loss.sampling_rate) * (1 + 1e-12)
 
 
 def _prv(loss: Loss, asked: _Mechanism, width: float) -> tuple[float, float] | None:
