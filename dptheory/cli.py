@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from dptheory import claims, cli_bound, cli_embedding, cli_freezing, report  # noqa: F401 -- they add commands
+from dptheory import claims, cli_bound, cli_embedding, cli_freezing, cli_privacy, report  # noqa: F401 -- they add commands
 from dptheory.cli_common import console_for_output, user_errors
 from dptheory.files import write_atomically
 from dptheory.montecarlo import Evidence
@@ -39,6 +39,7 @@ app = typer.Typer(
 
 app.add_typer(cli_bound.bound, name="bound")
 app.add_typer(cli_bound.preset, name="preset")
+app.add_typer(cli_privacy.privacy, name="privacy")
 
 
 class Format(enum.Enum):
