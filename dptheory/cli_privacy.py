@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from dptheory.cli_common import show_values, user_errors
+from dptheory.cli_index import index
 
 privacy = typer.Typer(
     help="What training costs in privacy, and how much noise a budget asks for.", no_args_is_help=True
@@ -79,3 +80,8 @@ def show_steps(
     with user_errors():
         count = accounting.steps(epsilon, delta, sigma, rate, adjacency=adjacency, sampling=sampling)
     show_values("Steps", {"steps": count, "epochs": count * rate}, as_json)
+
+
+privacy.command(
+    "index", epilog="Example: dptheory privacy index --dim 256 --keep 26 --epsilon 1 --groups 100 --steps 10"
+)(index)

@@ -9,6 +9,7 @@ import typer
 
 from dptheory.files import write_atomically
 from figures import (
+    accountants,
     angle_law,
     beta,
     beta_surface,
@@ -61,6 +62,7 @@ FIGURES: dict[str, Figure] = {
         sigma_ratio,
         noise_vs_gradient,
         embedding_mse,
+        accountants,
         theta_accounting,
         index_alternatives,
     )

@@ -1,6 +1,6 @@
 """The noise multipliers that the five papers print, beside those that their budgets ask for.
 
-Source: RF, Tables 5-9; LF, Appendix D; GIP, Table 4; GEP, Appendix A (gip.thm2, rs.thm3.1).
+Source: RF, Tables 5-9; LF, Appendix D; GIP, Table 4; GEP, section 4 (gip.thm2, rs.thm3.1).
 """
 
 import math
@@ -117,7 +117,7 @@ def _gep() -> tuple[PaperSetting, ...]:
         ("CIFAR10", CIFAR10, 1e-5, (50, 100, 200)),
     )
     return tuple(
-        PaperSetting(f"GEP, Appendix A: {data}", epsilon, delta, 1000, size, run, releases=2)
+        PaperSetting(f"GEP, section 4: {data}", epsilon, delta, 1000, size, run, releases=2)
         for data, size, delta, epochs in rows
         for epsilon, run in zip((2, 5, 8), epochs, strict=True)
     )
