@@ -109,6 +109,8 @@ def test_sampling_everybody_changes_nothing() -> None:
     ("call", "says"),
     [
         (lambda: calibration.release_noise_ratio(0.0, 1e-5), "epsilon must be"),
+        (lambda: calibration.release_noise_ratio(5e-324, 1e-5, method="stated"), "epsilon must be"),
+        (lambda: calibration.noise_ratio_excess(1e-320, 1e-5), "epsilon must be"),
         (lambda: calibration.release_noise_ratio(math.inf, 1e-5), "epsilon must be"),
         (lambda: calibration.release_noise_ratio(1.0, 1.0), "delta must be"),
         (lambda: calibration.release_noise_ratio(1.0, 1e-5, 0), "steps must be"),
