@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
@@ -98,6 +99,13 @@ def test_sampling_never_hurts(epsilon: float, rate: float) -> None:
     assert rate * epsilon * (1 - 1e-12) <= found <= epsilon  # log(1 + q (e^x - 1)) is convex in x, slope q at 0
     if epsilon < 30:
         assert found == pytest.approx(math.log1p(rate * math.expm1(epsilon)), rel=1e-9, abs=1e-15)
+
+
+@pytest.mark.parametrize(("epsilon", "rate"), [(1.0, 1e-17), (2.0, 1e-20), (30.0, 1e-40), (699.0, 0.5), (701.0, 0.5)])
+def test_sampling_at_small_rates_keeps_its_digits(epsilon: float, rate: float) -> None:
+    with mpmath.workdps(60):
+        exact = mpmath.log1p(mpmath.mpf(rate) * mpmath.expm1(epsilon))
+    assert calibration.sampled_epsilon(epsilon, rate) == pytest.approx(float(exact), rel=1e-12)
 
 
 def test_sampling_everybody_changes_nothing() -> None:

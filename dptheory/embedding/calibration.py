@@ -156,8 +156,8 @@ def sampled_epsilon(epsilon: float, rate: float) -> float:
     """
     epsilon = _validate.real("epsilon", epsilon, 0.0, ends="[)")
     rate = _validate.real("rate", rate, 0.0, 1.0, ends="(]")
-    if epsilon < 1.0:
-        return math.log1p(rate * math.expm1(epsilon))
+    if epsilon < 700.0:  # e^epsilon is finite
+        return min(epsilon, math.log1p(rate * math.expm1(epsilon)))
     return max(0.0, epsilon + math.log(rate + (1.0 - rate) * math.exp(-epsilon)))
 
 
