@@ -12,7 +12,7 @@ Array = NDArray[np.float64]
 def angles_drawn(rng: np.random.Generator, n: int, dim: int, snr: float) -> Array:
     """Angles between s and s + z, |s| = snr, z ~ N(0, I)."""
     noise = rng.standard_normal((n, dim))
-    return np.arctan2(np.linalg.norm(noise[:, 1:], axis=1), snr + noise[:, 0])
+    return np.asarray(np.arctan2(np.linalg.norm(noise[:, 1:], axis=1), snr + noise[:, 0]))
 
 
 def angle_bins(rng: np.random.Generator, n: int, dim: int, snr: float, edges: tuple[float, ...]) -> NDArray[np.intp]:

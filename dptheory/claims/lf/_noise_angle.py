@@ -22,7 +22,8 @@ def _clipped_sum(samples: tuple[tuple[Fraction, Fraction, Fraction], ...], froze
         square = first**2 + second**2 + (0 if frozen else rest**2)
         size = Fraction(math.isqrt(square.numerator), math.isqrt(square.denominator))
         assert size**2 == square
-        x, y = x + first / max(size, 1), y + second / max(size, 1)
+        scale = max(size, Fraction(1))
+        x, y = x + first / scale, y + second / scale
     return x**2 + y**2
 
 
