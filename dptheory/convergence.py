@@ -16,6 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
 
+_MAX_COUNT = 10**12
+_LARGEST, _LARGEST_SQUARE = 1e35, 1e140  # products of all arguments of a bound stay finite
+
 
 @dataclass(frozen=True)
 class DescentBound:
@@ -256,28 +259,32 @@ def layer_freezing_bound(
     G-smooth; no momentum; noise drawn afresh, and only on the layers that are trained.
 
     Args:
-        decrease: f_1 - E f_{T+1}, any finite number; f_1 - inf f is at least as large.
+        decrease: f_1 - E f_{T+1}, of size at most 1e140; f_1 - inf f is at least as large.
         learning_rate: eta_t in [1e-70, 1e70]; a number or shape (steps,), like every argument that may be an array.
-        steps: T >= 1.
-        smoothness: G > 0.
-        clip: C > 0.
-        noise_multiplier: sigma >= 0.
-        dim: number of parameters trained at step t, >= 1: d before freezing, less after.
-        batch_size: B >= 1, the number that the sum is divided by.
+        steps: T, 1..1e12.
+        smoothness: G in (0, 1e35].
+        clip: C in (0, 1e35].
+        noise_multiplier: sigma in [0, 1e35].
+        dim: number of parameters trained at step t, 1..1e18: d before freezing, less after.
+        batch_size: B, 1..1e12, the number that the sum is divided by.
         second_moment: bound on E|s_t|^2, up to (1 + 1/B) C^2; None takes C^2, but Poisson batches need (1 + (1 - q)/B) C^2.
-        bias: E<grad_t, b_t>, any finite numbers.
+        bias: E<grad_t, b_t>, of size at most 1e140.
 
     Raises:
         ValueError: an argument outside its range, or a shape that is neither () nor (steps,).
 
     Source: LF, Lemma 3.1, with what it drops put back (lf.lem3.1, lf.freeze_bound).
     """
-    decrease = _validate.real("decrease", decrease, -math.inf, ends="()")
-    steps = _validate.integer("steps", steps, 1)
+    decrease = _validate.real("decrease", decrease, -_LARGEST_SQUARE, _LARGEST_SQUARE)
+    steps = _validate.integer("steps", steps, 1, _MAX_COUNT)
+    smoothness = _validate.real("smoothness", smoothness, 0.0, _LARGEST, ends="(]")
+    clip = _validate.real("clip", clip, 0.0, _LARGEST, ends="(]")
+    noise_multiplier = _validate.real("noise_multiplier", noise_multiplier, 0.0, _LARGEST)
+    batch_size = _validate.integer("batch_size", batch_size, 1, _MAX_COUNT)
     noise = noise_term(smoothness, clip, noise_multiplier, 1, batch_size)
     most = clip**2 * (1 + 1 / batch_size) * (1 + 1e-12)  # rounding of a mean computed elsewhere
     moments = _per_step("second_moment", clip**2 if second_moment is None else second_moment, steps, 0.0, most)
-    dims = _per_step("dim", dim, steps, 1.0)
+    dims = _per_step("dim", dim, steps, 1.0, 1e18)
     if not (dims == np.floor(dims)).all():
         raise ValueError(f"dim must hold integers >= 1 only, got {dim!r}")
     rates = _per_step("learning_rate", learning_rate, steps, 1e-70, 1e70)
@@ -286,7 +293,7 @@ def layer_freezing_bound(
         optimization=decrease / (steps * float(np.mean(rates))),
         clipping=smoothness / 2 * float(np.mean(share * rates * moments)),
         noise=noise * float(np.mean(share * rates * dims)),
-        bias=0.0 - float(np.mean(share * _per_step("bias", bias, steps))),
+        bias=0.0 - float(np.mean(share * _per_step("bias", bias, steps, -_LARGEST_SQUARE, _LARGEST_SQUARE))),
     )
 
 

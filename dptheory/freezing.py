@@ -23,6 +23,7 @@ _INNER = np.polynomial.legendre.leggauss(48)
 _OUTER = np.polynomial.legendre.leggauss(400)
 _LARGEST = 1e70
 _PARALLEL = 1e-15  # unit vectors this close to parallel are parallel but for rounding
+_ROUNDING = 4e-16  # margins below it are rounding
 _WIDTHS = 9.0  # ndtr(-9) < 2e-19
 _SHORTEST = 1e-17  # radii R below it hold at most this share of the integral, at any signal-to-noise ratio
 
@@ -165,8 +166,9 @@ def bias_turn(direction: ArrayLike, signal: ArrayLike, added: ArrayLike) -> Bias
         N' = \langle u, w\rangle\langle x, w\rangle - \langle u, x\rangle |w|^2
 
     so that the angle falls at first if cos(u, w) > cos(u, x) cos(x, w), and until t = -N(0) / N'. For freezing, x = signal before
-    and w = signal after - x: a limit >= 1 says that the bias angle falls all the way. Signs are those of float64. Where w is
-    opposite to x, the angle turns into its supplement as x + t w passes 0: the limit is there if that is a rise.
+    and w = signal after - x: a limit >= 1 says that the bias angle falls all the way. A margin of size below 4e-16 counts as 0:
+    the limit is then inf if N' >= 0, as for x opposite to u, and 0 if N' < 0, as for x along u. Where w is opposite to x, the
+    angle turns into its supplement as x + t w passes 0: the limit is there if that is a rise.
 
     Args:
         direction: u, shape (dim,), its largest entry of size in [1e-70, 1e70].
@@ -188,6 +190,8 @@ def bias_turn(direction: ArrayLike, signal: ArrayLike, added: ArrayLike) -> Bias
         opposite = float(x @ w) < 0 < float(u @ x)
         return BiasTurn(0.0, length / step if opposite else math.inf)
     margin, fall = float(u @ _rest(w, x)), float(u @ across)  # N(0) and -N' for vectors of length 1
+    if abs(margin) < _ROUNDING:
+        return BiasTurn(0.0, 0.0 if fall > 0 else math.inf)
     if margin < 0:
         return BiasTurn(margin, 0.0)
     return BiasTurn(margin, length / step * margin / fall if fall > 0 else math.inf)

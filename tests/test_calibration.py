@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
@@ -100,6 +101,13 @@ def test_sampling_never_hurts(epsilon: float, rate: float) -> None:
         assert found == pytest.approx(math.log1p(rate * math.expm1(epsilon)), rel=1e-9, abs=1e-15)
 
 
+@pytest.mark.parametrize(("epsilon", "rate"), [(1.0, 1e-17), (2.0, 1e-20), (30.0, 1e-40), (699.0, 0.5), (701.0, 0.5)])
+def test_sampling_at_small_rates_keeps_its_digits(epsilon: float, rate: float) -> None:
+    with mpmath.workdps(60):
+        exact = mpmath.log1p(mpmath.mpf(rate) * mpmath.expm1(epsilon))
+    assert calibration.sampled_epsilon(epsilon, rate) == pytest.approx(float(exact), rel=1e-12)
+
+
 def test_sampling_everybody_changes_nothing() -> None:
     for epsilon in (0.0, 1e-300, 0.5, 1.0, 50.0, 1e300):
         assert calibration.sampled_epsilon(epsilon, 1.0) == pytest.approx(epsilon)
@@ -109,6 +117,8 @@ def test_sampling_everybody_changes_nothing() -> None:
     ("call", "says"),
     [
         (lambda: calibration.release_noise_ratio(0.0, 1e-5), "epsilon must be"),
+        (lambda: calibration.release_noise_ratio(5e-324, 1e-5, method="stated"), "epsilon must be"),
+        (lambda: calibration.noise_ratio_excess(1e-320, 1e-5), "epsilon must be"),
         (lambda: calibration.release_noise_ratio(math.inf, 1e-5), "epsilon must be"),
         (lambda: calibration.release_noise_ratio(1.0, 1.0), "delta must be"),
         (lambda: calibration.release_noise_ratio(1.0, 1e-5, 0), "steps must be"),

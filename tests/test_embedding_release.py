@@ -210,6 +210,11 @@ def test_bias_vanishes_without_clipping_and_is_the_residual_without_it() -> None
     assert clipping_bias.joint_clipping_bias(w, empty, 1e3, 0.5).square == 0.0
 
 
+def test_residuals_that_nearly_cancel() -> None:
+    found = mse.clipped_gep_mse([[1.0], [1.0]], [[1e-80], [1e-90]], 1.0, 0.5, 1.0)  # their sum may be of any size
+    assert found.embedding_only == 1.0 and found.plain == 2.0
+
+
 def test_clipped_error_is_noise_plus_bias() -> None:
     w, r = _rows(2)
     found = mse.clipped_gep_mse(w, r, 1e3, 1e2, 2.0)

@@ -146,6 +146,10 @@ def test_turn_limits() -> None:
     assert bias_turn([-1.0, 1.0], [2.0, 0.0], [-4.0, 0.0]).limit == math.inf
     assert bias_turn([1.0, 0.0], [1.0, 0.0], [-1.0, 1e-9]).limit == 0.0  # nearly through 0
     assert bias_turn([1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]).limit == math.inf  # away from the opposite of u
+    for x in ([-1.0, -1.0], [-1.0, -2.0, 2.0]):  # the same where rounding leaves a margin of either sign
+        u, w = -2 * np.array(x), np.array([1.0, *[-3.0] * (len(x) - 1)])
+        assert bias_turn(u, x, w) == bias_turn(u, x, -w)
+        assert bias_turn(u, x, w).limit == math.inf and bias_turn(-u, x, w).limit == 0.0
 
 
 def test_counterexample_of_the_ledger_turns_from_3_to_33_degrees() -> None:

@@ -124,6 +124,14 @@ def test_private_second_moment_grows_with_the_dimension() -> None:
         ({"second_moment": 0.5}, "second_moment must"),
         ({"bias": [math.inf] * 4}, "bias must"),
         ({"bias": [[0.0] * 4]}, "bias must"),
+        ({"bias": 1e141}, "bias must"),
+        ({"decrease": -1e308}, "decrease must"),
+        ({"clip": 1e200, "second_moment": None}, "clip must"),
+        ({"noise_multiplier": 1e200}, "noise_multiplier must"),
+        ({"smoothness": 1e308}, "smoothness must"),
+        ({"dim": 1e308}, "dim must"),
+        ({"batch_size": 10**400}, "batch_size must"),
+        ({"steps": 10**400}, "steps must"),
     ],
 )
 def test_bad_input(changed: dict[str, Any], says: str) -> None:
@@ -139,13 +147,26 @@ def test_bad_input(changed: dict[str, Any], says: str) -> None:
         ([1, 2], 2, 1.0, "frozen must"),
         ([1, 2], -1, 1.0, "frozen must"),
         ([1, 2], 1, -1.0, "objective_gap must"),
+        ([1, 2], 1, 1e308, "objective_gap must"),
+        (3, 0, 1.0, "layer_sizes must"),
+        ([10**18, 1], 1, 1.0, "layer_sizes must"),
     ],
 )
-def test_bad_layers(sizes: list[int], frozen: int, gap: float, says: str) -> None:
+def test_bad_layers(sizes: Any, frozen: int, gap: float, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         freezing_bound.freezing_bounds(sizes, frozen, gap, 0.1, 5, 1.0, 1.0, 1.0, 8)
     with pytest.raises(ValueError, match="second_moment must"):
         freezing_bound.private_second_moment(math.nan, 1.0, 1.0, 1, 1)
+    with pytest.raises(ValueError, match="clip must"):
+        freezing_bound.private_second_moment(1.0, 1e200, 1.0, 1, 1)
+
+
+def test_the_ends_of_the_ranges_stay_finite() -> None:
+    found = freezing_bound.freezing_bounds([10**17] * 2, 1, 1e140, 1e70, 2, 1e35, 1e35, 1e35, 1, bias=1e140)
+    assert all(map(math.isfinite, (found.full.value, found.frozen.value, found.largest_frozen_gradient)))
+    least = convergence.layer_freezing_bound(-1e140, 1e-70, 10**12, 5e-324, 5e-324, 0.0, 10**18, 1, bias=-1e140)
+    assert math.isfinite(least.value)
+    assert math.isfinite(freezing_bound.private_second_moment(1e140, 1e35, 1e35, 10**18, 1))
 
 
 @pytest.mark.parametrize(("order", "rate", "sigma"), [(2, 0.01, 1.0), (8, 0.034, 1.923), (5, 0.3, 2.0)])

@@ -95,7 +95,7 @@ def release_noise_ratio(
     "stated": c 2 sqrt(2 T L) / epsilon, its theorems, for epsilon <= 2 L; L = log(1/delta).
 
     Args:
-        epsilon: in (0, 1e100].
+        epsilon: in [1e-100, 1e100].
         delta: in (0, 1).
         steps: T, 1..1e12.
         adjacency: "add-remove" (c = 1) or "replace-one" (c = 2).
@@ -107,7 +107,7 @@ def release_noise_ratio(
 
     Source: GEP, Theorems 3.1 and 3.2 (gep.thm3.1, gep.thm3.2).
     """
-    epsilon = _validate.real("epsilon", epsilon, 0.0, 1e100, ends="(]")
+    epsilon = _validate.real("epsilon", epsilon, 1e-100, 1e100)
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
     _validate.choice("method", method, _METHODS)
     admits = {"exact": accounting.gaussian_mu, "renyi": accounting.gaussian_rdp_mu, "stated": _stated_mu}
@@ -124,7 +124,7 @@ def noise_ratio_excess(
     no bound as epsilon goes to 0.
 
     Args:
-        epsilon: in (0, 1e100], at most 2 L for "stated".
+        epsilon: in [1e-100, 1e100], at most 2 L for "stated".
         delta: in (0, 1).
         method: "stated", "renyi" or "exact".
         reference: "exact" or "renyi".
@@ -156,8 +156,8 @@ def sampled_epsilon(epsilon: float, rate: float) -> float:
     """
     epsilon = _validate.real("epsilon", epsilon, 0.0, ends="[)")
     rate = _validate.real("rate", rate, 0.0, 1.0, ends="(]")
-    if epsilon < 1.0:
-        return math.log1p(rate * math.expm1(epsilon))
+    if epsilon < 700.0:  # e^epsilon is finite
+        return min(epsilon, math.log1p(rate * math.expm1(epsilon)))
     return max(0.0, epsilon + math.log(rate + (1.0 - rate) * math.exp(-epsilon)))
 
 

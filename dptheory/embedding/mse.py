@@ -99,12 +99,12 @@ def clipped_gep_mse(
     dim, subspace_dim = w.shape[1] + r.shape[1], w.shape[1]
     clip = release.positive("clip", clip)
     first = clip if embedding_clip is None else embedding_clip
-    noise = gep_mse(dim, subspace_dim, clip, residual_clip, mu, float(np.linalg.norm(r.sum(axis=0))), embedding_clip)
+    noise = gep_mse(dim, subspace_dim, clip, residual_clip, mu, embedding_clip=embedding_clip)
     apart = clipping.clipping_bias(w, r, first, residual_clip)
     together = clipping.joint_clipping_bias(w, r, clip, min(1.0, residual_clip / clip))
     return GepMse(
         plain=noise.plain + clipping.joint_clipping_bias(w, r, clip, 1.0).square,
-        embedding_only=noise.embedding_only + float(np.square(apart.embedding).sum()),
+        embedding_only=noise.embedding_only + float(np.square(apart.embedding).sum() + np.square(r.sum(axis=0)).sum()),
         published=noise.published + apart.square,
         optimal=noise.optimal + apart.square,
         joint=noise.joint + together.square,

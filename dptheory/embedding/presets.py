@@ -21,7 +21,7 @@ class EmbeddingPreset:
         source: where it is printed.
         dim: p.
         subspace_dim: k.
-        clip: threshold of the gradients, and so of the embeddings.
+        clip: threshold of the gradients, and so, as GEP prints no other, of the embeddings.
         residual_clip: threshold of the residuals.
         batch_size: n.
         delta: of the privacy budget; None where the source gives none.

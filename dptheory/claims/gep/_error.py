@@ -72,6 +72,12 @@ def _least_energy(k: int, q: int, root_k: int, root_q: int, root_p: int, field: 
     return float(getattr(found, field)) / 4
 
 
+def _biased_error(k: int, q: int, root_k: int, root_q: int, root_p: int, field: str) -> float:
+    """B-GEP's error where the lost residual is just what the other way's noise costs more."""
+    lost = 2 * math.sqrt(_difference(k, q, root_k, root_q, root_p, field))
+    return mse.gep_mse(k + q, k, 3.0, 3.0 * root_k / root_p, 1.5, residual_norm=lost).embedding_only / 4
+
+
 _VERSUS = Claim(
     id="gep.versus",
     title="GEP against plain perturbation",
@@ -134,6 +140,14 @@ _VERSUS = Claim(
             truth=_difference,
             statement=_least_energy,
             wrong=lambda k, q, a, b, c, field: float(_difference(k, q, a, b, c, field) + k),
+            tolerance=1e-12,
+        ),
+        ExactCheck(
+            name="error of B-GEP with the residual that pays, in fractions",
+            cases=lambda: [(*t, field) for t in _TRIPLES for field in ("plain", "published", "optimal", "joint")],
+            truth=lambda k, q, a, b, c, field: _difference(k, q, a, b, c, field) + k,
+            statement=_biased_error,
+            wrong=lambda k, q, a, b, c, field: float(k),  # the noise alone
             tolerance=1e-12,
         ),
     ),

@@ -99,8 +99,9 @@ _MEMORY = Claim(
     title="memory of the anchor subspace",
     source=Source("gep", "Appendix B, Table 4"),
     statement=r"GEP stores $\max(0,(m-n+k)p+mk)$ more floating-point numbers than gradient perturbation; $\max(0,(m-n+k/g)p+mk)$ with $g$ equal groups.",
-    verdict=Verdict.FALSE,
+    verdict=Verdict.CONDITIONAL,
     conditions=(
+        "m >= n; for m < n it counts the power iteration alone, as the caption of Table 4 has it, not all of GEP",
         "Algorithm 1 with whole matrices: the private gradients come after the anchor gradients are deleted, what can be in place is, and the A of every group is held",
     ),
     correction=r"$\max((m-n+k/g)p+mk,\;kp/g+nk) = kp/g+\max(m,n)k+\max(m-n,0)p$: the basis and the embeddings are still there when the private gradients are. "

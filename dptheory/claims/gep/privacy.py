@@ -101,6 +101,17 @@ def _bounded_slack(epsilon: float, log_delta: float) -> float:
     return 2.21 / calibration.noise_ratio_excess(epsilon, math.exp(log_delta)) - 1
 
 
+def _falling_slack(share: float, growth: float, log_delta: float) -> float:
+    """The stated noise over the least falls from epsilon = share 2 L / growth to share 2 L."""
+    large, delta = -2 * share * log_delta, math.exp(log_delta)
+    return calibration.noise_ratio_excess(large / growth, delta) / calibration.noise_ratio_excess(large, delta) - 1
+
+
+def _falling_fast_slack(share: float, growth: float, log_delta: float) -> float:
+    """Wrong statement: in proportion to 1 / epsilon, as it does for small epsilon."""
+    return (1 + _falling_slack(share, growth, log_delta)) / growth - 1
+
+
 def _replace_one_keeps_delta(log_inverse: int) -> bool:
     """Whether delta >= 1/2 - e^(mu^2/2) Phi(-mu), mu = 2 sqrt(L), can hold: in rational bounds.
 
@@ -217,6 +228,12 @@ _THM31 = Claim(
             box={"epsilon": Range(1e-12, 1, log=True), "log_delta": Range(-60, -0.7)},
             slack=_unbounded_slack,
             wrong=_bounded_slack,
+        ),
+        SearchCheck(
+            name="stated over least noise falls with epsilon",
+            box={"share": Range(1e-6, 1, log=True), "growth": Range(1, 100, log=True), "log_delta": Range(-60, -0.05)},
+            slack=_falling_slack,
+            wrong=_falling_fast_slack,
         ),
         ExactCheck(
             name="S_i = clip where a record is replaced, epsilon = 2 L",

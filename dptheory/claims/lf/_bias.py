@@ -50,9 +50,9 @@ COSINE = Claim(
     title="a longer summand turns the sum",
     source=Source("lf", "Appendix C"),
     statement=r"For $v_3 = v_1+v_2$: where $v_2$ gets longer and $v_1$ stays, the angle between $v_1$ and $v_3$ falls.",
-    verdict=Verdict.CONDITIONAL,
+    verdict=Verdict.FALSE,
     conditions=(
-        "the angle meant is the one between v3 and v2, the vector that gets longer, as in the appendix's calculation; its text names v1",
+        "for the corrected statement the angle is the one between v3 and v2, the vector that gets longer, as in the appendix's calculation; its text names v1",
         "v1 and v2 are not 0, nor is v3; the calculation's extra condition <v1, v2> >= 0 is not needed",
     ),
     correction=r"$\cot\angle(v_2,kv_2+v_1) = (k\|v_2\|^2+\langle v_1,v_2\rangle)/\sqrt{\|v_1\|^2\|v_2\|^2-\langle v_1,v_2\rangle^2}$: linear and rising in $k$. "

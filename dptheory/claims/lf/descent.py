@@ -163,7 +163,7 @@ _LEM31 = Claim(
     ),
     correction=r"$\min_tE|\nabla f_t|^2\le\big(f_1-Ef_{T+1}-\sum_t\eta_tE\langle\nabla f_t,b_t\rangle+\frac L2\sum_t\eta_t^2"
     r"(E|s_t^B|^2+d\tau^2)\big)/\sum_t\eta_t$, $\tau=\sigma C/B$, $b_t=E[s_t^B]-\nabla f_t$; equality for the weighted mean of "
-    r"$E|\nabla f_t|^2$ if $f=\frac L2|\theta|^2$. There the printed right side is $\le0$: for every step size, clip and noise.",
+    r"$E|\nabla f_t|^2$ if $f=\frac L2|\theta|^2$. There the printed right side, its indices put right, is $\le0$: for every step size, clip and noise.",
     printed=printed_bound,
     calculators=(convergence.layer_freezing_bound,),
     checks=(
