@@ -1,5 +1,9 @@
-"""Wrong calculators of privacy accounting."""
+"""Wrong accountants."""
 
-from mutants.mutators import Mutant
+from dptheory import accounting
+from mutants.mutators import Mutant, larger_field, scaled
 
-MUTANTS: list[Mutant] = []
+MUTANTS: list[Mutant] = [
+    (accounting, "noise_multiplier", scaled),
+    (accounting, "epsilon", larger_field("estimate")),
+]

@@ -102,15 +102,4 @@ CLAIMS = (
         "As Fig. 4 at epsilon = 7.53: accuracy is kept along C/(1 - momentum) = 1. But see rf.scaling.",
         (("given optimum", "C = 0.1, momentum 0.9"),),
     ),
-    _empirical(
-        "sigmas",
-        "noise multipliers",
-        "Tables 5 to 7 and 9",
-        "Noise multipliers that spend epsilon at delta = 1e-5 on CIFAR-10 (N = 50,000) exactly at the last epoch. Table 8 (GEP) gives none. "
-        "To be compared with the accountant.",
-        tuple(
-            (f"{where}: sigma at batch size {batch}, {epochs} epochs", sigma)
-            for where, (_, sigma, batch, epochs) in tables.SIGMAS.items()
-        ),
-    ),
 )
