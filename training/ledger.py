@@ -1,5 +1,6 @@
 """What a run has spent so far."""
 
+import dataclasses
 import math
 from collections import Counter
 from typing import Any
@@ -41,8 +42,8 @@ class PrivacyLedger:
 
     def state_dict(self) -> dict[str, Any]:
         """Steps by cost."""
-        return {"steps": [(c.noise_multiplier, c.index_epsilon, c.index_rho, n) for c, n in self._steps.items()]}
+        return {"steps": [(*dataclasses.astuple(cost), times) for cost, times in self._steps.items()]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over what ``state_dict`` gave."""
-        self._steps = Counter({StepCost(*row[:3]): row[3] for row in state["steps"]})
+        self._steps = Counter({StepCost(*row[:-1]): row[-1] for row in state["steps"]})

@@ -90,7 +90,7 @@ class MechanismOptimizer(DPOptimizer):
         result = super().step(closure)
         if not self._is_last_step_skipped:
             self.ledger.record(self.mechanism.cost(self.noise_multiplier))
-            self.mechanism.end_step(self._released)
+            self.mechanism.end_step(self._released, self.noise_multiplier * self.max_grad_norm)
             self._released = []
         return result
 
@@ -145,7 +145,7 @@ class MechanismOptimizer(DPOptimizer):
 
 
 class DistributedMechanismOptimizer(MechanismOptimizer, DistributedDPOptimizer):
-    """The same over several processes: totals are summed over all of them, the first adds noise, all get its release.
+    """The same over several processes: totals are summed over all of them, the first draws noise, all get its release.
 
     Every process needs a mechanism that was built with the same seed.
     """
@@ -156,11 +156,7 @@ class DistributedMechanismOptimizer(MechanismOptimizer, DistributedDPOptimizer):
             raise ValueError("step() needs a backward pass since the last zero_grad()")
         for total in self.clipped_total:
             torch.distributed.all_reduce(total)
-        if self.rank == 0:
-            released = self._release()
-        else:
-            released = [torch.empty(p.shape, dtype=torch.float32, device=p.device) for p in self.params]
-        released = [r.view(p.shape).float().contiguous() for r, p in zip(released, self.params, strict=True)]
+        released = [r.contiguous() for r in self._release()]
         for value in released:
             torch.distributed.broadcast(value, src=0)
         self._store(released)

@@ -37,18 +37,21 @@ class StepCost:
             private as; 0 where something leaves without noise, inf where nothing leaves.
         index_epsilon: pure epsilon of a selection by private values, all groups together.
         index_rho: zero-concentrated cost of the same selection.
+        keep_rate: share of entries that a fresh public mask, drawn after clipping, lets out; 1 where there is none.
     """
 
     noise_multiplier: float
     index_epsilon: float = 0.0
     index_rho: float = 0.0
+    keep_rate: float = 1.0
 
 
 class Mechanism(abc.ABC):
     """One algorithm. The optimizer calls, for every step, ``begin_step``, ``contribute`` once a physical batch, ``release``.
 
     A mechanism draws public randomness (masks) from its own generator, so that every process of a distributed run, seeded
-    alike, has the same; and private noise from the ``noise`` it is handed.
+    alike, has the same; and private randomness from the ``noise`` it is handed. In a distributed run every process calls
+    ``release`` on the same totals, and what the first returns is used.
     """
 
     title: ClassVar[str]
@@ -68,8 +71,8 @@ class Mechanism(abc.ABC):
         """The noisy sum, one tensor a parameter. By default plain Gaussian noise of standard deviation sigma C."""
         return [t + noise(t, noise_multiplier * clip) for t in total]
 
-    def end_step(self, released: Tensors) -> None:  # noqa: B027 -- likewise
-        """Take note of what was released, per parameter, before the division by the batch size."""
+    def end_step(self, released: Tensors, std: float) -> None:  # noqa: B027 -- likewise
+        """Take note of what was released, before the division by the batch size; ``std`` is sigma C."""
 
     def cost(self, noise_multiplier: float) -> StepCost:
         """What a step costs at noise multiplier sigma; by default that of the Gaussian mechanism."""

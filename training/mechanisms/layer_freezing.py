@@ -83,8 +83,8 @@ class LayerFreezing(Mechanism):
     def release(self, total: Tensors, noise_multiplier: float, clip: float, noise: Noise) -> Tensors:
         return self._inner.release(total, noise_multiplier, clip, noise)
 
-    def end_step(self, released: Tensors) -> None:
-        self._inner.end_step(released)
+    def end_step(self, released: Tensors, std: float) -> None:
+        self._inner.end_step(released, std)
         self._step += 1
         self._freeze_if_due()
 

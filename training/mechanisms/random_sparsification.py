@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from dptheory import _validate
-from training.mechanisms._base import Contribution, Mechanism, Noise, Tensors
+from training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
 from training.mechanisms.clipping import clipped_sum
 from training.mechanisms.rates import Schedule
 
@@ -68,7 +68,7 @@ class RandomSparsification(_Masked):
         refresh_steps: steps for which a mask is kept; the steps of an epoch for one mask an epoch. The convergence bound
             holds for 1 only.
 
-    Source: RS, Algorithm 1; RF, Algorithm 1 (rs.alg1.divisor, rf.alg1).
+    Source: RS, Algorithm 1; RF, Algorithm 1 (rs.alg1.divisor, rf.density).
     """
 
     title = "random sparsification"
@@ -80,7 +80,9 @@ class RandomSparsification(_Masked):
 class PosteriorFreeze(_Masked):
     """Clip, then drop a random share of the entries of sum and noise. Arguments as for :class:`RandomSparsification`.
 
-    Source: RF, Table 4 (rf.posterior).
+    With a fresh mask at every step (``refresh_steps`` 1) this is random-k pruning, and the mask amplifies privacy.
+
+    Source: RF, Appendix G (rf.posterior); GIP, Proposition 1 (gip.prop1).
     """
 
     title = "posterior freeze"
@@ -88,3 +90,7 @@ class PosteriorFreeze(_Masked):
     def contribute(self, samples: Tensors, clip: float) -> Contribution:
         found = clipped_sum(samples, clip)
         return Contribution([t * m for t, m in zip(found.total, self.mask, strict=True)], found.nonfinite)
+
+    def cost(self, noise_multiplier: float) -> StepCost:
+        kept = sum(int(m.sum()) for m in self.mask) / sum(m.numel() for m in self.mask)
+        return StepCost(noise_multiplier, keep_rate=kept if self._refresh_steps == 1 else 1.0)
