@@ -1,7 +1,6 @@
 """What a run has spent so far."""
 
 import dataclasses
-import math
 from collections import Counter
 from typing import Any
 

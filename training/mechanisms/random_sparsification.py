@@ -24,7 +24,9 @@ def draw_mask(params: Tensors, rate: float, generator: torch.Generator) -> Tenso
     dim = sum(p.numel() for p in params)
     keep = round((1.0 - _validate.real("rate", rate, 0.0, 1.0, ends="[)")) * dim)
     if keep == 0:
-        raise ValueError(f"rate must keep at least one of the {dim} entries, got {rate!r}; take at most {1 - 1 / dim:.6g}")
+        raise ValueError(
+            f"rate must keep at least one of the {dim} entries, got {rate!r}; take at most {1 - 1 / dim:.6g}"
+        )
     flat = torch.zeros(dim, dtype=torch.bool)
     flat[torch.randperm(dim, generator=generator)[:keep]] = True
     pieces = flat.split([p.numel() for p in params])
