@@ -38,4 +38,5 @@ def _secure_normal(count: int) -> torch.Tensor:
     """Standard normal draws by inversion of 53-bit uniforms that are never 0 or 1."""
     raw = torch.frombuffer(bytearray(os.urandom(8 * count)), dtype=torch.int64)
     uniform = ((raw & (2**_BITS - 1)).double() + 0.5) / 2**_BITS
-    return torch.special.ndtri(uniform)
+    normal: torch.Tensor = torch.special.ndtri(uniform)
+    return normal

@@ -13,7 +13,7 @@ from training.mechanisms._base import Mechanism, Noise, Tensors
 from training.noise import generator_noise, secure_noise
 
 
-class MechanismOptimizer(DPOptimizer):
+class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
     """Hands per-sample gradients to a mechanism and its release to any torch optimizer.
 
     Works with what Opacus's own optimizer works with: hooks and functorch per-sample gradients, virtual batches
@@ -87,7 +87,7 @@ class MechanismOptimizer(DPOptimizer):
 
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """One physical batch; an update where it completes a step."""
-        result = super().step(closure)
+        result: float | None = super().step(closure)
         if not self._is_last_step_skipped:
             self.ledger.record(self.mechanism.cost(self.noise_multiplier))
             self.mechanism.end_step(self._released, self.noise_multiplier * self.max_grad_norm)
@@ -144,7 +144,7 @@ class MechanismOptimizer(DPOptimizer):
             p.grad = value.view_as(p).to(p.dtype)
 
 
-class DistributedMechanismOptimizer(MechanismOptimizer, DistributedDPOptimizer):
+class DistributedMechanismOptimizer(MechanismOptimizer, DistributedDPOptimizer):  # type: ignore[misc]
     """The same over several processes: totals are summed over all of them, the first draws noise, all get its release.
 
     Every process needs a mechanism that was built with the same seed.

@@ -2,8 +2,8 @@
 
 import abc
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import torch
 from dptheory.embedding import release as theory
@@ -12,8 +12,15 @@ from dptheory import _validate
 from training.mechanisms._base import Contribution, Mechanism, Noise, Tensors
 from training.mechanisms.clipping import clip_factors, widened
 
-AnchorGradients = Callable[[], Tensors]
-"""Gradients of auxiliary, non-sensitive examples at the present weights, shapes (m, *parameter.shape)."""
+
+class AnchorSource(Protocol):
+    """Gives gradients of auxiliary, non-sensitive examples at the present weights, shapes (m, *parameter.shape)."""
+
+    def __call__(self) -> Tensors: ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
 def power_iteration(anchors: torch.Tensor, dim: int, iterations: int, generator: torch.Generator) -> torch.Tensor:
@@ -53,7 +60,7 @@ class _Embedding(Mechanism, abc.ABC):
     meaning: embedding and residual together are as private as the Gaussian mechanism with that multiplier.
 
     Args:
-        anchor_gradients: called at every step.
+        anchor_gradients: such as :class:`training.anchors.AnchorGradients`; called at every step.
         subspace_dim: number k of basis vectors, shared out over the groups.
         residual_clip: > 0.
         groups: indices of the trainable parameters that share a basis; every parameter in one group.
@@ -63,7 +70,7 @@ class _Embedding(Mechanism, abc.ABC):
 
     def __init__(
         self,
-        anchor_gradients: AnchorGradients,
+        anchor_gradients: AnchorSource,
         subspace_dim: int,
         residual_clip: float,
         groups: Sequence[Sequence[int]],
@@ -86,7 +93,8 @@ class _Embedding(Mechanism, abc.ABC):
                 f"groups must hold each of the {len(params)} trainable parameters once, got {self._members}"
             )
         self._shapes = [p.shape for p in params]
-        anchors = [_joined(widened(self._anchors()), group) for group in self._members]
+        found = widened(self._anchors())
+        anchors = [_joined(found, group) for group in self._members]
         dims = shared_dimensions([a.shape[1] for a in anchors], self._quota)
         self.bases = [
             power_iteration(a, k, self._iterations, self._generator) for a, k in zip(anchors, dims, strict=True)
@@ -110,7 +118,7 @@ class _Embedding(Mechanism, abc.ABC):
     def release(self, total: Tensors, noise_multiplier: float, clip: float, noise: Noise) -> Tensors:
         embedding, residual = total[0], total[1:]
         stds = self._stds(noise_multiplier, clip)
-        coordinates = (embedding + noise(embedding, stds[0])).split([len(b) for b in self.bases])
+        coordinates = torch.split(embedding + noise(embedding, stds[0]), [len(b) for b in self.bases])
         released = [
             c @ b + self._rest(r, b, stds[1], noise) for c, r, b in zip(coordinates, residual, self.bases, strict=True)
         ]
@@ -141,15 +149,16 @@ class _Embedding(Mechanism, abc.ABC):
         """One tensor a parameter from one vector a group."""
         parts: dict[int, torch.Tensor] = {}
         for vector, group in zip(released, self._members, strict=True):
-            pieces = vector.split([self._shapes[i].numel() for i in group])
+            pieces = torch.split(vector, [self._shapes[i].numel() for i in group])
             parts |= {i: piece.view(self._shapes[i]) for i, piece in zip(group, pieces, strict=True)}
         return [parts[i] for i in range(len(parts))]
 
     def state_dict(self) -> dict[str, Any]:
-        return {"generator": self._generator.get_state()}
+        return {"generator": self._generator.get_state(), "anchors": self._anchors.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._generator.set_state(state["generator"].cpu())
+        self._anchors.load_state_dict(state["anchors"])
 
 
 class Gep(_Embedding):
@@ -227,4 +236,4 @@ def _joined(samples: Tensors, group: Sequence[int]) -> torch.Tensor:
 
 def _norms(parts: Tensors) -> torch.Tensor:
     """Norm of each sample over all groups, shape (n,)."""
-    return torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(p, dim=1) for p in parts], dim=1), dim=1)
+    return torch.stack([p.norm(dim=1) for p in parts], dim=1).norm(dim=1)  # type: ignore[no-any-return, no-untyped-call]

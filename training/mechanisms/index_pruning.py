@@ -57,7 +57,7 @@ def sample_subsets(
     Args:
         reference: bool, shape (groups, dim), ``keep`` True in each row.
         model: the law.
-        uniform: ``uniform(like)`` gives independent uniforms in (0, 1) in the shape of a float64 tensor.
+        uniform: the source of randomness.
 
     Source: GIP, Appendix A.2 (gip.alg_a2).
     """
@@ -102,7 +102,7 @@ class _GroupedSelection(Mechanism):
         noised = flat + noise(flat, noise_multiplier * clip)
         self.mask = self._select(flat, noised, clip, noise)
         chosen = noised * self.mask
-        return [c.view(t.shape) for c, t in zip(chosen.split([t.numel() for t in total]), total, strict=True)]
+        return [c.view(t.shape) for c, t in zip(torch.split(chosen, [t.numel() for t in total]), total, strict=True)]
 
     def state_dict(self) -> dict[str, Any]:
         return {"step": self._step}

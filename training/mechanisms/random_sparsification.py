@@ -29,7 +29,7 @@ def draw_mask(params: Tensors, rate: float, generator: torch.Generator) -> Tenso
         )
     flat = torch.zeros(dim, dtype=torch.bool)
     flat[torch.randperm(dim, generator=generator)[:keep]] = True
-    pieces = flat.split([p.numel() for p in params])
+    pieces = torch.split(flat, [p.numel() for p in params])
     return [piece.view(p.shape).to(p.device) for piece, p in zip(pieces, params, strict=True)]
 
 

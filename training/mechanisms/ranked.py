@@ -22,7 +22,7 @@ def largest_entries(values: Tensors, rate: float) -> Tensors:
         raise ValueError(f"rate must keep at least one of the {flat.numel()} entries, got {rate!r}")
     mask = torch.zeros_like(flat, dtype=torch.bool)
     mask[flat.topk(keep, sorted=False).indices] = True
-    return [m.view(v.shape) for m, v in zip(mask.split([v.numel() for v in values]), values, strict=True)]
+    return [m.view(v.shape) for m, v in zip(torch.split(mask, [v.numel() for v in values]), values, strict=True)]
 
 
 class RankedSparsification(Mechanism):
