@@ -1,1 +1,19 @@
 """Privacy: what a mechanism costs, and how much noise a budget asks for."""
+
+from dptheory.accounting._gaussian import (
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_log_delta,
+    gaussian_mu,
+    gaussian_rdp_epsilon,
+    gaussian_rdp_mu,
+)
+
+__all__ = [
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_log_delta",
+    "gaussian_mu",
+    "gaussian_rdp_epsilon",
+    "gaussian_rdp_mu",
+]

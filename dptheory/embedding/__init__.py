@@ -1,0 +1,1 @@
+"""Gradient embedding perturbation: noise, error, subspace, risk."""

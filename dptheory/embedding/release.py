@@ -1,0 +1,105 @@
+r"""How much noise the embedding and the residual get, for a given privacy of the pair.
+
+Notation: p = dim, k = subspace_dim, q = p - k, B a k x p matrix with orthonormal rows that does not depend on the private
+data, w_i = B G_i the embedding and r_i = G_i - B^T w_i the residual of gradient G_i. What is released is the pair of
+sum of clipped w_i + N(0, s1^2 I_k) and sum of clipped r_i + N(0, s2^2 P), P the projection off span(B): the residuals lie in
+a space of dimension q, so noise inside span(B) would protect nothing.
+
+Privacy is mu-GDP (Gaussian differential privacy) under add/remove of one example; under replace-one, mu doubles.
+"""
+
+import math
+from dataclasses import dataclass
+
+from dptheory import _validate
+
+_MAX_DIM = 10**12
+
+
+@dataclass(frozen=True)
+class SplitNoise:
+    """Noise of the two releases.
+
+    Attributes:
+        embedding_std: s1, standard deviation on each of the k coordinates of the embedding; 0 where k = 0.
+        residual_std: s2, standard deviation in each of the q directions outside the subspace; 0 where nothing is released there.
+        energy: k s1^2 + q s2^2, the mean squared norm of the noise on the reconstructed sum of gradients.
+    """
+
+    embedding_std: float
+    residual_std: float
+    energy: float
+
+
+def split_noise(dim: int, subspace_dim: int, embedding_clip: float, residual_clip: float, mu: float) -> SplitNoise:
+    r"""Least noise for an embedding clipped to S1 and a residual clipped to S2, both at once mu-GDP.
+
+    Minimises k s1^2 + q s2^2 under S1^2/s1^2 + S2^2/s2^2 = mu^2. With H = sqrt(k) S1 + sqrt(q) S2:
+    s1^2 = S1 H / (sqrt(k) mu^2), s2^2 = S2 H / (sqrt(q) mu^2), energy H^2 / mu^2. No Gaussian noise does with less energy.
+
+    Args:
+        dim: p, in 1..1e12.
+        subspace_dim: k, in 0..p.
+        embedding_clip: S1, 0 or in [1e-70, 1e70]; 0 says that no embedding is released.
+        residual_clip: S2, likewise; it may exceed S1.
+        mu: privacy of the pair, in [1e-70, 1e70]; add/remove.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: new, on GEP, Theorem 3.1 (gep.split).
+    """
+    dim, subspace_dim = dimensions(dim, subspace_dim)
+    embedding_clip, residual_clip = size("embedding_clip", embedding_clip), size("residual_clip", residual_clip)
+    mu = positive("mu", mu)
+    roots = math.sqrt(subspace_dim), math.sqrt(dim - subspace_dim)
+    total = roots[0] * embedding_clip + roots[1] * residual_clip
+    first, second = (
+        math.sqrt(clip * total / root) / mu if root else 0.0
+        for clip, root in zip((embedding_clip, residual_clip), roots, strict=True)
+    )
+    return SplitNoise(first, second, (total / mu) ** 2)
+
+
+def joint_clip(dim: int, subspace_dim: int, clip: float, residual_share: float, mu: float) -> SplitNoise:
+    r"""Least noise where each gradient is clipped to S first and its residual to r S afterwards.
+
+    Embedding a and residual b of one example then obey a^2 + b^2 <= S^2 and b <= r S. Minimises k s1^2 + q s2^2 under
+    max (a^2/s1^2 + b^2/s2^2) = mu^2. Energy (sqrt(k (1 - r^2)) + sqrt(q) r)^2 S^2/mu^2 if r^2 <= q/p, else p S^2/mu^2 with
+    s1 = s2 = S/mu: never above that of plain Gaussian perturbation, p S^2/mu^2, and below it if and only if r^2 < q/p.
+
+    Args:
+        dim: p, in 1..1e12.
+        subspace_dim: k, in 0..p.
+        clip: S, in [1e-70, 1e70].
+        residual_share: r in [0, 1]; above 1 the second clipping would do nothing.
+        mu: privacy of the pair, in [1e-70, 1e70]; add/remove.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: new, on GEP, Algorithm 1 (gep.joint_clip).
+    """
+    dim, subspace_dim = dimensions(dim, subspace_dim)
+    clip, mu = positive("clip", clip), positive("mu", mu)
+    share = _validate.real("residual_share", residual_share, 0.0, 1.0)
+    if share**2 <= (dim - subspace_dim) / dim:
+        return split_noise(dim, subspace_dim, math.sqrt((1 - share) * (1 + share)) * clip, share * clip, mu)
+    std = clip / mu
+    return SplitNoise(std, std if subspace_dim < dim else 0.0, dim * std**2)
+
+
+def dimensions(dim: int, subspace_dim: int) -> tuple[int, int]:
+    """``dim`` and ``subspace_dim`` if 1 <= dim <= 1e12 and 0 <= subspace_dim <= dim."""
+    dim = _validate.integer("dim", dim, 1, _MAX_DIM)
+    return dim, _validate.integer("subspace_dim", subspace_dim, 0, dim)
+
+
+def size(name: str, value: float) -> float:
+    """A number >= 0 whose square neither over- nor underflows."""
+    return float(_validate.scale(name, _validate.real(name, value, 0.0, ends="[)")))
+
+
+def positive(name: str, value: float) -> float:
+    """A number > 0 whose square neither over- nor underflows."""
+    return size(name, _validate.real(name, value, 0.0, ends="()"))
