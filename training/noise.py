@@ -31,7 +31,8 @@ def secure_noise(like: torch.Tensor, std: float) -> torch.Tensor:
         return torch.zeros_like(like)
     total = sum(_secure_normal(like.numel()) for _ in range(_SUMMANDS))
     assert isinstance(total, torch.Tensor)
-    return (total * (std / _SUMMANDS**0.5)).view(like.shape).to(like)
+    scaled: torch.Tensor = total * (std / _SUMMANDS**0.5)
+    return scaled.view(like.shape).to(like)
 
 
 def _secure_normal(count: int) -> torch.Tensor:

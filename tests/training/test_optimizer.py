@@ -8,7 +8,7 @@ from opacus.utils.batch_memory_manager import BatchMemoryManager
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from training import make_private, mechanisms
+from training import make_private
 from training.mechanisms import Constant, DpSgd, Mechanism, RandomSparsification
 from training.models import small_tanh_cnn
 

@@ -20,8 +20,8 @@ def sample_norms(samples: Tensors, mask: Tensors | None = None) -> torch.Tensor:
         mask: 0/1 tensors in the shapes of the parameters.
     """
     parts = samples if mask is None else [s * m for s, m in zip(samples, mask, strict=True)]
-    norms = torch.stack([part.flatten(1).norm(dim=1) for part in parts], dim=1)  # type: ignore[no-untyped-call]
-    return norms.norm(dim=1)  # type: ignore[no-any-return, no-untyped-call]
+    norms = torch.stack([part.flatten(1).norm(dim=1) for part in parts], dim=1)
+    return norms.norm(dim=1)  # type: ignore[no-any-return]
 
 
 def clip_factors(norms: torch.Tensor, clip: float) -> torch.Tensor:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import torch
-from dptheory.embedding import release as theory
 
 from dptheory import _validate
+from dptheory.embedding import release as theory
 from training.mechanisms._base import Contribution, Mechanism, Noise, Tensors
 from training.mechanisms.clipping import clip_factors, widened
 
@@ -236,4 +236,4 @@ def _joined(samples: Tensors, group: Sequence[int]) -> torch.Tensor:
 
 def _norms(parts: Tensors) -> torch.Tensor:
     """Norm of each sample over all groups, shape (n,)."""
-    return torch.stack([p.norm(dim=1) for p in parts], dim=1).norm(dim=1)  # type: ignore[no-any-return, no-untyped-call]
+    return torch.stack([p.norm(dim=1) for p in parts], dim=1).norm(dim=1)  # type: ignore[no-any-return]
