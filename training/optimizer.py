@@ -57,13 +57,34 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         self._names = names
         self._released: Tensors = []
 
+    @property
+    def grad_samples(self) -> Tensors:
+        """Per-sample gradients of all trainable parameters, checked; an empty batch has length 0 everywhere."""
+        samples = []
+        for p in self.params:
+            if getattr(p, "grad_sample", None) is None:
+                name = self._names.get(p, "a parameter")
+                raise ValueError(
+                    f"{name} has no per-sample gradient: it took no part in the forward pass, or backward() was not called; "
+                    f"use it in the model, or freeze it with requires_grad_(False) before make_private"
+                )
+            _check_processed_flag(p.grad_sample)
+            samples.append(self._get_flat_grad_sample(p))
+        size = min(len(s) for s in samples)
+        if size == 0:  # Opacus gives one row of zeros for some layers and none for others
+            return [s[:0] for s in samples]
+        if any(len(s) != size for s in samples):
+            sizes = {self._names.get(p, "?"): len(s) for p, s in zip(self.params, samples, strict=True)}
+            raise ValueError(f"per-sample gradients must come from one batch, got {sizes} samples")
+        return samples
+
     def epsilon(self, delta: float) -> float:
         """Upper bound on epsilon of all steps so far, with what the mechanism itself spends; inf if it is not private."""
         return self.ledger.epsilon(delta)
 
     def clip_and_accumulate(self) -> None:
         """Clip what the backward pass left, and add it to the totals of the step."""
-        samples = self._samples()
+        samples = self.grad_samples
         if self.clipped_total is None:
             self.mechanism.begin_step([p.detach() for p in self.params])
         found = self.mechanism.contribute(samples, self.max_grad_norm)
@@ -112,26 +133,6 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         self.nonfinite_samples = state_dict["nonfinite_samples"]
         if self.generator is not None and state_dict["generator"] is not None:
             self.generator.set_state(state_dict["generator"].cpu())
-
-    def _samples(self) -> Tensors:
-        """Per-sample gradients of all trainable parameters, checked; an empty batch has length 0 everywhere."""
-        samples = []
-        for p in self.params:
-            if getattr(p, "grad_sample", None) is None:
-                name = self._names.get(p, "a parameter")
-                raise ValueError(
-                    f"{name} has no per-sample gradient: it took no part in the forward pass, or backward() was not called; "
-                    f"use it in the model, or freeze it with requires_grad_(False) before make_private"
-                )
-            _check_processed_flag(p.grad_sample)
-            samples.append(self._get_flat_grad_sample(p))
-        size = min(len(s) for s in samples)
-        if size == 0:  # Opacus gives one row of zeros for some layers and none for others
-            return [s[:0] for s in samples]
-        if any(len(s) != size for s in samples):
-            sizes = {self._names.get(p, "?"): len(s) for p, s in zip(self.params, samples, strict=True)}
-            raise ValueError(f"per-sample gradients must come from one batch, got {sizes} samples")
-        return samples
 
     def _release(self) -> Tensors:
         if self.clipped_total is None:
