@@ -95,9 +95,8 @@ class _WideBlock(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         active = torch.relu(self.norm1(x))
-        inner = self.conv2(torch.relu(self.norm2(self.conv1(active))))
-        through: torch.Tensor = x if self.shortcut is None else self.shortcut(active)
-        return through + inner
+        inner: torch.Tensor = self.conv2(torch.relu(self.norm2(self.conv1(active))))
+        return inner + (x if self.shortcut is None else self.shortcut(active))
 
 
 def wrn_16_4(seed: int) -> nn.Module:

@@ -36,7 +36,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         names: Mapping[torch.Tensor, str],
         noise_multiplier: float,
         max_grad_norm: float,
-        expected_batch_size: int | None,
+        expected_batch_size: float,
         loss_reduction: str = "mean",
         generator: torch.Generator | None = None,
         secure: bool = False,

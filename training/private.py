@@ -1,13 +1,13 @@
 """``make_private``: a plain PyTorch loop becomes one of the papers' algorithms."""
 
-import warnings
-from collections.abc import Callable
 from typing import Any
 
 import torch
-from opacus import GradSampleModule, PrivacyEngine
-from opacus.optimizers.ddpoptimizer import DistributedDPOptimizer
-from opacus.validators.errors import UnsupportedModuleError
+from opacus import GradSampleModule
+from opacus.data_loader import DPDataLoader
+from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
+from opacus.grad_sample.utils import prepare_module
+from opacus.validators import ModuleValidator
 from torch import nn
 from torch.utils.data import DataLoader
 
@@ -34,7 +34,7 @@ def make_private(
     """As Opacus's ``PrivacyEngine.make_private``, with an algorithm of choice; batches are Poisson-sampled.
 
     Args:
-        module: the model, or a ``DistributedDataParallel``-like wrapper of it (``DifferentiallyPrivateDistributedDataParallel``).
+        module: the model; for several processes, Opacus's ``DifferentiallyPrivateDistributedDataParallel`` around it.
         optimizer: any torch optimizer over its parameters.
         data_loader: its batch size is the expected one; the divisor of a "mean" loss is that expectation, not the drawn size.
         mechanism: see :mod:`training.mechanisms`; seeded alike in every process of a distributed run.
@@ -52,43 +52,79 @@ def make_private(
     Raises:
         ValueError: a bad argument, a layer that mixes samples (batch normalisation), or a generator together with ``secure``.
     """
+    distributed = isinstance(module, DifferentiallyPrivateDistributedDataParallel)
+    loader = DPDataLoader.from_data_loader(data_loader, distributed=distributed)
+    private, wrapped = attach(
+        module=module,
+        optimizer=optimizer,
+        mechanism=mechanism,
+        sampling_rate=1 / len(loader),
+        examples=len(loader.dataset),
+        noise_multiplier=noise_multiplier,
+        max_grad_norm=max_grad_norm,
+        grad_sample_mode=grad_sample_mode,
+        loss_reduction=loss_reduction,
+        noise_generator=noise_generator,
+        secure=secure,
+    )
+    return private, wrapped, loader
+
+
+def attach(
+    *,
+    module: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    mechanism: Mechanism,
+    sampling_rate: float,
+    examples: int,
+    noise_multiplier: float,
+    max_grad_norm: float,
+    grad_sample_mode: str = "hooks",
+    loss_reduction: str = "mean",
+    noise_generator: torch.Generator | None = None,
+    secure: bool = False,
+) -> tuple[GradSampleModule, MechanismOptimizer]:
+    """The same for callers that draw Poisson batches themselves.
+
+    Args:
+        sampling_rate: with which each of the ``examples`` is drawn into a step, in (0, 1], whichever process then has it.
+        examples: number of training examples of all processes, >= 1. The divisor of a "mean" loss is their product.
+
+    The others, and the errors, are those of :func:`make_private`.
+    """
     _validate.real("noise_multiplier", noise_multiplier, 0.0, ends="[)")
     _validate.real("max_grad_norm", max_grad_norm, 0.0, ends="()")
     _validate.choice("grad_sample_mode", grad_sample_mode, GRAD_SAMPLE_MODES)
+    _validate.choice("loss_reduction", loss_reduction, ("mean", "sum"))
+    expected = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0, ends="(]")
+    expected *= _validate.integer("examples", examples, 1)
     if secure and noise_generator is not None:
         raise ValueError("noise_generator must be None with secure=True: cryptographic noise cannot be repeated")
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Secure RNG turned off")
-        engine = PrivacyEngine(accountant="rdp")
-    try:
-        private, opacus, loader = engine.make_private(
-            module=module,
-            optimizer=optimizer,
-            data_loader=data_loader,
-            noise_multiplier=noise_multiplier,
-            max_grad_norm=max_grad_norm,
-            loss_reduction=loss_reduction,
-            noise_generator=noise_generator,
-            grad_sample_mode="functorch" if grad_sample_mode == "functorch" else "hooks",
-        )
-    except UnsupportedModuleError as error:
+    known = set(module.parameters())
+    if any(p not in known for group in optimizer.param_groups for p in group["params"]):
+        raise ValueError("optimizer must hold parameters of module only, got others")
+    faults = ModuleValidator.validate(module, strict=False)
+    if faults:
         raise ValueError(
-            f"module must treat samples apart, got one with layers that do not: {error}; replace batch normalisation by group "
-            "normalisation (opacus.validators.ModuleValidator.fix does it)"
-        ) from error
-    distributed = isinstance(opacus, DistributedDPOptimizer)
-    build: Callable[..., MechanismOptimizer] = DistributedMechanismOptimizer if distributed else MechanismOptimizer
-    wrapped = build(
-        opacus.original_optimizer,
+            f"module must treat samples apart, got layers that do not: {'; '.join(map(str, faults))}; replace batch "
+            "normalisation by group normalisation (opacus.validators.ModuleValidator.fix does it)"
+        )
+    distributed = isinstance(module, DifferentiallyPrivateDistributedDataParallel)
+    if distributed:  # Opacus divides by each process's share of the batch, and then by the number of processes
+        expected /= torch.distributed.get_world_size()
+    private = prepare_module(module, grad_sample_mode=grad_sample_mode, loss_reduction=loss_reduction)
+    private.forbid_grad_accumulation()
+    wrapped = (DistributedMechanismOptimizer if distributed else MechanismOptimizer)(
+        optimizer,
         mechanism=mechanism,
-        sampling_rate=1 / len(loader),
+        sampling_rate=sampling_rate,
         names={p: name for name, p in module.named_parameters()},
         noise_multiplier=noise_multiplier,
         max_grad_norm=max_grad_norm,
-        expected_batch_size=opacus.expected_batch_size,
+        expected_batch_size=expected,
         loss_reduction=loss_reduction,
         generator=noise_generator,
         secure=secure,
     )
     mechanism.attach(private)
-    return private, wrapped, loader
+    return private, wrapped
