@@ -1,0 +1,353 @@
+"""Epsilon, noise multiplier and number of steps of DP-SGD, each from a bracket that holds."""
+
+import functools
+import math
+from dataclasses import dataclass, replace
+
+from dptheory import _validate
+from dptheory.accounting._gaussian import gaussian_epsilon, gaussian_mu
+from dptheory.accounting._google import pld_bracket, rdp_of_steps
+from dptheory.accounting._guards import participation_epsilon
+from dptheory.accounting._loss import Direction, Loss
+from dptheory.accounting._prv import prv_bracket
+from dptheory.accounting._search import crossing
+
+ADJACENCIES = ("add-remove", "replace-one")
+SAMPLINGS = ("poisson", "without replacement")
+DIRECTIONS = ("worst", "add", "remove")
+NOISE = (0.1, 1000.0)
+MAX_STEPS = 1_000_000
+_RATE = (1e-6, 1.0)
+_DELTA = (1e-15, 0.1)
+_FINE = 1e-3  # width for the number of steps
+_ADD_WIDTH = 8.0  # the other direction is first asked for this many times the width: it is seldom the larger
+
+
+@dataclass(frozen=True)
+class EpsilonBounds:
+    """What is known of the smallest epsilon.
+
+    Attributes:
+        lower: epsilon is at least this.
+        estimate: the middle of the bracket.
+        upper: epsilon is at most this; the number to report.
+        accountant: what gave the bracket: "Gaussian" (exact), "PRV", "PLD", "RDP", or "participations" (the bound
+            that reveals in which steps an example took part); two names are those of the lower and of the upper bound.
+    """
+
+    lower: float
+    estimate: float
+    upper: float
+    accountant: str
+
+
+@dataclass(frozen=True)
+class CrossCheck:
+    """Two independent brackets of one epsilon, and the Renyi upper bound.
+
+    Attributes:
+        prv: lower and upper bound by prv-accountant.
+        pld: lower and upper bound by dp-accounting's privacy loss distributions; the upper one is inf where its
+            rounding errors are not small against delta.
+        rdp: upper bound by dp-accounting's Renyi accountant.
+    """
+
+    prv: tuple[float, float]
+    pld: tuple[float, float]
+    rdp: float
+
+
+@dataclass(frozen=True)
+class _Mechanism:
+    """Checked arguments: what is released, and which neighbours are told apart."""
+
+    noise_multiplier: float
+    sampling_rate: float
+    steps: int
+    delta: float
+    adjacency: str
+    sampling: str
+    direction: str
+
+    @property
+    def shift(self) -> float:
+        """What one record changes, in standard deviations of the noise."""
+        return (2.0 if self.adjacency == "replace-one" else 1.0) / self.noise_multiplier
+
+    def losses(self) -> tuple[Loss, ...]:
+        names: tuple[Direction, ...]
+        if self.adjacency == "replace-one":
+            names = ("replace",)
+        elif self.direction == "worst":
+            names = ("remove", "add")
+        else:
+            names = ("add",) if self.direction == "add" else ("remove",)
+        return tuple(Loss(name, self.noise_multiplier, self.sampling_rate) for name in names)
+
+
+def epsilon(
+    noise_multiplier: float,
+    sampling_rate: float,
+    steps: int,
+    delta: float,
+    *,
+    width: float = 0.02,
+    adjacency: str = "add-remove",
+    sampling: str = "poisson",
+    direction: str = "worst",
+) -> EpsilonBounds:
+    r"""Bounds of the smallest epsilon of ``steps`` subsampled Gaussian steps (DP-SGD).
+
+    Each step releases the sum of the sampled, clipped gradients plus noise of standard deviation noise_multiplier times the
+    clipping norm. With P, Q the laws of T steps on two neighbours, epsilon is the least one with
+
+    .. math:: \sup_S\, P(S) - e^\epsilon Q(S) \le \delta .
+
+    Two adjacencies and two ways of sampling:
+
+    - "poisson": every record joins a step independently with probability ``sampling_rate``. Neighbours differ by a record
+      more or less ("add-remove") or by the content of one ("replace-one": the sum changes by up to twice the clipping norm).
+    - "without replacement": every step takes exactly a share ``sampling_rate`` of the records; "replace-one" only. The upper
+      bound is that of Renyi privacy, the lower one is attained by data whose other gradients are 0; they can be far apart.
+
+    Args:
+        noise_multiplier: standard deviation of the noise over the clipping norm, in [0.1, 1000].
+        sampling_rate: in [1e-6, 1].
+        steps: 1 to 10^6.
+        delta: in [1e-15, 0.1].
+        width: how far apart the bounds may be, times max(1, epsilon); in [1e-4, 1]. It is met where 2 million grid
+            points suffice, as they do up to 10^4 steps and beyond; otherwise the bounds hold but are wider.
+        adjacency: "add-remove" or "replace-one".
+        sampling: "poisson" or "without replacement".
+        direction: for "add-remove": "remove" (P has the record), "add" (Q has it), or "worst", the larger epsilon.
+
+    Returns:
+        The bounds and which accountant gave them. ``lower == upper`` up to rounding for sampling_rate 1.
+
+    Raises:
+        ValueError: an argument outside its range, or a combination that no accountant covers.
+
+    Source: RF, Theorem 3.1, and RS, Theorem 3.1 (rf.privacy, rs.privacy); GIP, Lemma 1 and Theorem 2 (gip.thm2).
+    """
+    width = _validate.real("width", width, 1e-4, 1.0)
+    return _epsilon(
+        _mechanism(noise_multiplier, sampling_rate, steps, delta, adjacency, sampling, direction), width
+    )
+
+
+def rdp_epsilon(
+    noise_multiplier: float,
+    sampling_rate: float,
+    steps: int,
+    delta: float,
+    *,
+    adjacency: str = "add-remove",
+    sampling: str = "poisson",
+) -> float:
+    """Upper bound of epsilon by Renyi differential privacy at the usual orders, for comparison; inf where it has none.
+
+    The conversion is that of Balle et al. (2020), Theorem 21, which GIP uses. For Poisson sampling only "add-remove".
+
+    Args:
+        noise_multiplier, sampling_rate, steps, delta, adjacency, sampling: as for :func:`epsilon`.
+
+    Raises:
+        ValueError: an argument outside its range, or "replace-one" with Poisson sampling.
+
+    Source: GIP, Lemma 1 (gip.thm2); GEP, section 3 (gep.thm3.1).
+    """
+    asked = _mechanism(noise_multiplier, sampling_rate, steps, delta, adjacency, sampling, "worst")
+    if asked.sampling == "poisson" and asked.adjacency == "replace-one":
+        raise ValueError("adjacency must be 'add-remove' for Renyi privacy of Poisson sampling, got 'replace-one'; use epsilon()")
+    return _rdp(asked)
+
+
+def cross_check(
+    noise_multiplier: float,
+    sampling_rate: float,
+    steps: int,
+    delta: float,
+    *,
+    width: float = 0.02,
+    adjacency: str = "add-remove",
+) -> CrossCheck:
+    """Ask prv-accountant and dp-accounting about the same Poisson-sampled steps.
+
+    Args:
+        noise_multiplier, sampling_rate, steps, delta, width, adjacency: as for :func:`epsilon`.
+
+    Returns:
+        The brackets, which overlap.
+
+    Raises:
+        ValueError: an argument outside its range.
+        ArithmeticError: the brackets contradict each other; one accountant is wrong.
+
+    Source: RF, Theorem 3.1, and RS, Theorem 3.1 (rf.privacy, rs.privacy).
+    """
+    width = _validate.real("width", width, 1e-4, 1.0)
+    asked = _mechanism(noise_multiplier, sampling_rate, steps, delta, adjacency, "poisson", "worst")
+    brackets = [prv_bracket(loss, asked.steps, asked.delta, width) for loss in asked.losses()]
+    prv = (max(low for low, _ in brackets), max(high for _, high in brackets))
+    pld = pld_bracket(asked.losses()[0], asked.steps, asked.delta)
+    rdp = _rdp(asked) if asked.adjacency == "add-remove" else math.inf
+    if max(prv[0], pld[0]) > min(prv[1], pld[1], rdp) * (1 + 1e-9) + 1e-12:
+        raise ArithmeticError(f"the accountants contradict each other: PRV {prv}, PLD {pld}, RDP <= {rdp}")
+    return CrossCheck(prv, pld, rdp)
+
+
+def noise_multiplier(
+    epsilon: float,
+    delta: float,
+    sampling_rate: float,
+    steps: int,
+    *,
+    tolerance: float = 1e-3,
+    adjacency: str = "add-remove",
+    sampling: str = "poisson",
+    direction: str = "worst",
+) -> float:
+    """The least noise multiplier whose upper bound of epsilon fits the budget.
+
+    At the returned sigma the upper bound is at most ``epsilon``, at sigma / (1 + tolerance) it is not.
+
+    Args:
+        epsilon: > 0.
+        delta, sampling_rate, steps, adjacency, sampling, direction: as for :func:`epsilon`.
+        tolerance: relative, in [1e-4, 0.1].
+
+    Returns:
+        sigma in [0.1, 1000]; 0.1 where less would do.
+
+    Raises:
+        ValueError: an argument outside its range, or sigma = 1000 is not enough.
+
+    Source: GIP, Theorem 2 (gip.thm2); RF and RS, Theorem 3.1 (rf.privacy, rs.privacy).
+    """
+    budget = _validate.real("epsilon", epsilon, 0.0, ends="()")
+    tolerance = _validate.real("tolerance", tolerance, 1e-4, 0.1)
+    asked = _mechanism(1.0, sampling_rate, steps, delta, adjacency, sampling, direction)
+
+    def excess(sigma: float, width: float) -> float:
+        found = _epsilon(replace(asked, noise_multiplier=sigma), width * min(1.0, budget))
+        return math.log(max(found.upper, 1e-300) / budget)
+
+    # Without subsampling this much noise would do.
+    enough = 1.00001 * asked.shift * math.sqrt(asked.steps) / gaussian_mu(min(budget, 1e100), asked.delta)
+    least, most = NOISE
+    accuracy = tolerance / 2
+    if excess(least, accuracy) <= 0:
+        return least
+    if enough > most and excess(most, accuracy) > 0:
+        raise ValueError(f"epsilon must be larger, or delta, or steps fewer: sigma = {most:g} does not give {budget!r}")
+    return crossing(excess, min(most, enough), least, accuracy, 1 + tolerance)
+
+
+def steps(
+    epsilon: float,
+    delta: float,
+    noise_multiplier: float,
+    sampling_rate: float,
+    *,
+    adjacency: str = "add-remove",
+    sampling: str = "poisson",
+    direction: str = "worst",
+) -> int:
+    """The most steps whose upper bound of epsilon fits the budget: it does at the returned number, not at one more.
+
+    Args:
+        epsilon: > 0.
+        delta, noise_multiplier, sampling_rate, adjacency, sampling, direction: as for :func:`epsilon`.
+
+    Returns:
+        0 where not even one step fits; at most 10^6, the largest number that is accounted for.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, Theorem 2 (gip.thm2); RF and RS, Theorem 3.1 (rf.privacy, rs.privacy).
+    """
+    budget = _validate.real("epsilon", epsilon, 0.0, ends="()")
+    asked = _mechanism(noise_multiplier, sampling_rate, 1, delta, adjacency, sampling, direction)
+
+    def excess(count: float, width: float) -> float:
+        found = _epsilon(replace(asked, steps=int(count)), width * min(1.0, budget))
+        return math.log(max(found.upper, 1e-300) / budget)
+
+    if excess(1, _FINE) > 0:
+        return 0
+    if excess(MAX_STEPS, _FINE) <= 0:
+        return MAX_STEPS
+    return int(crossing(excess, 1, MAX_STEPS, _FINE, 1.0, whole=True))
+
+
+@functools.lru_cache(maxsize=512)
+def _epsilon(asked: _Mechanism, width: float) -> EpsilonBounds:
+    if asked.sampling_rate == 1.0:
+        exact = gaussian_epsilon(asked.shift * math.sqrt(asked.steps), asked.delta)
+        return EpsilonBounds(exact, exact, exact, "Gaussian")
+    guard = participation_epsilon(asked.shift, asked.sampling_rate, asked.steps, asked.delta)
+    if guard == 0.0:
+        return EpsilonBounds(0.0, 0.0, 0.0, "participations")
+    lower, upper, name = _worst_direction(asked, width)
+    if asked.sampling == "without replacement":
+        upper = _rdp(asked)
+        name = f"{name}, RDP"
+    if guard < upper:
+        name = name.split(", ")[0] + ", participations" if lower > 0 else "participations"
+        upper = guard
+    if lower > upper:
+        raise ArithmeticError(f"lower bound {lower!r} above upper bound {upper!r}: please report {asked}")
+    return EpsilonBounds(lower, (lower + upper) / 2, upper, name)
+
+
+def _worst_direction(asked: _Mechanism, width: float) -> tuple[float, float, str]:
+    first, *others = asked.losses()
+    lower, upper, name = _bracket(first, asked, width)
+    for loss in others:
+        low, high, other = _bracket(loss, asked, min(1.0, _ADD_WIDTH * width))
+        if high > lower:
+            low, high, other = _bracket(loss, asked, width)
+        if high > upper:
+            name = other
+        lower, upper = max(lower, low), max(upper, high)
+    return lower, upper, name
+
+
+def _bracket(loss: Loss, asked: _Mechanism, width: float) -> tuple[float, float, str]:
+    try:
+        return *prv_bracket(loss, asked.steps, asked.delta, width), "PRV"
+    except (ArithmeticError, RuntimeError, MemoryError):  # RuntimeError: prv-accountant's own
+        return *pld_bracket(loss, asked.steps, asked.delta), "PLD"
+
+
+def _rdp(asked: _Mechanism) -> float:
+    return rdp_of_steps(asked.losses()[0], asked.steps, asked.delta, asked.sampling == "without replacement")
+
+
+def _mechanism(
+    noise_multiplier: float,
+    sampling_rate: float,
+    steps: int,
+    delta: float,
+    adjacency: str,
+    sampling: str,
+    direction: str,
+) -> _Mechanism:
+    asked = _Mechanism(
+        _validate.real("noise_multiplier", noise_multiplier, *NOISE),
+        _validate.real("sampling_rate", sampling_rate, *_RATE),
+        _validate.integer("steps", steps, 1, MAX_STEPS),
+        _validate.real("delta", delta, *_DELTA),
+        _validate.choice("adjacency", adjacency, ADJACENCIES),
+        _validate.choice("sampling", sampling, SAMPLINGS),
+        _validate.choice("direction", direction, DIRECTIONS),
+    )
+    if sampling == "without replacement" and adjacency != "replace-one":
+        raise ValueError(
+            "adjacency must be 'replace-one' for sampling 'without replacement' (a batch of a fixed size is not defined on "
+            f"neighbours of different sizes), got {adjacency!r}; or use sampling 'poisson'"
+        )
+    if adjacency == "replace-one" and direction != "worst":
+        raise ValueError(f"direction must be 'worst' for adjacency 'replace-one', which is symmetric, got {direction!r}")
+    return asked
