@@ -104,7 +104,9 @@ def _random_sparsification(
     return mechanisms.RandomSparsification(schedule, setting.seed, _refresh_steps(setting, refreshes_per_epoch))
 
 
-def _posterior_freeze(setting: Setting, rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0) -> Mechanism:
+def _posterior_freeze(
+    setting: Setting, rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
+) -> Mechanism:
     schedule = _sparsification_rate(setting, rate, cooling_epochs)
     return mechanisms.PosteriorFreeze(schedule, setting.seed, _refresh_steps(setting, refreshes_per_epoch))
 
@@ -139,7 +141,12 @@ def _keep(setting: Setting, keep_rate: float, start: float, schedule: str) -> Sc
 
 
 def _index_pruning(
-    setting: Setting, keep_rate: float, index_epsilon: float, start: float = 1.0, schedule: str = "constant", group_size: int = 256
+    setting: Setting,
+    keep_rate: float,
+    index_epsilon: float,
+    start: float = 1.0,
+    schedule: str = "constant",
+    group_size: int = 256,
 ) -> Mechanism:
     """``index_epsilon``: pure epsilon of all indices of the run by basic composition, as in the paper."""
     dim = sum(p.numel() for p in setting.model.parameters() if p.requires_grad)
@@ -168,7 +175,12 @@ def _noisy_magnitudes(
 
 def _embedding(kind: Callable[..., Mechanism]) -> Callable[..., Mechanism]:
     def build(
-        setting: Setting, subspace_dim: int, residual_clip: float, anchors: int = 500, grouping: str = "blocks", iterations: int = 1
+        setting: Setting,
+        subspace_dim: int,
+        residual_clip: float,
+        anchors: int = 500,
+        grouping: str = "blocks",
+        iterations: int = 1,
     ) -> Mechanism:
         images = setting.auxiliary[: _validate.integer("mechanism.anchors", anchors, 1, len(setting.auxiliary))]
         source = AnchorGradients(setting.model, images, 10, setting.seed)

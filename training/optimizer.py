@@ -137,6 +137,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
     def _release(self) -> Tensors:
         if self.clipped_total is None:
             raise ValueError("step() needs a backward pass since the last zero_grad()")
+        self.ledger.clear(self.mechanism.cost(self.noise_multiplier))
         return self.mechanism.release(self.clipped_total, self.noise_multiplier, self.max_grad_norm, self._noise)
 
     def _store(self, released: Tensors) -> None:

@@ -1,13 +1,15 @@
 """One training run: resumable, within its budget, on one process or many."""
 
-import itertools
-import math
+import signal
 import sys
+import threading
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from dptheory import accounting
 from training import build, checkpoint, distributed
 from training.config import RunConfig
 from training.data import Images, load
-from training.ledger import PrivacyLedger
+from training.ledger import BudgetError
 from training.loop import accuracy
 from training.networks import scattering_features
 from training.optimizer import MechanismOptimizer
@@ -50,7 +52,10 @@ class Run:
     steps: int
     steps_per_epoch: int
     step: int = 0
-    rows: list[dict[str, Any]] | None = None
+    losses: float = 0.0
+    seen: int = 0
+    spent: bool = False
+    rows: list[dict[str, Any]] = field(default_factory=list)
 
 
 def stream(seed: int, purpose: int) -> int:
@@ -94,8 +99,10 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
         noise_generator=None if config.secure else torch.Generator(device).manual_seed(stream(config.seed, _NOISE)),
         secure=config.secure,
     )
+    if config.epsilon is not None:
+        optimizer.ledger.limit(config.epsilon, config.delta)
     batches = PoissonBatches(len(train), rate, stream(config.seed, _BATCHES))
-    return Run(config, model, private, optimizer, batches, train, test, device, steps, setting.steps_per_epoch, rows=[])
+    return Run(config, model, private, optimizer, batches, train, test, device, steps, setting.steps_per_epoch)
 
 
 def train(config: RunConfig, device: torch.device, out: Path, resume: bool) -> Run:
@@ -115,21 +122,40 @@ def train(config: RunConfig, device: torch.device, out: Path, resume: bool) -> R
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=quiet) as progress:
         task = progress.add_task("training", total=run.steps, completed=run.step)
-        while run.step < run.steps:
-            affordable = _affordable(run)
-            try:
-                _epoch(run, affordable, lambda: progress.update(task, completed=run.step))
-            except KeyboardInterrupt:
+        with interrupts_between_steps() as interrupted:
+            while run.step < run.steps and not run.spent and not interrupted():
+                _epoch(run, interrupted, lambda: progress.update(task, completed=run.step))
+                progress.update(task, description=f"epsilon {run.rows[-1]['epsilon']:.3g}" if run.rows else "training")
                 if distributed.first():
                     checkpoint.save(run, out)
-                raise
-            progress.update(task, description=f"epsilon {(run.rows or [{}])[-1].get('epsilon', math.nan):.3g}")
-            if distributed.first():
-                checkpoint.save(run, out)
-                checkpoint.write_metrics(run, out)
-            if affordable == 0:
-                break
+                    checkpoint.write_metrics(run, out)
+    if run.step < run.steps and not run.spent:
+        raise KeyboardInterrupt
     return run
+
+
+@contextmanager
+def interrupts_between_steps() -> Iterator[Callable[[], bool]]:
+    """Hold Ctrl-C back until the step under way is done; a second one comes through at once.
+
+    Yields:
+        A function that says whether there was one.
+    """
+    asked: list[int] = []
+
+    def note(signum: int, frame: FrameType | None) -> None:
+        if asked:
+            signal.default_int_handler(signum, frame)
+        asked.append(signum)
+
+    if threading.current_thread() is not threading.main_thread():  # signals reach the main thread alone
+        yield lambda: False
+        return
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(asked)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def one_step(run: Run) -> tuple[float, int]:
@@ -150,6 +176,9 @@ def one_step(run: Run) -> tuple[float, int]:
         try:
             loss_sum += _backward(run, part)
             run.optimizer.step()
+        except BudgetError:
+            run.spent = True
+            return 0.0, 0
         except torch.OutOfMemoryError:
             raise ValueError(
                 f"physical_batch_size must fit into memory, got {run.config.physical_batch_size}: take a smaller one, the "
@@ -169,24 +198,23 @@ def _backward(run: Run, part: torch.Tensor) -> float:
     return float(losses.detach().sum())
 
 
-def _epoch(run: Run, affordable: int, shown: Callable[[], object]) -> None:
-    """Steps up to the end of the epoch or of the budget, and a row of metrics."""
-    started, before = time.perf_counter(), run.step
-    end = min((run.step // run.steps_per_epoch + 1) * run.steps_per_epoch, run.steps, run.step + affordable)
-    losses, count = 0.0, 0
-    while run.step < end:
+def _epoch(run: Run, interrupted: Callable[[], bool], shown: Callable[[], object]) -> None:
+    """Steps up to the end of the epoch or of the budget, and a row of metrics; none where it was interrupted."""
+    started = time.perf_counter()
+    end = min((run.step // run.steps_per_epoch + 1) * run.steps_per_epoch, run.steps)
+    while run.step < end and not run.spent:
+        if interrupted():
+            return
         loss, size = one_step(run)
-        losses, count = losses + loss, count + size
+        run.losses, run.seen = run.losses + loss, run.seen + size
         shown()
-    losses, count = distributed.summed(losses, run.device), int(distributed.summed(count, run.device))
-    if run.step == before:
-        return
-    assert run.rows is not None
+    losses, seen = distributed.summed(run.losses, run.device), distributed.summed(run.seen, run.device)
+    run.losses, run.seen = 0.0, 0
     run.rows.append(
         {
             "epoch": -(-run.step // run.steps_per_epoch),
             "step": run.step,
-            "train_loss": losses / max(count, 1),
+            "train_loss": losses / max(seen, 1),
             "test_accuracy": accuracy(run.model, run.test, run.device),
             "epsilon": run.optimizer.epsilon(run.config.delta),
             "nonfinite_samples": run.optimizer.nonfinite_samples,
@@ -195,10 +223,28 @@ def _epoch(run: Run, affordable: int, shown: Callable[[], object]) -> None:
     )
 
 
-def _affordable(run: Run) -> int:
-    """How many of the steps of this epoch the budget still pays for."""
-    wanted = min(run.steps - run.step, run.steps_per_epoch - run.step % run.steps_per_epoch)
-    if run.config.epsilon is None:
-        return wanted
-    run.optimizer.mechanism.begin_epoch_cost = None  # type: ignore[attr-defined]
-    return wanted
+def _noise_multiplier(config: RunConfig, rate: float, steps: int) -> float:
+    """The configured sigma, or the least that affords all steps; a selection's own cost may stop such a run earlier."""
+    if config.noise_multiplier is not None:
+        return config.noise_multiplier
+    assert config.epsilon is not None
+    return accounting.noise_multiplier(config.epsilon, config.delta, rate, steps)
+
+
+def _features(model: str, images: Images) -> Images:
+    """The images as the model takes them: scattering coefficients for the scattering network."""
+    if model != "scattering-cnn":
+        return images
+    return Images(images.name, scattering_features(images.pixels), images.labels)
+
+
+def _check_shape(model: nn.Module, config: RunConfig, images: Images, device: torch.device) -> None:
+    """One image through the model, so that a mismatch is said before the run."""
+    try:
+        with torch.no_grad():
+            model(images.pixels[:1].to(device))
+    except RuntimeError as error:
+        shape = tuple(images.pixels.shape[1:])
+        raise ValueError(
+            f"model {config.model!r} does not take the {shape} images of {config.data!r}: {error}"
+        ) from None

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
+from dptheory.joint_privacy import FreshMask
 from opacus import GradSampleModule
+
+from dptheory.mallows import SubsetMallows
 
 Tensors = list[torch.Tensor]
 """One tensor a parameter; per-sample gradients have the samples first: shape (n, *parameter.shape)."""
@@ -35,15 +38,13 @@ class StepCost:
     Attributes:
         noise_multiplier: sigma of the Gaussian mechanism of sensitivity 1 that the step's noisy releases are together as
             private as; 0 where something leaves without noise, inf where nothing leaves.
-        index_epsilon: pure epsilon of a selection by private values, all groups together.
-        index_rho: zero-concentrated cost of the same selection.
-        keep_rate: share of entries that a fresh public mask, drawn after clipping, lets out; 1 where there is none.
+        selections: private choices of entries made beside, as (number of groups, law of one).
+        mask: the fresh public mask, drawn after clipping, behind which the noisy sum leaves; None where there is none.
     """
 
     noise_multiplier: float
-    index_epsilon: float = 0.0
-    index_rho: float = 0.0
-    keep_rate: float = 1.0
+    selections: tuple[tuple[int, SubsetMallows], ...] = ()
+    mask: FreshMask | None = None
 
 
 class Mechanism(abc.ABC):

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from dptheory import _validate
-from dptheory.mallows import SubsetMallows, index_sensitivity
+from dptheory.mallows import SubsetMallows
 from training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
 from training.mechanisms.clipping import clipped_sum
 from training.mechanisms.rates import Schedule
@@ -153,11 +153,9 @@ class IndexPruning(_GroupedSelection):
         return sample_subsets(top_mask(scores, keep), model, lambda like: torch.special.ndtr(noise(like, 1.0)))
 
     def cost(self, noise_multiplier: float) -> StepCost:
-        spent = [(count, SubsetMallows(size, keep, self._theta)) for count, size, keep in self._blocks()]
+        blocks = self._blocks()
         return StepCost(
-            noise_multiplier,
-            index_epsilon=sum(count * m.epsilon(index_sensitivity(m.dim, m.keep)) for count, m in spent),
-            index_rho=sum(count * m.zcdp() for count, m in spent),
+            noise_multiplier, tuple((count, SubsetMallows(size, keep, self._theta)) for count, size, keep in blocks)
         )
 
 

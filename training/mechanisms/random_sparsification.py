@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from dptheory.joint_privacy import FreshMask
 
 from dptheory import _validate
 from training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
@@ -94,5 +95,7 @@ class PosteriorFreeze(_Masked):
         return Contribution([t * m for t, m in zip(found.total, self.mask, strict=True)], found.nonfinite)
 
     def cost(self, noise_multiplier: float) -> StepCost:
-        kept = sum(int(m.sum()) for m in self.mask) / sum(m.numel() for m in self.mask)
-        return StepCost(noise_multiplier, keep_rate=kept if self._refresh_steps == 1 else 1.0)
+        if self._refresh_steps > 1:  # a mask that is used again does not amplify
+            return StepCost(noise_multiplier)
+        kept = sum(int(m.sum()) for m in self.mask)
+        return StepCost(noise_multiplier, mask=FreshMask(sum(m.numel() for m in self.mask), kept))
