@@ -146,6 +146,19 @@ class SubsetMallows:
             raise ValueError(f"distance must be even (equal-sized subsets differ in pairs), got {distance!r}")
         return self.theta * distance if distance else 0.0
 
+    def zcdp(self, distance: int) -> float:
+        """rho of zero-concentrated DP for two references at Hamming distance ``distance``: theta^2 * distance.
+
+        The Renyi divergence is at most rho * order at every order > 1. Pure epsilon = theta * distance alone would give
+        epsilon^2 / 2, larger by a factor distance / 2. Several releases, groups and steps, add up.
+
+        Args:
+            distance: Hamming distance of the two references: an even integer in 0..2 max_swaps.
+
+        Source: GIP, Theorems 1 and 2 (gip.tight).
+        """
+        return self.theta * self.epsilon(distance)
+
     def sample(self, reference: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.bool_]:
         """Draw one subset for each row of ``reference``, independently.
 

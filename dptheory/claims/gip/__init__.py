@@ -1,9 +1,24 @@
 """Gradient index pruning (GIP): index mechanism, errors, direction, and the printed numbers."""
 
-from dptheory.claims.gip import angle, direction, errors, mechanism, numbers, response, sampling, top_k
+from dptheory.claims.gip import (
+    alternatives,
+    angle,
+    direction,
+    errors,
+    mechanism,
+    numbers,
+    privacy,
+    response,
+    sampling,
+    tight,
+    top_k,
+)
 
 CLAIMS = (
     *mechanism.CLAIMS,
+    *privacy.CLAIMS,
+    *tight.CLAIMS,
+    *alternatives.CLAIMS,
     *sampling.CLAIMS,
     *errors.CLAIMS,
     *top_k.CLAIMS,

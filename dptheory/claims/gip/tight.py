@@ -1,0 +1,340 @@
+"""GIP: the exact privacy of the index mechanism."""
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import cache
+
+from dptheory import index_privacy, mallows, renyi
+from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims.gip import _finite
+from dptheory.claims.gip.privacy import gaussian_log_delta
+from dptheory.mallows import SubsetMallows
+from dptheory.montecarlo import ExactCheck, Range, SearchCheck
+
+_WEIGHTS = (Fraction(1, 2), Fraction(9, 10))
+
+
+def _pair(dim: int, keep: int, pairs: int) -> tuple[_finite.Subset, _finite.Subset]:
+    """Two references ``pairs`` swaps apart."""
+    return tuple(j < keep for j in range(dim)), tuple(pairs <= j < keep + pairs for j in range(dim))
+
+
+@cache
+def _loss(dim: int, keep: int, weight: Fraction, pairs: int) -> dict[int, Fraction]:
+    """P(loss = 2 theta j) by summing over all outputs."""
+    first, second = _pair(dim, keep, pairs)
+    law: dict[int, Fraction] = {}
+    for out, p in _finite.mallows(first, weight).items():
+        j = (_finite.hamming(out, second) - _finite.hamming(out, first)) // 2
+        law[j] = law.get(j, Fraction(0)) + p
+    return law
+
+
+def _delta(law: dict[int, Fraction], weight: Fraction, at: int) -> Fraction:
+    """delta(epsilon) at epsilon = 2 theta * at."""
+    return sum((p * (1 - weight ** (2 * (j - at))) for j, p in law.items() if j > at), Fraction(0))
+
+
+def _sum_law(law: dict[int, Fraction], count: int) -> dict[int, Fraction]:
+    total = {0: Fraction(1)}
+    for _ in range(count):
+        step: dict[int, Fraction] = {}
+        for s, p in total.items():
+            for j, r in law.items():
+                step[s + j] = step.get(s + j, Fraction(0)) + p * r
+        total = step
+    return total
+
+
+def _model(dim: int, keep: int, weight: Fraction) -> SubsetMallows:
+    return SubsetMallows(dim, keep, -math.log(weight))
+
+
+def _stated_loss(dim: int, keep: int, weight: Fraction, pairs: int, j: int) -> float:
+    law = index_privacy.loss_law(_model(dim, keep, weight), 2 * pairs)
+    return math.exp(law.log_pmf[j - law.low])
+
+
+def _independent_loss(dim: int, keep: int, weight: Fraction, pairs: int, j: int) -> float:
+    """The loss if all pairs were split and answered one by one: randomised response."""
+    up = float(1 / (1 + weight**2))
+    ones, odd = divmod(j + pairs, 2)
+    return 0.0 if odd else math.comb(pairs, ones) * up**ones * (1 - up) ** (pairs - ones)
+
+
+def _loss_cases() -> Iterator[tuple[int, int, Fraction, int, int]]:
+    for dim, keep in _finite.SIZES:
+        for weight in _WEIGHTS:
+            for pairs in range(1, min(keep, dim - keep) + 1):
+                for j in _loss(dim, keep, weight, pairs):
+                    yield dim, keep, weight, pairs, j
+
+
+_COMPOSED = [
+    (*size, weight, count, at)
+    for size in ((4, 2), (6, 2), (7, 4))
+    for weight in _WEIGHTS
+    for count in (1, 5, 30)
+    for at in (0, 2, 9)
+    if at < min(size[1], size[0] - size[1]) * count
+]
+
+
+def _composed_delta(dim: int, keep: int, weight: Fraction, count: int, at: int) -> float:
+    law = _sum_law(_loss(dim, keep, weight, min(keep, dim - keep)), count)
+    return float(_delta(law, weight, at))
+
+
+def _stated_delta(dim: int, keep: int, weight: Fraction, count: int, at: int) -> float:
+    model = _model(dim, keep, weight)
+    return index_privacy.loss_law(model).delta(2 * model.theta * at, count)
+
+
+def _moment(dim: int, keep: int, weight: Fraction, pairs: int, order: int) -> Fraction:
+    """E[(P_A / P_B)^(order - 1)] under P_A."""
+    law = _loss(dim, keep, weight, pairs)
+    return sum((p / weight ** (2 * j * (order - 1)) for j, p in law.items()), Fraction(0))
+
+
+def _split_moment(dim: int, keep: int, weight: Fraction, pairs: int, order: int, all_split: bool) -> Fraction:
+    """E[(cosh((2a-1) theta) / cosh theta)^J], J the number of split pairs, drawn around the other reference."""
+    one = (weight ** (2 * order - 1) + weight ** (1 - 2 * order)) / (weight + 1 / weight)
+    if all_split:
+        return one**pairs
+    _, second = _pair(dim, keep, pairs)
+    return sum(
+        (
+            p * one ** sum(out[i] != out[keep + i] for i in range(pairs))
+            for out, p in _finite.mallows(second, weight).items()
+        ),
+        Fraction(0),
+    )
+
+
+def _moment_cases() -> Iterator[tuple[int, int, Fraction, int, int]]:
+    for dim, keep in _finite.SIZES:
+        for weight in _WEIGHTS:
+            for pairs in range(1, min(keep, dim - keep) + 1):
+                for order in (2, 5):
+                    yield dim, keep, weight, pairs, order
+
+
+def _is_dominated(dim: int, keep: int, weight: Fraction) -> bool:
+    """delta of every nearer pair at most that of the next farther one, at all lattice points (delta is convex between)."""
+    laws = [_loss(dim, keep, weight, pairs) for pairs in range(1, min(keep, dim - keep) + 1)]
+    return all(
+        _delta(near, weight, at) <= _delta(far, weight, at)
+        for near, far in zip(laws[:-1], laws[1:], strict=True)
+        for at in range(-len(laws), len(laws))
+    )
+
+
+def _small_constant(dim: int, keep: int) -> float:
+    """Limit of D_a / (a theta^2) as theta -> 0 at the largest distance."""
+    k = keep / dim
+    return 4 * k * (1 - k) * min(keep, dim - keep) * dim / (dim - 1)
+
+
+def _renyi(dim: int, keep: int, theta: float, order: float) -> float:
+    return index_privacy.loss_law(SubsetMallows(dim, keep, theta)).renyi(order)
+
+
+def _zcdp_slack(dim: float, keep_share: float, theta: float, order: float) -> float:
+    size, keep = _finite.sizes(dim, keep_share)
+    model = SubsetMallows(size, keep, theta)
+    return 1 - _renyi(size, keep, theta, order) / (order * model.zcdp(2 * model.max_swaps))
+
+
+def _leading_slack(dim: float, keep_share: float, theta: float, order: float) -> float:
+    """Wrong statement: the constant of small theta bounds every theta."""
+    size, keep = _finite.sizes(dim, keep_share)
+    return 1 - _renyi(size, keep, theta, order) / (order * theta**2 * _small_constant(size, keep))
+
+
+def _gaussian_slack(rho: float, log_delta: float) -> float:
+    epsilon = renyi.zcdp_epsilon(rho, math.exp(log_delta))
+    return log_delta - gaussian_log_delta(math.sqrt(2 * rho), epsilon)
+
+
+def _gaussian_short_slack(rho: float, log_delta: float) -> float:
+    epsilon = 0.9 * renyi.zcdp_epsilon(rho, math.exp(log_delta))
+    return log_delta - gaussian_log_delta(math.sqrt(2 * rho), epsilon)
+
+
+def _best_on_grid(rho: float, delta: float) -> float:
+    orders = [1 + math.exp(i / 500) for i in range(-4000, 4000)]
+    return renyi.epsilon_from_rdp(orders, [rho * a for a in orders], delta)
+
+
+_RUN = (40, 10, 30, 5)  # dim, keep, steps, groups
+
+
+def _spent(epsilon: float, delta: float, method: index_privacy.Method) -> float:
+    dim, keep, steps, groups = _RUN
+    theta = index_privacy.theta_for_delta_budget(epsilon, delta, dim, keep, steps, groups, method)
+    model = SubsetMallows(dim, keep, theta)
+    if method == "basic":
+        return steps * groups * model.epsilon(2 * model.max_swaps)
+    if method == "zcdp":
+        return renyi.zcdp_epsilon(steps * groups * model.zcdp(2 * model.max_swaps), delta)
+    return index_privacy.loss_law(model).epsilon(delta, steps * groups)
+
+
+_TIGHT = Claim(
+    id="gip.tight",
+    title="exact privacy of the index mechanism",
+    source=Source("gip", "Theorems 1 and 2, section 4.2 (ours)"),
+    statement=r"Ours: the loss of two references $2m$ apart is $2\theta(|I\cap A| - |I\cap B|)$, on a lattice; the farthest pair "
+    r"dominates all others, so composing its lattice law is exact; and $D_a \le 2a\theta^2m$: a release is $2\theta^2m$-zCDP.",
+    verdict=Verdict.HOLDS,
+    conditions=(
+        "exactly K ones in every index set",
+        "one theta for all groups and steps (otherwise the sum leaves the lattice; zCDP still adds up)",
+        "for given batches: no amplification by sampling",
+    ),
+    correction=r"$e^{(a-1)D_a} = E\left[(\cosh((2a-1)\theta)/\cosh\theta)^J\right]$, $J$ the number of split pairs; as $\theta \to 0$, "
+    r"$D_a \approx 4k(1-k)ma\theta^2\frac d{d-1}$.",
+    calculators=(
+        index_privacy.loss_law,
+        index_privacy.LatticeLoss.delta,
+        index_privacy.LatticeLoss.epsilon,
+        index_privacy.LatticeLoss.renyi,
+        index_privacy.theta_for_delta_budget,
+        index_privacy.retained_gain_for_delta_budget,
+        mallows.SubsetMallows.zcdp,
+        renyi.zcdp_epsilon,
+        renyi.zcdp_budget,
+    ),
+    checks=(
+        ExactCheck(
+            name="law of the loss by enumeration",
+            cases=_loss_cases,
+            truth=lambda dim, keep, weight, pairs, j: float(_loss(dim, keep, weight, pairs)[j]),
+            statement=_stated_loss,
+            wrong=_independent_loss,
+            tolerance=1e-12,
+        ),
+        ExactCheck(
+            name="composed delta in fractions",
+            cases=lambda: _COMPOSED,
+            truth=_composed_delta,
+            statement=_stated_delta,
+            wrong=lambda dim, keep, weight, count, at: _stated_delta(dim, keep, weight, count + 1, at),
+            tolerance=1e-10,
+        ),
+        ExactCheck(
+            name="composed epsilon in fractions",
+            cases=lambda: [case for case in _COMPOSED if case[4] > 0],
+            truth=lambda dim, keep, weight, count, at: -2 * math.log(weight) * at,
+            statement=lambda dim, keep, weight, count, at: index_privacy.loss_law(_model(dim, keep, weight)).epsilon(
+                _composed_delta(dim, keep, weight, count, at), count
+            ),
+            wrong=lambda dim, keep, weight, count, at: -2 * math.log(weight) * (at + 1),
+            tolerance=1e-5,
+        ),
+        ExactCheck(
+            name="split pairs are randomised responses",
+            cases=_moment_cases,
+            truth=_moment,
+            statement=lambda *case: _split_moment(*case, False),
+            wrong=lambda *case: _split_moment(*case, True),
+        ),
+        ExactCheck(
+            name="Renyi divergence by enumeration",
+            cases=lambda: [case for case in _moment_cases() if case[3] == min(case[1], case[0] - case[1])],
+            truth=lambda dim, keep, weight, pairs, order: (
+                math.log(_moment(dim, keep, weight, pairs, order)) / (order - 1)
+            ),
+            statement=lambda dim, keep, weight, pairs, order: _renyi(dim, keep, -math.log(weight), order),
+            wrong=lambda dim, keep, weight, pairs, order: (
+                math.log(_split_moment(dim, keep, weight, pairs, order, True)) / (order - 1)
+            ),
+            tolerance=1e-10,
+        ),
+        ExactCheck(
+            name="the farthest pair dominates",
+            cases=lambda: [(*size, weight) for size in _finite.SIZES for weight in _WEIGHTS],
+            truth=_is_dominated,
+            statement=lambda dim, keep, weight: True,
+            wrong=lambda dim, keep, weight: min(keep, dim - keep) == 1,
+        ),
+        SearchCheck(
+            name="zCDP at every order",
+            box={
+                "dim": Range(2, 300, log=True),
+                "keep_share": Range(0, 1),
+                "theta": Range(1e-6, 3, log=True),
+                "order": Range(1.01, 500, log=True),
+            },
+            slack=_zcdp_slack,
+            wrong=_leading_slack,
+            tolerance=1e-10,
+        ),
+        ExactCheck(
+            name="zCDP constant is reached",
+            cases=lambda: [(2.0, 1e-6), (30.0, 1e-7)],
+            truth=lambda order, theta: _renyi(2, 1, theta, order) / order,
+            statement=lambda order, theta: SubsetMallows(2, 1, theta).zcdp(2),
+            wrong=lambda order, theta: SubsetMallows(2, 1, theta).zcdp(2) / 4,  # the rate of the exponential mechanism
+            tolerance=1e-6,
+        ),
+        ExactCheck(
+            name="constant for small theta",
+            cases=lambda: [(*size, order) for size in ((2, 1), (8, 3), (256, 26), (1000, 500)) for order in (1.5, 8.0)],
+            truth=lambda dim, keep, order: _renyi(dim, keep, 1e-8, order) / order,
+            statement=lambda dim, keep, order: 1e-16 * _small_constant(dim, keep),
+            wrong=lambda dim, keep, order: SubsetMallows(dim, keep, 1e-8).zcdp(2 * min(keep, dim - keep)),
+            tolerance=1e-5,
+        ),
+        SearchCheck(
+            name="zCDP conversion against the exact Gaussian",
+            box={"rho": Range(1e-4, 10, log=True), "log_delta": Range(-34, -3)},
+            slack=_gaussian_slack,
+            wrong=_gaussian_short_slack,
+            tolerance=1e-9,
+        ),
+        ExactCheck(
+            name="zCDP conversion at its best order",
+            cases=lambda: [(1e-3, 1e-5), (0.5, 1e-6), (5.0, 1e-10)],
+            truth=_best_on_grid,
+            statement=lambda rho, delta: renyi.zcdp_epsilon(rho, delta),
+            wrong=lambda rho, delta: rho + 2 * math.sqrt(rho * math.log(1 / delta)),
+            tolerance=1e-5,
+        ),
+        ExactCheck(
+            name="zCDP budget spends all of it",
+            cases=lambda: [(0.01, 1e-5), (1.0, 1e-5), (8.0, 1e-9)],
+            truth=lambda epsilon, delta: epsilon,
+            statement=lambda epsilon, delta: renyi.zcdp_epsilon(renyi.zcdp_budget(epsilon, delta), delta),
+            wrong=lambda epsilon, delta: renyi.zcdp_epsilon(epsilon**2 / (4 * math.log(1 / delta)), delta),
+            tolerance=1e-7,
+        ),
+        ExactCheck(
+            name="theta for an (epsilon, delta) budget spends all of it",
+            cases=lambda: [(e, 1e-5, method) for e in (0.3, 4.0) for method in ("basic", "zcdp", "exact")],
+            truth=lambda epsilon, delta, method: epsilon,
+            statement=_spent,
+            wrong=lambda epsilon, delta, method: _spent(1.01 * epsilon, delta, method),
+            tolerance=1e-5,
+        ),
+        ExactCheck(
+            name="share of the gain at small theta",
+            cases=lambda: [(0.01, 1e-5, method) for method in ("basic", "zcdp", "exact")],
+            truth=lambda epsilon, delta, method: (
+                2 * 0.25 * 0.75 * 40 / 39 * index_privacy.theta_for_delta_budget(epsilon, delta, *_RUN, method)
+            ),
+            statement=lambda epsilon, delta, method: index_privacy.retained_gain_for_delta_budget(
+                epsilon, delta, *_RUN, method
+            ),
+            wrong=lambda epsilon, delta, method: (
+                2 * 0.25 * 0.75 * index_privacy.theta_for_delta_budget(epsilon, delta, *_RUN, method)
+            ),
+            tolerance=2e-3,
+        ),
+    ),
+    proved=True,
+    figure="theta_accounting",
+)
+
+CLAIMS = (_TIGHT,)

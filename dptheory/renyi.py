@@ -1,0 +1,92 @@
+"""From Renyi privacy to (epsilon, delta): curves over orders, and zero-concentrated privacy."""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq, minimize_scalar
+
+from dptheory import _validate
+
+Array = NDArray[np.float64]
+
+
+def epsilon_from_rdp(orders: ArrayLike, rdp: ArrayLike, delta: float) -> float:
+    r"""Smallest epsilon that a Renyi curve proves at delta.
+
+    .. math:: \epsilon = \min_a\; R_a + \log(1 - 1/a) + \frac{\log(1/\delta) - \log a}{a - 1}\; (\ge 0)
+
+    A curve that is larger by a constant c gives an epsilon that is larger by c at most.
+
+    Args:
+        orders: Renyi orders, each > 1.
+        rdp: Renyi divergence at each order, >= 0.
+        delta: in (0, 1).
+
+    Raises:
+        ValueError: an argument outside its range, or orders and rdp of different shapes.
+
+    Source: GIP, Lemma 1 and section 4.2, "Theorem 21 in Balle et al. (2020)" (gip.lem1, gip.tight).
+    """
+    order = _validate.finite("orders", orders)
+    curve = _validate.nonnegative("rdp", rdp)
+    if order.shape != curve.shape or order.size == 0:
+        raise ValueError(f"orders and rdp must have one shape and a member, got {order.shape} and {curve.shape}")
+    if not (order > 1).all():
+        raise ValueError(f"orders must hold numbers > 1, got {orders!r}")
+    delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
+    return max(0.0, float(np.min(curve + _conversion(order, delta))))
+
+
+def zcdp_epsilon(rho: float, delta: float) -> float:
+    r"""Smallest epsilon that rho-zCDP (R_a = rho a at every order) proves at delta; about rho + 2 sqrt(rho log(1/delta)).
+
+    Args:
+        rho: in [0, 1e12].
+        delta: in (0, 1).
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, section 4.2 (gip.tight).
+    """
+    rho = _validate.real("rho", rho, 0.0, 1e12)
+    delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
+    if rho == 0.0:
+        return 0.0
+
+    def bound(log_excess: float) -> float:
+        order = 1.0 + math.exp(log_excess)
+        return rho * order + float(_conversion(np.asarray(order), delta))
+
+    middle = 0.5 * math.log(math.log(1.0 / delta) / rho)
+    best = minimize_scalar(bound, bounds=(middle - 8.0, middle + 8.0), method="bounded", options={"xatol": 1e-9})
+    return max(0.0, float(best.fun))
+
+
+def zcdp_budget(epsilon: float, delta: float) -> float:
+    """Largest rho whose :func:`zcdp_epsilon` is at most epsilon.
+
+    Args:
+        epsilon: in (0, 1e6].
+        delta: in (0, 1).
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, section 4.2 (gip.tight).
+    """
+    epsilon = _validate.real("epsilon", epsilon, 0.0, 1e6, ends="(]")
+    delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
+    high = 2.0 * (epsilon + 1.0)
+    while zcdp_epsilon(high, delta) <= epsilon:
+        high *= 2.0
+    low = high
+    while zcdp_epsilon(low, delta) > epsilon:
+        low /= 4.0
+    log_rho = float(brentq(lambda x: zcdp_epsilon(math.exp(x), delta) - epsilon, math.log(low), math.log(high)))
+    return math.exp(log_rho) * (1.0 - 1e-9)  # on the safe side of the root
+
+
+def _conversion(order: Array, delta: float) -> Array:
+    return np.asarray(np.log1p(-1.0 / order) - (math.log(delta) + np.log(order)) / (order - 1.0))
