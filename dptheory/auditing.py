@@ -190,7 +190,7 @@ def _count(scores: Array, thresholds: Array, event: str) -> Array:
 
 def _lower(count: Array, trials: int, level: float) -> Array:
     """Clopper-Pearson: a probability below this gives so many hits with chance ``level`` at most."""
-    return np.where(count > 0, betaincinv(np.maximum(count, 1.0), trials - count + 1.0, level), 0.0)
+    return np.asarray(np.where(count > 0, betaincinv(np.maximum(count, 1.0), trials - count + 1.0, level), 0.0))
 
 
 def _upper(count: Array, trials: int, level: float) -> Array:
