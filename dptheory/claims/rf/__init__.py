@@ -1,7 +1,7 @@
 """Random freeze (RF): the claims, one module a topic."""
 
 from dptheory.claims._claim import Claim
-from dptheory.claims.rf import clipping, descent, dynamics, masks, mse, noise, numbers, quadratic, ranking
+from dptheory.claims.rf import clipping, descent, dynamics, masks, mse, noise, numbers, privacy, quadratic, ranking
 
 CLAIMS: tuple[Claim, ...] = (
     *dynamics.CLAIMS,
@@ -13,4 +13,5 @@ CLAIMS: tuple[Claim, ...] = (
     *quadratic.CLAIMS,
     *mse.CLAIMS,
     *clipping.CLAIMS,
+    *privacy.CLAIMS,
 )
