@@ -323,7 +323,9 @@ _DIVISOR = Claim(
         ),
         ExactCheck(
             name="no noise multiplier hides the batch size, in fractions",
-            cases=lambda: [(n, q) for n in (0, 1, 2, 7, 30) for q in (Fraction(1, 2), Fraction(1, 10), Fraction(9, 10))],
+            cases=lambda: [
+                (n, q) for n in (0, 1, 2, 7, 30) for q in (Fraction(1, 2), Fraction(1, 10), Fraction(9, 10))
+            ],
             truth=_sizes_apart,
             statement=lambda n, q: mask_privacy.published_size_delta(0.0, n, float(q), math.inf),
             wrong=lambda n, q: printed_delta(0.0, float(q), math.inf),
