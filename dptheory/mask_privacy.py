@@ -130,23 +130,43 @@ def divisor_delta(epsilon: float, size: int, other: int, kept: int) -> float:
     return max(0.0, first - math.exp(epsilon) * second)
 
 
-def published_size_delta(epsilon: float, examples: int, sampling_rate: float, noise_multiplier: float) -> float:
-    r"""delta of one Poisson-sampled noisy sum published together with the drawn batch size |B|, exactly; worst direction.
+def average_sensitivity(size: int, clip: float) -> float:
+    r"""How far one example that joins a batch of ``size`` moves the average of clipped gradients, at most.
 
-    This is what division by |B| gives away as the number of entries grows, the zero-sum entries telling |B|. With the N
-    examples common to both worlds, p = Binomial(N, q), L the likelihood ratio of N(1/sigma, 1) against N(0, 1),
+    .. math:: \Big\lVert\frac{S + g}{b+1} - \frac Sb\Big\rVert = \frac{\lVert g - S/b\rVert}{b+1} \le \frac{2C}{b+1}
+
+    Attained by g = -S/b of norm C: twice what the noise of the sum, divided by b + 1, is made for.
+
+    Args:
+        size: b >= 1, without the example.
+        clip: C > 0.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Algorithm 1, line 5 (rs.alg1.divisor).
+    """
+    return 2.0 * _validate.real("clip", clip, 0.0, ends="()") / (_validate.integer("size", size, 1) + 1.0)
+
+
+def published_size_delta(epsilon: float, examples: int, sampling_rate: float, shift: float) -> float:
+    r"""delta of a Poisson-sampled noisy sum published together with the drawn batch size \|B\|, exactly; worst direction.
+
+    With the N examples common to both worlds, p = Binomial(N, q), and L the likelihood ratio of N(shift, 1) against N(0, 1),
 
     .. math:: \frac{P}{Q}(b, y) = (1-q)\Big(1 + \frac{b}{N - b + 1} L(y)\Big)\;(b \le N),
         \qquad P(b = N + 1) = q^{N+1},
 
-    where the account of the sum alone has :math:`1 - q + qL`. At epsilon = 0, and sigma = inf, it is q max p: the noise on the
-    gradients does not lower it. delta is never below that of the sum alone.
+    where the sum alone has :math:`1 - q + qL`. Over all gradients the largest shift is 2 / sigma. With it this is the account
+    of division by \|B\|, which the published pair allows to compute, and which tells \|B\| as the number of entries grows.
 
     Args:
         epsilon: in [0, 500].
         examples: N, those in both worlds, 0..10^7; only likely batch sizes cost time.
         sampling_rate: q in [0, 1].
-        noise_multiplier: sigma in (0, inf]; inf is a canary whose gradient is zero, or |B| published alone.
+        shift: distance, in standard deviations sigma C of the noise, between the noisy sums of one batch size with the example
+            and without it, >= 0: 2 / sigma for the worst gradients, 1 / sigma if only the example's is not zero, 0 for \|B\|
+            alone, where delta at epsilon = 0 is q max p.
 
     Raises:
         ValueError: an argument outside its range.
@@ -156,7 +176,7 @@ def published_size_delta(epsilon: float, examples: int, sampling_rate: float, no
     epsilon = _validate.real("epsilon", epsilon, 0.0, 500.0)
     count = _validate.integer("examples", examples, 0, 10**7)
     rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0)
-    shift = 1.0 / _validate.real("noise_multiplier", noise_multiplier, 0.0, ends="(]")
+    shift = _validate.real("shift", shift, 0.0, 1e6)
     if rate == 0.0 or rate == 1.0:  # no example is drawn; the batch size tells the worlds apart
         return rate
     size = _likely_sizes(count, rate)
@@ -215,7 +235,7 @@ def _excess(level: float, weight: Array, shift: float) -> Array:
     """E max(0, w L - level) under N(0, 1), for level > 0."""
     if shift == 0.0:
         return np.maximum(weight - level, 0.0)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         cut = np.log(level / weight) / shift  # where w L = level, from the middle of the two means
     return np.asarray(np.maximum(weight * ndtr(shift / 2 - cut) - level * ndtr(-shift / 2 - cut), 0.0))
 
@@ -226,6 +246,6 @@ def _shortfall(level: float, weight: Array, shift: float) -> Array:
         return np.zeros_like(weight)
     if shift == 0.0:
         return np.maximum(level - weight, 0.0)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         cut = np.log(level / weight) / shift
     return np.asarray(np.maximum(level * ndtr(cut + shift / 2) - weight * ndtr(cut - shift / 2), 0.0))

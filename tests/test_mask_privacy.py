@@ -84,13 +84,13 @@ def test_published_size_at_zero_epsilon_is_the_shift_of_a_binomial() -> None:
     for n, q in ((1, 0.3), (50, 0.1), (10_000, 0.02), (10**6, 0.001)):
         sizes = np.arange(max(0, int(n * q) - 2000), min(n, int(n * q) + 2000) + 1)
         peak = binom.pmf(sizes, n, q).max()
-        assert mask_privacy.published_size_delta(0.0, n, q, math.inf) == pytest.approx(q * peak, rel=1e-7)
+        assert mask_privacy.published_size_delta(0.0, n, q, 0.0) == pytest.approx(q * peak, rel=1e-7)
 
 
 def test_published_size_costs_a_second_release_of_multiplier_the_spread_of_the_size() -> None:
     for n, q, sigma in ((10_000, 0.02, 1.0), (1000, 0.5, 3.0), (50_000, 0.02, 8.0)):
         both = mask_privacy.combined_multiplier([sigma, math.sqrt(n * q * (1 - q))])
-        found = mask_privacy.published_size_delta(0.0, n, q, sigma)
+        found = mask_privacy.published_size_delta(0.0, n, q, 1 / sigma)
         assert found == pytest.approx(printed_delta(0.0, q, both), rel=1e-3)
         assert found > printed_delta(0.0, q, sigma)
 
@@ -103,21 +103,48 @@ def test_published_size_in_its_limits() -> None:
         printed_delta(0.1, 0.01, 1.0), rel=1e-3
     )
     # no other example: the size is the answer, with chance q
-    assert mask_privacy.published_size_delta(0.0, 0, 0.25, math.inf) == pytest.approx(0.25)
+    assert mask_privacy.published_size_delta(0.0, 0, 0.25, 0.0) == pytest.approx(0.25)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.floats(0.0, 3.0), st.integers(0, 500), st.floats(0.001, 0.99), st.floats(0.2, 50.0))
-def test_published_size_moves_the_right_way(epsilon: float, n: int, q: float, sigma: float) -> None:
-    found = mask_privacy.published_size_delta(epsilon, n, q, sigma)
+@given(st.floats(0.0, 3.0), st.integers(0, 500), st.floats(0.001, 0.99), st.floats(0.0, 5.0))
+def test_published_size_moves_the_right_way(epsilon: float, n: int, q: float, shift: float) -> None:
+    found = mask_privacy.published_size_delta(epsilon, n, q, shift)
     assert 0.0 <= found <= 1.0
-    assert mask_privacy.published_size_delta(epsilon + 0.2, n, q, sigma) <= found + 1e-12
-    assert mask_privacy.published_size_delta(epsilon, n, q, 2 * sigma) <= found + 1e-12
+    assert mask_privacy.published_size_delta(epsilon + 0.2, n, q, shift) <= found + 1e-12
+    assert mask_privacy.published_size_delta(epsilon, n, q, shift / 2) <= found + 1e-12
 
 
 def test_sum_alone_against_the_gaussian_mechanism() -> None:
     for epsilon in (0.0, 0.3, 2.0):
         assert printed_delta(epsilon, 1.0, 1.3) == pytest.approx(gaussian_delta(1 / 1.3, epsilon), rel=1e-9)
+
+
+def test_the_average_moves_by_twice_the_clip() -> None:
+    rng = np.random.default_rng(3)
+    for b in (1, 4, 30):
+        moves = []
+        for _ in range(200):
+            rows = rng.normal(size=(b + 1, 2))
+            rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+            moves.append(np.linalg.norm(rows.mean(0) - rows[:-1].mean(0)))
+        assert max(moves) <= mask_privacy.average_sensitivity(b, 1.0)
+        rows = np.array([[1.0, 0.0]] * b + [[-1.0, 0.0]])
+        worst = np.linalg.norm(rows.mean(0) - rows[:-1].mean(0))
+        assert worst == pytest.approx(mask_privacy.average_sensitivity(b, 1.0))
+
+
+def test_the_printed_release_exceeds_its_account_in_one_entry() -> None:
+    """Averages of gradients C with and without an example of gradient -C, drawn; no entry more is needed."""
+    n, q, sigma, trials, delta = 400, 0.5, 4.0, 200_000, 1e-3
+    rng = np.random.default_rng(0)
+    drawn = rng.random(trials) < q
+    common, noise = rng.binomial(n, q, trials), sigma * rng.normal(size=trials)
+    joined = (common - drawn + noise) / (common + drawn)
+    common, noise = rng.binomial(n, q, trials), sigma * rng.normal(size=trials)
+    found = auditing.audit(joined, (common + noise) / common, delta)
+    assert printed_delta(found.epsilon_lower, q, sigma) < delta  # the account promises less
+    assert mask_privacy.published_size_delta(found.epsilon_lower, n, q, 2 / sigma) > delta
 
 
 def test_several_releases() -> None:
@@ -138,6 +165,8 @@ def test_several_releases() -> None:
         (lambda: mask_privacy.masked_sensitivity([[1.0, 2.0]], 1.0, [1]), "mask must hold zeros and ones in shape"),
         (lambda: mask_privacy.masked_sensitivity([[1.0]], 1.0, [0.5]), "mask must hold zeros and ones"),
         (lambda: mask_privacy.masked_sensitivity([[1.0]], 1.0, [1], "swap"), "adjacency must be one of"),
+        (lambda: mask_privacy.average_sensitivity(0, 1.0), "size"),
+        (lambda: mask_privacy.average_sensitivity(1, 0.0), "clip"),
         (lambda: mask_privacy.divisor_kl(0, 1, 1), "size"),
         (lambda: mask_privacy.divisor_kl(1, 0, 1), "other"),
         (lambda: mask_privacy.divisor_kl(1, 1, -1), "kept"),
@@ -145,7 +174,7 @@ def test_several_releases() -> None:
         (lambda: mask_privacy.divisor_delta(-0.1, 1, 2, 1), "epsilon"),
         (lambda: mask_privacy.published_size_delta(0.1, -1, 0.1, 1.0), "examples"),
         (lambda: mask_privacy.published_size_delta(0.1, 1, 1.1, 1.0), "sampling_rate"),
-        (lambda: mask_privacy.published_size_delta(0.1, 1, 0.1, 0.0), "noise_multiplier"),
+        (lambda: mask_privacy.published_size_delta(0.1, 1, 0.1, -1.0), "shift"),
         (lambda: mask_privacy.published_size_delta(math.nan, 1, 0.1, 1.0), "epsilon"),
         (lambda: mask_privacy.combined_multiplier([]), "noise_multipliers"),
         (lambda: mask_privacy.combined_multiplier([1.0, -1.0]), "noise_multipliers"),

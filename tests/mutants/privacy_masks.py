@@ -20,7 +20,7 @@ def _one_size_more(function: Calculator) -> Calculator:
 
 
 def _one_example_more(function: Calculator) -> Calculator:
-    return lambda epsilon, examples, rate, sigma: function(epsilon, examples + 1, rate, sigma)
+    return lambda epsilon, examples, rate, shift: function(epsilon, examples + 1, rate, shift)
 
 
 MUTANTS: list[Mutant] = [
@@ -31,6 +31,7 @@ MUTANTS: list[Mutant] = [
         wrong_where(lambda rows, clip, mask=None, adjacency="": adjacency == "replace"),
     ),
     (mask_privacy, "masked_sensitivity", wrong_where(lambda rows, clip, mask=None, adjacency="": mask is not None)),
+    (mask_privacy, "average_sensitivity", scaled),
     (mask_privacy, "divisor_kl", scaled),
     (mask_privacy, "divisor_kl", wrong_where(lambda size, other, kept: other < size)),
     (mask_privacy, "divisor_renyi", scaled),
@@ -40,7 +41,7 @@ MUTANTS: list[Mutant] = [
     (mask_privacy, "divisor_delta", wrong_where(lambda epsilon, size, other, kept: epsilon > 1)),
     (mask_privacy, "published_size_delta", scaled),
     (mask_privacy, "published_size_delta", _one_example_more),
-    (mask_privacy, "published_size_delta", wrong_where(lambda epsilon, n, q, sigma: math.isinf(sigma))),
-    (mask_privacy, "published_size_delta", wrong_where(lambda epsilon, n, q, sigma: q > 0.5 and sigma < math.inf)),
+    (mask_privacy, "published_size_delta", wrong_where(lambda epsilon, n, q, shift: shift == 0)),
+    (mask_privacy, "published_size_delta", wrong_where(lambda epsilon, n, q, shift: q > 0.5 and shift > 0)),
     (mask_privacy, "combined_multiplier", scaled),
 ]
