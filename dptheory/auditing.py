@@ -179,7 +179,7 @@ def _thresholds(scores: Array) -> Array:
     quarter = _CANDIDATES // 4
     tail = np.unique(np.geomspace(1, middles.size, quarter).astype(int)) - 1
     even = np.linspace(0, middles.size - 1, 2 * quarter).astype(int)
-    return middles[np.unique(np.concatenate([tail, middles.size - 1 - tail, even]))]
+    return np.asarray(middles[np.unique(np.concatenate([tail, middles.size - 1 - tail, even]))])
 
 
 def _count(scores: Array, thresholds: Array, event: str) -> Array:
@@ -194,7 +194,7 @@ def _lower(count: Array, trials: int, level: float) -> Array:
 
 
 def _upper(count: Array, trials: int, level: float) -> Array:
-    return 1.0 - _lower(trials - count, trials, level)
+    return np.asarray(1.0 - _lower(trials - count, trials, level))
 
 
 def _evidence(p: Array, q: Array, delta: float, method: str) -> Array:

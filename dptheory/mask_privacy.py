@@ -182,11 +182,11 @@ def published_size_delta(epsilon: float, examples: int, sampling_rate: float, sh
     size = _likely_sizes(count, rate)
     chances = _binomial(size, count, rate)
     weight = (1.0 - rate) * size / (count - size + 1.0)  # of L; the rest is 1 - q
-    above = chances @ _excess(math.expm1(epsilon) + rate, weight, shift)
+    above = float(chances @ _excess(math.expm1(epsilon) + rate, weight, shift))
     # 1 - e^eps (1 - q + w L) = e^eps (e^-eps - (1 - q) - w L)
-    below = chances @ _shortfall(math.expm1(-epsilon) + rate, weight, shift) * math.exp(epsilon)
+    below = float(chances @ _shortfall(math.expm1(-epsilon) + rate, weight, shift)) * math.exp(epsilon)
     alone = math.exp((count + 1) * math.log(rate))  # b = N + 1
-    return float(min(1.0, max(0.0, above + alone, below)))
+    return min(1.0, max(0.0, above + alone, below))
 
 
 def combined_multiplier(noise_multipliers: ArrayLike) -> float:

@@ -72,8 +72,8 @@ def sizes_apart(examples: int, rate: Fraction) -> Fraction:
 def largest_move(size: int, clip: Fraction) -> Fraction:
     """How far an example moves the average, over all batches with gradients -C, 0, C."""
     values = (-clip, Fraction(0), clip)
-    batches = itertools.combinations_with_replacement(values, size)
-    return max(abs((sum(batch) + g) / (size + 1) - sum(batch) / size) for batch in batches for g in values)
+    sums = [sum(batch, Fraction(0)) for batch in itertools.combinations_with_replacement(values, size)]
+    return max(abs((total + g) / (size + 1) - total / size) for total in sums for g in values)
 
 
 _GRID = np.linspace(-12.0, 12.0, 1201)
@@ -91,7 +91,6 @@ def two_examples_delta(epsilon: float, rate: float, sigma: float, gradients: tup
         laws.append(law)
     weight = math.exp(epsilon)
     both = [
-        sum(float(np.maximum(p[b] - weight * q[b], 0.0).sum()) for b in range(4))
-        for p, q in (laws, reversed(laws))  # type: ignore[misc]
+        sum(float(np.maximum(p[b] - weight * q[b], 0.0).sum()) for b in range(4)) for p, q in (laws, reversed(laws))
     ]
     return max(both) * float(_GRID[1] - _GRID[0]) / math.sqrt(2 * math.pi)
