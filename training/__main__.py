@@ -84,7 +84,7 @@ def run(
 ) -> None:
     """Train one network with one of the papers' algorithms.
 
-    Example: [bold]python -m training run configs/fashion_mnist/random_sparsification.toml --set data=excerpt --set epochs=1[/bold]
+    Example: [bold]python -m training run configs/fashion_mnist/random_sparsification.toml --set data=excerpt[/bold]
 
     With several processes: [bold]torchrun --nproc-per-node 2 -m training run ...[/bold]
     """

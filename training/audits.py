@@ -87,8 +87,11 @@ def _claimed(mechanism: Mechanism, dim: int, sigma: float = SIGMA) -> float:
     if cost.mask is not None:
         orders = np.array(joint_privacy.ORDERS, dtype=np.float64)
         return renyi.epsilon_from_rdp(orders, cost.mask.rdp(orders, 1.0, cost.noise_multiplier), DELTA)
-    selected = sum(count * model.epsilon(2 * model.max_swaps) for count, model in cost.selections)
-    return gaussian_epsilon(1.0 / cost.noise_multiplier, DELTA) + selected
+    values = gaussian_epsilon(1.0 / cost.noise_multiplier, DELTA)
+    if cost.selection is None:
+        return values
+    groups, model = cost.selection
+    return values + groups * model.epsilon(2 * model.max_swaps)
 
 
 def _naive(steps: int = 1) -> float:

@@ -35,8 +35,8 @@ class OptimizerConfig:
 class RunConfig:
     """One training run.
 
-    Exactly one of ``noise_multiplier`` and ``epsilon`` sets the noise; with ``epsilon`` it is the least that affords all epochs. A
-    run stops before a step that would exceed ``epsilon``.
+    ``noise_multiplier`` or ``epsilon`` or both: without the first, the noise is the least that affords all epochs; a run
+    stops before a step that would exceed ``epsilon``.
 
     Attributes:
         data: "excerpt", "fashion-mnist", "mnist" or "cifar-10".

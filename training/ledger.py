@@ -7,10 +7,10 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
-from dptheory.joint_privacy import ORDERS, FreshMask, joint_rdp
 from numpy.typing import NDArray
 
 from dptheory import _validate, accounting, renyi
+from dptheory.joint_privacy import ORDERS, FreshMask, joint_rdp, subsampled_gaussian_rdp
 from dptheory.mallows import SubsetMallows
 from training.mechanisms._base import StepCost
 
@@ -112,9 +112,9 @@ def _epsilon(spent: frozenset[tuple[StepCost, int]], rate: float, delta: float) 
     if 0 in multipliers:
         return math.inf
     bounds = []
-    if not any(cost.selections for cost, _ in spent):  # the least noise for all steps, and no help by masks
+    if not any(cost.selection for cost, _ in spent):  # the least noise for all steps, and no help by masks
         bounds.append(_gaussian(min(multipliers), sum(times for _, times in spent), rate, delta))
-    if len(multipliers) > 1 or any(cost.selections or cost.mask for cost, _ in spent):
+    if len(multipliers) > 1 or any(cost.selection or cost.mask for cost, _ in spent):
         curve = sum(times * _curve(cost, rate) for cost, times in spent)
         bounds.append(renyi.epsilon_from_rdp(ORDERS, curve, delta))
     return min(bounds)
@@ -131,11 +131,17 @@ def _curve(cost: StepCost, rate: float) -> NDArray[np.float64]:
     """Renyi curve of one step at the orders of ``ORDERS``."""
     if cost.mask is not None:
         return cost.mask.rdp(ORDERS, rate, cost.noise_multiplier)
-    return joint_rdp(ORDERS, rate, cost.noise_multiplier, cost.selections)
+    if cost.selection is not None:
+        groups, law = cost.selection
+        return joint_rdp(ORDERS, rate, cost.noise_multiplier, law, groups)
+    return subsampled_gaussian_rdp(ORDERS, rate, cost.noise_multiplier)
 
 
 def _cost(plain: dict[str, Any]) -> StepCost:
     """A cost from what ``dataclasses.asdict`` made of it."""
-    selections = tuple((count, SubsetMallows(**law)) for count, law in plain["selections"])
-    mask = None if plain["mask"] is None else FreshMask(**plain["mask"])
-    return StepCost(plain["noise_multiplier"], selections, mask)
+    chosen, mask = plain["selection"], plain["mask"]
+    return StepCost(
+        plain["noise_multiplier"],
+        None if chosen is None else (chosen[0], SubsetMallows(**chosen[1])),
+        None if mask is None else FreshMask(**mask),
+    )

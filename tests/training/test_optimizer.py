@@ -180,7 +180,7 @@ def test_freezing_part_of_a_layer_and_a_layer_in_the_middle_while_running(mode: 
 
 
 def test_frozen_layers_cost_no_per_sample_gradients() -> None:
-    model, optimizer = train(LayerFreezing(DpSgd(), frozen=2, from_step=0))
+    model, _ = train(LayerFreezing(DpSgd(), frozen=2, from_step=0))
     assert all(getattr(p, "grad_sample", None) is None for p in (*model.conv1.parameters(), *model.conv2.parameters()))
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from dptheory.joint_privacy import FreshMask
 from opacus import GradSampleModule
 
+from dptheory.joint_privacy import FreshMask
 from dptheory.mallows import SubsetMallows
 
 Tensors = list[torch.Tensor]
@@ -38,12 +38,12 @@ class StepCost:
     Attributes:
         noise_multiplier: sigma of the Gaussian mechanism of sensitivity 1 that the step's noisy releases are together as
             private as; 0 where something leaves without noise, inf where nothing leaves.
-        selections: private choices of entries made beside, as (number of groups, law of one).
+        selection: the private choice of entries made beside, as (number of groups, law of one); None where there is none.
         mask: the fresh public mask, drawn after clipping, behind which the noisy sum leaves; None where there is none.
     """
 
     noise_multiplier: float
-    selections: tuple[tuple[int, SubsetMallows], ...] = ()
+    selection: tuple[int, SubsetMallows] | None = None
     mask: FreshMask | None = None
 
 

@@ -1,10 +1,11 @@
 """Gradient index pruning: a private choice, in groups, of the entries of the clipped sum that get noise and leave."""
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import nn
 
 from dptheory import _validate
 from dptheory.mallows import SubsetMallows
@@ -15,29 +16,10 @@ from training.mechanisms.rates import Schedule
 _MIN_GROUP = 2
 
 
-@dataclass(frozen=True)
-class Groups:
-    """How a gradient of ``dim`` entries falls into groups of ``size`` in order; a rest of two or more is a smaller group.
-
-    A rest of one entry joins no group and is always kept.
-    """
-
-    dim: int
-    size: int
-
-    def split(self, flat: torch.Tensor) -> list[torch.Tensor]:
-        """The entries as blocks (groups, size): the full groups, then the rest if it is a group."""
-        full = self.dim // self.size * self.size
-        blocks = [flat[:full].view(-1, self.size)] if full else []
-        if self.dim - full >= _MIN_GROUP:
-            blocks.append(flat[full:].view(1, -1))
-        return blocks
-
-    def keeps(self, keep_rate: float) -> list[tuple[int, int, int]]:
-        """(groups, size, entries kept in each) of every block; at least one and not all are kept."""
-        full, rest = divmod(self.dim, self.size)
-        sizes = [(full, self.size)] * (full > 0) + [(1, rest)] * (rest >= _MIN_GROUP)
-        return [(count, size, min(max(round(keep_rate * size), 1), size - 1)) for count, size in sizes]
+def grouped(flat: torch.Tensor, size: int) -> torch.Tensor:
+    """The entries in order as rows of ``size``; the last row is filled up with -inf, which is chosen last."""
+    rows = -(-flat.numel() // size)
+    return nn.functional.pad(flat, (0, rows * size - flat.numel()), value=-math.inf).view(rows, size)
 
 
 def top_mask(values: torch.Tensor, keep: int) -> torch.Tensor:
@@ -84,14 +66,15 @@ class _GroupedSelection(Mechanism):
         self._keep_rate = keep_rate
         self._size = _validate.integer("group_size", group_size, _MIN_GROUP)
         self._step = 0
-        self._groups: Groups | None = None
+        self._width = self._rows = self._keep = 0
         self.mask: torch.Tensor | None = None
         """The entries of the flattened gradient that left in the last step, bool."""
 
     def begin_step(self, params: Tensors) -> None:
-        dim = sum(p.numel() for p in params)
-        _validate.integer("dim", dim, _MIN_GROUP)
-        self._groups = Groups(dim, min(self._size, dim))
+        dim = _validate.integer("number of trainable entries", sum(p.numel() for p in params), _MIN_GROUP)
+        self._width = min(self._size, dim)
+        self._rows = -(-dim // self._width)
+        self._keep = min(max(round(self._keep_rate(self._step) * self._width), 1), self._width - 1)
         self._step += 1
 
     def contribute(self, samples: Tensors, clip: float) -> Contribution:
@@ -110,25 +93,17 @@ class _GroupedSelection(Mechanism):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._step = state["step"]
 
-    def _blocks(self) -> list[tuple[int, int, int]]:
-        assert self._groups is not None, "begin_step comes first"
-        return self._groups.keeps(self._keep_rate(self._step - 1))
-
     def _select(self, flat: torch.Tensor, noised: torch.Tensor, clip: float, noise: Noise) -> torch.Tensor:
-        assert self._groups is not None, "begin_step comes first"
-        scores = self._groups.split(self._scores(flat, noised, clip, noise))
-        mask = torch.ones_like(flat, dtype=torch.bool)
-        for block, score, (_, _, keep) in zip(self._groups.split(mask), scores, self._blocks(), strict=True):
-            block.copy_(self._choose(score, keep, noise))
-        return mask
+        scores = grouped(self._scores(flat, noised, clip, noise), self._width)
+        return self._choose(scores, noise).flatten()[: flat.numel()]
 
     def _scores(self, flat: torch.Tensor, noised: torch.Tensor, clip: float, noise: Noise) -> torch.Tensor:
         """What the choice ranks by."""
         return flat.abs()
 
-    def _choose(self, scores: torch.Tensor, keep: int, noise: Noise) -> torch.Tensor:
+    def _choose(self, scores: torch.Tensor, noise: Noise) -> torch.Tensor:
         """The entries of every row that are kept."""
-        return top_mask(scores, keep)
+        return top_mask(scores, self._keep)
 
 
 class IndexPruning(_GroupedSelection):
@@ -136,8 +111,8 @@ class IndexPruning(_GroupedSelection):
 
     Args:
         theta: dispersion, >= 0; see :func:`dptheory.mallows.theta_for_budget`.
-        keep_rate: share of entries kept, over the steps.
-        group_size: entries of a group, >= 2; the paper has 256.
+        keep_rate: share of entries kept, over the steps; at least one and not all of a group.
+        group_size: entries of a group, >= 2; the paper has 256. The last group is filled up.
 
     Source: GIP, Algorithm 2 (gip.alg2, gip.alg_a2, gip.thm2).
     """
@@ -148,15 +123,15 @@ class IndexPruning(_GroupedSelection):
         super().__init__(keep_rate, group_size)
         self._theta = _validate.real("theta", theta, 0.0)
 
-    def _choose(self, scores: torch.Tensor, keep: int, noise: Noise) -> torch.Tensor:
-        model = SubsetMallows(scores.shape[1], keep, self._theta)
-        return sample_subsets(top_mask(scores, keep), model, lambda like: torch.special.ndtr(noise(like, 1.0)))
+    def _choose(self, scores: torch.Tensor, noise: Noise) -> torch.Tensor:
+        reference = top_mask(scores, self._keep)
+        return sample_subsets(reference, self._law(), lambda like: torch.special.ndtr(noise(like, 1.0)))
 
     def cost(self, noise_multiplier: float) -> StepCost:
-        blocks = self._blocks()
-        return StepCost(
-            noise_multiplier, tuple((count, SubsetMallows(size, keep, self._theta)) for count, size, keep in blocks)
-        )
+        return StepCost(noise_multiplier, selection=(self._rows, self._law()))
+
+    def _law(self) -> SubsetMallows:
+        return SubsetMallows(self._width, self._keep, self._theta)
 
 
 class TopKOfReleased(_GroupedSelection):

@@ -3,9 +3,9 @@
 from typing import Any
 
 import torch
-from dptheory.joint_privacy import FreshMask
 
 from dptheory import _validate
+from dptheory.joint_privacy import FreshMask
 from training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
 from training.mechanisms.clipping import clipped_sum
 from training.mechanisms.rates import Schedule
