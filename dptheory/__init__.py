@@ -10,6 +10,7 @@ from types import ModuleType
 _SUBMODULES = (
     "accounting",
     "angles",
+    "auditing",
     "claims",
     "clipping",
     "convergence",
@@ -23,6 +24,7 @@ _SUBMODULES = (
     "joint_privacy",
     "mallows",
     "mask_effects",
+    "mask_privacy",
     "masks",
     "momentum",
     "montecarlo",

@@ -11,6 +11,7 @@ from dptheory.files import write_atomically
 from figures import (
     accountants,
     angle_law,
+    audit_claims,
     beta,
     beta_surface,
     bound_recursion,
@@ -63,6 +64,7 @@ FIGURES: dict[str, Figure] = {
         noise_vs_gradient,
         embedding_mse,
         accountants,
+        audit_claims,
         theta_accounting,
         index_alternatives,
     )

@@ -3,10 +3,13 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from rich.console import Console
+
+if TYPE_CHECKING:
+    from training.run import Run
 
 Number = TypeVar("Number", int, float)
 
@@ -69,6 +72,54 @@ def probe(
         f"{time.perf_counter() - started:.0f} s on {report.device_name(chosen)}; "
         f"written to {out}: probe.json, gradients.npz, probe.png"
     )
+
+
+@app.command()
+def run(
+    config: Annotated[Path, typer.Argument(help="TOML file; configs/... of this package are found from anywhere")],
+    set: Annotated[list[str] | None, typer.Option(help="change a key, as epochs=1 or mechanism.rate=0.7")] = None,
+    out: Annotated[Path, typer.Option(help="folder for metrics.csv, metrics.json and checkpoint.pt")] = Path("run"),
+    resume: Annotated[bool, typer.Option("--resume", help="go on from the checkpoint in the folder")] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
+) -> None:
+    """Train one network with one of the papers' algorithms.
+
+    Example: [bold]python -m training run configs/fashion_mnist/random_sparsification.toml --set data=excerpt[/bold]
+
+    With several processes: [bold]torchrun --nproc-per-node 2 -m training run ...[/bold]
+    """
+    from training import distributed
+    from training.config import read_config
+    from training.loop import pick_device
+    from training.run import train
+
+    console = Console(stderr=True)
+    try:
+        settings = read_config(config, set or ())
+        with distributed.process_group(pick_device(device)) as chosen:
+            done = train(settings, chosen, out, resume)
+            if distributed.first():
+                _print_end(done, out)
+    except (ValueError, OSError) as error:
+        console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
+        raise typer.Exit(2) from error
+    except KeyboardInterrupt:
+        console.print(f"interrupted; the same command with --resume goes on from {out}", markup=False, soft_wrap=True)
+        raise typer.Exit(130) from None
+
+
+def _print_end(done: "Run", out: Path) -> None:
+    from rich.table import Table
+
+    last = done.rows[-1] if done.rows else {}
+    table = Table("quantity", "value", title=done.optimizer.mechanism.title)
+    for name in ("epoch", "step", "train_loss", "test_accuracy", "epsilon", "nonfinite_samples"):
+        value = last.get(name, "none")
+        table.add_row(name.replace("_", " "), f"{value:.4g}" if isinstance(value, float) else str(value))
+    console = Console()
+    console.print(table)
+    stopped = "stopped: one more step would exceed the budget; " if done.spent else ""
+    console.print(f"{stopped}written to {out}: metrics.csv, metrics.json, checkpoint.pt", markup=False, soft_wrap=True)
 
 
 def _numbers(name: str, text: str, kind: Callable[[str], Number]) -> tuple[Number, ...]:

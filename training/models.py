@@ -1,4 +1,4 @@
-"""The network that the probe trains."""
+"""The small network of the probe, and where its parameters lie in a flat gradient."""
 
 from collections import OrderedDict
 

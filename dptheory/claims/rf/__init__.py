@@ -1,7 +1,19 @@
 """Random freeze (RF): the claims, one module a topic."""
 
 from dptheory.claims._claim import Claim
-from dptheory.claims.rf import clipping, descent, dynamics, masks, mse, noise, numbers, quadratic, ranking, sigmas
+from dptheory.claims.rf import (
+    clipping,
+    descent,
+    dynamics,
+    masks,
+    mse,
+    noise,
+    numbers,
+    privacy,
+    quadratic,
+    ranking,
+    sigmas,
+)
 
 CLAIMS: tuple[Claim, ...] = (
     *dynamics.CLAIMS,
@@ -13,5 +25,6 @@ CLAIMS: tuple[Claim, ...] = (
     *quadratic.CLAIMS,
     *mse.CLAIMS,
     *clipping.CLAIMS,
+    *privacy.CLAIMS,
     *sigmas.CLAIMS,
 )

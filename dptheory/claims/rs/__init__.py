@@ -10,6 +10,7 @@ from dptheory.claims.rs import (
     kappa,
     masks,
     numbers,
+    privacy,
     reconstruction,
     remarks,
     tradeoff,
@@ -27,4 +28,5 @@ CLAIMS: tuple[Claim, ...] = (
     *tradeoff.CLAIMS,
     *remarks.CLAIMS,
     *clipping.CLAIMS,
+    *privacy.CLAIMS,
 )

@@ -1,0 +1,115 @@
+"""RF: privacy of ranked freeze."""
+
+import math
+
+import numpy as np
+from scipy.special import ndtr
+from scipy.stats import norm
+
+from dptheory import mask_privacy
+from dptheory.accounting import gaussian_delta
+from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims.rf import _ranked_release as ranked
+from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
+
+
+def _two_releases_by_grid(first: float, second: float, epsilon: float) -> float:
+    """delta of two independent Gaussian releases of a sum that one example moves by 1, by a double integral."""
+    u = np.linspace(-9.0, 9.0, 1401)
+    x, y = first * (u + 0.5 / first)[:, None], second * (u + 0.5 / second)[None, :]
+    joined = norm.pdf(x, 1.0, first) * norm.pdf(y, 1.0, second)
+    without = norm.pdf(x, 0.0, first) * norm.pdf(y, 0.0, second)
+    step = float(u[1] - u[0]) ** 2 * first * second
+    return float(np.maximum(joined - math.exp(epsilon) * without, 0.0).sum() * step)
+
+
+def _gaussian_excess(p: float, q: float, mu: float, epsilon: float) -> float:
+    """E of (p dP - e^epsilon q dQ)_+ for P, Q normal laws mu apart."""
+    if p == 0.0 or q == 0.0:
+        return p
+    level = epsilon + math.log(q / p)
+    return p * float(ndtr(mu / 2 - level / mu)) - math.exp(epsilon) * q * float(ndtr(-mu / 2 - level / mu))
+
+
+def ranked_delta(sigma: float, epsilon: float, angle: float, gap: float) -> float:
+    """delta of a release and the order of two entries by a second, fresh draw of the same noise.
+
+    The example adds (cos, sin) of the angle to the sum, C = 1; the entries are ``gap`` apart without it.
+    """
+    p = float(ndtr((gap + math.cos(angle) - math.sin(angle)) / (math.sqrt(2) * sigma)))
+    q = float(ndtr(gap / (math.sqrt(2) * sigma)))
+    pairs = ((p, q), (1 - p, 1 - q))
+    return sum(_gaussian_excess(first, second, 1 / sigma, epsilon) for first, second in pairs)
+
+
+def _account_slack(releases: int, sigma: float, epsilon: float, angle: float, gap: float) -> float:
+    mu = 1.0 / mask_privacy.combined_multiplier([sigma] * releases)
+    return gaussian_delta(mu, epsilon) - ranked_delta(sigma, epsilon, angle, gap)
+
+
+def _twice_slack(**point: float) -> float:
+    """A second draw is covered by the account of two releases."""
+    return _account_slack(2, **point)
+
+
+def _once_slack(**point: float) -> float:
+    """Wrong statement: by that of one."""
+    return _account_slack(1, **point)
+
+
+_ALG2 = Claim(
+    id="rf.alg2",
+    title="ranked freeze is post-processing",
+    source=Source("rf", "Appendix C, Algorithm 2"),
+    statement=r"DP-SGD whose mask follows last epoch's sum of noisy gradients costs as much as DP-SGD.",
+    verdict=Verdict.CONDITIONAL,
+    conditions=(
+        "the velocity takes the noisy gradient; as printed it takes the un-noised one, and nothing is private",
+        "active entries enter the ranking sum with the noise of their release; as printed the sum has a draw of its own",
+    ),
+    correction=r"With the noisy gradient in the velocity, and the same noise on the active entries of the ranking sum, the cost is "
+    r"that of DP-SGD at $\sigma$. With a fresh draw the sums of active entries are released twice: account at $\sigma/\sqrt2$, as $\sigma$ "
+    r"no longer covers it. With the un-noised velocity $\delta(\epsilon) = 1$ for every $\epsilon$.",
+    calculators=(mask_privacy.combined_multiplier,),
+    checks=(
+        ExactCheck(
+            name="two releases of one sum, by integration",
+            cases=lambda: [(1.0, 1.0, 0.5), (1.0, 1.0, 0.0), (2.0, 2.0, 0.1), (0.8, 3.0, 1.0), (5.0, 1.0, 0.3)],
+            truth=_two_releases_by_grid,
+            statement=lambda s, t, eps: gaussian_delta(1 / mask_privacy.combined_multiplier((s, t)), eps),
+            wrong=lambda s, t, eps: gaussian_delta(1 / s, eps),
+            tolerance=1e-5,
+        ),
+        ExactCheck(
+            name="RF: mask and release tell what the release tells, by enumeration",
+            cases=ranked.cases,
+            truth=lambda step, weight: ranked.privacy(step, weight, ranked.released_sum),
+            statement=lambda step, weight: ranked.privacy(step, weight, None),
+            wrong=lambda step, weight: ranked.privacy(step, weight, ranked.second_draw),
+        ),
+        SearchCheck(
+            name="a second draw costs more than one release, and at most two",
+            box={
+                "sigma": Range(0.3, 5.0, log=True),
+                "epsilon": Range(0.0, 3.0),
+                "angle": Range(-math.pi, math.pi),
+                "gap": Range(-3.0, 3.0),
+            },
+            slack=_twice_slack,
+            wrong=_once_slack,
+        ),
+        ExactCheck(
+            name="RF: one step of the printed velocity",
+            cases=ranked.runs,
+            truth=lambda data, extra, sigma: ranked.distance_after_printed_step(data, extra),
+            statement=lambda data, extra, sigma: ranked.largest_distance(
+                mask_privacy.combined_multiplier((sigma, 0.0))
+            ),
+            wrong=lambda data, extra, sigma: ranked.largest_distance(mask_privacy.combined_multiplier((sigma,))),
+            kind=Kind.COUNTEREXAMPLE,
+        ),
+    ),
+    proved=True,
+)
+
+CLAIMS: tuple[Claim, ...] = (_ALG2,)

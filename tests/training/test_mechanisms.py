@@ -1,0 +1,338 @@
+"""Mechanisms on fixed gradients: against NumPy formulas to 1e-6, and noise and masks in law."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chisquare, kstest
+
+from dptheory import clipping, mallows
+from dptheory.embedding import release as theory
+from training import mechanisms as m
+from training.mechanisms.gep import power_iteration, shared_dimensions
+from training.mechanisms.index_pruning import grouped, sample_subsets, top_mask
+from training.mechanisms.random_sparsification import draw_mask
+from training.mechanisms.ranked import largest_entries
+from training.noise import generator_noise, secure_noise
+
+SHAPES = [(3, 4), (5,), (2, 2, 2)]
+DIM = sum(math.prod(s) for s in SHAPES)
+CLIP = 1.3
+
+
+def params() -> list[torch.Tensor]:
+    return [torch.zeros(s) for s in SHAPES]
+
+
+def gradients(n: int = 7, scale: float = 0.6, seed: int = 0, dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    sizes = torch.rand(n, generator=generator) * 2 * scale
+    return [(torch.randn(n, *s, generator=generator) * sizes.view(-1, *[1] * len(s))).to(dtype) for s in SHAPES]
+
+
+def flat(tensors) -> np.ndarray:
+    """Per-sample gradients as (n, d), or one gradient as (d,), in double precision."""
+    per_sample = tensors[0].dim() > len(SHAPES[0])
+    return np.concatenate([t.double().flatten(1 if per_sample else 0).numpy() for t in tensors], axis=-1)
+
+
+def silent(like: torch.Tensor, std: float) -> torch.Tensor:
+    return torch.zeros_like(like)
+
+
+def step(mechanism: m.Mechanism, samples, sigma: float = 0.0, noise=silent) -> np.ndarray:
+    """One step on the samples, flattened."""
+    mechanism.begin_step(params())
+    total = mechanism.contribute(samples, CLIP).total
+    released = mechanism.release(total, sigma, CLIP, noise)
+    mechanism.end_step(released, sigma * CLIP)
+    return flat(released)
+
+
+def clipped(rows: np.ndarray, clip: float = CLIP) -> np.ndarray:
+    return np.stack([clipping.clip(row, clip) for row in rows])
+
+
+def close(found: np.ndarray, wanted: np.ndarray) -> None:
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_dp_sgd_and_ablations() -> None:
+    rows = flat(gradients())
+    assert (np.linalg.norm(rows, axis=1) > CLIP).any() and (np.linalg.norm(rows, axis=1) < CLIP).any()
+    close(step(m.DpSgd(), gradients()), clipped(rows).sum(0))
+    close(step(m.ClippedSgd(), gradients(), 5.0, generator_noise(None)), clipped(rows).sum(0))
+    close(step(m.NoisySgd(), gradients()), rows.sum(0))
+
+
+def test_random_sparsification_masks_before_clipping_and_posterior_freeze_after() -> None:
+    rows = flat(gradients())
+    before = m.RandomSparsification(m.Constant(0.4), seed=1)
+    found = step(before, gradients())
+    mask = flat(before.mask)
+    assert mask.sum() == round(0.6 * DIM)
+    close(found, clipped(rows * mask).sum(0))
+    after = m.PosteriorFreeze(m.Constant(0.4), seed=1)
+    close(step(after, gradients()), mask * clipped(rows).sum(0))
+
+
+def test_masks_are_kept_for_refresh_steps_and_follow_the_schedule() -> None:
+    mechanism = m.RandomSparsification(
+        m.GradualCooling(0.5, cooling_epochs=3, steps_per_epoch=2), seed=0, refresh_steps=2
+    )
+    masks = []
+    for _ in range(8):
+        step(mechanism, gradients())
+        masks.append(flat(mechanism.mask))
+    assert [int(k.sum()) for k in masks] == [25, 25, 19, 19, 12, 12, 12, 12]
+    assert all((masks[i] == masks[i + 1]).all() for i in (0, 2, 4, 6)) and (masks[4] != masks[6]).any()
+
+
+def test_masks_are_uniform() -> None:
+    generator = torch.Generator().manual_seed(0)
+    like = [torch.zeros(2), torch.zeros(1, 2)]
+    index = np.zeros(16)
+    for _ in range(6000):
+        index[int(flat(draw_mask(like, 0.5, generator)) @ [1, 2, 4, 8])] += 1
+    assert (index > 0).sum() == 6
+    assert chisquare(index[index > 0]).pvalue > 1e-6
+
+
+def test_ranked_masks_follow_released_gradients_of_the_last_epoch() -> None:
+    mechanism = m.RankedSparsification(m.Constant(0.5), steps_per_epoch=2, seed=0)
+    noise = generator_noise(torch.Generator().manual_seed(1))
+    first = [step(mechanism, gradients(seed=s), 0.3, noise) for s in (0, 1)]
+    assert all(mask.all() for mask in mechanism.mask)
+    step(mechanism, gradients(seed=2), 0.3, noise)
+    ranked = np.argsort(-np.abs(first[0] + first[1]))[: round(0.5 * DIM)]
+    assert set(np.flatnonzero(flat(mechanism.mask))) == set(ranked)
+
+
+def test_masked_out_entries_can_come_back() -> None:
+    mechanism = m.RankedSparsification(m.Constant(0.5), steps_per_epoch=1, seed=0)
+    noise = generator_noise(torch.Generator().manual_seed(1))
+    kept = []
+    for _ in range(30):
+        step(mechanism, gradients(), 3.0, noise)
+        kept.append(flat(mechanism.mask))
+    assert (np.sum(kept[1:], axis=0) > 0).all()
+
+
+def test_largest_entries() -> None:
+    kept = largest_entries([torch.tensor([[-3.0, 1.0]]), torch.tensor([2.0, -0.5])], 0.5)
+    assert [k.tolist() for k in kept] == [[[True, False]], [True, False]]
+
+
+@pytest.mark.parametrize("theta", [0.0, 0.3, 2.0])
+def test_subsets_follow_the_mallows_law(theta: float) -> None:
+    model = mallows.SubsetMallows(9, 4, theta)
+    reference = (torch.arange(9) < 4).expand(40_000, 9)
+    noise = generator_noise(torch.Generator().manual_seed(2))
+    drawn = sample_subsets(reference, model, lambda like: torch.special.ndtr(noise(like, 1.0)))
+    assert (drawn.sum(1) == 4).all()
+    swaps = np.bincount((reference & ~drawn).sum(1).numpy(), minlength=model.max_swaps + 1)
+    assert chisquare(swaps, model.swap_pmf() * 40_000).pvalue > 1e-6
+    entered = (drawn & ~reference).sum(0).numpy()[4:]
+    assert chisquare(entered).pvalue > 1e-6
+
+
+def test_index_pruning_at_infinite_theta_is_top_k_in_groups() -> None:
+    rows = flat(gradients())
+    total = clipped(rows).sum(0)
+    found = step(m.IndexPruning(math.inf, m.Constant(0.3), group_size=10), gradients())
+    expected = np.zeros(DIM)
+    for part, keep in ((slice(0, 10), 3), (slice(10, 20), 3), (slice(20, 25), 3)):
+        kept = part.start + np.argsort(-np.abs(total[part]))[:keep]
+        expected[kept] = total[kept]
+    close(found, expected)
+
+
+def test_groups() -> None:
+    assert grouped(torch.arange(5.0), 3).tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, -math.inf]]
+    assert top_mask(torch.tensor([[1.0, 3.0, 2.0]]), 2).tolist() == [[False, True, True]]
+
+
+def test_index_budget_is_that_of_the_theory() -> None:
+    mechanism = m.IndexPruning(0.01, m.Constant(0.3), group_size=10)
+    step(mechanism, gradients())
+    cost = mechanism.cost(1.5)
+    assert cost.noise_multiplier == 1.5
+    assert cost.selection == (3, mallows.SubsetMallows(10, 3, 0.01))
+
+
+def test_top_k_of_what_is_released_and_of_noisy_magnitudes() -> None:
+    released = m.TopKOfReleased(m.Constant(0.3), group_size=25)
+    found = step(released, gradients(), 0.5, generator_noise(torch.Generator().manual_seed(3)))
+    total = clipped(flat(gradients())).sum(0)
+    noised = total + flat([generator_noise(torch.Generator().manual_seed(3))(torch.zeros(DIM), 0.5 * CLIP)])
+    kept = np.argsort(-np.abs(noised))[:8]
+    assert set(np.flatnonzero(found)) == set(kept)
+    close(found[kept], noised[kept])
+    noisy = m.NoisyMagnitudeTopK(2.0, m.Constant(0.3), group_size=25)
+    assert noisy.cost(1.0).noise_multiplier == pytest.approx(1 / math.sqrt(1 + 1 / 4))
+    assert np.count_nonzero(step(noisy, gradients(), 0.5, generator_noise(None))) == 8
+
+
+class Anchors:
+    """Fixed anchor gradients."""
+
+    def __call__(self):
+        return gradients(n=12, seed=9)
+
+    def state_dict(self):
+        return {}
+
+    def load_state_dict(self, state):
+        pass
+
+
+GROUPS = [[0, 1], [2]]
+
+
+def gep(kind, residual_clip: float = 0.4, quota: int = 6):
+    return kind(Anchors(), quota, residual_clip, GROUPS, seed=0, iterations=2)
+
+
+def parts(mechanism) -> tuple[np.ndarray, np.ndarray]:
+    """Embeddings and residuals of the fixed gradients in the flattened order, by NumPy."""
+    rows = flat(gradients())
+    cut = 17
+    embeddings, residuals = [], []
+    for columns, basis in zip((rows[:, :cut], rows[:, cut:]), mechanism.bases, strict=True):
+        b = basis.double().numpy()
+        np.testing.assert_allclose(b @ b.T, np.eye(len(b)), atol=1e-6)
+        embeddings.append(columns @ b.T)
+        residuals.append(columns - columns @ b.T @ b)
+    return np.concatenate(embeddings, 1), np.concatenate(residuals, 1)
+
+
+def rebuilt(mechanism, embedding: np.ndarray, residual: np.ndarray) -> np.ndarray:
+    first = len(mechanism.bases[0])
+    pieces = embedding[:first], embedding[first:]
+    return residual + np.concatenate([e @ b.double().numpy() for e, b in zip(pieces, mechanism.bases, strict=True)])
+
+
+@pytest.mark.parametrize("kind", [m.Gep, m.GepOptimal])
+def test_gep_clips_both_parts(kind) -> None:
+    mechanism = gep(kind)
+    found = step(mechanism, gradients())
+    w, r = parts(mechanism)
+    close(found, rebuilt(mechanism, clipped(w).sum(0), clipped(r, 0.4).sum(0)))
+
+
+def test_biased_gep_drops_the_residual_and_joint_clips_the_whole_first() -> None:
+    biased = gep(m.BiasedGep)
+    found = step(biased, gradients())
+    w, r = parts(biased)
+    close(found, rebuilt(biased, clipped(w).sum(0), np.zeros(DIM)))
+    joint = gep(m.GepJoint)
+    found = step(joint, gradients())
+    factors = np.minimum(1, CLIP / np.linalg.norm(flat(gradients()), axis=1))[:, None]
+    close(found, rebuilt(joint, (factors * w).sum(0), clipped(factors * r, 0.4).sum(0)))
+
+
+@pytest.mark.parametrize("kind", [m.Gep, m.GepOptimal, m.GepJoint, m.BiasedGep])
+def test_gep_noise_has_the_predicted_energy(kind) -> None:
+    mechanism = gep(kind)
+    quiet = step(mechanism, gradients())
+    noise = generator_noise(torch.Generator().manual_seed(4))
+    k, sigma = sum(len(b) for b in mechanism.bases), 0.8
+    expected = {
+        m.Gep: 2 * sigma**2 * (k * CLIP**2 + DIM * 0.4**2),
+        m.GepOptimal: theory.split_noise(DIM, k, CLIP, 0.4, 1 / sigma).energy,
+        m.GepJoint: theory.joint_clip(DIM, k, CLIP, 0.4 / CLIP, 1 / sigma).energy,
+        m.BiasedGep: k * sigma**2 * CLIP**2,
+    }[kind]
+    total = mechanism.contribute(gradients(), CLIP).total
+    drawn = np.array([flat(mechanism.release(total, sigma, CLIP, noise)) - quiet for _ in range(4000)])
+    energy = (drawn**2).sum(1)
+    assert abs(energy.mean() - expected) < 5 * energy.std() / math.sqrt(len(energy))
+    assert abs(drawn.mean(0)).max() < 5 * drawn.std(0).max() / math.sqrt(len(energy))
+
+
+def test_power_iteration_finds_the_principal_subspace() -> None:
+    generator = torch.Generator().manual_seed(0)
+    low = torch.randn(30, 3, generator=generator) @ torch.randn(3, 20, generator=generator)
+    basis = power_iteration(low, 3, 1, generator)
+    torch.testing.assert_close(low - low @ basis.T @ basis, torch.zeros_like(low), atol=1e-4, rtol=0)
+    assert shared_dimensions([100, 400, 900], 60) == [10, 20, 30]
+    with pytest.raises(ValueError, match=r"dim must be an integer in 1\.\.20"):
+        power_iteration(low, 21, 1, generator)
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_noise_is_gaussian(secure: bool) -> None:
+    noise = secure_noise if secure else generator_noise(torch.Generator().manual_seed(0))
+    drawn = noise(torch.zeros(100, 200), 2.5)
+    assert drawn.shape == (100, 200) and drawn.dtype == torch.float32
+    assert kstest(drawn.flatten().numpy() / 2.5, "norm").pvalue > 1e-6
+    assert not noise(torch.zeros(3), 0.0).any()
+
+
+MECHANISMS = [
+    m.DpSgd(), m.RandomSparsification(m.Constant(0.4), 0), m.PosteriorFreeze(m.Constant(0.4), 0),
+    m.RankedSparsification(m.Constant(0.4), 1, 0), m.IndexPruning(1.0, m.Constant(0.5), 10),
+    gep(m.Gep), gep(m.GepOptimal), gep(m.GepJoint), gep(m.BiasedGep),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda one: one.title)
+def test_samples_that_are_not_finite_count_as_zero(mechanism: m.Mechanism) -> None:
+    samples = gradients()
+    for row, value in ((2, math.nan), (5, math.inf)):
+        samples[1][row, 0] = value
+    clean = [torch.cat([s[:2], s[3:5], s[6:]]) for s in samples]
+    mechanism.begin_step(params())
+    found, wanted = mechanism.contribute(samples, CLIP), mechanism.contribute(clean, CLIP)
+    if not isinstance(mechanism, m.RandomSparsification) or mechanism.mask[1][0]:
+        assert found.nonfinite == 2
+    for a, b in zip(found.total, wanted.total, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda one: one.title)
+def test_one_sample_moves_the_totals_by_at_most_the_clip(mechanism: m.Mechanism) -> None:
+    """The sensitivity that the noise is calibrated to, under extreme gradients."""
+    mechanism.begin_step(params())
+    for scale in (1e-20, 1e-3, 1.0, 1e3, 1e18):
+        samples = [s * scale for s in gradients(n=1)]
+        total = mechanism.contribute(samples, CLIP).total
+        limit = math.hypot(CLIP, 0.4) if type(mechanism) in (m.Gep, m.GepOptimal, m.BiasedGep) else CLIP
+        assert np.linalg.norm(np.concatenate([t.double().flatten().numpy() for t in total])) <= limit * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda one: one.title)
+def test_empty_batches_and_half_precision(mechanism: m.Mechanism) -> None:
+    mechanism.begin_step(params())
+    empty = mechanism.contribute([g[:0] for g in gradients()], CLIP)
+    assert empty.nonfinite == 0 and not any(t.any() for t in empty.total)
+    half = mechanism.contribute(gradients(dtype=torch.bfloat16), CLIP)
+    assert all(t.dtype == torch.float32 for t in half.total)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (
+            lambda: step(m.RandomSparsification(m.Constant(0.99), 0), gradients()),
+            "rate must keep at least one of the 25",
+        ),
+        (lambda: m.RandomSparsification(m.Constant(0.5), -1), "seed must be an integer >= 0"),
+        (lambda: m.Constant(1.5), "value must be a number in"),
+        (lambda: m.GradualCooling(0.5, 1, 3), "cooling_epochs"),
+        (lambda: m.IndexPruning(-1.0, m.Constant(0.5)), "theta must be"),
+        (lambda: m.IndexPruning(1.0, m.Constant(0.5), 1), "group_size must be"),
+        (lambda: step(m.Gep(Anchors(), 5, 1.0, [[0, 1]], 0), gradients()), "groups must hold each of the 3"),
+        (lambda: gep(m.Gep, residual_clip=0.0), "residual_clip must be"),
+    ],
+)
+def test_bad_input(call, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        call()
+
+
+def test_schedules() -> None:
+    linear, exponential = m.Linear(1.0, 0.2, 5), m.Exponential(1.0, 0.25, 3)
+    assert [round(linear(s), 12) for s in (0, 2, 4, 9)] == [1.0, 0.6, 0.2, 0.2]
+    assert [round(exponential(s), 12) for s in (0, 1, 2, 7)] == [1.0, 0.5, 0.25, 0.25]

@@ -1,0 +1,154 @@
+"""What a run is made of, read from TOML: flat keys and the tables [optimizer] and [mechanism]."""
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dptheory import _validate
+from training.data import NAMES
+
+MODELS = ("small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "linear-probe")
+OPTIMIZERS = ("sgd", "adam")
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """The torch optimizer behind the mechanism: "sgd" with momentum and weight decay, or "adam"."""
+
+    name: str = "sgd"
+    learning_rate: float = 1.0
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        _validate.choice("optimizer.name", self.name, OPTIMIZERS)
+        _validate.real("optimizer.learning_rate", self.learning_rate, 0.0, ends="()")
+        _validate.real("optimizer.momentum", self.momentum, 0.0, 1.0, ends="[)")
+        _validate.real("optimizer.weight_decay", self.weight_decay, 0.0, ends="[)")
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One training run.
+
+    ``noise_multiplier`` or ``epsilon`` or both: without the first, the noise is the least that affords all epochs; a run
+    stops before a step that would exceed ``epsilon``.
+
+    Attributes:
+        data: "excerpt", "fashion-mnist", "mnist" or "cifar-10".
+        model: one of ``MODELS``.
+        epochs: passes over the data, >= 1: epochs * N / batch_size steps.
+        batch_size: expected size of the Poisson batches.
+        max_grad_norm: clip C.
+        delta: of the privacy guarantee.
+        noise_multiplier: sigma, or None.
+        epsilon: budget, or None for none.
+        physical_batch_size: most examples whose gradients are held at once.
+        seed: fixes weights, batches, noise and masks.
+        grad_sample_mode: "hooks" or "functorch".
+        secure: cryptographic noise; such a run cannot be repeated or resumed bit for bit.
+        optimizer: see :class:`OptimizerConfig`.
+        mechanism: name and arguments; see :mod:`training.build`.
+    """
+
+    data: str
+    model: str
+    epochs: int
+    batch_size: int
+    max_grad_norm: float
+    delta: float = 1e-5
+    noise_multiplier: float | None = None
+    epsilon: float | None = None
+    physical_batch_size: int = 256
+    seed: int = 0
+    grad_sample_mode: str = "hooks"
+    secure: bool = False
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    mechanism: Mapping[str, Any] = field(default_factory=lambda: {"name": "dp-sgd"})
+
+    def __post_init__(self) -> None:
+        _validate.choice("data", self.data, NAMES)
+        _validate.choice("model", self.model, MODELS)
+        for name in ("epochs", "batch_size", "physical_batch_size"):
+            _validate.integer(name, getattr(self, name), 1)
+        _validate.real("max_grad_norm", self.max_grad_norm, 0.0, ends="()")
+        _validate.real("delta", self.delta, 0.0, 1.0, ends="()")
+        _validate.integer("seed", self.seed, 0)
+        if self.noise_multiplier is None and self.epsilon is None:
+            raise ValueError("noise_multiplier or epsilon must be given, got neither")
+        if self.noise_multiplier is not None:
+            _validate.real("noise_multiplier", self.noise_multiplier, 0.0, ends="[)")
+        if self.epsilon is not None:
+            _validate.real("epsilon", self.epsilon, 0.0, ends="()")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, as in TOML."""
+        plain = dataclasses.asdict(self)
+        return plain | {"mechanism": dict(self.mechanism)}
+
+
+def read_config(path: Path, changes: Sequence[str] = ()) -> RunConfig:
+    """A run from a TOML file, with changes such as ``epochs=1`` or ``mechanism.rate=0.7`` (values as in TOML, or bare words).
+
+    A path that does not exist is looked up among the files that come with this package, as ``configs/fashion_mnist/dp_sgd.toml``.
+
+    Raises:
+        ValueError: not TOML, a key that there is none of, or a value outside its range.
+        OSError: no such file.
+    """
+    found = path if path.exists() or path.is_absolute() else _HERE / path
+    if not found.exists():
+        known = ", ".join(str(p.relative_to(_HERE)) for p in sorted((_HERE / "configs").rglob("*.toml")))
+        raise FileNotFoundError(f"no file {path}; the package brings {known}")
+    try:
+        table = tomllib.loads(found.read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path} is not TOML: {error}") from None
+    for change in changes:
+        _apply(table, change)
+    return from_dict(table)
+
+
+def from_dict(table: Mapping[str, Any]) -> RunConfig:
+    """A run from plain values.
+
+    Raises:
+        ValueError: a key that is missing or that there is none of, or a value outside its range.
+    """
+    optimizer = OptimizerConfig(**_known("optimizer.", OptimizerConfig, table.get("optimizer", {})))
+    plain = _known("", RunConfig, table)
+    missing = [
+        f.name
+        for f in dataclasses.fields(RunConfig)
+        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING and f.name not in plain
+    ]
+    if missing:
+        raise ValueError(f"the configuration lacks {', '.join(missing)}")
+    return RunConfig(**{**plain, "optimizer": optimizer})
+
+
+def _known(prefix: str, kind: type, table: Mapping[str, Any]) -> dict[str, Any]:
+    names = [f.name for f in dataclasses.fields(kind)]
+    unknown = [prefix + key for key in table if key not in names]
+    if unknown:
+        raise ValueError(f"the configuration has no key {', '.join(unknown)}; there are {', '.join(names)}")
+    return dict(table)
+
+
+def _apply(table: dict[str, Any], change: str) -> None:
+    key, equals, text = change.partition("=")
+    if not equals:
+        raise ValueError(f"--set wants key=value, got {change!r}")
+    *path, last = key.strip().split(".")
+    for name in path:
+        table = table.setdefault(name, {})
+        if not isinstance(table, dict):
+            raise ValueError(f"--set {change}: {name} is not a table")
+    try:
+        table[last] = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        table[last] = text.strip()

@@ -1,0 +1,54 @@
+"""Norms, clip factors and clipped sums of per-sample gradients, without a loop over samples."""
+
+import torch
+
+from training.mechanisms._base import Contribution, Tensors
+
+_WIDE = (torch.float32, torch.float64)
+
+
+def widened(samples: Tensors) -> Tensors:
+    """The gradients in float32 at least: sums in half precision lose small contributions."""
+    return [s if s.dtype in _WIDE else s.float() for s in samples]
+
+
+def sample_norms(samples: Tensors, mask: Tensors | None = None) -> torch.Tensor:
+    """Euclidean norm of each sample's whole gradient, shape (n,); of the masked gradient where a mask is given.
+
+    Args:
+        samples: per-sample gradients, shapes (n, *parameter.shape), one n.
+        mask: 0/1 tensors in the shapes of the parameters.
+    """
+    parts = samples if mask is None else [s * m for s, m in zip(samples, mask, strict=True)]
+    norms = torch.stack([part.flatten(1).norm(dim=1) for part in parts], dim=1)
+    return norms.norm(dim=1)  # type: ignore[no-any-return]
+
+
+def clip_factors(norms: torch.Tensor, clip: float) -> torch.Tensor:
+    """min(1, C / norm), 1 for the zero gradient and 0 where the norm is not finite."""
+    factors = (clip / norms.clamp_min(torch.finfo(norms.dtype).tiny)).clamp_max(1.0)
+    return torch.where(torch.isfinite(norms), factors, torch.zeros_like(factors))
+
+
+def weighted_sum(samples: Tensors, factors: torch.Tensor, mask: Tensors | None = None) -> Contribution:
+    """Sum of factor times gradient over the samples, masked where a mask is given; samples of factor 0 add nothing.
+
+    Samples with NaN or infinity are those of factor 0 and are counted: a gradient is never clipped to zero.
+    """
+    bad = factors == 0
+    nonfinite = int(bad.sum())
+    if nonfinite:
+        samples = [s.masked_fill(bad.view(-1, *[1] * (s.dim() - 1)), 0.0) for s in samples]
+    sums = [torch.einsum("n,n...->...", factors.to(s.dtype), s) for s in samples]
+    if mask is not None:
+        sums = [s * m for s, m in zip(sums, mask, strict=True)]
+    return Contribution(sums, nonfinite)
+
+
+def clipped_sum(samples: Tensors, clip: float, mask: Tensors | None = None) -> Contribution:
+    """Sum over the samples of clip(mask * gradient).
+
+    Source: RS, Algorithm 1, lines 4 and 5 (rs.alg1.divisor), without the division.
+    """
+    wide = widened(samples)
+    return weighted_sum(wide, clip_factors(sample_norms(wide, mask), clip), mask)

@@ -1,0 +1,105 @@
+"""Layer freezing: from some step on, the first layers are no longer trained, clipped or noised."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from opacus import GradSampleModule
+from torch import nn
+
+from dptheory import _validate
+from training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
+
+
+def layers(model: nn.Module) -> list[nn.Module]:
+    """The modules of a model that hold parameters of their own, in the order of registration, which is from input to output."""
+    return [m for m in model.modules() if next(m.parameters(recurse=False), None) is not None]
+
+
+def first_parameters(model: nn.Module, count: int) -> list[nn.Parameter]:
+    """The parameters of the first ``count`` layers.
+
+    Raises:
+        ValueError: a count outside 1..(layers - 1): something must be left to train.
+    """
+    found = layers(model)
+    _validate.integer("count", count, 1, len(found) - 1)
+    return [p for layer in found[:count] for p in layer.parameters(recurse=False)]
+
+
+def freeze(module: GradSampleModule, parameters: Sequence[nn.Parameter]) -> None:
+    """Take parameters out of training, also in the middle of a run and in layers of which others stay.
+
+    They keep no gradient, so that momentum does not move them on; and the hooks are put on anew, so that layers without trainable
+    parameters cost no per-sample gradients (Opacus decides that when it puts them on, and fails on a layer frozen later).
+    """
+    for p in parameters:
+        p.requires_grad_(False)
+        p.grad = None
+        p.grad_sample = None  # type: ignore[attr-defined]
+        p.summed_grad = None  # type: ignore[attr-defined]
+    hooks = {"loss_reduction": module.loss_reduction, "batch_first": module.batch_first}
+    forbidden = not module.grad_accumulation_allowed
+    module.remove_hooks()
+    module.add_hooks(**hooks, force_functorch=module.force_functorch)
+    if forbidden:
+        module.forbid_grad_accumulation()
+
+
+class LayerFreezing(Mechanism):
+    """Another mechanism, until ``from_step`` on all parameters and from then on without the frozen ones.
+
+    ``from_step`` must be fixed beforehand: chosen by looking at the data, it tells about them (lf.privacy).
+
+    Args:
+        inner: what is done with the gradients of the parameters that are trained.
+        frozen: number of layers, from the input, to freeze.
+        from_step: steps made before; 0 freezes from the start.
+
+    Source: LF, Algorithm 1 (lf.privacy).
+    """
+
+    title = "layer freezing"
+
+    def __init__(self, inner: Mechanism, frozen: int, from_step: int) -> None:
+        self._inner = inner
+        self._count = _validate.integer("frozen", frozen, 1)
+        self._from_step = _validate.integer("from_step", from_step, 0)
+        self._step = 0
+        self._module: GradSampleModule | None = None
+
+    def attach(self, module: GradSampleModule) -> None:
+        """Tell the mechanism whose layers to freeze; ``make_private`` does it."""
+        first_parameters(module._module, self._count)
+        self._module = module
+        self._inner.attach(module)
+        self._freeze_if_due()
+
+    def begin_step(self, params: Tensors) -> None:
+        self._inner.begin_step(params)
+
+    def contribute(self, samples: Tensors, clip: float) -> Contribution:
+        return self._inner.contribute(samples, clip)
+
+    def release(self, total: Tensors, noise_multiplier: float, clip: float, noise: Noise) -> Tensors:
+        return self._inner.release(total, noise_multiplier, clip, noise)
+
+    def end_step(self, released: Tensors, std: float) -> None:
+        self._inner.end_step(released, std)
+        self._step += 1
+        self._freeze_if_due()
+
+    def cost(self, noise_multiplier: float) -> StepCost:
+        return self._inner.cost(noise_multiplier)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"step": self._step, "inner": self._inner.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._step = state["step"]
+        if self._step >= self._from_step and self._module is not None:
+            freeze(self._module, first_parameters(self._module._module, self._count))
+        self._inner.load_state_dict(state["inner"])
+
+    def _freeze_if_due(self) -> None:
+        if self._step == self._from_step and self._module is not None:
+            freeze(self._module, first_parameters(self._module._module, self._count))

@@ -1,0 +1,250 @@
+"""One training run: resumable, within its budget, on one process or many."""
+
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+from opacus import GradSampleModule
+from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from torch import nn
+
+from dptheory import accounting
+from training import build, checkpoint, distributed
+from training.config import RunConfig
+from training.data import Images, load
+from training.ledger import BudgetError
+from training.loop import accuracy
+from training.networks import scattering_features
+from training.optimizer import MechanismOptimizer
+from training.private import attach
+from training.sampling import PoissonBatches
+
+_WEIGHTS, _BATCHES, _NOISE, _MASKS = range(4)
+AUXILIARY = {"excerpt": "excerpt", "fashion-mnist": "excerpt", "mnist": "excerpt", "cifar-10": "cifar-10"}
+"""Where images that nothing protects come from: test images of the set named, disjoint from the training images."""
+_AUXILIARY_IMAGES = 2000
+
+
+@dataclass
+class Run:
+    """A run that is set up, and can be stepped."""
+
+    config: RunConfig
+    model: nn.Module
+    private: GradSampleModule
+    optimizer: MechanismOptimizer
+    batches: PoissonBatches
+    train: Images
+    test: Images
+    device: torch.device
+    steps: int
+    steps_per_epoch: int
+    step: int = 0
+    losses: float = 0.0
+    seen: int = 0
+    spent: bool = False
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+
+def stream(seed: int, purpose: int) -> int:
+    """An independent seed for the weights, the batches, the noise or the masks."""
+    return int(np.random.SeedSequence((seed, purpose)).generate_state(1, np.uint32)[0])
+
+
+def prepare(config: RunConfig, device: torch.device) -> Run:
+    """Load the data, build model, mechanism and optimizer.
+
+    Raises:
+        ValueError: a configuration that does not fit together.
+        OSError: data files are missing and cannot be fetched.
+    """
+    train, test = (_features(config.model, load(config.data, train=t)) for t in (True, False))
+    if config.batch_size > len(train):
+        raise ValueError(f"batch_size must be at most the {len(train)} training examples, got {config.batch_size}")
+    rate = config.batch_size / len(train)
+    steps = max(1, round(config.epochs / rate))
+    model = build.build_model(config.model, train.pixels[0].numel(), stream(config.seed, _WEIGHTS)).to(device).train()
+    _check_shape(model, config, train, device)
+    setting = build.Setting(
+        run=config,
+        model=model,
+        steps_per_epoch=max(1, round(1 / rate)),
+        steps=steps,
+        seed=stream(config.seed, _MASKS),
+        auxiliary=_features(config.model, load(AUXILIARY[config.data], train=False)).pixels[:_AUXILIARY_IMAGES],
+    )
+    mechanism = build.build_mechanism(setting, config.mechanism)
+    module = DifferentiallyPrivateDistributedDataParallel(model) if distributed.active() else model
+    private, optimizer = attach(
+        module=module,
+        optimizer=build.build_optimizer(model, config.optimizer),
+        mechanism=mechanism,
+        sampling_rate=rate,
+        examples=len(train),
+        noise_multiplier=_noise_multiplier(config, rate, steps),
+        max_grad_norm=config.max_grad_norm,
+        grad_sample_mode=config.grad_sample_mode,
+        noise_generator=None if config.secure else torch.Generator(device).manual_seed(stream(config.seed, _NOISE)),
+        secure=config.secure,
+    )
+    if config.epsilon is not None:
+        optimizer.ledger.limit(config.epsilon, config.delta)
+    batches = PoissonBatches(len(train), rate, stream(config.seed, _BATCHES))
+    return Run(config, model, private, optimizer, batches, train, test, device, steps, setting.steps_per_epoch)
+
+
+def train(config: RunConfig, device: torch.device, out: Path, resume: bool) -> Run:
+    """Run to the end, to the budget, or to Ctrl-C, which leaves a state that ``resume`` continues.
+
+    Writes ``metrics.csv``, ``metrics.json`` and ``checkpoint.pt`` into ``out`` after every epoch (the first process does).
+
+    Raises:
+        KeyboardInterrupt: after the state was saved.
+        ValueError, OSError: as :func:`prepare`, and a state that belongs to another configuration.
+    """
+    run = prepare(config, device)
+    if resume:
+        checkpoint.restore(run, out)
+    console = Console(stderr=True)
+    quiet = not (distributed.first() and sys.stderr.isatty())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=quiet) as progress:
+        task = progress.add_task("training", total=run.steps, completed=run.step)
+        with interrupts_between_steps() as interrupted:
+            while run.step < run.steps and not run.spent and not interrupted():
+                _epoch(run, interrupted, lambda: progress.update(task, completed=run.step))
+                progress.update(task, description=f"epsilon {run.rows[-1]['epsilon']:.3g}" if run.rows else "training")
+                if distributed.first():
+                    checkpoint.save(run, out)
+                    checkpoint.write_metrics(run, out)
+    if run.step < run.steps and not run.spent:
+        raise KeyboardInterrupt
+    return run
+
+
+@contextmanager
+def interrupts_between_steps() -> Iterator[Callable[[], bool]]:
+    """Hold Ctrl-C back until the step under way is done; a second one comes through at once.
+
+    Yields:
+        A function that says whether there was one.
+    """
+    asked: list[int] = []
+
+    def note(signum: int, frame: FrameType | None) -> None:
+        if asked:
+            signal.default_int_handler(signum, frame)
+        asked.append(signum)
+
+    if threading.current_thread() is not threading.main_thread():  # signals reach the main thread alone
+        yield lambda: False
+        return
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(asked)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def one_step(run: Run) -> tuple[float, int]:
+    """One step on its Poisson batch, in physical batches.
+
+    Returns:
+        Sum of the losses and number of examples, of this process.
+
+    Raises:
+        ValueError: a physical batch does not fit into memory.
+    """
+    indices = run.batches.batch(run.step, *distributed.place())
+    parts = torch.split(indices, run.config.physical_batch_size) if len(indices) else (indices,)
+    loss_sum = 0.0
+    for number, part in enumerate(parts, 1):
+        run.optimizer.zero_grad()
+        run.optimizer.signal_skip_step(do_skip=number < len(parts))
+        try:
+            loss_sum += _backward(run, part)
+            run.optimizer.step()
+        except BudgetError:
+            run.spent = True
+            return 0.0, 0
+        except torch.OutOfMemoryError:
+            raise ValueError(
+                f"physical_batch_size must fit into memory, got {run.config.physical_batch_size}: take a smaller one, the "
+                "result is the same"
+            ) from None
+    run.step += 1
+    return loss_sum, len(indices)
+
+
+def _backward(run: Run, part: torch.Tensor) -> float:
+    pixels, labels = run.train.pixels[part].to(run.device), run.train.labels[part].to(run.device)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Full backward hook is firing")
+        losses = nn.functional.cross_entropy(run.private(pixels), labels, reduction="none")
+        # Opacus multiplies a "mean" loss by the number of examples; an empty batch must not divide by it
+        (losses.sum() / max(len(part), 1)).backward()  # type: ignore[no-untyped-call]
+    return float(losses.detach().sum())
+
+
+def _epoch(run: Run, interrupted: Callable[[], bool], shown: Callable[[], object]) -> None:
+    """Steps up to the end of the epoch or of the budget, and a row of metrics; none where it was interrupted."""
+    started = time.perf_counter()
+    end = min((run.step // run.steps_per_epoch + 1) * run.steps_per_epoch, run.steps)
+    while run.step < end and not run.spent:
+        if interrupted():
+            return
+        loss, size = one_step(run)
+        run.losses, run.seen = run.losses + loss, run.seen + size
+        shown()
+    losses, seen = distributed.summed(run.losses, run.device), distributed.summed(run.seen, run.device)
+    run.losses, run.seen = 0.0, 0
+    run.rows.append(
+        {
+            "epoch": -(-run.step // run.steps_per_epoch),
+            "step": run.step,
+            "train_loss": losses / max(seen, 1),
+            "test_accuracy": accuracy(run.model, run.test, run.device),
+            "epsilon": run.optimizer.epsilon(run.config.delta),
+            "nonfinite_samples": run.optimizer.nonfinite_samples,
+            "seconds": time.perf_counter() - started,
+        }
+    )
+
+
+def _noise_multiplier(config: RunConfig, rate: float, steps: int) -> float:
+    """The configured sigma, or the least that affords all steps; a selection's own cost may stop such a run earlier."""
+    if config.noise_multiplier is not None:
+        return config.noise_multiplier
+    assert config.epsilon is not None
+    return accounting.noise_multiplier(config.epsilon, config.delta, rate, steps)
+
+
+def _features(model: str, images: Images) -> Images:
+    """The images as the model takes them: scattering coefficients for the scattering network."""
+    if model != "scattering-cnn":
+        return images
+    return Images(images.name, scattering_features(images.pixels), images.labels)
+
+
+def _check_shape(model: nn.Module, config: RunConfig, images: Images, device: torch.device) -> None:
+    """One image through the model, so that a mismatch is said before the run."""
+    try:
+        with torch.no_grad():
+            model(images.pixels[:1].to(device))
+    except RuntimeError as error:
+        shape = tuple(images.pixels.shape[1:])
+        raise ValueError(
+            f"model {config.model!r} does not take the {shape} images of {config.data!r}: {error}"
+        ) from None
