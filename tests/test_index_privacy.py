@@ -143,6 +143,8 @@ def test_ends_of_the_range() -> None:
 
 
 def test_exact_is_the_best_accounting() -> None:
+    small = (1.0, 1e-100, 256, 26, 875, 10547)  # a delta below what the sum leaves out
+    assert theta_for_delta_budget(*small, "exact") >= theta_for_delta_budget(*small, "zcdp")
     for epsilon, steps in ((0.1, 1), (1.0, 30), (4.0, 3000)):
         basic, zcdp, exact = (
             theta_for_delta_budget(epsilon, 1e-5, 256, 26, steps, 10, m) for m in ("basic", "zcdp", "exact")
