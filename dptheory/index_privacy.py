@@ -131,7 +131,8 @@ def theta_for_delta_budget(
     def log_delta(theta: float) -> float:
         return math.log(max(loss_law(SubsetMallows(dim, keep, theta)).delta(epsilon, releases), 1e-300))
 
-    return max(basic, largest_theta(log_delta, math.log(delta), max(basic, concentrated)))
+    start = max(basic, concentrated)  # both valid, and larger where delta is below the mass that the sum leaves out
+    return max(start, largest_theta(log_delta, math.log(delta), start))
 
 
 def retained_gain_for_delta_budget(

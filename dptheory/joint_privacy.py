@@ -101,7 +101,10 @@ def _log_mean(order: int, rate: float, log_excess: Array) -> float:
     with np.errstate(divide="ignore", invalid="ignore"):
         fails = np.where(i < order, (order - i) * np.log1p(-rate), 0.0)
         weights = gammaln(order + 1.0) - gammaln(i + 1.0) - gammaln(order - i + 1.0) + i * np.log(rate) + fails
-    total = log_sum(weights + log_excess[: order - 1])
+    possible = np.isfinite(weights)  # rate 0 or 1; a weight of 0 takes an overflown moment with it
+    if not possible.any():
+        return 0.0
+    total = log_sum(weights[possible] + log_excess[: order - 1][possible])
     return total + math.log1p(math.exp(-total)) if total > 0 else math.log1p(math.exp(total))
 
 
@@ -155,11 +158,11 @@ class FreshMask:
         order = _validate.finite("orders", orders)
         nats = (order - 1.0) * subsampled_gaussian_rdp(orders, sampling_rate, noise_multiplier)
         share = self.keep / self.dim
-        near = np.log1p(share * np.expm1(np.minimum(nats, 1.0)))
+        near = np.log1p(share * np.expm1(np.minimum(nats, 500.0)))
         if share == 0.0:
             return np.zeros_like(near)
         far = nats + math.log(share) + np.log1p((1.0 - share) / share * np.exp(-nats))
-        return np.asarray(steps * np.where(nats < 1.0, near, far) / (order - 1.0))
+        return np.asarray(steps * np.where(nats < 500.0, near, far) / (order - 1.0))
 
 
 def theta_for_joint_budget(

@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 _MAX_RELEASES = 10**12
 _MAX_GRID = 2**26
 _DIRECT_GRID = 8_000  # up to this size the powers are convolved directly: every entry keeps its relative precision
-_TRIM = 100.0  # nats: entries rarer than e^-100 take no part in a composition
+_TRIM = 200.0  # nats: entries rarer than e^-200 take no part in a composition, their mass is added to delta
 _WINDOW = 60.0  # nats: mass of the tilted sum outside the Fourier window is below 2 e^-60
 _ROUNDS = 6
 _TOP = 5.0  # expected distance from the largest sum below which the tilt goes no further
@@ -46,8 +46,8 @@ class LatticeLoss:
 
         .. math:: \delta(\epsilon) = E[(1 - e^{\epsilon - L})^+], \quad L \text{ the sum of count independent losses}
 
-        The lattice makes the sum exact; what is left is rounding (relative error about 1e-12 + 1e-15 count) and mass below
-        1e-25 count that is left out.
+        The lattice makes the sum exact; what is left is rounding (relative error about 1e-12 + 1e-15 count). Losses rarer
+        than e^-200 take no part in the sum; their mass, at most about 1e-80 count, is added, so delta is never too small.
 
         Args:
             epsilon: >= 0.
@@ -63,12 +63,13 @@ class LatticeLoss:
         if self.spacing == 0.0 or epsilon >= self.spacing * self.top * count:
             return 0.0
         law = _Trimmed.of(self)
-        return math.exp(
-            min(0.0, _log_delta(law.sums(count, law.tilt(epsilon / self.spacing, count)), epsilon, self.spacing))
-        )
+        sums = law.sums(count, law.tilt(epsilon / self.spacing, count))
+        return min(1.0, math.exp(min(0.0, _log_delta(sums, epsilon, self.spacing))) + count * law.left_out)
 
     def epsilon(self, delta: float, count: int = 1) -> float:
         """Smallest epsilon >= 0 at which :meth:`delta` is at most ``delta``.
+
+        The largest loss where ``delta`` is below the mass of the losses that take no part in the sum.
 
         Args:
             delta: in [0, 1); 0 gives the pure epsilon, the largest loss.
@@ -86,7 +87,10 @@ class LatticeLoss:
             return largest
         if self.delta(0.0, count) <= delta:
             return 0.0
-        law, target = _Trimmed.of(self), math.log(delta)
+        law = _Trimmed.of(self)
+        if delta <= count * law.left_out:
+            return largest
+        target = math.log(delta - count * law.left_out)
         tilt = law.chernoff_tilt(-target, count)
         found = math.inf
         for _ in range(
@@ -118,8 +122,13 @@ class LatticeLoss:
         j = self.low + np.arange(self.log_pmf.size, dtype=np.float64)
         main = log_sum(self.log_pmf + tilt * j)
         if main < 1e-3:  # E[e^-L] = 1 takes the part that is linear in j away; the rest is >= 0 and loses no digits
-            curved = _expm1_minus(tilt * j) + tilt / self.spacing * _expm1_minus(-self.spacing * j)
-            main = math.log1p(float(np.exp(self.log_pmf) @ curved))
+            pmf = np.exp(self.log_pmf)
+            # E[e^-L; L = -s] = P(L = s): where -s is left out its part of E[e^-L] has to come from there
+            mirror = np.rint(-j - self.low)
+            inside = (mirror >= 0) & (mirror < j.size)
+            alone = ~inside | np.isneginf(self.log_pmf[np.where(inside, mirror, 0).astype(np.intp)])
+            curved = _expm1_minus(tilt * j) + (order - 1.0) * (_expm1_minus(-self.spacing * j) + alone)
+            main = math.log1p(float(pmf @ curved))
         found = float(np.logaddexp(main, self.log_omitted + tilt * self.top)) / (order - 1.0)
         return min(largest, 0.5 * order * self.spacing * largest, max(0.0, found))
 
@@ -188,13 +197,16 @@ class _Trimmed:
 
     j: Array
     log_pmf: Array
+    left_out: float
+    """Mass of the entries that are missing."""
 
     @classmethod
     def of(cls, loss: LatticeLoss) -> "_Trimmed":
         likely = np.flatnonzero(loss.log_pmf > loss.log_pmf.max() - _TRIM)
         kept = loss.log_pmf[likely[0] : likely[-1] + 1]
         j = loss.low + np.arange(likely[0], likely[-1] + 1, dtype=np.float64)
-        return cls(j, kept - log_sum(kept))
+        rare = np.concatenate([loss.log_pmf[: likely[0]], loss.log_pmf[likely[-1] + 1 :]])
+        return cls(j, kept - log_sum(kept), float(np.exp(rare).sum()) + math.exp(loss.log_omitted))
 
     def cumulant(self, tilt: float) -> float:
         return log_sum(self.log_pmf + tilt * self.j)

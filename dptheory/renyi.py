@@ -62,10 +62,10 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         return 0.0
 
     def bound(log_excess: float) -> float:
-        order = 1.0 + math.exp(log_excess)
+        order = 1.0 + max(math.exp(log_excess), 1e-15)
         return rho * order + float(_conversion(np.asarray(order), delta))
 
-    middle = 0.5 * math.log(math.log(1.0 / delta) / rho)
+    middle = 0.5 * (math.log(-math.log(delta)) - math.log(rho))
     best = minimize_scalar(bound, bounds=(middle - 8.0, middle + 8.0), method="bounded", options={"xatol": 1e-9})
     return max(0.0, float(best.fun))
 
@@ -90,6 +90,8 @@ def zcdp_budget(epsilon: float, delta: float) -> float:
     low = high
     while zcdp_epsilon(low, delta) > epsilon:
         low /= 4.0
+    if low == 0.0:
+        return 0.0  # the root underflows
     log_rho = float(brentq(lambda x: zcdp_epsilon(math.exp(x), delta) - epsilon, math.log(low), math.log(high)))
     return math.exp(log_rho) * (1.0 - 1e-9)  # on the safe side of the root
 

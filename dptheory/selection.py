@@ -57,37 +57,35 @@ def gumbel_rate(rho: float, keep: int) -> float:
 def magnitude_gain(keep_share: float, noise_ratio: float) -> float:
     r"""Share of the top-k gain that top-k of \|g\| + N(0, s^2) retains, for Gaussian g and large groups.
 
+    Absolute error about 1e-15 / (1 - k).
+
     Args:
-        keep_share: k in (0, 1).
-        noise_ratio: s / sigma_g, >= 0.
+        keep_share: k in [1e-9, 1 - 1e-9].
+        noise_ratio: s / sigma_g, in [0, 1e9].
 
     Raises:
         ValueError: an argument outside its range.
 
     Source: GIP, Proposition 2 and section 4.2 (gip.alternatives).
     """
-    ratio = _validate.real("noise_ratio", noise_ratio, 0.0, 1e9)
-    if ratio == 0.0:
-        return 1.0
-    return _gain(keep_share, ratio, lambda x: np.asarray(ndtr(x)))
+    return _gain(keep_share, noise_ratio, lambda x: np.asarray(ndtr(x)))
 
 
 def gumbel_gain(keep_share: float, noise_ratio: float) -> float:
     r"""Share of the top-k gain that top-k of \|g\| + Gumbel(scale s) retains, for Gaussian g and large groups.
 
+    Absolute error about 1e-15 / (1 - k).
+
     Args:
-        keep_share: k in (0, 1).
-        noise_ratio: s / sigma_g, >= 0.
+        keep_share: k in [1e-9, 1 - 1e-9].
+        noise_ratio: s / sigma_g, in [0, 1e9].
 
     Raises:
         ValueError: an argument outside its range.
 
     Source: GIP, Proposition 2 and section 4.2 (gip.alternatives).
     """
-    ratio = _validate.real("noise_ratio", noise_ratio, 0.0, 1e9)
-    if ratio == 0.0:
-        return 1.0
-    return _gain(keep_share, ratio, lambda x: np.asarray(-np.expm1(-np.exp(np.minimum(x, 700.0)))))
+    return _gain(keep_share, noise_ratio, lambda x: np.asarray(-np.expm1(-np.exp(np.minimum(x, 700.0)))))
 
 
 def released_gain(sigma_g: float, noise_std: float) -> float:
@@ -154,7 +152,7 @@ def selection_gains(
         noise_multiplier: sigma of the values, >= 0.
 
     Raises:
-        ValueError: an argument outside its range.
+        ValueError: an argument outside its range, or noise for rho of more than 1e9 sigma_g.
 
     Source: GIP, Proposition 2 and section 4.2 (gip.alternatives).
     """
@@ -174,9 +172,12 @@ def selection_gains(
     )
 
 
-def _gain(keep_share: float, scale: float, tail: Callable[[Array], Array]) -> float:
+def _gain(keep_share: float, noise_ratio: float, tail: Callable[[Array], Array]) -> float:
     """E[(x^2 - 1) p(x)] / (2 a phi(a)), p(x) = tail((|x| - t) / scale) the chance to be selected, E p = k."""
-    share = _validate.real("keep_share", keep_share, 0.0, 1.0, ends="()")
+    share = _validate.real("keep_share", keep_share, 1e-9, 1.0 - 1e-9)
+    scale = _validate.real("noise_ratio", noise_ratio, 0.0, 1e9)
+    if scale == 0.0:
+        return 1.0
     middle = float(norm.isf(share / 2))
 
     def selected(threshold: float, weight: Callable[[Array], Array]) -> float:

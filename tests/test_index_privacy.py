@@ -99,6 +99,32 @@ def test_a_million_entries(dim: int, keep: int, theta: float) -> None:
     assert law.renyi(2.0) <= 2 * model.zcdp(distance) * (1 + 1e-12)
 
 
+def test_rare_losses_never_lower_epsilon() -> None:
+    # losses rarer than e^-200 take no part in the sum: delta and epsilon are then bounds from above
+    law = loss_law(SubsetMallows(1000, 500, 0.01))
+    losses = law.spacing * (law.low + np.arange(law.log_pmf.size))
+    for delta in (1e-43, 1e-50, 1e-80, 1e-90, 1e-200):
+        epsilon = law.epsilon(delta)
+        far = losses > epsilon
+        spent = float(np.exp(law.log_pmf[far]) @ -np.expm1(epsilon - losses[far]))
+        assert spent <= delta * (1 + 1e-9)
+    assert law.epsilon(1e-200) == law.spacing * law.top
+    assert law.epsilon(1e-80) == pytest.approx(5.7984875, rel=1e-7)
+    assert law.delta(9.0) > 0
+
+
+@pytest.mark.parametrize("theta", [0.3, 40.0, 150.0, 250.0])
+@pytest.mark.parametrize("order", [1 + 1e-9, 1 + 1e-7, 1.001, 2.0])
+def test_renyi_near_order_one(theta: float, order: float) -> None:
+    import mpmath
+
+    with mpmath.workdps(300):
+        up = mpmath.exp(2 * mpmath.mpf(theta))
+        moment = (up**order + up ** (1 - mpmath.mpf(order))) / (1 + up)
+        exact = float(mpmath.log(moment) / (mpmath.mpf(order) - 1))
+    assert loss_law(SubsetMallows(2, 1, theta)).renyi(order) == pytest.approx(exact, rel=1e-7)
+
+
 def test_ends_of_the_range() -> None:
     assert loss_law(SubsetMallows(10, 3, 0.0)).delta(0.0, 10**9) == 0
     assert loss_law(SubsetMallows(10, 3, 0.0)).epsilon(1e-9, 10**9) == 0
@@ -117,6 +143,8 @@ def test_ends_of_the_range() -> None:
 
 
 def test_exact_is_the_best_accounting() -> None:
+    small = (1.0, 1e-100, 256, 26, 875, 10547)  # a delta below what the sum leaves out
+    assert theta_for_delta_budget(*small, "exact") >= theta_for_delta_budget(*small, "zcdp")
     for epsilon, steps in ((0.1, 1), (1.0, 30), (4.0, 3000)):
         basic, zcdp, exact = (
             theta_for_delta_budget(epsilon, 1e-5, 256, 26, steps, 10, m) for m in ("basic", "zcdp", "exact")
@@ -138,6 +166,9 @@ def test_zcdp_conversion_is_monotone_and_inverted() -> None:
         for epsilon in (1e-3, 1.0, 50.0):
             assert renyi.zcdp_epsilon(renyi.zcdp_budget(epsilon, delta), delta) == pytest.approx(epsilon, rel=1e-6)
     assert renyi.zcdp_epsilon(0.0, 1e-5) == 0
+    assert 0 < renyi.zcdp_epsilon(1e-320, 5e-324) < 1e-150
+    assert renyi.zcdp_budget(1e-300, 1e-300) == 0  # underflows
+    assert renyi.zcdp_epsilon(1e12, math.nextafter(1.0, 0.0)) <= 1e12
 
 
 def test_prv_accountant_agrees_with_the_exact_sum() -> None:

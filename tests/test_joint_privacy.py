@@ -33,6 +33,11 @@ def test_limits_of_the_joint_curve() -> None:
     assert small == pytest.approx(1e-18 * math.expm1(_index(model, 2)), rel=1e-9)  # no cancellation
     assert joint_rdp([2], 0.5, 1e-3, model)[0] > 1e5
     assert np.isinf(subsampled_gaussian_rdp([9000], 0.5, 1e-160)).all()
+    # moments that overflow, with weights of 0
+    assert np.isinf(subsampled_gaussian_rdp([2, 9000], 1.0, 1e-160)).all()
+    assert (subsampled_gaussian_rdp([2, 9000], 0.0, 1e-160) == 0).all()
+    unmasked = SubsetMallows(4, 2, math.inf)
+    assert np.isinf(joint_rdp([2, 5], 1.0, 1.0, unmasked)).all() and (joint_rdp([2, 5], 0.0, 1.0, unmasked) == 0).all()
 
 
 def _index(model: SubsetMallows, order: int) -> float:
@@ -49,6 +54,8 @@ def test_fresh_mask_limits() -> None:
     assert (FreshMask(10, 3).rdp(ORDERS, 0.2, 1.0) <= base).all()
     strong = FreshMask(10, 1).rdp([64], 1.0, 0.05)[0]
     assert strong == pytest.approx(64 / 2 / 0.05**2 + math.log(0.1) / 63)
+    thin = FreshMask(10**9, 1).rdp([2], 1.0, 1.0)[0]
+    assert thin == pytest.approx(math.log1p(1e-9 * math.expm1(1.0)), rel=1e-12)  # no cancellation
     tiny = FreshMask(10, 1).rdp([2], 1e-9, 1.0)[0]
     assert tiny == pytest.approx(0.1 * 1e-18 * math.expm1(1.0), rel=1e-9)
     assert [name for name in vars(FreshMask) if not name.startswith("_")] == ["rdp"]

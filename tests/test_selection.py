@@ -61,6 +61,7 @@ def test_crossing_with_the_mallows_mechanism() -> None:
         (lambda: selection.magnitude_noise(0.0), "rho"),
         (lambda: selection.gumbel_rate(1.0, 0), "keep"),
         (lambda: selection.magnitude_gain(0.0, 1.0), "keep_share"),
+        (lambda: selection.gumbel_gain(1e-300, 1.0), "keep_share"),
         (lambda: selection.gumbel_gain(0.5, -1.0), "noise_ratio"),
         (lambda: selection.released_gain(0.0, 1.0), "sigma_g"),
         (lambda: selection.released_top_k_mse(4, 5, 1.0, 1.0), "keep"),
