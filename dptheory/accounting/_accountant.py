@@ -128,7 +128,7 @@ def epsilon(
     Raises:
         ValueError: an argument outside its range, or a combination that no accountant covers.
 
-    Source: GIP, Lemma 1 and Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1).
+    Source: GIP, Lemma 1 and Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1); RF, Tables 5-9 (rf.sigmas).
     """
     width = _validate.real("width", width, 1e-4, 1.0)
     return _epsilon(_mechanism(noise_multiplier, sampling_rate, steps, delta, adjacency, sampling, direction), width)
