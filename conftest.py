@@ -11,11 +11,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="also run the deeper tests")
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.suffix == ".md":  # the blocks of a page share their names: one worker for a page
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
     if not config.getoption("--slow"):
         for item in items:
             if "slow" in item.keywords:

@@ -223,7 +223,7 @@ def noise_multiplier(
     Raises:
         ValueError: an argument outside its range, or sigma = 1000 is not enough.
 
-    Source: GIP, Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1).
+    Source: GIP, Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1); RF, Tables 5-9 (rf.sigmas).
     """
     budget = _validate.real("epsilon", epsilon, 0.0, ends="()")
     tolerance = _validate.real("tolerance", tolerance, 1e-4, 0.1)
