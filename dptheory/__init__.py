@@ -8,11 +8,14 @@ import importlib
 from types import ModuleType
 
 _SUBMODULES = (
+    "accounting",
     "angles",
     "claims",
+    "clipping",
     "convergence",
     "costs",
-    "clipping",
+    "embedding",
+    "freezing",
     "gradient_mse",
     "mallows",
     "mask_effects",

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from dptheory import claims, cli_bound, report
+from dptheory import claims, cli_bound, cli_embedding, cli_freezing, report  # noqa: F401 -- they add commands
 from dptheory.cli_common import console_for_output, user_errors
 from dptheory.files import write_atomically
 from dptheory.montecarlo import Evidence

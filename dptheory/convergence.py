@@ -11,6 +11,9 @@ and noise drawn afresh at every step. What no function can check is named in the
 import math
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from dptheory import _validate
 
 
@@ -233,6 +236,60 @@ def noisy_sgd_bound(
     )
 
 
+def layer_freezing_bound(
+    decrease: float,
+    learning_rate: ArrayLike,
+    steps: int,
+    smoothness: float,
+    clip: float,
+    noise_multiplier: float,
+    dim: ArrayLike,
+    batch_size: int,
+    second_moment: ArrayLike | None = None,
+    bias: ArrayLike = 0.0,
+) -> DescentBound:
+    r"""Bound on sum_t eta_t E|P_t grad_t|^2 / sum_t eta_t, P_t grad_t the gradient of the layers trained at step t, for DP-SGD.
+
+    [f_1 - E f_{T+1} - sum eta_t E<grad_t, b_t> + (G/2) sum eta_t^2 (E|s_t|^2 + d_t tau^2)] / sum eta_t with s_t the mean of the
+    clipped gradients, tau = sigma C / B, b_t = E s_t - P_t grad_t the clipping bias. Without ``bias`` it bounds the mean of
+    E<grad_t, s_t>. Equality for Hessian G I. Nothing is said of the gradient of frozen layers. Needs, and cannot check: L is
+    G-smooth; no momentum; noise drawn afresh, and only on the layers that are trained.
+
+    Args:
+        decrease: f_1 - E f_{T+1}, any finite number; f_1 - inf f is at least as large.
+        learning_rate: eta_t in [1e-70, 1e70]; a number or shape (steps,), like every argument that may be an array.
+        steps: T >= 1.
+        smoothness: G > 0.
+        clip: C > 0.
+        noise_multiplier: sigma >= 0.
+        dim: number of parameters trained at step t, >= 1: d before freezing, less after.
+        batch_size: B >= 1, the number that the sum is divided by.
+        second_moment: bound on E|s_t|^2, up to (1 + 1/B) C^2; None takes C^2, but Poisson batches need (1 + (1 - q)/B) C^2.
+        bias: E<grad_t, b_t>, any finite numbers.
+
+    Raises:
+        ValueError: an argument outside its range, or a shape that is neither () nor (steps,).
+
+    Source: LF, Lemma 3.1, with what it drops put back (lf.lem3.1, lf.freeze_bound).
+    """
+    decrease = _validate.real("decrease", decrease, -math.inf, ends="()")
+    steps = _validate.integer("steps", steps, 1)
+    noise = noise_term(smoothness, clip, noise_multiplier, 1, batch_size)
+    most = clip**2 * (1 + 1 / batch_size) * (1 + 1e-12)  # rounding of a mean computed elsewhere
+    moments = _per_step("second_moment", clip**2 if second_moment is None else second_moment, steps, 0.0, most)
+    dims = _per_step("dim", dim, steps, 1.0)
+    if not (dims == np.floor(dims)).all():
+        raise ValueError(f"dim must hold integers >= 1 only, got {dim!r}")
+    rates = _per_step("learning_rate", learning_rate, steps, 1e-70, 1e70)
+    share = rates / np.mean(rates)  # of a step in the weighted mean
+    return DescentBound(
+        optimization=decrease / (steps * float(np.mean(rates))),
+        clipping=smoothness / 2 * float(np.mean(share * rates * moments)),
+        noise=noise * float(np.mean(share * rates * dims)),
+        bias=0.0 - float(np.mean(share * _per_step("bias", bias, steps))),
+    )
+
+
 def privacy_term(
     epsilon: float, delta: float, clip: float, dim: int, samples: int, constant: float, rate: float = 0.0
 ) -> float:
@@ -316,6 +373,18 @@ def optimal_steps(objective_gap: float, smoothness: float, clip: float, noise_pe
 
 def _positive(name: str, value: float) -> float:
     return _validate.real(name, value, 0.0, ends="()")
+
+
+def _per_step(
+    name: str, value: ArrayLike, steps: int, low: float = -math.inf, high: float = math.inf
+) -> NDArray[np.float64]:
+    """``value`` as an array of shape () or (steps,), finite and within ``low..high``."""
+    array = _validate.finite(name, value)
+    if array.shape not in ((), (steps,)) or not ((array >= low) & (array <= high)).all():
+        raise ValueError(
+            f"{name} must be a number in {low:g}..{high:g}, or one for each of {steps} steps, got {value!r}"
+        )
+    return array
 
 
 def _rate(rate: float) -> float:

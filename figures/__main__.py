@@ -14,16 +14,20 @@ from figures import (
     bound_recursion,
     cosine_dimension,
     cosine_ratio,
+    embedding_mse,
     expected_max,
+    freezing_bounds,
     gamma_family,
     kappa_rate,
     momentum_noise,
     noise_norm_ratio,
+    noise_vs_gradient,
     ranked_energy,
     reconstruction_error,
     relaxed_gradient,
     retained_gain,
     rf_signal_loss,
+    sigma_ratio,
     top_k_mse,
     tradeoff,
 )
@@ -49,6 +53,10 @@ FIGURES: dict[str, Figure] = {
         tradeoff,
         expected_max,
         rf_signal_loss,
+        freezing_bounds,
+        sigma_ratio,
+        noise_vs_gradient,
+        embedding_mse,
     )
 }
 

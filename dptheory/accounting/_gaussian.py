@@ -33,7 +33,7 @@ def gaussian_log_delta(mu: float, epsilon: float) -> float:
         epsilon: >= 0; at 0 delta is the total variation distance 2 Phi(mu / 2) - 1.
 
     Returns:
-        log delta <= 0, -inf where mu = 0. Its absolute error is about 1e-15 (1 + \|log delta\|).
+        log delta <= 0, -inf where mu = 0. For mu <= 1e4 its error is below 1e-10 + 1e-15 abs(log delta).
 
     Raises:
         ValueError: an argument outside its range.

@@ -49,7 +49,8 @@ def clipping_bias(
     Source: GEP, Remark 1, equation 4 (gep.rem1).
     """
     w, r = pairs(embeddings, residuals)
-    return _bias(w, r, _clipped("embedding_clip", w, embedding_clip), _clipped("residual_clip", r, residual_clip))
+    first, second = release.size("embedding_clip", embedding_clip), release.size("residual_clip", residual_clip)
+    return _bias(w, r, _clipped(w, first), _clipped(r, second))
 
 
 def joint_clipping_bias(
@@ -76,7 +77,7 @@ def joint_clipping_bias(
     share = _validate.real("residual_share", residual_share, 0.0, 1.0)
     both = clip_rows(np.hstack([w, r]), clip)
     kept = both[:, w.shape[1] :]
-    return _bias(w, r, both[:, : w.shape[1]], _clipped("residual_clip", kept, share * clip) if share < 1 else kept)
+    return _bias(w, r, both[:, : w.shape[1]], _clipped(kept, share * clip) if share < 1 else kept)
 
 
 def pairs(embeddings: ArrayLike, residuals: ArrayLike) -> tuple[Array, Array]:
@@ -93,8 +94,7 @@ def pairs(embeddings: ArrayLike, residuals: ArrayLike) -> tuple[Array, Array]:
     return w, r
 
 
-def _clipped(name: str, rows: Array, bound: float) -> Array:
-    bound = release.size(name, bound)
+def _clipped(rows: Array, bound: float) -> Array:
     return clip_rows(rows, bound) if bound else np.zeros_like(rows)
 
 

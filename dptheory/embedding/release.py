@@ -52,13 +52,7 @@ def split_noise(dim: int, subspace_dim: int, embedding_clip: float, residual_cli
     dim, subspace_dim = dimensions(dim, subspace_dim)
     embedding_clip, residual_clip = size("embedding_clip", embedding_clip), size("residual_clip", residual_clip)
     mu = positive("mu", mu)
-    roots = math.sqrt(subspace_dim), math.sqrt(dim - subspace_dim)
-    total = roots[0] * embedding_clip + roots[1] * residual_clip
-    first, second = (
-        math.sqrt(clip * total / root) / mu if root else 0.0
-        for clip, root in zip((embedding_clip, residual_clip), roots, strict=True)
-    )
-    return SplitNoise(first, second, (total / mu) ** 2)
+    return _least(dim, subspace_dim, embedding_clip, residual_clip, mu)
 
 
 def joint_clip(dim: int, subspace_dim: int, clip: float, residual_share: float, mu: float) -> SplitNoise:
@@ -84,7 +78,7 @@ def joint_clip(dim: int, subspace_dim: int, clip: float, residual_share: float, 
     clip, mu = positive("clip", clip), positive("mu", mu)
     share = _validate.real("residual_share", residual_share, 0.0, 1.0)
     if share**2 <= (dim - subspace_dim) / dim:
-        return split_noise(dim, subspace_dim, math.sqrt((1 - share) * (1 + share)) * clip, share * clip, mu)
+        return _least(dim, subspace_dim, math.sqrt((1 - share) * (1 + share)) * clip, share * clip, mu)
     std = clip / mu
     return SplitNoise(std, std if subspace_dim < dim else 0.0, dim * std**2)
 
@@ -103,3 +97,13 @@ def size(name: str, value: float) -> float:
 def positive(name: str, value: float) -> float:
     """A number > 0 whose square neither over- nor underflows."""
     return size(name, _validate.real(name, value, 0.0, ends="()"))
+
+
+def _least(dim: int, subspace_dim: int, embedding_clip: float, residual_clip: float, mu: float) -> SplitNoise:
+    roots = math.sqrt(subspace_dim), math.sqrt(dim - subspace_dim)
+    total = roots[0] * embedding_clip + roots[1] * residual_clip
+    first, second = (
+        math.sqrt(clip) * math.sqrt(total / root) / mu if root else 0.0
+        for clip, root in zip((embedding_clip, residual_clip), roots, strict=True)
+    )
+    return SplitNoise(first, second, (total / mu) ** 2)

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 
 import numpy as np
-import sympy as sp
 from scipy.optimize import linprog, minimize_scalar
 
 from dptheory.claims._claim import Claim, Source, Verdict
@@ -48,10 +48,12 @@ def _least_energy(dim: int, k: int, first: float, second: float, mu: float) -> f
     return _least_by_search(dim, k, lambda t: first**2 + second**2 / t, mu)
 
 
-def _least_symbolic(k: int, q: int, first: sp.Rational, second: sp.Rational) -> float:
+def _least_symbolic(k: int, q: int, first: Fraction, second: Fraction) -> float:
     """The same for mu = 1 by setting the derivative to zero in exact arithmetic."""
+    import sympy as sp  # the ledger loads without it
+
     t = sp.Symbol("t", positive=True)
-    energy = (k + q * t) * (first**2 + second**2 / t)
+    energy = (k + q * t) * (sp.Rational(first) ** 2 + sp.Rational(second) ** 2 / t)
     return float(min(energy.subs(t, root) for root in sp.solve(sp.diff(energy, t), t)))
 
 
@@ -127,7 +129,7 @@ _SPLIT = Claim(
         ExactCheck(
             name="least energy, by SymPy",
             cases=lambda: [
-                (k, q, sp.Rational(*a), sp.Rational(*b))
+                (k, q, Fraction(*a), Fraction(*b))
                 for k, q in ((4, 9), (3, 20), (1, 1))
                 for a, b in (((1, 2), (3, 7)), ((5, 1), (1, 9)))
             ],

@@ -1,0 +1,86 @@
+"""Noisy gradient steps on convex functions: exact enumeration on a rounded absolute value, and worst cases by PEPit."""
+
+import importlib
+import itertools
+from fractions import Fraction
+from typing import Any
+
+Number = Any
+"""A fraction or a float; the result is exact for fractions."""
+
+
+def slope_at(x: Number, smoothness: Number, slope: Number) -> Number:
+    """Derivative of the rounded absolute value: beta x, cut off at +-g."""
+    return max(-slope, min(slope, smoothness * x))
+
+
+def value_at(x: Number, smoothness: Number, slope: Number) -> Number:
+    """g|x| - g^2 / (2 beta), and beta x^2 / 2 where |x| <= g / beta: convex, beta-smooth, g-Lipschitz, minimum 0 at 0."""
+    if smoothness * abs(x) <= slope:
+        return smoothness * x * x / 2
+    return slope * abs(x) - slope * slope / (2 * smoothness)
+
+
+def mean_excess(smoothness: Number, distance: Number, slope: Number, steps: int, noise: Number) -> Number:
+    """E L(mean of theta_1..theta_T) from theta_0 = D, steps of size 1/beta, noise +-``noise`` on every gradient."""
+    total: Number = Fraction(0)
+    for signs in itertools.product((1, -1), repeat=steps):
+        x, path = distance, Fraction(0)
+        for sign in signs:
+            x = x - (slope_at(x, smoothness, slope) + sign * noise) / smoothness
+            path = path + x
+        total += value_at(path / steps, smoothness, slope)
+    return total / 2**steps
+
+
+def _convex(smoothness: float) -> tuple[Any, Any, Any, Any]:
+    """A problem, its smooth convex function, the minimiser and the start."""
+    problem = importlib.import_module("PEPit").PEP()
+    function = problem.declare_function(importlib.import_module("PEPit.functions").SmoothConvexFunction, L=smoothness)
+    return problem, function, function.stationary_point(), problem.set_initial_point()
+
+
+def noisy_step(smoothness: float, noise_energy: float) -> Any:
+    """Largest E L(theta_1) - L* - (beta/2)(|theta_0 - theta*|^2 - E|theta_1 - theta*|^2), noise +-v with |v|^2 = noise_energy."""
+    pepit = importlib.import_module("PEPit")
+    problem, function, best, start = _convex(smoothness)
+    noise = pepit.Point()
+    problem.add_constraint(noise**2 == noise_energy)
+    gradient = function.gradient(start)
+    after = [start - (gradient + sign * noise) / smoothness for sign in (1, -1)]
+    value = sum(function(x) for x in after) / 2 - function(best)
+    spread = (start - best) ** 2 - sum((x - best) ** 2 for x in after) / 2
+    problem.set_performance_metric(value - smoothness / 2 * spread)
+    return problem
+
+
+def noisy_step_at_start(smoothness: float, noise_energy: float) -> Any:
+    """The same with L(theta_0) in place of L(theta_1)."""
+    pepit = importlib.import_module("PEPit")
+    problem, function, best, start = _convex(smoothness)
+    noise = pepit.Point()
+    problem.add_constraint(noise**2 == noise_energy)
+    gradient, value = function.oracle(start)
+    after = [start - (gradient + sign * noise) / smoothness for sign in (1, -1)]
+    spread = (start - best) ** 2 - sum((x - best) ** 2 for x in after) / 2
+    problem.set_performance_metric(value - function(best) - smoothness / 2 * spread)
+    return problem
+
+
+def noisy_run(smoothness: float, distance: float, steps: int, noise_energy: float) -> Any:
+    """Largest E L(mean iterate) - L* after one or two steps with noise +-v_t, independent signs, |v_t|^2 = noise_energy."""
+    pepit = importlib.import_module("PEPit")
+    problem, function, best, start = _convex(smoothness)
+    problem.set_initial_condition((start - best) ** 2 <= distance**2)
+    paths: list[list[Any]] = [[start]]
+    for _ in range(steps):
+        longer = []
+        for path in paths:
+            gradient = function.gradient(path[-1])
+            noise = pepit.Point()
+            problem.add_constraint(noise**2 == noise_energy)
+            longer += [[*path, path[-1] - (gradient + sign * noise) / smoothness] for sign in (1, -1)]
+        paths = longer
+    means = [sum(path[1:], start - start) / steps for path in paths]
+    problem.set_performance_metric(sum(function(x) for x in means) / len(means) - function(best))
+    return problem

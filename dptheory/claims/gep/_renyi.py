@@ -1,0 +1,96 @@
+"""GEP: the lemmas on Renyi differential privacy that its privacy proofs rest on."""
+
+import math
+
+from scipy.integrate import quad
+
+from dptheory import accounting
+from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.embedding import calibration
+from dptheory.montecarlo import ExactCheck, Range, SearchCheck
+
+
+def printed_conversion(order: float, divergence: float, delta: float) -> float:
+    """Lemma D.4."""
+    return divergence + math.log(1 / delta) / (order - 1)
+
+
+def better_conversion(order: float, divergence: float, delta: float) -> float:
+    """The epsilon that step 4 of the page proves; it may be negative, and then 0 is enough."""
+    return printed_conversion(order, divergence, delta) - math.log(order) / (order - 1) + math.log1p(-1 / order)
+
+
+def _divergence(order: float, *shifts: float) -> float:
+    """Renyi divergence of products of N(shift, 1) from products of N(0, 1), factor by factor by quadrature."""
+
+    def one(shift: float) -> float:
+        value, _ = quad(
+            lambda x: math.exp(-order * (x - shift) ** 2 / 2 - (1 - order) * x * x / 2) / math.sqrt(2 * math.pi),
+            order * shift - 12,
+            order * shift + 12,
+            epsrel=1e-12,
+        )
+        return math.log(value) / (order - 1)
+
+    return sum(map(one, shifts))
+
+
+def _conversion_slack(mu: float, order: float, log_delta: float) -> float:
+    """log of delta over the delta that the Gaussian mechanism has at the better epsilon, the divergence being its own."""
+    epsilon = better_conversion(order, order * mu**2 / 2, math.exp(log_delta))
+    return 1.0 if epsilon < 0 else log_delta - accounting.gaussian_log_delta(mu, epsilon)
+
+
+def _too_good_slack(mu: float, order: float, log_delta: float) -> float:
+    """Wrong statement: with log(order) / (order - 1) taken off twice."""
+    epsilon = better_conversion(order, order * mu**2 / 2, math.exp(log_delta)) - math.log(order) / (order - 1)
+    return 1.0 if epsilon < 0 else log_delta - accounting.gaussian_log_delta(mu, epsilon)
+
+
+RDP = Claim(
+    id="gep.lemD.2-4",
+    title="three lemmas on Renyi privacy",
+    source=Source("gep", "Lemmas D.2 to D.4"),
+    statement=r"The Gaussian mechanism is $(\lambda,\lambda S^2/2\sigma^2)$-RDP; $\gamma$ adds up under composition; $(\lambda,\gamma)$-RDP implies "
+    r"$(\gamma+\log(1/\delta)/(\lambda-1),\delta)$-DP.",
+    verdict=Verdict.LOOSE,
+    conditions=("order lambda > 1; for the composition, the second mechanism may use the first one's output",),
+    correction=r"The first is an equality. In the last, $\gamma+\frac{\log(1/\delta)-\log\lambda}{\lambda-1}+\log(1-\frac1\lambda)$ is enough, which is less.",
+    printed=printed_conversion,
+    calculators=(accounting.gaussian_rdp_epsilon, calibration.joint_mu),
+    checks=(
+        ExactCheck(
+            name="divergence of Gaussians and of their products, by quadrature",
+            cases=lambda: [
+                (order, *shifts) for order in (1.25, 2.0, 5.0) for shifts in ((0.5,), (0.3, 1.0), (0.2, 0.4, 0.8))
+            ],
+            truth=_divergence,
+            statement=lambda order, *shifts: order * calibration.joint_mu([1 / shift for shift in shifts]) ** 2 / 2,
+            wrong=lambda order, *shifts: order * sum(shifts) ** 2 / 2,
+            tolerance=1e-9,
+        ),
+        ExactCheck(
+            name="printed conversion at its best order, for the Gaussian mechanism",
+            cases=lambda: [(mu, delta) for mu in (0.01, 1.0, 6.0) for delta in (1e-3, 1e-8)],
+            truth=lambda mu, delta: printed_conversion(
+                1 + math.sqrt(2 * math.log(1 / delta)) / mu,
+                (1 + math.sqrt(2 * math.log(1 / delta)) / mu) * mu**2 / 2,
+                delta,
+            ),
+            statement=lambda mu, delta: accounting.gaussian_rdp_epsilon(mu, delta),
+            wrong=lambda mu, delta: accounting.gaussian_epsilon(mu, delta),
+            tolerance=1e-12,
+        ),
+        SearchCheck(
+            name="better conversion, for the Gaussian mechanism",
+            box={
+                "mu": Range(1e-3, 30, log=True),
+                "order": Range(1.001, 1000, log=True),
+                "log_delta": Range(-60, -0.1),
+            },
+            slack=_conversion_slack,
+            wrong=_too_good_slack,
+        ),
+    ),
+    proved=True,
+)

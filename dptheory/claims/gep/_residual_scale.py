@@ -1,0 +1,64 @@
+"""GEP: the largest residual of the private data as a noise scale."""
+
+import math
+from fractions import Fraction
+
+from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.montecarlo import ExactCheck, Kind
+
+
+def _least_delta(residual: Fraction, added: Fraction, epsilon: int) -> float:
+    """delta that any (epsilon, delta) guarantee needs: sup_S P_D(S) - e^epsilon P_D'(S), one step, residual noise N(0, r^2).
+
+    D has a residual of length ``residual`` along an axis orthogonal to the one of the sample added, in D' the noise has scale
+    ``added``; seen along a third axis the release is N(0, residual^2) against N(0, added^2).
+    """
+    if residual == 0:
+        return 1.0  # the event {0}: probability 1 against 0
+    narrow, wide = float(residual), float(added)
+    # densities cross where x^2 (1/narrow^2 - 1/wide^2) / 2 = log(wide / narrow) - epsilon
+    level = 2 * (math.log(wide / narrow) - epsilon)
+    if level <= 0:
+        return 0.0
+    edge = math.sqrt(level / (1 / narrow**2 - 1 / wide**2))
+    inside = [math.erf(edge / scale / math.sqrt(2)) for scale in (narrow, wide)]
+    return inside[0] - math.exp(epsilon) * inside[1]
+
+
+def _claimed_delta(epsilon: int) -> float:
+    """delta for which sigma = 2 sqrt(2 log(1/delta)) / epsilon is the noise multiplier 1."""
+    return math.exp(-(epsilon**2) / 8)
+
+
+_SCALE = Claim(
+    id="gep.residual_scale",
+    title="the largest residual as sensitivity",
+    source=Source("gep", "Theorem 3.3 and its proof", (8,)),
+    statement=r"$r_t = \max_i|(R_t)_i|$, computed from the private gradients, is the sensitivity of the residual at step $t$; noise of standard deviation "
+    r"$\sigma r_t$ keeps the privacy of Theorem 3.2.",
+    verdict=Verdict.FALSE,
+    correction=r"Sensitivity is a maximum over neighbouring data sets, not over the samples of one. If no residual is there, $r_t = 0$, and one sample with "
+    r"a residual is seen with certainty: $\delta = 1$ for every $\epsilon$. Clip at a public $\rho$ and add $N(0,\sigma^2\rho^2I)$; $\rho = G$ is safe "
+    r"without clipping if every sample's loss is $G$-Lipschitz.",
+    checks=(
+        ExactCheck(
+            name="no residual against one: least delta",
+            cases=lambda: [(Fraction(0), Fraction(1), epsilon) for epsilon in (1, 5, 50)],
+            truth=_least_delta,
+            statement=lambda residual, added, epsilon: 1.0,
+            wrong=lambda residual, added, epsilon: _claimed_delta(epsilon),
+            kind=Kind.COUNTEREXAMPLE,
+        ),
+        ExactCheck(
+            name="largest residual 10^-6 against 1: is the claimed delta enough?",
+            cases=lambda: [(Fraction(1, 10**6), Fraction(1), 4)],
+            truth=lambda residual, added, epsilon: _least_delta(residual, added, epsilon) <= _claimed_delta(epsilon),
+            statement=lambda residual, added, epsilon: False,
+            wrong=lambda residual, added, epsilon: True,
+            kind=Kind.COUNTEREXAMPLE,
+        ),
+    ),
+    proved=True,
+)
+
+CLAIMS: tuple[Claim, ...] = (_SCALE,)

@@ -1,0 +1,137 @@
+"""Residual bounds on laws with finitely many atoms: what the checks of GEP's Lemma 3.2 compare."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptheory.claims.gep import _atoms
+from dptheory.embedding import anchor
+
+Array = NDArray[np.float64]
+ALMOST_SURE_FAILURE = 1 - 1e-12  # leaves the deviation term out
+
+
+@dataclass(frozen=True)
+class Law:
+    """Atoms (rows) and their probabilities."""
+
+    atoms: tuple[tuple[float, ...], ...]
+    weights: tuple[float, ...]
+
+    @property
+    def matrix(self) -> Array:
+        return np.array(self.atoms)
+
+    @property
+    def eigenvalues(self) -> Array:
+        return np.clip(np.linalg.eigvalsh(_atoms.second_moments(self.matrix, self.weights)), 0.0, None)
+
+    @property
+    def fourth_moment(self) -> float:
+        return float(np.square(np.square(self.matrix).sum(axis=1)) @ np.array(self.weights))
+
+    @property
+    def largest(self) -> float:
+        return float(np.square(self.matrix).sum(axis=1).max())
+
+
+SKEW = Law(((2.0, 0.0, 0.0), (0.5, 1.0, 0.0), (0.1, -0.4, 0.3)), (0.5, 0.3, 0.2))
+PLANE = Law(((1.0, 0.0), (0.0, 1.0)), (0.7, 0.3))
+FLAT = Law(((3.0, 0.0, 0.0), (2.5, 0.2, 0.1), (-2.8, 0.1, -0.2)), (0.4, 0.4, 0.2))
+
+
+def bound(law: Law, subspace_dim: int, anchors: int, failure: float) -> anchor.ResidualBound:
+    """The calculator's bound for a law."""
+    return anchor.residual_bound(law.eigenvalues, subspace_dim, anchors, law.largest, failure, law.fourth_moment)
+
+
+def printed_residual_bound(
+    eigenvalues: Array, subspace_dim: int, anchors: int, squared_norm_bound: float, delta: float,
+    fourth_moment: float, sample_fourth_moment: float, sample_eigenvalues: Array,
+) -> float:  # fmt: skip
+    """Right side of Lemma 3.2 as printed, said to hold with probability 1 - 2 e^-delta."""
+    spectrum = np.sort(eigenvalues)[::-1]
+    constant = fourth_moment - float(np.square(spectrum).sum())
+    constant += sample_fourth_moment - float(np.square(sample_eigenvalues).sum())
+    deviation = squared_norm_bound * math.sqrt(2 * delta / anchors)
+    return float(spectrum[subspace_dim:].sum()) + math.sqrt(subspace_dim * max(constant, 0.0) / anchors) + deviation
+
+
+def printed_mean_estimation(law: Law, subspace_dim: int, anchors: int) -> float:
+    """sqrt(k E C / m) with both brackets of C: the second one is (1 - 1/m) of the first on average."""
+    first = law.fourth_moment - float(np.square(law.eigenvalues).sum())
+    return math.sqrt(subspace_dim * first * (2 - 1 / anchors) / anchors)
+
+
+def enumerated_estimation(law: Law, subspace_dim: int, anchors: int) -> float:
+    """sqrt(E|S - Sigma|^2) over all samples, times the spread of the projections about their centre."""
+    population = _atoms.second_moments(law.matrix, law.weights)
+    energy = 0.0
+    for often, chance in _atoms.counts(law.weights, anchors):
+        energy += chance * float(np.square(_atoms.second_moments(law.matrix, often, anchors) - population).sum())
+    dim = law.matrix.shape[1]
+    centred = _atoms.leading(population, subspace_dim) - subspace_dim / dim * np.eye(dim)
+    return math.sqrt(energy * float(np.square(centred).sum()))
+
+
+def _gain(law: Law, often: tuple[int, ...], anchors: int, subspace_dim: int) -> float:
+    """F = sup over subspaces of <Pi_V - Pi*, S - Sigma>."""
+    population = _atoms.second_moments(law.matrix, law.weights)
+    error = _atoms.second_moments(law.matrix, often, anchors) - population
+    best = float(np.sort(np.linalg.eigvalsh(error))[::-1][:subspace_dim].sum())
+    return best - float(np.sum(_atoms.leading(population, subspace_dim) * error))
+
+
+def exchanged_deviation(law: Law, subspace_dim: int, anchors: int, failure: float) -> float:
+    """McDiarmid's deviation from the largest change of F when one anchor is exchanged, over all samples."""
+    change = 0.0
+    for often, _ in _atoms.counts(law.weights, anchors - 1):
+        gains = [
+            _gain(law, tuple(n + (i == j) for i, n in enumerate(often)), anchors, subspace_dim)
+            for j in range(len(often))
+        ]
+        change = max(change, max(gains) - min(gains))
+    return change * math.sqrt(-math.log(failure) * anchors / 2)
+
+
+def _turned(share: float, ratio: float, angle: float) -> Law:
+    """Two atoms at an angle, the second one shorter by the ratio."""
+    return Law(((1.0, 0.0), (ratio * math.cos(angle), ratio * math.sin(angle))), (share, 1 - share))
+
+
+def mean_slack(share: float, ratio: float, angle: float, anchors: int, kept: float = 1.0) -> float:
+    """(tail + kept * estimation) minus the mean residual of the estimated line, over the trace."""
+    law = _turned(share, ratio, angle)
+    found = bound(law, 1, anchors, ALMOST_SURE_FAILURE)
+    mean = sum(residual * chance for residual, chance in _atoms.residuals(law.matrix, law.weights, anchors, 1))
+    return (found.tail + kept * found.estimation + found.deviation - mean) / float(law.eigenvalues.sum())
+
+
+def tail_slack(share: float, ratio: float, angle: float, anchors: int, failure: float, kept: float = 1.0) -> float:
+    """failure - P(residual > tail + kept * (estimation + deviation))."""
+    law = _turned(share, ratio, angle)
+    found = bound(law, 1, anchors, failure)
+    limit = found.tail + kept * (found.estimation + found.deviation) + 1e-12
+    pairs = _atoms.residuals(law.matrix, law.weights, anchors, 1)
+    return failure - sum(chance for residual, chance in pairs if residual > limit)
+
+
+def growth_slack(decay: float, anchors: int, subspace_dim: int, failure: float) -> float:
+    """The calculator's bound does not grow from k to k + 1: spectrum decay^j of unit atoms."""
+    law = _axes(decay)
+    return bound(law, subspace_dim, anchors, failure).value - bound(law, subspace_dim + 1, anchors, failure).value
+
+
+def printed_growth_slack(decay: float, anchors: int, subspace_dim: int, failure: float) -> float:
+    """The same of the printed bound, with the mean of its second bracket."""
+    law = _axes(decay)
+    spectrum = np.sort(law.eigenvalues)[::-1]
+    steps = [printed_mean_estimation(law, k, anchors) for k in (subspace_dim, subspace_dim + 1)]
+    return float(spectrum[subspace_dim]) + steps[0] - steps[1]
+
+
+def _axes(decay: float) -> Law:
+    weights = decay ** np.arange(6)
+    return Law(tuple(tuple(row) for row in np.eye(6).tolist()), tuple((weights / weights.sum()).tolist()))

@@ -1,0 +1,108 @@
+"""Batches with rational clipped gradients, in fractions, for the checks of what freezing does."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = tuple[Fraction | int, ...]
+
+
+def dot(a: Vector, b: Vector) -> Fraction:
+    """Inner product."""
+    return sum((Fraction(x * y) for x, y in zip(a, b, strict=True)), Fraction(0))
+
+
+def signed_square_cosine(a: Vector, b: Vector) -> Fraction:
+    """cos |cos| of the angle: rational, and it falls where the angle rises."""
+    inner = dot(a, b)
+    return inner * abs(inner) / (dot(a, a) * dot(b, b))
+
+
+def _sum(vectors: Sequence[Vector], dim: int) -> Vector:
+    return tuple(sum((Fraction(v[j]) for v in vectors), Fraction(0)) for j in range(dim))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Per-sample gradients under C = 1: trainable parts, and squared norms of the frozen parts; clipped norms are rational."""
+
+    name: str
+    trainable: tuple[Vector, ...]
+    frozen_squares: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def dim(self) -> int:
+        return len(self.trainable[0])
+
+    @property
+    def rows(self) -> NDArray[np.float64]:
+        """Trainable parts in floating point."""
+        return np.array(self.trainable, dtype=np.float64)
+
+    @property
+    def frozen_norms(self) -> NDArray[np.float64]:
+        return np.sqrt(np.array(self.frozen_squares, dtype=np.float64))
+
+    def factor(self, sample: int, frozen: bool) -> Fraction:
+        """min(1, 1 / |g|) of one sample; ``frozen``: after freezing."""
+        g = self.trainable[sample]
+        square = dot(g, g) + (0 if frozen else self.frozen_squares[sample])
+        if square <= 1:
+            return Fraction(1)
+        root = Fraction(math.isqrt(square.numerator), math.isqrt(square.denominator))
+        if root**2 != square:
+            raise ValueError(f"trainable must have rational norms where clipped, got {g!r}")
+        return 1 / root
+
+    def clipped(self, frozen: bool) -> tuple[int, ...]:
+        """Which samples are clipped."""
+        return tuple(i for i in range(len(self.trainable)) if self.factor(i, frozen) < 1)
+
+    def clipped_sum(self, frozen: bool, among: Sequence[int] | None = None) -> Vector:
+        """Sum of the trainable parts of the clipped gradients, of all samples or of some."""
+        chosen = range(len(self.trainable)) if among is None else among
+        return _sum([tuple(self.factor(i, frozen) * x for x in self.trainable[i]) for i in chosen], self.dim)
+
+    def direction(self, among: Sequence[int] | None = None) -> Vector:
+        """Sum of the trainable parts unclipped; of all samples: the true direction of a full batch."""
+        chosen = range(len(self.trainable)) if among is None else among
+        return _sum([self.trainable[i] for i in chosen], self.dim)
+
+    def meets_the_assumptions(self) -> bool:
+        """Assumptions 3.1 and 3.2 and the extra condition of the proof of Proposition 3.1, full batch.
+
+        Assumption 3.1 in three readings: the mean of the raw gradients with |g| > C, and of the clipped ones before and after
+        freezing, is closer in angle to the true direction than that of the others.
+        """
+        large = self.clipped(False)
+        small = tuple(i for i in range(len(self.trainable)) if i not in large)
+        if large != self.clipped(True) or not large or not small:
+            return False
+        u, v = self.direction(), self.direction(small)
+        means = (self.direction(large), self.clipped_sum(False, large), self.clipped_sum(True, large))
+        aligned = all(signed_square_cosine(u, w) > signed_square_cosine(u, v) for w in means)
+        return aligned and signed_square_cosine(u, v) <= signed_square_cosine(v, means[1])
+
+
+CANCELLING = Batch("(1; 0), (-3; 4)", ((1,), (-3,)), (0, 16))
+CANCELLING_ROOT = Batch("(1; 0), (-2; sqrt 12)", ((1,), (-2,)), (0, 12))
+ORTHOGONAL = Batch("(3, 0; 4), (0, 12; 5)", ((3, 0), (0, 12)), (16, 25))
+OBLIQUE = Batch("(4, 3; 12), (-5, 0; 12), (8, 6; 0)", ((4, 3), (-5, 0), (8, 6)), (144, 144, 0))
+
+# full batches that meet the assumptions
+_SMALL = Fraction(1, 100)
+TURNING = Batch("(72, 0; 21), (0, 16; 63), (-.01, .01; 0)", ((72, 0), (0, 16), (-_SMALL, _SMALL)), (441, 3969, 0))
+IMPROVING = Batch("(12, 0; 5), (0, 12; 35), (-.01, -.01; 0)", ((12, 0), (0, 12), (-_SMALL, -_SMALL)), (25, 1225, 0))
+LINE = Batch(
+    "three (12; 5), two (-3; 4), (-.1; 0)",
+    ((12,), (12,), (12,), (-3,), (-3,), (Fraction(-1, 10),)),
+    (25, 25, 25, 16, 16, 0),
+)
+GROWING_LINE = Batch("(12; 5), (3; 4), (-.1; 0)", ((12,), (3,), (Fraction(-1, 10),)), (25, 16, 0))

@@ -1,0 +1,261 @@
+"""LF, Proposition 3.1 (3): mean and variance of the angle between the true direction and the noisy signal."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.integrate import quad
+from scipy.special import ndtr
+
+from dptheory import freezing
+from dptheory.angles import DistortionAngle
+from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims.lf._batches import GROWING_LINE, LINE, TURNING, Batch, dot
+from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
+
+Array = NDArray[np.float64]
+
+
+def _signals(batch: Batch, dim: int) -> tuple[Array, Array, Array]:
+    """True direction, and sums of the clipped gradients before and after; embedded in R^dim."""
+    pad = np.zeros(dim - batch.dim)
+    u = np.array(batch.direction(), dtype=np.float64)
+    before = freezing.biased_signal(batch.rows, batch.frozen_norms, 1.0) * len(batch.trainable)
+    after = freezing.biased_signal(batch.rows, 0.0, 1.0) * len(batch.trainable)
+    return np.append(u, pad), np.append(before, pad), np.append(after, pad)
+
+
+def _stated_fall(batch: Batch, dim: int, sigma: Fraction) -> bool:
+    u, before, after = _signals(batch, dim)
+    means = [
+        freezing.expected_angle(dim, float(np.linalg.norm(s)) / float(sigma), freezing.bias_angle(u, s))
+        for s in (before, after)
+    ]
+    return means[1] <= means[0]
+
+
+def _certified_fall(batch: Batch, dim: int, sigma: Fraction) -> bool:
+    """Does E gamma fall? In fractions.
+
+    On a line through u the signal points along u before and after, and the longer one is closer to u for every draw of the noise
+    (lf.appC.cos). In the plane |gamma - gamma^B| is at most the noise angle, whose mean is at most pi E|z| / |s|; a rise of
+    gamma^B by more than both means makes E gamma rise. Other batches are not decided.
+    """
+    if not batch.meets_the_assumptions():
+        raise ValueError(f"batch must meet the assumptions, got {batch}")
+    u, before, after = batch.direction(), batch.clipped_sum(False), batch.clipped_sum(True)
+    if all(dot(s, s) * dot(u, u) == dot(s, u) ** 2 and dot(s, u) > 0 for s in (before, after)):
+        return dot(after, after) >= dot(before, before)
+    tangents = [abs(dot(s, (u[1], -u[0]))) / dot(s, u) for s in (before, after)]
+    q = (tangents[1] - tangents[0]) / (1 + tangents[0] * tangents[1])
+    noise = (
+        Fraction(22, 7) * Fraction(3, 2) * sigma * sum(1 / max(abs(Fraction(x)) for x in s) for s in (before, after))
+    )
+    if dim != 2 or not q / (1 + q * q) > noise:
+        raise ValueError(f"batch must be decided by the noise, got {batch}")
+    return False
+
+
+def _fall_cases() -> list[tuple[Batch, int, Fraction]]:
+    return [
+        *(
+            (batch, dim, Fraction(1))
+            for batch, dim in ((LINE, 1), (LINE, 2), (LINE, 10), (GROWING_LINE, 1), (GROWING_LINE, 50))
+        ),
+        (TURNING, 2, Fraction(1, 100)),
+    ]
+
+
+def _line_variance(batch: Batch, frozen: bool) -> float:
+    """Var gamma in one dimension, sigma = 1: the angle is 0 or pi."""
+    norms = np.zeros_like(batch.frozen_norms) if frozen else batch.frozen_norms
+    snr = float(freezing.biased_signal(batch.rows, norms, 1.0)[0]) * len(batch.trainable)
+    return math.pi**2 * float(ndtr(snr) * ndtr(-snr))
+
+
+def _angles(rng: np.random.Generator, n: int, dim: int, snr: float, bias: float) -> Array:
+    noisy = rng.standard_normal((n, dim))
+    noisy[:, 0] += snr * math.cos(bias)
+    noisy[:, 1] += snr * math.sin(bias)
+    return np.asarray(np.arccos(noisy[:, 0] / np.linalg.norm(noisy, axis=1)))
+
+
+def _projected_normal(angle: float, snr: float) -> float:
+    """Density of the angle between s and s + z in the plane."""
+    c = snr * math.cos(angle)
+    tail = float(ndtr(c)) * math.exp(0.5 * (c * c - snr * snr)) * math.sqrt(2 * math.pi)
+    return (math.exp(-0.5 * snr * snr) + c * tail) / (2 * math.pi)
+
+
+def _plane_mean(snr: float, bias: float) -> float:
+    """E gamma in the plane, by its density."""
+
+    def part(angle: float) -> float:
+        turned = abs(bias + angle)
+        return min(turned, 2 * math.pi - turned) * _projected_normal(angle, snr)
+
+    breaks = sorted({-math.pi, -bias, math.pi - bias, math.pi, -0.1, 0.0, 0.1})
+    return float(sum(quad(part, a, b, epsabs=1e-13, epsrel=1e-12)[0] for a, b in itertools.pairwise(breaks)))
+
+
+def _space_mean(snr: float, bias: float) -> float:
+    """E gamma in three dimensions for a signal along or against u: P(cos < x) from the noise along u and its plane."""
+    sign = 1.0 if bias == 0.0 else -1.0
+
+    def tail(angle: float) -> float:
+        """P(gamma > angle) = P(k + z < |rest| cot angle), |rest| of density r exp(-r^2/2)."""
+        cot = 1 / math.tan(angle)
+        return float(quad(lambda r: r * math.exp(-r * r / 2) * ndtr(r * cot - sign * snr), 0, 12, epsabs=1e-12)[0])
+
+    return float(quad(tail, 1e-12, math.pi - 1e-12, epsabs=1e-10)[0])
+
+
+def _low_dimensional(dim: int, snr: float, bias: float) -> float:
+    if dim == 1:
+        return math.pi * float(ndtr(-snr if bias == 0.0 else snr))
+    return _plane_mean(snr, bias) if dim == 2 else _space_mean(snr, bias)
+
+
+def _low_cases() -> Iterator[tuple[int, float, float]]:
+    yield from itertools.product((1, 3), (0.1, 2.0), (0.0, math.pi))
+    yield from itertools.product((2,), (0.1, 2.0), (0.0, 0.7, math.pi / 2, 2.5))
+
+
+def _fall_slack(dim: float, snr: float, gain: float, bias: float, turn: float) -> float:
+    """A longer signal, no further from u: the mean angle falls to no less than the bias angle, the mean cosine rises."""
+    d = round(dim)
+    after = freezing.expected_angle(d, gain * snr, turn * bias)
+    cosines = [
+        math.cos(angle) * DistortionAngle(d, ratio).expected_cos()
+        for angle, ratio in ((turn * bias, gain * snr), (bias, snr))
+    ]
+    return min(freezing.expected_angle(d, snr, bias) - after, after - turn * bias, cosines[0] - cosines[1])
+
+
+def _any_bias_slack(dim: float, snr: float, gain: float, bias: float, turn: float) -> float:
+    """Wrong statement: also where the signal points away from u."""
+    return _fall_slack(dim, snr, gain, bias + math.pi / 2, turn)
+
+
+def _effect(clip: int, field: str) -> float:
+    """Two samples, three layers, the first one frozen; sigma = 2, B = 10, alignment = 1/2."""
+    found = freezing.freezing_effect([7, 2, 3], [[4, 0, 3], [12, 3, 4]], 1, clip, 2.0, 10, 0.5)
+    return found.growth if field == "growth" else float(getattr(*_half(found, field)))
+
+
+def _half(found: freezing.FreezingEffect, field: str) -> tuple[freezing.TrainablePart, str]:
+    when, name = field.split(".")
+    return (found.before if when == "before" else found.after), name
+
+
+def _exact_effect(clip: int, field: str) -> float | Fraction:
+    """Trainable norms 3 and 5, whole norms 5 and 13."""
+    factors = {"before": (5, 13), "after": (3, 5)}
+    norm = {
+        when: sum(Fraction(kept) * min(Fraction(1), Fraction(clip, n)) for kept, n in zip((3, 5), whole, strict=True))
+        / 2
+        for when, whole in factors.items()
+    }
+    if field == "growth":
+        return norm["after"] / norm["before"]
+    when, name = field.split(".")
+    tau = Fraction(2 * clip, 10)
+    snr = norm[when] / 2 / tau
+    return {
+        "dim": Fraction(5),
+        "clipped_norm": norm[when],
+        "snr": snr,
+        "noise_energy": 5 * tau**2,
+        "update_noise": (12 if when == "before" else 5) * tau**2,
+        "noise_cos": DistortionAngle(5, float(snr)).expected_cos(),
+        "noise_angle": freezing.expected_angle(5, float(snr)),
+    }[name]
+
+
+def _effect_cases() -> list[tuple[int, str]]:
+    names = ("dim", "clipped_norm", "snr", "noise_cos", "noise_angle", "noise_energy", "update_noise")
+    fields = ["growth", *(f"{when}.{name}" for when in ("before", "after") for name in names)]
+    return list(itertools.product((1, 4, 20), fields))
+
+
+def _other_half(clip: int, field: str) -> float:
+    """Wrong statement: before and after exchanged."""
+    if field == "growth":
+        return 1 / _effect(clip, field)
+    when, name = field.split(".")
+    return _effect(clip, f"{'after' if when == 'before' else 'before'}.{name}")
+
+
+DISTORTION = Claim(
+    id="lf.prop3.1.3",
+    title="freezing lowers mean and variance of the angle",
+    source=Source("lf", "Proposition 3.1 (3)"),
+    statement=r"Under Assumptions 3.1 and 3.2 $E[\gamma^a]\le E[\gamma^b]$ and $\mathrm{Var}[\gamma^a]\le\mathrm{Var}[\gamma^b]$.",
+    verdict=Verdict.FALSE,
+    conditions=(
+        "the printed proof takes E gamma^BP = 0, so that E gamma = E gamma^B; an angle is never negative",
+        "it rests on lf.lem3.2b and lf.prop3.1.1, both false",
+    ),
+    correction=r"For one batch with $\kappa = \|s^B\|/\tau$: $E\gamma = \gamma^B+2\int_{\gamma^B}^{\pi/2}E\Phi(-\kappa\rho\sin t)dt$, $\rho$ the projected length of a uniform unit vector on a plane. "
+    r"It rises with $\gamma^B$, and falls with $\kappa$ if $\gamma^B\le\pi/2$: $E\gamma$ falls and $E\cos\gamma$ rises if $\gamma^{B,a}\le\min(\gamma^{B,b},\pi/2)$ and $\kappa^a\ge\kappa^b$.",
+    calculators=(freezing.expected_angle, freezing.freezing_effect),
+    checks=(
+        ExactCheck(
+            name="does the mean angle fall? full batches, in fractions",
+            cases=_fall_cases,
+            truth=_certified_fall,
+            statement=_stated_fall,
+            wrong=lambda *case: True,
+            kind=Kind.COUNTEREXAMPLE,
+        ),
+        ExactCheck(
+            name="does the variance fall? one dimension, in fractions",
+            cases=lambda: [(LINE,), (GROWING_LINE,)],
+            truth=lambda batch: abs(batch.clipped_sum(True)[0]) >= abs(batch.clipped_sum(False)[0]),
+            statement=lambda batch: _line_variance(batch, True) <= _line_variance(batch, False),
+            wrong=lambda batch: True,
+            kind=Kind.COUNTEREXAMPLE,
+        ),
+        ExactCheck(
+            name="mean angle by densities, up to three dimensions",
+            cases=_low_cases,
+            truth=_low_dimensional,
+            statement=lambda dim, snr, bias: freezing.expected_angle(dim, snr, bias),
+            wrong=lambda dim, snr, bias: bias,
+            tolerance=1e-8,
+        ),
+        MeanCheck(
+            name="mean angle, d = 20, snr = 3, bias 0.6",
+            sampler=partial(_angles, dim=20, snr=3.0, bias=0.6),
+            claimed=lambda: freezing.expected_angle(20, 3.0, 0.6),
+            wrong=lambda: 0.6,
+            row_bytes=500,
+        ),
+        SearchCheck(
+            name="mean angle falls with the bias angle and the noise",
+            box={
+                "dim": Range(2, 1e8, log=True),
+                "snr": Range(1e-3, 1e4, log=True),
+                "gain": Range(1.0, 10.0),
+                "bias": Range(0.0, math.pi / 2),
+                "turn": Range(0.0, 1.0),
+            },
+            slack=_fall_slack,
+            wrong=_any_bias_slack,
+            tolerance=1e-11,
+        ),
+        ExactCheck(
+            name="forecast for two samples of three layers, in fractions",
+            cases=_effect_cases,
+            truth=_exact_effect,
+            statement=_effect,
+            wrong=_other_half,
+            tolerance=1e-13,
+        ),
+    ),
+    proved=True,
+)

@@ -1,0 +1,74 @@
+"""What the privacy statements are held against: a private run drawn at random, and the budget of the paper's settings."""
+
+import functools
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, logsumexp, ndtr
+
+from dptheory import clipping
+from dptheory.claims.lf import tables
+
+Array = NDArray[np.float64]
+
+DELTA = 1e-5
+_ORDERS = range(2, 65)
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """delta of a Gaussian mechanism, sensitivity over standard deviation = mu: Phi(mu/2 - e/mu) - exp(e) Phi(-mu/2 - e/mu)."""
+    return float(ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu))
+
+
+# --- two steps of DP-SGD-LF in the plane, on the whole data ---
+
+SIGMA, CLIP, EPSILON, STEPS = 2.0, 1.0, 0.5, 2
+_COMMON = np.array([[0.3, 0.1], [-0.4, 0.8]])
+_ADDED = np.array([50.0, -40.0])  # so far away that its gradient is clipped at every step
+
+
+def delta_draws(rng: np.random.Generator, n: int, frozen: tuple[int, ...]) -> Array:
+    """(1 - exp(EPSILON - loss))_+ for runs on the data with the added record; the mean is delta(EPSILON).
+
+    The loss is log p/q of all iterates, p the density with the record and q that without it. ``frozen``: how many of the
+    coordinates are frozen at each step.
+    """
+    theta, loss = np.zeros((n, 2)), np.zeros(n)
+    std = SIGMA * CLIP
+    for still in frozen:
+        moving = (np.arange(2) >= still).astype(np.float64)
+        shared = sum(clipping.clip((theta - row) * moving, CLIP) for row in _COMMON)
+        added = clipping.clip((theta - _ADDED) * moving, CLIP)
+        noise = std * rng.standard_normal((n, 2)) * moving
+        loss += ((added**2).sum(axis=1) / 2 + (added * noise).sum(axis=1)) / std**2
+        theta = theta - 0.5 * (shared + added + noise)
+    return np.asarray(np.maximum(-np.expm1(EPSILON - loss), 0.0))
+
+
+# --- steps that a budget allows ---
+
+
+def renyi(order: int, rate: float, sigma: float) -> float:
+    """Renyi divergence of one step of the subsampled Gaussian mechanism (Poisson sampling), whole orders."""
+    k = np.arange(order + 1)
+    binomial = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
+    terms = binomial + k * math.log(rate) + (order - k) * math.log1p(-rate) + k * (k - 1) / (2 * sigma**2)
+    return float(logsumexp(terms)) / (order - 1)
+
+
+@functools.cache
+def affordable_steps(epsilon: float, sigma: float, batch_size: int, examples: int) -> int:
+    """Steps that fit into the budget at delta = 1e-5, at the best whole Renyi order; the budget may allow a few more."""
+    best = 0
+    for order in _ORDERS:
+        conversion = math.log1p(-1 / order) - (math.log(DELTA) + math.log(order)) / (order - 1)
+        best = max(best, math.floor((epsilon - conversion) / renyi(order, batch_size / examples, sigma)))
+    return best
+
+
+def frozen_steps(setting: str) -> float:
+    """Steps between the epoch at which layers are frozen, by appendix D, and the end of the budget."""
+    epsilon, sigma, batch_size, examples, epoch = tables.SETTINGS[setting]
+    before = int(epoch) * int(examples) / int(batch_size)
+    return affordable_steps(float(epsilon), float(sigma), int(batch_size), int(examples)) - before

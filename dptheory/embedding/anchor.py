@@ -1,0 +1,279 @@
+"""The anchor subspace, the residual that it leaves, and how large the residual can be.
+
+Gradients are the rows of a matrix. xi is one gradient drawn from a law with second moment matrix Sigma = E xi xi^T (not
+centred), p the dimension, k the dimension of the subspace, m the number of anchor gradients.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import bdtrc, gammaln
+
+from dptheory import _validate
+
+Array = NDArray[np.float64]
+
+_ORTHONORMAL = 1e-8
+_ROUNDING = 1e-9
+_SERIES_FROM = 1000
+_LARGEST = 1e75
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Gradients split by a subspace: G = embeddings @ basis + residuals, and the two parts are orthogonal.
+
+    Attributes:
+        embeddings: W = G B^T, shape (n, k).
+        residuals: R = G - W B, shape (n, p).
+    """
+
+    embeddings: Array
+    residuals: Array
+
+
+@dataclass(frozen=True)
+class ResidualBound:
+    """Upper bound on E|xi - Pi xi|^2, term by term.
+
+    Attributes:
+        tail: sum of the eigenvalues of Sigma beyond the first ``subspace_dim``.
+        estimation: price of estimating the subspace from m anchors, on average.
+        deviation: price of an unlucky draw of the anchors.
+        subspace_dim: the j <= k whose bound is the smallest; the residual for k is no larger than for j.
+    """
+
+    tail: float
+    estimation: float
+    deviation: float
+    subspace_dim: int
+
+    @property
+    def value(self) -> float:
+        """The bound: the sum of its terms."""
+        return self.tail + self.estimation + self.deviation
+
+
+def anchor_subspace(anchor_gradients: ArrayLike, subspace_dim: int, iterations: int, rng: np.random.Generator) -> Array:
+    r"""Orthonormal basis of the anchor subspace by power iteration: B <- orthonormal rows of (G B^T)^T G, from a random B.
+
+    With rank G <= k one iteration gives the row space of G exactly; else the rows tend to the k leading right singular vectors,
+    with error (s_{k+1} / s_k)^{2 t}. Needs O((m + k) p) memory.
+
+    Args:
+        anchor_gradients: G, shape (m, p), finite and not all 0.
+        subspace_dim: k in 1..min(m, p): m gradients span no more than m dimensions.
+        iterations: t >= 1; the paper takes 1.
+        rng: draws the starting basis.
+
+    Returns:
+        B, shape (k, p), orthonormal rows. Where rank G < k the rows beyond the rank are arbitrary.
+
+    Raises:
+        ValueError: an argument outside its range, NaN or infinity among the gradients.
+
+    Source: GEP, Algorithm 1, lines 3 to 7; Lemma 3.1 (gep.lem3.1, gep.power).
+    """
+    gradients = _matrix("anchor_gradients", anchor_gradients)
+    most = min(gradients.shape)
+    subspace_dim = _validate.integer("subspace_dim", subspace_dim, 1, most)
+    iterations = _validate.integer("iterations", iterations, 1)
+    largest = np.abs(gradients).max()
+    if largest == 0:
+        raise ValueError("anchor_gradients must not be all 0: they span no subspace")
+    gradients = gradients / largest  # squares neither over- nor underflow
+    basis: Array = rng.standard_normal((subspace_dim, gradients.shape[1]))
+    for _ in range(iterations):
+        basis = np.linalg.qr(((gradients @ basis.T).T @ gradients).T)[0].T
+    return basis
+
+
+def project(gradients: ArrayLike, basis: ArrayLike) -> Projection:
+    """Embeddings W = G B^T and residuals R = G - W B of gradients.
+
+    Args:
+        gradients: G, shape (n, p), finite.
+        basis: B, shape (k, p), orthonormal rows to within 1e-8.
+
+    Raises:
+        ValueError: an argument outside its range, shapes that do not match, rows that are not orthonormal.
+
+    Source: GEP, Algorithm 1, lines 10 and 11, before clipping (gep.lem3.1, gep.random_labels).
+    """
+    gradients, basis = _matrix("gradients", gradients), _matrix("basis", basis)
+    if gradients.shape[1] != basis.shape[1]:
+        raise ValueError(f"gradients and basis must have rows of equal length, got {gradients.shape} and {basis.shape}")
+    if np.abs(basis @ basis.T - np.eye(len(basis))).max() > _ORTHONORMAL:
+        raise ValueError("basis must have orthonormal rows, got rows whose products are not those of unit vectors")
+    embeddings = gradients @ basis.T
+    return Projection(embeddings, gradients - embeddings @ basis)
+
+
+def residual_energy(gradients: ArrayLike, basis: ArrayLike) -> float:
+    r"""Mean squared norm of the residuals, \frac1n \sum_i |g_i - B^T B g_i|^2: the empirical form of E|xi - Pi xi|^2.
+
+    Args and errors: as :func:`project`.
+
+    Source: GEP, Lemmas 3.1 and 3.2 (gep.lem3.1, gep.lem3.2, gep.random_labels).
+    """
+    return float(np.square(project(gradients, basis).residuals).sum(axis=1).mean())
+
+
+def recovery_probability(rank: int, anchors: int, zero_probability: float = 0.0) -> float:
+    r"""P(the anchors span the range of Sigma) = P(Bin(m, 1 - z) >= k), for gradients that vanish with probability z.
+
+    Exact if the law given xi != 0 puts no mass on any linear subspace of the range of Sigma other than the range itself. Without
+    mass at 0 it is 1 for m >= k and 0 below. For any law it is at most 1 - max P(xi in M)^m over the proper subspaces M.
+
+    Args:
+        rank: k >= 1, rank of Sigma.
+        anchors: m >= 0.
+        zero_probability: z in [0, 1): the share of anchors with gradient 0 (dead units, zero loss).
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GEP, Lemma 3.1 (gep.lem3.1, gep.thmD.1).
+    """
+    rank, anchors = _validate.integer("rank", rank, 1), _validate.integer("anchors", anchors, 0)
+    zero = _validate.real("zero_probability", zero_probability, 0.0, 1.0, ends="[)")
+    return 0.0 if anchors < rank else float(bdtrc(rank - 1, anchors, 1 - zero))
+
+
+def residual_bound(
+    eigenvalues: ArrayLike,
+    subspace_dim: int,
+    anchors: int,
+    squared_norm_bound: float,
+    failure_probability: float,
+    fourth_moment: float | None = None,
+) -> ResidualBound:
+    r"""Bound on E|xi - Pi xi|^2, Pi onto the k leading eigenvectors of the anchors' second moment matrix.
+
+    With probability at least 1 - e^{-delta} over the anchors, for the best j <= k,
+
+    .. math:: \sum_{i > j} \lambda_i + \sqrt{j(1 - j/p)\,C/m} + T\sqrt{2\delta/m},\qquad C = E|\xi|^4 - \sum_i \lambda_i^2.
+
+    No subspace (j = 0, value tr Sigma) and the whole space (j = p, value 0) need no estimate. The bound does not grow with k
+    or m.
+
+    Needs, and cannot check: the anchors are m independent draws of the law of xi, at a model that they did not help to
+    choose; the subspace is the exact one, not that of a few power iterations.
+
+    Args:
+        eigenvalues: of Sigma, all p of them, zeros included, shape (p,), >= 0, any order.
+        subspace_dim: k in 1..p.
+        anchors: m >= 1.
+        squared_norm_bound: T >= tr Sigma with |xi|^2 <= T (the square of the norm).
+        failure_probability: e^{-delta} in (0, 1).
+        fourth_moment: E|xi|^4 in [(tr Sigma)^2, T tr Sigma]; None takes T tr Sigma.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GEP, Lemma 3.2 with the second bracket of C left out (gep.lem3.2, gep.lem3.2.text).
+    """
+    spectrum = np.sort(_vector("eigenvalues", eigenvalues))[::-1]
+    trace, dim = float(spectrum.sum()), len(spectrum)
+    subspace_dim = _validate.integer("subspace_dim", subspace_dim, 1, dim)
+    anchors = _validate.integer("anchors", anchors, 1)
+    bound = _validate.real("squared_norm_bound", squared_norm_bound, trace * (1 - _ROUNDING), _LARGEST)
+    failure = _validate.real("failure_probability", failure_probability, 0.0, 1.0, ends="()")
+    fourth = bound * trace
+    if fourth_moment is not None:
+        least, most = trace**2 * (1 - _ROUNDING), fourth * (1 + _ROUNDING)
+        fourth = _validate.real("fourth_moment", fourth_moment, least, most)
+    spread = max(fourth - float(np.square(spectrum).sum()), 0.0)
+    sizes = np.arange(subspace_dim + 1)
+    tails = np.append(np.cumsum(spectrum[::-1])[::-1], 0.0)[: subspace_dim + 1]
+    estimation = np.sqrt(sizes * (1 - sizes / dim) * spread / anchors)
+    known = (sizes == 0) | (sizes == dim)
+    deviation = np.where(known, 0.0, bound * math.sqrt(-2 * math.log(failure) / anchors))
+    best = int(np.argmin(tails + estimation + deviation))
+    return ResidualBound(float(tails[best]), float(estimation[best]), float(deviation[best]), best)
+
+
+def random_basis_error(dim: int, subspace_dim: int) -> float:
+    r"""Root mean square of |g - B^T B g| / |g| for a uniformly random k-dimensional subspace: sqrt(1 - k/p), for every g.
+
+    The squared ratio has the law Beta((p - k)/2, k/2). Its root falls short of this number by little: see
+    :func:`mean_random_basis_error`.
+
+    Args:
+        dim: p >= 1.
+        subspace_dim: k in 0..p.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GEP, Appendix C and Figure 7 (gep.appC, gep.jl).
+    """
+    dim = _validate.integer("dim", dim, 1)
+    return math.sqrt(1 - _validate.integer("subspace_dim", subspace_dim, 0, dim) / dim)
+
+
+def mean_random_basis_error(dim: int, subspace_dim: int) -> float:
+    r"""Mean of |g - B^T B g| / |g| for a uniformly random k-dimensional subspace.
+
+    .. math:: \frac{\Gamma((p-k+1)/2)\,\Gamma(p/2)}{\Gamma((p-k)/2)\,\Gamma((p+1)/2)}
+
+    Args:
+        dim: p >= 1.
+        subspace_dim: k in 0..p.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GEP, Appendix C and Figure 7 (gep.appC).
+    """
+    dim = _validate.integer("dim", dim, 1)
+    left = dim - _validate.integer("subspace_dim", subspace_dim, 0, dim)
+    return _half_step(left) / _half_step(dim)
+
+
+def random_embedding_distortion(dim: int, subspace_dim: int) -> float:
+    r"""Standard deviation of (p/k) |B g|^2 / |g|^2 for a uniformly random k-dimensional subspace; the mean is 1.
+
+    .. math:: \sqrt{\frac{2(p-k)}{k(p+2)}}
+
+    Small errors of lengths are what the Johnson-Lindenstrauss lemma promises; :func:`random_basis_error` is close to 1 all the
+    same.
+
+    Args:
+        dim: p >= 1.
+        subspace_dim: k in 1..p.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GEP, section 3.1 and Appendix C on random projections (gep.jl).
+    """
+    dim = _validate.integer("dim", dim, 1)
+    subspace_dim = _validate.integer("subspace_dim", subspace_dim, 1, dim)
+    return math.sqrt(2 * (dim - subspace_dim) / subspace_dim / (dim + 2))
+
+
+def _half_step(count: int) -> float:
+    """Gamma((n + 1)/2) / Gamma(n/2), 0 for n = 0; the asymptotic series where a difference of logarithms loses digits."""
+    if count == 0:
+        return 0.0
+    if count < _SERIES_FROM:
+        return math.exp(float(gammaln((count + 1) / 2) - gammaln(count / 2)))
+    x = 1 / count
+    return math.sqrt(count / 2) * (1 + x * (-1 / 4 + x * (1 / 32 + x * (5 / 128 - x * 21 / 2048))))
+
+
+def _matrix(name: str, value: ArrayLike) -> Array:
+    array = _validate.finite(name, value)
+    if array.ndim != 2 or 0 in array.shape:
+        raise ValueError(f"{name} must be a matrix with at least one row and one column, got shape {array.shape}")
+    return array
+
+
+def _vector(name: str, value: ArrayLike) -> Array:
+    array = _validate.scale(name, value)
+    if array.ndim != 1 or len(array) == 0 or (array < 0).any() or not array.any():
+        raise ValueError(f"{name} must be a vector of numbers >= 0, not all 0, got {value!r}")
+    return array

@@ -1,0 +1,103 @@
+"""What one power iteration of GEP costs: operations, and numbers stored beyond the private gradients.
+
+Sizes: ``dim`` p, ``basis`` k, ``anchors`` m, ``gradients`` n, ``groups`` g. Each of the g groups has p/g parameters and k/g basis
+vectors.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dptheory import _validate
+
+Unit = Literal["multiply-add", "operation"]
+
+_MAX = 10**12
+
+
+@dataclass(frozen=True)
+class PowerIteration:
+    """Operations of one power iteration, all groups together.
+
+    Attributes:
+        products: the two matrix products A = G B' and B = A' G.
+        orthogonalisation: Gram-Schmidt on the rows of B, with their norms.
+        scaling: divisions that normalise the rows.
+    """
+
+    products: int
+    orthogonalisation: int
+    scaling: int
+
+    @property
+    def total(self) -> int:
+        """All together; square roots, one a basis vector, are left out."""
+        return self.products + self.orthogonalisation + self.scaling
+
+
+def power_iteration(dim: int, basis: int, anchors: int, groups: int = 1, unit: Unit = "multiply-add") -> PowerIteration:
+    """Operations of one power iteration (line 5 and 6 of Algorithm 1), by plain matrix products and modified Gram-Schmidt.
+
+    "multiply-add" counts a product and its addition as one: 2 m k p / g + p k^2 / g^2, and k p / g divisions.
+    "operation" counts every multiplication, addition and division. With p and k those of one group, a group takes
+    m k (2 p - 1) + k p (2 m - 1) for the products, k (k - 1) / 2 times 4 p - 1 and k times 2 p - 1 for Gram-Schmidt, and
+    k p divisions.
+
+    Args:
+        dim: p, 1..1e12, a multiple of ``groups``.
+        basis: k, a multiple of ``groups``; at most the smaller of ``dim`` and ``anchors`` can be independent.
+        anchors: m, 1..1e12.
+        groups: g, >= 1.
+        unit: what is counted as one.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GEP, section 3.1 and Appendix B, Table 4 (gep.appB.compute).
+    """
+    dim, basis, groups = _evenly(dim, basis, groups)
+    m = _validate.integer("anchors", anchors, 1, _MAX)
+    _validate.choice("unit", unit, ("multiply-add", "operation"))
+    p, k = dim // groups, basis // groups
+    pairs = k * (k - 1) // 2
+    if unit == "multiply-add":
+        products, orthogonalisation = 2 * m * k * p, 2 * p * pairs + p * k
+    else:
+        products = m * k * (2 * p - 1) + k * p * (2 * m - 1)
+        orthogonalisation = pairs * (4 * p - 1) + k * (2 * p - 1)
+    return PowerIteration(groups * products, groups * orthogonalisation, groups * k * p)
+
+
+def extra_floats(dim: int, basis: int, anchors: int, gradients: int, groups: int = 1) -> int:
+    """Most numbers held at one time beyond the n p of the private gradients: k p / g + max(m, n) k + max(m - n, 0) p.
+
+    Algorithm 1 with every matrix held whole. While the basis is found, the anchor gradients (m p), the bases (k p / g) and
+    the products A (m k) are held, and the private gradients are not yet. After the anchor gradients are deleted come the
+    private gradients (n p), the bases and the embeddings (n k). Orthogonalisation, clipping and the residual, which
+    replaces the private gradients, work in place. So this is max((m - n + k / g) p + m k, k p / g + n k).
+
+    Args:
+        dim: p, 1..1e12, a multiple of ``groups``.
+        basis: k, a multiple of ``groups``, 1..p.
+        anchors: m, 1..1e12.
+        gradients: n, 1..1e12.
+        groups: g, >= 1.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GEP, Appendix B, Table 4 (gep.appB.memory).
+    """
+    dim, basis, groups = _evenly(dim, basis, groups)
+    m = _validate.integer("anchors", anchors, 1, _MAX)
+    n = _validate.integer("gradients", gradients, 1, _MAX)
+    return basis * dim // groups + max(m, n) * basis + max(m - n, 0) * dim
+
+
+def _evenly(dim: int, basis: int, groups: int) -> tuple[int, int, int]:
+    dim = _validate.integer("dim", dim, 1, _MAX)
+    basis = _validate.integer("basis", basis, 1, dim)
+    groups = _validate.integer("groups", groups, 1, basis)
+    for name, size in (("dim", dim), ("basis", basis)):
+        if size % groups:
+            raise ValueError(f"{name} must be a multiple of groups = {groups}, got {size!r}")
+    return dim, basis, groups

@@ -1,0 +1,200 @@
+"""Excess risk of gradient descent with perturbed embeddings, with explicit constants.
+
+L is the mean of n losses, each G-Lipschitz; L is convex and beta-smooth with minimiser theta*, D = |theta_0 - theta*|. The
+steps are theta_{t+1} = theta_t - (1/beta)(grad L(theta_t) + noise), noise of mean 0 given theta_t, and the output is the mean
+of theta_1, ..., theta_T.
+"""
+
+import math
+from dataclasses import dataclass
+
+from dptheory import _validate
+from dptheory.errors import ConditionError
+
+_SMALLEST, _LARGEST = 1e-60, 1e60  # squares and quotients of such numbers neither over- nor underflow
+_MOST_STEPS, _MOST_COUNT = 10**250, 10**15
+
+
+@dataclass(frozen=True)
+class ExcessRisk:
+    """Upper bound on E L(mean iterate) - L(theta*), term by term.
+
+    Attributes:
+        optimization: beta D^2 / (2 T), the distance still to go.
+        noise: E|noise|^2 / (2 beta), of the noise of a step.
+        steps: T of the bound, an integer >= 1.
+        optimal_steps: the real T > 0 at which optimization and noise are equal; inf without noise or where none was sought.
+    """
+
+    optimization: float
+    noise: float
+    steps: int
+    optimal_steps: float
+
+    @property
+    def value(self) -> float:
+        """The bound: the sum of its terms."""
+        return self.optimization + self.noise
+
+
+def noisy_descent_risk(smoothness: float, distance: float, steps: int, noise_energy: float) -> ExcessRisk:
+    r"""Bound after T steps of size 1/beta with any unbiased noise: beta D^2 / (2 T) + N / (2 beta).
+
+    Half the noise of the paper's proof, which bounds L(theta_{t+1}) where L(theta_t) does better. The factor of N is the best for
+    T = 1. Whatever the noise, no bound can be below beta D^2 / (2 (T + 2)): see :func:`least_risk`.
+
+    Args:
+        smoothness: beta > 0, in [1e-60, 1e60] like all sizes here.
+        distance: D >= 0, not squared.
+        steps: T >= 1.
+        noise_energy: N >= 0, mean over the steps of E|noise|^2, noise of the averaged gradient.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GEP, equations 7 to 12, with the square that equation 12 lacks (gep.eq11, gep.eq12, gep.thm3.3).
+    """
+    smoothness = _size("smoothness", smoothness)
+    distance = _validate.real("distance", distance, 0.0, _LARGEST)
+    steps = _validate.integer("steps", steps, 1, _MOST_STEPS)
+    noise_energy = _validate.real("noise_energy", noise_energy, 0.0, ends="[)")
+    return ExcessRisk(smoothness * distance**2 / (2 * steps), noise_energy / (2 * smoothness), steps, math.inf)
+
+
+def least_risk(smoothness: float, distance: float, steps: int, lipschitz: float = math.inf) -> float:
+    r"""Excess risk that T steps of size 1/beta leave on some loss, whatever the noise: beta D^2 / (2 (T + 2)).
+
+    The loss is g|x| - g^2/(2 beta), rounded off to beta x^2 / 2 for |x| <= g/beta, in one coordinate x of theta, with
+    g = min(G, beta D / (T + 2)). Where G is the smaller the value is g D - g^2 (T + 2) / (2 beta).
+
+    Args:
+        smoothness: beta > 0, in [1e-60, 1e60] like all sizes here.
+        distance: D >= 0.
+        steps: T >= 1.
+        lipschitz: G > 0, of every loss.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GEP, Theorem 3.3: why T = n beta eps / sqrt p leaves sqrt p in the risk (gep.thm3.3, gep.independent_p).
+    """
+    smoothness = _size("smoothness", smoothness)
+    distance = _validate.real("distance", distance, 0.0, _LARGEST)
+    steps = _validate.integer("steps", steps, 1, _MOST_STEPS)
+    lipschitz = _validate.real("lipschitz", lipschitz, _SMALLEST)
+    slope = min(lipschitz, smoothness * distance / (steps + 2))
+    return slope * distance - slope**2 * (steps + 2) / (2 * smoothness)
+
+
+def excess_risk(
+    dim: int,
+    subspace_dim: int,
+    samples: int,
+    smoothness: float,
+    distance: float,
+    mu: float,
+    residual_clip: float,
+    lipschitz: float = 1.0,
+    steps: int | None = None,
+) -> ExcessRisk:
+    r"""Bound at mu-Gaussian DP for all T steps, with the noise split in the best way and the residual's noise kept off span B.
+
+    .. math:: \frac{\beta D^2}{2T} + \frac{Ts^2}{2\beta\mu^2n^2},\qquad s = \sqrt k\,G + \sqrt{p-k}\,\rho,
+
+    which is D s / (\mu n) at T = \beta D n \mu / s. Rounding this T to the better of its neighbours costs at
+    most a factor 3/(2 sqrt 2) = 1.061 if it is at least 1; below 1, T = 1 is best, and the bound is beta D^2 / 2 and more.
+
+    Needs, and cannot check: neighbours differ by one sample added or removed, n is public; each sample's loss is G-Lipschitz, not
+    only the mean; no residual is longer than its clip at any iterate (else clipping biases the step); rho and the anchors do
+    not depend on the private data. Turn (epsilon, delta) into mu by the exact Gaussian trade-off.
+
+    Args:
+        dim: p >= 1.
+        subspace_dim: k in 1..p.
+        samples: n >= 1.
+        smoothness: beta > 0, in [1e-60, 1e60] like all sizes here.
+        distance: D >= 0.
+        mu: > 0, for all steps together.
+        residual_clip: rho in [0, G], the public clip of the residuals; for a schedule, the root of its mean square.
+        lipschitz: G > 0, clip of the embeddings.
+        steps: T >= 1; None takes the best integer.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GEP, Theorem 3.3, corrected (gep.thm3.3, gep.independent_p).
+    """
+    dim, rest = _dimensions(dim, subspace_dim)
+    mu = _size("mu", mu)
+    lipschitz, clip = _clips(lipschitz, residual_clip)
+    root = math.sqrt(dim - rest) * lipschitz + math.sqrt(rest) * clip
+    return _at_steps(samples, smoothness, distance, (root / mu) ** 2, steps)
+
+
+def excess_risk_as_published(
+    dim: int,
+    subspace_dim: int,
+    samples: int,
+    smoothness: float,
+    distance: float,
+    epsilon: float,
+    delta: float,
+    residual_clip: float,
+    lipschitz: float = 1.0,
+    steps: int | None = None,
+) -> ExcessRisk:
+    r"""Bound with the noise that the paper prescribes, sigma = 2 sqrt(2 T log(1/delta)) / epsilon times each clip.
+
+    .. math:: \frac{\beta D^2}{2T} + \frac{4Ts}{\beta\epsilon^2n^2},\qquad s = \log(1/\delta)(k G^2 + p\rho^2),
+
+    which is 2 \sqrt{2s} D / (n \epsilon) at T = \beta D n \epsilon / \sqrt{8s}. Needs what :func:`excess_risk` needs.
+
+    Args:
+        epsilon: in (0, 2 log(1/delta)).
+        delta: in (0, 1).
+        dim, subspace_dim, samples, smoothness, distance, residual_clip, lipschitz, steps: as in :func:`excess_risk`.
+
+    Raises:
+        ConditionError: epsilon >= 2 log(1/delta).
+        ValueError: an argument outside its range.
+
+    Source: GEP, Theorems 3.2 and 3.3, corrected (gep.thm3.3).
+    """
+    dim, rest = _dimensions(dim, subspace_dim)
+    epsilon = _size("epsilon", epsilon)
+    log = -math.log(_validate.real("delta", delta, 0.0, 1.0, ends="()"))
+    if epsilon >= 2 * log:
+        raise ConditionError("gep.thm3.3", f"epsilon must be below 2 log(1/delta) = {2 * log:.6g}, got {epsilon!r}")
+    lipschitz, clip = _clips(lipschitz, residual_clip)
+    per_step = 8 * log * ((dim - rest) * lipschitz**2 + dim * clip**2) / epsilon**2
+    return _at_steps(samples, smoothness, distance, per_step, steps)
+
+
+def _at_steps(samples: int, smoothness: float, distance: float, per_step: float, steps: int | None) -> ExcessRisk:
+    """The bound where T steps bring noise of energy T * per_step to the sum of n gradients."""
+    samples = _validate.integer("samples", samples, 1, _MOST_COUNT)
+    smoothness = _size("smoothness", smoothness)
+    distance = _validate.real("distance", distance, 0.0, _LARGEST)
+    energy = per_step / samples**2
+    best = smoothness * distance / math.sqrt(energy)
+    if steps is None:
+        below = max(1, math.floor(best))
+        steps = below if best * best <= below * (below + 1) else below + 1
+    found = noisy_descent_risk(smoothness, distance, steps, energy * steps)
+    return ExcessRisk(found.optimization, found.noise, found.steps, best)
+
+
+def _dimensions(dim: int, subspace_dim: int) -> tuple[int, int]:
+    """p and p - k."""
+    dim = _validate.integer("dim", dim, 1, _MOST_COUNT)
+    return dim, dim - _validate.integer("subspace_dim", subspace_dim, 1, dim)
+
+
+def _clips(lipschitz: float, residual_clip: float) -> tuple[float, float]:
+    """G and rho."""
+    lipschitz = _size("lipschitz", lipschitz)
+    return lipschitz, _validate.real("residual_clip", residual_clip, 0.0, lipschitz)
+
+
+def _size(name: str, value: float) -> float:
+    return _validate.real(name, value, _SMALLEST, _LARGEST)

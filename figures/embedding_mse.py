@@ -1,0 +1,55 @@
+"""Noise energy of the ways to release, relative to plain perturbation, over the ratio of the clips, for two subspaces."""
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from dptheory.embedding import mse
+from dptheory.embedding.presets import RESNET20_DIM
+from figures._table import Data
+
+SUBSPACES = (1000, 50_000)
+WAYS = {"published": "GEP as published", "optimal": "GEP, best split", "joint": "GEP, gradient clipped first"}
+POINTS = 201
+
+
+def data() -> Data:
+    """Relative energies over S2/S with S1 = S; ratios at which each way meets plain perturbation in the first row."""
+    ratios = np.linspace(0.0, 1.2, POINTS)
+    columns = {"S2/S": ratios}
+
+    def first(value: float) -> np.ndarray:
+        return np.concatenate([[value], np.full(POINTS - 1, np.nan)])
+
+    for k in SUBSPACES:
+        found = [mse.gep_mse(RESNET20_DIM, k, 1.0, float(r), 1.0) for r in ratios]
+        limits = mse.largest_residual_ratio(RESNET20_DIM, k)
+        for way in WAYS:
+            columns[f"{way} k={k}"] = np.array([getattr(one, way) / one.plain for one in found])
+            columns[f"meets {way} k={k}"] = first(getattr(limits, way))
+        columns[f"embedding_only k={k}"] = np.array([one.embedding_only / one.plain for one in found])
+    return columns
+
+
+def draw(ax: Axes, data: Data) -> None:
+    """Solid for the small subspace, dashed for the large one; dots where the noise is that of GP."""
+    for k, style in zip(SUBSPACES, ("-", "--"), strict=True):
+        for i, (way, label) in enumerate(WAYS.items()):
+            ax.plot(data["S2/S"], data[f"{way} k={k}"], style, color=f"C{i}", label=f"{label}, k = {k}")
+            ax.plot(data[f"meets {way} k={k}"][0], 1.0, "o", color=f"C{i}", ms=5, zorder=4, clip_on=False)
+        ax.plot(
+            data["S2/S"],
+            data[f"embedding_only k={k}"],
+            style,
+            color="C3",
+            label=f"B-GEP, residual not counted, k = {k}",
+        )
+    ax.axhline(1, color="0.4", lw=0.8)
+    ax.annotate("GP", (0.01, 1.03), color="0.3", fontsize=8.5)
+    ax.set(
+        xlabel=r"clip of the residual over clip of the gradient, $S_2/S$ ($S_1 = S$)",
+        ylabel="noise energy relative to GP",
+        title="p = 269722, the same privacy for every way",
+        xlim=(0, 1.2),
+        ylim=(0, 2.2),
+    )
+    ax.legend(loc="upper left", fontsize=7.5, bbox_to_anchor=(0.0, 0.99))

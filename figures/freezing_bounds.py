@@ -1,0 +1,59 @@
+"""Printed and corrected convergence bound of DP-SGD on a quadratic, over the number of parameters trained."""
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from dptheory import convergence, quadratic
+from dptheory.claims.lf.descent import printed_bound
+from figures._table import Data
+
+STEPS = 100
+LEARNING_RATE = 0.1
+_TAU = 0.01  # noise in an entry of the mean gradient
+_CLIP = 100.0  # above every gradient met: nothing is clipped
+DIMS = np.unique(np.geomspace(1, 20_000, 41).round()).astype(int)
+
+
+def data() -> Data:
+    """f = |theta|^2 / 2 from |theta_1| = 1: exact mean and least E|grad|^2, corrected and printed bound."""
+    rows = []
+    for dim in (int(d) for d in DIMS):
+        # one coordinate carries the mean, so d coordinates are two numbers: E|theta|^2 follows the recursion with d tau^2
+        squares = quadratic.fresh_mask_moments(1.0, np.ones(1), STEPS, LEARNING_RATE, 0.0, dim * _TAU**2)[:, 0]
+        met = squares[:-1]
+        corrected = convergence.layer_freezing_bound(
+            0.5, LEARNING_RATE, STEPS, 1.0, _CLIP, _TAU / _CLIP, dim, 1, second_moment=met
+        )
+        printed = printed_bound(
+            float(squares[0] - squares[-1]) / 2,
+            (LEARNING_RATE,) * STEPS,
+            tuple(met.tolist()),
+            1.0,
+            _CLIP,
+            _TAU / _CLIP,
+            1,
+        )
+        rows.append((float(met.mean()), float(met.min()), corrected.value, printed))
+    columns = np.array(rows).T
+    return dict(
+        zip(("parameters", "mean", "least", "corrected", "printed"), (DIMS.astype(float), *columns), strict=True)
+    )
+
+
+def draw(ax: Axes, data: Data) -> None:
+    """The printed bound lies below zero and falls where the truth rises."""
+    dims = data["parameters"]
+    ax.axhspan(-1, 0, color="0.92", lw=0)
+    ax.semilogx(dims, data["corrected"], color="C1", ls="--", label="corrected bound, with the gap $f_1-\\inf f$")
+    ax.semilogx(dims, data["mean"], color="C0", label=r"exact mean of $E|\nabla f_t|^2$")
+    ax.semilogx(dims, data["least"], color="k", label=r"exact least $E|\nabla f_t|^2$")
+    ax.semilogx(dims, data["printed"], color="C3", ls="-.", label="bound as printed (Lemma 3.1)")
+    ax.text(1.3, -0.02, "no bound on a square can lie here", va="top", color="0.4")
+    ax.set(
+        xlabel="parameters trained, d",
+        ylabel=r"$E|\nabla f|^2$",
+        title=rf"$f = |\theta|^2/2$, {STEPS} steps, $\eta = {LEARNING_RATE:g}$, $\tau = {_TAU:g}$",
+        xlim=(1, dims[-1]),
+        ylim=(-0.17, 0.27),
+    )
+    ax.legend(loc="upper left")
