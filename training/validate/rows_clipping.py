@@ -68,7 +68,9 @@ def kappa_rows(
     for name, clip in clips(snapshot, settings).items():
         below = float((np.linalg.norm(deviations, axis=1) < _SPLITS[0] * clip).mean())
         if below == 0.0:
-            notes.append(f"kappa at {name} is undefined: no deviation of {len(pool)} is shorter than {_SPLITS[0]:g} {name}")
+            notes.append(
+                f"kappa at {name} is undefined: no deviation of {len(pool)} is shorter than {_SPLITS[0]:g} {name}"
+            )
             continue
         setting = f"rate {rate:.3g}, {name}"
         samples = _definition(float(np.linalg.norm(true)), sizes, kept, clip) / below

@@ -49,12 +49,13 @@ def projection_rows(snapshot: Snapshot, settings: ValidateSettings, generator: t
     labels = Labels("projection", "gep.jl")
     rows = []
     for k, shares in zip(settings.subspace_dims, captured.T, strict=True):
+        error = anchor.random_basis_error(dim, k)
         found = power_iteration(snapshot.anchors, k, 1, generator)
-        error = float(np.sqrt(1.0 - (units @ found.T).double().square().sum(1).mean()))
+        measured = float(np.sqrt(1.0 - (units @ found.T).double().square().sum(1).mean()))
         rows += [
-            labels.mean("captured energy, random basis", f"k = {k}", k / dim, shares),
-            labels.mean("relative error, random basis", f"k = {k}", np.sqrt(1.0 - k / dim), np.sqrt(1.0 - shares)),
-            labels.fixed("relative error, GEP's basis", f"k = {k}", np.sqrt(1.0 - k / dim), error, INDEPENDENT),
+            labels.mean("captured energy, random basis", f"k = {k}", 1.0 - error**2, shares),
+            labels.mean("relative error, random basis", f"k = {k}", error, np.sqrt(1.0 - shares)),
+            labels.fixed("relative error, GEP's basis", f"k = {k}", error, measured, INDEPENDENT),
         ]
     return rows
 
@@ -77,13 +78,12 @@ def embedding_rows(snapshot: Snapshot, settings: ValidateSettings, generator: to
     for name, variant in _VARIANTS.items():
         mechanism = variant(_Given(snapshot.anchors), k, RESIDUAL_SHARE * settings.clip, [[0]], settings.training.seed)
         mechanism.begin_step([parameter])
-        nothing = [torch.zeros(k), parameter]
         total = mechanism.contribute([snapshot.batch], settings.clip).total
+        (clean,) = mechanism.release(total, 0.0, settings.clip, noise)
         energies, errors = [], []
         for _ in range(settings.draws):
-            (drawn,) = mechanism.release(nothing, sigma, settings.clip, noise)
             (released,) = mechanism.release(total, sigma, settings.clip, noise)
-            energies.append(float(drawn.double().square().sum()))
+            energies.append(float((released - clean).double().square().sum()))
             errors.append(float((released.double() - true_sum).square().sum()))
         energy, error = _predicted(name, snapshot, mechanism.bases[0], settings)
         rows += [
@@ -93,9 +93,7 @@ def embedding_rows(snapshot: Snapshot, settings: ValidateSettings, generator: to
     return rows
 
 
-def _predicted(
-    name: str, snapshot: Snapshot, basis: torch.Tensor, settings: ValidateSettings
-) -> tuple[float, float]:
+def _predicted(name: str, snapshot: Snapshot, basis: torch.Tensor, settings: ValidateSettings) -> tuple[float, float]:
     """Noise energy and squared error: the noise, the lost residual and the squared clipping bias."""
     gradients, rows = snapshot.batch.double(), basis.double()
     w = gradients @ rows.T

@@ -82,9 +82,7 @@ def _predicted(
     )
 
 
-def _drawn(
-    mechanism: Mechanism, snapshot: Snapshot, settings: ValidateSettings, generator: torch.Generator
-) -> _Drawn:
+def _drawn(mechanism: Mechanism, snapshot: Snapshot, settings: ValidateSettings, generator: torch.Generator) -> _Drawn:
     size, noise = settings.training.batch_size, generator_noise(generator)
     true = torch.from_numpy(snapshot.true)
     norms_squared = snapshot.pool.double().square()

@@ -21,9 +21,7 @@ CONSTANT = "rf.ranked: Gaussian entries, the same signal in the next step"
 def pruning_rows(snapshot: Snapshot, settings: ValidateSettings, rng: np.random.Generator) -> list[Row]:
     """Pruning error of the clipped sum of the step's batch, random-k and top-k, by :func:`training.measure.measure`."""
     gradient = clipped_sum([snapshot.batch], settings.clip).total[0].numpy()
-    measuring = MeasureSettings(
-        settings.keep_ratios, settings.draws, settings.training.noise_multiplier, settings.clip
-    )
+    measuring = MeasureSettings(settings.keep_ratios, settings.draws, settings.training.noise_multiplier, settings.clip)
     claims = {"random_k_mse": "gip.mse_r", "top_k_mse": "gip.mse_t0, gip.assumption1"}
     return [
         Row(
