@@ -1,5 +1,6 @@
 """`python -m training`: the theory against real gradients, and the algorithms on real data."""
 
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -124,7 +125,7 @@ def validate(
     except (ValueError, OSError) as error:
         Console(stderr=True).print(f"error: {error}", style="red", markup=False, soft_wrap=True)
         raise typer.Exit(2) from error
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=120)
     for moment in result.moments:
         console.print(report.row_table(moment))
     console.print(

@@ -1,6 +1,7 @@
 """The picture of a validation: measured over predicted, row by row, at the three moments."""
 
 import io
+import itertools
 from pathlib import Path
 
 import matplotlib
@@ -16,7 +17,7 @@ from training.validate.rows import LIMIT, NONE, Row
 from training.validate.run import Validation
 
 _MARKERS = {"equal": "o", "at least": ">", "at most": "<"}
-_TICKS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+_TICKS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 100.0, 1000.0)
 _Key = tuple[str, str, str, str]
 
 
@@ -45,8 +46,8 @@ def write_figure(result: Validation, path: Path) -> None:
         top, bottom = axes[0][column], axes[1][column]
         _draw(top, exact, [r for r in moment.rows if _exact(r)])
         _draw(bottom, other, [r for r in moment.rows if not _exact(r)])
-        top.set_title(f"{moment.name} (step {moment.step}): equations that need no assumption; bars 5 SE", fontsize=8)
-        bottom.set_title("bounds, and predictions that rest on an assumption", fontsize=8)
+        top.set_title(f"{moment.name} (step {moment.step}): equations without assumption", fontsize=8)
+        bottom.set_title("bounds, and what rests on an assumption", fontsize=8)
         bottom.set_xscale("log")
         bottom.xaxis.set_major_locator(FixedLocator(_TICKS))
         bottom.xaxis.set_minor_locator(NullLocator())
@@ -55,8 +56,9 @@ def write_figure(result: Validation, path: Path) -> None:
     s = result.settings.training
     figure.suptitle(
         f"Predicted against measured on {result.data}: small tanh CNN, $\\sigma$ = {s.noise_multiplier:g}, "
-        f"C = {s.max_grad_norm:g}, mean batch {s.batch_size}.  Blue: agrees within 5 SE; orange: does not; "
-        f"open: rests on an assumption; > at least, < at most",
+        f"C = {s.max_grad_norm:g}, mean batch {s.batch_size}\n"
+        "blue: agrees within 5 SE; orange: does not; bars: 5 SE; open: rests on the claim in brackets; "
+        "triangles: predicted is the least (pointing right) or the most (left)",
         fontsize=10,
     )
     drawn = io.BytesIO()
@@ -74,8 +76,10 @@ def _key(row: Row) -> _Key:
 
 
 def _keys(rows: list[Row]) -> list[_Key]:
-    """The lines of a panel, in the order in which they first come; at different moments a row may rest on an assumption or not."""
-    return list(dict.fromkeys(_key(row) for row in rows if row.ratio is not None))
+    """The lines of a panel, group by group, in the order in which they first come."""
+    keys = list(dict.fromkeys(_key(row) for row in rows if row.ratio is not None))
+    groups = list(dict.fromkeys(key[0] for key in keys))
+    return sorted(keys, key=lambda key: groups.index(key[0]))
 
 
 def _draw(ax: Axes, keys: list[_Key], rows: list[Row]) -> None:
@@ -95,7 +99,7 @@ def _draw(ax: Axes, keys: list[_Key], rows: list[Row]) -> None:
             lw=1,
         )
     ax.axvline(1.0, color="0.3", lw=0.8, zorder=0)
-    for place, (key, after) in enumerate(zip(keys, keys[1:], strict=False)):
+    for place, (key, after) in enumerate(itertools.pairwise(keys)):
         if key[0] != after[0]:
             ax.axhline(place + 0.5, color="0.85", lw=0.8, zorder=0)
     ax.set_yticks(range(len(keys)), [_label(key) for key in keys], fontsize=7)

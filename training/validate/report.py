@@ -49,28 +49,34 @@ def _row_dict(row: Row) -> dict[str, Any]:
 
 def row_table(moment: Moment) -> Table:
     """All rows of a moment."""
-    table = Table(
-        title=f"{moment.name}: step {moment.step}, batch of {moment.batch_size}", title_justify="left", box=SIMPLE_HEAD
-    )
+    title = f"{moment.name}: step {moment.step}, batch of {moment.batch_size}; * more than 5 SE off"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
     table.add_column("quantity")
-    for heading in ("predicted", "measured", "SE", "ratio"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("agrees", no_wrap=True)
-    table.add_column("assumption")
+    table.add_column("setting")
+    for heading in ("predicted", "measured", "SE", "ratio", ""):
+        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
+    table.add_column("rests on", no_wrap=True)
+    group = ""
     for row in moment.rows:
+        if row.group != group:
+            group = row.group
+            table.add_section()
+            table.add_row(Text(group, style="bold"))
         sign = {"equal": "", "at least": ">= ", "at most": "<= "}[row.relation]
         table.add_row(
-            Text(f"{row.group}: {row.quantity}, {row.setting}"),
+            Text(row.quantity),
+            Text(row.setting),
             f"{sign}{row.predicted:.4g}",
             f"{row.measured:.4g}",
             f"{row.standard_error:.2g}" if row.standard_error else "-",
             "-" if row.ratio is None else f"{row.ratio:.4g}",
-            "yes" if row.within else "no",
-            Text("-" if row.assumption == NONE else row.assumption),
+            "" if row.within else "*",
+            "-" if row.assumption == NONE else row.assumption.split(":")[0],
             style="red" if row.broken else None,
         )
+    needed = dict.fromkeys(row.assumption for row in moment.rows if row.assumption != NONE)
     table.caption_justify = "left"
-    table.caption = "; ".join(moment.notes) or None
+    table.caption = Text("\n".join([*needed, *moment.notes]))
     return table
 
 

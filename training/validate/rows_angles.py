@@ -16,7 +16,7 @@ from training.validate.snapshot import Snapshot
 POSITIVE = "lf.lem3.2b: inner products of the gradients >= 0"
 TURN = "lf.prop3.1.1: what freezing adds lies on the true gradient's side"
 ALIGNED = "lf.prop3.1.3: alignment unchanged by freezing"
-_MOST_SAMPLES = 256  # signal_growth looks at all pairs
+_MOST_SAMPLES = 1024  # signal_growth looks at all pairs
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def angle_rows(snapshot: Snapshot, settings: ValidateSettings, generator: torch.
 def trainable_from(layers: dict[str, slice]) -> int:
     """First entry of the second half of the layers; a layer is what has one name before its last dot."""
     names = list(dict.fromkeys(name.rpartition(".")[0] for name in layers))
-    return min(part.start for name, part in layers.items() if name.startswith(names[len(names) // 2] + "."))
+    return min(int(part.start) for name, part in layers.items() if name.startswith(names[len(names) // 2] + "."))
 
 
 def _noise_rows(part: _Part, settings: ValidateSettings, generator: torch.Generator) -> list[Row]:

@@ -1,6 +1,7 @@
 """GEP: what its subspace captures, and the error of its variants."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,12 @@ from training.validate.snapshot import Snapshot
 INDEPENDENT = "gep.jl: basis uniformly random"
 RESIDUAL_SHARE = 0.2  # residual clip over clip
 _BASES = 20
-_VARIANTS = {"published": Gep, "optimal": GepOptimal, "joint": GepJoint, "embedding_only": BiasedGep}
+_VARIANTS: dict[str, Callable[..., Gep | GepOptimal | GepJoint | BiasedGep]] = {
+    "published": Gep,
+    "optimal": GepOptimal,
+    "joint": GepJoint,
+    "embedding_only": BiasedGep,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,11 +57,11 @@ def projection_rows(snapshot: Snapshot, settings: ValidateSettings, generator: t
     for k, shares in zip(settings.subspace_dims, captured.T, strict=True):
         error = anchor.random_basis_error(dim, k)
         found = power_iteration(snapshot.anchors, k, 1, generator)
-        measured = float(np.sqrt(1.0 - (units @ found.T).double().square().sum(1).mean()))
+        measured = float((1.0 - (units @ found.T).double().square().sum(1).mean()).sqrt())
         rows += [
-            labels.mean("captured energy, random basis", f"k = {k}", 1.0 - error**2, shares),
-            labels.mean("relative error, random basis", f"k = {k}", error, np.sqrt(1.0 - shares)),
-            labels.fixed("relative error, GEP's basis", f"k = {k}", error, measured, INDEPENDENT),
+            labels.mean("captured, random basis", f"k = {k}", 1.0 - error**2, shares),
+            labels.mean("error, random basis", f"k = {k}", error, np.sqrt(1.0 - shares)),
+            labels.fixed("error, GEP's basis", f"k = {k}", error, measured, INDEPENDENT),
         ]
     return rows
 
@@ -64,7 +70,8 @@ def _random_basis(dim: int, rows: int, generator: torch.Generator) -> torch.Tens
     """Uniformly random orthonormal rows, each first few of them too; by Cholesky, many times faster than QR."""
     normal = torch.randn(rows, dim, generator=generator)
     lower = torch.linalg.cholesky(normal @ normal.T)
-    return torch.linalg.solve_triangular(lower, normal, upper=False)
+    basis: torch.Tensor = torch.linalg.solve_triangular(lower, normal, upper=False)
+    return basis
 
 
 def embedding_rows(snapshot: Snapshot, settings: ValidateSettings, generator: torch.Generator) -> list[Row]:
