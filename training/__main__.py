@@ -86,10 +86,10 @@ def validate(
     rate: Annotated[float, typer.Option(help="share of entries that random freeze drops")] = 0.5,
     keep_ratios: Annotated[str, typer.Option(help="shares of entries that pruning and ranking keep")] = "0.01,0.1,0.5",
     subspace_dims: Annotated[str, typer.Option(help="dimensions of GEP's subspace")] = "10,50,100",
-    pool: Annotated[int, typer.Option(help="examples whose gradients are the population of the measurements")] = 500,
+    pool: Annotated[int, typer.Option(help="examples whose gradients are the population of the measurements")] = 300,
     anchors: Annotated[int, typer.Option(help="test images with random labels, for GEP's subspace")] = 256,
     window: Annotated[int, typer.Option(help="steps summed before entries are ranked")] = 10,
-    draws: Annotated[int, typer.Option(help="batches, masks and noise vectors per row")] = 60,
+    draws: Annotated[int, typer.Option(help="batches, masks and noise vectors per row")] = 50,
     seed: Annotated[int, typer.Option(help="fixes everything on the CPU")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
     out: Annotated[Path, typer.Option(help="folder for validate.json and validate.png")] = Path("validate-results"),
@@ -100,6 +100,8 @@ def validate(
 
     Example: [bold]python -m training validate --data excerpt --out validate-results[/bold]
     """
+    import torch
+
     from training.loop import DpSgdSettings, pick_device
     from training.report import device_name
     from training.validate import figure, report
@@ -107,6 +109,7 @@ def validate(
     from training.validate.settings import ValidateSettings
 
     started = time.perf_counter()
+    torch.set_num_threads(1)  # the order of sums, and so the last digits, would depend on the number of threads
     try:
         chosen = pick_device(device)
         settings = ValidateSettings(

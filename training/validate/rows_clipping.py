@@ -22,16 +22,16 @@ _MASKS = 200
 
 def clips(snapshot: Snapshot, settings: ValidateSettings) -> dict[str, float]:
     """The clip of the run, and one of twice the median deviation: the bounds say nothing where deviations exceed the clip."""
-    norms = np.linalg.norm(snapshot.pool.numpy() - snapshot.true, axis=1)
+    norms = np.linalg.norm(snapshot.pool.numpy() - snapshot.pool_mean, axis=1)
     return {"C": settings.clip, "C' = 2 median": 2.0 * float(np.median(norms))}
 
 
 def clipping_rows(snapshot: Snapshot, settings: ValidateSettings) -> list[Row]:
-    """E<w, clip(g)> over the pool against its lower bounds, which need the deviations g - w to be symmetric.
+    """E<w, clip(g)> over the pool against its lower bounds, which need the deviations g - w to be symmetric; w is their mean.
 
     The rows "symmetrised" take w + xi and w - xi for every measured xi, and so need nothing.
     """
-    true, pool = snapshot.true, snapshot.pool.numpy().astype(np.float64)
+    true, pool = snapshot.pool_mean, snapshot.pool.numpy().astype(np.float64)
     norms, size = np.linalg.norm(pool - true, axis=1), float(np.linalg.norm(true))
     labels = Labels("clipping", "rs.lem3.2, rf.eq70")
     rows = []
@@ -57,7 +57,7 @@ def kappa_rows(
     Returns:
         The rows, and what is missing among them and why.
     """
-    true, pool = snapshot.true, snapshot.pool.numpy().astype(np.float64)
+    true, pool = snapshot.pool_mean, snapshot.pool.numpy().astype(np.float64)
     rate, deviations = whole_rate(settings.rate, true.size), pool - true
     masks = np.array(
         [draw_mask([torch.from_numpy(true)], rate, generator)[0].numpy() for _ in range(_MASKS)], np.float64
@@ -100,7 +100,7 @@ def _definition(size: float, kept_squares: Array, deviation_squares: Array, clip
 
 def _descents(snapshot: Snapshot, masks: Array, clip: float) -> Array:
     """<w, mean clip(m * g)> / <w, mean clip(g)> over the pool, for each of some masks."""
-    true = torch.from_numpy(snapshot.true)
+    true = torch.from_numpy(snapshot.pool_mean)
     whole = float(clipped_sum([snapshot.pool], clip).total[0].double() @ true)
     return np.array(
         [

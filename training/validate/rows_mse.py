@@ -32,7 +32,7 @@ class _Drawn:
 
 
 def mse_rows(snapshot: Snapshot, settings: ValidateSettings, generator: torch.Generator) -> list[Row]:
-    """Batches of examples drawn from the pool, run through the mechanisms.
+    """Batches of examples drawn from the pool, run through the mechanisms; w is the mean gradient of the pool.
 
     Rows without assumption: noise energy d (sigma C / B)^2, of a mask (1 - r) times that; signal loss
     |w - c|^2 + tr Cov(clip(g)) / B with c = E clip(g), both over the pool, g masked where there is a mask.
@@ -63,15 +63,15 @@ def whole_rate(rate: float, dim: int) -> float:
 
 
 def deviation(snapshot: Snapshot) -> float:
-    """s: root mean square entry of an example's gradient less the true one, over the pool."""
-    return float(np.sqrt(np.mean((snapshot.pool.numpy() - snapshot.true) ** 2)))
+    """s: root mean square entry of an example's gradient less their mean, over the pool."""
+    return float(np.sqrt(np.mean((snapshot.pool.numpy() - snapshot.pool_mean) ** 2)))
 
 
 def _predicted(
     snapshot: Snapshot, settings: ValidateSettings, rate: float, masked_norms: Array | None
 ) -> gradient_mse.MseBreakdown:
     return gradient_mse.clipped_gradient_mse(
-        float(np.linalg.norm(snapshot.true)),
+        float(np.linalg.norm(snapshot.pool_mean)),
         snapshot.true.size,
         deviation(snapshot),
         settings.clip,
@@ -84,7 +84,7 @@ def _predicted(
 
 def _drawn(mechanism: Mechanism, snapshot: Snapshot, settings: ValidateSettings, generator: torch.Generator) -> _Drawn:
     size, noise = settings.training.batch_size, generator_noise(generator)
-    true = torch.from_numpy(snapshot.true)
+    true = torch.from_numpy(snapshot.pool_mean)
     norms_squared = snapshot.pool.double().square()
     columns = []
     for _ in range(settings.draws):
@@ -93,7 +93,7 @@ def _drawn(mechanism: Mechanism, snapshot: Snapshot, settings: ValidateSettings,
         (total,) = mechanism.contribute([snapshot.pool[chosen]], settings.clip).total
         (released,) = mechanism.release([total], settings.training.noise_multiplier, settings.clip, noise)
         mask = mechanism.mask[0] if isinstance(mechanism, RandomSparsification) else torch.ones_like(true) > 0
-        law, clipped = _law(snapshot, norms_squared @ mask.double(), mask, settings)
+        law, clipped = _law(snapshot, true, norms_squared @ mask.double(), mask, settings)
         columns.append(
             (
                 float((true - total / size).square().sum()),
@@ -108,12 +108,12 @@ def _drawn(mechanism: Mechanism, snapshot: Snapshot, settings: ValidateSettings,
 
 
 def _law(
-    snapshot: Snapshot, norms_squared: torch.Tensor, mask: torch.Tensor, settings: ValidateSettings
+    snapshot: Snapshot, true: torch.Tensor, norms_squared: torch.Tensor, mask: torch.Tensor, settings: ValidateSettings
 ) -> tuple[float, float]:
     """Expected signal loss of a batch drawn from the pool with replacement, and the share of the pool that is clipped."""
     norms = norms_squared.sqrt()
     factors = (settings.clip / norms.clamp_min(1e-300)).clamp_max(1.0)
     centre = (factors.float() @ snapshot.pool).double() / len(norms) * mask
     spread = float((factors * norms).square().mean() - centre.square().sum())
-    bias = float((torch.from_numpy(snapshot.true) - centre).square().sum())
+    bias = float((true - centre).square().sum())
     return bias + spread / settings.training.batch_size, float((norms > settings.clip).double().mean())

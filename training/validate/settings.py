@@ -28,10 +28,10 @@ class ValidateSettings:
     rate: float = 0.5
     keep_ratios: tuple[float, ...] = (0.01, 0.1, 0.5)
     subspace_dims: tuple[int, ...] = (10, 50, 100)
-    pool: int = 500
+    pool: int = 300
     anchors: int = 256
     window: int = 10
-    draws: int = 60
+    draws: int = 50
 
     def __post_init__(self) -> None:
         _validate.real("noise_multiplier", self.training.noise_multiplier, 0.0, ends="()")

@@ -55,6 +55,11 @@ class Snapshot:
     next_sum: torch.Tensor
     head: LinearGradient
 
+    @property
+    def pool_mean(self) -> Array:
+        """The true gradient where the pool is the population, shape (d,); that of all examples is off by chance."""
+        return np.asarray(self.pool.double().mean(0).numpy())
+
 
 @dataclass(frozen=True)
 class Trainer:
