@@ -50,7 +50,7 @@ def to_dict(result: ProbeResult, device: torch.device) -> dict[str, Any]:
         "expected_batch_size": result.sampling_rate * result.train_images,
         "training": dataclasses.asdict(result.training),
         "measuring": dataclasses.asdict(result.measuring),
-        "versions": {"python": platform.python_version()} | {p: importlib.metadata.version(p) for p in _PACKAGES},
+        "versions": versions(),
         "device": device_name(device),
         "test_accuracy": result.accuracy,
         "records": [_fit_dict(record) for record in result.records],
@@ -61,6 +61,11 @@ def to_dict(result: ProbeResult, device: torch.device) -> dict[str, Any]:
             for row in record.measurement.rows
         ],
     }
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that the numbers depend on."""
+    return {"python": platform.python_version()} | {p: importlib.metadata.version(p) for p in _PACKAGES}
 
 
 def device_name(device: torch.device) -> str:
