@@ -97,8 +97,12 @@ class _Embedding(Mechanism, abc.ABC):
         anchors = [_joined(found, group) for group in self._members]
         dims = shared_dimensions([a.shape[1] for a in anchors], self._quota)
         self.bases = [
-            power_iteration(a, k, self._iterations, self._generator) for a, k in zip(anchors, dims, strict=True)
+            power_iteration(a, k, self._iterations, self._generator).contiguous()
+            for a, k in zip(anchors, dims, strict=True)
         ]
+
+    def shared(self) -> Tensors:
+        return self.bases
 
     def contribute(self, samples: Tensors, clip: float) -> Contribution:
         wide = widened(samples)
