@@ -52,7 +52,7 @@ def restore(run: "Run", folder: Path) -> None:
         state = torch.load(path, map_location=run.device, weights_only=True)
         before = state["config"]
     except (RuntimeError, EOFError, KeyError, TypeError, pickle.UnpicklingError) as error:
-        raise ValueError(f"{path} is not the state of a run: {str(error).splitlines()[0]}") from error
+        raise ValueError(f"{path} is not the state of a run ({type(error).__name__})") from error
     now = run.config.as_dict()
     differ = [key for key in now if key not in _MAY_DIFFER and before.get(key) != now[key]]
     if differ:

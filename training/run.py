@@ -208,12 +208,16 @@ def one_step(run: Run) -> tuple[float, int]:
 
 
 def _backward(run: Run, part: torch.Tensor) -> float:
+    """Per-sample gradients of part of a batch, and the sum of its losses."""
+    if len(part) == 0:  # functorch's convolutions refuse empty batches
+        for p in run.optimizer.params:
+            p.grad_sample = p.new_zeros(0, *p.shape)
+        return 0.0
     pixels, labels = run.train.pixels[part].to(run.device), run.train.labels[part].to(run.device)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Full backward hook is firing")
         losses = nn.functional.cross_entropy(run.private(pixels), labels, reduction="none")
-        # Opacus multiplies a "mean" loss by the number of examples; an empty batch must not divide by it
-        (losses.sum() / max(len(part), 1)).backward()  # type: ignore[no-untyped-call]
+        losses.mean().backward()  # type: ignore[no-untyped-call]
     return float(losses.detach().sum())
 
 
