@@ -36,7 +36,7 @@ _WEIGHTS, _BATCHES, _NOISE, _MASKS = range(4)
 AUXILIARY = {"excerpt": "excerpt", "fashion-mnist": "fashion-mnist", "mnist": "excerpt", "cifar-10": "cifar-10"}
 """Where images that nothing protects come from: test images of the set named, which is not always that of the run.
 
-They are the first of the test images, half of them at most. A run whose mechanism takes some is judged by the others, as in
+They are the first of the test images; half of them at most, where the run is judged by the same set. A run whose mechanism takes some is judged by the others, as in
 GEP, Appendix C; all other runs by all test images.
 """
 
@@ -268,8 +268,9 @@ def _noise_multiplier(config: RunConfig, rate: float, steps: int) -> float:
 def _auxiliary(config: RunConfig, test: Images) -> torch.Tensor:
     """The images that a mechanism may take as not protected."""
     name = AUXILIARY[config.data]
-    images = test if name == config.data else _features(config, load(name, train=False))
-    return images.pixels[: len(images) // 2]
+    if name == config.data:
+        return test.pixels[: len(test) // 2]
+    return _features(config, load(name, train=False)).pixels
 
 
 def _features(config: RunConfig, images: Images) -> Images:
