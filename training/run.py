@@ -36,8 +36,8 @@ _WEIGHTS, _BATCHES, _NOISE, _MASKS = range(4)
 AUXILIARY = {"excerpt": "excerpt", "fashion-mnist": "fashion-mnist", "mnist": "excerpt", "cifar-10": "cifar-10"}
 """Where images that nothing protects come from: test images of the set named, which is not always that of the run.
 
-They are the first of the test images; half of them at most, where the run is judged by the same set. A run whose mechanism takes some is judged by the others, as in
-GEP, Appendix C; all other runs by all test images.
+They are the first of the test images; half of them at most, where the run is judged by the same set. A run whose mechanism
+takes some is judged by the others, as in GEP, Appendix C; all other runs by all test images.
 """
 
 
