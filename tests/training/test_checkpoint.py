@@ -59,15 +59,14 @@ def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
     return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize(("name", "optimizer"), [*((name, "sgd") for name in MECHANISMS), ("freezing", "adam")])
 def test_resumed_runs_are_those_never_interrupted(tmp_path: Path, name: str, optimizer: str) -> None:
     """Interrupted before, at and after the step at which layers freeze (6) and masks change (4, 8)."""
     kind = {"name": optimizer, "learning_rate": 0.1} | ({"momentum": 0.9} if optimizer == "sgd" else {})
     config = tiny_config(MECHANISMS[name], optimizer=kind)
     whole = go(start(config), 9)
     broken = start(config)
-    for step in (3, 5, 6, 7, 9):
+    for step in (3, 6, 7, 9):
         go(broken, step - broken.step)
         checkpoint.save(broken, tmp_path)
         broken = start(config, tmp_path)

@@ -55,7 +55,7 @@ def weighted_sum(samples: Tensors, factors: torch.Tensor, mask: Tensors | None =
     nonfinite = int(bad.sum())
     if nonfinite:
         samples = [s.masked_fill(bad.view(-1, *[1] * (s.dim() - 1)), 0.0) for s in samples]
-    sums = [(factors.to(s.dtype) @ s.flatten(1)).view(s.shape[1:]) for s in samples]
+    sums = [torch.einsum("n,n...->...", factors.to(s.dtype), s) for s in samples]
     if mask is not None:
         sums = [s * m for s, m in zip(sums, mask, strict=True)]
     return Contribution(sums, nonfinite)
