@@ -171,7 +171,12 @@ def run(
         console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
         raise typer.Exit(2) from error
     except KeyboardInterrupt:
-        console.print(f"interrupted; the same command with --resume goes on from {out}", markup=False, soft_wrap=True)
+        from training.checkpoint import STATE
+
+        left = (
+            f"the same command with --resume goes on from {out}" if (out / STATE).exists() else "before the first step"
+        )
+        console.print(f"interrupted; {left}", markup=False, soft_wrap=True)
         raise typer.Exit(130) from None
 
 

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -26,6 +26,29 @@ _MODELS: dict[str, Callable[[int], nn.Module]] = {
 }
 
 
+@dataclass
+class Auxiliary:
+    """Images that nothing protects, loaded when a mechanism first asks for them.
+
+    Attributes:
+        load: gives the images.
+        used: how many a mechanism has taken, the first ones; a run must not be judged by these.
+    """
+
+    load: Callable[[], torch.Tensor]
+    used: int = field(default=0, init=False)
+
+    def take(self, count: int) -> torch.Tensor:
+        """The first ``count`` images.
+
+        Raises:
+            ValueError: there are not so many.
+        """
+        images = self.load()
+        self.used = max(self.used, _validate.integer("mechanism.anchors", count, 1, len(images)))
+        return images[:count]
+
+
 @dataclass(frozen=True)
 class Setting:
     """What builders need to know beside their own arguments."""
@@ -35,8 +58,7 @@ class Setting:
     steps_per_epoch: int
     steps: int
     seed: int
-    auxiliary: torch.Tensor
-    """Images that nothing protects."""
+    auxiliary: Auxiliary
 
 
 def build_model(name: str, features: int, seed: int) -> nn.Module:
@@ -178,11 +200,11 @@ def _embedding(kind: Callable[..., Mechanism]) -> Callable[..., Mechanism]:
         setting: Setting,
         subspace_dim: int,
         residual_clip: float,
-        anchors: int = 500,
+        anchors: int = 250,
         grouping: str = "blocks",
         iterations: int = 1,
     ) -> Mechanism:
-        images = setting.auxiliary[: _validate.integer("mechanism.anchors", anchors, 1, len(setting.auxiliary))]
+        images = setting.auxiliary.take(anchors)
         source = AnchorGradients(setting.model, images, 10, setting.seed)
         members = parameter_groups(setting.model, grouping)
         return kind(source, subspace_dim, residual_clip, members, setting.seed, iterations)

@@ -4,19 +4,21 @@ import csv
 import io
 import json
 import math
+import pickle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
 from dptheory.files import write_atomically
+from training import distributed
 
 if TYPE_CHECKING:
     from training.run import Run
 
 STATE, CSV, JSON = "checkpoint.pt", "metrics.csv", "metrics.json"
-_MAY_DIFFER = ("epochs", "physical_batch_size")
-"""What a resumed run may be given anew: how long to go on, and how much memory to take."""
+_MAY_DIFFER = ("physical_batch_size",)
+"""What a resumed run may be given anew: how much memory to take. Noise and schedules depend on the epochs."""
 
 
 def save(run: "Run", folder: Path) -> None:
@@ -28,6 +30,7 @@ def save(run: "Run", folder: Path) -> None:
         "step": run.step,
         "losses": run.losses,
         "seen": run.seen,
+        "seconds": run.seconds,
         "spent": run.spent,
         "rows": run.rows,
     }
@@ -40,13 +43,17 @@ def restore(run: "Run", folder: Path) -> None:
     """Put a run back to where it was saved.
 
     Raises:
-        ValueError: no state, or one of another configuration.
+        ValueError: no state, one of another configuration, or a file that is none.
     """
     path = folder / STATE
     if not path.exists():
         raise ValueError(f"out={folder} holds no {STATE} to resume from; leave out --resume to start")
-    state = torch.load(path, map_location=run.device, weights_only=True)
-    before, now = state["config"], run.config.as_dict()
+    try:
+        state = torch.load(path, map_location=run.device, weights_only=True)
+        before = state["config"]
+    except (RuntimeError, EOFError, KeyError, TypeError, pickle.UnpicklingError) as error:
+        raise ValueError(f"{path} is not the state of a run ({type(error).__name__})") from error
+    now = run.config.as_dict()
     differ = [key for key in now if key not in _MAY_DIFFER and before.get(key) != now[key]]
     if differ:
         raise ValueError(
@@ -54,7 +61,9 @@ def restore(run: "Run", folder: Path) -> None:
         )
     run.optimizer.load_state_dict(state["optimizer"])
     run.model.load_state_dict(state["model"])
-    run.step, run.losses, run.seen, run.spent = state["step"], state["losses"], state["seen"], state["spent"]
+    run.step, run.spent = state["step"], state["spent"]
+    if distributed.first():  # it was handed what all processes had summed up
+        run.losses, run.seen, run.seconds = state["losses"], state["seen"], state["seconds"]
     run.rows.extend(state["rows"])
 
 
@@ -73,6 +82,8 @@ def write_metrics(run: "Run", folder: Path) -> None:
         "mechanism": run.optimizer.mechanism.title,
         "noise_multiplier": run.optimizer.noise_multiplier,
         "budget_spent": run.spent,
+        "training_images": len(run.train),
+        "test_images": len(run.test),
         "versions": {"torch": torch.__version__},
         "device": str(run.device),
         "epochs": plain,

@@ -12,6 +12,7 @@ from training.data import NAMES
 
 MODELS = ("small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "linear-probe")
 OPTIMIZERS = ("sgd", "adam")
+GRAD_SAMPLE_MODES = ("hooks", "functorch")
 _HERE = Path(__file__).parent
 
 
@@ -41,16 +42,16 @@ class RunConfig:
     Attributes:
         data: "excerpt", "fashion-mnist", "mnist" or "cifar-10".
         model: one of ``MODELS``.
-        epochs: passes over the data, >= 1: epochs * N / batch_size steps.
+        epochs: passes over the data, >= 1: epochs * N / batch_size steps, rounded.
         batch_size: expected size of the Poisson batches.
         max_grad_norm: clip C.
-        delta: of the privacy guarantee.
+        delta: of the privacy guarantee, in [1e-15, 0.1].
         noise_multiplier: sigma, or None.
         epsilon: budget, or None for none.
         physical_batch_size: most examples whose gradients are held at once.
         seed: fixes weights, batches, noise and masks.
         grad_sample_mode: "hooks" or "functorch".
-        secure: cryptographic noise; such a run cannot be repeated or resumed bit for bit.
+        secure: batches and noise from the operating system's cryptographic generator; such a run cannot be repeated.
         optimizer: see :class:`OptimizerConfig`.
         mechanism: name and arguments; see :mod:`training.build`.
     """
@@ -76,8 +77,11 @@ class RunConfig:
         for name in ("epochs", "batch_size", "physical_batch_size"):
             _validate.integer(name, getattr(self, name), 1)
         _validate.real("max_grad_norm", self.max_grad_norm, 0.0, ends="()")
-        _validate.real("delta", self.delta, 0.0, 1.0, ends="()")
+        _validate.real("delta", self.delta, 1e-15, 0.1)
         _validate.integer("seed", self.seed, 0)
+        _validate.choice("grad_sample_mode", self.grad_sample_mode, GRAD_SAMPLE_MODES)
+        if not isinstance(self.secure, bool):
+            raise ValueError(f"secure must be true or false, got {self.secure!r}")
         if self.noise_multiplier is None and self.epsilon is None:
             raise ValueError("noise_multiplier or epsilon must be given, got neither")
         if self.noise_multiplier is not None:
@@ -92,7 +96,9 @@ class RunConfig:
 
 
 def read_config(path: Path, changes: Sequence[str] = ()) -> RunConfig:
-    """A run from a TOML file, with changes such as ``epochs=1`` or ``mechanism.rate=0.7`` (values as in TOML, or bare words).
+    """A run from a TOML file, with changes such as ``epochs=1`` or ``mechanism.rate=0.7``.
+
+    Values are written as in TOML or as bare words; ``noise_multiplier=`` without one takes the key out.
 
     A path that does not exist is looked up among the files that come with this package, as ``configs/fashion_mnist/dp_sgd.toml``.
 
@@ -119,6 +125,9 @@ def from_dict(table: Mapping[str, Any]) -> RunConfig:
     Raises:
         ValueError: a key that is missing or that there is none of, or a value outside its range.
     """
+    for name in ("optimizer", "mechanism"):
+        if not isinstance(table.get(name, {}), Mapping):
+            raise ValueError(f"{name} must be a table such as [{name}], got {table[name]!r}; did you mean {name}.name?")
     optimizer = OptimizerConfig(**_known("optimizer.", OptimizerConfig, table.get("optimizer", {})))
     plain = _known("", RunConfig, table)
     missing = [
@@ -148,6 +157,9 @@ def _apply(table: dict[str, Any], change: str) -> None:
         table = table.setdefault(name, {})
         if not isinstance(table, dict):
             raise ValueError(f"--set {change}: {name} is not a table")
+    if not text.strip():
+        table.pop(last, None)
+        return
     try:
         table[last] = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

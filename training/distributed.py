@@ -31,6 +31,11 @@ def summed(value: float, device: torch.device) -> float:
     return float(total)
 
 
+def communicating() -> torch.device:
+    """A device on which this process can sum numbers with the others."""
+    return torch.device("cuda" if active() and torch.distributed.get_backend() == "nccl" else "cpu")
+
+
 @contextmanager
 def process_group(device: torch.device) -> Iterator[torch.device]:
     """The process group that torchrun asks for (nccl on CUDA, gloo on the CPU), and this process's device."""

@@ -14,8 +14,12 @@ from dptheory.joint_privacy import ORDERS, FreshMask, joint_rdp, subsampled_gaus
 from dptheory.mallows import SubsetMallows
 from training.mechanisms._base import StepCost
 
-_NOISE = 0.1, 100.0
+_NOISE = 0.1, 1000.0
+_MAX_STEPS = 10**6
+"""What the accountants take."""
 _LARGEST_BLOCK = 1 << 20
+_COARSE, _FINE = 0.02, 5e-4
+"""Widths of the brackets of epsilon; the fine one, which costs seconds, is that of ``accounting.noise_multiplier``."""
 
 
 class BudgetError(ValueError):
@@ -47,20 +51,23 @@ class PrivacyLedger:
     def epsilon(self, delta: float) -> float:
         """Upper bound on epsilon for adding or removing one example; 0 before the first step, inf if nothing protects it.
 
-        For steps of one cost without a private selection, that of :func:`dptheory.accounting.epsilon`; otherwise by Renyi
-        differential privacy, where costs of all kinds add up.
+        For steps of one cost without a private selection, that of :func:`dptheory.accounting.epsilon` (in a narrower bracket
+        where that decides whether a budget is kept); otherwise by Renyi differential privacy, where costs of all kinds add up.
 
         Args:
             delta: in [1e-15, 0.1].
         """
-        return _epsilon(frozenset(self._spent.items()), self.sampling_rate, delta)
+        if self._budget is not None and delta == self._budget[1]:
+            return self._closely(self._spent, *self._budget)
+        return _epsilon(frozenset(self._spent.items()), self.sampling_rate, delta, _COARSE)
 
     def limit(self, epsilon: float, delta: float) -> None:
-        """Set a budget, which :meth:`clear` enforces."""
+        """Set a budget, which :meth:`clear` enforces; delta in [1e-15, 0.1]."""
         self._budget = (
             _validate.real("epsilon", epsilon, 0.0, ends="()"),
-            _validate.real("delta", delta, 0.0, 1.0, ends="()"),
+            _validate.real("delta", delta, 1e-15, 0.1),
         )
+        self._cleared = None
 
     def clear(self, cost: StepCost) -> None:
         """Ask, before a release, whether the budget affords one more step of this cost.
@@ -94,7 +101,7 @@ class PrivacyLedger:
         def fits(more: int) -> bool:
             spent = self._spent.copy()
             spent[cost] += more
-            return _epsilon(frozenset(spent.items()), self.sampling_rate, delta) <= epsilon
+            return self._closely(spent, epsilon, delta) <= epsilon
 
         if not fits(1):
             return 0
@@ -103,9 +110,16 @@ class PrivacyLedger:
             block *= 2
         return block
 
+    def _closely(self, spent: Counter[StepCost], epsilon: float, delta: float) -> float:
+        """The bound, in a fine bracket where a coarse one says that it is above ``epsilon``."""
+        found = _epsilon(frozenset(spent.items()), self.sampling_rate, delta, _COARSE)
+        near = epsilon < found < (1 + 4 * _COARSE) * epsilon + 4 * _COARSE
+        fine = max(1e-4, _FINE * min(1.0, epsilon))
+        return _epsilon(frozenset(spent.items()), self.sampling_rate, delta, fine) if near else found
+
 
 @functools.lru_cache(maxsize=1024)
-def _epsilon(spent: frozenset[tuple[StepCost, int]], rate: float, delta: float) -> float:
+def _epsilon(spent: frozenset[tuple[StepCost, int]], rate: float, delta: float, width: float) -> float:
     if not spent:
         return 0.0
     multipliers = {cost.noise_multiplier for cost, _ in spent}
@@ -113,17 +127,18 @@ def _epsilon(spent: frozenset[tuple[StepCost, int]], rate: float, delta: float) 
         return math.inf
     bounds = []
     if not any(cost.selection for cost, _ in spent):  # the least noise for all steps, and no help by masks
-        bounds.append(_gaussian(min(multipliers), sum(times for _, times in spent), rate, delta))
+        bounds.append(_gaussian(min(multipliers), sum(times for _, times in spent), rate, delta, width))
     if len(multipliers) > 1 or any(cost.selection or cost.mask for cost, _ in spent):
-        curve = sum(times * _curve(cost, rate) for cost, times in spent)
-        bounds.append(renyi.epsilon_from_rdp(ORDERS, curve, delta))
+        curve = np.sum([times * _curve(cost, rate) for cost, times in spent], axis=0)
+        known = np.isfinite(curve)
+        bounds.append(renyi.epsilon_from_rdp(np.array(ORDERS)[known], curve[known], delta) if known.any() else math.inf)
     return min(bounds)
 
 
-def _gaussian(sigma: float, steps: int, rate: float, delta: float) -> float:
-    if sigma < _NOISE[0]:  # outside the accountants' range: without amplification by sampling
+def _gaussian(sigma: float, steps: int, rate: float, delta: float, width: float) -> float:
+    if sigma < _NOISE[0] or steps > _MAX_STEPS:  # outside the accountants' range: without amplification by sampling
         return accounting.gaussian_epsilon(math.sqrt(steps) / sigma, delta)
-    return accounting.epsilon(min(sigma, _NOISE[1]), rate, steps, delta).upper
+    return accounting.epsilon(min(sigma, _NOISE[1]), rate, steps, delta, width=width).upper
 
 
 @functools.lru_cache(maxsize=1024)

@@ -117,6 +117,7 @@ def wrn_16_4(seed: int) -> nn.Module:
     return _seeded(seed, build)
 
 
+SCATTERING_INPUT = (3, 32, 32)
 SCATTERED_SHAPE = (243, 8, 8)
 """Scattering coefficients of a 3 x 32 x 32 image, J = 2."""
 

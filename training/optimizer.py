@@ -53,6 +53,8 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         self.ledger = PrivacyLedger(sampling_rate)
         self.nonfinite_samples = 0
         self.clipped_total: Tensors | None = None
+        self._nonfinite = 0
+        self._stepped = False
         self._noise: Noise = secure_noise if secure else generator_noise(generator)
         self._names = names
         self._released: Tensors = []
@@ -85,10 +87,13 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
     def clip_and_accumulate(self) -> None:
         """Clip what the backward pass left, and add it to the totals of the step."""
         samples = self.grad_samples
+        if self._stepped:  # a step that was released must not leak into the next, whichever zero_grad() was called
+            self.clipped_total = None
         if self.clipped_total is None:
-            self.mechanism.begin_step([p.detach() for p in self.params])
+            self._nonfinite, self._stepped = 0, False
+            self._begin_step([p.detach() for p in self.params])
         found = self.mechanism.contribute(samples, self.max_grad_norm)
-        self.nonfinite_samples += found.nonfinite
+        self._nonfinite += found.nonfinite
         if self.clipped_total is None:
             self.clipped_total = found.total
         else:
@@ -110,6 +115,8 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         """One physical batch; an update where it completes a step."""
         result: float | None = super().step(closure)
         if not self._is_last_step_skipped:
+            self._stepped = True
+            self.nonfinite_samples += self._nonfinite
             self.ledger.record(self.mechanism.cost(self.noise_multiplier))
             self.mechanism.end_step(self._released, self.noise_multiplier * self.max_grad_norm)
             self._released = []
@@ -133,6 +140,9 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         self.nonfinite_samples = state_dict["nonfinite_samples"]
         if self.generator is not None and state_dict["generator"] is not None:
             self.generator.set_state(state_dict["generator"].cpu())
+
+    def _begin_step(self, params: Tensors) -> None:
+        self.mechanism.begin_step(params)
 
     def _release(self) -> Tensors:
         if self.clipped_total is None:
@@ -158,10 +168,19 @@ class DistributedMechanismOptimizer(MechanismOptimizer, DistributedDPOptimizer):
             raise ValueError("step() needs a backward pass since the last zero_grad()")
         for total in self.clipped_total:
             torch.distributed.all_reduce(total)
+        count = torch.tensor(self._nonfinite, device=self.clipped_total[0].device)
+        torch.distributed.all_reduce(count)
+        self._nonfinite = int(count)
         released = [r.contiguous() for r in self._release()]
         for value in released:
             torch.distributed.broadcast(value, src=0)
         self._store(released)
+
+    def _begin_step(self, params: Tensors) -> None:
+        """The first process's subspace for all: rounding alone could turn a basis vector round."""
+        super()._begin_step(params)
+        for tensor in self.mechanism.shared():
+            torch.distributed.broadcast(tensor, src=0)
 
     def reduce_gradients(self) -> None:
         """Every process has the sum already; Opacus gives each the expected size of its own share of the batch."""

@@ -12,10 +12,9 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from dptheory import _validate
+from training.config import GRAD_SAMPLE_MODES
 from training.mechanisms._base import Mechanism
 from training.optimizer import DistributedMechanismOptimizer, MechanismOptimizer
-
-GRAD_SAMPLE_MODES = ("hooks", "functorch")
 
 
 def make_private(

@@ -1,5 +1,6 @@
 """One training run: resumable, within its budget, on one process or many."""
 
+import math
 import signal
 import sys
 import threading
@@ -26,15 +27,18 @@ from training.config import RunConfig
 from training.data import Images, load
 from training.ledger import BudgetError
 from training.loop import accuracy
-from training.networks import scattering_features
+from training.networks import SCATTERING_INPUT, scattering_features
 from training.optimizer import MechanismOptimizer
 from training.private import attach
-from training.sampling import PoissonBatches
+from training.sampling import Batches, PoissonBatches, SecureBatches
 
 _WEIGHTS, _BATCHES, _NOISE, _MASKS = range(4)
-AUXILIARY = {"excerpt": "excerpt", "fashion-mnist": "excerpt", "mnist": "excerpt", "cifar-10": "cifar-10"}
-"""Where images that nothing protects come from: test images of the set named, disjoint from the training images."""
-_AUXILIARY_IMAGES = 2000
+AUXILIARY = {"excerpt": "excerpt", "fashion-mnist": "fashion-mnist", "mnist": "excerpt", "cifar-10": "cifar-10"}
+"""Where images that nothing protects come from: test images of the set named, which is not always that of the run.
+
+They are the first of the test images; half of them at most, where the run is judged by the same set. A run whose mechanism
+takes some is judged by the others, as in GEP, Appendix C; all other runs by all test images.
+"""
 
 
 @dataclass
@@ -45,15 +49,15 @@ class Run:
     model: nn.Module
     private: GradSampleModule
     optimizer: MechanismOptimizer
-    batches: PoissonBatches
+    batches: Batches
     train: Images
     test: Images
     device: torch.device
     steps: int
-    steps_per_epoch: int
     step: int = 0
     losses: float = 0.0
-    seen: int = 0
+    seen: float = 0
+    seconds: float = 0.0
     spent: bool = False
     rows: list[dict[str, Any]] = field(default_factory=list)
 
@@ -70,20 +74,21 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
         ValueError: a configuration that does not fit together.
         OSError: data files are missing and cannot be fetched.
     """
-    train, test = (_features(config.model, load(config.data, train=t)) for t in (True, False))
+    train, test = (_features(config, load(config.data, train=t)) for t in (True, False))
     if config.batch_size > len(train):
         raise ValueError(f"batch_size must be at most the {len(train)} training examples, got {config.batch_size}")
     rate = config.batch_size / len(train)
-    steps = max(1, round(config.epochs / rate))
+    steps = last_step(config.epochs, rate)
+    auxiliary = build.Auxiliary(lambda: _auxiliary(config, test))
     model = build.build_model(config.model, train.pixels[0].numel(), stream(config.seed, _WEIGHTS)).to(device).train()
     _check_shape(model, config, train, device)
     setting = build.Setting(
         run=config,
         model=model,
-        steps_per_epoch=max(1, round(1 / rate)),
+        steps_per_epoch=last_step(1, rate),
         steps=steps,
         seed=stream(config.seed, _MASKS),
-        auxiliary=_features(config.model, load(AUXILIARY[config.data], train=False)).pixels[:_AUXILIARY_IMAGES],
+        auxiliary=auxiliary,
     )
     mechanism = build.build_mechanism(setting, config.mechanism)
     module = DifferentiallyPrivateDistributedDataParallel(model) if distributed.active() else model
@@ -101,8 +106,18 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
     )
     if config.epsilon is not None:
         optimizer.ledger.limit(config.epsilon, config.delta)
-    batches = PoissonBatches(len(train), rate, stream(config.seed, _BATCHES))
-    return Run(config, model, private, optimizer, batches, train, test, device, steps, setting.steps_per_epoch)
+    if config.secure:
+        batches: Batches = SecureBatches(len(train), rate)
+    else:
+        batches = PoissonBatches(len(train), rate, stream(config.seed, _BATCHES))
+    if AUXILIARY[config.data] == config.data:
+        test = Images(test.name, test.pixels[auxiliary.used :], test.labels[auxiliary.used :])
+    return Run(config, model, private, optimizer, batches, train, test, device, steps)
+
+
+def last_step(epoch: int, rate: float) -> int:
+    """Steps made at the end of the epochs 1, 2, ...: as many as batches of the expected size hold so many passes."""
+    return max(epoch, round(epoch / rate))
 
 
 def train(config: RunConfig, device: torch.device, out: Path, resume: bool) -> Run:
@@ -129,6 +144,8 @@ def train(config: RunConfig, device: torch.device, out: Path, resume: bool) -> R
                 if distributed.first():
                     checkpoint.save(run, out)
                     checkpoint.write_metrics(run, out)
+    if distributed.first() and run.rows:  # also where an interruption fell between the two files
+        checkpoint.write_metrics(run, out)
     if run.step < run.steps and not run.spent:
         raise KeyboardInterrupt
     return run
@@ -136,15 +153,17 @@ def train(config: RunConfig, device: torch.device, out: Path, resume: bool) -> R
 
 @contextmanager
 def interrupts_between_steps() -> Iterator[Callable[[], bool]]:
-    """Hold Ctrl-C back until the step under way is done; a second one comes through at once.
+    """Hold Ctrl-C back until the step under way is done; a second one comes through at once, unless there are more processes.
+
+    Then all of them must stop after the same step; and torchrun itself sends a second signal.
 
     Yields:
-        A function that says whether there was one.
+        A function that says whether there was one, in any process; every process must call it equally often.
     """
     asked: list[int] = []
 
     def note(signum: int, frame: FrameType | None) -> None:
-        if asked:
+        if asked and not distributed.active():
             signal.default_int_handler(signum, frame)
         asked.append(signum)
 
@@ -153,7 +172,7 @@ def interrupts_between_steps() -> Iterator[Callable[[], bool]]:
         return
     before = signal.signal(signal.SIGINT, note)
     try:
-        yield lambda: bool(asked)
+        yield lambda: distributed.summed(len(asked), distributed.communicating()) > 0
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -189,38 +208,53 @@ def one_step(run: Run) -> tuple[float, int]:
 
 
 def _backward(run: Run, part: torch.Tensor) -> float:
+    """Per-sample gradients of part of a batch, and the sum of its losses."""
+    if len(part) == 0:  # functorch's convolutions refuse empty batches
+        for p in run.optimizer.params:
+            p.grad_sample = p.new_zeros(0, *p.shape)
+        return 0.0
     pixels, labels = run.train.pixels[part].to(run.device), run.train.labels[part].to(run.device)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Full backward hook is firing")
         losses = nn.functional.cross_entropy(run.private(pixels), labels, reduction="none")
-        # Opacus multiplies a "mean" loss by the number of examples; an empty batch must not divide by it
-        (losses.sum() / max(len(part), 1)).backward()  # type: ignore[no-untyped-call]
+        losses.mean().backward()  # type: ignore[no-untyped-call]
     return float(losses.detach().sum())
 
 
 def _epoch(run: Run, interrupted: Callable[[], bool], shown: Callable[[], object]) -> None:
     """Steps up to the end of the epoch or of the budget, and a row of metrics; none where it was interrupted."""
     started = time.perf_counter()
-    end = min((run.step // run.steps_per_epoch + 1) * run.steps_per_epoch, run.steps)
-    while run.step < end and not run.spent:
-        if interrupted():
-            return
+    rate = run.optimizer.ledger.sampling_rate
+    epoch = next(e for e in range(1, run.config.epochs + 1) if last_step(e, rate) > run.step)
+    stopped = False
+    while run.step < last_step(epoch, rate) and not run.spent and not stopped:
         loss, size = one_step(run)
         run.losses, run.seen = run.losses + loss, run.seen + size
         shown()
-    losses, seen = distributed.summed(run.losses, run.device), distributed.summed(run.seen, run.device)
-    run.losses, run.seen = 0.0, 0
+        stopped = interrupted()
+    run.seconds += time.perf_counter() - started
+    _sum_over_processes(run)
+    whole = run.step == last_step(epoch, rate)
+    if (not whole and not run.spent) or run.step == (run.rows[-1]["step"] if run.rows else 0):
+        return
     run.rows.append(
         {
-            "epoch": -(-run.step // run.steps_per_epoch),
+            "epoch": epoch,
             "step": run.step,
-            "train_loss": losses / max(seen, 1),
+            "train_loss": run.losses / run.seen if run.seen else math.nan,
             "test_accuracy": accuracy(run.model, run.test, run.device),
             "epsilon": run.optimizer.epsilon(run.config.delta),
             "nonfinite_samples": run.optimizer.nonfinite_samples,
-            "seconds": time.perf_counter() - started,
+            "seconds": run.seconds,
         }
     )
+    run.losses, run.seen, run.seconds = 0.0, 0, 0.0
+
+
+def _sum_over_processes(run: Run) -> None:
+    """Hand the first process, which writes the state, the sums over all."""
+    losses, seen = distributed.summed(run.losses, run.device), distributed.summed(run.seen, run.device)
+    run.losses, run.seen = (losses, seen) if distributed.first() else (0.0, 0)
 
 
 def _noise_multiplier(config: RunConfig, rate: float, steps: int) -> float:
@@ -231,10 +265,23 @@ def _noise_multiplier(config: RunConfig, rate: float, steps: int) -> float:
     return accounting.noise_multiplier(config.epsilon, config.delta, rate, steps)
 
 
-def _features(model: str, images: Images) -> Images:
+def _auxiliary(config: RunConfig, test: Images) -> torch.Tensor:
+    """The images that a mechanism may take as not protected."""
+    name = AUXILIARY[config.data]
+    if name == config.data:
+        return test.pixels[: len(test) // 2]
+    return _features(config, load(name, train=False)).pixels
+
+
+def _features(config: RunConfig, images: Images) -> Images:
     """The images as the model takes them: scattering coefficients for the scattering network."""
-    if model != "scattering-cnn":
+    if config.model != "scattering-cnn":
         return images
+    if images.pixels.shape[1:] != SCATTERING_INPUT:
+        shape = tuple(images.pixels.shape[1:])
+        raise ValueError(
+            f"model {config.model!r} takes images of shape {SCATTERING_INPUT}, got {config.data!r}: {shape}"
+        )
     return Images(images.name, scattering_features(images.pixels), images.labels)
 
 

@@ -277,3 +277,26 @@ def test_cuda_agrees_with_the_cpu() -> None:
     np.testing.assert_allclose(
         flat(on_cpu), torch.cat([p.detach().flatten() for p in model.parameters()]).cpu(), atol=1e-4
     )
+
+
+@pytest.mark.parametrize("cleared_by", ["model", "optimizer"])
+def test_no_step_holds_examples_of_the_one_before(cleared_by: str) -> None:
+    """Also after ``model.zero_grad()``, which knows nothing of the optimizer's totals."""
+    model = small_tanh_cnn(0)
+    private, optimizer, batches = make_private(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=loader(), mechanism=DpSgd(),
+        noise_multiplier=0.0, max_grad_norm=1e-3,
+    )  # fmt: skip
+    for pixels, labels in itertools.islice(batches, 4):
+        (private if cleared_by == "model" else optimizer).zero_grad()
+        nn.functional.cross_entropy(private(pixels), labels).backward()
+        optimizer.step()
+        moved = sum(float(p.grad.square().sum()) for p in model.parameters()) ** 0.5
+        totals = optimizer.clipped_total
+        wanted = sum(float((t / B).square().sum()) for t in totals) ** 0.5
+        assert moved == pytest.approx(wanted, rel=1e-5)
+        samples = [p.grad_sample.flatten(1) for p in optimizer.params]
+        norms = torch.cat(samples, 1).norm(dim=1)
+        alone = [torch.einsum("n,np->p", (1e-3 / norms).clamp_max(1.0), s) for s in samples]
+        for total, expected in zip(totals, alone, strict=True):
+            torch.testing.assert_close(total.flatten(), expected, atol=1e-7, rtol=1e-4)

@@ -64,6 +64,10 @@ class Mechanism(abc.ABC):
     def begin_step(self, params: Tensors) -> None:  # noqa: B027 -- most mechanisms have nothing to prepare
         """Prepare a step: refresh masks and subspaces. ``params`` are the trainable parameters."""
 
+    def shared(self) -> Tensors:
+        """What ``begin_step`` computed on the device and every process must have alike, to be overwritten in place."""
+        return []
+
     @abc.abstractmethod
     def contribute(self, samples: Tensors, clip: float) -> Contribution:
         """Clip and sum per-sample gradients, in float32 or wider."""

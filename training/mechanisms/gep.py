@@ -97,14 +97,18 @@ class _Embedding(Mechanism, abc.ABC):
         anchors = [_joined(found, group) for group in self._members]
         dims = shared_dimensions([a.shape[1] for a in anchors], self._quota)
         self.bases = [
-            power_iteration(a, k, self._iterations, self._generator) for a, k in zip(anchors, dims, strict=True)
+            power_iteration(a, k, self._iterations, self._generator).contiguous()
+            for a, k in zip(anchors, dims, strict=True)
         ]
+
+    def shared(self) -> Tensors:
+        return self.bases
 
     def contribute(self, samples: Tensors, clip: float) -> Contribution:
         wide = widened(samples)
         gradients = [_joined(wide, group) for group in self._members]
         embeddings = [g @ b.T for g, b in zip(gradients, self.bases, strict=True)]
-        residuals = [g - e @ b for g, e, b in zip(gradients, embeddings, self.bases, strict=True)]
+        residuals = [torch.addmm(g, e, b, alpha=-1) for g, e, b in zip(gradients, embeddings, self.bases, strict=True)]
         factors, rest_factors = self._factors(_norms(embeddings), _norms(residuals), clip)
         bad = (factors == 0) | (rest_factors == 0)
         nonfinite = int(bad.sum())
@@ -231,6 +235,8 @@ class BiasedGep(_Embedding):
 
 def _joined(samples: Tensors, group: Sequence[int]) -> torch.Tensor:
     """The gradients of a group's parameters side by side, shape (n, p_g)."""
+    if len(group) == 1:
+        return samples[group[0]].flatten(1)
     return torch.cat([samples[i].flatten(1) for i in group], dim=1)
 
 

@@ -77,6 +77,9 @@ class LayerFreezing(Mechanism):
     def begin_step(self, params: Tensors) -> None:
         self._inner.begin_step(params)
 
+    def shared(self) -> Tensors:
+        return self._inner.shared()
+
     def contribute(self, samples: Tensors, clip: float) -> Contribution:
         return self._inner.contribute(samples, clip)
 

@@ -1,0 +1,70 @@
+"""What the processes of ``test_distributed`` do; each is started with the usual environment of torchrun.
+
+Usage: processes.py FOLDER DEVICE
+"""
+
+import sys
+from pathlib import Path
+
+import torch
+from tiny import tiny_config, tiny_load
+
+from training import distributed
+from training import run as runs
+
+CLIP, SIGMA = 1.0, 2.0
+MECHANISMS = {
+    "dp-sgd": {"name": "dp-sgd"},
+    "random-sparsification": {"name": "random-sparsification", "rate": 0.5},
+    "index-pruning": {"name": "index-pruning", "keep_rate": 0.2, "index_epsilon": 0.5},
+    "gep-optimal": {"name": "gep-optimal", "subspace_dim": 12, "residual_clip": 0.3, "anchors": 24},
+    "freezing": {"name": "layer-freezing", "after": 0.3},
+}
+
+
+def few_steps(mechanism: dict, device: torch.device, steps: int = 4, **changes) -> runs.Run:
+    run = runs.prepare(tiny_config(mechanism, **changes), device)
+    for _ in range(steps):
+        runs.one_step(run)
+    return run
+
+
+def released_noise(device: torch.device) -> torch.Tensor:
+    """Many coordinates of the noise of a step without examples: their spread shows how often it was added."""
+    run = runs.prepare(tiny_config(noise_multiplier=SIGMA, max_grad_norm=CLIP, model="dp-cnn", data="cifar-10"), device)
+    empty = torch.zeros(0, dtype=torch.long)
+    type(run.batches).batch = lambda *_: empty
+    runs.one_step(run)
+    return torch.cat([r.flatten() for r in (p.grad * run.config.batch_size for p in run.optimizer.params)])
+
+
+def result(device: torch.device) -> dict:
+    runs.load = tiny_load
+    found: dict = {}
+    for name, mechanism in MECHANISMS.items():
+        run = few_steps(mechanism, device)
+        found[name] = [p.detach().cpu() for p in run.model.parameters()]
+        found[f"{name} spent"] = (run.optimizer.ledger.steps, run.optimizer.epsilon(1e-5))
+        if name == "random-sparsification":
+            found["mask"] = [m.cpu() for m in run.optimizer.mechanism.mask]
+        if name == "gep-optimal":
+            found["bases"] = [b.cpu() for b in run.optimizer.mechanism.bases]
+    bad = tiny_load("excerpt", train=True)
+    bad.pixels[:30] = torch.nan
+    runs.load = lambda name, train: bad if train else tiny_load(name, train=False)
+    found["nonfinite"] = few_steps(MECHANISMS["dp-sgd"], device).optimizer.nonfinite_samples
+    runs.load = tiny_load
+    budget = few_steps(MECHANISMS["dp-sgd"], device, steps=9, epsilon=5.0)
+    found["budget"] = (budget.step, budget.spent)
+    found["noise"] = released_noise(device).cpu()
+    return found
+
+
+def main(folder: str, device: str) -> None:
+    torch.set_num_threads(1)
+    with distributed.process_group(torch.device(device)) as chosen:
+        torch.save(result(chosen), Path(folder) / f"rank{distributed.place()[0]}of{distributed.place()[1]}.pt")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

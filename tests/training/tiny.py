@@ -1,0 +1,30 @@
+"""Small image sets in place of the whole ones, and configurations to match."""
+
+import torch
+
+from training.config import RunConfig, from_dict
+from training.data import Images
+
+SHAPES = {"excerpt": (1, 28, 28), "fashion-mnist": (1, 28, 28), "mnist": (1, 28, 28), "cifar-10": (3, 32, 32)}
+TRAIN, TEST = 120, 60
+
+
+def tiny_load(name: str, *, train: bool) -> Images:
+    """Random images in the shape of the data set; class k is brighter in row k, so that something can be learned."""
+    generator = torch.Generator().manual_seed(int(train))
+    count = TRAIN if train else TEST
+    labels = torch.arange(count) % 10
+    pixels = torch.rand(count, *SHAPES[name], generator=generator) / 2
+    pixels[torch.arange(count), :, labels] += 0.5
+    return Images(name, pixels, labels)
+
+
+def tiny_config(mechanism: dict | None = None, **changes) -> RunConfig:
+    """Three epochs of four steps of the small CNN."""
+    table = {
+        "data": "excerpt", "model": "small-cnn", "epochs": 3, "batch_size": 30, "physical_batch_size": 16,
+        "max_grad_norm": 1.0, "noise_multiplier": 1.0, "seed": 5,
+        "optimizer": {"name": "sgd", "learning_rate": 0.5, "momentum": 0.9},
+        "mechanism": mechanism or {"name": "dp-sgd"},
+    }  # fmt: skip
+    return from_dict(table | changes)

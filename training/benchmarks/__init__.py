@@ -1,0 +1,1 @@
+"""What the mechanisms cost, measured side by side: ``python -m training.benchmarks``."""
