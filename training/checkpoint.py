@@ -39,6 +39,18 @@ def save(run: "Run", folder: Path) -> None:
     write_atomically(folder / STATE, buffer.getvalue())
 
 
+def refuse_to_overwrite(folder: Path) -> None:
+    """Keep what an earlier run has finished.
+
+    Raises:
+        ValueError: the folder holds the state of a run.
+    """
+    if (folder / STATE).exists():
+        raise ValueError(
+            f"out={folder} holds the state of a run; go on with --resume, or name another folder with --out"
+        )
+
+
 def restore(run: "Run", folder: Path) -> None:
     """Put a run back to where it was saved.
 

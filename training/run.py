@@ -127,8 +127,10 @@ def train(config: RunConfig, device: torch.device, out: Path, resume: bool) -> R
 
     Raises:
         KeyboardInterrupt: after the state was saved.
-        ValueError, OSError: as :func:`prepare`, and a state that belongs to another configuration.
+        ValueError, OSError: as :func:`prepare`; a state that belongs to another configuration, or one that would be lost.
     """
+    if not resume:
+        checkpoint.refuse_to_overwrite(out)
     run = prepare(config, device)
     if resume:
         checkpoint.restore(run, out)

@@ -158,3 +158,11 @@ def test_secure_runs_resume_with_fresh_randomness(tmp_path: Path) -> None:
     checkpoint.save(run, tmp_path)
     one, two = go(start(config, tmp_path), 1), go(start(config, tmp_path), 1)
     assert one.step == two.step == 3 and not same(weights(one), weights(two))
+
+
+def test_a_state_is_not_overwritten(tmp_path: Path) -> None:
+    runs.train(tiny_config(MECHANISMS["dp-sgd"]), CPU, tmp_path, resume=False)
+    before = (tmp_path / checkpoint.STATE).read_bytes()
+    with pytest.raises(ValueError, match=r"holds the state of a run; go on with --resume"):
+        runs.train(tiny_config(MECHANISMS["dp-sgd"]), CPU, tmp_path, resume=False)
+    assert (tmp_path / checkpoint.STATE).read_bytes() == before
