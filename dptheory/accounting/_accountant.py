@@ -287,7 +287,7 @@ def _log_excess(asked: _Mechanism, width: float, budget: float) -> float:
 
 
 def _log_ratio(epsilon: float, budget: float) -> float:
-    return math.log(max(epsilon, 1e-300) / budget)
+    return math.log(max(epsilon, 1e-300)) - math.log(max(budget, 1e-300))
 
 
 def _rough(asked: _Mechanism) -> float:

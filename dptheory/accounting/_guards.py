@@ -12,6 +12,7 @@ from dptheory.accounting._gaussian import gaussian_epsilon
 from dptheory.accounting._loss import Loss
 
 _ROUNDING = 1e-8  # relative, added to every bound
+_INTEGRAL = 1e-11  # relative error of the integral for delta, generously
 
 
 def unsampled_epsilon(shift: float, steps: int, delta: float) -> float:
@@ -22,16 +23,19 @@ def unsampled_epsilon(shift: float, steps: int, delta: float) -> float:
 def one_step_epsilon(loss: Loss, delta: float) -> tuple[float, float]:
     """Lower and upper bound of epsilon of a single step, from delta(epsilon) as an integral."""
 
-    def excess(epsilon: float) -> float:
-        return math.log(max(loss.delta(epsilon), 1e-300)) - math.log(delta)
+    def excess(epsilon: float, error: float) -> float:
+        return math.log(max(loss.delta(epsilon), 1e-300)) - math.log(delta) + error
 
-    high = 1e-12
-    while excess(high) > 0:
-        high *= 4.0
-    if excess(0.0) <= 0:
-        return 0.0, 0.0
-    root = float(brentq(excess, 0.0, high, xtol=1e-13 * high, rtol=1e-12))
-    return max(0.0, root * (1 - _ROUNDING)), root * (1 + _ROUNDING)
+    def root(error: float) -> float:
+        if excess(0.0, error) <= 0:
+            return 0.0
+        high = 1e-12
+        while excess(high, error) > 0:
+            high *= 4.0
+        return float(brentq(excess, 0.0, high, args=(error,), xtol=1e-13 * high, rtol=1e-12))
+
+    # Near delta(0) a small error of delta is a large one of epsilon.
+    return root(-_INTEGRAL) * (1 - _ROUNDING), root(_INTEGRAL) * (1 + _ROUNDING)
 
 
 def participation_epsilon(shift: float, sampling_rate: float, steps: int, delta: float) -> float:
