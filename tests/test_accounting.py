@@ -209,6 +209,9 @@ def test_one_step_where_delta_is_nearly_the_total_variation() -> None:
         ((0.28415, 2.3388e-05, 2, 2.7602e-06), 1e-3, {"adjacency": "replace-one"}),
         ((0.26721, 1.4044e-06, 2, 1.3509e-08), 1e-3, {}),
         ((0.20539, 0.01244, 2, 1.211e-09), 5e-3, {"direction": "add"}),
+        ((0.16605, 0.91698, 2, 1.9592e-15), 5e-3, {"direction": "add"}),
+        ((0.1, 3.6e-4, 315, 2.463e-06), 5e-3, {"direction": "add"}),
+        ((0.1, 6.7e-4, 10**6, 8.67e-11), 5e-3, {"direction": "add"}),
     ],
 )
 def test_width_for_few_steps_with_rare_large_losses(setting, width: float, options: dict[str, str]) -> None:

@@ -38,6 +38,24 @@ def one_step_epsilon(loss: Loss, delta: float) -> tuple[float, float]:
     return root(-_INTEGRAL) * (1 - _ROUNDING), root(_INTEGRAL) * (1 + _ROUNDING)
 
 
+def concentrated_epsilon(loss: Loss, steps: int, delta: float) -> float:
+    r"""A lower bound of epsilon from the event that every step loses at least l, of probability p^T:
+
+    .. math:: \delta(\epsilon) \ge p^T (1 - e^{\epsilon - T l})
+
+    for every l. Close where the loss has a largest value that it mostly takes: "add" with small noise.
+    """
+    z = np.linspace(-12.0, 6.0, 361)
+    below = sum(weight * ndtr(z - mean) for weight, mean in loss.components)
+    spent = math.log(delta) - steps * np.log1p(-np.minimum(below, 1.0 - 1e-15))  # log(delta / p^T)
+    certain = spent < -1e-9
+    if not certain.any():
+        return 0.0
+    bounds = steps * loss.at(z[certain]) + np.log(-np.expm1(spent[certain]))
+    best = float(bounds.max())
+    return max(0.0, best - _ROUNDING * abs(best))
+
+
 def participation_epsilon(shift: float, sampling_rate: float, steps: int, delta: float) -> float:
     r"""Epsilon of the mechanism that also says in which steps the example took part; releasing more never helps.
 
