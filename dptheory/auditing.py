@@ -149,7 +149,10 @@ def largest_bound(scores: int, delta: float, *, confidence: float = 0.99, method
 
 
 def _scores(name: str, value: ArrayLike, least: int) -> Array:
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:  # ragged
+        raise ValueError(f"{name} must hold numbers in a regular array, got {value!r}") from None
     if array.dtype.kind not in "biuf" or isinstance(value, np.ma.MaskedArray):
         raise ValueError(f"{name} must hold numbers, got {value!r}")
     if array.ndim != 1 or array.size < least:

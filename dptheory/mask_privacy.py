@@ -13,6 +13,7 @@ from dptheory.clipping import clip as clip_vector
 Array = NDArray[np.float64]
 
 ADJACENCIES = ("add_remove", "replace")
+_LARGEST_BATCH = 10**9
 
 
 def masked_sensitivity(
@@ -27,8 +28,8 @@ def masked_sensitivity(
     replace it can.
 
     Args:
-        gradients: shape (n, d), n >= 1, finite.
-        clip: C > 0.
+        gradients: shape (n, d), n >= 1, entries 0 or of magnitude in [1e-70, 1e70].
+        clip: C in [1e-70, 1e70].
         mask: zeros and ones, shape (d,), drawn apart from the data; None keeps all entries.
         adjacency: "add_remove" or "replace".
 
@@ -40,8 +41,9 @@ def masked_sensitivity(
     rows = _validate.finite("gradients", gradients)
     if rows.ndim != 2 or rows.shape[0] == 0 or rows.shape[1] == 0:
         raise ValueError(f"gradients must have shape (n, d) with n, d >= 1, got {rows.shape}")
-    bound = _validate.real("clip", clip, 0.0, ends="()")
-    kept = _validate.finite("mask", np.ones(rows.shape[1]) if mask is None else np.asarray(mask, dtype=np.float64))
+    _validate.scale("gradients", np.abs(rows))
+    bound = _validate.real("clip", clip, 1e-70, 1e70)
+    kept = np.ones(rows.shape[1]) if mask is None else _mask(mask)
     if kept.shape != rows.shape[1:] or not np.isin(kept, (0.0, 1.0)).all():
         raise ValueError(f"mask must hold zeros and ones in shape {rows.shape[1:]}, got {mask!r}")
     _validate.choice("adjacency", adjacency, ADJACENCIES)
@@ -60,9 +62,9 @@ def divisor_kl(size: int, other: int, kept: int) -> float:
     pure noise tell b. The noise multiplier and the clip cancel.
 
     Args:
-        size: batch size b of the first law, >= 1.
-        other: batch size b' of the second, >= 1.
-        kept: number k of entries that have noise and a sum of zero, >= 0.
+        size: batch size b of the first law, 1..10^9.
+        other: batch size b' of the second, 1..10^9.
+        kept: number k of entries that have noise and a sum of zero, 0..10^12.
 
     Raises:
         ValueError: an argument outside its range.
@@ -70,7 +72,7 @@ def divisor_kl(size: int, other: int, kept: int) -> float:
     Source: RS, Algorithm 1, lines 5 and 6 (rs.alg1.divisor).
     """
     log_ratio, kept = _log_ratio(size, other, kept)
-    return kept / 2 * (math.expm1(log_ratio) - log_ratio)
+    return kept / 2 * _above_tangent(log_ratio)
 
 
 def divisor_renyi(order: float, size: int, other: int, kept: int) -> float:
@@ -96,7 +98,8 @@ def divisor_renyi(order: float, size: int, other: int, kept: int) -> float:
     excess = (order - 1.0) * math.expm1(log_ratio)  # a - (a - 1) rho = 1 - excess
     if excess >= 1.0:
         return math.inf
-    return max(0.0, -kept / 2 * (log_ratio + math.log1p(-excess) / (order - 1.0)))
+    # log1p(-excess) = -excess - its distance to the tangent; what is left of log rho is another. Neither cancels.
+    return kept / 2 * (_above_tangent(log_ratio) + _below_tangent(excess) / (order - 1.0))
 
 
 def divisor_delta(epsilon: float, size: int, other: int, kept: int) -> float:
@@ -138,7 +141,7 @@ def average_sensitivity(size: int, clip: float) -> float:
     Attained by g = -S/b of norm C: twice what the noise of the sum, divided by b + 1, is made for.
 
     Args:
-        size: b >= 1, without the example.
+        size: b in 1..10^9, without the example.
         clip: C > 0.
 
     Raises:
@@ -146,7 +149,9 @@ def average_sensitivity(size: int, clip: float) -> float:
 
     Source: RS, Algorithm 1, line 5 (rs.alg1.divisor).
     """
-    return 2.0 * _validate.real("clip", clip, 0.0, ends="()") / (_validate.integer("size", size, 1) + 1.0)
+    return (
+        2.0 * _validate.real("clip", clip, 0.0, ends="()") / (_validate.integer("size", size, 1, _LARGEST_BATCH) + 1.0)
+    )
 
 
 def published_size_delta(epsilon: float, examples: int, sampling_rate: float, shift: float) -> float:
@@ -215,8 +220,31 @@ def combined_multiplier(noise_multipliers: ArrayLike) -> float:
 
 def _log_ratio(size: int, other: int, kept: int) -> tuple[float, int]:
     """log (b' / b)^2, and k."""
-    size, other = _validate.integer("size", size, 1), _validate.integer("other", other, 1)
-    return 2.0 * math.log1p((other - size) / size), _validate.integer("kept", kept, 0)
+    size = _validate.integer("size", size, 1, _LARGEST_BATCH)
+    other = _validate.integer("other", other, 1, _LARGEST_BATCH)
+    return 2.0 * math.log1p((other - size) / size), _validate.integer("kept", kept, 0, 10**12)
+
+
+def _above_tangent(x: float) -> float:
+    """e^x - 1 - x."""
+    if abs(x) > 1e-2:
+        return math.expm1(x) - x
+    return x * x / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6))))
+
+
+def _below_tangent(x: float) -> float:
+    """-x - log(1 - x), for x < 1."""
+    if abs(x) > 1e-2:
+        return -x - math.log1p(-x)
+    return x * x * sum(x**j / (j + 2) for j in range(8))
+
+
+def _mask(mask: ArrayLike) -> Array:
+    try:
+        array = np.asarray(mask)
+    except ValueError:  # ragged
+        raise ValueError(f"mask must hold zeros and ones in a regular array, got {mask!r}") from None
+    return _validate.finite("mask", array.astype(np.float64) if array.dtype == bool else array)
 
 
 def _likely_sizes(count: int, rate: float) -> Array:

@@ -195,6 +195,36 @@ def test_directions_and_adjacencies() -> None:
     accounting.cross_check(1, 0.02, 500, 1e-5, adjacency="replace-one")
 
 
+def test_one_step_where_delta_is_nearly_the_total_variation() -> None:
+    """There a rounding error of delta is a large one of epsilon; the values are by mpmath."""
+    found = accounting.epsilon(174.0874709105694, 1e-6, 1, 2.291616563964603e-09, direction="remove")
+    assert found.lower <= 1.1061e-20 <= found.upper
+    found = accounting.epsilon(0.2031808715084271, 0.003968047413117625, 1, 0.00391304875595261, direction="remove")
+    assert found.lower <= 1.7828649004066442e-11 <= found.upper
+
+
+@pytest.mark.parametrize(
+    ("setting", "width", "options"),
+    [
+        ((0.28415, 2.3388e-05, 2, 2.7602e-06), 1e-3, {"adjacency": "replace-one"}),
+        ((0.26721, 1.4044e-06, 2, 1.3509e-08), 1e-3, {}),
+        ((0.20539, 0.01244, 2, 1.211e-09), 5e-3, {"direction": "add"}),
+        ((0.16605, 0.91698, 2, 1.9592e-15), 5e-3, {"direction": "add"}),
+        ((0.1, 3.6e-4, 315, 2.463e-06), 5e-3, {"direction": "add"}),
+        ((0.1, 6.7e-4, 10**6, 8.67e-11), 5e-3, {"direction": "add"}),
+    ],
+)
+def test_width_for_few_steps_with_rare_large_losses(setting, width: float, options: dict[str, str]) -> None:
+    found = accounting.epsilon(*setting, width=width, **options)
+    assert found.upper - found.lower <= 1.2 * width * max(1.0, found.upper)
+
+
+def test_batches_of_a_share_are_never_rounded_down() -> None:
+    options = {"adjacency": "replace-one", "sampling": "without replacement"}
+    low, high = (accounting.rdp_epsilon(1.0, 1e-6 * share, 1000, 1e-5, **options) for share in (1.0, 1.0004))
+    assert low < high
+
+
 def test_adding_costs_at_most_the_largest_loss() -> None:
     found = accounting.epsilon(0.2396, 0.598, 6, 1.5e-12, direction="add")
     assert found.upper <= -6 * math.log1p(-0.598) * (1 + 1e-9)
@@ -289,6 +319,8 @@ def test_steps_is_the_inverse() -> None:
     assert accounting.epsilon(1.5, 0.02, math.ceil(1.003 * count) + 1, 1e-5, width=1e-3).upper > 2.0
     assert accounting.steps(0.1, 1e-9, 0.3, 0.5) == 0
     assert accounting.steps(100.0, 1e-5, 100.0, 1e-6) == 10**6
+    assert accounting.steps(1e-310, 0.1, 1000.0, 1e-6) == 10**6  # epsilon is 0
+    assert accounting.noise_multiplier(1e308, 1e-5, 1.0, 10) == 0.1
 
 
 def test_search_finds_the_crossing() -> None:

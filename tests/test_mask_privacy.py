@@ -47,6 +47,19 @@ def test_divisor_divergences_agree_in_their_limits() -> None:
         assert mask_privacy.divisor_kl(b, b - 1, b * b) == pytest.approx(1.0, rel=2 / b)
 
 
+def test_divergences_of_large_batches_do_not_cancel() -> None:
+    for b in (10**6, 10**8, 10**9 - 1):
+        assert mask_privacy.divisor_kl(b, b + 1, 1) * b**2 == pytest.approx(1.0, rel=2 / b)
+        assert mask_privacy.divisor_renyi(3.0, b, b + 1, 1) * b**2 == pytest.approx(3.0, rel=20 / b)
+    # Across the ends of the series: x near 1e-2.
+    for b in range(190, 215):
+        exact = ((b + 1) / b) ** 2 - 1 - 2 * math.log1p(1 / b)
+        assert mask_privacy.divisor_kl(b, b + 1, 2) == pytest.approx(exact, rel=1e-10)
+        rho = ((b + 1) / b) ** 2
+        exact = -(math.log(rho) + math.log1p(1 - rho))
+        assert mask_privacy.divisor_renyi(2.0, b, b + 1, 2) == pytest.approx(exact, rel=1e-9)
+
+
 def test_renyi_divergence_is_infinite_from_the_stated_order_on() -> None:
     for b in (1, 4, 256):
         order = (b + 1) ** 2 / (2 * b + 1)
@@ -165,6 +178,13 @@ def test_several_releases() -> None:
         (lambda: mask_privacy.masked_sensitivity([[1.0, 2.0]], 1.0, [1]), "mask must hold zeros and ones in shape"),
         (lambda: mask_privacy.masked_sensitivity([[1.0]], 1.0, [0.5]), "mask must hold zeros and ones"),
         (lambda: mask_privacy.masked_sensitivity([[1.0]], 1.0, [1], "swap"), "adjacency must be one of"),
+        (lambda: mask_privacy.masked_sensitivity([[1.0, 2.0]], 1.0, ["1", "0"]), "mask must hold numbers"),
+        (lambda: mask_privacy.masked_sensitivity([[1.0, 2.0]], 1.0, [1j, 0]), "mask must hold numbers"),
+        (lambda: mask_privacy.masked_sensitivity([[1.0, 2.0]], 1.0, [[1], [1, 0]]), "mask must hold zeros and ones"),
+        (lambda: mask_privacy.masked_sensitivity([[1e300]], 1.0), "gradients must hold 0 or"),
+        (lambda: mask_privacy.masked_sensitivity([[1.0]], 1e-300), "clip"),
+        (lambda: mask_privacy.average_sensitivity(10**400, 1.0), "size"),
+        (lambda: mask_privacy.divisor_kl(1, 10**200, 1), "other"),
         (lambda: mask_privacy.average_sensitivity(0, 1.0), "size"),
         (lambda: mask_privacy.average_sensitivity(1, 0.0), "clip"),
         (lambda: mask_privacy.divisor_kl(0, 1, 1), "size"),

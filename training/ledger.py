@@ -18,7 +18,7 @@ _NOISE = 0.1, 1000.0
 _MAX_STEPS = 10**6
 """What the accountants take."""
 _LARGEST_BLOCK = 1 << 20
-_COARSE, _FINE = 0.02, 5e-4
+_COARSE, _FINE = 0.005, 5e-4
 """Widths of the brackets of epsilon; the fine one, which costs seconds, is that of ``accounting.noise_multiplier``."""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from dptheory import _validate
 from dptheory.accounting._gaussian import gaussian_epsilon, gaussian_mu
 from dptheory.accounting._google import pld_bracket, rdp_of_steps
-from dptheory.accounting._guards import one_step_epsilon, participation_epsilon
+from dptheory.accounting._guards import concentrated_epsilon, one_step_epsilon, participation_epsilon
 from dptheory.accounting._loss import Direction, Loss
 from dptheory.accounting._prv import prv_bracket, saddle_point
 from dptheory.accounting._search import crossing
@@ -287,7 +287,7 @@ def _log_excess(asked: _Mechanism, width: float, budget: float) -> float:
 
 
 def _log_ratio(epsilon: float, budget: float) -> float:
-    return math.log(max(epsilon, 1e-300) / budget)
+    return math.log(max(epsilon, 1e-300)) - math.log(max(budget, 1e-300))
 
 
 def _rough(asked: _Mechanism) -> float:
@@ -338,7 +338,8 @@ def _bracket(loss: Loss, asked: _Mechanism, width: float) -> tuple[float, float,
         # dp-accounting takes the larger of both directions: no lower bound of one alone.
         alone = loss.direction == "add" or (loss.direction == "remove" and asked.direction != "worst")
         found, name = (0.0 if alone else lower, upper), "PLD"
-    return found[0], min(found[1], _largest_loss(loss, asked.steps)), name
+    lower = max(found[0], concentrated_epsilon(loss, asked.steps, asked.delta))
+    return lower, min(found[1], _largest_loss(loss, asked.steps)), name
 
 
 def _largest_loss(loss: Loss, steps: int) -> float:

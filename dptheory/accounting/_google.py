@@ -83,7 +83,8 @@ def rdp_of_steps(loss: Loss, steps: int, delta: float, without_replacement: bool
         # The library's noise is in units of the change that one record makes, which is twice the clipping norm.
         gaussian = dp_event.GaussianDpEvent(loss.noise_multiplier / 2)
         records = 10**9
-        event = dp_event.SampledWithoutReplacementDpEvent(records, round(loss.sampling_rate * records), gaussian)
+        drawn = min(records, math.ceil(loss.sampling_rate * records))  # never fewer: this is an upper bound
+        event = dp_event.SampledWithoutReplacementDpEvent(records, drawn, gaussian)
     else:
         gaussian = dp_event.GaussianDpEvent(loss.noise_multiplier)
         event = dp_event.PoissonSampledDpEvent(loss.sampling_rate, gaussian)

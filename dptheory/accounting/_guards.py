@@ -12,6 +12,7 @@ from dptheory.accounting._gaussian import gaussian_epsilon
 from dptheory.accounting._loss import Loss
 
 _ROUNDING = 1e-8  # relative, added to every bound
+_INTEGRAL = 1e-11  # relative error of the integral for delta, generously
 
 
 def unsampled_epsilon(shift: float, steps: int, delta: float) -> float:
@@ -22,16 +23,37 @@ def unsampled_epsilon(shift: float, steps: int, delta: float) -> float:
 def one_step_epsilon(loss: Loss, delta: float) -> tuple[float, float]:
     """Lower and upper bound of epsilon of a single step, from delta(epsilon) as an integral."""
 
-    def excess(epsilon: float) -> float:
-        return math.log(max(loss.delta(epsilon), 1e-300)) - math.log(delta)
+    def excess(epsilon: float, error: float) -> float:
+        return math.log(max(loss.delta(epsilon), 1e-300)) - math.log(delta) + error
 
-    high = 1e-12
-    while excess(high) > 0:
-        high *= 4.0
-    if excess(0.0) <= 0:
-        return 0.0, 0.0
-    root = float(brentq(excess, 0.0, high, xtol=1e-13 * high, rtol=1e-12))
-    return max(0.0, root * (1 - _ROUNDING)), root * (1 + _ROUNDING)
+    def root(error: float) -> float:
+        if excess(0.0, error) <= 0:
+            return 0.0
+        high = 1e-12
+        while excess(high, error) > 0:
+            high *= 4.0
+        return float(brentq(excess, 0.0, high, args=(error,), xtol=1e-13 * high, rtol=1e-12))
+
+    # Near delta(0) a small error of delta is a large one of epsilon.
+    return root(-_INTEGRAL) * (1 - _ROUNDING), root(_INTEGRAL) * (1 + _ROUNDING)
+
+
+def concentrated_epsilon(loss: Loss, steps: int, delta: float) -> float:
+    r"""A lower bound of epsilon from the event that every step loses at least l, of probability p^T:
+
+    .. math:: \delta(\epsilon) \ge p^T (1 - e^{\epsilon - T l})
+
+    for every l. Close where the loss has a largest value that it mostly takes: "add" with small noise.
+    """
+    z = np.linspace(-12.0, 6.0, 361)
+    below = sum(weight * ndtr(z - mean) for weight, mean in loss.components)
+    spent = math.log(delta) - steps * np.log1p(-np.minimum(below, 1.0 - 1e-15))  # log(delta / p^T)
+    certain = spent < -1e-9
+    if not certain.any():
+        return 0.0
+    bounds = steps * loss.at(z[certain]) + np.log(-np.expm1(spent[certain]))
+    best = float(bounds.max())
+    return max(0.0, best - _ROUNDING * abs(best))
 
 
 def participation_epsilon(shift: float, sampling_rate: float, steps: int, delta: float) -> float:

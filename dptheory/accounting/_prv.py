@@ -68,13 +68,15 @@ def prv_bracket(loss: Loss, steps: int, delta: float, width: float, max_cells: i
         else:
             point = _solve_tilt(loss, steps, delta, lambda *_: False)
         try:
-            low, high, moved = _bracket_at(loss, steps, delta, point, 0.9 * width * scale, max_cells)
+            least = _MIN_CELLS * 8**attempt
+            low, high, moved = _bracket_at(loss, steps, delta, point, 0.9 * width * scale, (least, max_cells))
         except ArithmeticError:
             scale = 1.0
             continue
         lower, upper = max(lower, low), min(upper, high)
-        # Close enough, or what is left is the grid's.
-        if upper - lower <= max(1.2 * width * max(1.0, lower), 2.5 * moved):
+        wanted = width * max(1.0, lower)
+        # Close enough, or what is left is the grid's, and the grid was not made for a larger epsilon.
+        if upper - lower <= 1.2 * wanted or (upper - lower <= 2.5 * moved and width * scale <= 1.2 * wanted):
             break
         scale = max(1.0, lower)
     if not lower <= upper < math.inf:
@@ -83,12 +85,12 @@ def prv_bracket(loss: Loss, steps: int, delta: float, width: float, max_cells: i
 
 
 def _bracket_at(
-    loss: Loss, steps: int, delta: float, point: SaddlePoint, width: float, max_cells: int
+    loss: Loss, steps: int, delta: float, point: SaddlePoint, width: float, cells: tuple[int, int]
 ) -> tuple[float, float, float]:
     """Lower and upper bound with this tilt, and how much of them is due to the grid."""
     spread = min(math.sqrt(steps * math.log(2 / (_SHARE * delta)) / 2), float(steps))
     radius, shifts = grid_radius(loss, steps, delta, point)
-    wanted = min(max(2 * radius * spread / (0.5 * width), _MIN_CELLS), max_cells)
+    wanted = min(max(2 * radius * spread / (0.5 * width), cells[0]), cells[1])
     mesh = radius / (next_fast_len(math.ceil(wanted / 2)) - 1)
     composed = _compose(loss, steps, delta, point.tilt, shifts, radius, mesh)
     moved = float(mesh * spread + composed.mean_error)
@@ -253,14 +255,17 @@ def _compose(
     for end, shift in ((losses[-1], shifts[0]), (losses[0], shifts[1])):
         wrapped += math.exp(min(0.0, steps * (log_mgf(tilt + shift) - whole) - shift * float(end)))
     size = float(np.abs(t) @ np.exp(log_p))
+    outside = steps * loss.outside(*variable.outputs)
+    # The shift keeps the mean of the kept losses; Hoeffding's bound is about that given that they are kept.
+    moved = domain.dt() * outside
     return _Composed(
         losses=losses,
         tilted=pmf,
         tilt=tilt,
         log_mgf=steps * whole,
         wrong=wrapped + _FFT * steps,
-        missed=_SHARE * delta + steps * loss.outside(*variable.outputs),
-        mean_error=_QUADRATURE * steps * size + 4e-16 * (abs(float(losses[0])) + abs(float(losses[-1]))),
+        missed=_SHARE * delta + outside,
+        mean_error=_QUADRATURE * steps * size + 4e-16 * (abs(float(losses[0])) + abs(float(losses[-1]))) + moved,
     )
 
 

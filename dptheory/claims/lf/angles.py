@@ -297,6 +297,13 @@ _LAW = Claim(
             wrong=lambda d: 1 / d,
             tolerance=1e-11,
         ),
+        ExactCheck(
+            name="asymptotic forms at some sizes",
+            cases=lambda: [(float(d), s) for d in (2, 10, 1000, 10**6) for s in (0.01, 0.3, 1.0, 3.0, 100.0)],
+            truth=lambda d, s: True,
+            statement=lambda d, s: _asymptotic_slack(d, s) >= 0,
+            wrong=lambda d, s: _tighter_asymptotic_slack(d, s) >= 0,
+        ),
         SearchCheck(
             name="falls in law as snr rises",
             box={

@@ -69,7 +69,7 @@ _ALG2 = Claim(
     ),
     correction=r"With the noisy gradient in the velocity, and the same noise on the active entries of the ranking sum, the cost is "
     r"that of DP-SGD at $\sigma$. With a fresh draw the sums of active entries are released twice: account at $\sigma/\sqrt2$, as $\sigma$ "
-    r"no longer covers it. With the un-noised velocity $\delta(\epsilon) = 1$ for every $\epsilon$.",
+    r"no longer covers it. With the un-noised velocity $\delta(\epsilon) = 1$ for every $\epsilon$ once the example was in a batch.",
     calculators=(mask_privacy.combined_multiplier,),
     checks=(
         ExactCheck(

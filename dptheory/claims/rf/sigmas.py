@@ -52,7 +52,7 @@ CLAIMS = (
         calculators=(accounting.epsilon, accounting.noise_multiplier),
         checks=(
             ExactCheck(
-                name="the printed noise keeps the budget, 9/10 of it does not",
+                name="the printed noise keeps the budget",
                 cases=lambda: [(where,) for where in tables.SIGMAS],
                 truth=lambda where: True,
                 statement=lambda where: _spent(where).upper <= _run(where)[0],

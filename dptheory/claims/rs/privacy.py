@@ -317,8 +317,8 @@ _ALG4 = Claim(
         "the noise of masked entries in line 10 does not depend on the data",
     ),
     correction=r"With $v_{t+1} = \mu v_t + \tilde g_t$, masks and weights are functions of the releases $\tilde g_1, \tilde g_2, \ldots$ and of noise "
-    r"that is independent of the data: the cost is that of $T$ Gaussian mechanisms of multiplier $\sigma$. As printed $w_1$ is a "
-    r"function of the data: $\delta(\epsilon) = 1$ for every $\epsilon$.",
+    r"that is independent of the data: the cost is that of $T$ Gaussian mechanisms of multiplier $\sigma$. As printed no noise enters "
+    r"the weights: $\delta(\epsilon) = 1$ for every $\epsilon$ once the example was in a batch, $1-(1-q)^T$ after $T$ Poisson-sampled steps.",
     calculators=(mask_privacy.combined_multiplier,),
     checks=(
         ExactCheck(
