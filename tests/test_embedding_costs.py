@@ -63,11 +63,11 @@ def test_the_paper_s_own_setting() -> None:
     ("call", "says"),
     [
         (lambda: costs.power_iteration(0, 1, 1), "dim must be"),
-        (lambda: costs.power_iteration(4, 5, 1), "basis must be"),
+        (lambda: costs.power_iteration(4, 5, 1), "subspace_dim must be"),
         (lambda: costs.power_iteration(4, 2, 0), "anchors must be"),
         (lambda: costs.power_iteration(4, 2, 1, 3), "groups must be"),
         (lambda: costs.power_iteration(5, 2, 1, 2), "dim must be a multiple of groups"),
-        (lambda: costs.power_iteration(6, 3, 1, 2), "basis must be a multiple of groups"),
+        (lambda: costs.power_iteration(6, 3, 1, 2), "subspace_dim must be a multiple of groups"),
         (lambda: costs.power_iteration(4, 2, 1, unit="flop"), "unit must be one of"),
         (lambda: costs.extra_floats(4, 2, 1, 0), "gradients must be"),
         (lambda: costs.extra_floats(4.0, 2, 1, 1), "dim must be"),

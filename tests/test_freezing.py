@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dptheory import clipping, freezing
+from dptheory import angles, clipping, freezing
 from dptheory.claims.lf import _batches
 from dptheory.freezing import bias_angle, bias_turn, biased_signal, expected_angle, freezing_effect, norm_growth
 
@@ -309,3 +309,9 @@ NAN = float("nan")
 def test_bad_input_is_named(call, says: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=says):
         call()
+
+
+@pytest.mark.parametrize("dim", [2, 3, 10, 1000, 10**6, 10**9])
+@pytest.mark.parametrize("snr", [0.0, 0.3, 1.0, 40.0, 1e3])
+def test_without_bias_the_expected_angle_is_the_mean_of_the_law(dim: int, snr: float) -> None:
+    assert freezing.expected_angle(dim, snr) == pytest.approx(angles.DistortionAngle(dim, snr).mean(), rel=1e-11)

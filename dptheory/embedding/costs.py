@@ -1,7 +1,7 @@
 """What one power iteration of GEP costs: operations, and numbers stored beyond the private gradients.
 
-Sizes: ``dim`` p, ``basis`` k, ``anchors`` m, ``gradients`` n, ``groups`` g. Each of the g groups has p/g parameters and k/g basis
-vectors.
+Sizes: ``dim`` p, ``subspace_dim`` k, ``anchors`` m, ``gradients`` n, ``groups`` g. Each of the g groups has
+p/g parameters and k/g basis vectors.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,9 @@ class PowerIteration:
         return self.products + self.orthogonalisation + self.scaling
 
 
-def power_iteration(dim: int, basis: int, anchors: int, groups: int = 1, unit: Unit = "multiply-add") -> PowerIteration:
+def power_iteration(
+    dim: int, subspace_dim: int, anchors: int, groups: int = 1, unit: Unit = "multiply-add"
+) -> PowerIteration:
     """Operations of one power iteration (line 5 and 6 of Algorithm 1), by plain matrix products and modified Gram-Schmidt.
 
     "multiply-add" counts a product and its addition as one: 2 m k p / g + p k^2 / g^2, and k p / g divisions.
@@ -44,7 +46,7 @@ def power_iteration(dim: int, basis: int, anchors: int, groups: int = 1, unit: U
 
     Args:
         dim: p, 1..1e12, a multiple of ``groups``.
-        basis: k, a multiple of ``groups``; at most the smaller of ``dim`` and ``anchors`` can be independent.
+        subspace_dim: k, a multiple of ``groups``; at most the smaller of ``dim`` and ``anchors`` can be independent.
         anchors: m, 1..1e12.
         groups: g, >= 1.
         unit: what is counted as one.
@@ -54,10 +56,10 @@ def power_iteration(dim: int, basis: int, anchors: int, groups: int = 1, unit: U
 
     Source: GEP, section 3.1 and Appendix B, Table 4 (gep.appB.compute).
     """
-    dim, basis, groups = _evenly(dim, basis, groups)
+    dim, subspace_dim, groups = _evenly(dim, subspace_dim, groups)
     m = _validate.integer("anchors", anchors, 1, _MAX)
     _validate.choice("unit", unit, ("multiply-add", "operation"))
-    p, k = dim // groups, basis // groups
+    p, k = dim // groups, subspace_dim // groups
     pairs = k * (k - 1) // 2
     if unit == "multiply-add":
         products, orthogonalisation = 2 * m * k * p, 2 * p * pairs + p * k
@@ -67,7 +69,7 @@ def power_iteration(dim: int, basis: int, anchors: int, groups: int = 1, unit: U
     return PowerIteration(groups * products, groups * orthogonalisation, groups * k * p)
 
 
-def extra_floats(dim: int, basis: int, anchors: int, gradients: int, groups: int = 1) -> int:
+def extra_floats(dim: int, subspace_dim: int, anchors: int, gradients: int, groups: int = 1) -> int:
     """Most numbers held at one time beyond the n p of the private gradients: k p / g + max(m, n) k + max(m - n, 0) p.
 
     Algorithm 1 with every matrix held whole. While the basis is found, the anchor gradients (m p), the bases (k p / g) and
@@ -77,7 +79,7 @@ def extra_floats(dim: int, basis: int, anchors: int, gradients: int, groups: int
 
     Args:
         dim: p, 1..1e12, a multiple of ``groups``.
-        basis: k, a multiple of ``groups``, 1..p.
+        subspace_dim: k, a multiple of ``groups``, 1..p.
         anchors: m, 1..1e12.
         gradients: n, 1..1e12.
         groups: g, >= 1.
@@ -87,17 +89,17 @@ def extra_floats(dim: int, basis: int, anchors: int, gradients: int, groups: int
 
     Source: GEP, Appendix B, Table 4 (gep.appB.memory).
     """
-    dim, basis, groups = _evenly(dim, basis, groups)
+    dim, subspace_dim, groups = _evenly(dim, subspace_dim, groups)
     m = _validate.integer("anchors", anchors, 1, _MAX)
     n = _validate.integer("gradients", gradients, 1, _MAX)
-    return basis * dim // groups + max(m, n) * basis + max(m - n, 0) * dim
+    return subspace_dim * dim // groups + max(m, n) * subspace_dim + max(m - n, 0) * dim
 
 
-def _evenly(dim: int, basis: int, groups: int) -> tuple[int, int, int]:
+def _evenly(dim: int, subspace_dim: int, groups: int) -> tuple[int, int, int]:
     dim = _validate.integer("dim", dim, 1, _MAX)
-    basis = _validate.integer("basis", basis, 1, dim)
-    groups = _validate.integer("groups", groups, 1, basis)
-    for name, size in (("dim", dim), ("basis", basis)):
+    subspace_dim = _validate.integer("subspace_dim", subspace_dim, 1, dim)
+    groups = _validate.integer("groups", groups, 1, subspace_dim)
+    for name, size in (("dim", dim), ("subspace_dim", subspace_dim)):
         if size % groups:
             raise ValueError(f"{name} must be a multiple of groups = {groups}, got {size!r}")
-    return dim, basis, groups
+    return dim, subspace_dim, groups

@@ -1,24 +1,17 @@
 """What the privacy statements are held against: a private run drawn at random, and the budget of the paper's settings."""
 
 import functools
-import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, logsumexp, ndtr
 
-from dptheory import clipping
+from dptheory import clipping, joint_privacy, renyi
 from dptheory.claims.lf import tables
 
 Array = NDArray[np.float64]
 
 DELTA = 1e-5
-_ORDERS = range(2, 65)
-
-
-def gaussian_delta(mu: float, epsilon: float) -> float:
-    """delta of a Gaussian mechanism, sensitivity over standard deviation = mu: Phi(mu/2 - e/mu) - exp(e) Phi(-mu/2 - e/mu)."""
-    return float(ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu))
+_ORDERS = list(range(2, 65))
 
 
 # --- two steps of DP-SGD-LF in the plane, on the whole data ---
@@ -49,22 +42,17 @@ def delta_draws(rng: np.random.Generator, n: int, frozen: tuple[int, ...]) -> Ar
 # --- steps that a budget allows ---
 
 
-def renyi(order: int, rate: float, sigma: float) -> float:
-    """Renyi divergence of one step of the subsampled Gaussian mechanism (Poisson sampling), whole orders."""
-    k = np.arange(order + 1)
-    binomial = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
-    terms = binomial + k * math.log(rate) + (order - k) * math.log1p(-rate) + k * (k - 1) / (2 * sigma**2)
-    return float(logsumexp(terms)) / (order - 1)
-
-
 @functools.cache
 def affordable_steps(epsilon: float, sigma: float, batch_size: int, examples: int) -> int:
     """Steps that fit into the budget at delta = 1e-5, at the best whole Renyi order; the budget may allow a few more."""
-    best = 0
-    for order in _ORDERS:
-        conversion = math.log1p(-1 / order) - (math.log(DELTA) + math.log(order)) / (order - 1)
-        best = max(best, math.floor((epsilon - conversion) / renyi(order, batch_size / examples, sigma)))
-    return best
+    curve = joint_privacy.subsampled_gaussian_rdp(_ORDERS, batch_size / examples, sigma)
+    steps = 1
+    while renyi.epsilon_from_rdp(_ORDERS, 2 * steps * curve, DELTA) <= epsilon:
+        steps *= 2
+    for bit in reversed(range(steps.bit_length() - 1)):
+        if renyi.epsilon_from_rdp(_ORDERS, (steps + 2**bit) * curve, DELTA) <= epsilon:
+            steps += 2**bit
+    return steps
 
 
 def frozen_steps(setting: str) -> float:
