@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
-from dptheory import convergence, freezing_bound
+from dptheory import convergence, freezing_bound, joint_privacy
 from dptheory.claims.lf import _privacy, _testbed, tables
 from dptheory.claims.lf.descent import printed_bound
 
@@ -176,20 +176,20 @@ def test_the_accountant_of_the_freezing_times(order: int, rate: float, sigma: fl
         return ratio**order * math.exp(-(x**2) / (2 * sigma**2)) / (sigma * math.sqrt(2 * math.pi))
 
     moment = quad(integrand, -40, 80, limit=400, points=[0, order])[0]
-    assert _privacy.renyi(order, rate, sigma) == pytest.approx(math.log(moment) / (order - 1), rel=1e-6)
+    found = joint_privacy.subsampled_gaussian_rdp([order], rate, sigma)[0]
+    assert found == pytest.approx(math.log(moment) / (order - 1), rel=1e-6)
 
 
 def test_budget_is_spent_at_the_last_affordable_step() -> None:
+    orders = list(range(2, 65))
     for epsilon, sigma, batch, examples, _ in tables.SETTINGS.values():
         steps = _privacy.affordable_steps(float(epsilon), float(sigma), int(batch), int(examples))
         rate = int(batch) / int(examples)
 
         def spent(count: int, rate: float = rate, sigma: float = float(sigma)) -> float:
             return min(
-                count * _privacy.renyi(a, rate, sigma)
-                + math.log1p(-1 / a)
-                - (math.log(_privacy.DELTA) + math.log(a)) / (a - 1)
-                for a in range(2, 65)
+                count * r + math.log1p(-1 / a) - (math.log(_privacy.DELTA) + math.log(a)) / (a - 1)
+                for a, r in zip(orders, joint_privacy.subsampled_gaussian_rdp(orders, rate, sigma), strict=True)
             )
 
         assert spent(steps) <= float(epsilon) < spent(steps + 1)

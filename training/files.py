@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import os
+import shutil
 import tarfile
 import tempfile
 import zlib
@@ -111,10 +112,20 @@ def _fetch(home: Archive, file: DataFile, files: tuple[DataFile, ...], folder: P
         _download(home, archive)
         with tarfile.open(archive) as tar:
             members = [f.path for f in files if f.home == home and _find(f, folder) is None]
-            tar.extractall(scratch, members=[tar.getmember(m) for m in members], filter="data")
-        for member in members:
+            for number, member in enumerate(members):
+                _copy_out(tar, member, Path(scratch) / str(number))
+        for number, member in enumerate(members):
             (folder / member).parent.mkdir(parents=True, exist_ok=True)
-            (Path(scratch) / member).replace(folder / member)
+            (Path(scratch) / str(number)).replace(folder / member)
+
+
+def _copy_out(tar: tarfile.TarFile, member: str, target: Path) -> None:
+    """The contents alone, no owner, mode or path of the archive's; extraction filters came with Python 3.11.4 only."""
+    packed = tar.extractfile(member)
+    if packed is None:
+        raise OSError(f"{member} is no file in the archive")
+    with packed, target.open("wb") as unpacked:
+        shutil.copyfileobj(packed, unpacked)
 
 
 def _download(home: Archive, target: Path) -> None:
