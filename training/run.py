@@ -200,13 +200,20 @@ def one_step(run: Run) -> tuple[float, int]:
         except BudgetError:
             run.spent = True
             return 0.0, 0
-        except torch.OutOfMemoryError:
+        except RuntimeError as error:
+            if not _out_of_memory(error):
+                raise
             raise ValueError(
                 f"physical_batch_size must fit into memory, got {run.config.physical_batch_size}: take a smaller one, the "
                 "result is the same"
             ) from None
     run.step += 1
     return loss_sum, len(indices)
+
+
+def _out_of_memory(error: RuntimeError) -> bool:
+    """Whether it is CUDA's error, or what torch raises where the CPU's memory does not suffice."""
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 def _backward(run: Run, part: torch.Tensor) -> float:

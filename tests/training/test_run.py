@@ -215,8 +215,13 @@ def test_command_line(tmp_path: Path) -> None:
     assert wrong.exit_code == 2 and "batch_size must be an integer >= 1, got 0" in wrong.output
 
 
-def test_a_physical_batch_too_large_for_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_a_physical_batch_too_large_for_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str
+) -> None:
     def full(*_: object) -> float:
+        if device == "cpu":
+            torch.empty(10**15)
         raise torch.OutOfMemoryError
 
     monkeypatch.setattr(runs, "_backward", full)
