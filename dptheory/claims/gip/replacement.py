@@ -1,0 +1,119 @@
+"""GIP: the worst pair of gradients when one example is replaced under Poisson sampling."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import ndtr
+
+from dptheory import accounting
+from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.montecarlo import ExactCheck, Range, SearchCheck
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
+_FAR = 10.0
+_GRID = np.linspace(-_FAR, _FAR, 2001)
+
+
+def opposite_delta(scale: float, rate: float, epsilon: float) -> float:
+    """delta(epsilon) of (1-q) N(0,1) + q N(s,1) against (1-q) N(0,1) + q N(-s,1), epsilon >= 0: the best event is a half-line."""
+    a, c = math.exp(epsilon), (1 - rate) * math.expm1(epsilon) / rate
+    log_c = math.log(c) if c > 0 else -math.inf
+
+    def excess(x: float) -> float:
+        """log of the first density less that of what it must exceed, over N(0, 1); it rises in x."""
+        return scale * x - scale**2 / 2 - float(np.logaddexp(epsilon - scale * x - scale**2 / 2, log_c))
+
+    edge = brentq(excess, -1e5, 1e5)
+    return float(rate * (ndtr(scale - edge) - a * ndtr(-scale - edge) - c * ndtr(-edge)))
+
+
+def pair_delta(first: float, second: float, angle: float, rate: float, epsilon: float) -> float:
+    """The same for N(g, I) and N(g', I) in the plane, |g| = first, |g'| = second, with this angle between them.
+
+    Centred at g, it is q E(1 - a M_u - c M_v)_+ with M_w = exp(<w, y> - |w|^2/2), u = g' - g, v = -g. Given <v, y> the
+    expectation is that of a put option; the rest is a quadrature.
+    """
+    a, c = math.exp(epsilon), (1 - rate) * math.expm1(epsilon) / rate
+    g, other = np.array([first, 0.0]), second * np.array([math.cos(angle), math.sin(angle)])
+    u, v = other - g, -g
+    along = float(u @ v) / first
+    spread = math.sqrt(max(float(u @ u) - along**2, 0.0)) + 1e-9
+
+    def put(z: NDArray[np.float64]) -> NDArray[np.float64]:
+        strike = 1 - c * np.exp(first * z - first**2 / 2)
+        mean = along * z - float(u @ u) / 2
+        d = (np.log(np.maximum(strike, 1e-300) / a) - mean) / spread
+        value = strike * ndtr(d) - a * np.exp(mean + spread**2 / 2) * ndtr(d - spread)
+        return np.where(strike > 0, value, 0.0) * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+
+    # panels that end where the option is at the money, or where the strike vanishes: between them the integrand is smooth
+    level = 1 - c * np.exp(first * _GRID - first**2 / 2) - a * np.exp(along * _GRID - float(u @ u) / 2)
+    turns = _GRID[:-1][np.diff(np.sign(level)) != 0]
+    ends = {
+        -_FAR,
+        0.0,
+        _FAR,
+        *(t + k * max(spread, 0.01) for t in turns for k in (-9.0, -3.0, -1.0, 0.0, 1.0, 3.0, 9.0)),
+    }
+    if c > 0:
+        ends.add(first / 2 - math.log(c) / first)
+    cuts = np.array(sorted(e for e in ends if -_FAR <= e <= _FAR))
+    half = np.diff(cuts)[:, None] / 2
+    return rate * float((half * _WEIGHTS * put(cuts[:-1, None] + half * (1 + _NODES))).sum())
+
+
+def _worst_slack(scale: float, first: float, second: float, angle: float, rate: float, epsilon: float) -> float:
+    """Opposite gradients of full norm are the worst pair; relative to the sampling rate."""
+    return (
+        opposite_delta(scale, rate, epsilon) - pair_delta(first * scale, second * scale, angle, rate, epsilon)
+    ) / rate
+
+
+def _orthogonal_slack(scale: float, first: float, second: float, angle: float, rate: float, epsilon: float) -> float:
+    """Wrong statement: orthogonal ones are."""
+    worst = pair_delta(scale, scale, math.pi / 2, rate, epsilon)
+    return (worst - pair_delta(first * scale, second * scale, angle, rate, epsilon)) / rate
+
+
+CLAIMS = (
+    Claim(
+        id="gip.replace_one",
+        title="worst pair under replacement",
+        source=Source("gip", "Definition 1, Lemma 1 (ours)"),
+        statement=r"Definition 1 also allows neighbours that differ in the content of one example. Under Poisson sampling at rate $q$ with noise $\sigma C$ "
+        r"the steps are then dominated, at every $\epsilon$ and after composition, by those of two opposite gradients of norm $C$: "
+        r"$(1-q)N(0,\sigma^2)+qN(1,\sigma^2)$ against $(1-q)N(0,\sigma^2)+qN(-1,\sigma^2)$.",
+        verdict=Verdict.HOLDS,
+        conditions=("the noise is Gaussian and independent of the data", "every gradient is clipped to C"),
+        calculators=(accounting.epsilon,),
+        checks=(
+            SearchCheck(
+                name="no pair of gradients is worse than two opposite ones",
+                box={
+                    "scale": Range(0.05, 4.0, log=True),
+                    "first": Range(0.05, 1.0),
+                    "second": Range(0.0, 1.0),
+                    "angle": Range(0.0, math.pi),
+                    "rate": Range(1e-3, 0.999),
+                    "epsilon": Range(0.0, 4.0),
+                },
+                slack=_worst_slack,
+                wrong=_orthogonal_slack,
+                tolerance=1e-6,
+            ),
+            ExactCheck(
+                name="delta of one step at the epsilon of the accountant",
+                cases=lambda: [(s, q, d) for s in (0.5, 1.0, 3.0) for q in (0.01, 0.3) for d in (1e-3, 1e-6)],
+                truth=lambda s, q, d: d,
+                statement=lambda s, q, d: opposite_delta(
+                    1 / s, q, accounting.epsilon(s, q, 1, d, adjacency="replace-one").estimate
+                ),
+                wrong=lambda s, q, d: opposite_delta(1 / s, q, accounting.epsilon(s, q, 1, d).estimate),
+                tolerance=1e-6,
+            ),
+        ),
+        proved=True,
+    ),
+)
