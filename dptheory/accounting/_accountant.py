@@ -107,7 +107,8 @@ def epsilon(
     Two adjacencies and two ways of sampling:
 
     - "poisson": every record joins a step independently with probability ``sampling_rate``. Neighbours differ by a record
-      more or less ("add-remove") or by the content of one ("replace-one": opposite gradients are the worst pair, gip.replace_one).
+      more or less ("add-remove") or by the content of one ("replace-one": two opposite gradients are the
+      worst pair, gip.replace_one).
     - "without replacement": every step takes exactly a share ``sampling_rate`` of the records; "replace-one" only. The upper
       bound is that of Renyi privacy, the lower one is attained by data whose other gradients are 0; they can be far apart.
 
