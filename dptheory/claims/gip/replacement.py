@@ -87,7 +87,10 @@ CLAIMS = (
         r"the steps are then dominated, at every $\epsilon$ and after composition, by those of two opposite gradients of norm $C$: "
         r"$(1-q)N(0,\sigma^2)+qN(1,\sigma^2)$ against $(1-q)N(0,\sigma^2)+qN(-1,\sigma^2)$.",
         verdict=Verdict.HOLDS,
-        conditions=("the noise is Gaussian and independent of the data", "every gradient is clipped to C"),
+        conditions=(
+            "the noise is Gaussian and independent of the data, every gradient clipped to C",
+            "the examples of every step are drawn afresh and independently; the divisor does not depend on the batch",
+        ),
         calculators=(accounting.epsilon,),
         checks=(
             SearchCheck(
