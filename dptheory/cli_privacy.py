@@ -59,7 +59,8 @@ def show_sigma(
 
     with user_errors():
         sigma = accounting.noise_multiplier(epsilon, delta, rate, steps, adjacency=adjacency, sampling=sampling)
-        found = accounting.epsilon(sigma, rate, steps, delta, adjacency=adjacency, sampling=sampling)
+        width = max(1e-4, 1e-3 * min(1.0, epsilon))  # the bracket that sigma was chosen by
+        found = accounting.epsilon(sigma, rate, steps, delta, width=width, adjacency=adjacency, sampling=sampling)
         values = {"noise multiplier": sigma, **dataclasses.asdict(found)}
     show_values("Noise", values, as_json)
 

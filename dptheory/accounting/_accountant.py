@@ -211,7 +211,8 @@ def noise_multiplier(
 ) -> float:
     """The least noise multiplier whose upper bound of epsilon fits the budget.
 
-    At the returned sigma the upper bound is at most ``epsilon``, at sigma / (1 + tolerance) it is not.
+    At the returned sigma the upper bound of the bracket of width ``tolerance`` is at most ``epsilon``, at sigma / (1 + tolerance)
+    it is not. The coarser bracket that :func:`epsilon` gives by default may end a little above the budget.
 
     Args:
         epsilon: > 0.
