@@ -40,7 +40,7 @@ def epsilon_from_rdp(orders: ArrayLike, rdp: ArrayLike, delta: float) -> float:
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
     if (curve == 0.0).any():
         return 0.0  # a divergence of 0 at one order: the two laws are the same
-    best = float(np.min(curve + _conversion(order, delta)))
+    best = float(np.min(curve + conversion(order, delta)))
     return max(0.0, best) if best < _HUGE / 2 else math.inf
 
 
@@ -63,7 +63,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
     def bound(log_excess: float) -> float:
         order = 1.0 + max(math.exp(log_excess), 1e-15)
-        return rho * order + float(_conversion(np.asarray(order), delta))
+        return rho * order + float(conversion(np.asarray(order), delta))
 
     middle = 0.5 * (math.log(-math.log(delta)) - math.log(rho))
     best = minimize_scalar(bound, bounds=(middle - 8.0, middle + 8.0), method="bounded", options={"xatol": 1e-9})
@@ -96,5 +96,13 @@ def zcdp_budget(epsilon: float, delta: float) -> float:
     return math.exp(log_rho) * (1.0 - 1e-9)  # on the safe side of the root
 
 
-def _conversion(order: Array, delta: float) -> Array:
+def conversion(order: Array, delta: float) -> Array:
+    """What to add to a Renyi divergence of order a for an epsilon at delta: log(1 - 1/a) - (log delta + log a) / (a - 1).
+
+    Args:
+        order: orders a > 1, any shape.
+        delta: in (0, 1).
+
+    Source: GIP, section 4.2 (gip.lem1); GEP, Lemma D.4, improved (gep.lemD.2-4).
+    """
     return np.asarray(np.log1p(-1.0 / order) - (math.log(delta) + np.log(order)) / (order - 1.0))

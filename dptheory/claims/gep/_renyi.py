@@ -2,9 +2,10 @@
 
 import math
 
+import numpy as np
 from scipy.integrate import quad
 
-from dptheory import accounting
+from dptheory import accounting, renyi
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.embedding import calibration
 from dptheory.montecarlo import ExactCheck, Range, SearchCheck
@@ -17,7 +18,7 @@ def printed_conversion(order: float, divergence: float, delta: float) -> float:
 
 def better_conversion(order: float, divergence: float, delta: float) -> float:
     """The epsilon that step 4 of the page proves; it may be negative, and then 0 is enough."""
-    return printed_conversion(order, divergence, delta) - math.log(order) / (order - 1) + math.log1p(-1 / order)
+    return divergence + float(renyi.conversion(np.asarray(order), delta))
 
 
 def _divergence(order: float, *shifts: float) -> float:

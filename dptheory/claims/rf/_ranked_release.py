@@ -7,10 +7,13 @@ from fractions import Fraction
 
 from scipy.special import ndtr
 
+from dptheory import mask_privacy
+from dptheory.montecarlo import ExactCheck, Kind
+
 Vector = tuple[int, ...]
 Law = dict[tuple[Vector, ...], Fraction]
-Ranking = Callable[["Step", Vector], Iterator[tuple[Vector, Fraction]]]
-"""Laws of the ranked vector, from the sum and what was released of it."""
+Ranking = Callable[[Vector, Vector, Vector], Iterator[tuple[Vector, Fraction]]]
+"""Laws of the ranked vector, from the sum, the mask and what was released of it."""
 
 _NOISE = {z: Fraction(weight, 10) for z, weight in ((-2, 1), (-1, 2), (0, 4), (1, 2), (2, 1))}
 
@@ -48,7 +51,7 @@ def second_draw(total: Vector, mask: Vector, released: Vector) -> Iterator[tuple
         yield tuple(t + n for t, n in zip(total, noise, strict=True)), chance
 
 
-def privacy(step: Step, weight: Fraction, ranking: Callable[..., Iterator[tuple[Vector, Fraction]]] | None) -> Fraction:
+def privacy(step: Step, weight: Fraction, ranking: Ranking | None) -> Fraction:
     """delta at e^epsilon = weight of the release and the next mask (None: of the release alone), worst direction."""
     first, second = (_law(total, step.mask, ranking) for total in (step.joined, step.without))
     return max(_excess(first, second, weight), _excess(second, first, weight))
@@ -63,7 +66,7 @@ def _noises(mask: Vector) -> Iterator[tuple[Vector, Fraction]]:
         yield noise, chance
 
 
-def _law(total: Vector, mask: Vector, ranking: Callable[..., Iterator[tuple[Vector, Fraction]]] | None) -> Law:
+def _law(total: Vector, mask: Vector, ranking: Ranking | None) -> Law:
     law: Law = {}
     for noise, chance in _noises(mask):
         released = tuple(t + n for t, n in zip(total, noise, strict=True))
@@ -108,3 +111,29 @@ def _printed_step(data: tuple[Fraction, ...]) -> Fraction:
 def largest_distance(noise_multiplier: float) -> float:
     """The total variation distance that a Gaussian mechanism of this multiplier may have, delta(0)."""
     return float(2 * ndtr(0.5 / noise_multiplier) - 1) if noise_multiplier else 1.0
+
+
+# --- checks that the two papers share ---
+
+
+def mask_adds_nothing(name: str) -> ExactCheck:
+    """The mask of the next epoch and the release tell two data sets apart as well as the release alone."""
+    return ExactCheck(
+        name=name,
+        cases=cases,
+        truth=lambda step, weight: privacy(step, weight, released_sum),
+        statement=lambda step, weight: privacy(step, weight, None),
+        wrong=lambda step, weight: privacy(step, weight, second_draw),
+    )
+
+
+def printed_velocity(name: str) -> ExactCheck:
+    """A step whose velocity takes the un-noised gradient is as private as two releases of which one has no noise."""
+    return ExactCheck(
+        name=name,
+        cases=runs,
+        truth=lambda data, extra, sigma: distance_after_printed_step(data, extra),
+        statement=lambda data, extra, sigma: largest_distance(mask_privacy.combined_multiplier((sigma, 0.0))),
+        wrong=lambda data, extra, sigma: largest_distance(mask_privacy.combined_multiplier((sigma,))),
+        kind=Kind.COUNTEREXAMPLE,
+    )

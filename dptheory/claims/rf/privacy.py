@@ -10,7 +10,7 @@ from dptheory import mask_privacy
 from dptheory.accounting import gaussian_delta
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.rf import _ranked_release as ranked
-from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
+from dptheory.montecarlo import ExactCheck, Range, SearchCheck
 
 
 def _two_releases_by_grid(first: float, second: float, epsilon: float) -> float:
@@ -80,13 +80,7 @@ _ALG2 = Claim(
             wrong=lambda s, t, eps: gaussian_delta(1 / s, eps),
             tolerance=1e-5,
         ),
-        ExactCheck(
-            name="RF: mask and release tell what the release tells, by enumeration",
-            cases=ranked.cases,
-            truth=lambda step, weight: ranked.privacy(step, weight, ranked.released_sum),
-            statement=lambda step, weight: ranked.privacy(step, weight, None),
-            wrong=lambda step, weight: ranked.privacy(step, weight, ranked.second_draw),
-        ),
+        ranked.mask_adds_nothing("RF: mask and release tell what the release tells, by enumeration"),
         SearchCheck(
             name="a second draw costs more than one release, and at most two",
             box={
@@ -98,16 +92,7 @@ _ALG2 = Claim(
             slack=_twice_slack,
             wrong=_once_slack,
         ),
-        ExactCheck(
-            name="RF: one step of the printed velocity",
-            cases=ranked.runs,
-            truth=lambda data, extra, sigma: ranked.distance_after_printed_step(data, extra),
-            statement=lambda data, extra, sigma: ranked.largest_distance(
-                mask_privacy.combined_multiplier((sigma, 0.0))
-            ),
-            wrong=lambda data, extra, sigma: ranked.largest_distance(mask_privacy.combined_multiplier((sigma,))),
-            kind=Kind.COUNTEREXAMPLE,
-        ),
+        ranked.printed_velocity("RF: one step of the printed velocity"),
     ),
     proved=True,
 )

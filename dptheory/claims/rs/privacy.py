@@ -321,23 +321,8 @@ _ALG4 = Claim(
     r"the weights: $\delta(\epsilon) = 1$ for every $\epsilon$ once the example was in a batch, $1-(1-q)^T$ after $T$ Poisson-sampled steps.",
     calculators=(mask_privacy.combined_multiplier,),
     checks=(
-        ExactCheck(
-            name="RS: mask and release tell what the release tells, by enumeration",
-            cases=ranked.cases,
-            truth=lambda step, weight: ranked.privacy(step, weight, ranked.released_sum),
-            statement=lambda step, weight: ranked.privacy(step, weight, None),
-            wrong=lambda step, weight: ranked.privacy(step, weight, ranked.second_draw),
-        ),
-        ExactCheck(
-            name="RS: one step of line 9 as printed",
-            cases=ranked.runs,
-            truth=lambda data, extra, sigma: ranked.distance_after_printed_step(data, extra),
-            statement=lambda data, extra, sigma: ranked.largest_distance(
-                mask_privacy.combined_multiplier((sigma, 0.0))
-            ),
-            wrong=lambda data, extra, sigma: ranked.largest_distance(mask_privacy.combined_multiplier((sigma,))),
-            kind=Kind.COUNTEREXAMPLE,
-        ),
+        ranked.mask_adds_nothing("RS: mask and release tell what the release tells, by enumeration"),
+        ranked.printed_velocity("RS: one step of line 9 as printed"),
     ),
     proved=True,
 )
