@@ -99,6 +99,11 @@ def positive(name: str, value: float) -> float:
     return size(name, _validate.real(name, value, 0.0, ends="()"))
 
 
+def embedding_share(embedding_clip: float, residual_clip: float) -> float:
+    """a = S1^2 / (S1^2 + S2^2); 0 where nothing is released of the embedding."""
+    return (embedding_clip / math.hypot(embedding_clip, residual_clip)) ** 2 if embedding_clip else 0.0
+
+
 def _least(dim: int, subspace_dim: int, embedding_clip: float, residual_clip: float, mu: float) -> SplitNoise:
     roots = math.sqrt(subspace_dim), math.sqrt(dim - subspace_dim)
     total = roots[0] * embedding_clip + roots[1] * residual_clip

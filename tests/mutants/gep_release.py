@@ -33,10 +33,12 @@ MUTANTS: list[Mutant] = [
     (release, "joint_clip", _twisted("embedding_std", 0.9)),
     (release, "joint_clip", _twisted("residual_std", 0.9)),
     *((mse, name, larger_field(field)) for name in ("gep_mse", "clipped_gep_mse") for field in (
-        "plain", "embedding_only", "published", "optimal", "joint",
+        "plain", "embedding_only", "published", "published_sum", "optimal", "joint",
     )),
-    *((mse, "largest_residual_ratio", larger_field(field)) for field in ("published", "optimal", "joint")),
-    *((mse, "least_residual_energy", larger_field(field)) for field in ("plain", "published", "optimal", "joint")),
+    *((mse, "largest_residual_ratio", larger_field(field)) for field in ("published", "published_sum", "optimal", "joint")),
+    *((mse, "least_residual_energy", larger_field(field)) for field in (
+        "plain", "published", "published_sum", "optimal", "joint",
+    )),
     (clipping_bias, "clipping_bias", larger_field("square")),
     (clipping_bias, "clipping_bias", larger_field("embedding")),
     (clipping_bias, "clipping_bias", larger_field("residual")),

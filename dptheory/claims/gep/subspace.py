@@ -149,6 +149,29 @@ def _start_tangent() -> float:
     return abs(float(y / x))
 
 
+def _missed(condition: float, rank: int, dim: int) -> float:
+    """Sine of the largest angle between the row space of a matrix of this rank and what one iteration finds."""
+    gradients, row_space = _of_condition(condition, rank, dim)
+    basis = anchor.anchor_subspace(gradients, rank, 1, np.random.default_rng(1))
+    return float(np.linalg.norm(row_space - row_space @ basis.T @ basis, 2))
+
+
+def _missed_by_products(condition: float, rank: int, dim: int) -> float:
+    """The same for orthonormalised rows of the product (G B^T)^T G, which squares the singular values."""
+    gradients, row_space = _of_condition(condition, rank, dim)
+    start = np.random.default_rng(1).standard_normal((rank, dim))
+    basis = np.linalg.qr(((gradients @ start.T).T @ gradients).T)[0].T
+    return float(np.linalg.norm(row_space - row_space @ basis.T @ basis, 2))
+
+
+def _of_condition(condition: float, rank: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    """A matrix with 50 rows and singular values from 1 to 1/condition, and orthonormal rows that span its row space."""
+    rng = np.random.default_rng([rank, dim])
+    left = np.linalg.qr(rng.standard_normal((50, rank)))[0]
+    right = np.linalg.qr(rng.standard_normal((dim, rank)))[0]
+    return left * np.geomspace(1, 1 / condition, rank) @ right.T, right.T
+
+
 _POWER = Claim(
     id="gep.power",
     title="power iteration",
@@ -168,6 +191,15 @@ _POWER = Claim(
             statement=_tangent,
             wrong=lambda gap, t: gap**t * _start_tangent(),
             tolerance=1e-10,
+        ),
+        ExactCheck(
+            name="rank k: row space after one iteration, to 1e-5",
+            cases=lambda: [
+                (condition, rank, dim) for condition in (1.0, 1e4, 1e8) for rank, dim in ((5, 60), (20, 20_000))
+            ],
+            truth=lambda condition, rank, dim: True,
+            statement=lambda condition, rank, dim: _missed(condition, rank, dim) < 1e-5,
+            wrong=lambda condition, rank, dim: _missed_by_products(condition, rank, dim) < 1e-5,
         ),
         ExactCheck(
             name="basis stays orthonormal",
@@ -247,6 +279,25 @@ _LEM32 = Claim(
             statement=lambda law, k: anchor.residual_energy(law.matrix, np.eye(3)[:k]),
             wrong=lambda law, k: float(np.square(law.matrix).sum() / 3),
             tolerance=1e-12,
+        ),
+        ExactCheck(
+            name="every term and the best j, by a loop over j",
+            cases=lambda: [
+                (part, p, k, m)
+                for part in ("tail", "estimation", "deviation", "subspace_dim", "value")
+                for p, k, m in (
+                    (3, 3, 2),
+                    (5, 2, 1),
+                    (5, 4, 400),
+                    (300, 20, 50),
+                    (1000, 1000, 10**6),
+                    (1000, 200, 10**6),
+                )
+            ],
+            truth=bounds.looped_bound,
+            statement=bounds.power_law_bound,
+            wrong=lambda part, p, k, m: bounds.looped_bound(part, p, max(1, k - 1), m, every=False),
+            tolerance=1e-9,
         ),
         SearchCheck(
             name="mean residual over all samples",
