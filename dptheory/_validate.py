@@ -42,7 +42,7 @@ def integer(name: str, value: SupportsIndex, low: int, high: int | None = None) 
         number = operator.index(plain)  # type: ignore[arg-type]
     except TypeError:
         number = low - 1
-    if isinstance(plain, bool | np.bool_) or np.ndim(value) or number < low or (high is not None and number > high):
+    if isinstance(plain, bool | np.bool_) or getattr(plain, "ndim", 0) or number < low or (high is not None and number > high):
         allowed = f"in {_whole(low)}..{_whole(high)}" if high is not None else f">= {_whole(low)}"
         raise ValueError(f"{name} must be an integer {allowed}, got {shown(value)}")
     return number
@@ -65,12 +65,12 @@ def real(name: str, value: object, low: float, high: float = math.inf, *, ends: 
     return number
 
 
-def positive(name: str, value: object) -> float:
+def size(name: str, value: object) -> float:
     """``value`` as a float in [1e-70, 1e70], whose square neither over- nor underflows."""
     return real(name, value, SMALLEST, LARGEST)
 
 
-def size(name: str, value: object) -> float:
+def size_or_zero(name: str, value: object) -> float:
     """``value`` as 0.0 or a float in [1e-70, 1e70], whose square neither over- nor underflows."""
     number = real(name, value, 0.0, LARGEST)
     if 0.0 < number < SMALLEST:
@@ -151,10 +151,10 @@ def _floats(name: str, value: ArrayLike) -> NDArray[np.float64]:
 
 def _scalar(value: object) -> object:
     """The number in an array or tensor without dimensions; anything else, a masked entry too, as it is."""
-    if type(value) in (int, float) or isinstance(value, np.ma.MaskedArray) or np.ndim(value) != 0:  # type: ignore[arg-type]
+    if getattr(value, "ndim", None) != 0 or isinstance(value, np.ma.MaskedArray):
         return value
     try:
-        return np.asarray(value)[()] if hasattr(value, "__array__") else value
+        return np.asarray(value)[()]
     except (ValueError, TypeError, RuntimeError):
         return value
 

@@ -44,6 +44,7 @@ _SHARED = {  # lower levels that modules of the package share; not offered to us
     "dptheory.renyi.conversion",
     "dptheory.embedding.clipping_bias.pairs",
     "dptheory.embedding.release.dimensions",
+    "dptheory.embedding.release.embedding_share",
     "dptheory.embedding.release.size",
     "dptheory.embedding.release.positive",
 }

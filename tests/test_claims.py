@@ -93,7 +93,7 @@ def test_lookup() -> None:
     [
         (lambda: claims.get("gip.mse_to"), "gip.mse_t0"),
         (lambda: claims.get("beta"), "gip.beta_values"),
-        (lambda: claims.select(["gip.msee*"]), "no claim matches"),
+        (lambda: claims.select(["gip.msee*"]), "patterns must each match a claim"),
         (lambda: claims.all_claims("xyz"), "paper must be one of"),
         (lambda: claims.all_claims(verdict="maybe"), "verdict must be one of"),
     ],

@@ -81,7 +81,7 @@ def test_check_random_seed_differs() -> None:
         (("claim", "gip.mse_to"), "near: gip.mse_t"),
         (("claims", "--paper", "nips"), "paper must be one of"),
         (("claims", "--verdict", "perhaps"), "verdict must be one of"),
-        (("check", "nothing.*"), "no claim matches 'nothing.*'"),
+        (("check", "nothing.*"), "patterns must each match a claim, got 'nothing.*'"),
         (("check", "gip.eq18", "--budget", "soon"), "budget must be a time > 0"),
         (("check", "gip.eq18", "--budget", "0s"), "budget must be a time > 0"),
         (("check", "gip.eq18", "--seed", "-1"), "seed must be a whole number"),

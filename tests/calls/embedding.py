@@ -47,6 +47,10 @@ CALLS: Calls = {
         call(epsilon=1.0, delta=1e-5, steps=10, adjacency="add-remove", method="exact"),
         call(epsilon=8.0, delta=1e-5, steps=10_000, method="stated"),
     ],
+    f"{_EMBEDDING}.calibration.output_noise_ratio": [
+        call(clip=10.0, residual_clip=2.0, epsilon=1.0, delta=1e-5, steps=10, adjacency="add-remove"),
+        call(clip=10.0, residual_clip=2.0, epsilon=8.0, delta=1e-5, steps=10_000, adjacency="replace-one"),
+    ],
     f"{_EMBEDDING}.calibration.noise_ratio_excess": [
         call(epsilon=1.0, delta=1e-5, method="stated", reference="exact"),
     ],
