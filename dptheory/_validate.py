@@ -65,16 +65,11 @@ def real(name: str, value: object, low: float, high: float = math.inf, *, ends: 
     return number
 
 
-def size(name: str, value: object) -> float:
-    """``value`` as a float in [1e-70, 1e70], whose square neither over- nor underflows."""
-    return real(name, value, SMALLEST, LARGEST)
-
-
-def size_or_zero(name: str, value: object) -> float:
-    """``value`` as 0.0 or a float in [1e-70, 1e70], whose square neither over- nor underflows."""
-    number = real(name, value, 0.0, LARGEST)
-    if 0.0 < number < SMALLEST:
-        raise ValueError(f"{name} must be 0 or a number in [{SMALLEST:g}, {LARGEST:g}], got {shown(value)}")
+def size(name: str, value: object, low: float = SMALLEST, high: float = LARGEST, *, zero: bool = False) -> float:
+    """``value`` as a float in ``low..high``, or 0 where ``zero`` allows it: far from over- and underflow."""
+    number = real(name, value, 0.0 if zero else low, high)
+    if 0.0 < number < low:
+        raise ValueError(f"{name} must be 0 or a number in [{low:g}, {high:g}], got {shown(value)}")
     return number
 
 
@@ -110,6 +105,15 @@ def finite(name: str, value: ArrayLike) -> NDArray[np.float64]:
     array = _floats(name, value)
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must hold finite numbers only, got {shown(value)}")
+    return array
+
+
+def per_step(name: str, value: ArrayLike, steps: int, low: float, high: float) -> NDArray[np.float64]:
+    """``value`` as an array of shape () or (steps,) within ``low..high``."""
+    array = finite(name, value)
+    if array.shape not in ((), (steps,)) or not ((array >= low) & (array <= high)).all():
+        allowed = f"a number in {low:g}..{high:g}, or one for each of {steps} steps"
+        raise ValueError(f"{name} must be {allowed}, got {shown(value)}")
     return array
 
 

@@ -135,7 +135,7 @@ def matrix_expected_error(K: ArrayLike, rate: float, sigma: float) -> AttackErro
     Source: RS, equation 16 with the mask of Theorem 5.1 (rs.thm5.1.matrix).
     """
     matrix, keep = _matrix_keep(K, rate)
-    sigma = _validate.size_or_zero("sigma", sigma)
+    sigma = _validate.size("sigma", sigma, zero=True)
     dim, unknowns = matrix.shape
     masks = math.comb(dim, keep)
     if masks > _MAX_MASKS:
@@ -169,7 +169,7 @@ def matrix_error_lower_bound(K: ArrayLike, rate: float, sigma: float) -> Array:
     Source: RS, Theorem 5.1 for a matrix (rs.thm5.1.matrix).
     """
     matrix, keep = _matrix_keep(K, rate)
-    sigma = _validate.size_or_zero("sigma", sigma)
+    sigma = _validate.size("sigma", sigma, zero=True)
     triangle = np.linalg.inv(np.linalg.qr(matrix, mode="r"))
     return np.asarray(sigma * sigma * len(matrix) / keep * (triangle @ triangle.T))
 
