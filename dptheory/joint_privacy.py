@@ -386,7 +386,8 @@ def theta_for_joint_budget(
     if alone >= epsilon:
         raise ValueError(f"epsilon must exceed what the values spend alone, {alone:.6g}, got {epsilon!r}")
     start = pure * ((epsilon - alone) / epsilon) * (1.0 - 1e-12)
-    for mine, rest in _split(delta):
+    parts = [(delta, delta)] if math.isinf(sigma) else _split(delta)  # without values there is nothing to share
+    for mine, rest in parts:
         left = epsilon - values_epsilon(rest, rate, sigma, steps)
         if left > 0.0:
             method: index_privacy.Method = "exact" if steps * groups <= MAX_RELEASES else "zcdp"
