@@ -126,10 +126,10 @@ def theta_for_delta_budget(
     rho = renyi.zcdp_budget(epsilon, delta)
     if method == "basic":
         return basic
-    releases = _releases(steps, groups)
-    concentrated = math.sqrt(rho / (releases * mallows.index_sensitivity(dim, keep)))
+    concentrated = math.sqrt(rho / (steps * groups * mallows.index_sensitivity(dim, keep)))
     if method == "zcdp":
         return concentrated
+    releases = _releases(steps, groups)
 
     def log_delta(theta: float) -> float:
         spent = loss_law(SubsetMallows(dim, keep, theta)).delta(epsilon, releases)

@@ -387,14 +387,16 @@ def theta_for_joint_budget(
         raise ValueError(f"epsilon must exceed what the values spend alone, {alone:.6g}, got {epsilon!r}")
     start = pure * ((epsilon - alone) / epsilon) * (1.0 - 1e-12)
     parts = [(delta, delta)] if math.isinf(sigma) else _split(delta)  # without values there is nothing to share
+    sizes = (dim, keep, steps, groups)
+    best = (0.0, 0.0, 0.0)  # what zCDP affords; epsilon and delta of the index sets
     for mine, rest in parts:
         left = epsilon - values_epsilon(rest, rate, sigma, steps)
         if left > 0.0:
-            method: index_privacy.Method = "exact" if steps * groups <= MAX_RELEASES else "zcdp"
-            start = max(
-                start,
-                index_privacy.theta_for_delta_budget(left, mine, dim, keep, steps, groups, method),
-            )
+            theta = index_privacy.theta_for_delta_budget(left, mine, *sizes, "zcdp")
+            best = max(best, (theta, left, mine))
+    if best[0] > 0.0:
+        method: index_privacy.Method = "exact" if steps * groups <= MAX_RELEASES else "zcdp"
+        start = max(start, index_privacy.theta_for_delta_budget(*best[1:], *sizes, method))
     orders = _orders(epsilon, delta)
 
     def spent(theta: float) -> float:
