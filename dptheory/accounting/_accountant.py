@@ -217,7 +217,7 @@ def noise_multiplier(
 
     At the returned sigma the upper bound of the bracket of width ``tolerance`` is at most ``epsilon``, at sigma / (1 + tolerance)
     it is not. The coarser bracket that :func:`epsilon` gives by default may end a little above the budget. For budgets below
-    0.01 the grid of the bracket is limited, so that a search takes seconds: sigma is then safe, but not the least to ``tolerance``.
+    0.01 the grid of the bracket is limited, so that a search takes seconds: sigma is then safe, but not the least.
 
     Args:
         epsilon: > 0.
@@ -247,7 +247,11 @@ def noise_multiplier(
         1 + tolerance,
     )
     last = replace(asked, noise_multiplier=most)
-    if found is None and _rough(last) <= budget and _epsilon(last, tolerance * min(1.0, budget)).upper <= budget:
+    if (
+        found is None
+        and _rough(last) <= max(budget, 1e-6)
+        and _epsilon(last, tolerance * min(1.0, budget)).upper <= budget
+    ):
         return most  # a budget so small that only the finest grid shows that it is kept
     if found is None:
         raise ValueError(f"epsilon must be larger, or delta, or steps fewer: sigma = {most:g} does not give {budget!r}")
