@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import convergence, quadratic
+from dptheory.claims import _poisson
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.rs import _enumeration as enumeration
 from dptheory.claims.rs import _held_mask, _runs, _worst_case
@@ -64,9 +65,74 @@ def _certified(
     learning_rate: float, smoothness: float, clip: float, mean_norm: float, rate: float, noise_energy: float
 ) -> float:
     """Refined bound for a batch of two and a decrease of 1; noise_energy = d (C sigma / B)^2."""
-    moment = convergence.batch_second_moment(mean_norm, clip**2, 2)
+    moment = convergence.batch_second_moment(mean_norm, clip**2, 2, sampling="fixed")
     noise = convergence.noise_term(smoothness, clip, math.sqrt(noise_energy) * 2 / clip, 1, 2)
     return convergence.alignment_bound(1.0, learning_rate, smoothness, moment, noise, rate).value
+
+
+def _printed_holds(gradient: Fraction, gamma: Fraction, examples: int, rate: Fraction) -> bool:
+    """The printed inequality for one step with Poisson batches and C = G = 1, in fractions."""
+    alignment, decrease = _poisson.one_step(gradient, gamma, examples, rate)
+    return alignment <= decrease / gamma + gamma / 2
+
+
+def _poisson_bound(gradient: Fraction, gamma: Fraction, examples: int, rate: Fraction) -> float:
+    clipped = min(float(gradient), 1.0)
+    moment = convergence.batch_second_moment(
+        clipped, clipped**2, round(rate * examples), sampling_rate=float(rate)
+    )
+    decrease = float(_poisson.one_step(gradient, gamma, examples, rate)[1])
+    return convergence.alignment_bound(decrease, float(gamma), 1.0, moment).value
+
+
+_POISSON_STEPS = [
+    (Fraction(10), Fraction(1, 2), 100, Fraction(1, 100)),
+    (Fraction(10), Fraction(1, 2), 6, Fraction(1, 3)),
+    (Fraction(3, 4), Fraction(3, 2), 8, Fraction(1, 2)),
+    (Fraction(10), Fraction(1, 2), 4, Fraction(1)),
+]
+
+
+def _poisson_moment(gradients: tuple[int, ...], rate: Fraction, fixed: bool = False) -> float:
+    mean = sum(gradients) / len(gradients)
+    square = sum(g * g for g in gradients) / len(gradients)
+    size = round(rate * len(gradients))
+    if fixed:
+        return convergence.batch_second_moment(abs(mean), square, size, sampling="fixed")
+    return convergence.batch_second_moment(abs(mean), square, size, sampling_rate=float(rate))
+
+
+def _poisson_check() -> ExactCheck:
+    return ExactCheck(
+        name="Poisson batches break the printed constant, in fractions",
+        cases=lambda: _POISSON_STEPS,
+        truth=_printed_holds,
+        # without clipping |update|^2 is (3/4)^2 (1 + 1/8) in the third case; a batch of all examples is one of fixed size
+        statement=lambda gradient, gamma, examples, rate: gradient < 1 or rate == 1,
+        wrong=lambda *case: True,
+        kind=Kind.COUNTEREXAMPLE,
+    )
+
+
+def _step_bound(step: _poisson.Step) -> float:
+    """Lemma 3.4 with the largest second moment, one step with mask and noise on a quadratic."""
+    clip, batch, sampling = float(step.clip), step.batch_size, step.sampling
+    gamma, smoothness, rate = float(step.learning_rate), float(step.smoothness), 1 - step.kept / step.dim
+    moment = convergence.batch_second_moment(clip, clip**2, batch, **sampling)  # type: ignore[arg-type]
+    noise = convergence.noise_term(smoothness, clip, float(step.noise_multiplier), step.dim, batch)
+    return convergence.alignment_bound(step.decrease, gamma, smoothness, moment, noise, rate).value
+
+
+def _printed_step_bound(step: _poisson.Step) -> float:
+    noise = convergence.noise_term(
+        float(step.smoothness), float(step.clip), float(step.noise_multiplier), step.dim, step.batch_size
+    )
+    gamma, smoothness, rate = float(step.learning_rate), float(step.smoothness), 1 - step.kept / step.dim
+    return printed_noisy_descent(step.decrease, gamma, smoothness, float(step.clip), noise, rate)
+
+
+def _run_bound(examples: int, steps: int, moment: float) -> float:
+    return convergence.alignment_bound(_poisson.run_alignment(examples, steps)[1] / steps, 2.0, 1.0, moment).value
 
 
 _LEM31 = Claim(
@@ -75,10 +141,14 @@ _LEM31 = Claim(
     source=Source("rs", "Lemma 3.1", (6, 40, 41, 42, 43)),
     statement=r"$E\langle\nabla w_t,\bar g_t\rangle\le\frac1\gamma E[L_t-L_{t+1}]+\gamma\frac{GC^2}2$.",
     verdict=Verdict.LOOSE,
-    conditions=("L is G-smooth", "w_{t+1} = w_t - gamma * gbar_t: no momentum", "the batch is averaged over its size"),
-    correction=r"$C^2$ can be $M = (1-\frac1B)|E g_i|^2+\frac1BE|g_i|^2\le C^2$, $g_i$ one clipped gradient given $w_t$, for examples "
+    conditions=(
+        "L is G-smooth",
+        "w_{t+1} = w_t - gamma * gbar_t: no momentum",
+        "the sum of a batch is divided by the size of that batch; for Poisson batches divided by their expected size B = qN it fails",
+    ),
+    correction=r"$C^2$ can be $M = (1-\frac1B)|E g_i|^2+\frac1BE|g_i|^2\le C^2$, $g_i$ one clipped gradient given $w_t$, for $B$ examples "
     r"drawn independently or without replacement; equality for $L = G|w|^2/2$ if drawn independently, and then the worst case over "
-    r"smooth functions.",
+    r"smooth functions. For Poisson batches divided by $B = qN$ it is $M = |E g_i|^2+\frac{1-q}BE|g_i|^2\le C^2(1+\frac{1-q}B)$, exactly.",
     printed=printed_descent,
     calculators=(convergence.alignment_bound, convergence.batch_second_moment),
     checks=(
@@ -96,6 +166,30 @@ _LEM31 = Claim(
             truth=lambda s: enumeration.run(s).second_moment,
             statement=lambda s: _runs.moment(enumeration.run(s), s.batch_size),
             wrong=lambda s: s.clip**2,
+            tolerance=1e-12,
+        ),
+        ExactCheck(
+            name="second moment of a Poisson batch, over all batches in fractions",
+            cases=lambda: [
+                (gradients, Fraction(rate))
+                for gradients in ((1, 1, 1, 1), (3, -1, 2, 0), (1, -1, 1, -1, 1, -1))
+                for rate in (Fraction(1, 2), 1)
+            ],
+            truth=_poisson.mean_square,
+            statement=lambda gradients, rate: _poisson_moment(gradients, rate),
+            # that of B independent draws
+            wrong=lambda gradients, rate: _poisson_moment(gradients, rate, fixed=True),
+            tolerance=1e-12,
+        ),
+        _poisson_check(),
+        ExactCheck(
+            name="equality with Poisson batches, in fractions",
+            cases=lambda: _POISSON_STEPS,
+            truth=lambda *case: _poisson.one_step(*case)[0],
+            statement=_poisson_bound,
+            wrong=lambda gradient, gamma, examples, rate: printed_descent(
+                float(_poisson.one_step(gradient, gamma, examples, rate)[1]), float(gamma), 1.0, 1.0
+            ),
             tolerance=1e-12,
         ),
         SearchCheck(
@@ -132,9 +226,11 @@ _LEM34 = Claim(
         "no momentum",
         "the noise is independent of iterate, batch and mask",
         "the mask keeps exactly (1 - r) d entries; it need not be fresh",
+        "the sum of the clipped gradients is over B examples; for Poisson batches divided by their expected size B = qN it fails",
     ),
     correction=r"$C^2$ can be $M = E_m[(1-\frac1B)|E[g_i'|m]|^2+\frac1BE[|g_i'|^2|m]]$, $g_i'$ one masked and clipped gradient given $w_t$; "
-    r"equality for $L = G|w|^2/2$. It holds for a mask held over an epoch as well.",
+    r"equality for $L = G|w|^2/2$. It holds for a mask held over an epoch as well. For Poisson batches divided by $B = qN$ it is "
+    r"$M = E_m[|E[g_i'|m]|^2+\frac{1-q}BE[|g_i'|^2|m]]\le C^2(1+\frac{1-q}B)$, exactly.",
     printed=printed_noisy_descent,
     calculators=(convergence.alignment_bound, convergence.batch_second_moment, convergence.noise_term),
     checks=(
@@ -153,6 +249,26 @@ _LEM34 = Claim(
             statement=lambda s: _runs.alignment_bound(s, _runs.held(s)),
             wrong=lambda s: _runs.alignment_bound(s, _runs.held(s), dropped=0.0),
             tolerance=1e-12,
+        ),
+        _poisson_check(),
+        ExactCheck(
+            name="one step with mask, noise and the largest second moment, at the sizes of the papers",
+            cases=lambda: [(step,) for step in _poisson.STEPS],
+            truth=lambda step: step.alignment,
+            statement=_step_bound,
+            wrong=_printed_step_bound,
+            tolerance=1e-11,
+        ),
+        ExactCheck(
+            name="runs with Poisson batches, by enumeration of their lattice",
+            cases=lambda: [(10, 50), (4, 200), (100, 20)],
+            truth=lambda examples, steps: _poisson.run_alignment(examples, steps)[0],
+            statement=lambda examples, steps: _run_bound(
+                examples, steps, convergence.batch_second_moment(1.0, 1.0, 1, sampling_rate=1 / examples)
+            ),
+            wrong=lambda examples, steps: 0.5 / (2.0 * steps) + 1.0,  # the whole gap and C^2: 1.9 > 1
+            tolerance=1e-11,
+            kind=Kind.COUNTEREXAMPLE,
         ),
         SearchCheck(name="printed inequality", box=_runs.BOX, slack=_printed_slack, wrong=_halved_slack),
         CertificateCheck(
