@@ -135,7 +135,7 @@ def largest_bound(scores: int, delta: float, *, confidence: float = 0.99, method
     An audit that should refute a claimed epsilon needs so many scores that this exceeds it.
 
     Args:
-        scores: in each world; half of them choose the threshold. At least 2 ceil(log2(2 / (1 - confidence))).
+        scores: in each world, at most 1e8; half of them choose the threshold. At least 2 ceil(log2(2 / (1 - confidence))).
         delta, confidence, method: as for :func:`audit`.
 
     Raises:
@@ -143,7 +143,7 @@ def largest_bound(scores: int, delta: float, *, confidence: float = 0.99, method
 
     Source: as for :func:`audit`; for the mechanisms of RF, RS, GEP and GIP.
     """
-    scores = _validate.integer("scores", scores, 2)
+    scores = _validate.integer("scores", scores, 2, 10**8)  # they are held in memory
     found = audit(np.ones(scores), np.zeros(scores), delta, confidence=confidence, method=method)
     return found.epsilon_lower
 

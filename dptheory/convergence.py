@@ -303,9 +303,9 @@ def layer_freezing_bound(
 
     [f_1 - E f_{T+1} - sum eta_t E<grad_t, b_t> + (G/2) sum eta_t^2 (E|s_t|^2 + d_t tau^2)] / sum eta_t with s_t the sum of the
     clipped gradients over B, P_t grad_t the gradient of the layers trained at step t, tau = sigma C / B and
-    b_t = E s_t - P_t grad_t the clipping bias. At the default ``bias`` of 0 it bounds the mean of E<grad_t, s_t> = E<P_t grad_t, s_t>,
-    which is E|P_t grad_t|^2 only where nothing is clipped. Equality for Hessian G I. Nothing is said of the gradient of frozen
-    layers. Needs, and cannot check: L is G-smooth; no momentum; noise drawn afresh, and only on the layers that are trained.
+    b_t = E s_t - P_t grad_t the clipping bias. At the default ``bias`` of 0 it bounds the mean of E<grad_t, s_t>, which is
+    E|P_t grad_t|^2 only where nothing is clipped. Equality for Hessian G I. Nothing is said of the gradient of frozen layers.
+    Needs, and cannot check: L is G-smooth; no momentum; noise drawn afresh, and only on the layers that are trained.
 
     Args:
         decrease: f_1 - E f_{T+1}, of size at most 1e140; f_1 - inf f is at least as large.
@@ -316,7 +316,7 @@ def layer_freezing_bound(
         noise_multiplier: sigma, 0 or in [1e-35, 1e35].
         dim: number of parameters trained at step t, 1..1e18: d before freezing, less after.
         batch_size: B, 1..1e12, the number that the sum is divided by.
-        second_moment: bound on E|s_t|^2; at most, and if None equal to, C^2 (1 + (1 - q)/B) for Poisson batches, C^2 for fixed ones.
+        second_moment: bound on E|s_t|^2, at most C^2 (1 + (1 - q)/B) for Poisson batches, C^2 for fixed ones; None takes that.
         bias: E<grad_t, b_t>, or less, of size at most 1e140.
         sampling: "poisson" or "fixed", see the head of this module.
         sampling_rate: q of Poisson batches; None takes 0, right for every q. Not allowed with "fixed".
@@ -391,8 +391,8 @@ def private_bound(
 ) -> DescentBound:
     r"""The bound of :func:`dpsgd_bound` at a privacy budget and gamma = 1/(G sqrt T), zero bias.
 
-    (1/kappa) [(G Delta + M / 2) / sqrt T + D sqrt T] with D = :func:`privacy_term` and M = C^2 (1 + (1 - q) / B) for Poisson batches,
-    C^2 for batches of fixed size. It falls up to T = (G Delta + M/2) / D and grows without bound after it.
+    (1/kappa) [(G Delta + M / 2) / sqrt T + D sqrt T] with D = :func:`privacy_term`; M = C^2 (1 + (1 - q) / B) for Poisson
+    batches, C^2 for batches of fixed size. It falls up to T = (G Delta + M/2) / D and grows without bound after it.
 
     Needs what :func:`dpsgd_bound` needs, and the accountant's condition eps < v q^2 T, whose constant v is not given.
 

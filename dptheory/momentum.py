@@ -64,7 +64,7 @@ def displacement_mean(learning_rate: float, force: float, momentum: float, steps
 
     Args:
         learning_rate: gamma, in [1e-35, 1e35].
-        force: the constant gradient f, of size 0 or in [1e-70, 1e70]; the move is against it, and its size is returned with the sign of f.
+        force: the constant gradient f, of size at most 1e70; the move is against it, and its size is returned with the sign of f.
         momentum: mu in [0, 1).
         steps: T, an integer 0..1e12.
 
@@ -108,7 +108,7 @@ def coasting_distance(learning_rate: float, velocity: float, momentum: float, st
 
     Args:
         learning_rate: gamma, in [1e-35, 1e35].
-        velocity: v when the parameter is frozen, of size 0 or in [1e-70, 1e70].
+        velocity: v when the parameter is frozen, of size at most 1e70.
         momentum: mu in [0, 1).
         steps: T, an integer 0..1e12, or inf.
 
@@ -195,10 +195,7 @@ def _noise(value: float) -> float:
 
 
 def _signed(name: str, value: float) -> float:
-    number = _validate.real(name, value, -_LARGEST, _LARGEST)
-    if 0 < abs(number) < 1 / _LARGEST:
-        raise ValueError(f"{name} must be 0 or of size in [{1 / _LARGEST:g}, {_LARGEST:g}], got {value!r}")
-    return number
+    return _validate.real(name, value, -_LARGEST, _LARGEST)
 
 
 def _momentum(value: float) -> float:

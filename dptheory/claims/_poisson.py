@@ -13,9 +13,7 @@ import numpy as np
 
 def size_law(examples: int, rate: Fraction) -> list[tuple[int, Fraction]]:
     """The sizes of a Poisson batch and their chances."""
-    return [
-        (k, math.comb(examples, k) * rate**k * (1 - rate) ** (examples - k)) for k in range(examples + 1)
-    ]
+    return [(k, math.comb(examples, k) * rate**k * (1 - rate) ** (examples - k)) for k in range(examples + 1)]
 
 
 def mean_square(gradients: tuple[int, ...], rate: Fraction) -> Fraction:

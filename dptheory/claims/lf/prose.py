@@ -253,7 +253,10 @@ _SPREAD = Claim(
     source=Source("lf", "Section 4, Table 1"),
     statement="Layer freezing generally improves the performance, as it has a smaller standard deviation over five runs.",
     verdict=Verdict.LOOSE,
-    conditions=("generally: not in every setting", "as printed, with three digits; five runs tell little of a standard deviation"),
+    conditions=(
+        "generally: not in every setting",
+        "as printed, with three digits; five runs tell little of a standard deviation",
+    ),
     correction="Table 1 prints a smaller one in 5 of its 9 settings with repeated runs, the same one in 4 (MNIST epsilon 2 and 3, FashionMNIST epsilon 1 and 3), a larger one in none.",
     checks=(
         ExactCheck(

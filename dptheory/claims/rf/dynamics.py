@@ -97,7 +97,9 @@ _MOMENTUM = Claim(
         ),
         ExactCheck(
             name="velocity at rest, in fractions",
-            cases=lambda: itertools.product((Fraction(0), Fraction(1, 2), Fraction(99, 100)), (Fraction(1), Fraction(3, 7))),
+            cases=lambda: itertools.product(
+                (Fraction(0), Fraction(1, 2), Fraction(99, 100)), (Fraction(1), Fraction(3, 7))
+            ),
             truth=_resting_velocity,
             statement=lambda mu, noise: momentum.velocity_variance(float(noise), float(mu)),
             wrong=lambda mu, noise: float(noise / (1 - mu)) ** 2,  # as printed for many iterations

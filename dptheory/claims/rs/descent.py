@@ -78,9 +78,7 @@ def _printed_holds(gradient: Fraction, gamma: Fraction, examples: int, rate: Fra
 
 def _poisson_bound(gradient: Fraction, gamma: Fraction, examples: int, rate: Fraction) -> float:
     clipped = min(float(gradient), 1.0)
-    moment = convergence.batch_second_moment(
-        clipped, clipped**2, round(rate * examples), sampling_rate=float(rate)
-    )
+    moment = convergence.batch_second_moment(clipped, clipped**2, round(rate * examples), sampling_rate=float(rate))
     decrease = float(_poisson.one_step(gradient, gamma, examples, rate)[1])
     return convergence.alignment_bound(decrease, float(gamma), 1.0, moment).value
 
@@ -325,9 +323,7 @@ def _sharp(run: NoisyRun) -> float:
 def without_final_gap(run: NoisyRun) -> float:
     """The sum of the one-step inequalities with E L_{T+1} >= min L: what the paper's proof gives, no worst case for finite T."""
     gamma, smoothness, keep = float(run.learning_rate), float(run.smoothness), run.kept / run.dim
-    variance = run.dim * (
-        float(run.deviation) ** 2 / run.batch_size + float(run.noise_std / run.batch_size) ** 2
-    )
+    variance = run.dim * (float(run.deviation) ** 2 / run.batch_size + float(run.noise_std / run.batch_size) ** 2)
     gap = run.gap / (keep * gamma * run.steps)
     return (gap + gamma * smoothness * variance / 2) / (1 - gamma * smoothness / 2)
 
