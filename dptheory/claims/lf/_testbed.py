@@ -242,10 +242,13 @@ def random_run(
     noise_multiplier: float,
     spread: float,
     frozen: int,
-    poisson: bool = False,
+    poisson: float = 0.0,
 ) -> Run:
-    """A run of two steps on log cosh losses, two examples in the plane; ``frozen`` coordinates frozen at the second step."""
+    """A run of two steps on log cosh losses, two examples in the plane; ``frozen`` coordinates frozen at the second step.
+
+    ``poisson`` is 1 for Poisson batches, 0 for fixed ones.
+    """
     draws = spread * np.random.default_rng(round(seed)).standard_normal((3, 2))
     examples: Rows = tuple(tuple(row) for row in draws[:2].tolist())
     rates = (learning_rate, ratio * learning_rate)
-    return Run("log cosh", examples, tuple(draws[2].tolist()), rates, (0, frozen), clip, noise_multiplier, 1, poisson)
+    return Run("log cosh", examples, tuple(draws[2].tolist()), rates, (0, frozen), clip, noise_multiplier, 1, poisson == 1)

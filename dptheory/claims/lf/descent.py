@@ -374,14 +374,14 @@ def _counted(step: _poisson.Step, field: str) -> float | Fraction:
     return step.smoothness / 2 * step.learning_rate * (step.dim - step.kept) * tau**2
 
 
-def _alignment_slack(poisson: float, **point: float) -> float:
-    run = testbed.random_run(frozen=1, poisson=poisson > 0.5, **point)
+def _alignment_slack(**point: float) -> float:
+    run = testbed.random_run(frozen=1, **point)
     return (testbed.alignment_bound(run) - testbed.mean_alignment(run)) / _size(run)
 
 
-def _square_slack(poisson: float, **point: float) -> float:
+def _square_slack(**point: float) -> float:
     """The wrong statement that it bounds the squared gradient: where gradients are clipped it does not."""
-    run = testbed.random_run(frozen=1, poisson=poisson > 0.5, **point)
+    run = testbed.random_run(frozen=1, **point)
     return (testbed.alignment_bound(run) - testbed.mean_trained(run)) / _size(run)
 
 

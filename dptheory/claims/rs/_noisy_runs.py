@@ -41,10 +41,10 @@ def enumerated_moment(
 def mask_cases() -> Iterator[tuple[Curvature, Fraction, Fraction, int, int, int]]:
     """Curvatures, learning rate, variance of the noise, epochs, steps in each, entries kept."""
     lengths = ((1, 1), (3, 1), (4, 1), (1, 3), (2, 3), (3, 2), (2, 5))
-    for curvature in ((1, 3), (2, 1, Fraction(1, 4))):
+    for curvature in ((Fraction(1), Fraction(3)), (Fraction(2), Fraction(1), Fraction(1, 4))):
         for gamma, variance in itertools.product((Fraction(1, 3), Fraction(1, 2)), (Fraction(0), Fraction(3, 2))):
             for (epochs, per_epoch), keep in itertools.product(lengths, {1, len(curvature) - 1}):
-                yield tuple(map(Fraction, curvature)), gamma, variance, epochs, per_epoch, keep
+                yield curvature, gamma, variance, epochs, per_epoch, keep
 
 
 def stated_moment(
