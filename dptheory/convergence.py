@@ -139,7 +139,7 @@ def alignment_bound(
 
     Source: RS, Lemmas 3.1 and 3.4 (rs.lem3.1, rs.lem3.4).
     """
-    decrease = _validate.real("decrease", decrease, -_LARGEST_SQUARE, _LARGEST_SQUARE, zero=True)
+    decrease = _validate.real("decrease", decrease, -_LARGEST_SQUARE, _LARGEST_SQUARE)
     learning_rate, smoothness = _learning_rate(learning_rate), _positive("smoothness", smoothness)
     second_moment = _validate.real("second_moment", second_moment, 0.0, _LARGEST_SQUARE)
     noise, rate = _validate.real("noise", noise, 0.0, _LARGEST_TERM), _rate(rate)
@@ -207,7 +207,7 @@ def dpsgd_bound(
     """
     objective_gap = _gap(objective_gap)
     steps, clip, rate = _validate.integer("steps", steps, 1, _MAX_COUNT), _positive("clip", clip), _rate(rate)
-    bias = _validate.real("bias", bias, -_LARGEST_SQUARE, _LARGEST_SQUARE, zero=True)
+    bias = _validate.real("bias", bias, -_LARGEST_SQUARE, _LARGEST_SQUARE)
     most = batch_second_moment(clip, clip**2, batch_size, sampling=sampling, sampling_rate=sampling_rate)
     slack = most * (1 + 1e-12)  # rounding of a mean computed elsewhere
     second_moment = most if second_moment is None else _validate.real("second_moment", second_moment, 0.0, slack)
@@ -326,7 +326,7 @@ def layer_freezing_bound(
 
     Source: LF, Lemma 3.1, with what it drops put back (lf.lem3.1, lf.freeze_bound).
     """
-    decrease = _validate.real("decrease", decrease, -_LARGEST_SQUARE, _LARGEST_SQUARE, zero=True)
+    decrease = _validate.real("decrease", decrease, -_LARGEST_SQUARE, _LARGEST_SQUARE)
     steps = _validate.integer("steps", steps, 1, _MAX_COUNT)
     clip = _positive("clip", clip)
     noise = noise_term(smoothness, clip, noise_multiplier, 1, batch_size)
@@ -342,7 +342,7 @@ def layer_freezing_bound(
         optimization=decrease / (steps * float(np.mean(rates))),
         clipping=smoothness / 2 * float(np.mean(share * rates * moments)),
         noise=noise * float(np.mean(share * rates * dims)),
-        bias=0.0 - float(np.mean(share * _validate.per_step("bias", bias, steps, -_LARGEST_SQUARE, _LARGEST_SQUARE, zero=True))),
+        bias=0.0 - float(np.mean(share * _validate.per_step("bias", bias, steps, -_LARGEST_SQUARE, _LARGEST_SQUARE))),
     )
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 from calls import Call, Calls, descent, embedding, index, ledger, privacy, pruning
-from calls.bad_values import Attempt, attempts, tensor_numbers
+from calls.bad_values import Attempt, attempts
 from calls.judgement import complaint, outcome, same
 
 import dptheory
@@ -171,18 +171,11 @@ def failures(name: str) -> list[str]:
             if argument == "self":
                 continue
             optional = "None" in str(parameters[argument].annotation)
-            for attempt in _attempts(one, argument, optional):
+            for attempt in attempts(one.made()[argument], optional, one.cost):
                 wrong = _wrong(function, one, argument, attempt, text)
                 if wrong:
                     found.append(f"{argument}={_shown(attempt.value)}: {wrong}")
     return list(dict.fromkeys(found))
-
-
-def _attempts(one: Call, argument: str, optional: bool) -> Iterator[Attempt]:
-    valid = one.made()[argument]
-    yield from attempts(valid, optional, one.dear)
-    if isinstance(valid, int | float):
-        yield from tensor_numbers(valid)
 
 
 def _wrong(function: Callable[..., Any], one: Call, argument: str, attempt: Attempt, text: str) -> str | None:

@@ -112,7 +112,8 @@ def project(gradients: ArrayLike, basis: ArrayLike) -> Projection:
     if gradients.shape[1] != basis.shape[1]:
         raise ValueError(f"gradients and basis must have rows of equal length, got {gradients.shape} and {basis.shape}")
     if np.abs(gradients).max() > _LARGEST_ENTRY:
-        raise ValueError(f"gradients must hold numbers in [-{_LARGEST_ENTRY:g}, {_LARGEST_ENTRY:g}], got {_validate.shown(gradients)}")
+        interval = f"[-{_LARGEST_ENTRY:g}, {_LARGEST_ENTRY:g}]"
+        raise ValueError(f"gradients must hold numbers in {interval}, got {_validate.shown(gradients)}")
     # entries first: products of huge ones could be NaN
     if np.abs(basis).max() > 2 or np.abs(basis @ basis.T - np.eye(len(basis))).max() > _ORTHONORMAL:
         raise ValueError(f"basis must have orthonormal rows, got {_validate.shown(basis)}")

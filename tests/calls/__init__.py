@@ -6,7 +6,9 @@ is small; where a callable is used at sizes of millions, a later one has such a 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+Cost = Literal["cheap", "dear", "slow"]
 
 
 @dataclass(frozen=True)
@@ -22,11 +24,12 @@ class Call:
 
     Attributes:
         arguments: by name.
-        dear: takes more than about a millisecond, so that a test which repeats it a hundred times should not.
+        cost: "cheap"; "dear" if it takes more than about a millisecond, so that a test should not repeat it hundreds of
+            times; "slow" if it takes a second.
     """
 
     arguments: Mapping[str, Any]
-    dear: bool = False
+    cost: Cost = "cheap"
 
     def made(self) -> dict[str, Any]:
         """The arguments, those that are used up made anew."""
@@ -43,4 +46,9 @@ def call(**arguments: Any) -> Call:
 
 def dear(**arguments: Any) -> Call:
     """A call of a millisecond and more."""
-    return Call(arguments, dear=True)
+    return Call(arguments, "dear")
+
+
+def slow(**arguments: Any) -> Call:
+    """A call of a second."""
+    return Call(arguments, "slow")

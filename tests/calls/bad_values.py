@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from calls import Cost
 
 NUMBERS = (
     *(0, 0.0, -0.0, -1, -1.0, 1, 1.0, 2, 0.5, 3.5),
@@ -34,14 +35,20 @@ class Attempt:
     plain: Any = None
 
 
-def attempts(valid: Any, optional: bool, short: bool) -> Iterator[Attempt]:
-    """Everything to try in the place of ``valid``; ``short`` where each call costs something."""
+def attempts(valid: Any, optional: bool, cost: Cost) -> Iterator[Attempt]:
+    """Everything to try in the place of ``valid``; less where each call costs something."""
+    short = cost != "cheap"
     if not optional:
         yield Attempt(None, never=True)
-    if isinstance(valid, list | tuple | np.ndarray):
+    if cost == "slow":
+        yield from (Attempt(value, never=True) for value in _SHORT_NEVER)
+        if isinstance(valid, int | float):
+            yield from (Attempt(-1), Attempt(math.inf))
+    elif isinstance(valid, list | tuple | np.ndarray):
         yield from _for_array(valid, short)
     elif isinstance(valid, int | float) and not isinstance(valid, bool):
         yield from _for_number(valid, short)
+        yield from _number_tensors(valid)
     elif isinstance(valid, str):
         yield from (Attempt(value, never=True) for value in (0, 1.5, math.nan, True, b"abc", [], [valid], object()))
         yield from (Attempt(value) for value in ("", "abc", valid.upper() + "x"))
@@ -117,7 +124,7 @@ def _tensors(array: Any) -> Iterator[Attempt]:
     yield Attempt(plain.clone().requires_grad_(), plain=array.astype(np.float64))
 
 
-def tensor_numbers(valid: float) -> Iterator[Attempt]:
+def _number_tensors(valid: float) -> Iterator[Attempt]:
     """A number as a tensor without dimensions."""
     try:
         import torch

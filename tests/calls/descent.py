@@ -10,6 +10,7 @@ _SMALL, _LARGE = DistortionAngle(10, 1.0), DistortionAngle(1_000_000, 1.0)
 _FORM = QuadraticForm(np.array([1.0, 0.5]), np.array([2.0, 3.0]), np.array([0.0, 1.0]))
 _ROWS = [[1.0, 2.0], [0.5, -1.0], [2.0, 0.1]]
 _ANGLE = "dptheory.angles.DistortionAngle"
+_POISSON = {"sampling": "poisson", "sampling_rate": 0.01}
 _STEP = {"objective_gap": 1.0, "learning_rate": 0.1, "steps": 10, "smoothness": 1.0}
 _RUN = {"objective_gap": 2.0, "learning_rate": 0.01, "steps": 100_000, "smoothness": 2.0}
 
@@ -37,13 +38,17 @@ CALLS: Calls = {
     f"{_ANGLE}.var": [dear(self=_SMALL), dear(self=_LARGE)],
     f"{_ANGLE}.asymptotic_mean": [call(self=_SMALL), call(self=_LARGE)],
     f"{_ANGLE}.asymptotic_var": [call(self=_SMALL), call(self=_LARGE)],
+    "dptheory.angles.angle_variance": [dear(dim=10, snr=1.0, bias=0.5), dear(dim=1_000_000, snr=1.0, bias=0.5)],
     "dptheory.angles.batch_expected_cos": [
         call(cos_bias=0.5, dim=10, snr=1.0),
         call(cos_bias=[0.5, 1.0], dim=1_000_000, snr=0.1),
     ],
     "dptheory.angles.angle_range": [call(bias_angle=0.1, noise_angle=0.2), call(bias_angle=[0.1, 1.0], noise_angle=0.2)],
     "dptheory.angles.small_snr_slope": [call(dim=10), call(dim=1_000_000)],
-    "dptheory.convergence.batch_second_moment": [call(mean_norm=0.5, second_moment=1.0, batch_size=10)],
+    "dptheory.convergence.batch_second_moment": [
+        call(mean_norm=0.5, second_moment=1.0, batch_size=10, **_POISSON),
+        call(mean_norm=0.5, second_moment=1.0, batch_size=1000, sampling="fixed"),
+    ],
     "dptheory.convergence.noise_term": [
         call(smoothness=1.0, clip=1.0, noise_multiplier=1.0, dim=10, batch_size=4),
         call(smoothness=1.0, clip=0.1, noise_multiplier=1.54, dim=550_000, batch_size=1000),
@@ -53,16 +58,16 @@ CALLS: Calls = {
     ],
     "dptheory.convergence.dpsgd_bound": [
         call(**_STEP, clip=1.0, noise_multiplier=1.0, dim=10, batch_size=4, rate=0.5, kappa=0.7, bias=0.1,
-             second_moment=0.5),
+             second_moment=0.5, **_POISSON),
         call(**_RUN, clip=0.1, noise_multiplier=1.54, dim=550_000, batch_size=1000),
     ],
     "dptheory.convergence.noisy_sgd_bound": [
-        call(**_STEP, deviation=0.5, noise_std=0.5, dim=10, batch_size=4, rate=0.5),
+        call(**_STEP, deviation=0.5, noise_std=0.5, dim=10, batch_size=4, rate=0.5, **_POISSON),
         call(**_RUN, deviation=0.5, noise_std=0.1, dim=550_000, batch_size=1000),
     ],
     "dptheory.convergence.layer_freezing_bound": [
         call(decrease=1.0, learning_rate=[0.1, 0.1], steps=2, smoothness=1.0, clip=1.0, noise_multiplier=1.0,
-             dim=[10, 5], batch_size=4, second_moment=[1.0, 0.5], bias=[0.1, 0.1]),
+             dim=[10, 5], batch_size=4, second_moment=[1.0, 0.5], bias=[0.1, 0.1], **_POISSON),
         call(decrease=1.0, learning_rate=0.1, steps=1000, smoothness=1.0, clip=1.0, noise_multiplier=1.0,
              dim=550_000, batch_size=1000),
     ],
@@ -71,11 +76,12 @@ CALLS: Calls = {
         call(epsilon=3.0, delta=1e-5, clip=0.1, dim=550_000, samples=50_000, constant=2.0),
     ],
     "dptheory.convergence.private_bound": [
-        call(objective_gap=1.0, steps=10, smoothness=1.0, clip=1.0, noise_per_root_step=0.5, rate=0.5, kappa=0.7),
+        call(objective_gap=1.0, steps=10, smoothness=1.0, clip=1.0, noise_per_root_step=0.5, rate=0.5, kappa=0.7,
+             batch_size=4, **_POISSON),
         call(objective_gap=1.0, steps=100_000, smoothness=1.0, clip=0.1, noise_per_root_step=0.01),
     ],
     "dptheory.convergence.optimal_steps": [
-        call(objective_gap=1.0, smoothness=1.0, clip=1.0, noise_per_root_step=0.5),
+        call(objective_gap=1.0, smoothness=1.0, clip=1.0, noise_per_root_step=0.5, batch_size=4, **_POISSON),
     ],
     "dptheory.freezing.norm_growth": [
         call(trainable_norms=[1.0, 0.5], frozen_norms=[0.5, 2.0], clip=1.0),
@@ -96,7 +102,8 @@ CALLS: Calls = {
     ],
     "dptheory.freezing_bound.freezing_bounds": [
         call(layer_sizes=[5, 10], frozen=1, objective_gap=1.0, learning_rate=0.1, steps=10, smoothness=1.0, clip=1.0,
-             noise_multiplier=1.0, batch_size=4, second_moment=0.5, frozen_second_moment=0.5, bias=0.1, frozen_bias=0.1),
+             noise_multiplier=1.0, batch_size=4, second_moment=0.5, frozen_second_moment=0.5, bias=0.1, frozen_bias=0.1,
+             **_POISSON),
         call(layer_sizes=[100_000, 450_000], frozen=1, objective_gap=1.0, learning_rate=0.1, steps=1000, smoothness=1.0,
              clip=1.0, noise_multiplier=1.0, batch_size=1000),
     ],

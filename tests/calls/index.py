@@ -5,7 +5,7 @@ import numpy as np
 from calls import Calls, Fresh, call, dear
 from dptheory import index_privacy
 from dptheory.index_prv import IndexPRV
-from dptheory.joint_privacy import FreshMask
+from dptheory.joint_privacy import FreshMask, IndexSteps
 from dptheory.mallows import SubsetMallows
 
 _SMALL = SubsetMallows(8, 3, 0.3)
@@ -16,6 +16,13 @@ _SETTING = {"dim": 20, "keep": 5, "steps": 2, "groups": 3}
 _MALLOWS = "dptheory.mallows.SubsetMallows"
 _LATTICE = "dptheory.lattice_loss.LatticeLoss"
 _INDEX_PRV = "dptheory.index_prv.IndexPRV"
+
+
+
+def _values(delta: float) -> float:
+    """Epsilon of the noisy sums alone."""
+    return 1.0
+
 
 CALLS: Calls = {
     "dptheory.mallows.index_sensitivity": [call(dim=20, keep=5)],
@@ -35,6 +42,7 @@ CALLS: Calls = {
         call(epsilon=1.0, **_SETTING),
         call(epsilon=0.01, dim=256, keep=26, steps=2500, groups=10_547),
     ],
+    "dptheory.mallows.theta_for_retained_gain": [call(gain=0.5, dim=20, keep=5), dear(gain=0.64, dim=256, keep=26)],
     "dptheory.mallows.index_budget": [
         call(epsilon=1.0, **_SETTING),
         dear(epsilon=0.01, dim=256, keep=26, steps=2500, groups=10_547),
@@ -44,6 +52,10 @@ CALLS: Calls = {
         call(epsilon=1.0, delta=1e-5, method="zcdp", **_SETTING),
         dear(epsilon=1.0, delta=1e-5, dim=8, keep=3, steps=1, groups=2, method="exact"),
         dear(epsilon=1.0, delta=1e-5, dim=256, keep=26, steps=10, groups=100, method="exact"),
+    ],
+    "dptheory.index_privacy.epsilon_for_retained_gain": [
+        call(gain=0.5, delta=1e-5, method="zcdp", **_SETTING),
+        dear(gain=0.5, delta=1e-5, dim=8, keep=3, steps=1, groups=2, method="exact"),
     ],
     "dptheory.index_privacy.retained_gain_for_delta_budget": [
         call(epsilon=1.0, delta=1e-5, method="zcdp", **_SETTING),
@@ -71,6 +83,14 @@ CALLS: Calls = {
         call(self=FreshMask(10, 4), orders=[2.0, 3.0], sampling_rate=0.5, noise_multiplier=1.0, steps=3),
         dear(self=FreshMask(10**6, 5 * 10**5), orders=[2.0, 8.0], sampling_rate=0.01, noise_multiplier=1.0, steps=1000),
     ],
+    "dptheory.joint_privacy.IndexSteps": [call(steps=3, model=_SMALL, groups=2)],
+    "dptheory.joint_privacy.joint_epsilon": [
+        call(delta=1e-5, values=_values, index_epsilon=0.1, index_rho=0.01, orders=[2.0, 3.0], rdp=[0.1, 0.2]),
+    ],
+    "dptheory.joint_privacy.run_epsilon": [
+        dear(releases=[IndexSteps(3, _SMALL, 2)], sampling_rate=1.0, noise_multiplier=4.0, delta=1e-5),
+    ],
+    "dptheory.joint_privacy.values_epsilon": [dear(delta=1e-5, sampling_rate=1.0, noise_multiplier=4.0, steps=3)],
     "dptheory.joint_privacy.theta_for_joint_budget": [
         dear(epsilon=3.0, delta=1e-5, dim=8, keep=3, sampling_rate=0.5, noise_multiplier=4.0, steps=1, groups=2),
     ],

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-MOST_EVENTS = 2_000_000
+MOST_EVENTS = 5_000_000
 """Calls and returns of functions that one call may make: deterministic, whatever else the machine does."""
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from calls import Calls, call, dear
+from calls import Calls, call, dear, slow
 from dptheory.accounting import paper_settings
 
 _SETTING = paper_settings.PaperSetting("one step", epsilon=3.0, delta=1e-5, batch_size=60_000, train_size=60_000, epochs=1)
@@ -19,7 +19,7 @@ CALLS: Calls = {
         dear(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5, adjacency="add-remove", sampling="poisson"),
     ],
     f"{_ACCOUNTING}.cross_check": [
-        dear(noise_multiplier=4.0, sampling_rate=0.5, steps=1, delta=1e-5, width=0.1, adjacency="add-remove"),
+        slow(noise_multiplier=4.0, sampling_rate=0.01, steps=1, delta=1e-5, width=0.5, adjacency="add-remove"),
     ],
     f"{_ACCOUNTING}.noise_multiplier": [
         call(epsilon=1.0, delta=1e-5, sampling_rate=1.0, steps=10, tolerance=1e-3, adjacency="add-remove",
