@@ -1,5 +1,6 @@
 """Writing result files so that a reader never meets half of one."""
 
+import errno
 import os
 import tempfile
 from pathlib import Path
@@ -29,6 +30,24 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def require_writable(path: Path) -> None:
+    """Make sure that a file can be written, before the work whose result it is to hold; nothing is left behind.
+
+    Raises:
+        OSError: as :func:`write_atomically`.
+    """
+    path = path.resolve()
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and not path.is_file():
+        if not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
+        return
 
 
 def _umask() -> int:
