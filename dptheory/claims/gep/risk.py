@@ -263,6 +263,7 @@ _INDEPENDENT = Claim(
     r"independent of $p$.",
     verdict=Verdict.FALSE,
     conditions=("the anchors span the subspace at every step", "the residual's clip is 0, fixed in advance"),
+    part_of="gep.thm3.3",
     correction=r"False at the stated $T = n\beta\epsilon/\sqrt p$, which stops the earlier the larger $p$ is. True at "
     r"$T = \beta Dn\epsilon/\sqrt{8k\log(1/\delta)}$: $2\sqrt2D\sqrt{k\log(1/\delta)}/(n\epsilon)$, and $D\sqrt k/(\mu n)$ at $\mu$-GDP.",
     calculators=(risk.excess_risk, risk.excess_risk_as_published, risk.least_risk),
