@@ -18,7 +18,7 @@ def test_the_convergence_bounds_hold_for_fresh_masks_not_for_one_mask_per_epoch(
     """L = |w|^2 / 2 from (1, 1), half of the entries kept, nothing clipped, no noise."""
     rate = 1 / math.sqrt(18 * steps)
     bound = convergence.dpsgd_bound(
-        objective_gap=1.0, learning_rate=rate, steps=steps, smoothness=1.0, clip=6.0, kappa=0.5, second_moment=36.0
+        objective_gap=1.0, learning_rate=rate, steps=steps, smoothness=1.0, clip=6.0, rate=0.5, kappa=0.5, second_moment=36.0
     ).value
     fresh = quadratic.fresh_mask_moments(1.0, [1.0, 1.0], steps, rate, 0.5)
     held = quadratic.epoch_mask_moments(1.0, [1.0, 1.0], 1, steps, rate, 0.5)
