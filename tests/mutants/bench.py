@@ -28,7 +28,7 @@ from dptheory.montecarlo.law import _CountsOfChunk
 from mutants.moves import Move, moved, same
 from mutants.regions import Region, bound, regions
 from mutants.surface import Leaf, Target
-from mutants.swap import original, swapped
+from mutants.swap import Handler, original, swapped
 
 BUDGET, SEED = 120.0, 0
 _REPLAYED = 30
@@ -73,17 +73,18 @@ class Recorded:
     seconds: float
     parts: tuple[Part, ...]
 
-    def calls(self, mutant: Mutant) -> bool:
-        return any(mutant.region.name in part.hits.get(mutant.target, ()) for part in self.parts)
+    def calling(self, target: Target, region: str | None = None) -> list[Part]:
+        """The parts that call the calculator, in one region or anywhere."""
+        found = [part for part in self.parts if target in part.hits]
+        return found if region is None else [part for part in found if region in part.hits[target]]
 
-    def notices(self, mutant: Mutant) -> bool:
-        """Whether some part of it fails under the mutant, which is in force."""
-        there = (part for part in self.parts if mutant.region.name in part.hits.get(mutant.target, ()))
-        return any(_breaks(part, mutant.target) for part in there)
+    def refuses(self, target: Target, region: str | None = None) -> bool:
+        """Whether some part that calls the calculator fails while a mutant of it is in force."""
+        return any(_breaks(part, target) for part in self.calling(target, region))
 
     def is_circular(self, target: Target) -> bool:
         """Whether every part that calls the calculator calls it for its truth, too."""
-        calling = [part for part in self.parts if target in part.hits]
+        calling = self.calling(target)
         return bool(calling) and all(target in part.both_hits for part in calling)
 
 
@@ -371,9 +372,16 @@ def in_force(mutant: Mutant, memory: Memory, changed: list[bool]) -> Iterator[No
             raise MutationError(f"{mutant.target.name}, {mutant}: {error!r}") from error
         return other
 
+    with replaced(mutant.target, handler):
+        yield
+
+
+@contextmanager
+def replaced(target: Target, handler: Handler) -> Iterator[None]:
+    """``handler`` in place of the calculator, with nothing remembered from before or for afterwards."""
     clear_caches("dptheory.claims")
     try:
-        with swapped({mutant.target: handler}):
+        with swapped({target: handler}):
             yield
     finally:
         clear_caches("dptheory.claims")

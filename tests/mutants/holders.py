@@ -1,20 +1,29 @@
 """Who holds a calculator: the claims that name it, and named tests where no claim does."""
 
 import functools
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
 from dptheory import claims
 from dptheory.claims import Claim
 from dptheory.montecarlo import Check, SearchCheck
 from mutants import bench
 from mutants.bench import Memory, Mutant, Recorded
-from mutants.moves import moves
+from mutants.moves import ZERO, moves
 from mutants.regions import regions
 from mutants.surface import Target, leaves, result_classes, targets
+from mutants.swap import original
 
 NAMED: dict[str, tuple[str, ...]] = {}
 """Target to claims and named tests (``test_file::test_function``) that hold it though no claim names it."""
+
+
+NOT_CALLED = "no check calls it there"
+ALWAYS_ZERO = "zero, infinite or None wherever a check calls it"
+NOT_NOTICED = "called there, not noticed"
+
+Calculator = Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -77,27 +86,42 @@ def _recordings(target: Target) -> Iterator[tuple[str, Recorded]]:
             yield from ((name, _record_test(name)) for name in named_tests(target))
 
 
-def outcomes(target: Target, chosen: Iterable[Mutant]) -> list[Outcome]:
-    """Every mutant against the checks that hold its calculator."""
+def outcomes(target: Target, thorough: bool = True) -> list[Outcome]:
+    """Every mutant of a calculator against the checks that hold it."""
     memory = Memory(target)
-    left, found = list(chosen), []
-    reached: dict[int, str] = {}
-    for name, recorded in _recordings(target):
+    found = _judged(list(mutants(target, thorough)), memory)
+    still = [o.mutant for o in found if o.reason == ALWAYS_ZERO and o.mutant.leaf.kind in ZERO]
+    zeros = [replace(m, move=ZERO[m.leaf.kind]) for m in still if m.move == moves(m.leaf)[0]]
+    return [o for o in found if o.mutant not in still] + (_judged(zeros, memory) if zeros else [])
+
+
+def _judged(left: list[Mutant], memory: Memory) -> list[Outcome]:
+    found: list[Outcome] = []
+    reasons = dict.fromkeys(left, NOT_CALLED)
+    for name, recorded in _recordings(left[0].target):
         if not recorded.passed:
             raise AssertionError(f"unchanged control: {name} does not pass: {recorded.detail}")
         for mutant in list(left):
-            if not recorded.calls(mutant):
+            if not recorded.calling(mutant.target, mutant.region.name):
                 continue
             changed: list[bool] = []
             with bench.in_force(mutant, memory, changed):
-                noticed = recorded.notices(mutant)
-            if changed:
-                reached[id(mutant)] = "called there, not noticed"
-            if noticed:
+                refused = recorded.refuses(mutant.target, mutant.region.name)
+            if refused:
                 found.append(Outcome(mutant, name))
                 left.remove(mutant)
+            elif changed or reasons[mutant] == NOT_CALLED:
+                reasons[mutant] = NOT_NOTICED if changed else ALWAYS_ZERO
         if not left:
             break
-    reasons = (reached.get(id(m), "no check calls it there with a value that the move changes") for m in left)
-    found += [Outcome(m, None, reason) for m, reason in zip(left, reasons, strict=True)]
-    return found
+    return found + [Outcome(m, None, reasons[m]) for m in left]
+
+
+def is_refused(target: Target, mutation: Callable[[Calculator], Calculator]) -> bool:
+    """Whether a check that holds the calculator refuses ``mutation(calculator)``."""
+    wrong = mutation(original(target))
+    for _, recorded in _recordings(target):
+        with bench.replaced(target, lambda args, kwargs: wrong(*args, **kwargs)):
+            if recorded.refuses(target):
+                return True
+    return False

@@ -25,9 +25,13 @@ class Move:
 
 def _times(factor: float) -> Callable[[Any], Any]:
     def change(value: Any) -> Any:
-        return value * factor  # 0 and infinities stay what they are
+        return None if value is None else value * factor  # 0 and infinities stay what they are
 
     return change
+
+
+def _plus(step: int) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else value + step
 
 
 def _flip_one(mask: Any) -> Any:
@@ -44,14 +48,22 @@ def _longer(factor: float) -> tuple[Move, ...]:
 MOVES: dict[str, tuple[Move, ...]] = {
     "float": _longer(SHARE),
     "array": _longer(SHARE),
-    "int": (Move("+ 1", lambda n: n + 1), Move("- 1", lambda n: n - 1)),
+    "int": (Move("+ 1", _plus(1)), Move("- 1", _plus(-1))),
     "bool": (Move("flipped", lambda b: not b),),
     "mask": (Move("one entry flipped", _flip_one),),
-    "str": (Move("another word", lambda word: word + "?"),),
+    "str": (Move("another word", lambda word: word and word + "?"),),
 }
 
 ERROR_BAR = (Move("x 0.5", _times(0.5)), Move("x 2", _times(2.0)))
 """An error bar lies when it is half or twice as long: a 5-sigma interval then misses at 2.5 sigma, or never."""
+
+
+ZERO = {
+    "float": Move("0 -> 0.01", lambda x: x or 0.01),
+    "array": Move("0 -> 0.01", lambda x: x if np.any(x) else x + 0.01),
+    "str": Move("None -> a word", lambda word: "?" if word is None else word),
+}
+"""What is done to a field that is zero (or None) wherever it is checked, so that no share of it can be wrong."""
 
 
 def moves(leaf: Leaf) -> tuple[Move, ...]:
@@ -60,11 +72,11 @@ def moves(leaf: Leaf) -> tuple[Move, ...]:
 
 
 def moved(result: Any, path: tuple[Any, ...], change: Callable[[Any], Any]) -> Any:
-    """A copy of ``result`` with the value at ``path`` changed; None stays None."""
-    if result is None:
-        return None
+    """A copy of ``result`` with the value at ``path`` changed; where there is no such value, the result itself."""
     if not path:
         return change(result)
+    if result is None:
+        return None
     step, rest = path[0], path[1:]
     if step is ...:
         return tuple(moved(part, rest, change) for part in result)
