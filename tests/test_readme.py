@@ -18,7 +18,14 @@ def test_the_convergence_bounds_hold_for_fresh_masks_not_for_one_mask_per_epoch(
     """L = |w|^2 / 2 from (1, 1), half of the entries kept, nothing clipped, no noise."""
     rate = 1 / math.sqrt(18 * steps)
     bound = convergence.dpsgd_bound(
-        objective_gap=1.0, learning_rate=rate, steps=steps, smoothness=1.0, clip=6.0, rate=0.5, kappa=0.5, second_moment=36.0
+        objective_gap=1.0,
+        learning_rate=rate,
+        steps=steps,
+        smoothness=1.0,
+        clip=6.0,
+        rate=0.5,
+        kappa=0.5,
+        second_moment=36.0,
     ).value
     fresh = quadratic.fresh_mask_moments(1.0, [1.0, 1.0], steps, rate, 0.5)
     held = quadratic.epoch_mask_moments(1.0, [1.0, 1.0], 1, steps, rate, 0.5)
@@ -67,7 +74,9 @@ def test_the_printed_condition_is_met_where_not_updating_has_a_smaller_error_and
     """The paper's ratio of gradient to noise, sigma_g^2 / sigma^2 = 1e-4, at C = 1."""
     dim, keep, sigma_g, theta = 2700, 270, 0.01, 1e-3
     assert sigma_g**2 <= float(pruning.beta(1.0, keep, dim, theta))  # the printed condition at sigma = 1
-    error = float(pruning.perturbed_top_k_mse(dim, keep, theta, sigma_g)) + keep  # kept entries carry noise of variance 1
+    error = (
+        float(pruning.perturbed_top_k_mse(dim, keep, theta, sigma_g)) + keep
+    )  # kept entries carry noise of variance 1
     assert float(pruning.zero_update_mse(dim, sigma_g)) < error < dim  # dim: the error of DP-SGD
     assert pruning.cosine_ratio(dim, keep, theta) < 1
 
@@ -130,5 +139,7 @@ def test_freezing_can_raise_the_bias_angle_from_3_to_33_degrees() -> None:
 
 def test_epsilon_is_bracketed() -> None:
     found = accounting.epsilon(1.0, 0.02, 1000, 1e-5)
-    assert found.lower <= 3.899087994199775 + 1e-12 and found.upper >= 3.899087994199775  # by ball arithmetic, in the review
+    assert (
+        found.lower <= 3.899087994199775 + 1e-12 and found.upper >= 3.899087994199775
+    )  # by ball arithmetic, in the review
     assert dataclasses.is_dataclass(found) and Fraction(found.upper) > Fraction(found.lower)

@@ -175,7 +175,9 @@ def _record_exact(check: ExactCheck, recorder: Recorder) -> Recorded:
             fresh = check.truth(*case) if target in truth_hits else value
             return relative_difference(check.statement(*case), fresh) > check.tolerance
 
-        return Part(_union(statement.rows[i][3], truth_hits, in_cases), _common(statement.rows[i][3], truth_hits), fails)
+        return Part(
+            _union(statement.rows[i][3], truth_hits, in_cases), _common(statement.rows[i][3], truth_hits), fails
+        )
 
     return _recorded(check, ran, map(part, range(len(statement.rows))))
 

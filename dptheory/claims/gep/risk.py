@@ -6,7 +6,7 @@ from fractions import Fraction
 from scipy.optimize import brentq, minimize_scalar
 
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.claims.gep import _descent, _residual_scale
+from dptheory.claims.gep import _descent, _residual_scale, _risk_at_scale
 from dptheory.claims.gep import _noisy_steps as noisy
 from dptheory.embedding import risk
 from dptheory.montecarlo import ExactCheck, Kind
@@ -159,6 +159,7 @@ _THM33 = Claim(
     printed=printed_rate,
     calculators=(risk.excess_risk, risk.excess_risk_as_published, risk.least_risk),
     checks=(
+        *_risk_at_scale.RISK,
         ExactCheck(
             name="at the printed T the risk exceeds every multiple of the printed rate",
             cases=lambda: _FACTORS,
@@ -229,19 +230,6 @@ _THM33 = Claim(
             ),
             wrong=lambda what, published, *setting: 1.01 * _searched_steps(what, published, *setting) + 1,
             tolerance=1e-9,
-        ),
-        ExactCheck(
-            name="T that is given",
-            cases=lambda: [(steps,) for steps in (1, 17, 10**6)],
-            truth=lambda steps: steps,
-            statement=lambda steps: (
-                risk.noisy_descent_risk(1.0, 1.0, steps, 1.0).steps
-                if risk.excess_risk(10, 2, 5, 1.0, 1.0, 1.0, 0.1, steps=steps).steps
-                == risk.excess_risk_as_published(10, 2, 5, 1.0, 1.0, 1.0, 1e-5, 0.1, steps=steps).steps
-                == steps
-                else 0
-            ),
-            wrong=lambda steps: steps + 1,
         ),
         ExactCheck(
             name="cost of an integer T",

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.claims.gep import _atoms, _labels, _random_basis, _row_space
+from dptheory.claims.gep import _atoms, _labels, _random_basis, _row_space, _subspace_at_scale
 from dptheory.claims.gep import _subspace_bounds as bounds
 from dptheory.embedding import anchor
 from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
@@ -82,6 +82,7 @@ _LEM31 = Claim(
     r"recovery has probability $P(\mathrm{Bin}(m,1-z)\ge k)$.",
     calculators=(anchor.recovery_probability, anchor.anchor_subspace, anchor.project, anchor.residual_energy),
     checks=(
+        *_subspace_at_scale.PROJECTION,
         _RECOVERY_CHECK,
         ExactCheck(
             name="residual is 0 after one power iteration if and only if m >= k",
