@@ -58,9 +58,14 @@ def least(energy: Any) -> float:
     return float(energy(math.exp(low)))
 
 
-def _biased_energy(way: str, rows: int, q: int) -> float:
-    """Noise and squared clipping bias of ``rows`` equal gradients, (3, 4) in the subspace and 12 spread evenly off it."""
-    noise = traced_energy(way, q + 2, 2, 6.5, 2.0, 2.0, 12.0 * rows if way == "embedding_only" else 0.0, 5.5)
+def _spread(norm: float, rows: int, width: int) -> Any:
+    """Equal rows of this norm, spread evenly over the entries."""
+    return np.full((rows, width), norm / math.sqrt(width))
+
+
+def _biased_energy(way: str, rows: int, k: int, q: int) -> float:
+    """Noise and squared clipping bias of ``rows`` equal gradients, of norm 5 in the subspace and 12 off it."""
+    noise = traced_energy(way, q + k, k, 6.5, 2.0, 2.0, 12.0 * rows if way == "embedding_only" else 0.0, 5.5)
     scale = 0.5  # of the gradient, whose norm is 13
     bias = {
         "plain": (1 - scale) ** 2 * 169,
@@ -70,9 +75,9 @@ def _biased_energy(way: str, rows: int, q: int) -> float:
     return noise + rows**2 * bias
 
 
-def _calculated_biased(way: str, rows: int, q: int) -> float:
-    w, r = [[3.0, 4.0]] * rows, np.full((rows, q), 12 / math.sqrt(q))
-    return float(getattr(mse.clipped_gep_mse(w, r, 6.5, 2.0, 2.0, embedding_clip=5.5), way))
+def _calculated_biased(way: str, rows: int, k: int, q: int) -> float:
+    found = mse.clipped_gep_mse(_spread(5, rows, k), _spread(12, rows, q), 6.5, 2.0, 2.0, embedding_clip=5.5)
+    return float(getattr(found, way))
 
 
 _WAYS = ("plain", "embedding_only", "published", "published_sum", "optimal", "joint")
@@ -88,10 +93,10 @@ VERSUS = (
     ),
     ExactCheck(
         name="every way: noise and clipping bias of gradients that are all alike",
-        cases=lambda: [(way, rows, q) for way in _WAYS for rows, q in ((1, 9), (3, 20_000))],
+        cases=lambda: [(way, *case) for way in _WAYS for case in ((1, 2, 9), (3, 2, 20_000), (2, 20_000, 5))],
         truth=_biased_energy,
         statement=_calculated_biased,
-        wrong=lambda way, rows, q: 1.001 * _biased_energy(way, rows, q),
+        wrong=lambda way, *case: 1.001 * _biased_energy(way, *case),
         tolerance=1e-9,
     ),
     ExactCheck(
@@ -103,7 +108,7 @@ VERSUS = (
             traced_energy(way, dim, k, clip, second, mu, 0.0, None) - k * (clip / mu) ** 2
         ),
         statement=lambda way, *case: getattr(mse.least_residual_energy(*case), way),
-        wrong=lambda way, *case: traced_energy(way, *case, 0.0, None),
+        wrong=lambda way, dim, k, clip, second, mu: traced_energy(way, dim, k, clip, second, mu, 0.0, None),
         tolerance=1e-8,
     ),
     ExactCheck(
@@ -128,12 +133,16 @@ VERSUS = (
     ),
     ExactCheck(
         name="bias of clipping the gradient first, a residual with many entries",
-        cases=lambda: [(part, q) for part in ("embedding", "residual", "square") for q in (4, 20_000)],
-        truth=lambda part, q: {"embedding": -3.5, "residual": -10 * math.sqrt(q), "square": 0.25 * 25 + 100.0}[part],
-        statement=lambda part, q: _functional(
-            part, clipping_bias.joint_clipping_bias([[3.0, 4.0]], np.full((1, q), 12 / math.sqrt(q)), 6.5, 2 / 6.5)
+        cases=lambda: [
+            (part, k, q) for part in ("embedding", "residual", "square") for k, q in ((2, 4), (2, 20_000), (20_000, 4))
+        ],
+        truth=lambda part, k, q: {
+            "embedding": -2.5 * math.sqrt(k), "residual": -10 * math.sqrt(q), "square": 0.25 * 25 + 100.0
+        }[part],
+        statement=lambda part, k, q: _functional(
+            part, clipping_bias.joint_clipping_bias(_spread(5, 1, k), _spread(12, 1, q), 6.5, 2 / 6.5)
         ),
-        wrong=lambda part, q: {"embedding": -7.0, "residual": -12 * math.sqrt(q), "square": 144.0}[part],
+        wrong=lambda part, k, q: {"embedding": -5.0, "residual": -12 * math.sqrt(q), "square": 144.0}[part],
         tolerance=1e-12,
     ),
 )  # fmt: skip
@@ -152,16 +161,18 @@ def _functional(part: str, bias: clipping_bias.ClippingBias) -> float:
 REM1 = (
     ExactCheck(
         name="bias of clipping apart, part by part",
-        cases=lambda: [(part, q, rows) for part in ("embedding", "residual", "square") for q, rows in ((4, 1), (20_000, 3))],
-        truth=lambda part, q, rows: {
-            "embedding": -0.2 * 7 * rows,
-            "residual": -10 * math.sqrt(q) * rows,
-            "square": rows**2 * (0.04 * 25 + 100.0),
+        cases=lambda: [
+            (part, rows, k, q)
+            for part in ("embedding", "residual", "square")
+            for rows, k, q in ((1, 2, 4), (3, 2, 20_000), (3, 20_000, 4))
+        ],
+        truth=lambda part, rows, k, q: {
+            "embedding": -math.sqrt(k) * rows, "residual": -10 * math.sqrt(q) * rows, "square": rows**2 * (1 + 100.0)
         }[part],
-        statement=lambda part, q, rows: _functional(
-            part, clipping_bias.clipping_bias([[3.0, 4.0]] * rows, np.full((rows, q), 12 / math.sqrt(q)), 4.0, 2.0)
+        statement=lambda part, rows, k, q: _functional(
+            part, clipping_bias.clipping_bias(_spread(5, rows, k), _spread(12, rows, q), 4.0, 2.0)
         ),
-        wrong=lambda part, q, rows: {"embedding": 0.0, "residual": -12 * math.sqrt(q) * rows, "square": 0.0}[part],
+        wrong=lambda part, rows, k, q: {"embedding": 1.0, "residual": -12 * math.sqrt(q) * rows, "square": 0.0}[part],
         tolerance=1e-12,
     ),
 )  # fmt: skip

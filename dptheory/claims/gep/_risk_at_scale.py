@@ -4,9 +4,10 @@ import math
 from typing import Any
 
 from dptheory.claims.gep._energies_at_scale import least
+from dptheory.claims.gep._mechanism import mu_of_sum
 from dptheory.claims.gep._neighbours import best_order_ratio, least_noise_ratio
 from dptheory.claims.gep._noise_ratios import printed_noise_ratio
-from dptheory.embedding import risk
+from dptheory.embedding import calibration, risk
 from dptheory.montecarlo import ExactCheck
 
 _TINY = 1e-10
@@ -26,6 +27,16 @@ EXCESS = (
         wrong=lambda method, reference, epsilon: 1.001 * _ratio(method, epsilon) / _ratio(reference, epsilon),
         tolerance=1e-7,
     ),
+    ExactCheck(
+        name="mu of the sums of many steps, either adjacency, by their covariance",
+        cases=lambda: [(steps, change) for steps in (1, 1000) for change in (1, 2)],
+        truth=lambda steps, change: change * math.sqrt(steps) * mu_of_sum(1.0, 0.7, 9.0, 3.0),
+        statement=lambda steps, change: calibration.output_mu(
+            1.0, 0.7, 9.0, 3.0, steps, "add-remove" if change == 1 else "replace-one"
+        ),
+        wrong=lambda steps, change: change * math.sqrt(steps) * math.hypot(1 / 9, 0.7 / 3),  # of the pair
+        tolerance=1e-12,
+    ),
 )
 
 
@@ -34,8 +45,6 @@ def _ratio(method: str, epsilon: float) -> float:
 
 
 def _excess(epsilon: float, method: Any, reference: Any) -> float:
-    from dptheory.embedding import calibration
-
     return calibration.noise_ratio_excess(epsilon, 1e-5, method, reference)
 
 

@@ -273,20 +273,14 @@ _LEM32 = Claim(
         ExactCheck(
             name="every term and the best j, by a loop over j",
             cases=lambda: [
-                (part, p, k, m)
+                (part, *case, fourth)
                 for part in ("tail", "estimation", "deviation", "subspace_dim", "value")
-                for p, k, m in (
-                    (3, 3, 2),
-                    (5, 2, 1),
-                    (5, 4, 400),
-                    (300, 20, 50),
-                    (1000, 1000, 10**6),
-                    (1000, 200, 10**6),
-                )
+                for case in ((3, 3, 2), (5, 2, 1), (5, 4, 400), (300, 20, 50), (20_000, 5, 50), (20_000, 40, 10**7))
+                for fourth in (None, 3.9)
             ],
             truth=bounds.looped_bound,
             statement=bounds.power_law_bound,
-            wrong=lambda part, p, k, m: bounds.looped_bound(part, p, max(1, k - 1), m, every=False),
+            wrong=lambda part, p, k, m, fourth: bounds.looped_bound(part, p, max(1, k - 1), m, fourth, every=False),
             tolerance=1e-9,
         ),
         SearchCheck(
