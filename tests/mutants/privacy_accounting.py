@@ -5,5 +5,6 @@ from mutants.mutators import Mutant, larger_field, scaled
 
 MUTANTS: list[Mutant] = [
     (accounting, "noise_multiplier", scaled),
-    (accounting, "epsilon", larger_field("estimate")),
+    (accounting, "steps", scaled),
+    *((accounting, "epsilon", larger_field(field)) for field in ("lower", "estimate", "upper")),
 ]

@@ -28,10 +28,15 @@ MUTANTS: list[Mutant] = [
     *((lattice_loss.LatticeLoss, name, scaled) for name in ("delta", "epsilon", "renyi")),
     (index_privacy, "loss_law", _sharpened),
     (index_privacy, "loss_law", _mirrored),
-    *((index_privacy, name, scaled) for name in ("theta_for_delta_budget", "retained_gain_for_delta_budget")),
+    *((index_privacy, name, scaled) for name in (
+        "theta_for_delta_budget", "retained_gain_for_delta_budget", "epsilon_for_retained_gain",
+    )),
     (mallows.SubsetMallows, "zcdp", scaled),
     *((renyi, name, scaled) for name in ("epsilon_from_rdp", "zcdp_epsilon", "zcdp_budget")),
-    *((joint_privacy, name, scaled) for name in ("subsampled_gaussian_rdp", "joint_rdp", "theta_for_joint_budget")),
+    *((joint_privacy, name, scaled) for name in (
+        "subsampled_gaussian_rdp", "joint_rdp", "theta_for_joint_budget", "joint_epsilon", "run_epsilon", "values_epsilon",
+    )),
+    (mallows, "theta_for_retained_gain", scaled),
     (joint_privacy.FreshMask, "rdp", scaled),
     *((selection, name, scaled) for name in (
         "magnitude_noise", "gumbel_rate", "magnitude_gain", "gumbel_gain", "released_gain", "released_top_k_mse",
