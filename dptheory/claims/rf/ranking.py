@@ -114,6 +114,18 @@ _RANKED = Claim(
             tolerance=1e-8,
             kind=Kind.COUNTEREXAMPLE,
         ),
+        ExactCheck(
+            name="very sparse signal, and masks of nearly all or nearly none",
+            cases=lambda: [
+                *itertools.product((0.02, 0.6, 0.99), (0.05, 0.5), (1e-3, 1e-5)),
+                (1e-6, 0.5, 1e-3),
+                (1 - 1e-6, 0.5, 1e-3),
+            ],
+            truth=lambda keep_rate, snr, density: _share_by_integral(keep_rate, snr, density, signed=False),
+            statement=lambda keep_rate, snr, density: ranking.sparse_captured_energy(keep_rate, snr, density),
+            wrong=lambda keep_rate, snr, density: ranking.sparse_captured_energy(keep_rate, snr, 1.1 * density),
+            tolerance=1e-7,
+        ),
     ),
     proved=True,
     figure="ranked_energy",
