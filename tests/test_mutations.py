@@ -18,6 +18,7 @@ from mutants import (
     privacy_accounting,
     privacy_index,
     privacy_masks,
+    rs_descent,
 )
 from mutants.mutators import Calculator, Mutant, larger_field, raised, scaled, wrong_where
 
@@ -57,6 +58,16 @@ def _sharpened_sample(function: Calculator) -> Calculator:
 
 def _one_more(function: Calculator) -> Calculator:
     return lambda gradient, keep: function(gradient, min(keep + 1, np.shape(gradient)[-1]))
+
+
+def _wrong_at_rest(function: Calculator) -> Calculator:
+    """1 % off without an end to the steps, right elsewhere."""
+
+    def mutant(*a: Any, **k: Any) -> float:
+        endless = len(a) == 2 or a[-1] == math.inf  # two arguments: without the number of steps
+        return float(function(*a, **k)) * (1.01 if endless else 1.0)
+
+    return mutant
 
 
 def _changed_budget(field: str, factor: float) -> Callable[[Calculator], Calculator]:
@@ -149,6 +160,9 @@ MUTANTS: list[Mutant] = [
         "velocity_variance", "displacement_mean", "displacement_variance", "adam_velocity_variance",
         "adam_corrected_variance", "stationary_excess", "coasting_distance",
     )),
+    *((momentum, name, _wrong_at_rest) for name in (
+        "velocity_variance", "adam_velocity_variance", "adam_corrected_variance", "coasting_distance",
+    )),
     *((schedules, name, scaled) for name in ("freeze_rate", "total_density")),
     *((ranking, name, scaled) for name in ("captured_energy", "signed_captured_energy", "sparse_captured_energy")),
     *((mask_effects, name, scaled) for name in ("noise_norm_ratio", "relaxed_gradient_ratio")),
@@ -186,6 +200,7 @@ MUTANTS: list[Mutant] = [
     *privacy_accounting.MUTANTS,
     *privacy_index.MUTANTS,
     *privacy_masks.MUTANTS,
+    *rs_descent.MUTANTS,
 ]  # fmt: skip
 
 
