@@ -52,7 +52,7 @@ def _default_moment(function: Calculator) -> Calculator:
     """C^2 where no second moment is given, as printed."""
 
     def mutant(*a: Any, **k: Any) -> Any:
-        if len(a) < 12 and k.get("second_moment") is None:
+        if (a[11] if len(a) > 11 else k.get("second_moment")) is None:
             k = {**{n: v for n, v in k.items() if n != "sampling_rate"}, "sampling": "fixed"}
         return function(*a, **k)
 
