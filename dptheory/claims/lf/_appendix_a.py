@@ -46,6 +46,7 @@ _MOMENT = Claim(
             wrong=lambda n, q: Fraction(1),
         ),
     ),
+    part_of="lf.lem3.1",
     proved=True,
 )
 
@@ -88,6 +89,7 @@ _BIAS = Claim(
             wrong=_inner_with_signal,
         ),
     ),
+    part_of="lf.lem3.1",
     proved=True,
 )
 

@@ -256,6 +256,7 @@ _SUM = Claim(
             row_bytes=560,
         ),
     ),
+    part_of="lf.def3.2",
     proved=True,
 )
 
