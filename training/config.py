@@ -117,7 +117,7 @@ def read_config(path: Path, changes: Sequence[str] = ()) -> RunConfig:
         known = ", ".join(str(p.relative_to(_HERE)) for p in sorted((_HERE / "configs").rglob("*.toml")))
         raise FileNotFoundError(f"no file {path}; the package brings {known}")
     try:
-        table = tomllib.loads(found.read_text())
+        table = tomllib.loads(found.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path} is not TOML: {error}") from None
     for change in changes:
