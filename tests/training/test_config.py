@@ -1,6 +1,7 @@
 """Configurations: what is read, what is refused, and that every one that comes with the package builds and steps."""
 
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,11 @@ import torch
 from tiny import TRAIN, tiny_config, tiny_load
 
 import training
+from dptheory import accounting
 from training import run as runs
 from training.build import BUILDERS, Auxiliary, Setting, build_mechanism, build_model
 from training.config import RunConfig, read_config
+from training.ledger import BudgetError, PrivacyLedger
 from training.mechanisms import StepCost
 
 FOLDER = Path(training.__file__).parent
@@ -151,6 +154,7 @@ def costs_of_a_run(config: RunConfig) -> list[StepCost]:
     for _ in range(steps):
         mechanism.begin_step(list(model.parameters()))
         costs.append(mechanism.cost(config.noise_multiplier))
+        mechanism.end_step([], 0.0)
     return costs
 
 
@@ -163,3 +167,65 @@ def test_the_indices_of_a_run_spend_their_budget_and_no_more(path: Path) -> None
     )
     declared = config.mechanism["index_epsilon"]
     assert 0.999 * declared <= spent <= (1 + 1e-12) * declared
+
+
+STOPPED = re.compile(r"the budget stops the run after (\d+) of (\d+) steps")
+
+
+@pytest.mark.parametrize("path", [p for p in PRUNING if read_config(p).epsilon is not None], ids=lambda p: p.stem)
+def test_the_budget_affords_every_step_of_a_pruned_run(path: Path) -> None:
+    """The noisy sums spend at most 99 % of epsilon, and the indices the rest (gip.thm2, step 5)."""
+    config = read_config(path)
+    assert config.epsilon is not None and config.noise_multiplier is not None
+    rate = config.batch_size / EXAMPLES[config.data]
+    steps = runs.last_step(config.epochs, rate)
+    values = accounting.epsilon(config.noise_multiplier, rate, steps, config.delta)
+    assert 0.97 * config.epsilon < values.lower < values.upper < 0.99 * config.epsilon
+    assert config.mechanism["index_epsilon"] == pytest.approx(0.01 * config.epsilon, rel=1e-12)
+
+
+def test_the_ledger_counts_a_pruned_run_so() -> None:
+    config = read_config(Path("configs/cifar10/gip_eps0.5.toml"))
+    ledger = PrivacyLedger(config.batch_size / EXAMPLES[config.data])
+    assert config.epsilon is not None
+    ledger.limit(config.epsilon, config.delta)
+    *before, last = costs_of_a_run(config)
+    for cost in before:
+        ledger.record(cost)
+    ledger.clear(last)
+    ledger.record(last)
+    assert 0.98 * config.epsilon < ledger.epsilon(config.delta) < 0.99 * config.epsilon
+
+
+STOPPED = re.compile(r"the budget stops the run after (\d+) of (\d+) steps")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        path
+        for path in SHIPPED
+        for config in [read_config(path)]
+        if path not in PRUNING and None not in (config.epsilon, config.noise_multiplier)
+    ],
+    ids=lambda p: str(p.with_suffix(""))[8:],
+)
+def test_a_configuration_says_where_its_budget_stops_it(path: Path) -> None:
+    """All others run to their end."""
+    config = read_config(path)
+    assert config.epsilon is not None and config.noise_multiplier is not None
+    cost = StepCost(config.noise_multiplier)
+    rate = config.batch_size / EXAMPLES[config.data]
+    steps = runs.last_step(config.epochs, rate)
+    said = STOPPED.search((FOLDER / path).read_text(encoding="utf-8"))
+    last = int(said[1]) if said else steps
+    ledger = PrivacyLedger(rate)
+    ledger.limit(config.epsilon, config.delta)
+    for _ in range(last - 1):
+        ledger.record(cost)
+    ledger.clear(cost)
+    if said:
+        ledger.record(cost)
+        assert last < steps == int(said[2])
+        with pytest.raises(BudgetError):
+            ledger.clear(cost)
