@@ -304,7 +304,9 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
     def _store(self, released: Tensors) -> None:
         self._released = released
         for p, value in zip(self.params, released, strict=True):
-            p.grad = value.view_as(p).to(p.dtype)
+            p.grad = value.view_as(p).to(
+                p.dtype, copy=True
+            )  # which is divided in place; the mechanism gets what was released
 
     # --- state --------------------------------------------------------------------------------------------------------
 
