@@ -39,12 +39,8 @@ def test_page_agrees_with_the_ledger(claim: Claim) -> None:
 
 @pytest.mark.parametrize("claim", ARGUED, ids=lambda claim: claim.id)
 def test_page_holds_the_evidence_of_every_check(claim: Claim) -> None:
-    block = (
-        (PROOFS / claim.page)
-        .read_text(encoding="utf-8")
-        .split("<!-- evidence:begin -->")[1]
-        .split("<!-- evidence:end -->")[0]
-    )
+    text = (PROOFS / claim.page).read_text(encoding="utf-8")
+    block = text.split("<!-- evidence:begin -->")[1].split("<!-- evidence:end -->")[0]
     rows = [line.split(" | ") for line in block.splitlines() if line.startswith("| ")][1:]
     assert [row[0].removeprefix("| ").replace(r"\|", "|") for row in rows] == [c.name for c in claim.checks], STALE
     assert all(row[2] == "yes" for row in rows)
