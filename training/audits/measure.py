@@ -1,0 +1,194 @@
+"""What is measured on a traced training, each statement a finding."""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from dp_accounting.pld import privacy_loss_distribution as pld
+from numpy.typing import NDArray
+from scipy import stats
+
+from dptheory.accounting import gaussian_epsilon
+from training.audits import board, findings, laws
+from training.audits.cases import Case
+from training.audits.findings import Finding
+
+Array = NDArray[np.float64]
+
+DELTA = 1e-5
+_ROUNDING = 1e-3
+"""Of a released entry in units of C, generously: sums of float32."""
+_NEAR_TIES = 0.01
+"""Share of a mask that may turn out otherwise, because releases are seen with rounding errors."""
+
+
+def measure(case: Case, plan: board.Plan, seed: int) -> list[Finding]:
+    """Train once, and hold sampling, noise, masks and the account against what is stated."""
+    trace = board.train(case.make(seed), plan, case.public)
+    found = [*sampling(trace), *release(case, trace), *account(trace)]
+    if case.fresh:
+        found += fresh_masks(trace)
+    if case.replayed and not plan.secure:
+        found.append(replayed(case, trace, seed))
+    return [replace(one, name=f"{case.name}: {one.name}") for one in found]
+
+
+def sampling(trace: board.Trace) -> list[Finding]:
+    """The loader's batches against the rate that the account rests on."""
+    examples = len(trace.plan.rows)
+    sizes = np.array([len(np.unique(step.drawn)) for step in trace.seen])
+    repeats = sum(len(step.drawn) for step in trace.seen) - int(sizes.sum())
+    variance = examples * trace.rate * (1 - trace.rate)
+    rate = findings.binomial(
+        "sampling rate",
+        "every example is drawn into a step with the rate that the account has",
+        int(sizes.sum()),
+        examples * len(sizes),
+        trace.rate,
+    )
+    once = findings.equal("repeats", "no example is drawn twice into one step", repeats, 0.0)
+    if variance == 0:
+        return [rate, once]
+    spread = findings.spread(
+        "batch sizes",
+        "batch sizes vary as those of Poisson samples do",
+        (sizes - examples * trace.rate) / math.sqrt(variance),
+    )
+    return [rate, once, spread]
+
+
+def release(case: Case, trace: board.Trace) -> list[Finding]:
+    """Every release against its law: its noise has the stated size on each tensor, is Gaussian and always new."""
+    plan = trace.plan
+    rows = [plan.rows[step.drawn] for step in trace.seen]
+    found = [
+        case.law(step.public, own, step.released, plan.clip, plan.sigma)
+        for step, own in zip(trace.seen, rows, strict=True)
+    ]
+    scores = np.array([law.scores(step.released) for law, step in zip(found, trace.seen, strict=True)])
+    silent = max(law.silent(step.released) for law, step in zip(found, trace.seen, strict=True))
+    tensors = np.split(scores, np.cumsum(plan.sizes)[:-1], axis=1)
+    result = [
+        findings.at_most("silence", "nothing is released where the mechanism says so", silent, _ROUNDING * plan.clip)
+    ]
+    known = scores[~np.isnan(scores)]
+    result.append(findings.spread("noise", "the release less the clipped sum is the stated noise", known))
+    result.append(findings.normal("law of the noise", "the noise is Gaussian with the stated standard deviation", known))
+    for place, part in enumerate(tensors):
+        own = part[~np.isnan(part)]
+        result.append(findings.spread(f"noise on tensor {place}", "each tensor has the stated noise", own))
+    result.append(
+        findings.uncorrelated(
+            "fresh noise", "noise differs from step to step, from tensor to tensor and from entry to entry", _pairs(tensors)
+        )
+    )
+    if case.choice is not None:
+        totals = [laws.clipped(own, plan.clip).sum(0) for own in rows]
+        counts = [case.choice(total, step.released) for total, step in zip(totals, trace.seen, strict=True)]
+        result.append(_counted("choice of entries", "entries are chosen with the stated probability", counts))
+    return result
+
+
+def _pairs(tensors: Sequence[Array]) -> list[tuple[Array, Array]]:
+    """Scores that must have nothing to do with each other: of two steps, of two tensors, of two entries."""
+    pairs = [(part[:-1], part[1:]) for part in tensors]
+    pairs += [(part[:, :-1], part[:, 1:]) for part in tensors]
+    for place, part in enumerate(tensors):
+        for other in tensors[place + 1 :]:
+            width = min(part.shape[1], other.shape[1])
+            pairs.append((part[:, :width], other[:, :width]))
+    chosen = []
+    for one, other in pairs:
+        both = ~np.isnan(one) & ~np.isnan(other)
+        if both.any():
+            chosen.append((one[both], other[both]))
+    return chosen
+
+
+def fresh_masks(trace: board.Trace) -> list[Finding]:
+    """Masks that are drawn anew apart from all data hit large entries of the private sum, and each other, as chance has it."""
+    large, overlaps = [], []
+    for step, following in zip(trace.seen, (*trace.seen[1:], None), strict=True):
+        kept = step.released != 0
+        total = np.abs(laws.clipped(trace.plan.rows[step.drawn], trace.plan.clip).sum(0))
+        hot = total > np.median(total)
+        large.append((float((kept & hot).sum()), *_hypergeometric(kept.size, int(hot.sum()), int(kept.sum()))))
+        if following is not None:
+            then = following.released != 0
+            overlaps.append((float((kept & then).sum()), *_hypergeometric(kept.size, int(then.sum()), int(kept.sum()))))
+    return [
+        _counted("mask and data", "the mask keeps large entries of the private sum no more often than others", large),
+        _counted("fresh masks", "the mask of a step has nothing to do with that of the step before", overlaps),
+    ]
+
+
+def _hypergeometric(size: int, marked: int, drawn: int) -> tuple[float, float]:
+    """Mean and variance of the number of marked entries among those drawn."""
+    share = marked / size
+    return drawn * share, drawn * share * (1 - share) * (size - drawn) / (size - 1)
+
+
+def _counted(name: str, statement: str, counts: Sequence[tuple[float, float, float]]) -> Finding:
+    """A sum of independent counts against its mean and variance; normal, as there are many."""
+    total, mean, variance = np.sum(counts, axis=0)
+    score = (total - mean) / math.sqrt(variance) if variance > 0 else math.copysign(math.inf, total - mean)
+    return findings.standardised(name, statement, float(total), float(mean), float(score if total != mean else 0.0))
+
+
+def replayed(case: Case, trace: board.Trace, seed: int) -> Finding:
+    """Another mechanism of the same seed, which is shown the releases and no data, must have the same masks and bases."""
+    shown = publics(case, trace.plan, seed, [step.released for step in trace.seen])
+    differ = sum(int(np.mean(np.abs(a - b.public) > _ROUNDING) > _NEAR_TIES) for a, b in zip(shown, trace.seen, strict=True))
+    return findings.equal("what is public", "masks and bases follow from the seed and the releases alone", differ, 0.0)
+
+
+def publics(case: Case, plan: board.Plan, seed: int, releases: Sequence[Array]) -> list[Array]:
+    """What a mechanism of this seed shows in every step, from the releases of the steps before and no data at all."""
+    mechanism, model = case.make(seed), board.Board(plan.sizes)
+    params = [p.detach() for p in model.parameters()]
+    shown = []
+    for released in releases:
+        mechanism.begin_step(params)
+        nothing = mechanism.contribute([torch.zeros(1, *p.shape) for p in params], plan.clip).total
+        mechanism.release(nothing, plan.sigma, plan.clip, lambda like, std: torch.zeros_like(like))
+        shown.append(case.public(mechanism, model.trained()))
+        pieces = torch.split(torch.from_numpy(released).float(), list(plan.sizes))
+        mechanism.end_step([piece.view_as(p) for piece, p in zip(pieces, params, strict=True)], plan.sigma * plan.clip)
+    return shown
+
+
+def account(trace: board.Trace) -> list[Finding]:
+    """Steps and epsilon of the account against the updates that were seen and another library's accountant."""
+    steps = findings.at_least("steps", "the account has a step for every update", trace.steps, len(trace.seen))
+    least = epsilon(trace.plan.sigma, trace.rate, len(trace.seen), DELTA)
+    statement = "epsilon is at least that of the noisy sums, by the privacy loss distribution of another library"
+    return [steps, findings.at_least("epsilon", statement, trace.spent(DELTA), least, 1e-6 * least)]
+
+
+@functools.lru_cache
+def epsilon(sigma: float, rate: float, steps: int, delta: float) -> float:
+    """A lower bound on epsilon of so many steps of DP-SGD: dp-accounting's privacy loss distribution, rounded down."""
+    if rate == 1.0:
+        return gaussian_epsilon(math.sqrt(steps) / sigma, delta)
+    one = pld.from_gaussian_mechanism(
+        sigma, sampling_prob=rate, pessimistic_estimate=False, use_connect_dots=False, value_discretization_interval=1e-3
+    )
+    return float(one.self_compose(steps).get_epsilon_for_delta(delta))
+
+
+def sensitivity(case: Case, plan: board.Plan, seed: int) -> Finding:
+    """Two trainings that differ in one example alone, a huge gradient or none: how far its release moves, in units of the noise."""
+    without = plan.rows.copy()
+    without[0] = 0.0
+    one, other = (board.train(case.make(seed), replace(plan, rows=rows), case.public) for rows in (plan.rows, without))
+    largest = 0.0
+    for step, twin in zip(one.seen, other.seen, strict=True):
+        law = case.law(step.public, plan.rows[step.drawn], step.released, plan.clip, plan.sigma)
+        if not isinstance(law, laws.Gaussian):
+            raise ValueError(f"case must have a Gaussian law to be compared under one noise, got {case.name}")
+        largest = max(largest, float(np.sqrt(np.nansum(law.in_noise(step.released - twin.released) ** 2))))
+    statement = "one example moves a release by 1 / sigma at most, in units of the noise"
+    return findings.at_most(f"{case.name}: sensitivity", statement, largest, 1 / plan.sigma, _ROUNDING / plan.sigma)
