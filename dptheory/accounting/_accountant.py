@@ -17,8 +17,8 @@ SAMPLINGS = ("poisson", "without replacement")
 DIRECTIONS = ("worst", "add", "remove")
 NOISE = (0.1, 1000.0)
 MAX_STEPS = 1_000_000
-_RATE = (1e-6, 1.0)
-_DELTA = (1e-15, 0.1)
+RATE = (1e-6, 1.0)
+DELTA = (1e-15, 0.1)
 _FINE = 1e-3  # width for the number of steps
 _ADD_WIDTH = 8.0  # the other direction is first asked for this many times the width: it is seldom the larger
 
@@ -373,9 +373,9 @@ def _mechanism(
 ) -> _Mechanism:
     asked = _Mechanism(
         _validate.real("noise_multiplier", noise_multiplier, *NOISE),
-        _validate.real("sampling_rate", sampling_rate, *_RATE),
+        _validate.real("sampling_rate", sampling_rate, *RATE),
         _validate.integer("steps", steps, 1, MAX_STEPS),
-        _validate.real("delta", delta, *_DELTA),
+        _validate.real("delta", delta, *DELTA),
         _validate.choice("adjacency", adjacency, ADJACENCIES),
         _validate.choice("sampling", sampling, SAMPLINGS),
         _validate.choice("direction", direction, DIRECTIONS),

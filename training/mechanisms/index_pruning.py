@@ -11,7 +11,7 @@ from dptheory import _validate
 from dptheory.mallows import SubsetMallows
 from training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
 from training.mechanisms.clipping import clipped_sum
-from training.mechanisms.rates import Schedule
+from training.mechanisms.rates import Checked, Schedule
 
 _MIN_GROUP = 2
 
@@ -63,7 +63,7 @@ class _GroupedSelection(Mechanism):
     """Clip, sum, choose entries in groups, add noise to what was chosen."""
 
     def __init__(self, keep_rate: Schedule, group_size: int) -> None:
-        self._keep_rate = keep_rate
+        self._keep_rate = Checked("keep_rate", keep_rate)
         self._size = _validate.integer("group_size", group_size, _MIN_GROUP)
         self._step = 0
         self._width = self._rows = self._keep = 0
@@ -75,7 +75,6 @@ class _GroupedSelection(Mechanism):
         self._width = min(self._size, dim)
         self._rows = -(-dim // self._width)
         self._keep = min(max(round(self._keep_rate(self._step) * self._width), 1), self._width - 1)
-        self._step += 1
 
     def contribute(self, samples: Tensors, clip: float) -> Contribution:
         return clipped_sum(samples, clip)
@@ -86,6 +85,9 @@ class _GroupedSelection(Mechanism):
         self.mask = self._select(flat, noised, clip, noise)
         chosen = noised * self.mask
         return [c.view(t.shape) for c, t in zip(torch.split(chosen, [t.numel() for t in total]), total, strict=True)]
+
+    def end_step(self, released: Tensors, std: float) -> None:
+        self._step += 1
 
     def state_dict(self) -> dict[str, Any]:
         return {"step": self._step}
@@ -167,4 +169,4 @@ class NoisyMagnitudeTopK(_GroupedSelection):
         return magnitudes + noise(magnitudes, self._selection * clip)
 
     def cost(self, noise_multiplier: float) -> StepCost:
-        return StepCost((noise_multiplier**-2 + self._selection**-2) ** -0.5 if noise_multiplier else 0.0)
+        return StepCost(1 / math.hypot(1 / noise_multiplier, 1 / self._selection) if noise_multiplier else 0.0)
