@@ -11,9 +11,9 @@ from scipy.stats import norm
 from dptheory import auditing
 from training import mechanisms as m
 from training.audits import board, findings, laws
-from training.audits.cases import Case
+from training.audits.cases import Case, mask
 from training.audits.findings import FALSE_ALARM, Finding
-from training.audits.measure import publics
+from training.audits.measure import foretold
 
 Array = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ def canary(case: Case, trials: int, seed: int, secure: bool = False) -> Finding:
     for given in (rows, without):
         scores = []
         for own in rng.integers(2**31, size=trials):
-            trace = board.train(case.make(int(own)), replace(plan, rows=given, seed=int(own)), case.public)
+            trace = board.train(case.make(None if secure else int(own)), replace(plan, rows=given, seed=int(own)))
             scores.append(_by_tensor(np.sum([step.released for step in trace.seen], axis=0)))
             claimed = min(claimed, trace.spent(_DELTA))
         worlds.append(np.array(scores))
@@ -53,7 +53,7 @@ def _by_tensor(moved: Array) -> Array:
 
 
 def foreseen(
-    make: Callable[[int], m.PosteriorFreeze],
+    make: Callable[[int | None], m.PosteriorFreeze],
     dim: int,
     sigma: float,
     steps: int,
@@ -67,26 +67,22 @@ def foreseen(
     Without it, the sum of what leaves there, over the noise's standard deviation, is N(0, 1): the false positive rate of a
     threshold is known, and smaller still where the mask turns out otherwise.
     """
-    case = Case("posterior freeze", make, lambda mechanism, _: _flat_mask(mechanism), laws.clipped_then_masked)
+    case = Case("posterior freeze", make, laws.clipped_then_masked, shown=mask)
     sizes = (dim // 2, dim - dim // 2)
     threshold = 0.5 + 0.8 * math.sqrt(steps) / sigma
     plan = board.Plan(np.zeros((1, dim)), sizes, 1, 1, steps, sigma, _CLIP, 0, secure)
     hits, claimed = 0, math.inf
     for own in np.random.default_rng(seed).integers(2**31, size=trials):
-        masks = publics(case, plan, int(own), [np.zeros(dim)] * steps)
+        masks = foretold(case, plan, None if secure else int(own), [np.zeros(dim)] * steps)
 
         def gradient(step: int, masks: list[Array] = masks) -> Array:
             return _HUGE * masks[step]
 
-        trace = board.train(case.make(int(own)), replace(plan, seed=int(own), canary=gradient), case.public)
-        units = [step.released @ mask / np.linalg.norm(mask) for step, mask in zip(trace.seen, masks, strict=True)]
+        trace = board.train(case.make(None if secure else int(own)), replace(plan, seed=int(own), canary=gradient))
+        units = [step.released @ hot / np.linalg.norm(hot) for step, hot in zip(trace.seen, masks, strict=True)]
         hits += int(np.sum(units) / (sigma * _CLIP * math.sqrt(steps)) > threshold)
         claimed = min(claimed, trace.spent(delta))
     false_rate = float(norm.sf(threshold))
     bound = auditing.bound_at_known_rate(hits, trials, false_rate, delta, confidence=1 - FALSE_ALARM)
     statement = "epsilon is at least what a canary proves that knows the masks which its seed foretells"
     return findings.at_most("posterior freeze: masks foreseen", statement, bound, claimed)
-
-
-def _flat_mask(mechanism: m.PosteriorFreeze) -> Array:
-    return np.concatenate([kept.flatten().double().numpy() for kept in mechanism.mask])

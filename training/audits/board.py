@@ -23,8 +23,6 @@ from training.optimizer import MechanismOptimizer
 from training.private import make_private
 
 Array = NDArray[np.float64]
-Public = Callable[[Mechanism, Array], Array]
-"""What everybody may know of a step, from its mechanism and 1 for each entry that was trained: a mask, a basis."""
 
 
 class Board(nn.Module):
@@ -86,12 +84,19 @@ class Step:
     Attributes:
         drawn: the examples that the loader gave for it.
         released: how far the weights moved, times the expected batch size: the released sum, shape (d,).
-        public: what the mechanism shows.
+        trained: 1 for the entries of tensors that were trained, 0 for the others.
+        bases: what the mechanism shows of its subspace, one basis after the other; empty where it has none.
     """
 
     drawn: NDArray[np.int64]
     released: Array
-    public: Array
+    trained: Array
+    bases: Array
+
+    @property
+    def kept(self) -> Array:
+        """1 for the entries that left: the mask, as anybody sees it."""
+        return (self.released != 0).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,7 @@ class Trace:
     spent: Callable[[float], float]
 
 
-def train(mechanism: Mechanism, plan: Plan, public: Public) -> Trace:
+def train(mechanism: Mechanism, plan: Plan) -> Trace:
     """Train for real, and note what can be seen; an update is told by its moving the weights."""
     model = Board(plan.sizes)
     with quiet():
@@ -125,9 +130,15 @@ def train(mechanism: Mechanism, plan: Plan, public: Public) -> Trace:
                     moved = before - model.weights()
                     if moved.any():
                         drawn = torch.cat(given).numpy()
-                        seen.append(Step(drawn, moved * plan.batch_size, public(mechanism, trained)))
+                        seen.append(Step(drawn, moved * plan.batch_size, trained, bases(mechanism)))
                         given = []
     return Trace(plan, tuple(seen), optimizer.ledger.sampling_rate, optimizer.ledger.steps, optimizer.epsilon)
+
+
+def bases(mechanism: Mechanism) -> Array:
+    """The subspace of the step under way, flattened."""
+    shown: list[torch.Tensor] = getattr(mechanism, "bases", [])
+    return np.concatenate([np.zeros(0), *(basis.flatten().double().numpy() for basis in shown)])
 
 
 def _adapted(rows: torch.Tensor, names: torch.Tensor, plan: Plan, step: int) -> torch.Tensor:

@@ -14,7 +14,8 @@ from scipy.stats import norm
 from dptheory.embedding import release as embedding
 from dptheory.mallows import SubsetMallows
 from training import mechanisms as m
-from training.audits import board, laws
+from training.audits import laws
+from training.audits.board import bases
 from training.mechanisms import Mechanism
 from training.mechanisms.gep import shared_dimensions
 
@@ -39,24 +40,24 @@ class Case:
 
     Attributes:
         name: of the mechanism.
-        make: a new one from the seed of its public randomness.
-        public: what it shows after a step, as one vector.
-        law: of a release, given that.
+        make: a new one from the seed of its public randomness, None for the cryptographic generator.
+        law: of a release, given the examples of the step and what is public.
         private: the mechanism keeps to all this; otherwise the audits must find that it does not.
         fresh: its mask is drawn anew in every step, apart from all data.
-        replayed: what is public follows from the seed and the releases alone.
+        shown: its mask or its bases, which follow from seed and releases alone; None where it shows neither.
         linear: its release moves by no more than 1 / sigma, in units of its noise, with one example.
+        amplified: in a secure run, the mask makes epsilon smaller.
         choice: the law of its private choice of entries; None where it makes none.
     """
 
     name: str
-    make: Callable[[int], Mechanism]
-    public: board.Public
+    make: Callable[[int | None], Mechanism]
     law: laws.LawOf
     private: bool = True
     fresh: bool = False
-    replayed: bool = False
+    shown: Callable[[Any], Array] | None = None
     linear: bool = True
+    amplified: bool = False
     choice: Choice | None = None
 
 
@@ -67,38 +68,35 @@ def cases() -> tuple[Case, ...]:
 
 def _sums() -> list[Case]:
     half = m.Constant(0.5)
-    freezing = Case("layer freezing", lambda seed: m.LayerFreezing(m.DpSgd(), 1, 3), _trained, laws.whole)
+    freezing = Case("layer freezing", lambda seed: m.LayerFreezing(m.DpSgd(), 1, 3), laws.whole)
     return [
-        Case("DP-SGD", lambda seed: m.DpSgd(), _trained, laws.whole),
+        Case("DP-SGD", lambda seed: m.DpSgd(), laws.whole),
         Case(
             "random sparsification",
             partial(m.RandomSparsification, half),
-            _mask,
             laws.masked_then_clipped,
             fresh=True,
-            replayed=True,
+            shown=mask,
         ),
         Case(
             "posterior freeze",
             partial(m.PosteriorFreeze, half),
-            _mask,
             laws.clipped_then_masked,
             fresh=True,
-            replayed=True,
+            amplified=True,
+            shown=mask,
         ),
         Case(
             "posterior freeze, mask held",
             lambda seed: m.PosteriorFreeze(half, seed, RANKING_STEPS),
-            _mask,
             laws.clipped_then_masked,
-            replayed=True,
+            shown=mask,
         ),
         Case(
             "ranked sparsification",
             partial(m.RankedSparsification, half, RANKING_STEPS),
-            _mask,
             laws.masked_then_clipped,
-            replayed=True,
+            shown=mask,
         ),
         freezing,
     ]
@@ -140,9 +138,8 @@ def _embeddings() -> list[Case]:
         Case(
             name,
             lambda seed, kind=kind: kind(_FixedAnchors(), SUBSPACE, RESIDUAL_CLIP, groups, seed),
-            _bases,
             laws.embedded(SIZES, dims, parts, stds),
-            replayed=True,
+            shown=bases,
         )
         for name, kind, parts, stds in kinds
     ]
@@ -154,23 +151,20 @@ def _selections() -> list[Case]:
         Case(
             "index pruning",
             lambda seed: m.IndexPruning(THETA, half, GROUP),
-            _trained,
-            laws.where_kept,
+            laws.clipped_then_masked,
             linear=False,
             choice=_swaps,
         ),
         Case(
             "top-k of the released gradient",
             lambda seed: m.TopKOfReleased(half, GROUP),
-            _trained,
             laws.largest_released(GROUP, KEEP),
             linear=False,
         ),
         Case(
             "top-k of noisy magnitudes",
             lambda seed: m.NoisyMagnitudeTopK(SELECTION_SIGMA, half, 2),
-            _trained,
-            laws.where_kept,
+            laws.clipped_then_masked,
             linear=False,
             choice=_larger_of_two,
         ),
@@ -181,40 +175,36 @@ def _broken() -> list[Case]:
     half = m.Constant(0.5)
     expected = 10.0
     return [
-        Case("noisy SGD", lambda seed: m.NoisySgd(), _trained, laws.whole, private=False),
-        Case("clipped SGD", lambda seed: m.ClippedSgd(), _trained, laws.whole, private=False),
+        Case("noisy SGD", lambda seed: m.NoisySgd(), laws.whole, private=False),
+        Case("clipped SGD", lambda seed: m.ClippedSgd(), laws.whole, private=False),
         Case(
             "un-noised velocity",
             partial(m.UnnoisedVelocity, half, RANKING_STEPS),
-            _mask,
             laws.masked_then_clipped,
             private=False,
-            replayed=True,
+            shown=mask,
         ),
         Case(
             "division by the drawn batch size",
             partial(m.BatchSizeDivisor, expected, 0.5),
-            _mask,
             laws.masked_then_clipped,
             private=False,
             fresh=True,
-            replayed=True,
+            shown=mask,
         ),
         Case(
             "top-k without noise",
             lambda seed: m.TopKWithoutNoise(0.5),
-            _trained,
-            laws.where_kept,
+            laws.clipped_then_masked,
             private=False,
             fresh=True,
         ),
         Case(
             "ranked by true gradients",
             partial(m.RankedByTrueGradients, half, RANKING_STEPS),
-            _mask,
             laws.masked_then_clipped,
             private=False,
-            replayed=True,
+            shown=mask,
         ),
     ]
 
@@ -222,16 +212,8 @@ def _broken() -> list[Case]:
 # --- what is public -----------------------------------------------------------------------------------------------------
 
 
-def _trained(mechanism: Mechanism, trained: Array) -> Array:
-    return trained
-
-
-def _mask(mechanism: Any, trained: Array) -> Array:
+def mask(mechanism: Any) -> Array:
     return np.concatenate([kept.flatten().double().numpy() for kept in mechanism.mask])
-
-
-def _bases(mechanism: Any, trained: Array) -> Array:
-    return np.concatenate([basis.flatten().double().numpy() for basis in mechanism.bases])
 
 
 class _FixedAnchors:

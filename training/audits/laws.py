@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from training.audits.board import Step
+
 Array = NDArray[np.float64]
-LawOf = Callable[[Array, Array, Array, float, float], "Law"]
-"""From (what is public, gradients of the step of shape (n, d), its release, clip, sigma) to the law of the release."""
+LawOf = Callable[[Step, Array, float, float], "Law"]
+"""From (a step, the gradients of its examples of shape (n, d), clip, sigma) to the law of its release."""
 
 
 class Law(abc.ABC):
@@ -90,32 +92,25 @@ def clipped(rows: Array, clip: float) -> Array:
     return rows * np.minimum(1.0, clip / np.maximum(norms, np.finfo(float).tiny))
 
 
-def whole(public: Array, rows: Array, released: Array, clip: float, sigma: float) -> Law:
-    """Clipped sum and noise on every trained entry; ``public`` is 1 where an entry is trained."""
-    trained = public > 0
-    return Gaussian(clipped(rows * trained, clip).sum(0), sigma * clip * trained)
+def whole(step: Step, rows: Array, clip: float, sigma: float) -> Law:
+    """Clipped sum and noise on every trained entry."""
+    return Gaussian(clipped(rows * step.trained, clip).sum(0), sigma * clip * step.trained)
 
 
-def masked_then_clipped(public: Array, rows: Array, released: Array, clip: float, sigma: float) -> Law:
-    """Random and ranked sparsification: clip(mask * gradient) summed, noise on the mask."""
-    return Gaussian(clipped(rows * public, clip).sum(0), sigma * clip * public)
+def masked_then_clipped(step: Step, rows: Array, clip: float, sigma: float) -> Law:
+    """Random and ranked sparsification: the sum of clip(mask * gradient), and noise, on the entries kept."""
+    return Gaussian(clipped(rows * step.kept, clip).sum(0), sigma * clip * step.kept)
 
 
-def clipped_then_masked(public: Array, rows: Array, released: Array, clip: float, sigma: float) -> Law:
-    """Posterior freeze: mask * (sum of clip(gradient) + noise)."""
-    return Gaussian(public * clipped(rows, clip).sum(0), sigma * clip * public)
-
-
-def where_kept(public: Array, rows: Array, released: Array, clip: float, sigma: float) -> Law:
-    """Values of a selection that looks at nothing of their noise: sum and noise on the entries that left."""
-    kept = (released != 0).astype(float)
-    return Gaussian(kept * clipped(rows, clip).sum(0), sigma * clip * kept)
+def clipped_then_masked(step: Step, rows: Array, clip: float, sigma: float) -> Law:
+    """Posterior freeze, and choices that do not look at the noise: mask * (sum of clip(gradient) + noise)."""
+    return Gaussian(step.kept * clipped(rows, clip).sum(0), sigma * clip * step.kept)
 
 
 def largest_released(size: int, keep: int) -> LawOf:
     """The largest entries of every group of DP-SGD's release."""
 
-    def law(public: Array, rows: Array, released: Array, clip: float, sigma: float) -> Law:
+    def law(step: Step, rows: Array, clip: float, sigma: float) -> Law:
         return LargestOfGroups(clipped(rows, clip).sum(0), sigma * clip, size, keep)
 
     return law
@@ -130,13 +125,13 @@ def embedded(
     """Gradient embedding perturbation with a basis for each tensor.
 
     Args:
-        sizes, dims: entries and basis vectors of every tensor; ``public`` holds the bases, one after the other.
+        sizes, dims: entries and basis vectors of every tensor.
         parts: from the gradients within and off the subspace and C to the two clipped contributions, each of shape (n, d).
         stds: from (sigma, C) to the standard deviations of what is released within the subspace and off it.
     """
 
-    def law(public: Array, rows: Array, released: Array, clip: float, sigma: float) -> Law:
-        basis = _block_diagonal(public, sizes, dims)
+    def law(step: Step, rows: Array, clip: float, sigma: float) -> Law:
+        basis = _block_diagonal(step.bases, sizes, dims)
         inside, outside = parts(rows @ basis.T @ basis, rows - rows @ basis.T @ basis, clip)
         axes, within = _frame(basis, sizes, dims)
         std, rest_std = stds(sigma, clip)

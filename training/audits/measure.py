@@ -2,16 +2,15 @@
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import torch
 from dp_accounting.pld import privacy_loss_distribution as pld
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import optimize, stats
 
-from dptheory.accounting import gaussian_epsilon
 from training.audits import board, findings, laws
 from training.audits.cases import Case
 from training.audits.findings import Finding
@@ -27,11 +26,11 @@ _NEAR_TIES = 0.01
 
 def measure(case: Case, plan: board.Plan, seed: int) -> list[Finding]:
     """Train once, and hold sampling, noise, masks and the account against what is stated."""
-    trace = board.train(case.make(seed), plan, case.public)
-    found = [*sampling(trace), *release(case, trace), *account(trace)]
+    trace = board.train(case.make(None if plan.secure else seed), plan)
+    found = [*sampling(trace), *release(case, trace), *account(case, trace)]
     if case.fresh:
         found += fresh_masks(trace)
-    if case.replayed and not plan.secure:
+    if case.shown is not None and not plan.secure:
         found.append(replayed(case, trace, seed))
     return [replace(one, name=f"{case.name}: {one.name}") for one in found]
 
@@ -64,10 +63,7 @@ def release(case: Case, trace: board.Trace) -> list[Finding]:
     """Every release against its law: its noise has the stated size on each tensor, is Gaussian and always new."""
     plan = trace.plan
     rows = [plan.rows[step.drawn] for step in trace.seen]
-    found = [
-        case.law(step.public, own, step.released, plan.clip, plan.sigma)
-        for step, own in zip(trace.seen, rows, strict=True)
-    ]
+    found = [case.law(step, own, plan.clip, plan.sigma) for step, own in zip(trace.seen, rows, strict=True)]
     scores = np.array([law.scores(step.released) for law, step in zip(found, trace.seen, strict=True)])
     silent = max(law.silent(step.released) for law, step in zip(found, trace.seen, strict=True))
     tensors = np.split(scores, np.cumsum(plan.sizes)[:-1], axis=1)
@@ -76,13 +72,17 @@ def release(case: Case, trace: board.Trace) -> list[Finding]:
     ]
     known = scores[~np.isnan(scores)]
     result.append(findings.spread("noise", "the release less the clipped sum is the stated noise", known))
-    result.append(findings.normal("law of the noise", "the noise is Gaussian with the stated standard deviation", known))
+    result.append(
+        findings.normal("law of the noise", "the noise is Gaussian with the stated standard deviation", known)
+    )
     for place, part in enumerate(tensors):
         own = part[~np.isnan(part)]
         result.append(findings.spread(f"noise on tensor {place}", "each tensor has the stated noise", own))
     result.append(
         findings.uncorrelated(
-            "fresh noise", "noise differs from step to step, from tensor to tensor and from entry to entry", _pairs(tensors)
+            "fresh noise",
+            "noise differs from step to step, from tensor to tensor and from entry to entry",
+            _pairs(tensors),
         )
     )
     if case.choice is not None:
@@ -112,12 +112,12 @@ def fresh_masks(trace: board.Trace) -> list[Finding]:
     """Masks that are drawn anew apart from all data hit large entries of the private sum, and each other, as chance has it."""
     large, overlaps = [], []
     for step, following in zip(trace.seen, (*trace.seen[1:], None), strict=True):
-        kept = step.released != 0
+        kept = step.kept > 0
         total = np.abs(laws.clipped(trace.plan.rows[step.drawn], trace.plan.clip).sum(0))
         hot = total > np.median(total)
         large.append((float((kept & hot).sum()), *_hypergeometric(kept.size, int(hot.sum()), int(kept.sum()))))
         if following is not None:
-            then = following.released != 0
+            then = following.kept > 0
             overlaps.append((float((kept & then).sum()), *_hypergeometric(kept.size, int(then.sum()), int(kept.sum()))))
     return [
         _counted("mask and data", "the mask keeps large entries of the private sum no more often than others", large),
@@ -140,53 +140,72 @@ def _counted(name: str, statement: str, counts: Sequence[tuple[float, float, flo
 
 def replayed(case: Case, trace: board.Trace, seed: int) -> Finding:
     """Another mechanism of the same seed, which is shown the releases and no data, must have the same masks and bases."""
-    shown = publics(case, trace.plan, seed, [step.released for step in trace.seen])
-    differ = sum(int(np.mean(np.abs(a - b.public) > _ROUNDING) > _NEAR_TIES) for a, b in zip(shown, trace.seen, strict=True))
+    shown = foretold(case, trace.plan, seed, [step.released for step in trace.seen])
+    seen = [step.bases if step.bases.size else step.kept for step in trace.seen]
+    differ = sum(int(np.mean(np.abs(a - b) > _ROUNDING) > _NEAR_TIES) for a, b in zip(shown, seen, strict=True))
     return findings.equal("what is public", "masks and bases follow from the seed and the releases alone", differ, 0.0)
 
 
-def publics(case: Case, plan: board.Plan, seed: int, releases: Sequence[Array]) -> list[Array]:
-    """What a mechanism of this seed shows in every step, from the releases of the steps before and no data at all."""
+def foretold(case: Case, plan: board.Plan, seed: int | None, releases: Sequence[Array]) -> list[Array]:
+    """Masks or bases of every step, by a mechanism of this seed that sees the releases of the steps before and no data."""
+    if case.shown is None:
+        raise ValueError(f"case must show a mask or bases, got {case.name}")
     mechanism, model = case.make(seed), board.Board(plan.sizes)
     params = [p.detach() for p in model.parameters()]
     shown = []
     for released in releases:
         mechanism.begin_step(params)
+        shown.append(case.shown(mechanism))
         nothing = mechanism.contribute([torch.zeros(1, *p.shape) for p in params], plan.clip).total
         mechanism.release(nothing, plan.sigma, plan.clip, lambda like, std: torch.zeros_like(like))
-        shown.append(case.public(mechanism, model.trained()))
         pieces = torch.split(torch.from_numpy(released).float(), list(plan.sizes))
         mechanism.end_step([piece.view_as(p) for piece, p in zip(pieces, params, strict=True)], plan.sigma * plan.clip)
     return shown
 
 
-def account(trace: board.Trace) -> list[Finding]:
+def account(case: Case, trace: board.Trace) -> list[Finding]:
     """Steps and epsilon of the account against the updates that were seen and another library's accountant."""
     steps = findings.at_least("steps", "the account has a step for every update", trace.steps, len(trace.seen))
-    least = epsilon(trace.plan.sigma, trace.rate, len(trace.seen), DELTA)
+    share = float(trace.seen[0].kept.mean()) if case.amplified and trace.plan.secure else 1.0
+    least = epsilon(trace.plan.sigma, trace.rate, len(trace.seen), DELTA, share)
     statement = "epsilon is at least that of the noisy sums, by the privacy loss distribution of another library"
     return [steps, findings.at_least("epsilon", statement, trace.spent(DELTA), least, 1e-6 * least)]
 
 
 @functools.lru_cache
-def epsilon(sigma: float, rate: float, steps: int, delta: float) -> float:
-    """A lower bound on epsilon of so many steps of DP-SGD: dp-accounting's privacy loss distribution, rounded down."""
-    if rate == 1.0:
-        return gaussian_epsilon(math.sqrt(steps) / sigma, delta)
+def epsilon(sigma: float, rate: float, steps: int, delta: float, share: float = 1.0) -> float:
+    """A lower bound on epsilon of so many steps: dp-accounting's privacy loss distribution, rounded down.
+
+    Where nobody can tell beforehand which share of the entries a step releases, an example of one entry is hit in Binomial(steps,
+    share) steps. Masks are public afterwards and tell nothing themselves, so delta(epsilon) is the mean of that of so many steps.
+    """
     one = pld.from_gaussian_mechanism(
-        sigma, sampling_prob=rate, pessimistic_estimate=False, use_connect_dots=False, value_discretization_interval=1e-3
+        sigma,
+        sampling_prob=rate,
+        pessimistic_estimate=False,
+        use_connect_dots=False,
+        value_discretization_interval=1e-3,
     )
-    return float(one.self_compose(steps).get_epsilon_for_delta(delta))
+    if share == 1.0:
+        return float(one.self_compose(steps).get_epsilon_for_delta(delta))
+    hits = np.arange(1, steps + 1)
+    composed = [one.self_compose(int(hit)) for hit in hits]
+    chances = stats.binom.pmf(hits, steps, share)
+
+    def excess(bound: float) -> float:
+        return float(chances @ [own.get_delta_for_epsilon(bound) for own in composed]) - delta
+
+    return float(optimize.brentq(excess, 0.0, 1e3)) if excess(0.0) > 0 else 0.0
 
 
 def sensitivity(case: Case, plan: board.Plan, seed: int) -> Finding:
-    """Two trainings that differ in one example alone, a huge gradient or none: how far its release moves, in units of the noise."""
+    """Two trainings that differ in one example alone, a huge gradient or none: how far that moves a release, in noise."""
     without = plan.rows.copy()
     without[0] = 0.0
-    one, other = (board.train(case.make(seed), replace(plan, rows=rows), case.public) for rows in (plan.rows, without))
+    one, other = (board.train(case.make(seed), replace(plan, rows=rows)) for rows in (plan.rows, without))
     largest = 0.0
     for step, twin in zip(one.seen, other.seen, strict=True):
-        law = case.law(step.public, plan.rows[step.drawn], step.released, plan.clip, plan.sigma)
+        law = case.law(step, plan.rows[step.drawn], plan.clip, plan.sigma)
         if not isinstance(law, laws.Gaussian):
             raise ValueError(f"case must have a Gaussian law to be compared under one noise, got {case.name}")
         largest = max(largest, float(np.sqrt(np.nansum(law.in_noise(step.released - twin.released) ** 2))))
