@@ -32,12 +32,12 @@ class Board(nn.Module):
         super().__init__()
         self.sizes = list(sizes)
         self.parts = nn.ModuleList(nn.Linear(size, 1, bias=False) for size in sizes)
-        for part in self.parts:
-            nn.init.zeros_(part.weight)
+        for weight in self.parameters():
+            nn.init.zeros_(weight)
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         """One number a row."""
-        parts = zip(self.parts, rows.split(self.sizes, dim=1), strict=True)
+        parts = zip(self.parts, torch.split(rows, self.sizes, dim=1), strict=True)
         return torch.stack([part(columns) for part, columns in parts]).sum(0)
 
     def trained(self) -> Array:
@@ -96,7 +96,7 @@ class Step:
     @property
     def kept(self) -> Array:
         """1 for the entries that left: the mask, as anybody sees it."""
-        return (self.released != 0).astype(np.float64)
+        return np.asarray(self.released != 0, dtype=np.float64)
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ def _embeddings() -> list[Case]:
     return [
         Case(
             name,
-            lambda seed, kind=kind: kind(_FixedAnchors(), SUBSPACE, RESIDUAL_CLIP, groups, seed),
+            partial(kind, _FixedAnchors(), SUBSPACE, RESIDUAL_CLIP, groups),
             laws.embedded(SIZES, dims, parts, stds),
             shown=bases,
         )

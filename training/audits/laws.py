@@ -89,7 +89,7 @@ class LargestOfGroups(Law):
 def clipped(rows: Array, clip: float) -> Array:
     """Every row shortened to norm C where it is longer."""
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows * np.minimum(1.0, clip / np.maximum(norms, np.finfo(float).tiny))
+    return np.asarray(rows * np.minimum(1.0, clip / np.maximum(norms, np.finfo(float).tiny)))
 
 
 def whole(step: Step, rows: Array, clip: float, sigma: float) -> Law:
