@@ -57,7 +57,7 @@ class Setting:
     model: nn.Module
     steps_per_epoch: int
     steps: int
-    seed: int
+    seed: int | None
     auxiliary: Auxiliary
 
 
@@ -205,7 +205,8 @@ def _embedding(kind: Callable[..., Mechanism]) -> Callable[..., Mechanism]:
         iterations: int = 1,
     ) -> Mechanism:
         images = setting.auxiliary.take(anchors)
-        source = AnchorGradients(setting.model, images, 10, setting.seed)
+        seed = setting.run.seed if setting.seed is None else setting.seed  # of labels, which are public
+        source = AnchorGradients(setting.model, images, 10, seed)
         members = parameter_groups(setting.model, grouping)
         return kind(source, subspace_dim, residual_clip, members, setting.seed, iterations)
 

@@ -20,7 +20,7 @@ class PrivacyReport:
     """The guarantee of the steps made so far, and what it rests on.
 
     Attributes:
-        epsilon: upper bound on epsilon of all steps; inf where something leaves unprotected. In a seeded run no mask amplifies it.
+        epsilon: upper bound on epsilon of all steps, inf where something leaves unprotected; masks of a seed amplify nothing.
         delta: that it goes with.
         adjacency: which data sets are neighbours: "add-or-remove" of one record, or "zero-out" (one record replaced by a null
             record, the number of records being public).

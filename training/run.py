@@ -87,7 +87,7 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
         model=model,
         steps_per_epoch=last_step(1, rate),
         steps=steps,
-        seed=stream(config.seed, _MASKS),
+        seed=None if config.secure else stream(config.seed, _MASKS),
         auxiliary=auxiliary,
     )
     mechanism = build.build_mechanism(setting, config.mechanism)
@@ -191,6 +191,7 @@ def one_step(run: Run) -> tuple[float, int]:
     indices = run.batches.batch(run.step, *distributed.place())
     parts = torch.split(indices, run.config.physical_batch_size) if len(indices) else (indices,)
     loss_sum = 0.0
+    run.optimizer.begin_batch(len(indices))
     for number, part in enumerate(parts, 1):
         run.optimizer.zero_grad()
         run.optimizer.signal_skip_step(do_skip=number < len(parts))

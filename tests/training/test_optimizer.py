@@ -236,12 +236,12 @@ def attempt(model: nn.Module, **options) -> None:
         (lambda: attempt(small_tanh_cnn(0), max_grad_norm=0.0), "max_grad_norm must be"),
         (lambda: attempt(small_tanh_cnn(0), grad_sample_mode="ghost"), "grad_sample_mode must be one of"),
         (
-            lambda: attempt(small_tanh_cnn(0), secure=True, noise_generator=torch.Generator()),
-            "noise_generator must be None",
+            lambda: attempt(small_tanh_cnn(0), secure=True),
+            "data_loader must have no generator",
         ),
         (
             lambda: attempt(small_tanh_cnn(0), mechanism=LayerFreezing(DpSgd(), 4, 0)),
-            "count must be an integer in 1..3",
+            "frozen must be an integer in 1..3",
         ),
     ],
 )
