@@ -40,7 +40,7 @@ def test_claim_shows_reported_numbers_and_state() -> None:
 
 def test_check_writes_evidence(tmp_path: Path) -> None:
     file = tmp_path / "new" / "evidence.json"
-    result = _run("check", "gip.eq18", "gip.norm", "--budget", "20s", "--seed", "3", "--json", str(file))
+    result = _run("check", "gip.eq18", "gip.norm", "--budget", "10m", "--seed", "3", "--json", str(file))
     assert result.exit_code == 0, result.output
     assert "3 passed, 0 failed" in result.stdout
     rows = json.loads(file.read_text())
@@ -65,7 +65,7 @@ def test_check_says_what_has_no_check() -> None:
 
 def test_check_leaves_nothing_behind(tmp_path: Path) -> None:
     code = "from dptheory.cli import app; app()"
-    command = [sys.executable, "-c", code, "check", "gip.fig1", "--workers", "2", "--budget", "60s"]
+    command = [sys.executable, "-c", code, "check", "gip.fig1", "--workers", "2", "--budget", "10m"]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     assert list(tmp_path.iterdir()) == []
 

@@ -134,7 +134,8 @@ def _posterior_freeze(
 
 
 def _random_k(setting: Setting, keep_rate: float) -> Mechanism:
-    return mechanisms.PosteriorFreeze(mechanisms.Constant(1 - keep_rate), setting.seed)
+    kept = _validate.real("mechanism.keep_rate", keep_rate, 0.0, 1.0, ends="(]")
+    return mechanisms.PosteriorFreeze(mechanisms.Constant(1 - kept), setting.seed)
 
 
 def _ranked(setting: Setting, rate: float, cooling_epochs: int = 0) -> Mechanism:
@@ -155,6 +156,9 @@ def _layer_freezing(setting: Setting, after: float, frozen: int = 0) -> Mechanis
 
 
 def _keep(setting: Setting, keep_rate: float, start: float, schedule: str) -> Schedule:
+    """``start`` counts only where the share moves; 1 is all but one of a group, which leaves something to choose."""
+    _validate.real("mechanism.keep_rate", keep_rate, 0.0, 1.0, ends="()")
+    _validate.real("mechanism.start", start, 0.0, 1.0, ends="(]")
     _validate.choice("mechanism.schedule", schedule, ("constant", "linear", "exponential"))
     if schedule == "constant" or setting.steps < 2:
         return mechanisms.Constant(keep_rate)
@@ -170,11 +174,12 @@ def _index_pruning(
     schedule: str = "constant",
     group_size: int = 256,
 ) -> Mechanism:
-    """``index_epsilon``: pure epsilon of all indices of the run by basic composition, as in the paper."""
-    dim = sum(p.numel() for p in setting.model.parameters() if p.requires_grad)
-    keep = min(max(round(keep_rate * group_size), 1), group_size - 1)
-    groups = -(-dim // group_size)
-    theta = theta_for_budget(index_epsilon, group_size, keep, setting.steps, groups)
+    """``index_epsilon``: pure epsilon of all indices of the run by basic composition, the same share for every step."""
+    budget = _validate.real("mechanism.index_epsilon", index_epsilon, 0.0, ends="()")
+
+    def theta(dim: int, keep: int, groups: int) -> float:
+        return theta_for_budget(budget, dim, keep, setting.steps, groups)
+
     return mechanisms.IndexPruning(theta, _keep(setting, keep_rate, start, schedule), group_size)
 
 

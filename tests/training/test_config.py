@@ -1,5 +1,6 @@
 """Configurations: what is read, what is refused, and that every one that comes with the package builds and steps."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,9 @@ from tiny import TRAIN, tiny_config, tiny_load
 
 import training
 from training import run as runs
-from training.build import BUILDERS
-from training.config import read_config
+from training.build import BUILDERS, Auxiliary, Setting, build_mechanism, build_model
+from training.config import RunConfig, read_config
+from training.mechanisms import StepCost
 
 FOLDER = Path(training.__file__).parent
 SHIPPED = sorted(p.relative_to(FOLDER) for p in (FOLDER / "configs").rglob("*.toml"))
@@ -54,10 +56,10 @@ def test_reads_a_file_of_ones_own_before_the_package(tmp_path: Path) -> None:
         ("mechanism=gep", "did you mean mechanism.name"),
         ("epochs", "--set wants key=value, got 'epochs'"),
         ("epochs.x=1", "epochs is not a table"),
-        ("epochs=0", "epochs must be an integer >= 1, got 0"),
+        ("epochs=0", "epochs must be an integer in 1..1000000000, got 0"),
         ("epochs=1.5", "epochs must be an integer"),
         ("epochs=", "lacks epochs"),
-        ("batch_size=many", "batch_size must be an integer >= 1, got 'many'"),
+        ("batch_size=many", "batch_size must be an integer in 1..1000000000, got 'many'"),
         ("physical_batch_size=0", "physical_batch_size"),
         ("max_grad_norm=0", "max_grad_norm must be a number in"),
         ("delta=0.5", r"delta must be a number in \[1e-15, 0.1\]"),
@@ -132,3 +134,32 @@ def test_every_shipped_configuration_builds_and_steps(monkeypatch: pytest.Monkey
     assert run.step == 1 and run.optimizer.ledger.steps == 1 and loss >= 0 and size >= 0
     moved = [not torch.equal(a, b) for a, b in zip(start, run.model.parameters(), strict=True)]
     assert any(moved) and all(torch.isfinite(p).all() for p in run.model.parameters())
+
+
+EXAMPLES = {"cifar-10": 50_000, "fashion-mnist": 60_000, "mnist": 60_000}
+PRUNING = [p for p in SHIPPED if read_config(p).mechanism["name"] == "index-pruning"]
+
+
+def costs_of_a_run(config: RunConfig) -> list[StepCost]:
+    """What the mechanism tells the ledger in every step of the whole run."""
+    model = build_model(config.model, 0, 0)
+    rate = config.batch_size / EXAMPLES[config.data]
+    steps = runs.last_step(config.epochs, rate)
+    setting = Setting(config, model, runs.last_step(1, rate), steps, 0, Auxiliary(lambda: torch.zeros(0)))
+    mechanism, costs = build_mechanism(setting, config.mechanism), []
+    assert config.noise_multiplier is not None
+    for _ in range(steps):
+        mechanism.begin_step(list(model.parameters()))
+        costs.append(mechanism.cost(config.noise_multiplier))
+    return costs
+
+
+@pytest.mark.parametrize("path", PRUNING, ids=lambda p: p.stem)
+def test_the_indices_of_a_run_spend_their_budget_and_no_more(path: Path) -> None:
+    """Basic composition over every group of every step, each with the sensitivity of its own keep."""
+    config = read_config(path)
+    spent = math.fsum(
+        groups * law.epsilon(2 * law.max_swaps) for cost in costs_of_a_run(config) for groups, law in [cost.selection]
+    )
+    declared = config.mechanism["index_epsilon"]
+    assert 0.999 * declared <= spent <= (1 + 1e-12) * declared

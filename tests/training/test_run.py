@@ -1,13 +1,13 @@
 """Runs from end to end: metrics, budgets, interruptions, and the images a run is judged by."""
 
 import csv
+import errno
 import json
 import math
 import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from training import checkpoint
 from training import run as runs
 from training.__main__ import app
+from training.data import standardised
 from training.loop import accuracy
 
 CPU = torch.device("cpu")
@@ -131,6 +132,7 @@ def test_a_budget_for_no_step_at_all(tmp_path: Path) -> None:
     assert run.spent and run.step == 0 and run.rows == [] and same(run, start)
 
 
+@pytest.mark.usefixtures("usual_signals")
 @pytest.mark.parametrize("after", [4, 6])
 def test_an_interruption_between_steps_leaves_a_state_to_go_on_from(tmp_path: Path, monkeypatch, after: int) -> None:
     """Also in the middle of an epoch, whose metrics are then those of the whole epoch."""
@@ -148,6 +150,7 @@ def test_an_interruption_between_steps_leaves_a_state_to_go_on_from(tmp_path: Pa
         with pytest.raises(KeyboardInterrupt):
             runs.train(tiny_config(SPARSE), CPU, tmp_path / "broken", resume=False)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     again = runs.train(tiny_config(SPARSE), CPU, tmp_path / "broken", resume=True)
     assert same(whole, again)
     kept = [{k: v for k, v in row.items() if k != "seconds"} for row in again.rows]
@@ -155,6 +158,7 @@ def test_an_interruption_between_steps_leaves_a_state_to_go_on_from(tmp_path: Pa
     assert len(read(tmp_path / "broken")[0]) == 3
 
 
+@pytest.mark.usefixtures("usual_signals")
 def test_an_interruption_of_the_last_step_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     step = runs.one_step
 
@@ -168,6 +172,7 @@ def test_an_interruption_of_the_last_step_is_none(tmp_path: Path, monkeypatch: p
     assert runs.train(tiny_config(), CPU, tmp_path, resume=False).step == 12
 
 
+@pytest.mark.usefixtures("usual_signals")
 def test_a_second_interruption_comes_through_at_once() -> None:
     with pytest.raises(KeyboardInterrupt), runs.interrupts_between_steps() as interrupted:
         assert not interrupted()
@@ -177,28 +182,125 @@ def test_a_second_interruption_comes_through_at_once() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_control_c_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A real process, a real signal: exit code 130, and the rest of the run is that of one never interrupted."""
-    command = [sys.executable, "-m", "training", "run", "configs/fashion_mnist/dp_sgd.toml"]
-    for change in ("data=excerpt", "epochs=3", "batch_size=100", "seed=2"):
-        command += ["--set", change]
+def started(*command: str, **how) -> subprocess.Popen:
     env = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    out = tmp_path / "broken"
-    process = subprocess.Popen([*command, "--out", str(out)], env=env, cwd=ROOT, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not (out / checkpoint.STATE).exists() and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.005)
-    process.send_signal(signal.SIGINT)
-    said = process.communicate(timeout=60)[1]
+    return subprocess.Popen([sys.executable, *command], env=env, cwd=ROOT, stderr=subprocess.PIPE, text=True, **how)
+
+
+def small_run(out: Path, **changes: object) -> list[str]:
+    command = ["run", "configs/fashion_mnist/dp_sgd.toml", "--device", "cpu", "--out", str(out)]
+    for key, value in ({"data": "excerpt", "epochs": 3, "batch_size": 100, "seed": 2} | changes).items():
+        command += ["--set", f"{key}={value}"]
+    return command
+
+
+@pytest.mark.usefixtures("usual_signals")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_signals_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A real process, a real signal: exit code 130, and the rest of the run is that of one never interrupted."""
+    command = small_run(tmp_path)
+    process = started(str(ROOT / "tests/training/interrupted.py"), "25", name, *command)
+    said = process.communicate(timeout=600)[1]
     assert process.returncode == 130, said
     assert "interrupted; the same command with --resume goes on from" in said and "Traceback" not in said
-    state = torch.load(out / checkpoint.STATE, weights_only=True)
-    assert 20 <= state["step"] < 60
+    assert torch.load(tmp_path / checkpoint.STATE, weights_only=True)["step"] == 25
     monkeypatch.undo()
-    done = CliRunner().invoke(app, [*command[3:], "--out", str(out), "--resume"])
+    done = CliRunner().invoke(app, [*command, "--resume"])
     assert done.exit_code == 0, done.output
-    resumed = torch.load(out / checkpoint.STATE, weights_only=True)
+    resumed = torch.load(tmp_path / checkpoint.STATE, weights_only=True)
     assert resumed["step"] == 60 and [row["epoch"] for row in resumed["rows"]] == [1, 2, 3]
+
+
+@pytest.mark.usefixtures("usual_signals")
+def test_a_background_job_goes_on_through_the_control_c_that_it_ignores() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with runs.interrupts_between_steps() as interrupted:
+        signal.raise_signal(signal.SIGINT)
+        assert not interrupted()
+        signal.raise_signal(signal.SIGTERM)
+        assert interrupted()
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_two_runs_in_one_folder(tmp_path: Path) -> None:
+    """The second is refused in one line, and leaves the first alone; a lock whose holder was killed is free again."""
+    holder = started(
+        "-c",
+        "import sys; from pathlib import Path; from training import checkpoint\n"
+        "with checkpoint.locked(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()",
+        str(tmp_path),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+    refused = CliRunner().invoke(app, small_run(tmp_path))
+    assert refused.exit_code == 2
+    assert refused.output.replace("\n", "") == (
+        f"Error: out={tmp_path} is in use by a run under way; wait for its end, or name another folder with --out"
+    )
+    with pytest.raises(ValueError, match="is in use by a run under way"):
+        runs.train(tiny_config(), CPU, tmp_path, resume=True)
+    holder.kill()
+    holder.communicate(timeout=600)
+    assert runs.train(tiny_config(), CPU, tmp_path, resume=False).step == 12
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".lock", "checkpoint.pt", "metrics.csv", "metrics.json"]
+
+
+def test_a_folder_is_free_after_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="batch_size"):
+        runs.train(tiny_config(batch_size=121), CPU, tmp_path, resume=False)
+    assert runs.train(tiny_config(), CPU, tmp_path, resume=False).step == 12
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("max_grad_norm=1000000000000000000000000000000", "max_grad_norm must be a number in [1e-12, 1e+12]"),
+        ("max_grad_norm=1e308", "max_grad_norm must"),
+        ("optimizer.learning_rate=1e308", "optimizer.learning_rate must be a number in [1e-15, 1e+06]"),
+        ("optimizer.learning_rate=1e30", "optimizer.learning_rate must"),
+        ("optimizer.weight_decay=1e308", "optimizer.weight_decay must be a number in [0, 1000]"),
+        ("noise_multiplier=1e308", "noise_multiplier must be a number in [0, 1e+06]"),
+        ("noise_multiplier=5e-324", "noise_multiplier must be 0 or a number in [1e-06, 1e+06]"),
+        ("epsilon=1e-9", "epsilon must be a number in [0.001, 1e+06]"),
+        ("seed=123456789012345678901234567890", "seed must be an integer in 0..9223372036854775807"),
+        ("epochs=123456789012345678901234567890", "epochs must be an integer in 1..1000000000"),
+        ("batch_size=123456789012345678901234567890", "batch_size must be an integer in 1..1000000000"),
+        ("physical_batch_size=123456789012345678901234567890", "physical_batch_size must be an integer in 1.."),
+        ("delta=5e-324", "delta must"),
+        ("data=[1]", "data must be one of"),
+        ("inputs=raw", "inputs must be one of 'standardised', 'unit', got 'raw'"),
+        ("mechanism.name=1e308", "mechanism.name must be one of"),
+    ],
+)
+def test_bad_values_on_the_command_line_are_answered_in_one_line(tmp_path: Path, change: str, says: str) -> None:
+    key, value = change.split("=")
+    done = CliRunner().invoke(app, small_run(tmp_path, **{key: value}))
+    assert done.exit_code == 2 and done.output.count("\n") == 1, done.output
+    assert done.output.startswith(f"Error: {says}")
+
+
+@pytest.mark.parametrize("out", ["/dev/null/x", "/proc/x", "a file"])
+def test_folders_that_there_cannot_be(tmp_path: Path, out: str) -> None:
+    (tmp_path / "a file").write_text("")
+    done = CliRunner().invoke(app, small_run(tmp_path / out))
+    assert done.exit_code == 2 and done.output.startswith("Error: ") and done.output.count("\n") == 1, done.output
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_below_the_output() -> None:
+    with Path("/dev/full").open("w") as full:
+        process = started("-m", "training", "validate", "--steps", "0", stdout=full)
+        assert process.communicate(timeout=600)[1].startswith("Error: ") and process.returncode == 2
+
+
+def test_a_full_disk_below_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "write_atomically", full)
+    done = CliRunner().invoke(app, small_run(tmp_path))
+    assert done.exit_code == 2 and done.output == "Error: [Errno 28] No space left on device\n"
 
 
 def test_command_line(tmp_path: Path) -> None:
@@ -212,7 +314,7 @@ def test_command_line(tmp_path: Path) -> None:
     other = CliRunner().invoke(app, [*command, *small, "--out", str(tmp_path), "--set", "seed=9", "--resume"])
     assert other.exit_code == 2 and "belongs to another run: seed differ" in other.output
     wrong = CliRunner().invoke(app, [*command, "--set", "batch_size=0"])
-    assert wrong.exit_code == 2 and "batch_size must be an integer >= 1, got 0" in wrong.output
+    assert wrong.exit_code == 2 and "batch_size must be an integer in 1..1000000000, got 0" in wrong.output
 
 
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
@@ -233,7 +335,7 @@ GEP = {"name": "gep", "subspace_dim": 12, "residual_clip": 0.3, "anchors": 14}
 
 
 def test_images_taken_as_not_protected_are_not_judged_by() -> None:
-    test = tiny_load("excerpt", train=False)
+    test = standardised(tiny_load("excerpt", train=False))
     taken = runs.prepare(tiny_config(GEP), CPU)
     assert len(taken.test) == TEST - 14
     assert torch.equal(taken.test.pixels, test.pixels[14:]) and torch.equal(taken.test.labels, test.labels[14:])
@@ -244,7 +346,9 @@ def test_images_taken_as_not_protected_are_not_judged_by() -> None:
 def test_images_of_another_set_cost_no_test_images() -> None:
     run = runs.prepare(tiny_config(GEP, data="mnist"), CPU)
     assert len(run.test) == TEST
-    assert torch.equal(run.optimizer.mechanism._anchors._pixels, tiny_load("excerpt", train=False).pixels[:14])
+    assert torch.equal(
+        run.optimizer.mechanism._anchors._pixels, standardised(tiny_load("excerpt", train=False)).pixels[:14]
+    )
 
 
 def test_auxiliary_images_are_loaded_for_those_alone_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:

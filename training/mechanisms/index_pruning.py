@@ -15,6 +15,9 @@ from training.mechanisms.rates import Checked, Schedule
 
 _MIN_GROUP = 2
 
+Dispersion = Callable[[int, int, int], float]
+"""theta of a step as a function of (entries of a group, entries kept in it, number of groups)."""
+
 
 def grouped(flat: torch.Tensor, size: int) -> torch.Tensor:
     """The entries in order as rows of ``size``; the last row is filled up with -inf, which is chosen last."""
@@ -112,7 +115,8 @@ class IndexPruning(_GroupedSelection):
     """Top-k of the clipped sum in every group as the reference, a Mallows draw around it, noise on the entries drawn.
 
     Args:
-        theta: dispersion, >= 0; see :func:`dptheory.mallows.theta_for_budget`.
+        theta: dispersion, >= 0; or a function that gives that of a step, as ``functools.partial`` of
+            :func:`dptheory.mallows.theta_for_budget`: what a theta spends depends on the number kept, which ``keep_rate`` moves.
         keep_rate: share of entries kept, over the steps; at least one and not all of a group.
         group_size: entries of a group, >= 2; the paper has 256. The last group is filled up.
 
@@ -121,9 +125,9 @@ class IndexPruning(_GroupedSelection):
 
     title = "gradient index pruning"
 
-    def __init__(self, theta: float, keep_rate: Schedule, group_size: int = 256) -> None:
+    def __init__(self, theta: float | Dispersion, keep_rate: Schedule, group_size: int = 256) -> None:
         super().__init__(keep_rate, group_size)
-        self._theta = _validate.real("theta", theta, 0.0)
+        self._theta = theta if callable(theta) else _validate.real("theta", theta, 0.0)
 
     def _choose(self, scores: torch.Tensor, noise: Noise) -> torch.Tensor:
         reference = top_mask(scores, self._keep)
@@ -133,7 +137,8 @@ class IndexPruning(_GroupedSelection):
         return StepCost(noise_multiplier, selection=(self._rows, self._law()))
 
     def _law(self) -> SubsetMallows:
-        return SubsetMallows(self._width, self._keep, self._theta)
+        theta = self._theta(self._width, self._keep, self._rows) if callable(self._theta) else self._theta
+        return SubsetMallows(self._width, self._keep, theta)
 
 
 class TopKOfReleased(_GroupedSelection):
