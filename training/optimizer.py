@@ -274,7 +274,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
     def _store(self, released: Tensors) -> None:
         self._released = released
         for p, value in zip(self.params, released, strict=True):
-            p.grad = value.view_as(p).to(p.dtype)
+            p.grad = value.view_as(p).to(p.dtype, copy=True)  # it is divided in place, and the mechanism wants the sum
 
     # --- state --------------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 
 from training import ledger, noise, optimizer, sampling
 from training import mechanisms as m
@@ -16,22 +15,9 @@ Patch = pytest.MonkeyPatch
 Bug = Callable[[Patch], None]
 
 
-def loader_at_twice_the_rate(patch: Patch) -> None:
-    plain = UniformWithReplacementSampler.__iter__
-
-    def twice(self):
-        self.sample_rate *= 2
-        try:
-            yield from plain(self)
-        finally:
-            self.sample_rate /= 2
-
-    patch.setattr(UniformWithReplacementSampler, "__iter__", twice)
-
-
 def batches_at_twice_the_rate(patch: Patch) -> None:
-    """Both samplers of the command line."""
-    for kind in (sampling.PoissonBatches, sampling.SecureBatches):
+    """The samplers of the command line, and that of make_private."""
+    for kind in (sampling.PoissonBatches, sampling.SecureBatches, sampling.GeneratorBatches):
         plain = kind.batch
 
         def twice(self, step, part=0, parts=1, plain=plain):
@@ -184,13 +170,7 @@ def account_of_more_noise(patch: Patch) -> None:
 
 def account_of_a_secret_mask(patch: Patch) -> None:
     """Posterior freeze with a known seed is charged as if nobody could tell its masks."""
-    plain = m.PosteriorFreeze.__init__
-
-    def forget(self, *args, **named):
-        plain(self, *args, **named)
-        self.seeded = False
-
-    patch.setattr(m.PosteriorFreeze, "__init__", forget)
+    patch.setattr(m.StepCost, "seeded", lambda self: self)
 
 
 def predictable_secure_masks(patch: Patch) -> None:

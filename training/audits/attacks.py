@@ -36,7 +36,7 @@ def canary(case: Case, trials: int, seed: int, secure: bool = False) -> Finding:
         for own in rng.integers(2**31, size=trials):
             trace = board.train(case.make(None if secure else int(own)), replace(plan, rows=given, seed=int(own)))
             scores.append(_by_tensor(np.sum([step.released for step in trace.seen], axis=0)))
-            claimed = min(claimed, trace.spent(_DELTA))
+            claimed = min(claimed, trace.report(_DELTA).epsilon)
         worlds.append(np.array(scores))
     level = FALSE_ALARM / worlds[0].shape[1]  # a union over the scores
     bound = max(
@@ -81,7 +81,7 @@ def foreseen(
         trace = board.train(case.make(None if secure else int(own)), replace(plan, seed=int(own), canary=gradient))
         units = [step.released @ hot / np.linalg.norm(hot) for step, hot in zip(trace.seen, masks, strict=True)]
         hits += int(np.sum(units) / (sigma * _CLIP * math.sqrt(steps)) > threshold)
-        claimed = min(claimed, trace.spent(delta))
+        claimed = min(claimed, trace.report(delta).epsilon)
     false_rate = float(norm.sf(threshold))
     bound = auditing.bound_at_known_rate(hits, trials, false_rate, delta, confidence=1 - FALSE_ALARM)
     statement = "epsilon is at least what a canary proves that knows the masks which its seed foretells"

@@ -20,6 +20,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from training.mechanisms import Mechanism
 from training.optimizer import MechanismOptimizer
+from training.privacy import PrivacyReport
 from training.private import make_private
 
 Array = NDArray[np.float64]
@@ -62,6 +63,7 @@ class Plan:
         sigma, clip: noise multiplier and clip.
         seed: of batches and noise.
         secure: noise and all else from the cryptographic generator.
+        rate: given to ``make_private``, with ``batch_size`` as the divisor; None where it takes both from the loader.
         canary: the gradient of example 0 at a step, where it changes: a gradient may depend on all that came before.
     """
 
@@ -74,6 +76,7 @@ class Plan:
     clip: float
     seed: int
     secure: bool = False
+    rate: float | None = None
     canary: Callable[[int], Array] | None = None
 
 
@@ -101,13 +104,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Trace:
-    """What can be seen of a training; ``rate``, ``steps`` and ``epsilon`` are what its optimizer says."""
+    """What can be seen of a training, and what its optimizer reports at a delta."""
 
     plan: Plan
     seen: tuple[Step, ...]
-    rate: float
-    steps: int
-    spent: Callable[[float], float]
+    report: Callable[[float], PrivacyReport]
 
 
 def train(mechanism: Mechanism, plan: Plan) -> Trace:
@@ -132,7 +133,7 @@ def train(mechanism: Mechanism, plan: Plan) -> Trace:
                         drawn = torch.cat(given).numpy()
                         seen.append(Step(drawn, moved * plan.batch_size, trained, bases(mechanism)))
                         given = []
-    return Trace(plan, tuple(seen), optimizer.ledger.sampling_rate, optimizer.ledger.steps, optimizer.epsilon)
+    return Trace(plan, tuple(seen), optimizer.privacy)
 
 
 def bases(mechanism: Mechanism) -> Array:
@@ -154,7 +155,7 @@ def _private(
     rows = torch.from_numpy(plan.rows).float()
     batches = DataLoader(
         TensorDataset(rows, torch.arange(len(rows))),
-        batch_size=plan.batch_size,
+        batch_size=plan.batch_size if plan.rate is None else 1,
         generator=None if plan.secure else torch.Generator().manual_seed(plan.seed),
     )
     return make_private(
@@ -166,6 +167,8 @@ def _private(
         max_grad_norm=plan.clip,
         noise_generator=None if plan.secure else torch.Generator().manual_seed(plan.seed + 1),
         secure=plan.secure,
+        sampling_rate=plan.rate,
+        expected_batch_size=None if plan.rate is None else plan.batch_size,
     )
 
 

@@ -37,16 +37,16 @@ def measure(case: Case, plan: board.Plan, seed: int) -> list[Finding]:
 
 def sampling(trace: board.Trace) -> list[Finding]:
     """The loader's batches against the rate that the account rests on."""
-    examples = len(trace.plan.rows)
+    examples, stated = len(trace.plan.rows), trace.report(DELTA).sampling_rate
     sizes = np.array([len(np.unique(step.drawn)) for step in trace.seen])
     repeats = sum(len(step.drawn) for step in trace.seen) - int(sizes.sum())
-    variance = examples * trace.rate * (1 - trace.rate)
+    variance = examples * stated * (1 - stated)
     rate = findings.binomial(
         "sampling rate",
         "every example is drawn into a step with the rate that the account has",
         int(sizes.sum()),
         examples * len(sizes),
-        trace.rate,
+        stated,
     )
     once = findings.equal("repeats", "no example is drawn twice into one step", repeats, 0.0)
     if variance == 0:
@@ -54,7 +54,7 @@ def sampling(trace: board.Trace) -> list[Finding]:
     spread = findings.spread(
         "batch sizes",
         "batch sizes vary as those of Poisson samples do",
-        (sizes - examples * trace.rate) / math.sqrt(variance),
+        (sizes - examples * stated) / math.sqrt(variance),
     )
     return [rate, once, spread]
 
@@ -165,11 +165,12 @@ def foretold(case: Case, plan: board.Plan, seed: int | None, releases: Sequence[
 
 def account(case: Case, trace: board.Trace) -> list[Finding]:
     """Steps and epsilon of the account against the updates that were seen and another library's accountant."""
-    steps = findings.at_least("steps", "the account has a step for every update", trace.steps, len(trace.seen))
+    told = trace.report(DELTA)
+    steps = findings.at_least("steps", "the account has a step for every update", told.steps, len(trace.seen))
     share = float(trace.seen[0].kept.mean()) if case.amplified and trace.plan.secure else 1.0
-    least = epsilon(trace.plan.sigma, trace.rate, len(trace.seen), DELTA, share)
+    least = epsilon(trace.plan.sigma, told.sampling_rate, len(trace.seen), DELTA, share)
     statement = "epsilon is at least that of the noisy sums, by the privacy loss distribution of another library"
-    return [steps, findings.at_least("epsilon", statement, trace.spent(DELTA), least, 1e-6 * least)]
+    return [steps, findings.at_least("epsilon", statement, told.epsilon, least, 1e-6 * least)]
 
 
 @functools.lru_cache
@@ -198,16 +199,38 @@ def epsilon(sigma: float, rate: float, steps: int, delta: float, share: float = 
     return float(optimize.brentq(excess, 0.0, 1e3)) if excess(0.0) > 0 else 0.0
 
 
-def sensitivity(case: Case, plan: board.Plan, seed: int) -> Finding:
-    """Two trainings that differ in one example alone, a huge gradient or none: how far that moves a release, in noise."""
-    without = plan.rows.copy()
-    without[0] = 0.0
-    one, other = (board.train(case.make(seed), replace(plan, rows=rows)) for rows in (plan.rows, without))
-    largest = 0.0
+def sensitivity(case: Case, plan: board.Plan, seed: int) -> list[Finding]:
+    """Trainings on all examples that differ in one huge gradient: zeroed, or, with a stated rate and divisor, taken out.
+
+    Masks, bases and noise are the same. How far a release moves, in units of its noise.
+    """
+    whole = replace(plan, batch_size=len(plan.rows))
+    zeroed = plan.rows.copy()
+    zeroed[0] = 0.0
+    stated = replace(whole, rate=1.0)
+    pairs = (
+        ("zeroed", whole, replace(whole, rows=zeroed)),
+        ("taken out", stated, replace(stated, rows=plan.rows[1:])),
+    )
+    statement = "one example moves a release by 1 / sigma at most, in units of the noise"
+    return [
+        findings.at_most(
+            f"{case.name}: sensitivity to an example {how}",
+            statement,
+            _farthest(case, one, other, seed),
+            1 / plan.sigma,
+            _ROUNDING / plan.sigma,
+        )
+        for how, one, other in pairs
+    ]
+
+
+def _farthest(case: Case, plan: board.Plan, neighbour: board.Plan, seed: int) -> float:
+    one, other = (board.train(case.make(seed), own) for own in (plan, neighbour))
+    moved = []
     for step, twin in zip(one.seen, other.seen, strict=True):
         law = case.law(step, plan.rows[step.drawn], plan.clip, plan.sigma)
         if not isinstance(law, laws.Gaussian):
             raise ValueError(f"case must have a Gaussian law to be compared under one noise, got {case.name}")
-        largest = max(largest, float(np.sqrt(np.nansum(law.in_noise(step.released - twin.released) ** 2))))
-    statement = "one example moves a release by 1 / sigma at most, in units of the noise"
-    return findings.at_most(f"{case.name}: sensitivity", statement, largest, 1 / plan.sigma, _ROUNDING / plan.sigma)
+        moved.append(float(np.sqrt(np.nansum(law.in_noise(step.released - twin.released) ** 2))))
+    return max(moved)
