@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dptheory import auditing, joint_privacy, renyi
+from dptheory import auditing
 from dptheory.accounting import gaussian_epsilon
 from dptheory.auditing import AuditResult
 from dptheory.embedding import release as embedding
@@ -81,12 +81,9 @@ def _seeded_noise(seed: int) -> Noise:
 
 
 def _claimed(mechanism: Mechanism, dim: int, sigma: float = SIGMA) -> float:
-    """Epsilon of one step on the whole data, by the mechanism's own cost."""
+    """Epsilon of one step on the whole data, by the mechanism's own cost; a known mask does not make it smaller."""
     mechanism.begin_step([torch.zeros(dim)])
     cost = mechanism.cost(sigma)
-    if cost.mask is not None:
-        orders = np.array(joint_privacy.ORDERS, dtype=np.float64)
-        return renyi.epsilon_from_rdp(orders, cost.mask.rdp(orders, 1.0, cost.noise_multiplier), DELTA)
     values = gaussian_epsilon(1.0 / cost.noise_multiplier, DELTA)
     if cost.selection is None:
         return values
