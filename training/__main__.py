@@ -193,6 +193,8 @@ def audit(
 def _print_end(done: "Run", out: Path) -> None:
     from rich.table import Table
 
+    from training.checkpoint import STATE
+
     last = done.rows[-1] if done.rows else {}
     table = Table("quantity", "value", title=done.optimizer.mechanism.title)
     for name in ("epoch", "step", "train_loss", "test_accuracy", "epsilon", "nonfinite_samples"):
@@ -200,6 +202,10 @@ def _print_end(done: "Run", out: Path) -> None:
         table.add_row(name.replace("_", " "), f"{value:.4g}" if isinstance(value, float) else str(value))
     console = console_for_output()
     console.print(table)
+    for line in done.optimizer.privacy(done.config.delta).lines():
+        console.print(line, markup=False, soft_wrap=True)
+    if done.config.secure:
+        console.print(f"Only its owner can read {out / STATE}.", markup=False, soft_wrap=True)
     stopped = "stopped: one more step would exceed the budget; " if done.spent else ""
     console.print(f"{stopped}written to {out}: metrics.csv, metrics.json, checkpoint.pt", markup=False, soft_wrap=True)
 

@@ -1,13 +1,14 @@
 """State of a run on disk: written whole or not at all."""
 
 import csv
+import dataclasses
 import fcntl
 import io
 import json
 import math
 import os
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -140,24 +141,27 @@ def _read(path: Path, device: torch.device) -> dict[str, Any]:
 
 
 def write_metrics(run: "Run", folder: Path) -> None:
-    """The rows of all epochs, as CSV and, with the configuration, as JSON (infinite epsilon is null there)."""
+    """The rows of all epochs, as CSV; with the configuration and the guarantee that holds, as JSON (infinity is null there)."""
     table = io.StringIO()
     writer = csv.DictWriter(table, fieldnames=list(run.rows[0]) if run.rows else ["epoch"], lineterminator="\n")
     writer.writeheader()
     writer.writerows(run.rows)
     write_atomically(folder / CSV, table.getvalue())
-    plain = [
-        {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()} for row in run.rows
-    ]
     done = {
         "config": run.config.as_dict(),
         "mechanism": run.optimizer.mechanism.title,
+        "privacy": _plain(dataclasses.asdict(run.optimizer.privacy(run.config.delta))),
         "noise_multiplier": run.optimizer.noise_multiplier,
         "budget_spent": run.spent,
         "training_images": len(run.train),
         "test_images": len(run.test),
         "versions": {"torch": torch.__version__},
         "device": str(run.device),
-        "epochs": plain,
+        "epochs": [_plain(row) for row in run.rows],
     }
     write_atomically(folder / JSON, json.dumps(done, indent=2, allow_nan=False) + "\n")
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values, with None for those that JSON has no number for."""
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}

@@ -55,7 +55,8 @@ class RunConfig:
         inputs: "standardised" with the published mean and deviation of each channel (:data:`training.data.CHANNELS`), which costs
             no privacy; or "unit", pixels in [0, 1].
         grad_sample_mode: "hooks" or "functorch".
-        secure: batches and noise from the operating system's cryptographic generator; such a run cannot be repeated.
+        secure: batches, masks and noise from the operating system's cryptographic generator; it cannot be repeated, and its
+            checkpoint is secret. Without it a run is a simulation: what it reports is what holds, and masks amplify nothing.
         optimizer: see :class:`OptimizerConfig`.
         mechanism: name and arguments; see :mod:`training.build`.
     """

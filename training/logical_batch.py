@@ -16,11 +16,13 @@ class LogicalBatch:
     Attributes:
         under_way: parts have been added, and more are to come.
         rows: rows of gradients added so far.
+        from_loader: the loader of ``make_private`` draws the batches, so that signals come as a part is handed out.
     """
 
     def __init__(self) -> None:
         self.under_way = False
         self.rows = 0
+        self.from_loader = False
         self._begun = False
         self._more_follow: bool | None = None
         self._sizes: deque[int] = deque()
@@ -31,6 +33,7 @@ class LogicalBatch:
         """A batch was drawn, and its first part comes next."""
         self.drop()
         self._begun = True
+        self.from_loader = self._drawn_ahead = False
         self._sizes.clear()
         self._sizes_known = size is not None
         if size is not None:
@@ -40,6 +43,7 @@ class LogicalBatch:
         """A loader begins anew: what it drew before is not to come any more."""
         self.drop()
         self._begun = False
+        self.from_loader = True
         self._sizes.clear()
         self._sizes_known, self._drawn_ahead = True, drawn_ahead
 

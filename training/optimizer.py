@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from opacus import GradSampleModule
 from opacus.optimizers import DPOptimizer
 from opacus.optimizers.ddpoptimizer import DistributedDPOptimizer
 from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed
@@ -112,8 +113,8 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         self._released: Tensors = []
         self._nonfinite = 0
         self._batch = LogicalBatch()
-        self.gradients_cleared = False
-        """Whether zero_grad() came since the last forward pass."""
+        self._module: torch.nn.Module | None = None
+        self._gradients_cleared = False  # since the last forward pass
 
     # --- what was spent -----------------------------------------------------------------------------------------------
 
@@ -150,6 +151,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
                 second step on the same batch.
         """
         self._batch.begin(size)
+        self._forget_passes()
 
     def loader_begins(self, *, drawn_ahead: bool) -> None:
         """What the loader of ``make_private`` says before a pass.
@@ -170,6 +172,34 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
             ValueError: no batch was begun, or parts are drawn ahead, so that signal and part would not meet.
         """
         self._batch.announce(do_skip)
+        if self._batch.from_loader:
+            self._forget_passes()
+
+    def track(self, private: GradSampleModule) -> None:
+        """Learn in whose layers Opacus keeps what belongs to a batch; ``make_private`` calls it once."""
+        self._module = private._module
+
+        def before_forward(module: torch.nn.Module, _: object) -> None:
+            if self._gradients_cleared and module.training and torch.is_grad_enabled():
+                self._forget_passes()  # one that failed, for instance for want of memory
+
+        private.register_forward_pre_hook(before_forward)
+
+    def _forget_passes(self) -> None:
+        """Drop gradients, and what Opacus keeps of forward passes whose backward pass has not come.
+
+        Without ``zero_grad()`` or a new part, several forward passes may belong to one backward pass.
+        """
+        self._gradients_cleared = False
+        if self._module is None:
+            return
+        for m in self._module.modules():
+            for name in ("activations", "max_batch_len"):
+                vars(m).pop(name, None)
+        for p in self._module.parameters():
+            if hasattr(p, "_forward_counter"):
+                p.grad_sample, p._forward_counter = None, 0  # type: ignore[attr-defined]
+            vars(p).pop("_current_grad_sample", None)
 
     @property
     def grad_samples(self) -> Tensors:
@@ -244,7 +274,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
     def zero_grad(self, set_to_none: bool = False) -> None:
         """Forget gradients; not the totals of a batch whose last part is still to come."""
         super().zero_grad(set_to_none)
-        self.gradients_cleared = True
+        self._gradients_cleared = True
 
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """One physical batch; an update where it completes a step."""
@@ -274,7 +304,9 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
     def _store(self, released: Tensors) -> None:
         self._released = released
         for p, value in zip(self.params, released, strict=True):
-            p.grad = value.view_as(p).to(p.dtype, copy=True)  # it is divided in place, and the mechanism wants the sum
+            p.grad = value.view_as(p).to(
+                p.dtype, copy=True
+            )  # which is divided in place; the mechanism gets what was released
 
     # --- state --------------------------------------------------------------------------------------------------------
 

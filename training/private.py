@@ -208,7 +208,7 @@ def _attached(
         private = prepare_module(module, grad_sample_mode=grad_sample_mode, loss_reduction=loss_reduction)
         private.forbid_grad_accumulation()
         mechanism.attach(private)
-    private.register_forward_pre_hook(lambda *_: _forget_failed_pass(private, wrapped))
+    wrapped.track(private)
     return private, wrapped
 
 
@@ -256,23 +256,6 @@ def _restored_after_errors(module: nn.Module) -> Iterator[None]:
             p.requires_grad_(trained)
             p.grad = gradient
         raise
-
-
-def _forget_failed_pass(private: GradSampleModule, optimizer: MechanismOptimizer) -> None:
-    """Before a forward pass: what Opacus keeps of one whose backward pass never came, for instance for want of memory.
-
-    Only after ``zero_grad()``: without it, several forward passes may belong to one backward pass.
-    """
-    if not (optimizer.gradients_cleared and private.training and torch.is_grad_enabled()):
-        return
-    optimizer.gradients_cleared = False
-    for m in private._module.modules():
-        for name in ("activations", "max_batch_len"):
-            vars(m).pop(name, None)
-    for p in private._module.parameters():
-        if hasattr(p, "_forward_counter"):
-            p._forward_counter = 0
-        vars(p).pop("_current_grad_sample", None)
 
 
 def _uniform(loader: DataLoader[Any]) -> tuple[int, int]:

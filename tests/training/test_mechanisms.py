@@ -105,7 +105,9 @@ def test_ranked_masks_follow_released_gradients_of_the_last_epoch() -> None:
     first = []
     for seed in (0, 1):
         first.append(step(mechanism, gradients(seed=seed), 0.3, noise))
-        assert all(mask.all() for mask in mechanism.mask) == (seed == 0)  # the next epoch's mask is known after the last step
+        assert all(mask.all() for mask in mechanism.mask) == (
+            seed == 0
+        )  # the next epoch's mask is known after the last step
     assert all(first[-1] != 0)
     ranked = np.argsort(-np.abs(first[0] + first[1]))[: round(0.5 * DIM)]
     assert set(np.flatnonzero(flat(mechanism.mask))) == set(ranked)

@@ -62,6 +62,32 @@ def test_metrics_of_every_epoch(tmp_path: Path) -> None:
     assert (done["training_images"], done["test_images"]) == (TRAIN, TEST)
 
 
+@pytest.mark.parametrize("name", ["random-k", "dp-sgd", "index-pruning", "clipped-sgd"])
+def test_results_hold_the_guarantee_and_what_it_rests_on(tmp_path: Path, name: str) -> None:
+    arguments = {"random-k": {"keep_rate": 0.1}, "index-pruning": {"keep_rate": 0.1, "index_epsilon": 0.5}}.get(
+        name, {}
+    )
+    run = runs.train(tiny_config({"name": name} | arguments), CPU, tmp_path, resume=False)
+    found = read(tmp_path)[1]["privacy"]
+    epsilon = run.rows[-1]["epsilon"]
+    assert found["epsilon"] == (epsilon if math.isfinite(epsilon) else None)
+    assert (found["delta"], found["steps"], found["sampling_rate"]) == (1e-5, 12, 30 / TRAIN)
+    assert (found["adjacency"], found["secure"], found["noise"]) == ("zero-out", False, "simulation: seeded")
+    assert "number of training examples" in found["public"]
+
+
+def test_only_a_secure_run_counts_its_masks(tmp_path: Path) -> None:
+    """The masks of a seeded run can be known: it is as private as DP-SGD, and says what a secure one would be."""
+    masked = {"name": "random-k", "keep_rate": 0.1}
+    names = {"seeded": tiny_config(masked), "secure": tiny_config(masked, secure=True), "plain": tiny_config()}
+    for name, config in names.items():
+        runs.train(config, CPU, tmp_path / name, resume=False)
+    found = {name: read(tmp_path / name)[1]["privacy"] for name in names}
+    assert found["seeded"]["epsilon"] == found["plain"]["epsilon"] > found["secure"]["epsilon"]
+    assert found["seeded"]["epsilon_if_secure"] == found["secure"]["epsilon"] == found["secure"]["epsilon_if_secure"]
+    assert found["secure"]["secure"] is True and "cryptographic" in found["secure"]["noise"]
+
+
 def test_train_loss_is_the_mean_over_the_examples_seen(tmp_path: Path) -> None:
     """At a vanishing learning rate it is the loss of the starting weights on the examples of the epoch."""
     config = tiny_config(epochs=1, optimizer={"name": "sgd", "learning_rate": 1e-12})
@@ -222,6 +248,17 @@ def test_a_background_job_goes_on_through_the_control_c_that_it_ignores() -> Non
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
+def test_a_secure_run_says_that_its_state_is_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("training.config.read_config", lambda *_: tiny_config(secure=True, epochs=1))
+    done = CliRunner().invoke(app, ["run", "x.toml", "--out", str(tmp_path), "--device", "cpu"])
+    assert done.exit_code == 0, done.output
+    assert (
+        "Keep checkpoints secret" in done.output
+        and f"Only its owner can read {tmp_path / checkpoint.STATE}" in done.output
+    )
+    assert (tmp_path / checkpoint.STATE).stat().st_mode & 0o777 == 0o600
+
+
 def test_two_runs_in_one_folder(tmp_path: Path) -> None:
     """The second is refused in one line, and leaves the first alone; a lock whose holder was killed is free again."""
     holder = started(
@@ -309,6 +346,9 @@ def test_command_line(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, [*command, *small, "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
     assert "random sparsification" in done.output and "metrics.json" in done.output
+    report = json.loads((tmp_path / checkpoint.JSON).read_text())["privacy"]
+    assert f"epsilon = {report['epsilon']:.6g} at delta = 1e-05 after {report['steps']} steps." in done.output
+    assert "Neighbours (zero-out)" in done.output and "Simulation: seeded" in done.output
     spent = CliRunner().invoke(app, [*command, *small, "--out", str(tmp_path / "b"), "--set", "epsilon=1"])
     assert spent.exit_code == 0 and "stopped: one more step would exceed the budget" in spent.output
     other = CliRunner().invoke(app, [*command, *small, "--out", str(tmp_path), "--set", "seed=9", "--resume"])
