@@ -232,7 +232,7 @@ def test_thorough_audits(tmp_path: Path) -> None:
 
 
 def test_false_alarms_are_as_rare_as_designed() -> None:
-    """Chances are uniform under a true statement: of 2000 below .01 there are about 20."""
+    """Chances are uniform under a true statement: of 1000 below .01 there are about 10."""
     rng = np.random.default_rng(0)
     chances: dict[str, list[float | None]] = {
         "spread": [],
@@ -241,7 +241,7 @@ def test_false_alarms_are_as_rare_as_designed() -> None:
         "standardised": [],
         "binomial": [],
     }
-    for _ in range(2000):
+    for _ in range(1000):
         scores, others = rng.standard_normal((2, 300))
         chances["spread"].append(findings.spread("", "", scores).chance)
         chances["normal"].append(findings.normal("", "", scores).chance)
@@ -249,7 +249,7 @@ def test_false_alarms_are_as_rare_as_designed() -> None:
         chances["standardised"].append(findings.standardised("", "", 0.0, 0.0, scores[0]).chance)
         chances["binomial"].append(findings.binomial("", "", int(rng.binomial(960, 0.25)), 960, 0.25).chance)
     for name, found in chances.items():
-        assert 5 <= sum(chance < 0.01 for chance in found if chance is not None) <= 40, name
+        assert 1 <= sum(chance < 0.01 for chance in found if chance is not None) <= 25, name
 
 
 def test_a_finding_is_refused_at_the_false_alarm_rate() -> None:

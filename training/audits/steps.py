@@ -35,7 +35,7 @@ SIGMA = 2.0
 _DIM = 20
 _HALF = 4
 _SELECTION_DIM = 2 * _HALF
-_MANY, _MORE, _SOME = 40_000, 10_000, 3_000
+_MANY, _MORE, _SOME, _FEW = 40_000, 10_000, 3_000, 1_500
 _SEED = 3
 
 
@@ -170,7 +170,7 @@ def _noisy_sums() -> list[StepAudit]:
     audits.append(StepAudit("posterior freeze, fresh masks", _claimed(fresh(), _DIM), True, "events", _SOME, scores))
     two = partial(_two_epochs, ranked, _selection_batch(), _flipping_canary())
     scores = _both(_selection_batch(), _flipping_canary(), two)
-    audits.append(StepAudit("ranked sparsification, two epochs", _naive(2), True, "gaussian", _SOME, scores))
+    audits.append(StepAudit("ranked sparsification, two epochs", _naive(2), True, "gaussian", _FEW, scores))
     return audits
 
 
