@@ -37,7 +37,8 @@ def secure_normal(count: int) -> torch.Tensor:
     Attacks that read the bits of a single floating-point draw (arXiv:2107.10138, 2112.05307) do not apply to sums.
     """
     total: torch.Tensor = torch.stack([_inverted(_secure_bits(count)) for _ in range(_SUMMANDS)]).sum(0)
-    return total / _SUMMANDS**0.5
+    total /= _SUMMANDS**0.5
+    return total
 
 
 def _secure_bits(count: int) -> torch.Tensor:

@@ -61,9 +61,10 @@ def check(alone: dict, both: list[dict], atol: float) -> None:
             assert torch.equal(first, second), name
             torch.testing.assert_close(first, one, atol=atol, rtol=1e-4)
         assert alone[f"{name} spent"] == both[0][f"{name} spent"] == both[1][f"{name} spent"]
-    for kept in ("mask", "bases"):
+    for kept in ("mask", "bases", "secure mask", "secure weights"):
         assert all(torch.equal(a, b) for a, b in zip(both[0][kept], both[1][kept], strict=True))
     assert all(torch.equal(a, b) for a, b in zip(alone["mask"], both[0]["mask"], strict=True))
+    assert not all(torch.equal(a, b) for a, b in zip(alone["secure mask"], both[0]["secure mask"], strict=True))
     assert both[0]["nonfinite"] == both[1]["nonfinite"] == alone["nonfinite"] > 0
     assert both[0]["budget"] == both[1]["budget"] == alone["budget"] and alone["budget"][1]
     for found in (alone, *both):

@@ -13,8 +13,13 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from training import make_private
 from training.mechanisms import (
-    Constant, DpSgd, LayerFreezing, Mechanism, RandomSparsification, RankedSparsification,
-)  # fmt: skip
+    Constant,
+    DpSgd,
+    LayerFreezing,
+    Mechanism,
+    RandomSparsification,
+    RankedSparsification,
+)
 from training.mechanisms.layer_freezing import freeze
 from training.models import small_tanh_cnn
 from training.private import attach

@@ -9,9 +9,16 @@ import torch
 from scipy.stats import binom
 from torch import nn
 from torch.utils.data import (
-    BatchSampler, DataLoader, IterableDataset, RandomSampler, SequentialSampler, Subset, SubsetRandomSampler, TensorDataset,
+    BatchSampler,
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    Subset,
+    SubsetRandomSampler,
+    TensorDataset,
     WeightedRandomSampler,
-)  # fmt: skip
+)
 
 from dptheory import accounting
 from training import make_private
@@ -34,7 +41,7 @@ def private(loader: DataLoader | None = None, model: nn.Module | None = None, **
     model = nn.Linear(FEATURES, 2) if model is None else model
     chosen = {"mechanism": m.DpSgd(), "noise_multiplier": 1.0, "max_grad_norm": 1.0} | options
     return make_private(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), 
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
         data_loader=DataLoader(data(40), 10) if loader is None else loader, **chosen,
     )  # fmt: skip
 
@@ -134,7 +141,7 @@ TEN = data(10)
 @pytest.mark.parametrize(
     ("loader", "says"),
     [
-        (lambda: DataLoader(TEN, 2, sampler=WeightedRandomSampler([1.0] * 10, 10)), "in order or shuffled, got WeightedRandomSampler"),
+        (lambda: DataLoader(TEN, 2, sampler=WeightedRandomSampler([1.0] * 10, 10)), "in order or shuffled, got Weighted"),
         (lambda: DataLoader(TEN, 2, sampler=SubsetRandomSampler([0, 1])), "got SubsetRandomSampler.*utils.data.Subset"),
         (lambda: DataLoader(TEN, 2, sampler=RandomSampler(TEN, replacement=True)), "got RandomSampler"),
         (lambda: DataLoader(TEN, 2, sampler=RandomSampler(TEN, num_samples=5)), "got RandomSampler"),
