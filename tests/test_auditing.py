@@ -211,9 +211,17 @@ def test_bound_at_a_known_rate() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "named"),
-    [((-1, 5, 0.1, 0.1), "hits"), ((6, 5, 0.1, 0.1), "hits"), ((0, 0, 0.1, 0.1), "trials"), ((1, 5, 0.0, 0.1), "false_rate"),
-     ((1, 5, 1.1, 0.1), "false_rate"), ((1, 5, math.nan, 0.1), "false_rate"), ((1, 5, 0.1, 0.0), "delta"), ((1, 5, 0.1, 1.0), "delta")],
-)  # fmt: skip
+    [
+        ((-1, 5, 0.1, 0.1), "hits"),
+        ((6, 5, 0.1, 0.1), "hits"),
+        ((0, 0, 0.1, 0.1), "trials"),
+        ((1, 5, 0.0, 0.1), "false_rate"),
+        ((1, 5, 1.1, 0.1), "false_rate"),
+        ((1, 5, math.nan, 0.1), "false_rate"),
+        ((1, 5, 0.1, 0.0), "delta"),
+        ((1, 5, 0.1, 1.0), "delta"),
+    ],
+)
 def test_bound_at_a_known_rate_refuses(arguments: tuple, named: str) -> None:
     with pytest.raises(ValueError, match=named):
         auditing.bound_at_known_rate(*arguments)

@@ -217,6 +217,12 @@ def test_an_attack_sees_masks_that_a_known_seed_foretells(monkeypatch: pytest.Mo
     assert found.measured > 2.5 > found.claimed and not found.passed
 
 
+def test_noise_that_follows_the_batch_is_caught_step_by_step() -> None:
+    """Under seed 2 it is as large as stated on the whole."""
+    found = refused(suite.training(CASES["division by the drawn batch size"], 2))
+    assert "noise of each step" in found and "noise" not in found
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 21))
 def test_every_statement_holds_under_many_seeds(seed: int, tmp_path: Path) -> None:
@@ -236,6 +242,7 @@ def test_false_alarms_are_as_rare_as_designed() -> None:
     rng = np.random.default_rng(0)
     chances: dict[str, list[float | None]] = {
         "spread": [],
+        "spread of each": [],
         "normal": [],
         "uncorrelated": [],
         "standardised": [],
@@ -244,6 +251,7 @@ def test_false_alarms_are_as_rare_as_designed() -> None:
     for _ in range(1000):
         scores, others = rng.standard_normal((2, 300))
         chances["spread"].append(findings.spread("", "", scores).chance)
+        chances["spread of each"].append(findings.spread_of_each("", "", [scores[:100], scores[100:]]).chance)
         chances["normal"].append(findings.normal("", "", scores).chance)
         chances["uncorrelated"].append(findings.uncorrelated("", "", [(scores, others), (others, scores[::-1])]).chance)
         chances["standardised"].append(findings.standardised("", "", 0.0, 0.0, scores[0]).chance)

@@ -66,9 +66,14 @@ def binomial(name: str, statement: str, hits: int, trials: int, claimed: float) 
 
 def spread(name: str, statement: str, scores: Array) -> Finding:
     """Holds where the scores may have variance 1: their squares add up to a chi-square variable, for N(0, 1) scores; exact."""
-    total = float(np.sum(scores**2))
-    chance = _two_sided(stats.chi2.cdf(total, scores.size), stats.chi2.sf(total, scores.size))
-    return _by_chance(name, statement, math.sqrt(total / scores.size), 1.0, chance)
+    return _by_chance(name, statement, float(np.sqrt(np.mean(scores**2))), 1.0, _spread_chance(scores))
+
+
+def spread_of_each(name: str, statement: str, groups: Sequence[Array]) -> Finding:
+    """Holds where the scores of every group may have variance 1, by a union over them; measured is the worst group's."""
+    chances = [_spread_chance(scores) for scores in groups]
+    worst = groups[int(np.argmin(chances))]
+    return _by_chance(name, statement, float(np.sqrt(np.mean(worst**2))), 1.0, min(1.0, len(groups) * min(chances)))
 
 
 def normal(name: str, statement: str, scores: Array) -> Finding:
@@ -88,6 +93,11 @@ def uncorrelated(name: str, statement: str, pairs: Sequence[tuple[Array, Array]]
 
 def _by_chance(name: str, statement: str, measured: float, claimed: float, chance: float) -> Finding:
     return Finding(name, statement, measured, claimed, chance >= FALSE_ALARM, chance)
+
+
+def _spread_chance(scores: Array) -> float:
+    total = float(np.sum(scores**2))
+    return _two_sided(stats.chi2.cdf(total, scores.size), stats.chi2.sf(total, scores.size))
 
 
 def _two_sided(below: float, above: float) -> float:

@@ -75,6 +75,8 @@ def release(case: Case, trace: board.Trace) -> list[Finding]:
     result.append(
         findings.normal("law of the noise", "the noise is Gaussian with the stated standard deviation", known)
     )
+    each = [own[~np.isnan(own)] for own in scores]
+    result.append(findings.spread_of_each("noise of each step", "no step has more or less noise than another", each))
     for place, part in enumerate(tensors):
         own = part[~np.isnan(part)]
         result.append(findings.spread(f"noise on tensor {place}", "each tensor has the stated noise", own))
