@@ -43,7 +43,7 @@ def test_check_writes_evidence(tmp_path: Path) -> None:
     result = _run("check", "gip.eq18", "gip.norm", "--budget", "10m", "--seed", "3", "--json", str(file))
     assert result.exit_code == 0, result.output
     assert "3 passed, 0 failed" in result.stdout
-    rows = json.loads(file.read_text())
+    rows = json.loads(file.read_text(encoding="utf-8"))
     assert {row["claim"] for row in rows} == {"gip.eq18", "gip.norm"}
     assert all(row["passed"] and row["seed"] == 3 for row in rows)
     assert [path.name for path in file.parent.iterdir()] == ["evidence.json"], "no temporary file is left"
@@ -133,10 +133,10 @@ def test_pages_refresh_what_is_generated(tmp_path: Path, monkeypatch: pytest.Mon
     page.parent.mkdir()
     page.write_text("before\n<!-- evidence:begin -->\nold\n<!-- evidence:end -->\nafter\n")
     assert _run("pages", str(tmp_path)).exit_code == 0
-    text = page.read_text()
+    text = page.read_text(encoding="utf-8")
     assert text.startswith("before\n") and text.endswith("after\n")
     assert "| number of zeros |" in text and "old" not in text
-    assert "gip.eq18" in (tmp_path / "README.md").read_text()
+    assert "gip.eq18" in (tmp_path / "README.md").read_text(encoding="utf-8")
     page.write_text("no markers")
     failed = _run("pages", str(tmp_path))
     assert failed.exit_code == 2 and "must hold the markers" in failed.stderr

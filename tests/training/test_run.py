@@ -325,10 +325,11 @@ def test_folders_that_there_cannot_be(tmp_path: Path, out: str) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_below_the_output() -> None:
+def test_a_full_disk_below_the_output(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
-        process = started("-m", "training", "validate", "--steps", "0", stdout=full)
-        assert process.communicate(timeout=600)[1].startswith("Error: ") and process.returncode == 2
+        process = started("-m", "training", *small_run(tmp_path, epochs=1, batch_size=500), stdout=full)
+        said = process.communicate(timeout=600)[1]
+    assert process.returncode == 2 and said == "Error: [Errno 28] No space left on device\n"
 
 
 def test_a_full_disk_below_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
