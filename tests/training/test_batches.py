@@ -10,6 +10,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from training import make_private
+from training.logical_batch import LogicalBatch
 from training.mechanisms import DpSgd
 from training.private import attach
 
@@ -277,6 +278,10 @@ def test_callers_who_draw_batches_themselves_begin_them() -> None:
     mechanism, optimizer, step = attached()
     with pytest.raises(ValueError, match="needs begin_batch"):
         step(0, 3, skip=True)
+    optimizer.params[0].grad_sample = torch.eye(N)[:3][:, None]  # of a batch that never got its step
+    optimizer.begin_batch(6)
+    with pytest.raises(ValueError, match="no per-sample gradient"):
+        optimizer.step()
     optimizer.begin_batch(6)
     step(0, 3, skip=True)  # abandoned
     optimizer.begin_batch(5)
@@ -349,3 +354,50 @@ def test_a_layer_without_rows_counts_as_zero(mode: str) -> None:
         step(8, 3)
     if mode == "hooks":  # functorch maps over no rows at all
         assert not any(total.any() for total in step(0, 0))
+
+
+# --- the rules by themselves ------------------------------------------------------------------------------------------
+
+
+def part(batch: LogicalBatch, rows: int, more_follow: bool | None = None) -> bool:
+    if more_follow is not None:
+        batch.announce(more_follow)
+    batch.check(rows)
+    return batch.add(rows)
+
+
+def test_rows_of_all_parts_together_are_the_examples_at_most() -> None:
+    batch = LogicalBatch()
+    batch.begin(6)
+    assert part(batch, 4, True) and batch.under_way and batch.rows == 4
+    with pytest.raises(ValueError, match="got 7 rows where at most 6 were drawn"):
+        part(batch, 3, False)
+    assert not part(batch, 2) and batch.rows == 6
+    batch.begin(0)
+    assert not part(batch, 1, False)  # one row of zeros of no example
+
+
+def test_a_batch_in_parts_is_held_against_its_own_size() -> None:
+    """Not against that of a larger batch which the loop has left out."""
+    batch = LogicalBatch()
+    batch.begin_pass(drawn_ahead=False)
+    for size in (20, 5):
+        batch.drawn(size)
+        batch.announce(True)
+    with pytest.raises(ValueError, match="at most 5"):
+        part(batch, 6)
+
+
+def test_whole_batches_fetched_beforehand_wait_in_order() -> None:
+    batch = LogicalBatch()
+    batch.begin_pass(drawn_ahead=True)
+    for size in (3, 9, 4):
+        batch.drawn(size)
+    assert not part(batch, 9)  # the loop has left the first one out
+    assert not part(batch, 4)
+    with pytest.raises(ValueError, match="needs a batch of its own"):
+        part(batch, 1)
+    batch.drawn(3)
+    batch.begin_pass(drawn_ahead=True)
+    with pytest.raises(ValueError, match="needs a batch of its own"):
+        part(batch, 1)
