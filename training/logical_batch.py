@@ -41,7 +41,6 @@ class LogicalBatch:
 
     def begin_pass(self, drawn_ahead: bool) -> None:
         """A loader begins anew: what it drew before is not to come any more."""
-        self.drop()
         self._begun = False
         self.from_loader = True
         self._sizes.clear()

@@ -190,7 +190,7 @@ def test_the_report_of_a_seeded_run_counts_no_mask() -> None:
 
 
 def test_masks_used_again_never_amplify() -> None:
-    optimizer = epoch(private(mechanism=m.PosteriorFreeze(m.Constant(0.5), None, 2), secure=True))
+    optimizer = epoch(private(mechanism=m.PosteriorFreeze(m.Constant(0.9), None, 2), secure=True))
     assert optimizer.privacy(DELTA).epsilon == accounting.epsilon(1.0, 0.25, 4, DELTA).upper
 
 
@@ -222,6 +222,12 @@ def test_secure_randomness_ignores_torchs_seeds() -> None:
         epoch(made)
         return torch.cat([k.flatten() for k in mechanism.mask]), model.weight.detach().clone()
 
+    batches = []
+    for _ in range(2):
+        loader = private(secure=True)[2]
+        torch.manual_seed(0)
+        batches.append([tuple(indices) for indices in loader.batch_sampler])
+    assert batches[0] != batches[1]
     masks, weights = zip(*(run() for _ in range(6)), strict=True)
     assert len({tuple(mask.tolist()) for mask in masks}) > 1
     assert all(not torch.equal(weights[0], other) for other in weights[1:])
