@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _WIDTHS = 9.0  # exp(-81 / 2) of the density of phi and less is left out
 _TURN_PANELS = 6
-_KINK_PANELS = 40  # towards g = beta, where gamma can be 0: each half as long as the one before
+_KINK_PANELS = 14  # towards g = bias, where gamma can be 0: each half as long as the one before
 _LOW_DIM = 8  # from here on the density of phi is so small where gamma has a kink that the kink does not count
 
 

@@ -218,7 +218,10 @@ def largest_theta(spent: Callable[[float], float], budget: float, start: float) 
     def excess(log_theta: float) -> float:
         return min(spent(math.exp(log_theta)) - budget, -_NOTHING)
 
-    x = float(brentq(excess, math.log(low), math.log(high), xtol=1e-7, maxiter=200))
+    ends = math.log(low), math.log(high)
+    if excess(ends[0]) > 0.0 or excess(ends[1]) <= 0.0:  # only by the rounding of the logarithm
+        return low
+    x = float(brentq(excess, *ends, xtol=1e-7, maxiter=200))
     for power in range(24):  # the root is known up to 1e-7: step back until it fits
         theta = math.exp(x) * (1.0 - 1e-7 * (2.0**power - 1.0))
         if spent(theta) <= budget:

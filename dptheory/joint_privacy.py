@@ -241,17 +241,26 @@ def joint_epsilon(
     if orders is not None and rdp is not None:
         found = min(found, renyi.epsilon_from_rdp(orders, rdp, delta))
     if index_epsilon > 0.0 and index_rho <= renyi.MAX_RHO:
-        for mine, rest in _split(delta):
-            index = renyi.zcdp_epsilon(index_rho, mine)
-            if index < found:  # else no epsilon of the values can help
-                found = min(found, values(rest) + index)
+        found = min(found, _shared(delta, values, lambda mine: renyi.zcdp_epsilon(index_rho, mine), found))
     return found
+
+
+def _shared(delta: float, values: Callable[[float], float], index: Callable[[float], float], known: float) -> float:
+    """Least sum of both epsilons over the ways to share delta; ``known`` where none is below it."""
+    best = known
+    for mine, rest in _split(delta):
+        spent = index(mine)
+        if spent < best:  # else no epsilon of the values can help
+            best = min(best, values(rest) + spent)
+    return best
 
 
 def run_epsilon(
     releases: Sequence[IndexSteps], *, sampling_rate: float, noise_multiplier: float, delta: float
 ) -> float:
     """Epsilon of a run of GIP, index sets and noisy sums, by :func:`joint_epsilon` with the accountant's values.
+
+    Where all steps share one index mechanism, the second bound takes the exact epsilon of the index sets instead of zCDP's.
 
     Args:
         releases: the steps of the run, one or more; their dispersion, K and groups may change.
@@ -276,14 +285,23 @@ def run_epsilon(
     if _chance_to_join(rate, steps) <= delta:
         return 0.0
     curve = np.sum([one.steps * joint_rdp(ORDERS, rate, sigma, one.model, one.groups) for one in releases], axis=0)
-    return joint_epsilon(
+
+    def values(share: float) -> float:
+        return values_epsilon(share, rate, sigma, steps)
+
+    found = joint_epsilon(
         delta,
-        lambda share: values_epsilon(share, rate, sigma, steps),
+        values,
         index_epsilon=math.fsum(one.epsilon for one in releases),
         index_rho=math.fsum(one.rho for one in releases),
         orders=ORDERS,
         rdp=curve,
     )
+    count = sum(one.steps * one.groups for one in releases)
+    if len({one.model for one in releases}) > 1 or count > MAX_RELEASES or math.isinf(releases[0].model.theta):
+        return found
+    law = index_privacy.loss_law(releases[0].model)  # of one mechanism the index sets are composed exactly
+    return _shared(delta, values, lambda mine: law.epsilon(mine, count), found)
 
 
 def values_epsilon(delta: float, sampling_rate: float, noise_multiplier: float, steps: int) -> float:

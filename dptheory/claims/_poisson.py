@@ -136,11 +136,11 @@ def run_alignment(examples: int, steps: int) -> tuple[float, float]:
 def two_steps_hold(examples: int, poisson: bool) -> bool:
     """Do two steps of batches of mean size 1 stay below the printed bound of clipped SGD, C^2 as second moment?
 
-    L(w) = max(w, 0)^2 / 2, G = C = 1, gamma = 1/8, w_1 = 1/4. N - 1 examples have the gradient 1, the last one what is left of
+    L(w) = max(w, 0)^2 / 2, G = C = 1, gamma = 1/12, w_1 = 1/6. N - 1 examples have the gradient 1, the last one what is left of
     N max(w, 0), at most -1 at every point met: clipped to -1. The symmetric law is the point 0, so that left side and bias add up
-    to E<grad, update>, whatever z is as long as |grad| <= (1 - z) C: w_1 is at most C/4.
+    to E<grad, update>, whatever z is as long as |grad| <= (1 - z) C: no gradient met exceeds C/4.
     """
-    gamma, start = Fraction(1, 8), Fraction(1, 4)
+    gamma, start = Fraction(1, 12), Fraction(1, 6)
     rate = Fraction(1, examples)
     law: dict[Fraction, Fraction] = {}
     if poisson:
@@ -151,7 +151,7 @@ def two_steps_hold(examples: int, poisson: bool) -> bool:
     else:
         law = {start - gamma: 1 - rate, start + gamma: rate}
     for w in (start, *law):
-        assert examples * max(w, Fraction(0)) - (examples - 1) <= -1
+        assert w <= Fraction(1, 4) and examples * max(w, Fraction(0)) - (examples - 1) <= -1
     mean_update = 1 - 2 * rate
     second = sum((p * max(w, Fraction(0)) for w, p in law.items()), Fraction(0))
     left = mean_update * (start + second) / 2

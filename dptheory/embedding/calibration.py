@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from dptheory import _validate, accounting
-from dptheory.embedding import release
+from dptheory.embedding import _sizes
 from dptheory.errors import ConditionError
 
 Adjacency = Literal["add-remove", "replace-one"]
@@ -145,9 +145,9 @@ def output_noise_ratio(
 
     Source: GEP, Algorithm 1, line 15 (gep.thm3.1, gep.versus).
     """
-    first, second = release.positive("clip", clip), release.positive("residual_clip", residual_clip)
+    first, second = _sizes.positive("clip", clip), _sizes.positive("residual_clip", residual_clip)
     pair = release_noise_ratio(epsilon, delta, steps, adjacency)
-    return math.sqrt((1.0 + release.embedding_share(first, second)) / 2.0) * pair
+    return math.sqrt((1.0 + _sizes.embedding_share(first, second)) / 2.0) * pair
 
 
 def noise_ratio_excess(

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dptheory.embedding import _sizes, release
 from dptheory.embedding import clipping_bias as clipping
-from dptheory.embedding import release
 
 
 @dataclass(frozen=True)
@@ -64,16 +64,16 @@ def gep_mse(
 
     Source: new, on GEP, section 3 (gep.versus).
     """
-    dim, subspace_dim = release.dimensions(dim, subspace_dim)
-    clip, residual_clip = release.positive("clip", clip), release.size("residual_clip", residual_clip)
-    mu, lost = release.positive("mu", mu), release.size("residual_norm", residual_norm)
-    first = clip if embedding_clip is None else release.size("embedding_clip", embedding_clip)
+    dim, subspace_dim = _sizes.dimensions(dim, subspace_dim)
+    clip, residual_clip = _sizes.positive("clip", clip), _sizes.size("residual_clip", residual_clip)
+    mu, lost = _sizes.positive("mu", mu), _sizes.size("residual_norm", residual_norm)
+    first = clip if embedding_clip is None else _sizes.size("embedding_clip", embedding_clip)
     embedding, residual = subspace_dim * (first / mu) ** 2, dim * (residual_clip / mu) ** 2
     return GepMse(
         plain=dim * (clip / mu) ** 2,
         embedding_only=embedding + lost**2,
         published=2 * (embedding + residual),
-        published_sum=(1 + release.embedding_share(first, residual_clip)) * (embedding + residual),
+        published_sum=(1 + _sizes.embedding_share(first, residual_clip)) * (embedding + residual),
         optimal=release.split_noise(dim, subspace_dim, first, residual_clip, mu).energy,
         joint=release.joint_clip(dim, subspace_dim, clip, min(1.0, residual_clip / clip), mu).energy,
     )
@@ -99,9 +99,9 @@ def clipped_gep_mse(
 
     Source: new, on GEP, Remark 1 (gep.versus, gep.rem1).
     """
-    w, r = clipping.pairs(embeddings, residuals)
+    w, r = _sizes.pairs(embeddings, residuals)
     dim, subspace_dim = w.shape[1] + r.shape[1], w.shape[1]
-    clip = release.positive("clip", clip)
+    clip = _sizes.positive("clip", clip)
     first = clip if embedding_clip is None else embedding_clip
     noise = gep_mse(dim, subspace_dim, clip, residual_clip, mu, embedding_clip=embedding_clip)
     apart = clipping.clipping_bias(w, r, first, residual_clip)
@@ -146,7 +146,7 @@ def largest_residual_ratio(dim: int, subspace_dim: int) -> LargestRatios:
 
     Source: new, on GEP, section 3 (gep.versus).
     """
-    dim, subspace_dim = release.dimensions(dim, subspace_dim)
+    dim, subspace_dim = _sizes.dimensions(dim, subspace_dim)
     outside, share = dim - subspace_dim, subspace_dim / dim
     # (root - 1 - c) / 2 = 2 (1 - 2 c) / (root + 1 + c), without the difference
     root = math.sqrt((1 - share) * (5 - share))
@@ -193,10 +193,10 @@ def least_residual_energy(dim: int, subspace_dim: int, clip: float, residual_cli
 
     Source: new, on GEP, Remark 1 (gep.versus).
     """
-    dim, k = release.dimensions(dim, subspace_dim)
-    clip, residual_clip = release.positive("clip", clip), release.size("residual_clip", residual_clip)
-    unit, ratio, q = (clip / release.positive("mu", mu)) ** 2, residual_clip / clip, dim - k
-    share = release.embedding_share(clip, residual_clip)
+    dim, k = _sizes.dimensions(dim, subspace_dim)
+    clip, residual_clip = _sizes.positive("clip", clip), _sizes.size("residual_clip", residual_clip)
+    unit, ratio, q = (clip / _sizes.positive("mu", mu)) ** 2, residual_clip / clip, dim - k
+    share = _sizes.embedding_share(clip, residual_clip)
     cross = 2 * ratio * math.sqrt(k) * math.sqrt(q)
     joint = (q - k) * ratio**2 + cross * math.sqrt((1 - ratio) * (1 + ratio)) if ratio**2 <= q / dim else q
     return SmallResidual(

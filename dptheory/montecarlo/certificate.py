@@ -105,9 +105,9 @@ class CertificateCheck:
         done = cases[: len(found)]
         bounds = [self.bound(*case) for case in done]
         wrongs = [self.wrong(*case) for case in done]
-        errors = [self._outside(b, w) for b, w in zip(bounds, found, strict=True)]
+        errors = [self.outside(b, w) for b, w in zip(bounds, found, strict=True)]
         worst = max(range(len(done)), key=errors.__getitem__)
-        caught = [i for i, w in enumerate(wrongs) if self._outside(w, found[i]) > self.tolerance]
+        caught = [i for i, w in enumerate(wrongs) if self.outside(w, found[i]) > self.tolerance]
         gap, defect = max(w.gap for w in found), max(w.defect for w in found)
         problems = [
             *([] if errors[worst] <= self.tolerance else [f"fails at {done[worst]}, off by {errors[worst]:.3g}"]),
@@ -123,10 +123,17 @@ class CertificateCheck:
             f"rejects wrong {wrongs[shown]:.6g} at {done[shown]}"
         )
         return self._evidence(
-            bounds[shown], found[shown].dual, len(done), start, seed, "; ".join(problems) or detail, not problems
+            bounds[shown],
+            found[shown].dual,
+            len(done),
+            start,
+            seed,
+            "; ".join(problems) or detail,
+            not problems,
+            finished=len(done) == len(cases),
         )
 
-    def _outside(self, value: float, found: WorstCase) -> float:
+    def outside(self, value: float, found: WorstCase) -> float:
         """Relative distance of a bound from [worst case, (1 + looseness) worst case]."""
         if not math.isfinite(value):
             return math.inf
@@ -143,6 +150,7 @@ class CertificateCheck:
         seed: int,
         detail: str,
         passed: bool,
+        finished: bool = True,
     ) -> Evidence:
         return Evidence(
             check=self.name,
@@ -156,4 +164,5 @@ class CertificateCheck:
             seconds=time.perf_counter() - start,
             seed=seed,
             detail=detail,
+            finished=finished,
         )

@@ -194,6 +194,7 @@ class MeanCheck:
             seconds=time.perf_counter() - start,
             seed=seed,
             detail="; ".join(problems) or f"rejects {label} {offs}",
+            finished=reach <= self.resolution and min(found.count, judge.count) >= _MIN_DRAWS,
         )
 
 

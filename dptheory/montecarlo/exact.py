@@ -48,11 +48,11 @@ class ExactCheck:
         done = cases[: len(truths)]
         stated = [_plain(self.statement(*case)) for case in done]
         misstated = [_plain(self.wrong(*case)) for case in done]
-        errors = [_difference(s, t) for s, t in zip(stated, truths, strict=True)]
+        errors = [relative_difference(s, t) for s, t in zip(stated, truths, strict=True)]
         worst = max(range(len(done)), key=errors.__getitem__)
         caught = [
             i for i, (w, t) in enumerate(zip(misstated, truths, strict=True))
-            if w == w and w is not None and _difference(w, t) > self.tolerance  # NaN refutes nothing
+            if w == w and w is not None and relative_difference(w, t) > self.tolerance  # NaN refutes nothing
         ]  # fmt: skip
         problems = [
             *(
@@ -77,6 +77,7 @@ class ExactCheck:
             seconds=time.perf_counter() - start,
             seed=seed,
             detail="; ".join(problems) or detail,
+            finished=len(done) == len(cases),
         )
 
 
@@ -96,8 +97,9 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _difference(value: Value, truth: Value) -> float:
+def relative_difference(value: Value, truth: Value) -> float:
     """Relative difference; 1 for two booleans that disagree, inf where either is not a number."""
+    value, truth = _plain(value), _plain(truth)
     if value == truth:
         return 0.0
     if isinstance(truth, bool) or isinstance(value, bool):

@@ -93,6 +93,7 @@ class LawCheck:
             seconds=time.perf_counter() - start,
             seed=seed,
             detail="; ".join(problems) or f"chi-square {found:.1f} (p = {p_value:.2g}); rejects wrong law at {off:.3g}",
+            finished=bool(counts.sum() >= draws),
         )
 
 

@@ -92,6 +92,7 @@ class SearchCheck:
             seed=seed,
             detail="; ".join(problems)
             or f"smallest slack at {_show(where)}; refutes wrong by {refuted:.3g} at {_show(wrong_where)}",
+            finished=done and over,
         )
 
 

@@ -1,1 +1,1 @@
-"""Wrong calculators, one module a topic; test_mutations.py runs them all."""
+"""Wrong calculators, generated from what the library returns, and whether a check of the ledger refuses each of them."""

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gep import _noisy_steps as noisy
+from dptheory.claims.gep import _risk_at_scale
 from dptheory.embedding import risk
 from dptheory.montecarlo import CertificateCheck, ExactCheck, Kind, Range, SearchCheck
 
@@ -82,6 +83,7 @@ _EQ12 = Claim(
     printed=printed_summed_risk,
     calculators=(risk.noisy_descent_risk, risk.least_risk),
     checks=(
+        *_risk_at_scale.STEPS,
         ExactCheck(
             name="rounded |x| with slope 1, D = 4, one step: does the bound hold?",
             cases=lambda: [(1, Fraction(4), 1, Fraction(noise)) for noise in (0, Fraction(1, 10), Fraction(1, 2))],

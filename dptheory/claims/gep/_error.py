@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.claims.gep import _joint_bias, _mechanism
+from dptheory.claims.gep import _energies_at_scale, _joint_bias, _mechanism
 from dptheory.claims.gep._mechanism import EntrySum, SquaredError, Way
 from dptheory.embedding import clipping_bias, groups, mse
 from dptheory.montecarlo import ExactCheck, MeanCheck, Range, SearchCheck
@@ -109,6 +109,7 @@ _VERSUS = Claim(
         clipping_bias.joint_clipping_bias,
     ),
     checks=(
+        *_energies_at_scale.VERSUS,
         *(_simulated(way) for way in ("plain", "embedding_only", "published", "published_sum", "optimal", "joint")),
         ExactCheck(
             name="who has less noise, as published, in fractions",
@@ -247,6 +248,7 @@ _REM1 = Claim(
     r"parts; that of $n\tilde u$ is the first part minus $\sum_ir_i$.",
     calculators=(clipping_bias.clipping_bias,),
     checks=(
+        *_energies_at_scale.REM1,
         _mean_check("GEP without clipping", "published", (_FREE, _FREE), (_FREE, _FREE), _without_residual),
         _mean_check("B-GEP without clipping", "embedding_only", (_FREE, 0.8), (_FREE, 0.0), _true_sum),
         _mean_check("GEP with clipping", "published", (_CLIP, 0.8), (_CLIP, 0.8), _true_sum),
@@ -268,7 +270,7 @@ _REM1 = Claim(
 
 # --- gep.groups -------------------------------------------------------------------------------------------------------
 
-_GROUPS = (((2, 5), (1, 2)), ((3, 3, 3), (1, 1, 1)), ((4, 1, 7), (2, 1, 3)), ((6, 2), (1, 2)))
+_GROUPS = (((2000, 9000), (1, 2)), ((2, 5), (1, 2)), ((3, 3, 3), (1, 1, 1)), ((4, 1, 7), (2, 1, 3)), ((6, 2), (1, 2)))
 
 
 def _counted(sizes: tuple[int, ...], basis: tuple[int, ...], examples: int = 2) -> int:

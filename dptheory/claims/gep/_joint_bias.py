@@ -28,7 +28,8 @@ def in_fractions(part: str, *case: Any) -> Fraction:
     bias = [copies * (scale - 1) * x for x in first] + [copies * (scale * again - 1) * x for x in second]
     if part == "square":
         return sum((x * x for x in bias), Fraction(0))
-    return bias[0] + 7 * bias[1] if part == "embedding" else bias[2] + 7 * bias[3]
+    first_entry, second_entry = bias[:2] if part == "embedding" else bias[2:]
+    return Fraction(first_entry + 7 * second_entry)
 
 
 def calculated(part: str, *case: Any) -> float:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims.gep import _subspace_at_scale
 from dptheory.embedding import anchor, groups
 from dptheory.embedding.presets import RESNET20_GROUPS
 from dptheory.montecarlo import ExactCheck, Kind, LawCheck, MeanCheck
@@ -60,6 +61,7 @@ _APPC = Claim(
     r"$\Gamma(\frac{p-k+1}2)\Gamma(\frac p2)/(\Gamma(\frac{p-k}2)\Gamma(\frac{p+1}2))$. For $p = 2.7\cdot10^5$, $k\le2000$ and one basis: above 99.6 %.",
     calculators=(anchor.random_basis_error, anchor.mean_random_basis_error),
     checks=(
+        *_subspace_at_scale.RANDOM_BASIS,
         MeanCheck(
             name="gep.appC squared error, p = 12, k = 5",
             sampler=partial(_random_bases, dim=12, subspace_dim=5),
@@ -111,6 +113,7 @@ _JL = Claim(
     r"error of $B^TBg$ is $\sqrt{1-k/p}\to1$.",
     calculators=(anchor.random_embedding_distortion, anchor.random_basis_error),
     checks=(
+        *_subspace_at_scale.DISTORTION,
         MeanCheck(
             name="gep.jl variance of the squared length, p = 8, k = 3",
             sampler=partial(_squared_length_error, dim=8, subspace_dim=3),

@@ -50,17 +50,18 @@ def bound(law: Law, subspace_dim: int, anchors: int, failure: float) -> anchor.R
 _FAILURE, _SQUARED_NORM = 0.01, 3.0
 
 
-def power_law_bound(part: str, dim: int, subspace_dim: int, anchors: int) -> float:
+def power_law_bound(part: str, dim: int, subspace_dim: int, anchors: int, fourth: float | None) -> float:
     """One field of the calculator's bound for eigenvalues 1, 1/4, 1/9, ... and |xi|^2 <= 3."""
-    found = anchor.residual_bound(_power_law(dim), subspace_dim, anchors, _SQUARED_NORM, _FAILURE)
+    found = anchor.residual_bound(_power_law(dim), subspace_dim, anchors, _SQUARED_NORM, _FAILURE, fourth)
     return float(getattr(found, part))
 
 
-def looped_bound(part: str, dim: int, subspace_dim: int, anchors: int, every: bool = True) -> float:
+def looped_bound(
+    part: str, dim: int, subspace_dim: int, anchors: int, fourth: float | None, every: bool = True
+) -> float:
     """The same by a loop over j; ``every=False`` takes j = k alone."""
     spectrum = _power_law(dim)
-    fourth = _SQUARED_NORM * math.fsum(spectrum)
-    constant = fourth - math.fsum(x * x for x in spectrum)
+    constant = (_SQUARED_NORM * math.fsum(spectrum) if fourth is None else fourth) - math.fsum(x * x for x in spectrum)
     found = []
     for j in range(0 if every else subspace_dim, subspace_dim + 1):
         estimated = 0 < j < dim

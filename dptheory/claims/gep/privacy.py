@@ -8,6 +8,7 @@ from scipy.special import erfinv
 
 from dptheory import accounting
 from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims.gep import _risk_at_scale
 from dptheory.claims.gep._neighbours import (
     best_order_ratio,
     hockey_stick,
@@ -160,6 +161,7 @@ _THM31 = Claim(
         accounting.gaussian_rdp_mu,
     ),
     checks=(
+        *_risk_at_scale.EXCESS,
         ExactCheck(
             name="exact trade-off, by quadrature",
             cases=lambda: [

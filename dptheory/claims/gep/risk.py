@@ -6,7 +6,7 @@ from fractions import Fraction
 from scipy.optimize import brentq, minimize_scalar
 
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.claims.gep import _descent, _residual_scale
+from dptheory.claims.gep import _descent, _residual_scale, _risk_at_scale
 from dptheory.claims.gep import _noisy_steps as noisy
 from dptheory.embedding import risk
 from dptheory.montecarlo import ExactCheck, Kind
@@ -159,6 +159,7 @@ _THM33 = Claim(
     printed=printed_rate,
     calculators=(risk.excess_risk, risk.excess_risk_as_published, risk.least_risk),
     checks=(
+        *_risk_at_scale.RISK,
         ExactCheck(
             name="at the printed T the risk exceeds every multiple of the printed rate",
             cases=lambda: _FACTORS,
@@ -231,19 +232,6 @@ _THM33 = Claim(
             tolerance=1e-9,
         ),
         ExactCheck(
-            name="T that is given",
-            cases=lambda: [(steps,) for steps in (1, 17, 10**6)],
-            truth=lambda steps: steps,
-            statement=lambda steps: (
-                risk.noisy_descent_risk(1.0, 1.0, steps, 1.0).steps
-                if risk.excess_risk(10, 2, 5, 1.0, 1.0, 1.0, 0.1, steps=steps).steps
-                == risk.excess_risk_as_published(10, 2, 5, 1.0, 1.0, 1.0, 1e-5, 0.1, steps=steps).steps
-                == steps
-                else 0
-            ),
-            wrong=lambda steps: steps + 1,
-        ),
-        ExactCheck(
             name="cost of an integer T",
             cases=lambda: [(Fraction(t),) for t in (1, "3/2", 2, "7/5", "10/3", 20, "41/2")],
             truth=lambda optimal: _rounding_cost(optimal),
@@ -263,6 +251,7 @@ _INDEPENDENT = Claim(
     r"independent of $p$.",
     verdict=Verdict.FALSE,
     conditions=("the anchors span the subspace at every step", "the residual's clip is 0, fixed in advance"),
+    part_of="gep.thm3.3",
     correction=r"False at the stated $T = n\beta\epsilon/\sqrt p$, which stops the earlier the larger $p$ is. True at "
     r"$T = \beta Dn\epsilon/\sqrt{8k\log(1/\delta)}$: $2\sqrt2D\sqrt{k\log(1/\delta)}/(n\epsilon)$, and $D\sqrt k/(\mu n)$ at $\mu$-GDP.",
     calculators=(risk.excess_risk, risk.excess_risk_as_published, risk.least_risk),

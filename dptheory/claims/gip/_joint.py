@@ -89,7 +89,10 @@ def _by_hand(*thetas: float) -> float:
     excess = np.logspace(-3, 9, 40_001)  # of the order over 1
     for share in (1e-3, 1e-2, 0.1, 0.5):
         rest = np.log1p(-1 / (1 + excess)) - np.log(share * 1e-5 * (1 + excess)) / excess
-        bounds.append(_values((1 - share) * 1e-5) + max(0.0, float(np.min((1 + excess) * rho + rest))))
+        index = max(0.0, float(np.min((1 + excess) * rho + rest)))
+        if len(thetas) == 1:
+            index = min(index, index_privacy.loss_law(SubsetMallows(256, 26, *thetas)).epsilon(share * 1e-5, releases))
+        bounds.append(_values((1 - share) * 1e-5) + index)
     curve = np.zeros(len(joint_privacy.ORDERS))
     for theta in thetas:
         model = SubsetMallows(256, 26, theta)

@@ -276,7 +276,8 @@ DISTORTION = Claim(
         "it rests on lf.lem3.2b and lf.prop3.1.1, both false",
     ),
     correction=r"For one batch with $\kappa = \|s^B\|/\tau$: $E\gamma = \gamma^B+2\int_{\gamma^B}^{\pi/2}E\Phi(-\kappa\rho\sin t)dt$, $\rho$ the projected length of a uniform unit vector on a plane. "
-    r"It rises with $\gamma^B$, and falls with $\kappa$ if $\gamma^B\le\pi/2$: $E\gamma$ falls and $E\cos\gamma$ rises if $\gamma^{B,a}\le\min(\gamma^{B,b},\pi/2)$ and $\kappa^a\ge\kappa^b$.",
+    r"It rises with $\gamma^B$, and falls with $\kappa$ if $\gamma^B\le\pi/2$: $E\gamma$ falls and $E\cos\gamma$ rises if $\gamma^{B,a}\le\min(\gamma^{B,b},\pi/2)$ and $\kappa^a\ge\kappa^b$. "
+    r"$\mathrm{Var}(\gamma|batch)$ is a double integral over $\gamma^{BP}$ and the turn of the noise about $s^B$ (lf.prop3.1.3.sum).",
     calculators=(freezing.expected_angle, freezing.freezing_effect, angles.angle_variance),
     checks=(
         ExactCheck(

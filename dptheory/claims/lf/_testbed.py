@@ -251,4 +251,6 @@ def random_run(
     draws = spread * np.random.default_rng(round(seed)).standard_normal((3, 2))
     examples: Rows = tuple(tuple(row) for row in draws[:2].tolist())
     rates = (learning_rate, ratio * learning_rate)
-    return Run("log cosh", examples, tuple(draws[2].tolist()), rates, (0, frozen), clip, noise_multiplier, 1, poisson == 1)
+    return Run(
+        "log cosh", examples, tuple(draws[2].tolist()), rates, (0, frozen), clip, noise_multiplier, 1, poisson == 1
+    )

@@ -1,9 +1,0 @@
-"""Wrong accountants."""
-
-from dptheory import accounting
-from mutants.mutators import Mutant, larger_field, scaled
-
-MUTANTS: list[Mutant] = [
-    (accounting, "noise_multiplier", scaled),
-    (accounting, "epsilon", larger_field("estimate")),
-]
