@@ -42,6 +42,21 @@ def real(name: str, value: object, low: float, high: float = math.inf, *, ends: 
     return number
 
 
+def size(name: str, value: object, *, zero: bool = False) -> float:
+    """``value`` as a float > 0 (or 0) whose squares and products neither over- nor underflow."""
+    if zero and isinstance(value, numbers.Real) and not isinstance(value, bool) and value == 0:
+        return 0.0
+    return real(name, value, _SMALLEST, _LARGEST)
+
+
+def bounded(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """``value`` as a float array whose entries have squares and 1e9-fold sums that do not overflow."""
+    array = finite(name, value)
+    if array.size and np.abs(array).max() > _LARGEST:
+        raise ValueError(f"{name} must hold numbers of size at most {_LARGEST:g}, got {value!r}")
+    return array
+
+
 def scale(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """``value`` as a float array of zeros and sizes whose squares, products and 1e9-fold sums neither over- nor underflow."""
     array = _floats(name, value)
