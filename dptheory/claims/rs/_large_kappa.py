@@ -120,3 +120,56 @@ def large_draws(rng: np.random.Generator, n: int) -> Array:
         chosen[twice] = rng.integers(0, DRAWN_DIM, (twice.size, DRAWN_KEEP))
     kept = p[chosen].sum(axis=1)
     return np.asarray(np.minimum(DRAWN_SCALE * kept, np.sqrt(kept)))
+
+
+# --- best rate of one large entry -------------------------------------------------------------------------------------
+
+BEST = ((2000, 0.5, 0.4, 1.0, 1e3), (2000, 0.9, 0.4, 1.0, 1e3), (10**6, 0.5, 0.4, 1.0, 30.0))
+"""d, share of the large entry, clip, delta_c, noise term; |w| = 1."""
+
+Best = tuple[int, float, float, float, float]
+
+
+def _bounds_of_all(dim: int, share: float, clip: float, delta_c: float, noise_term: float) -> Array:
+    """U for every number of entries kept: the large entry is kept with chance x."""
+    keep, rest = np.arange(1.0, dim + 1), (1 - share) / (dim - 1)
+
+    def part(y: Array) -> Array:
+        return np.minimum(y * 4 / clip, np.sqrt(y))
+
+    x = keep / dim
+    return (delta_c + x * noise_term) / (x * part(share + (keep - 1) * rest) + (1 - x) * part(keep * rest))
+
+
+def _best(dim: int, share: float, clip: float, delta_c: float, noise_term: float) -> sparsification.BestRate:
+    return sparsification.best_rate(uneven(dim, 1, share), clip, delta_c, noise_term)
+
+
+def best_by_trying(*case: float | str) -> float:
+    """The least bound over every rate, or the share kept there."""
+    *setting, name = case
+    bounds = _bounds_of_all(*setting)  # type: ignore[arg-type]
+    return float(bounds.min()) if name == "bound" else (int(bounds.argmin()) + 1) / bounds.size
+
+
+def best_found(*case: float | str) -> float:
+    *setting, name = case
+    found = _best(*setting)  # type: ignore[arg-type]
+    return found.bound if name == "bound" else 1 - found.rate
+
+
+def best_field(*case: float | str) -> float:
+    *setting, name = case
+    found = _best(*setting)  # type: ignore[arg-type]
+    return found.kappa.value if name == "kappa" else float(getattr(found, str(name)))
+
+
+def at_found_rate(*case: float | str) -> float:
+    """The same at the number of entries that ``kappa.lower`` = x of the answer says."""
+    *setting, name = case
+    dim, share, clip, delta_c, noise_term = (float(one) for one in setting)
+    keep = round(_best(*setting).kappa.lower * dim)  # type: ignore[arg-type]
+    if name == "rate":
+        return 1 - keep / dim
+    ratio = uneven_ratio(int(dim), keep, 1, share, 4 / clip)
+    return ratio if name == "kappa" else (delta_c + keep / dim * noise_term) / ratio
