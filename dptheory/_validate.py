@@ -43,10 +43,8 @@ def real(name: str, value: object, low: float, high: float = math.inf, *, ends: 
 
 
 def size(name: str, value: object, *, zero: bool = False) -> float:
-    """``value`` as a float > 0 (or 0) whose squares and products neither over- nor underflow."""
-    if zero and isinstance(value, numbers.Real) and not isinstance(value, bool) and value == 0:
-        return 0.0
-    return real(name, value, _SMALLEST, _LARGEST)
+    """``value`` as a float whose squares and products do not overflow, nor their inverses unless it may be 0."""
+    return real(name, value, 0.0 if zero else _SMALLEST, _LARGEST)
 
 
 def bounded(name: str, value: ArrayLike) -> NDArray[np.float64]:
