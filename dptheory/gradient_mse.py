@@ -240,9 +240,12 @@ def _expected_max(form: QuadraticForm, n: int) -> float:
 
     top = math.sqrt(form.chernoff(-27.0 - math.log(n)))
     grid = np.linspace(0.0, top, _GRID)[:-1]
-    cell = grid[np.sum(rarity(grid)[:, None] > _TARGETS, axis=0) - 1]
-    finer = cell[:, None] + grid / (_GRID - 1)
-    edges = np.append(finer[np.arange(3), np.sum(rarity(finer) > _TARGETS[:, None], axis=1) - 1], top)
+    edge = grid[np.sum(rarity(grid)[:, None] > _TARGETS, axis=0) - 1]
+    spread = math.sqrt(float(form.weights**2 @ form.freedoms) / (2.0 * form.mean))  # of the root of the form
+    for zoom in range(1, 2 + max(0, math.ceil(math.log(2.0 * top / spread / _GRID**2) / math.log(_GRID - 1)))):
+        finer = edge[:, None] + grid / (_GRID - 1) ** zoom
+        edge = finer[np.arange(3), np.sum(rarity(finer) > _TARGETS[:, None], axis=1) - 1]
+    edges = np.append(edge, top)
     points, weights = np.polynomial.legendre.leggauss(_GAUSS)
     half = 0.5 * np.diff(edges)[:, None]
     u = edges[:-1, None] + half * (1.0 + points)

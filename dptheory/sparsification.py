@@ -49,6 +49,8 @@ Array = NDArray[np.float64]
 _RATES = 48
 _NEARBY = 12
 _LOG_LARGEST = 709.0
+_SMALLEST_Z = 1e-70
+_BEYOND = 1e70  # entries so far above the threshold decide a row whatever their size
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ def kappa(
         rate: r in [0, 1) with (1 - r) d whole.
         deviation: a number s in [0, 1e70] for xi ~ N(0, s^2 I), or an array (n, d) whose rows are equally likely values of
             xi (the examples' gradients less w), entries at most 1e70 in size.
-        z: share of C left to the deviation, in (0, 1).
+        z: share of C left to the deviation, in [1e-70, 1).
         masks: number of masks drawn, 100..1e7.
         seed: of the draw, an integer >= 0.
 
@@ -194,7 +196,7 @@ class _Problem:
     def of(cls, gradient: ArrayLike, clip: float, deviation: ArrayLike, z: float) -> "_Problem":
         w = _masks.vector("gradient", gradient)
         clip = _validate.size("clip", clip)
-        z = _validate.real("z", z, 0.0, 1.0, ends="()")
+        z = _validate.real("z", z, _SMALLEST_Z, 1.0, ends="[)")
         size = _masks.norm(w)
         if size == 0.0:
             raise ValueError("gradient must not be zero, where kappa is undefined, got zeros only")
@@ -208,7 +210,7 @@ class _Problem:
             return cls(shares, Shares(np.sort(shares)), scale, spread, None, _gaussian_probability(w.size, spread))
         if xi.ndim != 2 or xi.shape[1] != w.size or len(xi) == 0:
             raise ValueError(f"deviation must be a number or an array of shape (n, {w.size}), got shape {xi.shape}")
-        squares = np.square(xi / (z * clip))
+        squares = np.square(np.minimum(np.abs(xi) / (z * clip), _BEYOND))
         probability = float((squares.sum(axis=1) < 1.0).mean())
         if probability == 0.0:
             raise ValueError(
@@ -264,6 +266,8 @@ def _gaussian_gain(dim: int, keep: int, spread: float) -> float:
     half = 0.5 / spread / spread if spread > 0.0 else math.inf
     if math.isinf(half):
         return 1.0
+    if half == 0.0:
+        return math.inf
     log_gain = _log_gammainc(keep / 2, half) - _log_gammainc(dim / 2, half)
     return math.exp(log_gain) if log_gain < _LOG_LARGEST else math.inf
 
