@@ -19,6 +19,7 @@ Array = NDArray[np.float64]
 _MAX_DIM = 10**9
 _REACH = 9.5  # |g| / s is a 1-Lipschitz function of standard normals: it strays further with probability below 1e-18
 _GAUSS = 64
+_THIN = 1e-5
 _FAR = 1e3  # |w|^2 over s^2 dim from which eight terms of the series for the mean cosine give 16 digits
 
 
@@ -147,8 +148,7 @@ def gaussian_clip_moments(grad_norm: float, dim: int, deviation: float, bound: f
         bound: clipping norm C, in [1e-70, 1e70].
 
     Returns:
-        The moments, to about nine digits; ``variance`` to about six, also where it is far below ``second_moment``. Where
-        deviation * sqrt(dim) is below 1e-10 of |w| or C: to first order in the variance of an entry.
+        The moments, to about nine digits; ``variance`` to about four, also where it is far below ``second_moment``.
 
     Raises:
         ValueError: an argument outside its range.
@@ -158,9 +158,8 @@ def gaussian_clip_moments(grad_norm: float, dim: int, deviation: float, bound: f
     grad_norm, dim, deviation, bound = _gaussian(grad_norm, dim, deviation, bound)
     chance = clip_probability(grad_norm, dim, deviation, bound)
     if _is_almost_fixed(grad_norm, dim, deviation, bound):
-        # clipped, the part of xi along w is lost and the other dim - 1 entries are scaled by the slope
         slope = min(1.0, bound / grad_norm) if grad_norm > 0.0 else 1.0
-        variance = deviation**2 * ((dim - 1) * slope**2 if slope < 1.0 else dim)
+        variance = _thin_variance(grad_norm, dim, deviation, bound)
         return ClipMoments(slope, 1.0 - slope, (slope * grad_norm) ** 2 + variance, variance, chance)
     tau, noncentrality = bound / deviation, (grad_norm / deviation) ** 2
     law, shifted = _chi_square(dim, noncentrality), _chi_square(dim + 2, noncentrality)
@@ -185,7 +184,22 @@ def gaussian_clip_moments(grad_norm: float, dim: int, deviation: float, bound: f
             variance = bound**2 * lost * (2.0 - lost)
         else:
             variance = second_moment - (slope * grad_norm) ** 2
+    if low < tau < high and deviation * dim <= _THIN * grad_norm:  # the difference above has lost its digits
+        variance = _thin_variance(grad_norm, dim, deviation, bound)
     return ClipMoments(slope, shortfall, second_moment, max(0.0, variance), chance)
+
+
+def _thin_variance(grad_norm: float, dim: int, deviation: float, bound: float) -> float:
+    """To first order in s dim / |w|: the part of xi along w is a normal variable cut off at C, the other entries shrink with w."""
+    if deviation == 0.0:
+        return 0.0
+    cut = (bound - grad_norm) / deviation - (dim - 1) * deviation / (2.0 * max(grad_norm, 0.5 * bound))
+    across = (dim - 1) * min(1.0, bound / max(grad_norm, 0.5 * bound)) ** 2
+    if abs(cut) > _REACH:
+        return deviation**2 * (across + float(cut > 0.0))
+    inside, density = float(ndtr(cut)), math.exp(-0.5 * cut * cut) / math.sqrt(2.0 * math.pi)
+    mean, square = cut * (1.0 - inside) - density, inside - cut * density + cut * cut * (1.0 - inside)
+    return deviation**2 * (across + square - mean * mean)
 
 
 def _lost_cosine(dim: int, noncentrality: float) -> float:

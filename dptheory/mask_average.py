@@ -176,10 +176,11 @@ class _States:
         """States with equal keys, which have equal ``kept``, become one; mean and variance of the mixture are exact."""
         used = np.bincount(key) > 0
         key = (np.cumsum(used) - 1)[key]
-        chance = np.bincount(key, self.chance)
+        chance: Array = np.bincount(key, self.chance).astype(np.float64)
         mean = np.bincount(key, self.chance * self.mean) / chance
         variance = np.bincount(key, self.chance * (self.variance + np.square(self.mean - mean[key]))) / chance
-        kept, least = np.zeros(chance.size, dtype=np.intp), np.full(chance.size, np.inf)
+        kept: Index = np.zeros(chance.size, dtype=np.intp)
+        least: Array = np.full(chance.size, np.inf)
         kept[key] = self.kept
         np.minimum.at(least, key, self.least)
         return _States(kept, chance, mean, variance, least)
@@ -188,8 +189,9 @@ class _States:
 def _by_levels(shares: Shares, keep: int, scale: float, cuts: Index, width: float) -> Bracket:
     """The bracket with these levels; means that differ by less than a factor e^width may be merged."""
     levels = _levels(shares.ascending, cuts)
-    zero = np.zeros(1)
-    states = _States(np.zeros(1, dtype=np.intp), np.ones(1), zero, zero, zero)
+    zero: Array = np.zeros(1)
+    none: Index = np.zeros(1, dtype=np.intp)
+    states = _States(none, zero + 1.0, zero, zero, zero)
     left, total = shares.dim, 1.0
     for level in levels[:-1]:
         states = _next(states, level, left, keep)

@@ -170,7 +170,7 @@ def best_rate(
         return BestRate(rate, tradeoff(rate, delta_c, noise_term, least) if math.isfinite(least) else 0.0, found)
 
     def counts(first: int, last: int, number: int) -> list[int]:
-        return np.unique(np.rint(np.geomspace(first, last, number)).astype(int)).tolist()
+        return sorted({round(float(one)) for one in np.geomspace(first, last, number)})
 
     keeps = sorted({*counts(1, dim, _RATES), *range(1, min(dim, 20) + 1)})
     found = {keep: tried(keep) for keep in keeps}

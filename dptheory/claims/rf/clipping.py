@@ -132,7 +132,9 @@ def _gaussian_bias_falls(
 ) -> bool:
     """Is the bias with the mask at most |m*w| / |w| times that without?"""
     full = _gaussian_bias(grad_norm, dim, deviation)
-    return _gaussian_bias(energy**0.5 * grad_norm, keep, deviation) <= factor * energy**0.5 * full * (1 + 1e-9) + 1e-15
+    masked = _gaussian_bias(energy**0.5 * grad_norm, keep, deviation)
+    allowed: float = factor * energy**0.5 * full * (1 + 1e-9) + 1e-15
+    return masked <= allowed
 
 
 _GAUSSIAN = tuple(

@@ -18,7 +18,7 @@ def uneven(dim: int, large: int, share: float) -> Array:
     """``large`` entries of sizes 1 : 2 : 3 ... that hold ``share`` of the squared norm 1, the others equal."""
     squares = np.arange(1.0, large + 1) ** 2
     rest = np.full(dim - large, (1 - share) / (dim - large))
-    return np.sqrt(np.concatenate([squares / squares.sum() * share, rest]))
+    return np.asarray(np.sqrt(np.concatenate([squares / squares.sum() * share, rest])))
 
 
 def uneven_ratio(dim: int, keep: int, large: int, share: float, scale: float) -> float:
