@@ -190,7 +190,7 @@ def gaussian_clip_moments(grad_norm: float, dim: int, deviation: float, bound: f
 
 
 def _thin_variance(grad_norm: float, dim: int, deviation: float, bound: float) -> float:
-    """To first order in s dim / |w|: the part of xi along w is a normal variable cut off at C, the other entries shrink with w."""
+    """To first order in s dim / |w|: the part of xi along w is a normal variable cut off at C, the rest shrinks with w."""
     if deviation == 0.0:
         return 0.0
     cut = (bound - grad_norm) / deviation - (dim - 1) * deviation / (2.0 * max(grad_norm, 0.5 * bound))

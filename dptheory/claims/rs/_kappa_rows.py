@@ -59,3 +59,25 @@ def bernstein_error(keep: int, z: float) -> float:
     doubt = math.log(4e4)
     drawn = 7 * doubt * min(scale * top, math.sqrt(top)) / (3 * 499) * float((~sure).sum() / sure.sum())
     return found.standard_error * math.sqrt(2 * doubt) + drawn + found.norm_ratio_error
+
+
+ROWS_FIELDS = ("norm_ratio", "probability", "lower", "upper")
+
+
+def rows_field(name: str, keep: int, z: float) -> float:
+    return float(getattr(rows_found(keep, z, 500), name))
+
+
+def rows_field_exact(name: str, keep: int, z: float) -> float:
+    """The other fields from all masks and the rows' norms."""
+    w, rows = _some_rows(z)
+    every = np.array(all_masks(ROWS_DIM, keep), dtype=float)
+    x, c, size = keep / ROWS_DIM, (1 - z) * 2.0, float(np.linalg.norm(w))
+    length = np.sqrt(every @ w**2)
+    below = float((np.linalg.norm(rows, axis=1) < 2.0 * z).mean())
+    return {
+        "norm_ratio": float(np.mean(np.minimum(length, c) * length)) / (min(size, c) * size),
+        "probability": below,
+        "lower": x,
+        "upper": min(x * max(1.0, size / c), math.sqrt(x)) / below,
+    }[name]

@@ -391,6 +391,14 @@ _KAPPA = Claim(
             tolerance=6e-3,
         ),
         ExactCheck(
+            name="rows: the other fields",
+            cases=lambda: [(name, k, z) for name in rows.ROWS_FIELDS for k, z in ((8, 0.75), (6, 0.25))],
+            truth=rows.rows_field_exact,
+            statement=rows.rows_field,
+            wrong=lambda name, keep, z: 1.005 * rows.rows_field(name, keep, z),
+            tolerance=2e-3,
+        ),
+        ExactCheck(
             name="rows: the error bars of 100 draws hold",
             cases=lambda: [(8, 0.75), (6, 0.25)],
             truth=lambda keep, z: True,
