@@ -73,6 +73,14 @@ def size(name: str, value: object, low: float = SMALLEST, high: float = LARGEST,
     return number
 
 
+def bounded(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """``value`` as a float array whose entries have squares and 1e9-fold sums that do not overflow."""
+    array = finite(name, value)
+    if array.size and np.abs(array).max() > LARGEST:
+        raise ValueError(f"{name} must hold numbers of size at most {LARGEST:g}, got {shown(value)}")
+    return array
+
+
 def scale(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """``value`` as a float array of zeros and sizes whose squares, products and 1e9-fold sums neither over- nor underflow."""
     array = _floats(name, value)
