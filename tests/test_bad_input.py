@@ -35,6 +35,7 @@ CALLS: Calls = {
 }
 
 _TOOLS = re.compile(r"cli(_\w+)?|demo|report|files")  # the command line and what it prints with: tests/test_cli*.py
+_PARTS = ("mask_average", "masked_rows")  # of sparsification.kappa, which checks the arguments
 _SHARED = {  # lower levels that modules of the package share; not offered to users, who reach them through calculators
     "dptheory.masks.norm",
     "dptheory.masks.vector",
@@ -55,7 +56,7 @@ _STUCK = 300.0  # seconds: only a call that C code never returns from
 def _modules(package: types.ModuleType) -> Iterator[types.ModuleType]:
     for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         parts = found.name.split(".")[1:]
-        if not any(part.startswith("_") for part in parts) and not _TOOLS.fullmatch(parts[0]):
+        if not any(part.startswith("_") for part in parts) and not _TOOLS.fullmatch(parts[0]) and parts[0] not in _PARTS:
             yield importlib.import_module(found.name)
 
 

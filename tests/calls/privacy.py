@@ -51,6 +51,7 @@ CALLS: Calls = {
         call(scores_with=_SCORES + 3.0, scores_without=_SCORES[::-1], delta=1e-5, confidence=0.99, method="events"),
         call(scores_with=_SCORES + 1.0, scores_without=_SCORES[::-1], delta=1e-5, method="gaussian"),
     ],
+    "dptheory.auditing.bound_at_known_rate": [call(hits=90, trials=100, false_rate=0.01, delta=1e-5, confidence=0.99)],
     "dptheory.auditing.largest_bound": [
         call(scores=100, delta=1e-5, confidence=0.99, method="events"),
         call(scores=1000, delta=1e-5, method="gaussian"),
