@@ -328,14 +328,14 @@ def layer_freezing_bound(
     """
     decrease = _validate.real("decrease", decrease, -_LARGEST_SQUARE, _LARGEST_SQUARE)
     steps = _validate.integer("steps", steps, 1, _MAX_COUNT)
-    clip = _positive("clip", clip)
+    clip, smoothness = _positive("clip", clip), _positive("smoothness", smoothness)
     noise = noise_term(smoothness, clip, noise_multiplier, 1, batch_size)
     most = batch_second_moment(clip, clip**2, batch_size, sampling=sampling, sampling_rate=sampling_rate)
     slack = most * (1 + 1e-12)  # rounding of a mean computed elsewhere
     moments = _validate.per_step("second_moment", most if second_moment is None else second_moment, steps, 0.0, slack)
     dims = _validate.per_step("dim", dim, steps, 1.0, 1e18)
     if not (dims == np.floor(dims)).all():
-        raise ValueError(f"dim must hold integers >= 1 only, got {dim!r}")
+        raise ValueError(f"dim must hold integers >= 1 only, got {_validate.shown(dim)}")
     rates = _validate.per_step("learning_rate", learning_rate, steps, 1e-70, 1e70)
     share = rates / np.mean(rates)  # of a step in the weighted mean
     return DescentBound(
@@ -367,6 +367,7 @@ def privacy_term(
 
     Source: RS, Corollary C.1.1, with q = B/N put in (rs.cor_c11).
     """
+    epsilon = _validate.real("epsilon", epsilon, 0.0, ends="(]")
     if epsilon != math.inf:
         epsilon = _positive("epsilon", epsilon)
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
