@@ -239,6 +239,7 @@ def angle_range(bias_angle: ArrayLike, noise_angle: ArrayLike) -> tuple[Array, A
     Source: LF, Definition 3.2 (lf.def3.2).
     """
     bias, noise = _angles("bias_angle", bias_angle), _angles("noise_angle", noise_angle)
+    _validate.broadcast(noise_angle=noise, bias_angle=bias)
     both = bias + noise
     return np.asarray(np.abs(bias - noise)), np.asarray(np.minimum(both, np.maximum(2 * math.pi - both, 0.0)))
 

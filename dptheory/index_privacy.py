@@ -124,6 +124,7 @@ def theta_for_delta_budget(
     method = _validate.choice("method", method, _METHODS)  # type: ignore[assignment]
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
     basic = mallows.theta_for_budget(epsilon, dim, keep, steps, groups)
+    steps, groups = _validate.integer("steps", steps, 1), _validate.integer("groups", groups, 1)
     rho = renyi.zcdp_budget(epsilon, delta)
     if method == "basic":
         return basic

@@ -400,6 +400,8 @@ def theta_for_joint_budget(
     rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0)
     sigma = _validate.real("noise_multiplier", noise_multiplier, 0.0, ends="(]")
     pure = mallows.theta_for_budget(epsilon, dim, keep, steps, groups)  # checks the rest
+    dim, keep = _validate.integer("dim", dim, 2), _validate.integer("keep", keep, 1)
+    steps, groups = _validate.integer("steps", steps, 1), _validate.integer("groups", groups, 1)
     if _chance_to_join(rate, steps) <= delta:
         return math.inf
     alone = values_epsilon(delta, rate, sigma, steps)
