@@ -96,7 +96,7 @@ _LARGE = {
 @pytest.mark.parametrize("law", _LARGE)
 @pytest.mark.parametrize("keep", [2, 300])
 def test_narrow_at_large_dimension(law: str, keep: int) -> None:
-    """The width that the page says was observed: a thousandth, 0.15 per cent for sparse entries; near the kink and far above it."""
+    """The width that the page says was observed: a thousandth, 0.15 per cent for sparse entries."""
     w = _LARGE[law](np.random.default_rng(0))
     p = np.sort(np.square(w / np.linalg.norm(w)))
     for scale in (1600.0, 100.0, 0.95 * math.sqrt(50_000 / keep)):
