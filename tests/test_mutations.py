@@ -1,8 +1,9 @@
 """A wrong number in any field of any calculator's result makes a check of a claim that names the calculator fail.
 
-The mutants are generated: every public calculator, every field of its result, every region of its domain (small and users' sizes,
-every choice of a method, every argument with a default, the branches of ``mutants/regions.py``), moved up and down by 1 %, by one,
-to another word. So a new calculator or a new field without a check fails here. A check that ran out of time notices nothing.
+The mutants are generated: every public calculator, every field of its result, every region of its domain (small and users'
+sizes, every choice of a method, every argument with a default, the branches of ``mutants/regions.py``), moved up and down by 1 %,
+by one, to another word. So a new calculator or a new field without a check fails here. A check that ran out of time
+notices nothing.
 """
 
 import dataclasses
@@ -60,7 +61,9 @@ def test_every_calculator_of_the_ledger_is_found() -> None:
 
 def test_the_bench_agrees_with_the_checks_themselves() -> None:
     """Parts recomputed under a mutant say what the whole check says."""
-    cheap = [(t, claim) for t in TARGETS.values() for claim in holders.holders(t) if claim.id in ("gip.mse_r", "rf.lem2")]
+    cheap = [
+        (t, claim) for t in TARGETS.values() for claim in holders.holders(t) if claim.id in ("gip.mse_r", "rf.lem2")
+    ]
     mutants = [(m, claim) for t, claim in cheap for m in holders.mutants(t)]
     assert len(mutants) > 10
     for mutant, claim in random.Random(0).sample(mutants, 10):
@@ -129,6 +132,6 @@ def test_regions_are_those_of_signature_and_table() -> None:
     assert names == [
         "size < 1000", "size >= 10000", "method = exact", "method = asymptotic", "groups given", "some dispersion", "top-k",
     ]  # fmt: skip
-    assert str(bench.Mutant(_target(pruning.beta), Leaf((), "float"), regions(_target(pruning.beta))[0], MOVES["float"][0])) == (
-        "value x 1.01 where size < 1000"
-    )
+    assert str(
+        bench.Mutant(_target(pruning.beta), Leaf((), "float"), regions(_target(pruning.beta))[0], MOVES["float"][0])
+    ) == ("value x 1.01 where size < 1000")

@@ -89,7 +89,11 @@ def _methods(name: str, owner: type) -> Iterator[Target]:
 def _modules() -> Iterator[types.ModuleType]:
     for found in pkgutil.walk_packages(dptheory.__path__, "dptheory."):
         parts = found.name.split(".")[1:]
-        if parts[0] in _NO_CALCULATORS or parts[0].startswith(("cli_", "_cli")) or any(part.startswith("_") for part in parts):
+        if (
+            parts[0] in _NO_CALCULATORS
+            or parts[0].startswith(("cli_", "_cli"))
+            or any(part.startswith("_") for part in parts)
+        ):
             continue
         yield importlib.import_module(found.name)
 
