@@ -35,6 +35,19 @@ def _total_bytes(dim: int, keep: int, rounds: int, index: costs.Index) -> Fracti
     return Fraction(sent.values + sent.index)
 
 
+def _packed(dim: int, keep: int, rounds: int, index: str, bits: int, part: str) -> int:
+    """Bytes of one part of a message, its bits packed into an array."""
+    if part != "index":
+        return rounds * np.packbits(np.zeros((dim if part == "dense" else keep) * bits, dtype=bool)).nbytes
+    listed = {
+        "seed": 128,
+        "kept": keep * len(f"{dim - 1:b}"),
+        "dropped": (dim - keep) * len(f"{dim - 1:b}"),
+        "bitmap": dim,
+    }
+    return np.packbits(np.zeros(listed[index], dtype=bool)).nbytes
+
+
 _COMMUNICATION = Claim(
     id="rs.communication",
     title="communication",
@@ -62,6 +75,20 @@ _COMMUNICATION = Claim(
             statement=lambda x, rounds: costs.communication(550_000, int(550_000 * x), rounds, "kept").ratio,
             wrong=lambda x, rounds: x,
             tolerance=1e-12,
+        ),
+        ExactCheck(
+            name="every part in whole bytes, for any number of bits a value",
+            cases=lambda: itertools.product(
+                ((17, 3), (999, 500), (20_000, 1_999)),
+                ("seed", "kept", "dropped", "bitmap"),
+                (32, 16, 5),
+                ("dense", "values", "index"),
+            ),
+            truth=lambda size, index, bits, part: Fraction(_packed(*size, 3, index, bits, part)),
+            statement=lambda size, index, bits, part: Fraction(
+                getattr(costs.communication(*size, 3, index, bits), part)
+            ),
+            wrong=lambda size, index, bits, part: Fraction(4 * size[1] * 3),
         ),
     ),
     proved=True,
