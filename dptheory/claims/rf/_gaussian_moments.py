@@ -59,8 +59,8 @@ _BATCH, _SIGMA, _SPREAD = 4, 1.5, 0.6
 
 
 def _norms(uneven: bool) -> tuple[float, ...]:
-    """Norms of half of the entries of a gradient of norm 1."""
-    return (0.3, 0.95) if uneven else (math.sqrt(0.5),)
+    """Norms of half of the entries of a gradient of norm 1; their mean square is 1/2, as over all masks."""
+    return (0.3, math.sqrt(0.91)) if uneven else (math.sqrt(0.5),)
 
 
 def _bound(field: str, dim: int, uneven: bool) -> float:
