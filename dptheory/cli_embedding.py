@@ -13,6 +13,7 @@ _WAYS = {
     "plain": "GP",
     "embedding_only": "B-GEP",
     "published": "GEP as published",
+    "published_sum": "GEP as published, accounted for by its sum",
     "optimal": "GEP, best split",
     "joint": "GEP, gradient clipped first",
 }
@@ -47,7 +48,7 @@ def embedding(
         joint = release.joint_clip(dim, subspace_dim, clip, min(1.0, residual_clip / clip), mu)
         ratios = mse.largest_residual_ratio(dim, subspace_dim)
         pays = mse.least_residual_energy(dim, subspace_dim, clip, residual_clip, mu)
-        ways = ("published", "optimal", "joint")
+        ways = ("published", "published_sum", "optimal", "joint")
         values = {
             "mu": mu,
             **{f"squared error of the sum, {name}": getattr(errors, way) for way, name in _WAYS.items()},
@@ -81,7 +82,11 @@ def presets(
                 "n": one.batch_size,
                 "delta": one.delta,
                 "epsilon: epochs": ", ".join(f"{epsilon:g}: {epochs}" for epsilon, epochs in one.budgets) or None,
-                **{f"noise, {name}": getattr(one.noise(mu), way) for way, name in _WAYS.items()},
+                **{
+                    f"noise, {name}": getattr(one.noise(mu), way)
+                    for way, name in _WAYS.items()
+                    if way != "published_sum"
+                },
             }
             for one in all_presets()
         ]

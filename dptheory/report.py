@@ -86,6 +86,7 @@ def claims_markdown(claims: Sequence[Claim]) -> str:
     for verdict in Verdict:
         count = sum(claim.verdict is verdict for claim in claims)
         lines.append(f"| {verdict.name} | {verdict.value} | {count} |")
+    lines += ["", _mistakes(claims)]
     for key, paper in PAPERS.items():
         rows = [claim for claim in claims if claim.source.paper == key]
         if not rows:
@@ -108,6 +109,14 @@ def claims_markdown(claims: Sequence[Claim]) -> str:
             )
             lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _mistakes(claims: Sequence[Claim]) -> str:
+    """How many mistakes the FALSE rows are: some rows repeat that of another."""
+    false = [claim for claim in claims if claim.verdict is Verdict.FALSE]
+    parts = [claim for claim in false if claim.part_of]
+    which = "; ".join(f"`{claim.id}` is part of `{claim.part_of}`" for claim in parts)
+    return f"The {len(false)} FALSE rows are {len(false) - len(parts)} mistakes, as some are parts of one: {which}."
 
 
 def empirical_markdown(claims: Iterable[Claim]) -> str:

@@ -87,8 +87,8 @@ def test_epsilon_at_the_end_of_the_range_is_allowed() -> None:
 
 
 def test_condition_names_its_claim() -> None:
-    with pytest.raises(ConditionError, match="epsilon must be at most") as caught:
-        calibration.release_noise_ratio(24.0, 1e-5, method="stated")
+    with pytest.raises(ConditionError, match="epsilon must be so small") as caught:
+        calibration.release_noise_ratio(40.0, 1e-5, method="stated")
     assert caught.value.claim == "gep.thm3.1"
     assert calibration.release_noise_ratio(24.0, 1e-5) < calibration.release_noise_ratio(24.0, 1e-5, method="renyi")
 

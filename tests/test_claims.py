@@ -46,6 +46,9 @@ def test_rows_are_complete(claim: Claim) -> None:
     assert claim.checks
     if claim.verdict in (Verdict.FALSE, Verdict.CONDITIONAL):
         assert claim.correction and (claim.verdict is Verdict.FALSE or claim.conditions)
+    if claim.part_of:
+        assert claim.verdict is Verdict.FALSE and claims.get(claim.part_of).verdict is Verdict.FALSE
+        assert claims.get(claim.part_of).part_of is None
 
 
 def test_calculators_are_reachable_and_documented() -> None:

@@ -59,6 +59,7 @@ class Claim:
         proved: the proof page holds a full proof of the corrected statement; False means observed only.
         figure: name of its picture in ``proofs/figures``.
         reported: the paper's numbers, for empirical claims, as (what, value) pairs.
+        part_of: the id of the row that holds the mistake, where this row is false for the same reason; counts say so.
     """
 
     id: str
@@ -74,6 +75,7 @@ class Claim:
     proved: bool = False
     figure: str | None = None
     reported: tuple[tuple[str, str], ...] = ()
+    part_of: str | None = None
 
     @property
     def state(self) -> str:

@@ -21,6 +21,7 @@ _SERIES_FROM = 1000
 _LARGEST = 1e75
 _LARGEST_ENTRY = 1e140  # squares of such numbers add up without overflow
 _MOST_COUNT = 10**18
+_MOST_ITERATIONS = 10**6
 
 
 @dataclass(frozen=True)
@@ -61,13 +62,14 @@ class ResidualBound:
 def anchor_subspace(anchor_gradients: ArrayLike, subspace_dim: int, iterations: int, rng: np.random.Generator) -> Array:
     r"""Orthonormal basis of the anchor subspace by power iteration: B <- orthonormal rows of (G B^T)^T G, from a random B.
 
-    With rank G <= k one iteration gives the row space of G exactly; else the rows tend to the k leading right singular vectors,
-    with error (s_{k+1} / s_k)^{2 t}. Needs O((m + k) p) memory.
+    With rank G <= k one iteration gives the row space of G; else the rows tend to the k leading right singular vectors, with
+    error (s_{k+1} / s_k)^{2 t}. Rounding adds about 1e-16 s_1 / s_k (s_rank in place of s_k where rank G < k): G B^T is
+    orthonormalised too, so that singular values are not squared. Needs O((m + k) p) memory.
 
     Args:
         anchor_gradients: G, shape (m, p), finite and not all 0.
         subspace_dim: k in 1..min(m, p): m gradients span no more than m dimensions.
-        iterations: t >= 1; the paper takes 1.
+        iterations: t in 1..10^6; the paper takes 1.
         rng: draws the starting basis.
 
     Returns:
@@ -81,14 +83,15 @@ def anchor_subspace(anchor_gradients: ArrayLike, subspace_dim: int, iterations: 
     gradients = _matrix("anchor_gradients", anchor_gradients)
     most = min(gradients.shape)
     subspace_dim = _validate.integer("subspace_dim", subspace_dim, 1, most)
-    iterations = _validate.integer("iterations", iterations, 1)
+    iterations = _validate.integer("iterations", iterations, 1, _MOST_ITERATIONS)
     largest = np.abs(gradients).max()
     if largest == 0:
         raise ValueError("anchor_gradients must not be all 0: they span no subspace")
     gradients = gradients / largest  # squares neither over- nor underflow
     basis: Array = rng.standard_normal((subspace_dim, gradients.shape[1]))
     for _ in range(iterations):
-        basis = np.linalg.qr(((gradients @ basis.T).T @ gradients).T)[0].T
+        left = np.linalg.qr(gradients @ basis.T)[0]
+        basis = np.linalg.qr(gradients.T @ left)[0].T
     return basis
 
 

@@ -7,11 +7,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
 from dptheory.clipping import clip as clip_rows
-from dptheory.embedding import release
+from dptheory.embedding import _sizes
 
 Array = NDArray[np.float64]
-
-_LARGEST = 1e70
 
 
 @dataclass(frozen=True)
@@ -48,8 +46,8 @@ def clipping_bias(
 
     Source: GEP, Remark 1, equation 4 (gep.rem1).
     """
-    w, r = pairs(embeddings, residuals)
-    first, second = release.size("embedding_clip", embedding_clip), release.size("residual_clip", residual_clip)
+    w, r = _sizes.pairs(embeddings, residuals)
+    first, second = _sizes.size("embedding_clip", embedding_clip), _sizes.size("residual_clip", residual_clip)
     return _bias(w, r, _clipped(w, first), _clipped(r, second))
 
 
@@ -72,26 +70,12 @@ def joint_clipping_bias(
 
     Source: new, on GEP, Remark 1 (gep.rem1, gep.versus).
     """
-    w, r = pairs(embeddings, residuals)
-    clip = release.positive("clip", clip)
+    w, r = _sizes.pairs(embeddings, residuals)
+    clip = _sizes.positive("clip", clip)
     share = _validate.real("residual_share", residual_share, 0.0, 1.0)
     both = clip_rows(np.hstack([w, r]), clip)
     kept = both[:, w.shape[1] :]
     return _bias(w, r, both[:, : w.shape[1]], _clipped(kept, share * clip) if share < 1 else kept)
-
-
-def pairs(embeddings: ArrayLike, residuals: ArrayLike) -> tuple[Array, Array]:
-    """Both as arrays of n rows whose squares do not overflow."""
-    found = []
-    for name, value in (("embeddings", embeddings), ("residuals", residuals)):
-        array = _validate.finite(name, value)
-        if array.ndim != 2 or np.abs(array).max(initial=0.0) > _LARGEST:
-            raise ValueError(f"{name} must have shape (n, ...) and entries of at most {_LARGEST:g}, got {value!r}")
-        found.append(array)
-    w, r = found
-    if len(w) != len(r) or w.shape[1] + r.shape[1] == 0:
-        raise ValueError(f"residuals must have as many rows as embeddings, got shapes {r.shape} and {w.shape}")
-    return w, r
 
 
 def _clipped(rows: Array, bound: float) -> Array:

@@ -10,25 +10,27 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dptheory.embedding import _sizes, release
 from dptheory.embedding import clipping_bias as clipping
-from dptheory.embedding import release
 
 
 @dataclass(frozen=True)
 class GepMse:
-    """n^2 MSE of the five ways to release the sum of n gradients.
+    """n^2 MSE of the ways to release the sum of n gradients.
 
     Attributes:
         plain: GP, the gradients clipped to S, noise in all p directions.
         embedding_only: B-GEP, the embeddings alone; the residuals are lost.
-        published: GEP with equal noise ratios and residual noise in all p directions.
-        optimal: GEP with the best split, residual noise off span(B).
+        published: GEP with equal noise ratios and residual noise in all p directions, its noise chosen for the pair of releases.
+        published_sum: the same with its noise chosen for the sum of the two releases, which is all that the algorithm returns.
+        optimal: GEP with the best split, residual noise off span(B); pair and sum then cost the same.
         joint: GEP with the gradients clipped to S before the residuals are clipped to S2.
     """
 
     plain: float
     embedding_only: float
     published: float
+    published_sum: float
     optimal: float
     joint: float
 
@@ -44,7 +46,8 @@ def gep_mse(
 ) -> GepMse:
     r"""n^2 MSE where no gradient is clipped: the noise, and for B-GEP the lost residual.
 
-    plain p S^2/mu^2; embedding_only k S1^2/mu^2 + |r|^2; published 2 (k S1^2 + p S2^2)/mu^2; optimal and joint as in
+    plain p S^2/mu^2; embedding_only k S1^2/mu^2 + |r|^2; published 2 (k S1^2 + p S2^2)/mu^2; published_sum
+    (1 + a) (k S1^2 + p S2^2)/mu^2 with a = S1^2/(S1^2 + S2^2); optimal and joint as in
     :func:`dptheory.embedding.release.split_noise` and :func:`~dptheory.embedding.release.joint_clip` at r = min(1, S2/S).
 
     Args:
@@ -61,15 +64,16 @@ def gep_mse(
 
     Source: new, on GEP, section 3 (gep.versus).
     """
-    dim, subspace_dim = release.dimensions(dim, subspace_dim)
-    clip, residual_clip = release.positive("clip", clip), release.size("residual_clip", residual_clip)
-    mu, lost = release.positive("mu", mu), release.size("residual_norm", residual_norm)
-    first = clip if embedding_clip is None else release.size("embedding_clip", embedding_clip)
+    dim, subspace_dim = _sizes.dimensions(dim, subspace_dim)
+    clip, residual_clip = _sizes.positive("clip", clip), _sizes.size("residual_clip", residual_clip)
+    mu, lost = _sizes.positive("mu", mu), _sizes.size("residual_norm", residual_norm)
+    first = clip if embedding_clip is None else _sizes.size("embedding_clip", embedding_clip)
     embedding, residual = subspace_dim * (first / mu) ** 2, dim * (residual_clip / mu) ** 2
     return GepMse(
         plain=dim * (clip / mu) ** 2,
         embedding_only=embedding + lost**2,
         published=2 * (embedding + residual),
+        published_sum=(1 + _sizes.embedding_share(first, residual_clip)) * (embedding + residual),
         optimal=release.split_noise(dim, subspace_dim, first, residual_clip, mu).energy,
         joint=release.joint_clip(dim, subspace_dim, clip, min(1.0, residual_clip / clip), mu).energy,
     )
@@ -95,9 +99,9 @@ def clipped_gep_mse(
 
     Source: new, on GEP, Remark 1 (gep.versus, gep.rem1).
     """
-    w, r = clipping.pairs(embeddings, residuals)
+    w, r = _sizes.pairs(embeddings, residuals)
     dim, subspace_dim = w.shape[1] + r.shape[1], w.shape[1]
-    clip = release.positive("clip", clip)
+    clip = _sizes.positive("clip", clip)
     first = clip if embedding_clip is None else embedding_clip
     noise = gep_mse(dim, subspace_dim, clip, residual_clip, mu, embedding_clip=embedding_clip)
     apart = clipping.clipping_bias(w, r, first, residual_clip)
@@ -106,6 +110,7 @@ def clipped_gep_mse(
         plain=noise.plain + clipping.joint_clipping_bias(w, r, clip, 1.0).square,
         embedding_only=noise.embedding_only + float(np.square(apart.embedding).sum() + np.square(r.sum(axis=0)).sum()),
         published=noise.published + apart.square,
+        published_sum=noise.published_sum + apart.square,
         optimal=noise.optimal + apart.square,
         joint=noise.joint + together.square,
     )
@@ -116,10 +121,11 @@ class LargestRatios:
     """Ratio S2/S below which a release beats plain perturbation; 0 where none does.
 
     Attributes:
-        published, optimal, joint: as in :class:`GepMse`.
+        published, published_sum, optimal, joint: as in :class:`GepMse`.
     """
 
     published: float
+    published_sum: float
     optimal: float
     joint: float
 
@@ -127,8 +133,9 @@ class LargestRatios:
 def largest_residual_ratio(dim: int, subspace_dim: int) -> LargestRatios:
     r"""Ratio S2/S below which the noise of GEP is the smaller one, with S1 = S and the same mu.
 
-    published sqrt(max(0, 1/2 - k/p)); optimal sqrt((sqrt p - sqrt k)/(sqrt p + sqrt k)); joint sqrt(1 - k/p). Above its
-    ratio joint clipping has the noise of plain perturbation, the other two have more.
+    published sqrt(max(0, 1/2 - c)) with c = k/p; published_sum sqrt(max(0, (sqrt((1 - c)(5 - c)) - 1 - c)/2)); optimal
+    sqrt((sqrt p - sqrt k)/(sqrt p + sqrt k)); joint sqrt(1 - c). Above its ratio joint clipping has the noise of plain
+    perturbation, the others have more.
 
     Args:
         dim: p, in 1..1e12.
@@ -139,10 +146,13 @@ def largest_residual_ratio(dim: int, subspace_dim: int) -> LargestRatios:
 
     Source: new, on GEP, section 3 (gep.versus).
     """
-    dim, subspace_dim = release.dimensions(dim, subspace_dim)
-    outside = dim - subspace_dim
+    dim, subspace_dim = _sizes.dimensions(dim, subspace_dim)
+    outside, share = dim - subspace_dim, subspace_dim / dim
+    # (root - 1 - c) / 2 = 2 (1 - 2 c) / (root + 1 + c), without the difference
+    root = math.sqrt((1 - share) * (5 - share))
     return LargestRatios(
         published=math.sqrt(max(0, dim - 2 * subspace_dim) / (2 * dim)),
+        published_sum=math.sqrt(max(0, dim - 2 * subspace_dim) / dim * 2 / (root + 1 + share)),
         # (sqrt p - sqrt k) / (sqrt p + sqrt k) = q / (sqrt p + sqrt k)^2
         optimal=math.sqrt(outside) / (math.sqrt(dim) + math.sqrt(subspace_dim)),
         joint=math.sqrt(outside / dim),
@@ -154,11 +164,12 @@ class SmallResidual:
     """Squared norm |r|^2 of the summed residual below which dropping it (B-GEP) has the smaller error.
 
     Attributes:
-        plain, published, optimal, joint: what B-GEP is compared with, as in :class:`GepMse`.
+        plain, published, published_sum, optimal, joint: what B-GEP is compared with, as in :class:`GepMse`.
     """
 
     plain: float
     published: float
+    published_sum: float
     optimal: float
     joint: float
 
@@ -166,8 +177,9 @@ class SmallResidual:
 def least_residual_energy(dim: int, subspace_dim: int, clip: float, residual_clip: float, mu: float) -> SmallResidual:
     r"""|r|^2 from which on releasing the residual pays, with S1 = S, nothing clipped and the same mu.
 
-    In units of S^2/mu^2, with rho = S2/S: plain q; published k + 2 p rho^2; optimal 2 sqrt(k q) rho + q rho^2; joint
-    (q - k) rho^2 + 2 rho sqrt(k q (1 - rho^2)) if rho^2 <= q/p, else q.
+    In units of S^2/mu^2, with rho = S2/S: plain q; published k + 2 p rho^2; published_sum a k + (1 + a) p rho^2 with
+    a = 1/(1 + rho^2); optimal 2 sqrt(k q) rho + q rho^2; joint (q - k) rho^2 + 2 rho sqrt(k q (1 - rho^2)) if rho^2 <= q/p,
+    else q.
 
     Args:
         dim: p, in 1..1e12.
@@ -181,14 +193,16 @@ def least_residual_energy(dim: int, subspace_dim: int, clip: float, residual_cli
 
     Source: new, on GEP, Remark 1 (gep.versus).
     """
-    dim, k = release.dimensions(dim, subspace_dim)
-    clip, residual_clip = release.positive("clip", clip), release.size("residual_clip", residual_clip)
-    unit, ratio, q = (clip / release.positive("mu", mu)) ** 2, residual_clip / clip, dim - k
+    dim, k = _sizes.dimensions(dim, subspace_dim)
+    clip, residual_clip = _sizes.positive("clip", clip), _sizes.size("residual_clip", residual_clip)
+    unit, ratio, q = (clip / _sizes.positive("mu", mu)) ** 2, residual_clip / clip, dim - k
+    share = _sizes.embedding_share(clip, residual_clip)
     cross = 2 * ratio * math.sqrt(k) * math.sqrt(q)
     joint = (q - k) * ratio**2 + cross * math.sqrt((1 - ratio) * (1 + ratio)) if ratio**2 <= q / dim else q
     return SmallResidual(
         plain=q * unit,
         published=(k + 2 * dim * ratio**2) * unit,
+        published_sum=(share * k + (1 + share) * dim * ratio**2) * unit,
         optimal=(cross + q * ratio**2) * unit,
         joint=max(0.0, joint) * unit,
     )

@@ -12,8 +12,7 @@ import math
 from dataclasses import dataclass
 
 from dptheory import _validate
-
-_MAX_DIM = 10**12
+from dptheory.embedding import _sizes
 
 
 @dataclass(frozen=True)
@@ -49,9 +48,12 @@ def split_noise(dim: int, subspace_dim: int, embedding_clip: float, residual_cli
 
     Source: new, on GEP, Theorem 3.1 (gep.split).
     """
-    dim, subspace_dim = dimensions(dim, subspace_dim)
-    embedding_clip, residual_clip = size("embedding_clip", embedding_clip), size("residual_clip", residual_clip)
-    mu = positive("mu", mu)
+    dim, subspace_dim = _sizes.dimensions(dim, subspace_dim)
+    embedding_clip, residual_clip = (
+        _sizes.size("embedding_clip", embedding_clip),
+        _sizes.size("residual_clip", residual_clip),
+    )
+    mu = _sizes.positive("mu", mu)
     return _least(dim, subspace_dim, embedding_clip, residual_clip, mu)
 
 
@@ -74,29 +76,13 @@ def joint_clip(dim: int, subspace_dim: int, clip: float, residual_share: float, 
 
     Source: new, on GEP, Algorithm 1 (gep.joint_clip).
     """
-    dim, subspace_dim = dimensions(dim, subspace_dim)
-    clip, mu = positive("clip", clip), positive("mu", mu)
+    dim, subspace_dim = _sizes.dimensions(dim, subspace_dim)
+    clip, mu = _sizes.positive("clip", clip), _sizes.positive("mu", mu)
     share = _validate.real("residual_share", residual_share, 0.0, 1.0)
     if share**2 <= (dim - subspace_dim) / dim:
         return _least(dim, subspace_dim, math.sqrt((1 - share) * (1 + share)) * clip, share * clip, mu)
     std = clip / mu
     return SplitNoise(std, std if subspace_dim < dim else 0.0, dim * std**2)
-
-
-def dimensions(dim: int, subspace_dim: int) -> tuple[int, int]:
-    """``dim`` and ``subspace_dim`` if 1 <= dim <= 1e12 and 0 <= subspace_dim <= dim."""
-    dim = _validate.integer("dim", dim, 1, _MAX_DIM)
-    return dim, _validate.integer("subspace_dim", subspace_dim, 0, dim)
-
-
-def size(name: str, value: float) -> float:
-    """A number >= 0 whose square neither over- nor underflows."""
-    return float(_validate.scale(name, _validate.real(name, value, 0.0, ends="[)")))
-
-
-def positive(name: str, value: float) -> float:
-    """A number > 0 whose square neither over- nor underflows."""
-    return size(name, _validate.real(name, value, 0.0, ends="()"))
 
 
 def _least(dim: int, subspace_dim: int, embedding_clip: float, residual_clip: float, mu: float) -> SplitNoise:

@@ -40,7 +40,8 @@ def power_iteration(anchors: torch.Tensor, dim: int, iterations: int, generator:
     _validate.integer("dim", dim, 1, min(anchors.shape))
     basis = torch.randn(dim, anchors.shape[1], generator=generator).to(anchors)
     for _ in range(_validate.integer("iterations", iterations, 1)):
-        basis = torch.linalg.qr(((anchors @ basis.T).T @ anchors).T).Q.T
+        left = torch.linalg.qr(anchors @ basis.T).Q  # without it singular values are squared, too much for float32
+        basis = torch.linalg.qr(anchors.T @ left).Q.T
     return basis
 
 

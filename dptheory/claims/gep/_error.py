@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.claims.gep import _mechanism
+from dptheory.claims.gep import _energies_at_scale, _joint_bias, _mechanism
 from dptheory.claims.gep._mechanism import EntrySum, SquaredError, Way
 from dptheory.embedding import clipping_bias, groups, mse
 from dptheory.montecarlo import ExactCheck, MeanCheck, Range, SearchCheck
@@ -55,12 +55,19 @@ def _share_of_most_noise(dim: int, k: int) -> float:
     return float(minimize_scalar(minus_root, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9}).x)
 
 
+def _saves_by_sum(k: int, q: int, ratio: Fraction) -> bool:
+    """Whether GEP as published has less noise than plain perturbation, S = S1 = 1 and its noise chosen for the sum."""
+    share = 1 / (1 + ratio**2)
+    return (1 + share) * (k + (k + q) * ratio**2) < k + q
+
+
 def _difference(k: int, q: int, root_k: int, root_q: int, root_p: int, field: str) -> Fraction:
     """GEP minus B-GEP without the lost residual, S = mu = 1, S2 = sqrt(k/p), at which every root is whole."""
     p, r, cosine = k + q, Fraction(root_k, root_p), Fraction(root_q, root_p)  # r^2 + cosine^2 = 1
     energies = {
         "plain": Fraction(p),
         "published": 2 * (k + p * r**2),
+        "published_sum": (1 + 1 / (1 + r**2)) * (k + p * r**2),
         "optimal": (root_k + root_q * r) ** 2,
         "joint": (root_k * cosine + root_q * r) ** 2 if r**2 <= Fraction(q, p) else Fraction(p),
     }
@@ -85,10 +92,12 @@ _VERSUS = Claim(
     statement=r"At one $\mu$ (add/remove) and without clipping bias, $n^2$ times the squared error is: GP $pS^2/\mu^2$; B-GEP "
     r"$kS_1^2/\mu^2 + |r|^2$; GEP as published $2(kS_1^2 + pS_2^2)/\mu^2$; GEP with the best split $(\sqrt kS_1 + \sqrt qS_2)^2/\mu^2$. "
     r"With $S_1 = S$, GEP as published beats GP iff $(S_2/S)^2 < \frac12 - \frac kp$, with the best split iff "
-    r"$S_2/S < \sqrt{(\sqrt p - \sqrt k)/(\sqrt p + \sqrt k)}$, with joint clipping iff $(S_2/S)^2 < q/p$. Clipping adds the squared norm of its bias.",
+    r"$S_2/S < \sqrt{(\sqrt p - \sqrt k)/(\sqrt p + \sqrt k)}$, with joint clipping iff $(S_2/S)^2 < q/p$. Where only the sum of GEP's two "
+    r"releases is published, its noise as published is $(1+a)(kS_1^2 + pS_2^2)/\mu^2$, $a = S_1^2/(S_1^2+S_2^2)$, and beats GP iff "
+    r"$(S_2/S)^2 < \frac12(\sqrt{(1-c)(5-c)} - 1 - c)$, $c = k/p$; the other ways cost the same. Clipping adds the squared norm of its bias.",
     verdict=Verdict.HOLDS,
     conditions=(
-        "the same mu of one step for every method, add/remove",
+        "the same mu of one step for every method, add/remove: of the pair of releases, or of their sum where it says so",
         "B has orthonormal rows and does not depend on the private data",
         "thresholds compare noise: biases of clipping have to be added",
     ),
@@ -100,13 +109,21 @@ _VERSUS = Claim(
         clipping_bias.joint_clipping_bias,
     ),
     checks=(
-        *(_simulated(way) for way in ("plain", "embedding_only", "published", "optimal", "joint")),
+        *_energies_at_scale.VERSUS,
+        *(_simulated(way) for way in ("plain", "embedding_only", "published", "published_sum", "optimal", "joint")),
         ExactCheck(
             name="who has less noise, as published, in fractions",
             cases=_threshold_cases,
             truth=lambda k, q, a, b, c, r: 2 * (k + (k + q) * r**2) < k + q,
             statement=lambda k, q, a, b, c, r: float(r) < mse.largest_residual_ratio(k + q, k).published * (1 - 1e-12),
             wrong=lambda k, q, a, b, c, r: r**2 < Fraction(1, 2),
+        ),
+        ExactCheck(
+            name="who has less noise, as published and accounted for by the sum, in fractions",
+            cases=lambda: [(k, q, ratio) for k, q, *_, ratio in _threshold_cases()],
+            truth=_saves_by_sum,
+            statement=lambda k, q, r: float(r) < mse.largest_residual_ratio(k + q, k).published_sum * (1 - 1e-12),
+            wrong=lambda k, q, r: 2 * (k + (k + q) * r**2) < k + q,  # accounted for by the pair
         ),
         ExactCheck(
             name="who has less noise, best split, in fractions",
@@ -116,9 +133,9 @@ _VERSUS = Claim(
             wrong=lambda k, q, a, b, c, r: a + c * r < c,  # p in place of q
         ),
         ExactCheck(
-            name="the three ratios are where the energies meet",
+            name="the ratios are where the energies meet",
             cases=lambda: [(dim, k, way) for dim, k in ((25, 9), (10**6, 10), (10, 4))
-                           for way in ("published", "optimal", "joint")],
+                           for way in ("published", "published_sum", "optimal", "joint")],
             truth=lambda dim, k, way: float(dim),
             statement=lambda dim, k, way: float(
                 getattr(mse.gep_mse(dim, k, 1.0, getattr(mse.largest_residual_ratio(dim, k), way), 1.0), way)
@@ -135,8 +152,19 @@ _VERSUS = Claim(
             tolerance=1e-6,
         ),
         ExactCheck(
+            name="bias of clipping the gradient and then the residual, in fractions",
+            cases=lambda: [
+                (part, *case, copies)
+                for part in ("embedding", "residual", "square") for case in _joint_bias.CASES for copies in (1, 1000)
+            ],
+            truth=_joint_bias.in_fractions,
+            statement=_joint_bias.calculated,
+            wrong=_joint_bias.apart,
+            tolerance=1e-12,
+        ),
+        ExactCheck(
             name="residual that pays for its release, in fractions",
-            cases=lambda: [(*t, field) for t in _TRIPLES for field in ("plain", "published", "optimal", "joint")],
+            cases=lambda: [(*t, field) for t in _TRIPLES for field in ("plain", "published", "published_sum", "optimal", "joint")],
             truth=_difference,
             statement=_least_energy,
             wrong=lambda k, q, a, b, c, field: float(_difference(k, q, a, b, c, field) + k),
@@ -144,7 +172,7 @@ _VERSUS = Claim(
         ),
         ExactCheck(
             name="error of B-GEP with the residual that pays, in fractions",
-            cases=lambda: [(*t, field) for t in _TRIPLES for field in ("plain", "published", "optimal", "joint")],
+            cases=lambda: [(*t, field) for t in _TRIPLES for field in ("plain", "published", "published_sum", "optimal", "joint")],
             truth=lambda k, q, a, b, c, field: _difference(k, q, a, b, c, field) + k,
             statement=_biased_error,
             wrong=lambda k, q, a, b, c, field: float(k),  # the noise alone
@@ -220,6 +248,7 @@ _REM1 = Claim(
     r"parts; that of $n\tilde u$ is the first part minus $\sum_ir_i$.",
     calculators=(clipping_bias.clipping_bias,),
     checks=(
+        *_energies_at_scale.REM1,
         _mean_check("GEP without clipping", "published", (_FREE, _FREE), (_FREE, _FREE), _without_residual),
         _mean_check("B-GEP without clipping", "embedding_only", (_FREE, 0.8), (_FREE, 0.0), _true_sum),
         _mean_check("GEP with clipping", "published", (_CLIP, 0.8), (_CLIP, 0.8), _true_sum),
@@ -241,7 +270,7 @@ _REM1 = Claim(
 
 # --- gep.groups -------------------------------------------------------------------------------------------------------
 
-_GROUPS = (((2, 5), (1, 2)), ((3, 3, 3), (1, 1, 1)), ((4, 1, 7), (2, 1, 3)), ((6, 2), (1, 2)))
+_GROUPS = (((2000, 9000), (1, 2)), ((2, 5), (1, 2)), ((3, 3, 3), (1, 1, 1)), ((4, 1, 7), (2, 1, 3)), ((6, 2), (1, 2)))
 
 
 def _counted(sizes: tuple[int, ...], basis: tuple[int, ...], examples: int = 2) -> int:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dptheory.embedding import release
 
 Array = NDArray[np.float64]
-Way = Literal["plain", "embedding_only", "published", "optimal", "joint"]
+Way = Literal["plain", "embedding_only", "published", "published_sum", "optimal", "joint"]
 
 DIM, SUBSPACE = 12, 3
 EXAMPLES = 5
@@ -61,6 +61,19 @@ def _noise(rng: np.random.Generator, count: int, first: float, second: float, pr
     return np.asarray(first * rng.standard_normal((count, SUBSPACE)) @ b + z2)
 
 
+def mu_of_sum(first: float, second: float, embedding_std: float, residual_std: float) -> float:
+    """mu of z1 B + z2 plus what one example adds, S1 along B and S2 off it: a Mahalanobis norm, from the covariance in R^p."""
+    b, off = basis(), complement()
+    covariance = embedding_std**2 * b.T @ b + residual_std**2 * np.eye(DIM)
+    moved = first * b[0] + second * off[0]
+    return float(np.sqrt(moved @ np.linalg.solve(covariance, moved)))
+
+
+def _sum_ratio(first: float, second: float, mu: float) -> float:
+    """sigma_i / S_i at which the sum is mu-GDP: mu of the sum is inversely proportional to it."""
+    return mu_of_sum(first, second, first, second) / mu
+
+
 @dataclass(frozen=True)
 class Release:
     """Draws of the released sum of the gradients above, minus their true sum, shape (count, p)."""
@@ -81,8 +94,9 @@ class Release:
         if self.way == "embedding_only":
             return np.asarray(kept + _noise(rng, count, self.clip / mu, 0.0, True) - g.sum(axis=0))
         kept = kept + _clip(source - w @ b, self.residual_clip).sum(axis=0)
-        if self.way == "published":
-            noise = _noise(rng, count, 2**0.5 * self.clip / mu, 2**0.5 * self.residual_clip / mu, False)
+        if self.way in ("published", "published_sum"):
+            ratio = 2**0.5 / mu if self.way == "published" else _sum_ratio(self.clip, self.residual_clip, mu)
+            noise = _noise(rng, count, ratio * self.clip, ratio * self.residual_clip, False)
         else:
             noise = _noise(rng, count, *self._stds(), True)
         return np.asarray(kept + noise - g.sum(axis=0))

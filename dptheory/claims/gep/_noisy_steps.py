@@ -33,6 +33,18 @@ def mean_excess(smoothness: Number, distance: Number, slope: Number, steps: int,
     return total / 2**steps
 
 
+def telescoped_quadratic(smoothness: Number, distance: Number, steps: int, noise: Number) -> Number:
+    """Mean over t < T of E L(theta_t), plus (beta / 2T) E theta_T^2, for L = beta theta^2 / 2: every step of the proof is equality."""
+    total: Number = Fraction(0)
+    for signs in itertools.product((1, -1), repeat=steps):
+        x = distance
+        for sign in signs:
+            total += smoothness * x * x / 2
+            x = x - (smoothness * x + sign * noise) / smoothness
+        total += smoothness * x * x / 2
+    return total / 2**steps / steps
+
+
 def _convex(smoothness: float) -> tuple[Any, Any, Any, Any]:
     """A problem, its smooth convex function, the minimiser and the start."""
     problem = importlib.import_module("PEPit").PEP()

@@ -47,6 +47,38 @@ def bound(law: Law, subspace_dim: int, anchors: int, failure: float) -> anchor.R
     return anchor.residual_bound(law.eigenvalues, subspace_dim, anchors, law.largest, failure, law.fourth_moment)
 
 
+_FAILURE, _SQUARED_NORM = 0.01, 3.0
+
+
+def power_law_bound(part: str, dim: int, subspace_dim: int, anchors: int, fourth: float | None) -> float:
+    """One field of the calculator's bound for eigenvalues 1, 1/4, 1/9, ... and |xi|^2 <= 3."""
+    found = anchor.residual_bound(_power_law(dim), subspace_dim, anchors, _SQUARED_NORM, _FAILURE, fourth)
+    return float(getattr(found, part))
+
+
+def looped_bound(
+    part: str, dim: int, subspace_dim: int, anchors: int, fourth: float | None, every: bool = True
+) -> float:
+    """The same by a loop over j; ``every=False`` takes j = k alone."""
+    spectrum = _power_law(dim)
+    constant = (_SQUARED_NORM * math.fsum(spectrum) if fourth is None else fourth) - math.fsum(x * x for x in spectrum)
+    found = []
+    for j in range(0 if every else subspace_dim, subspace_dim + 1):
+        estimated = 0 < j < dim
+        terms = {
+            "tail": math.fsum(spectrum[j:]),
+            "estimation": math.sqrt(j * (1 - j / dim) * constant / anchors) if estimated else 0.0,
+            "deviation": _SQUARED_NORM * math.sqrt(2 * math.log(1 / _FAILURE) / anchors) if estimated else 0.0,
+        }
+        value = math.fsum(terms.values())
+        found.append({**terms, "subspace_dim": float(j), "value": value})
+    return min(found, key=lambda one: one["value"])[part]
+
+
+def _power_law(dim: int) -> list[float]:
+    return [1.0 / (i * i) for i in range(1, dim + 1)]
+
+
 def printed_residual_bound(
     eigenvalues: Array, subspace_dim: int, anchors: int, squared_norm_bound: float, delta: float,
     fourth_moment: float, sample_fourth_moment: float, sample_eigenvalues: Array,

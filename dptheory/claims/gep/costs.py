@@ -1,7 +1,7 @@
 """GEP: operations and memory."""
 
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.claims.gep import _counted
+from dptheory.claims.gep import _counted, _subspace_at_scale
 from dptheory.embedding import costs
 from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
 
@@ -55,6 +55,7 @@ _COMPUTE = Claim(
     printed=printed_operations,
     calculators=(costs.power_iteration,),
     checks=(
+        *_subspace_at_scale.COMPUTE,
         ExactCheck(
             name="multiply-adds, counted one by one",
             cases=lambda: _SIZES,
@@ -109,6 +110,7 @@ _MEMORY = Claim(
     printed=printed_extra_floats,
     calculators=(costs.extra_floats,),
     checks=(
+        *_subspace_at_scale.MEMORY,
         ExactCheck(
             name="fewer anchor gradients than private ones",
             cases=lambda: [(2, 1, 1, 2, 1), (6, 2, 1, 4, 1), (6, 2, 3, 9, 2), (12, 3, 5, 6, 3)],

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import linprog, minimize_scalar
 
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.claims.gep import _error, _mechanism
+from dptheory.claims.gep import _energies_at_scale, _error, _mechanism
 from dptheory.embedding import release
 from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 
@@ -118,6 +118,7 @@ _SPLIT = Claim(
     ),
     calculators=(release.split_noise,),
     checks=(
+        *_energies_at_scale.SPLIT,
         ExactCheck(
             name="least energy, by search over the ratio of the noises",
             cases=lambda: _SPLITS,

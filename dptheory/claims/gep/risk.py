@@ -3,10 +3,10 @@
 import math
 from fractions import Fraction
 
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
 
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.claims.gep import _descent, _residual_scale
+from dptheory.claims.gep import _descent, _residual_scale, _risk_at_scale
 from dptheory.claims.gep import _noisy_steps as noisy
 from dptheory.embedding import risk
 from dptheory.montecarlo import ExactCheck, Kind
@@ -109,6 +109,36 @@ def _rounded(optimal: Fraction) -> float:
     return found.value / float(optimal)
 
 
+def _least_capped_risk(beta: float, distance: float, steps: int, lipschitz: float) -> float:
+    """Largest excess of the rounded |x| over the slopes up to G, by search."""
+    found = minimize_scalar(
+        lambda slope: -float(noisy.mean_excess(beta, distance, slope, steps, 0)),
+        bounds=(0.0, lipschitz),
+        method="bounded",
+        options={"xatol": 1e-12 * lipschitz},
+    )
+    at_end = float(noisy.mean_excess(beta, distance, lipschitz, steps, 0))
+    return max(-float(found.fun), at_end)
+
+
+def _searched_steps(what: str, published: bool, *setting: float) -> float:
+    """Whole T of least risk, or the real T at which both terms are equal: by search, the noise added up entry by entry."""
+    p, k, n, beta, distance = setting[:5]
+    if published:
+        eps, delta, clip = setting[5:]
+        per_step = 8 * math.log(1 / delta) / eps**2 * (k + p * clip**2) / n**2
+    else:
+        mu, clip = setting[5:]
+        per_step = (math.sqrt(k) + math.sqrt(p - k) * clip) ** 2 / mu**2 / n**2
+
+    def terms(steps: float) -> tuple[float, float]:
+        return beta * distance**2 / (2 * steps), per_step * steps / (2 * beta)
+
+    if what == "steps":
+        return min(range(1, 10**5), key=lambda steps: sum(terms(steps)))
+    return float(brentq(lambda steps: terms(steps)[0] - terms(steps)[1], 1e-6, 1e9, xtol=1e-12, rtol=1e-14))
+
+
 _THM33 = Claim(
     id="gep.thm3.3",
     title="excess risk",
@@ -129,6 +159,7 @@ _THM33 = Claim(
     printed=printed_rate,
     calculators=(risk.excess_risk, risk.excess_risk_as_published, risk.least_risk),
     checks=(
+        *_risk_at_scale.RISK,
         ExactCheck(
             name="at the printed T the risk exceeds every multiple of the printed rate",
             cases=lambda: _FACTORS,
@@ -144,6 +175,19 @@ _THM33 = Claim(
             statement=lambda beta, d, t: risk.least_risk(float(beta), float(d), t),
             wrong=lambda beta, d, t: float(beta) * d**2 / (2 * t),
             tolerance=1e-12,
+        ),
+        ExactCheck(
+            name="least risk where every loss is G-Lipschitz, by search over the slopes",
+            cases=lambda: [
+                (beta, d, t, share * beta * d / (t + 2))
+                for beta, d in ((1.0, 1.0), (2.5, 3.0))
+                for t in (1, 4, 9)
+                for share in (0.01, 0.5, 0.99, 1.5)
+            ],
+            truth=_least_capped_risk,
+            statement=lambda beta, d, t, g: risk.least_risk(beta, d, t, g),
+            wrong=lambda beta, d, t, g: risk.least_risk(beta, d, t),
+            tolerance=1e-9,
         ),
         ExactCheck(
             name="least risk holds with noise, every sign",
@@ -171,6 +215,23 @@ _THM33 = Claim(
             tolerance=1e-12,
         ),
         ExactCheck(
+            name="best T, whole and real, by search",
+            cases=lambda: [
+                (what, published, *setting)
+                for what in ("steps", "optimal_steps")
+                for published, setting in (
+                    *((False, one) for one in (*_SMALL_SETTINGS, (270_000, 1000, 50_000, 1.0, 1.0, 0.5, 0.01))),
+                    *((True, one) for one in _PUBLISHED_SETTINGS),
+                )
+            ],
+            truth=_searched_steps,
+            statement=lambda what, published, *setting: float(
+                getattr((risk.excess_risk_as_published if published else risk.excess_risk)(*setting), what)
+            ),
+            wrong=lambda what, published, *setting: 1.01 * _searched_steps(what, published, *setting) + 1,
+            tolerance=1e-9,
+        ),
+        ExactCheck(
             name="cost of an integer T",
             cases=lambda: [(Fraction(t),) for t in (1, "3/2", 2, "7/5", "10/3", 20, "41/2")],
             truth=lambda optimal: _rounding_cost(optimal),
@@ -190,6 +251,7 @@ _INDEPENDENT = Claim(
     r"independent of $p$.",
     verdict=Verdict.FALSE,
     conditions=("the anchors span the subspace at every step", "the residual's clip is 0, fixed in advance"),
+    part_of="gep.thm3.3",
     correction=r"False at the stated $T = n\beta\epsilon/\sqrt p$, which stops the earlier the larger $p$ is. True at "
     r"$T = \beta Dn\epsilon/\sqrt{8k\log(1/\delta)}$: $2\sqrt2D\sqrt{k\log(1/\delta)}/(n\epsilon)$, and $D\sqrt k/(\mu n)$ at $\mu$-GDP.",
     calculators=(risk.excess_risk, risk.excess_risk_as_published, risk.least_risk),

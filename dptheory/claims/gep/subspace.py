@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.claims.gep import _atoms, _labels, _random_basis
+from dptheory.claims.gep import _atoms, _labels, _random_basis, _row_space, _subspace_at_scale
 from dptheory.claims.gep import _subspace_bounds as bounds
 from dptheory.embedding import anchor
 from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
@@ -82,6 +82,7 @@ _LEM31 = Claim(
     r"recovery has probability $P(\mathrm{Bin}(m,1-z)\ge k)$.",
     calculators=(anchor.recovery_probability, anchor.anchor_subspace, anchor.project, anchor.residual_energy),
     checks=(
+        *_subspace_at_scale.PROJECTION,
         _RECOVERY_CHECK,
         ExactCheck(
             name="residual is 0 after one power iteration if and only if m >= k",
@@ -154,8 +155,12 @@ _POWER = Claim(
     title="power iteration",
     source=Source("gep", "Algorithm 1, lines 3 to 7, and section 3.1"),
     statement=r"The power method finds (approximately) the $k$ principal components of the anchor gradients $G$.",
-    verdict=Verdict.HOLDS,
-    conditions=("singular values s_k > s_{k+1} of G", "the start is Gaussian, or any law with a density"),
+    verdict=Verdict.CONDITIONAL,
+    conditions=(
+        "singular values s_k > s_{k+1} of G",
+        "the start is Gaussian, or any law with a density",
+        "unstated: as many iterations as the spectrum asks for; the paper takes one",
+    ),
     correction=r"$\tan\theta_t\le(s_{k+1}/s_k)^{2t}\tan\theta_0$, $\theta$ the largest angle to the leading right singular space; exact after one "
     r"iteration if and only if $\mathrm{rank}\,G\le k$. The paper's $t = 1$ gives no accuracy where the spectrum is flat, and Lemma 3.2 "
     r"is about the exact space.",
@@ -168,6 +173,23 @@ _POWER = Claim(
             statement=_tangent,
             wrong=lambda gap, t: gap**t * _start_tangent(),
             tolerance=1e-10,
+        ),
+        ExactCheck(
+            name="s_2 = .99 s_1: does one iteration halve the angle's tangent?",
+            cases=lambda: [(Fraction(99, 100),)],
+            truth=lambda gap: gap**2 < Fraction(1, 2),
+            statement=lambda gap: _tangent(float(gap), 1) < _start_tangent() / 2,
+            wrong=lambda gap: True,
+            kind=Kind.COUNTEREXAMPLE,
+        ),
+        ExactCheck(
+            name="rank k: row space after one iteration, to 1e-5",
+            cases=lambda: [
+                (condition, rank, dim) for condition in (1.0, 1e4, 1e8) for rank, dim in ((5, 60), (20, 20_000))
+            ],
+            truth=lambda condition, rank, dim: True,
+            statement=lambda condition, rank, dim: _row_space.missed(condition, rank, dim) < 1e-5,
+            wrong=lambda condition, rank, dim: _row_space.missed_by_products(condition, rank, dim) < 1e-5,
         ),
         ExactCheck(
             name="basis stays orthonormal",
@@ -247,6 +269,19 @@ _LEM32 = Claim(
             statement=lambda law, k: anchor.residual_energy(law.matrix, np.eye(3)[:k]),
             wrong=lambda law, k: float(np.square(law.matrix).sum() / 3),
             tolerance=1e-12,
+        ),
+        ExactCheck(
+            name="every term and the best j, by a loop over j",
+            cases=lambda: [
+                (part, *case, fourth)
+                for part in ("tail", "estimation", "deviation", "subspace_dim", "value")
+                for case in ((3, 3, 2), (5, 2, 1), (5, 4, 400), (300, 20, 50), (20_000, 5, 50), (20_000, 40, 10**7))
+                for fourth in (None, 3.9)
+            ],
+            truth=bounds.looped_bound,
+            statement=bounds.power_law_bound,
+            wrong=lambda part, p, k, m, fourth: bounds.looped_bound(part, p, max(1, k - 1), m, fourth, every=False),
+            tolerance=1e-9,
         ),
         SearchCheck(
             name="mean residual over all samples",

@@ -1,0 +1,145 @@
+"""Each sentence of the README that states a result, computed: the number or the inequality, not the words."""
+
+import dataclasses
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dptheory import accounting, convergence, mallows, pruning, quadratic, sparsification
+from dptheory.embedding import calibration, mse, release, risk
+
+# --- random freeze and random sparsification --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("steps", [450, 4500])
+def test_the_convergence_bounds_hold_for_fresh_masks_not_for_one_mask_per_epoch(steps: int) -> None:
+    """L = |w|^2 / 2 from (1, 1), half of the entries kept, nothing clipped, no noise."""
+    rate = 1 / math.sqrt(18 * steps)
+    bound = convergence.dpsgd_bound(
+        objective_gap=1.0,
+        learning_rate=rate,
+        steps=steps,
+        smoothness=1.0,
+        clip=6.0,
+        rate=0.5,
+        kappa=0.5,
+        second_moment=36.0,
+    ).value
+    fresh = quadratic.fresh_mask_moments(1.0, [1.0, 1.0], steps, rate, 0.5)
+    held = quadratic.epoch_mask_moments(1.0, [1.0, 1.0], 1, steps, rate, 0.5)
+    assert fresh[:-1].sum(axis=1).mean() <= bound
+    assert held[:-1].sum(axis=1).mean() > bound
+
+
+def test_kappa_lies_in_the_closed_range_and_its_upper_end_needs_a_condition() -> None:
+    flat, spike = np.full(4, 2.0), np.array([4.0, 0.0, 0.0, 0.0])
+    assert sparsification.kappa(spike, 4.0, 0.75).value == 0.25  # the lower end is attained
+    rows = np.array([[2.0] * 4, [-2.0] * 4, [0.0] * 4, [0.0] * 4])  # P = 1/2 = sqrt(1 - r)
+    met = sparsification.kappa(flat, 4.0, 0.75, rows)
+    assert met.condition and met.value == pytest.approx(1.0)  # and so is the upper one
+    unmet = sparsification.kappa(flat, 4.0, 0.75, np.vstack([rows, rows[:2]]))  # P = 1/3
+    assert not unmet.condition and unmet.value > 1
+
+
+@pytest.mark.parametrize("drop_rate", [0.25, 0.75, 0.99])
+def test_at_a_tuned_learning_rate_the_trade_off_pays_only_for_kappa_above_the_root(drop_rate: float) -> None:
+    root = math.sqrt(1 - drop_rate)
+
+    def gain(kappa: float, noise: float) -> float:
+        tuned = [sparsification.tuned_bound(r, k, initial_gap=1.0, steps=100, curvature_term=1.0, noise=noise)
+                 for r, k in ((0.0, 1.0), (drop_rate, kappa))]  # fmt: skip
+        return tuned[0].bound / tuned[1].bound
+
+    assert all(gain(root, noise) < 1 for noise in (0.0, 1e-3, 1.0, 1e3, 1e6))
+    assert gain(1.01 * root, 1e6) > 1  # where the noise is large, any kappa above it pays
+
+
+# --- gradient index pruning -------------------------------------------------------------------------------------------
+
+
+def test_the_printed_top_k_error_counts_a_factor_twice() -> None:
+    from dptheory import claims
+
+    printed = claims.get("gip.mse_t0").printed
+    assert printed is not None
+    for dim, keep in ((1000, 100), (10**6, 3 * 10**5)):
+        asymptotic = float(pruning.top_k_mse(dim, keep, 1.0, method="asymptotic"))
+        assert printed(dim, keep, 1.0) == pytest.approx((1 - keep / dim) * asymptotic, rel=1e-12)
+        assert float(pruning.top_k_mse(dim, keep, 1.0)) == pytest.approx(asymptotic, rel=0.01)
+
+
+def test_the_printed_condition_is_met_where_not_updating_has_a_smaller_error_and_the_direction_is_worse() -> None:
+    """The paper's ratio of gradient to noise, sigma_g^2 / sigma^2 = 1e-4, at C = 1."""
+    dim, keep, sigma_g, theta = 2700, 270, 0.01, 1e-3
+    assert sigma_g**2 <= float(pruning.beta(1.0, keep, dim, theta))  # the printed condition at sigma = 1
+    error = (
+        float(pruning.perturbed_top_k_mse(dim, keep, theta, sigma_g)) + keep
+    )  # kept entries carry noise of variance 1
+    assert float(pruning.zero_update_mse(dim, sigma_g)) < error < dim  # dim: the error of DP-SGD
+    assert pruning.cosine_ratio(dim, keep, theta) < 1
+
+
+def test_at_the_papers_budget_the_selection_cannot_be_told_from_a_random_one() -> None:
+    bought = mallows.index_budget(epsilon=0.01, dim=256, keep=26, steps=2500, groups=10_547)
+    assert bought.total_variation < 1e-7
+
+
+# --- gradient embedding perturbation ----------------------------------------------------------------------------------
+
+
+def test_the_stated_noise_is_1_1_to_2_2_times_the_least_and_grows_without_bound() -> None:
+    delta = 1e-5
+    ratios = [calibration.noise_ratio_excess(eps, delta) for eps in (0.1, 1.0, 4.0, -2 * math.log(delta))]
+    assert 2.2 < ratios[0] < 2.25 and 1.1 < ratios[-1] < 1.15 and sorted(ratios, reverse=True) == ratios
+    assert calibration.noise_ratio_excess(1e-9, delta) > 100
+
+
+def test_the_best_split_and_the_projection_are_free() -> None:
+    for dim, k, ratio in ((270_000, 1000, 0.2), (1000, 400, 0.5)):
+        split = release.split_noise(dim, k, 1.0, ratio, 1.0)
+        assert math.hypot(1 / split.embedding_std, ratio / split.residual_std) == pytest.approx(1.0)  # the same mu
+        assert split.energy < mse.gep_mse(dim, k, 1.0, ratio, 1.0).published
+
+
+def test_clipping_first_never_has_more_noise_than_plain_perturbation_but_can_have_the_larger_error() -> None:
+    for share in np.linspace(0, 1, 21):
+        assert release.joint_clip(1000, 100, 1.0, float(share), 1.0).energy <= 1000 * (1 + 1e-12)
+    found = mse.clipped_gep_mse(np.zeros((100, 1)), np.tile(np.eye(9)[0], (100, 1)), 1.0, 0.1, 1.0)
+    assert found.joint > found.plain
+
+
+def test_the_printed_excess_risk_keeps_the_root_of_the_dimension() -> None:
+    """At T = n beta eps / sqrt p, gradients on one line (k = 1, no residual): the risk falls no faster than sqrt p / n."""
+    samples = 10**6
+    least = [risk.least_risk(1.0, 1.0, round(samples / math.sqrt(dim))) for dim in (10**4, 10**6, 10**8)]
+    assert least[1] / least[0] == pytest.approx(10, rel=0.01) and least[2] / least[1] == pytest.approx(10, rel=0.03)
+    free = {risk.excess_risk(dim, 1, samples, 1.0, 1.0, 1.0, 0.0).value for dim in (10**4, 10**8)}
+    assert len(free) == 1  # at the best T
+
+
+# --- layer freezing ---------------------------------------------------------------------------------------------------
+
+
+def test_freezing_can_raise_the_bias_angle_from_3_to_33_degrees() -> None:
+    """Three samples, clip 1, two trainable entries and a frozen one."""
+    samples = np.array([[72.0, 0.0, 21.0], [0.0, 16.0, 63.0], [-0.01, 0.01, 0.0]])
+
+    def bias_angle(clipped_on: np.ndarray) -> float:
+        factors = np.minimum(1.0, 1.0 / np.linalg.norm(clipped_on, axis=1))
+        signal, true = (factors[:, None] * samples[:, :2]).sum(axis=0), samples[:, :2].sum(axis=0)
+        return math.degrees(math.acos(signal @ true / np.linalg.norm(signal) / np.linalg.norm(true)))
+
+    assert round(bias_angle(samples)) == 3 and round(bias_angle(samples[:, :2])) == 33
+
+
+# --- what every check does --------------------------------------------------------------------------------------------
+
+
+def test_epsilon_is_bracketed() -> None:
+    found = accounting.epsilon(1.0, 0.02, 1000, 1e-5)
+    assert (
+        found.lower <= 3.899087994199775 + 1e-12 and found.upper >= 3.899087994199775
+    )  # by ball arithmetic, in the review
+    assert dataclasses.is_dataclass(found) and Fraction(found.upper) > Fraction(found.lower)
