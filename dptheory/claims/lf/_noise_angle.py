@@ -191,7 +191,6 @@ _PROP312 = Claim(
             claimed=lambda: angles.DistortionAngle(20, 3.0).var(),
             wrong=lambda: printed_variance(20, 3.0),
             row_bytes=960,
-            resolution=0.02,
         ),
         MeanCheck(
             name="mean given the batch, d = 20, snr = 3",
@@ -271,7 +270,6 @@ _SUM = Claim(
             claimed=lambda: _opposed_variance(10, 2.0),
             wrong=lambda: printed_sum(math.pi**2 / 4, 10, 2.0),
             row_bytes=560,
-            resolution=0.02,
         ),
     ),
     proved=True,
