@@ -42,6 +42,14 @@ def real(name: str, value: object, low: float, high: float = math.inf, *, ends: 
     return number
 
 
+def size(name: str, value: object, low: float = _SMALLEST, high: float = _LARGEST, *, zero: bool = True) -> float:
+    """``value`` as a float in ``low..high``, or 0 where ``zero`` allows it: far from over- and underflow."""
+    number = real(name, value, 0.0 if zero else low, high)
+    if 0 < number < low:
+        raise ValueError(f"{name} must be 0 or a number in [{low:g}, {high:g}], got {value!r}")
+    return number
+
+
 def scale(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """``value`` as a float array of zeros and sizes whose squares, products and 1e9-fold sums neither over- nor underflow."""
     array = _floats(name, value)
@@ -63,6 +71,16 @@ def finite(name: str, value: ArrayLike) -> NDArray[np.float64]:
     array = _floats(name, value)
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must hold finite numbers only, got {value!r}")
+    return array
+
+
+def per_step(name: str, value: ArrayLike, steps: int, low: float, high: float) -> NDArray[np.float64]:
+    """``value`` as an array of shape () or (steps,) within ``low..high``."""
+    array = finite(name, value)
+    if array.shape not in ((), (steps,)) or not ((array >= low) & (array <= high)).all():
+        raise ValueError(
+            f"{name} must be a number in {low:g}..{high:g}, or one for each of {steps} steps, got {value!r}"
+        )
     return array
 
 

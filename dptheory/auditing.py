@@ -20,6 +20,7 @@ Array = NDArray[np.float64]
 
 METHODS = ("events", "gaussian")
 _CANDIDATES = 400  # thresholds tried; close ones differ by less than the statistical error
+_MOST_SCORES = 10**12
 _HUGE = float(np.finfo(np.float64).max)
 
 
@@ -91,7 +92,7 @@ def audit(
     confidence = _validate.real("confidence", confidence, 0.0, 1.0, ends="()")
     method = _validate.choice("method", method, METHODS)
     level = (1.0 - confidence) / 2.0
-    least = 2 * math.ceil(-math.log2(level))
+    least = _least(level)
     choose_with, test_with = _halves(_scores("scores_with", scores_with, least))
     choose_without, test_without = _halves(_scores("scores_without", scores_without, least))
 
@@ -135,7 +136,8 @@ def largest_bound(scores: int, delta: float, *, confidence: float = 0.99, method
     An audit that should refute a claimed epsilon needs so many scores that this exceeds it.
 
     Args:
-        scores: in each world; half of them choose the threshold. At least 2 ceil(log2(2 / (1 - confidence))).
+        scores: in each world; half of them choose the threshold. At least 2 ceil(log2(2 / (1 - confidence))),
+            at most 1e12.
         delta, confidence, method: as for :func:`audit`.
 
     Raises:
@@ -143,9 +145,20 @@ def largest_bound(scores: int, delta: float, *, confidence: float = 0.99, method
 
     Source: as for :func:`audit`; for the mechanisms of RF, RS, GEP and GIP.
     """
-    scores = _validate.integer("scores", scores, 2)
-    found = audit(np.ones(scores), np.zeros(scores), delta, confidence=confidence, method=method)
-    return found.epsilon_lower
+    delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
+    confidence = _validate.real("confidence", confidence, 0.0, 1.0, ends="()")
+    method = _validate.choice("method", method, METHODS)
+    level = (1.0 - confidence) / 2.0
+    scores = _validate.integer("scores", scores, _least(level), _MOST_SCORES)
+    tested = scores - scores // 2  # all of them in the event in one world, none in the other
+    p, q = _lower(np.array([float(tested)]), tested, level), _upper(np.zeros(1), tested, level)
+    found = max(0.0, float(_evidence(p, q, delta, method)[0]))
+    return gaussian_epsilon(found, delta) if method == "gaussian" else found
+
+
+def _least(level: float) -> int:
+    """Scores in each world below which no outcome proves epsilon > 0."""
+    return 2 * math.ceil(-math.log2(level))
 
 
 def _scores(name: str, value: ArrayLike, least: int) -> Array:

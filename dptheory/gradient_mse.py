@@ -54,9 +54,9 @@ def stationary_mse(eigenvalues: ArrayLike, n: int, sigma: float) -> float:
     differentially private.
 
     Args:
-        eigenvalues: of the covariance, >= 0, not all zero, shape (d,).
+        eigenvalues: of the covariance, 0 or in [1e-70, 1e70], not all zero, shape (d,).
         n: number of examples that the maximum is over, 1..1e9.
-        sigma: noise multiplier, >= 0.
+        sigma: noise multiplier, 0 or in [1e-70, 1e70].
 
     Raises:
         ValueError: an argument outside its range.
@@ -64,7 +64,7 @@ def stationary_mse(eigenvalues: ArrayLike, n: int, sigma: float) -> float:
     Source: RF, Theorem 1, equations 11 to 17 (rf.thm1).
     """
     eigenvalues = _spectrum(eigenvalues)
-    sigma = _validate.real("sigma", sigma, 0.0, ends="[)")
+    sigma = _validate.size("sigma", sigma)
     largest = expected_max_quadratic_form(eigenvalues, n)
     return float(eigenvalues.sum()) + eigenvalues.size * sigma**2 * largest
 
@@ -78,7 +78,7 @@ def expected_max_quadratic_form(eigenvalues: ArrayLike, n: int, method: Method =
     same mean and variance, whose skewness is too small. Equal eigenvalues are grouped.
 
     Args:
-        eigenvalues: >= 0, not all zero, shape (d,).
+        eigenvalues: 0 or in [1e-70, 1e70], not all zero, shape (d,).
         n: number of draws, 1..1e9.
         method: "exact" (relative error under 1e-7) or "welch-satterthwaite".
 
@@ -247,7 +247,7 @@ def _expected_max(form: QuadraticForm, n: int) -> float:
 
 
 def _spectrum(eigenvalues: ArrayLike) -> Array:
-    array = _validate.nonnegative("eigenvalues", eigenvalues)
+    array = _validate.scale("eigenvalues", eigenvalues)
     if array.ndim != 1 or not array.any():
         raise ValueError(f"eigenvalues must have the shape (d,) and not all be zero, got {eigenvalues!r}")
     return array

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from dptheory import _validate, mallows, renyi
-from dptheory.lattice_loss import LatticeLoss
+from dptheory.lattice_loss import MAX_RELEASES, LatticeLoss
 from dptheory.mallows import SubsetMallows
 
 Array = NDArray[np.float64]
@@ -17,6 +17,8 @@ Method = Literal["basic", "zcdp", "exact"]
 
 _METHODS = ("basic", "zcdp", "exact")
 _CUT = 230.0  # nats: three factors of e^-230 do not underflow
+_NOTHING = -1e9  # log of a delta that is 0
+_LEAST_THETA, _LARGEST_THETA = 1e-300, 1e9  # between them lies every dispersion that a budget up to 1e6 pays for
 _POINT_MASS = 300.0  # dispersion above which the mechanism returns its reference, up to e^-500
 
 
@@ -101,7 +103,7 @@ def theta_for_delta_budget(
 
     - ``"basic"``: pure epsilons add up, :func:`dptheory.mallows.theta_for_budget`; delta buys nothing.
     - ``"zcdp"``: rho = 2 theta^2 min(K, d - K) a release adds up: theta = sqrt(rho(epsilon, delta) / (2 N min(K, d - K))).
-    - ``"exact"``: the composed lattice law of the worst pair itself.
+    - ``"exact"``: the composed lattice law of the worst pair itself; never less than the other two.
 
     All are for a given batch: nothing is amplified by sampling. Where index and values share one Poisson sample, use
     :func:`dptheory.joint_privacy.theta_for_joint_budget`.
@@ -110,7 +112,7 @@ def theta_for_delta_budget(
         epsilon: in (0, 1e6].
         delta: in (0, 1).
         dim, keep: size of one group and number kept in it, 1 <= keep < dim.
-        steps, groups: >= 1; every group of every step is one release.
+        steps, groups: >= 1; every group of every step is one release, 1e12 releases at most.
         method: see above.
 
     Raises:
@@ -119,20 +121,66 @@ def theta_for_delta_budget(
     Source: GIP, Theorems 1 and 2, section 4.2 (gip.tight).
     """
     method = _validate.choice("method", method, _METHODS)  # type: ignore[assignment]
+    delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
     basic = mallows.theta_for_budget(epsilon, dim, keep, steps, groups)
     rho = renyi.zcdp_budget(epsilon, delta)
     if method == "basic":
         return basic
-    releases = steps * groups
-    concentrated = math.sqrt(rho / (releases * mallows.index_sensitivity(dim, keep)))
+    concentrated = math.sqrt(rho / (steps * groups * mallows.index_sensitivity(dim, keep)))
     if method == "zcdp":
         return concentrated
+    releases = _releases(steps, groups)
 
     def log_delta(theta: float) -> float:
-        return math.log(max(loss_law(SubsetMallows(dim, keep, theta)).delta(epsilon, releases), 1e-300))
+        spent = loss_law(SubsetMallows(dim, keep, theta)).delta(epsilon, releases)
+        return math.log(spent) if spent > 0.0 else _NOTHING
 
-    start = max(basic, concentrated)  # both valid, and larger where delta is below the mass that the sum leaves out
-    return max(start, largest_theta(log_delta, math.log(delta), start))
+    return largest_theta(log_delta, math.log(delta), max(basic, concentrated))
+
+
+def _releases(steps: int, groups: int) -> int:
+    """Number of index releases, which the accounting takes up to 1e12."""
+    releases = steps * groups
+    if releases > MAX_RELEASES:
+        raise ValueError(f"steps * groups must be an integer in 1..{MAX_RELEASES}, got {steps} * {groups}")
+    return releases
+
+
+def epsilon_for_retained_gain(
+    gain: float, delta: float, dim: int, keep: int, steps: int = 1, groups: int = 1, method: Method = "exact"
+) -> float:
+    r"""Epsilon that all index releases of a run cost where each retains the share ``gain`` of the top-k gain.
+
+    With theta from :func:`dptheory.mallows.theta_for_retained_gain`, N = steps * groups and s = 2 min(K, d - K):
+    N theta s by basic composition, the conversion of N theta^2 s by zCDP, and the composed lattice law of the worst pair
+    exactly. Under ``"exact"`` the least of the three; for a given batch, as :func:`theta_for_delta_budget`.
+
+    Args:
+        gain: share rho in [0, 1]; 0 is random-k and costs nothing, 1 is top-k and costs inf.
+        delta: in (0, 1).
+        dim, keep: size of one group and number kept in it, 1 <= keep < dim.
+        steps, groups: >= 1, 1e12 releases at most.
+        method: "basic", "zcdp" or "exact".
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, Theorems 1 and 2, sections 4.2 and 6.1 (gip.tight, gip.retained_gain).
+    """
+    method = _validate.choice("method", method, _METHODS)  # type: ignore[assignment]
+    delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
+    theta = mallows.theta_for_retained_gain(gain, dim, keep)
+    steps, groups = _validate.integer("steps", steps, 1), _validate.integer("groups", groups, 1)
+    releases = _releases(steps, groups)
+    model = SubsetMallows(dim, keep, theta)
+    basic = releases * model.epsilon(2 * model.max_swaps)
+    if method == "basic" or basic == 0.0 or math.isinf(basic):
+        return basic
+    rho = releases * model.zcdp(2 * model.max_swaps)
+    concentrated = renyi.zcdp_epsilon(rho, delta) if rho <= renyi.MAX_RHO else math.inf
+    if method == "zcdp":
+        return concentrated
+    return min(basic, concentrated, loss_law(model).epsilon(delta, releases))
 
 
 def retained_gain_for_delta_budget(
@@ -150,21 +198,32 @@ def retained_gain_for_delta_budget(
 
 
 def largest_theta(spent: Callable[[float], float], budget: float, start: float) -> float:
-    """A dispersion within a relative 1e-6 of a root of spent = budget, on the side that spends no more.
+    """The largest dispersion that spends no more than ``budget``, within a relative 1e-6; ``start`` where that spends more.
 
     Args:
-        spent: epsilon or log delta of a dispersion, continuous, beyond the budget for some.
+        spent: epsilon or log delta of a dispersion, rising.
         budget: what may be spent.
-        start: a first guess, > 0.
+        start: a dispersion that a proof affords, whatever ``spent`` says of it; >= 0.
     """
-    low = start
-    while spent(low) > budget:
-        low /= 2.0
-    high = 2.0 * low
-    while spent(high) <= budget:
-        low, high = high, 2.0 * high
-    x = float(brentq(lambda t: spent(math.exp(t)) - budget, math.log(low), math.log(high), xtol=1e-7))
-    shrink = 1.0
-    while spent(math.exp(x) * shrink) > budget:
-        shrink = 2.0 * shrink - 1.0 - 1e-7
-    return math.exp(x) * shrink
+    low = max(start, _LEAST_THETA)
+    if spent(low) > budget:
+        return start
+    high, factor = 2.0 * low, 4.0
+    while high < _LARGEST_THETA and spent(high) <= budget:
+        low, high, factor = high, factor * high, factor * factor
+    high = min(high, _LARGEST_THETA)
+    if spent(high) <= budget:
+        return high
+
+    def excess(log_theta: float) -> float:
+        return min(spent(math.exp(log_theta)) - budget, -_NOTHING)
+
+    ends = math.log(low), math.log(high)
+    if excess(ends[0]) > 0.0 or excess(ends[1]) <= 0.0:  # only by the rounding of the logarithm
+        return low
+    x = float(brentq(excess, *ends, xtol=1e-7, maxiter=200))
+    for power in range(24):  # the root is known up to 1e-7: step back until it fits
+        theta = math.exp(x) * (1.0 - 1e-7 * (2.0**power - 1.0))
+        if spent(theta) <= budget:
+            return max(low, theta)
+    return low

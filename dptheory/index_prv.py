@@ -34,7 +34,7 @@ class IndexPRV:
 
     def __init__(self, model: SubsetMallows, releases: int) -> None:
         theta = _validate.real("model.theta", model.theta, 0.0, 300.0, ends="(]")
-        self.releases = _validate.integer("releases", releases, 1)
+        self.releases = _validate.integer("releases", releases, 1, lattice_loss.MAX_RELEASES)
         self.error = 2.0 * theta
         """Largest amount by which the variable exceeds the loss, 2 theta."""
         self._loss = index_privacy.loss_law(model)

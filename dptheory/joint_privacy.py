@@ -1,15 +1,15 @@
-"""Index and values released from one Poisson sample, and random-k under a fresh public mask: Renyi privacy only."""
+"""Index and values released from one Poisson sample, and random-k under a fresh public mask."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
-from dptheory import _validate, index_privacy, renyi
-from dptheory.lattice_loss import log_sum
+from dptheory import _validate, accounting, index_privacy, mallows, renyi
+from dptheory.lattice_loss import MAX_RELEASES, log_sum
 from dptheory.mallows import SubsetMallows
 
 Array = NDArray[np.float64]
@@ -17,6 +17,8 @@ Array = NDArray[np.float64]
 _MAX_ORDER = 10_000
 ORDERS = (*range(2, 64), *range(64, 128, 4), *range(128, 257, 16))
 """Orders at which a budget is accounted for."""
+_SHARES = (0.001, 0.01, 0.1, 0.5)  # of delta, for the index sets
+_MAX_SHIFT = 1e100
 
 
 def subsampled_gaussian_rdp(orders: ArrayLike, sampling_rate: float, noise_multiplier: float) -> Array:
@@ -165,6 +167,201 @@ class FreshMask:
         return np.asarray(steps * np.where(nats < 500.0, near, far) / (order - 1.0))
 
 
+@dataclass(frozen=True)
+class IndexSteps:
+    """Steps of GIP that share one index mechanism; a run whose dispersion changes is a sequence of them.
+
+    Args:
+        steps: how many, >= 1.
+        model: index mechanism of one group.
+        groups: number of groups, >= 1.
+
+    Raises:
+        ValueError: steps or groups below 1.
+
+    Source: GIP, Algorithm 2 (gip.alg2).
+    """
+
+    steps: int
+    model: SubsetMallows
+    groups: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "steps", _validate.integer("steps", self.steps, 1))
+        object.__setattr__(self, "groups", _validate.integer("groups", self.groups, 1))
+
+    @property
+    def epsilon(self) -> float:
+        """Pure epsilon of all index sets of these steps, by basic composition."""
+        return self.steps * self.groups * self.model.epsilon(2 * self.model.max_swaps)
+
+    @property
+    def rho(self) -> float:
+        """zCDP of all index sets of these steps."""
+        return self.steps * self.groups * self.model.zcdp(2 * self.model.max_swaps)
+
+
+def joint_epsilon(
+    delta: float,
+    values: Callable[[float], float],
+    *,
+    index_epsilon: float,
+    index_rho: float = math.inf,
+    orders: ArrayLike | None = None,
+    rdp: ArrayLike | None = None,
+) -> float:
+    r"""Epsilon of index sets and noisy sums together, for any accountant of the sums: the least of three bounds.
+
+    .. math:: \epsilon_v(\delta) + \epsilon_2,\qquad
+        \min_s\; \epsilon_v((1-s)\delta) + \epsilon_\rho(s\delta),\qquad \epsilon_{\mathrm{RDP}}(\delta)
+
+    epsilon_v is that of the sums alone, epsilon_2 and rho the pure epsilon and the zCDP of all index sets for given batches,
+    added up over groups and steps, which may all differ. The third bound needs the joint Renyi curve. As the index sets
+    spend less and less it tends to epsilon_v.
+
+    Args:
+        delta: in (0, 1).
+        values: upper bound on the epsilon of the noisy sums alone at a delta, e.g. ``accounting.epsilon(...).upper``.
+        index_epsilon: epsilon_2 in [0, inf].
+        index_rho: rho in [0, inf]; inf leaves the second bound out.
+        orders: Renyi orders of ``rdp``, each > 1; given with ``rdp``.
+        rdp: joint Renyi curve of the whole run, sums of :func:`joint_rdp`, in [0, inf].
+
+    Raises:
+        ValueError: an argument outside its range, or one of orders and rdp without the other.
+
+    Source: GIP, Theorem 2 (gip.thm2, gip.tight).
+    """
+    delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
+    index_epsilon = _validate.real("index_epsilon", index_epsilon, 0.0)
+    index_rho = _validate.real("index_rho", index_rho, 0.0)
+    if (orders is None) != (rdp is None):
+        raise ValueError(f"orders and rdp must be given together, got {orders!r} and {rdp!r}")
+    found = values(delta) + index_epsilon
+    if orders is not None and rdp is not None:
+        found = min(found, renyi.epsilon_from_rdp(orders, rdp, delta))
+    if index_epsilon > 0.0 and index_rho <= renyi.MAX_RHO:
+        found = min(found, _shared(delta, values, lambda mine: renyi.zcdp_epsilon(index_rho, mine), found))
+    return found
+
+
+def _shared(delta: float, values: Callable[[float], float], index: Callable[[float], float], known: float) -> float:
+    """Least sum of both epsilons over the ways to share delta; ``known`` where none is below it."""
+    best = known
+    for mine, rest in _split(delta):
+        spent = index(mine)
+        if spent < best:  # else no epsilon of the values can help
+            best = min(best, values(rest) + spent)
+    return best
+
+
+def run_epsilon(
+    releases: Sequence[IndexSteps], *, sampling_rate: float, noise_multiplier: float, delta: float
+) -> float:
+    """Epsilon of a run of GIP, index sets and noisy sums, by :func:`joint_epsilon` with the accountant's values.
+
+    Where all steps share one index mechanism, the second bound takes the exact epsilon of the index sets instead of zCDP's.
+
+    Args:
+        releases: the steps of the run, one or more; their dispersion, K and groups may change.
+        sampling_rate: q in [0, 1].
+        noise_multiplier: sigma of the values, in (0, inf].
+        delta: in (0, 1).
+
+    Returns:
+        Upper bound on epsilon; inf where theta = inf reveals the index sets.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, Theorem 2 (gip.thm2).
+    """
+    rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0)
+    sigma = _validate.real("noise_multiplier", noise_multiplier, 0.0, ends="(]")
+    delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
+    if not releases or not all(isinstance(one, IndexSteps) for one in releases):
+        raise ValueError(f"releases must hold one or more IndexSteps, got {releases!r}")
+    steps = sum(one.steps for one in releases)
+    if _chance_to_join(rate, steps) <= delta:
+        return 0.0
+    curve = np.sum([one.steps * joint_rdp(ORDERS, rate, sigma, one.model, one.groups) for one in releases], axis=0)
+
+    def values(share: float) -> float:
+        return values_epsilon(share, rate, sigma, steps)
+
+    found = joint_epsilon(
+        delta,
+        values,
+        index_epsilon=math.fsum(one.epsilon for one in releases),
+        index_rho=math.fsum(one.rho for one in releases),
+        orders=ORDERS,
+        rdp=curve,
+    )
+    count = sum(one.steps * one.groups for one in releases)
+    if len({one.model for one in releases}) > 1 or count > MAX_RELEASES or math.isinf(releases[0].model.theta):
+        return found
+    law = index_privacy.loss_law(releases[0].model)  # of one mechanism the index sets are composed exactly
+    return _shared(delta, values, lambda mine: law.epsilon(mine, count), found)
+
+
+def values_epsilon(delta: float, sampling_rate: float, noise_multiplier: float, steps: int) -> float:
+    """Upper bound on epsilon of the noisy sums alone, Poisson sampling, add/remove; for every noise and number of steps.
+
+    That of :func:`dptheory.accounting.epsilon` within its ranges and next to them; at most that without sampling, and that
+    of the Renyi curve.
+
+    Args:
+        delta: in (0, 1).
+        sampling_rate: q in [0, 1].
+        noise_multiplier: sigma in (0, inf].
+        steps: >= 1.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, Lemma 1 (gip.lem1, gip.thm2).
+    """
+    delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
+    rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0)
+    sigma = _validate.real("noise_multiplier", noise_multiplier, 0.0, ends="(]")
+    steps = _validate.integer("steps", steps, 1)
+    if math.isinf(sigma) or _chance_to_join(rate, steps) <= delta:
+        return 0.0
+    shift = math.sqrt(steps) / sigma
+    bounds = [accounting.gaussian_epsilon(shift, delta) if shift <= _MAX_SHIFT else math.inf]
+    least_noise, most_noise = accounting.NOISE
+    if sigma >= least_noise and steps <= accounting.MAX_STEPS and delta >= accounting.DELTA[0]:
+        # less noise, more examples and a smaller delta only cost more
+        found = accounting.epsilon(
+            min(sigma, most_noise), max(rate, accounting.RATE[0]), steps, min(delta, accounting.DELTA[1])
+        )
+        bounds.append(found.upper)
+    else:
+        orders = _orders(min(bounds), delta)
+        bounds.append(renyi.epsilon_from_rdp(orders, steps * subsampled_gaussian_rdp(orders, rate, sigma), delta))
+    return min(bounds)
+
+
+def _split(delta: float) -> list[tuple[float, float]]:
+    """Ways to share delta between index sets and values."""
+    parts = [(share * delta, (1.0 - share) * delta) for share in _SHARES]
+    return [(mine, rest) for mine, rest in parts if mine > 0.0 and rest > 0.0]
+
+
+def _chance_to_join(rate: float, steps: int) -> float:
+    """Chance that the example joins a batch at all: where delta covers it, the run is (0, delta)-private."""
+    return 1.0 if rate == 1.0 else -math.expm1(steps * math.log1p(-rate))
+
+
+def _orders(epsilon: float, delta: float) -> tuple[int, ...]:
+    """:data:`ORDERS`, and larger ones up to a few times the best order of a Gaussian with this epsilon."""
+    best = -2.0 * math.log(delta) / epsilon if epsilon > 0.0 else math.inf
+    orders = list(ORDERS)
+    while orders[-1] < min(4.0 * best, _MAX_ORDER):
+        orders.append(min(math.ceil(1.25 * orders[-1]), _MAX_ORDER))
+    return tuple(orders)
+
+
 def theta_for_joint_budget(
     epsilon: float,
     delta: float,
@@ -175,7 +372,10 @@ def theta_for_joint_budget(
     steps: int = 1,
     groups: int = 1,
 ) -> float:
-    """Dispersion with which a whole run of GIP, index sets and noisy sums, is (epsilon, delta)-private, by :func:`joint_rdp`.
+    r"""Dispersion with which a whole run of GIP, index sets and noisy sums, is (epsilon, delta)-private.
+
+    The largest that one of the bounds of :func:`joint_epsilon` affords. So never less than basic composition gives:
+    :math:`\theta \ge (\epsilon - \epsilon_v) / (T G s)`, epsilon_v what the noisy sums spend alone.
 
     Args:
         epsilon: budget of the run, in (0, 1e6].
@@ -183,7 +383,10 @@ def theta_for_joint_budget(
         dim, keep: size of one group and number kept in it, 1 <= keep < dim.
         sampling_rate: q in [0, 1].
         noise_multiplier: sigma of the values, in (0, inf].
-        steps, groups: >= 1.
+        steps, groups: 1..1e12.
+
+    Returns:
+        theta > 0; inf where an example joins a batch so seldom that delta covers it.
 
     Raises:
         ValueError: an argument outside its range, or values that spend the budget alone.
@@ -191,18 +394,31 @@ def theta_for_joint_budget(
     Source: GIP, Theorem 2 (gip.thm2, gip.tight).
     """
     epsilon = _validate.real("epsilon", epsilon, 0.0, 1e6, ends="(]")
-    steps = _validate.integer("steps", steps, 1)
-    alone = renyi.epsilon_from_rdp(
-        ORDERS, steps * subsampled_gaussian_rdp(ORDERS, sampling_rate, noise_multiplier), delta
-    )
+    delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
+    rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0)
+    sigma = _validate.real("noise_multiplier", noise_multiplier, 0.0, ends="(]")
+    pure = mallows.theta_for_budget(epsilon, dim, keep, steps, groups)  # checks the rest
+    if _chance_to_join(rate, steps) <= delta:
+        return math.inf
+    alone = values_epsilon(delta, rate, sigma, steps)
     if alone >= epsilon:
         raise ValueError(f"epsilon must exceed what the values spend alone, {alone:.6g}, got {epsilon!r}")
+    start = pure * ((epsilon - alone) / epsilon) * (1.0 - 1e-12)
+    parts = [(delta, delta)] if math.isinf(sigma) else _split(delta)  # without values there is nothing to share
+    sizes = (dim, keep, steps, groups)
+    best = (0.0, 0.0, 0.0)  # what zCDP affords; epsilon and delta of the index sets
+    for mine, rest in parts:
+        left = epsilon - values_epsilon(rest, rate, sigma, steps)
+        if left > 0.0:
+            theta = index_privacy.theta_for_delta_budget(left, mine, *sizes, "zcdp")
+            best = max(best, (theta, left, mine))
+    if best[0] > 0.0:
+        method: index_privacy.Method = "exact" if steps * groups <= MAX_RELEASES else "zcdp"
+        start = max(start, index_privacy.theta_for_delta_budget(*best[1:], *sizes, method))
+    orders = _orders(epsilon, delta)
 
     def spent(theta: float) -> float:
-        model = SubsetMallows(dim, keep, theta)
-        return renyi.epsilon_from_rdp(
-            ORDERS, steps * joint_rdp(ORDERS, sampling_rate, noise_multiplier, model, groups), delta
-        )
+        curve = joint_rdp(orders, rate, sigma, SubsetMallows(dim, keep, theta), groups)
+        return renyi.epsilon_from_rdp(orders, steps * curve, delta)
 
-    start = index_privacy.theta_for_delta_budget(epsilon - alone, delta, dim, keep, steps, groups, "zcdp")
     return index_privacy.largest_theta(spent, epsilon, start)

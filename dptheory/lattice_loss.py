@@ -9,14 +9,18 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.optimize import brentq
 
 from dptheory import _validate
+from dptheory.accounting._gaussian import log_delta_at
 
 Array = NDArray[np.float64]
 
-_MAX_RELEASES = 10**12
+MAX_RELEASES = 10**12
 _MAX_GRID = 2**26
 _DIRECT_GRID = 8_000  # up to this size the powers are convolved directly: every entry keeps its relative precision
 _TRIM = 200.0  # nats: entries rarer than e^-200 take no part in a composition, their mass is added to delta
 _WINDOW = 60.0  # nats: mass of the tilted sum outside the Fourier window is below 2 e^-60
+_FOURIER_GRID = 2**20  # a wider sum is bounded by a normal law instead: milliseconds, where a transform takes minutes
+_BERRY_ESSEEN = 0.4748  # Shevtsova (2011), for independent summands of one law
+_NORMAL_ROUNDING = 1e-13  # relative error of delta over sqrt(count), generously
 _ROUNDS = 6
 _TOP = 5.0  # expected distance from the largest sum below which the tilt goes no further
 
@@ -48,23 +52,29 @@ class LatticeLoss:
 
         The lattice makes the sum exact; what is left is rounding (relative error about 1e-12 + 1e-15 count). Losses rarer
         than e^-200 take no part in the sum; their mass, at most about 1e-80 count, is added, so delta is never too small.
+        Sums that spread over more than 2^20 lattice points (from about 1e9 releases on) are tilted to epsilon and replaced
+        by a normal law; the error of that, by the theorem of Berry and Esseen, is added: delta is then an upper bound.
 
         Args:
             epsilon: >= 0.
             count: number of releases, 1..1e12.
 
         Raises:
-            ValueError: an argument outside its range, or a sum too wide for 2^26 grid points.
+            ValueError: an argument outside its range.
 
         Source: GIP, Theorem 2 (gip.tight).
         """
         epsilon = _validate.real("epsilon", epsilon, 0.0)
-        count = _validate.integer("count", count, 1, _MAX_RELEASES)
+        count = _validate.integer("count", count, 1, MAX_RELEASES)
         if self.spacing == 0.0 or epsilon >= self.spacing * self.top * count:
             return 0.0
         law = _Trimmed.of(self)
-        sums = law.sums(count, law.tilt(epsilon / self.spacing, count))
-        return min(1.0, math.exp(min(0.0, _log_delta(sums, epsilon, self.spacing))) + count * law.left_out)
+        tilt = law.tilt(epsilon / self.spacing, count)
+        if law.window(count, tilt) > _FOURIER_GRID:
+            log_delta = self._wide_log_delta(law, epsilon, count)
+        else:
+            log_delta = _log_delta(law.sums(count, tilt), epsilon, self.spacing)
+        return min(1.0, math.exp(min(0.0, log_delta)) + count * law.left_out)
 
     def epsilon(self, delta: float, count: int = 1) -> float:
         """Smallest epsilon >= 0 at which :meth:`delta` is at most ``delta``.
@@ -81,7 +91,7 @@ class LatticeLoss:
         Source: GIP, Theorem 2 (gip.tight).
         """
         delta = _validate.real("delta", delta, 0.0, 1.0, ends="[)")
-        count = _validate.integer("count", count, 1, _MAX_RELEASES)
+        count = _validate.integer("count", count, 1, MAX_RELEASES)
         largest = self.spacing * self.top * count
         if delta == 0.0 or largest == 0.0 or math.isinf(largest):
             return largest
@@ -91,6 +101,8 @@ class LatticeLoss:
         if delta <= count * law.left_out:
             return largest
         target = math.log(delta - count * law.left_out)
+        if law.window(count, 0.0) > _FOURIER_GRID:
+            return self._wide_epsilon(law, target, count)
         tilt = law.chernoff_tilt(-target, count)
         found = math.inf
         for _ in range(
@@ -118,25 +130,76 @@ class LatticeLoss:
         largest = self.spacing * self.top
         if largest == 0.0 or math.isinf(order) or math.isinf(largest):
             return largest
-        tilt = (order - 1.0) * self.spacing
-        j = self.low + np.arange(self.log_pmf.size, dtype=np.float64)
-        main = log_sum(self.log_pmf + tilt * j)
-        if main < 1e-3:  # E[e^-L] = 1 takes the part that is linear in j away; the rest is >= 0 and loses no digits
-            pmf = np.exp(self.log_pmf)
-            # E[e^-L; L = -s] = P(L = s): where -s is left out its part of E[e^-L] has to come from there
-            mirror = np.rint(-j - self.low)
-            inside = (mirror >= 0) & (mirror < j.size)
-            alone = ~inside | np.isneginf(self.log_pmf[np.where(inside, mirror, 0).astype(np.intp)])
-            curved = _expm1_minus(tilt * j) + (order - 1.0) * (_expm1_minus(-self.spacing * j) + alone)
-            main = math.log1p(float(pmf @ curved))
-        found = float(np.logaddexp(main, self.log_omitted + tilt * self.top)) / (order - 1.0)
+        excess = order - 1.0
+        main = _log_moment(self.low, self.log_pmf, self.spacing, excess)
+        found = float(np.logaddexp(main, self.log_omitted + excess * self.spacing * self.top)) / excess
         return min(largest, 0.5 * order * self.spacing * largest, max(0.0, found))
+
+    def _wide_log_delta(self, law: "_Trimmed", epsilon: float, count: int) -> float:
+        r"""Upper bound of log delta for a sum that spreads over very many lattice points.
+
+        With the summands tilted by :math:`e^{\lambda L}`, K their log moment, and g(x) = e^(-lambda x) (1 - e^-x) for x > 0,
+
+        .. math:: \delta(\epsilon) = e^{nK(\lambda) - \lambda\epsilon}\, E_\lambda\,g(L - \epsilon) .
+
+        The normal law of the same mean and variance has that expectation in closed form; the error is at most the
+        variation of g times Berry and Esseen's bound on the distance of the distribution functions. That error is small
+        for any lambda from about one over the standard deviation on, best where the tilted mean is epsilon.
+        """
+        plain = law.tilted(0.0)
+        deviation = math.sqrt(float(plain @ np.square(law.j - float(plain @ law.j))))
+        tilt = max(law.tilt(epsilon / self.spacing, count), 1.0 / (deviation * math.sqrt(count)))
+        rate = tilt / self.spacing
+        tilted = law.tilted(tilt)
+        mean = float(tilted @ law.j)
+        square = np.square(law.j - mean)
+        variance = float(tilted @ square)
+        spread = self.spacing * math.sqrt(count * variance)
+        third = float(tilted @ (square * np.abs(law.j - mean))) / variance**1.5
+        far = (count * self.spacing * mean - epsilon) / spread  # 0 where the tilt moves the mean to epsilon
+        x = rate * spread - far
+        log_normal = log_delta_at(spread, x) + (x * x - far * far) / 2
+        log_variation = math.log(2.0) - rate * math.log1p(1.0 / rate) - math.log1p(rate)
+        log_error = math.log(_BERRY_ESSEEN * third / math.sqrt(count)) + log_variation
+        log_moment = count * _log_moment(int(law.j[0]), law.log_pmf, self.spacing, rate)
+        rounding = _NORMAL_ROUNDING * math.sqrt(count) * (1.0 + abs(x))
+        return float(log_moment - rate * epsilon + np.logaddexp(log_normal, log_error) + rounding)
+
+    def _wide_epsilon(self, law: "_Trimmed", target: float, count: int) -> float:
+        """epsilon at which the bound of :meth:`_wide_log_delta` is ``target``."""
+
+        def excess(epsilon: float) -> float:
+            return max(self._wide_log_delta(law, epsilon, count), -1e6) - target
+
+        largest = self.spacing * self.top * count
+        high = min(largest, self.spacing * math.sqrt(count))
+        while high < largest and excess(high) > 0.0:
+            high = min(largest, 2.0 * high)
+        if excess(0.0) <= 0.0:
+            return 0.0
+        return largest if high == largest else float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-12))
 
 
 def log_sum(logs: Array) -> float:
     """log of the sum of e^logs; many times faster than SciPy's on short arrays."""
     largest = float(logs.max())
     return largest + math.log(float(np.exp(logs - largest).sum())) if math.isfinite(largest) else largest
+
+
+def _log_moment(low: int, log_pmf: Array, spacing: float, excess: float) -> float:
+    """log E[e^(excess L)] of a loss on the lattice, precise where it is small."""
+    j = low + np.arange(log_pmf.size, dtype=np.float64)
+    tilt = excess * spacing
+    found = log_sum(log_pmf + tilt * j)
+    if found >= 1e-3:
+        return found
+    # E[e^-L] = 1 takes the part that is linear in j away; the rest is >= 0 and loses no digits.
+    # E[e^-L; L = -s] = P(L = s): where -s is left out its part of E[e^-L] has to come from there.
+    mirror = np.rint(-j - low)
+    inside = (mirror >= 0) & (mirror < j.size)
+    alone = ~inside | np.isneginf(log_pmf[np.where(inside, mirror, 0).astype(np.intp)])
+    curved = _expm1_minus(tilt * j) + excess * (_expm1_minus(-spacing * j) + alone)
+    return math.log1p(float(np.exp(log_pmf) @ curved))
 
 
 def composed(loss: LatticeLoss, count: int) -> tuple[int, Array]:
@@ -151,7 +214,7 @@ def composed(loss: LatticeLoss, count: int) -> tuple[int, Array]:
 
     Source: GIP, Theorem 2 (gip.tight).
     """
-    sums = _Trimmed.of(loss).sums(_validate.integer("count", count, 1, _MAX_RELEASES), 0.0)
+    sums = _Trimmed.of(loss).sums(_validate.integer("count", count, 1, MAX_RELEASES), 0.0)
     return sums.low, sums.log_pmf
 
 
@@ -249,11 +312,14 @@ class _Trimmed:
             with np.errstate(divide="ignore"):
                 return _Sums(int(self.j[0]) * count, np.log(_power(self.tilted(0.0), count)))
         law = self.tilted(tilt)
-        mean = float(law @ self.j)
-        spread = count * float(law @ np.square(self.j - mean))
-        # Bernstein: the sum strays further than this with probability below 2 e^-_WINDOW.
+        return self._fourier(law, float(law @ self.j), count, tilt, self.window(count, tilt))
+
+    def window(self, count: int, tilt: float) -> int:
+        """Lattice points that hold all but 2 e^-_WINDOW of the tilted sum, by Bernstein's inequality."""
+        law, width = self.tilted(tilt), self.j.size - 1
+        spread = count * float(law @ np.square(self.j - float(law @ self.j)))
         reach = width * _WINDOW / 3.0 + math.sqrt((width * _WINDOW / 3.0) ** 2 + 2.0 * spread * _WINDOW)
-        return self._fourier(law, mean, count, tilt, 2 * math.ceil(reach) + 3)
+        return 2 * math.ceil(reach) + 3
 
     def _fourier(self, law: Array, mean: float, count: int, tilt: float, size: int) -> _Sums:
         if size > _MAX_GRID:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.special import logsumexp
 
 from dptheory import _validate
@@ -221,6 +222,35 @@ def theta_for_budget(epsilon: float, dim: int, keep: int, steps: int = 1, groups
         "groups", groups, 1, _MAX_RELEASES
     )
     return epsilon / (releases * index_sensitivity(dim, keep))
+
+
+def theta_for_retained_gain(gain: float, dim: int, keep: int) -> float:
+    """Dispersion at which the mechanism retains the share ``gain`` of the top-k gain: the inverse of ``retained_gain``.
+
+    Args:
+        gain: share rho in [0, 1]; 0 gives theta = 0, 1 gives inf.
+        dim: number of entries d, 2..1e7.
+        keep: number of members K, 1..dim-1.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, Proposition 2 (gip.retained_gain, gip.mse_t).
+    """
+    gain = _validate.real("gain", gain, 0.0, 1.0)
+    dim = _validate.integer("dim", dim, 2, _MAX_DIM)
+    keep = _validate.integer("keep", keep, 1, dim - 1)
+    if gain == 0.0 or gain == 1.0:
+        return 0.0 if gain == 0.0 else math.inf
+
+    def excess(log_theta: float) -> float:
+        found = SubsetMallows(dim, keep, math.exp(log_theta)).retained_gain()
+        return math.log(max(found, 5e-324)) - math.log(gain) if gain < 0.5 else found - gain
+
+    # The swaps are a sum of independent indicators, so their variance is at most their mean, and the slope of the gain,
+    # 2 Var / E_0, at most 2: theta = gain / 8 retains less. Above the point mass all is retained.
+    low, high = math.log(gain) - math.log(8.0), math.log(_POINT_MASS)
+    return math.exp(float(brentq(excess, low, high, xtol=1e-14, rtol=1e-15, maxiter=300)))
 
 
 @dataclass(frozen=True)

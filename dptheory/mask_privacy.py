@@ -142,16 +142,15 @@ def average_sensitivity(size: int, clip: float) -> float:
 
     Args:
         size: b in 1..10^9, without the example.
-        clip: C > 0.
+        clip: C in [1e-70, 1e70].
 
     Raises:
         ValueError: an argument outside its range.
 
     Source: RS, Algorithm 1, line 5 (rs.alg1.divisor).
     """
-    return (
-        2.0 * _validate.real("clip", clip, 0.0, ends="()") / (_validate.integer("size", size, 1, _LARGEST_BATCH) + 1.0)
-    )
+    size = _validate.integer("size", size, 1, _LARGEST_BATCH)
+    return 2.0 * _validate.size("clip", clip, zero=False) / (size + 1.0)
 
 
 def published_size_delta(epsilon: float, examples: int, sampling_rate: float, shift: float) -> float:
@@ -210,7 +209,8 @@ def combined_multiplier(noise_multipliers: ArrayLike) -> float:
     Source: RF, Algorithm 2; RS, Algorithm 4 (rf.alg2, rs.alg4).
     """
     sigmas = np.asarray(noise_multipliers)
-    if sigmas.dtype.kind not in "iuf" or sigmas.ndim != 1 or sigmas.size == 0 or not (sigmas >= 0).all():
+    masked = isinstance(noise_multipliers, np.ma.MaskedArray)
+    if masked or sigmas.dtype.kind not in "iuf" or sigmas.ndim != 1 or sigmas.size == 0 or not (sigmas >= 0).all():
         raise ValueError(f"noise_multipliers must hold one or more numbers in [0, inf], got {noise_multipliers!r}")
     least = float(sigmas.min())
     if least == 0.0 or math.isinf(least):

@@ -6,8 +6,9 @@ carry independent N(0, 1) noise on top; t = snr is the ratio of the two standard
 
 import math
 
+import numpy as np
 from scipy.optimize import brentq
-from scipy.special import erfc, ndtri
+from scipy.special import erf, erfc, erfinv, log_ndtr, ndtri, ndtri_exp
 
 from dptheory import _validate, pruning
 
@@ -89,12 +90,27 @@ def sparse_captured_energy(keep_rate: float, snr: float, density: float) -> floa
         return 1.0
     spread = math.hypot(1.0, snr / math.sqrt(density))
 
-    def surplus(y: float) -> float:
-        return (density * _tail(y / spread) + (1 - density) * _tail(y)) / keep_rate - 1
+    # The smaller side of the law keeps its digits: the tail above y in logarithms, or the mass within y.
+    if keep_rate <= 0.5:
+        lowest = -float(ndtri_exp(math.log(keep_rate) - math.log(2.0)))
+        logs = np.log([density, 1 - density]) if density < 1.0 else np.array([0.0, -math.inf])
 
-    lowest = -float(ndtri(keep_rate / 2))
+        def surplus(y: float) -> float:
+            return float(np.logaddexp(*(logs + math.log(2.0) + log_ndtr([-y / spread, -y])))) - math.log(keep_rate)
+    else:
+        lowest = math.sqrt(2) * float(erfinv(1 - keep_rate))
+
+        def surplus(y: float) -> float:
+            inside = density * erf(y / spread / math.sqrt(2)) + (1 - density) * erf(y / math.sqrt(2))
+            return 1 - float(inside) / (1 - keep_rate)
+
     low, high = 0.999999 * lowest, 1.000001 * lowest * spread
     u = float(brentq(surplus, low, high, xtol=1e-300, rtol=1e-14, maxiter=1000)) / spread
+    return min(1.0, max(keep_rate, _captured(u, spread)))
+
+
+def _captured(u: float, spread: float) -> float:
+    """Share of the energy of the non-zero entries above u, in their own standard deviations."""
     return _tail(u) + 2 * (1 - spread**-2) * u * math.exp(-(u**2) / 2) / math.sqrt(2 * math.pi)
 
 

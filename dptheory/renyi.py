@@ -11,6 +11,7 @@ from dptheory import _validate
 Array = NDArray[np.float64]
 
 _HUGE = 1e300
+MAX_RHO = 1e12
 
 
 def epsilon_from_rdp(orders: ArrayLike, rdp: ArrayLike, delta: float) -> float:
@@ -31,6 +32,8 @@ def epsilon_from_rdp(orders: ArrayLike, rdp: ArrayLike, delta: float) -> float:
     Source: GIP, Lemma 1 and section 4.2, "Theorem 21 in Balle et al. (2020)" (gip.lem1, gip.tight).
     """
     order = _validate.finite("orders", orders)
+    if isinstance(rdp, np.ma.MaskedArray):
+        raise ValueError(f"rdp must hold numbers, got {rdp!r}")
     given = np.asarray(rdp)
     curve = _validate.nonnegative("rdp", np.minimum(given, _HUGE) if given.dtype.kind == "f" else given)
     if order.shape != curve.shape or order.size == 0:
@@ -56,7 +59,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
     Source: GIP, section 4.2 (gip.tight).
     """
-    rho = _validate.real("rho", rho, 0.0, 1e12)
+    rho = _validate.real("rho", rho, 0.0, MAX_RHO)
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
     if rho == 0.0:
         return 0.0

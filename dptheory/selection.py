@@ -16,6 +16,7 @@ from dptheory import _validate, mallows, pruning
 Array = NDArray[np.float64]
 
 _FAR = 12.0  # standard deviations that hold all of a normal law
+_MAX_RATIO = 1e9
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(60)
 
 
@@ -121,6 +122,7 @@ def released_top_k_mse(dim: int, keep: int, sigma_g: float, noise_std: float) ->
 
     Source: GIP, Proposition 2 and section 4.2 (gip.alternatives).
     """
+    noise_std = float(_validate.scale("noise_std", _validate.real("noise_std", noise_std, 0.0, 1e70)))
     random = float(pruning.random_k_mse(dim, keep, sigma_g) + pruning.noise_mse(keep, 1.0, noise_std))
     gain = float(pruning.random_k_mse(dim, keep, 1.0) - pruning.top_k_mse(dim, keep, 1.0))
     return random + (noise_std**2 - sigma_g**2) * gain
@@ -149,7 +151,7 @@ def selection_gains(
         groups: number of groups, >= 1.
         sigma_g: standard deviation of an entry of the summed gradient, in (0, 1e70].
         clip: clipping norm C, in (0, 1e70].
-        noise_multiplier: sigma of the values, >= 0.
+        noise_multiplier: sigma of the values, in [0, 1e70], sigma C at most 1e70 sigma_g.
 
     Raises:
         ValueError: an argument outside its range, or noise for rho of more than 1e9 sigma_g.
@@ -162,12 +164,20 @@ def selection_gains(
     groups = _validate.integer("groups", groups, 1)
     clip = _validate.real("clip", clip, 0.0, 1e70, ends="(]")
     scale = clip / _validate.real("sigma_g", sigma_g, 0.0, 1e70, ends="(]")
+    noise_multiplier = _validate.real("noise_multiplier", noise_multiplier, 0.0, 1e70)
+    if not scale * noise_multiplier <= 1e70:
+        raise ValueError(f"noise_multiplier * clip / sigma_g must be at most 1e70, got {scale * noise_multiplier:g}")
+    magnitude, gumbel = scale * magnitude_noise(rho), scale / gumbel_rate(rho, keep)
+    if not max(magnitude, gumbel) <= _MAX_RATIO:
+        raise ValueError(
+            f"rho must ask for noise of at most {_MAX_RATIO:g} sigma_g, got {rho!r}: {magnitude:g} sigma_g"
+        )
     share = keep / dim
     theta = math.sqrt(rho / groups / mallows.index_sensitivity(dim, keep))
     return SelectionGains(
         mallows=pruning.retained_gain(dim, keep, theta),
-        magnitude=magnitude_gain(share, scale * magnitude_noise(rho)),
-        gumbel=gumbel_gain(share, scale / gumbel_rate(rho, keep)),
+        magnitude=magnitude_gain(share, magnitude),
+        gumbel=gumbel_gain(share, gumbel),
         released=released_gain(1.0, scale * noise_multiplier),
     )
 
@@ -175,7 +185,7 @@ def selection_gains(
 def _gain(keep_share: float, noise_ratio: float, tail: Callable[[Array], Array]) -> float:
     """E[(x^2 - 1) p(x)] / (2 a phi(a)), p(x) = tail((|x| - t) / scale) the chance to be selected, E p = k."""
     share = _validate.real("keep_share", keep_share, 1e-9, 1.0 - 1e-9)
-    scale = _validate.real("noise_ratio", noise_ratio, 0.0, 1e9)
+    scale = _validate.real("noise_ratio", noise_ratio, 0.0, _MAX_RATIO)
     if scale == 0.0:
         return 1.0
     middle = float(norm.isf(share / 2))

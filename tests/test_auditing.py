@@ -190,5 +190,5 @@ def test_bad_input(change: dict, message: str) -> None:
 
 
 def test_too_few_scores_for_a_limit() -> None:
-    with pytest.raises(ValueError, match="at least 16 scores"):
+    with pytest.raises(ValueError, match="scores must be an integer in 16"):
         auditing.largest_bound(15, DELTA)

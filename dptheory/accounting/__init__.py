@@ -1,6 +1,10 @@
 """Privacy: what a mechanism costs, and how much noise a budget asks for."""
 
 from dptheory.accounting._accountant import (
+    DELTA,
+    MAX_STEPS,
+    NOISE,
+    RATE,
     CrossCheck,
     EpsilonBounds,
     cross_check,
@@ -19,6 +23,10 @@ from dptheory.accounting._gaussian import (
 )
 
 __all__ = [
+    "DELTA",
+    "MAX_STEPS",
+    "NOISE",
+    "RATE",
     "CrossCheck",
     "EpsilonBounds",
     "cross_check",

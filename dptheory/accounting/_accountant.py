@@ -9,7 +9,7 @@ from dptheory.accounting._gaussian import gaussian_epsilon, gaussian_mu
 from dptheory.accounting._google import pld_bracket, rdp_of_steps
 from dptheory.accounting._guards import concentrated_epsilon, one_step_epsilon, participation_epsilon
 from dptheory.accounting._loss import Direction, Loss
-from dptheory.accounting._prv import prv_bracket, saddle_point
+from dptheory.accounting._prv import MAX_CELLS, prv_bracket, saddle_point
 from dptheory.accounting._search import crossing
 
 ADJACENCIES = ("add-remove", "replace-one")
@@ -17,8 +17,12 @@ SAMPLINGS = ("poisson", "without replacement")
 DIRECTIONS = ("worst", "add", "remove")
 NOISE = (0.1, 1000.0)
 MAX_STEPS = 1_000_000
-_RATE = (1e-6, 1.0)
-_DELTA = (1e-15, 0.1)
+RATE = (1e-6, 1.0)
+DELTA = (1e-15, 0.1)
+_SMALL_BUDGET, _FEW_CELLS = (
+    0.01,
+    2**18,
+)  # a budget so small asks for brackets that no grid gives: a search stops earlier
 _FINE = 1e-3  # width for the number of steps
 _ADD_WIDTH = 8.0  # the other direction is first asked for this many times the width: it is seldom the larger
 
@@ -117,8 +121,8 @@ def epsilon(
         sampling_rate: in [1e-6, 1].
         steps: 1 to 10^6.
         delta: in [1e-15, 0.1].
-        width: how far apart the bounds may be, times max(1, epsilon); in [1e-4, 1]. It is met where 4 million grid
-            points suffice, as they do up to 1,000 steps at least; otherwise the bounds hold but are wider.
+        width: how far apart the bounds should be, times max(1, epsilon); in [1e-4, 1]. It is met where 4 million grid
+            points suffice, as they do for the default up to 1,000 steps at least; otherwise the bounds hold but are wider.
         adjacency: "add-remove" or "replace-one".
         sampling: "poisson" or "without replacement".
         direction: for "add-remove": "remove" (P has the record), "add" (Q has it), or "worst", the larger epsilon.
@@ -212,7 +216,8 @@ def noise_multiplier(
     """The least noise multiplier whose upper bound of epsilon fits the budget.
 
     At the returned sigma the upper bound of the bracket of width ``tolerance`` is at most ``epsilon``, at sigma / (1 + tolerance)
-    it is not. The coarser bracket that :func:`epsilon` gives by default may end a little above the budget.
+    it is not. The coarser bracket that :func:`epsilon` gives by default may end a little above the budget. For budgets below
+    0.01 the grid of the bracket is limited, so that a search takes seconds: sigma is then safe, but not the least.
 
     Args:
         epsilon: > 0.
@@ -241,6 +246,13 @@ def noise_multiplier(
         least,
         1 + tolerance,
     )
+    last = replace(asked, noise_multiplier=most)
+    if (
+        found is None
+        and _rough(last) <= max(budget, 1e-6)
+        and _epsilon(last, tolerance * min(1.0, budget)).upper <= budget
+    ):
+        return most  # a budget so small that only the finest grid shows that it is kept
     if found is None:
         raise ValueError(f"epsilon must be larger, or delta, or steps fewer: sigma = {most:g} does not give {budget!r}")
     return found
@@ -257,6 +269,8 @@ def steps(
     direction: str = "worst",
 ) -> int:
     """The most steps whose upper bound of epsilon fits the budget: it does at the returned number, not at 1.001 times it.
+
+    For budgets below 0.01 the bracket is wider, as for :func:`noise_multiplier`: the number is then safe, but may be smaller.
 
     Args:
         epsilon: > 0.
@@ -285,7 +299,16 @@ def steps(
 
 
 def _log_excess(asked: _Mechanism, width: float, budget: float) -> float:
-    return _log_ratio(_epsilon(asked, width * min(1.0, budget)).upper, budget)
+    wanted = width * min(1.0, budget)
+    cells = MAX_CELLS if budget >= _SMALL_BUDGET else _FEW_CELLS
+    rough = _rough(asked)
+    # Far above the budget a bracket that is wide, and cheap, says so: its lower end is above the budget.
+    enough = min(1.0, (rough - budget) / (4 * max(1.0, rough)))
+    if enough > 2 * wanted:
+        found = _epsilon(asked, enough, cells)
+        if found.lower > budget:
+            return _log_ratio(found.estimate, budget)
+    return _log_ratio(_epsilon(asked, wanted, cells).upper, budget)
 
 
 def _log_ratio(epsilon: float, budget: float) -> float:
@@ -297,14 +320,14 @@ def _rough(asked: _Mechanism) -> float:
 
 
 @functools.lru_cache(maxsize=512)
-def _epsilon(asked: _Mechanism, width: float) -> EpsilonBounds:
+def _epsilon(asked: _Mechanism, width: float, cells: int = MAX_CELLS) -> EpsilonBounds:
     if asked.sampling_rate == 1.0:
         exact = gaussian_epsilon(asked.shift * math.sqrt(asked.steps), asked.delta)
         return EpsilonBounds(exact, exact, exact, "Gaussian")
     guard = participation_epsilon(asked.shift, asked.sampling_rate, asked.steps, asked.delta)
     if guard == 0.0:
         return EpsilonBounds(0.0, 0.0, 0.0, "participations")
-    lower, upper, name = _worst_direction(asked, width)
+    lower, upper, name = _worst_direction(asked, width, cells)
     if asked.sampling == "without replacement":
         upper = _rdp(asked)
         name = f"{name}, RDP"
@@ -316,25 +339,25 @@ def _epsilon(asked: _Mechanism, width: float) -> EpsilonBounds:
     return EpsilonBounds(lower, (lower + upper) / 2, upper, name)
 
 
-def _worst_direction(asked: _Mechanism, width: float) -> tuple[float, float, str]:
+def _worst_direction(asked: _Mechanism, width: float, cells: int) -> tuple[float, float, str]:
     first, *others = asked.losses()
-    lower, upper, name = _bracket(first, asked, width)
+    lower, upper, name = _bracket(first, asked, width, cells)
     for loss in others:
         if _largest_loss(loss, asked.steps) <= lower:
             continue
-        low, high, other = _bracket(loss, asked, min(1.0, _ADD_WIDTH * width))
+        low, high, other = _bracket(loss, asked, min(1.0, _ADD_WIDTH * width), cells)
         if high > lower:
-            low, high, other = _bracket(loss, asked, width)
+            low, high, other = _bracket(loss, asked, width, cells)
         if high > upper:
             name = other
         lower, upper = max(lower, low), max(upper, high)
     return lower, upper, name
 
 
-def _bracket(loss: Loss, asked: _Mechanism, width: float) -> tuple[float, float, str]:
+def _bracket(loss: Loss, asked: _Mechanism, width: float, cells: int) -> tuple[float, float, str]:
     if asked.steps == 1:
         return *one_step_epsilon(loss, asked.delta), "one step"
-    found, name = _prv(loss, asked, width), "PRV"
+    found, name = _prv(loss, asked, width, cells), "PRV"
     if found is None:
         lower, upper = pld_bracket(loss, asked.steps, asked.delta)
         # dp-accounting takes the larger of both directions: no lower bound of one alone.
@@ -351,9 +374,9 @@ def _largest_loss(loss: Loss, steps: int) -> float:
     return -steps * math.log1p(-loss.sampling_rate) * (1 + 1e-12)
 
 
-def _prv(loss: Loss, asked: _Mechanism, width: float) -> tuple[float, float] | None:
+def _prv(loss: Loss, asked: _Mechanism, width: float, cells: int = MAX_CELLS) -> tuple[float, float] | None:
     try:
-        return prv_bracket(loss, asked.steps, asked.delta, width)
+        return prv_bracket(loss, asked.steps, asked.delta, width, cells)
     except (ArithmeticError, RuntimeError, MemoryError):  # RuntimeError: the package's own
         return None
 
@@ -373,9 +396,9 @@ def _mechanism(
 ) -> _Mechanism:
     asked = _Mechanism(
         _validate.real("noise_multiplier", noise_multiplier, *NOISE),
-        _validate.real("sampling_rate", sampling_rate, *_RATE),
+        _validate.real("sampling_rate", sampling_rate, *RATE),
         _validate.integer("steps", steps, 1, MAX_STEPS),
-        _validate.real("delta", delta, *_DELTA),
+        _validate.real("delta", delta, *DELTA),
         _validate.choice("adjacency", adjacency, ADJACENCIES),
         _validate.choice("sampling", sampling, SAMPLINGS),
         _validate.choice("direction", direction, DIRECTIONS),

@@ -42,7 +42,7 @@ def gaussian_log_delta(mu: float, epsilon: float) -> float:
     """
     mu = _validate.real("mu", mu, 0.0, ends="[)")
     epsilon = _validate.real("epsilon", epsilon, 0.0, ends="[)")
-    return -math.inf if mu == 0.0 else _log_delta(mu, epsilon / mu - mu / 2)
+    return -math.inf if mu == 0.0 else log_delta_at(mu, epsilon / mu - mu / 2)
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
@@ -81,12 +81,12 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     """
     mu = _validate.real("mu", mu, 0.0, 1e100)
     log_delta = math.log(_delta(delta))
-    if mu == 0.0 or _log_delta(mu, -mu / 2) <= log_delta:
+    if mu == 0.0 or log_delta_at(mu, -mu / 2) <= log_delta:
         return 0.0
     far = math.sqrt(-2 * log_delta) + 1.0  # where the conversion of gaussian_rdp_epsilon has x, and a step more
     # Beyond 40 widths below 0 delta is 1 to every digit.
     near = max(-mu / 2, -40.0)
-    x = _root(lambda x: _log_delta(mu, x) - log_delta, near, far)
+    x = _root(lambda x: log_delta_at(mu, x) - log_delta, near, far)
     return max(0.0, mu * (x + mu / 2))
 
 
@@ -109,12 +109,12 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     log_delta = math.log(delta)
     low = max(gaussian_rdp_mu(epsilon, delta), 2 * math.sqrt(2) * float(erfinv(delta)))  # mu rises with epsilon
     high = low
-    while _log_delta(high, epsilon / high - high / 2) <= log_delta:
+    while log_delta_at(high, epsilon / high - high / 2) <= log_delta:
         high *= 1.5
 
     def excess(log_ratio: float) -> float:
         mu = low * math.exp(log_ratio)
-        return _log_delta(mu, epsilon / mu - mu / 2) - log_delta
+        return log_delta_at(mu, epsilon / mu - mu / 2) - log_delta
 
     return low * math.exp(_root(excess, -0.1, math.log(high / low) + 0.1))
 
@@ -160,8 +160,8 @@ def _delta(delta: float) -> float:
     return _validate.real("delta", delta, 0.0, 1.0, ends="()")
 
 
-def _log_delta(mu: float, x: float) -> float:
-    """log(phi(x) (R(x) - R(x + mu))) for mu > 0, x >= -mu / 2."""
+def log_delta_at(mu: float, x: float) -> float:
+    """log(phi(x) (R(x) - R(x + mu))) for mu > 0, x >= -mu / 2: log E[e^(-x z) (1 - e^(-mu z)); z > 0] - x^2 / 2, z normal."""
     if x > _FAR:
         return -math.inf
     if x < -1.0:  # most of the mass: 1 - delta = Phi(x) + phi(x) R(x + mu)

@@ -116,6 +116,14 @@ TABLE: dict[str, tuple[Region, ...]] = {
     "angles.DistortionAngle.asymptotic_mean": (
         _where("snr > 10 sqrt(dim)", lambda a: a["snr"] > 10 * math.sqrt(a["dim"])),
     ),
+    "angles.angle_variance": (
+        _where("dim = 1", lambda a: a["dim"] == 1),
+        _where("dim = 2", lambda a: a["dim"] == 2),
+        _where("2 < dim < 8", lambda a: 2 < a["dim"] < 8),
+        _where("8 <= dim < 1000", lambda a: 8 <= a["dim"] < 1000),
+        _where("obtuse bias", lambda a: a["bias"] > math.pi / 2),
+        _where("no bias", lambda a: a["bias"] == 0),
+    ),
     "angles.batch_expected_cos": (
         _where("no bias", lambda a: bool(np.all(np.asarray(a["cos_bias"]) == 1))),
         _where("bias", lambda a: bool(np.all(np.asarray(a["cos_bias"]) < 1))),

@@ -81,6 +81,33 @@ def _peeling_share(order: float, rho: float, g0: float, g1: float, v0: float, v1
     return _peeling_divergence(np.abs(g), moved, 2, selection.gumbel_rate(rho, 2), order) / (order * rho)
 
 
+def _moved(**entries: float) -> tuple[Array, Array]:
+    """By how much the sizes of g move, entry by entry, when v is added; and v."""
+    g, v = (np.array([entries[f"{letter}{j}"] for j in range(3)]) for letter in "gv")
+    return np.abs(np.abs(g + v) - np.abs(g)), v
+
+
+def _sizes_slack(**entries: float) -> float:
+    """In Euclidean norm: at most |v|."""
+    sizes, v = _moved(**entries)
+    return float(np.linalg.norm(v) - np.linalg.norm(sizes))
+
+
+def _largest_entry_slack(**entries: float) -> float:
+    """Wrong statement: at most the largest entry of v."""
+    sizes, v = _moved(**entries)
+    return float(np.abs(v).max() - np.linalg.norm(sizes))
+
+
+def _sizes_divergence(order: float, rho: float, clip: float) -> float:
+    """D_order of noisy sizes (|g| = 5 C in one entry) with and without an example that adds C, both ways by quadrature."""
+    noise = selection.magnitude_noise(rho) * clip
+    grid = np.linspace(-12.0, 12.0, 4001) * noise * (1 + order) + 5 * clip
+    first, second = norm.logpdf(grid, 6 * clip, noise), norm.logpdf(grid, 5 * clip, noise)
+    logs = (order * p + (1 - order) * q for p, q in ((first, second), (second, first)))
+    return max((log_sum(found) + math.log(grid[1] - grid[0])) / (order - 1) for found in logs)
+
+
 def _gumbel_slack(order: float, rho: float, g0: float, g1: float, v0: float, v1: float) -> float:
     return 1 - _peeling_share(order, rho, g0, g1, v0, v1)
 
@@ -117,8 +144,8 @@ def _small_gains(name: str) -> float:
 _ALTERNATIVES = Claim(
     id="gip.alternatives",
     title="other private selections",
-    source=Source("gip", "section 4.2, below Theorem 2 (ours)"),
-    statement=r"Ours: at the same zCDP budget $\rho$ of a step, top-$k$ of $|g| + N(0, C^2/(2\rho))$ costs nothing for more groups, "
+    source=Source("gip", "section 4.2, below Theorem 2 (not in the paper)"),
+    statement=r"At the same zCDP budget $\rho$ of a step, top-$k$ of $|g| + N(0, C^2/(2\rho))$ costs nothing for more groups, "
     r"Gumbel noise of scale $\frac C2\sqrt{K/\rho}$ nothing either, and top-$k$ of the released $g+Z$ is free; "
     r"the last retains exactly $\sigma_g^2/(\sigma_g^2+\sigma^2C^2)$ of the top-$k$ gain.",
     verdict=Verdict.HOLDS,
@@ -139,13 +166,19 @@ _ALTERNATIVES = Claim(
         selection.selection_gains,
     ),
     checks=(
+        SearchCheck(
+            name="the sizes move by no more than the gradient",
+            box={name: Range(-3.0, 3.0) for name in ("g0", "g1", "g2", "v0", "v1", "v2")},
+            slack=_sizes_slack,
+            wrong=_largest_entry_slack,
+        ),
         ExactCheck(
-            name="noise on the magnitudes for a budget",
-            cases=lambda: [(2.0, 0.1), (7.0, 1e-4)],
-            truth=lambda order, rho: order * rho,
-            statement=lambda order, rho: order / (2 * selection.magnitude_noise(rho) ** 2),  # D_a of a shift by C
-            wrong=lambda order, rho: order * 4 / (2 * selection.magnitude_noise(rho) ** 2),
-            tolerance=1e-12,
+            name="noise on the magnitudes spends the budget, by quadrature",
+            cases=lambda: [(2.0, 0.1, 1.0), (7.0, 1e-3, 3.0), (1.5, 2.0, 0.2)],
+            truth=lambda order, rho, clip: order * rho,
+            statement=_sizes_divergence,
+            wrong=lambda order, rho, clip: _sizes_divergence(order, rho, 2 * clip) / 2,
+            tolerance=1e-9,
         ),
         ExactCheck(
             name="Gumbel rate is the largest",

@@ -8,8 +8,10 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.integrate import simpson
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import gammaln
+from scipy.stats import binom, norm
 
 from dptheory import angles, mallows, pruning
 from dptheory.claims._claim import Claim, Source, Verdict
@@ -243,10 +245,19 @@ def _direction_shares(rng: np.random.Generator, n: int, dim: int, keep: int, the
     return np.asarray(shares * _slope_by_gamma(keep * groups) / _slope_by_gamma(dim * groups))
 
 
-def _ratio_at_the_least_gain(dim: int, keep: int, method: pruning.Method, groups: int) -> float:
-    """The cosine ratio, linear in rho, at rho = least_retained_gain: has to be 1."""
-    random, top = (pruning.cosine_ratio(dim, keep, theta, method, groups) for theta in (0.0, math.inf))
-    return random + pruning.least_retained_gain(dim, keep, method, groups) * (top - random)
+def _top_share(dim: int, keep: int) -> float:
+    """S of ``dim`` normal entries: d E[x^2; fewer than K of the others are larger], by quadrature over x."""
+    x = np.linspace(0.0, 12.0, 200_001)
+    kept = 2 * norm.pdf(x) * x * x * binom.cdf(keep - 1, dim - 1, 2 * norm.sf(x))
+    return float(simpson(kept, x=x))
+
+
+def _gain_by_order_statistics(dim: int, keep: int, method: pruning.Method, groups: int) -> float:
+    """rho at which (k + rho (S - k)) c_K / c_d is 1."""
+    if method == "asymptotic":
+        return _break_even_gain(keep / dim)
+    k = keep / dim
+    return (_slope_by_gamma(dim * groups) / _slope_by_gamma(keep * groups) - k) / (_top_share(dim, keep) - k)
 
 
 _CRITERION = Claim(
@@ -319,16 +330,16 @@ _CRITERION = Claim(
             tolerance=1e-9,
         ),
         ExactCheck(
-            name="the least gain is where the ratio is 1",
+            name="the least gain is where the ratio is 1, by order statistics",
             cases=lambda: [
                 (dim, keep, method, groups)
-                for dim, keep, groups in ((10, 3, 1), (256, 26, 10_547), (10**6, 10**4, 1))
+                for dim, keep, groups in ((2, 1, 1), (10, 3, 1), (256, 26, 1), (256, 26, 10_547), (256, 26, 3))
                 for method in ("exact", "asymptotic")
             ],
-            truth=lambda dim, keep, method, groups: 1.0,
-            statement=_ratio_at_the_least_gain,
-            wrong=lambda dim, keep, method, groups: pruning.cosine_ratio(dim, keep, math.inf, method, groups),
-            tolerance=1e-9,
+            truth=_gain_by_order_statistics,
+            statement=lambda dim, keep, method, groups: pruning.least_retained_gain(dim, keep, method, groups),
+            wrong=lambda dim, keep, method, groups: 1.01 * pruning.least_retained_gain(dim, keep, method, groups),
+            tolerance=1e-7,
         ),
         ExactCheck(
             name="cosine without noise",

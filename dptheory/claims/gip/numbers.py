@@ -144,7 +144,8 @@ _EMPIRICAL = (
         "table2",
         "training time",
         "Table 2",
-        "GIP takes 6 % more time a step than Jax-Privacy (WRN-16-4, SVHN, 875 steps).",
+        "GIP has mild additional overhead compared to Jax-Privacy and Random-k (WRN-16-4, SVHN, 875 steps). By the printed "
+        "hours, 7.08 against 6.68, it is 6 %, by the seconds of a batch 6 %: our quotients.",
         tuple((method, f"{hours} h in all, {batch} s a batch") for method, (hours, batch) in tables.TABLE_2.items()),
     ),
     _empirical(

@@ -8,7 +8,7 @@ from scipy.special import log_ndtr
 
 from dptheory import joint_privacy, renyi
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.claims.gip import _finite, _mixture
+from dptheory.claims.gip import _finite, _joint, _mixture
 from dptheory.mallows import SubsetMallows
 from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
 
@@ -230,8 +230,16 @@ _THM2 = Claim(
     correction=r"The theorem is true, but basic composition does not prove it at every step: index and values share one sample. "
     r"The ratio of the joint densities lies in $e^{\pm\epsilon_2}((1-q)+qL)$, so $D_a \le \epsilon_2 + R_a$ in both directions. "
     r"Exactly, for the worst pair, $e^{(a-1)D_a} = \sum_i\binom ai(1-q)^{a-i}q^iE[r^i]E[L^i]$. Amplifying the two parts one by "
-    r"one and adding is invalid: at $a = 2$ the joint moment is larger by $q^2(1-q^2)(E[r^2]-1)(E[L^2]-1)$.",
-    calculators=(joint_privacy.joint_rdp, joint_privacy.theta_for_joint_budget),
+    r"one and adding is invalid: at $a = 2$ the joint moment is larger by $q^2(1-q^2)(E[r^2]-1)(E[L^2]-1)$. "
+    r"Valid under any accountant: sampled values with index sets that are not sampled, composed; so $\epsilon_v(\delta_1) + \epsilon_2(\delta_2)$ at "
+    r"$\delta_1+\delta_2$.",
+    calculators=(
+        joint_privacy.joint_rdp,
+        joint_privacy.joint_epsilon,
+        joint_privacy.run_epsilon,
+        joint_privacy.values_epsilon,
+        joint_privacy.theta_for_joint_budget,
+    ),
     checks=(
         ExactCheck(
             name="joint curve by enumeration and quadrature",
@@ -277,6 +285,7 @@ _THM2 = Claim(
             wrong=lambda epsilon: 0.99 * epsilon,
             tolerance=1e-5,
         ),
+        *_joint.CHECKS,
     ),
     proved=True,
     figure="theta_accounting",

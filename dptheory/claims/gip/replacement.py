@@ -78,11 +78,57 @@ def _orthogonal_slack(scale: float, first: float, second: float, angle: float, r
     return (worst - pair_delta(first * scale, second * scale, angle, rate, epsilon)) / rate
 
 
+_LINE = np.linspace(-9.0, 9.0, 721)
+
+
+def _step(first: float, second: float, rate: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Densities, times the mesh, of a step with collinear gradients, on a grid; with the example's content changed."""
+    laws = []
+    for mean in (first, second):
+        density = (1 - rate) * np.exp(-(_LINE**2) / 2) + rate * np.exp(-((_LINE - mean) ** 2) / 2)
+        laws.append(density / density.sum())
+    return laws[0], laws[1]
+
+
+def _stick(law: tuple[NDArray[np.float64], NDArray[np.float64]], gammas: NDArray[np.float64]) -> NDArray[np.float64]:
+    """H_gamma for every gamma: the best event takes the largest ratios."""
+    p, q = law
+    ratios = p / q
+    order = np.argsort(-ratios)
+    above = np.searchsorted(-ratios[order], -gammas)
+    sums_p, sums_q = (np.append(0.0, np.cumsum(x[order])) for x in (p, q))
+    return np.asarray(sums_p[above] - gammas * sums_q[above])
+
+
+def two_steps(pairs: tuple[tuple[float, float], ...], rate: float, log_gamma: float) -> float:
+    """H_gamma of two steps; the pair of gradients of the second is chosen by the sign of the first outcome."""
+    first, *rest = (_step(*pair, rate) for pair in pairs)
+    p, q = first
+    gammas = math.exp(log_gamma) * q / p
+    later = np.where(_LINE > 0, *(_stick(law, gammas) for law in rest))
+    return float(p @ later)
+
+
+def _two_steps_slack(scale: float, rate: float, log_gamma: float, share: float, **shifts: float) -> float:
+    """Opposite gradients of full norm in both steps are worse than what an adaptive choice makes, at every gamma > 0."""
+    chosen = tuple((scale * shifts[f"g{j}"], scale * shifts[f"h{j}"]) for j in range(3))
+    return two_steps(3 * ((scale * share, -scale * share),), rate, log_gamma) - two_steps(chosen, rate, log_gamma)
+
+
+def _adaptive_slack(**point: float) -> float:
+    return _two_steps_slack(share=1.0, **point)
+
+
+def _half_norm_slack(**point: float) -> float:
+    """Wrong statement: the account of opposite gradients of half the norm, which add/remove would take."""
+    return _two_steps_slack(share=0.5, **point)
+
+
 CLAIMS = (
     Claim(
         id="gip.replace_one",
         title="worst pair under replacement",
-        source=Source("gip", "Definition 1, Lemma 1 (ours)"),
+        source=Source("gip", "Definition 1, Lemma 1 (not in the paper)"),
         statement=r"Definition 1 also allows neighbours that differ in the content of one example. Under Poisson sampling at rate $q$ with noise $\sigma C$ "
         r"the steps are then dominated, at every $\epsilon$ and after composition, by those of two opposite gradients of norm $C$: "
         r"$(1-q)N(0,\sigma^2)+qN(1,\sigma^2)$ against $(1-q)N(0,\sigma^2)+qN(-1,\sigma^2)$.",
@@ -106,6 +152,30 @@ CLAIMS = (
                 slack=_worst_slack,
                 wrong=_orthogonal_slack,
                 tolerance=1e-6,
+            ),
+            SearchCheck(
+                name="two steps, the second pair chosen by the first outcome, gamma below 1 too",
+                box={
+                    "scale": Range(0.1, 2.5, log=True),
+                    "rate": Range(1e-2, 0.99),
+                    "log_gamma": Range(-3.0, 3.0),
+                    **{f"{name}{j}": Range(-1.0, 1.0) for name in "gh" for j in range(3)},
+                },
+                slack=_adaptive_slack,
+                wrong=_half_norm_slack,
+                tolerance=1e-5,  # of the grid
+            ),
+            ExactCheck(
+                name="two steps of opposite gradients under the accountant",
+                cases=lambda: [(1.0, 0.1, 1e-3), (1.0, 0.5, 0.05)],
+                truth=lambda s, q, d: d,
+                statement=lambda s, q, d: two_steps(
+                    3 * ((1 / s, -1 / s),),
+                    q,
+                    accounting.epsilon(s, q, 2, d, adjacency="replace-one", width=1e-3).estimate,
+                ),
+                wrong=lambda s, q, d: two_steps(3 * ((1 / s, -1 / s),), q, accounting.epsilon(s, q, 2, d).estimate),
+                tolerance=1e-2,
             ),
             ExactCheck(
                 name="delta of one step at the epsilon of the accountant",

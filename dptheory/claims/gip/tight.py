@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
 
+from scipy.stats import binom
+
 from dptheory import index_privacy, lattice_loss, mallows, renyi
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gip import _finite
@@ -190,11 +192,42 @@ def _spent(epsilon: float, delta: float, method: index_privacy.Method) -> float:
     return index_privacy.loss_law(model).epsilon(delta, steps * groups)
 
 
+def _many_delta(count: int, theta: float, epsilon: float) -> float:
+    """delta of very many releases with d = 2: their losses are +-2 theta, so the sum is binomial."""
+    up = 1 / (1 + math.exp(-2 * theta))
+    least = math.floor((epsilon / (2 * theta) + count) / 2)  # more gains than this exceed epsilon
+    return float(binom.sf(least, count, up) - math.exp(epsilon) * binom.sf(least, count, 1 - up))
+
+
+def _many(count: int, spread: float, epsilon: float) -> float:
+    return index_privacy.loss_law(SubsetMallows(2, 1, spread / math.sqrt(count))).delta(epsilon, count)
+
+
+def _gain_cost(gain: float, method: index_privacy.Method) -> float:
+    """Epsilon of the run's releases at the dispersion whose gain is found by bisection on the mean number of swaps."""
+    dim, keep, steps, groups = _RUN
+    low, high = 0.0, 20.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        kept = 1 - SubsetMallows(dim, keep, middle).mean_swaps() * dim / (keep * (dim - keep))
+        low, high = (middle, high) if kept < gain else (low, middle)
+    model, releases = SubsetMallows(dim, keep, low), steps * groups
+    basic = releases * low * 2 * keep
+    zcdp = renyi.zcdp_epsilon(releases * low**2 * 2 * keep, 1e-5)
+    exact = min(basic, zcdp, index_privacy.loss_law(model).epsilon(1e-5, releases))
+    return {"basic": basic, "zcdp": zcdp, "exact": exact}[method]
+
+
+_COUNTS = [
+    (count, spread, epsilon) for count in (4 * 10**9, 10**12) for spread in (0.05, 0.3) for epsilon in (0.0, 0.2, 1.0)
+]
+
+
 _TIGHT = Claim(
     id="gip.tight",
     title="exact privacy of the index mechanism",
-    source=Source("gip", "Theorems 1 and 2, section 4.2 (ours)"),
-    statement=r"Ours: the loss of two references $2m$ apart is $2\theta(|I\cap A| - |I\cap B|)$, on a lattice; the farthest pair "
+    source=Source("gip", "Theorems 1 and 2, section 4.2 (not in the paper)"),
+    statement=r"The loss of two references $2m$ apart is $2\theta(|I\cap A| - |I\cap B|)$, on a lattice; the farthest pair "
     r"dominates all others, so composing its lattice law is exact; and $D_a \le 2a\theta^2m$: a release is $2\theta^2m$-zCDP.",
     verdict=Verdict.HOLDS,
     conditions=(
@@ -211,6 +244,8 @@ _TIGHT = Claim(
         lattice_loss.LatticeLoss.renyi,
         index_privacy.theta_for_delta_budget,
         index_privacy.retained_gain_for_delta_budget,
+        index_privacy.epsilon_for_retained_gain,
+        mallows.theta_for_retained_gain,
         mallows.SubsetMallows.zcdp,
         renyi.zcdp_epsilon,
         renyi.zcdp_budget,
@@ -326,6 +361,45 @@ _TIGHT = Claim(
             statement=_spent,
             wrong=lambda epsilon, delta, method: _spent(1.01 * epsilon, delta, method),
             tolerance=1e-5,
+        ),
+        ExactCheck(
+            name="very many releases: delta by the binomial law",
+            cases=lambda: _COUNTS,
+            truth=lambda count, spread, epsilon: _many_delta(count, spread / math.sqrt(count), epsilon),
+            statement=_many,
+            wrong=lambda count, spread, epsilon: 1.01 * _many(count, spread, epsilon),
+            tolerance=2e-3,
+        ),
+        ExactCheck(
+            name="very many releases: delta is never too small",
+            cases=lambda: _COUNTS,
+            truth=lambda count, spread, epsilon: True,
+            statement=lambda count, spread, epsilon: (
+                _many(count, spread, epsilon) >= (1 - 1e-7) * _many_delta(count, spread / math.sqrt(count), epsilon)
+            ),
+            wrong=lambda count, spread, epsilon: (
+                0.998 * _many(count, spread, epsilon) >= _many_delta(count, spread / math.sqrt(count), epsilon)
+            ),
+        ),
+        ExactCheck(
+            name="very many releases: theta spends delta",
+            cases=lambda: [(1.0, 10**10), (0.1, 10**11), (3.0, 10**12)],
+            truth=lambda epsilon, count: 1e-5,
+            statement=lambda epsilon, count: _many_delta(
+                count, index_privacy.theta_for_delta_budget(epsilon, 1e-5, 2, 1, count), epsilon
+            ),
+            wrong=lambda epsilon, count: _many_delta(
+                count, index_privacy.theta_for_delta_budget(epsilon, 1e-5, 2, 1, count, 1, "zcdp"), epsilon
+            ),
+            tolerance=2e-3,
+        ),
+        ExactCheck(
+            name="epsilon that a share of the gain costs",
+            cases=lambda: [(g, m) for g in (1e-3, 0.1, 0.65, 0.99) for m in ("basic", "zcdp", "exact")],
+            truth=_gain_cost,
+            statement=lambda gain, method: index_privacy.epsilon_for_retained_gain(gain, 1e-5, *_RUN, method),
+            wrong=lambda gain, method: 1.01 * index_privacy.epsilon_for_retained_gain(gain, 1e-5, *_RUN, method),
+            tolerance=1e-8,
         ),
         ExactCheck(
             name="share of the gain at small theta",

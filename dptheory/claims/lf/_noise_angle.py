@@ -248,7 +248,7 @@ _SUM = Claim(
     statement=r"$\mathrm{Var}[\gamma] = \mathrm{Var}[\gamma^B]+\mathrm{Var}[\gamma^{BP}]$ since the noise is drawn independently.",
     verdict=Verdict.FALSE,
     conditions=("z independent of the batch",),
-    correction=r"$\gamma$ is not the sum of the two (lf.def3.2), and $\gamma^{BP}$ depends on the batch through $\|s^B\|$. What holds: "
+    correction=r"$\gamma$ is not the sum of the two, the mistake of lf.def3.2 again, and $\gamma^{BP}$ depends on the batch through $\|s^B\|$. What holds: "
     r"$\mathrm{Var}\gamma = E\,\mathrm{Var}(\gamma|batch)+\mathrm{Var}\,E(\gamma|batch)$, where given the batch "
     r"$\cos\gamma = \cos\gamma^B\cos\gamma^{BP}+\sin\gamma^B\sin\gamma^{BP}\cos\phi$ with $\cos\phi$ the first entry of a uniform unit vector of "
     r"$\mathbb R^{d-1}$, independent of $\gamma^{BP}$. With $s^B$ along or against $\nabla f$ with equal chances and one norm: "
@@ -272,6 +272,7 @@ _SUM = Claim(
             row_bytes=560,
         ),
     ),
+    part_of="lf.def3.2",
     proved=True,
 )
 

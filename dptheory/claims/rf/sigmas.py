@@ -2,7 +2,7 @@
 
 from dptheory import accounting
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.claims.rf import tables
+from dptheory.claims.rf import _inversion, tables
 from dptheory.montecarlo import ExactCheck
 
 _TRAIN_SIZE, _DELTA = 50_000, 1e-5
@@ -36,6 +36,41 @@ def _least_by_renyi(where: str) -> float:
     return high
 
 
+# noise, rate, steps, delta, width of the bracket
+_USED = ((1.0, 0.02, 1000, 1e-5, 1e-3), (10.0, 4096 / 45_000, 875, 1e-5, 1e-3), (10.0, 0.01, 1000, 1e-5, 2e-4))
+
+
+def _bracket_holds(
+    sigma: float, rate: float, steps: int, delta: float, width: float, field: str, moved: float = 0.0
+) -> bool:
+    """Is a field of the bracket, moved by a share of itself, on its side of the true epsilon and no further away than promised?"""
+    found = accounting.epsilon(sigma, rate, steps, delta, width=width)
+    at, reach = (1 + moved) * float(getattr(found, field)), 1.3 * width * max(1.0, found.estimate)
+    ends = {"lower": (at, at + reach), "estimate": (at - reach / 2, at + reach / 2), "upper": (at - reach, at)}
+    low, high = ends[field]
+    # delta falls in epsilon: the true epsilon lies between the two
+    return _inversion.worst_delta(sigma, rate, steps, low) >= delta >= _inversion.worst_delta(sigma, rate, steps, high)
+
+
+def _moved_bracket_holds(sigma: float, rate: float, steps: int, delta: float, width: float, field: str) -> bool:
+    """Wrong statement: so is the field half a percent further in (the estimate: further down)."""
+    return _bracket_holds(sigma, rate, steps, delta, width, field, 0.005 if field == "lower" else -0.005)
+
+
+def _spent_fields() -> list[tuple[float, float, int, float, float, str]]:
+    return [(*run, field) for run in _USED for field in ("lower", "estimate", "upper")]
+
+
+def _steps_by_inversion(epsilon: float, sigma: float, rate: float) -> int:
+    """The most steps that keep the budget, by bisection."""
+    low, high = 100, 10**4  # in which the answer lies
+    while high - low > max(1, low // 5000):
+        middle = (low + high) // 2
+        fits = _inversion.worst_delta(sigma, rate, middle, epsilon) <= 1e-5
+        low, high = (middle, high) if fits else (low, middle)
+    return low
+
+
 CLAIMS = (
     Claim(
         id="rf.sigmas",
@@ -49,7 +84,7 @@ CLAIMS = (
             "the divisor of the sum does not depend on the batch (rs.alg1.divisor)",
         ),
         correction=r"Every printed $\sigma$ keeps its budget; the least one is 4 to 10 % smaller, the $\epsilon$ spent 7 to 12 %.",
-        calculators=(accounting.epsilon, accounting.noise_multiplier),
+        calculators=(accounting.epsilon, accounting.noise_multiplier, accounting.steps),
         checks=(
             ExactCheck(
                 name="the printed noise keeps the budget",
@@ -72,6 +107,21 @@ CLAIMS = (
                 statement=lambda where: accounting.epsilon(_least(where), *_run(where)[2:], _DELTA).estimate,
                 wrong=lambda where: _spent(where).estimate,
                 tolerance=5e-3,
+            ),
+            ExactCheck(
+                name="each bound on its side of epsilon by inversion, and as close as asked for",
+                cases=_spent_fields,
+                truth=lambda *run: True,
+                statement=_bracket_holds,
+                wrong=_moved_bracket_holds,
+            ),
+            ExactCheck(
+                name="the most steps, by inversion",
+                cases=lambda: [(3.0, 1.5, 0.02)],
+                truth=_steps_by_inversion,
+                statement=lambda epsilon, sigma, rate: accounting.steps(epsilon, 1e-5, sigma, rate),
+                wrong=lambda epsilon, sigma, rate: 1.01 * accounting.steps(epsilon, 1e-5, sigma, rate),
+                tolerance=4e-3,
             ),
         ),
         proved=True,

@@ -64,10 +64,13 @@ def _binomial_law(count: int, rate: Fraction) -> list[Fraction]:
     return [math.comb(count, b) * rate**b * (1 - rate) ** (count - b) for b in range(count + 1)]
 
 
-def sizes_apart(examples: int, rate: Fraction) -> Fraction:
-    """Total variation distance of the batch sizes with and without the example, in fractions."""
+def sizes_apart(examples: int, rate: Fraction, growth: Fraction = Fraction(1)) -> Fraction:
+    """delta at epsilon = log(growth) of the batch size alone, with and without the example, in fractions; worst direction."""
     joined, without = _binomial_law(examples + 1, rate), [*_binomial_law(examples, rate), Fraction(0)]
-    return sum((max(p - q, Fraction(0)) for p, q in zip(joined, without, strict=True)), Fraction(0))
+    both = (joined, without), (without, joined)
+    return max(
+        sum((max(p - growth * q, Fraction(0)) for p, q in zip(*laws, strict=True)), Fraction(0)) for laws in both
+    )
 
 
 def largest_move(size: int, clip: Fraction) -> Fraction:

@@ -206,6 +206,15 @@ _EPOCH_MASK = Claim(
             wrong=lambda mu, steps: 0.0,
             tolerance=1e-13,
         ),
+        ExactCheck(
+            name="how far it coasts in the end, in fractions",
+            cases=lambda: itertools.product((Fraction(1, 2), Fraction(9, 10)), (Fraction(3, 2), Fraction(-4))),
+            # the way x left at velocity v solves x(v) = mu v + x(mu v), x linear in v
+            truth=lambda mu, velocity: Fraction(1, 4) * mu * velocity / (1 - mu),
+            statement=lambda mu, velocity: momentum.coasting_distance(0.25, float(velocity), float(mu), math.inf),  # type: ignore[arg-type]
+            wrong=lambda mu, velocity: momentum.coasting_distance(0.25, float(velocity), float(mu), 20),
+            tolerance=1e-13,
+        ),
     ),
     proved=True,
 )
@@ -267,6 +276,18 @@ _APP_H = Claim(
             truth=lambda mu, steps: (1 - mu) ** 2 * squares(noise_weights(mu, steps)[0]) / (1 - mu**steps) ** 2,
             statement=lambda mu, steps: momentum.adam_corrected_variance(1.0, float(mu), steps),
             wrong=lambda mu, steps: 1.0,
+            tolerance=1e-13,
+            kind=Kind.COUNTEREXAMPLE,
+        ),
+        ExactCheck(
+            name="Adam at rest, with and without bias correction, in fractions",
+            cases=lambda: itertools.product((Fraction(0), Fraction(1, 2), Fraction(9, 10)), (False, True)),
+            # E v^2 = mu^2 E v^2 + (1 - mu)^2 s^2, s = 3/7; the correction is gone in the end
+            truth=lambda mu, corrected: (1 - mu) ** 2 * Fraction(9, 49) / (1 - mu**2),
+            statement=lambda mu, corrected: (
+                momentum.adam_corrected_variance if corrected else momentum.adam_velocity_variance
+            )(3 / 7, float(mu)),
+            wrong=lambda mu, corrected: 9 / 49,  # as printed
             tolerance=1e-13,
             kind=Kind.COUNTEREXAMPLE,
         ),

@@ -305,6 +305,19 @@ _DIVISOR = Claim(
             tolerance=1e-12,
             kind=Kind.COUNTEREXAMPLE,
         ),
+        ExactCheck(
+            name="the batch size alone at epsilon > 0, in fractions",
+            cases=lambda: [
+                (n, q, growth)
+                for n in (0, 1, 2, 10, 30)
+                for q in (Fraction(1, 2), Fraction(1, 10), Fraction(9, 10))
+                for growth in (Fraction(11, 10), Fraction(3, 2), Fraction(3), Fraction(9))
+            ],
+            truth=_divisor.sizes_apart,
+            statement=lambda n, q, growth: mask_privacy.published_size_delta(math.log(growth), n, float(q), 0.0),
+            wrong=lambda n, q, growth: mask_privacy.published_size_delta(math.log(growth), n + 1, float(q), 0.0),
+            tolerance=1e-9,
+        ),
         SearchCheck(
             name="sum and batch size are covered by twice the shift",
             box={

@@ -47,6 +47,12 @@ def _lost_share(k: Vector, keep: int) -> Fraction:
     return Fraction(energies.count(0), len(energies))
 
 
+def _bayes_with_one_large(dim: int, keep: int, large: int) -> Fraction:
+    """E[1 / (X + 4)], X = K - 1 + large^2 if the large entry is kept and K else."""
+    kept = Fraction(keep, dim)
+    return kept / (keep - 1 + large**2 + 4) + (1 - kept) / (keep + 4)
+
+
 def _bayes_by_enumeration(k: Vector, keep: int, ratio: Fraction) -> Fraction:
     """E[1 / (X + ratio)], ratio = sigma^2 / tau^2, sigma = 1."""
     energies = kept_energies(k, keep)
@@ -244,6 +250,16 @@ _THM51 = Claim(
             ),
             wrong=lambda k, keep, ratio: 1 / (Fraction(keep, len(k)) * sum(x * x for x in k) + ratio),
             tolerance=1e-12,
+        ),
+        ExactCheck(
+            name="Bayes attacker, one large entry among very many",
+            cases=lambda: [(10_000, 100, 30), (10_000, 1, 100), (10**6, 1000, 20)],
+            truth=_bayes_with_one_large,
+            statement=lambda dim, keep, large: reconstruction.bayes_error(
+                [float(large)] + [1.0] * (dim - 1), rate_of(dim, keep), 1.0, 0.5
+            ),
+            wrong=lambda dim, keep, large: 1 / (keep / Fraction(dim) * (dim - 1 + large**2) + 4),
+            tolerance=1e-8,
         ),
         MeanCheck(
             name="Bayes attacker on a Gaussian input, 9 of 12 entries zero",

@@ -1,0 +1,196 @@
+"""GIP: index sets and values of one sample under any accountant; the checks of gip.thm2 on epsilon itself."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+from scipy.special import ndtr
+
+from dptheory import accounting, index_privacy, joint_privacy, mallows, renyi
+from dptheory.claims.gip import _finite
+from dptheory.joint_privacy import IndexSteps
+from dptheory.mallows import SubsetMallows
+from dptheory.montecarlo import ExactCheck, Range, SearchCheck
+
+_GRID = np.linspace(-12.0, 14.0, 2601)
+
+
+def _hockey_stick(rate: float, sigma: float, theta: float, log_gamma: float, index: float) -> float:
+    """sup P(S) - gamma Q(S) of a sampled noisy sum and an index set that is drawn from the other law with this chance.
+
+    d = 2, where the ratio of the index laws is e^(+-2 theta). Joint: the sample that holds the example decides both.
+    """
+    up = math.exp(2 * theta)
+    base = np.exp(-(_GRID**2) / 2) / math.sqrt(2 * math.pi) * (_GRID[1] - _GRID[0])
+    values = np.exp(_GRID / sigma - 0.5 / sigma**2)
+    total = 0.0
+    for ratio, chance in ((up, 1 / (1 + up)), (1 / up, up / (1 + up))):
+        mixed = 1 - rate + rate * values
+        seen = 1 - rate + rate * ratio * values if math.isnan(index) else (1 - index + index * ratio) * mixed
+        total += chance * float(base @ np.maximum(seen - math.exp(log_gamma), 0.0))
+    return total
+
+
+def _unsampled_slack(rate: float, sigma: float, theta: float, log_gamma: float) -> float:
+    """Sampled values and index sets that are not sampled dominate the joint step."""
+    joint = _hockey_stick(rate, sigma, theta, log_gamma, math.nan)
+    return _hockey_stick(rate, sigma, theta, log_gamma, 1.0) - joint
+
+
+def _sampled_slack(rate: float, sigma: float, theta: float, log_gamma: float) -> float:
+    """Wrong statement: so do both parts sampled one by one."""
+    joint = _hockey_stick(rate, sigma, theta, log_gamma, math.nan)
+    return _hockey_stick(rate, sigma, theta, log_gamma, rate) - joint
+
+
+def _true_delta(sigma: float, theta: float, epsilon: float) -> float:
+    """delta of one step without sampling, d = 2: the mean over the index set of the Gaussian's delta at what is left."""
+    up, mu = 1 / (1 + math.exp(-2 * theta)), 1 / sigma
+    total = 0.0
+    for chance, loss in ((up, 2 * theta), (1 - up, -2 * theta)):
+        left = epsilon - loss
+        total += chance * float(ndtr(mu / 2 - left / mu) - math.exp(left) * ndtr(-mu / 2 - left / mu))
+    return total
+
+
+def _covered(sigma: float, theta: float, delta: float) -> bool:
+    """Does the joint epsilon of one step without sampling cover its exact delta?"""
+    model = SubsetMallows(2, 1, theta)
+    found = joint_privacy.run_epsilon([IndexSteps(1, model)], sampling_rate=1.0, noise_multiplier=sigma, delta=delta)
+    return _true_delta(sigma, theta, found) <= delta * (1 + 1e-9)
+
+
+def _covered_by_values(sigma: float, theta: float, delta: float) -> bool:
+    """Wrong statement: the epsilon of the values alone covers both."""
+    return _true_delta(sigma, theta, accounting.gaussian_epsilon(1 / sigma, delta)) <= delta
+
+
+# A run of the paper's size: noise 10, 4096 of 45,000 examples, 875 steps, 10,547 groups of 256 entries.
+_RATE, _GROUPS, _STEPS = 4096 / 45_000, 10_547, 875
+
+
+def _run(*thetas: float) -> float:
+    """Epsilon of 875 steps in equal parts, each with its own dispersion."""
+    share = _STEPS // len(thetas)
+    parts = [IndexSteps(share, SubsetMallows(256, 26, theta), _GROUPS) for theta in thetas]
+    return joint_privacy.run_epsilon(parts, sampling_rate=_RATE, noise_multiplier=10.0, delta=1e-5)
+
+
+def _values(delta: float) -> float:
+    return accounting.epsilon(10.0, _RATE, _STEPS, delta).upper
+
+
+def _by_hand(*thetas: float) -> float:
+    """The same, from the accountant's epsilon, the sums of theta s and theta^2 s, and the Renyi curves, one after the other."""
+    releases = _STEPS // len(thetas) * _GROUPS
+    pure, rho = (releases * sum(52 * theta**power for theta in thetas) for power in (1, 2))
+    bounds = [_values(1e-5) + pure]
+    excess = np.logspace(-3, 9, 40_001)  # of the order over 1
+    for share in (1e-3, 1e-2, 0.1, 0.5):
+        rest = np.log1p(-1 / (1 + excess)) - np.log(share * 1e-5 * (1 + excess)) / excess
+        index = max(0.0, float(np.min((1 + excess) * rho + rest)))
+        if len(thetas) == 1:
+            index = min(index, index_privacy.loss_law(SubsetMallows(256, 26, *thetas)).epsilon(share * 1e-5, releases))
+        bounds.append(_values((1 - share) * 1e-5) + index)
+    curve = np.zeros(len(joint_privacy.ORDERS))
+    for theta in thetas:
+        model = SubsetMallows(256, 26, theta)
+        curve += _STEPS // len(thetas) * joint_privacy.joint_rdp(joint_privacy.ORDERS, _RATE, 10.0, model, _GROUPS)
+    return min(*bounds, renyi.epsilon_from_rdp(joint_privacy.ORDERS, curve, 1e-5))
+
+
+def _reached_alone(dim: int, keep: int) -> int:
+    """Distance of the index set of one example, alone in its data set, from that of no example at all."""
+    example = [Fraction(int(j >= dim - keep)) for j in range(dim)]  # of any norm: only the order of the entries counts
+    return _finite.hamming(_finite.top_subset([0] * dim, keep), _finite.top_subset(example, keep))
+
+
+def _spent_at(epsilon: float, sigma: float) -> float:
+    """Epsilon by exact composition of the index sets at the dispersion for a joint budget; the values spend next to nothing."""
+    theta = joint_privacy.theta_for_joint_budget(epsilon, 1e-5, 40, 10, 1.0, sigma, steps=10, groups=100)
+    return index_privacy.loss_law(SubsetMallows(40, 10, theta)).epsilon(1e-5, 1000)
+
+
+def _over_basic(epsilon: float, least: float) -> bool:
+    """Is the dispersion for the paper's run at least this many times that of basic composition?"""
+    theta = joint_privacy.theta_for_joint_budget(epsilon, 1e-5, 256, 26, _RATE, 10.0, _STEPS, _GROUPS)
+    return theta >= least * mallows.theta_for_budget(epsilon - _values(1e-5), 256, 26, _STEPS, _GROUPS)
+
+
+CHECKS = (
+    SearchCheck(
+        name="values of the sample with index sets that are not sampled dominate the step",
+        box={
+            "rate": Range(0.01, 0.99),
+            "sigma": Range(0.7, 6, log=True),
+            "theta": Range(0.01, 1.5, log=True),
+            "log_gamma": Range(-2.0, 3.0),
+        },
+        slack=_unsampled_slack,
+        wrong=_sampled_slack,
+        tolerance=1e-9,
+    ),
+    ExactCheck(
+        name="joint epsilon of one step covers its exact delta",
+        cases=lambda: itertools.product((0.7, 2.0, 20.0), (1e-3, 0.03, 0.3, 1.5), (0.1, 1e-3, 1e-6, 1e-10)),
+        truth=lambda sigma, theta, delta: True,
+        statement=_covered,
+        wrong=_covered_by_values,
+    ),
+    ExactCheck(
+        name="joint epsilon of a run, bound by bound",
+        cases=lambda: [(2e-11,), (1e-7,), (1e-6,), (2e-5,), (1e-4,), (1e-5, 2e-5, 3e-5, 2e-5, 1e-6)],
+        truth=_by_hand,
+        statement=_run,
+        wrong=lambda *thetas: _run(*(0.0 for _ in thetas)),
+        tolerance=1e-6,
+    ),
+    ExactCheck(
+        name="joint epsilon by basic composition alone",
+        cases=lambda: [(Fraction(1, 100),), (Fraction(3),)],
+        truth=lambda spent: 1 + spent,
+        statement=lambda spent: joint_privacy.joint_epsilon(1e-5, lambda delta: 1.0, index_epsilon=float(spent)),
+        wrong=lambda spent: 1.0,
+        tolerance=1e-12,
+    ),
+    ExactCheck(
+        name="without index sets a run costs what DP-SGD costs",
+        cases=lambda: [(10.0, 4096 / 45_000, 875), (1.0, 0.02, 1000), (0.6, 0.01, 2000), (1.0, 0.005, 1)],
+        truth=lambda sigma, rate, steps: accounting.epsilon(sigma, rate, steps, 1e-5).upper,
+        statement=lambda sigma, rate, steps: joint_privacy.run_epsilon(
+            [IndexSteps(steps, SubsetMallows(256, 26, 1e-15), _GROUPS)],
+            sampling_rate=rate,
+            noise_multiplier=sigma,
+            delta=1e-5,
+        ),
+        wrong=lambda sigma, rate, steps: renyi.epsilon_from_rdp(
+            joint_privacy.ORDERS,
+            steps * joint_privacy.subsampled_gaussian_rdp(joint_privacy.ORDERS, rate, sigma),
+            1e-5,
+        ),
+        tolerance=1e-3,
+    ),
+    ExactCheck(
+        name="theta for a joint budget spends all of it where the values spend nothing",
+        cases=lambda: [(0.01, math.inf), (1e-4, math.inf), (1.0, math.inf)],
+        truth=lambda epsilon, sigma: epsilon,
+        statement=_spent_at,
+        wrong=lambda epsilon, sigma: 0.99 * epsilon,
+        tolerance=1e-5,
+    ),
+    ExactCheck(
+        name="theta for a joint budget is never below basic composition",
+        cases=lambda: [(1.05, 1000.0), (1.12, 1e4)],
+        truth=lambda epsilon, least: True,
+        statement=_over_basic,
+        wrong=lambda epsilon, least: _over_basic(epsilon, 1e9),
+    ),
+    ExactCheck(
+        name="the worst pair occurs: one example, alone",
+        cases=lambda: _finite.SIZES,
+        truth=_reached_alone,
+        statement=lambda dim, keep: mallows.index_sensitivity(dim, keep),
+        wrong=lambda dim, keep: mallows.index_sensitivity(dim, keep) - 2,
+    ),
+)
