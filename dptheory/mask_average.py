@@ -56,6 +56,11 @@ class Shares:
         return self.ascending.size
 
     @cached_property
+    def up_to(self) -> Array:
+        """p_1 + ... + p_i, i = 1, ..., d."""
+        return np.cumsum(self.ascending)
+
+    @cached_property
     def squares_up_to(self) -> Array:
         """p_1^2 + ... + p_i^2, i = 1, ..., d."""
         return np.cumsum(np.square(self.ascending))
@@ -82,7 +87,7 @@ def mean_descent(shares: Shares, keep: int, scale: float) -> Bracket:
         return _by_levels(shares, keep, scale, step, 1.0)
     low, high = x, min(x * scale, math.sqrt(x))  # rs.lem3.3
     for spread in (math.inf, *_SPREADS):
-        cuts = _cuts(shares, keep, spread)
+        cuts = _cuts(shares, keep, scale, spread)
         width = math.sqrt(12.0 * spread / (cuts.size + 1)) if cuts.size else 1.0
         found = _by_levels(shares, keep, scale, cuts, width)
         low, high = max(low, found.low), min(high, found.high)
@@ -117,12 +122,15 @@ def _only_step(p: Array) -> Index | None:
     return np.array([second]) if float(p[second]) >= float(p[-1]) * (1.0 - _ROUNDING) else None
 
 
-def _cuts(shares: Shares, keep: int, spread: float) -> Index:
+def _cuts(shares: Shares, keep: int, scale: float, spread: float) -> Index:
     """Where levels begin, the first at 0 apart: geometric from the largest entries down, one wide level of little variance."""
     if math.isinf(spread):
         return np.zeros(0, dtype=np.intp)
     p, x = shares.ascending, keep / shares.dim
-    rest = int(np.searchsorted(shares.squares_up_to, spread * x / (1.0 - x), side="right"))
+    # the mean without the entries of which one is kept on average: rare large ones move x, not the typical sum
+    typical = x * float(shares.up_to[shares.dim - math.ceil(shares.dim / keep) - 1])
+    allowed = spread * typical * max(typical, scale**-2.0) / (x * (1.0 - x))
+    rest = int(np.searchsorted(shares.squares_up_to, allowed, side="right"))
     rest = int(np.searchsorted(p, p[min(rest, p.size - 1)], side="left"))  # equal entries stay together
     ratio = 1.0 + math.sqrt(12.0 * spread / min(1.0, float(shares.squares_up_to[-1]) / x))
     steps = math.ceil(math.log(float(p[-1]) / max(float(p[rest]), 1e-300)) / math.log(ratio)) + 1

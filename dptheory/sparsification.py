@@ -112,10 +112,10 @@ def kappa(
     r"""kappa = E_m[P'_m f(|m*w|^2)] / (P f(|w|^2)), in [1 - r, 1] where P >= sqrt(1 - r).
 
     Isotropic Gaussian deviation: the ratio of two chi-square distribution functions times R. R lies between two proved bounds
-    (:mod:`dptheory.mask_average`), about a thousandth of it apart or less, and is exact for |w| <= c (then it is x), where
-    one entry or every entry is kept, for gradients with at most two sizes of entries, and where there are at most ``masks``
-    masks. Rows of deviations: rows that are almost surely on one side of z C for every mask are bounded; for the others
-    ``masks`` masks are drawn, unless there are fewer.
+    (:mod:`dptheory.mask_average`), as a rule within a thousandth of it (``error`` says), and is exact for |w| <= c (then it
+    is x), where one entry or every entry is kept, for gradients with at most two sizes of entries, and where there are at
+    most ``masks`` masks. Rows of deviations: rows that are almost surely on one side of z C for every mask are bounded; for
+    the others ``masks`` masks are drawn, unless there are fewer.
 
     Args:
         gradient: w, shape (d,), entries at most 1e70 in size, of norm at least 1e-70.

@@ -104,8 +104,9 @@ def test_a_bad_path_is_refused_before_the_checks_run(monkeypatch: pytest.MonkeyP
 
 
 def test_ids_are_whole_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dptheory import report
     from rich.console import Console
+
+    from dptheory import report
 
     with (console := Console(width=40)).capture() as capture:
         console.print(report.claims_table(claims.all_claims()))

@@ -9,7 +9,7 @@ import pytest
 
 from dptheory import claims
 from dptheory.claims import Claim, Verdict
-from dptheory.montecarlo import ExactCheck, Kind
+from dptheory.montecarlo import CertificateCheck, ExactCheck, Kind, LawCheck, MeanCheck
 
 CI_BUDGET = 600.0
 """Seconds, far more than a check takes: none may fail because the machine is busy."""
@@ -76,6 +76,22 @@ def test_what_runs_in_worker_processes_can_be_sent_there() -> None:
 def test_check_names_are_unique_so_that_checks_draw_different_numbers() -> None:
     names = [check.name for claim in claims.all_claims() for check in claim.checks if check.kind is Kind.MONTE_CARLO]
     assert len(names) == len(set(names))
+
+
+LOOSE_CERTIFICATES = {
+    ("rs.thm3.2", "worst case of two to four steps"): 0.34,
+    ("gep.eq12", "worst case of one and two noisy steps"): 2.0,
+}
+"""Bounds of several steps that are not the worst case, and how far above it they may lie; other checks of the claim are finer."""
+
+
+@pytest.mark.parametrize("claim", CHECKED, ids=lambda claim: claim.id)
+def test_every_check_resolves_one_per_cent(claim: Claim) -> None:
+    for check in claim.checks:
+        resolution = check.resolution if isinstance(check, MeanCheck | LawCheck) else check.tolerance  # type: ignore[attr-defined]
+        assert resolution <= 0.01, check.name
+        if isinstance(check, CertificateCheck):
+            assert check.looseness <= LOOSE_CERTIFICATES.get((claim.id, check.name), 0.01), check.name
 
 
 def test_lookup() -> None:

@@ -1,7 +1,6 @@
 """The largest of n quadratic forms and the error of the released gradient, against closed forms and second methods."""
 
 import math
-import time
 from collections.abc import Callable
 
 import mpmath

@@ -47,7 +47,7 @@ def test_the_exact_mean_lies_in_the_bracket_for_all_levels_and_cells(
             continue
         for spread, width in itertools.product((math.inf, 0.3, 0.006), (0.01, 0.3, 5.0)):
             monkeypatch.setattr(ma, "_SINGLE", int(rng.integers(0, 4)))
-            one = ma._by_levels(shares, keep, scale, ma._cuts(shares, keep, spread), width)
+            one = ma._by_levels(shares, keep, scale, ma._cuts(shares, keep, scale, spread), width)
             assert one.low <= exact * ROUNDING and exact <= one.high * ROUNDING
             widest = max(widest, one.half_width / exact)
     assert widest > 0.01  # the bounds were at work
@@ -82,16 +82,26 @@ def test_hypergeometric_chances(population: int, marked: int) -> None:
     assert law.sum(axis=1) == pytest.approx(1.0, rel=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(3))
+_LARGE = {
+    "Gaussian": lambda rng: rng.standard_normal(50_000),
+    "Student": lambda rng: rng.standard_t(3, 50_000),
+    "cubed": lambda rng: rng.standard_normal(50_000) ** 3,
+    "Cauchy": lambda rng: rng.standard_cauchy(50_000),
+    "log-normal": lambda rng: np.exp(2 * rng.standard_normal(50_000)),
+    "Zipf": lambda rng: 1 / np.arange(1.0, 50_001),
+    "sparse": lambda rng: rng.standard_normal(50_000) * (rng.random(50_000) < 0.01),
+}
+
+
+@pytest.mark.parametrize("law", _LARGE)
 @pytest.mark.parametrize("keep", [2, 300])
-def test_narrow_at_large_dimension(seed: int, keep: int) -> None:
-    """The promised width, a thousandth, for Gaussian, heavy-tailed and cubed Gaussian entries near the kink."""
-    rng = np.random.default_rng(seed)
-    w = (rng.standard_normal(50_000), rng.standard_t(3, 50_000), rng.standard_normal(50_000) ** 3)[seed]
+def test_narrow_at_large_dimension(law: str, keep: int) -> None:
+    """The width that the page says was observed: a thousandth, 0.15 per cent for sparse entries."""
+    w = _LARGE[law](np.random.default_rng(0))
     p = np.sort(np.square(w / np.linalg.norm(w)))
-    for scale in (100.0, 1.3 * math.sqrt(50_000 / keep), 0.95 * math.sqrt(50_000 / keep)):
+    for scale in (1600.0, 100.0, 0.95 * math.sqrt(50_000 / keep)):
         found = ma.mean_descent(ma.Shares(p / p.sum()), keep, scale)
-        assert found.half_width <= 1e-3 * found.low * (1 + 1e-9)
+        assert found.half_width <= (1.5e-3 if law == "sparse" else 1e-3) * found.low * (1 + 1e-9)
 
 
 def test_what_is_dropped_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+
 from calls import Cost
 
 NUMBERS = (

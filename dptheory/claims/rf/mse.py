@@ -14,6 +14,7 @@ from scipy.stats import chi2, ncx2, norm
 from dptheory import clipping, gradient_mse
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims._draws import all_masks, drawn_masks
+from dptheory.claims.rf import _gaussian_moments
 from dptheory.montecarlo import ExactCheck, Kind, MeanCheck
 
 Array = NDArray[np.float64]
@@ -266,6 +267,38 @@ _EQ6 = Claim(
             sampler=partial(_gaussian_errors, w=_FLAT, kept=16, bound=0.5, deviation=0.2, sigma=0.0, batch=4),
             claimed=lambda: gradient_mse.clipped_gradient_mse(1.0, 16, 0.2, 0.5, 0.0, 4, 0.0).full.signal_loss,
             row_bytes=6000,
+        ),
+        ExactCheck(
+            name="every moment, small and users' sizes, by quadrature over both parts of the gradient",
+            cases=lambda: itertools.product(
+                ("slope", "shortfall", "second_moment", "variance", "clip_probability"),
+                (3, 40, 20_000, 10**6),
+                (0.3, 1.0),
+            ),
+            truth=lambda name, dim, spread: _gaussian_moments.split_moments(
+                1.0, dim, spread / math.sqrt(dim), _gaussian_moments.crossed(dim, spread)
+            )[name],
+            statement=lambda name, dim, spread: getattr(
+                clipping.gaussian_clip_moments(
+                    1.0, dim, spread / math.sqrt(dim), _gaussian_moments.crossed(dim, spread)
+                ),
+                name,
+            ),
+            wrong=lambda name, dim, spread: getattr(
+                clipping.gaussian_clip_moments(
+                    1.0, dim, spread / math.sqrt(dim), 1.02 * _gaussian_moments.crossed(dim, spread)
+                ),
+                name,
+            ),
+            tolerance=2e-3,
+        ),
+        ExactCheck(
+            name="every field, small and users' sizes, put together from those moments",
+            cases=lambda: _gaussian_moments.cases(),
+            truth=_gaussian_moments.assembled,
+            statement=lambda field, dim, uneven: _gaussian_moments.read(field, dim, uneven),
+            wrong=lambda field, dim, uneven: 1.05 * _gaussian_moments.read(field, dim, uneven),
+            tolerance=2e-3,
         ),
     ),
     proved=True,

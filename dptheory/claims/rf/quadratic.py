@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import quad, simpson
 from scipy.special import gammainc, gammaincc
-from scipy.stats import gamma
+from scipy.stats import chi2, gamma
 
 from dptheory import gradient_mse
 from dptheory.claims._claim import Claim, Source, Verdict
@@ -137,6 +137,26 @@ def _raised_bound_slack(dim: int, decay: float, draws: int, sigma: float) -> flo
     return _bound_slack(dim, decay, 1, sigma) - 1e-3
 
 
+def _chi_square_case(dim: int, n: int, what: str) -> float:
+    """Eigenvalues of 2: E max of n draws of 2 chi^2_d by integrating 1 - F^n; the error of noise sigma = 0.01; its bound."""
+    if what == "bound":
+        return 2.0 * dim * (1 + dim * 1e-4)
+    middle, spread = float(dim), math.sqrt(2.0 * dim)
+    low, high = max(0.0, middle - 12 * spread), middle + 60 * spread + 200
+    x = np.linspace(low, high, 200_001)
+    gap = -np.expm1(n * chi2.logcdf(np.maximum(x, 1e-9), dim))
+    largest = 2.0 * (low + float(simpson(gap, x=x)))
+    return largest if what == "largest" else 2.0 * dim + dim * 1e-4 * largest
+
+
+def _equal_case(dim: int, n: int, what: str) -> float:
+    if what == "bound":
+        return gradient_mse.mse_lower_bound(2.0 * dim, dim, 0.01)
+    if what == "error":
+        return gradient_mse.stationary_mse([2.0] * dim, n, 0.01)
+    return gradient_mse.expected_max_quadratic_form([2.0] * dim, n)
+
+
 _THEOREM_1 = Claim(
     id="rf.thm1",
     title="error of the unclipped gradient",
@@ -217,6 +237,14 @@ _THEOREM_1 = Claim(
             },
             slack=_bound_slack,
             wrong=_raised_bound_slack,
+        ),
+        ExactCheck(
+            name="equal eigenvalues, users' sizes and numbers of draws: chi-square quadrature",
+            cases=lambda: itertools.product((20_000, 300), (10, 10**7), ("largest", "error", "bound")),
+            truth=_chi_square_case,
+            statement=_equal_case,
+            wrong=lambda dim, n, what: 1.01 * _equal_case(dim, n, what),
+            tolerance=1e-6,
         ),
     ),
     proved=True,

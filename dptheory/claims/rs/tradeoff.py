@@ -179,6 +179,20 @@ _APPG = Claim(
             wrong=lambda s: printed_optimal_rate(1.0, 10.0) > 0,
             kind=Kind.COUNTEREXAMPLE,
         ),
+        ExactCheck(
+            name="equal entries, another split of C: c = (1 - z) C alone matters",
+            cases=lambda: [
+                (scale, Fraction(1, 10), clip, z)
+                for scale in (Fraction(2), Fraction(100))
+                for clip, z in ((2.0, 0.5), (10.0, 0.9))
+            ],
+            truth=lambda scale, ratio, clip, z: _flat_best(scale, ratio),
+            statement=lambda scale, ratio, clip, z: sparsification.optimal_rate_flat(
+                float(ratio), 1.0, float(scale), clip, z
+            ),
+            wrong=lambda scale, ratio, clip, z: sparsification.optimal_rate_flat(float(ratio), 1.0, float(scale), clip),
+            tolerance=1e-12,
+        ),
     ),
     proved=True,
     figure="tradeoff",
@@ -258,6 +272,17 @@ def _tuned_gain(x: Fraction, kappa: Fraction, ratio: Fraction) -> bool:
     return (1 + x * ratio) / kappa**2 < 1 + ratio
 
 
+def _best_learning_rate(slope: float, gap: float, steps: float) -> float:
+    """argmin of gap / (g T) + g slope over log g."""
+    found = minimize_scalar(
+        lambda log: gap / steps * math.exp(-log) + slope * math.exp(log),
+        bounds=(-20, 20),
+        method="bounded",
+        options={"xatol": 1e-10},
+    )
+    return math.exp(float(found.x))
+
+
 _TUNED = Claim(
     id="rs.tuned",
     title="gain at the tuned learning rate",
@@ -329,6 +354,16 @@ _TUNED = Claim(
             },
             slack=_small_gradient_slack,
             wrong=_small_gradient_any_slack,
+        ),
+        ExactCheck(
+            name="learning rate of the least bound, by golden section",
+            cases=lambda: [
+                (r, gap, t, d) for r in (0.0, 0.7) for gap in (0.5, 3.0) for t in (1.0, 400.0) for d in (0.0, 30.0)
+            ],
+            truth=lambda r, gap, t, d: _best_learning_rate(2.0 + (1 - r) * d, gap, t),
+            statement=lambda r, gap, t, d: sparsification.tuned_bound(r, 0.8, gap, t, 2.0, d).learning_rate,
+            wrong=lambda r, gap, t, d: sparsification.tuned_bound(0.0, 0.8, gap, t, 2.0, d + 0.1).learning_rate,
+            tolerance=1e-5,
         ),
     ),
     proved=True,
