@@ -388,7 +388,9 @@ def _unit(name: str, value: ArrayLike) -> tuple[Array, float]:
     vector = _bounded(name, value)
     largest = float(np.abs(vector).max(initial=0.0))
     if vector.ndim != 1 or largest < 1 / _LARGEST:
-        raise ValueError(f"{name} must be a vector with an entry of size >= {1 / _LARGEST:g}, got {_validate.shown(value)}")
+        raise ValueError(
+            f"{name} must be a vector with an entry of size >= {1 / _LARGEST:g}, got {_validate.shown(value)}"
+        )
     scaled = vector / largest
     norm = float(np.linalg.norm(scaled))
     return np.asarray(scaled / norm), largest * norm

@@ -255,7 +255,9 @@ def _expected_max(form: QuadraticForm, n: int) -> float:
 def _spectrum(eigenvalues: ArrayLike) -> Array:
     array = _validate.bounded("eigenvalues", _validate.nonnegative("eigenvalues", eigenvalues))
     if array.ndim != 1 or not array.any():
-        raise ValueError(f"eigenvalues must have the shape (d,) and not all be zero, got {_validate.shown(eigenvalues)}")
+        raise ValueError(
+            f"eigenvalues must have the shape (d,) and not all be zero, got {_validate.shown(eigenvalues)}"
+        )
     if array.max() < _validate.SMALLEST:
         raise ValueError(f"eigenvalues must hold one >= {_validate.SMALLEST:g}, got {_validate.shown(eigenvalues)}")
     return array

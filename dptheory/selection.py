@@ -122,7 +122,10 @@ def released_top_k_mse(dim: int, keep: int, sigma_g: float, noise_std: float) ->
 
     Source: GIP, Proposition 2 and section 4.2 (gip.alternatives).
     """
-    sigma_g, noise_std = _validate.size("sigma_g", sigma_g, zero=True), _validate.size("noise_std", noise_std, zero=True)
+    sigma_g, noise_std = (
+        _validate.size("sigma_g", sigma_g, zero=True),
+        _validate.size("noise_std", noise_std, zero=True),
+    )
     random = float(pruning.random_k_mse(dim, keep, sigma_g) + pruning.noise_mse(keep, 1.0, noise_std))
     gain = float(pruning.random_k_mse(dim, keep, 1.0) - pruning.top_k_mse(dim, keep, 1.0))
     return random + (noise_std**2 - sigma_g**2) * gain

@@ -201,7 +201,9 @@ class _Problem:
         if size == 0.0:
             raise ValueError(f"gradient must not be zero, where kappa is undefined, got {_validate.shown(gradient)}")
         if size < _validate.SMALLEST:
-            raise ValueError(f"gradient must have a norm of at least {_validate.SMALLEST:g}, got {_validate.shown(gradient)}")
+            raise ValueError(
+                f"gradient must have a norm of at least {_validate.SMALLEST:g}, got {_validate.shown(gradient)}"
+            )
         shares = np.square(w / size)
         shares /= shares.sum()
         scale = max(1.0, size / ((1.0 - z) * clip))
