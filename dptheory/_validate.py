@@ -44,7 +44,7 @@ def integer(name: str, value: SupportsIndex, low: int, high: int | None = None) 
         number = low - 1
     if (
         isinstance(plain, bool | np.bool_)
-        or getattr(plain, "ndim", 0)
+        or getattr(plain, "ndim", None) not in (None, 0)
         or number < low
         or (high is not None and number > high)
     ):
@@ -71,7 +71,7 @@ def real(name: str, value: object, low: float, high: float = math.inf, *, ends: 
     left, right = ends[0], ends[1]
     plain = _scalar(value)
     number = math.nan
-    if isinstance(plain, numbers.Real) and not isinstance(plain, bool | np.bool_):
+    if not isinstance(plain, bool | np.bool_) and isinstance(plain, numbers.Real):
         try:
             number = float(plain)
         except OverflowError:
