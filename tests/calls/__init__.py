@@ -23,19 +23,20 @@ class Call:
     """Keyword arguments that are accepted.
 
     Attributes:
-        arguments: by name.
+        arguments: by name; a function that gives them where they belong together, as an optimizer and its module do.
         cost: "cheap"; "dear" if it takes more than about a millisecond, so that a test should not repeat it hundreds of
             times; "slow" if it takes a second.
-        use: what is done with the result. A constructor must refuse what would fail here.
+        use: what is done with the result, as part of the call: whatever fails there has to name the argument, too.
     """
 
-    arguments: Mapping[str, Any]
+    arguments: Mapping[str, Any] | Callable[[], Mapping[str, Any]]
     cost: Cost = "cheap"
     use: Callable[[Any], Any] | None = None
 
     def made(self) -> dict[str, Any]:
         """The arguments, those that are used up made anew."""
-        return {name: value.make() if isinstance(value, Fresh) else value for name, value in self.arguments.items()}
+        given = self.arguments() if callable(self.arguments) else self.arguments
+        return {name: value.make() if isinstance(value, Fresh) else value for name, value in given.items()}
 
 
 Calls = dict[str, list[Call]]

@@ -27,10 +27,6 @@ class Outcome:
     error: BaseException | None = None
 
 
-class FailsInUseError(Exception):
-    """The arguments were accepted, and what they made does not work."""
-
-
 def outcome(
     function: Callable[..., Any], arguments: Mapping[str, Any], use: Callable[[Any], Any] | None = None
 ) -> Outcome:
@@ -52,21 +48,13 @@ def outcome(
             try:
                 result = function(**arguments)
                 list(numbers_of(result))  # properties may fail
-                _put_to_use(result, use)
+                if use is not None:
+                    list(numbers_of(use(result)))
             finally:
                 sys.setprofile(before)
     except (Exception, TooMuchWorkError) as error:
         return Outcome(error=error)
     return Outcome(result=result)
-
-
-def _put_to_use(result: Any, use: Callable[[Any], Any] | None) -> None:
-    if use is None:
-        return
-    try:
-        list(numbers_of(use(result)))
-    except Exception as error:
-        raise FailsInUseError(f"{type(error).__name__}: {error}") from error
 
 
 def numbers_of(result: Any) -> Iterator[float]:
@@ -130,7 +118,7 @@ def complaint(found: Outcome, name: str, arguments: Mapping[str, Any], never: bo
     message = str(error)
     if not isinstance(error, ValueError | TypeError):
         return f"{type(error).__name__}: {_line(message)}"
-    named = re.match(r"(\w+)\b.* must ", message, re.DOTALL)
+    named = re.match(r"(?:\w+\.)?(\w+)\b.* must ", message, re.DOTALL)  # optimizer.learning_rate, as in a run's file
     if named is None or named[1] not in arguments or (never and named[1] != name):
         return f"does not name {name}: {_line(message)}"
     if "got" not in message or not _shows(message, arguments[named[1]]):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import numpy as np
+
 from calls import Call
 from calls.bad_values import Attempt, attempts
 from calls.judgement import complaint, outcome, same
@@ -92,7 +93,7 @@ def failures(function: Callable[..., Any], calls: Collection[Call]) -> list[str]
     parameters = inspect.signature(function).parameters
     text = documented(function)
     for one in calls:
-        for argument in one.arguments:
+        for argument in one.made():
             if argument == "self":
                 continue
             optional = "None" in str(parameters[argument].annotation)

@@ -1,0 +1,188 @@
+"""What users of ``training`` call: make_private, mechanisms and their schedules, ledger, samplers, runs, readers, probes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from opacus import GradSampleModule
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from calls import Call, Calls, Fresh, call, dear, used
+from training import data, make_private
+from training import mechanisms as m
+from training.audits import step_audits
+from training.config import OptimizerConfig
+from training.ledger import PrivacyLedger
+from training.loop import DpSgdSettings
+from training.records import MeasureSettings
+from training.sampling import GeneratorBatches, PoissonBatches, SecureBatches
+
+_FEATURES = 6
+_CPU = torch.device("cpu")
+_SETTINGS = {
+    "steps": 20, "batch_size": 10, "noise_multiplier": 1.0, "max_grad_norm": 1.0, "learning_rate": 0.1, "seed": 0,
+}  # fmt: skip
+_GROUPS = [[0, 1]]
+
+
+def _model() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(_FEATURES, 3), nn.Linear(3, 2))
+
+
+def _loader() -> Any:
+    return DataLoader(TensorDataset(torch.ones(40, _FEATURES), torch.arange(40) % 2), 10)
+
+
+def _anchors() -> list[torch.Tensor]:
+    return [torch.randn(4, 2, _FEATURES), torch.randn(4, 2)]
+
+
+def _wrapped() -> Any:
+    """An optimizer that has made no step."""
+    model = _model()
+    return make_private(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=_loader(), mechanism=m.DpSgd(),
+        noise_multiplier=1.0, max_grad_norm=1.0,
+    )[1]  # fmt: skip
+
+
+def _one_step(mechanism: m.Mechanism) -> None:
+    """What the optimizer does in one step, on two parameters and three examples."""
+    layers = nn.Linear(_FEATURES, 2)
+    params = [p.detach() for p in layers.parameters()]
+    mechanism.attach(GradSampleModule(layers))
+    mechanism.check_clip(1.0)
+    mechanism.begin_step(params)
+    samples = [torch.ones(3, *p.shape) for p in params]
+    total = mechanism.contribute(samples, 1.0).total
+    mechanism.end_step(mechanism.release(total, 1.0, 1.0, lambda like, std: std * torch.randn_like(like)), 1.0)
+    mechanism.cost(1.0)
+
+
+def _mechanism(**arguments: Any) -> list[Call]:
+    return [Call(arguments, cost="dear", use=_one_step)]
+
+
+def _first_steps(schedule: m.Schedule) -> list[float]:
+    return [schedule(step) for step in (0, 1, 1000)]
+
+
+_MASKED = _mechanism(rate=m.Constant(0.5), seed=0, refresh_steps=1)
+_RANKED = _mechanism(rate=m.Constant(0.5), steps_per_epoch=2, seed=0)
+_EMBEDDING = _mechanism(
+    anchor_gradients=_anchors, subspace_dim=2, residual_clip=0.5, groups=_GROUPS, seed=0, iterations=1
+)
+_BATCH = {"step": 3, "part": 0, "parts": 2}
+
+
+def _private(**arguments: Any) -> Callable[[], dict[str, Any]]:
+    """A module with its optimizer, and other arguments."""
+
+    def make() -> dict[str, Any]:
+        model = _model()
+        return {
+            "module": model, "optimizer": torch.optim.SGD(model.parameters(), lr=0.1), "mechanism": m.DpSgd(),
+            "noise_multiplier": 1.0, "max_grad_norm": 1.0, "grad_sample_mode": "hooks", "loss_reduction": "mean", **arguments,
+        }  # fmt: skip
+
+    return make
+
+
+CALLS: Calls = {
+    "training.private.make_private": [
+        Call(lambda: _private(data_loader=_loader(), secure=False, sampling_rate=0.25, expected_batch_size=10.0)(), "dear"),
+        Call(lambda: _private(data_loader=_loader(), noise_generator=torch.Generator())(), "dear"),
+    ],
+    "training.private.attach": [
+        Call(_private(sampling_rate=0.25, examples=40, secure=False), "dear"),
+        Call(_private(sampling_rate=0.25, expected_batch_size=10.0, noise_generator=None), "dear"),
+    ],
+    "training.mechanisms.rates.Checked": [call(name="rate", schedule=m.Constant(0.5), ends="[]")],
+    "training.mechanisms.rates.Constant": [used(_first_steps, value=0.5)],
+    "training.mechanisms.rates.GradualCooling": [used(_first_steps, final_rate=0.5, cooling_epochs=4, steps_per_epoch=10)],
+    "training.mechanisms.rates.Linear": [used(_first_steps, start=0.1, end=0.9, steps=10)],
+    "training.mechanisms.rates.Exponential": [used(_first_steps, start=0.1, end=0.9, steps=10)],
+    "training.mechanisms.dpsgd.DpSgd": _mechanism(),
+    "training.mechanisms.dpsgd.NoisySgd": _mechanism(),
+    "training.mechanisms.dpsgd.ClippedSgd": _mechanism(),
+    "training.mechanisms.random_sparsification.RandomSparsification": _MASKED,
+    "training.mechanisms.random_sparsification.PosteriorFreeze": _MASKED,
+    "training.mechanisms.ranked.RankedSparsification": _RANKED,
+    "training.mechanisms.ranked.RankedByTrueGradients": _RANKED,
+    "training.mechanisms.broken.UnnoisedVelocity": _RANKED,
+    "training.mechanisms.broken.BatchSizeDivisor": _mechanism(expected_batch_size=3.0, rate=0.5, seed=0),
+    "training.mechanisms.broken.TopKWithoutNoise": _mechanism(keep_rate=0.5),
+    "training.mechanisms.index_pruning.IndexPruning": _mechanism(theta=0.1, keep_rate=m.Constant(0.5), group_size=4),
+    "training.mechanisms.index_pruning.NoisyMagnitudeTopK": _mechanism(
+        selection_multiplier=1.0, keep_rate=m.Constant(0.5), group_size=4
+    ),
+    "training.mechanisms.index_pruning.TopKOfReleased": _mechanism(keep_rate=m.Constant(0.5), group_size=4),
+    "training.mechanisms.layer_freezing.LayerFreezing": [
+        call(inner=m.DpSgd(), frozen=1, from_step=0),
+    ],
+    **{f"training.mechanisms.gep.{name}": _EMBEDDING for name in ("Gep", "GepOptimal", "GepJoint", "BiasedGep")},
+    "training.ledger.PrivacyLedger": [call(sampling_rate=0.1)],
+    "training.ledger.PrivacyLedger.epsilon": [call(self=PrivacyLedger(0.1), delta=1e-5)],
+    "training.ledger.PrivacyLedger.epsilon_if_secure": [call(self=PrivacyLedger(0.1), delta=1e-5)],
+    "training.ledger.PrivacyLedger.limit": [call(self=Fresh(lambda: PrivacyLedger(0.1)), epsilon=3.0, delta=1e-5)],
+    "training.ledger.PrivacyLedger.record": [call(self=Fresh(lambda: PrivacyLedger(0.1)), cost=m.StepCost(1.0))],
+    "training.ledger.PrivacyLedger.clear": [call(self=Fresh(lambda: PrivacyLedger(0.1)), cost=m.StepCost(1.0))],
+    "training.optimizer.MechanismOptimizer.epsilon": [dear(self=_wrapped(), delta=1e-5)],
+    "training.optimizer.MechanismOptimizer.privacy": [dear(self=_wrapped(), delta=1e-5)],
+    "training.optimizer.MechanismOptimizer.begin_batch": [dear(self=Fresh(_wrapped), size=3)],
+    "training.sampling.PoissonBatches": [used(lambda one: one.batch(0), examples=100, rate=0.1, seed=0)],
+    "training.sampling.PoissonBatches.batch": [call(self=PoissonBatches(100, 0.1, 0), **_BATCH)],
+    "training.sampling.SecureBatches": [used(lambda one: one.batch(0), examples=100, rate=0.1)],
+    "training.sampling.SecureBatches.batch": [call(self=SecureBatches(100, 0.1), **_BATCH)],
+    "training.sampling.GeneratorBatches": [
+        used(lambda one: one.batch(0), examples=100, rate=0.1, generator=Fresh(lambda: torch.Generator().manual_seed(0))),
+    ],
+    "training.sampling.GeneratorBatches.batch": [
+        call(self=Fresh(lambda: GeneratorBatches(100, 0.1, torch.Generator().manual_seed(0))), **_BATCH),
+    ],
+    "training.config.OptimizerConfig": [call(name="sgd", learning_rate=0.1, momentum=0.9, weight_decay=0.0)],
+    "training.config.RunConfig": [
+        call(
+            data="excerpt", model="small-cnn", epochs=3, batch_size=30, max_grad_norm=1.0, delta=1e-5,
+            noise_multiplier=1.0, epsilon=3.0, physical_batch_size=16, seed=0, inputs="unit", grad_sample_mode="hooks",
+            secure=False, optimizer=OptimizerConfig(), mechanism={"name": "dp-sgd"},
+        ),
+    ],
+    "training.noise.generator_noise": [
+        used(lambda noise: noise(torch.zeros(3), 1.0), generator=Fresh(lambda: torch.Generator().manual_seed(0))),
+    ],
+    "training.noise.secure_noise": [call(like=torch.zeros(3), std=1.0)],
+    "training.models.small_tanh_cnn": [dear(seed=0)],
+    "training.networks.dp_cnn": [dear(seed=0)],
+    "training.networks.resnet20": [dear(seed=0)],
+    "training.networks.wrn_16_4": [dear(seed=0)],
+    "training.networks.scattering_cnn": [dear(seed=0)],
+    "training.networks.linear_probe": [dear(seed=0, features=12, bias=True)],
+    "training.data.load": [dear(name="excerpt", train=False)],
+    "training.loop.DpSgdSettings": [call(**_SETTINGS)],
+    "training.loop.sampling_rate": [call(batch_size=10, images=40)],
+    "training.loop.pick_device": [call(wanted="cpu")],
+    "training.records.MeasureSettings": [call(keep_ratios=(0.1, 0.5), draws=20, noise_multiplier=1.0, max_grad_norm=1.0)],
+    "training.measure.measure": [
+        dear(
+            gradient=np.linspace(-1.0, 1.0, 512), layers={"all": slice(0, 512)},
+            settings=MeasureSettings((0.5,), 2, 1.0, 1.0), rng=Fresh(lambda: np.random.default_rng(0)),
+        ),
+    ],
+    "training.probe.spread_steps": [call(steps=20, count=5)],
+    "training.linear_attack.linear_gradient": [dear(images=data.load("excerpt", train=False), index=0, seed=0)],
+    "training.validate.settings.ValidateSettings": [
+        call(training=DpSgdSettings(**_SETTINGS), rate=0.5, keep_ratios=(0.1, 0.5), subspace_dims=(10, 50), pool=300,
+             anchors=256, window=10, draws=50),
+    ],
+    "training.anchors.AnchorGradients": [
+        Call(
+            {"model": _model(), "pixels": torch.ones(2, _FEATURES), "classes": 2, "seed": 0, "chunk": 2},
+            cost="dear", use=lambda anchors: anchors(),
+        ),
+    ],
+    "training.audits.steps.StepAudit.run": [dear(self=step_audits()[0], seed=0)],
+}  # fmt: skip

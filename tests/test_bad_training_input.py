@@ -1,0 +1,66 @@
+"""What users of ``training`` call answers bad input as the calculators do: see ``tests/test_bad_input.py``."""
+
+import inspect
+import re
+from collections.abc import Iterator
+
+import pytest
+import torch
+from calls.judgement import outcome
+from calls.limits import limits
+from calls.training import CALLS
+from calls.walk import callables, failures, modules
+
+import training
+
+torch.set_num_threads(1)
+pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
+
+_NOT_PUBLIC = re.compile(
+    r"training\.("
+    r"(run|build|checkpoint|distributed|files|report|figure|privacy)"  # parts of `python -m training`: tests/training
+    r"|validate(\.(?!settings).*)?|benchmarks.*|audits(\.(?!steps).*)?"  # the same; audits run what they are given
+    r"|drawn|shape|logical_batch|randomness|ranges|formats|mechanisms\.clipping"  # parts of the modules that users import
+    r")"
+)
+_LEFT_OUT = re.compile(
+    r"training\.(mechanisms\.\w+\.[a-z]\w*"  # functions that mechanisms share
+    r"|mechanisms\.\w+\.\w+\.(attach|check_clip|begin_step|shared|contribute|release|end_step|cost|seeded|secured)"
+    r"|[\w.]+\.(state_dict|load_state_dict)"  # what the optimizer calls, and checkpoints
+    r"|mechanisms\.(gep\.AnchorSource|rates\.Schedule|_base.*)|mechanisms\.(Contribution|Mechanism|StepCost)(\..*)?"
+    r"|optimizer\.(Distributed)?MechanismOptimizer(\.(?!epsilon|privacy|begin_batch)\w+)?"  # make_private makes it
+    r"|sampling\.(Batches|Listener|PoissonSampler).*"
+    r"|config\.(read_config|from_dict|RunConfig\.as_dict)"  # a file's content: tests/training/test_config.py
+    r"|data\.standardised|data\.Images|networks\.scattering_features|models\.layer_slices"  # take what `load` gives
+    r"|loop\.(dp_sgd|accuracy|Step|DpSgdSettings\.stream)|probe\.run_probe|linear_attack\.(linear_attack|attack)"
+    r"|validate\.settings\.ValidateSettings\.stream|audits\.steps\.(step_audits|StepAudit)"
+    r")"
+)
+_ALL = callables([one for one in modules(training) if not _NOT_PUBLIC.fullmatch(one.__name__)], ())
+CALLABLES = {name: value for name, value in _ALL.items() if not _LEFT_OUT.fullmatch(name)}
+
+
+@pytest.fixture(autouse=True)
+def _limits() -> Iterator[None]:
+    with limits(), torch.random.fork_rng(devices=[]):
+        yield
+
+
+def test_every_public_callable_has_a_valid_call() -> None:
+    assert set(CALLABLES) - set(CALLS) == set(), "public callables without a valid call in tests/calls"
+    assert set(CALLS) - set(CALLABLES) == set(), "valid calls of what is not public"
+
+
+@pytest.mark.parametrize("name", sorted(CALLS))
+def test_the_valid_calls_name_every_argument_and_are_accepted(name: str) -> None:
+    named = {argument for one in CALLS[name] for argument in one.made()}
+    assert named == set(inspect.signature(CALLABLES[name]).parameters)
+    for one in CALLS[name]:
+        found = outcome(CALLABLES[name], one.made(), one.use)
+        assert found.error is None, one.made()
+
+
+@pytest.mark.parametrize("name", sorted(CALLS))
+def test_bad_input(name: str) -> None:
+    found = failures(CALLABLES[name], CALLS[name])
+    assert not found, "\n".join([f"{len(found)} answers", *found[:40]])
