@@ -185,6 +185,19 @@ def booleans_as_numbers(value: ArrayLike) -> ArrayLike:
     return array.astype(np.float64) if array.dtype == np.bool_ else value
 
 
+def flag(name: str, value: object) -> bool:
+    """``value`` if it is True or False."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False, got {shown(value)}")
+    return value
+
+
+def store(frozen: object, **checked: object) -> None:
+    """Put the checked arguments of a frozen dataclass in the place of those given."""
+    for name, value in checked.items():
+        object.__setattr__(frozen, name, value)
+
+
 def calls(name: str, value: object) -> None:
     """Make sure that ``value`` can be called."""
     if not callable(value):

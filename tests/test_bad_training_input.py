@@ -27,7 +27,7 @@ _LEFT_OUT = re.compile(
     r"training\.(mechanisms\.\w+\.[a-z]\w*"  # functions that mechanisms share
     r"|mechanisms\.\w+\.\w+\.(attach|check_clip|begin_step|shared|contribute|release|end_step|cost|seeded|secured)"
     r"|[\w.]+\.(state_dict|load_state_dict)"  # what the optimizer calls, and checkpoints
-    r"|mechanisms\.(gep\.AnchorSource|rates\.Schedule|_base.*)|mechanisms\.(Contribution|Mechanism|StepCost)(\..*)?"
+    r"|mechanisms\.(gep\.AnchorSource|rates\.(Schedule|Checked)|_base.*)|mechanisms\.(Contribution|Mechanism|StepCost)(\..*)?"
     r"|optimizer\.(Distributed)?MechanismOptimizer(\.(?!epsilon|privacy|begin_batch)\w+)?"  # make_private makes it
     r"|sampling\.(Batches|Listener|PoissonSampler).*"
     r"|config\.(read_config|from_dict|RunConfig\.as_dict)"  # a file's content: tests/training/test_config.py

@@ -8,6 +8,7 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 
 from dptheory import _validate
+from training import ranges
 from training.mechanisms._base import Tensors
 
 
@@ -19,22 +20,25 @@ class AnchorGradients:
     Args:
         model: the plain model, before ``make_private``: Opacus's hooks would see these images too.
         pixels: the images, shape (m, ...), m >= 1; nothing about them is protected.
-        classes: number of classes, >= 2.
-        seed: of the labels, which are public.
+        classes: number of classes, 2..1e9.
+        seed: of the labels, which are public; 0 to 2^63 - 1.
         chunk: images at a time, to bound the memory.
 
     Source: GEP, section 3.1 (gep.random_labels).
     """
 
     def __init__(self, model: nn.Module, pixels: torch.Tensor, classes: int, seed: int, chunk: int = 256) -> None:
-        if len(pixels) == 0:
-            raise ValueError("pixels must hold at least one auxiliary image, got none")
+        _validate.instance("model", model, nn.Module)
+        if not isinstance(pixels, torch.Tensor) or pixels.ndim < 2 or not len(pixels):
+            raise ValueError(
+                f"pixels must be a tensor with at least one auxiliary image, got {_validate.shown(pixels)}"
+            )
         self._model = model
         self._function = copy.deepcopy(model)
         self._pixels = pixels
-        self._classes = _validate.integer("classes", classes, 2)
-        self._generator = torch.Generator().manual_seed(_validate.integer("seed", seed, 0))
-        self._chunk = _validate.integer("chunk", chunk, 1)
+        self._classes = _validate.integer("classes", classes, 2, 10**9)
+        self._generator = torch.Generator().manual_seed(ranges.seed("seed", seed))
+        self._chunk = _validate.integer("chunk", chunk, 1, 10**9)
 
     def __call__(self) -> Tensors:
         named = {n: p.detach() for n, p in self._model.named_parameters() if p.requires_grad}

@@ -29,9 +29,12 @@ class OptimizerConfig:
 
     def __post_init__(self) -> None:
         _validate.choice("optimizer.name", self.name, OPTIMIZERS)
-        ranges.learning_rate("optimizer.learning_rate", self.learning_rate)
-        _validate.real("optimizer.momentum", self.momentum, 0.0, 1.0, ends="[)")
-        _validate.real("optimizer.weight_decay", self.weight_decay, 0.0, 1e3)
+        _validate.store(
+            self,
+            learning_rate=ranges.learning_rate("optimizer.learning_rate", self.learning_rate),
+            momentum=_validate.real("optimizer.momentum", self.momentum, 0.0, 1.0, ends="[)"),
+            weight_decay=_validate.real("optimizer.weight_decay", self.weight_decay, 0.0, 1e3),
+        )
 
 
 @dataclass(frozen=True)
@@ -81,20 +84,27 @@ class RunConfig:
         _validate.choice("data", self.data, NAMES)
         _validate.choice("model", self.model, MODELS)
         for name in ("epochs", "batch_size", "physical_batch_size"):
-            ranges.count(name, getattr(self, name))
-        ranges.clip("max_grad_norm", self.max_grad_norm)
-        _validate.real("delta", self.delta, 1e-15, 0.1)
-        ranges.seed("seed", self.seed)
+            _validate.store(self, **{name: ranges.count(name, getattr(self, name))})
+        _validate.store(
+            self,
+            max_grad_norm=ranges.clip("max_grad_norm", self.max_grad_norm),
+            delta=_validate.real("delta", self.delta, 1e-15, 0.1),
+            seed=ranges.seed("seed", self.seed),
+        )
+        _validate.instance("optimizer", self.optimizer, OptimizerConfig)
+        if not isinstance(self.mechanism, Mapping):
+            raise ValueError(f"mechanism must be a table of name and arguments, got {_validate.shown(self.mechanism)}")
         _validate.choice("inputs", self.inputs, INPUTS)
         _validate.choice("grad_sample_mode", self.grad_sample_mode, GRAD_SAMPLE_MODES)
         if not isinstance(self.secure, bool):
-            raise ValueError(f"secure must be true or false, got {self.secure!r}")
+            raise ValueError(f"secure must be true or false, got {_validate.shown(self.secure)}")
         if self.noise_multiplier is None and self.epsilon is None:
             raise ValueError("noise_multiplier or epsilon must be given, got neither")
         if self.noise_multiplier is not None:
-            ranges.noise_multiplier("noise_multiplier", self.noise_multiplier)
+            sigma = ranges.noise_multiplier("noise_multiplier", self.noise_multiplier)
+            _validate.store(self, noise_multiplier=sigma)
         if self.epsilon is not None:
-            ranges.epsilon("epsilon", self.epsilon)
+            _validate.store(self, epsilon=ranges.epsilon("epsilon", self.epsilon))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, as in TOML."""

@@ -156,6 +156,7 @@ def load(name: str, *, train: bool) -> Images:
         DataMissingError: a file is missing and cannot be fetched.
     """
     chosen = _SETS[_validate.choice("name", name, NAMES)]
+    _validate.flag("train", train)
     files = chosen.train if train else chosen.test
     if chosen.embedded:
         folder = Path(str(package_files("training"))) / "excerpt"

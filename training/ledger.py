@@ -54,6 +54,7 @@ class PrivacyLedger:
 
     def record(self, cost: StepCost) -> None:
         """Note one step."""
+        _validate.instance("cost", cost, StepCost)
         self._spent[cost] += 1
 
     def epsilon(self, delta: float) -> float:
@@ -92,6 +93,7 @@ class PrivacyLedger:
         Raises:
             BudgetError: it does not.
         """
+        _validate.instance("cost", cost, StepCost)
         if self._budget is None:
             return
         if not self._fits(self._spent + Counter([cost]), *self._budget):

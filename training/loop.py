@@ -43,12 +43,15 @@ class DpSgdSettings:
     seed: int
 
     def __post_init__(self) -> None:
-        ranges.count("steps", self.steps)
-        ranges.count("batch_size", self.batch_size)
-        ranges.noise_multiplier("noise_multiplier", self.noise_multiplier)
-        ranges.clip("max_grad_norm", self.max_grad_norm)
-        ranges.learning_rate("learning_rate", self.learning_rate)
-        ranges.seed("seed", self.seed)
+        _validate.store(
+            self,
+            steps=ranges.count("steps", self.steps),
+            batch_size=ranges.count("batch_size", self.batch_size),
+            noise_multiplier=ranges.noise_multiplier("noise_multiplier", self.noise_multiplier),
+            max_grad_norm=ranges.clip("max_grad_norm", self.max_grad_norm),
+            learning_rate=ranges.learning_rate("learning_rate", self.learning_rate),
+            seed=ranges.seed("seed", self.seed),
+        )
 
     def stream(self, purpose: int) -> int:
         """An independent seed for the weights (0), the Poisson samples (1), the noise (2) or the measuring (3)."""
@@ -70,7 +73,8 @@ class Step:
 
 def sampling_rate(batch_size: int, images: int) -> float:
     """The Poisson sampling rate that Opacus takes for a wished-for batch size: 1 / ceil(images / batch_size)."""
-    _validate.integer("batch_size", batch_size, 1, images)
+    images = ranges.count("images", images)
+    batch_size = _validate.integer("batch_size", batch_size, 1, images)
     return 1.0 / -(-images // batch_size)
 
 
@@ -143,7 +147,7 @@ def pick_device(wanted: str) -> torch.device:
     Raises:
         ValueError: another name than "auto", "cpu" or "cuda", or "cuda" where there is none.
     """
-    _validate.choice("device", wanted, ("auto", "cpu", "cuda"))
+    _validate.choice("wanted", wanted, ("auto", "cpu", "cuda"))
     if wanted == "cuda" and not torch.cuda.is_available():
         raise ValueError("device='cuda', but torch finds no CUDA device here; use 'auto' or 'cpu'")
     if wanted == "auto":

@@ -27,7 +27,7 @@ def measure(
     - ``ks_distance`` (Kolmogorov-Smirnov, of g / sigma_g from N(0, 1)) and ``excess_kurtosis``.
 
     Args:
-        gradient: shape (d,), finite, not all zero; a clipped batch sum.
+        gradient: shape (d,), entries at most 1e70 in size, one of them at least 1e-70; a clipped batch sum.
         layers: where each parameter tensor lies in it.
         settings: see :class:`MeasureSettings`.
         rng: source of masks, noise and reference vectors.
@@ -37,13 +37,15 @@ def measure(
 
     Source: GIP, Proposition 2 and section 5 (gip.mse_r, gip.mse_t0, gip.criterion, gip.assumption1).
     """
-    g = _validate.finite("gradient", gradient)
-    if g.ndim != 1 or not g.any():
+    g = _validate.bounded("gradient", gradient)
+    if g.ndim != 1 or np.abs(g).max(initial=0.0) < _validate.SMALLEST:
         raise ValueError(
-            f"gradient must be a vector with a non-zero entry, got shape {g.shape}, sum of squares {(g**2).sum():g}"
+            f"gradient must be a vector with an entry of size >= {_validate.SMALLEST:g}, got {_validate.shown(gradient)}"
         )
-    if not layers:
-        raise ValueError("layers must name at least one slice of the gradient, got none")
+    if not isinstance(layers, Mapping) or not layers or not all(isinstance(part, slice) for part in layers.values()):
+        raise ValueError(f"layers must name at least one slice of the gradient, got {_validate.shown(layers)}")
+    _validate.instance("settings", settings, MeasureSettings)
+    _validate.instance("rng", rng, np.random.Generator)
     keeps = tuple(_keep(ratio, g.size) for ratio in settings.keep_ratios)
     fit = _fit(g, layers, settings)
     shape = shape_rows(g, fit, settings, keeps, rng)

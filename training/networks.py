@@ -5,11 +5,15 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+from dptheory import _validate
+from training import ranges
+
 _WIDTHS = (32, 32, 64, 64, 128, 128)
 _GROUPS = 16
 
 
 def _seeded(seed: int, build: Callable[[], nn.Module]) -> nn.Module:
+    seed = ranges.seed("seed", seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return build()
@@ -147,11 +151,12 @@ def linear_probe(seed: int, features: int = 4096, bias: bool = True) -> nn.Modul
 
     Args:
         seed: of the starting weights.
-        features: entries of a feature vector.
+        features: entries of a feature vector, 1..1e9.
         bias: whether the classes have one.
 
     Source: RF, Table 1 (rf.table1); GEP, Appendix A (gep.table3).
     """
+    features, bias = ranges.count("features", features), _validate.flag("bias", bias)
     return _seeded(seed, lambda: nn.Sequential(nn.Flatten(), nn.Linear(features, 10, bias=bias)))
 
 

@@ -2,12 +2,16 @@
 
 import torch
 
+from dptheory import _validate
 from training.mechanisms._base import Noise
 from training.randomness import secure_normal
 
 
 def generator_noise(generator: torch.Generator | None) -> Noise:
     """Gaussian noise from a torch generator (None: torch's global one). Good for measuring, not for releasing a model."""
+
+    if generator is not None:
+        _validate.instance("generator", generator, torch.Generator)
 
     def noise(like: torch.Tensor, std: float) -> torch.Tensor:
         if std == 0:
@@ -18,7 +22,14 @@ def generator_noise(generator: torch.Generator | None) -> Noise:
 
 
 def secure_noise(like: torch.Tensor, std: float) -> torch.Tensor:
-    """Gaussian noise from the operating system's cryptographic generator: cannot be repeated, slower than a torch generator."""
+    """Gaussian noise from the operating system's cryptographic generator: cannot be repeated, slower than a torch generator.
+
+    Args:
+        like: shape, type and device of the noise.
+        std: its standard deviation, in [0, 1e30].
+    """
+    _validate.instance("like", like, torch.Tensor)
+    std = _validate.real("std", std, 0.0, 1e30)
     if std == 0:
         return torch.zeros_like(like)
     return (secure_normal(like.numel()) * std).view(like.shape).to(like)

@@ -9,7 +9,7 @@ from opacus.optimizers import DPOptimizer
 from opacus.optimizers.ddpoptimizer import DistributedDPOptimizer
 from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed
 
-from dptheory import _validate
+from dptheory import _validate, accounting
 from training.ledger import PrivacyLedger
 from training.logical_batch import LogicalBatch
 from training.mechanisms._base import Mechanism, Noise, StepCost, Tensors
@@ -127,6 +127,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
 
     def privacy(self, delta: float) -> PrivacyReport:
         """The guarantee of all steps so far, and what it rests on; delta in [1e-15, 0.1]."""
+        delta = _validate.real("delta", delta, *accounting.DELTA)
         known = ("number of training examples",) if self._adjacency == ZERO_OUT else ()
         return PrivacyReport(
             epsilon=self.epsilon(delta),

@@ -29,6 +29,8 @@ from training.optimizer import LARGEST, SMALLEST, DistributedMechanismOptimizer,
 from training.privacy import ADD_OR_REMOVE, CALLER, POISSON, ZERO_OUT
 from training.sampling import Batches, GeneratorBatches, PoissonSampler, SecureBatches
 
+_LEAST_RATE = 1e-12
+
 
 def make_private(
     *,
@@ -67,7 +69,7 @@ def make_private(
         secure: batches, masks and noise from the operating system's cryptographic generator. Then the mechanism is built with
             ``seed=None``, and neither ``noise_generator`` nor a generator of the loader may be given. Without it the run is a
             simulation, and masks amplify nothing.
-        sampling_rate: with which each example is drawn into a step, in (0, 1]; together with ``expected_batch_size``, or neither.
+        sampling_rate: with which each example is drawn into a step, in [1e-12, 1]; with ``expected_batch_size``, or neither.
         expected_batch_size: divisor of a "mean" loss, in [1e-15, 1e15].
 
     Returns:
@@ -87,7 +89,7 @@ def make_private(
     if sampling_rate is None or expected_batch_size is None:
         rate, divisor, adjacency = batch_size / examples, float(batch_size), ZERO_OUT
     else:
-        rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0, ends="(]")
+        rate = _validate.real("sampling_rate", sampling_rate, _LEAST_RATE, 1.0)
         divisor, adjacency = expected_batch_size, ADD_OR_REMOVE
     if secure and data_loader.generator is not None:
         raise ValueError(
@@ -134,8 +136,8 @@ def attach(
     They call ``optimizer.begin_batch(size)`` before the first part of every batch.
 
     Args:
-        sampling_rate: with which each example is drawn into a step, in (0, 1], whichever process then has it.
-        examples: public number of training examples of all processes, >= 1: the divisor of a "mean" loss is its product with
+        sampling_rate: with which each example is drawn into a step, in [1e-12, 1], whichever process then has it.
+        examples: public number of training examples of all processes, 1..1e12: the divisor of a "mean" loss is its product with
             the rate, and neighbours differ by a record that is replaced by a null record.
         expected_batch_size: instead, the divisor itself, a constant; neighbours then differ by a record that is added or removed.
         secure: says that the caller draws batches from the operating system's generator, as
@@ -143,13 +145,13 @@ def attach(
 
     The others, and the errors, are those of :func:`make_private`.
     """
-    rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0, ends="(]")
+    rate = _validate.real("sampling_rate", sampling_rate, _LEAST_RATE, 1.0)
     if (examples is None) == (expected_batch_size is None):
         raise ValueError(
             f"examples or expected_batch_size must be given, and not both, got {examples!r} and {expected_batch_size!r}"
         )
     if examples is not None:
-        expected_batch_size = rate * _validate.integer("examples", examples, 1)
+        expected_batch_size = rate * _validate.integer("examples", examples, 1, 10**12)
     assert expected_batch_size is not None
     return _attached(
         module=module,
@@ -184,6 +186,8 @@ def _attached(
     adjacency: str,
     sampler: str,
 ) -> tuple[GradSampleModule, MechanismOptimizer]:
+    _validate.instance("module", module, nn.Module)
+    _validate.instance("optimizer", optimizer, torch.optim.Optimizer)
     _validate.choice("grad_sample_mode", grad_sample_mode, GRAD_SAMPLE_MODES)
     expected = _validate.real("expected_batch_size", expected_batch_size, SMALLEST, LARGEST)
     _check_module(module, optimizer)

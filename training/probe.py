@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import track
 
 from dptheory import _validate
+from training import ranges
 from training.data import NAMES, Images, load
 from training.loop import DpSgdSettings, Step, accuracy, dp_sgd, sampling_rate
 from training.measure import measure
@@ -45,8 +46,14 @@ class ProbeResult:
 
 
 def spread_steps(steps: int, count: int = 5) -> tuple[int, ...]:
-    """`count` steps from 0 to the last, evenly spread; fewer where there are fewer steps."""
-    _validate.integer("steps", steps, 1)
+    """`count` steps from 0 to the last, evenly spread; fewer where there are fewer steps.
+
+    Args:
+        steps: 1..1e9.
+        count: 2..10,000.
+    """
+    steps = ranges.count("steps", steps)
+    count = _validate.integer("count", count, 2, 10_000)
     return tuple(sorted({round(i * (steps - 1) / (count - 1)) for i in range(count)}))
 
 

@@ -2,6 +2,8 @@
 
 from typing import SupportsIndex
 
+from numpy.typing import ArrayLike
+
 from dptheory import _validate
 
 _NOISE = (1e-6, 1e6)
@@ -11,7 +13,9 @@ def noise_multiplier(name: str, value: object) -> float:
     """sigma: 0 (no noise at all) or a number in [1e-6, 1e6]."""
     number = _validate.real(name, value, 0.0, _NOISE[1])
     if 0 < number < _NOISE[0]:
-        raise ValueError(f"{name} must be 0 or a number in [{_NOISE[0]:g}, {_NOISE[1]:g}], got {value!r}")
+        raise ValueError(
+            f"{name} must be 0 or a number in [{_NOISE[0]:g}, {_NOISE[1]:g}], got {_validate.shown(value)}"
+        )
     return number
 
 
@@ -33,6 +37,15 @@ def epsilon(name: str, value: object) -> float:
 def seed(name: str, value: SupportsIndex) -> int:
     """A seed: 0 to 2^63 - 1, as TOML has integers."""
     return _validate.integer(name, value, 0, 2**63 - 1)
+
+
+def shares(name: str, values: ArrayLike, ends: str) -> tuple[float, ...]:
+    """One or more numbers between 0 and 1, as a tuple; ``ends`` says which ends belong, as in ``"(]"``."""
+    array = _validate.finite(name, values)
+    inside = (array >= 0 if ends[0] == "[" else array > 0) & (array <= 1 if ends[1] == "]" else array < 1)
+    if array.ndim != 1 or not array.size or not inside.all():
+        raise ValueError(f"{name} must be a row of numbers in {ends[0]}0, 1{ends[1]}, got {_validate.shown(values)}")
+    return tuple(array.tolist())
 
 
 def count(name: str, value: SupportsIndex) -> int:

@@ -34,13 +34,13 @@ class MeasureSettings:
         return self.noise_multiplier * self.max_grad_norm
 
     def __post_init__(self) -> None:
-        if not self.keep_ratios:
-            raise ValueError("keep_ratios must hold at least one number in (0, 1], got none")
-        for ratio in self.keep_ratios:
-            _validate.real("keep_ratios", ratio, 0.0, 1.0, ends="(]")
-        _validate.integer("draws", self.draws, 2, 10**9)
-        ranges.noise_multiplier("noise_multiplier", self.noise_multiplier)
-        ranges.clip("max_grad_norm", self.max_grad_norm)
+        _validate.store(
+            self,
+            keep_ratios=ranges.shares("keep_ratios", self.keep_ratios, ends="(]"),
+            draws=_validate.integer("draws", self.draws, 2, 10**9),
+            noise_multiplier=ranges.noise_multiplier("noise_multiplier", self.noise_multiplier),
+            max_grad_norm=ranges.clip("max_grad_norm", self.max_grad_norm),
+        )
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 from dptheory import _validate
 
 _BITS = 53
+_MOST_EXAMPLES = 10**9
+_LARGEST_SEED = 2**63 - 1
 
 
 class Batches(Protocol):
@@ -29,9 +31,9 @@ class PoissonBatches:
     Batches depend on seed and step alone, so that a run resumes anywhere and on any number of processes.
 
     Args:
-        examples: number of training examples, >= 1.
+        examples: number of training examples, 1..1e9: a batch draws a number for each.
         rate: in (0, 1].
-        seed: >= 0; who knows it knows the batches, and sampling hides nothing from him.
+        seed: 0 to 2^63 - 1; who knows it knows the batches, and sampling hides nothing from him.
     """
 
     examples: int
@@ -39,14 +41,15 @@ class PoissonBatches:
     seed: int
 
     def __post_init__(self) -> None:
-        _validate.integer("seed", self.seed, 0)
-        _check(self.examples, self.rate)
+        examples, rate = _checked(self.examples, self.rate)
+        _validate.store(self, examples=examples, rate=rate, seed=_validate.integer("seed", self.seed, 0, _LARGEST_SEED))
 
     def batch(self, step: int, part: int = 0, parts: int = 1) -> torch.Tensor:
         """Indices of the batch of a step, ascending; of ``parts`` processes, the one numbered ``part`` gets every parts-th."""
-        rng = np.random.default_rng(np.random.SeedSequence((self.seed, _validate.integer("step", step, 0))))
+        step, part, parts = _part(step, part, parts)
+        rng = np.random.default_rng(np.random.SeedSequence((self.seed, step)))
         drawn = np.flatnonzero(rng.random(self.examples) < self.rate)
-        return torch.from_numpy(drawn[_validate.integer("part", part, 0, parts - 1) :: parts])
+        return torch.from_numpy(drawn[part::parts])
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class SecureBatches:
     Each process draws from its own share of the examples.
 
     Args:
-        examples: number of training examples of all processes, >= 1.
+        examples: number of training examples of all processes, 1..1e9: a batch draws a number for each.
         rate: in (0, 1].
     """
 
@@ -64,11 +67,13 @@ class SecureBatches:
     rate: float
 
     def __post_init__(self) -> None:
-        _check(self.examples, self.rate)
+        examples, rate = _checked(self.examples, self.rate)
+        _validate.store(self, examples=examples, rate=rate)
 
     def batch(self, step: int, part: int = 0, parts: int = 1) -> torch.Tensor:
         """Indices, ascending, of a batch of examples part, part + parts, part + 2 parts, ...; another one at every call."""
-        own = np.arange(_validate.integer("part", part, 0, parts - 1), self.examples, parts)
+        _, part, parts = _part(step, part, parts)
+        own = np.arange(part, self.examples, parts)
         bits = np.frombuffer(os.urandom(8 * len(own)), dtype=np.uint64) >> np.uint64(64 - _BITS)
         return torch.from_numpy(own[bits * 2.0**-_BITS < self.rate])
 
@@ -78,7 +83,7 @@ class GeneratorBatches:
     """The same law from a torch generator, in its order: the step does not matter.
 
     Args:
-        examples: number of training examples of all processes, >= 1.
+        examples: number of training examples of all processes, 1..1e9: a batch draws a number for each.
         rate: in (0, 1].
         generator: of the CPU; None for torch's global one. Processes whose generators are seeded alike draw one batch together.
     """
@@ -88,13 +93,17 @@ class GeneratorBatches:
     generator: torch.Generator | None
 
     def __post_init__(self) -> None:
-        _check(self.examples, self.rate)
+        examples, rate = _checked(self.examples, self.rate)
+        _validate.store(self, examples=examples, rate=rate)
+        if self.generator is not None:
+            _validate.instance("generator", self.generator, torch.Generator)
 
     def batch(self, step: int, part: int = 0, parts: int = 1) -> torch.Tensor:
         """Indices, ascending, of the next batch's examples part, part + parts, part + 2 parts, ..."""
+        _, part, parts = _part(step, part, parts)
         # in double precision: a single-precision uniform is a multiple of 2^-24, which rate 1e-6 would notice
         drawn = torch.rand(self.examples, generator=self.generator, dtype=torch.float64) < self.rate
-        return torch.arange(_validate.integer("part", part, 0, parts - 1), self.examples, parts)[drawn[part::parts]]
+        return torch.arange(part, self.examples, parts)[drawn[part::parts]]
 
 
 class Listener(Protocol):
@@ -143,6 +152,11 @@ class PoissonSampler(UniformWithReplacementSampler):  # type: ignore[misc]
             yield indices
 
 
-def _check(examples: int, rate: float) -> None:
-    _validate.integer("examples", examples, 1)
-    _validate.real("rate", rate, 0.0, 1.0, ends="(]")
+def _checked(examples: int, rate: float) -> tuple[int, float]:
+    return _validate.integer("examples", examples, 1, _MOST_EXAMPLES), _validate.real("rate", rate, 0.0, 1.0, ends="(]")
+
+
+def _part(step: int, part: int, parts: int) -> tuple[int, int, int]:
+    """Step, number of this process and number of processes, if they can be."""
+    parts = _validate.integer("parts", parts, 1, _MOST_EXAMPLES)
+    return _validate.integer("step", step, 0), _validate.integer("part", part, 0, parts - 1), parts

@@ -100,7 +100,6 @@ CALLS: Calls = {
         Call(_private(sampling_rate=0.25, examples=40, secure=False), "dear"),
         Call(_private(sampling_rate=0.25, expected_batch_size=10.0, noise_generator=None), "dear"),
     ],
-    "training.mechanisms.rates.Checked": [call(name="rate", schedule=m.Constant(0.5), ends="[]")],
     "training.mechanisms.rates.Constant": [used(_first_steps, value=0.5)],
     "training.mechanisms.rates.GradualCooling": [used(_first_steps, final_rate=0.5, cooling_epochs=4, steps_per_epoch=10)],
     "training.mechanisms.rates.Linear": [used(_first_steps, start=0.1, end=0.9, steps=10)],

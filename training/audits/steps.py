@@ -20,6 +20,7 @@ from dptheory.accounting import gaussian_epsilon
 from dptheory.auditing import AuditResult
 from dptheory.embedding import release as embedding
 from training import mechanisms as m
+from training import ranges
 from training.mechanisms import Mechanism, Noise
 from training.mechanisms.gep import AnchorSource
 
@@ -62,7 +63,7 @@ class StepAudit:
 
     def run(self, seed: int = 0) -> AuditResult:
         """The result at confidence 0.99; one seed gives one result on every version of torch."""
-        found = self.scores(self.trials, _seeded_noise(seed))
+        found = self.scores(self.trials, _seeded_noise(ranges.seed("seed", seed)))
         return auditing.audit(*found, DELTA, method=self.method)
 
 

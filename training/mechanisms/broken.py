@@ -41,7 +41,8 @@ class BatchSizeDivisor(RandomSparsification):
     title = "division by the drawn batch size (NOT PRIVATE)"
 
     def __init__(self, expected_batch_size: float, rate: float, seed: int) -> None:
-        super().__init__(Constant(rate), seed)
+        rate = _validate.real("rate", rate, 0.0, 1.0, ends="[)")
+        super().__init__(Constant(rate), _validate.integer("seed", seed, 0, 2**63 - 1))
         self._expected = _validate.real("expected_batch_size", expected_batch_size, 0.0, ends="()")
         self._drawn = 0
 
@@ -65,7 +66,7 @@ class TopKWithoutNoise(DpSgd):
     """Keeps the largest entries of the private sum and adds noise to them alone: which ones they are is not protected.
 
     Args:
-        keep_rate: share of entries kept.
+        keep_rate: share of entries kept, in [1e-15, 1].
 
     Source: GIP, section 4 (gip.alternatives).
     """
@@ -73,7 +74,7 @@ class TopKWithoutNoise(DpSgd):
     title = "top-k by private magnitudes (NOT PRIVATE)"
 
     def __init__(self, keep_rate: float) -> None:
-        self._rate = 1.0 - _validate.real("keep_rate", keep_rate, 0.0, 1.0, ends="(]")
+        self._rate = 1.0 - _validate.real("keep_rate", keep_rate, 1e-15, 1.0)
 
     def contribute(self, samples: Tensors, clip: float) -> Contribution:
         return clipped_sum(samples, clip)

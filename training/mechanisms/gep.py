@@ -14,6 +14,8 @@ from training.mechanisms._base import Contribution, Mechanism, Noise, Tensors
 from training.mechanisms.clipping import clip_factors, widened
 from training.randomness import normal, own_generator
 
+_MOST_DIMENSIONS, _MOST_ITERATIONS = 10**9, 1000
+
 
 class AnchorSource(Protocol):
     """Gives gradients of auxiliary, non-sensitive examples at the present weights, shapes (m, *parameter.shape)."""
@@ -66,11 +68,11 @@ class _Embedding(Mechanism, abc.ABC):
 
     Args:
         anchor_gradients: such as :class:`training.anchors.AnchorGradients`; called at every step.
-        subspace_dim: number k of basis vectors, shared out over the groups.
-        residual_clip: > 0.
+        subspace_dim: number k of basis vectors, shared out over the groups; 1..1e9.
+        residual_clip: in [1e-15, 1e15].
         groups: indices of the trainable parameters that share a basis; every parameter in one group.
         seed: of the power iteration's start, which is public; None for the operating system's generator.
-        iterations: of the power method; the paper has 1.
+        iterations: of the power method, 1..1000; the paper has 1.
     """
 
     public = ("auxiliary examples of the subspace",)
@@ -87,13 +89,10 @@ class _Embedding(Mechanism, abc.ABC):
         if not callable(anchor_gradients):
             raise TypeError(f"anchor_gradients must give gradients when it is called, got {anchor_gradients!r}")
         self._anchors = anchor_gradients
-        self._quota = _validate.integer("subspace_dim", subspace_dim, 1)
-        self._residual_clip = _validate.real("residual_clip", residual_clip, 0.0, ends="()")
-        self._members = [list(group) for group in groups]
-        joined = sorted(i for group in self._members for i in group)
-        if not joined or joined != list(range(len(joined))) or [] in self._members:
-            raise ValueError(f"groups must hold each of the numbers 0, 1, ... once, none empty, got {groups!r}")
-        self._iterations = _validate.integer("iterations", iterations, 1)
+        self._quota = _validate.integer("subspace_dim", subspace_dim, 1, _MOST_DIMENSIONS)
+        self._residual_clip = _validate.size("residual_clip", residual_clip, 1e-15, 1e15)
+        self._members = _grouped(groups)
+        self._iterations = _validate.integer("iterations", iterations, 1, _MOST_ITERATIONS)
         self._generator = own_generator(seed)
         self.seeded = seed is not None
         self._shapes: list[torch.Size] = []
@@ -114,6 +113,12 @@ class _Embedding(Mechanism, abc.ABC):
         found = widened(self._anchors())
         anchors = [_joined(found, group) for group in self._members]
         dims = shared_dimensions([a.shape[1] for a in anchors], self._quota)
+        for gradients, dim in zip(anchors, dims, strict=True):
+            if dim > min(gradients.shape):
+                raise ValueError(
+                    f"subspace_dim must give a group of {gradients.shape[1]} entries with {len(gradients)} anchors at most "
+                    f"{min(gradients.shape)} vectors, got {self._quota}, which gives it {dim}"
+                )
         self.bases = [
             power_iteration(a, k, self._iterations, self._generator).contiguous()
             for a, k in zip(anchors, dims, strict=True)
@@ -255,6 +260,20 @@ class BiasedGep(_Embedding):
 
     def _rest(self, residual: torch.Tensor, basis: torch.Tensor, std: float, noise: Noise) -> torch.Tensor:
         return torch.zeros_like(residual)
+
+
+def _grouped(groups: Sequence[Sequence[int]]) -> list[list[int]]:
+    """The groups, if each of the numbers 0, 1, ... is in one of them, and none is empty."""
+    try:
+        members = [_validate.integers("groups", group, 0, _MOST_DIMENSIONS) for group in groups]
+    except (TypeError, ValueError):
+        members = []
+    joined = sorted(i for group in members for i in group)
+    if not joined or joined != list(range(len(joined))):
+        raise ValueError(
+            f"groups must hold each of the numbers 0, 1, ... once, none empty, got {_validate.shown(groups)}"
+        )
+    return members
 
 
 def _joined(samples: Tensors, group: Sequence[int]) -> torch.Tensor:

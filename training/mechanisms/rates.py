@@ -5,6 +5,9 @@ from typing import Protocol
 
 from dptheory import _validate, schedules
 
+_MOST_STEPS = 10**15
+_LEAST_RATE = 1e-100  # of which a quotient and its powers are finite
+
 
 class Schedule(Protocol):
     """A value for every step, 0, 1, ..."""
@@ -46,7 +49,7 @@ class Constant:
     value: float
 
     def __post_init__(self) -> None:
-        _validate.real("value", self.value, 0.0, 1.0)
+        _validate.store(self, value=_validate.real("value", self.value, 0.0, 1.0))
 
     def __call__(self, step: int) -> float:
         return self.value
@@ -65,7 +68,12 @@ class GradualCooling:
 
     def __post_init__(self) -> None:
         schedules.freeze_rate(0, self.final_rate, self.cooling_epochs)
-        _validate.integer("steps_per_epoch", self.steps_per_epoch, 1)
+        _validate.store(
+            self,
+            final_rate=_validate.real("final_rate", self.final_rate, 0.0, 1.0),
+            cooling_epochs=_validate.integer("cooling_epochs", self.cooling_epochs, 2),
+            steps_per_epoch=_validate.integer("steps_per_epoch", self.steps_per_epoch, 1),
+        )
 
     def __call__(self, step: int) -> float:
         return schedules.freeze_rate(step // self.steps_per_epoch, self.final_rate, self.cooling_epochs)
@@ -73,16 +81,24 @@ class GradualCooling:
 
 @dataclass(frozen=True)
 class Linear:
-    """From ``start`` at step 0 to ``end`` at step ``steps`` - 1 in equal differences, and ``end`` from then on."""
+    """From ``start`` at step 0 to ``end`` at step ``steps`` - 1 in equal differences, and ``end`` from then on.
+
+    Args:
+        start, end: in [0, 1].
+        steps: 2..1e15.
+    """
 
     start: float
     end: float
     steps: int
 
     def __post_init__(self) -> None:
-        _validate.real("start", self.start, 0.0, 1.0)
-        _validate.real("end", self.end, 0.0, 1.0)
-        _validate.integer("steps", self.steps, 2)
+        _validate.store(
+            self,
+            start=_validate.real("start", self.start, 0.0, 1.0),
+            end=_validate.real("end", self.end, 0.0, 1.0),
+            steps=_validate.integer("steps", self.steps, 2, _MOST_STEPS),
+        )
 
     def __call__(self, step: int) -> float:
         return self.start + (self.end - self.start) * min(step / (self.steps - 1), 1.0)
@@ -90,16 +106,24 @@ class Linear:
 
 @dataclass(frozen=True)
 class Exponential:
-    """From ``start`` at step 0 to ``end`` at step ``steps`` - 1 in equal ratios, and ``end`` from then on."""
+    """From ``start`` at step 0 to ``end`` at step ``steps`` - 1 in equal ratios, and ``end`` from then on.
+
+    Args:
+        start, end: in [1e-100, 1].
+        steps: 2..1e15.
+    """
 
     start: float
     end: float
     steps: int
 
     def __post_init__(self) -> None:
-        _validate.real("start", self.start, 0.0, 1.0, ends="(]")
-        _validate.real("end", self.end, 0.0, 1.0, ends="(]")
-        _validate.integer("steps", self.steps, 2)
+        _validate.store(
+            self,
+            start=_validate.real("start", self.start, _LEAST_RATE, 1.0),
+            end=_validate.real("end", self.end, _LEAST_RATE, 1.0),
+            steps=_validate.integer("steps", self.steps, 2, _MOST_STEPS),
+        )
 
     def __call__(self, step: int) -> float:
         return float(self.start * (self.end / self.start) ** min(step / (self.steps - 1), 1.0))

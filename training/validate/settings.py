@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from dptheory import _validate
+from training import ranges
 from training.loop import DpSgdSettings
 
 
@@ -34,20 +35,21 @@ class ValidateSettings:
     draws: int = 50
 
     def __post_init__(self) -> None:
-        _validate.real("noise_multiplier", self.training.noise_multiplier, 0.0, ends="()")
-        _validate.integer("window", self.window, 1)
-        _validate.integer("steps", self.training.steps, self.window + 3)
-        _validate.real("rate", self.rate, 0.0, 1.0, ends="()")
-        _validate.integer("pool", self.pool, 2)
-        _validate.integer("anchors", self.anchors, 1)
-        _validate.integer("draws", self.draws, 20, 10**9)
-        for name, values in (("keep_ratios", self.keep_ratios), ("subspace_dims", self.subspace_dims)):
-            if not values:
-                raise ValueError(f"{name} must hold at least one number, got none")
-        for ratio in self.keep_ratios:
-            _validate.real("keep_ratios", ratio, 0.0, 1.0, ends="()")
-        for dim in self.subspace_dims:
-            _validate.integer("subspace_dims", dim, 1, self.anchors)
+        _validate.instance("training", self.training, DpSgdSettings)
+        _validate.real("training.noise_multiplier", self.training.noise_multiplier, 0.0, ends="()")
+        _validate.store(
+            self,
+            window=ranges.count("window", self.window),
+            rate=_validate.real("rate", self.rate, 0.0, 1.0, ends="()"),
+            pool=_validate.integer("pool", self.pool, 2, 10**9),
+            anchors=ranges.count("anchors", self.anchors),
+            draws=_validate.integer("draws", self.draws, 20, 10**9),
+            keep_ratios=ranges.shares("keep_ratios", self.keep_ratios, ends="()"),
+        )
+        dims = _validate.integers("subspace_dims", self.subspace_dims, 1, self.anchors)
+        _validate.store(self, subspace_dims=tuple(dims))
+        if self.training.steps < self.window + 3:
+            raise ValueError(f"window must be at most steps - 3 = {self.training.steps - 3}, got {self.window}")
 
     @property
     def clip(self) -> float:
