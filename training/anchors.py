@@ -21,7 +21,7 @@ class AnchorGradients:
         model: the plain model, before ``make_private``: Opacus's hooks would see these images too.
         pixels: the images, shape (m, ...), m >= 1; nothing about them is protected.
         classes: number of classes, 2..1e9.
-        seed: of the labels, which are public; 0 to 2^63 - 1.
+        seed: of the labels, which are public; 0 to 2^64 - 1.
         chunk: images at a time, to bound the memory.
 
     Source: GEP, section 3.1 (gep.random_labels).
@@ -37,7 +37,7 @@ class AnchorGradients:
         self._function = copy.deepcopy(model)
         self._pixels = pixels
         self._classes = _validate.integer("classes", classes, 2, 10**9)
-        self._generator = torch.Generator().manual_seed(ranges.seed("seed", seed))
+        self._generator = torch.Generator().manual_seed(ranges.stream("seed", seed))
         self._chunk = _validate.integer("chunk", chunk, 1, 10**9)
 
     def __call__(self) -> Tensors:

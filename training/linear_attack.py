@@ -43,7 +43,7 @@ def linear_gradient(images: Images, index: int, seed: int) -> LinearGradient:
     Args:
         images: where the image comes from.
         index: which image, 0..len(images) - 1.
-        seed: of the starting weights, 0 to 2^63 - 1; torch's global random state is left as it was.
+        seed: of the starting weights, 0 to 2^64 - 1; torch's global random state is left as it was.
 
     Returns:
         The gradient of the weights, that of the bias (which is k, as each output's bias enters its logit alone), and the image.
@@ -53,7 +53,7 @@ def linear_gradient(images: Images, index: int, seed: int) -> LinearGradient:
     """
     _validate.instance("images", images, Images)
     index = _validate.integer("index", index, 0, len(images) - 1)
-    seed = ranges.seed("seed", seed)
+    seed = ranges.stream("seed", seed)
     pixels = images.pixels[index].flatten().double()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

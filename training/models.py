@@ -16,9 +16,9 @@ def small_tanh_cnn(seed: int) -> nn.Sequential:
     The starting weights depend on the seed alone; torch's global random state is left as it was.
 
     Args:
-        seed: 0 to 2^63 - 1.
+        seed: 0 to 2^64 - 1.
     """
-    seed = ranges.seed("seed", seed)
+    seed = ranges.stream("seed", seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return nn.Sequential(

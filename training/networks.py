@@ -13,7 +13,7 @@ _GROUPS = 16
 
 
 def _seeded(seed: int, build: Callable[[], nn.Module]) -> nn.Module:
-    seed = ranges.seed("seed", seed)
+    seed = ranges.stream("seed", seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return build()

@@ -39,6 +39,11 @@ def seed(name: str, value: SupportsIndex) -> int:
     return _validate.integer(name, value, 0, 2**63 - 1)
 
 
+def stream(name: str, value: SupportsIndex) -> int:
+    """A seed drawn from another seed: 0 to 2^64 - 1, as torch's generators take it."""
+    return _validate.integer(name, value, 0, 2**64 - 1)
+
+
 def shares(name: str, values: ArrayLike, ends: str) -> tuple[float, ...]:
     """One or more numbers between 0 and 1, as a tuple; ``ends`` says which ends belong, as in ``"(]"``."""
     array = _validate.finite(name, values)

@@ -13,7 +13,7 @@ from dptheory import _validate
 
 _BITS = 53
 _MOST_EXAMPLES = 10**9
-_LARGEST_SEED = 2**63 - 1
+_LARGEST_SEED = 2**64 - 1
 
 
 class Batches(Protocol):
@@ -33,7 +33,7 @@ class PoissonBatches:
     Args:
         examples: number of training examples, 1..1e9: a batch draws a number for each.
         rate: in (0, 1].
-        seed: 0 to 2^63 - 1; who knows it knows the batches, and sampling hides nothing from him.
+        seed: 0 to 2^64 - 1; who knows it knows the batches, and sampling hides nothing from him.
     """
 
     examples: int
