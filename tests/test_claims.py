@@ -57,6 +57,11 @@ def test_calculators_are_reachable_and_documented() -> None:
         for calculator in claim.calculators:
             assert "Source:" in (calculator.__doc__ or ""), calculator
             assert claim.id.split(".")[0] in calculator.__doc__.lower()  # type: ignore[union-attr]
+
+
+def test_calculators_are_named_as_a_reader_would_type_them() -> None:
+    for claim in claims.all_claims():
+        for calculator in claim.calculators:
             name = report.qualified_name(calculator)
             assert pkgutil.resolve_name(name) is calculator and "._" not in name
 
