@@ -48,15 +48,19 @@ def mask_cases() -> Iterator[tuple[Curvature, Fraction, Fraction, int, int, int]
 
 
 def stated_moment(
-    curvature: Curvature, gamma: Fraction, variance: Fraction, epochs: int, per_epoch: int, keep: int
+    curvature: Curvature, gamma: Fraction, variance: Fraction, epochs: int, per_epoch: int, keep: int, copies: int = 1
 ) -> float:
-    """The same by the calculators."""
-    slopes, start = np.array(curvature, dtype=np.float64), np.arange(1.0, len(curvature) + 1)
+    """The same by the calculators, every entry that often; over the number of copies."""
+    slopes = np.repeat(np.array(curvature, dtype=np.float64), copies)
+    start = np.repeat(np.arange(1.0, len(curvature) + 1), copies)
     rate = 1 - keep / len(curvature)
     if per_epoch == 1:
-        return float(quadratic.fresh_mask_moments(slopes, start, epochs, float(gamma), rate, float(variance))[-1].sum())
+        return (
+            float(quadratic.fresh_mask_moments(slopes, start, epochs, float(gamma), rate, float(variance))[-1].sum())
+            / copies
+        )
     found = quadratic.epoch_mask_moments(slopes, start, epochs, per_epoch, float(gamma), rate, float(variance))
-    return float(found[-1].sum())
+    return float(found[-1].sum()) / copies
 
 
 def other_moment(

@@ -286,6 +286,14 @@ _THM32 = Claim(
             tolerance=1e-13,
         ),
         ExactCheck(
+            name="recursions at users' sizes, entries repeated",
+            cases=lambda: [case for case in _noisy_runs.mask_cases() if case[3] * case[4] in (4, 6)],
+            truth=_noisy_runs.enumerated_moment,
+            statement=lambda *case: _noisy_runs.stated_moment(*case, copies=10_000),
+            wrong=_noisy_runs.other_moment,
+            tolerance=1e-12,
+        ),
+        ExactCheck(
             name="attained on a quadratic, by enumeration of masks, batches and noise",
             cases=lambda: [(run,) for run in _noisy_runs.SMALL],
             truth=_noisy_runs.enumerated_measure,
