@@ -120,7 +120,7 @@ class Expectations:
         return float(self.objective[0] - self.objective[-1])
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def expectations(run: Run) -> Expectations:
     """Walk through every outcome of the run."""
     loss, slope = LOSSES[run.loss]
