@@ -15,7 +15,11 @@ from mutants.regions import regions
 from mutants.surface import Target, leaves, result_classes, targets
 from mutants.swap import original
 
-NAMED: dict[str, tuple[str, ...]] = {}
+NAMED: dict[str, tuple[str, ...]] = {
+    "joint_privacy.IndexSteps.epsilon": ("gip.thm2",),
+    "joint_privacy.IndexSteps.rho": ("gip.thm2",),
+    "mallows.SubsetMallows.max_swaps": ("gip.def3",),
+}
 """Target to claims and named tests (``test_file::test_function``) that hold it though no claim names it."""
 
 

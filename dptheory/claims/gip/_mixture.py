@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from dptheory._log_sum import log_sum
 from dptheory.claims.gip import _finite
 
 NO_INDEX = {1.0: 1.0}
@@ -43,7 +44,7 @@ def divergence(
         )
         power = order if sign > 0 else 1.0 - order
         logs.append(math.log(p) + power * log_mixed - y * y / 2 - 0.5 * math.log(2 * math.pi))
-    return float(np.log(np.exp(np.array(logs)).sum() * step)) / (order - 1.0)
+    return (log_sum(np.array(logs).ravel()) + math.log(step)) / (order - 1.0)
 
 
 def masked_divergence(
