@@ -30,8 +30,8 @@ def _joint(order: int, rate: float, sigma: float, dim: int, keep: int, groups: i
 
 def _spent(what: str, dim: int, keep: int, steps: int, groups: int) -> float:
     """Release by release: theta for every place that moves, and its square."""
-    power = {"epsilon": 1, "rho": 2}[what]
-    return math.fsum((-math.log(WEIGHT)) ** power * apart(dim, keep) for _ in range(steps) for _ in range(groups))
+    one = (-math.log(WEIGHT)) ** {"epsilon": 1, "rho": 2}[what] * apart(dim, keep)
+    return math.fsum(one for _ in range(steps) for _ in range(groups))
 
 
 def _one_index(dim: int, epsilon: float, delta: float) -> float:
