@@ -148,7 +148,7 @@ CHECKS = (
     ),
     ExactCheck(
         name="joint epsilon of a run, bound by bound",
-        cases=lambda: [(2e-11,), (1e-7,), (1e-6,), (2e-5,), (1e-4,), (1e-5, 2e-5, 3e-5, 2e-5, 1e-6)],
+        cases=lambda: [(2e-11,), (1e-6,), (2e-5,), (1e-7, 2e-7, 3e-7, 2e-7, 1e-8), (1e-5, 2e-5, 3e-5, 2e-5, 1e-6)],
         truth=_by_hand,
         statement=_run,
         wrong=lambda *thetas: _values(1e-5),  # the index sets cost nothing
