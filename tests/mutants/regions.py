@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import math
+import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -62,7 +63,11 @@ def bound(target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], signatu
 def _is_sized(target: Target) -> bool:
     if isinstance(target.calculator, property):
         return False  # arithmetic on the fields of a result
-    parameters = {name for name, p in target.signature.parameters.items() if p.annotation not in (str, float)}
+    parameters = {
+        name
+        for name, p in target.signature.parameters.items()
+        if p.annotation not in (str, float) and typing.get_origin(p.annotation) is not Callable
+    }
     own = {f.name for f in dataclasses.fields(target.owner)} if dataclasses.is_dataclass(target.owner) else set()
     return bool(parameters & {*_NUMBERS, *_TOTALS, *_ARRAYS, "model"} or own & {*_NUMBERS})
 
