@@ -133,7 +133,7 @@ def _point(box: Mapping[str, Range], shares: tuple[float, ...]) -> dict[str, flo
 def _shard(
     slack: Slack, box: dict[str, Range], seed: int, deadline: float, enough: float
 ) -> tuple[list[tuple[float, tuple[float, ...]]], int]:
-    """The worst points of one Hypothesis run and what Nelder-Mead made of them; past the deadline or ``enough`` it only winds up."""
+    """The worst points of one Hypothesis run and what Nelder-Mead made of them; past the deadline or ``enough`` it winds up."""
     import hypothesis
     from hypothesis import strategies as st
     from scipy.optimize import minimize

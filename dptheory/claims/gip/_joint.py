@@ -121,9 +121,7 @@ def _theta_of_run(epsilon: float) -> float:
 
 def _over_basic(epsilon: float, least: float) -> bool:
     """Is the dispersion for the paper's run at least this many times that of basic composition?"""
-    return _theta_of_run(epsilon) >= least * mallows.theta_for_budget(
-        epsilon - _values(1e-5), 256, 26, _STEPS, _GROUPS
-    )
+    return _theta_of_run(epsilon) >= least * mallows.theta_for_budget(epsilon - _values(1e-5), 256, 26, _STEPS, _GROUPS)
 
 
 CHECKS = (

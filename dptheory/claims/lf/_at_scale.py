@@ -242,11 +242,11 @@ def _effect_by_hand(field: str, sizes: Block, clip: int, alignment: Fraction) ->
     """Trainable norms 3 and 5, whole norms 5 and 13."""
     when, _, name = field.partition(".")
     norms = {
-        at: sum(min(F(kept), F(kept * clip, norm)) for kept, norm in zip((3, 5), whole, strict=True)) / 2
+        at: sum((min(F(kept), F(kept * clip, norm)) for kept, norm in zip((3, 5), whole, strict=True)), F(0)) / 2
         for at, whole in {"before": (5, 13), "after": (3, 5)}.items()
     }
     if field == "growth":
-        return F(norms["after"], norms["before"])
+        return norms["after"] / norms["before"]
     dim = sizes[1] + sizes[2]
     variance = F(2 * clip, 10) ** 2
     snr = alignment * F(norms[when]) / F(2 * clip, 10)
@@ -314,7 +314,7 @@ _SIGNALS = ((((3, 2), (-1, 1)), F(1, 3), 2), (((1, 20_000), (-2, 5000)), F(2), 6
 
 def _square_by_signs(entries: tuple[tuple[int, int], ...], tau: Fraction, batch_size: int) -> Fraction:
     """E|s^B + z|^2 with both signs of the noise +-tau in every entry."""
-    return sum((count * sum((s + z) ** 2 for z in (tau, -tau)) / 2 for s, count in entries), F(0))
+    return sum((count * sum(((s + z) ** 2 for z in (tau, -tau)), F(0)) / 2 for s, count in entries), F(0))
 
 
 MOMENT = (
