@@ -9,6 +9,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.optimize import brentq
 
 from dptheory import _validate
+from dptheory._log_sum import log_sum
 from dptheory.accounting._gaussian import log_delta_at
 
 Array = NDArray[np.float64]
@@ -119,7 +120,7 @@ class LatticeLoss:
         """Renyi divergence of this order; an upper bound, at most the zCDP one, where entries were left out, else exact.
 
         Args:
-            order: > 1.
+            order: in (1, inf]; above 1e9 the largest loss, which is what inf gives.
 
         Raises:
             ValueError: order outside its range.
@@ -128,7 +129,7 @@ class LatticeLoss:
         """
         order = _validate.real("order", order, 1.0, ends="(]")
         largest = self.spacing * self.top
-        if largest == 0.0 or math.isinf(order) or math.isinf(largest):
+        if largest == 0.0 or order > 1e9 or math.isinf(largest):
             return largest
         excess = order - 1.0
         main = _log_moment(self.low, self.log_pmf, self.spacing, excess)
@@ -178,12 +179,6 @@ class LatticeLoss:
         if excess(0.0) <= 0.0:
             return 0.0
         return largest if high == largest else float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-12))
-
-
-def log_sum(logs: Array) -> float:
-    """log of the sum of e^logs; many times faster than SciPy's on short arrays."""
-    largest = float(logs.max())
-    return largest + math.log(float(np.exp(logs - largest).sum())) if math.isfinite(largest) else largest
 
 
 def _log_moment(low: int, log_pmf: Array, spacing: float, excess: float) -> float:

@@ -14,6 +14,8 @@ from dptheory import _validate
 
 Array = NDArray[np.float64]
 
+_MOST_MASKS, _MOST_ENTRIES = 10**6, 10**9
+
 _ROUNDING = 1e-6
 
 
@@ -52,7 +54,7 @@ def expected_masked_inner(first: ArrayLike, second: ArrayLike, rate: float) -> f
     r"""E<m*u, v> = E<m*u, m*v> = (1 - r) <u, v> for fixed vectors, or given (u, v) where m is independent of the pair.
 
     Args:
-        first, second: vectors u and v, shape (d,), finite.
+        first, second: vectors u and v, shape (d,), entries at most 1e70 in size.
         rate: r in [0, 1) with (1 - r) d whole.
 
     Raises:
@@ -72,7 +74,7 @@ def mask_norm_bounds(u: ArrayLike, rate: float) -> NormBounds:
     The lower end is attained by vectors with one entry that is not zero, the upper one by vectors with entries of equal size.
 
     Args:
-        u: vector of shape (d,), finite.
+        u: vector of shape (d,), entries at most 1e70 in size.
         rate: r in [0, 1) with (1 - r) d whole.
 
     Raises:
@@ -87,7 +89,24 @@ def mask_norm_bounds(u: ArrayLike, rate: float) -> NormBounds:
 
 
 def all_masks(dim: int, keep: int) -> Array:
-    """Every mask with ``keep`` ones, one a row."""
+    """Every mask with ``keep`` ones, one in each row.
+
+    Args:
+        dim: d, 1..1000.
+        keep: ones, 0..dim; binomial(dim, keep) at most 1e6.
+
+    Returns:
+        Array of shape (masks, dim).
+
+    Raises:
+        ValueError: an argument outside its range.
+    """
+    dim = _validate.integer("dim", dim, 1, 1000)
+    keep = _validate.integer("keep", keep, 0, dim)
+    if math.comb(dim, keep) > _MOST_MASKS:
+        raise ValueError(f"keep must leave at most {_MOST_MASKS} masks of {dim} entries, got {keep}")
+    if keep == 0:
+        return np.zeros((1, dim))
     chosen = np.array(list(itertools.combinations(range(dim), keep)))
     masks = np.zeros((len(chosen), dim))
     np.put_along_axis(masks, chosen, 1.0, axis=1)
@@ -95,7 +114,24 @@ def all_masks(dim: int, keep: int) -> Array:
 
 
 def random_masks(rng: np.random.Generator, count: int, dim: int, keep: int) -> Array:
-    """Independent uniform masks with ``keep`` ones, one a row."""
+    """Independent uniform masks with ``keep`` ones, one in each row.
+
+    Args:
+        rng: source of randomness.
+        count: number of masks, >= 0; count * dim at most 1e9.
+        dim: d, 1..1e9.
+        keep: ones, 0..dim.
+
+    Returns:
+        Array of shape (count, dim).
+
+    Raises:
+        ValueError: an argument outside its range.
+    """
+    _validate.instance("rng", rng, np.random.Generator)
+    dim = _validate.integer("dim", dim, 1, _MOST_ENTRIES)
+    keep = _validate.integer("keep", keep, 0, dim)
+    count = _validate.integer("count", count, 0, _MOST_ENTRIES // dim)
     if keep == dim:
         return np.ones((count, dim))
     chosen = np.argpartition(rng.random((count, dim)), keep, axis=1)[:, :keep]
@@ -111,8 +147,8 @@ def norm(array: Array) -> float:
 
 
 def vector(name: str, value: ArrayLike) -> Array:
-    """``value`` as a finite array of one axis with at least one entry."""
-    array = _validate.finite(name, value)
+    """``value`` as an array of one axis with at least one entry and sizes of at most 1e70."""
+    array = _validate.bounded(name, value)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name} must be a vector with at least one entry, got shape {array.shape}")
     return array

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from dptheory import _validate
 from dptheory.accounting._gaussian import gaussian_epsilon, gaussian_mu
 from dptheory.accounting._google import pld_bracket, rdp_of_steps
-from dptheory.accounting._guards import concentrated_epsilon, one_step_epsilon, participation_epsilon
+from dptheory.accounting._guards import concentrated_epsilon, distance_bound, one_step_epsilon, participation_epsilon
 from dptheory.accounting._loss import Direction, Loss
 from dptheory.accounting._prv import MAX_CELLS, prv_bracket, saddle_point
 from dptheory.accounting._search import crossing
@@ -35,9 +35,9 @@ class EpsilonBounds:
         lower: epsilon is at least this.
         estimate: the middle of the bracket.
         upper: epsilon is at most this; the number to report.
-        accountant: what gave the bracket: "Gaussian" or "one step" (both exact), "PRV", "PLD", "RDP", or "participations"
-            (the bound that reveals in which steps an example took part); of two names the first gave the lower bound,
-            the second the upper one.
+        accountant: what gave the bracket: "Gaussian" or "one step" (both exact), "PRV", "PLD", "RDP", "participations"
+            (the bound that reveals in which steps an example took part), or "distance" (delta covers a bound on the
+            total-variation distance); of two names the first gave the lower bound, the second the upper one.
     """
 
     lower: float
@@ -254,7 +254,9 @@ def noise_multiplier(
     ):
         return most  # a budget so small that only the finest grid shows that it is kept
     if found is None:
-        raise ValueError(f"epsilon must be larger, or delta, or steps fewer: sigma = {most:g} does not give {budget!r}")
+        raise ValueError(
+            f"epsilon must be larger, or delta, or steps fewer: sigma = {most:g} is not enough, got {budget!r}"
+        )
     return found
 
 
@@ -327,6 +329,12 @@ def _epsilon(asked: _Mechanism, width: float, cells: int = MAX_CELLS) -> Epsilon
     guard = participation_epsilon(asked.shift, asked.sampling_rate, asked.steps, asked.delta)
     if guard == 0.0:
         return EpsilonBounds(0.0, 0.0, 0.0, "participations")
+    opposite = asked.adjacency == "replace-one"
+    if (
+        asked.sampling == "poisson"
+        and distance_bound(asked.shift, asked.sampling_rate, asked.steps, opposite) <= asked.delta
+    ):
+        return EpsilonBounds(0.0, 0.0, 0.0, "distance")
     lower, upper, name = _worst_direction(asked, width, cells)
     if asked.sampling == "without replacement":
         upper = _rdp(asked)

@@ -187,14 +187,14 @@ def layer_freezing_bound(
     """
     decrease = _validate.real("decrease", decrease, -ranges.LARGEST_SQUARE, ranges.LARGEST_SQUARE)
     steps = _validate.integer("steps", steps, 1, ranges.MAX_COUNT)
-    clip = ranges.positive("clip", clip)
+    clip, smoothness = ranges.positive("clip", clip), ranges.positive("smoothness", smoothness)
     noise = noise_term(smoothness, clip, noise_multiplier, 1, batch_size)
     most = batch_second_moment(clip, clip**2, batch_size, sampling=sampling, sampling_rate=sampling_rate)
     slack = most * (1 + 1e-12)  # rounding of a mean computed elsewhere
     moments = _validate.per_step("second_moment", most if second_moment is None else second_moment, steps, 0.0, slack)
     dims = _validate.per_step("dim", dim, steps, 1.0, 1e18)
     if not (dims == np.floor(dims)).all():
-        raise ValueError(f"dim must hold integers >= 1 only, got {dim!r}")
+        raise ValueError(f"dim must hold integers >= 1 only, got {_validate.shown(dim)}")
     rates = _validate.per_step("learning_rate", learning_rate, steps, 1e-70, 1e70)
     biases = _validate.per_step("bias", bias, steps, -ranges.LARGEST_SQUARE, ranges.LARGEST_SQUARE)
     share = rates / np.mean(rates)  # of a step in the weighted mean

@@ -29,6 +29,7 @@ def privacy_term(
 
     Source: RS, Corollary C.1.1, with q = B/N put in (rs.cor_c11).
     """
+    epsilon = _validate.real("epsilon", epsilon, 0.0, ends="(]")
     if epsilon != math.inf:
         epsilon = ranges.positive("epsilon", epsilon)
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")

@@ -8,23 +8,23 @@ SMALLEST, LARGEST, LARGEST_SQUARE, LARGEST_TERM = 1e-35, 1e35, 1e140, 1e200
 
 
 def positive(name: str, value: float) -> float:
-    return _validate.size(name, value, SMALLEST, LARGEST, zero=False)
-
-
-def not_negative(name: str, value: float) -> float:
     return _validate.size(name, value, SMALLEST, LARGEST)
 
 
+def not_negative(name: str, value: float) -> float:
+    return _validate.size(name, value, SMALLEST, LARGEST, zero=True)
+
+
 def gap(objective_gap: float) -> float:
-    return _validate.size("objective_gap", objective_gap, 1 / LARGEST_SQUARE, LARGEST_SQUARE)
+    return _validate.size("objective_gap", objective_gap, 1 / LARGEST_SQUARE, LARGEST_SQUARE, zero=True)
 
 
 def learning_rate(learning_rate: float) -> float:
-    return _validate.size("learning_rate", learning_rate, zero=False)
+    return _validate.size("learning_rate", learning_rate)
 
 
 def noise_per_root_step(value: float) -> float:
-    return _validate.size("noise_per_root_step", value, 1e-100, LARGEST_TERM)
+    return _validate.size("noise_per_root_step", value, 1e-100, LARGEST_TERM, zero=True)
 
 
 def rate(rate: float) -> float:

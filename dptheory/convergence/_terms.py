@@ -54,7 +54,7 @@ def batch_second_moment(
 
     Source: RS, Lemma 3.1, in place of the C^2 printed there (rs.lem3.1, rs.lem3.4).
     """
-    mean_norm = _validate.size("mean_norm", mean_norm, ranges.SMALLEST, ranges.LARGEST)
+    mean_norm = _validate.size("mean_norm", mean_norm, ranges.SMALLEST, ranges.LARGEST, zero=True)
     least = mean_norm**2 * (1 - 1e-12)  # rounding of a norm computed elsewhere
     second_moment = _validate.real("second_moment", second_moment, least, ranges.LARGEST_SQUARE)
     share = 1 / _validate.integer("batch_size", batch_size, 1, ranges.MAX_COUNT)

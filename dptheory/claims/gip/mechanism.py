@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dptheory import mallows, pruning
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.claims.gip import _finite
+from dptheory.claims.gip import _finite, _index_at_scale
 from dptheory.montecarlo import ExactCheck, Kind
 
 # --- gip.def3 ---------------------------------------------------------------------------------------------------------
@@ -57,6 +57,7 @@ _DEF3 = Claim(
             statement=lambda dim, keep, clip: mallows.index_sensitivity(dim, keep),
             wrong=lambda dim, keep, clip: mallows.index_sensitivity(dim, keep) - 2,
         ),
+        *_index_at_scale.SENSITIVITY,
     ),
     proved=True,
 )
@@ -108,6 +109,15 @@ _ALG1 = Claim(
             statement=lambda gradient, keep: float(np.square(gradient) @ pruning.top_k_mask(gradient, keep)),
             wrong=lambda gradient, keep: float(np.square(gradient) @ printed_mask(gradient, keep)),
             kind=Kind.COUNTEREXAMPLE,
+        ),
+        ExactCheck(
+            name="a long gradient in falling order, its signs mixed",
+            cases=lambda: [(20_000, 2_000, j) for j in (0, 1, 1_999, 2_000, 19_999)],
+            truth=lambda dim, keep, j: j < keep,
+            statement=lambda dim, keep, j: bool(
+                pruning.top_k_mask((-1.0) ** np.arange(dim) * (dim - np.arange(dim)), keep)[j]
+            ),
+            wrong=lambda dim, keep, j: bool(printed_mask((-1.0) ** np.arange(dim) * (dim - np.arange(dim)), keep)[j]),
         ),
     ),
     proved=True,
@@ -190,6 +200,7 @@ _THM1 = Claim(
             wrong=lambda dim, keep, steps, groups: steps * _spent(dim, keep, steps, groups),
             tolerance=1e-12,
         ),
+        *_index_at_scale.PURE,
         ExactCheck(
             name="negative theta breaks the printed condition",
             cases=lambda: [(2, 1, Fraction(2), 0.1), (4, 2, Fraction(3), 1.0), (4, 2, Fraction(1, 2), 3.0)],

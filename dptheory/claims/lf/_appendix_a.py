@@ -48,6 +48,7 @@ _MOMENT = Claim(
         ),
         *_at_scale.MOMENT,
     ),
+    part_of="lf.lem3.1",
     proved=True,
 )
 
@@ -90,6 +91,7 @@ _BIAS = Claim(
             wrong=_inner_with_signal,
         ),
     ),
+    part_of="lf.lem3.1",
     proved=True,
 )
 

@@ -249,13 +249,13 @@ def _effect_by_hand(field: str, sizes: Block, clip: int, alignment: Fraction) ->
         return norms["after"] / norms["before"]
     dim = sizes[1] + sizes[2]
     variance = F(2 * clip, 10) ** 2
-    snr = alignment * norms[when] / F(2 * clip, 10)
+    snr = alignment * F(norms[when]) / F(2 * clip, 10)
     if name in ("noise_cos", "noise_angle"):
         mean = _mean_in_space if dim == 3 else direct_mean
         return mean(dim, float(snr), 0.0, name == "noise_cos")
     return {
         "dim": F(dim),
-        "clipped_norm": norms[when],
+        "clipped_norm": F(norms[when]),
         "snr": snr,
         "noise_energy": dim * variance,
         "update_noise": (sum(sizes) if when == "before" else dim) * variance,
@@ -314,7 +314,7 @@ _SIGNALS = ((((3, 2), (-1, 1)), F(1, 3), 2), (((1, 20_000), (-2, 5000)), F(2), 6
 
 def _square_by_signs(entries: tuple[tuple[int, int], ...], tau: Fraction, batch_size: int) -> Fraction:
     """E|s^B + z|^2 with both signs of the noise +-tau in every entry."""
-    return sum((F(count, 2) * ((s + tau) ** 2 + (s - tau) ** 2) for s, count in entries), F(0))
+    return sum((count * sum(((s + z) ** 2 for z in (tau, -tau)), F(0)) / 2 for s, count in entries), F(0))
 
 
 MOMENT = (

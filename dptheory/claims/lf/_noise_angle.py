@@ -6,6 +6,7 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
+from scipy.special import gammaincinv
 
 from dptheory import angles
 from dptheory.claims._claim import Claim, Source, Verdict
@@ -54,6 +55,13 @@ def _second_moment_fast_slack(dim: float, share: float, factor: float) -> float:
     return low / high / factor**2 - 1
 
 
+def _mean_square_angle(dim: int, snr: float) -> float:
+    """E of the squared angle between e and snr e + noise, from the normal part along e and the length across it."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    across = np.sqrt(2.0 * gammaincinv((dim - 1) / 2, (np.arange(4000) + 0.5) / 4000))
+    return float((weights / weights.sum()) @ np.square(np.arctan2(across, (snr + nodes)[:, None])).mean(axis=1))
+
+
 _APPC = Claim(
     id="lf.appC.second_moment",
     title="mean squared noise angle falls",
@@ -90,6 +98,14 @@ _APPC = Claim(
             statement=_second_moment_falls,
             wrong=lambda samples, snr: True,
             kind=Kind.COUNTEREXAMPLE,
+        ),
+        ExactCheck(
+            name="users' sizes, by quadrature over both parts of the noise",
+            cases=lambda: [(d, share) for d in (20_000, 10**6) for share in (0.1, 1.0, 4.0)],
+            truth=lambda d, share: _mean_square_angle(d, share * math.sqrt(d)),
+            statement=lambda d, share: angles.DistortionAngle(d, share * math.sqrt(d)).second_moment(),
+            wrong=lambda d, share: _mean_square_angle(d, 1.01 * share * math.sqrt(d)),
+            tolerance=1e-5,
         ),
     ),
     proved=True,
@@ -259,6 +275,7 @@ _SUM = Claim(
             row_bytes=560,
         ),
     ),
+    part_of="lf.def3.2",
     proved=True,
 )
 

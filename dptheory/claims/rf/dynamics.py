@@ -1,6 +1,7 @@
 """RF: momentum and its noise, the scaling rule, gradual cooling."""
 
 import itertools
+import math
 from collections.abc import Iterator
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
@@ -126,6 +127,14 @@ _MOMENTUM = Claim(
             sampler=partial(_simulated, mu=0.9, steps=50, moved=True),
             claimed=lambda: momentum.displacement_variance(1.0, 1.0, 0.9, 50),
             row_bytes=64,
+        ),
+        ExactCheck(
+            name="velocity without an end: the weights of 3,000 noises",
+            cases=lambda: [(mu,) for mu in (0.0, 0.5, 0.9, 0.99)],
+            truth=lambda mu: 4.0 * math.fsum(mu ** (2 * j) for j in range(3000)),
+            statement=lambda mu: momentum.velocity_variance(2.0, mu),
+            wrong=lambda mu: 4.0 / (1 - mu) ** 2,
+            tolerance=1e-12,
         ),
     ),
     proved=True,

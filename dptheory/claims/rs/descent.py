@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from fractions import Fraction
+from functools import partial
 
 from dptheory import convergence, quadratic
 from dptheory.claims import _poisson
@@ -287,10 +288,10 @@ _THM32 = Claim(
         ),
         ExactCheck(
             name="recursions at users' sizes, entries repeated",
-            cases=lambda: [(*case, 10_000) for case in _noisy_runs.mask_cases() if case[3] * case[4] in (4, 6)],
-            truth=lambda *case: _noisy_runs.enumerated_moment(*case[:-1]),
-            statement=_noisy_runs.stated_moment,
-            wrong=lambda *case: _noisy_runs.other_moment(*case[:-1]),
+            cases=lambda: [case for case in _noisy_runs.mask_cases() if case[3] * case[4] in (4, 6)],
+            truth=_noisy_runs.enumerated_moment,
+            statement=partial(_noisy_runs.stated_moment, copies=10_000),
+            wrong=_noisy_runs.other_moment,
             tolerance=1e-12,
         ),
         ExactCheck(
