@@ -54,7 +54,7 @@ def freeze(
     frozen: Annotated[int, typer.Option(help="Number of layers to freeze, from the input on.")],
     clip: Clip,
     sigma: Annotated[float, typer.Option(help="Noise multiplier.")],
-    batch_size: Annotated[int, typer.Option(help="Batch size B.")],
+    batch_size: Annotated[int, typer.Option(help="Batch size B; the expected one of Poisson batches.")],
     alignment: Annotated[
         float,
         typer.Option(help="Norm of the mean clipped gradient over the mean of the norms; 1: all of one direction."),
@@ -63,18 +63,38 @@ def freeze(
     steps: Annotated[int, typer.Option(help="Steps that are left, for the bound.")] = 1000,
     smoothness: Annotated[float, typer.Option(help="Lipschitz constant of the gradient, for the bound.")] = 1.0,
     objective_gap: Annotated[float, typer.Option(help="Objective minus its infimum now, for the bound.")] = 1.0,
+    sampling: Annotated[str, typer.Option(help="How batches are drawn, for the bound: poisson or fixed.")] = "poisson",
+    sampling_rate: Annotated[
+        float | None, typer.Option(help="Rate of Poisson batches; the bound holds for every rate without it.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """What freezing the first layers does to the layers that remain, and to the convergence bound."""
+    """What freezing the first layers does to the layers that remain, and to the convergence bound.
+
+    The bound is on the mean of E<gradient, clipped gradient> over the steps. That is E|gradient|^2 where no gradient is clipped;
+    otherwise E|gradient|^2 can be larger without limit.
+    """
+    from dptheory import _validate
     from dptheory.freezing import freezing_effect
     from dptheory.freezing_bound import freezing_bounds
 
     with user_errors():
         sizes = [int(size) for size in _numbers("layer_sizes", layer_sizes, int)]
         norms = _numbers("layer_norms", layer_norms, float)
+        sigma = _validate.size("sigma", sigma, 1e-35, 1e35)
         effect = freezing_effect(sizes, norms, frozen, clip, sigma, batch_size, alignment)
         bounds = freezing_bounds(
-            sizes, frozen, objective_gap, learning_rate, steps, smoothness, clip, sigma, batch_size
+            sizes,
+            frozen,
+            objective_gap,
+            learning_rate,
+            steps,
+            smoothness,
+            clip,
+            sigma,
+            batch_size,
+            sampling=sampling,
+            sampling_rate=sampling_rate,
         )
         values = {
             f"{name}, {when}": getattr(part, field)
@@ -88,11 +108,11 @@ def freeze(
             for when, part in (("before", effect.before), ("after", effect.after))
         }
         values |= {
-            "bound on E|gradient|^2, all layers trained": bounds.full.value,
-            "bound on E|trainable part of it|^2, frozen": bounds.frozen.value,
-            "E|frozen part|^2 below which freezing lowers the bound": bounds.largest_frozen_gradient,
+            "bound on E<gradient, clipped gradient>, all layers trained": bounds.full.value,
+            "bound on E<gradient, clipped gradient>, frozen": bounds.frozen.value,
+            "what freezing takes off the bound": bounds.largest_frozen_gradient,
         }
-    show_values("The layers that remain trainable; clipping bias is left out", values, as_json)
+    show_values("The layers that remain trainable; nothing is said of the clipping bias", values, as_json)
 
 
 def _numbers(name: str, text: str, kind: type[int] | type[float]) -> list[float]:

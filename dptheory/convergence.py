@@ -6,18 +6,26 @@ of B clipped gradients, B the batch size), T the number of steps, Delta = E L(w_
 
 All statements are expectations over the iterates of plain steps w_{t+1} = w_t - gamma * update (no momentum), with batch
 and noise drawn afresh at every step. What no function can check is named in the docstrings.
+
+``sampling`` says how a batch is drawn: "poisson", every example with probability ``sampling_rate`` q, the sum divided by the
+expected size B = qN; or "fixed", B examples drawn independently or without replacement, the sum divided by B. |update| <= C
+holds for "fixed" alone: a Poisson batch can be larger than B, and E|update|^2 reaches C^2 (1 + (1 - q) / B). The default is
+"poisson" at an unknown rate, q = 0, which is right for every rate and for "fixed". Division by the drawn size is not offered:
+the noise term would need E[1 / size^2], and the size would have to be released.
 """
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dptheory import _validate
+from dptheory._power_sums import power_sums
 
-_MAX_COUNT = 10**12
-_LARGEST, _LARGEST_SQUARE = 1e35, 1e140  # products of all arguments of a bound stay finite
+_MAX_COUNT, _MAX_DIM = 10**12, 10**18
+# with these limits the products of all arguments of a bound neither over- nor underflow
+_SMALLEST, _LARGEST, _LARGEST_SQUARE, _LARGEST_TERM = 1e-35, 1e35, 1e140, 1e200
 
 
 @dataclass(frozen=True)
@@ -42,25 +50,41 @@ class DescentBound:
         return self.optimization + self.clipping + self.noise + self.bias
 
 
-def batch_second_moment(mean_norm: float, second_moment: float, batch_size: int) -> float:
-    r"""E|average of B clipped gradients|^2 = (1 - 1/B) |E g|^2 + E|g|^2 / B, at most C^2.
+def batch_second_moment(
+    mean_norm: float,
+    second_moment: float,
+    batch_size: int,
+    *,
+    sampling: str = "poisson",
+    sampling_rate: float | None = None,
+) -> float:
+    r"""E|update|^2 of a batch of clipped gradients: |E g|^2 + (1 - q) E|g|^2 / B for Poisson batches.
 
-    Exact for B gradients that are independent given the iterate; an upper bound for a batch drawn without replacement.
+    For batches of fixed size (1 - 1/B) |E g|^2 + E|g|^2 / B. With |g| <= C the first is at most C^2 (1 + (1 - q) / B), the second
+    at most C^2; both are reached where all g are equal. Exact for Poisson batches and for B independent draws given the iterate
+    (and mask, if there is one); an upper bound for B drawn without replacement.
 
     Args:
-        mean_norm: |E g|, norm of the mean clipped gradient, >= 0.
-        second_moment: E|g|^2 of one clipped gradient, at least mean_norm^2.
-        batch_size: B >= 1.
+        mean_norm: |E g|, norm of the mean clipped gradient, 0 or in [1e-35, 1e35].
+        second_moment: E|g|^2 of one clipped gradient, at least mean_norm^2, up to 1e140.
+        batch_size: B, 1..1e12, the number that the sum is divided by; for Poisson batches the expected size.
+        sampling: "poisson" or "fixed".
+        sampling_rate: q in [0, 1] of Poisson batches; None takes 0, right for every q. Not allowed with "fixed".
 
     Raises:
         ValueError: an argument outside its range.
 
     Source: RS, Lemma 3.1, in place of the C^2 printed there (rs.lem3.1, rs.lem3.4).
     """
-    mean_norm = _validate.real("mean_norm", mean_norm, 0.0, ends="[)")
+    mean_norm = _validate.size("mean_norm", mean_norm, _SMALLEST, _LARGEST, zero=True)
     least = mean_norm**2 * (1 - 1e-12)  # rounding of a norm computed elsewhere
-    second_moment = _validate.real("second_moment", second_moment, least, ends="[)")
-    share = 1 / _validate.integer("batch_size", batch_size, 1)
+    second_moment = _validate.real("second_moment", second_moment, least, _LARGEST_SQUARE)
+    share = 1 / _validate.integer("batch_size", batch_size, 1, _MAX_COUNT)
+    if _validate.choice("sampling", sampling, ("poisson", "fixed")) == "poisson":
+        rate = 0.0 if sampling_rate is None else _validate.real("sampling_rate", sampling_rate, 0.0, 1.0)
+        return mean_norm**2 + (1 - rate) * share * second_moment
+    if sampling_rate is not None:
+        raise ValueError(f"sampling_rate must be None with sampling='fixed', got {sampling_rate!r}")
     return (1 - share) * mean_norm**2 + share * second_moment
 
 
@@ -68,11 +92,11 @@ def noise_term(smoothness: float, clip: float, noise_multiplier: float, dim: int
     r"""Delta_sigma = C^2 sigma^2 d G / (2 B^2), the noise of a step in units of the bound before learning rate and mask.
 
     Args:
-        smoothness: G > 0.
-        clip: C > 0.
-        noise_multiplier: sigma >= 0.
-        dim: d >= 1.
-        batch_size: B >= 1.
+        smoothness: G in [1e-35, 1e35].
+        clip: C in [1e-35, 1e35].
+        noise_multiplier: sigma, 0 or in [1e-35, 1e35].
+        dim: d, 1..1e18.
+        batch_size: B, 1..1e12, the number that the sum is divided by.
 
     Raises:
         ValueError: an argument outside its range.
@@ -80,8 +104,9 @@ def noise_term(smoothness: float, clip: float, noise_multiplier: float, dim: int
     Source: RS, Lemma 3.4 (rs.lem3.4); RF, Theorem 2, where it is called Delta_DP (rf.thm2).
     """
     smoothness, clip = _positive("smoothness", smoothness), _positive("clip", clip)
-    noise_multiplier = _validate.real("noise_multiplier", noise_multiplier, 0.0, ends="[)")
-    dim, batch_size = _validate.integer("dim", dim, 1), _validate.integer("batch_size", batch_size, 1)
+    noise_multiplier = _not_negative("noise_multiplier", noise_multiplier)
+    dim = _validate.integer("dim", dim, 1, _MAX_DIM)
+    batch_size = _validate.integer("batch_size", batch_size, 1, _MAX_COUNT)
     return (clip * noise_multiplier / batch_size) ** 2 * dim * smoothness / 2
 
 
@@ -96,16 +121,17 @@ def alignment_bound(
     r"""Bound on E<grad, update>, the alignment of the clipped update with the gradient, from the fall of the objective.
 
     E<grad, update> <= E[L_t - L_{t+1}] / gamma + gamma G M / 2 + (1 - rate) gamma Delta_sigma, where M is any bound on
-    E|update|^2: C^2, or :func:`batch_second_moment`. Equality for L with Hessian G I.
+    E|update|^2 without noise: :func:`batch_second_moment`; C^2 is one for batches of fixed size, not for Poisson batches.
+    Equality for L with Hessian G I and M = E|update|^2.
 
     Needs: L is G-smooth; the noise is independent of the iterate, batch and mask. The mask may be old.
 
     Args:
-        decrease: E[L_t - L_{t+1}] in one step, or its mean over steps; any finite number.
-        learning_rate: gamma > 0.
-        smoothness: G > 0.
-        second_moment: M >= 0, of the update without noise.
-        noise: Delta_sigma of :func:`noise_term`, >= 0.
+        decrease: E[L_t - L_{t+1}] in one step, or its mean over steps; of size at most 1e140.
+        learning_rate: gamma in [1e-70, 1e70].
+        smoothness: G in [1e-35, 1e35].
+        second_moment: M in [0, 1e140], of the update without noise.
+        noise: Delta_sigma of :func:`noise_term`, in [0, 1e200].
         rate: share of entries that the mask drops, in [0, 1).
 
     Raises:
@@ -113,10 +139,10 @@ def alignment_bound(
 
     Source: RS, Lemmas 3.1 and 3.4 (rs.lem3.1, rs.lem3.4).
     """
-    decrease = _validate.real("decrease", decrease, -math.inf, ends="()")
-    learning_rate, smoothness = _positive("learning_rate", learning_rate), _positive("smoothness", smoothness)
-    second_moment = _validate.real("second_moment", second_moment, 0.0, ends="[)")
-    noise, rate = _validate.real("noise", noise, 0.0, ends="[)"), _rate(rate)
+    decrease = _validate.real("decrease", decrease, -_LARGEST_SQUARE, _LARGEST_SQUARE)
+    learning_rate, smoothness = _learning_rate(learning_rate), _positive("smoothness", smoothness)
+    second_moment = _validate.real("second_moment", second_moment, 0.0, _LARGEST_SQUARE)
+    noise, rate = _validate.real("noise", noise, 0.0, _LARGEST_TERM), _rate(rate)
     return DescentBound(
         optimization=decrease / learning_rate,
         clipping=learning_rate * smoothness * second_moment / 2,
@@ -138,32 +164,38 @@ def dpsgd_bound(
     kappa: float | None = None,
     bias: float = 0.0,
     second_moment: float | None = None,
+    *,
+    sampling: str = "poisson",
+    sampling_rate: float | None = None,
 ) -> DescentBound:
     r"""Bound on (1/T) sum_t E[P_t h_t |grad_t|] for DP-SGD whose gradients are masked, then clipped, then noised.
 
-    (1/kappa) (Delta / (gamma T) + gamma G C^2 / 2 + (1 - rate) gamma Delta_sigma - bias), where for a fixed z in (0, 1)
-    P_t = P(|xi| < z C) and h_t = min(|grad_t|, (1 - z) C): z = 3/4 in RS, z = 1/4 in RF. Rate 0 is DP-SGD, noise multiplier 0
-    is clipped SGD.
+    (1/kappa) (Delta / (gamma T) + gamma G M / 2 + (1 - rate) gamma Delta_sigma - bias), where for a fixed z in (0, 1)
+    P_t = P(|xi| < z C) and h_t = min(|grad_t|, (1 - z) C): z = 3/4 in RS, z = 1/4 in RF. M is C^2 (1 + (1 - q) / B) for Poisson
+    batches and C^2 for batches of fixed size. Rate 0 is DP-SGD, noise multiplier 0 is clipped SGD.
 
     Needs, and cannot check: L is G-smooth and bounded below; no momentum; at every step a fresh mask, independent of the
     iterate, and fresh noise; P_t is taken under a law that is symmetric given the iterate, and ``bias`` is the mean of
     E<mask * grad, clipped> under the true law of the deviations minus that under the symmetric one. A mask held over
-    many steps breaks the bound.
+    many steps breaks the bound, and so does M = C^2 for Poisson batches. What the true law of the sampling is
+    counts: batches cut from a shuffled data set depend on the iterate.
 
     Args:
-        objective_gap: Delta >= 0.
-        learning_rate: gamma > 0.
-        steps: T >= 1.
-        smoothness: G > 0.
-        clip: C > 0.
-        noise_multiplier: sigma >= 0.
-        dim: d >= 1, counted only where there is noise.
-        batch_size: B >= 1, likewise.
+        objective_gap: Delta in [0, 1e140].
+        learning_rate: gamma in [1e-70, 1e70].
+        steps: T, 1..1e12.
+        smoothness: G in [1e-35, 1e35].
+        clip: C in [1e-35, 1e35].
+        noise_multiplier: sigma, 0 or in [1e-35, 1e35].
+        dim: d, 1..1e18, counted only where there is noise.
+        batch_size: B, 1..1e12, the number that the sum is divided by.
         rate: share of entries that the mask drops, in [0, 1).
         kappa: sum_t E[P'_t h'_t |mask * grad_t|] / sum_t E[P_t h_t |grad_t|], at least 1 - rate, and 1 for rate 0;
-            None takes 1 - rate, with which the bound holds whatever kappa is.
-        bias: mean of the bias over the steps, any finite number.
-        second_moment: bound on the mean of E|update without noise|^2, in [0, C^2]; None takes C^2.
+            None takes 1 - rate, with which the bound holds whatever kappa is; at most 1e70.
+        bias: mean of the bias over the steps, of size at most 1e140.
+        second_moment: bound on the mean of E|update without noise|^2, at most the M above; None takes that.
+        sampling: "poisson" or "fixed", see the head of this module.
+        sampling_rate: q of Poisson batches; None takes 0, right for every q. Not allowed with "fixed".
 
     Returns:
         The terms; ``.value`` is the bound.
@@ -173,11 +205,12 @@ def dpsgd_bound(
 
     Source: RS, Theorems 3.3, 3.4 and 3.5 (rs.thm3.3, rs.thm3.4, rs.thm3.5); RF, Theorem 2 (rf.thm2).
     """
-    objective_gap = _validate.real("objective_gap", objective_gap, 0.0, ends="[)")
-    steps, clip, rate = _validate.integer("steps", steps, 1), _positive("clip", clip), _rate(rate)
-    bias = _validate.real("bias", bias, -math.inf, ends="()")
-    most = clip**2 * (1 + 1e-12)  # rounding of a mean computed elsewhere
-    second_moment = clip**2 if second_moment is None else _validate.real("second_moment", second_moment, 0.0, most)
+    objective_gap = _gap(objective_gap)
+    steps, clip, rate = _validate.integer("steps", steps, 1, _MAX_COUNT), _positive("clip", clip), _rate(rate)
+    bias = _validate.real("bias", bias, -_LARGEST_SQUARE, _LARGEST_SQUARE)
+    most = batch_second_moment(clip, clip**2, batch_size, sampling=sampling, sampling_rate=sampling_rate)
+    slack = most * (1 + 1e-12)  # rounding of a mean computed elsewhere
+    second_moment = most if second_moment is None else _validate.real("second_moment", second_moment, 0.0, slack)
     kappa = _kappa(kappa, rate)
     noise = noise_term(smoothness, clip, noise_multiplier, dim, batch_size)
     step = alignment_bound(objective_gap / steps, learning_rate, smoothness, second_moment, noise, rate)
@@ -194,25 +227,33 @@ def noisy_sgd_bound(
     dim: int = 1,
     batch_size: int = 1,
     rate: float = 0.0,
+    *,
+    sampling: str = "poisson",
+    sampling_rate: float | None = None,
 ) -> DescentBound:
-    r"""Bound on (1/T) sum_t E|grad_t|^2 for masked SGD with noise and without clipping.
+    r"""Bound on (1/T) sum_t E|grad_t|^2 for masked SGD with noise and without clipping, t = 1..T.
 
-    [Delta / ((1 - rate) gamma T) + gamma G (s^2 / B + d sigma^2 / B^2) / 2] / (1 - gamma G / 2). At gamma = 1/(G sqrt T) this is
-    the printed bound divided by 2 - 1/sqrt T. Equality up to E L_{T+1} - inf L for L with Hessian G I.
+    The worst case, attained by L = G |w|^2 / 2 for every T: with b = (1 - q) / B, rho = x gamma G (2 - (1 + b) gamma G),
+    V = b s^2 + d sigma^2 / B^2, A_n = sum_{t<n} (1 - rho)^t and B_n = sum_{t<n} A_t it is
+    2 G Delta A_T / T + x (gamma G)^2 V B_T / T. Batches of fixed size have b = 0 in rho and s^2 / B in V. As T -> inf, A_T and
+    B_T / T tend to 1 / rho.
 
     Needs, and cannot check: L is G-smooth and bounded below; no momentum; at every step a fresh mask, independent of the
-    iterate, a fresh batch whose deviations have mean zero and are uncorrelated, and fresh noise.
+    iterate, a fresh batch, and fresh noise. L is the mean over the examples that a Poisson batch is drawn from; the deviations
+    of a batch of fixed size have mean zero and are uncorrelated given the iterate.
 
     Args:
-        objective_gap: Delta >= 0.
-        learning_rate: gamma in (0, 2/G); the paper takes 1/(G sqrt T).
-        steps: T >= 1.
-        smoothness: G > 0.
-        deviation: s >= 0 with E|g_i - grad|^2 <= s^2.
-        noise_std: standard deviation sigma >= 0 of an entry of the noise on the sum of the batch.
-        dim: d >= 1, counted only where there is noise.
-        batch_size: B >= 1.
+        objective_gap: Delta in [0, 1e140].
+        learning_rate: gamma in [1e-70, 2 / ((1 + b) G)); the paper takes 1/(G sqrt T).
+        steps: T, 1..1e12.
+        smoothness: G in [1e-35, 1e35].
+        deviation: s with E|g_i - grad|^2 <= s^2, 0 or in [1e-35, 1e35].
+        noise_std: standard deviation sigma of an entry of the noise on the sum of the batch, 0 or in [1e-35, 1e35].
+        dim: d, 1..1e18, counted only where there is noise.
+        batch_size: B, 1..1e12, the number that the sum is divided by.
         rate: share of entries that the mask drops, in [0, 1).
+        sampling: "poisson" or "fixed", see the head of this module.
+        sampling_rate: q of Poisson batches; None takes 0, right for every q. Not allowed with "fixed".
 
     Returns:
         The terms; ``clipping`` is the part of the sampling deviation, ``bias`` is 0.
@@ -220,21 +261,25 @@ def noisy_sgd_bound(
     Raises:
         ValueError: an argument outside its range.
 
-    Source: RS, Theorem 3.2, with the constant that its proof gives away (rs.thm3.2).
+    Source: RS, Theorem 3.2, with the constants that its proof gives away (rs.thm3.2).
     """
-    objective_gap = _validate.real("objective_gap", objective_gap, 0.0, ends="[)")
+    objective_gap = _gap(objective_gap)
     smoothness = _positive("smoothness", smoothness)
-    learning_rate = _validate.real("learning_rate", learning_rate, 0.0, 2 / smoothness, ends="()")
-    deviation = _validate.real("deviation", deviation, 0.0, ends="[)")
-    noise_std = _validate.real("noise_std", noise_std, 0.0, ends="[)")
-    steps, dim = _validate.integer("steps", steps, 1), _validate.integer("dim", dim, 1)
-    batch_size = _validate.integer("batch_size", batch_size, 1)
-    factor = 1 - learning_rate * smoothness / 2
-    half = learning_rate * smoothness / 2 / factor
+    deviation, noise_std = _not_negative("deviation", deviation), _not_negative("noise_std", noise_std)
+    steps = _validate.integer("steps", steps, 1, _MAX_COUNT)
+    dim = _validate.integer("dim", dim, 1, _MAX_DIM)
+    batch_size = _validate.integer("batch_size", batch_size, 1, _MAX_COUNT)
+    # of the gradient itself, and of the deviations
+    growth = batch_second_moment(1.0, 1.0, batch_size, sampling=sampling, sampling_rate=sampling_rate)
+    spread = batch_second_moment(0.0, 1.0, batch_size, sampling=sampling, sampling_rate=sampling_rate)
+    learning_rate = _validate.real("learning_rate", learning_rate, 1e-70, 2 / (growth * smoothness), ends="[)")
+    keep, move = 1 - _rate(rate), learning_rate * smoothness
+    first, second = power_sums(keep * move * (2 - growth * move), steps)
+    per_variance = keep * move**2 * second / steps
     return DescentBound(
-        optimization=objective_gap / ((1 - _rate(rate)) * learning_rate * steps * factor),
-        clipping=half * deviation**2 / batch_size,
-        noise=half * dim * (noise_std / batch_size) ** 2,
+        optimization=2 * smoothness * objective_gap * first / steps,
+        clipping=per_variance * spread * deviation**2,
+        noise=per_variance * dim * (noise_std / batch_size) ** 2,
         bias=0.0,
     )
 
@@ -250,25 +295,31 @@ def layer_freezing_bound(
     batch_size: int,
     second_moment: ArrayLike | None = None,
     bias: ArrayLike = 0.0,
+    *,
+    sampling: str = "poisson",
+    sampling_rate: float | None = None,
 ) -> DescentBound:
-    r"""Bound on sum_t eta_t E|P_t grad_t|^2 / sum_t eta_t, P_t grad_t the gradient of the layers trained at step t, for DP-SGD.
+    r"""Bound on sum_t eta_t E<grad_t, s_t> / sum_t eta_t for DP-SGD, and with ``bias`` on that of E|P_t grad_t|^2.
 
-    [f_1 - E f_{T+1} - sum eta_t E<grad_t, b_t> + (G/2) sum eta_t^2 (E|s_t|^2 + d_t tau^2)] / sum eta_t with s_t the mean of the
-    clipped gradients, tau = sigma C / B, b_t = E s_t - P_t grad_t the clipping bias. Without ``bias`` it bounds the mean of
-    E<grad_t, s_t>. Equality for Hessian G I. Nothing is said of the gradient of frozen layers. Needs, and cannot check: L is
-    G-smooth; no momentum; noise drawn afresh, and only on the layers that are trained.
+    [f_1 - E f_{T+1} - sum eta_t E<grad_t, b_t> + (G/2) sum eta_t^2 (E|s_t|^2 + d_t tau^2)] / sum eta_t with s_t the sum of the
+    clipped gradients over B, P_t grad_t the gradient of the layers trained at step t, tau = sigma C / B and
+    b_t = E s_t - P_t grad_t the clipping bias. At the default ``bias`` of 0 it bounds the mean of E<grad_t, s_t>, which is
+    E|P_t grad_t|^2 only where nothing is clipped. Equality for Hessian G I. Nothing is said of the gradient of frozen layers.
+    Needs, and cannot check: L is G-smooth; no momentum; noise drawn afresh, and only on the layers that are trained.
 
     Args:
         decrease: f_1 - E f_{T+1}, of size at most 1e140; f_1 - inf f is at least as large.
         learning_rate: eta_t in [1e-70, 1e70]; a number or shape (steps,), like every argument that may be an array.
         steps: T, 1..1e12.
-        smoothness: G in (0, 1e35].
-        clip: C in (0, 1e35].
-        noise_multiplier: sigma in [0, 1e35].
+        smoothness: G in [1e-35, 1e35].
+        clip: C in [1e-35, 1e35].
+        noise_multiplier: sigma, 0 or in [1e-35, 1e35].
         dim: number of parameters trained at step t, 1..1e18: d before freezing, less after.
         batch_size: B, 1..1e12, the number that the sum is divided by.
-        second_moment: bound on E|s_t|^2, up to (1 + 1/B) C^2; None takes C^2, but Poisson batches need (1 + (1 - q)/B) C^2.
-        bias: E<grad_t, b_t>, of size at most 1e140.
+        second_moment: bound on E|s_t|^2, at most C^2 (1 + (1 - q)/B) for Poisson batches, C^2 for fixed ones; None takes that.
+        bias: E<grad_t, b_t>, or less, of size at most 1e140.
+        sampling: "poisson" or "fixed", see the head of this module.
+        sampling_rate: q of Poisson batches; None takes 0, right for every q. Not allowed with "fixed".
 
     Raises:
         ValueError: an argument outside its range, or a shape that is neither () nor (steps,).
@@ -277,23 +328,21 @@ def layer_freezing_bound(
     """
     decrease = _validate.real("decrease", decrease, -_LARGEST_SQUARE, _LARGEST_SQUARE)
     steps = _validate.integer("steps", steps, 1, _MAX_COUNT)
-    smoothness = _validate.real("smoothness", smoothness, 0.0, _LARGEST, ends="(]")
-    clip = _validate.real("clip", clip, 0.0, _LARGEST, ends="(]")
-    noise_multiplier = _validate.real("noise_multiplier", noise_multiplier, 0.0, _LARGEST)
-    batch_size = _validate.integer("batch_size", batch_size, 1, _MAX_COUNT)
+    clip = _positive("clip", clip)
     noise = noise_term(smoothness, clip, noise_multiplier, 1, batch_size)
-    most = clip**2 * (1 + 1 / batch_size) * (1 + 1e-12)  # rounding of a mean computed elsewhere
-    moments = _per_step("second_moment", clip**2 if second_moment is None else second_moment, steps, 0.0, most)
-    dims = _per_step("dim", dim, steps, 1.0, 1e18)
+    most = batch_second_moment(clip, clip**2, batch_size, sampling=sampling, sampling_rate=sampling_rate)
+    slack = most * (1 + 1e-12)  # rounding of a mean computed elsewhere
+    moments = _validate.per_step("second_moment", most if second_moment is None else second_moment, steps, 0.0, slack)
+    dims = _validate.per_step("dim", dim, steps, 1.0, 1e18)
     if not (dims == np.floor(dims)).all():
         raise ValueError(f"dim must hold integers >= 1 only, got {dim!r}")
-    rates = _per_step("learning_rate", learning_rate, steps, 1e-70, 1e70)
+    rates = _validate.per_step("learning_rate", learning_rate, steps, 1e-70, 1e70)
     share = rates / np.mean(rates)  # of a step in the weighted mean
     return DescentBound(
         optimization=decrease / (steps * float(np.mean(rates))),
         clipping=smoothness / 2 * float(np.mean(share * rates * moments)),
         noise=noise * float(np.mean(share * rates * dims)),
-        bias=0.0 - float(np.mean(share * _per_step("bias", bias, steps, -_LARGEST_SQUARE, _LARGEST_SQUARE))),
+        bias=0.0 - float(np.mean(share * _validate.per_step("bias", bias, steps, -_LARGEST_SQUARE, _LARGEST_SQUARE))),
     )
 
 
@@ -305,12 +354,12 @@ def privacy_term(
     The batch size cancels: the noise multiplier u (B/N) sqrt(T log(1/delta)) / eps grows with it.
 
     Args:
-        epsilon: > 0; inf is allowed and gives 0.
+        epsilon: in [1e-35, 1e35]; inf is allowed and gives 0.
         delta: in (0, 1).
-        clip: C > 0.
-        dim: d >= 1.
-        samples: N >= 1, size of the data set.
-        constant: u > 0 of the moments accountant's theorem.
+        clip: C in [1e-35, 1e35].
+        dim: d, 1..1e18.
+        samples: N, 1..1e12, size of the data set.
+        constant: u in [1e-35, 1e35] of the moments accountant's theorem.
         rate: share of entries that the mask drops, in [0, 1).
 
     Raises:
@@ -318,10 +367,12 @@ def privacy_term(
 
     Source: RS, Corollary C.1.1, with q = B/N put in (rs.cor_c11).
     """
-    epsilon = _validate.real("epsilon", epsilon, 0.0, ends="(]")
+    if epsilon != math.inf:
+        epsilon = _positive("epsilon", epsilon)
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
     clip, constant = _positive("clip", clip), _positive("constant", constant)
-    dim, samples = _validate.integer("dim", dim, 1), _validate.integer("samples", samples, 1)
+    dim = _validate.integer("dim", dim, 1, _MAX_DIM)
+    samples = _validate.integer("samples", samples, 1, _MAX_COUNT)
     return (1 - _rate(rate)) * dim * (clip * constant / samples / epsilon) ** 2 * math.log(1 / delta) / 2
 
 
@@ -333,65 +384,95 @@ def private_bound(
     noise_per_root_step: float,
     rate: float = 0.0,
     kappa: float | None = None,
+    *,
+    batch_size: int = 1,
+    sampling: str = "poisson",
+    sampling_rate: float | None = None,
 ) -> DescentBound:
     r"""The bound of :func:`dpsgd_bound` at a privacy budget and gamma = 1/(G sqrt T), zero bias.
 
-    (1/kappa) [(G Delta + C^2 / 2) / sqrt T + D sqrt T] with D = :func:`privacy_term`. It falls up to T = (G Delta + C^2/2) / D
-    and grows without bound after it.
+    (1/kappa) [(G Delta + M / 2) / sqrt T + D sqrt T] with D = :func:`privacy_term`; M = C^2 (1 + (1 - q) / B) for Poisson
+    batches, C^2 for batches of fixed size. It falls up to T = (G Delta + M/2) / D and grows without bound after it.
 
     Needs what :func:`dpsgd_bound` needs, and the accountant's condition eps < v q^2 T, whose constant v is not given.
 
     Args:
-        objective_gap: Delta >= 0.
-        steps: T >= 1.
-        smoothness: G > 0.
-        clip: C > 0.
-        noise_per_root_step: D >= 0, mask included.
+        objective_gap: Delta in [0, 1e140].
+        steps: T, 1..1e12.
+        smoothness: G in [1e-35, 1e35].
+        clip: C in [1e-35, 1e35].
+        noise_per_root_step: D, mask included, 0 or in [1e-100, 1e200].
         rate: share of entries that the mask drops, in [0, 1), for the default of kappa.
         kappa: as in :func:`dpsgd_bound`.
+        batch_size: B, 1..1e12: of the noise it cancels, and counts in M alone.
+        sampling, sampling_rate: as in :func:`dpsgd_bound`.
 
     Raises:
         ValueError: an argument outside its range.
 
     Source: RS, Corollary C.1.1, with q = B/N put in (rs.cor_c11).
     """
-    root = math.sqrt(_validate.integer("steps", steps, 1))
-    noise = _validate.real("noise_per_root_step", noise_per_root_step, 0.0, ends="[)")
-    step_size = 1 / (_positive("smoothness", smoothness) * root)
-    still = dpsgd_bound(objective_gap, step_size, steps, smoothness, clip, rate=rate, kappa=kappa)
+    root = math.sqrt(_validate.integer("steps", steps, 1, _MAX_COUNT))
+    noise = _noise_per_root_step(noise_per_root_step)
+    still = dpsgd_bound(
+        objective_gap,
+        1 / (_positive("smoothness", smoothness) * root),
+        steps,
+        smoothness,
+        clip,
+        batch_size=batch_size,
+        rate=rate,
+        kappa=kappa,
+        sampling=sampling,
+        sampling_rate=sampling_rate,
+    )
     return DescentBound(still.optimization, still.clipping, noise * root / _kappa(kappa, rate), 0.0)
 
 
-def optimal_steps(objective_gap: float, smoothness: float, clip: float, noise_per_root_step: float) -> float:
-    r"""T* = max(1, (G Delta + C^2/2) / D), where :func:`private_bound` is smallest; inf without noise (D = 0).
+def optimal_steps(
+    objective_gap: float,
+    smoothness: float,
+    clip: float,
+    noise_per_root_step: float,
+    *,
+    batch_size: int = 1,
+    sampling: str = "poisson",
+    sampling_rate: float | None = None,
+) -> float:
+    r"""T* = max(1, (G Delta + M/2) / D), where :func:`private_bound` is smallest; inf without noise (D = 0).
 
     A real number: the best integer is one of its two neighbours, because the bound falls before T* and grows after it. There
-    the two parts are equal, and the bound is 2 sqrt((G Delta + C^2/2) D) / kappa.
+    the two parts are equal, and the bound is 2 sqrt((G Delta + M/2) D) / kappa.
 
     Args and errors: as :func:`private_bound`.
 
     Source: RS, Corollary C.1.1, with q = B/N put in (rs.cor_c11).
     """
-    gap = _validate.real("objective_gap", objective_gap, 0.0, ends="[)")
-    falling = _positive("smoothness", smoothness) * gap + _positive("clip", clip) ** 2 / 2
-    noise = _validate.real("noise_per_root_step", noise_per_root_step, 0.0, ends="[)")
+    clip = _positive("clip", clip)
+    moment = batch_second_moment(clip, clip**2, batch_size, sampling=sampling, sampling_rate=sampling_rate)
+    falling = _positive("smoothness", smoothness) * _gap(objective_gap) + moment / 2
+    noise = _noise_per_root_step(noise_per_root_step)
     return max(1.0, falling / noise) if noise else math.inf
 
 
 def _positive(name: str, value: float) -> float:
-    return _validate.real(name, value, 0.0, ends="()")
+    return _validate.size(name, value, _SMALLEST, _LARGEST)
 
 
-def _per_step(
-    name: str, value: ArrayLike, steps: int, low: float = -math.inf, high: float = math.inf
-) -> NDArray[np.float64]:
-    """``value`` as an array of shape () or (steps,), finite and within ``low..high``."""
-    array = _validate.finite(name, value)
-    if array.shape not in ((), (steps,)) or not ((array >= low) & (array <= high)).all():
-        raise ValueError(
-            f"{name} must be a number in {low:g}..{high:g}, or one for each of {steps} steps, got {value!r}"
-        )
-    return array
+def _not_negative(name: str, value: float) -> float:
+    return _validate.size(name, value, _SMALLEST, _LARGEST, zero=True)
+
+
+def _gap(objective_gap: float) -> float:
+    return _validate.size("objective_gap", objective_gap, 1 / _LARGEST_SQUARE, _LARGEST_SQUARE, zero=True)
+
+
+def _learning_rate(learning_rate: float) -> float:
+    return _validate.size("learning_rate", learning_rate)
+
+
+def _noise_per_root_step(value: float) -> float:
+    return _validate.size("noise_per_root_step", value, 1e-100, _LARGEST_TERM, zero=True)
 
 
 def _rate(rate: float) -> float:
@@ -403,4 +484,4 @@ def _kappa(kappa: float | None, rate: float) -> float:
     least = 1 - rate
     if kappa is None:
         return least
-    return _validate.real("kappa", kappa, least * (1 - 1e-12), 1.0 if rate == 0 else math.inf)
+    return _validate.real("kappa", kappa, least * (1 - 1e-12), 1.0 if rate == 0 else 1e70)

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from dptheory import _validate, convergence
 from dptheory.convergence import DescentBound
 
-_MAX_DIM, _MAX_BATCH = 10**18, 10**12
-_LARGEST, _LARGEST_SQUARE = 1e35, 1e140
+_MAX_DIM = 10**18
+_LARGEST_SQUARE = 1e140
 
 
 def private_second_moment(
@@ -24,8 +24,8 @@ def private_second_moment(
 
     Args:
         second_moment: E|s^B|^2 in [0, 1e140].
-        clip: C in (0, 1e35].
-        noise_multiplier: sigma in [0, 1e35].
+        clip: C in [1e-35, 1e35].
+        noise_multiplier: sigma, 0 or in [1e-35, 1e35].
         dim: number of parameters trained, d, 1..1e18.
         batch_size: B, 1..1e12.
 
@@ -35,10 +35,6 @@ def private_second_moment(
     Source: LF, appendix A, with what is dropped there put back (lf.appA.moment).
     """
     second_moment = _validate.real("second_moment", second_moment, 0.0, _LARGEST_SQUARE)
-    clip = _validate.real("clip", clip, 0.0, _LARGEST, ends="(]")
-    noise_multiplier = _validate.real("noise_multiplier", noise_multiplier, 0.0, _LARGEST)
-    dim = _validate.integer("dim", dim, 1, _MAX_DIM)
-    batch_size = _validate.integer("batch_size", batch_size, 1, _MAX_BATCH)
     # the noise energy of a step is the noise term at smoothness 2
     return second_moment + convergence.noise_term(2.0, clip, noise_multiplier, dim, batch_size)
 
@@ -48,8 +44,8 @@ class FreezingBounds:
     """The convergence bound with all layers trained and with the first ones frozen.
 
     Attributes:
-        full: bound on the weighted mean of E|grad|^2 with all layers trained.
-        frozen: the same for the gradient of the layers still trained, the others being frozen.
+        full: with all layers trained, bound on the weighted mean of E<grad, s^B>, or of E|grad|^2 where its ``bias`` was given.
+        frozen: the same for the layers still trained, the others being frozen: E<P grad, s^B>, or E|P grad|^2.
         dim: number of parameters.
         trainable_dim: number of parameters still trained.
     """
@@ -61,7 +57,11 @@ class FreezingBounds:
 
     @property
     def largest_frozen_gradient(self) -> float:
-        """Freezing lowers the bound on the whole gradient if the mean of E|grad of frozen layers|^2 stays below this."""
+        """What freezing takes off the bound.
+
+        With both biases given: freezing lowers the bound on the whole gradient if the mean of E|grad of frozen layers|^2 stays
+        below this.
+        """
         return self.full.value - self.frozen.value
 
 
@@ -79,18 +79,23 @@ def freezing_bounds(
     frozen_second_moment: ArrayLike | None = None,
     bias: ArrayLike = 0.0,
     frozen_bias: ArrayLike = 0.0,
+    *,
+    sampling: str = "poisson",
+    sampling_rate: float | None = None,
 ) -> FreezingBounds:
     r"""Convergence bounds for the next ``steps`` steps with all layers trained and with the first ``frozen`` ones frozen.
 
     Freezing lowers the noise from d to d' parameters, G d' tau^2 / 2 in place of G d tau^2 / 2, and the bound is then one on the
-    gradient of the d' parameters still trained. Their gradients are clipped less, so E|s^B|^2 may rise, up to C^2.
+    gradient of the d' parameters still trained. Their gradients are clipped less, so E|s^B|^2 may rise, up to its largest value.
+    Both bound E<gradient, s^B>. That is E|gradient|^2 where nothing is clipped; where gradients are clipped, E|gradient|^2 can be
+    larger without limit, and only ``bias`` and ``frozen_bias`` make the bounds hold for it.
 
     Args:
         layer_sizes: numbers of parameters of the layers, >= 1, those closest to the input first; sum <= 1e18.
         frozen: number of layers frozen, in 0..len(layer_sizes) - 1.
         objective_gap: f - inf f now, in [0, 1e140]; it bounds the gap of the layers still trained.
         learning_rate, steps, smoothness, clip, noise_multiplier, batch_size: as :func:`.layer_freezing_bound`.
-        second_moment, bias: there too, with all layers trained; None takes C^2.
+        second_moment, bias, sampling, sampling_rate: there too; the first two with all layers trained.
         frozen_second_moment, frozen_bias: the same for the layers still trained, the others being frozen.
 
     Raises:
@@ -105,14 +110,30 @@ def freezing_bounds(
 
     def bound(size: int, moment: ArrayLike | None, lost: ArrayLike) -> DescentBound:
         return convergence.layer_freezing_bound(
-            gap, learning_rate, steps, smoothness, clip, noise_multiplier, np.int64(size), batch_size, moment, lost
+            gap,
+            learning_rate,
+            steps,
+            smoothness,
+            clip,
+            noise_multiplier,
+            np.int64(size),
+            batch_size,
+            moment,
+            lost,
+            sampling=sampling,
+            sampling_rate=sampling_rate,
         )
 
+    full = bound(dim, second_moment, bias)
+    # only these two are not checked yet, and layer_freezing_bound would call them second_moment and bias
+    largest = convergence.batch_second_moment(
+        clip, clip**2, batch_size, sampling=sampling, sampling_rate=sampling_rate
+    ) * (1 + 1e-12)
+    if frozen_second_moment is not None:
+        _validate.per_step("frozen_second_moment", frozen_second_moment, steps, 0.0, largest)
+    _validate.per_step("frozen_bias", frozen_bias, steps, -_LARGEST_SQUARE, _LARGEST_SQUARE)
     return FreezingBounds(
-        full=bound(dim, second_moment, bias),
-        frozen=bound(trainable, frozen_second_moment, frozen_bias),
-        dim=dim,
-        trainable_dim=trainable,
+        full=full, frozen=bound(trainable, frozen_second_moment, frozen_bias), dim=dim, trainable_dim=trainable
     )
 
 

@@ -142,18 +142,15 @@ def average_sensitivity(size: int, clip: float) -> float:
 
     Args:
         size: b in 1..10^9, without the example.
-        clip: C in (0, 1e70].
+        clip: C in [1e-70, 1e70].
 
     Raises:
         ValueError: an argument outside its range.
 
     Source: RS, Algorithm 1, line 5 (rs.alg1.divisor).
     """
-    return (
-        2.0
-        * _validate.real("clip", clip, 0.0, 1e70, ends="(]")
-        / (_validate.integer("size", size, 1, _LARGEST_BATCH) + 1.0)
-    )
+    size = _validate.integer("size", size, 1, _LARGEST_BATCH)
+    return 2.0 * _validate.size("clip", clip) / (size + 1.0)
 
 
 def published_size_delta(epsilon: float, examples: int, sampling_rate: float, shift: float) -> float:

@@ -9,13 +9,14 @@ import math
 from dptheory import _validate
 
 _MAX_STEPS = 10**12
+_LARGEST = 1e70
 
 
 def velocity_variance(noise_std: float, momentum: float, steps: float = math.inf) -> float:
     r"""Variance of one coordinate of the noise in the velocity after ``steps`` steps, s^2 (1 - mu^{2t}) / (1 - mu^2).
 
     Args:
-        noise_std: standard deviation s of one step's noise, >= 0.
+        noise_std: standard deviation s of one step's noise, 0 or in [1e-70, 1e70].
         momentum: mu in [0, 1).
         steps: t, an integer 0..1e12, or inf for the stationary value s^2 / (1 - mu^2).
 
@@ -62,8 +63,8 @@ def displacement_mean(learning_rate: float, force: float, momentum: float, steps
     .. math:: \frac{\gamma f}{1-\mu}\Big[T - \frac{\mu(1-\mu^T)}{1-\mu}\Big]
 
     Args:
-        learning_rate: gamma, > 0.
-        force: the constant gradient f, finite; the move is against it, and its size is returned with the sign of f.
+        learning_rate: gamma, in [1e-35, 1e35].
+        force: the constant gradient f, of size at most 1e70; the move is against it, and its size is returned with the sign of f.
         momentum: mu in [0, 1).
         steps: T, an integer 0..1e12.
 
@@ -73,7 +74,7 @@ def displacement_mean(learning_rate: float, force: float, momentum: float, steps
     Source: RF, section 3.4, the scaling rule (rf.scaling).
     """
     learning_rate = _learning_rate(learning_rate)
-    force = float(_validate.finite("force", force))
+    force = _signed("force", force)
     return learning_rate * force * _weight_sums(_momentum(momentum), steps)[0]
 
 
@@ -85,8 +86,8 @@ def displacement_variance(learning_rate: float, noise_std: float, momentum: floa
     It is evaluated as a sum of positive terms (by doubling T), so nothing cancels when T (1 - mu) is small.
 
     Args:
-        learning_rate: gamma, > 0.
-        noise_std: standard deviation s of one step's noise, >= 0.
+        learning_rate: gamma, in [1e-35, 1e35].
+        noise_std: standard deviation s of one step's noise, 0 or in [1e-70, 1e70].
         momentum: mu in [0, 1).
         steps: T, an integer 0..1e12.
 
@@ -106,8 +107,8 @@ def coasting_distance(learning_rate: float, velocity: float, momentum: float, st
     r"""How far a frozen parameter still moves in ``steps`` steps on the velocity left over, gamma v mu (1 - mu^T) / (1 - mu).
 
     Args:
-        learning_rate: gamma, > 0.
-        velocity: v when the parameter is frozen, finite.
+        learning_rate: gamma, in [1e-35, 1e35].
+        velocity: v when the parameter is frozen, of size at most 1e70.
         momentum: mu in [0, 1).
         steps: T, an integer 0..1e12, or inf.
 
@@ -120,7 +121,7 @@ def coasting_distance(learning_rate: float, velocity: float, momentum: float, st
     Source: RS, section 4.2 and RF, section 3.2 (rs.epoch_mask).
     """
     learning_rate = _learning_rate(learning_rate)
-    velocity = float(_validate.finite("velocity", velocity))
+    velocity = _signed("velocity", velocity)
     momentum = _momentum(momentum)
     return learning_rate * velocity * momentum * _one_minus_power(momentum, _steps(steps)) / (1 - momentum)
 
@@ -131,10 +132,10 @@ def stationary_excess(learning_rate: float, noise_std: float, momentum: float, c
     .. math:: \frac{\gamma s^2(1+\mu)}{2(1-\mu)(2(1+\mu)-\gamma l)}\approx\frac{\gamma s^2}{4(1-\mu)}
 
     Args:
-        learning_rate: gamma, > 0.
-        noise_std: standard deviation s of one step's noise, >= 0.
+        learning_rate: gamma, in [1e-35, 1e35].
+        noise_std: standard deviation s of one step's noise, 0 or in [1e-70, 1e70].
         momentum: mu in [0, 1).
-        curvature: l, > 0.
+        curvature: l, in [1e-70, 1e70].
 
     Returns:
         The excess loss; inf where the iteration is unstable, gamma l >= 2 (1 + mu), and there is noise.
@@ -147,7 +148,7 @@ def stationary_excess(learning_rate: float, noise_std: float, momentum: float, c
     learning_rate = _learning_rate(learning_rate)
     noise_std = _noise(noise_std)
     momentum = _momentum(momentum)
-    curvature = _validate.real("curvature", curvature, 0.0, ends="()")
+    curvature = _validate.size("curvature", curvature)
     if noise_std == 0.0:
         return 0.0
     margin = 2 * (1 + momentum) - learning_rate * curvature
@@ -186,11 +187,15 @@ def _one_minus_power(base: float, exponent: float) -> float:
 
 
 def _learning_rate(value: float) -> float:
-    return _validate.real("learning_rate", value, 0.0, ends="()")
+    return _validate.size("learning_rate", value, 1e-35, 1e35)
 
 
 def _noise(value: float) -> float:
-    return _validate.real("noise_std", value, 0.0, ends="[)")
+    return _validate.size("noise_std", value, zero=True)
+
+
+def _signed(name: str, value: float) -> float:
+    return _validate.real(name, value, -_LARGEST, _LARGEST)
 
 
 def _momentum(value: float) -> float:

@@ -11,6 +11,9 @@ from dptheory import _validate
 
 Array = NDArray[np.float64]
 
+_MAX_ENTRIES = 10**8  # of the array of moments
+_LARGEST = 1e70
+
 
 def fresh_mask_moments(
     curvature: ArrayLike, start: ArrayLike, steps: int, learning_rate: float, rate: float, variance: ArrayLike = 0.0
@@ -20,22 +23,23 @@ def fresh_mask_moments(
     E w_j^2 <- E w_j^2 [1 - x (2 gamma lambda_j - gamma^2 lambda_j^2)] + x gamma^2 V_j.
 
     Args:
-        curvature: lambda, finite, shape (d,) or a number for all entries.
-        start: w_0, finite, shape (d,).
-        steps: T >= 0.
-        learning_rate: gamma > 0.
+        curvature: lambda, of size at most 1e70, shape (d,) or a number for all entries.
+        start: w_0, of size at most 1e70, shape (d,).
+        steps: T >= 0; (T + 1) d at most 1e8.
+        learning_rate: gamma in [1e-70, 1e70].
         rate: share of entries that the mask drops, in [0, 1].
-        variance: V >= 0, shape (d,) or a number for all entries.
+        variance: V in [0, 1e140], shape (d,) or a number for all entries.
 
     Returns:
         Array of shape (T + 1, d).
 
     Raises:
-        ValueError: an argument outside its range, or shapes that do not match.
+        ValueError: an argument outside its range, shapes that do not match, or moments that grow beyond 1e300.
 
     Source: RS, the algorithm of Theorem 3.2 on a quadratic (rs.thm3.2).
     """
-    steps = _validate.integer("steps", steps, 0)
+    start = _vector(start)
+    steps = _validate.integer("steps", steps, 0, _MAX_ENTRIES // max(start.size, 1) - 1)
     return epoch_mask_moments(curvature, start, steps, 1, learning_rate, rate, variance)
 
 
@@ -55,36 +59,53 @@ def epoch_mask_moments(
 
     Args:
         curvature, start, learning_rate, rate, variance: as :func:`fresh_mask_moments`.
-        epochs: >= 0.
+        epochs: >= 0; (epochs * steps_per_epoch + 1) d at most 1e8.
         steps_per_epoch: >= 1.
 
     Returns:
         Array of shape (epochs * steps_per_epoch + 1, d).
 
     Raises:
-        ValueError: an argument outside its range, or shapes that do not match.
+        ValueError: an argument outside its range, shapes that do not match, or moments that grow beyond 1e300.
 
     Source: RS, the algorithm of Theorem 3.2 with a mask held through an epoch, as Algorithm 1 does (rs.thm3.2).
     """
-    start = _validate.finite("start", start)
-    if start.ndim != 1:
-        raise ValueError(f"start must have shape (d,), got shape {start.shape}")
-    curvature = _of_shape("curvature", _validate.finite("curvature", curvature), start.shape)
+    start = _vector(start)
+    curvature = _of_shape("curvature", _sized("curvature", curvature, _LARGEST), start.shape)
     variance = _of_shape("variance", _validate.nonnegative("variance", variance), start.shape)
-    epochs = _validate.integer("epochs", epochs, 0)
-    steps_per_epoch = _validate.integer("steps_per_epoch", steps_per_epoch, 1)
-    learning_rate = _validate.real("learning_rate", learning_rate, 0.0, ends="()")
+    _sized("variance", variance, _LARGEST**2)
+    most = _MAX_ENTRIES // max(start.size, 1) - 1
+    steps_per_epoch = _validate.integer("steps_per_epoch", steps_per_epoch, 1, most)
+    epochs = _validate.integer("epochs", epochs, 0, most // steps_per_epoch)
+    learning_rate = _validate.size("learning_rate", learning_rate)
     keep = 1 - _validate.real("rate", rate, 0.0, 1.0)
     shrink, gain = (1 - learning_rate * curvature) ** 2, learning_rate**2 * variance
     moments = np.empty((epochs * steps_per_epoch + 1, start.size))
     moments[0] = start**2
-    for epoch in range(epochs):
-        first = epoch * steps_per_epoch
-        active = moments[first]
-        for step in range(first + 1, first + steps_per_epoch + 1):
-            active = shrink * active + gain
-            moments[step] = keep * active + (1 - keep) * moments[first]
+    with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+        for epoch in range(epochs):
+            first = epoch * steps_per_epoch
+            active = moments[first]
+            for step in range(first + 1, first + steps_per_epoch + 1):
+                active = shrink * active + gain
+                moments[step] = keep * active + (1 - keep) * moments[first]
+    if not (moments <= 1e300).all():
+        raise ValueError(f"learning_rate must keep the moments below 1e300 over all steps, got {learning_rate!r}")
     return moments
+
+
+def _vector(start: ArrayLike) -> Array:
+    vector = _sized("start", start, _LARGEST)
+    if vector.ndim != 1:
+        raise ValueError(f"start must have shape (d,), got shape {vector.shape}")
+    return vector
+
+
+def _sized(name: str, value: ArrayLike, largest: float) -> Array:
+    array = _validate.finite(name, value)
+    if (np.abs(array) > largest).any():
+        raise ValueError(f"{name} must hold numbers of size at most {largest:g}, got {value!r}")
+    return array
 
 
 def _of_shape(name: str, value: Array, shape: tuple[int, ...]) -> Array:

@@ -14,18 +14,18 @@ from dptheory import convergence
 from dptheory.claims.rs import _worst_case
 from dptheory.montecarlo import CertificateCheck, Kind, WorstCase, certificate, worst_case
 
-CASES = ((0.5, 1.0, 0.5), (0.3, 2.0, 0.0))
+CASES = ((0.5, 1.0, 0.5, 1), (0.3, 2.0, 0.0, 2))
 
 
-def _bound(learning_rate: float, smoothness: float, rate: float) -> float:
-    return convergence.noisy_sgd_bound(1.0, learning_rate, 1, smoothness, rate=rate).value
+def _bound(learning_rate: float, smoothness: float, rate: float, steps: int) -> float:
+    return convergence.noisy_sgd_bound(1.0, learning_rate, steps, smoothness, rate=rate, sampling="fixed").value
 
 
 def _check(**changes: Any) -> CertificateCheck:
     arguments: dict[str, Any] = {
-        "name": "one step",
+        "name": "few steps",
         "cases": lambda: CASES,
-        "problem": _worst_case.masked_step,
+        "problem": _worst_case.masked_run,
         "bound": _bound,
         "wrong": lambda *case: 1.01 * _bound(*case),
     }

@@ -3,6 +3,7 @@
 import json
 import re
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -11,6 +12,8 @@ from dptheory.angles import DistortionAngle
 from dptheory.freezing import freezing_effect
 from dptheory.freezing_bound import freezing_bounds
 
+FULL = "bound on E<gradient, clipped gradient>, all layers trained"
+FROZEN = "bound on E<gradient, clipped gradient>, frozen"
 FREEZE = ["--layer-sizes", "100,200,300", "--layer-norms", "1,2,3", "--frozen", "1"]
 FREEZE += ["--clip", "1", "--sigma", "1.5", "--batch-size", "256"]
 
@@ -48,8 +51,71 @@ def test_freeze() -> None:
     bounds = freezing_bounds([100, 200, 300], 1, 1.0, 0.1, 1000, 1.0, 1.0, 1.5, 256)
     assert values["signal-to-noise ratio, before"] == effect.before.snr
     assert values["signal-to-noise ratio, after"] == effect.after.snr
-    assert values["bound on E|trainable part of it|^2, frozen"] == bounds.frozen.value
-    assert values["E|frozen part|^2 below which freezing lowers the bound"] == bounds.largest_frozen_gradient
+    assert values[FULL] == bounds.full.value
+    assert values[FROZEN] == bounds.frozen.value
+    assert values["what freezing takes off the bound"] == bounds.largest_frozen_gradient
+
+
+def _simulated_alignment(
+    rng: np.random.Generator, start: np.ndarray, frozen: int, poisson: bool, setting: dict[str, float]
+) -> tuple[float, float]:
+    """Mean over 400 runs and all steps of <grad, clipped mean gradient> on |theta|^2 / 2, and its standard error.
+
+    All examples have the gradient theta: f = |theta|^2 / 2 is their loss. The first ``frozen`` entries do not move.
+    """
+    runs, n, batch = 400, 50, int(setting["batch-size"])
+    theta = np.tile(start, (runs, 1))
+    total = np.zeros(runs)
+    for _ in range(int(setting["steps"])):
+        gradient = theta.copy()
+        gradient[:, :frozen] = 0.0
+        norm = np.maximum(np.linalg.norm(gradient, axis=1), 1e-300)
+        clipped = gradient * np.minimum(1.0, setting["clip"] / norm)[:, None]
+        total += np.sum(theta * clipped, axis=1)  # the mean batch is of size B
+        drawn = rng.binomial(n, batch / n, runs) if poisson else np.full(runs, batch)
+        noise = rng.standard_normal(theta.shape) * setting["sigma"] * setting["clip"] / batch
+        noise[:, :frozen] = 0.0
+        theta = theta - setting["learning-rate"] * (clipped * drawn[:, None] / batch + noise)
+    means = total / setting["steps"]
+    return float(means.mean()), float(means.std() / np.sqrt(runs))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_bounds_that_are_printed_are_bounds(seed: int) -> None:
+    """Runs in all regimes: nothing clipped to all clipped, little noise to much, fixed and Poisson batches, one layer frozen."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 4, 2)
+    start = rng.standard_normal(int(sizes.sum())) * 10 ** rng.uniform(-1, 2)
+    batch = 1 if seed % 2 else 5
+    setting = {
+        "clip": 10 ** rng.uniform(-1, 1),
+        "sigma": 10 ** rng.uniform(-3, 1),
+        "batch-size": batch,
+        "learning-rate": rng.uniform(0.05, 1.95),
+        "steps": int(rng.integers(1, 40)),
+        "smoothness": 1.0,
+        "objective-gap": float(start @ start) / 2,
+    }
+    norms = [float(np.linalg.norm(part)) for part in np.split(start, [int(sizes[0])])]
+    words = ["--layer-sizes", ",".join(map(str, sizes)), "--layer-norms", ",".join(map(repr, norms)), "--frozen", "1"]
+    words += [word for name, value in setting.items() for word in (f"--{name}", repr(value))]
+    for poisson, how in ((True, ["--sampling-rate", repr(batch / 50)]), (False, ["--sampling", "fixed"])):
+        values = _json("freeze", *words, *how)
+        for label, frozen in ((FULL, 0), (FROZEN, int(sizes[0]))):
+            mean, error = _simulated_alignment(rng, start, frozen, poisson, setting)
+            printed = values[label]
+            assert printed is not None
+            assert mean <= printed + 5 * error + 1e-9 * abs(printed)
+
+
+def test_nothing_is_said_of_the_squared_gradient() -> None:
+    """Clipped from norm 100 to 1: the mean of |gradient|^2 over 50 steps is 5908, that of <gradient, clipped> 75.5."""
+    words = ["--layer-sizes", "1,1", "--layer-norms", "0.000001,75", "--frozen", "1", "--clip", "1", "--sigma", "1e-9"]
+    words += ["--batch-size", "1000", "--learning-rate", "1", "--steps", "50"]
+    words += ["--smoothness", "1", "--objective-gap", "5000"]
+    values = _json("freeze", *words)
+    assert values[FULL] == pytest.approx(100.5005)
+    assert not any("gradient|^2" in name for name in values)
 
 
 @pytest.mark.parametrize("command", ["angle", "freeze"])
@@ -72,6 +138,10 @@ def test_the_examples_of_the_help_work(command: str) -> None:
         (("freeze", "--layer-sizes", "1,2", *FREEZE[2:]), "layer_norms must"),
         (("freeze", *FREEZE[:5], "3", *FREEZE[6:]), "frozen"),
         (("freeze", *FREEZE, "--learning-rate", "0"), "learning_rate must"),
+        (("freeze", *FREEZE[:8], "--sigma", "nan", *FREEZE[10:]), "sigma must be a number in [1e-35, 1e+35], got nan"),
+        (("freeze", *FREEZE, "--sampling", "shuffle"), "sampling must"),
+        (("freeze", *FREEZE, "--sampling", "fixed", "--sampling-rate", "0.1"), "sampling_rate must"),
+        (("freeze", *FREEZE, "--sampling-rate", "2"), "sampling_rate must"),
     ],
 )
 def test_bad_input(arguments: tuple[str, ...], says: str) -> None:

@@ -48,7 +48,7 @@ def test_numbers_and_equal_entries_agree(
     rest = (smoothness, clip, 1.0)
     one = convergence.layer_freezing_bound(gap, eta, steps, *rest, dim, batch, bias=0.3)
     each = convergence.layer_freezing_bound(
-        gap, [eta] * steps, steps, *rest, [dim] * steps, batch, [clip**2] * steps, [0.3] * steps
+        gap, [eta] * steps, steps, *rest, [dim] * steps, batch, [clip**2 * (1 + 1 / batch)] * steps, [0.3] * steps
     )
     for field in ("optimization", "clipping", "noise", "bias"):
         assert getattr(one, field) == pytest.approx(getattr(each, field), rel=1e-12)
@@ -57,7 +57,7 @@ def test_numbers_and_equal_entries_agree(
 def test_constant_steps_without_bias_are_the_bound_of_dpsgd_on_the_alignment() -> None:
     found = convergence.layer_freezing_bound(**PLAIN)
     noise = convergence.noise_term(3.0, 0.5, 1.5, 7, 8)
-    other = convergence.alignment_bound(2.0 / 4, 0.1, 3.0, 0.25, noise)
+    other = convergence.alignment_bound(2.0 / 4, 0.1, 3.0, 0.25 * (1 + 1 / 8), noise)
     assert found.value == pytest.approx(other.value, rel=1e-14)
 
 
@@ -66,7 +66,9 @@ def test_no_limit_on_steps_and_no_negative_zero() -> None:
     assert math.isfinite(found.value) and math.copysign(1.0, found.bias) == 1.0
 
 
-@given(st.integers(0, 50), st.floats(0.01, 1.5), st.floats(0.05, 5), st.floats(0, 2), st.integers(0, 1))
+@given(
+    st.integers(0, 50), st.floats(0.01, 1.5), st.floats(0.05, 5), st.just(0.0) | st.floats(1e-6, 2), st.integers(0, 1)
+)
 @QUICK
 def test_above_the_exact_runs(seed: int, eta: float, clip: float, sigma: float, frozen: int) -> None:
     run = _testbed.random_run(seed, eta, 1.5, clip, sigma, 2.0, frozen)
@@ -94,7 +96,7 @@ def test_freezing_lowers_noise_and_dimension_only() -> None:
     found = freezing_bound.freezing_bounds([100, 200, 300], 2, 1.0, 0.1, 50, 2.0, 1.5, 1.0, 16)
     assert (found.dim, found.trainable_dim) == (600, 300)
     assert found.frozen.noise == pytest.approx(found.full.noise / 2, rel=1e-14)
-    assert found.frozen.clipping == found.full.clipping == pytest.approx(0.1 * 2.0 * 1.5**2 / 2)
+    assert found.frozen.clipping == found.full.clipping == pytest.approx(0.1 * 2.0 * 1.5**2 * (1 + 1 / 16) / 2)
     assert found.largest_frozen_gradient == pytest.approx(0.1 * 2.0 / 2 * 300 * (1.5 / 16) ** 2, rel=1e-9)
     same = freezing_bound.freezing_bounds([100, 200], 0, 1.0, 0.1, 50, 2.0, 1.5, 1.0, 16)
     assert same.full == same.frozen and same.largest_frozen_gradient == 0
@@ -122,6 +124,8 @@ def test_private_second_moment_grows_with_the_dimension() -> None:
         ({"batch_size": 0}, "batch_size must"),
         ({"second_moment": -0.1}, "second_moment must"),
         ({"second_moment": 0.5}, "second_moment must"),
+        ({"second_moment": 0.26, "sampling": "fixed"}, "second_moment must"),
+        ({"clip": 5e-324}, "clip must"),
         ({"bias": [math.inf] * 4}, "bias must"),
         ({"bias": [[0.0] * 4]}, "bias must"),
         ({"bias": 1e141}, "bias must"),
@@ -161,10 +165,25 @@ def test_bad_layers(sizes: Any, frozen: int, gap: float, says: str) -> None:
         freezing_bound.private_second_moment(1.0, 1e200, 1.0, 1, 1)
 
 
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"bias": math.nan}, "^bias must"),
+        ({"frozen_bias": math.nan}, "^frozen_bias must"),
+        ({"frozen_bias": [0.0] * 3}, "^frozen_bias must"),
+        ({"second_moment": 3.0}, "^second_moment must"),
+        ({"frozen_second_moment": 3.0}, "^frozen_second_moment must"),
+    ],
+)
+def test_the_argument_that_was_written_is_named(changed: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        freezing_bound.freezing_bounds([3, 4], 1, 1.0, 0.1, 4, 1.0, 1.0, 1.0, 8, **changed)
+
+
 def test_the_ends_of_the_ranges_stay_finite() -> None:
     found = freezing_bound.freezing_bounds([10**17] * 2, 1, 1e140, 1e70, 2, 1e35, 1e35, 1e35, 1, bias=1e140)
     assert all(map(math.isfinite, (found.full.value, found.frozen.value, found.largest_frozen_gradient)))
-    least = convergence.layer_freezing_bound(-1e140, 1e-70, 10**12, 5e-324, 5e-324, 0.0, 10**18, 1, bias=-1e140)
+    least = convergence.layer_freezing_bound(-1e140, 1e-70, 10**12, 1e-35, 1e-35, 0.0, 10**18, 1, bias=-1e140)
     assert math.isfinite(least.value)
     assert math.isfinite(freezing_bound.private_second_moment(1e140, 1e35, 1e35, 10**18, 1))
 

@@ -1,8 +1,9 @@
 """A wrong number in any field of any calculator's result makes a check of a claim that names the calculator fail.
 
-The mutants are generated: every public calculator, every field of its result, every region of its domain (small and users' sizes,
-every choice of a method, every argument with a default, the branches of ``mutants/regions.py``), moved up and down by 1 %, by one,
-to another word. So a new calculator or a new field without a check fails here. A check that ran out of time notices nothing.
+The mutants are generated: every public calculator, every field of its result, every region of its domain (small and users'
+sizes, every choice of a method, every argument with a default, the branches of ``mutants/regions.py``), moved up and down by 1 %,
+by one, to another word. So a new calculator or a new field without a check fails here. A check that ran out of time
+notices nothing.
 """
 
 import dataclasses

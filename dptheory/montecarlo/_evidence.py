@@ -25,8 +25,8 @@ class Evidence:
 
     ``claimed`` and ``observed`` are the statement's value and the one found, where the check compares two numbers;
     ``detectable`` is the smallest relative error that it would have caught. ``detail`` says in words what was compared, and
-    what became of the wrong statement that the check was also run on. ``finished`` is False where the budget ran out first: such a
-    check did not pass, but it did not refute anything either.
+    what became of the wrong statement that the check was also run on. ``finished`` is False where the budget ran out first: such
+    a check did not pass, but it did not refute anything either.
     """
 
     check: str

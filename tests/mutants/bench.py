@@ -1,9 +1,9 @@
 """Runs the checks of a claim once as they are, then again for every mutant, without doing twice what no mutant can change.
 
-A check has two sides: the statement, which calls the calculators, and the truth (enumeration, draws, a solver), which should not.
-The first run keeps the truths and notes which part of the check called which calculator, and where in its domain. For a mutant
-only those parts of the statement are computed again; a truth that calls the mutated calculator is computed again as well, so that a
-circular check notices nothing.
+A check has two sides: the statement, which calls the calculators, and the truth (enumeration, draws, a solver), which should
+not. The first run keeps the truths and notes which part of the check called which calculator, and where in its domain. For a
+mutant only those parts of the statement are computed again; a truth that calls the mutated calculator is computed again as well,
+so that a circular check notices nothing.
 """
 
 import functools
@@ -54,8 +54,8 @@ class Mutant:
 class Part:
     """A piece of a check that can be judged alone.
 
-    ``hits`` are the calls of both sides together, ``both_hits`` those that statement and truth share (a circle). ``fails(target)``
-    computes again what the target can change.
+    ``hits`` are the calls of both sides together, ``both_hits`` those that statement and truth share (a circle).
+    ``fails(target)`` computes again what the target can change.
     """
 
     hits: Hits

@@ -15,10 +15,61 @@ from mutants.regions import regions
 from mutants.surface import Target, leaves, result_classes, targets
 from mutants.swap import original
 
+_PRESETS = ("test_fields::test_presets_digit_for_digit",)
+_NOISE_SHARES = ("test_fields::test_what_presets_say_of_the_noise",)
+_SETTINGS = ("test_fields::test_what_paper_settings_ask_for", "test_fields::test_paper_settings_digit_for_digit")
+_TAILS = (
+    "test_gradient_mse::test_tails_by_imhof",
+    "test_gradient_mse::test_tails_of_exponential_sums_keep_their_digits",
+)
+_MASKS = ("test_fields::test_masks_keep_what_they_say",)
+_VECTORS = ("test_fields::test_vectors_are_read_as_they_are",)
+
 NAMED: dict[str, tuple[str, ...]] = {
+    "accounting.cross_check": ("test_fields::test_cross_check_field_by_field",),
+    "accounting.epsilon": (
+        "test_fields::test_bounds_of_epsilon_field_by_field",
+        "test_fields::test_bounds_without_replacement",
+    ),
+    "accounting.noise_multiplier": (
+        "test_fields::test_noise_multiplier_is_the_least",
+        "test_fields::test_noise_multiplier_without_replacement",
+    ),
+    "accounting.rdp_epsilon": ("test_fields::test_renyi_epsilon",),
+    "accounting.steps": ("test_fields::test_steps_are_the_most",),
+    "accounting.paper_settings.PaperSetting.sampling_rate": _SETTINGS,
+    "accounting.paper_settings.PaperSetting.steps": _SETTINGS,
+    "accounting.paper_settings.PaperSetting.needed_sigma": _SETTINGS[:1],
+    "accounting.paper_settings.PaperSetting.spent": _SETTINGS[:1],
+    "accounting.paper_settings.PaperSetting.allowed_steps": _SETTINGS[:1],
+    "accounting.paper_settings.paper_settings": _SETTINGS[1:],
+    "auditing.audit": ("test_fields::test_audit_field_by_field",),
+    "auditing.largest_bound": ("test_fields::test_largest_bound",),
+    "embedding.clipping_bias.pairs": ("test_fields::test_pairs_are_read_as_they_are",),
+    "embedding.presets.EmbeddingPreset.noise": ("test_fields::test_noise_of_embedding_presets",),
+    "embedding.presets.all_presets": ("test_fields::test_embedding_presets_digit_for_digit",),
+    "embedding.release.dimensions": ("gep.split",),
+    "embedding.release.size": ("gep.split",),
+    "embedding.release.positive": ("gep.split",),
     "joint_privacy.IndexSteps.epsilon": ("gip.thm2",),
     "joint_privacy.IndexSteps.rho": ("gip.thm2",),
     "mallows.SubsetMallows.max_swaps": ("gip.def3",),
+    "masks.kept_entries": _MASKS,
+    "masks.random_masks": _MASKS,
+    "masks.all_masks": _MASKS,
+    "masks.norm": _VECTORS,
+    "masks.vector": _VECTORS,
+    "presets.Preset.noise_share": _NOISE_SHARES,
+    "presets.Preset.largest_rate": _NOISE_SHARES,
+    "presets.get": _PRESETS,
+    "presets.all_presets": _PRESETS,
+    "quadratic_form.QuadraticForm.mean": ("test_fields::test_mean_and_chernoff_point_of_a_quadratic_form",),
+    "quadratic_form.QuadraticForm.tails": _TAILS,
+    "quadratic_form.QuadraticForm.chernoff": ("test_fields::test_mean_and_chernoff_point_of_a_quadratic_form",),
+    "subset_sums.mean_reciprocal": (
+        "test_reconstruction::test_exact_counting_in_60_dimensions",
+        "test_fields::test_mean_reciprocal_of_many_numbers",
+    ),
 }
 """Target to claims and named tests (``test_file::test_function``) that hold it though no claim names it."""
 
@@ -39,13 +90,13 @@ class Outcome:
     reason: str = ""
 
 
-def mutants(target: Target, thorough: bool = True) -> tuple[Mutant, ...]:
-    """One mutant per field and region, in every direction where ``thorough``."""
+def mutants(target: Target) -> tuple[Mutant, ...]:
+    """One mutant per field, region and direction."""
     return tuple(
         Mutant(target, leaf, region, move)
         for leaf in leaves(target.returns)
         for region in regions(target)
-        for move in (moves(leaf) if thorough else moves(leaf)[:1])
+        for move in moves(target.name, leaf)
     )
 
 
@@ -90,12 +141,12 @@ def _recordings(target: Target) -> Iterator[tuple[str, Recorded]]:
             yield from ((name, _record_test(name)) for name in named_tests(target))
 
 
-def outcomes(target: Target, thorough: bool = True) -> list[Outcome]:
+def outcomes(target: Target) -> list[Outcome]:
     """Every mutant of a calculator against the checks that hold it."""
     memory = Memory(target)
-    found = _judged(list(mutants(target, thorough)), memory)
+    found = _judged(list(mutants(target)), memory)
     still = [o.mutant for o in found if o.reason == ALWAYS_ZERO and o.mutant.leaf.kind in ZERO]
-    zeros = [replace(m, move=ZERO[m.leaf.kind]) for m in still if m.move == moves(m.leaf)[0]]
+    zeros = [replace(m, move=ZERO[m.leaf.kind]) for m in still if m.move == moves(target.name, m.leaf)[0]]
     return [o for o in found if o.mutant not in still] + (_judged(zeros, memory) if zeros else [])
 
 

@@ -59,15 +59,21 @@ ERROR_BAR = (Move("x 0.5", _times(0.5)), Move("x 2", _times(2.0)))
 
 
 ZERO = {
-    "float": Move("0 -> 0.01", lambda x: x or 0.01),
+    "float": Move("0 -> 0.01, inf -> 1000", lambda x: 0.01 if x == 0 or x is None else 1e3 if math.isinf(x) else x),
     "array": Move("0 -> 0.01", lambda x: x if np.any(x) else x + 0.01),
     "str": Move("None -> a word", lambda word: "?" if word is None else word),
 }
-"""What is done to a field that is zero (or None) wherever it is checked, so that no share of it can be wrong."""
+"""What is done to a field that is zero, infinite or None wherever it is checked, so that no share of it can be wrong."""
 
 
-def moves(leaf: Leaf) -> tuple[Move, ...]:
-    """The ways in which this field may be wrong; the first one is enough for a quick run."""
+TO_THE_WRONG_SIDE = {("quadratic_form.QuadraticForm.chernoff", ()): "x 0.99"}
+"""Bounds that promise no width: calculator and path to the move that breaks them."""
+
+
+def moves(calculator: str, leaf: Leaf) -> tuple[Move, ...]:
+    """The ways in which this field may be wrong."""
+    if (calculator, leaf.path) in TO_THE_WRONG_SIDE:
+        return tuple(m for m in MOVES[leaf.kind] if m.name == TO_THE_WRONG_SIDE[calculator, leaf.path])
     return ERROR_BAR if leaf.path and leaf.path[-1] == "standard_error" else MOVES[leaf.kind]
 
 

@@ -1,4 +1,4 @@
-"""Where a calculator may be wrong alone: small sizes and users' sizes, every choice of a method, every argument that has a default."""
+"""Where a calculator may be wrong alone: small sizes and users' sizes, every choice of a method, arguments with a default."""
 
 import dataclasses
 import inspect
@@ -61,10 +61,12 @@ def bound(target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], signatu
 
 
 def _is_sized(target: Target) -> bool:
+    if isinstance(target.calculator, property):
+        return False  # arithmetic on the fields of a result
     parameters = {
         name
         for name, p in target.signature.parameters.items()
-        if p.annotation is not str and typing.get_origin(p.annotation) is not Callable
+        if p.annotation not in (str, float) and typing.get_origin(p.annotation) is not Callable
     }
     own = {f.name for f in dataclasses.fields(target.owner)} if dataclasses.is_dataclass(target.owner) else set()
     return bool(parameters & {*_NUMBERS, *_TOTALS, *_ARRAYS, "model"} or own & {*_NUMBERS})
@@ -100,8 +102,6 @@ def _where(name: str, holds: Callable[[Arguments], bool]) -> Region:
 
 
 _ACCOUNTED = (
-    _where("adjacency = replace-one", lambda a: a["adjacency"] == "replace-one"),
-    _where("adjacency = add-remove", lambda a: a["adjacency"] == "add-remove"),
     _where("one step", lambda a: a["steps"] == 1),
     _where("1000 steps or more", lambda a: a["steps"] >= 1000),
     _where("every example in every batch", lambda a: a["sampling_rate"] == 1),
@@ -109,7 +109,7 @@ _ACCOUNTED = (
 
 TABLE: dict[str, tuple[Region, ...]] = {
     "accounting.epsilon": _ACCOUNTED,
-    "accounting.noise_multiplier": _ACCOUNTED[:4],
+    "accounting.noise_multiplier": _ACCOUNTED[:2],
     "accounting.gaussian_delta": (
         _where("mu > 5", lambda a: a["mu"] > 5),
         _where("mu < 0.1", lambda a: a["mu"] < 0.1),
@@ -120,6 +120,14 @@ TABLE: dict[str, tuple[Region, ...]] = {
     ),
     "angles.DistortionAngle.asymptotic_mean": (
         _where("snr > 10 sqrt(dim)", lambda a: a["snr"] > 10 * math.sqrt(a["dim"])),
+    ),
+    "angles.angle_variance": (
+        _where("dim = 1", lambda a: a["dim"] == 1),
+        _where("dim = 2", lambda a: a["dim"] == 2),
+        _where("2 < dim < 8", lambda a: 2 < a["dim"] < 8),
+        _where("8 <= dim < 1000", lambda a: 8 <= a["dim"] < 1000),
+        _where("obtuse bias", lambda a: a["bias"] > math.pi / 2),
+        _where("no bias", lambda a: a["bias"] == 0),
     ),
     "angles.batch_expected_cos": (
         _where("no bias", lambda a: bool(np.all(np.asarray(a["cos_bias"]) == 1))),

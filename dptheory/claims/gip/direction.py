@@ -53,13 +53,19 @@ def _printed_is_safe_slack(dim: float, keep_share: float, theta: float) -> float
 
 def _pruning_wins(clip: float, dim: int, keep: int, theta: float, ratio: float) -> bool:
     """MSE of pruning + noise below that of DP-SGD at sigma_g^2 / sigma^2 = ratio, by enumeration and rank integrals."""
-    rho = gain(dim, keep, Fraction(math.exp(-theta)))
+    rho = 1.0 if math.isinf(theta) else gain(dim, keep, Fraction(math.exp(-theta)))
     pruned = ratio * (rho * ranked_loss(dim, keep) + (1 - rho) * (dim - keep)) + keep * clip**2
     return pruned < dim * clip**2
 
 
 def _ratio_cases() -> Iterator[tuple[float, int, int, float, float]]:
-    for clip, dim, keep, theta in ((1.0, 10, 1, 1.0), (0.1, 60, 15, 0.5), (3.0, 256, 26, 5.0), (1.0, 256, 128, 1e-11)):
+    for clip, dim, keep, theta in (
+        (1.0, 10, 1, 1.0),
+        (0.1, 60, 15, 0.5),
+        (3.0, 256, 26, 5.0),
+        (1.0, 256, 128, 1e-11),
+        (1.0, 20_000, 2_000, math.inf),
+    ):
         exact, printed = pruning.beta(clip, keep, dim, theta), printed_beta(clip, keep, dim, theta)
         for ratio in (0.999 * exact, 1.001 * exact, 0.5 * (exact + printed)):
             yield clip, dim, keep, theta, ratio
@@ -357,6 +363,14 @@ _CRITERION = Claim(
             statement=lambda dim, keep: pruning.cosine_ratio(dim, keep, math.inf) > 1,
             wrong=lambda dim, keep: pruning.beta(1.0, keep, dim, math.inf) > 1e-4,
             kind=Kind.COUNTEREXAMPLE,
+        ),
+        ExactCheck(
+            name="MSE of the zero update at users' sizes, entry by entry",
+            cases=lambda: [(20_000,), (2_700_000,)],
+            truth=lambda dim: Fraction(1, 100) * sum(1 for _ in range(dim)),
+            statement=lambda dim: float(pruning.zero_update_mse(dim, 0.1)),
+            wrong=lambda dim: 0.1 * dim,
+            tolerance=1e-12,
         ),
     ),
     proved=True,

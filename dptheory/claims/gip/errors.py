@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaincinv
 
 from dptheory import pruning
 from dptheory.claims._claim import Claim, Source, Verdict
@@ -28,6 +29,11 @@ def printed_norm(dim: int, sigma_g: float) -> float:
 
 def _norms(rng: np.random.Generator, n: int, dim: int) -> Array:
     return np.asarray(np.linalg.norm(rng.standard_normal((n, dim)), axis=1))
+
+
+def _norm_by_quantiles(dim: int, sigma_g: float) -> float:
+    square = 2.0 * gammaincinv(dim / 2, (np.arange(4000) + 0.5) / 4000)
+    return sigma_g * float(np.sqrt(square).mean())
 
 
 _NORM = Claim(
@@ -57,6 +63,14 @@ _NORM = Claim(
             wrong=lambda: printed_norm(50, 1.0),
             row_bytes=800,
             resolution=0.002,
+        ),
+        ExactCheck(
+            name="users' sizes: the root of equally likely chi-square values",
+            cases=lambda: itertools.product((20_000, 10**6), (1.0, 0.1)),
+            truth=_norm_by_quantiles,
+            statement=lambda dim, sigma_g: float(pruning.expected_norm(dim, sigma_g)),
+            wrong=lambda dim, sigma_g: 1.001 * sigma_g * math.sqrt(dim),
+            tolerance=1e-6,
         ),
     ),
     proved=True,
@@ -194,6 +208,14 @@ _MSE_R = Claim(
             sampler=partial(pruned_gaussian, dim=200, keep=40, theta=0.0),
             claimed=lambda: float(pruning.random_k_mse(200, 40, 1.0)),
             row_bytes=8000,
+        ),
+        ExactCheck(
+            name="users' sizes: one variance for each entry dropped",
+            cases=lambda: [(20_000, 2_000), (2_700_000, 270_000)],
+            truth=lambda dim, keep: Fraction(1, 100) * sum(1 for _ in range(dim - keep)),
+            statement=lambda dim, keep: float(pruning.random_k_mse(dim, keep, 0.1)),
+            wrong=lambda dim, keep: Fraction(dim, 100),
+            tolerance=1e-12,
         ),
     ),
     proved=True,

@@ -110,6 +110,15 @@ _ALG1 = Claim(
             wrong=lambda gradient, keep: float(np.square(gradient) @ printed_mask(gradient, keep)),
             kind=Kind.COUNTEREXAMPLE,
         ),
+        ExactCheck(
+            name="a long gradient in falling order, its signs mixed",
+            cases=lambda: [(20_000, 2_000, j) for j in (0, 1, 1_999, 2_000, 19_999)],
+            truth=lambda dim, keep, j: j < keep,
+            statement=lambda dim, keep, j: bool(
+                pruning.top_k_mask((-1.0) ** np.arange(dim) * (dim - np.arange(dim)), keep)[j]
+            ),
+            wrong=lambda dim, keep, j: bool(printed_mask((-1.0) ** np.arange(dim) * (dim - np.arange(dim)), keep)[j]),
+        ),
     ),
     proved=True,
 )

@@ -96,7 +96,6 @@ _ALG_A2 = Claim(
             law=_subset_law,
             wrong=_literal_law,
             row_bytes=200,
-            resolution=0.02,
         ),
         *_index_at_scale.SWAPS,
     ),

@@ -50,6 +50,12 @@ def _strengthened_jensen_slack(dim: float, keep_share: float) -> float:
     return _jensen_slack(dim, keep_share) - 1e-3
 
 
+def _energy_by_quadrature(dim: int, k: float, kept: bool) -> float:
+    """d E[x^2; |x| above (or below) the threshold that a share k exceeds]."""
+    low, high = (float(norm.isf(k / 2)), 40.0) if kept else (0.0, float(norm.isf(k / 2)))
+    return 2 * dim * float(quad(lambda x: x * x * norm.pdf(x), low, high, epsabs=0, epsrel=1e-12, limit=200)[0])
+
+
 _MSE_T0 = Claim(
     id="gip.mse_t0",
     title="top-k pruning MSE",
@@ -117,6 +123,18 @@ _MSE_T0 = Claim(
             box={"dim": Range(2, 1e9, log=True), "keep_share": Range(0, 1)},
             slack=_jensen_slack,
             wrong=_strengthened_jensen_slack,
+        ),
+        ExactCheck(
+            name="asymptotic forms: energy beyond and below the threshold, by quadrature",
+            cases=lambda: [
+                (dim, k, kept) for dim in (100, 20_000, 10**6) for k in (0.1, 0.5) for kept in (False, True)
+            ],
+            truth=_energy_by_quadrature,
+            statement=lambda dim, k, kept: float(
+                (pruning.top_k_energy if kept else pruning.top_k_mse)(dim, round(k * dim), 1.0, "asymptotic")
+            ),
+            wrong=lambda dim, k, kept: printed_top_k_mse(dim, round(k * dim), 1.0),
+            tolerance=1e-9,
         ),
     ),
     proved=True,

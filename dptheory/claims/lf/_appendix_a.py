@@ -23,7 +23,8 @@ _MOMENT = Claim(
     verdict=Verdict.FALSE,
     conditions=("noise of mean zero and covariance tau^2 I on d parameters, independent of the batch",),
     correction=r"$E|s_t^P|^2 = E|s_t^B|^2+d\tau^2$, $\tau=\sigma C/B$: the printed bound is too small unless $s^B=0$ "
-    r"always and $d=1$ or $\sigma=0$. $E|s_t^B|^2\le C^2$ for batches of $B$ examples, $\le(1+\frac{1-q}B)C^2$ for Poisson batches of mean size $B$.",
+    r"always and $d=1$ or $\sigma=0$. $E|s_t^B|^2\le C^2$ for batches of $B$ examples, $\le(1+\frac{1-q}B)C^2$ for Poisson batches of mean size $B$. "
+    r"One of the two mistakes of lf.lem3.1, alone.",
     printed=printed_private_moment,
     calculators=(freezing_bound.private_second_moment,),
     checks=(
@@ -45,6 +46,7 @@ _MOMENT = Claim(
             wrong=lambda n, q: Fraction(1),
         ),
     ),
+    part_of="lf.lem3.1",
     proved=True,
 )
 
@@ -76,7 +78,8 @@ _BIAS = Claim(
     verdict=Verdict.FALSE,
     conditions=(r"b_t = E[s_t^B | theta_t] - grad f(theta_t), as appendix A defines it",),
     correction=r"$E[\nabla f_t^Tb_t]=E\langle\nabla f_t,s_t^B\rangle-E|\nabla f_t|^2$; the second equality holds. The printed one holds only where "
-    r"$\nabla f_t=0$ almost surely, so that without clipping ($b_t=0$) it says $E|\nabla f_t|^2=0$.",
+    r"$\nabla f_t=0$ almost surely, so that without clipping ($b_t=0$) it says $E|\nabla f_t|^2=0$. "
+    r"One of the two mistakes of lf.lem3.1, alone.",
     checks=(
         ExactCheck(
             name="by enumeration of the batches, in fractions",
@@ -86,6 +89,7 @@ _BIAS = Claim(
             wrong=_inner_with_signal,
         ),
     ),
+    part_of="lf.lem3.1",
     proved=True,
 )
 

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.special import ndtr
+from scipy.stats import chi2, ncx2, norm
 
-from dptheory import freezing
+from dptheory import angles, freezing
 from dptheory.angles import DistortionAngle
 from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims.lf._angle_samples import density_in_two_or_three
 from dptheory.claims.lf._batches import GROWING_LINE, LINE, TURNING, Batch, dot
 from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 
@@ -143,7 +145,7 @@ def _any_bias_slack(dim: float, snr: float, gain: float, bias: float, turn: floa
 
 def _effect(clip: int, field: str) -> float:
     """Two samples, three layers, the first one frozen; sigma = 2, B = 10, alignment = 1/2."""
-    found = freezing.freezing_effect([7, 2, 3], [[4, 0, 3], [12, 3, 4]], 1, clip, 2.0, 10, 0.5)
+    found = freezing.freezing_effect([7, 2, 1], [[4, 0, 3], [12, 3, 4]], 1, clip, 2.0, 10, 0.5)
     return found.growth if field == "growth" else float(getattr(*_half(found, field)))
 
 
@@ -166,20 +168,93 @@ def _exact_effect(clip: int, field: str) -> float | Fraction:
     tau = Fraction(2 * clip, 10)
     snr = norm[when] / 2 / tau
     return {
-        "dim": Fraction(5),
+        "dim": Fraction(3),
         "clipped_norm": norm[when],
         "snr": snr,
-        "noise_energy": 5 * tau**2,
-        "update_noise": (12 if when == "before" else 5) * tau**2,
-        "noise_cos": DistortionAngle(5, float(snr)).expected_cos(),
-        "noise_angle": freezing.expected_angle(5, float(snr)),
+        "noise_energy": 3 * tau**2,
+        "update_noise": (10 if when == "before" else 3) * tau**2,
     }[name]
 
 
+def _exact_forecast(clip: int, field: str) -> float:
+    """Mean angle and mean cosine in three dimensions, by the density that is elementary there."""
+    when, name = field.split(".")
+    snr = float(_exact_effect(clip, f"{when}.snr"))
+
+    def part(angle: float) -> float:
+        return (math.cos(angle) if name == "noise_cos" else angle) * density_in_two_or_three(3, snr, angle)
+
+    return float(quad(part, 0, math.pi, epsabs=0, epsrel=1e-12, limit=200)[0])
+
+
 def _effect_cases() -> list[tuple[int, str]]:
-    names = ("dim", "clipped_norm", "snr", "noise_cos", "noise_angle", "noise_energy", "update_noise")
+    names = ("dim", "clipped_norm", "snr", "noise_energy", "update_noise")
     fields = ["growth", *(f"{when}.{name}" for when in ("before", "after") for name in names)]
     return list(itertools.product((1, 4, 20), fields))
+
+
+def _forecast_cases() -> list[tuple[int, str]]:
+    fields = [f"{when}.{name}" for when in ("before", "after") for name in ("noise_cos", "noise_angle")]
+    return list(itertools.product((1, 4, 20), fields))
+
+
+# --- variance with a bias angle ---------------------------------------------------------------------------------------
+
+
+def _plane_variance(snr: float, bias: float) -> float:
+    """Var gamma in the plane, by its density."""
+    mean = _plane_mean(snr, bias)
+
+    def part(angle: float) -> float:
+        turned = abs(bias + angle)
+        return (min(turned, 2 * math.pi - turned) - mean) ** 2 * _projected_normal(angle, snr)
+
+    breaks = sorted({-math.pi, -bias, math.pi - bias, math.pi, -0.1, 0.0, 0.1})
+    return float(sum(quad(part, a, b, epsabs=1e-13, epsrel=1e-12)[0] for a, b in itertools.pairwise(breaks)))
+
+
+def _tail_moments(dim: int, snr: float, bias: float) -> float:
+    """Var gamma from P(gamma <= x) = E Phi(k cos bias - R cot x), R noncentral chi of dim - 1 and k sin bias."""
+    freedom, centre = dim - 1, (snr * math.sin(bias)) ** 2
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    top = math.sqrt(freedom + centre) + 12
+    radius = 0.5 * top * (nodes + 1)
+    law = (ncx2.pdf(radius**2, freedom, centre) if centre else chi2.pdf(radius**2, freedom)) * 2 * radius
+    chances = 0.5 * top * weights * law
+    at = 0.5 * math.pi * (nodes + 1)
+    above = np.array([chances @ ndtr(radius / math.tan(x) - snr * math.cos(bias)) for x in at])
+    mean, square = (float(0.5 * math.pi * weights @ (factor * above)) for factor in (1.0, 2 * at))
+    return square - mean**2
+
+
+def _variance_cases() -> Iterator[tuple[int, float, float]]:
+    yield from itertools.product((2,), (0.1, 2.0, 10.0), (0.3, math.pi / 2, 2.5))
+    yield from itertools.product((3, 5, 20, 200), (0.5, 5.0), (0.0, 0.3, 2.5))
+
+
+def _variance_otherwise(dim: int, snr: float, bias: float) -> float:
+    return _plane_variance(snr, bias) if dim == 2 else _tail_moments(dim, snr, bias)
+
+
+def _half_squares(rng: np.random.Generator, n: int, dim: int, snr: float, bias: float) -> Array:
+    return (_angles(rng, n, dim, snr, bias) - _angles(rng, n, dim, snr, bias)) ** 2 / 2
+
+
+def _line_cases() -> Iterator[tuple[float, float]]:
+    yield from itertools.product((0.0, 0.5, 3.0, math.inf), (0.0, math.pi))
+
+
+def _falling_variance(dim: int, snr: float, bias: float) -> float:
+    """Wrong statement: the bias angle changes nothing."""
+    return DistortionAngle(dim, snr).var()
+
+
+def _large_variance(dim: int, snr: float, bias: float) -> float:
+    """Var gamma to first order where all is steep: gamma - bias is minus the noise along one direction at right angles to s.
+
+    gamma = bias + z_1 / snr, up to a share of dim / snr^2.
+    """
+    return 1 / snr**2
 
 
 def _other_half(clip: int, field: str) -> float:
@@ -201,8 +276,9 @@ DISTORTION = Claim(
         "it rests on lf.lem3.2b and lf.prop3.1.1, both false",
     ),
     correction=r"For one batch with $\kappa = \|s^B\|/\tau$: $E\gamma = \gamma^B+2\int_{\gamma^B}^{\pi/2}E\Phi(-\kappa\rho\sin t)dt$, $\rho$ the projected length of a uniform unit vector on a plane. "
-    r"It rises with $\gamma^B$, and falls with $\kappa$ if $\gamma^B\le\pi/2$: $E\gamma$ falls and $E\cos\gamma$ rises if $\gamma^{B,a}\le\min(\gamma^{B,b},\pi/2)$ and $\kappa^a\ge\kappa^b$.",
-    calculators=(freezing.expected_angle, freezing.freezing_effect),
+    r"It rises with $\gamma^B$, and falls with $\kappa$ if $\gamma^B\le\pi/2$: $E\gamma$ falls and $E\cos\gamma$ rises if $\gamma^{B,a}\le\min(\gamma^{B,b},\pi/2)$ and $\kappa^a\ge\kappa^b$. "
+    r"$\mathrm{Var}(\gamma|batch)$ is a double integral over $\gamma^{BP}$ and the turn of the noise about $s^B$ (lf.prop3.1.3.sum).",
+    calculators=(freezing.expected_angle, freezing.freezing_effect, angles.angle_variance),
     checks=(
         ExactCheck(
             name="does the mean angle fall? full batches, in fractions",
@@ -235,6 +311,37 @@ DISTORTION = Claim(
             wrong=lambda: 0.6,
             row_bytes=500,
         ),
+        ExactCheck(
+            name="variance with a bias angle, by densities and by tail probabilities",
+            cases=_variance_cases,
+            truth=_variance_otherwise,
+            statement=lambda dim, snr, bias: angles.angle_variance(dim, snr, bias),
+            wrong=_falling_variance,
+            tolerance=1e-7,
+        ),
+        ExactCheck(
+            name="variance with a bias angle, little noise in many dimensions",
+            cases=lambda: [(10**6, 1e9, 0.7), (10**6, 1e9, 2.0), (10**9, 1e30, 1.0), (7, 1e40, 1e-3)],
+            truth=_large_variance,
+            statement=lambda dim, snr, bias: angles.angle_variance(dim, snr, bias),
+            wrong=_falling_variance,
+            tolerance=1e-6,
+        ),
+        ExactCheck(
+            name="variance on a line",
+            cases=_line_cases,
+            truth=lambda snr, bias: math.pi**2 * (0.25 - (0.5 - float(norm.sf(snr))) ** 2),
+            statement=lambda snr, bias: angles.angle_variance(1, snr, bias),
+            wrong=lambda snr, bias: math.pi**2 / 4,
+            tolerance=1e-9,
+        ),
+        MeanCheck(
+            name="variance with a bias angle, d = 20, snr = 3, bias 0.6",
+            sampler=partial(_half_squares, dim=20, snr=3.0, bias=0.6),
+            claimed=lambda: angles.angle_variance(20, 3.0, 0.6),
+            wrong=lambda: DistortionAngle(20, 3.0).var(),
+            row_bytes=1000,
+        ),
         SearchCheck(
             name="mean angle falls with the bias angle and the noise",
             box={
@@ -255,6 +362,14 @@ DISTORTION = Claim(
             statement=_effect,
             wrong=_other_half,
             tolerance=1e-13,
+        ),
+        ExactCheck(
+            name="forecast of angle and cosine in three dimensions, by their density",
+            cases=_forecast_cases,
+            truth=_exact_forecast,
+            statement=_effect,
+            wrong=_other_half,
+            tolerance=1e-9,
         ),
     ),
     proved=True,

@@ -5,6 +5,7 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
+from scipy.special import gammaincinv
 
 from dptheory import angles
 from dptheory.claims._claim import Claim, Source, Verdict
@@ -53,6 +54,13 @@ def _second_moment_fast_slack(dim: float, share: float, factor: float) -> float:
     return low / high / factor**2 - 1
 
 
+def _mean_square_angle(dim: int, snr: float) -> float:
+    """E of the squared angle between e and snr e + noise, from the normal part along e and the length across it."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    across = np.sqrt(2.0 * gammaincinv((dim - 1) / 2, (np.arange(4000) + 0.5) / 4000))
+    return float((weights / weights.sum()) @ np.square(np.arctan2(across, (snr + nodes)[:, None])).mean(axis=1))
+
+
 _APPC = Claim(
     id="lf.appC.second_moment",
     title="mean squared noise angle falls",
@@ -89,6 +97,14 @@ _APPC = Claim(
             statement=_second_moment_falls,
             wrong=lambda samples, snr: True,
             kind=Kind.COUNTEREXAMPLE,
+        ),
+        ExactCheck(
+            name="users' sizes, by quadrature over both parts of the noise",
+            cases=lambda: [(d, share) for d in (20_000, 10**6) for share in (0.1, 1.0, 4.0)],
+            truth=lambda d, share: _mean_square_angle(d, share * math.sqrt(d)),
+            statement=lambda d, share: angles.DistortionAngle(d, share * math.sqrt(d)).second_moment(),
+            wrong=lambda d, share: _mean_square_angle(d, 1.01 * share * math.sqrt(d)),
+            tolerance=1e-5,
         ),
     ),
     proved=True,
@@ -175,7 +191,6 @@ _PROP312 = Claim(
             claimed=lambda: angles.DistortionAngle(20, 3.0).var(),
             wrong=lambda: printed_variance(20, 3.0),
             row_bytes=960,
-            resolution=0.02,
         ),
         MeanCheck(
             name="mean given the batch, d = 20, snr = 3",
@@ -233,7 +248,7 @@ _SUM = Claim(
     statement=r"$\mathrm{Var}[\gamma] = \mathrm{Var}[\gamma^B]+\mathrm{Var}[\gamma^{BP}]$ since the noise is drawn independently.",
     verdict=Verdict.FALSE,
     conditions=("z independent of the batch",),
-    correction=r"$\gamma$ is not the sum of the two (lf.def3.2), and $\gamma^{BP}$ depends on the batch through $\|s^B\|$. What holds: "
+    correction=r"$\gamma$ is not the sum of the two, the mistake of lf.def3.2 again, and $\gamma^{BP}$ depends on the batch through $\|s^B\|$. What holds: "
     r"$\mathrm{Var}\gamma = E\,\mathrm{Var}(\gamma|batch)+\mathrm{Var}\,E(\gamma|batch)$, where given the batch "
     r"$\cos\gamma = \cos\gamma^B\cos\gamma^{BP}+\sin\gamma^B\sin\gamma^{BP}\cos\phi$ with $\cos\phi$ the first entry of a uniform unit vector of "
     r"$\mathbb R^{d-1}$, independent of $\gamma^{BP}$. With $s^B$ along or against $\nabla f$ with equal chances and one norm: "
@@ -255,9 +270,9 @@ _SUM = Claim(
             claimed=lambda: _opposed_variance(10, 2.0),
             wrong=lambda: printed_sum(math.pi**2 / 4, 10, 2.0),
             row_bytes=560,
-            resolution=0.02,
         ),
     ),
+    part_of="lf.def3.2",
     proved=True,
 )
 

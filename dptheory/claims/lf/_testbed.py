@@ -1,7 +1,7 @@
 """Small private training runs whose expectations are exact: every batch and every sign of the noise in turn.
 
 f(theta) is the mean over the examples x of the sum over coordinates of loss(theta_j - x_j), with the loss u^2 / 2 or
-log cosh u; both are 1-smooth. Batches are drawn with replacement. Noise +-tau on every coordinate that is trained: the bounds
+log cosh u; both are 1-smooth. Batches are drawn with replacement, or as Poisson batches divided by their expected size. Noise +-tau on every coordinate that is trained: the bounds
 use its mean and covariance alone.
 """
 
@@ -44,6 +44,7 @@ class Run:
         clip: C.
         noise_multiplier: sigma.
         batch_size: B.
+        poisson: Poisson batches at rate B over the number of examples.
     """
 
     loss: str
@@ -54,6 +55,7 @@ class Run:
     clip: float
     noise_multiplier: float
     batch_size: int
+    poisson: bool = False
 
     def __str__(self) -> str:
         start, rates = (", ".join(f"{value:g}" for value in row) for row in (self.start, self.learning_rates))
@@ -65,6 +67,23 @@ class Run:
         return self.noise_multiplier * self.clip / self.batch_size
 
     @property
+    def rate(self) -> float | None:
+        """Sampling rate of Poisson batches."""
+        return self.batch_size / len(self.examples) if self.poisson else None
+
+    def batches(self) -> tuple[Array, Array]:
+        """How often each example is in each batch, shape (batches, examples), and the chances of the batches."""
+        n = len(self.examples)
+        if self.poisson:
+            counts = np.array(list(itertools.product((0.0, 1.0), repeat=n)))
+            drawn = counts.sum(axis=1)
+            q = self.batch_size / n
+            return counts, q**drawn * (1 - q) ** (n - drawn)
+        draws = list(itertools.product(range(n), repeat=self.batch_size))
+        counts = np.array([np.bincount(draw, minlength=n) for draw in draws], dtype=np.float64)
+        return counts, np.full(len(draws), 1 / len(draws))
+
+    @property
     def dims(self) -> tuple[int, ...]:
         """Number of coordinates trained at each step."""
         return tuple(len(self.start) - m for m in self.frozen)
@@ -72,13 +91,13 @@ class Run:
 
 @dataclass(frozen=True)
 class Expectations:
-    """Exact expectations, one entry a step t = 1..T; ``objective`` and ``whole`` have t = 1..T + 1.
+    """Exact expectations, one entry a step t = 1..T; ``objective``, ``whole`` and ``alignment`` have t = 1..T + 1.
 
     Attributes:
         objective: E f(theta_t).
         whole: E|grad f(theta_t)|^2.
         trained: E|P_t grad f(theta_t)|^2, the coordinates that are trained.
-        alignment: E<grad f, s^B>.
+        alignment: E<grad f, s^B>; the last entry at theta_{T+1}, with what is trained in the last step.
         moment: E|s^B|^2.
         private_moment: E|s^P|^2.
     """
@@ -93,7 +112,7 @@ class Expectations:
     @property
     def bias(self) -> Array:
         """E<grad f, b> with b = E s^B - P grad f."""
-        return self.alignment - self.trained
+        return self.alignment[:-1] - self.trained
 
     @property
     def decrease(self) -> float:
@@ -104,37 +123,40 @@ class Expectations:
 @lru_cache(maxsize=256)
 def expectations(run: Run) -> Expectations:
     """Walk through every outcome of the run."""
-    examples, (loss, slope) = np.array(run.examples), LOSSES[run.loss]
-    nodes = np.array([run.start])
-    rows: list[tuple[float, ...]] = []
-    for eta, frozen in zip(run.learning_rates, run.frozen, strict=True):
+    loss, slope = LOSSES[run.loss]
+    examples = np.array(run.examples)
+    counts, chances = run.batches()
+    nodes, law = np.array([run.start]), np.ones(1)
+    objective: list[float] = []
+    whole: list[float] = []
+    aligned: list[float] = []
+    rows: list[tuple[float, float, float]] = []
+    for eta, frozen in zip((*run.learning_rates, None), (*run.frozen, run.frozen[-1]), strict=True):
         gradients = slope(nodes[:, None, :] - examples)  # node, example, coordinate
         true = gradients.mean(axis=1)
         trained = gradients.copy()
         trained[..., :frozen] = 0.0
-        clipped = clipping.clip(trained, run.clip)
-        batches = np.array(list(itertools.product(range(len(examples)), repeat=run.batch_size)))
-        signals = clipped[:, batches, :].mean(axis=2)  # node, batch, coordinate
+        signals = np.einsum("be,nec->nbc", counts, clipping.clip(trained, run.clip)) / run.batch_size
+        objective.append(float(law @ loss(nodes[:, None, :] - examples).sum(axis=2).mean(axis=1)))
+        whole.append(float(law @ (true**2).sum(axis=1)))
+        aligned.append(float(law @ (signals * true[:, None, :]).sum(axis=2) @ chances))
+        if eta is None:
+            break
         noise = np.zeros((2 ** (len(run.start) - frozen), len(run.start)))
         noise[:, frozen:] = list(itertools.product((run.tau, -run.tau), repeat=len(run.start) - frozen))
         private = signals[:, :, None, :] + noise
         rows.append(
             (
-                float(loss(nodes[:, None, :] - examples).sum(axis=2).mean()),
-                float((true**2).sum(axis=1).mean()),
-                float((true[:, frozen:] ** 2).sum(axis=1).mean()),
-                float((signals * true[:, None, :]).sum(axis=2).mean()),
-                float((signals**2).sum(axis=2).mean()),
-                float((private**2).sum(axis=3).mean()),
+                float(law @ (true[:, frozen:] ** 2).sum(axis=1)),
+                float(law @ (signals**2).sum(axis=2) @ chances),
+                float(law @ (private**2).sum(axis=3).mean(axis=2) @ chances),
             )
         )
         nodes = (nodes[:, None, None, :] - eta * private).reshape(-1, len(run.start))
-    last = slope(nodes[:, None, :] - examples).mean(axis=1)
-    columns = np.array(rows).T
+        law = np.repeat(np.outer(law, chances).ravel() / len(noise), len(noise))
+    trained_squares, moments, private_moments = np.array(rows).T
     return Expectations(
-        np.append(columns[0], loss(nodes[:, None, :] - examples).sum(axis=2).mean()),
-        np.append(columns[1], (last**2).sum(axis=1).mean()),
-        *columns[2:],
+        np.array(objective), np.array(whole), trained_squares, np.array(aligned), moments, private_moments
     )
 
 
@@ -162,7 +184,30 @@ def bound(run: Run) -> convergence.DescentBound:
         run.batch_size,
         found.moment,
         found.bias,
+        sampling="poisson" if run.poisson else "fixed",
+        sampling_rate=run.rate,
     )
+
+
+def mean_alignment(run: Run) -> float:
+    """Mean of E<grad, s^B> weighted with the step sizes: what the bound without bias is about."""
+    return float(np.average(expectations(run).alignment[:-1], weights=run.learning_rates))
+
+
+def alignment_bound(run: Run) -> float:
+    """The bound without bias and without the run's own second moment."""
+    return convergence.layer_freezing_bound(
+        expectations(run).decrease,
+        run.learning_rates,
+        len(run.learning_rates),
+        1.0,
+        run.clip,
+        run.noise_multiplier,
+        run.dims,
+        run.batch_size,
+        sampling="poisson" if run.poisson else "fixed",
+        sampling_rate=run.rate,
+    ).value
 
 
 def private_moment(run: Run) -> float:
@@ -182,15 +227,30 @@ RUNS = (
     Run("square", _THREE, (0.5, -0.5, 1.0), (0.3, 0.6), (0, 2), 0.8, 1.0, 1),
     Run("square", _THREE, (0.5, -0.5, 1.0), (0.5, 0.25, 0.125), (1, 1, 1), 0.8, 0.0, 1),
     Run("square", ((1.0,), (-3.0,)), (2.0,), (0.2, 0.1), (0, 0), 0.5, 2.0, 2),
+    # Poisson batches, clipped and frozen
+    Run("square", _THREE, (0.5, -0.5, 1.0), (0.3, 0.6), (0, 1), 0.8, 1.0, 2, True),
+    Run("square", _TWO, (3.0, -4.0), (0.5, 0.25), (0, 0), 0.5, 0.3, 1, True),
 )
 """Runs on quadratics with the Hessian I, where the corrected bound is an equality."""
 
 
 def random_run(
-    seed: float, learning_rate: float, ratio: float, clip: float, noise_multiplier: float, spread: float, frozen: int
+    seed: float,
+    learning_rate: float,
+    ratio: float,
+    clip: float,
+    noise_multiplier: float,
+    spread: float,
+    frozen: int,
+    poisson: float = 0.0,
 ) -> Run:
-    """A run of two steps on log cosh losses, two examples in the plane; ``frozen`` coordinates frozen at the second step."""
+    """A run of two steps on log cosh losses, two examples in the plane; ``frozen`` coordinates frozen at the second step.
+
+    ``poisson`` is 1 for Poisson batches, 0 for fixed ones.
+    """
     draws = spread * np.random.default_rng(round(seed)).standard_normal((3, 2))
     examples: Rows = tuple(tuple(row) for row in draws[:2].tolist())
     rates = (learning_rate, ratio * learning_rate)
-    return Run("log cosh", examples, tuple(draws[2].tolist()), rates, (0, frozen), clip, noise_multiplier, 1)
+    return Run(
+        "log cosh", examples, tuple(draws[2].tolist()), rates, (0, frozen), clip, noise_multiplier, 1, poisson == 1
+    )

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import quad
-from scipy.special import gammaln, hyp1f1
+from scipy.special import gammaincinv, gammaln, hyp1f1, ndtr
 from scipy.stats import nct, norm
 
 from dptheory import angles
@@ -79,6 +79,15 @@ def _kummer(dim: int, snr: float) -> float:
 
 _ANGLE = Range(0.0, math.pi)
 
+
+def _mean_cos(dim: int, snr: float) -> float:
+    """E (snr + z) / sqrt((snr + z)^2 + r^2), z normal and r the length of the noise across the signal."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    r2 = 2.0 * gammaincinv((dim - 1) / 2, (np.arange(4000) + 0.5) / 4000)
+    along = (snr + nodes)[:, None]
+    return float((weights / weights.sum()) @ (along / np.sqrt(along**2 + r2)).mean(axis=1))
+
+
 _DEF32 = Claim(
     id="lf.def3.2",
     title="decomposition of the angle",
@@ -129,6 +138,16 @@ _DEF32 = Claim(
             statement=lambda dim, snr: float(angles.batch_expected_cos(1.0, dim, snr)),
             wrong=lambda dim, snr: _kummer(dim + 1, snr),
             tolerance=1e-12,
+        ),
+        ExactCheck(
+            name="E cos given the batch at users' sizes: quadrature over both parts of the noise",
+            cases=lambda: [
+                (c, d, share) for c in (1.0, 0.3, -0.5) for d in (20_000, 10**6) for share in (0.01, 0.5, 3.0)
+            ],
+            truth=lambda c, d, share: c * _mean_cos(d, share * math.sqrt(d)),
+            statement=lambda c, d, share: float(angles.batch_expected_cos(c, d, share * math.sqrt(d))),
+            wrong=lambda c, d, share: c * _mean_cos(d, 1.01 * share * math.sqrt(d)),
+            tolerance=1e-5,
         ),
     ),
     proved=True,
@@ -220,6 +239,20 @@ def _asymptotic_slack(dim: float, share: float) -> float:
 def _tighter_asymptotic_slack(dim: float, share: float) -> float:
     """Wrong statement: the bounds on the errors a little closer to 0."""
     return min(_within(-0.08, 0.25, _mean_error(dim, share)), _within(-1.12, 0.74, _var_error(dim, share)))
+
+
+def _near_mode(dim: int, share: float, turn: float) -> float:
+    """A typical angle at snr = share sqrt(dim): ``turn`` standard deviations beside arctan(1 / share)."""
+    return math.atan2(1.0, share) + turn * math.sqrt((1 + share**2 / 2) / dim) / (1 + share**2)
+
+
+def _across(dim: int, snr: float, what: str, x: float) -> float:
+    """P(angle > x) = E Phi(r cot x - snr), r the length of the noise across the signal, by equally likely values of r."""
+    r = np.sqrt(2.0 * gammaincinv((dim - 1) / 2, (np.arange(20_000) + 0.5) / 20_000))
+    at = r / math.tan(x) - snr
+    if what == "density":
+        return float((np.exp(-(at**2) / 2) * r).mean()) / math.sqrt(2 * math.pi) / math.sin(x) ** 2
+    return float(ndtr(at if what == "sf" else -at).mean())
 
 
 _LAW = Claim(
@@ -321,6 +354,24 @@ _LAW = Claim(
             box={"dim": Range(2, 1e8, log=True), "share": Range(1e-4, 1e4, log=True)},
             slack=_asymptotic_slack,
             wrong=_tighter_asymptotic_slack,
+        ),
+        ExactCheck(
+            name="both tails and the density at users' sizes: quadrature over the noise across the signal",
+            cases=lambda: [
+                (d, share, what, turn)
+                for d in (20_000, 10**6)
+                for share in (0.1, 1.0, 4.0)
+                for what in ("cdf", "sf", "density")
+                for turn in (-0.7, 0.0, 0.7)
+            ],
+            truth=lambda d, share, what, turn: _across(d, share * math.sqrt(d), what, _near_mode(d, share, turn)),
+            statement=lambda d, share, what, turn: float(
+                getattr(angles.DistortionAngle(d, share * math.sqrt(d)), what)(_near_mode(d, share, turn))
+            ),
+            wrong=lambda d, share, what, turn: _across(
+                d, 1.01 * share * math.sqrt(d), what, _near_mode(d, share, turn)
+            ),
+            tolerance=2e-3,
         ),
     ),
     proved=True,

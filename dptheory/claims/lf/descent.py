@@ -1,11 +1,13 @@
 """LF: the descent lemma and the convergence bound."""
 
+import dataclasses
 import math
 from fractions import Fraction
 
 import numpy as np
 
 from dptheory import convergence, freezing_bound
+from dptheory.claims import _poisson
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.lf import _appendix_a, _worst_case
 from dptheory.claims.lf import _testbed as testbed
@@ -67,22 +69,40 @@ def printed_bound(
     noise_multiplier: float,
     batch_size: int,
 ) -> float:
-    """Right side of Lemma 3.1 as printed; alignments = E[cos(gamma^B) |grad f| |s^B|] of the steps."""
+    """Right side of Lemma 3.1; alignments = E[cos(gamma^B) |grad f| |s^B|] at t = 1..T, counted from theta_0.
+
+    As printed these are the iterates that the steps lead to. With those that the steps start from it is re-indexed, as its proof
+    has it.
+    """
     aligned = sum(eta * a for eta, a in zip(learning_rates, alignments, strict=True))
     noise = smoothness / 2 * (noise_multiplier * clip / batch_size) ** 2 * sum(eta**2 for eta in learning_rates)
     return (decrease - aligned + noise) / sum(learning_rates)
 
 
-def _printed(run: Run) -> float:
+def _right_side(run: Run, reading: str) -> float:
     found = testbed.expectations(run)
-    alignments = tuple(found.alignment.tolist())
+    alignments = found.alignment[1:] if reading == "literal" else found.alignment[:-1]
     return printed_bound(
-        found.decrease, run.learning_rates, alignments, 1.0, run.clip, run.noise_multiplier, run.batch_size
+        found.decrease,
+        run.learning_rates,
+        tuple(alignments.tolist()),
+        1.0,
+        run.clip,
+        run.noise_multiplier,
+        run.batch_size,
     )
 
 
-def _printed_on_quadratic(run: Run) -> float:
-    """What the printed right side comes to for the Hessian I: -(1/2) sum eta^2 (E|s^B|^2 + (d - 1) tau^2) / sum eta."""
+def _printed(run: Run) -> float:
+    return _right_side(run, "literal")
+
+
+def _reindexed(run: Run) -> float:
+    return _right_side(run, "shifted")
+
+
+def _reindexed_on_quadratic(run: Run) -> float:
+    """What the re-indexed right side comes to for the Hessian I: -(1/2) sum eta^2 (E|s^B|^2 + (d - 1) tau^2) / sum eta."""
     moments = testbed.expectations(run).moment
     lost = sum(
         eta**2 * (m + (d - 1) * run.tau**2) for eta, m, d in zip(run.learning_rates, moments, run.dims, strict=True)
@@ -110,6 +130,24 @@ def _printed_holds(dim: int, start: Fraction, eta: Fraction, tau: Fraction, step
     return min(squares) <= (decrease - eta * sum(met) + steps * eta**2 * tau**2 / 2) / (steps * eta)
 
 
+_LITERAL_HOLDS = {1: ("0.36", "1.39"), 10: ("0.127", "1.498"), 100: ("0.026", "1.498")}
+"""Between which eta L, to the digits given, the bound read literally holds on L |theta|^2 / 2, by the number of steps."""
+
+
+def _reading_cases() -> list[tuple[int, Fraction, Fraction, Fraction, int, str]]:
+    cases = []
+    for steps, ends in _LITERAL_HOLDS.items():
+        low, high = map(Fraction, ends)
+        for eta in (Fraction(1, 100), low - Fraction(1, 500), low, (low + high) / 2, high, high + Fraction(1, 500)):
+            cases += [(1, Fraction(1), eta, Fraction(0), steps, reading) for reading in ("shifted", "literal")]
+    return cases
+
+
+def _stated_reading(dim: int, start: Fraction, eta: Fraction, tau: Fraction, steps: int, reading: str) -> bool:
+    low, high = map(Fraction, _LITERAL_HOLDS[steps])
+    return reading == "literal" and low <= eta <= high
+
+
 def _slack(**point: float) -> float:
     run = testbed.random_run(frozen=0, **point)
     return _relative(testbed.corrected(run), run)
@@ -117,14 +155,17 @@ def _slack(**point: float) -> float:
 
 def _printed_slack(**point: float) -> float:
     run = testbed.random_run(frozen=0, **point)
-    return _relative(_printed(run), run)
+    return _relative(_reindexed(run), run)
 
 
 def _relative(value: float, run: Run) -> float:
     """Slack over the size of the terms."""
+    return (value - testbed.mean_trained(run)) / _size(run)
+
+
+def _size(run: Run) -> float:
     terms = testbed.bound(run)
-    size = abs(terms.optimization) + terms.clipping + terms.noise + abs(terms.bias)
-    return (value - testbed.mean_trained(run)) / size
+    return abs(terms.optimization) + terms.clipping + terms.noise + abs(terms.bias)
 
 
 _BOX = {
@@ -163,7 +204,9 @@ _LEM31 = Claim(
     ),
     correction=r"$\min_tE|\nabla f_t|^2\le\big(f_1-Ef_{T+1}-\sum_t\eta_tE\langle\nabla f_t,b_t\rangle+\frac L2\sum_t\eta_t^2"
     r"(E|s_t^B|^2+d\tau^2)\big)/\sum_t\eta_t$, $\tau=\sigma C/B$, $b_t=E[s_t^B]-\nabla f_t$; equality for the weighted mean of "
-    r"$E|\nabla f_t|^2$ if $f=\frac L2|\theta|^2$. There the printed right side, its indices put right, is $\le0$: for every step size, clip and noise.",
+    r"$E|\nabla f_t|^2$ if $f=\frac L2|\theta|^2$. There the printed right side, re-indexed to the iterates that the steps start from, is $\le0$: for every step size, clip and noise. "
+    r"Read literally, at those they lead to, it can hold: on $\frac L2|\theta|^2$ without clipping and noise for $\eta L$ in .36..1.39 ($T=1$), .13..1.49 (10), .03..1.49 (100). "
+    r"lf.appA.moment and lf.appA.bias are its two mistakes, each alone.",
     printed=printed_bound,
     calculators=(convergence.layer_freezing_bound,),
     checks=(
@@ -188,12 +231,26 @@ _LEM31 = Claim(
             tolerance=1e-12,
         ),
         ExactCheck(
-            name="printed right side on quadratics is below zero",
+            name="where either reading holds on |theta|^2 / 2, in fractions",
+            cases=_reading_cases,
+            truth=_printed_holds,
+            statement=_stated_reading,
+            wrong=lambda *case: False,  # false on every quadratic
+        ),
+        ExactCheck(
+            name="re-indexed right side on quadratics",
             cases=lambda: [(run,) for run in RUNS],
-            truth=_printed,
-            statement=_printed_on_quadratic,
-            wrong=testbed.mean_trained,
+            truth=_reindexed,
+            statement=_reindexed_on_quadratic,
+            wrong=_printed,
             tolerance=1e-10,
+        ),
+        ExactCheck(
+            name="re-indexed right side on quadratics is not above zero",
+            cases=lambda: [(run,) for run in RUNS],
+            truth=lambda run: _reindexed(run) <= 0,
+            statement=lambda run: True,
+            wrong=lambda run: testbed.corrected(run) <= 0,
         ),
         SearchCheck(
             name="corrected bound on clipped log cosh problems",
@@ -251,6 +308,8 @@ def _all_dims(run: Run) -> float:
         run.batch_size,
         found.moment,
         found.bias,
+        sampling="poisson" if run.poisson else "fixed",
+        sampling_rate=run.rate,
     ).value
 
 
@@ -264,6 +323,66 @@ def _energy(sizes: tuple[int, ...], frozen: int, eta: Fraction, tau: Fraction) -
 def _break_even(sizes: tuple[int, ...], frozen: int, eta: Fraction, tau: Fraction) -> float:
     found = freezing_bound.freezing_bounds(sizes, frozen, 1.0, float(eta), 7, 1.0, 2.0, float(tau), 2)
     return found.largest_frozen_gradient
+
+
+def _trained(step: _poisson.Step, which: str) -> _poisson.Step:
+    """The step with all layers trained, or with the first of two frozen: the second has the entries that are kept."""
+    return step if which == "frozen" else dataclasses.replace(step, kept=step.dim)
+
+
+def _bounds(step: _poisson.Step, given: bool) -> freezing_bound.FreezingBounds:
+    """``given``: nine tenths of the largest second moments, and biases of 1/4 and -1/2."""
+    moment = 0.9 * _trained(step, "full").moment
+    return freezing_bound.freezing_bounds(
+        (step.dim - step.kept, step.kept),
+        1,
+        1.0,
+        float(step.learning_rate),
+        3,
+        float(step.smoothness),
+        float(step.clip),
+        float(step.noise_multiplier),
+        step.batch_size,
+        *((moment, [0.8 / 0.9 * moment] * 3, 0.25, -0.5) if given else ()),
+        **step.sampling,  # type: ignore[arg-type]
+    )
+
+
+def _stated_alignment(step: _poisson.Step, which: str, given: bool) -> float:
+    """The bound with the decrease of three such first steps in place of the gap."""
+    part = getattr(_bounds(step, given), which)
+    return float(3 * _trained(step, which).decrease * part.optimization + part.clipping + part.noise + part.bias)
+
+
+def _alignment_of(step: _poisson.Step, which: str, given: bool) -> float:
+    """E<grad, s^B> on a quadratic, less what the second moment and the bias that are given take off."""
+    trained = _trained(step, which)
+    share, bias = ((0.9, 0.25) if which == "full" else (0.8, -0.5)) if given else (1.0, 0.0)
+    gain = float(step.learning_rate * step.smoothness) / 2
+    return trained.alignment - (1 - share) * gain * trained.moment - bias
+
+
+def _wrong_alignment(step: _poisson.Step, which: str, given: bool) -> float:
+    return _stated_alignment(step, "full" if which == "frozen" else "frozen", given)
+
+
+def _counted(step: _poisson.Step, field: str) -> float | Fraction:
+    """Parameters, and the noise that one step of size eta puts on the frozen ones, over eta: G/2 eta E|noise|^2."""
+    if field != "largest_frozen_gradient":
+        return Fraction(step.dim if field == "dim" else step.kept)
+    tau = step.noise_multiplier * step.clip / step.batch_size
+    return step.smoothness / 2 * step.learning_rate * (step.dim - step.kept) * tau**2
+
+
+def _alignment_slack(**point: float) -> float:
+    run = testbed.random_run(frozen=1, **point)
+    return (testbed.alignment_bound(run) - testbed.mean_alignment(run)) / _size(run)
+
+
+def _square_slack(**point: float) -> float:
+    """The wrong statement that it bounds the squared gradient: where gradients are clipped it does not."""
+    run = testbed.random_run(frozen=1, **point)
+    return (testbed.alignment_bound(run) - testbed.mean_trained(run)) / _size(run)
 
 
 _FREEZE_BOUND = Claim(
@@ -280,6 +399,8 @@ _FREEZE_BOUND = Claim(
         "no momentum: a frozen layer stays where it is",
         "gradients of frozen layers are set to 0 before clipping, and get no noise",
         "the freezing schedule is fixed in advance",
+        "without the clipping bias the right side bounds E<grad f, s^B> alone; where gradients are clipped E|P_t grad f|^2 can be larger without limit",
+        "E|s^B|^2 is at most C^2 for batches of B examples, C^2 (1 + (1 - q)/B) for Poisson batches",
     ),
     calculators=(convergence.layer_freezing_bound, freezing_bound.freezing_bounds),
     checks=(
@@ -302,6 +423,39 @@ _FREEZE_BOUND = Claim(
             statement=_break_even,
             wrong=lambda sizes, frozen, eta, tau: 0.0,  # the printed bound does not know d: freezing does nothing to it
             tolerance=1e-9,
+        ),
+        ExactCheck(
+            name="both bounds on a step of a quadratic, at the sizes of the papers",
+            cases=lambda: [
+                (step, which, given)
+                for step in _poisson.STEPS
+                if step.kept < step.dim
+                for which in ("full", "frozen")
+                for given in (False, True)
+            ],
+            truth=_alignment_of,
+            statement=_stated_alignment,
+            wrong=_wrong_alignment,
+            tolerance=1e-11,
+        ),
+        ExactCheck(
+            name="what is counted, in fractions",
+            cases=lambda: [
+                (step, field)
+                for step in _poisson.STEPS
+                if step.kept < step.dim and step.noise_multiplier**2 * step.dim > step.batch_size**2 / 10**4
+                for field in ("dim", "trainable_dim", "largest_frozen_gradient")
+            ],
+            truth=_counted,
+            statement=lambda step, field: getattr(_bounds(step, False), field),
+            wrong=lambda step, field: getattr(_bounds(step, False), "dim" if field != "dim" else "trainable_dim"),
+            tolerance=1e-9,
+        ),
+        SearchCheck(
+            name="without bias: alignment on clipped log cosh problems, Poisson batches or fixed",
+            box={**_BOX, "poisson": Range(0, 1, integer=True)},
+            slack=_alignment_slack,
+            wrong=_square_slack,
         ),
         SearchCheck(
             name="log cosh problems, one coordinate frozen at the second step",

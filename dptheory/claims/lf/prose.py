@@ -233,9 +233,13 @@ _ABSTRACT = Claim(
 )
 
 
-def _smaller_spread(setting: str) -> bool:
+def _change_of_spread(setting: str) -> Fraction:
+    """-1, 0 or 1: smaller, equal or larger as printed with freezing."""
     before, after = (tables.spread(cell) for cell in tables.TABLE_1[setting])
-    return before is not None and after is not None and before != after and float(after) < float(before)
+    assert before is not None and after is not None
+    if before == after:
+        return Fraction(0)
+    return Fraction(-1 if float(after) < float(before) else 1)
 
 
 _EQUAL_SPREAD = tuple(
@@ -247,16 +251,20 @@ _SPREAD = Claim(
     id="lf.spread",
     title="smaller standard deviation",
     source=Source("lf", "Section 4, Table 1"),
-    statement="With layer freezing the standard deviation over five runs is smaller.",
-    verdict=Verdict.FALSE,
-    correction="Table 1 prints a smaller one in 5 of its 9 settings with repeated runs, and the same one in the other 4 (MNIST epsilon 2 and 3, FashionMNIST epsilon 1 and 3).",
+    statement="Layer freezing generally improves the performance, as it has a smaller standard deviation over five runs.",
+    verdict=Verdict.LOOSE,
+    conditions=(
+        "generally: not in every setting",
+        "as printed, with three digits; five runs tell little of a standard deviation",
+    ),
+    correction="Table 1 prints a smaller one in 5 of its 9 settings with repeated runs, the same one in 4 (MNIST epsilon 2 and 3, FashionMNIST epsilon 1 and 3), a larger one in none.",
     checks=(
         ExactCheck(
             name="standard deviations of Table 1",
             cases=lambda: [(name,) for name in _WITH_SPREAD],
-            truth=_smaller_spread,
-            statement=lambda name: name not in _EQUAL_SPREAD,
-            wrong=lambda name: True,
+            truth=_change_of_spread,
+            statement=lambda name: Fraction(0 if name in _EQUAL_SPREAD else -1),
+            wrong=lambda name: Fraction(-1),  # smaller in every setting
         ),
     ),
     proved=True,

@@ -39,8 +39,10 @@ _THM2 = Claim(
     calculators=(convergence.dpsgd_bound, convergence.noise_term),
     checks=(
         clipped.held_mask_check(),
+        clipped.poisson_check(),
         clipped.closed_range_check(_Z),
         clipped.terms_check(_runs.NOISY[:3]),
+        clipped.largest_moment_check(),
         clipped.equality_check(
             (
                 Settings((0.2, -0.1), two_point(0.3, 0.2), clip=9.0, steps=3, noise_std=0.05, z=_Z),

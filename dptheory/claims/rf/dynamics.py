@@ -1,6 +1,7 @@
 """RF: momentum and its noise, the scaling rule, gradual cooling."""
 
 import itertools
+import math
 from collections.abc import Iterator
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
@@ -51,6 +52,17 @@ def _simulated(rng: np.random.Generator, n: int, mu: float, steps: int, moved: b
     return np.asarray(np.square(position if moved else velocity))
 
 
+def _resting_velocity(mu: Fraction, noise: Fraction) -> Fraction:
+    """E v^2 that v <- mu v + noise leaves as it is."""
+    return _solve([[1 - mu**2, noise**2]])[0]
+
+
+def _long_run(mu: Fraction, steps: int) -> float:
+    """Sum of the squared weights of the noises in w_T - w_0, mu^T left out: far below rounding for these T."""
+    memory = -2 * mu / (1 - mu) + mu**2 / (1 - mu**2)
+    return float((steps + memory) / (1 - mu) ** 2)
+
+
 _MOMENTUM = Claim(
     id="rf.momentum",
     title="noise in the velocity",
@@ -84,6 +96,25 @@ _MOMENTUM = Claim(
             wrong=lambda mu, steps: steps * momentum.velocity_variance(1.0, float(mu), steps),  # as if independent
             tolerance=1e-13,
         ),
+        ExactCheck(
+            name="velocity at rest, in fractions",
+            cases=lambda: itertools.product(
+                (Fraction(0), Fraction(1, 2), Fraction(99, 100)), (Fraction(1), Fraction(3, 7))
+            ),
+            truth=_resting_velocity,
+            statement=lambda mu, noise: momentum.velocity_variance(float(noise), float(mu)),
+            wrong=lambda mu, noise: float(noise / (1 - mu)) ** 2,  # as printed for many iterations
+            tolerance=1e-13,
+            kind=Kind.COUNTEREXAMPLE,
+        ),
+        ExactCheck(
+            name="displacement over long runs, any noise and learning rate",
+            cases=lambda: itertools.product((Fraction(1, 2), Fraction(9, 10)), (10**4, 10**6, 10**12)),
+            truth=lambda mu, steps: _long_run(mu, steps) * (0.05 * 1e-3) ** 2,
+            statement=lambda mu, steps: momentum.displacement_variance(0.05, 1e-3, float(mu), steps),
+            wrong=lambda mu, steps: (0.05 * 1e-3 / float(1 - mu)) ** 2 * (steps + 100),
+            tolerance=1e-12,
+        ),
         MeanCheck(
             name="simulated velocity, mu = 0.9, 50 steps",
             sampler=partial(_simulated, mu=0.9, steps=50, moved=False),
@@ -96,6 +127,14 @@ _MOMENTUM = Claim(
             sampler=partial(_simulated, mu=0.9, steps=50, moved=True),
             claimed=lambda: momentum.displacement_variance(1.0, 1.0, 0.9, 50),
             row_bytes=64,
+        ),
+        ExactCheck(
+            name="velocity without an end: the weights of 3,000 noises",
+            cases=lambda: [(mu,) for mu in (0.0, 0.5, 0.9, 0.99)],
+            truth=lambda mu: 4.0 * math.fsum(mu ** (2 * j) for j in range(3000)),
+            statement=lambda mu: momentum.velocity_variance(2.0, mu),
+            wrong=lambda mu: 4.0 / (1 - mu) ** 2,
+            tolerance=1e-12,
         ),
     ),
     proved=True,
@@ -190,6 +229,14 @@ _SCALING = Claim(
             statement=lambda mu, steps: momentum.displacement_mean(1.0, 1.0, float(mu), steps),
             wrong=lambda mu, steps: momentum.displacement_mean(1.0, 1 / (1 - float(mu)), 0.0, steps),
             tolerance=1e-13,
+        ),
+        ExactCheck(
+            name="clipped: drift over long runs, any force and learning rate",
+            cases=lambda: itertools.product((Fraction(1, 2), Fraction(9, 10)), (10**4, 10**6, 10**12)),
+            truth=lambda mu, steps: float((steps - mu / (1 - mu)) / (1 - mu) * Fraction(-3, 2000)),
+            statement=lambda mu, steps: momentum.displacement_mean(0.05, -0.03, float(mu), steps),
+            wrong=lambda mu, steps: float((steps + 100) / (1 - mu) * Fraction(-3, 2000)),
+            tolerance=1e-12,
         ),
         ExactCheck(
             name="unclipped: excess on a quadratic, second moments in fractions",

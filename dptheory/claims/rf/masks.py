@@ -150,6 +150,16 @@ _LEM1 = Claim(
             claimed=lambda: masks.expected_masked_inner(*_pair(60), 0.75),
             row_bytes=2000,
         ),
+        ExactCheck(
+            name="users' sizes, in whole numbers",
+            cases=lambda: [(20_000, 5_000), (10**6, 10**5)],
+            truth=lambda dim, keep: Fraction(keep, dim) * sum(j % 7 * (j % 11) for j in range(dim)),
+            statement=lambda dim, keep: masks.expected_masked_inner(
+                np.arange(dim) % 7, np.arange(dim) % 11, 1 - keep / dim
+            ),
+            wrong=lambda dim, keep: float(sum(j % 7 * (j % 11) for j in range(dim))),
+            tolerance=1e-12,
+        ),
     ),
     proved=True,
 )
@@ -241,6 +251,16 @@ _LEM2 = Claim(
             statement=_attained,
             wrong=lambda dim, keep, shape: keep / dim * math.sqrt(9.0 * (1 if shape == "one entry" else dim)),
             tolerance=1e-14,
+        ),
+        ExactCheck(
+            name="both ends attained, users' sizes",
+            cases=lambda: [
+                (*size, shape) for size in ((20_000, 5_000), (10**6, 10**5)) for shape in ("one entry", "equal entries")
+            ],
+            truth=lambda dim, keep, shape: 3.0 * (keep / dim if shape == "one entry" else math.sqrt(keep)),
+            statement=_attained,
+            wrong=lambda dim, keep, shape: 1.01 * keep / dim * math.sqrt(9.0 * (1 if shape == "one entry" else dim)),
+            tolerance=1e-12,
         ),
     ),
     proved=True,

@@ -8,8 +8,9 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.integrate import quad
+from scipy.integrate import quad, simpson
 from scipy.special import gammainc, gammaincc
+from scipy.stats import chi2, gamma
 
 from dptheory import gradient_mse
 from dptheory.claims._claim import Claim, Source, Verdict
@@ -71,6 +72,27 @@ def _gamma_max(shape: float, n: int) -> float:
     return float(quad(missed, 0.0, top, limit=400, epsabs=0.0, epsrel=1e-11, points=[1.0])[0])
 
 
+def _two_level_max(half: int, ratio: float, n: int) -> float:
+    """E max for 2 half eigenvalues 1 and as many of ``ratio``: Gamma laws of SciPy, the sum's tail and the integral on a grid."""
+    mean, spread = 2 * half * (1 + ratio), 2 * math.sqrt(half * (1 + ratio**2))
+    x = np.linspace(max(0.0, mean - 8 * spread), mean + (12 + 0.01 * n**0.25) * spread + 80 * ratio, 600)
+    points, weights = np.polynomial.legendre.leggauss(600)
+    y = mean / (1 + ratio) * ratio + spread * 12 * points
+    law = gamma.pdf(y, half, scale=2 * ratio) * 12 * spread * weights
+    above = gamma.sf(x[:, None] - y, half, scale=2.0) @ law
+    missed = -np.expm1(n * np.log1p(-np.minimum(above, 1 - 1e-16)))
+    return float(x[0] + simpson(missed, x=x))
+
+
+def _flat_max(dim: int, n: int) -> float:
+    """E max for ``dim`` eigenvalues 1, by SciPy's chi-square law."""
+    return 2 * (dim / 2) * _gamma_max(dim / 2, n)
+
+
+def _large_max(dim: int, n: int, ratio: float) -> float:
+    return _flat_max(dim, n) if ratio == 1 else _two_level_max(dim // 4, ratio, n)
+
+
 def _exact(eigenvalues: Sequence[float | Fraction], n: int) -> float:
     return gradient_mse.expected_max_quadratic_form([float(x) for x in eigenvalues], n)
 
@@ -115,6 +137,26 @@ def _raised_bound_slack(dim: int, decay: float, draws: int, sigma: float) -> flo
     return _bound_slack(dim, decay, 1, sigma) - 1e-3
 
 
+def _chi_square_case(dim: int, n: int, what: str) -> float:
+    """Eigenvalues of 2: E max of n draws of 2 chi^2_d by integrating 1 - F^n; the error of noise sigma = 0.01; its bound."""
+    if what == "bound":
+        return 2.0 * dim * (1 + dim * 1e-4)
+    middle, spread = float(dim), math.sqrt(2.0 * dim)
+    low, high = max(0.0, middle - 12 * spread), middle + 60 * spread + 200
+    x = np.linspace(low, high, 200_001)
+    gap = -np.expm1(n * chi2.logcdf(np.maximum(x, 1e-9), dim))
+    largest = 2.0 * (low + float(simpson(gap, x=x)))
+    return largest if what == "largest" else 2.0 * dim + dim * 1e-4 * largest
+
+
+def _equal_case(dim: int, n: int, what: str) -> float:
+    if what == "bound":
+        return gradient_mse.mse_lower_bound(2.0 * dim, dim, 0.01)
+    if what == "error":
+        return gradient_mse.stationary_mse([2.0] * dim, n, 0.01)
+    return gradient_mse.expected_max_quadratic_form([2.0] * dim, n)
+
+
 _THEOREM_1 = Claim(
     id="rf.thm1",
     title="error of the unclipped gradient",
@@ -155,6 +197,21 @@ _THEOREM_1 = Claim(
             tolerance=1e-6,
         ),
         ExactCheck(
+            name="E max of up to 1e9 draws and 1e6 eigenvalues, one and two levels, by SciPy's Gamma law",
+            cases=lambda: [
+                (10, 10**9, 1.0),
+                (1000, 10**7, 1.0),
+                (10**6, 60_000, 1.0),
+                (10**5, 10**8, 1.0),
+                (400, 10**7, 3.0),
+                (10**4, 10**9, 2.0),
+            ],
+            truth=_large_max,
+            statement=lambda dim, n, ratio: _exact(np.where(np.arange(dim) % 2, ratio, 1.0).tolist(), n),
+            wrong=lambda dim, n, ratio: dim * (1 + ratio) / 2 * (1 + math.sqrt(2 / dim)),
+            tolerance=1e-6,
+        ),
+        ExactCheck(
             name="one draw: the bound is attained at w = 0",
             cases=lambda: [((2, 1, 0),), ((3,),), ((1, 1, 2),)],
             truth=lambda roots: _sign_error(roots, Fraction(3, 2)),
@@ -180,6 +237,14 @@ _THEOREM_1 = Claim(
             },
             slack=_bound_slack,
             wrong=_raised_bound_slack,
+        ),
+        ExactCheck(
+            name="equal eigenvalues, users' sizes and numbers of draws: chi-square quadrature",
+            cases=lambda: itertools.product((20_000, 300), (10, 10**7), ("largest", "error", "bound")),
+            truth=_chi_square_case,
+            statement=_equal_case,
+            wrong=lambda dim, n, what: 1.01 * _equal_case(dim, n, what),
+            tolerance=1e-6,
         ),
     ),
     proved=True,

@@ -201,6 +201,14 @@ def _strict_example_slack(norm: float, share: float, clip: float) -> float:
     return _example_slack(norm, share, clip) - 1e-3  # strictly more magnitude, clipped or not
 
 
+def _long_posterior(keep: int, what: str) -> float:
+    """Gradients (3, 4, 0, ..., 0) and (0, ..., 0, 5), clipped to norm 1: the mean is (3, 4, 0, ..., 0, 5) / 10 before masking."""
+    gradients = np.zeros((2, 20_000))
+    gradients[0, :2], gradients[1, -1] = (3.0, 4.0), 5.0
+    found = mask_effects.posterior_freeze(gradients, 1.0, keep)
+    return found.mean_square if what == "mean square" else float(found.mean @ (gradients[0] + gradients[1])) / 5
+
+
 _POSTERIOR = Claim(
     id="rf.posterior",
     title="posterior freeze keeps less",
@@ -252,6 +260,14 @@ _POSTERIOR = Claim(
             slack=_example_slack,
             wrong=_strict_example_slack,
         ),
+        ExactCheck(
+            name="two long gradients by hand, 20,000 entries",
+            cases=lambda: [(keep, what) for keep in (5_000, 20_000) for what in ("mean square", "descent")],
+            truth=lambda keep, what: Fraction(keep, 20_000) * Fraction(1, 2 if what == "mean square" else 1),
+            statement=_long_posterior,
+            wrong=lambda keep, what: 1.01 * _long_posterior(keep, what),
+            tolerance=1e-12,
+        ),
     ),
     proved=True,
 )
@@ -292,6 +308,13 @@ def _cost_ratio(x: Fraction, sizes: tuple[int, int, int, int]) -> Fraction:
     return Fraction(smaller[1], _counted(*sizes)[1])
 
 
+def _multiplied(dim: int, basis: int, samples: int, gradients: int, iterations: int, part: str) -> int:
+    """Multiplications by the shapes of the factors, rows by inner by columns."""
+    shapes = [(samples, dim, basis), (dim, samples, basis)] * iterations if part != "projection" else []
+    shapes += [(basis, dim, gradients)] if part != "power_method" else []
+    return sum(map(math.prod, shapes))
+
+
 _COST = Claim(
     id="rf.cost",
     title="cost of projected DP-SGD",
@@ -321,6 +344,18 @@ _COST = Claim(
             ),
             wrong=lambda x, sizes: x**3,
             kind=Kind.COUNTEREXAMPLE,
+        ),
+        ExactCheck(
+            name="shapes multiplied, users' sizes, three power iterations",
+            cases=lambda: [
+                (*sizes, iterations, part)
+                for sizes in ((50, 6, 9, 20), (550_000, 1000, 2000, 1000))
+                for iterations in (1, 3)
+                for part in ("power_method", "projection", "total")
+            ],
+            truth=lambda *case: Fraction(_multiplied(*case)),
+            statement=lambda *case: Fraction(getattr(costs.projection_operations(*case[:5]), case[5])),
+            wrong=lambda *case: Fraction(math.prod(case[:3])),
         ),
     ),
     proved=True,

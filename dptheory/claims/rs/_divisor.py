@@ -51,7 +51,8 @@ def published_by_grid(epsilon: float, examples: int, rate: float, shift: float) 
     y = np.linspace(-10.0, 10.0 + shift, 20_001)
     low, high = norm.pdf(y), norm.pdf(y - shift)
     both = [0.0, 0.0]
-    for b in range(examples + 2):
+    middle, reach = examples * rate, 20 * math.sqrt(examples * rate * (1 - rate)) + 40  # beyond it there is nothing
+    for b in range(max(0, int(middle - reach)), min(examples + 2, int(middle + reach))):
         without = binom.pmf(b, examples, rate) * low
         joined = (1 - rate) * without + rate * binom.pmf(b - 1, examples, rate) * high
         for i, (p, q) in enumerate(((joined, without), (without, joined))):

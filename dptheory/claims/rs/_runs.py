@@ -69,8 +69,10 @@ def noise(s: Settings) -> float:
 
 
 def moment(found: enumeration.Run, batch_size: int) -> float:
-    """Second moment of a batch from that of one example."""
-    return convergence.batch_second_moment(math.sqrt(found.single_mean_square), found.single_square, batch_size)
+    """Second moment of a batch of independent draws from that of one example."""
+    return convergence.batch_second_moment(
+        math.sqrt(found.single_mean_square), found.single_square, batch_size, sampling="fixed"
+    )
 
 
 def held(s: Settings) -> enumeration.Run:
@@ -114,6 +116,7 @@ def theorem_bound(
         kappa,
         bias,
         moment(found, s.batch_size),
+        sampling="fixed",
     )
 
 

@@ -24,40 +24,38 @@ def _masked(partition: Any, vector: Any, rate: float) -> list[Any]:
     return [vector] if rate == 0 else [partition.get_block(vector, i) for i in range(BLOCKS)]
 
 
-def masked_step(learning_rate: float, smoothness: float, rate: float) -> Any:
-    """Largest |grad L(w_1)|^2 of a masked gradient step whose expected decrease is at most 1."""
-    problem, partition, function = _smooth(smoothness)
-    start = problem.set_initial_point()
-    gradient, value = function.oracle(start)
-    after = [function(start - learning_rate * g) for g in _masked(partition, gradient, rate)]
-    problem.set_initial_condition(value - sum(after) / len(after) <= 1)
-    problem.set_performance_metric(gradient**2)
-    return problem
-
-
-def masked_run(learning_rate: float, smoothness: float, rate: float, steps: int) -> Any:
+def masked_run(learning_rate: float, smoothness: float, rate: float, steps: int, noise_energy: float = 0.0) -> Any:
     """Largest mean E|grad L(w_t)|^2 over ``steps`` masked gradient steps from L(w_1) - inf L <= 1.
 
-    inf L <= L(w) - |grad L(w)|^2 / (2 G) at every point met, which holds for every G-smooth function.
+    inf L <= L(w) - |grad L(w)|^2 / (2 G) at every point met, which holds for every G-smooth function. Every step has its own
+    noise +-v, E|v|^2 <= noise_energy before the mask.
     """
     problem, partition, function = _smooth(smoothness)
-    lowest = importlib.import_module("PEPit").Expression()
+    pepit = importlib.import_module("PEPit")
+    lowest = pepit.Expression()
     points = [problem.set_initial_point()]
     problem.set_initial_condition(function(points[0]) - lowest <= 1)
     means = []
-    for _ in range(steps):
+    for step in range(steps):
         following = []
         squares = []
         for point in points:
             gradient = function.gradient(point)
             squares.append(gradient**2)
-            following += [point - learning_rate * g for g in _masked(partition, gradient, rate)]
             problem.add_constraint(lowest <= function(point) - gradient**2 / (2 * smoothness))
+            if step == steps - 1:
+                continue  # where the last step leads counts for nothing
+            pieces = _masked(partition, gradient, rate)
+            noises = [0 * gradient] * len(pieces)
+            if noise_energy:
+                noise = pepit.Point()
+                problem.add_constraint(noise**2 <= noise_energy)
+                noises = _masked(partition, noise, rate)
+            for piece, kick in zip(pieces, noises, strict=True):
+                signs = (1, -1) if noise_energy else (0,)
+                following += [point - learning_rate * (piece + sign * kick) for sign in signs]
         means.append(sum(squares) / len(squares))
         points = following
-    for point in points:
-        gradient, value = function.oracle(point)
-        problem.add_constraint(lowest <= value - gradient**2 / (2 * smoothness))
     problem.set_performance_metric(sum(means) / steps)
     return problem
 

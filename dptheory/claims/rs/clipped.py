@@ -4,6 +4,7 @@ import dataclasses
 from fractions import Fraction
 
 from dptheory import convergence
+from dptheory.claims import _poisson
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.rs import _enumeration as enumeration
 from dptheory.claims.rs import _held_mask, _runs
@@ -91,6 +92,63 @@ def closed_range_check(z: float) -> ExactCheck:
     )
 
 
+def _step_value(step: _poisson.Step, steps: int, kappa: float | None, bias: float, moment: float | None) -> float:
+    """The bound with the decrease of ``steps`` such first steps in place of the gap."""
+    unit = convergence.dpsgd_bound(
+        1.0,
+        float(step.learning_rate),
+        steps,
+        float(step.smoothness),
+        float(step.clip),
+        float(step.noise_multiplier),
+        step.dim,
+        step.batch_size,
+        1 - step.kept / step.dim,
+        kappa,
+        bias,
+        moment,
+        **step.sampling,  # type: ignore[arg-type]
+    )
+    return steps * step.decrease * unit.optimization + unit.clipping + unit.noise + unit.bias
+
+
+def _largest_kappa(step: _poisson.Step) -> float:
+    return 1.0 if step.kept == step.dim else 1.1 * step.kept / step.dim
+
+
+def largest_moment_check() -> ExactCheck:
+    """Every term with the default second moment, by equality with a step on a quadratic whose gradients are all clipped."""
+    return ExactCheck(
+        name="largest second moment, mask and noise at the sizes of the papers",
+        cases=lambda: [
+            (step, steps, kappa, bias)
+            for step in _poisson.STEPS
+            for steps, kappa, bias in ((1, None, 0.0), (10_000, _largest_kappa(step), -0.125))
+        ],
+        truth=lambda step, steps, kappa, bias: (
+            (step.alignment - bias) / (step.kept / step.dim if kappa is None else kappa)
+        ),
+        statement=lambda step, steps, kappa, bias: _step_value(step, steps, kappa, bias, None),
+        # C^2, which the theorem prints
+        wrong=lambda step, steps, kappa, bias: _step_value(step, steps, kappa, bias, float(step.clip) ** 2),
+        tolerance=1e-11,
+    )
+
+
+def poisson_check() -> ExactCheck:
+    """Boolean: does the bound with C^2 hold? For batches of fixed size, not for Poisson batches."""
+    return ExactCheck(
+        name="two steps with Poisson batches break the bound, in fractions",
+        cases=lambda: [(examples, poisson) for examples in (100, 400) for poisson in (False, True)],
+        truth=_poisson.two_steps_hold,
+        statement=lambda examples, poisson: not poisson,
+        wrong=lambda examples, poisson: True,
+        kind=Kind.COUNTEREXAMPLE,
+    )
+
+
+SAMPLING = "the batch has B examples; for Poisson batches divided by their expected size B = qN it fails unless C^2 is C^2 (1 + (1 - q)/B)"
+
 FRESH = (
     "a fresh mask at every step, independent of the iterate: with one mask held for many steps the bound fails",
     "no momentum",
@@ -98,6 +156,7 @@ FRESH = (
     "the auxiliary law is symmetric given the iterate",
     "kappa is the mean of kappa_t weighted by the terms of the left side",
     "L is G-smooth and bounded below",
+    SAMPLING,
 )
 
 # --- rs.thm3.3 --------------------------------------------------------------------------------------------------------
@@ -123,10 +182,12 @@ _THM33 = Claim(
         "no momentum",
         "the auxiliary law is symmetric given the iterate",
         "L is G-smooth and bounded below",
+        SAMPLING,
     ),
     calculators=(convergence.dpsgd_bound, convergence.alignment_bound),
     checks=(
         terms_check(_runs.PLAIN),
+        poisson_check(),
         equality_check(_runs.UNCLIPPED[2:]),
         SearchCheck(
             name="inequality, any two-point deviation",
@@ -170,6 +231,7 @@ _THM34 = Claim(
     calculators=(convergence.dpsgd_bound,),
     checks=(
         held_mask_check(),
+        poisson_check(),
         closed_range_check(0.75),
         terms_check(
             tuple(Settings(s.start, s.deviations, s.smoothness, s.clip, s.learning_rate) for s in _runs.NOISY[:2])
@@ -198,8 +260,10 @@ _THM35 = Claim(
     calculators=(convergence.dpsgd_bound, convergence.noise_term),
     checks=(
         held_mask_check(),
+        poisson_check(),
         closed_range_check(0.75),
         terms_check(_runs.NOISY[:3]),
+        largest_moment_check(),
         equality_check(_runs.UNCLIPPED[:2]),
         SearchCheck(
             name="inequality, any two-point deviation",

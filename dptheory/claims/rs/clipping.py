@@ -156,6 +156,18 @@ _LEM32 = Claim(
             slack=_slack,
             wrong=_slack_of_more,
         ),
+        ExactCheck(
+            name="the clip operator on long rows",
+            cases=lambda: [
+                (dim, bound) for dim in (5, 20_000) for bound in (Fraction(1), Fraction(13, 2), Fraction(20))
+            ],
+            truth=lambda dim, bound: 12 * min(Fraction(1), bound / 13),  # entries 3, 4, 12: norm 13
+            statement=lambda dim, bound: float(
+                clipping.clip([[3.0, 4.0, *[0.0] * (dim - 3), 12.0]], float(bound))[0, -1]
+            ),
+            wrong=lambda dim, bound: 12.0,
+            tolerance=1e-14,
+        ),
     ),
     proved=True,
 )

@@ -35,6 +35,19 @@ def _total_bytes(dim: int, keep: int, rounds: int, index: costs.Index) -> Fracti
     return Fraction(sent.values + sent.index)
 
 
+def _packed(dim: int, keep: int, rounds: int, index: str, bits: int, part: str) -> int:
+    """Bytes of one part of a message, its bits packed into an array."""
+    if part != "index":
+        return rounds * np.packbits(np.zeros((dim if part == "dense" else keep) * bits, dtype=bool)).nbytes
+    listed = {
+        "seed": 128,
+        "kept": keep * len(f"{dim - 1:b}"),
+        "dropped": (dim - keep) * len(f"{dim - 1:b}"),
+        "bitmap": dim,
+    }
+    return np.packbits(np.zeros(listed[index], dtype=bool)).nbytes
+
+
 _COMMUNICATION = Claim(
     id="rs.communication",
     title="communication",
@@ -62,6 +75,21 @@ _COMMUNICATION = Claim(
             statement=lambda x, rounds: costs.communication(550_000, int(550_000 * x), rounds, "kept").ratio,
             wrong=lambda x, rounds: x,
             tolerance=1e-12,
+        ),
+        ExactCheck(
+            name="every part in whole bytes, for any number of bits a value",
+            cases=lambda: [
+                (*size, index, bits, part)
+                for size in ((17, 3), (999, 500), (20_000, 1_999))
+                for index in ("seed", "kept", "dropped", "bitmap")
+                for bits in (32, 16, 5)
+                for part in ("dense", "values", "index")
+            ],
+            truth=lambda dim, keep, index, bits, part: Fraction(_packed(dim, keep, 3, index, bits, part)),
+            statement=lambda dim, keep, index, bits, part: Fraction(
+                getattr(costs.communication(dim, keep, 3, index, bits), part)
+            ),
+            wrong=lambda dim, keep, index, bits, part: Fraction(4 * keep * 3),
         ),
     ),
     proved=True,

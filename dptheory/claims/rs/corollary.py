@@ -49,22 +49,26 @@ def printed_noise(
     return dim * (clip * constant * sampling_rate / epsilon) ** 2 * math.log(1 / delta) / (2 * math.sqrt(steps))
 
 
-def _by_theorem(s: Setting, root: int, batch_size: int) -> float:
+def _by_theorem(s: Setting, root: int, batch_size: int, sampling: str = "fixed") -> float:
     """Theorem 3.5 with T = root^2 and the noise multiplier of equation 90."""
     sigma = _U * batch_size / s.samples * root * math.sqrt(math.log(1 / s.delta)) / s.epsilon
     gamma = 1 / (s.smoothness * root)
     return convergence.dpsgd_bound(
-        s.objective_gap, gamma, root**2, s.smoothness, s.clip, sigma, s.dim, batch_size, s.rate
+        s.objective_gap, gamma, root**2, s.smoothness, s.clip, sigma, s.dim, batch_size, s.rate, sampling=sampling
     ).value
 
 
-def _by_corollary(s: Setting, root: int, batch_size: int) -> float:
-    return convergence.private_bound(s.objective_gap, root**2, s.smoothness, s.clip, s.noise, s.rate).value
+def _by_corollary(s: Setting, root: int, batch_size: int, sampling: str) -> float:
+    return convergence.private_bound(
+        s.objective_gap, root**2, s.smoothness, s.clip, s.noise, s.rate, batch_size=batch_size, sampling=sampling
+    ).value
 
 
-def _with_fixed_rate(s: Setting, root: int, batch_size: int) -> float:
+def _with_fixed_rate(s: Setting, root: int, batch_size: int, sampling: str) -> float:
     """The corollary with q held at 20/N, its value for T = 400."""
-    still = convergence.private_bound(s.objective_gap, root**2, s.smoothness, s.clip, 0.0, s.rate).value
+    still = convergence.private_bound(
+        s.objective_gap, root**2, s.smoothness, s.clip, 0.0, s.rate, batch_size=batch_size, sampling=sampling
+    ).value
     return still + printed_noise(root**2, s.epsilon, s.delta, s.clip, s.dim, 20 / s.samples, _U)
 
 
@@ -73,12 +77,14 @@ def _still_falls(s: Setting, root: int) -> bool:
     return _by_theorem(s, 2 * root, 2 * root) < _by_theorem(s, root, root)
 
 
-def _optimum(s: Setting) -> float:
-    return convergence.optimal_steps(s.objective_gap, s.smoothness, s.clip, s.noise)
+def _optimum(s: Setting, sampling: str = "fixed") -> float:
+    """Of batches of size 2, or of Poisson batches of that mean size and unknown rate."""
+    return convergence.optimal_steps(s.objective_gap, s.smoothness, s.clip, s.noise, batch_size=2, sampling=sampling)
 
 
-def _searched_optimum(s: Setting) -> float:
-    """The best T of Theorem 3.5's right side by search over log T; T enters as a real number, B = 1."""
+def _searched_optimum(s: Setting, sampling: str) -> float:
+    """The best T of Theorem 3.5's right side by search over log T; T enters as a real number; the noise does not depend on B."""
+    moment = s.clip**2 if sampling == "fixed" else 1.5 * s.clip**2
 
     def value(log_steps: float) -> float:
         steps = math.exp(log_steps)
@@ -87,7 +93,7 @@ def _searched_optimum(s: Setting) -> float:
             s.objective_gap / steps,
             1 / (s.smoothness * math.sqrt(steps)),
             s.smoothness,
-            s.clip**2,
+            moment,
             convergence.noise_term(s.smoothness, s.clip, sigma, s.dim, 1),
             s.rate,
         ).value
@@ -109,7 +115,8 @@ _COR = Claim(
     conditions=("those of Theorem 3.5", "N fixed", "eps < v q^2 T for the accountant's constant v", "1 <= B <= N"),
     correction=r"$q = \sqrt T/N$ grows with $T$, and $B$ cancels for every choice of it: $\Delta_\varepsilon = "
     r"\frac{dC^2u^2\log(1/\delta)}{2N^2\varepsilon^2}\sqrt T$. With $A = G\Delta_L+C^2/2$, $D = (1-r)\Delta_\varepsilon/\sqrt T$ and no bias the right "
-    r"side is $(A/\sqrt T+D\sqrt T)/\kappa$: smallest, $2\sqrt{AD}/\kappa$, at $T^* = A/D$, and unbounded as $T\to\infty$.",
+    r"side is $(A/\sqrt T+D\sqrt T)/\kappa$: smallest, $2\sqrt{AD}/\kappa$, at $T^* = A/D$, and unbounded as $T\to\infty$. For Poisson batches "
+    r"$C^2$ is $C^2(1+\frac{1-q}B)$.",
     printed=printed_noise,
     calculators=(convergence.privacy_term, convergence.private_bound, convergence.optimal_steps),
     checks=(
@@ -129,10 +136,11 @@ _COR = Claim(
         ExactCheck(
             name="Theorem 3.5 with the noise put in, any batch size",
             cases=lambda: [
-                (setting, root, batch_size)
+                (setting, root, batch_size, sampling)
                 for setting in _SETTINGS
                 for root in (1, 20, 100, 1000)
                 for batch_size in (1, root, 4000)
+                for sampling in ("fixed", "poisson")
             ],
             truth=_by_theorem,
             statement=_by_corollary,
@@ -141,10 +149,10 @@ _COR = Claim(
         ),
         ExactCheck(
             name="best number of steps, by search",
-            cases=lambda: [(setting,) for setting in _SETTINGS],
+            cases=lambda: [(setting, sampling) for setting in _SETTINGS for sampling in ("fixed", "poisson")],
             truth=_searched_optimum,
             statement=_optimum,
-            wrong=lambda s: _optimum(s) / 2,
+            wrong=lambda s, sampling: _optimum(s, sampling) / 2,
             tolerance=1e-5,
         ),
     ),

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import quad
+from scipy.special import betaincinv
 
 from dptheory import mask_effects, momentum, projections
 from dptheory.claims._claim import Claim, Source, Verdict
@@ -66,6 +67,12 @@ def _same_sign(batch: Batch, mask: tuple[int, ...]) -> bool:
     """No two examples pull the kept entry in opposite directions."""
     entries = [sum(m * x for m, x in zip(mask, g, strict=True)) for g in batch]
     return all(a * b >= 0 for a, b in itertools.combinations(entries, 2))
+
+
+def _ratio_by_beta(dim: int, keep: int) -> float:
+    """|m * xi|^2 / |xi|^2 is Beta(K/2, (d-K)/2): the mean root of equally likely values."""
+    values = betaincinv(keep / 2, (dim - keep) / 2, (np.arange(20_000) + 0.5) / 20_000)
+    return float(np.sqrt(values).mean())
 
 
 _FIG1 = Claim(
@@ -127,6 +134,14 @@ _FIG1 = Claim(
             statement=_same_sign,
             wrong=lambda batch, mask: True,
             kind=Kind.COUNTEREXAMPLE,
+        ),
+        ExactCheck(
+            name="noise ratio, users' sizes: the root of a beta variable",
+            cases=lambda: [(20_000, 2_000), (550_000, 165_000)],
+            truth=_ratio_by_beta,
+            statement=lambda dim, keep: mask_effects.noise_norm_ratio(dim, keep),
+            wrong=lambda dim, keep: 1.01 * printed_noise_ratio(dim, keep),
+            tolerance=1e-6,
         ),
     ),
     proved=True,
@@ -191,6 +206,15 @@ _EPOCH_MASK = Claim(
             wrong=lambda mu, steps: 0.0,
             tolerance=1e-13,
         ),
+        ExactCheck(
+            name="how far it coasts in the end, in fractions",
+            cases=lambda: itertools.product((Fraction(1, 2), Fraction(9, 10)), (Fraction(3, 2), Fraction(-4))),
+            # the way x left at velocity v solves x(v) = mu v + x(mu v), x linear in v
+            truth=lambda mu, velocity: Fraction(1, 4) * mu * velocity / (1 - mu),
+            statement=lambda mu, velocity: momentum.coasting_distance(0.25, float(velocity), float(mu), math.inf),  # type: ignore[arg-type]
+            wrong=lambda mu, velocity: momentum.coasting_distance(0.25, float(velocity), float(mu), 20),
+            tolerance=1e-13,
+        ),
     ),
     proved=True,
 )
@@ -208,6 +232,12 @@ def _adam_noise(rng: np.random.Generator, n: int, mu: float, steps: int) -> Arra
     for _ in range(steps):
         velocity = mu * velocity + (1 - mu) * rng.standard_normal(n)
     return np.asarray(np.square(velocity / (1 - mu**steps)))
+
+
+def _stationary_weights(mu: float, what: str) -> float:
+    """4 (1, mu, mu^2, ...) squared and added; with Adam each noise enters with the weight 1 - mu."""
+    share = 1.0 if what == "velocity" else 1 - mu
+    return 4.0 * math.fsum((share * mu**j) ** 2 for j in range(3000))
 
 
 _APP_H = Claim(
@@ -249,6 +279,18 @@ _APP_H = Claim(
             tolerance=1e-13,
             kind=Kind.COUNTEREXAMPLE,
         ),
+        ExactCheck(
+            name="Adam at rest, with and without bias correction, in fractions",
+            cases=lambda: itertools.product((Fraction(0), Fraction(1, 2), Fraction(9, 10)), (False, True)),
+            # E v^2 = mu^2 E v^2 + (1 - mu)^2 s^2, s = 3/7; the correction is gone in the end
+            truth=lambda mu, corrected: (1 - mu) ** 2 * Fraction(9, 49) / (1 - mu**2),
+            statement=lambda mu, corrected: (
+                momentum.adam_corrected_variance if corrected else momentum.adam_velocity_variance
+            )(3 / 7, float(mu)),
+            wrong=lambda mu, corrected: 9 / 49,  # as printed
+            tolerance=1e-13,
+            kind=Kind.COUNTEREXAMPLE,
+        ),
         MeanCheck(
             name="simulated Adam, mu = 0.9, 20 steps",
             sampler=partial(_adam_noise, mu=0.9, steps=20),
@@ -267,6 +309,18 @@ _APP_H = Claim(
             ),
             wrong=lambda mu, which: None if which else printed_velocity_variance(1.0, float(mu), 20),
             tolerance=1e-13,
+        ),
+        ExactCheck(
+            name="without an end: the weights of 3,000 noises",
+            cases=lambda: itertools.product((0.0, 0.5, 0.9, 0.99), ("velocity", "adam", "corrected")),
+            truth=_stationary_weights,
+            statement=lambda mu, what: {
+                "velocity": momentum.velocity_variance,
+                "adam": momentum.adam_velocity_variance,
+                "corrected": momentum.adam_corrected_variance,
+            }[what](2.0, mu),
+            wrong=lambda mu, what: 4.0 / (1 - mu) ** 2,
+            tolerance=1e-12,
         ),
     ),
     proved=True,
@@ -349,6 +403,16 @@ _APP_F = Claim(
             claimed=lambda: projections.projected_skewness(10, 1.0) ** 2,
             wrong=lambda: 1 / 10**2,  # that of sign vectors
             row_bytes=240,
+        ),
+        ExactCheck(
+            name="sixth moment of an entry of a direction, in fractions",
+            cases=lambda: [(dim,) for dim in (2, 10, 550_000)],
+            truth=lambda dim: (
+                Fraction(dim) * Fraction(1 * 3 * 5, dim * (dim + 2) * (dim + 4))
+            ),  # u_1^2 is Beta(1/2, (d-1)/2)
+            statement=lambda dim: projections.projected_skewness(dim, 1.0) ** 2,
+            wrong=lambda dim: 1 / dim**2,
+            tolerance=1e-12,
         ),
     ),
     proved=True,

@@ -113,6 +113,38 @@ def _rises(k: Vector, keep: int) -> bool:
     return _mean_given(k, keep - 1) > _mean_given(k, keep)
 
 
+def _ones(dim: int, ones: int) -> NDArray[np.float64]:
+    """A vector with so many ones, zero elsewhere."""
+    return np.asarray(np.arange(dim) < ones, dtype=np.float64)
+
+
+def _by_hits(dim: int, ones: int, keep: int, field: str) -> float:
+    """sigma = 2, prior deviation 3: the number of ones kept is hypergeometric."""
+    hits = np.arange(keep + 1)
+    law = hypergeom(dim, ones, keep).pmf(hits)
+    some = float(law[1:].sum())
+    if field == "bayes":
+        return float(law @ (1 / (hits / 4 + 1 / 9)))
+    given = 4 * float(law[1:] @ (1 / hits[1:])) / some
+    lost = float(law[0])
+    return {
+        "given": given,
+        "lost": lost,
+        "value": math.inf if dim - ones >= keep else given,
+        "bound": 4 * some / (keep / dim * ones),
+    }[field]
+
+
+def _sparse_field(dim: int, ones: int, keep: int, field: str) -> float:
+    k, rate = _ones(dim, ones), rate_of(dim, keep)
+    if field == "bayes":
+        return reconstruction.bayes_error(k, rate, 2.0, 3.0)
+    if field == "bound":
+        return reconstruction.error_lower_bound(k, rate, 2.0)
+    found = reconstruction.expected_error(k, rate, 2.0)
+    return {"given": found.given_recoverable, "lost": found.lost_probability, "value": found.value}[field]
+
+
 _THM51 = Claim(
     id="rs.thm5.1",
     title="reconstruction error",
@@ -236,6 +268,30 @@ _THM51 = Claim(
             wrong=lambda: reconstruction.expected_error(_SPARSE, 0.5, 0.7).given_recoverable,
             row_bytes=1000,
         ),
+        ExactCheck(
+            name="every field for sparse vectors, small and users' sizes: a hypergeometric law",
+            cases=lambda: [
+                (*size, field)
+                for size in ((30, 6, 8), (20_000, 40, 500), (20_000, 15_000, 300))
+                for field in ("given", "lost", "value", "bound", "bayes")
+            ],
+            truth=_by_hits,
+            statement=_sparse_field,
+            wrong=lambda *case: 1.01 * _by_hits(*case) + 0.01,
+            tolerance=1e-9,
+        ),
+        ExactCheck(
+            name="why the mean is infinite, counted",
+            cases=lambda: [
+                (dim, ones, keep) for dim in (30, 20_000) for ones, keep in ((6, 8), (6, dim - 6), (dim - 3, 8))
+            ],
+            truth=lambda dim, ones, keep: dim - ones >= keep,
+            statement=lambda dim, ones, keep: (
+                reconstruction.expected_error(_ones(dim, ones), rate_of(dim, keep), 2.0).reason
+                == (f"{dim - ones} of {dim} entries of k are zero and a mask keeps {keep}: it can miss the others")
+            ),
+            wrong=lambda dim, ones, keep: False,
+        ),
     ),
     proved=True,
     figure="reconstruction_error",
@@ -331,6 +387,46 @@ def _attacked_matrix(
 _REGULAR: Matrix = tuple((1, t, t * t) for t in range(-4, 5))
 
 
+def _border(unknowns: int, row: str) -> NDArray[np.float64]:
+    """The identity and a row of ones, or its first row once more."""
+    return np.vstack([np.eye(unknowns), np.ones(unknowns) if row == "ones" else np.eye(unknowns)[0]])
+
+
+def _bordered(unknowns: int, row: str, field: str) -> float | bool:
+    """sigma = 2. Without row j of the identity x_j is the last measurement minus the others: |K_m^-1|^2 = 2 n - 1."""
+    n = unknowns
+    if field == "reason":
+        return True
+    if row == "ones":
+        error = Fraction(4 * (n + n * (2 * n - 1)), n + 1)
+        inverse = n - Fraction(n, n + 1)
+        return float({"value": error, "given": error, "lost": Fraction(0), "bound": 4 * inverse * (n + 1) / n}[field])
+    lost = Fraction(n - 1, n + 1)  # only one of the two equal rows may go
+    inverse = n - Fraction(1, 2)
+    bound = float(4 * inverse * (n + 1) / n)
+    return {"value": math.inf, "given": 4.0 * n, "lost": float(lost), "bound": bound}[field]
+
+
+def _bordered_field(unknowns: int, row: str, field: str) -> float | bool:
+    K, rate = _border(unknowns, row), rate_of(unknowns + 1, unknowns)
+    if field == "bound":
+        return float(np.trace(reconstruction.matrix_error_lower_bound(K, rate, 2.0)))
+    found = reconstruction.matrix_expected_error(K, rate, 2.0)
+    if field == "reason":
+        told = f"{unknowns - 1} of {unknowns + 1} masks leave rows of rank below {unknowns}"
+        return found.reason == (None if row == "ones" else told)
+    return {"value": found.value, "given": found.given_recoverable, "lost": found.lost_probability}[field]
+
+
+def _gaussian_field(keep: int, field: str) -> float | bool:
+    found = reconstruction.gaussian_matrix_error(keep, 4, 2.0)
+    if field == "reason":
+        few = f"{keep} rows cannot determine 4 unknowns"
+        near = f"the smallest singular value has too much mass near 0: {keep} rows, needs 6"
+        return found.reason is not None and found.reason == (few if keep < 4 else near)
+    return {"given": found.given_recoverable, "lost": found.lost_probability}[field]
+
+
 _MATRIX = Claim(
     id="rs.thm5.1.matrix",
     title="reconstruction error, several unknowns",
@@ -402,6 +498,26 @@ _MATRIX = Claim(
             claimed=lambda: reconstruction.gaussian_matrix_error(12, 4, 0.5).value,
             wrong=lambda: 0.25 * 4 / 12,
             row_bytes=2500,
+        ),
+        ExactCheck(
+            name="the identity and one more row, one row dropped: inverses by hand",
+            cases=lambda: itertools.product((3, 100), ("ones", "first"), ("value", "given", "lost", "reason", "bound")),
+            truth=_bordered,
+            statement=_bordered_field,
+            wrong=lambda unknowns, row, field: -1.0,
+            tolerance=1e-11,
+        ),
+        ExactCheck(
+            name="Gaussian K: when and why the mean is infinite",
+            cases=lambda: [(keep, field) for keep in (3, 4, 5, 6, 10) for field in ("given", "lost", "reason")],
+            truth=lambda keep, field: {
+                "given": 16 / (keep - 5) if keep > 5 else math.inf,
+                "lost": float(keep < 4),
+                "reason": keep < 6,
+            }[field],
+            statement=_gaussian_field,
+            wrong=lambda keep, field: 4.0 / keep,
+            tolerance=1e-14,
         ),
     ),
     proved=True,

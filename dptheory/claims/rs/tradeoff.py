@@ -12,6 +12,8 @@ from scipy.stats import chi2
 
 from dptheory import sparsification
 from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims.rs import _kappa_fields
+from dptheory.claims.rs import _large_kappa as large
 from dptheory.claims.rs.kappa import calculated, exact_kappa_of, spread_of
 from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
 
@@ -108,6 +110,7 @@ _APPG = Claim(
         sparsification.best_rate,
     ),
     checks=(
+        *_kappa_fields.BEST,
         ExactCheck(
             name="kappa = x^a, by search over r",
             cases=lambda: [
@@ -155,12 +158,42 @@ _APPG = Claim(
             tolerance=1e-11,
         ),
         ExactCheck(
+            name="one large entry, d = 2,000 and 1e6: the best of every rate",
+            cases=lambda: [(*case, name) for case in large.BEST for name in ("bound", "share kept")],
+            truth=large.best_by_trying,
+            statement=large.best_found,
+            wrong=lambda *case: 1.06 * large.best_found(*case),
+            tolerance=0.03,
+        ),
+        ExactCheck(
+            name="bound, rate and kappa of the answer agree with the hypergeometric law",
+            cases=lambda: [(*case, name) for case in large.BEST for name in ("bound", "kappa", "rate")],
+            truth=large.at_found_rate,
+            statement=large.best_field,
+            wrong=lambda *case: 1.001 * large.best_field(*case),
+            tolerance=1e-9,
+        ),
+        ExactCheck(
             name="small gradients: masking pays only with P' > P",
             cases=lambda: [(0.05,), (0.1,), (0.35,), (1.0,), (5.0,)],
             truth=_masking_pays,
             statement=lambda s: sparsification.best_rate([1e-3, 2e-3, -1e-3, 1e-3], 1.0, 1.0, 10.0, s).rate > 0,
             wrong=lambda s: printed_optimal_rate(1.0, 10.0) > 0,
             kind=Kind.COUNTEREXAMPLE,
+        ),
+        ExactCheck(
+            name="equal entries, another split of C: c = (1 - z) C alone matters",
+            cases=lambda: [
+                (scale, Fraction(1, 10), clip, z)
+                for scale in (Fraction(2), Fraction(100))
+                for clip, z in ((2.0, 0.5), (10.0, 0.9))
+            ],
+            truth=lambda scale, ratio, clip, z: _flat_best(scale, ratio),
+            statement=lambda scale, ratio, clip, z: sparsification.optimal_rate_flat(
+                float(ratio), 1.0, float(scale), clip, z
+            ),
+            wrong=lambda scale, ratio, clip, z: sparsification.optimal_rate_flat(float(ratio), 1.0, float(scale), clip),
+            tolerance=1e-12,
         ),
     ),
     proved=True,
@@ -241,6 +274,17 @@ def _tuned_gain(x: Fraction, kappa: Fraction, ratio: Fraction) -> bool:
     return (1 + x * ratio) / kappa**2 < 1 + ratio
 
 
+def _best_learning_rate(slope: float, gap: float, steps: float) -> float:
+    """argmin of gap / (g T) + g slope over log g."""
+    found = minimize_scalar(
+        lambda log: gap / steps * math.exp(-log) + slope * math.exp(log),
+        bounds=(-20, 20),
+        method="bounded",
+        options={"xatol": 1e-10},
+    )
+    return math.exp(float(found.x))
+
+
 _TUNED = Claim(
     id="rs.tuned",
     title="gain at the tuned learning rate",
@@ -270,6 +314,16 @@ _TUNED = Claim(
             statement=lambda r, k, gap, t, d: sparsification.tuned_bound(r, k, gap, t, 2.0, d).bound,
             wrong=lambda r, k, gap, t, d: (gap / t + 2.0 + (1 - r) * d) / k,
             tolerance=1e-10,
+        ),
+        ExactCheck(
+            name="learning rate of the least bound: both parts of it are equal there",
+            cases=lambda: [(r, k, d) for r in (0.0, 0.75) for k in (0.4, 1.0) for d in (0.0, 50.0, 1e6)],
+            truth=lambda r, k, d: (
+                0.3 / 1e4 / (2.0 + (1 - r) * d) / sparsification.tuned_bound(r, k, 0.3, 1e4, 2.0, d).learning_rate
+            ),
+            statement=lambda r, k, d: sparsification.tuned_bound(r, k, 0.3, 1e4, 2.0, d).learning_rate,
+            wrong=lambda r, k, d: 1.001 * math.sqrt(0.3 / 1e4 / (2.0 + (1 - r) * d)),
+            tolerance=1e-12,
         ),
         ExactCheck(
             name="who gains, in fractions",
@@ -302,6 +356,16 @@ _TUNED = Claim(
             },
             slack=_small_gradient_slack,
             wrong=_small_gradient_any_slack,
+        ),
+        ExactCheck(
+            name="learning rate of the least bound, by golden section",
+            cases=lambda: [
+                (r, gap, t, d) for r in (0.0, 0.7) for gap in (0.5, 3.0) for t in (1.0, 400.0) for d in (0.0, 30.0)
+            ],
+            truth=lambda r, gap, t, d: _best_learning_rate(2.0 + (1 - r) * d, gap, t),
+            statement=lambda r, gap, t, d: sparsification.tuned_bound(r, 0.8, gap, t, 2.0, d).learning_rate,
+            wrong=lambda r, gap, t, d: sparsification.tuned_bound(0.0, 0.8, gap, t, 2.0, d + 0.1).learning_rate,
+            tolerance=1e-5,
         ),
     ),
     proved=True,

@@ -1,0 +1,178 @@
+"""Masked SGD with sampling deviations and noise, without clipping, on quadratics: by enumeration, and entry by entry."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from dptheory import quadratic
+
+Curvature = tuple[Fraction, ...]
+
+
+# --- masks, drawn afresh or held -------------------------------------------------------------------------------------
+
+
+def enumerated_moment(
+    curvature: Curvature, gamma: Fraction, variance: Fraction, epochs: int, per_epoch: int, keep: int
+) -> Fraction:
+    """Sum over the entries of E w^2 after some epochs from w = (1, 2, ..), noise of the given variance, every mask in turn.
+
+    Along one sequence of masks an entry is a fixed number plus independent noises of mean zero, whose squares add up.
+    """
+    dim = len(curvature)
+    masks = [tuple(j in kept for j in range(dim)) for kept in itertools.combinations(range(dim), keep)]
+    paths = list(itertools.product(masks, repeat=epochs))
+    total = Fraction(0)
+    for path in paths:
+        for j, slope in enumerate(curvature):
+            signal, spread = Fraction(j + 1), Fraction(0)
+            for mask in path:
+                for _ in range(per_epoch if mask[j] else 0):
+                    signal *= 1 - gamma * slope
+                    spread = spread * (1 - gamma * slope) ** 2 + gamma**2 * variance
+            total += signal**2 + spread
+    return total / len(paths)
+
+
+def mask_cases() -> Iterator[tuple[Curvature, Fraction, Fraction, int, int, int]]:
+    """Curvatures, learning rate, variance of the noise, epochs, steps in each, entries kept."""
+    lengths = ((1, 1), (3, 1), (4, 1), (1, 3), (2, 3), (3, 2), (2, 5))
+    for curvature in ((Fraction(1), Fraction(3)), (Fraction(2), Fraction(1), Fraction(1, 4))):
+        for gamma, variance in itertools.product((Fraction(1, 3), Fraction(1, 2)), (Fraction(0), Fraction(3, 2))):
+            for (epochs, per_epoch), keep in itertools.product(lengths, {1, len(curvature) - 1}):
+                yield curvature, gamma, variance, epochs, per_epoch, keep
+
+
+def stated_moment(
+    curvature: Curvature, gamma: Fraction, variance: Fraction, epochs: int, per_epoch: int, keep: int
+) -> float:
+    """The same by the calculators."""
+    slopes, start = np.array(curvature, dtype=np.float64), np.arange(1.0, len(curvature) + 1)
+    rate = 1 - keep / len(curvature)
+    if per_epoch == 1:
+        return float(quadratic.fresh_mask_moments(slopes, start, epochs, float(gamma), rate, float(variance))[-1].sum())
+    found = quadratic.epoch_mask_moments(slopes, start, epochs, per_epoch, float(gamma), rate, float(variance))
+    return float(found[-1].sum())
+
+
+def other_moment(
+    curvature: Curvature, gamma: Fraction, variance: Fraction, epochs: int, per_epoch: int, keep: int
+) -> float:
+    """With one mask for all epochs; the two agree for one epoch."""
+    return stated_moment(curvature, gamma, variance, 1, epochs * per_epoch, keep)
+
+
+# --- the theorem -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NoisyRun:
+    """A run on G|w|^2 / 2 from w_1 = (1, .., 1).
+
+    The deviations of two examples, or of two halves of N, are +-s/sqrt(d) in every entry: E|xi|^2 = s^2.
+
+    Attributes:
+        dim: d.
+        steps: T.
+        learning_rate: gamma.
+        smoothness: G.
+        kept: entries that a mask keeps.
+        deviation: s sqrt(1/d), the size of an entry of a deviation.
+        noise_std: sigma.
+        batch_size: B.
+        examples: N of Poisson batches, None for B independent draws.
+    """
+
+    dim: int
+    steps: int
+    learning_rate: Fraction
+    smoothness: Fraction
+    kept: int
+    deviation: Fraction
+    noise_std: Fraction
+    batch_size: int
+    examples: int | None
+
+    def __str__(self) -> str:
+        drawn = "fixed" if self.examples is None else f"N = {self.examples}"
+        return f"d = {self.dim}, T = {self.steps}, {self.kept} kept, B = {self.batch_size}, {drawn}"
+
+    @property
+    def gap(self) -> float:
+        """L(w_1) - min L."""
+        return float(self.smoothness) * self.dim / 2
+
+
+def _batches(run: NoisyRun) -> list[tuple[Fraction, Fraction, Fraction]]:
+    """(chance, number of examples over B, sum of their signs over B) of every batch of two examples."""
+    if run.examples is None:
+        draws = list(itertools.product((1, -1), repeat=run.batch_size))
+        return [(Fraction(1, len(draws)), Fraction(1), Fraction(sum(draw), run.batch_size)) for draw in draws]
+    rate = Fraction(run.batch_size, run.examples)
+    signs = [1 if i % 2 == 0 else -1 for i in range(run.examples)]
+    found = []
+    for drawn in itertools.product((0, 1), repeat=run.examples):
+        chance = math.prod((rate if one else 1 - rate for one in drawn), start=Fraction(1))
+        total = sum(s for s, one in zip(signs, drawn, strict=True) if one)
+        found.append((chance, Fraction(sum(drawn), run.batch_size), Fraction(total, run.batch_size)))
+    return found
+
+
+def enumerated_measure(run: NoisyRun) -> Fraction:
+    """Mean of E|grad_t|^2 over the steps: every mask, batch and sign of the noise in turn."""
+    masks = [[int(j in kept) for j in range(run.dim)] for kept in itertools.combinations(range(run.dim), run.kept)]
+    tau = run.noise_std / run.batch_size
+    noises = list(itertools.product((tau, -tau), repeat=run.dim)) if tau else [(Fraction(0),) * run.dim]
+    law = {(Fraction(1),) * run.dim: Fraction(1)}
+    total = Fraction(0)
+    for step in range(run.steps):
+        total += sum((p * sum(x * x for x in w) for w, p in law.items()), Fraction(0))
+        if step == run.steps - 1:
+            break
+        after: dict[tuple[Fraction, ...], Fraction] = {}
+        for (w, p), mask, (chance, size, sign), noise in itertools.product(law.items(), masks, _batches(run), noises):
+            moved = tuple(
+                x - run.learning_rate * m * (size * run.smoothness * x + sign * run.deviation + z)
+                for x, m, z in zip(w, mask, noise, strict=True)
+            )
+            after[moved] = after.get(moved, Fraction(0)) + p * chance / len(masks) / len(noises)
+        law = after
+    return run.smoothness**2 * total / run.steps
+
+
+def measure_by_entries(run: NoisyRun) -> float:
+    """The same from the second moment of one entry, step by step."""
+    gamma, curvature, share = float(run.learning_rate), float(run.smoothness), run.kept / run.dim
+    rate = 0.0 if run.examples is None else run.batch_size / run.examples
+    grown = 0.0 if run.examples is None else (1 - rate) / run.batch_size
+    spread = 1 / run.batch_size if run.examples is None else grown
+    kick = spread * float(run.deviation) ** 2 + float(run.noise_std / run.batch_size) ** 2
+    square, total = 1.0, 0.0
+    for _ in range(run.steps):
+        total += square
+        move = gamma * curvature
+        square += share * (square * (-2 * move + move**2 * (1 + grown)) + gamma**2 * kick)
+    return curvature**2 * run.dim * total / run.steps
+
+
+F = Fraction
+SMALL = (
+    # deviation alone and noise alone, B = 1 and 2, masked and not, fixed and Poisson
+    NoisyRun(2, 2, F(1, 2), F(1), 1, F(0), F(0), 1, None),
+    NoisyRun(1, 3, F(1, 2), F(2), 1, F(3), F(0), 2, None),
+    NoisyRun(2, 2, F(1, 3), F(2), 1, F(2), F(3), 2, None),
+    NoisyRun(2, 3, F(1), F(1), 1, F(1), F(0), 1, None),
+    NoisyRun(1, 3, F(1, 2), F(1), 1, F(2), F(1), 1, 2),
+    NoisyRun(2, 2, F(2, 3), F(1), 1, F(1), F(3), 2, 4),
+    NoisyRun(1, 3, F(1, 3), F(2), 1, F(2), F(0), 2, 2),
+)
+LARGE = (
+    NoisyRun(10**6, 3000, F(1, 50), F(1), 500_000, F(2), F(200), 1024, None),
+    NoisyRun(10**6, 1, F(1, 50), F(1), 500_000, F(2), F(200), 1024, None),
+    NoisyRun(10**6, 400, F(1, 20), F(3), 10_000, F(100), F(0), 256, 60_000),
+    NoisyRun(550_000, 2000, F(1, 4), F(2), 550_000, F(0), F(1000), 512, 50_000),
+)
