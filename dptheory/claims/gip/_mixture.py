@@ -9,7 +9,9 @@ import numpy as np
 from dptheory._log_sum import log_sum
 from dptheory.claims.gip import _finite
 
-_STEP = 0.04  # in a strip of width pi / mu the integrand is analytic: the trapezoid rule errs by e^(-2 pi^2 / (mu step))
+_STEP = (
+    0.04  # in a strip of width pi / mu the integrand is analytic: the trapezoid rule errs by e^(-2 pi^2 / (mu step))
+)
 NO_INDEX = {1.0: 1.0}
 """Ratios of a release without an index part."""
 
