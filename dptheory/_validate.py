@@ -44,7 +44,7 @@ def integer(name: str, value: SupportsIndex, low: int, high: int | None = None) 
         number = low - 1
     if (
         isinstance(plain, bool | np.bool_)
-        or getattr(plain, "ndim", 0)
+        or bool(getattr(plain, "ndim", False))
         or number < low
         or (high is not None and number > high)
     ):
@@ -53,12 +53,25 @@ def integer(name: str, value: SupportsIndex, low: int, high: int | None = None) 
     return number
 
 
+def integers(name: str, value: object, low: int, high: int) -> list[int]:
+    """``value``, a row of one or more integers within ``low..high``, as a list."""
+    try:
+        found = [integer(name, one, low, high) for one in value]  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        found = []
+    if not found:
+        raise ValueError(
+            f"{name} must be a row of integers in {_whole(low)}..{_whole(high)}, got {shown(value)}"
+        ) from None
+    return found
+
+
 def real(name: str, value: object, low: float, high: float = math.inf, *, ends: str = "[]") -> float:
     """``value`` as a float between ``low`` and ``high``; ``ends`` says which ends belong, as in ``"[)"``."""
     left, right = ends[0], ends[1]
     plain = _scalar(value)
     number = math.nan
-    if isinstance(plain, numbers.Real) and not isinstance(plain, bool | np.bool_):
+    if not isinstance(plain, bool | np.bool_) and isinstance(plain, numbers.Real):
         try:
             number = float(plain)
         except OverflowError:
@@ -113,6 +126,31 @@ def nonnegative(name: str, value: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
+def extended(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """``value`` as a float array whose entries are >= 0, infinity included."""
+    array = _floats(name, value)
+    if not (array >= 0).all():  # also catches NaN
+        raise ValueError(f"{name} must hold numbers in [0, inf] only, got {shown(value)}")
+    return array
+
+
+def numbers_and_infinities(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """``value`` as a float array without NaN."""
+    array = _floats(name, value)
+    if np.isnan(array).any():
+        raise ValueError(f"{name} must hold numbers or infinities, no NaN, got {shown(value)}")
+    return array
+
+
+def zeros_and_ones(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """``value``, booleans or numbers, as a float array of zeros and ones."""
+    plain = not isinstance(value, np.ma.MaskedArray) and getattr(value, "dtype", None) == np.bool_
+    array = np.asarray(value, dtype=np.float64) if plain else _floats(name, value)
+    if not np.isin(array, (0.0, 1.0)).all():
+        raise ValueError(f"{name} must hold zeros and ones only, got {shown(value)}")
+    return array
+
+
 def finite(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """``value`` as a float array without NaN or infinity."""
     array = _floats(name, value)
@@ -135,6 +173,12 @@ def choice(name: str, value: str, allowed: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {shown(value)}")
     return value
+
+
+def calls(name: str, value: object) -> None:
+    """Make sure that ``value`` can be called."""
+    if not callable(value):
+        raise ValueError(f"{name} must be a function, got {shown(value)}")
 
 
 def instance(name: str, value: object, kind: type[_T]) -> _T:

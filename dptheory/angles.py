@@ -185,7 +185,7 @@ def batch_expected_cos(cos_bias: ArrayLike, dim: int, snr: float) -> Array:
     """
     cosines = _validate.finite("cos_bias", cos_bias)
     if (np.abs(cosines) > 1).any():
-        raise ValueError(f"cos_bias must hold numbers in [-1, 1], got {cos_bias!r}")
+        raise ValueError(f"cos_bias must hold numbers in [-1, 1], got {_validate.shown(cos_bias)}")
     return np.asarray(cosines * DistortionAngle(dim, snr).expected_cos())
 
 
@@ -239,6 +239,7 @@ def angle_range(bias_angle: ArrayLike, noise_angle: ArrayLike) -> tuple[Array, A
     Source: LF, Definition 3.2 (lf.def3.2).
     """
     bias, noise = _angles("bias_angle", bias_angle), _angles("noise_angle", noise_angle)
+    _validate.broadcast(noise_angle=noise, bias_angle=bias)
     both = bias + noise
     return np.asarray(np.abs(bias - noise)), np.asarray(np.minimum(both, np.maximum(2 * math.pi - both, 0.0)))
 
@@ -246,7 +247,7 @@ def angle_range(bias_angle: ArrayLike, noise_angle: ArrayLike) -> tuple[Array, A
 def _angles(name: str, value: ArrayLike) -> Array:
     array = _validate.finite(name, value)
     if ((array < 0) | (array > math.pi)).any():
-        raise ValueError(f"{name} must hold angles in [0, pi], got {value!r}")
+        raise ValueError(f"{name} must hold angles in [0, pi], got {_validate.shown(value)}")
     return array
 
 

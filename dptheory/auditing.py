@@ -171,7 +171,7 @@ def bound_at_known_rate(hits: int, trials: int, false_rate: float, delta: float,
 
     Args:
         hits: trials with the example in which the event came about.
-        trials: independent, with the example, >= 1.
+        trials: independent, with the example, 1..1e12.
         false_rate: q in (0, 1], the event's probability without the example, or an upper bound on it.
         delta: in (0, 1).
         confidence: in (0, 1).
@@ -184,7 +184,7 @@ def bound_at_known_rate(hits: int, trials: int, false_rate: float, delta: float,
 
     Source: as for :func:`audit`; for the mechanisms of RF, RS, GEP and GIP.
     """
-    trials = _validate.integer("trials", trials, 1)
+    trials = _validate.integer("trials", trials, 1, _MOST_SCORES)
     hits = _validate.integer("hits", hits, 0, trials)
     rate = _validate.real("false_rate", false_rate, 0.0, 1.0, ends="(]")
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
@@ -194,20 +194,13 @@ def bound_at_known_rate(hits: int, trials: int, false_rate: float, delta: float,
 
 
 def _scores(name: str, value: ArrayLike, least: int) -> Array:
-    try:
-        array = np.asarray(value)
-    except ValueError:  # ragged
-        raise ValueError(f"{name} must hold numbers in a regular array, got {value!r}") from None
-    if array.dtype.kind not in "biuf" or isinstance(value, np.ma.MaskedArray):
-        raise ValueError(f"{name} must hold numbers, got {value!r}")
+    array = _validate.numbers_and_infinities(name, value)
     if array.ndim != 1 or array.size < least:
         raise ValueError(
             f"{name} must be one-dimensional with at least {least} scores: with fewer no outcome proves epsilon > 0 at this "
             f"confidence; got shape {array.shape}"
         )
-    if np.isnan(array).any():
-        raise ValueError(f"{name} must hold no NaN, got {int(np.isnan(array).sum())} in {array.size} scores")
-    return array.astype(np.float64)
+    return array
 
 
 def _halves(scores: Array) -> tuple[Array, Array]:

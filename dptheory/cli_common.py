@@ -23,11 +23,11 @@ class Commands(TyperGroup):
     is no error.
     """
 
-    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
-        if not standalone_mode:
-            return super().main(*args, standalone_mode=False, **extra)
+    def main(self, *args: Any, **extra: Any) -> Any:
+        if not extra.pop("standalone_mode", True):
+            return super().main(*args, **{**extra, "standalone_mode": False})
         try:
-            code = super().main(*args, standalone_mode=False, **extra)
+            code = super().main(*args, **{**extra, "standalone_mode": False})
             sys.stdout.flush()
         except SystemExit as end:  # Rich and Typer leave with 1 when nobody reads the output any more
             if end.code != 1:

@@ -40,7 +40,7 @@ def clip(gradient: ArrayLike, bound: float) -> Array:
     """
     gradient = _validate.finite("gradient", gradient)
     if gradient.ndim == 0:
-        raise ValueError(f"gradient must have at least one axis, got {gradient!r}")
+        raise ValueError(f"gradient must have at least one axis, got {_validate.shown(gradient)}")
     bound = _validate.real("bound", bound, 0.0, ends="()")
     largest = np.abs(gradient).max(axis=-1, keepdims=True, initial=0.0)
     unit = gradient / np.where(largest > 0.0, largest, 1.0)
@@ -82,7 +82,7 @@ def symmetric_clip_lower_bound(
     bound = _validate.size("bound", bound)
     norms = _validate.nonnegative("deviation_norms", deviation_norms)
     if norms.ndim != 1 or not norms.size:
-        raise ValueError(f"deviation_norms must have the shape (samples,), got {deviation_norms!r}")
+        raise ValueError(f"deviation_norms must have the shape (samples,), got {_validate.shown(deviation_norms)}")
     split = _validate.real("split", split, 0.0, 1.0, ends="()")
     room = np.minimum(grad_norm, np.maximum(bound - norms, 0.0))
     below = float(np.mean(norms < split * bound))

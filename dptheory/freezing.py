@@ -351,12 +351,9 @@ def _part(dim: int, clipped_norm: float, alignment: float, noise: float, updated
 
 
 def _sizes(layer_sizes: ArrayLike) -> list[int]:
-    sizes = np.asarray(layer_sizes)
-    if sizes.ndim != 1 or not sizes.size:
-        raise ValueError(f"layer_sizes must have the shape (layers,), got {layer_sizes!r}")
-    found = [_validate.integer("layer_sizes", size, 1, _MAX_DIM) for size in sizes]
+    found = _validate.integers("layer_sizes", layer_sizes, 1, _MAX_DIM)
     if sum(found) > _MAX_DIM:
-        raise ValueError(f"layer_sizes must sum to at most {_MAX_DIM}, got {sum(found)}")
+        raise ValueError(f"layer_sizes must sum to at most {_MAX_DIM}, got {_validate.shown(layer_sizes)}")
     return found
 
 
@@ -382,7 +379,7 @@ def _bounded(name: str, value: ArrayLike) -> Array:
     """A float array whose squares do not overflow."""
     array = _validate.finite(name, value)
     if (np.abs(array) > _LARGEST).any():
-        raise ValueError(f"{name} must hold numbers of size at most {_LARGEST:g}, got {value!r}")
+        raise ValueError(f"{name} must hold numbers of size at most {_LARGEST:g}, got {_validate.shown(value)}")
     return array
 
 
@@ -391,7 +388,9 @@ def _unit(name: str, value: ArrayLike) -> tuple[Array, float]:
     vector = _bounded(name, value)
     largest = float(np.abs(vector).max(initial=0.0))
     if vector.ndim != 1 or largest < 1 / _LARGEST:
-        raise ValueError(f"{name} must be a vector with an entry of size >= {1 / _LARGEST:g}, got {value!r}")
+        raise ValueError(
+            f"{name} must be a vector with an entry of size >= {1 / _LARGEST:g}, got {_validate.shown(value)}"
+        )
     scaled = vector / largest
     norm = float(np.linalg.norm(scaled))
     return np.asarray(scaled / norm), largest * norm

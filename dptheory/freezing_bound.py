@@ -138,10 +138,7 @@ def freezing_bounds(
 
 
 def _sizes(layer_sizes: Sequence[int]) -> list[int]:
-    try:
-        sizes = [_validate.integer("layer_sizes", size, 1, _MAX_DIM) for size in layer_sizes]
-    except TypeError:
-        raise ValueError(f"layer_sizes must be a list of integers, got {layer_sizes!r}") from None
-    if not sizes or sum(sizes) > _MAX_DIM:
-        raise ValueError(f"layer_sizes must hold at least one layer and sum to at most {_MAX_DIM}, got {layer_sizes!r}")
+    sizes = _validate.integers("layer_sizes", layer_sizes, 1, _MAX_DIM)
+    if sum(sizes) > _MAX_DIM:
+        raise ValueError(f"layer_sizes must sum to at most {_MAX_DIM:.0e}, got {_validate.shown(layer_sizes)}")
     return sizes

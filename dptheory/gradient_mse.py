@@ -196,7 +196,7 @@ def clipped_gradient_mse(
         norms = _validate.nonnegative("masked_norms", masked_norms)
         if norms.ndim != 1 or not norms.size or norms.max() > grad_norm * (1.0 + 1e-12):
             raise ValueError(
-                f"masked_norms must have the shape (masks,) and lie in [0, {grad_norm:g}], got {masked_norms!r}"
+                f"masked_norms must have the shape (masks,) and lie in [0, {grad_norm:g}], got {_validate.shown(masked_norms)}"
             )
 
     def error(norms: Array, entries: int) -> GradientError:
@@ -255,6 +255,9 @@ def _expected_max(form: QuadraticForm, n: int) -> float:
 def _spectrum(eigenvalues: ArrayLike) -> Array:
     array = _validate.bounded("eigenvalues", _validate.nonnegative("eigenvalues", eigenvalues))
     if array.ndim != 1 or not array.any():
-        raise ValueError(f"eigenvalues must have the shape (d,) and not all be zero, got {eigenvalues!r}")
-    _validate.size("largest of eigenvalues", float(array.max()))
+        raise ValueError(
+            f"eigenvalues must have the shape (d,) and not all be zero, got {_validate.shown(eigenvalues)}"
+        )
+    if array.max() < _validate.SMALLEST:
+        raise ValueError(f"eigenvalues must hold one >= {_validate.SMALLEST:g}, got {_validate.shown(eigenvalues)}")
     return array

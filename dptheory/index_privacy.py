@@ -43,6 +43,7 @@ def loss_law(model: SubsetMallows, distance: int | None = None) -> LatticeLoss:
 
     Source: GIP, Theorems 1 and 2 (gip.tight).
     """
+    _validate.instance("model", model, SubsetMallows)
     if distance is None:
         distance = 2 * model.max_swaps
     distance = _validate.integer("distance", distance, 2, 2 * model.max_swaps)
@@ -124,6 +125,7 @@ def theta_for_delta_budget(
     method = _validate.choice("method", method, _METHODS)  # type: ignore[assignment]
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
     basic = mallows.theta_for_budget(epsilon, dim, keep, steps, groups)
+    steps, groups = _validate.integer("steps", steps, 1), _validate.integer("groups", groups, 1)
     rho = renyi.zcdp_budget(epsilon, delta)
     if method == "basic":
         return basic
@@ -141,6 +143,7 @@ def theta_for_delta_budget(
 
 def _releases(steps: int, groups: int) -> int:
     """Number of index releases, which the accounting takes up to 1e12."""
+    steps, groups = _validate.integer("steps", steps, 1), _validate.integer("groups", groups, 1)
     releases = steps * groups
     if releases > MAX_RELEASES:
         raise ValueError(f"steps * groups must be an integer in 1..{MAX_RELEASES}, got {steps} * {groups}")

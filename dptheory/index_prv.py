@@ -33,9 +33,11 @@ class IndexPRV:
     pm_inf = 0.0
 
     def __init__(self, model: SubsetMallows, releases: int) -> None:
-        theta = _validate.real("model.theta", model.theta, 0.0, 300.0, ends="(]")
+        model = _validate.instance("model", model, SubsetMallows)
+        if not 0.0 < model.theta <= 300.0:
+            raise ValueError(f"model must have theta in (0, 300], got {_validate.shown(model)}")
         self.releases = _validate.integer("releases", releases, 1, lattice_loss.MAX_RELEASES)
-        self.error = 2.0 * theta
+        self.error = 2.0 * model.theta
         """Largest amount by which the variable exceeds the loss, 2 theta."""
         self._loss = index_privacy.loss_law(model)
         low, log_pmf = lattice_loss.composed(self._loss, self.releases)
@@ -44,22 +46,26 @@ class IndexPRV:
         self._cdf /= self._cdf[-1]
 
     def cdf(self, t: ArrayLike) -> Array:
-        """P(loss <= t)."""
-        return np.asarray(np.interp(np.asarray(t, dtype=np.float64), self._nodes, self._cdf))
+        """P(loss <= t), t numbers or infinities of any shape."""
+        return np.asarray(np.interp(_validate.numbers_and_infinities("t", t), self._nodes, self._cdf))
 
     def pdf(self, t: ArrayLike) -> Array:
-        """Density: constant on every lattice step."""
+        """Density at t, numbers or infinities of any shape: constant on every lattice step."""
+        t = _validate.numbers_and_infinities("t", t)
         steps = np.concatenate([[0.0], np.diff(self._cdf), [0.0]]) / self.error
-        return np.asarray(steps[np.searchsorted(self._nodes, np.asarray(t, dtype=np.float64), side="right")])
+        return np.asarray(steps[np.searchsorted(self._nodes, t, side="right")])
 
     def probability(self, a: ArrayLike, b: ArrayLike) -> Array:
-        """P(a < loss <= b)."""
-        return self.cdf(b) - self.cdf(a)
+        """P(a < loss <= b), a and b numbers or infinities whose shapes go together."""
+        a, b = _validate.numbers_and_infinities("a", a), _validate.numbers_and_infinities("b", b)
+        _validate.broadcast(a=a, b=b)
+        return np.asarray(self.cdf(b) - self.cdf(a))
 
     def mean(self) -> float:
         """Mean of the variable."""
         return float(np.diff(self._cdf) @ (self._nodes[:-1] + self._nodes[1:]) / 2.0)
 
     def rdp(self, alpha: float) -> float:
-        """Upper bound on the Renyi divergence of this order, > 1."""
-        return self.releases * self._loss.renyi(float(alpha)) + (self.error if math.isfinite(alpha) else 0.0)
+        """Upper bound on the Renyi divergence of this order, in (1, inf]."""
+        alpha = _validate.real("alpha", alpha, 1.0, ends="(]")
+        return self.releases * self._loss.renyi(alpha) + (self.error if math.isfinite(alpha) else 0.0)

@@ -61,7 +61,7 @@ def joint_rdp(
         sampling_rate: q in [0, 1].
         noise_multiplier: sigma in (0, inf]; inf releases the index sets alone.
         model: index mechanism of one group.
-        groups: number of groups, >= 1.
+        groups: number of groups, 1..1e12.
 
     Returns:
         Array of the shape of orders; inf where the divergence overflows.
@@ -71,7 +71,7 @@ def joint_rdp(
 
     Source: GIP, Theorem 2 (gip.thm2).
     """
-    groups = _validate.integer("groups", groups, 1)
+    groups = _validate.integer("groups", groups, 1, MAX_RELEASES)
     law = index_privacy.loss_law(model)
     return _joint(
         orders,
@@ -87,7 +87,7 @@ def _joint(
     """Curve of index sets with Renyi curve ``index_curve`` and Gaussian values from one Poisson sample."""
     order = _validate.finite("orders", orders)
     if order.size == 0 or not ((order >= 2) & (order <= _MAX_ORDER) & (order == np.floor(order))).all():
-        raise ValueError(f"orders must hold whole numbers in 2..{_MAX_ORDER}, got {orders!r}")
+        raise ValueError(f"orders must hold whole numbers in 2..{_MAX_ORDER}, got {_validate.shown(orders)}")
     rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0)
     sigma = _validate.real("noise_multiplier", noise_multiplier, 0.0, ends="(]")
     i = np.arange(2.0, float(order.max()) + 1.0)
@@ -148,7 +148,7 @@ class FreshMask:
             orders: whole numbers in 2..10000, any shape.
             sampling_rate: q in [0, 1].
             noise_multiplier: sigma in (0, inf], of the entries kept.
-            steps: >= 1, each with its own mask.
+            steps: 1..1e12, each with its own mask.
 
         Returns:
             Array of the shape of orders.
@@ -158,7 +158,7 @@ class FreshMask:
 
         Source: GIP, Proposition 1 (gip.prop1).
         """
-        steps = _validate.integer("steps", steps, 1)
+        steps = _validate.integer("steps", steps, 1, MAX_RELEASES)
         order = _validate.finite("orders", orders)
         nats = (order - 1.0) * subsampled_gaussian_rdp(orders, sampling_rate, noise_multiplier)
         share = self.keep / self.dim
@@ -174,12 +174,12 @@ class IndexSteps:
     """Steps of GIP that share one index mechanism; a run whose dispersion changes is a sequence of them.
 
     Args:
-        steps: how many, >= 1.
+        steps: how many, 1..1e12.
         model: index mechanism of one group.
-        groups: number of groups, >= 1.
+        groups: number of groups, 1..1e12.
 
     Raises:
-        ValueError: steps or groups below 1.
+        ValueError: an argument outside its range.
 
     Source: GIP, Algorithm 2 (gip.alg2).
     """
@@ -189,8 +189,9 @@ class IndexSteps:
     groups: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "steps", _validate.integer("steps", self.steps, 1))
-        object.__setattr__(self, "groups", _validate.integer("groups", self.groups, 1))
+        object.__setattr__(self, "steps", _validate.integer("steps", self.steps, 1, MAX_RELEASES))
+        object.__setattr__(self, "groups", _validate.integer("groups", self.groups, 1, MAX_RELEASES))
+        _validate.instance("model", self.model, SubsetMallows)
 
     @property
     def epsilon(self) -> float:
@@ -237,8 +238,9 @@ def joint_epsilon(
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
     index_epsilon = _validate.real("index_epsilon", index_epsilon, 0.0)
     index_rho = _validate.real("index_rho", index_rho, 0.0)
+    _validate.calls("values", values)
     if (orders is None) != (rdp is None):
-        raise ValueError(f"orders and rdp must be given together, got {orders!r} and {rdp!r}")
+        raise ValueError(f"orders and rdp must be given together, got {_validate.shown(orders)} and {rdp!r}")
     found = values(delta) + index_epsilon
     if orders is not None and rdp is not None:
         found = min(found, renyi.epsilon_from_rdp(orders, rdp, delta))
@@ -281,8 +283,8 @@ def run_epsilon(
     rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0)
     sigma = _validate.real("noise_multiplier", noise_multiplier, 0.0, ends="(]")
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
-    if not releases or not all(isinstance(one, IndexSteps) for one in releases):
-        raise ValueError(f"releases must hold one or more IndexSteps, got {releases!r}")
+    if not isinstance(releases, Sequence) or not releases or not all(isinstance(one, IndexSteps) for one in releases):
+        raise ValueError(f"releases must hold one or more IndexSteps, got {_validate.shown(releases)}")
     steps = sum(one.steps for one in releases)
     if _chance_to_join(rate, steps) <= delta:
         return 0.0
@@ -400,6 +402,8 @@ def theta_for_joint_budget(
     rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0)
     sigma = _validate.real("noise_multiplier", noise_multiplier, 0.0, ends="(]")
     pure = mallows.theta_for_budget(epsilon, dim, keep, steps, groups)  # checks the rest
+    dim, keep = _validate.integer("dim", dim, 2), _validate.integer("keep", keep, 1)
+    steps, groups = _validate.integer("steps", steps, 1), _validate.integer("groups", groups, 1)
     if _chance_to_join(rate, steps) <= delta:
         return math.inf
     alone = values_epsilon(delta, rate, sigma, steps)

@@ -120,7 +120,7 @@ class LatticeLoss:
         """Renyi divergence of this order; an upper bound, at most the zCDP one, where entries were left out, else exact.
 
         Args:
-            order: > 1.
+            order: in (1, inf]; above 1e9 the largest loss, which is what inf gives.
 
         Raises:
             ValueError: order outside its range.
@@ -129,7 +129,7 @@ class LatticeLoss:
         """
         order = _validate.real("order", order, 1.0, ends="(]")
         largest = self.spacing * self.top
-        if largest == 0.0 or math.isinf(order) or math.isinf(largest):
+        if largest == 0.0 or order > 1e9 or math.isinf(largest):
             return largest
         excess = order - 1.0
         main = _log_moment(self.low, self.log_pmf, self.spacing, excess)

@@ -129,7 +129,8 @@ class SubsetMallows:
         x = np.arange(log_pmf.size) - uniform_mean
         log_pmf, x = log_pmf[x != 0], x[x != 0]
         y = tilt * x
-        log_terms = log_pmf + np.log(np.abs(x)) + np.maximum(y, 0.0) + np.log(-np.expm1(-np.abs(y)))
+        with np.errstate(divide="ignore"):  # a tilt so small that y underflows
+            log_terms = log_pmf + np.log(np.abs(x)) + np.maximum(y, 0.0) + np.log(-np.expm1(-np.abs(y)))
         return min(1.0, float(np.exp(logsumexp(log_terms))) / uniform_mean)
 
     def epsilon(self, distance: int) -> float:
@@ -180,8 +181,13 @@ class SubsetMallows:
         Source: GIP, Appendix A.2 (gip.alg_a2).
         """
         if not isinstance(rng, np.random.Generator):
-            raise ValueError(f"rng must be a numpy.random.Generator, got {rng!r}")
-        rows = np.asarray(reference)
+            raise ValueError(f"rng must be a numpy.random.Generator, got {_validate.shown(rng)}")
+        try:
+            rows = np.asarray(reference)
+        except (ValueError, TypeError, RuntimeError):  # ragged; a tensor on a GPU, or one that needs a gradient
+            raise ValueError(
+                f"reference must be boolean of shape (..., {self.dim}), got {_validate.shown(reference)}"
+            ) from None
         if rows.dtype != np.bool_ or rows.ndim == 0 or rows.shape[-1] != self.dim:
             raise ValueError(f"reference must be boolean of shape (..., {self.dim}), got {rows.dtype} {rows.shape}")
         shape, rows = rows.shape, rows.reshape(-1, self.dim)

@@ -38,14 +38,13 @@ def masked_sensitivity(
 
     Source: RS, Theorem 3.1 (rs.thm3.1).
     """
-    rows = _validate.finite("gradients", gradients)
+    rows = _validate.signed_scale("gradients", gradients)
     if rows.ndim != 2 or rows.shape[0] == 0 or rows.shape[1] == 0:
         raise ValueError(f"gradients must have shape (n, d) with n, d >= 1, got {rows.shape}")
-    _validate.scale("gradients", np.abs(rows))
     bound = _validate.real("clip", clip, 1e-70, 1e70)
-    kept = np.ones(rows.shape[1]) if mask is None else _mask(mask)
-    if kept.shape != rows.shape[1:] or not np.isin(kept, (0.0, 1.0)).all():
-        raise ValueError(f"mask must hold zeros and ones in shape {rows.shape[1:]}, got {mask!r}")
+    kept = np.ones(rows.shape[1]) if mask is None else _validate.zeros_and_ones("mask", mask)
+    if kept.shape != rows.shape[1:]:
+        raise ValueError(f"mask must hold zeros and ones in shape {rows.shape[1:]}, got shape {kept.shape}")
     _validate.choice("adjacency", adjacency, ADJACENCIES)
     clipped = np.stack([clip_vector(row, bound) for row in rows * kept])
     if adjacency == "add_remove":
@@ -208,10 +207,9 @@ def combined_multiplier(noise_multipliers: ArrayLike) -> float:
 
     Source: RF, Algorithm 2; RS, Algorithm 4 (rf.alg2, rs.alg4).
     """
-    sigmas = np.asarray(noise_multipliers)
-    masked = isinstance(noise_multipliers, np.ma.MaskedArray)
-    if masked or sigmas.dtype.kind not in "iuf" or sigmas.ndim != 1 or sigmas.size == 0 or not (sigmas >= 0).all():
-        raise ValueError(f"noise_multipliers must hold one or more numbers in [0, inf], got {noise_multipliers!r}")
+    sigmas = _validate.extended("noise_multipliers", noise_multipliers)
+    if sigmas.ndim != 1 or sigmas.size == 0:
+        raise ValueError(f"noise_multipliers must hold one or more numbers in [0, inf], got shape {sigmas.shape}")
     least = float(sigmas.min())
     if least == 0.0 or math.isinf(least):
         return least
@@ -237,14 +235,6 @@ def _below_tangent(x: float) -> float:
     if abs(x) > 1e-2:
         return -x - math.log1p(-x)
     return x * x * sum(x**j / (j + 2) for j in range(8))
-
-
-def _mask(mask: ArrayLike) -> Array:
-    try:
-        array = np.asarray(mask)
-    except ValueError:  # ragged
-        raise ValueError(f"mask must hold zeros and ones in a regular array, got {mask!r}") from None
-    return _validate.finite("mask", array.astype(np.float64) if array.dtype == bool else array)
 
 
 def _likely_sizes(count: int, rate: float) -> Array:

@@ -14,6 +14,8 @@ from dptheory import _validate
 
 Array = NDArray[np.float64]
 
+_MOST_MASKS, _MOST_ENTRIES = 10**6, 10**9
+
 _ROUNDING = 1e-6
 
 
@@ -87,7 +89,24 @@ def mask_norm_bounds(u: ArrayLike, rate: float) -> NormBounds:
 
 
 def all_masks(dim: int, keep: int) -> Array:
-    """Every mask with ``keep`` ones, one a row."""
+    """Every mask with ``keep`` ones, one in each row.
+
+    Args:
+        dim: d, 1..1000.
+        keep: ones, 0..dim; binomial(dim, keep) at most 1e6.
+
+    Returns:
+        Array of shape (masks, dim).
+
+    Raises:
+        ValueError: an argument outside its range.
+    """
+    dim = _validate.integer("dim", dim, 1, 1000)
+    keep = _validate.integer("keep", keep, 0, dim)
+    if math.comb(dim, keep) > _MOST_MASKS:
+        raise ValueError(f"keep must leave at most {_MOST_MASKS} masks of {dim} entries, got {keep}")
+    if keep == 0:
+        return np.zeros((1, dim))
     chosen = np.array(list(itertools.combinations(range(dim), keep)))
     masks = np.zeros((len(chosen), dim))
     np.put_along_axis(masks, chosen, 1.0, axis=1)
@@ -95,7 +114,24 @@ def all_masks(dim: int, keep: int) -> Array:
 
 
 def random_masks(rng: np.random.Generator, count: int, dim: int, keep: int) -> Array:
-    """Independent uniform masks with ``keep`` ones, one a row."""
+    """Independent uniform masks with ``keep`` ones, one in each row.
+
+    Args:
+        rng: source of randomness.
+        count: number of masks, >= 0; count * dim at most 1e9.
+        dim: d, 1..1e9.
+        keep: ones, 0..dim.
+
+    Returns:
+        Array of shape (count, dim).
+
+    Raises:
+        ValueError: an argument outside its range.
+    """
+    _validate.instance("rng", rng, np.random.Generator)
+    dim = _validate.integer("dim", dim, 1, _MOST_ENTRIES)
+    keep = _validate.integer("keep", keep, 0, dim)
+    count = _validate.integer("count", count, 0, _MOST_ENTRIES // dim)
     if keep == dim:
         return np.ones((count, dim))
     chosen = np.argpartition(rng.random((count, dim)), keep, axis=1)[:, :keep]

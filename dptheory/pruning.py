@@ -41,7 +41,7 @@ def top_k_mask(gradient: ArrayLike, keep: int) -> NDArray[np.bool_]:
     """
     gradient = _validate.finite("gradient", gradient)
     if gradient.ndim == 0:
-        raise ValueError(f"gradient must have at least one axis, got {gradient!r}")
+        raise ValueError(f"gradient must have at least one axis, got {_validate.shown(gradient)}")
     keep = _validate.integer("keep", keep, 0, gradient.shape[-1])
     order = np.argsort(-np.abs(gradient), axis=-1, kind="stable")
     mask = np.zeros(gradient.shape, dtype=np.bool_)
@@ -95,8 +95,9 @@ def noise_mse(keep: int, clip: ArrayLike, noise_multiplier: ArrayLike) -> Array:
     Source: GIP, equation 6 (gip.eq6).
     """
     keep = _validate.integer("keep", keep, 0, _MAX_DIM)
-    clip = _validate.scale("clip", clip)
-    return (_validate.scale("noise_multiplier", noise_multiplier) * clip) ** 2 * keep
+    clip, noise = _validate.scale("clip", clip), _validate.scale("noise_multiplier", noise_multiplier)
+    _validate.broadcast(noise_multiplier=noise, clip=clip)
+    return (noise * clip) ** 2 * keep
 
 
 def random_k_mse(dim: int, keep: int, sigma_g: ArrayLike) -> Array:

@@ -104,7 +104,7 @@ def _vector(start: ArrayLike) -> Array:
 def _sized(name: str, value: ArrayLike, largest: float) -> Array:
     array = _validate.finite(name, value)
     if (np.abs(array) > largest).any():
-        raise ValueError(f"{name} must hold numbers of size at most {largest:g}, got {value!r}")
+        raise ValueError(f"{name} must hold numbers of size at most {largest:g}, got {_validate.shown(value)}")
     return array
 
 

@@ -38,6 +38,8 @@ def captured_energy(dim: int, keep: int, snr: float) -> float:
     Source: RF, section 3.3 and Appendix C, and RS, Appendix I (rf.ranked).
     """
     rho = _reliability(_validate.real("snr", snr, 0.0))
+    dim = _validate.integer("dim", dim, 1, 10**9)
+    keep = _validate.integer("keep", keep, 1, dim)
     share = float(pruning.top_k_energy(dim, keep, 1.0)) / dim
     return (1 - rho) * (keep / dim) + rho * share
 

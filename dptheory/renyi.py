@@ -32,14 +32,11 @@ def epsilon_from_rdp(orders: ArrayLike, rdp: ArrayLike, delta: float) -> float:
     Source: GIP, Lemma 1 and section 4.2, "Theorem 21 in Balle et al. (2020)" (gip.lem1, gip.tight).
     """
     order = _validate.finite("orders", orders)
-    if isinstance(rdp, np.ma.MaskedArray):
-        raise ValueError(f"rdp must hold numbers, got {rdp!r}")
-    given = np.asarray(rdp)
-    curve = _validate.nonnegative("rdp", np.minimum(given, _HUGE) if given.dtype.kind == "f" else given)
+    curve = np.minimum(_validate.extended("rdp", rdp), _HUGE)
     if order.shape != curve.shape or order.size == 0:
         raise ValueError(f"orders and rdp must have one shape and a member, got {order.shape} and {curve.shape}")
     if not (order > 1).all():
-        raise ValueError(f"orders must hold numbers > 1, got {orders!r}")
+        raise ValueError(f"orders must hold numbers > 1, got {_validate.shown(orders)}")
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
     if (curve == 0.0).any():
         return 0.0  # a divergence of 0 at one order: the two laws are the same

@@ -26,14 +26,14 @@ def magnitude_noise(rho: float) -> float:
     The entrywise absolute values of two gradients are at most as far apart as the gradients: one example moves them by C.
 
     Args:
-        rho: zCDP budget of one step, > 0.
+        rho: zCDP budget of one step, in [1e-70, 1e70].
 
     Raises:
         ValueError: rho outside its range.
 
     Source: GIP, section 4.2, "can be replaced by any index pruning methods" (gip.alternatives).
     """
-    return 1.0 / math.sqrt(2.0 * _validate.real("rho", rho, 0.0, ends="()"))
+    return 1.0 / math.sqrt(2.0 * _validate.size("rho", rho))
 
 
 def gumbel_rate(rho: float, keep: int) -> float:
@@ -43,16 +43,16 @@ def gumbel_rate(rho: float, keep: int) -> float:
     at most sqrt(2) lambda \|v_group\|. One step spends K lambda^2 C^2 / 4 over all groups together.
 
     Args:
-        rho: zCDP budget of one step, > 0.
-        keep: number kept in a group, >= 1.
+        rho: zCDP budget of one step, in [1e-70, 1e70].
+        keep: number kept in a group, 1..1e12.
 
     Raises:
         ValueError: an argument outside its range.
 
     Source: GIP, section 4.2, "can be replaced by any index pruning methods" (gip.alternatives).
     """
-    rho = _validate.real("rho", rho, 0.0, ends="()")
-    return 2.0 * math.sqrt(rho / _validate.integer("keep", keep, 1))
+    rho = _validate.size("rho", rho)
+    return 2.0 * math.sqrt(rho / _validate.integer("keep", keep, 1, 10**12))
 
 
 def magnitude_gain(keep_share: float, noise_ratio: float) -> float:
@@ -62,7 +62,7 @@ def magnitude_gain(keep_share: float, noise_ratio: float) -> float:
 
     Args:
         keep_share: k in [1e-9, 1 - 1e-9].
-        noise_ratio: s / sigma_g, in [0, 1e9].
+        noise_ratio: s / sigma_g, 0 or in [1e-70, 1e9].
 
     Raises:
         ValueError: an argument outside its range.
@@ -79,7 +79,7 @@ def gumbel_gain(keep_share: float, noise_ratio: float) -> float:
 
     Args:
         keep_share: k in [1e-9, 1 - 1e-9].
-        noise_ratio: s / sigma_g, in [0, 1e9].
+        noise_ratio: s / sigma_g, 0 or in [1e-70, 1e9].
 
     Raises:
         ValueError: an argument outside its range.
@@ -95,7 +95,7 @@ def released_gain(sigma_g: float, noise_std: float) -> float:
     It costs no privacy. But it selects large noise: see :func:`released_top_k_mse`.
 
     Args:
-        sigma_g: standard deviation of an entry of g, in (0, 1e70].
+        sigma_g: standard deviation of an entry of g, in [1e-70, 1e70].
         noise_std: standard deviation of an entry of Z, sigma C, in [0, 1e70].
 
     Raises:
@@ -103,7 +103,7 @@ def released_gain(sigma_g: float, noise_std: float) -> float:
 
     Source: GIP, Proposition 2 and section 4.2 (gip.alternatives).
     """
-    sigma_g = _validate.real("sigma_g", sigma_g, 0.0, 1e70, ends="(]")
+    sigma_g = _validate.size("sigma_g", sigma_g)
     noise_std = _validate.real("noise_std", noise_std, 0.0, 1e70)
     return 1.0 / (1.0 + (noise_std / sigma_g) ** 2)
 
@@ -122,7 +122,10 @@ def released_top_k_mse(dim: int, keep: int, sigma_g: float, noise_std: float) ->
 
     Source: GIP, Proposition 2 and section 4.2 (gip.alternatives).
     """
-    noise_std = float(_validate.scale("noise_std", _validate.real("noise_std", noise_std, 0.0, 1e70)))
+    sigma_g, noise_std = (
+        _validate.size("sigma_g", sigma_g, zero=True),
+        _validate.size("noise_std", noise_std, zero=True),
+    )
     random = float(pruning.random_k_mse(dim, keep, sigma_g) + pruning.noise_mse(keep, 1.0, noise_std))
     gain = float(pruning.random_k_mse(dim, keep, 1.0) - pruning.top_k_mse(dim, keep, 1.0))
     return random + (noise_std**2 - sigma_g**2) * gain
@@ -146,11 +149,11 @@ def selection_gains(
     Mallows by rho = 2 theta^2 min(K, d - K) a group. The gains of noisy magnitudes and Gumbel are those of large groups.
 
     Args:
-        rho: zCDP budget of the indices in one step, > 0; ``released`` does not use it.
+        rho: zCDP budget of the indices in one step, in [1e-70, 1e70]; ``released`` does not use it.
         dim, keep: size of one group and number kept in it, 1 <= keep < dim <= 1e7.
         groups: number of groups, >= 1.
-        sigma_g: standard deviation of an entry of the summed gradient, in (0, 1e70].
-        clip: clipping norm C, in (0, 1e70].
+        sigma_g: standard deviation of an entry of the summed gradient, in [1e-70, 1e70].
+        clip: clipping norm C, in [1e-70, 1e70].
         noise_multiplier: sigma of the values, in [0, 1e70], sigma C at most 1e70 sigma_g.
 
     Raises:
@@ -158,12 +161,12 @@ def selection_gains(
 
     Source: GIP, Proposition 2 and section 4.2 (gip.alternatives).
     """
-    rho = _validate.real("rho", rho, 0.0, ends="()")
+    rho = _validate.size("rho", rho)
     dim = _validate.integer("dim", dim, 2)
     keep = _validate.integer("keep", keep, 1, dim - 1)
     groups = _validate.integer("groups", groups, 1)
-    clip = _validate.real("clip", clip, 0.0, 1e70, ends="(]")
-    scale = clip / _validate.real("sigma_g", sigma_g, 0.0, 1e70, ends="(]")
+    clip = _validate.size("clip", clip)
+    scale = clip / _validate.size("sigma_g", sigma_g)
     noise_multiplier = _validate.real("noise_multiplier", noise_multiplier, 0.0, 1e70)
     if not scale * noise_multiplier <= 1e70:
         raise ValueError(f"noise_multiplier * clip / sigma_g must be at most 1e70, got {scale * noise_multiplier:g}")
@@ -185,7 +188,7 @@ def selection_gains(
 def _gain(keep_share: float, noise_ratio: float, tail: Callable[[Array], Array]) -> float:
     """E[(x^2 - 1) p(x)] / (2 a phi(a)), p(x) = tail((|x| - t) / scale) the chance to be selected, E p = k."""
     share = _validate.real("keep_share", keep_share, 1e-9, 1.0 - 1e-9)
-    scale = _validate.real("noise_ratio", noise_ratio, 0.0, _MAX_RATIO)
+    scale = _validate.size("noise_ratio", noise_ratio, high=_MAX_RATIO, zero=True)
     if scale == 0.0:
         return 1.0
     middle = float(norm.isf(share / 2))

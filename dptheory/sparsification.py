@@ -199,8 +199,11 @@ class _Problem:
         z = _validate.real("z", z, _SMALLEST_Z, 1.0, ends="[)")
         size = _masks.norm(w)
         if size == 0.0:
-            raise ValueError("gradient must not be zero, where kappa is undefined, got zeros only")
-        size = _validate.size("norm of gradient", size)
+            raise ValueError(f"gradient must not be zero, where kappa is undefined, got {_validate.shown(gradient)}")
+        if size < _validate.SMALLEST:
+            raise ValueError(
+                f"gradient must have a norm of at least {_validate.SMALLEST:g}, got {_validate.shown(gradient)}"
+            )
         shares = np.square(w / size)
         shares /= shares.sum()
         scale = max(1.0, size / ((1.0 - z) * clip))

@@ -331,7 +331,7 @@ def test_noise_multiplier_without_subsampling() -> None:
 
 def test_noise_multiplier_at_the_ends() -> None:
     assert accounting.noise_multiplier(1e6, 1e-5, 0.01, 1) == 0.1
-    with pytest.raises(ValueError, match="sigma = 1000 does not give 1e-08"):
+    with pytest.raises(ValueError, match="sigma = 1000 is not enough, got 1e-08"):
         accounting.noise_multiplier(1e-8, 1e-15, 1.0, 10**6)
 
 

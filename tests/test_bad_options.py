@@ -40,8 +40,9 @@ CASES = [
 
 
 def _run(name: str, options: dict[str, str]) -> Result:
-    words = [word for key, value in options.items() for word in ((f"{key}={value}",) if key[0] == "-" else (value,))]
-    return CliRunner().invoke(cli.app, [*name.split(), *words])
+    words = [f"{key}={value}" for key, value in options.items() if key.startswith("-")]
+    others = [value for key, value in options.items() if not key.startswith("-")]
+    return CliRunner().invoke(cli.app, [*name.split(), *words, "--", *others])
 
 
 def test_every_option_is_tried() -> None:
@@ -86,6 +87,8 @@ def _complaint(result: Result, name: str, option: str, value: str) -> str | None
         if value in NEVER
         else own | {p.opts[0].strip("-").replace("_", "-").replace("-", "[-_]") for p in LEAVES[name].params}
     )
+    if name == "pages" and value not in NEVER and "No such file or directory" in result.stderr:
+        return None  # the options are right, the folder holds no pages
     start = r"Error: (Invalid value for )?['\-\[]*"
     if option not in _PATHS and not any(re.match(start + one, result.stderr, re.IGNORECASE) for one in allowed):
         return f"does not name it: {result.stderr[:200]}"

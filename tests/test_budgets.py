@@ -135,7 +135,7 @@ def test_a_small_budget_is_refused_after_few_brackets(monkeypatch: pytest.Monkey
     monkeypatch.setattr(_accountant, "_epsilon", counted)
     for epsilon, steps in ((1e-9, 50), (1e-3, 1000)):
         calls.clear()
-        with pytest.raises(ValueError, match="sigma = 1000 does not give"):
+        with pytest.raises(ValueError, match="sigma = 1000 is not enough"):
             accounting.noise_multiplier(epsilon, 1e-5, 0.02, steps)
         assert len(calls) == 1 and calls[0][0] >= 1e-5 and calls[0][1] < _accountant.MAX_CELLS
 

@@ -254,7 +254,9 @@ def noise_multiplier(
     ):
         return most  # a budget so small that only the finest grid shows that it is kept
     if found is None:
-        raise ValueError(f"epsilon must be larger, or delta, or steps fewer: sigma = {most:g} does not give {budget!r}")
+        raise ValueError(
+            f"epsilon must be larger, or delta, or steps fewer: sigma = {most:g} is not enough, got {budget!r}"
+        )
     return found
 
 

@@ -366,7 +366,7 @@ def _wrong_alignment(step: _poisson.Step, which: str, given: bool) -> float:
     return _stated_alignment(step, "full" if which == "frozen" else "frozen", given)
 
 
-def _counted(step: _poisson.Step, field: str) -> float | Fraction:
+def _counted(step: _poisson.Step, field: str, given: bool) -> float | Fraction:
     """Parameters, and the noise that one step of size eta puts on the frozen ones, over eta: G/2 eta E|noise|^2."""
     if field != "largest_frozen_gradient":
         return Fraction(step.dim if field == "dim" else step.kept)
@@ -441,14 +441,17 @@ _FREEZE_BOUND = Claim(
         ExactCheck(
             name="what is counted, in fractions",
             cases=lambda: [
-                (step, field)
+                (step, field, given)
                 for step in _poisson.STEPS
                 if step.kept < step.dim and step.noise_multiplier**2 * step.dim > step.batch_size**2 / 10**4
                 for field in ("dim", "trainable_dim", "largest_frozen_gradient")
+                for given in ((False,) if field == "largest_frozen_gradient" else (False, True))
             ],
             truth=_counted,
-            statement=lambda step, field: getattr(_bounds(step, False), field),
-            wrong=lambda step, field: getattr(_bounds(step, False), "dim" if field != "dim" else "trainable_dim"),
+            statement=lambda step, field, given: getattr(_bounds(step, given), field),
+            wrong=lambda step, field, given: getattr(
+                _bounds(step, given), "dim" if field != "dim" else "trainable_dim"
+            ),
             tolerance=1e-9,
         ),
         SearchCheck(
