@@ -182,7 +182,7 @@ class TestKnownProblems:
         [(10.0, 0.01, 20, 1.26), (30.0, 0.5, 100, 1.27), (1.0, 0.05, 3, 1.6), (2.0, 1.0, 2, 1.6)],
     )
     def test_bound_of_the_distance(self, sigma: float, rate: float, steps: int, factor: float) -> None:
-        """At least delta(0) by inversion of the moments, about sqrt(pi / 2) times it where small; twice for opposite pairs."""
+        """At least delta(0) by inversion, about sqrt(pi / 2) times it where it is small; twice for opposite pairs."""
         exact = _inversion.delta(sigma, rate, steps, 0.0, 1)
         bound = _guards.distance_bound(1 / sigma, rate, steps, False)
         assert exact <= bound <= factor * exact

@@ -39,9 +39,7 @@ _PARTS = ("mask_average", "masked_rows")  # of sparsification.kappa, which check
 _SHARED = {  # lower levels that modules of the package share; not offered to users, who reach them through calculators
     "dptheory.masks.norm",
     "dptheory.masks.vector",
-    "dptheory.lattice_loss.log_sum",
     "dptheory.lattice_loss.composed",
-    "dptheory.index_privacy.largest_theta",
     "dptheory.renyi.conversion",
     "dptheory.embedding.clipping_bias.pairs",
     "dptheory.embedding.release.dimensions",

@@ -15,7 +15,7 @@ from dptheory.montecarlo._evidence import Evidence, Kind, stream
 _SHARDS = 4
 _EXAMPLES = 150
 _POLISHED = 3
-_CLEARLY = 0.01  # a slack that far below zero refutes a wrong statement: no need to look for more
+_CLEARLY = 1e-4  # a slack that far beyond the tolerance refutes a wrong statement: no need to look for more
 # Hypothesis also tries the constants that it finds in the modules loaded, which differ from process to process. No constant
 # lies in this range, so a seed gives one search everywhere; up to 24 bits it draws uniformly.
 _GRID = 2**24
@@ -133,7 +133,7 @@ def _point(box: Mapping[str, Range], shares: tuple[float, ...]) -> dict[str, flo
 def _shard(
     slack: Slack, box: dict[str, Range], seed: int, deadline: float, enough: float
 ) -> tuple[list[tuple[float, tuple[float, ...]]], int]:
-    """The worst points of one Hypothesis run and what Nelder-Mead made of them; past the deadline or ``enough`` it winds up."""
+    """The worst points of one Hypothesis run and what Nelder-Mead made of them; past either end it only winds up."""
     import hypothesis
     from hypothesis import strategies as st
     from scipy.optimize import minimize

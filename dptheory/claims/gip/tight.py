@@ -84,6 +84,7 @@ _COMPOSED = [
 ]
 
 
+@cache
 def _composed_delta(dim: int, keep: int, weight: Fraction, count: int, at: int) -> float:
     law = _sum_law(_loss(dim, keep, weight, min(keep, dim - keep)), count)
     return float(_delta(law, weight, at))
