@@ -118,7 +118,9 @@ def check_claims(
     coarsest = max(((one.detectable, id, one.check) for id, one in rows if one.detectable is not None), default=None)
     if coarsest is not None:
         share, id, check = coarsest
-        console.print(f"smallest relative error seen by the coarsest check: {share:.2g} ({id}, {check})", highlight=False)
+        console.print(
+            f"smallest relative error seen by the coarsest check: {share:.2g} ({id}, {check})", highlight=False
+        )
     if json_file is not None:
         with user_errors():
             write_atomically(json_file, json.dumps(report.evidence_json(rows), indent=2, allow_nan=False) + "\n")

@@ -41,7 +41,10 @@ SAID_IN_OTHER_WORDS = {
     ("gip.thm2", "the update inside the loop"),
     ("rs.lem3.3", "w not zero"),
     ("gep.power", "unstated: as many iterations as the spectrum asks for; the paper takes one"),
-    ("rf.cor1.1", "every entry is kept with probability 1 - r: a uniform mask; the right number of ones alone is not enough"),
+    (
+        "rf.cor1.1",
+        "every entry is kept with probability 1 - r: a uniform mask; the right number of ones alone is not enough",
+    ),
     ("rf.ranked", "a dense signal: a sparse one of the same energy is found at much smaller t"),
     ("gep.eq11", "no embedding and no residual is clipped"),
 }
