@@ -1,60 +1,102 @@
-"""Argument checks shared by the calculators: every error names the argument, its value and the allowed range."""
+"""Argument checks shared by the calculators: every error names the argument, its value and the allowed range.
+
+Numbers may be Python's or NumPy's, or arrays or tensors without dimensions; arrays anything that NumPy reads as numbers,
+such as lists, integer arrays and tensors on the CPU. Booleans and text are no numbers, and masked arrays are refused: a
+calculator would read what the mask hides.
+"""
 
 import math
 import numbers
 import operator
-from typing import SupportsIndex
+import reprlib
+from typing import SupportsIndex, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 _NUMBERS = "iuf"  # NumPy's kinds of real numbers: no booleans, strings, dates, complex or Python objects
-_SMALLEST, _LARGEST = 1e-70, 1e70
+SMALLEST, LARGEST = 1e-70, 1e70
+"""Sizes in this range can be squared, multiplied and added up 1e9 times without over- or underflow."""
+
+_T = TypeVar("_T")
+
+_LONGEST = 160  # characters of a value in a message
+_REPR = reprlib.Repr()
+_REPR.maxother = _REPR.maxstring = _REPR.maxlong = _LONGEST
+_REPR.maxlist = _REPR.maxtuple = _REPR.maxdict = 8
+
+
+def shown(value: object) -> str:
+    """``value`` as a message shows it: on one line, the middle of a long text left out."""
+    try:
+        text = " ".join(_REPR.repr(value).split())
+    except ValueError:  # Python prints no integer of more than 4,300 digits
+        return f"<{type(value).__name__}>"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}...{text[-_LONGEST // 3 :]}"
 
 
 def integer(name: str, value: SupportsIndex, low: int, high: int | None = None) -> int:
     """``value`` as an int within ``low..high`` (``high=None``: no upper end)."""
-    allowed = f"an integer in {low}..{high}" if high is not None else f"an integer >= {low}"
+    plain = _scalar(value)
     try:
-        number = operator.index(value)
+        number = operator.index(plain)  # type: ignore[arg-type]
     except TypeError:
-        raise ValueError(f"{name} must be {allowed}, got {value!r}") from None
-    if isinstance(value, bool | np.bool_) or number < low or (high is not None and number > high):
-        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+        number = low - 1
+    if isinstance(plain, bool | np.bool_) or getattr(plain, "ndim", 0) or number < low or (high is not None and number > high):
+        allowed = f"in {_whole(low)}..{_whole(high)}" if high is not None else f">= {_whole(low)}"
+        raise ValueError(f"{name} must be an integer {allowed}, got {shown(value)}")
     return number
 
 
 def real(name: str, value: object, low: float, high: float = math.inf, *, ends: str = "[]") -> float:
     """``value`` as a float between ``low`` and ``high``; ``ends`` says which ends belong, as in ``"[)"``."""
     left, right = ends[0], ends[1]
-    allowed = f"a number in {left}{low:g}, {high:g}{right}"
-    plain = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
-    if isinstance(plain, bool | np.bool_) or not isinstance(plain, numbers.Real):
-        raise ValueError(f"{name} must be {allowed}, got {value!r}")
-    try:
-        number = float(plain)
-    except OverflowError:
-        raise ValueError(f"{name} must be {allowed}, got {value!r}") from None
+    plain = _scalar(value)
+    number = math.nan
+    if isinstance(plain, numbers.Real) and not isinstance(plain, bool | np.bool_):
+        try:
+            number = float(plain)
+        except OverflowError:
+            number = math.nan
     above = number >= low if left == "[" else number > low
     below = number <= high if right == "]" else number < high
     if not (above and below):  # also catches NaN
-        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+        raise ValueError(f"{name} must be a number in {left}{low:g}, {high:g}{right}, got {shown(value)}")
     return number
 
 
-def size(name: str, value: object, low: float = _SMALLEST, high: float = _LARGEST, *, zero: bool = True) -> float:
+def size(name: str, value: object, low: float = SMALLEST, high: float = LARGEST, *, zero: bool = False) -> float:
     """``value`` as a float in ``low..high``, or 0 where ``zero`` allows it: far from over- and underflow."""
     number = real(name, value, 0.0 if zero else low, high)
-    if 0 < number < low:
-        raise ValueError(f"{name} must be 0 or a number in [{low:g}, {high:g}], got {value!r}")
+    if 0.0 < number < low:
+        raise ValueError(f"{name} must be 0 or a number in [{low:g}, {high:g}], got {shown(value)}")
     return number
+
+
+def bounded(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """``value`` as a float array whose entries have squares and 1e9-fold sums that do not overflow."""
+    array = finite(name, value)
+    if array.size and np.abs(array).max() > LARGEST:
+        raise ValueError(f"{name} must hold numbers of size at most {LARGEST:g}, got {shown(value)}")
+    return array
 
 
 def scale(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """``value`` as a float array of zeros and sizes whose squares, products and 1e9-fold sums neither over- nor underflow."""
     array = _floats(name, value)
-    if not ((array == 0) | ((array >= _SMALLEST) & (array <= _LARGEST))).all():
-        raise ValueError(f"{name} must hold 0 or numbers in [{_SMALLEST:g}, {_LARGEST:g}], got {value!r}")
+    if not ((array == 0) | ((array >= SMALLEST) & (array <= LARGEST))).all():
+        raise ValueError(f"{name} must hold 0 or numbers in [{SMALLEST:g}, {LARGEST:g}], got {shown(value)}")
+    return array
+
+
+def signed_scale(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """``value`` as a float array of any sign whose absolute values are as for :func:`scale`."""
+    array = _floats(name, value)
+    size = np.abs(array)
+    if not ((size == 0) | ((size >= SMALLEST) & (size <= LARGEST))).all():
+        raise ValueError(
+            f"{name} must hold 0 or numbers of absolute value in [{SMALLEST:g}, {LARGEST:g}], got {shown(value)}"
+        )
     return array
 
 
@@ -62,7 +104,7 @@ def nonnegative(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """``value`` as a float array whose entries are all finite and >= 0."""
     array = _floats(name, value)
     if not (np.isfinite(array) & (array >= 0)).all():
-        raise ValueError(f"{name} must hold numbers in [0, inf) only, got {value!r}")
+        raise ValueError(f"{name} must hold numbers in [0, inf) only, got {shown(value)}")
     return array
 
 
@@ -70,7 +112,7 @@ def finite(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """``value`` as a float array without NaN or infinity."""
     array = _floats(name, value)
     if not np.isfinite(array).all():
-        raise ValueError(f"{name} must hold finite numbers only, got {value!r}")
+        raise ValueError(f"{name} must hold finite numbers only, got {shown(value)}")
     return array
 
 
@@ -78,24 +120,58 @@ def per_step(name: str, value: ArrayLike, steps: int, low: float, high: float) -
     """``value`` as an array of shape () or (steps,) within ``low..high``."""
     array = finite(name, value)
     if array.shape not in ((), (steps,)) or not ((array >= low) & (array <= high)).all():
-        raise ValueError(
-            f"{name} must be a number in {low:g}..{high:g}, or one for each of {steps} steps, got {value!r}"
-        )
+        allowed = f"a number in {low:g}..{high:g}, or one for each of {steps} steps"
+        raise ValueError(f"{name} must be {allowed}, got {shown(value)}")
     return array
 
 
 def choice(name: str, value: str, allowed: tuple[str, ...]) -> str:
     """``value`` if it is one of ``allowed``."""
     if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {shown(value)}")
     return value
+
+
+def instance(name: str, value: object, kind: type[_T]) -> _T:
+    """``value`` if it is an object of this kind."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} must be a {kind.__name__}, got {shown(value)}")
+    return value
+
+
+def broadcast(**arrays: NDArray[np.float64]) -> None:
+    """Make sure that the shapes of the arguments fit together."""
+    try:
+        np.broadcast_shapes(*(array.shape for array in arrays.values()))
+    except ValueError:
+        first, *others = arrays
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise ValueError(f"{first} must have a shape that goes with {', '.join(others)}, got shapes {shapes}") from None
 
 
 def _floats(name: str, value: ArrayLike) -> NDArray[np.float64]:
     try:
         array = np.asarray(value)
-    except ValueError:  # ragged
-        raise ValueError(f"{name} must hold numbers in a regular array, got {value!r}") from None
+    except (ValueError, TypeError, RuntimeError):  # ragged; a tensor on a GPU, or one that needs a gradient
+        raise ValueError(
+            f"{name} must hold numbers in a regular array (a tensor: on the CPU, detached), got {shown(value)}"
+        ) from None
     if array.dtype.kind not in _NUMBERS or isinstance(value, np.ma.MaskedArray):
-        raise ValueError(f"{name} must hold numbers, got {value!r}")
+        raise ValueError(f"{name} must hold numbers, got {shown(value)}")
     return array.astype(np.float64)
+
+
+def _scalar(value: object) -> object:
+    """The number in an array or tensor without dimensions; anything else, a masked entry too, as it is."""
+    if getattr(value, "ndim", None) != 0 or isinstance(value, np.ma.MaskedArray):
+        return value
+    try:
+        return np.asarray(value)[()]
+    except (ValueError, TypeError, RuntimeError):
+        return value
+
+
+def _whole(number: int) -> str:
+    """A bound in a message: large powers of ten as such."""
+    power = len(str(number)) - 1
+    return f"10^{power}" if power > 15 and number == 10**power else str(number)

@@ -161,6 +161,38 @@ def _least(level: float) -> int:
     return 2 * math.ceil(-math.log2(level))
 
 
+def bound_at_known_rate(hits: int, trials: int, false_rate: float, delta: float, *, confidence: float = 0.99) -> float:
+    r"""Lower bound on epsilon from an event fixed beforehand whose probability without the example is known.
+
+    .. math:: \epsilon \ge \log\frac{p - \delta}{q}
+
+    with the lower Clopper-Pearson bound p of its probability with the example. It needs no trials without the example, and is as
+    true as the law that ``false_rate`` comes from.
+
+    Args:
+        hits: trials with the example in which the event came about.
+        trials: independent, with the example, >= 1.
+        false_rate: q in (0, 1], the event's probability without the example, or an upper bound on it.
+        delta: in (0, 1).
+        confidence: in (0, 1).
+
+    Returns:
+        The bound, >= 0.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: as for :func:`audit`; for the mechanisms of RF, RS, GEP and GIP.
+    """
+    trials = _validate.integer("trials", trials, 1)
+    hits = _validate.integer("hits", hits, 0, trials)
+    rate = _validate.real("false_rate", false_rate, 0.0, 1.0, ends="(]")
+    delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
+    level = 1.0 - _validate.real("confidence", confidence, 0.0, 1.0, ends="()")
+    p = _lower(np.array([hits], dtype=np.float64), trials, level)
+    return max(0.0, float(_evidence(p, np.array([rate]), delta, "events")[0]))
+
+
 def _scores(name: str, value: ArrayLike, least: int) -> Array:
     try:
         array = np.asarray(value)

@@ -22,14 +22,15 @@ from rich.panel import Panel
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dptheory import claims, cli_bound, cli_embedding, cli_freezing, cli_privacy, report  # noqa: F401 -- they add commands
-from dptheory.cli_common import console_for_output, user_errors
-from dptheory.files import write_atomically
+from dptheory.cli_common import Commands, console_for_output, user_errors
+from dptheory.files import require_writable, write_atomically
 from dptheory.montecarlo import Evidence
 
 # Hypothesis, which the searches use, would otherwise leave its folder wherever the command is run.
 os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(Path(tempfile.gettempdir()) / "dptheory-hypothesis"))
 
 app = typer.Typer(
+    cls=Commands,
     help="Which claims about DP-SGD with pruned, masked and projected gradients to trust, and why.",
     no_args_is_help=True,
     add_completion=False,
@@ -104,6 +105,8 @@ def check_claims(
         seconds, number = parse_budget(budget), parse_seed(seed)
         if json_file is not None and json_file.is_dir():
             raise ValueError(f"--json must name a file, got the folder {str(json_file)!r}")
+        if json_file is not None:
+            require_writable(json_file)
     with _executor(workers) as executor:
         rows = [(c.id, one) for c, found in run_checks(chosen, seconds, number, executor) for one in found]
     console = console_for_output()
@@ -209,7 +212,10 @@ def _executor(workers: int) -> Iterator[Executor | None]:
         yield None
         return
     # Being terminated has to end the workers too.
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    # "spawn": workers start clean on every system, whatever threads this process holds.
-    with ProcessPoolExecutor(min(workers, os.cpu_count() or 1), mp_context=get_context("spawn")) as pool:
-        yield pool
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        # "spawn": workers start clean on every system, whatever threads this process holds.
+        with ProcessPoolExecutor(min(workers, os.cpu_count() or 1), mp_context=get_context("spawn")) as pool:
+            yield pool
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -31,11 +31,12 @@ def prune(
     """Errors and direction of random-k and top-k pruning beside DP-SGD."""
     from dptheory import pruning
 
-    with user_errors():
+    with user_errors(noise_multiplier="noise-std"):
+        nothing = float(pruning.zero_update_mse(dim, sigma_g))  # first: dim has to be right before keep can be
         noise = float(pruning.noise_mse(keep, 1.0, noise_std))
         values = {
             "MSE of DP-SGD": float(pruning.noise_mse(dim, 1.0, noise_std)),
-            "MSE of the zero update": float(pruning.zero_update_mse(dim, sigma_g)),
+            "MSE of the zero update": nothing,
             "MSE of random-k with noise": float(pruning.random_k_mse(dim, keep, sigma_g)) + noise,
             "MSE of top-k with noise": float(pruning.top_k_mse(dim, keep, sigma_g)) + noise,
             "pruning MSE of top-k": float(pruning.top_k_mse(dim, keep, sigma_g)),
@@ -92,7 +93,7 @@ def kappa(
 
     from dptheory import _validate, sparsification
 
-    with user_errors():
+    with user_errors(gradient="grad-norm"):
         size = _validate.integer("dim", dim, 1, 10**7)
         flat = np.full(size, _validate.real("grad_norm", grad_norm, 0.0, ends="()") / math.sqrt(size))
         found = sparsification.kappa(flat, clip, rate, deviation)
@@ -133,7 +134,7 @@ def reconstruction(
     """Error of a reconstruction attack on a masked, noised gradient."""
     from dptheory import reconstruction as attack
 
-    with user_errors():
+    with user_errors(k="input"):
         try:
             vector = [float(number) for number in input.split(",")]
         except ValueError:

@@ -1,6 +1,9 @@
 """What every command does alike: errors of the user in one line, output that is not wrapped when piped."""
 
+import io
 import json
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -8,17 +11,68 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from typer.core import TyperGroup
 
 from dptheory.report import finite_or_none
 
 
+class Commands(TyperGroup):
+    """A tree of commands; what goes wrong is said in one line on stderr, with exit code 2.
+
+    That is so for a wrong option and for output that cannot be written. A reader that has seen enough, as in ``| head -1``,
+    is no error.
+    """
+
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        if not standalone_mode:
+            return super().main(*args, standalone_mode=False, **extra)
+        try:
+            code = super().main(*args, standalone_mode=False, **extra)
+            sys.stdout.flush()
+        except SystemExit as end:  # Rich and Typer leave with 1 when nobody reads the output any more
+            if end.code != 1:
+                raise
+            code = 0
+            _discard_output()
+        except OSError as error:
+            code = 0 if isinstance(error, BrokenPipeError) else _say(f"output cannot be written: {error.strerror}")
+            _discard_output()
+        except Exception as error:
+            message = getattr(error, "format_message", None)  # of a mistake that Typer has found
+            if message is None:
+                raise
+            text = " ".join(message().split())
+            code = 2 if text == "" or text.startswith("Usage:") else _say(text)  # without arguments: the help
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _say(message: str) -> int:
+    typer.echo(f"Error: {message}", err=True)
+    return 2
+
+
+def _discard_output() -> None:
+    """What is still in the buffer has nowhere to go; Python would complain of it when it ends."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (io.UnsupportedOperation, OSError):  # not a stream of the system
+        return
+
+
 @contextmanager
-def user_errors() -> Iterator[None]:
-    """Turn a ValueError or OSError into one line on stderr and exit code 2."""
+def user_errors(**options: str) -> Iterator[None]:
+    """Turn a ValueError, TypeError or OSError into one line on stderr and exit code 2.
+
+    Args:
+        options: what the user calls an argument of a calculator, where the names differ, as in noise_multiplier="sigma".
+    """
     try:
         yield
-    except (ValueError, OSError) as error:
-        typer.echo(f"Error: {error}", err=True)
+    except BrokenPipeError:
+        raise
+    except (ValueError, TypeError, OSError) as error:
+        first, blank, rest = str(error).partition(" ")
+        _say(f"{options.get(first, first)}{blank}{rest}")
         raise typer.Exit(2) from None
 
 

@@ -81,7 +81,7 @@ def freeze(
     with user_errors():
         sizes = [int(size) for size in _numbers("layer_sizes", layer_sizes, int)]
         norms = _numbers("layer_norms", layer_norms, float)
-        sigma = _validate.size("sigma", sigma, 1e-35, 1e35, zero=False)
+        sigma = _validate.size("sigma", sigma, 1e-35, 1e35)
         effect = freezing_effect(sizes, norms, frozen, clip, sigma, batch_size, alignment)
         bounds = freezing_bounds(
             sizes,

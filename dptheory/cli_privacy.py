@@ -36,7 +36,7 @@ def show_epsilon(
     """Bounds of epsilon."""
     from dptheory import accounting
 
-    with user_errors():
+    with user_errors(noise_multiplier="sigma", sampling_rate="rate"):
         found = accounting.epsilon(sigma, rate, steps, delta, width=width, adjacency=adjacency, sampling=sampling)
         values = dataclasses.asdict(found)
         if adjacency == "add-remove":
@@ -57,7 +57,7 @@ def show_sigma(
     """The least noise multiplier that keeps the budget."""
     from dptheory import accounting
 
-    with user_errors():
+    with user_errors(noise_multiplier="sigma", sampling_rate="rate"):
         sigma = accounting.noise_multiplier(epsilon, delta, rate, steps, adjacency=adjacency, sampling=sampling)
         width = max(1e-4, 1e-3 * min(1.0, epsilon))  # the bracket that sigma was chosen by
         found = accounting.epsilon(sigma, rate, steps, delta, width=width, adjacency=adjacency, sampling=sampling)
@@ -78,7 +78,7 @@ def show_steps(
     """The most steps that keep the budget."""
     from dptheory import accounting
 
-    with user_errors():
+    with user_errors(noise_multiplier="sigma", sampling_rate="rate"):
         count = accounting.steps(epsilon, delta, sigma, rate, adjacency=adjacency, sampling=sampling)
     show_values("Steps", {"steps": count, "epochs": count * rate}, as_json)
 

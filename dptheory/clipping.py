@@ -19,6 +19,8 @@ Array = NDArray[np.float64]
 _MAX_DIM = 10**9
 _REACH = 9.5  # |g| / s is a 1-Lipschitz function of standard normals: it strays further with probability below 1e-18
 _GAUSS = 64
+_THIN = 1e-5
+_FAR = 1e3  # |w|^2 over s^2 dim from which eight terms of the series for the mean cosine give 16 digits
 
 
 def clip(gradient: ArrayLike, bound: float) -> Array:
@@ -42,8 +44,10 @@ def clip(gradient: ArrayLike, bound: float) -> Array:
     bound = _validate.real("bound", bound, 0.0, ends="()")
     largest = np.abs(gradient).max(axis=-1, keepdims=True, initial=0.0)
     unit = gradient / np.where(largest > 0.0, largest, 1.0)
-    norm = largest * np.linalg.norm(unit, axis=-1, keepdims=True)
-    return np.asarray(np.where(norm > bound, gradient * (bound / np.maximum(norm, bound)), gradient))
+    length = np.linalg.norm(unit, axis=-1, keepdims=True)
+    with np.errstate(over="ignore"):  # a length beyond the largest float exceeds every bound
+        too_long = largest * length > bound
+    return np.asarray(np.where(too_long, unit * (bound / np.maximum(length, 1.0)), gradient))
 
 
 @dataclass(frozen=True)
@@ -64,8 +68,8 @@ def symmetric_clip_lower_bound(
     The left one is attained where |w| + |xi| <= C always.
 
     Args:
-        grad_norm: \|w\|, >= 0.
-        bound: clipping norm C, > 0.
+        grad_norm: \|w\|, in [0, 1e70].
+        bound: clipping norm C, in [1e-70, 1e70].
         deviation_norms: equally likely values of |xi|, for instance measured ones; >= 0, shape (samples,).
         split: z in (0, 1); the papers take 3/4 (RS) and 1/4 (RF).
 
@@ -74,8 +78,8 @@ def symmetric_clip_lower_bound(
 
     Source: RS, Lemma 3.2, and RF, equations 54 and 70 (rs.lem3.2, rf.eq70).
     """
-    grad_norm = _validate.real("grad_norm", grad_norm, 0.0, ends="[)")
-    bound = _validate.real("bound", bound, 0.0, ends="()")
+    grad_norm = _validate.real("grad_norm", grad_norm, 0.0, _validate.LARGEST)
+    bound = _validate.size("bound", bound)
     norms = _validate.nonnegative("deviation_norms", deviation_norms)
     if norms.ndim != 1 or not norms.size:
         raise ValueError(f"deviation_norms must have the shape (samples,), got {deviation_norms!r}")
@@ -92,10 +96,10 @@ def clip_probability(grad_norm: float, dim: int, deviation: float, bound: float)
     r"""P(|g| > C) for g ~ N(w, s^2 I): exact. It rises with \|w\| and with dim, so masking never raises it.
 
     Args:
-        grad_norm: \|w\|, >= 0.
+        grad_norm: \|w\|, in [0, 1e70].
         dim: number of entries, 1..1e9.
-        deviation: s, standard deviation of one entry, >= 0.
-        bound: clipping norm C, > 0.
+        deviation: s, standard deviation of one entry, in [0, 1e70].
+        bound: clipping norm C, in [1e-70, 1e70].
 
     Raises:
         ValueError: an argument outside its range.
@@ -138,13 +142,13 @@ def gaussian_clip_moments(grad_norm: float, dim: int, deviation: float, bound: f
         \quad \tau = C / s,\ \lambda = |w|^2 / s^2
 
     Args:
-        grad_norm: \|w\|, >= 0.
+        grad_norm: \|w\|, in [0, 1e70].
         dim: number of entries k, 1..1e9.
-        deviation: s, standard deviation of one entry, >= 0.
-        bound: clipping norm C, > 0.
+        deviation: s, standard deviation of one entry, in [0, 1e70].
+        bound: clipping norm C, in [1e-70, 1e70].
 
     Returns:
-        The moments, to about nine digits; ``variance`` to within 1e-9 of ``second_moment``.
+        The moments, to about nine digits; ``variance`` to about four, also where it is far below ``second_moment``.
 
     Raises:
         ValueError: an argument outside its range.
@@ -154,9 +158,8 @@ def gaussian_clip_moments(grad_norm: float, dim: int, deviation: float, bound: f
     grad_norm, dim, deviation, bound = _gaussian(grad_norm, dim, deviation, bound)
     chance = clip_probability(grad_norm, dim, deviation, bound)
     if _is_almost_fixed(grad_norm, dim, deviation, bound):
-        # clipped, the part of xi along w is lost and the other dim - 1 entries are scaled by the slope
         slope = min(1.0, bound / grad_norm) if grad_norm > 0.0 else 1.0
-        variance = deviation**2 * ((dim - 1) * slope**2 if slope < 1.0 else dim)
+        variance = _thin_variance(grad_norm, dim, deviation, bound)
         return ClipMoments(slope, 1.0 - slope, (slope * grad_norm) ** 2 + variance, variance, chance)
     tau, noncentrality = bound / deviation, (grad_norm / deviation) ** 2
     law, shifted = _chi_square(dim, noncentrality), _chi_square(dim + 2, noncentrality)
@@ -169,24 +172,52 @@ def gaussian_clip_moments(grad_norm: float, dim: int, deviation: float, bound: f
 
     low, high = _bulk(law)
     mean_square = grad_norm**2 + dim * deviation**2
-    if tau**2 > law.mean:
+    if tau > max(low, 0.5 * math.sqrt(law.mean)):
         excess = _integrate(lambda u: 2.0 * u * law.tails(u**2)[1], max(tau, low), high) * deviation**2
         second_moment = mean_square - excess
         variance = dim * deviation**2 - excess + shortfall * (1.0 + slope) * grad_norm**2
     else:
         missing = _integrate(lambda u: 2.0 * u * law.tails(u**2)[0], low, min(tau, high)) * deviation**2
         second_moment = bound**2 - missing
-        variance = second_moment - (slope * grad_norm) ** 2
+        if tau <= low and noncentrality >= _FAR * dim:
+            lost = _lost_cosine(dim, noncentrality)
+            variance = bound**2 * lost * (2.0 - lost)
+        else:
+            variance = second_moment - (slope * grad_norm) ** 2
+    if low < tau < high and deviation * dim <= _THIN * grad_norm:  # the difference above has lost its digits
+        variance = _thin_variance(grad_norm, dim, deviation, bound)
     return ClipMoments(slope, shortfall, second_moment, max(0.0, variance), chance)
+
+
+def _thin_variance(grad_norm: float, dim: int, deviation: float, bound: float) -> float:
+    """To first order in s dim / |w|: the part of xi along w is a normal variable cut off at C, the rest shrinks with w."""
+    if deviation == 0.0:
+        return 0.0
+    cut = (bound - grad_norm) / deviation - (dim - 1) * deviation / (2.0 * max(grad_norm, 0.5 * bound))
+    across = (dim - 1) * min(1.0, bound / max(grad_norm, 0.5 * bound)) ** 2
+    if abs(cut) > _REACH:
+        return deviation**2 * (across + float(cut > 0.0))
+    inside, density = float(ndtr(cut)), math.exp(-0.5 * cut * cut) / math.sqrt(2.0 * math.pi)
+    mean, square = cut * (1.0 - inside) - density, inside - cut * density + cut * cut * (1.0 - inside)
+    return deviation**2 * (across + square - mean * mean)
+
+
+def _lost_cosine(dim: int, noncentrality: float) -> float:
+    """1 - E cos(w, g) for g ~ N(w, s^2 I): the asymptotic series of the confluent hypergeometric function, |w|^2 >> s^2 dim."""
+    term, total = 1.0, 0.0
+    for n in range(8):
+        term *= (n + 0.5) * (n + 0.5 * (1 - dim)) / ((n + 1) * 0.5 * noncentrality)
+        total -= term
+    return total
 
 
 def _gaussian(grad_norm: float, dim: int, deviation: float, bound: float) -> tuple[float, int, float, float]:
     """The parameters of a clipped Gaussian gradient, each within its range."""
     return (
-        _validate.real("grad_norm", grad_norm, 0.0, ends="[)"),
+        _validate.real("grad_norm", grad_norm, 0.0, _validate.LARGEST),
         _validate.integer("dim", dim, 1, _MAX_DIM),
-        _validate.real("deviation", deviation, 0.0, ends="[)"),
-        _validate.real("bound", bound, 0.0, ends="()"),
+        _validate.real("deviation", deviation, 0.0, _validate.LARGEST),
+        _validate.size("bound", bound),
     )
 
 

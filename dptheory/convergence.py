@@ -76,7 +76,7 @@ def batch_second_moment(
 
     Source: RS, Lemma 3.1, in place of the C^2 printed there (rs.lem3.1, rs.lem3.4).
     """
-    mean_norm = _validate.size("mean_norm", mean_norm, _SMALLEST, _LARGEST)
+    mean_norm = _validate.size("mean_norm", mean_norm, _SMALLEST, _LARGEST, zero=True)
     least = mean_norm**2 * (1 - 1e-12)  # rounding of a norm computed elsewhere
     second_moment = _validate.real("second_moment", second_moment, least, _LARGEST_SQUARE)
     share = 1 / _validate.integer("batch_size", batch_size, 1, _MAX_COUNT)
@@ -456,23 +456,23 @@ def optimal_steps(
 
 
 def _positive(name: str, value: float) -> float:
-    return _validate.size(name, value, _SMALLEST, _LARGEST, zero=False)
-
-
-def _not_negative(name: str, value: float) -> float:
     return _validate.size(name, value, _SMALLEST, _LARGEST)
 
 
+def _not_negative(name: str, value: float) -> float:
+    return _validate.size(name, value, _SMALLEST, _LARGEST, zero=True)
+
+
 def _gap(objective_gap: float) -> float:
-    return _validate.size("objective_gap", objective_gap, 1 / _LARGEST_SQUARE, _LARGEST_SQUARE)
+    return _validate.size("objective_gap", objective_gap, 1 / _LARGEST_SQUARE, _LARGEST_SQUARE, zero=True)
 
 
 def _learning_rate(learning_rate: float) -> float:
-    return _validate.size("learning_rate", learning_rate, zero=False)
+    return _validate.size("learning_rate", learning_rate)
 
 
 def _noise_per_root_step(value: float) -> float:
-    return _validate.size("noise_per_root_step", value, 1e-100, _LARGEST_TERM)
+    return _validate.size("noise_per_root_step", value, 1e-100, _LARGEST_TERM, zero=True)
 
 
 def _rate(rate: float) -> float:

@@ -20,6 +20,8 @@ Method = Literal["exact", "welch-satterthwaite"]
 
 _MAX_DIM = 10**9
 _MAX_DRAWS = 10**9
+_MAX_BATCH = 10**12
+_NOTHING = 1e-30  # smaller shares of the largest eigenvalue change no digit
 _METHODS = ("exact", "welch-satterthwaite")
 _TARGETS = np.array([24.0, 3.0, 0.05])
 _GRID = 17
@@ -32,18 +34,18 @@ def mse_lower_bound(trace: float, dim: int, sigma: float) -> float:
     The exact error at w = 0 is :func:`stationary_mse`.
 
     Args:
-        trace: trace of the covariance of one example's gradient, >= 0.
+        trace: trace of the covariance of one example's gradient, in [0, 1e70].
         dim: number of entries d, 1..1e9.
-        sigma: noise multiplier, >= 0.
+        sigma: noise multiplier, in [0, 1e70].
 
     Raises:
         ValueError: an argument outside its range.
 
     Source: RF, Theorem 1, equations 2, 26 and 27 (rf.thm1, rf.eq26-27).
     """
-    trace = _validate.real("trace", trace, 0.0, ends="[)")
+    trace = _validate.real("trace", trace, 0.0, _validate.LARGEST)
     dim = _validate.integer("dim", dim, 1, _MAX_DIM)
-    sigma = _validate.real("sigma", sigma, 0.0, ends="[)")
+    sigma = _validate.real("sigma", sigma, 0.0, _validate.LARGEST)
     return trace * (1.0 + dim * sigma**2)
 
 
@@ -54,9 +56,9 @@ def stationary_mse(eigenvalues: ArrayLike, n: int, sigma: float) -> float:
     differentially private.
 
     Args:
-        eigenvalues: of the covariance, 0 or in [1e-70, 1e70], not all zero, shape (d,).
+        eigenvalues: of the covariance, in [0, 1e70], not all zero, shape (d,).
         n: number of examples that the maximum is over, 1..1e9.
-        sigma: noise multiplier, 0 or in [1e-70, 1e70].
+        sigma: noise multiplier, in [0, 1e70].
 
     Raises:
         ValueError: an argument outside its range.
@@ -64,7 +66,7 @@ def stationary_mse(eigenvalues: ArrayLike, n: int, sigma: float) -> float:
     Source: RF, Theorem 1, equations 11 to 17 (rf.thm1).
     """
     eigenvalues = _spectrum(eigenvalues)
-    sigma = _validate.size("sigma", sigma)
+    sigma = _validate.real("sigma", sigma, 0.0, _validate.LARGEST)
     largest = expected_max_quadratic_form(eigenvalues, n)
     return float(eigenvalues.sum()) + eigenvalues.size * sigma**2 * largest
 
@@ -78,7 +80,7 @@ def expected_max_quadratic_form(eigenvalues: ArrayLike, n: int, method: Method =
     same mean and variance, whose skewness is too small. Equal eigenvalues are grouped.
 
     Args:
-        eigenvalues: 0 or in [1e-70, 1e70], not all zero, shape (d,).
+        eigenvalues: in [0, 1e70], the largest at least 1e-70, shape (d,).
         n: number of draws, 1..1e9.
         method: "exact" (relative error under 1e-7) or "welch-satterthwaite".
 
@@ -92,8 +94,8 @@ def expected_max_quadratic_form(eigenvalues: ArrayLike, n: int, method: Method =
     _validate.choice("method", method, _METHODS)
     if n == 1:
         return float(eigenvalues.sum())
-    weights, counts = np.unique(eigenvalues[eigenvalues > 0.0], return_counts=True)
-    scale = float(weights[-1])
+    scale = float(eigenvalues.max())
+    weights, counts = np.unique(eigenvalues[eigenvalues > _NOTHING * scale], return_counts=True)
     weights = weights / scale
     form = QuadraticForm(weights, counts.astype(np.float64), np.zeros(weights.size))
     if method == "welch-satterthwaite":
@@ -167,12 +169,12 @@ def clipped_gradient_mse(
     .. math:: \mathrm{MSE} = (1-x)|w|^2 + E_m[(1-a)^2|w'|^2 + V/B] + k C^2\sigma^2/B^2
 
     Args:
-        grad_norm: \|w\|, >= 0.
+        grad_norm: \|w\|, in [0, 1e70].
         dim: number of entries d, 1..1e9.
-        deviation: s, standard deviation of an entry of one example's gradient, >= 0.
-        clip: clipping norm C, > 0.
-        sigma: noise multiplier, >= 0; the noise of the batch mean has standard deviation C sigma / B in every entry kept.
-        batch_size: B, >= 1.
+        deviation: s, standard deviation of an entry of one example's gradient, in [0, 1e70].
+        clip: clipping norm C, in [1e-70, 1e70].
+        sigma: noise multiplier, in [0, 1e70]; the noise of the batch mean has standard deviation C sigma / B in every entry kept.
+        batch_size: B, 1..1e12.
         rate: share of entries frozen, in [0, 1), rate * dim an integer.
         masked_norms: \|m * w\| of equally likely masks, shape (masks,), all masks or a sample; None for a flat w, whose
             masked norm is always sqrt(1 - rate) \|w\|.
@@ -182,11 +184,12 @@ def clipped_gradient_mse(
 
     Source: RF, equations 6 and 7 (rf.eq6, rf.eq7, rf.mse_criterion, rf.clip_probability).
     """
-    grad_norm = _validate.real("grad_norm", grad_norm, 0.0, ends="[)")
+    grad_norm = _validate.real("grad_norm", grad_norm, 0.0, _validate.LARGEST)
     dim = _validate.integer("dim", dim, 1, _MAX_DIM)
-    clip = _validate.real("clip", clip, 0.0, ends="()")
-    sigma = _validate.real("sigma", sigma, 0.0, ends="[)")
-    batch_size = _validate.integer("batch_size", batch_size, 1)
+    deviation = _validate.real("deviation", deviation, 0.0, _validate.LARGEST)
+    clip = _validate.size("clip", clip)
+    sigma = _validate.real("sigma", sigma, 0.0, _validate.LARGEST)
+    batch_size = _validate.integer("batch_size", batch_size, 1, _MAX_BATCH)
     kept = _kept(dim, rate)
     norms = np.array([math.sqrt(kept / dim) * grad_norm])
     if masked_norms is not None:
@@ -237,9 +240,12 @@ def _expected_max(form: QuadraticForm, n: int) -> float:
 
     top = math.sqrt(form.chernoff(-27.0 - math.log(n)))
     grid = np.linspace(0.0, top, _GRID)[:-1]
-    cell = grid[np.sum(rarity(grid)[:, None] > _TARGETS, axis=0) - 1]
-    finer = cell[:, None] + grid / (_GRID - 1)
-    edges = np.append(finer[np.arange(3), np.sum(rarity(finer) > _TARGETS[:, None], axis=1) - 1], top)
+    edge = grid[np.sum(rarity(grid)[:, None] > _TARGETS, axis=0) - 1]
+    spread = math.sqrt(float(form.weights**2 @ form.freedoms) / (2.0 * form.mean))  # of the root of the form
+    for zoom in range(1, 2 + max(0, math.ceil(math.log(2.0 * top / spread / _GRID**2) / math.log(_GRID - 1)))):
+        finer = edge[:, None] + grid / (_GRID - 1) ** zoom
+        edge = finer[np.arange(3), np.sum(rarity(finer) > _TARGETS[:, None], axis=1) - 1]
+    edges = np.append(edge, top)
     points, weights = np.polynomial.legendre.leggauss(_GAUSS)
     half = 0.5 * np.diff(edges)[:, None]
     u = edges[:-1, None] + half * (1.0 + points)
@@ -247,7 +253,8 @@ def _expected_max(form: QuadraticForm, n: int) -> float:
 
 
 def _spectrum(eigenvalues: ArrayLike) -> Array:
-    array = _validate.scale("eigenvalues", eigenvalues)
+    array = _validate.bounded("eigenvalues", _validate.nonnegative("eigenvalues", eigenvalues))
     if array.ndim != 1 or not array.any():
         raise ValueError(f"eigenvalues must have the shape (d,) and not all be zero, got {eigenvalues!r}")
+    _validate.size("largest of eigenvalues", float(array.max()))
     return array

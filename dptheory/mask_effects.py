@@ -11,6 +11,7 @@ from dptheory.angles import small_snr_slope
 Array = NDArray[np.float64]
 
 _MAX_DIM = 10**9
+_LARGEST_NORM, _LARGEST_ENTRY = 1e140, 1e300
 
 
 def noise_norm_ratio(dim: int, keep: int) -> float:
@@ -39,9 +40,9 @@ def relaxed_gradient_ratio(grad_norm: ArrayLike, masked_norm: ArrayLike, clip: f
     .. math:: \frac{|\mathrm{clip}(m \odot g)|}{|m \odot \mathrm{clip}(g)|} = \frac{\max(|g|, C)}{\max(|m \odot g|, C)}
 
     Args:
-        grad_norm: |g| >= 0; any shape.
+        grad_norm: |g| in [0, 1e140]; any shape, not empty.
         masked_norm: |m * g| in [0, grad_norm]; broadcast with grad_norm. The ratio is a limit where it is 0.
-        clip: clipping norm C > 0.
+        clip: clipping norm C in [1e-70, 1e70].
 
     Returns:
         A number from 1 (nothing was clipped) to |g| / |m * g| (both were).
@@ -51,12 +52,17 @@ def relaxed_gradient_ratio(grad_norm: ArrayLike, masked_norm: ArrayLike, clip: f
 
     Source: RS, Fig. 1d, and RF, Appendix G, for one example (rs.fig1, rf.posterior).
     """
-    grad_norm = _validate.nonnegative("grad_norm", grad_norm)
-    masked_norm = _validate.nonnegative("masked_norm", masked_norm)
-    clip = _validate.real("clip", clip, 0.0, ends="()")
-    if (masked_norm > grad_norm).any():
-        raise ValueError(f"masked_norm must be at most grad_norm, got {masked_norm!r} above {grad_norm!r}")
-    return np.maximum(grad_norm, clip) / np.maximum(masked_norm, clip)
+    full, masked = _validate.nonnegative("grad_norm", grad_norm), _validate.nonnegative("masked_norm", masked_norm)
+    clip = _validate.size("clip", clip)
+    for name, array in (("grad_norm", full), ("masked_norm", masked)):
+        if not array.size or array.max() > _LARGEST_NORM:
+            raise ValueError(f"{name} must hold numbers in [0, {_LARGEST_NORM:g}], got {_validate.shown(array)}")
+    _validate.broadcast(masked_norm=masked, grad_norm=full)
+    if (masked > full).any():
+        raise ValueError(
+            f"masked_norm must be at most grad_norm, got {_validate.shown(masked_norm)} above {_validate.shown(grad_norm)}"
+        )
+    return np.maximum(full, clip) / np.maximum(masked, clip)
 
 
 @dataclass(frozen=True)
@@ -79,8 +85,8 @@ def posterior_freeze(gradients: ArrayLike, clip: float, keep: int) -> PosteriorF
     E<w, .> = x <w, g_C>.
 
     Args:
-        gradients: finite per-example gradients, shape (batch, dim), both >= 1.
-        clip: clipping norm C > 0.
+        gradients: per-example gradients, shape (batch, dim), both >= 1; entries in [-1e300, 1e300].
+        clip: clipping norm C in [1e-70, 1e70].
         keep: number of ones in the mask, 1..dim.
 
     Raises:
@@ -90,8 +96,12 @@ def posterior_freeze(gradients: ArrayLike, clip: float, keep: int) -> PosteriorF
     """
     gradients = _validate.finite("gradients", gradients)
     if gradients.ndim != 2 or gradients.size == 0:
-        raise ValueError(f"gradients must have shape (batch, dim), both >= 1, got {gradients!r}")
-    clip = _validate.real("clip", clip, 0.0, ends="()")
+        raise ValueError(f"gradients must have shape (batch, dim), both >= 1, got shape {gradients.shape}")
+    if np.abs(gradients).max() > _LARGEST_ENTRY:
+        raise ValueError(
+            f"gradients must hold numbers in [-{_LARGEST_ENTRY:g}, {_LARGEST_ENTRY:g}], got {_validate.shown(gradients)}"
+        )
+    clip = _validate.size("clip", clip)
     share = _validate.integer("keep", keep, 1, gradients.shape[1]) / gradients.shape[1]
     largest = np.abs(gradients).max(axis=1, keepdims=True)
     scaled = np.divide(gradients, largest, out=np.zeros_like(gradients), where=largest > 0)

@@ -150,7 +150,7 @@ def average_sensitivity(size: int, clip: float) -> float:
     Source: RS, Algorithm 1, line 5 (rs.alg1.divisor).
     """
     size = _validate.integer("size", size, 1, _LARGEST_BATCH)
-    return 2.0 * _validate.size("clip", clip, zero=False) / (size + 1.0)
+    return 2.0 * _validate.size("clip", clip) / (size + 1.0)
 
 
 def published_size_delta(epsilon: float, examples: int, sampling_rate: float, shift: float) -> float:

@@ -52,7 +52,7 @@ def expected_masked_inner(first: ArrayLike, second: ArrayLike, rate: float) -> f
     r"""E<m*u, v> = E<m*u, m*v> = (1 - r) <u, v> for fixed vectors, or given (u, v) where m is independent of the pair.
 
     Args:
-        first, second: vectors u and v, shape (d,), finite.
+        first, second: vectors u and v, shape (d,), entries at most 1e70 in size.
         rate: r in [0, 1) with (1 - r) d whole.
 
     Raises:
@@ -72,7 +72,7 @@ def mask_norm_bounds(u: ArrayLike, rate: float) -> NormBounds:
     The lower end is attained by vectors with one entry that is not zero, the upper one by vectors with entries of equal size.
 
     Args:
-        u: vector of shape (d,), finite.
+        u: vector of shape (d,), entries at most 1e70 in size.
         rate: r in [0, 1) with (1 - r) d whole.
 
     Raises:
@@ -111,8 +111,8 @@ def norm(array: Array) -> float:
 
 
 def vector(name: str, value: ArrayLike) -> Array:
-    """``value`` as a finite array of one axis with at least one entry."""
-    array = _validate.finite(name, value)
+    """``value`` as an array of one axis with at least one entry and sizes of at most 1e70."""
+    array = _validate.bounded(name, value)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name} must be a vector with at least one entry, got shape {array.shape}")
     return array

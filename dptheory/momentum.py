@@ -148,7 +148,7 @@ def stationary_excess(learning_rate: float, noise_std: float, momentum: float, c
     learning_rate = _learning_rate(learning_rate)
     noise_std = _noise(noise_std)
     momentum = _momentum(momentum)
-    curvature = _validate.size("curvature", curvature, zero=False)
+    curvature = _validate.size("curvature", curvature)
     if noise_std == 0.0:
         return 0.0
     margin = 2 * (1 + momentum) - learning_rate * curvature
@@ -187,11 +187,11 @@ def _one_minus_power(base: float, exponent: float) -> float:
 
 
 def _learning_rate(value: float) -> float:
-    return _validate.size("learning_rate", value, 1e-35, 1e35, zero=False)
+    return _validate.size("learning_rate", value, 1e-35, 1e35)
 
 
 def _noise(value: float) -> float:
-    return _validate.size("noise_std", value)
+    return _validate.size("noise_std", value, zero=True)
 
 
 def _signed(name: str, value: float) -> float:

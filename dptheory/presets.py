@@ -7,6 +7,7 @@ import difflib
 import functools
 from dataclasses import dataclass
 
+from dptheory import _validate
 from dptheory.tradeoff import optimal_rate
 
 
@@ -81,9 +82,9 @@ def get(name: str) -> Preset:
         ValueError: no such preset; the message names the nearest ones.
     """
     known = _presets()
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.4)
-        raise ValueError(f"name must be that of a preset{f', such as {near}' if near else ''}, got {name!r}")
+        raise ValueError(f"name must be that of a preset{f', such as {near}' if near else ''}, got {_validate.shown(name)}")
     return known[name]
 
 

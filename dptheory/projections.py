@@ -11,7 +11,7 @@ def projected_skewness(dim: int, skewness: float) -> float:
     .. math:: |\gamma_1|\sqrt{\frac{15}{(d+2)(d+4)}}
 
     Args:
-        dim: number of entries of xi, >= 1.
+        dim: number of entries of xi, 1..1e15.
         skewness: gamma_1 of an entry, E x^3 / (E x^2)^{3/2} for E x = 0; finite.
 
     Raises:
@@ -20,5 +20,5 @@ def projected_skewness(dim: int, skewness: float) -> float:
     Source: RS, Appendix F (rs.appF).
     """
     dim = _validate.integer("dim", dim, 1, 10**15)
-    skewness = float(_validate.finite("skewness", skewness))
+    skewness = _validate.real("skewness", skewness, -math.inf, ends="()")
     return abs(skewness) * math.sqrt(15 / ((dim + 2) * (dim + 4)))

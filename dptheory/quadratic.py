@@ -77,7 +77,7 @@ def epoch_mask_moments(
     most = _MAX_ENTRIES // max(start.size, 1) - 1
     steps_per_epoch = _validate.integer("steps_per_epoch", steps_per_epoch, 1, most)
     epochs = _validate.integer("epochs", epochs, 0, most // steps_per_epoch)
-    learning_rate = _validate.size("learning_rate", learning_rate, zero=False)
+    learning_rate = _validate.size("learning_rate", learning_rate)
     keep = 1 - _validate.real("rate", rate, 0.0, 1.0)
     shrink, gain = (1 - learning_rate * curvature) ** 2, learning_rate**2 * variance
     moments = np.empty((epochs * steps_per_epoch + 1, start.size))

@@ -33,9 +33,9 @@ class QuadraticForm:
     r"""The law of :math:`\sum_j p_j \chi^2_{m_j}(\delta_j)`, the terms independent.
 
     Args:
-        weights: p_j > 0, shape (terms,).
-        freedoms: degrees of freedom m_j > 0, same shape.
-        noncentralities: delta_j >= 0, same shape.
+        weights: p_j in (0, 1e70], shape (terms,), the largest >= 1e-70.
+        freedoms: degrees of freedom m_j in (0, 1e70], same shape.
+        noncentralities: delta_j in [0, 1e70], same shape.
 
     Raises:
         ValueError: an argument outside its range, or shapes that do not match.
@@ -49,12 +49,18 @@ class QuadraticForm:
 
     def __post_init__(self) -> None:
         for name in ("weights", "freedoms", "noncentralities"):
-            value = _validate.nonnegative(name, getattr(self, name))
+            given = getattr(self, name)
+            value = _validate.nonnegative(name, given)
             if value.ndim != 1 or value.shape != np.shape(self.weights) or not value.size:
-                raise ValueError(f"{name} must have the shape (terms,) of weights, got {value.shape}")
-            if name != "noncentralities" and not value.all():
-                raise ValueError(f"{name} must hold numbers > 0 only, got {value!r}")
+                raise ValueError(f"{name} must have the shape (terms,) of weights, got shape {value.shape}")
+            if value.max() > _validate.LARGEST or (name != "noncentralities" and not value.all()):
+                interval = f"{'[' if name == 'noncentralities' else '('}0, {_validate.LARGEST:g}]"
+                raise ValueError(f"{name} must hold numbers in {interval} only, got {_validate.shown(given)}")
             object.__setattr__(self, name, value)
+        if self.weights.max() < _validate.SMALLEST:
+            raise ValueError(
+                f"weights must hold a number >= {_validate.SMALLEST:g}, got {_validate.shown(self.weights)}"
+            )
 
     @property
     def mean(self) -> float:
@@ -85,20 +91,32 @@ class QuadraticForm:
         return lower.reshape(x.shape), upper.reshape(x.shape)
 
     def chernoff(self, log_chance: float) -> float:
-        """A point x with P(Q > x) <= exp(log_chance), log_chance < 0: the Chernoff bound solved for x.
+        """A point x with P(Q > x) <= exp(log_chance), by the Chernoff bound solved for x.
+
+        Args:
+            log_chance: < 0, and not below what the bound reaches (about -1e14 times the largest freedom).
+
+        Raises:
+            ValueError: log_chance outside its range.
 
         Source: RF, Appendix A (rf.thm1).
         """
+        log_chance = _validate.real("log_chance", log_chance, -math.inf, 0.0, ends="()")
         limit = 0.5 / float(self.weights.max())
+
+        def point_and_bound(y: float) -> tuple[float, float]:
+            s = np.array([limit / (1.0 + math.exp(-y))])
+            slope = self._derivatives(s)[0]
+            return float(slope[0]), float(self._exponent((s + 0j)[:, None], slope).real[0, 0])
+
         low, high = -_EDGE, 33.0
+        least = point_and_bound(high)[1]
+        if log_chance < least:
+            raise ValueError(f"log_chance must be a number in [{least:g}, 0), got {log_chance!r}")
         for _ in range(12):  # coarse: every upper end satisfies the bound
             middle = 0.5 * (low + high)
-            s = np.array([limit / (1.0 + math.exp(-middle))])
-            slope = self._derivatives(s)[0]
-            exponent = float(self._exponent((s + 0j)[:, None], slope).real[0, 0])
-            low, high = (middle, high) if exponent > log_chance else (low, middle)
-        s = np.array([limit / (1.0 + math.exp(-high))])
-        return float(self._derivatives(s)[0][0])
+            low, high = (middle, high) if point_and_bound(middle)[1] > log_chance else (low, middle)
+        return point_and_bound(high)[0]
 
     def _derivatives(self, s: Array) -> tuple[Array, Array, Array]:
         """K', K'', K''' at real s, shape of s."""

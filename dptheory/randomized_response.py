@@ -6,13 +6,15 @@ from scipy.special import expit, logit
 
 from dptheory import _validate
 
+_MOST_BITS = 10**18
+
 
 def epsilon(probability: float, distance: int) -> float:
     """Exact pure-DP epsilon for two index vectors at Hamming distance ``distance``: distance * |log(p / (1 - p))|.
 
     Args:
         probability: chance p of keeping a bit, in [0, 1]; 0 and 1 give inf unless distance is 0.
-        distance: number of bits in which the two vectors differ, >= 0.
+        distance: number of bits in which the two vectors differ, 0..1e18.
 
     Raises:
         ValueError: an argument outside its range.
@@ -20,7 +22,7 @@ def epsilon(probability: float, distance: int) -> float:
     Source: GIP, Proposition 3 (gip.prop3).
     """
     probability = _validate.real("probability", probability, 0.0, 1.0)
-    distance = _validate.integer("distance", distance, 0)
+    distance = _validate.integer("distance", distance, 0, _MOST_BITS)
     return distance * abs(float(logit(probability))) if distance else 0.0
 
 
@@ -31,7 +33,7 @@ def largest_probability(epsilon: float, distance: int) -> float:
 
     Args:
         epsilon: pure-DP budget, >= 0 and finite.
-        distance: sensitivity of the index vector, >= 1.
+        distance: sensitivity of the index vector, 1..1e18.
 
     Raises:
         ValueError: an argument outside its range.
@@ -39,14 +41,14 @@ def largest_probability(epsilon: float, distance: int) -> float:
     Source: GIP, Proposition 3, equation 26 (gip.prop3).
     """
     epsilon = _validate.real("epsilon", epsilon, 0.0, ends="[)")
-    return float(expit(epsilon / _validate.integer("distance", distance, 1)))
+    return float(expit(epsilon / _validate.integer("distance", distance, 1, _MOST_BITS)))
 
 
 def mallows_theta(probability: float) -> float:
     """Dispersion theta = log(p / (1 - p)) of the Mallows law that randomised response becomes given the number of ones.
 
     Args:
-        probability: chance p of keeping a bit, in [1/2, 1].
+        probability: chance p of keeping a bit, in [1/2, 1]; 1 gives inf.
 
     Raises:
         ValueError: probability outside [1/2, 1].

@@ -17,6 +17,7 @@ from dptheory.subset_sums import mean_reciprocal
 Array = NDArray[np.float64]
 
 _MAX_DIM = 10**6
+_MAX_ROWS = 10**12
 _MAX_MASKS = 200_000
 
 
@@ -94,6 +95,9 @@ def bayes_error(k: ArrayLike, rate: float, sigma: float, prior_std: float) -> fl
         sigma: standard deviation of the noise on one entry of the gradient, > 0.
         prior_std: standard deviation of x, > 0.
 
+    Returns:
+        The error in units of x squared; inf where it exceeds the largest floating-point number.
+
     Raises:
         ValueError: an argument outside its range, or sigma / prior_std not within a factor of 1e140 of the entries of k.
 
@@ -107,7 +111,9 @@ def bayes_error(k: ArrayLike, rate: float, sigma: float, prior_std: float) -> fl
     scale, squares, _ = _scaled_squares(vector, rate)
     noise_to_prior = sigma / prior_std / scale
     if not 1e-140 < noise_to_prior < 1e140:
-        raise ValueError(f"prior_std must make sigma / prior_std lie within 1e140 of |k|, got {prior_std!r}")
+        raise ValueError(f"prior_std must make sigma / prior_std lie within 1e140 of max |k_j| = {scale:g}, got {prior_std!r}")
+    if noise_to_prior > 1e70:
+        return prior_std * prior_std  # X is nothing beside the noise
     share = noise_to_prior**2 * mean_reciprocal(squares, keep, noise_to_prior**2)
     return prior_std * prior_std * share
 
@@ -118,10 +124,10 @@ def matrix_expected_error(K: ArrayLike, rate: float, sigma: float) -> AttackErro
     K_m holds the kept rows of K. The attack fails where they have not rank n.
 
     Args:
-        K: the constraint matrix, shape (dim, n), of full column rank.
+        K: the constraint matrix, shape (dim, n), of full column rank; entries 0 or of size in [1e-70, 1e70].
         rate: sparsification rate r in [0, 1); keep = dim * (1 - rate) must be an integer, and binomial(dim, keep) at most
             200,000, as all masks are looked at. A row set counts as rank-deficient at NumPy's default tolerance.
-        sigma: standard deviation of the noise on one entry of the gradient, >= 0.
+        sigma: standard deviation of the noise on one entry of the gradient, 0 or in [1e-70, 1e70].
 
     Raises:
         ValueError: an argument outside its range, or keep < n, for which no mask leaves the attack possible.
@@ -129,14 +135,14 @@ def matrix_expected_error(K: ArrayLike, rate: float, sigma: float) -> AttackErro
     Source: RS, equation 16 with the mask of Theorem 5.1 (rs.thm5.1.matrix).
     """
     matrix, keep = _matrix_keep(K, rate)
-    sigma = _validate.real("sigma", sigma, 0.0, ends="[)")
+    sigma = _validate.size("sigma", sigma, zero=True)
     dim, unknowns = matrix.shape
     masks = math.comb(dim, keep)
     if masks > _MAX_MASKS:
-        raise ValueError(f"K must allow at most {_MAX_MASKS} masks, got {dim} rows of which {keep} are kept")
+        raise ValueError(f"K must allow at most {_MAX_MASKS} masks, got shape {matrix.shape}, {keep} rows kept")
     traces = _inverse_traces(matrix, keep)
     if not traces.size:
-        raise ValueError(f"K must have {unknowns} independent rows among {keep} kept ones, got none in {masks} masks")
+        raise ValueError(f"K must have {unknowns} independent rows among some {keep} kept ones, got {_validate.shown(K)}")
     given = sigma * sigma * float(traces.mean())
     if traces.size == masks:
         return AttackError(given, given, 0.0)
@@ -150,9 +156,9 @@ def matrix_error_lower_bound(K: ArrayLike, rate: float, sigma: float) -> Array:
     Its trace bounds the total error. Given that K_m'K_m is not singular the bound is this times 1 - lost_probability.
 
     Args:
-        K: the constraint matrix, shape (dim, n), of full column rank.
+        K: the constraint matrix, shape (dim, n), of full column rank; entries 0 or of size in [1e-70, 1e70].
         rate: sparsification rate r in [0, 1); dim * (1 - rate) must be an integer >= n.
-        sigma: standard deviation of the noise on one entry of the gradient, >= 0.
+        sigma: standard deviation of the noise on one entry of the gradient, 0 or in [1e-70, 1e70].
 
     Returns:
         Array of shape (n, n).
@@ -163,7 +169,7 @@ def matrix_error_lower_bound(K: ArrayLike, rate: float, sigma: float) -> Array:
     Source: RS, Theorem 5.1 for a matrix (rs.thm5.1.matrix).
     """
     matrix, keep = _matrix_keep(K, rate)
-    sigma = _validate.real("sigma", sigma, 0.0, ends="[)")
+    sigma = _validate.size("sigma", sigma, zero=True)
     triangle = np.linalg.inv(np.linalg.qr(matrix, mode="r"))
     return np.asarray(sigma * sigma * len(matrix) / keep * (triangle @ triangle.T))
 
@@ -172,8 +178,8 @@ def gaussian_matrix_error(keep: int, unknowns: int, sigma: float) -> AttackError
     """Total error for K with independent N(0, 1) entries, over K, mask and noise: sigma^2 n / (keep - n - 1).
 
     Args:
-        keep: number of kept rows, >= 1.
-        unknowns: n, >= 1.
+        keep: number of kept rows, 1..1e12.
+        unknowns: n, 1..1e12.
         sigma: standard deviation of the noise on one entry of the gradient, > 0.
 
     Returns:
@@ -184,8 +190,8 @@ def gaussian_matrix_error(keep: int, unknowns: int, sigma: float) -> AttackError
 
     Source: RS, equation 16 for random K (rs.thm5.1.matrix).
     """
-    keep = _validate.integer("keep", keep, 1)
-    unknowns = _validate.integer("unknowns", unknowns, 1)
+    keep = _validate.integer("keep", keep, 1, _MAX_ROWS)
+    unknowns = _validate.integer("unknowns", unknowns, 1, _MAX_ROWS)
     sigma = _validate.real("sigma", sigma, 0.0, ends="()")
     if keep < unknowns:
         return AttackError(math.inf, math.inf, 1.0, f"{keep} rows cannot determine {unknowns} unknowns")
@@ -220,11 +226,9 @@ def _scaled_squares(k: ArrayLike, rate: float) -> tuple[float, Array, int]:
     size = np.abs(vector)
     scale = float(size.max())
     if scale == 0.0:
-        raise ValueError("k must have a non-zero entry, got all zeros")
+        raise ValueError(f"k must have a non-zero entry, got {_validate.shown(k)}")
     if size[size > 0].min() / scale < 1e-140:
-        raise ValueError(
-            f"k must have non-zero entries within a factor of 1e140, got {size[size > 0].min()} and {scale}"
-        )
+        raise ValueError(f"k must have non-zero entries within a factor of 1e140, got {_validate.shown(k)}")
     return scale, (size / scale) ** 2, keep
 
 
@@ -245,7 +249,7 @@ def _log_lost_probability(squares: Array, keep: int) -> float:
 
 
 def _matrix_keep(K: ArrayLike, rate: float) -> tuple[Array, int]:
-    matrix = _validate.finite("K", K)
+    matrix = _validate.signed_scale("K", K)
     if matrix.ndim != 2 or matrix.size == 0 or np.linalg.matrix_rank(matrix) < matrix.shape[1]:
         raise ValueError(f"K must be a matrix of full column rank, got shape {matrix.shape}")
     keep = _kept(len(matrix), rate)

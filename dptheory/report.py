@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
+from rich.table import Column, Table
 
 from dptheory.claims import PAPERS, Claim, Verdict
 from dptheory.files import write_atomically
@@ -25,7 +25,9 @@ _BEGIN, _END = "<!-- evidence:begin -->", "<!-- evidence:end -->"
 
 def claims_table(claims: Iterable[Claim]) -> Table:
     """The ledger for a terminal."""
-    table = Table("id", "verdict", "claim", "in the paper", "state", title="Ledger of claims")
+    table = Table(Column("id", no_wrap=True), title="Ledger of claims")
+    for name in ("verdict", "claim", "in the paper", "state"):
+        table.add_column(name, overflow="fold")
     for claim in claims:
         verdict = f"[{COLOURS[claim.verdict]}]{claim.verdict.name}[/]"
         table.add_row(claim.id, verdict, claim.title, str(claim.source), claim.state)

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
+from dptheory import _validate
+
 Array = NDArray[np.float64]
 
 _STEP = (
@@ -28,12 +30,22 @@ def mean_reciprocal(values: Array, keep: int, shift: float = 0.0) -> float:
     .. math:: \int_{-\infty}^\infty e^u\,E[e^{-(shift + X) e^u}]\,du
 
     Args:
-        values: numbers >= 0, not all zero, shape (dim,).
+        values: 0 or in [1e-280, 1e140], not all zero, shape (dim,).
         keep: size of the subset, 1..dim.
-        shift: >= 0.
+        shift: in [0, 1e140].
+
+    Raises:
+        ValueError: an argument outside its range.
 
     Source: RS, Theorem 5.1 (rs.thm5.1).
     """
+    values = _validate.nonnegative("values", values)
+    if values.ndim != 1 or not values.any() or values.max() > 1e140 or values[values > 0].min() < 1e-280:
+        raise ValueError(
+            f"values must have shape (dim,) and hold 0 or numbers in [1e-280, 1e140], not all 0, got {_validate.shown(values)}"
+        )
+    keep = _validate.integer("keep", keep, 1, values.size)
+    shift = _validate.real("shift", shift, 0.0, 1e140)
     levels, counts = np.unique(values, return_counts=True)
     if keep == values.size:
         return 1.0 / (shift + float(values.sum()))

@@ -5,7 +5,8 @@ With x = 1 - r, learning rate g and no bias term, the bound on the mean of P h(w
     (delta_c + x noise_term) / kappa,    delta_c = Delta_L / (g T) + g A,    noise_term = g D,
 
 A = G C^2 / 2 and D = Delta_sigma = G C^2 sigma^2 d / (2 B^2). Rates are taken as continuous: of the rates that a dimension
-allows, one next to the optimum is best where the bound has a single minimum.
+allows, one next to the optimum is best where the bound has a single minimum. Terms, norms and
+kappa are at most 1e70, and at least 1e-70 where 0 is not allowed.
 """
 
 import math
@@ -38,7 +39,7 @@ def tradeoff(rate: float, delta_c: float, noise_term: float, kappa: float) -> fl
     """
     x = 1.0 - _validate.real("rate", rate, 0.0, 1.0, ends="[)")
     delta_c, noise_term = _terms(delta_c, noise_term)
-    return (delta_c + x * noise_term) / _validate.real("kappa", kappa, 0.0, ends="()")
+    return (delta_c + x * noise_term) / _validate.size("kappa", kappa)
 
 
 def optimal_rate(delta_c: float, noise_term: float, exponent: float = 0.5) -> float:
@@ -83,8 +84,8 @@ def optimal_rate_flat(delta_c: float, noise_term: float, grad_norm: float, clip:
 
     Source: RS, Appendix G, put right (rs.appG).
     """
-    grad_norm = _validate.real("grad_norm", grad_norm, 0.0, ends="()")
-    clip = _validate.real("clip", clip, 0.0, ends="()")
+    grad_norm = _validate.size("grad_norm", grad_norm)
+    clip = _validate.size("clip", clip)
     unclipped = (1.0 - _validate.real("z", z, 0.0, 1.0, ends="()")) * clip
     least = min(unclipped / grad_norm, 1.0) ** 2
     return min(optimal_rate(delta_c, noise_term), 1.0 - least)
@@ -127,7 +128,7 @@ def least_kappa_tuned(rate: float, noise_ratio: float) -> float:
 
     Source: RS, Theorem 3.5 (rs.tuned).
     """
-    return math.sqrt(least_kappa(rate, 1.0, _validate.real("noise_ratio", noise_ratio, 0.0, ends="[)")))
+    return math.sqrt(least_kappa(rate, 1.0, _validate.real("noise_ratio", noise_ratio, 0.0, _validate.LARGEST)))
 
 
 def tuned_bound(
@@ -151,16 +152,16 @@ def tuned_bound(
     Source: RS, Theorem 3.5 (rs.tuned); RF, section 2.2 (rf.raise_noise).
     """
     x = 1.0 - _validate.real("rate", rate, 0.0, 1.0, ends="[)")
-    kappa = _validate.real("kappa", kappa, 0.0, ends="()")
-    gap = _validate.real("initial_gap", initial_gap, 0.0, ends="()")
-    steps = _validate.real("steps", steps, 1.0, ends="[)")
-    slope = _validate.real("curvature_term", curvature_term, 0.0, ends="()")
-    slope += x * _validate.real("noise", noise, 0.0, ends="[)")
+    kappa = _validate.size("kappa", kappa)
+    gap = _validate.size("initial_gap", initial_gap)
+    steps = _validate.real("steps", steps, 1.0, 1e70)
+    slope = _validate.size("curvature_term", curvature_term)
+    slope += x * _validate.real("noise", noise, 0.0, _validate.LARGEST)
     return TunedBound(2.0 * math.sqrt(gap / steps) * math.sqrt(slope) / kappa, math.sqrt(gap / steps / slope))
 
 
 def _terms(delta_c: float, noise_term: float) -> tuple[float, float]:
     return (
-        _validate.real("delta_c", delta_c, 0.0, ends="[)"),
-        _validate.real("noise_term", noise_term, 0.0, ends="[)"),
+        _validate.real("delta_c", delta_c, 0.0, _validate.LARGEST),
+        _validate.real("noise_term", noise_term, 0.0, _validate.LARGEST),
     )

@@ -7,7 +7,8 @@ from typing import Annotated
 import matplotlib
 import typer
 
-from dptheory.files import write_atomically
+from dptheory.cli_common import user_errors
+from dptheory.files import require_writable, write_atomically
 from figures import (
     accountants,
     angle_law,
@@ -92,14 +93,17 @@ def main(
     out: Annotated[Path, typer.Option(help="Folder for PNG and CSV.")] = Path("proofs/figures"),
 ) -> None:
     """Regenerate the figures. Example: python -m figures top_k_mse"""
-    unknown = set(names or ()) - set(FIGURES)
-    if unknown:
-        raise typer.BadParameter(f"no figure {', '.join(sorted(unknown))}; there are {', '.join(FIGURES)}")
-    for name in names or FIGURES:
-        png, csv = render(FIGURES[name])
-        write_atomically(out / f"{name}.csv", csv)
-        write_atomically(out / f"{name}.png", png)
-        typer.echo(f"{out / name}.png")
+    with user_errors():
+        unknown = set(names or ()) - set(FIGURES)
+        if unknown:
+            raise ValueError(f"names must be figures, got {', '.join(sorted(unknown))}; there are {', '.join(FIGURES)}")
+        for name in names or FIGURES:
+            require_writable(out / f"{name}.csv")
+        for name in names or FIGURES:
+            png, csv = render(FIGURES[name])
+            write_atomically(out / f"{name}.csv", csv)
+            write_atomically(out / f"{name}.png", png)
+            typer.echo(f"{out / name}.png")
 
 
 if __name__ == "__main__":

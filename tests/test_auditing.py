@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest
+from scipy.stats import beta, binomtest, norm
 
 from dptheory import auditing
 from dptheory.accounting import gaussian_delta, gaussian_epsilon
@@ -192,3 +192,41 @@ def test_bad_input(change: dict, message: str) -> None:
 def test_too_few_scores_for_a_limit() -> None:
     with pytest.raises(ValueError, match="scores must be an integer in 16"):
         auditing.largest_bound(15, DELTA)
+
+
+def test_bound_at_a_known_rate() -> None:
+    """All hits: the Clopper-Pearson bound is level^(1/n); no hit proves nothing; a perfect attack by a rare event proves much."""
+    level, q, delta = 1e-6, 0.0062, 0.01
+    found = auditing.bound_at_known_rate(40, 40, q, delta, confidence=1 - level)
+    assert found == pytest.approx(math.log((level ** (1 / 40) - delta) / q), rel=1e-9)
+    assert auditing.bound_at_known_rate(0, 40, q, delta) == 0.0
+    half = auditing.bound_at_known_rate(150, 300, q, delta)
+    p = beta.ppf(0.01, 150, 151)
+    assert half == pytest.approx(math.log((p - delta) / q), rel=1e-9)
+    # a Gaussian mechanism of mu = 2 at the threshold 2.5: the bound stays below the true epsilon
+    rng = np.random.default_rng(0)
+    hits = int((rng.standard_normal(5000) + 2 > 2.5).sum())
+    assert 3.0 < auditing.bound_at_known_rate(hits, 5000, norm.sf(2.5), delta) < gaussian_epsilon(2.0, delta)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ((-1, 5, 0.1, 0.1), "hits"),
+        ((6, 5, 0.1, 0.1), "hits"),
+        ((0, 0, 0.1, 0.1), "trials"),
+        ((1, 5, 0.0, 0.1), "false_rate"),
+        ((1, 5, 1.1, 0.1), "false_rate"),
+        ((1, 5, math.nan, 0.1), "false_rate"),
+        ((1, 5, 0.1, 0.0), "delta"),
+        ((1, 5, 0.1, 1.0), "delta"),
+    ],
+)
+def test_bound_at_a_known_rate_refuses(arguments: tuple, named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        auditing.bound_at_known_rate(*arguments)
+
+
+def test_bound_at_a_known_rate_refuses_a_confidence() -> None:
+    with pytest.raises(ValueError, match="confidence"):
+        auditing.bound_at_known_rate(1, 5, 0.1, 0.1, confidence=1.0)

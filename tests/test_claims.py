@@ -11,7 +11,8 @@ from dptheory import claims
 from dptheory.claims import Claim, Verdict
 from dptheory.montecarlo import CertificateCheck, ExactCheck, Kind, LawCheck, MeanCheck
 
-CI_BUDGET = 30.0
+CI_BUDGET = 600.0
+"""Seconds, far more than a check takes: none may fail because the machine is busy."""
 CHECKED = [claim for claim in claims.all_claims() if claim.checks]
 
 
@@ -29,7 +30,7 @@ def test_checks_pass(claim: Claim) -> None:
 @pytest.mark.parametrize("seed", range(1, 6))
 @pytest.mark.parametrize("claim", CHECKED, ids=lambda claim: claim.id)
 def test_checks_pass_under_other_seeds(claim: Claim, seed: int) -> None:
-    for evidence in claim.check(300.0, seed=seed):
+    for evidence in claim.check(CI_BUDGET, seed=seed):
         assert evidence.passed, f"{evidence.check}: {evidence.detail}"
 
 
@@ -112,7 +113,7 @@ def test_lookup() -> None:
     [
         (lambda: claims.get("gip.mse_to"), "gip.mse_t0"),
         (lambda: claims.get("beta"), "gip.beta_values"),
-        (lambda: claims.select(["gip.msee*"]), "no claim matches"),
+        (lambda: claims.select(["gip.msee*"]), "patterns must each match a claim"),
         (lambda: claims.all_claims("xyz"), "paper must be one of"),
         (lambda: claims.all_claims(verdict="maybe"), "verdict must be one of"),
     ],

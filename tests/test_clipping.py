@@ -193,3 +193,37 @@ BAD = [
 def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=rf"^{name} must .*got"):
         function(*arguments)
+
+
+def test_variance_far_below_the_squared_bound() -> None:
+    """Every gradient is clipped, nine digits; the difference C^2 - |a w|^2 gave 0 or 4.4e-16."""
+    found = clipping.gaussian_clip_moments(562.015, 100, 1e-6, 1.0)
+    assert found.variance == pytest.approx(99 * (1e-6 / 562.015) ** 2, rel=1e-9)
+    for deviation in (1e-6, 1.0000001e-6, 1e-5, 1e-4, 1e-3):
+        found = clipping.gaussian_clip_moments(10.0, 50, deviation, 1.0)
+        assert found.variance == pytest.approx(49 * (deviation / 10) ** 2, rel=30 * (deviation / 10) ** 2 * 50 + 1e-9)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 300])
+def test_variance_is_smooth_in_the_deviation_at_the_edge_of_the_ball(dim: int) -> None:
+    """|w| = C: the variance over s^2 tends to dim - 1 + the variance of min(z, 0), through all branches."""
+    limit = dim - 1 + 0.5 - 1 / (2 * np.pi)
+    for deviation in 10.0 ** np.arange(-13.0, -4.0):
+        found = clipping.gaussian_clip_moments(1.0, dim, float(deviation), 1.0).variance / float(deviation) ** 2
+        assert found == pytest.approx(limit, rel=3e-4 + 3 * dim * float(deviation))
+
+
+@pytest.mark.parametrize("bound", [5e-324, 1.0, 1e308])
+def test_clip_at_both_ends_of_the_floats(bound: float) -> None:
+    clipped = clipping.clip([[1e308] * 4, [5e-324, 0.0, 0.0, 0.0]], bound)
+    assert clipped[0] == pytest.approx([min(bound / 2, 1e308)] * 4, rel=1e-12)
+    assert clipped[1].tolist() == [5e-324, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [((1.0, 100, 1e155, 1.0), "deviation"), ((1e200, 3, 1.0, 1.0), "grad_norm"), ((1.0, 3, 1.0, 5e-324), "bound")],
+)
+def test_sizes_beyond_the_limits(arguments: tuple[float, int, float, float], name: str) -> None:
+    with pytest.raises(ValueError, match=rf"^{name} must be .*got"):
+        clipping.gaussian_clip_moments(*arguments)

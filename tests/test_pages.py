@@ -14,18 +14,18 @@ STALE = "run `dptheory pages proofs`"
 
 
 def test_ledger_page_is_fresh() -> None:
-    assert (PROOFS / "README.md").read_text() == report.claims_markdown(claims.all_claims()), STALE
+    assert (PROOFS / "README.md").read_text(encoding="utf-8") == report.claims_markdown(claims.all_claims()), STALE
 
 
 def test_measured_pages_are_fresh() -> None:
     for paper in {claim.source.paper for claim in claims.all_claims()}:
         expected = report.empirical_markdown(claims.all_claims(paper, Verdict.EMPIRICAL))
-        assert (PROOFS / paper / "empirical.md").read_text() == expected, STALE
+        assert (PROOFS / paper / "empirical.md").read_text(encoding="utf-8") == expected, STALE
 
 
 @pytest.mark.parametrize("claim", ARGUED, ids=lambda claim: claim.id)
 def test_page_agrees_with_the_ledger(claim: Claim) -> None:
-    text = (PROOFS / claim.page).read_text()
+    text = (PROOFS / claim.page).read_text(encoding="utf-8")
     assert text.startswith(f"# {claim.id}: {claim.title}\n")
     assert re.search(rf"^\*\*{claim.verdict.name}\*\*", text, re.MULTILINE)
     headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
@@ -97,7 +97,8 @@ def test_numbers_of_the_row_stand_on_the_page(claim: Claim) -> None:
 
 @pytest.mark.parametrize("claim", ARGUED, ids=lambda claim: claim.id)
 def test_page_holds_the_evidence_of_every_check(claim: Claim) -> None:
-    block = (PROOFS / claim.page).read_text().split("<!-- evidence:begin -->")[1].split("<!-- evidence:end -->")[0]
+    text = (PROOFS / claim.page).read_text(encoding="utf-8")
+    block = text.split("<!-- evidence:begin -->")[1].split("<!-- evidence:end -->")[0]
     rows = [line.split(" | ") for line in block.splitlines() if line.startswith("| ")][1:]
     assert [row[0].removeprefix("| ").replace(r"\|", "|") for row in rows] == [c.name for c in claim.checks], STALE
     assert all(row[2] == "yes" for row in rows)
@@ -105,7 +106,7 @@ def test_page_holds_the_evidence_of_every_check(claim: Claim) -> None:
 
 @pytest.mark.parametrize("page", sorted(PROOFS.rglob("*.md")), ids=lambda page: page.stem)
 def test_links_and_pictures_exist(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#\s]+)\)", page.read_text()):
+    for target in re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8")):
         if not target.startswith("http"):
             assert (page.parent / target).resolve().exists(), target
 

@@ -81,28 +81,83 @@ def test_half_of_the_entries_present() -> None:
     assert found.standard_error == 0.0
 
 
-@pytest.mark.parametrize("rows", [False, True])
-def test_drawn_masks_agree_with_all_masks(rows: bool) -> None:
-    """14 choose 7 is 3432: once enumerated, twenty times estimated; the errors behave as the standard error says."""
+@pytest.mark.parametrize("spread", [0.2, 0.45])
+def test_drawn_masks_agree_with_all_masks(spread: float) -> None:
+    """14 choose 7 is 3432: once enumerated, forty times estimated; the errors behave as both error bars say."""
     rng = np.random.default_rng(3)
     w = rng.standard_normal(14) ** 3
-    deviation = rng.standard_normal((60, 14)) * 0.2 if rows else 0.2
+    deviation = rng.standard_normal((60, 14)) * spread
     exact = kappa(w, 2.0, 0.5, deviation, masks=4000)
-    assert exact.standard_error == 0.0
-    drawn = [kappa(w, 2.0, 0.5, deviation, masks=1000, seed=seed) for seed in range(20)]
-    errors = np.array([(one.value - exact.value) / one.standard_error for one in drawn])
-    assert np.abs(errors).max() < 4.5
-    assert 0.5 < np.sqrt(np.mean(errors**2)) < 1.6
+    assert (exact.standard_error, exact.error, exact.norm_ratio_error) == (0.0, 0.0, 0.0)
+    drawn = [kappa(w, 2.0, 0.5, deviation, masks=1000, seed=seed) for seed in range(40)]
+    assert all(abs(one.value - exact.value) <= one.error for one in drawn)
+    assert all(abs(one.norm_ratio - exact.norm_ratio) <= one.norm_ratio_error < 2e-3 for one in drawn)
+    if spread == 0.2:  # every row is below the threshold for every mask
+        assert {one.standard_error for one in drawn} == {0.0}
+    else:
+        errors = np.array([(one.value - exact.value) / one.standard_error for one in drawn])
+        assert np.abs(errors).max() < 4.5
+        assert 0.7 < np.sqrt(np.mean(errors**2)) < 1.4
+    assert kappa(w, 2.0, 0.5, deviation, masks=1000, seed=39) == drawn[-1]  # a seed gives one result
 
 
-def test_control_variate_pays() -> None:
-    w = np.exp(-0.1 * np.arange(60))
-    found = kappa(w, 2.0, 0.5, masks=2000)
-    sets = masks.random_masks(np.random.default_rng(0), 2000, 60, 30)
-    shares = sets @ w**2 / float(w @ w)
-    plain = np.minimum(shares * math.sqrt(float(w @ w)) / 0.5, np.sqrt(shares))
-    assert found.standard_error < 0.2 * plain.std() / math.sqrt(2000)
-    assert kappa(w, 2.0, 0.5, masks=2000) == found  # a seed gives one result
+@pytest.mark.parametrize("z", [0.2, 0.75])
+def test_rows_that_are_almost_sure_are_not_drawn(z: float) -> None:
+    """Rows of nearly one norm, half of the masks' energy: below the threshold with a mask, above it without."""
+    rng = np.random.default_rng(0)
+    w, rows = rng.standard_normal(3000), rng.standard_normal((20, 3000))
+    rows[:, 0] = 0.0
+    rows *= np.where(np.arange(20) < 15, 0.98, 1.02)[:, None] / np.linalg.norm(rows, axis=1)[:, None] * z
+    found = kappa(w / np.linalg.norm(w), 1.0, 0.5, rows, z=z)
+    assert (found.standard_error, found.probability) == (0.0, 0.75)
+    plain = kappa(w / np.linalg.norm(w), 1.0, 0.5, z=z)
+    assert found.value == pytest.approx(plain.value * 20 / 15, rel=1e-3)
+    assert found.error < 1e-3 * found.value
+
+
+def _uneven(dim: int, share: float) -> np.ndarray:
+    w = np.full(dim, math.sqrt((1 - share) / (dim - 1)))
+    w[0] = math.sqrt(share)
+    return w
+
+
+@pytest.mark.parametrize(
+    ("dim", "keep", "share", "exact"),
+    [(10**4, 1, 0.5, 5.0707106781186547e-3), (10**5, 10, 0.9, 1.0947788032502487e-3), (10**6, 100, 0.5, 5.0702191777190955e-3)],
+)  # fmt: skip
+def test_one_large_entry(dim: int, keep: int, share: float, exact: float) -> None:
+    """|w| = 100 c. Drawn masks that miss the large entry gave -1.2e13, -5.3e13 and 9.7e12 here."""
+    found = kappa(_uneven(dim, share), 0.04, 1 - keep / dim)
+    assert found.value == pytest.approx(exact, rel=1e-9)
+    assert found.lower <= found.value <= found.upper
+    assert found.error < 1e-9 * exact
+
+
+def test_two_entries_of_a_hundred_thousand() -> None:
+    """Was 0.0 with standard error 0, below its own lower end."""
+    found = kappa(np.r_[1.0, 0.5, np.zeros(10**5 - 2)], 0.04, 1 - 1e-5)
+    assert found.value == pytest.approx(1.2 / math.sqrt(0.8) * 1e-5, rel=1e-9)
+
+
+@pytest.mark.parametrize(("keep", "exact"), [(1, 0.00288), (2, 0.00549), (8, 0.0154)])
+def test_large_entry_and_a_gaussian_rest(keep: int, exact: float) -> None:
+    """Two terms by hand: the large entry kept or not; the rest by drawing 4,000 masks of it."""
+    w = np.random.default_rng(0).standard_normal(10**4)
+    w[0] = 0.0
+    w *= math.sqrt(0.3) / np.linalg.norm(w)
+    w[0] = math.sqrt(0.7)
+    found = kappa(w, 0.04, 1 - keep / 10**4)
+    assert found.value == pytest.approx(exact, rel=0.02)
+    rng, p = np.random.default_rng(1), np.square(w[1:])
+
+    def part(with_large: bool) -> np.ndarray:
+        kept = p[rng.integers(0, p.size, (4000, keep - with_large))].sum(axis=1) + 0.7 * with_large
+        return np.minimum(100 * kept, np.sqrt(kept))
+
+    parts, x = [part(False), part(True)], keep / 10**4
+    drawn = (1 - x) * parts[0].mean() + x * parts[1].mean()
+    error = math.hypot((1 - x) * parts[0].std(), x * parts[1].std()) / math.sqrt(4000)
+    assert abs(found.value - drawn) < found.error + 4.5 * error
 
 
 @pytest.mark.parametrize(
@@ -130,7 +185,7 @@ def test_kappa_beyond_the_largest_float_is_inf() -> None:
 
 
 def test_extreme_sizes_do_not_overflow() -> None:
-    for size in (1e-200, 1e200):
+    for size in (1e-69, 1e69):
         assert kappa([3 * size, 4 * size], 4 * size, 0.5).value == pytest.approx(0.7, rel=1e-14)
         assert masks.mask_norm_bounds([3 * size, 4 * size], 0.5).lower == pytest.approx(2.5 * size, rel=1e-14)
 
@@ -252,6 +307,15 @@ BAD = [
     (kappa, ([], 1.0, 0.5), "gradient"),
     (kappa, ([[1.0, 2.0]], 1.0, 0.5), "gradient"),
     (kappa, (W, 0.0, 0.5), "clip"),
+    (kappa, (W, 5e-324, 0.5), "clip"),
+    (kappa, (W, 1e-308, 0.5), "clip"),
+    (kappa, (W, 1e160, 0.5), "clip"),
+    (kappa, ([1e308] * 4, 1.0, 0.5), "gradient"),
+    (kappa, ([1e-71] * 4, 1.0, 0.5), "norm of gradient"),
+    (kappa, (W, 1.0, 0.5, 1e160), "deviation"),
+    (kappa, (W, 1.0, 0.5, [[1e160] * 4]), "deviation"),
+    (masks.mask_norm_bounds, ([1e308, 1e308], 0.5), "u"),
+    (masks.expected_masked_inner, ([1e200], [1e200], 0.0), "first"),
     (kappa, (W, INF, 0.5), "clip"),
     (kappa, (W, 1.0, 1.0), "rate"),
     (kappa, (W, 1.0, -0.1), "rate"),
@@ -304,7 +368,18 @@ def test_zero_gradient_says_that_kappa_is_undefined() -> None:
         kappa([0.0, 0.0], 1.0, 0.5)
 
 
-@pytest.mark.parametrize(("options", "name"), [({"z": 1.0}, "z"), ({"z": 0.0}, "z"), ({"masks": 10}, "masks")])
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"z": 1.0}, "z"),
+        ({"z": 0.0}, "z"),
+        ({"masks": 10}, "masks"),
+        ({"masks": 2**40}, "masks"),
+        ({"seed": None}, "seed"),
+        ({"seed": -1}, "seed"),
+        ({"seed": 0.5}, "seed"),
+    ],
+)
 def test_bad_options_of_kappa(options: dict[str, float], name: str) -> None:
     with pytest.raises(ValueError, match=rf"^{name} must .*got"):
         kappa(W, 1.0, 0.5, **options)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from torch import nn
 
 from dptheory import _validate
 from dptheory.mallows import theta_for_budget
-from training import mechanisms, networks
+from training import mechanisms, networks, ranges
 from training.anchors import AnchorGradients
 from training.config import OptimizerConfig, RunConfig
 from training.mechanisms import Mechanism, Schedule
@@ -24,6 +24,8 @@ _MODELS: dict[str, Callable[[int], nn.Module]] = {
     "wrn-16-4": networks.wrn_16_4,
     "scattering-cnn": networks.scattering_cnn,
 }
+_MOST_ITERATIONS = 1000
+"""Of the power method in every step; GEP takes one."""
 
 
 @dataclass
@@ -57,7 +59,7 @@ class Setting:
     model: nn.Module
     steps_per_epoch: int
     steps: int
-    seed: int
+    seed: int | None
     auxiliary: Auxiliary
 
 
@@ -96,6 +98,8 @@ def build_mechanism(setting: Setting, table: Mapping[str, Any]) -> Mechanism:
 
 
 def _sparsification_rate(setting: Setting, rate: float, cooling_epochs: int) -> Schedule:
+    _validate.real("mechanism.rate", rate, 0.0, 1.0, ends="[)")
+    _validate.integer("mechanism.cooling_epochs", cooling_epochs, 0)
     if cooling_epochs == 0:
         return mechanisms.Constant(rate)
     return mechanisms.GradualCooling(rate, cooling_epochs, setting.steps_per_epoch)
@@ -134,7 +138,8 @@ def _posterior_freeze(
 
 
 def _random_k(setting: Setting, keep_rate: float) -> Mechanism:
-    return mechanisms.PosteriorFreeze(mechanisms.Constant(1 - keep_rate), setting.seed)
+    kept = _validate.real("mechanism.keep_rate", keep_rate, 1e-9, 1.0)
+    return mechanisms.PosteriorFreeze(mechanisms.Constant(1 - kept), setting.seed)
 
 
 def _ranked(setting: Setting, rate: float, cooling_epochs: int = 0) -> Mechanism:
@@ -150,11 +155,15 @@ def _ranked_by_true_gradients(setting: Setting, rate: float, cooling_epochs: int
 def _layer_freezing(setting: Setting, after: float, frozen: int = 0) -> Mechanism:
     """``after``: share of the run; ``frozen``: number of layers, 0 for the lower half."""
     share = _validate.real("mechanism.after", after, 0.0, 1.0)
-    count = frozen or len(layers(setting.model)) // 2
+    found = len(layers(setting.model))
+    count = _validate.integer("mechanism.frozen", frozen, 0, found - 1) or found // 2
     return mechanisms.LayerFreezing(mechanisms.DpSgd(), count, round(share * setting.steps))
 
 
 def _keep(setting: Setting, keep_rate: float, start: float, schedule: str) -> Schedule:
+    """``start`` counts only where the share moves; 1 is all but one of a group, which leaves something to choose."""
+    _validate.real("mechanism.keep_rate", keep_rate, 0.0, 1.0, ends="()")
+    _validate.real("mechanism.start", start, 0.0, 1.0, ends="(]")
     _validate.choice("mechanism.schedule", schedule, ("constant", "linear", "exponential"))
     if schedule == "constant" or setting.steps < 2:
         return mechanisms.Constant(keep_rate)
@@ -170,11 +179,12 @@ def _index_pruning(
     schedule: str = "constant",
     group_size: int = 256,
 ) -> Mechanism:
-    """``index_epsilon``: pure epsilon of all indices of the run by basic composition, as in the paper."""
-    dim = sum(p.numel() for p in setting.model.parameters() if p.requires_grad)
-    keep = min(max(round(keep_rate * group_size), 1), group_size - 1)
-    groups = -(-dim // group_size)
-    theta = theta_for_budget(index_epsilon, group_size, keep, setting.steps, groups)
+    """``index_epsilon``: pure epsilon of all indices of the run by basic composition, the same share for every step."""
+    budget = _validate.real("mechanism.index_epsilon", index_epsilon, 0.0, 1e6, ends="(]")
+
+    def theta(dim: int, keep: int, groups: int) -> float:
+        return theta_for_budget(budget, dim, keep, setting.steps, groups)
+
     return mechanisms.IndexPruning(theta, _keep(setting, keep_rate, start, schedule), group_size)
 
 
@@ -192,6 +202,7 @@ def _noisy_magnitudes(
     schedule: str = "constant",
     group_size: int = 256,
 ) -> Mechanism:
+    _validate.real("mechanism.selection_multiplier", selection_multiplier, 1e-6, 1e6)
     return mechanisms.NoisyMagnitudeTopK(selection_multiplier, _keep(setting, keep_rate, start, schedule), group_size)
 
 
@@ -205,8 +216,12 @@ def _embedding(kind: Callable[..., Mechanism]) -> Callable[..., Mechanism]:
         iterations: int = 1,
     ) -> Mechanism:
         images = setting.auxiliary.take(anchors)
-        source = AnchorGradients(setting.model, images, 10, setting.seed)
+        seed = setting.run.seed if setting.seed is None else setting.seed  # of labels, which are public
+        source = AnchorGradients(setting.model, images, 10, seed)
         members = parameter_groups(setting.model, grouping)
+        _validate.integer("mechanism.subspace_dim", subspace_dim, 1, anchors * len(members))
+        _validate.integer("mechanism.iterations", iterations, 1, _MOST_ITERATIONS)
+        ranges.clip("mechanism.residual_clip", residual_clip)
         return kind(source, subspace_dim, residual_clip, members, setting.seed, iterations)
 
     return build

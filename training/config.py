@@ -8,17 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from dptheory import _validate
+from training import ranges
 from training.data import NAMES
 
 MODELS = ("small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "linear-probe")
 OPTIMIZERS = ("sgd", "adam")
 GRAD_SAMPLE_MODES = ("hooks", "functorch")
+INPUTS = ("standardised", "unit")
 _HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """The torch optimizer behind the mechanism: "sgd" with momentum and weight decay, or "adam"."""
+    """The torch optimizer behind the mechanism, "sgd" (momentum, weight decay) or "adam"; learning rate in [1e-15, 1e6]."""
 
     name: str = "sgd"
     learning_rate: float = 1.0
@@ -27,9 +29,9 @@ class OptimizerConfig:
 
     def __post_init__(self) -> None:
         _validate.choice("optimizer.name", self.name, OPTIMIZERS)
-        _validate.real("optimizer.learning_rate", self.learning_rate, 0.0, ends="()")
+        ranges.learning_rate("optimizer.learning_rate", self.learning_rate)
         _validate.real("optimizer.momentum", self.momentum, 0.0, 1.0, ends="[)")
-        _validate.real("optimizer.weight_decay", self.weight_decay, 0.0, ends="[)")
+        _validate.real("optimizer.weight_decay", self.weight_decay, 0.0, 1e3)
 
 
 @dataclass(frozen=True)
@@ -42,16 +44,19 @@ class RunConfig:
     Attributes:
         data: "excerpt", "fashion-mnist", "mnist" or "cifar-10".
         model: one of ``MODELS``.
-        epochs: passes over the data, >= 1: epochs * N / batch_size steps, rounded.
+        epochs: passes over the data, 1 to 1e9: epochs * N / batch_size steps, rounded.
         batch_size: expected size of the Poisson batches.
-        max_grad_norm: clip C.
+        max_grad_norm: clip C, in [1e-12, 1e12].
         delta: of the privacy guarantee, in [1e-15, 0.1].
-        noise_multiplier: sigma, or None.
-        epsilon: budget, or None for none.
+        noise_multiplier: sigma, 0 or in [1e-6, 1e6], or None.
+        epsilon: budget, in [1e-3, 1e6], or None for none.
         physical_batch_size: most examples whose gradients are held at once.
-        seed: fixes weights, batches, noise and masks.
+        seed: fixes weights, batches, noise and masks; 0 to 2^63 - 1.
+        inputs: "standardised" with the published mean and deviation of each channel (:data:`training.data.CHANNELS`), which costs
+            no privacy; or "unit", pixels in [0, 1].
         grad_sample_mode: "hooks" or "functorch".
-        secure: batches and noise from the operating system's cryptographic generator; such a run cannot be repeated.
+        secure: batches, masks and noise from the operating system's cryptographic generator; it cannot be repeated, and its
+            checkpoint is secret. Without it a run is a simulation: what it reports is what holds, and masks amplify nothing.
         optimizer: see :class:`OptimizerConfig`.
         mechanism: name and arguments; see :mod:`training.build`.
     """
@@ -66,6 +71,7 @@ class RunConfig:
     epsilon: float | None = None
     physical_batch_size: int = 256
     seed: int = 0
+    inputs: str = "standardised"
     grad_sample_mode: str = "hooks"
     secure: bool = False
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
@@ -75,19 +81,20 @@ class RunConfig:
         _validate.choice("data", self.data, NAMES)
         _validate.choice("model", self.model, MODELS)
         for name in ("epochs", "batch_size", "physical_batch_size"):
-            _validate.integer(name, getattr(self, name), 1)
-        _validate.real("max_grad_norm", self.max_grad_norm, 0.0, ends="()")
+            ranges.count(name, getattr(self, name))
+        ranges.clip("max_grad_norm", self.max_grad_norm)
         _validate.real("delta", self.delta, 1e-15, 0.1)
-        _validate.integer("seed", self.seed, 0)
+        ranges.seed("seed", self.seed)
+        _validate.choice("inputs", self.inputs, INPUTS)
         _validate.choice("grad_sample_mode", self.grad_sample_mode, GRAD_SAMPLE_MODES)
         if not isinstance(self.secure, bool):
             raise ValueError(f"secure must be true or false, got {self.secure!r}")
         if self.noise_multiplier is None and self.epsilon is None:
             raise ValueError("noise_multiplier or epsilon must be given, got neither")
         if self.noise_multiplier is not None:
-            _validate.real("noise_multiplier", self.noise_multiplier, 0.0, ends="[)")
+            ranges.noise_multiplier("noise_multiplier", self.noise_multiplier)
         if self.epsilon is not None:
-            _validate.real("epsilon", self.epsilon, 0.0, ends="()")
+            ranges.epsilon("epsilon", self.epsilon)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, as in TOML."""
@@ -111,7 +118,7 @@ def read_config(path: Path, changes: Sequence[str] = ()) -> RunConfig:
         known = ", ".join(str(p.relative_to(_HERE)) for p in sorted((_HERE / "configs").rglob("*.toml")))
         raise FileNotFoundError(f"no file {path}; the package brings {known}")
     try:
-        table = tomllib.loads(found.read_text())
+        table = tomllib.loads(found.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path} is not TOML: {error}") from None
     for change in changes:

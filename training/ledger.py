@@ -4,19 +4,22 @@ import dataclasses
 import functools
 import math
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dptheory import _validate, accounting, renyi
-from dptheory.joint_privacy import ORDERS, FreshMask, joint_rdp, subsampled_gaussian_rdp
+from dptheory import _validate, accounting
+from dptheory.joint_privacy import ORDERS, FreshMask, joint_epsilon, joint_rdp, subsampled_gaussian_rdp
 from dptheory.mallows import SubsetMallows
 from training.mechanisms._base import StepCost
 
-_NOISE = 0.1, 1000.0
-_MAX_STEPS = 10**6
-"""What the accountants take."""
+Spent = Counter[StepCost]
+"""Number of steps of each cost."""
+
+_MAX_SHIFT = 1e100
+"""Of ``accounting.gaussian_epsilon``."""
 _LARGEST_BLOCK = 1 << 20
 _COARSE, _FINE = 0.005, 5e-4
 """Widths of the brackets of epsilon; the fine one, which costs seconds, is that of ``accounting.noise_multiplier``."""
@@ -31,13 +34,18 @@ class PrivacyLedger:
 
     Args:
         sampling_rate: Poisson sampling rate of the batches, in (0, 1].
+
+    Raises:
+        ValueError: a rate outside its range.
     """
 
     def __init__(self, sampling_rate: float) -> None:
         self.sampling_rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0, ends="(]")
-        self._spent: Counter[StepCost] = Counter()
+        self._spent: Spent = Counter()
         self._budget: tuple[float, float] | None = None
-        self._cleared: tuple[StepCost, int] | None = None
+        self._horizon = 0
+        """A number of steps whose noisy sums the budget was found to afford; not more than the last block behind ``steps``."""
+        self._block = 1
 
     @property
     def steps(self) -> int:
@@ -49,25 +57,34 @@ class PrivacyLedger:
         self._spent[cost] += 1
 
     def epsilon(self, delta: float) -> float:
-        """Upper bound on epsilon for adding or removing one example; 0 before the first step, inf if nothing protects it.
+        """Upper bound on epsilon of all steps; 0 before the first, inf if nothing protects one.
 
-        For steps of one cost without a private selection, that of :func:`dptheory.accounting.epsilon` (in a narrower bracket
-        where that decides whether a budget is kept); otherwise by Renyi differential privacy, where costs of all kinds add up.
+        :func:`dptheory.joint_privacy.joint_epsilon` with :func:`dptheory.accounting.epsilon` of the noisy sums, each with the
+        least noise of all, and with the total cost of all private selections; where there are selections, fresh masks or several
+        noise levels, the Renyi curves of all steps may give less. At the delta of a budget it is taken from a narrower bracket
+        where that decides whether the budget is kept.
 
         Args:
             delta: in [1e-15, 0.1].
+
+        Raises:
+            ValueError: a delta outside its range.
+
+        Source: GIP, Theorem 2 and Proposition 1 (gip.thm2, gip.prop1).
         """
-        if self._budget is not None and delta == self._budget[1]:
-            return self._closely(self._spent, *self._budget)
-        return _epsilon(frozenset(self._spent.items()), self.sampling_rate, delta, _COARSE)
+        return self._epsilon(self._spent, delta)
+
+    def epsilon_if_secure(self, delta: float) -> float:
+        """The same for a secure run of these steps, whose fresh masks nobody can tell."""
+        secured: Spent = Counter()
+        for cost, times in self._spent.items():
+            secured[cost.secured()] += times
+        return self._epsilon(secured, delta)
 
     def limit(self, epsilon: float, delta: float) -> None:
         """Set a budget, which :meth:`clear` enforces; delta in [1e-15, 0.1]."""
-        self._budget = (
-            _validate.real("epsilon", epsilon, 0.0, ends="()"),
-            _validate.real("delta", delta, 1e-15, 0.1),
-        )
-        self._cleared = None
+        self._budget = _validate.real("epsilon", epsilon, 0.0, ends="()"), _delta(delta)
+        self._horizon, self._block = 0, 1
 
     def clear(self, cost: StepCost) -> None:
         """Ask, before a release, whether the budget affords one more step of this cost.
@@ -77,14 +94,10 @@ class PrivacyLedger:
         """
         if self._budget is None:
             return
-        known, left = self._cleared or (cost, 0)
-        if known != cost or left == 0:
-            left = self._affordable(cost, *self._budget)
-        if left == 0:
+        if not self._fits(self._spent + Counter([cost]), *self._budget):
             raise BudgetError(
                 f"one more step would exceed epsilon = {self._budget[0]:g} at delta = {self._budget[1]:g}"
             )
-        self._cleared = cost, left - 1
 
     def state_dict(self) -> dict[str, Any]:
         """Steps by cost."""
@@ -93,52 +106,105 @@ class PrivacyLedger:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over what ``state_dict`` gave."""
         self._spent = Counter({_cost(plain): times for plain, times in state["spent"]})
-        self._cleared = None
+        self._horizon, self._block = 0, 1
 
-    def _affordable(self, cost: StepCost, epsilon: float, delta: float) -> int:
-        """A number of further steps that the budget affords: the largest power of two less one or more, 0 if none."""
+    def _epsilon(self, spent: Spent, delta: float) -> float:
+        delta = _delta(delta)
+        if self._budget is None or delta != self._budget[1]:
+            return _bound(spent, self.sampling_rate, delta, _COARSE)
+        epsilon = self._budget[0]
+        found = self._closely(spent, epsilon, delta)
+        return epsilon if found > epsilon and self._fits(spent, epsilon, delta) else found
 
-        def fits(more: int) -> bool:
-            spent = self._spent.copy()
-            spent[cost] += more
-            return self._closely(spent, epsilon, delta) <= epsilon
+    def _closely(self, spent: Spent, epsilon: float, delta: float, horizon: int = 0) -> float:
+        """The bound, from a fine bracket where a coarse one says that it is above ``epsilon``, and the truth may not be."""
+        found = _bound(spent, self.sampling_rate, delta, _COARSE, horizon)
+        if epsilon < found < (1 + 4 * _COARSE) * epsilon + 4 * _COARSE:
+            fine = max(1e-4, _FINE * min(1.0, epsilon))
+            return min(found, _bound(spent, self.sampling_rate, delta, fine, horizon))
+        return found
 
-        if not fits(1):
-            return 0
-        block = 1
-        while block < _LARGEST_BLOCK and fits(2 * block):
-            block *= 2
-        return block
+    def _fits(self, spent: Spent, epsilon: float, delta: float) -> bool:
+        """Whether these steps keep within a budget.
 
-    def _closely(self, spent: Counter[StepCost], epsilon: float, delta: float) -> float:
-        """The bound, in a fine bracket where a coarse one says that it is above ``epsilon``."""
-        found = _epsilon(frozenset(spent.items()), self.sampling_rate, delta, _COARSE)
-        near = epsilon < found < (1 + 4 * _COARSE) * epsilon + 4 * _COARSE
-        fine = max(1e-4, _FINE * min(1.0, epsilon))
-        return _epsilon(frozenset(spent.items()), self.sampling_rate, delta, fine) if near else found
+        By the Renyi curves where they do; otherwise with the noisy sums of a few steps more, so that the accountant is not
+        asked at every step.
+        """
+        if _renyi_bound(spent, self.sampling_rate, delta) <= epsilon:
+            return True
+        for horizon, block in self._horizons(spent.total()):
+            if self._closely(spent, epsilon, delta, horizon) <= epsilon:
+                self._horizon, self._block = horizon, block
+                return True
+        return False
+
+    def _horizons(self, steps: int) -> Iterator[tuple[int, int]]:
+        """Numbers of steps to try, with their blocks: the last that fitted, one further off than it was, and ever nearer ones."""
+        if self._horizon >= steps:
+            yield self._horizon, self._block
+        block = min(2 * self._block, _LARGEST_BLOCK)
+        while block > 1:
+            yield steps + block - 1, block
+            block //= 2
+        yield steps, 1
+
+
+def _delta(delta: float) -> float:
+    return _validate.real("delta", delta, *accounting.DELTA)
+
+
+def _bound(spent: Spent, rate: float, delta: float, width: float, horizon: int = 0) -> float:
+    """Epsilon with the noisy sums in a bracket of this width, those of ``horizon`` steps where that is more.
+
+    In a fine bracket the accountant is asked once: it takes seconds.
+    """
+    if not spent:
+        return 0.0
+    sigma = min(cost.noise_multiplier for cost in spent)
+    if sigma == 0:
+        return math.inf
+    steps = max(horizon, spent.total())
+    curve = _joint_curve(spent, rate)
+    return joint_epsilon(
+        delta,
+        lambda share: _gaussian(sigma, steps, rate, share, width),
+        index_epsilon=math.fsum(times * _index_epsilon(cost) for cost, times in spent.items()),
+        index_rho=math.fsum(times * _index_rho(cost) for cost, times in spent.items())
+        if width == _COARSE
+        else math.inf,
+        orders=None if curve is None else ORDERS,
+        rdp=curve,
+    )
+
+
+def _renyi_bound(spent: Spent, rate: float, delta: float) -> float:
+    """Epsilon by Renyi curves alone; inf where there is nothing that the accountant does not know."""
+    if any(cost.noise_multiplier == 0 for cost in spent):
+        return math.inf
+    curve = _joint_curve(spent, rate)
+    return (
+        math.inf
+        if curve is None
+        else joint_epsilon(delta, lambda _: math.inf, index_epsilon=0, orders=ORDERS, rdp=curve)
+    )
+
+
+def _joint_curve(spent: Spent, rate: float) -> NDArray[np.float64] | None:
+    """Renyi curve of all steps, the same to the last digit in any order of them; None where the accountant knows all there is."""
+    if len({cost.noise_multiplier for cost in spent}) == 1 and not any(cost.selection or cost.mask for cost in spent):
+        return None
+    curves = [times * _curve(cost, rate) for cost, times in spent.items()]
+    return np.array([math.fsum(column) for column in zip(*curves, strict=True)])
 
 
 @functools.lru_cache(maxsize=1024)
-def _epsilon(spent: frozenset[tuple[StepCost, int]], rate: float, delta: float, width: float) -> float:
-    if not spent:
-        return 0.0
-    multipliers = {cost.noise_multiplier for cost, _ in spent}
-    if 0 in multipliers:
-        return math.inf
-    bounds = []
-    if not any(cost.selection for cost, _ in spent):  # the least noise for all steps, and no help by masks
-        bounds.append(_gaussian(min(multipliers), sum(times for _, times in spent), rate, delta, width))
-    if len(multipliers) > 1 or any(cost.selection or cost.mask for cost, _ in spent):
-        curve = np.sum([times * _curve(cost, rate) for cost, times in spent], axis=0)
-        known = np.isfinite(curve)
-        bounds.append(renyi.epsilon_from_rdp(np.array(ORDERS)[known], curve[known], delta) if known.any() else math.inf)
-    return min(bounds)
-
-
 def _gaussian(sigma: float, steps: int, rate: float, delta: float, width: float) -> float:
-    if sigma < _NOISE[0] or steps > _MAX_STEPS:  # outside the accountants' range: without amplification by sampling
-        return accounting.gaussian_epsilon(math.sqrt(steps) / sigma, delta)
-    return accounting.epsilon(min(sigma, _NOISE[1]), rate, steps, delta, width=width).upper
+    """Epsilon of the noisy sums; outside the accountants' range without amplification by sampling, which is valid anywhere."""
+    least, most = accounting.NOISE
+    if sigma < least or steps > accounting.MAX_STEPS or rate < accounting.RATE[0] or delta < accounting.DELTA[0]:
+        shift = math.sqrt(steps) / sigma
+        return accounting.gaussian_epsilon(shift, delta) if shift <= _MAX_SHIFT else math.inf
+    return accounting.epsilon(min(sigma, most), rate, steps, delta, width=width).upper
 
 
 @functools.lru_cache(maxsize=1024)
@@ -152,11 +218,25 @@ def _curve(cost: StepCost, rate: float) -> NDArray[np.float64]:
     return subsampled_gaussian_rdp(ORDERS, rate, cost.noise_multiplier)
 
 
+def _index_epsilon(cost: StepCost) -> float:
+    """Pure epsilon of the step's private choice of entries, all groups together."""
+    if cost.selection is None:
+        return 0.0
+    groups, law = cost.selection
+    return groups * law.epsilon(2 * law.max_swaps)
+
+
+def _index_rho(cost: StepCost) -> float:
+    """zCDP of the step's private choice of entries, all groups together."""
+    if cost.selection is None:
+        return 0.0
+    groups, law = cost.selection
+    return groups * law.zcdp(2 * law.max_swaps)
+
+
 def _cost(plain: dict[str, Any]) -> StepCost:
     """A cost from what ``dataclasses.asdict`` made of it."""
-    chosen, mask = plain["selection"], plain["mask"]
-    return StepCost(
-        plain["noise_multiplier"],
-        None if chosen is None else (chosen[0], SubsetMallows(**chosen[1])),
-        None if mask is None else FreshMask(**mask),
-    )
+    chosen = plain["selection"]
+    masks = {name: FreshMask(**plain[name]) for name in ("mask", "seeded_mask") if plain.get(name) is not None}
+    selection = None if chosen is None else (chosen[0], SubsetMallows(**chosen[1]))
+    return StepCost(plain["noise_multiplier"], selection, **masks)

@@ -12,6 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from dptheory import _validate
+from training import ranges
 from training.data import Images
 
 
@@ -23,10 +24,10 @@ class DpSgdSettings:
         steps: number of updates, >= 1.
         batch_size: wished-for mean batch size, >= 1 and at most the number of images. Opacus samples each image with
             rate 1 / ceil(N / batch_size), so that the mean is a little below it where it does not divide N.
-        noise_multiplier: sigma, >= 0; the noise on the sum has standard deviation sigma C.
-        max_grad_norm: the clip C, > 0.
-        learning_rate: > 0.
-        seed: >= 0; fixes the starting weights, the Poisson samples and the noise.
+        noise_multiplier: sigma, 0 or in [1e-6, 1e6]; the noise on the sum has standard deviation sigma C.
+        max_grad_norm: the clip C, in [1e-12, 1e12].
+        learning_rate: in [1e-15, 1e6].
+        seed: 0 to 2^63 - 1; fixes the starting weights, the Poisson samples and the noise.
 
     Raises:
         ValueError: a value outside its range.
@@ -42,12 +43,12 @@ class DpSgdSettings:
     seed: int
 
     def __post_init__(self) -> None:
-        _validate.integer("steps", self.steps, 1)
-        _validate.integer("batch_size", self.batch_size, 1)
-        _validate.real("noise_multiplier", self.noise_multiplier, 0.0, ends="[)")
-        _validate.real("max_grad_norm", self.max_grad_norm, 0.0, ends="()")
-        _validate.real("learning_rate", self.learning_rate, 0.0, ends="()")
-        _validate.integer("seed", self.seed, 0)
+        ranges.count("steps", self.steps)
+        ranges.count("batch_size", self.batch_size)
+        ranges.noise_multiplier("noise_multiplier", self.noise_multiplier)
+        ranges.clip("max_grad_norm", self.max_grad_norm)
+        ranges.learning_rate("learning_rate", self.learning_rate)
+        ranges.seed("seed", self.seed)
 
     def stream(self, purpose: int) -> int:
         """An independent seed for the weights (0), the Poisson samples (1), the noise (2) or the measuring (3)."""

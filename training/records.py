@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from dptheory import _validate
+from training import ranges
 
 GAUSSIAN = "iid Gaussian entries"
 EXACT = "none (exact for any g)"
@@ -14,9 +15,9 @@ class MeasureSettings:
 
     Args:
         keep_ratios: the shares k in (0, 1] of entries to keep; K = round(k d).
-        draws: number of noise vectors, random masks and Gaussian reference vectors, >= 2.
-        noise_multiplier: sigma, >= 0.
-        max_grad_norm: the clip C, > 0; the noise has standard deviation sigma C.
+        draws: number of noise vectors, random masks and Gaussian reference vectors, 2 to 1e9.
+        noise_multiplier: sigma, 0 or in [1e-6, 1e6].
+        max_grad_norm: the clip C, in [1e-12, 1e12]; the noise has standard deviation sigma C.
 
     Raises:
         ValueError: a value outside its range, or no keep ratio.
@@ -37,9 +38,9 @@ class MeasureSettings:
             raise ValueError("keep_ratios must hold at least one number in (0, 1], got none")
         for ratio in self.keep_ratios:
             _validate.real("keep_ratios", ratio, 0.0, 1.0, ends="(]")
-        _validate.integer("draws", self.draws, 2)
-        _validate.real("noise_multiplier", self.noise_multiplier, 0.0, ends="[)")
-        _validate.real("max_grad_norm", self.max_grad_norm, 0.0, ends="()")
+        _validate.integer("draws", self.draws, 2, 10**9)
+        ranges.noise_multiplier("noise_multiplier", self.noise_multiplier)
+        ranges.clip("max_grad_norm", self.max_grad_norm)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from torch import nn
 from dptheory import accounting
 from training import build, checkpoint, distributed
 from training.config import RunConfig
-from training.data import Images, load
+from training.data import Images, load, standardised
 from training.ledger import BudgetError
 from training.loop import accuracy
 from training.networks import SCATTERING_INPUT, scattering_features
@@ -74,7 +74,7 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
         ValueError: a configuration that does not fit together.
         OSError: data files are missing and cannot be fetched.
     """
-    train, test = (_features(config, load(config.data, train=t)) for t in (True, False))
+    train, test = (_inputs(config, load(config.data, train=t)) for t in (True, False))
     if config.batch_size > len(train):
         raise ValueError(f"batch_size must be at most the {len(train)} training examples, got {config.batch_size}")
     rate = config.batch_size / len(train)
@@ -87,7 +87,7 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
         model=model,
         steps_per_epoch=last_step(1, rate),
         steps=steps,
-        seed=stream(config.seed, _MASKS),
+        seed=None if config.secure else stream(config.seed, _MASKS),
         auxiliary=auxiliary,
     )
     mechanism = build.build_mechanism(setting, config.mechanism)
@@ -121,19 +121,27 @@ def last_step(epoch: int, rate: float) -> int:
 
 
 def train(config: RunConfig, device: torch.device, out: Path, resume: bool) -> Run:
-    """Run to the end, to the budget, or to Ctrl-C, which leaves a state that ``resume`` continues.
+    """Run to the end, to the budget, or to Ctrl-C or SIGTERM, which leave a state that ``resume`` continues.
 
-    Writes ``metrics.csv``, ``metrics.json`` and ``checkpoint.pt`` into ``out`` after every epoch (the first process does).
+    Writes ``metrics.csv``, ``metrics.json`` and ``checkpoint.pt`` into ``out`` after every epoch (the first process does), and
+    keeps other runs out of it.
 
     Raises:
         KeyboardInterrupt: after the state was saved.
-        ValueError, OSError: as :func:`prepare`; a state that belongs to another configuration, or one that would be lost.
+        ValueError, OSError: as :func:`prepare`; a folder that another run is using, a state that belongs to another
+            configuration, or one that would be lost.
     """
-    if not resume:
-        checkpoint.refuse_to_overwrite(out)
-    run = prepare(config, device)
-    if resume:
-        checkpoint.restore(run, out)
+    with checkpoint.locked(out):
+        if not resume:
+            checkpoint.refuse_to_overwrite(out)
+        run = prepare(config, device)
+        if resume:
+            checkpoint.restore(run, out)
+        _train(run, out)
+    return run
+
+
+def _train(run: Run, out: Path) -> None:
     console = Console(stderr=True)
     quiet = not (distributed.first() and sys.stderr.isatty())
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -150,14 +158,14 @@ def train(config: RunConfig, device: torch.device, out: Path, resume: bool) -> R
         checkpoint.write_metrics(run, out)
     if run.step < run.steps and not run.spent:
         raise KeyboardInterrupt
-    return run
 
 
 @contextmanager
 def interrupts_between_steps() -> Iterator[Callable[[], bool]]:
-    """Hold Ctrl-C back until the step under way is done; a second one comes through at once, unless there are more processes.
+    """Hold Ctrl-C and SIGTERM back until the step under way is done; a second one comes through at once, as KeyboardInterrupt.
 
-    Then all of them must stop after the same step; and torchrun itself sends a second signal.
+    With more processes it does not: all of them must stop after the same step, and torchrun itself sends a second signal.
+    A signal that was ignored when the run began, as Ctrl-C is in a background job, stays ignored.
 
     Yields:
         A function that says whether there was one, in any process; every process must call it equally often.
@@ -172,11 +180,15 @@ def interrupts_between_steps() -> Iterator[Callable[[], bool]]:
     if threading.current_thread() is not threading.main_thread():  # signals reach the main thread alone
         yield lambda: False
         return
-    before = signal.signal(signal.SIGINT, note)
+    found = {handled: signal.getsignal(handled) for handled in (signal.SIGINT, signal.SIGTERM)}
+    before = {handled: handler for handled, handler in found.items() if handler not in (signal.SIG_IGN, None)}
     try:
+        for handled in before:
+            signal.signal(handled, note)
         yield lambda: distributed.summed(len(asked), distributed.communicating()) > 0
     finally:
-        signal.signal(signal.SIGINT, before)
+        for handled, handler in before.items():
+            signal.signal(handled, handler)
 
 
 def one_step(run: Run) -> tuple[float, int]:
@@ -191,6 +203,7 @@ def one_step(run: Run) -> tuple[float, int]:
     indices = run.batches.batch(run.step, *distributed.place())
     parts = torch.split(indices, run.config.physical_batch_size) if len(indices) else (indices,)
     loss_sum = 0.0
+    run.optimizer.begin_batch(len(indices))
     for number, part in enumerate(parts, 1):
         run.optimizer.zero_grad()
         run.optimizer.signal_skip_step(do_skip=number < len(parts))
@@ -279,11 +292,13 @@ def _auxiliary(config: RunConfig, test: Images) -> torch.Tensor:
     name = AUXILIARY[config.data]
     if name == config.data:
         return test.pixels[: len(test) // 2]
-    return _features(config, load(name, train=False)).pixels
+    return _inputs(config, load(name, train=False)).pixels
 
 
-def _features(config: RunConfig, images: Images) -> Images:
-    """The images as the model takes them: scattering coefficients for the scattering network."""
+def _inputs(config: RunConfig, images: Images) -> Images:
+    """The images as the model takes them: standardised, and scattering coefficients for the scattering network."""
+    if config.inputs == "standardised":
+        images = standardised(images)
     if config.model != "scattering-cnn":
         return images
     if images.pixels.shape[1:] != SCATTERING_INPUT:

@@ -1,11 +1,13 @@
 """Poisson batches, in parts for several processes."""
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import torch
+from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 
 from dptheory import _validate
 
@@ -69,6 +71,76 @@ class SecureBatches:
         own = np.arange(_validate.integer("part", part, 0, parts - 1), self.examples, parts)
         bits = np.frombuffer(os.urandom(8 * len(own)), dtype=np.uint64) >> np.uint64(64 - _BITS)
         return torch.from_numpy(own[bits * 2.0**-_BITS < self.rate])
+
+
+@dataclass(frozen=True)
+class GeneratorBatches:
+    """The same law from a torch generator, in its order: the step does not matter.
+
+    Args:
+        examples: number of training examples of all processes, >= 1.
+        rate: in (0, 1].
+        generator: of the CPU; None for torch's global one. Processes whose generators are seeded alike draw one batch together.
+    """
+
+    examples: int
+    rate: float
+    generator: torch.Generator | None
+
+    def __post_init__(self) -> None:
+        _check(self.examples, self.rate)
+
+    def batch(self, step: int, part: int = 0, parts: int = 1) -> torch.Tensor:
+        """Indices, ascending, of the next batch's examples part, part + parts, part + 2 parts, ..."""
+        # in double precision: a single-precision uniform is a multiple of 2^-24, which rate 1e-6 would notice
+        drawn = torch.rand(self.examples, generator=self.generator, dtype=torch.float64) < self.rate
+        return torch.arange(_validate.integer("part", part, 0, parts - 1), self.examples, parts)[drawn[part::parts]]
+
+
+class Listener(Protocol):
+    """Who must know which batches a loader draws: the optimizer."""
+
+    def loader_begins(self, *, drawn_ahead: bool) -> None: ...
+
+    def loader_drew(self, size: int) -> None: ...
+
+
+class PoissonSampler(UniformWithReplacementSampler):  # type: ignore[misc]
+    """The batches of a torch ``DataLoader``, announced to the optimizer as they are drawn.
+
+    Args:
+        batches: their law.
+        examples: number of training examples of this process.
+        rate: that of ``batches``.
+        steps: batches per pass, >= 1.
+        place: number of this process, and number of processes.
+        listener: told of every pass and of every batch.
+        drawn_ahead: worker processes draw batches before the loop asks for them.
+    """
+
+    def __init__(
+        self,
+        batches: Batches,
+        *,
+        examples: int,
+        rate: float,
+        steps: int,
+        place: tuple[int, int],
+        listener: Listener,
+        drawn_ahead: bool,
+    ) -> None:
+        super().__init__(num_samples=examples, sample_rate=rate, steps=_validate.integer("steps", steps, 1))
+        self._batches = batches
+        self._place = place
+        self._listener = listener
+        self._drawn_ahead = drawn_ahead
+
+    def __iter__(self) -> Iterator[list[int]]:
+        self._listener.loader_begins(drawn_ahead=self._drawn_ahead)
+        for step in range(self.steps):
+            indices = self._batches.batch(step, *self._place).tolist()
+            self._listener.loader_drew(len(indices))
+            yield indices
 
 
 def _check(examples: int, rate: float) -> None:

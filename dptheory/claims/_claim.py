@@ -6,7 +6,10 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
+from dptheory import _validate
 from dptheory.montecarlo import Check, Evidence
+
+_MOST_SEEDS = 10**18
 
 
 class Verdict(enum.Enum):
@@ -91,7 +94,20 @@ class Claim:
         return f"{paper}/empirical.md" if self.verdict is Verdict.EMPIRICAL else f"{paper}/{name}.md"
 
     def check(self, budget: float = 30.0, seed: int = 0, executor: Executor | None = None) -> tuple[Evidence, ...]:
-        """Run every check of the claim, each for at most ``budget`` seconds; a check that breaks is a check that fails."""
+        """Run every check of the claim, each for at most ``budget`` seconds; a check that breaks is a check that fails.
+
+        Args:
+            budget: seconds for one check, > 0; inf sets no limit.
+            seed: of the random draws, 0..10^18.
+            executor: where the work is spread; None runs it here.
+
+        Raises:
+            ValueError: an argument outside its range.
+        """
+        budget = _validate.real("budget", budget, 0.0, ends="(]")
+        seed = _validate.integer("seed", seed, 0, _MOST_SEEDS)
+        if executor is not None:
+            _validate.instance("executor", executor, Executor)
         return tuple(_run(check, budget, seed, executor) for check in self.checks)
 
 

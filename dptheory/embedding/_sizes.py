@@ -40,7 +40,8 @@ def pairs(embeddings: ArrayLike, residuals: ArrayLike) -> tuple[Array, Array]:
     for name, value in (("embeddings", embeddings), ("residuals", residuals)):
         array = _validate.finite(name, value)
         if array.ndim != 2 or np.abs(array).max(initial=0.0) > _LARGEST:
-            raise ValueError(f"{name} must have shape (n, ...) and entries of at most {_LARGEST:g}, got {value!r}")
+            allowed = f"shape (n, ...) and entries of at most {_LARGEST:g}"
+            raise ValueError(f"{name} must have {allowed}, got {_validate.shown(value)}")
         found.append(array)
     w, r = found
     if len(w) != len(r) or w.shape[1] + r.shape[1] == 0:

@@ -81,12 +81,13 @@ def anchor_subspace(anchor_gradients: ArrayLike, subspace_dim: int, iterations: 
     Source: GEP, Algorithm 1, lines 3 to 7; Lemma 3.1 (gep.lem3.1, gep.power).
     """
     gradients = _matrix("anchor_gradients", anchor_gradients)
+    _validate.instance("rng", rng, np.random.Generator)
     most = min(gradients.shape)
     subspace_dim = _validate.integer("subspace_dim", subspace_dim, 1, most)
     iterations = _validate.integer("iterations", iterations, 1, _MOST_ITERATIONS)
     largest = np.abs(gradients).max()
     if largest == 0:
-        raise ValueError("anchor_gradients must not be all 0: they span no subspace")
+        raise ValueError(f"anchor_gradients must not be all 0: they span no subspace, got shape {gradients.shape}")
     gradients = gradients / largest  # squares neither over- nor underflow
     basis: Array = rng.standard_normal((subspace_dim, gradients.shape[1]))
     for _ in range(iterations):
@@ -111,10 +112,11 @@ def project(gradients: ArrayLike, basis: ArrayLike) -> Projection:
     if gradients.shape[1] != basis.shape[1]:
         raise ValueError(f"gradients and basis must have rows of equal length, got {gradients.shape} and {basis.shape}")
     if np.abs(gradients).max() > _LARGEST_ENTRY:
-        raise ValueError(f"gradients must hold numbers in [-{_LARGEST_ENTRY:g}, {_LARGEST_ENTRY:g}], got {gradients!r}")
+        interval = f"[-{_LARGEST_ENTRY:g}, {_LARGEST_ENTRY:g}]"
+        raise ValueError(f"gradients must hold numbers in {interval}, got {_validate.shown(gradients)}")
     # entries first: products of huge ones could be NaN
     if np.abs(basis).max() > 2 or np.abs(basis @ basis.T - np.eye(len(basis))).max() > _ORTHONORMAL:
-        raise ValueError("basis must have orthonormal rows, got rows whose products are not those of unit vectors")
+        raise ValueError(f"basis must have orthonormal rows, got {_validate.shown(basis)}")
     embeddings = gradients @ basis.T
     return Projection(embeddings, gradients - embeddings @ basis)
 
@@ -284,5 +286,5 @@ def _matrix(name: str, value: ArrayLike) -> Array:
 def _vector(name: str, value: ArrayLike) -> Array:
     array = _validate.scale(name, value)
     if array.ndim != 1 or len(array) == 0 or (array < 0).any() or not array.any():
-        raise ValueError(f"{name} must be a vector of numbers >= 0, not all 0, got {value!r}")
+        raise ValueError(f"{name} must be a vector of numbers >= 0, not all 0, got {_validate.shown(value)}")
     return array

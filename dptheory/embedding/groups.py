@@ -24,7 +24,7 @@ def grouping_cost_ratio(sizes: ArrayLike, basis: ArrayLike) -> float:
     p = _sizes(sizes)
     k = _validate.finite("basis", basis)
     if k.shape != p.shape or not ((k > 0) & (k <= p)).all():
-        raise ValueError(f"basis must give each group more than 0 and at most p_g vectors, got {basis!r}")
+        raise ValueError(f"basis must give each group more than 0 and at most p_g vectors, got {_validate.shown(basis)}")
     return float((k @ p) / (k.sum() * p.sum()))
 
 
@@ -57,5 +57,5 @@ def square_root_allocation(sizes: ArrayLike, subspace_dim: int) -> NDArray[np.fl
 def _sizes(sizes: ArrayLike) -> NDArray[np.float64]:
     p = _validate.finite("sizes", sizes)
     if p.ndim != 1 or p.size == 0 or not ((p >= 1) & (p <= 1e12)).all():
-        raise ValueError(f"sizes must be a row of numbers in [1, 1e12], got {sizes!r}")
+        raise ValueError(f"sizes must be a row of numbers in [1, 1e12], got {_validate.shown(sizes)}")
     return p

@@ -176,6 +176,8 @@ def _at_steps(samples: int, smoothness: float, distance: float, per_step: float,
     smoothness = _size("smoothness", smoothness)
     distance = _distance(distance)
     energy = per_step / samples**2
+    if steps is not None:
+        steps = _validate.integer("steps", steps, 1, _MOST_STEPS)
     best = smoothness * distance / math.sqrt(energy)
     if steps is None:
         below = max(1, math.floor(best))

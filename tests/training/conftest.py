@@ -1,5 +1,21 @@
 """One torch thread: the batches here are small, and waiting threads cost more than they bring on busy machines."""
 
+import signal
+from collections.abc import Iterator
+
+import pytest
 import torch
 
 torch.set_num_threads(1)
+
+
+@pytest.fixture
+def usual_signals() -> Iterator[None]:
+    """Ctrl-C and SIGTERM as at a terminal, also for child processes: a background job ignores the first; both may be blocked."""
+    both = (signal.SIGINT, signal.SIGTERM)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler), signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    blocked = signal.pthread_sigmask(signal.SIG_UNBLOCK, both)
+    yield
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    for handled, handler in zip(both, before, strict=True):
+        signal.signal(handled, handler)

@@ -49,6 +49,9 @@ def result(device: torch.device) -> dict:
             found["mask"] = [m.cpu() for m in run.optimizer.mechanism.mask]
         if name == "gep-optimal":
             found["bases"] = [b.cpu() for b in run.optimizer.mechanism.bases]
+    secure = few_steps({"name": "random-k", "keep_rate": 0.5}, device, secure=True)
+    found["secure mask"] = [m.cpu() for m in secure.optimizer.mechanism.mask]
+    found["secure weights"] = [p.detach().cpu() for p in secure.model.parameters()]
     bad = tiny_load("excerpt", train=True)
     bad.pixels[:30] = torch.nan
     runs.load = lambda name, train: bad if train else tiny_load(name, train=False)

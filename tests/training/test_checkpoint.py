@@ -1,5 +1,6 @@
 """States on disk: resumed runs are bit for bit those that were never interrupted; nothing is lost or mixed up."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,35 @@ def test_nothing_to_resume_and_files_that_are_no_states(tmp_path: Path) -> None:
     torch.save([1, 2], whole)
     with pytest.raises(ValueError, match="is not the state of a run"):
         start(tiny_config(), tmp_path)
+
+
+@pytest.mark.parametrize("key", ["config", "model", "optimizer", "step", "losses", "seen", "seconds", "spent", "rows"])
+def test_a_state_that_lacks_a_part(tmp_path: Path, key: str) -> None:
+    checkpoint.save(go(start(tiny_config()), 1), tmp_path)
+    state = torch.load(tmp_path / checkpoint.STATE)
+    torch.save({k: v for k, v in state.items() if k != key}, tmp_path / checkpoint.STATE)
+    with pytest.raises(ValueError, match=r"is not the (whole )?state of a run: it (lacks " + key + "|holds no conf)"):
+        start(tiny_config(), tmp_path)
+
+
+def test_parts_that_are_those_of_something_else(tmp_path: Path) -> None:
+    checkpoint.save(go(start(tiny_config()), 1), tmp_path)
+    state = torch.load(tmp_path / checkpoint.STATE)
+    inner = state["optimizer"]["optimizer"]  # what a plain torch optimizer saves
+    for part, other in (("optimizer", inner), ("optimizer", {}), ("optimizer", 3), ("model", {}), ("model", [1])):
+        torch.save(state | {part: other}, tmp_path / checkpoint.STATE)
+        with pytest.raises(ValueError, match="is not the state of this run"):
+            start(tiny_config(), tmp_path)
+
+
+def test_the_state_of_a_secure_run_is_secret(tmp_path: Path) -> None:
+    for secure, mode in ((True, 0o600), (False, 0o644)):
+        before = os.umask(0o022)
+        try:
+            checkpoint.save(start(tiny_config(secure=secure)), tmp_path / str(secure))
+        finally:
+            os.umask(before)
+        assert (tmp_path / str(secure) / checkpoint.STATE).stat().st_mode & 0o777 == mode
 
 
 @pytest.mark.parametrize("stage", ["write", "rename"])

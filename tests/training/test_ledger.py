@@ -17,6 +17,7 @@ from training.mechanisms import StepCost
 RATE, DELTA = 0.05, 1e-5
 PLAIN = StepCost(1.3)
 SELECTED = StepCost(1.3, selection=(10, SubsetMallows(64, 16, 0.01)))
+STRONG = StepCost(1.3, selection=(10, SubsetMallows(64, 16, 0.3)))
 MASKED = StepCost(1.3, mask=FreshMask(1000, 300))
 
 
@@ -44,31 +45,70 @@ def test_plain_steps_cost_what_the_accountant_says() -> None:
 
 
 def test_selections_and_masks_by_their_curves() -> None:
-    groups, law = SELECTED.selection
-    assert ledger((SELECTED, 50)).epsilon(DELTA) == by_curve(50 * joint_rdp(ORDERS, RATE, 1.3, law, groups))
+    groups, law = STRONG.selection
+    assert ledger((STRONG, 50)).epsilon(DELTA) == by_curve(50 * joint_rdp(ORDERS, RATE, 1.3, law, groups))
     masked = by_curve(50 * MASKED.mask.rdp(ORDERS, RATE, 1.3))
     assert ledger((MASKED, 50)).epsilon(DELTA) == min(masked, ledger((PLAIN, 50)).epsilon(DELTA))
     assert masked < ledger((PLAIN, 50)).epsilon(DELTA)
 
 
+@pytest.mark.parametrize(
+    ("sigma", "rate", "steps", "dp_sgd"),
+    [(10.0, 4096 / 45000, 875, 1.0138), (1.0, 0.02, 1000, 3.901), (0.6, 0.01, 2000, 9.958), (1.0, 0.005, 1, 0.0834)],
+)
+def test_a_selection_that_tells_nothing_costs_nothing(sigma: float, rate: float, steps: int, dp_sgd: float) -> None:
+    """By gip.thm2 for any accountant; the Renyi curve alone would cost 1.108, 4.324, 13.14 and .8206."""
+    groups = 10547
+    for index_epsilon in (0.0, 0.01):
+        theta = index_epsilon / (steps * groups * 52)
+        cost = StepCost(sigma, selection=(groups, SubsetMallows(256, 26, theta)))
+        kept = PrivacyLedger(rate)
+        kept._spent[cost] = steps
+        plain = accounting.epsilon(sigma, rate, steps, DELTA).upper
+        assert plain <= kept.epsilon(DELTA) <= plain + index_epsilon * (1 + 1e-9)
+        if index_epsilon == 0.0:
+            assert kept.epsilon(DELTA) == pytest.approx(dp_sgd, rel=0.005)
+
+
+def test_a_seeded_mask_counts_in_the_secure_account_alone() -> None:
+    seeded = MASKED.seeded()
+    assert seeded.mask is None and seeded.seeded_mask == MASKED.mask and seeded.secured() == MASKED == MASKED.secured()
+    kept, secure, plain = ledger((seeded, 50)), ledger((MASKED, 50)), ledger((PLAIN, 50))
+    assert kept.epsilon(DELTA) == plain.epsilon(DELTA) == plain.epsilon_if_secure(DELTA)
+    assert (
+        kept.epsilon_if_secure(DELTA) == secure.epsilon(DELTA) == secure.epsilon_if_secure(DELTA) < plain.epsilon(DELTA)
+    )
+    again = PrivacyLedger(RATE)
+    again.load_state_dict(json.loads(json.dumps(kept.state_dict())))
+    assert again.epsilon_if_secure(DELTA) == kept.epsilon_if_secure(DELTA)
+
+
 def test_costs_of_all_kinds_add_up() -> None:
-    groups, law = SELECTED.selection
+    groups, law = STRONG.selection
     curve = (
         30 * subsampled_gaussian_rdp(ORDERS, RATE, 1.3)
         + 20 * subsampled_gaussian_rdp(ORDERS, RATE, 2.0)
         + 5 * joint_rdp(ORDERS, RATE, 1.3, law, groups)
         + 10 * MASKED.mask.rdp(ORDERS, RATE, 1.3)
     )
-    found = ledger((PLAIN, 30), (StepCost(2.0), 20), (SELECTED, 5), (MASKED, 10)).epsilon(DELTA)
+    found = ledger((PLAIN, 30), (StepCost(2.0), 20), (STRONG, 5), (MASKED, 10)).epsilon(DELTA)
     assert found == pytest.approx(by_curve(curve), rel=1e-12)
+    some = ledger((PLAIN, 30), (StepCost(2.0), 20), (SELECTED, 5)).epsilon(
+        DELTA
+    )  # and by the least noise, plus the indices
+    groups, law = SELECTED.selection
+    assert some <= accounting.epsilon(1.3, RATE, 55, DELTA).upper + 5 * groups * law.epsilon(32)
     two = ledger((PLAIN, 30), (StepCost(2.0), 20)).epsilon(DELTA)
     assert accounting.epsilon(1.3, RATE, 30, DELTA).lower < two <= accounting.epsilon(1.3, RATE, 50, DELTA).upper
 
 
 def test_order_of_the_steps_is_nothing() -> None:
-    forth = ledger((PLAIN, 3), (MASKED, 2), (SELECTED, 1)).epsilon(DELTA)
-    back = ledger((SELECTED, 1), (MASKED, 2), (PLAIN, 3)).epsilon(DELTA)
-    assert forth == pytest.approx(back, rel=1e-12)
+    """To the last digit: a resumed run adds up in another order."""
+    spent = [(StepCost(1.0 + k / 7, selection=(3, SubsetMallows(64, 16 + k, 0.3))), 1 + k) for k in range(12)]
+    spent += [(MASKED, 2), (PLAIN, 3)]
+    rng = np.random.default_rng(0)
+    found = {ledger(*(spent[i] for i in rng.permutation(len(spent)))).epsilon(DELTA) for _ in range(12)}
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize("sigma", [1e-9, 0.05, 0.0999, 150.0, 1e4, math.inf])
@@ -113,9 +153,10 @@ def test_mechanisms_compare_as_they_should() -> None:
     plain = epsilon(m.DpSgd())
     assert epsilon(m.IndexPruning(0.001, m.Constant(0.25), 64)) > plain
     assert epsilon(m.IndexPruning(0.1, m.Constant(0.25), 64)) > epsilon(m.IndexPruning(0.01, m.Constant(0.25), 64))
-    assert epsilon(m.PosteriorFreeze(m.Constant(0.5), 0)) < plain
-    assert epsilon(m.PosteriorFreeze(m.Constant(0.0), 0)) <= plain
-    assert epsilon(m.PosteriorFreeze(m.Constant(0.5), 0, refresh_steps=2)) == plain
+    assert epsilon(m.PosteriorFreeze(m.Constant(0.5), None)) < plain
+    assert epsilon(m.PosteriorFreeze(m.Constant(0.5), 0)) == plain  # whoever knows the seed knows the mask
+    assert epsilon(m.PosteriorFreeze(m.Constant(0.0), None)) <= plain
+    assert epsilon(m.PosteriorFreeze(m.Constant(0.5), None, refresh_steps=2)) == plain
     assert epsilon(m.RandomSparsification(m.Constant(0.5), 0)) == plain
     assert epsilon(m.RankedSparsification(m.Constant(0.5), 5, 0)) == plain
     assert epsilon(m.TopKOfReleased(m.Constant(0.5), 64)) == plain
@@ -135,7 +176,15 @@ def test_what_is_not_private_says_so(mechanism: m.Mechanism) -> None:
     assert "NOT PRIVATE" in mechanism.title or isinstance(mechanism, m.UnnoisedVelocity)
 
 
-@pytest.mark.parametrize("cost", [PLAIN, SELECTED, MASKED], ids=["plain", "selected", "masked"])
+COSTS = [
+    PLAIN,
+    StepCost(1.3, selection=(10, SubsetMallows(64, 16, 1e-6))),
+    StepCost(1.3, selection=(1, SubsetMallows(4, 2, 0.01))),
+    MASKED,
+]
+
+
+@pytest.mark.parametrize("cost", COSTS, ids=["plain", "weakly selected", "selected", "masked"])
 def test_budget_is_used_up_and_kept(cost: StepCost) -> None:
     kept = PrivacyLedger(RATE)
     kept.limit(1.2, DELTA)
@@ -159,6 +208,23 @@ def test_noise_for_a_budget_affords_the_last_step(epsilon: float, rate: float, s
     kept.clear(cost)
     kept.record(cost)
     assert 0.99 * epsilon < kept.epsilon(DELTA) <= epsilon
+
+
+def test_a_budget_affords_as_many_steps_with_a_selection_that_tells_nothing() -> None:
+    """The K of a schedule changes all the time; no step is lost, and the accountant is not asked at every step."""
+    counts = []
+    for law in (None, SubsetMallows(64, 16, 1e-9)):
+        kept = PrivacyLedger(RATE)
+        kept.limit(1.2, DELTA)
+        with pytest.raises(BudgetError):
+            for step in range(10_000):
+                keep = 16 + step % 7
+                cost = PLAIN if law is None else StepCost(1.3, selection=(10, SubsetMallows(64, keep, 1e-9)))
+                kept.clear(cost)
+                kept.record(cost)
+        assert kept.epsilon(DELTA) <= 1.2
+        counts.append(kept.steps)
+    assert counts[0] - 1 <= counts[1] <= counts[0]
 
 
 def test_budget_with_costs_that_take_turns() -> None:
@@ -191,6 +257,9 @@ def test_epsilon_grows_with_the_steps_and_falls_with_delta() -> None:
 
 
 def test_bad_input() -> None:
+    for sigma in (-1.0, -math.inf, math.nan, "1", True):
+        with pytest.raises(ValueError, match="noise_multiplier must be"):
+            StepCost(sigma)
     with pytest.raises(ValueError, match="sampling_rate"):
         PrivacyLedger(0.0)
     with pytest.raises(ValueError, match="delta"):

@@ -14,7 +14,7 @@ from training.linear_attack import attack, linear_attack, linear_gradient
 
 
 def test_measured_error_is_the_predicted_one() -> None:
-    found = linear_attack(rate=0.8, index=3, budget=60.0)
+    found = linear_attack(rate=0.8, index=3, budget=600.0)
     assert [evidence.detail for evidence in found if not evidence.passed] == []
     assert {evidence.kind for evidence in found} == {Kind.REAL_DATA}
     assert len({evidence.check for evidence in found}) == 3
@@ -28,7 +28,7 @@ def test_a_wrong_prediction_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         return dataclasses.replace(found, given_recoverable=1.02 * found.given_recoverable)
 
     monkeypatch.setattr(reconstruction, "expected_error", wrong)
-    _, error, hidden = linear_attack(rate=0.8, budget=60.0)
+    _, error, hidden = linear_attack(rate=0.8, budget=600.0)
     assert not error.passed
     assert hidden.passed
 

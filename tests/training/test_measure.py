@@ -160,7 +160,7 @@ def test_no_layers() -> None:
         ({"keep_ratios": (0.1, 0.0)}, "keep_ratios .* got 0.0"),
         ({"keep_ratios": (1.1,)}, "keep_ratios .* got 1.1"),
         ({"keep_ratios": (float("nan"),)}, "keep_ratios .* got nan"),
-        ({"draws": 1}, "draws must be an integer >= 2, got 1"),
+        ({"draws": 1}, "draws must be an integer in 2..1000000000, got 1"),
         ({"noise_multiplier": -0.1}, "noise_multiplier .* got -0.1"),
         ({"max_grad_norm": 0.0}, "max_grad_norm .* got 0.0"),
     ],

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from scipy.stats import chisquare, kstest
+from scipy.stats import binomtest, chisquare, kstest, norm
 
 from dptheory import clipping, mallows
 from dptheory.embedding import release as theory
@@ -15,6 +15,7 @@ from training.mechanisms.index_pruning import grouped, sample_subsets, top_mask
 from training.mechanisms.random_sparsification import draw_mask
 from training.mechanisms.ranked import largest_entries
 from training.noise import generator_noise, secure_noise
+from training.randomness import _inverted, normal, permutation
 
 SHAPES = [(3, 4), (5,), (2, 2, 2)]
 DIM = sum(math.prod(s) for s in SHAPES)
@@ -102,9 +103,13 @@ def test_masks_are_uniform() -> None:
 def test_ranked_masks_follow_released_gradients_of_the_last_epoch() -> None:
     mechanism = m.RankedSparsification(m.Constant(0.5), steps_per_epoch=2, seed=0)
     noise = generator_noise(torch.Generator().manual_seed(1))
-    first = [step(mechanism, gradients(seed=s), 0.3, noise) for s in (0, 1)]
-    assert all(mask.all() for mask in mechanism.mask)
-    step(mechanism, gradients(seed=2), 0.3, noise)
+    first = []
+    for seed in (0, 1):
+        first.append(step(mechanism, gradients(seed=seed), 0.3, noise))
+        assert all(mask.all() for mask in mechanism.mask) == (
+            seed == 0
+        )  # the next epoch's mask is known after the last step
+    assert all(first[-1] != 0)
     ranked = np.argsort(-np.abs(first[0] + first[1]))[: round(0.5 * DIM)]
     assert set(np.flatnonzero(flat(mechanism.mask))) == set(ranked)
 
@@ -135,6 +140,48 @@ def test_subsets_follow_the_mallows_law(theta: float) -> None:
     assert chisquare(swaps, model.swap_pmf() * 40_000).pvalue > 1e-6
     entered = (drawn & ~reference).sum(0).numpy()[4:]
     assert chisquare(entered).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("theta", [0.0, 0.4])
+def test_what_index_pruning_releases_follows_the_mallows_law(theta: float) -> None:
+    """Through release itself, with the noise that it is handed; both signs among the largest entries."""
+    mechanism, groups = m.IndexPruning(theta, m.Constant(4 / 9), group_size=9), 30_000
+    total = torch.tensor([9.0, -8.0, 7.0, -6.0, 1.0, -1.1, 1.2, 0.0, 0.5]).repeat(groups)
+    mechanism.begin_step([total])
+    mechanism.release([total], 0.0, CLIP, generator_noise(torch.Generator().manual_seed(5)))
+    kept = mechanism.mask.view(groups, 9)
+    assert (kept.sum(1) == 4).all()
+    law = mallows.SubsetMallows(9, 4, theta)
+    swaps = np.bincount((~kept[:, :4]).sum(1).numpy(), minlength=law.max_swaps + 1)
+    assert chisquare(swaps, law.swap_pmf() * groups).pvalue > 1e-6
+    assert (
+        chisquare((~kept[:, :4]).sum(0).numpy()).pvalue > 1e-6 and chisquare(kept[:, 4:].sum(0).numpy()).pvalue > 1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        m.IndexPruning(math.inf, m.Constant(0.5), 4), m.TopKOfReleased(m.Constant(0.5), 4),
+        m.NoisyMagnitudeTopK(1e-9, m.Constant(0.5), 4),
+    ],
+    ids=lambda one: one.title,
+)  # fmt: skip
+def test_entries_are_ranked_by_size_whatever_their_sign(mechanism: m.Mechanism) -> None:
+    total = torch.tensor([1.0, -4.0, 2.0, -3.0])
+    mechanism.begin_step([total])
+    (released,) = mechanism.release([total], 0.0, CLIP, generator_noise(torch.Generator().manual_seed(0)))
+    assert released.tolist() == [0.0, -4.0, 0.0, -3.0]
+
+
+def test_noise_on_magnitudes_has_the_scale_of_the_clip() -> None:
+    """Two entries that differ by one standard deviation of the noise: the chance that they change places."""
+    mechanism, pairs, gap = m.NoisyMagnitudeTopK(2.0, m.Constant(0.5), 2), 40_000, 2.0 * CLIP
+    total = torch.tensor([0.0, gap]).repeat(pairs)
+    mechanism.begin_step([total])
+    mechanism.release([total], 0.0, CLIP, generator_noise(torch.Generator().manual_seed(0)))
+    changed = int(mechanism.mask.view(pairs, 2)[:, 0].sum())
+    assert binomtest(changed, pairs, norm.cdf(-1 / math.sqrt(2))).pvalue > 1e-6
 
 
 def test_index_pruning_at_infinite_theta_is_top_k_in_groups() -> None:
@@ -268,6 +315,66 @@ def test_noise_is_gaussian(secure: bool) -> None:
     assert drawn.shape == (100, 200) and drawn.dtype == torch.float32
     assert kstest(drawn.flatten().numpy() / 2.5, "norm").pvalue > 1e-6
     assert not noise(torch.zeros(3), 0.0).any()
+    assert noise(torch.zeros(0, 4), 1.0).shape == (0, 4)
+
+
+def test_secure_normals_are_finite_and_symmetric_for_every_draw_of_bits() -> None:
+    """Also for the largest and the smallest uniform: with 53 bits the largest is rounded to 1."""
+    ends = torch.tensor([0, -1, 1, 2**52 - 2, 2**51, 2**51 - 1, 2**63 - 1])
+    found = _inverted(ends)
+    assert torch.isfinite(found).all() and float(found[0]) == pytest.approx(norm.ppf(2.0**-53), rel=1e-9)
+    mirrored = _inverted(2**52 - 1 - (ends & (2**52 - 1)))
+    torch.testing.assert_close(found, -mirrored, rtol=1e-3, atol=1e-15)
+    assert float(found[4]) > 0 > float(found[5])
+
+
+@pytest.mark.parametrize("generator", [None, torch.Generator().manual_seed(4)], ids=["secure", "seeded"])
+def test_permutations_and_normal_draws(generator: torch.Generator | None) -> None:
+    order = np.zeros((4, 4))
+    for _ in range(4000):
+        order[np.arange(4), permutation(4, generator).numpy()] += 1
+    assert chisquare(order.ravel()).pvalue > 1e-6
+    assert kstest(normal((50, 100), generator).flatten().numpy(), "norm").pvalue > 1e-6
+    assert normal((2, 3), generator).dtype == torch.float32
+
+
+class Late:
+    """A schedule that goes wrong at its third step."""
+
+    def __call__(self, step: int) -> float:
+        return 0.5 if step < 2 else math.nan
+
+
+def test_a_schedule_that_goes_wrong_says_so_at_its_step() -> None:
+    for mechanism in (m.RandomSparsification(Late(), 0), m.IndexPruning(1.0, Late(), 10)):
+        for _ in range(2):
+            step(mechanism, gradients())
+        with pytest.raises(ValueError, match=r"rate at step 2 must be a number in \[0, 1.* got nan"):
+            step(mechanism, gradients())
+
+
+REPEATED = [
+    m.RandomSparsification(m.Constant(0.4), None), m.PosteriorFreeze(m.Constant(0.4), None, 2),
+    m.RankedSparsification(m.Constant(0.4), 2, None), m.IndexPruning(math.inf, m.Linear(0.2, 0.8, 4), 10),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mechanism", REPEATED, ids=lambda one: one.title)
+def test_a_step_begun_anew_is_the_same_step(mechanism: m.Mechanism) -> None:
+    """An abandoned batch must not advance a schedule, nor rank by sums that are empty."""
+    sums = np.zeros(DIM)  # of the first epoch of two steps
+    for number in range(4):
+        for _ in range(1 + number % 3):
+            mechanism.begin_step(params())
+        assert mechanism._step == number
+        if isinstance(mechanism, m.RankedSparsification) and number:
+            kept = np.concatenate([mask.flatten().numpy() for mask in mechanism.mask])
+            assert kept.sum() == (DIM if number < 2 else round(0.6 * DIM))
+            if number >= 2:
+                assert set(np.flatnonzero(kept)) == set(np.argsort(-np.abs(sums))[: round(0.6 * DIM)])
+        released = mechanism.release(mechanism.contribute(gradients(seed=number), CLIP).total, 0.0, CLIP, silent)
+        mechanism.end_step(released, 0.0)
+        sums = sums + flat(released) * (number < 2)
 
 
 MECHANISMS = [
@@ -318,18 +425,53 @@ def test_empty_batches_and_half_precision(mechanism: m.Mechanism) -> None:
             lambda: step(m.RandomSparsification(m.Constant(0.99), 0), gradients()),
             "rate must keep at least one of the 25",
         ),
-        (lambda: m.RandomSparsification(m.Constant(0.5), -1), "seed must be an integer >= 0"),
+        (lambda: m.RandomSparsification(m.Constant(0.5), -1), "seed must be an integer in 0.."),
         (lambda: m.Constant(1.5), "value must be a number in"),
         (lambda: m.GradualCooling(0.5, 1, 3), "cooling_epochs"),
         (lambda: m.IndexPruning(-1.0, m.Constant(0.5)), "theta must be"),
         (lambda: m.IndexPruning(1.0, m.Constant(0.5), 1), "group_size must be"),
         (lambda: step(m.Gep(Anchors(), 5, 1.0, [[0, 1]], 0), gradients()), "groups must hold each of the 3"),
         (lambda: gep(m.Gep, residual_clip=0.0), "residual_clip must be"),
+        (lambda: gep(m.GepJoint, residual_clip=2.0).check_clip(1.0), "residual_clip must be a number in .0, 1"),
+        (lambda: m.LayerFreezing(gep(m.GepJoint, residual_clip=2.0), 1, 1).check_clip(1.0), "residual_clip must be"),
+        (lambda: m.Gep(Anchors(), 5, 1.0, [[0, 0]], 0), "groups must hold each of the numbers"),
+        (lambda: m.Gep(Anchors(), 5, 1.0, [[0], []], 0), "groups must hold each of the numbers"),
+        (lambda: m.RandomSparsification(lambda _: math.nan, 0), "rate at step 0 must be a number in"),
+        (lambda: m.RandomSparsification(lambda _: "abc", 0), "rate at step 0 must be a number in"),
+        (lambda: m.RandomSparsification(m.Constant(1.0), 0), r"rate at step 0 must be a number in \[0, 1\)"),
+        (lambda: m.RankedSparsification(lambda _: -0.1, 3, 0), "rate at step 0 must be a number in"),
+        (lambda: m.IndexPruning(1.0, lambda _: 1.5), "keep_rate at step 0 must be a number in"),
+        (lambda: m.RandomSparsification(m.Constant(0.5), 2**64), "seed must be"),
+        (lambda: m.BatchSizeDivisor(-1.0, 0.5, 0), "expected_batch_size must be"),
+        (lambda: m.TopKWithoutNoise(math.nan), "keep_rate must be"),
+        (lambda: m.NoisyMagnitudeTopK(0.0, m.Constant(0.5)), "selection_multiplier must be"),
     ],
 )
 def test_bad_input(call, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         call()
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: m.RandomSparsification(0.5, seed=0), r"rate must be a schedule such as Constant\(0.5\), got 0.5"),
+        (lambda: m.PosteriorFreeze("abc", seed=0), "rate must be a schedule"),
+        (lambda: m.RankedSparsification(math.nan, 3, 0), "rate must be a schedule"),
+        (lambda: m.TopKOfReleased(0.5, 64), "keep_rate must be a schedule"),
+        (lambda: m.LayerFreezing("dp-sgd", 1, 1), "inner must be a mechanism"),
+        (lambda: m.Gep(gradients(), 5, 1.0, [[0]], 0), "anchor_gradients must give gradients"),
+    ],
+)
+def test_arguments_of_another_kind(call, says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        call()
+
+
+def test_costs_of_extreme_noise() -> None:
+    noisy = m.NoisyMagnitudeTopK(2.0, m.Constant(0.3))
+    assert noisy.cost(math.inf).noise_multiplier == pytest.approx(2.0)
+    assert noisy.cost(0.0).noise_multiplier == 0.0 and noisy.cost(1e-300).noise_multiplier == pytest.approx(1e-300)
 
 
 def test_schedules() -> None:

@@ -12,9 +12,17 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from training import make_private
-from training.mechanisms import Constant, DpSgd, LayerFreezing, Mechanism, RandomSparsification
+from training.mechanisms import (
+    Constant,
+    DpSgd,
+    LayerFreezing,
+    Mechanism,
+    RandomSparsification,
+    RankedSparsification,
+)
 from training.mechanisms.layer_freezing import freeze
 from training.models import small_tanh_cnn
+from training.private import attach
 
 N, B = 64, 16
 
@@ -69,9 +77,13 @@ def flat(model) -> np.ndarray:
 
 
 def test_plain_dp_sgd_is_opacus() -> None:
-    """Opacus divides by norm + 1e-6, and draws the noise in the same order from the same generator."""
-    ours, _ = train(DpSgd())
-    model = small_tanh_cnn(0)
+    """On the same batches: Opacus divides by norm + 1e-6, and draws the noise in the same order from the same generator."""
+    ours, model = small_tanh_cnn(0), small_tanh_cnn(0)
+    mine, attached = attach(
+        module=ours, optimizer=torch.optim.SGD(ours.parameters(), lr=0.5, momentum=0.9), mechanism=DpSgd(),
+        sampling_rate=B / N, examples=N, noise_multiplier=0.7, max_grad_norm=0.5,
+        noise_generator=torch.Generator().manual_seed(5),
+    )  # fmt: skip
     engine = PrivacyEngine(accountant="rdp")
     private, optimizer, batches = engine.make_private(
         module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9), data_loader=loader(),
@@ -79,6 +91,7 @@ def test_plain_dp_sgd_is_opacus() -> None:
     )  # fmt: skip
     for pixels, labels in itertools.islice(batches, 3):
         one(private, optimizer, pixels, labels)
+        one(mine, attached, pixels, labels)
     np.testing.assert_allclose(flat(ours), flat(model), atol=1e-5)
     assert np.abs(flat(ours) - flat(small_tanh_cnn(0))).max() > 0.01
 
@@ -112,10 +125,11 @@ def test_bfloat16_model() -> None:
 
 def test_empty_batch_adds_noise_only() -> None:
     model = small_tanh_cnn(0)
-    private, optimizer, _ = make_private(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.0), data_loader=loader(), mechanism=DpSgd(),
+    private, optimizer = attach(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.0), sampling_rate=B / N, examples=N, mechanism=DpSgd(),
         noise_multiplier=2.0, max_grad_norm=0.5, noise_generator=torch.Generator().manual_seed(0),
     )  # fmt: skip
+    optimizer.begin_batch(0)
     before = flat(model)
     nn.functional.cross_entropy(private(torch.zeros(0, 1, 28, 28)), torch.zeros(0, dtype=torch.long)).backward()
     optimizer.step()
@@ -173,6 +187,7 @@ def test_freezing_part_of_a_layer_and_a_layer_in_the_middle_while_running(mode: 
     )  # fmt: skip
     run(private, optimizer, batches, 2)
     freeze(private, [*model.conv2.parameters(), model.fc1.weight])
+    assert not private.grad_accumulation_allowed and private.force_functorch == (mode == "functorch")
     before = {n: p.clone() for n, p in model.named_parameters()}
     run(private, optimizer, batches, 4)
     still = {n for n, p in model.named_parameters() if torch.equal(p, before[n])}
@@ -209,6 +224,47 @@ def test_state_goes_round() -> None:
     assert resumed.ledger.steps == 3
 
 
+class Watching(DpSgd):
+    """Notes what it is told at the end of a step."""
+
+    def end_step(self, released, std: float) -> None:
+        self.told = [r.clone() for r in released], std
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_the_mechanism_is_told_the_noise_of_its_release(secure: bool) -> None:
+    """The standard deviation is sigma C, of what is released and of what the end of the step is told."""
+    model, clip, sigma = small_tanh_cnn(0), 0.25, 3.0
+    mechanism = Watching()
+    private, optimizer = attach(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.0), mechanism=mechanism, sampling_rate=0.1, examples=100,
+        noise_multiplier=sigma, max_grad_norm=clip, secure=secure,
+        noise_generator=None if secure else torch.Generator().manual_seed(1),
+    )  # fmt: skip
+    before = flat(model)
+    one(private, optimizer, torch.randn(8, 1, 28, 28), torch.arange(8))
+    released, std = mechanism.told
+    assert std == sigma * clip
+    noise = torch.cat([(r - t).flatten() for r, t in zip(released, optimizer.clipped_total, strict=True)])
+    assert float(noise.std()) == pytest.approx(sigma * clip, rel=5 * 0.0044)
+    joined = torch.cat([r.flatten() for r in released])
+    np.testing.assert_allclose(before - flat(model), joined / 10, atol=1e-6)
+
+
+def test_ranked_noise_of_masked_entries_has_the_scale_of_the_release() -> None:
+    """Entries masked out get noise of standard deviation sigma C in the ranking, with C other than 1."""
+    model, clip, sigma = small_tanh_cnn(0), 0.25, 3.0
+    mechanism = RankedSparsification(Constant(0.5), 4, seed=0)
+    private, optimizer = attach(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.0), mechanism=mechanism, sampling_rate=0.1, examples=100,
+        noise_multiplier=sigma, max_grad_norm=clip,
+    )  # fmt: skip
+    for _ in range(4 + 2):
+        one(private, optimizer, torch.randn(0, 1, 28, 28), torch.zeros(0, dtype=torch.long))
+    masked = torch.cat([s[~k] for s, k in zip(mechanism._sums, mechanism.mask, strict=True)])
+    assert float(masked.std()) == pytest.approx(sigma * clip * 2**0.5, rel=0.05)
+
+
 class Unused(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -236,12 +292,12 @@ def attempt(model: nn.Module, **options) -> None:
         (lambda: attempt(small_tanh_cnn(0), max_grad_norm=0.0), "max_grad_norm must be"),
         (lambda: attempt(small_tanh_cnn(0), grad_sample_mode="ghost"), "grad_sample_mode must be one of"),
         (
-            lambda: attempt(small_tanh_cnn(0), secure=True, noise_generator=torch.Generator()),
-            "noise_generator must be None",
+            lambda: attempt(small_tanh_cnn(0), secure=True),
+            "data_loader must have no generator",
         ),
         (
             lambda: attempt(small_tanh_cnn(0), mechanism=LayerFreezing(DpSgd(), 4, 0)),
-            "count must be an integer in 1..3",
+            "frozen must be an integer in 1..3",
         ),
     ],
 )

@@ -1,13 +1,13 @@
 """Runs from end to end: metrics, budgets, interruptions, and the images a run is judged by."""
 
 import csv
+import errno
 import json
 import math
 import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from training import checkpoint
 from training import run as runs
 from training.__main__ import app
+from training.data import standardised
 from training.loop import accuracy
 
 CPU = torch.device("cpu")
@@ -59,6 +60,32 @@ def test_metrics_of_every_epoch(tmp_path: Path) -> None:
     assert done["config"] == run.config.as_dict() and done["mechanism"] == "random sparsification"
     assert (done["noise_multiplier"], done["budget_spent"]) == (1.0, False)
     assert (done["training_images"], done["test_images"]) == (TRAIN, TEST)
+
+
+@pytest.mark.parametrize("name", ["random-k", "dp-sgd", "index-pruning", "clipped-sgd"])
+def test_results_hold_the_guarantee_and_what_it_rests_on(tmp_path: Path, name: str) -> None:
+    arguments = {"random-k": {"keep_rate": 0.1}, "index-pruning": {"keep_rate": 0.1, "index_epsilon": 0.5}}.get(
+        name, {}
+    )
+    run = runs.train(tiny_config({"name": name} | arguments), CPU, tmp_path, resume=False)
+    found = read(tmp_path)[1]["privacy"]
+    epsilon = run.rows[-1]["epsilon"]
+    assert found["epsilon"] == (epsilon if math.isfinite(epsilon) else None)
+    assert (found["delta"], found["steps"], found["sampling_rate"]) == (1e-5, 12, 30 / TRAIN)
+    assert (found["adjacency"], found["secure"], found["noise"]) == ("zero-out", False, "simulation: seeded")
+    assert "number of training examples" in found["public"]
+
+
+def test_only_a_secure_run_counts_its_masks(tmp_path: Path) -> None:
+    """The masks of a seeded run can be known: it is as private as DP-SGD, and says what a secure one would be."""
+    masked = {"name": "random-k", "keep_rate": 0.1}
+    names = {"seeded": tiny_config(masked), "secure": tiny_config(masked, secure=True), "plain": tiny_config()}
+    for name, config in names.items():
+        runs.train(config, CPU, tmp_path / name, resume=False)
+    found = {name: read(tmp_path / name)[1]["privacy"] for name in names}
+    assert found["seeded"]["epsilon"] == found["plain"]["epsilon"] > found["secure"]["epsilon"]
+    assert found["seeded"]["epsilon_if_secure"] == found["secure"]["epsilon"] == found["secure"]["epsilon_if_secure"]
+    assert found["secure"]["secure"] is True and "cryptographic" in found["secure"]["noise"]
 
 
 def test_train_loss_is_the_mean_over_the_examples_seen(tmp_path: Path) -> None:
@@ -131,6 +158,7 @@ def test_a_budget_for_no_step_at_all(tmp_path: Path) -> None:
     assert run.spent and run.step == 0 and run.rows == [] and same(run, start)
 
 
+@pytest.mark.usefixtures("usual_signals")
 @pytest.mark.parametrize("after", [4, 6])
 def test_an_interruption_between_steps_leaves_a_state_to_go_on_from(tmp_path: Path, monkeypatch, after: int) -> None:
     """Also in the middle of an epoch, whose metrics are then those of the whole epoch."""
@@ -148,6 +176,7 @@ def test_an_interruption_between_steps_leaves_a_state_to_go_on_from(tmp_path: Pa
         with pytest.raises(KeyboardInterrupt):
             runs.train(tiny_config(SPARSE), CPU, tmp_path / "broken", resume=False)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     again = runs.train(tiny_config(SPARSE), CPU, tmp_path / "broken", resume=True)
     assert same(whole, again)
     kept = [{k: v for k, v in row.items() if k != "seconds"} for row in again.rows]
@@ -155,6 +184,7 @@ def test_an_interruption_between_steps_leaves_a_state_to_go_on_from(tmp_path: Pa
     assert len(read(tmp_path / "broken")[0]) == 3
 
 
+@pytest.mark.usefixtures("usual_signals")
 def test_an_interruption_of_the_last_step_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     step = runs.one_step
 
@@ -168,6 +198,7 @@ def test_an_interruption_of_the_last_step_is_none(tmp_path: Path, monkeypatch: p
     assert runs.train(tiny_config(), CPU, tmp_path, resume=False).step == 12
 
 
+@pytest.mark.usefixtures("usual_signals")
 def test_a_second_interruption_comes_through_at_once() -> None:
     with pytest.raises(KeyboardInterrupt), runs.interrupts_between_steps() as interrupted:
         assert not interrupted()
@@ -177,28 +208,137 @@ def test_a_second_interruption_comes_through_at_once() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_control_c_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A real process, a real signal: exit code 130, and the rest of the run is that of one never interrupted."""
-    command = [sys.executable, "-m", "training", "run", "configs/fashion_mnist/dp_sgd.toml"]
-    for change in ("data=excerpt", "epochs=3", "batch_size=100", "seed=2"):
-        command += ["--set", change]
+def started(*command: str, **how) -> subprocess.Popen:
     env = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    out = tmp_path / "broken"
-    process = subprocess.Popen([*command, "--out", str(out)], env=env, cwd=ROOT, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not (out / checkpoint.STATE).exists() and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.005)
-    process.send_signal(signal.SIGINT)
-    said = process.communicate(timeout=60)[1]
+    return subprocess.Popen([sys.executable, *command], env=env, cwd=ROOT, stderr=subprocess.PIPE, text=True, **how)
+
+
+def small_run(out: Path, **changes: object) -> list[str]:
+    command = ["run", "configs/fashion_mnist/dp_sgd.toml", "--device", "cpu", "--out", str(out)]
+    for key, value in ({"data": "excerpt", "epochs": 3, "batch_size": 100, "seed": 2} | changes).items():
+        command += ["--set", f"{key}={value}"]
+    return command
+
+
+@pytest.mark.usefixtures("usual_signals")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_signals_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A real process, a real signal: exit code 130, and the rest of the run is that of one never interrupted."""
+    command = small_run(tmp_path)
+    process = started(str(ROOT / "tests/training/interrupted.py"), "25", name, *command)
+    said = process.communicate(timeout=600)[1]
     assert process.returncode == 130, said
     assert "interrupted; the same command with --resume goes on from" in said and "Traceback" not in said
-    state = torch.load(out / checkpoint.STATE, weights_only=True)
-    assert 20 <= state["step"] < 60
+    assert torch.load(tmp_path / checkpoint.STATE, weights_only=True)["step"] == 25
     monkeypatch.undo()
-    done = CliRunner().invoke(app, [*command[3:], "--out", str(out), "--resume"])
+    done = CliRunner().invoke(app, [*command, "--resume"])
     assert done.exit_code == 0, done.output
-    resumed = torch.load(out / checkpoint.STATE, weights_only=True)
+    resumed = torch.load(tmp_path / checkpoint.STATE, weights_only=True)
     assert resumed["step"] == 60 and [row["epoch"] for row in resumed["rows"]] == [1, 2, 3]
+
+
+@pytest.mark.usefixtures("usual_signals")
+def test_a_background_job_goes_on_through_the_control_c_that_it_ignores() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with runs.interrupts_between_steps() as interrupted:
+        signal.raise_signal(signal.SIGINT)
+        assert not interrupted()
+        signal.raise_signal(signal.SIGTERM)
+        assert interrupted()
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_a_secure_run_says_that_its_state_is_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("training.config.read_config", lambda *_: tiny_config(secure=True, epochs=1))
+    done = CliRunner().invoke(app, ["run", "x.toml", "--out", str(tmp_path), "--device", "cpu"])
+    assert done.exit_code == 0, done.output
+    assert (
+        "Keep checkpoints secret" in done.output
+        and f"Only its owner can read {tmp_path / checkpoint.STATE}" in done.output
+    )
+    assert (tmp_path / checkpoint.STATE).stat().st_mode & 0o777 == 0o600
+
+
+def test_two_runs_in_one_folder(tmp_path: Path) -> None:
+    """The second is refused in one line, and leaves the first alone; a lock whose holder was killed is free again."""
+    holder = started(
+        "-c",
+        "import sys; from pathlib import Path; from training import checkpoint\n"
+        "with checkpoint.locked(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()",
+        str(tmp_path),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+    refused = CliRunner().invoke(app, small_run(tmp_path))
+    assert refused.exit_code == 2
+    assert refused.output.replace("\n", "") == (
+        f"Error: out={tmp_path} is in use by a run under way; wait for its end, or name another folder with --out"
+    )
+    with pytest.raises(ValueError, match="is in use by a run under way"):
+        runs.train(tiny_config(), CPU, tmp_path, resume=True)
+    holder.kill()
+    holder.communicate(timeout=600)
+    assert runs.train(tiny_config(), CPU, tmp_path, resume=False).step == 12
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".lock", "checkpoint.pt", "metrics.csv", "metrics.json"]
+
+
+def test_a_folder_is_free_after_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="batch_size"):
+        runs.train(tiny_config(batch_size=121), CPU, tmp_path, resume=False)
+    assert runs.train(tiny_config(), CPU, tmp_path, resume=False).step == 12
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("max_grad_norm=1000000000000000000000000000000", "max_grad_norm must be a number in [1e-12, 1e+12]"),
+        ("max_grad_norm=1e308", "max_grad_norm must"),
+        ("optimizer.learning_rate=1e308", "optimizer.learning_rate must be a number in [1e-15, 1e+06]"),
+        ("optimizer.learning_rate=1e30", "optimizer.learning_rate must"),
+        ("optimizer.weight_decay=1e308", "optimizer.weight_decay must be a number in [0, 1000]"),
+        ("noise_multiplier=1e308", "noise_multiplier must be a number in [0, 1e+06]"),
+        ("noise_multiplier=5e-324", "noise_multiplier must be 0 or a number in [1e-06, 1e+06]"),
+        ("epsilon=1e-9", "epsilon must be a number in [0.001, 1e+06]"),
+        ("seed=123456789012345678901234567890", "seed must be an integer in 0..9223372036854775807"),
+        ("epochs=123456789012345678901234567890", "epochs must be an integer in 1..1000000000"),
+        ("batch_size=123456789012345678901234567890", "batch_size must be an integer in 1..1000000000"),
+        ("physical_batch_size=123456789012345678901234567890", "physical_batch_size must be an integer in 1.."),
+        ("delta=5e-324", "delta must"),
+        ("data=[1]", "data must be one of"),
+        ("inputs=raw", "inputs must be one of 'standardised', 'unit', got 'raw'"),
+        ("mechanism.name=1e308", "mechanism.name must be one of"),
+    ],
+)
+def test_bad_values_on_the_command_line_are_answered_in_one_line(tmp_path: Path, change: str, says: str) -> None:
+    key, value = change.split("=")
+    done = CliRunner().invoke(app, small_run(tmp_path, **{key: value}))
+    assert done.exit_code == 2 and done.output.count("\n") == 1, done.output
+    assert done.output.startswith(f"Error: {says}")
+
+
+@pytest.mark.parametrize("out", ["/dev/null/x", "/proc/x", "a file"])
+def test_folders_that_there_cannot_be(tmp_path: Path, out: str) -> None:
+    (tmp_path / "a file").write_text("")
+    done = CliRunner().invoke(app, small_run(tmp_path / out))
+    assert done.exit_code == 2 and done.output.startswith("Error: ") and done.output.count("\n") == 1, done.output
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_below_the_output(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        process = started("-m", "training", *small_run(tmp_path, epochs=1, batch_size=500), stdout=full)
+        said = process.communicate(timeout=600)[1]
+    assert process.returncode == 2 and said == "Error: [Errno 28] No space left on device\n"
+
+
+def test_a_full_disk_below_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "write_atomically", full)
+    done = CliRunner().invoke(app, small_run(tmp_path))
+    assert done.exit_code == 2 and done.output == "Error: [Errno 28] No space left on device\n"
 
 
 def test_command_line(tmp_path: Path) -> None:
@@ -207,12 +347,15 @@ def test_command_line(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, [*command, *small, "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
     assert "random sparsification" in done.output and "metrics.json" in done.output
+    report = json.loads((tmp_path / checkpoint.JSON).read_text())["privacy"]
+    assert f"epsilon = {report['epsilon']:.6g} at delta = 1e-05 after {report['steps']} steps." in done.output
+    assert "Neighbours (zero-out)" in done.output and "Simulation: seeded" in done.output
     spent = CliRunner().invoke(app, [*command, *small, "--out", str(tmp_path / "b"), "--set", "epsilon=1"])
     assert spent.exit_code == 0 and "stopped: one more step would exceed the budget" in spent.output
     other = CliRunner().invoke(app, [*command, *small, "--out", str(tmp_path), "--set", "seed=9", "--resume"])
     assert other.exit_code == 2 and "belongs to another run: seed differ" in other.output
     wrong = CliRunner().invoke(app, [*command, "--set", "batch_size=0"])
-    assert wrong.exit_code == 2 and "batch_size must be an integer >= 1, got 0" in wrong.output
+    assert wrong.exit_code == 2 and "batch_size must be an integer in 1..1000000000, got 0" in wrong.output
 
 
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
@@ -233,7 +376,7 @@ GEP = {"name": "gep", "subspace_dim": 12, "residual_clip": 0.3, "anchors": 14}
 
 
 def test_images_taken_as_not_protected_are_not_judged_by() -> None:
-    test = tiny_load("excerpt", train=False)
+    test = standardised(tiny_load("excerpt", train=False))
     taken = runs.prepare(tiny_config(GEP), CPU)
     assert len(taken.test) == TEST - 14
     assert torch.equal(taken.test.pixels, test.pixels[14:]) and torch.equal(taken.test.labels, test.labels[14:])
@@ -244,7 +387,9 @@ def test_images_taken_as_not_protected_are_not_judged_by() -> None:
 def test_images_of_another_set_cost_no_test_images() -> None:
     run = runs.prepare(tiny_config(GEP, data="mnist"), CPU)
     assert len(run.test) == TEST
-    assert torch.equal(run.optimizer.mechanism._anchors._pixels, tiny_load("excerpt", train=False).pixels[:14])
+    assert torch.equal(
+        run.optimizer.mechanism._anchors._pixels, standardised(tiny_load("excerpt", train=False)).pixels[:14]
+    )
 
 
 def test_auxiliary_images_are_loaded_for_those_alone_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:

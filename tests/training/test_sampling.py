@@ -5,10 +5,14 @@ import pytest
 import torch
 from scipy.stats import binom, chisquare
 
-from training.sampling import PoissonBatches, SecureBatches
+from training.sampling import GeneratorBatches, PoissonBatches, PoissonSampler, SecureBatches
 
 N, RATE, STEPS = 200, 0.15, 3000
-KINDS = [PoissonBatches(N, RATE, seed=3), SecureBatches(N, RATE)]
+KINDS = [
+    PoissonBatches(N, RATE, seed=3),
+    SecureBatches(N, RATE),
+    GeneratorBatches(N, RATE, torch.Generator().manual_seed(3)),
+]
 
 
 def members(batches, parts: int = 1) -> np.ndarray:
@@ -63,6 +67,36 @@ def test_batches_depend_on_seed_and_step_alone() -> None:
 @pytest.mark.parametrize("batches", [PoissonBatches(5, 1.0, 0), SecureBatches(5, 1.0)], ids=lambda b: type(b).__name__)
 def test_rate_one_takes_all(batches) -> None:
     assert batches.batch(0).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_generators_seeded_alike_draw_one_batch_together() -> None:
+    whole = GeneratorBatches(N, 0.5, torch.Generator().manual_seed(1)).batch(0)
+    for parts in (2, 3):
+        shares = [GeneratorBatches(N, 0.5, torch.Generator().manual_seed(1)).batch(0, p, parts) for p in range(parts)]
+        assert all((share % parts == part).all() for part, share in enumerate(shares))
+        assert torch.equal(torch.cat(shares).sort().values, whole)
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.events: list = []
+
+    def loader_begins(self, *, drawn_ahead: bool) -> None:
+        self.events.append(("begins", drawn_ahead))
+
+    def loader_drew(self, size: int) -> None:
+        self.events.append(size)
+
+
+def test_the_sampler_of_a_loader_tells_its_listener_and_gives_empty_batches_too() -> None:
+    heard = Heard()
+    law = GeneratorBatches(4, 0.1, torch.Generator().manual_seed(0))
+    sampler = PoissonSampler(law, examples=4, rate=0.1, steps=30, place=(0, 1), listener=heard, drawn_ahead=True)
+    drawn = list(sampler)
+    assert len(drawn) == len(sampler) == 30 and [] in drawn
+    assert heard.events == [("begins", True), *map(len, drawn)]
+    next(iter(sampler))
+    assert heard.events[31] == ("begins", True) and len(heard.events) == 33
 
 
 def test_bad_input() -> None:

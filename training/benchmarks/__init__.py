@@ -1,1 +1,1 @@
-"""What the mechanisms cost, measured side by side: ``python -m training.benchmarks``."""
+"""What mechanisms and calculators cost, measured side by side: ``python -m training.benchmarks``."""

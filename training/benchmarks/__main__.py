@@ -1,4 +1,4 @@
-"""``python -m training.benchmarks``: times of the mechanisms side by side, as a table and as JSON."""
+"""``python -m training.benchmarks``: times of mechanisms and calculators side by side, as a table and as JSON."""
 
 import json
 import platform
@@ -22,12 +22,12 @@ def main(
     threads: Annotated[int, typer.Option(min=1, help="torch threads on the CPU")] = 1,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
 ) -> None:
-    """Compare mechanisms with what they change, in turns in one process."""
+    """Compare mechanisms with what they change, and calculators with a sort, in turns in one process."""
     import opacus
     import torch
 
     from dptheory.files import write_atomically
-    from training.benchmarks.cases import CASES
+    from training.benchmarks import calculators, cases
     from training.benchmarks.timing import compare
     from training.loop import pick_device
     from training.report import device_name
@@ -38,7 +38,7 @@ def main(
     finish = torch.cuda.synchronize if chosen.type == "cuda" else lambda: None
     table = Table("comparison", "ms", "against ms", "ratio", "target", "met")
     timings = []
-    for build in CASES:
+    for build in (*cases.CASES, *calculators.CASES):
         if only in build.__name__:
             timing = compare(build(chosen), repetitions, finish)
             timings.append(timing)

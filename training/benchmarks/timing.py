@@ -17,6 +17,7 @@ class Case:
         work, against: functions without arguments; the ratio is time of ``work`` over time of ``against``.
         target: the ratio should be at most this.
         against_times: how often ``against`` counts, where only part of it is run.
+        rounds: the most rounds, for work that takes seconds; None for as many as are asked for.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Case:
     against: Work
     target: float
     against_times: float = 1.0
+    rounds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,11 @@ def compare(case: Case, repetitions: int, finish: Work = lambda: None) -> Timing
 
     Args:
         case: what to compare.
-        repetitions: rounds, >= 1.
+        repetitions: rounds, >= 1; fewer where the case wants fewer.
         finish: waits for the device.
     """
-    pairs = [(_time(case.work, finish), _time(case.against, finish)) for _ in range(repetitions + 1)][1:]
+    rounds = repetitions if case.rounds is None else min(repetitions, case.rounds)
+    pairs = [(_time(case.work, finish), _time(case.against, finish)) for _ in range(rounds + 1)][1:]
     whole = [(work, against * case.against_times) for work, against in pairs]
     return Timing(
         name=case.name,
@@ -59,7 +62,7 @@ def compare(case: Case, repetitions: int, finish: Work = lambda: None) -> Timing
         against_seconds=statistics.median(against for _, against in whole),
         ratio=statistics.median(work / against for work, against in whole),
         target=case.target,
-        repetitions=repetitions,
+        repetitions=rounds,
     )
 
 

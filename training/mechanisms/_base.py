@@ -1,6 +1,7 @@
 """What a mechanism is: per-sample gradients in, one released gradient out."""
 
 import abc
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -8,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 from opacus import GradSampleModule
 
+from dptheory import _validate
 from dptheory.joint_privacy import FreshMask
 from dptheory.mallows import SubsetMallows
 
@@ -37,35 +39,64 @@ class StepCost:
 
     Attributes:
         noise_multiplier: sigma of the Gaussian mechanism of sensitivity 1 that the step's noisy releases are together as
-            private as; 0 where something leaves without noise, inf where nothing leaves.
+            private as; 0 where something leaves without noise, inf where nothing leaves. In [0, inf].
         selection: the private choice of entries made beside, as (number of groups, law of one); None where there is none.
-        mask: the fresh public mask, drawn after clipping, behind which the noisy sum leaves; None where there is none.
+        mask: the fresh mask behind which the noisy sum leaves, which nobody can tell before it is used; None where there is none.
+        seeded_mask: such a mask drawn from a seed. It amplifies nothing, but would in a secure run.
+
+    Raises:
+        ValueError: a noise multiplier outside its range.
     """
 
     noise_multiplier: float
     selection: tuple[int, SubsetMallows] | None = None
     mask: FreshMask | None = None
+    seeded_mask: FreshMask | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "noise_multiplier", _validate.real("noise_multiplier", self.noise_multiplier, 0.0))
+
+    def seeded(self) -> "StepCost":
+        """The cost of the same step in a seeded run: its mask does not amplify."""
+        return dataclasses.replace(self, mask=None, seeded_mask=self.mask or self.seeded_mask)
+
+    def secured(self) -> "StepCost":
+        """The cost that the same step would have in a secure run."""
+        return dataclasses.replace(self, mask=self.mask or self.seeded_mask, seeded_mask=None)
 
 
 class Mechanism(abc.ABC):
-    """One algorithm. The optimizer calls, for every step, ``begin_step``, ``contribute`` once a physical batch, ``release``.
+    """One algorithm. The optimizer calls, for every step, ``begin_step``, ``contribute`` once per physical batch, ``release``
+    and ``end_step``.
 
-    A mechanism draws public randomness (masks) from its own generator, so that every process of a distributed run, seeded
-    alike, has the same; and private randomness from the ``noise`` it is handed. In a distributed run every process calls
-    ``release`` on the same totals, and what the first returns is used.
+    A batch may be abandoned: then ``begin_step`` comes again before ``end_step``, and must begin the same step anew.
+
+    A mechanism draws its own randomness (masks) from a seed, so that every process of a distributed run, seeded alike, has the
+    same; or, where its ``seed`` is None, from the operating system's generator, and then the first process's is handed to all
+    (``shared``). Private randomness comes from the ``noise`` it is handed. In a distributed run every process calls ``release``
+    on the same totals, and what the first returns is used.
     """
 
     title: ClassVar[str]
     """As it stands in tables; one that breaks the privacy guarantee says NOT PRIVATE."""
 
+    seeded: bool = False
+    """Whether it draws masks or other randomness of its own from a seed."""
+
+    public: tuple[str, ...] = ()
+    """What its guarantee takes to be known to everybody, in words."""
+
     def attach(self, module: GradSampleModule) -> None:  # noqa: B027 -- most mechanisms need the gradients alone
         """Learn whose gradients will come; ``make_private`` calls it once."""
+
+    def check_clip(self, clip: float) -> None:  # noqa: B027 -- most mechanisms take any
+        """Raise a ValueError where the mechanism's own arguments do not go with the clip C; ``make_private`` calls it once."""
 
     def begin_step(self, params: Tensors) -> None:  # noqa: B027 -- most mechanisms have nothing to prepare
         """Prepare a step: refresh masks and subspaces. ``params`` are the trainable parameters."""
 
     def shared(self) -> Tensors:
-        """What ``begin_step`` computed on the device and every process must have alike, to be overwritten in place."""
+        """What ``begin_step`` left and every process must have alike, to be overwritten by the first process's."""
         return []
 
     @abc.abstractmethod
@@ -84,7 +115,7 @@ class Mechanism(abc.ABC):
         return StepCost(noise_multiplier)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that changes from step to step, to resume bit for bit."""
+        """All that changes from step to step, to resume bit for bit; what is drawn securely is drawn afresh instead."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

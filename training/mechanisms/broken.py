@@ -1,5 +1,6 @@
 """Variants that break the guarantee, each as a paper prints it or as it is easily miswritten: privacy audits must catch them."""
 
+from dptheory import _validate
 from training.mechanisms._base import Contribution, Noise, StepCost, Tensors
 from training.mechanisms.clipping import clipped_sum
 from training.mechanisms.dpsgd import DpSgd
@@ -41,7 +42,7 @@ class BatchSizeDivisor(RandomSparsification):
 
     def __init__(self, expected_batch_size: float, rate: float, seed: int) -> None:
         super().__init__(Constant(rate), seed)
-        self._expected = expected_batch_size
+        self._expected = _validate.real("expected_batch_size", expected_batch_size, 0.0, ends="()")
         self._drawn = 0
 
     def begin_step(self, params: Tensors) -> None:
@@ -72,7 +73,7 @@ class TopKWithoutNoise(DpSgd):
     title = "top-k by private magnitudes (NOT PRIVATE)"
 
     def __init__(self, keep_rate: float) -> None:
-        self._rate = 1.0 - keep_rate
+        self._rate = 1.0 - _validate.real("keep_rate", keep_rate, 0.0, 1.0, ends="(]")
 
     def contribute(self, samples: Tensors, clip: float) -> Contribution:
         return clipped_sum(samples, clip)

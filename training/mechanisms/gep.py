@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import torch
+from opacus import GradSampleModule
 
 from dptheory import _validate
 from dptheory.embedding import release as theory
 from training.mechanisms._base import Contribution, Mechanism, Noise, Tensors
 from training.mechanisms.clipping import clip_factors, widened
+from training.randomness import normal, own_generator
 
 
 class AnchorSource(Protocol):
@@ -23,14 +25,16 @@ class AnchorSource(Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
-def power_iteration(anchors: torch.Tensor, dim: int, iterations: int, generator: torch.Generator) -> torch.Tensor:
+def power_iteration(
+    anchors: torch.Tensor, dim: int, iterations: int, generator: torch.Generator | None
+) -> torch.Tensor:
     """Orthonormal rows that span about the first principal subspace of the anchor gradients.
 
     Args:
         anchors: shape (m, p), finite.
         dim: rows k, 1..min(m, p).
         iterations: >= 1.
-        generator: of the CPU, for the start.
+        generator: of the CPU, for the start; None for the operating system's.
 
     Returns:
         Basis B, shape (k, p).
@@ -38,7 +42,7 @@ def power_iteration(anchors: torch.Tensor, dim: int, iterations: int, generator:
     Source: GEP, Algorithm 1, lines 3 to 7 (gep.lem3.1).
     """
     _validate.integer("dim", dim, 1, min(anchors.shape))
-    basis = torch.randn(dim, anchors.shape[1], generator=generator).to(anchors)
+    basis = normal((dim, anchors.shape[1]), generator).to(anchors)
     for _ in range(_validate.integer("iterations", iterations, 1)):
         left = torch.linalg.qr(anchors @ basis.T).Q  # without it singular values are squared, too much for float32
         basis = torch.linalg.qr(anchors.T @ left).Q.T
@@ -65,9 +69,11 @@ class _Embedding(Mechanism, abc.ABC):
         subspace_dim: number k of basis vectors, shared out over the groups.
         residual_clip: > 0.
         groups: indices of the trainable parameters that share a basis; every parameter in one group.
-        seed: of the power iteration's start, which is public.
+        seed: of the power iteration's start, which is public; None for the operating system's generator.
         iterations: of the power method; the paper has 1.
     """
+
+    public = ("auxiliary examples of the subspace",)
 
     def __init__(
         self,
@@ -75,24 +81,35 @@ class _Embedding(Mechanism, abc.ABC):
         subspace_dim: int,
         residual_clip: float,
         groups: Sequence[Sequence[int]],
-        seed: int,
+        seed: int | None,
         iterations: int = 1,
     ) -> None:
+        if not callable(anchor_gradients):
+            raise TypeError(f"anchor_gradients must give gradients when it is called, got {anchor_gradients!r}")
         self._anchors = anchor_gradients
         self._quota = _validate.integer("subspace_dim", subspace_dim, 1)
         self._residual_clip = _validate.real("residual_clip", residual_clip, 0.0, ends="()")
         self._members = [list(group) for group in groups]
+        joined = sorted(i for group in self._members for i in group)
+        if not joined or joined != list(range(len(joined))) or [] in self._members:
+            raise ValueError(f"groups must hold each of the numbers 0, 1, ... once, none empty, got {groups!r}")
         self._iterations = _validate.integer("iterations", iterations, 1)
-        self._generator = torch.Generator().manual_seed(_validate.integer("seed", seed, 0))
+        self._generator = own_generator(seed)
+        self.seeded = seed is not None
         self._shapes: list[torch.Size] = []
         self.bases: Tensors = []
         """Orthonormal rows of the step's subspace, one matrix (k_g, p_g) a group."""
 
+    def attach(self, module: GradSampleModule) -> None:
+        """See that the groups hold the trainable parameters."""
+        self._check_groups(sum(p.requires_grad for p in module.parameters()))
+
+    def _check_groups(self, count: int) -> None:
+        if sum(map(len, self._members)) != count:
+            raise ValueError(f"groups must hold each of the {count} trainable parameters once, got {self._members}")
+
     def begin_step(self, params: Tensors) -> None:
-        if sorted(i for group in self._members for i in group) != list(range(len(params))):
-            raise ValueError(
-                f"groups must hold each of the {len(params)} trainable parameters once, got {self._members}"
-            )
+        self._check_groups(len(params))
         self._shapes = [p.shape for p in params]
         found = widened(self._anchors())
         anchors = [_joined(found, group) for group in self._members]
@@ -159,10 +176,12 @@ class _Embedding(Mechanism, abc.ABC):
         return [parts[i] for i in range(len(parts))]
 
     def state_dict(self) -> dict[str, Any]:
-        return {"generator": self._generator.get_state(), "anchors": self._anchors.state_dict()}
+        generator = None if self._generator is None else self._generator.get_state()
+        return {"generator": generator, "anchors": self._anchors.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._generator.set_state(state["generator"].cpu())
+        if self._generator is not None:
+            self._generator.set_state(state["generator"].cpu())
         self._anchors.load_state_dict(state["anchors"])
 
 
@@ -206,6 +225,10 @@ class GepJoint(_Embedding):
     """
 
     title = "GEP, joint clipping"
+
+    def check_clip(self, clip: float) -> None:
+        """``residual_clip`` is at most ``clip``."""
+        _validate.real("residual_clip", self._residual_clip, 0.0, clip, ends="(]")
 
     def _factors(self, norms: torch.Tensor, rest: torch.Tensor, clip: float) -> tuple[torch.Tensor, torch.Tensor]:
         whole = clip_factors(torch.hypot(norms, rest), clip)

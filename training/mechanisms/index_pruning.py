@@ -11,9 +11,12 @@ from dptheory import _validate
 from dptheory.mallows import SubsetMallows
 from training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
 from training.mechanisms.clipping import clipped_sum
-from training.mechanisms.rates import Schedule
+from training.mechanisms.rates import Checked, Schedule
 
 _MIN_GROUP = 2
+
+Dispersion = Callable[[int, int, int], float]
+"""theta of a step as a function of (entries of a group, entries kept in it, number of groups)."""
 
 
 def grouped(flat: torch.Tensor, size: int) -> torch.Tensor:
@@ -63,7 +66,7 @@ class _GroupedSelection(Mechanism):
     """Clip, sum, choose entries in groups, add noise to what was chosen."""
 
     def __init__(self, keep_rate: Schedule, group_size: int) -> None:
-        self._keep_rate = keep_rate
+        self._keep_rate = Checked("keep_rate", keep_rate)
         self._size = _validate.integer("group_size", group_size, _MIN_GROUP)
         self._step = 0
         self._width = self._rows = self._keep = 0
@@ -75,7 +78,6 @@ class _GroupedSelection(Mechanism):
         self._width = min(self._size, dim)
         self._rows = -(-dim // self._width)
         self._keep = min(max(round(self._keep_rate(self._step) * self._width), 1), self._width - 1)
-        self._step += 1
 
     def contribute(self, samples: Tensors, clip: float) -> Contribution:
         return clipped_sum(samples, clip)
@@ -86,6 +88,9 @@ class _GroupedSelection(Mechanism):
         self.mask = self._select(flat, noised, clip, noise)
         chosen = noised * self.mask
         return [c.view(t.shape) for c, t in zip(torch.split(chosen, [t.numel() for t in total]), total, strict=True)]
+
+    def end_step(self, released: Tensors, std: float) -> None:
+        self._step += 1
 
     def state_dict(self) -> dict[str, Any]:
         return {"step": self._step}
@@ -110,7 +115,8 @@ class IndexPruning(_GroupedSelection):
     """Top-k of the clipped sum in every group as the reference, a Mallows draw around it, noise on the entries drawn.
 
     Args:
-        theta: dispersion, >= 0; see :func:`dptheory.mallows.theta_for_budget`.
+        theta: dispersion, >= 0; or a function that gives that of a step, as ``functools.partial`` of
+            :func:`dptheory.mallows.theta_for_budget`: what a theta spends depends on the number kept, which ``keep_rate`` moves.
         keep_rate: share of entries kept, over the steps; at least one and not all of a group.
         group_size: entries of a group, >= 2; the paper has 256. The last group is filled up.
 
@@ -119,9 +125,9 @@ class IndexPruning(_GroupedSelection):
 
     title = "gradient index pruning"
 
-    def __init__(self, theta: float, keep_rate: Schedule, group_size: int = 256) -> None:
+    def __init__(self, theta: float | Dispersion, keep_rate: Schedule, group_size: int = 256) -> None:
         super().__init__(keep_rate, group_size)
-        self._theta = _validate.real("theta", theta, 0.0)
+        self._theta = theta if callable(theta) else _validate.real("theta", theta, 0.0)
 
     def _choose(self, scores: torch.Tensor, noise: Noise) -> torch.Tensor:
         reference = top_mask(scores, self._keep)
@@ -131,7 +137,8 @@ class IndexPruning(_GroupedSelection):
         return StepCost(noise_multiplier, selection=(self._rows, self._law()))
 
     def _law(self) -> SubsetMallows:
-        return SubsetMallows(self._width, self._keep, self._theta)
+        theta = self._theta(self._width, self._keep, self._rows) if callable(self._theta) else self._theta
+        return SubsetMallows(self._width, self._keep, theta)
 
 
 class TopKOfReleased(_GroupedSelection):
@@ -167,4 +174,4 @@ class NoisyMagnitudeTopK(_GroupedSelection):
         return magnitudes + noise(magnitudes, self._selection * clip)
 
     def cost(self, noise_multiplier: float) -> StepCost:
-        return StepCost((noise_multiplier**-2 + self._selection**-2) ** -0.5 if noise_multiplier else 0.0)
+        return StepCost(1 / math.hypot(1 / noise_multiplier, 1 / self._selection) if noise_multiplier else 0.0)

@@ -38,11 +38,8 @@ def freeze(module: GradSampleModule, parameters: Sequence[nn.Parameter]) -> None
         p.grad_sample = None  # type: ignore[attr-defined]
         p.summed_grad = None  # type: ignore[attr-defined]
     hooks = {"loss_reduction": module.loss_reduction, "batch_first": module.batch_first}
-    forbidden = not module.grad_accumulation_allowed
     module.remove_hooks()
     module.add_hooks(**hooks, force_functorch=module.force_functorch)
-    if forbidden:
-        module.forbid_grad_accumulation()
 
 
 class LayerFreezing(Mechanism):
@@ -61,7 +58,11 @@ class LayerFreezing(Mechanism):
     title = "layer freezing"
 
     def __init__(self, inner: Mechanism, frozen: int, from_step: int) -> None:
+        if not isinstance(inner, Mechanism):
+            raise TypeError(f"inner must be a mechanism, got {inner!r}")
         self._inner = inner
+        self.seeded = inner.seeded
+        self.public = (*inner.public, "which layers are frozen, and when")
         self._count = _validate.integer("frozen", frozen, 1)
         self._from_step = _validate.integer("from_step", from_step, 0)
         self._step = 0
@@ -69,10 +70,13 @@ class LayerFreezing(Mechanism):
 
     def attach(self, module: GradSampleModule) -> None:
         """Tell the mechanism whose layers to freeze; ``make_private`` does it."""
-        first_parameters(module._module, self._count)
+        _validate.integer("frozen", self._count, 1, len(layers(module._module)) - 1)
         self._module = module
-        self._inner.attach(module)
         self._freeze_if_due()
+        self._inner.attach(module)
+
+    def check_clip(self, clip: float) -> None:
+        self._inner.check_clip(clip)
 
     def begin_step(self, params: Tensors) -> None:
         self._inner.begin_step(params)

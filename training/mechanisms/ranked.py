@@ -7,7 +7,8 @@ import torch
 from dptheory import _validate
 from training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
 from training.mechanisms.clipping import clipped_sum
-from training.mechanisms.rates import Schedule
+from training.mechanisms.rates import Checked, Schedule
+from training.randomness import normal, own_generator
 
 
 def largest_entries(values: Tensors, rate: float) -> Tensors:
@@ -34,17 +35,19 @@ class RankedSparsification(Mechanism):
     Args:
         rate: sparsification rate over the steps.
         steps_per_epoch: steps between two rankings, >= 1.
-        seed: of the noise of masked entries, which tells nothing about the data.
+        seed: of the noise of masked entries, which tells nothing about the data; None for the operating system's generator.
 
     Source: RF, Algorithm 2; RS, Algorithm 4, corrected (rf.alg2, rs.alg4).
     """
 
     title = "ranked sparsification"
+    public = ("masks, once they are used",)
 
-    def __init__(self, rate: Schedule, steps_per_epoch: int, seed: int) -> None:
-        self._rate = rate
+    def __init__(self, rate: Schedule, steps_per_epoch: int, seed: int | None) -> None:
+        self._rate = Checked("rate", rate, ends="[)")
         self._epoch = _validate.integer("steps_per_epoch", steps_per_epoch, 1)
-        self._generator = torch.Generator().manual_seed(_validate.integer("seed", seed, 0))
+        self._generator = own_generator(seed)
+        self.seeded = seed is not None
         self._step = 0
         self._sums: Tensors = []
         self.mask: Tensors = []
@@ -53,10 +56,9 @@ class RankedSparsification(Mechanism):
         if [s.shape for s in self._sums] != [p.shape for p in params]:  # at the start, and when layers are frozen
             self._sums = [torch.zeros(p.shape, device=p.device) for p in params]
             self.mask = [torch.ones(p.shape, dtype=torch.bool, device=p.device) for p in params]
-        elif self._step % self._epoch == 0:
-            self.mask = largest_entries(self._sums, self._rate(self._step))
-            self._sums = [torch.zeros_like(s) for s in self._sums]
-        self._step += 1
+
+    def shared(self) -> Tensors:
+        return [] if self.seeded else [*self._sums, *self.mask]
 
     def contribute(self, samples: Tensors, clip: float) -> Contribution:
         return clipped_sum(samples, clip, self.mask)
@@ -66,15 +68,23 @@ class RankedSparsification(Mechanism):
 
     def end_step(self, released: Tensors, std: float) -> None:
         for s, r, m in zip(self._sums, released, self.mask, strict=True):
-            fresh = torch.randn(s.shape, generator=self._generator).to(s.device) * std
-            s += r + fresh * ~m
+            s += r + normal(s.shape, self._generator).to(s.device) * std * ~m
+        self._rank_after_an_epoch()
+
+    def _rank_after_an_epoch(self) -> None:
+        self._step += 1
+        if self._step % self._epoch == 0:
+            self.mask = largest_entries(self._sums, self._rate(self._step))
+            self._sums = [torch.zeros_like(s) for s in self._sums]
 
     def state_dict(self) -> dict[str, Any]:
-        return {"step": self._step, "generator": self._generator.get_state(), "sums": self._sums, "mask": self.mask}
+        generator = None if self._generator is None else self._generator.get_state()
+        return {"step": self._step, "generator": generator, "sums": self._sums, "mask": self.mask}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._step = state["step"]
-        self._generator.set_state(state["generator"].cpu())
+        if self._generator is not None:
+            self._generator.set_state(state["generator"].cpu())
         self._sums, self.mask = list(state["sums"]), list(state["mask"])
 
 
@@ -90,6 +100,7 @@ class RankedByTrueGradients(RankedSparsification):
     def end_step(self, released: Tensors, std: float) -> None:
         for s, t in zip(self._sums, self._true, strict=True):
             s += t
+        self._rank_after_an_epoch()
 
     def cost(self, noise_multiplier: float) -> StepCost:
         return StepCost(0.0)

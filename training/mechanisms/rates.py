@@ -1,6 +1,6 @@
 """How a rate moves over a run: sparsification rate, or share of entries kept."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from dptheory import _validate, schedules
@@ -10,6 +10,33 @@ class Schedule(Protocol):
     """A value for every step, 0, 1, ..."""
 
     def __call__(self, step: int) -> float: ...
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A schedule that somebody else wrote, with every value checked; the first one at once.
+
+    Args:
+        name: of the argument, for errors.
+        schedule: any function of the step.
+        ends: which ends of 0..1 belong to the values, as in ``"[)"``.
+
+    Raises:
+        TypeError: ``schedule`` is not a function.
+        ValueError: a value that is no number in its range.
+    """
+
+    name: str
+    schedule: Schedule
+    ends: str = field(default="[]", kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not callable(self.schedule):
+            raise TypeError(f"{self.name} must be a schedule such as Constant(0.5), got {self.schedule!r}")
+        self(0)
+
+    def __call__(self, step: int) -> float:
+        return _validate.real(f"{self.name} at step {step}", self.schedule(step), 0.0, 1.0, ends=self.ends)
 
 
 @dataclass(frozen=True)

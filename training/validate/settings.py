@@ -18,7 +18,7 @@ class ValidateSettings:
         pool: training examples whose gradients are the population that batches are drawn from, >= 2.
         anchors: auxiliary images (test images with random labels) for GEP's subspace, >= 1.
         window: steps that are summed before entries are ranked, >= 1.
-        draws: batches, masks and noise vectors per row, >= 20.
+        draws: batches, masks and noise vectors per row, 20 to 1e9.
 
     Raises:
         ValueError: a value outside its range.
@@ -40,7 +40,7 @@ class ValidateSettings:
         _validate.real("rate", self.rate, 0.0, 1.0, ends="()")
         _validate.integer("pool", self.pool, 2)
         _validate.integer("anchors", self.anchors, 1)
-        _validate.integer("draws", self.draws, 20)
+        _validate.integer("draws", self.draws, 20, 10**9)
         for name, values in (("keep_ratios", self.keep_ratios), ("subspace_dims", self.subspace_dims)):
             if not values:
                 raise ValueError(f"{name} must hold at least one number, got none")

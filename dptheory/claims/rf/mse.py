@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import quad
-from scipy.stats import ncx2
+from scipy.stats import chi2, ncx2, norm
 
 from dptheory import clipping, gradient_mse
 from dptheory.claims._claim import Claim, Source, Verdict
@@ -119,7 +119,8 @@ def _moment_cases() -> Iterator[tuple[str, float, int, float, float]]:
         (5.0, 1000, 0.1, 4.0),
         (1.0, 100, 1.0, 12.0),
     )
-    for name, setting in itertools.product(("slope", "second_moment", "clip_probability"), settings):
+    names = ("slope", "shortfall", "second_moment", "variance", "clip_probability")
+    for name, setting in itertools.product(names, settings):
         yield (name, *setting)
 
 
@@ -135,6 +136,11 @@ def _textbook_moment(name: str, grad_norm: float, dim: int, deviation: float, bo
     if name == "second_moment":
         inside = dim * below(dim + 2) + shift * below(dim + 4)
         return deviation**2 * inside + bound**2 * (1.0 - below(dim))
+    if name == "shortfall":
+        return 1.0 - _textbook_moment("slope", grad_norm, dim, deviation, bound)
+    if name == "variance":
+        second, slope = (_textbook_moment(one, grad_norm, dim, deviation, bound) for one in ("second_moment", "slope"))
+        return second - (slope * grad_norm) ** 2
     mean, spread = dim + 2 + shift, math.sqrt(2 * (dim + 2) + 4 * shift)
     top = max(square, mean) + 60 * spread + 200
     points = [p for p in (mean - 3 * spread, mean, mean + 3 * spread) if p > square] or None
@@ -142,6 +148,58 @@ def _textbook_moment(name: str, grad_norm: float, dim: int, deviation: float, bo
     return below(dim + 2) + math.sqrt(square) * float(
         quad(density, square, top, points=points, limit=500, epsabs=1e-13)[0]
     )
+
+
+def _small_variance(grad_norm: float, dim: int, deviation: float, distance: float) -> float:
+    """V on a grid of the part of xi along w and of the quantiles of the rest; C = |w| + distance s. Lengths less |w|, over s."""
+    z, half = np.linspace(-9, 9, 6001), (np.arange(60) + 0.5) / 60
+    across = np.asarray(chi2.ppf(half, dim - 1))[:, None]
+    across *= (dim - 1) / float(across.mean())
+    law = norm.pdf(z) * (z[1] - z[0]) / 60
+    longer = z + deviation * across / (2 * (grad_norm + deviation * z))  # |g|, the next term is of order s^2
+    shrink = np.minimum(1.0, (grad_norm + deviation * distance) / (grad_norm + deviation * longer))
+    along = (
+        np.where(
+            longer > distance, (distance - longer) * (grad_norm + deviation * z) / (grad_norm + deviation * longer), 0.0
+        )
+        + z
+    )
+    mean = float((law * along).sum())
+    return deviation**2 * float((law * ((along - mean) ** 2 + shrink**2 * across)).sum())
+
+
+def _found_variance(grad_norm: float, dim: int, deviation: float, distance: float) -> float:
+    bound = grad_norm + distance * deviation
+    return clipping.gaussian_clip_moments(grad_norm, dim, deviation, bound).variance
+
+
+_SIZES = ((1.0, 5000, 0.02, 1.2, 1.5, 64, 0.5), (0.5, 10**6, 1e-3, 1.0, 4.0, 1000, 0.9))
+"""|w|, d, s, C, sigma, B, r."""
+_ERROR_FIELDS = ("signal_loss", "noise", "alignment", "second_moment", "clip_probability")
+
+
+def _large_error(side: str, name: str, *setting: float) -> float:
+    """A field of the calculator for a flat gradient."""
+    grad_norm, dim, deviation, clip, sigma, batch, rate = setting
+    found = gradient_mse.clipped_gradient_mse(grad_norm, int(dim), deviation, clip, sigma, int(batch), rate)
+    return float(getattr(getattr(found, side), name))
+
+
+def _large_error_by_hand(side: str, name: str, *setting: float) -> float:
+    """The same from SciPy's noncentral chi-square law."""
+    grad_norm, dim, deviation, clip, sigma, batch, rate = setting
+    kept = int(dim) if side == "full" else round((1 - rate) * dim)
+    size = grad_norm * math.sqrt(kept / dim)
+    moment = partial(_textbook_moment, grad_norm=size, dim=kept, deviation=deviation, bound=clip)
+    slope, variance = moment("slope"), moment("variance")
+    noise = kept * (clip * sigma / batch) ** 2
+    return {
+        "signal_loss": grad_norm**2 - size**2 + (1 - slope) ** 2 * size**2 + variance / batch,
+        "noise": noise,
+        "alignment": slope * size**2,
+        "second_moment": (slope * size) ** 2 + variance / batch + noise,
+        "clip_probability": moment("clip_probability"),
+    }[name]
 
 
 def _over_root(u: float, freedom: int, shift: float) -> float:
@@ -166,6 +224,29 @@ _EQ6 = Claim(
             truth=lambda i, size: _enumerated_mse(_BATCHES[i], 2, size),
             statement=lambda i, size: _split_mse(_BATCHES[i], 2, size, 2),
             wrong=lambda i, size: _split_mse(_BATCHES[i], 2, size, 1),
+        ),
+        ExactCheck(
+            name="variance far below C^2: small deviations, on a grid",
+            cases=lambda: [
+                (562.015, 100, 1e-6, -5.61015e8),
+                (1.0, 100, 1e-5, -2.0),
+                (1.0, 1000, 1e-5, 3.0),
+                *((1.0, d, s, t) for d in (2, 100) for s in (1e-7, 1e-9) for t in (-1e3, -5, -1, 0, 1, 5)),
+            ],
+            truth=_small_variance,
+            statement=_found_variance,
+            wrong=lambda grad_norm, dim, deviation, distance: dim * deviation**2,
+            tolerance=1e-4,
+        ),
+        ExactCheck(
+            name="every field with and without a mask, d = 5,000 and 1e6, by SciPy's noncentral chi-square law",
+            cases=lambda: [
+                (side, name, *one) for side in ("full", "masked") for name in _ERROR_FIELDS for one in _SIZES
+            ],
+            truth=_large_error_by_hand,
+            statement=_large_error,
+            wrong=lambda side, name, *one: 1.001 * _large_error(side, name, *one),
+            tolerance=1e-6,
         ),
         ExactCheck(
             name="clip moments by SciPy's noncentral chi-square law",

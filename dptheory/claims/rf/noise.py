@@ -57,11 +57,12 @@ _RAISE = Claim(
     conditions=(
         "kappa > sqrt(1 - r), at the tuned learning rate with zero bias",
         "sigma^+ = sigma / sqrt(1 - r) (equal mean squares) and T^+ = T / (1 - r) (zero-concentrated DP, no subsampling)",
+        "with subsampling: the central limit theorem of Bu, Dong, Long and Su, cited, not proved here, an approximation for many steps",
         "the conditions of Theorem 2: a fresh mask, no momentum",
     ),
     correction=r"With $x = 1-r$: the tuned bound becomes $\sqrt x/\kappa$ times that without a mask, whatever the noise. It improves iff "
-    r"$\kappa > \sqrt x$; never where $P' = P$. With subsampling iff $\kappa > \sqrt{T/T^+}$, $T^+ \ge T/x$, which $P' = P$ does not "
-    r"exclude.",
+    r"$\kappa > \sqrt x$; never where $P' = P$. With subsampling iff $\kappa > \sqrt{T/T^+}$; by the cited limit theorem "
+    r"$T^+ \ge T/x$, and then $P' = P$ does not exclude a gain.",
     calculators=(sparsification.tuned_bound,),
     checks=(
         ExactCheck(
@@ -104,7 +105,7 @@ _RAISE = Claim(
             wrong=_free_mask_slack,
         ),
         SearchCheck(
-            name="subsampling buys at least 1 / (1 - r) times the steps",
+            name="by the limit theorem subsampling buys at least 1 / (1 - r) times the steps",
             box={"rate": Range(0, 0.999), "noise_multiplier": Range(0.3, 100, log=True)},
             slack=_more_steps_slack,
             wrong=_fewer_steps_slack,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import quad, simpson
 from scipy.special import gammainc, gammaincc
-from scipy.stats import chi2
+from scipy.stats import chi2, gamma
 
 from dptheory import gradient_mse
 from dptheory.claims._claim import Claim, Source, Verdict
@@ -70,6 +70,27 @@ def _gamma_max(shape: float, n: int) -> float:
 
     top = 1.0 + (60.0 + 3.0 * math.sqrt(60.0 * shape)) / shape
     return float(quad(missed, 0.0, top, limit=400, epsabs=0.0, epsrel=1e-11, points=[1.0])[0])
+
+
+def _two_level_max(half: int, ratio: float, n: int) -> float:
+    """E max for 2 half eigenvalues 1 and as many of ``ratio``: Gamma laws of SciPy, the sum's tail and the integral on a grid."""
+    mean, spread = 2 * half * (1 + ratio), 2 * math.sqrt(half * (1 + ratio**2))
+    x = np.linspace(max(0.0, mean - 8 * spread), mean + (12 + 0.01 * n**0.25) * spread + 80 * ratio, 600)
+    points, weights = np.polynomial.legendre.leggauss(600)
+    y = mean / (1 + ratio) * ratio + spread * 12 * points
+    law = gamma.pdf(y, half, scale=2 * ratio) * 12 * spread * weights
+    above = gamma.sf(x[:, None] - y, half, scale=2.0) @ law
+    missed = -np.expm1(n * np.log1p(-np.minimum(above, 1 - 1e-16)))
+    return float(x[0] + simpson(missed, x=x))
+
+
+def _flat_max(dim: int, n: int) -> float:
+    """E max for ``dim`` eigenvalues 1, by SciPy's chi-square law."""
+    return 2 * (dim / 2) * _gamma_max(dim / 2, n)
+
+
+def _large_max(dim: int, n: int, ratio: float) -> float:
+    return _flat_max(dim, n) if ratio == 1 else _two_level_max(dim // 4, ratio, n)
 
 
 def _exact(eigenvalues: Sequence[float | Fraction], n: int) -> float:
@@ -173,6 +194,21 @@ _THEOREM_1 = Claim(
             truth=_ruben_max,
             statement=_exact,
             wrong=lambda e, n: sum(e),
+            tolerance=1e-6,
+        ),
+        ExactCheck(
+            name="E max of up to 1e9 draws and 1e6 eigenvalues, one and two levels, by SciPy's Gamma law",
+            cases=lambda: [
+                (10, 10**9, 1.0),
+                (1000, 10**7, 1.0),
+                (10**6, 60_000, 1.0),
+                (10**5, 10**8, 1.0),
+                (400, 10**7, 3.0),
+                (10**4, 10**9, 2.0),
+            ],
+            truth=_large_max,
+            statement=lambda dim, n, ratio: _exact(np.where(np.arange(dim) % 2, ratio, 1.0).tolist(), n),
+            wrong=lambda dim, n, ratio: dim * (1 + ratio) / 2 * (1 + math.sqrt(2 / dim)),
             tolerance=1e-6,
         ),
         ExactCheck(

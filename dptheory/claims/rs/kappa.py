@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,6 +13,8 @@ from scipy.stats import chi2
 from dptheory import sparsification
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims._draws import drawn_masks
+from dptheory.claims.rs import _kappa_rows as rows
+from dptheory.claims.rs import _large_kappa as large
 from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 
 Array = NDArray[np.float64]
@@ -154,7 +157,12 @@ _LEM33 = Claim(
     statement=r"If $P = P(\|\xi\| < 3C/4) \ge \sqrt{1-r}$, there is $\kappa \in (1-r, 1)$ with "
     r"$E_m[P'_m h(w')\|w'\|] = \kappa P h(w)\|w\|$, $h(v) = \min(\|v\|, C/4)$.",
     verdict=Verdict.FALSE,
-    conditions=("w not zero", "m uniform and independent of xi", "P > 0", "upper end only: P >= sqrt(1 - r)"),
+    conditions=(
+        "w not zero",
+        "m uniform and independent of xi, (1 - r) d whole and at least 1",
+        "P > 0",
+        "upper end only: P >= sqrt(1 - r)",
+    ),
     correction=r"$\kappa \in [1-r, 1]$, both ends attained. The lower end needs no condition; without $P \ge \sqrt{1-r}$ the upper "
     r"end is $\min(x\max(1, s), \sqrt x)/P$, $x = 1-r$, $s = 4\|w\|/C$, which can exceed 1. $\kappa > 1-r$ for $r > 0$ if $P'_m > P$ "
     r"for every mask with $m\odot w \ne 0$. Step 57 (RF 63) is invalid; concavity of $\min(X, c\sqrt X)$ replaces it.",
@@ -293,7 +301,12 @@ _KAPPA = Claim(
     r"$\kappa = R\,F_{xd}(\tau)/F_d(\tau)$, $\tau = (3C/4s)^2$, $F_k$ the $\chi^2_k$ law, $R = E_mf(\|m\odot w\|^2)/f(\|w\|^2)$; "
     r"$R = x$ for $\|w\| \le c$, $R = \min(x\max(1, s_w), \sqrt x)$ for entries of equal size, $s_w = \|w\|/c$.",
     verdict=Verdict.HOLDS,
-    conditions=("w not zero", "m uniform and independent of xi", "P > 0"),
+    conditions=(
+        "w not zero",
+        "m uniform and independent of xi, (1 - r) d whole and at least 1",
+        "P > 0",
+        "the error bound: proved without draws; where masks are drawn for rows of deviations, with a chance of at least 0.9999",
+    ),
     calculators=(sparsification.kappa,),
     checks=(
         ExactCheck(
@@ -332,6 +345,81 @@ _KAPPA = Claim(
             ),
             wrong=lambda: _descent(printed_kappa(1 - _MC_KEEP / _MC_DIM)),
             row_bytes=1600,
+        ),
+        ExactCheck(
+            name="one to five large entries, d = 1e4 to 1e6: which are kept is hypergeometric",
+            cases=lambda: large.UNEVEN,
+            truth=large.uneven_ratio,
+            statement=lambda *case: large.uneven_found(*case).value,
+            wrong=lambda *case: printed_kappa(1 - case[1] / case[0]),
+            tolerance=1.1e-3,
+        ),
+        ExactCheck(
+            name="their error bars hold and are at most a thousandth",
+            cases=lambda: large.UNEVEN,
+            truth=lambda *case: True,
+            statement=lambda *case: large.bar_holds(large.uneven_found(*case), large.uneven_ratio(*case), 1.1e-3),
+            wrong=lambda *case: large.bar_holds(
+                replace(large.uneven_found(*case), error=0.0), large.uneven_ratio(*case), 1.1e-3
+            ),
+        ),
+        ExactCheck(
+            name="every field, heavy tails and Gaussian deviation, d = 1e4 to 1e6",
+            cases=lambda: [(name, *case) for case in large.LARGE for name in large.FIELDS],
+            truth=large.large_field_by_hand,
+            statement=large.large_field,
+            wrong=lambda name, *case: 1.005 * large.large_field(name, *case),
+            tolerance=1e-3,
+        ),
+        MeanCheck(
+            name="50 of 100,000 heavy-tailed entries drawn",
+            sampler=large.large_draws,
+            claimed=lambda: (
+                sparsification.kappa(
+                    large.heavy(large.DRAWN_DIM), 4 / large.DRAWN_SCALE, 1 - large.DRAWN_KEEP / large.DRAWN_DIM
+                ).norm_ratio
+            ),
+            wrong=lambda: printed_kappa(1 - large.DRAWN_KEEP / large.DRAWN_DIM),
+            row_bytes=2000,
+        ),
+        ExactCheck(
+            name="rows of deviations, 16 entries, z = 3/4 and 1/4: all masks, and 5,000 drawn",
+            cases=lambda: [(k, z, n) for k in (6, 8) for z in (0.75, 0.25) for n in (5000, 20_000)],
+            truth=lambda keep, z, n: rows.rows_exact(keep, z),
+            statement=lambda keep, z, n: rows.rows_found(keep, z, n).value,
+            wrong=lambda keep, z, n: printed_kappa(1 - keep / rows.ROWS_DIM),
+            tolerance=6e-3,
+        ),
+        ExactCheck(
+            name="rows: the other fields",
+            cases=lambda: [(name, k, z) for name in rows.ROWS_FIELDS for k, z in ((8, 0.75), (6, 0.25))],
+            truth=rows.rows_field_exact,
+            statement=rows.rows_field,
+            wrong=lambda name, keep, z: 1.005 * rows.rows_field(name, keep, z),
+            tolerance=2e-3,
+        ),
+        ExactCheck(
+            name="rows: the error bars of 100 draws hold",
+            cases=lambda: [(8, 0.75), (6, 0.25)],
+            truth=lambda keep, z: True,
+            statement=rows.rows_bars_hold,
+            wrong=lambda keep, z: rows.rows_bars_hold(keep, z, 0.1),
+        ),
+        ExactCheck(
+            name="rows: the error from the standard error, by the empirical Bernstein inequality",
+            cases=lambda: [(8, 0.75), (6, 0.25)],
+            truth=rows.bernstein_error,
+            statement=lambda keep, z: rows.rows_found(keep, z, 500).error,
+            wrong=lambda keep, z: 5 * rows.rows_found(keep, z, 500).standard_error,
+            tolerance=5e-3,
+        ),
+        ExactCheck(
+            name="rows: mean square of (value - exact) / standard error over 300 draws",
+            cases=lambda: [(8, 0.75)],
+            truth=lambda keep, z: 1.0,
+            statement=rows.rows_z_score,
+            wrong=lambda keep, z: 1.2 * rows.rows_z_score(keep, z),
+            tolerance=0.12,
         ),
         SearchCheck(
             name="equal entries, large: R = sqrt x",

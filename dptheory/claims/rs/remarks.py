@@ -158,6 +158,11 @@ def _noise_reduced_by_calculator(size: int, threshold: int, keep: int) -> bool:
     return found.lower / found.value < 1 - 1e-12
 
 
+def _tuned(rate: float, kappa: float, noise: Fraction) -> float:
+    """Tuned bound for Delta_L = 1, T = 9, A = 1, D = noise."""
+    return sparsification.tuned_bound(rate, kappa, 1.0, 9.0, 1.0, float(noise)).bound
+
+
 _REM3 = Claim(
     id="rs.rem3",
     title="trade-off of DP-SGD",
@@ -186,14 +191,18 @@ _REM3 = Claim(
             name="kappa = sqrt x = 1/2: squared ratio of the tuned bounds",
             cases=lambda: [(Fraction(n),) for n in (0, 1, 10, 1000, 10**6)],
             truth=lambda n: (1 + n / 4) / (1 + n) * 4,
-            statement=lambda n: (
-                (
-                    sparsification.tuned_bound(0.75, 0.5, 1.0, 9.0, 1.0, float(n)).bound
-                    / sparsification.tuned_bound(0.0, 1.0, 1.0, 9.0, 1.0, float(n)).bound
-                )
-                ** 2
-            ),
+            statement=lambda n: (_tuned(0.75, 0.5, n) / _tuned(0.0, 1.0, n)) ** 2,
             wrong=lambda n: ((1 + n / 4) / (1 + n) * 2) ** 2,
+            tolerance=1e-12,
+        ),
+        ExactCheck(
+            name="the squared bounds themselves: 4 (Delta_L / T) (A + x D) / kappa^2",
+            cases=lambda: [
+                (x, k, Fraction(n)) for x, k in ((1, 1), (Fraction(1, 4), Fraction(1, 2))) for n in (0, 1, 1000)
+            ],
+            truth=lambda x, k, n: 4 * Fraction(1, 9) * (1 + x * n) / k**2,
+            statement=lambda x, k, n: _tuned(float(1 - x), float(k), n) ** 2,
+            wrong=lambda x, k, n: 4 * Fraction(1, 9) * (1 + n) / k**2,
             tolerance=1e-12,
         ),
         ExactCheck(
@@ -207,6 +216,106 @@ _REM3 = Claim(
     ),
     proved=True,
     figure="tradeoff",
+)
+
+# --- rs.larger_clip ---------------------------------------------------------------------------------------------------
+
+_NORM, _STEP, _GAP, _STEPS, _NOISE = Fraction(1, 2), Fraction(1, 2), 2, 2000, Fraction(88, 10)
+"""|w|, learning rate, Delta_L, T, and d sigma^2 / B^2 of d = 550,000, sigma = 4, B = 1000; G = 1."""
+
+_CLIPS = tuple(Fraction(c, 10) for c in (1, 5, 10, 15, 20, 40))
+
+
+def _terms(clip: Fraction) -> tuple[Fraction, Fraction]:
+    """Delta_C and the noise term at this clipping norm."""
+    curvature = _STEP * clip**2 / 2
+    return Fraction(_GAP, _STEPS) / _STEP + curvature, curvature * _NOISE
+
+
+def _best_flat_rate(clip: Fraction) -> float:
+    """r* of entries of equal size, P' = P: U falls in x up to Delta_C / noise term where kappa = sqrt x, and always where kappa = s x."""
+    delta_c, noise = _terms(clip)
+    share = min(Fraction(1), (clip / 4 / _NORM) ** 2)
+    return float(1 - min(Fraction(1), max(share, delta_c / noise)))
+
+
+def _stated_flat_rate(clip: Fraction) -> float:
+    delta_c, noise = _terms(clip)
+    return sparsification.optimal_rate_flat(float(delta_c), float(noise), float(_NORM), float(clip))
+
+
+def _share_kept(clip: Fraction, dim: int) -> float:
+    """x of the best rate of ``dim`` equal entries among those tried."""
+    delta_c, noise = _terms(clip)
+    w = np.full(dim, float(_NORM) / math.sqrt(dim))
+    return 1 - sparsification.best_rate(w, float(clip), float(delta_c), float(noise)).rate
+
+
+def _clip_ratio(kappa_share: float, x: float, gap: float, noise: float, clip: float) -> float:
+    """Bound at r over bound at 0 with kappa = x^kappa_share for every clip; G = gamma = 1."""
+    a = gap + clip**2 / 2
+    masked = sparsification.tradeoff(1 - x, a, noise * clip**2 / 2, x**kappa_share)
+    return masked / sparsification.tradeoff(0.0, a, noise * clip**2 / 2, 1.0)
+
+
+def _larger_clip_slack(clip: float, growth: float, **point: float) -> float:
+    return _clip_ratio(**point, clip=clip) / _clip_ratio(**point, clip=clip * growth) - 1
+
+
+def _much_larger_clip_slack(clip: float, growth: float, **point: float) -> float:
+    """Wrong statement: the ratio falls as the clip grows by a tenth of its growth."""
+    return _larger_clip_slack(clip, growth, **point) - (growth - 1) / 10
+
+
+_LARGER_CLIP = Claim(
+    id="rs.larger_clip",
+    title="larger gains for larger C",
+    source=Source("rs", "section 6.1, item (ii), and Appendix J"),
+    statement=r"As $\Delta_\sigma \propto \sigma^2C^2$, more can be gained from RS as $C$ increases; RS is beneficial when $C$, $\sigma$, $d$ are large and $B$ is "
+    r"small.",
+    verdict=Verdict.CONDITIONAL,
+    conditions=(
+        "kappa does not fall as C grows: the exact kappa does",
+        "a fixed learning rate, Delta_L > 0, zero bias",
+        "it compares upper bounds; the accuracies of Figure 2 are observations",
+    ),
+    correction=r"$C$ cancels in $\Delta_\sigma/(GC^2/2) = d\sigma^2/B^2$; at fixed $\kappa$ a larger $C$ helps only through $\Delta_L/(\gamma T)$, and no $C$ makes up for "
+    r"$d\sigma^2/B^2 \le 1/\sqrt x$ where $\kappa \le \sqrt x$. With the exact $\kappa$ there is no gain once $C \ge 4\|w\|$ and $P' = P$. Equal entries, $\|w\| = \gamma = \frac12$, "
+    r"$\Delta_L = 2$, $T = 2000$, $d\sigma^2/B^2 = 8.8$: $r^* = 0.795, 0.883, 0.75, 0.4375, 0$ at $C = 0.1, 0.5, 1, 1.5, 2$.",
+    calculators=(sparsification.optimal_rate_flat, sparsification.best_rate, sparsification.tradeoff),
+    checks=(
+        ExactCheck(
+            name="best rate of equal entries over C, in fractions",
+            cases=lambda: [(c,) for c in _CLIPS],
+            truth=_best_flat_rate,
+            statement=_stated_flat_rate,
+            wrong=lambda c: 1 - float(_terms(c)[0] / _terms(c)[1]),  # rises with C
+            tolerance=1e-12,
+            kind=Kind.COUNTEREXAMPLE,
+        ),
+        ExactCheck(
+            name="the same by trying rates, 2,000 and 100,000 entries: share kept",
+            cases=lambda: [(c, d) for c in _CLIPS for d in (2000, 10**5)],
+            truth=lambda c, d: 1 - _best_flat_rate(c),
+            statement=_share_kept,
+            wrong=lambda c, d: float(_terms(c)[0] / _terms(c)[1]),
+            tolerance=0.04,
+        ),
+        SearchCheck(
+            name="at fixed kappa the ratio of the bounds falls in C",
+            box={
+                "kappa_share": Range(0, 1),
+                "x": Range(0.01, 0.99),
+                "gap": Range(1e-6, 1e3, log=True),
+                "noise": Range(1e-3, 1e6, log=True),
+                "clip": Range(1e-3, 1e3, log=True),
+                "growth": Range(1, 10),
+            },
+            slack=_larger_clip_slack,
+            wrong=_much_larger_clip_slack,
+        ),
+    ),
+    proved=True,
 )
 
 # --- rs.eq63 ----------------------------------------------------------------------------------------------------------
@@ -264,4 +373,4 @@ _EQ63 = Claim(
     proved=True,
 )
 
-CLAIMS = (_REM1, _REM2, _REM3, _EQ63)
+CLAIMS = (_REM1, _REM2, _REM3, _LARGER_CLIP, _EQ63)

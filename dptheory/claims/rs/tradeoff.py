@@ -12,6 +12,7 @@ from scipy.stats import chi2
 
 from dptheory import sparsification
 from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims.rs import _large_kappa as large
 from dptheory.claims.rs.kappa import calculated, exact_kappa_of, spread_of
 from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
 
@@ -155,6 +156,22 @@ _APPG = Claim(
             tolerance=1e-11,
         ),
         ExactCheck(
+            name="one large entry, d = 2,000 and 1e6: the best of every rate",
+            cases=lambda: [(*case, name) for case in large.BEST for name in ("bound", "share kept")],
+            truth=large.best_by_trying,
+            statement=large.best_found,
+            wrong=lambda *case: 1.06 * large.best_found(*case),
+            tolerance=0.03,
+        ),
+        ExactCheck(
+            name="bound, rate and kappa of the answer agree with the hypergeometric law",
+            cases=lambda: [(*case, name) for case in large.BEST for name in ("bound", "kappa", "rate")],
+            truth=large.at_found_rate,
+            statement=large.best_field,
+            wrong=lambda *case: 1.001 * large.best_field(*case),
+            tolerance=1e-9,
+        ),
+        ExactCheck(
             name="small gradients: masking pays only with P' > P",
             cases=lambda: [(0.05,), (0.1,), (0.35,), (1.0,), (5.0,)],
             truth=_masking_pays,
@@ -295,6 +312,16 @@ _TUNED = Claim(
             statement=lambda r, k, gap, t, d: sparsification.tuned_bound(r, k, gap, t, 2.0, d).bound,
             wrong=lambda r, k, gap, t, d: (gap / t + 2.0 + (1 - r) * d) / k,
             tolerance=1e-10,
+        ),
+        ExactCheck(
+            name="learning rate of the least bound: both parts of it are equal there",
+            cases=lambda: [(r, k, d) for r in (0.0, 0.75) for k in (0.4, 1.0) for d in (0.0, 50.0, 1e6)],
+            truth=lambda r, k, d: (
+                0.3 / 1e4 / (2.0 + (1 - r) * d) / sparsification.tuned_bound(r, k, 0.3, 1e4, 2.0, d).learning_rate
+            ),
+            statement=lambda r, k, d: sparsification.tuned_bound(r, k, 0.3, 1e4, 2.0, d).learning_rate,
+            wrong=lambda r, k, d: 1.001 * math.sqrt(0.3 / 1e4 / (2.0 + (1 - r) * d)),
+            tolerance=1e-12,
         ),
         ExactCheck(
             name="who gains, in fractions",

@@ -1,0 +1,54 @@
+"""Valid calls of every public callable: plain data for the tests that go through all of them.
+
+A key is the full name; that of a method ends in ``Class.method`` and its calls hold the object as ``self``. The first call
+is small; where a callable is used at sizes of millions, a later one has such a size.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Cost = Literal["cheap", "dear", "slow"]
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """An argument that a call uses up, such as a random generator: made anew for every call."""
+
+    make: Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Call:
+    """Keyword arguments that are accepted.
+
+    Attributes:
+        arguments: by name.
+        cost: "cheap"; "dear" if it takes more than about a millisecond, so that a test should not repeat it hundreds of
+            times; "slow" if it takes a second.
+    """
+
+    arguments: Mapping[str, Any]
+    cost: Cost = "cheap"
+
+    def made(self) -> dict[str, Any]:
+        """The arguments, those that are used up made anew."""
+        return {name: value.make() if isinstance(value, Fresh) else value for name, value in self.arguments.items()}
+
+
+Calls = dict[str, list[Call]]
+
+
+def call(**arguments: Any) -> Call:
+    """A cheap call."""
+    return Call(arguments)
+
+
+def dear(**arguments: Any) -> Call:
+    """A call of a millisecond and more."""
+    return Call(arguments, "dear")
+
+
+def slow(**arguments: Any) -> Call:
+    """A call of a second."""
+    return Call(arguments, "slow")

@@ -1,0 +1,152 @@
+"""What may come of a call with a bad argument, and running one under a limit of work."""
+
+import dataclasses
+import inspect
+import math
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+MOST_EVENTS = 5_000_000
+"""Calls and returns of functions that one call may make: deterministic, whatever else the machine does."""
+
+
+class TooMuchWorkError(BaseException):
+    """The call went beyond the limit of work; no ``except Exception`` may swallow it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a call did: one of the two is set, unless it returned None."""
+
+    result: Any = None
+    error: BaseException | None = None
+
+
+def outcome(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Outcome:
+    """Run the call; warnings count as errors, and so does work without an end."""
+    left = MOST_EVENTS
+
+    def count(*_: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            sys.setprofile(None)
+            raise TooMuchWorkError(f"more than {MOST_EVENTS} events")
+
+    before = sys.getprofile()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            sys.setprofile(count)
+            try:
+                result = function(**arguments)
+                list(numbers_of(result))  # properties may fail
+            finally:
+                sys.setprofile(before)
+    except (Exception, TooMuchWorkError) as error:
+        return Outcome(error=error)
+    return Outcome(result=result)
+
+
+def numbers_of(result: Any) -> Iterator[float]:
+    """Every number of a result, its properties included."""
+    if isinstance(result, bool | str | bytes) or result is None:
+        return
+    if isinstance(result, int | float | np.number | np.bool_):
+        yield float(min(max(result, -(10**300)), 10**300)) if isinstance(result, int) else float(result)
+    elif isinstance(result, np.ndarray):
+        if result.dtype.kind in "fiub":
+            yield from (float(value) for value in result.ravel()[:50])
+            yield float(result.astype(np.float64).sum()) if np.isnan(result.astype(np.float64)).any() else 0.0
+    elif isinstance(result, tuple | list | set | frozenset):
+        for one in result:
+            yield from numbers_of(one)
+    elif isinstance(result, dict):
+        for one in result.values():
+            yield from numbers_of(one)
+    elif dataclasses.is_dataclass(result) and not isinstance(result, type):
+        for field in dataclasses.fields(result):
+            if field.name == "seconds":  # of a check, never the same twice
+                continue
+            yield from numbers_of(getattr(result, field.name))
+        for name, member in inspect.getmembers_static(type(result), lambda m: isinstance(m, property)):
+            if not name.startswith("_"):
+                assert member is not None
+                yield from numbers_of(getattr(result, name))
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal results, number by number, up to the rounding of another order of summation; single precision is not."""
+    first, second = list(numbers_of(one)), list(numbers_of(other))
+    return (
+        type(one) is type(other)
+        and len(first) == len(second)
+        and all(math.isclose(a, b, rel_tol=1e-10, abs_tol=1e-13) for a, b in zip(first, second, strict=True))
+    )
+
+
+def complaint(found: Outcome, name: str, arguments: Mapping[str, Any], never: bool, documented: str) -> str | None:
+    """What is wrong with an outcome; None if nothing is.
+
+    Args:
+        found: the outcome.
+        name: the argument that was replaced.
+        arguments: all arguments as given.
+        never: the error must name this argument and no other.
+        documented: docstrings of the callable and of what it returns; infinity is right only if they speak of it.
+    """
+    error = found.error
+    if error is None:
+        if never:
+            return f"accepted: {_short(found.result)}"
+        numbers = list(numbers_of(found.result))
+        if any(math.isnan(number) for number in numbers):
+            return f"NaN in {_short(found.result)}"
+        if any(math.isinf(number) for number in numbers) and not re.search(r"\binf\b|infinit|\\infty", documented):
+            return f"undocumented infinity in {_short(found.result)}"
+        return None
+    message = str(error)
+    if not isinstance(error, ValueError | TypeError):
+        return f"{type(error).__name__}: {_line(message)}"
+    named = re.match(r"(\w+)\b.* must ", message, re.DOTALL)
+    if named is None or named[1] not in arguments or (never and named[1] != name):
+        return f"does not name {name}: {_line(message)}"
+    if "got" not in message or not _shows(message, arguments[named[1]]):
+        return f"does not show the value of {named[1]}: {_line(message)}"
+    if len(message) > 600:
+        return f"message of {len(message)} characters: {_line(message)}"
+    return None
+
+
+def _shows(message: str, value: Any) -> bool:
+    texts = [_short(value), repr(value)[:20], str(value)[:20]]
+    if isinstance(value, int) and abs(value) < 10**300:
+        texts.append(repr(float(value)))
+    if hasattr(value, "shape"):
+        texts.append(str(tuple(value.shape)))
+    try:
+        array = np.asarray(value)
+        texts += [str(array.shape), repr(array)[:20], repr(array.tolist())[:20]]
+        texts += [repr(one) for one in (*array.ravel()[:50], *array.ravel()[:50].tolist())]
+        if array.ndim == 0 and array.dtype.kind in "iuf":
+            texts += [f"{array:g}", repr(array.item())]
+    except Exception:  # ragged, or a tensor that cannot be read: its own text is enough
+        pass
+    told = "".join(message.split())
+    return any("".join(text.split())[:20] in told for text in texts)
+
+
+def _line(message: str) -> str:
+    return " ".join(message.split())[:150]
+
+
+def _short(value: Any) -> str:
+    try:
+        return " ".join(repr(value).split())[:60]
+    except ValueError:  # an integer of too many digits
+        return type(value).__name__

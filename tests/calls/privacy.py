@@ -1,0 +1,81 @@
+"""Accounting, conversions, audits, what a divisor leaks."""
+
+import numpy as np
+
+from calls import Calls, call, dear, slow
+from dptheory.accounting import paper_settings
+
+_SETTING = paper_settings.PaperSetting("one step", epsilon=3.0, delta=1e-5, batch_size=60_000, train_size=60_000, epochs=1)
+_SCORES = np.random.default_rng(0).standard_normal(200)
+_ACCOUNTING = "dptheory.accounting"
+
+CALLS: Calls = {
+    f"{_ACCOUNTING}.epsilon": [
+        call(noise_multiplier=2.0, sampling_rate=1.0, steps=1, delta=1e-5, width=0.005, adjacency="add-remove",
+             sampling="poisson", direction="worst"),
+        dear(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5, adjacency="add-remove"),
+    ],
+    f"{_ACCOUNTING}.rdp_epsilon": [
+        dear(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5, adjacency="add-remove", sampling="poisson"),
+    ],
+    f"{_ACCOUNTING}.cross_check": [
+        slow(noise_multiplier=4.0, sampling_rate=0.01, steps=1, delta=1e-5, width=0.5, adjacency="add-remove"),
+    ],
+    f"{_ACCOUNTING}.noise_multiplier": [
+        call(epsilon=1.0, delta=1e-5, sampling_rate=1.0, steps=10, tolerance=1e-3, adjacency="add-remove",
+             sampling="poisson", direction="worst"),
+        dear(epsilon=3.0, delta=1e-5, sampling_rate=0.02, steps=1000, adjacency="add-remove"),
+    ],
+    f"{_ACCOUNTING}.steps": [
+        call(epsilon=1.0, delta=1e-5, noise_multiplier=20.0, sampling_rate=1.0, adjacency="add-remove",
+             sampling="poisson", direction="worst"),
+        dear(epsilon=3.0, delta=1e-5, noise_multiplier=1.5, sampling_rate=0.02, adjacency="add-remove"),
+    ],
+    f"{_ACCOUNTING}.gaussian_log_delta": [call(mu=1.0, epsilon=1.0), call(mu=0.01, epsilon=8.0)],
+    f"{_ACCOUNTING}.gaussian_delta": [call(mu=1.0, epsilon=1.0), call(mu=0.01, epsilon=8.0)],
+    f"{_ACCOUNTING}.gaussian_epsilon": [call(mu=1.0, delta=1e-5), call(mu=100.0, delta=1e-10)],
+    f"{_ACCOUNTING}.gaussian_mu": [call(epsilon=1.0, delta=1e-5), call(epsilon=8.0, delta=1e-10)],
+    f"{_ACCOUNTING}.gaussian_rdp_epsilon": [call(mu=1.0, delta=1e-5)],
+    f"{_ACCOUNTING}.gaussian_rdp_mu": [call(epsilon=1.0, delta=1e-5)],
+    f"{_ACCOUNTING}.paper_settings.paper_settings": [call()],
+    f"{_ACCOUNTING}.paper_settings.PaperSetting.needed_sigma": [call(self=_SETTING)],
+    f"{_ACCOUNTING}.paper_settings.PaperSetting.spent": [call(self=_SETTING)],
+    f"{_ACCOUNTING}.paper_settings.PaperSetting.allowed_steps": [call(self=_SETTING)],
+    "dptheory.renyi.epsilon_from_rdp": [
+        call(orders=[2.0, 4.0, 8.0], rdp=[0.1, 0.2, 0.4], delta=1e-5),
+        call(orders=np.arange(2.0, 257.0), rdp=0.01 * np.arange(2.0, 257.0), delta=1e-6),
+    ],
+    "dptheory.renyi.zcdp_epsilon": [call(rho=0.5, delta=1e-5)],
+    "dptheory.renyi.zcdp_budget": [call(epsilon=1.0, delta=1e-5)],
+    "dptheory.auditing.audit": [
+        call(scores_with=_SCORES + 3.0, scores_without=_SCORES[::-1], delta=1e-5, confidence=0.99, method="events"),
+        call(scores_with=_SCORES + 1.0, scores_without=_SCORES[::-1], delta=1e-5, method="gaussian"),
+    ],
+    "dptheory.auditing.bound_at_known_rate": [call(hits=90, trials=100, false_rate=0.01, delta=1e-5, confidence=0.99)],
+    "dptheory.auditing.largest_bound": [
+        call(scores=100, delta=1e-5, confidence=0.99, method="events"),
+        call(scores=1000, delta=1e-5, method="gaussian"),
+    ],
+    "dptheory.mask_privacy.masked_sensitivity": [
+        call(gradients=[[3.0, 4.0], [1.0, 0.0]], clip=1.0, mask=[1.0, 0.0], adjacency="add_remove"),
+        call(gradients=np.outer([1.0, 2.0], np.linspace(0.1, 1.0, 10_000)), clip=1.0, adjacency="replace"),
+    ],
+    "dptheory.mask_privacy.divisor_kl": [call(size=10, other=11, kept=5), call(size=1000, other=1001, kept=1_000_000)],
+    "dptheory.mask_privacy.divisor_renyi": [
+        call(order=2.0, size=10, other=11, kept=5),
+        call(order=32.0, size=1000, other=1001, kept=1_000_000),
+    ],
+    "dptheory.mask_privacy.divisor_delta": [
+        call(epsilon=1.0, size=10, other=11, kept=5),
+        call(epsilon=0.1, size=1000, other=1001, kept=1_000_000),
+    ],
+    "dptheory.mask_privacy.average_sensitivity": [call(size=10, clip=1.0)],
+    "dptheory.mask_privacy.published_size_delta": [
+        call(epsilon=0.5, examples=20, sampling_rate=0.5, shift=1.0),
+        dear(epsilon=0.5, examples=60_000, sampling_rate=0.01, shift=1.0),
+    ],
+    "dptheory.mask_privacy.combined_multiplier": [call(noise_multipliers=[1.0, 2.0])],
+    "dptheory.randomized_response.epsilon": [call(probability=0.7, distance=3)],
+    "dptheory.randomized_response.largest_probability": [call(epsilon=1.0, distance=3)],
+    "dptheory.randomized_response.mallows_theta": [call(probability=0.7)],
+}  # fmt: skip

@@ -1,0 +1,138 @@
+"""The command line answers every bad option in one line that names it, with exit code 2 and never with a traceback."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from calls.command_line import ALTERNATIVES, COMMANDS
+from typer.testing import CliRunner, Result
+
+from dptheory import claims, cli
+
+NEVER = ("nan", "abc", "", "1,x", "0x10")  # no number, and no text that means anything
+NUMBERS = ("0", "-1", "1e308", "-inf", "inf", "5e-324", "1e400", "1" + "0" * 30, "0.5", "1e160", "1e-160", "2147483648")
+
+
+def _leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    children = getattr(command, "commands", None)
+    if children is None:
+        yield " ".join(path), command
+        return
+    for name, child in children.items():
+        yield from _leaves(child, (*path, name))
+
+
+LEAVES = dict(_leaves(typer.main.get_command(cli.app)))
+_PATHS = {"--out", "--json", "DIRECTORY"}  # any text may be one: only those where nothing can be are wrong
+CASES = [
+    (name, option)
+    for table in (COMMANDS, ALTERNATIVES)
+    for name, options in table.items()
+    for option in options
+    if table is COMMANDS or option not in COMMANDS[name]
+]
+
+
+def _run(name: str, options: dict[str, str]) -> Result:
+    words = [word for key, value in options.items() for word in ((f"{key}={value}",) if key[0] == "-" else (value,))]
+    return CliRunner().invoke(cli.app, [*name.split(), *words])
+
+
+def test_every_option_is_tried() -> None:
+    known = {name: {*options, *ALTERNATIVES.get(name, {})} for name, options in COMMANDS.items()}
+    found = {
+        name: {p.opts[0] if p.opts[0].startswith("-") else p.opts[0].upper() for p in command.params}
+        for name, command in LEAVES.items()
+    }
+    assert {name: options - {"--help"} for name, options in found.items()} == {
+        name: {*options, "--json"} if name.startswith(("bound", "preset", "privacy")) else options
+        for name, options in known.items()
+    }
+
+
+@pytest.mark.parametrize(("name", "option"), CASES, ids=[f"{name} {option}" for name, option in CASES])
+def test_bad_options(name: str, option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    base = COMMANDS[name] if option in COMMANDS[name] else ALTERNATIVES[name]
+    wrong = []
+    for value in ("/dev/null/x",) if option in _PATHS else (*NEVER, *NUMBERS):
+        options = base | {option: value}
+        found = _complaint(_run(name, options), name, option, value)
+        if found:
+            wrong.append(f"{option}={value}: {found}")
+    assert not wrong, "\n".join(wrong)
+
+
+def _complaint(result: Result, name: str, option: str, value: str) -> str | None:
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        return repr(result.exception)
+    if result.exit_code == 0:
+        if value in NEVER or option in _PATHS:
+            return f"accepted: {result.stdout[:100]}"
+        return "NaN" if re.search(r"\bnan\b", result.stdout.lower()) else None
+    if result.exit_code != 2:
+        return f"exit code {result.exit_code}: {result.output[:200]}"
+    if not re.fullmatch(r"Error: [^\n]{1,400}\n", result.stderr):
+        return f"not one line: {result.stderr[:200]}"
+    own = {key.strip("-[].").lower().replace("-", "[-_]").removesuffix("s") for key in (option,)}
+    allowed = own if value in NEVER else own | {
+        p.opts[0].strip("-").replace("_", "-").replace("-", "[-_]") for p in LEAVES[name].params
+    }
+    start = r"Error: (Invalid value for )?['\-\[]*"
+    if option not in _PATHS and not any(re.match(start + one, result.stderr, re.IGNORECASE) for one in allowed):
+        return f"does not name it: {result.stderr[:200]}"
+    return None
+
+
+def test_a_bad_path_is_refused_before_the_checks_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("a check ran")
+
+    monkeypatch.setattr(claims.Claim, "check", never)
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file" / "evidence.json", tmp_path):
+        result = _run("check", {"PATTERNS": "gip.eq18", "--json": str(path)})
+        assert result.exit_code == 2
+        assert str(path) in result.stderr or "file" in result.stderr
+        assert result.stderr.count("\n") == 1
+
+
+def test_ids_are_whole_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rich.console import Console
+
+    from dptheory import report
+
+    with (console := Console(width=40)).capture() as capture:
+        console.print(report.claims_table(claims.all_claims()))
+    shown = capture.get()
+    assert [claim.id for claim in claims.all_claims() if f" {claim.id} " not in shown] == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("words", [("claims",), ("claim", "gip.eq18"), ("claims", "--format", "json"), ("--help",)])
+def test_a_full_disk_is_one_line(words: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = _command(*words, stdout=full)
+    assert done.returncode == 2
+    assert done.stderr == "Error: output cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize("words", [("claim", "gip.eq18"), ("claims", "--format", "json"), ("--help",)])
+def test_a_reader_that_has_seen_enough_is_no_error(words: tuple[str, ...]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as gone:
+        done = _command(*words, stdout=gone)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def _command(*words: str, stdout: Any) -> "subprocess.CompletedProcess[str]":
+    """The command as a process of its own."""
+    line = [sys.executable, "-c", "from dptheory.cli import app; app()", *words]
+    return subprocess.run(line, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)

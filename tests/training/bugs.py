@@ -1,0 +1,190 @@
+"""Bugs that an audit must see, each planted by a monkeypatch."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from training import ledger, noise, optimizer, sampling
+from training import mechanisms as m
+from training.mechanisms._base import Contribution
+from training.mechanisms.clipping import clipped_sum, weighted_sum
+from training.mechanisms.ranked import largest_entries
+
+Patch = pytest.MonkeyPatch
+Bug = Callable[[Patch], None]
+
+
+def batches_at_twice_the_rate(patch: Patch) -> None:
+    """The samplers of the command line, and that of make_private."""
+    for kind in (sampling.PoissonBatches, sampling.SecureBatches, sampling.GeneratorBatches):
+        plain = kind.batch
+
+        def twice(self, step, part=0, parts=1, plain=plain):
+            rate = self.rate
+            object.__setattr__(self, "rate", 2 * rate)
+            try:
+                return plain(self, step, part, parts)
+            finally:
+                object.__setattr__(self, "rate", rate)
+
+        patch.setattr(kind, "batch", twice)
+
+
+def last_tensor_without_noise(patch: Patch) -> None:
+    for kind in (m.DpSgd, m.RandomSparsification, m.PosteriorFreeze, m.RankedSparsification, m.IndexPruning):
+        plain = kind.release
+
+        def release(self, total, noise_multiplier, clip, noise, plain=plain):
+            released = plain(self, total, noise_multiplier, clip, noise)
+            return [*released[:-1], total[-1] * (released[-1] != 0)]
+
+        patch.setattr(kind, "release", release)
+
+
+def less_noise(patch: Patch) -> None:
+    """A tenth missing, from both generators."""
+    for name in ("generator_noise", "secure_noise"):
+        plain = getattr(optimizer, name)
+
+        def weaker(*args, plain=plain):
+            found = plain(*args)
+            return 0.9 * found if isinstance(found, torch.Tensor) else lambda like, std: 0.9 * found(like, std)
+
+        patch.setattr(optimizer, name, weaker)
+
+
+def noise_in_every_part(patch: Patch) -> None:
+    plain = m.DpSgd.contribute
+
+    def contribute(self, samples, clip):
+        found = plain(self, samples, clip)
+        return Contribution([t + clip * torch.randn(t.shape) for t in found.total], found.nonfinite)
+
+    patch.setattr(m.DpSgd, "contribute", contribute)
+    patch.setattr(m.DpSgd, "release", lambda self, total, noise_multiplier, clip, noise: total)
+
+
+def noise_over_parts(patch: Patch) -> None:
+    """The noise of a step is divided by the number of its parts."""
+    begin, contribute, release = m.DpSgd.begin_step, m.DpSgd.contribute, m.DpSgd.release
+
+    def count_none(self, params):
+        self.parts = 0
+        begin(self, params)
+
+    def count(self, samples, clip):
+        self.parts += 1
+        return contribute(self, samples, clip)
+
+    def weaker(self, total, noise_multiplier, clip, noise):
+        return release(self, total, noise_multiplier / max(self.parts, 1), clip, noise)
+
+    patch.setattr(m.DpSgd, "begin_step", count_none)
+    patch.setattr(m.DpSgd, "contribute", count)
+    patch.setattr(m.DpSgd, "release", weaker)
+
+
+def same_noise_in_every_step(patch: Patch) -> None:
+    kept: dict[torch.Size, torch.Tensor] = {}
+    plain = optimizer.generator_noise
+
+    def stale(generator):
+        noise = plain(generator)
+        return lambda like, std: std * kept.setdefault(like.shape, noise(torch.zeros_like(like), 1.0))
+
+    patch.setattr(optimizer, "generator_noise", stale)
+
+
+def mask_of_private_gradients(patch: Patch) -> None:
+    """The mask keeps what is large in the first part of the batch."""
+    for kind in (m.RandomSparsification, m.PosteriorFreeze, m.RankedSparsification):
+        plain = kind.contribute
+
+        def contribute(self, samples, clip, plain=plain):
+            if len(samples[0]):
+                self.mask = largest_entries([s.sum(0) for s in samples], 0.5)
+            return plain(self, samples, clip)
+
+        patch.setattr(kind, "contribute", contribute)
+
+
+def ranked_by_private_sums(patch: Patch) -> None:
+    plain, end = m.RankedSparsification.release, m.RankedSparsification.end_step
+
+    def release(self, total, noise_multiplier, clip, noise):
+        self.private = [t.clone() for t in total]
+        return plain(self, total, noise_multiplier, clip, noise)
+
+    patch.setattr(m.RankedSparsification, "release", release)
+    patch.setattr(m.RankedSparsification, "end_step", lambda self, released, std: end(self, self.private, std))
+
+
+def no_clipping(patch: Patch) -> None:
+    def contribute(self, samples, clip):
+        mask = getattr(self, "mask", None) or None
+        return weighted_sum(samples, torch.ones(len(samples[0])), mask)
+
+    for kind in (m.DpSgd, m.RandomSparsification, m.PosteriorFreeze):
+        patch.setattr(kind, "contribute", contribute)
+
+
+def clipping_before_the_mask_alone(patch: Patch) -> None:
+    """What the mask leaves is blown up to the norm of the whole: it has been clipped before, and not after."""
+
+    def contribute(self, samples, clip):
+        found = clipped_sum(samples, clip)
+        share = sum(int(kept.sum()) for kept in self.mask) / sum(kept.numel() for kept in self.mask)
+        return Contribution([t * kept / share for t, kept in zip(found.total, self.mask, strict=True)], 0)
+
+    patch.setattr(m.RandomSparsification, "contribute", contribute)
+
+
+def account_at_half_the_rate(patch: Patch) -> None:
+    plain = ledger.PrivacyLedger.__init__
+    patch.setattr(
+        ledger.PrivacyLedger, "__init__", lambda self, rate, *more, **named: plain(self, rate / 2, *more, **named)
+    )
+
+
+def account_at_half_the_rate_in_silence(patch: Patch) -> None:
+    """The rate that is shown is right, and epsilon is that of another."""
+    plain = ledger._gaussian
+    patch.setattr(ledger, "_gaussian", lambda sigma, steps, rate, *rest: plain(sigma, steps, rate / 2, *rest))
+
+
+def account_of_every_other_step(patch: Patch) -> None:
+    plain = ledger.PrivacyLedger.record
+
+    def record(self, cost):
+        self.odd = not getattr(self, "odd", False)
+        if self.odd:
+            plain(self, cost)
+
+    patch.setattr(ledger.PrivacyLedger, "record", record)
+
+
+def account_of_more_noise(patch: Patch) -> None:
+    patch.setattr(m.DpSgd, "cost", lambda self, noise_multiplier: m.StepCost(1.1 * noise_multiplier))
+
+
+def account_of_a_secret_mask(patch: Patch) -> None:
+    """Posterior freeze with a known seed is charged as if nobody could tell its masks."""
+    patch.setattr(m.StepCost, "seeded", lambda self: self)
+
+
+def predictable_secure_masks(patch: Patch) -> None:
+    """A secure run whose masks come from a seed all the same."""
+    from training.mechanisms import random_sparsification
+
+    patch.setattr(
+        random_sparsification, "permutation", lambda dim, generator: torch.randperm(dim, generator=_constant())
+    )
+
+
+def predictable_secure_noise(patch: Patch) -> None:
+    patch.setattr(noise, "secure_normal", lambda count: torch.randn(count, generator=_constant()).double())
+
+
+def _constant() -> torch.Generator:
+    return torch.Generator().manual_seed(0)

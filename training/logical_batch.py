@@ -1,0 +1,113 @@
+"""Which physical batches make up one batch: how the optimizer knows that a part belongs to the batch under way."""
+
+from collections import deque
+
+from dptheory import _validate
+
+
+class LogicalBatch:
+    """The batch under way, of which parts may still be to come.
+
+    A batch begins where it is drawn. Each part needs a signal whether more follow, and each signal is good for one part: so no
+    part is added twice. What a batch has left when the next one begins is dropped: so no total holds parts of two batches.
+    Where the size of a batch is known, its parts together have no more rows of gradients than it has examples, and one step is
+    made of it.
+
+    Attributes:
+        under_way: parts have been added, and more are to come.
+        rows: rows of gradients added so far.
+        from_loader: the loader of ``make_private`` draws the batches, so that signals come as a part is handed out.
+    """
+
+    def __init__(self) -> None:
+        self.under_way = False
+        self.rows = 0
+        self.from_loader = False
+        self._begun = False
+        self._more_follow: bool | None = None
+        self._sizes: deque[int] = deque()
+        """Of batches that were drawn, and of which no step has been made yet."""
+        self._sizes_known = self._drawn_ahead = False
+
+    def begin(self, size: int | None) -> None:
+        """A batch was drawn, and its first part comes next."""
+        self.drop()
+        self._begun = True
+        self.from_loader = self._drawn_ahead = False
+        self._sizes.clear()
+        self._sizes_known = size is not None
+        if size is not None:
+            self._sizes.append(_validate.integer("size", size, 0))
+
+    def begin_pass(self, drawn_ahead: bool) -> None:
+        """A loader begins anew: what it drew before is not to come any more."""
+        self._begun = False
+        self.from_loader = True
+        self._sizes.clear()
+        self._sizes_known, self._drawn_ahead = True, drawn_ahead
+
+    def drawn(self, size: int) -> None:
+        """The loader drew a batch; earlier ones may still be waiting for their step."""
+        self.drop()
+        self._begun = True
+        self._sizes.append(size)
+
+    def announce(self, more_follow: bool) -> None:
+        """Say of the part that comes next whether more parts follow it.
+
+        Raises:
+            ValueError: no batch was begun, or parts are drawn ahead, so that signal and part would not meet.
+        """
+        if self._drawn_ahead:
+            raise ValueError(
+                "BatchMemoryManager needs a loader with num_workers=0: workers draw parts ahead, and a part that the loop "
+                "leaves out would go unnoticed"
+            )
+        if more_follow and not self._begun:
+            raise ValueError("signal_skip_step(do_skip=True) needs begin_batch() before the first part of every batch")
+        while len(self._sizes) > 1:  # a batch in parts comes alone: the loop has left out the earlier ones
+            self._sizes.popleft()
+        self._more_follow = more_follow
+
+    def check(self, rows: int) -> None:
+        """See whether a part of so many rows may be added.
+
+        Raises:
+            ValueError: it has no signal of its own, no batch was drawn for it, or it has more rows than the batch has examples.
+        """
+        if self.under_way and self._more_follow is None:
+            raise ValueError(
+                "step() was called again on a batch in parts: every part needs its own signal_skip_step(), which the loader "
+                "gives with the next part; to leave the batch out, go on with the next one (begin_batch())"
+            )
+        if not self._sizes_known:
+            return
+        if not self._sizes:
+            raise ValueError(
+                "step() needs a batch of its own: none was drawn since the last step (who draws batches apart from the loader "
+                "of make_private uses attach)"
+            )
+        rows += self.rows if self.under_way else 0
+        if rows > max(*self._sizes, 1):  # Opacus makes one row of zeros of no example
+            raise ValueError(
+                f"per-sample gradients must be one row for each example of the batch, got {rows} rows where at most "
+                f"{max(self._sizes)} were drawn: an example that is in several rows is clipped in each"
+            )
+
+    def add(self, rows: int) -> bool:
+        """Note a part that was added.
+
+        Returns:
+            Whether more parts follow it; otherwise the batch is complete, and done with.
+        """
+        self.rows = rows + (self.rows if self.under_way else 0)
+        self.under_way, self._more_follow = bool(self._more_follow), None
+        if not self.under_way:
+            self._begun = False
+            while self._sizes and self._sizes.popleft() < self.rows:
+                continue  # the loop has left that batch out
+        return self.under_way
+
+    def drop(self) -> None:
+        """Leave out what has not been released."""
+        self.under_way, self._more_follow = False, None

@@ -1,0 +1,67 @@
+"""What a training run reports about its privacy."""
+
+from dataclasses import dataclass
+
+ADD_OR_REMOVE, ZERO_OUT = "add-or-remove", "zero-out"
+ADJACENCIES = (ADD_OR_REMOVE, ZERO_OUT)
+_NEIGHBOURS = {
+    ADD_OR_REMOVE: "data sets that differ by one record, added or removed",
+    ZERO_OUT: "data sets of one public size N in which one record is replaced by a null record, whose gradient is zero",
+}
+SEEDED = "simulation: seeded"
+"""Said of masks, batches and noise alike where any of them comes from an ordinary generator."""
+SECURE = "the operating system's cryptographic generator"
+CALLER = "Poisson, drawn by the caller"
+POISSON = "Poisson"
+
+
+@dataclass(frozen=True)
+class PrivacyReport:
+    """The guarantee of the steps made so far, and what it rests on.
+
+    Attributes:
+        epsilon: upper bound on epsilon of all steps, inf where something leaves unprotected; masks of a seed amplify nothing.
+        delta: that it goes with.
+        adjacency: which data sets are neighbours: "add-or-remove" of one record, or "zero-out" (one record replaced by a null
+            record, the number of records being public).
+        sampler: how batches are drawn.
+        sampling_rate: probability with which each record is in the batch of a step.
+        steps: made so far.
+        noise: where batches, masks and noise come from: the cryptographic generator, or "simulation: seeded".
+        secure: whether all of them come from the operating system's cryptographic generator.
+        epsilon_if_secure: what epsilon a secure run of the same steps would have; ``epsilon`` itself in a secure run.
+        public: what the guarantee takes to be known to everybody.
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: str
+    sampler: str
+    sampling_rate: float
+    steps: int
+    noise: str
+    secure: bool
+    epsilon_if_secure: float
+    public: tuple[str, ...]
+
+    def lines(self) -> list[str]:
+        """The report in plain English, one sentence per line."""
+        kept = "Keep checkpoints secret: they hold losses and counts that nothing protects."
+        if self.secure:
+            source = f"Batches, masks and noise come from {SECURE}. {kept}"
+        else:
+            source = (
+                f"{SEEDED[0].upper()}{SEEDED[1:]}. Batches, masks and noise come from ordinary generators: epsilon holds "
+                "only against somebody who knows neither the batches nor the noise, and masks do not amplify it. A secure run "
+                f"of the same steps has epsilon = {self.epsilon_if_secure:.6g}."
+            )
+        return [
+            f"epsilon = {self.epsilon:.6g} at delta = {self.delta:g} after {self.steps} steps.",
+            f"Neighbours ({self.adjacency}): {_NEIGHBOURS[self.adjacency]}.",
+            f"Sampling: {self.sampler}, each record in each step with probability {self.sampling_rate:.6g}.",
+            source,
+            f"Public: {', '.join(self.public)}.",
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
