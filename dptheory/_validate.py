@@ -42,7 +42,12 @@ def integer(name: str, value: SupportsIndex, low: int, high: int | None = None) 
         number = operator.index(plain)  # type: ignore[arg-type]
     except TypeError:
         number = low - 1
-    if isinstance(plain, bool | np.bool_) or getattr(plain, "ndim", 0) or number < low or (high is not None and number > high):
+    if (
+        isinstance(plain, bool | np.bool_)
+        or getattr(plain, "ndim", 0)
+        or number < low
+        or (high is not None and number > high)
+    ):
         allowed = f"in {_whole(low)}..{_whole(high)}" if high is not None else f">= {_whole(low)}"
         raise ValueError(f"{name} must be an integer {allowed}, got {shown(value)}")
     return number

@@ -84,7 +84,9 @@ def get(name: str) -> Preset:
     known = _presets()
     if not isinstance(name, str) or name not in known:
         near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.4)
-        raise ValueError(f"name must be that of a preset{f', such as {near}' if near else ''}, got {_validate.shown(name)}")
+        raise ValueError(
+            f"name must be that of a preset{f', such as {near}' if near else ''}, got {_validate.shown(name)}"
+        )
     return known[name]
 
 

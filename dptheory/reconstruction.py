@@ -111,7 +111,9 @@ def bayes_error(k: ArrayLike, rate: float, sigma: float, prior_std: float) -> fl
     scale, squares, _ = _scaled_squares(vector, rate)
     noise_to_prior = sigma / prior_std / scale
     if not 1e-140 < noise_to_prior < 1e140:
-        raise ValueError(f"prior_std must make sigma / prior_std lie within 1e140 of max |k_j| = {scale:g}, got {prior_std!r}")
+        raise ValueError(
+            f"prior_std must make sigma / prior_std lie within 1e140 of max |k_j| = {scale:g}, got {prior_std!r}"
+        )
     if noise_to_prior > 1e70:
         return prior_std * prior_std  # X is nothing beside the noise
     share = noise_to_prior**2 * mean_reciprocal(squares, keep, noise_to_prior**2)
@@ -142,7 +144,9 @@ def matrix_expected_error(K: ArrayLike, rate: float, sigma: float) -> AttackErro
         raise ValueError(f"K must allow at most {_MAX_MASKS} masks, got shape {matrix.shape}, {keep} rows kept")
     traces = _inverse_traces(matrix, keep)
     if not traces.size:
-        raise ValueError(f"K must have {unknowns} independent rows among some {keep} kept ones, got {_validate.shown(K)}")
+        raise ValueError(
+            f"K must have {unknowns} independent rows among some {keep} kept ones, got {_validate.shown(K)}"
+        )
     given = sigma * sigma * float(traces.mean())
     if traces.size == masks:
         return AttackError(given, given, 0.0)

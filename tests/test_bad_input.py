@@ -56,7 +56,11 @@ _STUCK = 300.0  # seconds: only a call that C code never returns from
 def _modules(package: types.ModuleType) -> Iterator[types.ModuleType]:
     for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         parts = found.name.split(".")[1:]
-        if not any(part.startswith("_") for part in parts) and not _TOOLS.fullmatch(parts[0]) and parts[0] not in _PARTS:
+        if (
+            not any(part.startswith("_") for part in parts)
+            and not _TOOLS.fullmatch(parts[0])
+            and parts[0] not in _PARTS
+        ):
             yield importlib.import_module(found.name)
 
 
@@ -90,7 +94,9 @@ def _returned(members: dict[str, Any]) -> set[type]:
                 add(one)
 
     for value in members.values():
-        functions = [value] if inspect.isfunction(value) else [f for _, f in inspect.getmembers(value, inspect.isfunction)]
+        functions = (
+            [value] if inspect.isfunction(value) else [f for _, f in inspect.getmembers(value, inspect.isfunction)]
+        )
         for function in functions:
             add(typing.get_type_hints(function).get("return"))
     return found

@@ -81,9 +81,11 @@ def _complaint(result: Result, name: str, option: str, value: str) -> str | None
     if not re.fullmatch(r"Error: [^\n]{1,400}\n", result.stderr):
         return f"not one line: {result.stderr[:200]}"
     own = {key.strip("-[].").lower().replace("-", "[-_]").removesuffix("s") for key in (option,)}
-    allowed = own if value in NEVER else own | {
-        p.opts[0].strip("-").replace("_", "-").replace("-", "[-_]") for p in LEAVES[name].params
-    }
+    allowed = (
+        own
+        if value in NEVER
+        else own | {p.opts[0].strip("-").replace("_", "-").replace("-", "[-_]") for p in LEAVES[name].params}
+    )
     start = r"Error: (Invalid value for )?['\-\[]*"
     if option not in _PATHS and not any(re.match(start + one, result.stderr, re.IGNORECASE) for one in allowed):
         return f"does not name it: {result.stderr[:200]}"

@@ -24,7 +24,9 @@ def grouping_cost_ratio(sizes: ArrayLike, basis: ArrayLike) -> float:
     p = _sizes(sizes)
     k = _validate.finite("basis", basis)
     if k.shape != p.shape or not ((k > 0) & (k <= p)).all():
-        raise ValueError(f"basis must give each group more than 0 and at most p_g vectors, got {_validate.shown(basis)}")
+        raise ValueError(
+            f"basis must give each group more than 0 and at most p_g vectors, got {_validate.shown(basis)}"
+        )
     return float((k @ p) / (k.sum() * p.sum()))
 
 

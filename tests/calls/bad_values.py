@@ -16,7 +16,20 @@ NUMBERS = (
 )
 """Right or wrong by what the argument means: the message may name another argument that they do not go with."""
 
-_NEVER = (math.nan, "abc", "1", b"1", 1j, object(), [], {}, (), np.array([]), np.array([], dtype=bool), np.nan * np.ones(2))
+_NEVER = (
+    math.nan,
+    "abc",
+    "1",
+    b"1",
+    1j,
+    object(),
+    [],
+    {},
+    (),
+    np.array([]),
+    np.array([], dtype=bool),
+    np.nan * np.ones(2),
+)
 _SHORT = (0, -1, math.inf, -math.inf, 1e308, 5e-324, 10**30)
 _SHORT_NEVER = (math.nan, "abc", [])
 
@@ -67,7 +80,11 @@ def _for_number(valid: float, short: bool) -> Iterator[Attempt]:
         return
     yield from (Attempt(False, plain=0), Attempt(np.True_, plain=1), Attempt(np.array([[valid]])))
     yield from (Attempt(np.array(valid), plain=valid), Attempt(str(valid)), Attempt(np.datetime64(1, "s"), never=True))
-    yield from (Attempt(np.array(str(valid))), Attempt(np.array(None), never=True), Attempt(np.array(math.nan), never=True))
+    yield from (
+        Attempt(np.array(str(valid))),
+        Attempt(np.array(None), never=True),
+        Attempt(np.array(math.nan), never=True),
+    )
     if isinstance(valid, int):
         yield from (Attempt(kind(valid), plain=valid) for kind in (np.int64, float, np.float64))
     else:

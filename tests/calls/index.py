@@ -18,7 +18,6 @@ _LATTICE = "dptheory.lattice_loss.LatticeLoss"
 _INDEX_PRV = "dptheory.index_prv.IndexPRV"
 
 
-
 def _values(delta: float) -> float:
     """Epsilon of the noisy sums alone."""
     return 1.0

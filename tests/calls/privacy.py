@@ -5,7 +5,9 @@ import numpy as np
 from calls import Calls, call, dear, slow
 from dptheory.accounting import paper_settings
 
-_SETTING = paper_settings.PaperSetting("one step", epsilon=3.0, delta=1e-5, batch_size=60_000, train_size=60_000, epochs=1)
+_SETTING = paper_settings.PaperSetting(
+    "one step", epsilon=3.0, delta=1e-5, batch_size=60_000, train_size=60_000, epochs=1
+)
 _SCORES = np.random.default_rng(0).standard_normal(200)
 _ACCOUNTING = "dptheory.accounting"
 

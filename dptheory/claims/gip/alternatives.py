@@ -141,6 +141,28 @@ def _small_gains(name: str) -> float:
     }[name]
 
 
+def _released_error_by_entries(dim: int, keep: int, noise_std: float) -> float:
+    """d (E[g^2; not kept] + E[Z^2; kept]), g = v / t^2 + rest with v = g + Z, t^2 = 1 + noise^2, kept where |v| > a t."""
+    share, total = keep / dim, 1 + noise_std**2
+    a = float(norm.isf(share / 2))
+    energy = share + 2 * a * float(norm.pdf(a))  # of v / t, kept
+    shared = noise_std**2 / total  # variance of g given v, and of Z given v
+    signal_kept, noise_kept = energy / total + shared * share, noise_std**4 / total * energy + shared * share
+    return dim * (1 - signal_kept + noise_kept)
+
+
+def _own_gain(dim: int, name: str) -> float:
+    """rho = 1e-6, K = d / 8, 50 groups, sigma_g = 0.1, C = 1, noise multiplier 0.2."""
+    keep = dim // 8
+    if name == "mallows":
+        return 2 * math.sqrt(1e-6 / 50 / (2 * keep)) * keep * (dim - keep) / (dim * (dim - 1))
+    if name == "magnitude":
+        return selection.magnitude_gain(1 / 8, 10 * selection.magnitude_noise(1e-6))
+    if name == "gumbel":
+        return selection.gumbel_gain(1 / 8, 10 / selection.gumbel_rate(1e-6, keep))
+    return 0.1**2 / (0.1**2 + 0.2**2)
+
+
 _ALTERNATIVES = Claim(
     id="gip.alternatives",
     title="other private selections",
@@ -235,6 +257,26 @@ _ALTERNATIVES = Claim(
             statement=lambda name: float(getattr(selection.selection_gains(*_SMALL), name)),
             wrong=lambda name: _small_gains(name) ** 2,
             tolerance=2e-3,
+        ),
+        ExactCheck(
+            name="error of the released top-k at users' sizes: entry by entry, by the normal law given the release",
+            cases=lambda: [(20_000, 2_000, 0.5), (20_000, 2_000, 2.0), (2_700_000, 270_000, 30.0)],
+            truth=_released_error_by_entries,
+            statement=lambda dim, keep, noise_std: selection.released_top_k_mse(dim, keep, 1.0, noise_std),
+            wrong=lambda dim, keep, noise_std: dim - keep + keep * noise_std**2,
+            tolerance=1e-4,
+        ),
+        ExactCheck(
+            name="gains of large groups at one budget, each by its own noise",
+            cases=lambda: [
+                (dim, name) for dim in (256, 20_000) for name in ("mallows", "magnitude", "gumbel", "released")
+            ],
+            truth=_own_gain,
+            statement=lambda dim, name: float(
+                getattr(selection.selection_gains(1e-6, dim, dim // 8, 50, 0.1, 1.0, 0.2), name)
+            ),
+            wrong=lambda dim, name: 1.01 * _own_gain(dim, name),
+            tolerance=1e-3,
         ),
     ),
     proved=True,

@@ -57,6 +57,13 @@ _DEF3 = Claim(
             statement=lambda dim, keep, clip: mallows.index_sensitivity(dim, keep),
             wrong=lambda dim, keep, clip: mallows.index_sensitivity(dim, keep) - 2,
         ),
+        ExactCheck(
+            name="users' sizes: the first K entries against the last K",
+            cases=lambda: [(20_000, 2_000), (20_000, 15_000), (2_700_000, 270_000)],
+            truth=lambda dim, keep: int(((np.arange(dim) < keep) ^ (np.arange(dim) >= dim - keep)).sum()),
+            statement=lambda dim, keep: mallows.index_sensitivity(dim, keep),
+            wrong=lambda dim, keep: 2 * keep if 2 * keep > dim else keep,
+        ),
     ),
     proved=True,
 )
@@ -163,6 +170,14 @@ def printed_privacy_condition(theta: float, epsilon: float, sensitivity: int) ->
     return theta <= epsilon / sensitivity
 
 
+def _at_users_sizes(dim: int, keep: int, what: str) -> float:
+    """Loss of the farthest pair at theta = 0.1, or what 7 steps of 5 groups spend of a budget of 0.3."""
+    farthest = 2 * min(keep, dim - keep)
+    if what == "loss":
+        return mallows.SubsetMallows(dim, keep, 0.1).epsilon(farthest)
+    return 7 * 5 * farthest * mallows.theta_for_budget(0.3, dim, keep, 7, 5)
+
+
 _THM1 = Claim(
     id="gip.thm1",
     title="index privacy",
@@ -208,6 +223,20 @@ _THM1 = Claim(
                 -math.log(weight), epsilon, _diameter(dim, keep)
             ),
             kind=Kind.COUNTEREXAMPLE,
+        ),
+        ExactCheck(
+            name="users' sizes: the loss of the pair, and the theta that spends a budget",
+            cases=lambda: [
+                (dim, keep, what)
+                for dim, keep in ((20_000, 2_000), (2_700_000, 2_600_000))
+                for what in ("loss", "theta")
+            ],
+            truth=lambda dim, keep, what: (
+                0.1 * int(((np.arange(dim) < keep) ^ (np.arange(dim) >= dim - keep)).sum()) if what == "loss" else 0.3
+            ),
+            statement=_at_users_sizes,
+            wrong=lambda dim, keep, what: 1.01 * _at_users_sizes(dim, keep, what),
+            tolerance=1e-12,
         ),
     ),
     proved=True,

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln, logsumexp
 
 from dptheory import mallows, pruning
 from dptheory.claims._claim import Claim, Source, Verdict
@@ -61,6 +62,19 @@ def swap_count(dim: int, keep: int, swaps: int) -> int:
     return math.comb(keep, swaps) * math.comb(dim - keep, swaps)
 
 
+def _swap_probability_by_gamma(dim: int, keep: int, theta: float, swaps: int) -> float:
+    i = np.arange(min(keep, dim - keep) + 1)
+    logs = -gammaln(i + 1) * 2 - gammaln(keep - i + 1) - gammaln(dim - keep - i + 1) - 2 * theta * i
+    return float(np.exp(logs[swaps] - logsumexp(logs)))
+
+
+def _drawn_sizes(dim: int, keep: int, what: str) -> int:
+    model = mallows.SubsetMallows(dim, keep, 0.3)
+    if what == "swaps":
+        return model.max_swaps
+    return int(model.sample(np.arange(dim) < keep, np.random.default_rng(0)).sum())
+
+
 _ALG_A2 = Claim(
     id="gip.alg_a2",
     title="sampler of the Mallows law",
@@ -92,6 +106,29 @@ _ALG_A2 = Claim(
             law=_subset_law,
             wrong=_literal_law,
             row_bytes=200,
+        ),
+        ExactCheck(
+            name="users' sizes: law of the swaps by log-gamma functions",
+            cases=lambda: (
+                [(20_000, 2_000, 0.3, i) for i in (1030, 1060, 1100)] + [(10**6, 10, 1.0, i) for i in (0, 8, 10)]
+            ),
+            truth=_swap_probability_by_gamma,
+            statement=lambda dim, keep, theta, i: float(mallows.SubsetMallows(dim, keep, theta).swap_pmf()[i]),
+            wrong=lambda dim, keep, theta, i: _swap_probability_by_gamma(dim, keep, 1.01 * theta, i),
+            tolerance=1e-8,
+        ),
+        ExactCheck(
+            name="how many entries can be swapped, and how many a draw keeps",
+            cases=lambda: [
+                (dim, keep, what)
+                for dim, keep in ((5, 2), (5, 4), (20_000, 500), (20_000, 15_000))
+                for what in ("swaps", "kept")
+            ],
+            truth=lambda dim, keep, what: (
+                keep if what == "kept" else sum(1 for _ in zip(range(keep), range(keep, dim), strict=False))
+            ),
+            statement=_drawn_sizes,
+            wrong=lambda dim, keep, what: dim,
         ),
     ),
     proved=True,
@@ -156,6 +193,18 @@ def _halved_budget_slack(**point: float) -> float:
     return _budget_slack(**point) - 0.5  # the bound halved would still have to be >= the exact value
 
 
+def _leading_budget(dim: int, keep: int, steps: int, groups: int, field: str) -> float:
+    """At epsilon = 0.01: theta by the diameter, the gain to first order, Pinsker's bound with half the sum of both divergences."""
+    theta = 0.01 / (steps * groups * 2 * min(keep, dim - keep))
+    gain = _leading_gain(dim, keep, theta)
+    divergences = 2 * steps * groups * theta * gain * keep * (dim - keep) / dim
+    return {
+        "theta": theta,
+        "retained_gain": gain,
+        "total_variation": min(math.tanh(0.01 / 4), math.sqrt(divergences) / 2),
+    }[field]
+
+
 _BUDGET = Claim(
     id="gip.budget",
     title="the paper's index budget buys nothing",
@@ -209,6 +258,28 @@ _BUDGET = Claim(
             },
             slack=_budget_slack,
             wrong=_halved_budget_slack,
+        ),
+        ExactCheck(
+            name="every field, small and users' groups: the leading term in theta",
+            cases=lambda: [
+                (*size, *run, field)
+                for size in ((256, 26), (20_000, 2_000), (10**6, 500))
+                for run in ((1, 1), (2500, 1), (1, 300), (2500, 300))
+                for field in ("theta", "retained_gain", "total_variation")
+            ],
+            truth=_leading_budget,
+            statement=lambda dim, keep, steps, groups, field: float(
+                getattr(mallows.index_budget(0.01, dim, keep, steps, groups), field)
+            ),
+            wrong=lambda *case: 1.01 * _leading_budget(*case),
+            tolerance=1e-3,
+        ),
+        ExactCheck(
+            name="groups of a padded gradient, counted",
+            cases=lambda: [(12, 4), (2_700_032, 256)],
+            truth=lambda dim, size: sum(1 for _ in range(0, dim, size)),
+            statement=mallows.groups_of,
+            wrong=lambda dim, size: dim // size + 1,
         ),
     ),
     proved=True,

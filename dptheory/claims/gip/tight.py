@@ -415,6 +415,24 @@ _TIGHT = Claim(
             ),
             tolerance=2e-3,
         ),
+        ExactCheck(
+            name="users' sizes: theta^2 times the distance, and the theta of a small gain to first order",
+            cases=lambda: [
+                (dim, keep, what)
+                for dim, keep in ((256, 26), (20_000, 2_000), (10**6, 500))
+                for what in ("zcdp", "gain")
+            ],
+            truth=lambda dim, keep, what: (
+                Fraction(1, 10**6) * 2 * keep if what == "zcdp" else 1e-9 * dim * (dim - 1) / (2 * keep * (dim - keep))
+            ),
+            statement=lambda dim, keep, what: (
+                mallows.SubsetMallows(dim, keep, 1e-3).zcdp(2 * keep)
+                if what == "zcdp"
+                else mallows.theta_for_retained_gain(1e-9, dim, keep)
+            ),
+            wrong=lambda dim, keep, what: 0.5 * keep,
+            tolerance=1e-5,
+        ),
     ),
     proved=True,
     figure="theta_accounting",
