@@ -26,6 +26,7 @@ _PRV = ("test_index_privacy::test_prv_is_the_loss_moved_up",)
 _MASKS = ("test_fields::test_masks_keep_what_they_say",)
 _VECTORS = ("test_fields::test_vectors_are_read_as_they_are",)
 
+# fmt: off
 NAMED: dict[str, tuple[str, ...]] = {
     "accounting.cross_check": ("test_fields::test_cross_check_field_by_field",),
     "accounting.epsilon": (
@@ -59,6 +60,14 @@ NAMED: dict[str, tuple[str, ...]] = {
     "mallows.SubsetMallows.max_swaps": ("gip.alg_a2",),
     "mallows.SubsetMallows.swap_log_pmf": ("gip.alg_a2", "gip.mse_t", "gip.retained_gain"),
     "mallows.groups_of": ("gip.budget",),
+    **dict.fromkeys(
+        (
+            "mask_average.Bracket.middle", "mask_average.Bracket.half_width", "mask_average.Shares.dim",
+            "mask_average.Shares.up_to", "mask_average.Shares.squares_up_to", "mask_average.mean_descent",
+            "mask_average.descent", "mask_average.lower_bound", "masked_rows.all_masks_mean", "masked_rows.rows_mean",
+        ),
+        ("rs.kappa", "rs.lem3.3"),
+    ),
     "masks.kept_entries": _MASKS,
     "masks.random_masks": _MASKS,
     "masks.all_masks": _MASKS,
@@ -77,6 +86,7 @@ NAMED: dict[str, tuple[str, ...]] = {
         "test_fields::test_mean_reciprocal_of_many_numbers",
     ),
 }
+# fmt: on
 """Target to claims and named tests (``test_file::test_function``) that hold it though no claim names it."""
 
 
