@@ -270,7 +270,7 @@ def steps(
     sampling: str = "poisson",
     direction: str = "worst",
 ) -> int:
-    """The most steps whose upper bound of epsilon fits the budget: it does at the returned number, not at 1.001 times it.
+    """The most steps whose upper bound of epsilon fits the budget: one could afford at most 0.1 % more.
 
     For budgets below 0.01 the bracket is wider, as for :func:`noise_multiplier`: the number is then safe, but may be smaller.
 
@@ -284,7 +284,7 @@ def steps(
     Raises:
         ValueError: an argument outside its range.
 
-    Source: GIP, Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1).
+    Source: GIP, Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1); RF, section 4 (rf.sigmas).
     """
     budget = _validate.real("epsilon", epsilon, 0.0, ends="()")
     asked = _mechanism(noise_multiplier, sampling_rate, 1, delta, adjacency, sampling, direction)

@@ -44,6 +44,7 @@ NAMED: dict[str, tuple[str, ...]] = {
     "accounting.paper_settings.PaperSetting.spent": _SETTINGS[:1],
     "accounting.paper_settings.PaperSetting.allowed_steps": _SETTINGS[:1],
     "accounting.paper_settings.paper_settings": _SETTINGS[1:],
+    "auditing.bound_at_known_rate": ("test_auditing::test_bound_at_a_known_rate",),
     "auditing.audit": ("test_fields::test_audit_field_by_field",),
     "auditing.largest_bound": ("test_fields::test_largest_bound",),
     "embedding.presets.EmbeddingPreset.noise": ("test_fields::test_noise_of_embedding_presets",),
