@@ -25,6 +25,7 @@ _TAILS = (
 _MASKS = ("test_fields::test_masks_keep_what_they_say",)
 _VECTORS = ("test_fields::test_vectors_are_read_as_they_are",)
 
+# fmt: off
 NAMED: dict[str, tuple[str, ...]] = {
     "accounting.cross_check": ("test_fields::test_cross_check_field_by_field",),
     "accounting.epsilon": (
@@ -45,12 +46,8 @@ NAMED: dict[str, tuple[str, ...]] = {
     "accounting.paper_settings.paper_settings": _SETTINGS[1:],
     "auditing.audit": ("test_fields::test_audit_field_by_field",),
     "auditing.largest_bound": ("test_fields::test_largest_bound",),
-    "embedding.clipping_bias.pairs": ("test_fields::test_pairs_are_read_as_they_are",),
     "embedding.presets.EmbeddingPreset.noise": ("test_fields::test_noise_of_embedding_presets",),
     "embedding.presets.all_presets": ("test_fields::test_embedding_presets_digit_for_digit",),
-    "embedding.release.dimensions": ("gep.split",),
-    "embedding.release.size": ("gep.split",),
-    "embedding.release.positive": ("gep.split",),
     "joint_privacy.IndexSteps.epsilon": ("gip.thm2",),
     "joint_privacy.IndexSteps.rho": ("gip.thm2",),
     "mallows.SubsetMallows.max_swaps": ("gip.def3",),
@@ -71,6 +68,7 @@ NAMED: dict[str, tuple[str, ...]] = {
         "test_fields::test_mean_reciprocal_of_many_numbers",
     ),
 }
+# fmt: on
 """Target to claims and named tests (``test_file::test_function``) that hold it though no claim names it."""
 
 

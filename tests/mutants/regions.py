@@ -84,7 +84,7 @@ def regions(target: Target) -> tuple[Region, ...]:
     for name, values in choices.items():
         found += [_one_of(name, value) for value in values]
     for name, parameter in target.signature.parameters.items():
-        if parameter.default is not inspect.Parameter.empty and name not in choices:
+        if parameter.default is not inspect.Parameter.empty and name not in choices and name != "seed":
             found.append(_given(name, parameter.default))
     return (*found, *TABLE.get(target.name, ()))
 
