@@ -44,7 +44,7 @@ def integer(name: str, value: SupportsIndex, low: int, high: int | None = None) 
         number = low - 1
     if (
         isinstance(plain, bool | np.bool_)
-        or bool(getattr(plain, "ndim", False))
+        or getattr(plain, "ndim", None) not in (None, 0)
         or number < low
         or (high is not None and number > high)
     ):
@@ -144,8 +144,7 @@ def numbers_and_infinities(name: str, value: ArrayLike) -> NDArray[np.float64]:
 
 def zeros_and_ones(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """``value``, booleans or numbers, as a float array of zeros and ones."""
-    plain = not isinstance(value, np.ma.MaskedArray) and getattr(value, "dtype", None) == np.bool_
-    array = np.asarray(value, dtype=np.float64) if plain else _floats(name, value)
+    array = _floats(name, booleans_as_numbers(value))
     if not np.isin(array, (0.0, 1.0)).all():
         raise ValueError(f"{name} must hold zeros and ones only, got {shown(value)}")
     return array
@@ -173,6 +172,17 @@ def choice(name: str, value: str, allowed: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {shown(value)}")
     return value
+
+
+def booleans_as_numbers(value: ArrayLike) -> ArrayLike:
+    """Booleans as an array of zeros and ones; anything else as it is."""
+    if isinstance(value, np.ma.MaskedArray):
+        return value
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, RuntimeError):  # what is wrong with it is said by the check that comes next
+        return value
+    return array.astype(np.float64) if array.dtype == np.bool_ else value
 
 
 def calls(name: str, value: object) -> None:

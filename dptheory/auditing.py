@@ -194,7 +194,7 @@ def bound_at_known_rate(hits: int, trials: int, false_rate: float, delta: float,
 
 
 def _scores(name: str, value: ArrayLike, least: int) -> Array:
-    array = _validate.numbers_and_infinities(name, value)
+    array = _validate.numbers_and_infinities(name, _validate.booleans_as_numbers(value))
     if array.ndim != 1 or array.size < least:
         raise ValueError(
             f"{name} must be one-dimensional with at least {least} scores: with fewer no outcome proves epsilon > 0 at this "

@@ -4,7 +4,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,11 +23,11 @@ class Commands(TyperGroup):
     is no error.
     """
 
-    def main(self, *args: Any, **extra: Any) -> Any:
-        if not extra.pop("standalone_mode", True):
-            return super().main(*args, **{**extra, "standalone_mode": False})
+    def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
+        if not standalone_mode:
+            return super().main(args, standalone_mode=False, **extra)
         try:
-            code = super().main(*args, **{**extra, "standalone_mode": False})
+            code = super().main(args, standalone_mode=False, **extra)
             sys.stdout.flush()
         except SystemExit as end:  # Rich and Typer leave with 1 when nobody reads the output any more
             if end.code != 1:

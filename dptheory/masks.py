@@ -14,7 +14,7 @@ from dptheory import _validate
 
 Array = NDArray[np.float64]
 
-_MOST_MASKS, _MOST_ENTRIES = 10**6, 10**9
+_MOST_ENTRIES = 10**9
 
 _ROUNDING = 1e-6
 
@@ -92,8 +92,8 @@ def all_masks(dim: int, keep: int) -> Array:
     """Every mask with ``keep`` ones, one in each row.
 
     Args:
-        dim: d, 1..1000.
-        keep: ones, 0..dim; binomial(dim, keep) at most 1e6.
+        dim: d, 1..1e9.
+        keep: ones, 0..dim; binomial(dim, keep) * dim at most 1e9.
 
     Returns:
         Array of shape (masks, dim).
@@ -101,10 +101,10 @@ def all_masks(dim: int, keep: int) -> Array:
     Raises:
         ValueError: an argument outside its range.
     """
-    dim = _validate.integer("dim", dim, 1, 1000)
+    dim = _validate.integer("dim", dim, 1, _MOST_ENTRIES)
     keep = _validate.integer("keep", keep, 0, dim)
-    if math.comb(dim, keep) > _MOST_MASKS:
-        raise ValueError(f"keep must leave at most {_MOST_MASKS} masks of {dim} entries, got {keep}")
+    if min(keep, dim - keep) > 30 or math.comb(dim, keep) * dim > _MOST_ENTRIES:  # 30 of 61 are more than 1e17 masks
+        raise ValueError(f"keep must leave masks with at most {_MOST_ENTRIES} entries in all, got {keep} of {dim}")
     if keep == 0:
         return np.zeros((1, dim))
     chosen = np.array(list(itertools.combinations(range(dim), keep)))

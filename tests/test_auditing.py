@@ -169,8 +169,8 @@ GOOD = np.linspace(0, 1, 30)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"scores_with": np.append(GOOD, np.nan)}, "scores_with must hold no NaN, got 1"),
-        ({"scores_without": np.full(30, np.nan)}, "scores_without must hold no NaN"),
+        ({"scores_with": np.append(GOOD, np.nan)}, "scores_with must hold numbers or infinities, no NaN"),
+        ({"scores_without": np.full(30, np.nan)}, "scores_without must hold numbers or infinities, no NaN"),
         ({"scores_with": GOOD[:15]}, "scores_with must be one-dimensional with at least 16"),
         ({"scores_without": GOOD[:20], "confidence": 0.9999}, "scores_with.* at least 30|scores_without.* at least 30"),
         ({"scores_with": GOOD.reshape(5, 6)}, "scores_with must be one-dimensional"),

@@ -78,7 +78,7 @@ def test_the_examples_of_the_help_work(command: str) -> None:
         (("kappa", "--grad-norm", "0", "--dim", "10", "--clip", "1", "--rate", "0.5"), "grad_norm must"),
         (("rate", "--delta-c", "-1", "--noise-term", "1"), "delta_c must"),
         (("reconstruction", "--input", "a", "--rate", "0.5", "--sigma", "1"), "input must"),
-        (("reconstruction", "--input", "0,0", "--rate", "0.5", "--sigma", "1"), "k must"),
+        (("reconstruction", "--input", "0,0", "--rate", "0.5", "--sigma", "1"), "input must"),
     ],
 )
 def test_bad_input(arguments: tuple[str, ...], says: str) -> None:

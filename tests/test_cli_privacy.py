@@ -48,4 +48,4 @@ def test_errors_are_one_line(command: str) -> None:
     unused = {"epsilon": "--epsilon", "sigma": "--sigma", "steps": "--steps"}[command]
     result = _run(command, *(part for name, value in given.items() if name != unused for part in (name, value)))
     assert result.exit_code == 2
-    assert "sampling_rate must be a number in [1e-06, 1], got 2.0" in result.stderr
+    assert "Error: rate must be a number in [1e-06, 1], got 2.0" in result.stderr

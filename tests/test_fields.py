@@ -17,7 +17,7 @@ from scipy.stats import beta, hypergeom, norm
 
 from dptheory import accounting, auditing, masks, presets, subset_sums
 from dptheory.accounting.paper_settings import PaperSetting, paper_settings
-from dptheory.embedding import clipping_bias
+from dptheory.embedding import _sizes
 from dptheory.embedding import presets as embedding_presets
 from dptheory.embedding.presets import EmbeddingPreset
 from dptheory.presets import Preset
@@ -379,7 +379,7 @@ def test_vectors_are_read_as_they_are() -> None:
 @pytest.mark.parametrize("width", [2, 10_000])
 def test_pairs_are_read_as_they_are(width: int) -> None:
     w, r = np.arange(2.0 * width).reshape(2, width), np.ones((2, 3))
-    read_w, read_r = clipping_bias.pairs(w, r)
+    read_w, read_r = _sizes.pairs(w, r)
     assert np.array_equal(read_w, w) and np.array_equal(read_r, r)
 
 

@@ -311,7 +311,7 @@ BAD = [
     (kappa, (W, 1e-308, 0.5), "clip"),
     (kappa, (W, 1e160, 0.5), "clip"),
     (kappa, ([1e308] * 4, 1.0, 0.5), "gradient"),
-    (kappa, ([1e-71] * 4, 1.0, 0.5), "norm of gradient"),
+    (kappa, ([1e-71] * 4, 1.0, 0.5), "gradient"),
     (kappa, (W, 1.0, 0.5, 1e160), "deviation"),
     (kappa, (W, 1.0, 0.5, [[1e160] * 4]), "deviation"),
     (masks.mask_norm_bounds, ([1e308, 1e308], 0.5), "u"),

@@ -26,10 +26,12 @@ class Call:
         arguments: by name.
         cost: "cheap"; "dear" if it takes more than about a millisecond, so that a test should not repeat it hundreds of
             times; "slow" if it takes a second.
+        use: what is done with the result. A constructor must refuse what would fail here.
     """
 
     arguments: Mapping[str, Any]
     cost: Cost = "cheap"
+    use: Callable[[Any], Any] | None = None
 
     def made(self) -> dict[str, Any]:
         """The arguments, those that are used up made anew."""
@@ -42,6 +44,11 @@ Calls = dict[str, list[Call]]
 def call(**arguments: Any) -> Call:
     """A cheap call."""
     return Call(arguments)
+
+
+def used(use: Callable[[Any], Any], **arguments: Any) -> Call:
+    """A call whose result is put to use."""
+    return Call(arguments, use=use)
 
 
 def dear(**arguments: Any) -> Call:

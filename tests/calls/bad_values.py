@@ -58,9 +58,11 @@ def attempts(valid: Any, optional: bool, cost: Cost) -> Iterator[Attempt]:
         yield from (Attempt(value, never=True) for value in _SHORT_NEVER)
         if isinstance(valid, int | float):
             yield from (Attempt(-1), Attempt(math.inf))
+    elif isinstance(valid, bool):
+        yield from (Attempt(value, never=True) for value in (math.nan, "abc", "no", [], 1.5, 2, object(), -1))
     elif isinstance(valid, list | tuple | np.ndarray):
         yield from _for_array(valid, short)
-    elif isinstance(valid, int | float) and not isinstance(valid, bool):
+    elif isinstance(valid, int | float):
         yield from _for_number(valid, short)
         yield from _number_tensors(valid)
     elif isinstance(valid, str):

@@ -15,10 +15,10 @@ _STEP = {"objective_gap": 1.0, "learning_rate": 0.1, "steps": 10, "smoothness": 
 _RUN = {"objective_gap": 2.0, "learning_rate": 0.01, "steps": 100_000, "smoothness": 2.0}
 
 CALLS: Calls = {
-    "dptheory.clipping.clip": [call(gradient=[3.0, 4.0], bound=1.0), call(gradient=np.ones((10, 10_000)), bound=1.0)],
+    "dptheory.clipping.clip": [call(gradient=[3.0, 4.0], bound=1.0), dear(gradient=np.ones((10, 10_000)), bound=1.0)],
     "dptheory.clipping.symmetric_clip_lower_bound": [
         call(grad_norm=2.0, bound=1.0, deviation_norms=[0.1, 0.2], split=0.75),
-        call(grad_norm=2.0, bound=1.0, deviation_norms=np.linspace(0.0, 2.0, 10_000)),
+        dear(grad_norm=2.0, bound=1.0, deviation_norms=np.linspace(0.0, 2.0, 10_000)),
     ],
     "dptheory.clipping.clip_probability": [
         call(grad_norm=1.0, dim=10, deviation=0.1, bound=1.0),
@@ -85,7 +85,7 @@ CALLS: Calls = {
     ],
     "dptheory.freezing.norm_growth": [
         call(trainable_norms=[1.0, 0.5], frozen_norms=[0.5, 2.0], clip=1.0),
-        call(trainable_norms=np.linspace(0.1, 2.0, 1000), frozen_norms=1.0, clip=1.0),
+        dear(trainable_norms=np.linspace(0.1, 2.0, 1000), frozen_norms=1.0, clip=1.0),
     ],
     "dptheory.freezing.biased_signal": [call(trainable=_ROWS, frozen_norms=[0.5, 1.0, 2.0], clip=1.0)],
     "dptheory.freezing.signal_growth": [call(trainable=_ROWS, frozen_norms=[0.5, 1.0, 2.0], clip=1.0)],

@@ -27,8 +27,14 @@ class Outcome:
     error: BaseException | None = None
 
 
-def outcome(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Outcome:
-    """Run the call; warnings count as errors, and so does work without an end."""
+class FailsInUseError(Exception):
+    """The arguments were accepted, and what they made does not work."""
+
+
+def outcome(
+    function: Callable[..., Any], arguments: Mapping[str, Any], use: Callable[[Any], Any] | None = None
+) -> Outcome:
+    """Run the call; warnings count as errors, and so does work without an end, or a result that cannot be used."""
     left = MOST_EVENTS
 
     def count(*_: Any) -> None:
@@ -46,11 +52,21 @@ def outcome(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Outco
             try:
                 result = function(**arguments)
                 list(numbers_of(result))  # properties may fail
+                _put_to_use(result, use)
             finally:
                 sys.setprofile(before)
     except (Exception, TooMuchWorkError) as error:
         return Outcome(error=error)
     return Outcome(result=result)
+
+
+def _put_to_use(result: Any, use: Callable[[Any], Any] | None) -> None:
+    if use is None:
+        return
+    try:
+        list(numbers_of(use(result)))
+    except Exception as error:
+        raise FailsInUseError(f"{type(error).__name__}: {error}") from error
 
 
 def numbers_of(result: Any) -> Iterator[float]:

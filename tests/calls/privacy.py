@@ -26,12 +26,12 @@ CALLS: Calls = {
     f"{_ACCOUNTING}.noise_multiplier": [
         call(epsilon=1.0, delta=1e-5, sampling_rate=1.0, steps=10, tolerance=1e-3, adjacency="add-remove",
              sampling="poisson", direction="worst"),
-        dear(epsilon=3.0, delta=1e-5, sampling_rate=0.02, steps=1000, adjacency="add-remove"),
+        slow(epsilon=3.0, delta=1e-5, sampling_rate=0.02, steps=1000, adjacency="add-remove"),
     ],
     f"{_ACCOUNTING}.steps": [
         call(epsilon=1.0, delta=1e-5, noise_multiplier=20.0, sampling_rate=1.0, adjacency="add-remove",
              sampling="poisson", direction="worst"),
-        dear(epsilon=3.0, delta=1e-5, noise_multiplier=1.5, sampling_rate=0.02, adjacency="add-remove"),
+        slow(epsilon=3.0, delta=1e-5, noise_multiplier=1.5, sampling_rate=0.02, adjacency="add-remove"),
     ],
     f"{_ACCOUNTING}.gaussian_log_delta": [call(mu=1.0, epsilon=1.0), call(mu=0.01, epsilon=8.0)],
     f"{_ACCOUNTING}.gaussian_delta": [call(mu=1.0, epsilon=1.0), call(mu=0.01, epsilon=8.0)],
@@ -60,7 +60,7 @@ CALLS: Calls = {
     ],
     "dptheory.mask_privacy.masked_sensitivity": [
         call(gradients=[[3.0, 4.0], [1.0, 0.0]], clip=1.0, mask=[1.0, 0.0], adjacency="add_remove"),
-        call(gradients=np.outer([1.0, 2.0], np.linspace(0.1, 1.0, 10_000)), clip=1.0, adjacency="replace"),
+        dear(gradients=np.outer([1.0, 2.0], np.linspace(0.1, 1.0, 10_000)), clip=1.0, adjacency="replace"),
     ],
     "dptheory.mask_privacy.divisor_kl": [call(size=10, other=11, kept=5), call(size=1000, other=1001, kept=1_000_000)],
     "dptheory.mask_privacy.divisor_renyi": [

@@ -53,7 +53,7 @@ CALLS: Calls = {
     "dptheory.masks.kept_entries": [call(dim=10, rate=0.5), call(dim=1_000_000, rate=0.9)],
     "dptheory.masks.expected_masked_inner": [
         call(first=_GRADIENT, second=_GRADIENT[::-1], rate=0.5),
-        call(first=_LONG, second=_LONG[::-1], rate=0.9),
+        dear(first=_LONG, second=_LONG[::-1], rate=0.9),
     ],
     "dptheory.masks.mask_norm_bounds": [call(u=_GRADIENT, rate=0.5), dear(u=_LONG, rate=0.9)],
     "dptheory.masks.all_masks": [call(dim=5, keep=2)],

@@ -1,0 +1,123 @@
+"""The public callables of a package, and everything that goes wrong when one is called with bad values."""
+
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+import types
+import typing
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+import numpy as np
+from calls import Call
+from calls.bad_values import Attempt, attempts
+from calls.judgement import complaint, outcome, same
+
+
+def modules(package: types.ModuleType) -> Iterator[types.ModuleType]:
+    """All modules of a package that have no underscore in their name."""
+    for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        if not any(part.startswith("_") for part in found.name.split(".")):
+            yield importlib.import_module(found.name)
+
+
+def callables(public: Collection[types.ModuleType], left_out: Collection[str]) -> dict[str, Callable[..., Any]]:
+    """Functions, constructors and methods by full name; results, which users read and do not make, have methods only."""
+    members = {}
+    for module in public:
+        exported = getattr(module, "__all__", ())
+        for name, value in vars(module).items():
+            if name.startswith("_") or not (inspect.isfunction(value) or inspect.isclass(value)):
+                continue
+            hidden = any(part.startswith("_") for part in value.__module__.split("."))
+            if value.__module__ == module.__name__ or (name in exported and hidden):
+                members[f"{module.__name__}.{name}"] = value
+    members = {name: value for name, value in members.items() if name not in left_out}
+    results = _results(members)
+    found: dict[str, Callable[..., Any]] = {}
+    for name, value in members.items():
+        if inspect.isfunction(value):
+            found[name] = value
+        elif not (issubclass(value, BaseException) or hasattr(value, "__members__") or inspect.isabstract(value)):
+            if "__post_init__" in vars(value) or not dataclasses.is_dataclass(value) or value not in results:
+                found[name] = value
+            for method, function in vars(value).items():
+                if inspect.isfunction(function) and not method.startswith("_"):
+                    found[f"{name}.{method}"] = function
+    return {name: value for name, value in found.items() if name not in left_out}
+
+
+def _results(members: dict[str, Any]) -> set[type]:
+    """Types of results, and of their fields."""
+    found: set[type] = set()
+
+    def add(hint: Any) -> None:
+        for one in (hint, *typing.get_args(hint)):
+            if inspect.isclass(one) and dataclasses.is_dataclass(one) and one not in found:
+                found.add(one)
+                for inner in typing.get_type_hints(one).values():
+                    add(inner)
+            elif one is not hint:
+                add(one)
+
+    for value in members.values():
+        own = [value] if inspect.isfunction(value) else [f for _, f in inspect.getmembers(value, inspect.isfunction)]
+        for function in own:
+            try:
+                add(typing.get_type_hints(function).get("return"))
+            except NameError:  # a type that is imported for type checkers alone
+                continue
+    return found
+
+
+def documented(function: Callable[..., Any]) -> str:
+    """Docstrings of the callable, of its class and of what it returns."""
+    text = [function.__doc__ or ""]
+    hint = typing.get_type_hints(function).get("return") if inspect.isfunction(function) else function
+    for one in (hint, *typing.get_args(hint)):
+        if dataclasses.is_dataclass(one):
+            text.append(one.__doc__ or "")
+            text += [vars(one)[name].__doc__ or "" for name in vars(one) if isinstance(vars(one)[name], property)]
+    reference = " ".join(text)
+    if "as :func:" in reference or "as for :func:" in reference or "errors: as" in reference:
+        module = inspect.getmodule(function)
+        reference += " ".join(f.__doc__ or "" for _, f in inspect.getmembers(module, inspect.isfunction))
+    return reference
+
+
+def failures(function: Callable[..., Any], calls: Collection[Call]) -> list[str]:
+    """Everything that goes wrong with a callable, a line each."""
+    found = []
+    parameters = inspect.signature(function).parameters
+    text = documented(function)
+    for one in calls:
+        for argument in one.arguments:
+            if argument == "self":
+                continue
+            optional = "None" in str(parameters[argument].annotation)
+            for attempt in attempts(one.made()[argument], optional, one.cost):
+                wrong = _wrong(function, one, argument, attempt, text)
+                if wrong:
+                    found.append(f"{argument}={_shown(attempt.value)}: {wrong}")
+    return list(dict.fromkeys(found))
+
+
+def _wrong(function: Callable[..., Any], one: Call, argument: str, attempt: Attempt, text: str) -> str | None:
+    arguments = one.made() | {argument: attempt.value}
+    found = outcome(function, arguments, one.use)
+    wrong = complaint(found, argument, arguments, attempt.never, text)
+    if wrong is None and found.error is None and attempt.plain is not None:
+        plain = outcome(function, one.made() | {argument: attempt.plain}, one.use)
+        if plain.error is None and not same(found.result, plain.result):
+            return f"got {found.result!r}"[:200] + f", in its plain form {plain.result!r}"[:200]
+    return wrong
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        value = f"{value.dtype}{value.shape} {np.asarray(value).ravel()[:3]}"
+    try:
+        return " ".join(f"{type(value).__name__} {value!r}"[:100].split())
+    except ValueError:
+        return f"an integer of {value.bit_length()} bits"
