@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import numpy as np
+
 from calls import Call
 from calls.bad_values import Attempt, attempts
 from calls.judgement import complaint, outcome, same
