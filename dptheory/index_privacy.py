@@ -1,14 +1,13 @@
 """Privacy of the index mechanism: the law of its privacy loss, and the dispersion that a budget allows."""
 
 import math
-from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from dptheory import _validate, mallows, renyi
+from dptheory._largest_theta import largest_theta
 from dptheory.lattice_loss import MAX_RELEASES, LatticeLoss
 from dptheory.mallows import SubsetMallows
 
@@ -17,8 +16,6 @@ Method = Literal["basic", "zcdp", "exact"]
 
 _METHODS = ("basic", "zcdp", "exact")
 _CUT = 230.0  # nats: three factors of e^-230 do not underflow
-_NOTHING = -1e9  # log of a delta that is 0
-_LEAST_THETA, _LARGEST_THETA = 1e-300, 1e9  # between them lies every dispersion that a budget up to 1e6 pays for
 _POINT_MASS = 300.0  # dispersion above which the mechanism returns its reference, up to e^-500
 
 
@@ -32,6 +29,10 @@ def loss_law(model: SubsetMallows, distance: int | None = None) -> LatticeLoss:
 
     The two orders of the pair have the same law. The pair at the largest distance dominates all others, so its law is the
     one to compose; releases compose as in :meth:`dptheory.lattice_loss.LatticeLoss.delta`.
+
+    The counts of X, Y, of the other members and of the other entries of I have binomial weights. Those below e^-230 of their
+    largest are left out; ``log_omitted`` is then log(d^3 e^-230 / Z), Z the sum of all products of the four weights, each
+    relative to its largest, with the odds tilted so that the mean size of I is K. Where nothing is left out it is -inf.
 
     Args:
         model: the mechanism.
@@ -135,7 +136,7 @@ def theta_for_delta_budget(
 
     def log_delta(theta: float) -> float:
         spent = loss_law(SubsetMallows(dim, keep, theta)).delta(epsilon, releases)
-        return math.log(spent) if spent > 0.0 else _NOTHING
+        return math.log(spent) if spent > 0.0 else -math.inf
 
     return largest_theta(log_delta, math.log(delta), max(basic, concentrated))
 
@@ -198,35 +199,3 @@ def retained_gain_for_delta_budget(
     return SubsetMallows(
         dim, keep, theta_for_delta_budget(epsilon, delta, dim, keep, steps, groups, method)
     ).retained_gain()
-
-
-def largest_theta(spent: Callable[[float], float], budget: float, start: float) -> float:
-    """The largest dispersion that spends no more than ``budget``, within a relative 1e-6; ``start`` where that spends more.
-
-    Args:
-        spent: epsilon or log delta of a dispersion, rising.
-        budget: what may be spent.
-        start: a dispersion that a proof affords, whatever ``spent`` says of it; >= 0.
-    """
-    low = max(start, _LEAST_THETA)
-    if spent(low) > budget:
-        return start
-    high, factor = 2.0 * low, 4.0
-    while high < _LARGEST_THETA and spent(high) <= budget:
-        low, high, factor = high, factor * high, factor * factor
-    high = min(high, _LARGEST_THETA)
-    if spent(high) <= budget:
-        return high
-
-    def excess(log_theta: float) -> float:
-        return min(spent(math.exp(log_theta)) - budget, -_NOTHING)
-
-    ends = math.log(low), math.log(high)
-    if excess(ends[0]) > 0.0 or excess(ends[1]) <= 0.0:  # only by the rounding of the logarithm
-        return low
-    x = float(brentq(excess, *ends, xtol=1e-7, maxiter=200))
-    for power in range(24):  # the root is known up to 1e-7: step back until it fits
-        theta = math.exp(x) * (1.0 - 1e-7 * (2.0**power - 1.0))
-        if spent(theta) <= budget:
-            return max(low, theta)
-    return low

@@ -9,7 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
 from dptheory import _validate, accounting, index_privacy, mallows, renyi
-from dptheory.lattice_loss import MAX_RELEASES, log_sum
+from dptheory._largest_theta import largest_theta
+from dptheory._log_sum import log_sum
+from dptheory.lattice_loss import MAX_RELEASES
 from dptheory.mallows import SubsetMallows
 
 Array = NDArray[np.float64]
@@ -425,4 +427,4 @@ def theta_for_joint_budget(
         curve = joint_rdp(orders, rate, sigma, SubsetMallows(dim, keep, theta), groups)
         return renyi.epsilon_from_rdp(orders, steps * curve, delta)
 
-    return index_privacy.largest_theta(spent, epsilon, start)
+    return largest_theta(spent, epsilon, start)

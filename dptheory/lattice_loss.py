@@ -9,6 +9,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.optimize import brentq
 
 from dptheory import _validate
+from dptheory._log_sum import log_sum
 from dptheory.accounting._gaussian import log_delta_at
 
 Array = NDArray[np.float64]
@@ -178,12 +179,6 @@ class LatticeLoss:
         if excess(0.0) <= 0.0:
             return 0.0
         return largest if high == largest else float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-12))
-
-
-def log_sum(logs: Array) -> float:
-    """log of the sum of e^logs; many times faster than SciPy's on short arrays."""
-    largest = float(logs.max())
-    return largest + math.log(float(np.exp(logs - largest).sum())) if math.isfinite(largest) else largest
 
 
 def _log_moment(low: int, log_pmf: Array, spacing: float, excess: float) -> float:

@@ -192,8 +192,9 @@ def write_evidence(page: Path, evidence: Sequence[Evidence]) -> None:
 
 
 def qualified_name(function: Any) -> str:
-    """Where a calculator lives, as a reader would type it."""
-    return f"{function.__module__}.{function.__qualname__}"
+    """Where a calculator lives, as a reader would type it: a package shows what its private modules hold."""
+    public = ".".join(part for part in function.__module__.split(".") if not part.startswith("_"))
+    return f"{public}.{function.__qualname__}"
 
 
 def finite_or_none(value: Any) -> Any:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammainc
 
-from dptheory import _validate, masked_rows
+from dptheory import _masked_rows, _validate
 from dptheory import masks as _masks
-from dptheory.mask_average import Bracket, Shares, mean_descent
+from dptheory._mask_average import Bracket, Shares, mean_descent
 from dptheory.masks import NormBounds, expected_masked_inner, kept_entries, mask_norm_bounds
 from dptheory.tradeoff import (
     TunedBound,
@@ -112,7 +112,7 @@ def kappa(
     r"""kappa = E_m[P'_m f(|m*w|^2)] / (P f(|w|^2)), in [1 - r, 1] where P >= sqrt(1 - r).
 
     Isotropic Gaussian deviation: the ratio of two chi-square distribution functions times R. R lies between two proved bounds
-    (:mod:`dptheory.mask_average`), as a rule within a thousandth of it (``error`` says), and is exact for |w| <= c (then it
+    (:mod:`dptheory._mask_average`), as a rule within a thousandth of it (``error`` says), and is exact for |w| <= c (then it
     is x), where one entry or every entry is kept, for gradients with at most two sizes of entries, and where there are at
     most ``masks`` masks. Rows of deviations: rows that are almost surely on one side of z C for every mask are bounded; for
     the others ``masks`` masks are drawn, unless there are fewer.
@@ -230,13 +230,13 @@ class _Problem:
             return Kappa(1.0, 0.0, 1.0, p, x, upper, 0.0, 0.0)
         squares = self.squares if self.squares is not None else np.zeros((1, dim))
         if _few_masks(dim, keep, masks):
-            ratio, mean = masked_rows.all_masks_mean(self.shares, squares, keep, self.scale)
-            plain, rows = Bracket(ratio, ratio), masked_rows.RowsMean(mean, mean, mean, 0.0)
+            ratio, mean = _masked_rows.all_masks_mean(self.shares, squares, keep, self.scale)
+            plain, rows = Bracket(ratio, ratio), _masked_rows.RowsMean(mean, mean, mean, 0.0)
         else:
             plain = mean_descent(self.ascending, keep, self.scale)
-            rows = masked_rows.RowsMean(plain.middle, plain.low, plain.high, 0.0)
+            rows = _masked_rows.RowsMean(plain.middle, plain.low, plain.high, 0.0)
             if self.squares is not None:
-                rows = masked_rows.rows_mean(self.shares, squares, keep, self.scale, plain, masks, seed)
+                rows = _masked_rows.rows_mean(self.shares, squares, keep, self.scale, plain, masks, seed)
         gain = 1.0 / p if self.squares is not None else _gaussian_gain(dim, keep, self.spread)
         # rounding alone can lead out of the range, or masks drawn
         low, value, high = (min(max(y * gain, x), upper) for y in (rows.low, rows.value, rows.high))

@@ -15,6 +15,7 @@ from dptheory import accounting
 from dptheory.accounting import _accountant, _google, _guards, _prv, _search
 from dptheory.accounting._loss import Direction, Loss
 from dptheory.accounting.paper_settings import PaperSetting, paper_settings
+from dptheory.claims.rf import _inversion
 
 DIRECTIONS: tuple[Direction, ...] = ("remove", "add", "replace")
 
@@ -166,6 +167,28 @@ class TestKnownProblems:
         """google/dpsynth#71: out of memory where the noise is large."""
         sigma = accounting.noise_multiplier(0.01, 1e-9, 0.001, 1000)
         assert accounting.epsilon(sigma, 0.001, 1000, 1e-9, width=1e-3).lower <= 0.01
+
+    def test_delta_that_covers_the_distance(self) -> None:
+        """A budget of 1e-9 was refused although delta covers all that the steps can show."""
+        nothing = accounting.EpsilonBounds(0.0, 0.0, 0.0, "distance")
+        assert accounting.epsilon(1000.0, 0.001, 50, 1e-5) == nothing
+        assert accounting.epsilon(1000.0, 0.001, 50, 1e-5, adjacency="replace-one") == nothing
+        sigma = accounting.noise_multiplier(1e-9, 1e-5, 0.001, 50, tolerance=0.1)
+        assert 250 < sigma < 400  # sqrt(50) * .001 / sigma spends 1e-5 at sigma = 282
+        assert accounting.epsilon(sigma, 0.001, 50, 1e-5).upper <= 1e-9
+
+    @pytest.mark.parametrize(
+        ("sigma", "rate", "steps", "factor"),
+        [(10.0, 0.01, 20, 1.26), (30.0, 0.5, 100, 1.27), (1.0, 0.05, 3, 1.6), (2.0, 1.0, 2, 1.6)],
+    )
+    def test_bound_of_the_distance(self, sigma: float, rate: float, steps: int, factor: float) -> None:
+        """At least delta(0) by inversion, about sqrt(pi / 2) times it where it is small; twice for opposite pairs."""
+        exact = _inversion.delta(sigma, rate, steps, 0.0, 1)
+        bound = _guards.distance_bound(1 / sigma, rate, steps, False)
+        assert exact <= bound <= factor * exact
+        opposite = _guards.distance_bound(2 / sigma, rate, steps, True)
+        assert opposite == pytest.approx(2 * bound)
+        assert Loss("replace", sigma, rate).delta(0.0) <= _guards.distance_bound(2 / sigma, rate, 1, True)
 
     def test_renyi_that_rounds_to_zero(self) -> None:
         """dp-accounting's Renyi divergence of one step is 0 in floating point here, and so would be its epsilon."""

@@ -35,9 +35,7 @@ _NOT_PUBLIC = re.compile(
 _SHARED = {  # lower levels that modules of the package share; not offered to users, who reach them through calculators
     "dptheory.masks.norm",
     "dptheory.masks.vector",
-    "dptheory.lattice_loss.log_sum",
     "dptheory.lattice_loss.composed",
-    "dptheory.index_privacy.largest_theta",
     "dptheory.renyi.conversion",
 }
 CALLABLES = callables([one for one in modules(dptheory) if not _NOT_PUBLIC.fullmatch(one.__name__)], _SHARED)

@@ -2,12 +2,13 @@
 
 import dataclasses
 import pickle
+import pkgutil
 import subprocess
 import sys
 
 import pytest
 
-from dptheory import claims
+from dptheory import claims, report
 from dptheory.claims import Claim, Verdict
 from dptheory.montecarlo import CertificateCheck, ExactCheck, Kind, LawCheck, MeanCheck
 
@@ -57,6 +58,13 @@ def test_calculators_are_reachable_and_documented() -> None:
         for calculator in claim.calculators:
             assert "Source:" in (calculator.__doc__ or ""), calculator
             assert claim.id.split(".")[0] in calculator.__doc__.lower()  # type: ignore[union-attr]
+
+
+def test_calculators_are_named_as_a_reader_would_type_them() -> None:
+    for claim in claims.all_claims():
+        for calculator in claim.calculators:
+            name = report.qualified_name(calculator)
+            assert pkgutil.resolve_name(name) is calculator and "._" not in name
 
 
 def test_a_check_that_breaks_is_a_check_that_fails() -> None:

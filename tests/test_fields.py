@@ -113,6 +113,10 @@ def test_noise_of_embedding_presets() -> None:
             assert found.plain == pytest.approx(s**2 * p / mu**2, rel=1e-12)
             assert found.embedding_only == pytest.approx(s**2 * k / mu**2, rel=1e-12)
             assert found.published == pytest.approx(2 * (s**2 * k + t**2 * p) / mu**2, rel=1e-12)
+            # Of the sum alone, noises c S and c T: variances c^2 (S^2 + T^2) in the subspace and c^2 T^2 off it, so that
+            # mu^2 = (S^2 / (S^2 + T^2) + 1) / c^2; the energy is c^2 (k S^2 + p T^2).
+            one = s**2 / (s**2 + t**2)
+            assert found.published_sum == pytest.approx((1 + one) * (s**2 * k + t**2 * p) / mu**2, rel=1e-12)
             best = (s * math.sqrt(k) + t * math.sqrt(p - k)) ** 2 / mu**2
             assert found.optimal == pytest.approx(best, rel=1e-12)
             assert found.joint == pytest.approx(_joint_energy(p, k, s, t) / mu**2, rel=1e-9)

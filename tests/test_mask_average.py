@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import hypergeom
 
-from dptheory import mask_average as ma
+from dptheory import _mask_average as ma
 
 Array = np.ndarray
 ROUNDING = 1 + 1e-11

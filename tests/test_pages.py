@@ -47,6 +47,7 @@ SAID_IN_OTHER_WORDS = {
     ),
     ("rf.ranked", "a dense signal: a sparse one of the same energy is found at much smaller t"),
     ("gep.eq11", "no embedding and no residual is clipped"),
+    ("rf.masked_bias", "small: against C times the norm of the gradient"),
 }
 """Conditions of the ledger that their page states otherwise or not at all; to be emptied."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from dptheory import _validate
 from dptheory.accounting._gaussian import gaussian_epsilon, gaussian_mu
 from dptheory.accounting._google import pld_bracket, rdp_of_steps
-from dptheory.accounting._guards import concentrated_epsilon, one_step_epsilon, participation_epsilon
+from dptheory.accounting._guards import concentrated_epsilon, distance_bound, one_step_epsilon, participation_epsilon
 from dptheory.accounting._loss import Direction, Loss
 from dptheory.accounting._prv import MAX_CELLS, prv_bracket, saddle_point
 from dptheory.accounting._search import crossing
@@ -35,9 +35,9 @@ class EpsilonBounds:
         lower: epsilon is at least this.
         estimate: the middle of the bracket.
         upper: epsilon is at most this; the number to report.
-        accountant: what gave the bracket: "Gaussian" or "one step" (both exact), "PRV", "PLD", "RDP", or "participations"
-            (the bound that reveals in which steps an example took part); of two names the first gave the lower bound,
-            the second the upper one.
+        accountant: what gave the bracket: "Gaussian" or "one step" (both exact), "PRV", "PLD", "RDP", "participations"
+            (the bound that reveals in which steps an example took part), or "distance" (delta covers a bound on the
+            total-variation distance); of two names the first gave the lower bound, the second the upper one.
     """
 
     lower: float
@@ -270,7 +270,7 @@ def steps(
     sampling: str = "poisson",
     direction: str = "worst",
 ) -> int:
-    """The most steps whose upper bound of epsilon fits the budget: it does at the returned number, not at 1.001 times it.
+    """The most steps whose upper bound of epsilon fits the budget: one could afford at most 0.1 % more.
 
     For budgets below 0.01 the bracket is wider, as for :func:`noise_multiplier`: the number is then safe, but may be smaller.
 
@@ -284,7 +284,7 @@ def steps(
     Raises:
         ValueError: an argument outside its range.
 
-    Source: GIP, Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1).
+    Source: GIP, Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1); RF, section 4 (rf.sigmas).
     """
     budget = _validate.real("epsilon", epsilon, 0.0, ends="()")
     asked = _mechanism(noise_multiplier, sampling_rate, 1, delta, adjacency, sampling, direction)
@@ -329,6 +329,12 @@ def _epsilon(asked: _Mechanism, width: float, cells: int = MAX_CELLS) -> Epsilon
     guard = participation_epsilon(asked.shift, asked.sampling_rate, asked.steps, asked.delta)
     if guard == 0.0:
         return EpsilonBounds(0.0, 0.0, 0.0, "participations")
+    opposite = asked.adjacency == "replace-one"
+    if (
+        asked.sampling == "poisson"
+        and distance_bound(asked.shift, asked.sampling_rate, asked.steps, opposite) <= asked.delta
+    ):
+        return EpsilonBounds(0.0, 0.0, 0.0, "distance")
     lower, upper, name = _worst_direction(asked, width, cells)
     if asked.sampling == "without replacement":
         upper = _rdp(asked)

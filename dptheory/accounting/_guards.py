@@ -56,6 +56,22 @@ def concentrated_epsilon(loss: Loss, steps: int, delta: float) -> float:
     return max(0.0, best - _ROUNDING * abs(best))
 
 
+def distance_bound(shift: float, sampling_rate: float, steps: int, opposite: bool) -> float:
+    r"""Bound on the total-variation distance, which is delta(0): where delta covers it, epsilon is 0.
+
+    With :math:`\chi^2 = q^2(e^{\mu^2} - 1)` of a sampled step against N(0, 1),
+
+    .. math:: \mathrm{TV} \le \tfrac12 \sqrt{E[(L - 1)^2]} = \tfrac12 \sqrt{(1 + \chi^2)^T - 1} .
+
+    Two ``opposite`` gradients, mu apart, are each mu / 2 from none: their distance is at most the sum of both.
+    """
+    square = (shift / 2 if opposite else shift) ** 2
+    if square > 1.0:
+        return 1.0  # no bound that is worth having
+    nats = steps * math.log1p(sampling_rate**2 * math.expm1(square))
+    return min(1.0, (1.0 if opposite else 0.5) * math.sqrt(math.expm1(min(nats, 700.0))) * (1 + _ROUNDING))
+
+
 def participation_epsilon(shift: float, sampling_rate: float, steps: int, delta: float) -> float:
     r"""Epsilon of the mechanism that also says in which steps the example took part; releasing more never helps.
 

@@ -15,6 +15,7 @@ from dptheory.montecarlo._evidence import Evidence, Kind, stream
 _SHARDS = 4
 _EXAMPLES = 150
 _POLISHED = 3
+_CLEARLY = 1e-4  # a slack that far beyond the tolerance refutes a wrong statement: no need to look for more
 # Hypothesis also tries the constants that it finds in the modules loaded, which differ from process to process. No constant
 # lies in this range, so a seed gives one search everywhere; up to 24 bits it draws uniformly.
 _GRID = 2**24
@@ -47,8 +48,8 @@ class SearchCheck:
     """``slack >= -tolerance`` over the whole box, as far as a search can tell; ``wrong`` must be found violated.
 
     The corners of the box first, then four seeded Hypothesis runs that minimise the slack by ``target``; Nelder-Mead goes on
-    from the worst points. The evidence's
-    ``observed`` is the smallest slack found, ``detail`` says where; ``claimed`` is 0.
+    from the worst points. The search for a violation of ``wrong`` ends with the first clear one. The evidence's ``observed`` is
+    the smallest slack found, ``detail`` says where; ``claimed`` is 0.
 
     Args:
         name: unique within the claim.
@@ -73,7 +74,8 @@ class SearchCheck:
         own = stream(seed, self.name)
         worst, where, tried, done = smallest_slack(self.slack, self.box, budget, own, executor)
         left = budget - (time.perf_counter() - start)
-        refuted, wrong_where, more, over = smallest_slack(self.wrong, self.box, left, own, executor)
+        enough = -(self.tolerance + _CLEARLY)
+        refuted, wrong_where, more, over = smallest_slack(self.wrong, self.box, left, own, executor, enough=enough)
         problems = [
             *([] if worst >= -self.tolerance else [f"violated at {_show(where)}"]),
             *([] if done and over else ["budget spent before the search was over"]),
@@ -97,17 +99,29 @@ class SearchCheck:
 
 
 def smallest_slack(
-    slack: Slack, box: Mapping[str, Range], budget: float, seed: int, executor: Executor | None = None
+    slack: Slack,
+    box: Mapping[str, Range],
+    budget: float,
+    seed: int,
+    executor: Executor | None = None,
+    *,
+    enough: float = -math.inf,
 ) -> tuple[float, dict[str, float | int], int, bool]:
-    """Smallest slack found, where, after how many evaluations, and whether the search ran to its end within the budget."""
+    """Smallest slack found, where, after how many evaluations, and whether the search ran to its end within the budget.
+
+    A slack below ``enough`` ends the search.
+    """
     deadline = time.time() + budget  # a clock that all processes share
     spread = map if executor is None else executor.map
     seeds = [int(s.generate_state(1)[0]) for s in np.random.SeedSequence(seed).spawn(_SHARDS)]
     found: list[tuple[float, tuple[float, ...]]] = []
     tried = 0
-    for points, evaluations in spread(_shard, [slack] * _SHARDS, [dict(box)] * _SHARDS, seeds, [deadline] * _SHARDS):
+    shards = ([slack] * _SHARDS, [dict(box)] * _SHARDS, seeds, [deadline] * _SHARDS, [enough] * _SHARDS)
+    for points, evaluations in spread(_shard, *shards):
         found.extend(points)
         tried += evaluations
+        if min(found)[0] < enough:
+            break
     value, shares = min(found)
     return value, _point(box, shares), tried, time.time() <= deadline
 
@@ -117,17 +131,20 @@ def _point(box: Mapping[str, Range], shares: tuple[float, ...]) -> dict[str, flo
 
 
 def _shard(
-    slack: Slack, box: dict[str, Range], seed: int, deadline: float
+    slack: Slack, box: dict[str, Range], seed: int, deadline: float, enough: float
 ) -> tuple[list[tuple[float, tuple[float, ...]]], int]:
-    """The worst points of one Hypothesis run and what Nelder-Mead made of them; past the deadline it only winds up."""
+    """The worst points of one Hypothesis run and what Nelder-Mead made of them; past either end it only winds up."""
     import hypothesis
     from hypothesis import strategies as st
     from scipy.optimize import minimize
 
     found: list[tuple[float, tuple[float, ...]]] = []
 
+    def is_over() -> bool:
+        return bool(found) and (found[-1][0] < enough or time.time() > deadline)
+
     def evaluate(shares: tuple[float, ...]) -> float:
-        if found and time.time() > deadline:
+        if is_over():
             return 0.0
         value = float(slack(**_point(box, shares)))
         if math.isnan(value):
@@ -150,6 +167,8 @@ def _shard(
 
     for corner in itertools.product((0.0, 1.0), repeat=len(box)):
         evaluate(corner)
+    if is_over():
+        return sorted(found)[:_POLISHED], len(found)
     explore()
     for _, shares in sorted(found)[:_POLISHED]:
         minimize(

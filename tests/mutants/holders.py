@@ -22,10 +22,10 @@ _TAILS = (
     "test_gradient_mse::test_tails_by_imhof",
     "test_gradient_mse::test_tails_of_exponential_sums_keep_their_digits",
 )
-_PRV = ("test_index_privacy::test_prv_is_the_loss_moved_up",)
 _MASKS = ("test_fields::test_masks_keep_what_they_say",)
 _VECTORS = ("test_fields::test_vectors_are_read_as_they_are",)
 
+# fmt: off
 NAMED: dict[str, tuple[str, ...]] = {
     "accounting.cross_check": ("test_fields::test_cross_check_field_by_field",),
     "accounting.epsilon": (
@@ -44,20 +44,14 @@ NAMED: dict[str, tuple[str, ...]] = {
     "accounting.paper_settings.PaperSetting.spent": _SETTINGS[:1],
     "accounting.paper_settings.PaperSetting.allowed_steps": _SETTINGS[:1],
     "accounting.paper_settings.paper_settings": _SETTINGS[1:],
+    "auditing.bound_at_known_rate": ("test_auditing::test_bound_at_a_known_rate",),
     "auditing.audit": ("test_fields::test_audit_field_by_field",),
     "auditing.largest_bound": ("test_fields::test_largest_bound",),
-    "embedding.clipping_bias.pairs": ("test_fields::test_pairs_are_read_as_they_are",),
     "embedding.presets.EmbeddingPreset.noise": ("test_fields::test_noise_of_embedding_presets",),
     "embedding.presets.all_presets": ("test_fields::test_embedding_presets_digit_for_digit",),
-    "embedding.release.dimensions": ("gep.split",),
-    "embedding.release.size": ("gep.split",),
-    "embedding.release.positive": ("gep.split",),
-    "index_privacy.largest_theta": ("gip.tight",),
-    **{f"index_prv.IndexPRV.{name}": _PRV for name in ("cdf", "pdf", "probability", "mean", "rdp")},
-    "lattice_loss.log_sum": ("gip.tight",),
-    "lattice_loss.composed": ("gip.tight",),
-    "mallows.SubsetMallows.max_swaps": ("gip.alg_a2", "gip.mse_t", "gip.retained_gain"),
-    "mallows.SubsetMallows.swap_log_pmf": ("gip.alg_a2", "gip.mse_t", "gip.retained_gain"),
+    "joint_privacy.IndexSteps.epsilon": ("gip.thm2",),
+    "joint_privacy.IndexSteps.rho": ("gip.thm2",),
+    "mallows.SubsetMallows.max_swaps": ("gip.def3",),
     "masks.kept_entries": _MASKS,
     "masks.random_masks": _MASKS,
     "masks.all_masks": _MASKS,
@@ -70,12 +64,12 @@ NAMED: dict[str, tuple[str, ...]] = {
     "quadratic_form.QuadraticForm.mean": ("test_fields::test_mean_and_chernoff_point_of_a_quadratic_form",),
     "quadratic_form.QuadraticForm.tails": _TAILS,
     "quadratic_form.QuadraticForm.chernoff": ("test_fields::test_mean_and_chernoff_point_of_a_quadratic_form",),
-    "renyi.conversion": ("gip.lem1", "gep.lemD.2-4"),
     "subset_sums.mean_reciprocal": (
         "test_reconstruction::test_exact_counting_in_60_dimensions",
         "test_fields::test_mean_reciprocal_of_many_numbers",
     ),
 }
+# fmt: on
 """Target to claims and named tests (``test_file::test_function``) that hold it though no claim names it."""
 
 

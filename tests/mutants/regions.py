@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import math
+import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -62,7 +63,11 @@ def bound(target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], signatu
 def _is_sized(target: Target) -> bool:
     if isinstance(target.calculator, property):
         return False  # arithmetic on the fields of a result
-    parameters = {name for name, p in target.signature.parameters.items() if p.annotation not in (str, float)}
+    parameters = {
+        name
+        for name, p in target.signature.parameters.items()
+        if p.annotation not in (str, float) and typing.get_origin(p.annotation) is not Callable
+    }
     own = {f.name for f in dataclasses.fields(target.owner)} if dataclasses.is_dataclass(target.owner) else set()
     return bool(parameters & {*_NUMBERS, *_TOTALS, *_ARRAYS, "model"} or own & {*_NUMBERS})
 
@@ -79,7 +84,7 @@ def regions(target: Target) -> tuple[Region, ...]:
     for name, values in choices.items():
         found += [_one_of(name, value) for value in values]
     for name, parameter in target.signature.parameters.items():
-        if parameter.default is not inspect.Parameter.empty and name not in choices:
+        if parameter.default is not inspect.Parameter.empty and name not in choices and name != "seed":
             found.append(_given(name, parameter.default))
     return (*found, *TABLE.get(target.name, ()))
 

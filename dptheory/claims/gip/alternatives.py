@@ -6,11 +6,12 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import erf, erfc
 from scipy.stats import norm
 
 from dptheory import pruning, selection
+from dptheory._log_sum import log_sum
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.lattice_loss import log_sum
 from dptheory.montecarlo import ExactCheck, MeanCheck, Range, SearchCheck
 
 Array = NDArray[np.float64]
@@ -125,12 +126,18 @@ def _gumbel_worst(order: float, rho: float) -> float:
     )
 
 
-_SMALL = (1e-7, 256, 26, 100, 0.3, 1.0, 1e3)  # rho, dim, keep, groups, sigma_g, clip, noise multiplier
+_SMALL = (
+    (1e-7, 256, 26, 100, 0.3, 1.0, 1e3),
+    (1e-7, 20_000, 2000, 5, 2.0, 0.5, 1e3),
+    (1e-8, 10**6, 5, 1, 0.3, 1.0, 50.0),
+)
+"""rho, dim, keep, groups, sigma_g, clip, noise multiplier."""
 
 
-def _small_gains(name: str) -> float:
+def _small_gains(
+    name: str, rho: float, dim: int, keep: int, groups: int, sigma_g: float, clip: float, noise: float
+) -> float:
     """Leading term of each gain where the budget is small."""
-    rho, dim, keep, groups, sigma_g, clip, noise = _SMALL
     k = keep / dim
     signal = math.sqrt(2 / math.pi) * sigma_g / clip / _top_gain(k)
     return {
@@ -139,6 +146,20 @@ def _small_gains(name: str) -> float:
         "gumbel": (1 - k) * -math.log1p(-k) * 2 * math.sqrt(rho / keep) * signal,
         "released": (sigma_g / (clip * noise)) ** 2,
     }[name]
+
+
+def _released_by_parts(dim: int, keep: int, sigma_g: float, noise_std: float) -> float:
+    """Error of top-k of r = g + Z from E[Z^2 | r] where it is kept and E[g^2 | r] where not, K = 1 or d - 1.
+
+    The energy kept is that of the largest, or of all but the smallest, of d normal entries: a quadrature.
+    """
+    size = np.linspace(0.0, 12.0, 40_001)  # of an entry of r over its deviation
+    largest = float(np.trapezoid(1 - erf(size / math.sqrt(2)) ** dim, size**2))
+    smallest = float(np.trapezoid(erfc(size / math.sqrt(2)) ** dim, size**2))
+    kept = largest if keep == 1 else dim - smallest
+    total = sigma_g**2 + noise_std**2
+    given_r = sigma_g**2 * noise_std**2 / total
+    return dim * given_r + kept * noise_std**4 / total + (dim - kept) * sigma_g**4 / total
 
 
 _ALTERNATIVES = Claim(
@@ -230,11 +251,19 @@ _ALTERNATIVES = Claim(
         ),
         ExactCheck(
             name="gains at a small budget",
-            cases=lambda: [(name,) for name in ("mallows", "magnitude", "gumbel", "released")],
+            cases=lambda: [(name, *c) for name in ("mallows", "magnitude", "gumbel", "released") for c in _SMALL],
             truth=_small_gains,
-            statement=lambda name: float(getattr(selection.selection_gains(*_SMALL), name)),
-            wrong=lambda name: _small_gains(name) ** 2,
+            statement=lambda name, *case: float(getattr(selection.selection_gains(*case), name)),
+            wrong=lambda name, *case: _small_gains(name, *case) ** 2,
             tolerance=2e-3,
+        ),
+        ExactCheck(
+            name="error of the released top-k at users' sizes, by the conditional energies",
+            cases=lambda: [(6, 1, 1.0, 2.0), (20_000, 1, 1.0, 2.0), (20_000, 1, 2.0, 0.5), (20_000, 19_999, 1.0, 2.0)],
+            truth=_released_by_parts,
+            statement=lambda *case: selection.released_top_k_mse(*case),
+            wrong=lambda dim, keep, sigma_g, noise_std: (dim - keep) * sigma_g**2 + keep * noise_std**2,  # random-k's
+            tolerance=1e-6,
         ),
     ),
     proved=True,

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dptheory import mallows, pruning
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.claims.gip import _finite
+from dptheory.claims.gip import _finite, _index_at_scale
 from dptheory.montecarlo import ExactCheck, Kind
 
 # --- gip.def3 ---------------------------------------------------------------------------------------------------------
@@ -57,6 +57,7 @@ _DEF3 = Claim(
             statement=lambda dim, keep, clip: mallows.index_sensitivity(dim, keep),
             wrong=lambda dim, keep, clip: mallows.index_sensitivity(dim, keep) - 2,
         ),
+        *_index_at_scale.SENSITIVITY,
     ),
     proved=True,
 )
@@ -199,6 +200,7 @@ _THM1 = Claim(
             wrong=lambda dim, keep, steps, groups: steps * _spent(dim, keep, steps, groups),
             tolerance=1e-12,
         ),
+        *_index_at_scale.PURE,
         ExactCheck(
             name="negative theta breaks the printed condition",
             cases=lambda: [(2, 1, Fraction(2), 0.1), (4, 2, Fraction(3), 1.0), (4, 2, Fraction(1, 2), 3.0)],

@@ -4,11 +4,12 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 
+import numpy as np
 from scipy.special import log_ndtr
 
 from dptheory import joint_privacy, renyi
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.claims.gip import _finite, _joint, _mixture
+from dptheory.claims.gip import _finite, _joint, _joint_at_scale, _mixture
 from dptheory.mallows import SubsetMallows
 from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
 
@@ -65,7 +66,7 @@ _LEM1 = Claim(
     correction=r"$e^{(a-1)R_a} = \sum_i\binom ai(1-q)^{a-i}q^ie^{i(i-1)/(2\sigma^2)}$ at whole orders bounds both directions, and "
     r"$\epsilon_1 = \min_a TR_a + \log(1-\frac1a) + \frac{\log(1/\delta)-\log a}{a-1}$. "
     r"Replacing an example moves the sum by $2C$: without sampling $R_a$ is four times as large.",
-    calculators=(joint_privacy.subsampled_gaussian_rdp, renyi.epsilon_from_rdp),
+    calculators=(joint_privacy.subsampled_gaussian_rdp, renyi.epsilon_from_rdp, renyi.conversion),
     checks=(
         ExactCheck(
             name="curve of one step by quadrature",
@@ -108,6 +109,14 @@ _LEM1 = Claim(
             truth=lambda order, rdp, delta: -math.log(_largest_share(order) ** -1 * delta) / (order - 1) + rdp,
             statement=lambda order, rdp, delta: renyi.epsilon_from_rdp([order], [rdp], delta),
             wrong=lambda order, rdp, delta: rdp - math.log(delta) / (order - 1),
+            tolerance=1e-12,
+        ),
+        ExactCheck(
+            name="what the conversion adds at an order",
+            cases=lambda: [(1.5, 0.3), (2.0, 1e-5), (64.0, 1e-9)],
+            truth=lambda order, delta: -math.log(_largest_share(order) ** -1 * delta) / (order - 1),
+            statement=lambda order, delta: float(renyi.conversion(np.asarray(order), delta)),
+            wrong=lambda order, delta: -math.log(delta) / (order - 1),
             tolerance=1e-12,
         ),
     ),
@@ -286,6 +295,7 @@ _THM2 = Claim(
             tolerance=1e-5,
         ),
         *_joint.CHECKS,
+        *_joint_at_scale.JOINT,
     ),
     proved=True,
     figure="theta_accounting",

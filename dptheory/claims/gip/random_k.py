@@ -4,7 +4,7 @@ import math
 
 from dptheory import joint_privacy
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.claims.gip import _mixture
+from dptheory.claims.gip import _joint_at_scale, _mixture
 from dptheory.claims.gip.privacy import RATES, gaussian_log_delta, values_curve
 from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
 
@@ -77,6 +77,7 @@ _PROP1 = Claim(
             wrong=lambda order, rate, sigma, dim, keep: values_curve(order, rate, sigma),
             tolerance=1e-7,
         ),
+        *_joint_at_scale.FRESH,
         SearchCheck(
             name="every clipped example, four entries",
             box={

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dptheory import mallows, pruning
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.claims.gip import _finite
+from dptheory.claims.gip import _finite, _index_at_scale
 from dptheory.montecarlo import ExactCheck, LawCheck, Range, SearchCheck
 
 _WEIGHTS = (Fraction(1, 2), Fraction(9, 10), Fraction(1))
@@ -72,7 +72,11 @@ _ALG_A2 = Claim(
         "the drawn 'distance' i is half the L1 distance, as equation 11 has it; the text below it says the distance",
     ),
     correction=r"$i$ is the number of swapped pairs: Fisher's noncentral hypergeometric law with odds $e^{-2\theta}$.",
-    calculators=(mallows.SubsetMallows.swap_pmf, mallows.SubsetMallows.sample),
+    calculators=(
+        mallows.SubsetMallows.swap_pmf,
+        mallows.SubsetMallows.swap_log_pmf,
+        mallows.SubsetMallows.sample,
+    ),
     checks=(
         ExactCheck(
             name="law of the number of swaps",
@@ -93,6 +97,7 @@ _ALG_A2 = Claim(
             wrong=_literal_law,
             row_bytes=200,
         ),
+        *_index_at_scale.SWAPS,
     ),
     proved=True,
 )
@@ -170,7 +175,7 @@ _BUDGET = Claim(
         "the two runs share data, keep schedule and noise",
         "the paper's setting is taken with K = 26 of 256 throughout; its linear schedule of k gives the same to a factor of 2",
     ),
-    calculators=(mallows.index_budget, mallows.theta_for_budget),
+    calculators=(mallows.index_budget, mallows.theta_for_budget, mallows.groups_of),
     checks=(
         ExactCheck(
             name="the paper's setting: theta",
@@ -210,6 +215,7 @@ _BUDGET = Claim(
             slack=_budget_slack,
             wrong=_halved_budget_slack,
         ),
+        *_index_at_scale.BUDGETS,
     ),
     proved=True,
     figure="retained_gain",

@@ -8,9 +8,9 @@ from functools import cache
 
 from scipy.stats import binom
 
-from dptheory import index_privacy, lattice_loss, mallows, renyi
+from dptheory import index_privacy, index_prv, lattice_loss, mallows, renyi
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.claims.gip import _finite
+from dptheory.claims.gip import _finite, _loss_at_scale
 from dptheory.claims.gip.privacy import gaussian_log_delta
 from dptheory.mallows import SubsetMallows
 from dptheory.montecarlo import ExactCheck, Range, SearchCheck
@@ -84,6 +84,7 @@ _COMPOSED = [
 ]
 
 
+@cache
 def _composed_delta(dim: int, keep: int, weight: Fraction, count: int, at: int) -> float:
     law = _sum_law(_loss(dim, keep, weight, min(keep, dim - keep)), count)
     return float(_delta(law, weight, at))
@@ -242,6 +243,12 @@ _TIGHT = Claim(
         lattice_loss.LatticeLoss.delta,
         lattice_loss.LatticeLoss.epsilon,
         lattice_loss.LatticeLoss.renyi,
+        lattice_loss.composed,
+        index_prv.IndexPRV.cdf,
+        index_prv.IndexPRV.pdf,
+        index_prv.IndexPRV.probability,
+        index_prv.IndexPRV.mean,
+        index_prv.IndexPRV.rdp,
         index_privacy.theta_for_delta_budget,
         index_privacy.retained_gain_for_delta_budget,
         index_privacy.epsilon_for_retained_gain,
@@ -415,6 +422,9 @@ _TIGHT = Claim(
             ),
             tolerance=2e-3,
         ),
+        *_loss_at_scale.LOSS,
+        *_loss_at_scale.CLOSED,
+        *_loss_at_scale.COMPOSED,
     ),
     proved=True,
     figure="theta_accounting",

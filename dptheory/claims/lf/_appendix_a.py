@@ -5,6 +5,7 @@ from fractions import Fraction
 
 from dptheory import freezing_bound
 from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims.lf import _at_scale
 from dptheory.claims.lf import _testbed as testbed
 from dptheory.claims.lf._testbed import RUNS
 from dptheory.montecarlo import ExactCheck
@@ -45,6 +46,7 @@ _MOMENT = Claim(
             statement=lambda n, q: 1 + (1 - q) / (q * n),
             wrong=lambda n, q: Fraction(1),
         ),
+        *_at_scale.MOMENT,
     ),
     part_of="lf.lem3.1",
     proved=True,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dptheory import freezing
 from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims.lf import _at_scale
 from dptheory.claims.lf._batches import IMPROVING, LINE, TURNING, Batch, Vector, dot, signed_square_cosine
 from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
 
@@ -206,6 +207,7 @@ BIAS = Claim(
             wrong=_closer_margin,
             tolerance=1e-6,
         ),
+        *_at_scale.TURN,
         SearchCheck(
             name="the angle does not rise up to the limit",
             box={

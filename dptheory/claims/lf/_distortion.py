@@ -15,7 +15,7 @@ from scipy.stats import chi2, ncx2, norm
 from dptheory import angles, freezing
 from dptheory.angles import DistortionAngle
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.claims.lf._angle_samples import density_in_two_or_three
+from dptheory.claims.lf import _at_scale
 from dptheory.claims.lf._batches import GROWING_LINE, LINE, TURNING, Batch, dot
 from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 
@@ -143,61 +143,6 @@ def _any_bias_slack(dim: float, snr: float, gain: float, bias: float, turn: floa
     return _fall_slack(dim, snr, gain, bias + math.pi / 2, turn)
 
 
-def _effect(clip: int, field: str) -> float:
-    """Two samples, three layers, the first one frozen; sigma = 2, B = 10, alignment = 1/2."""
-    found = freezing.freezing_effect([7, 2, 1], [[4, 0, 3], [12, 3, 4]], 1, clip, 2.0, 10, 0.5)
-    return found.growth if field == "growth" else float(getattr(*_half(found, field)))
-
-
-def _half(found: freezing.FreezingEffect, field: str) -> tuple[freezing.TrainablePart, str]:
-    when, name = field.split(".")
-    return (found.before if when == "before" else found.after), name
-
-
-def _exact_effect(clip: int, field: str) -> float | Fraction:
-    """Trainable norms 3 and 5, whole norms 5 and 13."""
-    factors = {"before": (5, 13), "after": (3, 5)}
-    norm = {
-        when: sum(Fraction(kept) * min(Fraction(1), Fraction(clip, n)) for kept, n in zip((3, 5), whole, strict=True))
-        / 2
-        for when, whole in factors.items()
-    }
-    if field == "growth":
-        return norm["after"] / norm["before"]
-    when, name = field.split(".")
-    tau = Fraction(2 * clip, 10)
-    snr = norm[when] / 2 / tau
-    return {
-        "dim": Fraction(3),
-        "clipped_norm": norm[when],
-        "snr": snr,
-        "noise_energy": 3 * tau**2,
-        "update_noise": (10 if when == "before" else 3) * tau**2,
-    }[name]
-
-
-def _exact_forecast(clip: int, field: str) -> float:
-    """Mean angle and mean cosine in three dimensions, by the density that is elementary there."""
-    when, name = field.split(".")
-    snr = float(_exact_effect(clip, f"{when}.snr"))
-
-    def part(angle: float) -> float:
-        return (math.cos(angle) if name == "noise_cos" else angle) * density_in_two_or_three(3, snr, angle)
-
-    return float(quad(part, 0, math.pi, epsabs=0, epsrel=1e-12, limit=200)[0])
-
-
-def _effect_cases() -> list[tuple[int, str]]:
-    names = ("dim", "clipped_norm", "snr", "noise_energy", "update_noise")
-    fields = ["growth", *(f"{when}.{name}" for when in ("before", "after") for name in names)]
-    return list(itertools.product((1, 4, 20), fields))
-
-
-def _forecast_cases() -> list[tuple[int, str]]:
-    fields = [f"{when}.{name}" for when in ("before", "after") for name in ("noise_cos", "noise_angle")]
-    return list(itertools.product((1, 4, 20), fields))
-
-
 # --- variance with a bias angle ---------------------------------------------------------------------------------------
 
 
@@ -255,14 +200,6 @@ def _large_variance(dim: int, snr: float, bias: float) -> float:
     gamma = bias + z_1 / snr, up to a share of dim / snr^2.
     """
     return 1 / snr**2
-
-
-def _other_half(clip: int, field: str) -> float:
-    """Wrong statement: before and after exchanged."""
-    if field == "growth":
-        return 1 / _effect(clip, field)
-    when, name = field.split(".")
-    return _effect(clip, f"{'after' if when == 'before' else 'before'}.{name}")
 
 
 DISTORTION = Claim(
@@ -355,22 +292,8 @@ DISTORTION = Claim(
             wrong=_any_bias_slack,
             tolerance=1e-11,
         ),
-        ExactCheck(
-            name="forecast for two samples of three layers, in fractions",
-            cases=_effect_cases,
-            truth=_exact_effect,
-            statement=_effect,
-            wrong=_other_half,
-            tolerance=1e-13,
-        ),
-        ExactCheck(
-            name="forecast of angle and cosine in three dimensions, by their density",
-            cases=_forecast_cases,
-            truth=_exact_forecast,
-            statement=_effect,
-            wrong=_other_half,
-            tolerance=1e-9,
-        ),
+        *_at_scale.ANGLE,
+        *_at_scale.EFFECT,
     ),
     proved=True,
 )

@@ -8,12 +8,14 @@ use its mean and covariance alone.
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import clipping, convergence, freezing_bound
+from dptheory.montecarlo import Range
 
 Array = NDArray[np.float64]
 Rows = tuple[tuple[float, ...], ...]
@@ -120,7 +122,7 @@ class Expectations:
         return float(self.objective[0] - self.objective[-1])
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def expectations(run: Run) -> Expectations:
     """Walk through every outcome of the run."""
     loss, slope = LOSSES[run.loss]
@@ -254,3 +256,33 @@ def random_run(
     return Run(
         "log cosh", examples, tuple(draws[2].tolist()), rates, (0, frozen), clip, noise_multiplier, 1, poisson == 1
     )
+
+
+BOX = {
+    "seed": Range(0, 50, integer=True),
+    "learning_rate": Range(0.01, 2, log=True),
+    "ratio": Range(0.2, 5, log=True),
+    "clip": Range(0.05, 5, log=True),
+    "noise_multiplier": Range(0, 3),
+    "spread": Range(0.1, 5, log=True),
+}
+"""Where :func:`random_run` is searched."""
+
+
+def relative_slack(value: float, run: Run) -> float:
+    """Slack over the size of the terms."""
+    return (value - mean_trained(run)) / size(run)
+
+
+def size(run: Run) -> float:
+    """Sum of the sizes of the bound's terms."""
+    terms = bound(run)
+    return abs(terms.optimization) + terms.clipping + terms.noise + abs(terms.bias)
+
+
+def squares(dim: int, start: Fraction, eta: Fraction, tau: Fraction, steps: int) -> list[Fraction]:
+    """E|theta_t|^2 of DP-SGD without clipping on |theta|^2 / 2, where grad f = s^B = theta, from |theta|^2 = start."""
+    values = [start]
+    for _ in range(steps):
+        values.append((1 - eta) ** 2 * values[-1] + eta**2 * dim * tau**2)
+    return values

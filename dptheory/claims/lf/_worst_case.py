@@ -1,7 +1,10 @@
 """Worst cases of the descent lemma and of one step of DP-SGD-LF on smooth functions, as PEPit problems."""
 
 import importlib
+import math
 from typing import Any
+
+from dptheory import convergence
 
 
 def descent(smoothness: float, distance: float) -> Any:
@@ -41,3 +44,16 @@ def _smooth(smoothness: float) -> tuple[Any, Any]:
     problem = importlib.import_module("PEPit").PEP()
     kind = importlib.import_module("PEPit.functions").SmoothFunction
     return problem, problem.declare_function(kind, L=smoothness)
+
+
+def bound(learning_rate: float, smoothness: float, second_moment: float, noise_energy: float, bias: float) -> float:
+    """The corrected bound for one step with decrease 1; noise_energy = d tau^2, here with d = 4."""
+    clip = math.sqrt(second_moment)
+    sigma = math.sqrt(noise_energy / 4) / clip
+    return convergence.layer_freezing_bound(
+        1.0, learning_rate, 1, smoothness, clip, sigma, 4, 1, second_moment, bias
+    ).value
+
+
+STEPS = ((0.5, 1.0, 10.0, 1.0, -1.0), (0.3, 2.0, 20.0, 0.5, -0.5), (1.2, 1.0, 8.0, 2.0, 0.0))
+"""Arguments of :func:`frozen_step` and :func:`bound`."""

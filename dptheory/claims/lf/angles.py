@@ -1,5 +1,6 @@
 """LF: the law of the distortion angle, exact and monotone."""
 
+import itertools
 import math
 from fractions import Fraction
 from functools import partial
@@ -200,18 +201,12 @@ def _normal_bin_law() -> Array:
     return np.diff(np.concatenate([[0.0], found, [1.0]]))
 
 
-def _order_slack(dim: float, share: float, factor: float, at: float) -> float:
-    """The angle falls in law as snr rises; ``share`` = snr / sqrt(dim), ``at`` in units of the spread about the mean."""
-    d = round(dim)
-    low, high = (angles.DistortionAngle(d, f * share * math.sqrt(d)) for f in (1.0, factor))
+def _change_of_law(dim: int, share: float, factor: float) -> Array:
+    """Relative change of P(angle <= x) as snr = share sqrt(dim) rises, at the mean and up to 8 spreads about it."""
+    low, high = (angles.DistortionAngle(dim, f * share * math.sqrt(dim)) for f in (1.0, factor))
     mean, spread = low.asymptotic_mean(), math.sqrt(low.asymptotic_var())
-    x = min(max(mean + at * spread, 1e-3 * mean), math.pi)
-    return float(high.cdf(x)) / float(low.cdf(x)) - 1
-
-
-def _reverse_order_slack(dim: float, share: float, factor: float, at: float) -> float:
-    """Wrong statement: it rises."""
-    return -_order_slack(dim, share, factor, at)
+    x = np.clip(mean + spread * np.arange(-8.0, 9.0), 1e-3 * mean, math.pi)
+    return np.asarray(high.cdf(x) / low.cdf(x) - 1)
 
 
 def _mean_error(dim: float, share: float) -> float:
@@ -337,17 +332,14 @@ _LAW = Claim(
             statement=lambda d, s: _asymptotic_slack(d, s) >= 0,
             wrong=lambda d, s: _tighter_asymptotic_slack(d, s) >= 0,
         ),
-        SearchCheck(
+        ExactCheck(
             name="falls in law as snr rises",
-            box={
-                "dim": Range(2, 1e9, log=True),
-                "share": Range(1e-3, 1e3, log=True),
-                "factor": Range(1.0, 1.5),
-                "at": Range(-8.0, 8.0),
-            },
-            slack=_order_slack,
-            wrong=_reverse_order_slack,
-            tolerance=1e-9,
+            cases=lambda: itertools.product(
+                (2, 3, 10, 1000, 10**6, 10**9), (1e-3, 0.03, 0.3, 1.0, 3.0, 30.0, 1e3), (1.01, 1.5)
+            ),
+            truth=lambda *case: True,
+            statement=lambda *case: bool(_change_of_law(*case).min() >= -1e-9),
+            wrong=lambda *case: bool(_change_of_law(*case).max() <= 1e-9),  # it rises
         ),
         SearchCheck(
             name="errors of the asymptotic forms",

@@ -1,15 +1,12 @@
 """LF: the descent lemma and the convergence bound."""
 
-import dataclasses
-import math
 from fractions import Fraction
 
 import numpy as np
 
-from dptheory import convergence, freezing_bound
-from dptheory.claims import _poisson
+from dptheory import convergence
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.claims.lf import _appendix_a, _worst_case
+from dptheory.claims.lf import _appendix_a, _freeze_bound, _worst_case
 from dptheory.claims.lf import _testbed as testbed
 from dptheory.claims.lf._testbed import RUNS, Run
 from dptheory.montecarlo import CertificateCheck, ExactCheck, Kind, Range, SearchCheck
@@ -110,21 +107,13 @@ def _reindexed_on_quadratic(run: Run) -> float:
     return -float(lost) / 2 / sum(run.learning_rates)
 
 
-def _squares(dim: int, start: Fraction, eta: Fraction, tau: Fraction, steps: int) -> list[Fraction]:
-    """E|theta_t|^2 of DP-SGD without clipping on |theta|^2 / 2, where grad f = s^B = theta, from |theta|^2 = start."""
-    values = [start]
-    for _ in range(steps):
-        values.append((1 - eta) ** 2 * values[-1] + eta**2 * dim * tau**2)
-    return values
-
-
 def _printed_holds(dim: int, start: Fraction, eta: Fraction, tau: Fraction, steps: int, reading: str) -> bool:
     """Is the least E|grad f|^2 over all T + 1 iterates below the printed right side?
 
     "shifted" sums the inner products over the iterates that the steps start from, "literal" over those that they lead to:
     the lemma has f(theta_0) - E f(theta_T) and the sum over t = 1..T.
     """
-    squares = _squares(dim, start, eta, tau, steps)
+    squares = testbed.squares(dim, start, eta, tau, steps)
     met = squares[:-1] if reading == "shifted" else squares[1:]
     decrease = (squares[0] - squares[-1]) / 2
     return min(squares) <= (decrease - eta * sum(met) + steps * eta**2 * tau**2 / 2) / (steps * eta)
@@ -150,44 +139,13 @@ def _stated_reading(dim: int, start: Fraction, eta: Fraction, tau: Fraction, ste
 
 def _slack(**point: float) -> float:
     run = testbed.random_run(frozen=0, **point)
-    return _relative(testbed.corrected(run), run)
+    return testbed.relative_slack(testbed.corrected(run), run)
 
 
 def _printed_slack(**point: float) -> float:
     run = testbed.random_run(frozen=0, **point)
-    return _relative(_reindexed(run), run)
+    return testbed.relative_slack(_reindexed(run), run)
 
-
-def _relative(value: float, run: Run) -> float:
-    """Slack over the size of the terms."""
-    return (value - testbed.mean_trained(run)) / _size(run)
-
-
-def _size(run: Run) -> float:
-    terms = testbed.bound(run)
-    return abs(terms.optimization) + terms.clipping + terms.noise + abs(terms.bias)
-
-
-_BOX = {
-    "seed": Range(0, 50, integer=True),
-    "learning_rate": Range(0.01, 2, log=True),
-    "ratio": Range(0.2, 5, log=True),
-    "clip": Range(0.05, 5, log=True),
-    "noise_multiplier": Range(0, 3),
-    "spread": Range(0.1, 5, log=True),
-}
-
-
-def _worst(learning_rate: float, smoothness: float, second_moment: float, noise_energy: float, bias: float) -> float:
-    """The corrected bound for one step with decrease 1; noise_energy = d tau^2, here with d = 4."""
-    clip = math.sqrt(second_moment)
-    sigma = math.sqrt(noise_energy / 4) / clip
-    return convergence.layer_freezing_bound(
-        1.0, learning_rate, 1, smoothness, clip, sigma, 4, 1, second_moment, bias
-    ).value
-
-
-_STEPS = ((0.5, 1.0, 10.0, 1.0, -1.0), (0.3, 2.0, 20.0, 0.5, -0.5), (1.2, 1.0, 8.0, 2.0, 0.0))
 
 _LEM31 = Claim(
     id="lf.lem3.1",
@@ -254,225 +212,22 @@ _LEM31 = Claim(
         ),
         SearchCheck(
             name="corrected bound on clipped log cosh problems",
-            box=_BOX,
+            box=testbed.BOX,
             slack=_slack,
             wrong=_printed_slack,
         ),
         CertificateCheck(
             name="worst case of one private step over smooth functions",
-            cases=lambda: _STEPS,
+            cases=lambda: _worst_case.STEPS,
             problem=_worst_case.frozen_step,
-            bound=_worst,
-            wrong=lambda eta, L, moment, energy, bias: _worst(eta, L, 1e-9, energy / 4, bias),  # E|s^P|^2 = tau^2
+            bound=_worst_case.bound,
+            wrong=lambda eta, L, moment, energy, bias: _worst_case.bound(
+                eta, L, 1e-9, energy / 4, bias
+            ),  # E|s^P|^2 = tau^2
         ),
     ),
     proved=True,
     figure="freezing_bounds",
 )
 
-# --- lf.freeze_bound --------------------------------------------------------------------------------------------------
-
-
-def _frozen_later(**point: float) -> Run:
-    return testbed.random_run(frozen=1, **point)
-
-
-def _frozen_slack(**point: float) -> float:
-    return _relative(testbed.corrected(_frozen_later(**point)), _frozen_later(**point))
-
-
-def _whole_slack(**point: float) -> float:
-    """The wrong statement that the bound holds for the whole gradient, frozen layers included."""
-    run = _frozen_later(**point)
-    found, terms = testbed.expectations(run), testbed.bound(run)
-    whole = sum(eta * g for eta, g in zip(run.learning_rates, found.whole[:-1], strict=True)) / sum(run.learning_rates)
-    return float(terms.value - whole) / (abs(terms.optimization) + terms.clipping + terms.noise + abs(terms.bias))
-
-
-def _frozen_runs() -> list[tuple[Run]]:
-    return [(run,) for run in RUNS if any(run.frozen)]
-
-
-def _all_dims(run: Run) -> float:
-    """The bound with the noise of all parameters at every step."""
-    found = testbed.expectations(run)
-    steps, dim = len(run.learning_rates), len(run.start)
-    return convergence.layer_freezing_bound(
-        found.decrease,
-        run.learning_rates,
-        steps,
-        1.0,
-        run.clip,
-        run.noise_multiplier,
-        dim,
-        run.batch_size,
-        found.moment,
-        found.bias,
-        sampling="poisson" if run.poisson else "fixed",
-        sampling_rate=run.rate,
-    ).value
-
-
-def _energy(sizes: tuple[int, ...], frozen: int, eta: Fraction, tau: Fraction) -> Fraction:
-    """What the noise of one step of size eta on the first ``frozen`` blocks adds to E|theta|^2 / 2, over eta."""
-    dim = sum(sizes[:frozen])
-    before, after = _squares(dim, Fraction(0), eta, tau, 1)
-    return (after - before) / 2 / eta
-
-
-def _break_even(sizes: tuple[int, ...], frozen: int, eta: Fraction, tau: Fraction) -> float:
-    found = freezing_bound.freezing_bounds(sizes, frozen, 1.0, float(eta), 7, 1.0, 2.0, float(tau), 2)
-    return found.largest_frozen_gradient
-
-
-def _trained(step: _poisson.Step, which: str) -> _poisson.Step:
-    """The step with all layers trained, or with the first of two frozen: the second has the entries that are kept."""
-    return step if which == "frozen" else dataclasses.replace(step, kept=step.dim)
-
-
-def _bounds(step: _poisson.Step, given: bool) -> freezing_bound.FreezingBounds:
-    """``given``: nine tenths of the largest second moments, and biases of 1/4 and -1/2."""
-    moment = 0.9 * _trained(step, "full").moment
-    return freezing_bound.freezing_bounds(
-        (step.dim - step.kept, step.kept),
-        1,
-        1.0,
-        float(step.learning_rate),
-        3,
-        float(step.smoothness),
-        float(step.clip),
-        float(step.noise_multiplier),
-        step.batch_size,
-        *((moment, [0.8 / 0.9 * moment] * 3, 0.25, -0.5) if given else ()),
-        **step.sampling,  # type: ignore[arg-type]
-    )
-
-
-def _stated_alignment(step: _poisson.Step, which: str, given: bool) -> float:
-    """The bound with the decrease of three such first steps in place of the gap."""
-    part = getattr(_bounds(step, given), which)
-    return float(3 * _trained(step, which).decrease * part.optimization + part.clipping + part.noise + part.bias)
-
-
-def _alignment_of(step: _poisson.Step, which: str, given: bool) -> float:
-    """E<grad, s^B> on a quadratic, less what the second moment and the bias that are given take off."""
-    trained = _trained(step, which)
-    share, bias = ((0.9, 0.25) if which == "full" else (0.8, -0.5)) if given else (1.0, 0.0)
-    gain = float(step.learning_rate * step.smoothness) / 2
-    return trained.alignment - (1 - share) * gain * trained.moment - bias
-
-
-def _wrong_alignment(step: _poisson.Step, which: str, given: bool) -> float:
-    return _stated_alignment(step, "full" if which == "frozen" else "frozen", given)
-
-
-def _counted(step: _poisson.Step, field: str) -> float | Fraction:
-    """Parameters, and the noise that one step of size eta puts on the frozen ones, over eta: G/2 eta E|noise|^2."""
-    if field != "largest_frozen_gradient":
-        return Fraction(step.dim if field == "dim" else step.kept)
-    tau = step.noise_multiplier * step.clip / step.batch_size
-    return step.smoothness / 2 * step.learning_rate * (step.dim - step.kept) * tau**2
-
-
-def _alignment_slack(**point: float) -> float:
-    run = testbed.random_run(frozen=1, **point)
-    return (testbed.alignment_bound(run) - testbed.mean_alignment(run)) / _size(run)
-
-
-def _square_slack(**point: float) -> float:
-    """The wrong statement that it bounds the squared gradient: where gradients are clipped it does not."""
-    run = testbed.random_run(frozen=1, **point)
-    return (testbed.alignment_bound(run) - testbed.mean_trained(run)) / _size(run)
-
-
-_FREEZE_BOUND = Claim(
-    id="lf.freeze_bound",
-    title="what freezing does to the bound",
-    source=Source("lf", "Lemma 3.1 under Algorithm 1 (ours)"),
-    statement=r"Ours: with $P_t$ the projection on the $d_t$ parameters trained at step $t$, "
-    r"$\sum_t\eta_tE|P_t\nabla f_t|^2\le f_1-Ef_{T+1}-\sum_t\eta_tE\langle\nabla f_t,b_t\rangle+\frac L2\sum_t\eta_t^2(E|s_t^B|^2+d_t\tau^2)$, "
-    r"$b_t=E[s_t^B]-P_t\nabla f_t$. The frozen part of the gradient is not bounded. At equal $E|s^B|^2$ and bias, freezing lowers the bound on the whole "
-    r"gradient if the weighted mean of $E|(I-P_t)\nabla f_t|^2$ is below $\frac L2\eta(d-d_t)\tau^2$ (constant $\eta$).",
-    verdict=Verdict.HOLDS,
-    conditions=(
-        "f is L-smooth",
-        "no momentum: a frozen layer stays where it is",
-        "gradients of frozen layers are set to 0 before clipping, and get no noise",
-        "the freezing schedule is fixed in advance",
-        "without the clipping bias the right side bounds E<grad f, s^B> alone; where gradients are clipped E|P_t grad f|^2 can be larger without limit",
-        "E|s^B|^2 is at most C^2 for batches of B examples, C^2 (1 + (1 - q)/B) for Poisson batches",
-    ),
-    calculators=(convergence.layer_freezing_bound, freezing_bound.freezing_bounds),
-    checks=(
-        ExactCheck(
-            name="equality on quadratics with frozen coordinates, by enumeration",
-            cases=_frozen_runs,
-            truth=testbed.mean_trained,
-            statement=testbed.corrected,
-            wrong=_all_dims,
-            tolerance=1e-12,
-        ),
-        ExactCheck(
-            name="break-even against the noise energy of the frozen layers, in fractions",
-            cases=lambda: [
-                (sizes, frozen, Fraction(1, 4), Fraction(3, 2))
-                for sizes in ((100, 200, 300), (5, 1, 1))
-                for frozen in (1, 2)
-            ],
-            truth=_energy,
-            statement=_break_even,
-            wrong=lambda sizes, frozen, eta, tau: 0.0,  # the printed bound does not know d: freezing does nothing to it
-            tolerance=1e-9,
-        ),
-        ExactCheck(
-            name="both bounds on a step of a quadratic, at the sizes of the papers",
-            cases=lambda: [
-                (step, which, given)
-                for step in _poisson.STEPS
-                if step.kept < step.dim
-                for which in ("full", "frozen")
-                for given in (False, True)
-            ],
-            truth=_alignment_of,
-            statement=_stated_alignment,
-            wrong=_wrong_alignment,
-            tolerance=1e-11,
-        ),
-        ExactCheck(
-            name="what is counted, in fractions",
-            cases=lambda: [
-                (step, field)
-                for step in _poisson.STEPS
-                if step.kept < step.dim and step.noise_multiplier**2 * step.dim > step.batch_size**2 / 10**4
-                for field in ("dim", "trainable_dim", "largest_frozen_gradient")
-            ],
-            truth=_counted,
-            statement=lambda step, field: getattr(_bounds(step, False), field),
-            wrong=lambda step, field: getattr(_bounds(step, False), "dim" if field != "dim" else "trainable_dim"),
-            tolerance=1e-9,
-        ),
-        SearchCheck(
-            name="without bias: alignment on clipped log cosh problems, Poisson batches or fixed",
-            box={**_BOX, "poisson": Range(0, 1, integer=True)},
-            slack=_alignment_slack,
-            wrong=_square_slack,
-        ),
-        SearchCheck(
-            name="log cosh problems, one coordinate frozen at the second step",
-            box=_BOX,
-            slack=_frozen_slack,
-            wrong=_whole_slack,
-        ),
-        CertificateCheck(
-            name="worst case of one step that moves one block alone",
-            cases=lambda: _STEPS,
-            problem=_worst_case.frozen_step,
-            bound=_worst,
-            wrong=lambda eta, L, moment, energy, bias: _worst(eta, L, moment, 2 * energy, bias),  # noise of both blocks
-        ),
-    ),
-    proved=True,
-    figure="freezing_bounds",
-)
-
-CLAIMS: tuple[Claim, ...] = (_LEM21, _LEM31, _FREEZE_BOUND, *_appendix_a.CLAIMS)
+CLAIMS: tuple[Claim, ...] = (_LEM21, _LEM31, _freeze_bound.FREEZE_BOUND, *_appendix_a.CLAIMS)

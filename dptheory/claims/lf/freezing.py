@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dptheory import freezing
 from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims.lf import _at_scale
 from dptheory.claims.lf._batches import (
     CANCELLING,
     CANCELLING_ROOT,
@@ -182,6 +183,7 @@ _SIGNAL = Claim(
             wrong=lambda kept, frozen, whole, clip: math.sqrt(whole / kept) if kept else None,
             tolerance=1e-14,
         ),
+        *_at_scale.SIGNAL,
         SearchCheck(
             name="range for pairs at acute angles",
             box={

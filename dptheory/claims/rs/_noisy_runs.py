@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dptheory import quadratic
+from dptheory import convergence, quadratic
 
 Curvature = tuple[Fraction, ...]
 
@@ -48,15 +48,19 @@ def mask_cases() -> Iterator[tuple[Curvature, Fraction, Fraction, int, int, int]
 
 
 def stated_moment(
-    curvature: Curvature, gamma: Fraction, variance: Fraction, epochs: int, per_epoch: int, keep: int
+    curvature: Curvature, gamma: Fraction, variance: Fraction, epochs: int, per_epoch: int, keep: int, copies: int = 1
 ) -> float:
-    """The same by the calculators."""
-    slopes, start = np.array(curvature, dtype=np.float64), np.arange(1.0, len(curvature) + 1)
+    """The same by the calculators, every entry that often; over the number of copies."""
+    slopes = np.repeat(np.array(curvature, dtype=np.float64), copies)
+    start = np.repeat(np.arange(1.0, len(curvature) + 1), copies)
     rate = 1 - keep / len(curvature)
     if per_epoch == 1:
-        return float(quadratic.fresh_mask_moments(slopes, start, epochs, float(gamma), rate, float(variance))[-1].sum())
+        return (
+            float(quadratic.fresh_mask_moments(slopes, start, epochs, float(gamma), rate, float(variance))[-1].sum())
+            / copies
+        )
     found = quadratic.epoch_mask_moments(slopes, start, epochs, per_epoch, float(gamma), rate, float(variance))
-    return float(found[-1].sum())
+    return float(found[-1].sum()) / copies
 
 
 def other_moment(
@@ -176,3 +180,52 @@ LARGE = (
     NoisyRun(10**6, 400, F(1, 20), F(3), 10_000, F(100), F(0), 256, 60_000),
     NoisyRun(550_000, 2000, F(1, 4), F(2), 550_000, F(0), F(1000), 512, 50_000),
 )
+
+# --- the bound by the calculator -------------------------------------------------------------------------------------
+
+
+def sharp_bound(run: NoisyRun) -> float:
+    """The corrected bound, its two variances told apart."""
+    rate = None if run.examples is None else run.batch_size / run.examples
+    return convergence.noisy_sgd_bound(
+        run.gap,
+        float(run.learning_rate),
+        run.steps,
+        float(run.smoothness),
+        float(run.deviation) * math.sqrt(run.dim),
+        float(run.noise_std),
+        run.dim,
+        run.batch_size,
+        1 - run.kept / run.dim,
+        sampling="fixed" if run.examples is None else "poisson",
+        sampling_rate=rate,
+    ).value
+
+
+def without_final_gap(run: NoisyRun) -> float:
+    """The sum of the one-step inequalities with E L_{T+1} >= min L: what the paper's proof gives, no worst case for finite T."""
+    gamma, smoothness, keep = float(run.learning_rate), float(run.smoothness), run.kept / run.dim
+    variance = run.dim * (float(run.deviation) ** 2 / run.batch_size + float(run.noise_std / run.batch_size) ** 2)
+    gap = run.gap / (keep * gamma * run.steps)
+    return (gap + gamma * smoothness * variance / 2) / (1 - gamma * smoothness / 2)
+
+
+def noisy_slack(steps: float, rate: float, spread: float, curvature: float, scale: float = 1.0) -> float:
+    """Relative slack of the printed bound on a quadratic with curvatures (curvature, 1), gamma = 1/sqrt T."""
+    steps = round(steps)
+    moments = quadratic.fresh_mask_moments([curvature, 1.0], np.ones(2), steps, steps**-0.5, rate, spread)
+    measure = float((moments[:-1] @ [curvature**2, 1.0]).mean())
+    bound = convergence.noisy_sgd_bound(
+        (curvature + 1) / 2, steps**-0.5, steps, 1.0, 0.0, math.sqrt(spread), 2, 1, rate, sampling="fixed"
+    ).value
+    return scale * bound / measure - 1
+
+
+def halved_noisy_slack(steps: float, rate: float, spread: float, curvature: float) -> float:
+    return noisy_slack(steps, rate, spread, curvature, 0.5)
+
+
+def noisy_worst(learning_rate: float, smoothness: float, rate: float, steps: int, energy: float) -> float:
+    return convergence.noisy_sgd_bound(
+        1.0, learning_rate, steps, smoothness, 0.0, math.sqrt(energy / 4), 4, 1, rate, sampling="fixed"
+    ).value

@@ -8,6 +8,7 @@ from scipy.optimize import minimize_scalar
 
 from dptheory import convergence
 from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims.rs import _budget_at_scale
 from dptheory.montecarlo import ExactCheck, Kind
 
 _U = 1.5
@@ -155,6 +156,7 @@ _COR = Claim(
             wrong=lambda s, sampling: _optimum(s, sampling) / 2,
             tolerance=1e-5,
         ),
+        *_budget_at_scale.BUDGET,
     ),
     proved=True,
 )

@@ -3,16 +3,14 @@
 import dataclasses
 import math
 from fractions import Fraction
-
-import numpy as np
+from functools import partial
 
 from dptheory import convergence, quadratic
 from dptheory.claims import _poisson
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.rs import _enumeration as enumeration
-from dptheory.claims.rs import _held_mask, _noisy_runs, _runs, _worst_case
+from dptheory.claims.rs import _held_mask, _noisy_runs, _poisson_steps, _runs, _worst_case
 from dptheory.claims.rs._enumeration import BOTH, Settings
-from dptheory.claims.rs._noisy_runs import NoisyRun
 from dptheory.montecarlo import CertificateCheck, ExactCheck, Kind, Range, SearchCheck
 
 # --- rs.lem3.1, rs.lem3.4 ---------------------------------------------------------------------------------------------
@@ -70,67 +68,12 @@ def _certified(
     return convergence.alignment_bound(1.0, learning_rate, smoothness, moment, noise, rate).value
 
 
-def _printed_holds(gradient: Fraction, gamma: Fraction, examples: int, rate: Fraction) -> bool:
-    """The printed inequality for one step with Poisson batches and C = G = 1, in fractions."""
-    alignment, decrease = _poisson.one_step(gradient, gamma, examples, rate)
-    return alignment <= decrease / gamma + gamma / 2
-
-
-def _poisson_bound(gradient: Fraction, gamma: Fraction, examples: int, rate: Fraction) -> float:
-    clipped = min(float(gradient), 1.0)
-    moment = convergence.batch_second_moment(clipped, clipped**2, round(rate * examples), sampling_rate=float(rate))
-    decrease = float(_poisson.one_step(gradient, gamma, examples, rate)[1])
-    return convergence.alignment_bound(decrease, float(gamma), 1.0, moment).value
-
-
-_POISSON_STEPS = [
-    (Fraction(10), Fraction(1, 2), 100, Fraction(1, 100)),
-    (Fraction(10), Fraction(1, 2), 6, Fraction(1, 3)),
-    (Fraction(3, 4), Fraction(3, 2), 8, Fraction(1, 2)),
-    (Fraction(10), Fraction(1, 2), 4, Fraction(1)),
-]
-
-
-def _poisson_moment(gradients: tuple[int, ...], rate: Fraction, fixed: bool = False) -> float:
-    mean = sum(gradients) / len(gradients)
-    square = sum(g * g for g in gradients) / len(gradients)
-    size = round(rate * len(gradients))
-    if fixed:
-        return convergence.batch_second_moment(abs(mean), square, size, sampling="fixed")
-    return convergence.batch_second_moment(abs(mean), square, size, sampling_rate=float(rate))
-
-
-def _poisson_check() -> ExactCheck:
-    return ExactCheck(
-        name="Poisson batches break the printed constant, in fractions",
-        cases=lambda: _POISSON_STEPS,
-        truth=_printed_holds,
-        # without clipping |update|^2 is (3/4)^2 (1 + 1/8) in the third case; a batch of all examples is one of fixed size
-        statement=lambda gradient, gamma, examples, rate: gradient < 1 or rate == 1,
-        wrong=lambda *case: True,
-        kind=Kind.COUNTEREXAMPLE,
-    )
-
-
-def _step_bound(step: _poisson.Step) -> float:
-    """Lemma 3.4 with the largest second moment, one step with mask and noise on a quadratic."""
-    clip, batch, sampling = float(step.clip), step.batch_size, step.sampling
-    gamma, smoothness, rate = float(step.learning_rate), float(step.smoothness), 1 - step.kept / step.dim
-    moment = convergence.batch_second_moment(clip, clip**2, batch, **sampling)  # type: ignore[arg-type]
-    noise = convergence.noise_term(smoothness, clip, float(step.noise_multiplier), step.dim, batch)
-    return convergence.alignment_bound(step.decrease, gamma, smoothness, moment, noise, rate).value
-
-
 def _printed_step_bound(step: _poisson.Step) -> float:
     noise = convergence.noise_term(
         float(step.smoothness), float(step.clip), float(step.noise_multiplier), step.dim, step.batch_size
     )
     gamma, smoothness, rate = float(step.learning_rate), float(step.smoothness), 1 - step.kept / step.dim
     return printed_noisy_descent(step.decrease, gamma, smoothness, float(step.clip), noise, rate)
-
-
-def _run_bound(examples: int, steps: int, moment: float) -> float:
-    return convergence.alignment_bound(_poisson.run_alignment(examples, steps)[1] / steps, 2.0, 1.0, moment).value
 
 
 _LEM31 = Claim(
@@ -174,17 +117,17 @@ _LEM31 = Claim(
                 for rate in (Fraction(1, 2), 1)
             ],
             truth=_poisson.mean_square,
-            statement=lambda gradients, rate: _poisson_moment(gradients, rate),
+            statement=lambda gradients, rate: _poisson_steps.poisson_moment(gradients, rate),
             # that of B independent draws
-            wrong=lambda gradients, rate: _poisson_moment(gradients, rate, fixed=True),
+            wrong=lambda gradients, rate: _poisson_steps.poisson_moment(gradients, rate, fixed=True),
             tolerance=1e-12,
         ),
-        _poisson_check(),
+        _poisson_steps.poisson_check(),
         ExactCheck(
             name="equality with Poisson batches, in fractions",
-            cases=lambda: _POISSON_STEPS,
+            cases=lambda: _poisson_steps.POISSON_STEPS,
             truth=lambda *case: _poisson.one_step(*case)[0],
-            statement=_poisson_bound,
+            statement=_poisson_steps.poisson_bound,
             wrong=lambda gradient, gamma, examples, rate: printed_descent(
                 float(_poisson.one_step(gradient, gamma, examples, rate)[1]), float(gamma), 1.0, 1.0
             ),
@@ -248,12 +191,12 @@ _LEM34 = Claim(
             wrong=lambda s: _runs.alignment_bound(s, _runs.held(s), dropped=0.0),
             tolerance=1e-12,
         ),
-        _poisson_check(),
+        _poisson_steps.poisson_check(),
         ExactCheck(
             name="one step with mask, noise and the largest second moment, at the sizes of the papers",
             cases=lambda: [(step,) for step in _poisson.STEPS],
             truth=lambda step: step.alignment,
-            statement=_step_bound,
+            statement=_poisson_steps.step_bound,
             wrong=_printed_step_bound,
             tolerance=1e-11,
         ),
@@ -261,7 +204,7 @@ _LEM34 = Claim(
             name="runs with Poisson batches, by enumeration of their lattice",
             cases=lambda: [(10, 50), (4, 200), (100, 20)],
             truth=lambda examples, steps: _poisson.run_alignment(examples, steps)[0],
-            statement=lambda examples, steps: _run_bound(
+            statement=lambda examples, steps: _poisson_steps.run_bound(
                 examples, steps, convergence.batch_second_moment(1.0, 1.0, 1, sampling_rate=1 / examples)
             ),
             wrong=lambda examples, steps: 0.5 / (2.0 * steps) + 1.0,  # the whole gap and C^2: 1.9 > 1
@@ -300,53 +243,6 @@ def printed_noisy_sgd(
     """Right side of Theorem 3.2 as printed, gamma = 1/(G sqrt T)."""
     variance = deviation**2 / batch_size + dim * (noise_std / batch_size) ** 2
     return (2 * smoothness * objective_gap / (1 - rate) + variance) / math.sqrt(steps)
-
-
-def _sharp(run: NoisyRun) -> float:
-    """The corrected bound, its two variances told apart."""
-    rate = None if run.examples is None else run.batch_size / run.examples
-    return convergence.noisy_sgd_bound(
-        run.gap,
-        float(run.learning_rate),
-        run.steps,
-        float(run.smoothness),
-        float(run.deviation) * math.sqrt(run.dim),
-        float(run.noise_std),
-        run.dim,
-        run.batch_size,
-        1 - run.kept / run.dim,
-        sampling="fixed" if run.examples is None else "poisson",
-        sampling_rate=rate,
-    ).value
-
-
-def without_final_gap(run: NoisyRun) -> float:
-    """The sum of the one-step inequalities with E L_{T+1} >= min L: what the paper's proof gives, no worst case for finite T."""
-    gamma, smoothness, keep = float(run.learning_rate), float(run.smoothness), run.kept / run.dim
-    variance = run.dim * (float(run.deviation) ** 2 / run.batch_size + float(run.noise_std / run.batch_size) ** 2)
-    gap = run.gap / (keep * gamma * run.steps)
-    return (gap + gamma * smoothness * variance / 2) / (1 - gamma * smoothness / 2)
-
-
-def _noisy_slack(steps: float, rate: float, spread: float, curvature: float, scale: float = 1.0) -> float:
-    """Relative slack of the printed bound on a quadratic with curvatures (curvature, 1), gamma = 1/sqrt T."""
-    steps = round(steps)
-    moments = quadratic.fresh_mask_moments([curvature, 1.0], np.ones(2), steps, steps**-0.5, rate, spread)
-    measure = float((moments[:-1] @ [curvature**2, 1.0]).mean())
-    bound = convergence.noisy_sgd_bound(
-        (curvature + 1) / 2, steps**-0.5, steps, 1.0, 0.0, math.sqrt(spread), 2, 1, rate, sampling="fixed"
-    ).value
-    return scale * bound / measure - 1
-
-
-def _halved_noisy_slack(steps: float, rate: float, spread: float, curvature: float) -> float:
-    return _noisy_slack(steps, rate, spread, curvature, 0.5)
-
-
-def _noisy_worst(learning_rate: float, smoothness: float, rate: float, steps: int, energy: float) -> float:
-    return convergence.noisy_sgd_bound(
-        1.0, learning_rate, steps, smoothness, 0.0, math.sqrt(energy / 4), 4, 1, rate, sampling="fixed"
-    ).value
 
 
 _THM32 = Claim(
@@ -391,19 +287,27 @@ _THM32 = Claim(
             tolerance=1e-13,
         ),
         ExactCheck(
+            name="recursions at users' sizes, entries repeated",
+            cases=lambda: [case for case in _noisy_runs.mask_cases() if case[3] * case[4] in (4, 6)],
+            truth=_noisy_runs.enumerated_moment,
+            statement=partial(_noisy_runs.stated_moment, copies=10_000),
+            wrong=_noisy_runs.other_moment,
+            tolerance=1e-12,
+        ),
+        ExactCheck(
             name="attained on a quadratic, by enumeration of masks, batches and noise",
             cases=lambda: [(run,) for run in _noisy_runs.SMALL],
             truth=_noisy_runs.enumerated_measure,
-            statement=_sharp,
-            wrong=without_final_gap,
+            statement=_noisy_runs.sharp_bound,
+            wrong=_noisy_runs.without_final_gap,
             tolerance=1e-12,
         ),
         ExactCheck(
             name="attained on a quadratic, entry by entry at the sizes of the papers",
             cases=lambda: [(run,) for run in (*_noisy_runs.SMALL, *_noisy_runs.LARGE)],
             truth=_noisy_runs.measure_by_entries,
-            statement=_sharp,
-            wrong=without_final_gap,
+            statement=_noisy_runs.sharp_bound,
+            wrong=_noisy_runs.without_final_gap,
             tolerance=1e-10,
         ),
         SearchCheck(
@@ -414,8 +318,8 @@ _THM32 = Claim(
                 "spread": Range(0, 4),
                 "curvature": Range(0, 1),
             },
-            slack=_noisy_slack,
-            wrong=_halved_noisy_slack,
+            slack=_noisy_runs.noisy_slack,
+            wrong=_noisy_runs.halved_noisy_slack,
         ),
         CertificateCheck(
             name="worst case of one to five steps over smooth functions",
@@ -435,8 +339,8 @@ _THM32 = Claim(
             name="worst case with noise over smooth functions",
             cases=lambda: [(0.5, 1.0, 0.5, 2, 3.0), (0.4, 2.0, 0.0, 3, 5.0)],
             problem=_worst_case.masked_run,
-            bound=_noisy_worst,
-            wrong=lambda gamma, G, r, T, energy: _noisy_worst(gamma, G, r, T, 0.98 * energy),
+            bound=_noisy_runs.noisy_worst,
+            wrong=lambda gamma, G, r, T, energy: _noisy_runs.noisy_worst(gamma, G, r, T, 0.98 * energy),
         ),
     ),
     proved=True,

@@ -13,6 +13,7 @@ from scipy.stats import chi2
 from dptheory import sparsification
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims._draws import drawn_masks
+from dptheory.claims.rs import _kappa_fields
 from dptheory.claims.rs import _kappa_rows as rows
 from dptheory.claims.rs import _large_kappa as large
 from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
@@ -309,6 +310,7 @@ _KAPPA = Claim(
     ),
     calculators=(sparsification.kappa,),
     checks=(
+        *_kappa_fields.CHECKS,
         ExactCheck(
             name="Gaussian deviation, all masks",
             cases=lambda: [

@@ -12,15 +12,11 @@ from scipy.stats import hypergeom
 
 from dptheory import reconstruction
 from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims.rs import _attack_laws
 from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 
 Vector = tuple[int, ...]
 Matrix = tuple[Vector, ...]
-
-
-def rate_of(dim: int, keep: int) -> float:
-    """The sparsification rate of a mask that keeps ``keep`` of ``dim`` entries."""
-    return 1 - keep / dim
 
 
 def kept_energies(k: Sequence[int], keep: int) -> list[int]:
@@ -105,44 +101,12 @@ def _printed_slack(large: float, middle: float, small: float, zeros: int, keep_s
 
 def _searched(large: float, middle: float, small: float, zeros: int, keep_share: float) -> tuple[list[float], float]:
     k = [large, middle, small] + [0.0] * zeros
-    return k, rate_of(len(k), max(1, round(keep_share * len(k))))
+    return k, _attack_laws.rate_of(len(k), max(1, round(keep_share * len(k))))
 
 
 def _rises(k: Vector, keep: int) -> bool:
     """Keeping one entry fewer raises the error given m*k != 0."""
     return _mean_given(k, keep - 1) > _mean_given(k, keep)
-
-
-def _ones(dim: int, ones: int) -> NDArray[np.float64]:
-    """A vector with so many ones, zero elsewhere."""
-    return np.asarray(np.arange(dim) < ones, dtype=np.float64)
-
-
-def _by_hits(dim: int, ones: int, keep: int, field: str) -> float:
-    """sigma = 2, prior deviation 3: the number of ones kept is hypergeometric."""
-    hits = np.arange(keep + 1)
-    law = hypergeom(dim, ones, keep).pmf(hits)
-    some = float(law[1:].sum())
-    if field == "bayes":
-        return float(law @ (1 / (hits / 4 + 1 / 9)))
-    given = 4 * float(law[1:] @ (1 / hits[1:])) / some
-    lost = float(law[0])
-    return {
-        "given": given,
-        "lost": lost,
-        "value": math.inf if dim - ones >= keep else given,
-        "bound": 4 * some / (keep / dim * ones),
-    }[field]
-
-
-def _sparse_field(dim: int, ones: int, keep: int, field: str) -> float:
-    k, rate = _ones(dim, ones), rate_of(dim, keep)
-    if field == "bayes":
-        return reconstruction.bayes_error(k, rate, 2.0, 3.0)
-    if field == "bound":
-        return reconstruction.error_lower_bound(k, rate, 2.0)
-    found = reconstruction.expected_error(k, rate, 2.0)
-    return {"given": found.given_recoverable, "lost": found.lost_probability, "value": found.value}[field]
 
 
 _THM51 = Claim(
@@ -165,8 +129,8 @@ _THM51 = Claim(
             name="equal X: the bound with P(X > 0) is attained",
             cases=lambda: [((1, 0), 1), ((3, 0, 0), 1), ((1, 0, 0, 0), 2), ((2, -2, 0, 0), 1), ((1, 1, 1), 2)],
             truth=_mean_given,
-            statement=lambda k, keep: reconstruction.error_lower_bound(k, rate_of(len(k), keep), 1.0),
-            wrong=lambda k, keep: printed_error_bound(k, rate_of(len(k), keep), 1.0),
+            statement=lambda k, keep: reconstruction.error_lower_bound(k, _attack_laws.rate_of(len(k), keep), 1.0),
+            wrong=lambda k, keep: printed_error_bound(k, _attack_laws.rate_of(len(k), keep), 1.0),
             tolerance=1e-14,
             kind=Kind.COUNTEREXAMPLE,
         ),
@@ -174,15 +138,19 @@ _THM51 = Claim(
             name="error given m*k != 0, all masks",
             cases=lambda: _SMALL_CASES,
             truth=_mean_given,
-            statement=lambda k, keep: reconstruction.expected_error(k, rate_of(len(k), keep), 1.0).given_recoverable,
-            wrong=lambda k, keep: printed_error_bound(k, rate_of(len(k), keep), 1.0),
+            statement=lambda k, keep: (
+                reconstruction.expected_error(k, _attack_laws.rate_of(len(k), keep), 1.0).given_recoverable
+            ),
+            wrong=lambda k, keep: printed_error_bound(k, _attack_laws.rate_of(len(k), keep), 1.0),
             tolerance=1e-12,
         ),
         ExactCheck(
             name="probability of m*k = 0, all masks",
             cases=lambda: _SMALL_CASES,
             truth=_lost_share,
-            statement=lambda k, keep: reconstruction.expected_error(k, rate_of(len(k), keep), 1.0).lost_probability,
+            statement=lambda k, keep: (
+                reconstruction.expected_error(k, _attack_laws.rate_of(len(k), keep), 1.0).lost_probability
+            ),
             wrong=lambda k, keep: Fraction(k.count(0), len(k)) ** keep,
             tolerance=1e-13,
         ),
@@ -190,7 +158,9 @@ _THM51 = Claim(
             name="finite for few zeros only",
             cases=lambda: _SMALL_CASES,
             truth=lambda k, keep: 0 not in kept_energies(k, keep),
-            statement=lambda k, keep: math.isfinite(reconstruction.expected_error(k, rate_of(len(k), keep), 1.0).value),
+            statement=lambda k, keep: math.isfinite(
+                reconstruction.expected_error(k, _attack_laws.rate_of(len(k), keep), 1.0).value
+            ),
             wrong=lambda k, keep: True,
             kind=Kind.COUNTEREXAMPLE,
         ),
@@ -199,31 +169,28 @@ _THM51 = Claim(
             cases=lambda: [(100, 7, 30), (10_000, 9_000, 2), (100_000, 100, 1000), (1_000_000, 200_000, 500_000)],
             truth=_two_level_mean,
             statement=lambda dim, large, keep: (
-                reconstruction.expected_error(_two_levels(dim, large), rate_of(dim, keep), 1.0).value
+                reconstruction.expected_error(_two_levels(dim, large), _attack_laws.rate_of(dim, keep), 1.0).value
             ),
             wrong=lambda dim, large, keep: printed_error_bound(
-                _two_levels(dim, large).tolist(), rate_of(dim, keep), 1.0
+                _two_levels(dim, large).tolist(), _attack_laws.rate_of(dim, keep), 1.0
             ),
             tolerance=1e-9,
         ),
         MeanCheck(
             name="least squares on masked, noisy gradients, d = 20",
             sampler=partial(_attacked, k=_SPREAD, keep=5, sigma=0.7, tau=math.inf),
-            claimed=lambda: reconstruction.expected_error(_SPREAD, rate_of(20, 5), 0.7).value,
-            wrong=lambda: printed_error_bound(_SPREAD, rate_of(20, 5), 0.7),
+            claimed=lambda: reconstruction.expected_error(_SPREAD, _attack_laws.rate_of(20, 5), 0.7).value,
+            wrong=lambda: printed_error_bound(_SPREAD, _attack_laws.rate_of(20, 5), 0.7),
             row_bytes=1000,
         ),
-        SearchCheck(
+        ExactCheck(
             name="bound with P(X > 0) <= error given m*k != 0",
-            box={
-                "large": Range(1, 10, log=True),
-                "middle": Range(1, 3, log=True),
-                "small": Range(0.1, 1, log=True),
-                "zeros": Range(0, 5, integer=True),
-                "keep_share": Range(0, 1),
-            },
-            slack=_bound_slack,
-            wrong=_printed_slack,
+            cases=lambda: itertools.product(
+                (1.0, 3.0, 10.0), (1.0, 3.0), (0.1, 0.5, 1.0), (0, 1, 2, 5), (0.0, 0.3, 0.6, 1.0)
+            ),
+            truth=lambda *case: True,
+            statement=lambda *case: _bound_slack(*case) >= -1e-12,
+            wrong=lambda *case: _printed_slack(*case) >= -1e-12,
         ),
         ExactCheck(
             name="keeping fewer raises the error given m*k != 0: not with every zero pattern",
@@ -246,7 +213,7 @@ _THM51 = Claim(
             cases=lambda: [(*case, ratio) for case in _SMALL_CASES for ratio in (Fraction(1, 9), Fraction(4))],
             truth=_bayes_by_enumeration,
             statement=lambda k, keep, ratio: reconstruction.bayes_error(
-                k, rate_of(len(k), keep), 1.0, 1 / math.sqrt(ratio)
+                k, _attack_laws.rate_of(len(k), keep), 1.0, 1 / math.sqrt(ratio)
             ),
             wrong=lambda k, keep, ratio: 1 / (Fraction(keep, len(k)) * sum(x * x for x in k) + ratio),
             tolerance=1e-12,
@@ -256,7 +223,7 @@ _THM51 = Claim(
             cases=lambda: [(10_000, 100, 30), (10_000, 1, 100), (10**6, 1000, 20)],
             truth=_bayes_with_one_large,
             statement=lambda dim, keep, large: reconstruction.bayes_error(
-                [float(large)] + [1.0] * (dim - 1), rate_of(dim, keep), 1.0, 0.5
+                [float(large)] + [1.0] * (dim - 1), _attack_laws.rate_of(dim, keep), 1.0, 0.5
             ),
             wrong=lambda dim, keep, large: 1 / (keep / Fraction(dim) * (dim - 1 + large**2) + 4),
             tolerance=1e-8,
@@ -275,9 +242,9 @@ _THM51 = Claim(
                 for size in ((30, 6, 8), (20_000, 40, 500), (20_000, 15_000, 300))
                 for field in ("given", "lost", "value", "bound", "bayes")
             ],
-            truth=_by_hits,
-            statement=_sparse_field,
-            wrong=lambda *case: 1.01 * _by_hits(*case) + 0.01,
+            truth=_attack_laws.by_hits,
+            statement=_attack_laws.sparse_field,
+            wrong=lambda *case: 1.01 * _attack_laws.by_hits(*case) + 0.01,
             tolerance=1e-9,
         ),
         ExactCheck(
@@ -287,7 +254,9 @@ _THM51 = Claim(
             ],
             truth=lambda dim, ones, keep: dim - ones >= keep,
             statement=lambda dim, ones, keep: (
-                reconstruction.expected_error(_ones(dim, ones), rate_of(dim, keep), 2.0).reason
+                reconstruction.expected_error(
+                    _attack_laws.leading_ones(dim, ones), _attack_laws.rate_of(dim, keep), 2.0
+                ).reason
                 == (f"{dim - ones} of {dim} entries of k are zero and a mask keeps {keep}: it can miss the others")
             ),
             wrong=lambda dim, ones, keep: False,
@@ -366,7 +335,7 @@ def _least_eigenvalue(entries: dict[str, float], conditional: bool) -> float:
         return 0.0
     kept = [K[list(rows)] for rows in itertools.combinations(range(4), keep)]
     inverses = [np.linalg.inv(rows.T @ rows) for rows in kept if np.linalg.matrix_rank(rows) == 2]
-    bound = reconstruction.matrix_error_lower_bound(K, rate_of(4, keep), 1.0)
+    bound = reconstruction.matrix_error_lower_bound(K, _attack_laws.rate_of(4, keep), 1.0)
     share = len(inverses) / len(kept) if conditional else 1.0
     root = np.linalg.inv(np.linalg.cholesky(bound))
     return float(np.linalg.eigvalsh(root @ np.mean(inverses, axis=0) @ root.T)[0] - share)
@@ -385,46 +354,6 @@ def _attacked_matrix(
 
 
 _REGULAR: Matrix = tuple((1, t, t * t) for t in range(-4, 5))
-
-
-def _border(unknowns: int, row: str) -> NDArray[np.float64]:
-    """The identity and a row of ones, or its first row once more."""
-    return np.vstack([np.eye(unknowns), np.ones(unknowns) if row == "ones" else np.eye(unknowns)[0]])
-
-
-def _bordered(unknowns: int, row: str, field: str) -> float | bool:
-    """sigma = 2. Without row j of the identity x_j is the last measurement minus the others: |K_m^-1|^2 = 2 n - 1."""
-    n = unknowns
-    if field == "reason":
-        return True
-    if row == "ones":
-        error = Fraction(4 * (n + n * (2 * n - 1)), n + 1)
-        inverse = n - Fraction(n, n + 1)
-        return float({"value": error, "given": error, "lost": Fraction(0), "bound": 4 * inverse * (n + 1) / n}[field])
-    lost = Fraction(n - 1, n + 1)  # only one of the two equal rows may go
-    inverse = n - Fraction(1, 2)
-    bound = float(4 * inverse * (n + 1) / n)
-    return {"value": math.inf, "given": 4.0 * n, "lost": float(lost), "bound": bound}[field]
-
-
-def _bordered_field(unknowns: int, row: str, field: str) -> float | bool:
-    K, rate = _border(unknowns, row), rate_of(unknowns + 1, unknowns)
-    if field == "bound":
-        return float(np.trace(reconstruction.matrix_error_lower_bound(K, rate, 2.0)))
-    found = reconstruction.matrix_expected_error(K, rate, 2.0)
-    if field == "reason":
-        told = f"{unknowns - 1} of {unknowns + 1} masks leave rows of rank below {unknowns}"
-        return found.reason == (None if row == "ones" else told)
-    return {"value": found.value, "given": found.given_recoverable, "lost": found.lost_probability}[field]
-
-
-def _gaussian_field(keep: int, field: str) -> float | bool:
-    found = reconstruction.gaussian_matrix_error(keep, 4, 2.0)
-    if field == "reason":
-        few = f"{keep} rows cannot determine 4 unknowns"
-        near = f"the smallest singular value has too much mass near 0: {keep} rows, needs 6"
-        return found.reason is not None and found.reason == (few if keep < 4 else near)
-    return {"given": found.given_recoverable, "lost": found.lost_probability}[field]
 
 
 _MATRIX = Claim(
@@ -450,10 +379,10 @@ _MATRIX = Claim(
             cases=lambda: _MATRIX_CASES,
             truth=_mean_trace,
             statement=lambda K, keep: (
-                reconstruction.matrix_expected_error(K, rate_of(len(K), keep), 1.0).given_recoverable
+                reconstruction.matrix_expected_error(K, _attack_laws.rate_of(len(K), keep), 1.0).given_recoverable
             ),
             wrong=lambda K, keep: float(
-                np.trace(reconstruction.matrix_error_lower_bound(K, rate_of(len(K), keep), 1.0))
+                np.trace(reconstruction.matrix_error_lower_bound(K, _attack_laws.rate_of(len(K), keep), 1.0))
             ),
             tolerance=1e-11,
         ),
@@ -462,7 +391,7 @@ _MATRIX = Claim(
             cases=lambda: _MATRIX_CASES,
             truth=_singular_share,
             statement=lambda K, keep: (
-                reconstruction.matrix_expected_error(K, rate_of(len(K), keep), 1.0).lost_probability
+                reconstruction.matrix_expected_error(K, _attack_laws.rate_of(len(K), keep), 1.0).lost_probability
             ),
             wrong=lambda K, keep: 0.0,
             tolerance=1e-13,
@@ -488,8 +417,10 @@ _MATRIX = Claim(
         MeanCheck(
             name="least squares on the kept rows of a fixed K, 9 x 3",
             sampler=partial(_attacked_matrix, K=_REGULAR, dim=9, unknowns=3, keep=6, sigma=0.5),
-            claimed=lambda: reconstruction.matrix_expected_error(_REGULAR, rate_of(9, 6), 0.5).value,
-            wrong=lambda: float(np.trace(reconstruction.matrix_error_lower_bound(_REGULAR, rate_of(9, 6), 0.5))),
+            claimed=lambda: reconstruction.matrix_expected_error(_REGULAR, _attack_laws.rate_of(9, 6), 0.5).value,
+            wrong=lambda: float(
+                np.trace(reconstruction.matrix_error_lower_bound(_REGULAR, _attack_laws.rate_of(9, 6), 0.5))
+            ),
             row_bytes=1500,
         ),
         MeanCheck(
@@ -502,8 +433,8 @@ _MATRIX = Claim(
         ExactCheck(
             name="the identity and one more row, one row dropped: inverses by hand",
             cases=lambda: itertools.product((3, 100), ("ones", "first"), ("value", "given", "lost", "reason", "bound")),
-            truth=_bordered,
-            statement=_bordered_field,
+            truth=_attack_laws.bordered,
+            statement=_attack_laws.bordered_field,
             wrong=lambda unknowns, row, field: -1.0,
             tolerance=1e-11,
         ),
@@ -515,7 +446,7 @@ _MATRIX = Claim(
                 "lost": float(keep < 4),
                 "reason": keep < 6,
             }[field],
-            statement=_gaussian_field,
+            statement=_attack_laws.gaussian_field,
             wrong=lambda keep, field: 4.0 / keep,
             tolerance=1e-14,
         ),

@@ -12,6 +12,7 @@ from scipy.stats import chi2
 
 from dptheory import sparsification
 from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims.rs import _kappa_fields
 from dptheory.claims.rs import _large_kappa as large
 from dptheory.claims.rs.kappa import calculated, exact_kappa_of, spread_of
 from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
@@ -109,6 +110,7 @@ _APPG = Claim(
         sparsification.best_rate,
     ),
     checks=(
+        *_kappa_fields.BEST,
         ExactCheck(
             name="kappa = x^a, by search over r",
             cases=lambda: [

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import masks as _masks
-from dptheory.mask_average import Bracket, descent
+from dptheory._mask_average import Bracket, descent
 
 Array = NDArray[np.float64]
 

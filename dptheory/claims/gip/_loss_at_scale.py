@@ -1,0 +1,309 @@
+"""The loss of the index mechanism at users' sizes, what a budget buys, and its composition: by counting and in closed form."""
+
+import itertools
+import math
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, logsumexp
+
+from dptheory import index_privacy, lattice_loss, mallows
+from dptheory.claims.gip._index_at_scale import (
+    DISTANCES,
+    SIZES,
+    WEIGHT,
+    apart,
+    counted_swaps,
+    log_of,
+    model_of,
+    normalised,
+)
+from dptheory.index_prv import IndexPRV
+from dptheory.mallows import SubsetMallows
+from dptheory.montecarlo import ExactCheck
+
+_THETA = 0.002
+
+
+@cache
+def counted_loss(dim: int, keep: int, weight: Fraction, pairs: int) -> dict[int, Fraction]:
+    """P(loss = 2 theta j) of two references A, B ``pairs`` swaps apart, by counting the index sets.
+
+    x members only of A, y only of B, a of both, b of neither: at distance 2 (y + b) from A.
+    """
+    law: dict[int, Fraction] = {}
+    both, neither = keep - pairs, dim - keep - pairs
+    for x, y in itertools.product(range(pairs + 1), repeat=2):
+        left = keep - x - y
+        for a in range(max(0, left - neither), min(both, left) + 1):
+            ways = math.comb(pairs, x) * math.comb(pairs, y) * math.comb(both, a) * math.comb(neither, left - a)
+            law[x - y] = law.get(x - y, Fraction(0)) + ways * weight ** (2 * (y + left - a))
+    return normalised(law)
+
+
+def convolved(law: dict[int, Fraction], count: int) -> dict[int, Fraction]:
+    """Law of the sum of ``count`` independent values."""
+    total = {0: Fraction(1)}
+    for _ in range(count):
+        step: dict[int, Fraction] = {}
+        for (s, p), (j, r) in itertools.product(total.items(), law.items()):
+            step[s + j] = step.get(s + j, Fraction(0)) + p * r
+        total = step
+    return total
+
+
+# --- the loss ---------------------------------------------------------------------------------------------------------
+_PAIRS = ((7, 3, 3), (7, 3, 2), (8, 6, 2), (20_000, 5, 5), (20_000, 5, 2), (20_000, 19_996, 4), (10**6, 2, 2))
+_FIELDS = ("spacing", "low", "top", "entry")
+
+
+def _loss_field(field: str, dim: int, keep: int, pairs: int) -> float:
+    law = counted_loss(dim, keep, WEIGHT, pairs)
+    found = {"spacing": -2 * math.log(WEIGHT), "low": min(law), "top": max(law)}
+    return found[field] if field in found else log_of(law[1])
+
+
+def _stated_field(field: str, dim: int, keep: int, pairs: int) -> float:
+    model = model_of(dim, keep, WEIGHT)
+    law = index_privacy.loss_law(model, None if pairs == min(keep, dim - keep) else 2 * pairs)
+    return float(law.log_pmf[1 - law.low] if field == "entry" else getattr(law, field))
+
+
+def _trimmed_entry(dim: int, share: float) -> float:
+    """log P(j), j about ``share`` of the largest, for K = d/2 and the farthest pair: C(K, x)^2 e^(2 theta x), x = (K + j) / 2."""
+    keep = dim // 2
+    x = np.arange(keep + 1.0)
+    logs = 2 * (gammaln(keep + 1) - gammaln(x + 1) - gammaln(keep - x + 1)) + 2 * _THETA * x
+    return float(logs[round(keep * (1 + share) / 2)] - logsumexp(logs))
+
+
+def _stated_entry(dim: int, share: float) -> float:
+    law = index_privacy.loss_law(SubsetMallows(dim, dim // 2, _THETA))
+    return float(law.log_pmf[2 * round(dim // 2 * (1 + share) / 2) - dim // 2 - law.low])
+
+
+_CUT = ((990, 495, 495, 0.05), (990, 495, 490, 0.01), (20_000, 10_000, 10_000, 0.002), (20_000, 2000, 2000, 0.01))
+"""d, K, swaps and theta at which rare outcomes are left out."""
+
+
+def _omitted(dim: int, keep: int, pairs: int, theta: float) -> float:
+    """log(d^3 e^-230 / Z), Z the sum of all products of four binomial weights, each relative to its mode.
+
+    The odds are tilted so that the mean size of independent choices is K, found by bisection here.
+    """
+    low, high = -50.0, 50.0
+    for _ in range(100):
+        tau = (low + high) / 2
+        mean = keep / (1 + math.exp(-tau - 2 * theta)) + (dim - keep) / (1 + math.exp(-tau))
+        low, high = (tau, high) if mean < keep else (low, tau)
+    swaps = np.arange(min(keep, dim - keep) + 1.0)
+    total = logsumexp(_log_comb(keep, swaps) + _log_comb(dim - keep, swaps) - 2 * theta * swaps) + 2 * theta * keep
+    modes = 0.0
+    for trials, odds in (
+        (pairs, low + 2 * theta), (pairs, low), (keep - pairs, low + 2 * theta), (dim - keep - pairs, low)
+    ):  # fmt: skip
+        n = np.arange(trials + 1.0)
+        modes += float(np.max(_log_comb(trials, n) + odds * n))
+    return float(3 * math.log(dim) - 230 - (total + keep * low - modes))
+
+
+def _log_comb(n: int, k: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
+
+
+def _covers_omitted(dim: int, theta: float, shift: float) -> bool:
+    """K = d/2, farthest pair: is the mass outside the law at most the bound, moved by ``shift`` nats?"""
+    keep = dim // 2
+    law = index_privacy.loss_law(SubsetMallows(dim, keep, theta))
+    x = np.arange(keep + 1.0)
+    logs = 2 * _log_comb(keep, x) + 2 * theta * x
+    j = 2 * np.arange(keep + 1) - keep
+    out = (j < law.low) | (j >= law.low + law.log_pmf.size)
+    return bool(logsumexp(logs[out]) - logsumexp(logs) <= law.log_omitted + shift)
+
+
+LOSS = (
+    ExactCheck(
+        name="law of the loss field by field, by counting",
+        cases=lambda: itertools.chain.from_iterable(((field, *pair) for pair in _PAIRS) for field in _FIELDS),
+        truth=_loss_field,
+        statement=_stated_field,
+        wrong=lambda field, dim, keep, pairs: 1.005 * _loss_field(field, dim, keep, pairs),
+        tolerance=1e-10,
+    ),
+    ExactCheck(
+        name="law of the loss where rare outcomes are left out, by the gamma function",
+        cases=lambda: [(dim, share) for dim in (990, 20_000) for share in (-0.02, 0.0, 0.02, 0.05)],
+        truth=_trimmed_entry,
+        statement=_stated_entry,
+        wrong=lambda dim, share: 1.005 * _stated_entry(dim, share),
+        tolerance=1e-8,
+    ),
+    ExactCheck(
+        name="bound on what is left out: as documented",
+        cases=lambda: _CUT,
+        truth=_omitted,
+        statement=lambda dim, keep, pairs, theta: (
+            index_privacy.loss_law(
+                SubsetMallows(dim, keep, theta), None if pairs == min(keep, dim - keep) else 2 * pairs
+            ).log_omitted
+        ),
+        wrong=lambda dim, keep, pairs, theta: _omitted(dim, keep, pairs, theta) + 1.0,
+        tolerance=1e-9,
+    ),
+    ExactCheck(
+        name="bound on what is left out: covers it",
+        cases=lambda: [(990, 0.05), (20_000, 0.002)],
+        truth=lambda dim, theta: True,
+        statement=lambda dim, theta: _covers_omitted(dim, theta, 0.0),
+        wrong=lambda dim, theta: _covers_omitted(dim, theta, -500.0),
+    ),
+)
+
+# --- one index at users' sizes: K = 1 or d - 1, one release, in closed form -------------------------------------------
+_ONE = (
+    (6, 1, 0.5, 1e-5),
+    (6, 5, 2.0, 1e-9),
+    (20_000, 1, 2.0, 1e-9),
+    (20_000, 19_999, 0.5, 1e-5),
+    (10**6, 1, 0.5, 1e-5),
+)
+"""d, K, epsilon and delta."""
+
+
+def odds_of_one(dim: int, epsilon: float, delta: float) -> float:
+    """e^(2 theta) with which one index of ``dim`` spends the budget: P(loss = 2 theta) = w / (w + d - 1)."""
+    return (math.exp(epsilon) + delta * (dim - 1)) / (1 - delta)
+
+
+def _gain_of_one(dim: int, odds: float) -> float:
+    return (odds - 1) / (odds + dim - 1)
+
+
+def _spread_of_pair(distance: int, theta: float) -> float:
+    """Divergence over the order of as many split pairs as there are, each answered by a coin, as the order tends to 1."""
+    order = 1 + 1e-4
+    one = math.log1p((math.cosh((2 * order - 1) * theta) - math.cosh(theta)) / math.cosh(theta))
+    return distance // 2 * one / (order - 1) / order
+
+
+CLOSED = (
+    ExactCheck(
+        name="one index of many: theta in closed form",
+        cases=lambda: _ONE,
+        truth=lambda dim, keep, epsilon, delta: math.log(odds_of_one(dim, epsilon, delta)) / 2,
+        statement=lambda dim, keep, epsilon, delta: index_privacy.theta_for_delta_budget(epsilon, delta, dim, keep),
+        wrong=lambda dim, keep, epsilon, delta: epsilon / 2,
+        tolerance=1e-5,
+    ),
+    ExactCheck(
+        name="one index of many: gain in closed form",
+        cases=lambda: _ONE,
+        truth=lambda dim, keep, epsilon, delta: _gain_of_one(dim, odds_of_one(dim, epsilon, delta)),
+        statement=lambda dim, keep, epsilon, delta: index_privacy.retained_gain_for_delta_budget(
+            epsilon, delta, dim, keep
+        ),
+        wrong=lambda dim, keep, epsilon, delta: _gain_of_one(dim, math.exp(epsilon)),
+        tolerance=1e-5,
+    ),
+    ExactCheck(
+        name="one index of many: epsilon of a gain in closed form",
+        cases=lambda: _ONE,
+        truth=lambda dim, keep, epsilon, delta: epsilon,
+        statement=lambda dim, keep, epsilon, delta: index_privacy.epsilon_for_retained_gain(
+            _gain_of_one(dim, odds_of_one(dim, epsilon, delta)), delta, dim, keep
+        ),
+        wrong=lambda dim, keep, epsilon, delta: math.log(odds_of_one(dim, epsilon, delta)),
+        tolerance=1e-8,
+    ),
+    ExactCheck(
+        name="theta of a gain at users' sizes, from the law of the swaps",
+        cases=lambda: [(*size, weight) for size in ((8, 3), *SIZES) for weight in (WEIGHT, Fraction(1, 50))],
+        truth=lambda dim, keep, weight: -math.log(weight),
+        statement=lambda dim, keep, weight: mallows.theta_for_retained_gain(
+            float(
+                1 - sum(i * p for i, p in counted_swaps(dim, keep, weight).items()) * Fraction(dim, keep * (dim - keep))
+            ),
+            dim,
+            keep,
+        ),
+        wrong=lambda dim, keep, weight: -2 * math.log(weight),
+        tolerance=1e-7,
+    ),
+    ExactCheck(
+        name="zCDP at users' sizes: the sum over split pairs",
+        cases=lambda: [(*size, theta) for size in DISTANCES for theta in (1e-3, 1e-4)],
+        truth=lambda dim, keep, theta: _spread_of_pair(apart(dim, keep), theta),
+        statement=lambda dim, keep, theta: SubsetMallows(dim, keep, theta).zcdp(apart(dim, keep)),
+        wrong=lambda dim, keep, theta: SubsetMallows(dim, keep, theta).zcdp(apart(dim, keep)) / 4,
+        tolerance=1e-4,
+    ),
+)
+
+# --- composition ------------------------------------------------------------------------------------------------------
+_RUNS = ((6, 3, 3), (4, 1, 30), (20_000, 2, 7))  # d, K, releases
+
+
+@cache
+def _run_loss(dim: int, keep: int, releases: int) -> dict[int, Fraction]:
+    return convolved(counted_loss(dim, keep, WEIGHT, min(keep, dim - keep)), releases)
+
+
+def _composed_entry(what: str, dim: int, keep: int, releases: int) -> float:
+    law = _run_loss(dim, keep, releases)
+    return min(law) if what == "first" else log_of(law[1])
+
+
+def _stated_composed(what: str, dim: int, keep: int, releases: int) -> float:
+    low, log_pmf = lattice_loss.composed(index_privacy.loss_law(model_of(dim, keep, WEIGHT)), releases)
+    return low if what == "first" else float(log_pmf[1 - low])
+
+
+def _variable(what: str, dim: int, keep: int, releases: int) -> float:
+    """The sum of the losses, each atom spread evenly over the lattice step above it."""
+    law, spacing = _run_loss(dim, keep, releases), -2 * math.log(WEIGHT)
+    if what == "cdf":  # at a quarter of the step above 1
+        return float(sum(p for j, p in law.items() if j < 1) + law[1] / 4)
+    if what == "pdf":
+        return float(law[1]) / spacing
+    if what == "probability":  # from the middle of the step above 0 to that above 2
+        return float(law.get(0, 0) / 2 + law[1] + law.get(2, 0) / 2)
+    if what == "mean":
+        return spacing * float(sum(j * p for j, p in law.items()) + Fraction(1, 2))
+    order = int(what)  # a Renyi order, for a variable that is one step too large
+    return (
+        log_of(sum((p / WEIGHT ** (2 * j * (order - 1)) for j, p in law.items()), Fraction(0))) / (order - 1) + spacing
+    )
+
+
+def _stated_variable(what: str, dim: int, keep: int, releases: int) -> float:
+    variable, spacing = IndexPRV(model_of(dim, keep, WEIGHT), releases), -2 * math.log(WEIGHT)
+    if what == "probability":
+        return float(variable.probability(0.5 * spacing, 2.5 * spacing))
+    if what == "mean":
+        return variable.mean()
+    if what in ("cdf", "pdf"):
+        return float(getattr(variable, what)(1.25 * spacing))
+    return variable.rdp(float(what))
+
+
+COMPOSED = (
+    ExactCheck(
+        name="composed law in fractions",
+        cases=lambda: [(what, *run) for what in ("first", "entry") for run in _RUNS],
+        truth=_composed_entry,
+        statement=_stated_composed,
+        wrong=lambda what, dim, keep, releases: 1.005 * _composed_entry(what, dim, keep, releases),
+        tolerance=1e-10,
+    ),
+    ExactCheck(
+        name="the variable for another accountant, in fractions",
+        cases=lambda: [(what, *run) for what in ("cdf", "pdf", "probability", "mean", "2", "5") for run in _RUNS],
+        truth=_variable,
+        statement=_stated_variable,
+        wrong=lambda what, dim, keep, releases: 1.005 * _variable(what, dim, keep, releases),
+        tolerance=1e-10,
+    ),
+)  # fmt: skip

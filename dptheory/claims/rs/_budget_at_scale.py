@@ -1,0 +1,167 @@
+"""The bound at a privacy budget, term by term, at small sizes and at users': from the law of a step on a quadratic."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dptheory import convergence
+from dptheory.montecarlo import ExactCheck
+
+_U = Fraction(3, 2)
+_TERMS = ("optimization", "clipping", "noise", "bias", "value")
+
+
+@dataclass(frozen=True)
+class Budget:
+    """T = root^2 steps at gamma = 1/(G root) with delta = 10^-digits; all numbers but the logarithm are rational.
+
+    Attributes:
+        root: square root of the number of steps.
+        dim: d.
+        kept: entries that a mask keeps.
+        samples: N.
+        batch_size: B.
+        gap: Delta.
+        smoothness: G.
+        clip: C.
+        epsilon: budget.
+        digits: delta = 10^-digits.
+        kappa: None for its least value.
+        sampling: "fixed", "poisson" at the rate B/N, or "any" for Poisson batches at a rate that is not told.
+    """
+
+    root: int
+    dim: int
+    kept: int
+    samples: int
+    batch_size: int
+    gap: Fraction
+    smoothness: Fraction
+    clip: Fraction
+    epsilon: Fraction
+    digits: int
+    kappa: Fraction | None
+    sampling: str
+
+    def __str__(self) -> str:
+        kappa = "least" if self.kappa is None else f"{float(self.kappa):g}"
+        return f"d = {self.dim}, {self.kept} kept, T = {self.root**2}, B = {self.batch_size}, {self.sampling}, kappa {kappa}"
+
+    @property
+    def divisor(self) -> Fraction:
+        """kappa."""
+        return Fraction(self.kept, self.dim) if self.kappa is None else self.kappa
+
+    @property
+    def largest_moment(self) -> Fraction:
+        """E|update|^2 where every clipped gradient is one vector of norm C: C^2 E K^2 / B^2, K the size of the batch."""
+        size, rate = self.batch_size, Fraction(self.batch_size, self.samples)
+        variance = {"fixed": Fraction(0), "poisson": self.samples * rate * (1 - rate), "any": Fraction(size)}
+        return self.clip**2 * (size**2 + variance[self.sampling]) / size**2
+
+    @property
+    def step_noise(self) -> float:
+        """What the noise of one step adds to G|w|^2 / 2, over gamma: the variance of an entry, entry by entry kept."""
+        variance = (_U * Fraction(self.batch_size, self.samples) * self.root / self.epsilon) ** 2
+        entry = variance * (self.clip / self.batch_size) ** 2 / (self.smoothness * self.root)
+        return float(self.smoothness / 2 * self.kept * entry) * self.digits * math.log(10)
+
+    def by_hand(self, term: str) -> float:
+        """A term of the bound on one step, decrease Delta / T, over kappa."""
+        gamma = 1 / (self.smoothness * self.root)
+        found = {
+            "optimization": float(self.gap / self.root**2 / gamma / self.divisor),
+            "clipping": float(self.smoothness / 2 * gamma * self.largest_moment / self.divisor),
+            "noise": self.step_noise / float(self.divisor),
+            "bias": 0.0,
+        }
+        return sum(found.values()) if term == "value" else found[term]
+
+    def stated(self, term: str) -> float:
+        """The same by the calculators."""
+        found = convergence.private_bound(
+            float(self.gap),
+            self.root**2,
+            float(self.smoothness),
+            float(self.clip),
+            self.noise,
+            1 - self.kept / self.dim,
+            None if self.kappa is None else float(self.kappa),
+            batch_size=self.batch_size,
+            **self._sampled,  # type: ignore[arg-type]
+        )
+        return float(getattr(found, term))
+
+    @property
+    def noise(self) -> float:
+        """D by the calculator."""
+        return convergence.privacy_term(
+            float(self.epsilon), 10.0**-self.digits, float(self.clip), self.dim, self.samples, float(_U),
+            1 - self.kept / self.dim,
+        )  # fmt: skip
+
+    @property
+    def _sampled(self) -> dict[str, str | float]:
+        if self.sampling == "poisson":
+            return {"sampling": "poisson", "sampling_rate": self.batch_size / self.samples}
+        return {"sampling": "fixed" if self.sampling == "fixed" else "poisson"}
+
+    def stated_optimum(self) -> float:
+        """T* by the calculator."""
+        return convergence.optimal_steps(
+            float(self.gap),
+            float(self.smoothness),
+            float(self.clip),
+            self.noise,
+            batch_size=self.batch_size,
+            **self._sampled,  # type: ignore[arg-type]
+        )
+
+    def balanced_steps(self) -> float:
+        """T at which what falls like 1/sqrt T and what grows like sqrt T are equal, from their sizes at T = root^2; 1 at least."""
+        falling = self.by_hand("optimization") + self.by_hand("clipping")
+        return max(1.0, self.root**2 * falling / self.by_hand("noise"))
+
+
+F = Fraction
+_SIZES = (
+    (3, 8, 2, 40, 5, F(2), F(3), F(1, 2), F(8), 2),
+    (1, 600, 600, 2000, 4, F(1, 3), F(1), F(2), F(1), 3),
+    (30, 20_000, 5000, 60_000, 256, F(2), F(10), F(3, 2), F(2), 5),
+    (2, 10**6, 10**6, 1000, 10, F(1, 8), F(1), F(1), F(1, 10), 5),  # T* below 1: one step is best
+    (100, 10**7, 10**6, 50_000, 1024, F(1, 2), F(4), F(1), F(4), 6),
+)
+BUDGETS = tuple(
+    Budget(*sizes, kappa=kappa, sampling=sampling)
+    for sizes in _SIZES
+    for kappa in (None, F(1))
+    for sampling in ("fixed", "poisson", "any")
+)
+
+BUDGET = (
+    ExactCheck(
+        name="every term, from the law of a step on a quadratic",
+        cases=lambda: [(budget, term) for budget in BUDGETS for term in _TERMS],
+        truth=lambda budget, term: budget.by_hand(term),
+        statement=lambda budget, term: budget.stated(term),
+        wrong=lambda budget, term: budget.by_hand("clipping" if term == "optimization" else "optimization"),
+        tolerance=1e-12,
+    ),
+    ExactCheck(
+        name="best number of steps: the two parts are equal",
+        cases=lambda: [(budget,) for budget in BUDGETS],
+        truth=lambda budget: budget.balanced_steps(),
+        statement=lambda budget: budget.stated_optimum(),
+        wrong=lambda budget: budget.balanced_steps() / 2,
+        tolerance=1e-12,
+    ),
+    ExactCheck(
+        name="no budget: no noise, and no end to the steps",
+        cases=lambda: [(dim,) for dim in (5, 10**6)],
+        truth=lambda dim: math.inf,
+        statement=lambda dim: convergence.optimal_steps(
+            2.0, 1.0, 1.0, convergence.privacy_term(math.inf, 1e-5, 1.0, dim, 50_000, 1.5)
+        ),
+        wrong=lambda dim: 2.5,  # the falling part over a noise of 1
+    ),
+)

@@ -1,0 +1,62 @@
+"""RS: the bound on one step against steps with Poisson batches, or with mask and noise."""
+
+from fractions import Fraction
+
+from dptheory import convergence
+from dptheory.claims import _poisson
+from dptheory.montecarlo import ExactCheck, Kind
+
+
+def printed_holds(gradient: Fraction, gamma: Fraction, examples: int, rate: Fraction) -> bool:
+    """The printed inequality for one step with Poisson batches and C = G = 1, in fractions."""
+    alignment, decrease = _poisson.one_step(gradient, gamma, examples, rate)
+    return alignment <= decrease / gamma + gamma / 2
+
+
+def poisson_bound(gradient: Fraction, gamma: Fraction, examples: int, rate: Fraction) -> float:
+    clipped = min(float(gradient), 1.0)
+    moment = convergence.batch_second_moment(clipped, clipped**2, round(rate * examples), sampling_rate=float(rate))
+    decrease = float(_poisson.one_step(gradient, gamma, examples, rate)[1])
+    return convergence.alignment_bound(decrease, float(gamma), 1.0, moment).value
+
+
+POISSON_STEPS = [
+    (Fraction(10), Fraction(1, 2), 100, Fraction(1, 100)),
+    (Fraction(10), Fraction(1, 2), 6, Fraction(1, 3)),
+    (Fraction(3, 4), Fraction(3, 2), 8, Fraction(1, 2)),
+    (Fraction(10), Fraction(1, 2), 4, Fraction(1)),
+]
+
+
+def poisson_moment(gradients: tuple[int, ...], rate: Fraction, fixed: bool = False) -> float:
+    mean = sum(gradients) / len(gradients)
+    square = sum(g * g for g in gradients) / len(gradients)
+    size = round(rate * len(gradients))
+    if fixed:
+        return convergence.batch_second_moment(abs(mean), square, size, sampling="fixed")
+    return convergence.batch_second_moment(abs(mean), square, size, sampling_rate=float(rate))
+
+
+def poisson_check() -> ExactCheck:
+    return ExactCheck(
+        name="Poisson batches break the printed constant, in fractions",
+        cases=lambda: POISSON_STEPS,
+        truth=printed_holds,
+        # without clipping |update|^2 is (3/4)^2 (1 + 1/8) in the third case; a batch of all examples is one of fixed size
+        statement=lambda gradient, gamma, examples, rate: gradient < 1 or rate == 1,
+        wrong=lambda *case: True,
+        kind=Kind.COUNTEREXAMPLE,
+    )
+
+
+def step_bound(step: _poisson.Step) -> float:
+    """Lemma 3.4 with the largest second moment, one step with mask and noise on a quadratic."""
+    clip, batch, sampling = float(step.clip), step.batch_size, step.sampling
+    gamma, smoothness, rate = float(step.learning_rate), float(step.smoothness), 1 - step.kept / step.dim
+    moment = convergence.batch_second_moment(clip, clip**2, batch, **sampling)  # type: ignore[arg-type]
+    noise = convergence.noise_term(smoothness, clip, float(step.noise_multiplier), step.dim, batch)
+    return convergence.alignment_bound(step.decrease, gamma, smoothness, moment, noise, rate).value
+
+
+def run_bound(examples: int, steps: int, moment: float) -> float:
+    return convergence.alignment_bound(_poisson.run_alignment(examples, steps)[1] / steps, 2.0, 1.0, moment).value

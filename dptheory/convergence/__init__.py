@@ -1,0 +1,32 @@
+r"""Descent bounds for SGD with clipping, noise and random masks, as sums of their terms.
+
+Notation: w_t the iterate, grad its true gradient, gamma the learning rate, G the smoothness of the objective, x = 1 - rate
+the share of entries that a mask keeps, C the clipping norm, sigma the noise multiplier (noise N(0, C^2 sigma^2 I) on the sum
+of B clipped gradients, B the batch size), T the number of steps, Delta = E L(w_1) - inf L.
+
+All statements are expectations over the iterates of plain steps w_{t+1} = w_t - gamma * update (no momentum), with batch
+and noise drawn afresh at every step. What no function can check is named in the docstrings.
+
+``sampling`` says how a batch is drawn: "poisson", every example with probability ``sampling_rate`` q, the sum divided by the
+expected size B = qN; or "fixed", B examples drawn independently or without replacement, the sum divided by B. |update| <= C
+holds for "fixed" alone: a Poisson batch can be larger than B, and E|update|^2 reaches C^2 (1 + (1 - q) / B). The default is
+"poisson" at an unknown rate, q = 0, which is right for every rate and for "fixed". Division by the drawn size is not offered:
+the noise term would need E[1 / size^2], and the size would have to be released.
+"""
+
+from dptheory.convergence._bounds import dpsgd_bound, layer_freezing_bound, noisy_sgd_bound
+from dptheory.convergence._budget import optimal_steps, privacy_term, private_bound
+from dptheory.convergence._terms import DescentBound, alignment_bound, batch_second_moment, noise_term
+
+__all__ = [
+    "DescentBound",
+    "alignment_bound",
+    "batch_second_moment",
+    "dpsgd_bound",
+    "layer_freezing_bound",
+    "noise_term",
+    "noisy_sgd_bound",
+    "optimal_steps",
+    "privacy_term",
+    "private_bound",
+]

@@ -1,0 +1,206 @@
+"""Bounds over all steps: clipped and masked, unclipped, and with layers frozen."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dptheory import _validate
+from dptheory._power_sums import power_sums
+from dptheory.convergence import _ranges as ranges
+from dptheory.convergence._terms import DescentBound, alignment_bound, batch_second_moment, noise_term
+
+
+def dpsgd_bound(
+    objective_gap: float,
+    learning_rate: float,
+    steps: int,
+    smoothness: float,
+    clip: float,
+    noise_multiplier: float = 0.0,
+    dim: int = 1,
+    batch_size: int = 1,
+    rate: float = 0.0,
+    kappa: float | None = None,
+    bias: float = 0.0,
+    second_moment: float | None = None,
+    *,
+    sampling: str = "poisson",
+    sampling_rate: float | None = None,
+) -> DescentBound:
+    r"""Bound on (1/T) sum_t E[P_t h_t |grad_t|] for DP-SGD whose gradients are masked, then clipped, then noised.
+
+    (1/kappa) (Delta / (gamma T) + gamma G M / 2 + (1 - rate) gamma Delta_sigma - bias), where for a fixed z in (0, 1)
+    P_t = P(|xi| < z C) and h_t = min(|grad_t|, (1 - z) C): z = 3/4 in RS, z = 1/4 in RF. M is C^2 (1 + (1 - q) / B) for Poisson
+    batches and C^2 for batches of fixed size. Rate 0 is DP-SGD, noise multiplier 0 is clipped SGD.
+
+    Needs, and cannot check: L is G-smooth and bounded below; no momentum; at every step a fresh mask, independent of the
+    iterate, and fresh noise; P_t is taken under a law that is symmetric given the iterate, and ``bias`` is the mean of
+    E<mask * grad, clipped> under the true law of the deviations minus that under the symmetric one. A mask held over
+    many steps breaks the bound, and so does M = C^2 for Poisson batches. What the true law of the sampling is
+    counts: batches cut from a shuffled data set depend on the iterate.
+
+    Args:
+        objective_gap: Delta in [0, 1e140].
+        learning_rate: gamma in [1e-70, 1e70].
+        steps: T, 1..1e12.
+        smoothness: G in [1e-35, 1e35].
+        clip: C in [1e-35, 1e35].
+        noise_multiplier: sigma, 0 or in [1e-35, 1e35].
+        dim: d, 1..1e18, counted only where there is noise.
+        batch_size: B, 1..1e12, the number that the sum is divided by.
+        rate: share of entries that the mask drops, in [0, 1).
+        kappa: sum_t E[P'_t h'_t |mask * grad_t|] / sum_t E[P_t h_t |grad_t|], at least 1 - rate, and 1 for rate 0;
+            None takes 1 - rate, with which the bound holds whatever kappa is; at most 1e70.
+        bias: mean of the bias over the steps, of size at most 1e140.
+        second_moment: bound on the mean of E|update without noise|^2, at most the M above; None takes that.
+        sampling: "poisson" or "fixed", see :mod:`dptheory.convergence`.
+        sampling_rate: q of Poisson batches; None takes 0, right for every q. Not allowed with "fixed".
+
+    Returns:
+        The terms; ``.value`` is the bound.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Theorems 3.3, 3.4 and 3.5 (rs.thm3.3, rs.thm3.4, rs.thm3.5); RF, Theorem 2 (rf.thm2).
+    """
+    objective_gap = ranges.gap(objective_gap)
+    steps = _validate.integer("steps", steps, 1, ranges.MAX_COUNT)
+    clip, rate = ranges.positive("clip", clip), ranges.rate(rate)
+    bias = _validate.real("bias", bias, -ranges.LARGEST_SQUARE, ranges.LARGEST_SQUARE)
+    most = batch_second_moment(clip, clip**2, batch_size, sampling=sampling, sampling_rate=sampling_rate)
+    slack = most * (1 + 1e-12)  # rounding of a mean computed elsewhere
+    second_moment = most if second_moment is None else _validate.real("second_moment", second_moment, 0.0, slack)
+    kappa = ranges.kappa(kappa, rate)
+    noise = noise_term(smoothness, clip, noise_multiplier, dim, batch_size)
+    step = alignment_bound(objective_gap / steps, learning_rate, smoothness, second_moment, noise, rate)
+    return DescentBound(step.optimization / kappa, step.clipping / kappa, step.noise / kappa, -bias / kappa)
+
+
+def noisy_sgd_bound(
+    objective_gap: float,
+    learning_rate: float,
+    steps: int,
+    smoothness: float,
+    deviation: float = 0.0,
+    noise_std: float = 0.0,
+    dim: int = 1,
+    batch_size: int = 1,
+    rate: float = 0.0,
+    *,
+    sampling: str = "poisson",
+    sampling_rate: float | None = None,
+) -> DescentBound:
+    r"""Bound on (1/T) sum_t E|grad_t|^2 for masked SGD with noise and without clipping, t = 1..T.
+
+    The worst case, attained by L = G |w|^2 / 2 for every T: with b = (1 - q) / B, rho = x gamma G (2 - (1 + b) gamma G),
+    V = b s^2 + d sigma^2 / B^2, A_n = sum_{t<n} (1 - rho)^t and B_n = sum_{t<n} A_t it is
+    2 G Delta A_T / T + x (gamma G)^2 V B_T / T. Batches of fixed size have b = 0 in rho and s^2 / B in V. As T -> inf, A_T and
+    B_T / T tend to 1 / rho.
+
+    Needs, and cannot check: L is G-smooth and bounded below; no momentum; at every step a fresh mask, independent of the
+    iterate, a fresh batch, and fresh noise. L is the mean over the examples that a Poisson batch is drawn from; the deviations
+    of a batch of fixed size have mean zero and are uncorrelated given the iterate.
+
+    Args:
+        objective_gap: Delta in [0, 1e140].
+        learning_rate: gamma in [1e-70, 2 / ((1 + b) G)); the paper takes 1/(G sqrt T).
+        steps: T, 1..1e12.
+        smoothness: G in [1e-35, 1e35].
+        deviation: s with E|g_i - grad|^2 <= s^2, 0 or in [1e-35, 1e35].
+        noise_std: standard deviation sigma of an entry of the noise on the sum of the batch, 0 or in [1e-35, 1e35].
+        dim: d, 1..1e18, counted only where there is noise.
+        batch_size: B, 1..1e12, the number that the sum is divided by.
+        rate: share of entries that the mask drops, in [0, 1).
+        sampling: "poisson" or "fixed", see :mod:`dptheory.convergence`.
+        sampling_rate: q of Poisson batches; None takes 0, right for every q. Not allowed with "fixed".
+
+    Returns:
+        The terms; ``clipping`` is the part of the sampling deviation, ``bias`` is 0.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Theorem 3.2, with the constants that its proof gives away (rs.thm3.2).
+    """
+    objective_gap = ranges.gap(objective_gap)
+    smoothness = ranges.positive("smoothness", smoothness)
+    deviation, noise_std = ranges.not_negative("deviation", deviation), ranges.not_negative("noise_std", noise_std)
+    steps = _validate.integer("steps", steps, 1, ranges.MAX_COUNT)
+    dim = _validate.integer("dim", dim, 1, ranges.MAX_DIM)
+    batch_size = _validate.integer("batch_size", batch_size, 1, ranges.MAX_COUNT)
+    # of the gradient itself, and of the deviations
+    growth = batch_second_moment(1.0, 1.0, batch_size, sampling=sampling, sampling_rate=sampling_rate)
+    spread = batch_second_moment(0.0, 1.0, batch_size, sampling=sampling, sampling_rate=sampling_rate)
+    learning_rate = _validate.real("learning_rate", learning_rate, 1e-70, 2 / (growth * smoothness), ends="[)")
+    keep, move = 1 - ranges.rate(rate), learning_rate * smoothness
+    first, second = power_sums(keep * move * (2 - growth * move), steps)
+    per_variance = keep * move**2 * second / steps
+    return DescentBound(
+        optimization=2 * smoothness * objective_gap * first / steps,
+        clipping=per_variance * spread * deviation**2,
+        noise=per_variance * dim * (noise_std / batch_size) ** 2,
+        bias=0.0,
+    )
+
+
+def layer_freezing_bound(
+    decrease: float,
+    learning_rate: ArrayLike,
+    steps: int,
+    smoothness: float,
+    clip: float,
+    noise_multiplier: float,
+    dim: ArrayLike,
+    batch_size: int,
+    second_moment: ArrayLike | None = None,
+    bias: ArrayLike = 0.0,
+    *,
+    sampling: str = "poisson",
+    sampling_rate: float | None = None,
+) -> DescentBound:
+    r"""Bound on sum_t eta_t E<grad_t, s_t> / sum_t eta_t for DP-SGD, and with ``bias`` on that of E|P_t grad_t|^2.
+
+    [f_1 - E f_{T+1} - sum eta_t E<grad_t, b_t> + (G/2) sum eta_t^2 (E|s_t|^2 + d_t tau^2)] / sum eta_t with s_t the sum of the
+    clipped gradients over B, P_t grad_t the gradient of the layers trained at step t, tau = sigma C / B and
+    b_t = E s_t - P_t grad_t the clipping bias. At the default ``bias`` of 0 it bounds the mean of E<grad_t, s_t>, which is
+    E|P_t grad_t|^2 only where nothing is clipped. Equality for Hessian G I. Nothing is said of the gradient of frozen layers.
+    Needs, and cannot check: L is G-smooth; no momentum; noise drawn afresh, and only on the layers that are trained.
+
+    Args:
+        decrease: f_1 - E f_{T+1}, of size at most 1e140; f_1 - inf f is at least as large.
+        learning_rate: eta_t in [1e-70, 1e70]; a number or shape (steps,), like every argument that may be an array.
+        steps: T, 1..1e12.
+        smoothness: G in [1e-35, 1e35].
+        clip: C in [1e-35, 1e35].
+        noise_multiplier: sigma, 0 or in [1e-35, 1e35].
+        dim: number of parameters trained at step t, 1..1e18: d before freezing, less after.
+        batch_size: B, 1..1e12, the number that the sum is divided by.
+        second_moment: bound on E|s_t|^2, at most C^2 (1 + (1 - q)/B) for Poisson batches, C^2 for fixed ones; None takes that.
+        bias: E<grad_t, b_t>, or less, of size at most 1e140.
+        sampling: "poisson" or "fixed", see :mod:`dptheory.convergence`.
+        sampling_rate: q of Poisson batches; None takes 0, right for every q. Not allowed with "fixed".
+
+    Raises:
+        ValueError: an argument outside its range, or a shape that is neither () nor (steps,).
+
+    Source: LF, Lemma 3.1, with what it drops put back (lf.lem3.1, lf.freeze_bound).
+    """
+    decrease = _validate.real("decrease", decrease, -ranges.LARGEST_SQUARE, ranges.LARGEST_SQUARE)
+    steps = _validate.integer("steps", steps, 1, ranges.MAX_COUNT)
+    clip, smoothness = ranges.positive("clip", clip), ranges.positive("smoothness", smoothness)
+    noise = noise_term(smoothness, clip, noise_multiplier, 1, batch_size)
+    most = batch_second_moment(clip, clip**2, batch_size, sampling=sampling, sampling_rate=sampling_rate)
+    slack = most * (1 + 1e-12)  # rounding of a mean computed elsewhere
+    moments = _validate.per_step("second_moment", most if second_moment is None else second_moment, steps, 0.0, slack)
+    dims = _validate.per_step("dim", dim, steps, 1.0, 1e18)
+    if not (dims == np.floor(dims)).all():
+        raise ValueError(f"dim must hold integers >= 1 only, got {_validate.shown(dim)}")
+    rates = _validate.per_step("learning_rate", learning_rate, steps, 1e-70, 1e70)
+    biases = _validate.per_step("bias", bias, steps, -ranges.LARGEST_SQUARE, ranges.LARGEST_SQUARE)
+    share = rates / np.mean(rates)  # of a step in the weighted mean
+    return DescentBound(
+        optimization=decrease / (steps * float(np.mean(rates))),
+        clipping=smoothness / 2 * float(np.mean(share * rates * moments)),
+        noise=noise * float(np.mean(share * rates * dims)),
+        bias=0.0 - float(np.mean(share * biases)),
+    )

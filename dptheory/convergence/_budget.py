@@ -1,0 +1,118 @@
+"""The bound at a privacy budget, and its best number of steps."""
+
+import math
+
+from dptheory import _validate
+from dptheory.convergence import _ranges as ranges
+from dptheory.convergence._bounds import dpsgd_bound
+from dptheory.convergence._terms import DescentBound, batch_second_moment
+
+
+def privacy_term(
+    epsilon: float, delta: float, clip: float, dim: int, samples: int, constant: float, rate: float = 0.0
+) -> float:
+    r"""What sqrt(T) is multiplied by in the bound of :func:`private_bound`: x d C^2 u^2 log(1/delta) / (2 N^2 eps^2).
+
+    The batch size cancels: the noise multiplier u (B/N) sqrt(T log(1/delta)) / eps grows with it.
+
+    Args:
+        epsilon: in [1e-35, 1e35]; inf is allowed and gives 0.
+        delta: in (0, 1).
+        clip: C in [1e-35, 1e35].
+        dim: d, 1..1e18.
+        samples: N, 1..1e12, size of the data set.
+        constant: u in [1e-35, 1e35] of the moments accountant's theorem.
+        rate: share of entries that the mask drops, in [0, 1).
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Corollary C.1.1, with q = B/N put in (rs.cor_c11).
+    """
+    epsilon = _validate.real("epsilon", epsilon, 0.0, ends="(]")
+    if epsilon != math.inf:
+        epsilon = ranges.positive("epsilon", epsilon)
+    delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
+    clip, constant = ranges.positive("clip", clip), ranges.positive("constant", constant)
+    dim = _validate.integer("dim", dim, 1, ranges.MAX_DIM)
+    samples = _validate.integer("samples", samples, 1, ranges.MAX_COUNT)
+    return (1 - ranges.rate(rate)) * dim * (clip * constant / samples / epsilon) ** 2 * math.log(1 / delta) / 2
+
+
+def private_bound(
+    objective_gap: float,
+    steps: int,
+    smoothness: float,
+    clip: float,
+    noise_per_root_step: float,
+    rate: float = 0.0,
+    kappa: float | None = None,
+    *,
+    batch_size: int = 1,
+    sampling: str = "poisson",
+    sampling_rate: float | None = None,
+) -> DescentBound:
+    r"""The bound of :func:`dpsgd_bound` at a privacy budget and gamma = 1/(G sqrt T), zero bias.
+
+    (1/kappa) [(G Delta + M / 2) / sqrt T + D sqrt T] with D = :func:`privacy_term`; M = C^2 (1 + (1 - q) / B) for Poisson
+    batches, C^2 for batches of fixed size. It falls up to T = (G Delta + M/2) / D and grows without bound after it.
+
+    Needs what :func:`dpsgd_bound` needs, and the accountant's condition eps < v q^2 T, whose constant v is not given.
+
+    Args:
+        objective_gap: Delta in [0, 1e140].
+        steps: T, 1..1e12.
+        smoothness: G in [1e-35, 1e35].
+        clip: C in [1e-35, 1e35].
+        noise_per_root_step: D, mask included, 0 or in [1e-100, 1e200].
+        rate: share of entries that the mask drops, in [0, 1), for the default of kappa.
+        kappa: as in :func:`dpsgd_bound`.
+        batch_size: B, 1..1e12: of the noise it cancels, and counts in M alone.
+        sampling, sampling_rate: as in :func:`dpsgd_bound`.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Corollary C.1.1, with q = B/N put in (rs.cor_c11).
+    """
+    root = math.sqrt(_validate.integer("steps", steps, 1, ranges.MAX_COUNT))
+    noise = ranges.noise_per_root_step(noise_per_root_step)
+    still = dpsgd_bound(
+        objective_gap,
+        1 / (ranges.positive("smoothness", smoothness) * root),
+        steps,
+        smoothness,
+        clip,
+        batch_size=batch_size,
+        rate=rate,
+        kappa=kappa,
+        sampling=sampling,
+        sampling_rate=sampling_rate,
+    )
+    return DescentBound(still.optimization, still.clipping, noise * root / ranges.kappa(kappa, rate), 0.0)
+
+
+def optimal_steps(
+    objective_gap: float,
+    smoothness: float,
+    clip: float,
+    noise_per_root_step: float,
+    *,
+    batch_size: int = 1,
+    sampling: str = "poisson",
+    sampling_rate: float | None = None,
+) -> float:
+    r"""T* = max(1, (G Delta + M/2) / D), where :func:`private_bound` is smallest; inf without noise (D = 0).
+
+    A real number: the best integer is one of its two neighbours, because the bound falls before T* and grows after it. There
+    the two parts are equal, and the bound is 2 sqrt((G Delta + M/2) D) / kappa.
+
+    Args and errors: as :func:`private_bound`.
+
+    Source: RS, Corollary C.1.1, with q = B/N put in (rs.cor_c11).
+    """
+    clip = ranges.positive("clip", clip)
+    moment = batch_second_moment(clip, clip**2, batch_size, sampling=sampling, sampling_rate=sampling_rate)
+    falling = ranges.positive("smoothness", smoothness) * ranges.gap(objective_gap) + moment / 2
+    noise = ranges.noise_per_root_step(noise_per_root_step)
+    return max(1.0, falling / noise) if noise else math.inf

@@ -1,0 +1,39 @@
+"""Ranges of the arguments of the descent bounds."""
+
+from dptheory import _validate
+
+MAX_COUNT, MAX_DIM = 10**12, 10**18
+# with these limits the products of all arguments of a bound neither over- nor underflow
+SMALLEST, LARGEST, LARGEST_SQUARE, LARGEST_TERM = 1e-35, 1e35, 1e140, 1e200
+
+
+def positive(name: str, value: float) -> float:
+    return _validate.size(name, value, SMALLEST, LARGEST)
+
+
+def not_negative(name: str, value: float) -> float:
+    return _validate.size(name, value, SMALLEST, LARGEST, zero=True)
+
+
+def gap(objective_gap: float) -> float:
+    return _validate.size("objective_gap", objective_gap, 1 / LARGEST_SQUARE, LARGEST_SQUARE, zero=True)
+
+
+def learning_rate(learning_rate: float) -> float:
+    return _validate.size("learning_rate", learning_rate)
+
+
+def noise_per_root_step(value: float) -> float:
+    return _validate.size("noise_per_root_step", value, 1e-100, LARGEST_TERM, zero=True)
+
+
+def rate(rate: float) -> float:
+    return _validate.real("rate", rate, 0.0, 1.0, ends="[)")
+
+
+def kappa(kappa: float | None, rate: float) -> float:
+    """``kappa`` within its range, or the least value in it; 1e-12 is for rounding."""
+    least = 1 - rate
+    if kappa is None:
+        return least
+    return _validate.real("kappa", kappa, least * (1 - 1e-12), 1.0 if rate == 0 else 1e70)

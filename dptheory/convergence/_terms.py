@@ -1,0 +1,129 @@
+"""The terms of the descent bounds, and the bound on one step."""
+
+from dataclasses import dataclass
+
+from dptheory import _validate
+from dptheory.convergence import _ranges as ranges
+
+
+@dataclass(frozen=True)
+class DescentBound:
+    """Upper bound on a stationarity measure, term by term.
+
+    Attributes:
+        optimization: the part of the initial gap Delta; falls with T.
+        clipping: the part of the clipped gradients' own second moment; C^2 where nothing better is known.
+        noise: the part of the injected noise.
+        bias: minus the mean bias, the price of a deviation law that is not symmetric.
+    """
+
+    optimization: float
+    clipping: float
+    noise: float
+    bias: float
+
+    @property
+    def value(self) -> float:
+        """The bound: the sum of its terms."""
+        return self.optimization + self.clipping + self.noise + self.bias
+
+
+def batch_second_moment(
+    mean_norm: float,
+    second_moment: float,
+    batch_size: int,
+    *,
+    sampling: str = "poisson",
+    sampling_rate: float | None = None,
+) -> float:
+    r"""E|update|^2 of a batch of clipped gradients: |E g|^2 + (1 - q) E|g|^2 / B for Poisson batches.
+
+    For batches of fixed size (1 - 1/B) |E g|^2 + E|g|^2 / B. With |g| <= C the first is at most C^2 (1 + (1 - q) / B), the second
+    at most C^2; both are reached where all g are equal. Exact for Poisson batches and for B independent draws given the iterate
+    (and mask, if there is one); an upper bound for B drawn without replacement.
+
+    Args:
+        mean_norm: |E g|, norm of the mean clipped gradient, 0 or in [1e-35, 1e35].
+        second_moment: E|g|^2 of one clipped gradient, at least mean_norm^2, up to 1e140.
+        batch_size: B, 1..1e12, the number that the sum is divided by; for Poisson batches the expected size.
+        sampling: "poisson" or "fixed".
+        sampling_rate: q in [0, 1] of Poisson batches; None takes 0, right for every q. Not allowed with "fixed".
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Lemma 3.1, in place of the C^2 printed there (rs.lem3.1, rs.lem3.4).
+    """
+    mean_norm = _validate.size("mean_norm", mean_norm, ranges.SMALLEST, ranges.LARGEST, zero=True)
+    least = mean_norm**2 * (1 - 1e-12)  # rounding of a norm computed elsewhere
+    second_moment = _validate.real("second_moment", second_moment, least, ranges.LARGEST_SQUARE)
+    share = 1 / _validate.integer("batch_size", batch_size, 1, ranges.MAX_COUNT)
+    if _validate.choice("sampling", sampling, ("poisson", "fixed")) == "poisson":
+        rate = 0.0 if sampling_rate is None else _validate.real("sampling_rate", sampling_rate, 0.0, 1.0)
+        return mean_norm**2 + (1 - rate) * share * second_moment
+    if sampling_rate is not None:
+        raise ValueError(f"sampling_rate must be None with sampling='fixed', got {sampling_rate!r}")
+    return (1 - share) * mean_norm**2 + share * second_moment
+
+
+def noise_term(smoothness: float, clip: float, noise_multiplier: float, dim: int, batch_size: int) -> float:
+    r"""Delta_sigma = C^2 sigma^2 d G / (2 B^2), the noise of a step in units of the bound before learning rate and mask.
+
+    Args:
+        smoothness: G in [1e-35, 1e35].
+        clip: C in [1e-35, 1e35].
+        noise_multiplier: sigma, 0 or in [1e-35, 1e35].
+        dim: d, 1..1e18.
+        batch_size: B, 1..1e12, the number that the sum is divided by.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Lemma 3.4 (rs.lem3.4); RF, Theorem 2, where it is called Delta_DP (rf.thm2).
+    """
+    smoothness, clip = ranges.positive("smoothness", smoothness), ranges.positive("clip", clip)
+    noise_multiplier = ranges.not_negative("noise_multiplier", noise_multiplier)
+    dim = _validate.integer("dim", dim, 1, ranges.MAX_DIM)
+    batch_size = _validate.integer("batch_size", batch_size, 1, ranges.MAX_COUNT)
+    return (clip * noise_multiplier / batch_size) ** 2 * dim * smoothness / 2
+
+
+def alignment_bound(
+    decrease: float,
+    learning_rate: float,
+    smoothness: float,
+    second_moment: float,
+    noise: float = 0.0,
+    rate: float = 0.0,
+) -> DescentBound:
+    r"""Bound on E<grad, update>, the alignment of the clipped update with the gradient, from the fall of the objective.
+
+    E<grad, update> <= E[L_t - L_{t+1}] / gamma + gamma G M / 2 + (1 - rate) gamma Delta_sigma, where M is any bound on
+    E|update|^2 without noise: :func:`batch_second_moment`; C^2 is one for batches of fixed size, not for Poisson batches.
+    Equality for L with Hessian G I and M = E|update|^2.
+
+    Needs: L is G-smooth; the noise is independent of the iterate, batch and mask. The mask may be old.
+
+    Args:
+        decrease: E[L_t - L_{t+1}] in one step, or its mean over steps; of size at most 1e140.
+        learning_rate: gamma in [1e-70, 1e70].
+        smoothness: G in [1e-35, 1e35].
+        second_moment: M in [0, 1e140], of the update without noise.
+        noise: Delta_sigma of :func:`noise_term`, in [0, 1e200].
+        rate: share of entries that the mask drops, in [0, 1).
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Lemmas 3.1 and 3.4 (rs.lem3.1, rs.lem3.4).
+    """
+    decrease = _validate.real("decrease", decrease, -ranges.LARGEST_SQUARE, ranges.LARGEST_SQUARE)
+    learning_rate, smoothness = ranges.learning_rate(learning_rate), ranges.positive("smoothness", smoothness)
+    second_moment = _validate.real("second_moment", second_moment, 0.0, ranges.LARGEST_SQUARE)
+    noise, rate = _validate.real("noise", noise, 0.0, ranges.LARGEST_TERM), ranges.rate(rate)
+    return DescentBound(
+        optimization=decrease / learning_rate,
+        clipping=learning_rate * smoothness * second_moment / 2,
+        noise=(1 - rate) * learning_rate * noise,
+        bias=0.0,
+    )
