@@ -5,12 +5,12 @@ import numpy as np
 from calls import Calls, Fresh, call, dear
 
 _GRADIENT = np.linspace(0.1, 1.0, 8)
-_LONG = np.random.default_rng(0).standard_normal(100_000)
+_LONG = np.random.default_rng(0).standard_normal(20_000)
 _LARGE = {"dim": 2_700_000, "keep": 270_000}
 _SMALL = {"dim": 10, "keep": 3}
 
 CALLS: Calls = {
-    "dptheory.pruning.top_k_mask": [call(gradient=_GRADIENT, keep=3), dear(gradient=_LONG, keep=10_000)],
+    "dptheory.pruning.top_k_mask": [call(gradient=_GRADIENT, keep=3), dear(gradient=_LONG, keep=2000)],
     "dptheory.pruning.expected_norm": [call(dim=10, sigma_g=1.0), call(dim=2_700_000, sigma_g=[0.1, 1.0])],
     "dptheory.pruning.zero_update_mse": [call(dim=10, sigma_g=1.0), call(dim=2_700_000, sigma_g=[0.1, 1.0])],
     "dptheory.pruning.noise_mse": [
