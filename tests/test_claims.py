@@ -94,7 +94,10 @@ LOOSE_CERTIFICATES = {
 
 
 COARSE = {
-    ("rs.kappa", "rows: mean square of (value - exact) / standard error over 300 draws"): 0.12,  # an error bar: its coverage
+    (
+        "rs.kappa",
+        "rows: mean square of (value - exact) / standard error over 300 draws",
+    ): 0.12,  # an error bar: its coverage
     ("rs.appG", "one large entry, d = 2,000 and 1e6: the best of every rate"): 0.03,  # about seventy rates are tried
     ("rs.larger_clip", "the same by trying rates, 2,000 and 100,000 entries: share kept"): 0.04,
 }

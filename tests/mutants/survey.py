@@ -6,6 +6,7 @@ import time
 from mutants.holders import holders, outcomes
 from mutants.surface import targets
 
+
 def main(arguments: list[str]) -> None:
     prefixes = tuple(arguments) or ("",)
     for target in targets():

@@ -49,7 +49,9 @@ class ValidateSettings:
         dims = _validate.integers("subspace_dims", self.subspace_dims, 1, self.anchors)
         _validate.store(self, subspace_dims=tuple(dims))
         if self.training.steps < self.window + 3:
-            raise ValueError(f"window must be at most training.steps - 3, got {self.window}: {self.training.steps} steps")
+            raise ValueError(
+                f"window must be at most training.steps - 3, got {self.window}: {self.training.steps} steps"
+            )
 
     @property
     def clip(self) -> float:
