@@ -12,6 +12,8 @@ from dptheory.cli_common import console_for_output, user_errors
 if TYPE_CHECKING:
     from training.run import Run
 
+_OPTIONS = {"wanted": "device", "training.steps": "steps"}  # arguments that have another name as an option
+
 Number = TypeVar("Number", int, float)
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="rich")
@@ -54,7 +56,7 @@ def probe(
     from training.probe import run_probe, spread_steps
 
     started = time.perf_counter()
-    with user_errors():
+    with user_errors(**_OPTIONS):
         chosen = pick_device(device)
         settings = DpSgdSettings(steps, batch_size, noise_multiplier, max_grad_norm, learning_rate, seed)
         recorded = spread_steps(steps) if record is None else _numbers("record", record, int)
@@ -109,7 +111,7 @@ def validate(
 
     started = time.perf_counter()
     torch.set_num_threads(1)  # the order of sums, and so the last digits, would depend on the number of threads
-    with user_errors():
+    with user_errors(**_OPTIONS):
         chosen = pick_device(device)
         settings = ValidateSettings(
             DpSgdSettings(steps, batch_size, noise_multiplier, max_grad_norm, learning_rate, seed),
@@ -157,7 +159,7 @@ def run(
     from training.run import train
 
     try:
-        with user_errors():
+        with user_errors(**_OPTIONS):
             settings = read_config(config, set or ())
             with distributed.process_group(pick_device(device)) as chosen:
                 done = train(settings, chosen, out, resume)

@@ -118,11 +118,13 @@ def complaint(found: Outcome, name: str, arguments: Mapping[str, Any], never: bo
     message = str(error)
     if not isinstance(error, ValueError | TypeError):
         return f"{type(error).__name__}: {_line(message)}"
-    named = re.match(r"(?:\w+\.)?(\w+)\b.* must ", message, re.DOTALL)  # optimizer.learning_rate, as in a run's file
-    if named is None or named[1] not in arguments or (never and named[1] != name):
+    start = re.match(r"([\w.]+).* must ", message, re.DOTALL)
+    parts = start[1].split(".") if start else []  # optimizer.learning_rate, as in a run's file; training.steps
+    named = next((part for part in reversed(parts) if part in arguments), None)
+    if named is None or (never and named != name):
         return f"does not name {name}: {_line(message)}"
-    if "got" not in message or not _shows(message, arguments[named[1]]):
-        return f"does not show the value of {named[1]}: {_line(message)}"
+    if "got" not in message or not (_shows(message, arguments[named]) or named != parts[-1]):
+        return f"does not show the value of {named}: {_line(message)}"
     if len(message) > 600:
         return f"message of {len(message)} characters: {_line(message)}"
     return None

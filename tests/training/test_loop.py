@@ -164,7 +164,7 @@ def test_batch_larger_than_the_data() -> None:
 
 
 def test_unknown_device() -> None:
-    with pytest.raises(ValueError, match="device must be one of 'auto', 'cpu', 'cuda', got 'tpu'"):
+    with pytest.raises(ValueError, match="wanted must be one of 'auto', 'cpu', 'cuda', got 'tpu'"):
         pick_device("tpu")
 
 

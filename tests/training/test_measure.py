@@ -131,8 +131,8 @@ def test_same_generator_same_result() -> None:
 @pytest.mark.parametrize(
     ("gradient", "says"),
     [
-        (np.zeros(DIM), "gradient must be a vector with a non-zero entry"),
-        (np.ones((2, 3)), r"gradient must be a vector .* shape \(2, 3\)"),
+        (np.zeros(DIM), "gradient must be a vector with an entry of size >= 1e-70"),
+        (np.ones((2, 3)), "gradient must be a vector"),
         (np.array([]), "gradient must be a vector"),
         (np.array([1.0, np.nan]), "gradient must hold finite"),
         (np.array([1.0, np.inf]), "gradient must hold finite"),
@@ -156,10 +156,10 @@ def test_no_layers() -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"keep_ratios": ()}, "keep_ratios must hold at least one"),
-        ({"keep_ratios": (0.1, 0.0)}, "keep_ratios .* got 0.0"),
-        ({"keep_ratios": (1.1,)}, "keep_ratios .* got 1.1"),
-        ({"keep_ratios": (float("nan"),)}, "keep_ratios .* got nan"),
+        ({"keep_ratios": ()}, "keep_ratios must be a row of numbers in"),
+        ({"keep_ratios": (0.1, 0.0)}, r"keep_ratios .* got \(0.1, 0.0\)"),
+        ({"keep_ratios": (1.1,)}, r"keep_ratios .* got \(1.1,\)"),
+        ({"keep_ratios": (float("nan"),)}, r"keep_ratios .* got \(nan,\)"),
         ({"draws": 1}, "draws must be an integer in 2..1000000000, got 1"),
         ({"noise_multiplier": -0.1}, "noise_multiplier .* got -0.1"),
         ({"max_grad_norm": 0.0}, "max_grad_norm .* got 0.0"),

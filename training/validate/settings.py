@@ -50,7 +50,7 @@ class ValidateSettings:
         _validate.store(self, subspace_dims=tuple(dims))
         if self.training.steps < self.window + 3:
             raise ValueError(
-                f"window must be at most training.steps - 3, got {self.window}: {self.training.steps} steps"
+                f"training.steps must be at least window + 3 = {self.window + 3}, got {self.training.steps}"
             )
 
     @property
