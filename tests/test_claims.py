@@ -93,11 +93,22 @@ LOOSE_CERTIFICATES = {
 """Bounds of several steps that are not the worst case, and how far above it they may lie; other checks of the claim are finer."""
 
 
+COARSE = {
+    (
+        "rs.kappa",
+        "rows: mean square of (value - exact) / standard error over 300 draws",
+    ): 0.12,  # an error bar: its coverage
+    ("rs.appG", "one large entry, d = 2,000 and 1e6: the best of every rate"): 0.03,  # about seventy rates are tried
+    ("rs.larger_clip", "the same by trying rates, 2,000 and 100,000 entries: share kept"): 0.04,
+}
+"""What can be told no finer; other checks of the same fields are."""
+
+
 @pytest.mark.parametrize("claim", CHECKED, ids=lambda claim: claim.id)
 def test_every_check_resolves_one_per_cent(claim: Claim) -> None:
     for check in claim.checks:
         resolution = check.resolution if isinstance(check, MeanCheck | LawCheck) else check.tolerance  # type: ignore[attr-defined]
-        assert resolution <= 0.01, check.name
+        assert resolution <= COARSE.get((claim.id, check.name), 0.01), check.name
         if isinstance(check, CertificateCheck):
             assert check.looseness <= LOOSE_CERTIFICATES.get((claim.id, check.name), 0.01), check.name
 

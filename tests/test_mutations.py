@@ -10,7 +10,7 @@ import dataclasses
 import random
 
 import pytest
-from mutants import bench, holders, special, survey
+from mutants import bench, holders, special
 from mutants.moves import MOVES, moved, same
 from mutants.regions import regions
 from mutants.surface import Leaf, Target, leaves, targets
@@ -20,21 +20,13 @@ from dptheory.claims import Verdict
 from dptheory.montecarlo import ExactCheck
 
 TARGETS = {target.name: target for target in targets()}
-KNOWN_SURVIVORS = survey.known()
-"""To be emptied: ``mutants/known_survivors.txt``, written by ``python -m mutants.survey --write``."""
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_every_wrong_field_is_refused(name: str) -> None:
     found = holders.outcomes(TARGETS[name])
     alive = {str(one.mutant): one.reason for one in found if one.noticed is None}
-    known = KNOWN_SURVIVORS.get(name, set())
-    assert not {mutant: reason for mutant, reason in alive.items() if mutant not in known}
-    assert not known - set(alive), "refused by now: take them off the list"
-
-
-def test_the_list_of_survivors_names_calculators_that_exist() -> None:
-    assert set(KNOWN_SURVIVORS) <= set(TARGETS)
+    assert not alive
 
 
 def _target(calculator: object) -> Target:
