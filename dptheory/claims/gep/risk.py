@@ -122,7 +122,7 @@ def _least_capped_risk(beta: float, distance: float, steps: int, lipschitz: floa
 
 
 def _searched_steps(what: str, published: bool, *setting: float) -> float:
-    """Whole T of least risk, or the real T at which both terms are equal: by search, the noise added up entry by entry."""
+    """Whole T of least risk, or the real T at which both terms are equal: by search, given the noise of a step."""
     p, k, n, beta, distance = setting[:5]
     if published:
         eps, delta, clip = setting[5:]

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dptheory import clipping, convergence, freezing_bound
 from dptheory.montecarlo import Range
@@ -175,8 +175,13 @@ def corrected(run: Run) -> float:
 def bound(run: Run) -> convergence.DescentBound:
     """The corrected bound by its terms."""
     found = expectations(run)
+    return _bound(run, found.moment, found.bias)
+
+
+def _bound(run: Run, *known: ArrayLike) -> convergence.DescentBound:
+    """The bound for what is known of the run beside its decrease: its second moment and bias, or nothing."""
     return convergence.layer_freezing_bound(
-        found.decrease,
+        expectations(run).decrease,
         run.learning_rates,
         len(run.learning_rates),
         1.0,
@@ -184,8 +189,7 @@ def bound(run: Run) -> convergence.DescentBound:
         run.noise_multiplier,
         run.dims,
         run.batch_size,
-        found.moment,
-        found.bias,
+        *known,
         sampling="poisson" if run.poisson else "fixed",
         sampling_rate=run.rate,
     )
@@ -198,18 +202,7 @@ def mean_alignment(run: Run) -> float:
 
 def alignment_bound(run: Run) -> float:
     """The bound without bias and without the run's own second moment."""
-    return convergence.layer_freezing_bound(
-        expectations(run).decrease,
-        run.learning_rates,
-        len(run.learning_rates),
-        1.0,
-        run.clip,
-        run.noise_multiplier,
-        run.dims,
-        run.batch_size,
-        sampling="poisson" if run.poisson else "fixed",
-        sampling_rate=run.rate,
-    ).value
+    return _bound(run).value
 
 
 def private_moment(run: Run) -> float:

@@ -127,8 +127,6 @@ def large_draws(rng: np.random.Generator, n: int) -> Array:
 BEST = ((2000, 0.5, 0.4, 1.0, 1e3), (2000, 0.9, 0.4, 1.0, 1e3), (10**6, 0.5, 0.4, 1.0, 30.0))
 """d, share of the large entry, clip, delta_c, noise term; |w| = 1."""
 
-Best = tuple[int, float, float, float, float]
-
 
 def _bounds_of_all(dim: int, share: float, clip: float, delta_c: float, noise_term: float) -> Array:
     """U for every number of entries kept: the large entry is kept with chance x."""
