@@ -56,6 +56,19 @@ def test_at_a_tuned_learning_rate_the_trade_off_pays_only_for_kappa_above_the_ro
     assert gain(1.01 * root, 1e6) > 1  # where the noise is large, any kappa above it pays
 
 
+def test_with_poisson_batches_the_bound_needs_the_larger_second_moment() -> None:
+    """L = w^2 / 2 at w = 10, clip 1, step 1/2, 1000 examples drawn with probability 1/1000: |s| is the number drawn."""
+    step, mean, square = 0.5, 1.0, 1.0 + 0.999
+    decrease = step * 10 * mean - step**2 * square / 2
+    fixed, poisson = (
+        convergence.layer_freezing_bound(
+            decrease, step, 1, 1.0, 1.0, 0.0, 1, 1, sampling=sampling, sampling_rate=rate
+        ).value
+        for sampling, rate in (("fixed", None), ("poisson", 0.001))
+    )
+    assert fixed < 10 * mean == pytest.approx(poisson, rel=1e-9)
+
+
 # --- gradient index pruning -------------------------------------------------------------------------------------------
 
 
@@ -132,6 +145,24 @@ def test_freezing_can_raise_the_bias_angle_from_3_to_33_degrees() -> None:
         return math.degrees(math.acos(signal @ true / np.linalg.norm(signal) / np.linalg.norm(true)))
 
     assert round(bias_angle(samples)) == 3 and round(bias_angle(samples[:, :2])) == 33
+
+
+@pytest.mark.parametrize(
+    ("step", "literal_holds"), [(0.01, False), (0.1, False), (1.0, True), (1.5, False), (1.9, False)]
+)
+def test_the_printed_freezing_bound_fails_for_small_and_large_steps_and_re_indexed_always(
+    step: float, literal_holds: bool
+) -> None:
+    """f = theta^2 / 2 from 1, one step, no noise, nothing clipped."""
+    after = 1 - step
+    decrease = (1 - after**2) / 2
+    assert (min(1, after**2) <= (decrease - step * after**2) / step) is literal_holds  # inner product after the step
+    assert (decrease - step) / step <= 0 < 1  # where the step starts: it cannot bound the square there, 1
+
+
+def test_freezing_lowers_the_dimension_of_the_noise() -> None:
+    full, frozen = (convergence.layer_freezing_bound(1.0, 0.1, 10, 1.0, 1.0, 1.0, dim, 64).noise for dim in (1000, 400))
+    assert full / frozen == pytest.approx(2.5)
 
 
 # --- what every check does --------------------------------------------------------------------------------------------
