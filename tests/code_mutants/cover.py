@@ -7,12 +7,16 @@ import subprocess
 import sys
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from coverage.numbits import numbits_to_nums
 
 _LEFT_OUT = ("tests/test_mutations.py", "tests/code_mutants")
 """Mutants of mutants: slow, and they notice what the ledger's own checks notice."""
+
+_ROUND = 150
+"""Tests of a round: most mutants fall in the first one."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +33,17 @@ class Covering:
     by_file: dict[str, list[str]]
     seconds: dict[str, float]
 
-    def tests(self, path: str, line: int) -> list[str]:
-        """Tests that run the line; where it runs on import alone, those that run anything of its file."""
-        return self.by_line.get(path, {}).get(line) or self.by_file.get(path, [])
+    def rounds(self, path: str, line: int, *, patience: float) -> list[list[str]]:
+        """Tests that run the line, the quick ones first, as far as ``patience`` seconds reach.
+
+        The module's own tests come first. Where the line runs on import alone: tests that run anything of its file.
+        """
+        tests = self.by_line.get(path, {}).get(line) or self.by_file.get(path, [])
+        own = f"/test_{Path(path).stem}.py::"
+        tests = sorted(tests, key=lambda test: own not in test)  # stable: still the quick ones first
+        kept = [test for test, spent in zip(tests, accumulate(self.seconds[test] for test in tests), strict=True)
+                if spent <= patience] or tests[:1]  # fmt: skip
+        return [kept[start : start + _ROUND] for start in range(0, len(kept), _ROUND)]
 
 
 def measured(root: Path, folder: Path, workers: int) -> Covering:

@@ -23,17 +23,19 @@ _SPARE = 60.0
 _copy: Path | None = None
 
 
-def judged(root: Path, mutants: Iterable[Mutant], covering: Covering, workers: int) -> Iterator[tuple[Mutant, str]]:
+def judged(
+    root: Path, mutants: Iterable[Mutant], covering: Covering, *, workers: int, patience: float, first: list[str]
+) -> Iterator[tuple[Mutant, str]]:
     """Each mutant with the test that noticed it.
 
-    "" for a survivor, "time" where the tests did not end, "no test" where none runs it.
+    "" for a survivor of ``patience`` seconds of tests, "time" where the tests did not end, "no test" where none runs it.
+    The tests named in ``first`` run before all others.
     """
     with ProcessPoolExecutor(workers, initializer=_prepare, initargs=(root,)) as pool:
         waiting = {}
         for mutant in mutants:
-            tests = covering.tests(mutant.path, mutant.line)
-            limit = 10 * sum(covering.seconds[test] for test in tests) + _SPARE
-            waiting[pool.submit(_judge, root, mutant, tests, limit)] = mutant
+            rounds = [one for one in (first, *covering.rounds(mutant.path, mutant.line, patience=patience)) if one]
+            waiting[pool.submit(_judge, root, mutant, rounds, 10 * patience + _SPARE)] = mutant
         for done in as_completed(waiting):
             yield waiting[done], done.result()
 
@@ -59,14 +61,14 @@ def _prepare(root: Path) -> None:
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 
 
-def _judge(root: Path, mutant: Mutant, tests: list[str], limit: float) -> str:
+def _judge(root: Path, mutant: Mutant, rounds: list[list[str]], limit: float) -> str:
     assert _copy is not None
-    if not tests:
+    if not rounds:
         return "no test"
     source = _copy / mutant.path
     source.write_text(mutated_source(root, mutant))
     try:
-        return _forked(_copy, tests, limit)
+        return next(filter(None, (_forked(_copy, tests, limit) for tests in rounds)), "")
     finally:
         shutil.copy(root / mutant.path, source)
 
