@@ -7,8 +7,8 @@ from dp_accounting import get_sigma_gaussian
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from dptheory.angles import DistortionAngle
-from dptheory.montecarlo import estimate
+from dptheory.checks import _mean
+from dptheory.gradients import DistortionAngle
 from figures._table import Data
 
 EPSILONS = (0.5, 1.0, 4.0, 16.0)
@@ -27,7 +27,7 @@ def data() -> Data:
     mean, error = np.full(dims.size, np.nan), np.full(dims.size, np.nan)
     for dim in _SIMULATED:
         sampler = partial(_cosines, dim=dim, sigma=sigmas[1.0])
-        found = estimate(sampler, lambda m: m.count >= _DRAWS, budget=60, seed=0, row_bytes=24 * dim)
+        found = _mean(sampler, lambda m: m.count >= _DRAWS, budget=60, seed=0, row_bytes=24 * dim)
         mean[dims == dim], error[dims == dim] = found.mean, found.standard_error
     return {**columns, "simulated": mean, "standard error": error}
 
