@@ -1,54 +1,24 @@
 """Executable companion to five papers on DP-SGD with masked, frozen, pruned and projected gradients.
 
-The calculators live in flat modules (``dptheory.pruning``, ``dptheory.pruning``, ...), the verdict on every claim of
-the papers in ``dptheory.claims``, and the engine that checks them in ``dptheory.checks``. Submodules load on first use.
+The calculators stand in packages by subject (``dptheory.pruning``, ``dptheory.privacy``, ...), the verdict on every claim of
+the papers in ``dptheory.claims``, and the engine that checks them in ``dptheory.checks``. Packages load on first use.
 """
 
 import importlib
+import pkgutil
 from types import ModuleType
 
-_SUBMODULES = (
-    "accounting",
-    "angles",
-    "auditing",
-    "claims",
-    "clipping",
-    "convergence",
-    "costs",
-    "embedding",
-    "errors",
-    "freezing",
-    "gradient_mse",
-    "index_privacy",
-    "index_prv",
-    "joint_privacy",
-    "mallows",
-    "mask_effects",
-    "mask_privacy",
-    "masks",
-    "momentum",
-    "montecarlo",
-    "projections",
-    "presets",
-    "pruning",
-    "quadratic",
-    "quadratic_form",
-    "randomized_response",
-    "ranking",
-    "reconstruction",
-    "renyi",
-    "schedules",
-    "selection",
-    "sparsification",
-    "tradeoff",
-)
+
+def _public() -> list[str]:
+    """Packages and modules of the library whose name has no underscore."""
+    return sorted(found.name for found in pkgutil.iter_modules(__path__) if not found.name.startswith("_"))
 
 
 def __getattr__(name: str) -> ModuleType:
-    if name in _SUBMODULES:
+    if not name.startswith("_") and name in _public():
         return importlib.import_module(f"dptheory.{name}")
     raise AttributeError(f"module 'dptheory' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(_SUBMODULES)
+    return _public()

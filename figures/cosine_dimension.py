@@ -7,7 +7,7 @@ from dp_accounting import get_sigma_gaussian
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from dptheory.checks import _mean
+from dptheory.checks import estimate
 from dptheory.gradients import DistortionAngle
 from figures._table import Data
 
@@ -27,7 +27,7 @@ def data() -> Data:
     mean, error = np.full(dims.size, np.nan), np.full(dims.size, np.nan)
     for dim in _SIMULATED:
         sampler = partial(_cosines, dim=dim, sigma=sigmas[1.0])
-        found = _mean(sampler, lambda m: m.count >= _DRAWS, budget=60, seed=0, row_bytes=24 * dim)
+        found = estimate(sampler, lambda m: m.count >= _DRAWS, budget=60, seed=0, row_bytes=24 * dim)
         mean[dims == dim], error[dims == dim] = found.mean, found.standard_error
     return {**columns, "simulated": mean, "standard error": error}
 

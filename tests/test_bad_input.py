@@ -27,18 +27,11 @@ CALLS: Calls = {
 
 _NOT_PUBLIC = re.compile(
     r"dptheory\.("
-    r"(cli(_\w+)?|demo|report|files)"  # the command line and what it prints with: tests/test_bad_options.py
-    r"|claims\..*|montecarlo(\..*)?"  # statements of the ledger and their checks; the engine runs what it is given
-    r"|mask_average|masked_rows"  # parts of sparsification.kappa, which checks the arguments
+    r"cli|files"  # the command line and what it writes with: tests/test_bad_options.py
+    r"|claims(\..*)?|checks"  # statements of the ledger and their checks; the engine runs what it is given
     r")"
 )
-_SHARED = {  # lower levels that modules of the package share; not offered to users, who reach them through calculators
-    "dptheory.gradients._masks.norm",
-    "dptheory.gradients._masks.vector",
-    "dptheory.privacy._lattice_loss.composed",
-    "dptheory.privacy._renyi.conversion",
-}
-CALLABLES = callables([one for one in modules(dptheory) if not _NOT_PUBLIC.fullmatch(one.__name__)], _SHARED)
+CALLABLES = callables([one for one in modules(dptheory) if not _NOT_PUBLIC.fullmatch(one.__name__)], ())
 
 
 @pytest.fixture(autouse=True)

@@ -16,24 +16,21 @@ from tests.calls.walk import callables, failures, modules
 torch.set_num_threads(1)
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
 
-_NOT_PUBLIC = re.compile(
-    r"training\.("
-    r"(run|build|checkpoint|distributed|files|report|figure|privacy)"  # parts of `python -m training`: tests/training
-    r"|validate(\.(?!settings).*)?|benchmarks.*|audits(\.(?!steps).*)?"  # the same; audits run what they are given
-    r"|drawn|shape|logical_batch|randomness|ranges|formats|mechanisms\.clipping"  # parts of the modules that users import
-    r")"
-)
+_NOT_PUBLIC = re.compile(r"training\.benchmarks")
 _LEFT_OUT = re.compile(
-    r"training\.(mechanisms\.\w+\.[a-z]\w*"  # functions that mechanisms share
-    r"|mechanisms\.\w+\.\w+\.(attach|check_clip|begin_step|shared|contribute|release|end_step|cost|seeded|secured)"
+    r"training\.(mechanisms\.[a-z]\w*"  # functions that mechanisms share
+    r"|mechanisms\.\w+\.(attach|check_clip|begin_step|shared|contribute|release|end_step|cost|seeded|secured)"
     r"|[\w.]+\.(state_dict|load_state_dict)"  # what the optimizer calls, and checkpoints
-    r"|mechanisms\.(gep\.AnchorSource|rates\.(Schedule|Checked)|_base.*)|mechanisms\.(Contribution|Mechanism|StepCost)(\..*)?"
-    r"|optimizer\.(Distributed)?MechanismOptimizer(\.(?!epsilon|privacy|begin_batch)\w+)?"  # make_private makes it
-    r"|sampling\.(Batches|Listener|PoissonSampler).*"
-    r"|config\.(read_config|from_dict|RunConfig\.as_dict)"  # a file's content: tests/training/runs/test_config.py
-    r"|data\.standardised|data\.Images|networks\.scattering_features|models\.layer_slices"  # take what `load` gives
-    r"|loop\.(dp_sgd|accuracy|Step|DpSgdSettings\.stream)|probe\.run_probe|linear_attack\.(linear_attack|attack)"
-    r"|validate\.settings\.ValidateSettings\.stream|audits\.steps\.(step_audits|StepAudit)"
+    r"|mechanisms\.(AnchorSource|Schedule|Checked|Noise|Contribution|Mechanism|StepCost)(\..*)?"
+    r"|engine\.(Distributed)?MechanismOptimizer(\.(?!epsilon|privacy|begin_batch)\w+)?"  # make_private makes it
+    r"|engine\.((Batches|PoissonSampler|PrivacyReport).*"
+    r"|active|place|first|summed|communicating|process_group)"  # parts of `python -m training run`: tests/training/engine
+    r"|runs\.(read_config|from_dict|RunConfig\.as_dict)"  # a file's content: tests/training/runs/test_config.py
+    r"|runs\.(build_\w+|parameter_groups|Run.*|prepare|train|dp_sgd|accuracy|Step|DpSgdSettings\.stream)"
+    r"|data\.(?!load)\w+.*|networks\.(scattering_features|layer_slices)"  # take what `load` gives
+    r"|probe\.(run_probe|ProbeResult|write_\w+|to_dict|device_name|versions|\w+_table).*"
+    r"|validate\.(?!ValidateSettings$|linear_gradient$)\w+.*"  # parts of `python -m training validate`
+    r"|audits\.(?!StepAudit\.run$)\w+.*"  # audits run what they are given
     r")"
 )
 _ALL = callables([one for one in modules(training) if not _NOT_PUBLIC.fullmatch(one.__name__)], ())

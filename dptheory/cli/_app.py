@@ -21,9 +21,9 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from dptheory import claims  # noqa: F401 -- they add commands
+from dptheory import claims
 from dptheory.checks import Evidence
-from dptheory.cli import _bound, _embedding, _freezing, _privacy, _tables  # noqa: F401 -- they add commands
+from dptheory.cli import _bound, _embedding, _freezing, _privacy, _tables  # noqa: F401 -- some only add commands
 from dptheory.cli._common import Commands, console_for_output, user_errors
 from dptheory.files import require_writable, write_atomically
 

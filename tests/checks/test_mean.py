@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dptheory.checks import Evidence, ExactCheck, Kind, LawCheck, MeanCheck, Moments, Range, SearchCheck, _mean
+from dptheory.checks import Evidence, ExactCheck, Kind, LawCheck, MeanCheck, Moments, Range, SearchCheck, estimate
 from dptheory.checks._mean import chunk_size, moments
 
 
@@ -99,7 +99,7 @@ def test_a_printed_value_that_is_right_cannot_be_rejected() -> None:
 
 def test_draws_that_are_not_finite_are_an_error() -> None:
     with pytest.raises(FloatingPointError, match="nan"):
-        _mean(_broken, lambda m: True, budget=1, seed=0, row_bytes=8)
+        estimate(_broken, lambda m: True, budget=1, seed=0, row_bytes=8)
 
 
 def _constant(rng: np.random.Generator, n: int) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ from dptheory import claims, cli
 from dptheory.checks import Evidence, Kind
 from dptheory.cli import _app, _tables
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def _run(*arguments: str) -> Result:

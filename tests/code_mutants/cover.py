@@ -39,7 +39,7 @@ class Covering:
         The module's own tests come first. Where the line runs on import alone: tests that run anything of its file.
         """
         tests = self.by_line.get(path, {}).get(line) or self.by_file.get(path, [])
-        own = f"/test_{Path(path).stem}.py::"
+        own = f"/test_{Path(path).stem.lstrip('_')}.py::"
         tests = sorted(tests, key=lambda test: own not in test)  # stable: still the quick ones first
         kept = [test for test, spent in zip(tests, accumulate(self.seconds[test] for test in tests), strict=True)
                 if spent <= patience] or tests[:1]  # fmt: skip
@@ -51,8 +51,8 @@ def measured(root: Path, folder: Path, workers: int) -> Covering:
     data, seconds = folder / "coverage.db", folder / "seconds.json"
     if not seconds.exists():
         environment = {**os.environ, "COVERAGE_FILE": str(data), "TEST_SECONDS": str(seconds),
-                       "PYTHONPATH": f"{root}{os.pathsep}{root / 'tests'}"}  # fmt: skip
-        command = [sys.executable, "-m", "pytest", "-n", str(workers), "-p", "code_mutants.plugin", "--cov=dptheory",
+                       "PYTHONPATH": str(root)}  # fmt: skip
+        command = [sys.executable, "-m", "pytest", "-n", str(workers), "-p", "tests.code_mutants.plugin", "--cov=dptheory",
                    "--cov=training", "--cov-context=test", "--cov-report=", "-p", "no:cacheprovider",
                    *(f"--ignore={path}" for path in _LEFT_OUT)]  # fmt: skip
         subprocess.run(command, cwd=root, env=environment, check=False)

@@ -53,10 +53,9 @@ def _prepare(root: Path) -> None:
         importlib.import_module(name)
     sys.path[:] = [
         str(_copy),
-        str(_copy / "tests"),
         *(path for path in sys.path if Path(path).resolve() != root.resolve()),
     ]
-    os.environ["PYTHONPATH"] = f"{_copy}{os.pathsep}{_copy / 'tests'}"
+    os.environ["PYTHONPATH"] = str(_copy)
     sys.dont_write_bytecode = True
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 
@@ -86,6 +85,8 @@ def _forked(folder: Path, tests: list[str], limit: float) -> str:
         os.dup2(quiet, 2)
         import pytest
 
+        for name in [name for name in sys.modules if name.split(".")[0] == "tests"]:
+            del sys.modules[name]  # they are the tree's own; the tests to run lie in the copy
         first = _First(said)
         code = pytest.main(
             ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--hypothesis-seed=0", *tests], plugins=[first]

@@ -266,9 +266,9 @@ def _recorded(check: Any, ran: Any, parts: Iterable[Part]) -> Recorded:
 
 
 def record_test(name: str, targets: Iterable[Target]) -> Recorded:
-    """A named test, ``test_file::test_function``, with all of its parameters."""
+    """A named test, ``folder.test_file::test_function``, with all of its parameters."""
     module, function = name.split("::")
-    test = getattr(importlib.import_module(module), function)
+    test = getattr(importlib.import_module(f"tests.{module}"), function)
     recorder = Recorder(targets)
     parts = []
     for kwargs in _parametrized(test):

@@ -19,8 +19,8 @@ _PRESETS = ("test_fields::test_presets_digit_for_digit",)
 _NOISE_SHARES = ("test_fields::test_what_presets_say_of_the_noise",)
 _SETTINGS = ("test_fields::test_what_paper_settings_ask_for", "test_fields::test_paper_settings_digit_for_digit")
 _TAILS = (
-    "test_gradient_mse::test_tails_by_imhof",
-    "test_gradient_mse::test_tails_of_exponential_sums_keep_their_digits",
+    "gradients.test_gradient_mse::test_tails_by_imhof",
+    "gradients.test_gradient_mse::test_tails_of_exponential_sums_keep_their_digits",
 )
 _MASKS = ("test_fields::test_masks_keep_what_they_say",)
 _VECTORS = ("test_fields::test_vectors_are_read_as_they_are",)
@@ -44,7 +44,7 @@ NAMED: dict[str, tuple[str, ...]] = {
     "papers.PaperSetting.spent": _SETTINGS[:1],
     "papers.PaperSetting.allowed_steps": _SETTINGS[:1],
     "papers.paper_settings": _SETTINGS[1:],
-    "privacy.bound_at_known_rate": ("test_auditing::test_bound_at_a_known_rate",),
+    "privacy.bound_at_known_rate": ("privacy.test_auditing::test_bound_at_a_known_rate",),
     "privacy.audit": ("test_fields::test_audit_field_by_field",),
     "privacy.largest_bound": ("test_fields::test_largest_bound",),
     "papers.EmbeddingPreset.noise": ("test_fields::test_noise_of_embedding_presets",),
@@ -65,12 +65,12 @@ NAMED: dict[str, tuple[str, ...]] = {
     "gradients.QuadraticForm.tails": _TAILS,
     "gradients.QuadraticForm.chernoff": ("test_fields::test_mean_and_chernoff_point_of_a_quadratic_form",),
     "gradients.mean_reciprocal": (
-        "test_reconstruction::test_exact_counting_in_60_dimensions",
+        "sparsification.test_reconstruction::test_exact_counting_in_60_dimensions",
         "test_fields::test_mean_reciprocal_of_many_numbers",
     ),
 }
 # fmt: on
-"""Target to claims and named tests (``test_file::test_function``) that hold it though no claim names it."""
+"""Target to claims and named tests (``folder.test_file::test_function``) that hold it though no claim names it."""
 
 
 NOT_CALLED = "no check calls it there"

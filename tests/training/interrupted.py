@@ -1,13 +1,13 @@
 """``python -m training`` that sends itself a signal after one of its steps, so that no test has to be in time.
 
-Usage: interrupted.py STEP SIGNAL ARGUMENT...; of several processes the second (RANK 1) does it.
+Usage: python -m tests.training.interrupted STEP SIGNAL ARGUMENT...; of several processes the second (RANK 1) does it.
 """
 
 import os
 import signal
 import sys
 
-from training import runs as runs
+from training import runs
 from training.__main__ import app
 from training.runs import _train
 

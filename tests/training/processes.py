@@ -1,6 +1,6 @@
 """What the processes of ``test_distributed`` do; each is started with the usual environment of torchrun.
 
-Usage: processes.py FOLDER DEVICE
+Usage: python -m tests.training.processes FOLDER DEVICE
 """
 
 import sys
@@ -9,8 +9,7 @@ from pathlib import Path
 import torch
 
 from tests.training.tiny import tiny_config, tiny_load
-from training import engine
-from training import runs as runs
+from training import engine, runs
 from training.runs import _train
 
 CLIP, SIGMA = 1.0, 2.0

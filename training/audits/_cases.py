@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from dptheory import embedding as embedding
+from dptheory import embedding
 from dptheory.pruning import SubsetMallows
 from training import mechanisms as m
 from training.audits import _laws

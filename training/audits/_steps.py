@@ -15,8 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dptheory import embedding as embedding
-from dptheory import privacy
+from dptheory import embedding, privacy
 from dptheory.privacy import AuditResult, gaussian_epsilon
 from training import _argument_ranges
 from training import mechanisms as m

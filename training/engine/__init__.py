@@ -14,13 +14,14 @@ from training.engine._privacy_report import (
     ZERO_OUT,
     PrivacyReport,
 )
-from training.engine._private import attach, make_private
+from training.engine._private import GRAD_SAMPLE_MODES, attach, make_private
 from training.engine._sampling import Batches, GeneratorBatches, PoissonBatches, PoissonSampler, SecureBatches
 
 __all__ = [
     "ADD_OR_REMOVE",
     "ADJACENCIES",
     "CALLER",
+    "GRAD_SAMPLE_MODES",
     "POISSON",
     "SECURE",
     "SEEDED",

@@ -28,8 +28,8 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
     expected batch size as divisor, and batches in parts (``BatchMemoryManager``). Build it with :func:`training.make_private`.
 
     A batch in parts starts with :meth:`begin_batch`, which the loader of ``make_private`` calls; then comes, for each part, a
-    signal whether more follow, and one ``step()``. See :class:`training.engine._logical_batch.LogicalBatch`: no step releases an example
-    twice, nor examples of two batches.
+    signal whether more follow, and one ``step()``. See :class:`training.engine._logical_batch.LogicalBatch`: no step releases
+    an example twice, nor examples of two batches.
 
     Args:
         optimizer: any torch optimizer.

@@ -27,8 +27,8 @@ from training.engine._optimizer import LARGEST, SMALLEST, DistributedMechanismOp
 from training.engine._privacy_report import ADD_OR_REMOVE, CALLER, POISSON, ZERO_OUT
 from training.engine._sampling import Batches, GeneratorBatches, PoissonSampler, SecureBatches
 from training.mechanisms import Mechanism
-from training.runs._config import GRAD_SAMPLE_MODES
 
+GRAD_SAMPLE_MODES = ("hooks", "functorch")
 _LEAST_RATE = 1e-12
 
 

@@ -10,12 +10,12 @@ from typing import Any
 from dptheory import _validate
 from training import _argument_ranges
 from training.data import NAMES
+from training.engine import GRAD_SAMPLE_MODES
 
 MODELS = ("small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "linear-probe")
 OPTIMIZERS = ("sgd", "adam")
-GRAD_SAMPLE_MODES = ("hooks", "functorch")
 INPUTS = ("standardised", "unit")
-_HERE = Path(__file__).parent
+_HERE = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from training.audits import (
 )
 
 AUDITS = audits.step_audits()
-COMMITTED = Path(__file__).parents[2] / "proofs" / "figures" / "audit_claims.json"
+COMMITTED = Path(__file__).parents[3] / "proofs" / "figures" / "audit_claims.json"
 CASES = {case.name: case for case in _cases.cases()}
 PRIVATE = [name for name, case in CASES.items() if case.private]
 MASKED = ["random sparsification", "posterior freeze", "ranked sparsification"]

@@ -12,7 +12,7 @@ import torch
 from typer.testing import CliRunner
 
 from tests.training.tiny import tiny_load
-from training import runs as runs
+from training import runs
 from training.benchmarks import _calculators, _mechanisms
 from training.benchmarks.__main__ import app
 from training.benchmarks._timing import Case, compare

@@ -14,12 +14,12 @@ import pooch
 import pytest
 import torch
 
-from training import data
 from training.data import (
     Archive,
     DataFile,
     DataFileError,
     DataMissingError,
+    _images,
     data_folder,
     fetch_missing,
     load,
@@ -261,13 +261,13 @@ def test_altered_excerpt_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     content = bytearray(gzip.decompress(images.read_bytes()))
     content[-1] ^= 1
     images.write_bytes(gzip.compress(bytes(content)))
-    monkeypatch.setattr(data, "package_files", lambda package: tmp_path)
+    monkeypatch.setattr(_images, "package_files", lambda package: tmp_path)
     with pytest.raises(DataFileError, match="t10k-images"):
         load("excerpt", train=False)
 
 
 def test_excerpt_is_the_head_of_the_published_files() -> None:
-    published = data.data_folder() / "fashion-mnist" / "train-images-idx3-ubyte"
+    published = data_folder() / "fashion-mnist" / "train-images-idx3-ubyte"
     if not published.is_file():
         pytest.skip(f"needs the published FashionMNIST files in {published.parent}")
     for train, count in ((True, 2000), (False, 500)):

@@ -12,9 +12,8 @@ import torch
 from tests.training.processes import CLIP, MECHANISMS, SIGMA
 from training import runs
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-ENV = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)])}
+ROOT = Path(__file__).parents[3]
+ENV = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
 
 
 def start(command: list[str], processes: int) -> list[subprocess.Popen]:
@@ -45,7 +44,7 @@ def finish(started: list[subprocess.Popen], seconds: float = 600) -> list[tuple[
 def results(folder: Path, device: str) -> tuple[dict, list[dict]]:
     """What one process found, and what each of two did."""
     for processes in (1, 2):
-        for code, text in finish(start([str(HERE / "processes.py"), str(folder), device], processes)):
+        for code, text in finish(start(["-m", "tests.training.processes", str(folder), device], processes)):
             assert code == 0, text
     return torch.load(folder / "rank0of1.pt"), [torch.load(folder / f"rank{r}of2.pt") for r in (0, 1)]
 
@@ -87,7 +86,7 @@ def test_processes_stop_together_and_resume(tmp_path: Path) -> None:
     command = ["run", "configs/fashion_mnist/random_sparsification.toml", "--out", str(tmp_path)]
     for change in ("data=excerpt", "epochs=4", "batch_size=100", "mechanism.cooling_epochs=3"):
         command += ["--set", change]
-    for code, text in finish(start([str(HERE / "interrupted.py"), "25", "SIGINT", *command], 2)):
+    for code, text in finish(start(["-m", "tests.training.interrupted", "25", "SIGINT", *command], 2)):
         assert code == 130 and "Traceback" not in text, text
     assert torch.load(tmp_path / runs.STATE)["step"] == 25
     for code, text in finish(start(["-m", "training", *command, "--resume"], 1)):  # on another number of processes

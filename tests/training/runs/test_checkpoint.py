@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.training.tiny import tiny_config, tiny_load
-from training import runs as runs
+from training import runs
 from training.runs import STATE, RunConfig, _checkpoint, _train
 
 CPU = torch.device("cpu")

@@ -10,7 +10,7 @@ import torch
 import training
 from dptheory import privacy
 from tests.training.tiny import TRAIN, tiny_config, tiny_load
-from training import runs as runs
+from training import runs
 from training.engine import BudgetError, PrivacyLedger
 from training.mechanisms import StepCost
 from training.runs import BUILDERS, RunConfig, _train, build_mechanism, build_model, read_config

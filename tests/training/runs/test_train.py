@@ -16,13 +16,13 @@ from torch import nn
 from typer.testing import CliRunner
 
 from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
-from training import runs as runs
+from training import runs
 from training.__main__ import app
 from training.data import standardised
 from training.runs import CSV, JSON, STATE, _checkpoint, _train, accuracy
 
 CPU = torch.device("cpu")
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SPARSE = {"name": "random-sparsification", "rate": 0.5}
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")

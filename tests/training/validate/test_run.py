@@ -11,10 +11,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from dptheory import freezing, gradients, pruning, sparsification
-from dptheory.embedding import _anchor, _mse
-from dptheory.gradients import _angles, _gradient_mse
-from dptheory.sparsification import _reconstruction
+from dptheory import embedding, freezing, gradients, pruning, sparsification
 from training.__main__ import app
 from training.data import Images, load
 from training.runs import DpSgdSettings
@@ -150,7 +147,7 @@ def more_noise(value: gradients.MseBreakdown) -> gradients.MseBreakdown:
 @pytest.mark.parametrize(
     ("owner", "name", "change", "rows", "quantity"),
     [
-        (_gradient_mse, "clipped_gradient_mse", more_noise, torch_seeded(_rows_mse.mse_rows), "noise_energy"),
+        (gradients, "clipped_gradient_mse", more_noise, torch_seeded(_rows_mse.mse_rows), "noise_energy"),
         (
             sparsification,
             "kappa",
@@ -161,19 +158,25 @@ def more_noise(value: gradients.MseBreakdown) -> gradients.MseBreakdown:
         (pruning, "random_k_mse", times(1.05), numpy_seeded(_rows_pruning.pruning_rows), "random_k_mse"),
         (gradients.DistortionAngle, "expected_cos", times(1.4), torch_seeded(_rows_angles.angle_rows), "cos gamma_BP"),
         (gradients.DistortionAngle, "mean", times(0.98), torch_seeded(_rows_angles.angle_rows), "gamma_BP"),
-        (_angles, "batch_expected_cos", times(1.6), torch_seeded(_rows_angles.angle_rows), "cos gamma"),
+        (gradients, "batch_expected_cos", times(1.6), torch_seeded(_rows_angles.angle_rows), "cos gamma"),
         (freezing, "expected_angle", times(0.98), torch_seeded(_rows_angles.angle_rows), "gamma"),
         (freezing, "norm_growth", times(1.01), torch_seeded(_rows_angles.angle_rows), "mean clipped norm"),
         (
-            _anchor,
+            embedding,
             "random_basis_error",
             times(0.999),
             torch_seeded(_rows_embedding.projection_rows),
             "error, random basis",
         ),
-        (_mse, "gep_mse", field("joint", factor=1.1), torch_seeded(_rows_embedding.embedding_rows), "noise energy"),
         (
-            _reconstruction,
+            embedding,
+            "gep_mse",
+            field("joint", factor=1.1),
+            torch_seeded(_rows_embedding.embedding_rows),
+            "noise energy",
+        ),
+        (
+            sparsification,
             "expected_error",
             field("given_recoverable", factor=1.3),
             numpy_seeded(_rows_attack.attack_rows),
