@@ -28,7 +28,7 @@ CALLS: Calls = {
 _NOT_PUBLIC = re.compile(
     r"dptheory\.("
     r"cli|files"  # the command line and what it writes with: tests/test_bad_options.py
-    r"|claims(\..*)?|checks"  # statements of the ledger and their checks; the engine runs what it is given
+    r"|claims\..*|checks"  # statements of the ledger and their checks; the engine runs what it is given
     r")"
 )
 CALLABLES = callables([one for one in modules(dptheory) if not _NOT_PUBLIC.fullmatch(one.__name__)], ())

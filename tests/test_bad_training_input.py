@@ -26,7 +26,7 @@ _LEFT_OUT = re.compile(
     r"|engine\.((Batches|PoissonSampler|PrivacyReport).*"
     r"|active|place|first|summed|communicating|process_group)"  # parts of `python -m training run`: tests/training/engine
     r"|runs\.(read_config|from_dict|RunConfig\.as_dict)"  # a file's content: tests/training/runs/test_config.py
-    r"|runs\.(build_\w+|parameter_groups|Run.*|prepare|train|dp_sgd|accuracy|Step|DpSgdSettings\.stream)"
+    r"|runs\.(build_\w+|parameter_groups|Run(\..*)?|prepare|train|dp_sgd|accuracy|Step|DpSgdSettings\.stream)"
     r"|data\.(?!load)\w+.*|networks\.(scattering_features|layer_slices)"  # take what `load` gives
     r"|probe\.(run_probe|ProbeResult|write_\w+|to_dict|device_name|versions|\w+_table).*"
     r"|validate\.(?!ValidateSettings$|linear_gradient$)\w+.*"  # parts of `python -m training validate`

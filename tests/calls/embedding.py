@@ -12,7 +12,7 @@ _RESNET = {"dim": 269_722, "subspace_dim": 1000}
 _EMBEDDING = "dptheory.embedding"
 
 CALLS: Calls = {
-    f"{_EMBEDDING}.anchor.anchor_subspace": [
+    f"{_EMBEDDING}.anchor_subspace": [
         call(anchor_gradients=_ROWS, subspace_dim=2, iterations=1, rng=Fresh(lambda: np.random.default_rng(0))),
         dear(
             anchor_gradients=np.random.default_rng(0).standard_normal((20, 2000)),
@@ -21,97 +21,97 @@ CALLS: Calls = {
             rng=Fresh(lambda: np.random.default_rng(0)),
         ),
     ],
-    f"{_EMBEDDING}.anchor.project": [call(gradients=_ROWS, basis=_BASIS)],
-    f"{_EMBEDDING}.anchor.residual_energy": [call(gradients=_ROWS, basis=_BASIS)],
-    f"{_EMBEDDING}.anchor.recovery_probability": [
+    f"{_EMBEDDING}.project": [call(gradients=_ROWS, basis=_BASIS)],
+    f"{_EMBEDDING}.residual_energy": [call(gradients=_ROWS, basis=_BASIS)],
+    f"{_EMBEDDING}.recovery_probability": [
         call(rank=3, anchors=5, zero_probability=0.1),
         call(rank=1000, anchors=2000, zero_probability=0.1),
     ],
-    f"{_EMBEDDING}.anchor.residual_bound": [
+    f"{_EMBEDDING}.residual_bound": [
         call(eigenvalues=[1.0, 0.5, 0.1], subspace_dim=2, anchors=100, squared_norm_bound=4.0, failure_probability=0.05,
              fourth_moment=3.0),
         call(eigenvalues=1.0 / np.arange(1.0, 10_001.0), subspace_dim=1000, anchors=2000, squared_norm_bound=20.0,
              failure_probability=0.05),
     ],
-    f"{_EMBEDDING}.anchor.random_basis_error": [call(**_SIZES), call(**_RESNET)],
-    f"{_EMBEDDING}.anchor.mean_random_basis_error": [call(**_SIZES), call(**_RESNET)],
-    f"{_EMBEDDING}.anchor.random_embedding_distortion": [call(**_SIZES), call(**_RESNET)],
-    f"{_EMBEDDING}.calibration.joint_mu": [
+    f"{_EMBEDDING}.random_basis_error": [call(**_SIZES), call(**_RESNET)],
+    f"{_EMBEDDING}.mean_random_basis_error": [call(**_SIZES), call(**_RESNET)],
+    f"{_EMBEDDING}.random_embedding_distortion": [call(**_SIZES), call(**_RESNET)],
+    f"{_EMBEDDING}.joint_mu": [
         call(noise_ratios=[1.0, 2.0], steps=10, adjacency="add-remove"),
         call(noise_ratios=[20.0, 20.0], steps=100_000, adjacency="replace-one"),
     ],
-    f"{_EMBEDDING}.calibration.output_mu": [
+    f"{_EMBEDDING}.output_mu": [
         call(clip=10.0, residual_clip=2.0, sigma=20.0, residual_sigma=4.0, steps=10, adjacency="add-remove"),
     ],
-    f"{_EMBEDDING}.calibration.release_noise_ratio": [
+    f"{_EMBEDDING}.release_noise_ratio": [
         call(epsilon=1.0, delta=1e-5, steps=10, adjacency="add-remove", method="exact"),
         call(epsilon=8.0, delta=1e-5, steps=10_000, method="stated"),
     ],
-    f"{_EMBEDDING}.calibration.output_noise_ratio": [
+    f"{_EMBEDDING}.output_noise_ratio": [
         call(clip=10.0, residual_clip=2.0, epsilon=1.0, delta=1e-5, steps=10, adjacency="add-remove"),
         call(clip=10.0, residual_clip=2.0, epsilon=8.0, delta=1e-5, steps=10_000, adjacency="replace-one"),
     ],
-    f"{_EMBEDDING}.calibration.noise_ratio_excess": [
+    f"{_EMBEDDING}.noise_ratio_excess": [
         call(epsilon=1.0, delta=1e-5, method="stated", reference="exact"),
     ],
-    f"{_EMBEDDING}.calibration.sampled_epsilon": [call(epsilon=1.0, rate=0.01)],
-    f"{_EMBEDDING}.clipping_bias.clipping_bias": [
+    f"{_EMBEDDING}.sampled_epsilon": [call(epsilon=1.0, rate=0.01)],
+    f"{_EMBEDDING}.clipping_bias": [
         call(embeddings=_ROWS, residuals=_ROWS[:, :2], embedding_clip=1.0, residual_clip=0.5),
     ],
-    f"{_EMBEDDING}.clipping_bias.joint_clipping_bias": [
+    f"{_EMBEDDING}.joint_clipping_bias": [
         call(embeddings=_ROWS, residuals=_ROWS[:, :2], clip=1.0, residual_share=0.5),
     ],
-    f"{_EMBEDDING}.costs.power_iteration": [
+    f"{_EMBEDDING}.power_iteration": [
         call(dim=10, subspace_dim=4, anchors=6, groups=2, unit="multiply-add"),
         call(dim=269_720, subspace_dim=1000, anchors=2000, groups=5, unit="operation"),
     ],
-    f"{_EMBEDDING}.costs.extra_floats": [
+    f"{_EMBEDDING}.extra_floats": [
         call(dim=10, subspace_dim=4, anchors=6, gradients=3, groups=2),
         call(dim=269_720, subspace_dim=1000, anchors=2000, gradients=1000, groups=5),
     ],
-    f"{_EMBEDDING}.groups.grouping_cost_ratio": [
+    f"{_EMBEDDING}.grouping_cost_ratio": [
         call(sizes=[10, 20], basis=[3.0, 4.0]),
         call(sizes=papers.RESNET20_GROUPS, basis=[100, 200, 200, 300, 200]),
     ],
-    f"{_EMBEDDING}.groups.square_root_allocation": [
+    f"{_EMBEDDING}.square_root_allocation": [
         call(sizes=[10, 20], subspace_dim=6),
         call(sizes=papers.RESNET20_GROUPS, subspace_dim=1000),
     ],
-    f"{_EMBEDDING}.mse.gep_mse": [
+    f"{_EMBEDDING}.gep_mse": [
         call(**_SIZES, clip=10.0, residual_clip=2.0, mu=1.0, residual_norm=3.0, embedding_clip=5.0),
         call(**_RESNET, clip=10.0, residual_clip=2.0, mu=0.5),
     ],
-    f"{_EMBEDDING}.mse.clipped_gep_mse": [
+    f"{_EMBEDDING}.clipped_gep_mse": [
         call(embeddings=_ROWS, residuals=_ROWS[:, :2], clip=2.0, residual_clip=1.0, mu=1.0, embedding_clip=1.5),
     ],
-    f"{_EMBEDDING}.mse.largest_residual_ratio": [call(**_SIZES), call(**_RESNET)],
-    f"{_EMBEDDING}.mse.least_residual_energy": [
+    f"{_EMBEDDING}.largest_residual_ratio": [call(**_SIZES), call(**_RESNET)],
+    f"{_EMBEDDING}.least_residual_energy": [
         call(**_SIZES, clip=10.0, residual_clip=2.0, mu=1.0),
         call(**_RESNET, clip=10.0, residual_clip=2.0, mu=1.0),
     ],
-    f"{_EMBEDDING}.presets.EmbeddingPreset.noise": [call(self=papers.embedding_presets()[0], mu=1.0)],
-    f"{_EMBEDDING}.presets.all_presets": [call()],
-    f"{_EMBEDDING}.release.split_noise": [
+    "dptheory.papers.EmbeddingPreset.noise": [call(self=papers.embedding_presets()[0], mu=1.0)],
+    "dptheory.papers.embedding_presets": [call()],
+    f"{_EMBEDDING}.split_noise": [
         call(**_SIZES, embedding_clip=10.0, residual_clip=2.0, mu=1.0),
         call(**_RESNET, embedding_clip=10.0, residual_clip=2.0, mu=1.0),
     ],
-    f"{_EMBEDDING}.release.joint_clip": [
+    f"{_EMBEDDING}.joint_clip": [
         call(**_SIZES, clip=10.0, residual_share=0.2, mu=1.0),
         call(**_RESNET, clip=10.0, residual_share=0.2, mu=1.0),
     ],
-    f"{_EMBEDDING}.risk.noisy_descent_risk": [
+    f"{_EMBEDDING}.noisy_descent_risk": [
         call(smoothness=1.0, distance=2.0, steps=10, noise_energy=0.5),
         call(smoothness=1.0, distance=2.0, steps=1_000_000, noise_energy=0.5),
     ],
-    f"{_EMBEDDING}.risk.least_risk": [
+    f"{_EMBEDDING}.least_risk": [
         call(smoothness=1.0, distance=2.0, steps=10, lipschitz=1.0),
         call(smoothness=1.0, distance=2.0, steps=1_000_000),
     ],
-    f"{_EMBEDDING}.risk.excess_risk": [
+    f"{_EMBEDDING}.excess_risk": [
         call(**_SIZES, samples=100, smoothness=1.0, distance=2.0, mu=1.0, residual_clip=0.2, lipschitz=1.0, steps=10),
         call(**_RESNET, samples=50_000, smoothness=1.0, distance=2.0, mu=1.0, residual_clip=0.2),
     ],
-    f"{_EMBEDDING}.risk.excess_risk_as_published": [
+    f"{_EMBEDDING}.excess_risk_as_published": [
         call(**_SIZES, samples=100, smoothness=1.0, distance=2.0, epsilon=1.0, delta=1e-5, residual_clip=0.2,
              lipschitz=1.0, steps=10),
         call(**_RESNET, samples=50_000, smoothness=1.0, distance=2.0, epsilon=8.0, delta=1e-5, residual_clip=0.2),

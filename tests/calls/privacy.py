@@ -7,40 +7,40 @@ from tests.calls import Calls, call, dear, slow
 
 _SETTING = papers.PaperSetting("one step", epsilon=3.0, delta=1e-5, batch_size=60_000, train_size=60_000, epochs=1)
 _SCORES = np.random.default_rng(0).standard_normal(200)
-_ACCOUNTING = "dptheory.privacy"
+_PRIVACY = "dptheory.privacy"
 
 CALLS: Calls = {
-    f"{_ACCOUNTING}.epsilon": [
+    f"{_PRIVACY}.epsilon": [
         call(noise_multiplier=2.0, sampling_rate=1.0, steps=1, delta=1e-5, width=0.005, adjacency="add-remove",
              sampling="poisson", direction="worst"),
         dear(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5, adjacency="add-remove"),
     ],
-    f"{_ACCOUNTING}.rdp_epsilon": [
+    f"{_PRIVACY}.rdp_epsilon": [
         dear(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5, adjacency="add-remove", sampling="poisson"),
     ],
-    f"{_ACCOUNTING}.cross_check": [
+    f"{_PRIVACY}.cross_check": [
         slow(noise_multiplier=4.0, sampling_rate=0.01, steps=1, delta=1e-5, width=0.5, adjacency="add-remove"),
     ],
-    f"{_ACCOUNTING}.noise_multiplier": [
+    f"{_PRIVACY}.noise_multiplier": [
         call(epsilon=1.0, delta=1e-5, sampling_rate=1.0, steps=10, tolerance=1e-3, adjacency="add-remove",
              sampling="poisson", direction="worst"),
         slow(epsilon=3.0, delta=1e-5, sampling_rate=0.02, steps=1000, adjacency="add-remove"),
     ],
-    f"{_ACCOUNTING}.steps": [
+    f"{_PRIVACY}.steps": [
         call(epsilon=1.0, delta=1e-5, noise_multiplier=20.0, sampling_rate=1.0, adjacency="add-remove",
              sampling="poisson", direction="worst"),
         slow(epsilon=3.0, delta=1e-5, noise_multiplier=1.5, sampling_rate=0.02, adjacency="add-remove"),
     ],
-    f"{_ACCOUNTING}.gaussian_log_delta": [call(mu=1.0, epsilon=1.0), call(mu=0.01, epsilon=8.0)],
-    f"{_ACCOUNTING}.gaussian_delta": [call(mu=1.0, epsilon=1.0), call(mu=0.01, epsilon=8.0)],
-    f"{_ACCOUNTING}.gaussian_epsilon": [call(mu=1.0, delta=1e-5), call(mu=100.0, delta=1e-10)],
-    f"{_ACCOUNTING}.gaussian_mu": [call(epsilon=1.0, delta=1e-5), call(epsilon=8.0, delta=1e-10)],
-    f"{_ACCOUNTING}.gaussian_rdp_epsilon": [call(mu=1.0, delta=1e-5)],
-    f"{_ACCOUNTING}.gaussian_rdp_mu": [call(epsilon=1.0, delta=1e-5)],
-    f"{_ACCOUNTING}.paper_settings.paper_settings": [call()],
-    f"{_ACCOUNTING}.paper_settings.PaperSetting.needed_sigma": [call(self=_SETTING)],
-    f"{_ACCOUNTING}.paper_settings.PaperSetting.spent": [call(self=_SETTING)],
-    f"{_ACCOUNTING}.paper_settings.PaperSetting.allowed_steps": [call(self=_SETTING)],
+    f"{_PRIVACY}.gaussian_log_delta": [call(mu=1.0, epsilon=1.0), call(mu=0.01, epsilon=8.0)],
+    f"{_PRIVACY}.gaussian_delta": [call(mu=1.0, epsilon=1.0), call(mu=0.01, epsilon=8.0)],
+    f"{_PRIVACY}.gaussian_epsilon": [call(mu=1.0, delta=1e-5), call(mu=100.0, delta=1e-10)],
+    f"{_PRIVACY}.gaussian_mu": [call(epsilon=1.0, delta=1e-5), call(epsilon=8.0, delta=1e-10)],
+    f"{_PRIVACY}.gaussian_rdp_epsilon": [call(mu=1.0, delta=1e-5)],
+    f"{_PRIVACY}.gaussian_rdp_mu": [call(epsilon=1.0, delta=1e-5)],
+    "dptheory.papers.paper_settings": [call()],
+    "dptheory.papers.PaperSetting.needed_sigma": [call(self=_SETTING)],
+    "dptheory.papers.PaperSetting.spent": [call(self=_SETTING)],
+    "dptheory.papers.PaperSetting.allowed_steps": [call(self=_SETTING)],
     "dptheory.privacy.epsilon_from_rdp": [
         call(orders=[2.0, 4.0, 8.0], rdp=[0.1, 0.2, 0.4], delta=1e-5),
         call(orders=np.arange(2.0, 257.0), rdp=0.01 * np.arange(2.0, 257.0), delta=1e-6),

@@ -23,7 +23,6 @@ _TAILS = (
     "gradients.test_gradient_mse::test_tails_of_exponential_sums_keep_their_digits",
 )
 _MASKS = ("test_fields::test_masks_keep_what_they_say",)
-_VECTORS = ("test_fields::test_vectors_are_read_as_they_are",)
 
 # fmt: off
 NAMED: dict[str, tuple[str, ...]] = {
@@ -55,8 +54,6 @@ NAMED: dict[str, tuple[str, ...]] = {
     "gradients.kept_entries": _MASKS,
     "gradients.random_masks": _MASKS,
     "gradients.all_masks": _MASKS,
-    "masks.norm": _VECTORS,
-    "masks.vector": _VECTORS,
     "papers.Preset.noise_share": _NOISE_SHARES,
     "papers.Preset.largest_rate": _NOISE_SHARES,
     "papers.preset": _PRESETS,

@@ -15,7 +15,7 @@ import numpy as np
 
 import dptheory
 
-_NO_CALCULATORS = {"cli", "claims", "montecarlo", "report", "demo", "files", "errors"}
+_NO_CALCULATORS = {"cli", "claims", "checks", "files", "errors"}
 """Modules that compute nothing: the ledger, the engine, tables and files."""
 
 
@@ -89,11 +89,7 @@ def _methods(name: str, owner: type) -> Iterator[Target]:
 def _modules() -> Iterator[types.ModuleType]:
     for found in pkgutil.walk_packages(dptheory.__path__, "dptheory."):
         parts = found.name.split(".")[1:]
-        if (
-            parts[0] in _NO_CALCULATORS
-            or parts[0].startswith(("cli_", "_cli"))
-            or any(part.startswith("_") for part in parts)
-        ):
+        if parts[0] in _NO_CALCULATORS or any(part.startswith("_") for part in parts):
             continue
         yield importlib.import_module(found.name)
 
