@@ -6,21 +6,10 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
-from dptheory.files import write_atomically
 from figures._table import Data
 
 RESULTS = Path(__file__).parents[1] / "proofs" / "figures" / "audit_claims.json"
-
-
-def measure() -> None:
-    """Run the audits and write :data:`RESULTS`: ``python -m figures.audit_claims``. Needs torch; takes seconds."""
-    from training.audits import step_audits
-
-    rows = [
-        {"name": a.name, "claimed": a.claimed, "private": a.private, "audited": a.run().epsilon_lower}
-        for a in step_audits()
-    ]
-    write_atomically(RESULTS, json.dumps(rows, indent=1) + "\n")
+"""Written by ``python -m training.audits proofs/figures/audit_claims.json``."""
 
 
 def data() -> Data:
@@ -45,7 +34,3 @@ def draw(ax: Axes, data: Data) -> None:
         xlim=(0, 6.2),
     )
     ax.legend(loc="upper right")
-
-
-if __name__ == "__main__":
-    measure()

@@ -8,7 +8,7 @@ from scipy.stats import beta as beta_law
 
 from dptheory import privacy, pruning, sparsification
 from dptheory.claims.rf import _inversion
-from dptheory.privacy import IndexPRV, IndexSteps, _accountant, run_epsilon, theta_for_joint_budget
+from dptheory.privacy import IndexPRV, IndexSteps, _brackets, run_epsilon, theta_for_joint_budget
 from dptheory.pruning import SubsetMallows
 
 PAPER = (256, 26, 4096 / 45_000, 10.0, 875, 10_547)
@@ -114,18 +114,18 @@ def test_the_gain_of_a_dispersion_and_back() -> None:
 
 def test_a_small_budget_is_refused_after_few_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[float, int]] = []
-    original = _accountant._epsilon.__wrapped__
+    original = _brackets.bracketed.__wrapped__
 
-    def counted(asked, width, cells=_accountant.MAX_CELLS):  # type: ignore[no-untyped-def]
+    def counted(asked, width, cells=_brackets.MAX_CELLS):  # type: ignore[no-untyped-def]
         calls.append((width, cells))
         return original(asked, width, cells)
 
-    monkeypatch.setattr(_accountant, "_epsilon", counted)
+    monkeypatch.setattr(_brackets, "bracketed", counted)
     for epsilon, steps in ((1e-9, 50), (1e-3, 1000)):
         calls.clear()
         with pytest.raises(ValueError, match="sigma = 1000 is not enough"):
             privacy.noise_multiplier(epsilon, 1e-5, 0.02, steps)
-        assert len(calls) == 1 and calls[0][0] >= 1e-5 and calls[0][1] < _accountant.MAX_CELLS
+        assert len(calls) == 1 and calls[0][0] >= 1e-5 and calls[0][1] < _brackets.MAX_CELLS
 
 
 RUNS = [(1.0, 0.02, 1000, 1e-5), (10.0, 0.01, 1000, 1e-5), (4.0, 0.1, 300, 1e-7)]

@@ -9,11 +9,11 @@ from dptheory.freezing._effects import (
     bias_angle,
     bias_turn,
     biased_signal,
-    expected_angle,
     freezing_effect,
     norm_growth,
     signal_growth,
 )
+from dptheory.freezing._expected_angle import expected_angle
 
 __all__ = [
     "BiasTurn",

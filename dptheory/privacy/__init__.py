@@ -1,19 +1,9 @@
 """Privacy: what a mechanism costs, and how much noise a budget asks for."""
 
-from dptheory.privacy._accountant import (
-    DELTA,
-    MAX_STEPS,
-    NOISE,
-    RATE,
-    CrossCheck,
-    EpsilonBounds,
-    cross_check,
-    epsilon,
-    noise_multiplier,
-    rdp_epsilon,
-    steps,
-)
+from dptheory.privacy._accountant import CrossCheck, cross_check, epsilon, rdp_epsilon
 from dptheory.privacy._auditing import AUDIT_METHODS, AuditResult, audit, bound_at_known_rate, largest_bound
+from dptheory.privacy._brackets import DELTA, MAX_STEPS, NOISE, RATE, EpsilonBounds
+from dptheory.privacy._budgets import noise_multiplier, steps
 from dptheory.privacy._gaussian import (
     gaussian_delta,
     gaussian_epsilon,
@@ -29,17 +19,8 @@ from dptheory.privacy._index import (
     theta_for_delta_budget,
 )
 from dptheory.privacy._index_prv import IndexPRV
-from dptheory.privacy._joint import (
-    ORDERS,
-    FreshMask,
-    IndexSteps,
-    joint_epsilon,
-    joint_rdp,
-    run_epsilon,
-    subsampled_gaussian_rdp,
-    theta_for_joint_budget,
-    values_epsilon,
-)
+from dptheory.privacy._joint import IndexSteps, joint_epsilon, run_epsilon, theta_for_joint_budget, values_epsilon
+from dptheory.privacy._joint_curves import ORDERS, FreshMask, joint_rdp, subsampled_gaussian_rdp
 from dptheory.privacy._lattice_loss import LatticeLoss
 from dptheory.privacy._masks import (
     average_sensitivity,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dptheory import privacy
 from dptheory.claims.rf import _inversion
 from dptheory.papers import PaperSetting, paper_settings
-from dptheory.privacy import _accountant, _closed_forms, _crossing, _dp_accounting, _prv
+from dptheory.privacy import _accountant, _brackets, _closed_forms, _crossing, _dp_accounting, _prv
 from dptheory.privacy._sampled_loss import Direction, Loss
 
 DIRECTIONS: tuple[Direction, ...] = ("remove", "add", "replace")
@@ -277,15 +277,15 @@ def test_falls_back_where_prv_gives_nothing(monkeypatch: pytest.MonkeyPatch) -> 
         raise ArithmeticError
 
     right = privacy.epsilon(1.1, 0.01, 200, 1e-5)
-    monkeypatch.setattr(_accountant, "prv_bracket", refuse)
-    _accountant._epsilon.cache_clear()
+    monkeypatch.setattr(_brackets, "prv_bracket", refuse)
+    _brackets.bracketed.cache_clear()
     found = privacy.epsilon(1.1, 0.01, 200, 1e-5)
     assert found.accountant == "PLD" and found.lower <= right.upper and right.lower <= found.upper
-    monkeypatch.setattr(_accountant, "pld_bracket", lambda *_: (0.0, math.inf))
-    _accountant._epsilon.cache_clear()
+    monkeypatch.setattr(_brackets, "pld_bracket", lambda *_: (0.0, math.inf))
+    _brackets.bracketed.cache_clear()
     found = privacy.epsilon(1.1, 0.01, 200, 1e-5)
     assert found.accountant == "participations" and found.lower == 0 and right.lower <= found.upper
-    _accountant._epsilon.cache_clear()
+    _brackets.bracketed.cache_clear()
 
 
 def test_contradiction_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@ from training.audits import (
     _runs,
     _steps,
     _suite,
+    _worlds,
 )
 
 AUDITS = audits.step_audits()
@@ -75,7 +76,7 @@ def test_too_little_noise_is_caught() -> None:
     def less(like, std):
         return 0.8 * noise(like, std)
 
-    noise = _steps._seeded_noise(1)
+    noise = _worlds.seeded_noise(1)
     found = privacy.audit(*audit.scores(audit.trials, less), _steps.DELTA, method=audit.method)
     assert found.epsilon_lower > audit.claimed
 

@@ -1,0 +1,167 @@
+"""Renyi curves of one DP-SGD step: noisy values, index sets with values from one Poisson sample, a fresh public mask."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln
+
+from dptheory import _validate
+from dptheory.privacy import _index
+from dptheory.privacy._lattice_loss import MAX_RELEASES
+from dptheory.privacy._log_sum import log_sum
+from dptheory.pruning import SubsetMallows
+
+Array = NDArray[np.float64]
+
+MAX_ORDER = 10_000
+ORDERS = (*range(2, 64), *range(64, 128, 4), *range(128, 257, 16))
+"""Orders at which a budget is accounted for."""
+
+
+def subsampled_gaussian_rdp(orders: ArrayLike, sampling_rate: float, noise_multiplier: float) -> Array:
+    r"""Renyi curve of one DP-SGD step: Poisson sampling, one example added or removed, noise sigma C on the sum.
+
+    .. math:: e^{(a-1)R_a} = \sum_{i=0}^a \binom ai (1-q)^{a-i}q^i e^{i(i-1)/(2\sigma^2)}
+
+    This is D_a(with the example, without it), and bounds the other direction.
+
+    Args:
+        orders: whole numbers in 2..10000, any shape.
+        sampling_rate: q in [0, 1].
+        noise_multiplier: sigma in (0, inf].
+
+    Returns:
+        Array of the shape of orders; inf where the divergence overflows.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, Lemma 1 (gip.lem1).
+    """
+    return _joint(orders, sampling_rate, noise_multiplier, lambda order: np.zeros(order.shape))
+
+
+def joint_rdp(
+    orders: ArrayLike, sampling_rate: float, noise_multiplier: float, model: SubsetMallows, groups: int = 1
+) -> Array:
+    r"""Exact Renyi curve of the worst pair for one step of GIP: the index sets of all groups and the noisy sum, one sample.
+
+    .. math:: e^{(a-1)R_a} = \sum_{i=0}^a \binom ai (1-q)^{a-i}q^i\, e^{(i-1)GD_i}\, e^{i(i-1)/(2\sigma^2)}
+
+    D_i is the Renyi divergence of one group's index set at the largest distance. At most eps_2 + the curve of
+    :func:`subsampled_gaussian_rdp`, and at least the sum of the two parts, each amplified on its own: that sum is invalid.
+
+    Args:
+        orders: whole numbers in 2..10000, any shape.
+        sampling_rate: q in [0, 1].
+        noise_multiplier: sigma in (0, inf]; inf releases the index sets alone.
+        model: index mechanism of one group.
+        groups: number of groups, 1..1e12.
+
+    Returns:
+        Array of the shape of orders; inf where the divergence overflows.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, Theorem 2 (gip.thm2).
+    """
+    groups = _validate.integer("groups", groups, 1, MAX_RELEASES)
+    law = _index.loss_law(model)
+    return _joint(
+        orders,
+        sampling_rate,
+        noise_multiplier,
+        lambda order: groups * np.array([law.renyi(float(a)) for a in order]),
+    )
+
+
+def _joint(
+    orders: ArrayLike, sampling_rate: float, noise_multiplier: float, index_curve: Callable[[Array], Array]
+) -> Array:
+    """Curve of index sets with Renyi curve ``index_curve`` and Gaussian values from one Poisson sample."""
+    order = _validate.finite("orders", orders)
+    if order.size == 0 or not ((order >= 2) & (order <= MAX_ORDER) & (order == np.floor(order))).all():
+        raise ValueError(f"orders must hold whole numbers in 2..{MAX_ORDER}, got {_validate.shown(orders)}")
+    rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0)
+    sigma = _validate.real("noise_multiplier", noise_multiplier, 0.0, ends="(]")
+    i = np.arange(2.0, float(order.max()) + 1.0)
+    with np.errstate(over="ignore", divide="ignore"):
+        log_moments = (i - 1.0) * index_curve(i) + i * (i - 1.0) / 2.0 / sigma / sigma
+        # log(moment - 1): the binomial weights sum to 1, so e^((a-1) R) - 1 = sum over i >= 2 of weight * (moment - 1)
+        log_excess = log_moments + np.log(-np.expm1(-log_moments))
+    values = [_log_mean(int(a), rate, log_excess) / (a - 1.0) for a in order.ravel()]
+    return np.array(values).reshape(order.shape)
+
+
+def _log_mean(order: int, rate: float, log_excess: Array) -> float:
+    """log(1 + sum_{i=2}^order Binomial(order, rate)(i) e^log_excess(i))."""
+    i = np.arange(2.0, order + 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fails = np.where(i < order, (order - i) * np.log1p(-rate), 0.0)
+        weights = gammaln(order + 1.0) - gammaln(i + 1.0) - gammaln(order - i + 1.0) + i * np.log(rate) + fails
+    possible = np.isfinite(weights)  # rate 0 or 1; a weight of 0 takes an overflown moment with it
+    if not possible.any():
+        return 0.0
+    total = log_sum(weights[possible] + log_excess[: order - 1][possible])
+    return total + math.log1p(math.exp(-total)) if total > 0 else math.log1p(math.exp(total))
+
+
+@dataclass(frozen=True)
+class FreshMask:
+    """A public mask with ``keep`` of ``dim`` ones, drawn anew in every step, after clipping and apart from all data.
+
+    The conditions are in what it can do: it computes the curve of masked DP-SGD itself, from the noise and the sampling rate,
+    in the direction in which the bound holds; it takes no privacy loss distribution, because the pair of the bound does not
+    dominate outside Renyi divergences; and it has no argument for a mask that is used twice or drawn before clipping (such
+    masks amplify once at most, or not at all).
+
+    Args:
+        dim: number of entries, 1..1e9.
+        keep: number of ones, 0..dim. Groups with the same share of ones count as one.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, Proposition 1 (gip.prop1).
+    """
+
+    dim: int
+    keep: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dim", _validate.integer("dim", self.dim, 1, 10**9))
+        object.__setattr__(self, "keep", _validate.integer("keep", self.keep, 0, self.dim))
+
+    def rdp(self, orders: ArrayLike, sampling_rate: float, noise_multiplier: float, steps: int = 1) -> Array:
+        r"""Renyi curve of ``steps`` steps of DP-SGD with random-k: steps log(1 - k + k e^((a-1) R_a)) / (a - 1), k = keep/dim.
+
+        R_a is the curve of :func:`subsampled_gaussian_rdp`. The mask is part of the release. Tight: an example whose clipped
+        gradient has one entry attains it.
+
+        Args:
+            orders: whole numbers in 2..10000, any shape.
+            sampling_rate: q in [0, 1].
+            noise_multiplier: sigma in (0, inf], of the entries kept.
+            steps: 1..1e12, each with its own mask.
+
+        Returns:
+            Array of the shape of orders.
+
+        Raises:
+            ValueError: an argument outside its range.
+
+        Source: GIP, Proposition 1 (gip.prop1).
+        """
+        steps = _validate.integer("steps", steps, 1, MAX_RELEASES)
+        order = _validate.finite("orders", orders)
+        nats = (order - 1.0) * subsampled_gaussian_rdp(orders, sampling_rate, noise_multiplier)
+        share = self.keep / self.dim
+        near = np.log1p(share * np.expm1(np.minimum(nats, 500.0)))
+        if share == 0.0:
+            return np.zeros_like(near)
+        far = nats + math.log(share) + np.log1p((1.0 - share) / share * np.exp(-nats))
+        return np.asarray(steps * np.where(nats < 500.0, near, far) / (order - 1.0))
