@@ -9,7 +9,6 @@ import torch
 
 from dptheory import sparsification
 from dptheory.checks import Kind
-from dptheory.sparsification import _reconstruction
 from training.data import load
 from training.validate import attack, linear_attack, linear_gradient
 
@@ -28,7 +27,7 @@ def test_a_wrong_prediction_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         found = right(*a, **k)  # type: ignore[arg-type]
         return dataclasses.replace(found, given_recoverable=1.02 * found.given_recoverable)
 
-    monkeypatch.setattr(_reconstruction, "expected_error", wrong)
+    monkeypatch.setattr(sparsification, "expected_error", wrong)
     _, error, hidden = linear_attack(rate=0.8, budget=600.0)
     assert not error.passed
     assert hidden.passed
