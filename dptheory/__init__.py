@@ -1,7 +1,7 @@
 """Executable companion to five papers on DP-SGD with masked, frozen, pruned and projected gradients.
 
-The calculators live in flat modules (``dptheory.pruning``, ``dptheory.mallows``, ...), the verdict on every claim of
-the papers in ``dptheory.claims``, and the engine that checks them in ``dptheory.montecarlo``. Submodules load on first use.
+The calculators live in flat modules (``dptheory.pruning``, ``dptheory.pruning``, ...), the verdict on every claim of
+the papers in ``dptheory.claims``, and the engine that checks them in ``dptheory.checks``. Submodules load on first use.
 """
 
 import importlib

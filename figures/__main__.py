@@ -7,7 +7,7 @@ from typing import Annotated
 import matplotlib
 import typer
 
-from dptheory.cli_common import user_errors
+from dptheory.cli._common import user_errors
 from dptheory.files import require_writable, write_atomically
 from figures import (
     accountants,

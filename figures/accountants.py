@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from dptheory import accounting
+from dptheory import privacy
 from figures._table import Data
 
 SIGMA, RATE, DELTA = 1.0, 0.02, 1e-5
@@ -15,18 +15,18 @@ def data() -> Data:
     """The bracket by PRV and by PLD (where asked), Renyi privacy, and the Gaussian mechanism without subsampling."""
     rows = []
     for steps in (int(T) for T in STEPS):
-        found = accounting.epsilon(SIGMA, RATE, steps, DELTA, width=0.02)
+        found = privacy.epsilon(SIGMA, RATE, steps, DELTA, width=0.02)
         pld = (np.nan, np.nan)
         if steps in PLD_STEPS:
-            pld = accounting.cross_check(SIGMA, RATE, steps, DELTA, width=0.02).pld
+            pld = privacy.cross_check(SIGMA, RATE, steps, DELTA, width=0.02).pld
         rows.append(
             (
                 steps,
                 found.lower,
                 found.upper,
                 *pld,
-                accounting.rdp_epsilon(SIGMA, RATE, steps, DELTA),
-                accounting.gaussian_epsilon(np.sqrt(steps) / SIGMA, DELTA),
+                privacy.rdp_epsilon(SIGMA, RATE, steps, DELTA),
+                privacy.gaussian_epsilon(np.sqrt(steps) / SIGMA, DELTA),
             )
         )
     names = ("steps", "PRV lower", "PRV upper", "PLD lower", "PLD upper", "RDP", "not subsampled")

@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from dptheory.angles import DistortionAngle
+from dptheory.gradients import DistortionAngle
 from figures._table import Data
 
 DIMS = (2, 10, 100, 10**4, 10**6)

@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from dptheory import convergence, quadratic
+from dptheory import convergence
 from dptheory.claims.rs.descent import printed_noisy_sgd
 from figures._table import Data
 
@@ -31,8 +31,8 @@ def data() -> Data:
                 printed_noisy_sgd(_GAP, steps, 1.0, 0.0, std, DIM, 1, RATE),
                 printed_noisy_sgd(_GAP, steps, 1.0, 0.0, std, DIM, 1, RATE) / (2 - gamma),
                 convergence.noisy_sgd_bound(_GAP, gamma, steps, 1.0, 0.0, std, DIM, 1, RATE, sampling="fixed").value,
-                _mean(quadratic.fresh_mask_moments(1.0, start, steps, gamma, RATE, _VARIANCE)),
-                _mean(quadratic.epoch_mask_moments(1.0, start, 1, steps, gamma, RATE, _VARIANCE)),
+                _mean(convergence.fresh_mask_moments(1.0, start, steps, gamma, RATE, _VARIANCE)),
+                _mean(convergence.epoch_mask_moments(1.0, start, 1, steps, gamma, RATE, _VARIANCE)),
             )
         )
     columns = np.array(rows).T

@@ -7,8 +7,8 @@ from dp_accounting import get_sigma_gaussian
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from dptheory.angles import DistortionAngle
-from dptheory.montecarlo import estimate
+from dptheory.checks import estimate
+from dptheory.gradients import DistortionAngle
 from figures._table import Data
 
 EPSILONS = (0.5, 1.0, 4.0, 16.0)

@@ -3,8 +3,8 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from dptheory.embedding import mse
-from dptheory.embedding.presets import RESNET20_DIM
+from dptheory import embedding
+from dptheory.papers import RESNET20_DIM
 from figures._table import Data
 
 SUBSPACES = (1000, 50_000)
@@ -21,8 +21,8 @@ def data() -> Data:
         return np.concatenate([[value], np.full(POINTS - 1, np.nan)])
 
     for k in SUBSPACES:
-        found = [mse.gep_mse(RESNET20_DIM, k, 1.0, float(r), 1.0) for r in ratios]
-        limits = mse.largest_residual_ratio(RESNET20_DIM, k)
+        found = [embedding.gep_mse(RESNET20_DIM, k, 1.0, float(r), 1.0) for r in ratios]
+        limits = embedding.largest_residual_ratio(RESNET20_DIM, k)
         for way in WAYS:
             columns[f"{way} k={k}"] = np.array([getattr(one, way) / one.plain for one in found])
             columns[f"meets {way} k={k}"] = first(getattr(limits, way))

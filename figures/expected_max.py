@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from dptheory import gradient_mse
+from dptheory import gradients
 from figures._table import Data
 
 DIM = 100
@@ -24,9 +24,9 @@ def data() -> Data:
     simulated = n <= _SIMULATED
     return {
         "n": n.astype(np.float64),
-        "exact": np.array([gradient_mse.expected_max_quadratic_form(eigenvalues, int(k)) for k in n]),
+        "exact": np.array([gradients.expected_max_quadratic_form(eigenvalues, int(k)) for k in n]),
         "Welch-Satterthwaite": np.array(
-            [gradient_mse.expected_max_quadratic_form(eigenvalues, int(k), "welch-satterthwaite") for k in n]
+            [gradients.expected_max_quadratic_form(eigenvalues, int(k), "welch-satterthwaite") for k in n]
         ),
         "simulated": np.where(simulated, maxima.mean(axis=0), np.nan),
         "standard error": np.where(simulated, maxima.std(axis=0, ddof=1) / np.sqrt(_DRAWS), np.nan),

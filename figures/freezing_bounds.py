@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from dptheory import convergence, quadratic
+from dptheory import convergence
 from dptheory.claims.lf.descent import printed_bound
 from figures._table import Data
 
@@ -19,7 +19,7 @@ def data() -> Data:
     rows = []
     for dim in (int(d) for d in DIMS):
         # one coordinate carries the mean, so d coordinates are two numbers: E|theta|^2 follows the recursion with d tau^2
-        squares = quadratic.fresh_mask_moments(1.0, np.ones(1), STEPS, LEARNING_RATE, 0.0, dim * _TAU**2)[:, 0]
+        squares = convergence.fresh_mask_moments(1.0, np.ones(1), STEPS, LEARNING_RATE, 0.0, dim * _TAU**2)[:, 0]
         met = squares[:-1]
         corrected = convergence.layer_freezing_bound(
             0.5, LEARNING_RATE, STEPS, 1.0, _CLIP, _TAU / _CLIP, dim, 1, second_moment=met

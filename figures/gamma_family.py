@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from scipy.stats import gamma
 
-from dptheory import gradient_mse
+from dptheory import gradients
 from figures._table import Data
 
 SHAPES = (0.5, 1.0, 2.0, 5.0, 20.0, 100.0)
@@ -14,7 +14,7 @@ _DRAWS = 100
 def _largest(shape: float) -> float:
     """E max of _DRAWS draws of Gamma(k, k), which is the mean of 2k squared standard normal entries."""
     entries = round(2 * shape)
-    return gradient_mse.expected_max_quadratic_form([1 / entries] * entries, _DRAWS)
+    return gradients.expected_max_quadratic_form([1 / entries] * entries, _DRAWS)
 
 
 def data() -> Data:

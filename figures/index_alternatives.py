@@ -5,7 +5,7 @@ import math
 import numpy as np
 from matplotlib.axes import Axes
 
-from dptheory import index_privacy, renyi, selection
+from dptheory import privacy, pruning
 from figures._table import Data
 
 DIM, KEEP, GROUPS, STEPS, DELTA, EPSILON = 256, 26, 10_547, 875, 1e-5, 1.0
@@ -16,11 +16,11 @@ NAMES = ("mallows", "magnitude", "gumbel", "released")
 def data() -> Data:
     """Retained gains over |g| / C; the indices may add EPSILON to the run."""
     norms = np.logspace(-1, 4, 51)
-    rho = renyi.zcdp_budget(EPSILON, DELTA) / STEPS
+    rho = privacy.zcdp_budget(EPSILON, DELTA) / STEPS
     gains = [
-        selection.selection_gains(rho, DIM, KEEP, GROUPS, float(n) / math.sqrt(DIM * GROUPS), 1.0, SIGMA) for n in norms
+        pruning.selection_gains(rho, DIM, KEEP, GROUPS, float(n) / math.sqrt(DIM * GROUPS), 1.0, SIGMA) for n in norms
     ]
-    exact = index_privacy.retained_gain_for_delta_budget(EPSILON, DELTA, DIM, KEEP, STEPS, GROUPS)
+    exact = privacy.retained_gain_for_delta_budget(EPSILON, DELTA, DIM, KEEP, STEPS, GROUPS)
     return {
         "norm": norms,
         **{name: np.array([getattr(gain, name) for gain in gains]) for name in NAMES},

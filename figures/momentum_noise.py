@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from dptheory import momentum
+from dptheory import convergence
 from dptheory.claims.rf.dynamics import printed_velocity_variance
 from dptheory.claims.rs.masks import printed_adam_variance
 from figures._table import Data
@@ -18,12 +18,12 @@ def data() -> Data:
     columns: Data = {
         "momentum": grid,
         "velocity printed": np.array([printed_velocity_variance(1.0, float(mu), _LONG) for mu in grid]) ** 0.5,
-        "velocity": np.array([momentum.velocity_variance(1.0, float(mu)) for mu in grid]) ** 0.5,
+        "velocity": np.array([convergence.velocity_variance(1.0, float(mu)) for mu in grid]) ** 0.5,
         "Adam printed": np.array([printed_adam_variance(1.0, float(mu), _LONG) for mu in grid]) ** 0.5,
-        "Adam": np.array([momentum.adam_velocity_variance(1.0, float(mu)) for mu in grid]) ** 0.5,
+        "Adam": np.array([convergence.adam_velocity_variance(1.0, float(mu)) for mu in grid]) ** 0.5,
     }
     for steps in _STEPS:
-        moved = np.array([momentum.displacement_variance(1.0, 1.0, float(mu), steps) for mu in grid])
+        moved = np.array([convergence.displacement_variance(1.0, 1.0, float(mu), steps) for mu in grid])
         columns[f"displacement T = {steps}"] = np.sqrt(moved / steps)
     return columns
 

@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from dptheory import mask_effects
+from dptheory import gradients
 from figures._table import Data
 
 DIMS = (550_000, 20, 4)
@@ -17,7 +17,7 @@ def data() -> Data:
     for dim in DIMS:
         keeps = [max(1, round(dim * (1 - r))) for r in rates]
         columns[f"kept d = {dim}"] = np.array(keeps) / dim
-        columns[f"d = {dim}"] = np.array([mask_effects.noise_norm_ratio(dim, keep) for keep in keeps])
+        columns[f"d = {dim}"] = np.array([gradients.noise_norm_ratio(dim, keep) for keep in keeps])
     squares = np.square(np.random.default_rng(0).standard_normal((_DRAWS, 20))).cumsum(axis=1)
     kept = (20 * columns["kept d = 20"]).round().astype(np.intp)
     columns["simulated d = 20"] = np.sqrt(squares[:, kept - 1] / squares[:, -1:]).mean(axis=0)

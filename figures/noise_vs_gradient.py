@@ -3,8 +3,8 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from dptheory.embedding import mse
-from dptheory.embedding.presets import RESNET20_DIM
+from dptheory import embedding
+from dptheory.papers import RESNET20_DIM
 from figures._table import Data
 
 SUBSPACE, CLIP, RESIDUAL_CLIP, BATCH, MU = 1000, 10.0, 2.0, 1000, 1.0
@@ -20,7 +20,7 @@ WAYS = {
 def data() -> Data:
     """sqrt(E|noise|^2) / (n S) for each way; the last row is ResNet20."""
     sizes = [*(round(x) for x in np.geomspace(2 * SUBSPACE, 1e9, 80)), RESNET20_DIM]
-    found = [mse.gep_mse(p, SUBSPACE, CLIP, RESIDUAL_CLIP, MU) for p in sizes]
+    found = [embedding.gep_mse(p, SUBSPACE, CLIP, RESIDUAL_CLIP, MU) for p in sizes]
     return {
         "p": np.array(sizes, dtype=np.float64),
         **{way: np.sqrt([getattr(one, way) for one in found]) / (BATCH * CLIP) for way in WAYS},

@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from dptheory import ranking
+from dptheory import sparsification
 from figures._table import Data
 
 DIM = 550_000
@@ -16,9 +16,9 @@ def data() -> Data:
     keeps = np.unique(np.linspace(0.01, 0.99, 50).round(2))
     columns: Data = {"x": keeps, "random": keeps}
     for snr in _SNRS:
-        columns[f"t = {snr:g}"] = np.array([ranking.captured_energy(DIM, round(x * DIM), snr) for x in keeps])
-    columns["signed t = 1"] = np.array([ranking.signed_captured_energy(float(x), 1.0) for x in keeps])
-    columns["sparse"] = np.array([ranking.sparse_captured_energy(float(x), *_SPARSE) for x in keeps])
+        columns[f"t = {snr:g}"] = np.array([sparsification.captured_energy(DIM, round(x * DIM), snr) for x in keeps])
+    columns["signed t = 1"] = np.array([sparsification.signed_captured_energy(float(x), 1.0) for x in keeps])
+    columns["sparse"] = np.array([sparsification.sparse_captured_energy(float(x), *_SPARSE) for x in keeps])
     return columns
 
 

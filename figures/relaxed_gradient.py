@@ -5,7 +5,7 @@ import math
 import numpy as np
 from matplotlib.axes import Axes
 
-from dptheory import mask_effects
+from dptheory import gradients
 from figures._table import Data
 
 _NORMS = (1.0, 1.25, 1.5, 2.0, 1e6)
@@ -16,7 +16,7 @@ def data() -> Data:
     rates = np.linspace(0, 0.95, 96)
     columns: Data = {"r": rates}
     for norm in _NORMS:
-        columns[f"|g| = {norm:g} C"] = mask_effects.relaxed_gradient_ratio(norm, norm * np.sqrt(1 - rates), 1.0)
+        columns[f"|g| = {norm:g} C"] = gradients.relaxed_gradient_ratio(norm, norm * np.sqrt(1 - rates), 1.0)
     return columns
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from dptheory import mallows, pruning
+from dptheory import pruning
 from figures._table import Data
 
 DIM, KEEP = 256, 26
@@ -17,7 +17,7 @@ def data() -> Data:
     columns: Data = {"epsilon_2": budgets}
     for name, (steps, groups) in SETTINGS.items():
         columns[name] = np.array(
-            [mallows.index_budget(float(e), DIM, KEEP, steps, groups).retained_gain for e in budgets]
+            [pruning.index_budget(float(e), DIM, KEEP, steps, groups).retained_gain for e in budgets]
         )
     return columns
 
@@ -34,7 +34,7 @@ def draw(ax: Axes, data: Data) -> None:
     ax.text(1.3e-4, 2.5 * needed, rf"needed to beat DP-SGD's direction: $\rho$ = {needed:.2f}", fontsize=8.5)
     for index, (name, (steps, groups)) in enumerate(SETTINGS.items()):
         if groups > 1:
-            rho = mallows.index_budget(PAPER_EPSILON, DIM, KEEP, steps, groups).retained_gain
+            rho = pruning.index_budget(PAPER_EPSILON, DIM, KEEP, steps, groups).retained_gain
             ax.plot(PAPER_EPSILON, rho, "o", color=f"C{index}", ms=7, mec="k", label=f"the paper's budget, {name}")
     ax.set(
         xlabel=r"index budget $\epsilon_2$ of the whole run",

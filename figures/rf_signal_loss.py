@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from dptheory import gradient_mse
+from dptheory import gradients
 from figures._table import Data
 
 # C, sigma and B of RF's Table 5 at epsilon = 7.53; the number of parameters is of the order of the End-to-end CNN's.
@@ -19,7 +19,7 @@ def data() -> Data:
     table: Data = {"freeze rate": rates}
     for stage, norm in _NORMS.items():
         errors = [
-            gradient_mse.clipped_gradient_mse(
+            gradients.clipped_gradient_mse(
                 norm, DIM, _DEVIATION_NORM / DIM**0.5, CLIP, SIGMA, BATCH, round(float(rate), 2)
             )
             for rate in rates

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from matplotlib.axes import Axes
 
-from dptheory.embedding import calibration
+from dptheory import embedding
 from figures._table import Data
 
 DELTAS = (1e-5, 1e-6)
@@ -19,10 +19,10 @@ def data() -> Data:
     columns: Data = {"epsilon": epsilons}
     for delta, end in zip(DELTAS, ends, strict=True):
         columns[f"stated delta={delta:g}"] = np.array(
-            [calibration.noise_ratio_excess(float(e), delta) if e <= end else math.nan for e in epsilons]
+            [embedding.noise_ratio_excess(float(e), delta) if e <= end else math.nan for e in epsilons]
         )
         columns[f"renyi delta={delta:g}"] = np.array(
-            [calibration.noise_ratio_excess(float(e), delta, "renyi") for e in epsilons]
+            [embedding.noise_ratio_excess(float(e), delta, "renyi") for e in epsilons]
         )
     return columns
 

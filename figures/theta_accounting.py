@@ -5,27 +5,28 @@ from functools import partial
 import numpy as np
 from matplotlib.axes import Axes
 
-from dptheory import index_privacy, joint_privacy, pruning, renyi
+from dptheory import privacy, pruning
+from dptheory.privacy import _index
 from figures._table import Data
 
 DIM, KEEP, GROUPS, STEPS, DELTA = 256, 26, 10_547, 875, 1e-5
 RATE, SIGMA = 4096 / 45_000, 10.0
-METHODS: tuple[index_privacy.Method, ...] = ("basic", "zcdp", "exact")
+METHODS: tuple[_index.Method, ...] = ("basic", "zcdp", "exact")
 
 
 def data() -> Data:
     """theta and rho over the epsilon that the indices add; "joint" adds it to what the values spend alone."""
     budgets = np.logspace(-2, 1, 4)
     columns: Data = {"epsilon": budgets}
-    orders = joint_privacy.ORDERS
-    alone = renyi.epsilon_from_rdp(orders, STEPS * joint_privacy.subsampled_gaussian_rdp(orders, RATE, SIGMA), DELTA)
+    orders = privacy.ORDERS
+    alone = privacy.epsilon_from_rdp(orders, STEPS * privacy.subsampled_gaussian_rdp(orders, RATE, SIGMA), DELTA)
     for method in METHODS:
         columns[f"theta {method}"] = np.array(
-            [index_privacy.theta_for_delta_budget(float(e), DELTA, DIM, KEEP, STEPS, GROUPS, method) for e in budgets]
+            [privacy.theta_for_delta_budget(float(e), DELTA, DIM, KEEP, STEPS, GROUPS, method) for e in budgets]
         )
     columns["theta joint"] = np.array(
         [
-            joint_privacy.theta_for_joint_budget(alone + float(e), DELTA, DIM, KEEP, RATE, SIGMA, STEPS, GROUPS)
+            privacy.theta_for_joint_budget(alone + float(e), DELTA, DIM, KEEP, RATE, SIGMA, STEPS, GROUPS)
             for e in budgets
         ]
     )

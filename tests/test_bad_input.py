@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from calls import Calls, descent, embedding, index, ledger, privacy, pruning
-from calls.judgement import outcome
-from calls.limits import limits
-from calls.walk import callables, failures, modules
 
 import dptheory
+from tests.calls import Calls, descent, embedding, index, ledger, privacy, pruning
+from tests.calls.judgement import outcome
+from tests.calls.limits import limits
+from tests.calls.walk import callables, failures, modules
 
 CALLS: Calls = {
     **privacy.CALLS,
@@ -33,10 +33,10 @@ _NOT_PUBLIC = re.compile(
     r")"
 )
 _SHARED = {  # lower levels that modules of the package share; not offered to users, who reach them through calculators
-    "dptheory.masks.norm",
-    "dptheory.masks.vector",
-    "dptheory.lattice_loss.composed",
-    "dptheory.renyi.conversion",
+    "dptheory.gradients._masks.norm",
+    "dptheory.gradients._masks.vector",
+    "dptheory.privacy._lattice_loss.composed",
+    "dptheory.privacy._renyi.conversion",
 }
 CALLABLES = callables([one for one in modules(dptheory) if not _NOT_PUBLIC.fullmatch(one.__name__)], _SHARED)
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 import typer
-from calls.command_line import ALTERNATIVES, COMMANDS
 from typer.testing import CliRunner, Result
 
 from dptheory import claims, cli
+from tests.calls.command_line import ALTERNATIVES, COMMANDS
 
 NEVER = ("nan", "abc", "", "1,x", "0x10")  # no number, and no text that means anything
 NUMBERS = ("0", "-1", "1e308", "-inf", "inf", "5e-324", "1e400", "1" + "0" * 30, "0.5", "1e160", "1e-160", "2147483648")
@@ -111,10 +111,10 @@ def test_a_bad_path_is_refused_before_the_checks_run(monkeypatch: pytest.MonkeyP
 def test_ids_are_whole_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     from rich.console import Console
 
-    from dptheory import report
+    from dptheory.cli import _tables
 
     with (console := Console(width=40)).capture() as capture:
-        console.print(report.claims_table(claims.all_claims()))
+        console.print(_tables.claims_table(claims.all_claims()))
     shown = capture.get()
     assert [claim.id for claim in claims.all_claims() if f" {claim.id} " not in shown] == []
 

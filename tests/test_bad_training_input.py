@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from calls.judgement import outcome
-from calls.limits import limits
-from calls.training import CALLS
-from calls.walk import callables, failures, modules
 
 import training
+from tests.calls.judgement import outcome
+from tests.calls.limits import limits
+from tests.calls.training import CALLS
+from tests.calls.walk import callables, failures, modules
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
@@ -30,7 +30,7 @@ _LEFT_OUT = re.compile(
     r"|mechanisms\.(gep\.AnchorSource|rates\.(Schedule|Checked)|_base.*)|mechanisms\.(Contribution|Mechanism|StepCost)(\..*)?"
     r"|optimizer\.(Distributed)?MechanismOptimizer(\.(?!epsilon|privacy|begin_batch)\w+)?"  # make_private makes it
     r"|sampling\.(Batches|Listener|PoissonSampler).*"
-    r"|config\.(read_config|from_dict|RunConfig\.as_dict)"  # a file's content: tests/training/test_config.py
+    r"|config\.(read_config|from_dict|RunConfig\.as_dict)"  # a file's content: tests/training/runs/test_config.py
     r"|data\.standardised|data\.Images|networks\.scattering_features|models\.layer_slices"  # take what `load` gives
     r"|loop\.(dp_sgd|accuracy|Step|DpSgdSettings\.stream)|probe\.run_probe|linear_attack\.(linear_attack|attack)"
     r"|validate\.settings\.ValidateSettings\.stream|audits\.steps\.(step_audits|StepAudit)"

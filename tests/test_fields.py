@@ -15,13 +15,11 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_ndtr, ndtr
 from scipy.stats import beta, hypergeom, norm
 
-from dptheory import accounting, auditing, masks, presets, subset_sums
-from dptheory.accounting.paper_settings import PaperSetting, paper_settings
+from dptheory import gradients, papers, privacy
+from dptheory import papers as embedding_presets
 from dptheory.embedding import _sizes
-from dptheory.embedding import presets as embedding_presets
-from dptheory.embedding.presets import EmbeddingPreset
-from dptheory.presets import Preset
-from dptheory.quadratic_form import QuadraticForm
+from dptheory.gradients import QuadraticForm, _masks
+from dptheory.papers import EmbeddingPreset, PaperSetting, Preset, paper_settings
 
 # --- printed settings, typed a second time ----------------------------------------------------------------------------
 
@@ -69,9 +67,9 @@ ROWS = (
 
 
 def test_presets_digit_for_digit() -> None:
-    assert presets.all_presets() == tuple(Preset(*row) for row in ROWS)
+    assert papers.all_presets() == tuple(Preset(*row) for row in ROWS)
     for row in ROWS:
-        assert presets.get(row[0]) == Preset(*row)
+        assert papers.preset(row[0]) == Preset(*row)
 
 
 def test_what_presets_say_of_the_noise() -> None:
@@ -100,13 +98,13 @@ GEP_ROWS = (
 
 
 def test_embedding_presets_digit_for_digit() -> None:
-    assert embedding_presets.all_presets() == tuple(EmbeddingPreset(*row) for row in GEP_ROWS)
+    assert embedding_presets.embedding_presets() == tuple(EmbeddingPreset(*row) for row in GEP_ROWS)
 
 
 def test_noise_of_embedding_presets() -> None:
     r"""Each part has its own clip S_i: plain S^2 p; two parts with sensitivity sqrt 2; the best split by Cauchy-Schwarz."""
     small = EmbeddingPreset("small", "here", 50, 4, 3.0, 2.0)
-    for preset in (small, *embedding_presets.all_presets()):
+    for preset in (small, *embedding_presets.embedding_presets()):
         p, k, s, t = preset.dim, preset.subspace_dim, preset.clip, preset.residual_clip
         for mu in (1.0, 0.4):
             found = preset.noise(mu)
@@ -170,13 +168,11 @@ def test_paper_settings_digit_for_digit() -> None:
 def test_what_paper_settings_ask_for() -> None:
     printed = PaperSetting("x", 3.0, 1e-5, 200, 1000, 2, 1.0)  # 10 steps of rate 1/5
     assert (printed.sampling_rate, printed.steps) == (0.2, 10)
-    assert printed.needed_sigma() == pytest.approx(accounting.noise_multiplier(3.0, 1e-5, 0.2, 10), rel=1e-9)
-    assert printed.spent() == accounting.epsilon(1.0, 0.2, 10, 1e-5)
-    assert printed.allowed_steps() == accounting.steps(3.0, 1e-5, 1.0, 0.2)
+    assert printed.needed_sigma() == pytest.approx(privacy.noise_multiplier(3.0, 1e-5, 0.2, 10), rel=1e-9)
+    assert printed.spent() == privacy.epsilon(1.0, 0.2, 10, 1e-5)
+    assert printed.allowed_steps() == privacy.steps(3.0, 1e-5, 1.0, 0.2)
     twice = replace(printed, releases=2)
-    assert twice.needed_sigma() == pytest.approx(
-        math.sqrt(2) * accounting.noise_multiplier(3.0, 1e-5, 0.2, 10), rel=1e-9
-    )
+    assert twice.needed_sigma() == pytest.approx(math.sqrt(2) * privacy.noise_multiplier(3.0, 1e-5, 0.2, 10), rel=1e-9)
 
 
 # --- accounting, against an accountant of our own ---------------------------------------------------------------------
@@ -223,7 +219,7 @@ SETTINGS = (
 
 def test_bounds_of_epsilon_field_by_field() -> None:
     for arguments, options, direction, accountant in SETTINGS:
-        found = accounting.epsilon(*arguments, **options)
+        found = privacy.epsilon(*arguments, **options)
         truth = _composed_epsilon(*arguments, direction)
         width = options.get("width", 0.005) * max(1.0, truth)
         assert found.lower <= truth + 1e-5 and truth - 1e-5 <= found.upper
@@ -234,10 +230,10 @@ def test_bounds_of_epsilon_field_by_field() -> None:
 
 def test_bounds_without_replacement() -> None:
     """The lower bound is attained by data whose other gradients are 0; at rate 1 both are the exact Gaussian."""
-    found = accounting.epsilon(1.0, 0.2, 10, 1e-5, adjacency="replace-one", sampling="without replacement")
+    found = privacy.epsilon(1.0, 0.2, 10, 1e-5, adjacency="replace-one", sampling="without replacement")
     truth = _composed_epsilon(1.0, 0.2, 10, 1e-5, "replace")
     assert truth - 0.005 * 1.01 * truth <= found.lower <= truth + 1e-5
-    rdp = accounting.rdp_epsilon(1.0, 0.2, 10, 1e-5, adjacency="replace-one", sampling="without replacement")
+    rdp = privacy.rdp_epsilon(1.0, 0.2, 10, 1e-5, adjacency="replace-one", sampling="without replacement")
     assert found.upper == pytest.approx(rdp, rel=1e-9)
     assert found.estimate == pytest.approx((found.lower + found.upper) / 2, rel=1e-12)
     assert found.accountant == "PRV, RDP"
@@ -253,7 +249,7 @@ def test_noise_multiplier_is_the_least() -> None:
         ((2.0, 1e-5, 0.2, 1000), {"tolerance": 4e-3}, "remove"),
     )
     for (budget, delta, rate, steps), options, direction in cases:
-        sigma = accounting.noise_multiplier(budget, delta, rate, steps, **options)
+        sigma = privacy.noise_multiplier(budget, delta, rate, steps, **options)
         tolerance = options.get("tolerance", 1e-3)
         assert _composed_epsilon(sigma, rate, steps, delta, direction) <= budget + 1e-5
         assert _composed_epsilon(sigma / (1 + 2 * tolerance), rate, steps, delta, direction) > budget
@@ -261,9 +257,9 @@ def test_noise_multiplier_is_the_least() -> None:
 
 def test_noise_multiplier_without_replacement() -> None:
     options = {"adjacency": "replace-one", "sampling": "without replacement"}
-    sigma = accounting.noise_multiplier(3.0, 1e-5, 0.5, 2, tolerance=3e-3, **options)
-    assert accounting.rdp_epsilon(sigma, 0.5, 2, 1e-5, **options) <= 3.0 * (1 + 1e-9)
-    assert accounting.rdp_epsilon(sigma / 1.004, 0.5, 2, 1e-5, **options) > 3.0
+    sigma = privacy.noise_multiplier(3.0, 1e-5, 0.5, 2, tolerance=3e-3, **options)
+    assert privacy.rdp_epsilon(sigma, 0.5, 2, 1e-5, **options) <= 3.0 * (1 + 1e-9)
+    assert privacy.rdp_epsilon(sigma / 1.004, 0.5, 2, 1e-5, **options) > 3.0
 
 
 def test_steps_are_the_most() -> None:
@@ -272,13 +268,13 @@ def test_steps_are_the_most() -> None:
         ({"direction": "add"}, "add"),
         ({"adjacency": "replace-one"}, "replace"),
     ):
-        count = accounting.steps(4.7, 1e-5, 1.0, 0.2, **options)
+        count = privacy.steps(4.7, 1e-5, 1.0, 0.2, **options)
         assert _composed_epsilon(1.0, 0.2, count, 1e-5, direction) < 4.7 - 0.005
         assert _composed_epsilon(1.0, 0.2, count + 1, 1e-5, direction) > 4.7 + 0.005
     options = {"adjacency": "replace-one", "sampling": "without replacement"}
-    count = accounting.steps(4.0, 1e-5, 8.0, 0.5, **options)
-    assert accounting.epsilon(8.0, 0.5, count, 1e-5, width=1e-3, **options).upper <= 4.0
-    assert accounting.epsilon(8.0, 0.5, count + 1, 1e-5, width=1e-3, **options).upper > 4.0
+    count = privacy.steps(4.0, 1e-5, 8.0, 0.5, **options)
+    assert privacy.epsilon(8.0, 0.5, count, 1e-5, width=1e-3, **options).upper <= 4.0
+    assert privacy.epsilon(8.0, 0.5, count + 1, 1e-5, width=1e-3, **options).upper > 4.0
 
 
 def _renyi_epsilon(curve: np.ndarray, orders: np.ndarray, delta: float) -> float:
@@ -294,21 +290,21 @@ def test_renyi_epsilon() -> None:
         [np.log(np.exp(a * ratio - x**2 / 2).sum() * (x[1] - x[0]) / math.sqrt(2 * math.pi)) for a in orders]
     )
     least = _renyi_epsilon(10 * curve / (orders - 1), orders, 1e-5)
-    assert least * (1 - 1e-4) <= accounting.rdp_epsilon(1.0, 0.2, 10, 1e-5) <= 1.003 * least
+    assert least * (1 - 1e-4) <= privacy.rdp_epsilon(1.0, 0.2, 10, 1e-5) <= 1.003 * least
     # Every record in every batch, one of them replaced: Gaussian with twice the shift.
     full = _renyi_epsilon(10 * orders * (2 / 8.0) ** 2 / 2, orders, 1e-5)
     options = {"adjacency": "replace-one", "sampling": "without replacement"}
-    assert full * (1 - 1e-4) <= accounting.rdp_epsilon(8.0, 1.0, 10, 1e-5, **options) <= 1.003 * full
+    assert full * (1 - 1e-4) <= privacy.rdp_epsilon(8.0, 1.0, 10, 1e-5, **options) <= 1.003 * full
 
 
 def test_cross_check_field_by_field() -> None:
     for options, direction in (({}, "remove"), ({"width": 1e-3}, "remove"), ({"adjacency": "replace-one"}, "replace")):
-        found = accounting.cross_check(1.0, 0.2, 2, 1e-5, **options)
+        found = privacy.cross_check(1.0, 0.2, 2, 1e-5, **options)
         truth = _composed_epsilon(1.0, 0.2, 2, 1e-5, direction)
         for low, high in (found.prv, found.pld):
             assert low <= truth + 1e-5 and truth - 1e-5 <= high
             assert high - low <= 0.006 * truth
-        expected = math.inf if "adjacency" in options else accounting.rdp_epsilon(1.0, 0.2, 2, 1e-5)
+        expected = math.inf if "adjacency" in options else privacy.rdp_epsilon(1.0, 0.2, 2, 1e-5)
         assert found.rdp == pytest.approx(expected, rel=1e-9)
 
 
@@ -322,7 +318,7 @@ def test_audit_field_by_field(method: str, confidence: float) -> None:
     """Scores of 0 and 1 in known numbers: every field by Clopper and Pearson's limits."""
     hits, misses = np.r_[np.ones(160), np.zeros(40)], np.r_[np.ones(30), np.zeros(270)]
     options = {} if (method, confidence) == ("events", 0.99) else {"method": method, "confidence": confidence}
-    found = auditing.audit(np.r_[hits, hits], np.r_[misses, misses], 1e-3, **options)
+    found = privacy.audit(np.r_[hits, hits], np.r_[misses, misses], 1e-3, **options)
     level = (1 - confidence) / 2
     candidates = {
         ("above", "with"): (beta.ppf(level, 160, 41), beta.isf(level, 31, 270)),
@@ -354,7 +350,7 @@ def test_largest_bound(method: str, confidence: float) -> None:
     if method == "gaussian":
         mu = norm.ppf(p) - norm.ppf(1 - p)
         expected = brentq(lambda e: ndtr(mu / 2 - e / mu) - math.exp(e + log_ndtr(-mu / 2 - e / mu)) - 1e-5, 0, 200)
-    assert auditing.largest_bound(400, 1e-5, **options) == pytest.approx(expected, rel=1e-6)
+    assert privacy.largest_bound(400, 1e-5, **options) == pytest.approx(expected, rel=1e-6)
 
 
 # --- masks and rows ---------------------------------------------------------------------------------------------------
@@ -362,18 +358,18 @@ def test_largest_bound(method: str, confidence: float) -> None:
 
 @pytest.mark.parametrize(("dim", "keep"), [(5, 2), (20, 20), (10_000, 10_000), (10_000, 1), (400_000, 100_000)])
 def test_masks_keep_what_they_say(dim: int, keep: int) -> None:
-    assert masks.kept_entries(dim, 1 - keep / dim) == keep
-    drawn = masks.random_masks(np.random.default_rng(0), 3, dim, keep)
+    assert gradients.kept_entries(dim, 1 - keep / dim) == keep
+    drawn = gradients.random_masks(np.random.default_rng(0), 3, dim, keep)
     assert drawn.shape == (3, dim) and np.isin(drawn, (0.0, 1.0)).all() and (drawn.sum(axis=1) == keep).all()
     if math.comb(dim, keep) < 100:
-        every = masks.all_masks(dim, keep)
+        every = gradients.all_masks(dim, keep)
         assert np.isin(every, (0.0, 1.0)).all() and (every.sum(axis=1) == keep).all()
         assert len({tuple(row) for row in every}) == len(every) == math.comb(dim, keep)
 
 
 def test_vectors_are_read_as_they_are() -> None:
-    assert masks.vector("u", [3, 4]).tolist() == [3.0, 4.0]
-    assert masks.norm(np.array([3.0, 4.0])) == 5.0
+    assert _masks.vector("u", [3, 4]).tolist() == [3.0, 4.0]
+    assert _masks.norm(np.array([3.0, 4.0])) == 5.0
 
 
 @pytest.mark.parametrize("width", [2, 10_000])
@@ -403,4 +399,4 @@ def test_mean_reciprocal_of_many_numbers(shift: float) -> None:
     count = np.arange(1 if shift == 0 else 0, keep + 1)
     expected = float(hypergeom.pmf(count, dim, dim // 2, keep) @ (1 / (shift + count)))
     values = np.repeat([0.0, 1.0], dim // 2)
-    assert subset_sums.mean_reciprocal(values, keep, shift) == pytest.approx(expected, rel=1e-9)
+    assert gradients.mean_reciprocal(values, keep, shift) == pytest.approx(expected, rel=1e-9)

@@ -24,7 +24,7 @@ def test_import_loads_the_standard_library_alone() -> None:
 @pytest.mark.parametrize(
     ("statements", "needed"),
     [
-        ("import dptheory.pruning, dptheory.mallows", "numpy"),
+        ("import dptheory.pruning, dptheory.pruning", "numpy"),
         ("import dptheory.claims; dptheory.claims.all_claims()", "scipy"),
         ("import dptheory.cli", "typer"),
         ("import training.__main__", "typer"),

@@ -10,14 +10,14 @@ import dataclasses
 import random
 
 import pytest
-from mutants import bench, holders, special
-from mutants.moves import MOVES, moved, same
-from mutants.regions import regions
-from mutants.surface import Leaf, Target, leaves, targets
 
-from dptheory import claims, mallows, pruning
+from dptheory import claims, pruning
+from dptheory.checks import ExactCheck
 from dptheory.claims import Verdict
-from dptheory.montecarlo import ExactCheck
+from tests.mutants import bench, holders, special
+from tests.mutants.moves import MOVES, moved, same
+from tests.mutants.regions import regions
+from tests.mutants.surface import Leaf, Target, leaves, targets
 
 TARGETS = {target.name: target for target in targets()}
 
@@ -40,7 +40,7 @@ def test_a_wrong_calculator_is_refused(calculator, mutation) -> None:  # type: i
     assert holders.is_refused(_target(calculator), mutation)
 
 
-@pytest.mark.parametrize("calculator", [pruning.random_k_mse, mallows.SubsetMallows.mean_swaps])
+@pytest.mark.parametrize("calculator", [pruning.random_k_mse, pruning.SubsetMallows.mean_swaps])
 def test_an_unchanged_calculator_is_not_refused(calculator) -> None:  # type: ignore[no-untyped-def]
     assert not holders.is_refused(_target(calculator), lambda function: function)
 

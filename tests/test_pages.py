@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from dptheory import claims, report
+from dptheory import claims
 from dptheory.claims import Claim, Verdict
+from dptheory.cli import _tables
 
 PROOFS = Path(__file__).parents[1] / "proofs"
 ARGUED = [claim for claim in claims.all_claims() if claim.verdict is not Verdict.EMPIRICAL]
@@ -14,12 +15,12 @@ STALE = "run `dptheory pages proofs`"
 
 
 def test_ledger_page_is_fresh() -> None:
-    assert (PROOFS / "README.md").read_text(encoding="utf-8") == report.claims_markdown(claims.all_claims()), STALE
+    assert (PROOFS / "README.md").read_text(encoding="utf-8") == _tables.claims_markdown(claims.all_claims()), STALE
 
 
 def test_measured_pages_are_fresh() -> None:
     for paper in {claim.source.paper for claim in claims.all_claims()}:
-        expected = report.empirical_markdown(claims.all_claims(paper, Verdict.EMPIRICAL))
+        expected = _tables.empirical_markdown(claims.all_claims(paper, Verdict.EMPIRICAL))
         assert (PROOFS / paper / "empirical.md").read_text(encoding="utf-8") == expected, STALE
 
 

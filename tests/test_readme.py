@@ -7,8 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dptheory import accounting, convergence, mallows, pruning, quadratic, sparsification
-from dptheory.embedding import calibration, mse, release, risk
+from dptheory import convergence, embedding, privacy, pruning, sparsification
 
 # --- random freeze and random sparsification --------------------------------------------------------------------------
 
@@ -27,8 +26,8 @@ def test_the_convergence_bounds_hold_for_fresh_masks_not_for_one_mask_per_epoch(
         kappa=0.5,
         second_moment=36.0,
     ).value
-    fresh = quadratic.fresh_mask_moments(1.0, [1.0, 1.0], steps, rate, 0.5)
-    held = quadratic.epoch_mask_moments(1.0, [1.0, 1.0], 1, steps, rate, 0.5)
+    fresh = convergence.fresh_mask_moments(1.0, [1.0, 1.0], steps, rate, 0.5)
+    held = convergence.epoch_mask_moments(1.0, [1.0, 1.0], 1, steps, rate, 0.5)
     assert fresh[:-1].sum(axis=1).mean() <= bound
     assert held[:-1].sum(axis=1).mean() > bound
 
@@ -95,7 +94,7 @@ def test_the_printed_condition_is_met_where_not_updating_has_a_smaller_error_and
 
 
 def test_at_the_papers_budget_the_selection_cannot_be_told_from_a_random_one() -> None:
-    bought = mallows.index_budget(epsilon=0.01, dim=256, keep=26, steps=2500, groups=10_547)
+    bought = pruning.index_budget(epsilon=0.01, dim=256, keep=26, steps=2500, groups=10_547)
     assert bought.total_variation < 1e-7
 
 
@@ -104,31 +103,31 @@ def test_at_the_papers_budget_the_selection_cannot_be_told_from_a_random_one() -
 
 def test_the_stated_noise_is_1_1_to_2_2_times_the_least_and_grows_without_bound() -> None:
     delta = 1e-5
-    ratios = [calibration.noise_ratio_excess(eps, delta) for eps in (0.1, 1.0, 4.0, -2 * math.log(delta))]
+    ratios = [embedding.noise_ratio_excess(eps, delta) for eps in (0.1, 1.0, 4.0, -2 * math.log(delta))]
     assert 2.2 < ratios[0] < 2.25 and 1.1 < ratios[-1] < 1.15 and sorted(ratios, reverse=True) == ratios
-    assert calibration.noise_ratio_excess(1e-9, delta) > 100
+    assert embedding.noise_ratio_excess(1e-9, delta) > 100
 
 
 def test_the_best_split_and_the_projection_are_free() -> None:
     for dim, k, ratio in ((270_000, 1000, 0.2), (1000, 400, 0.5)):
-        split = release.split_noise(dim, k, 1.0, ratio, 1.0)
+        split = embedding.split_noise(dim, k, 1.0, ratio, 1.0)
         assert math.hypot(1 / split.embedding_std, ratio / split.residual_std) == pytest.approx(1.0)  # the same mu
-        assert split.energy < mse.gep_mse(dim, k, 1.0, ratio, 1.0).published
+        assert split.energy < embedding.gep_mse(dim, k, 1.0, ratio, 1.0).published
 
 
 def test_clipping_first_never_has_more_noise_than_plain_perturbation_but_can_have_the_larger_error() -> None:
     for share in np.linspace(0, 1, 21):
-        assert release.joint_clip(1000, 100, 1.0, float(share), 1.0).energy <= 1000 * (1 + 1e-12)
-    found = mse.clipped_gep_mse(np.zeros((100, 1)), np.tile(np.eye(9)[0], (100, 1)), 1.0, 0.1, 1.0)
+        assert embedding.joint_clip(1000, 100, 1.0, float(share), 1.0).energy <= 1000 * (1 + 1e-12)
+    found = embedding.clipped_gep_mse(np.zeros((100, 1)), np.tile(np.eye(9)[0], (100, 1)), 1.0, 0.1, 1.0)
     assert found.joint > found.plain
 
 
 def test_the_printed_excess_risk_keeps_the_root_of_the_dimension() -> None:
     """At T = n beta eps / sqrt p, gradients on one line (k = 1, no residual): the risk falls no faster than sqrt p / n."""
     samples = 10**6
-    least = [risk.least_risk(1.0, 1.0, round(samples / math.sqrt(dim))) for dim in (10**4, 10**6, 10**8)]
+    least = [embedding.least_risk(1.0, 1.0, round(samples / math.sqrt(dim))) for dim in (10**4, 10**6, 10**8)]
     assert least[1] / least[0] == pytest.approx(10, rel=0.01) and least[2] / least[1] == pytest.approx(10, rel=0.03)
-    free = {risk.excess_risk(dim, 1, samples, 1.0, 1.0, 1.0, 0.0).value for dim in (10**4, 10**8)}
+    free = {embedding.excess_risk(dim, 1, samples, 1.0, 1.0, 1.0, 0.0).value for dim in (10**4, 10**8)}
     assert len(free) == 1  # at the best T
 
 
@@ -169,7 +168,7 @@ def test_freezing_lowers_the_dimension_of_the_noise() -> None:
 
 
 def test_epsilon_is_bracketed() -> None:
-    found = accounting.epsilon(1.0, 0.02, 1000, 1e-5)
+    found = privacy.epsilon(1.0, 0.02, 1000, 1e-5)
     assert (
         found.lower <= 3.899087994199775 + 1e-12 and found.upper >= 3.899087994199775
     )  # by ball arithmetic, in the review

@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from training.private import make_private as make_private
+    from training.engine import make_private
 
 
 def __getattr__(name: str) -> Any:
     """``make_private`` on first use: torch and Opacus take seconds to import, which ``--help`` should not."""
     if name == "make_private":
-        from training.private import make_private
+        from training.engine import make_private
 
         return make_private
     raise AttributeError(f"module 'training' has no attribute {name!r}")

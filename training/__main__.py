@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from dptheory.cli_common import console_for_output, user_errors
+from dptheory.cli._common import console_for_output, user_errors
 
 if TYPE_CHECKING:
-    from training.run import Run
+    from training.runs import Run
 
 _OPTIONS = {"wanted": "device", "training.steps": "steps"}  # arguments that have another name as an option
 
@@ -51,9 +51,17 @@ def probe(
     Example: [bold]python -m training probe --data excerpt --steps 40 --record 0,20,39 --out probe-results[/bold]
     """
     # torch, Opacus and matplotlib take seconds to import: not for --help
-    from training import figure, report
-    from training.loop import DpSgdSettings, pick_device
-    from training.probe import run_probe, spread_steps
+    from training.probe import (
+        device_name,
+        fit_table,
+        row_table,
+        run_probe,
+        spread_steps,
+        write_figure,
+        write_gradients,
+        write_json,
+    )
+    from training.runs import DpSgdSettings, pick_device
 
     started = time.perf_counter()
     with user_errors(**_OPTIONS):
@@ -61,15 +69,15 @@ def probe(
         settings = DpSgdSettings(steps, batch_size, noise_multiplier, max_grad_norm, learning_rate, seed)
         recorded = spread_steps(steps) if record is None else _numbers("record", record, int)
         result = run_probe(data, settings, recorded, _numbers("keep_ratios", keep_ratios, float), draws, chosen)
-        report.write_json(result, chosen, out / "probe.json")
-        report.write_gradients(result, out / "gradients.npz")
-        figure.write_figure(result, out / "probe.png")
+        write_json(result, chosen, out / "probe.json")
+        write_gradients(result, out / "gradients.npz")
+        write_figure(result, out / "probe.png")
         console = console_for_output()
-        console.print(report.fit_table(result))
-        console.print(report.row_table([shown for shown in result.records if shown.measurement][-1]))
+        console.print(fit_table(result))
+        console.print(row_table([shown for shown in result.records if shown.measurement][-1]))
         console.print(
             f"test accuracy {result.accuracy:.1%} on {result.test_images:,} images; "
-            f"{time.perf_counter() - started:.0f} s on {report.device_name(chosen)}; "
+            f"{time.perf_counter() - started:.0f} s on {device_name(chosen)}; "
             f"written to {out}: probe.json, gradients.npz, probe.png",
             markup=False,
             soft_wrap=True,
@@ -103,11 +111,10 @@ def validate(
     """
     import torch
 
-    from training.loop import DpSgdSettings, pick_device
-    from training.report import device_name
-    from training.validate import figure, report
-    from training.validate.run import validate as run_validation
-    from training.validate.settings import ValidateSettings
+    from training.probe import device_name
+    from training.runs import DpSgdSettings, pick_device
+    from training.validate import ValidateSettings, row_table, summary, write_figure, write_json
+    from training.validate import validate as run_validation
 
     started = time.perf_counter()
     torch.set_num_threads(1)  # the order of sums, and so the last digits, would depend on the number of threads
@@ -124,13 +131,13 @@ def validate(
             draws,
         )
         result = run_validation(data, settings, chosen)
-        report.write_json(result, chosen, out / "validate.json")
-        figure.write_figure(result, out / "validate.png")
+        write_json(result, chosen, out / "validate.json")
+        write_figure(result, out / "validate.png")
         console = console_for_output()
         for moment in result.moments:
-            console.print(report.row_table(moment))
+            console.print(row_table(moment))
         console.print(
-            f"{report.summary(result)}; {time.perf_counter() - started:.0f} s on {device_name(chosen)}; "
+            f"{summary(result)}; {time.perf_counter() - started:.0f} s on {device_name(chosen)}; "
             f"written to {out}: validate.json, validate.png",
             markup=False,
             soft_wrap=True,
@@ -153,20 +160,18 @@ def run(
 
     With several processes: [bold]torchrun --nproc-per-node 2 -m training run ...[/bold]
     """
-    from training import distributed
-    from training.config import read_config
-    from training.loop import pick_device
-    from training.run import train
+    from training import engine
+    from training.runs import pick_device, read_config, train
 
     try:
         with user_errors(**_OPTIONS):
             settings = read_config(config, set or ())
-            with distributed.process_group(pick_device(device)) as chosen:
+            with engine.process_group(pick_device(device)) as chosen:
                 done = train(settings, chosen, out, resume)
-                if distributed.first():
+                if engine.first():
                     _print_end(done, out)
     except KeyboardInterrupt:
-        from training.checkpoint import STATE
+        from training.runs import STATE
 
         left = (
             f"the same command with --resume goes on from {out}" if (out / STATE).exists() else "before the first step"
@@ -186,7 +191,7 @@ def audit(
 
     Example: [bold]python -m training audit[/bold]
     """
-    from training.audits.report import report
+    from training.audits import report
 
     if not report(seed, long, typer.echo):
         raise typer.Exit(1)
@@ -195,7 +200,7 @@ def audit(
 def _print_end(done: "Run", out: Path) -> None:
     from rich.table import Table
 
-    from training.checkpoint import STATE
+    from training.runs import STATE
 
     last = done.rows[-1] if done.rows else {}
     table = Table("quantity", "value", title=done.optimizer.mechanism.title)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dptheory import _validate
-from dptheory.montecarlo import Check, Evidence
+from dptheory.checks import Check, Evidence
 
 _MOST_SEEDS = 10**18
 

@@ -16,17 +16,36 @@ the noise term would need E[1 / size^2], and the size would have to be released.
 
 from dptheory.convergence._bounds import dpsgd_bound, layer_freezing_bound, noisy_sgd_bound
 from dptheory.convergence._budget import optimal_steps, privacy_term, private_bound
+from dptheory.convergence._momentum import (
+    adam_corrected_variance,
+    adam_velocity_variance,
+    coasting_distance,
+    displacement_mean,
+    displacement_variance,
+    stationary_excess,
+    velocity_variance,
+)
+from dptheory.convergence._quadratic import epoch_mask_moments, fresh_mask_moments
 from dptheory.convergence._terms import DescentBound, alignment_bound, batch_second_moment, noise_term
 
 __all__ = [
     "DescentBound",
+    "adam_corrected_variance",
+    "adam_velocity_variance",
     "alignment_bound",
     "batch_second_moment",
+    "coasting_distance",
+    "displacement_mean",
+    "displacement_variance",
     "dpsgd_bound",
+    "epoch_mask_moments",
+    "fresh_mask_moments",
     "layer_freezing_bound",
     "noise_term",
     "noisy_sgd_bound",
     "optimal_steps",
     "privacy_term",
     "private_bound",
+    "stationary_excess",
+    "velocity_variance",
 ]

@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dptheory import _validate
-from dptheory._power_sums import power_sums
 from dptheory.convergence import _ranges as ranges
+from dptheory.convergence._power_sums import power_sums
 from dptheory.convergence._terms import DescentBound, alignment_bound, batch_second_moment, noise_term
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from calls import Cost
+from tests.calls import Cost
 
 NUMBERS = (
     *(0, 0.0, -0.0, -1, -1.0, 1, 1.0, 2, 0.5, 3.5),

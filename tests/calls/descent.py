@@ -2,29 +2,28 @@
 
 import numpy as np
 
-from calls import Calls, call, dear
-from dptheory.angles import DistortionAngle
-from dptheory.quadratic_form import QuadraticForm
+from dptheory.gradients import DistortionAngle, QuadraticForm
+from tests.calls import Calls, call, dear
 
 _SMALL, _LARGE = DistortionAngle(10, 1.0), DistortionAngle(1_000_000, 1.0)
 _FORM = QuadraticForm(np.array([1.0, 0.5]), np.array([2.0, 3.0]), np.array([0.0, 1.0]))
 _ROWS = [[1.0, 2.0], [0.5, -1.0], [2.0, 0.1]]
-_ANGLE = "dptheory.angles.DistortionAngle"
+_ANGLE = "dptheory.gradients.DistortionAngle"
 _POISSON = {"sampling": "poisson", "sampling_rate": 0.01}
 _STEP = {"objective_gap": 1.0, "learning_rate": 0.1, "steps": 10, "smoothness": 1.0}
 _RUN = {"objective_gap": 2.0, "learning_rate": 0.01, "steps": 100_000, "smoothness": 2.0}
 
 CALLS: Calls = {
-    "dptheory.clipping.clip": [call(gradient=[3.0, 4.0], bound=1.0), dear(gradient=np.ones((10, 10_000)), bound=1.0)],
-    "dptheory.clipping.symmetric_clip_lower_bound": [
+    "dptheory.gradients.clip": [call(gradient=[3.0, 4.0], bound=1.0), dear(gradient=np.ones((10, 10_000)), bound=1.0)],
+    "dptheory.gradients.symmetric_clip_lower_bound": [
         call(grad_norm=2.0, bound=1.0, deviation_norms=[0.1, 0.2], split=0.75),
         dear(grad_norm=2.0, bound=1.0, deviation_norms=np.linspace(0.0, 2.0, 10_000)),
     ],
-    "dptheory.clipping.clip_probability": [
+    "dptheory.gradients.clip_probability": [
         call(grad_norm=1.0, dim=10, deviation=0.1, bound=1.0),
         call(grad_norm=1.0, dim=1_000_000, deviation=0.001, bound=1.0),
     ],
-    "dptheory.clipping.gaussian_clip_moments": [
+    "dptheory.gradients.gaussian_clip_moments": [
         dear(grad_norm=1.0, dim=10, deviation=0.1, bound=1.0),
         dear(grad_norm=1.0, dim=1_000_000, deviation=0.001, bound=1.0),
     ],
@@ -38,13 +37,13 @@ CALLS: Calls = {
     f"{_ANGLE}.var": [dear(self=_SMALL), dear(self=_LARGE)],
     f"{_ANGLE}.asymptotic_mean": [call(self=_SMALL), call(self=_LARGE)],
     f"{_ANGLE}.asymptotic_var": [call(self=_SMALL), call(self=_LARGE)],
-    "dptheory.angles.angle_variance": [dear(dim=10, snr=1.0, bias=0.5), dear(dim=1_000_000, snr=1.0, bias=0.5)],
-    "dptheory.angles.batch_expected_cos": [
+    "dptheory.gradients.angle_variance": [dear(dim=10, snr=1.0, bias=0.5), dear(dim=1_000_000, snr=1.0, bias=0.5)],
+    "dptheory.gradients.batch_expected_cos": [
         call(cos_bias=0.5, dim=10, snr=1.0),
         call(cos_bias=[0.5, 1.0], dim=1_000_000, snr=0.1),
     ],
-    "dptheory.angles.angle_range": [call(bias_angle=0.1, noise_angle=0.2), call(bias_angle=[0.1, 1.0], noise_angle=0.2)],
-    "dptheory.angles.small_snr_slope": [call(dim=10), call(dim=1_000_000)],
+    "dptheory.gradients.angle_range": [call(bias_angle=0.1, noise_angle=0.2), call(bias_angle=[0.1, 1.0], noise_angle=0.2)],
+    "dptheory.gradients.small_snr_slope": [call(dim=10), call(dim=1_000_000)],
     "dptheory.convergence.batch_second_moment": [
         call(mean_norm=0.5, second_moment=1.0, batch_size=10, **_POISSON),
         call(mean_norm=0.5, second_moment=1.0, batch_size=1000, sampling="fixed"),
@@ -96,60 +95,60 @@ CALLS: Calls = {
         dear(layer_sizes=[5, 10], layer_norms=[1.0, 2.0], frozen_layers=1, clip=1.0, noise_multiplier=1.0, batch_size=4,
              alignment=0.5),
     ],
-    "dptheory.freezing_bound.private_second_moment": [
+    "dptheory.freezing.private_second_moment": [
         call(second_moment=1.0, clip=1.0, noise_multiplier=1.0, dim=10, batch_size=4),
         call(second_moment=1.0, clip=0.1, noise_multiplier=1.54, dim=550_000, batch_size=1000),
     ],
-    "dptheory.freezing_bound.freezing_bounds": [
+    "dptheory.freezing.freezing_bounds": [
         call(layer_sizes=[5, 10], frozen=1, objective_gap=1.0, learning_rate=0.1, steps=10, smoothness=1.0, clip=1.0,
              noise_multiplier=1.0, batch_size=4, second_moment=0.5, frozen_second_moment=0.5, bias=0.1, frozen_bias=0.1,
              **_POISSON),
         call(layer_sizes=[100_000, 450_000], frozen=1, objective_gap=1.0, learning_rate=0.1, steps=1000, smoothness=1.0,
              clip=1.0, noise_multiplier=1.0, batch_size=1000),
     ],
-    "dptheory.gradient_mse.mse_lower_bound": [call(trace=1.0, dim=10, sigma=1.0), call(trace=1.0, dim=550_000, sigma=1.54)],
-    "dptheory.gradient_mse.stationary_mse": [dear(eigenvalues=[1.0, 0.5], n=10, sigma=1.0)],
-    "dptheory.gradient_mse.expected_max_quadratic_form": [
+    "dptheory.gradients.mse_lower_bound": [call(trace=1.0, dim=10, sigma=1.0), call(trace=1.0, dim=550_000, sigma=1.54)],
+    "dptheory.gradients.stationary_mse": [dear(eigenvalues=[1.0, 0.5], n=10, sigma=1.0)],
+    "dptheory.gradients.expected_max_quadratic_form": [
         dear(eigenvalues=[1.0, 0.5], n=10, method="exact"),
         dear(eigenvalues=np.linspace(0.1, 1.0, 100), n=50_000, method="welch-satterthwaite"),
     ],
-    "dptheory.gradient_mse.clipped_gradient_mse": [
+    "dptheory.gradients.clipped_gradient_mse": [
         dear(grad_norm=1.0, dim=10, deviation=0.1, clip=1.0, sigma=1.0, batch_size=4, rate=0.5, masked_norms=[0.5, 0.7]),
         dear(grad_norm=1.0, dim=1_000_000, deviation=0.001, clip=1.0, sigma=1.0, batch_size=1000, rate=0.5),
     ],
-    "dptheory.quadratic.fresh_mask_moments": [
+    "dptheory.convergence.fresh_mask_moments": [
         call(curvature=[1.0, 2.0], start=[1.0, -1.0], steps=3, learning_rate=0.1, rate=0.5, variance=[0.1, 0.1]),
         call(curvature=np.linspace(0.1, 1.0, 100), start=np.ones(100), steps=100, learning_rate=0.1, rate=0.5),
     ],
-    "dptheory.quadratic.epoch_mask_moments": [
+    "dptheory.convergence.epoch_mask_moments": [
         call(curvature=[1.0, 2.0], start=[1.0, -1.0], epochs=2, steps_per_epoch=3, learning_rate=0.1, rate=0.5,
              variance=[0.1, 0.1]),
         call(curvature=np.linspace(0.1, 1.0, 100), start=np.ones(100), epochs=10, steps_per_epoch=10, learning_rate=0.1,
              rate=0.5),
     ],
-    "dptheory.quadratic_form.QuadraticForm": [
+    "dptheory.gradients.QuadraticForm": [
         call(weights=[1.0, 0.5], freedoms=[2.0, 3.0], noncentralities=[0.0, 1.0]),
         call(weights=np.linspace(0.1, 1.0, 100), freedoms=np.full(100, 1e4), noncentralities=np.zeros(100)),
     ],
-    "dptheory.quadratic_form.QuadraticForm.tails": [call(self=_FORM, x=[0.5, 5.0])],
-    "dptheory.quadratic_form.QuadraticForm.chernoff": [call(self=_FORM, log_chance=-3.0)],
-    "dptheory.momentum.velocity_variance": [call(noise_std=1.0, momentum=0.9, steps=10), call(noise_std=1.0, momentum=0.9)],
-    "dptheory.momentum.adam_velocity_variance": [
+    "dptheory.gradients.QuadraticForm.tails": [call(self=_FORM, x=[0.5, 5.0])],
+    "dptheory.gradients.QuadraticForm.chernoff": [call(self=_FORM, log_chance=-3.0)],
+    "dptheory.convergence.velocity_variance": [call(noise_std=1.0, momentum=0.9, steps=10), call(noise_std=1.0, momentum=0.9)],
+    "dptheory.convergence.adam_velocity_variance": [
         call(noise_std=1.0, momentum=0.9, steps=10),
         call(noise_std=1.0, momentum=0.9),
     ],
-    "dptheory.momentum.adam_corrected_variance": [
+    "dptheory.convergence.adam_corrected_variance": [
         call(noise_std=1.0, momentum=0.9, steps=10),
         call(noise_std=1.0, momentum=0.9),
     ],
-    "dptheory.momentum.displacement_mean": [
+    "dptheory.convergence.displacement_mean": [
         call(learning_rate=0.1, force=1.0, momentum=0.9, steps=10),
         call(learning_rate=0.1, force=1.0, momentum=0.9, steps=100_000),
     ],
-    "dptheory.momentum.displacement_variance": [
+    "dptheory.convergence.displacement_variance": [
         call(learning_rate=0.1, noise_std=1.0, momentum=0.9, steps=10),
         call(learning_rate=0.1, noise_std=1.0, momentum=0.9, steps=100_000),
     ],
-    "dptheory.momentum.coasting_distance": [call(learning_rate=0.1, velocity=1.0, momentum=0.9, steps=10)],
-    "dptheory.momentum.stationary_excess": [call(learning_rate=0.1, noise_std=1.0, momentum=0.9, curvature=2.0)],
+    "dptheory.convergence.coasting_distance": [call(learning_rate=0.1, velocity=1.0, momentum=0.9, steps=10)],
+    "dptheory.convergence.stationary_excess": [call(learning_rate=0.1, noise_std=1.0, momentum=0.9, curvature=2.0)],
 }  # fmt: skip

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from calls import Calls, Fresh, call, dear
-from dptheory.embedding import presets
+from dptheory import papers
+from tests.calls import Calls, Fresh, call, dear
 
 _ROWS = np.array([[3.0, 0.0, 4.0], [0.0, 1.0, 0.5], [1.0, 1.0, 1.0], [0.2, 0.0, -0.1]])
 _BASIS = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
@@ -71,11 +71,11 @@ CALLS: Calls = {
     ],
     f"{_EMBEDDING}.groups.grouping_cost_ratio": [
         call(sizes=[10, 20], basis=[3.0, 4.0]),
-        call(sizes=presets.RESNET20_GROUPS, basis=[100, 200, 200, 300, 200]),
+        call(sizes=papers.RESNET20_GROUPS, basis=[100, 200, 200, 300, 200]),
     ],
     f"{_EMBEDDING}.groups.square_root_allocation": [
         call(sizes=[10, 20], subspace_dim=6),
-        call(sizes=presets.RESNET20_GROUPS, subspace_dim=1000),
+        call(sizes=papers.RESNET20_GROUPS, subspace_dim=1000),
     ],
     f"{_EMBEDDING}.mse.gep_mse": [
         call(**_SIZES, clip=10.0, residual_clip=2.0, mu=1.0, residual_norm=3.0, embedding_clip=5.0),
@@ -89,7 +89,7 @@ CALLS: Calls = {
         call(**_SIZES, clip=10.0, residual_clip=2.0, mu=1.0),
         call(**_RESNET, clip=10.0, residual_clip=2.0, mu=1.0),
     ],
-    f"{_EMBEDDING}.presets.EmbeddingPreset.noise": [call(self=presets.all_presets()[0], mu=1.0)],
+    f"{_EMBEDDING}.presets.EmbeddingPreset.noise": [call(self=papers.embedding_presets()[0], mu=1.0)],
     f"{_EMBEDDING}.presets.all_presets": [call()],
     f"{_EMBEDDING}.release.split_noise": [
         call(**_SIZES, embedding_clip=10.0, residual_clip=2.0, mu=1.0),

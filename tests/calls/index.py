@@ -2,20 +2,19 @@
 
 import numpy as np
 
-from calls import Calls, Fresh, call, dear
-from dptheory import index_privacy
-from dptheory.index_prv import IndexPRV
-from dptheory.joint_privacy import FreshMask, IndexSteps
-from dptheory.mallows import SubsetMallows
+from dptheory import privacy
+from dptheory.privacy import FreshMask, IndexPRV, IndexSteps
+from dptheory.pruning import SubsetMallows
+from tests.calls import Calls, Fresh, call, dear
 
 _SMALL = SubsetMallows(8, 3, 0.3)
 _PAPER = SubsetMallows(256, 26, 0.01)
-_LOSS = index_privacy.loss_law(_SMALL)
+_LOSS = privacy.loss_law(_SMALL)
 _PRV = IndexPRV(_SMALL, 5)
 _SETTING = {"dim": 20, "keep": 5, "steps": 2, "groups": 3}
-_MALLOWS = "dptheory.mallows.SubsetMallows"
-_LATTICE = "dptheory.lattice_loss.LatticeLoss"
-_INDEX_PRV = "dptheory.index_prv.IndexPRV"
+_MALLOWS = "dptheory.pruning.SubsetMallows"
+_LATTICE = "dptheory.privacy.LatticeLoss"
+_INDEX_PRV = "dptheory.privacy.IndexPRV"
 
 
 def _values(delta: float) -> float:
@@ -24,8 +23,8 @@ def _values(delta: float) -> float:
 
 
 CALLS: Calls = {
-    "dptheory.mallows.index_sensitivity": [call(dim=20, keep=5)],
-    "dptheory.mallows.groups_of": [call(dim=2_700_032, group_size=256)],
+    "dptheory.pruning.index_sensitivity": [call(dim=20, keep=5)],
+    "dptheory.pruning.groups_of": [call(dim=2_700_032, group_size=256)],
     _MALLOWS: [call(dim=8, keep=3, theta=0.3), call(dim=2_700_000, keep=270_000, theta=1e-6)],
     f"{_MALLOWS}.swap_log_pmf": [call(self=_SMALL), call(self=_PAPER)],
     f"{_MALLOWS}.swap_pmf": [call(self=_SMALL), call(self=_PAPER)],
@@ -37,26 +36,26 @@ CALLS: Calls = {
         call(self=_SMALL, reference=np.arange(8) < 3, rng=Fresh(lambda: np.random.default_rng(0))),
         call(self=_PAPER, reference=np.arange(256) < 26, rng=Fresh(lambda: np.random.default_rng(0))),
     ],
-    "dptheory.mallows.theta_for_budget": [
+    "dptheory.pruning.theta_for_budget": [
         call(epsilon=1.0, **_SETTING),
         call(epsilon=0.01, dim=256, keep=26, steps=2500, groups=10_547),
     ],
-    "dptheory.mallows.theta_for_retained_gain": [call(gain=0.5, dim=20, keep=5), dear(gain=0.64, dim=256, keep=26)],
-    "dptheory.mallows.index_budget": [
+    "dptheory.pruning.theta_for_retained_gain": [call(gain=0.5, dim=20, keep=5), dear(gain=0.64, dim=256, keep=26)],
+    "dptheory.pruning.index_budget": [
         call(epsilon=1.0, **_SETTING),
         dear(epsilon=0.01, dim=256, keep=26, steps=2500, groups=10_547),
     ],
-    "dptheory.index_privacy.loss_law": [call(model=_SMALL, distance=6), call(model=_PAPER, distance=52)],
-    "dptheory.index_privacy.theta_for_delta_budget": [
+    "dptheory.privacy.loss_law": [call(model=_SMALL, distance=6), call(model=_PAPER, distance=52)],
+    "dptheory.privacy.theta_for_delta_budget": [
         call(epsilon=1.0, delta=1e-5, method="zcdp", **_SETTING),
         dear(epsilon=1.0, delta=1e-5, dim=8, keep=3, steps=1, groups=2, method="exact"),
         dear(epsilon=1.0, delta=1e-5, dim=256, keep=26, steps=10, groups=100, method="exact"),
     ],
-    "dptheory.index_privacy.epsilon_for_retained_gain": [
+    "dptheory.privacy.epsilon_for_retained_gain": [
         call(gain=0.5, delta=1e-5, method="zcdp", **_SETTING),
         dear(gain=0.5, delta=1e-5, dim=8, keep=3, steps=1, groups=2, method="exact"),
     ],
-    "dptheory.index_privacy.retained_gain_for_delta_budget": [
+    "dptheory.privacy.retained_gain_for_delta_budget": [
         call(epsilon=1.0, delta=1e-5, method="zcdp", **_SETTING),
         dear(epsilon=1.0, delta=1e-5, dim=8, keep=3, steps=1, groups=2, method="exact"),
     ],
@@ -69,40 +68,40 @@ CALLS: Calls = {
     f"{_INDEX_PRV}.probability": [call(self=_PRV, a=[0.0, 1.0], b=[1.0, 2.0])],
     f"{_INDEX_PRV}.mean": [call(self=_PRV)],
     f"{_INDEX_PRV}.rdp": [call(self=_PRV, alpha=2.0)],
-    "dptheory.joint_privacy.subsampled_gaussian_rdp": [
+    "dptheory.privacy.subsampled_gaussian_rdp": [
         call(orders=[2.0, 3.0, 4.0], sampling_rate=0.5, noise_multiplier=1.0),
         dear(orders=np.arange(2.0, 257.0), sampling_rate=0.01, noise_multiplier=1.0),
     ],
-    "dptheory.joint_privacy.joint_rdp": [
+    "dptheory.privacy.joint_rdp": [
         call(orders=[2.0, 3.0], sampling_rate=0.5, noise_multiplier=1.0, model=_SMALL, groups=2),
         dear(orders=np.arange(2.0, 33.0), sampling_rate=0.01, noise_multiplier=1.0, model=_PAPER, groups=100),
     ],
-    "dptheory.joint_privacy.FreshMask": [call(dim=10, keep=4), call(dim=1_000_000, keep=500_000)],
-    "dptheory.joint_privacy.FreshMask.rdp": [
+    "dptheory.privacy.FreshMask": [call(dim=10, keep=4), call(dim=1_000_000, keep=500_000)],
+    "dptheory.privacy.FreshMask.rdp": [
         call(self=FreshMask(10, 4), orders=[2.0, 3.0], sampling_rate=0.5, noise_multiplier=1.0, steps=3),
         dear(self=FreshMask(10**6, 5 * 10**5), orders=[2.0, 8.0], sampling_rate=0.01, noise_multiplier=1.0, steps=1000),
     ],
-    "dptheory.joint_privacy.IndexSteps": [call(steps=3, model=_SMALL, groups=2)],
-    "dptheory.joint_privacy.joint_epsilon": [
+    "dptheory.privacy.IndexSteps": [call(steps=3, model=_SMALL, groups=2)],
+    "dptheory.privacy.joint_epsilon": [
         call(delta=1e-5, values=_values, index_epsilon=0.1, index_rho=0.01, orders=[2.0, 3.0], rdp=[0.1, 0.2]),
     ],
-    "dptheory.joint_privacy.run_epsilon": [
+    "dptheory.privacy.run_epsilon": [
         dear(releases=[IndexSteps(3, _SMALL, 2)], sampling_rate=1.0, noise_multiplier=4.0, delta=1e-5),
     ],
-    "dptheory.joint_privacy.values_epsilon": [dear(delta=1e-5, sampling_rate=1.0, noise_multiplier=4.0, steps=3)],
-    "dptheory.joint_privacy.theta_for_joint_budget": [
+    "dptheory.privacy.values_epsilon": [dear(delta=1e-5, sampling_rate=1.0, noise_multiplier=4.0, steps=3)],
+    "dptheory.privacy.theta_for_joint_budget": [
         dear(epsilon=3.0, delta=1e-5, dim=8, keep=3, sampling_rate=0.5, noise_multiplier=4.0, steps=1, groups=2),
     ],
-    "dptheory.selection.magnitude_noise": [call(rho=0.5)],
-    "dptheory.selection.gumbel_rate": [call(rho=0.5, keep=5)],
-    "dptheory.selection.magnitude_gain": [dear(keep_share=0.1, noise_ratio=1.0)],
-    "dptheory.selection.gumbel_gain": [dear(keep_share=0.1, noise_ratio=1.0)],
-    "dptheory.selection.released_gain": [call(sigma_g=1.0, noise_std=2.0)],
-    "dptheory.selection.released_top_k_mse": [
+    "dptheory.pruning.magnitude_noise": [call(rho=0.5)],
+    "dptheory.pruning.gumbel_rate": [call(rho=0.5, keep=5)],
+    "dptheory.pruning.magnitude_gain": [dear(keep_share=0.1, noise_ratio=1.0)],
+    "dptheory.pruning.gumbel_gain": [dear(keep_share=0.1, noise_ratio=1.0)],
+    "dptheory.pruning.released_gain": [call(sigma_g=1.0, noise_std=2.0)],
+    "dptheory.pruning.released_top_k_mse": [
         call(dim=20, keep=5, sigma_g=1.0, noise_std=2.0),
         call(dim=2_700_000, keep=270_000, sigma_g=0.1, noise_std=2.0),
     ],
-    "dptheory.selection.selection_gains": [
+    "dptheory.pruning.selection_gains": [
         dear(rho=0.5, dim=256, keep=26, groups=10, sigma_g=1.0, clip=1.0, noise_multiplier=1.0),
     ],
 }

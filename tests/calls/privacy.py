@@ -2,14 +2,12 @@
 
 import numpy as np
 
-from calls import Calls, call, dear, slow
-from dptheory.accounting import paper_settings
+from dptheory import papers
+from tests.calls import Calls, call, dear, slow
 
-_SETTING = paper_settings.PaperSetting(
-    "one step", epsilon=3.0, delta=1e-5, batch_size=60_000, train_size=60_000, epochs=1
-)
+_SETTING = papers.PaperSetting("one step", epsilon=3.0, delta=1e-5, batch_size=60_000, train_size=60_000, epochs=1)
 _SCORES = np.random.default_rng(0).standard_normal(200)
-_ACCOUNTING = "dptheory.accounting"
+_ACCOUNTING = "dptheory.privacy"
 
 CALLS: Calls = {
     f"{_ACCOUNTING}.epsilon": [
@@ -43,41 +41,41 @@ CALLS: Calls = {
     f"{_ACCOUNTING}.paper_settings.PaperSetting.needed_sigma": [call(self=_SETTING)],
     f"{_ACCOUNTING}.paper_settings.PaperSetting.spent": [call(self=_SETTING)],
     f"{_ACCOUNTING}.paper_settings.PaperSetting.allowed_steps": [call(self=_SETTING)],
-    "dptheory.renyi.epsilon_from_rdp": [
+    "dptheory.privacy.epsilon_from_rdp": [
         call(orders=[2.0, 4.0, 8.0], rdp=[0.1, 0.2, 0.4], delta=1e-5),
         call(orders=np.arange(2.0, 257.0), rdp=0.01 * np.arange(2.0, 257.0), delta=1e-6),
     ],
-    "dptheory.renyi.zcdp_epsilon": [call(rho=0.5, delta=1e-5)],
-    "dptheory.renyi.zcdp_budget": [call(epsilon=1.0, delta=1e-5)],
-    "dptheory.auditing.audit": [
+    "dptheory.privacy.zcdp_epsilon": [call(rho=0.5, delta=1e-5)],
+    "dptheory.privacy.zcdp_budget": [call(epsilon=1.0, delta=1e-5)],
+    "dptheory.privacy.audit": [
         call(scores_with=_SCORES + 3.0, scores_without=_SCORES[::-1], delta=1e-5, confidence=0.99, method="events"),
         call(scores_with=_SCORES + 1.0, scores_without=_SCORES[::-1], delta=1e-5, method="gaussian"),
     ],
-    "dptheory.auditing.bound_at_known_rate": [call(hits=90, trials=100, false_rate=0.01, delta=1e-5, confidence=0.99)],
-    "dptheory.auditing.largest_bound": [
+    "dptheory.privacy.bound_at_known_rate": [call(hits=90, trials=100, false_rate=0.01, delta=1e-5, confidence=0.99)],
+    "dptheory.privacy.largest_bound": [
         call(scores=100, delta=1e-5, confidence=0.99, method="events"),
         call(scores=1000, delta=1e-5, method="gaussian"),
     ],
-    "dptheory.mask_privacy.masked_sensitivity": [
+    "dptheory.privacy.masked_sensitivity": [
         call(gradients=[[3.0, 4.0], [1.0, 0.0]], clip=1.0, mask=[1.0, 0.0], adjacency="add_remove"),
         dear(gradients=np.outer([1.0, 2.0], np.linspace(0.1, 1.0, 2000)), clip=1.0, adjacency="replace"),
     ],
-    "dptheory.mask_privacy.divisor_kl": [call(size=10, other=11, kept=5), call(size=1000, other=1001, kept=1_000_000)],
-    "dptheory.mask_privacy.divisor_renyi": [
+    "dptheory.privacy.divisor_kl": [call(size=10, other=11, kept=5), call(size=1000, other=1001, kept=1_000_000)],
+    "dptheory.privacy.divisor_renyi": [
         call(order=2.0, size=10, other=11, kept=5),
         call(order=32.0, size=1000, other=1001, kept=1_000_000),
     ],
-    "dptheory.mask_privacy.divisor_delta": [
+    "dptheory.privacy.divisor_delta": [
         call(epsilon=1.0, size=10, other=11, kept=5),
         call(epsilon=0.1, size=1000, other=1001, kept=1_000_000),
     ],
-    "dptheory.mask_privacy.average_sensitivity": [call(size=10, clip=1.0)],
-    "dptheory.mask_privacy.published_size_delta": [
+    "dptheory.privacy.average_sensitivity": [call(size=10, clip=1.0)],
+    "dptheory.privacy.published_size_delta": [
         call(epsilon=0.5, examples=20, sampling_rate=0.5, shift=1.0),
         dear(epsilon=0.5, examples=60_000, sampling_rate=0.01, shift=1.0),
     ],
-    "dptheory.mask_privacy.combined_multiplier": [call(noise_multipliers=[1.0, 2.0])],
-    "dptheory.randomized_response.epsilon": [call(probability=0.7, distance=3)],
-    "dptheory.randomized_response.largest_probability": [call(epsilon=1.0, distance=3)],
-    "dptheory.randomized_response.mallows_theta": [call(probability=0.7)],
+    "dptheory.privacy.combined_multiplier": [call(noise_multipliers=[1.0, 2.0])],
+    "dptheory.pruning.randomized_response_epsilon": [call(probability=0.7, distance=3)],
+    "dptheory.pruning.randomized_response_probability": [call(epsilon=1.0, distance=3)],
+    "dptheory.pruning.mallows_theta": [call(probability=0.7)],
 }  # fmt: skip

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from calls import Calls, Fresh, call, dear
+from tests.calls import Calls, Fresh, call, dear
 
 _GRADIENT = np.linspace(0.1, 1.0, 8)
 _LONG = np.random.default_rng(0).standard_normal(20_000)
@@ -47,17 +47,17 @@ CALLS: Calls = {
         call(**_SMALL, method="exact", groups=2),
         call(dim=256, keep=26, groups=10_547),
     ],
-    "dptheory.ranking.captured_energy": [call(**_SMALL, snr=1.0), call(**_LARGE, snr=0.01)],
-    "dptheory.ranking.signed_captured_energy": [call(keep_rate=0.3, snr=1.0)],
-    "dptheory.ranking.sparse_captured_energy": [dear(keep_rate=0.3, snr=1.0, density=0.5)],
-    "dptheory.masks.kept_entries": [call(dim=10, rate=0.5), call(dim=1_000_000, rate=0.9)],
-    "dptheory.masks.expected_masked_inner": [
+    "dptheory.sparsification.captured_energy": [call(**_SMALL, snr=1.0), call(**_LARGE, snr=0.01)],
+    "dptheory.sparsification.signed_captured_energy": [call(keep_rate=0.3, snr=1.0)],
+    "dptheory.sparsification.sparse_captured_energy": [dear(keep_rate=0.3, snr=1.0, density=0.5)],
+    "dptheory.gradients.kept_entries": [call(dim=10, rate=0.5), call(dim=1_000_000, rate=0.9)],
+    "dptheory.gradients.expected_masked_inner": [
         call(first=_GRADIENT, second=_GRADIENT[::-1], rate=0.5),
         dear(first=_LONG, second=_LONG[::-1], rate=0.9),
     ],
-    "dptheory.masks.mask_norm_bounds": [call(u=_GRADIENT, rate=0.5), dear(u=_LONG, rate=0.9)],
-    "dptheory.masks.all_masks": [call(dim=5, keep=2)],
-    "dptheory.masks.random_masks": [call(rng=Fresh(lambda: np.random.default_rng(0)), count=4, dim=5, keep=2)],
+    "dptheory.gradients.mask_norm_bounds": [call(u=_GRADIENT, rate=0.5), dear(u=_LONG, rate=0.9)],
+    "dptheory.gradients.all_masks": [call(dim=5, keep=2)],
+    "dptheory.gradients.random_masks": [call(rng=Fresh(lambda: np.random.default_rng(0)), count=4, dim=5, keep=2)],
     "dptheory.sparsification.kappa": [
         dear(gradient=_GRADIENT, clip=1.0, rate=0.5, deviation=0.1, z=0.75, masks=100, seed=0),
         dear(gradient=_LONG, clip=100.0, rate=0.9),
@@ -65,60 +65,60 @@ CALLS: Calls = {
     "dptheory.sparsification.best_rate": [
         dear(gradient=_GRADIENT, clip=1.0, delta_c=0.5, noise_term=1.0, deviation=0.1, z=0.75),
     ],
-    "dptheory.tradeoff.tradeoff": [call(rate=0.5, delta_c=0.5, noise_term=1.0, kappa=0.7)],
-    "dptheory.tradeoff.optimal_rate": [call(delta_c=0.5, noise_term=1.0, exponent=0.5)],
-    "dptheory.tradeoff.optimal_rate_flat": [call(delta_c=0.5, noise_term=1.0, grad_norm=2.0, clip=1.0, z=0.75)],
-    "dptheory.tradeoff.least_kappa": [call(rate=0.5, delta_c=0.5, noise_term=1.0)],
-    "dptheory.tradeoff.least_kappa_tuned": [call(rate=0.5, noise_ratio=2.0)],
-    "dptheory.tradeoff.tuned_bound": [
+    "dptheory.sparsification.tradeoff": [call(rate=0.5, delta_c=0.5, noise_term=1.0, kappa=0.7)],
+    "dptheory.sparsification.optimal_rate": [call(delta_c=0.5, noise_term=1.0, exponent=0.5)],
+    "dptheory.sparsification.optimal_rate_flat": [call(delta_c=0.5, noise_term=1.0, grad_norm=2.0, clip=1.0, z=0.75)],
+    "dptheory.sparsification.least_kappa": [call(rate=0.5, delta_c=0.5, noise_term=1.0)],
+    "dptheory.sparsification.least_kappa_tuned": [call(rate=0.5, noise_ratio=2.0)],
+    "dptheory.sparsification.tuned_bound": [
         call(rate=0.5, kappa=0.7, initial_gap=2.0, steps=1000.0, curvature_term=0.5, noise=3.0),
     ],
-    "dptheory.subset_sums.mean_reciprocal": [
+    "dptheory.gradients.mean_reciprocal": [
         call(values=_GRADIENT, keep=3, shift=0.5),
         dear(values=np.repeat(_GRADIENT, 1000), keep=1000),
     ],
-    "dptheory.mask_effects.noise_norm_ratio": [call(**_SMALL), call(**_LARGE)],
-    "dptheory.mask_effects.relaxed_gradient_ratio": [
+    "dptheory.gradients.noise_norm_ratio": [call(**_SMALL), call(**_LARGE)],
+    "dptheory.gradients.relaxed_gradient_ratio": [
         call(grad_norm=2.0, masked_norm=1.5, clip=1.0),
         call(grad_norm=np.linspace(1.0, 2.0, 1000), masked_norm=0.5, clip=1.0),
     ],
-    "dptheory.mask_effects.posterior_freeze": [
+    "dptheory.gradients.posterior_freeze": [
         call(gradients=[[3.0, 4.0], [1.0, 0.0]], clip=1.0, keep=1),
         dear(gradients=_LONG.reshape(10, -1), clip=1.0, keep=1000),
     ],
-    "dptheory.projections.projected_skewness": [call(dim=10, skewness=2.0), call(dim=1_000_000, skewness=-2.0)],
-    "dptheory.schedules.freeze_rate": [call(epoch=3, final_rate=0.9, cooling_epochs=40)],
-    "dptheory.schedules.total_density": [
+    "dptheory.gradients.projected_skewness": [call(dim=10, skewness=2.0), call(dim=1_000_000, skewness=-2.0)],
+    "dptheory.sparsification.freeze_rate": [call(epoch=3, final_rate=0.9, cooling_epochs=40)],
+    "dptheory.sparsification.total_density": [
         call(final_rate=0.9, cooling_epochs=40, epochs=60, baseline_epochs=40),
         call(final_rate=0.9, cooling_epochs=40, epochs=60),
     ],
-    "dptheory.costs.communication": [
+    "dptheory.sparsification.communication": [
         call(**_SMALL, rounds=4, index="seed", value_bits=32),
         call(**_LARGE, rounds=400, index="kept"),
     ],
-    "dptheory.costs.projection_operations": [
+    "dptheory.sparsification.projection_operations": [
         call(dim=10, basis=2, samples=4, gradients=5, power_iterations=1),
         call(dim=2_700_000, basis=1000, samples=2000, gradients=1000),
     ],
-    "dptheory.reconstruction.expected_error": [
+    "dptheory.sparsification.expected_error": [
         call(k=[1.0, 2.0, 3.0, 4.0], rate=0.5, sigma=0.1),
         dear(k=np.repeat([1.0, 2.0], 5000), rate=0.9, sigma=0.1),
     ],
-    "dptheory.reconstruction.error_lower_bound": [
+    "dptheory.sparsification.error_lower_bound": [
         call(k=[1.0, 2.0, 3.0, 4.0], rate=0.5, sigma=0.1),
         call(k=np.repeat([1.0, 2.0], 5000), rate=0.9, sigma=0.1),
     ],
-    "dptheory.reconstruction.bayes_error": [
+    "dptheory.sparsification.bayes_error": [
         call(k=[1.0, 2.0, 3.0, 4.0], rate=0.5, sigma=0.1, prior_std=1.0),
         dear(k=np.repeat([1.0, 2.0], 5000), rate=0.9, sigma=0.1, prior_std=1.0),
     ],
-    "dptheory.reconstruction.matrix_expected_error": [
+    "dptheory.sparsification.matrix_expected_error": [
         call(K=[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, -1.0]], rate=0.25, sigma=0.1),
     ],
-    "dptheory.reconstruction.matrix_error_lower_bound": [
+    "dptheory.sparsification.matrix_error_lower_bound": [
         call(K=[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, -1.0]], rate=0.25, sigma=0.1),
     ],
-    "dptheory.reconstruction.gaussian_matrix_error": [
+    "dptheory.sparsification.gaussian_matrix_error": [
         call(keep=10, unknowns=3, sigma=0.1),
         call(keep=1_000_000, unknowns=1000, sigma=0.1),
     ],

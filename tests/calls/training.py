@@ -9,15 +9,13 @@ from opacus import GradSampleModule
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from calls import Call, Calls, Fresh, call, dear, used
+from tests.calls import Call, Calls, Fresh, call, dear, used
 from training import data, make_private
 from training import mechanisms as m
 from training.audits import step_audits
-from training.config import OptimizerConfig
-from training.ledger import PrivacyLedger
-from training.loop import DpSgdSettings
-from training.records import MeasureSettings
-from training.sampling import GeneratorBatches, PoissonBatches, SecureBatches
+from training.engine import GeneratorBatches, PoissonBatches, PrivacyLedger, SecureBatches
+from training.probe import MeasureSettings
+from training.runs import DpSgdSettings, OptimizerConfig
 
 _FEATURES = 6
 _CPU = torch.device("cpu")
@@ -92,96 +90,96 @@ def _private(**arguments: Any) -> Callable[[], dict[str, Any]]:
 
 
 CALLS: Calls = {
-    "training.private.make_private": [
+    "training.engine.make_private": [
         Call(lambda: _private(data_loader=_loader(), secure=False, sampling_rate=0.25, expected_batch_size=10.0)(), "dear"),
         Call(lambda: _private(data_loader=_loader(), noise_generator=torch.Generator())(), "dear"),
     ],
-    "training.private.attach": [
+    "training.engine.attach": [
         Call(_private(sampling_rate=0.25, examples=40, secure=False), "dear"),
         Call(_private(sampling_rate=0.25, expected_batch_size=10.0, noise_generator=None), "dear"),
     ],
-    "training.mechanisms.rates.Constant": [used(_first_steps, value=0.5)],
-    "training.mechanisms.rates.GradualCooling": [used(_first_steps, final_rate=0.5, cooling_epochs=4, steps_per_epoch=10)],
-    "training.mechanisms.rates.Linear": [used(_first_steps, start=0.1, end=0.9, steps=10)],
-    "training.mechanisms.rates.Exponential": [used(_first_steps, start=0.1, end=0.9, steps=10)],
-    "training.mechanisms.dpsgd.DpSgd": _mechanism(),
-    "training.mechanisms.dpsgd.NoisySgd": _mechanism(),
-    "training.mechanisms.dpsgd.ClippedSgd": _mechanism(),
-    "training.mechanisms.random_sparsification.RandomSparsification": _MASKED,
-    "training.mechanisms.random_sparsification.PosteriorFreeze": _MASKED,
-    "training.mechanisms.ranked.RankedSparsification": _RANKED,
-    "training.mechanisms.ranked.RankedByTrueGradients": _RANKED,
-    "training.mechanisms.broken.UnnoisedVelocity": _RANKED,
-    "training.mechanisms.broken.BatchSizeDivisor": _mechanism(expected_batch_size=3.0, rate=0.5, seed=0),
-    "training.mechanisms.broken.TopKWithoutNoise": _mechanism(keep_rate=0.5),
-    "training.mechanisms.index_pruning.IndexPruning": _mechanism(theta=0.1, keep_rate=m.Constant(0.5), group_size=4),
-    "training.mechanisms.index_pruning.NoisyMagnitudeTopK": _mechanism(
+    "training.mechanisms.Constant": [used(_first_steps, value=0.5)],
+    "training.mechanisms.GradualCooling": [used(_first_steps, final_rate=0.5, cooling_epochs=4, steps_per_epoch=10)],
+    "training.mechanisms.Linear": [used(_first_steps, start=0.1, end=0.9, steps=10)],
+    "training.mechanisms.Exponential": [used(_first_steps, start=0.1, end=0.9, steps=10)],
+    "training.mechanisms.DpSgd": _mechanism(),
+    "training.mechanisms.NoisySgd": _mechanism(),
+    "training.mechanisms.ClippedSgd": _mechanism(),
+    "training.mechanisms.RandomSparsification": _MASKED,
+    "training.mechanisms.PosteriorFreeze": _MASKED,
+    "training.mechanisms.RankedSparsification": _RANKED,
+    "training.mechanisms.RankedByTrueGradients": _RANKED,
+    "training.mechanisms.UnnoisedVelocity": _RANKED,
+    "training.mechanisms.BatchSizeDivisor": _mechanism(expected_batch_size=3.0, rate=0.5, seed=0),
+    "training.mechanisms.TopKWithoutNoise": _mechanism(keep_rate=0.5),
+    "training.mechanisms.IndexPruning": _mechanism(theta=0.1, keep_rate=m.Constant(0.5), group_size=4),
+    "training.mechanisms.NoisyMagnitudeTopK": _mechanism(
         selection_multiplier=1.0, keep_rate=m.Constant(0.5), group_size=4
     ),
-    "training.mechanisms.index_pruning.TopKOfReleased": _mechanism(keep_rate=m.Constant(0.5), group_size=4),
-    "training.mechanisms.layer_freezing.LayerFreezing": [
+    "training.mechanisms.TopKOfReleased": _mechanism(keep_rate=m.Constant(0.5), group_size=4),
+    "training.mechanisms.LayerFreezing": [
         call(inner=m.DpSgd(), frozen=1, from_step=0),
     ],
-    **{f"training.mechanisms.gep.{name}": _EMBEDDING for name in ("Gep", "GepOptimal", "GepJoint", "BiasedGep")},
-    "training.ledger.PrivacyLedger": [call(sampling_rate=0.1)],
-    "training.ledger.PrivacyLedger.epsilon": [call(self=PrivacyLedger(0.1), delta=1e-5)],
-    "training.ledger.PrivacyLedger.epsilon_if_secure": [call(self=PrivacyLedger(0.1), delta=1e-5)],
-    "training.ledger.PrivacyLedger.limit": [call(self=Fresh(lambda: PrivacyLedger(0.1)), epsilon=3.0, delta=1e-5)],
-    "training.ledger.PrivacyLedger.record": [call(self=Fresh(lambda: PrivacyLedger(0.1)), cost=m.StepCost(1.0))],
-    "training.ledger.PrivacyLedger.clear": [call(self=Fresh(lambda: PrivacyLedger(0.1)), cost=m.StepCost(1.0))],
-    "training.optimizer.MechanismOptimizer.epsilon": [dear(self=_wrapped(), delta=1e-5)],
-    "training.optimizer.MechanismOptimizer.privacy": [dear(self=_wrapped(), delta=1e-5)],
-    "training.optimizer.MechanismOptimizer.begin_batch": [dear(self=Fresh(_wrapped), size=3)],
-    "training.sampling.PoissonBatches": [used(lambda one: one.batch(0), examples=100, rate=0.1, seed=0)],
-    "training.sampling.PoissonBatches.batch": [call(self=PoissonBatches(100, 0.1, 0), **_BATCH)],
-    "training.sampling.SecureBatches": [used(lambda one: one.batch(0), examples=100, rate=0.1)],
-    "training.sampling.SecureBatches.batch": [call(self=SecureBatches(100, 0.1), **_BATCH)],
-    "training.sampling.GeneratorBatches": [
+    **{f"training.mechanisms.{name}": _EMBEDDING for name in ("Gep", "GepOptimal", "GepJoint", "BiasedGep")},
+    "training.engine.PrivacyLedger": [call(sampling_rate=0.1)],
+    "training.engine.PrivacyLedger.epsilon": [call(self=PrivacyLedger(0.1), delta=1e-5)],
+    "training.engine.PrivacyLedger.epsilon_if_secure": [call(self=PrivacyLedger(0.1), delta=1e-5)],
+    "training.engine.PrivacyLedger.limit": [call(self=Fresh(lambda: PrivacyLedger(0.1)), epsilon=3.0, delta=1e-5)],
+    "training.engine.PrivacyLedger.record": [call(self=Fresh(lambda: PrivacyLedger(0.1)), cost=m.StepCost(1.0))],
+    "training.engine.PrivacyLedger.clear": [call(self=Fresh(lambda: PrivacyLedger(0.1)), cost=m.StepCost(1.0))],
+    "training.engine.MechanismOptimizer.epsilon": [dear(self=_wrapped(), delta=1e-5)],
+    "training.engine.MechanismOptimizer.privacy": [dear(self=_wrapped(), delta=1e-5)],
+    "training.engine.MechanismOptimizer.begin_batch": [dear(self=Fresh(_wrapped), size=3)],
+    "training.engine.PoissonBatches": [used(lambda one: one.batch(0), examples=100, rate=0.1, seed=0)],
+    "training.engine.PoissonBatches.batch": [call(self=PoissonBatches(100, 0.1, 0), **_BATCH)],
+    "training.engine.SecureBatches": [used(lambda one: one.batch(0), examples=100, rate=0.1)],
+    "training.engine.SecureBatches.batch": [call(self=SecureBatches(100, 0.1), **_BATCH)],
+    "training.engine.GeneratorBatches": [
         used(lambda one: one.batch(0), examples=100, rate=0.1, generator=Fresh(lambda: torch.Generator().manual_seed(0))),
     ],
-    "training.sampling.GeneratorBatches.batch": [
+    "training.engine.GeneratorBatches.batch": [
         call(self=Fresh(lambda: GeneratorBatches(100, 0.1, torch.Generator().manual_seed(0))), **_BATCH),
     ],
-    "training.config.OptimizerConfig": [call(name="sgd", learning_rate=0.1, momentum=0.9, weight_decay=0.0)],
-    "training.config.RunConfig": [
+    "training.runs.OptimizerConfig": [call(name="sgd", learning_rate=0.1, momentum=0.9, weight_decay=0.0)],
+    "training.runs.RunConfig": [
         call(
             data="excerpt", model="small-cnn", epochs=3, batch_size=30, max_grad_norm=1.0, delta=1e-5,
             noise_multiplier=1.0, epsilon=3.0, physical_batch_size=16, seed=0, inputs="unit", grad_sample_mode="hooks",
             secure=False, optimizer=OptimizerConfig(), mechanism={"name": "dp-sgd"},
         ),
     ],
-    "training.noise.generator_noise": [
+    "training.engine.generator_noise": [
         used(lambda noise: noise(torch.zeros(3), 1.0), generator=Fresh(lambda: torch.Generator().manual_seed(0))),
     ],
-    "training.noise.secure_noise": [call(like=torch.zeros(3), std=1.0)],
-    "training.models.small_tanh_cnn": [dear(seed=0)],
+    "training.engine.secure_noise": [call(like=torch.zeros(3), std=1.0)],
+    "training.networks.small_tanh_cnn": [dear(seed=0)],
     "training.networks.dp_cnn": [dear(seed=0)],
     "training.networks.resnet20": [dear(seed=0)],
     "training.networks.wrn_16_4": [dear(seed=0)],
     "training.networks.scattering_cnn": [dear(seed=0)],
     "training.networks.linear_probe": [dear(seed=0, features=12, bias=True)],
     "training.data.load": [dear(name="excerpt", train=False)],
-    "training.loop.DpSgdSettings": [call(**_SETTINGS)],
-    "training.loop.sampling_rate": [call(batch_size=10, images=40)],
-    "training.loop.pick_device": [call(wanted="cpu")],
-    "training.records.MeasureSettings": [call(keep_ratios=(0.1, 0.5), draws=20, noise_multiplier=1.0, max_grad_norm=1.0)],
-    "training.measure.measure": [
+    "training.runs.DpSgdSettings": [call(**_SETTINGS)],
+    "training.runs.sampling_rate": [call(batch_size=10, images=40)],
+    "training.runs.pick_device": [call(wanted="cpu")],
+    "training.probe.MeasureSettings": [call(keep_ratios=(0.1, 0.5), draws=20, noise_multiplier=1.0, max_grad_norm=1.0)],
+    "training.probe.measure": [
         dear(
             gradient=np.linspace(-1.0, 1.0, 512), layers={"all": slice(0, 512)},
             settings=MeasureSettings((0.5,), 2, 1.0, 1.0), rng=Fresh(lambda: np.random.default_rng(0)),
         ),
     ],
     "training.probe.spread_steps": [call(steps=20, count=5)],
-    "training.linear_attack.linear_gradient": [dear(images=data.load("excerpt", train=False), index=0, seed=0)],
-    "training.validate.settings.ValidateSettings": [
+    "training.validate.linear_gradient": [dear(images=data.load("excerpt", train=False), index=0, seed=0)],
+    "training.validate.ValidateSettings": [
         call(training=DpSgdSettings(**_SETTINGS), rate=0.5, keep_ratios=(0.1, 0.5), subspace_dims=(10, 50), pool=300,
              anchors=256, window=10, draws=50),
     ],
-    "training.anchors.AnchorGradients": [
+    "training.mechanisms.AnchorGradients": [
         Call(
             {"model": _model(), "pixels": torch.ones(2, _FEATURES), "classes": 2, "seed": 0, "chunk": 2},
             cost="dear", use=lambda anchors: anchors(),
         ),
     ],
-    "training.audits.steps.StepAudit.run": [dear(self=step_audits()[0], seed=0)],
+    "training.audits.StepAudit.run": [dear(self=step_audits()[0], seed=0)],
 }  # fmt: skip

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from calls import Call
-from calls.bad_values import Attempt, attempts
-from calls.judgement import complaint, outcome, same
+from tests.calls import Call
+from tests.calls.bad_values import Attempt, attempts
+from tests.calls.judgement import complaint, outcome, same
 
 
 def modules(package: types.ModuleType) -> Iterator[types.ModuleType]:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
-from code_mutants.cover import Covering
-from code_mutants.mutate import Mutant, mutated_source
+from tests.code_mutants.cover import Covering
+from tests.code_mutants.mutate import Mutant, mutated_source
 
 _HEAVY = ("numpy", "scipy.stats", "scipy.optimize", "scipy.integrate", "scipy.signal", "sympy", "hypothesis", "matplotlib",
           "torch", "opacus", "mpmath", "pytest", "sybil")  # fmt: skip

@@ -21,14 +21,15 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from dptheory.montecarlo import CertificateCheck, Check, ExactCheck, LawCheck, MeanCheck, SearchCheck, certificate
-from dptheory.montecarlo.estimate import _MomentsOfChunk
-from dptheory.montecarlo.exact import relative_difference
-from dptheory.montecarlo.law import _CountsOfChunk
-from mutants.moves import Move, moved, same
-from mutants.regions import Region, bound, regions
-from mutants.surface import Leaf, Target
-from mutants.swap import Handler, original, swapped
+from dptheory import checks
+from dptheory.checks import CertificateCheck, Check, ExactCheck, LawCheck, MeanCheck, SearchCheck, _certificate
+from dptheory.checks._equality import relative_difference
+from dptheory.checks._law import _CountsOfChunk
+from dptheory.checks._mean import _MomentsOfChunk
+from tests.mutants.moves import Move, moved, same
+from tests.mutants.regions import Region, bound, regions
+from tests.mutants.surface import Leaf, Target
+from tests.mutants.swap import Handler, original, swapped
 
 BUDGET, SEED = 120.0, 0
 _REPLAYED = 30
@@ -200,13 +201,13 @@ def _record_search(check: SearchCheck, recorder: Recorder) -> Recorded:
 def _record_certificate(check: CertificateCheck, recorder: Recorder) -> Recorded:
     problem, bounds = _Side(check.problem, recorder), _Side(check.bound, recorder)
     solved: dict[Any, Any] = {}
-    solve = certificate.worst_case
+    solve = checks.worst_case
 
     def keep(asked: Any) -> Any:
         solved[len(solved)] = solve(asked)
         return solved[len(solved) - 1]
 
-    with mock.patch.object(certificate, "worst_case", keep):
+    with mock.patch.object(_certificate, "worst_case", keep):
         ran = replace(check, problem=problem, bound=bounds).run(BUDGET, SEED)
 
     def part(i: int) -> Part:

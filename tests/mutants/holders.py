@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dptheory import claims
+from dptheory.checks import Check, SearchCheck
 from dptheory.claims import Claim
-from dptheory.montecarlo import Check, SearchCheck
-from mutants import bench
-from mutants.bench import Memory, Mutant, Recorded
-from mutants.moves import ZERO, moves
-from mutants.regions import regions
-from mutants.surface import Target, leaves, result_classes, targets
-from mutants.swap import original
+from tests.mutants import bench
+from tests.mutants.bench import Memory, Mutant, Recorded
+from tests.mutants.moves import ZERO, moves
+from tests.mutants.regions import regions
+from tests.mutants.surface import Target, leaves, result_classes, targets
+from tests.mutants.swap import original
 
 _PRESETS = ("test_fields::test_presets_digit_for_digit",)
 _NOISE_SHARES = ("test_fields::test_what_presets_say_of_the_noise",)
@@ -27,44 +27,44 @@ _VECTORS = ("test_fields::test_vectors_are_read_as_they_are",)
 
 # fmt: off
 NAMED: dict[str, tuple[str, ...]] = {
-    "accounting.cross_check": ("test_fields::test_cross_check_field_by_field",),
-    "accounting.epsilon": (
+    "privacy.cross_check": ("test_fields::test_cross_check_field_by_field",),
+    "privacy.epsilon": (
         "test_fields::test_bounds_of_epsilon_field_by_field",
         "test_fields::test_bounds_without_replacement",
     ),
-    "accounting.noise_multiplier": (
+    "privacy.noise_multiplier": (
         "test_fields::test_noise_multiplier_is_the_least",
         "test_fields::test_noise_multiplier_without_replacement",
     ),
-    "accounting.rdp_epsilon": ("test_fields::test_renyi_epsilon",),
-    "accounting.steps": ("test_fields::test_steps_are_the_most",),
-    "accounting.paper_settings.PaperSetting.sampling_rate": _SETTINGS,
-    "accounting.paper_settings.PaperSetting.steps": _SETTINGS,
-    "accounting.paper_settings.PaperSetting.needed_sigma": _SETTINGS[:1],
-    "accounting.paper_settings.PaperSetting.spent": _SETTINGS[:1],
-    "accounting.paper_settings.PaperSetting.allowed_steps": _SETTINGS[:1],
-    "accounting.paper_settings.paper_settings": _SETTINGS[1:],
-    "auditing.bound_at_known_rate": ("test_auditing::test_bound_at_a_known_rate",),
-    "auditing.audit": ("test_fields::test_audit_field_by_field",),
-    "auditing.largest_bound": ("test_fields::test_largest_bound",),
-    "embedding.presets.EmbeddingPreset.noise": ("test_fields::test_noise_of_embedding_presets",),
-    "embedding.presets.all_presets": ("test_fields::test_embedding_presets_digit_for_digit",),
-    "joint_privacy.IndexSteps.epsilon": ("gip.thm2",),
-    "joint_privacy.IndexSteps.rho": ("gip.thm2",),
-    "mallows.SubsetMallows.max_swaps": ("gip.def3",),
-    "masks.kept_entries": _MASKS,
-    "masks.random_masks": _MASKS,
-    "masks.all_masks": _MASKS,
+    "privacy.rdp_epsilon": ("test_fields::test_renyi_epsilon",),
+    "privacy.steps": ("test_fields::test_steps_are_the_most",),
+    "papers.PaperSetting.sampling_rate": _SETTINGS,
+    "papers.PaperSetting.steps": _SETTINGS,
+    "papers.PaperSetting.needed_sigma": _SETTINGS[:1],
+    "papers.PaperSetting.spent": _SETTINGS[:1],
+    "papers.PaperSetting.allowed_steps": _SETTINGS[:1],
+    "papers.paper_settings": _SETTINGS[1:],
+    "privacy.bound_at_known_rate": ("test_auditing::test_bound_at_a_known_rate",),
+    "privacy.audit": ("test_fields::test_audit_field_by_field",),
+    "privacy.largest_bound": ("test_fields::test_largest_bound",),
+    "papers.EmbeddingPreset.noise": ("test_fields::test_noise_of_embedding_presets",),
+    "papers.embedding_presets": ("test_fields::test_embedding_presets_digit_for_digit",),
+    "privacy.IndexSteps.epsilon": ("gip.thm2",),
+    "privacy.IndexSteps.rho": ("gip.thm2",),
+    "pruning.SubsetMallows.max_swaps": ("gip.def3",),
+    "gradients.kept_entries": _MASKS,
+    "gradients.random_masks": _MASKS,
+    "gradients.all_masks": _MASKS,
     "masks.norm": _VECTORS,
     "masks.vector": _VECTORS,
-    "presets.Preset.noise_share": _NOISE_SHARES,
-    "presets.Preset.largest_rate": _NOISE_SHARES,
-    "presets.get": _PRESETS,
-    "presets.all_presets": _PRESETS,
-    "quadratic_form.QuadraticForm.mean": ("test_fields::test_mean_and_chernoff_point_of_a_quadratic_form",),
-    "quadratic_form.QuadraticForm.tails": _TAILS,
-    "quadratic_form.QuadraticForm.chernoff": ("test_fields::test_mean_and_chernoff_point_of_a_quadratic_form",),
-    "subset_sums.mean_reciprocal": (
+    "papers.Preset.noise_share": _NOISE_SHARES,
+    "papers.Preset.largest_rate": _NOISE_SHARES,
+    "papers.preset": _PRESETS,
+    "papers.all_presets": _PRESETS,
+    "gradients.QuadraticForm.mean": ("test_fields::test_mean_and_chernoff_point_of_a_quadratic_form",),
+    "gradients.QuadraticForm.tails": _TAILS,
+    "gradients.QuadraticForm.chernoff": ("test_fields::test_mean_and_chernoff_point_of_a_quadratic_form",),
+    "gradients.mean_reciprocal": (
         "test_reconstruction::test_exact_counting_in_60_dimensions",
         "test_fields::test_mean_reciprocal_of_many_numbers",
     ),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mutants.surface import Leaf
+from tests.mutants.surface import Leaf
 
 SHARE = 0.01
 """Relative size of a wrong number."""
@@ -66,7 +66,7 @@ ZERO = {
 """What is done to a field that is zero, infinite or None wherever it is checked, so that no share of it can be wrong."""
 
 
-TO_THE_WRONG_SIDE = {("quadratic_form.QuadraticForm.chernoff", ()): "x 0.99"}
+TO_THE_WRONG_SIDE = {("gradients.QuadraticForm.chernoff", ()): "x 0.99"}
 """Bounds that promise no width: calculator and path to the move that breaks them."""
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mutants.surface import Target, options
+from tests.mutants.surface import Target, options
 
 SMALL, USERS = 1_000, 10_000
 """Largest size that an enumeration reaches, and the least that people train with."""
@@ -108,20 +108,20 @@ _ACCOUNTED = (
 )
 
 TABLE: dict[str, tuple[Region, ...]] = {
-    "accounting.epsilon": _ACCOUNTED,
-    "accounting.noise_multiplier": _ACCOUNTED[:2],
-    "accounting.gaussian_delta": (
+    "privacy.epsilon": _ACCOUNTED,
+    "privacy.noise_multiplier": _ACCOUNTED[:2],
+    "privacy.gaussian_delta": (
         _where("mu > 5", lambda a: a["mu"] > 5),
         _where("mu < 0.1", lambda a: a["mu"] < 0.1),
     ),
-    "accounting.gaussian_mu": (_where("epsilon > 7", lambda a: a["epsilon"] > 7),),
-    "angles.DistortionAngle.var": (
+    "privacy.gaussian_mu": (_where("epsilon > 7", lambda a: a["epsilon"] > 7),),
+    "gradients.DistortionAngle.var": (
         _where("dim > 10000, little snr", lambda a: a["dim"] > 10_000 and a["snr"] < math.sqrt(a["dim"])),
     ),
-    "angles.DistortionAngle.asymptotic_mean": (
+    "gradients.DistortionAngle.asymptotic_mean": (
         _where("snr > 10 sqrt(dim)", lambda a: a["snr"] > 10 * math.sqrt(a["dim"])),
     ),
-    "angles.angle_variance": (
+    "gradients.angle_variance": (
         _where("dim = 1", lambda a: a["dim"] == 1),
         _where("dim = 2", lambda a: a["dim"] == 2),
         _where("2 < dim < 8", lambda a: 2 < a["dim"] < 8),
@@ -129,7 +129,7 @@ TABLE: dict[str, tuple[Region, ...]] = {
         _where("obtuse bias", lambda a: a["bias"] > math.pi / 2),
         _where("no bias", lambda a: a["bias"] == 0),
     ),
-    "angles.batch_expected_cos": (
+    "gradients.batch_expected_cos": (
         _where("no bias", lambda a: bool(np.all(np.asarray(a["cos_bias"]) == 1))),
         _where("bias", lambda a: bool(np.all(np.asarray(a["cos_bias"]) < 1))),
     ),
@@ -149,41 +149,41 @@ TABLE: dict[str, tuple[Region, ...]] = {
         _where("batch_size > 1", lambda a: a["batch_size"] > 1),
         _where("several steps", lambda a: a["steps"] > 1),
     ),
-    "embedding.calibration.joint_mu": (_where("several ratios", lambda a: len(a["noise_ratios"]) > 1),),
-    "embedding.calibration.release_noise_ratio": (_where("over 100 steps", lambda a: a["steps"] > 100),),
-    "embedding.calibration.sampled_epsilon": (_where("epsilon < 1", lambda a: a["epsilon"] < 1),),
+    "embedding.joint_mu": (_where("several ratios", lambda a: len(a["noise_ratios"]) > 1),),
+    "embedding.release_noise_ratio": (_where("over 100 steps", lambda a: a["steps"] > 100),),
+    "embedding.sampled_epsilon": (_where("epsilon < 1", lambda a: a["epsilon"] < 1),),
     "freezing.expected_angle": (
         _where("dim = 2", lambda a: a["dim"] == 2),
         _where("obtuse bias", lambda a: a["dim"] > 2 and a["bias"] > math.pi / 2),
     ),
-    "gradient_mse.expected_max_quadratic_form": (_where("n > 1e6", lambda a: a["n"] > 1e6),),
-    "mask_privacy.divisor_kl": (_where("batch shrinks", lambda a: a["other"] < a["size"]),),
-    "mask_privacy.divisor_delta": (_where("epsilon > 1", lambda a: a["epsilon"] > 1),),
-    "mask_privacy.published_size_delta": (
+    "gradients.expected_max_quadratic_form": (_where("n > 1e6", lambda a: a["n"] > 1e6),),
+    "privacy.divisor_kl": (_where("batch shrinks", lambda a: a["other"] < a["size"]),),
+    "privacy.divisor_delta": (_where("epsilon > 1", lambda a: a["epsilon"] > 1),),
+    "privacy.published_size_delta": (
         _where("no shift", lambda a: a["shift"] == 0),
         _where("rate > 1/2", lambda a: a["sampling_rate"] > 0.5 and a["shift"] > 0),
         _where("users' data sets", lambda a: a["examples"] >= 10_000),
     ),
-    "momentum.velocity_variance": (_where("no end", lambda a: math.isinf(a["steps"])),),
-    "momentum.adam_velocity_variance": (_where("no end", lambda a: math.isinf(a["steps"])),),
-    "momentum.adam_corrected_variance": (_where("no end", lambda a: math.isinf(a["steps"])),),
+    "convergence.velocity_variance": (_where("no end", lambda a: math.isinf(a["steps"])),),
+    "convergence.adam_velocity_variance": (_where("no end", lambda a: math.isinf(a["steps"])),),
+    "convergence.adam_corrected_variance": (_where("no end", lambda a: math.isinf(a["steps"])),),
     "pruning.cosine_ratio": (
         _where("some dispersion", lambda a: 0 < a["theta"] < math.inf),
         _where("top-k", lambda a: math.isinf(a["theta"])),
     ),
     "pruning.pruned_cosine": (_where("no noise", lambda a: a["noise_std"] == 0),),
-    "quadratic.fresh_mask_moments": (_where("several steps", lambda a: a["steps"] > 1),),
-    "quadratic.epoch_mask_moments": (
+    "convergence.fresh_mask_moments": (_where("several steps", lambda a: a["steps"] > 1),),
+    "convergence.epoch_mask_moments": (
         _where("several epochs of several steps", lambda a: a["epochs"] > 1 and a["steps_per_epoch"] > 1),
     ),
-    "ranking.sparse_captured_energy": (_where("density < .01", lambda a: a["density"] < 0.01),),
-    "reconstruction.bayes_error": (_where("over 100 entries", lambda a: np.size(a["k"]) > 100),),
+    "sparsification.sparse_captured_energy": (_where("density < .01", lambda a: a["density"] < 0.01),),
+    "sparsification.bayes_error": (_where("over 100 entries", lambda a: np.size(a["k"]) > 100),),
     "sparsification.kappa": (
         _where("over 12 entries", lambda a: np.size(a["gradient"]) > 12),
         _where("z other than .75", lambda a: a["z"] != 0.75),
     ),
     "sparsification.best_rate": (_where("over 20 entries", lambda a: np.size(a["gradient"]) > 20),),
-    "embedding.risk.least_risk": (
+    "embedding.least_risk": (
         _where("several steps", lambda a: a["steps"] > 2),
         _where("Lipschitz cap", lambda a: math.isfinite(a["lipschitz"])),
     ),

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dptheory import angles, freezing, freezing_bound, index_privacy, lattice_loss, mallows, mask_privacy, pruning
-from dptheory.embedding import anchor, groups, risk
+from dptheory import embedding, freezing, gradients, privacy, pruning
 
 Calculator = Callable[..., Any]
 Mutation = Callable[[Calculator], Calculator]
@@ -30,7 +29,7 @@ def _one_more_kept(function: Calculator) -> Calculator:
 def _mirrored(function: Calculator) -> Calculator:
     """The law of the loss under the other reference."""
 
-    def mutant(*a: Any, **k: Any) -> lattice_loss.LatticeLoss:
+    def mutant(*a: Any, **k: Any) -> privacy.LatticeLoss:
         found = function(*a, **k)
         return dataclasses.replace(found, low=1 - found.low - found.log_pmf.size, log_pmf=np.flip(found.log_pmf))
 
@@ -67,7 +66,7 @@ def _tilted(function: Calculator) -> Calculator:
 def _leaking(function: Calculator) -> Calculator:
     """Residuals that keep some of the embedding."""
 
-    def mutant(gradients: Any, basis: Any) -> anchor.Projection:
+    def mutant(gradients: Any, basis: Any) -> embedding.Projection:
         found = function(gradients, basis)
         return dataclasses.replace(found, residuals=found.residuals + 1e-3 * found.embeddings @ np.asarray(basis))
 
@@ -77,7 +76,7 @@ def _leaking(function: Calculator) -> Calculator:
 def _without_minimum(function: Calculator) -> Calculator:
     """The terms of k itself, not of the best j <= k."""
 
-    def mutant(eigenvalues: Any, subspace_dim: int, *a: Any, **k: Any) -> anchor.ResidualBound:
+    def mutant(eigenvalues: Any, subspace_dim: int, *a: Any, **k: Any) -> embedding.ResidualBound:
         found = function(eigenvalues, subspace_dim, *a, **k)
         return dataclasses.replace(found, tail=float(np.sort(eigenvalues)[::-1][subspace_dim:].sum()))
 
@@ -110,22 +109,22 @@ def _clips_trainable_only(function: Calculator) -> Calculator:
 
 
 SPECIAL: tuple[tuple[Calculator, Mutation], ...] = (
-    (mallows.SubsetMallows.swap_pmf, _sharper(1.01)),
-    (mallows.SubsetMallows.sample, _sharper(1.1)),
+    (pruning.SubsetMallows.swap_pmf, _sharper(1.01)),
+    (pruning.SubsetMallows.sample, _sharper(1.1)),
     (pruning.top_k_mask, _one_more_kept),
-    (index_privacy.loss_law, _sharper(1.01)),
-    (index_privacy.loss_law, _mirrored),
-    (mask_privacy.divisor_renyi, _never_infinite),
-    (mask_privacy.divisor_delta, _one_size_more),
-    (mask_privacy.published_size_delta, _one_example_more),
-    (anchor.anchor_subspace, _tilted),
-    (anchor.project, _leaking),
-    (anchor.residual_bound, _without_minimum),
-    (groups.square_root_allocation, _proportional),
-    (risk.excess_risk, _one_more_step),
-    (risk.excess_risk_as_published, _one_more_step),
-    (angles.angle_range, _unfolded),
-    (freezing_bound.freezing_bounds, _noise_of_all_layers),
+    (privacy.loss_law, _sharper(1.01)),
+    (privacy.loss_law, _mirrored),
+    (privacy.divisor_renyi, _never_infinite),
+    (privacy.divisor_delta, _one_size_more),
+    (privacy.published_size_delta, _one_example_more),
+    (embedding.anchor_subspace, _tilted),
+    (embedding.project, _leaking),
+    (embedding.residual_bound, _without_minimum),
+    (embedding.square_root_allocation, _proportional),
+    (embedding.excess_risk, _one_more_step),
+    (embedding.excess_risk_as_published, _one_more_step),
+    (gradients.angle_range, _unfolded),
+    (freezing.freezing_bounds, _noise_of_all_layers),
     (freezing.biased_signal, _clips_trainable_only),
 )
 """Calculator and what is done to it."""

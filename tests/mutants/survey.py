@@ -3,8 +3,8 @@
 import sys
 import time
 
-from mutants.holders import holders, outcomes
-from mutants.surface import targets
+from tests.mutants.holders import holders, outcomes
+from tests.mutants.surface import targets
 
 
 def main(arguments: list[str]) -> None:

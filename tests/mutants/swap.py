@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from mutants.surface import Target
+from tests.mutants.surface import Target
 
 Handler = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from training import ledger, noise, optimizer, sampling
+from training import engine
 from training import mechanisms as m
-from training.mechanisms._base import Contribution
-from training.mechanisms.clipping import clipped_sum, weighted_sum
-from training.mechanisms.ranked import largest_entries
+from training.engine import _accountant, _noise, _optimizer
+from training.mechanisms import Contribution, clipped_sum, largest_entries
+from training.mechanisms._clipping import weighted_sum
 
 Patch = pytest.MonkeyPatch
 Bug = Callable[[Patch], None]
@@ -17,7 +17,7 @@ Bug = Callable[[Patch], None]
 
 def batches_at_twice_the_rate(patch: Patch) -> None:
     """The samplers of the command line, and that of make_private."""
-    for kind in (sampling.PoissonBatches, sampling.SecureBatches, sampling.GeneratorBatches):
+    for kind in (engine.PoissonBatches, engine.SecureBatches, engine.GeneratorBatches):
         plain = kind.batch
 
         def twice(self, step, part=0, parts=1, plain=plain):
@@ -45,13 +45,13 @@ def last_tensor_without_noise(patch: Patch) -> None:
 def less_noise(patch: Patch) -> None:
     """A tenth missing, from both generators."""
     for name in ("generator_noise", "secure_noise"):
-        plain = getattr(optimizer, name)
+        plain = getattr(_optimizer, name)
 
         def weaker(*args, plain=plain):
             found = plain(*args)
             return 0.9 * found if isinstance(found, torch.Tensor) else lambda like, std: 0.9 * found(like, std)
 
-        patch.setattr(optimizer, name, weaker)
+        patch.setattr(_optimizer, name, weaker)
 
 
 def noise_in_every_part(patch: Patch) -> None:
@@ -87,13 +87,13 @@ def noise_over_parts(patch: Patch) -> None:
 
 def same_noise_in_every_step(patch: Patch) -> None:
     kept: dict[torch.Size, torch.Tensor] = {}
-    plain = optimizer.generator_noise
+    plain = engine.generator_noise
 
     def stale(generator):
         noise = plain(generator)
         return lambda like, std: std * kept.setdefault(like.shape, noise(torch.zeros_like(like), 1.0))
 
-    patch.setattr(optimizer, "generator_noise", stale)
+    patch.setattr(_optimizer, "generator_noise", stale)
 
 
 def mask_of_private_gradients(patch: Patch) -> None:
@@ -141,27 +141,27 @@ def clipping_before_the_mask_alone(patch: Patch) -> None:
 
 
 def account_at_half_the_rate(patch: Patch) -> None:
-    plain = ledger.PrivacyLedger.__init__
+    plain = engine.PrivacyLedger.__init__
     patch.setattr(
-        ledger.PrivacyLedger, "__init__", lambda self, rate, *more, **named: plain(self, rate / 2, *more, **named)
+        engine.PrivacyLedger, "__init__", lambda self, rate, *more, **named: plain(self, rate / 2, *more, **named)
     )
 
 
 def account_at_half_the_rate_in_silence(patch: Patch) -> None:
     """The rate that is shown is right, and epsilon is that of another."""
-    plain = ledger._gaussian
-    patch.setattr(ledger, "_gaussian", lambda sigma, steps, rate, *rest: plain(sigma, steps, rate / 2, *rest))
+    plain = _accountant._gaussian
+    patch.setattr(_accountant, "_gaussian", lambda sigma, steps, rate, *rest: plain(sigma, steps, rate / 2, *rest))
 
 
 def account_of_every_other_step(patch: Patch) -> None:
-    plain = ledger.PrivacyLedger.record
+    plain = engine.PrivacyLedger.record
 
     def record(self, cost):
         self.odd = not getattr(self, "odd", False)
         if self.odd:
             plain(self, cost)
 
-    patch.setattr(ledger.PrivacyLedger, "record", record)
+    patch.setattr(engine.PrivacyLedger, "record", record)
 
 
 def account_of_more_noise(patch: Patch) -> None:
@@ -175,15 +175,15 @@ def account_of_a_secret_mask(patch: Patch) -> None:
 
 def predictable_secure_masks(patch: Patch) -> None:
     """A secure run whose masks come from a seed all the same."""
-    from training.mechanisms import random_sparsification
+    from training.mechanisms import _random_sparsification
 
     patch.setattr(
-        random_sparsification, "permutation", lambda dim, generator: torch.randperm(dim, generator=_constant())
+        _random_sparsification, "permutation", lambda dim, generator: torch.randperm(dim, generator=_constant())
     )
 
 
 def predictable_secure_noise(patch: Patch) -> None:
-    patch.setattr(noise, "secure_normal", lambda count: torch.randn(count, generator=_constant()).double())
+    patch.setattr(_noise, "secure_normal", lambda count: torch.randn(count, generator=_constant()).double())
 
 
 def _constant() -> torch.Generator:

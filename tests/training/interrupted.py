@@ -7,11 +7,12 @@ import os
 import signal
 import sys
 
-from training import run as runs
+from training import runs as runs
 from training.__main__ import app
+from training.runs import _train
 
 at, number = int(sys.argv[1]), signal.Signals[sys.argv[2]]
-step = runs.one_step
+step = _train.one_step
 
 
 def one_step(run: runs.Run) -> tuple[float, int]:
@@ -21,5 +22,5 @@ def one_step(run: runs.Run) -> tuple[float, int]:
     return found
 
 
-runs.one_step = one_step
+_train.one_step = one_step
 app(sys.argv[3:])

@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 
 import torch
-from tiny import tiny_config, tiny_load
 
-from training import distributed
-from training import run as runs
+from tests.training.tiny import tiny_config, tiny_load
+from training import engine
+from training import runs as runs
+from training.runs import _train
 
 CLIP, SIGMA = 1.0, 2.0
 MECHANISMS = {
@@ -25,7 +26,7 @@ MECHANISMS = {
 def few_steps(mechanism: dict, device: torch.device, steps: int = 4, **changes) -> runs.Run:
     run = runs.prepare(tiny_config(mechanism, **changes), device)
     for _ in range(steps):
-        runs.one_step(run)
+        _train.one_step(run)
     return run
 
 
@@ -34,7 +35,7 @@ def released_noise(device: torch.device) -> torch.Tensor:
     run = runs.prepare(tiny_config(noise_multiplier=SIGMA, max_grad_norm=CLIP, model="dp-cnn", data="cifar-10"), device)
     empty = torch.zeros(0, dtype=torch.long)
     type(run.batches).batch = lambda *_: empty
-    runs.one_step(run)
+    _train.one_step(run)
     return torch.cat([r.flatten() for r in (p.grad * run.config.batch_size for p in run.optimizer.params)])
 
 
@@ -65,8 +66,8 @@ def result(device: torch.device) -> dict:
 
 def main(folder: str, device: str) -> None:
     torch.set_num_threads(1)
-    with distributed.process_group(torch.device(device)) as chosen:
-        torch.save(result(chosen), Path(folder) / f"rank{distributed.place()[0]}of{distributed.place()[1]}.pt")
+    with engine.process_group(torch.device(device)) as chosen:
+        torch.save(result(chosen), Path(folder) / f"rank{engine.place()[0]}of{engine.place()[1]}.pt")
 
 
 if __name__ == "__main__":

@@ -7,15 +7,14 @@ import pytest
 import torch
 from scipy.stats import binomtest, chisquare, kstest, norm
 
-from dptheory import clipping, mallows
-from dptheory.embedding import release as theory
+from dptheory import embedding as theory
+from dptheory import gradients as gradients_theory
+from dptheory import pruning
 from training import mechanisms as m
-from training.mechanisms.gep import power_iteration, shared_dimensions
-from training.mechanisms.index_pruning import grouped, sample_subsets, top_mask
-from training.mechanisms.random_sparsification import draw_mask
-from training.mechanisms.ranked import largest_entries
-from training.noise import generator_noise, secure_noise
-from training.randomness import _inverted, normal, permutation
+from training._randomness import _inverted, normal, permutation
+from training.engine import generator_noise, secure_noise
+from training.mechanisms import draw_mask, largest_entries, power_iteration, shared_dimensions
+from training.mechanisms._index_pruning import grouped, sample_subsets, top_mask
 
 SHAPES = [(3, 4), (5,), (2, 2, 2)]
 DIM = sum(math.prod(s) for s in SHAPES)
@@ -52,7 +51,7 @@ def step(mechanism: m.Mechanism, samples, sigma: float = 0.0, noise=silent) -> n
 
 
 def clipped(rows: np.ndarray, clip: float = CLIP) -> np.ndarray:
-    return np.stack([clipping.clip(row, clip) for row in rows])
+    return np.stack([gradients_theory.clip(row, clip) for row in rows])
 
 
 def close(found: np.ndarray, wanted: np.ndarray) -> None:
@@ -131,7 +130,7 @@ def test_largest_entries() -> None:
 
 @pytest.mark.parametrize("theta", [0.0, 0.3, 2.0])
 def test_subsets_follow_the_mallows_law(theta: float) -> None:
-    model = mallows.SubsetMallows(9, 4, theta)
+    model = pruning.SubsetMallows(9, 4, theta)
     reference = (torch.arange(9) < 4).expand(40_000, 9)
     noise = generator_noise(torch.Generator().manual_seed(2))
     drawn = sample_subsets(reference, model, lambda like: torch.special.ndtr(noise(like, 1.0)))
@@ -151,7 +150,7 @@ def test_what_index_pruning_releases_follows_the_mallows_law(theta: float) -> No
     mechanism.release([total], 0.0, CLIP, generator_noise(torch.Generator().manual_seed(5)))
     kept = mechanism.mask.view(groups, 9)
     assert (kept.sum(1) == 4).all()
-    law = mallows.SubsetMallows(9, 4, theta)
+    law = pruning.SubsetMallows(9, 4, theta)
     swaps = np.bincount((~kept[:, :4]).sum(1).numpy(), minlength=law.max_swaps + 1)
     assert chisquare(swaps, law.swap_pmf() * groups).pvalue > 1e-6
     assert (
@@ -205,7 +204,7 @@ def test_index_budget_is_that_of_the_theory() -> None:
     step(mechanism, gradients())
     cost = mechanism.cost(1.5)
     assert cost.noise_multiplier == 1.5
-    assert cost.selection == (3, mallows.SubsetMallows(10, 3, 0.01))
+    assert cost.selection == (3, pruning.SubsetMallows(10, 3, 0.01))
 
 
 def test_top_k_of_what_is_released_and_of_noisy_magnitudes() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 import training
 from training import networks
-from training.config import read_config
-from training.mechanisms.layer_freezing import layers
+from training.mechanisms import layers
+from training.runs import read_config
 
 CONFIGS = Path(training.__file__).parent / "configs"
 

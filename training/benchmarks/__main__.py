@@ -27,10 +27,10 @@ def main(
     import torch
 
     from dptheory.files import write_atomically
-    from training.benchmarks import calculators, cases
-    from training.benchmarks.timing import compare
-    from training.loop import pick_device
-    from training.report import device_name
+    from training.benchmarks import _calculators, _mechanisms
+    from training.benchmarks._timing import compare
+    from training.probe import device_name
+    from training.runs import pick_device
 
     torch.set_num_threads(threads)
     warnings.filterwarnings("ignore", "Full backward hook is firing")
@@ -38,7 +38,7 @@ def main(
     finish = torch.cuda.synchronize if chosen.type == "cuda" else lambda: None
     table = Table("comparison", "ms", "against ms", "ratio", "target", "met")
     timings = []
-    for build in (*cases.CASES, *calculators.CASES):
+    for build in (*_mechanisms.CASES, *_calculators.CASES):
         if only in build.__name__:
             timing = compare(build(chosen), repetitions, finish)
             timings.append(timing)

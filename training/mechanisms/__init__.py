@@ -1,18 +1,31 @@
 """The algorithms of the five papers, as what becomes of per-sample gradients in one step."""
 
-from training.mechanisms._base import Contribution, Mechanism, Noise, StepCost
-from training.mechanisms.broken import BatchSizeDivisor, TopKWithoutNoise, UnnoisedVelocity
-from training.mechanisms.dpsgd import ClippedSgd, DpSgd, NoisySgd
-from training.mechanisms.gep import BiasedGep, Gep, GepJoint, GepOptimal
-from training.mechanisms.index_pruning import IndexPruning, NoisyMagnitudeTopK, TopKOfReleased
-from training.mechanisms.layer_freezing import LayerFreezing
-from training.mechanisms.random_sparsification import PosteriorFreeze, RandomSparsification
-from training.mechanisms.ranked import RankedByTrueGradients, RankedSparsification
-from training.mechanisms.rates import Constant, Exponential, GradualCooling, Linear, Schedule
+from training.mechanisms._anchor_gradients import AnchorGradients
+from training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
+from training.mechanisms._broken import BatchSizeDivisor, TopKWithoutNoise, UnnoisedVelocity
+from training.mechanisms._clipping import clip_factors, clipped_sum, sample_norms
+from training.mechanisms._dpsgd import ClippedSgd, DpSgd, NoisySgd
+from training.mechanisms._gep import (
+    AnchorSource,
+    BiasedGep,
+    Gep,
+    GepJoint,
+    GepOptimal,
+    power_iteration,
+    shared_dimensions,
+)
+from training.mechanisms._index_pruning import IndexPruning, NoisyMagnitudeTopK, TopKOfReleased
+from training.mechanisms._layer_freezing import LayerFreezing, layers
+from training.mechanisms._random_sparsification import PosteriorFreeze, RandomSparsification, draw_mask
+from training.mechanisms._ranked import RankedByTrueGradients, RankedSparsification, largest_entries
+from training.mechanisms._rates import Checked, Constant, Exponential, GradualCooling, Linear, Schedule
 
 __all__ = [
+    "AnchorGradients",
+    "AnchorSource",
     "BatchSizeDivisor",
     "BiasedGep",
+    "Checked",
     "ClippedSgd",
     "Constant",
     "Contribution",
@@ -35,7 +48,16 @@ __all__ = [
     "RankedSparsification",
     "Schedule",
     "StepCost",
+    "Tensors",
     "TopKOfReleased",
     "TopKWithoutNoise",
     "UnnoisedVelocity",
+    "clip_factors",
+    "clipped_sum",
+    "draw_mask",
+    "largest_entries",
+    "layers",
+    "power_iteration",
+    "sample_norms",
+    "shared_dimensions",
 ]

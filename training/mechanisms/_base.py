@@ -10,8 +10,8 @@ import torch
 from opacus import GradSampleModule
 
 from dptheory import _validate
-from dptheory.joint_privacy import FreshMask
-from dptheory.mallows import SubsetMallows
+from dptheory.privacy import FreshMask
+from dptheory.pruning import SubsetMallows
 
 Tensors = list[torch.Tensor]
 """One tensor a parameter; per-sample gradients have the samples first: shape (n, *parameter.shape)."""

@@ -2,11 +2,11 @@
 
 from fractions import Fraction
 
+from dptheory import embedding
+from dptheory.checks import CertificateCheck, ExactCheck, Kind, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gep import _noisy_steps as noisy
 from dptheory.claims.gep import _risk_at_scale
-from dptheory.embedding import risk
-from dptheory.montecarlo import CertificateCheck, ExactCheck, Kind, Range, SearchCheck
 
 
 def printed_summed_risk(smoothness: float, distance: float, steps: int, noise_energy: float) -> float:
@@ -18,7 +18,7 @@ def _run_slack(smoothness: float, distance: float, share: float, steps: int, noi
     """(bound - excess) / bound on the rounded absolute value; ``kept`` of the bound is kept."""
     slope = share * smoothness * distance
     excess = float(noisy.mean_excess(smoothness, distance, slope, steps, noise))
-    bound = risk.noisy_descent_risk(smoothness, distance, steps, noise**2).value
+    bound = embedding.noisy_descent_risk(smoothness, distance, steps, noise**2).value
     return kept - excess / bound
 
 
@@ -41,7 +41,7 @@ _EQ11 = Claim(
     ),
     correction=r"The constant 1 of $N/\beta$ is the best of this inequality: equality for $L = \frac\beta2|\theta|^2$ at $\theta_t = \theta_*$. But "
     r"$E L(\theta_t)-L_*\le\frac\beta2(\ldots)+\frac N{2\beta}$ with the same bracket, and the sum over $t$ then costs half the noise.",
-    calculators=(risk.noisy_descent_risk,),
+    calculators=(embedding.noisy_descent_risk,),
     checks=(
         CertificateCheck(
             name="worst case of the inequality over smooth convex functions",
@@ -54,7 +54,7 @@ _EQ11 = Claim(
             name="worst case of the inequality at theta_t",
             cases=lambda: [(1.0, 1.0), (2.5, 0.4), (0.3, 7.0)],
             problem=noisy.noisy_step_at_start,
-            bound=lambda smoothness, energy: risk.noisy_descent_risk(smoothness, 0.0, 1, energy).value,
+            bound=lambda smoothness, energy: embedding.noisy_descent_risk(smoothness, 0.0, 1, energy).value,
             wrong=lambda smoothness, energy: energy / smoothness,
         ),
         CertificateCheck(
@@ -62,7 +62,7 @@ _EQ11 = Claim(
             cases=lambda: [(1.0, 0.0, 1, 1.0), (2.5, 0.0, 1, 0.4)],
             problem=noisy.noisy_run,
             bound=lambda smoothness, distance, steps, energy: (
-                risk.noisy_descent_risk(smoothness, distance, steps, energy).value
+                embedding.noisy_descent_risk(smoothness, distance, steps, energy).value
             ),
             wrong=lambda smoothness, distance, steps, energy: energy / smoothness,
         ),
@@ -81,7 +81,7 @@ _EQ12 = Claim(
     r"(the sides have different units otherwise), and half the noise is enough. No bound can be below "
     r"$\frac\beta{2(T+2)}|\theta_0-\theta_*|^2$, whatever the noise.",
     printed=printed_summed_risk,
-    calculators=(risk.noisy_descent_risk, risk.least_risk),
+    calculators=(embedding.noisy_descent_risk, embedding.least_risk),
     checks=(
         *_risk_at_scale.STEPS,
         ExactCheck(
@@ -90,7 +90,7 @@ _EQ12 = Claim(
             truth=lambda beta, distance, steps, noise: True,
             statement=lambda beta, distance, steps, noise: (
                 noisy.mean_excess(beta, distance, 1, steps, noise)
-                <= risk.noisy_descent_risk(float(beta), float(distance), steps, float(noise) ** 2).value
+                <= embedding.noisy_descent_risk(float(beta), float(distance), steps, float(noise) ** 2).value
             ),
             wrong=lambda beta, distance, steps, noise: (
                 noisy.mean_excess(beta, distance, 1, steps, noise)
@@ -102,7 +102,9 @@ _EQ12 = Claim(
             name="worst case of one and two noisy steps",
             cases=lambda: [(1.0, 1.0, 1, 1.0), (2.0, 0.5, 1, 0.1), (1.0, 3.0, 2, 0.5), (1.0, 0.1, 2, 1.0)],
             problem=noisy.noisy_run,
-            bound=lambda beta, distance, steps, energy: risk.noisy_descent_risk(beta, distance, steps, energy).value,
+            bound=lambda beta, distance, steps, energy: (
+                embedding.noisy_descent_risk(beta, distance, steps, energy).value
+            ),
             wrong=printed_summed_risk,
             looseness=2.0,  # without noise it is (T + 2) / T - 1, and noise lowers it
         ),
@@ -118,7 +120,7 @@ _EQ12 = Claim(
             ],
             truth=noisy.telescoped_quadratic,
             statement=lambda beta, d, t, noise: (
-                risk.noisy_descent_risk(float(beta), float(d), t, float(noise) ** 2).value
+                embedding.noisy_descent_risk(float(beta), float(d), t, float(noise) ** 2).value
             ),
             wrong=lambda beta, d, t, noise: float(beta) * float(d) ** 2 / (2 * t) + float(noise) ** 2 / float(beta),
             tolerance=1e-12,
@@ -141,7 +143,7 @@ _EQ12 = Claim(
             truth=lambda beta, d, t: (
                 noisy.mean_excess(beta, Fraction(d), Fraction(beta) * d / (t + 2), t, 0) * Fraction(t + 2, t)
             ),
-            statement=lambda beta, d, t: risk.noisy_descent_risk(float(beta), float(d), t, 0.0).value,
+            statement=lambda beta, d, t: embedding.noisy_descent_risk(float(beta), float(d), t, 0.0).value,
             wrong=lambda beta, d, t: printed_summed_risk(float(beta), float(d), t, 0.0),
             tolerance=1e-12,
         ),
@@ -149,8 +151,8 @@ _EQ12 = Claim(
             name="worst case without noise, one to three steps",
             cases=lambda: [(1.0, 1.0, 1, 0.0), (2.0, 0.5, 2, 0.0), (1.0, 2.0, 3, 0.0)],
             problem=noisy.noisy_run,
-            bound=lambda beta, distance, steps, energy: risk.least_risk(beta, distance, steps),
-            wrong=lambda beta, distance, steps, energy: risk.noisy_descent_risk(beta, distance, steps, 0.0).value,
+            bound=lambda beta, distance, steps, energy: embedding.least_risk(beta, distance, steps),
+            wrong=lambda beta, distance, steps, energy: embedding.noisy_descent_risk(beta, distance, steps, 0.0).value,
         ),
     ),
     proved=True,

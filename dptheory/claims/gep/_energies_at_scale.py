@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from dptheory.embedding import clipping_bias, mse, release
-from dptheory.montecarlo import ExactCheck
+from dptheory import embedding
+from dptheory.checks import ExactCheck
 
 _TINY = 1e-10
 
@@ -76,7 +76,7 @@ def _biased_energy(way: str, rows: int, k: int, q: int) -> float:
 
 
 def _calculated_biased(way: str, rows: int, k: int, q: int) -> float:
-    found = mse.clipped_gep_mse(_spread(5, rows, k), _spread(12, rows, q), 6.5, 2.0, 2.0, embedding_clip=5.5)
+    found = embedding.clipped_gep_mse(_spread(5, rows, k), _spread(12, rows, q), 6.5, 2.0, 2.0, embedding_clip=5.5)
     return float(getattr(found, way))
 
 
@@ -87,7 +87,7 @@ VERSUS = (
         name="every way: trace of the noise",
         cases=lambda: [(way, *case) for way in _WAYS for case in _ENERGIES],
         truth=traced_energy,
-        statement=lambda way, *case: getattr(mse.gep_mse(*case), way),
+        statement=lambda way, *case: getattr(embedding.gep_mse(*case), way),
         wrong=lambda way, *case: 1.001 * traced_energy(way, *case),
         tolerance=_TINY,
     ),
@@ -107,7 +107,7 @@ VERSUS = (
         truth=lambda way, dim, k, clip, second, mu: (
             traced_energy(way, dim, k, clip, second, mu, 0.0, None) - k * (clip / mu) ** 2
         ),
-        statement=lambda way, *case: getattr(mse.least_residual_energy(*case), way),
+        statement=lambda way, *case: getattr(embedding.least_residual_energy(*case), way),
         wrong=lambda way, dim, k, clip, second, mu: traced_energy(way, dim, k, clip, second, mu, 0.0, None),
         tolerance=1e-8,
     ),
@@ -120,14 +120,14 @@ VERSUS = (
             for side in (0.9999, 1.0001)
         ],
         truth=lambda way, dim, k, side: side < 1,
-        statement=lambda way, dim, k, side: _saves(way, dim, k, side * getattr(mse.largest_residual_ratio(dim, k), way)),
-        wrong=lambda way, dim, k, side: _saves(way, dim, k, side / 1.01 * getattr(mse.largest_residual_ratio(dim, k), way)),
+        statement=lambda way, dim, k, side: _saves(way, dim, k, side * getattr(embedding.largest_residual_ratio(dim, k), way)),
+        wrong=lambda way, dim, k, side: _saves(way, dim, k, side / 1.01 * getattr(embedding.largest_residual_ratio(dim, k), way)),
     ),
     ExactCheck(
         name="joint ratio: its square is q / p, in integers",
         cases=lambda: [(dim, k) for dim, k in ((25, 9), (270_000, 1000), (10**7, 10**6))],
         truth=lambda dim, k: Fraction(dim - k, dim),
-        statement=lambda dim, k: mse.largest_residual_ratio(dim, k).joint ** 2,
+        statement=lambda dim, k: embedding.largest_residual_ratio(dim, k).joint ** 2,
         wrong=lambda dim, k: 1.0,
         tolerance=1e-14,
     ),
@@ -140,7 +140,7 @@ VERSUS = (
             "embedding": -2.5 * math.sqrt(k), "residual": -10 * math.sqrt(q), "square": 0.25 * 25 + 100.0
         }[part],
         statement=lambda part, k, q: _functional(
-            part, clipping_bias.joint_clipping_bias(_spread(5, 1, k), _spread(12, 1, q), 6.5, 2 / 6.5)
+            part, embedding.joint_clipping_bias(_spread(5, 1, k), _spread(12, 1, q), 6.5, 2 / 6.5)
         ),
         wrong=lambda part, k, q: {"embedding": -5.0, "residual": -12 * math.sqrt(q), "square": 144.0}[part],
         tolerance=1e-12,
@@ -153,7 +153,7 @@ def _saves(way: str, dim: int, k: int, ratio: float) -> bool:
     return traced_energy(way, dim, k, 1.0, ratio, 1.0, 0.0, None) < dim * (1 - 1e-13)
 
 
-def _functional(part: str, bias: clipping_bias.ClippingBias) -> float:
+def _functional(part: str, bias: embedding.ClippingBias) -> float:
     """The square, or the sum of the entries of a part."""
     return bias.square if part == "square" else float(getattr(bias, part).sum())
 
@@ -170,7 +170,7 @@ REM1 = (
             "embedding": -math.sqrt(k) * rows, "residual": -10 * math.sqrt(q) * rows, "square": rows**2 * (1 + 100.0)
         }[part],
         statement=lambda part, rows, k, q: _functional(
-            part, clipping_bias.clipping_bias(_spread(5, rows, k), _spread(12, rows, q), 4.0, 2.0)
+            part, embedding.clipping_bias(_spread(5, rows, k), _spread(12, rows, q), 4.0, 2.0)
         ),
         wrong=lambda part, rows, k, q: {"embedding": 1.0, "residual": -12 * math.sqrt(q) * rows, "square": 0.0}[part],
         tolerance=1e-12,
@@ -186,7 +186,7 @@ SPLIT = (
         name="the stds: at the best ratio, and mu-GDP together",
         cases=lambda: [(what, *case) for what in ("embedding_std", "residual_std") for case in _SPLITS],
         truth=lambda what, dim, k, first, second, mu: _best_stds(dim, k, first, second, mu)[what == "residual_std"],
-        statement=lambda what, *case: getattr(release.split_noise(*case), what),
+        statement=lambda what, *case: getattr(embedding.split_noise(*case), what),
         wrong=lambda what, dim, k, first, second, mu: math.sqrt(2) * (second if what == "residual_std" else first) / mu,
         tolerance=1e-6,
     ),

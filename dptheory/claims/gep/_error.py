@@ -8,11 +8,11 @@ from fractions import Fraction
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
+from dptheory import embedding
+from dptheory.checks import ExactCheck, MeanCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gep import _energies_at_scale, _joint_bias, _mechanism
 from dptheory.claims.gep._mechanism import EntrySum, SquaredError, Way
-from dptheory.embedding import clipping_bias, groups, mse
-from dptheory.montecarlo import ExactCheck, MeanCheck, Range, SearchCheck
 
 # --- gep.versus -------------------------------------------------------------------------------------------------------
 
@@ -23,12 +23,12 @@ _RATIOS = tuple(Fraction(n, d) for d in (5, 13, 7, 2) for n in range(1, d + 3))
 
 
 def _stated(way: Way) -> float:
-    found = mse.clipped_gep_mse(_mechanism.embeddings(), _mechanism.residuals(), _CLIP, _RESIDUAL_CLIP, _MU)
+    found = embedding.clipped_gep_mse(_mechanism.embeddings(), _mechanism.residuals(), _CLIP, _RESIDUAL_CLIP, _MU)
     return float(getattr(found, way))
 
 
 def _noise_only(way: Way) -> float:
-    return float(getattr(mse.gep_mse(_mechanism.DIM, _mechanism.SUBSPACE, _CLIP, _RESIDUAL_CLIP, _MU), way))
+    return float(getattr(embedding.gep_mse(_mechanism.DIM, _mechanism.SUBSPACE, _CLIP, _RESIDUAL_CLIP, _MU), way))
 
 
 def _simulated(way: Way) -> MeanCheck:
@@ -75,14 +75,14 @@ def _difference(k: int, q: int, root_k: int, root_q: int, root_p: int, field: st
 
 
 def _least_energy(k: int, q: int, root_k: int, root_q: int, root_p: int, field: str) -> float:
-    found = mse.least_residual_energy(k + q, k, 3.0, 3.0 * root_k / root_p, 1.5)
+    found = embedding.least_residual_energy(k + q, k, 3.0, 3.0 * root_k / root_p, 1.5)
     return float(getattr(found, field)) / 4
 
 
 def _biased_error(k: int, q: int, root_k: int, root_q: int, root_p: int, field: str) -> float:
     """B-GEP's error where the lost residual is just what the other way's noise costs more."""
     lost = 2 * math.sqrt(_difference(k, q, root_k, root_q, root_p, field))
-    return mse.gep_mse(k + q, k, 3.0, 3.0 * root_k / root_p, 1.5, residual_norm=lost).embedding_only / 4
+    return embedding.gep_mse(k + q, k, 3.0, 3.0 * root_k / root_p, 1.5, residual_norm=lost).embedding_only / 4
 
 
 _VERSUS = Claim(
@@ -102,11 +102,11 @@ _VERSUS = Claim(
         "thresholds compare noise: biases of clipping have to be added",
     ),
     calculators=(
-        mse.gep_mse,
-        mse.clipped_gep_mse,
-        mse.largest_residual_ratio,
-        mse.least_residual_energy,
-        clipping_bias.joint_clipping_bias,
+        embedding.gep_mse,
+        embedding.clipped_gep_mse,
+        embedding.largest_residual_ratio,
+        embedding.least_residual_energy,
+        embedding.joint_clipping_bias,
     ),
     checks=(
         *_energies_at_scale.VERSUS,
@@ -115,21 +115,21 @@ _VERSUS = Claim(
             name="who has less noise, as published, in fractions",
             cases=_threshold_cases,
             truth=lambda k, q, a, b, c, r: 2 * (k + (k + q) * r**2) < k + q,
-            statement=lambda k, q, a, b, c, r: float(r) < mse.largest_residual_ratio(k + q, k).published * (1 - 1e-12),
+            statement=lambda k, q, a, b, c, r: float(r) < embedding.largest_residual_ratio(k + q, k).published * (1 - 1e-12),
             wrong=lambda k, q, a, b, c, r: r**2 < Fraction(1, 2),
         ),
         ExactCheck(
             name="who has less noise, as published and accounted for by the sum, in fractions",
             cases=lambda: [(k, q, ratio) for k, q, *_, ratio in _threshold_cases()],
             truth=_saves_by_sum,
-            statement=lambda k, q, r: float(r) < mse.largest_residual_ratio(k + q, k).published_sum * (1 - 1e-12),
+            statement=lambda k, q, r: float(r) < embedding.largest_residual_ratio(k + q, k).published_sum * (1 - 1e-12),
             wrong=lambda k, q, r: 2 * (k + (k + q) * r**2) < k + q,  # accounted for by the pair
         ),
         ExactCheck(
             name="who has less noise, best split, in fractions",
             cases=_threshold_cases,
             truth=lambda k, q, a, b, c, r: (a + b * r) ** 2 < k + q,
-            statement=lambda k, q, a, b, c, r: float(r) < mse.largest_residual_ratio(k + q, k).optimal * (1 - 1e-12),
+            statement=lambda k, q, a, b, c, r: float(r) < embedding.largest_residual_ratio(k + q, k).optimal * (1 - 1e-12),
             wrong=lambda k, q, a, b, c, r: a + c * r < c,  # p in place of q
         ),
         ExactCheck(
@@ -138,16 +138,16 @@ _VERSUS = Claim(
                            for way in ("published", "published_sum", "optimal", "joint")],
             truth=lambda dim, k, way: float(dim),
             statement=lambda dim, k, way: float(
-                getattr(mse.gep_mse(dim, k, 1.0, getattr(mse.largest_residual_ratio(dim, k), way), 1.0), way)
+                getattr(embedding.gep_mse(dim, k, 1.0, getattr(embedding.largest_residual_ratio(dim, k), way), 1.0), way)
             ),
-            wrong=lambda dim, k, way: float(mse.gep_mse(dim, k, 1.0, 1.0, 1.0).published),
+            wrong=lambda dim, k, way: float(embedding.gep_mse(dim, k, 1.0, 1.0, 1.0).published),
             tolerance=1e-12,
         ),
         ExactCheck(
             name="joint clipping saves noise up to where its energy is largest",
             cases=lambda: [(25, 9), (1000, 10), (10, 4), (3, 2)],
             truth=_share_of_most_noise,
-            statement=lambda dim, k: mse.largest_residual_ratio(dim, k).joint,
+            statement=lambda dim, k: embedding.largest_residual_ratio(dim, k).joint,
             wrong=lambda dim, k: 1.0,
             tolerance=1e-6,
         ),
@@ -194,7 +194,7 @@ def _true_sum() -> float:
 
 def _mean_sum(clip: float, residual_clip: float) -> float:
     """Sum of the entries of the mean released sum: the truth plus the bias, back in the coordinates of the gradients."""
-    bias = clipping_bias.clipping_bias(_mechanism.embeddings(), _mechanism.residuals(), clip, residual_clip)
+    bias = embedding.clipping_bias(_mechanism.embeddings(), _mechanism.residuals(), clip, residual_clip)
     vector = bias.embedding @ _mechanism.basis() + bias.residual @ _mechanism.complement()
     return _true_sum() + float(vector.sum())
 
@@ -246,7 +246,7 @@ _REM1 = Claim(
     ),
     correction=r"With clipping the bias of $n\tilde v$ is $\sum_i(\min(1, S_1/|w_i|) - 1)B^Tw_i + \sum_i(\min(1, S_2/|r_i|) - 1)r_i$, two orthogonal "
     r"parts; that of $n\tilde u$ is the first part minus $\sum_ir_i$.",
-    calculators=(clipping_bias.clipping_bias,),
+    calculators=(embedding.clipping_bias,),
     checks=(
         *_energies_at_scale.REM1,
         _mean_check("GEP without clipping", "published", (_FREE, _FREE), (_FREE, _FREE), _without_residual),
@@ -257,9 +257,7 @@ _REM1 = Claim(
             cases=lambda: [(*case, copies) for case in _WHOLE for copies in (1, 3)],
             truth=_exact_square,
             statement=lambda w, r, s1, s2, copies: (
-                clipping_bias.clipping_bias(
-                    [w] * copies + [(0, 0)], [r] * copies + [(0, 0)], float(s1), float(s2)
-                ).square
+                embedding.clipping_bias([w] * copies + [(0, 0)], [r] * copies + [(0, 0)], float(s1), float(s2)).square
             ),
             wrong=lambda w, r, s1, s2, copies: 0.0,
             tolerance=1e-13,
@@ -310,7 +308,7 @@ def _square_root_wrong_slack(first: float, second: float, third: float) -> float
 
 def _square_root_ratio(first: float, second: float, third: float) -> float:
     sizes = [first, second, third]
-    return groups.grouping_cost_ratio(sizes, groups.square_root_allocation(sizes, 1))
+    return embedding.grouping_cost_ratio(sizes, embedding.square_root_allocation(sizes, 1))
 
 
 _GROUPING = Claim(
@@ -326,13 +324,13 @@ _GROUPING = Claim(
     ),
     correction=r"By $\sum_gk_gp_g/(kp)$ exactly. With $k_g \propto \sqrt{p_g}$ this is at least $1/g$, with equality for equal groups only "
     r"(Appendix B assumes them): 0.46, not 1/5, for the five groups of ResNet20. The square root minimises $\sum_gp_g/k_g$, not the cost.",
-    calculators=(groups.grouping_cost_ratio, groups.square_root_allocation),
+    calculators=(embedding.grouping_cost_ratio, embedding.square_root_allocation),
     checks=(
         ExactCheck(
             name="multiplications counted",
             cases=lambda: _GROUPS,
             truth=_counted_ratio,
-            statement=lambda sizes, basis: groups.grouping_cost_ratio(sizes, basis),
+            statement=lambda sizes, basis: embedding.grouping_cost_ratio(sizes, basis),
             wrong=lambda sizes, basis: 1 / len(sizes),
             tolerance=1e-15,
         ),
@@ -340,7 +338,7 @@ _GROUPING = Claim(
             name="what the square root is best for, by minimisation",
             cases=lambda: [((464, 14_016, 51_072, 203_520, 650), 1000), ((100, 400), 30), ((50, 50, 7), 20)],
             truth=_least_tail,
-            statement=lambda sizes, k: float((np.asarray(sizes) / groups.square_root_allocation(sizes, k)).sum()),
+            statement=lambda sizes, k: float((np.asarray(sizes) / embedding.square_root_allocation(sizes, k)).sum()),
             wrong=lambda sizes, k: len(sizes) * sum(sizes) / k,  # in proportion to p_g
             tolerance=1e-9,
         ),

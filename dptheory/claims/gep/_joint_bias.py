@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dptheory.embedding import clipping_bias
+from dptheory import embedding
 
 CASES = (
     ((3, 4), (12, 0), Fraction(13, 2), Fraction(1, 2)),  # both clips bind
@@ -34,7 +34,7 @@ def in_fractions(part: str, *case: Any) -> Fraction:
 
 def calculated(part: str, *case: Any) -> float:
     first, second, clip, share, copies = case
-    found = clipping_bias.joint_clipping_bias(
+    found = embedding.joint_clipping_bias(
         [first] * copies + [(0, 0)], [second] * copies + [(0, 0)], float(clip), float(share)
     )
     return found.square if part == "square" else float(getattr(found, part) @ np.array([1.0, 7.0]))
@@ -43,5 +43,5 @@ def calculated(part: str, *case: Any) -> float:
 def apart(part: str, *case: Any) -> float:
     """Wrong statement: the residual is clipped before the gradient is, so that both are clipped apart."""
     first, second, clip, share, copies = case
-    found = clipping_bias.clipping_bias([first] * copies, [second] * copies, float(clip), float(share * clip))
+    found = embedding.clipping_bias([first] * copies, [second] * copies, float(clip), float(share * clip))
     return found.square if part == "square" else float(getattr(found, part) @ np.array([1.0, 7.0]))

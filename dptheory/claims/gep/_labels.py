@@ -5,10 +5,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from dptheory import embedding
+from dptheory.checks import ExactCheck, Kind, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gep import _atoms
-from dptheory.embedding import anchor
-from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
 
 
 def gradients(features: Sequence[_atoms.Row], errors: Sequence[Fraction]) -> list[_atoms.Row]:
@@ -62,9 +62,9 @@ def _energies(seed: int, spread: float, dim: int) -> tuple[float, float, float]:
     features = rng.standard_normal((12, dim)) * 0.6 ** np.arange(dim)
     errors = np.exp(spread * rng.standard_normal((2, 12)))
     true, random = (error[:, None] * features for error in errors)
-    basis = anchor.anchor_subspace(random, 2, 30, rng)
+    basis = embedding.anchor_subspace(random, 2, 30, rng)
     ratio = float(np.square(errors[0] / errors[1]).max())
-    return anchor.residual_energy(true, basis), anchor.residual_energy(random, basis), ratio
+    return embedding.residual_energy(true, basis), embedding.residual_energy(random, basis), ratio
 
 
 def energy_slack(seed: int, spread: float, dim: int) -> float:
@@ -81,8 +81,8 @@ def equal_energy_slack(seed: int, spread: float, dim: int) -> float:
 
 def share(true: tuple[int, int], random: tuple[int, int]) -> float:
     """:func:`top_line_residual` by the calculators."""
-    basis = anchor.anchor_subspace(np.diag(random), 1, 60, np.random.default_rng(3))
-    return anchor.residual_energy(np.diag(true), basis) / (sum(e * e for e in true) / 2)
+    basis = embedding.anchor_subspace(np.diag(random), 1, 60, np.random.default_rng(3))
+    return embedding.residual_energy(np.diag(true), basis) / (sum(e * e for e in true) / 2)
 
 
 _LABELS = Claim(
@@ -99,7 +99,7 @@ _LABELS = Claim(
     ),
     correction=r"The full span does not depend on the labels (none fitted). For a smaller subspace, on the same features: true residual energy $\le"
     r"\max_j(e_j/\hat e_j)^2\times$ random-label residual energy, $e$ and $\hat e$ the errors under true and random labels.",
-    calculators=(anchor.residual_energy, anchor.project, anchor.anchor_subspace),
+    calculators=(embedding.residual_energy, embedding.project, embedding.anchor_subspace),
     checks=(
         ExactCheck(
             name="spans under two labellings, exact ranks",

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dptheory.embedding import release
+from dptheory import embedding
 
 Array = NDArray[np.float64]
 Way = Literal["plain", "embedding_only", "published", "published_sum", "optimal", "joint"]
@@ -103,9 +103,9 @@ class Release:
 
     def _stds(self) -> tuple[float, float]:
         if self.way == "optimal":
-            split = release.split_noise(DIM, SUBSPACE, self.clip, self.residual_clip, self.mu)
+            split = embedding.split_noise(DIM, SUBSPACE, self.clip, self.residual_clip, self.mu)
         else:
-            split = release.joint_clip(DIM, SUBSPACE, self.clip, self.residual_clip / self.clip, self.mu)
+            split = embedding.joint_clip(DIM, SUBSPACE, self.clip, self.residual_clip / self.clip, self.mu)
         return split.embedding_std, split.residual_std
 
 

@@ -2,9 +2,9 @@
 
 import math
 
+from dptheory import embedding
 from dptheory.claims.gep import _mechanism
 from dptheory.claims.gep._neighbours import best_order_ratio, hockey_stick, least_noise_ratio
-from dptheory.embedding import calibration
 from dptheory.errors import ConditionError
 
 
@@ -16,7 +16,7 @@ def printed_noise_ratio(epsilon: float, delta: float, steps: int = 1) -> float:
 def is_given(share: float, delta: float) -> bool:
     """Whether the calculator gives the stated noise for epsilon = share L."""
     try:
-        calibration.release_noise_ratio(-share * math.log(delta), delta, method="stated")
+        embedding.release_noise_ratio(-share * math.log(delta), delta, method="stated")
     except ConditionError:
         return False
     return True
@@ -30,8 +30,8 @@ def is_enough(share: float, delta: float) -> bool:
 
 def delta_of_sum(clip: float, residual_clip: float, epsilon: float, delta: float, steps: int, change: float) -> float:
     """delta of ``steps`` sums with the noise that the calculator says for the sums alone."""
-    adjacency: calibration.Adjacency = "add-remove" if change == 1 else "replace-one"
-    ratio = calibration.output_noise_ratio(clip, residual_clip, epsilon, delta, steps, adjacency)
+    adjacency: embedding.Adjacency = "add-remove" if change == 1 else "replace-one"
+    ratio = embedding.output_noise_ratio(clip, residual_clip, epsilon, delta, steps, adjacency)
     return _delta_of_noisy_sum(clip, residual_clip, ratio, epsilon, steps, change)
 
 

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta
 
+from dptheory import embedding
+from dptheory.checks import ExactCheck, Kind, LawCheck, MeanCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gep import _subspace_at_scale
-from dptheory.embedding import anchor, groups
-from dptheory.embedding.presets import RESNET20_GROUPS
-from dptheory.montecarlo import ExactCheck, Kind, LawCheck, MeanCheck
+from dptheory.papers import RESNET20_GROUPS
 
 Array = NDArray[np.float64]
 
@@ -43,7 +43,7 @@ def _squared_length_error(rng: np.random.Generator, n: int, dim: int, subspace_d
 
 def _grouped(k: int) -> list[tuple[int, float]]:
     """p_g and k_g of the paper's ResNet20, k_g in proportion to the root of p_g."""
-    return list(zip(RESNET20_GROUPS, groups.square_root_allocation(RESNET20_GROUPS, k).tolist(), strict=True))
+    return list(zip(RESNET20_GROUPS, embedding.square_root_allocation(RESNET20_GROUPS, k).tolist(), strict=True))
 
 
 _APPC = Claim(
@@ -59,20 +59,20 @@ _APPC = Claim(
     ),
     correction=r"A gradient that lies in that layer has an error of .943. For every $g$ the squared error has the law $\mathrm{Beta}(\frac{p-k}2,\frac k2)$: root mean square $\sqrt{1-k/p}$, mean "
     r"$\Gamma(\frac{p-k+1}2)\Gamma(\frac p2)/(\Gamma(\frac{p-k}2)\Gamma(\frac{p+1}2))$. For $p = 2.7\cdot10^5$, $k\le2000$ and one basis: above 99.6 %.",
-    calculators=(anchor.random_basis_error, anchor.mean_random_basis_error),
+    calculators=(embedding.random_basis_error, embedding.mean_random_basis_error),
     checks=(
         *_subspace_at_scale.RANDOM_BASIS,
         MeanCheck(
             name="gep.appC squared error, p = 12, k = 5",
             sampler=partial(_random_bases, dim=12, subspace_dim=5),
-            claimed=lambda: anchor.random_basis_error(12, 5) ** 2,
+            claimed=lambda: embedding.random_basis_error(12, 5) ** 2,
             wrong=lambda: 1 - math.sqrt(5 / 12),
             row_bytes=3000,
         ),
         MeanCheck(
             name="gep.appC mean error, p = 4, k = 2",
             sampler=partial(_error, dim=4, subspace_dim=2),
-            claimed=lambda: anchor.mean_random_basis_error(4, 2),
+            claimed=lambda: embedding.mean_random_basis_error(4, 2),
             wrong=lambda: math.sqrt(1 / 2),
             row_bytes=500,
         ),
@@ -87,7 +87,7 @@ _APPC = Claim(
             name="five groups of ResNet20, k = 2000: is the error above 95 % whatever the gradient?",
             cases=lambda: [(500,), (1000,), (1500,), (2000,)],
             truth=lambda k: all(400 * (p - kg) > 361 * p for p, kg in _grouped(k)),
-            statement=lambda k: all(anchor.random_basis_error(p, round(kg)) > 0.95 for p, kg in _grouped(k)),
+            statement=lambda k: all(embedding.random_basis_error(p, round(kg)) > 0.95 for p, kg in _grouped(k)),
             wrong=lambda k: True,
             kind=Kind.COUNTEREXAMPLE,
         ),
@@ -95,7 +95,7 @@ _APPC = Claim(
             name="above 95 %, in integers",
             cases=lambda: [(p, k) for p in (2_700, 41_000, 270_000) for k in (1, 250, 263, 264, 500, 2000)],
             truth=lambda p, k: 400 * (p - k) > 361 * p,
-            statement=lambda p, k: anchor.random_basis_error(p, k) > 0.95,
+            statement=lambda p, k: embedding.random_basis_error(p, k) > 0.95,
             wrong=lambda p, k: 1 - k / p > 0.95,
         ),
     ),
@@ -111,20 +111,20 @@ _JL = Claim(
     conditions=("the subspace is drawn independently of the vectors",),
     correction=r"$\frac pk|Bg|^2/|g|^2$ has mean 1 and standard deviation $\sqrt{2(p-k)/(k(p+2))}<\sqrt{2/k}$, whatever $p$ is, while the relative "
     r"error of $B^TBg$ is $\sqrt{1-k/p}\to1$.",
-    calculators=(anchor.random_embedding_distortion, anchor.random_basis_error),
+    calculators=(embedding.random_embedding_distortion, embedding.random_basis_error),
     checks=(
         *_subspace_at_scale.DISTORTION,
         MeanCheck(
             name="gep.jl variance of the squared length, p = 8, k = 3",
             sampler=partial(_squared_length_error, dim=8, subspace_dim=3),
-            claimed=lambda: anchor.random_embedding_distortion(8, 3) ** 2,
+            claimed=lambda: embedding.random_embedding_distortion(8, 3) ** 2,
             wrong=lambda: 2 / 3,
             row_bytes=1500,
         ),
         MeanCheck(
             name="gep.jl share of energy lost, p = 8, k = 3",
             sampler=partial(_random_bases, dim=8, subspace_dim=3),
-            claimed=lambda: anchor.random_basis_error(8, 3) ** 2,
+            claimed=lambda: embedding.random_basis_error(8, 3) ** 2,
             row_bytes=1500,
         ),
     ),

@@ -5,10 +5,10 @@ import math
 import numpy as np
 from scipy.integrate import quad
 
-from dptheory import accounting, renyi
+from dptheory import embedding, privacy
+from dptheory.checks import ExactCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.embedding import calibration
-from dptheory.montecarlo import ExactCheck, Range, SearchCheck
+from dptheory.privacy import _renyi
 
 
 def printed_conversion(order: float, divergence: float, delta: float) -> float:
@@ -18,7 +18,7 @@ def printed_conversion(order: float, divergence: float, delta: float) -> float:
 
 def better_conversion(order: float, divergence: float, delta: float) -> float:
     """The epsilon that step 4 of the page proves; it may be negative, and then 0 is enough."""
-    return divergence + float(renyi.conversion(np.asarray(order), delta))
+    return divergence + float(_renyi.conversion(np.asarray(order), delta))
 
 
 def _divergence(order: float, *shifts: float) -> float:
@@ -39,13 +39,13 @@ def _divergence(order: float, *shifts: float) -> float:
 def _conversion_slack(mu: float, order: float, log_delta: float) -> float:
     """log of delta over the delta that the Gaussian mechanism has at the better epsilon, the divergence being its own."""
     epsilon = better_conversion(order, order * mu**2 / 2, math.exp(log_delta))
-    return 1.0 if epsilon < 0 else log_delta - accounting.gaussian_log_delta(mu, epsilon)
+    return 1.0 if epsilon < 0 else log_delta - privacy.gaussian_log_delta(mu, epsilon)
 
 
 def _too_good_slack(mu: float, order: float, log_delta: float) -> float:
     """Wrong statement: with log(order) / (order - 1) taken off twice."""
     epsilon = better_conversion(order, order * mu**2 / 2, math.exp(log_delta)) - math.log(order) / (order - 1)
-    return 1.0 if epsilon < 0 else log_delta - accounting.gaussian_log_delta(mu, epsilon)
+    return 1.0 if epsilon < 0 else log_delta - privacy.gaussian_log_delta(mu, epsilon)
 
 
 RDP = Claim(
@@ -58,7 +58,7 @@ RDP = Claim(
     conditions=("order lambda > 1; for the composition, the second mechanism may use the first one's output",),
     correction=r"The first is an equality. In the last, $\gamma+\frac{\log(1/\delta)-\log\lambda}{\lambda-1}+\log(1-\frac1\lambda)$ is enough, which is less.",
     printed=printed_conversion,
-    calculators=(accounting.gaussian_rdp_epsilon, calibration.joint_mu),
+    calculators=(privacy.gaussian_rdp_epsilon, embedding.joint_mu),
     checks=(
         ExactCheck(
             name="divergence of Gaussians and of their products, by quadrature",
@@ -66,7 +66,7 @@ RDP = Claim(
                 (order, *shifts) for order in (1.25, 2.0, 5.0) for shifts in ((0.5,), (0.3, 1.0), (0.2, 0.4, 0.8))
             ],
             truth=_divergence,
-            statement=lambda order, *shifts: order * calibration.joint_mu([1 / shift for shift in shifts]) ** 2 / 2,
+            statement=lambda order, *shifts: order * embedding.joint_mu([1 / shift for shift in shifts]) ** 2 / 2,
             wrong=lambda order, *shifts: order * sum(shifts) ** 2 / 2,
             tolerance=1e-9,
         ),
@@ -78,8 +78,8 @@ RDP = Claim(
                 (1 + math.sqrt(2 * math.log(1 / delta)) / mu) * mu**2 / 2,
                 delta,
             ),
-            statement=lambda mu, delta: accounting.gaussian_rdp_epsilon(mu, delta),
-            wrong=lambda mu, delta: accounting.gaussian_epsilon(mu, delta),
+            statement=lambda mu, delta: privacy.gaussian_rdp_epsilon(mu, delta),
+            wrong=lambda mu, delta: privacy.gaussian_epsilon(mu, delta),
             tolerance=1e-12,
         ),
         SearchCheck(

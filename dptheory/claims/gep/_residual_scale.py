@@ -3,8 +3,8 @@
 import math
 from fractions import Fraction
 
+from dptheory.checks import ExactCheck, Kind
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.montecarlo import ExactCheck, Kind
 
 
 def _least_delta(residual: Fraction, added: Fraction, epsilon: int) -> float:

@@ -3,12 +3,12 @@
 import math
 from typing import Any
 
+from dptheory import embedding
+from dptheory.checks import ExactCheck
 from dptheory.claims.gep._energies_at_scale import least
 from dptheory.claims.gep._mechanism import mu_of_sum
 from dptheory.claims.gep._neighbours import best_order_ratio, least_noise_ratio
 from dptheory.claims.gep._noise_ratios import printed_noise_ratio
-from dptheory.embedding import calibration, risk
-from dptheory.montecarlo import ExactCheck
 
 _TINY = 1e-10
 
@@ -31,7 +31,7 @@ EXCESS = (
         name="mu of the sums of many steps, either adjacency, by their covariance",
         cases=lambda: [(steps, change) for steps in (1, 1000) for change in (1, 2)],
         truth=lambda steps, change: change * math.sqrt(steps) * mu_of_sum(1.0, 0.7, 9.0, 3.0),
-        statement=lambda steps, change: calibration.output_mu(
+        statement=lambda steps, change: embedding.output_mu(
             1.0, 0.7, 9.0, 3.0, steps, "add-remove" if change == 1 else "replace-one"
         ),
         wrong=lambda steps, change: change * math.sqrt(steps) * math.hypot(1 / 9, 0.7 / 3),  # of the pair
@@ -45,7 +45,7 @@ def _ratio(method: str, epsilon: float) -> float:
 
 
 def _excess(epsilon: float, method: Any, reference: Any) -> float:
-    return calibration.noise_ratio_excess(epsilon, 1e-5, method, reference)
+    return embedding.noise_ratio_excess(epsilon, 1e-5, method, reference)
 
 
 # --- risk -------------------------------------------------------------------------------------------------------------
@@ -60,9 +60,9 @@ _RISKS = tuple(
 
 def _risk(field: str, published: bool, dim: int, k: int, samples: int, lipschitz: float, steps: int | None) -> float:
     found = (
-        risk.excess_risk_as_published(dim, k, samples, 2.0, 1.5, 0.8, 1e-5, 0.1, lipschitz, steps)
+        embedding.excess_risk_as_published(dim, k, samples, 2.0, 1.5, 0.8, 1e-5, 0.1, lipschitz, steps)
         if published
-        else risk.excess_risk(dim, k, samples, 2.0, 1.5, 0.3, 0.1, lipschitz, steps)
+        else embedding.excess_risk(dim, k, samples, 2.0, 1.5, 0.3, 0.1, lipschitz, steps)
     )
     return float(getattr(found, field))
 
@@ -109,9 +109,9 @@ STEPS = (
         cases=lambda: [(field, steps) for field in ("steps", "optimal_steps") for steps in (1, 17, 10**6)],
         truth=lambda field, steps: steps if field == "steps" else 0.0,
         statement=lambda field, steps: (
-            risk.noisy_descent_risk(1.0, 1.0, steps, 1.0).steps
+            embedding.noisy_descent_risk(1.0, 1.0, steps, 1.0).steps
             if field == "steps"
-            else 1 / risk.noisy_descent_risk(1.0, 1.0, steps, 1.0).optimal_steps
+            else 1 / embedding.noisy_descent_risk(1.0, 1.0, steps, 1.0).optimal_steps
         ),
         wrong=lambda field, steps: steps + 1,
     ),

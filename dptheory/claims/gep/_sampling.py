@@ -3,9 +3,9 @@
 import math
 from fractions import Fraction
 
+from dptheory import embedding
+from dptheory.checks import ExactCheck
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.embedding import calibration
-from dptheory.montecarlo import ExactCheck
 
 _LAWS = (
     ((8, 1, 1, 0), (1, 2, 4, 3)),
@@ -36,7 +36,7 @@ _SAMPLED = tuple(
 
 def _odds_after_sampling(odds: Fraction, rate: Fraction) -> Fraction:
     """e^epsilon of the sampled step, to the nearest fraction of small denominator."""
-    return Fraction(math.exp(calibration.sampled_epsilon(math.log(odds), float(rate)))).limit_denominator(1000)
+    return Fraction(math.exp(embedding.sampled_epsilon(math.log(odds), float(rate)))).limit_denominator(1000)
 
 
 def _full_delta(law: int, odds: Fraction) -> Fraction:
@@ -62,7 +62,7 @@ SAMPLING = Claim(
         "neighbours differ by one record added or removed; sums are divided by a public number, not by the size of the draw",
         "not for fixed batches that take turns",
     ),
-    calculators=(calibration.sampled_epsilon,),
+    calculators=(embedding.sampled_epsilon,),
     checks=(
         ExactCheck(
             name="record there against not there: equality, in fractions",
@@ -82,7 +82,7 @@ SAMPLING = Claim(
             name="epsilon after sampling, by its definition",
             cases=lambda: [(epsilon, rate) for epsilon in (0.01, 0.9, 1.1, 8.0) for rate in (0.01, 0.5, 1.0)],
             truth=lambda epsilon, rate: math.log(1 + rate * (math.exp(epsilon) - 1)),
-            statement=lambda epsilon, rate: calibration.sampled_epsilon(epsilon, rate),
+            statement=lambda epsilon, rate: embedding.sampled_epsilon(epsilon, rate),
             wrong=lambda epsilon, rate: rate * epsilon,
             tolerance=1e-11,
         ),

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import beta
 
-from dptheory.embedding import anchor, costs
-from dptheory.montecarlo import ExactCheck
+from dptheory import embedding
+from dptheory.checks import ExactCheck
 
 _TINY = 1e-10
 
@@ -22,8 +22,8 @@ def _projected(part: str, dim: int) -> float:
     basis[0, :2], basis[1, 2] = (0.6, 0.8), 1.0
     gradients = np.array([gradient, 2 * gradient])
     if part == "energy":
-        return anchor.residual_energy(gradients, basis)
-    found = anchor.project(gradients, basis)
+        return embedding.residual_energy(gradients, basis)
+    found = embedding.project(gradients, basis)
     return float(
         (found.embeddings if part == "embeddings" else found.residuals) @ np.arange(1, _width(part, dim) + 1.0) @ [1, 1]
     )
@@ -72,7 +72,7 @@ RANDOM_BASIS = (
             else _kept_law(dim, k).expect(lambda x: math.sqrt(1 - x), epsabs=1e-13, epsrel=1e-10)
         ),
         statement=lambda what, dim, k: (
-            anchor.random_basis_error(dim, k) if what == "root" else anchor.mean_random_basis_error(dim, k)
+            embedding.random_basis_error(dim, k) if what == "root" else embedding.mean_random_basis_error(dim, k)
         ),
         wrong=lambda what, dim, k: 1 - k / dim,
         tolerance=1e-8,
@@ -87,7 +87,7 @@ DISTORTION = (
             dim / k * _kept_law(dim, k).std() if what == "length" else math.sqrt(1 - _kept_law(dim, k).mean())
         ),
         statement=lambda what, dim, k: (
-            anchor.random_embedding_distortion(dim, k) if what == "length" else anchor.random_basis_error(dim, k)
+            embedding.random_embedding_distortion(dim, k) if what == "length" else embedding.random_basis_error(dim, k)
         ),
         wrong=lambda what, dim, k: math.sqrt(2 / k),
         tolerance=1e-12,
@@ -122,7 +122,7 @@ COMPUTE = (
             for unit in ("multiply-add", "operation")
         ],
         truth=counted_parts,
-        statement=lambda part, *case: getattr(costs.power_iteration(*case), part),
+        statement=lambda part, *case: getattr(embedding.power_iteration(*case), part),
         wrong=lambda part, *case: counted_parts(part, *case) + 1,
     ),
 )
@@ -146,7 +146,7 @@ MEMORY = (
             (270_000, 1000, 500, 1000, 5),
         ],
         truth=held_floats,
-        statement=lambda *case: costs.extra_floats(*case),
+        statement=lambda *case: embedding.extra_floats(*case),
         wrong=lambda *case: held_floats(*case) + 1,
     ),
 )

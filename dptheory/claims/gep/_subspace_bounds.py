@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dptheory import embedding
 from dptheory.claims.gep import _atoms
-from dptheory.embedding import anchor
 
 Array = NDArray[np.float64]
 ALMOST_SURE_FAILURE = 1 - 1e-12  # leaves the deviation term out
@@ -42,9 +42,9 @@ PLANE = Law(((1.0, 0.0), (0.0, 1.0)), (0.7, 0.3))
 FLAT = Law(((3.0, 0.0, 0.0), (2.5, 0.2, 0.1), (-2.8, 0.1, -0.2)), (0.4, 0.4, 0.2))
 
 
-def bound(law: Law, subspace_dim: int, anchors: int, failure: float) -> anchor.ResidualBound:
+def bound(law: Law, subspace_dim: int, anchors: int, failure: float) -> embedding.ResidualBound:
     """The calculator's bound for a law."""
-    return anchor.residual_bound(law.eigenvalues, subspace_dim, anchors, law.largest, failure, law.fourth_moment)
+    return embedding.residual_bound(law.eigenvalues, subspace_dim, anchors, law.largest, failure, law.fourth_moment)
 
 
 _FAILURE, _SQUARED_NORM = 0.01, 3.0
@@ -52,7 +52,7 @@ _FAILURE, _SQUARED_NORM = 0.01, 3.0
 
 def power_law_bound(part: str, dim: int, subspace_dim: int, anchors: int, fourth: float | None) -> float:
     """One field of the calculator's bound for eigenvalues 1, 1/4, 1/9, ... and |xi|^2 <= 3."""
-    found = anchor.residual_bound(_power_law(dim), subspace_dim, anchors, _SQUARED_NORM, _FAILURE, fourth)
+    found = embedding.residual_bound(_power_law(dim), subspace_dim, anchors, _SQUARED_NORM, _FAILURE, fourth)
     return float(getattr(found, part))
 
 

@@ -1,9 +1,9 @@
 """GEP: operations and memory."""
 
+from dptheory import embedding
+from dptheory.checks import ExactCheck, Kind, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gep import _counted, _subspace_at_scale
-from dptheory.embedding import costs
-from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
 
 # --- gep.appB.compute -------------------------------------------------------------------------------------------------
 
@@ -20,14 +20,14 @@ _SIZES = tuple(
 
 
 def _multiply_adds(dim: int, basis: int, anchors: int, groups: int) -> int:
-    found = costs.power_iteration(dim, basis, anchors, groups)
+    found = embedding.power_iteration(dim, basis, anchors, groups)
     return found.products + found.orthogonalisation
 
 
 def _twice_slack(width: int, basis: int, anchors: int) -> float:
     """Without the divisions, operations lie between 1 and 2 times the printed count; p = k width."""
     dim = basis * width
-    found = costs.power_iteration(dim, basis, anchors, unit="operation").total
+    found = embedding.power_iteration(dim, basis, anchors, unit="operation").total
     printed = printed_operations(dim, basis, anchors)
     return min(2 * printed / (found - dim * basis) - 1, (found - dim * basis) / printed - 1)
 
@@ -36,7 +36,8 @@ def _once_slack(width: int, basis: int, anchors: int) -> float:
     """Wrong statement: the printed count bounds the operations."""
     dim = basis * width
     return (
-        printed_operations(dim, basis, anchors) / costs.power_iteration(dim, basis, anchors, unit="operation").total - 1
+        printed_operations(dim, basis, anchors) / embedding.power_iteration(dim, basis, anchors, unit="operation").total
+        - 1
     )
 
 
@@ -53,7 +54,7 @@ _COMPUTE = Claim(
     ),
     correction=r"$2mkp/g+pk^2/g^2$ multiply-adds exactly. Floating-point operations: $4mkp/g+2pk^2/g^2$ less $mk+kp/g+\frac k2(\frac kg+1)$, plus $kp/g$ divisions.",
     printed=printed_operations,
-    calculators=(costs.power_iteration,),
+    calculators=(embedding.power_iteration,),
     checks=(
         *_subspace_at_scale.COMPUTE,
         ExactCheck(
@@ -68,7 +69,7 @@ _COMPUTE = Claim(
             cases=lambda: _SIZES,
             truth=lambda *sizes: _counted.counted(*sizes)[1],
             statement=lambda dim, basis, anchors, groups: (
-                costs.power_iteration(dim, basis, anchors, groups, "operation").total
+                embedding.power_iteration(dim, basis, anchors, groups, "operation").total
             ),
             wrong=printed_operations,
             kind=Kind.COUNTEREXAMPLE,
@@ -108,14 +109,14 @@ _MEMORY = Claim(
     correction=r"$\max((m-n+k/g)p+mk,\;kp/g+nk) = kp/g+\max(m,n)k+\max(m-n,0)p$: the basis and the embeddings are still there when the private gradients are. "
     r"The printed value is right if and only if $m\ge n$.",
     printed=printed_extra_floats,
-    calculators=(costs.extra_floats,),
+    calculators=(embedding.extra_floats,),
     checks=(
         *_subspace_at_scale.MEMORY,
         ExactCheck(
             name="fewer anchor gradients than private ones",
             cases=lambda: [(2, 1, 1, 2, 1), (6, 2, 1, 4, 1), (6, 2, 3, 9, 2), (12, 3, 5, 6, 3)],
             truth=_counted.held,
-            statement=lambda *sizes: costs.extra_floats(*sizes),
+            statement=lambda *sizes: embedding.extra_floats(*sizes),
             wrong=printed_extra_floats,
             kind=Kind.COUNTEREXAMPLE,
         ),
@@ -128,7 +129,7 @@ _MEMORY = Claim(
                 for gradients in (1, 3, 4, 20)
             ],
             truth=lambda *sizes: printed_extra_floats(*sizes) == _counted.held(*sizes),
-            statement=lambda *sizes: printed_extra_floats(*sizes) == costs.extra_floats(*sizes),
+            statement=lambda *sizes: printed_extra_floats(*sizes) == embedding.extra_floats(*sizes),
             wrong=lambda dim, basis, anchors, gradients, groups: anchors + basis // groups >= gradients,
         ),
     ),

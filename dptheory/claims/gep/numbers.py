@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from fractions import Fraction
 
+from dptheory.checks import ExactCheck, Kind
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gep import tables
-from dptheory.montecarlo import ExactCheck, Kind
 
 # --- gep.text ---------------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,8 @@ from functools import partial
 
 from scipy.special import erfinv
 
-from dptheory import accounting
+from dptheory import embedding, privacy
+from dptheory.checks import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gep import _risk_at_scale
 from dptheory.claims.gep._neighbours import (
@@ -28,8 +29,6 @@ from dptheory.claims.gep._noise_ratios import (
 )
 from dptheory.claims.gep._renyi import RDP
 from dptheory.claims.gep._sampling import SAMPLING
-from dptheory.embedding import calibration
-from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 
 # --- gep.thm3.1 -------------------------------------------------------------------------------------------------------
 
@@ -43,19 +42,19 @@ def _recovered(what: str, mu: float, epsilon: float) -> float:
     """delta, mu or epsilon, as calculated from the two others; ``delta`` itself is taken by quadrature."""
     delta = hockey_stick(mu, epsilon)
     return {
-        "delta": lambda: accounting.gaussian_delta(mu, epsilon),
-        "log delta": lambda: math.exp(accounting.gaussian_log_delta(mu, epsilon)),
-        "epsilon": lambda: accounting.gaussian_epsilon(mu, delta),
-        "mu": lambda: accounting.gaussian_mu(epsilon, delta),
+        "delta": lambda: privacy.gaussian_delta(mu, epsilon),
+        "log delta": lambda: math.exp(privacy.gaussian_log_delta(mu, epsilon)),
+        "epsilon": lambda: privacy.gaussian_epsilon(mu, delta),
+        "mu": lambda: privacy.gaussian_mu(epsilon, delta),
     }[what]()
 
 
 def _renyi_recovered(what: str, epsilon: float, delta: float) -> float:
     if what == "epsilon":  # of the noise that the best order asks for
-        return accounting.gaussian_rdp_epsilon(math.sqrt(2) / best_order_ratio(epsilon, delta), delta)
+        return privacy.gaussian_rdp_epsilon(math.sqrt(2) / best_order_ratio(epsilon, delta), delta)
     if what == "mu":
-        return accounting.gaussian_rdp_mu(epsilon, delta)
-    return calibration.release_noise_ratio(epsilon, delta, method="renyi")
+        return privacy.gaussian_rdp_mu(epsilon, delta)
+    return embedding.release_noise_ratio(epsilon, delta, method="renyi")
 
 
 def _renyi_truth(what: str, epsilon: float, delta: float) -> float:
@@ -72,42 +71,42 @@ def _renyi_printed(what: str, epsilon: float, delta: float) -> float | None:
 def _enough_slack(share: float, log_delta: float) -> float:
     """The stated noise over the least, for epsilon = share 2 L <= 2 L."""
     delta = math.exp(log_delta)
-    return calibration.noise_ratio_excess(-2 * share * log_delta, delta) - 1
+    return embedding.noise_ratio_excess(-2 * share * log_delta, delta) - 1
 
 
 def _beyond_slack(share: float, log_delta: float) -> float:
     """Wrong statement: the same for epsilon up to 4 L."""
     epsilon, delta = -4 * share * log_delta, math.exp(log_delta)
-    return printed_noise_ratio(epsilon, delta) / calibration.release_noise_ratio(epsilon, delta) - 1
+    return printed_noise_ratio(epsilon, delta) / embedding.release_noise_ratio(epsilon, delta) - 1
 
 
 def _renyi_range_slack(share: float, log_delta: float) -> float:
     """sqrt(2) >= stated over Renyi >= 2 sqrt(2) / (1 + sqrt(3))."""
-    ratio = calibration.noise_ratio_excess(-2 * share * log_delta, math.exp(log_delta), reference="renyi")
+    ratio = embedding.noise_ratio_excess(-2 * share * log_delta, math.exp(log_delta), reference="renyi")
     return min(math.sqrt(2) / ratio, ratio * (1 + math.sqrt(3)) / math.sqrt(8)) - 1
 
 
 def _narrow_renyi_slack(share: float, log_delta: float) -> float:
     """Wrong statement: at least 1.04."""
-    return calibration.noise_ratio_excess(-2 * share * log_delta, math.exp(log_delta), reference="renyi") / 1.04 - 1
+    return embedding.noise_ratio_excess(-2 * share * log_delta, math.exp(log_delta), reference="renyi") / 1.04 - 1
 
 
 def _unbounded_slack(epsilon: float, log_delta: float) -> float:
     """The stated noise is at least 4 sqrt(2 L) erfinv(delta) / epsilon times the least."""
     delta = math.exp(log_delta)
     floor = 4 * math.sqrt(-2 * log_delta) * float(erfinv(delta)) / epsilon
-    return calibration.noise_ratio_excess(epsilon, delta) / floor - 1
+    return embedding.noise_ratio_excess(epsilon, delta) / floor - 1
 
 
 def _bounded_slack(epsilon: float, log_delta: float) -> float:
     """Wrong statement: at most 2.21 times the least, as for epsilon >= 0.1 and delta = 1e-5."""
-    return 2.21 / calibration.noise_ratio_excess(epsilon, math.exp(log_delta)) - 1
+    return 2.21 / embedding.noise_ratio_excess(epsilon, math.exp(log_delta)) - 1
 
 
 def _falling_slack(share: float, growth: float, log_delta: float) -> float:
     """The stated noise over the least falls from epsilon = share 2 L / growth to share 2 L."""
     large, delta = -2 * share * log_delta, math.exp(log_delta)
-    return calibration.noise_ratio_excess(large / growth, delta) / calibration.noise_ratio_excess(large, delta) - 1
+    return embedding.noise_ratio_excess(large / growth, delta) / embedding.noise_ratio_excess(large, delta) - 1
 
 
 def _falling_fast_slack(share: float, growth: float, log_delta: float) -> float:
@@ -126,8 +125,8 @@ def _replace_one_keeps_delta(log_inverse: int) -> bool:
 
 def _calculated_replace_one(log_inverse: int) -> bool:
     epsilon, delta = 2.0 * log_inverse, math.exp(-log_inverse)
-    ratio = calibration.release_noise_ratio(epsilon, delta, method="stated")
-    return accounting.gaussian_delta(calibration.joint_mu([ratio, ratio], adjacency="replace-one"), epsilon) <= delta
+    ratio = embedding.release_noise_ratio(epsilon, delta, method="stated")
+    return privacy.gaussian_delta(embedding.joint_mu([ratio, ratio], adjacency="replace-one"), epsilon) <= delta
 
 
 _THM31 = Claim(
@@ -148,17 +147,17 @@ _THM31 = Claim(
     r"$\mu^2 = S_1^2/(\sigma_1^2+\sigma_2^2)+S_2^2/\sigma_2^2$, which is less.",
     printed=printed_noise_ratio,
     calculators=(
-        calibration.release_noise_ratio,
-        calibration.noise_ratio_excess,
-        calibration.joint_mu,
-        calibration.output_mu,
-        calibration.output_noise_ratio,
-        accounting.gaussian_delta,
-        accounting.gaussian_log_delta,
-        accounting.gaussian_epsilon,
-        accounting.gaussian_mu,
-        accounting.gaussian_rdp_epsilon,
-        accounting.gaussian_rdp_mu,
+        embedding.release_noise_ratio,
+        embedding.noise_ratio_excess,
+        embedding.joint_mu,
+        embedding.output_mu,
+        embedding.output_noise_ratio,
+        privacy.gaussian_delta,
+        privacy.gaussian_log_delta,
+        privacy.gaussian_epsilon,
+        privacy.gaussian_mu,
+        privacy.gaussian_rdp_epsilon,
+        privacy.gaussian_rdp_mu,
     ),
     checks=(
         *_risk_at_scale.EXCESS,
@@ -179,17 +178,17 @@ _THM31 = Claim(
         MeanCheck(
             name="pair of noisy sums, k = 2, p = 5",
             sampler=partial(hockey_stick_of_pair, clips=_CLIPS, sigmas=_SIGMAS, epsilon=1.0),
-            claimed=lambda: accounting.gaussian_delta(
-                calibration.joint_mu([s / c for s, c in zip(_SIGMAS, _CLIPS, strict=True)]), 1.0
+            claimed=lambda: privacy.gaussian_delta(
+                embedding.joint_mu([s / c for s, c in zip(_SIGMAS, _CLIPS, strict=True)]), 1.0
             ),
-            wrong=lambda: accounting.gaussian_delta(_CLIPS[0] / _SIGMAS[0] + _CLIPS[1] / _SIGMAS[1], 1.0),
+            wrong=lambda: privacy.gaussian_delta(_CLIPS[0] / _SIGMAS[0] + _CLIPS[1] / _SIGMAS[1], 1.0),
             row_bytes=400,
         ),
         MeanCheck(
             name="noisy gradient alone, k = 2, p = 5",
             sampler=partial(hockey_stick_of_output, clips=(1.0, 1.0), sigmas=(1.0, 1.5), epsilon=1.0, steps=1),
-            claimed=lambda: accounting.gaussian_delta(calibration.output_mu(1.0, 1.0, 1.0, 1.5), 1.0),
-            wrong=lambda: accounting.gaussian_delta(math.sqrt(1 + 1 / 1.5**2), 1.0),
+            claimed=lambda: privacy.gaussian_delta(embedding.output_mu(1.0, 1.0, 1.0, 1.5), 1.0),
+            wrong=lambda: privacy.gaussian_delta(math.sqrt(1 + 1 / 1.5**2), 1.0),
             row_bytes=400,
         ),
         ExactCheck(
@@ -220,7 +219,7 @@ _THM31 = Claim(
             name="least noise, by root finding on quadratures",
             cases=lambda: _BUDGETS,
             truth=least_noise_ratio,
-            statement=lambda *budget: calibration.release_noise_ratio(*budget),
+            statement=lambda *budget: embedding.release_noise_ratio(*budget),
             wrong=printed_noise_ratio,
             tolerance=1e-7,
         ),
@@ -236,7 +235,7 @@ _THM31 = Claim(
             name="stated over least noise, delta = 1e-5",
             cases=lambda: [(epsilon, 1e-5) for epsilon in (0.1, 1.0, 2 * math.log(1e5))],
             truth=lambda epsilon, delta: printed_noise_ratio(epsilon, delta) / least_noise_ratio(epsilon, delta),
-            statement=lambda epsilon, delta: calibration.noise_ratio_excess(epsilon, delta),
+            statement=lambda epsilon, delta: embedding.noise_ratio_excess(epsilon, delta),
             wrong=lambda epsilon, delta: printed_noise_ratio(epsilon, delta) / best_order_ratio(epsilon, delta),
             tolerance=1e-7,
         ),
@@ -298,17 +297,17 @@ _THM32 = Claim(
     r"noise is the same multiple of it for every $T$, that of Theorem 3.1.",
     printed=printed_noise_ratio,
     calculators=(
-        calibration.release_noise_ratio,
-        calibration.noise_ratio_excess,
-        calibration.joint_mu,
-        calibration.output_mu,
+        embedding.release_noise_ratio,
+        embedding.noise_ratio_excess,
+        embedding.joint_mu,
+        embedding.output_mu,
     ),
     checks=(
         ExactCheck(
             name="least noise of T steps, by root finding on quadratures",
             cases=lambda: [(epsilon, 1e-5, steps) for epsilon in (0.5, 2.0) for steps in (1, 100, 10_000)],
             truth=least_noise_ratio,
-            statement=lambda *budget: calibration.release_noise_ratio(*budget),
+            statement=lambda *budget: embedding.release_noise_ratio(*budget),
             wrong=printed_noise_ratio,
             tolerance=1e-7,
         ),
@@ -318,8 +317,8 @@ _THM32 = Claim(
             truth=lambda epsilon, steps: (
                 printed_noise_ratio(epsilon, 1e-5, steps) / least_noise_ratio(epsilon, 1e-5, steps)
             ),
-            statement=lambda epsilon, steps: calibration.noise_ratio_excess(epsilon, 1e-5),
-            wrong=lambda epsilon, steps: calibration.noise_ratio_excess(epsilon, 1e-5) * math.sqrt(steps),
+            statement=lambda epsilon, steps: embedding.noise_ratio_excess(epsilon, 1e-5),
+            wrong=lambda epsilon, steps: embedding.noise_ratio_excess(epsilon, 1e-5) * math.sqrt(steps),
             tolerance=1e-7,
         ),
         ExactCheck(
@@ -331,7 +330,7 @@ _THM32 = Claim(
                 for steps in (1, 7, 10**6)
             ],
             truth=replaced_noise,
-            statement=lambda method, epsilon, steps: calibration.release_noise_ratio(
+            statement=lambda method, epsilon, steps: embedding.release_noise_ratio(
                 epsilon, 1e-5, steps, "replace-one", method
             ),
             wrong=lambda method, epsilon, steps: replaced_noise(method, epsilon, steps) / 2,
@@ -340,8 +339,8 @@ _THM32 = Claim(
         MeanCheck(
             name="last iterate alone, linear loss, T = 3",
             sampler=partial(hockey_stick_of_output, clips=(1.0, 1.0), sigmas=_RUN_SIGMAS, epsilon=1.0, steps=3),
-            claimed=lambda: accounting.gaussian_delta(calibration.output_mu(1.0, 1.0, *_RUN_SIGMAS, steps=3), 1.0),
-            wrong=lambda: accounting.gaussian_delta(calibration.output_mu(1.0, 1.0, *_RUN_SIGMAS, steps=1), 1.0),
+            claimed=lambda: privacy.gaussian_delta(embedding.output_mu(1.0, 1.0, *_RUN_SIGMAS, steps=3), 1.0),
+            wrong=lambda: privacy.gaussian_delta(embedding.output_mu(1.0, 1.0, *_RUN_SIGMAS, steps=1), 1.0),
             row_bytes=600,
         ),
         ExactCheck(
@@ -350,7 +349,7 @@ _THM32 = Claim(
             truth=lambda first, second, steps: float(
                 sum(Fraction(1, first**2) + Fraction(1, second**2) for _ in range(steps))
             ),
-            statement=lambda first, second, steps: calibration.joint_mu([first, second], steps) ** 2,
+            statement=lambda first, second, steps: embedding.joint_mu([first, second], steps) ** 2,
             wrong=lambda first, second, steps: (steps * (1 / first + 1 / second)) ** 2,
             tolerance=1e-12,
         ),
@@ -381,13 +380,13 @@ _CONCAT = Claim(
         "neighbours differ by one record added or removed; 2 sqrt 2 where one is replaced",
         "exact: attained by a gradient whose embedding and residual are both clipped, which exists for 0 < k < p",
     ),
-    calculators=(calibration.joint_mu,),
+    calculators=(embedding.joint_mu,),
     checks=(
         ExactCheck(
             name="squared sensitivity, by enumeration in fractions",
             cases=lambda: [("add-remove",), ("replace-one",)],
             truth=most_concatenated,
-            statement=lambda adjacency: round(calibration.joint_mu([1.0, 1.0], adjacency=adjacency) ** 2, 12),
+            statement=lambda adjacency: round(embedding.joint_mu([1.0, 1.0], adjacency=adjacency) ** 2, 12),
             wrong=lambda adjacency: Fraction(1 if adjacency == "add-remove" else 4),
             tolerance=1e-12,
         ),

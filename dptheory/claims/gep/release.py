@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 from scipy.optimize import linprog, minimize_scalar
 
+from dptheory.checks import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gep import _energies_at_scale, _error, _mechanism
-from dptheory.embedding import release
-from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
+from dptheory.embedding import SplitNoise, joint_clip, split_noise
 
 # --- gep.split --------------------------------------------------------------------------------------------------------
 
@@ -59,7 +59,7 @@ def _least_symbolic(k: int, q: int, first: Fraction, second: Fraction) -> float:
 
 def _mu_by_covariance(dim: int, k: int, first: float, second: float, mu: float, projected: bool) -> float:
     """Largest d^T C^+ d over pairs d = (a, B-orthogonal b), from the covariance C of the noise in R^(k + p)."""
-    noise = release.split_noise(dim, k, first, second, mu)
+    noise = split_noise(dim, k, first, second, mu)
     complement = _mechanism.complement(dim, k)
     second_part = complement.T @ complement if projected else np.eye(dim)
     covariance = np.zeros((k + dim, k + dim))
@@ -81,7 +81,7 @@ def _correlated_slack(ratio: float, log_t: float, correlation: float) -> float:
     t = math.exp(log_t)
     covariance = np.array([[1.0, correlation * math.sqrt(t)], [correlation * math.sqrt(t), t]])
     worst = max(float(d @ np.linalg.solve(covariance, d)) for d in (np.array([1.0, ratio]), np.array([1.0, -ratio])))
-    return (1 + t) * worst / release.split_noise(2, 1, 1.0, ratio, 1.0).energy - 1
+    return (1 + t) * worst / split_noise(2, 1, 1.0, ratio, 1.0).energy - 1
 
 
 def _correlated_wrong_slack(ratio: float, log_t: float, correlation: float) -> float:
@@ -89,8 +89,8 @@ def _correlated_wrong_slack(ratio: float, log_t: float, correlation: float) -> f
     return (1 + _correlated_slack(ratio, log_t, correlation)) * (1 + ratio) ** 2 / (2 * (1 + ratio**2)) - 1
 
 
-def _simulated_split() -> release.SplitNoise:
-    return release.split_noise(_mechanism.DIM, _mechanism.SUBSPACE, 1.0, 0.4, 2.0)
+def _simulated_split() -> SplitNoise:
+    return split_noise(_mechanism.DIM, _mechanism.SUBSPACE, 1.0, 0.4, 2.0)
 
 
 class _SimulatedEnergy:
@@ -116,14 +116,14 @@ _SPLIT = Claim(
         "add/remove of one example; under replace-one mu doubles",
         "the clips are fixed in advance",
     ),
-    calculators=(release.split_noise,),
+    calculators=(split_noise,),
     checks=(
         *_energies_at_scale.SPLIT,
         ExactCheck(
             name="least energy, by search over the ratio of the noises",
             cases=lambda: _SPLITS,
             truth=_least_energy,
-            statement=lambda *case: release.split_noise(*case).energy,
+            statement=lambda *case: split_noise(*case).energy,
             wrong=equal_ratio_energy,
             tolerance=1e-10,
         ),
@@ -135,8 +135,8 @@ _SPLIT = Claim(
                 for a, b in (((1, 2), (3, 7)), ((5, 1), (1, 9)))
             ],
             truth=_least_symbolic,
-            statement=lambda k, q, a, b: release.split_noise(k + q, k, float(a), float(b), 1.0).energy,
-            wrong=lambda k, q, a, b: release.split_noise(k + q, k, float(b), float(a), 1.0).energy,
+            statement=lambda k, q, a, b: split_noise(k + q, k, float(a), float(b), 1.0).energy,
+            wrong=lambda k, q, a, b: split_noise(k + q, k, float(b), float(a), 1.0).energy,
             tolerance=1e-13,
             kind=Kind.SYMBOLIC,
         ),
@@ -185,21 +185,21 @@ def _least_joint_energy(dim: int, k: int, clip: float, share: float, mu: float) 
     return _least_by_search(dim, k, lambda t: float((a + b / t).max()), mu)
 
 
-def _worst_case(clip: float, share: float, noise: release.SplitNoise) -> float:
+def _worst_case(clip: float, share: float, noise: SplitNoise) -> float:
     """Largest a^2/s1^2 + b^2/s2^2 by linear programming over x = a^2, y = b^2."""
     weights = -(np.array([clip / noise.embedding_std, clip / noise.residual_std]) ** 2)
     found = linprog(weights, A_ub=[[1.0, 1.0]], b_ub=[1.0], bounds=[(0.0, None), (0.0, share**2)])
     return math.sqrt(-float(found.fun))
 
 
-def _ungated(dim: int, k: int, clip: float, share: float, mu: float) -> release.SplitNoise:
+def _ungated(dim: int, k: int, clip: float, share: float, mu: float) -> SplitNoise:
     """Wrong statement: the first case of the formula for every r."""
-    return release.split_noise(dim, k, math.sqrt(1 - share**2) * clip, share * clip, mu)
+    return split_noise(dim, k, math.sqrt(1 - share**2) * clip, share * clip, mu)
 
 
 def _protected_slack(share: float, k: int, radius: float, height: float) -> float:
     """p = 10, S = mu = 1: a pair that occurs is at distance at most mu."""
-    return _protected(share, k, radius, height, release.joint_clip(10, k, 1.0, share, 1.0))
+    return _protected(share, k, radius, height, joint_clip(10, k, 1.0, share, 1.0))
 
 
 def _ungated_slack(share: float, k: int, radius: float, height: float) -> float:
@@ -207,7 +207,7 @@ def _ungated_slack(share: float, k: int, radius: float, height: float) -> float:
     return _protected(share, k, radius, height, _ungated(10, k, 1.0, share, 1.0))
 
 
-def _protected(share: float, k: int, radius: float, height: float, noise: release.SplitNoise) -> float:
+def _protected(share: float, k: int, radius: float, height: float, noise: SplitNoise) -> float:
     b = height * min(share, radius)
     a = math.sqrt(radius**2 - b**2)
     return 1 - (a / noise.embedding_std) ** 2 - (b / noise.residual_std) ** 2
@@ -215,12 +215,12 @@ def _protected(share: float, k: int, radius: float, height: float, noise: releas
 
 def _never_above_slack(share: float, k: int, dim: int) -> float:
     """Relative to plain perturbation, p S^2 / mu^2."""
-    return 1 - release.joint_clip(dim, min(k, dim), 1.0, share, 1.0).energy / dim
+    return 1 - joint_clip(dim, min(k, dim), 1.0, share, 1.0).energy / dim
 
 
 def _apart_slack(share: float, k: int, dim: int) -> float:
     """Wrong statement: the same where embedding and residual are clipped apart, at S and r S."""
-    return 1 - release.split_noise(dim, min(k, dim), 1.0, share, 1.0).energy / dim
+    return 1 - split_noise(dim, min(k, dim), 1.0, share, 1.0).energy / dim
 
 
 _JOINT_CLIP = Claim(
@@ -236,23 +236,21 @@ _JOINT_CLIP = Claim(
         "add/remove of one example; under replace-one mu doubles",
         "the bias of clipping the residual at r S is extra (gep.rem1)",
     ),
-    calculators=(release.joint_clip,),
+    calculators=(joint_clip,),
     checks=(
         ExactCheck(
             name="least energy, by search over noises and worst pairs",
             cases=lambda: _JOINT,
             truth=_least_joint_energy,
-            statement=lambda *case: release.joint_clip(*case).energy,
-            wrong=lambda dim, k, clip, share, mu: release.split_noise(dim, k, clip, share * clip, mu).energy,
+            statement=lambda *case: joint_clip(*case).energy,
+            wrong=lambda dim, k, clip, share, mu: split_noise(dim, k, clip, share * clip, mu).energy,
             tolerance=1e-7,
         ),
         ExactCheck(
             name="worst pair, by linear programming",
             cases=lambda: _JOINT,
             truth=lambda dim, k, clip, share, mu: mu,
-            statement=lambda dim, k, clip, share, mu: _worst_case(
-                clip, share, release.joint_clip(dim, k, clip, share, mu)
-            ),
+            statement=lambda dim, k, clip, share, mu: _worst_case(clip, share, joint_clip(dim, k, clip, share, mu)),
             wrong=lambda dim, k, clip, share, mu: (
                 _worst_case(clip, share, _ungated(dim, k, clip, share, mu)) if share < 1 else None
             ),

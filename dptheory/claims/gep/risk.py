@@ -5,11 +5,11 @@ from fractions import Fraction
 
 from scipy.optimize import brentq, minimize_scalar
 
+from dptheory import embedding
+from dptheory.checks import ExactCheck, Kind
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gep import _descent, _residual_scale, _risk_at_scale
 from dptheory.claims.gep import _noisy_steps as noisy
-from dptheory.embedding import risk
-from dptheory.montecarlo import ExactCheck, Kind
 
 
 def printed_rate(
@@ -74,7 +74,7 @@ def _brute_force_risk(
 
 def _papers_proof(setting: tuple[float, ...]) -> float:
     """The optimum with the paper's own constant of the noise: larger by sqrt 2."""
-    return math.sqrt(2) * risk.excess_risk(*setting).value  # type: ignore[arg-type]
+    return math.sqrt(2) * embedding.excess_risk(*setting).value  # type: ignore[arg-type]
 
 
 _PUBLISHED_SETTINGS = [
@@ -105,7 +105,7 @@ def _rounding_cost(optimal: Fraction) -> Fraction:
 
 def _rounded(optimal: Fraction) -> float:
     """The same of the calculator: dim = subspace_dim = samples = 1 and mu = 1 give an optimal T of beta D."""
-    found = risk.excess_risk(1, 1, 1, 1.0, float(optimal), 1.0, 0.0)
+    found = embedding.excess_risk(1, 1, 1, 1.0, float(optimal), 1.0, 0.0)
     return found.value / float(optimal)
 
 
@@ -157,7 +157,7 @@ _THM33 = Claim(
     r"($\rho\ge r_t$ public, in the place of $\sqrt{\bar r}$, not of $\bar r$); with the best split of the noise at $\mu$-GDP $D(\sqrt k+\sqrt{p-k}\rho)/(\mu n)$ at "
     r"$T = \beta Dn\mu/(\sqrt k+\sqrt{p-k}\rho)$. Rounding $T\ge1$ costs at most a factor 1.061.",
     printed=printed_rate,
-    calculators=(risk.excess_risk, risk.excess_risk_as_published, risk.least_risk),
+    calculators=(embedding.excess_risk, embedding.excess_risk_as_published, embedding.least_risk),
     checks=(
         *_risk_at_scale.RISK,
         ExactCheck(
@@ -172,7 +172,7 @@ _THM33 = Claim(
             name="least risk, enumerated without noise",
             cases=lambda: [(beta, d, t) for beta in (1, Fraction(3, 2)) for d in (1, 4) for t in (1, 2, 5)],
             truth=lambda beta, d, t: noisy.mean_excess(beta, Fraction(d), Fraction(beta) * d / (t + 2), t, 0),
-            statement=lambda beta, d, t: risk.least_risk(float(beta), float(d), t),
+            statement=lambda beta, d, t: embedding.least_risk(float(beta), float(d), t),
             wrong=lambda beta, d, t: float(beta) * d**2 / (2 * t),
             tolerance=1e-12,
         ),
@@ -185,8 +185,8 @@ _THM33 = Claim(
                 for share in (0.01, 0.5, 0.99, 1.5)
             ],
             truth=_least_capped_risk,
-            statement=lambda beta, d, t, g: risk.least_risk(beta, d, t, g),
-            wrong=lambda beta, d, t, g: risk.least_risk(beta, d, t),
+            statement=lambda beta, d, t, g: embedding.least_risk(beta, d, t, g),
+            wrong=lambda beta, d, t, g: embedding.least_risk(beta, d, t),
             tolerance=1e-9,
         ),
         ExactCheck(
@@ -202,7 +202,7 @@ _THM33 = Claim(
             name="best T and best split by search",
             cases=lambda: _SMALL_SETTINGS,
             truth=_brute_force_risk,
-            statement=lambda *setting: risk.excess_risk(*setting).value,
+            statement=lambda *setting: embedding.excess_risk(*setting).value,
             wrong=lambda *setting: _papers_proof(setting),
             tolerance=1e-9,
         ),
@@ -210,7 +210,7 @@ _THM33 = Claim(
             name="the paper's noise, best T by search",
             cases=lambda: _PUBLISHED_SETTINGS,
             truth=_published_risk,
-            statement=lambda *setting: risk.excess_risk_as_published(*setting).value,
+            statement=lambda *setting: embedding.excess_risk_as_published(*setting).value,
             wrong=lambda p, k, n, beta, d, eps, delta, clip: printed_rate(p, k, n, eps, delta, clip**2),
             tolerance=1e-12,
         ),
@@ -226,7 +226,7 @@ _THM33 = Claim(
             ],
             truth=_searched_steps,
             statement=lambda what, published, *setting: float(
-                getattr((risk.excess_risk_as_published if published else risk.excess_risk)(*setting), what)
+                getattr((embedding.excess_risk_as_published if published else embedding.excess_risk)(*setting), what)
             ),
             wrong=lambda what, published, *setting: 1.01 * _searched_steps(what, published, *setting) + 1,
             tolerance=1e-9,
@@ -254,7 +254,7 @@ _INDEPENDENT = Claim(
     part_of="gep.thm3.3",
     correction=r"False at the stated $T = n\beta\epsilon/\sqrt p$, which stops the earlier the larger $p$ is. True at "
     r"$T = \beta Dn\epsilon/\sqrt{8k\log(1/\delta)}$: $2\sqrt2D\sqrt{k\log(1/\delta)}/(n\epsilon)$, and $D\sqrt k/(\mu n)$ at $\mu$-GDP.",
-    calculators=(risk.excess_risk, risk.excess_risk_as_published, risk.least_risk),
+    calculators=(embedding.excess_risk, embedding.excess_risk_as_published, embedding.least_risk),
     checks=(
         ExactCheck(
             name="n and the root of p large at the printed T: does the risk fall like 1/n?",
@@ -269,16 +269,16 @@ _INDEPENDENT = Claim(
             cases=lambda: [(p, 1.0, 1e-5) for p in (10, 10**4, 10**9)],
             truth=lambda p, eps, delta: _published_risk(10, 10, 50_000, 1.0, 1.0, eps, delta, 0.0),
             statement=lambda p, eps, delta: (
-                risk.excess_risk_as_published(p, 10, 50_000, 1.0, 1.0, eps, delta, 0.0).value
+                embedding.excess_risk_as_published(p, 10, 50_000, 1.0, 1.0, eps, delta, 0.0).value
             ),
-            wrong=lambda p, eps, delta: risk.least_risk(1.0, 1.0, max(1, round(50_000 * eps / math.sqrt(p)))),
+            wrong=lambda p, eps, delta: embedding.least_risk(1.0, 1.0, max(1, round(50_000 * eps / math.sqrt(p)))),
             tolerance=1e-12,
         ),
         ExactCheck(
             name="the same at mu-GDP",
             cases=lambda: [(p, 0.5) for p in (10, 10**4, 10**9)],
             truth=lambda p, mu: _brute_force_risk(10, 10, 300, 1.0, 1.0, mu, 0.0),
-            statement=lambda p, mu: risk.excess_risk(p, 10, 300, 1.0, 1.0, mu, 0.0).value,
+            statement=lambda p, mu: embedding.excess_risk(p, 10, 300, 1.0, 1.0, mu, 0.0).value,
             wrong=lambda p, mu: math.sqrt(p) / (mu * 300),
             tolerance=1e-12,
         ),

@@ -6,11 +6,11 @@ from functools import partial
 
 import numpy as np
 
+from dptheory import embedding
+from dptheory.checks import ExactCheck, Kind, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gep import _atoms, _labels, _random_basis, _row_space, _subspace_at_scale
 from dptheory.claims.gep import _subspace_bounds as bounds
-from dptheory.embedding import anchor
-from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
 
 # --- gep.lem3.1, gep.thmD.1, gep.power --------------------------------------------------------------------------------
 
@@ -31,8 +31,8 @@ def _missed_energy(rank: int, dim: int, anchors: int) -> float:
     mixing = rng.standard_normal((rank, dim))
     coordinates = rng.standard_normal((anchors + 5, rank))
     public, private = coordinates[:anchors] @ mixing, coordinates[anchors:] @ mixing
-    basis = anchor.anchor_subspace(public, min(rank, anchors), 1, rng)
-    return anchor.residual_energy(private, basis) / float(np.square(private).sum(axis=1).mean())
+    basis = embedding.anchor_subspace(public, min(rank, anchors), 1, rng)
+    return embedding.residual_energy(private, basis) / float(np.square(private).sum(axis=1).mean())
 
 
 def _plane_failure(weights: tuple[Fraction, ...], anchors: int) -> Fraction:
@@ -60,7 +60,7 @@ _RECOVERY_CHECK = ExactCheck(
     name="P(anchors span) with gradients that vanish, exact ranks",
     cases=lambda: [(k, m, z) for k in (1, 2, 3) for m in (1, 3, 6) for z in (Fraction(0), Fraction(1, 5))],
     truth=_recovery,
-    statement=lambda k, m, z: anchor.recovery_probability(k, m, float(z)),
+    statement=lambda k, m, z: embedding.recovery_probability(k, m, float(z)),
     wrong=lambda k, m, z: float(m >= k),
     tolerance=1e-12,
 )
@@ -80,7 +80,12 @@ _LEM31 = Claim(
     correction=r"$m\ge k$ (the text says $m>k$). Linear subspaces $M$ of $\mathrm{range}\,\Sigma$ suffice, and for every $m\ge k$ the condition is "
     r"also necessary: $P(\text{not recovered})\ge\max_MP(\xi\in M)^m$. Gradients that vanish with probability $z$ break it: then "
     r"recovery has probability $P(\mathrm{Bin}(m,1-z)\ge k)$.",
-    calculators=(anchor.recovery_probability, anchor.anchor_subspace, anchor.project, anchor.residual_energy),
+    calculators=(
+        embedding.recovery_probability,
+        embedding.anchor_subspace,
+        embedding.project,
+        embedding.residual_energy,
+    ),
     checks=(
         *_subspace_at_scale.PROJECTION,
         _RECOVERY_CHECK,
@@ -117,13 +122,13 @@ _THMD1 = Claim(
     verdict=Verdict.HOLDS,
     conditions=("'manifold' read as flat, as in the source", "'non-singular' for n > p: rank p"),
     correction=r"Linear subspaces suffice; for equal laws the condition is then necessary too. Independent vectors need not have equal laws.",
-    calculators=(anchor.recovery_probability,),
+    calculators=(embedding.recovery_probability,),
     checks=(
         ExactCheck(
             name="general position spans, exact ranks",
             cases=lambda: [(p, n) for p in (1, 2, 3, 4) for n in (1, 2, 3, 4, 6)],
             truth=lambda p, n: Fraction(int(_atoms.rank(_atoms.moment_curve(n, p)) == p)),
-            statement=lambda p, n: anchor.recovery_probability(p, n),
+            statement=lambda p, n: embedding.recovery_probability(p, n),
             wrong=lambda p, n: Fraction(int(n > p)),
         ),
         ExactCheck(
@@ -141,7 +146,7 @@ _THMD1 = Claim(
 def _tangent(gap: float, iterations: int) -> float:
     """tan of the angle between the leading axis and the line found, from the start that the generator draws."""
     gradients = np.diag([1.0, gap])
-    (x, y) = anchor.anchor_subspace(gradients, 1, iterations, np.random.default_rng(5))[0]
+    (x, y) = embedding.anchor_subspace(gradients, 1, iterations, np.random.default_rng(5))[0]
     return abs(float(y / x))
 
 
@@ -164,7 +169,7 @@ _POWER = Claim(
     correction=r"$\tan\theta_t\le(s_{k+1}/s_k)^{2t}\tan\theta_0$, $\theta$ the largest angle to the leading right singular space; exact after one "
     r"iteration if and only if $\mathrm{rank}\,G\le k$. The paper's $t = 1$ gives no accuracy where the spectrum is flat, and Lemma 3.2 "
     r"is about the exact space.",
-    calculators=(anchor.anchor_subspace,),
+    calculators=(embedding.anchor_subspace,),
     checks=(
         ExactCheck(
             name="tan of the angle in the plane",
@@ -206,7 +211,7 @@ _POWER = Claim(
 
 def _least_norm(seed: int) -> float:
     rng = np.random.default_rng(seed)
-    return float(np.linalg.norm(anchor.anchor_subspace(rng.standard_normal((8, 6)), 3, 2, rng), axis=1).min())
+    return float(np.linalg.norm(embedding.anchor_subspace(rng.standard_normal((8, 6)), 3, 2, rng), axis=1).min())
 
 
 # --- gep.lem3.2 -------------------------------------------------------------------------------------------------------
@@ -234,7 +239,7 @@ _LEM32 = Claim(
     correction=r"With probability $1-e^{-\delta}$ and without the second bracket: $E|\xi-\Pi\xi|^2\le\min_{j\le k}\big\{\sum_{i>j}\lambda_i+"
     r"\sqrt{j(1-j/p)(E|\xi|^4-\sum\lambda_i^2)/m}+T\sqrt{2\delta/m}\big\}$, no deviation term for $j\in\{0,p\}$.",
     printed=bounds.printed_residual_bound,
-    calculators=(anchor.residual_bound, anchor.residual_energy),
+    calculators=(embedding.residual_bound, embedding.residual_energy),
     checks=(
         ExactCheck(
             name="estimation term: E|S - Sigma|^2 over all samples",
@@ -266,7 +271,7 @@ _LEM32 = Claim(
             name="residual energy is the trace off the subspace",
             cases=lambda: [(bounds.SKEW, 1), (bounds.SKEW, 2), (bounds.FLAT, 1)],
             truth=lambda law, k: _trace_off(law, k),
-            statement=lambda law, k: anchor.residual_energy(law.matrix, np.eye(3)[:k]),
+            statement=lambda law, k: embedding.residual_energy(law.matrix, np.eye(3)[:k]),
             wrong=lambda law, k: float(np.square(law.matrix).sum() / 3),
             tolerance=1e-12,
         ),
@@ -341,7 +346,7 @@ _LEM32TEXT = Claim(
     correction=r"The bound falls in $k$ only while $\lambda_{k+1}\ge(\sqrt{k+1}-\sqrt k)\sqrt{C/m}$. The residual itself does not grow with $k$ because "
     r"the subspaces are nested, so the smallest bound over $j\le k$ holds for $k$: the one given under gep.lem3.2. That one does not grow with "
     r"$m$ either, while the mean residual can grow with $m$.",
-    calculators=(anchor.residual_bound,),
+    calculators=(embedding.residual_bound,),
     checks=(
         ExactCheck(
             name="axes with weights .6, .1, .1, .1, .1, ten anchors: the printed bound from k = 1 to k = 4",
@@ -375,7 +380,7 @@ _LEM32TEXT = Claim(
             cases=lambda: [(_TEN, 6, 4)],
             truth=lambda weights, m, k: math.sqrt(4 / 5 * (1 - float(sum(w * w for w in weights))) / m),
             statement=lambda weights, m, k: (
-                anchor.residual_bound(
+                embedding.residual_bound(
                     [float(w) for w in weights], k, m, 1.0, bounds.ALMOST_SURE_FAILURE, 1.0
                 ).estimation
             ),

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from dptheory import mallows, pruning
+from dptheory import pruning
 
 
 def gaussian_energy(rng: np.random.Generator, n: int, dim: int) -> NDArray[np.float64]:
@@ -14,5 +14,5 @@ def gaussian_energy(rng: np.random.Generator, n: int, dim: int) -> NDArray[np.fl
 def pruned_gaussian(rng: np.random.Generator, n: int, dim: int, keep: int, theta: float) -> NDArray[np.float64]:
     """|g - g*I|^2 for Gaussian g and the perturbed top-k set; theta = 0 is random-k, inf is top-k."""
     gradient = rng.standard_normal((n, dim))
-    kept = mallows.SubsetMallows(dim, keep, theta).sample(pruning.top_k_mask(gradient, keep), rng)
+    kept = pruning.SubsetMallows(dim, keep, theta).sample(pruning.top_k_mask(gradient, keep), rng)
     return np.asarray(np.square(gradient * ~kept).sum(axis=1))

@@ -9,9 +9,9 @@ from functools import cache
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from dptheory import mallows
-from dptheory.mallows import SubsetMallows
-from dptheory.montecarlo import ExactCheck
+from dptheory import pruning
+from dptheory.checks import ExactCheck
+from dptheory.pruning import SubsetMallows
 
 WEIGHT = Fraction(4, 5)
 SIZES = ((20_000, 5), (20_000, 19_996), (10**6, 2))
@@ -124,7 +124,7 @@ SENSITIVITY = (
         name="distance of two index sets at users' sizes, place by place",
         cases=lambda: DISTANCES,
         truth=apart,
-        statement=lambda dim, keep: mallows.index_sensitivity(dim, keep),
+        statement=lambda dim, keep: pruning.index_sensitivity(dim, keep),
         wrong=lambda dim, keep: 2 * keep,
     ),
     ExactCheck(
@@ -151,9 +151,9 @@ PURE = (
         cases=lambda: [(*size, *run) for size in DISTANCES for run in ((1, 1), (875, 1), (1, 10_547), (2500, 10_547))],
         truth=lambda dim, keep, steps, groups: 0.3,
         statement=lambda dim, keep, steps, groups: (
-            steps * groups * mallows.theta_for_budget(0.3, dim, keep, steps, groups) * apart(dim, keep)
+            steps * groups * pruning.theta_for_budget(0.3, dim, keep, steps, groups) * apart(dim, keep)
         ),
-        wrong=lambda dim, keep, steps, groups: steps * mallows.theta_for_budget(0.3, dim, keep) * apart(dim, keep),
+        wrong=lambda dim, keep, steps, groups: steps * pruning.theta_for_budget(0.3, dim, keep) * apart(dim, keep),
         tolerance=1e-12,
     ),
 )
@@ -196,7 +196,7 @@ BUDGETS = (
         name="what a budget buys, field by field, from the law of the swaps",
         cases=lambda: [(field, *b) for field in ("theta", "retained_gain", "total_variation") for b in _BUDGETS],
         truth=_budget_field,
-        statement=lambda field, *budget: float(getattr(mallows.index_budget(*budget), field)),
+        statement=lambda field, *budget: float(getattr(pruning.index_budget(*budget), field)),
         wrong=lambda field, *budget: 1.005 * _budget_field(field, *budget),
         tolerance=1e-9,
     ),
@@ -204,7 +204,7 @@ BUDGETS = (
         name="groups of a gradient, counted",
         cases=lambda: [(12, 3), (40, 40), (2_700_032, 256), (20_000_000, 5000)],
         truth=lambda dim, group: len(range(0, dim, group)),
-        statement=lambda dim, group: mallows.groups_of(dim, group),
-        wrong=lambda dim, group: mallows.groups_of(dim, group) + 1,
+        statement=lambda dim, group: pruning.groups_of(dim, group),
+        wrong=lambda dim, group: pruning.groups_of(dim, group) + 1,
     ),
 )

@@ -8,11 +8,11 @@ from functools import cache
 import numpy as np
 from scipy.special import ndtr
 
-from dptheory import accounting, index_privacy, joint_privacy, mallows, renyi
+from dptheory import privacy, pruning
+from dptheory.checks import ExactCheck, Range, SearchCheck
 from dptheory.claims.gip import _finite
-from dptheory.joint_privacy import IndexSteps
-from dptheory.mallows import SubsetMallows
-from dptheory.montecarlo import ExactCheck, Range, SearchCheck
+from dptheory.privacy import IndexSteps
+from dptheory.pruning import SubsetMallows
 
 _GRID = np.linspace(-12.0, 14.0, 2601)
 
@@ -58,13 +58,13 @@ def _true_delta(sigma: float, theta: float, epsilon: float) -> float:
 def _covered(sigma: float, theta: float, delta: float) -> bool:
     """Does the joint epsilon of one step without sampling cover its exact delta?"""
     model = SubsetMallows(2, 1, theta)
-    found = joint_privacy.run_epsilon([IndexSteps(1, model)], sampling_rate=1.0, noise_multiplier=sigma, delta=delta)
+    found = privacy.run_epsilon([IndexSteps(1, model)], sampling_rate=1.0, noise_multiplier=sigma, delta=delta)
     return _true_delta(sigma, theta, found) <= delta * (1 + 1e-9)
 
 
 def _covered_by_values(sigma: float, theta: float, delta: float) -> bool:
     """Wrong statement: the epsilon of the values alone covers both."""
-    return _true_delta(sigma, theta, accounting.gaussian_epsilon(1 / sigma, delta)) <= delta
+    return _true_delta(sigma, theta, privacy.gaussian_epsilon(1 / sigma, delta)) <= delta
 
 
 # A run of the paper's size: noise 10, 4096 of 45,000 examples, 875 steps, 10,547 groups of 256 entries.
@@ -75,12 +75,12 @@ def _run(*thetas: float) -> float:
     """Epsilon of 875 steps in equal parts, each with its own dispersion."""
     share = _STEPS // len(thetas)
     parts = [IndexSteps(share, SubsetMallows(256, 26, theta), _GROUPS) for theta in thetas]
-    return joint_privacy.run_epsilon(parts, sampling_rate=_RATE, noise_multiplier=10.0, delta=1e-5)
+    return privacy.run_epsilon(parts, sampling_rate=_RATE, noise_multiplier=10.0, delta=1e-5)
 
 
 @cache
 def _values(delta: float) -> float:
-    return accounting.epsilon(10.0, _RATE, _STEPS, delta).upper
+    return privacy.epsilon(10.0, _RATE, _STEPS, delta).upper
 
 
 def _by_hand(*thetas: float) -> float:
@@ -93,13 +93,13 @@ def _by_hand(*thetas: float) -> float:
         rest = np.log1p(-1 / (1 + excess)) - np.log(share * 1e-5 * (1 + excess)) / excess
         index = max(0.0, float(np.min((1 + excess) * rho + rest)))
         if len(thetas) == 1:
-            index = min(index, index_privacy.loss_law(SubsetMallows(256, 26, *thetas)).epsilon(share * 1e-5, releases))
+            index = min(index, privacy.loss_law(SubsetMallows(256, 26, *thetas)).epsilon(share * 1e-5, releases))
         bounds.append(_values((1 - share) * 1e-5) + index)
-    curve = np.zeros(len(joint_privacy.ORDERS))
+    curve = np.zeros(len(privacy.ORDERS))
     for theta in thetas:
         model = SubsetMallows(256, 26, theta)
-        curve += _STEPS // len(thetas) * joint_privacy.joint_rdp(joint_privacy.ORDERS, _RATE, 10.0, model, _GROUPS)
-    return min(*bounds, renyi.epsilon_from_rdp(joint_privacy.ORDERS, curve, 1e-5))
+        curve += _STEPS // len(thetas) * privacy.joint_rdp(privacy.ORDERS, _RATE, 10.0, model, _GROUPS)
+    return min(*bounds, privacy.epsilon_from_rdp(privacy.ORDERS, curve, 1e-5))
 
 
 def _reached_alone(dim: int, keep: int) -> int:
@@ -110,18 +110,18 @@ def _reached_alone(dim: int, keep: int) -> int:
 
 def _spent_at(epsilon: float, sigma: float) -> float:
     """Epsilon by exact composition of the index sets at the dispersion for a joint budget; the values spend next to nothing."""
-    theta = joint_privacy.theta_for_joint_budget(epsilon, 1e-5, 40, 10, 1.0, sigma, steps=10, groups=100)
-    return index_privacy.loss_law(SubsetMallows(40, 10, theta)).epsilon(1e-5, 1000)
+    theta = privacy.theta_for_joint_budget(epsilon, 1e-5, 40, 10, 1.0, sigma, steps=10, groups=100)
+    return privacy.loss_law(SubsetMallows(40, 10, theta)).epsilon(1e-5, 1000)
 
 
 @cache
 def _theta_of_run(epsilon: float) -> float:
-    return joint_privacy.theta_for_joint_budget(epsilon, 1e-5, 256, 26, _RATE, 10.0, _STEPS, _GROUPS)
+    return privacy.theta_for_joint_budget(epsilon, 1e-5, 256, 26, _RATE, 10.0, _STEPS, _GROUPS)
 
 
 def _over_basic(epsilon: float, least: float) -> bool:
     """Is the dispersion for the paper's run at least this many times that of basic composition?"""
-    return _theta_of_run(epsilon) >= least * mallows.theta_for_budget(epsilon - _values(1e-5), 256, 26, _STEPS, _GROUPS)
+    return _theta_of_run(epsilon) >= least * pruning.theta_for_budget(epsilon - _values(1e-5), 256, 26, _STEPS, _GROUPS)
 
 
 CHECKS = (
@@ -156,23 +156,23 @@ CHECKS = (
         name="joint epsilon by basic composition alone",
         cases=lambda: [(Fraction(1, 100),), (Fraction(3),)],
         truth=lambda spent: 1 + spent,
-        statement=lambda spent: joint_privacy.joint_epsilon(1e-5, lambda delta: 1.0, index_epsilon=float(spent)),
+        statement=lambda spent: privacy.joint_epsilon(1e-5, lambda delta: 1.0, index_epsilon=float(spent)),
         wrong=lambda spent: 1.0,
         tolerance=1e-12,
     ),
     ExactCheck(
         name="without index sets a run costs what DP-SGD costs",
         cases=lambda: [(10.0, 4096 / 45_000, 875), (1.0, 0.02, 1000), (1.0, 0.005, 1)],
-        truth=lambda sigma, rate, steps: accounting.epsilon(sigma, rate, steps, 1e-5).upper,
-        statement=lambda sigma, rate, steps: joint_privacy.run_epsilon(
+        truth=lambda sigma, rate, steps: privacy.epsilon(sigma, rate, steps, 1e-5).upper,
+        statement=lambda sigma, rate, steps: privacy.run_epsilon(
             [IndexSteps(steps, SubsetMallows(256, 26, 1e-15), _GROUPS)],
             sampling_rate=rate,
             noise_multiplier=sigma,
             delta=1e-5,
         ),
-        wrong=lambda sigma, rate, steps: renyi.epsilon_from_rdp(
-            joint_privacy.ORDERS,
-            steps * joint_privacy.subsampled_gaussian_rdp(joint_privacy.ORDERS, rate, sigma),
+        wrong=lambda sigma, rate, steps: privacy.epsilon_from_rdp(
+            privacy.ORDERS,
+            steps * privacy.subsampled_gaussian_rdp(privacy.ORDERS, rate, sigma),
             1e-5,
         ),
         tolerance=1e-3,
@@ -196,7 +196,7 @@ CHECKS = (
         name="the worst pair occurs: one example, alone",
         cases=lambda: _finite.SIZES,
         truth=_reached_alone,
-        statement=lambda dim, keep: mallows.index_sensitivity(dim, keep),
-        wrong=lambda dim, keep: mallows.index_sensitivity(dim, keep) - 2,
+        statement=lambda dim, keep: pruning.index_sensitivity(dim, keep),
+        wrong=lambda dim, keep: pruning.index_sensitivity(dim, keep) - 2,
     ),
 )

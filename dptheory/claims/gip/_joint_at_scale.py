@@ -5,11 +5,11 @@ import math
 from fractions import Fraction
 from functools import cache
 
-from dptheory import joint_privacy
+from dptheory import privacy
+from dptheory.checks import ExactCheck
 from dptheory.claims.gip import _loss_at_scale, _mixture
 from dptheory.claims.gip._index_at_scale import DISTANCES, WEIGHT, apart, model_of
-from dptheory.joint_privacy import FreshMask, IndexSteps
-from dptheory.montecarlo import ExactCheck
+from dptheory.privacy import FreshMask, IndexSteps
 
 _STEPS = ((2, 0.01, 1.0), (5, 0.3, 2.0), (16, 0.1, 4.0))
 """Order, sampling rate and noise multiplier."""
@@ -25,7 +25,7 @@ def _ratios(dim: int, keep: int, groups: int) -> dict[float, float]:
 
 
 def _joint(order: int, rate: float, sigma: float, dim: int, keep: int, groups: int) -> float:
-    return float(joint_privacy.joint_rdp([order], rate, sigma, model_of(dim, keep, WEIGHT), groups)[0])
+    return float(privacy.joint_rdp([order], rate, sigma, model_of(dim, keep, WEIGHT), groups)[0])
 
 
 def _spent(what: str, dim: int, keep: int, steps: int, groups: int) -> float:
@@ -41,7 +41,7 @@ def _one_index(dim: int, epsilon: float, delta: float) -> float:
 
 def _spent_by_run(epsilon: float) -> float:
     """Epsilon of 50 sampled steps with 20 groups of 20,000 entries at the dispersion for it, order by order."""
-    theta = joint_privacy.theta_for_joint_budget(epsilon, 1e-5, 20_000, 1, 0.1, 4.0, steps=50, groups=20)
+    theta = privacy.theta_for_joint_budget(epsilon, 1e-5, 20_000, 1, 0.1, 4.0, steps=50, groups=20)
     weight = Fraction(math.exp(-theta))
     law = _loss_at_scale.convolved(_loss_at_scale.counted_loss(20_000, 1, weight, 1), 20)
     index = {float(weight ** (2 * j)): float(p) for j, p in law.items()}
@@ -81,7 +81,7 @@ JOINT = (
         name="theta for a joint budget without values, one index of many: in closed form",
         cases=lambda: [(6, 1, math.inf), (20_000, 1, math.inf), (20_000, 19_999, math.inf)],
         truth=lambda dim, keep, sigma: _one_index(dim, 1.0, 1e-6),
-        statement=lambda dim, keep, sigma: joint_privacy.theta_for_joint_budget(1.0, 1e-6, dim, keep, 1.0, sigma),
+        statement=lambda dim, keep, sigma: privacy.theta_for_joint_budget(1.0, 1e-6, dim, keep, 1.0, sigma),
         wrong=lambda dim, keep, sigma: 0.5,
         tolerance=1e-5,
     ),

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
-from dptheory import index_privacy, lattice_loss, mallows
+from dptheory import privacy, pruning
+from dptheory.checks import ExactCheck
 from dptheory.claims.gip._index_at_scale import (
     DISTANCES,
     SIZES,
@@ -20,9 +21,8 @@ from dptheory.claims.gip._index_at_scale import (
     model_of,
     normalised,
 )
-from dptheory.index_prv import IndexPRV
-from dptheory.mallows import SubsetMallows
-from dptheory.montecarlo import ExactCheck
+from dptheory.privacy import IndexPRV, _lattice_loss
+from dptheory.pruning import SubsetMallows
 
 _THETA = 0.002
 
@@ -67,7 +67,7 @@ def _loss_field(field: str, dim: int, keep: int, pairs: int) -> float:
 
 def _stated_field(field: str, dim: int, keep: int, pairs: int) -> float:
     model = model_of(dim, keep, WEIGHT)
-    law = index_privacy.loss_law(model, None if pairs == min(keep, dim - keep) else 2 * pairs)
+    law = privacy.loss_law(model, None if pairs == min(keep, dim - keep) else 2 * pairs)
     return float(law.log_pmf[1 - law.low] if field == "entry" else getattr(law, field))
 
 
@@ -80,7 +80,7 @@ def _trimmed_entry(dim: int, share: float) -> float:
 
 
 def _stated_entry(dim: int, share: float) -> float:
-    law = index_privacy.loss_law(SubsetMallows(dim, dim // 2, _THETA))
+    law = privacy.loss_law(SubsetMallows(dim, dim // 2, _THETA))
     return float(law.log_pmf[2 * round(dim // 2 * (1 + share) / 2) - dim // 2 - law.low])
 
 
@@ -116,7 +116,7 @@ def _log_comb(n: int, k: NDArray[np.float64]) -> NDArray[np.float64]:
 def _covers_omitted(dim: int, theta: float, shift: float) -> bool:
     """K = d/2, farthest pair: is the mass outside the law at most the bound, moved by ``shift`` nats?"""
     keep = dim // 2
-    law = index_privacy.loss_law(SubsetMallows(dim, keep, theta))
+    law = privacy.loss_law(SubsetMallows(dim, keep, theta))
     x = np.arange(keep + 1.0)
     logs = 2 * _log_comb(keep, x) + 2 * theta * x
     j = 2 * np.arange(keep + 1) - keep
@@ -146,7 +146,7 @@ LOSS = (
         cases=lambda: _CUT,
         truth=_omitted,
         statement=lambda dim, keep, pairs, theta: (
-            index_privacy.loss_law(
+            privacy.loss_law(
                 SubsetMallows(dim, keep, theta), None if pairs == min(keep, dim - keep) else 2 * pairs
             ).log_omitted
         ),
@@ -194,7 +194,7 @@ CLOSED = (
         name="one index of many: theta in closed form",
         cases=lambda: _ONE,
         truth=lambda dim, keep, epsilon, delta: math.log(odds_of_one(dim, epsilon, delta)) / 2,
-        statement=lambda dim, keep, epsilon, delta: index_privacy.theta_for_delta_budget(epsilon, delta, dim, keep),
+        statement=lambda dim, keep, epsilon, delta: privacy.theta_for_delta_budget(epsilon, delta, dim, keep),
         wrong=lambda dim, keep, epsilon, delta: epsilon / 2,
         tolerance=1e-5,
     ),
@@ -202,9 +202,7 @@ CLOSED = (
         name="one index of many: gain in closed form",
         cases=lambda: _ONE,
         truth=lambda dim, keep, epsilon, delta: _gain_of_one(dim, odds_of_one(dim, epsilon, delta)),
-        statement=lambda dim, keep, epsilon, delta: index_privacy.retained_gain_for_delta_budget(
-            epsilon, delta, dim, keep
-        ),
+        statement=lambda dim, keep, epsilon, delta: privacy.retained_gain_for_delta_budget(epsilon, delta, dim, keep),
         wrong=lambda dim, keep, epsilon, delta: _gain_of_one(dim, math.exp(epsilon)),
         tolerance=1e-5,
     ),
@@ -212,7 +210,7 @@ CLOSED = (
         name="one index of many: epsilon of a gain in closed form",
         cases=lambda: _ONE,
         truth=lambda dim, keep, epsilon, delta: epsilon,
-        statement=lambda dim, keep, epsilon, delta: index_privacy.epsilon_for_retained_gain(
+        statement=lambda dim, keep, epsilon, delta: privacy.epsilon_for_retained_gain(
             _gain_of_one(dim, odds_of_one(dim, epsilon, delta)), delta, dim, keep
         ),
         wrong=lambda dim, keep, epsilon, delta: math.log(odds_of_one(dim, epsilon, delta)),
@@ -222,7 +220,7 @@ CLOSED = (
         name="theta of a gain at users' sizes, from the law of the swaps",
         cases=lambda: [(*size, weight) for size in ((8, 3), *SIZES) for weight in (WEIGHT, Fraction(1, 50))],
         truth=lambda dim, keep, weight: -math.log(weight),
-        statement=lambda dim, keep, weight: mallows.theta_for_retained_gain(
+        statement=lambda dim, keep, weight: pruning.theta_for_retained_gain(
             float(
                 1 - sum(i * p for i, p in counted_swaps(dim, keep, weight).items()) * Fraction(dim, keep * (dim - keep))
             ),
@@ -257,7 +255,7 @@ def _composed_entry(what: str, dim: int, keep: int, releases: int) -> float:
 
 
 def _stated_composed(what: str, dim: int, keep: int, releases: int) -> float:
-    low, log_pmf = lattice_loss.composed(index_privacy.loss_law(model_of(dim, keep, WEIGHT)), releases)
+    low, log_pmf = _lattice_loss.composed(privacy.loss_law(model_of(dim, keep, WEIGHT)), releases)
     return low if what == "first" else float(log_pmf[1 - low])
 
 

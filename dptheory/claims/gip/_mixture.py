@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from dptheory._log_sum import log_sum
 from dptheory.claims.gip import _finite
+from dptheory.privacy._log_sum import log_sum
 
 _STEP = (
     0.04  # in a strip of width pi / mu the integrand is analytic: the trapezoid rule errs by e^(-2 pi^2 / (mu step))

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from scipy.special import erf, erfc
 from scipy.stats import norm
 
-from dptheory import pruning, selection
-from dptheory._log_sum import log_sum
+from dptheory import pruning
+from dptheory.checks import ExactCheck, MeanCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.montecarlo import ExactCheck, MeanCheck, Range, SearchCheck
+from dptheory.privacy._log_sum import log_sum
 
 Array = NDArray[np.float64]
 
@@ -79,7 +79,7 @@ def _peeling_share(order: float, rho: float, g0: float, g1: float, v0: float, v1
     """Divergence over order * rho for d = 3, K = 2, C = 1, at the rate that the budget rho allows."""
     g, v = np.array([g0, g1, 0.5]), np.array([v0, v1, 0.1])
     moved = np.abs(g + v / np.linalg.norm(v))
-    return _peeling_divergence(np.abs(g), moved, 2, selection.gumbel_rate(rho, 2), order) / (order * rho)
+    return _peeling_divergence(np.abs(g), moved, 2, pruning.gumbel_rate(rho, 2), order) / (order * rho)
 
 
 def _moved(**entries: float) -> tuple[Array, Array]:
@@ -102,7 +102,7 @@ def _largest_entry_slack(**entries: float) -> float:
 
 def _sizes_divergence(order: float, rho: float, clip: float) -> float:
     """D_order of noisy sizes (|g| = 5 C in one entry) with and without an example that adds C, both ways by quadrature."""
-    noise = selection.magnitude_noise(rho) * clip
+    noise = pruning.magnitude_noise(rho) * clip
     grid = np.linspace(-12.0, 12.0, 4001) * noise * (1 + order) + 5 * clip
     first, second = norm.logpdf(grid, 6 * clip, noise), norm.logpdf(grid, 5 * clip, noise)
     logs = (order * p + (1 - order) * q for p, q in ((first, second), (second, first)))
@@ -121,9 +121,7 @@ def _one_round_slack(order: float, rho: float, g0: float, g1: float, v0: float, 
 def _gumbel_worst(order: float, rho: float) -> float:
     """Divergence over the order of the exact worst case: two even entries, one up and one down by C / sqrt 2."""
     scores, move = np.array([1.0, 1.0]), math.sqrt(0.5)
-    return (
-        _peeling_divergence(scores, scores + np.array([move, -move]), 1, selection.gumbel_rate(rho, 1), order) / order
-    )
+    return _peeling_divergence(scores, scores + np.array([move, -move]), 1, pruning.gumbel_rate(rho, 1), order) / order
 
 
 _SMALL = (
@@ -178,13 +176,13 @@ _ALTERNATIVES = Claim(
     r"$|g|/C > \sqrt{\frac{k\pi}2}(1-k)\frac{2a\varphi(a)}{\varphi(z)}$, $z = \Phi^{-1}(1-k)$, for $k \le 1/2$. "
     r"Top-$k$ of $g+Z$ has a larger MSE than random-$k$ exactly where $\sigma C > \sigma_g$.",
     calculators=(
-        selection.magnitude_noise,
-        selection.gumbel_rate,
-        selection.magnitude_gain,
-        selection.gumbel_gain,
-        selection.released_gain,
-        selection.released_top_k_mse,
-        selection.selection_gains,
+        pruning.magnitude_noise,
+        pruning.gumbel_rate,
+        pruning.magnitude_gain,
+        pruning.gumbel_gain,
+        pruning.released_gain,
+        pruning.released_top_k_mse,
+        pruning.selection_gains,
     ),
     checks=(
         SearchCheck(
@@ -224,28 +222,28 @@ _ALTERNATIVES = Claim(
         MeanCheck(
             name="gain of noisy magnitudes",
             sampler=partial(_relative_gain, dim=_DIM, keep=_KEEP, kind="normal"),
-            claimed=lambda: selection.magnitude_gain(_KEEP / _DIM, _RATIO),
-            wrong=lambda: selection.gumbel_gain(_KEEP / _DIM, _RATIO * math.sqrt(6) / math.pi),  # the same variance
+            claimed=lambda: pruning.magnitude_gain(_KEEP / _DIM, _RATIO),
+            wrong=lambda: pruning.gumbel_gain(_KEEP / _DIM, _RATIO * math.sqrt(6) / math.pi),  # the same variance
             row_bytes=40_000,
         ),
         MeanCheck(
             name="gain of one-shot Gumbel",
             sampler=partial(_relative_gain, dim=_DIM, keep=_KEEP, kind="gumbel"),
-            claimed=lambda: selection.gumbel_gain(_KEEP / _DIM, _RATIO),
-            wrong=lambda: selection.magnitude_gain(_KEEP / _DIM, _RATIO * math.pi / math.sqrt(6)),  # the same variance
+            claimed=lambda: pruning.gumbel_gain(_KEEP / _DIM, _RATIO),
+            wrong=lambda: pruning.magnitude_gain(_KEEP / _DIM, _RATIO * math.pi / math.sqrt(6)),  # the same variance
             row_bytes=40_000,
         ),
         MeanCheck(
             name="gain of the released gradient",
             sampler=partial(_released_excess, dim=20, keep=4, noise_std=1.0),
-            claimed=lambda: selection.released_gain(1.0, 1.0) * _exact_gain(20, 4),
-            wrong=lambda: math.sqrt(selection.released_gain(1.0, 1.0)) * _exact_gain(20, 4),
+            claimed=lambda: pruning.released_gain(1.0, 1.0) * _exact_gain(20, 4),
+            wrong=lambda: math.sqrt(pruning.released_gain(1.0, 1.0)) * _exact_gain(20, 4),
             row_bytes=1200,
         ),
         MeanCheck(
             name="error of the released top-k",
             sampler=partial(_released_error, dim=20, keep=4, noise_std=2.0),
-            claimed=lambda: selection.released_top_k_mse(20, 4, 1.0, 2.0),
+            claimed=lambda: pruning.released_top_k_mse(20, 4, 1.0, 2.0),
             wrong=lambda: 16 + 4 * 4.0,  # random-k's
             row_bytes=1600,
         ),
@@ -253,7 +251,7 @@ _ALTERNATIVES = Claim(
             name="gains at a small budget",
             cases=lambda: [(name, *c) for name in ("mallows", "magnitude", "gumbel", "released") for c in _SMALL],
             truth=_small_gains,
-            statement=lambda name, *case: float(getattr(selection.selection_gains(*case), name)),
+            statement=lambda name, *case: float(getattr(pruning.selection_gains(*case), name)),
             wrong=lambda name, *case: _small_gains(name, *case) ** 2,
             tolerance=2e-3,
         ),
@@ -261,7 +259,7 @@ _ALTERNATIVES = Claim(
             name="error of the released top-k at users' sizes, by the conditional energies",
             cases=lambda: [(6, 1, 1.0, 2.0), (20_000, 1, 1.0, 2.0), (20_000, 1, 2.0, 0.5), (20_000, 19_999, 1.0, 2.0)],
             truth=_released_by_parts,
-            statement=lambda *case: selection.released_top_k_mse(*case),
+            statement=lambda *case: pruning.released_top_k_mse(*case),
             wrong=lambda dim, keep, sigma_g, noise_std: (dim - keep) * sigma_g**2 + keep * noise_std**2,  # random-k's
             tolerance=1e-6,
         ),

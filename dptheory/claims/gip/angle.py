@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ive
 
-from dptheory import angles
+from dptheory import gradients
+from dptheory.checks import ExactCheck, MeanCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.montecarlo import ExactCheck, MeanCheck, Range, SearchCheck
 
 Array = NDArray[np.float64]
 
@@ -28,24 +28,24 @@ def _low_dimensional_cosine(dim: int, snr: float) -> float:
 
 
 def _fall_slack(dim: float, snr: float) -> float:
-    lower, higher = (angles.DistortionAngle(d, snr).expected_cos() for d in (round(dim), round(1.1 * dim) + 1))
+    lower, higher = (gradients.DistortionAngle(d, snr).expected_cos() for d in (round(dim), round(1.1 * dim) + 1))
     return lower / higher - 1
 
 
 def _two_sided_slack(dim: float, snr: float) -> float:
-    d, value = round(dim), angles.DistortionAngle(round(dim), snr).expected_cos()
+    d, value = round(dim), gradients.DistortionAngle(round(dim), snr).expected_cos()
     return min(value * math.hypot(snr, math.sqrt(d + 2)) / snr - 1, snr / math.hypot(snr, math.sqrt(d - 1)) / value - 1)
 
 
 def _tighter_slack(dim: float, snr: float) -> float:
     """Wrong statement: the upper bound with d in place of d - 1."""
     d = round(dim)
-    return snr / math.hypot(snr, math.sqrt(d)) / angles.DistortionAngle(d, snr).expected_cos() - 1
+    return snr / math.hypot(snr, math.sqrt(d)) / gradients.DistortionAngle(d, snr).expected_cos() - 1
 
 
 def _fast_fall_slack(dim: float, snr: float) -> float:
     """Wrong statement: the cosine falls like 1 / dim."""
-    small, large = (angles.DistortionAngle(d, snr).expected_cos() for d in (round(dim), 4 * round(dim)))
+    small, large = (gradients.DistortionAngle(d, snr).expected_cos() for d in (round(dim), 4 * round(dim)))
     return small / large - 4
 
 
@@ -58,12 +58,12 @@ _FIG1 = Claim(
     conditions=("kappa = |g| / (sigma C) with kappa / sqrt(d) -> 0: clipping keeps kappa bounded",),
     correction=r"$E\cos = \kappa\sqrt{2/\pi}\int_0^{\pi/2} e^{-\kappa^2\sin^2\phi/2}\cos^d\phi\,d\phi$, $\kappa = |g|/(\sigma C)$: "
     r"between $\kappa/\sqrt{\kappa^2 + d + 2}$ and $\kappa/\sqrt{\kappa^2 + d - 1}$.",
-    calculators=(angles.DistortionAngle.expected_cos,),
+    calculators=(gradients.DistortionAngle.expected_cos,),
     checks=(
         MeanCheck(
             name="d = 50, snr = 3",
             sampler=partial(_cosines, dim=50, snr=3.0),
-            claimed=lambda: angles.DistortionAngle(50, 3.0).expected_cos(),
+            claimed=lambda: gradients.DistortionAngle(50, 3.0).expected_cos(),
             wrong=lambda: 3.0 / math.sqrt(50),
             row_bytes=1200,
         ),
@@ -71,7 +71,7 @@ _FIG1 = Claim(
             name="one and two dimensions in closed form",
             cases=lambda: [(dim, snr) for dim in (1, 2) for snr in (0.01, 1.0, 6.0)],
             truth=_low_dimensional_cosine,
-            statement=lambda dim, snr: angles.DistortionAngle(dim, snr).expected_cos(),
+            statement=lambda dim, snr: gradients.DistortionAngle(dim, snr).expected_cos(),
             wrong=lambda dim, snr: snr / math.hypot(snr, math.sqrt(dim)),
             tolerance=1e-12,
         ),

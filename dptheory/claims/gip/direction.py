@@ -13,13 +13,14 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import gammaln
 from scipy.stats import binom, norm
 
-from dptheory import angles, mallows, pruning
+from dptheory import gradients, pruning
+from dptheory.checks import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._gaussian import gaussian_energy, pruned_gaussian
 from dptheory.claims.gip.sampling import gain
 from dptheory.claims.gip.top_k import ranked_loss, zeta
-from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
+from dptheory.pruning import _error
 
 Array = NDArray[np.float64]
 
@@ -29,7 +30,7 @@ Array = NDArray[np.float64]
 def printed_beta(clip: float, keep: int, dim: int, theta: float) -> float:
     """beta as printed in Corollary 1; equals C^2 / (1 - rho zeta)."""
     k = keep / dim
-    swaps = mallows.SubsetMallows(dim, keep, theta).mean_swaps()
+    swaps = pruning.SubsetMallows(dim, keep, theta).mean_swaps()
     top_k_part = (1 - k) * dim * (1 - zeta(k))
     return clip**2 * (1 - k) * dim / (top_k_part + zeta(k) / k * swaps)
 
@@ -240,7 +241,7 @@ def _slope_by_gamma(dim: int) -> float:
 def _direction_shares(rng: np.random.Generator, n: int, dim: int, keep: int, theta: float, groups: int) -> Array:
     """|g*I|^2 / |g|^2 of perturbed top-k in groups, times the ratio of the two directions' loss to noise."""
     gradient = rng.standard_normal((n, groups, dim))
-    kept = mallows.SubsetMallows(dim, keep, theta).sample(pruning.top_k_mask(gradient, keep), rng)
+    kept = pruning.SubsetMallows(dim, keep, theta).sample(pruning.top_k_mask(gradient, keep), rng)
     shares = np.square(gradient * kept).sum(axis=(1, 2)) / np.square(gradient).sum(axis=(1, 2))
     return np.asarray(shares * _slope_by_gamma(keep * groups) / _slope_by_gamma(dim * groups))
 
@@ -252,7 +253,7 @@ def _top_share(dim: int, keep: int) -> float:
     return float(simpson(kept, x=x))
 
 
-def _gain_by_order_statistics(dim: int, keep: int, method: pruning.Method, groups: int) -> float:
+def _gain_by_order_statistics(dim: int, keep: int, method: _error.Method, groups: int) -> float:
     """rho at which (k + rho (S - k)) c_K / c_d is 1."""
     if method == "asymptotic":
         return _break_even_gain(keep / dim)
@@ -277,7 +278,7 @@ _CRITERION = Claim(
         pruning.pruned_cosine,
         pruning.cosine_ratio,
         pruning.least_retained_gain,
-        angles.small_snr_slope,
+        gradients.small_snr_slope,
     ),
     checks=(
         MeanCheck(
@@ -290,7 +291,7 @@ _CRITERION = Claim(
             name="direction left by large noise, in closed form",
             cases=lambda: [(1,), (2,), (3,), (100,), (10_000,), (10**6,), (10**9,)],
             truth=_slope_by_gamma,
-            statement=lambda dim: angles.small_snr_slope(dim),
+            statement=lambda dim: gradients.small_snr_slope(dim),
             wrong=lambda dim: 1 / math.sqrt(dim),
             tolerance=1e-10,
         ),

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy.special import gammaincinv
 
 from dptheory import pruning
+from dptheory.checks import ExactCheck, Kind, MeanCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims._draws import drawn_masks
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._gaussian import pruned_gaussian
-from dptheory.montecarlo import ExactCheck, Kind, MeanCheck
 
 Array = NDArray[np.float64]
 

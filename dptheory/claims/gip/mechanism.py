@@ -8,10 +8,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dptheory import mallows, pruning
+from dptheory import pruning
+from dptheory.checks import ExactCheck, Kind
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gip import _finite, _index_at_scale
-from dptheory.montecarlo import ExactCheck, Kind
 
 # --- gip.def3 ---------------------------------------------------------------------------------------------------------
 
@@ -41,21 +41,21 @@ _DEF3 = Claim(
     r"batches reach that for every clipping bound $C > 0$.",
     verdict=Verdict.HOLDS,
     conditions=("exactly K ones in every index set",),
-    calculators=(mallows.index_sensitivity,),
+    calculators=(pruning.index_sensitivity,),
     checks=(
         ExactCheck(
             name="diameter of the k-subsets",
             cases=lambda: _finite.SIZES,
             truth=_diameter,
-            statement=lambda dim, keep: mallows.index_sensitivity(dim, keep),
+            statement=lambda dim, keep: pruning.index_sensitivity(dim, keep),
             wrong=lambda dim, keep: 2 * keep,
         ),
         ExactCheck(
             name="one clipped example reaches it",
             cases=lambda: [(*size, clip) for size in _finite.SIZES for clip in (Fraction(1), Fraction(1, 10**6))],
             truth=_reached_by_one_example,
-            statement=lambda dim, keep, clip: mallows.index_sensitivity(dim, keep),
-            wrong=lambda dim, keep, clip: mallows.index_sensitivity(dim, keep) - 2,
+            statement=lambda dim, keep, clip: pruning.index_sensitivity(dim, keep),
+            wrong=lambda dim, keep, clip: pruning.index_sensitivity(dim, keep) - 2,
         ),
         *_index_at_scale.SENSITIVITY,
     ),
@@ -149,8 +149,8 @@ def _log_ratio(dim: int, keep: int, weight: Fraction, distance: int) -> float:
 
 def _spent(dim: int, keep: int, steps: int, groups: int) -> float:
     """Epsilon of one release at the theta that a budget of 0.3 gives."""
-    theta = mallows.theta_for_budget(0.3, dim, keep, steps, groups)
-    return mallows.SubsetMallows(dim, keep, theta).epsilon(_diameter(dim, keep))
+    theta = pruning.theta_for_budget(0.3, dim, keep, steps, groups)
+    return pruning.SubsetMallows(dim, keep, theta).epsilon(_diameter(dim, keep))
 
 
 def _is_private(dim: int, keep: int, weight: Fraction, epsilon: float) -> bool:
@@ -180,13 +180,13 @@ _THM1 = Claim(
     correction=r"For any sign: $\epsilon$-DP if and only if $|\theta| \le \epsilon / s$. The loss of a pair at distance "
     r"$m$ is exactly $|\theta| m$, attained at $I = I(g)$ for $\theta \ge 0$.",
     printed=printed_privacy_condition,
-    calculators=(mallows.SubsetMallows.epsilon, mallows.index_sensitivity, mallows.theta_for_budget),
+    calculators=(pruning.SubsetMallows.epsilon, pruning.index_sensitivity, pruning.theta_for_budget),
     checks=(
         ExactCheck(
             name="largest privacy loss of a pair",
             cases=_ratio_cases,
             truth=_log_ratio,
-            statement=lambda dim, keep, weight, distance: mallows.SubsetMallows(dim, keep, -math.log(weight)).epsilon(
+            statement=lambda dim, keep, weight, distance: pruning.SubsetMallows(dim, keep, -math.log(weight)).epsilon(
                 distance
             ),
             wrong=lambda dim, keep, weight, distance: -math.log(weight) * (distance - 2),

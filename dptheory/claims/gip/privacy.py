@@ -7,11 +7,12 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import log_ndtr
 
-from dptheory import joint_privacy, renyi
+from dptheory import privacy
+from dptheory.checks import ExactCheck, Kind, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gip import _finite, _joint, _joint_at_scale, _mixture
-from dptheory.mallows import SubsetMallows
-from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
+from dptheory.privacy import _renyi
+from dptheory.pruning import SubsetMallows
 
 # --- gip.lem1 ---------------------------------------------------------------------------------------------------------
 
@@ -26,7 +27,7 @@ def gaussian_log_delta(mu: float, epsilon: float) -> float:
 
 def values_curve(order: float, rate: float, sigma: float) -> float:
     """Renyi curve of one step of DP-SGD at one order."""
-    return float(joint_privacy.subsampled_gaussian_rdp([order], rate, sigma)[0])
+    return float(privacy.subsampled_gaussian_rdp([order], rate, sigma)[0])
 
 
 def _reverse_slack(order: int, rate: float, sigma: float) -> float:
@@ -40,7 +41,7 @@ def _reverse_half_slack(order: int, rate: float, sigma: float) -> float:
 
 def _gaussian_epsilon(mu: float, log_delta: float) -> float:
     orders = [1 + 1.1**i / 100 for i in range(120)]
-    return renyi.epsilon_from_rdp(orders, [a * mu * mu / 2 for a in orders], math.exp(log_delta))
+    return privacy.epsilon_from_rdp(orders, [a * mu * mu / 2 for a in orders], math.exp(log_delta))
 
 
 def _conversion_slack(mu: float, log_delta: float) -> float:
@@ -66,7 +67,7 @@ _LEM1 = Claim(
     correction=r"$e^{(a-1)R_a} = \sum_i\binom ai(1-q)^{a-i}q^ie^{i(i-1)/(2\sigma^2)}$ at whole orders bounds both directions, and "
     r"$\epsilon_1 = \min_a TR_a + \log(1-\frac1a) + \frac{\log(1/\delta)-\log a}{a-1}$. "
     r"Replacing an example moves the sum by $2C$: without sampling $R_a$ is four times as large.",
-    calculators=(joint_privacy.subsampled_gaussian_rdp, renyi.epsilon_from_rdp, renyi.conversion),
+    calculators=(privacy.subsampled_gaussian_rdp, privacy.epsilon_from_rdp, _renyi.conversion),
     checks=(
         ExactCheck(
             name="curve of one step by quadrature",
@@ -107,7 +108,7 @@ _LEM1 = Claim(
             name="conversion, one order",
             cases=lambda: [(2.0, 0.3, 1e-5), (11.0, 2.0, 1e-9)],
             truth=lambda order, rdp, delta: -math.log(_largest_share(order) ** -1 * delta) / (order - 1) + rdp,
-            statement=lambda order, rdp, delta: renyi.epsilon_from_rdp([order], [rdp], delta),
+            statement=lambda order, rdp, delta: privacy.epsilon_from_rdp([order], [rdp], delta),
             wrong=lambda order, rdp, delta: rdp - math.log(delta) / (order - 1),
             tolerance=1e-12,
         ),
@@ -115,7 +116,7 @@ _LEM1 = Claim(
             name="what the conversion adds at an order",
             cases=lambda: [(1.5, 0.3), (2.0, 1e-5), (64.0, 1e-9)],
             truth=lambda order, delta: -math.log(_largest_share(order) ** -1 * delta) / (order - 1),
-            statement=lambda order, delta: float(renyi.conversion(np.asarray(order), delta)),
+            statement=lambda order, delta: float(_renyi.conversion(np.asarray(order), delta)),
             wrong=lambda order, delta: -math.log(delta) / (order - 1),
             tolerance=1e-12,
         ),
@@ -138,7 +139,7 @@ def _model(dim: int, keep: int, weight: Fraction) -> SubsetMallows:
 
 
 def _joint_curve(order: int, rate: float, sigma: float, dim: int, keep: int, weight: Fraction) -> float:
-    return float(joint_privacy.joint_rdp([order], rate, sigma, _model(dim, keep, weight))[0])
+    return float(privacy.joint_rdp([order], rate, sigma, _model(dim, keep, weight))[0])
 
 
 def _amplified_sum(order: int, rate: float, sigma: float, dim: int, keep: int, weight: Fraction) -> float:
@@ -183,15 +184,13 @@ def _bound_slack(order: int, rate: float, sigma: float, theta: float) -> float:
     """Relative gap of the joint curve below eps_2 + the curve of the values."""
     model = SubsetMallows(*_SIZE, theta)
     bound = model.epsilon(4) + values_curve(order, rate, sigma)
-    return 1 - float(joint_privacy.joint_rdp([order], rate, sigma, model)[0]) / bound
+    return 1 - float(privacy.joint_rdp([order], rate, sigma, model)[0]) / bound
 
 
 def _amplified_slack(order: int, rate: float, sigma: float, theta: float) -> float:
     model = SubsetMallows(*_SIZE, theta)
-    alone = float(joint_privacy.joint_rdp([order], rate, math.inf, model)[0])
-    return 1 - float(joint_privacy.joint_rdp([order], rate, sigma, model)[0]) / (
-        alone + values_curve(order, rate, sigma)
-    )
+    alone = float(privacy.joint_rdp([order], rate, math.inf, model)[0])
+    return 1 - float(privacy.joint_rdp([order], rate, sigma, model)[0]) / (alone + values_curve(order, rate, sigma))
 
 
 def _reverse_joint(order: int, rate: float, sigma: float, theta: float) -> float:
@@ -201,7 +200,7 @@ def _reverse_joint(order: int, rate: float, sigma: float, theta: float) -> float
 
 
 def _reverse_joint_slack(order: int, rate: float, sigma: float, theta: float) -> float:
-    bound = float(joint_privacy.joint_rdp([order], rate, sigma, SubsetMallows(2, 1, theta))[0])
+    bound = float(privacy.joint_rdp([order], rate, sigma, SubsetMallows(2, 1, theta))[0])
     return 1 - _reverse_joint(order, rate, sigma, theta) / bound
 
 
@@ -220,9 +219,9 @@ _RUN = {"delta": 1e-5, "dim": 8, "keep": 2, "sampling_rate": 0.1, "noise_multipl
 
 def _spent_by_run(epsilon: float) -> float:
     """Epsilon of the whole run at the dispersion for a budget, groups and steps put together one by one."""
-    theta = joint_privacy.theta_for_joint_budget(epsilon, **_RUN)  # type: ignore[arg-type]
-    step = joint_privacy.joint_rdp(joint_privacy.ORDERS, 0.1, 4.0, SubsetMallows(8, 2, theta), 20)
-    return renyi.epsilon_from_rdp(joint_privacy.ORDERS, 50 * step, 1e-5)
+    theta = privacy.theta_for_joint_budget(epsilon, **_RUN)  # type: ignore[arg-type]
+    step = privacy.joint_rdp(privacy.ORDERS, 0.1, 4.0, SubsetMallows(8, 2, theta), 20)
+    return privacy.epsilon_from_rdp(privacy.ORDERS, 50 * step, 1e-5)
 
 
 _THM2 = Claim(
@@ -243,11 +242,11 @@ _THM2 = Claim(
     r"Valid under any accountant: sampled values with index sets that are not sampled, composed; so $\epsilon_v(\delta_1) + \epsilon_2(\delta_2)$ at "
     r"$\delta_1+\delta_2$.",
     calculators=(
-        joint_privacy.joint_rdp,
-        joint_privacy.joint_epsilon,
-        joint_privacy.run_epsilon,
-        joint_privacy.values_epsilon,
-        joint_privacy.theta_for_joint_budget,
+        privacy.joint_rdp,
+        privacy.joint_epsilon,
+        privacy.run_epsilon,
+        privacy.values_epsilon,
+        privacy.theta_for_joint_budget,
     ),
     checks=(
         ExactCheck(

@@ -2,15 +2,15 @@
 
 import math
 
-from dptheory import joint_privacy
+from dptheory import privacy
+from dptheory.checks import ExactCheck, Kind, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gip import _joint_at_scale, _mixture
 from dptheory.claims.gip.privacy import RATES, gaussian_log_delta, values_curve
-from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
 
 
 def _fresh(order: int, rate: float, sigma: float, dim: int, keep: int) -> float:
-    return float(joint_privacy.FreshMask(dim, keep).rdp([order], rate, sigma)[0])
+    return float(privacy.FreshMask(dim, keep).rdp([order], rate, sigma)[0])
 
 
 def _one_entry(dim: int) -> tuple[float, ...]:
@@ -65,7 +65,7 @@ _PROP1 = Claim(
     r"attained by an example with one entry. Outside Rényi privacy that example is not the worst: "
     r"$(1-k)\cdot$nothing$\;+\;k\cdot$Gaussian is no valid input of a privacy-loss accountant. A mask that is used again "
     r"amplifies as one step with noise $\sigma/\sqrt T$; a mask before clipping does not amplify.",
-    calculators=(joint_privacy.FreshMask.rdp,),
+    calculators=(privacy.FreshMask.rdp,),
     checks=(
         ExactCheck(
             name="example with one entry attains the bound",
@@ -116,9 +116,7 @@ _PROP1 = Claim(
                 order, 1.0, sigma / math.sqrt(steps), _one_entry(4), 1
             ),
             statement=lambda order, sigma, steps: _fresh(order, 1.0, sigma / math.sqrt(steps), 4, 1),
-            wrong=lambda order, sigma, steps: float(
-                joint_privacy.FreshMask(4, 1).rdp([order], 1.0, sigma, steps=steps)[0]
-            ),
+            wrong=lambda order, sigma, steps: float(privacy.FreshMask(4, 1).rdp([order], 1.0, sigma, steps=steps)[0]),
             tolerance=1e-7,
             kind=Kind.COUNTEREXAMPLE,
         ),

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from dptheory import accounting
+from dptheory import privacy
+from dptheory.checks import ExactCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.montecarlo import ExactCheck, Range, SearchCheck
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
 _FAR = 10.0
@@ -137,7 +137,7 @@ CLAIMS = (
             "the noise is Gaussian and independent of the data, every gradient clipped to C",
             "the examples of every step are drawn afresh and independently; the divisor does not depend on the batch",
         ),
-        calculators=(accounting.epsilon,),
+        calculators=(privacy.epsilon,),
         checks=(
             SearchCheck(
                 name="no pair of gradients is worse than two opposite ones",
@@ -172,9 +172,9 @@ CLAIMS = (
                 statement=lambda s, q, d: two_steps(
                     3 * ((1 / s, -1 / s),),
                     q,
-                    accounting.epsilon(s, q, 2, d, adjacency="replace-one", width=1e-3).estimate,
+                    privacy.epsilon(s, q, 2, d, adjacency="replace-one", width=1e-3).estimate,
                 ),
-                wrong=lambda s, q, d: two_steps(3 * ((1 / s, -1 / s),), q, accounting.epsilon(s, q, 2, d).estimate),
+                wrong=lambda s, q, d: two_steps(3 * ((1 / s, -1 / s),), q, privacy.epsilon(s, q, 2, d).estimate),
                 tolerance=1e-2,
             ),
             ExactCheck(
@@ -182,9 +182,9 @@ CLAIMS = (
                 cases=lambda: [(s, q, d) for s in (0.5, 1.0, 3.0) for q in (0.01, 0.3) for d in (1e-3, 1e-6)],
                 truth=lambda s, q, d: d,
                 statement=lambda s, q, d: opposite_delta(
-                    1 / s, q, accounting.epsilon(s, q, 1, d, adjacency="replace-one").estimate
+                    1 / s, q, privacy.epsilon(s, q, 1, d, adjacency="replace-one").estimate
                 ),
-                wrong=lambda s, q, d: opposite_delta(1 / s, q, accounting.epsilon(s, q, 1, d).estimate),
+                wrong=lambda s, q, d: opposite_delta(1 / s, q, privacy.epsilon(s, q, 1, d).estimate),
                 tolerance=1e-6,
             ),
         ),

@@ -5,10 +5,10 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 
-from dptheory import mallows, randomized_response
+from dptheory import pruning
+from dptheory.checks import ExactCheck, Kind
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gip import _finite
-from dptheory.montecarlo import ExactCheck, Kind
 
 _CHANCES = (Fraction(0), Fraction(1, 10), Fraction(1, 2), Fraction(3, 5), Fraction(9, 10))
 
@@ -36,7 +36,7 @@ def _response_is_private(chance: Fraction, distance: int, epsilon: float) -> boo
 
 def printed_response_condition(probability: float, distance: int, epsilon: float) -> bool:
     """Equation 26 as printed: p <= e^(epsilon/C_1) / (1 + e^(epsilon/C_1)), with no lower bound on p."""
-    return probability <= randomized_response.largest_probability(epsilon, distance)
+    return probability <= pruning.randomized_response_probability(epsilon, distance)
 
 
 def _response_cases() -> Iterator[tuple[Fraction, int, float]]:
@@ -54,14 +54,14 @@ _PROP3 = Claim(
     correction=r"$\epsilon_2$-DP if and only if $\max(p, 1-p) \le e^{\epsilon_2/C_1}/(1+e^{\epsilon_2/C_1})$; the exact loss at "
     r"distance $C_1$ is $C_1|\log\frac{p}{1-p}|$.",
     printed=printed_response_condition,
-    calculators=(randomized_response.epsilon, randomized_response.largest_probability),
+    calculators=(pruning.randomized_response_epsilon, pruning.randomized_response_probability),
     checks=(
         ExactCheck(
             name="private or not, by enumeration",
             cases=_response_cases,
             truth=_response_is_private,
             statement=lambda chance, distance, epsilon: (
-                max(float(chance), 1 - float(chance)) <= randomized_response.largest_probability(epsilon, distance)
+                max(float(chance), 1 - float(chance)) <= pruning.randomized_response_probability(epsilon, distance)
             ),
             wrong=lambda chance, distance, epsilon: printed_response_condition(float(chance), distance, epsilon),
             kind=Kind.COUNTEREXAMPLE,
@@ -77,19 +77,19 @@ _PROP3 = Claim(
                     strict=True,
                 )
             ),
-            statement=lambda chance, distance: randomized_response.epsilon(float(chance), distance),
-            wrong=lambda chance, distance: randomized_response.epsilon(float(chance), 1),
+            statement=lambda chance, distance: pruning.randomized_response_epsilon(float(chance), distance),
+            wrong=lambda chance, distance: pruning.randomized_response_epsilon(float(chance), 1),
             tolerance=1e-12,
         ),
         ExactCheck(
             name="the largest probability spends the budget",
             cases=lambda: [(eps, m) for eps in (0.1, 1.0, 8.0) for m in (1, 2, 52)],
             truth=lambda budget, distance: budget,
-            statement=lambda budget, distance: randomized_response.epsilon(
-                randomized_response.largest_probability(budget, distance), distance
+            statement=lambda budget, distance: pruning.randomized_response_epsilon(
+                pruning.randomized_response_probability(budget, distance), distance
             ),
-            wrong=lambda budget, distance: randomized_response.epsilon(
-                randomized_response.largest_probability(budget, 1), distance
+            wrong=lambda budget, distance: pruning.randomized_response_epsilon(
+                pruning.randomized_response_probability(budget, 1), distance
             ),
             tolerance=1e-12,
         ),
@@ -130,30 +130,30 @@ _A4 = Claim(
     r"the same budget, and given $|I| = K$ it is the Mallows law. The true part: its output has "
     r"$pK + (1-p)(d-K)$ ones on average, not $K$. Which of the two says more of the index depends on $d$, $K$, "
     r"$\theta$ and the measure.",
-    calculators=(randomized_response.mallows_theta, randomized_response.epsilon, mallows.SubsetMallows.epsilon),
+    calculators=(pruning.mallows_theta, pruning.randomized_response_epsilon, pruning.SubsetMallows.epsilon),
     checks=(
         ExactCheck(
             name="given K ones it is Mallows",
             cases=_conditioned_cases,
             truth=_conditioned_swap_law,
             statement=lambda dim, keep, chance, swaps: float(
-                mallows.SubsetMallows(dim, keep, randomized_response.mallows_theta(float(chance))).swap_pmf()[swaps]
+                pruning.SubsetMallows(dim, keep, pruning.mallows_theta(float(chance))).swap_pmf()[swaps]
             ),
             wrong=lambda dim, keep, chance, swaps: float(
-                mallows.SubsetMallows(dim, keep, randomized_response.mallows_theta(float(chance)) / 2).swap_pmf()[swaps]
+                pruning.SubsetMallows(dim, keep, pruning.mallows_theta(float(chance)) / 2).swap_pmf()[swaps]
             ),
             tolerance=1e-12,
         ),
         ExactCheck(
             name="the same epsilon at every distance",
             cases=lambda: [(float(p), m) for p in _CHANCES[2:] for m in (2, 4, 8)],
-            truth=lambda probability, distance: randomized_response.epsilon(probability, distance),
-            statement=lambda probability, distance: mallows.SubsetMallows(
-                8, 4, randomized_response.mallows_theta(probability)
+            truth=lambda probability, distance: pruning.randomized_response_epsilon(probability, distance),
+            statement=lambda probability, distance: pruning.SubsetMallows(
+                8, 4, pruning.mallows_theta(probability)
             ).epsilon(distance),
             # The appendix's reading: for the same epsilon Mallows may follow the top-k set twice as closely.
-            wrong=lambda probability, distance: mallows.SubsetMallows(
-                8, 4, 2 * randomized_response.mallows_theta(probability)
+            wrong=lambda probability, distance: pruning.SubsetMallows(
+                8, 4, 2 * pruning.mallows_theta(probability)
             ).epsilon(distance),
             tolerance=1e-12,
         ),
@@ -210,7 +210,7 @@ _A4_SENSITIVITY = Claim(
     correction=r"The support of the sum moves in at most $K$ places under add/remove and $2K$ under replacement. It has up to "
     r"$\min(d, |B|K)$ ones. If the index set is the top-$k$ set of the sum with the same $K$, per-example pruning changes "
     r"nothing: Definition 3 gives $2K$ with or without it.",
-    calculators=(mallows.index_sensitivity,),
+    calculators=(pruning.index_sensitivity,),
     checks=(
         ExactCheck(
             name="support of the sum, replace one",

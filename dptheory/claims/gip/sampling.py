@@ -8,10 +8,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dptheory import mallows, pruning
+from dptheory import pruning
+from dptheory.checks import ExactCheck, LawCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gip import _finite, _index_at_scale
-from dptheory.montecarlo import ExactCheck, LawCheck, Range, SearchCheck
 
 _WEIGHTS = (Fraction(1, 2), Fraction(9, 10), Fraction(1))
 
@@ -25,7 +25,7 @@ def _sampled_subset(rng: np.random.Generator, n: int) -> NDArray[np.intp]:
     dim, keep = _LAW_SIZE
     reference = np.zeros((n, dim), dtype=np.bool_)
     reference[:, :keep] = True
-    drawn = mallows.SubsetMallows(dim, keep, -math.log(_LAW_WEIGHT)).sample(reference, rng)
+    drawn = pruning.SubsetMallows(dim, keep, -math.log(_LAW_WEIGHT)).sample(reference, rng)
     codes = 1 << np.arange(dim)
     table = np.zeros(2**dim, dtype=np.intp)
     for place, subset in enumerate(_finite.subsets(dim, keep)):
@@ -73,9 +73,9 @@ _ALG_A2 = Claim(
     ),
     correction=r"$i$ is the number of swapped pairs: Fisher's noncentral hypergeometric law with odds $e^{-2\theta}$.",
     calculators=(
-        mallows.SubsetMallows.swap_pmf,
-        mallows.SubsetMallows.swap_log_pmf,
-        mallows.SubsetMallows.sample,
+        pruning.SubsetMallows.swap_pmf,
+        pruning.SubsetMallows.swap_log_pmf,
+        pruning.SubsetMallows.sample,
     ),
     checks=(
         ExactCheck(
@@ -83,10 +83,10 @@ _ALG_A2 = Claim(
             cases=_swap_cases,
             truth=_swap_probability,
             statement=lambda dim, keep, weight, swaps: float(
-                mallows.SubsetMallows(dim, keep, -math.log(weight)).swap_pmf()[swaps]
+                pruning.SubsetMallows(dim, keep, -math.log(weight)).swap_pmf()[swaps]
             ),
             wrong=lambda dim, keep, weight, swaps: float(
-                mallows.SubsetMallows(dim, keep, -math.log(weight) / 2).swap_pmf()[swaps]
+                pruning.SubsetMallows(dim, keep, -math.log(weight) / 2).swap_pmf()[swaps]
             ),
             tolerance=1e-12,
         ),
@@ -127,7 +127,7 @@ _EQ21 = Claim(
 # --- gip.budget -------------------------------------------------------------------------------------------------------
 
 PAPER_GROUP, PAPER_KEEP, PAPER_STEPS = 256, 26, (875, 2500)
-PAPER_GROUPS = mallows.groups_of(2_700_032, PAPER_GROUP)
+PAPER_GROUPS = pruning.groups_of(2_700_032, PAPER_GROUP)
 """WRN-16-4: 2.7 M parameters (padded) in groups of 256, k = 0.1 (25.6 rounded), and two numbers of steps."""
 
 
@@ -152,7 +152,7 @@ def _total_variation(dim: int, keep: int, weight: Fraction, releases: int) -> Fr
 
 def _budget_slack(dim: float, keep_share: float, epsilon: float, releases: float) -> float:
     size, keep = _finite.sizes(dim, keep_share)
-    bound = mallows.index_budget(epsilon, size, keep, steps=round(releases))
+    bound = pruning.index_budget(epsilon, size, keep, steps=round(releases))
     weight = Fraction(math.exp(-bound.theta))
     return 1.0 - float(_total_variation(size, keep, weight, round(releases))) / bound.total_variation
 
@@ -175,14 +175,14 @@ _BUDGET = Claim(
         "the two runs share data, keep schedule and noise",
         "the paper's setting is taken with K = 26 of 256 throughout; its linear schedule of k gives the same to a factor of 2",
     ),
-    calculators=(mallows.index_budget, mallows.theta_for_budget, mallows.groups_of),
+    calculators=(pruning.index_budget, pruning.theta_for_budget, pruning.groups_of),
     checks=(
         ExactCheck(
             name="the paper's setting: theta",
             cases=lambda: [(steps,) for steps in PAPER_STEPS],
             truth=lambda steps: float(Fraction(1, 100) / (steps * PAPER_GROUPS * 2 * PAPER_KEEP)),
-            statement=lambda steps: mallows.index_budget(0.01, PAPER_GROUP, PAPER_KEEP, steps, PAPER_GROUPS).theta,
-            wrong=lambda steps: mallows.theta_for_budget(0.01, PAPER_GROUP, PAPER_KEEP, steps),
+            statement=lambda steps: pruning.index_budget(0.01, PAPER_GROUP, PAPER_KEEP, steps, PAPER_GROUPS).theta,
+            wrong=lambda steps: pruning.theta_for_budget(0.01, PAPER_GROUP, PAPER_KEEP, steps),
             tolerance=1e-12,
         ),
         ExactCheck(
@@ -190,18 +190,18 @@ _BUDGET = Claim(
             cases=lambda: [(steps,) for steps in PAPER_STEPS],
             truth=lambda steps: True,
             statement=lambda steps: (
-                mallows.index_budget(0.01, PAPER_GROUP, PAPER_KEEP, steps, PAPER_GROUPS).total_variation < 1e-7
+                pruning.index_budget(0.01, PAPER_GROUP, PAPER_KEEP, steps, PAPER_GROUPS).total_variation < 1e-7
             ),
-            wrong=lambda steps: mallows.index_budget(0.01, PAPER_GROUP, PAPER_KEEP).total_variation < 1e-7,
+            wrong=lambda steps: pruning.index_budget(0.01, PAPER_GROUP, PAPER_KEEP).total_variation < 1e-7,
         ),
         ExactCheck(
             name="the paper's setting: retained gain",
             cases=lambda: [(steps,) for steps in PAPER_STEPS],
             truth=lambda steps: _leading_gain(PAPER_GROUP, PAPER_KEEP, 0.01 / (steps * PAPER_GROUPS * 2 * PAPER_KEEP)),
             statement=lambda steps: (
-                mallows.index_budget(0.01, PAPER_GROUP, PAPER_KEEP, steps, PAPER_GROUPS).retained_gain
+                pruning.index_budget(0.01, PAPER_GROUP, PAPER_KEEP, steps, PAPER_GROUPS).retained_gain
             ),
-            wrong=lambda steps: mallows.index_budget(0.01, PAPER_GROUP, PAPER_KEEP, steps).retained_gain,
+            wrong=lambda steps: pruning.index_budget(0.01, PAPER_GROUP, PAPER_KEEP, steps).retained_gain,
             tolerance=1e-9,
         ),
         SearchCheck(
@@ -231,7 +231,7 @@ def gain(dim: int, keep: int, weight: Fraction) -> float:
 
 def _naive_gain(dim: int, keep: int, weight: Fraction) -> float:
     """rho as one minus a quotient of means: loses all digits for small theta."""
-    swaps = mallows.SubsetMallows(dim, keep, _theta(weight)).mean_swaps()
+    swaps = pruning.SubsetMallows(dim, keep, _theta(weight)).mean_swaps()
     return float(1 - swaps / (keep * (dim - keep) / dim))
 
 
@@ -247,7 +247,7 @@ _GAIN = Claim(
     r"$\rho = E_\theta[x(e^{2\theta x}-1)]/\mu$ with $x = i - \mu$ is a sum of nonnegative terms.",
     verdict=Verdict.HOLDS,
     conditions=("theta >= 0",),
-    calculators=(pruning.retained_gain, mallows.SubsetMallows.retained_gain),
+    calculators=(pruning.retained_gain, pruning.SubsetMallows.retained_gain),
     checks=(
         ExactCheck(
             name="against fractions, down to theta = 1e-15",

@@ -8,12 +8,13 @@ from functools import cache
 
 from scipy.stats import binom
 
-from dptheory import index_privacy, index_prv, lattice_loss, mallows, renyi
+from dptheory import privacy, pruning
+from dptheory.checks import ExactCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gip import _finite, _loss_at_scale
 from dptheory.claims.gip.privacy import gaussian_log_delta
-from dptheory.mallows import SubsetMallows
-from dptheory.montecarlo import ExactCheck, Range, SearchCheck
+from dptheory.privacy import _index, _lattice_loss
+from dptheory.pruning import SubsetMallows
 
 _WEIGHTS = (Fraction(1, 2), Fraction(9, 10))
 
@@ -55,7 +56,7 @@ def _model(dim: int, keep: int, weight: Fraction) -> SubsetMallows:
 
 
 def _stated_loss(dim: int, keep: int, weight: Fraction, pairs: int, j: int) -> float:
-    law = index_privacy.loss_law(_model(dim, keep, weight), 2 * pairs)
+    law = privacy.loss_law(_model(dim, keep, weight), 2 * pairs)
     return math.exp(law.log_pmf[j - law.low])
 
 
@@ -92,7 +93,7 @@ def _composed_delta(dim: int, keep: int, weight: Fraction, count: int, at: int) 
 
 def _stated_delta(dim: int, keep: int, weight: Fraction, count: int, at: int) -> float:
     model = _model(dim, keep, weight)
-    return index_privacy.loss_law(model).delta(2 * model.theta * at, count)
+    return privacy.loss_law(model).delta(2 * model.theta * at, count)
 
 
 def _moment(dim: int, keep: int, weight: Fraction, pairs: int, order: int) -> Fraction:
@@ -149,7 +150,7 @@ def _small_constant(dim: int, keep: int) -> float:
 
 
 def _renyi(dim: int, keep: int, theta: float, order: float) -> float:
-    return index_privacy.loss_law(SubsetMallows(dim, keep, theta)).renyi(order)
+    return privacy.loss_law(SubsetMallows(dim, keep, theta)).renyi(order)
 
 
 def _zcdp_slack(dim: float, keep_share: float, theta: float, order: float) -> float:
@@ -165,32 +166,32 @@ def _leading_slack(dim: float, keep_share: float, theta: float, order: float) ->
 
 
 def _gaussian_slack(rho: float, log_delta: float) -> float:
-    epsilon = renyi.zcdp_epsilon(rho, math.exp(log_delta))
+    epsilon = privacy.zcdp_epsilon(rho, math.exp(log_delta))
     return log_delta - gaussian_log_delta(math.sqrt(2 * rho), epsilon)
 
 
 def _gaussian_short_slack(rho: float, log_delta: float) -> float:
-    epsilon = 0.9 * renyi.zcdp_epsilon(rho, math.exp(log_delta))
+    epsilon = 0.9 * privacy.zcdp_epsilon(rho, math.exp(log_delta))
     return log_delta - gaussian_log_delta(math.sqrt(2 * rho), epsilon)
 
 
 def _best_on_grid(rho: float, delta: float) -> float:
     orders = [1 + math.exp(i / 500) for i in range(-4000, 4000)]
-    return renyi.epsilon_from_rdp(orders, [rho * a for a in orders], delta)
+    return privacy.epsilon_from_rdp(orders, [rho * a for a in orders], delta)
 
 
 _RUN = (40, 10, 30, 5)  # dim, keep, steps, groups
 
 
-def _spent(epsilon: float, delta: float, method: index_privacy.Method) -> float:
+def _spent(epsilon: float, delta: float, method: _index.Method) -> float:
     dim, keep, steps, groups = _RUN
-    theta = index_privacy.theta_for_delta_budget(epsilon, delta, dim, keep, steps, groups, method)
+    theta = privacy.theta_for_delta_budget(epsilon, delta, dim, keep, steps, groups, method)
     model = SubsetMallows(dim, keep, theta)
     if method == "basic":
         return steps * groups * model.epsilon(2 * model.max_swaps)
     if method == "zcdp":
-        return renyi.zcdp_epsilon(steps * groups * model.zcdp(2 * model.max_swaps), delta)
-    return index_privacy.loss_law(model).epsilon(delta, steps * groups)
+        return privacy.zcdp_epsilon(steps * groups * model.zcdp(2 * model.max_swaps), delta)
+    return privacy.loss_law(model).epsilon(delta, steps * groups)
 
 
 def _many_delta(count: int, theta: float, epsilon: float) -> float:
@@ -201,10 +202,10 @@ def _many_delta(count: int, theta: float, epsilon: float) -> float:
 
 
 def _many(count: int, spread: float, epsilon: float) -> float:
-    return index_privacy.loss_law(SubsetMallows(2, 1, spread / math.sqrt(count))).delta(epsilon, count)
+    return privacy.loss_law(SubsetMallows(2, 1, spread / math.sqrt(count))).delta(epsilon, count)
 
 
-def _gain_cost(gain: float, method: index_privacy.Method) -> float:
+def _gain_cost(gain: float, method: _index.Method) -> float:
     """Epsilon of the run's releases at the dispersion whose gain is found by bisection on the mean number of swaps."""
     dim, keep, steps, groups = _RUN
     low, high = 0.0, 20.0
@@ -214,8 +215,8 @@ def _gain_cost(gain: float, method: index_privacy.Method) -> float:
         low, high = (middle, high) if kept < gain else (low, middle)
     model, releases = SubsetMallows(dim, keep, low), steps * groups
     basic = releases * low * 2 * keep
-    zcdp = renyi.zcdp_epsilon(releases * low**2 * 2 * keep, 1e-5)
-    exact = min(basic, zcdp, index_privacy.loss_law(model).epsilon(1e-5, releases))
+    zcdp = privacy.zcdp_epsilon(releases * low**2 * 2 * keep, 1e-5)
+    exact = min(basic, zcdp, privacy.loss_law(model).epsilon(1e-5, releases))
     return {"basic": basic, "zcdp": zcdp, "exact": exact}[method]
 
 
@@ -239,23 +240,23 @@ _TIGHT = Claim(
     correction=r"$e^{(a-1)D_a} = E\left[(\cosh((2a-1)\theta)/\cosh\theta)^J\right]$, $J$ the number of split pairs; as $\theta \to 0$, "
     r"$D_a \approx 4k(1-k)ma\theta^2\frac d{d-1}$.",
     calculators=(
-        index_privacy.loss_law,
-        lattice_loss.LatticeLoss.delta,
-        lattice_loss.LatticeLoss.epsilon,
-        lattice_loss.LatticeLoss.renyi,
-        lattice_loss.composed,
-        index_prv.IndexPRV.cdf,
-        index_prv.IndexPRV.pdf,
-        index_prv.IndexPRV.probability,
-        index_prv.IndexPRV.mean,
-        index_prv.IndexPRV.rdp,
-        index_privacy.theta_for_delta_budget,
-        index_privacy.retained_gain_for_delta_budget,
-        index_privacy.epsilon_for_retained_gain,
-        mallows.theta_for_retained_gain,
-        mallows.SubsetMallows.zcdp,
-        renyi.zcdp_epsilon,
-        renyi.zcdp_budget,
+        privacy.loss_law,
+        privacy.LatticeLoss.delta,
+        privacy.LatticeLoss.epsilon,
+        privacy.LatticeLoss.renyi,
+        _lattice_loss.composed,
+        privacy.IndexPRV.cdf,
+        privacy.IndexPRV.pdf,
+        privacy.IndexPRV.probability,
+        privacy.IndexPRV.mean,
+        privacy.IndexPRV.rdp,
+        privacy.theta_for_delta_budget,
+        privacy.retained_gain_for_delta_budget,
+        privacy.epsilon_for_retained_gain,
+        pruning.theta_for_retained_gain,
+        pruning.SubsetMallows.zcdp,
+        privacy.zcdp_epsilon,
+        privacy.zcdp_budget,
     ),
     checks=(
         ExactCheck(
@@ -278,7 +279,7 @@ _TIGHT = Claim(
             name="composed epsilon in fractions",
             cases=lambda: [case for case in _COMPOSED if case[4] > 0],
             truth=lambda dim, keep, weight, count, at: -2 * math.log(weight) * at,
-            statement=lambda dim, keep, weight, count, at: index_privacy.loss_law(_model(dim, keep, weight)).epsilon(
+            statement=lambda dim, keep, weight, count, at: privacy.loss_law(_model(dim, keep, weight)).epsilon(
                 _composed_delta(dim, keep, weight, count, at), count
             ),
             wrong=lambda dim, keep, weight, count, at: -2 * math.log(weight) * (at + 1),
@@ -349,7 +350,7 @@ _TIGHT = Claim(
             name="zCDP conversion at its best order",
             cases=lambda: [(1e-3, 1e-5), (0.5, 1e-6), (5.0, 1e-10)],
             truth=_best_on_grid,
-            statement=lambda rho, delta: renyi.zcdp_epsilon(rho, delta),
+            statement=lambda rho, delta: privacy.zcdp_epsilon(rho, delta),
             wrong=lambda rho, delta: rho + 2 * math.sqrt(rho * math.log(1 / delta)),
             tolerance=1e-5,
         ),
@@ -357,8 +358,8 @@ _TIGHT = Claim(
             name="zCDP budget spends all of it",
             cases=lambda: [(0.01, 1e-5), (1.0, 1e-5), (8.0, 1e-9)],
             truth=lambda epsilon, delta: epsilon,
-            statement=lambda epsilon, delta: renyi.zcdp_epsilon(renyi.zcdp_budget(epsilon, delta), delta),
-            wrong=lambda epsilon, delta: renyi.zcdp_epsilon(epsilon**2 / (4 * math.log(1 / delta)), delta),
+            statement=lambda epsilon, delta: privacy.zcdp_epsilon(privacy.zcdp_budget(epsilon, delta), delta),
+            wrong=lambda epsilon, delta: privacy.zcdp_epsilon(epsilon**2 / (4 * math.log(1 / delta)), delta),
             tolerance=1e-7,
         ),
         ExactCheck(
@@ -393,10 +394,10 @@ _TIGHT = Claim(
             cases=lambda: [(1.0, 10**10), (0.1, 10**11), (3.0, 10**12)],
             truth=lambda epsilon, count: 1e-5,
             statement=lambda epsilon, count: _many_delta(
-                count, index_privacy.theta_for_delta_budget(epsilon, 1e-5, 2, 1, count), epsilon
+                count, privacy.theta_for_delta_budget(epsilon, 1e-5, 2, 1, count), epsilon
             ),
             wrong=lambda epsilon, count: _many_delta(
-                count, index_privacy.theta_for_delta_budget(epsilon, 1e-5, 2, 1, count, 1, "zcdp"), epsilon
+                count, privacy.theta_for_delta_budget(epsilon, 1e-5, 2, 1, count, 1, "zcdp"), epsilon
             ),
             tolerance=2e-3,
         ),
@@ -404,21 +405,21 @@ _TIGHT = Claim(
             name="epsilon that a share of the gain costs",
             cases=lambda: [(g, m) for g in (1e-3, 0.1, 0.65, 0.99) for m in ("basic", "zcdp", "exact")],
             truth=_gain_cost,
-            statement=lambda gain, method: index_privacy.epsilon_for_retained_gain(gain, 1e-5, *_RUN, method),
-            wrong=lambda gain, method: 1.01 * index_privacy.epsilon_for_retained_gain(gain, 1e-5, *_RUN, method),
+            statement=lambda gain, method: privacy.epsilon_for_retained_gain(gain, 1e-5, *_RUN, method),
+            wrong=lambda gain, method: 1.01 * privacy.epsilon_for_retained_gain(gain, 1e-5, *_RUN, method),
             tolerance=1e-8,
         ),
         ExactCheck(
             name="share of the gain at small theta",
             cases=lambda: [(0.01, 1e-5, method) for method in ("basic", "zcdp", "exact")],
             truth=lambda epsilon, delta, method: (
-                2 * 0.25 * 0.75 * 40 / 39 * index_privacy.theta_for_delta_budget(epsilon, delta, *_RUN, method)
+                2 * 0.25 * 0.75 * 40 / 39 * privacy.theta_for_delta_budget(epsilon, delta, *_RUN, method)
             ),
-            statement=lambda epsilon, delta, method: index_privacy.retained_gain_for_delta_budget(
+            statement=lambda epsilon, delta, method: privacy.retained_gain_for_delta_budget(
                 epsilon, delta, *_RUN, method
             ),
             wrong=lambda epsilon, delta, method: (
-                2 * 0.25 * 0.75 * index_privacy.theta_for_delta_budget(epsilon, delta, *_RUN, method)
+                2 * 0.25 * 0.75 * privacy.theta_for_delta_budget(epsilon, delta, *_RUN, method)
             ),
             tolerance=2e-3,
         ),

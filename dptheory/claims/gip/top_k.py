@@ -9,11 +9,11 @@ from scipy.integrate import quad
 from scipy.special import betainc, erfc
 from scipy.stats import norm
 
-from dptheory import mallows, pruning
+from dptheory import pruning
+from dptheory.checks import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._gaussian import pruned_gaussian
-from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 
 # --- gip.mse_t0 -------------------------------------------------------------------------------------------------------
 
@@ -154,7 +154,7 @@ def _gap(k: float) -> float:
 def printed_perturbed_mse(dim: int, keep: int, theta: float, sigma_g: float) -> float:
     """MSE_t as printed in equations 7 and 24."""
     k = keep / dim
-    swaps = mallows.SubsetMallows(dim, keep, theta).mean_swaps()
+    swaps = pruning.SubsetMallows(dim, keep, theta).mean_swaps()
     return printed_top_k_mse(dim, keep, sigma_g) + sigma_g**2 * zeta(k) / k * swaps
 
 
@@ -180,7 +180,7 @@ _MSE_T = Claim(
     correction=r"$\mathrm{MSE}_t = B + E[i](A/K - B/(d-K)) = \rho B + (1-\rho)\mathrm{MSE}_r$ with $B = \mathrm{MSE}_{t0}$, "
     r"$A = d\sigma_g^2 - B$; asymptotic coefficient of $E[i]$: $2a\varphi(a)\sigma_g^2/(k(1-k))$.",
     printed=printed_perturbed_mse,
-    calculators=(pruning.perturbed_top_k_mse, mallows.SubsetMallows.mean_swaps),
+    calculators=(pruning.perturbed_top_k_mse, pruning.SubsetMallows.mean_swaps),
     checks=(
         MeanCheck(
             name="Gaussian gradient, d = 60",
@@ -198,7 +198,7 @@ _MSE_T = Claim(
             ],
             truth=lambda dim, keep, theta: float(
                 pruning.top_k_mse(dim, keep, 1.0)
-                + mallows.SubsetMallows(dim, keep, theta).mean_swaps()
+                + pruning.SubsetMallows(dim, keep, theta).mean_swaps()
                 * (pruning.top_k_energy(dim, keep, 1.0) / keep - pruning.top_k_mse(dim, keep, 1.0) / (dim - keep))
             ),
             statement=lambda dim, keep, theta: float(pruning.perturbed_top_k_mse(dim, keep, theta, 1.0)),
@@ -213,12 +213,12 @@ _MSE_T = Claim(
                 - pruning.top_k_mse(dim, keep, 1.0, "asymptotic")
             ),
             statement=lambda dim, keep, theta: (
-                mallows.SubsetMallows(dim, keep, theta).mean_swaps()
+                pruning.SubsetMallows(dim, keep, theta).mean_swaps()
                 * (zeta(keep / dim) - keep / dim)
                 / (keep / dim * (1 - keep / dim))
             ),
             wrong=lambda dim, keep, theta: (
-                mallows.SubsetMallows(dim, keep, theta).mean_swaps() * zeta(keep / dim) / (keep / dim)
+                pruning.SubsetMallows(dim, keep, theta).mean_swaps() * zeta(keep / dim) / (keep / dim)
             ),
             tolerance=1e-10,
         ),

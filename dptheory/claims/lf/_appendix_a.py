@@ -3,12 +3,12 @@
 import math
 from fractions import Fraction
 
-from dptheory import freezing_bound
+from dptheory import freezing
+from dptheory.checks import ExactCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.lf import _at_scale
 from dptheory.claims.lf import _testbed as testbed
 from dptheory.claims.lf._testbed import RUNS
-from dptheory.montecarlo import ExactCheck
 
 
 def printed_private_moment(clip: float, noise_multiplier: float, batch_size: int) -> float:
@@ -27,7 +27,7 @@ _MOMENT = Claim(
     r"always and $d=1$ or $\sigma=0$. $E|s_t^B|^2\le C^2$ for batches of $B$ examples, $\le(1+\frac{1-q}B)C^2$ for Poisson batches of mean size $B$. "
     r"One of the two mistakes of lf.lem3.1, alone.",
     printed=printed_private_moment,
-    calculators=(freezing_bound.private_second_moment,),
+    calculators=(freezing.private_second_moment,),
     checks=(
         ExactCheck(
             name="by enumeration",

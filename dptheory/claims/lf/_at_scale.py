@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import quad
 
-from dptheory import freezing, freezing_bound
+from dptheory import freezing
+from dptheory.checks import ExactCheck
 from dptheory.claims.lf._angle_samples import density_in_two_or_three
-from dptheory.montecarlo import ExactCheck
 
 Array = NDArray[np.float64]
 Block = tuple[int, ...]
@@ -322,7 +322,7 @@ MOMENT = (
         name="both signs of the noise in every entry, at users' sizes",
         cases=lambda: _SIGNALS,
         truth=_square_by_signs,
-        statement=lambda entries, tau, batch_size: freezing_bound.private_second_moment(
+        statement=lambda entries, tau, batch_size: freezing.private_second_moment(
             float(sum(count * s**2 for s, count in entries)),
             0.5,
             float(2 * tau * batch_size),

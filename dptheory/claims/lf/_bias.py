@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import freezing
+from dptheory.checks import ExactCheck, Kind, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.lf import _at_scale
 from dptheory.claims.lf._batches import IMPROVING, LINE, TURNING, Batch, Vector, dot, signed_square_cosine
-from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
 
 Array = NDArray[np.float64]
 

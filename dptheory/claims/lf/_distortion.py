@@ -12,12 +12,12 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 from scipy.stats import chi2, ncx2, norm
 
-from dptheory import angles, freezing
-from dptheory.angles import DistortionAngle
+from dptheory import freezing, gradients
+from dptheory.checks import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.lf import _at_scale
 from dptheory.claims.lf._batches import GROWING_LINE, LINE, TURNING, Batch, dot
-from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
+from dptheory.gradients import DistortionAngle
 
 Array = NDArray[np.float64]
 
@@ -215,7 +215,7 @@ DISTORTION = Claim(
     correction=r"For one batch with $\kappa = \|s^B\|/\tau$: $E\gamma = \gamma^B+2\int_{\gamma^B}^{\pi/2}E\Phi(-\kappa\rho\sin t)dt$, $\rho$ the projected length of a uniform unit vector on a plane. "
     r"It rises with $\gamma^B$, and falls with $\kappa$ if $\gamma^B\le\pi/2$: $E\gamma$ falls and $E\cos\gamma$ rises if $\gamma^{B,a}\le\min(\gamma^{B,b},\pi/2)$ and $\kappa^a\ge\kappa^b$. "
     r"$\mathrm{Var}(\gamma|batch)$ is a double integral over $\gamma^{BP}$ and the turn of the noise about $s^B$ (lf.prop3.1.3.sum).",
-    calculators=(freezing.expected_angle, freezing.freezing_effect, angles.angle_variance),
+    calculators=(freezing.expected_angle, freezing.freezing_effect, gradients.angle_variance),
     checks=(
         ExactCheck(
             name="does the mean angle fall? full batches, in fractions",
@@ -252,7 +252,7 @@ DISTORTION = Claim(
             name="variance with a bias angle, by densities and by tail probabilities",
             cases=_variance_cases,
             truth=_variance_otherwise,
-            statement=lambda dim, snr, bias: angles.angle_variance(dim, snr, bias),
+            statement=lambda dim, snr, bias: gradients.angle_variance(dim, snr, bias),
             wrong=_falling_variance,
             tolerance=1e-7,
         ),
@@ -260,7 +260,7 @@ DISTORTION = Claim(
             name="variance with a bias angle, little noise in many dimensions",
             cases=lambda: [(10**6, 1e9, 0.7), (10**6, 1e9, 2.0), (10**9, 1e30, 1.0), (7, 1e40, 1e-3)],
             truth=_large_variance,
-            statement=lambda dim, snr, bias: angles.angle_variance(dim, snr, bias),
+            statement=lambda dim, snr, bias: gradients.angle_variance(dim, snr, bias),
             wrong=_falling_variance,
             tolerance=1e-6,
         ),
@@ -268,14 +268,14 @@ DISTORTION = Claim(
             name="variance on a line",
             cases=_line_cases,
             truth=lambda snr, bias: math.pi**2 * (0.25 - (0.5 - float(norm.sf(snr))) ** 2),
-            statement=lambda snr, bias: angles.angle_variance(1, snr, bias),
+            statement=lambda snr, bias: gradients.angle_variance(1, snr, bias),
             wrong=lambda snr, bias: math.pi**2 / 4,
             tolerance=1e-9,
         ),
         MeanCheck(
             name="variance with a bias angle, d = 20, snr = 3, bias 0.6",
             sampler=partial(_half_squares, dim=20, snr=3.0, bias=0.6),
-            claimed=lambda: angles.angle_variance(20, 3.0, 0.6),
+            claimed=lambda: gradients.angle_variance(20, 3.0, 0.6),
             wrong=lambda: DistortionAngle(20, 3.0).var(),
             row_bytes=1000,
         ),

@@ -5,13 +5,13 @@ import itertools
 from fractions import Fraction
 from typing import Any
 
-from dptheory import convergence, freezing_bound
+from dptheory import convergence, freezing
+from dptheory.checks import CertificateCheck, ExactCheck, Range, SearchCheck
 from dptheory.claims import _poisson
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.lf import _testbed as testbed
 from dptheory.claims.lf import _worst_case
 from dptheory.claims.lf._testbed import RUNS, Run
-from dptheory.montecarlo import CertificateCheck, ExactCheck, Range, SearchCheck
 
 
 def _frozen_later(
@@ -65,7 +65,7 @@ def _energy(sizes: tuple[int, ...], frozen: int, eta: Fraction, tau: Fraction) -
 
 
 def _break_even(sizes: tuple[int, ...], frozen: int, eta: Fraction, tau: Fraction) -> float:
-    found = freezing_bound.freezing_bounds(sizes, frozen, 1.0, float(eta), 7, 1.0, 2.0, float(tau), 2)
+    found = freezing.freezing_bounds(sizes, frozen, 1.0, float(eta), 7, 1.0, 2.0, float(tau), 2)
     return found.largest_frozen_gradient
 
 
@@ -74,10 +74,10 @@ def _trained(step: _poisson.Step, which: str) -> _poisson.Step:
     return step if which == "frozen" else dataclasses.replace(step, kept=step.dim)
 
 
-def _bounds(step: _poisson.Step, given: bool) -> freezing_bound.FreezingBounds:
+def _bounds(step: _poisson.Step, given: bool) -> freezing.FreezingBounds:
     """``given``: nine tenths of the largest second moments, and biases of 1/4 and -1/2."""
     moment = 0.9 * _trained(step, "full").moment
-    return freezing_bound.freezing_bounds(
+    return freezing.freezing_bounds(
         (step.dim - step.kept, step.kept),
         1,
         1.0,
@@ -146,7 +146,7 @@ FREEZE_BOUND = Claim(
         "without the clipping bias the right side bounds E<grad f, s^B> alone; where gradients are clipped E|P_t grad f|^2 can be larger without limit",
         "E|s^B|^2 is at most C^2 for batches of B examples, C^2 (1 + (1 - q)/B) for Poisson batches",
     ),
-    calculators=(convergence.layer_freezing_bound, freezing_bound.freezing_bounds),
+    calculators=(convergence.layer_freezing_bound, freezing.freezing_bounds),
     checks=(
         ExactCheck(
             name="equality on quadratics with frozen coordinates, by enumeration",

@@ -8,11 +8,11 @@ from functools import partial
 import numpy as np
 from scipy.special import gammaincinv
 
-from dptheory import angles
+from dptheory import gradients
+from dptheory.checks import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.lf._angle_samples import angles_drawn, half_squares, opposed_half_squares, squares
 from dptheory.claims.lf._real_dimension import folded_means
-from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 
 # --- lf.appC.second_moment --------------------------------------------------------------------------------------------
 
@@ -36,7 +36,7 @@ _ALIGNED = ((Fraction(1), Fraction(0), Fraction(0)), (Fraction(48, 25), Fraction
 def _second_moment_falls(samples: tuple[tuple[Fraction, Fraction, Fraction], ...], snr: float) -> bool:
     """E angle^2 after freezing against before, at snr = ``snr`` times the norm of the sum; d = 2."""
     before, after = (
-        angles.DistortionAngle(2, snr * math.sqrt(_clipped_sum(samples, frozen))).second_moment()
+        gradients.DistortionAngle(2, snr * math.sqrt(_clipped_sum(samples, frozen))).second_moment()
         for frozen in (False, True)
     )
     return after < before
@@ -44,14 +44,14 @@ def _second_moment_falls(samples: tuple[tuple[Fraction, Fraction, Fraction], ...
 
 def _second_moment_slack(dim: float, share: float, factor: float) -> float:
     d = round(dim)
-    low, high = (angles.DistortionAngle(d, f * share * math.sqrt(d)).second_moment() for f in (1.0, factor))
+    low, high = (gradients.DistortionAngle(d, f * share * math.sqrt(d)).second_moment() for f in (1.0, factor))
     return low / high - 1
 
 
 def _second_moment_fast_slack(dim: float, share: float, factor: float) -> float:
     """Wrong statement: it falls like 1 / snr^2 or faster."""
     d = round(dim)
-    low, high = (angles.DistortionAngle(d, f * share * math.sqrt(d)).second_moment() for f in (1.0, factor))
+    low, high = (gradients.DistortionAngle(d, f * share * math.sqrt(d)).second_moment() for f in (1.0, factor))
     return low / high / factor**2 - 1
 
 
@@ -75,13 +75,13 @@ _APPC = Claim(
     ),
     correction=r"Given the batch, $E[(\gamma^{BP})^2]$ is strictly decreasing in $\kappa = \|s^B\|/\tau$, because $\gamma^{BP}$ falls in law; so it "
     r"falls if and only if $\|s^B\|$ rises. It can rise under Assumptions 3.1 and 3.2: clipped gradients may cancel more after freezing.",
-    calculators=(angles.DistortionAngle.second_moment,),
+    calculators=(gradients.DistortionAngle.second_moment,),
     checks=(
         MeanCheck(
             name="mean squared angle, d = 30, snr = 2",
             sampler=partial(squares, dim=30, snr=2.0),
-            claimed=lambda: angles.DistortionAngle(30, 2.0).second_moment(),
-            wrong=lambda: angles.DistortionAngle(30, 2.0).mean() ** 2,
+            claimed=lambda: gradients.DistortionAngle(30, 2.0).second_moment(),
+            wrong=lambda: gradients.DistortionAngle(30, 2.0).mean() ** 2,
             row_bytes=720,
         ),
         SearchCheck(
@@ -103,7 +103,7 @@ _APPC = Claim(
             name="users' sizes, by quadrature over both parts of the noise",
             cases=lambda: [(d, share) for d in (20_000, 10**6) for share in (0.1, 1.0, 4.0)],
             truth=lambda d, share: _mean_square_angle(d, share * math.sqrt(d)),
-            statement=lambda d, share: angles.DistortionAngle(d, share * math.sqrt(d)).second_moment(),
+            statement=lambda d, share: gradients.DistortionAngle(d, share * math.sqrt(d)).second_moment(),
             wrong=lambda d, share: _mean_square_angle(d, 1.01 * share * math.sqrt(d)),
             tolerance=1e-5,
         ),
@@ -116,12 +116,12 @@ _APPC = Claim(
 
 def printed_variance(dim: int, snr: float) -> float:
     """Var = E angle^2, from the printed E angle = 0."""
-    return angles.DistortionAngle(dim, snr).second_moment()
+    return gradients.DistortionAngle(dim, snr).second_moment()
 
 
 def _variance_over_batches(dim: int, snrs: tuple[float, ...]) -> float:
     """Variance over equally likely batches and the noise."""
-    found = [angles.DistortionAngle(dim, snr) for snr in snrs]
+    found = [gradients.DistortionAngle(dim, snr) for snr in snrs]
     means = np.array([angle.mean() for angle in found])
     return float(np.mean([angle.var() for angle in found]) + means.var())
 
@@ -152,7 +152,7 @@ def _steeper_slope_slack(excess: float, snr: float) -> float:
 
 def _variance_slack(dim: float, share: float, factor: float) -> float:
     d = round(dim)
-    low, high = (angles.DistortionAngle(d, f * share * math.sqrt(d)).var() for f in (1.0, factor))
+    low, high = (gradients.DistortionAngle(d, f * share * math.sqrt(d)).var() for f in (1.0, factor))
     return low / high - 1
 
 
@@ -173,7 +173,7 @@ _PROP312 = Claim(
     r".111 to .560 although $\|s^B\|$ falls in no batch. Given the batch it needs that $\|s^B\|$ does not fall (lf.lem3.2b), and then is a theorem: $\mathrm{Var}(\gamma^{BP}|batch)$ is strictly decreasing in "
     r"$\kappa = \|s^B\|/\tau$, for every real $d>1$.",
     printed=printed_variance,
-    calculators=(angles.DistortionAngle.var, angles.DistortionAngle.mean),
+    calculators=(gradients.DistortionAngle.var, gradients.DistortionAngle.mean),
     checks=(
         ExactCheck(
             name="d = 10, two batches: snr 1/50 and 1/50 before, 1/50 and 20 after",
@@ -189,14 +189,14 @@ _PROP312 = Claim(
         MeanCheck(
             name="variance given the batch, d = 20, snr = 3",
             sampler=partial(half_squares, dim=20, snr=3.0),
-            claimed=lambda: angles.DistortionAngle(20, 3.0).var(),
+            claimed=lambda: gradients.DistortionAngle(20, 3.0).var(),
             wrong=lambda: printed_variance(20, 3.0),
             row_bytes=960,
         ),
         MeanCheck(
             name="mean given the batch, d = 20, snr = 3",
             sampler=partial(angles_drawn, dim=20, snr=3.0),
-            claimed=lambda: angles.DistortionAngle(20, 3.0).mean(),
+            claimed=lambda: gradients.DistortionAngle(20, 3.0).mean(),
             wrong=lambda: 0.0,
             row_bytes=480,
         ),
@@ -224,12 +224,12 @@ _PROP312 = Claim(
 
 def printed_sum(bias_variance: float, dim: int, snr: float) -> float:
     """Var gamma as the sum of the variances."""
-    return bias_variance + angles.DistortionAngle(dim, snr).var()
+    return bias_variance + gradients.DistortionAngle(dim, snr).var()
 
 
 def _opposed_variance(dim: int, snr: float) -> float:
     """Var gamma where s^B points along or against the gradient with equal chances and has one norm."""
-    angle = angles.DistortionAngle(dim, snr)
+    angle = gradients.DistortionAngle(dim, snr)
     return angle.var() + (math.pi / 2 - angle.mean()) ** 2
 
 
@@ -257,7 +257,7 @@ _SUM = Claim(
     r"$\mathbb R^{d-1}$, independent of $\gamma^{BP}$. With $s^B$ along or against $\nabla f$ with equal chances and one norm: "
     r"$\mathrm{Var}\gamma = \mathrm{Var}\gamma^{BP}+(\pi/2-E\gamma^{BP})^2$ instead of $\mathrm{Var}\gamma^{BP}+\pi^2/4$.",
     printed=printed_sum,
-    calculators=(angles.DistortionAngle.var, angles.DistortionAngle.mean),
+    calculators=(gradients.DistortionAngle.var, gradients.DistortionAngle.mean),
     checks=(
         ExactCheck(
             name="on a line, in fractions of pi^2",

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 from numpy.typing import NDArray
 
-from dptheory import clipping, joint_privacy, renyi
+from dptheory import gradients, privacy
 from dptheory.claims.lf import tables
 
 Array = NDArray[np.float64]
@@ -31,8 +31,8 @@ def delta_draws(rng: np.random.Generator, n: int, frozen: tuple[int, ...]) -> Ar
     std = SIGMA * CLIP
     for still in frozen:
         moving = (np.arange(2) >= still).astype(np.float64)
-        shared = sum(clipping.clip((theta - row) * moving, CLIP) for row in _COMMON)
-        added = clipping.clip((theta - _ADDED) * moving, CLIP)
+        shared = sum(gradients.clip((theta - row) * moving, CLIP) for row in _COMMON)
+        added = gradients.clip((theta - _ADDED) * moving, CLIP)
         noise = std * rng.standard_normal((n, 2)) * moving
         loss += ((added**2).sum(axis=1) / 2 + (added * noise).sum(axis=1)) / std**2
         theta = theta - 0.5 * (shared + added + noise)
@@ -45,12 +45,12 @@ def delta_draws(rng: np.random.Generator, n: int, frozen: tuple[int, ...]) -> Ar
 @functools.cache
 def affordable_steps(epsilon: float, sigma: float, batch_size: int, examples: int) -> int:
     """Steps that fit into the budget at delta = 1e-5, at the best whole Renyi order; the budget may allow a few more."""
-    curve = joint_privacy.subsampled_gaussian_rdp(_ORDERS, batch_size / examples, sigma)
+    curve = privacy.subsampled_gaussian_rdp(_ORDERS, batch_size / examples, sigma)
     steps = 1
-    while renyi.epsilon_from_rdp(_ORDERS, 2 * steps * curve, DELTA) <= epsilon:
+    while privacy.epsilon_from_rdp(_ORDERS, 2 * steps * curve, DELTA) <= epsilon:
         steps *= 2
     for bit in reversed(range(steps.bit_length() - 1)):
-        if renyi.epsilon_from_rdp(_ORDERS, (steps + 2**bit) * curve, DELTA) <= epsilon:
+        if privacy.epsilon_from_rdp(_ORDERS, (steps + 2**bit) * curve, DELTA) <= epsilon:
             steps += 2**bit
     return steps
 

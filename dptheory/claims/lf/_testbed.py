@@ -14,8 +14,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dptheory import clipping, convergence, freezing_bound
-from dptheory.montecarlo import Range
+from dptheory import convergence, freezing
+from dptheory.checks import Range
+from dptheory.gradients import clip
 
 Array = NDArray[np.float64]
 Rows = tuple[tuple[float, ...], ...]
@@ -138,7 +139,7 @@ def expectations(run: Run) -> Expectations:
         true = gradients.mean(axis=1)
         trained = gradients.copy()
         trained[..., :frozen] = 0.0
-        signals = np.einsum("be,nec->nbc", counts, clipping.clip(trained, run.clip)) / run.batch_size
+        signals = np.einsum("be,nec->nbc", counts, clip(trained, run.clip)) / run.batch_size
         objective.append(float(law @ loss(nodes[:, None, :] - examples).sum(axis=2).mean(axis=1)))
         whole.append(float(law @ (true**2).sum(axis=1)))
         aligned.append(float(law @ (signals * true[:, None, :]).sum(axis=2) @ chances))
@@ -208,7 +209,7 @@ def alignment_bound(run: Run) -> float:
 def private_moment(run: Run) -> float:
     """E|s^P|^2 of the first step by the calculator."""
     moment = float(expectations(run).moment[0])
-    return freezing_bound.private_second_moment(moment, run.clip, run.noise_multiplier, run.dims[0], run.batch_size)
+    return freezing.private_second_moment(moment, run.clip, run.noise_multiplier, run.dims[0], run.batch_size)
 
 
 _TWO: Rows = ((1.0, -0.5), (-0.6, 2.0))

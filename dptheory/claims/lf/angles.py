@@ -11,11 +11,11 @@ from scipy.integrate import quad
 from scipy.special import gammaincinv, gammaln, hyp1f1, ndtr
 from scipy.stats import nct, norm
 
-from dptheory import angles
+from dptheory import gradients
+from dptheory.checks import ExactCheck, Kind, LawCheck, MeanCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.lf import _noise_angle
 from dptheory.claims.lf._angle_samples import angle_bins, density_in_two_or_three, private_cosines
-from dptheory.montecarlo import ExactCheck, Kind, LawCheck, MeanCheck, Range, SearchCheck
 
 Array = NDArray[np.float64]
 
@@ -52,7 +52,7 @@ def _angle_at(bias: float, noise: float, twist: float) -> float:
 
 
 def _range_slack(bias: float, noise: float, twist: float) -> float:
-    low, high = angles.angle_range(bias, noise)
+    low, high = gradients.angle_range(bias, noise)
     found = _angle_at(bias, noise, twist)
     return min(found - float(low), float(high) - found)
 
@@ -64,7 +64,7 @@ def _sum_slack(bias: float, noise: float, twist: float) -> float:
 
 def _end_slack(bias: float, noise: float) -> float:
     """Both ends are taken, in the plane."""
-    low, high = angles.angle_range(bias, noise)
+    low, high = gradients.angle_range(bias, noise)
     return -max(abs(_angle_at(bias, noise, math.pi) - float(low)), abs(_angle_at(bias, noise, 0.0) - float(high)))
 
 
@@ -102,13 +102,13 @@ _DEF32 = Claim(
     r"$E\cos\gamma = \cos\gamma^B A_d(\kappa)$, $\kappa = \|s^B\|/\tau$, "
     r"$A_d(\kappa) = \kappa\frac{\Gamma((d+1)/2)}{\sqrt2\Gamma(d/2+1)}{}_1F_1(\frac12;\frac d2+1;-\frac{\kappa^2}2)$.",
     printed=printed_angle,
-    calculators=(angles.angle_range, angles.batch_expected_cos),
+    calculators=(gradients.angle_range, gradients.batch_expected_cos),
     checks=(
         ExactCheck(
             name="noise that turns the signal back: cosines in fractions",
             cases=lambda: [(b, n) for b in _PYTHAGOREAN for n in _PYTHAGOREAN],
             truth=_folded_back,
-            statement=lambda b, n: math.cos(angles.angle_range(_angle_of(b), _angle_of(n))[0]),
+            statement=lambda b, n: math.cos(gradients.angle_range(_angle_of(b), _angle_of(n))[0]),
             wrong=lambda b, n: b[0] * n[0] - b[1] * n[1],  # cosine of the sum
             tolerance=1e-12,
             kind=Kind.COUNTEREXAMPLE,
@@ -128,15 +128,15 @@ _DEF32 = Claim(
         MeanCheck(
             name="E cos given the batch, d = 20, snr = 4",
             sampler=partial(private_cosines, dim=20, snr=4.0, cos_bias=0.6),
-            claimed=lambda: float(angles.batch_expected_cos(0.6, 20, 4.0)),
-            wrong=lambda: math.cos(printed_angle(math.acos(0.6), angles.DistortionAngle(20, 4.0).mean())),
+            claimed=lambda: float(gradients.batch_expected_cos(0.6, 20, 4.0)),
+            wrong=lambda: math.cos(printed_angle(math.acos(0.6), gradients.DistortionAngle(20, 4.0).mean())),
             row_bytes=480,
         ),
         ExactCheck(
             name="A_d as a confluent hypergeometric function",
             cases=lambda: [(dim, snr) for dim in (1, 2, 7, 100) for snr in (0.01, 1.0, 5.0)],
             truth=_kummer,
-            statement=lambda dim, snr: float(angles.batch_expected_cos(1.0, dim, snr)),
+            statement=lambda dim, snr: float(gradients.batch_expected_cos(1.0, dim, snr)),
             wrong=lambda dim, snr: _kummer(dim + 1, snr),
             tolerance=1e-12,
         ),
@@ -146,7 +146,7 @@ _DEF32 = Claim(
                 (c, d, share) for c in (1.0, 0.3, -0.5) for d in (20_000, 10**6) for share in (0.01, 0.5, 3.0)
             ],
             truth=lambda c, d, share: c * _mean_cos(d, share * math.sqrt(d)),
-            statement=lambda c, d, share: float(angles.batch_expected_cos(c, d, share * math.sqrt(d))),
+            statement=lambda c, d, share: float(gradients.batch_expected_cos(c, d, share * math.sqrt(d))),
             wrong=lambda c, d, share: c * _mean_cos(d, 1.01 * share * math.sqrt(d)),
             tolerance=1e-5,
         ),
@@ -190,20 +190,20 @@ _EDGES = (0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.1)
 
 
 def _bin_law() -> Array:
-    found = np.concatenate([[0.0], angles.DistortionAngle(5, 2.0).cdf(_EDGES), [1.0]])
+    found = np.concatenate([[0.0], gradients.DistortionAngle(5, 2.0).cdf(_EDGES), [1.0]])
     return np.diff(found)
 
 
 def _normal_bin_law() -> Array:
     """Normal law with the asymptotic mean and variance."""
-    angle = angles.DistortionAngle(5, 2.0)
+    angle = gradients.DistortionAngle(5, 2.0)
     found = norm.cdf(_EDGES, angle.asymptotic_mean(), math.sqrt(angle.asymptotic_var()))
     return np.diff(np.concatenate([[0.0], found, [1.0]]))
 
 
 def _change_of_law(dim: int, share: float, factor: float) -> Array:
     """Relative change of P(angle <= x) as snr = share sqrt(dim) rises, at the mean and up to 8 spreads about it."""
-    low, high = (angles.DistortionAngle(dim, f * share * math.sqrt(dim)) for f in (1.0, factor))
+    low, high = (gradients.DistortionAngle(dim, f * share * math.sqrt(dim)) for f in (1.0, factor))
     mean, spread = low.asymptotic_mean(), math.sqrt(low.asymptotic_var())
     x = np.clip(mean + spread * np.arange(-8.0, 9.0), 1e-3 * mean, math.pi)
     return np.asarray(high.cdf(x) / low.cdf(x) - 1)
@@ -212,14 +212,14 @@ def _change_of_law(dim: int, share: float, factor: float) -> Array:
 def _mean_error(dim: float, share: float) -> float:
     """(d - 1) times the relative error of the asymptotic mean."""
     d = round(dim)
-    angle = angles.DistortionAngle(d, share * math.sqrt(d))
+    angle = gradients.DistortionAngle(d, share * math.sqrt(d))
     return (d - 1) * (angle.asymptotic_mean() / angle.mean() - 1)
 
 
 def _var_error(dim: float, share: float) -> float:
     """d times the relative error of the asymptotic variance."""
     d = round(dim)
-    angle = angles.DistortionAngle(d, share * math.sqrt(d))
+    angle = gradients.DistortionAngle(d, share * math.sqrt(d))
     return d * (angle.asymptotic_var() / angle.var() - 1)
 
 
@@ -261,20 +261,20 @@ _LAW = Claim(
     verdict=Verdict.HOLDS,
     conditions=("the batch, and so s^B, is fixed; z ~ N(0, tau^2 I)",),
     calculators=(
-        angles.DistortionAngle.cdf,
-        angles.DistortionAngle.sf,
-        angles.DistortionAngle.density,
-        angles.DistortionAngle.mean,
-        angles.DistortionAngle.var,
-        angles.DistortionAngle.asymptotic_mean,
-        angles.DistortionAngle.asymptotic_var,
+        gradients.DistortionAngle.cdf,
+        gradients.DistortionAngle.sf,
+        gradients.DistortionAngle.density,
+        gradients.DistortionAngle.mean,
+        gradients.DistortionAngle.var,
+        gradients.DistortionAngle.asymptotic_mean,
+        gradients.DistortionAngle.asymptotic_var,
     ),
     checks=(
         ExactCheck(
             name="noncentral t, lower tail",
             cases=lambda: [(d, k, x) for d in (2, 3, 12, 60) for k in (0.1, 1.0, 6.0) for x in (0.3, 0.9, 1.4, 2.0)],
             truth=_noncentral_t,
-            statement=lambda d, k, x: float(angles.DistortionAngle(d, k).cdf(x)),
+            statement=lambda d, k, x: float(gradients.DistortionAngle(d, k).cdf(x)),
             wrong=lambda d, k, x: _noncentral_t(d + 1, k, x, 2),
             tolerance=1e-7,  # SciPy's
         ),
@@ -282,7 +282,7 @@ _LAW = Claim(
             name="noncentral t, upper tail",
             cases=lambda: [(d, k, x) for d in (2, 3, 12, 60) for k in (0.1, 1.0, 2.0) for x in (0.3, 0.9, 1.4, 1.6)],
             truth=_noncentral_t_above,
-            statement=lambda d, k, x: float(angles.DistortionAngle(d, k).sf(x)),
+            statement=lambda d, k, x: float(gradients.DistortionAngle(d, k).sf(x)),
             wrong=lambda d, k, x: _noncentral_t_above(d + 1, k, x, 2),
             tolerance=1e-7,
         ),
@@ -290,7 +290,7 @@ _LAW = Claim(
             name="density in the plane and in space",
             cases=lambda: [(d, k, x) for d in (2, 3) for k in (0.0, 0.5, 3.0, 10.0) for x in (0.05, 0.7, 1.5)],
             truth=density_in_two_or_three,
-            statement=lambda d, k, x: float(angles.DistortionAngle(d, k).density(x)),
+            statement=lambda d, k, x: float(gradients.DistortionAngle(d, k).density(x)),
             wrong=lambda d, k, x: density_in_two_or_three(5 - d, k, x),
             tolerance=1e-12,
         ),
@@ -305,23 +305,23 @@ _LAW = Claim(
             name="mean in the plane and in space",
             cases=lambda: [(d, k) for d in (2, 3) for k in (0.0, 0.3, 2.0, 15.0)],
             truth=lambda d, k: _moment_by_quadrature(d, k, 1),
-            statement=lambda d, k: angles.DistortionAngle(d, k).mean(),
-            wrong=lambda d, k: angles.DistortionAngle(d, k).asymptotic_mean(),
+            statement=lambda d, k: gradients.DistortionAngle(d, k).mean(),
+            wrong=lambda d, k: gradients.DistortionAngle(d, k).asymptotic_mean(),
             tolerance=1e-10,
         ),
         ExactCheck(
             name="variance in the plane and in space",
             cases=lambda: [(d, k) for d in (2, 3) for k in (0.0, 0.3, 2.0, 15.0)],
             truth=lambda d, k: _moment_by_quadrature(d, k, 2, _moment_by_quadrature(d, k, 1)),
-            statement=lambda d, k: angles.DistortionAngle(d, k).var(),
-            wrong=lambda d, k: angles.DistortionAngle(d, k).asymptotic_var(),
+            statement=lambda d, k: gradients.DistortionAngle(d, k).var(),
+            wrong=lambda d, k: gradients.DistortionAngle(d, k).asymptotic_var(),
             tolerance=1e-10,
         ),
         ExactCheck(
             name="variance without a signal",
             cases=lambda: [(d,) for d in (2, 3, 10, 11, 50)],
             truth=_variance_without_signal,
-            statement=lambda d: angles.DistortionAngle(d, 0.0).var(),
+            statement=lambda d: gradients.DistortionAngle(d, 0.0).var(),
             wrong=lambda d: 1 / d,
             tolerance=1e-11,
         ),
@@ -358,7 +358,7 @@ _LAW = Claim(
             ],
             truth=lambda d, share, what, turn: _across(d, share * math.sqrt(d), what, _near_mode(d, share, turn)),
             statement=lambda d, share, what, turn: float(
-                getattr(angles.DistortionAngle(d, share * math.sqrt(d)), what)(_near_mode(d, share, turn))
+                getattr(gradients.DistortionAngle(d, share * math.sqrt(d)), what)(_near_mode(d, share, turn))
             ),
             wrong=lambda d, share, what, turn: _across(
                 d, 1.01 * share * math.sqrt(d), what, _near_mode(d, share, turn)

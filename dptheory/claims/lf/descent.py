@@ -5,11 +5,11 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import convergence
+from dptheory.checks import CertificateCheck, ExactCheck, Kind, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.lf import _appendix_a, _freeze_bound, _worst_case
 from dptheory.claims.lf import _testbed as testbed
 from dptheory.claims.lf._testbed import RUNS, Run
-from dptheory.montecarlo import CertificateCheck, ExactCheck, Kind, Range, SearchCheck
 
 # --- lf.lem2.1 --------------------------------------------------------------------------------------------------------
 

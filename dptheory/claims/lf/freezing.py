@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import freezing
+from dptheory.checks import ExactCheck, Kind, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.lf import _at_scale
 from dptheory.claims.lf._batches import (
@@ -25,7 +26,6 @@ from dptheory.claims.lf._batches import (
 )
 from dptheory.claims.lf._bias import BIAS, COSINE
 from dptheory.claims.lf._distortion import DISTORTION
-from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
 
 Array = NDArray[np.float64]
 

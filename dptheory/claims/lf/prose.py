@@ -8,10 +8,10 @@ from functools import partial
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from dptheory import accounting
+from dptheory import privacy
+from dptheory.checks import ExactCheck, Kind, MeanCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.lf import _privacy, tables
-from dptheory.montecarlo import ExactCheck, Kind, MeanCheck
 
 # --- lf.def3.1 --------------------------------------------------------------------------------------------------------
 
@@ -139,12 +139,12 @@ _ANGLE_METRIC = Claim(
 
 
 def _free_freezing() -> float:
-    return accounting.gaussian_delta(math.sqrt(_privacy.STEPS) / _privacy.SIGMA, _privacy.EPSILON)
+    return privacy.gaussian_delta(math.sqrt(_privacy.STEPS) / _privacy.SIGMA, _privacy.EPSILON)
 
 
 def _cheaper_freezing() -> float:
     """As if half of the coordinates cost half of the budget."""
-    return accounting.gaussian_delta(math.sqrt(1.5) / _privacy.SIGMA, _privacy.EPSILON)
+    return privacy.gaussian_delta(math.sqrt(1.5) / _privacy.SIGMA, _privacy.EPSILON)
 
 
 def _hockey_stick(epsilon: float, adaptive: bool) -> float:
@@ -187,8 +187,8 @@ _PRIVACY = Claim(
             name="fixed and data-dependent schedule: delta",
             cases=lambda: [(epsilon, adaptive) for epsilon in (0.1, 1.0, 5.0) for adaptive in (False, True)],
             truth=_hockey_stick,
-            statement=lambda epsilon, adaptive: 1.0 if adaptive else accounting.gaussian_delta(1.0, epsilon),
-            wrong=lambda epsilon, adaptive: accounting.gaussian_delta(1.0, epsilon),
+            statement=lambda epsilon, adaptive: 1.0 if adaptive else privacy.gaussian_delta(1.0, epsilon),
+            wrong=lambda epsilon, adaptive: privacy.gaussian_delta(1.0, epsilon),
             tolerance=1e-7,
         ),
     ),

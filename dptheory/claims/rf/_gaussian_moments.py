@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaincc, gammaincinv
 
-from dptheory import gradient_mse
+from dptheory import gradients
 
 
 def crossed(dim: int, spread: float) -> float:
@@ -74,7 +74,7 @@ def read(field: str, dim: int, uneven: bool) -> float:
     """The field as the calculator gives it."""
     deviation, bound = _SPREAD / math.sqrt(dim), _bound(field, dim, uneven)
     norms = _norms(True) if uneven else None
-    value: Any = gradient_mse.clipped_gradient_mse(1.0, dim, deviation, bound, _SIGMA, _BATCH, 0.5, norms)
+    value: Any = gradients.clipped_gradient_mse(1.0, dim, deviation, bound, _SIGMA, _BATCH, 0.5, norms)
     for name in field.split("."):
         value = getattr(value, name)
     return float(value)

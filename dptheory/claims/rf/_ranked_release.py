@@ -7,8 +7,8 @@ from fractions import Fraction
 
 from scipy.special import ndtr
 
-from dptheory import mask_privacy
-from dptheory.montecarlo import ExactCheck, Kind
+from dptheory.checks import ExactCheck, Kind
+from dptheory.privacy import combined_multiplier
 
 Vector = tuple[int, ...]
 Law = dict[tuple[Vector, ...], Fraction]
@@ -133,7 +133,7 @@ def printed_velocity(name: str) -> ExactCheck:
         name=name,
         cases=runs,
         truth=lambda data, extra, sigma: distance_after_printed_step(data, extra),
-        statement=lambda data, extra, sigma: largest_distance(mask_privacy.combined_multiplier((sigma, 0.0))),
-        wrong=lambda data, extra, sigma: largest_distance(mask_privacy.combined_multiplier((sigma,))),
+        statement=lambda data, extra, sigma: largest_distance(combined_multiplier((sigma, 0.0))),
+        wrong=lambda data, extra, sigma: largest_distance(combined_multiplier((sigma,))),
         kind=Kind.COUNTEREXAMPLE,
     )

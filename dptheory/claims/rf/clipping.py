@@ -9,10 +9,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dptheory import clipping
+from dptheory import gradients
+from dptheory.checks import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims._draws import drawn_masks
-from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 
 Array = NDArray[np.float64]
 
@@ -35,8 +35,8 @@ def _poisson_tail(half: int, square: float) -> float:
 def _rarer_slack(dim: int, share: float, kept_energy: float, deviation: float, grad_norm: float) -> float:
     """Clip probability without a mask minus that with one, C = 1, for any number kept and any energy kept."""
     kept = max(1, round(share * dim))
-    full = clipping.clip_probability(grad_norm, dim, deviation, 1.0)
-    return full - clipping.clip_probability(kept_energy**0.5 * grad_norm, kept, deviation, 1.0)
+    full = gradients.clip_probability(grad_norm, dim, deviation, 1.0)
+    return full - gradients.clip_probability(kept_energy**0.5 * grad_norm, kept, deviation, 1.0)
 
 
 def _much_rarer_slack(dim: int, share: float, kept_energy: float, deviation: float, grad_norm: float) -> float:
@@ -51,7 +51,7 @@ _CLIP_PROBABILITY = Claim(
     statement=r"With the same clipping bound random freeze reduces the clipping probability: $P(\|m\odot g\|>C) \le P(\|g\|>C)$.",
     verdict=Verdict.HOLDS,
     conditions=("at the same iterate, so that g has the same law; reduces is read as does not raise",),
-    calculators=(clipping.clip_probability,),
+    calculators=(gradients.clip_probability,),
     checks=(
         ExactCheck(
             name="w = 0 and an even dimension: Poisson sums",
@@ -61,15 +61,15 @@ _CLIP_PROBABILITY = Claim(
                 (10_000, 20_300.0),
             ],
             truth=_poisson_tail,
-            statement=lambda half, square: clipping.clip_probability(0.0, 2 * half, 1.0, math.sqrt(square)),
-            wrong=lambda half, square: clipping.clip_probability(0.0, 4 * half, 1.0, math.sqrt(square)),
+            statement=lambda half, square: gradients.clip_probability(0.0, 2 * half, 1.0, math.sqrt(square)),
+            wrong=lambda half, square: gradients.clip_probability(0.0, 4 * half, 1.0, math.sqrt(square)),
             tolerance=1e-9,
         ),
         MeanCheck(
             name="masked Gaussian gradient, 15 of 30 kept",
             sampler=partial(_masked_clips, dim=30, kept=15, bound=1.0),
-            claimed=lambda: clipping.clip_probability(0.5**0.5, 15, 0.2, 1.0),
-            wrong=lambda: clipping.clip_probability(1.0, 30, 0.2, 1.0),
+            claimed=lambda: gradients.clip_probability(0.5**0.5, 15, 0.2, 1.0),
+            wrong=lambda: gradients.clip_probability(1.0, 30, 0.2, 1.0),
             row_bytes=2000,
         ),
         SearchCheck(
@@ -129,7 +129,7 @@ def _chance_falls(law: Law, mask: Point, bound: int) -> bool:
 
 def _gaussian_bias(grad_norm: float, dim: int, deviation: float) -> float:
     """|E clip(g) - w| for g ~ N(w, s^2 I), C = 1."""
-    return clipping.gaussian_clip_moments(grad_norm, dim, deviation, 1.0).shortfall * grad_norm
+    return gradients.gaussian_clip_moments(grad_norm, dim, deviation, 1.0).shortfall * grad_norm
 
 
 def _gaussian_bias_falls(
@@ -166,7 +166,7 @@ def _bias_bound_slack(
     for mask in ((1.0, 0.0), (0.0, 1.0)):
         kept = rows * np.array(mask)
         excess = float(law @ np.maximum(np.linalg.norm(kept, axis=1) - 1, 0.0))
-        bias = float(np.linalg.norm(law @ (clipping.clip(kept, 1.0) - kept)))
+        bias = float(np.linalg.norm(law @ (gradients.clip(kept, 1.0) - kept)))
         slacks += [factor * excess - bias, factor * whole - excess]
     return min(slacks)
 
@@ -185,7 +185,7 @@ _CLIP_BIAS = Claim(
     r"all are clipped and the bias is 0; with $m = (1,0)$ the chance is $\frac38$ and the bias $\frac38$. Never raised is the bound "
     r"$E(\|m\odot g\|-C)_+$ on the bias; and for $g\sim N(w,s^2I)$ the bias itself falls, by $\|m\odot w\|/\|w\|$ at least.",
     printed=lambda: True,
-    calculators=(clipping.gaussian_clip_moments, clipping.clip),
+    calculators=(gradients.gaussian_clip_moments, gradients.clip),
     checks=(
         ExactCheck(
             name="the bias rises where the clipping probability falls",
@@ -258,7 +258,7 @@ def _total_variation_slack(
     w, v = np.array([first, second]), size * np.array([math.cos(turn), math.sin(turn)])
     total, length = 0.0, 0.0
     for j in range(2):
-        up, down = (float(clipping.clip([[w[j] + sign * v[j]]], 1.0)[0, 0]) for sign in (1, -1))
+        up, down = (float(gradients.clip([[w[j] + sign * v[j]]], 1.0)[0, 0]) for sign in (1, -1))
         total += 0.5 * float(w[j]) * skew * (up - down)
         length += 0.5 * abs(float(w[j]))
     return (factor * length * abs(skew) - abs(total)) / max(length, 1e-9)
@@ -278,7 +278,7 @@ _MASKED_BIAS = Claim(
     correction=r"$|E_m[b_t]|\le2C\,E_m\|m\odot\nabla w_t\|\,\mathrm{TV}(p_t,\tilde p_t)\le2C\sqrt{1-r}\,\|\nabla w_t\|\,\mathrm{TV}(p_t,\tilde p_t)$: a mask does not "
     r"raise the distance from symmetry, and this bound is $\sqrt{1-r}$ times that without a mask. $b_t$ can be 0 and $E_m[b_t] < 0$: "
     r"$w = (2,0)$, $\xi = (5,0)$ with chance $\frac27$, $(-2,\pm3)$ with $\frac5{14}$ each, $C = 3$, $r = \frac12$: $E_m[b_t] = -\frac3{14}$.",
-    calculators=(clipping.clip,),
+    calculators=(gradients.clip,),
     checks=(
         SearchCheck(
             name="the bound by total variation, two-point laws",
@@ -340,9 +340,9 @@ def _masked_slack(
     w = grad_norm * np.array([math.cos(angle), math.sin(angle)])
     xi = spread * np.array([math.cos(turn), math.sin(turn)])
     kept = sum(
-        float(w[j]) * float(clipping.clip([[w[j] + sign * xi[j]]], 1.0)[0, 0]) for j in range(2) for sign in (-1, 1)
+        float(w[j]) * float(gradients.clip([[w[j] + sign * xi[j]]], 1.0)[0, 0]) for j in range(2) for sign in (-1, 1)
     )
-    bound = clipping.symmetric_clip_lower_bound(grad_norm, 1.0, [spread], split).split
+    bound = gradients.symmetric_clip_lower_bound(grad_norm, 1.0, [spread], split).split
     return (kept / 4 - factor * bound) / (grad_norm * min(1.0, grad_norm))
 
 
@@ -356,14 +356,14 @@ _EQ70 = Claim(
         "those of rf.thm2: a mask drawn anew at every step, independent of the gradients",
         "kappa depends on z; that it is at least 1 - r holds for each z",
     ),
-    calculators=(clipping.symmetric_clip_lower_bound,),
+    calculators=(gradients.symmetric_clip_lower_bound,),
     checks=(
         ExactCheck(
             name="one-hot gradient: 1 - r is attained for every z",
             cases=_split_cases,
             truth=_one_entry_kept,
             statement=lambda entry, shift, dim, z: (
-                clipping.symmetric_clip_lower_bound(float(entry), 5.0, [float(shift)], float(z)).split / dim
+                gradients.symmetric_clip_lower_bound(float(entry), 5.0, [float(shift)], float(z)).split / dim
             ),
             wrong=lambda entry, shift, dim, z: printed_split_quarter(float(entry), 5.0, float(shift)) / dim,
             tolerance=1e-14,

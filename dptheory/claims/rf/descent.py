@@ -3,11 +3,11 @@
 import dataclasses
 
 from dptheory import convergence
+from dptheory.checks import ExactCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.rs import _enumeration as enumeration
 from dptheory.claims.rs import _runs, clipped
 from dptheory.claims.rs._enumeration import Settings, two_point
-from dptheory.montecarlo import ExactCheck, Range, SearchCheck
 
 _Z = 0.25  # P(|xi| < C/4) and min(|w|, 3C/4)
 

@@ -10,9 +10,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dptheory import momentum, schedules
+from dptheory import convergence, sparsification
+from dptheory.checks import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 
 Array = NDArray[np.float64]
 
@@ -77,13 +77,13 @@ _MOMENTUM = Claim(
     correction=r"$\mathrm{Var}\,v_t = C^2\sigma^2\frac{1-\mu^{2t}}{1-\mu^2}$ a coordinate, at $\mu = 0.9$ 19 times less than printed. The noise of "
     r"$w_T-w_0$ has variance $\frac{\gamma^2C^2\sigma^2}{(1-\mu)^2}\big[T-\frac{2\mu(1-\mu^T)}{1-\mu}+\frac{\mu^2(1-\mu^{2T})}{1-\mu^2}\big]$.",
     printed=printed_velocity_variance,
-    calculators=(momentum.velocity_variance, momentum.displacement_variance),
+    calculators=(convergence.velocity_variance, convergence.displacement_variance),
     checks=(
         ExactCheck(
             name="velocity, weights of the single noises in fractions",
             cases=momentum_cases,
             truth=lambda mu, steps: squares(noise_weights(mu, steps)[0]),
-            statement=lambda mu, steps: momentum.velocity_variance(1.0, float(mu), steps),
+            statement=lambda mu, steps: convergence.velocity_variance(1.0, float(mu), steps),
             wrong=lambda mu, steps: printed_velocity_variance(1.0, float(mu), steps),
             tolerance=1e-13,
             kind=Kind.COUNTEREXAMPLE,
@@ -92,8 +92,8 @@ _MOMENTUM = Claim(
             name="displacement, weights of the single noises in fractions",
             cases=momentum_cases,
             truth=lambda mu, steps: squares(noise_weights(mu, steps)[1]),
-            statement=lambda mu, steps: momentum.displacement_variance(1.0, 1.0, float(mu), steps),
-            wrong=lambda mu, steps: steps * momentum.velocity_variance(1.0, float(mu), steps),  # as if independent
+            statement=lambda mu, steps: convergence.displacement_variance(1.0, 1.0, float(mu), steps),
+            wrong=lambda mu, steps: steps * convergence.velocity_variance(1.0, float(mu), steps),  # as if independent
             tolerance=1e-13,
         ),
         ExactCheck(
@@ -102,7 +102,7 @@ _MOMENTUM = Claim(
                 (Fraction(0), Fraction(1, 2), Fraction(99, 100)), (Fraction(1), Fraction(3, 7))
             ),
             truth=_resting_velocity,
-            statement=lambda mu, noise: momentum.velocity_variance(float(noise), float(mu)),
+            statement=lambda mu, noise: convergence.velocity_variance(float(noise), float(mu)),
             wrong=lambda mu, noise: float(noise / (1 - mu)) ** 2,  # as printed for many iterations
             tolerance=1e-13,
             kind=Kind.COUNTEREXAMPLE,
@@ -111,28 +111,28 @@ _MOMENTUM = Claim(
             name="displacement over long runs, any noise and learning rate",
             cases=lambda: itertools.product((Fraction(1, 2), Fraction(9, 10)), (10**4, 10**6, 10**12)),
             truth=lambda mu, steps: _long_run(mu, steps) * (0.05 * 1e-3) ** 2,
-            statement=lambda mu, steps: momentum.displacement_variance(0.05, 1e-3, float(mu), steps),
+            statement=lambda mu, steps: convergence.displacement_variance(0.05, 1e-3, float(mu), steps),
             wrong=lambda mu, steps: (0.05 * 1e-3 / float(1 - mu)) ** 2 * (steps + 100),
             tolerance=1e-12,
         ),
         MeanCheck(
             name="simulated velocity, mu = 0.9, 50 steps",
             sampler=partial(_simulated, mu=0.9, steps=50, moved=False),
-            claimed=lambda: momentum.velocity_variance(1.0, 0.9, 50),
+            claimed=lambda: convergence.velocity_variance(1.0, 0.9, 50),
             wrong=lambda: printed_velocity_variance(1.0, 0.9, 50),
             row_bytes=64,
         ),
         MeanCheck(
             name="simulated displacement, mu = 0.9, 50 steps",
             sampler=partial(_simulated, mu=0.9, steps=50, moved=True),
-            claimed=lambda: momentum.displacement_variance(1.0, 1.0, 0.9, 50),
+            claimed=lambda: convergence.displacement_variance(1.0, 1.0, 0.9, 50),
             row_bytes=64,
         ),
         ExactCheck(
             name="velocity without an end: the weights of 3,000 noises",
             cases=lambda: [(mu,) for mu in (0.0, 0.5, 0.9, 0.99)],
             truth=lambda mu: 4.0 * math.fsum(mu ** (2 * j) for j in range(3000)),
-            statement=lambda mu: momentum.velocity_variance(2.0, mu),
+            statement=lambda mu: convergence.velocity_variance(2.0, mu),
             wrong=lambda mu: 4.0 / (1 - mu) ** 2,
             tolerance=1e-12,
         ),
@@ -148,8 +148,10 @@ def _clipped_slack(mu: float, steps: float, deficit: float) -> float:
     """Mean and variance of the displacement at C = 1 - mu, against momentum-free ones at C = 1: 1 - deficit <= ratio <= 1."""
     size = round(steps)
     clip = 1 - mu
-    mean = momentum.displacement_mean(1.0, clip, mu, size) / momentum.displacement_mean(1.0, 1.0, 0.0, size)
-    variance = momentum.displacement_variance(1.0, clip, mu, size) / momentum.displacement_variance(1.0, 1.0, 0.0, size)
+    mean = convergence.displacement_mean(1.0, clip, mu, size) / convergence.displacement_mean(1.0, 1.0, 0.0, size)
+    variance = convergence.displacement_variance(1.0, clip, mu, size) / convergence.displacement_variance(
+        1.0, 1.0, 0.0, size
+    )
     lost = deficit * mu / ((1 - mu) * size)
     return min(1 - mean, 1 - variance, mean - 1 + lost, variance - 1 + lost)
 
@@ -214,7 +216,7 @@ _SCALING = Claim(
     correction=r"Clipped: for the same directions and noises, drift and noise of $w_T-w_0$ are those of $\mu = 0$ at $C/(1-\mu)$ up to a "
     r"share $2\mu/((1-\mu)T)$. Unclipped, on a quadratic of curvature $\ell$, the stationary excess loss is "
     r"$\frac{\gamma C^2\sigma^2(1+\mu)}{2(1-\mu)(2(1+\mu)-\gamma\ell)}\approx\frac{\gamma C^2\sigma^2}{4(1-\mu)}$: not the same for the same $C/(1-\mu)$.",
-    calculators=(momentum.displacement_mean, momentum.displacement_variance, momentum.stationary_excess),
+    calculators=(convergence.displacement_mean, convergence.displacement_variance, convergence.stationary_excess),
     checks=(
         SearchCheck(
             name="clipped: within a share 2 mu / ((1 - mu) T)",
@@ -226,15 +228,15 @@ _SCALING = Claim(
             name="clipped: drift, weights of the steps in fractions",
             cases=momentum_cases,
             truth=lambda mu, steps: sum(noise_weights(mu, steps)[1], Fraction(0)),
-            statement=lambda mu, steps: momentum.displacement_mean(1.0, 1.0, float(mu), steps),
-            wrong=lambda mu, steps: momentum.displacement_mean(1.0, 1 / (1 - float(mu)), 0.0, steps),
+            statement=lambda mu, steps: convergence.displacement_mean(1.0, 1.0, float(mu), steps),
+            wrong=lambda mu, steps: convergence.displacement_mean(1.0, 1 / (1 - float(mu)), 0.0, steps),
             tolerance=1e-13,
         ),
         ExactCheck(
             name="clipped: drift over long runs, any force and learning rate",
             cases=lambda: itertools.product((Fraction(1, 2), Fraction(9, 10)), (10**4, 10**6, 10**12)),
             truth=lambda mu, steps: float((steps - mu / (1 - mu)) / (1 - mu) * Fraction(-3, 2000)),
-            statement=lambda mu, steps: momentum.displacement_mean(0.05, -0.03, float(mu), steps),
+            statement=lambda mu, steps: convergence.displacement_mean(0.05, -0.03, float(mu), steps),
             wrong=lambda mu, steps: float((steps + 100) / (1 - mu) * Fraction(-3, 2000)),
             tolerance=1e-12,
         ),
@@ -242,10 +244,10 @@ _SCALING = Claim(
             name="unclipped: excess on a quadratic, second moments in fractions",
             cases=_quadratic_cases,
             truth=_excess_by_lyapunov,
-            statement=lambda rate, mu, curvature, clip: momentum.stationary_excess(
+            statement=lambda rate, mu, curvature, clip: convergence.stationary_excess(
                 float(rate), float(clip), float(mu), float(curvature)
             ),
-            wrong=lambda rate, mu, curvature, clip: momentum.stationary_excess(
+            wrong=lambda rate, mu, curvature, clip: convergence.stationary_excess(
                 float(rate), float(clip / (1 - mu)), 0.0, float(curvature)
             ),
             tolerance=1e-13,
@@ -265,7 +267,7 @@ def _counted_density(final: Fraction, cooling: int, epochs: int, baseline: int) 
 
 
 def _density(final: Fraction, cooling: int, epochs: int, baseline: int) -> float:
-    return schedules.total_density(float(final), cooling, epochs, baseline)
+    return sparsification.total_density(float(final), cooling, epochs, baseline)
 
 
 def _rounded(value: float, digits: int) -> Fraction:
@@ -292,7 +294,7 @@ def _printed_density(where: str) -> Fraction:
 
 def _density_as_printed(where: str, own_epochs: bool) -> Fraction:
     printed, final, cooling, epochs, baseline = PRINTED_DENSITIES[where]
-    value = schedules.total_density(float(final), cooling, epochs, epochs if own_epochs else baseline)
+    value = sparsification.total_density(float(final), cooling, epochs, epochs if own_epochs else baseline)
     return _rounded(value, len(printed.split(".")[1]))
 
 
@@ -308,7 +310,7 @@ _DENSITY = Claim(
         "Table 9 counts against the dense run of 40 and 80 epochs; against its own 60 and 100 epochs it is 0.4 and 0.46",
     ),
     correction=r"$\frac{E-r^*(e^*/2+E-e^*)}{E_0}$ for $E\ge e^*$; $1-r^*/2$ for $e^* = E = E_0$.",
-    calculators=(schedules.total_density, schedules.freeze_rate),
+    calculators=(sparsification.total_density, sparsification.freeze_rate),
     checks=(
         ExactCheck(
             name="counted epoch by epoch, in fractions",
@@ -324,7 +326,7 @@ _DENSITY = Claim(
             name="rate of each epoch",
             cases=lambda: itertools.product((2, 3, 40), (0, 1, 20, 39, 40, 99)),
             truth=lambda cooling, epoch: Fraction(9, 10) * min(Fraction(epoch, cooling - 1), Fraction(1)),
-            statement=lambda cooling, epoch: schedules.freeze_rate(epoch, 0.9, cooling),
+            statement=lambda cooling, epoch: sparsification.freeze_rate(epoch, 0.9, cooling),
             wrong=lambda cooling, epoch: 0.9 * min(epoch / cooling, 1.0),  # the text: r* is reached in epoch e*
             tolerance=1e-15,
         ),
@@ -347,7 +349,7 @@ _SPARSITY70 = Claim(
     verdict=Verdict.CONDITIONAL,
     conditions=("sparsity is that of the last epoch, r* = 0.7",),
     correction=r"Over the run the sparsity is $r^*/2 = 35\,\%$ (Table 2: density 0.65); at most $r^*/2$ whenever $e^* = E$.",
-    calculators=(schedules.total_density,),
+    calculators=(sparsification.total_density,),
     checks=(
         ExactCheck(
             name="sparsity of the whole run",

@@ -9,10 +9,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dptheory import masks
+from dptheory import gradients
+from dptheory.checks import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims._draws import all_masks, drawn_masks
-from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 
 Array = NDArray[np.float64]
 Vector = tuple[int, ...]
@@ -46,7 +46,7 @@ def _mean_inner_of_both(dim: int, keep: int) -> Fraction:
 
 
 def _stated(dim: int, keep: int) -> float:
-    return masks.expected_masked_inner(_FIRST[:dim], _SECOND[:dim], 1 - keep / dim)
+    return gradients.expected_masked_inner(_FIRST[:dim], _SECOND[:dim], 1 - keep / dim)
 
 
 _FULL, _ONE, _TWO = (1, 1), (1, 0), (0, 1)
@@ -133,7 +133,7 @@ _LEM1 = Claim(
     conditions=_CONDITIONS,
     correction=r"True for a uniform mask that is independent of the pair $(u, v)$. It may not be applied to a gradient at an "
     r"iterate that the same mask has shaped (per-epoch masks).",
-    calculators=(masks.expected_masked_inner,),
+    calculators=(gradients.expected_masked_inner,),
     checks=(
         ExactCheck(
             name="all masks, d <= 5",
@@ -147,14 +147,14 @@ _LEM1 = Claim(
         MeanCheck(
             name="60 entries, 15 kept",
             sampler=partial(_masked_inner_draws, dim=60, keep=15),
-            claimed=lambda: masks.expected_masked_inner(*_pair(60), 0.75),
+            claimed=lambda: gradients.expected_masked_inner(*_pair(60), 0.75),
             row_bytes=2000,
         ),
         ExactCheck(
             name="users' sizes, in whole numbers",
             cases=lambda: [(20_000, 5_000), (10**6, 10**5)],
             truth=lambda dim, keep: Fraction(keep, dim) * sum(j % 7 * (j % 11) for j in range(dim)),
-            statement=lambda dim, keep: masks.expected_masked_inner(
+            statement=lambda dim, keep: gradients.expected_masked_inner(
                 np.arange(dim) % 7, np.arange(dim) % 11, 1 - keep / dim
             ),
             wrong=lambda dim, keep: float(sum(j % 7 * (j % 11) for j in range(dim))),
@@ -173,7 +173,7 @@ _COR11 = Claim(
     conditions=_CONDITIONS,
     correction=r"True under the conditions of Lemma 1; one factor $1-r$, not two, as both vectors share the mask. With "
     r"$u = v$: $E\|m\odot u\|^2 = (1-r)E\|u\|^2$.",
-    calculators=(masks.expected_masked_inner,),
+    calculators=(gradients.expected_masked_inner,),
     checks=(
         ExactCheck(
             name="all masks, d <= 5",
@@ -187,7 +187,7 @@ _COR11 = Claim(
         MeanCheck(
             name="squared norm, 60 entries, 15 kept",
             sampler=partial(_masked_norm_draws, dim=60, keep=15),
-            claimed=lambda: masks.expected_masked_inner(_pair(60)[0], _pair(60)[0], 0.75),
+            claimed=lambda: gradients.expected_masked_inner(_pair(60)[0], _pair(60)[0], 0.75),
             row_bytes=2000,
         ),
     ),
@@ -202,7 +202,7 @@ def _mean_norm(u: Array, keep: int) -> float:
 
 def _bounds_slack(second: float, third: float, fourth: float, keep: int) -> float:
     u = np.array([1.0, second, third, fourth])
-    bounds = masks.mask_norm_bounds(u, 1 - keep / 4)
+    bounds = gradients.mask_norm_bounds(u, 1 - keep / 4)
     found = _mean_norm(u, keep)
     return min(found / bounds.lower, bounds.upper / found) - 1
 
@@ -218,7 +218,7 @@ def _spike_or_flat(dim: int, shape: str) -> Array:
 
 
 def _attained(dim: int, keep: int, shape: str) -> float:
-    bounds = masks.mask_norm_bounds(_spike_or_flat(dim, shape), 1 - keep / dim)
+    bounds = gradients.mask_norm_bounds(_spike_or_flat(dim, shape), 1 - keep / dim)
     return bounds.lower if shape == "one entry" else bounds.upper
 
 
@@ -231,7 +231,7 @@ _LEM2 = Claim(
     conditions=("a uniform mask, independent of u",),
     correction=r"$(1-r)\|u\| \le E\|m\odot u\| \le \sqrt{1-r}\,\|u\|$; the lower end is attained for every $r$ by a vector with "
     r"one entry, the upper one by entries of equal size.",
-    calculators=(masks.mask_norm_bounds,),
+    calculators=(gradients.mask_norm_bounds,),
     checks=(
         SearchCheck(
             name="four entries, all masks",

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.stats import chi2, ncx2, norm
 
-from dptheory import clipping, gradient_mse
+from dptheory import gradients
+from dptheory.checks import ExactCheck, Kind, MeanCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims._draws import all_masks, drawn_masks
 from dptheory.claims.rf import _gaussian_moments
-from dptheory.montecarlo import ExactCheck, Kind, MeanCheck
 
 Array = NDArray[np.float64]
 
@@ -102,13 +102,13 @@ def _uneven_norms() -> list[float]:
     return [math.sqrt(sum(_UNEVEN[j] ** 2 for j in m)) for m in itertools.combinations(range(6), 3)]
 
 
-def _uneven_breakdown() -> gradient_mse.MseBreakdown:
+def _uneven_breakdown() -> gradients.MseBreakdown:
     norm = math.sqrt(sum(x * x for x in _UNEVEN))
-    return gradient_mse.clipped_gradient_mse(norm, 6, 0.2, 0.9, 1.5, 4, 0.5, masked_norms=_uneven_norms())
+    return gradients.clipped_gradient_mse(norm, 6, 0.2, 0.9, 1.5, 4, 0.5, masked_norms=_uneven_norms())
 
 
-def _flat_breakdown() -> gradient_mse.MseBreakdown:
-    return gradient_mse.clipped_gradient_mse(1.0, 16, 0.2, 0.9, 1.5, 4, 0.75)
+def _flat_breakdown() -> gradients.MseBreakdown:
+    return gradients.clipped_gradient_mse(1.0, 16, 0.2, 0.9, 1.5, 4, 0.75)
 
 
 def _moment_cases() -> Iterator[tuple[str, float, int, float, float]]:
@@ -170,7 +170,7 @@ def _small_variance(grad_norm: float, dim: int, deviation: float, distance: floa
 
 def _found_variance(grad_norm: float, dim: int, deviation: float, distance: float) -> float:
     bound = grad_norm + distance * deviation
-    return clipping.gaussian_clip_moments(grad_norm, dim, deviation, bound).variance
+    return gradients.gaussian_clip_moments(grad_norm, dim, deviation, bound).variance
 
 
 _SIZES = ((1.0, 5000, 0.02, 1.2, 1.5, 64, 0.5), (0.5, 10**6, 1e-3, 1.0, 4.0, 1000, 0.9))
@@ -181,7 +181,7 @@ _ERROR_FIELDS = ("signal_loss", "noise", "alignment", "second_moment", "clip_pro
 def _large_error(side: str, name: str, *setting: float) -> float:
     """A field of the calculator for a flat gradient."""
     grad_norm, dim, deviation, clip, sigma, batch, rate = setting
-    found = gradient_mse.clipped_gradient_mse(grad_norm, int(dim), deviation, clip, sigma, int(batch), rate)
+    found = gradients.clipped_gradient_mse(grad_norm, int(dim), deviation, clip, sigma, int(batch), rate)
     return float(getattr(getattr(found, side), name))
 
 
@@ -216,7 +216,7 @@ _EQ6 = Claim(
     verdict=Verdict.HOLDS,
     conditions=("the noise has mean zero, variance (C sigma / B)^2 in every entry, and is independent of the batch",),
     correction=r"For $g_i\sim N(w,s^2I)$, independent, in closed form: $E\|w-\bar g\|^2 = (1-a)^2\|w\|^2+V/B$, $a = E\min(1,\tau/R_{d+2})$, $V = s^2E\min(R_d^2,\tau^2)-a^2\|w\|^2$, $\tau = C/s$, $R_k$ noncentral chi with $k$ degrees of freedom and $\lambda = \|w\|^2/s^2$.",
-    calculators=(gradient_mse.clipped_gradient_mse, clipping.gaussian_clip_moments),
+    calculators=(gradients.clipped_gradient_mse, gradients.gaussian_clip_moments),
     checks=(
         ExactCheck(
             name="split by enumeration, two-point noise",
@@ -252,8 +252,8 @@ _EQ6 = Claim(
             name="clip moments by SciPy's noncentral chi-square law",
             cases=_moment_cases,
             truth=_textbook_moment,
-            statement=lambda name, *setting: getattr(clipping.gaussian_clip_moments(*setting), name),
-            wrong=lambda name, w, k, s, c: getattr(clipping.gaussian_clip_moments(w, k + 1, s, c), name),
+            statement=lambda name, *setting: getattr(gradients.gaussian_clip_moments(*setting), name),
+            wrong=lambda name, w, k, s, c: getattr(gradients.gaussian_clip_moments(w, k + 1, s, c), name),
             tolerance=1e-8,
         ),
         MeanCheck(
@@ -265,7 +265,7 @@ _EQ6 = Claim(
         MeanCheck(
             name="signal loss alone, heavy clipping",
             sampler=partial(_gaussian_errors, w=_FLAT, kept=16, bound=0.5, deviation=0.2, sigma=0.0, batch=4),
-            claimed=lambda: gradient_mse.clipped_gradient_mse(1.0, 16, 0.2, 0.5, 0.0, 4, 0.0).full.signal_loss,
+            claimed=lambda: gradients.clipped_gradient_mse(1.0, 16, 0.2, 0.5, 0.0, 4, 0.0).full.signal_loss,
             row_bytes=6000,
         ),
         ExactCheck(
@@ -279,13 +279,13 @@ _EQ6 = Claim(
                 1.0, dim, spread / math.sqrt(dim), _gaussian_moments.crossed(dim, spread)
             )[name],
             statement=lambda name, dim, spread: getattr(
-                clipping.gaussian_clip_moments(
+                gradients.gaussian_clip_moments(
                     1.0, dim, spread / math.sqrt(dim), _gaussian_moments.crossed(dim, spread)
                 ),
                 name,
             ),
             wrong=lambda name, dim, spread: getattr(
-                clipping.gaussian_clip_moments(
+                gradients.gaussian_clip_moments(
                     1.0, dim, spread / math.sqrt(dim), 1.02 * _gaussian_moments.crossed(dim, spread)
                 ),
                 name,
@@ -316,7 +316,7 @@ _EQ7 = Claim(
         "the mask keeps (1 - r) d entries; its law may be any",
     ),
     correction=r"For $g_i\sim N(w,s^2I)$, a uniform mask for the whole batch, $k=(1-r)d$ and $w'=m\odot w$: $E\|w-\hat g\|^2 = r\|w\|^2+E_m[(1-a)^2\|w'\|^2+V/B]$, $a$ and $V$ as in rf.eq6 with $k$ and $w'$.",
-    calculators=(gradient_mse.clipped_gradient_mse, clipping.gaussian_clip_moments),
+    calculators=(gradients.clipped_gradient_mse, gradients.gaussian_clip_moments),
     checks=(
         ExactCheck(
             name="split by enumeration over masks, two-point noise",
@@ -364,10 +364,10 @@ def _best_decrease(entry: int, dim: int, kept: int, size: int) -> Fraction:
     return Fraction(aligned, count) ** 2 / (2 * Fraction(squares, count))
 
 
-def _noisy(entry: int, dim: int, kept: int, size: int) -> gradient_mse.MseBreakdown:
+def _noisy(entry: int, dim: int, kept: int, size: int) -> gradients.MseBreakdown:
     """The same setting for the calculator: nothing is clipped, C sigma / B = size."""
     clip = 100.0
-    return gradient_mse.clipped_gradient_mse(entry * math.sqrt(dim), dim, 0.0, clip, size / clip, 1, 1.0 - kept / dim)
+    return gradients.clipped_gradient_mse(entry * math.sqrt(dim), dim, 0.0, clip, size / clip, 1, 1.0 - kept / dim)
 
 
 def _decrease_cases() -> Iterator[tuple[int, int, int, int]]:
@@ -375,8 +375,8 @@ def _decrease_cases() -> Iterator[tuple[int, int, int, int]]:
     yield from ((1, 4, 2, 0), (1, 4, 3, 3))
 
 
-def _unclipped(dim: int, kept: int, deviation: float, sigma: float) -> gradient_mse.MseBreakdown:
-    return gradient_mse.clipped_gradient_mse(
+def _unclipped(dim: int, kept: int, deviation: float, sigma: float) -> gradients.MseBreakdown:
+    return gradients.clipped_gradient_mse(
         2.0, dim, deviation, 100.0 + 10.0 * deviation * dim, sigma, 10, 1 - kept / dim
     )
 
@@ -399,7 +399,7 @@ _MSE_CRITERION = Claim(
     ),
     correction=r"What a step is worth is $(E\langle w,g\rangle)^2/E\|g\|^2$. Without clipping masking multiplies it by exactly $1-r$, however much the MSE falls; and $(1-r)$ times DP-SGD's own gradient, a mere change of learning rate, has a smaller MSE than the mask.",
     printed=printed_preference,
-    calculators=(gradient_mse.clipped_gradient_mse,),
+    calculators=(gradients.clipped_gradient_mse,),
     checks=(
         ExactCheck(
             name="does masking pay? best decrease on |w|^2 / 2, by enumeration",

@@ -6,10 +6,10 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import sparsification
+from dptheory.checks import ExactCheck, Kind, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.rs.kappa import calculated, exact_kappa_of
 from dptheory.claims.rs.tradeoff import least_over_rates
-from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
 
 
 def _raised_ratio(x: float, kappa: float, noise: float) -> float:

@@ -6,11 +6,11 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from dptheory import mask_privacy
-from dptheory.accounting import gaussian_delta
+from dptheory import privacy
+from dptheory.checks import ExactCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.rf import _ranked_release as ranked
-from dptheory.montecarlo import ExactCheck, Range, SearchCheck
+from dptheory.privacy import gaussian_delta
 
 
 def _two_releases_by_grid(first: float, second: float, epsilon: float) -> float:
@@ -43,7 +43,7 @@ def ranked_delta(sigma: float, epsilon: float, angle: float, gap: float) -> floa
 
 
 def _account_slack(releases: int, sigma: float, epsilon: float, angle: float, gap: float) -> float:
-    mu = 1.0 / mask_privacy.combined_multiplier([sigma] * releases)
+    mu = 1.0 / privacy.combined_multiplier([sigma] * releases)
     return gaussian_delta(mu, epsilon) - ranked_delta(sigma, epsilon, angle, gap)
 
 
@@ -70,13 +70,13 @@ _ALG2 = Claim(
     correction=r"With the noisy gradient in the velocity, and the same noise on the active entries of the ranking sum, the cost is "
     r"that of DP-SGD at $\sigma$. With a fresh draw the sums of active entries are released twice: account at $\sigma/\sqrt2$, as $\sigma$ "
     r"no longer covers it. With the un-noised velocity $\delta(\epsilon) = 1$ for every $\epsilon$ once the example was in a batch.",
-    calculators=(mask_privacy.combined_multiplier,),
+    calculators=(privacy.combined_multiplier,),
     checks=(
         ExactCheck(
             name="two releases of one sum, by integration",
             cases=lambda: [(1.0, 1.0, 0.5), (1.0, 1.0, 0.0), (2.0, 2.0, 0.1), (0.8, 3.0, 1.0), (5.0, 1.0, 0.3)],
             truth=_two_releases_by_grid,
-            statement=lambda s, t, eps: gaussian_delta(1 / mask_privacy.combined_multiplier((s, t)), eps),
+            statement=lambda s, t, eps: gaussian_delta(1 / privacy.combined_multiplier((s, t)), eps),
             wrong=lambda s, t, eps: gaussian_delta(1 / s, eps),
             tolerance=1e-5,
         ),

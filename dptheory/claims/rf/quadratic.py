@@ -12,9 +12,9 @@ from scipy.integrate import quad, simpson
 from scipy.special import gammainc, gammaincc
 from scipy.stats import chi2, gamma
 
-from dptheory import gradient_mse
+from dptheory import gradients
+from dptheory.checks import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 
 Array = NDArray[np.float64]
 
@@ -94,11 +94,11 @@ def _large_max(dim: int, n: int, ratio: float) -> float:
 
 
 def _exact(eigenvalues: Sequence[float | Fraction], n: int) -> float:
-    return gradient_mse.expected_max_quadratic_form([float(x) for x in eigenvalues], n)
+    return gradients.expected_max_quadratic_form([float(x) for x in eigenvalues], n)
 
 
 def _approximate(eigenvalues: Sequence[float | Fraction], n: int) -> float:
-    return gradient_mse.expected_max_quadratic_form([float(x) for x in eigenvalues], n, "welch-satterthwaite")
+    return gradients.expected_max_quadratic_form([float(x) for x in eigenvalues], n, "welch-satterthwaite")
 
 
 def _spectrum(dim: int, decay: float) -> Array:
@@ -128,8 +128,8 @@ def _released_errors(
 
 def _bound_slack(dim: int, decay: float, draws: int, sigma: float) -> float:
     eigenvalues = _spectrum(dim, decay)
-    bound = gradient_mse.mse_lower_bound(float(eigenvalues.sum()), dim, sigma)
-    return gradient_mse.stationary_mse(eigenvalues, draws, sigma) / bound - 1.0
+    bound = gradients.mse_lower_bound(float(eigenvalues.sum()), dim, sigma)
+    return gradients.stationary_mse(eigenvalues, draws, sigma) / bound - 1.0
 
 
 def _raised_bound_slack(dim: int, decay: float, draws: int, sigma: float) -> float:
@@ -151,10 +151,10 @@ def _chi_square_case(dim: int, n: int, what: str) -> float:
 
 def _equal_case(dim: int, n: int, what: str) -> float:
     if what == "bound":
-        return gradient_mse.mse_lower_bound(2.0 * dim, dim, 0.01)
+        return gradients.mse_lower_bound(2.0 * dim, dim, 0.01)
     if what == "error":
-        return gradient_mse.stationary_mse([2.0] * dim, n, 0.01)
-    return gradient_mse.expected_max_quadratic_form([2.0] * dim, n)
+        return gradients.stationary_mse([2.0] * dim, n, 0.01)
+    return gradients.expected_max_quadratic_form([2.0] * dim, n)
 
 
 _THEOREM_1 = Claim(
@@ -169,11 +169,11 @@ _THEOREM_1 = Claim(
         "the noise scale depends on the data: this mechanism alone is not differentially private",
     ),
     correction=r"At $w=0$ it equals $\mathrm{Tr}\Sigma(1+d\sigma^2E_n)$ with $E_n = E\max_{i\le n}\sum_jp_jz_{ij}^2 \ge 1$, $p_j$ the eigenvalues over the trace; $w=0$ is the least favourable point. For $w\ne0$ also $\mathrm{MSE}\ge\mathrm{Tr}\Sigma+d\sigma^2(\mathrm{Tr}\Sigma+\|w\|^2)$.",
-    printed=gradient_mse.mse_lower_bound,
+    printed=gradients.mse_lower_bound,
     calculators=(
-        gradient_mse.stationary_mse,
-        gradient_mse.mse_lower_bound,
-        gradient_mse.expected_max_quadratic_form,
+        gradients.stationary_mse,
+        gradients.mse_lower_bound,
+        gradients.expected_max_quadratic_form,
     ),
     checks=(
         ExactCheck(
@@ -182,8 +182,8 @@ _THEOREM_1 = Claim(
             truth=lambda half, n: (
                 2 * sum(half) + 2 * len(half) * Fraction(9, 4) * _paired_max([Fraction(x) for x in half], n)
             ),
-            statement=lambda half, n: gradient_mse.stationary_mse(2 * half, n, 1.5),
-            wrong=lambda half, n: gradient_mse.mse_lower_bound(2 * sum(half), 2 * len(half), 1.5),
+            statement=lambda half, n: gradients.stationary_mse(2 * half, n, 1.5),
+            wrong=lambda half, n: gradients.mse_lower_bound(2 * sum(half), 2 * len(half), 1.5),
             tolerance=1e-9,
         ),
         ExactCheck(
@@ -215,16 +215,16 @@ _THEOREM_1 = Claim(
             name="one draw: the bound is attained at w = 0",
             cases=lambda: [((2, 1, 0),), ((3,),), ((1, 1, 2),)],
             truth=lambda roots: _sign_error(roots, Fraction(3, 2)),
-            statement=lambda roots: gradient_mse.stationary_mse([r * r for r in roots], 1, 1.5),
-            wrong=lambda roots: gradient_mse.stationary_mse([r * r for r in roots], 2, 1.5),
+            statement=lambda roots: gradients.stationary_mse([r * r for r in roots], 1, 1.5),
+            wrong=lambda roots: gradients.stationary_mse([r * r for r in roots], 2, 1.5),
         ),
         MeanCheck(
             name="Gaussian gradients, d = 8, maximum of 10",
             sampler=partial(
                 _released_errors, eigenvalues=(4.0, 2.0, 1.0, 1.0, 0.5, 0.25, 0.0, 0.0), draws=10, sigma=0.5
             ),
-            claimed=lambda: gradient_mse.stationary_mse((4.0, 2.0, 1.0, 1.0, 0.5, 0.25, 0.0, 0.0), 10, 0.5),
-            wrong=lambda: gradient_mse.mse_lower_bound(8.75, 8, 0.5),
+            claimed=lambda: gradients.stationary_mse((4.0, 2.0, 1.0, 1.0, 0.5, 0.25, 0.0, 0.0), 10, 0.5),
+            wrong=lambda: gradients.mse_lower_bound(8.75, 8, 0.5),
             row_bytes=1500,
         ),
         SearchCheck(
@@ -279,7 +279,7 @@ _EQ24 = Claim(
     statement=r"With $k = \mathrm{Tr}^2\Lambda/(2\mathrm{Tr}\Lambda^2) \le d/2$, $M^{(1)}$ and $M^{(2)}$ the maxima of $n$ draws of $\mathrm{Gamma}(k,k)$ and $\mathrm{Gamma}(d/2,d/2)$: $E M^{(1)} \ge E M^{(2)} \ge 1$.",
     verdict=Verdict.HOLDS,
     conditions=("the n draws are independent",),
-    calculators=(gradient_mse.expected_max_quadratic_form,),
+    calculators=(gradients.expected_max_quadratic_form,),
     checks=(
         ExactCheck(
             name="Gamma maxima by quadrature of their own law",
@@ -353,7 +353,7 @@ _EQ19 = Claim(
     ),
     correction=r"Mean and variance agree, but the third central moment is $8\sum p_j^3 \ge 8(\sum p_j^2)^2$, and $E\max$ of $n$ draws is too small for all large $n$: the tail decays at rate $1/(2\max p)$, not $k$. Use the exact law.",
     printed=_approximate,
-    calculators=(gradient_mse.expected_max_quadratic_form,),
+    calculators=(gradients.expected_max_quadratic_form,),
     checks=(
         ExactCheck(
             name="third central moment in fractions",
@@ -416,20 +416,20 @@ _EQ26_27 = Claim(
     ),
     correction=r"The bound is $\mathrm{Tr}\Sigma(1+d\sigma^2)$ with $\lambda_{\max} \le \mathrm{Tr}\Sigma \le d\lambda_{\max}$; both ends are attained. Rank $d-1$ with equal eigenvalues has trace $(d-1)\lambda$.",
     printed=printed_degenerate_bound,
-    calculators=(gradient_mse.mse_lower_bound,),
+    calculators=(gradients.mse_lower_bound,),
     checks=(
         ExactCheck(
             name="isotropic and rank one, by enumeration",
             cases=lambda: [((2, 2),), ((3, 3, 3),), ((2, 0),), ((3, 0, 0),), ((1, 1, 1, 1),)],
             truth=lambda roots: _sign_error(roots, Fraction(3, 2)),
-            statement=lambda roots: gradient_mse.mse_lower_bound(float(sum(r * r for r in roots)), len(roots), 1.5),
-            wrong=lambda roots: gradient_mse.mse_lower_bound(float(sum(r * r for r in roots)), len(roots) + 1, 1.5),
+            statement=lambda roots: gradients.mse_lower_bound(float(sum(r * r for r in roots)), len(roots), 1.5),
+            wrong=lambda roots: gradients.mse_lower_bound(float(sum(r * r for r in roots)), len(roots) + 1, 1.5),
         ),
         ExactCheck(
             name="a rank-deficient covariance with growing trace",
             cases=lambda: [((2, 2, 0),), ((1, 1, 1, 0),)],
             truth=lambda roots: _sign_error(roots, Fraction(1)),
-            statement=lambda roots: gradient_mse.mse_lower_bound(float(sum(r * r for r in roots)), len(roots), 1.0),
+            statement=lambda roots: gradients.mse_lower_bound(float(sum(r * r for r in roots)), len(roots), 1.0),
             wrong=lambda roots: printed_degenerate_bound(max(roots) ** 2, Fraction(1), len(roots)),
             kind=Kind.COUNTEREXAMPLE,
         ),

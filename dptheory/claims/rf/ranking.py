@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.special import ndtr
 
-from dptheory import costs, mask_effects, ranking
+from dptheory import sparsification
+from dptheory.checks import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims._draws import all_masks
-from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
+from dptheory.gradients import posterior_freeze, relaxed_gradient_ratio
 
 Array = NDArray[np.float64]
 
@@ -73,27 +74,31 @@ _RANKED = Claim(
     correction=r"A ranked mask with a share $x$ of ones keeps $x+\frac{2t^2}{1+t^2}y\varphi(y)$ of the signal's energy, $y = \Phi^{-1}(1-x/2)$, for large $d$ "
     r"(exact for every $d$ in the calculator); a random one keeps $x$. Sorting signed values, as Algorithm 2 is printed, it is "
     r"$x+\frac{t^2}{1+t^2}y'\varphi(y')$, $y' = \Phi^{-1}(1-x)$: below $x$ for $x>1/2$.",
-    calculators=(ranking.captured_energy, ranking.signed_captured_energy, ranking.sparse_captured_energy),
+    calculators=(
+        sparsification.captured_energy,
+        sparsification.signed_captured_energy,
+        sparsification.sparse_captured_energy,
+    ),
     checks=(
         MeanCheck(
             name="ranked by magnitude, d = 40, t = 1",
             sampler=partial(_kept_energy, dim=40, keep=10, snr=1.0, density=1.0),
-            claimed=lambda: ranking.captured_energy(40, 10, 1.0),
+            claimed=lambda: sparsification.captured_energy(40, 10, 1.0),
             wrong=lambda: 0.25,
             row_bytes=2000,
         ),
         MeanCheck(
             name="one signal in twenty, d = 2000, t = 1/2",
             sampler=partial(_kept_energy, dim=2000, keep=200, snr=0.5, density=0.05),
-            claimed=lambda: ranking.sparse_captured_energy(0.1, 0.5, 0.05),
-            wrong=lambda: ranking.captured_energy(2000, 200, 0.5),
+            claimed=lambda: sparsification.sparse_captured_energy(0.1, 0.5, 0.05),
+            wrong=lambda: sparsification.captured_energy(2000, 200, 0.5),
             row_bytes=100_000,
         ),
         ExactCheck(
             name="large d, second method: integral over the signal",
             cases=_share_cases,
             truth=lambda keep_rate, snr: _share_by_integral(keep_rate, snr, 1.0, signed=False),
-            statement=lambda keep_rate, snr: ranking.captured_energy(10**9, round(keep_rate * 10**9), snr),
+            statement=lambda keep_rate, snr: sparsification.captured_energy(10**9, round(keep_rate * 10**9), snr),
             wrong=lambda keep_rate, snr: keep_rate,
             tolerance=1e-7,
         ),
@@ -101,7 +106,7 @@ _RANKED = Claim(
             name="signed values as printed, second method",
             cases=_share_cases,
             truth=lambda keep_rate, snr: _share_by_integral(keep_rate, snr, 1.0, signed=True),
-            statement=lambda keep_rate, snr: ranking.signed_captured_energy(keep_rate, snr),
+            statement=lambda keep_rate, snr: sparsification.signed_captured_energy(keep_rate, snr),
             wrong=lambda keep_rate, snr: keep_rate,
             tolerance=1e-8,
         ),
@@ -109,8 +114,8 @@ _RANKED = Claim(
             name="sparse signal, second method",
             cases=lambda: itertools.product((0.02, 0.1, 0.6), (0.1, 0.5), (0.01, 0.3)),
             truth=lambda keep_rate, snr, density: _share_by_integral(keep_rate, snr, density, signed=False),
-            statement=lambda keep_rate, snr, density: ranking.sparse_captured_energy(keep_rate, snr, density),
-            wrong=lambda keep_rate, snr, density: ranking.sparse_captured_energy(keep_rate, snr, 1.0),
+            statement=lambda keep_rate, snr, density: sparsification.sparse_captured_energy(keep_rate, snr, density),
+            wrong=lambda keep_rate, snr, density: sparsification.sparse_captured_energy(keep_rate, snr, 1.0),
             tolerance=1e-8,
             kind=Kind.COUNTEREXAMPLE,
         ),
@@ -122,8 +127,8 @@ _RANKED = Claim(
                 (1 - 1e-6, 0.5, 1e-3),
             ],
             truth=lambda keep_rate, snr, density: _share_by_integral(keep_rate, snr, density, signed=False),
-            statement=lambda keep_rate, snr, density: ranking.sparse_captured_energy(keep_rate, snr, density),
-            wrong=lambda keep_rate, snr, density: ranking.sparse_captured_energy(keep_rate, snr, 1.1 * density),
+            statement=lambda keep_rate, snr, density: sparsification.sparse_captured_energy(keep_rate, snr, density),
+            wrong=lambda keep_rate, snr, density: sparsification.sparse_captured_energy(keep_rate, snr, 1.1 * density),
             tolerance=1e-7,
         ),
     ),
@@ -181,7 +186,7 @@ def _posterior_descent(batch: Batch, keep: int) -> Fraction:
 
 
 def _stated_descent(batch: Batch, keep: int) -> float:
-    mean = mask_effects.posterior_freeze(batch, 1.0, keep).mean
+    mean = posterior_freeze(batch, 1.0, keep).mean
     return float(mean @ np.arange(1, mean.size + 1))
 
 
@@ -193,7 +198,7 @@ def _example_slack(norm: float, share: float, clip: float) -> float:
     """|m * clip(g)| <= |clip(m * g)| <= |g| for one example, and the ratio of the first two is the calculator's."""
     masked = share * norm
     before, after = min(masked, clip), masked * min(1.0, clip / norm)
-    ratio = float(mask_effects.relaxed_gradient_ratio(norm, masked, clip))
+    ratio = float(relaxed_gradient_ratio(norm, masked, clip))
     return min(before / after - 1, norm / before - 1, 1e-13 - abs(before / after / ratio - 1))
 
 
@@ -205,7 +210,7 @@ def _long_posterior(keep: int, what: str) -> float:
     """Gradients (3, 4, 0, ..., 0) and (0, ..., 0, 5), clipped to norm 1: the mean is (3, 4, 0, ..., 0, 5) / 10 before masking."""
     gradients = np.zeros((2, 20_000))
     gradients[0, :2], gradients[1, -1] = (3.0, 4.0), 5.0
-    found = mask_effects.posterior_freeze(gradients, 1.0, keep)
+    found = posterior_freeze(gradients, 1.0, keep)
     return found.mean_square if what == "mean square" else float(found.mean @ (gradients[0] + gradients[1])) / 5
 
 
@@ -222,14 +227,14 @@ _POSTERIOR = Claim(
     ),
     correction=r"For batches $E\|\bar g\|^2\le E\|\hat g\|^2$ can fail. $E\langle\nabla w,\bar g\rangle = (1-r)E\langle\nabla w,g_C\rangle$ and "
     r"$E\|\bar g\|^2 = (1-r)E\|g_C\|^2$, $g_C$ the batch's clipped gradient: with masked noise, the bound on one step is $1-r$ times that of DP-SGD.",
-    calculators=(mask_effects.posterior_freeze, mask_effects.relaxed_gradient_ratio),
+    calculators=(posterior_freeze, relaxed_gradient_ratio),
     checks=(
         ExactCheck(
             name="order of the mean squares, batches in fractions",
             cases=_batch_cases,
             truth=lambda batch, keep: _mean_square(batch, keep, True) <= _mean_square(batch, keep, False),
             statement=lambda batch, keep: (
-                mask_effects.posterior_freeze(batch, 1.0, keep).mean_square <= _mean_square(batch, keep, False) + 1e-12
+                posterior_freeze(batch, 1.0, keep).mean_square <= _mean_square(batch, keep, False) + 1e-12
             ),
             wrong=lambda batch, keep: True,
             kind=Kind.COUNTEREXAMPLE,
@@ -238,7 +243,7 @@ _POSTERIOR = Claim(
             name="mean square of posterior freeze, all masks",
             cases=_batch_cases,
             truth=lambda batch, keep: _mean_square(batch, keep, True),
-            statement=lambda batch, keep: mask_effects.posterior_freeze(batch, 1.0, keep).mean_square,
+            statement=lambda batch, keep: posterior_freeze(batch, 1.0, keep).mean_square,
             wrong=lambda batch, keep: float(_mean_square(batch, keep, False)),
             tolerance=1e-13,
         ),
@@ -291,11 +296,11 @@ def _counted(dim: int, basis: int, samples: int, gradients: int) -> tuple[int, i
     return power, multiply(basis, dim, gradients) - power  # V'X
 
 
-def _scaled_total(x: Fraction, both: bool, sizes: tuple[int, int, int, int]) -> costs.Operations:
+def _scaled_total(x: Fraction, both: bool, sizes: tuple[int, int, int, int]) -> sparsification.Operations:
     """Operations when a share x of the rows stays, and of b and s too where ``both``."""
     dim, basis, samples, gradients = sizes
     factor = x if both else Fraction(1)
-    return costs.projection_operations(int(x * dim), int(factor * basis), int(factor * samples), gradients)
+    return sparsification.projection_operations(int(x * dim), int(factor * basis), int(factor * samples), gradients)
 
 
 _SIZES = ((24, 4, 8, 8), (12, 6, 4, 20))
@@ -324,14 +329,16 @@ _COST = Claim(
     conditions=("the cubic end: b and s are scaled down with d, and the power method outweighs the projection",),
     correction=r"With $x = 1-r$: both scale with $x$ if only $d$ does; with $b$ and $s$ scaled too the power method scales with $x^3$ and the projection, whose "
     r"$n$ is the number of gradients, with $x^2$.",
-    calculators=(costs.projection_operations,),
+    calculators=(sparsification.projection_operations,),
     checks=(
         ExactCheck(
             name="multiplications counted one by one",
             cases=lambda: [(*sizes, part) for sizes in _SIZES for part in (0, 1)],
             truth=lambda *case: Fraction(_counted(*case[:4])[case[4]]),
             statement=lambda *case: Fraction(
-                (lambda found: (found.power_method, found.projection))(costs.projection_operations(*case[:4]))[case[4]]
+                (lambda found: (found.power_method, found.projection))(sparsification.projection_operations(*case[:4]))[
+                    case[4]
+                ]
             ),
             wrong=lambda dim, basis, samples, gradients, part: Fraction(dim * basis * samples),
         ),
@@ -340,7 +347,7 @@ _COST = Claim(
             cases=lambda: [(Fraction(1, 2), sizes) for sizes in _SIZES],
             truth=_cost_ratio,
             statement=lambda x, sizes: Fraction(
-                _scaled_total(x, True, sizes).projection, costs.projection_operations(*sizes).projection
+                _scaled_total(x, True, sizes).projection, sparsification.projection_operations(*sizes).projection
             ),
             wrong=lambda x, sizes: x**3,
             kind=Kind.COUNTEREXAMPLE,
@@ -354,7 +361,7 @@ _COST = Claim(
                 for part in ("power_method", "projection", "total")
             ],
             truth=lambda *case: Fraction(_multiplied(*case)),
-            statement=lambda *case: Fraction(getattr(costs.projection_operations(*case[:5]), case[5])),
+            statement=lambda *case: Fraction(getattr(sparsification.projection_operations(*case[:5]), case[5])),
             wrong=lambda *case: Fraction(math.prod(case[:3])),
         ),
     ),

@@ -1,9 +1,9 @@
 """RF: do the printed noise multipliers keep the printed budgets?"""
 
-from dptheory import accounting
+from dptheory import privacy
+from dptheory.checks import ExactCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.rf import _inversion, tables
-from dptheory.montecarlo import ExactCheck
 
 _TRAIN_SIZE, _DELTA = 50_000, 1e-5
 _QUICK = "Table 7, Handcrafted CNN, epsilon 3"  # the search for its least noise is quick
@@ -16,14 +16,14 @@ def _run(where: str) -> tuple[float, float, float, int]:
     return epsilon, sigma, rate, round(epochs / rate)
 
 
-def _spent(where: str, scale: float = 1.0) -> accounting.EpsilonBounds:
+def _spent(where: str, scale: float = 1.0) -> privacy.EpsilonBounds:
     _, sigma, rate, steps = _run(where)
-    return accounting.epsilon(scale * sigma, rate, steps, _DELTA)
+    return privacy.epsilon(scale * sigma, rate, steps, _DELTA)
 
 
 def _least(where: str) -> float:
     epsilon, _, rate, steps = _run(where)
-    return accounting.noise_multiplier(epsilon, _DELTA, rate, steps)
+    return privacy.noise_multiplier(epsilon, _DELTA, rate, steps)
 
 
 def _next_to_renyi(where: str) -> bool:
@@ -32,7 +32,7 @@ def _next_to_renyi(where: str) -> bool:
     Its epsilon falls as the noise rises.
     """
     epsilon, _, rate, steps = _run(where)
-    below, above = (accounting.rdp_epsilon(x * _least(where), rate, steps, _DELTA) for x in (0.9999, 1.1))
+    below, above = (privacy.rdp_epsilon(x * _least(where), rate, steps, _DELTA) for x in (0.9999, 1.1))
     return below > epsilon >= above
 
 
@@ -44,7 +44,7 @@ def _bracket_holds(
     sigma: float, rate: float, steps: int, delta: float, width: float, field: str, moved: float = 0.0
 ) -> bool:
     """Is a field of the bracket, moved by a share of itself, on its side of the true epsilon and no further away than promised?"""
-    found = accounting.epsilon(sigma, rate, steps, delta, width=width)
+    found = privacy.epsilon(sigma, rate, steps, delta, width=width)
     at, reach = (1 + moved) * float(getattr(found, field)), 1.3 * width * max(1.0, found.estimate)
     ends = {"lower": (at, at + reach), "estimate": (at - reach / 2, at + reach / 2), "upper": (at - reach, at)}
     low, high = ends[field]
@@ -63,7 +63,7 @@ def _spent_fields() -> list[tuple[float, float, int, float, float, str]]:
 
 def _most_by_inversion(epsilon: float, sigma: float, rate: float, factor: float) -> bool:
     """Do ``factor`` times the most steps keep the budget, and one more, or 0.4 % more, do not?"""
-    most = round(factor * accounting.steps(epsilon, _DELTA, sigma, rate))
+    most = round(factor * privacy.steps(epsilon, _DELTA, sigma, rate))
     more = max(most + 1, round(1.004 * most))
     fits, exceeds = (_inversion.worst_delta(sigma, rate, n, epsilon) for n in (most, more))
     return fits <= _DELTA < exceeds
@@ -82,7 +82,7 @@ CLAIMS = (
             "the divisor of the sum does not depend on the batch (rs.alg1.divisor)",
         ),
         correction=r"Every printed $\sigma$ keeps its budget; the least one is 4 to 10 % smaller, the $\epsilon$ spent 7 to 12 %.",
-        calculators=(accounting.epsilon, accounting.noise_multiplier, accounting.steps),
+        calculators=(privacy.epsilon, privacy.noise_multiplier, privacy.steps),
         checks=(
             ExactCheck(
                 name="the printed noise keeps the budget",
@@ -102,7 +102,7 @@ CLAIMS = (
                 name="the least noise spends the budget",
                 cases=lambda: [(_QUICK,)],
                 truth=lambda where: _run(where)[0],
-                statement=lambda where: accounting.epsilon(_least(where), *_run(where)[2:], _DELTA).estimate,
+                statement=lambda where: privacy.epsilon(_least(where), *_run(where)[2:], _DELTA).estimate,
                 wrong=lambda where: _spent(where).estimate,
                 tolerance=5e-3,
             ),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dptheory import convergence
-from dptheory.montecarlo import ExactCheck
+from dptheory.checks import ExactCheck
 
 _U = Fraction(3, 2)
 _TERMS = ("optimization", "clipping", "noise", "bias", "value")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import sparsification
-from dptheory.montecarlo import ExactCheck
+from dptheory.checks import ExactCheck
 
 Array = NDArray[np.float64]
 _FIELDS = ("value", "standard_error", "norm_ratio", "probability", "lower", "upper", "error", "norm_ratio_error")

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dptheory import convergence, quadratic
+from dptheory import convergence
 
 Curvature = tuple[Fraction, ...]
 
@@ -56,10 +56,10 @@ def stated_moment(
     rate = 1 - keep / len(curvature)
     if per_epoch == 1:
         return (
-            float(quadratic.fresh_mask_moments(slopes, start, epochs, float(gamma), rate, float(variance))[-1].sum())
+            float(convergence.fresh_mask_moments(slopes, start, epochs, float(gamma), rate, float(variance))[-1].sum())
             / copies
         )
-    found = quadratic.epoch_mask_moments(slopes, start, epochs, per_epoch, float(gamma), rate, float(variance))
+    found = convergence.epoch_mask_moments(slopes, start, epochs, per_epoch, float(gamma), rate, float(variance))
     return float(found[-1].sum()) / copies
 
 
@@ -213,7 +213,7 @@ def without_final_gap(run: NoisyRun) -> float:
 def noisy_slack(steps: float, rate: float, spread: float, curvature: float, scale: float = 1.0) -> float:
     """Relative slack of the printed bound on a quadratic with curvatures (curvature, 1), gamma = 1/sqrt T."""
     steps = round(steps)
-    moments = quadratic.fresh_mask_moments([curvature, 1.0], np.ones(2), steps, steps**-0.5, rate, spread)
+    moments = convergence.fresh_mask_moments([curvature, 1.0], np.ones(2), steps, steps**-0.5, rate, spread)
     measure = float((moments[:-1] @ [curvature**2, 1.0]).mean())
     bound = convergence.noisy_sgd_bound(
         (curvature + 1) / 2, steps**-0.5, steps, 1.0, 0.0, math.sqrt(spread), 2, 1, rate, sampling="fixed"

@@ -3,8 +3,8 @@
 from fractions import Fraction
 
 from dptheory import convergence
+from dptheory.checks import ExactCheck, Kind
 from dptheory.claims import _poisson
-from dptheory.montecarlo import ExactCheck, Kind
 
 
 def printed_holds(gradient: Fraction, gamma: Fraction, examples: int, rate: Fraction) -> bool:

@@ -4,9 +4,9 @@ import dataclasses
 import math
 
 from dptheory import convergence
+from dptheory.checks import Range
 from dptheory.claims.rs import _enumeration as enumeration
 from dptheory.claims.rs._enumeration import BOTH, Settings, two_point
-from dptheory.montecarlo import Range
 
 PLAIN = (
     Settings((0.6, -0.3), two_point(0.5, 1.2), masks=BOTH, batch_size=1),

@@ -4,12 +4,12 @@ import dataclasses
 from fractions import Fraction
 
 from dptheory import convergence
+from dptheory.checks import ExactCheck, Kind, Range, SearchCheck
 from dptheory.claims import _poisson
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.rs import _enumeration as enumeration
 from dptheory.claims.rs import _held_mask, _runs
 from dptheory.claims.rs._enumeration import BOTH, Settings, two_point
-from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
 
 # --- checks shared by the theorems ------------------------------------------------------------------------------------
 

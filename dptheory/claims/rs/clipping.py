@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from dptheory import clipping
+from dptheory import gradients
+from dptheory.checks import ExactCheck, Kind, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
 
 # --- rs.lem3.2 --------------------------------------------------------------------------------------------------------
 
@@ -56,7 +56,7 @@ def _two_point(xi: Vector) -> dict[Vector, Fraction]:
 def _float_kept(w: Vector, xi: Vector, bound: int) -> float:
     """E<w, clip(w + xi)> with the calculator's clip."""
     center, shift = np.array(w, dtype=np.float64), np.array(xi, dtype=np.float64)
-    return float(clipping.clip(np.array([center + shift, center - shift]), float(bound)).mean(axis=0) @ center)
+    return float(gradients.clip(np.array([center + shift, center - shift]), float(bound)).mean(axis=0) @ center)
 
 
 def _all_cases() -> Iterator[tuple[Vector, Vector, int]]:
@@ -92,12 +92,12 @@ def _plane(grad_norm: float, deviation: float, angle: float) -> float:
     """E<w, clip(w + xi)> / |w| for xi = +-v, C = 1: w and v span a plane, so two entries are enough for every dimension."""
     shift = deviation * np.array([math.cos(angle), math.sin(angle)])
     center = np.array([grad_norm, 0.0])
-    return float(clipping.clip(np.array([center + shift, center - shift]), 1.0).mean(axis=0)[0])
+    return float(gradients.clip(np.array([center + shift, center - shift]), 1.0).mean(axis=0)[0])
 
 
 def _slack(grad_norm: float, deviation: float, angle: float, split: float) -> float:
     """Both steps: E<w, clip> >= the integral form >= the split form."""
-    bounds = clipping.symmetric_clip_lower_bound(grad_norm, 1.0, [deviation], split)
+    bounds = gradients.symmetric_clip_lower_bound(grad_norm, 1.0, [deviation], split)
     kept = _plane(grad_norm, deviation, angle)
     scale = min(grad_norm, 1.0)
     return min(kept - bounds.integral / grad_norm, (bounds.integral - bounds.split) / grad_norm) / scale
@@ -117,14 +117,14 @@ _LEM32 = Claim(
     conditions=("xi symmetric; zero mean is not enough", "no condition on the dimension (any Hilbert space)"),
     correction=r"$E\langle w, \mathrm{clip}(w+\xi)\rangle \ge \|w\|E\min(\|w\|, (C-\|\xi\|)_+) \ge P(\|\xi\|<zC)\min(\|w\|,(1-z)C)\|w\|$ for every $z\in(0,1)$; the first is attained if $\|w\|+\|\xi\|\le C$.",
     printed=printed_split_bound,
-    calculators=(clipping.symmetric_clip_lower_bound, clipping.clip),
+    calculators=(gradients.symmetric_clip_lower_bound, gradients.clip),
     checks=(
         ExactCheck(
             name="equality where nothing is clipped",
             cases=_attained_cases,
             truth=lambda w, xi, bound: _kept(w, _two_point(xi), bound),
             statement=lambda w, xi, bound: (
-                clipping.symmetric_clip_lower_bound(float(_norm(w)), float(bound), [float(_norm(xi))]).integral
+                gradients.symmetric_clip_lower_bound(float(_norm(w)), float(bound), [float(_norm(xi))]).integral
             ),
             wrong=lambda w, xi, bound: printed_split_bound(float(_norm(w)), float(bound), float(_norm(xi))),
             tolerance=1e-14,
@@ -163,7 +163,7 @@ _LEM32 = Claim(
             ],
             truth=lambda dim, bound: 12 * min(Fraction(1), bound / 13),  # entries 3, 4, 12: norm 13
             statement=lambda dim, bound: float(
-                clipping.clip([[3.0, 4.0, *[0.0] * (dim - 3), 12.0]], float(bound))[0, -1]
+                gradients.clip([[3.0, 4.0, *[0.0] * (dim - 3), 12.0]], float(bound))[0, -1]
             ),
             wrong=lambda dim, bound: 12.0,
             tolerance=1e-14,

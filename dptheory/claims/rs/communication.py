@@ -6,9 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from dptheory import costs
+from dptheory import sparsification
+from dptheory.checks import ExactCheck
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.montecarlo import ExactCheck
+from dptheory.sparsification import _costs
 
 
 def _encoded(dim: int, keep: int, rounds: int, index: str) -> int:
@@ -30,8 +31,8 @@ def _message_cases() -> Iterator[tuple[int, int, int, str]]:
     yield from itertools.product((1000,), (100, 900), (1, 50), ("seed", "kept", "dropped", "bitmap"))
 
 
-def _total_bytes(dim: int, keep: int, rounds: int, index: costs.Index) -> Fraction:
-    sent = costs.communication(dim, keep, rounds, index)
+def _total_bytes(dim: int, keep: int, rounds: int, index: _costs.Index) -> Fraction:
+    sent = sparsification.communication(dim, keep, rounds, index)
     return Fraction(sent.values + sent.index)
 
 
@@ -59,7 +60,7 @@ _COMMUNICATION = Claim(
         "the kept indices or a seed: RF's list of the dropped ones adds r ceil(log2 d)/(b R), which does not shrink with 1 - r",
     ),
     correction=r"$R$ rounds of $b$-bit values under one mask: $(1-r)\big(1+\lceil\log_2d\rceil/(bR)\big)$, up to twice $1-r$ in a single round; $(1-r)$ plus 16 bytes with a shared seed.",
-    calculators=(costs.communication,),
+    calculators=(sparsification.communication,),
     checks=(
         ExactCheck(
             name="length of an encoded message",
@@ -72,7 +73,7 @@ _COMMUNICATION = Claim(
             name="ratio with kept indices, d = 550,000",
             cases=lambda: itertools.product((Fraction(1, 2), Fraction(1, 10)), (1, 50)),
             truth=lambda x, rounds: x * (1 + Fraction(20, 32 * rounds)),  # 2^19 < 550,000 < 2^20
-            statement=lambda x, rounds: costs.communication(550_000, int(550_000 * x), rounds, "kept").ratio,
+            statement=lambda x, rounds: sparsification.communication(550_000, int(550_000 * x), rounds, "kept").ratio,
             wrong=lambda x, rounds: x,
             tolerance=1e-12,
         ),
@@ -87,7 +88,7 @@ _COMMUNICATION = Claim(
             ],
             truth=lambda dim, keep, index, bits, part: Fraction(_packed(dim, keep, 3, index, bits, part)),
             statement=lambda dim, keep, index, bits, part: Fraction(
-                getattr(costs.communication(dim, keep, 3, index, bits), part)
+                getattr(sparsification.communication(dim, keep, 3, index, bits), part)
             ),
             wrong=lambda dim, keep, index, bits, part: Fraction(4 * keep * 3),
         ),

@@ -7,9 +7,9 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from dptheory import convergence
+from dptheory.checks import ExactCheck, Kind
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.rs import _budget_at_scale
-from dptheory.montecarlo import ExactCheck, Kind
 
 _U = 1.5
 

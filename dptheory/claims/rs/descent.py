@@ -5,13 +5,13 @@ import math
 from fractions import Fraction
 from functools import partial
 
-from dptheory import convergence, quadratic
+from dptheory import convergence
+from dptheory.checks import CertificateCheck, ExactCheck, Kind, Range, SearchCheck
 from dptheory.claims import _poisson
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.rs import _enumeration as enumeration
 from dptheory.claims.rs import _held_mask, _noisy_runs, _poisson_steps, _runs, _worst_case
 from dptheory.claims.rs._enumeration import BOTH, Settings
-from dptheory.montecarlo import CertificateCheck, ExactCheck, Kind, Range, SearchCheck
 
 # --- rs.lem3.1, rs.lem3.4 ---------------------------------------------------------------------------------------------
 
@@ -265,7 +265,7 @@ _THM32 = Claim(
     r"every $T$. At $\gamma = 1/(G\sqrt T)$ it is at most the printed right side over $2-1/\sqrt T$. With one mask held for all $T$ steps the "
     r"printed bound fails.",
     printed=printed_noisy_sgd,
-    calculators=(convergence.noisy_sgd_bound, quadratic.fresh_mask_moments, quadratic.epoch_mask_moments),
+    calculators=(convergence.noisy_sgd_bound, convergence.fresh_mask_moments, convergence.epoch_mask_moments),
     checks=(
         ExactCheck(
             name="a held mask breaks the bound",

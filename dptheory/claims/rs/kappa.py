@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from dptheory import sparsification
+from dptheory.checks import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims._draws import drawn_masks
 from dptheory.claims.rs import _kappa_fields
 from dptheory.claims.rs import _kappa_rows as rows
 from dptheory.claims.rs import _large_kappa as large
-from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 
 Array = NDArray[np.float64]
 Rows = tuple[tuple[int, ...], ...]

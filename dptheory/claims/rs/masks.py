@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.special import betaincinv
 
-from dptheory import mask_effects, momentum, projections
+from dptheory import convergence, gradients
+from dptheory.checks import ExactCheck, Kind, MeanCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.rf.dynamics import momentum_cases, noise_weights, printed_velocity_variance, squares
-from dptheory.montecarlo import ExactCheck, Kind, MeanCheck
 
 Array = NDArray[np.float64]
 
@@ -90,13 +90,13 @@ _FIG1 = Claim(
     r"for $0<K<d$, $K = (1-r)d$. For one example the ratio of (d) is $\frac{\max(\|g\|,C)}{\max(\|m\odot g\|,C)}\in[1,\|g\|/\|m\odot g\|]$; the "
     "mean over a batch can shrink, even to 0.",
     printed=printed_noise_ratio,
-    calculators=(mask_effects.noise_norm_ratio, mask_effects.relaxed_gradient_ratio),
+    calculators=(gradients.noise_norm_ratio, gradients.relaxed_gradient_ratio),
     checks=(
         ExactCheck(
             name="noise ratio, second method: angle",
             cases=lambda: [(2, 1), (3, 1), (3, 2), (10, 3), (60, 30), (60, 59)],
             truth=_ratio_by_angle,
-            statement=lambda dim, keep: mask_effects.noise_norm_ratio(dim, keep),
+            statement=lambda dim, keep: gradients.noise_norm_ratio(dim, keep),
             wrong=printed_noise_ratio,
             tolerance=1e-9,
             kind=Kind.COUNTEREXAMPLE,
@@ -104,7 +104,7 @@ _FIG1 = Claim(
         MeanCheck(
             name="noise ratio, 3 of 12 kept",
             sampler=partial(_noise_ratio, dim=12, keep=3),
-            claimed=lambda: mask_effects.noise_norm_ratio(12, 3),
+            claimed=lambda: gradients.noise_norm_ratio(12, 3),
             wrong=lambda: printed_noise_ratio(12, 3),
             row_bytes=200,
         ),
@@ -120,7 +120,7 @@ _FIG1 = Claim(
                 math.isqrt(int(_kept_square((g,), mask, False) / _kept_square((g,), mask, True) * 3600)), 60
             ),
             statement=lambda g, mask: float(
-                mask_effects.relaxed_gradient_ratio(
+                gradients.relaxed_gradient_ratio(
                     math.hypot(*g), abs(sum(m * x for m, x in zip(mask, g, strict=True))), 1.0
                 )
             ),
@@ -139,7 +139,7 @@ _FIG1 = Claim(
             name="noise ratio, users' sizes: the root of a beta variable",
             cases=lambda: [(20_000, 2_000), (550_000, 165_000)],
             truth=_ratio_by_beta,
-            statement=lambda dim, keep: mask_effects.noise_norm_ratio(dim, keep),
+            statement=lambda dim, keep: gradients.noise_norm_ratio(dim, keep),
             wrong=lambda dim, keep: 1.01 * printed_noise_ratio(dim, keep),
             tolerance=1e-6,
         ),
@@ -184,7 +184,7 @@ _EPOCH_MASK = Claim(
     correction=r"Without momentum the $(1-r)d$ coordinates kept are the only ones to move. With $\mu>0$ a frozen coordinate of velocity $v$ moves by "
     r"$\gamma v\mu(1-\mu^T)/(1-\mu)$ in $T$ steps, so with noise every coordinate that was ever kept almost surely moves in every later epoch. What has $(1-r)d$ entries is the gradient.",
     printed=lambda mu, masks, steps: sum(masks[-1]),
-    calculators=(momentum.coasting_distance,),
+    calculators=(convergence.coasting_distance,),
     checks=(
         ExactCheck(
             name="coordinates that move, counted",
@@ -200,7 +200,7 @@ _EPOCH_MASK = Claim(
             name="how far a frozen coordinate coasts",
             cases=lambda: itertools.product((Fraction(1, 2), Fraction(9, 10)), (1, 5, 40)),
             truth=lambda mu, steps: _epoch_moves(mu, ((1,), (0,)), steps)[0],
-            statement=lambda mu, steps: momentum.coasting_distance(
+            statement=lambda mu, steps: convergence.coasting_distance(
                 1.0, float((1 - mu**steps) / (1 - mu)), float(mu), steps
             ),
             wrong=lambda mu, steps: 0.0,
@@ -211,8 +211,8 @@ _EPOCH_MASK = Claim(
             cases=lambda: itertools.product((Fraction(1, 2), Fraction(9, 10)), (Fraction(3, 2), Fraction(-4))),
             # the way x left at velocity v solves x(v) = mu v + x(mu v), x linear in v
             truth=lambda mu, velocity: Fraction(1, 4) * mu * velocity / (1 - mu),
-            statement=lambda mu, velocity: momentum.coasting_distance(0.25, float(velocity), float(mu), math.inf),  # type: ignore[arg-type]
-            wrong=lambda mu, velocity: momentum.coasting_distance(0.25, float(velocity), float(mu), 20),
+            statement=lambda mu, velocity: convergence.coasting_distance(0.25, float(velocity), float(mu), math.inf),  # type: ignore[arg-type]
+            wrong=lambda mu, velocity: convergence.coasting_distance(0.25, float(velocity), float(mu), 20),
             tolerance=1e-13,
         ),
     ),
@@ -255,17 +255,17 @@ _APP_H = Claim(
     r"$\mu = 0.9$ in the end 19 times less than printed, and it depends on $\mu$.",
     printed=printed_adam_variance,
     calculators=(
-        momentum.velocity_variance,
-        momentum.displacement_variance,
-        momentum.adam_velocity_variance,
-        momentum.adam_corrected_variance,
+        convergence.velocity_variance,
+        convergence.displacement_variance,
+        convergence.adam_velocity_variance,
+        convergence.adam_corrected_variance,
     ),
     checks=(
         ExactCheck(
             name="Adam's velocity, weights of the single noises in fractions",
             cases=momentum_cases,
             truth=lambda mu, steps: (1 - mu) ** 2 * squares(noise_weights(mu, steps)[0]),
-            statement=lambda mu, steps: momentum.adam_velocity_variance(1.0, float(mu), steps),
+            statement=lambda mu, steps: convergence.adam_velocity_variance(1.0, float(mu), steps),
             wrong=lambda mu, steps: printed_adam_variance(1.0, float(mu), steps),
             tolerance=1e-13,
             kind=Kind.COUNTEREXAMPLE,
@@ -274,7 +274,7 @@ _APP_H = Claim(
             name="after bias correction, in fractions",
             cases=momentum_cases,
             truth=lambda mu, steps: (1 - mu) ** 2 * squares(noise_weights(mu, steps)[0]) / (1 - mu**steps) ** 2,
-            statement=lambda mu, steps: momentum.adam_corrected_variance(1.0, float(mu), steps),
+            statement=lambda mu, steps: convergence.adam_corrected_variance(1.0, float(mu), steps),
             wrong=lambda mu, steps: 1.0,
             tolerance=1e-13,
             kind=Kind.COUNTEREXAMPLE,
@@ -285,7 +285,7 @@ _APP_H = Claim(
             # E v^2 = mu^2 E v^2 + (1 - mu)^2 s^2, s = 3/7; the correction is gone in the end
             truth=lambda mu, corrected: (1 - mu) ** 2 * Fraction(9, 49) / (1 - mu**2),
             statement=lambda mu, corrected: (
-                momentum.adam_corrected_variance if corrected else momentum.adam_velocity_variance
+                convergence.adam_corrected_variance if corrected else convergence.adam_velocity_variance
             )(3 / 7, float(mu)),
             wrong=lambda mu, corrected: 9 / 49,  # as printed
             tolerance=1e-13,
@@ -294,7 +294,7 @@ _APP_H = Claim(
         MeanCheck(
             name="simulated Adam, mu = 0.9, 20 steps",
             sampler=partial(_adam_noise, mu=0.9, steps=20),
-            claimed=lambda: momentum.adam_corrected_variance(1.0, 0.9, 20),
+            claimed=lambda: convergence.adam_corrected_variance(1.0, 0.9, 20),
             wrong=lambda: 1.0,
             row_bytes=64,
         ),
@@ -303,9 +303,9 @@ _APP_H = Claim(
             cases=lambda: [(Fraction(9, 10), 0), (Fraction(9, 10), 1)],
             truth=lambda mu, which: squares(noise_weights(mu, 20)[which]),
             statement=lambda mu, which: (
-                momentum.displacement_variance(1.0, 1.0, float(mu), 20)
+                convergence.displacement_variance(1.0, 1.0, float(mu), 20)
                 if which
-                else momentum.velocity_variance(1.0, float(mu), 20)
+                else convergence.velocity_variance(1.0, float(mu), 20)
             ),
             wrong=lambda mu, which: None if which else printed_velocity_variance(1.0, float(mu), 20),
             tolerance=1e-13,
@@ -315,9 +315,9 @@ _APP_H = Claim(
             cases=lambda: itertools.product((0.0, 0.5, 0.9, 0.99), ("velocity", "adam", "corrected")),
             truth=_stationary_weights,
             statement=lambda mu, what: {
-                "velocity": momentum.velocity_variance,
-                "adam": momentum.adam_velocity_variance,
-                "corrected": momentum.adam_corrected_variance,
+                "velocity": convergence.velocity_variance,
+                "adam": convergence.adam_velocity_variance,
+                "corrected": convergence.adam_corrected_variance,
             }[what](2.0, mu),
             wrong=lambda mu, what: 4.0 / (1 - mu) ** 2,
             tolerance=1e-12,
@@ -379,7 +379,7 @@ _APP_F = Claim(
     conditions=("as an inference from the pictures; whether the law is near a symmetric one is not settled by them",),
     correction=r"For independent entries of the same variance and skewness $\gamma_1$ a random projection has root mean square skewness $|\gamma_1|\sqrt{15/((d+2)(d+4))}$, $7\cdot10^{-6}|\gamma_1|$ "
     r"for $d = 5.5\cdot10^5$, while the law may be disjoint from its mirror image.",
-    calculators=(projections.projected_skewness,),
+    calculators=(gradients.projected_skewness,),
     checks=(
         ExactCheck(
             name="projections on sign vectors, by enumeration",
@@ -400,7 +400,7 @@ _APP_F = Claim(
         MeanCheck(
             name="projections on uniform directions, d = 10",
             sampler=partial(_square_skewness, dim=10),
-            claimed=lambda: projections.projected_skewness(10, 1.0) ** 2,
+            claimed=lambda: gradients.projected_skewness(10, 1.0) ** 2,
             wrong=lambda: 1 / 10**2,  # that of sign vectors
             row_bytes=240,
         ),
@@ -410,7 +410,7 @@ _APP_F = Claim(
             truth=lambda dim: (
                 Fraction(dim) * Fraction(1 * 3 * 5, dim * (dim + 2) * (dim + 4))
             ),  # u_1^2 is Beta(1/2, (d-1)/2)
-            statement=lambda dim: projections.projected_skewness(dim, 1.0) ** 2,
+            statement=lambda dim: gradients.projected_skewness(dim, 1.0) ** 2,
             wrong=lambda dim: 1 / dim**2,
             tolerance=1e-12,
         ),

@@ -8,12 +8,12 @@ from fractions import Fraction
 import numpy as np
 from scipy.stats import norm
 
-from dptheory import mask_privacy
-from dptheory.accounting import gaussian_delta
+from dptheory import privacy
+from dptheory.checks import ExactCheck, Kind, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.rf import _ranked_release as ranked
 from dptheory.claims.rs import _divisor
-from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
+from dptheory.privacy import gaussian_delta
 
 # --- rs.thm3.1 --------------------------------------------------------------------------------------------------------
 
@@ -36,19 +36,19 @@ def _largest_square(rows: Rows, clip: Fraction, mask: tuple[int, ...]) -> Fracti
 
 
 def _squared(rows: Rows, clip: Fraction, mask: tuple[int, ...] | None) -> float:
-    return mask_privacy.masked_sensitivity(rows, float(clip), mask) ** 2
+    return privacy.masked_sensitivity(rows, float(clip), mask) ** 2
 
 
 def _replace_squared(side: int, height: int, mask: tuple[int, int] | None) -> float:
     """Two examples with gradients (+-side, height), clip 1."""
     rows = ((side, height), (-side, height))
-    return mask_privacy.masked_sensitivity(rows, 1.0, mask, "replace") ** 2
+    return privacy.masked_sensitivity(rows, 1.0, mask, "replace") ** 2
 
 
 def _growth(adjacency: str, first: float, second: float, third: float, fourth: float) -> float:
     rows = ((first, second), (third, fourth))
-    whole = mask_privacy.masked_sensitivity(rows, 1.0, None, adjacency)
-    return whole - mask_privacy.masked_sensitivity(rows, 1.0, (1, 0), adjacency)
+    whole = privacy.masked_sensitivity(rows, 1.0, None, adjacency)
+    return whole - privacy.masked_sensitivity(rows, 1.0, (1, 0), adjacency)
 
 
 def _add_remove_slack(**point: float) -> float:
@@ -64,7 +64,7 @@ def _replace_slack(**point: float) -> float:
 def _within(bound: float, first: float, second: float, third: float, keep: int) -> float:
     rows = ((first, second, third), (-second, third, first))
     mask = tuple(int(j < keep) for j in range(3))
-    return bound - mask_privacy.masked_sensitivity(rows, 1.0, mask, "replace")
+    return bound - privacy.masked_sensitivity(rows, 1.0, mask, "replace")
 
 
 def _replace_bound_slack(**point: float) -> float:
@@ -80,7 +80,7 @@ def _replace_half_slack(**point: float) -> float:
 def _public_mask_delta(sigma: float, epsilon: float, second: float, third: float, keep: int) -> float:
     """delta of masked sum and mask together: the mean over the masks, of a canary (1, second, third) with C = 1."""
     masks = [tuple(int(j in kept) for j in range(3)) for kept in itertools.combinations(range(3), keep)]
-    norms = [mask_privacy.masked_sensitivity([(1.0, second, third)], 1.0, mask) for mask in masks]
+    norms = [privacy.masked_sensitivity([(1.0, second, third)], 1.0, mask) for mask in masks]
     return sum(gaussian_delta(norm / sigma, epsilon) for norm in norms) / len(masks)
 
 
@@ -101,7 +101,7 @@ def _long_sensitivity(adjacency: str, masked: bool) -> float:
     rows[0, :2], rows[1, -1] = (3.0, 4.0), 0.5
     mask = np.ones(20_000)
     mask[0] = 0.0
-    return mask_privacy.masked_sensitivity(rows, 1.0, mask if masked else None, adjacency)
+    return privacy.masked_sensitivity(rows, 1.0, mask if masked else None, adjacency)
 
 
 _THM31 = Claim(
@@ -119,7 +119,7 @@ _THM31 = Claim(
     correction=r"Under add/remove $\max_g\|\mathrm{clip}(m\odot g)\| \le \max_g\|\mathrm{clip}(g)\| \le C$ for every mask: the privacy "
     r"of each instance is kept. Under replace-one only the worst case $2C$ is: with gradients $(\pm1, 100)$, $C = 1$, the mask "
     r"$(1, 0)$ raises the sensitivity from $0.02$ to $2$.",
-    calculators=(mask_privacy.masked_sensitivity,),
+    calculators=(privacy.masked_sensitivity,),
     checks=(
         ExactCheck(
             name="squared sensitivity in whole numbers, all masks",
@@ -204,7 +204,7 @@ def printed_delta(epsilon: float, sampling_rate: float, noise_multiplier: float)
 
 
 def _covered(factor: float, epsilon: float, rate: float, sigma: float, gradients: tuple[float, float, float]) -> float:
-    allowed = mask_privacy.published_size_delta(epsilon, 2, rate, factor / sigma)
+    allowed = privacy.published_size_delta(epsilon, 2, rate, factor / sigma)
     return allowed - _divisor.two_examples_delta(epsilon, rate, sigma, gradients)
 
 
@@ -238,18 +238,18 @@ _DIVISOR = Claim(
     r"noise multiplier of $\sigma/2$. Divide by $qN$.",
     printed=printed_delta,
     calculators=(
-        mask_privacy.average_sensitivity,
-        mask_privacy.divisor_kl,
-        mask_privacy.divisor_renyi,
-        mask_privacy.divisor_delta,
-        mask_privacy.published_size_delta,
+        privacy.average_sensitivity,
+        privacy.divisor_kl,
+        privacy.divisor_renyi,
+        privacy.divisor_delta,
+        privacy.published_size_delta,
     ),
     checks=(
         ExactCheck(
             name="how far an example moves the average, in fractions",
             cases=lambda: [(b, c) for b in (1, 2, 5, 9) for c in (Fraction(1), Fraction(3, 4))],
             truth=_divisor.largest_move,
-            statement=lambda b, c: mask_privacy.average_sensitivity(b, float(c)),
+            statement=lambda b, c: privacy.average_sensitivity(b, float(c)),
             wrong=lambda b, c: c / (b + 1),
             tolerance=1e-15,
             kind=Kind.COUNTEREXAMPLE,
@@ -258,7 +258,7 @@ _DIVISOR = Claim(
             name="KL divergence of the noise, by quadrature",
             cases=lambda: _SIZES,
             truth=_divisor.kl_by_quadrature,
-            statement=lambda b, other, k: mask_privacy.divisor_kl(b, other, k),
+            statement=lambda b, other, k: privacy.divisor_kl(b, other, k),
             wrong=lambda b, other, k: 0.0,
             tolerance=1e-8,
         ),
@@ -266,7 +266,7 @@ _DIVISOR = Claim(
             name="Renyi divergence of the noise, by quadrature",
             cases=lambda: [(a, *sizes) for a in (1.5, 2.0, 4.0, 60.0) for sizes in _SIZES],
             truth=_divisor.renyi_by_quadrature,
-            statement=lambda a, b, other, k: mask_privacy.divisor_renyi(a, b, other, k),
+            statement=lambda a, b, other, k: privacy.divisor_renyi(a, b, other, k),
             wrong=lambda a, b, other, k: 0.0,
             tolerance=1e-8,
         ),
@@ -274,7 +274,7 @@ _DIVISOR = Claim(
             name="delta of the noise, by the law of its square",
             cases=lambda: [(eps, *sizes) for eps in (0.0, 0.5, 2.0) for sizes in _SIZES],
             truth=_divisor.delta_by_grid,
-            statement=lambda eps, b, other, k: mask_privacy.divisor_delta(eps, b, other, k),
+            statement=lambda eps, b, other, k: privacy.divisor_delta(eps, b, other, k),
             wrong=lambda eps, b, other, k: 0.0,
             tolerance=1e-6,
         ),
@@ -290,7 +290,7 @@ _DIVISOR = Claim(
                 (0.2, 0, 0.5, 1.0),
             ],
             truth=_divisor.published_by_grid,
-            statement=lambda eps, n, q, shift: mask_privacy.published_size_delta(eps, n, q, shift),
+            statement=lambda eps, n, q, shift: privacy.published_size_delta(eps, n, q, shift),
             wrong=lambda eps, n, q, shift: printed_delta(eps, q, 1 / shift),
             tolerance=1e-6,
         ),
@@ -300,7 +300,7 @@ _DIVISOR = Claim(
                 (n, q) for n in (0, 1, 2, 7, 30) for q in (Fraction(1, 2), Fraction(1, 10), Fraction(9, 10))
             ],
             truth=_divisor.sizes_apart,
-            statement=lambda n, q: mask_privacy.published_size_delta(0.0, n, float(q), 0.0),
+            statement=lambda n, q: privacy.published_size_delta(0.0, n, float(q), 0.0),
             wrong=lambda n, q: printed_delta(0.0, float(q), math.inf),
             tolerance=1e-12,
             kind=Kind.COUNTEREXAMPLE,
@@ -314,8 +314,8 @@ _DIVISOR = Claim(
                 for growth in (Fraction(11, 10), Fraction(3, 2), Fraction(3), Fraction(9))
             ],
             truth=_divisor.sizes_apart,
-            statement=lambda n, q, growth: mask_privacy.published_size_delta(math.log(growth), n, float(q), 0.0),
-            wrong=lambda n, q, growth: mask_privacy.published_size_delta(math.log(growth), n + 1, float(q), 0.0),
+            statement=lambda n, q, growth: privacy.published_size_delta(math.log(growth), n, float(q), 0.0),
+            wrong=lambda n, q, growth: privacy.published_size_delta(math.log(growth), n + 1, float(q), 0.0),
             tolerance=1e-9,
         ),
         SearchCheck(
@@ -334,7 +334,7 @@ _DIVISOR = Claim(
             name="delta of sum and batch size, users' data sets",
             cases=lambda: [(0.05, 20_000, 0.01, 0.5), (0.0, 50_000, 0.001, 0.2)],
             truth=_divisor.published_by_grid,
-            statement=lambda eps, n, q, shift: mask_privacy.published_size_delta(eps, n, q, shift),
+            statement=lambda eps, n, q, shift: privacy.published_size_delta(eps, n, q, shift),
             wrong=lambda eps, n, q, shift: printed_delta(eps, q, 1 / shift),
             tolerance=1e-5,
         ),
@@ -358,7 +358,7 @@ _ALG4 = Claim(
     correction=r"With $v_{t+1} = \mu v_t + \tilde g_t$, masks and weights are functions of the releases $\tilde g_1, \tilde g_2, \ldots$ and of noise "
     r"that is independent of the data: the cost is that of $T$ Gaussian mechanisms of multiplier $\sigma$. As printed no noise enters "
     r"the weights: $\delta(\epsilon) = 1$ for every $\epsilon$ once the example was in a batch, $1-(1-q)^T$ after $T$ Poisson-sampled steps.",
-    calculators=(mask_privacy.combined_multiplier,),
+    calculators=(privacy.combined_multiplier,),
     checks=(
         ranked.mask_adds_nothing("RS: mask and release tell what the release tells, by enumeration"),
         ranked.printed_velocity("RS: one step of line 9 as printed"),

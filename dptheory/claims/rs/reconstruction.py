@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import hypergeom
 
-from dptheory import reconstruction
+from dptheory import sparsification
+from dptheory.checks import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.rs import _attack_laws
-from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 
 Vector = tuple[int, ...]
 Matrix = tuple[Vector, ...]
@@ -90,13 +90,13 @@ _SMALL_CASES = [(k, keep) for k in _SMALL_VECTORS for keep in range(1, len(k) + 
 
 def _bound_slack(large: float, middle: float, small: float, zeros: int, keep_share: float) -> float:
     k, rate = _searched(large, middle, small, zeros, keep_share)
-    given = reconstruction.expected_error(k, rate, 1.0).given_recoverable
-    return given / reconstruction.error_lower_bound(k, rate, 1.0) - 1
+    given = sparsification.expected_error(k, rate, 1.0).given_recoverable
+    return given / sparsification.error_lower_bound(k, rate, 1.0) - 1
 
 
 def _printed_slack(large: float, middle: float, small: float, zeros: int, keep_share: float) -> float:
     k, rate = _searched(large, middle, small, zeros, keep_share)
-    return reconstruction.expected_error(k, rate, 1.0).given_recoverable / printed_error_bound(k, rate, 1.0) - 1
+    return sparsification.expected_error(k, rate, 1.0).given_recoverable / printed_error_bound(k, rate, 1.0) - 1
 
 
 def _searched(large: float, middle: float, small: float, zeros: int, keep_share: float) -> tuple[list[float], float]:
@@ -123,13 +123,13 @@ _THM51 = Claim(
     r"$\sigma^2E[1/X\mid X>0]\ge\sigma^2P(X>0)/((1-r)\lVert k\rVert^2)$. With prior variance $\tau^2$ the Bayes attacker has "
     r"$E[1/(X/\sigma^2+1/\tau^2)]$, finite for every $k$.",
     printed=printed_error_bound,
-    calculators=(reconstruction.expected_error, reconstruction.error_lower_bound, reconstruction.bayes_error),
+    calculators=(sparsification.expected_error, sparsification.error_lower_bound, sparsification.bayes_error),
     checks=(
         ExactCheck(
             name="equal X: the bound with P(X > 0) is attained",
             cases=lambda: [((1, 0), 1), ((3, 0, 0), 1), ((1, 0, 0, 0), 2), ((2, -2, 0, 0), 1), ((1, 1, 1), 2)],
             truth=_mean_given,
-            statement=lambda k, keep: reconstruction.error_lower_bound(k, _attack_laws.rate_of(len(k), keep), 1.0),
+            statement=lambda k, keep: sparsification.error_lower_bound(k, _attack_laws.rate_of(len(k), keep), 1.0),
             wrong=lambda k, keep: printed_error_bound(k, _attack_laws.rate_of(len(k), keep), 1.0),
             tolerance=1e-14,
             kind=Kind.COUNTEREXAMPLE,
@@ -139,7 +139,7 @@ _THM51 = Claim(
             cases=lambda: _SMALL_CASES,
             truth=_mean_given,
             statement=lambda k, keep: (
-                reconstruction.expected_error(k, _attack_laws.rate_of(len(k), keep), 1.0).given_recoverable
+                sparsification.expected_error(k, _attack_laws.rate_of(len(k), keep), 1.0).given_recoverable
             ),
             wrong=lambda k, keep: printed_error_bound(k, _attack_laws.rate_of(len(k), keep), 1.0),
             tolerance=1e-12,
@@ -149,7 +149,7 @@ _THM51 = Claim(
             cases=lambda: _SMALL_CASES,
             truth=_lost_share,
             statement=lambda k, keep: (
-                reconstruction.expected_error(k, _attack_laws.rate_of(len(k), keep), 1.0).lost_probability
+                sparsification.expected_error(k, _attack_laws.rate_of(len(k), keep), 1.0).lost_probability
             ),
             wrong=lambda k, keep: Fraction(k.count(0), len(k)) ** keep,
             tolerance=1e-13,
@@ -159,7 +159,7 @@ _THM51 = Claim(
             cases=lambda: _SMALL_CASES,
             truth=lambda k, keep: 0 not in kept_energies(k, keep),
             statement=lambda k, keep: math.isfinite(
-                reconstruction.expected_error(k, _attack_laws.rate_of(len(k), keep), 1.0).value
+                sparsification.expected_error(k, _attack_laws.rate_of(len(k), keep), 1.0).value
             ),
             wrong=lambda k, keep: True,
             kind=Kind.COUNTEREXAMPLE,
@@ -169,7 +169,7 @@ _THM51 = Claim(
             cases=lambda: [(100, 7, 30), (10_000, 9_000, 2), (100_000, 100, 1000), (1_000_000, 200_000, 500_000)],
             truth=_two_level_mean,
             statement=lambda dim, large, keep: (
-                reconstruction.expected_error(_two_levels(dim, large), _attack_laws.rate_of(dim, keep), 1.0).value
+                sparsification.expected_error(_two_levels(dim, large), _attack_laws.rate_of(dim, keep), 1.0).value
             ),
             wrong=lambda dim, large, keep: printed_error_bound(
                 _two_levels(dim, large).tolist(), _attack_laws.rate_of(dim, keep), 1.0
@@ -179,7 +179,7 @@ _THM51 = Claim(
         MeanCheck(
             name="least squares on masked, noisy gradients, d = 20",
             sampler=partial(_attacked, k=_SPREAD, keep=5, sigma=0.7, tau=math.inf),
-            claimed=lambda: reconstruction.expected_error(_SPREAD, _attack_laws.rate_of(20, 5), 0.7).value,
+            claimed=lambda: sparsification.expected_error(_SPREAD, _attack_laws.rate_of(20, 5), 0.7).value,
             wrong=lambda: printed_error_bound(_SPREAD, _attack_laws.rate_of(20, 5), 0.7),
             row_bytes=1000,
         ),
@@ -212,7 +212,7 @@ _THM51 = Claim(
             name="Bayes attacker, all masks",
             cases=lambda: [(*case, ratio) for case in _SMALL_CASES for ratio in (Fraction(1, 9), Fraction(4))],
             truth=_bayes_by_enumeration,
-            statement=lambda k, keep, ratio: reconstruction.bayes_error(
+            statement=lambda k, keep, ratio: sparsification.bayes_error(
                 k, _attack_laws.rate_of(len(k), keep), 1.0, 1 / math.sqrt(ratio)
             ),
             wrong=lambda k, keep, ratio: 1 / (Fraction(keep, len(k)) * sum(x * x for x in k) + ratio),
@@ -222,7 +222,7 @@ _THM51 = Claim(
             name="Bayes attacker, one large entry among very many",
             cases=lambda: [(10_000, 100, 30), (10_000, 1, 100), (10**6, 1000, 20)],
             truth=_bayes_with_one_large,
-            statement=lambda dim, keep, large: reconstruction.bayes_error(
+            statement=lambda dim, keep, large: sparsification.bayes_error(
                 [float(large)] + [1.0] * (dim - 1), _attack_laws.rate_of(dim, keep), 1.0, 0.5
             ),
             wrong=lambda dim, keep, large: 1 / (keep / Fraction(dim) * (dim - 1 + large**2) + 4),
@@ -231,8 +231,8 @@ _THM51 = Claim(
         MeanCheck(
             name="Bayes attacker on a Gaussian input, 9 of 12 entries zero",
             sampler=partial(_attacked, k=_SPARSE, keep=6, sigma=0.7, tau=0.8),
-            claimed=lambda: reconstruction.bayes_error(_SPARSE, 0.5, 0.7, 0.8),
-            wrong=lambda: reconstruction.expected_error(_SPARSE, 0.5, 0.7).given_recoverable,
+            claimed=lambda: sparsification.bayes_error(_SPARSE, 0.5, 0.7, 0.8),
+            wrong=lambda: sparsification.expected_error(_SPARSE, 0.5, 0.7).given_recoverable,
             row_bytes=1000,
         ),
         ExactCheck(
@@ -254,7 +254,7 @@ _THM51 = Claim(
             ],
             truth=lambda dim, ones, keep: dim - ones >= keep,
             statement=lambda dim, ones, keep: (
-                reconstruction.expected_error(
+                sparsification.expected_error(
                     _attack_laws.leading_ones(dim, ones), _attack_laws.rate_of(dim, keep), 2.0
                 ).reason
                 == (f"{dim - ones} of {dim} entries of k are zero and a mask keeps {keep}: it can miss the others")
@@ -335,7 +335,7 @@ def _least_eigenvalue(entries: dict[str, float], conditional: bool) -> float:
         return 0.0
     kept = [K[list(rows)] for rows in itertools.combinations(range(4), keep)]
     inverses = [np.linalg.inv(rows.T @ rows) for rows in kept if np.linalg.matrix_rank(rows) == 2]
-    bound = reconstruction.matrix_error_lower_bound(K, _attack_laws.rate_of(4, keep), 1.0)
+    bound = sparsification.matrix_error_lower_bound(K, _attack_laws.rate_of(4, keep), 1.0)
     share = len(inverses) / len(kept) if conditional else 1.0
     root = np.linalg.inv(np.linalg.cholesky(bound))
     return float(np.linalg.eigvalsh(root @ np.mean(inverses, axis=0) @ root.T)[0] - share)
@@ -369,9 +369,9 @@ _MATRIX = Claim(
         "K has full column rank, (1-r)d >= n",
     ),
     calculators=(
-        reconstruction.matrix_expected_error,
-        reconstruction.matrix_error_lower_bound,
-        reconstruction.gaussian_matrix_error,
+        sparsification.matrix_expected_error,
+        sparsification.matrix_error_lower_bound,
+        sparsification.gaussian_matrix_error,
     ),
     checks=(
         ExactCheck(
@@ -379,10 +379,10 @@ _MATRIX = Claim(
             cases=lambda: _MATRIX_CASES,
             truth=_mean_trace,
             statement=lambda K, keep: (
-                reconstruction.matrix_expected_error(K, _attack_laws.rate_of(len(K), keep), 1.0).given_recoverable
+                sparsification.matrix_expected_error(K, _attack_laws.rate_of(len(K), keep), 1.0).given_recoverable
             ),
             wrong=lambda K, keep: float(
-                np.trace(reconstruction.matrix_error_lower_bound(K, _attack_laws.rate_of(len(K), keep), 1.0))
+                np.trace(sparsification.matrix_error_lower_bound(K, _attack_laws.rate_of(len(K), keep), 1.0))
             ),
             tolerance=1e-11,
         ),
@@ -391,7 +391,7 @@ _MATRIX = Claim(
             cases=lambda: _MATRIX_CASES,
             truth=_singular_share,
             statement=lambda K, keep: (
-                reconstruction.matrix_expected_error(K, _attack_laws.rate_of(len(K), keep), 1.0).lost_probability
+                sparsification.matrix_expected_error(K, _attack_laws.rate_of(len(K), keep), 1.0).lost_probability
             ),
             wrong=lambda K, keep: 0.0,
             tolerance=1e-13,
@@ -400,8 +400,8 @@ _MATRIX = Claim(
             name="nothing masked: the bound is the error",
             cases=lambda: [(K,) for K in _MATRICES],
             truth=lambda K: _mean_trace(K, len(K)),
-            statement=lambda K: float(np.trace(reconstruction.matrix_error_lower_bound(K, 0.0, 1.0))),
-            wrong=lambda K: 1.01 * float(np.trace(reconstruction.matrix_error_lower_bound(K, 0.0, 1.0))),
+            statement=lambda K: float(np.trace(sparsification.matrix_error_lower_bound(K, 0.0, 1.0))),
+            wrong=lambda K: 1.01 * float(np.trace(sparsification.matrix_error_lower_bound(K, 0.0, 1.0))),
             tolerance=1e-12,
         ),
         SearchCheck(
@@ -417,16 +417,16 @@ _MATRIX = Claim(
         MeanCheck(
             name="least squares on the kept rows of a fixed K, 9 x 3",
             sampler=partial(_attacked_matrix, K=_REGULAR, dim=9, unknowns=3, keep=6, sigma=0.5),
-            claimed=lambda: reconstruction.matrix_expected_error(_REGULAR, _attack_laws.rate_of(9, 6), 0.5).value,
+            claimed=lambda: sparsification.matrix_expected_error(_REGULAR, _attack_laws.rate_of(9, 6), 0.5).value,
             wrong=lambda: float(
-                np.trace(reconstruction.matrix_error_lower_bound(_REGULAR, _attack_laws.rate_of(9, 6), 0.5))
+                np.trace(sparsification.matrix_error_lower_bound(_REGULAR, _attack_laws.rate_of(9, 6), 0.5))
             ),
             row_bytes=1500,
         ),
         MeanCheck(
             name="Gaussian K, 12 rows kept, 4 unknowns",
             sampler=partial(_attacked_matrix, K=None, dim=12, unknowns=4, keep=12, sigma=0.5),
-            claimed=lambda: reconstruction.gaussian_matrix_error(12, 4, 0.5).value,
+            claimed=lambda: sparsification.gaussian_matrix_error(12, 4, 0.5).value,
             wrong=lambda: 0.25 * 4 / 12,
             row_bytes=2500,
         ),

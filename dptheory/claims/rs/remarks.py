@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import sparsification
+from dptheory.checks import ExactCheck, Kind, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.rs.kappa import calculated, exact_kappa_of, printed_kappa
-from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
 
 # --- rs.rem1 ----------------------------------------------------------------------------------------------------------
 

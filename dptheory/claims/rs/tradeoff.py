@@ -11,11 +11,11 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import chi2
 
 from dptheory import sparsification
+from dptheory.checks import ExactCheck, Kind, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.rs import _kappa_fields
 from dptheory.claims.rs import _large_kappa as large
 from dptheory.claims.rs.kappa import calculated, exact_kappa_of, spread_of
-from dptheory.montecarlo import ExactCheck, Kind, Range, SearchCheck
 
 Array = NDArray[np.float64]
 

@@ -1,0 +1,122 @@
+"""Exact checks: a statement against the truth, case by case, by enumeration, algebra or arithmetic."""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dptheory.checks._evidence import Evidence, Kind
+
+Value = Fraction | float | bool
+
+
+@dataclass(frozen=True)
+class ExactCheck:
+    """``statement(*case)`` equals ``truth(*case)`` in every case, and ``wrong(*case)`` does not in at least one.
+
+    Small cases are enough for these checks, so they run in one process whatever the executor.
+
+    Args:
+        name: unique within the claim.
+        cases: gives the argument tuples.
+        truth: the value found without the formula under test (enumeration, a second method).
+        statement: the statement's value, computed by the calculator; a bool where the statement is a yes or no.
+        wrong: the printed formula of a false claim, otherwise a perturbed statement; None where it says nothing of a case.
+        tolerance: relative difference that rounding may cause; 0 asks for equality (fractions, booleans).
+        kind: EXACT, SYMBOLIC or COUNTEREXAMPLE.
+    """
+
+    name: str
+    cases: Callable[[], Iterable[tuple[Any, ...]]]
+    truth: Callable[..., Value]
+    statement: Callable[..., Value]
+    wrong: Callable[..., Value | None]
+    tolerance: float = 0.0
+    kind: Kind = Kind.EXACT
+
+    def run(self, budget: float, seed: int, executor: Executor | None = None) -> Evidence:
+        start = time.perf_counter()
+        cases = list(self.cases())
+        if not cases:
+            raise ValueError("cases must give at least one case, got none")
+        truths = _within(budget, self.truth, cases)
+        done = cases[: len(truths)]
+        stated = [_plain(self.statement(*case)) for case in done]
+        misstated = [_plain(self.wrong(*case)) for case in done]
+        errors = [relative_difference(s, t) for s, t in zip(stated, truths, strict=True)]
+        worst = max(range(len(done)), key=errors.__getitem__)
+        caught = [
+            i for i, (w, t) in enumerate(zip(misstated, truths, strict=True))
+            if w == w and w is not None and relative_difference(w, t) > self.tolerance  # NaN refutes nothing
+        ]  # fmt: skip
+        problems = [
+            *(
+                []
+                if errors[worst] <= self.tolerance
+                else [f"fails at {_show(done[worst])}, off by {errors[worst]:.3g}"]
+            ),
+            *([] if len(done) == len(cases) else [f"budget spent after {len(done)} of {len(cases)} cases"]),
+            *([] if caught else ["does not reject the wrong statement"]),
+        ]
+        shown = caught[0] if caught else worst
+        detail = f"rejects wrong {_number(misstated[shown])} at {_show(done[shown])}" if caught else ""
+        return Evidence(
+            check=self.name,
+            kind=self.kind,
+            passed=not problems,
+            claimed=_as_float(stated[shown]),
+            observed=_as_float(truths[shown]),
+            standard_error=None,
+            detectable=self.tolerance,
+            samples=len(done),
+            seconds=time.perf_counter() - start,
+            seed=seed,
+            detail="; ".join(problems) or detail,
+            finished=len(done) == len(cases),
+        )
+
+
+def _within(budget: float, truth: Callable[..., Value], cases: Sequence[tuple[Any, ...]]) -> list[Value]:
+    """Truths of the leading cases that fit into the budget; at least one."""
+    deadline = time.monotonic() + budget
+    found: list[Value] = []
+    for case in cases:
+        found.append(_plain(truth(*case)))
+        if time.monotonic() > deadline:
+            break
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy scalar as the Python number that it holds."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def relative_difference(value: Value, truth: Value) -> float:
+    """Relative difference; 1 for two booleans that disagree, inf where either is not a number."""
+    value, truth = _plain(value), _plain(truth)
+    if value == truth:
+        return 0.0
+    if isinstance(truth, bool) or isinstance(value, bool):
+        return 1.0
+    if not (math.isfinite(value) and math.isfinite(truth)):
+        return math.inf
+    gap = abs(Fraction(value) - Fraction(truth))
+    return float(gap / abs(Fraction(truth))) if truth else math.inf
+
+
+def _as_float(value: Value) -> float | None:
+    return None if isinstance(value, bool) else float(value)
+
+
+def _number(value: Value | None) -> str:
+    return str(value) if isinstance(value, bool | Fraction | None) else f"{float(value):.6g}"
+
+
+def _show(case: tuple[Any, ...]) -> str:
+    return "(" + ", ".join(f"{x:.6g}" if isinstance(x, float) else str(x) for x in case) + ")"

@@ -1,0 +1,113 @@
+"""Monte Carlo: does a sampler follow a finite law?"""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import chdtrc, ndtr
+from scipy.stats import chi2, ncx2
+
+from dptheory.checks._evidence import Evidence, Kind, stream
+from dptheory.checks._mean import SIGMAS, chunk_size, chunks
+
+OutcomeSampler = Callable[[np.random.Generator, int], NDArray[np.intp]]
+"""``sampler(rng, n)`` gives n independent outcomes 0, 1, ..., shape (n,). Picklable."""
+
+_FALSE_ALARM = 2 * float(ndtr(-SIGMAS))
+
+
+@dataclass(frozen=True)
+class _CountsOfChunk:
+    sampler: OutcomeSampler
+    outcomes: int
+
+    def __call__(self, seed: np.random.SeedSequence, size: int) -> NDArray[np.intp]:
+        drawn = self.sampler(np.random.default_rng(seed), size)
+        if drawn.shape != (size,) or drawn.min() < 0 or drawn.max() >= self.outcomes:
+            raise ValueError(
+                f"the sampler must give shape ({size},) of outcomes below {self.outcomes}, got {drawn.shape}"
+            )
+        return np.bincount(drawn, minlength=self.outcomes)
+
+
+@dataclass(frozen=True)
+class LawCheck:
+    r"""Outcomes of ``sampler`` follow ``law()`` by Pearson's chi-square, and do not follow ``wrong()``.
+
+    The number of draws is fixed beforehand so that an effect :math:`w = \sqrt{\sum (p' - p)^2 / p}` of ``resolution`` is
+    missed as rarely as a false alarm happens (5 sigma); the evidence's ``detectable`` is that effect.
+
+    Args:
+        name: unique within the claim.
+        sampler: see :data:`OutcomeSampler`.
+        law: the claimed probabilities of the outcomes, shape (outcomes,), all positive.
+        wrong: probabilities that have to be rejected, same shape.
+        row_bytes: memory that one draw takes inside the sampler.
+        resolution: the effect that the check must be able to see.
+    """
+
+    name: str
+    sampler: OutcomeSampler
+    law: Callable[[], NDArray[np.float64]]
+    wrong: Callable[[], NDArray[np.float64]]
+    row_bytes: int
+    resolution: float = 0.01
+
+    @property
+    def kind(self) -> Kind:
+        return Kind.MONTE_CARLO
+
+    def run(self, budget: float, seed: int, executor: Executor | None = None) -> Evidence:
+        start = time.perf_counter()
+        law, wrong = _checked("law", self.law()), _checked("wrong", self.wrong())
+        critical = float(chi2.isf(_FALSE_ALARM, law.size - 1))
+        noncentrality = _least_noncentrality(critical, law.size - 1)
+        draws = int(np.ceil(noncentrality / self.resolution**2))
+        counts = np.zeros(law.size, dtype=np.intp)
+        work = _CountsOfChunk(self.sampler, law.size)
+        for chunk in chunks(work, chunk_size(self.row_bytes), stream(seed, self.name), executor):
+            counts = counts + chunk
+            if counts.sum() >= draws or time.perf_counter() - start > budget:
+                break
+        found, off = _pearson(counts, law), _pearson(counts, wrong)
+        reach = float(np.sqrt(noncentrality / counts.sum()))
+        problems = [
+            *([] if found <= critical else [f"chi-square {found:.1f} > {critical:.1f}"]),
+            *([] if counts.sum() >= draws else [f"budget spent: could have detected an effect of {reach:.3g} only"]),
+            *([] if off > critical else [f"does not reject the wrong law (chi-square {off:.1f})"]),
+        ]
+        p_value = float(chdtrc(law.size - 1, found))
+        return Evidence(
+            check=self.name,
+            kind=self.kind,
+            passed=not problems,
+            claimed=None,
+            observed=None,
+            standard_error=None,
+            detectable=reach,
+            samples=int(counts.sum()),
+            seconds=time.perf_counter() - start,
+            seed=seed,
+            detail="; ".join(problems) or f"chi-square {found:.1f} (p = {p_value:.2g}); rejects wrong law at {off:.3g}",
+            finished=bool(counts.sum() >= draws),
+        )
+
+
+def _checked(name: str, law: NDArray[np.float64]) -> NDArray[np.float64]:
+    if law.size < 2 or not (law > 0).all() or abs(law.sum() - 1) > 1e-9:
+        raise ValueError(f"{name} must hold two or more positive probabilities with sum 1, got {law}")
+    return law
+
+
+def _pearson(counts: NDArray[np.intp], law: NDArray[np.float64]) -> float:
+    expected = counts.sum() * law
+    return float(np.sum((counts - expected) ** 2 / expected))
+
+
+def _least_noncentrality(critical: float, freedom: int) -> float:
+    """Noncentrality at which chi-square stays below ``critical`` as rarely as a false alarm happens."""
+    return float(brentq(lambda nc: float(ncx2.cdf(critical, freedom, nc)) - _FALSE_ALARM, 1e-9, 100 * critical))

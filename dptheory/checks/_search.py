@@ -1,0 +1,185 @@
+"""Adversarial search for a violation of an inequality: Hypothesis with ``target``, then scipy.optimize."""
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dptheory.checks._evidence import Evidence, Kind, stream
+
+_SHARDS = 4
+_EXAMPLES = 150
+_POLISHED = 3
+_CLEARLY = 1e-4  # a slack that far beyond the tolerance refutes a wrong statement: no need to look for more
+# Hypothesis also tries the constants that it finds in the modules loaded, which differ from process to process. No constant
+# lies in this range, so a seed gives one search everywhere; up to 24 bits it draws uniformly.
+_GRID = 2**24
+_OFFSET = 2**80
+
+
+@dataclass(frozen=True)
+class Range:
+    """Where one parameter of a search lies; ``log`` searches on a logarithmic scale."""
+
+    low: float
+    high: float
+    integer: bool = False
+    log: bool = False
+
+    def value(self, share: float) -> float | int:
+        """The parameter at ``share`` in [0, 1] of the range."""
+        span = self.high - self.low
+        point = self.low * math.pow(self.high / self.low, share) if self.log else self.low + share * span
+        point = min(max(point, self.low), self.high)
+        return round(point) if self.integer else point
+
+
+Slack = Callable[..., float]
+"""``slack(**parameters)`` is >= 0 where the inequality holds; scale-free, so that it can be read as a relative gap."""
+
+
+@dataclass(frozen=True)
+class SearchCheck:
+    """``slack >= -tolerance`` over the whole box, as far as a search can tell; ``wrong`` must be found violated.
+
+    The corners of the box first, then four seeded Hypothesis runs that minimise the slack by ``target``; Nelder-Mead goes on
+    from the worst points. The search for a violation of ``wrong`` ends with the first clear one. The evidence's ``observed`` is
+    the smallest slack found, ``detail`` says where; ``claimed`` is 0.
+
+    Args:
+        name: unique within the claim.
+        box: the parameters and their ranges.
+        slack: see :data:`Slack`; a function of a module, so that processes can run it.
+        wrong: the slack of a wrong statement (the printed one, or this one strengthened); the same search must refute it.
+        tolerance: slack that rounding may cost.
+    """
+
+    name: str
+    box: Mapping[str, Range]
+    slack: Slack
+    wrong: Slack
+    tolerance: float = 1e-12
+
+    @property
+    def kind(self) -> Kind:
+        return Kind.SEARCH
+
+    def run(self, budget: float, seed: int, executor: Executor | None = None) -> Evidence:
+        start = time.perf_counter()
+        own = stream(seed, self.name)
+        worst, where, tried, done = smallest_slack(self.slack, self.box, budget, own, executor)
+        left = budget - (time.perf_counter() - start)
+        enough = -(self.tolerance + _CLEARLY)
+        refuted, wrong_where, more, over = smallest_slack(self.wrong, self.box, left, own, executor, enough=enough)
+        problems = [
+            *([] if worst >= -self.tolerance else [f"violated at {_show(where)}"]),
+            *([] if done and over else ["budget spent before the search was over"]),
+            *([] if refuted < -self.tolerance else ["does not refute the wrong statement"]),
+        ]
+        return Evidence(
+            check=self.name,
+            kind=self.kind,
+            passed=not problems,
+            claimed=0.0,
+            observed=worst,
+            standard_error=None,
+            detectable=self.tolerance,
+            samples=tried + more,
+            seconds=time.perf_counter() - start,
+            seed=seed,
+            detail="; ".join(problems)
+            or f"smallest slack at {_show(where)}; refutes wrong by {refuted:.3g} at {_show(wrong_where)}",
+            finished=done and over,
+        )
+
+
+def smallest_slack(
+    slack: Slack,
+    box: Mapping[str, Range],
+    budget: float,
+    seed: int,
+    executor: Executor | None = None,
+    *,
+    enough: float = -math.inf,
+) -> tuple[float, dict[str, float | int], int, bool]:
+    """Smallest slack found, where, after how many evaluations, and whether the search ran to its end within the budget.
+
+    A slack below ``enough`` ends the search.
+    """
+    deadline = time.time() + budget  # a clock that all processes share
+    spread = map if executor is None else executor.map
+    seeds = [int(s.generate_state(1)[0]) for s in np.random.SeedSequence(seed).spawn(_SHARDS)]
+    found: list[tuple[float, tuple[float, ...]]] = []
+    tried = 0
+    shards = ([slack] * _SHARDS, [dict(box)] * _SHARDS, seeds, [deadline] * _SHARDS, [enough] * _SHARDS)
+    for points, evaluations in spread(_shard, *shards):
+        found.extend(points)
+        tried += evaluations
+        if min(found)[0] < enough:
+            break
+    value, shares = min(found)
+    return value, _point(box, shares), tried, time.time() <= deadline
+
+
+def _point(box: Mapping[str, Range], shares: tuple[float, ...]) -> dict[str, float | int]:
+    return {name: one.value(share) for (name, one), share in zip(box.items(), shares, strict=True)}
+
+
+def _shard(
+    slack: Slack, box: dict[str, Range], seed: int, deadline: float, enough: float
+) -> tuple[list[tuple[float, tuple[float, ...]]], int]:
+    """The worst points of one Hypothesis run and what Nelder-Mead made of them; past either end it only winds up."""
+    import hypothesis
+    from hypothesis import strategies as st
+    from scipy.optimize import minimize
+
+    found: list[tuple[float, tuple[float, ...]]] = []
+
+    def is_over() -> bool:
+        return bool(found) and (found[-1][0] < enough or time.time() > deadline)
+
+    def evaluate(shares: tuple[float, ...]) -> float:
+        if is_over():
+            return 0.0
+        value = float(slack(**_point(box, shares)))
+        if math.isnan(value):
+            raise FloatingPointError(f"slack is NaN at {_show(_point(box, shares))}")
+        found.append((value, shares))
+        return value
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(
+        max_examples=_EXAMPLES,
+        database=None,
+        deadline=None,
+        phases=[hypothesis.Phase.generate, hypothesis.Phase.target],
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    @hypothesis.given(st.tuples(*[st.integers(_OFFSET, _OFFSET + _GRID)] * len(box)))
+    def explore(steps: tuple[int, ...]) -> None:
+        value = evaluate(tuple((step - _OFFSET) / _GRID for step in steps))
+        hypothesis.target(-max(min(value, 1e300), -1e300))
+
+    for corner in itertools.product((0.0, 1.0), repeat=len(box)):
+        evaluate(corner)
+    if is_over():
+        return sorted(found)[:_POLISHED], len(found)
+    explore()
+    for _, shares in sorted(found)[:_POLISHED]:
+        minimize(
+            lambda x: evaluate(tuple(np.clip(x, 0.0, 1.0).tolist())),
+            np.asarray(shares),
+            method="Nelder-Mead",
+            bounds=[(0.0, 1.0)] * len(box),
+            options={"maxfev": 60},
+        )
+    return sorted(found)[:_POLISHED], len(found)
+
+
+def _show(point: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value:.6g}" for name, value in point.items())

@@ -1,0 +1,222 @@
+"""The command line: look into the ledger, run its checks, see a demonstration."""
+
+import enum
+import json
+import math
+import os
+import re
+import secrets
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.panel import Panel
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from dptheory import claims  # noqa: F401 -- they add commands
+from dptheory.checks import Evidence
+from dptheory.cli import _bound, _embedding, _freezing, _privacy, _tables  # noqa: F401 -- they add commands
+from dptheory.cli._common import Commands, console_for_output, user_errors
+from dptheory.files import require_writable, write_atomically
+
+# Hypothesis, which the searches use, would otherwise leave its folder wherever the command is run.
+os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(Path(tempfile.gettempdir()) / "dptheory-hypothesis"))
+
+app = typer.Typer(
+    cls=Commands,
+    help="Which claims about DP-SGD with pruned, masked and projected gradients to trust, and why.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+app.add_typer(_bound.bound, name="bound")
+app.add_typer(_bound.preset, name="preset")
+app.add_typer(_privacy.privacy, name="privacy")
+
+
+class Format(enum.Enum):
+    """How the ledger is printed."""
+
+    TABLE = "table"
+    MD = "md"
+    JSON = "json"
+
+
+Workers = Annotated[int, typer.Option(min=1, help="Processes to spread the checks over; the results are the same.")]
+Budget = Annotated[str, typer.Option(help="Longest time for one check: 30s, 10m, 1h.")]
+Seed = Annotated[str, typer.Option(help="A whole number >= 0, or 'random' for a fresh one.")]
+
+
+@app.command("claims", epilog="Example: dptheory claims --paper gip --verdict false")
+def list_claims(
+    paper: Annotated[str | None, typer.Option(help=f"One of {', '.join(claims.PAPERS)}.")] = None,
+    verdict: Annotated[str | None, typer.Option(help="HOLDS, LOOSE, CONDITIONAL, FALSE or EMPIRICAL.")] = None,
+    format: Annotated[
+        Format, typer.Option(help="table for reading, md for proofs/README.md, json for programs.")
+    ] = Format.TABLE,
+) -> None:
+    """List the ledger."""
+    with user_errors():
+        chosen = claims.all_claims(paper, verdict)
+    if format is Format.TABLE:
+        console_for_output().print(_tables.claims_table(chosen))
+    elif format is Format.MD:
+        typer.echo(_tables.claims_markdown(chosen), nl=False)
+    else:
+        typer.echo(json.dumps(_tables.claims_json(chosen), indent=2, ensure_ascii=False))
+
+
+@app.command("claim", epilog="Example: dptheory claim gip.mse_t0")
+def show_claim(id: Annotated[str, typer.Argument(help="Id of a claim, as listed by `dptheory claims`.")]) -> None:
+    """Show everything about one claim."""
+    with user_errors():
+        claim = claims.get(id)
+    console = console_for_output()
+    colour = _tables.COLOURS[claim.verdict]
+    console.print(
+        Panel(f"[{colour}]{claim.verdict.name}[/]: {claim.verdict.value}", title=f"{claim.id}: {claim.title}")
+    )
+    for name, text in _tables.claim_sections(claim):
+        console.print(f"[bold]{name}[/]", highlight=False)
+        for line in text:
+            console.print(f"  {line}", markup=False, highlight=False)
+
+
+@app.command("check", epilog="Example: dptheory check gip.mse_t0 'gip.thm*' --budget 30s --seed random")
+def check_claims(
+    patterns: Annotated[list[str] | None, typer.Argument(help="Ids or globs; all claims where none is given.")] = None,
+    budget: Budget = "30s",
+    seed: Seed = "0",
+    workers: Workers = 1,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the evidence to this file.")] = None,
+) -> None:
+    """Run the checks of claims; exit with 1 when one fails."""
+    with user_errors():
+        chosen = claims.select(patterns or ())
+        seconds, number = parse_budget(budget), parse_seed(seed)
+        if json_file is not None and json_file.is_dir():
+            raise ValueError(f"--json must name a file, got the folder {str(json_file)!r}")
+        if json_file is not None:
+            require_writable(json_file)
+    with _executor(workers) as executor:
+        rows = [(c.id, one) for c, found in run_checks(chosen, seconds, number, executor) for one in found]
+    console = console_for_output()
+    console.print(_tables.evidence_table(rows, f"Evidence, seed {number}"))
+    failed = [(id, one) for id, one in rows if not one.passed]
+    for id, one in failed:
+        console.print(f"FAIL {id}, {one.check}: {one.detail}", markup=False, highlight=False)
+    unchecked = [claim.id for claim in chosen if not claim.checks]
+    if unchecked:
+        console.print(f"without a check, not yet measured: {', '.join(unchecked)}", highlight=False)
+    console.print(f"{len(rows) - len(failed)} passed, {len(failed)} failed", highlight=False)
+    coarsest = max(((one.detectable, id, one.check) for id, one in rows if one.detectable is not None), default=None)
+    if coarsest is not None:
+        share, id, check = coarsest
+        console.print(
+            f"smallest relative error seen by the coarsest check: {share:.2g} ({id}, {check})", highlight=False
+        )
+    if json_file is not None:
+        with user_errors():
+            write_atomically(json_file, json.dumps(_tables.evidence_json(rows), indent=2, allow_nan=False) + "\n")
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command("pages", epilog="Example: dptheory pages proofs --workers 2")
+def write_pages(
+    directory: Annotated[Path, typer.Argument(help="Folder of the proof pages.", exists=True, file_okay=False)],
+    budget: Budget = "60s",
+    seed: Seed = "0",
+    workers: Workers = 1,
+) -> None:
+    """Regenerate what is generated in the proof pages: the ledger, the measured claims, the evidence tables."""
+    with user_errors():
+        seconds, number = parse_budget(budget), parse_seed(seed)
+    ledger = claims.all_claims()
+    checked = [claim for claim in ledger if claim.verdict is not claims.Verdict.EMPIRICAL]
+    with user_errors(), _executor(workers) as executor:
+        _tables.check_markers(directory / claim.page for claim in checked)
+        write_atomically(directory / "README.md", _tables.claims_markdown(ledger))
+        for paper in {claim.source.paper for claim in ledger}:
+            measured = claims.all_claims(paper, claims.Verdict.EMPIRICAL)
+            write_atomically(directory / paper / "empirical.md", _tables.empirical_markdown(measured))
+        for claim, evidence in run_checks(checked, seconds, number, executor):
+            _tables.write_evidence(directory / claim.page, evidence)
+
+
+@app.command("demo", epilog="Example: dptheory demo --out dptheory-demo")
+def run_demo(
+    out: Annotated[Path, typer.Option(help="Folder for the figure and the JSON files.")] = Path("dptheory-demo"),
+) -> None:
+    """Show what the library does in under three minutes: ledger, one check a verdict, calculators, real gradients."""
+    from dptheory.cli import _demo
+
+    with user_errors():
+        passed = _demo.run(console_for_output(), out)
+    if not passed:
+        raise typer.Exit(1)
+
+
+def parse_budget(text: str) -> float:
+    """Seconds from "30s", "10m", "1h" or a plain number.
+
+    Raises:
+        ValueError: anything else, or a time that is not positive.
+    """
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh]?)", text.strip())
+    seconds = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else math.nan
+    if not seconds > 0:
+        raise ValueError(f"budget must be a time > 0 such as 30s, 10m or 1h, got {text!r}")
+    return seconds
+
+
+def parse_seed(text: str) -> int:
+    """A whole number >= 0 from its digits, or a fresh one from "random".
+
+    Raises:
+        ValueError: anything else.
+    """
+    if text == "random":
+        return secrets.randbits(32)
+    if not re.fullmatch(r"[0-9]{1,18}", text):
+        raise ValueError(f"seed must be a whole number in 0..10^18 or 'random', got {text!r}")
+    return int(text)
+
+
+def run_checks(
+    chosen: Sequence[claims.Claim], budget: float, seed: int, executor: Executor | None = None
+) -> Iterator[tuple[claims.Claim, tuple[Evidence, ...]]]:
+    """Run the checks claim by claim, with a progress bar on a terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("checks", total=sum(len(claim.checks) for claim in chosen))
+        for claim in chosen:
+            progress.update(task, description=claim.id)
+            yield claim, claim.check(budget, seed, executor)
+            progress.advance(task, len(claim.checks))
+
+
+@contextmanager
+def _executor(workers: int) -> Iterator[Executor | None]:
+    if workers == 1:
+        yield None
+        return
+    # Being terminated has to end the workers too.
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        # "spawn": workers start clean on every system, whatever threads this process holds.
+        with ProcessPoolExecutor(min(workers, os.cpu_count() or 1), mp_context=get_context("spawn")) as pool:
+            yield pool
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,179 @@
+"""`dptheory bound` and `dptheory preset`: the calculators for given numbers, and the papers' settings."""
+
+import json
+import math
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from dptheory.cli._common import cell, console_for_output, show_values, user_errors
+
+bound = typer.Typer(help="What the calculators say for given numbers.", no_args_is_help=True)
+preset = typer.Typer(help="The settings of the papers' tables.", no_args_is_help=True)
+
+Dim = Annotated[int, typer.Option(help="Number of parameters d.")]
+Clip = Annotated[float, typer.Option(help="Clipping norm C.")]
+Rate = Annotated[float, typer.Option(help="Sparsification rate r; (1 - r) d must be whole.")]
+GradNorm = Annotated[float, typer.Option(help="Norm of the true gradient.")]
+Deviation = Annotated[float, typer.Option(help="Standard deviation of an entry of one example's gradient.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+@bound.command("prune", epilog="Example: dptheory bound prune --dim 2700000 --keep 270000")
+def prune(
+    dim: Dim,
+    keep: Annotated[int, typer.Option(help="Number of entries kept.")],
+    sigma_g: Annotated[float, typer.Option(help="Standard deviation of an entry of the batch gradient.")] = 1.0,
+    noise_std: Annotated[float, typer.Option(help="Standard deviation of the noise on an entry.")] = 1.0,
+    as_json: AsJson = False,
+) -> None:
+    """Errors and direction of random-k and top-k pruning beside DP-SGD."""
+    from dptheory import pruning
+
+    with user_errors(noise_multiplier="noise-std"):
+        nothing = float(pruning.zero_update_mse(dim, sigma_g))  # first: dim has to be right before keep can be
+        noise = float(pruning.noise_mse(keep, 1.0, noise_std))
+        values = {
+            "MSE of DP-SGD": float(pruning.noise_mse(dim, 1.0, noise_std)),
+            "MSE of the zero update": nothing,
+            "MSE of random-k with noise": float(pruning.random_k_mse(dim, keep, sigma_g)) + noise,
+            "MSE of top-k with noise": float(pruning.top_k_mse(dim, keep, sigma_g)) + noise,
+            "pruning MSE of top-k": float(pruning.top_k_mse(dim, keep, sigma_g)),
+            "rho needed to beat DP-SGD's direction": pruning.least_retained_gain(dim, keep),
+        }
+    show_values("Pruning", values, as_json)
+
+
+@bound.command(
+    "mse",
+    epilog="Example: dptheory bound mse --grad-norm 1 --dim 1000 --deviation 0.1 --clip 1 --sigma 1 --batch-size 64 --rate 0.5",
+)
+def mse(
+    grad_norm: GradNorm,
+    dim: Dim,
+    deviation: Deviation,
+    clip: Clip,
+    sigma: Annotated[float, typer.Option(help="Noise multiplier.")],
+    batch_size: Annotated[int, typer.Option(help="Batch size B.")],
+    rate: Rate,
+    as_json: AsJson = False,
+) -> None:
+    """Error of the clipped, noised batch gradient with and without a random mask (flat true gradient)."""
+    from dptheory.gradients import clipped_gradient_mse
+
+    with user_errors():
+        found = clipped_gradient_mse(grad_norm, dim, deviation, clip, sigma, batch_size, rate)
+        values = {
+            f"{name}, {side}": getattr(error, field)
+            for side, error in (("DP-SGD", found.full), ("masked", found.masked))
+            for name, field in (
+                ("signal loss", "signal_loss"),
+                ("noise", "noise"),
+                ("MSE", "mse"),
+                ("descent ratio", "descent_ratio"),
+            )
+        }
+        values |= {"Delta_S": found.delta_signal, "Delta_MSE": found.delta_mse}
+    show_values(
+        "Error of the released gradient; a smaller MSE is no reason to mask, compare the descent ratios",
+        values,
+        as_json,
+    )
+
+
+@bound.command(
+    "kappa", epilog="Example: dptheory bound kappa --grad-norm 2 --dim 1000 --clip 4 --rate 0.5 --deviation 0.05"
+)
+def kappa(
+    grad_norm: GradNorm, dim: Dim, clip: Clip, rate: Rate, deviation: Deviation = 0.0, as_json: AsJson = False
+) -> None:
+    """Share of the descent that a random mask keeps, for a flat gradient."""
+    import numpy as np
+
+    from dptheory import _validate, sparsification
+
+    with user_errors(gradient="grad-norm"):
+        size = _validate.integer("dim", dim, 1, 10**7)
+        flat = np.full(size, _validate.real("grad_norm", grad_norm, 0.0, ends="()") / math.sqrt(size))
+        found = sparsification.kappa(flat, clip, rate, deviation)
+        values = {
+            "kappa": found.value,
+            "lower end, 1 - r": found.lower,
+            "upper end": found.upper,
+            "P(|xi| < 3C/4)": found.probability,
+            "P >= sqrt(1 - r)": found.condition,
+        }
+    show_values("kappa", values, as_json)
+
+
+@bound.command("rate", epilog="Example: dptheory bound rate --delta-c 0.1 --noise-term 1")
+def rate(
+    delta_c: Annotated[float, typer.Option(help="Delta_C: what noise does not explain of the bound.")],
+    noise_term: Annotated[float, typer.Option(help="Learning rate times Delta_sigma.")],
+    as_json: AsJson = False,
+) -> None:
+    """Best sparsification rate under kappa = (1 - r)^a."""
+    from dptheory import sparsification
+
+    with user_errors():
+        values = {
+            f"best rate for a = {a:g}": sparsification.optimal_rate(delta_c, noise_term, a) for a in (0.5, 0.75, 1.0)
+        }
+    show_values("Best rate; after tuning the learning rate the trade-off can vanish (rs.tuned)", values, as_json)
+
+
+@bound.command("reconstruction", epilog="Example: dptheory bound reconstruction --input 1,2,3,4 --rate 0.5 --sigma 0.1")
+def reconstruction(
+    input: Annotated[str, typer.Option(help="The vector k, numbers with commas.")],
+    rate: Rate,
+    sigma: Annotated[float, typer.Option(help="Standard deviation of the noise on an entry.")],
+    prior_std: Annotated[float, typer.Option(help="Prior standard deviation of the Bayes attacker.")] = 1.0,
+    as_json: AsJson = False,
+) -> None:
+    """Error of a reconstruction attack on a masked, noised gradient."""
+    from dptheory import sparsification as attack
+
+    with user_errors(k="input"):
+        try:
+            vector = [float(number) for number in input.split(",")]
+        except ValueError:
+            raise ValueError(f"input must be numbers with commas, got {input!r}") from None
+        found = attack.expected_error(vector, rate, sigma)
+        values = {
+            "expected error": found.value,
+            "expected error where the attack works": found.given_recoverable,
+            "share of masks under which it fails": found.lost_probability,
+            "lower bound where it works": attack.error_lower_bound(vector, rate, sigma),
+            "Bayes attacker": attack.bayes_error(vector, rate, sigma, prior_std),
+            **({"why infinite": found.reason} if found.reason else {}),
+        }
+    show_values("Reconstruction error", values, as_json)
+
+
+@preset.command("list", epilog="Example: dptheory preset list")
+def list_presets(as_json: AsJson = False) -> None:
+    """The papers' settings, and whether noise or signal dominates: d sigma^2 / B^2 against 1."""
+    from dptheory import papers
+
+    rows = [
+        {
+            "name": one.name,
+            "source": one.source,
+            "d": one.dim,
+            "B": one.batch_size,
+            "sigma": one.noise_multiplier,
+            "epsilon": one.epsilon,
+            "r as used": one.rate,
+            "d sigma^2 / B^2": one.noise_share,
+            "largest r to expect a gain from": one.largest_rate,
+        }
+        for one in papers.all_presets()
+    ]
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    table = Table(*rows[0], title="Presets")
+    for row in rows:
+        table.add_row(*(cell(value) for value in row.values()))
+    console_for_output().print(table)

@@ -1,0 +1,101 @@
+"""What every command does alike: errors of the user in one line, output that is not wrapped when piped."""
+
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from typer.core import TyperGroup
+
+from dptheory.cli._tables import finite_or_none
+
+
+class Commands(TyperGroup):
+    """A tree of commands; what goes wrong is said in one line on stderr, with exit code 2.
+
+    That is so for a wrong option and for output that cannot be written. A reader that has seen enough, as in ``| head -1``,
+    is no error.
+    """
+
+    def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
+        if not standalone_mode:
+            return super().main(args, standalone_mode=False, **extra)
+        try:
+            code = super().main(args, standalone_mode=False, **extra)
+            sys.stdout.flush()
+        except SystemExit as end:  # Rich and Typer leave with 1 when nobody reads the output any more
+            if end.code != 1:
+                raise
+            code = 0
+            _discard_output()
+        except OSError as error:
+            code = 0 if isinstance(error, BrokenPipeError) else _say(f"output cannot be written: {error.strerror}")
+            _discard_output()
+        except Exception as error:
+            message = getattr(error, "format_message", None)  # of a mistake that Typer has found
+            if message is None:
+                raise
+            text = " ".join(message().split())
+            code = 2 if text == "" or text.startswith("Usage:") else _say(text)  # without arguments: the help
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _say(message: str) -> int:
+    typer.echo(f"Error: {message}", err=True)
+    return 2
+
+
+def _discard_output() -> None:
+    """What is still in the buffer has nowhere to go; Python would complain of it when it ends."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (io.UnsupportedOperation, OSError):  # not a stream of the system
+        return
+
+
+@contextmanager
+def user_errors(**options: str) -> Iterator[None]:
+    """Turn a ValueError, TypeError or OSError into one line on stderr and exit code 2.
+
+    Args:
+        options: what the user calls an argument of a calculator, where the names differ, as in noise_multiplier="sigma".
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except (ValueError, TypeError, OSError) as error:
+        first, blank, rest = str(error).partition(" ")
+        _say(f"{options.get(first, first)}{blank}{rest}")
+        raise typer.Exit(2) from None
+
+
+def console_for_output() -> Console:
+    """A console for tables; piped output is for programs and logs and is not wrapped at 80 columns."""
+    console = Console()
+    return console if console.is_terminal else Console(width=220)
+
+
+def show_values(title: str, values: dict[str, Any], as_json: bool) -> None:
+    """Names and values as a table, or as JSON without NaN and infinity."""
+    if as_json:
+        plain = {name: finite_or_none(value) for name, value in values.items()}
+        typer.echo(json.dumps(plain, indent=2, allow_nan=False))
+        return
+    table = Table("quantity", "value", title=title)
+    for name, value in values.items():
+        table.add_row(name, cell(value))
+    console_for_output().print(table)
+
+
+def cell(value: object) -> str:
+    """A value as it stands in a table."""
+    if value is None:
+        return "not given"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,110 @@
+"""`dptheory bound embedding` and `preset embedding`."""
+
+import json
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from dptheory.cli._bound import AsJson, Dim, bound, preset
+from dptheory.cli._common import cell, console_for_output, show_values, user_errors
+
+_WAYS = {
+    "plain": "GP",
+    "embedding_only": "B-GEP",
+    "published": "GEP as published",
+    "published_sum": "GEP as published, accounted for by its sum",
+    "optimal": "GEP, best split",
+    "joint": "GEP, gradient clipped first",
+}
+
+Mu = Annotated[float | None, typer.Option(help="Privacy of one release, mu-GDP, add/remove; 1 / noise multiplier.")]
+Epsilon = Annotated[float | None, typer.Option(help="In place of --mu, with --delta.")]
+Delta = Annotated[float | None, typer.Option(help="In place of --mu, with --epsilon.")]
+
+
+@bound.command(
+    "embedding",
+    epilog="Example: dptheory bound embedding --dim 270000 --subspace-dim 1000 --clip 10 --residual-clip 2 --mu 1",
+)
+def embedding(
+    dim: Dim,
+    subspace_dim: Annotated[int, typer.Option(help="Dimension k of the anchor subspace.")],
+    clip: Annotated[float, typer.Option(help="Clipping norm S of the gradients, and of the embeddings.")],
+    residual_clip: Annotated[float, typer.Option(help="Clipping norm S2 of the residuals.")],
+    mu: Mu = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    residual_norm: Annotated[float, typer.Option(help="Norm of the summed residual, which B-GEP loses.")] = 0.0,
+    as_json: AsJson = False,
+) -> None:
+    """Error of gradient embedding perturbation beside plain perturbation, of one release, at the same privacy."""
+    from dptheory.embedding import gep_mse, joint_clip, largest_residual_ratio, least_residual_energy, split_noise
+
+    with user_errors():
+        mu = _privacy(mu, epsilon, delta)
+        errors = gep_mse(dim, subspace_dim, clip, residual_clip, mu, residual_norm)
+        split = split_noise(dim, subspace_dim, clip, residual_clip, mu)
+        joint = joint_clip(dim, subspace_dim, clip, min(1.0, residual_clip / clip), mu)
+        ratios = largest_residual_ratio(dim, subspace_dim)
+        pays = least_residual_energy(dim, subspace_dim, clip, residual_clip, mu)
+        ways = ("published", "published_sum", "optimal", "joint")
+        values = {
+            "mu": mu,
+            **{f"squared error of the sum, {name}": getattr(errors, way) for way, name in _WAYS.items()},
+            "noise std of the embedding, best split": split.embedding_std,
+            "noise std of the residual, best split": split.residual_std,
+            "noise std of the embedding, gradient clipped first": joint.embedding_std,
+            "noise std of the residual, gradient clipped first": joint.residual_std,
+            **{f"S2/S below which it beats GP, {_WAYS[way]}": getattr(ratios, way) for way in ways},
+            **{f"|r|^2 above which it beats B-GEP, {_WAYS[way]}": getattr(pays, way) for way in ways},
+        }
+    show_values("Gradient embedding perturbation; biases of clipping come on top", values, as_json)
+
+
+@preset.command("embedding", epilog="Example: dptheory preset embedding --mu 0.5")
+def presets(
+    mu: Annotated[float, typer.Option(help="Privacy of one step before subsampling; 1 / noise multiplier.")] = 1.0,
+    as_json: AsJson = False,
+) -> None:
+    """GEP's settings for ResNet20, and the squared norm of the noise on the sum of gradients that they give."""
+    from dptheory.papers import embedding_presets
+
+    with user_errors():
+        rows = [
+            {
+                "name": one.name,
+                "source": one.source,
+                "p": one.dim,
+                "k": one.subspace_dim,
+                "S": one.clip,
+                "S2": one.residual_clip,
+                "n": one.batch_size,
+                "delta": one.delta,
+                "epsilon: epochs": ", ".join(f"{epsilon:g}: {epochs}" for epsilon, epochs in one.budgets) or None,
+                **{
+                    f"noise, {name}": getattr(one.noise(mu), way)
+                    for way, name in _WAYS.items()
+                    if way != "published_sum"
+                },
+            }
+            for one in embedding_presets()
+        ]
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2, allow_nan=False))
+        return
+    table = Table(*rows[0], title=f"GEP on ResNet20, noise at mu = {mu:g}")
+    for row in rows:
+        table.add_row(*(cell(value) for value in row.values()))
+    console_for_output().print(table)
+
+
+def _privacy(mu: float | None, epsilon: float | None, delta: float | None) -> float:
+    """``mu``, or the mu that (epsilon, delta) allows for."""
+    if mu is not None and epsilon is None and delta is None:
+        return mu
+    if mu is not None or epsilon is None or delta is None:
+        raise ValueError("mu must be given, or epsilon and delta in its place")
+    from dptheory.privacy import gaussian_mu
+
+    return gaussian_mu(epsilon, delta)

@@ -1,0 +1,87 @@
+"""What clipping takes away from the sums of embeddings and residuals."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dptheory import _validate
+from dptheory.embedding import _sizes
+from dptheory.gradients import clip as clip_rows
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ClippingBias:
+    """Mean released sum minus true sum, in the subspace and off it.
+
+    Attributes:
+        embedding: bias of the sum of embeddings, shape (k,).
+        residual: bias of the sum of residuals, shape (q,).
+        square: squared norm of both together, the bias term of the squared error.
+    """
+
+    embedding: Array
+    residual: Array
+    square: float
+
+
+def clipping_bias(
+    embeddings: ArrayLike, residuals: ArrayLike, embedding_clip: float, residual_clip: float
+) -> ClippingBias:
+    r"""Bias of GEP's release with embeddings clipped to S1 and residuals to S2: sums of (min(1, S1/|w_i|) - 1) w_i and
+    (min(1, S2/|r_i|) - 1) r_i.
+
+    Noise has mean 0 and adds nothing. The bias is 0 where no row exceeds its clip.
+
+    Args:
+        embeddings: w_i, shape (n, k), entries of at most 1e70.
+        residuals: r_i, shape (n, q), in any orthonormal coordinates.
+        embedding_clip: S1, 0 or in [1e-70, 1e70].
+        residual_clip: S2, likewise; 0 drops the residual: the bias is then minus its sum, as for B-GEP.
+
+    Raises:
+        ValueError: an argument outside its range, or shapes that do not match.
+
+    Source: GEP, Remark 1, equation 4 (gep.rem1).
+    """
+    w, r = _sizes.pairs(embeddings, residuals)
+    first, second = _sizes.size("embedding_clip", embedding_clip), _sizes.size("residual_clip", residual_clip)
+    return _bias(w, r, _clipped(w, first), _clipped(r, second))
+
+
+def joint_clipping_bias(
+    embeddings: ArrayLike, residuals: ArrayLike, clip: float, residual_share: float
+) -> ClippingBias:
+    r"""Bias where the gradient (w_i, r_i) is clipped to S first and its residual to r S afterwards.
+
+    With c_i = min(1, S / |(w_i, r_i)|): sums of (c_i - 1) w_i and (min(c_i, r S/|r_i|) - 1) r_i. With r = 1 it is the bias of
+    plain clipping.
+
+    Args:
+        embeddings: w_i, shape (n, k), entries of at most 1e70.
+        residuals: r_i, shape (n, q), in any orthonormal coordinates.
+        clip: S, in [1e-70, 1e70].
+        residual_share: r in [0, 1].
+
+    Raises:
+        ValueError: an argument outside its range, or shapes that do not match.
+
+    Source: new, on GEP, Remark 1 (gep.rem1, gep.versus).
+    """
+    w, r = _sizes.pairs(embeddings, residuals)
+    clip = _sizes.positive("clip", clip)
+    share = _validate.real("residual_share", residual_share, 0.0, 1.0)
+    both = clip_rows(np.hstack([w, r]), clip)
+    kept = both[:, w.shape[1] :]
+    return _bias(w, r, both[:, : w.shape[1]], _clipped(kept, share * clip) if share < 1 else kept)
+
+
+def _clipped(rows: Array, bound: float) -> Array:
+    return clip_rows(rows, bound) if bound else np.zeros_like(rows)
+
+
+def _bias(w: Array, r: Array, kept_w: Array, kept_r: Array) -> ClippingBias:
+    embedding, residual = (kept_w - w).sum(axis=0), (kept_r - r).sum(axis=0)
+    return ClippingBias(embedding, residual, float(np.square(embedding).sum() + np.square(residual).sum()))

@@ -1,0 +1,208 @@
+r"""Mean squared error of gradient embedding perturbation beside plain Gaussian perturbation, at one and the same privacy.
+
+The error is that of the released sum of n gradients, E|released sum - sum of G_i|^2 = n^2 times the error of their mean; the
+expectation is over the noise. Notation as in :mod:`dptheory.embedding`; S is the clip of plain perturbation.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dptheory.embedding import _clipping_bias as clipping
+from dptheory.embedding import _release, _sizes
+
+
+@dataclass(frozen=True)
+class GepMse:
+    """n^2 MSE of the ways to release the sum of n gradients.
+
+    Attributes:
+        plain: GP, the gradients clipped to S, noise in all p directions.
+        embedding_only: B-GEP, the embeddings alone; the residuals are lost.
+        published: GEP with equal noise ratios and residual noise in all p directions, its noise chosen for the pair of releases.
+        published_sum: the same with its noise chosen for the sum of the two releases, which is all that the algorithm returns.
+        optimal: GEP with the best split, residual noise off span(B); pair and sum then cost the same.
+        joint: GEP with the gradients clipped to S before the residuals are clipped to S2.
+    """
+
+    plain: float
+    embedding_only: float
+    published: float
+    published_sum: float
+    optimal: float
+    joint: float
+
+
+def gep_mse(
+    dim: int,
+    subspace_dim: int,
+    clip: float,
+    residual_clip: float,
+    mu: float,
+    residual_norm: float = 0.0,
+    embedding_clip: float | None = None,
+) -> GepMse:
+    r"""n^2 MSE where no gradient is clipped: the noise, and for B-GEP the lost residual.
+
+    plain p S^2/mu^2; embedding_only k S1^2/mu^2 + |r|^2; published 2 (k S1^2 + p S2^2)/mu^2; published_sum
+    (1 + a) (k S1^2 + p S2^2)/mu^2 with a = S1^2/(S1^2 + S2^2); optimal and joint as in
+    :func:`dptheory.embedding.split_noise` and :func:`~dptheory.embedding.joint_clip` at r = min(1, S2/S).
+
+    Args:
+        dim: p, in 1..1e12.
+        subspace_dim: k, in 0..p.
+        clip: S, in [1e-70, 1e70].
+        residual_clip: S2, 0 or in [1e-70, 1e70]; 0 drops the residual.
+        mu: privacy of everything released in a step, in [1e-70, 1e70]; add/remove.
+        residual_norm: |r|, norm of the sum of the residuals.
+        embedding_clip: S1; S where it is not given.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: new, on GEP, section 3 (gep.versus).
+    """
+    dim, subspace_dim = _sizes.dimensions(dim, subspace_dim)
+    clip, residual_clip = _sizes.positive("clip", clip), _sizes.size("residual_clip", residual_clip)
+    mu, lost = _sizes.positive("mu", mu), _sizes.size("residual_norm", residual_norm)
+    first = clip if embedding_clip is None else _sizes.size("embedding_clip", embedding_clip)
+    embedding, residual = subspace_dim * (first / mu) ** 2, dim * (residual_clip / mu) ** 2
+    return GepMse(
+        plain=dim * (clip / mu) ** 2,
+        embedding_only=embedding + lost**2,
+        published=2 * (embedding + residual),
+        published_sum=(1 + _sizes.embedding_share(first, residual_clip)) * (embedding + residual),
+        optimal=_release.split_noise(dim, subspace_dim, first, residual_clip, mu).energy,
+        joint=_release.joint_clip(dim, subspace_dim, clip, min(1.0, residual_clip / clip), mu).energy,
+    )
+
+
+def clipped_gep_mse(
+    embeddings: ArrayLike,
+    residuals: ArrayLike,
+    clip: float,
+    residual_clip: float,
+    mu: float,
+    embedding_clip: float | None = None,
+) -> GepMse:
+    r"""n^2 MSE for given gradients: :func:`gep_mse` plus the squared norm of the clipping bias of each way.
+
+    Args:
+        embeddings: w_i, shape (n, k).
+        residuals: r_i in any orthonormal coordinates of the space off span(B), shape (n, q).
+        clip, residual_clip, mu, embedding_clip: as in :func:`gep_mse`.
+
+    Raises:
+        ValueError: an argument outside its range, or shapes that do not match.
+
+    Source: new, on GEP, Remark 1 (gep.versus, gep.rem1).
+    """
+    w, r = _sizes.pairs(embeddings, residuals)
+    dim, subspace_dim = w.shape[1] + r.shape[1], w.shape[1]
+    clip = _sizes.positive("clip", clip)
+    first = clip if embedding_clip is None else embedding_clip
+    noise = gep_mse(dim, subspace_dim, clip, residual_clip, mu, embedding_clip=embedding_clip)
+    apart = clipping.clipping_bias(w, r, first, residual_clip)
+    together = clipping.joint_clipping_bias(w, r, clip, min(1.0, residual_clip / clip))
+    return GepMse(
+        plain=noise.plain + clipping.joint_clipping_bias(w, r, clip, 1.0).square,
+        embedding_only=noise.embedding_only + float(np.square(apart.embedding).sum() + np.square(r.sum(axis=0)).sum()),
+        published=noise.published + apart.square,
+        published_sum=noise.published_sum + apart.square,
+        optimal=noise.optimal + apart.square,
+        joint=noise.joint + together.square,
+    )
+
+
+@dataclass(frozen=True)
+class LargestRatios:
+    """Ratio S2/S below which a release beats plain perturbation; 0 where none does.
+
+    Attributes:
+        published, published_sum, optimal, joint: as in :class:`GepMse`.
+    """
+
+    published: float
+    published_sum: float
+    optimal: float
+    joint: float
+
+
+def largest_residual_ratio(dim: int, subspace_dim: int) -> LargestRatios:
+    r"""Ratio S2/S below which the noise of GEP is the smaller one, with S1 = S and the same mu.
+
+    published sqrt(max(0, 1/2 - c)) with c = k/p; published_sum sqrt(max(0, (sqrt((1 - c)(5 - c)) - 1 - c)/2)); optimal
+    sqrt((sqrt p - sqrt k)/(sqrt p + sqrt k)); joint sqrt(1 - c). Above its ratio joint clipping has the noise of plain
+    perturbation, the others have more.
+
+    Args:
+        dim: p, in 1..1e12.
+        subspace_dim: k, in 0..p.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: new, on GEP, section 3 (gep.versus).
+    """
+    dim, subspace_dim = _sizes.dimensions(dim, subspace_dim)
+    outside, share = dim - subspace_dim, subspace_dim / dim
+    # (root - 1 - c) / 2 = 2 (1 - 2 c) / (root + 1 + c), without the difference
+    root = math.sqrt((1 - share) * (5 - share))
+    return LargestRatios(
+        published=math.sqrt(max(0, dim - 2 * subspace_dim) / (2 * dim)),
+        published_sum=math.sqrt(max(0, dim - 2 * subspace_dim) / dim * 2 / (root + 1 + share)),
+        # (sqrt p - sqrt k) / (sqrt p + sqrt k) = q / (sqrt p + sqrt k)^2
+        optimal=math.sqrt(outside) / (math.sqrt(dim) + math.sqrt(subspace_dim)),
+        joint=math.sqrt(outside / dim),
+    )
+
+
+@dataclass(frozen=True)
+class SmallResidual:
+    """Squared norm |r|^2 of the summed residual below which dropping it (B-GEP) has the smaller error.
+
+    Attributes:
+        plain, published, published_sum, optimal, joint: what B-GEP is compared with, as in :class:`GepMse`.
+    """
+
+    plain: float
+    published: float
+    published_sum: float
+    optimal: float
+    joint: float
+
+
+def least_residual_energy(dim: int, subspace_dim: int, clip: float, residual_clip: float, mu: float) -> SmallResidual:
+    r"""|r|^2 from which on releasing the residual pays, with S1 = S, nothing clipped and the same mu.
+
+    In units of S^2/mu^2, with rho = S2/S: plain q; published k + 2 p rho^2; published_sum a k + (1 + a) p rho^2 with
+    a = 1/(1 + rho^2); optimal 2 sqrt(k q) rho + q rho^2; joint (q - k) rho^2 + 2 rho sqrt(k q (1 - rho^2)) if rho^2 <= q/p,
+    else q.
+
+    Args:
+        dim: p, in 1..1e12.
+        subspace_dim: k, in 0..p.
+        clip: S = S1, in [1e-70, 1e70].
+        residual_clip: S2, 0 or in [1e-70, 1e70].
+        mu: in [1e-70, 1e70]; add/remove.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: new, on GEP, Remark 1 (gep.versus).
+    """
+    dim, k = _sizes.dimensions(dim, subspace_dim)
+    clip, residual_clip = _sizes.positive("clip", clip), _sizes.size("residual_clip", residual_clip)
+    unit, ratio, q = (clip / _sizes.positive("mu", mu)) ** 2, residual_clip / clip, dim - k
+    share = _sizes.embedding_share(clip, residual_clip)
+    cross = 2 * ratio * math.sqrt(k) * math.sqrt(q)
+    joint = (q - k) * ratio**2 + cross * math.sqrt((1 - ratio) * (1 + ratio)) if ratio**2 <= q / dim else q
+    return SmallResidual(
+        plain=q * unit,
+        published=(k + 2 * dim * ratio**2) * unit,
+        published_sum=(share * k + (1 + share) * dim * ratio**2) * unit,
+        optimal=(cross + q * ratio**2) * unit,
+        joint=max(0.0, joint) * unit,
+    )

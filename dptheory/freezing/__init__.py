@@ -1,0 +1,33 @@
+"""What freezing the first layers does to clipped gradients, and the bound on descent that follows."""
+
+from dptheory.freezing._bound import FreezingBounds, freezing_bounds, private_second_moment
+from dptheory.freezing._effects import (
+    BiasTurn,
+    FreezingEffect,
+    SignalGrowth,
+    TrainablePart,
+    bias_angle,
+    bias_turn,
+    biased_signal,
+    expected_angle,
+    freezing_effect,
+    norm_growth,
+    signal_growth,
+)
+
+__all__ = [
+    "BiasTurn",
+    "FreezingBounds",
+    "FreezingEffect",
+    "SignalGrowth",
+    "TrainablePart",
+    "bias_angle",
+    "bias_turn",
+    "biased_signal",
+    "expected_angle",
+    "freezing_bounds",
+    "freezing_effect",
+    "norm_growth",
+    "private_second_moment",
+    "signal_growth",
+]

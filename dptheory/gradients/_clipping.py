@@ -1,0 +1,244 @@
+"""The clip operator of DP-SGD, what it keeps of a gradient with symmetric noise, and its moments under Gaussian noise.
+
+Notation: w = true gradient, xi = deviation of one example's gradient from it, C = clip, clip(g) = g min(1, C / |g|).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
+
+from dptheory import _validate
+from dptheory.gradients._quadratic_form import QuadraticForm
+
+Array = NDArray[np.float64]
+
+_MAX_DIM = 10**9
+_REACH = 9.5  # |g| / s is a 1-Lipschitz function of standard normals: it strays further with probability below 1e-18
+_GAUSS = 64
+_THIN = 1e-5
+_FAR = 1e3  # |w|^2 over s^2 dim from which eight terms of the series for the mean cosine give 16 digits
+
+
+def clip(gradient: ArrayLike, bound: float) -> Array:
+    """g min(1, C / |g|) for each row: the nearest point of the ball of radius C.
+
+    Args:
+        gradient: finite array of shape (..., dim).
+        bound: clipping norm C, > 0.
+
+    Returns:
+        Array of the same shape; rows of norm at most C are unchanged.
+
+    Raises:
+        ValueError: a NaN or infinite entry, no axis, or bound outside its range.
+
+    Source: RS, section 3.2, and RF, section 2.1 (rs.lem3.2).
+    """
+    gradient = _validate.finite("gradient", gradient)
+    if gradient.ndim == 0:
+        raise ValueError(f"gradient must have at least one axis, got {_validate.shown(gradient)}")
+    bound = _validate.real("bound", bound, 0.0, ends="()")
+    largest = np.abs(gradient).max(axis=-1, keepdims=True, initial=0.0)
+    unit = gradient / np.where(largest > 0.0, largest, 1.0)
+    length = np.linalg.norm(unit, axis=-1, keepdims=True)
+    with np.errstate(over="ignore"):  # a length beyond the largest float exceeds every bound
+        too_long = largest * length > bound
+    return np.asarray(np.where(too_long, unit * (bound / np.maximum(length, 1.0)), gradient))
+
+
+@dataclass(frozen=True)
+class SymmetricClipBound:
+    """Lower bounds on E<w, clip(w + xi)> for symmetric xi: ``split`` is the papers', ``integral`` the stronger one."""
+
+    split: float
+    integral: float
+
+
+def symmetric_clip_lower_bound(
+    grad_norm: float, bound: float, deviation_norms: ArrayLike, split: float = 0.75
+) -> SymmetricClipBound:
+    r"""What clipping keeps of the true gradient, E<w, clip(w + xi)>, from below, for xi with the law of -xi.
+
+    .. math:: |w|\, E \min(|w|, (C - |\xi|)_+) \;\ge\; P(|\xi| < zC) \min(|w|, (1-z)C)\, |w|
+
+    The left one is attained where |w| + |xi| <= C always.
+
+    Args:
+        grad_norm: \|w\|, in [0, 1e70].
+        bound: clipping norm C, in [1e-70, 1e70].
+        deviation_norms: equally likely values of |xi|, for instance measured ones; >= 0, shape (samples,).
+        split: z in (0, 1); the papers take 3/4 (RS) and 1/4 (RF).
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Lemma 3.2, and RF, equations 54 and 70 (rs.lem3.2, rf.eq70).
+    """
+    grad_norm = _validate.real("grad_norm", grad_norm, 0.0, _validate.LARGEST)
+    bound = _validate.size("bound", bound)
+    norms = _validate.nonnegative("deviation_norms", deviation_norms)
+    if norms.ndim != 1 or not norms.size:
+        raise ValueError(f"deviation_norms must have the shape (samples,), got {_validate.shown(deviation_norms)}")
+    split = _validate.real("split", split, 0.0, 1.0, ends="()")
+    room = np.minimum(grad_norm, np.maximum(bound - norms, 0.0))
+    below = float(np.mean(norms < split * bound))
+    return SymmetricClipBound(
+        split=below * min(grad_norm, (1.0 - split) * bound) * grad_norm,
+        integral=grad_norm * float(room.mean()),
+    )
+
+
+def clip_probability(grad_norm: float, dim: int, deviation: float, bound: float) -> float:
+    r"""P(|g| > C) for g ~ N(w, s^2 I): exact. It rises with \|w\| and with dim, so masking never raises it.
+
+    Args:
+        grad_norm: \|w\|, in [0, 1e70].
+        dim: number of entries, 1..1e9.
+        deviation: s, standard deviation of one entry, in [0, 1e70].
+        bound: clipping norm C, in [1e-70, 1e70].
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RF, section 2.3 (rf.clip_probability).
+    """
+    grad_norm, dim, deviation, bound = _gaussian(grad_norm, dim, deviation, bound)
+    if deviation == 0.0:
+        return float(grad_norm > bound)
+    if _is_almost_fixed(grad_norm, dim, deviation, bound):
+        # |w + xi| = |w| + its part along w + |the rest|^2 / 2|w|
+        drift = (dim - 1) * deviation / (2.0 * max(grad_norm, 0.5 * bound))
+        return float(ndtr((grad_norm - bound) / deviation + drift))
+    return float(_chi_square(dim, (grad_norm / deviation) ** 2).tails((bound / deviation) ** 2)[1])
+
+
+@dataclass(frozen=True)
+class ClipMoments:
+    """Moments of clip(g), g ~ N(w, s^2 I).
+
+    Attributes:
+        slope: a in E clip(g) = a w, in [0, 1].
+        shortfall: 1 - a, without cancellation.
+        second_moment: E|clip(g)|^2.
+        variance: E|clip(g) - a w|^2.
+        clip_probability: P(|g| > C).
+    """
+
+    slope: float
+    shortfall: float
+    second_moment: float
+    variance: float
+    clip_probability: float
+
+
+def gaussian_clip_moments(grad_norm: float, dim: int, deviation: float, bound: float) -> ClipMoments:
+    r"""Moments of clip(g) for g ~ N(w, s^2 I): exact, from the noncentral chi law R_k of |g| / s with k = dim.
+
+    .. math:: a = E \min(1, \tau / R_{k+2}), \quad E|clip(g)|^2 = s^2 E \min(R_k^2, \tau^2),
+        \quad \tau = C / s,\ \lambda = |w|^2 / s^2
+
+    Args:
+        grad_norm: \|w\|, in [0, 1e70].
+        dim: number of entries k, 1..1e9.
+        deviation: s, standard deviation of one entry, in [0, 1e70].
+        bound: clipping norm C, in [1e-70, 1e70].
+
+    Returns:
+        The moments, to about nine digits; ``variance`` to about four, also where it is far below ``second_moment``.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RF, section 2.2, equations 6 and 7, and section 2.3 (rf.eq6, rf.eq7, rf.clip_probability).
+    """
+    grad_norm, dim, deviation, bound = _gaussian(grad_norm, dim, deviation, bound)
+    chance = clip_probability(grad_norm, dim, deviation, bound)
+    if _is_almost_fixed(grad_norm, dim, deviation, bound):
+        slope = min(1.0, bound / grad_norm) if grad_norm > 0.0 else 1.0
+        variance = _thin_variance(grad_norm, dim, deviation, bound)
+        return ClipMoments(slope, 1.0 - slope, (slope * grad_norm) ** 2 + variance, variance, chance)
+    tau, noncentrality = bound / deviation, (grad_norm / deviation) ** 2
+    law, shifted = _chi_square(dim, noncentrality), _chi_square(dim + 2, noncentrality)
+
+    low, high = _bulk(shifted)
+    shortfall = max(0.0, 1.0 - tau / low) if low > 0.0 else 0.0
+    shortfall += _integrate(lambda u: tau / u**2 * shifted.tails(u**2)[1], max(tau, low), high)
+    slope = min(1.0, tau / high) + _integrate(lambda u: tau / u**2 * shifted.tails(u**2)[0], max(tau, low), high)
+    slope, shortfall = (slope, 1.0 - slope) if slope < 0.5 else (1.0 - shortfall, shortfall)
+
+    low, high = _bulk(law)
+    mean_square = grad_norm**2 + dim * deviation**2
+    if tau > max(low, 0.5 * math.sqrt(law.mean)):
+        excess = _integrate(lambda u: 2.0 * u * law.tails(u**2)[1], max(tau, low), high) * deviation**2
+        second_moment = mean_square - excess
+        variance = dim * deviation**2 - excess + shortfall * (1.0 + slope) * grad_norm**2
+    else:
+        missing = _integrate(lambda u: 2.0 * u * law.tails(u**2)[0], low, min(tau, high)) * deviation**2
+        second_moment = bound**2 - missing
+        if tau <= low and noncentrality >= _FAR * dim:
+            lost = _lost_cosine(dim, noncentrality)
+            variance = bound**2 * lost * (2.0 - lost)
+        else:
+            variance = second_moment - (slope * grad_norm) ** 2
+    if low < tau < high and deviation * dim <= _THIN * grad_norm:  # the difference above has lost its digits
+        variance = _thin_variance(grad_norm, dim, deviation, bound)
+    return ClipMoments(slope, shortfall, second_moment, max(0.0, variance), chance)
+
+
+def _thin_variance(grad_norm: float, dim: int, deviation: float, bound: float) -> float:
+    """To first order in s dim / |w|: the part of xi along w is a normal variable cut off at C, the rest shrinks with w."""
+    if deviation == 0.0:
+        return 0.0
+    cut = (bound - grad_norm) / deviation - (dim - 1) * deviation / (2.0 * max(grad_norm, 0.5 * bound))
+    across = (dim - 1) * min(1.0, bound / max(grad_norm, 0.5 * bound)) ** 2
+    if abs(cut) > _REACH:
+        return deviation**2 * (across + float(cut > 0.0))
+    inside, density = float(ndtr(cut)), math.exp(-0.5 * cut * cut) / math.sqrt(2.0 * math.pi)
+    mean, square = cut * (1.0 - inside) - density, inside - cut * density + cut * cut * (1.0 - inside)
+    return deviation**2 * (across + square - mean * mean)
+
+
+def _lost_cosine(dim: int, noncentrality: float) -> float:
+    """1 - E cos(w, g) for g ~ N(w, s^2 I): the asymptotic series of the confluent hypergeometric function, |w|^2 >> s^2 dim."""
+    term, total = 1.0, 0.0
+    for n in range(8):
+        term *= (n + 0.5) * (n + 0.5 * (1 - dim)) / ((n + 1) * 0.5 * noncentrality)
+        total -= term
+    return total
+
+
+def _gaussian(grad_norm: float, dim: int, deviation: float, bound: float) -> tuple[float, int, float, float]:
+    """The parameters of a clipped Gaussian gradient, each within its range."""
+    return (
+        _validate.real("grad_norm", grad_norm, 0.0, _validate.LARGEST),
+        _validate.integer("dim", dim, 1, _MAX_DIM),
+        _validate.real("deviation", deviation, 0.0, _validate.LARGEST),
+        _validate.size("bound", bound),
+    )
+
+
+def _is_almost_fixed(grad_norm: float, dim: int, deviation: float, bound: float) -> bool:
+    """Is xi ten digits below w or C? Then the first order in its variance is exact enough."""
+    return deviation * math.sqrt(dim) <= 1e-10 * max(grad_norm, bound)
+
+
+def _chi_square(freedom: int, noncentrality: float) -> QuadraticForm:
+    return QuadraticForm(np.ones(1), np.array([float(freedom)]), np.array([noncentrality]))
+
+
+def _bulk(law: QuadraticForm) -> tuple[float, float]:
+    """Where the square root R of the law lies: Var R <= 1 puts E R between sqrt(E R^2 - 1) and sqrt(E R^2)."""
+    return max(0.0, math.sqrt(max(law.mean - 1.0, 0.0)) - _REACH), math.sqrt(law.mean) + _REACH
+
+
+def _integrate(function: Callable[[Array], Array], low: float, high: float) -> float:
+    """Gauss-Legendre rule; 0 where the range is empty."""
+    if low >= high:
+        return 0.0
+    points, weights = np.polynomial.legendre.leggauss(_GAUSS)
+    half = 0.5 * (high - low)
+    return half * float(weights @ function(low + half * (1.0 + points)))

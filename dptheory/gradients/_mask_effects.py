@@ -1,0 +1,111 @@
+"""What a random mask does to the noise, and to clipped gradients when it comes before or after the clipping."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dptheory import _validate
+from dptheory.gradients._angles import small_snr_slope
+
+Array = NDArray[np.float64]
+
+_MAX_DIM = 10**9
+_LARGEST_NORM, _LARGEST_ENTRY = 1e140, 1e300
+
+
+def noise_norm_ratio(dim: int, keep: int) -> float:
+    r"""E(|m * xi| / |xi|) for isotropic Gaussian noise and a mask with keep ones, a little below sqrt(keep / dim).
+
+    .. math:: \frac{\Gamma(\frac{K+1}2)\Gamma(\frac d2)}{\Gamma(\frac K2)\Gamma(\frac{d+1}2)}
+
+    The mean of the squared ratio is exactly keep / dim.
+
+    Args:
+        dim, keep: 1 <= keep <= dim <= 1e9.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Fig. 1c (rs.fig1).
+    """
+    dim = _validate.integer("dim", dim, 1, _MAX_DIM)
+    keep = _validate.integer("keep", keep, 1, dim)
+    return (keep / dim) * (small_snr_slope(keep) / small_snr_slope(dim))
+
+
+def relaxed_gradient_ratio(grad_norm: ArrayLike, masked_norm: ArrayLike, clip: float) -> Array:
+    r"""Kept entries of one example's clipped gradient, masked before the clipping over masked after it.
+
+    .. math:: \frac{|\mathrm{clip}(m \odot g)|}{|m \odot \mathrm{clip}(g)|} = \frac{\max(|g|, C)}{\max(|m \odot g|, C)}
+
+    Args:
+        grad_norm: |g| in [0, 1e140]; any shape, not empty.
+        masked_norm: |m * g| in [0, grad_norm]; broadcast with grad_norm. The ratio is a limit where it is 0.
+        clip: clipping norm C in [1e-70, 1e70].
+
+    Returns:
+        A number from 1 (nothing was clipped) to |g| / |m * g| (both were).
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Fig. 1d, and RF, Appendix G, for one example (rs.fig1, rf.posterior).
+    """
+    full, masked = _validate.nonnegative("grad_norm", grad_norm), _validate.nonnegative("masked_norm", masked_norm)
+    clip = _validate.size("clip", clip)
+    for name, array in (("grad_norm", full), ("masked_norm", masked)):
+        if not array.size or array.max() > _LARGEST_NORM:
+            raise ValueError(f"{name} must hold numbers in [0, {_LARGEST_NORM:g}], got {_validate.shown(array)}")
+    _validate.broadcast(masked_norm=masked, grad_norm=full)
+    if (masked > full).any():
+        raise ValueError(
+            f"masked_norm must be at most grad_norm, got {_validate.shown(masked_norm)} above {_validate.shown(grad_norm)}"
+        )
+    return np.maximum(full, clip) / np.maximum(masked, clip)
+
+
+@dataclass(frozen=True)
+class PosteriorFreeze:
+    """Moments of a batch gradient that is clipped first and masked afterwards.
+
+    Attributes:
+        mean: its expectation over the mask, shape (dim,).
+        mean_square: expectation of its squared norm.
+    """
+
+    mean: Array
+    mean_square: float
+
+
+def posterior_freeze(gradients: ArrayLike, clip: float, keep: int) -> PosteriorFreeze:
+    r"""Clip every example, average, then apply a uniformly random mask with keep ones that does not depend on the data.
+
+    With x = keep / dim and g_C the averaged clipped gradient the mean is x g_C and the mean square x |g_C|^2, so
+    E<w, .> = x <w, g_C>.
+
+    Args:
+        gradients: per-example gradients, shape (batch, dim), both >= 1; entries in [-1e300, 1e300].
+        clip: clipping norm C in [1e-70, 1e70].
+        keep: number of ones in the mask, 1..dim.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RF, Appendix G (rf.posterior).
+    """
+    gradients = _validate.finite("gradients", gradients)
+    if gradients.ndim != 2 or gradients.size == 0:
+        raise ValueError(f"gradients must have shape (batch, dim), both >= 1, got shape {gradients.shape}")
+    if np.abs(gradients).max() > _LARGEST_ENTRY:
+        raise ValueError(
+            f"gradients must hold numbers in [-{_LARGEST_ENTRY:g}, {_LARGEST_ENTRY:g}], got {_validate.shown(gradients)}"
+        )
+    clip = _validate.size("clip", clip)
+    share = _validate.integer("keep", keep, 1, gradients.shape[1]) / gradients.shape[1]
+    largest = np.abs(gradients).max(axis=1, keepdims=True)
+    scaled = np.divide(gradients, largest, out=np.zeros_like(gradients), where=largest > 0)
+    norms = np.linalg.norm(scaled, axis=1, keepdims=True)  # of the scaled rows: no square overflows
+    unit = np.divide(scaled, norms, out=np.zeros_like(scaled), where=norms > 0)
+    clipped = np.where(largest * norms > clip, clip * unit, gradients).mean(axis=0)
+    return PosteriorFreeze(share * clipped, share * float(clipped @ clipped))

@@ -1,0 +1,70 @@
+"""GEP's settings for ResNet20 (its section 4), and those of the authors' released example."""
+
+from dataclasses import dataclass
+
+from dptheory.embedding import GepMse, gep_mse
+
+RESNET20_DIM = 269_722
+"""Counted from the architecture (He et al. for CIFAR-10, identity shortcuts, normalisation with scale and shift); GEP prints
+no number. RF, Table 2, says 268K, which is the count without scale and shift."""
+
+RESNET20_GROUPS = (464, 14_016, 51_072, 203_520, 650)
+"""Parameters of the five groups of section 4: input layer, three stages, output layer; counted likewise."""
+
+
+@dataclass(frozen=True)
+class EmbeddingPreset:
+    """One setting.
+
+    Attributes:
+        name: "gep.cifar10.k1000".
+        source: where it is printed.
+        dim: p.
+        subspace_dim: k.
+        clip: threshold of the gradients, and so, as GEP prints no other, of the embeddings.
+        residual_clip: threshold of the residuals.
+        batch_size: n.
+        delta: of the privacy budget; None where the source gives none.
+        budgets: (epsilon, epochs) pairs; empty where the source gives none.
+    """
+
+    name: str
+    source: str
+    dim: int
+    subspace_dim: int
+    clip: float
+    residual_clip: float
+    batch_size: int = 1000
+    delta: float | None = None
+    budgets: tuple[tuple[float, int], ...] = ()
+
+    def noise(self, mu: float = 1.0) -> GepMse:
+        r"""Mean squared norm of the noise on the sum of gradients, for each way of releasing it; biases are left out.
+
+        Args:
+            mu: privacy of one step before subsampling, add/remove. GEP releases the concatenation of both parts, each divided by
+                its clip, with sensitivity sqrt(2): noise multiplier sigma is mu = 1/sigma, noise sqrt(2) sigma S_i on part i.
+
+        Source: new, on GEP, section 4 (gep.versus).
+        """
+        return gep_mse(self.dim, self.subspace_dim, self.clip, self.residual_clip, mu)
+
+
+def embedding_presets() -> tuple[EmbeddingPreset, ...]:
+    """Both data sets with every k of section 4, then the released example."""
+    return _PRESETS
+
+
+_PRESETS = (
+    *(
+        EmbeddingPreset(
+            f"gep.{dataset}.k{k}", "GEP, section 4", RESNET20_DIM, k, 10.0, 2.0, delta=delta, budgets=budgets
+        )
+        for dataset, delta, budgets in (
+            ("cifar10", 1e-5, ((2.0, 50), (5.0, 100), (8.0, 200))),
+            ("svhn", 1e-6, ((2.0, 5), (5.0, 10), (8.0, 20))),
+        )
+        for k in (500, 1000, 1500, 2000)
+    ),
+    EmbeddingPreset("gep.code.k1000", "GEP, released example; RF, Table 8", RESNET20_DIM, 1000, 5.0, 2.0),
+)

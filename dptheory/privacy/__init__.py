@@ -1,0 +1,103 @@
+"""Privacy: what a mechanism costs, and how much noise a budget asks for."""
+
+from dptheory.privacy._accountant import (
+    DELTA,
+    MAX_STEPS,
+    NOISE,
+    RATE,
+    CrossCheck,
+    EpsilonBounds,
+    cross_check,
+    epsilon,
+    noise_multiplier,
+    rdp_epsilon,
+    steps,
+)
+from dptheory.privacy._auditing import AUDIT_METHODS, AuditResult, audit, bound_at_known_rate, largest_bound
+from dptheory.privacy._gaussian import (
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_log_delta,
+    gaussian_mu,
+    gaussian_rdp_epsilon,
+    gaussian_rdp_mu,
+)
+from dptheory.privacy._index import (
+    epsilon_for_retained_gain,
+    loss_law,
+    retained_gain_for_delta_budget,
+    theta_for_delta_budget,
+)
+from dptheory.privacy._index_prv import IndexPRV
+from dptheory.privacy._joint import (
+    ORDERS,
+    FreshMask,
+    IndexSteps,
+    joint_epsilon,
+    joint_rdp,
+    run_epsilon,
+    subsampled_gaussian_rdp,
+    theta_for_joint_budget,
+    values_epsilon,
+)
+from dptheory.privacy._lattice_loss import LatticeLoss
+from dptheory.privacy._masks import (
+    average_sensitivity,
+    combined_multiplier,
+    divisor_delta,
+    divisor_kl,
+    divisor_renyi,
+    masked_sensitivity,
+    published_size_delta,
+)
+from dptheory.privacy._renyi import epsilon_from_rdp, zcdp_budget, zcdp_epsilon
+
+__all__ = [
+    "AUDIT_METHODS",
+    "DELTA",
+    "MAX_STEPS",
+    "NOISE",
+    "ORDERS",
+    "RATE",
+    "AuditResult",
+    "CrossCheck",
+    "EpsilonBounds",
+    "FreshMask",
+    "IndexPRV",
+    "IndexSteps",
+    "LatticeLoss",
+    "audit",
+    "average_sensitivity",
+    "bound_at_known_rate",
+    "combined_multiplier",
+    "cross_check",
+    "divisor_delta",
+    "divisor_kl",
+    "divisor_renyi",
+    "epsilon",
+    "epsilon_for_retained_gain",
+    "epsilon_from_rdp",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_log_delta",
+    "gaussian_mu",
+    "gaussian_rdp_epsilon",
+    "gaussian_rdp_mu",
+    "joint_epsilon",
+    "joint_rdp",
+    "largest_bound",
+    "loss_law",
+    "masked_sensitivity",
+    "noise_multiplier",
+    "published_size_delta",
+    "rdp_epsilon",
+    "retained_gain_for_delta_budget",
+    "run_epsilon",
+    "steps",
+    "subsampled_gaussian_rdp",
+    "theta_for_delta_budget",
+    "theta_for_joint_budget",
+    "values_epsilon",
+    "zcdp_budget",
+    "zcdp_epsilon",
+]

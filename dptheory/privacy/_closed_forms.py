@@ -1,0 +1,134 @@
+"""Bounds of epsilon that hold whatever the numerical accountants do."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import bdtr, bdtrc, erfcx, gammaln, ndtr
+
+from dptheory.privacy._gaussian import gaussian_epsilon
+from dptheory.privacy._sampled_loss import Loss
+
+_ROUNDING = 1e-8  # relative, added to every bound
+_INTEGRAL = 1e-11  # relative error of the integral for delta, generously
+
+
+def unsampled_epsilon(shift: float, steps: int, delta: float) -> float:
+    """Epsilon of ``steps`` Gaussian mechanisms of mu = ``shift``: subsampling only helps."""
+    return gaussian_epsilon(shift * math.sqrt(steps), delta) * (1 + _ROUNDING)
+
+
+def one_step_epsilon(loss: Loss, delta: float) -> tuple[float, float]:
+    """Lower and upper bound of epsilon of a single step, from delta(epsilon) as an integral."""
+
+    def excess(epsilon: float, error: float) -> float:
+        return math.log(max(loss.delta(epsilon), 1e-300)) - math.log(delta) + error
+
+    def root(error: float) -> float:
+        if excess(0.0, error) <= 0:
+            return 0.0
+        high = 1e-12
+        while excess(high, error) > 0:
+            high *= 4.0
+        return float(brentq(excess, 0.0, high, args=(error,), xtol=1e-13 * high, rtol=1e-12))
+
+    # Near delta(0) a small error of delta is a large one of epsilon.
+    return root(-_INTEGRAL) * (1 - _ROUNDING), root(_INTEGRAL) * (1 + _ROUNDING)
+
+
+def concentrated_epsilon(loss: Loss, steps: int, delta: float) -> float:
+    r"""A lower bound of epsilon from the event that every step loses at least l, of probability p^T:
+
+    .. math:: \delta(\epsilon) \ge p^T (1 - e^{\epsilon - T l})
+
+    for every l. Close where the loss has a largest value that it mostly takes: "add" with small noise.
+    """
+    z = np.linspace(-12.0, 6.0, 361)
+    below = sum(weight * ndtr(z - mean) for weight, mean in loss.components)
+    spent = math.log(delta) - steps * np.log1p(-np.minimum(below, 1.0 - 1e-15))  # log(delta / p^T)
+    certain = spent < -1e-9
+    if not certain.any():
+        return 0.0
+    bounds = steps * loss.at(z[certain]) + np.log(-np.expm1(spent[certain]))
+    best = float(bounds.max())
+    return max(0.0, best - _ROUNDING * abs(best))
+
+
+def distance_bound(shift: float, sampling_rate: float, steps: int, opposite: bool) -> float:
+    r"""Bound on the total-variation distance, which is delta(0): where delta covers it, epsilon is 0.
+
+    With :math:`\chi^2 = q^2(e^{\mu^2} - 1)` of a sampled step against N(0, 1),
+
+    .. math:: \mathrm{TV} \le \tfrac12 \sqrt{E[(L - 1)^2]} = \tfrac12 \sqrt{(1 + \chi^2)^T - 1} .
+
+    Two ``opposite`` gradients, mu apart, are each mu / 2 from none: their distance is at most the sum of both.
+    """
+    square = (shift / 2 if opposite else shift) ** 2
+    if square > 1.0:
+        return 1.0  # no bound that is worth having
+    nats = steps * math.log1p(sampling_rate**2 * math.expm1(square))
+    return min(1.0, (1.0 if opposite else 0.5) * math.sqrt(math.expm1(min(nats, 700.0))) * (1 + _ROUNDING))
+
+
+def participation_epsilon(shift: float, sampling_rate: float, steps: int, delta: float) -> float:
+    r"""Epsilon of the mechanism that also says in which steps the example took part; releasing more never helps.
+
+    .. math:: \delta(\epsilon) \le \sum_k \binom{T}{k} q^k (1-q)^{T-k}\, \delta_{\mathrm{Gauss}}(\sqrt k\,\mu, \epsilon)
+
+    Close where single steps give themselves away (small noise, few participations). Never above
+    :func:`unsampled_epsilon`.
+    """
+    highest = unsampled_epsilon(shift, steps, delta)
+    if highest == 0.0 or sampling_rate == 1.0:
+        return highest
+    counts, weights, rest = _participations(sampling_rate, steps, delta * 1e-6)
+    mu = shift * np.sqrt(counts)
+
+    def excess(epsilon: float) -> float:
+        total = float(weights @ _gaussian_deltas(mu, epsilon)) * (1 + _ROUNDING) + rest
+        return math.log(max(total, 1e-300)) - math.log(delta)
+
+    if excess(0.0) <= 0:
+        return 0.0
+    if excess(highest) >= 0:
+        return highest
+    root = float(brentq(excess, 0.0, highest, xtol=1e-12 * highest, rtol=1e-10))
+    return min(highest, root * (1 + _ROUNDING) + 2e-12 * highest)
+
+
+def _participations(rate: float, steps: int, dropped: float) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """Numbers of participations k >= 1, their probabilities, and a bound on the probability of those left out."""
+    high = _quantile(lambda k: float(bdtrc(k, steps, rate)), steps, dropped)
+    low = steps - _quantile(lambda k: float(bdtr(steps - k - 1, steps, rate)), steps, dropped)
+    counts = np.arange(max(1, low), high + 1, dtype=np.float64)
+    if counts.size == 0:
+        return np.ones(1), np.zeros(1), dropped
+    log_weights = gammaln(steps + 1) - gammaln(counts + 1) - gammaln(steps - counts + 1)
+    log_weights += counts * math.log(rate) + (steps - counts) * math.log1p(-rate)
+    return counts, np.exp(log_weights), 2 * dropped
+
+
+def _quantile(tail: Callable[[int], float], steps: int, level: float) -> int:
+    """The least k in 0..steps with tail(k) <= level, for a falling tail."""
+    low, high = 0, steps
+    while low < high:
+        middle = (low + high) // 2
+        if tail(middle) <= level:
+            high = middle
+        else:
+            low = middle + 1
+    return high
+
+
+def _gaussian_deltas(mu: NDArray[np.float64], epsilon: float) -> NDArray[np.float64]:
+    """delta of Gaussian mechanisms, for many mu > 0 at once (gaussian_delta takes one)."""
+    x = epsilon / mu - mu / 2
+    density = np.exp(-np.minimum(x * x, 1e5) / 2) / math.sqrt(2 * math.pi)
+    tail = np.where(x < 0, ndtr(-x), density * _mills(np.maximum(x, 0.0)))
+    return np.maximum(tail - density * _mills(x + mu), 0.0)
+
+
+def _mills(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2)))

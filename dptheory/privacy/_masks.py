@@ -1,0 +1,269 @@
+"""Privacy of masked DP-SGD: sensitivity under a mask, what the divisor |B| gives away, several releases of one sum."""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import chdtr, chdtrc, ndtr, xlog1py, xlogy
+from scipy.special import gammaln as log_gamma
+
+from dptheory import _validate
+from dptheory.gradients import clip as clip_vector
+
+Array = NDArray[np.float64]
+
+ADJACENCIES = ("add_remove", "replace")
+_LARGEST_BATCH = 10**9
+
+
+def masked_sensitivity(
+    gradients: ArrayLike, clip: float, mask: ArrayLike | None = None, adjacency: str = "add_remove"
+) -> float:
+    r"""Sensitivity of the sum of clip(m * g), where an example may have any of the gradients given.
+
+    .. math:: \Delta = \max_g \lVert\mathrm{clip}(m\odot g)\rVert \;\text{(add/remove)},\qquad
+        \max_{g, g'} \lVert\mathrm{clip}(m\odot g) - \mathrm{clip}(m\odot g')\rVert \;\text{(replace)}
+
+    At most C and 2C, whatever the mask; both are attained. Under add/remove it never exceeds that without the mask; under
+    replace it can.
+
+    Args:
+        gradients: shape (n, d), n >= 1, entries 0 or of magnitude in [1e-70, 1e70].
+        clip: C in [1e-70, 1e70].
+        mask: zeros and ones, shape (d,), drawn apart from the data; None keeps all entries.
+        adjacency: "add_remove" or "replace".
+
+    Raises:
+        ValueError: an argument outside its range, or shapes that do not match.
+
+    Source: RS, Theorem 3.1 (rs.thm3.1).
+    """
+    rows = _validate.signed_scale("gradients", gradients)
+    if rows.ndim != 2 or rows.shape[0] == 0 or rows.shape[1] == 0:
+        raise ValueError(f"gradients must have shape (n, d) with n, d >= 1, got {rows.shape}")
+    bound = _validate.real("clip", clip, 1e-70, 1e70)
+    kept = np.ones(rows.shape[1]) if mask is None else _validate.zeros_and_ones("mask", mask)
+    if kept.shape != rows.shape[1:]:
+        raise ValueError(f"mask must hold zeros and ones in shape {rows.shape[1:]}, got shape {kept.shape}")
+    _validate.choice("adjacency", adjacency, ADJACENCIES)
+    clipped = np.stack([clip_vector(row, bound) for row in rows * kept])
+    if adjacency == "add_remove":
+        return float(np.linalg.norm(clipped, axis=1).max())
+    return float(max(np.linalg.norm(clipped - one, axis=1).max() for one in clipped))
+
+
+def divisor_kl(size: int, other: int, kept: int) -> float:
+    r"""KL divergence of the noise in batches of two sizes b and b': N(0, (s/b)^2) from N(0, (s/b')^2) in k entries.
+
+    .. math:: \frac k2\Big(\rho - 1 - \log\rho\Big), \qquad \rho = (b'/b)^2
+
+    About k / b^2 for b' = b + 1 and for b' = b - 1: the square of the sensitivity 1 over the variance with which k entries of
+    pure noise tell b. The noise multiplier and the clip cancel.
+
+    Args:
+        size: batch size b of the first law, 1..10^9.
+        other: batch size b' of the second, 1..10^9.
+        kept: number k of entries that have noise and a sum of zero, 0..10^12.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Algorithm 1, lines 5 and 6 (rs.alg1.divisor).
+    """
+    log_ratio, kept = _log_ratio(size, other, kept)
+    return kept / 2 * _above_tangent(log_ratio)
+
+
+def divisor_renyi(order: float, size: int, other: int, kept: int) -> float:
+    r"""Renyi divergence of order a of the same two laws.
+
+    .. math:: -\frac k2\Big(\log\rho + \frac{\log(a - (a-1)\rho)}{a-1}\Big), \qquad \rho = (b'/b)^2
+
+    Infinite for b' > b from order rho / (rho - 1) on, however small k >= 1: for b' = b + 1 that is (b + 1)^2 / (2b + 1).
+
+    Args:
+        order: a > 1, finite.
+        size, other, kept: as for :func:`divisor_kl`.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Algorithm 1, lines 5 and 6 (rs.alg1.divisor).
+    """
+    order = _validate.real("order", order, 1.0, ends="()")
+    log_ratio, kept = _log_ratio(size, other, kept)
+    if kept == 0 or log_ratio == 0.0:
+        return 0.0
+    excess = (order - 1.0) * math.expm1(log_ratio)  # a - (a - 1) rho = 1 - excess
+    if excess >= 1.0:
+        return math.inf
+    # log1p(-excess) = -excess - its distance to the tangent; what is left of log rho is another. Neither cancels.
+    return kept / 2 * (_above_tangent(log_ratio) + _below_tangent(excess) / (order - 1.0))
+
+
+def divisor_delta(epsilon: float, size: int, other: int, kept: int) -> float:
+    r"""The smallest delta >= P(S) - e^epsilon P'(S) over all sets S, for the same two laws, exactly.
+
+    With chi-square's distribution function F_k and tail Q_k, :math:`\tau = (2\epsilon + k\log\rho)/(\rho - 1)`:
+
+    .. math:: \delta = Q_k(\tau) - e^\epsilon Q_k(\rho\tau) \;(\rho > 1),\qquad
+        F_k(\tau) - e^\epsilon F_k(\rho\tau) \;(\rho < 1)
+
+    Tends to 1 as k grows, at every epsilon: no budget covers it.
+
+    Args:
+        epsilon: in [0, 500].
+        size, other, kept: as for :func:`divisor_kl`.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Algorithm 1, lines 5 and 6 (rs.alg1.divisor).
+    """
+    epsilon = _validate.real("epsilon", epsilon, 0.0, 500.0)
+    log_ratio, kept = _log_ratio(size, other, kept)
+    if kept == 0 or log_ratio == 0.0:
+        return 0.0
+    tau = (2.0 * epsilon + kept * log_ratio) / math.expm1(log_ratio)
+    if tau <= 0.0:  # rho < 1 and epsilon above the largest loss
+        return 0.0
+    law = chdtrc if log_ratio > 0 else chdtr
+    first, second = float(law(kept, tau)), float(law(kept, math.exp(log_ratio) * tau))
+    return max(0.0, first - math.exp(epsilon) * second)
+
+
+def average_sensitivity(size: int, clip: float) -> float:
+    r"""How far one example that joins a batch of ``size`` moves the average of clipped gradients, at most.
+
+    .. math:: \Big\lVert\frac{S + g}{b+1} - \frac Sb\Big\rVert = \frac{\lVert g - S/b\rVert}{b+1} \le \frac{2C}{b+1}
+
+    Attained by g = -S/b of norm C: twice what the noise of the sum, divided by b + 1, is made for.
+
+    Args:
+        size: b in 1..10^9, without the example.
+        clip: C in [1e-70, 1e70].
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Algorithm 1, line 5 (rs.alg1.divisor).
+    """
+    size = _validate.integer("size", size, 1, _LARGEST_BATCH)
+    return 2.0 * _validate.size("clip", clip) / (size + 1.0)
+
+
+def published_size_delta(epsilon: float, examples: int, sampling_rate: float, shift: float) -> float:
+    r"""delta of a Poisson-sampled noisy sum published together with the drawn batch size \|B\|, exactly; worst direction.
+
+    With the N examples common to both worlds, p = Binomial(N, q), and L the likelihood ratio of N(shift, 1) against N(0, 1),
+
+    .. math:: \frac{P}{Q}(b, y) = (1-q)\Big(1 + \frac{b}{N - b + 1} L(y)\Big)\;(b \le N),
+        \qquad P(b = N + 1) = q^{N+1},
+
+    where the sum alone has :math:`1 - q + qL`. Over all gradients the largest shift is 2 / sigma. With it this is the account
+    of division by \|B\|, which the published pair allows to compute, and which tells \|B\| as the number of entries grows.
+
+    Args:
+        epsilon: in [0, 500].
+        examples: N, those in both worlds, 0..10^7; only likely batch sizes cost time.
+        sampling_rate: q in [0, 1].
+        shift: distance, in standard deviations sigma C of the noise, between the noisy sums of one batch size with the example
+            and without it, >= 0: 2 / sigma for the worst gradients, 1 / sigma if only the example's is not zero, 0 for \|B\|
+            alone, where delta at epsilon = 0 is q max p.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Algorithm 1, lines 3 to 6 (rs.alg1.divisor).
+    """
+    epsilon = _validate.real("epsilon", epsilon, 0.0, 500.0)
+    count = _validate.integer("examples", examples, 0, 10**7)
+    rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0)
+    shift = _validate.real("shift", shift, 0.0, 1e6)
+    if rate == 0.0 or rate == 1.0:  # no example is drawn; the batch size tells the worlds apart
+        return rate
+    size = _likely_sizes(count, rate)
+    chances = _binomial(size, count, rate)
+    weight = (1.0 - rate) * size / (count - size + 1.0)  # of L; the rest is 1 - q
+    above = float(chances @ _excess(math.expm1(epsilon) + rate, weight, shift))
+    # 1 - e^eps (1 - q + w L) = e^eps (e^-eps - (1 - q) - w L)
+    below = float(chances @ _shortfall(math.expm1(-epsilon) + rate, weight, shift)) * math.exp(epsilon)
+    alone = math.exp((count + 1) * math.log(rate))  # b = N + 1
+    return min(1.0, max(0.0, above + alone, below))
+
+
+def combined_multiplier(noise_multipliers: ArrayLike) -> float:
+    r"""Noise multiplier of the one Gaussian release that is exactly as private as several of the same sum.
+
+    .. math:: \sigma = \Big(\sum_i \sigma_i^{-2}\Big)^{-1/2}
+
+    Two releases with independent noise of the same multiplier: sigma / sqrt 2.
+
+    Args:
+        noise_multipliers: shape (n,), n >= 1, each in [0, inf]; 0 is a release without noise, inf none.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RF, Algorithm 2; RS, Algorithm 4 (rf.alg2, rs.alg4).
+    """
+    sigmas = _validate.extended("noise_multipliers", noise_multipliers)
+    if sigmas.ndim != 1 or sigmas.size == 0:
+        raise ValueError(f"noise_multipliers must hold one or more numbers in [0, inf], got shape {sigmas.shape}")
+    least = float(sigmas.min())
+    if least == 0.0 or math.isinf(least):
+        return least
+    return least / math.sqrt(float(np.sum((least / sigmas) ** 2)))
+
+
+def _log_ratio(size: int, other: int, kept: int) -> tuple[float, int]:
+    """log (b' / b)^2, and k."""
+    size = _validate.integer("size", size, 1, _LARGEST_BATCH)
+    other = _validate.integer("other", other, 1, _LARGEST_BATCH)
+    return 2.0 * math.log1p((other - size) / size), _validate.integer("kept", kept, 0, 10**12)
+
+
+def _above_tangent(x: float) -> float:
+    """e^x - 1 - x."""
+    if abs(x) > 1e-2:
+        return math.expm1(x) - x
+    return x * x / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6))))
+
+
+def _below_tangent(x: float) -> float:
+    """-x - log(1 - x), for x < 1."""
+    if abs(x) > 1e-2:
+        return -x - math.log1p(-x)
+    return x * x * sum(x**j / (j + 2) for j in range(8))
+
+
+def _likely_sizes(count: int, rate: float) -> Array:
+    """Sizes whose chances matter: beyond 40 standard deviations and 400 they are below 1e-300 in sum."""
+    spread = 40.0 * math.sqrt(count * rate * (1.0 - rate)) + 400.0
+    return np.arange(max(0, math.floor(count * rate - spread)), min(count, math.ceil(count * rate + spread)) + 1.0)
+
+
+def _binomial(size: Array, count: int, rate: float) -> Array:
+    logs = log_gamma(count + 1.0) - log_gamma(size + 1.0) - log_gamma(count - size + 1.0)
+    weights = np.exp(logs + xlogy(size, rate) + xlog1py(count - size, -rate))
+    return np.asarray(weights / weights.sum())
+
+
+def _excess(level: float, weight: Array, shift: float) -> Array:
+    """E max(0, w L - level) under N(0, 1), for level > 0."""
+    if shift == 0.0:
+        return np.maximum(weight - level, 0.0)
+    with np.errstate(divide="ignore", over="ignore"):
+        cut = np.log(level / weight) / shift  # where w L = level, from the middle of the two means
+    return np.asarray(np.maximum(weight * ndtr(shift / 2 - cut) - level * ndtr(-shift / 2 - cut), 0.0))
+
+
+def _shortfall(level: float, weight: Array, shift: float) -> Array:
+    """E max(0, level - w L) under N(0, 1); 0 for level <= 0."""
+    if level <= 0.0:
+        return np.zeros_like(weight)
+    if shift == 0.0:
+        return np.maximum(level - weight, 0.0)
+    with np.errstate(divide="ignore", over="ignore"):
+        cut = np.log(level / weight) / shift
+    return np.asarray(np.maximum(level * ndtr(cut + shift / 2) - weight * ndtr(cut - shift / 2), 0.0))

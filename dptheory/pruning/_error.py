@@ -1,0 +1,344 @@
+"""Error and direction of pruned, noised gradients whose entries are iid N(0, sigma_g^2) (GIP's Assumption 1).
+
+Notation: d = dim, K = keep, k = K / d, s = sigma_g, C = clip, sigma = noise_multiplier; for the asymptotic forms
+a = Phi^-1(1 - k/2) and phi the standard normal density.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+from scipy.special import expit, gammainc, gammaincc, gammainccinv, gammaincinv
+
+from dptheory import _validate
+from dptheory.gradients import DistortionAngle, small_snr_slope
+from dptheory.pruning._mallows import SubsetMallows
+
+Method = Literal["exact", "asymptotic"]
+Array = NDArray[np.float64]
+
+_MAX_DIM = 10**9
+_METHODS = ("exact", "asymptotic")
+
+
+def top_k_mask(gradient: ArrayLike, keep: int) -> NDArray[np.bool_]:
+    """The keep entries of largest absolute value in each row; ties go to the lower index, so exactly keep are True.
+
+    Args:
+        gradient: finite array of shape (..., dim).
+        keep: number of entries kept, 0..dim.
+
+    Returns:
+        Boolean array of the same shape.
+
+    Raises:
+        ValueError: a NaN or infinite entry, no axis, or keep outside 0..dim.
+
+    Source: GIP, Algorithm 1 with the percentile and ties put right (gip.alg1).
+    """
+    gradient = _validate.finite("gradient", gradient)
+    if gradient.ndim == 0:
+        raise ValueError(f"gradient must have at least one axis, got {_validate.shown(gradient)}")
+    keep = _validate.integer("keep", keep, 0, gradient.shape[-1])
+    order = np.argsort(-np.abs(gradient), axis=-1, kind="stable")
+    mask = np.zeros(gradient.shape, dtype=np.bool_)
+    np.put_along_axis(mask, order[..., :keep], True, axis=-1)
+    return mask
+
+
+def expected_norm(dim: int, sigma_g: ArrayLike) -> Array:
+    r"""E|g| = s sqrt(2) Gamma((d+1)/2) / Gamma(d/2), about s sqrt(d).
+
+    Args:
+        dim: number of entries, 1..1e9.
+        sigma_g: standard deviation of an entry, 0 or in [1e-70, 1e70]; any shape.
+
+    Returns:
+        Array of the shape of sigma_g.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, section 5, text before equation 5 (gip.norm).
+    """
+    dim = _validate.integer("dim", dim, 1, _MAX_DIM)
+    sigma_g = _validate.scale("sigma_g", sigma_g)
+    # Gamma((d+1)/2) / Gamma(d/2) is d/2 times the ratio that small_snr_slope holds without overflow.
+    return sigma_g * dim * small_snr_slope(dim)
+
+
+def zero_update_mse(dim: int, sigma_g: ArrayLike) -> Array:
+    """MSE of not moving at all, E|0 - g|^2 = d s^2: what any noisy estimate has to beat.
+
+    Args and errors: as :func:`expected_norm`.
+
+    Source: GIP, Corollary 1 (gip.criterion).
+    """
+    dim = _validate.integer("dim", dim, 1, _MAX_DIM)
+    return dim * _validate.scale("sigma_g", sigma_g) ** 2
+
+
+def noise_mse(keep: int, clip: ArrayLike, noise_multiplier: ArrayLike) -> Array:
+    """Noise MSE of a mask with keep ones, E|Z*I|^2 = sigma^2 C^2 K; keep = dim is plain DP-SGD.
+
+    Args:
+        keep: number of entries that receive noise, 0..1e9.
+        clip: clipping norm C, 0 or in [1e-70, 1e70]; any shape.
+        noise_multiplier: sigma, 0 or in [1e-70, 1e70]; broadcast with clip.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, equation 6 (gip.eq6).
+    """
+    keep = _validate.integer("keep", keep, 0, _MAX_DIM)
+    clip, noise = _validate.scale("clip", clip), _validate.scale("noise_multiplier", noise_multiplier)
+    _validate.broadcast(noise_multiplier=noise, clip=clip)
+    return (noise * clip) ** 2 * keep
+
+
+def random_k_mse(dim: int, keep: int, sigma_g: ArrayLike) -> Array:
+    """Pruning MSE of a uniformly random mask with keep ones, (d - K) s^2; exact for any g with |g|^2 = d s^2.
+
+    Args:
+        dim, keep: 1 <= keep <= dim <= 1e9.
+        sigma_g: standard deviation of an entry, 0 or in [1e-70, 1e70]; any shape.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, Proposition 2, equation 13 (gip.mse_r).
+    """
+    dim, keep = _dim_keep(dim, keep)
+    return (dim - keep) * _validate.scale("sigma_g", sigma_g) ** 2
+
+
+def top_k_mse(dim: int, keep: int, sigma_g: ArrayLike, method: Method = "exact") -> Array:
+    r"""Pruning MSE of keeping the keep largest entries: the expected sum of the d - K smallest squares.
+
+    .. math:: d s^2\, E[H(U)],\quad U \sim \mathrm{Beta}(d-K, K),\quad H(u) = u - 2 a_u \phi(a_u),\ a_u = \Phi^{-1}((1+u)/2)
+
+    ``method="asymptotic"`` puts U at its mean: d s^2 (1 - k - 2 a phi(a)), never more than the exact value and short of it
+    by about k (1 - k) a s^2 / (2 phi(a)) for fixed k and large d.
+
+    Args:
+        dim, keep: 1 <= keep <= dim <= 1e9.
+        sigma_g: standard deviation of an entry, 0 or in [1e-70, 1e70]; any shape.
+        method: "exact" (relative error under 1e-9) or "asymptotic".
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, Proposition 2, equation 16 (gip.mse_t0).
+    """
+    dim, keep = _dim_keep(dim, keep)
+    return _validate.scale("sigma_g", sigma_g) ** 2 * dim * _share(_lost, dim, keep, method)
+
+
+def top_k_energy(dim: int, keep: int, sigma_g: ArrayLike, method: Method = "exact") -> Array:
+    """Expected sum of the keep largest squares, d s^2 - MSE, without cancellation when keep << dim.
+
+    Args and errors: as :func:`top_k_mse`.
+
+    Source: GIP, Proposition 2 (gip.mse_t0).
+    """
+    dim, keep = _dim_keep(dim, keep)
+    return _validate.scale("sigma_g", sigma_g) ** 2 * dim * _share(_kept, dim, keep, method)
+
+
+def retained_gain(dim: int, keep: int, theta: float) -> float:
+    """Share rho of the top-k gain over random-k that survives the Mallows perturbation, in [0, 1].
+
+    Args:
+        dim, keep: 1 <= keep < dim <= 1e7.
+        theta: dispersion in [0, inf].
+
+    Raises:
+        ValueError: an argument outside its range (keep = dim has no gain to retain).
+
+    Source: GIP, Proposition 2 (gip.order).
+    """
+    return SubsetMallows(dim, keep, theta).retained_gain()
+
+
+def perturbed_top_k_mse(dim: int, keep: int, theta: float, sigma_g: ArrayLike, method: Method = "exact") -> Array:
+    """Pruning MSE of the Mallows-perturbed top-k mask: rho MSE_top-k + (1 - rho) MSE_random-k.
+
+    Args:
+        dim, keep: 1 <= keep < dim <= 1e7.
+        theta: dispersion in [0, inf].
+        sigma_g: standard deviation of an entry, 0 or in [1e-70, 1e70]; any shape.
+        method: how the top-k MSE is computed; rho is exact in both.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, Proposition 2, equation 24 (gip.mse_t).
+    """
+    rho = retained_gain(dim, keep, theta)
+    return rho * top_k_mse(dim, keep, sigma_g, method) + (1.0 - rho) * random_k_mse(dim, keep, sigma_g)
+
+
+def beta(clip: float, keep: int, dim: int, theta: float, method: Method = "exact") -> float:
+    r"""Largest sigma_g^2 / sigma^2 (not included) for which pruning + noise has a smaller MSE than DP-SGD.
+
+    .. math:: \beta = C^2 (d - K) s^2 / \mathrm{MSE}_t \;\; (\ge C^2),
+        \qquad \beta_{asym} = C^2 / (1 - 2 a \phi(a) \rho / (1 - k)) \ge \beta
+
+    The asymptotic value is the larger one: the exact one is safe at finite dim. A small MSE is no reason to prune: see
+    :func:`least_retained_gain` and :func:`zero_update_mse`.
+
+    Args:
+        clip: clipping norm C, in [1e-70, 1e70].
+        keep, dim: 1 <= keep < dim <= 1e7.
+        theta: dispersion in [0, inf].
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, Corollary 1 (gip.cor1, gip.beta_values).
+    """
+    clip = _validate.real("clip", clip, 1e-70, 1e70)
+    return clip**2 * float(random_k_mse(dim, keep, 1.0) / perturbed_top_k_mse(dim, keep, theta, 1.0, method))
+
+
+def pruned_cosine(grad_norm: float, retained_norm: float, keep: int, noise_std: float) -> float:
+    """Expected cosine between g and (g + Z) * I for given g and I, Z ~ N(0, noise_std^2 I): exact.
+
+    (|g*I| / |g|) times the expected cosine of the keep-dimensional g*I with its noisy self. I all ones is DP-SGD.
+
+    Args:
+        grad_norm: |g|, > 0.
+        retained_norm: |g * I|, in [0, grad_norm].
+        keep: number of ones of I, 1..1e9.
+        noise_std: standard deviation of one entry of Z, >= 0.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, section 5 and Fig. 4a (gip.criterion, gip.fig4).
+    """
+    grad_norm = _validate.real("grad_norm", grad_norm, 0.0, ends="()")
+    retained_norm = _validate.real("retained_norm", retained_norm, 0.0, grad_norm)
+    keep = _validate.integer("keep", keep, 1, _MAX_DIM)
+    noise_std = _validate.real("noise_std", noise_std, 0.0, ends="[)")
+    if retained_norm == 0.0:
+        return 0.0
+    snr = retained_norm / noise_std if noise_std > 0.0 else math.inf
+    return retained_norm / grad_norm * DistortionAngle(keep, snr).expected_cos()
+
+
+def cosine_ratio(dim: int, keep: int, theta: float, method: Method = "exact", groups: int = 1) -> float:
+    """E cos of perturbed top-k over E cos of DP-SGD in the limit of large noise; below 1, pruning loses direction.
+
+    (k + (S - k) rho) c_K / c_d with S the top-k share of |g|^2 and c = :func:`dptheory.gradients.small_snr_slope`; exact at
+    every dim. Asymptotically (k + 2 a phi(a) rho) / sqrt(k). With groups, S and rho are those of one group and c is that of
+    the whole gradient.
+
+    Args:
+        dim, keep: size of a group and number kept in it, 1 <= keep < dim <= 1e7.
+        theta: dispersion in [0, inf].
+        groups: number of groups, >= 1; at most 1e9 entries in all.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, section 5 (gip.criterion).
+    """
+    rho = retained_gain(dim, keep, theta)
+    dim, keep = _dim_keep(dim, keep)
+    groups = _validate.integer("groups", groups, 1, _MAX_DIM // dim)
+    k = keep / dim
+    kept = k + rho * _gain(dim, keep, method)
+    return kept / (math.sqrt(k) if method == "asymptotic" else _noise_share(dim * groups, keep * groups))
+
+
+def least_retained_gain(dim: int, keep: int, method: Method = "exact", groups: int = 1) -> float:
+    """The rho above which perturbed top-k beats the direction of DP-SGD under large noise; above 1 means never.
+
+    Solves :func:`cosine_ratio` = 1 for rho; asymptotically sqrt(k) (1 - sqrt(k)) / (2 a phi(a)), which is least, 0.478,
+    near k = 0.65 and exceeds 1 for k below 0.0186. The exact value is larger than the asymptotic one; its relative error is
+    about 1e-16 dim / (dim - keep).
+
+    Args:
+        dim, keep: size of a group and number kept in it, 1 <= keep < dim <= 1e9.
+        groups: number of groups, >= 1; at most 1e9 entries in all.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, section 5 (gip.criterion).
+    """
+    dim = _validate.integer("dim", dim, 2, _MAX_DIM)
+    keep = _validate.integer("keep", keep, 1, dim - 1)
+    groups = _validate.integer("groups", groups, 1, _MAX_DIM // dim)
+    gain = _gain(dim, keep, method)
+    if method == "asymptotic":
+        root = math.sqrt(keep / dim)
+        return root / (1 + root) * ((dim - keep) / dim) / gain  # sqrt(k) - k without cancellation
+    return (_noise_share(dim * groups, keep * groups) - keep / dim) / gain
+
+
+def _dim_keep(dim: int, keep: int) -> tuple[int, int]:
+    dim = _validate.integer("dim", dim, 1, _MAX_DIM)
+    return dim, _validate.integer("keep", keep, 1, dim)
+
+
+def _gain(dim: int, keep: int, method: Method) -> float:
+    """What top-k keeps of |g|^2 beyond random-k, S - k = (1 - k) - lost, from whichever side cancels less."""
+    if 2 * keep > dim:
+        return (dim - keep) / dim - _share(_lost, dim, keep, method)
+    return _share(_kept, dim, keep, method) - keep / dim
+
+
+def _noise_share(dim: int, keep: int) -> float:
+    """Share of |g|^2 that a mask has to keep to make up for having keep noisy entries instead of dim."""
+    return small_snr_slope(dim) / small_snr_slope(keep)
+
+
+def _lost(threshold: Array) -> Array:
+    """E[x^2; |x| <= a] = P(chi2_3 <= a^2) = P(|x| <= a) - 2 a phi(a), from threshold = a^2 / 2."""
+    return np.asarray(gammainc(1.5, threshold))
+
+
+def _kept(threshold: Array) -> Array:
+    """E[x^2; |x| > a] = P(chi2_3 > a^2), from threshold = a^2 / 2."""
+    return np.asarray(gammaincc(1.5, threshold))
+
+
+def _share(part: Callable[[Array], Array], dim: int, keep: int, method: str) -> float:
+    """Share of |g|^2 that top-k loses or keeps: ``part`` at the mean threshold, or averaged over its Beta law."""
+    _validate.choice("method", method, _METHODS)
+    if keep == dim:
+        return float(part(np.zeros(())))
+    if method == "asymptotic":
+        return float(part(_threshold(np.asarray((dim - keep) / dim), np.asarray(keep / dim))))
+    return _beta_mean(lambda u, v: part(_threshold(u, v)), dim - keep, keep)
+
+
+def _threshold(u: Array, v: Array) -> Array:
+    """a^2 / 2 with P(|x| <= a) = u = 1 - v, accurate at both ends."""
+    return np.asarray(np.where(u < 0.5, gammaincinv(0.5, u), gammainccinv(0.5, v)))
+
+
+def _beta_mean(function: Callable[[Array, Array], Array], alpha: int, beta: int) -> float:
+    """E f(U, 1 - U) for U ~ Beta(alpha, beta): trapezoidal rule in y = logit(U), where the density is log-concave.
+
+    The rule converges geometrically (the integrand is analytic for |Im y| < pi). The weights are taken relative to the
+    mode and normalised by their own sum, so no Beta function of order 1e9 is needed.
+    """
+    mode = math.log(alpha / beta)
+    u0, v0 = alpha / (alpha + beta), beta / (alpha + beta)
+
+    def log_weight(y: Array) -> Array:
+        return np.asarray(-alpha * np.log1p(v0 * np.expm1(-y)) - beta * np.log1p(u0 * np.expm1(y)))
+
+    def edge(beyond: float) -> float:
+        return float(brentq(lambda y: float(log_weight(y)) + 50.0, 0.0, beyond))
+
+    y = np.linspace(edge(-60.0), edge(60.0), 513)
+    weights = np.exp(log_weight(y))
+    return float(weights @ function(expit(mode + y), expit(-mode - y)) / weights.sum())

@@ -1,0 +1,59 @@
+"""Randomised response on an index vector: every bit is kept with probability p, flipped otherwise."""
+
+import math
+
+from scipy.special import expit, logit
+
+from dptheory import _validate
+
+_MOST_BITS = 10**18
+
+
+def randomized_response_epsilon(probability: float, distance: int) -> float:
+    """Exact pure-DP epsilon for two index vectors at Hamming distance ``distance``: distance * |log(p / (1 - p))|.
+
+    Args:
+        probability: chance p of keeping a bit, in [0, 1]; 0 and 1 give inf unless distance is 0.
+        distance: number of bits in which the two vectors differ, 0..1e18.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, Proposition 3 (gip.prop3).
+    """
+    probability = _validate.real("probability", probability, 0.0, 1.0)
+    distance = _validate.integer("distance", distance, 0, _MOST_BITS)
+    return distance * abs(float(logit(probability))) if distance else 0.0
+
+
+def randomized_response_probability(epsilon: float, distance: int) -> float:
+    """Largest p with ``epsilon(p, distance) <= epsilon``: e^(epsilon/distance) / (1 + e^(epsilon/distance)).
+
+    The admissible p are those with max(p, 1 - p) at most this value.
+
+    Args:
+        epsilon: pure-DP budget, >= 0 and finite.
+        distance: sensitivity of the index vector, 1..1e18.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, Proposition 3, equation 26 (gip.prop3).
+    """
+    epsilon = _validate.real("epsilon", epsilon, 0.0, ends="[)")
+    return float(expit(epsilon / _validate.integer("distance", distance, 1, _MOST_BITS)))
+
+
+def mallows_theta(probability: float) -> float:
+    """Dispersion theta = log(p / (1 - p)) of the Mallows law that randomised response becomes given the number of ones.
+
+    Args:
+        probability: chance p of keeping a bit, in [1/2, 1]; 1 gives inf.
+
+    Raises:
+        ValueError: probability outside [1/2, 1].
+
+    Source: GIP, Appendix A.4 (gip.a4).
+    """
+    probability = _validate.real("probability", probability, 0.5, 1.0)
+    return math.inf if probability == 1.0 else float(logit(probability))

@@ -1,0 +1,54 @@
+"""Random sparsification: kappa, the trade-off of masking, ranked masks, schedules, reconstruction, costs."""
+
+from dptheory.sparsification._costs import Communication, Operations, communication, projection_operations
+from dptheory.sparsification._kappa import BestRate, Kappa, best_rate, kappa
+from dptheory.sparsification._ranking import captured_energy, signed_captured_energy, sparse_captured_energy
+from dptheory.sparsification._reconstruction import (
+    AttackError,
+    bayes_error,
+    error_lower_bound,
+    expected_error,
+    gaussian_matrix_error,
+    matrix_error_lower_bound,
+    matrix_expected_error,
+)
+from dptheory.sparsification._schedules import freeze_rate, total_density
+from dptheory.sparsification._tradeoff import (
+    TunedBound,
+    least_kappa,
+    least_kappa_tuned,
+    optimal_rate,
+    optimal_rate_flat,
+    tradeoff,
+    tuned_bound,
+)
+
+__all__ = [
+    "AttackError",
+    "BestRate",
+    "Communication",
+    "Kappa",
+    "Operations",
+    "TunedBound",
+    "bayes_error",
+    "best_rate",
+    "captured_energy",
+    "communication",
+    "error_lower_bound",
+    "expected_error",
+    "freeze_rate",
+    "gaussian_matrix_error",
+    "kappa",
+    "least_kappa",
+    "least_kappa_tuned",
+    "matrix_error_lower_bound",
+    "matrix_expected_error",
+    "optimal_rate",
+    "optimal_rate_flat",
+    "projection_operations",
+    "signed_captured_energy",
+    "sparse_captured_energy",
+    "total_density",
+    "tradeoff",
+    "tuned_bound",
+]

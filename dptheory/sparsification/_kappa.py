@@ -1,0 +1,292 @@
+"""Random sparsification of clipped gradients: kappa, the share of the descent that a random mask keeps.
+
+Notation: w = gradient, C = clip, r = rate, x = 1 - r, m a uniformly random mask with x d ones, xi = deviation of one example's
+gradient from w; P = P(|xi| < z C), P'_m = P(|m*xi| < z C), c = (1 - z) C, f(X) = min(X, c sqrt X), which is
+min(|v|, c) |v| at X = |v|^2. The random-sparsification paper has z = 3/4, random freeze z = 1/4.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammainc
+
+from dptheory import _validate
+from dptheory.gradients import NormBounds, _masks, expected_masked_inner, kept_entries, mask_norm_bounds
+from dptheory.sparsification import _masked_rows
+from dptheory.sparsification._mask_average import Bracket, Shares, mean_descent
+from dptheory.sparsification._tradeoff import (
+    TunedBound,
+    least_kappa,
+    least_kappa_tuned,
+    optimal_rate,
+    optimal_rate_flat,
+    tradeoff,
+    tuned_bound,
+)
+
+__all__ = [
+    "BestRate",
+    "Kappa",
+    "NormBounds",
+    "TunedBound",
+    "best_rate",
+    "expected_masked_inner",
+    "kappa",
+    "kept_entries",
+    "least_kappa",
+    "least_kappa_tuned",
+    "mask_norm_bounds",
+    "optimal_rate",
+    "optimal_rate_flat",
+    "tradeoff",
+    "tuned_bound",
+]
+
+Array = NDArray[np.float64]
+
+_RATES = 48
+_NEARBY = 12
+_LOG_LARGEST = 709.0
+_SMALLEST_Z = 1e-70
+_BEYOND = 1e70  # entries so far above the threshold decide a row whatever their size
+
+
+@dataclass(frozen=True)
+class Kappa:
+    r"""kappa at one gradient, and what it is made of.
+
+    Attributes:
+        value: kappa = E_m[P'_m f(|m*w|^2)] / (P f(|w|^2)), in [lower, upper]; inf where it exceeds the largest float.
+        standard_error: of the part of ``value`` that rests on masks drawn at random; 0 where none was drawn.
+        norm_ratio: R = E_m f(|m*w|^2) / f(|w|^2), kappa without deviation.
+        probability: P.
+        lower: x, no kappa of this rate is smaller.
+        upper: min(x max(1, |w| / c), sqrt x) / P, no kappa of this rate, |w| and P is larger.
+        error: \|value - kappa\| is at most this. Proved; where masks were drawn (``standard_error`` > 0) it holds with a
+            chance of at least 0.9999 over their draw.
+        norm_ratio_error: \|norm_ratio - R\| is at most this. Proved.
+    """
+
+    value: float
+    standard_error: float
+    norm_ratio: float
+    probability: float
+    lower: float
+    upper: float
+    error: float
+    norm_ratio_error: float
+
+    @property
+    def condition(self) -> bool:
+        """P >= sqrt(x), which makes ``upper`` at most 1; the paper asks for it."""
+        return self.probability >= math.sqrt(self.lower)
+
+
+@dataclass(frozen=True)
+class BestRate:
+    """The rate with the smallest proved bound among those tried.
+
+    Attributes:
+        rate: r.
+        bound: U(r) with ``kappa.value - kappa.error`` in place of kappa, so never below U(r).
+        kappa: kappa at this rate.
+    """
+
+    rate: float
+    bound: float
+    kappa: Kappa
+
+
+def kappa(
+    gradient: ArrayLike,
+    clip: float,
+    rate: float,
+    deviation: ArrayLike = 0.0,
+    *,
+    z: float = 0.75,
+    masks: int = 2000,
+    seed: int = 0,
+) -> Kappa:
+    r"""kappa = E_m[P'_m f(|m*w|^2)] / (P f(|w|^2)), in [1 - r, 1] where P >= sqrt(1 - r).
+
+    Isotropic Gaussian deviation: the ratio of two chi-square distribution functions times R. R lies between two proved bounds
+    (:mod:`dptheory.sparsification`), as a rule within a thousandth of it (``error`` says), and is exact for |w| <= c (then it
+    is x), where one entry or every entry is kept, for gradients with at most two sizes of entries, and where there are at
+    most ``masks`` masks. Rows of deviations: rows that are almost surely on one side of z C for every mask are bounded; for
+    the others ``masks`` masks are drawn, unless there are fewer.
+
+    Args:
+        gradient: w, shape (d,), entries at most 1e70 in size, of norm at least 1e-70.
+        clip: C, in [1e-70, 1e70].
+        rate: r in [0, 1) with (1 - r) d whole.
+        deviation: a number s in [0, 1e70] for xi ~ N(0, s^2 I), or an array (n, d) whose rows are equally likely values of
+            xi (the examples' gradients less w), entries at most 1e70 in size.
+        z: share of C left to the deviation, in [1e-70, 1).
+        masks: number of masks drawn, 100..1e7.
+        seed: of the draw, an integer >= 0.
+
+    Raises:
+        ValueError: an argument outside its range; a zero gradient, or P = 0, where kappa is undefined.
+
+    Source: RS, Lemma 3.3 (rs.lem3.3, rs.kappa).
+    """
+    problem = _Problem.of(gradient, clip, deviation, z)
+    keep = kept_entries(problem.shares.size, rate)
+    masks = _validate.integer("masks", masks, 100, 10**7)
+    return problem.kappa(keep, masks, _validate.integer("seed", seed, 0))
+
+
+def best_rate(
+    gradient: ArrayLike,
+    clip: float,
+    delta_c: float,
+    noise_term: float,
+    deviation: ArrayLike = 0.0,
+    *,
+    z: float = 0.75,
+) -> BestRate:
+    r"""The rate with the least U(r), with the exact kappa of the gradient; of about 70 rates up to that which keeps one entry.
+
+    All rates are tried for d <= 20. Above, about 50 numbers of entries kept are tried on a logarithmic scale, then
+    twelve between the neighbours of the best. Rates are compared by the U(r) that is proved for them.
+
+    Args:
+        gradient, clip, deviation, z: as in :func:`kappa`.
+        delta_c, noise_term: as in :func:`tradeoff`.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Appendix G, with the exact kappa (rs.appG).
+    """
+    problem = _Problem.of(gradient, clip, deviation, z)
+    dim = problem.shares.size
+
+    def tried(keep: int) -> BestRate:
+        found = problem.kappa(keep, 2000, 0)
+        rate, least = 1.0 - keep / dim, max(found.lower, found.value - found.error)
+        return BestRate(rate, tradeoff(rate, delta_c, noise_term, least) if math.isfinite(least) else 0.0, found)
+
+    def counts(first: int, last: int, number: int) -> list[int]:
+        return sorted({round(float(one)) for one in np.geomspace(first, last, number)})
+
+    keeps = sorted({*counts(1, dim, _RATES), *range(1, min(dim, 20) + 1)})
+    found = {keep: tried(keep) for keep in keeps}
+    best = min(reversed(keeps), key=lambda keep: found[keep].bound)
+    place = keeps.index(best)
+    nearby = counts(keeps[max(place - 1, 0)], keeps[min(place + 1, len(keeps) - 1)], _NEARBY + 2)
+    found |= {keep: tried(keep) for keep in nearby if keep not in found}
+    return min((found[keep] for keep in sorted(found, reverse=True)), key=lambda one: one.bound)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """What does not depend on the rate: ``shares`` = w_j^2 / |w|^2, ``scale`` = max(1, |w| / c), the deviation over z C."""
+
+    shares: Array
+    ascending: Shares
+    scale: float
+    spread: float
+    squares: Array | None
+    probability: float
+
+    @classmethod
+    def of(cls, gradient: ArrayLike, clip: float, deviation: ArrayLike, z: float) -> "_Problem":
+        w = _masks.vector("gradient", gradient)
+        clip = _validate.size("clip", clip)
+        z = _validate.real("z", z, _SMALLEST_Z, 1.0, ends="[)")
+        size = _masks.norm(w)
+        if size == 0.0:
+            raise ValueError(f"gradient must not be zero, where kappa is undefined, got {_validate.shown(gradient)}")
+        if size < _validate.SMALLEST:
+            raise ValueError(
+                f"gradient must have a norm of at least {_validate.SMALLEST:g}, got {_validate.shown(gradient)}"
+            )
+        shares = np.square(w / size)
+        shares /= shares.sum()
+        scale = max(1.0, size / ((1.0 - z) * clip))
+        xi = _validate.bounded("deviation", deviation)
+        if xi.ndim == 0:
+            spread = _validate.real("deviation", float(xi), 0.0) / (z * clip)
+            return cls(shares, Shares(np.sort(shares)), scale, spread, None, _gaussian_probability(w.size, spread))
+        if xi.ndim != 2 or xi.shape[1] != w.size or len(xi) == 0:
+            raise ValueError(f"deviation must be a number or an array of shape (n, {w.size}), got shape {xi.shape}")
+        squares = np.square(np.minimum(np.abs(xi) / (z * clip), _BEYOND))
+        probability = float((squares.sum(axis=1) < 1.0).mean())
+        if probability == 0.0:
+            raise ValueError(
+                f"deviation must have a row shorter than z * clip, kappa is undefined, got none of {len(xi)}"
+            )
+        return cls(shares, Shares(np.sort(shares)), scale, 0.0, squares, probability)
+
+    def kappa(self, keep: int, masks: int, seed: int) -> Kappa:
+        dim, p = self.shares.size, self.probability
+        x = keep / dim
+        highest = min(x * self.scale, math.sqrt(x))
+        upper = highest / p if p > 0.0 else math.inf
+        if keep == dim:
+            return Kappa(1.0, 0.0, 1.0, p, x, upper, 0.0, 0.0)
+        squares = self.squares if self.squares is not None else np.zeros((1, dim))
+        if _few_masks(dim, keep, masks):
+            ratio, mean = _masked_rows.all_masks_mean(self.shares, squares, keep, self.scale)
+            plain, rows = Bracket(ratio, ratio), _masked_rows.RowsMean(mean, mean, mean, 0.0)
+        else:
+            plain = mean_descent(self.ascending, keep, self.scale)
+            rows = _masked_rows.RowsMean(plain.middle, plain.low, plain.high, 0.0)
+            if self.squares is not None:
+                rows = _masked_rows.rows_mean(self.shares, squares, keep, self.scale, plain, masks, seed)
+        gain = 1.0 / p if self.squares is not None else _gaussian_gain(dim, keep, self.spread)
+        # rounding alone can lead out of the range, or masks drawn
+        low, value, high = (min(max(y * gain, x), upper) for y in (rows.low, rows.value, rows.high))
+        error = max(high - value, value - low) if high > low else 0.0
+        return Kappa(
+            value,
+            rows.standard_error * gain if rows.standard_error else 0.0,
+            plain.middle,
+            p,
+            x,
+            upper,
+            error,
+            plain.half_width,
+        )
+
+
+def _few_masks(dim: int, keep: int, masks: int) -> bool:
+    """There are no more masks than would be drawn."""
+    rough = math.lgamma(dim + 1) - math.lgamma(keep + 1) - math.lgamma(dim - keep + 1)
+    return rough < math.log(masks) + 1.0 and math.comb(dim, keep) <= masks
+
+
+def _gaussian_probability(dim: int, spread: float) -> float:
+    """P for xi ~ N(0, spread^2 I) and threshold 1."""
+    return float(gammainc(dim / 2, 0.5 / spread / spread)) if spread > 0.0 else 1.0
+
+
+def _gaussian_gain(dim: int, keep: int, spread: float) -> float:
+    """P' / P for xi ~ N(0, spread^2 I) and threshold 1."""
+    half = 0.5 / spread / spread if spread > 0.0 else math.inf
+    if math.isinf(half):
+        return 1.0
+    if half == 0.0:
+        return math.inf
+    log_gain = _log_gammainc(keep / 2, half) - _log_gammainc(dim / 2, half)
+    return math.exp(log_gain) if log_gain < _LOG_LARGEST else math.inf
+
+
+def _log_gammainc(shape: float, point: float) -> float:
+    """Logarithm of the regularised lower incomplete gamma function; its power series where that underflows."""
+    value = float(gammainc(shape, point))
+    if value > 1e-290:
+        return math.log(value)
+    terms = 50 + math.ceil(40.0 / (1.0 - point / (shape + 1.0)))
+    series = 1.0 + float(np.cumprod(point / (shape + np.arange(1.0, terms))).sum())
+    if shape < 20.0:
+        peak = shape * math.log(point) - point - math.lgamma(shape + 1.0)
+    else:  # Stirling: the large parts of the three terms cancel
+        excess = (point - shape) / shape
+        rest = 1.0 / (12.0 * shape) - 1.0 / (360.0 * shape**3) + 1.0 / (1260.0 * shape**5)
+        log_ratio = math.log1p(excess) if excess > -0.5 else math.log(point / shape)
+        peak = shape * (log_ratio - excess) - 0.5 * math.log(2.0 * math.pi * shape) - rest
+    return peak + math.log(series)

@@ -1,0 +1,288 @@
+"""The checking engine: it passes what is right, fails what is wrong, and does not depend on the workers."""
+
+import dataclasses
+import math
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from fractions import Fraction
+from functools import partial
+from multiprocessing import get_context
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dptheory.checks import Evidence, ExactCheck, Kind, LawCheck, MeanCheck, Moments, Range, SearchCheck, estimate
+from dptheory.checks._mean import chunk_size, moments
+
+
+def _squares(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
+    return np.square(rng.standard_normal(n))
+
+
+def _broken(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
+    return np.full(n, math.nan)
+
+
+def _die(rng: np.random.Generator, n: int, sides: int) -> NDArray[np.intp]:
+    return rng.integers(0, sides, n)
+
+
+def _parabola(x: float, n: float) -> float:
+    return (x - 0.7) ** 2 + 1.0 / n
+
+
+def _dip(x: float, n: float) -> float:
+    """Negative in a narrow valley only."""
+    return (x - 0.7) ** 2 + 1.0 / n - 0.02
+
+
+def _undefined(x: float, n: float) -> float:
+    return math.nan
+
+
+BOX = {"x": Range(0, 1), "n": Range(1, 100, integer=True, log=True)}
+GOOD_MEAN = MeanCheck("mean", _squares, lambda: 1.0, row_bytes=8)
+GOOD_LAW = LawCheck(
+    "law", partial(_die, sides=6), lambda: np.full(6, 1 / 6), lambda: np.array([0.2, *[0.16] * 5]), row_bytes=8
+)
+GOOD_SEARCH = SearchCheck("search", BOX, slack=_parabola, wrong=_dip)
+
+
+def _same(first: Evidence, second: Evidence) -> bool:
+    return dataclasses.replace(first, seconds=0.0) == dataclasses.replace(second, seconds=0.0)
+
+
+def test_moments_merge_like_one_stream() -> None:
+    values = np.random.default_rng(0).gamma(2.0, size=10_001) + 1e6
+    merged = Moments()
+    for part in np.array_split(values, 7):
+        merged = merged.merge(moments(part))
+    assert merged.count == values.size
+    assert merged.mean == pytest.approx(values.mean(), rel=1e-14)
+    assert merged.standard_error == pytest.approx(values.std(ddof=1) / math.sqrt(values.size), rel=1e-9)
+    assert Moments().merge(Moments()) == Moments()
+    assert Moments().standard_error == math.inf
+
+
+def test_chunks_stay_small() -> None:
+    for row_bytes in (8, 8 * 10**6, 10**10):
+        assert chunk_size(row_bytes) == 1 or chunk_size(row_bytes) * row_bytes <= 64 * 2**20
+
+
+def test_a_right_mean_passes_and_reports_its_reach() -> None:
+    found = GOOD_MEAN.run(budget=600, seed=0)
+    assert found.passed, found.detail
+    assert found.kind is Kind.MONTE_CARLO
+    assert found.detectable is not None and found.detectable <= 0.01
+    assert found.standard_error is not None and abs(found.observed - 1.0) <= 5 * found.standard_error  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("claimed", [1.02, 0.98, 2.0])
+def test_a_wrong_mean_fails(claimed: float) -> None:
+    found = MeanCheck("mean", _squares, lambda: claimed, row_bytes=8).run(budget=600, seed=0)
+    assert not found.passed
+    assert "off by more than 5 standard errors" in found.detail
+
+
+def test_too_few_samples_fail_and_say_what_they_could_have_seen() -> None:
+    found = MeanCheck("mean", _squares, lambda: 1.0, row_bytes=8, resolution=1e-6).run(budget=0.01, seed=0)
+    assert not found.passed and not found.finished
+    assert "budget spent: could have detected" in found.detail
+
+
+def test_a_printed_value_that_is_right_cannot_be_rejected() -> None:
+    found = MeanCheck("mean", _squares, lambda: 1.0, row_bytes=8, wrong=lambda: 1.0005).run(budget=600, seed=0)
+    assert not found.passed and found.finished
+    assert "does not reject" in found.detail
+
+
+def test_draws_that_are_not_finite_are_an_error() -> None:
+    with pytest.raises(FloatingPointError, match="nan"):
+        estimate(_broken, lambda m: True, budget=1, seed=0, row_bytes=8)
+
+
+def _constant(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
+    return np.ones(n)
+
+
+def _matrix(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
+    return rng.standard_normal((n, 50))
+
+
+def test_two_draws_are_not_evidence() -> None:
+    check = MeanCheck("mean", _nearly_one, lambda: 1.0, row_bytes=16 * 2**20)
+    found = check.run(budget=0, seed=0)
+    assert not found.passed and not found.finished and "fewer than 2000 draws" in found.detail
+
+
+def _nearly_one(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
+    return 1 + 1e-4 * rng.standard_normal(n)
+
+
+def test_a_wrong_value_that_is_not_a_number_is_not_rejected() -> None:
+    found = MeanCheck("mean", _squares, lambda: 1.0, row_bytes=8, wrong=lambda: math.nan).run(20, 0)
+    assert not found.passed and "does not reject the wrong value nan" in found.detail
+
+
+def test_perturbed_values_are_judged_on_fresh_draws() -> None:
+    first, again = (MeanCheck(name, _squares, lambda: 1.0, row_bytes=8).run(20, 0) for name in ("a", "a, fresh draws"))
+    offsets = [float(part.split(" SE)")[0]) for part in first.detail.split("(")[1:]]
+    judged = [(value - again.observed) / again.standard_error for value in (1 - first.detectable, 1 + first.detectable)]  # type: ignore[operator]
+    assert offsets == pytest.approx(judged, rel=0.02), "the second stream is the one that judges"
+
+
+def test_constant_draws() -> None:
+    assert MeanCheck("mean", _constant, lambda: 1.0, row_bytes=8, wrong=lambda: 1.1).run(20, 0).passed
+    assert not MeanCheck("mean", _constant, lambda: 1.1, row_bytes=8, wrong=lambda: 1.0).run(20, 0).passed
+
+
+@pytest.mark.parametrize("claimed", [0.0, math.nan, math.inf])
+def test_claims_without_a_scale_are_an_error(claimed: float) -> None:
+    with pytest.raises(ValueError, match="claimed must be finite and not 0"):
+        MeanCheck("mean", _squares, lambda: claimed, row_bytes=8).run(20, 0)
+
+
+def test_sampler_of_the_wrong_shape_is_an_error() -> None:
+    with pytest.raises(ValueError, match="must give shape"):
+        MeanCheck("mean", _matrix, lambda: 1.0, row_bytes=8).run(20, 0)
+    with pytest.raises(ValueError, match="must give shape"):
+        dataclasses.replace(GOOD_LAW, sampler=partial(_die, sides=7)).run(20, 0)
+
+
+@pytest.mark.parametrize("law", [np.array([1.0]), np.array([0.5, 0.6]), np.array([0.0, 1.0])])
+def test_laws_must_be_laws(law: NDArray[np.float64]) -> None:
+    with pytest.raises(ValueError, match="two or more positive probabilities"):
+        dataclasses.replace(GOOD_LAW, wrong=lambda: law).run(20, 0)
+
+
+def test_laws_with_many_outcomes() -> None:
+    many = LawCheck(
+        "many",
+        partial(_die, sides=400),
+        lambda: np.full(400, 1 / 400),
+        lambda: np.array([2 / 401, *[1 / 401] * 399]),
+        row_bytes=8,
+        resolution=0.03,
+    )
+    assert many.run(30, 0).passed
+
+
+def test_seeds_matter_and_repeat() -> None:
+    first, second, other = (GOOD_MEAN.run(20, seed) for seed in (1, 1, 2))
+    assert _same(first, second)
+    assert first.observed != other.observed
+    twin = dataclasses.replace(GOOD_MEAN, name="twin").run(20, 1)
+    assert twin.observed != first.observed, "checks under one seed draw different numbers"
+
+
+@pytest.mark.parametrize("check", [GOOD_MEAN, GOOD_LAW, GOOD_SEARCH], ids=lambda c: c.name)
+def test_any_executor_gives_the_same_result(check: MeanCheck | LawCheck | SearchCheck) -> None:
+    alone = check.run(60, seed=5)
+    assert alone.passed, alone.detail
+    pools: list[Executor] = [
+        ThreadPoolExecutor(1),
+        ThreadPoolExecutor(3),
+        ProcessPoolExecutor(2, mp_context=get_context("spawn")),
+    ]
+    for pool in pools:
+        with pool:
+            assert _same(check.run(60, seed=5, executor=pool), alone)
+
+
+def test_a_loaded_die_is_noticed() -> None:
+    loaded = dataclasses.replace(GOOD_LAW, sampler=partial(_die, sides=5))
+    refused = loaded.run(20, 0)
+    assert "chi-square" in refused.detail and not refused.passed and refused.finished
+    blunt = dataclasses.replace(GOOD_LAW, wrong=GOOD_LAW.law)
+    assert "does not reject the wrong law" in blunt.run(20, 0).detail
+    hasty = dataclasses.replace(GOOD_LAW, resolution=1e-5)
+    assert "budget spent" in hasty.run(0.01, 0).detail and not hasty.run(0.01, 0).finished
+
+
+def test_search_finds_the_valley() -> None:
+    violated = dataclasses.replace(GOOD_SEARCH, slack=_dip).run(60, 0)
+    assert not violated.passed
+    assert violated.observed == pytest.approx(-0.01, abs=1e-4), "Nelder-Mead ends in the valley"
+    assert "violated at x=0." in violated.detail and "n=100" in violated.detail
+
+
+def test_search_must_refute_the_wrong_statement() -> None:
+    found = dataclasses.replace(GOOD_SEARCH, wrong=_parabola).run(60, 0)
+    assert not found.passed and "does not refute" in found.detail
+
+
+def test_search_out_of_time_fails() -> None:
+    found = GOOD_SEARCH.run(1e-9, 0)
+    assert not found.passed and not found.finished and "budget spent" in found.detail
+
+
+def test_search_reports_nan_as_an_error() -> None:
+    with pytest.raises(FloatingPointError, match="slack is NaN"):
+        dataclasses.replace(GOOD_SEARCH, slack=_undefined).run(10, 0)
+
+
+def test_ranges() -> None:
+    assert Range(1, 100, log=True).value(0.5) == pytest.approx(10)
+    assert Range(1, 9, integer=True).value(1.0) == 9
+    assert Range(2, 4).value(0.25) == 2.5
+
+
+def _exact(**changes: object) -> ExactCheck:
+    base = ExactCheck(
+        "exact",
+        cases=lambda: [(n,) for n in range(1, 5)],
+        truth=lambda n: Fraction(sum(range(n + 1))),
+        statement=lambda n: Fraction(n * (n + 1), 2),
+        wrong=lambda n: Fraction(n * n, 2),
+    )
+    return dataclasses.replace(base, **changes)  # type: ignore[arg-type]
+
+
+def test_exact_check_passes_and_shows_the_wrong_value() -> None:
+    found = _exact().run(10, 0)
+    assert found.passed and found.samples == 4
+    assert "rejects wrong 1/2 at (1)" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"statement": lambda n: Fraction(n * (n + 1), 2) + (n == 4)}, "fails at (4)"),
+        ({"wrong": lambda n: Fraction(n * (n + 1), 2)}, "does not reject the wrong statement"),
+        ({"statement": lambda n: math.nan}, "fails at"),
+        ({"statement": lambda n: True}, "fails at"),
+        ({"tolerance": 1.0}, "does not reject the wrong statement"),
+        ({"wrong": lambda n: math.nan}, "does not reject the wrong statement"),
+        ({"truth": lambda n: np.bool_(True), "statement": lambda n: np.bool_(n < 4)}, "fails at (4), off by 1"),
+    ],
+)
+def test_exact_check_fails(changes: dict[str, object], says: str) -> None:
+    found = _exact(**changes).run(10, 0)
+    assert not found.passed
+    assert says in found.detail
+
+
+def test_exact_check_without_cases_is_an_error() -> None:
+    with pytest.raises(ValueError, match="at least one case"):
+        _exact(cases=list).run(10, 0)
+
+
+def test_exact_check_out_of_time_fails() -> None:
+    found = _exact().run(0, 0)
+    assert not found.passed and not found.finished and "budget spent after 1 of 4 cases" in found.detail
+
+
+def test_search_keeps_to_its_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a clock that moves with the evaluations alone: 20 of them fit, and each of the eight runs may make one more."""
+    now = 0.0
+
+    def slow(x: float, n: float) -> float:
+        nonlocal now
+        now += 0.02
+        return 1.0
+
+    monkeypatch.setattr("dptheory.checks._search.time", SimpleNamespace(time=lambda: now, perf_counter=lambda: now))
+    found = SearchCheck("slow", BOX, slack=slow, wrong=slow).run(0.4, 0)
+    assert not found.passed and "budget spent" in found.detail
+    assert 20 <= found.samples <= 28

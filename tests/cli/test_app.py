@@ -1,0 +1,149 @@
+"""The command line as a user meets it."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from dptheory import claims, cli
+from dptheory.checks import Evidence, Kind
+from dptheory.cli import _app, _tables
+
+ROOT = Path(__file__).parents[1]
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli.app, arguments)
+
+
+def test_claims_as_table_markdown_and_json() -> None:
+    assert "gip.mse_t0" in _run("claims").stdout
+    assert _run("claims", "--format", "md").stdout.startswith("# The ledger")
+    rows = json.loads(_run("claims", "--paper", "gip", "--verdict", "false", "--format", "json").stdout)
+    assert {row["verdict"] for row in rows} == {"FALSE"}
+    assert [row["id"] for row in rows] == [c.id for c in claims.all_claims("gip", "FALSE")]
+
+
+def test_claim_shows_everything() -> None:
+    shown = _run("claim", "gip.mse_t0").stdout
+    for part in ("FALSE", "Proposition 2", "dptheory.pruning.top_k_mse", "asymptotic <= exact", "proofs/gip/mse_t0.md"):
+        assert part in shown
+
+
+def test_claim_shows_reported_numbers_and_state() -> None:
+    shown = _run("claim", "gip.table2").stdout
+    assert "12.6 s a batch" in shown and "not yet measured" in shown
+
+
+def test_check_writes_evidence(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "evidence.json"
+    result = _run("check", "gip.eq18", "gip.norm", "--budget", "10m", "--seed", "3", "--json", str(file))
+    assert result.exit_code == 0, result.output
+    assert "4 passed, 0 failed" in result.stdout
+    assert "smallest relative error seen by the coarsest check: 0.002 (gip.norm, mean norm, d = 50)" in result.stdout
+    rows = json.loads(file.read_text(encoding="utf-8"))
+    assert {row["claim"] for row in rows} == {"gip.eq18", "gip.norm"}
+    assert all(row["passed"] and row["seed"] == 3 for row in rows)
+    assert [path.name for path in file.parent.iterdir()] == ["evidence.json"], "no temporary file is left"
+
+
+def test_check_fails_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing = Evidence("x", Kind.EXACT, False, 1.0, 2.0, None, 0.0, 1, 0.0, 0, "fails at (1)")
+    monkeypatch.setattr(claims.Claim, "check", lambda *_: (failing,))
+    result = _run("check", "gip.eq18")
+    assert result.exit_code == 1
+    assert "FAIL gip.eq18, x: fails at (1)" in result.stdout
+
+
+def test_check_says_what_has_no_check() -> None:
+    result = _run("check", "gip.table1")
+    assert result.exit_code == 0
+    assert "without a check, not yet measured: gip.table1" in result.stdout
+
+
+def test_check_leaves_nothing_behind(tmp_path: Path) -> None:
+    code = "from dptheory.cli import app; app()"
+    command = [sys.executable, "-c", code, "check", "gip.fig1", "--workers", "2", "--budget", "10m"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_check_random_seed_differs() -> None:
+    seeds = {re.search(r"seed (\d+)", _run("check", "gip.eq18", "--seed", "random").stdout)[1] for _ in range(2)}  # type: ignore[index]
+    assert len(seeds) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("claim", "gip.mse_to"), "near: gip.mse_t"),
+        (("claims", "--paper", "nips"), "paper must be one of"),
+        (("claims", "--verdict", "perhaps"), "verdict must be one of"),
+        (("check", "nothing.*"), "patterns must each match a claim, got 'nothing.*'"),
+        (("check", "gip.eq18", "--budget", "soon"), "budget must be a time > 0"),
+        (("check", "gip.eq18", "--budget", "0s"), "budget must be a time > 0"),
+        (("check", "gip.eq18", "--seed", "-1"), "seed must be a whole number"),
+        (("check", "gip.eq18", "--seed", "lucky"), "seed must be a whole number"),
+        (("check", "gip.eq18", "--seed", "٣"), "seed must be a whole number"),
+        (("check", "gip.eq18", "--json", "."), "--json must name a file"),
+    ],
+)
+def test_mistakes_get_one_line_and_code_two(arguments: tuple[str, ...], says: str) -> None:
+    result = _run(*arguments)
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["claims", "claim", "check", "pages", "demo"])
+def test_help_shows_an_example(command: str) -> None:
+    assert f"Example: dptheory {command}" in " ".join(_run(command, "--help").stdout.split())
+
+
+@pytest.mark.parametrize("command", ["claims", "claim", "check"])
+def test_the_examples_of_the_help_work(command: str) -> None:
+    text = " ".join(_run(command, "--help").stdout.split())
+    words = re.search(r"Example: dptheory (.*?)(?: │| ╰|$)", text)
+    assert words is not None
+    arguments = words[1].replace("'", "").split()
+    assert _run(*arguments).exit_code == 0, arguments
+
+
+def test_budgets() -> None:
+    assert [_app.parse_budget(text) for text in ("30s", "10m", "1h", "2.5")] == [30, 600, 3600, 2.5]
+
+
+def test_output_is_quiet_and_whole_when_piped() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from dptheory.cli import app; app()", "check", "gip.eq18"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == "", "no progress bar off a terminal"
+    assert "number of zeros" in done.stdout
+
+
+def test_pages_refresh_what_is_generated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = claims.get("gip.eq18")
+    monkeypatch.setattr(claims, "all_claims", lambda *a: (row,) if len(a) < 2 else ())
+    page = tmp_path / "gip" / "eq18.md"
+    page.parent.mkdir()
+    page.write_text("before\n<!-- evidence:begin -->\nold\n<!-- evidence:end -->\nafter\n")
+    assert _run("pages", str(tmp_path)).exit_code == 0
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("before\n") and text.endswith("after\n")
+    assert "| number of zeros |" in text and "old" not in text
+    assert "gip.eq18" in (tmp_path / "README.md").read_text(encoding="utf-8")
+    page.write_text("no markers")
+    failed = _run("pages", str(tmp_path))
+    assert failed.exit_code == 2 and "must hold the markers" in failed.stderr
+
+
+def test_number_of_evidence_rows_in_markdown() -> None:
+    evidence = claims.get("gip.norm").check(20.0)
+    assert len(_tables.evidence_markdown(evidence).splitlines()) == 2 + len(evidence)

@@ -1,0 +1,87 @@
+"""`dptheory bound` and `dptheory preset`: the same numbers as the calculators, as table and as JSON."""
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from dptheory import cli, papers, pruning, sparsification
+from dptheory.gradients import clipped_gradient_mse
+
+MSE = ["--grad-norm", "1", "--dim", "100", "--deviation", "0.1", "--clip", "1"]
+MSE += ["--sigma", "1", "--batch-size", "8", "--rate", "0.5"]
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli.app, arguments)
+
+
+def _json(*arguments: str) -> dict[str, float | None]:
+    result = _run("bound", *arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)  # type: ignore[no-any-return]
+
+
+def test_prune() -> None:
+    values = _json("prune", "--dim", "1000", "--keep", "100")
+    assert values["pruning MSE of top-k"] == float(pruning.top_k_mse(1000, 100, 1.0))
+    assert values["MSE of top-k with noise"] == float(pruning.top_k_mse(1000, 100, 1.0)) + 100
+    assert values["rho needed to beat DP-SGD's direction"] == pruning.least_retained_gain(1000, 100)
+
+
+def test_mse() -> None:
+    found = clipped_gradient_mse(1, 100, 0.1, 1, 1, 8, 0.5)
+    values = _json("mse", *MSE)
+    assert values["MSE, masked"] == found.masked.mse
+    assert values["descent ratio, DP-SGD"] == found.full.descent_ratio
+    assert values["Delta_MSE"] == found.delta_mse
+
+
+def test_kappa() -> None:
+    values = _json("kappa", "--grad-norm", "2", "--dim", "100", "--clip", "4", "--rate", "0.5", "--deviation", "0.05")
+    assert values["kappa"] == pytest.approx(sparsification.kappa([0.2] * 100, 4.0, 0.5, 0.05).value, rel=1e-12)
+    assert values["lower end, 1 - r"] == 0.5
+
+
+def test_rate() -> None:
+    assert _json("rate", "--delta-c", "0.1", "--noise-term", "1")["best rate for a = 0.5"] == pytest.approx(0.9)
+
+
+def test_reconstruction_says_why_it_is_infinite() -> None:
+    values = _json("reconstruction", "--input", "1,0,0,0", "--rate", "0.5", "--sigma", "0.1")
+    assert values["expected error"] is None and values["why infinite"]
+    assert values["lower bound where it works"] == sparsification.error_lower_bound([1, 0, 0, 0], 0.5, 0.1)
+
+
+def test_presets() -> None:
+    rows = json.loads(_run("preset", "list", "--json").stdout)
+    assert [row["name"] for row in rows] == [one.name for one in papers.all_presets()]
+    assert "rf.gep.eps8" in _run("preset", "list").stdout
+
+
+@pytest.mark.parametrize("command", ["prune", "mse", "kappa", "rate", "reconstruction"])
+def test_the_examples_of_the_help_work(command: str) -> None:
+    text = re.sub(r"[\s│]+", " ", _run("bound", command, "--help").stdout)
+    words = re.search(r"Example: dptheory (bound [^╰]*?) ?(?:╰|$)", text)
+    assert words is not None
+    result = _run(*words[1].split())
+    assert result.exit_code == 0, result.output
+    assert "quantity" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("prune", "--dim", "10", "--keep", "11"), "keep must"),
+        (("mse", *MSE[:-1], "0.555"), "rate"),
+        (("kappa", "--grad-norm", "0", "--dim", "10", "--clip", "1", "--rate", "0.5"), "grad_norm must"),
+        (("rate", "--delta-c", "-1", "--noise-term", "1"), "delta_c must"),
+        (("reconstruction", "--input", "a", "--rate", "0.5", "--sigma", "1"), "input must"),
+        (("reconstruction", "--input", "0,0", "--rate", "0.5", "--sigma", "1"), "input must"),
+    ],
+)
+def test_bad_input(arguments: tuple[str, ...], says: str) -> None:
+    result = _run("bound", *arguments)
+    assert result.exit_code == 2
+    assert says in result.stderr and result.stderr.count("\n") == 1

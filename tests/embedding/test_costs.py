@@ -1,0 +1,78 @@
+"""Costs of a power iteration: closed forms, groups, the larger of two peaks, bad input."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dptheory import embedding
+
+SIZES = {
+    "width": st.integers(1, 10**4),
+    "vectors": st.integers(1, 100),
+    "anchors": st.integers(1, 10**4),
+    "groups": st.integers(1, 20),
+}
+
+
+def shape(width: int, vectors: int, groups: int) -> tuple[int, int]:
+    """(p, k), k <= p."""
+    return groups * vectors * width, groups * vectors
+
+
+@given(**SIZES)
+def test_multiply_adds_are_the_printed_count(width: int, vectors: int, anchors: int, groups: int) -> None:
+    p, k = shape(width, vectors, groups)
+    found = embedding.power_iteration(p, k, anchors, groups)
+    assert found.products * groups == 2 * anchors * k * p
+    assert found.orthogonalisation * groups**2 == p * k**2
+    assert found.scaling * groups == k * p
+    assert found.total == found.products + found.orthogonalisation + found.scaling
+
+
+@given(**SIZES)
+def test_operations_are_twice_the_multiply_adds_less_one_for_each_inner_product(
+    width: int, vectors: int, anchors: int, groups: int
+) -> None:
+    p, k = shape(width, vectors, groups)
+    fused = embedding.power_iteration(p, k, anchors, groups)
+    found = embedding.power_iteration(p, k, anchors, groups, "operation")
+    assert 2 * fused.products - found.products == anchors * k + k * p // groups
+    assert 2 * (2 * fused.orthogonalisation - found.orthogonalisation) == k * (vectors + 1)
+    assert found.scaling == fused.scaling
+
+
+@given(**SIZES, gradients=st.integers(1, 10**4))
+def test_memory_is_the_larger_of_two_stages(
+    width: int, vectors: int, anchors: int, groups: int, gradients: int
+) -> None:
+    p, k = shape(width, vectors, groups)
+    m, n = anchors, gradients
+    first, second = m * p + k * p // groups + m * k - n * p, k * p // groups + n * k
+    assert embedding.extra_floats(p, k, m, n, groups) == max(first, second)
+    assert (first >= second) == (m >= n)
+
+
+def test_the_paper_s_own_setting() -> None:
+    """ResNet20 with p = 270,000, m = 2000 anchor gradients, batches of n = 1000, k = 1000."""
+    assert embedding.extra_floats(270_000, 1000, 2000, 1000) == 2000 * 270_000 + 2_000_000
+    assert embedding.extra_floats(270_000, 1000, 500, 1000) == 1000 * 270_000 + 1_000_000
+    assert embedding.power_iteration(270_000, 1000, 2000).products == 4000 * 270_000_000
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: embedding.power_iteration(0, 1, 1), "dim must be"),
+        (lambda: embedding.power_iteration(4, 5, 1), "subspace_dim must be"),
+        (lambda: embedding.power_iteration(4, 2, 0), "anchors must be"),
+        (lambda: embedding.power_iteration(4, 2, 1, 3), "groups must be"),
+        (lambda: embedding.power_iteration(5, 2, 1, 2), "dim must be a multiple of groups"),
+        (lambda: embedding.power_iteration(6, 3, 1, 2), "subspace_dim must be a multiple of groups"),
+        (lambda: embedding.power_iteration(4, 2, 1, unit="flop"), "unit must be one of"),
+        (lambda: embedding.extra_floats(4, 2, 1, 0), "gradients must be"),
+        (lambda: embedding.extra_floats(4.0, 2, 1, 1), "dim must be"),
+    ],
+)
+def test_bad_input(call, says) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError, match=says):
+        call()

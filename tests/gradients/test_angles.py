@@ -1,0 +1,319 @@
+"""The distortion angle against closed forms, Bessel functions, mpmath and its own laws."""
+
+import itertools
+import math
+import warnings
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ive
+
+from dptheory import freezing
+from dptheory.gradients import (
+    DistortionAngle,
+    _biased_angle,
+    angle_range,
+    angle_variance,
+    batch_expected_cos,
+    small_snr_slope,
+)
+
+
+@pytest.mark.parametrize("snr", [1e-9, 0.3, 1.0, 5.0, 30.0, 1e6, 1e12])
+def test_one_and_two_dimensions(snr: float) -> None:
+    assert DistortionAngle(1, snr).expected_cos() == pytest.approx(math.erf(snr / math.sqrt(2)), rel=1e-13)
+    if snr > 1e3:  # SciPy's Bessel functions give up there
+        assert DistortionAngle(2, snr).expected_cos() == pytest.approx(1 - 0.5 / snr**2, rel=1e-12)
+        return
+    half = snr**2 / 4
+    plane = math.sqrt(math.pi / 8) * snr * (ive(0, half) + ive(1, half))
+    assert DistortionAngle(2, snr).expected_cos() == pytest.approx(plane, rel=1e-12)
+
+
+@pytest.mark.parametrize("dim", [3, 50, 10**4, 10**9])
+@pytest.mark.parametrize("snr", [1e-6, 1.0, 40.0])
+def test_against_the_confluent_function(dim: int, snr: float) -> None:
+    with mpmath.workdps(40):
+        d, kappa = mpmath.mpf(dim), mpmath.mpf(snr)
+        gamma = mpmath.exp(mpmath.loggamma((d + 1) / 2) - mpmath.loggamma(d / 2 + 1))
+        # Kummer's transformation keeps the series free of cancellation.
+        series = mpmath.hyp1f1((d + 1) / 2, d / 2 + 1, kappa**2 / 2)
+        exact = kappa / mpmath.sqrt(2) * gamma * mpmath.exp(-(kappa**2) / 2) * series
+    assert DistortionAngle(dim, snr).expected_cos() == pytest.approx(float(exact), rel=1e-11)
+
+
+@given(st.integers(1, 10**9), st.floats(0, 1e12))
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_between_zero_and_one_and_falling_in_dim(dim: int, snr: float) -> None:
+    value = DistortionAngle(dim, snr).expected_cos()
+    assert 0 <= value <= 1
+    if dim < 10**9:
+        assert DistortionAngle(dim + 1, snr).expected_cos() <= value * (1 + 1e-12)
+
+
+def test_limits() -> None:
+    assert DistortionAngle(7, 0.0).expected_cos() == 0.0
+    assert DistortionAngle(7, math.inf).expected_cos() == 1.0
+    assert DistortionAngle(10**6, 1e-3).expected_cos() == pytest.approx(1e-3 * small_snr_slope(10**6), rel=1e-9)
+    assert small_snr_slope(10**9) == pytest.approx(1 / math.sqrt(10**9), rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [((0, 1.0), "dim"), ((10**9 + 1, 1.0), "dim"), ((2, -1.0), "snr"), ((2, math.nan), "snr"), ((2.0, 1.0), "dim")],
+)
+def test_bad_input(arguments, name) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError, match=rf"^{name} must .*got"):
+        DistortionAngle(*arguments)
+    if name == "dim":
+        with pytest.raises(ValueError, match=r"^dim must"):
+            small_snr_slope(arguments[0])
+
+
+def _legendre(order: int) -> list[tuple[mpmath.mpf, mpmath.mpf]]:
+    """Nodes and weights in the working precision."""
+    found = []
+    for start in np.polynomial.legendre.leggauss(order)[0]:
+        x = mpmath.mpf(float(start))
+        for _ in range(2):
+            before, value = mpmath.mpf(1), x
+            for k in range(2, order + 1):
+                before, value = value, ((2 * k - 1) * x * value - (k - 1) * before) / k
+            slope = order * (x * value - before) / (x * x - 1)
+            x -= value / slope
+        found.append((x, 2 / ((1 - x * x) * slope**2)))
+    return found
+
+
+def _cartesian_moments(dim: int, snr: float) -> tuple[mpmath.mpf, mpmath.mpf]:
+    """Mean and variance of atan2(R, X) about a reference; exact where (X, R) stays away from the origin."""
+    snr, reference = mpmath.mpf(snr), mpmath.atan2(mpmath.sqrt(dim - 1), snr)
+    nodes, peak = _legendre(64), mpmath.sqrt(dim - 2)
+    sums = [mpmath.mpf(0)] * 3
+    for a, weight in nodes:
+        low = max(peak - 10, mpmath.mpf(0))
+        radius = low + (peak + 10 - low) * (a + 1) / 2
+        shape = (dim - 2) * mpmath.log(radius / peak) if dim > 2 else 0
+        chi = weight * mpmath.exp(shape - (radius**2 - peak**2) / 2)
+        for b, second in nodes:
+            gap = mpmath.atan2(radius, snr + 11 * b) - reference
+            mass = chi * second * mpmath.exp(-60.5 * b * b)
+            sums = [total + mass * gap**power for power, total in enumerate(sums)]
+    shift = sums[1] / sums[0]
+    return reference + shift, sums[2] / sums[0] - shift**2
+
+
+@pytest.mark.parametrize("dim", [10**3, 10**6, 10**9])
+@pytest.mark.parametrize("snr", [0.0, 1e-8, 1e-3, 1.0, 30.0, 1e3, 31623.0, 1e6, 1e12])
+def test_moments_in_high_dimension(dim: int, snr: float) -> None:
+    with mpmath.workdps(40):
+        mean, var = _cartesian_moments(dim, snr)
+    assert DistortionAngle(dim, snr).mean() == pytest.approx(float(mean), rel=1e-14, abs=0)
+    assert DistortionAngle(dim, snr).var() == pytest.approx(float(var), rel=1e-11, abs=0)
+
+
+@pytest.mark.parametrize("dim", [2, 3, 10])
+@pytest.mark.parametrize("snr", [1e3, 1e6, 1e12])
+def test_moments_of_tiny_angles(dim: int, snr: float) -> None:
+    with mpmath.workdps(50):
+        mean, var = _cartesian_moments(dim, snr)
+    assert DistortionAngle(dim, snr).mean() == pytest.approx(float(mean), rel=1e-13, abs=0)
+    assert DistortionAngle(dim, snr).var() == pytest.approx(float(var), rel=1e-12, abs=0)
+
+
+def _density(dim: int, snr: float, angle: mpmath.mpf) -> mpmath.mpf:
+    d, c = mpmath.mpf(dim), snr * mpmath.cos(angle)
+    even = mpmath.gamma(d / 2) * mpmath.hyp1f1(d / 2, 0.5, c * c / 2) / mpmath.sqrt(2)
+    odd = mpmath.gamma((d + 1) / 2) * c * mpmath.hyp1f1((d + 1) / 2, 1.5, c * c / 2)
+    constant = mpmath.sqrt(2) / mpmath.sqrt(mpmath.pi) / mpmath.gamma((d - 1) / 2)
+    return constant * mpmath.sin(angle) ** (dim - 2) * mpmath.exp(-(mpmath.mpf(snr) ** 2) / 2) * (even + odd)
+
+
+def _mass(dim: int, snr: float, low: mpmath.mpf, high: mpmath.mpf) -> mpmath.mpf:
+    """Integral of the density, about 1 times a scale because mpmath's tolerance is absolute."""
+    middle = (low + high) / 2
+    top = max(_density(dim, snr, g) for g in (low, middle, high))
+    return top * mpmath.quad(
+        lambda g: _density(dim, snr, g) / top, [low, middle, high], method="gauss-legendre", maxdegree=5
+    )
+
+
+@pytest.mark.parametrize("dim", [2, 3, 30])
+@pytest.mark.parametrize("snr", [0.0, 1.0, 5.0])
+def test_law_in_low_dimension(dim: int, snr: float) -> None:
+    angle, x = DistortionAngle(dim, snr), np.array([0.05, 0.5, 1.6, 3.0])
+    with mpmath.workdps(60):
+        exact = [_density(dim, snr, mpmath.mpf(float(g))) for g in x]
+        parts = [mpmath.mpf(0), *map(mpmath.mpf, x.tolist()), +mpmath.pi]
+        masses = [_mass(dim, snr, low, high) for low, high in itertools.pairwise(parts)]
+        below, above = np.cumsum(masses)[:-1], np.cumsum(masses[::-1])[::-1][1:]
+    assert angle.density(x) == pytest.approx(np.array(exact, dtype=float), rel=1e-11, abs=0)
+    assert angle.cdf(x) == pytest.approx(np.array(below, dtype=float), rel=1e-11, abs=0)
+    assert angle.sf(x) == pytest.approx(np.array(above, dtype=float), rel=1e-11, abs=0)
+
+
+def _far_tail(dim: int, snr: float, angle: float, sign: int) -> float:
+    """P(sign * (snr - R cot(angle)) + N(0, 1) > 0) around the peak of its log-concave integrand."""
+    with mpmath.workdps(40):
+        snr, cot = mpmath.mpf(snr), mpmath.cot(mpmath.mpf(angle))
+        constant = (3 - dim) * mpmath.log(2) / 2 - mpmath.loggamma(mpmath.mpf(dim - 1) / 2)
+
+        def log_integrand(r: mpmath.mpf) -> mpmath.mpf:
+            return (dim - 2) * mpmath.log(r) - r * r / 2 + mpmath.log(mpmath.ncdf(sign * (snr - r * cot))) + constant
+
+        low, high = mpmath.sqrt(dim) / 2, 2 * mpmath.sqrt(dim)
+        for _ in range(120):
+            left, right = low + (high - low) / 3, high - (high - low) / 3
+            low, high = (left, high) if log_integrand(left) < log_integrand(right) else (low, right)
+        nodes, top = [low + 12 * j / 10 for j in range(-10, 11)], log_integrand(low)
+        # Its tolerance is absolute, so the integrand has to be about 1.
+        return float(mpmath.exp(top) * mpmath.quad(lambda r: mpmath.exp(log_integrand(r) - top), nodes))
+
+
+@pytest.mark.parametrize(("dim", "snr"), [(1000, 30.0), (10**6, 1.0), (10**9, 31622.0)])
+@pytest.mark.parametrize("spreads", [-20.0, 20.0])
+def test_far_tails(dim: int, snr: float, spreads: float) -> None:
+    angle = DistortionAngle(dim, snr)
+    x = angle.mean() + spreads * math.sqrt(angle.var())
+    found = float(angle.cdf(x) if spreads < 0 else angle.sf(x))
+    assert found == pytest.approx(_far_tail(dim, snr, x, 1 if spreads < 0 else -1), rel=1e-9, abs=0)
+    assert 0 < found < 1e-50
+
+
+def test_lower_tail_is_a_power_of_the_angle() -> None:
+    assert DistortionAngle(3, 0.0).cdf(1e-9) == pytest.approx(0.25e-18, rel=1e-12, abs=0)
+    assert DistortionAngle(3, 0.0).sf(math.pi - 1e-6) == pytest.approx(0.25e-12, rel=1e-9, abs=0)
+    assert DistortionAngle(3, 5e9).cdf(1e-13) == pytest.approx(-math.expm1(-(5e-4**2) / 2), rel=1e-9, abs=0)
+
+
+@given(st.integers(2, 10**9), st.floats(0, 1e300), st.floats(0, 1))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_law_is_a_law(dim: int, snr: float, share: float) -> None:
+    angle = DistortionAngle(dim, snr)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mean, var = angle.mean(), angle.var()
+        x = np.append(np.clip(mean + np.linspace(-9, 9, 30) * math.sqrt(var), 0, math.pi), share * math.pi)
+        below, above, density = angle.cdf(x), angle.sf(x), angle.density(x)
+    assert 0 <= mean <= math.pi / 2 * (1 + 1e-15) and 0 <= var <= math.pi**2 / 12 + 1e-12
+    assert below + above == pytest.approx(np.ones(31), abs=1e-11)
+    assert (np.diff(below[:30]) >= -1e-11).all() and (density >= 0).all()
+    assert angle.second_moment() == pytest.approx(mean**2 + var, rel=1e-14)
+    assert angle.cdf(math.pi) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("dim", [2, 3, 100, 10**7])
+def test_moments_agree_with_the_expected_cosine(dim: int) -> None:
+    for snr in (1e-3, 1.0, 30.0, 1e4):
+        angle = DistortionAngle(dim, snr)
+        x = angle.mean() + math.sqrt(angle.var()) * np.linspace(-12, 12, 4001)
+        x = x[(x > 0) & (x < math.pi)]
+        cosine = np.trapezoid(angle.density(x) * np.cos(x), x)
+        assert cosine == pytest.approx(angle.expected_cos(), abs=2e-3 if dim < 4 else 1e-9)
+
+
+def test_against_drawn_angles() -> None:
+    rng = np.random.default_rng(1)
+    noisy = rng.standard_normal((200_000, 6)) + np.array([1.5, 0, 0, 0, 0, 0])
+    drawn = np.arccos(noisy[:, 0] / np.linalg.norm(noisy, axis=1))
+    angle = DistortionAngle(6, 1.5)
+    assert drawn.mean() == pytest.approx(angle.mean(), abs=5 * math.sqrt(angle.var() / 200_000))
+    assert drawn.var() == pytest.approx(angle.var(), rel=0.02)
+    x = np.array([0.3, 0.8, 1.3, 2.0])
+    assert (drawn[:, None] <= x).mean(axis=0) == pytest.approx(angle.cdf(x), abs=0.006)
+
+
+def test_no_noise_and_huge_snr() -> None:
+    clean = DistortionAngle(5, math.inf)
+    assert (clean.mean(), clean.var(), clean.second_moment()) == (0, 0, 0)
+    assert (clean.asymptotic_mean(), clean.asymptotic_var()) == (0, 0)
+    assert clean.cdf([0.0, 1.0]).tolist() == [1, 1] and clean.sf([0.0, 1.0]).tolist() == [0, 0]
+    assert clean.density([0.0, 1.0]).tolist() == [math.inf, 0]
+    huge, large = DistortionAngle(5, 1e30), DistortionAngle(5, 1e15)
+    assert huge.mean() == pytest.approx(1e-15 * large.mean(), rel=1e-14, abs=0)
+    assert huge.cdf(2e-30) == pytest.approx(float(large.cdf(2e-15)), rel=1e-12, abs=0)
+    assert huge.density(2e-30) == pytest.approx(1e15 * float(large.density(2e-15)), rel=1e-12, abs=0)
+    assert huge.sf(0.1) == 0 and huge.density(0.1) == 0
+    for call in (DistortionAngle(5, 1e308).mean, DistortionAngle(5, 1e308).asymptotic_mean):
+        assert call() == pytest.approx(1.9e-308, rel=0.1, abs=0)
+    assert DistortionAngle(5, 1e308).var() == DistortionAngle(5, 1e308).asymptotic_var() == 0
+
+
+def test_asymptotic_forms() -> None:
+    for dim in (2, 7, 100, 10**5, 10**8):
+        for ratio in (0.0, 0.1, 0.5, 1.0, 3.0, 1e3):
+            angle = DistortionAngle(dim, ratio * math.sqrt(dim))
+            assert -0.09 <= (dim - 1) * (angle.asymptotic_mean() / angle.mean() - 1) <= 0.26
+            assert -1.13 <= dim * (angle.asymptotic_var() / angle.var() - 1) <= 0.76
+
+
+def test_shapes() -> None:
+    angle = DistortionAngle(4, 1.0)
+    for method in (angle.cdf, angle.sf, angle.density):
+        assert method(1.0).shape == () and method(np.ones((2, 3))).shape == (2, 3) and method([]).shape == (0,)
+    low, high = angle_range([0.5, 2.5], 1.0)
+    assert low.tolist() == [0.5, 1.5] and high == pytest.approx(np.array([1.5, 2 * math.pi - 3.5]))
+    assert batch_expected_cos([1.0, 0.0, -1.0], 4, 1.0) == pytest.approx(angle.expected_cos() * np.array([1, 0, -1]))
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: DistortionAngle(1, 1.0).mean(), "dim"),
+        (lambda: DistortionAngle(1, 1.0).cdf(1.0), "dim"),
+        (lambda: DistortionAngle(1, math.inf).var(), "dim"),
+        (lambda: DistortionAngle(1, 1.0).asymptotic_mean(), "dim"),
+        (lambda: DistortionAngle(2, 1.0).cdf(-0.1), "x"),
+        (lambda: DistortionAngle(2, 1.0).sf([0.1, 3.2]), "x"),
+        (lambda: DistortionAngle(2, 1.0).density(math.nan), "x"),
+        (lambda: angle_range(-1.0, 0.1), "bias_angle"),
+        (lambda: angle_range(1.0, 4.0), "noise_angle"),
+        (lambda: batch_expected_cos(1.1, 2, 1.0), "cos_bias"),
+        (lambda: batch_expected_cos(1.0, 0, 1.0), "dim"),
+        (lambda: batch_expected_cos(1.0, 2, -1.0), "snr"),
+    ],
+)
+def test_bad_input_of_the_law(call, name) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError, match=rf"^{name} must .*got"):
+        call()
+
+
+@pytest.mark.parametrize("dim", [2, 3, 5, 7, 8, 100, 10**6, 10**9])
+def test_variance_with_a_bias_angle_has_the_mean_of_the_other_formula(dim: int) -> None:
+    """The double integral gives the mean angle too, which freezing.expected_angle has from one integral."""
+    for snr in (0.0, 1e-3, 0.5, 3.0, math.sqrt(dim), 30 * math.sqrt(dim), 1e15, 1e40):
+        for bias in (0.0, 1e-10, 0.01, 0.6, 1.5, math.pi / 2):
+            mean, variance = _biased_angle.shift_moments(dim, snr, bias)
+            assert variance == angle_variance(dim, snr, bias)
+            assert mean == pytest.approx(
+                freezing.expected_angle(dim, snr, bias) - bias, abs=1e-9 * math.sqrt(variance) + 2e-15
+            )
+        assert angle_variance(dim, snr) == pytest.approx(DistortionAngle(dim, snr).var(), rel=1e-9)
+        assert angle_variance(dim, snr, math.pi - 0.6) == pytest.approx(angle_variance(dim, snr, 0.6), rel=1e-9)
+
+
+def test_variance_without_signal_does_not_depend_on_the_bias() -> None:
+    for dim in (2, 3, 12, 1000):
+        values = [angle_variance(dim, 0.0, bias) for bias in (0.0, 0.4, 1.5, 3.0)]
+        assert values == pytest.approx([values[0]] * 4, rel=1e-9)
+    assert angle_variance(5, math.inf, 1.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"dim": 0}, "dim must"),
+        ({"dim": 10**10}, "dim must"),
+        ({"snr": -1.0}, "snr must"),
+        ({"snr": math.nan}, "snr must"),
+        ({"bias": -0.1}, "bias must"),
+        ({"bias": 3.2}, "bias must"),
+        ({"dim": 1, "bias": 0.5}, "bias must be 0 or pi in one dimension, got 0.5"),
+    ],
+)
+def test_bad_input_of_the_variance_with_a_bias_angle(changed: dict[str, float], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        angle_variance(**({"dim": 10, "snr": 1.0, "bias": 0.5} | changed))  # type: ignore[arg-type]

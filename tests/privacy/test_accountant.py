@@ -1,0 +1,414 @@
+"""Accounting of subsampled Gaussian steps: brackets that hold, over the whole range of the arguments."""
+
+import itertools
+import math
+import warnings
+from dataclasses import replace
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dptheory import privacy
+from dptheory.claims.rf import _inversion
+from dptheory.papers import PaperSetting, paper_settings
+from dptheory.privacy import _accountant, _closed_forms, _crossing, _dp_accounting, _prv
+from dptheory.privacy._sampled_loss import Direction, Loss
+
+DIRECTIONS: tuple[Direction, ...] = ("remove", "add", "replace")
+
+
+def _configurations(seed: int, count: int) -> list[tuple[float, float, int, float]]:
+    """Noise multiplier, rate, steps and delta, log-uniform over the range that is promised, corners first."""
+    corners = list(itertools.product((0.1, 100.0), (1e-6, 0.999), (1, 10**6), (1e-15, 0.1)))
+    rng = np.random.default_rng(seed)
+    low, high = np.log10([0.1, 1e-6, 1.0, 1e-15]), np.log10([100.0, 1.0, 1e6, 0.1])
+    drawn = [10.0 ** rng.uniform(low, high) for _ in range(count - len(corners))]
+    return corners + [(float(s), float(q), int(t), float(d)) for s, q, t, d in drawn]
+
+
+def _check(sigma: float, rate: float, steps: int, delta: float, width: float) -> tuple[float, float]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = privacy.epsilon(sigma, rate, steps, delta, width=width)
+    assert 0 <= found.lower <= found.estimate <= found.upper < math.inf
+    # Without subsampling epsilon is known exactly, and larger.
+    assert found.lower <= privacy.gaussian_epsilon(math.sqrt(steps) / sigma, delta) * (1 + 1e-7)
+    return found.lower, found.upper
+
+
+# The seed picks the configurations; the parts keep one failure from hiding the others.
+@pytest.mark.parametrize("part", range(8))
+def test_brackets_hold_over_the_whole_range(part: int) -> None:
+    for sigma, rate, steps, delta in _configurations(20, 200)[part::8]:
+        lower, upper = _check(sigma, rate, steps, delta, 0.5)
+        if part % 2:
+            rdp = privacy.rdp_epsilon(sigma, rate, steps, delta)
+            assert lower <= rdp * (1 + 1e-9) + 1e-12, (sigma, rate, steps, delta)
+        elif part % 4 == 0 and steps < 3000:
+            pld = _dp_accounting.pld_bracket(Loss("remove", sigma, rate), steps, delta)
+            assert pld[0] <= upper * (1 + 1e-9) + 1e-12, (sigma, rate, steps, delta)
+            assert lower <= pld[1] * (1 + 1e-9) + 1e-12, (sigma, rate, steps, delta)
+
+
+@pytest.mark.slow
+def test_brackets_hold_over_the_whole_range_in_depth() -> None:
+    for sigma, rate, steps, delta in _configurations(21, 500):
+        _check(sigma, rate, steps, delta, 0.02)
+        privacy.cross_check(sigma, rate, steps, delta, width=0.02)
+
+
+def test_brackets_hold_exact_gaussian_values() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(40):
+        sigma, steps, delta = 10 ** rng.uniform(-1, 2), int(10 ** rng.uniform(0, 6)), 10 ** rng.uniform(-15, -1)
+        exact = privacy.gaussian_epsilon(math.sqrt(steps) / sigma, delta)
+        lower, upper = _prv.prv_bracket(Loss("remove", sigma, 1.0), steps, delta, 0.05)
+        assert lower <= exact <= upper
+        assert upper - lower <= 0.07 * max(1, exact)
+        assert privacy.epsilon(sigma, 1.0, steps, delta).upper == pytest.approx(exact, rel=1e-9, abs=1e-12)
+
+
+def test_one_step_against_mpmath() -> None:
+    """delta of one step in closed form: Q(Y > eps) - e^eps P(Y > eps) at the threshold's output."""
+    for sigma, rate, delta in ((0.5, 0.3, 1e-12), (2.0, 0.01, 1e-5), (0.3, 1e-3, 1e-6), (20.0, 0.5, 1e-3)):
+        found = privacy.epsilon(sigma, rate, 1, delta, width=1e-3, direction="remove")
+
+        def hockey_stick(epsilon: float, sigma: float = sigma, rate: float = rate) -> mpmath.mpf:
+            with mpmath.workdps(40):
+                s, q = 1 / mpmath.mpf(sigma), mpmath.mpf(rate)
+                z = mpmath.log(mpmath.expm1(epsilon) / q + 1) / s + s / 2
+                without, with_it = mpmath.ncdf(-z), mpmath.ncdf(s - z)
+                return (1 - q) * without + q * with_it - mpmath.exp(epsilon) * without
+
+        assert found.accountant == "one step"
+        prv = _prv.prv_bracket(Loss("remove", sigma, rate), 1, delta, 0.05)
+        assert prv[0] <= found.upper and found.lower <= prv[1]
+        assert hockey_stick(found.upper) <= delta * (1 + 1e-9)
+        assert found.lower == 0 or hockey_stick(found.lower) >= delta * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("sigma", [0.1, 0.7, 3.0, 100.0])
+@pytest.mark.parametrize("rate", [1e-6, 0.02, 0.6, 0.999999, 1.0])
+def test_loss_and_its_inverse(direction: Direction, sigma: float, rate: float) -> None:
+    loss = Loss(direction, sigma, rate)
+    z = np.linspace(-8, 8 + 1 / sigma, 101)
+    values = loss.at(z)
+    assert (np.diff(values) >= 0).all()
+    with mpmath.workdps(40):
+        s, q = 1 / mpmath.mpf(sigma), mpmath.mpf(rate)
+
+        def log_mixture(x: float) -> mpmath.mpf:
+            return mpmath.log(1 - q + q * mpmath.exp(s * x - s * s / 2))
+
+        for x, value in zip(z[::10], values[::10], strict=True):
+            exact = {
+                "remove": log_mixture(x),
+                "add": -log_mixture(-x),
+                "replace": log_mixture(x) - log_mixture(-x),
+            }[direction]
+            assert float(abs(exact - value)) <= 1e-12 * float(abs(exact)) + 1e-15 * (1 + abs(x) / sigma + sigma**-2)
+    # Forth and back, where the slope does not magnify the last digit.
+    steep = np.gradient(values, z) > 1e-6 * np.maximum(np.abs(values), rate / sigma)
+    assert np.allclose(loss.inverse(values)[steep], z[steep], atol=1e-6)
+    edges = np.append(values, np.inf)
+    total = loss.probability(np.append(-np.inf, values), edges).sum()
+    assert total == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_mean_is_the_divergence(direction: Direction) -> None:
+    loss = Loss(direction, 0.8, 0.1)
+    _, values, log_weights = loss.nodes()
+    assert float(np.exp(log_weights).sum()) == pytest.approx(1, rel=1e-14)
+    # E[exp(-Y)] = 1: the other measure has mass 1.
+    assert float(np.exp(log_weights - values).sum()) == pytest.approx(1, rel=1e-12)
+    assert loss.mean_within(-np.inf, np.inf) == pytest.approx(float(np.exp(log_weights) @ values), rel=1e-12)
+
+
+class TestKnownProblems:
+    """What users of the two packages ran into; the thread is named in each test."""
+
+    def test_mean_of_the_discretised_loss(self) -> None:
+        """microsoft/prv_accountant#36: "Discrete mean differs from continuous mean significantly"."""
+        found = privacy.epsilon(0.8, 0.125, 1000, 1e-6)
+        assert found.accountant == "PRV" and found.upper - found.lower < 0.006 * found.upper
+
+    def test_mean_of_the_discretised_loss_opacus(self) -> None:
+        """meta-pytorch/opacus#601 and #604: the same in a search for the noise, and for budgets above 10."""
+        for budget in (10.0, 50.0, 300.0):
+            sigma = privacy.noise_multiplier(budget, 1e-5, 0.1, 500, tolerance=0.02)
+            assert privacy.epsilon(sigma, 0.1, 500, 1e-5, width=0.1).lower <= budget
+
+    def test_large_epsilon(self) -> None:
+        """microsoft/prv_accountant#42 and #14: large domains broke the numerical mean."""
+        for steps in (10, 500):
+            found = privacy.epsilon(1.0, 0.2, steps, 1e-5, width=0.01)
+            assert found.accountant == "PRV" and found.upper - found.lower < 0.012 * max(1, found.upper)
+            privacy.cross_check(1.0, 0.2, steps, 1e-5)
+
+    def test_small_delta(self) -> None:
+        """microsoft/prv_accountant#17: epsilon 3.8 or 0.06 at deltas of 1e-18 beside each other, RDP 0.67."""
+        near = [privacy.epsilon(4, 0.00033, 10_000, d, width=1e-3) for d in (1e-15, 1.1e-15)]
+        assert all(0.05 < one.lower < one.upper < 0.6 for one in near)
+        assert near[1].lower <= near[0].upper
+        with pytest.raises(ValueError, match=r"delta must be a number in \[1e-15, 0.1\], got 1.1e-18"):
+            privacy.epsilon(4, 0.00033, 10_000, 1.1e-18)
+
+    def test_small_noise(self) -> None:
+        """meta-pytorch/opacus#637: "cannot convert float infinity to integer"; NVIDIA-NeMo/Safe-Synthesizer#351: hangs."""
+        found = privacy.epsilon(0.1, 0.01, 10_000, 1e-5)
+        assert found.lower > 1000 and found.upper < privacy.gaussian_epsilon(1000, 1e-5)
+
+    def test_small_budget(self) -> None:
+        """google/dpsynth#71: out of memory where the noise is large."""
+        sigma = privacy.noise_multiplier(0.01, 1e-9, 0.001, 1000)
+        assert privacy.epsilon(sigma, 0.001, 1000, 1e-9, width=1e-3).lower <= 0.01
+
+    def test_delta_that_covers_the_distance(self) -> None:
+        """A budget of 1e-9 was refused although delta covers all that the steps can show."""
+        nothing = privacy.EpsilonBounds(0.0, 0.0, 0.0, "distance")
+        assert privacy.epsilon(1000.0, 0.001, 50, 1e-5) == nothing
+        assert privacy.epsilon(1000.0, 0.001, 50, 1e-5, adjacency="replace-one") == nothing
+        sigma = privacy.noise_multiplier(1e-9, 1e-5, 0.001, 50, tolerance=0.1)
+        assert 250 < sigma < 400  # sqrt(50) * .001 / sigma spends 1e-5 at sigma = 282
+        assert privacy.epsilon(sigma, 0.001, 50, 1e-5).upper <= 1e-9
+
+    @pytest.mark.parametrize(
+        ("sigma", "rate", "steps", "factor"),
+        [(10.0, 0.01, 20, 1.26), (30.0, 0.5, 100, 1.27), (1.0, 0.05, 3, 1.6), (2.0, 1.0, 2, 1.6)],
+    )
+    def test_bound_of_the_distance(self, sigma: float, rate: float, steps: int, factor: float) -> None:
+        """At least delta(0) by inversion, about sqrt(pi / 2) times it where it is small; twice for opposite pairs."""
+        exact = _inversion.delta(sigma, rate, steps, 0.0, 1)
+        bound = _closed_forms.distance_bound(1 / sigma, rate, steps, False)
+        assert exact <= bound <= factor * exact
+        opposite = _closed_forms.distance_bound(2 / sigma, rate, steps, True)
+        assert opposite == pytest.approx(2 * bound)
+        assert Loss("replace", sigma, rate).delta(0.0) <= _closed_forms.distance_bound(2 / sigma, rate, 1, True)
+
+    def test_renyi_that_rounds_to_zero(self) -> None:
+        """dp-accounting's Renyi divergence of one step is 0 in floating point here, and so would be its epsilon."""
+        assert privacy.rdp_epsilon(100, 1e-6, 10**6, 1e-9) > privacy.epsilon(100, 1e-6, 10**6, 1e-9).lower > 0
+
+    def test_truncation_of_the_order_of_delta(self) -> None:
+        """dp-accounting adds 1e-15 to delta by default: epsilon is infinite at delta = 1e-15."""
+        from dp_accounting.pld import privacy_loss_distribution as pld
+
+        assert pld.from_gaussian_mechanism(100.0).self_compose(2).get_epsilon_for_delta(1e-15) == math.inf
+        assert privacy.epsilon(100.0, 0.5, 2, 1e-15).upper < 0.2
+
+
+def test_no_cost() -> None:
+    assert privacy.epsilon(100, 1e-6, 1, 1e-5) == privacy.EpsilonBounds(0.0, 0.0, 0.0, "participations")
+
+
+def test_directions_and_adjacencies() -> None:
+    add, remove, worst = (privacy.epsilon(1, 0.02, 500, 1e-5, direction=d) for d in ("add", "remove", "worst"))
+    assert add.upper < remove.lower and worst.lower == remove.lower
+    replaced = privacy.epsilon(1, 0.02, 500, 1e-5, adjacency="replace-one")
+    # Replacing is no less than removing, and no more than both in turn at half delta each (weighted by exp).
+    assert replaced.lower > remove.upper
+    fixed = privacy.epsilon(1, 0.02, 500, 1e-5, adjacency="replace-one", sampling="without replacement")
+    assert fixed.accountant == "PRV, RDP" and fixed.lower == replaced.lower and fixed.upper >= replaced.upper
+    privacy.cross_check(1, 0.02, 500, 1e-5, adjacency="replace-one")
+
+
+def test_one_step_where_delta_is_nearly_the_total_variation() -> None:
+    """There a rounding error of delta is a large one of epsilon; the values are by mpmath."""
+    found = privacy.epsilon(174.0874709105694, 1e-6, 1, 2.291616563964603e-09, direction="remove")
+    assert found.lower <= 1.1061e-20 <= found.upper
+    found = privacy.epsilon(0.2031808715084271, 0.003968047413117625, 1, 0.00391304875595261, direction="remove")
+    assert found.lower <= 1.7828649004066442e-11 <= found.upper
+
+
+@pytest.mark.parametrize(
+    ("setting", "width", "options"),
+    [
+        ((0.28415, 2.3388e-05, 2, 2.7602e-06), 1e-3, {"adjacency": "replace-one"}),
+        ((0.26721, 1.4044e-06, 2, 1.3509e-08), 1e-3, {}),
+        ((0.20539, 0.01244, 2, 1.211e-09), 5e-3, {"direction": "add"}),
+        ((0.16605, 0.91698, 2, 1.9592e-15), 5e-3, {"direction": "add"}),
+        ((0.1, 3.6e-4, 315, 2.463e-06), 5e-3, {"direction": "add"}),
+        ((0.1, 6.7e-4, 10**6, 8.67e-11), 5e-3, {"direction": "add"}),
+    ],
+)
+def test_width_for_few_steps_with_rare_large_losses(setting, width: float, options: dict[str, str]) -> None:
+    found = privacy.epsilon(*setting, width=width, **options)
+    assert found.upper - found.lower <= 1.2 * width * max(1.0, found.upper)
+
+
+def test_batches_of_a_share_are_never_rounded_down() -> None:
+    options = {"adjacency": "replace-one", "sampling": "without replacement"}
+    low, high = (privacy.rdp_epsilon(1.0, 1e-6 * share, 1000, 1e-5, **options) for share in (1.0, 1.0004))
+    assert low < high
+
+
+def test_adding_costs_at_most_the_largest_loss() -> None:
+    found = privacy.epsilon(0.2396, 0.598, 6, 1.5e-12, direction="add")
+    assert found.upper <= -6 * math.log1p(-0.598) * (1 + 1e-9)
+    assert privacy.epsilon(0.2396, 0.598, 6, 1.5e-12).accountant == "PRV"
+
+
+def test_replace_without_subsampling_is_a_doubled_shift() -> None:
+    exact = privacy.gaussian_epsilon(2 * math.sqrt(50) / 8, 1e-6)
+    assert privacy.epsilon(8, 1.0, 50, 1e-6, adjacency="replace-one").upper == pytest.approx(exact, rel=1e-12)
+    lower, upper = _prv.prv_bracket(Loss("replace", 8, 1.0), 50, 1e-6, 0.01)
+    assert lower <= exact <= upper
+
+
+def test_guards_hold() -> None:
+    """Each bound is above the exact epsilon, and the participations are never worse than no subsampling."""
+    for sigma, rate, steps, delta in ((0.3, 1e-3, 100, 1e-6), (1.0, 0.1, 100, 1e-5), (5.0, 0.5, 1000, 1e-9)):
+        exact = privacy.epsilon(sigma, rate, steps, delta)
+        revealed = _closed_forms.participation_epsilon(1 / sigma, rate, steps, delta)
+        assert exact.lower <= revealed <= _closed_forms.unsampled_epsilon(1 / sigma, steps, delta)
+    # Nearly nothing is hidden where a step gives itself away.
+    assert (
+        _closed_forms.participation_epsilon(10.0, 1e-3, 100, 1e-6) < 1.3 * privacy.epsilon(0.1, 1e-3, 100, 1e-6).lower
+    )
+
+
+def test_falls_back_where_prv_gives_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> tuple[float, float]:
+        raise ArithmeticError
+
+    right = privacy.epsilon(1.1, 0.01, 200, 1e-5)
+    monkeypatch.setattr(_accountant, "prv_bracket", refuse)
+    _accountant.bracketed.cache_clear()
+    found = privacy.epsilon(1.1, 0.01, 200, 1e-5)
+    assert found.accountant == "PLD" and found.lower <= right.upper and right.lower <= found.upper
+    monkeypatch.setattr(_accountant, "pld_bracket", lambda *_: (0.0, math.inf))
+    _accountant.bracketed.cache_clear()
+    found = privacy.epsilon(1.1, 0.01, 200, 1e-5)
+    assert found.accountant == "participations" and found.lower == 0 and right.lower <= found.upper
+    _accountant.bracketed.cache_clear()
+
+
+def test_contradiction_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_accountant, "pld_bracket", lambda *_: (0.0, 1.0))
+    with pytest.raises(ArithmeticError, match="contradict"):
+        privacy.cross_check(1, 0.02, 1000, 1e-5)
+
+
+SIGMA = st.floats(0.5, 10)
+RATE = st.floats(1e-4, 0.5)
+COUNT = st.integers(1, 2000)
+DELTA = st.floats(-9, -2).map(lambda x: 10**x)
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(SIGMA, RATE, COUNT, DELTA, st.floats(1.01, 3))
+def test_monotone(sigma: float, rate: float, steps: int, delta: float, factor: float) -> None:
+    here = privacy.epsilon(sigma, rate, steps, delta, width=0.1)
+    more_noise = privacy.epsilon(sigma * factor, rate, steps, delta, width=0.1)
+    more_delta = privacy.epsilon(sigma, rate, steps, min(0.1, delta * factor), width=0.1)
+    more_data = privacy.epsilon(sigma, min(1.0, rate * factor), steps, delta, width=0.1)
+    more_steps = privacy.epsilon(sigma, rate, math.ceil(steps * factor), delta, width=0.1)
+    slack = 1 + 1e-9
+    assert more_noise.lower <= here.upper * slack
+    assert more_delta.lower <= here.upper * slack
+    assert here.lower <= more_data.upper * slack
+    assert here.lower <= more_steps.upper * slack
+
+
+@pytest.mark.parametrize(
+    ("budget", "delta", "rate", "count"), [(1.0, 1e-5, 0.01, 500), (8.0, 1e-6, 0.1, 100), (0.05, 1e-7, 0.001, 300)]
+)
+def test_noise_multiplier_is_the_inverse(budget: float, delta: float, rate: float, count: int) -> None:
+    sigma = privacy.noise_multiplier(budget, delta, rate, count, tolerance=0.01)
+    width = 0.01 * min(1, budget)
+    assert privacy.epsilon(sigma, rate, count, delta, width=max(width, 1e-4)).upper <= budget
+    assert privacy.epsilon(sigma / 1.0101, rate, count, delta, width=max(width, 1e-4)).upper > budget
+
+
+def test_noise_multiplier_without_subsampling() -> None:
+    sigma = privacy.noise_multiplier(2.0, 1e-6, 1.0, 100)
+    exact = 10 / privacy.gaussian_mu(2.0, 1e-6)
+    assert exact <= sigma <= 1.001 * exact
+
+
+def test_noise_multiplier_at_the_ends() -> None:
+    assert privacy.noise_multiplier(1e6, 1e-5, 0.01, 1) == 0.1
+    with pytest.raises(ValueError, match="sigma = 1000 is not enough, got 1e-08"):
+        privacy.noise_multiplier(1e-8, 1e-15, 1.0, 10**6)
+
+
+def test_steps_is_the_inverse() -> None:
+    count = privacy.steps(2.0, 1e-5, 1.5, 0.02)
+    assert privacy.epsilon(1.5, 0.02, count, 1e-5, width=1e-3).upper <= 2.0
+    assert privacy.epsilon(1.5, 0.02, math.ceil(1.003 * count) + 1, 1e-5, width=1e-3).upper > 2.0
+    assert privacy.steps(0.1, 1e-9, 0.3, 0.5) == 0
+    assert privacy.steps(100.0, 1e-5, 100.0, 1e-6) == 10**6
+    assert privacy.steps(1e-310, 0.1, 1000.0, 1e-6) == 10**6  # epsilon is 0
+    assert privacy.noise_multiplier(1e308, 1e-5, 1.0, 10) == 0.1
+
+
+def test_search_finds_the_crossing() -> None:
+    for target in (0.5, 3.3, 97.0):
+        found = _crossing.crossing(lambda x: 0.3 - x, lambda x, t=target: math.log(t / x), 100.0, 0.1, 1.001)
+        assert found is not None and target <= found <= 1.001 * target
+    assert _crossing.crossing(lambda x: x - 5, lambda x: x - 17.5, 1.0, 1000.0, 1.001, whole=True) == 17
+    assert _crossing.crossing(lambda x: x, lambda x: 1.0, 1.0, 1000.0, 1.001, whole=True) is None
+    assert _crossing.crossing(lambda x: x, lambda x: -1.0, 1.0, 1000.0, 1.001, whole=True) == 1000
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"noise_multiplier": 0.05}, r"noise_multiplier must be a number in \[0.1, 1000\], got 0.05"),
+        ({"noise_multiplier": math.nan}, "noise_multiplier must be a number"),
+        ({"sampling_rate": 0.0}, r"sampling_rate must be a number in \[1e-06, 1\], got 0.0"),
+        ({"sampling_rate": 1.5}, "sampling_rate must be"),
+        ({"steps": 0}, r"steps must be an integer in 1..1000000, got 0"),
+        ({"steps": 10.0}, "steps must be an integer"),
+        ({"delta": 0.2}, "delta must be a number in"),
+        ({"delta": "x"}, "delta must be a number in"),
+        ({"width": 0.0}, r"width must be a number in \[0.0001, 1\]"),
+        ({"adjacency": "zero-out"}, "adjacency must be one of 'add-remove', 'replace-one'"),
+        ({"sampling": "shuffle"}, "sampling must be one of"),
+        ({"direction": "both"}, "direction must be one of"),
+        ({"sampling": "without replacement"}, "adjacency must be 'replace-one' for sampling 'without replacement'"),
+        ({"adjacency": "replace-one", "direction": "add"}, "direction must be 'worst'"),
+    ],
+)
+def test_bad_input(change: dict[str, object], message: str) -> None:
+    arguments: dict[str, object] = {"noise_multiplier": 1.0, "sampling_rate": 0.01, "steps": 10, "delta": 1e-5}
+    with pytest.raises(ValueError, match=message):
+        privacy.epsilon(**{**arguments, **change})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("budget", [0.0, -1.0, math.inf, math.nan])
+def test_bad_budget(budget: float) -> None:
+    with pytest.raises(ValueError, match="epsilon must be a number in"):
+        privacy.noise_multiplier(budget, 1e-5, 0.01, 10)
+    with pytest.raises(ValueError, match="epsilon must be a number in"):
+        privacy.steps(budget, 1e-5, 1.0, 0.01)
+
+
+def test_renyi_needs_add_remove() -> None:
+    with pytest.raises(ValueError, match="adjacency must be 'add-remove'"):
+        privacy.rdp_epsilon(1, 0.02, 10, 1e-5, adjacency="replace-one")
+    assert privacy.rdp_epsilon(1, 0.02, 10, 1e-5, adjacency="replace-one", sampling="without replacement") > 0
+
+
+def test_a_typical_bracket_is_narrow() -> None:
+    found = privacy.epsilon(1.0, 0.02, 1000, 1e-5)
+    assert found.upper - found.lower <= 0.02
+
+
+def test_paper_settings() -> None:
+    rows = paper_settings()
+    assert len({row.name + str(row.epsilon) for row in rows}) == len(rows) == 35
+    row = next(row for row in rows if row.name.startswith("RF") and row.epochs == 40)
+    assert row.steps == 2000 and row.sampling_rate == 0.02 and row.sigma == 1.54
+    spent = row.spent()
+    assert spent is not None and 2.7 < spent.lower < spent.upper < 2.8
+    bare = PaperSetting("x", 3.0, 1e-5, 1000, 50_000)
+    assert bare.needed_sigma() is bare.spent() is bare.allowed_steps() is None
+    doubled = replace(bare, epochs=1, releases=2).needed_sigma()
+    single = replace(bare, epochs=1).needed_sigma()
+    assert doubled is not None and single is not None and doubled == pytest.approx(math.sqrt(2) * single)

@@ -1,0 +1,87 @@
+"""Private selections: limits, order, quadrature and the command line."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import typer
+from scipy.integrate import quad
+from scipy.stats import norm
+from typer.testing import CliRunner
+
+from dptheory import pruning
+from dptheory.cli._index import index
+
+
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.5, 0.9])
+@pytest.mark.parametrize("ratio", [0.01, 0.4, 2.0, 30.0])
+def test_noisy_magnitudes_by_quadrature(share: float, ratio: float) -> None:
+    from scipy.optimize import brentq
+
+    def part(t: float, weight: float) -> float:
+        def integrand(x: float) -> float:
+            return float(2 * norm.pdf(x) * (x * x - 1 if weight else 1) * norm.sf((t - x) / ratio))
+
+        cuts = sorted({min(max(t + c * ratio, 0.0), 12.0) for c in (-4, -1, 0, 1, 4)})
+        return float(quad(integrand, 0, 12, points=cuts, limit=300, epsabs=1e-13)[0])
+
+    t = brentq(lambda t: part(t, 0) - share, -12 * ratio - 1, 12 + 12 * ratio, xtol=1e-13)
+    a = norm.isf(share / 2)
+    assert pruning.magnitude_gain(share, ratio) == pytest.approx(part(t, 1) / (2 * a * norm.pdf(a)), rel=1e-6)
+
+
+@pytest.mark.parametrize("gain", [pruning.magnitude_gain, pruning.gumbel_gain])
+def test_gain_falls_with_the_noise(gain) -> None:  # type: ignore[no-untyped-def]
+    assert gain(0.1, 0.0) == 1
+    values = [gain(0.1, float(s)) for s in np.logspace(-4, 6, 30)]
+    assert (np.diff(values) <= 1e-12).all() and 0 < values[-1] < 1e-5 and values[0] > 0.999
+
+
+def test_released_gain() -> None:
+    assert pruning.released_gain(1.0, 0.0) == 1
+    assert pruning.released_gain(3.0, 4.0) == pytest.approx(9 / 25)
+    random = 90 + 10 * 4.0
+    assert pruning.released_top_k_mse(100, 10, 1.0, 2.0) > random
+    assert pruning.released_top_k_mse(100, 10, 3.0, 2.0) < 9 * 90 + 10 * 4.0
+    assert pruning.released_top_k_mse(100, 10, 2.0, 2.0) == pytest.approx(400)
+
+
+def test_crossing_with_the_mallows_mechanism() -> None:
+    rho, dim, keep, groups, k = 1e-6, 1000, 100, 50, 0.1
+    a, z = norm.isf(k / 2), norm.isf(k)
+    norm_ratio = math.sqrt(k * math.pi / 2) * (1 - k) * 2 * a * norm.pdf(a) / norm.pdf(z)
+    gains = pruning.selection_gains(rho, dim, keep, groups, norm_ratio / math.sqrt(dim * groups), 1.0, 1.0)
+    assert gains.magnitude == pytest.approx(gains.mallows, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: pruning.magnitude_noise(0.0), "rho"),
+        (lambda: pruning.gumbel_rate(1.0, 0), "keep"),
+        (lambda: pruning.magnitude_gain(0.0, 1.0), "keep_share"),
+        (lambda: pruning.gumbel_gain(1e-300, 1.0), "keep_share"),
+        (lambda: pruning.gumbel_gain(0.5, -1.0), "noise_ratio"),
+        (lambda: pruning.released_gain(0.0, 1.0), "sigma_g"),
+        (lambda: pruning.released_top_k_mse(4, 5, 1.0, 1.0), "keep"),
+        (lambda: pruning.selection_gains(1.0, 4, 2, 0, 1.0, 1.0, 1.0), "groups"),
+        (lambda: pruning.selection_gains(1.0, 4, 4, 1, 1.0, 1.0, 1.0), "keep"),
+        (lambda: pruning.selection_gains(-1.0, 4, 2, 1, 1.0, 1.0, 1.0), "rho"),
+    ],
+)
+def test_bad_input_is_named(call, says) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError, match=says):
+        call()
+
+
+def test_command() -> None:
+    app = typer.Typer()
+    app.command()(index)
+    run = CliRunner().invoke
+    common = ["--dim", "64", "--keep", "6", "--epsilon", "1", "--steps", "10", "--groups", "3", "--json"]
+    plain = json.loads(run(app, common).output)
+    assert plain["theta, basic composition"] < plain["theta, exact composition"]
+    joint = json.loads(run(app, [*common, "--sampling-rate", "0.1", "--noise-multiplier", "4"]).output)
+    assert joint["theta, values and indices of one sample (RDP)"] > joint["theta, exact composition"]
+    assert run(app, [*common, "--sampling-rate", "0.1"]).exit_code == 2

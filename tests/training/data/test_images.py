@@ -1,0 +1,276 @@
+"""The image sets: formats, sums, the embedded excerpt, and what happens when files are wrong or missing."""
+
+import gzip
+import hashlib
+import http.server
+import tarfile
+import threading
+from collections.abc import Iterator
+from importlib.resources import files as package_files
+from pathlib import Path
+
+import numpy as np
+import pooch
+import pytest
+import torch
+
+from training import data
+from training.data import (
+    Archive,
+    DataFile,
+    DataFileError,
+    DataMissingError,
+    data_folder,
+    fetch_missing,
+    load,
+    parse_cifar10,
+    parse_idx,
+    read_checked,
+)
+
+
+def idx(array: np.ndarray) -> bytes:
+    header = (0x0800 + array.ndim).to_bytes(4, "big") + b"".join(n.to_bytes(4, "big") for n in array.shape)
+    return header + array.astype(np.uint8).tobytes()
+
+
+def described(path: str, content: bytes, home: Archive | None = None) -> DataFile:
+    return DataFile(path, len(content), hashlib.md5(content).hexdigest(), home)
+
+
+IMAGES = np.random.default_rng(0).integers(0, 256, (3, 4, 5))
+
+
+def test_idx_round_trip() -> None:
+    np.testing.assert_array_equal(parse_idx(idx(IMAGES), "x"), IMAGES)
+    np.testing.assert_array_equal(parse_idx(idx(np.arange(7)), "x"), np.arange(7))
+
+
+def test_cifar10_round_trip() -> None:
+    rng = np.random.default_rng(0)
+    pixels, labels = rng.integers(0, 256, (2, 3, 32, 32), dtype=np.uint8), np.array([9, 0], np.uint8)
+    content = b"".join(bytes([y]) + x.tobytes() for x, y in zip(pixels, labels, strict=True))
+    read_pixels, read_labels = parse_cifar10(content, "x")
+    np.testing.assert_array_equal(read_pixels, pixels)
+    np.testing.assert_array_equal(read_labels, labels)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "x: 0 bytes"),
+        (b"\x00\x00\x08", "x: 3 bytes"),
+        (b"\x1f\x8b\x08\x00" + bytes(60), "64 bytes beginning with 1f8b0800"),
+        (idx(IMAGES)[:10], "10 bytes; expected an idx header of 16 bytes"),
+        (idx(IMAGES)[:-1], "75 bytes; expected 76"),
+        (idx(IMAGES) + b"\x00", "77 bytes; expected 76"),
+    ],
+)
+def test_wrong_idx(content: bytes, says: str) -> None:
+    with pytest.raises(DataFileError, match=says):
+        parse_idx(content, "x")
+
+
+@pytest.mark.parametrize(
+    ("content", "says"), [(b"", "0 bytes"), (bytes(3072), "3,072 bytes"), (b"\x0a" + bytes(3072), "label 10")]
+)
+def test_wrong_cifar10(content: bytes, says: str) -> None:
+    with pytest.raises(DataFileError, match=says):
+        parse_cifar10(content, "x")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_file_as_published_is_read(tmp_path: Path, packed: bool) -> None:
+    content = idx(IMAGES)
+    if packed:
+        (tmp_path / "f.gz").write_bytes(gzip.compress(content))
+    else:
+        (tmp_path / "f").write_bytes(content)
+    assert read_checked(described("f", content), tmp_path) == content
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "says"),
+    [
+        ("f", lambda c: c[:-1], "f: 75 bytes; expected 76 bytes with MD5"),
+        ("f", lambda c: c[:-1] + bytes([c[-1] ^ 1]), "f: 76 bytes with MD5 [0-9a-f]{32}; expected 76 bytes with MD5"),
+        ("f.gz", lambda c: gzip.compress(c)[:-9], "f.gz: .* not a whole gzip file .* expected 76 bytes"),
+        ("f.gz", lambda c: c, "f.gz: 76 bytes, not a whole gzip file"),
+    ],
+)
+def test_altered_file_is_named_with_size_and_expectation(tmp_path: Path, name: str, change, says: str) -> None:
+    content = idx(IMAGES)
+    (tmp_path / name).write_bytes(change(content))
+    with pytest.raises(DataFileError, match=says):
+        read_checked(described("f", content), tmp_path)
+
+
+def test_unreadable_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "f").write_bytes(b"x")
+
+    def refuse(path: Path) -> bytes:
+        raise PermissionError("not allowed")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(DataFileError, match=r"f: 1 bytes, cannot be read \(not allowed\); expected 1 bytes"):
+        read_checked(described("f", b"x"), tmp_path)
+
+
+def test_missing_without_network_says_what_to_put_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_network(self: pooch.HTTPDownloader, url: str, output_file: str, pooch: object) -> None:
+        raise ConnectionError("no route to host")
+
+    monkeypatch.setattr(pooch.HTTPDownloader, "__call__", no_network)
+    monkeypatch.setenv("DPTHEORY_DATA", str(tmp_path))
+    for name, first in (
+        ("fashion-mnist", "fashion-mnist/train-images-idx3-ubyte"),
+        ("mnist", "mnist/train-images-idx3-ubyte"),
+        ("cifar-10", "cifar-10-batches-bin/data_batch_1.bin"),
+    ):
+        with pytest.raises(DataMissingError) as caught:
+            load(name, train=True)
+        text = str(caught.value)
+        assert str(tmp_path / first) in text
+        assert "no route to host" in text
+        assert "Download http" in text
+        assert "DPTHEORY_DATA" in text
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
+
+
+def test_data_folder_defaults_to_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DPTHEORY_DATA", raising=False)
+    assert data_folder() == Path(pooch.os_cache("dptheory"))
+
+
+CONTENT = idx(np.random.default_rng(1).integers(0, 256, (50, 40, 40)))
+
+
+@pytest.fixture
+def home(request: pytest.FixtureRequest) -> Iterator[tuple[str, dict[str, tuple[bytes, int]]]]:
+    """A server on this machine. `served` maps a path to its body and to how many bytes of it are sent."""
+    served: dict[str, tuple[bytes, int]] = {}
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body, sent = served[self.path]
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body[:sent])
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", served
+    server.shutdown()
+    server.server_close()
+
+
+def test_fetched_whole(tmp_path: Path, home) -> None:
+    url, served = home
+    body = gzip.compress(CONTENT)
+    served["/f.gz"] = (body, len(body))
+    file = described("set/f", CONTENT, Archive(f"{url}/f.gz", hashlib.md5(body).hexdigest()))
+    fetch_missing((file,), tmp_path)
+    assert read_checked(file, tmp_path) == CONTENT
+
+
+def test_cut_off_download_leaves_nothing(tmp_path: Path, home) -> None:
+    url, served = home
+    body = gzip.compress(CONTENT)
+    served["/f.gz"] = (body, len(body) // 2)
+    file = described("set/f", CONTENT, Archive(f"{url}/f.gz", hashlib.md5(body).hexdigest()))
+    with pytest.raises(DataMissingError, match=r"f\.gz"):
+        fetch_missing((file,), tmp_path)
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
+
+
+def test_download_with_the_wrong_sum_leaves_nothing(tmp_path: Path, home) -> None:
+    url, served = home
+    served["/f.gz"] = (b"<html>moved</html>", 18)
+    file = described("set/f", CONTENT, Archive(f"{url}/f.gz", hashlib.md5(gzip.compress(CONTENT)).hexdigest()))
+    with pytest.raises(DataMissingError, match="MD5"):
+        fetch_missing((file,), tmp_path)
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_tar_archive_is_unpacked_whole_or_not_at_all(tmp_path: Path, home, whole: bool) -> None:
+    url, served = home
+    packing = tmp_path / "packing"
+    (packing / "set").mkdir(parents=True)
+    for name in ("a", "b"):
+        (packing / "set" / name).write_bytes(CONTENT + name.encode())
+    with tarfile.open(packing / "all.tar.gz", "w:gz") as tar:
+        tar.add(packing / "set", "set")
+    body = (packing / "all.tar.gz").read_bytes()
+    served["/all.tar.gz"] = (body, len(body) if whole else len(body) // 2)
+    archive = Archive(f"{url}/all.tar.gz", hashlib.md5(body).hexdigest())
+    wanted = tuple(described(f"set/{name}", CONTENT + name.encode(), archive) for name in ("a", "b"))
+    folder = tmp_path / "data"
+    if whole:
+        fetch_missing(wanted, folder)
+        assert [read_checked(f, folder)[-1:] for f in wanted] == [b"a", b"b"]
+    else:
+        with pytest.raises(DataMissingError, match="unpack it in"):
+            fetch_missing(wanted, folder)
+    left = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
+    assert left == ({"set/a", "set/b"} if whole else set())
+
+
+def test_file_that_is_there_is_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"mine")
+    fetch_missing((described("f", b"other", Archive("http://127.0.0.1:9/f.gz", "0" * 32)),), tmp_path)
+    assert (tmp_path / "f").read_bytes() == b"mine"
+
+
+def test_unknown_name_lists_the_names() -> None:
+    with pytest.raises(ValueError, match=r"excerpt.*fashion-mnist.*mnist.*cifar-10.*got 'svhn'"):
+        load("svhn", train=True)
+
+
+def test_excerpt_loads() -> None:
+    for train, count in ((True, 2000), (False, 500)):
+        images = load("excerpt", train=train)
+        assert images.pixels.shape == (count, 1, 28, 28)
+        assert images.pixels.dtype == torch.float32
+        assert (images.pixels.min(), images.pixels.max()) == (0.0, 1.0)
+        assert images.labels.dtype == torch.int64
+        counts = torch.bincount(images.labels, minlength=10)
+        assert counts.min() > 0.075 * count  # nearly balanced; the README of the excerpt gives the counts
+        readme = (package_files("training") / "excerpt" / "README.md").read_text()
+        assert f"| {'train' if train else 'test'} | " + " | ".join(map(str, counts.tolist())) + " |" in readme
+
+
+def test_excerpt_is_small_and_credited() -> None:
+    folder = package_files("training") / "excerpt"
+    assert sum(len(part.read_bytes()) for part in folder.iterdir()) < 1_500_000
+    assert "Zalando SE" in (folder / "LICENSE").read_text()
+    assert "Zalando SE" in (folder / "README.md").read_text()
+
+
+def test_altered_excerpt_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    excerpt = tmp_path / "excerpt"
+    excerpt.mkdir()
+    for part in (package_files("training") / "excerpt").iterdir():
+        (excerpt / part.name).write_bytes(part.read_bytes())
+    images = excerpt / "t10k-images-idx3-ubyte.gz"
+    content = bytearray(gzip.decompress(images.read_bytes()))
+    content[-1] ^= 1
+    images.write_bytes(gzip.compress(bytes(content)))
+    monkeypatch.setattr(data, "package_files", lambda package: tmp_path)
+    with pytest.raises(DataFileError, match="t10k-images"):
+        load("excerpt", train=False)
+
+
+def test_excerpt_is_the_head_of_the_published_files() -> None:
+    published = data.data_folder() / "fashion-mnist" / "train-images-idx3-ubyte"
+    if not published.is_file():
+        pytest.skip(f"needs the published FashionMNIST files in {published.parent}")
+    for train, count in ((True, 2000), (False, 500)):
+        whole, cut = load("fashion-mnist", train=train), load("excerpt", train=train)
+        assert torch.equal(whole.pixels[:count], cut.pixels)
+        assert torch.equal(whole.labels[:count], cut.labels)

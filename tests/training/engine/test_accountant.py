@@ -1,0 +1,269 @@
+"""The ledger: plain steps by the accountant, selections and masks by Renyi curves, budgets to the last step."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from dptheory import privacy
+from dptheory.privacy import ORDERS, FreshMask, joint_rdp, subsampled_gaussian_rdp
+from dptheory.pruning import SubsetMallows
+from training import mechanisms as m
+from training.engine import BudgetError, PrivacyLedger
+from training.mechanisms import StepCost
+
+RATE, DELTA = 0.05, 1e-5
+PLAIN = StepCost(1.3)
+SELECTED = StepCost(1.3, selection=(10, SubsetMallows(64, 16, 0.01)))
+STRONG = StepCost(1.3, selection=(10, SubsetMallows(64, 16, 0.3)))
+MASKED = StepCost(1.3, mask=FreshMask(1000, 300))
+
+
+def ledger(*spent: tuple[StepCost, int], rate: float = RATE) -> PrivacyLedger:
+    kept = PrivacyLedger(rate)
+    for cost, times in spent:
+        for _ in range(times):
+            kept.record(cost)
+    return kept
+
+
+def by_curve(curve) -> float:
+    return privacy.epsilon_from_rdp(ORDERS, curve, DELTA)
+
+
+def test_plain_steps_cost_what_the_accountant_says() -> None:
+    assert PrivacyLedger(RATE).epsilon(DELTA) == 0.0
+    for steps in (1, 7, 200):
+        kept = ledger((PLAIN, steps))
+        assert kept.steps == steps
+        assert kept.epsilon(DELTA) == privacy.epsilon(1.3, RATE, steps, DELTA).upper
+    assert ledger((PLAIN, 9), rate=1.0).epsilon(DELTA) == pytest.approx(
+        privacy.gaussian_epsilon(3 / 1.3, DELTA), rel=1e-9
+    )
+
+
+def test_selections_and_masks_by_their_curves() -> None:
+    groups, law = STRONG.selection
+    assert ledger((STRONG, 50)).epsilon(DELTA) == by_curve(50 * joint_rdp(ORDERS, RATE, 1.3, law, groups))
+    masked = by_curve(50 * MASKED.mask.rdp(ORDERS, RATE, 1.3))
+    assert ledger((MASKED, 50)).epsilon(DELTA) == min(masked, ledger((PLAIN, 50)).epsilon(DELTA))
+    assert masked < ledger((PLAIN, 50)).epsilon(DELTA)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "steps", "dp_sgd"),
+    [(10.0, 4096 / 45000, 875, 1.0138), (1.0, 0.02, 1000, 3.901), (0.6, 0.01, 2000, 9.958), (1.0, 0.005, 1, 0.0834)],
+)
+def test_a_selection_that_tells_nothing_costs_nothing(sigma: float, rate: float, steps: int, dp_sgd: float) -> None:
+    """By gip.thm2 for any accountant; the Renyi curve alone would cost 1.108, 4.324, 13.14 and .8206."""
+    groups = 10547
+    for index_epsilon in (0.0, 0.01):
+        theta = index_epsilon / (steps * groups * 52)
+        cost = StepCost(sigma, selection=(groups, SubsetMallows(256, 26, theta)))
+        kept = PrivacyLedger(rate)
+        kept._spent[cost] = steps
+        plain = privacy.epsilon(sigma, rate, steps, DELTA).upper
+        assert plain <= kept.epsilon(DELTA) <= plain + index_epsilon * (1 + 1e-9)
+        if index_epsilon == 0.0:
+            assert kept.epsilon(DELTA) == pytest.approx(dp_sgd, rel=0.005)
+
+
+def test_a_seeded_mask_counts_in_the_secure_account_alone() -> None:
+    seeded = MASKED.seeded()
+    assert seeded.mask is None and seeded.seeded_mask == MASKED.mask and seeded.secured() == MASKED == MASKED.secured()
+    kept, secure, plain = ledger((seeded, 50)), ledger((MASKED, 50)), ledger((PLAIN, 50))
+    assert kept.epsilon(DELTA) == plain.epsilon(DELTA) == plain.epsilon_if_secure(DELTA)
+    assert (
+        kept.epsilon_if_secure(DELTA) == secure.epsilon(DELTA) == secure.epsilon_if_secure(DELTA) < plain.epsilon(DELTA)
+    )
+    again = PrivacyLedger(RATE)
+    again.load_state_dict(json.loads(json.dumps(kept.state_dict())))
+    assert again.epsilon_if_secure(DELTA) == kept.epsilon_if_secure(DELTA)
+
+
+def test_costs_of_all_kinds_add_up() -> None:
+    groups, law = STRONG.selection
+    curve = (
+        30 * subsampled_gaussian_rdp(ORDERS, RATE, 1.3)
+        + 20 * subsampled_gaussian_rdp(ORDERS, RATE, 2.0)
+        + 5 * joint_rdp(ORDERS, RATE, 1.3, law, groups)
+        + 10 * MASKED.mask.rdp(ORDERS, RATE, 1.3)
+    )
+    found = ledger((PLAIN, 30), (StepCost(2.0), 20), (STRONG, 5), (MASKED, 10)).epsilon(DELTA)
+    assert found == pytest.approx(by_curve(curve), rel=1e-12)
+    some = ledger((PLAIN, 30), (StepCost(2.0), 20), (SELECTED, 5)).epsilon(
+        DELTA
+    )  # and by the least noise, plus the indices
+    groups, law = SELECTED.selection
+    assert some <= privacy.epsilon(1.3, RATE, 55, DELTA).upper + 5 * groups * law.epsilon(32)
+    two = ledger((PLAIN, 30), (StepCost(2.0), 20)).epsilon(DELTA)
+    assert privacy.epsilon(1.3, RATE, 30, DELTA).lower < two <= privacy.epsilon(1.3, RATE, 50, DELTA).upper
+
+
+def test_order_of_the_steps_is_nothing() -> None:
+    """To the last digit: a resumed run adds up in another order."""
+    spent = [(StepCost(1.0 + k / 7, selection=(3, SubsetMallows(64, 16 + k, 0.3))), 1 + k) for k in range(12)]
+    spent += [(MASKED, 2), (PLAIN, 3)]
+    rng = np.random.default_rng(0)
+    found = {ledger(*(spent[i] for i in rng.permutation(len(spent)))).epsilon(DELTA) for _ in range(12)}
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("sigma", [1e-9, 0.05, 0.0999, 150.0, 1e4, math.inf])
+@pytest.mark.parametrize("extra", [{}, {"mask": FreshMask(100, 50)}, {"selection": (3, SubsetMallows(8, 2, 0.1))}])
+def test_any_noise_has_a_bound(sigma: float, extra: dict) -> None:
+    found = ledger((StepCost(sigma, **extra), 4)).epsilon(DELTA)
+    assert math.isfinite(found) and found >= 0
+    if sigma < 0.1:
+        assert found >= 4 / (2 * sigma**2)  # not amplified
+    if not extra:
+        inside = privacy.epsilon(min(max(sigma, 0.1), 1000.0), RATE, 4, DELTA)
+        assert found >= inside.lower if sigma < 0.1 else found <= privacy.epsilon(100.0, RATE, 4, DELTA).upper
+
+
+def test_what_nothing_protects_costs_everything() -> None:
+    assert ledger((PLAIN, 3), (StepCost(0.0), 1)).epsilon(DELTA) == math.inf
+    exact = StepCost(1.3, selection=(10, SubsetMallows(64, 16, math.inf)))
+    assert ledger((exact, 1)).epsilon(DELTA) == math.inf
+
+
+def test_more_steps_than_the_accountants_take_are_bounded_without_amplification() -> None:
+    kept = PrivacyLedger(1e-4)
+    kept.load_state_dict({"spent": [({"noise_multiplier": 10.0, "selection": None, "mask": None}, 2_000_000)]})
+    assert kept.epsilon(DELTA) == pytest.approx(privacy.gaussian_epsilon(math.sqrt(2e6) / 10, DELTA), rel=1e-9)
+    kept = PrivacyLedger(1e-4)
+    kept.limit(8, DELTA)
+    kept.clear(StepCost(10.0))  # affords more steps than the accountants take
+
+
+PARAMS = [torch.zeros(40, 10), torch.zeros(12)]
+
+
+def cost_of(mechanism: m.Mechanism, sigma: float = 1.3) -> StepCost:
+    mechanism.begin_step(PARAMS)
+    return mechanism.cost(sigma)
+
+
+def test_mechanisms_compare_as_they_should() -> None:
+    def epsilon(mechanism: m.Mechanism) -> float:
+        return ledger((cost_of(mechanism), 100)).epsilon(DELTA)
+
+    plain = epsilon(m.DpSgd())
+    assert epsilon(m.IndexPruning(0.001, m.Constant(0.25), 64)) > plain
+    assert epsilon(m.IndexPruning(0.1, m.Constant(0.25), 64)) > epsilon(m.IndexPruning(0.01, m.Constant(0.25), 64))
+    assert epsilon(m.PosteriorFreeze(m.Constant(0.5), None)) < plain
+    assert epsilon(m.PosteriorFreeze(m.Constant(0.5), 0)) == plain  # whoever knows the seed knows the mask
+    assert epsilon(m.PosteriorFreeze(m.Constant(0.0), None)) <= plain
+    assert epsilon(m.PosteriorFreeze(m.Constant(0.5), None, refresh_steps=2)) == plain
+    assert epsilon(m.RandomSparsification(m.Constant(0.5), 0)) == plain
+    assert epsilon(m.RankedSparsification(m.Constant(0.5), 5, 0)) == plain
+    assert epsilon(m.TopKOfReleased(m.Constant(0.5), 64)) == plain
+    assert epsilon(m.LayerFreezing(m.DpSgd(), 1, 3)) == plain
+    assert epsilon(m.NoisyMagnitudeTopK(4.0, m.Constant(0.25), 64)) > plain
+
+
+NOT_PRIVATE = [
+    m.NoisySgd(), m.ClippedSgd(), m.RankedByTrueGradients(m.Constant(0.5), 5, 0), m.UnnoisedVelocity(m.Constant(0.5), 5, 0),
+    m.BatchSizeDivisor(10, 0.5, 0), m.TopKWithoutNoise(0.5),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mechanism", NOT_PRIVATE, ids=lambda one: one.title)
+def test_what_is_not_private_says_so(mechanism: m.Mechanism) -> None:
+    assert ledger((cost_of(mechanism), 1)).epsilon(DELTA) == math.inf
+    assert "NOT PRIVATE" in mechanism.title or isinstance(mechanism, m.UnnoisedVelocity)
+
+
+COSTS = [
+    PLAIN,
+    StepCost(1.3, selection=(10, SubsetMallows(64, 16, 1e-6))),
+    StepCost(1.3, selection=(1, SubsetMallows(4, 2, 0.01))),
+    MASKED,
+]
+
+
+@pytest.mark.parametrize("cost", COSTS, ids=["plain", "weakly selected", "selected", "masked"])
+def test_budget_is_used_up_and_kept(cost: StepCost) -> None:
+    kept = PrivacyLedger(RATE)
+    kept.limit(1.2, DELTA)
+    while True:
+        try:
+            kept.clear(cost)
+        except BudgetError as error:
+            assert "one more step would exceed epsilon = 1.2 at delta = 1e-05" in str(error)
+            break
+        kept.record(cost)
+    assert kept.steps > 1 and kept.epsilon(DELTA) <= 1.2
+    kept.record(cost)
+    assert kept.epsilon(DELTA) > 1.2
+
+
+@pytest.mark.parametrize(("epsilon", "rate", "steps"), [(2.0, 0.2, 10)])
+def test_noise_for_a_budget_affords_the_last_step(epsilon: float, rate: float, steps: int) -> None:
+    cost = StepCost(privacy.noise_multiplier(epsilon, DELTA, rate, steps))
+    kept = ledger((cost, steps - 1), rate=rate)
+    kept.limit(epsilon, DELTA)
+    kept.clear(cost)
+    kept.record(cost)
+    assert 0.99 * epsilon < kept.epsilon(DELTA) <= epsilon
+
+
+def test_a_budget_affords_as_many_steps_with_a_selection_that_tells_nothing() -> None:
+    """The K of a schedule changes all the time; no step is lost, and the accountant is not asked at every step."""
+    counts = []
+    for law in (None, SubsetMallows(64, 16, 1e-9)):
+        kept = PrivacyLedger(RATE)
+        kept.limit(1.2, DELTA)
+        with pytest.raises(BudgetError):
+            for step in range(10_000):
+                keep = 16 + step % 7
+                cost = PLAIN if law is None else StepCost(1.3, selection=(10, SubsetMallows(64, keep, 1e-9)))
+                kept.clear(cost)
+                kept.record(cost)
+        assert kept.epsilon(DELTA) <= 1.2
+        counts.append(kept.steps)
+    assert counts[0] - 1 <= counts[1] <= counts[0]
+
+
+def test_budget_with_costs_that_take_turns() -> None:
+    kept = PrivacyLedger(1.0)
+    kept.limit(3.0, DELTA)
+    costs = [StepCost(3.0), StepCost(6.0)]
+    with pytest.raises(BudgetError):
+        for step in range(10_000):
+            kept.clear(costs[step % 2])
+            kept.record(costs[step % 2])
+    assert 2.4 < kept.epsilon(DELTA) <= 3.0
+
+
+def test_state_round_trip() -> None:
+    kept = ledger((PLAIN, 3), (SELECTED, 2), (MASKED, 4))
+    state = json.loads(json.dumps(kept.state_dict()))  # plain values only
+    again = PrivacyLedger(RATE)
+    again.load_state_dict(state)
+    assert again.steps == 9 and again.epsilon(DELTA) == kept.epsilon(DELTA)
+    again.record(SELECTED)
+    kept.record(SELECTED)
+    assert again.epsilon(DELTA) == kept.epsilon(DELTA)
+
+
+def test_epsilon_grows_with_the_steps_and_falls_with_delta() -> None:
+    grown = [ledger((SELECTED, n)).epsilon(DELTA) for n in (1, 10, 100)]
+    assert grown == sorted(grown)
+    falls = [ledger((MASKED, 10)).epsilon(delta) for delta in (1e-9, 1e-5, 1e-2)]
+    assert np.all(np.diff(falls) < 0)
+
+
+def test_bad_input() -> None:
+    for sigma in (-1.0, -math.inf, math.nan, "1", True):
+        with pytest.raises(ValueError, match="noise_multiplier must be"):
+            StepCost(sigma)
+    with pytest.raises(ValueError, match="sampling_rate"):
+        PrivacyLedger(0.0)
+    with pytest.raises(ValueError, match="delta"):
+        ledger((PLAIN, 1)).epsilon(0.5)
+    for epsilon, delta, says in ((0.0, 1e-5, "epsilon"), (1.0, 0.5, "delta"), (1.0, 0.0, "delta")):
+        with pytest.raises(ValueError, match=says):
+            PrivacyLedger(RATE).limit(epsilon, delta)

@@ -1,0 +1,403 @@
+"""No step releases an example twice, nor examples of two batches, whatever a loop does between two steps."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from opacus.utils.batch_memory_manager import BatchMemoryManager
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+from training import make_private
+from training.engine import attach
+from training.engine._logical_batch import LogicalBatch
+from training.mechanisms import DpSgd
+
+N, EXPECTED, PART = 24, 12, 4
+
+pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
+
+
+class Recording(DpSgd):
+    """DP-SGD that notes what it releases before noise."""
+
+    def __init__(self) -> None:
+        self.totals: list[np.ndarray] = []
+
+    def release(self, total, noise_multiplier, clip, noise):
+        self.totals.append(total[0].flatten().numpy().copy())
+        return super().release(total, noise_multiplier, clip, noise)
+
+
+class Loop:
+    """A linear model on unit vectors: the gradient of example i is entry i alone, so that totals count examples."""
+
+    def __init__(self, clip: float = 1.0, workers: int = 0, noise: float = 0.0) -> None:
+        self.model = nn.Linear(N, 1, bias=False)
+        self.mechanism = Recording()
+        generator = torch.Generator().manual_seed(1)
+        data = DataLoader(TensorDataset(torch.eye(N)), batch_size=EXPECTED, generator=generator, num_workers=workers)
+        self.private, self.optimizer, self.batches = make_private(
+            module=self.model, optimizer=torch.optim.SGD(self.model.parameters(), lr=1.0), data_loader=data,
+            mechanism=self.mechanism, noise_multiplier=noise, max_grad_norm=clip,
+        )  # fmt: skip
+        self.drawn: list[set[int]] = []
+        sampler = self.batches.batch_sampler
+        law = sampler._batches
+
+        class Noted:
+            def batch(_, *where):
+                indices = law.batch(*where)
+                self.drawn.append(set(indices.tolist()))
+                return indices
+
+        sampler._batches = Noted()
+
+    def parts(self):
+        with BatchMemoryManager(
+            data_loader=self.batches, max_physical_batch_size=PART, optimizer=self.optimizer
+        ) as small:
+            return iter(small)
+
+    def backward(self, rows: torch.Tensor) -> None:
+        self.private(rows).mean().backward()
+
+    def step(self, rows: torch.Tensor) -> None:
+        self.optimizer.zero_grad()
+        self.backward(rows)
+        self.optimizer.step()
+
+
+def test_a_step_after_an_abandoned_batch_is_one_pass() -> None:
+    """The update has the norm of the examples of one batch."""
+    loop = Loop()
+    (rows,) = next(loop.parts())  # one part of several, and then a new pass
+    loop.step(rows)
+    assert not loop.mechanism.totals
+    before = loop.model.weight.clone()
+    for (rows,) in loop.parts():
+        loop.step(rows)
+        if loop.mechanism.totals:
+            break
+    (total,) = loop.mechanism.totals
+    assert set(np.flatnonzero(total)) == loop.drawn[-1] and total.max() == 1.0
+    moved = float((loop.model.weight - before).detach().norm())
+    assert moved == pytest.approx(np.sqrt(len(loop.drawn[-1])) / EXPECTED, rel=1e-6)
+
+
+ACTIONS = (
+    "next", "next", "next", "next", "again", "zero", "break", "fail forward", "fail backward", "late backward", "no step", "step",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("in_parts", [True, False])
+@pytest.mark.parametrize("seed", range(12))
+def test_totals_hold_examples_of_one_batch_once(seed: int, in_parts: bool) -> None:
+    rng = np.random.default_rng(seed)
+    loop = Loop()
+    refused = 0
+
+    def new_pass():
+        return loop.parts() if in_parts else iter(loop.batches)
+
+    batches, rows = new_pass(), None
+    for action in rng.choice(ACTIONS, 250):
+        count = len(loop.mechanism.totals)
+        try:
+            if action == "break" or rows is None:
+                batches = new_pass()
+                (rows,) = next(batches)
+            if action == "next":
+                (rows,) = next(batches)
+                loop.step(rows)
+            elif action == "again":  # the same part once more, as after a failure
+                loop.step(rows)
+            elif action == "zero":
+                loop.optimizer.zero_grad()
+            elif action == "fail forward":  # a forward pass whose backward pass never comes
+                (rows,) = next(batches)
+                loop.optimizer.zero_grad()
+                loop.private(rows)
+            elif action == "fail backward":  # gradients that are never handed on
+                loop.optimizer.zero_grad()
+                loop.backward(rows)
+                loop.optimizer.zero_grad()
+            elif action == "late backward":  # of a part that is no longer the last one handed out
+                late = loop.private(rows).mean()
+                (rows,) = next(batches)
+                late.backward()
+                loop.optimizer.step()
+            elif action == "no step":
+                (rows,) = next(batches)
+            elif action == "step":
+                loop.optimizer.step()
+        except (ValueError, RuntimeError):  # the latter from Opacus: rows of two passes do not match
+            refused += 1
+        except StopIteration:
+            batches = new_pass()
+        for total in loop.mechanism.totals[count:]:
+            assert total.max() <= 1.0
+            held = set(np.flatnonzero(total))
+            assert held <= loop.drawn[-1] if in_parts else any(held <= batch for batch in loop.drawn)
+    assert len(loop.mechanism.totals) > 5 and refused > 5
+    assert loop.optimizer.ledger.steps == len(loop.mechanism.totals) <= len(loop.drawn)
+
+
+def test_the_same_part_is_retried_after_a_failure_and_the_batch_is_whole() -> None:
+    loop = Loop()
+    failed = False
+    for (rows,) in loop.parts():
+        if not failed:
+            loop.optimizer.zero_grad()
+            loop.private(rows)  # and the memory does not suffice for the backward pass
+            failed = True
+        loop.step(rows)
+    assert [set(np.flatnonzero(total)) for total in loop.mechanism.totals] == loop.drawn
+
+
+def test_a_forward_pass_that_is_not_followed_up_without_zero_grad_is_refused() -> None:
+    loop = Loop()
+    (rows,) = next(iter(loop.batches))
+    loop.private(rows)
+    loop.backward(rows)  # Opacus waits for a second backward pass
+    with pytest.raises(ValueError, match="no per-sample gradient"):
+        loop.optimizer.step()
+    loop.step(rows)
+    assert loop.mechanism.totals[0].max() == 1.0
+
+
+def test_empty_batches_that_the_loop_leaves_out_do_not_shift_the_signals() -> None:
+    """In Opacus the signal of the batch left out ends the next one after its first part."""
+    loop = Loop()
+    law = iter([[], list(range(10)), [], [], list(range(5, 15))])
+    loop.batches.batch_sampler._batches = type("Fixed", (), {"batch": lambda *_: torch.tensor(next(law))})()
+    loop.batches.batch_sampler.steps = 5
+    for (rows,) in loop.parts():
+        if len(rows):
+            loop.step(rows)
+    assert [np.flatnonzero(t).tolist() for t in loop.mechanism.totals] == [list(range(10)), list(range(5, 15))]
+
+
+def test_a_release_that_fails_counts_and_leaves_the_batch_out() -> None:
+    loop = Loop()
+    release = loop.mechanism.release
+
+    def fail(*_):
+        raise torch.OutOfMemoryError("noise")
+
+    batches = iter(loop.batches)
+    (rows,) = next(batches)
+    loop.mechanism.release = fail
+    with pytest.raises(torch.OutOfMemoryError):
+        loop.step(rows)
+    loop.mechanism.release = release
+    assert loop.optimizer.ledger.steps == 1
+    with pytest.raises(ValueError, match="needs a batch of its own"):
+        loop.step(rows)
+    (rows,) = next(batches)
+    loop.step(rows)
+    assert loop.optimizer.ledger.steps == 2 and loop.mechanism.totals[-1].max() == 1.0
+
+
+def test_an_update_that_fails_has_been_counted() -> None:
+    loop = Loop()
+    (rows,) = next(iter(loop.batches))
+    loop.optimizer.original_optimizer.step = None
+    with pytest.raises(TypeError):
+        loop.step(rows)
+    assert loop.optimizer.ledger.steps == 1  # p.grad holds the release
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (lambda rows: torch.cat([rows, rows]), "one row for each example"),
+        (lambda rows: rows.repeat_interleave(3, 0), "one row for each example"),
+    ],
+)
+def test_more_rows_than_examples_are_refused(rows, says: str) -> None:
+    """Two batches at once, or several rows of one example: each row would be clipped to C."""
+    loop = Loop()
+    (drawn,) = next(iter(loop.batches))
+    with pytest.raises(ValueError, match=says):
+        loop.step(rows(drawn))
+    assert not loop.mechanism.totals
+
+
+def test_one_batch_makes_one_step() -> None:
+    loop = Loop()
+    (rows,) = next(iter(loop.batches))
+    loop.step(rows)
+    with pytest.raises(ValueError, match="needs a batch of its own"):
+        loop.step(rows)
+    ahead = [rows for (rows,) in itertools.islice(loop.batches, 2)]  # fetched beforehand, used in order
+    for rows in ahead:
+        loop.step(rows)
+    assert len(loop.mechanism.totals) == 3
+
+
+class Rows(Dataset):
+    """Unit vectors that worker processes make."""
+
+    def __len__(self) -> int:
+        return N
+
+    def __getitem__(self, i: int):
+        return (torch.eye(N)[i],)
+
+
+def test_workers_draw_ahead() -> None:
+    loop = Loop(workers=1)
+    for (rows,) in loop.batches:
+        loop.step(rows)
+    assert [set(np.flatnonzero(total)) for total in loop.mechanism.totals] == loop.drawn
+    with pytest.raises(ValueError, match="num_workers=0"):
+        next(loop.parts())
+
+
+def attached():
+    model = nn.Linear(N, 1, bias=False)
+    mechanism = Recording()
+    private, optimizer = attach(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.0), mechanism=mechanism, sampling_rate=0.5,
+        expected_batch_size=EXPECTED, noise_multiplier=0.0, max_grad_norm=1.0,
+    )  # fmt: skip
+
+    def step(first: int, last: int, skip: bool | None = None) -> None:
+        if skip is not None:
+            optimizer.signal_skip_step(skip)
+        optimizer.zero_grad()
+        private(torch.eye(N)[first:last]).mean().backward()
+        optimizer.step()
+
+    return mechanism, optimizer, step
+
+
+def test_callers_who_draw_batches_themselves_begin_them() -> None:
+    mechanism, optimizer, step = attached()
+    with pytest.raises(ValueError, match="needs begin_batch"):
+        step(0, 3, skip=True)
+    optimizer.params[0].grad_sample = torch.eye(N)[:3][:, None]  # of a batch that never got its step
+    optimizer.begin_batch(6)
+    with pytest.raises(ValueError, match="no per-sample gradient"):
+        optimizer.step()
+    optimizer.begin_batch(6)
+    step(0, 3, skip=True)  # abandoned
+    optimizer.begin_batch(5)
+    step(2, 4, skip=True)
+    with pytest.raises(ValueError, match="every part needs its own signal"):
+        step(4, 6)
+    step(4, 7, skip=False)
+    assert np.flatnonzero(mechanism.totals[0]).tolist() == [2, 3, 4, 5, 6] and len(mechanism.totals) == 1
+    with pytest.raises(ValueError, match="needs a batch of its own"):
+        step(0, 3)
+    optimizer.begin_batch()
+    step(0, 3)
+    step(0, 3)  # without sizes nobody knows
+    assert len(mechanism.totals) == 3
+    for size in (-1, 2.5):
+        with pytest.raises(ValueError, match="size must be an integer"):
+            optimizer.begin_batch(size)
+
+
+def test_gradients_of_two_backward_passes_are_refused() -> None:
+    mechanism, optimizer, step = attached()
+    weight = optimizer.params[0]
+    weight.grad_sample = [torch.eye(N)[:3][:, None], torch.eye(N)[:3][:, None]]
+    with pytest.raises(ValueError, match="2 backward passes"):
+        optimizer.step()
+    step(0, 3)
+    assert mechanism.totals[0].max() == 1.0
+
+
+# --- layers that see none of the examples -----------------------------------------------------------------------------
+
+
+class Routed(nn.Module):
+    """Two experts: rows of a batch go to the first ``split`` or not."""
+
+    def __init__(self, kind=nn.Linear) -> None:
+        super().__init__()
+        self.gate = nn.Linear(N, N, bias=False)
+        self.experts = nn.ModuleList([nn.Linear(N, 1, bias=False), nn.Linear(N, 1, bias=False)])
+        self.split = 0
+
+    def forward(self, rows):
+        hidden = self.gate(rows)
+        parts = hidden[: self.split], hidden[self.split :]
+        return torch.cat([expert(part) for expert, part in zip(self.experts, parts, strict=True)])
+
+
+@pytest.mark.parametrize("mode", ["hooks", "functorch"])
+def test_a_layer_without_rows_counts_as_zero(mode: str) -> None:
+    model = Routed()
+    private, optimizer = attach(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.0), mechanism=DpSgd(), sampling_rate=0.5,
+        expected_batch_size=8, noise_multiplier=0.0, max_grad_norm=1.0, grad_sample_mode=mode, loss_reduction="sum",
+    )  # fmt: skip
+
+    def step(rows: int, split: int) -> list[torch.Tensor]:
+        model.split = split
+        optimizer.zero_grad()
+        private(torch.eye(N)[:rows]).sum().backward()
+        optimizer.step()
+        return [total.clone() for total in optimizer.clipped_total]
+
+    gate, first, second = step(8, 0)
+    assert not first.any() and second.norm() > 0.1 and (gate.norm(dim=0) > 0).sum() == 8
+    gate, first, second = step(8, 8)
+    assert first.norm() > 0.1 and not second.any()
+    gate, first, second = step(1, 0)
+    assert not first.any() and second.any()
+    with pytest.raises(ValueError, match=r"from one batch.*'experts.0.weight': 3.*multiply by zero"):
+        step(8, 3)
+    if mode == "hooks":  # functorch maps over no rows at all
+        assert not any(total.any() for total in step(0, 0))
+
+
+# --- the rules by themselves ------------------------------------------------------------------------------------------
+
+
+def part(batch: LogicalBatch, rows: int, more_follow: bool | None = None) -> bool:
+    if more_follow is not None:
+        batch.announce(more_follow)
+    batch.check(rows)
+    return batch.add(rows)
+
+
+def test_rows_of_all_parts_together_are_the_examples_at_most() -> None:
+    batch = LogicalBatch()
+    batch.begin(6)
+    assert part(batch, 4, True) and batch.under_way and batch.rows == 4
+    with pytest.raises(ValueError, match="got 7 rows where at most 6 were drawn"):
+        part(batch, 3, False)
+    assert not part(batch, 2) and batch.rows == 6
+    batch.begin(0)
+    assert not part(batch, 1, False)  # one row of zeros of no example
+
+
+def test_a_batch_in_parts_is_held_against_its_own_size() -> None:
+    """Not against that of a larger batch which the loop has left out."""
+    batch = LogicalBatch()
+    batch.begin_pass(drawn_ahead=False)
+    for size in (20, 5):
+        batch.drawn(size)
+        batch.announce(True)
+    with pytest.raises(ValueError, match="at most 5"):
+        part(batch, 6)
+
+
+def test_whole_batches_fetched_beforehand_wait_in_order() -> None:
+    batch = LogicalBatch()
+    batch.begin_pass(drawn_ahead=True)
+    for size in (3, 9, 4):
+        batch.drawn(size)
+    assert not part(batch, 9)  # the loop has left the first one out
+    assert not part(batch, 4)
+    with pytest.raises(ValueError, match="needs a batch of its own"):
+        part(batch, 1)
+    batch.drawn(3)
+    batch.begin_pass(drawn_ahead=True)
+    with pytest.raises(ValueError, match="needs a batch of its own"):
+        part(batch, 1)

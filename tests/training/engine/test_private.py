@@ -1,0 +1,401 @@
+"""make_private: whose the rate and the divisor are, what it refuses, what it reports, and that a failure leaves no trace."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binom
+from torch import nn
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    Subset,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
+
+from dptheory import privacy
+from training import make_private
+from training import mechanisms as m
+from training.engine import MechanismOptimizer, PrivacyLedger, attach
+
+FEATURES, DELTA = 6, 1e-5
+
+pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
+
+
+def data(count: int) -> TensorDataset:
+    generator = torch.Generator().manual_seed(0)
+    return TensorDataset(torch.randn(count, FEATURES, generator=generator), torch.arange(count) % 2)
+
+
+def private(loader: DataLoader | None = None, model: nn.Module | None = None, **options):
+    model = nn.Linear(FEATURES, 2) if model is None else model
+    chosen = {"mechanism": m.DpSgd(), "noise_multiplier": 1.0, "max_grad_norm": 1.0} | options
+    return make_private(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        data_loader=DataLoader(data(40), 10) if loader is None else loader, **chosen,
+    )  # fmt: skip
+
+
+def epoch(made) -> MechanismOptimizer:
+    model, optimizer, loader = made
+    for features, labels in loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(features), labels).backward()
+        optimizer.step()
+    return optimizer
+
+
+# --- rate, divisor, steps ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("examples", [1000, 1001])
+def test_the_divisor_does_not_depend_on_the_number_of_examples(examples: int) -> None:
+    _, optimizer, loader = private(DataLoader(data(examples), 100))
+    assert optimizer.expected_batch_size == 100
+    assert optimizer.ledger.sampling_rate == loader.batch_sampler.sample_rate == 100 / examples
+    assert len(loader) == 10
+    report = optimizer.privacy(DELTA)
+    assert report.adjacency == "zero-out" and "number of training examples" in report.public
+
+
+@pytest.mark.parametrize("examples", [1000, 1001])
+def test_rate_and_divisor_of_the_caller(examples: int) -> None:
+    _, optimizer, loader = private(DataLoader(data(examples), 7), sampling_rate=0.03, expected_batch_size=29.5)
+    assert optimizer.expected_batch_size == 29.5
+    assert optimizer.ledger.sampling_rate == loader.batch_sampler.sample_rate == 0.03
+    assert len(loader) == sum(1 for _ in loader) == 33
+    report = optimizer.privacy(DELTA)
+    assert report.adjacency == "add-or-remove" and "number of training examples" not in report.public
+
+
+def test_the_update_is_divided_by_the_callers_constant() -> None:
+    model = nn.Linear(FEATURES, 2, bias=False)
+    made = private(model=model, sampling_rate=1.0, expected_batch_size=5.0, noise_multiplier=0.0)
+    before = model.weight.detach().clone()
+    optimizer = epoch(made)
+    moved = before - model.weight.detach()
+    torch.testing.assert_close(moved, 0.1 * optimizer.clipped_total[0] / 5.0)
+
+
+@pytest.mark.parametrize("secure", [False, True])
+@pytest.mark.parametrize(("examples", "batch_size"), [(30, 7), (45, 20)])
+def test_the_loader_draws_with_the_reported_rate(examples: int, batch_size: int, secure: bool) -> None:
+    """Binomial counts of every example, and of all: a rate of 1 / len(loader) would be off by a sixth."""
+    torch.manual_seed(0)
+    _, optimizer, loader = private(DataLoader(data(examples), batch_size), secure=secure)
+    counts, passes = np.zeros(examples), 0
+    while passes * len(loader) < 1500:
+        passes += 1
+        for indices in loader.batch_sampler:
+            counts[indices] += 1
+    rate, steps = optimizer.ledger.sampling_rate, passes * len(loader)
+    assert rate == batch_size / examples
+    for count in counts:
+        assert 1e-9 < binom.cdf(count, steps, rate) < 1 - 1e-9
+    assert 1e-9 < binom.cdf(counts.sum(), steps * examples, rate) < 1 - 1e-9
+
+
+def test_batches_of_small_rates_are_not_rounded_up() -> None:
+    """A single-precision uniform is a multiple of 2^-24: with rate 1e-9 it would draw 60 times too often."""
+    rows = DataLoader(TensorDataset(torch.zeros(2_000_000, 1)), 1)
+    torch.manual_seed(3)
+    _, _, loader = private(rows, model=nn.Linear(1, 1), sampling_rate=1e-9, expected_batch_size=1.0)
+    batches = iter(loader.batch_sampler)
+    assert sum(len(next(batches)) for _ in range(20)) <= 2  # 0.04 expected; 2.4 with single precision
+
+
+def test_an_empty_first_batch_of_any_structure() -> None:
+    class Named(torch.utils.data.Dataset):
+        def __len__(self) -> int:
+            return 20
+
+        def __getitem__(self, i: int):
+            return {"features": torch.ones(FEATURES), "label": i % 2}
+
+    model, optimizer, loader = private(DataLoader(Named(), 2), sampling_rate=1e-6, expected_batch_size=2.0)
+    batch = next(iter(loader))
+    assert batch["features"].shape == (0, FEATURES) and batch["label"].shape == (0,)
+    nn.functional.cross_entropy(model(batch["features"]), batch["label"]).backward()
+    optimizer.step()
+    assert optimizer.ledger.steps == 1
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter([])
+
+
+TEN = data(10)
+
+
+@pytest.mark.parametrize(
+    ("loader", "says"),
+    [
+        (lambda: DataLoader(TEN, 2, sampler=WeightedRandomSampler([1.0] * 10, 10)), "in order or shuffled, got Weighted"),
+        (lambda: DataLoader(TEN, 2, sampler=SubsetRandomSampler([0, 1])), "got SubsetRandomSampler.*utils.data.Subset"),
+        (lambda: DataLoader(TEN, 2, sampler=RandomSampler(TEN, replacement=True)), "got RandomSampler"),
+        (lambda: DataLoader(TEN, 2, sampler=RandomSampler(TEN, num_samples=5)), "got RandomSampler"),
+        (lambda: DataLoader(TEN, 2, sampler=[0, 0, 0]), "got list"),
+        (lambda: DataLoader(TEN, batch_sampler=BatchSampler(SequentialSampler(TEN), 3, False)), "must have a batch_size"),
+        (lambda: DataLoader(TEN, batch_size=None), "must have a batch_size"),
+        (lambda: DataLoader(Stream(), 2), "a data set with a length"),
+        (lambda: DataLoader(TEN, 11), "batch_size of data_loader must be an integer in 1..10, got 11"),
+        (lambda: DataLoader(Subset(TEN, []), 2), "at least one example"),
+        (lambda: [1, 2], "must be a torch DataLoader"),
+        (lambda: private()[2], "must have a batch_size"),
+    ],
+)  # fmt: skip
+def test_loaders_that_are_not_uniform_are_refused(loader, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        private(loader())
+
+
+@pytest.mark.parametrize("options", [{}, {"shuffle": True}, {"drop_last": True}])
+def test_uniform_loaders(options: dict) -> None:
+    _, optimizer, loader = private(DataLoader(data(25), 10, **options))
+    assert optimizer.ledger.sampling_rate == 0.4 and len(loader) == 2
+
+
+# --- what is reported -------------------------------------------------------------------------------------------------
+
+
+def test_the_report_of_a_seeded_run_counts_no_mask() -> None:
+    """The same steps, as a simulation and securely: DP-SGD's epsilon, and less."""
+    most = m.Constant(0.9)
+    plain = epoch(private()).privacy(DELTA)
+    seeded = epoch(private(mechanism=m.PosteriorFreeze(most, 3))).privacy(DELTA)
+    half_seeded = epoch(private(mechanism=m.PosteriorFreeze(most, None))).privacy(DELTA)
+    secure = epoch(private(mechanism=m.PosteriorFreeze(most, None), secure=True)).privacy(DELTA)
+    assert plain.epsilon == plain.epsilon_if_secure == privacy.epsilon(1.0, 0.25, 4, DELTA).upper
+    assert seeded.epsilon == half_seeded.epsilon == plain.epsilon
+    assert seeded.epsilon_if_secure == half_seeded.epsilon_if_secure == secure.epsilon == secure.epsilon_if_secure
+    assert secure.epsilon < 0.9 * plain.epsilon
+    assert not seeded.secure and seeded.noise == "simulation: seeded" and secure.secure
+    assert "masks, once they are used" in secure.public and "masks, once they are used" not in plain.public
+    text = str(seeded)
+    assert f"epsilon = {seeded.epsilon:.6g} at delta = 1e-05 after 4 steps." in text
+    assert "Simulation: seeded." in text and f"has epsilon = {secure.epsilon:.6g}." in text
+    assert "Keep checkpoints secret" in str(secure) and "imulation" not in str(secure)
+    assert "null record" in text and text.splitlines() == seeded.lines()
+
+
+def test_masks_used_again_never_amplify() -> None:
+    optimizer = epoch(private(mechanism=m.PosteriorFreeze(m.Constant(0.9), None, 2), secure=True))
+    assert optimizer.privacy(DELTA).epsilon == privacy.epsilon(1.0, 0.25, 4, DELTA).upper
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "says"),
+    [
+        (m.PosteriorFreeze(m.Constant(0.5), 0), "build it with seed=None"),
+        (m.RandomSparsification(m.Constant(0.5), 0), "build it with seed=None"),
+        (m.RankedSparsification(m.Constant(0.5), 3, 0), "build it with seed=None"),
+        (m.LayerFreezing(m.RandomSparsification(m.Constant(0.5), 0), 1, 1), "build it with seed=None"),
+    ],
+)
+def test_secure_runs_have_no_seed(mechanism: m.Mechanism, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        private(mechanism=mechanism, secure=True)
+    with pytest.raises(ValueError, match="noise_generator must be None"):
+        private(secure=True, noise_generator=torch.Generator())
+    with pytest.raises(ValueError, match="data_loader must have no generator"):
+        private(DataLoader(data(40), 10, generator=torch.Generator()), secure=True)
+
+
+def test_secure_randomness_ignores_torchs_seeds() -> None:
+    def run() -> torch.Tensor:
+        torch.manual_seed(0)
+        model = nn.Linear(FEATURES, 2)
+        mechanism = m.RandomSparsification(m.Constant(0.5), None)
+        made = private(model=model, mechanism=mechanism, secure=True)
+        torch.manual_seed(1)
+        epoch(made)
+        return torch.cat([k.flatten() for k in mechanism.mask]), model.weight.detach().clone()
+
+    batches = []
+    for _ in range(2):
+        loader = private(secure=True)[2]
+        torch.manual_seed(0)
+        batches.append([tuple(indices) for indices in loader.batch_sampler])
+    assert batches[0] != batches[1]
+    masks, weights = zip(*(run() for _ in range(6)), strict=True)
+    assert len({tuple(mask.tolist()) for mask in masks}) > 1
+    assert all(not torch.equal(weights[0], other) for other in weights[1:])
+
+
+def test_masks_of_a_secure_run_are_not_in_its_state_and_fresh_after_a_resume() -> None:
+    big = [torch.zeros(100)]
+    mechanism = m.PosteriorFreeze(m.Constant(0.5), None, 10)
+    mechanism.begin_step(big)
+    mechanism.end_step(big, 0.0)
+    state = mechanism.state_dict()
+    assert state == {"step": 1}
+    masks = [mechanism.mask[0]]
+    for _ in range(2):
+        again = m.PosteriorFreeze(m.Constant(0.5), None, 10)
+        again.load_state_dict(state)
+        again.begin_step(big)
+        masks.append(again.mask[0])
+    assert not any(torch.equal(a, b) for a, b in zip(masks, [*masks[1:], masks[0]], strict=True))
+    assert mechanism.shared() == mechanism.mask and m.PosteriorFreeze(m.Constant(0.5), 0).shared() == []
+
+
+# --- what goes wrong --------------------------------------------------------------------------------------------------
+
+
+def snapshot(model: nn.Module):
+    def plain(value):
+        return dict(value) if isinstance(value, dict) else value
+
+    modules = {name: {k: plain(v) for k, v in vars(one).items()} for name, one in model.named_modules()}
+    return modules, {n: (dict(vars(p)), p.requires_grad, p.grad) for n, p in model.named_parameters()}
+
+
+class Rude(m.DpSgd):
+    """Fails after it has been let loose on the model."""
+
+    def attach(self, module) -> None:
+        for p in module.parameters():
+            p.requires_grad_(False)
+        module._module.spoiled = True
+        raise RuntimeError("rude")
+
+
+class Buffered(nn.Linear):
+    """Opacus refuses trainable layers with buffers, halfway through."""
+
+    def __init__(self) -> None:
+        super().__init__(FEATURES, 2)
+        self.register_buffer("seen", torch.zeros(1))
+
+
+FAILURES = [
+    ({"mechanism": m.LayerFreezing(m.DpSgd(), frozen=5, from_step=0)}, ValueError, "frozen must be an integer in 1..1, got 5"),
+    ({"mechanism": m.RandomSparsification(m.Constant(0.999), 0)}, ValueError, "rate must keep at least one of the"),
+    ({"mechanism": Rude()}, RuntimeError, "rude"),
+    ({"mechanism": "dp-sgd"}, TypeError, "mechanism must be one of training.mechanisms, got 'dp-sgd'"),
+    ({"noise_multiplier": 1e308}, ValueError, r"noise_multiplier must be a number in \[0, 1e\+15\], got 1e\+308"),
+    ({"noise_multiplier": 1e-300}, ValueError, "noise_multiplier must be 0 or at least 1e-15"),
+    ({"noise_multiplier": math.nan}, ValueError, "noise_multiplier must be"),
+    ({"max_grad_norm": 10**30}, ValueError, "max_grad_norm must be"),
+    ({"max_grad_norm": 0.0}, ValueError, "max_grad_norm must be"),
+    ({"max_grad_norm": 5e-324}, ValueError, "max_grad_norm must be"),
+    ({"secure": "no"}, ValueError, "secure must be True or False"),
+    ({"loss_reduction": "max"}, ValueError, "loss_reduction must be one of"),
+    ({"noise_generator": 3}, ValueError, "noise_generator must be a torch.Generator"),
+    ({"sampling_rate": 0.5}, ValueError, "sampling_rate and expected_batch_size must be given together"),
+    ({"expected_batch_size": 5}, ValueError, "sampling_rate and expected_batch_size must be given together"),
+    ({"sampling_rate": 1.5, "expected_batch_size": 5}, ValueError, "sampling_rate must be"),
+    ({"sampling_rate": 0.5, "expected_batch_size": -5}, ValueError, "expected_batch_size must be"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "kind", "says"), FAILURES)
+def test_a_failure_leaves_the_model_as_it_was(options: dict, kind, says: str) -> None:
+    model = nn.Sequential(nn.Linear(FEATURES, 3), nn.Linear(3, 2))
+    before = snapshot(model)
+    with pytest.raises(kind, match=says):
+        private(model=model, **options)
+    assert snapshot(model) == before
+    assert epoch(private(model=model)).ledger.steps == 4
+
+
+def test_a_failure_of_opacus_leaves_the_model_as_it_was() -> None:
+    model = nn.Sequential(nn.Linear(FEATURES, FEATURES), Buffered())
+    before = snapshot(model)
+    with pytest.raises((ValueError, NotImplementedError)):
+        private(model=model)
+    assert snapshot(model) == before
+
+
+def test_a_private_model_is_refused_and_stays_private() -> None:
+    model = nn.Linear(FEATURES, 2)
+    made = private(model=model)
+    for again in (model, made[0], nn.Sequential(model)):
+        with pytest.raises(ValueError, match="module must not be private yet"):
+            private(model=again)
+    assert epoch(made).ledger.steps == 4
+    assert epoch(private(model=made[0].to_standard_module())).ledger.steps == 4
+
+
+def test_optimizers_of_other_models_are_refused() -> None:
+    model, other = nn.Linear(FEATURES, 2), nn.Linear(FEATURES, 2)
+    settings = {
+        "mechanism": m.DpSgd(),
+        "noise_multiplier": 1.0,
+        "max_grad_norm": 1.0,
+        "data_loader": DataLoader(data(40), 10),
+    }
+    with pytest.raises(ValueError, match="optimizer must hold parameters of module only"):
+        make_private(module=model, optimizer=torch.optim.SGD(other.parameters(), lr=0.1), **settings)
+    frozen = copy.deepcopy(model).requires_grad_(False)
+    with pytest.raises(ValueError, match="parameter with requires_grad"):
+        make_private(module=frozen, optimizer=torch.optim.SGD(frozen.parameters(), lr=0.1), **settings)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"expected_batch_size": -4.0}, "expected_batch_size must be"),
+        ({"expected_batch_size": math.nan}, "expected_batch_size must be"),
+        ({"max_grad_norm": 0.0}, "max_grad_norm must be"),
+        ({"noise_multiplier": -1.0}, "noise_multiplier must be"),
+        ({"sampling_rate": 0.0}, "sampling_rate must be"),
+        ({"adjacency": "replace"}, "adjacency must be one of"),
+    ],
+)
+def test_the_optimizer_itself_checks_its_arguments(changes: dict, says: str) -> None:
+    model = nn.Linear(FEATURES, 2)
+    before = snapshot(model)
+    right = {
+        "mechanism": m.DpSgd(), "sampling_rate": 0.1, "names": {}, "noise_multiplier": 1.0, "max_grad_norm": 1.0,
+        "expected_batch_size": 4.0,
+    }  # fmt: skip
+    with pytest.raises(ValueError, match=says):
+        MechanismOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), **(right | changes))
+    assert snapshot(model) == before
+    MechanismOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), **right)
+
+
+def test_attach_wants_one_of_the_number_of_examples_and_the_divisor() -> None:
+    def attached(**given):
+        model = nn.Linear(FEATURES, 2)
+        return attach(
+            module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=m.DpSgd(), sampling_rate=0.1,
+            noise_multiplier=1.0, max_grad_norm=1.0, **given,
+        )[1]  # fmt: skip
+
+    for wrong in ({}, {"examples": 10, "expected_batch_size": 1.0}):
+        with pytest.raises(ValueError, match="examples or expected_batch_size must be given, and not both"):
+            attached(**wrong)
+    constant, public = attached(expected_batch_size=7), attached(examples=70)
+    assert constant.expected_batch_size == pytest.approx(7) == public.expected_batch_size
+    assert [one.privacy(DELTA).adjacency for one in (constant, public)] == ["add-or-remove", "zero-out"]
+    assert constant.privacy(DELTA).sampler == "Poisson, drawn by the caller"
+
+
+def test_largest_noise_and_clip_leave_finite_weights() -> None:
+    model = nn.Linear(FEATURES, 2)
+    epoch(private(model=model, noise_multiplier=1e15, max_grad_norm=1e15))
+    assert all(torch.isfinite(p).all() for p in model.parameters())
+
+
+def test_a_state_of_another_optimizer_is_refused() -> None:
+    _, optimizer, _ = private()
+    with pytest.raises(ValueError, match="without optimizer, mechanism, ledger"):
+        optimizer.load_state_dict(torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1).state_dict())
+
+
+def test_ledger_checks_delta_before_the_first_step() -> None:
+    for delta in (-1, 0.0, 0.5, math.nan):
+        for ask in (PrivacyLedger(0.1).epsilon, PrivacyLedger(0.1).epsilon_if_secure):
+            with pytest.raises(ValueError, match="delta must be"):
+                ask(delta)

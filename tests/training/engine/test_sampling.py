@@ -1,0 +1,109 @@
+"""Poisson batches: the law, the parts, and what they depend on."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binom, chisquare
+
+from training.engine import GeneratorBatches, PoissonBatches, PoissonSampler, SecureBatches
+
+N, RATE, STEPS = 200, 0.15, 3000
+KINDS = [
+    PoissonBatches(N, RATE, seed=3),
+    SecureBatches(N, RATE),
+    GeneratorBatches(N, RATE, torch.Generator().manual_seed(3)),
+]
+
+
+def members(batches, parts: int = 1) -> np.ndarray:
+    """Membership of each example in each step, shape (STEPS, N)."""
+    found = np.zeros((STEPS, N), dtype=bool)
+    for step in range(STEPS):
+        for part in range(parts):
+            found[step, batches.batch(step, part, parts).numpy()] = True
+    return found
+
+
+@pytest.mark.parametrize("batches", KINDS, ids=lambda b: type(b).__name__)
+@pytest.mark.parametrize("parts", [1, 3])
+def test_each_example_is_drawn_independently_with_the_rate(batches, parts: int) -> None:
+    drawn = members(batches, parts)
+    times = drawn.sum(0)
+    assert ((times > binom.ppf(1e-8, STEPS, RATE)) & (times < binom.ppf(1 - 1e-8, STEPS, RATE))).all()
+    sizes = np.bincount(drawn.sum(1), minlength=N + 1)[15:46]
+    law = binom.pmf(np.arange(15, 46), N, RATE)
+    assert chisquare(sizes, law / law.sum() * sizes.sum()).pvalue > 1e-6
+    pairs = (drawn.astype(float).T @ drawn)[np.triu_indices(N, 1)]  # of two examples together
+    assert abs(pairs.mean() / STEPS - RATE**2) < 1e-3
+    runs = (drawn[1:] & drawn[:-1]).sum(0)  # of one example in two steps running
+    assert abs(runs.mean() / STEPS - RATE**2) < 2e-3
+
+
+@pytest.mark.parametrize("parts", [1, 2, 7, 300])
+def test_parts_partition_the_batch_whatever_their_number(parts: int) -> None:
+    batches = PoissonBatches(N, RATE, seed=3)
+    for step in (0, 1, 50):
+        whole = batches.batch(step)
+        shares = [batches.batch(step, part, parts) for part in range(parts)]
+        joined = torch.cat(shares)
+        assert len(joined) == len(whole) and torch.equal(joined.sort().values, whole)
+        assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_secure_parts_have_examples_of_their_own_and_never_repeat() -> None:
+    batches = SecureBatches(N, 0.5)
+    for part in range(3):
+        assert all(int(i) % 3 == part for i in batches.batch(0, part, 3))
+    assert not torch.equal(batches.batch(0), batches.batch(0))
+
+
+def test_batches_depend_on_seed_and_step_alone() -> None:
+    one, same, other = PoissonBatches(N, RATE, 3), PoissonBatches(N, RATE, 3), PoissonBatches(N, RATE, 4)
+    one.batch(0)
+    assert torch.equal(one.batch(9), same.batch(9))
+    assert not torch.equal(one.batch(9), one.batch(10)) and not torch.equal(one.batch(9), other.batch(9))
+
+
+@pytest.mark.parametrize("batches", [PoissonBatches(5, 1.0, 0), SecureBatches(5, 1.0)], ids=lambda b: type(b).__name__)
+def test_rate_one_takes_all(batches) -> None:
+    assert batches.batch(0).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_generators_seeded_alike_draw_one_batch_together() -> None:
+    whole = GeneratorBatches(N, 0.5, torch.Generator().manual_seed(1)).batch(0)
+    for parts in (2, 3):
+        shares = [GeneratorBatches(N, 0.5, torch.Generator().manual_seed(1)).batch(0, p, parts) for p in range(parts)]
+        assert all((share % parts == part).all() for part, share in enumerate(shares))
+        assert torch.equal(torch.cat(shares).sort().values, whole)
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.events: list = []
+
+    def loader_begins(self, *, drawn_ahead: bool) -> None:
+        self.events.append(("begins", drawn_ahead))
+
+    def loader_drew(self, size: int) -> None:
+        self.events.append(size)
+
+
+def test_the_sampler_of_a_loader_tells_its_listener_and_gives_empty_batches_too() -> None:
+    heard = Heard()
+    law = GeneratorBatches(4, 0.1, torch.Generator().manual_seed(0))
+    sampler = PoissonSampler(law, examples=4, rate=0.1, steps=30, place=(0, 1), listener=heard, drawn_ahead=True)
+    drawn = list(sampler)
+    assert len(drawn) == len(sampler) == 30 and [] in drawn
+    assert heard.events == [("begins", True), *map(len, drawn)]
+    next(iter(sampler))
+    assert heard.events[31] == ("begins", True) and len(heard.events) == 33
+
+
+def test_bad_input() -> None:
+    for call, says in (
+        (lambda: PoissonBatches(0, 0.5, 0), "examples"), (lambda: PoissonBatches(3, 0.0, 0), "rate"),
+        (lambda: SecureBatches(3, 1.5), "rate"), (lambda: PoissonBatches(3, 0.5, -1), "seed"),
+        (lambda: PoissonBatches(3, 0.5, 0).batch(-1), "step"), (lambda: PoissonBatches(3, 0.5, 0).batch(0, 2, 2), "part"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=says):
+            call()

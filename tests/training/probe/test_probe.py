@@ -1,0 +1,133 @@
+"""The probe from the command line to its files."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from training.__main__ import app
+from training.data import data_folder
+from training.probe import run_probe, spread_steps, to_dict
+from training.runs import DpSgdSettings
+
+TINY = ["--steps", "3", "--record", "0,2", "--batch-size", "40", "--keep-ratios", "0.01,0.5", "--draws", "4"]
+CPU = torch.device("cpu")
+
+
+def call(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["probe", *arguments])
+    return result.exit_code, result.output
+
+
+def test_probe_on_the_excerpt_writes_its_files(tmp_path: Path) -> None:
+    code, text = call(*TINY, "--device", "cpu", "--out", str(tmp_path / "new"))
+    assert code == 0, text
+    assert "test accuracy" in text
+    assert sorted(p.name for p in (tmp_path / "new").iterdir()) == ["gradients.npz", "probe.json", "probe.png"]
+
+    def no_constant(name: str) -> None:
+        raise AssertionError(f"{name} in the JSON file")
+
+    found = json.loads((tmp_path / "new" / "probe.json").read_text(), parse_constant=no_constant)
+    assert found["training"]["seed"] == 0
+    assert found["device"] == "cpu"
+    assert found["sampling_rate"] == 0.02
+    assert {"torch", "opacus", "dptheory"} <= set(found["versions"])
+    assert [r["step"] for r in found["records"]] == [0, 2]
+    assert {row["step"] for row in found["rows"]} == {0, 2}
+    assert {row["keep"] for row in found["rows"] if row["quantity"] == "top_k_mse"} == {260, 13005}
+    with np.load(tmp_path / "new" / "gradients.npz") as vectors:
+        assert sorted(vectors) == ["step_0", "step_2"]
+        assert vectors["step_0"].shape == (26_010,)
+        assert vectors["step_0"].dtype == np.float32
+        norm = float(np.linalg.norm(vectors["step_0"].astype(float)))
+    assert found["records"][0]["fit"]["grad_norm"] == pytest.approx(norm)
+    assert found["records"][0]["batch_size"] >= norm  # each clipped to norm 1
+    assert (tmp_path / "new" / "probe.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_same_seed_same_numbers() -> None:
+    settings = DpSgdSettings(2, 40, 1.0, 1.0, 2.0, 7)
+    first, second = (to_dict(run_probe("excerpt", settings, (1,), (0.1,), 3, CPU), CPU) for _ in range(2))
+    assert first == second
+
+
+def test_empty_batches_are_reported_not_measured(tmp_path: Path) -> None:
+    arguments = ["--steps", "12", "--record", ",".join(map(str, range(12))), "--batch-size", "1", "--draws", "2"]
+    code, text = call(*arguments, "--keep-ratios", "0.1", "--device", "cpu", "--out", str(tmp_path))
+    assert code == 0, text
+    records = json.loads((tmp_path / "probe.json").read_text())["records"]
+    assert {r["fit"] is None for r in records if r["batch_size"] == 0} == {True}
+    assert {r["fit"] is None for r in records if r["batch_size"] > 0} == {False}
+
+
+def test_spread_steps() -> None:
+    assert spread_steps(120) == (0, 30, 60, 89, 119)
+    assert spread_steps(1) == (0,)
+    assert spread_steps(3) == (0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--data", "cifar-10"], "data must be one of 'excerpt', 'fashion-mnist', 'mnist', got 'cifar-10'"),
+        (["--steps", "0"], "steps must be"),
+        (["--record", "3"], "record must be an integer in 0..2, got 3"),
+        (["--record", "a"], "record must be whole numbers separated by commas, got 'a'"),
+        (["--batch-size", "2001"], "batch_size must be an integer in 1..2000, got 2001"),
+        (["--noise-multiplier", "-1"], "noise_multiplier must be"),
+        (["--noise-multiplier", "nan"], "noise_multiplier must be"),
+        (["--max-grad-norm", "0"], "max_grad_norm must be"),
+        (["--learning-rate", "0"], "learning_rate must be"),
+        (["--keep-ratios", "0.1,2"], "keep_ratios must be"),
+        (["--keep-ratios", "0.1;2"], "keep_ratios must be numbers separated by commas"),
+        (["--keep-ratios", "1e-9"], "keep_ratios must keep at least one of 26010"),
+        (["--draws", "1"], "draws must be"),
+        (["--seed", "-1"], "seed must be"),
+        (["--device", "tpu"], "device must be one of"),
+    ],
+)
+def test_bad_arguments_end_in_one_line(tmp_path: Path, arguments: list[str], says: str) -> None:
+    code, text = call(*TINY, *arguments, "--out", str(tmp_path / "new"))
+    assert code == 2
+    assert says in text
+    assert "Traceback" not in text
+    assert not (tmp_path / "new").exists()
+
+
+def test_missing_data_ends_in_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "fashion-mnist").mkdir()
+    (tmp_path / "fashion-mnist" / "train-images-idx3-ubyte").write_bytes(b"cut off")
+    for name in ("train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"):
+        (tmp_path / "fashion-mnist" / name).touch()
+    monkeypatch.setenv("DPTHEORY_DATA", str(tmp_path))
+    code, text = call(*TINY, "--data", "fashion-mnist", "--out", str(tmp_path / "new"))
+    assert code == 2
+    assert "train-images-idx3-ubyte: 7 bytes; expected 47,040,016 bytes" in text
+
+
+def test_help_shows_an_example() -> None:
+    assert "python -m training probe --data excerpt" in CliRunner().invoke(app, ["--help"]).output
+    assert "python -m training probe --data excerpt" in CliRunner().invoke(app, ["probe", "--help"]).output
+
+
+def test_top_k_prediction_is_rejected_on_the_published_fashion_mnist() -> None:
+    """Assumption 1 does not hold on real gradients, and the probe sees it; what needs no assumption holds."""
+    if not (data_folder() / "fashion-mnist" / "train-images-idx3-ubyte").is_file():
+        pytest.skip(f"needs the published FashionMNIST files in {data_folder() / 'fashion-mnist'}")
+    settings = DpSgdSettings(2, 250, 1.0, 1.0, 2.0, 0)
+    result = run_probe("fashion-mnist", settings, (1,), (0.01, 0.1), 50, CPU)
+    assert result.train_images == 60_000
+    (record,) = result.records
+    assert record.measurement is not None
+    for row in record.measurement.rows:
+        off = row.standard_errors_off
+        assert off is not None
+        if row.quantity == "top_k_mse":
+            assert off < -5
+        if row.assumption != "iid Gaussian entries":
+            assert math.fabs(off) < 5

@@ -1,0 +1,197 @@
+"""States on disk: resumed runs are bit for bit those that were never interrupted; nothing is lost or mixed up."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.training.tiny import tiny_config, tiny_load
+from training import runs as runs
+from training.runs import STATE, RunConfig, _checkpoint, _train
+
+CPU = torch.device("cpu")
+GEP = {"subspace_dim": 12, "residual_clip": 0.3, "anchors": 12}
+MECHANISMS = {
+    "dp-sgd": {"name": "dp-sgd"},
+    "random-sparsification": {"name": "random-sparsification", "rate": 0.5},
+    "mask-kept": {"name": "random-sparsification", "rate": 0.5, "cooling_epochs": 2, "refreshes_per_epoch": 1},
+    "posterior-freeze": {"name": "posterior-freeze", "rate": 0.5, "refreshes_per_epoch": 2},
+    "random-k": {"name": "random-k", "keep_rate": 0.3},
+    "ranked": {"name": "ranked-sparsification", "rate": 0.5},
+    "ranked-true": {"name": "ranked-by-true-gradients", "rate": 0.5},
+    "index-pruning": {"name": "index-pruning", "keep_rate": 0.1, "index_epsilon": 0.5, "schedule": "linear"},
+    "top-k": {"name": "top-k-of-released", "keep_rate": 0.2, "schedule": "exponential"},
+    "magnitudes": {"name": "noisy-magnitudes", "keep_rate": 0.2, "selection_multiplier": 2.0},
+    "gep": {"name": "gep", **GEP},
+    "gep-optimal": {"name": "gep-optimal", **GEP},
+    "gep-joint": {"name": "gep-joint", **GEP},
+    "biased-gep": {"name": "biased-gep", **GEP},
+    "freezing": {"name": "layer-freezing", "after": 0.5},
+}
+
+pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
+
+
+@pytest.fixture(autouse=True)
+def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_train, "load", tiny_load)
+
+
+def start(config: RunConfig, folder: Path | None = None) -> runs.Run:
+    run = runs.prepare(config, CPU)
+    if folder is not None:
+        _checkpoint.restore(run, folder)
+    return run
+
+
+def go(run: runs.Run, steps: int) -> runs.Run:
+    for _ in range(steps):
+        _train.one_step(run)
+    return run
+
+
+def weights(run: runs.Run) -> list[torch.Tensor]:
+    return [p.detach().clone() for p in run.model.parameters()]
+
+
+def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
+    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize(("name", "optimizer"), [*((name, "sgd") for name in MECHANISMS), ("freezing", "adam")])
+def test_resumed_runs_are_those_never_interrupted(tmp_path: Path, name: str, optimizer: str) -> None:
+    """Interrupted before, at and after the step at which layers freeze (6) and masks change (4, 8)."""
+    kind = {"name": optimizer, "learning_rate": 0.1} | ({"momentum": 0.9} if optimizer == "sgd" else {})
+    config = tiny_config(MECHANISMS[name], optimizer=kind)
+    whole = go(start(config), 9)
+    broken = start(config)
+    for step in (3, 6, 7, 9):
+        go(broken, step - broken.step)
+        _checkpoint.save(broken, tmp_path)
+        broken = start(config, tmp_path)
+        assert broken.step == step
+    assert same(weights(whole), weights(broken))
+    assert not same(weights(whole), weights(start(config)))
+    assert broken.optimizer.epsilon(1e-5) == whole.optimizer.epsilon(1e-5)
+    assert broken.optimizer.ledger.steps == 9
+
+
+def test_freezing_stays_frozen_across_a_resumption(tmp_path: Path) -> None:
+    config = tiny_config(MECHANISMS["freezing"])
+    run = go(start(config), 6)
+    _checkpoint.save(run, tmp_path)
+    again = go(start(config, tmp_path), 3)
+    frozen = [torch.equal(a, b) for a, b in zip(weights(run), weights(again), strict=True)]
+    assert frozen == [True] * 4 + [False] * 4 and len(again.optimizer.params) == 4
+
+
+def test_functorch_and_virtual_batches_resume_too(tmp_path: Path) -> None:
+    config = tiny_config(MECHANISMS["random-sparsification"], grad_sample_mode="functorch", physical_batch_size=7)
+    whole, run = go(start(config), 5), go(start(config), 2)
+    _checkpoint.save(run, tmp_path)
+    assert same(weights(whole), weights(go(start(config, tmp_path), 3)))
+
+
+def test_other_physical_batches_may_resume(tmp_path: Path) -> None:
+    config = tiny_config(MECHANISMS["random-sparsification"])
+    _checkpoint.save(go(start(config), 2), tmp_path)
+    small = tiny_config(MECHANISMS["random-sparsification"], physical_batch_size=5)
+    for a, b in zip(weights(go(start(config), 4)), weights(go(start(small, tmp_path), 2)), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"seed": 6}, "seed"), ({"noise_multiplier": 0.5}, "noise_multiplier"), ({"epochs": 4}, "epochs"),
+        ({"batch_size": 20, "max_grad_norm": 2.0}, "batch_size, max_grad_norm"), ({"epsilon": 1e6}, "epsilon"),
+        ({"mechanism": {"name": "random-k", "keep_rate": 0.5}}, "mechanism"), ({"optimizer": {"name": "adam"}}, "optimizer"),
+    ],
+)  # fmt: skip
+def test_another_configuration_is_refused(tmp_path: Path, changes: dict, named: str) -> None:
+    _checkpoint.save(go(start(tiny_config()), 1), tmp_path)
+    other = tiny_config(**({"mechanism": {"name": "dp-sgd"}} | changes)) if "mechanism" not in changes else None
+    config = other or tiny_config(changes["mechanism"])
+    with pytest.raises(ValueError, match=f"belongs to another run: {named} differ"):
+        start(config, tmp_path)
+
+
+def test_nothing_to_resume_and_files_that_are_no_states(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"holds no checkpoint.pt to resume from; leave out --resume"):
+        start(tiny_config(), tmp_path)
+    whole = tmp_path / STATE
+    _checkpoint.save(go(start(tiny_config()), 1), tmp_path)
+    content = whole.read_bytes()
+    for bad in (b"", b"no state", content[: len(content) // 2]):
+        whole.write_bytes(bad)
+        with pytest.raises(ValueError, match="is not the state of a run"):
+            start(tiny_config(), tmp_path)
+    torch.save([1, 2], whole)
+    with pytest.raises(ValueError, match="is not the state of a run"):
+        start(tiny_config(), tmp_path)
+
+
+@pytest.mark.parametrize("key", ["config", "model", "optimizer", "step", "losses", "seen", "seconds", "spent", "rows"])
+def test_a_state_that_lacks_a_part(tmp_path: Path, key: str) -> None:
+    _checkpoint.save(go(start(tiny_config()), 1), tmp_path)
+    state = torch.load(tmp_path / STATE)
+    torch.save({k: v for k, v in state.items() if k != key}, tmp_path / STATE)
+    with pytest.raises(ValueError, match=r"is not the (whole )?state of a run: it (lacks " + key + "|holds no conf)"):
+        start(tiny_config(), tmp_path)
+
+
+def test_parts_that_are_those_of_something_else(tmp_path: Path) -> None:
+    _checkpoint.save(go(start(tiny_config()), 1), tmp_path)
+    state = torch.load(tmp_path / STATE)
+    inner = state["optimizer"]["optimizer"]  # what a plain torch optimizer saves
+    for part, other in (("optimizer", inner), ("optimizer", {}), ("optimizer", 3), ("model", {}), ("model", [1])):
+        torch.save(state | {part: other}, tmp_path / STATE)
+        with pytest.raises(ValueError, match="is not the state of this run"):
+            start(tiny_config(), tmp_path)
+
+
+def test_the_state_of_a_secure_run_is_secret(tmp_path: Path) -> None:
+    for secure, mode in ((True, 0o600), (False, 0o644)):
+        before = os.umask(0o022)
+        try:
+            _checkpoint.save(start(tiny_config(secure=secure)), tmp_path / str(secure))
+        finally:
+            os.umask(before)
+        assert (tmp_path / str(secure) / STATE).stat().st_mode & 0o777 == mode
+
+
+@pytest.mark.parametrize("stage", ["write", "rename"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+def test_an_interrupted_write_leaves_the_state_before(tmp_path: Path, monkeypatch, stage: str, error: type) -> None:
+    run = go(start(tiny_config()), 2)
+    _checkpoint.save(run, tmp_path)
+    before = weights(run)
+    go(run, 2)
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fdopen" if stage == "write" else "pathlib.Path.replace", fail)
+        with pytest.raises(error):
+            _checkpoint.save(run, tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == [STATE]
+    again = start(tiny_config(), tmp_path)
+    assert again.step == 2 and same(before, weights(again))
+
+
+def test_secure_runs_resume_with_fresh_randomness(tmp_path: Path) -> None:
+    config = tiny_config(secure=True)
+    run = go(start(config), 2)
+    _checkpoint.save(run, tmp_path)
+    one, two = go(start(config, tmp_path), 1), go(start(config, tmp_path), 1)
+    assert one.step == two.step == 3 and not same(weights(one), weights(two))
+
+
+def test_a_state_is_not_overwritten(tmp_path: Path) -> None:
+    runs.train(tiny_config(MECHANISMS["dp-sgd"]), CPU, tmp_path, resume=False)
+    before = (tmp_path / STATE).read_bytes()
+    with pytest.raises(ValueError, match=r"holds the state of a run; go on with --resume"):
+        runs.train(tiny_config(MECHANISMS["dp-sgd"]), CPU, tmp_path, resume=False)
+    assert (tmp_path / STATE).read_bytes() == before

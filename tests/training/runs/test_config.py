@@ -1,0 +1,245 @@
+"""Configurations: what is read, what is refused, and that every one that comes with the package builds and steps."""
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+import training
+from dptheory import privacy
+from tests.training.tiny import TRAIN, tiny_config, tiny_load
+from training import runs as runs
+from training.engine import BudgetError, PrivacyLedger
+from training.mechanisms import StepCost
+from training.runs import BUILDERS, RunConfig, _train, build_mechanism, build_model, read_config
+from training.runs._build import Auxiliary, Setting
+
+FOLDER = Path(training.__file__).parent
+SHIPPED = sorted(p.relative_to(FOLDER) for p in (FOLDER / "configs").rglob("*.toml"))
+PLAIN = Path("configs/fashion_mnist/dp_sgd.toml")
+
+PRUNED = {"name": "index-pruning", "keep_rate": 0.5, "index_epsilon": 1.0}
+GEP = {"name": "gep", "subspace_dim": 20, "residual_clip": 1.0, "anchors": 20}
+
+pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
+
+
+def test_reads_the_file_and_its_changes() -> None:
+    plain = read_config(PLAIN)
+    assert (plain.data, plain.epochs, plain.noise_multiplier, plain.optimizer.momentum) == (
+        "fashion-mnist",
+        20,
+        1.3,
+        0.9,
+    )
+    changed = read_config(
+        PLAIN,
+        ["data=excerpt", "epochs = 1", "optimizer.learning_rate=0.25", "mechanism.name=random-k", "mechanism.keep_rate=0.5",
+         "epsilon=3", "noise_multiplier="],
+    )  # fmt: skip
+    assert (changed.data, changed.epochs, changed.epsilon) == ("excerpt", 1, 3) and changed.noise_multiplier is None
+    assert changed.optimizer.learning_rate == 0.25 and changed.optimizer.momentum == 0.9
+    assert changed.mechanism == {"name": "random-k", "keep_rate": 0.5}
+
+
+def test_reads_a_file_of_ones_own_before_the_package(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text(
+        'data = "mnist"\nmodel = "small-cnn"\nepochs = 2\nbatch_size = 7\nmax_grad_norm = 1\nnoise_multiplier = 2'
+    )
+    config = read_config(mine)
+    assert config.mechanism == {"name": "dp-sgd"} and config.optimizer.name == "sgd" and config.delta == 1e-5
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("epoch=1", "no key epoch; there are data, model"),
+        ("optimizer.lr=1", "no key optimizer.lr; there are name"),
+        ("optimizer=adam", r"optimizer must be a table such as \[optimizer\], got 'adam'"),
+        ("mechanism=gep", "did you mean mechanism.name"),
+        ("epochs", "--set wants key=value, got 'epochs'"),
+        ("epochs.x=1", "epochs is not a table"),
+        ("epochs=0", "epochs must be an integer in 1..1000000000, got 0"),
+        ("epochs=1.5", "epochs must be an integer"),
+        ("epochs=", "lacks epochs"),
+        ("batch_size=many", "batch_size must be an integer in 1..1000000000, got 'many'"),
+        ("physical_batch_size=0", "physical_batch_size"),
+        ("max_grad_norm=0", "max_grad_norm must be a number in"),
+        ("delta=0.5", r"delta must be a number in \[1e-15, 0.1\]"),
+        ("noise_multiplier=-1", "noise_multiplier"),
+        ("noise_multiplier=nan", "noise_multiplier"),
+        ("noise_multiplier=", "noise_multiplier or epsilon must be given"),
+        ("epsilon=0", "epsilon"),
+        ("data=imagenet", "data must be one of 'excerpt'"),
+        ("model=vgg", "model must be one of"),
+        ("grad_sample_mode=ghost", "grad_sample_mode must be one of 'hooks', 'functorch'"),
+        ("secure=no", "secure must be true or false, got 'no'"),
+        ("seed=-1", "seed"),
+        ("optimizer.name=lion", "optimizer.name must be one of 'sgd', 'adam'"),
+        ("optimizer.learning_rate=0", "optimizer.learning_rate"),
+        ("optimizer.momentum=1", "optimizer.momentum"),
+        ("optimizer.weight_decay=-1", "optimizer.weight_decay"),
+    ],
+)
+def test_refuses(change: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        read_config(PLAIN, [change])
+
+
+def test_refuses_what_is_no_file_or_not_toml(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="the package brings configs/"):
+        read_config(Path("configs/none.toml"))
+    broken = tmp_path / "broken.toml"
+    broken.write_text("data = ")
+    with pytest.raises(ValueError, match="is not TOML"):
+        read_config(broken)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "changes", "says"),
+    [
+        ({"name": "sgd"}, {}, "mechanism.name must be one of 'dp-sgd'"),
+        ({"name": "dp-sgd", "rate": 0.5}, {}, "mechanism 'dp-sgd' has no argument rate; it takes none"),
+        ({"name": "random-k", "rate": 0.5}, {}, "mechanism 'random-k' has no argument rate; there are keep_rate"),
+        ({"name": "random-k"}, {}, "mechanism 'random-k': .*keep_rate"),
+        ({"name": "random-sparsification", "rate": 1.5}, {}, r"mechanism.rate must be a number in \[0, 1\), got 1.5"),
+        ({"name": "ranked-sparsification", "rate": 1.0}, {}, r"mechanism.rate must be a number in \[0, 1\), got 1.0"),
+        ({"name": "posterior-freeze", "rate": 0.5, "cooling_epochs": -1}, {}, "mechanism.cooling_epochs must"),
+        ({"name": "random-k", "keep_rate": 5e-324}, {}, r"mechanism.keep_rate must be a number in \[1e-09, 1\]"),
+        (PRUNED | {"keep_rate": 1.0}, {}, r"mechanism.keep_rate must be a number in \(0, 1\)"),
+        (PRUNED | {"index_epsilon": 1e308}, {}, r"mechanism.index_epsilon must .* \(0, 1e\+06\]"),
+        (PRUNED | {"start": 0}, {}, "mechanism.start must"),
+        ({"name": "noisy-magnitudes", "keep_rate": 0.5, "selection_multiplier": 1e308}, {}, "mechanism.selection_multi"),
+        (GEP | {"subspace_dim": 10**30}, {}, "mechanism.subspace_dim must be an integer in 1..80"),
+        (GEP | {"residual_clip": 1e308}, {}, "mechanism.residual_clip must"),
+        (GEP | {"iterations": 10**30}, {}, "iterations must .* 1..1000"),
+        ({"name": "layer-freezing", "after": 0.5, "frozen": {}}, {}, "mechanism.frozen must be an integer in 0..3"),
+        ({"name": "random-sparsification", "rate": 0.5, "refreshes_per_epoch": 5}, {}, "integer in 0..4, got 5"),
+        (GEP | {"anchors": 31}, {}, "anchors must be an integer in 1..30"),
+        ({"name": "layer-freezing", "after": 2}, {}, "mechanism.after"),
+        ({"name": "layer-freezing", "after": 0.5, "frozen": 4}, {}, r"frozen must be an integer in 0..3, got 4"),
+        (None, {"batch_size": 121}, "batch_size must be at most the 120 training examples"),
+        (None, {"model": "dp-cnn"}, r"model 'dp-cnn' does not take the \(1, 28, 28\) images of 'excerpt'"),
+        (None, {"model": "scattering-cnn"}, r"model 'scattering-cnn' takes images of shape \(3, 32, 32\)"),
+    ],
+)  # fmt: skip
+def test_refuses_what_does_not_fit_together(monkeypatch: pytest.MonkeyPatch, mechanism, changes, says: str) -> None:
+    monkeypatch.setattr(_train, "load", tiny_load)
+    with pytest.raises(ValueError, match=says):
+        runs.prepare(tiny_config(mechanism, **changes), torch.device("cpu"))
+
+
+def test_every_algorithm_has_a_shipped_configuration() -> None:
+    assert {read_config(p).mechanism["name"] for p in SHIPPED} == set(BUILDERS)
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda p: str(p.with_suffix(""))[8:])
+def test_every_shipped_configuration_builds_and_steps(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+    monkeypatch.setattr(_train, "load", tiny_load)
+    config = read_config(path)
+    assert path.parent.name == config.data.replace("-1", "1").replace("-", "_")
+    small = {"batch_size=4", "physical_batch_size=4", "noise_multiplier=1", "epsilon="}
+    if "subspace_dim" in config.mechanism:
+        small |= {"mechanism.subspace_dim=12", "mechanism.anchors=8"}
+    run = runs.prepare(read_config(path, sorted(small)), torch.device("cpu"))
+    start = [p.detach().clone() for p in run.model.parameters()]
+    assert len(run.train) == TRAIN and _train.last_step(config.epochs, 4 / TRAIN) == run.steps
+    loss, size = _train.one_step(run)
+    assert run.step == 1 and run.optimizer.ledger.steps == 1 and loss >= 0 and size >= 0
+    moved = [not torch.equal(a, b) for a, b in zip(start, run.model.parameters(), strict=True)]
+    assert any(moved) and all(torch.isfinite(p).all() for p in run.model.parameters())
+
+
+EXAMPLES = {"cifar-10": 50_000, "fashion-mnist": 60_000, "mnist": 60_000}
+PRUNING = [p for p in SHIPPED if read_config(p).mechanism["name"] == "index-pruning"]
+
+
+def costs_of_a_run(config: RunConfig) -> list[StepCost]:
+    """What the mechanism tells the ledger in every step of the whole run."""
+    model = build_model(config.model, 0, 0)
+    rate = config.batch_size / EXAMPLES[config.data]
+    steps = _train.last_step(config.epochs, rate)
+    setting = Setting(config, model, _train.last_step(1, rate), steps, 0, Auxiliary(lambda: torch.zeros(0)))
+    mechanism, costs = build_mechanism(setting, config.mechanism), []
+    assert config.noise_multiplier is not None
+    for _ in range(steps):
+        mechanism.begin_step(list(model.parameters()))
+        costs.append(mechanism.cost(config.noise_multiplier))
+        mechanism.end_step([], 0.0)
+    return costs
+
+
+@pytest.mark.parametrize("path", PRUNING, ids=lambda p: p.stem)
+def test_the_indices_of_a_run_spend_their_budget_and_no_more(path: Path) -> None:
+    """Basic composition over every group of every step, each with the sensitivity of its own keep."""
+    config = read_config(path)
+    spent = math.fsum(
+        groups * law.epsilon(2 * law.max_swaps) for cost in costs_of_a_run(config) for groups, law in [cost.selection]
+    )
+    declared = config.mechanism["index_epsilon"]
+    assert 0.999 * declared <= spent <= (1 + 1e-12) * declared
+
+
+STOPPED = re.compile(r"the budget stops the run after (\d+) of (\d+) steps")
+
+
+@pytest.mark.parametrize("path", [p for p in PRUNING if read_config(p).epsilon is not None], ids=lambda p: p.stem)
+def test_the_budget_affords_every_step_of_a_pruned_run(path: Path) -> None:
+    """The noisy sums spend at most 99 % of epsilon, and the indices the rest (gip.thm2, step 5)."""
+    config = read_config(path)
+    assert config.epsilon is not None and config.noise_multiplier is not None
+    rate = config.batch_size / EXAMPLES[config.data]
+    steps = _train.last_step(config.epochs, rate)
+    values = privacy.epsilon(config.noise_multiplier, rate, steps, config.delta)
+    assert 0.97 * config.epsilon < values.lower < values.upper < 0.99 * config.epsilon
+    assert config.mechanism["index_epsilon"] == pytest.approx(0.01 * config.epsilon, rel=1e-12)
+
+
+def test_the_ledger_counts_a_pruned_run_so() -> None:
+    config = read_config(Path("configs/cifar10/gip_eps0.5.toml"))
+    ledger = PrivacyLedger(config.batch_size / EXAMPLES[config.data])
+    assert config.epsilon is not None
+    ledger.limit(config.epsilon, config.delta)
+    *before, last = costs_of_a_run(config)
+    for cost in before:
+        ledger.record(cost)
+    ledger.clear(last)
+    ledger.record(last)
+    assert 0.98 * config.epsilon < ledger.epsilon(config.delta) < 0.99 * config.epsilon
+
+
+STOPPED = re.compile(r"the budget stops the run after (\d+) of (\d+) steps")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        path
+        for path in SHIPPED
+        for config in [read_config(path)]
+        if path not in PRUNING and None not in (config.epsilon, config.noise_multiplier)
+    ],
+    ids=lambda p: str(p.with_suffix(""))[8:],
+)
+def test_a_configuration_says_where_its_budget_stops_it(path: Path) -> None:
+    """All others run to their end."""
+    config = read_config(path)
+    assert config.epsilon is not None and config.noise_multiplier is not None
+    cost = StepCost(config.noise_multiplier)
+    rate = config.batch_size / EXAMPLES[config.data]
+    steps = _train.last_step(config.epochs, rate)
+    said = STOPPED.search((FOLDER / path).read_text(encoding="utf-8"))
+    last = int(said[1]) if said else steps
+    ledger = PrivacyLedger(rate)
+    ledger.limit(config.epsilon, config.delta)
+    for _ in range(last - 1):
+        ledger.record(cost)
+    ledger.clear(cost)
+    if said:
+        ledger.record(cost)
+        assert last < steps == int(said[2])
+        with pytest.raises(BudgetError):
+            ledger.clear(cost)

@@ -1,0 +1,410 @@
+"""Runs from end to end: metrics, budgets, interruptions, and the images a run is judged by."""
+
+import csv
+import errno
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from typer.testing import CliRunner
+
+from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
+from training import runs as runs
+from training.__main__ import app
+from training.data import standardised
+from training.runs import CSV, JSON, STATE, _checkpoint, _train, accuracy
+
+CPU = torch.device("cpu")
+ROOT = Path(__file__).parents[2]
+SPARSE = {"name": "random-sparsification", "rate": 0.5}
+
+pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
+
+
+@pytest.fixture(autouse=True)
+def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_train, "load", tiny_load)
+
+
+def weights(run: runs.Run) -> list[torch.Tensor]:
+    return [p.detach().clone() for p in run.model.parameters()]
+
+
+def same(a: runs.Run, b: runs.Run) -> bool:
+    return all(torch.equal(x, y) for x, y in zip(weights(a), weights(b), strict=True))
+
+
+def read(folder: Path) -> tuple[list[dict[str, str]], dict]:
+    with (folder / CSV).open() as file:
+        rows = list(csv.DictReader(file))
+    return rows, json.loads((folder / JSON).read_text())
+
+
+def test_metrics_of_every_epoch(tmp_path: Path) -> None:
+    run = runs.train(tiny_config(SPARSE), CPU, tmp_path, resume=False)
+    rows, done = read(tmp_path)
+    assert [(r["epoch"], r["step"]) for r in rows] == [("1", "4"), ("2", "8"), ("3", "12")]
+    assert float(rows[-1]["test_accuracy"]) == accuracy(run.model, run.test, CPU)
+    assert float(rows[-1]["epsilon"]) == run.optimizer.epsilon(1e-5)
+    epsilons = [float(r["epsilon"]) for r in rows]
+    assert epsilons == sorted(epsilons) and epsilons[0] > 0
+    assert [{k: str(v) for k, v in row.items()} for row in done["epochs"]] == rows
+    assert done["config"] == run.config.as_dict() and done["mechanism"] == "random sparsification"
+    assert (done["noise_multiplier"], done["budget_spent"]) == (1.0, False)
+    assert (done["training_images"], done["test_images"]) == (TRAIN, TEST)
+
+
+@pytest.mark.parametrize("name", ["random-k", "dp-sgd", "index-pruning", "clipped-sgd"])
+def test_results_hold_the_guarantee_and_what_it_rests_on(tmp_path: Path, name: str) -> None:
+    arguments = {"random-k": {"keep_rate": 0.1}, "index-pruning": {"keep_rate": 0.1, "index_epsilon": 0.5}}.get(
+        name, {}
+    )
+    run = runs.train(tiny_config({"name": name} | arguments), CPU, tmp_path, resume=False)
+    found = read(tmp_path)[1]["privacy"]
+    epsilon = run.rows[-1]["epsilon"]
+    assert found["epsilon"] == (epsilon if math.isfinite(epsilon) else None)
+    assert (found["delta"], found["steps"], found["sampling_rate"]) == (1e-5, 12, 30 / TRAIN)
+    assert (found["adjacency"], found["secure"], found["noise"]) == ("zero-out", False, "simulation: seeded")
+    assert "number of training examples" in found["public"]
+
+
+def test_only_a_secure_run_counts_its_masks(tmp_path: Path) -> None:
+    """The masks of a seeded run can be known: it is as private as DP-SGD, and says what a secure one would be."""
+    masked = {"name": "random-k", "keep_rate": 0.1}
+    names = {"seeded": tiny_config(masked), "secure": tiny_config(masked, secure=True), "plain": tiny_config()}
+    for name, config in names.items():
+        runs.train(config, CPU, tmp_path / name, resume=False)
+    found = {name: read(tmp_path / name)[1]["privacy"] for name in names}
+    assert found["seeded"]["epsilon"] == found["plain"]["epsilon"] > found["secure"]["epsilon"]
+    assert found["seeded"]["epsilon_if_secure"] == found["secure"]["epsilon"] == found["secure"]["epsilon_if_secure"]
+    assert found["secure"]["secure"] is True and "cryptographic" in found["secure"]["noise"]
+
+
+def test_train_loss_is_the_mean_over_the_examples_seen(tmp_path: Path) -> None:
+    """At a vanishing learning rate it is the loss of the starting weights on the examples of the epoch."""
+    config = tiny_config(epochs=1, optimizer={"name": "sgd", "learning_rate": 1e-12})
+    run = runs.train(config, CPU, tmp_path, resume=False)
+    chosen = torch.cat([run.batches.batch(s) for s in range(4)])
+    expected = nn.functional.cross_entropy(run.model(run.train.pixels[chosen]), run.train.labels[chosen])
+    assert run.rows[0]["train_loss"] == pytest.approx(expected.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize(("batch_size", "epochs"), [(80, 7), (50, 5), (7, 1), (119, 4)])
+def test_as_many_rows_as_epochs_whatever_the_batch_size(tmp_path: Path, batch_size: int, epochs: int) -> None:
+    run = runs.train(tiny_config(epochs=epochs, batch_size=batch_size, physical_batch_size=120), CPU, tmp_path, False)
+    assert [row["epoch"] for row in run.rows] == list(range(1, epochs + 1))
+    assert run.rows[-1]["step"] == run.steps == max(epochs, round(epochs * TRAIN / batch_size))
+
+
+def test_learns_without_noise(tmp_path: Path) -> None:
+    config = tiny_config({"name": "clipped-sgd"}, epochs=12)
+    run = runs.train(config, CPU, tmp_path, resume=False)
+    assert run.rows[-1]["test_accuracy"] > 0.3 and run.rows[-1]["train_loss"] < run.rows[0]["train_loss"]
+    rows, done = read(tmp_path)
+    assert rows[-1]["epsilon"] == "inf" and done["epochs"][-1]["epsilon"] is None
+
+
+def test_the_seed_fixes_everything(tmp_path: Path) -> None:
+    one, two = (runs.train(tiny_config(SPARSE), CPU, tmp_path / n, resume=False) for n in "ab")
+    other = runs.train(tiny_config(SPARSE, seed=6), CPU, tmp_path / "c", resume=False)
+    assert same(one, two) and not same(one, other)
+
+
+def test_physical_batches_change_nothing_but_rounding(tmp_path: Path) -> None:
+    one = runs.train(tiny_config(SPARSE, physical_batch_size=3), CPU, tmp_path / "a", resume=False)
+    two = runs.train(tiny_config(SPARSE, physical_batch_size=500), CPU, tmp_path / "b", resume=False)
+    for x, y in zip(weights(one), weights(two), strict=True):
+        torch.testing.assert_close(x, y, atol=1e-5, rtol=1e-4)
+
+
+def test_stops_before_the_budget_would_be_exceeded(tmp_path: Path) -> None:
+    config = tiny_config(SPARSE, epsilon=8.0, epochs=30)
+    run = runs.train(config, CPU, tmp_path, resume=False)
+    assert run.spent and 0 < run.step < run.steps
+    assert run.rows[-1]["step"] == run.step and run.rows[-1]["epsilon"] <= 8.0
+    run.optimizer.ledger.record(run.optimizer.mechanism.cost(1.0))
+    assert run.optimizer.epsilon(1e-5) > 8.0
+    assert read(tmp_path)[1]["budget_spent"] is True
+    assert [row["step"] for row in run.rows] == sorted({row["step"] for row in run.rows})  # no row for an empty epoch
+    again = runs.train(config, CPU, tmp_path, resume=True)
+    assert again.spent and again.step == run.step and len(again.rows) == len(run.rows) and same(run, again)
+
+
+def test_noise_from_the_budget_affords_every_step(tmp_path: Path) -> None:
+    config = tiny_config(noise_multiplier=None, epsilon=2.0, batch_size=120, physical_batch_size=120)
+    run = runs.train(config, CPU, tmp_path, resume=False)
+    assert not run.spent and run.step == run.steps and 1.98 < run.rows[-1]["epsilon"] <= 8.0
+
+
+def test_a_selection_on_top_of_the_noise_stops_the_run_earlier(tmp_path: Path) -> None:
+    pruned = {"name": "index-pruning", "keep_rate": 0.2, "index_epsilon": 0.5}
+    run = runs.train(
+        tiny_config(pruned, noise_multiplier=None, epsilon=2.0, batch_size=120), CPU, tmp_path, resume=False
+    )
+    assert run.spent and run.step < run.steps and all(row["epsilon"] <= 2.0 for row in run.rows)
+
+
+def test_a_budget_for_no_step_at_all(tmp_path: Path) -> None:
+    run = runs.train(tiny_config(epsilon=1e-3), CPU, tmp_path, resume=False)
+    start = runs.prepare(tiny_config(), CPU)
+    assert run.spent and run.step == 0 and run.rows == [] and same(run, start)
+
+
+@pytest.mark.usefixtures("usual_signals")
+@pytest.mark.parametrize("after", [4, 6])
+def test_an_interruption_between_steps_leaves_a_state_to_go_on_from(tmp_path: Path, monkeypatch, after: int) -> None:
+    """Also in the middle of an epoch, whose metrics are then those of the whole epoch."""
+    whole = runs.train(tiny_config(SPARSE), CPU, tmp_path / "whole", resume=False)
+    step = _train.one_step
+
+    def interrupted(run: runs.Run) -> tuple[float, int]:
+        found = step(run)
+        if run.step == after:
+            signal.raise_signal(signal.SIGINT)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_train, "one_step", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            runs.train(tiny_config(SPARSE), CPU, tmp_path / "broken", resume=False)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    again = runs.train(tiny_config(SPARSE), CPU, tmp_path / "broken", resume=True)
+    assert same(whole, again)
+    kept = [{k: v for k, v in row.items() if k != "seconds"} for row in again.rows]
+    assert kept == [{k: v for k, v in row.items() if k != "seconds"} for row in whole.rows]
+    assert len(read(tmp_path / "broken")[0]) == 3
+
+
+@pytest.mark.usefixtures("usual_signals")
+def test_an_interruption_of_the_last_step_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = _train.one_step
+
+    def interrupted(run: runs.Run) -> tuple[float, int]:
+        found = step(run)
+        if run.step == 12:
+            signal.raise_signal(signal.SIGINT)
+        return found
+
+    monkeypatch.setattr(_train, "one_step", interrupted)
+    assert runs.train(tiny_config(), CPU, tmp_path, resume=False).step == 12
+
+
+@pytest.mark.usefixtures("usual_signals")
+def test_a_second_interruption_comes_through_at_once() -> None:
+    with pytest.raises(KeyboardInterrupt), _train.interrupts_between_steps() as interrupted:
+        assert not interrupted()
+        signal.raise_signal(signal.SIGINT)
+        assert interrupted()
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def started(*command: str, **how) -> subprocess.Popen:
+    env = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen([sys.executable, *command], env=env, cwd=ROOT, stderr=subprocess.PIPE, text=True, **how)
+
+
+def small_run(out: Path, **changes: object) -> list[str]:
+    command = ["run", "configs/fashion_mnist/dp_sgd.toml", "--device", "cpu", "--out", str(out)]
+    for key, value in ({"data": "excerpt", "epochs": 3, "batch_size": 100, "seed": 2} | changes).items():
+        command += ["--set", f"{key}={value}"]
+    return command
+
+
+@pytest.mark.usefixtures("usual_signals")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_signals_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A real process, a real signal: exit code 130, and the rest of the run is that of one never interrupted."""
+    command = small_run(tmp_path)
+    process = started(str(ROOT / "tests/training/interrupted.py"), "25", name, *command)
+    said = process.communicate(timeout=600)[1]
+    assert process.returncode == 130, said
+    assert "interrupted; the same command with --resume goes on from" in said and "Traceback" not in said
+    assert torch.load(tmp_path / STATE, weights_only=True)["step"] == 25
+    monkeypatch.undo()
+    done = CliRunner().invoke(app, [*command, "--resume"])
+    assert done.exit_code == 0, done.output
+    resumed = torch.load(tmp_path / STATE, weights_only=True)
+    assert resumed["step"] == 60 and [row["epoch"] for row in resumed["rows"]] == [1, 2, 3]
+
+
+@pytest.mark.usefixtures("usual_signals")
+def test_a_background_job_goes_on_through_the_control_c_that_it_ignores() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with _train.interrupts_between_steps() as interrupted:
+        signal.raise_signal(signal.SIGINT)
+        assert not interrupted()
+        signal.raise_signal(signal.SIGTERM)
+        assert interrupted()
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_a_secure_run_says_that_its_state_is_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("training.runs.read_config", lambda *_: tiny_config(secure=True, epochs=1))
+    done = CliRunner().invoke(app, ["run", "x.toml", "--out", str(tmp_path), "--device", "cpu"])
+    assert done.exit_code == 0, done.output
+    assert "Keep checkpoints secret" in done.output and f"Only its owner can read {tmp_path / STATE}" in done.output
+    assert (tmp_path / STATE).stat().st_mode & 0o777 == 0o600
+
+
+def test_two_runs_in_one_folder(tmp_path: Path) -> None:
+    """The second is refused in one line, and leaves the first alone; a lock whose holder was killed is free again."""
+    holder = started(
+        "-c",
+        "import sys; from pathlib import Path; from training import checkpoint\n"
+        "with checkpoint.locked(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()",
+        str(tmp_path),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+    refused = CliRunner().invoke(app, small_run(tmp_path))
+    assert refused.exit_code == 2
+    assert refused.output.replace("\n", "") == (
+        f"Error: out={tmp_path} is in use by a run under way; wait for its end, or name another folder with --out"
+    )
+    with pytest.raises(ValueError, match="is in use by a run under way"):
+        runs.train(tiny_config(), CPU, tmp_path, resume=True)
+    holder.kill()
+    holder.communicate(timeout=600)
+    assert runs.train(tiny_config(), CPU, tmp_path, resume=False).step == 12
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".lock", "checkpoint.pt", "metrics.csv", "metrics.json"]
+
+
+def test_a_folder_is_free_after_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="batch_size"):
+        runs.train(tiny_config(batch_size=121), CPU, tmp_path, resume=False)
+    assert runs.train(tiny_config(), CPU, tmp_path, resume=False).step == 12
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("max_grad_norm=1000000000000000000000000000000", "max_grad_norm must be a number in [1e-12, 1e+12]"),
+        ("max_grad_norm=1e308", "max_grad_norm must"),
+        ("optimizer.learning_rate=1e308", "optimizer.learning_rate must be a number in [1e-15, 1e+06]"),
+        ("optimizer.learning_rate=1e30", "optimizer.learning_rate must"),
+        ("optimizer.weight_decay=1e308", "optimizer.weight_decay must be a number in [0, 1000]"),
+        ("noise_multiplier=1e308", "noise_multiplier must be a number in [0, 1e+06]"),
+        ("noise_multiplier=5e-324", "noise_multiplier must be 0 or a number in [1e-06, 1e+06]"),
+        ("epsilon=1e-9", "epsilon must be a number in [0.001, 1e+06]"),
+        ("seed=123456789012345678901234567890", "seed must be an integer in 0..9223372036854775807"),
+        ("epochs=123456789012345678901234567890", "epochs must be an integer in 1..1000000000"),
+        ("batch_size=123456789012345678901234567890", "batch_size must be an integer in 1..1000000000"),
+        ("physical_batch_size=123456789012345678901234567890", "physical_batch_size must be an integer in 1.."),
+        ("delta=5e-324", "delta must"),
+        ("data=[1]", "data must be one of"),
+        ("inputs=raw", "inputs must be one of 'standardised', 'unit', got 'raw'"),
+        ("mechanism.name=1e308", "mechanism.name must be one of"),
+    ],
+)
+def test_bad_values_on_the_command_line_are_answered_in_one_line(tmp_path: Path, change: str, says: str) -> None:
+    key, value = change.split("=")
+    done = CliRunner().invoke(app, small_run(tmp_path, **{key: value}))
+    assert done.exit_code == 2 and done.output.count("\n") == 1, done.output
+    assert done.output.startswith(f"Error: {says}")
+
+
+@pytest.mark.parametrize("out", ["/dev/null/x", "/proc/x", "a file"])
+def test_folders_that_there_cannot_be(tmp_path: Path, out: str) -> None:
+    (tmp_path / "a file").write_text("")
+    done = CliRunner().invoke(app, small_run(tmp_path / out))
+    assert done.exit_code == 2 and done.output.startswith("Error: ") and done.output.count("\n") == 1, done.output
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_below_the_output(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        process = started("-m", "training", *small_run(tmp_path, epochs=1, batch_size=500), stdout=full)
+        said = process.communicate(timeout=600)[1]
+    assert process.returncode == 2 and said == "Error: [Errno 28] No space left on device\n"
+
+
+def test_a_full_disk_below_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(_checkpoint, "write_atomically", full)
+    done = CliRunner().invoke(app, small_run(tmp_path))
+    assert done.exit_code == 2 and done.output == "Error: [Errno 28] No space left on device\n"
+
+
+def test_command_line(tmp_path: Path) -> None:
+    command = ["run", "configs/fashion_mnist/random_sparsification.toml", "--set", "data=excerpt", "--device", "cpu"]
+    small = ["--set", "batch_size=30", "--set", "epochs=2", "--set", "mechanism.cooling_epochs=2"]
+    done = CliRunner().invoke(app, [*command, *small, "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert "random sparsification" in done.output and "metrics.json" in done.output
+    report = json.loads((tmp_path / JSON).read_text())["privacy"]
+    assert f"epsilon = {report['epsilon']:.6g} at delta = 1e-05 after {report['steps']} steps." in done.output
+    assert "Neighbours (zero-out)" in done.output and "Simulation: seeded" in done.output
+    spent = CliRunner().invoke(app, [*command, *small, "--out", str(tmp_path / "b"), "--set", "epsilon=1"])
+    assert spent.exit_code == 0 and "stopped: one more step would exceed the budget" in spent.output
+    other = CliRunner().invoke(app, [*command, *small, "--out", str(tmp_path), "--set", "seed=9", "--resume"])
+    assert other.exit_code == 2 and "belongs to another run: seed differ" in other.output
+    wrong = CliRunner().invoke(app, [*command, "--set", "batch_size=0"])
+    assert wrong.exit_code == 2 and "batch_size must be an integer in 1..1000000000, got 0" in wrong.output
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_a_physical_batch_too_large_for_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str
+) -> None:
+    def full(*_: object) -> float:
+        if device == "cpu":
+            torch.empty(10**15)
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(_train, "_backward", full)
+    with pytest.raises(ValueError, match="physical_batch_size must fit into memory, got 16"):
+        runs.train(tiny_config(), CPU, tmp_path, resume=False)
+
+
+GEP = {"name": "gep", "subspace_dim": 12, "residual_clip": 0.3, "anchors": 14}
+
+
+def test_images_taken_as_not_protected_are_not_judged_by() -> None:
+    test = standardised(tiny_load("excerpt", train=False))
+    taken = runs.prepare(tiny_config(GEP), CPU)
+    assert len(taken.test) == TEST - 14
+    assert torch.equal(taken.test.pixels, test.pixels[14:]) and torch.equal(taken.test.labels, test.labels[14:])
+    assert torch.equal(taken.optimizer.mechanism._anchors._pixels, test.pixels[:14])
+    assert len(runs.prepare(tiny_config(SPARSE), CPU).test) == TEST
+
+
+def test_images_of_another_set_cost_no_test_images() -> None:
+    run = runs.prepare(tiny_config(GEP, data="mnist"), CPU)
+    assert len(run.test) == TEST
+    assert torch.equal(
+        run.optimizer.mechanism._anchors._pixels, standardised(tiny_load("excerpt", train=False)).pixels[:14]
+    )
+
+
+def test_auxiliary_images_are_loaded_for_those_alone_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(_train, "load", lambda name, train: asked.append(name) or tiny_load(name, train=train))
+    runs.prepare(tiny_config(SPARSE, data="mnist"), CPU)
+    assert asked == ["mnist", "mnist"]
+
+
+@pytest.mark.parametrize("model", ["dp-cnn", "resnet20", "wrn-16-4", "linear-probe"])
+@pytest.mark.parametrize("mode", ["hooks", "functorch"])
+def test_empty_batches_in_every_network(monkeypatch: pytest.MonkeyPatch, model: str, mode: str) -> None:
+    run = runs.prepare(tiny_config(model=model, data="cifar-10", grad_sample_mode=mode, batch_size=2), CPU)
+    monkeypatch.setattr(type(run.batches), "batch", lambda *_: torch.zeros(0, dtype=torch.long))
+    assert _train.one_step(run) == (0.0, 0) and run.optimizer.ledger.steps == 1
+    assert all(torch.isfinite(p).all() for p in run.model.parameters())
+
+
+def test_an_epoch_of_empty_batches_has_no_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs.PoissonBatches, "batch", lambda *_: torch.zeros(0, dtype=torch.long))
+    run = runs.train(tiny_config(epochs=1), CPU, tmp_path, resume=False)
+    assert math.isnan(run.rows[0]["train_loss"]) and read(tmp_path)[1]["epochs"][0]["train_loss"] is None

@@ -1,0 +1,184 @@
+"""A real training whose gradients are known: every example's gradient is its own row of the data, at all weights.
+
+The model is linear, in three tensors, and so is the loss. What it is trained with is what users train with: ``make_private``, its
+loader, ``BatchMemoryManager``, the optimizer, a mechanism, and noise of either generator. From outside it shows which examples
+the loader gave, and how far the weights moved.
+"""
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from opacus.utils.batch_memory_manager import BatchMemoryManager
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from training.engine import MechanismOptimizer, PrivacyReport, make_private
+from training.mechanisms import Mechanism
+
+Array = NDArray[np.float64]
+
+
+class Board(nn.Module):
+    """The sum of linear layers without bias, each of one output and its own inputs: its gradient is its input."""
+
+    def __init__(self, sizes: tuple[int, ...]) -> None:
+        super().__init__()
+        self.sizes = list(sizes)
+        self.parts = nn.ModuleList(nn.Linear(size, 1, bias=False) for size in sizes)
+        for weight in self.parameters():
+            nn.init.zeros_(weight)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        """One number a row."""
+        parts = zip(self.parts, torch.split(rows, self.sizes, dim=1), strict=True)
+        return torch.stack([part(columns) for part, columns in parts]).sum(0)
+
+    def trained(self) -> Array:
+        """1 for the entries of the tensors that are trained, 0 for the others."""
+        return np.concatenate([np.full(p.numel(), float(p.requires_grad)) for p in self.parameters()])
+
+    def weights(self) -> Array:
+        """All parameters in one vector."""
+        return np.concatenate([p.detach().flatten().double().numpy() for p in self.parameters()])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A training on the board.
+
+    Attributes:
+        rows: the gradients, shape (examples, d).
+        sizes: entries of the tensors, d together.
+        batch_size: expected, of examples.
+        physical: most examples in a physical batch.
+        epochs: passes over the loader.
+        sigma, clip: noise multiplier and clip.
+        seed: of batches and noise.
+        secure: noise and all else from the cryptographic generator.
+        rate: given to ``make_private``, with ``batch_size`` as the divisor; None where it takes both from the loader.
+        canary: the gradient of example 0 at a step, where it changes: a gradient may depend on all that came before.
+    """
+
+    rows: Array
+    sizes: tuple[int, ...]
+    batch_size: int
+    physical: int
+    epochs: int
+    sigma: float
+    clip: float
+    seed: int
+    secure: bool = False
+    rate: float | None = None
+    canary: Callable[[int], Array] | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One update.
+
+    Attributes:
+        drawn: the examples that the loader gave for it.
+        released: how far the weights moved, times the expected batch size: the released sum, shape (d,).
+        trained: 1 for the entries of tensors that were trained, 0 for the others.
+        bases: what the mechanism shows of its subspace, one basis after the other; empty where it has none.
+    """
+
+    drawn: NDArray[np.int64]
+    released: Array
+    trained: Array
+    bases: Array
+
+    @property
+    def kept(self) -> Array:
+        """1 for the entries that left: the mask, as anybody sees it."""
+        return np.asarray(self.released != 0, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What can be seen of a training, and what its optimizer reports at a delta."""
+
+    plan: Plan
+    seen: tuple[Step, ...]
+    report: Callable[[float], PrivacyReport]
+
+
+def train(mechanism: Mechanism, plan: Plan) -> Trace:
+    """Train for real, and note what can be seen; an update is told by its moving the weights."""
+    model = Board(plan.sizes)
+    with quiet():
+        module, optimizer, loader = _private(model, mechanism, plan)
+        seen: list[Step] = []
+        given: list[torch.Tensor] = []
+        for _ in range(plan.epochs):
+            with BatchMemoryManager(
+                data_loader=loader, max_physical_batch_size=plan.physical, optimizer=optimizer
+            ) as parts:
+                for rows, names in parts:
+                    before, trained = model.weights(), model.trained()
+                    optimizer.zero_grad()
+                    module(_adapted(rows, names, plan, len(seen))).mean().backward()
+                    optimizer.step()
+                    given.append(names)
+                    moved = before - model.weights()
+                    if moved.any():
+                        drawn = torch.cat(given).numpy()
+                        seen.append(Step(drawn, moved * plan.batch_size, trained, bases(mechanism)))
+                        given = []
+    return Trace(plan, tuple(seen), optimizer.privacy)
+
+
+def bases(mechanism: Mechanism) -> Array:
+    """The subspace of the step under way, flattened."""
+    shown: list[torch.Tensor] = getattr(mechanism, "bases", [])
+    return np.concatenate([np.zeros(0), *(basis.flatten().double().numpy() for basis in shown)])
+
+
+def _adapted(rows: torch.Tensor, names: torch.Tensor, plan: Plan, step: int) -> torch.Tensor:
+    if plan.canary is None:
+        return rows
+    own = torch.from_numpy(plan.canary(step)).to(rows)
+    return torch.where((names == 0)[:, None], own, rows)
+
+
+def _private(
+    model: Board, mechanism: Mechanism, plan: Plan
+) -> tuple[nn.Module, MechanismOptimizer, DataLoader[tuple[torch.Tensor, ...]]]:
+    rows = torch.from_numpy(plan.rows).float()
+    batches = DataLoader(
+        TensorDataset(rows, torch.arange(len(rows))),
+        batch_size=plan.batch_size if plan.rate is None else 1,
+        generator=None if plan.secure else torch.Generator().manual_seed(plan.seed),
+    )
+    return make_private(
+        module=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=1.0),
+        data_loader=batches,
+        mechanism=mechanism,
+        noise_multiplier=plan.sigma,
+        max_grad_norm=plan.clip,
+        noise_generator=None if plan.secure else torch.Generator().manual_seed(plan.seed + 1),
+        secure=plan.secure,
+        sampling_rate=plan.rate,
+        expected_batch_size=None if plan.rate is None else plan.batch_size,
+    )
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the words of Opacus about empty batches and hooks, which are expected here."""
+    logger = logging.getLogger("opacus")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Full backward hook is firing")
+            yield
+    finally:
+        logger.setLevel(before)

@@ -1,0 +1,252 @@
+"""Every mechanism as it goes through the audits of whole trainings: how it is built, what is public, what its release must be."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from dptheory import embedding as embedding
+from dptheory.pruning import SubsetMallows
+from training import mechanisms as m
+from training.audits import _laws
+from training.audits._board import bases
+from training.mechanisms import Mechanism, shared_dimensions
+
+Array = NDArray[np.float64]
+
+SIZES = (200, 480, 320)
+CLIP = 1.3
+SIGMA = 1.0
+GROUP, KEEP, THETA = 8, 4, 0.2
+SELECTION_SIGMA = 2.0
+RESIDUAL_CLIP = 0.8
+SUBSPACE = 24
+RANKING_STEPS = 8
+
+Choice = Callable[[Array, Array], tuple[float, float, float]]
+"""From the clipped sum and the release to (count, its mean, its variance) of what tells whether entries are chosen as stated."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A mechanism under audit.
+
+    Attributes:
+        name: of the mechanism.
+        make: a new one from the seed of its public randomness, None for the cryptographic generator.
+        law: of a release, given the examples of the step and what is public.
+        private: the mechanism keeps to all this; otherwise the audits must find that it does not.
+        fresh: its mask is drawn anew in every step, apart from all data.
+        shown: its mask or its bases, which follow from seed and releases alone; None where it shows neither.
+        linear: its release moves by no more than 1 / sigma, in units of its noise, with one example.
+        amplified: in a secure run, the mask makes epsilon smaller.
+        choice: the law of its private choice of entries; None where it makes none.
+    """
+
+    name: str
+    make: Callable[[int | None], Mechanism]
+    law: _laws.LawOf
+    private: bool = True
+    fresh: bool = False
+    shown: Callable[[Any], Array] | None = None
+    linear: bool = True
+    amplified: bool = False
+    choice: Choice | None = None
+
+
+def cases() -> tuple[Case, ...]:
+    """The mechanisms that are private first, then those that are not, taken for what they might be mistaken for."""
+    return (*_sums(), *_embeddings(), *_selections(), *_broken())
+
+
+def _sums() -> list[Case]:
+    half = m.Constant(0.5)
+    freezing = Case("layer freezing", lambda seed: m.LayerFreezing(m.DpSgd(), 1, 3), _laws.whole)
+    return [
+        Case("DP-SGD", lambda seed: m.DpSgd(), _laws.whole),
+        Case(
+            "random sparsification",
+            partial(m.RandomSparsification, half),
+            _laws.masked_then_clipped,
+            fresh=True,
+            shown=mask,
+        ),
+        Case(
+            "posterior freeze",
+            partial(m.PosteriorFreeze, half),
+            _laws.clipped_then_masked,
+            fresh=True,
+            amplified=True,
+            shown=mask,
+        ),
+        Case(
+            "posterior freeze, mask held",
+            lambda seed: m.PosteriorFreeze(half, seed, RANKING_STEPS),
+            _laws.clipped_then_masked,
+            shown=mask,
+        ),
+        Case(
+            "ranked sparsification",
+            partial(m.RankedSparsification, half, RANKING_STEPS),
+            _laws.masked_then_clipped,
+            shown=mask,
+        ),
+        freezing,
+    ]
+
+
+def _embeddings() -> list[Case]:
+    dims = shared_dimensions(SIZES, SUBSPACE)
+    total, quota = sum(SIZES), sum(dims)
+
+    def apart(inside: Array, outside: Array, clip: float) -> tuple[Array, Array]:
+        return _laws.clipped(inside, clip), _laws.clipped(outside, RESIDUAL_CLIP)
+
+    def together(inside: Array, outside: Array, clip: float) -> tuple[Array, Array]:
+        both = _laws.clipped(np.hstack([inside, outside]), clip)
+        return both[:, :total], _laws.clipped(both[:, total:], RESIDUAL_CLIP)
+
+    def alone(inside: Array, outside: Array, clip: float) -> tuple[Array, Array]:
+        return _laws.clipped(inside, clip), np.zeros_like(outside)
+
+    def published(sigma: float, clip: float) -> tuple[float, float]:
+        return math.sqrt(2) * sigma * math.hypot(clip, RESIDUAL_CLIP), math.sqrt(2) * sigma * RESIDUAL_CLIP
+
+    def optimal(sigma: float, clip: float) -> tuple[float, float]:
+        split = embedding.split_noise(total, quota, clip, RESIDUAL_CLIP, 1 / sigma)
+        return split.embedding_std, split.residual_std
+
+    def joint(sigma: float, clip: float) -> tuple[float, float]:
+        split = embedding.joint_clip(total, quota, clip, RESIDUAL_CLIP / clip, 1 / sigma)
+        return split.embedding_std, split.residual_std
+
+    kinds: tuple[tuple[str, Any, Any, Any], ...] = (
+        ("GEP as published", m.Gep, apart, published),
+        ("GEP, optimal split", m.GepOptimal, apart, optimal),
+        ("GEP, joint clipping", m.GepJoint, together, joint),
+        ("B-GEP", m.BiasedGep, alone, lambda sigma, clip: (sigma * clip, 0.0)),
+    )
+    groups = [[place] for place in range(len(SIZES))]
+    return [
+        Case(
+            name,
+            partial(kind, _FixedAnchors(), SUBSPACE, RESIDUAL_CLIP, groups),
+            _laws.embedded(SIZES, dims, parts, stds),
+            shown=bases,
+        )
+        for name, kind, parts, stds in kinds
+    ]
+
+
+def _selections() -> list[Case]:
+    half = m.Constant(0.5)
+    return [
+        Case(
+            "index pruning",
+            lambda seed: m.IndexPruning(THETA, half, GROUP),
+            _laws.clipped_then_masked,
+            linear=False,
+            choice=_swaps,
+        ),
+        Case(
+            "top-k of the released gradient",
+            lambda seed: m.TopKOfReleased(half, GROUP),
+            _laws.largest_released(GROUP, KEEP),
+            linear=False,
+        ),
+        Case(
+            "top-k of noisy magnitudes",
+            lambda seed: m.NoisyMagnitudeTopK(SELECTION_SIGMA, half, 2),
+            _laws.clipped_then_masked,
+            linear=False,
+            choice=_larger_of_two,
+        ),
+    ]
+
+
+def _broken() -> list[Case]:
+    half = m.Constant(0.5)
+    expected = 10.0
+    return [
+        Case("noisy SGD", lambda seed: m.NoisySgd(), _laws.whole, private=False),
+        Case("clipped SGD", lambda seed: m.ClippedSgd(), _laws.whole, private=False),
+        Case(
+            "un-noised velocity",
+            partial(m.UnnoisedVelocity, half, RANKING_STEPS),
+            _laws.masked_then_clipped,
+            private=False,
+            shown=mask,
+        ),
+        Case(
+            "division by the drawn batch size",
+            partial(m.BatchSizeDivisor, expected, 0.5),
+            _laws.masked_then_clipped,
+            private=False,
+            fresh=True,
+            shown=mask,
+        ),
+        Case(
+            "top-k without noise",
+            lambda seed: m.TopKWithoutNoise(0.5),
+            _laws.clipped_then_masked,
+            private=False,
+            fresh=True,
+        ),
+        Case(
+            "ranked by true gradients",
+            partial(m.RankedByTrueGradients, half, RANKING_STEPS),
+            _laws.masked_then_clipped,
+            private=False,
+            shown=mask,
+        ),
+    ]
+
+
+# --- what is public -----------------------------------------------------------------------------------------------------
+
+
+def mask(mechanism: Any) -> Array:
+    return np.concatenate([kept.flatten().double().numpy() for kept in mechanism.mask])
+
+
+class _FixedAnchors:
+    """Anchor gradients that stay as they are."""
+
+    def __call__(self) -> list[torch.Tensor]:
+        generator = torch.Generator().manual_seed(9)
+        return [torch.randn(SUBSPACE, 1, size, generator=generator) for size in SIZES]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass
+
+
+# --- what is chosen -----------------------------------------------------------------------------------------------------
+
+
+def _swaps(total: Array, released: Array) -> tuple[float, float, float]:
+    """Entries that left though others of their group were larger, over all groups, and the Mallows law of that number."""
+    groups = np.abs(total).reshape(-1, GROUP)
+    reference = np.argsort(np.argsort(-groups, axis=1), axis=1) < KEEP
+    moved = np.sum((released != 0).reshape(-1, GROUP) & ~reference)
+    pmf = SubsetMallows(GROUP, KEEP, THETA).swap_pmf()
+    numbers = np.arange(len(pmf))
+    mean = float(pmf @ numbers)
+    return float(moved), len(groups) * mean, len(groups) * float(pmf @ (numbers - mean) ** 2)
+
+
+def _larger_of_two(total: Array, released: Array) -> tuple[float, float, float]:
+    """Pairs of which the larger magnitude left: for a gap g with probability Phi(g / (sqrt(2) sigma C)) each."""
+    pairs = np.abs(total).reshape(-1, 2)
+    larger = np.argmax(pairs, axis=1)
+    hits = np.sum((released != 0).reshape(-1, 2)[np.arange(len(pairs)), larger])
+    chance = norm.cdf(np.abs(pairs[:, 0] - pairs[:, 1]) / (math.sqrt(2) * SELECTION_SIGMA * CLIP))
+    return float(hits), float(chance.sum()), float((chance * (1 - chance)).sum())

@@ -1,0 +1,161 @@
+"""What a mechanism's release must be, given the data of the step and what is public: a mean, and noise of a known law.
+
+Written apart from the mechanisms, in double precision, from their statements. A law turns a release into scores, one for each
+entry: independent and N(0, 1) if the mechanism does as it says, and NaN where it says that nothing is released.
+"""
+
+import abc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from training.audits._board import Step
+
+Array = NDArray[np.float64]
+LawOf = Callable[[Step, Array, float, float], "Law"]
+"""From (a step, the gradients of its examples of shape (n, d), clip, sigma) to the law of its release."""
+
+
+class Law(abc.ABC):
+    """The law of one release of d entries."""
+
+    @abc.abstractmethod
+    def scores(self, released: Array) -> Array:
+        """Shape (d,): N(0, 1), or NaN."""
+
+    @abc.abstractmethod
+    def silent(self, released: Array) -> float:
+        """Largest magnitude of what is released where nothing should be."""
+
+
+@dataclass(frozen=True)
+class Gaussian(Law):
+    """Independent Gaussian noise on the coordinates along orthonormal axes.
+
+    Attributes:
+        mean: of the release, shape (d,).
+        stds: of the noise on each coordinate; 0 where nothing is released, the mean neither.
+        axes: orthonormal rows, shape (d, d); None for the entries themselves.
+    """
+
+    mean: Array
+    stds: Array
+    axes: Array | None = None
+
+    def scores(self, released: Array) -> Array:
+        return self.in_noise(released - self.mean)
+
+    def in_noise(self, difference: Array) -> Array:
+        """The coordinates of a difference of two releases in units of the noise; NaN where there is none."""
+        along = self._along(difference)
+        return np.divide(along, self.stds, out=np.full_like(along, np.nan), where=self.stds > 0)
+
+    def silent(self, released: Array) -> float:
+        return float(np.max(np.abs(self._along(released)[self.stds == 0]), initial=0.0))
+
+    def _along(self, vector: Array) -> Array:
+        return vector if self.axes is None else self.axes @ vector
+
+
+@dataclass(frozen=True)
+class LargestOfGroups(Law):
+    """The ``keep`` largest magnitudes of every group of entries of a Gaussian release; the scores are those of the largest.
+
+    The largest magnitude of a group is below x with probability prod_j (Phi((x - m_j)/s) - Phi((-x - m_j)/s)).
+    """
+
+    mean: Array
+    std: float
+    size: int
+    keep: int
+
+    def scores(self, released: Array) -> Array:
+        found = np.full(released.size, np.nan)
+        groups = np.abs(released).reshape(-1, self.size)
+        means = self.mean.reshape(-1, self.size)
+        top = groups.max(1, keepdims=True)
+        each = stats.norm.cdf((top - means) / self.std) - stats.norm.cdf((-top - means) / self.std)
+        found[:: self.size] = stats.norm.ppf(np.prod(each, axis=1))
+        return found
+
+    def silent(self, released: Array) -> float:
+        """How many entries too many the fullest group has."""
+        return float(max(0, int((released != 0).reshape(-1, self.size).sum(1).max()) - self.keep))
+
+
+def clipped(rows: Array, clip: float) -> Array:
+    """Every row shortened to norm C where it is longer."""
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows * np.minimum(1.0, clip / np.maximum(norms, np.finfo(float).tiny)))
+
+
+def whole(step: Step, rows: Array, clip: float, sigma: float) -> Law:
+    """Clipped sum and noise on every trained entry."""
+    return Gaussian(clipped(rows * step.trained, clip).sum(0), sigma * clip * step.trained)
+
+
+def masked_then_clipped(step: Step, rows: Array, clip: float, sigma: float) -> Law:
+    """Random and ranked sparsification: the sum of clip(mask * gradient), and noise, on the entries kept."""
+    return Gaussian(clipped(rows * step.kept, clip).sum(0), sigma * clip * step.kept)
+
+
+def clipped_then_masked(step: Step, rows: Array, clip: float, sigma: float) -> Law:
+    """Posterior freeze, and choices that do not look at the noise: mask * (sum of clip(gradient) + noise)."""
+    return Gaussian(step.kept * clipped(rows, clip).sum(0), sigma * clip * step.kept)
+
+
+def largest_released(size: int, keep: int) -> LawOf:
+    """The largest entries of every group of DP-SGD's release."""
+
+    def law(step: Step, rows: Array, clip: float, sigma: float) -> Law:
+        return LargestOfGroups(clipped(rows, clip).sum(0), sigma * clip, size, keep)
+
+    return law
+
+
+def embedded(
+    sizes: Sequence[int],
+    dims: Sequence[int],
+    parts: Callable[[Array, Array, float], tuple[Array, Array]],
+    stds: Callable[[float, float], tuple[float, float]],
+) -> LawOf:
+    """Gradient embedding perturbation with a basis for each tensor.
+
+    Args:
+        sizes, dims: entries and basis vectors of every tensor.
+        parts: from the gradients within and off the subspace and C to the two clipped contributions, each of shape (n, d).
+        stds: from (sigma, C) to the standard deviations of what is released within the subspace and off it.
+    """
+
+    def law(step: Step, rows: Array, clip: float, sigma: float) -> Law:
+        basis = _block_diagonal(step.bases, sizes, dims)
+        inside, outside = parts(rows @ basis.T @ basis, rows - rows @ basis.T @ basis, clip)
+        axes, within = _frame(basis, sizes, dims)
+        std, rest_std = stds(sigma, clip)
+        return Gaussian((inside + outside).sum(0), np.where(within, std, rest_std), axes)
+
+    return law
+
+
+def _block_diagonal(flat: Array, sizes: Sequence[int], dims: Sequence[int]) -> Array:
+    blocks = np.split(flat, np.cumsum([k * p for k, p in zip(dims, sizes, strict=True)])[:-1])
+    found, row, column = np.zeros((sum(dims), sum(sizes))), 0, 0
+    for block, k, p in zip(blocks, dims, sizes, strict=True):
+        found[row : row + k, column : column + p] = block.reshape(k, p)
+        row, column = row + k, column + p
+    return found
+
+
+def _frame(basis: Array, sizes: Sequence[int], dims: Sequence[int]) -> tuple[Array, NDArray[np.bool_]]:
+    """Orthonormal axes of all entries, tensor by tensor: its basis vectors first, then others; and which are the first."""
+    axes, within, row, column = np.zeros((sum(sizes), sum(sizes))), np.zeros(sum(sizes), dtype=bool), 0, 0
+    for k, p in zip(dims, sizes, strict=True):
+        own = slice(column, column + p)
+        rotated, _ = np.linalg.qr(basis[row : row + k, own].T, mode="complete")
+        axes[own, own] = rotated.T
+        within[column : column + k] = True
+        row, column = row + k, column + p
+    return axes, within

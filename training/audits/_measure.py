@@ -1,0 +1,238 @@
+"""What is measured on a traced training, each statement a finding."""
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from dp_accounting.pld import privacy_loss_distribution as pld
+from numpy.typing import NDArray
+from scipy import optimize, stats
+
+from training.audits import _board, _findings, _laws
+from training.audits._cases import Case
+from training.audits._findings import Finding
+
+Array = NDArray[np.float64]
+
+DELTA = 1e-5
+_ROUNDING = 1e-3
+"""Of a released entry in units of C, generously: sums of float32."""
+_NEAR_TIES = 0.01
+"""Share of a mask that may turn out otherwise, because releases are seen with rounding errors."""
+
+
+def measure(case: Case, plan: _board.Plan, seed: int) -> list[Finding]:
+    """Train once, and hold sampling, noise, masks and the account against what is stated."""
+    trace = _board.train(case.make(None if plan.secure else seed), plan)
+    found = [*sampling(trace), *release(case, trace), *account(case, trace)]
+    if case.fresh:
+        found += fresh_masks(trace)
+    if case.shown is not None and not plan.secure:
+        found.append(replayed(case, trace, seed))
+    return [replace(one, name=f"{case.name}: {one.name}") for one in found]
+
+
+def sampling(trace: _board.Trace) -> list[Finding]:
+    """The loader's batches against the rate that the account rests on."""
+    examples, stated = len(trace.plan.rows), trace.report(DELTA).sampling_rate
+    sizes = np.array([len(np.unique(step.drawn)) for step in trace.seen])
+    repeats = sum(len(step.drawn) for step in trace.seen) - int(sizes.sum())
+    variance = examples * stated * (1 - stated)
+    rate = _findings.binomial(
+        "sampling rate",
+        "every example is drawn into a step with the rate that the account has",
+        int(sizes.sum()),
+        examples * len(sizes),
+        stated,
+    )
+    once = _findings.equal("repeats", "no example is drawn twice into one step", repeats, 0.0)
+    if variance == 0:
+        return [rate, once]
+    spread = _findings.spread(
+        "batch sizes",
+        "batch sizes vary as those of Poisson samples do",
+        (sizes - examples * stated) / math.sqrt(variance),
+    )
+    return [rate, once, spread]
+
+
+def release(case: Case, trace: _board.Trace) -> list[Finding]:
+    """Every release against its law: its noise has the stated size on each tensor, is Gaussian and always new."""
+    plan = trace.plan
+    rows = [plan.rows[step.drawn] for step in trace.seen]
+    found = [case.law(step, own, plan.clip, plan.sigma) for step, own in zip(trace.seen, rows, strict=True)]
+    scores = np.array([law.scores(step.released) for law, step in zip(found, trace.seen, strict=True)])
+    silent = max(law.silent(step.released) for law, step in zip(found, trace.seen, strict=True))
+    tensors = np.split(scores, np.cumsum(plan.sizes)[:-1], axis=1)
+    result = [
+        _findings.at_most("silence", "nothing is released where the mechanism says so", silent, _ROUNDING * plan.clip)
+    ]
+    known = scores[~np.isnan(scores)]
+    result.append(_findings.spread("noise", "the release less the clipped sum is the stated noise", known))
+    result.append(
+        _findings.normal("law of the noise", "the noise is Gaussian with the stated standard deviation", known)
+    )
+    each = [own[~np.isnan(own)] for own in scores]
+    result.append(_findings.spread_of_each("noise of each step", "no step has more or less noise than another", each))
+    for place, part in enumerate(tensors):
+        own = part[~np.isnan(part)]
+        result.append(_findings.spread(f"noise on tensor {place}", "each tensor has the stated noise", own))
+    result.append(
+        _findings.uncorrelated(
+            "fresh noise",
+            "noise differs from step to step, from tensor to tensor and from entry to entry",
+            _pairs(tensors),
+        )
+    )
+    if case.choice is not None:
+        totals = [_laws.clipped(own, plan.clip).sum(0) for own in rows]
+        counts = [case.choice(total, step.released) for total, step in zip(totals, trace.seen, strict=True)]
+        result.append(_counted("choice of entries", "entries are chosen with the stated probability", counts))
+    return result
+
+
+def _pairs(tensors: Sequence[Array]) -> list[tuple[Array, Array]]:
+    """Scores that must have nothing to do with each other: of two steps, of two tensors, of two entries."""
+    pairs = [(part[:-1], part[1:]) for part in tensors]
+    pairs += [(part[:, :-1], part[:, 1:]) for part in tensors]
+    for place, part in enumerate(tensors):
+        for other in tensors[place + 1 :]:
+            width = min(part.shape[1], other.shape[1])
+            pairs.append((part[:, :width], other[:, :width]))
+    chosen = []
+    for one, other in pairs:
+        both = ~np.isnan(one) & ~np.isnan(other)
+        if both.any():
+            chosen.append((one[both], other[both]))
+    return chosen
+
+
+def fresh_masks(trace: _board.Trace) -> list[Finding]:
+    """Masks that are drawn anew apart from all data hit large entries of the private sum, and each other, as chance has it."""
+    large, overlaps = [], []
+    for step, following in zip(trace.seen, (*trace.seen[1:], None), strict=True):
+        kept = step.kept > 0
+        total = np.abs(_laws.clipped(trace.plan.rows[step.drawn], trace.plan.clip).sum(0))
+        hot = total > np.median(total)
+        large.append((float((kept & hot).sum()), *_hypergeometric(kept.size, int(hot.sum()), int(kept.sum()))))
+        if following is not None:
+            then = following.kept > 0
+            overlaps.append((float((kept & then).sum()), *_hypergeometric(kept.size, int(then.sum()), int(kept.sum()))))
+    return [
+        _counted("mask and data", "the mask keeps large entries of the private sum no more often than others", large),
+        _counted("fresh masks", "the mask of a step has nothing to do with that of the step before", overlaps),
+    ]
+
+
+def _hypergeometric(size: int, marked: int, drawn: int) -> tuple[float, float]:
+    """Mean and variance of the number of marked entries among those drawn."""
+    share = marked / size
+    return drawn * share, drawn * share * (1 - share) * (size - drawn) / (size - 1)
+
+
+def _counted(name: str, statement: str, counts: Sequence[tuple[float, float, float]]) -> Finding:
+    """A sum of independent counts against its mean and variance; normal, as there are many."""
+    total, mean, variance = np.sum(counts, axis=0)
+    score = (total - mean) / math.sqrt(variance) if variance > 0 else math.copysign(math.inf, total - mean)
+    return _findings.standardised(name, statement, float(total), float(mean), float(score if total != mean else 0.0))
+
+
+def replayed(case: Case, trace: _board.Trace, seed: int) -> Finding:
+    """Another mechanism of the same seed, which is shown the releases and no data, must have the same masks and bases."""
+    shown = foretold(case, trace.plan, seed, [step.released for step in trace.seen])
+    seen = [step.bases if step.bases.size else step.kept for step in trace.seen]
+    differ = sum(int(np.mean(np.abs(a - b) > _ROUNDING) > _NEAR_TIES) for a, b in zip(shown, seen, strict=True))
+    return _findings.equal("what is public", "masks and bases follow from the seed and the releases alone", differ, 0.0)
+
+
+def foretold(case: Case, plan: _board.Plan, seed: int | None, releases: Sequence[Array]) -> list[Array]:
+    """Masks or bases of every step, by a mechanism of this seed that sees the releases of the steps before and no data."""
+    if case.shown is None:
+        raise ValueError(f"case must show a mask or bases, got {case.name}")
+    mechanism, model = case.make(seed), _board.Board(plan.sizes)
+    params = [p.detach() for p in model.parameters()]
+    shown = []
+    for released in releases:
+        mechanism.begin_step(params)
+        shown.append(case.shown(mechanism))
+        nothing = mechanism.contribute([torch.zeros(1, *p.shape) for p in params], plan.clip).total
+        mechanism.release(nothing, plan.sigma, plan.clip, lambda like, std: torch.zeros_like(like))
+        pieces = torch.split(torch.from_numpy(released).float(), list(plan.sizes))
+        mechanism.end_step([piece.view_as(p) for piece, p in zip(pieces, params, strict=True)], plan.sigma * plan.clip)
+    return shown
+
+
+def account(case: Case, trace: _board.Trace) -> list[Finding]:
+    """Steps and epsilon of the account against the updates that were seen and another library's accountant."""
+    told = trace.report(DELTA)
+    steps = _findings.at_least("steps", "the account has a step for every update", told.steps, len(trace.seen))
+    share = float(trace.seen[0].kept.mean()) if case.amplified and trace.plan.secure else 1.0
+    least = epsilon(trace.plan.sigma, told.sampling_rate, len(trace.seen), DELTA, share)
+    statement = "epsilon is at least that of the noisy sums, by the privacy loss distribution of another library"
+    return [steps, _findings.at_least("epsilon", statement, told.epsilon, least, 1e-6 * least)]
+
+
+@functools.lru_cache
+def epsilon(sigma: float, rate: float, steps: int, delta: float, share: float = 1.0) -> float:
+    """A lower bound on epsilon of so many steps: dp-accounting's privacy loss distribution, rounded down.
+
+    Where nobody can tell beforehand which share of the entries a step releases, an example of one entry is hit in Binomial(steps,
+    share) steps. Masks are public afterwards and tell nothing themselves, so delta(epsilon) is the mean of that of so many steps.
+    """
+    one = pld.from_gaussian_mechanism(
+        sigma,
+        sampling_prob=rate,
+        pessimistic_estimate=False,
+        use_connect_dots=False,
+        value_discretization_interval=1e-3,
+    )
+    if share == 1.0:
+        return float(one.self_compose(steps).get_epsilon_for_delta(delta))
+    hits = np.arange(1, steps + 1)
+    composed = [one.self_compose(int(hit)) for hit in hits]
+    chances = stats.binom.pmf(hits, steps, share)
+
+    def excess(bound: float) -> float:
+        return float(chances @ [own.get_delta_for_epsilon(bound) for own in composed]) - delta
+
+    return float(optimize.brentq(excess, 0.0, 1e3)) if excess(0.0) > 0 else 0.0
+
+
+def sensitivity(case: Case, plan: _board.Plan, seed: int) -> list[Finding]:
+    """Trainings on all examples that differ in one huge gradient: zeroed, or, with a stated rate and divisor, taken out.
+
+    Masks, bases and noise are the same. How far a release moves, in units of its noise.
+    """
+    whole = replace(plan, batch_size=len(plan.rows))
+    zeroed = plan.rows.copy()
+    zeroed[0] = 0.0
+    stated = replace(whole, rate=1.0)
+    pairs = (
+        ("zeroed", whole, replace(whole, rows=zeroed)),
+        ("taken out", stated, replace(stated, rows=plan.rows[1:])),
+    )
+    statement = "one example moves a release by 1 / sigma at most, in units of the noise"
+    return [
+        _findings.at_most(
+            f"{case.name}: sensitivity to an example {how}",
+            statement,
+            _farthest(case, one, other, seed),
+            1 / plan.sigma,
+            _ROUNDING / plan.sigma,
+        )
+        for how, one, other in pairs
+    ]
+
+
+def _farthest(case: Case, plan: _board.Plan, neighbour: _board.Plan, seed: int) -> float:
+    one, other = (_board.train(case.make(seed), own) for own in (plan, neighbour))
+    moved = []
+    for step, twin in zip(one.seen, other.seen, strict=True):
+        law = case.law(step, plan.rows[step.drawn], plan.clip, plan.sigma)
+        if not isinstance(law, _laws.Gaussian):
+            raise ValueError(f"case must have a Gaussian law to be compared under one noise, got {case.name}")
+        moved.append(float(np.sqrt(np.nansum(law.in_noise(step.released - twin.released) ** 2))))
+    return max(moved)

@@ -1,0 +1,86 @@
+"""The audits of whole trainings together: the quick form and the thorough one."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from training import mechanisms as m
+from training.audits import _attacks, _findings, _measure, _runs
+from training.audits._board import Plan
+from training.audits._cases import CLIP, SIGMA, SIZES, Case, cases
+from training.audits._findings import Finding
+
+_EXAMPLES, _BATCH, _PHYSICAL, _EPOCHS = 40, 10, 4, 6
+_LARGEST = 1e6
+
+
+def plan(seed: int, secure: bool = False) -> Plan:
+    """Six passes of four steps over examples whose gradients have norms of half the clip to a million times it."""
+    directions = np.random.default_rng(seed).normal(size=(_EXAMPLES, sum(SIZES)))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    norms = np.concatenate([[_LARGEST], np.geomspace(0.5, 300.0, _EXAMPLES - 1)]) * CLIP
+    return Plan(directions * norms[:, None], SIZES, _BATCH, _PHYSICAL, _EPOCHS, SIGMA, CLIP, seed, secure)
+
+
+def training(case: Case, seed: int, secure: bool = False) -> list[Finding]:
+    """All that is measured on trainings of one mechanism."""
+    whole = plan(seed, secure)
+    found = _measure.measure(case, whole, seed)
+    if case.linear and not secure:
+        found += _measure.sensitivity(case, replace(whole, epochs=4), seed)
+    return found
+
+
+def broken(case: Case, seed: int) -> Finding:
+    """Whether a mechanism that is not private is seen through."""
+    refused = sum(not one.passed for one in training(case, seed))
+    return _findings.at_least(f"{case.name}: caught", "statements of a private mechanism that it breaks", refused, 1)
+
+
+def random_k(seed: int | None, rate: float = 0.99) -> m.PosteriorFreeze:
+    """Posterior freeze that keeps one entry in a hundred, another one at every step."""
+    return m.PosteriorFreeze(m.Constant(rate), seed)
+
+
+def quick(seed: int, launch: _runs.Launch, folder: Path) -> Iterator[Finding]:
+    """Every mechanism trained with both noise generators, attacks, and ``python -m training run``; under a minute."""
+    for case in cases():
+        if case.private:
+            yield from training(case, seed)
+            yield from training(case, seed, secure=True)
+        else:
+            yield broken(case, seed)
+    plain = cases()[0]
+    for secure in (False, True):
+        yield _attacks.canary(plain, 200, seed, secure)
+        yield _attacks.foreseen(random_k, 100, 1.0, 4, 1e-2, 200, seed, secure)
+        yield from run(launch, folder / f"secure-{secure}", secure)
+
+
+def run(launch: _runs.Launch, folder: Path, secure: bool) -> Iterator[Finding]:
+    """The command line alone."""
+    yield from _runs.noise(launch, folder / "noise", secure)
+    yield from _runs.noise(launch, folder / "masked", secure, masked=True)
+    yield from _runs.sampling(launch, folder / "sampling", secure)
+
+
+def thorough(seed: int, folder: Path) -> Iterator[Finding]:
+    """The same under ten seeds, every private mechanism attacked, long attacks, and runs of one process and of two; minutes."""
+    for own in range(seed, seed + 10):
+        for case in cases():
+            if case.private:
+                yield from training(case, own)
+                yield from training(case, own, secure=True)
+            else:
+                yield broken(case, own)
+    for case in cases():
+        if case.private and case.linear:
+            yield _attacks.canary(case, 1000, seed)
+    attack = partial(_attacks.foreseen, random_k, 100, 10.0, 200, 1e-5, 300, seed)
+    for secure in (False, True):
+        yield attack(secure)
+        yield from run(_runs.by_process, folder / f"one-{secure}", secure)
+        yield from run(_runs.by_two_processes, folder / f"two-{secure}", secure)

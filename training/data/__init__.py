@@ -1,0 +1,22 @@
+"""Real images: files checked against published sums, read and standardised."""
+
+from training.data._files import Archive, DataFile, DataMissingError, data_folder, fetch_missing, read_checked
+from training.data._formats import DataFileError, parse_cifar10, parse_idx
+from training.data._images import CHANNELS, NAMES, Images, load, standardised
+
+__all__ = [
+    "CHANNELS",
+    "NAMES",
+    "Archive",
+    "DataFile",
+    "DataFileError",
+    "DataMissingError",
+    "Images",
+    "data_folder",
+    "fetch_missing",
+    "load",
+    "parse_cifar10",
+    "parse_idx",
+    "read_checked",
+    "standardised",
+]

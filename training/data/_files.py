@@ -1,0 +1,151 @@
+"""The files of the data sets: where they live, what they must be, and how a missing one is fetched."""
+
+import gzip
+import hashlib
+import os
+import shutil
+import tarfile
+import tempfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import pooch
+
+from training.data._formats import DataFileError
+
+_CONNECT_AND_READ_SECONDS = (5, 20)  # a dead network must not hang a run
+
+
+class DataMissingError(FileNotFoundError):
+    """A data file is neither there nor to be had from its home; the text says what to put where."""
+
+
+@dataclass(frozen=True)
+class Archive:
+    """What a data set's home serves: a .gz of one file, or a .tar.gz whose members are named as in the data folder."""
+
+    url: str
+    md5: str  # of the archive as served
+
+    @property
+    def is_tar(self) -> bool:
+        return self.url.endswith(".tar.gz")
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One published file: `path` is relative to the data folder, `size` (bytes) and `md5` are before compression."""
+
+    path: str
+    size: int
+    md5: str
+    home: Archive | None  # None: it comes with this package
+
+
+def data_folder() -> Path:
+    """The folder of the data sets: the environment variable DPTHEORY_DATA, otherwise the user's cache folder."""
+    named = os.environ.get("DPTHEORY_DATA")
+    return Path(named) if named else Path(pooch.os_cache("dptheory"))
+
+
+def read_checked(file: DataFile, folder: Path) -> bytes:
+    """Read a data file that lies in `folder` as it is or as .gz, and check its size and MD5 sum.
+
+    Returns:
+        The uncompressed content.
+
+    Raises:
+        DataFileError: the file cannot be read, is truncated, or is not the published one.
+        FileNotFoundError: it is not there.
+    """
+    present = _find(file, folder)
+    if present is None:
+        raise FileNotFoundError(f"{folder / file.path} is not there")
+    expected = f"expected {file.size:,} bytes with MD5 {file.md5} (uncompressed)"
+    try:
+        stored = present.read_bytes()
+    except OSError as error:
+        raise DataFileError(
+            f"{present}: {present.stat().st_size:,} bytes, cannot be read ({error}); {expected}"
+        ) from error
+    try:
+        content = gzip.decompress(stored) if present.name.endswith(".gz") else stored
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataFileError(f"{present}: {len(stored):,} bytes, not a whole gzip file ({error}); {expected}") from error
+    if len(content) != file.size:
+        raise DataFileError(f"{present}: {len(content):,} bytes; {expected}")
+    md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if md5 != file.md5:
+        raise DataFileError(f"{present}: {len(content):,} bytes with MD5 {md5}; {expected}")
+    return content
+
+
+def fetch_missing(files: tuple[DataFile, ...], folder: Path) -> None:
+    """Fetch from its home each file that is not in `folder`; files that are there are left alone, right or wrong.
+
+    A file appears under its name only when it is complete and its sum is right.
+
+    Raises:
+        DataMissingError: a file cannot be fetched; the text says which file to put where and from which URL.
+    """
+    for file in files:
+        if file.home is not None and _find(file, folder) is None:
+            try:
+                _fetch(file.home, file, files, folder)
+            except (OSError, ValueError, tarfile.TarError, EOFError, zlib.error) as error:
+                raise DataMissingError(_how_to_get(file, file.home, folder, error)) from error
+
+
+def _find(file: DataFile, folder: Path) -> Path | None:
+    plain, packed = folder / file.path, folder / (file.path + ".gz")
+    return plain if plain.is_file() else packed if packed.is_file() else None
+
+
+def _fetch(home: Archive, file: DataFile, files: tuple[DataFile, ...], folder: Path) -> None:
+    if not home.is_tar:
+        _download(home, folder / (file.path + ".gz"))
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        archive = Path(scratch) / "archive"
+        _download(home, archive)
+        with tarfile.open(archive) as tar:
+            members = [f.path for f in files if f.home == home and _find(f, folder) is None]
+            for number, member in enumerate(members):
+                _copy_out(tar, member, Path(scratch) / str(number))
+        for number, member in enumerate(members):
+            (folder / member).parent.mkdir(parents=True, exist_ok=True)
+            (Path(scratch) / str(number)).replace(folder / member)
+
+
+def _copy_out(tar: tarfile.TarFile, member: str, target: Path) -> None:
+    """The contents alone, no owner, mode or path of the archive's; extraction filters came with Python 3.11.4 only."""
+    packed = tar.extractfile(member)
+    if packed is None:
+        raise OSError(f"{member} is no file in the archive")
+    with packed, target.open("wb") as unpacked:
+        shutil.copyfileobj(packed, unpacked)
+
+
+def _download(home: Archive, target: Path) -> None:
+    # pooch writes to a temporary name, checks the sum, and only then renames
+    pooch.retrieve(
+        home.url,
+        known_hash=f"md5:{home.md5}",
+        fname=target.name,
+        path=target.parent,
+        downloader=pooch.HTTPDownloader(timeout=_CONNECT_AND_READ_SECONDS, chunk_size=1 << 20),
+    )
+
+
+def _how_to_get(file: DataFile, home: Archive, folder: Path, error: Exception) -> str:
+    if home.is_tar:
+        advice = f"unpack it in {folder}, so that {folder / file.path} is there"
+    else:
+        advice = f"put it at {folder / file.path}.gz (or unpacked, without .gz)"
+    return (
+        f"{PurePosixPath(file.path).name} ({file.size:,} bytes) is not in {folder} and could not be fetched: {error}. "
+        f"Download {home.url} (MD5 {home.md5}) and {advice}. "
+        "To use another folder, set the environment variable DPTHEORY_DATA."
+    )

@@ -1,0 +1,48 @@
+"""``make_private``: the optimizer that releases through a mechanism, its noise and sampling, and what is spent."""
+
+from training.engine._accountant import BudgetError, PrivacyLedger
+from training.engine._distributed import active, communicating, first, place, process_group, summed
+from training.engine._noise import generator_noise, secure_noise
+from training.engine._optimizer import DistributedMechanismOptimizer, MechanismOptimizer
+from training.engine._privacy_report import (
+    ADD_OR_REMOVE,
+    ADJACENCIES,
+    CALLER,
+    POISSON,
+    SECURE,
+    SEEDED,
+    ZERO_OUT,
+    PrivacyReport,
+)
+from training.engine._private import attach, make_private
+from training.engine._sampling import Batches, GeneratorBatches, PoissonBatches, PoissonSampler, SecureBatches
+
+__all__ = [
+    "ADD_OR_REMOVE",
+    "ADJACENCIES",
+    "CALLER",
+    "POISSON",
+    "SECURE",
+    "SEEDED",
+    "ZERO_OUT",
+    "Batches",
+    "BudgetError",
+    "DistributedMechanismOptimizer",
+    "GeneratorBatches",
+    "MechanismOptimizer",
+    "PoissonBatches",
+    "PoissonSampler",
+    "PrivacyLedger",
+    "PrivacyReport",
+    "SecureBatches",
+    "active",
+    "attach",
+    "communicating",
+    "first",
+    "generator_noise",
+    "make_private",
+    "place",
+    "process_group",
+    "secure_noise",
+    "summed",
+]

@@ -1,0 +1,244 @@
+"""What a run has spent so far."""
+
+import dataclasses
+import functools
+import math
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptheory import _validate, privacy
+from dptheory.privacy import ORDERS, FreshMask, joint_epsilon, joint_rdp, subsampled_gaussian_rdp
+from dptheory.pruning import SubsetMallows
+from training.mechanisms import StepCost
+
+Spent = Counter[StepCost]
+"""Number of steps of each cost."""
+
+_MAX_SHIFT = 1e100
+"""Of ``privacy.gaussian_epsilon``."""
+_LARGEST_BLOCK = 1 << 20
+_COARSE, _FINE = 0.005, 5e-4
+"""Widths of the brackets of epsilon; the fine one, which costs seconds, is that of ``privacy.noise_multiplier``."""
+
+
+class BudgetError(ValueError):
+    """The step would exceed the privacy budget; nothing of it was released."""
+
+
+class PrivacyLedger:
+    """Counts steps by what they cost, and bounds epsilon of all of them together.
+
+    Args:
+        sampling_rate: Poisson sampling rate of the batches, in (0, 1].
+
+    Raises:
+        ValueError: a rate outside its range.
+    """
+
+    def __init__(self, sampling_rate: float) -> None:
+        self.sampling_rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0, ends="(]")
+        self._spent: Spent = Counter()
+        self._budget: tuple[float, float] | None = None
+        self._horizon = 0
+        """A number of steps whose noisy sums the budget was found to afford; not more than the last block behind ``steps``."""
+        self._block = 1
+
+    @property
+    def steps(self) -> int:
+        """Steps recorded."""
+        return self._spent.total()
+
+    def record(self, cost: StepCost) -> None:
+        """Note one step."""
+        _validate.instance("cost", cost, StepCost)
+        self._spent[cost] += 1
+
+    def epsilon(self, delta: float) -> float:
+        """Upper bound on epsilon of all steps; 0 before the first, inf if nothing protects one.
+
+        :func:`dptheory.privacy.joint_epsilon` with :func:`dptheory.privacy.epsilon` of the noisy sums, each with the
+        least noise of all, and with the total cost of all private selections; where there are selections, fresh masks or several
+        noise levels, the Renyi curves of all steps may give less. At the delta of a budget it is taken from a narrower bracket
+        where that decides whether the budget is kept.
+
+        Args:
+            delta: in [1e-15, 0.1].
+
+        Raises:
+            ValueError: a delta outside its range.
+
+        Source: GIP, Theorem 2 and Proposition 1 (gip.thm2, gip.prop1).
+        """
+        return self._epsilon(self._spent, delta)
+
+    def epsilon_if_secure(self, delta: float) -> float:
+        """The same for a secure run of these steps, whose fresh masks nobody can tell."""
+        secured: Spent = Counter()
+        for cost, times in self._spent.items():
+            secured[cost.secured()] += times
+        return self._epsilon(secured, delta)
+
+    def limit(self, epsilon: float, delta: float) -> None:
+        """Set a budget, which :meth:`clear` enforces; delta in [1e-15, 0.1]."""
+        self._budget = _validate.real("epsilon", epsilon, 0.0, ends="()"), _delta(delta)
+        self._horizon, self._block = 0, 1
+
+    def clear(self, cost: StepCost) -> None:
+        """Ask, before a release, whether the budget affords one more step of this cost.
+
+        Raises:
+            BudgetError: it does not.
+        """
+        _validate.instance("cost", cost, StepCost)
+        if self._budget is None:
+            return
+        if not self._fits(self._spent + Counter([cost]), *self._budget):
+            raise BudgetError(
+                f"one more step would exceed epsilon = {self._budget[0]:g} at delta = {self._budget[1]:g}"
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Steps by cost."""
+        return {"spent": [(dataclasses.asdict(cost), times) for cost, times in self._spent.items()]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what ``state_dict`` gave."""
+        self._spent = Counter({_cost(plain): times for plain, times in state["spent"]})
+        self._horizon, self._block = 0, 1
+
+    def _epsilon(self, spent: Spent, delta: float) -> float:
+        delta = _delta(delta)
+        if self._budget is None or delta != self._budget[1]:
+            return _bound(spent, self.sampling_rate, delta, _COARSE)
+        epsilon = self._budget[0]
+        found = self._closely(spent, epsilon, delta)
+        return epsilon if found > epsilon and self._fits(spent, epsilon, delta) else found
+
+    def _closely(self, spent: Spent, epsilon: float, delta: float, horizon: int = 0) -> float:
+        """The bound, from a fine bracket where a coarse one says that it is above ``epsilon``, and the truth may not be."""
+        found = _bound(spent, self.sampling_rate, delta, _COARSE, horizon)
+        if epsilon < found < (1 + 4 * _COARSE) * epsilon + 4 * _COARSE:
+            fine = max(1e-4, _FINE * min(1.0, epsilon))
+            return min(found, _bound(spent, self.sampling_rate, delta, fine, horizon))
+        return found
+
+    def _fits(self, spent: Spent, epsilon: float, delta: float) -> bool:
+        """Whether these steps keep within a budget.
+
+        By the Renyi curves where they do; otherwise with the noisy sums of a few steps more, so that the accountant is not
+        asked at every step.
+        """
+        if _renyi_bound(spent, self.sampling_rate, delta) <= epsilon:
+            return True
+        for horizon, block in self._horizons(spent.total()):
+            if self._closely(spent, epsilon, delta, horizon) <= epsilon:
+                self._horizon, self._block = horizon, block
+                return True
+        return False
+
+    def _horizons(self, steps: int) -> Iterator[tuple[int, int]]:
+        """Numbers of steps to try, with their blocks: the last that fitted, one further off than it was, and ever nearer ones."""
+        if self._horizon >= steps:
+            yield self._horizon, self._block
+        block = min(2 * self._block, _LARGEST_BLOCK)
+        while block > 1:
+            yield steps + block - 1, block
+            block //= 2
+        yield steps, 1
+
+
+def _delta(delta: float) -> float:
+    return _validate.real("delta", delta, *privacy.DELTA)
+
+
+def _bound(spent: Spent, rate: float, delta: float, width: float, horizon: int = 0) -> float:
+    """Epsilon with the noisy sums in a bracket of this width, those of ``horizon`` steps where that is more.
+
+    In a fine bracket the accountant is asked once: it takes seconds.
+    """
+    if not spent:
+        return 0.0
+    sigma = min(cost.noise_multiplier for cost in spent)
+    if sigma == 0:
+        return math.inf
+    steps = max(horizon, spent.total())
+    curve = _joint_curve(spent, rate)
+    return joint_epsilon(
+        delta,
+        lambda share: _gaussian(sigma, steps, rate, share, width),
+        index_epsilon=math.fsum(times * _index_epsilon(cost) for cost, times in spent.items()),
+        index_rho=math.fsum(times * _index_rho(cost) for cost, times in spent.items())
+        if width == _COARSE
+        else math.inf,
+        orders=None if curve is None else ORDERS,
+        rdp=curve,
+    )
+
+
+def _renyi_bound(spent: Spent, rate: float, delta: float) -> float:
+    """Epsilon by Renyi curves alone; inf where there is nothing that the accountant does not know."""
+    if any(cost.noise_multiplier == 0 for cost in spent):
+        return math.inf
+    curve = _joint_curve(spent, rate)
+    return (
+        math.inf
+        if curve is None
+        else joint_epsilon(delta, lambda _: math.inf, index_epsilon=0, orders=ORDERS, rdp=curve)
+    )
+
+
+def _joint_curve(spent: Spent, rate: float) -> NDArray[np.float64] | None:
+    """Renyi curve of all steps, the same to the last digit in any order of them; None where the accountant knows all there is."""
+    if len({cost.noise_multiplier for cost in spent}) == 1 and not any(cost.selection or cost.mask for cost in spent):
+        return None
+    curves = [times * _curve(cost, rate) for cost, times in spent.items()]
+    return np.array([math.fsum(column) for column in zip(*curves, strict=True)])
+
+
+@functools.lru_cache(maxsize=1024)
+def _gaussian(sigma: float, steps: int, rate: float, delta: float, width: float) -> float:
+    """Epsilon of the noisy sums; outside the accountants' range without amplification by sampling, which is valid anywhere."""
+    least, most = privacy.NOISE
+    if sigma < least or steps > privacy.MAX_STEPS or rate < privacy.RATE[0] or delta < privacy.DELTA[0]:
+        shift = math.sqrt(steps) / sigma
+        return privacy.gaussian_epsilon(shift, delta) if shift <= _MAX_SHIFT else math.inf
+    return privacy.epsilon(min(sigma, most), rate, steps, delta, width=width).upper
+
+
+@functools.lru_cache(maxsize=1024)
+def _curve(cost: StepCost, rate: float) -> NDArray[np.float64]:
+    """Renyi curve of one step at the orders of ``ORDERS``."""
+    if cost.mask is not None:
+        return cost.mask.rdp(ORDERS, rate, cost.noise_multiplier)
+    if cost.selection is not None:
+        groups, law = cost.selection
+        return joint_rdp(ORDERS, rate, cost.noise_multiplier, law, groups)
+    return subsampled_gaussian_rdp(ORDERS, rate, cost.noise_multiplier)
+
+
+def _index_epsilon(cost: StepCost) -> float:
+    """Pure epsilon of the step's private choice of entries, all groups together."""
+    if cost.selection is None:
+        return 0.0
+    groups, law = cost.selection
+    return groups * law.epsilon(2 * law.max_swaps)
+
+
+def _index_rho(cost: StepCost) -> float:
+    """zCDP of the step's private choice of entries, all groups together."""
+    if cost.selection is None:
+        return 0.0
+    groups, law = cost.selection
+    return groups * law.zcdp(2 * law.max_swaps)
+
+
+def _cost(plain: dict[str, Any]) -> StepCost:
+    """A cost from what ``dataclasses.asdict`` made of it."""
+    chosen = plain["selection"]
+    masks = {name: FreshMask(**plain[name]) for name in ("mask", "seeded_mask") if plain.get(name) is not None}
+    selection = None if chosen is None else (chosen[0], SubsetMallows(**chosen[1]))
+    return StepCost(plain["noise_multiplier"], selection, **masks)

@@ -1,0 +1,380 @@
+"""The Opacus optimizer that runs a mechanism at its two hook points."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from opacus import GradSampleModule
+from opacus.optimizers import DPOptimizer
+from opacus.optimizers.ddpoptimizer import DistributedDPOptimizer
+from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed
+
+from dptheory import _validate, privacy
+from training.engine._accountant import PrivacyLedger
+from training.engine._logical_batch import LogicalBatch
+from training.engine._noise import generator_noise, secure_noise
+from training.engine._privacy_report import ADD_OR_REMOVE, ADJACENCIES, CALLER, SECURE, SEEDED, ZERO_OUT, PrivacyReport
+from training.mechanisms import Mechanism, Noise, StepCost, Tensors
+
+SMALLEST, LARGEST = 1e-15, 1e15
+"""Of clip, noise multiplier and expected batch size: their products are numbers in single precision."""
+_HYPERPARAMETERS = ("sampling rate", "expected batch size", "number of steps", "clip", "noise multiplier")
+
+
+class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
+    """Hands per-sample gradients to a mechanism and its release to any torch optimizer.
+
+    Works with what Opacus's own optimizer works with: hooks and functorch per-sample gradients, Poisson sampling with the
+    expected batch size as divisor, and batches in parts (``BatchMemoryManager``). Build it with :func:`training.make_private`.
+
+    A batch in parts starts with :meth:`begin_batch`, which the loader of ``make_private`` calls; then comes, for each part, a
+    signal whether more follow, and one ``step()``. See :class:`training.engine._logical_batch.LogicalBatch`: no step releases an example
+    twice, nor examples of two batches.
+
+    Args:
+        optimizer: any torch optimizer.
+        mechanism: the algorithm.
+        sampling_rate: of the Poisson batches, in (0, 1].
+        names: of the parameters, for errors.
+        noise_multiplier: sigma, 0 or in [1e-15, 1e15].
+        max_grad_norm: clip C in [1e-15, 1e15].
+        expected_batch_size: divisor of a "mean" loss in [1e-15, 1e15]: a constant, or the rate times the public
+            number of examples.
+        loss_reduction: "mean" or "sum".
+        generator: of the noise; None for torch's global one.
+        secure: noise from the operating system's cryptographic generator. Says that batches are drawn so, too.
+        adjacency: "add-or-remove", or "zero-out" where rate or divisor depend on the number of examples.
+        sampler: how batches are drawn, for the report.
+
+    Attributes:
+        mechanism: the algorithm.
+        ledger: what has been spent.
+        secure: whether masks, batches and noise come from the cryptographic generator.
+        nonfinite_samples: samples so far whose gradient held NaN or infinity; they contribute zero.
+        clipped_total: what the mechanism summed up for the step under way, or the last one, before noise.
+
+    Raises:
+        ValueError: an argument outside its range, or ``secure`` together with a generator or a seeded mechanism.
+        TypeError: ``mechanism`` is none.
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        *,
+        mechanism: Mechanism,
+        sampling_rate: float,
+        names: Mapping[torch.Tensor, str],
+        noise_multiplier: float,
+        max_grad_norm: float,
+        expected_batch_size: float,
+        loss_reduction: str = "mean",
+        generator: torch.Generator | None = None,
+        secure: bool = False,
+        adjacency: str = ADD_OR_REMOVE,
+        sampler: str = CALLER,
+    ) -> None:
+        if not isinstance(mechanism, Mechanism):
+            raise TypeError(f"mechanism must be one of training.mechanisms, got {mechanism!r}")
+        noise_multiplier = _validate.real("noise_multiplier", noise_multiplier, 0.0, LARGEST)
+        if 0.0 < noise_multiplier < SMALLEST:
+            raise ValueError(f"noise_multiplier must be 0 or at least {SMALLEST:g}, got {noise_multiplier!r}")
+        clip = _validate.real("max_grad_norm", max_grad_norm, SMALLEST, LARGEST)
+        if not isinstance(secure, bool):
+            raise ValueError(f"secure must be True or False, got {secure!r}")
+        if generator is not None and not isinstance(generator, torch.Generator):
+            raise ValueError(f"noise_generator must be a torch.Generator or None, got {generator!r}")
+        if secure and generator is not None:
+            raise ValueError("noise_generator must be None with secure=True: cryptographic noise cannot be repeated")
+        if secure and mechanism.seeded:
+            raise ValueError(
+                "mechanism must draw its masks from the operating system's generator with secure=True: build it with seed=None"
+            )
+        mechanism.check_clip(clip)
+        _validate.choice("adjacency", adjacency, ADJACENCIES)
+        ledger = PrivacyLedger(sampling_rate)
+        super().__init__(
+            optimizer,
+            noise_multiplier=noise_multiplier,
+            max_grad_norm=clip,
+            expected_batch_size=_validate.real("expected_batch_size", expected_batch_size, SMALLEST, LARGEST),
+            loss_reduction=_validate.choice("loss_reduction", loss_reduction, ("mean", "sum")),
+            generator=generator,
+        )
+        self.mechanism = mechanism
+        self.ledger = ledger
+        self.secure = secure
+        self.nonfinite_samples = 0
+        self.clipped_total: Tensors | None = None
+        self._adjacency = adjacency
+        self._sampler = sampler
+        self._noise: Noise = secure_noise if secure else generator_noise(generator)
+        self._names = names
+        self._released: Tensors = []
+        self._nonfinite = 0
+        self._batch = LogicalBatch()
+        self._module: torch.nn.Module | None = None
+        self._gradients_cleared = False  # since the last forward pass
+
+    # --- what was spent -----------------------------------------------------------------------------------------------
+
+    def epsilon(self, delta: float) -> float:
+        """Upper bound on epsilon of all steps so far, with what the mechanism itself spends; inf if it is not private.
+
+        See :meth:`privacy` for what it rests on.
+        """
+        return self.ledger.epsilon(delta)
+
+    def privacy(self, delta: float) -> PrivacyReport:
+        """The guarantee of all steps so far, and what it rests on; delta in [1e-15, 0.1]."""
+        delta = _validate.real("delta", delta, *privacy.DELTA)
+        known = ("number of training examples",) if self._adjacency == ZERO_OUT else ()
+        return PrivacyReport(
+            epsilon=self.epsilon(delta),
+            delta=delta,
+            adjacency=self._adjacency,
+            sampler=self._sampler,
+            sampling_rate=self.ledger.sampling_rate,
+            steps=self.ledger.steps,
+            noise=SECURE if self.secure else SEEDED,
+            secure=self.secure,
+            epsilon_if_secure=self.ledger.epsilon_if_secure(delta),
+            public=(*_HYPERPARAMETERS, *known, *self.mechanism.public),
+        )
+
+    # --- batches and their parts --------------------------------------------------------------------------------------
+
+    def begin_batch(self, size: int | None = None) -> None:
+        """Say that a batch was drawn, whose first part comes next; what an earlier one has left is dropped.
+
+        Args:
+            size: number of its examples, >= 0. Where it is given, a step that sees more rows of gradients is refused, and so is a
+                second step on the same batch.
+        """
+        self._batch.begin(size)
+        self._forget_passes()
+
+    def loader_begins(self, *, drawn_ahead: bool) -> None:
+        """What the loader of ``make_private`` says before a pass.
+
+        Args:
+            drawn_ahead: worker processes draw batches before the loop asks for them.
+        """
+        self._batch.begin_pass(drawn_ahead)
+
+    def loader_drew(self, size: int) -> None:
+        """What the loader of ``make_private`` says of every batch."""
+        self._batch.drawn(size)
+
+    def signal_skip_step(self, do_skip: bool = True) -> None:
+        """Say of the part that comes next whether more parts of its batch follow it; good for one step.
+
+        Raises:
+            ValueError: no batch was begun, or parts are drawn ahead, so that signal and part would not meet.
+        """
+        self._batch.announce(do_skip)
+        if self._batch.from_loader:
+            self._forget_passes()
+
+    def track(self, private: GradSampleModule) -> None:
+        """Learn in whose layers Opacus keeps what belongs to a batch; ``make_private`` calls it once."""
+        self._module = private._module
+
+        def before_forward(module: torch.nn.Module, _: object) -> None:
+            if self._gradients_cleared and module.training and torch.is_grad_enabled():
+                self._forget_passes()  # one that failed, for instance for want of memory
+
+        private.register_forward_pre_hook(before_forward)
+
+    def _forget_passes(self) -> None:
+        """Drop gradients, and what Opacus keeps of forward passes whose backward pass has not come.
+
+        Without ``zero_grad()`` or a new part, several forward passes may belong to one backward pass.
+        """
+        self._gradients_cleared = False
+        if self._module is None:
+            return
+        for m in self._module.modules():
+            for name in ("activations", "max_batch_len"):
+                vars(m).pop(name, None)
+        for p in self._module.parameters():
+            if hasattr(p, "_forward_counter"):
+                p.grad_sample, p._forward_counter = None, 0  # type: ignore[attr-defined]
+            vars(p).pop("_current_grad_sample", None)
+
+    @property
+    def grad_samples(self) -> Tensors:
+        """Per-sample gradients of all trainable parameters, checked; zeros where a layer saw none of the examples."""
+        samples = []
+        for p in self.params:
+            name = self._names.get(p, "a parameter")
+            found = getattr(p, "grad_sample", None)
+            if found is None:
+                raise ValueError(
+                    f"{name} has no per-sample gradient: it took no part in the forward pass, or backward() was not called; "
+                    f"use it in the model, or freeze it with requires_grad_(False) before make_private"
+                )
+            if isinstance(found, list) and len(found) > 1:
+                raise ValueError(
+                    f"{name} has gradients of {len(found)} backward passes: each needs a step() of its own"
+                )
+            _check_processed_flag(found)
+            samples.append(self._get_flat_grad_sample(p))
+        size = max(
+            len(s) for s in samples
+        )  # of an empty batch Opacus gives one row of zeros for some layers, none for others
+        if any(len(s) not in (0, size) for s in samples):
+            sizes = {self._names.get(p, "?"): len(s) for p, s in zip(self.params, samples, strict=True)}
+            raise ValueError(
+                f"per-sample gradients must come from one batch, got {sizes} samples; a layer that sees some of the examples "
+                "only cannot be matched with them: hand it all, and multiply by zero what it is not to see"
+            )
+        return [s if len(s) == size else s.new_zeros(size, *s.shape[1:]) for s in samples]
+
+    def clip_and_accumulate(self) -> None:
+        """Clip what the backward pass left, and add it to the totals of the step.
+
+        Raises:
+            ValueError: no gradients, or such as do not belong to the batch under way; the totals stay as they are.
+        """
+        samples = self.grad_samples
+        self._batch.check(len(samples[0]))
+        if not self._batch.under_way:
+            self._begin_step([p.detach() for p in self.params])
+            self.clipped_total, self._nonfinite = None, 0
+        found = self.mechanism.contribute(samples, self.max_grad_norm)
+        if self.clipped_total is None:
+            self.clipped_total = found.total
+        else:
+            self.clipped_total = [a + b for a, b in zip(self.clipped_total, found.total, strict=True)]
+        self._nonfinite += found.nonfinite
+        self._is_last_step_skipped = self._batch.add(len(samples[0]))
+        for p in self.params:
+            _mark_as_processed(p.grad_sample)
+
+    # --- the step -----------------------------------------------------------------------------------------------------
+
+    def pre_step(self, closure: Callable[[], float] | None = None) -> bool:
+        """Add a part to the totals, and release them where it was the last one.
+
+        A release that fails leaves the batch out: its last part is in the totals already.
+        """
+        self.clip_and_accumulate()
+        if self._is_last_step_skipped:
+            return False
+        self.add_noise()
+        self.scale_grad()
+        if self.step_hook:
+            self.step_hook(self)
+        return True
+
+    def add_noise(self) -> None:
+        """Release the step: noise where the mechanism wants it, and the result into ``p.grad``."""
+        self._store(self._release())
+
+    def zero_grad(self, set_to_none: bool = False) -> None:
+        """Forget gradients; not the totals of a batch whose last part is still to come."""
+        super().zero_grad(set_to_none)
+        self._gradients_cleared = True
+
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """One physical batch; an update where it completes a step."""
+        result: float | None = super().step(closure)
+        if not self._is_last_step_skipped:
+            self.nonfinite_samples += self._nonfinite
+            self.mechanism.end_step(self._released, self.noise_multiplier * self.max_grad_norm)
+            self._released = []
+        return result
+
+    def _begin_step(self, params: Tensors) -> None:
+        self.mechanism.begin_step(params)
+
+    def _cost(self) -> StepCost:
+        cost = self.mechanism.cost(self.noise_multiplier)
+        return cost if self.secure else cost.seeded()
+
+    def _release(self) -> Tensors:
+        """The noisy totals. The step counts as spent before its noise is drawn, whatever becomes of it."""
+        if self.clipped_total is None:
+            raise ValueError("step() needs a backward pass since the last zero_grad()")
+        cost = self._cost()
+        self.ledger.clear(cost)
+        self.ledger.record(cost)
+        return self.mechanism.release(self.clipped_total, self.noise_multiplier, self.max_grad_norm, self._noise)
+
+    def _store(self, released: Tensors) -> None:
+        self._released = released
+        for p, value in zip(self.params, released, strict=True):
+            p.grad = value.view_as(p).to(
+                p.dtype, copy=True
+            )  # which is divided in place; the mechanism gets what was released
+
+    # --- state --------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """The inner optimizer's state, the mechanism's, the ledger's, and that of the noise generator.
+
+        Keep it secret: ``nonfinite_samples`` tells about the data, and nothing protects it.
+        """
+        return {
+            "optimizer": self.original_optimizer.state_dict(),
+            "mechanism": self.mechanism.state_dict(),
+            "ledger": self.ledger.state_dict(),
+            "nonfinite_samples": self.nonfinite_samples,
+            "generator": None if self.generator is None else self.generator.get_state(),
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what ``state_dict`` gave.
+
+        Raises:
+            ValueError: the state of another kind of optimizer.
+        """
+        missing = [
+            key
+            for key in ("optimizer", "mechanism", "ledger", "nonfinite_samples", "generator")
+            if key not in state_dict
+        ]
+        if missing:
+            raise ValueError(f"state_dict must be one of this optimizer, got one without {', '.join(missing)}")
+        self._batch.drop()
+        self.original_optimizer.load_state_dict(state_dict["optimizer"])
+        self.mechanism.load_state_dict(state_dict["mechanism"])
+        self.ledger.load_state_dict(state_dict["ledger"])
+        self.nonfinite_samples = state_dict["nonfinite_samples"]
+        if self.generator is not None and state_dict["generator"] is not None:
+            self.generator.set_state(state_dict["generator"].cpu())
+
+
+class DistributedMechanismOptimizer(MechanismOptimizer, DistributedDPOptimizer):  # type: ignore[misc]
+    """The same over several processes: totals are summed over all of them, the first draws noise, all get its release.
+
+    Every process needs a mechanism that was built with the same seed, or without one: then the masks of the
+    first are handed to all.
+    """
+
+    def add_noise(self) -> None:
+        """Sum the totals, release once, and hand the release to every process."""
+        if self.clipped_total is None:
+            raise ValueError("step() needs a backward pass since the last zero_grad()")
+        for total in self.clipped_total:
+            torch.distributed.all_reduce(total)
+        count = torch.tensor(self._nonfinite, device=self.clipped_total[0].device)
+        torch.distributed.all_reduce(count)
+        self._nonfinite = int(count)
+        released = [r.contiguous() for r in self._release()]
+        for value in released:
+            torch.distributed.broadcast(value, src=0)
+        self._store(released)
+
+    def _begin_step(self, params: Tensors) -> None:
+        """The first process's masks and subspace for all: rounding alone could turn a basis vector round."""
+        super()._begin_step(params)
+        for tensor in self.mechanism.shared():
+            torch.distributed.broadcast(tensor, src=0)
+
+    def reduce_gradients(self) -> None:
+        """Every process has the sum already; Opacus gives each the expected size of its own share of the batch."""
+        if self.loss_reduction == "mean":
+            for p in self.params:
+                p.grad /= self.world_size

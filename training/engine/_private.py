@@ -1,0 +1,332 @@
+"""``make_private``: a plain PyTorch loop becomes one of the papers' algorithms."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from opacus import GradSampleModule
+from opacus.data_loader import CollateFnWithEmpty
+from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
+from opacus.grad_sample.gsm_base import AbstractGradSampleHooks
+from opacus.grad_sample.utils import prepare_module
+from opacus.validators import ModuleValidator
+from torch import nn
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+)
+
+from dptheory import _validate
+from training.engine import _distributed
+from training.engine._optimizer import LARGEST, SMALLEST, DistributedMechanismOptimizer, MechanismOptimizer
+from training.engine._privacy_report import ADD_OR_REMOVE, CALLER, POISSON, ZERO_OUT
+from training.engine._sampling import Batches, GeneratorBatches, PoissonSampler, SecureBatches
+from training.mechanisms import Mechanism
+from training.runs._config import GRAD_SAMPLE_MODES
+
+_LEAST_RATE = 1e-12
+
+
+def make_private(
+    *,
+    module: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    data_loader: DataLoader[Any],
+    mechanism: Mechanism,
+    noise_multiplier: float,
+    max_grad_norm: float,
+    grad_sample_mode: str = "hooks",
+    loss_reduction: str = "mean",
+    noise_generator: torch.Generator | None = None,
+    secure: bool = False,
+    sampling_rate: float | None = None,
+    expected_batch_size: float | None = None,
+) -> tuple[GradSampleModule, MechanismOptimizer, DataLoader[Any]]:
+    """As Opacus's ``PrivacyEngine.make_private``, with an algorithm of choice; batches are Poisson-sampled.
+
+    The rate and the divisor of a "mean" loss are the caller's: constants that do not depend on the data. Without them they are
+    taken from the loader, as batch_size / N and batch_size. Then the number N of examples is public, and neighbours are data sets
+    of N records, one of which is replaced by a null record (``optimizer.privacy(delta).adjacency`` says which it is). A pass over
+    the loader has max(1, round(1 / rate)) batches; the divisor is never the size of the batch drawn.
+
+    A call that fails leaves the module as it was.
+
+    Args:
+        module: the model; for several processes, Opacus's ``DifferentiallyPrivateDistributedDataParallel`` around it.
+        optimizer: any torch optimizer over its parameters.
+        data_loader: over a data set with a length, in order or shuffled. ``drop_last`` means nothing to Poisson batches.
+        mechanism: see :mod:`training.mechanisms`; seeded alike in every process of a distributed run.
+        noise_multiplier: sigma, 0 or in [1e-15, 1e15].
+        max_grad_norm: clip C in [1e-15, 1e15].
+        grad_sample_mode: "hooks" or "functorch".
+        loss_reduction: "mean" or "sum", as the loss does it.
+        noise_generator: on the model's device; for runs that can be repeated.
+        secure: batches, masks and noise from the operating system's cryptographic generator. Then the mechanism is built with
+            ``seed=None``, and neither ``noise_generator`` nor a generator of the loader may be given. Without it the run is a
+            simulation, and masks amplify nothing.
+        sampling_rate: with which each example is drawn into a step, in [1e-12, 1]; with ``expected_batch_size``, or neither.
+        expected_batch_size: divisor of a "mean" loss, in [1e-15, 1e15].
+
+    Returns:
+        The module that computes per-sample gradients, the optimizer (``optimizer.privacy(delta)`` says what is spent, and what
+        that rests on), and the Poisson-sampling loader.
+
+    Raises:
+        ValueError: a bad argument, a layer that mixes samples (batch normalisation), a loader that does not draw uniformly, or a
+            seed or generator together with ``secure``.
+        TypeError: a mechanism that is none.
+    """
+    batch_size, examples = _uniform(data_loader)
+    if (sampling_rate is None) != (expected_batch_size is None):
+        raise ValueError(
+            f"sampling_rate and expected_batch_size must be given together, got {sampling_rate!r} and {expected_batch_size!r}"
+        )
+    if sampling_rate is None or expected_batch_size is None:
+        rate, divisor, adjacency = batch_size / examples, float(batch_size), ZERO_OUT
+    else:
+        rate = _validate.real("sampling_rate", sampling_rate, _LEAST_RATE, 1.0)
+        divisor, adjacency = expected_batch_size, ADD_OR_REMOVE
+    if secure and data_loader.generator is not None:
+        raise ValueError(
+            "data_loader must have no generator with secure=True: batches come from the operating system's"
+        )
+    collate = _collate_with_empty(data_loader)
+    batches = SecureBatches(examples, rate) if secure else GeneratorBatches(examples, rate, data_loader.generator)
+    private, wrapped = _attached(
+        module=module,
+        optimizer=optimizer,
+        mechanism=mechanism,
+        sampling_rate=rate,
+        expected_batch_size=divisor,
+        noise_multiplier=noise_multiplier,
+        max_grad_norm=max_grad_norm,
+        grad_sample_mode=grad_sample_mode,
+        loss_reduction=loss_reduction,
+        noise_generator=noise_generator,
+        secure=secure,
+        adjacency=adjacency,
+        sampler=POISSON,
+    )
+    place = _distributed.place() if isinstance(module, DifferentiallyPrivateDistributedDataParallel) else (0, 1)
+    return private, wrapped, _poisson_loader(data_loader, collate, batches, rate, place, wrapped)
+
+
+def attach(
+    *,
+    module: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    mechanism: Mechanism,
+    sampling_rate: float,
+    examples: int | None = None,
+    noise_multiplier: float,
+    max_grad_norm: float,
+    grad_sample_mode: str = "hooks",
+    loss_reduction: str = "mean",
+    noise_generator: torch.Generator | None = None,
+    secure: bool = False,
+    expected_batch_size: float | None = None,
+) -> tuple[GradSampleModule, MechanismOptimizer]:
+    """The same for callers that draw Poisson batches themselves.
+
+    They call ``optimizer.begin_batch(size)`` before the first part of every batch.
+
+    Args:
+        sampling_rate: with which each example is drawn into a step, in [1e-12, 1], whichever process then has it.
+        examples: public number of training examples of all processes, 1..1e12: the divisor of a "mean" loss is its product with
+            the rate, and neighbours differ by a record that is replaced by a null record.
+        expected_batch_size: instead, the divisor itself, a constant; neighbours then differ by a record that is added or removed.
+        secure: says that the caller draws batches from the operating system's generator, as
+            :class:`training.engine.SecureBatches` does.
+
+    The others, and the errors, are those of :func:`make_private`.
+    """
+    rate = _validate.real("sampling_rate", sampling_rate, _LEAST_RATE, 1.0)
+    if (examples is None) == (expected_batch_size is None):
+        raise ValueError(
+            f"examples or expected_batch_size must be given, and not both, got {examples!r} and {expected_batch_size!r}"
+        )
+    if examples is not None:
+        expected_batch_size = rate * _validate.integer("examples", examples, 1, 10**12)
+    assert expected_batch_size is not None
+    return _attached(
+        module=module,
+        optimizer=optimizer,
+        mechanism=mechanism,
+        sampling_rate=rate,
+        expected_batch_size=expected_batch_size,
+        noise_multiplier=noise_multiplier,
+        max_grad_norm=max_grad_norm,
+        grad_sample_mode=grad_sample_mode,
+        loss_reduction=loss_reduction,
+        noise_generator=noise_generator,
+        secure=secure,
+        adjacency=ADD_OR_REMOVE if examples is None else ZERO_OUT,
+        sampler=CALLER,
+    )
+
+
+def _attached(
+    *,
+    module: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    mechanism: Mechanism,
+    sampling_rate: float,
+    expected_batch_size: float,
+    noise_multiplier: float,
+    max_grad_norm: float,
+    grad_sample_mode: str,
+    loss_reduction: str,
+    noise_generator: torch.Generator | None,
+    secure: bool,
+    adjacency: str,
+    sampler: str,
+) -> tuple[GradSampleModule, MechanismOptimizer]:
+    _validate.instance("module", module, nn.Module)
+    _validate.instance("optimizer", optimizer, torch.optim.Optimizer)
+    _validate.choice("grad_sample_mode", grad_sample_mode, GRAD_SAMPLE_MODES)
+    expected = _validate.real("expected_batch_size", expected_batch_size, SMALLEST, LARGEST)
+    _check_module(module, optimizer)
+    parallel = isinstance(module, DifferentiallyPrivateDistributedDataParallel)
+    if parallel:  # Opacus divides by each process's share of the batch, and then by the number of processes
+        expected /= torch.distributed.get_world_size()
+    with _restored_after_errors(module):
+        wrapped = (DistributedMechanismOptimizer if parallel else MechanismOptimizer)(
+            optimizer,
+            mechanism=mechanism,
+            sampling_rate=sampling_rate,
+            names={p: name for name, p in module.named_parameters()},
+            noise_multiplier=noise_multiplier,
+            max_grad_norm=max_grad_norm,
+            expected_batch_size=expected,
+            loss_reduction=loss_reduction,
+            generator=noise_generator,
+            secure=secure,
+            adjacency=adjacency,
+            sampler=sampler,
+        )
+        private = prepare_module(module, grad_sample_mode=grad_sample_mode, loss_reduction=loss_reduction)
+        private.forbid_grad_accumulation()
+        mechanism.attach(private)
+    wrapped.track(private)
+    return private, wrapped
+
+
+def _check_module(module: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    hooks = (hook for m in module.modules() for hook in m._forward_hooks.values())
+    if isinstance(module, GradSampleModule) or any(
+        isinstance(getattr(hook, "__self__", None), AbstractGradSampleHooks) for hook in hooks
+    ):
+        raise ValueError(
+            "module must not be private yet: take a fresh copy, or what to_standard_module() of the private one gives back"
+        )
+    known = set(module.parameters())
+    held = [p for group in optimizer.param_groups for p in group["params"]]
+    if any(p not in known for p in held):
+        raise ValueError("optimizer must hold parameters of module only, got others")
+    if not any(p.requires_grad for p in held):
+        raise ValueError("optimizer must hold a parameter with requires_grad, got none")
+    faults = ModuleValidator.validate(module, strict=False)
+    if faults:
+        raise ValueError(
+            f"module must treat samples apart, got layers that do not: {'; '.join(map(str, faults))}; replace batch "
+            "normalisation by group normalisation (opacus.validators.ModuleValidator.fix does it)"
+        )
+
+
+@contextmanager
+def _restored_after_errors(module: nn.Module) -> Iterator[None]:
+    """Give the module and its parameters back the attributes, hooks and flags that they had, if the block fails."""
+    modules = [
+        (m, dict(vars(m)), {k: dict(v) for k, v in vars(m).items() if isinstance(v, dict)}) for m in module.modules()
+    ]
+    parameters = [(p, dict(vars(p)), p.requires_grad, p.grad) for p in module.parameters()]
+    try:
+        yield
+    except BaseException:
+        for m, attributes, tables in modules:
+            vars(m).clear()
+            vars(m).update(attributes)
+            for name, table in tables.items():
+                vars(m)[name].clear()
+                vars(m)[name].update(table)
+        for p, attributes, trained, gradient in parameters:
+            vars(p).clear()
+            vars(p).update(attributes)
+            p.requires_grad_(trained)
+            p.grad = gradient
+        raise
+
+
+def _uniform(loader: DataLoader[Any]) -> tuple[int, int]:
+    """Batch size and number of examples of a loader whose samples are uniform.
+
+    Raises:
+        ValueError: another loader.
+    """
+    if not isinstance(loader, DataLoader):
+        raise ValueError(f"data_loader must be a torch DataLoader, got {loader!r}")
+    if isinstance(loader.dataset, IterableDataset):
+        raise ValueError(
+            "data_loader must be over a data set with a length: Poisson sampling needs all examples at hand"
+        )
+    if loader.batch_size is None or type(loader.batch_sampler) is not BatchSampler:
+        raise ValueError(
+            "data_loader must have a batch_size and no batch_sampler: its batches are replaced by Poisson batches"
+        )
+    examples, sampler = len(loader.dataset), loader.sampler  # type: ignore[arg-type]
+    whole = type(sampler) in (SequentialSampler, DistributedSampler) or (
+        type(sampler) is RandomSampler and not sampler.replacement and sampler.num_samples == examples
+    )
+    if not whole:
+        raise ValueError(
+            f"data_loader must take its whole data set in order or shuffled, got {type(sampler).__name__}: Poisson sampling "
+            "draws every example with one rate (for a subset use torch.utils.data.Subset)"
+        )
+    if examples == 0:
+        raise ValueError("data_loader must have at least one example, got none")
+    return _validate.integer("batch_size of data_loader", loader.batch_size, 1, examples), examples
+
+
+def _collate_with_empty(loader: DataLoader[Any]) -> CollateFnWithEmpty:
+    """The loader's own way to put examples together, and for an empty batch what it makes of one example, cut to none."""
+    collate = CollateFnWithEmpty(loader.collate_fn)
+    collate.first_batch = loader.collate_fn([loader.dataset[0]])
+    return collate
+
+
+def _poisson_loader(
+    loader: DataLoader[Any],
+    collate: CollateFnWithEmpty,
+    batches: Batches,
+    rate: float,
+    place: tuple[int, int],
+    optimizer: MechanismOptimizer,
+) -> DataLoader[Any]:
+    """The loader with Poisson batches in place of its own."""
+    sampler = PoissonSampler(
+        batches,
+        examples=len(range(place[0], len(loader.dataset), place[1])),  # type: ignore[arg-type]
+        rate=rate,
+        steps=max(1, round(1 / rate)),
+        place=place,
+        listener=optimizer,
+        drawn_ahead=loader.num_workers > 0,
+    )
+    return DataLoader(
+        loader.dataset,
+        batch_sampler=sampler,
+        collate_fn=collate,
+        num_workers=loader.num_workers,
+        pin_memory=loader.pin_memory,
+        timeout=loader.timeout,
+        worker_init_fn=loader.worker_init_fn,
+        multiprocessing_context=loader.multiprocessing_context,
+        generator=loader.generator,
+        prefetch_factor=loader.prefetch_factor,
+        persistent_workers=loader.persistent_workers,
+    )

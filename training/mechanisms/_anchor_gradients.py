@@ -1,0 +1,62 @@
+"""Gradients of auxiliary images with random labels, for GEP's anchor subspace."""
+
+import copy
+from typing import Any
+
+import torch
+from torch import nn
+from torch.func import functional_call, grad, vmap
+
+from dptheory import _validate
+from training import _argument_ranges
+from training.mechanisms._base import Tensors
+
+
+class AnchorGradients:
+    """Per-sample gradients of a model on auxiliary images at its present weights; labels are drawn afresh at every call.
+
+    Only trainable parameters count, in the order of ``model.parameters()``.
+
+    Args:
+        model: the plain model, before ``make_private``: Opacus's hooks would see these images too.
+        pixels: the images, shape (m, ...), m >= 1; nothing about them is protected.
+        classes: number of classes, 2..1e9.
+        seed: of the labels, which are public; 0 to 2^64 - 1.
+        chunk: images at a time, to bound the memory.
+
+    Source: GEP, section 3.1 (gep.random_labels).
+    """
+
+    def __init__(self, model: nn.Module, pixels: torch.Tensor, classes: int, seed: int, chunk: int = 256) -> None:
+        _validate.instance("model", model, nn.Module)
+        if not isinstance(pixels, torch.Tensor) or pixels.ndim < 2 or not len(pixels):
+            raise ValueError(
+                f"pixels must be a tensor with at least one auxiliary image, got {_validate.shown(pixels)}"
+            )
+        self._model = model
+        self._function = copy.deepcopy(model)
+        self._pixels = pixels
+        self._classes = _validate.integer("classes", classes, 2, 10**9)
+        self._generator = torch.Generator().manual_seed(_argument_ranges.stream("seed", seed))
+        self._chunk = _validate.integer("chunk", chunk, 1, 10**9)
+
+    def __call__(self) -> Tensors:
+        named = {n: p.detach() for n, p in self._model.named_parameters() if p.requires_grad}
+        fixed = {n: p.detach() for n, p in self._model.named_parameters() if not p.requires_grad}
+        device = next(iter(named.values())).device
+        labels = torch.randint(self._classes, (len(self._pixels),), generator=self._generator).to(device)
+
+        def loss(trainable: dict[str, torch.Tensor], image: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+            scores = functional_call(self._function, trainable | fixed, (image[None],))
+            return nn.functional.cross_entropy(scores, label[None])
+
+        found = vmap(grad(loss), in_dims=(None, 0, 0), chunk_size=self._chunk)(named, self._pixels.to(device), labels)
+        return list(found.values())
+
+    def state_dict(self) -> dict[str, Any]:
+        """State of the label generator."""
+        return {"generator": self._generator.get_state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what ``state_dict`` gave."""
+        self._generator.set_state(state["generator"].cpu())

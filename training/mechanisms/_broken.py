@@ -1,0 +1,87 @@
+"""Variants that break the guarantee, each as a paper prints it or as it is easily miswritten: privacy audits must catch them."""
+
+from dptheory import _validate
+from training.mechanisms._base import Contribution, Noise, StepCost, Tensors
+from training.mechanisms._clipping import clipped_sum
+from training.mechanisms._dpsgd import DpSgd
+from training.mechanisms._random_sparsification import RandomSparsification
+from training.mechanisms._ranked import RankedSparsification, largest_entries
+from training.mechanisms._rates import Constant
+
+
+class UnnoisedVelocity(RankedSparsification):
+    """The velocity takes the un-noised gradient, as printed; the ranking alone is noised.
+
+    Source: RF, Algorithm 2; RS, Algorithm 4, line 9 (rf.alg2, rs.alg4).
+    """
+
+    title = "ranked sparsification as printed (NOT PRIVATE)"
+
+    def release(self, total: Tensors, noise_multiplier: float, clip: float, noise: Noise) -> Tensors:
+        self._noised = super().release(total, noise_multiplier, clip, noise)
+        return total
+
+    def end_step(self, released: Tensors, std: float) -> None:
+        super().end_step(self._noised, std)
+
+    def cost(self, noise_multiplier: float) -> StepCost:
+        return StepCost(0.0)
+
+
+class BatchSizeDivisor(RandomSparsification):
+    """Divides sum and noise by the number of examples drawn, which is private under Poisson sampling.
+
+    Args:
+        expected_batch_size: what the optimizer will divide by.
+        seed: of the masks.
+
+    Source: RS, Algorithm 1, lines 5 and 6 (rs.alg1.divisor).
+    """
+
+    title = "division by the drawn batch size (NOT PRIVATE)"
+
+    def __init__(self, expected_batch_size: float, rate: float, seed: int) -> None:
+        rate = _validate.real("rate", rate, 0.0, 1.0, ends="[)")
+        super().__init__(Constant(rate), _validate.integer("seed", seed, 0, 2**63 - 1))
+        self._expected = _validate.real("expected_batch_size", expected_batch_size, 0.0, ends="()")
+        self._drawn = 0
+
+    def begin_step(self, params: Tensors) -> None:
+        super().begin_step(params)
+        self._drawn = 0
+
+    def contribute(self, samples: Tensors, clip: float) -> Contribution:
+        self._drawn += len(samples[0])
+        return super().contribute(samples, clip)
+
+    def release(self, total: Tensors, noise_multiplier: float, clip: float, noise: Noise) -> Tensors:
+        scale = self._expected / max(self._drawn, 1)
+        return [r * scale for r in super().release(total, noise_multiplier, clip, noise)]
+
+    def cost(self, noise_multiplier: float) -> StepCost:
+        return StepCost(0.0)
+
+
+class TopKWithoutNoise(DpSgd):
+    """Keeps the largest entries of the private sum and adds noise to them alone: which ones they are is not protected.
+
+    Args:
+        keep_rate: share of entries kept, in [1e-15, 1].
+
+    Source: GIP, section 4 (gip.alternatives).
+    """
+
+    title = "top-k by private magnitudes (NOT PRIVATE)"
+
+    def __init__(self, keep_rate: float) -> None:
+        self._rate = 1.0 - _validate.real("keep_rate", keep_rate, 1e-15, 1.0)
+
+    def contribute(self, samples: Tensors, clip: float) -> Contribution:
+        return clipped_sum(samples, clip)
+
+    def release(self, total: Tensors, noise_multiplier: float, clip: float, noise: Noise) -> Tensors:
+        mask = largest_entries(total, self._rate)
+        return [(t + noise(t, noise_multiplier * clip)) * m for t, m in zip(total, mask, strict=True)]
+
+    def cost(self, noise_multiplier: float) -> StepCost:
+        return StepCost(0.0)

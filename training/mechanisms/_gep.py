@@ -1,0 +1,288 @@
+"""Gradient embedding perturbation: noise on coordinates in an anchor subspace, and other noise on the rest."""
+
+import abc
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+from opacus import GradSampleModule
+
+from dptheory import _validate
+from dptheory import embedding as theory
+from training._randomness import normal, own_generator
+from training.mechanisms._base import Contribution, Mechanism, Noise, Tensors
+from training.mechanisms._clipping import clip_factors, widened
+
+_MOST_DIMENSIONS, _MOST_ITERATIONS = 10**9, 1000
+
+
+class AnchorSource(Protocol):
+    """Gives gradients of auxiliary, non-sensitive examples at the present weights, shapes (m, *parameter.shape)."""
+
+    def __call__(self) -> Tensors: ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+def power_iteration(
+    anchors: torch.Tensor, dim: int, iterations: int, generator: torch.Generator | None
+) -> torch.Tensor:
+    """Orthonormal rows that span about the first principal subspace of the anchor gradients.
+
+    Args:
+        anchors: shape (m, p), finite.
+        dim: rows k, 1..min(m, p).
+        iterations: >= 1.
+        generator: of the CPU, for the start; None for the operating system's.
+
+    Returns:
+        Basis B, shape (k, p).
+
+    Source: GEP, Algorithm 1, lines 3 to 7 (gep.lem3.1).
+    """
+    _validate.integer("dim", dim, 1, min(anchors.shape))
+    basis = normal((dim, anchors.shape[1]), generator).to(anchors)
+    for _ in range(_validate.integer("iterations", iterations, 1)):
+        left = torch.linalg.qr(anchors @ basis.T).Q  # without it singular values are squared, too much for float32
+        basis = torch.linalg.qr(anchors.T @ left).Q.T
+    return basis
+
+
+def shared_dimensions(sizes: Sequence[int], subspace_dim: int) -> list[int]:
+    """The quota k shared out over the groups by the square root of their sizes, rounded, at least 1 and at most the size.
+
+    Source: GEP, section 4 (gep.groups).
+    """
+    roots = [math.sqrt(size) for size in sizes]
+    return [min(size, max(1, round(subspace_dim * root / sum(roots)))) for size, root in zip(sizes, roots, strict=True)]
+
+
+class _Embedding(Mechanism, abc.ABC):
+    """What all variants share: the subspace and the two clipped sums.
+
+    The embedding is clipped to the clip C of the optimizer, the residual to ``residual_clip``; ``noise_multiplier`` keeps its
+    meaning: embedding and residual together are as private as the Gaussian mechanism with that multiplier.
+
+    Args:
+        anchor_gradients: such as :class:`training.mechanisms.AnchorGradients`; called at every step.
+        subspace_dim: number k of basis vectors, shared out over the groups; 1..1e9.
+        residual_clip: in [1e-15, 1e15].
+        groups: indices of the trainable parameters that share a basis; every parameter in one group.
+        seed: of the power iteration's start, which is public; None for the operating system's generator.
+        iterations: of the power method, 1..1000; the paper has 1.
+    """
+
+    public = ("auxiliary examples of the subspace",)
+
+    def __init__(
+        self,
+        anchor_gradients: AnchorSource,
+        subspace_dim: int,
+        residual_clip: float,
+        groups: Sequence[Sequence[int]],
+        seed: int | None,
+        iterations: int = 1,
+    ) -> None:
+        if not callable(anchor_gradients):
+            raise TypeError(f"anchor_gradients must give gradients when it is called, got {anchor_gradients!r}")
+        self._anchors = anchor_gradients
+        self._quota = _validate.integer("subspace_dim", subspace_dim, 1, _MOST_DIMENSIONS)
+        self._residual_clip = _validate.size("residual_clip", residual_clip, 1e-15, 1e15)
+        self._members = _grouped(groups)
+        self._iterations = _validate.integer("iterations", iterations, 1, _MOST_ITERATIONS)
+        self._generator = own_generator(seed)
+        self.seeded = seed is not None
+        self._shapes: list[torch.Size] = []
+        self.bases: Tensors = []
+        """Orthonormal rows of the step's subspace, one matrix (k_g, p_g) a group."""
+
+    def attach(self, module: GradSampleModule) -> None:
+        """See that the groups hold the trainable parameters."""
+        self._check_groups(sum(p.requires_grad for p in module.parameters()))
+
+    def _check_groups(self, count: int) -> None:
+        if sum(map(len, self._members)) != count:
+            raise ValueError(f"groups must hold each of the {count} trainable parameters once, got {self._members}")
+
+    def begin_step(self, params: Tensors) -> None:
+        self._check_groups(len(params))
+        self._shapes = [p.shape for p in params]
+        found = widened(self._anchors())
+        anchors = [_joined(found, group) for group in self._members]
+        dims = shared_dimensions([a.shape[1] for a in anchors], self._quota)
+        for gradients, dim in zip(anchors, dims, strict=True):
+            if dim > min(gradients.shape):
+                raise ValueError(
+                    f"subspace_dim must give a group of {gradients.shape[1]} entries with {len(gradients)} anchors at most "
+                    f"{min(gradients.shape)} vectors, got {self._quota}, which gives it {dim}"
+                )
+        self.bases = [
+            power_iteration(a, k, self._iterations, self._generator).contiguous()
+            for a, k in zip(anchors, dims, strict=True)
+        ]
+
+    def shared(self) -> Tensors:
+        return self.bases
+
+    def contribute(self, samples: Tensors, clip: float) -> Contribution:
+        wide = widened(samples)
+        gradients = [_joined(wide, group) for group in self._members]
+        embeddings = [g @ b.T for g, b in zip(gradients, self.bases, strict=True)]
+        residuals = [torch.addmm(g, e, b, alpha=-1) for g, e, b in zip(gradients, embeddings, self.bases, strict=True)]
+        factors, rest_factors = self._factors(_norms(embeddings), _norms(residuals), clip)
+        bad = (factors == 0) | (rest_factors == 0)
+        nonfinite = int(bad.sum())
+        if nonfinite:
+            embeddings, residuals = (
+                [p.masked_fill(bad[:, None], 0.0) for p in parts] for parts in (embeddings, residuals)
+            )
+        embedding = torch.cat([factors @ e for e in embeddings])
+        return Contribution([embedding, *(rest_factors @ r for r in residuals)], nonfinite)
+
+    def release(self, total: Tensors, noise_multiplier: float, clip: float, noise: Noise) -> Tensors:
+        embedding, residual = total[0], total[1:]
+        stds = self._stds(noise_multiplier, clip)
+        coordinates = torch.split(embedding + noise(embedding, stds[0]), [len(b) for b in self.bases])
+        released = [
+            c @ b + self._rest(r, b, stds[1], noise) for c, r, b in zip(coordinates, residual, self.bases, strict=True)
+        ]
+        return self._parted(released)
+
+    @property
+    def _dim(self) -> int:
+        return sum(b.shape[1] for b in self.bases)
+
+    @property
+    def _subspace_dim(self) -> int:
+        return sum(len(b) for b in self.bases)
+
+    def _factors(self, norms: torch.Tensor, rest: torch.Tensor, clip: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """Clip factors of embedding and residual of each sample."""
+        return clip_factors(norms, clip), clip_factors(rest, self._residual_clip)
+
+    @abc.abstractmethod
+    def _stds(self, noise_multiplier: float, clip: float) -> tuple[float, float]:
+        """Standard deviations of the noise on embedding and residual."""
+
+    def _rest(self, residual: torch.Tensor, basis: torch.Tensor, std: float, noise: Noise) -> torch.Tensor:
+        """The residual with noise off the subspace."""
+        drawn = noise(residual, std)
+        return residual + drawn - (drawn @ basis.T) @ basis
+
+    def _parted(self, released: Tensors) -> Tensors:
+        """One tensor a parameter from one vector a group."""
+        parts: dict[int, torch.Tensor] = {}
+        for vector, group in zip(released, self._members, strict=True):
+            pieces = torch.split(vector, [self._shapes[i].numel() for i in group])
+            parts |= {i: piece.view(self._shapes[i]) for i, piece in zip(group, pieces, strict=True)}
+        return [parts[i] for i in range(len(parts))]
+
+    def state_dict(self) -> dict[str, Any]:
+        generator = None if self._generator is None else self._generator.get_state()
+        return {"generator": generator, "anchors": self._anchors.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if self._generator is not None:
+            self._generator.set_state(state["generator"].cpu())
+        self._anchors.load_state_dict(state["anchors"])
+
+
+class Gep(_Embedding):
+    """As published: the same noise ratio on both, residual noise in every direction.
+
+    Source: GEP, Algorithm 1 (gep.thm3.1, gep.concat).
+    """
+
+    title = "GEP as published"
+
+    def _stds(self, noise_multiplier: float, clip: float) -> tuple[float, float]:
+        ratio = math.sqrt(2) * noise_multiplier
+        return ratio * clip, ratio * self._residual_clip
+
+    def _rest(self, residual: torch.Tensor, basis: torch.Tensor, std: float, noise: Noise) -> torch.Tensor:
+        return residual + noise(residual, std)
+
+
+class GepOptimal(_Embedding):
+    """The split of the noise that has the least energy, residual noise off the subspace.
+
+    Source: GEP, Theorem 3.1 (gep.split).
+    """
+
+    title = "GEP, optimal split"
+
+    def _stds(self, noise_multiplier: float, clip: float) -> tuple[float, float]:
+        if noise_multiplier == 0:
+            return 0.0, 0.0
+        split = theory.split_noise(self._dim, self._subspace_dim, clip, self._residual_clip, 1 / noise_multiplier)
+        return split.embedding_std, split.residual_std
+
+
+class GepJoint(_Embedding):
+    """Clip the whole gradient to C, then its residual; the privacy of both is accounted for together.
+
+    ``residual_clip`` must be at most C.
+
+    Source: GEP, Algorithm 1 (gep.joint_clip).
+    """
+
+    title = "GEP, joint clipping"
+
+    def check_clip(self, clip: float) -> None:
+        """``residual_clip`` is at most ``clip``."""
+        _validate.real("residual_clip", self._residual_clip, 0.0, clip, ends="(]")
+
+    def _factors(self, norms: torch.Tensor, rest: torch.Tensor, clip: float) -> tuple[torch.Tensor, torch.Tensor]:
+        whole = clip_factors(torch.hypot(norms, rest), clip)
+        return whole, whole * clip_factors(whole * rest, self._residual_clip)
+
+    def _stds(self, noise_multiplier: float, clip: float) -> tuple[float, float]:
+        if noise_multiplier == 0:
+            return 0.0, 0.0
+        share = self._residual_clip / clip
+        split = theory.joint_clip(self._dim, self._subspace_dim, clip, share, 1 / noise_multiplier)
+        return split.embedding_std, split.residual_std
+
+
+class BiasedGep(_Embedding):
+    """The embedding alone; the residual is thrown away.
+
+    Source: GEP, Remark 1 (gep.rem1).
+    """
+
+    title = "B-GEP"
+
+    def _stds(self, noise_multiplier: float, clip: float) -> tuple[float, float]:
+        return noise_multiplier * clip, 0.0
+
+    def _rest(self, residual: torch.Tensor, basis: torch.Tensor, std: float, noise: Noise) -> torch.Tensor:
+        return torch.zeros_like(residual)
+
+
+def _grouped(groups: Sequence[Sequence[int]]) -> list[list[int]]:
+    """The groups, if each of the numbers 0, 1, ... is in one of them, and none is empty."""
+    try:
+        members = [_validate.integers("groups", group, 0, _MOST_DIMENSIONS) for group in groups]
+    except (TypeError, ValueError):
+        members = []
+    joined = sorted(i for group in members for i in group)
+    if not joined or joined != list(range(len(joined))):
+        raise ValueError(
+            f"groups must hold each of the numbers 0, 1, ... once, none empty, got {_validate.shown(groups)}"
+        )
+    return members
+
+
+def _joined(samples: Tensors, group: Sequence[int]) -> torch.Tensor:
+    """The gradients of a group's parameters side by side, shape (n, p_g)."""
+    if len(group) == 1:
+        return samples[group[0]].flatten(1)
+    return torch.cat([samples[i].flatten(1) for i in group], dim=1)
+
+
+def _norms(parts: Tensors) -> torch.Tensor:
+    """Norm of each sample over all groups, shape (n,)."""
+    return torch.stack([p.norm(dim=1) for p in parts], dim=1).norm(dim=1)  # type: ignore[no-any-return]

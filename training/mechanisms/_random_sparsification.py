@@ -1,0 +1,132 @@
+"""Random masks: before clipping (random sparsification) and after it (posterior freeze)."""
+
+from typing import Any
+
+import torch
+from opacus import GradSampleModule
+
+from dptheory import _validate
+from dptheory.privacy import FreshMask
+from training._randomness import own_generator, permutation
+from training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
+from training.mechanisms._clipping import clipped_sum
+from training.mechanisms._rates import Checked, Schedule
+
+
+def kept_entries(dim: int, rate: float) -> int:
+    """round((1 - rate) d) of d entries.
+
+    Raises:
+        ValueError: a rate outside [0, 1), or one that keeps no entry.
+    """
+    keep = round((1.0 - _validate.real("rate", rate, 0.0, 1.0, ends="[)")) * dim)
+    if keep == 0:
+        raise ValueError(
+            f"rate must keep at least one of the {dim} entries, got {rate!r}; take at most {1 - 1 / dim:.6g}"
+        )
+    return keep
+
+
+def draw_mask(params: Tensors, rate: float, generator: torch.Generator | None) -> Tensors:
+    """A mask over all parameters together, uniform among those that keep round((1 - rate) d) of the d entries.
+
+    Args:
+        params: tensors whose shapes and devices the mask takes; bool.
+        rate: share of entries dropped, in [0, 1).
+        generator: of the CPU, so that every device gets the same mask; None for the operating system's.
+
+    Raises:
+        ValueError: a rate outside its range, or one that keeps no entry.
+    """
+    dim = sum(p.numel() for p in params)
+    flat = torch.zeros(dim, dtype=torch.bool)
+    flat[permutation(dim, generator)[: kept_entries(dim, rate)]] = True
+    pieces = torch.split(flat, [p.numel() for p in params])
+    return [piece.view(p.shape).to(p.device) for piece, p in zip(pieces, params, strict=True)]
+
+
+class _Masked(Mechanism):
+    """What both share: a mask that is drawn afresh every ``refresh_steps`` steps; masked noise."""
+
+    public = ("masks, once they are used",)
+
+    def __init__(self, rate: Schedule, seed: int | None, refresh_steps: int = 1) -> None:
+        self._rate = Checked("rate", rate, ends="[)")
+        self._refresh_steps = _validate.integer("refresh_steps", refresh_steps, 1)
+        self._generator = own_generator(seed)
+        self.seeded = seed is not None
+        self._step = 0
+        self.mask: Tensors = []
+        """The mask of the step under way, one bool tensor a parameter."""
+
+    def attach(self, module: GradSampleModule) -> None:
+        """See that the first mask keeps an entry."""
+        kept_entries(sum(p.numel() for p in module.parameters() if p.requires_grad), self._rate(self._step))
+
+    def begin_step(self, params: Tensors) -> None:
+        if self._step % self._refresh_steps == 0 or [m.shape for m in self.mask] != [p.shape for p in params]:
+            self.mask = draw_mask(params, self._rate(self._step), self._generator)
+
+    def shared(self) -> Tensors:
+        return [] if self.seeded else self.mask
+
+    def end_step(self, released: Tensors, std: float) -> None:
+        self._step += 1
+
+    def release(self, total: Tensors, noise_multiplier: float, clip: float, noise: Noise) -> Tensors:
+        return [(t + noise(t, noise_multiplier * clip)) * m for t, m in zip(total, self.mask, strict=True)]
+
+    def state_dict(self) -> dict[str, Any]:
+        if self._generator is None:
+            return {"step": self._step}
+        return {"step": self._step, "generator": self._generator.get_state(), "mask": self.mask}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._step = state["step"]
+        self.mask = []
+        if self._generator is not None:
+            self._generator.set_state(state["generator"].cpu())
+            self.mask = list(state["mask"])
+
+
+class RandomSparsification(_Masked):
+    """Drop a random share of the entries of every gradient, then clip, then add noise to the entries kept.
+
+    Args:
+        rate: sparsification rate r over the steps, in [0, 1).
+        seed: of the masks, the same in every process; None for masks from the operating system's cryptographic generator, as a
+            secure run wants them.
+        refresh_steps: steps for which a mask is kept; the steps of an epoch for one mask an epoch. The convergence bound
+            holds for 1 only.
+
+    Source: RS, Algorithm 1; RF, Algorithm 1 (rs.alg1.divisor, rf.density).
+    """
+
+    title = "random sparsification"
+
+    def contribute(self, samples: Tensors, clip: float) -> Contribution:
+        return clipped_sum(samples, clip, self.mask)
+
+
+class PosteriorFreeze(_Masked):
+    """Clip, then drop a random share of the entries of sum and noise. Arguments as for :class:`RandomSparsification`.
+
+    With a fresh mask at every step (``refresh_steps`` 1) this is random-k pruning, and a mask that nobody can tell before it is
+    used amplifies privacy: in a secure run. Whoever knows the seed of the masks can make an example for them, which each step
+    protects as DP-SGD does and no better.
+
+    Source: RF, Appendix G (rf.posterior); GIP, Proposition 1 (gip.prop1).
+    """
+
+    title = "posterior freeze"
+
+    def contribute(self, samples: Tensors, clip: float) -> Contribution:
+        found = clipped_sum(samples, clip)
+        return Contribution([t * m for t, m in zip(found.total, self.mask, strict=True)], found.nonfinite)
+
+    def cost(self, noise_multiplier: float) -> StepCost:
+        if self._refresh_steps > 1:  # a mask that is used again does not amplify
+            return StepCost(noise_multiplier)
+        kept = sum(int(m.sum()) for m in self.mask)
+        cost = StepCost(noise_multiplier, mask=FreshMask(sum(m.numel() for m in self.mask), kept))
+        return cost.seeded() if self.seeded else cost

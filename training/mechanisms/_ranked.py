@@ -1,0 +1,106 @@
+"""Ranked sparsification: keep the entries that were largest in the released gradients of the last epoch."""
+
+from typing import Any
+
+import torch
+
+from dptheory import _validate
+from training._randomness import normal, own_generator
+from training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
+from training.mechanisms._clipping import clipped_sum
+from training.mechanisms._rates import Checked, Schedule
+
+
+def largest_entries(values: Tensors, rate: float) -> Tensors:
+    """Bool mask that keeps the round((1 - rate) d) entries of largest magnitude over all tensors together.
+
+    Raises:
+        ValueError: a rate outside [0, 1), or one that keeps no entry.
+    """
+    flat = torch.cat([v.flatten().abs() for v in values])
+    keep = round((1.0 - _validate.real("rate", rate, 0.0, 1.0, ends="[)")) * flat.numel())
+    if keep == 0:
+        raise ValueError(f"rate must keep at least one of the {flat.numel()} entries, got {rate!r}")
+    mask = torch.zeros_like(flat, dtype=torch.bool)
+    mask[flat.topk(keep, sorted=False).indices] = True
+    return [m.view(v.shape) for m, v in zip(torch.split(mask, [v.numel() for v in values]), values, strict=True)]
+
+
+class RankedSparsification(Mechanism):
+    """Masks by last epoch's sum of released gradients; the velocity takes the noised gradient, so all is post-processing.
+
+    Entries masked out get noise alone in the ranking sum, so that they can come back. The printed algorithms hand the un-noised
+    gradient to the velocity, which is not private.
+
+    Args:
+        rate: sparsification rate over the steps.
+        steps_per_epoch: steps between two rankings, >= 1.
+        seed: of the noise of masked entries, which tells nothing about the data; None for the operating system's generator.
+
+    Source: RF, Algorithm 2; RS, Algorithm 4, corrected (rf.alg2, rs.alg4).
+    """
+
+    title = "ranked sparsification"
+    public = ("masks, once they are used",)
+
+    def __init__(self, rate: Schedule, steps_per_epoch: int, seed: int | None) -> None:
+        self._rate = Checked("rate", rate, ends="[)")
+        self._epoch = _validate.integer("steps_per_epoch", steps_per_epoch, 1)
+        self._generator = own_generator(seed)
+        self.seeded = seed is not None
+        self._step = 0
+        self._sums: Tensors = []
+        self.mask: Tensors = []
+
+    def begin_step(self, params: Tensors) -> None:
+        if [s.shape for s in self._sums] != [p.shape for p in params]:  # at the start, and when layers are frozen
+            self._sums = [torch.zeros(p.shape, device=p.device) for p in params]
+            self.mask = [torch.ones(p.shape, dtype=torch.bool, device=p.device) for p in params]
+
+    def shared(self) -> Tensors:
+        return [] if self.seeded else [*self._sums, *self.mask]
+
+    def contribute(self, samples: Tensors, clip: float) -> Contribution:
+        return clipped_sum(samples, clip, self.mask)
+
+    def release(self, total: Tensors, noise_multiplier: float, clip: float, noise: Noise) -> Tensors:
+        return [(t + noise(t, noise_multiplier * clip)) * m for t, m in zip(total, self.mask, strict=True)]
+
+    def end_step(self, released: Tensors, std: float) -> None:
+        for s, r, m in zip(self._sums, released, self.mask, strict=True):
+            s += r + normal(s.shape, self._generator).to(s.device) * std * ~m
+        self._rank_after_an_epoch()
+
+    def _rank_after_an_epoch(self) -> None:
+        self._step += 1
+        if self._step % self._epoch == 0:
+            self.mask = largest_entries(self._sums, self._rate(self._step))
+            self._sums = [torch.zeros_like(s) for s in self._sums]
+
+    def state_dict(self) -> dict[str, Any]:
+        generator = None if self._generator is None else self._generator.get_state()
+        return {"step": self._step, "generator": generator, "sums": self._sums, "mask": self.mask}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._step = state["step"]
+        if self._generator is not None:
+            self._generator.set_state(state["generator"].cpu())
+        self._sums, self.mask = list(state["sums"]), list(state["mask"])
+
+
+class RankedByTrueGradients(RankedSparsification):
+    """The same with masks by the un-noised sums: for comparison with what a perfect ranking would do."""
+
+    title = "ranked by true gradients (NOT PRIVATE)"
+
+    def release(self, total: Tensors, noise_multiplier: float, clip: float, noise: Noise) -> Tensors:
+        self._true = [t.clone() for t in total]
+        return super().release(total, noise_multiplier, clip, noise)
+
+    def end_step(self, released: Tensors, std: float) -> None:
+        for s, t in zip(self._sums, self._true, strict=True):
+            s += t
+        self._rank_after_an_epoch()
+
+    def cost(self, noise_multiplier: float) -> StepCost:
+        return StepCost(0.0)

@@ -1,0 +1,129 @@
+"""How a rate moves over a run: sparsification rate, or share of entries kept."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from dptheory import _validate, sparsification
+
+_MOST_STEPS = 10**15
+_LEAST_RATE = 1e-100  # of which a quotient and its powers are finite
+
+
+class Schedule(Protocol):
+    """A value for every step, 0, 1, ..."""
+
+    def __call__(self, step: int) -> float: ...
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A schedule that somebody else wrote, with every value checked; the first one at once.
+
+    Args:
+        name: of the argument, for errors.
+        schedule: any function of the step.
+        ends: which ends of 0..1 belong to the values, as in ``"[)"``.
+
+    Raises:
+        TypeError: ``schedule`` is not a function.
+        ValueError: a value that is no number in its range.
+    """
+
+    name: str
+    schedule: Schedule
+    ends: str = field(default="[]", kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not callable(self.schedule):
+            raise TypeError(f"{self.name} must be a schedule such as Constant(0.5), got {self.schedule!r}")
+        self(0)
+
+    def __call__(self, step: int) -> float:
+        return _validate.real(f"{self.name} at step {step}", self.schedule(step), 0.0, 1.0, ends=self.ends)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same value at every step, in [0, 1]."""
+
+    value: float
+
+    def __post_init__(self) -> None:
+        _validate.store(self, value=_validate.real("value", self.value, 0.0, 1.0))
+
+    def __call__(self, step: int) -> float:
+        return self.value
+
+
+@dataclass(frozen=True)
+class GradualCooling:
+    """The sparsification rate rises linearly, epoch by epoch, to ``final_rate`` in epoch ``cooling_epochs`` - 1.
+
+    Source: RF, Algorithm 1 (rf.density).
+    """
+
+    final_rate: float
+    cooling_epochs: int
+    steps_per_epoch: int
+
+    def __post_init__(self) -> None:
+        sparsification.freeze_rate(0, self.final_rate, self.cooling_epochs)
+        _validate.store(
+            self,
+            final_rate=_validate.real("final_rate", self.final_rate, 0.0, 1.0),
+            cooling_epochs=_validate.integer("cooling_epochs", self.cooling_epochs, 2),
+            steps_per_epoch=_validate.integer("steps_per_epoch", self.steps_per_epoch, 1),
+        )
+
+    def __call__(self, step: int) -> float:
+        return sparsification.freeze_rate(step // self.steps_per_epoch, self.final_rate, self.cooling_epochs)
+
+
+@dataclass(frozen=True)
+class Linear:
+    """From ``start`` at step 0 to ``end`` at step ``steps`` - 1 in equal differences, and ``end`` from then on.
+
+    Args:
+        start, end: in [0, 1].
+        steps: 2..1e15.
+    """
+
+    start: float
+    end: float
+    steps: int
+
+    def __post_init__(self) -> None:
+        _validate.store(
+            self,
+            start=_validate.real("start", self.start, 0.0, 1.0),
+            end=_validate.real("end", self.end, 0.0, 1.0),
+            steps=_validate.integer("steps", self.steps, 2, _MOST_STEPS),
+        )
+
+    def __call__(self, step: int) -> float:
+        return self.start + (self.end - self.start) * min(step / (self.steps - 1), 1.0)
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """From ``start`` at step 0 to ``end`` at step ``steps`` - 1 in equal ratios, and ``end`` from then on.
+
+    Args:
+        start, end: in [1e-100, 1].
+        steps: 2..1e15.
+    """
+
+    start: float
+    end: float
+    steps: int
+
+    def __post_init__(self) -> None:
+        _validate.store(
+            self,
+            start=_validate.real("start", self.start, _LEAST_RATE, 1.0),
+            end=_validate.real("end", self.end, _LEAST_RATE, 1.0),
+            steps=_validate.integer("steps", self.steps, 2, _MOST_STEPS),
+        )
+
+    def __call__(self, step: int) -> float:
+        return float(self.start * (self.end / self.start) ** min(step / (self.steps - 1), 1.0))

@@ -1,0 +1,27 @@
+"""The networks of the papers, and a small one."""
+
+from training.networks._paper_networks import (
+    SCATTERED_SHAPE,
+    SCATTERING_INPUT,
+    dp_cnn,
+    linear_probe,
+    resnet20,
+    scattering_cnn,
+    scattering_features,
+    wrn_16_4,
+)
+from training.networks._small_cnn import IMAGE_SHAPE, layer_slices, small_tanh_cnn
+
+__all__ = [
+    "IMAGE_SHAPE",
+    "SCATTERED_SHAPE",
+    "SCATTERING_INPUT",
+    "dp_cnn",
+    "layer_slices",
+    "linear_probe",
+    "resnet20",
+    "scattering_cnn",
+    "scattering_features",
+    "small_tanh_cnn",
+    "wrn_16_4",
+]

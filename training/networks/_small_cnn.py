@@ -1,0 +1,46 @@
+"""The small network of the probe, and where its parameters lie in a flat gradient."""
+
+from collections import OrderedDict
+
+import torch
+from torch import nn
+
+from training import _argument_ranges
+
+IMAGE_SHAPE = (1, 28, 28)
+
+
+def small_tanh_cnn(seed: int) -> nn.Sequential:
+    """The tanh CNN usual in DP-SGD studies of MNIST and FashionMNIST: 26,010 parameters, ten classes, 1 x 28 x 28 images.
+
+    The starting weights depend on the seed alone; torch's global random state is left as it was.
+
+    Args:
+        seed: 0 to 2^64 - 1.
+    """
+    seed = _argument_ranges.stream("seed", seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return nn.Sequential(
+            OrderedDict(
+                conv1=nn.Conv2d(1, 16, kernel_size=8, stride=2, padding=2),
+                tanh1=nn.Tanh(),
+                pool1=nn.MaxPool2d(kernel_size=2, stride=1),
+                conv2=nn.Conv2d(16, 32, kernel_size=4, stride=2),
+                tanh2=nn.Tanh(),
+                pool2=nn.MaxPool2d(kernel_size=2, stride=1),
+                flatten=nn.Flatten(),
+                fc1=nn.Linear(512, 32),
+                tanh3=nn.Tanh(),
+                fc2=nn.Linear(32, 10),
+            )
+        )
+
+
+def layer_slices(model: nn.Module) -> dict[str, slice]:
+    """Where each parameter tensor of `model` lies in the flattened gradient, by name, in the order of parameters()."""
+    slices, start = {}, 0
+    for name, parameter in model.named_parameters():
+        slices[name] = slice(start, start + parameter.numel())
+        start += parameter.numel()
+    return slices

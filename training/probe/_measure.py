@@ -1,0 +1,76 @@
+"""Predicted against measured, on one gradient vector: pruning errors, cosines, and how Gaussian its entries are."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dptheory import _validate, pruning
+from training.probe._drawn_errors import drawn_rows
+from training.probe._gradient_shape import shape_rows
+from training.probe._measurement import Fit, Measurement, MeasureSettings
+
+
+def measure(
+    gradient: ArrayLike, layers: Mapping[str, slice], settings: MeasureSettings, rng: np.random.Generator
+) -> Measurement:
+    r"""Compare what the theory predicts for a gradient with what is measured on it.
+
+    Quantities, with K = round(k d) entries kept and Z ~ N(0, (sigma C)^2 I):
+
+    - ``top_k_mse``, ``grouped_top_k_mse`` (top-k within groups of 256 in order, as the paper prunes; a rest of fewer than
+      256 entries is left out, and so are ratios that keep none of 256), ``random_k_mse``: :math:`|g - g \odot I|^2`;
+    - ``cosine_dp_sgd``, ``cosine_top_k``, ``cosine_random_k``: cosine of :math:`(g + Z) \odot I` with g, a zero update
+      counting as 0; each predicted from the norm that the mask retains (exact), and from the norm that it retains
+      under Assumption 1;
+    - ``noise_mse``: :math:`|Z|^2`, the error of DP-SGD;
+    - ``ks_distance`` (Kolmogorov-Smirnov, of g / sigma_g from N(0, 1)) and ``excess_kurtosis``.
+
+    Args:
+        gradient: shape (d,), entries at most 1e70 in size, one of them at least 1e-70; a clipped batch sum.
+        layers: where each parameter tensor lies in it.
+        settings: see :class:`MeasureSettings`.
+        rng: source of masks, noise and reference vectors.
+
+    Raises:
+        ValueError: a gradient that is not such a vector, no layers, or a keep ratio that keeps none of the d entries.
+
+    Source: GIP, Proposition 2 and section 5 (gip.mse_r, gip.mse_t0, gip.criterion, gip.assumption1).
+    """
+    g = _validate.bounded("gradient", gradient)
+    if g.ndim != 1 or np.abs(g).max(initial=0.0) < _validate.SMALLEST:
+        raise ValueError(
+            f"gradient must be a vector with an entry of size >= {_validate.SMALLEST:g}, got {_validate.shown(gradient)}"
+        )
+    if not isinstance(layers, Mapping) or not layers or not all(isinstance(part, slice) for part in layers.values()):
+        raise ValueError(f"layers must name at least one slice of the gradient, got {_validate.shown(layers)}")
+    _validate.instance("settings", settings, MeasureSettings)
+    _validate.instance("rng", rng, np.random.Generator)
+    keeps = tuple(_keep(ratio, g.size) for ratio in settings.keep_ratios)
+    fit = _fit(g, layers, settings)
+    shape = shape_rows(g, fit, settings, keeps, rng)
+    top_k_spread = tuple(row.standard_error for row in shape if row.quantity == "top_k_mse")
+    return Measurement(fit, (*shape, *drawn_rows(g, fit, settings, keeps, top_k_spread, rng)))
+
+
+def _keep(ratio: float, dim: int) -> int:
+    keep = round(ratio * dim)
+    if keep < 1:
+        raise ValueError(f"keep_ratios must keep at least one of {dim} entries (>= {1 / dim:.3g}), got {ratio!r}")
+    return keep
+
+
+def _fit(g: NDArray[np.float64], layers: Mapping[str, slice], settings: MeasureSettings) -> Fit:
+    sigma_g = float(np.sqrt(np.mean(g**2)))
+    dp_sgd_mse = float(pruning.noise_mse(g.size, settings.max_grad_norm, settings.noise_multiplier))
+    zero_update_mse = float(pruning.zero_update_mse(g.size, sigma_g))
+    return Fit(
+        dim=g.size,
+        grad_norm=float(np.linalg.norm(g)),
+        sigma_g=sigma_g,
+        layer_sigmas={name: float(np.sqrt(np.mean(g[part] ** 2))) for name, part in layers.items()},
+        zero_share=float(np.mean(g == 0)),
+        zero_update_mse=zero_update_mse,
+        dp_sgd_mse=dp_sgd_mse,
+        signal_to_noise=zero_update_mse / dp_sgd_mse if dp_sgd_mse else None,
+    )

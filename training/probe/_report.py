@@ -1,0 +1,142 @@
+"""A probe's result as a JSON file, a file of vectors and a table on the terminal."""
+
+import dataclasses
+import importlib.metadata
+import io
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from dptheory.files import write_atomically
+from training.probe._measurement import GAUSSIAN, Row
+from training.probe._probe import ProbeResult, Record
+
+_PACKAGES = ("dptheory", "numpy", "scipy", "torch", "opacus")
+
+
+def write_json(result: ProbeResult, device: torch.device, path: Path) -> None:
+    """Write settings, versions, fits and rows as strict JSON (no NaN: null stands where a value does not exist).
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    write_atomically(path, json.dumps(to_dict(result, device), indent=1, allow_nan=False) + "\n")
+
+
+def write_gradients(result: ProbeResult, path: Path) -> None:
+    """Write the recorded vectors, float32, under the names step_0, step_50, ...
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    packed = io.BytesIO()
+    np.savez_compressed(packed, **{f"step_{r.step}": r.gradient for r in result.records})  # type: ignore[arg-type]
+    write_atomically(path, packed.getvalue())
+
+
+def to_dict(result: ProbeResult, device: torch.device) -> dict[str, Any]:
+    """The whole result, less the vectors, as plain Python values."""
+    return {
+        "data": result.data,
+        "train_images": result.train_images,
+        "test_images": result.test_images,
+        "sampling_rate": result.sampling_rate,
+        "expected_batch_size": result.sampling_rate * result.train_images,
+        "training": dataclasses.asdict(result.training),
+        "measuring": dataclasses.asdict(result.measuring),
+        "versions": versions(),
+        "device": device_name(device),
+        "test_accuracy": result.accuracy,
+        "records": [_fit_dict(record) for record in result.records],
+        "rows": [
+            {"step": record.step} | _row_dict(row)
+            for record in result.records
+            if record.measurement
+            for row in record.measurement.rows
+        ],
+    }
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that the numbers depend on."""
+    return {"python": platform.python_version()} | {p: importlib.metadata.version(p) for p in _PACKAGES}
+
+
+def device_name(device: torch.device) -> str:
+    """The device in words, such as "cuda: NVIDIA A100"."""
+    return f"cuda: {torch.cuda.get_device_name(device)}" if device.type == "cuda" else "cpu"
+
+
+def _fit_dict(record: Record) -> dict[str, Any]:
+    known = {"step": record.step, "batch_size": record.batch_size}
+    if record.measurement is None:
+        return known | {"fit": None, "note": "empty Poisson batch: nothing to compare"}
+    fit = record.measurement.fit
+    return known | {"fit": dataclasses.asdict(fit) | {"layer_sigma_spread": fit.layer_sigma_spread}}
+
+
+def _row_dict(row: Row) -> dict[str, Any]:
+    return dataclasses.asdict(row) | {"ratio": row.ratio, "standard_errors_off": row.standard_errors_off}
+
+
+def fit_table(result: ProbeResult) -> Table:
+    """One line a recorded step: the Gaussian fit, and how far the entries are from it."""
+    table = Table(title="Assumption 1: entries of g iid N(0, sigma_g^2)", title_justify="left", box=SIMPLE_HEAD)
+    for heading in ("step", "batch", "sigma_g", "|g|", "KS", "kurtosis", "zeros", "layers"):
+        table.add_column(heading, justify="right")
+    table.add_column("s/n", justify="right")
+    for record in result.records:
+        if record.measurement is None:
+            table.add_row(str(record.step), "0", "empty batch")
+            continue
+        fit = record.measurement.fit
+        shape = {
+            row.quantity: row for row in record.measurement.rows if row.quantity in ("ks_distance", "excess_kurtosis")
+        }
+        table.add_row(
+            str(record.step),
+            str(record.batch_size),
+            f"{fit.sigma_g:.4f}",
+            f"{fit.grad_norm:.2f}",
+            f"{shape['ks_distance'].measured:.3f}",
+            f"{shape['excess_kurtosis'].measured:.1f}",
+            f"{fit.zero_share:.1%}",
+            "-" if fit.layer_sigma_spread is None else f"1 : {fit.layer_sigma_spread:.0f}",
+            "no noise" if fit.signal_to_noise is None else f"{fit.signal_to_noise:.2g}",
+        )
+    table.caption_justify = "left"
+    table.caption = (
+        "KS distance from N(0, 1) and excess kurtosis of g / sigma_g; layers: smallest : largest layer sigma_g; "
+        "s/n: sigma_g^2 / (sigma C)^2"
+    )
+    return table
+
+
+def row_table(record: Record) -> Table:
+    """The predictions of one recorded step beside the measurements; SE off = (measured - predicted) / standard error."""
+    table = Table(
+        title=f"step {record.step}: predicted and measured; needs Gauss: rests on Assumption 1",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+    )
+    table.add_column("quantity", no_wrap=True)
+    for heading in ("k", "predicted", "measured", "ratio", "SE off"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("needs", no_wrap=True)
+    for row in record.measurement.rows if record.measurement else ():
+        table.add_row(
+            row.quantity,
+            f"{row.keep_ratio:g}",
+            f"{row.predicted:.4g}",
+            f"{row.measured:.4g}",
+            "-" if row.ratio is None else f"{row.ratio:.3f}",
+            "-" if row.standard_errors_off is None else f"{row.standard_errors_off:+.1f}",
+            "Gauss" if row.assumption == GAUSSIAN else "-",
+        )
+    return table

@@ -1,0 +1,260 @@
+"""From the words of a configuration to models, optimizers and mechanisms."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from dptheory import _validate
+from dptheory.pruning import theta_for_budget
+from training import _argument_ranges, mechanisms, networks
+from training.mechanisms import AnchorGradients, Mechanism, Schedule, layers
+from training.networks import small_tanh_cnn
+from training.runs._config import OptimizerConfig, RunConfig
+
+_MODELS: dict[str, Callable[[int], nn.Module]] = {
+    "small-cnn": small_tanh_cnn,
+    "dp-cnn": networks.dp_cnn,
+    "resnet20": networks.resnet20,
+    "wrn-16-4": networks.wrn_16_4,
+    "scattering-cnn": networks.scattering_cnn,
+}
+_MOST_ITERATIONS = 1000
+"""Of the power method in every step; GEP takes one."""
+
+
+@dataclass
+class Auxiliary:
+    """Images that nothing protects, loaded when a mechanism first asks for them.
+
+    Attributes:
+        load: gives the images.
+        used: how many a mechanism has taken, the first ones; a run must not be judged by these.
+    """
+
+    load: Callable[[], torch.Tensor]
+    used: int = field(default=0, init=False)
+
+    def take(self, count: int) -> torch.Tensor:
+        """The first ``count`` images.
+
+        Raises:
+            ValueError: there are not so many.
+        """
+        images = self.load()
+        self.used = max(self.used, _validate.integer("mechanism.anchors", count, 1, len(images)))
+        return images[:count]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What builders need to know beside their own arguments."""
+
+    run: RunConfig
+    model: nn.Module
+    steps_per_epoch: int
+    steps: int
+    seed: int | None
+    auxiliary: Auxiliary
+
+
+def build_model(name: str, features: int, seed: int) -> nn.Module:
+    """The network called ``name``; ``features`` is the size of one input, for the linear probe."""
+    return networks.linear_probe(seed, features) if name == "linear-probe" else _MODELS[name](seed)
+
+
+def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
+    """The torch optimizer over all parameters."""
+    if config.name == "adam":
+        return torch.optim.Adam(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
+    return torch.optim.SGD(
+        model.parameters(), lr=config.learning_rate, momentum=config.momentum, weight_decay=config.weight_decay
+    )
+
+
+def build_mechanism(setting: Setting, table: Mapping[str, Any]) -> Mechanism:
+    """The mechanism that the table [mechanism] names.
+
+    Raises:
+        ValueError: an unknown name or argument, or a value outside its range.
+    """
+    arguments = dict(table)
+    name = _validate.choice("mechanism.name", arguments.pop("name", "dp-sgd"), tuple(BUILDERS))
+    builder = BUILDERS[name]
+    wanted = list(inspect.signature(builder).parameters)[1:]
+    unknown = [key for key in arguments if key not in wanted]
+    if unknown:
+        there = f"there are {', '.join(wanted)}" if wanted else "it takes none"
+        raise ValueError(f"mechanism {name!r} has no argument {', '.join(unknown)}; {there}")
+    try:
+        return builder(setting, **arguments)
+    except TypeError as error:
+        raise ValueError(f"mechanism {name!r}: {error}; its arguments are {', '.join(wanted)}") from None
+
+
+def _sparsification_rate(setting: Setting, rate: float, cooling_epochs: int) -> Schedule:
+    _validate.real("mechanism.rate", rate, 0.0, 1.0, ends="[)")
+    _validate.integer("mechanism.cooling_epochs", cooling_epochs, 0)
+    if cooling_epochs == 0:
+        return mechanisms.Constant(rate)
+    return mechanisms.GradualCooling(rate, cooling_epochs, setting.steps_per_epoch)
+
+
+def _refresh_steps(setting: Setting, refreshes_per_epoch: int) -> int:
+    """Steps between two masks; 0 asks for a fresh mask at every step."""
+    times = _validate.integer("mechanism.refreshes_per_epoch", refreshes_per_epoch, 0, setting.steps_per_epoch)
+    return 1 if times == 0 else setting.steps_per_epoch // times
+
+
+def _dp_sgd(setting: Setting) -> Mechanism:
+    return mechanisms.DpSgd()
+
+
+def _noisy_sgd(setting: Setting) -> Mechanism:
+    return mechanisms.NoisySgd()
+
+
+def _clipped_sgd(setting: Setting) -> Mechanism:
+    return mechanisms.ClippedSgd()
+
+
+def _random_sparsification(
+    setting: Setting, rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
+) -> Mechanism:
+    schedule = _sparsification_rate(setting, rate, cooling_epochs)
+    return mechanisms.RandomSparsification(schedule, setting.seed, _refresh_steps(setting, refreshes_per_epoch))
+
+
+def _posterior_freeze(
+    setting: Setting, rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
+) -> Mechanism:
+    schedule = _sparsification_rate(setting, rate, cooling_epochs)
+    return mechanisms.PosteriorFreeze(schedule, setting.seed, _refresh_steps(setting, refreshes_per_epoch))
+
+
+def _random_k(setting: Setting, keep_rate: float) -> Mechanism:
+    kept = _validate.real("mechanism.keep_rate", keep_rate, 1e-9, 1.0)
+    return mechanisms.PosteriorFreeze(mechanisms.Constant(1 - kept), setting.seed)
+
+
+def _ranked(setting: Setting, rate: float, cooling_epochs: int = 0) -> Mechanism:
+    schedule = _sparsification_rate(setting, rate, cooling_epochs)
+    return mechanisms.RankedSparsification(schedule, setting.steps_per_epoch, setting.seed)
+
+
+def _ranked_by_true_gradients(setting: Setting, rate: float, cooling_epochs: int = 0) -> Mechanism:
+    schedule = _sparsification_rate(setting, rate, cooling_epochs)
+    return mechanisms.RankedByTrueGradients(schedule, setting.steps_per_epoch, setting.seed)
+
+
+def _layer_freezing(setting: Setting, after: float, frozen: int = 0) -> Mechanism:
+    """``after``: share of the run; ``frozen``: number of layers, 0 for the lower half."""
+    share = _validate.real("mechanism.after", after, 0.0, 1.0)
+    found = len(layers(setting.model))
+    count = _validate.integer("mechanism.frozen", frozen, 0, found - 1) or found // 2
+    return mechanisms.LayerFreezing(mechanisms.DpSgd(), count, round(share * setting.steps))
+
+
+def _keep(setting: Setting, keep_rate: float, start: float, schedule: str) -> Schedule:
+    """``start`` counts only where the share moves; 1 is all but one of a group, which leaves something to choose."""
+    _validate.real("mechanism.keep_rate", keep_rate, 0.0, 1.0, ends="()")
+    _validate.real("mechanism.start", start, 0.0, 1.0, ends="(]")
+    _validate.choice("mechanism.schedule", schedule, ("constant", "linear", "exponential"))
+    if schedule == "constant" or setting.steps < 2:
+        return mechanisms.Constant(keep_rate)
+    kind = mechanisms.Linear if schedule == "linear" else mechanisms.Exponential
+    return kind(start, keep_rate, setting.steps)
+
+
+def _index_pruning(
+    setting: Setting,
+    keep_rate: float,
+    index_epsilon: float,
+    start: float = 1.0,
+    schedule: str = "constant",
+    group_size: int = 256,
+) -> Mechanism:
+    """``index_epsilon``: pure epsilon of all indices of the run by basic composition, the same share for every step."""
+    budget = _validate.real("mechanism.index_epsilon", index_epsilon, 0.0, 1e6, ends="(]")
+
+    def theta(dim: int, keep: int, groups: int) -> float:
+        return theta_for_budget(budget, dim, keep, setting.steps, groups)
+
+    return mechanisms.IndexPruning(theta, _keep(setting, keep_rate, start, schedule), group_size)
+
+
+def _top_k_of_released(
+    setting: Setting, keep_rate: float, start: float = 1.0, schedule: str = "constant", group_size: int = 256
+) -> Mechanism:
+    return mechanisms.TopKOfReleased(_keep(setting, keep_rate, start, schedule), group_size)
+
+
+def _noisy_magnitudes(
+    setting: Setting,
+    keep_rate: float,
+    selection_multiplier: float,
+    start: float = 1.0,
+    schedule: str = "constant",
+    group_size: int = 256,
+) -> Mechanism:
+    _validate.real("mechanism.selection_multiplier", selection_multiplier, 1e-6, 1e6)
+    return mechanisms.NoisyMagnitudeTopK(selection_multiplier, _keep(setting, keep_rate, start, schedule), group_size)
+
+
+def _embedding(kind: Callable[..., Mechanism]) -> Callable[..., Mechanism]:
+    def build(
+        setting: Setting,
+        subspace_dim: int,
+        residual_clip: float,
+        anchors: int = 250,
+        grouping: str = "blocks",
+        iterations: int = 1,
+    ) -> Mechanism:
+        images = setting.auxiliary.take(anchors)
+        seed = setting.run.seed if setting.seed is None else setting.seed  # of labels, which are public
+        source = AnchorGradients(setting.model, images, 10, seed)
+        members = parameter_groups(setting.model, grouping)
+        _validate.integer("mechanism.subspace_dim", subspace_dim, 1, anchors * len(members))
+        _validate.integer("mechanism.iterations", iterations, 1, _MOST_ITERATIONS)
+        _argument_ranges.clip("mechanism.residual_clip", residual_clip)
+        return kind(source, subspace_dim, residual_clip, members, setting.seed, iterations)
+
+    return build
+
+
+def parameter_groups(model: nn.Module, grouping: str) -> list[list[int]]:
+    """Places of the trainable parameters that share a basis: all of them ("none"), or those of each top block ("blocks").
+
+    For ResNet20 the blocks are GEP's five groups: input layer, three stages, output layer.
+    """
+    names = [name for name, p in model.named_parameters() if p.requires_grad]
+    if _validate.choice("mechanism.grouping", grouping, ("none", "blocks")) == "none":
+        return [list(range(len(names)))]
+    members: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        members.setdefault(name.split(".")[0], []).append(place)
+    return list(members.values())
+
+
+BUILDERS: dict[str, Callable[..., Mechanism]] = {
+    "dp-sgd": _dp_sgd,
+    "noisy-sgd": _noisy_sgd,
+    "clipped-sgd": _clipped_sgd,
+    "random-sparsification": _random_sparsification,
+    "posterior-freeze": _posterior_freeze,
+    "random-k": _random_k,
+    "ranked-sparsification": _ranked,
+    "ranked-by-true-gradients": _ranked_by_true_gradients,
+    "layer-freezing": _layer_freezing,
+    "index-pruning": _index_pruning,
+    "top-k-of-released": _top_k_of_released,
+    "noisy-magnitudes": _noisy_magnitudes,
+    "gep": _embedding(mechanisms.Gep),
+    "gep-optimal": _embedding(mechanisms.GepOptimal),
+    "gep-joint": _embedding(mechanisms.GepJoint),
+    "biased-gep": _embedding(mechanisms.BiasedGep),
+}
+"""Names of the algorithms, and what builds them from their arguments."""

@@ -1,0 +1,165 @@
+"""State of a run on disk: written whole or not at all."""
+
+import csv
+import dataclasses
+import fcntl
+import io
+import json
+import math
+import os
+import pickle
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dptheory.files import write_atomically
+from training import engine
+
+if TYPE_CHECKING:
+    from training.runs._train import Run
+
+STATE, CSV, JSON, LOCK = "checkpoint.pt", "metrics.csv", "metrics.json", ".lock"
+_KEYS = ("config", "model", "optimizer", "step", "losses", "seen", "seconds", "spent", "rows")
+_MAY_DIFFER = ("physical_batch_size",)
+"""What a resumed run may be given anew: how much memory to take. Noise and schedules depend on the epochs."""
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other runs out of the folder, which is made where there is none.
+
+    The operating system holds the lock and frees it when the process ends, however it ends; the empty file means nothing.
+
+    Raises:
+        ValueError: another run has it.
+        OSError: the folder cannot be made or written to.
+    """
+    held, refusal = None, None
+    if engine.first():
+        try:
+            held = _lock(folder)
+        except (ValueError, OSError) as error:
+            refusal = error
+    try:
+        if engine.summed(refusal is not None, engine.communicating()) > 0:  # so that no process waits for the first
+            raise refusal or ValueError(f"out={folder} was refused to the first process")
+        yield
+    finally:
+        if held is not None:
+            os.close(held)
+
+
+def _lock(folder: Path) -> int:
+    folder.mkdir(parents=True, exist_ok=True)
+    held = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(held)
+        if not isinstance(error, BlockingIOError):
+            raise
+        raise ValueError(
+            f"out={folder} is in use by a run under way; wait for its end, or name another folder with --out"
+        ) from None
+    return held
+
+
+def save(run: "Run", folder: Path) -> None:
+    """Write all that the rest of the run depends on. The state of a secure run is secret: only its owner can read the file."""
+    state = {
+        "config": run.config.as_dict(),
+        "model": run.model.state_dict(),
+        "optimizer": run.optimizer.state_dict(),
+        "step": run.step,
+        "losses": run.losses,
+        "seen": run.seen,
+        "seconds": run.seconds,
+        "spent": run.spent,
+        "rows": run.rows,
+    }
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    write_atomically(folder / STATE, buffer.getvalue(), mode=0o600 if run.config.secure else None)
+
+
+def refuse_to_overwrite(folder: Path) -> None:
+    """Keep what an earlier run has finished.
+
+    Raises:
+        ValueError: the folder holds the state of a run.
+    """
+    if (folder / STATE).exists():
+        raise ValueError(
+            f"out={folder} holds the state of a run; go on with --resume, or name another folder with --out"
+        )
+
+
+def restore(run: "Run", folder: Path) -> None:
+    """Put a run back to where it was saved.
+
+    Raises:
+        ValueError: no state, one of another configuration, or a file that is none.
+    """
+    path = folder / STATE
+    if not path.exists():
+        raise ValueError(f"out={folder} holds no {STATE} to resume from; leave out --resume to start")
+    state = _read(path, run.device)
+    before = state["config"]
+    now = run.config.as_dict()
+    differ = [key for key in now if key not in _MAY_DIFFER and before.get(key) != now[key]]
+    if differ:
+        raise ValueError(
+            f"{path} belongs to another run: {', '.join(differ)} differ; resume with its own configuration"
+        )
+    try:
+        run.optimizer.load_state_dict(state["optimizer"])
+        run.model.load_state_dict(state["model"])
+    except (RuntimeError, KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ValueError(f"{path} is not the state of this run: {type(error).__name__}: {error}") from error
+    run.step, run.spent = state["step"], state["spent"]
+    if engine.first():  # it was handed what all processes had summed up
+        run.losses, run.seen, run.seconds = state["losses"], state["seen"], state["seconds"]
+    run.rows.extend(state["rows"])
+
+
+def _read(path: Path, device: torch.device) -> dict[str, Any]:
+    try:
+        state = torch.load(path, map_location=device, weights_only=True)
+    except (RuntimeError, EOFError, KeyError, TypeError, ValueError, pickle.UnpicklingError) as error:
+        raise ValueError(f"{path} is not the state of a run ({type(error).__name__})") from error
+    if not isinstance(state, dict) or not isinstance(state.get("config"), dict):
+        raise ValueError(f"{path} is not the state of a run: it holds no configuration")
+    lacking = [key for key in _KEYS if key not in state]
+    if lacking:
+        raise ValueError(f"{path} is not the whole state of a run: it lacks {', '.join(lacking)}")
+    return state
+
+
+def write_metrics(run: "Run", folder: Path) -> None:
+    """The rows of all epochs, as CSV; with the configuration and the guarantee that holds, as JSON (infinity is null there)."""
+    table = io.StringIO()
+    writer = csv.DictWriter(table, fieldnames=list(run.rows[0]) if run.rows else ["epoch"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(run.rows)
+    write_atomically(folder / CSV, table.getvalue())
+    done = {
+        "config": run.config.as_dict(),
+        "mechanism": run.optimizer.mechanism.title,
+        "privacy": _plain(dataclasses.asdict(run.optimizer.privacy(run.config.delta))),
+        "noise_multiplier": run.optimizer.noise_multiplier,
+        "budget_spent": run.spent,
+        "training_images": len(run.train),
+        "test_images": len(run.test),
+        "versions": {"torch": torch.__version__},
+        "device": str(run.device),
+        "epochs": [_plain(row) for row in run.rows],
+    }
+    write_atomically(folder / JSON, json.dumps(done, indent=2, allow_nan=False) + "\n")
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values, with None for those that JSON has no number for."""
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}

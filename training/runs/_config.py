@@ -1,0 +1,183 @@
+"""What a run is made of, read from TOML: flat keys and the tables [optimizer] and [mechanism]."""
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dptheory import _validate
+from training import _argument_ranges
+from training.data import NAMES
+
+MODELS = ("small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "linear-probe")
+OPTIMIZERS = ("sgd", "adam")
+GRAD_SAMPLE_MODES = ("hooks", "functorch")
+INPUTS = ("standardised", "unit")
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """The torch optimizer behind the mechanism, "sgd" (momentum, weight decay) or "adam"; learning rate in [1e-15, 1e6]."""
+
+    name: str = "sgd"
+    learning_rate: float = 1.0
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        _validate.choice("optimizer.name", self.name, OPTIMIZERS)
+        _validate.store(
+            self,
+            learning_rate=_argument_ranges.learning_rate("optimizer.learning_rate", self.learning_rate),
+            momentum=_validate.real("optimizer.momentum", self.momentum, 0.0, 1.0, ends="[)"),
+            weight_decay=_validate.real("optimizer.weight_decay", self.weight_decay, 0.0, 1e3),
+        )
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One training run.
+
+    ``noise_multiplier`` or ``epsilon`` or both: without the first, the noise is the least that affords all epochs; a run
+    stops before a step that would exceed ``epsilon``.
+
+    Attributes:
+        data: "excerpt", "fashion-mnist", "mnist" or "cifar-10".
+        model: one of ``MODELS``.
+        epochs: passes over the data, 1 to 1e9: epochs * N / batch_size steps, rounded.
+        batch_size: expected size of the Poisson batches.
+        max_grad_norm: clip C, in [1e-12, 1e12].
+        delta: of the privacy guarantee, in [1e-15, 0.1].
+        noise_multiplier: sigma, 0 or in [1e-6, 1e6], or None.
+        epsilon: budget, in [1e-3, 1e6], or None for none.
+        physical_batch_size: most examples whose gradients are held at once.
+        seed: fixes weights, batches, noise and masks; 0 to 2^63 - 1.
+        inputs: "standardised" with the published mean and deviation of each channel (:data:`training.data.CHANNELS`), which costs
+            no privacy; or "unit", pixels in [0, 1].
+        grad_sample_mode: "hooks" or "functorch".
+        secure: batches, masks and noise from the operating system's cryptographic generator; it cannot be repeated, and its
+            checkpoint is secret. Without it a run is a simulation: what it reports is what holds, and masks amplify nothing.
+        optimizer: see :class:`OptimizerConfig`.
+        mechanism: name and arguments; see :mod:`training.runs`.
+    """
+
+    data: str
+    model: str
+    epochs: int
+    batch_size: int
+    max_grad_norm: float
+    delta: float = 1e-5
+    noise_multiplier: float | None = None
+    epsilon: float | None = None
+    physical_batch_size: int = 256
+    seed: int = 0
+    inputs: str = "standardised"
+    grad_sample_mode: str = "hooks"
+    secure: bool = False
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    mechanism: Mapping[str, Any] = field(default_factory=lambda: {"name": "dp-sgd"})
+
+    def __post_init__(self) -> None:
+        _validate.choice("data", self.data, NAMES)
+        _validate.choice("model", self.model, MODELS)
+        for name in ("epochs", "batch_size", "physical_batch_size"):
+            _validate.store(self, **{name: _argument_ranges.count(name, getattr(self, name))})
+        _validate.store(
+            self,
+            max_grad_norm=_argument_ranges.clip("max_grad_norm", self.max_grad_norm),
+            delta=_validate.real("delta", self.delta, 1e-15, 0.1),
+            seed=_argument_ranges.seed("seed", self.seed),
+        )
+        _validate.instance("optimizer", self.optimizer, OptimizerConfig)
+        if not isinstance(self.mechanism, Mapping):
+            raise ValueError(f"mechanism must be a table of name and arguments, got {_validate.shown(self.mechanism)}")
+        _validate.choice("inputs", self.inputs, INPUTS)
+        _validate.choice("grad_sample_mode", self.grad_sample_mode, GRAD_SAMPLE_MODES)
+        if not isinstance(self.secure, bool):
+            raise ValueError(f"secure must be true or false, got {_validate.shown(self.secure)}")
+        if self.noise_multiplier is None and self.epsilon is None:
+            raise ValueError("noise_multiplier or epsilon must be given, got neither")
+        if self.noise_multiplier is not None:
+            sigma = _argument_ranges.noise_multiplier("noise_multiplier", self.noise_multiplier)
+            _validate.store(self, noise_multiplier=sigma)
+        if self.epsilon is not None:
+            _validate.store(self, epsilon=_argument_ranges.epsilon("epsilon", self.epsilon))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, as in TOML."""
+        plain = dataclasses.asdict(self)
+        return plain | {"mechanism": dict(self.mechanism)}
+
+
+def read_config(path: Path, changes: Sequence[str] = ()) -> RunConfig:
+    """A run from a TOML file, with changes such as ``epochs=1`` or ``mechanism.rate=0.7``.
+
+    Values are written as in TOML or as bare words; ``noise_multiplier=`` without one takes the key out.
+
+    A path that does not exist is looked up among the files that come with this package, as ``configs/fashion_mnist/dp_sgd.toml``.
+
+    Raises:
+        ValueError: not TOML, a key that there is none of, or a value outside its range.
+        OSError: no such file.
+    """
+    found = path if path.exists() or path.is_absolute() else _HERE / path
+    if not found.exists():
+        known = ", ".join(str(p.relative_to(_HERE)) for p in sorted((_HERE / "configs").rglob("*.toml")))
+        raise FileNotFoundError(f"no file {path}; the package brings {known}")
+    try:
+        table = tomllib.loads(found.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path} is not TOML: {error}") from None
+    for change in changes:
+        _apply(table, change)
+    return from_dict(table)
+
+
+def from_dict(table: Mapping[str, Any]) -> RunConfig:
+    """A run from plain values.
+
+    Raises:
+        ValueError: a key that is missing or that there is none of, or a value outside its range.
+    """
+    for name in ("optimizer", "mechanism"):
+        if not isinstance(table.get(name, {}), Mapping):
+            raise ValueError(f"{name} must be a table such as [{name}], got {table[name]!r}; did you mean {name}.name?")
+    optimizer = OptimizerConfig(**_known("optimizer.", OptimizerConfig, table.get("optimizer", {})))
+    plain = _known("", RunConfig, table)
+    missing = [
+        f.name
+        for f in dataclasses.fields(RunConfig)
+        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING and f.name not in plain
+    ]
+    if missing:
+        raise ValueError(f"the configuration lacks {', '.join(missing)}")
+    return RunConfig(**{**plain, "optimizer": optimizer})
+
+
+def _known(prefix: str, kind: type, table: Mapping[str, Any]) -> dict[str, Any]:
+    names = [f.name for f in dataclasses.fields(kind)]
+    unknown = [prefix + key for key in table if key not in names]
+    if unknown:
+        raise ValueError(f"the configuration has no key {', '.join(unknown)}; there are {', '.join(names)}")
+    return dict(table)
+
+
+def _apply(table: dict[str, Any], change: str) -> None:
+    key, equals, text = change.partition("=")
+    if not equals:
+        raise ValueError(f"--set wants key=value, got {change!r}")
+    *path, last = key.strip().split(".")
+    for name in path:
+        table = table.setdefault(name, {})
+        if not isinstance(table, dict):
+            raise ValueError(f"--set {change}: {name} is not a table")
+    if not text.strip():
+        table.pop(last, None)
+        return
+    try:
+        table[last] = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        table[last] = text.strip()

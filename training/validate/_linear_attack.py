@@ -1,0 +1,169 @@
+"""The closed-form reconstruction attack on the real gradient of a linear layer: measured error against the prediction.
+
+For logits W p + b of an image p (n pixels) and a loss with derivative k = d loss / d logits, the gradient of W is the outer
+product k p': the row of output i is k_i times the image. So every pixel x = p_j is one unknown in g_ij = k_i x, the setting of
+RS, Theorem 5.1, with the constraint vector k. A mask on the whole gradient keeps a random subset of all its entries; for one
+pixel that is a constraint vector that holds k in its ten places and is zero elsewhere.
+"""
+
+import dataclasses
+import math
+import time
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from dptheory import _validate, sparsification
+from dptheory.checks import Evidence, Kind, MeanCheck
+from dptheory.claims.rs.reconstruction import printed_error_bound
+from training import _argument_ranges
+from training.data import Images, load
+
+Array = NDArray[np.float64]
+
+_CLASSES = 10
+
+
+@dataclass(frozen=True)
+class LinearGradient:
+    """A real gradient of one image: ``weights`` shape (10, n), ``outputs`` the loss derivative k, ``pixels`` the image."""
+
+    weights: Array
+    outputs: Array
+    pixels: Array
+
+
+def linear_gradient(images: Images, index: int, seed: int) -> LinearGradient:
+    """Gradient of the cross-entropy of a fresh linear classifier on one image, by automatic differentiation in float64.
+
+    Args:
+        images: where the image comes from.
+        index: which image, 0..len(images) - 1.
+        seed: of the starting weights, 0 to 2^64 - 1; torch's global random state is left as it was.
+
+    Returns:
+        The gradient of the weights, that of the bias (which is k, as each output's bias enters its logit alone), and the image.
+
+    Raises:
+        ValueError: an index outside its range.
+    """
+    _validate.instance("images", images, Images)
+    index = _validate.integer("index", index, 0, len(images) - 1)
+    seed = _argument_ranges.stream("seed", seed)
+    pixels = images.pixels[index].flatten().double()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        layer = nn.Linear(pixels.numel(), _CLASSES, dtype=torch.float64)
+    nn.functional.cross_entropy(layer(pixels)[None], images.labels[index : index + 1]).backward()  # type: ignore[no-untyped-call]
+    assert layer.weight.grad is not None and layer.bias.grad is not None
+    return LinearGradient(layer.weight.grad.numpy(), layer.bias.grad.numpy(), pixels.numpy())
+
+
+def attack(noisy: Array, mask: NDArray[np.bool_], outputs: Array) -> Array:
+    """Least-squares estimate of every pixel from the masked gradient; NaN where the mask leaves no entry with k_i != 0.
+
+    Args:
+        noisy: gradient of the weights plus noise, shape (10, n); entries that are masked are not looked at.
+        mask: True where an entry was kept, same shape.
+        outputs: k, shape (10,).
+
+    Source: RS, equation 100 (rs.thm5.1).
+    """
+    energy = outputs**2 @ mask
+    with np.errstate(invalid="ignore"):
+        return np.asarray((outputs @ np.where(mask, noisy, 0.0)) / np.where(energy > 0, energy, np.nan))
+
+
+def _attacked(rng: np.random.Generator, n: int, gradient: LinearGradient, keep: int, sigma: float) -> Array:
+    """Mean over the pixels of the squared error, 0 for a pixel that the mask hides, in n independent attacks."""
+    return np.array([np.nan_to_num(_errors(rng, gradient, keep, sigma), nan=0.0).mean() for _ in range(n)])
+
+
+def _hidden(rng: np.random.Generator, n: int, gradient: LinearGradient, keep: int) -> Array:
+    """Share of the pixels that the mask hides, in n independent masks."""
+    return np.array([np.isnan(_errors(rng, gradient, keep, 0.0)).mean() for _ in range(n)])
+
+
+def _errors(rng: np.random.Generator, gradient: LinearGradient, keep: int, sigma: float) -> Array:
+    mask = np.zeros(gradient.weights.size, dtype=np.bool_)
+    mask[rng.permutation(mask.size)[:keep]] = True
+    noisy = gradient.weights + sigma * rng.standard_normal(gradient.weights.shape)
+    return np.square(attack(noisy, mask.reshape(noisy.shape), gradient.outputs) - gradient.pixels)
+
+
+def linear_attack(
+    rate: float = 0.8, sigma: float = 0.05, index: int = 0, seed: int = 0, budget: float = 30.0
+) -> tuple[Evidence, ...]:
+    """Attack the masked, noisy gradient of a linear layer on an image of the embedded excerpt, and compare with the theory.
+
+    Three pieces of evidence of kind REAL_DATA: the rows of the gradient are multiples of the image (the largest deviation over
+    the largest entry); the mean squared error of the pixels that the mask does not hide, against
+    :func:`dptheory.sparsification.expected_error`, which must differ from the printed bound; the share of hidden pixels.
+
+    Args:
+        rate: sparsification rate in [0.7, 1) of the whole gradient of 10 x 784 entries, so that enough pixels are hidden to be
+            counted; 7840 * (1 - rate) must be an integer.
+        sigma: standard deviation of the noise on one entry of the gradient, > 0.
+        index: which training image.
+        seed: of the starting weights, masks and noise.
+        budget: seconds for each of the two measurements.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Theorem 5.1 (rs.thm5.1).
+    """
+    rate = _validate.real("rate", rate, 0.7, 1.0, ends="[)")
+    sigma = _validate.real("sigma", sigma, 0.0, ends="()")
+    gradient = linear_gradient(load("excerpt", train=True), index, seed)
+    embedded = np.zeros(gradient.weights.size)
+    embedded[:_CLASSES] = gradient.outputs
+    predicted = sparsification.expected_error(embedded, rate, sigma)
+    keep = round(embedded.size * (1 - rate))
+    seen = 1.0 - predicted.lost_probability
+    measured = (
+        MeanCheck(
+            name="pixel error where not hidden, times the share of such pixels",
+            sampler=partial(_attacked, gradient=gradient, keep=keep, sigma=sigma),
+            claimed=lambda: seen * predicted.given_recoverable,
+            wrong=lambda: seen * printed_error_bound(embedded.tolist(), rate, sigma),
+            row_bytes=embedded.size * 8,
+        ),
+        MeanCheck(
+            name="share of hidden pixels",
+            sampler=partial(_hidden, gradient=gradient, keep=keep),
+            claimed=lambda: predicted.lost_probability,
+            row_bytes=embedded.size * 8,
+            resolution=0.02,
+        ),
+    )
+    found = [dataclasses.replace(check.run(budget, seed), kind=Kind.REAL_DATA) for check in measured]
+    return (_rank_one(gradient, seed), *found)
+
+
+def _rank_one(gradient: LinearGradient, seed: int) -> Evidence:
+    """The gradient against the outer product k p', and against one with the outputs in another order."""
+    start = time.perf_counter()
+    scale = float(np.abs(gradient.weights).max())
+    off, wrong = (
+        float(np.abs(gradient.weights - np.outer(outputs, gradient.pixels)).max()) / scale
+        for outputs in (gradient.outputs, np.roll(gradient.outputs, 1))
+    )
+    tolerance = 1e-12
+    return Evidence(
+        check="rows of the gradient are multiples of the image",
+        kind=Kind.REAL_DATA,
+        passed=off <= tolerance < wrong and math.isfinite(scale) and scale > 0,
+        claimed=0.0,
+        observed=off,
+        standard_error=None,
+        detectable=tolerance,
+        samples=gradient.weights.size,
+        seconds=time.perf_counter() - start,
+        seed=seed,
+        detail=f"outputs in another order are off by {wrong:.3g}",
+    )

@@ -1,0 +1,128 @@
+"""Angles between true, clipped and private gradient, before and after the first half of the layers is frozen."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from dptheory import freezing, gradients
+from training.engine import generator_noise
+from training.mechanisms import DpSgd, clip_factors, clipped_sum, sample_norms
+from training.validate._rows import NONE, Array, Labels, Row
+from training.validate._settings import ValidateSettings
+from training.validate._snapshot import Snapshot
+
+POSITIVE = "lf.lem3.2b: inner products of the gradients >= 0"
+TURN = "lf.prop3.1.1: what freezing adds lies on the true gradient's side"
+ALIGNED = "lf.prop3.1.3: alignment unchanged by freezing"
+_MOST_SAMPLES = 1024  # signal_growth looks at all pairs
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A part of the network under one clipping: ``signal`` is its part of the batch's clipped sum."""
+
+    name: str
+    true: Array
+    signal: torch.Tensor
+
+
+def angle_rows(snapshot: Snapshot, settings: ValidateSettings, generator: torch.Generator) -> list[Row]:
+    """Laws of the angles over the noise, given the batch: no assumption; what freezing does to them."""
+    first = trainable_from(snapshot.layers)
+    whole = clipped_sum([snapshot.batch], settings.clip).total[0]
+    after = clipped_sum([snapshot.batch[:, first:]], settings.clip).total[0]
+    parts = (
+        _Part("all layers", snapshot.true, whole),
+        _Part("trainable, before", snapshot.true[first:], whole[first:]),
+        _Part("trainable, after", snapshot.true[first:], after),
+    )
+    rows = [row for part in parts for row in _noise_rows(part, settings, generator)]
+    return rows + _freezing_rows(snapshot, first, parts[1], parts[2], settings)
+
+
+def trainable_from(layers: dict[str, slice]) -> int:
+    """First entry of the second half of the layers; a layer is what has one name before its last dot."""
+    names = list(dict.fromkeys(name.rpartition(".")[0] for name in layers))
+    return min(int(part.start) for name, part in layers.items() if name.startswith(names[len(names) // 2] + "."))
+
+
+def _noise_rows(part: _Part, settings: ValidateSettings, generator: torch.Generator) -> list[Row]:
+    signal, sigma = part.signal.double(), settings.training.noise_multiplier
+    noise, mechanism = generator_noise(generator), DpSgd()
+    released = torch.stack(
+        [mechanism.release([signal], sigma, settings.clip, noise)[0] for _ in range(settings.draws)]
+    ).numpy()
+    lengths = np.linalg.norm(released, axis=1)
+    size, true_size = float(signal.norm()), float(np.linalg.norm(part.true))
+    noise_cos = released @ signal.numpy() / (lengths * size)
+    cos = released @ part.true / (lengths * true_size)
+    bias = freezing.bias_angle(part.true, signal.numpy())
+    law = gradients.DistortionAngle(signal.numel(), size / settings.noise_std)
+    labels = Labels("angles", "lf.def3.2, lf.angle_law")
+    return [
+        labels.mean("cos gamma_BP", part.name, law.expected_cos(), noise_cos),
+        labels.mean("gamma_BP", part.name, law.mean(), np.arccos(np.clip(noise_cos, -1, 1))),
+        labels.mean("cos gamma", part.name, gradients.batch_expected_cos(np.cos(bias), law.dim, law.snr), cos),
+        labels.mean(
+            "gamma", part.name, freezing.expected_angle(law.dim, law.snr, bias), np.arccos(np.clip(cos, -1, 1))
+        ),
+    ]
+
+
+def _freezing_rows(
+    snapshot: Snapshot, first: int, before: _Part, after: _Part, settings: ValidateSettings
+) -> list[Row]:
+    frozen, kept = (sample_norms([part]) for part in (snapshot.batch[:, :first], snapshot.batch[:, first:]))
+    clipped_before = kept * clip_factors(torch.hypot(frozen, kept), settings.clip)
+    clipped_after = kept * clip_factors(kept, settings.clip)
+    ratios = clipped_after[kept > 0] / clipped_before[kept > 0]
+    growth = freezing.norm_growth(kept.double().numpy(), frozen.double().numpy(), settings.clip)
+    sizes = [part.stop - part.start for part in snapshot.layers.values()]
+    norms = torch.stack([snapshot.batch[:, part].norm(dim=1) for part in snapshot.layers.values()], dim=1)
+    frozen_count = sum(part.stop <= first for part in snapshot.layers.values())
+    old, new = (float(part.signal.double().norm()) for part in (before, after))
+    count = len(snapshot.batch)
+    effect = freezing.freezing_effect(
+        sizes,
+        norms.double().numpy(),
+        frozen_count,
+        settings.clip,
+        settings.training.noise_multiplier,
+        count,
+        min(1.0, old / float(clipped_before.double().sum())),
+    )
+    samples, rest = snapshot.batch[:_MOST_SAMPLES, first:].double().numpy(), frozen[:_MOST_SAMPLES].double().numpy()
+    sure = freezing.signal_growth(samples, rest, settings.clip)
+    turn = freezing.bias_turn(before.true, before.signal.double().numpy(), _added(before, after))
+    bias_before, bias_after = (freezing.bias_angle(p.true, p.signal.double().numpy()) for p in (before, after))
+    lemma, turning = Labels("freezing", "lf.lem3.2a, lf.lem3.2b"), Labels("freezing", "lf.prop3.1.1")
+    noise = Labels("freezing", "lf.prop3.1.3")
+    return [
+        lemma.fixed(
+            "mean clipped norm",
+            "after",
+            float((clipped_before.double().numpy() * growth).mean()),
+            float(clipped_after.double().mean()),
+        ),
+        lemma.fixed("norm growth", "least", 1.0, float(ratios.min()), relation="at least"),
+        lemma.fixed(
+            "|signal| after / before",
+            "grows",
+            1.0,
+            sure.after / sure.before,
+            NONE if sure.lower >= 1.0 else POSITIVE,
+            "at least",
+        ),
+        turning.fixed(
+            "gamma_B", "falls", bias_before, bias_after, NONE if turn.limit >= 1.0 else TURN, relation="at most"
+        ),
+        noise.fixed("signal-to-noise", "before", effect.before.snr, old / settings.noise_std),
+        noise.fixed("signal-to-noise", "after", effect.after.snr, new / settings.noise_std, ALIGNED),
+    ]
+
+
+def _added(before: _Part, after: _Part) -> Array:
+    """What freezing adds to the signal; the signal itself where it adds nothing, which turns it as little."""
+    added = (after.signal.double() - before.signal.double()).numpy()
+    return np.asarray(added) if added.any() else before.signal.double().numpy()

@@ -1,0 +1,63 @@
+"""What pruning loses of a clipped batch gradient, and what a ranking of noisy sums finds of it."""
+
+import numpy as np
+import torch
+
+from dptheory import sparsification
+from training.engine import generator_noise
+from training.mechanisms import clipped_sum, largest_entries
+from training.probe import GAUSSIAN, MeasureSettings, measure
+from training.validate._rows import NONE, Labels, Row
+from training.validate._settings import ValidateSettings
+from training.validate._snapshot import Snapshot
+
+ENTRIES = "gip.assumption1: Gaussian entries"
+RANKED = "rf.ranked: Gaussian entries"
+CONSTANT = "rf.ranked: Gaussian entries, the same signal in the next step"
+
+
+def pruning_rows(snapshot: Snapshot, settings: ValidateSettings, rng: np.random.Generator) -> list[Row]:
+    """Pruning error of the clipped sum of the step's batch, random-k and top-k, by :func:`training.probe.measure`."""
+    gradient = clipped_sum([snapshot.batch], settings.clip).total[0].numpy()
+    measuring = MeasureSettings(settings.keep_ratios, settings.draws, settings.training.noise_multiplier, settings.clip)
+    claims = {"random_k_mse": "gip.mse_r", "top_k_mse": "gip.mse_t0, gip.assumption1"}
+    return [
+        Row(
+            "pruning",
+            row.quantity,
+            f"keep {row.keep_ratio:g}",
+            claims[row.quantity],
+            row.predicted,
+            row.measured,
+            row.standard_error,
+            ENTRIES if row.assumption == GAUSSIAN else NONE,
+        )
+        for row in measure(gradient, snapshot.layers, measuring, rng).rows
+        if row.quantity in claims
+    ]
+
+
+def ranking_rows(snapshot: Snapshot, settings: ValidateSettings, generator: torch.Generator) -> list[Row]:
+    """Share of the signal's energy on the entries that are largest in the noisy sum of ``window`` steps.
+
+    The signal is that sum itself, or the clipped sum of the step after it; the noise of the sum is drawn many times.
+    """
+    summed = snapshot.window_sum
+    std = settings.noise_std * settings.window**0.5
+    snr = float(summed.double().square().mean().sqrt()) / std
+    noise = generator_noise(generator)
+    noisy = [summed + noise(summed, std) for _ in range(settings.draws)]
+    labels = Labels("ranking", "rf.ranked")
+    rows = []
+    for ratio in settings.keep_ratios:
+        keep = max(1, round(ratio * summed.numel()))
+        predicted = sparsification.captured_energy(summed.numel(), keep, snr)
+        masks = [largest_entries([values], 1.0 - keep / summed.numel())[0] for values in noisy]
+        for quantity, signal, assumption in (
+            ("captured_energy", summed, RANKED),
+            ("captured_energy_next", snapshot.next_sum, CONSTANT),
+        ):
+            energy = signal.double().square()
+            shares = [float(energy[mask].sum() / energy.sum()) for mask in masks]
+            rows.append(labels.mean(quantity, f"keep {ratio:g}", predicted, shares, assumption))
+    return rows

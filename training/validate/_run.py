@@ -1,0 +1,114 @@
+"""The validation run: train, and compare at the start, in the middle and at the end."""
+
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.progress import Progress
+
+from dptheory import _validate
+from training.data import Images, load
+from training.networks import IMAGE_SHAPE
+from training.probe import DATA
+from training.runs import accuracy
+from training.validate._rows import Row
+from training.validate._rows_angles import angle_rows
+from training.validate._rows_attack import attack_rows
+from training.validate._rows_clipping import clipping_rows, kappa_rows
+from training.validate._rows_embedding import embedding_rows, projection_rows
+from training.validate._rows_mse import mse_rows
+from training.validate._rows_pruning import pruning_rows, ranking_rows
+from training.validate._settings import ValidateSettings
+from training.validate._snapshot import Snapshot, prepare, snapshots
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What was compared at the weights of one step; ``notes`` say what could not be."""
+
+    name: str
+    step: int
+    batch_size: int
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Validation:
+    """A whole validation run; `accuracy` is that of the trained network on the test images."""
+
+    data: str
+    train_images: int
+    test_images: int
+    settings: ValidateSettings
+    moments: tuple[Moment, ...]
+    accuracy: float
+
+    @property
+    def broken(self) -> list[tuple[Moment, Row]]:
+        """Rows that need no assumption, and yet do not agree."""
+        return [(moment, row) for moment in self.moments for row in moment.rows if row.broken]
+
+
+def validate(data: str, settings: ValidateSettings, device: torch.device) -> Validation:
+    """Run the validation on a data set.
+
+    Args:
+        data: "excerpt", "fashion-mnist" or "mnist".
+        settings: see :class:`ValidateSettings`.
+        device: where to train and to compute gradients; they are compared on the CPU.
+
+    Raises:
+        ValueError: a value outside its range.
+        OSError: the data files are missing and cannot be fetched.
+    """
+    _validate.choice("data", data, DATA)
+    return validate_images(load(data, train=True), load(data, train=False), settings, device)
+
+
+def validate_images(train: Images, test: Images, settings: ValidateSettings, device: torch.device) -> Validation:
+    """The same for given images; the auxiliary images are test images.
+
+    Raises:
+        ValueError: images of another shape than 1 x 28 x 28, or too few for the settings.
+    """
+    for images in (train, test):
+        if tuple(images.pixels.shape[1:]) != IMAGE_SHAPE:
+            raise ValueError(f"images must have the shape {IMAGE_SHAPE}, got {tuple(images.pixels.shape[1:])}")
+    trainer = prepare(train, test.pixels, settings, device)
+    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
+        training = progress.add_task("training", total=settings.training.steps)
+        taken = snapshots(trainer, settings, lambda: progress.advance(training))
+        measuring = progress.add_task("measuring", total=len(taken))
+        moments = []
+        for number, snapshot in enumerate(taken):
+            moments.append(_moment(snapshot, settings, settings.stream(number)))
+            progress.advance(measuring)
+    trainer.synchronize()
+    return Validation(
+        data=train.name,
+        train_images=len(train),
+        test_images=len(test),
+        settings=settings,
+        moments=tuple(moments),
+        accuracy=accuracy(trainer.plain, test, device),
+    )
+
+
+def _moment(snapshot: Snapshot, settings: ValidateSettings, seed: int) -> Moment:
+    generator, rng = torch.Generator().manual_seed(seed), np.random.default_rng(seed)
+    kappas, notes = kappa_rows(snapshot, settings, generator)
+    rows = [
+        *mse_rows(snapshot, settings, generator),
+        *clipping_rows(snapshot, settings),
+        *kappas,
+        *pruning_rows(snapshot, settings, rng),
+        *ranking_rows(snapshot, settings, generator),
+        *angle_rows(snapshot, settings, generator),
+        *projection_rows(snapshot, settings, generator),
+        *embedding_rows(snapshot, settings, generator),
+        *attack_rows(snapshot, settings, rng),
+    ]
+    return Moment(snapshot.name, snapshot.step, len(snapshot.batch), tuple(rows), notes)

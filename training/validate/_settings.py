@@ -1,0 +1,74 @@
+"""What a validation run measures."""
+
+from dataclasses import dataclass
+
+from dptheory import _validate
+from training import _argument_ranges
+from training.runs import DpSgdSettings
+
+
+@dataclass(frozen=True)
+class ValidateSettings:
+    """How to train, and what to measure at the start, in the middle and at the end.
+
+    Args:
+        training: how to train; ``steps`` must be at least ``window`` + 3.
+        rate: share of entries that random freeze drops, in (0, 1); rounded to a whole number of entries.
+        keep_ratios: shares of entries that pruning and ranking keep, each in (0, 1).
+        subspace_dims: dimensions k of GEP's subspace, each at least 1 and at most ``anchors``.
+        pool: training examples whose gradients are the population that batches are drawn from, >= 2.
+        anchors: auxiliary images (test images with random labels) for GEP's subspace, >= 1.
+        window: steps that are summed before entries are ranked, >= 1.
+        draws: batches, masks and noise vectors per row, 20 to 1e9.
+
+    Raises:
+        ValueError: a value outside its range.
+    """
+
+    training: DpSgdSettings
+    rate: float = 0.5
+    keep_ratios: tuple[float, ...] = (0.01, 0.1, 0.5)
+    subspace_dims: tuple[int, ...] = (10, 50, 100)
+    pool: int = 300
+    anchors: int = 256
+    window: int = 10
+    draws: int = 50
+
+    def __post_init__(self) -> None:
+        _validate.instance("training", self.training, DpSgdSettings)
+        _validate.real("training.noise_multiplier", self.training.noise_multiplier, 0.0, ends="()")
+        _validate.store(
+            self,
+            window=_argument_ranges.count("window", self.window),
+            rate=_validate.real("rate", self.rate, 0.0, 1.0, ends="()"),
+            pool=_validate.integer("pool", self.pool, 2, 10**9),
+            anchors=_argument_ranges.count("anchors", self.anchors),
+            draws=_validate.integer("draws", self.draws, 20, 10**9),
+            keep_ratios=_argument_ranges.shares("keep_ratios", self.keep_ratios, ends="()"),
+        )
+        dims = _validate.integers("subspace_dims", self.subspace_dims, 1, self.anchors)
+        _validate.store(self, subspace_dims=tuple(dims))
+        if self.training.steps < self.window + 3:
+            raise ValueError(
+                f"training.steps must be at least window + 3 = {self.window + 3}, got {self.training.steps}"
+            )
+
+    @property
+    def clip(self) -> float:
+        """C."""
+        return self.training.max_grad_norm
+
+    @property
+    def noise_std(self) -> float:
+        """sigma C, the standard deviation of the noise on an entry of the sum."""
+        return self.training.noise_multiplier * self.training.max_grad_norm
+
+    @property
+    def moments(self) -> dict[str, int]:
+        """Steps at whose weights is measured; the last leaves room for the steps that are ranked, and one after them."""
+        last = self.training.steps - self.window - 1
+        return {"start": 0, "middle": last // 2, "end": last}
+
+    def stream(self, moment: int) -> int:
+        """Independent seed for the measuring at a moment (0, 1, 2), beside the streams of the training."""
+        return self.training.stream(10 + moment)
