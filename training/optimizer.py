@@ -49,6 +49,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
     Attributes:
         mechanism: the algorithm.
         ledger: what has been spent.
+        sampler: how batches are drawn, for the report.
         secure: whether masks, batches and noise come from the cryptographic generator.
         nonfinite_samples: samples so far whose gradient held NaN or infinity; they contribute zero.
         clipped_total: what the mechanism summed up for the step under way, or the last one, before noise.
@@ -107,7 +108,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         self.nonfinite_samples = 0
         self.clipped_total: Tensors | None = None
         self._adjacency = adjacency
-        self._sampler = sampler
+        self.sampler = sampler
         self._noise: Noise = secure_noise if secure else generator_noise(generator)
         self._names = names
         self._released: Tensors = []
@@ -133,7 +134,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
             epsilon=self.epsilon(delta),
             delta=delta,
             adjacency=self._adjacency,
-            sampler=self._sampler,
+            sampler=self.sampler,
             sampling_rate=self.ledger.sampling_rate,
             steps=self.ledger.steps,
             noise=SECURE if self.secure else SEEDED,
