@@ -14,7 +14,7 @@ from training.ledger import PrivacyLedger
 from training.logical_batch import LogicalBatch
 from training.mechanisms._base import Mechanism, Noise, StepCost, Tensors
 from training.noise import generator_noise, secure_noise
-from training.privacy import ADD_OR_REMOVE, ADJACENCIES, CALLER, SECURE, SEEDED, ZERO_OUT, PrivacyReport
+from training.privacy import ADD_REMOVE, ADJACENCIES, CALLER, SECURE, SEEDED, ZERO_OUT, PrivacyReport
 
 SMALLEST, LARGEST = 1e-15, 1e15
 """Of clip, noise multiplier and expected batch size: their products are numbers in single precision."""
@@ -43,7 +43,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         loss_reduction: "mean" or "sum".
         generator: of the noise; None for torch's global one.
         secure: noise from the operating system's cryptographic generator. Says that batches are drawn so, too.
-        adjacency: "add-or-remove", or "zero-out" where rate or divisor depend on the number of examples.
+        adjacency: "add-remove", or "zero-out" where rate or divisor depend on the number of examples.
         sampler: how batches are drawn, for the report.
 
     Attributes:
@@ -72,7 +72,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         loss_reduction: str = "mean",
         generator: torch.Generator | None = None,
         secure: bool = False,
-        adjacency: str = ADD_OR_REMOVE,
+        adjacency: str = ADD_REMOVE,
         sampler: str = CALLER,
     ) -> None:
         if not isinstance(mechanism, Mechanism):

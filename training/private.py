@@ -26,7 +26,7 @@ from training import distributed
 from training.config import GRAD_SAMPLE_MODES
 from training.mechanisms._base import Mechanism
 from training.optimizer import LARGEST, SMALLEST, DistributedMechanismOptimizer, MechanismOptimizer
-from training.privacy import ADD_OR_REMOVE, POISSON, ZERO_OUT
+from training.privacy import ADD_REMOVE, POISSON, ZERO_OUT
 from training.sampling import Batches, GeneratorBatches, PoissonSampler, SecureBatches
 
 _LEAST_RATE = 1e-12
@@ -169,7 +169,7 @@ def attach(
             loss_reduction=loss_reduction,
             generator=noise_generator,
             secure=secure,
-            adjacency=ADD_OR_REMOVE if examples is None else ZERO_OUT,
+            adjacency=ADD_REMOVE if examples is None else ZERO_OUT,
         )
         private = prepare_module(module, grad_sample_mode=grad_sample_mode, loss_reduction=loss_reduction)
         private.forbid_grad_accumulation()

@@ -76,7 +76,7 @@ def test_rate_and_divisor_of_the_caller(examples: int) -> None:
     assert optimizer.ledger.sampling_rate == loader.batch_sampler.sample_rate == 0.03
     assert len(loader) == sum(1 for _ in loader) == 33
     report = optimizer.privacy(DELTA)
-    assert report.adjacency == "add-or-remove" and "number of training examples" not in report.public
+    assert report.adjacency == "add-remove" and "number of training examples" not in report.public
 
 
 def test_the_update_is_divided_by_the_callers_constant() -> None:
@@ -353,6 +353,7 @@ def test_optimizers_of_other_models_are_refused() -> None:
         ({"noise_multiplier": -1.0}, "noise_multiplier must be"),
         ({"sampling_rate": 0.0}, "sampling_rate must be"),
         ({"adjacency": "replace"}, "adjacency must be one of"),
+        ({"adjacency": "add-or-remove"}, "adjacency must be one of 'add-remove', 'zero-out'"),
     ],
 )
 def test_the_optimizer_itself_checks_its_arguments(changes: dict, says: str) -> None:
@@ -382,7 +383,7 @@ def test_attach_wants_one_of_the_number_of_examples_and_the_divisor() -> None:
     both = attached(examples=70, expected_batch_size=7)
     assert constant.expected_batch_size == both.expected_batch_size == 7 == pytest.approx(public.expected_batch_size)
     assert [one.privacy(DELTA).adjacency for one in (constant, public, both)] == [
-        "add-or-remove",
+        "add-remove",
         "zero-out",
         "zero-out",
     ]

@@ -77,7 +77,7 @@ class _Setting:
         """E|noise|^2 of the averaged gradient in each step, over T: the published one, or the least by a search over the split."""
         k, p, lipschitz, clip = self.subspace_dim, self.dim, self.lipschitz, self.residual_clip
         if len(self.budget) == 2:
-            ratio = printed_noise_ratio(*self.budget)
+            ratio = printed_noise_ratio(self.budget[0], self.budget[1])
             return ratio**2 * math.fsum([k * lipschitz**2, p * clip**2]) / self.samples**2
         mu = self.budget[0]
         return least(lambda t: (k + (p - k) * t) * (lipschitz**2 + clip**2 / t) / mu**2) / self.samples**2
@@ -112,10 +112,12 @@ _RISKS = (
 
 
 def _risk(field: str, s: _Setting) -> float:
-    calculator = risk.excess_risk if len(s.budget) == 1 else risk.excess_risk_as_published
-    found = calculator(
-        s.dim, s.subspace_dim, s.samples, s.smoothness, s.distance, *s.budget, s.residual_clip, s.lipschitz, s.steps
-    )
+    data = (s.dim, s.subspace_dim, s.samples, s.smoothness, s.distance)
+    rest = (s.residual_clip, s.lipschitz, s.steps)
+    if len(s.budget) == 1:
+        found = risk.excess_risk(*data, s.budget[0], *rest)
+    else:
+        found = risk.excess_risk_as_published(*data, s.budget[0], s.budget[1], *rest)
     return float(getattr(found, field))
 
 

@@ -132,7 +132,7 @@ _THM33 = Claim(
         "every sample's loss is G-Lipschitz, not only the mean",
         "the residuals have a public clip rho that none of them exceeds; r_t of the private data is not a private noise scale",
         "epsilon < 2 log(1/delta) for the printed noise",
-        "add-or-remove neighbours, public n, T >= 1 an integer",
+        "add-remove neighbours, public n, T >= 1 an integer",
     ),
     correction=r"At the stated $T$ the first term keeps $\sqrt p$: the risk can be $\frac{\beta D^2}{2(T+2)}\approx\frac{\sqrt pD^2}{2n\epsilon}$ with $k = 1$ and "
     r"no residual. Right: $\frac{2\sqrt2D}{n\epsilon}\sqrt{\log(1/\delta)(k+p\rho^2)}$ at $T = \beta Dn\epsilon/\sqrt{8\log(1/\delta)(k+p\rho^2)}$ "
