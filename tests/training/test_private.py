@@ -24,6 +24,7 @@ from dptheory import accounting
 from training import make_private
 from training import mechanisms as m
 from training.ledger import PrivacyLedger
+from training.mechanisms import random_sparsification
 from training.optimizer import MechanismOptimizer
 from training.private import attach
 
@@ -188,6 +189,27 @@ def test_the_report_of_a_seeded_run_counts_no_mask() -> None:
     assert "Simulation: seeded." in text and f"has epsilon = {secure.epsilon:.6g}." in text
     assert "Keep checkpoints secret" in str(secure) and "imulation" not in str(secure)
     assert "null record" in text and text.splitlines() == seeded.lines()
+
+
+def test_a_secure_mask_is_drawn_after_the_gradients_of_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    mechanism = m.PosteriorFreeze(m.Constant(0.5), None)
+    model, optimizer, loader = private(mechanism=mechanism, secure=True)
+    features, labels = next(batch for batch in loader if len(batch[1]) > 0)
+    drawn, right = [], random_sparsification.draw_mask
+
+    def draw_mask(*given):
+        drawn.append(right(*given))
+        return drawn[-1]
+
+    monkeypatch.setattr(random_sparsification, "draw_mask", draw_mask)
+    for step in range(1, 4):
+        optimizer.begin_batch(len(labels))
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(features), labels).backward()
+        assert len(drawn) == step - 1
+        optimizer.step()
+        assert len(drawn) == step
+    assert "mask" not in mechanism.state_dict()
 
 
 def test_masks_used_again_never_amplify() -> None:
