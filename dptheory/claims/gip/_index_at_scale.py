@@ -44,6 +44,16 @@ def counted_swaps(dim: int, keep: int, weight: Fraction) -> dict[int, Fraction]:
     return normalised(weights)
 
 
+def counted_mean_swaps(dim: int, keep: int, theta: float) -> float:
+    """E[i]: C(K, i) C(d - K, i) index sets lie i swaps away, each of weight e^(-2 theta i)."""
+    i = np.arange(min(keep, dim - keep) + 1.0)
+    logs = -2.0 * theta * i
+    for size in (keep, dim - keep):
+        logs -= gammaln(i + 1) + gammaln(size - i + 1)
+    weights = np.exp(logs - logs.max())
+    return float(weights @ i / weights.sum())
+
+
 @cache
 def apart(dim: int, keep: int) -> int:
     """Places in which the first ``keep`` entries and the last ``keep`` differ: two index sets as far apart as they can be."""
