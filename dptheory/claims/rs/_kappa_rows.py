@@ -50,8 +50,8 @@ def rows_z_score(keep: int, z: float) -> float:
 
 
 def rows_bars_hold(keep: int, z: float, share: float = 1.0) -> bool:
-    found = [rows_found(keep, z, 500, seed) for seed in range(100)]
-    return all(abs(one.value - rows_exact(keep, z)) <= share * one.error for one in found)
+    exact = rows_exact(keep, z)
+    return all(abs(one.value - exact) <= share * one.error for one in _draws(keep, z)[:100])
 
 
 def rows_bar_exact(what: str, keep: int, z: float) -> float:

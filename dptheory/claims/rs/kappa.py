@@ -409,7 +409,7 @@ _KAPPA = Claim(
         ),
         ExactCheck(
             name="rows: mean standard error and error of 300 draws, by the spread over all masks and Bernstein's inequality",
-            cases=lambda: [("standard_error", 8, 0.75), ("error", 8, 0.75)],
+            cases=lambda: [("standard_error", 8, 0.75), ("standard_error", 6, 0.25), ("error", 8, 0.75)],
             truth=rows.rows_bar_exact,
             statement=rows.rows_bar,
             wrong=lambda what, keep, z: 1.01 * rows.rows_bar(what, keep, z),
