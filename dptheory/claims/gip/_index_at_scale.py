@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from dptheory import mallows
+from dptheory.claims.gip._gaussian import swap_weights
 from dptheory.mallows import SubsetMallows
 from dptheory.montecarlo import ExactCheck
 
@@ -45,13 +46,9 @@ def counted_swaps(dim: int, keep: int, weight: Fraction) -> dict[int, Fraction]:
 
 
 def counted_mean_swaps(dim: int, keep: int, theta: float) -> float:
-    """E[i]: C(K, i) C(d - K, i) index sets lie i swaps away, each of weight e^(-2 theta i)."""
-    i = np.arange(min(keep, dim - keep) + 1.0)
-    logs = -2.0 * theta * i
-    for size in (keep, dim - keep):
-        logs -= gammaln(i + 1) + gammaln(size - i + 1)
-    weights = np.exp(logs - logs.max())
-    return float(weights @ i / weights.sum())
+    """E[i], by counting the index sets i swaps away."""
+    weights = swap_weights(dim, keep, theta)
+    return float(weights @ np.arange(weights.size) / weights.sum())
 
 
 @cache

@@ -56,7 +56,7 @@ def _strengthened_jensen_slack(dim: float, keep_share: float) -> float:
     return _jensen_slack(dim, keep_share) - 1e-3
 
 
-def _energy_by_quadrature(dim: int, k: float, kept: bool) -> float:
+def energy_by_quadrature(dim: int, k: float, kept: bool) -> float:
     """d E[x^2; |x| above (or below) the threshold that a share k exceeds]."""
     low, high = (float(norm.isf(k / 2)), 40.0) if kept else (0.0, float(norm.isf(k / 2)))
     return 2 * dim * float(quad(lambda x: x * x * norm.pdf(x), low, high, epsabs=0, epsrel=1e-12, limit=200)[0])
@@ -135,7 +135,7 @@ _MSE_T0 = Claim(
             cases=lambda: [
                 (dim, k, kept) for dim in (100, 20_000, 10**6) for k in (0.1, 0.5) for kept in (False, True)
             ],
-            truth=_energy_by_quadrature,
+            truth=energy_by_quadrature,
             statement=lambda dim, k, kept: float(
                 (pruning.top_k_energy if kept else pruning.top_k_mse)(dim, round(k * dim), 1.0, "asymptotic")
             ),
@@ -176,7 +176,7 @@ def _loss_by_rank(dim: int, keep: int, theta: float) -> float:
 def _asymptotic_rise(dim: int, keep: int, theta: float) -> float:
     """MSE_t - MSE_t0 with every entry on its side of the limiting threshold, by quadrature."""
     swaps, k = counted_mean_swaps(dim, keep, theta), keep / dim
-    return swaps * (_energy_by_quadrature(dim, k, True) / keep - _energy_by_quadrature(dim, k, False) / (dim - keep))
+    return swaps * (energy_by_quadrature(dim, k, True) / keep - energy_by_quadrature(dim, k, False) / (dim - keep))
 
 
 def _gain_ratio(dim: int, keep: int, weight: Fraction) -> float:
@@ -208,6 +208,16 @@ _MSE_T = Claim(
             row_bytes=2400,
         ),
         ExactCheck(
+            name="expected number of swaps, by counting index sets",
+            cases=lambda: [
+                (*size, theta) for size in ((10, 3), (8, 6), (20_000, 3000), (10**6, 50)) for theta in (0.0, 0.3, 3.0)
+            ],
+            truth=counted_mean_swaps,
+            statement=lambda dim, keep, theta: mallows.SubsetMallows(dim, keep, theta).mean_swaps(),
+            wrong=lambda dim, keep, theta: keep * (dim - keep) / dim,  # random-k's
+            tolerance=1e-8,
+        ),
+        ExactCheck(
             name="coefficient of the expected swaps: chance of each entry to be left out, by its rank",
             cases=lambda: [
                 (*size, theta)
@@ -234,8 +244,8 @@ _MSE_T = Claim(
             name="asymptotic coefficient in closed form",
             cases=lambda: [(1000, 100), (1000, 500), (10**6, 1000)],
             truth=lambda dim, keep: (
-                _energy_by_quadrature(dim, keep / dim, True) / keep
-                - _energy_by_quadrature(dim, keep / dim, False) / (dim - keep)
+                energy_by_quadrature(dim, keep / dim, True) / keep
+                - energy_by_quadrature(dim, keep / dim, False) / (dim - keep)
             ),
             statement=lambda dim, keep: (zeta(keep / dim) - keep / dim) / (keep / dim * (1 - keep / dim)),
             wrong=lambda dim, keep: zeta(keep / dim) / (keep / dim),
