@@ -1,6 +1,7 @@
 """What the ledger says of one claim."""
 
 import enum
+import re
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -52,10 +53,12 @@ class Claim:
         id: "gip.mse_t0"; the part before the dot is the paper.
         title: a few words for tables.
         source: where the paper makes the claim.
-        statement: the claim in our words, LaTeX math.
+        statement: the claim in our words; this and the next texts are Markdown with LaTeX math, as long as they need to be.
         verdict: how far it can be trusted.
+        summary: why, in one sentence that can be read alone: the ledger's cell and the first line of the page.
         conditions: what it needs, stated and unstated.
         correction: the right statement, where the printed one fails or is loose.
+        printed_error: the step of the paper's argument that fails, where there is one to point at.
         printed: the paper's own formula as a function, where it differs from the calculator.
         calculators: the functions to call instead.
         checks: what tests it.
@@ -63,6 +66,7 @@ class Claim:
         figure: name of its picture in ``proofs/figures``.
         reported: the paper's numbers, for empirical claims, as (what, value) pairs.
         part_of: the id of the row that holds the mistake, where this row is false for the same reason; counts say so.
+        ours: a result of this library, not of the paper that its source names; these stand last in the ledger.
     """
 
     id: str
@@ -79,6 +83,9 @@ class Claim:
     figure: str | None = None
     reported: tuple[tuple[str, str], ...] = ()
     part_of: str | None = None
+    ours: bool = False
+    summary: str = ""
+    printed_error: str | None = None
 
     @property
     def state(self) -> str:
@@ -92,6 +99,12 @@ class Claim:
         """Proof page, relative to ``proofs/``; the empirical claims of a paper share one page."""
         paper, name = self.id.split(".", 1)
         return f"{paper}/empirical.md" if self.verdict is Verdict.EMPIRICAL else f"{paper}/{name}.md"
+
+    @property
+    def file(self) -> str:
+        """The claim's own file, relative to the root: its id with dots and dashes as underscores."""
+        paper, name = self.id.split(".", 1)
+        return f"dptheory/claims/{paper}/{re.sub('[.-]', '_', name)}.py"
 
     def check(self, budget: float = 30.0, seed: int = 0, executor: Executor | None = None) -> tuple[Evidence, ...]:
         """Run every check of the claim, each for at most ``budget`` seconds; a check that breaks is a check that fails.

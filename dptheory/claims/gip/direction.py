@@ -16,9 +16,8 @@ from scipy.stats import binom, norm
 from dptheory import angles, mallows, pruning
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gip import _finite
-from dptheory.claims.gip._gaussian import gaussian_energy, pruned_gaussian
+from dptheory.claims.gip._gaussian import gaussian_energy, pruned_gaussian, ranked_loss, zeta
 from dptheory.claims.gip.sampling import gain
-from dptheory.claims.gip.top_k import ranked_loss, zeta
 from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 
 Array = NDArray[np.float64]
