@@ -41,8 +41,18 @@ class Source:
     equations: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        numbers = ", ".join(map(str, self.equations))
-        return self.label + (f" (eq. {numbers})" if numbers else "")
+        return self.label + (f" (eq. {', '.join(_runs(self.equations))})" if self.equations else "")
+
+
+def _runs(numbers: tuple[int, ...]) -> list[str]:
+    """4, 5, 40, 41, 42 as "4", "5", "40 to 42"."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return [text for run in runs for text in (map(str, run) if len(run) < 3 else (f"{run[0]} to {run[-1]}",))]
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ def _in_module(name: str) -> Claim | None:
     return row.claim if isinstance(row, Row) else None
 
 
-def _by_name(id: str) -> Claim | None:
+def in_own_file(id: str) -> Claim | None:
     """The claim whose module is named like the id, loading no other."""
     paper, _, name = id.partition(".")
     if paper not in PAPERS or not re.fullmatch(r"[A-Za-z][\w.-]*", name, re.ASCII):
@@ -83,7 +83,7 @@ def get(id: str) -> Claim:
     Raises:
         ValueError: no such claim; the message names the nearest ids.
     """
-    found = (_by_name(id) or _ledger().get(id)) if isinstance(id, str) else None
+    found = (in_own_file(id) or _ledger().get(id)) if isinstance(id, str) else None
     if found is None:
         raise ValueError(f"id must be that of a claim in the ledger, got {_validate.shown(id)}{_nearest(id)}")
     return found
@@ -104,7 +104,7 @@ def select(patterns: Iterable[str]) -> tuple[Claim, ...]:
         return all_claims()
     chosen: dict[str, Claim] = {}
     for pattern in patterns:
-        one = _by_name(pattern) if isinstance(pattern, str) else None
+        one = in_own_file(pattern) if isinstance(pattern, str) else None
         matching = [one.id] if one else fnmatch.filter(_ledger(), pattern) if isinstance(pattern, str) else []
         if not matching:
             raise ValueError(f"patterns must each match a claim, got {_validate.shown(pattern)}{_nearest(pattern)}")
