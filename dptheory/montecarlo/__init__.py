@@ -3,21 +3,24 @@
 from dptheory.montecarlo._evidence import Check, Evidence, Kind
 from dptheory.montecarlo.certificate import CertificateCheck, WorstCase, worst_case
 from dptheory.montecarlo.estimate import MeanCheck, Moments, estimate
-from dptheory.montecarlo.exact import ExactCheck
+from dptheory.montecarlo.exact import EqualityCheck, ExactCheck, Number, Sides
 from dptheory.montecarlo.law import LawCheck
 from dptheory.montecarlo.search import Range, SearchCheck, smallest_slack
 
 __all__ = [
     "CertificateCheck",
     "Check",
+    "EqualityCheck",
     "Evidence",
     "ExactCheck",
     "Kind",
     "LawCheck",
     "MeanCheck",
     "Moments",
+    "Number",
     "Range",
     "SearchCheck",
+    "Sides",
     "WorstCase",
     "estimate",
     "smallest_slack",

@@ -21,9 +21,18 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from dptheory.montecarlo import CertificateCheck, Check, ExactCheck, LawCheck, MeanCheck, SearchCheck, certificate
+from dptheory.montecarlo import (
+    CertificateCheck,
+    Check,
+    EqualityCheck,
+    ExactCheck,
+    LawCheck,
+    MeanCheck,
+    SearchCheck,
+    certificate,
+)
 from dptheory.montecarlo.estimate import _MomentsOfChunk
-from dptheory.montecarlo.exact import relative_difference
+from dptheory.montecarlo.exact import evaluated, relative_difference
 from dptheory.montecarlo.law import _CountsOfChunk
 from mutants.moves import Move, moved, same
 from mutants.regions import Region, bound, regions
@@ -153,6 +162,8 @@ def record(check: Check, targets: Iterable[Target]) -> Recorded:
     with swapped(recorder.handlers()):
         if isinstance(check, ExactCheck):
             return _record_exact(check, recorder)
+        if isinstance(check, EqualityCheck):
+            return _record_equality(check, recorder)
         if isinstance(check, SearchCheck):
             return _record_search(check, recorder)
         if isinstance(check, CertificateCheck):
@@ -180,6 +191,34 @@ def _record_exact(check: ExactCheck, recorder: Recorder) -> Recorded:
         )
 
     return _recorded(check, ran, map(part, range(len(statement.rows))))
+
+
+def _record_equality(check: EqualityCheck, recorder: Recorder) -> Recorded:
+    """A truth that is given as a function of nothing is the check's other side; any other is computed with the statement."""
+    cases = _Side(lambda: list(check.cases()), recorder)
+    truths: list[_Side] = []
+
+    def compare(*case: Any) -> Any:
+        stated, truth, wrong = check.compare(*case)
+        truths.append(_Side(functools.partial(evaluated, truth), recorder))
+        return stated, truths[-1], wrong
+
+    sides = _Side(compare, recorder)
+    ran = replace(check, cases=cases, compare=sides).run(BUDGET, SEED)
+    in_cases = cases.rows[0][3]
+
+    def part(i: int) -> Part:
+        case, _, _, hits = sides.rows[i]
+        _, _, value, truth_hits = truths[i].rows[0]
+
+        def fails(target: Target) -> bool:
+            stated, truth, _ = check.compare(*case)
+            fresh = value if callable(truth) and target not in truth_hits else evaluated(truth)
+            return relative_difference(evaluated(stated), fresh) > check.tolerance
+
+        return Part(_union(hits, truth_hits, in_cases), _common(hits, truth_hits), fails)
+
+    return _recorded(check, ran, map(part, range(len(sides.rows))))
 
 
 def _record_search(check: SearchCheck, recorder: Recorder) -> Recorded:

@@ -1,10 +1,13 @@
-"""Draws under Assumption 1."""
+"""Draws under Assumption 1, and integrals over their law."""
 
+import itertools
 import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
+from scipy.integrate import quad
+from scipy.special import betainc, erfc, gammaln
+from scipy.stats import norm
 
 
 def gaussian_energy(rng: np.random.Generator, n: int, dim: int) -> NDArray[np.float64]:
@@ -41,3 +44,32 @@ def pruned_gaussian(rng: np.random.Generator, n: int, dim: int, keep: int, theta
     """|g - g*I|^2 for Gaussian g and the perturbed top-k set; theta = 0 is random-k, inf is top-k."""
     gradient = rng.standard_normal((n, dim))
     return np.asarray(np.square(gradient * ~kept_entries(rng, gradient, keep, theta)).sum(axis=1))
+
+
+def zeta(keep_ratio: float) -> float:
+    """The paper's zeta = k + 2 a phi(a), a = Phi^-1(1 - k/2)."""
+    a = float(norm.isf(keep_ratio / 2))
+    return keep_ratio + 2 * a * float(norm.pdf(a))
+
+
+def ranked_loss(dim: int, keep: int, member: float = 0.0, other: float = 1.0) -> float:
+    """d E[x^2; not kept]: a second method for the MSE, entry by entry.
+
+    An entry of size x is not among the largest if at least keep of the other d - 1 are larger. ``member`` and ``other`` are the
+    chances to be left out of one that is among them and of one that is not.
+    """
+
+    def integrand(x: float) -> float:
+        behind = float(betainc(keep, dim - keep, erfc(x / math.sqrt(2))))
+        return 2 * x * x * float(norm.pdf(x)) * (other * behind + member * (1 - behind))
+
+    middle = float(norm.isf(keep / dim / 2))
+    parts = (0.0, 0.5 * middle, middle, 1.5 * middle, 2 * middle + 2, 12.0)
+    pieces = (quad(integrand, a, b, epsabs=0, epsrel=1e-11, limit=200)[0] for a, b in itertools.pairwise(parts))
+    return float(dim * sum(pieces))
+
+
+def energy_by_quadrature(dim: int, k: float, kept: bool) -> float:
+    """d E[x^2; |x| above (or below) the threshold that a share k exceeds]."""
+    low, high = (float(norm.isf(k / 2)), 40.0) if kept else (0.0, float(norm.isf(k / 2)))
+    return 2 * dim * float(quad(lambda x: x * x * norm.pdf(x), low, high, epsabs=0, epsrel=1e-12, limit=200)[0])

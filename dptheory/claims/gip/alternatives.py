@@ -165,6 +165,7 @@ _ALTERNATIVES = Claim(
     id="gip.alternatives",
     title="other private selections",
     source=Source("gip", "section 4.2, below Theorem 2 (not in the paper)"),
+    ours=True,
     statement=r"At the same zCDP budget $\rho$ of a step, top-$k$ of $|g| + N(0, C^2/(2\rho))$ costs nothing for more groups, "
     r"Gumbel noise of scale $\frac C2\sqrt{K/\rho}$ nothing either, and top-$k$ of the released $g+Z$ is free; "
     r"the last retains exactly $\sigma_g^2/(\sigma_g^2+\sigma^2C^2)$ of the top-$k$ gain.",

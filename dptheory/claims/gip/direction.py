@@ -16,10 +16,16 @@ from scipy.stats import binom, norm
 from dptheory import angles, mallows, pruning
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gip import _finite
-from dptheory.claims.gip._gaussian import gaussian_energy, kept_entries, pruned_gaussian
+from dptheory.claims.gip._gaussian import (
+    energy_by_quadrature,
+    gaussian_energy,
+    kept_entries,
+    pruned_gaussian,
+    ranked_loss,
+    zeta,
+)
 from dptheory.claims.gip._index_at_scale import counted_mean_swaps
 from dptheory.claims.gip.sampling import gain
-from dptheory.claims.gip.top_k import energy_by_quadrature, ranked_loss, zeta
 from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 
 Array = NDArray[np.float64]

@@ -119,7 +119,6 @@ def _empirical(
     label: str,
     statement: str,
     reported: tuple[tuple[str, str], ...],
-    figure: str | None = None,
 ) -> Claim:
     return Claim(
         id=f"gip.{name}",
@@ -128,7 +127,6 @@ def _empirical(
         statement=statement,
         verdict=Verdict.EMPIRICAL,
         reported=reported,
-        figure=figure,
     )
 
 
@@ -190,14 +188,6 @@ _EMPIRICAL = (
             ("best k of GIP, ResNet18, epsilon 4", "0.1"),
             ("best k of Random-k, WRN-16-4, epsilon 4", "0.5"),
         ),
-    ),
-    _empirical(
-        "fig5",
-        "beta over k and d",
-        "Fig. 5, Appendix B.1",
-        r"$\log\beta$ over $d \in [10, 200]$, $k \in [0.1, 0.9]$: dominated by $k$; larger $k$ and $d$ mostly give larger beta.",
-        (("smallest beta", "0.78 at (k, d) = (0.1, 10); see gip.beta_values"),),
-        figure="beta_surface",
     ),
     _empirical(
         "budget_share",

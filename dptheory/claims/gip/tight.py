@@ -194,6 +194,7 @@ _TIGHT = Claim(
     id="gip.tight",
     title="exact privacy of the index mechanism",
     source=Source("gip", "Theorems 1 and 2, section 4.2 (not in the paper)"),
+    ours=True,
     statement=r"The loss of two references $2m$ apart is $2\theta(|I\cap A| - |I\cap B|)$, on a lattice; the farthest pair "
     r"dominates all others, so composing its lattice law is exact; and $D_a \le 2a\theta^2m$: a release is $2\theta^2m$-zCDP.",
     verdict=Verdict.HOLDS,

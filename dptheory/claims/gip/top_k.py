@@ -1,158 +1,16 @@
-"""GIP: the MSE of top-k and of perturbed top-k pruning, and the order of the methods."""
+"""GIP: the MSE of perturbed top-k pruning, and the order of the methods."""
 
-import itertools
 import math
 from fractions import Fraction
 from functools import partial
 
-from scipy.integrate import quad
-from scipy.special import betainc, erfc
-from scipy.stats import norm
-
 from dptheory import mallows, pruning
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gip import _finite
-from dptheory.claims.gip._gaussian import pruned_gaussian
+from dptheory.claims.gip._gaussian import energy_by_quadrature, pruned_gaussian, ranked_loss, zeta
 from dptheory.claims.gip._index_at_scale import counted_mean_swaps
+from dptheory.claims.gip.mse_t0 import printed_top_k_mse
 from dptheory.montecarlo import ExactCheck, Kind, MeanCheck, Range, SearchCheck
-
-# --- gip.mse_t0 -------------------------------------------------------------------------------------------------------
-
-
-def zeta(keep_ratio: float) -> float:
-    """The paper's zeta = k + 2 a phi(a), a = Phi^-1(1 - k/2)."""
-    a = float(norm.isf(keep_ratio / 2))
-    return keep_ratio + 2 * a * float(norm.pdf(a))
-
-
-def printed_top_k_mse(dim: int, keep: int, sigma_g: float) -> float:
-    """MSE_t0 as printed in equations 7 and 16: the factor 1 - k stands there twice."""
-    return (dim - keep) * sigma_g**2 * (1 - zeta(keep / dim))
-
-
-def ranked_loss(dim: int, keep: int, member: float = 0.0, other: float = 1.0) -> float:
-    """d E[x^2; not kept]: a second method for the MSE, entry by entry.
-
-    An entry of size x is not among the largest if at least keep of the other d - 1 are larger. ``member`` and ``other`` are the
-    chances to be left out of one that is among them and of one that is not.
-    """
-
-    def integrand(x: float) -> float:
-        behind = float(betainc(keep, dim - keep, erfc(x / math.sqrt(2))))
-        return 2 * x * x * float(norm.pdf(x)) * (other * behind + member * (1 - behind))
-
-    middle = float(norm.isf(keep / dim / 2))
-    parts = (0.0, 0.5 * middle, middle, 1.5 * middle, 2 * middle + 2, 12.0)
-    pieces = (quad(integrand, a, b, epsabs=0, epsrel=1e-11, limit=200)[0] for a, b in itertools.pairwise(parts))
-    return float(dim * sum(pieces))
-
-
-def _jensen_slack(dim: float, keep_share: float) -> float:
-    size, keep = _finite.sizes(dim, keep_share)
-    return 1 - float(pruning.top_k_mse(size, keep, 1.0, "asymptotic") / pruning.top_k_mse(size, keep, 1.0))
-
-
-def _strengthened_jensen_slack(dim: float, keep_share: float) -> float:
-    return _jensen_slack(dim, keep_share) - 1e-3
-
-
-def energy_by_quadrature(dim: int, k: float, kept: bool) -> float:
-    """d E[x^2; |x| above (or below) the threshold that a share k exceeds]."""
-    low, high = (float(norm.isf(k / 2)), 40.0) if kept else (0.0, float(norm.isf(k / 2)))
-    return 2 * dim * float(quad(lambda x: x * x * norm.pdf(x), low, high, epsabs=0, epsrel=1e-12, limit=200)[0])
-
-
-_MSE_T0 = Claim(
-    id="gip.mse_t0",
-    title="top-k pruning MSE",
-    source=Source("gip", "Proposition 2", (7, 14, 15, 16)),
-    statement=r"$\mathrm{MSE}_{t0} = (1-k)d\sigma_g^2\,[1 - k - 2a\varphi(a)]$, $a = \Phi^{-1}(1-k/2)$.",
-    verdict=Verdict.FALSE,
-    conditions=("Assumption 1",),
-    correction=r"The factor $1-k$ is counted twice. Asymptotically $d\sigma_g^2(1 - k - 2a\varphi(a))$; exactly "
-    r"$d\sigma_g^2E[H(U)]$, $U\sim\mathrm{Beta}(d-K,K)$, $H(u) = u - 2a_u\varphi(a_u)$, $a_u=\Phi^{-1}(\frac{1+u}2)$. $H$ is "
-    r"convex, so the asymptotic value is the smaller one; the gap tends to $k(1-k)a\sigma_g^2/(2\varphi(a))$.",
-    printed=printed_top_k_mse,
-    calculators=(pruning.top_k_mse, pruning.top_k_energy),
-    checks=(
-        ExactCheck(
-            name="two entries: 1 - 2/pi",
-            cases=lambda: [(2, 1)],
-            truth=lambda dim, keep: 1 - 2 / math.pi,
-            statement=lambda dim, keep: float(pruning.top_k_mse(dim, keep, 1.0)),
-            wrong=lambda dim, keep: printed_top_k_mse(dim, keep, 1.0),
-            tolerance=1e-13,
-            kind=Kind.COUNTEREXAMPLE,
-        ),
-        ExactCheck(
-            name="second method: rank of each entry",
-            cases=lambda: [(3, 1), (3, 2), (10, 1), (10, 9), (100, 10), (1000, 5), (10_000, 3000)],
-            truth=ranked_loss,
-            statement=lambda dim, keep: float(pruning.top_k_mse(dim, keep, 1.0)),
-            wrong=lambda dim, keep: float(pruning.top_k_mse(dim, keep, 1.0, "asymptotic")),
-            tolerance=1e-9,
-        ),
-        ExactCheck(
-            name="kept and lost energy add up",
-            cases=lambda: [(2, 1), (100, 10), (10**6, 3), (10**9, 10**8)],
-            truth=lambda dim, keep: float(dim),
-            statement=lambda dim, keep: float(pruning.top_k_mse(dim, keep, 1.0) + pruning.top_k_energy(dim, keep, 1.0)),
-            wrong=lambda dim, keep: printed_top_k_mse(dim, keep, 1.0) + float(pruning.top_k_energy(dim, keep, 1.0)),
-            tolerance=1e-12,
-        ),
-        MeanCheck(
-            name="Gaussian gradient, d = 500",
-            sampler=partial(pruned_gaussian, dim=500, keep=50, theta=math.inf),
-            claimed=lambda: float(pruning.top_k_mse(500, 50, 1.0)),
-            wrong=lambda: printed_top_k_mse(500, 50, 1.0),
-            row_bytes=20_000,
-        ),
-        MeanCheck(
-            name="finite dimension counts, d = 20",
-            sampler=partial(pruned_gaussian, dim=20, keep=2, theta=math.inf),
-            claimed=lambda: float(pruning.top_k_mse(20, 2, 1.0)),
-            wrong=lambda: float(pruning.top_k_mse(20, 2, 1.0, "asymptotic")),
-            row_bytes=800,
-        ),
-        ExactCheck(
-            name="limit of the gap",
-            cases=lambda: [(10**6, 10**5), (10**6, 5 * 10**5), (10**6, 9 * 10**5)],
-            truth=lambda dim, keep: float(
-                pruning.top_k_mse(dim, keep, 1.0) - pruning.top_k_mse(dim, keep, 1.0, "asymptotic")
-            ),
-            statement=lambda dim, keep: _gap(keep / dim),
-            wrong=lambda dim, keep: 2 * _gap(keep / dim),
-            tolerance=1e-4,
-        ),
-        SearchCheck(
-            name="asymptotic <= exact",
-            box={"dim": Range(2, 1e9, log=True), "keep_share": Range(0, 1)},
-            slack=_jensen_slack,
-            wrong=_strengthened_jensen_slack,
-        ),
-        ExactCheck(
-            name="asymptotic forms: energy beyond and below the threshold, by quadrature",
-            cases=lambda: [
-                (dim, k, kept) for dim in (100, 20_000, 10**6) for k in (0.1, 0.5) for kept in (False, True)
-            ],
-            truth=energy_by_quadrature,
-            statement=lambda dim, k, kept: float(
-                (pruning.top_k_energy if kept else pruning.top_k_mse)(dim, round(k * dim), 1.0, "asymptotic")
-            ),
-            wrong=lambda dim, k, kept: printed_top_k_mse(dim, round(k * dim), 1.0),
-            tolerance=1e-9,
-        ),
-    ),
-    proved=True,
-    figure="top_k_mse",
-)
-
-
-def _gap(k: float) -> float:
-    """Limit of exact minus asymptotic top-k MSE for sigma_g = 1."""
-    a = float(norm.isf(k / 2))
-    return k * (1 - k) * a / (2 * float(norm.pdf(a)))
-
 
 # --- gip.mse_t, gip.order ---------------------------------------------------------------------------------------------
 
@@ -325,4 +183,4 @@ _ORDER = Claim(
     figure="retained_gain",
 )
 
-CLAIMS = (_MSE_T0, _MSE_T, _ORDER)
+CLAIMS = (_MSE_T, _ORDER)

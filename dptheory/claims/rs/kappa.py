@@ -298,6 +298,7 @@ _KAPPA = Claim(
     id="rs.kappa",
     title="exact value of kappa",
     source=Source("rs", "new, on Lemma 3.3"),
+    ours=True,
     statement=r"$\kappa = E_m[P'_m f(\|m\odot w\|^2)]/(P f(\|w\|^2))$, $f(X) = \min(X, c\sqrt X)$, $c = C/4$. For $\xi\sim N(0, s^2I)$: "
     r"$\kappa = R\,F_{xd}(\tau)/F_d(\tau)$, $\tau = (3C/4s)^2$, $F_k$ the $\chi^2_k$ law, $R = E_mf(\|m\odot w\|^2)/f(\|w\|^2)$; "
     r"$R = x$ for $\|w\| \le c$, $R = \min(x\max(1, s_w), \sqrt x)$ for entries of equal size, $s_w = \|w\|/c$.",

@@ -366,6 +366,7 @@ _MATRIX = Claim(
     id="rs.thm5.1.matrix",
     title="reconstruction error, several unknowns",
     source=Source("rs", "new, on equation 16 and Theorem 5.1", (16,)),
+    ours=True,
     statement=r"For $K\in R^{d\times n}$ of full column rank: $E[(K_m^\top K_m)^{-1}]\succeq(K^\top K)^{-1}/(1-r)$, a singular $K_m^\top K_m$ counting as "
     r"infinite; given full rank the right side gets the factor $P(\text{full rank})$. For $N(0,1)$ entries and $k$ rows kept "
     r"$E\lVert x-\hat x\rVert^2 = \sigma^2n/(k-n-1)$, $k\ge n+2$.",

@@ -289,6 +289,7 @@ _TUNED = Claim(
     id="rs.tuned",
     title="gain at the tuned learning rate",
     source=Source("rs", "new, on Theorem 3.5"),
+    ours=True,
     statement=r"With $\Delta_L, T, C, \sigma, B$ fixed, zero bias and $\kappa$ free of $\gamma$: "
     r"$\min_\gamma\frac1\kappa(\frac{\Delta_L}{\gamma T} + \gamma A + x\gamma D) = \frac2\kappa\sqrt{\Delta_L(A + xD)/T}$, $A = GC^2/2$, "
     r"$D = \Delta_\sigma$. Masking lowers it iff $\kappa > \sqrt{(A+xD)/(A+D)}$, hence only if $\kappa > \sqrt x$, which needs $P'_m > P$ "
@@ -391,6 +392,7 @@ _FIXED = Claim(
     id="rs.fixed_rate",
     title="gain at a fixed learning rate",
     source=Source("rs", "new, on Theorem 3.5"),
+    ours=True,
     statement=r"At fixed $\gamma$ and zero bias, with $a = \Delta_L/(\gamma T) + \gamma A$, masking lowers the bound iff "
     r"$\kappa > (a + x\gamma D)/(a + \gamma D)$. If $\kappa \le \sqrt x$ this needs "
     r"$d\sigma^2/B^2 > \frac1{\sqrt x}(1 + 2\Delta_L/(\gamma^2TGC^2)) > 1$; without $\kappa \le \sqrt x$, $d\sigma^2/B^2 > 1$ is not necessary.",
