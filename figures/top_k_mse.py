@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from dptheory import pruning
-from dptheory.claims.gip.top_k import printed_top_k_mse
+from dptheory.claims.gip.mse_t0 import printed_top_k_mse
 from figures._table import Data
 
 DIM = 20

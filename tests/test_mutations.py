@@ -12,7 +12,7 @@ import random
 import pytest
 
 from dptheory import claims, pruning
-from dptheory.checks import ExactCheck
+from dptheory.checks import EqualityCheck, ExactCheck
 from dptheory.claims import Verdict
 from tests.mutants import bench, holders, special
 from tests.mutants.moves import MOVES, moved, same
@@ -68,17 +68,24 @@ def test_the_bench_agrees_with_the_checks_themselves() -> None:
             assert parts == (not whole.passed), (str(mutant), check.name, whole.detail)
 
 
-def test_a_circular_check_notices_nothing() -> None:
-    circle = ExactCheck(
-        "circle",
-        lambda: [(10, 3)],
-        lambda dim, keep: float(pruning.random_k_mse(dim, keep, 1.0)),
-        lambda dim, keep: float(pruning.random_k_mse(dim, keep, 1.0)),
-        lambda dim, keep: 0.0,
-    )
+def _error(dim: int, keep: int) -> float:
+    return float(pruning.random_k_mse(dim, keep, 1.0))
+
+
+CIRCLES = {
+    "three functions": ExactCheck("circle", lambda: [(10, 3)], _error, _error, lambda dim, keep: 0.0),
+    "one function, truth apart": EqualityCheck(
+        "circle", lambda: [(10, 3)], lambda dim, keep: (_error(dim, keep), lambda: _error(dim, keep), 0.0)
+    ),
+    "one function": EqualityCheck("circle", lambda: [(10, 3)], lambda dim, keep: (*[_error(dim, keep)] * 2, 0.0)),
+}
+
+
+@pytest.mark.parametrize("form", CIRCLES)
+def test_a_circular_check_notices_nothing(form: str) -> None:
     target = _target(pruning.random_k_mse)
-    recorded = bench.record(circle, [target])
-    assert recorded.passed and recorded.is_circular(target)
+    recorded = bench.record(CIRCLES[form], [target])
+    assert recorded.passed and recorded.is_circular(target) == (form != "one function")
     for mutant in holders.mutants(target):
         with bench.in_force(mutant, bench.Memory(target), []):
             assert not recorded.refuses(target)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from dptheory import claims
+from dptheory import claims, page_head
 from dptheory.claims import Claim, Verdict
+from dptheory.claims._registry import in_own_file
 from dptheory.cli import _tables
 
 PROOFS = Path(__file__).parents[1] / "proofs"
@@ -27,7 +28,10 @@ def test_measured_pages_are_fresh() -> None:
 @pytest.mark.parametrize("claim", ARGUED, ids=lambda claim: claim.id)
 def test_page_agrees_with_the_ledger(claim: Claim) -> None:
     text = (PROOFS / claim.page).read_text(encoding="utf-8")
-    assert text.startswith(f"# {claim.id}: {claim.title}\n")
+    if page_head.has_head(PROOFS / claim.page):
+        assert text.startswith(page_head.page_head(claim) + "\n"), STALE
+    else:  # until every page is converted
+        assert text.startswith(f"# {claim.id}: {claim.title}\n")
     assert re.search(rf"^\*\*{claim.verdict.name}\*\*", text, re.MULTILINE)
     headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
     required = ["Statement", "Conditions", "Proof", "Counterexample", "Use instead", "Evidence"]
@@ -35,28 +39,20 @@ def test_page_agrees_with_the_ledger(claim: Claim) -> None:
         required.remove("Counterexample")
     assert [heading for heading in headings if heading in required] == required
     assert "```python" in text
+    assert len(headings) == len(set(headings))
     assert claim.figure is None or f"](../figures/{claim.figure}.png)" in text
 
 
-SAID_IN_OTHER_WORDS = {
-    ("gip.thm2", "the update inside the loop"),
-    ("rs.lem3.3", "w not zero"),
-    ("gep.power", "unstated: as many iterations as the spectrum asks for; the paper takes one"),
-    (
-        "rf.cor1.1",
-        "every entry is kept with probability 1 - r: a uniform mask; the right number of ones alone is not enough",
-    ),
-    ("rf.ranked", "a dense signal: a sparse one of the same energy is found at much smaller t"),
-    ("gep.eq11", "no embedding and no residual is clipped"),
-    ("rf.masked_bias", "small: against C times the norm of the gradient"),
-}
-"""Conditions of the ledger that their page states otherwise or not at all; to be emptied."""
+@pytest.mark.parametrize("claim", ARGUED, ids=lambda claim: claim.id)
+def test_a_claim_with_a_file_of_its_own_has_a_generated_head(claim: Claim) -> None:
+    if in_own_file(claim.id):  # until every paper is split
+        assert page_head.has_head(PROOFS / claim.page)
+        assert claim.summary and "\n" not in claim.summary
 
-OFF_THE_PAGE = {
-    "rf.sigmas": {"12"}, "rs.thm3.4": {"3.3"}, "rs.thm3.5": {"3.3", "3.4"}, "lf.appC.second_moment": {"3.1"},
-    "lf.angle_metric": {"18"}, "gep.thm3.1": {"1.13", "1.414"}, "gep.appC": {"2.7"}, "gip.text": {"3.06"},
-}  # fmt: skip
-"""Numbers of a row that its page does not show; to be emptied."""
+
+def test_cells_of_the_ledger_can_be_scanned() -> None:
+    assert [c.id for c in claims.all_claims() if len(c.summary) > 300 or len(c.title) > 70] == []
+
 
 _PLAIN = {
     "the", "and", "for", "with", "that", "this", "are", "not", "its", "from", "has", "have", "which", "each", "where", "any",
@@ -81,20 +77,21 @@ def _stands_there(condition: str, text: str) -> bool:
 @pytest.mark.parametrize("claim", ARGUED, ids=lambda claim: claim.id)
 def test_conditions_of_the_row_stand_on_the_page(claim: Claim) -> None:
     before_the_proof = (PROOFS / claim.page).read_text().split("## Proof")[0]
-    missing = {(claim.id, c) for c in claim.conditions if not _stands_there(c, before_the_proof)}
-    assert missing == {(id, condition) for id, condition in SAID_IN_OTHER_WORDS if id == claim.id}
+    assert [c for c in claim.conditions if not _stands_there(c, before_the_proof)] == []
 
 
 def _numbers(text: str) -> set[str]:
-    """Decimal numbers, and whole ones of two digits or more."""
+    """Decimal numbers, with or without their leading zero, and whole ones of two digits or more."""
     text = re.sub(r"\\thinspace|(?<=\d),(?=\d{3})|(?<=\d)\{,\}(?=\d)", "", text)
-    return set(re.findall(r"(?<![\w.])\d+\.\d+|(?<![\w.])\d{2,}(?![\w.]*\d)", text))
+    text = re.sub(r"\\(?!frac)[a-zA-Z]+", " ", text)  # of \approx2.7 the number is 2.7
+    found = re.findall(r"(?<![\w.])\d*\.\d+|(?<![\w.])\d{2,}(?![\w.]*\d)", text)
+    return {number if number[0] != "." else f"0{number}" for number in found}
 
 
 @pytest.mark.parametrize("claim", ARGUED, ids=lambda claim: claim.id)
 def test_numbers_of_the_row_stand_on_the_page(claim: Claim) -> None:
     page = (PROOFS / claim.page).read_text().split("<!-- evidence:begin")[0]
-    assert _numbers(f"{claim.statement} {claim.correction or ''}") - _numbers(page) == OFF_THE_PAGE.get(claim.id, set())
+    assert _numbers(f"{claim.statement} {claim.correction or ''}") - _numbers(page) == set()
 
 
 @pytest.mark.parametrize("claim", ARGUED, ids=lambda claim: claim.id)

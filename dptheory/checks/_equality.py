@@ -9,10 +9,17 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dptheory.checks._evidence import Evidence, Kind
 
 Value = Fraction | float | bool
+Number = Value | np.generic | NDArray[np.float64]
+"""What a calculator may return for one number: NumPy's scalars and arrays without axes count as the number that they hold."""
+Sides = tuple[Number, Number | Callable[[], Number], Number | Callable[[], Number | None] | None]
+"""(statement, truth, wrong): what the calculator gives; the value found without the formula under test (enumeration, a second
+method); and the printed formula of a false claim, otherwise a perturbed statement, None where it says nothing of the case. A
+truth that is dear, and a wrong value, may be a function of nothing: the mutation tests then need not compute it again."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +47,40 @@ class ExactCheck:
     kind: Kind = Kind.EXACT
 
     def run(self, budget: float, seed: int, executor: Executor | None = None) -> Evidence:
+        def compare(*case: Any) -> Sides:
+            return self.statement(*case), lambda: self.truth(*case), lambda: self.wrong(*case)
+
+        return EqualityCheck(self.name, self.cases, compare, self.tolerance, self.kind).run(budget, seed, executor)
+
+
+@dataclass(frozen=True)
+class EqualityCheck:
+    """In every case the first side that ``compare(*case)`` returns equals the second, and in at least one the third does not.
+
+    Small cases are enough for these checks, so they run in one process whatever the executor.
+
+    Args:
+        name: unique within the claim.
+        cases: gives the argument tuples.
+        compare: gives (statement, truth, wrong); see :data:`Sides`.
+        tolerance: relative difference that rounding may cause; 0 asks for equality (fractions, booleans).
+        kind: EXACT, SYMBOLIC or COUNTEREXAMPLE.
+    """
+
+    name: str
+    cases: Callable[[], Iterable[tuple[Any, ...]]]
+    compare: Callable[..., Sides]
+    tolerance: float = 0.0
+    kind: Kind = Kind.EXACT
+
+    def run(self, budget: float, seed: int, executor: Executor | None = None) -> Evidence:
         start = time.perf_counter()
         cases = list(self.cases())
         if not cases:
             raise ValueError("cases must give at least one case, got none")
-        truths = _within(budget, self.truth, cases)
-        done = cases[: len(truths)]
-        stated = [_plain(self.statement(*case)) for case in done]
-        misstated = [_plain(self.wrong(*case)) for case in done]
+        found = _within(budget, self.compare, cases)
+        done = cases[: len(found)]
+        stated, truths, misstated = zip(*found, strict=True)
         errors = [relative_difference(s, t) for s, t in zip(stated, truths, strict=True)]
         worst = max(range(len(done)), key=errors.__getitem__)
         caught = [
@@ -81,20 +114,30 @@ class ExactCheck:
         )
 
 
-def _within(budget: float, truth: Callable[..., Value], cases: Sequence[tuple[Any, ...]]) -> list[Value]:
-    """Truths of the leading cases that fit into the budget; at least one."""
+def _within(
+    budget: float, compare: Callable[..., Sides], cases: Sequence[tuple[Any, ...]]
+) -> list[tuple[Value, Value, Value | None]]:
+    """Statement, truth and wrong value of the leading cases that fit into the budget; at least one case."""
     deadline = time.monotonic() + budget
-    found: list[Value] = []
+    found: list[tuple[Value, Value, Value | None]] = []
     for case in cases:
-        found.append(_plain(truth(*case)))
+        stated, truth, wrong = compare(*case)
+        found.append((_plain(stated), evaluated(truth), evaluated(wrong)))
         if time.monotonic() > deadline:
             break
     return found
 
 
+def evaluated(side: Any) -> Any:
+    """A side of a comparison as a plain number or boolean, whether it was given as such or as a function of nothing."""
+    return _plain(side() if callable(side) else side)
+
+
 def _plain(value: Any) -> Any:
-    """A NumPy scalar as the Python number that it holds."""
-    return value.item() if isinstance(value, np.generic) else value
+    """A NumPy scalar, or an array without axes, as the Python number that it holds."""
+    return (
+        value.item() if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0) else value
+    )
 
 
 def relative_difference(value: Value, truth: Value) -> float:

@@ -1,6 +1,7 @@
 """What the ledger says of one claim."""
 
 import enum
+import re
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -40,8 +41,18 @@ class Source:
     equations: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        numbers = ", ".join(map(str, self.equations))
-        return self.label + (f" (eq. {numbers})" if numbers else "")
+        return self.label + (f" (eq. {', '.join(_runs(self.equations))})" if self.equations else "")
+
+
+def _runs(numbers: tuple[int, ...]) -> list[str]:
+    """4, 5, 40, 41, 42 as "4", "5", "40 to 42"."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return [text for run in runs for text in (map(str, run) if len(run) < 3 else (f"{run[0]} to {run[-1]}",))]
 
 
 @dataclass(frozen=True)
@@ -52,10 +63,12 @@ class Claim:
         id: "gip.mse_t0"; the part before the dot is the paper.
         title: a few words for tables.
         source: where the paper makes the claim.
-        statement: the claim in our words, LaTeX math.
+        statement: the claim in our words; this and the next texts are Markdown with LaTeX math, as long as they need to be.
         verdict: how far it can be trusted.
+        summary: why, in one sentence that can be read alone: the ledger's cell and the first line of the page.
         conditions: what it needs, stated and unstated.
         correction: the right statement, where the printed one fails or is loose.
+        printed_error: the step of the paper's argument that fails, where there is one to point at.
         printed: the paper's own formula as a function, where it differs from the calculator.
         calculators: the functions to call instead.
         checks: what tests it.
@@ -63,6 +76,7 @@ class Claim:
         figure: name of its picture in ``proofs/figures``.
         reported: the paper's numbers, for empirical claims, as (what, value) pairs.
         part_of: the id of the row that holds the mistake, where this row is false for the same reason; counts say so.
+        ours: a result of this library, not of the paper that its source names; these stand last in the ledger.
     """
 
     id: str
@@ -79,6 +93,9 @@ class Claim:
     figure: str | None = None
     reported: tuple[tuple[str, str], ...] = ()
     part_of: str | None = None
+    ours: bool = False
+    summary: str = ""
+    printed_error: str | None = None
 
     @property
     def state(self) -> str:
@@ -92,6 +109,12 @@ class Claim:
         """Proof page, relative to ``proofs/``; the empirical claims of a paper share one page."""
         paper, name = self.id.split(".", 1)
         return f"{paper}/empirical.md" if self.verdict is Verdict.EMPIRICAL else f"{paper}/{name}.md"
+
+    @property
+    def file(self) -> str:
+        """The claim's own file, relative to the root: its id with dots and dashes as underscores."""
+        paper, name = self.id.split(".", 1)
+        return f"dptheory/claims/{paper}/{re.sub('[.-]', '_', name)}.py"
 
     def check(self, budget: float = 30.0, seed: int = 0, executor: Executor | None = None) -> tuple[Evidence, ...]:
         """Run every check of the claim, each for at most ``budget`` seconds; a check that breaks is a check that fails.

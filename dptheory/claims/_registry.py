@@ -1,28 +1,61 @@
-"""Look-up in the ledger. The papers' modules load on first use, so that importing the ledger stays cheap."""
+"""Look-up in the ledger. A claim's module is found by its id and loads on first use, so that importing the ledger stays cheap."""
 
 import difflib
 import fnmatch
 import functools
-from collections.abc import Iterable
+import importlib
+import importlib.util
+import pkgutil
+import re
+from collections.abc import Iterable, Iterator
 
 from dptheory import _validate
 from dptheory.claims._claim import PAPERS, Claim, Verdict
+from dptheory.claims._order import ledger_key
+from dptheory.claims._row import Row
 
 
 @functools.cache
 def _ledger() -> dict[str, Claim]:
-    from dptheory.claims import gep, gip, lf, rf, rs
-
     ledger: dict[str, Claim] = {}
-    for claim in (*rf.CLAIMS, *rs.CLAIMS, *lf.CLAIMS, *gep.CLAIMS, *gip.CLAIMS):
+    for claim in sorted((claim for paper in PAPERS for claim in _of_paper(paper)), key=ledger_key):
         if claim.id in ledger:
             raise ValueError(f"claim id {claim.id!r} stands twice in the ledger")
         ledger[claim.id] = claim
     return ledger
 
 
+def _of_paper(paper: str) -> Iterator[Claim]:
+    """Every module of the paper's package that does not start with an underscore is a claim."""
+    package = importlib.import_module(f"dptheory.claims.{paper}")
+    for found in pkgutil.iter_modules(package.__path__):
+        claim = None if found.name.startswith("_") else _in_module(f"{package.__name__}.{found.name}")
+        if claim is not None:
+            yield claim
+    if importlib.util.find_spec(f"{package.__name__}._unsplit"):  # until every paper is split
+        yield from importlib.import_module(f"{package.__name__}._unsplit").CLAIMS
+
+
+def _in_module(name: str) -> Claim | None:
+    row = getattr(importlib.import_module(name), "row", None)
+    return row.claim if isinstance(row, Row) else None
+
+
+def in_own_file(id: str) -> Claim | None:
+    """The claim whose module is named like the id, loading no other."""
+    paper, _, name = id.partition(".")
+    if paper not in PAPERS or not re.fullmatch(r"[A-Za-z][\w.-]*", name, re.ASCII):
+        return None
+    module = f"dptheory.claims.{paper}.{re.sub('[.-]', '_', name)}"
+    claim = _in_module(module) if importlib.util.find_spec(module) else None
+    return claim if claim is not None and claim.id == id else None
+
+
 def all_claims(paper: str | None = None, verdict: Verdict | str | None = None) -> tuple[Claim, ...]:
     """The claims in the order of the ledger, of one paper and one verdict where asked for.
+
+    Per paper the argued claims come first, then the measured ones, then our own results; within these they follow the label
+    that the paper prints.
 
     Args:
         paper: a key of :data:`dptheory.claims.PAPERS`.
@@ -45,19 +78,21 @@ def all_claims(paper: str | None = None, verdict: Verdict | str | None = None) -
 
 
 def get(id: str) -> Claim:
-    """The claim with this id.
+    """The claim with this id; only its own module is loaded.
 
     Raises:
         ValueError: no such claim; the message names the nearest ids.
     """
-    ledger = _ledger()
-    if not isinstance(id, str) or id not in ledger:
+    found = (in_own_file(id) or _ledger().get(id)) if isinstance(id, str) else None
+    if found is None:
         raise ValueError(f"id must be that of a claim in the ledger, got {_validate.shown(id)}{_nearest(id)}")
-    return ledger[id]
+    return found
 
 
 def select(patterns: Iterable[str]) -> tuple[Claim, ...]:
     """The claims whose id matches one of the patterns (``gip.*``), in the order of the ledger; all where none is given.
+
+    Plain ids load only their own modules.
 
     Raises:
         ValueError: a pattern that matches nothing, or one string in place of several.
@@ -65,10 +100,16 @@ def select(patterns: Iterable[str]) -> tuple[Claim, ...]:
     if isinstance(patterns, str | bytes) or not isinstance(patterns, Iterable):
         raise ValueError(f"patterns must be ids or globs, as in ['gip.*'], got {_validate.shown(patterns)}")
     patterns = tuple(patterns)
+    if not patterns:
+        return all_claims()
+    chosen: dict[str, Claim] = {}
     for pattern in patterns:
-        if not isinstance(pattern, str) or not fnmatch.filter(_ledger(), pattern):
+        one = in_own_file(pattern) if isinstance(pattern, str) else None
+        matching = [one.id] if one else fnmatch.filter(_ledger(), pattern) if isinstance(pattern, str) else []
+        if not matching:
             raise ValueError(f"patterns must each match a claim, got {_validate.shown(pattern)}{_nearest(pattern)}")
-    return tuple(c for c in _ledger().values() if not patterns or any(fnmatch.fnmatch(c.id, p) for p in patterns))
+        chosen.update({id: get(id) for id in matching})
+    return tuple(sorted(chosen.values(), key=ledger_key))
 
 
 def _nearest(id: object) -> str:

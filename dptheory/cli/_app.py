@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from dptheory import claims
+from dptheory import claims, page_head
 from dptheory.checks import Evidence
 from dptheory.cli import _bound, _embedding, _freezing, _privacy, _tables  # noqa: F401 -- some only add commands
 from dptheory.cli._common import Commands, console_for_output, user_errors
@@ -86,7 +86,7 @@ def show_claim(id: Annotated[str, typer.Argument(help="Id of a claim, as listed 
     console.print(
         Panel(f"[{colour}]{claim.verdict.name}[/]: {claim.verdict.value}", title=f"{claim.id}: {claim.title}")
     )
-    for name, text in _tables.claim_sections(claim):
+    for name, text in (*_tables.claim_sections(claim), ("Files", page_head.claim_files(claim))):
         console.print(f"[bold]{name}[/]", highlight=False)
         for line in text:
             console.print(f"  {line}", markup=False, highlight=False)
@@ -132,26 +132,31 @@ def check_claims(
         raise typer.Exit(1)
 
 
-@app.command("pages", epilog="Example: dptheory pages proofs --workers 2")
+@app.command("pages", epilog="Example: dptheory pages proofs 'gip.*' --workers 2")
 def write_pages(
     directory: Annotated[Path, typer.Argument(help="Folder of the proof pages.", exists=True, file_okay=False)],
+    patterns: Annotated[list[str] | None, typer.Argument(help="Ids or globs; all claims where none is given.")] = None,
+    evidence: Annotated[bool, typer.Option(help="Run the checks and write their evidence, too.")] = True,
     budget: Budget = "60s",
     seed: Seed = "0",
     workers: Workers = 1,
 ) -> None:
-    """Regenerate what is generated in the proof pages: the ledger, the measured claims, the evidence tables."""
+    """Regenerate what is generated in the proof pages: the ledger, the measured claims, the heads, the evidence tables."""
     with user_errors():
         seconds, number = parse_budget(budget), parse_seed(seed)
+        chosen = [c for c in claims.select(patterns or ()) if c.verdict is not claims.Verdict.EMPIRICAL]
     ledger = claims.all_claims()
-    checked = [claim for claim in ledger if claim.verdict is not claims.Verdict.EMPIRICAL]
     with user_errors(), _executor(workers) as executor:
-        _tables.check_markers(directory / claim.page for claim in checked)
+        _tables.check_markers(directory / claim.page for claim in chosen)
+        headed = [claim for claim in chosen if page_head.has_head(directory / claim.page)]
         write_atomically(directory / "README.md", _tables.claims_markdown(ledger))
         for paper in {claim.source.paper for claim in ledger}:
             measured = claims.all_claims(paper, claims.Verdict.EMPIRICAL)
             write_atomically(directory / paper / "empirical.md", _tables.empirical_markdown(measured))
-        for claim, evidence in run_checks(checked, seconds, number, executor):
-            _tables.write_evidence(directory / claim.page, evidence)
+        for claim in headed:
+            page_head.write_head(directory / claim.page, claim)
+        for claim, found in run_checks(chosen, seconds, number, executor) if evidence else ():
+            _tables.write_evidence(directory / claim.page, found)
 
 
 @app.command("demo", epilog="Example: dptheory demo --out dptheory-demo")

@@ -158,7 +158,7 @@ def run_epsilon(
 
 
 def values_epsilon(delta: float, sampling_rate: float, noise_multiplier: float, steps: int) -> float:
-    """Upper bound on epsilon of the noisy sums alone, Poisson sampling, add/remove; for every noise and number of steps.
+    """Upper bound on epsilon of the noisy sums alone, Poisson sampling, add-remove; for every noise and number of steps.
 
     That of :func:`dptheory.privacy.epsilon` within its ranges and next to them; at most that without sampling, and that
     of the Renyi curve.

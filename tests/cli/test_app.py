@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from dptheory import claims, cli
+from dptheory import claims, cli, page_head
 from dptheory.checks import Evidence, Kind
 from dptheory.cli import _app, _tables
 
@@ -134,14 +134,39 @@ def test_pages_refresh_what_is_generated(tmp_path: Path, monkeypatch: pytest.Mon
     page = tmp_path / "gip" / "eq18.md"
     page.parent.mkdir()
     page.write_text("before\n<!-- evidence:begin -->\nold\n<!-- evidence:end -->\nafter\n")
-    assert _run("pages", str(tmp_path)).exit_code == 0
+    assert _run("pages", str(tmp_path), row.id).exit_code == 0
     text = page.read_text(encoding="utf-8")
     assert text.startswith("before\n") and text.endswith("after\n")
     assert "| number of zeros |" in text and "old" not in text
     assert "gip.eq18" in (tmp_path / "README.md").read_text(encoding="utf-8")
     page.write_text("no markers")
-    failed = _run("pages", str(tmp_path))
+    failed = _run("pages", str(tmp_path), row.id)
     assert failed.exit_code == 2 and "must hold the markers" in failed.stderr
+
+
+def test_pages_renew_the_head_and_may_leave_the_evidence(tmp_path: Path) -> None:
+    page = tmp_path / "lf" / "lem2.1.md"
+    for paper in claims.PAPERS:
+        (tmp_path / paper).mkdir()
+    evidence = "<!-- evidence:begin -->\nkept\n<!-- evidence:end -->\n"
+    page.write_text("<!-- row:begin -->\nold\n<!-- row:end -->\n\n## Proof\n" + evidence)
+    assert _run("pages", str(tmp_path), "lf.lem2.1", "--no-evidence").exit_code == 0
+    assert page.read_text() == page_head.page_head(claims.get("lf.lem2.1")) + "\n\n## Proof\n" + evidence
+    page.write_text("<!-- row:begin -->\n" + evidence)
+    failed = _run("pages", str(tmp_path), "lf.lem2.1")
+    assert failed.exit_code == 2 and "must hold the markers" in failed.stderr
+
+
+def test_a_claim_names_its_files() -> None:
+    shown = _run("claim", "gip.mse_t0").stdout
+    for file in (
+        "dptheory/claims/gip/mse_t0.py",
+        "proofs/gip/mse_t0.md",
+        "figures/top_k_mse.py",
+        "dptheory/pruning/_error.py",
+    ):
+        assert f"  {file}\n" in shown
+        assert (Path(__file__).parents[1] / file).exists()
 
 
 def test_number_of_evidence_rows_in_markdown() -> None:

@@ -22,8 +22,17 @@ import numpy as np
 import pytest
 
 from dptheory import checks
-from dptheory.checks import CertificateCheck, Check, ExactCheck, LawCheck, MeanCheck, SearchCheck, _certificate
-from dptheory.checks._equality import relative_difference
+from dptheory.checks import (
+    CertificateCheck,
+    Check,
+    EqualityCheck,
+    ExactCheck,
+    LawCheck,
+    MeanCheck,
+    SearchCheck,
+    _certificate,
+)
+from dptheory.checks._equality import evaluated, relative_difference
 from dptheory.checks._law import _CountsOfChunk
 from dptheory.checks._mean import _MomentsOfChunk
 from tests.mutants.moves import Move, moved, same
@@ -154,6 +163,8 @@ def record(check: Check, targets: Iterable[Target]) -> Recorded:
     with swapped(recorder.handlers()):
         if isinstance(check, ExactCheck):
             return _record_exact(check, recorder)
+        if isinstance(check, EqualityCheck):
+            return _record_equality(check, recorder)
         if isinstance(check, SearchCheck):
             return _record_search(check, recorder)
         if isinstance(check, CertificateCheck):
@@ -181,6 +192,34 @@ def _record_exact(check: ExactCheck, recorder: Recorder) -> Recorded:
         )
 
     return _recorded(check, ran, map(part, range(len(statement.rows))))
+
+
+def _record_equality(check: EqualityCheck, recorder: Recorder) -> Recorded:
+    """A truth that is given as a function of nothing is the check's other side; any other is computed with the statement."""
+    cases = _Side(lambda: list(check.cases()), recorder)
+    truths: list[_Side] = []
+
+    def compare(*case: Any) -> Any:
+        stated, truth, wrong = check.compare(*case)
+        truths.append(_Side(functools.partial(evaluated, truth), recorder))
+        return stated, truths[-1], wrong
+
+    sides = _Side(compare, recorder)
+    ran = replace(check, cases=cases, compare=sides).run(BUDGET, SEED)
+    in_cases = cases.rows[0][3]
+
+    def part(i: int) -> Part:
+        case, _, _, hits = sides.rows[i]
+        _, _, value, truth_hits = truths[i].rows[0]
+
+        def fails(target: Target) -> bool:
+            stated, truth, _ = check.compare(*case)
+            fresh = value if callable(truth) and target not in truth_hits else evaluated(truth)
+            return relative_difference(evaluated(stated), fresh) > check.tolerance
+
+        return Part(_union(hits, truth_hits, in_cases), _common(hits, truth_hits), fails)
+
+    return _recorded(check, ran, map(part, range(len(sides.rows))))
 
 
 def _record_search(check: SearchCheck, recorder: Recorder) -> Recorded:

@@ -89,6 +89,7 @@ _VERSUS = Claim(
     id="gep.versus",
     title="GEP against plain perturbation",
     source=Source("gep", "new, on section 3"),
+    ours=True,
     statement=r"At one $\mu$ (add/remove) and without clipping bias, $n^2$ times the squared error is: GP $pS^2/\mu^2$; B-GEP "
     r"$kS_1^2/\mu^2 + |r|^2$; GEP as published $2(kS_1^2 + pS_2^2)/\mu^2$; GEP with the best split $(\sqrt kS_1 + \sqrt qS_2)^2/\mu^2$. "
     r"With $S_1 = S$, GEP as published beats GP iff $(S_2/S)^2 < \frac12 - \frac kp$, with the best split iff "

@@ -105,6 +105,7 @@ _SPLIT = Claim(
     id="gep.split",
     title="best split of the noise",
     source=Source("gep", "new, on Theorem 3.1"),
+    ours=True,
     statement=r"For clips $S_1, S_2$ and the pair $\mu$-GDP (add/remove), the noise energy is least, "
     r"$(\sqrt k S_1 + \sqrt q S_2)^2/\mu^2$ with $q = p - k$, at $\sigma_1^2 = S_1H/(\sqrt k\mu^2)$, "
     r"$\sigma_2^2 = S_2H/(\sqrt q\mu^2)$, $H = \sqrt kS_1 + \sqrt qS_2$, and with the residual noise projected off "
@@ -227,6 +228,7 @@ _JOINT_CLIP = Claim(
     id="gep.joint_clip",
     title="clipping the gradient first",
     source=Source("gep", "new, on Algorithm 1, lines 10-11"),
+    ours=True,
     statement=r"Clip $|G_i| \le S$, then the residual at $rS$, and account over $a^2 + b^2 \le S^2$, $b \le rS$. The least noise "
     r"energy of a $\mu$-GDP release (add/remove) is $(\sqrt{k(1-r^2)} + \sqrt q\,r)^2S^2/\mu^2$ if $r^2 \le q/p$, else $pS^2/\mu^2$: "
     r"never above plain Gaussian perturbation, and below it if and only if $r^2 < q/p$.",

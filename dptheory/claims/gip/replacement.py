@@ -127,6 +127,7 @@ def _half_norm_slack(**point: float) -> float:
 CLAIMS = (
     Claim(
         id="gip.replace_one",
+        ours=True,
         title="worst pair under replacement",
         source=Source("gip", "Definition 1, Lemma 1 (not in the paper)"),
         statement=r"Definition 1 also allows neighbours that differ in the content of one example. Under Poisson sampling at rate $q$ with noise $\sigma C$ "

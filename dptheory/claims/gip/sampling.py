@@ -165,6 +165,7 @@ _BUDGET = Claim(
     id="gip.budget",
     title="the paper's index budget buys nothing",
     source=Source("gip", "new, on section 6.1 (budget share 0.01)"),
+    ours=True,
     statement=r"With $\epsilon_2$ shared over $T$ steps and $G$ groups by basic composition, $\theta = \epsilon_2/(TGs)$; the "
     r"total-variation distance of the whole run's indices from random-$k$ is at most "
     r"$\min(\tanh(\epsilon_2/4), \frac12\sqrt{2TG\theta\rho\mu})$, $\mu = K(d-K)/d$. In the paper's setting it is below "
@@ -243,6 +244,7 @@ _GAIN = Claim(
     id="gip.retained_gain",
     title="retained gain for small theta",
     source=Source("gip", "new, on F(theta) of Proposition 2"),
+    ours=True,
     statement=r"$\rho = 1 - E[i]/E_0[i] = 2\theta k(1-k)\frac{d}{d-1} + O(\theta^2)$; "
     r"$\rho = E_\theta[x(e^{2\theta x}-1)]/\mu$ with $x = i - \mu$ is a sum of nonnegative terms.",
     verdict=Verdict.HOLDS,

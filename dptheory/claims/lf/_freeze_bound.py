@@ -133,6 +133,7 @@ FREEZE_BOUND = Claim(
     id="lf.freeze_bound",
     title="what freezing does to the bound",
     source=Source("lf", "Lemma 3.1 under Algorithm 1 (ours)"),
+    ours=True,
     statement=r"Ours: with $P_t$ the projection on the $d_t$ parameters trained at step $t$, "
     r"$\sum_t\eta_tE|P_t\nabla f_t|^2\le f_1-Ef_{T+1}-\sum_t\eta_tE\langle\nabla f_t,b_t\rangle+\frac L2\sum_t\eta_t^2(E|s_t^B|^2+d_t\tau^2)$, "
     r"$b_t=E[s_t^B]-P_t\nabla f_t$. The frozen part of the gradient is not bounded. At equal $E|s^B|^2$ and bias, freezing lowers the bound on the whole "

@@ -254,6 +254,7 @@ _LAW = Claim(
     id="lf.angle_law",
     title="law of the noise angle",
     source=Source("lf", "new, on Definition 3.2"),
+    ours=True,
     statement=r"Ours: for $d\ge2$, $\kappa = \|s^B\|/\tau$, $\sqrt{d-1}\cot\gamma^{BP}$ is noncentral $t$ with $d-1$ degrees of freedom and "
     r"noncentrality $\kappa$; its density is $\propto\sin^{d-2}\gamma\,\Psi_d(\kappa\cos\gamma)$, "
     r"$\Psi_n(c) = \int_0^\infty r^{n-1}e^{-r^2/2+rc}dr$. It falls in law as $\kappa$ rises. With relative error $O(1/d)$ uniformly in $\kappa$: "

@@ -1,58 +1,13 @@
-"""LF: the descent lemma and the convergence bound."""
+"""LF: the convergence bound."""
 
 from fractions import Fraction
 
-import numpy as np
-
 from dptheory import convergence
-from dptheory.checks import CertificateCheck, ExactCheck, Kind, Range, SearchCheck
+from dptheory.checks import CertificateCheck, ExactCheck, Kind, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.lf import _appendix_a, _freeze_bound, _worst_case
 from dptheory.claims.lf import _testbed as testbed
 from dptheory.claims.lf._testbed import RUNS, Run
-
-# --- lf.lem2.1 --------------------------------------------------------------------------------------------------------
-
-
-def _gap(start: float, step: float) -> float:
-    """f(v) - f(w) - f'(w)(v - w) for f = log cosh, v = w + step, over step^2."""
-    loss, slope = testbed.LOSSES["log cosh"]
-    low, high = np.array(start), np.array(start + step)
-    return float(loss(high) - loss(low) - slope(low) * step) / step**2
-
-
-def _lemma_slack(start: float, step: float) -> float:
-    return 0.5 - _gap(start, step)
-
-
-def _lowered_lemma_slack(start: float, step: float) -> float:
-    return 0.49 - _gap(start, step)
-
-
-_LEM21 = Claim(
-    id="lf.lem2.1",
-    title="descent lemma",
-    source=Source("lf", "Lemma 2.1"),
-    statement=r"If $\nabla f$ is Lipschitz with constant $L$: $f(v)\le f(w)+\nabla f(w)^T(v-w)+\frac L2|v-w|^2$ for all $v,w$.",
-    verdict=Verdict.HOLDS,
-    conditions=("f is differentiable on the whole space", "its gradient is Lipschitz with constant L"),
-    checks=(
-        CertificateCheck(
-            name="worst case over smooth functions",
-            cases=lambda: [(1.0, 1.0), (2.0, 3.0), (0.1, 5.0)],
-            problem=_worst_case.descent,
-            bound=lambda smoothness, distance: smoothness / 2 * distance**2,
-            wrong=lambda smoothness, distance: smoothness / 4 * distance**2,
-        ),
-        SearchCheck(
-            name="log cosh, L = 1",
-            box={"start": Range(-5, 5), "step": Range(1e-2, 10, log=True)},
-            slack=_lemma_slack,
-            wrong=_lowered_lemma_slack,
-        ),
-    ),
-    proved=True,
-)
 
 # --- lf.lem3.1 --------------------------------------------------------------------------------------------------------
 
@@ -230,4 +185,4 @@ _LEM31 = Claim(
     figure="freezing_bounds",
 )
 
-CLAIMS: tuple[Claim, ...] = (_LEM21, _LEM31, _freeze_bound.FREEZE_BOUND, *_appendix_a.CLAIMS)
+CLAIMS: tuple[Claim, ...] = (_LEM31, _freeze_bound.FREEZE_BOUND, *_appendix_a.CLAIMS)

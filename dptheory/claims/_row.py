@@ -1,0 +1,208 @@
+"""How a claim's file is written: its row first, then each check as a function under a decorator of the row.
+
+A file ``dptheory/claims/<paper>/<claim>.py`` holds one ``row = Row(Claim(...))``. A check's name is the first paragraph of its
+function's docstring; what follows it is a remark. Everything that such a file needs is imported from here.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptheory.checks import (
+    CertificateCheck,
+    Check,
+    EqualityCheck,
+    Kind,
+    LawCheck,
+    MeanCheck,
+    Number,
+    Range,
+    SearchCheck,
+    Sides,
+)
+from dptheory.checks._certificate import Problem
+from dptheory.checks._law import OutcomeSampler
+from dptheory.checks._mean import Sampler
+from dptheory.claims._claim import Claim, Source, Verdict
+
+__all__ = ["Claim", "Kind", "Number", "Range", "Row", "Sides", "Source", "Verdict"]
+
+Cases = Callable[[], Iterable[tuple[Any, ...]]]
+Compared = Sides | tuple[Number, Number | Callable[[], Number]]
+"""(statement, truth, wrong), or (statement, truth) where the row's printed formula is what has to be rejected."""
+
+_Comparison = TypeVar("_Comparison", bound=Callable[..., Compared])
+_Value = TypeVar("_Value", bound=Callable[..., Number])
+_Law = TypeVar("_Law", bound=Callable[[], NDArray[np.float64]])
+_Real = TypeVar("_Real", bound=Callable[..., float])
+
+
+class Row:
+    """A claim whose checks follow it in its file, in the order of the file.
+
+    The decorators return the function unchanged, so that worker processes find it by its name.
+    """
+
+    def __init__(self, claim: Claim) -> None:
+        self._claim = claim
+        self._checks: list[Check] = []
+
+    @functools.cached_property
+    def claim(self) -> Claim:
+        """The row with its checks; no check can be added after that."""
+        return replace(self._claim, checks=tuple(self._checks))
+
+    def add(self, *checks: Check) -> None:
+        """Checks in any other form.
+
+        Raises:
+            RuntimeError: the row was read before.
+        """
+        if "claim" in self.__dict__:
+            raise RuntimeError(f"{self._claim.id} was read before the check {checks[0].name!r} was added")
+        self._checks.extend(checks)
+
+    def equal(
+        self,
+        *cases: tuple[Any, ...] | Cases,
+        tolerance: float = 0.0,
+        kind: Kind = Kind.EXACT,
+        name: str | None = None,
+    ) -> Callable[[_Comparison], _Comparison]:
+        """The function's first value equals its second in every case, and its third does not; see :data:`Compared`.
+
+        Args:
+            cases: the argument tuples, or one function that gives them (where they are many, or take time).
+            tolerance: relative difference that rounding may cause; 0 asks for equality (fractions, booleans).
+            kind: EXACT, SYMBOLIC or COUNTEREXAMPLE.
+            name: instead of the docstring, for a family of checks.
+        """
+
+        def register(compare: _Comparison) -> _Comparison:
+            with_wrong = functools.partial(self._with_wrong, compare)
+            self.add(EqualityCheck(_name(compare, name), _cases(cases), with_wrong, tolerance, kind))
+            return compare
+
+        return register
+
+    def mean(
+        self,
+        sampler: Sampler,
+        *,
+        row_bytes: int,
+        wrong: Callable[[], Number] | None = None,
+        resolution: float = 0.01,
+        name: str | None = None,
+    ) -> Callable[[_Value], _Value]:
+        """The function's value is the mean of the sampler, and ``wrong()`` is not.
+
+        See :class:`dptheory.checks.MeanCheck`; without ``wrong`` the value moved by its detectable error is rejected.
+        """
+
+        def register(claimed: _Value) -> _Value:
+            other = None if wrong is None else functools.partial(_float, wrong)
+            value = functools.partial(_float, claimed)
+            self.add(MeanCheck(_name(claimed, name), sampler, value, row_bytes, other, resolution))
+            return claimed
+
+        return register
+
+    def law(
+        self,
+        sampler: OutcomeSampler,
+        *,
+        wrong: Callable[[], NDArray[np.float64]],
+        row_bytes: int,
+        resolution: float = 0.01,
+        name: str | None = None,
+    ) -> Callable[[_Law], _Law]:
+        """The function's probabilities are the law of the sampler, and those of ``wrong()`` are not.
+
+        See :class:`dptheory.checks.LawCheck`.
+        """
+
+        def register(law: _Law) -> _Law:
+            self.add(LawCheck(_name(law, name), sampler, law, wrong, row_bytes, resolution))
+            return law
+
+        return register
+
+    def inequality(
+        self,
+        box: Mapping[str, Range],
+        *,
+        wrong: Callable[..., float],
+        tolerance: float = 1e-12,
+        name: str | None = None,
+    ) -> Callable[[_Real], _Real]:
+        """The function, a slack, is >= 0 over the whole box, and ``wrong`` is not, as far as a search can tell.
+
+        Both are functions of a module with names of their own, so that worker processes find them. See
+        :class:`dptheory.checks.SearchCheck`.
+        """
+
+        def register(slack: _Real) -> _Real:
+            if getattr(slack, "__name__", "") == "_":
+                raise ValueError(f"{self._claim.id}: a slack must have a name of its own, got '_'")
+            self.add(SearchCheck(_name(slack, name), box, slack, wrong, tolerance))
+            return slack
+
+        return register
+
+    def certificate(
+        self,
+        *cases: tuple[Any, ...] | Cases,
+        problem: Problem,
+        wrong: Callable[..., float] | None = None,
+        looseness: float = 0.0,
+        tolerance: float = 1e-4,
+        name: str | None = None,
+    ) -> Callable[[_Real], _Real]:
+        """The function, a bound, is the worst case of ``problem``, and ``wrong`` (or the row's printed formula) is not.
+
+        See :class:`dptheory.checks.CertificateCheck`.
+        """
+
+        def register(bound: _Real) -> _Real:
+            other = wrong or self._printed()
+            self.add(CertificateCheck(_name(bound, name), _cases(cases), problem, bound, other, looseness, tolerance))
+            return bound
+
+        return register
+
+    def _with_wrong(self, compare: Callable[..., Compared], *case: Any) -> Sides:
+        sides = compare(*case)
+        return (sides[0], sides[1], functools.partial(self._printed(), *case)) if len(sides) == 2 else sides
+
+    def _printed(self) -> Callable[..., Any]:
+        if self._claim.printed is None:
+            raise ValueError(
+                f"{self._claim.id} has no printed formula: its checks must say which wrong value they reject"
+            )
+        return self._claim.printed
+
+
+def _cases(cases: tuple[tuple[Any, ...] | Cases, ...]) -> Cases:
+    """Cases written out, or the one function that gives them."""
+    functions = [one for one in cases if callable(one)]
+    listed = [one for one in cases if not callable(one)]
+    if functions and len(cases) > 1:
+        raise ValueError(f"cases must be tuples, or one function that gives them, got {len(functions)} of {len(cases)}")
+    return functions[0] if functions else lambda: listed
+
+
+def _float(value: Callable[[], Number]) -> float:
+    return float(value())
+
+
+def _name(function: Callable[..., Any], name: str | None) -> str:
+    """The name given, or the first paragraph of the function's docstring."""
+    found = name or inspect.cleandoc(getattr(function, "__doc__", None) or "").split("\n\n")[0]
+    if not found.strip() or (name is None and not inspect.isfunction(function)):
+        raise ValueError(f"a check needs a name: the docstring of its function, or name= where {function!r} has none")
+    return " ".join(found.split())

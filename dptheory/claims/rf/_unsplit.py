@@ -1,0 +1,30 @@
+"""Claims that do not have a file of their own yet; this module goes when the last one has."""
+
+from dptheory.claims._claim import Claim
+from dptheory.claims.rf import (
+    clipping,
+    descent,
+    dynamics,
+    masks,
+    mse,
+    noise,
+    numbers,
+    privacy,
+    quadratic,
+    ranking,
+    sigmas,
+)
+
+CLAIMS: tuple[Claim, ...] = (
+    *dynamics.CLAIMS,
+    *ranking.CLAIMS,
+    *descent.CLAIMS,
+    *numbers.CLAIMS,
+    *masks.CLAIMS,
+    *noise.CLAIMS,
+    *quadratic.CLAIMS,
+    *mse.CLAIMS,
+    *clipping.CLAIMS,
+    *privacy.CLAIMS,
+    *sigmas.CLAIMS,
+)

@@ -1,0 +1,94 @@
+"""The head of a proof page, generated from the claim's row: what the page says beyond it is proof."""
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dptheory.claims import PAPERS, Claim, Verdict
+from dptheory.claims._registry import in_own_file
+from dptheory.cli._tables import qualified_name
+from dptheory.files import write_atomically
+
+_BEGIN, _END = "<!-- row:begin -->", "<!-- row:end -->"
+_ROOT = Path(__file__).parents[1]
+
+_CORRECTION = {
+    Verdict.HOLDS: "In full",
+    Verdict.LOOSE: "Sharper",
+    Verdict.CONDITIONAL: "Corrected",
+    Verdict.FALSE: "Corrected",
+}
+
+
+def page_head(claim: Claim) -> str:
+    """Title, links, verdict, statement, correction, conditions and the printed error, between their markers."""
+    state = "proved on this page" if claim.proved else "observed, not proved"
+    parts = [
+        _BEGIN,
+        f"# {claim.id}: {claim.title}",
+        " · ".join(_links(claim)),
+        f"**{claim.verdict.name}** ({claim.verdict.value}; {state}): {claim.summary}{_part(claim)}",
+        "## Statement",
+        f"{PAPERS[claim.source.paper]}, {claim.source}{' (our own result)' if claim.ours else ''}. {claim.statement}",
+        *([f"## {_CORRECTION[claim.verdict]}", claim.correction] if claim.correction else []),
+        "## Conditions",
+        "\n".join(f"- {condition}" for condition in claim.conditions) or "None.",
+        *(["## Where the print errs", claim.printed_error] if claim.printed_error else []),
+        _END,
+    ]
+    return "\n\n".join(parts)
+
+
+def has_head(page: Path) -> bool:
+    """Whether the page's head is generated; until every page is converted, some are written by hand.
+
+    Raises:
+        OSError: no such page.
+        ValueError: one marker without the other, or more than one pair.
+    """
+    text = page.read_text(encoding="utf-8")
+    counts = text.count(_BEGIN), text.count(_END)
+    if counts not in ((0, 0), (1, 1)):
+        raise ValueError(f"{page} must hold the markers {_BEGIN} and {_END} once each")
+    return counts == (1, 1)
+
+
+def write_head(page: Path, claim: Claim) -> None:
+    """Renew the head of a page that has the markers (see :func:`has_head`)."""
+    before, rest = page.read_text(encoding="utf-8").split(_BEGIN)
+    _, after = rest.split(_END)
+    write_atomically(page, before + page_head(claim) + after)
+
+
+def claim_files(claim: Claim) -> list[str]:
+    """The files that make up a claim, relative to the root: its checks, its page, its figure, its calculators' modules."""
+    own = [claim.file] if in_own_file(claim.id) else []  # until every claim has a file of its own
+    figure = [f"figures/{claim.figure}.py", f"proofs/figures/{claim.figure}.png"] if claim.figure else []
+    return [*own, f"proofs/{claim.page}", *figure, *dict.fromkeys(map(_source_file, claim.calculators))]
+
+
+def _links(claim: Claim) -> list[str]:
+    paper = PAPERS[claim.source.paper]
+    anchor = f"{paper.lower().replace(' ', '-')}-{claim.source.paper}"
+    calculators = [f"[`{qualified_name(one)}`](../../{_source_file(one)})" for one in claim.calculators]
+    return [
+        f"[Ledger](../README.md) › [{paper}](../README.md#{anchor})",
+        f"checks: [`{claim.file}`](../../{claim.file})",
+        *(["calculators: " + ", ".join(calculators)] if calculators else []),
+        *([f"figure: [{claim.figure}](../figures/{claim.figure}.png)"] if claim.figure else []),
+    ]
+
+
+def _part(claim: Claim) -> str:
+    """The other row that holds the same mistake; both belong to one paper."""
+    if claim.part_of is None:
+        return ""
+    return f" The mistake is that of [`{claim.part_of}`]({claim.part_of.split('.', 1)[1]}.md)."
+
+
+def _source_file(calculator: Callable[..., Any]) -> str:
+    found = inspect.getsourcefile(inspect.unwrap(calculator))
+    if found is None:
+        raise ValueError(f"calculator {calculator!r} has no source file")
+    return Path(found).relative_to(_ROOT).as_posix()
