@@ -1,5 +1,6 @@
 """Gradient embedding perturbation: noise, error, subspace, risk."""
 
+from dptheory._adjacency import Adjacency
 from dptheory.embedding._anchor import (
     Projection,
     ResidualBound,
@@ -13,7 +14,6 @@ from dptheory.embedding._anchor import (
     residual_energy,
 )
 from dptheory.embedding._calibration import (
-    Adjacency,
     joint_mu,
     noise_ratio_excess,
     output_mu,

@@ -5,7 +5,7 @@ from training.engine._distributed import active, communicating, first, place, pr
 from training.engine._noise import generator_noise, secure_noise
 from training.engine._optimizer import DistributedMechanismOptimizer, MechanismOptimizer
 from training.engine._privacy_report import (
-    ADD_OR_REMOVE,
+    ADD_REMOVE,
     ADJACENCIES,
     CALLER,
     POISSON,
@@ -18,7 +18,7 @@ from training.engine._private import GRAD_SAMPLE_MODES, attach, make_private
 from training.engine._sampling import Batches, GeneratorBatches, PoissonBatches, PoissonSampler, SecureBatches
 
 __all__ = [
-    "ADD_OR_REMOVE",
+    "ADD_REMOVE",
     "ADJACENCIES",
     "CALLER",
     "GRAD_SAMPLE_MODES",
