@@ -19,7 +19,7 @@ LONGEST = 400
 FLOORS: tuple[frozenset[str], ...] = tuple(
     frozenset(f"dptheory.{room}" for room in rooms)
     for rooms in (
-        ("_validate", "errors", "files"),
+        ("_adjacency", "_validate", "errors", "files"),
         ("checks",),
         ("gradients", "convergence"),
         ("pruning", "freezing"),

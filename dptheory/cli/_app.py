@@ -21,9 +21,9 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from dptheory import claims, page_head
+from dptheory import claims
 from dptheory.checks import Evidence
-from dptheory.cli import _bound, _embedding, _freezing, _privacy, _tables  # noqa: F401 -- some only add commands
+from dptheory.cli import _bound, _embedding, _freezing, _page_head, _privacy, _tables  # noqa: F401 -- some only add commands
 from dptheory.cli._common import Commands, console_for_output, user_errors
 from dptheory.files import require_writable, write_atomically
 
@@ -86,7 +86,7 @@ def show_claim(id: Annotated[str, typer.Argument(help="Id of a claim, as listed 
     console.print(
         Panel(f"[{colour}]{claim.verdict.name}[/]: {claim.verdict.value}", title=f"{claim.id}: {claim.title}")
     )
-    for name, text in (*_tables.claim_sections(claim), ("Files", page_head.claim_files(claim))):
+    for name, text in (*_tables.claim_sections(claim), ("Files", _page_head.claim_files(claim))):
         console.print(f"[bold]{name}[/]", highlight=False)
         for line in text:
             console.print(f"  {line}", markup=False, highlight=False)
@@ -148,13 +148,13 @@ def write_pages(
     ledger = claims.all_claims()
     with user_errors(), _executor(workers) as executor:
         _tables.check_markers(directory / claim.page for claim in chosen)
-        headed = [claim for claim in chosen if page_head.has_head(directory / claim.page)]
+        headed = [claim for claim in chosen if _page_head.has_head(directory / claim.page)]
         write_atomically(directory / "README.md", _tables.claims_markdown(ledger))
         for paper in {claim.source.paper for claim in ledger}:
             measured = claims.all_claims(paper, claims.Verdict.EMPIRICAL)
             write_atomically(directory / paper / "empirical.md", _tables.empirical_markdown(measured))
         for claim in headed:
-            page_head.write_head(directory / claim.page, claim)
+            _page_head.write_head(directory / claim.page, claim)
         for claim, found in run_checks(chosen, seconds, number, executor) if evidence else ():
             _tables.write_evidence(directory / claim.page, found)
 

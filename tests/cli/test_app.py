@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from dptheory import claims, cli, page_head
+from dptheory import claims, cli
 from dptheory.checks import Evidence, Kind
-from dptheory.cli import _app, _tables
+from dptheory.cli import _app, _page_head, _tables
 
 ROOT = Path(__file__).parents[2]
 
@@ -151,7 +151,7 @@ def test_pages_renew_the_head_and_may_leave_the_evidence(tmp_path: Path) -> None
     evidence = "<!-- evidence:begin -->\nkept\n<!-- evidence:end -->\n"
     page.write_text("<!-- row:begin -->\nold\n<!-- row:end -->\n\n## Proof\n" + evidence)
     assert _run("pages", str(tmp_path), "lf.lem2.1", "--no-evidence").exit_code == 0
-    assert page.read_text() == page_head.page_head(claims.get("lf.lem2.1")) + "\n\n## Proof\n" + evidence
+    assert page.read_text() == _page_head.page_head(claims.get("lf.lem2.1")) + "\n\n## Proof\n" + evidence
     page.write_text("<!-- row:begin -->\n" + evidence)
     failed = _run("pages", str(tmp_path), "lf.lem2.1")
     assert failed.exit_code == 2 and "must hold the markers" in failed.stderr
@@ -166,7 +166,7 @@ def test_a_claim_names_its_files() -> None:
         "dptheory/pruning/_error.py",
     ):
         assert f"  {file}\n" in shown
-        assert (Path(__file__).parents[1] / file).exists()
+        assert (ROOT / file).exists()
 
 
 def test_number_of_evidence_rows_in_markdown() -> None:

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from dptheory.claims import PAPERS, Claim, Verdict
-from dptheory.claims._registry import in_own_file
 from dptheory.cli._tables import qualified_name
 from dptheory.files import write_atomically
 
 _BEGIN, _END = "<!-- row:begin -->", "<!-- row:end -->"
-_ROOT = Path(__file__).parents[1]
+_ROOT = Path(__file__).parents[2]
 
 _CORRECTION = {
     Verdict.HOLDS: "In full",
@@ -63,7 +62,7 @@ def write_head(page: Path, claim: Claim) -> None:
 
 def claim_files(claim: Claim) -> list[str]:
     """The files that make up a claim, relative to the root: its checks, its page, its figure, its calculators' modules."""
-    own = [claim.file] if in_own_file(claim.id) else []  # until every claim has a file of its own
+    own = [claim.file] if (_ROOT / claim.file).exists() else []  # until every claim has a file of its own
     figure = [f"figures/{claim.figure}.py", f"proofs/figures/{claim.figure}.png"] if claim.figure else []
     return [*own, f"proofs/{claim.page}", *figure, *dict.fromkeys(map(_source_file, claim.calculators))]
 
