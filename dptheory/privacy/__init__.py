@@ -21,7 +21,7 @@ from dptheory.privacy._index import (
 from dptheory.privacy._index_prv import IndexPRV
 from dptheory.privacy._joint import IndexSteps, joint_epsilon, run_epsilon, theta_for_joint_budget, values_epsilon
 from dptheory.privacy._joint_curves import ORDERS, FreshMask, joint_rdp, subsampled_gaussian_rdp
-from dptheory.privacy._lattice_loss import LatticeLoss
+from dptheory.privacy._lattice_loss import LatticeLoss, composed
 from dptheory.privacy._masks import (
     average_sensitivity,
     combined_multiplier,
@@ -31,7 +31,7 @@ from dptheory.privacy._masks import (
     masked_sensitivity,
     published_size_delta,
 )
-from dptheory.privacy._renyi import epsilon_from_rdp, zcdp_budget, zcdp_epsilon
+from dptheory.privacy._renyi import conversion, epsilon_from_rdp, zcdp_budget, zcdp_epsilon
 
 __all__ = [
     "AUDIT_METHODS",
@@ -51,6 +51,8 @@ __all__ = [
     "average_sensitivity",
     "bound_at_known_rate",
     "combined_multiplier",
+    "composed",
+    "conversion",
     "cross_check",
     "divisor_delta",
     "divisor_kl",

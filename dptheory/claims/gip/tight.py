@@ -13,7 +13,6 @@ from dptheory.checks import ExactCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gip import _counted_run, _finite, _loss_at_scale
 from dptheory.claims.gip.privacy import gaussian_log_delta
-from dptheory.privacy import _lattice_loss
 from dptheory.pruning import SubsetMallows
 
 _WEIGHTS = (Fraction(1, 2), Fraction(9, 10))
@@ -211,7 +210,7 @@ _TIGHT = Claim(
         privacy.LatticeLoss.delta,
         privacy.LatticeLoss.epsilon,
         privacy.LatticeLoss.renyi,
-        _lattice_loss.composed,
+        privacy.composed,
         privacy.IndexPRV.cdf,
         privacy.IndexPRV.pdf,
         privacy.IndexPRV.probability,
