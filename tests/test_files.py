@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dptheory.files import write_atomically
+from dptheory.files import require_writable, write_atomically
 
 
 def test_writes_text_and_bytes_into_a_new_folder(tmp_path: Path) -> None:
@@ -49,3 +49,12 @@ def test_an_interruption_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.
         write_atomically(target, "new")
     assert target.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_a_device_can_be_written_and_keeps_its_place(tmp_path: Path) -> None:
+    require_writable(Path(os.devnull))
+    assert Path(os.devnull).is_char_device()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    require_writable(pipe)
+    assert [p.name for p in tmp_path.iterdir()] == ["pipe"]

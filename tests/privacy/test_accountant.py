@@ -412,3 +412,9 @@ def test_paper_settings() -> None:
     doubled = replace(bare, epochs=1, releases=2).needed_sigma()
     single = replace(bare, epochs=1).needed_sigma()
     assert doubled is not None and single is not None and doubled == pytest.approx(math.sqrt(2) * single)
+
+
+def test_no_lower_bound_where_the_error_covers_everything() -> None:
+    grid = np.linspace(-1.0, 1.0, 9)
+    composed = _prv._Composed(grid, np.full(9, 1 / 9), 1.0, 0.0, wrong=1e9, missed=0.0, mean_error=0.0)
+    assert composed.lower(1e-5, 0.5) == 0.0

@@ -230,3 +230,9 @@ def test_bound_at_a_known_rate_refuses(arguments: tuple, named: str) -> None:
 def test_bound_at_a_known_rate_refuses_a_confidence() -> None:
     with pytest.raises(ValueError, match="confidence"):
         privacy.bound_at_known_rate(1, 5, 0.1, 0.1, confidence=1.0)
+
+
+def test_number_of_scores_ends_where_it_says() -> None:
+    assert privacy.largest_bound(10**12, 1e-5) > 20
+    with pytest.raises(ValueError, match=r"scores must be .*1000000000000"):
+        privacy.largest_bound(10**12 + 1, 1e-5)

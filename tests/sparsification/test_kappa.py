@@ -13,6 +13,7 @@ from scipy.stats import chi2
 
 from dptheory import gradients, sparsification
 from dptheory.sparsification import kappa
+from dptheory.sparsification._kappa import _gaussian_gain, _log_gammainc
 
 POSITIVE = st.floats(1e-3, 1e3)
 ENTRIES = st.lists(st.floats(-100, 100), min_size=1, max_size=7).filter(lambda w: max(map(abs, w)) > 1e-3)
@@ -383,3 +384,19 @@ def test_zero_gradient_says_that_kappa_is_undefined() -> None:
 def test_bad_options_of_kappa(options: dict[str, float], name: str) -> None:
     with pytest.raises(ValueError, match=rf"^{name} must .*got"):
         kappa(W, 1.0, 0.5, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("half_norm", [1e-40, 1e-3, 0.3])
+@pytest.mark.parametrize(("dim", "keep"), [(60, 20), (400, 41), (500, 42), (3000, 60), (10**5, 9000), (10**5, 50_000)])
+def test_gain_of_clip_probability_where_it_underflows(dim: int, keep: int, half_norm: float) -> None:
+    """P'/P for Gaussian deviations against mpmath, on both sides of every branch: small and large shapes, far and near."""
+    half = half_norm * keep / 2  # the threshold, as a share of where half of the masked mass lies
+    spread = math.sqrt(0.5 / half)
+    with mpmath.workdps(40):
+        p = [mpmath.log(mpmath.gammainc(mpmath.mpf(n) / 2, 0, mpmath.mpf(0.5) / spread / spread, regularized=True))
+             for n in (keep, dim)]  # fmt: skip
+        log_gain = float(p[0] - p[1])
+    if log_gain < 700:
+        assert math.log(_gaussian_gain(dim, keep, spread)) == pytest.approx(log_gain, rel=1e-12, abs=1e-11)
+    else:
+        assert [_log_gammainc(n / 2, half) for n in (keep, dim)] == pytest.approx([float(one) for one in p], rel=1e-13)
