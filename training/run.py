@@ -30,7 +30,7 @@ from training.loop import accuracy
 from training.networks import SCATTERING_INPUT, scattering_features
 from training.optimizer import MechanismOptimizer
 from training.private import attach
-from training.sampling import Batches, PoissonBatches, SecureBatches
+from training.sampling import Batches, PartitionBatches, PoissonBatches, SecureBatches
 
 _WEIGHTS, _BATCHES, _NOISE, _MASKS = range(4)
 AUXILIARY = {"excerpt": "excerpt", "fashion-mnist": "fashion-mnist", "mnist": "excerpt", "cifar-10": "cifar-10"}
@@ -103,11 +103,14 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
         grad_sample_mode=config.grad_sample_mode,
         noise_generator=None if config.secure else torch.Generator(device).manual_seed(stream(config.seed, _NOISE)),
         secure=config.secure,
+        partition=config.sampling == "partition",
     )
     if config.epsilon is not None:
         optimizer.ledger.limit(config.epsilon, config.delta)
     if config.secure:
         batches: Batches = SecureBatches(len(train), rate)
+    elif config.sampling == "partition":
+        batches = PartitionBatches(len(train), config.batch_size, stream(config.seed, _BATCHES))
     else:
         batches = PoissonBatches(len(train), rate, stream(config.seed, _BATCHES))
     if AUXILIARY[config.data] == config.data:
@@ -246,7 +249,7 @@ def _backward(run: Run, part: torch.Tensor) -> float:
 def _epoch(run: Run, interrupted: Callable[[], bool], shown: Callable[[], object]) -> None:
     """Steps up to the end of the epoch or of the budget, and a row of metrics; none where it was interrupted."""
     started = time.perf_counter()
-    rate = run.optimizer.ledger.sampling_rate
+    rate = run.config.batch_size / len(run.train)
     epoch = next(e for e in range(1, run.config.epochs + 1) if last_step(e, rate) > run.step)
     stopped = False
     while run.step < last_step(epoch, rate) and not run.spent and not stopped:
