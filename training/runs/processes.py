@@ -18,6 +18,7 @@ _MOST_DEATHS = 10
 _LOOK_SECONDS = 0.2
 _BUSY_SECONDS = 2.0
 _LOG = "log.txt"
+_WORKER = ("-m", "training.runs.worker")
 _TAIL = 2000
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -84,7 +85,7 @@ def _watched(task: Task, deadline: float | None, stop: Callable[[], bool] | None
     folder.mkdir(parents=True, exist_ok=True)
     here = os.pathsep.join((str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])))
     environment = os.environ | {"PYTHONPATH": here} | dict.fromkeys(_THREADS, "1")
-    command = [sys.executable, "-m", "training.runs.worker"]
+    command = [sys.executable, *_WORKER]
     told = False
     with (
         (folder / _LOG).open("wb") as log,
