@@ -173,7 +173,10 @@ def test_a_file_holds_all_that_its_run_depends_on(made) -> None:
 def test_the_same_run_leaves_the_same_file_but_for_the_times(made, tmp_path: Path) -> None:
     places, _, _ = made
     other = Places(tmp_path / "results", tmp_path / "state")
-    phases = {"tuning": TABLE["phases"]["tuning"] | {"arms": ["dp-sgd"]}, "final": {"arms": ["sparse"], "seeds": {"count": 8}}}
+    phases = {
+        "tuning": TABLE["phases"]["tuning"] | {"arms": ["dp-sgd"]},
+        "final": {"arms": ["sparse"], "seeds": {"count": 8}},
+    }
     comparison = {"phases": ["final"], "arm": "sparse", "against": "sparse", "main": True}
     swept(other, study(phases=phases, comparisons=[comparison]))
     before, after = files(places), files(other)

@@ -1,6 +1,7 @@
 """The algorithms of the five papers, as what becomes of per-sample gradients in one step."""
 
 from training.mechanisms._base import Contribution, Mechanism, Noise, StepCost
+from training.mechanisms.ablations import NoisySparsification, QuietLayers
 from training.mechanisms.broken import BatchSizeDivisor, TopKWithoutNoise, UnnoisedVelocity
 from training.mechanisms.dpsgd import ClippedSgd, DpSgd, NoisySgd
 from training.mechanisms.gep import BiasedGep, Gep, GepJoint, GepOptimal
@@ -29,7 +30,9 @@ __all__ = [
     "Noise",
     "NoisyMagnitudeTopK",
     "NoisySgd",
+    "NoisySparsification",
     "PosteriorFreeze",
+    "QuietLayers",
     "RandomSparsification",
     "RankedByTrueGradients",
     "RankedSparsification",
