@@ -508,7 +508,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     left = CliRunner().invoke(app, ["sweep", *names, "--hours", "0", "--allow-dirty"])
     assert left.exit_code == 75 and "runs are left" in left.stderr
     none = CliRunner().invoke(app, ["sweep", "none.toml"])
-    assert none.exit_code == 2 and "the package brings configs/studies/masking.toml" in " ".join(none.stderr.split())
+    assert none.exit_code == 2 and "configs/studies/masking.toml" in " ".join(none.stderr.split())
     (tmp_path / "r" / "tiny").mkdir(parents=True)
     (tmp_path / "r" / "tiny" / "only_dp-sgd_seed=0.json").write_text("{")
     bad = CliRunner().invoke(app, ["sweep", *names, "--status"])
