@@ -24,7 +24,7 @@ from torch.utils.data import (
 from dptheory import _validate
 from training.engine import _distributed
 from training.engine._optimizer import LARGEST, SMALLEST, DistributedMechanismOptimizer, MechanismOptimizer
-from training.engine._privacy_report import ADD_OR_REMOVE, CALLER, POISSON, ZERO_OUT
+from training.engine._privacy_report import ADD_OR_REMOVE, CALLER, PARTITION, POISSON, ZERO_OUT
 from training.engine._sampling import Batches, GeneratorBatches, PoissonSampler, SecureBatches
 from training.mechanisms import Mechanism
 from training.runs._config import GRAD_SAMPLE_MODES
@@ -130,6 +130,7 @@ def attach(
     noise_generator: torch.Generator | None = None,
     secure: bool = False,
     expected_batch_size: float | None = None,
+    partition: bool = False,
 ) -> tuple[GradSampleModule, MechanismOptimizer]:
     """The same for callers that draw Poisson batches themselves.
 
@@ -142,6 +143,8 @@ def attach(
         expected_batch_size: instead, the divisor itself, a constant; neighbours then differ by a record that is added or removed.
         secure: says that the caller draws batches from the operating system's generator, as
             :class:`training.engine.SecureBatches` does.
+        partition: says that the batches are no Poisson batches but those of :class:`training.engine.PartitionBatches`; what is
+            spent is then counted as if every example were in every batch, and ``sampling_rate`` is only that of the divisor.
 
     The others, and the errors, are those of :func:`make_private`.
     """
@@ -157,7 +160,7 @@ def attach(
         module=module,
         optimizer=optimizer,
         mechanism=mechanism,
-        sampling_rate=rate,
+        sampling_rate=1.0 if partition else rate,
         expected_batch_size=expected_batch_size,
         noise_multiplier=noise_multiplier,
         max_grad_norm=max_grad_norm,
@@ -166,7 +169,7 @@ def attach(
         noise_generator=noise_generator,
         secure=secure,
         adjacency=ADD_OR_REMOVE if examples is None else ZERO_OUT,
-        sampler=CALLER,
+        sampler=PARTITION if partition else CALLER,
     )
 
 
