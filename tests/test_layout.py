@@ -35,7 +35,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
 TRAINING_FLOORS: tuple[frozenset[str], ...] = tuple(
     frozenset(f"training.{room}" for room in rooms)
     for rooms in (
-        ("_argument_ranges", "_randomness", "data"),
+        ("_argument_ranges", "_machine", "_randomness", "data"),
         ("mechanisms", "networks"),
         ("engine",),
         ("runs",),

@@ -51,8 +51,8 @@ def probe(
     Example: [bold]python -m training probe --data excerpt --steps 40 --record 0,20,39 --out probe-results[/bold]
     """
     # torch, Opacus and matplotlib take seconds to import: not for --help
+    from training._machine import device_name
     from training.probe import (
-        device_name,
         fit_table,
         row_table,
         run_probe,
@@ -111,7 +111,7 @@ def validate(
     """
     import torch
 
-    from training.probe import device_name
+    from training._machine import device_name
     from training.runs import DpSgdSettings, pick_device
     from training.validate import ValidateSettings, row_table, summary, write_figure, write_json
     from training.validate import validate as run_validation
@@ -178,6 +178,60 @@ def run(
         )
         typer.echo(f"interrupted; {left}", err=True)
         raise typer.Exit(130) from None
+
+
+@app.command()
+def sweep(
+    study: Annotated[
+        Path, typer.Argument(help="TOML file; configs/studies/... of this package are found from anywhere")
+    ],
+    workers: Annotated[int, typer.Option(help="runs at a time, each a process of one thread")] = 1,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "cpu",
+    hours: Annotated[float | None, typer.Option(help="start no run after these, and stop those under way")] = None,
+    status: Annotated[
+        bool, typer.Option("--status", help="only say how far it is, and what the results so far say")
+    ] = False,
+    results: Annotated[Path, typer.Option(help="folder for the result files")] = Path("proofs/results"),
+    state: Annotated[Path, typer.Option(help="folder for the state of runs under way")] = Path("sweep-state"),
+    allow_dirty: Annotated[
+        bool, typer.Option("--allow-dirty", help="also with code that differs from its commit")
+    ] = False,
+) -> None:
+    """Make all runs of a study that have no result yet; stopped or killed at any time, it goes on when it is called again.
+
+    Ends with code 1 where a run failed, and with 75 where runs are left.
+
+    Example: [bold]python -m training sweep configs/studies/masking.toml --workers 2 --hours 8[/bold]
+    """
+    from rich.console import Console
+
+    from training import runs
+
+    try:
+        with user_errors():
+            wanted, places = runs.read_study(study), runs.Places(results, state)
+            if status:
+                runs.show(wanted, places, console_for_output())
+                return
+            with runs.Lines(Console(stderr=True), runs.standing(wanted, places)) as lines:
+                outcome = runs.sweep(
+                    wanted,
+                    places=places,
+                    workers=workers,
+                    device=device,
+                    hours=hours,
+                    allow_dirty=allow_dirty,
+                    watcher=lines,
+                )
+    except KeyboardInterrupt:
+        typer.echo("interrupted; the same command goes on", err=True)
+        raise typer.Exit(130) from None
+    if outcome.failed:
+        typer.echo(f"failed: {', '.join(sorted(outcome.failed))}", err=True)
+        raise typer.Exit(1)
+    if not outcome.complete:
+        typer.echo("runs are left; the same command goes on", err=True)
+        raise typer.Exit(75)
 
 
 @app.command()

@@ -27,9 +27,9 @@ def main(
     import torch
 
     from dptheory.files import write_atomically
+    from training._machine import device_name
     from training.benchmarks import _calculators, _mechanisms
     from training.benchmarks._timing import compare
-    from training.probe import device_name
     from training.runs import pick_device
 
     torch.set_num_threads(threads)

@@ -15,7 +15,14 @@ from training.engine._privacy_report import (
     PrivacyReport,
 )
 from training.engine._private import GRAD_SAMPLE_MODES, attach, make_private
-from training.engine._sampling import Batches, GeneratorBatches, PoissonBatches, PoissonSampler, SecureBatches
+from training.engine._sampling import (
+    Batches,
+    GeneratorBatches,
+    PartitionBatches,
+    PoissonBatches,
+    PoissonSampler,
+    SecureBatches,
+)
 
 __all__ = [
     "ADD_REMOVE",
@@ -31,6 +38,7 @@ __all__ = [
     "DistributedMechanismOptimizer",
     "GeneratorBatches",
     "MechanismOptimizer",
+    "PartitionBatches",
     "PoissonBatches",
     "PoissonSampler",
     "PrivacyLedger",

@@ -13,6 +13,7 @@ SEEDED = "simulation: seeded"
 SECURE = "the operating system's cryptographic generator"
 CALLER = "Poisson, drawn by the caller"
 POISSON = "Poisson"
+PARTITION = "shuffled passes cut into batches; every example is taken to be in every batch"
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from torch.utils.data import (
 from dptheory import _validate
 from training.engine import _distributed
 from training.engine._optimizer import LARGEST, SMALLEST, DistributedMechanismOptimizer, MechanismOptimizer
-from training.engine._privacy_report import ADD_REMOVE, POISSON, ZERO_OUT
+from training.engine._privacy_report import ADD_REMOVE, PARTITION, POISSON, ZERO_OUT
 from training.engine._sampling import Batches, GeneratorBatches, PoissonSampler, SecureBatches
 from training.mechanisms import Mechanism
 
@@ -127,6 +127,7 @@ def attach(
     noise_generator: torch.Generator | None = None,
     secure: bool = False,
     expected_batch_size: float | None = None,
+    partition: bool = False,
 ) -> tuple[GradSampleModule, MechanismOptimizer]:
     """The same for callers that draw Poisson batches themselves.
 
@@ -140,6 +141,8 @@ def attach(
             product with the rate.
         secure: says that the caller draws batches from the operating system's generator, as
             :class:`training.engine.SecureBatches` does.
+        partition: says that the batches are no Poisson batches but those of :class:`training.engine.PartitionBatches`; what is
+            spent is then counted as if every example were in every batch, and ``sampling_rate`` is only that of the divisor.
 
     The others, and the errors, are those of :func:`make_private`.
     """
@@ -161,7 +164,7 @@ def attach(
         wrapped = (DistributedMechanismOptimizer if parallel else MechanismOptimizer)(
             optimizer,
             mechanism=mechanism,
-            sampling_rate=rate,
+            sampling_rate=1.0 if partition else rate,
             names={p: name for name, p in module.named_parameters()},
             noise_multiplier=noise_multiplier,
             max_grad_norm=max_grad_norm,
@@ -174,6 +177,8 @@ def attach(
         private = prepare_module(module, grad_sample_mode=grad_sample_mode, loss_reduction=loss_reduction)
         private.forbid_grad_accumulation()
         mechanism.attach(private)
+    if partition:
+        wrapped.sampler = PARTITION
     wrapped.track(private)
     return private, wrapped
 

@@ -1,5 +1,6 @@
 """The algorithms of the five papers, as what becomes of per-sample gradients in one step."""
 
+from training.mechanisms._ablations import NoisySparsification, QuietLayers
 from training.mechanisms._anchor_gradients import AnchorGradients
 from training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
 from training.mechanisms._broken import BatchSizeDivisor, TopKWithoutNoise, UnnoisedVelocity
@@ -42,7 +43,9 @@ __all__ = [
     "Noise",
     "NoisyMagnitudeTopK",
     "NoisySgd",
+    "NoisySparsification",
     "PosteriorFreeze",
+    "QuietLayers",
     "RandomSparsification",
     "RankedByTrueGradients",
     "RankedSparsification",

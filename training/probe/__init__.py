@@ -4,7 +4,7 @@ from training.probe._figure import write_figure
 from training.probe._measure import measure
 from training.probe._measurement import EXACT, GAUSSIAN, Fit, Measurement, MeasureSettings, Row
 from training.probe._probe import DATA, ProbeResult, Record, run_probe, spread_steps
-from training.probe._report import device_name, fit_table, row_table, to_dict, versions, write_gradients, write_json
+from training.probe._report import fit_table, row_table, to_dict, write_gradients, write_json
 
 __all__ = [
     "DATA",
@@ -16,14 +16,12 @@ __all__ = [
     "ProbeResult",
     "Record",
     "Row",
-    "device_name",
     "fit_table",
     "measure",
     "row_table",
     "run_probe",
     "spread_steps",
     "to_dict",
-    "versions",
     "write_figure",
     "write_gradients",
     "write_json",

@@ -1,10 +1,8 @@
 """A probe's result as a JSON file, a file of vectors and a table on the terminal."""
 
 import dataclasses
-import importlib.metadata
 import io
 import json
-import platform
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +12,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from dptheory.files import write_atomically
+from training._machine import device_name, versions
 from training.probe._measurement import GAUSSIAN, Row
 from training.probe._probe import ProbeResult, Record
-
-_PACKAGES = ("dptheory", "numpy", "scipy", "torch", "opacus")
 
 
 def write_json(result: ProbeResult, device: torch.device, path: Path) -> None:
@@ -61,16 +58,6 @@ def to_dict(result: ProbeResult, device: torch.device) -> dict[str, Any]:
             for row in record.measurement.rows
         ],
     }
-
-
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that the numbers depend on."""
-    return {"python": platform.python_version()} | {p: importlib.metadata.version(p) for p in _PACKAGES}
-
-
-def device_name(device: torch.device) -> str:
-    """The device in words, such as "cuda: NVIDIA A100"."""
-    return f"cuda: {torch.cuda.get_device_name(device)}" if device.type == "cuda" else "cpu"
 
 
 def _fit_dict(record: Record) -> dict[str, Any]:

@@ -1,9 +1,15 @@
-"""Training runs: configuration, models and mechanisms built from it, the run itself, checkpoints."""
+"""Training runs, from configuration to checkpoint, and sweeps of studies with their answers."""
 
+from training.runs._answers import Answer, answer
 from training.runs._build import BUILDERS, build_mechanism, build_model, build_optimizer, parameter_groups
-from training.runs._checkpoint import CSV, JSON, STATE
+from training.runs._checkpoint import CSV, JSON, STATE, metrics
 from training.runs._config import OptimizerConfig, RunConfig, from_dict, read_config
 from training.runs._plain_dp_sgd import DpSgdSettings, Step, accuracy, dp_sgd, pick_device, sampling_rate
+from training.runs._progress import Lines
+from training.runs._statistics import Difference, Equivalence, equivalence, paired_difference, sign_flip_p
+from training.runs._status import show
+from training.runs._study import Study, read_study, study_from_dict
+from training.runs._sweep import Outcome, Places, Standing, standing, sweep
 from training.runs._train import Run, prepare, train
 
 __all__ = [
@@ -11,21 +17,39 @@ __all__ = [
     "CSV",
     "JSON",
     "STATE",
+    "Answer",
+    "Difference",
     "DpSgdSettings",
+    "Equivalence",
+    "Lines",
     "OptimizerConfig",
+    "Outcome",
+    "Places",
     "Run",
     "RunConfig",
+    "Standing",
     "Step",
+    "Study",
     "accuracy",
+    "answer",
     "build_mechanism",
     "build_model",
     "build_optimizer",
     "dp_sgd",
+    "equivalence",
     "from_dict",
+    "metrics",
+    "paired_difference",
     "parameter_groups",
     "pick_device",
     "prepare",
     "read_config",
+    "read_study",
     "sampling_rate",
+    "show",
+    "sign_flip_p",
+    "standing",
+    "study_from_dict",
+    "sweep",
     "train",
 ]

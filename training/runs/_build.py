@@ -128,6 +128,13 @@ def _random_sparsification(
     return mechanisms.RandomSparsification(schedule, setting.seed, _refresh_steps(setting, refreshes_per_epoch))
 
 
+def _noisy_sparsification(
+    setting: Setting, rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
+) -> Mechanism:
+    schedule = _sparsification_rate(setting, rate, cooling_epochs)
+    return mechanisms.NoisySparsification(schedule, setting.seed, _refresh_steps(setting, refreshes_per_epoch))
+
+
 def _posterior_freeze(
     setting: Setting, rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
 ) -> Mechanism:
@@ -156,6 +163,14 @@ def _layer_freezing(setting: Setting, after: float, frozen: int = 0) -> Mechanis
     found = len(layers(setting.model))
     count = _validate.integer("mechanism.frozen", frozen, 0, found - 1) or found // 2
     return mechanisms.LayerFreezing(mechanisms.DpSgd(), count, round(share * setting.steps))
+
+
+def _quiet_layers(setting: Setting, after: float, frozen: int = 0) -> Mechanism:
+    """The arguments of layer freezing, to be compared with it."""
+    share = _validate.real("mechanism.after", after, 0.0, 1.0)
+    found = len(layers(setting.model))
+    count = _validate.integer("mechanism.frozen", frozen, 0, found - 1) or found // 2
+    return mechanisms.QuietLayers(count, round(share * setting.steps))
 
 
 def _keep(setting: Setting, keep_rate: float, start: float, schedule: str) -> Schedule:
@@ -244,11 +259,13 @@ BUILDERS: dict[str, Callable[..., Mechanism]] = {
     "noisy-sgd": _noisy_sgd,
     "clipped-sgd": _clipped_sgd,
     "random-sparsification": _random_sparsification,
+    "noisy-sparsification": _noisy_sparsification,
     "posterior-freeze": _posterior_freeze,
     "random-k": _random_k,
     "ranked-sparsification": _ranked,
     "ranked-by-true-gradients": _ranked_by_true_gradients,
     "layer-freezing": _layer_freezing,
+    "quiet-layers": _quiet_layers,
     "index-pruning": _index_pruning,
     "top-k-of-released": _top_k_of_released,
     "noisy-magnitudes": _noisy_magnitudes,

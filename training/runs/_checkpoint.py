@@ -145,7 +145,12 @@ def write_metrics(run: "Run", folder: Path) -> None:
     writer.writeheader()
     writer.writerows(run.rows)
     write_atomically(folder / CSV, table.getvalue())
-    done = {
+    write_atomically(folder / JSON, json.dumps(metrics(run), indent=2, allow_nan=False) + "\n")
+
+
+def metrics(run: "Run") -> dict[str, Any]:
+    """Configuration, guarantee and the rows of all epochs, as JSON has them: infinity is None."""
+    return {
         "config": run.config.as_dict(),
         "mechanism": run.optimizer.mechanism.title,
         "privacy": _plain(dataclasses.asdict(run.optimizer.privacy(run.config.delta))),
@@ -157,7 +162,6 @@ def write_metrics(run: "Run", folder: Path) -> None:
         "device": str(run.device),
         "epochs": [_plain(row) for row in run.rows],
     }
-    write_atomically(folder / JSON, json.dumps(done, indent=2, allow_nan=False) + "\n")
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from training.engine import GRAD_SAMPLE_MODES
 MODELS = ("small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "linear-probe")
 OPTIMIZERS = ("sgd", "adam")
 INPUTS = ("standardised", "unit")
+SAMPLINGS = ("poisson", "partition")
 _HERE = Path(__file__).parents[1]
 
 
@@ -58,6 +59,8 @@ class RunConfig:
         inputs: "standardised" with the published mean and deviation of each channel (:data:`training.data.CHANNELS`), which costs
             no privacy; or "unit", pixels in [0, 1].
         grad_sample_mode: "hooks" or "functorch".
+        sampling: "poisson"; or "partition": every pass cuts the shuffled examples into batches of one size, and the reported
+            epsilon then takes every example to be in every batch.
         secure: batches, masks and noise from the operating system's cryptographic generator; it cannot be repeated, and its
             checkpoint is secret. Without it a run is a simulation: what it reports is what holds, and masks amplify nothing.
         optimizer: see :class:`OptimizerConfig`.
@@ -76,6 +79,7 @@ class RunConfig:
     seed: int = 0
     inputs: str = "standardised"
     grad_sample_mode: str = "hooks"
+    sampling: str = "poisson"
     secure: bool = False
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     mechanism: Mapping[str, Any] = field(default_factory=lambda: {"name": "dp-sgd"})
@@ -98,6 +102,10 @@ class RunConfig:
         _validate.choice("grad_sample_mode", self.grad_sample_mode, GRAD_SAMPLE_MODES)
         if not isinstance(self.secure, bool):
             raise ValueError(f"secure must be true or false, got {_validate.shown(self.secure)}")
+        if _validate.choice("sampling", self.sampling, SAMPLINGS) == "partition" and self.secure:
+            raise ValueError("sampling must be 'poisson' with secure = true, got 'partition'")
+        if self.sampling == "partition" and self.noise_multiplier is None:
+            raise ValueError("noise_multiplier must be given with sampling = 'partition', got none")
         if self.noise_multiplier is None and self.epsilon is None:
             raise ValueError("noise_multiplier or epsilon must be given, got neither")
         if self.noise_multiplier is not None:
@@ -125,7 +133,8 @@ def read_config(path: Path, changes: Sequence[str] = ()) -> RunConfig:
     """
     found = path if path.exists() or path.is_absolute() else _HERE / path
     if not found.exists():
-        known = ", ".join(str(p.relative_to(_HERE)) for p in sorted((_HERE / "configs").rglob("*.toml")))
+        runs = (p.relative_to(_HERE) for p in (_HERE / "configs").rglob("*.toml") if p.parent.name != "studies")
+        known = ", ".join(str(p) for p in sorted(runs))
         raise FileNotFoundError(f"no file {path}; the package brings {known}")
     try:
         table = tomllib.loads(found.read_text(encoding="utf-8"))

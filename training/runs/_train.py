@@ -24,7 +24,15 @@ from torch import nn
 from dptheory import privacy
 from training import engine
 from training.data import Images, load, standardised
-from training.engine import Batches, BudgetError, MechanismOptimizer, PoissonBatches, SecureBatches, attach
+from training.engine import (
+    Batches,
+    BudgetError,
+    MechanismOptimizer,
+    PartitionBatches,
+    PoissonBatches,
+    SecureBatches,
+    attach,
+)
 from training.networks import SCATTERING_INPUT, scattering_features
 from training.runs import _build, _checkpoint
 from training.runs._config import RunConfig
@@ -101,11 +109,14 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
         grad_sample_mode=config.grad_sample_mode,
         noise_generator=None if config.secure else torch.Generator(device).manual_seed(stream(config.seed, _NOISE)),
         secure=config.secure,
+        partition=config.sampling == "partition",
     )
     if config.epsilon is not None:
         optimizer.ledger.limit(config.epsilon, config.delta)
     if config.secure:
         batches: Batches = SecureBatches(len(train), rate)
+    elif config.sampling == "partition":
+        batches = PartitionBatches(len(train), config.batch_size, stream(config.seed, _BATCHES))
     else:
         batches = PoissonBatches(len(train), rate, stream(config.seed, _BATCHES))
     if AUXILIARY[config.data] == config.data:
@@ -244,7 +255,7 @@ def _backward(run: Run, part: torch.Tensor) -> float:
 def _epoch(run: Run, interrupted: Callable[[], bool], shown: Callable[[], object]) -> None:
     """Steps up to the end of the epoch or of the budget, and a row of metrics; none where it was interrupted."""
     started = time.perf_counter()
-    rate = run.optimizer.ledger.sampling_rate
+    rate = run.config.batch_size / len(run.train)
     epoch = next(e for e in range(1, run.config.epochs + 1) if last_step(e, rate) > run.step)
     stopped = False
     while run.step < last_step(epoch, rate) and not run.spent and not stopped:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dptheory.files import write_atomically
-from training.probe import device_name, versions
+from training._machine import device_name, versions
 from training.validate._rows import NONE, Row
 from training.validate._run import Moment, Validation
 

@@ -28,6 +28,8 @@ MECHANISMS = {
     "gep-joint": {"name": "gep-joint", **GEP},
     "biased-gep": {"name": "biased-gep", **GEP},
     "freezing": {"name": "layer-freezing", "after": 0.5},
+    "quiet": {"name": "quiet-layers", "after": 0.5},
+    "noisy-sparsification": {"name": "noisy-sparsification", "rate": 0.5},
 }
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")

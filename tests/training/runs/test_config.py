@@ -17,7 +17,7 @@ from training.runs import BUILDERS, RunConfig, _train, build_mechanism, build_mo
 from training.runs._build import Auxiliary, Setting
 
 FOLDER = Path(training.__file__).parent
-SHIPPED = sorted(p.relative_to(FOLDER) for p in (FOLDER / "configs").rglob("*.toml"))
+SHIPPED = sorted(p.relative_to(FOLDER) for p in (FOLDER / "configs").rglob("*.toml") if p.parent.name != "studies")
 PLAIN = Path("configs/fashion_mnist/dp_sgd.toml")
 
 PRUNED = {"name": "index-pruning", "keep_rate": 0.5, "index_epsilon": 1.0}

@@ -1,0 +1,131 @@
+"""What the studies leave out: noise on the first layers, clipping under a mask, the amplification of Poisson batches."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from dptheory import privacy
+from tests.training.tiny import TRAIN, tiny_config, tiny_load
+from training import runs as runs
+from training.engine import PartitionBatches, PrivacyLedger
+from training.mechanisms import StepCost
+from training.runs import _train, from_dict, prepare
+from training.runs._study import read_study
+from training.runs._train import one_step
+
+CPU = torch.device("cpu")
+pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
+
+
+@pytest.fixture(autouse=True)
+def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_train, "load", tiny_load)
+
+
+def released(run: runs.Run) -> list[torch.Tensor]:
+    """What the next step releases, on all eight tensors of the network."""
+    one_step(run)
+    assert len(run.optimizer.params) == 8
+    return [p.grad * run.config.batch_size for p in run.optimizer.params]
+
+
+def test_quiet_layers_get_no_noise_and_the_others_the_same_as_without() -> None:
+    """Two of four layers are four of eight tensors; the noise begins to be left out at step 2 of 12."""
+    quiet = prepare(tiny_config({"name": "quiet-layers", "after": 2 / 12}), CPU)
+    plain, silent = prepare(tiny_config(), CPU), prepare(tiny_config({"name": "clipped-sgd"}), CPU)
+    for _ in range(2):
+        for one, other in zip(released(quiet), released(plain), strict=True):
+            assert torch.equal(one, other)
+    silent.model.load_state_dict(quiet.model.state_dict())
+    silent.step = 2
+    rows = zip(released(quiet), released(plain), released(silent), strict=True)
+    for place, (found, noisy, bare) in enumerate(rows):
+        assert torch.equal(found, bare if place < 4 else noisy)
+    assert math.isinf(quiet.optimizer.epsilon(1e-5)) and "NOT PRIVATE" in quiet.optimizer.mechanism.title
+
+
+def test_noisy_sparsification_masks_and_adds_noise_but_does_not_clip() -> None:
+    run = prepare(
+        tiny_config({"name": "noisy-sparsification", "rate": 0.5}, max_grad_norm=1e-3, noise_multiplier=1.0), CPU
+    )
+    clipped = prepare(
+        tiny_config({"name": "random-sparsification", "rate": 0.5}, max_grad_norm=1e-3, noise_multiplier=0.0), CPU
+    )
+    free = prepare(
+        tiny_config({"name": "random-sparsification", "rate": 0.5}, max_grad_norm=1e6, noise_multiplier=0.0), CPU
+    )
+    found, small, expected = (torch.cat([r.flatten() for r in released(r)]) for r in (run, clipped, free))
+    assert torch.equal(found == 0, expected == 0) and 0.4 < (found == 0).float().mean() < 0.6
+    kept = found != 0
+    assert (found - expected)[kept].std().item() == pytest.approx(1e-3, rel=0.05)  # sigma C
+    assert expected.norm() > 100 * small.norm()
+    assert math.isinf(run.optimizer.epsilon(1e-5)) and "NOT PRIVATE" in run.optimizer.mechanism.title
+
+
+def test_a_partition_holds_every_example_once_per_pass() -> None:
+    batches = PartitionBatches(12, 3, seed=1)
+    passes = [torch.cat([batches.batch(4 * number + step) for step in range(4)]) for number in range(2)]
+    assert all(sorted(p.tolist()) == list(range(12)) for p in passes) and passes[0].tolist() != passes[1].tolist()
+    for step in range(8):
+        indices = batches.batch(step).tolist()
+        assert len(indices) == 3 and indices == sorted(indices)
+    parts = torch.cat([batches.batch(5, part, 2) for part in range(2)])
+    assert sorted(parts.tolist()) == batches.batch(5).tolist()
+    assert PartitionBatches(12, 3, seed=2).batch(0).tolist() != batches.batch(0).tolist()
+    with pytest.raises(ValueError, match="batch_size must divide the 12 examples where batches are a partition, got 5"):
+        PartitionBatches(12, 5, seed=1)
+
+
+def test_a_partition_amplifies_nothing() -> None:
+    """Each of three steps costs what it would with all examples in it."""
+    run = prepare(tiny_config(sampling="partition", noise_multiplier=20.0), CPU)
+    for _ in range(3):
+        one_step(run)
+    report = run.optimizer.privacy(1e-5)
+    assert report.epsilon >= privacy.gaussian_epsilon(math.sqrt(3) / 20, 1e-5) * (1 - 1e-9)
+    assert report.epsilon == pytest.approx(privacy.gaussian_epsilon(math.sqrt(3) / 20, 1e-5), rel=0.02)
+    assert (report.sampling_rate, report.adjacency) == (1.0, "zero-out") and "shuffled" in report.sampler
+    assert run.optimizer.expected_batch_size == 30 and TRAIN % 30 == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"sampling": "shuffle"}, "sampling must be one of 'poisson', 'partition'"),
+        ({"sampling": "partition", "secure": True}, "sampling must be 'poisson' with secure = true"),
+        ({"sampling": "partition", "noise_multiplier": None, "epsilon": 1.0}, "noise_multiplier must be given with"),
+    ],
+)
+def test_refuses(changes: dict, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        from_dict(tiny_config().as_dict() | changes)
+
+
+@pytest.mark.slow
+def test_noise_that_the_studies_state() -> None:
+    """The index budgets fit into epsilon = 1 with all 600 steps; the arms without a budget have the noise of the others."""
+    assert privacy.noise_multiplier(1.0, 1e-5, 1 / 60, 600) == pytest.approx(1.7395198, rel=1e-6)
+    assert privacy.noise_multiplier(1.0, 1e-5, 1 / 30, 240) == pytest.approx(2.1512785, rel=1e-6)
+    study = read_study(Path("configs/studies/index_pruning.toml"))
+    final = study.phase("final")
+    for arm in ("index-pruning", "index-pruning-1000"):
+        config = study.config(final, arm, {}, 0)
+        ledger = PrivacyLedger(config.batch_size / 60_000)
+        ledger.limit(1.0, 1e-5)
+        cost = _cost(config)
+        ledger._spent[cost] = 599
+        ledger.clear(cost)
+    magnitudes = study.config(study.phase("others"), "noisy-magnitudes", {}, 0)
+    joint = 1 / math.hypot(1 / magnitudes.noise_multiplier, 1 / magnitudes.mechanism["selection_multiplier"])
+    assert joint == pytest.approx(1.73952, rel=1e-3) and joint >= 1.7395198
+
+
+def _cost(config) -> StepCost:
+    """Of a step of index pruning in a run of 600."""
+    small = from_dict(config.as_dict() | {"data": "excerpt", "batch_size": 2, "epochs": 10, "epsilon": None})
+    run = prepare(small, CPU)
+    assert run.steps == 600
+    one_step(run)
+    return run.optimizer.mechanism.cost(run.optimizer.noise_multiplier)

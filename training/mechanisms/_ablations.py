@@ -1,0 +1,71 @@
+"""What two explanations of a gain predict, tried by leaving one thing out: for studies, not private."""
+
+from typing import Any
+
+from opacus import GradSampleModule
+
+from dptheory import _validate
+from training.mechanisms._base import Contribution, Noise, StepCost, Tensors
+from training.mechanisms._clipping import clip_factors, sample_norms, weighted_sum, widened
+from training.mechanisms._dpsgd import DpSgd
+from training.mechanisms._layer_freezing import first_parameters
+from training.mechanisms._random_sparsification import RandomSparsification
+
+
+class QuietLayers(DpSgd):
+    """Train all layers, but from ``from_step`` on add no noise to the first ones.
+
+    Held against layer freezing it says whether that helps by the noise that it saves (lf.table1).
+
+    Args:
+        quiet: number of layers, from the input, that get no noise.
+        from_step: steps made before; 0 from the start.
+    """
+
+    title = "DP-SGD without noise on the first layers (NOT PRIVATE)"
+
+    def __init__(self, quiet: int, from_step: int) -> None:
+        self._count = _validate.integer("quiet", quiet, 1)
+        self._from_step = _validate.integer("from_step", from_step, 0)
+        self._step = 0
+        self._quiet: list[bool] = []
+
+    def attach(self, module: GradSampleModule) -> None:
+        first = {id(p) for p in first_parameters(module._module, self._count)}
+        self._quiet = [id(p) in first for p in module.parameters() if p.requires_grad]
+
+    def release(self, total: Tensors, noise_multiplier: float, clip: float, noise: Noise) -> Tensors:
+        noisy = super().release(
+            total, noise_multiplier, clip, noise
+        )  # drawn for all, so that the rest gets the same as without
+        if self._step < self._from_step:
+            return noisy
+        return [t if quiet else n for t, n, quiet in zip(total, noisy, self._quiet, strict=True)]
+
+    def end_step(self, released: Tensors, std: float) -> None:
+        self._step += 1
+
+    def cost(self, noise_multiplier: float) -> StepCost:
+        return StepCost(0.0)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"step": self._step}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._step = state["step"]
+
+
+class NoisySparsification(RandomSparsification):
+    """Random sparsification with noise and without clipping. Arguments as for :class:`RandomSparsification`.
+
+    Source: RS, Algorithm 2 and Fig. 3 (rs.fig3).
+    """
+
+    title = "noisy SGD with random sparsification (NOT PRIVATE)"
+
+    def contribute(self, samples: Tensors, clip: float) -> Contribution:
+        wide = widened(samples)
+        return weighted_sum(wide, clip_factors(sample_norms(wide, self.mask), float("inf")), self.mask)
+
+    def cost(self, noise_multiplier: float) -> StepCost:
+        return StepCost(0.0)

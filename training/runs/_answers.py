@@ -1,0 +1,88 @@
+"""What the results of a study say: every comparison, at the last epoch and, beside it, at the best one."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from training.runs import _plan as plans
+from training.runs import _results
+from training.runs._plan import Find
+from training.runs._results import Result
+from training.runs._statistics import Difference, Equivalence, equivalence, paired_difference
+from training.runs._study import EQUIVALENCE, WINNER, Comparison, Study
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A comparison, in points (percent of accuracy).
+
+    Attributes:
+        comparison: that is answered.
+        arm, against: the arms, a winner by its own name.
+        last: at the last epoch.
+        best: at the best epoch of each run, which is what the papers average; chosen by the test images, too high for both.
+        equivalence: at the last epoch; None where it is not asked.
+        diverged: runs of the one and of the other arm that diverged; they count with the accuracy that they have.
+        comparisons: number that the study makes.
+    """
+
+    comparison: Comparison
+    arm: str
+    against: str
+    last: Difference
+    best: Difference
+    equivalence: Equivalence | None
+    diverged: tuple[int, int]
+    comparisons: int
+
+    @property
+    def adjusted_p(self) -> float:
+        """P-value of the sign-flip test at the last epoch, times the number of comparisons (Bonferroni)."""
+        return min(1.0, self.comparisons * self.last.sign_flip_p)
+
+
+def answer(study: Study, comparison: Comparison, find: Find) -> Answer | None:
+    """One comparison of a study; None while a run of it has no result."""
+    arm, against = (_arm(study, comparison, name, find) for name in (comparison.arm, comparison.against))
+    if arm is None or against is None:
+        return None
+    one, other = _of_seeds(study, comparison, arm, find), _of_seeds(study, comparison, against, find)
+    if one is None or other is None:
+        return None
+    last, best = (
+        (_points(one, accuracy), _points(other, accuracy))
+        for accuracy in (_results.last_accuracy, _results.best_accuracy)
+    )
+    within = None
+    if comparison.kind == EQUIVALENCE and comparison.margin is not None:
+        within = equivalence(*last, margin=comparison.margin)
+    return Answer(
+        comparison=comparison,
+        arm=arm,
+        against=against,
+        last=paired_difference(*last),
+        best=paired_difference(*best),
+        equivalence=within,
+        diverged=(sum(r["diverged"] for r in one), sum(r["diverged"] for r in other)),
+        comparisons=len(study.comparisons),
+    )
+
+
+def _points(rows: list[Result], accuracy: Callable[[Result], float]) -> list[float]:
+    return [100 * accuracy(row) for row in rows]
+
+
+def _arm(study: Study, comparison: Comparison, name: str, find: Find) -> str | None:
+    """The arm's own name; None for a winner that is not known yet."""
+    return plans.winner(study, study.phase(comparison.phases[0]), find) if name == WINNER else name
+
+
+def _of_seeds(study: Study, comparison: Comparison, arm: str, find: Find) -> list[Result] | None:
+    """Of all seeds, in order; None while one is missing."""
+    found: list[Result] = []
+    for name in comparison.phases:
+        runs = plans.runs_of(study, study.phase(name), arm, find)
+        rows = [find(run) for run in runs or ()]
+        if not rows or None in rows:
+            return None
+        found.extend(row for row in rows if row is not None)
+    return found

@@ -1,0 +1,106 @@
+"""Result files: one per run, with everything that it depends on; the same on every repetition but for the times."""
+
+import importlib.metadata
+import json
+import math
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dptheory.files import write_atomically
+
+_PACKAGES = ("training", "dptheory")
+_GUESSING = 0.2
+"""An accuracy below twice that of guessing one of ten classes is that of a run that has diverged."""
+
+Result = Mapping[str, Any]
+
+
+def code_version(root: Path | None = None) -> dict[str, Any]:
+    """Which code this is: commit and trees of a checkout, and whether they are what is there; outside git, the package's version.
+
+    Only ``training`` and ``dptheory`` count: results, pages and tests change no run.
+
+    Raises:
+        OSError: a checkout, but git cannot be asked.
+    """
+    root = root or Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        return {"package": importlib.metadata.version("dptheory")}
+    changed = _git(root, "status", "--porcelain", "--", *_PACKAGES)
+    commit, *trees = _git(root, "rev-parse", "HEAD", *(f"HEAD:{name}" for name in _PACKAGES)).split()
+    return {"commit": commit, "trees": dict(zip(_PACKAGES, trees, strict=True)), "dirty": bool(changed)}
+
+
+def _git(root: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise OSError(f"git {arguments[0]} failed in {root}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def refuse_dirty(code: Mapping[str, Any]) -> None:
+    """Keep results out whose code nobody could find again.
+
+    Raises:
+        ValueError: the code was changed since the commit.
+    """
+    if code.get("dirty"):
+        raise ValueError(
+            "the code differs from its commit; commit it, or say --allow-dirty for results that do not count"
+        )
+
+
+def path_of(folder: Path, study: str, run: str) -> Path:
+    """Where the result of a run lies."""
+    return folder / study / f"{run}.json"
+
+
+def write(path: Path, result: Result) -> None:
+    """Write a result, the lists of its epochs on one line each.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    inner = {key: value for key, value in result.items() if key not in ("epochs", "seconds")}
+    lines = json.dumps(inner, indent=1, allow_nan=False).removesuffix("\n}")
+    for key in ("epochs", "seconds"):
+        rows = ",\n".join(
+            f"  {json.dumps(name)}: {json.dumps(row, allow_nan=False)}" for name, row in result[key].items()
+        )
+        lines += f",\n {json.dumps(key)}: {{\n{rows}\n }}"
+    write_atomically(path, lines + "\n}\n")
+
+
+def read(path: Path) -> Result | None:
+    """The result in a file; None where there is none.
+
+    Raises:
+        ValueError: the file is no result.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is no result of a run: {error}") from None
+    if not isinstance(found, dict) or not {"config", "epochs", "code", "diverged"} <= found.keys():
+        raise ValueError(f"{path} is no result of a run: it lacks config, epochs, code or diverged")
+    return found
+
+
+def last_accuracy(result: Result) -> float:
+    """Test accuracy after the last epoch, in [0, 1]."""
+    return float(result["epochs"]["test_accuracy"][-1])
+
+
+def best_accuracy(result: Result) -> float:
+    """The best test accuracy after any epoch: chosen by the test images, and so too high."""
+    return float(max(result["epochs"]["test_accuracy"]))
+
+
+def has_diverged(epochs: Mapping[str, list[Any]]) -> bool:
+    """Whether the last epoch's loss is no number, or the accuracy after it is below 20 %."""
+    loss = epochs["train_loss"][-1]
+    return loss is None or not math.isfinite(loss) or epochs["test_accuracy"][-1] < _GUESSING

@@ -1,0 +1,148 @@
+"""Paired comparisons of accuracies: intervals, sign-flip tests, equivalence."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from dptheory import _validate
+
+LEAST_PAIRS, LEAST_FOR_EQUIVALENCE = 8, 16
+"""Five pairs never reject at 5 % by signs: p is 1/16 at least."""
+_EXACT = 20
+_DRAWS = 1 << 17
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Mean of paired differences.
+
+    Attributes:
+        pairs: how many.
+        mean: of the differences.
+        low, high: ends of the t interval at ``confidence``.
+        confidence: of the interval.
+        sign_flip_p: two-sided p-value of the sign-flip test of symmetry about zero.
+    """
+
+    pairs: int
+    mean: float
+    low: float
+    high: float
+    confidence: float
+    sign_flip_p: float
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    """Whether a mean of paired differences lies within a margin of zero.
+
+    Attributes:
+        pairs: how many.
+        mean: of the differences.
+        low, high: ends of the t interval at 1 - 2 level: within the margin just where the two tests reject.
+        margin: in the unit of the differences.
+        p: larger p-value of the two one-sided t tests.
+        level: of the tests.
+    """
+
+    pairs: int
+    mean: float
+    low: float
+    high: float
+    margin: float
+    p: float
+    level: float
+
+    @property
+    def equivalent(self) -> bool:
+        """Whether both tests reject."""
+        return self.p < self.level
+
+
+def paired_difference(first: ArrayLike, second: ArrayLike, *, confidence: float = 0.95) -> Difference:
+    """Mean of first - second with its t interval and the sign-flip test.
+
+    Args:
+        first, second: shape (n,), pair by pair, n >= 8.
+        confidence: of the interval, in (0, 1); over m comparisons 1 - 0.05/m keeps all of them together at 95 %.
+
+    Raises:
+        ValueError: fewer than eight pairs, or values that are no pairs of numbers.
+    """
+    differences = _differences(first, second, LEAST_PAIRS, "a difference")
+    confidence = _validate.real("confidence", confidence, 0.0, 1.0, ends="()")
+    low, high = _t_interval(differences, confidence)
+    return Difference(len(differences), float(differences.mean()), low, high, confidence, sign_flip_p(differences))
+
+
+def equivalence(first: ArrayLike, second: ArrayLike, *, margin: float, level: float = 0.05) -> Equivalence:
+    """Two one-sided t tests of |mean of first - second| >= margin.
+
+    Args:
+        first, second: shape (n,), pair by pair, n >= 16.
+        margin: > 0, in the unit of the values.
+        level: of each test, and so of both together; in (0, 0.5).
+
+    Raises:
+        ValueError: fewer than sixteen pairs, or a value outside its range.
+    """
+    differences = _differences(first, second, LEAST_FOR_EQUIVALENCE, "equivalence")
+    margin = _validate.real("margin", margin, 0.0, ends="()")
+    level = _validate.real("level", level, 0.0, 0.5, ends="()")
+    low, high = _t_interval(differences, 1 - 2 * level)
+    count, mean = len(differences), float(differences.mean())
+    error = _standard_error(differences)
+    room = margin - abs(mean)  # the larger of the two p-values is that of the nearer end
+    p = float(stats.t.sf(room / error, count - 1)) if error > 0 else float(room <= 0)
+    return Equivalence(count, mean, low, high, margin, p, level)
+
+
+def sign_flip_p(differences: ArrayLike, *, seed: int = 0) -> float:
+    """Two-sided p-value: share of the sign vectors s with |sum s_i x_i| >= |sum x_i|.
+
+    All 2^n of them for n <= 20; beyond, 131,072 random ones and the one observed, (hits + 1)/(draws + 1), which is valid too.
+
+    Args:
+        differences: shape (n,), n >= 1.
+        seed: of the random ones, 0 to 2^63 - 1.
+    """
+    values = _validate.finite("differences", differences)
+    if values.ndim != 1 or not values.size:
+        raise ValueError(f"differences must be a row of numbers, got {_validate.shown(differences)}")
+    least = abs(math.fsum(values)) - _ROUNDING * float(np.abs(values).sum())
+    if len(values) <= _EXACT:
+        sums = np.zeros(1)
+        for value in values:
+            sums = np.concatenate([sums + value, sums - value])
+        return float(np.mean(np.abs(sums) >= least))
+    rng = np.random.default_rng(_validate.integer("seed", seed, 0, 2**63 - 1))
+    hits = sum(
+        int(np.sum(np.abs((2.0 * rng.integers(0, 2, (part, len(values))) - 1) @ values) >= least))
+        for part in [1024] * (_DRAWS // 1024)
+    )
+    return (hits + 1) / (_DRAWS + 1)
+
+
+def _differences(first: ArrayLike, second: ArrayLike, least: int, question: str) -> NDArray[np.float64]:
+    one, other = _validate.finite("first", first), _validate.finite("second", second)
+    if one.ndim != 1 or one.shape != other.shape:
+        raise ValueError(f"first and second must be rows of pairs, got shapes {one.shape} and {other.shape}")
+    if len(one) < least:
+        raise ValueError(f"first and second must have at least {least} pairs where {question} is asked, got {len(one)}")
+    return one - other
+
+
+def _standard_error(differences: NDArray[np.float64]) -> float:
+    """Standard error of the mean; 0 where all differences are the same but for rounding."""
+    deviation = float(differences.std(ddof=1))
+    return 0.0 if deviation <= _ROUNDING * float(np.abs(differences).max()) else deviation / math.sqrt(len(differences))
+
+
+def _t_interval(differences: NDArray[np.float64], confidence: float) -> tuple[float, float]:
+    half = _standard_error(differences) * float(stats.t.ppf((1 + confidence) / 2, len(differences) - 1))
+    mean = float(differences.mean())
+    return mean - half, mean + half

@@ -1,0 +1,75 @@
+"""A study's standing in words: runs and phases, what was chosen, and the comparisons that can be made by now."""
+
+from rich.console import Console
+from rich.table import Table
+
+from training.runs import _plan as plans
+from training.runs._answers import Answer, answer
+from training.runs._study import EQUIVALENCE, Study
+from training.runs._sweep import Places, Standing, standing
+
+
+def show(study: Study, places: Places, console: Console) -> None:
+    """Print how far a study is, and what its results say.
+
+    Raises:
+        ValueError: a result file that is none.
+    """
+    now, find = standing(study, places), places.find(study)
+    console.print(f"{study.name}: {study.title}", markup=False, soft_wrap=True)
+    console.print(_phases(study, now))
+    for phase in study.phases:
+        arms = [arm for arm in plans.arms_of(study, phase, find) if arm is not None]
+        picked = {arm: plans.chosen(study, phase, arm, find) for arm in arms}
+        for arm, point in picked.items():
+            if point is not None:
+                values = ", ".join(
+                    f"{key} = {value:g}{_edge(study, phase.tuned_by, key, value)}" for key, value in point.items()
+                )
+                console.print(f"{phase.name}, {arm}: {values}", markup=False, soft_wrap=True)
+    found = [answer(study, comparison, find) for comparison in study.comparisons]
+    console.print(
+        f"{sum(a is not None for a in found)} of {len(found)} comparisons can be made", markup=False, soft_wrap=True
+    )
+    if any(found):
+        console.print(_comparisons([a for a in found if a is not None]))
+
+
+def _phases(study: Study, now: Standing) -> Table:
+    table = Table("phase", "runs", "finished", "running", "to be made again")
+    for phase in study.phases:
+        names = {run.name for run in now.plan.runs if run.phase == phase.name}
+        count = len(names) + now.plan.waiting.get(phase.name, 0)
+        table.add_row(
+            phase.name, str(count), *(str(len(names & part)) for part in (now.finished, now.running, now.stale))
+        )
+    table.caption = f"{now.epochs} of {now.epochs_in_all} epochs"
+    return table
+
+
+def _edge(study: Study, tuned_by: str | None, key: str, value: object) -> str:
+    """Says where the best value is the first or the last that was tried."""
+    tried = () if tuned_by is None else study.phase(tuned_by).vary.get(key, ())
+    return " (at the end of the grid)" if tried and value in (tried[0], tried[-1]) else ""
+
+
+def _comparisons(answers: list[Answer]) -> Table:
+    table = Table(
+        "comparison (points)", "pairs", "last epoch", "sign-flip p", "times comparisons", "best epoch", "diverged"
+    )
+    for found in answers:
+        last, best, within = found.last, found.best, found.equivalence
+        name = f"{found.arm} - {found.against}{' (main)' if found.comparison.main else ''}"
+        shown = f"{last.mean:+.2f} [{last.low:+.2f}, {last.high:+.2f}]"
+        if found.comparison.kind == EQUIVALENCE and within is not None:
+            shown += f"; {'' if within.equivalent else 'not shown to be '}within {within.margin:g}: p = {within.p:.2g}"
+        table.add_row(
+            name,
+            str(last.pairs),
+            shown,
+            f"{last.sign_flip_p:.3g}",
+            f"{found.adjusted_p:.3g}",
+            f"{best.mean:+.2f} [{best.low:+.2f}, {best.high:+.2f}]",
+            f"{found.diverged[0]}, {found.diverged[1]}",
+        )
+    return table

@@ -1,0 +1,242 @@
+"""A study's runs, spread over processes or a cluster: finished ones are skipped, unfinished ones go on."""
+
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dptheory import _validate
+from training.runs import _plan as plans
+from training.runs import _processes, _results
+from training.runs._locks import taken
+from training.runs._plan import Plan, PlannedRun
+from training.runs._processes import Ending, in_fresh_process
+from training.runs._results import Result
+from training.runs._study import Study
+from training.runs._worker import Task
+
+_LOOK_SECONDS = 1.0
+RESULTS, STATE = Path("proofs/results"), Path("sweep-state")
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a study's files are: results, to be kept, and the state of runs under way. All workers must see both."""
+
+    results: Path = RESULTS
+    state: Path = STATE
+
+    def result(self, study: Study, run: PlannedRun) -> Path:
+        """The result file of a run."""
+        return _results.path_of(self.results, study.name, run.name)
+
+    def folder(self, study: Study, run: PlannedRun) -> Path:
+        """Where a run under way keeps its state."""
+        return self.state / study.name / run.name
+
+    def find(self, study: Study) -> plans.Find:
+        """Results of the study's runs; a file of another configuration is none."""
+
+        def found(run: PlannedRun) -> Result | None:
+            result = _results.read(self.result(study, run))
+            same = result is not None and result["config"] == json.loads(json.dumps(run.config.as_dict()))
+            return result if same else None
+
+        return found
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a study is.
+
+    Attributes:
+        plan: all its runs, as far as they are decided.
+        finished: names of those with a result.
+        stale: names of those whose file is of another configuration: they are made again.
+        running: names of those that some process has now.
+        epochs: that are done, of finished runs and of those under way.
+        epochs_in_all: of all runs, those that are not decided yet included.
+    """
+
+    plan: Plan
+    finished: frozenset[str]
+    stale: frozenset[str]
+    running: frozenset[str]
+    epochs: int
+    epochs_in_all: int
+
+    @property
+    def runs_in_all(self) -> int:
+        """Number of runs, those that are not decided yet included."""
+        return len(self.plan.runs) + sum(self.plan.waiting.values())
+
+
+@dataclass
+class Outcome:
+    """How a sweep ended.
+
+    Attributes:
+        standing: at the end.
+        failed: names and errors of runs that failed; they are tried again by the next sweep.
+    """
+
+    standing: Standing
+    failed: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every run has its result."""
+        return len(self.standing.finished) == self.standing.runs_in_all
+
+
+class Watcher:
+    """Told what happens; the default says nothing."""
+
+    def looked(self, standing: Callable[[], Standing]) -> None:
+        """Every second or so."""
+
+    def ended(self, run: PlannedRun, ending: Ending, standing: Callable[[], Standing]) -> None:
+        """A run has ended, one way or another."""
+
+
+def standing(study: Study, places: Places) -> Standing:
+    """How far a study is.
+
+    Raises:
+        ValueError: a result file that is none.
+    """
+    find = places.find(study)
+    plan = plans.plan(study, find)
+    finished = {run.name for run in plan.runs if find(run) is not None}
+    rest = [run for run in plan.runs if run.name not in finished]
+    return Standing(
+        plan=plan,
+        finished=frozenset(finished),
+        stale=frozenset(run.name for run in rest if places.result(study, run).exists()),
+        running=frozenset(run.name for run in rest if taken(places.folder(study, run))),
+        epochs=sum(run.config.epochs for run in plan.runs if run.name in finished)
+        + sum(_processes.epochs_done(places.folder(study, run)) for run in rest),
+        epochs_in_all=sum(run.config.epochs for run in plan.runs) + plan.waiting_epochs,
+    )
+
+
+def sweep(
+    study: Study,
+    *,
+    places: Places | None = None,
+    workers: int = 1,
+    executor: Executor | None = None,
+    device: str = "cpu",
+    hours: float | None = None,
+    allow_dirty: bool = False,
+    watcher: Watcher | None = None,
+) -> Outcome:
+    """Make all runs of a study that have no result yet, each in a process of its own.
+
+    It may be killed at any moment, and called again: a run goes on from its last epoch. Ctrl-C stops after the step under way.
+
+    Args:
+        study: what to run.
+        places: of results and state.
+        workers: runs at a time, 1 to 10000; with an executor, the number that it is given at a time.
+        executor: any ``concurrent.futures.Executor``, such as Dask's ``Client.get_executor()``, whose workers see the same files;
+            each of its workers starts the _processes. By default the processes are started here.
+        device: "auto", "cpu" or "cuda".
+        hours: after which no run is started and those under way are stopped, their state saved; None for no end.
+        allow_dirty: make results with code that differs from its commit; they say so.
+        watcher: told of what happens.
+
+    Raises:
+        ValueError: code that differs from its commit, a study for CUDA on another device, a bad argument.
+        KeyboardInterrupt: after the runs under way have saved their state.
+    """
+    places, watcher = places or Places(), watcher or Watcher()
+    _validate.integer("workers", workers, 1, 10_000)
+    _validate.choice("device", device, ("auto", "cpu", "cuda"))
+    if study.device == "cuda" and device != "cuda":
+        raise ValueError(f"device must be 'cuda' for study {study.name!r}, got {device!r}")
+    deadline = None if hours is None else time.time() + 3600 * _validate.real("hours", hours, 0.0, 1e6)
+    if not allow_dirty:
+        _results.refuse_dirty(_results.code_version())
+    if executor is not None:
+        return _swept(study, places, workers, executor, device, deadline, allow_dirty, watcher, None)
+    stop = threading.Event()
+    with ThreadPoolExecutor(workers) as threads:
+        try:
+            return _swept(study, places, workers, threads, device, deadline, allow_dirty, watcher, stop.is_set)
+        finally:
+            stop.set()
+
+
+def _swept(
+    study: Study,
+    places: Places,
+    workers: int,
+    executor: Executor,
+    device: str,
+    deadline: float | None,
+    allow_dirty: bool,
+    watcher: Watcher,
+    stop: Callable[[], bool] | None,
+) -> Outcome:
+    def now() -> Standing:
+        return standing(study, places)
+
+    failed: dict[str, str] = {}
+    stopped: set[str] = set()
+    under_way: dict[Future[Ending], PlannedRun] = {}
+    queue = deque(_missing(study, places, set()))
+    try:
+        while under_way or (queue and not _past(deadline)):
+            while queue and len(under_way) < workers and not _past(deadline):
+                run = queue.popleft()
+                task = _task(study, places, run, device, allow_dirty)
+                under_way[executor.submit(in_fresh_process, task, deadline, *([stop] if stop else []))] = run
+            ended, _ = wait(under_way, timeout=_LOOK_SECONDS, return_when=FIRST_COMPLETED)
+            busy: set[str] = set()
+            for future in ended:
+                run, ending = under_way.pop(future), future.result()
+                if ending.kind == _processes.FAILED:
+                    failed[run.name] = ending.message
+                if ending.kind == _processes.STOPPED:
+                    stopped.add(run.name)
+                if ending.kind == _processes.BUSY:
+                    busy.add(run.name)
+                watcher.ended(run, ending, now)
+            if ended:  # what a phase's results decide is known now; runs that others have come last
+                left = _missing(study, places, {*failed, *stopped, *(run.name for run in under_way.values())})
+                queue = deque(sorted(left, key=lambda run: run.name in busy))
+            watcher.looked(now)
+    finally:
+        for future in under_way:
+            future.cancel()
+    return Outcome(now(), failed)
+
+
+def _missing(study: Study, places: Places, dealt_with: Collection[str]) -> list[PlannedRun]:
+    """Runs to make, of those that are known by now."""
+    find = places.find(study)
+    known = plans.plan(study, find).runs
+    return [run for run in known if run.name not in dealt_with and find(run) is None]
+
+
+def _past(deadline: float | None) -> bool:
+    return deadline is not None and time.time() >= deadline
+
+
+def _task(study: Study, places: Places, run: PlannedRun, device: str, allow_dirty: bool) -> Task:
+    return Task(
+        study=study.name,
+        phase=run.phase,
+        arm=run.arm,
+        point=dict(run.point),
+        config=run.config.as_dict(),
+        device=device,
+        folder=str(places.folder(study, run).resolve()),
+        result=str(places.result(study, run).resolve()),
+        allow_dirty=allow_dirty,
+    )

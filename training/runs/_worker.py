@@ -1,0 +1,147 @@
+"""One run of a study, in a process of its own: ``python -m training.runs._worker``, told by its standard input what to do."""
+
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from dptheory.files import write_atomically
+from training._machine import device_name, versions
+from training.runs import _results
+from training.runs._locks import only_here
+
+FAILED, STOPPED, BUSY = 1, 130, 75
+"""Exit codes: an error that would come again; told to stop, with the state saved; another process has this run."""
+_TASK = "task.json"
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a worker needs to know; plain values, as it goes to other processes and machines.
+
+    Attributes:
+        study, phase, arm, point: what the result file says about where it belongs.
+        config: of the run.
+        device: "auto", "cpu" or "cuda".
+        folder: for checkpoint, lock and log while the run is under way.
+        result: path of the result file.
+        allow_dirty: whether code that differs from its commit may make _results.
+    """
+
+    study: str
+    phase: str
+    arm: str
+    point: Mapping[str, Any]
+    config: Mapping[str, Any]
+    device: str
+    folder: str
+    result: str
+    allow_dirty: bool = False
+
+    def finished(self) -> bool:
+        """Whether there is a result of this very configuration.
+
+        Raises:
+            ValueError: the file is no result.
+        """
+        found = _results.read(Path(self.result))
+        return found is not None and found["config"] == json.loads(json.dumps(self.config))
+
+
+def make(task: Task) -> None:
+    """Train, from the checkpoint where there is one of this code and configuration, and write the result.
+
+    Raises:
+        KeyboardInterrupt: it was told to stop; the state is saved.
+        BlockingIOError: another process has this run.
+        ValueError, OSError: as :func:`training.runs.train`; code that differs from its commit.
+    """
+    import torch
+
+    from training.runs import _checkpoint
+    from training.runs._config import from_dict
+    from training.runs._plain_dp_sgd import pick_device
+    from training.runs._train import train
+
+    torch.set_num_threads(1)  # the order of sums, and so the last digits, would depend on the number of threads
+    code = _results.code_version()
+    if not task.allow_dirty:
+        _results.refuse_dirty(code)
+    device, folder, target = pick_device(task.device), Path(task.folder), Path(task.result)
+    with only_here(folder):
+        if task.finished():
+            return
+        state = folder / "run"
+        same = json.dumps(
+            {"code": code.get("trees", code), "device": str(device), "config": task.config}, sort_keys=True
+        )
+        if not (folder / _TASK).exists() or (folder / _TASK).read_text() != same:
+            shutil.rmtree(state, ignore_errors=True)
+            write_atomically(folder / _TASK, same)
+        run = train(from_dict(task.config), device, state, resume=(state / _checkpoint.STATE).exists())
+        found = _checkpoint.metrics(run)
+        rows = found.pop("epochs")
+        if not rows:
+            raise ValueError("the run made no step: its budget does not afford one")
+        epochs = {name: [row[name] for row in rows] for name in rows[0]}
+        seconds = {"epochs": epochs.pop("seconds")}
+        where = {key: value for key, value in asdict(task).items() if key in ("study", "phase", "arm", "point")}
+        for left in target.parent.glob(f".{target.name}.*"):  # of a worker killed while it wrote
+            left.unlink()
+        _results.write(
+            target,
+            where
+            | found
+            | {"seed": run.config.seed, "diverged": _results.has_diverged(epochs), "code": code}
+            | {"device": _device(device), "versions": versions(), "epochs": epochs, "seconds": seconds},
+        )
+        shutil.rmtree(state)
+
+
+def _device(device: Any) -> str:
+    """The device in words; for a CPU with the instructions that torch uses, on which the last digits depend."""
+    import torch
+
+    return f"cpu ({torch.backends.cpu.get_cpu_capability()})" if device.type == "cpu" else device_name(device)
+
+
+def main() -> int:
+    """Read a task from standard input and do it; stop, with the state saved, when standard input is closed."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
+    task = Task(**json.loads(_line()))
+    threading.Thread(target=_stop_with_parent, daemon=True).start()
+    try:
+        make(task)
+    except KeyboardInterrupt:
+        return STOPPED
+    except BlockingIOError:
+        return BUSY
+    except (ValueError, OSError) as error:
+        print(error, file=sys.stderr)
+        return FAILED
+    return 0
+
+
+def _line() -> str:
+    """The first line, read without a buffer: a thread that waits in a buffered read cannot be left at the end."""
+    text = b""
+    while not text.endswith(b"\n") and (part := os.read(0, 1)):
+        text += part
+    return text.decode()
+
+
+def _stop_with_parent() -> None:
+    while os.read(0, 4096):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
