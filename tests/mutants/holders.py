@@ -7,7 +7,7 @@ from typing import Any
 
 from dptheory import claims
 from dptheory.claims import Claim
-from dptheory.montecarlo import Check, SearchCheck
+from dptheory.montecarlo import Check, Evidence, SearchCheck
 from mutants import bench
 from mutants.bench import Memory, Mutant, Recorded
 from mutants.moves import ZERO, moves
@@ -122,6 +122,13 @@ def _held_by(claim_id: str) -> tuple[Target, ...]:
 @functools.cache
 def _record(claim_id: str, position: int) -> Recorded:
     return bench.record(claims.get(claim_id).checks[position], _held_by(claim_id))
+
+
+def evidence(claim: Claim, position: int) -> Evidence:
+    """How a check of the claim goes with nothing changed: its run is the control of the mutants, too."""
+    found = _record(claim.id, position).evidence
+    assert found is not None
+    return found
 
 
 @functools.cache
