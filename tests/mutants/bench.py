@@ -22,7 +22,16 @@ import numpy as np
 import pytest
 
 from dptheory import checks
-from dptheory.checks import CertificateCheck, Check, ExactCheck, LawCheck, MeanCheck, SearchCheck, _certificate
+from dptheory.checks import (
+    CertificateCheck,
+    Check,
+    Evidence,
+    ExactCheck,
+    LawCheck,
+    MeanCheck,
+    SearchCheck,
+    _certificate,
+)
 from dptheory.checks._equality import relative_difference
 from dptheory.checks._law import _CountsOfChunk
 from dptheory.checks._mean import _MomentsOfChunk
@@ -31,7 +40,8 @@ from tests.mutants.regions import Region, bound, regions
 from tests.mutants.surface import Leaf, Target
 from tests.mutants.swap import Handler, original, swapped
 
-BUDGET, SEED = 120.0, 0
+BUDGET, SEED = 600.0, 0
+"""Seconds, far more than a check takes: none may fail because the machine is busy."""
 _REPLAYED = 30
 
 Hits = dict[Target, frozenset[str]]
@@ -66,13 +76,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A check, how it went unchanged, and its parts."""
+    """A check or a test, how it went unchanged (a check also with its evidence), and its parts."""
 
     name: str
     passed: bool
     detail: str
-    seconds: float
     parts: tuple[Part, ...]
+    evidence: Evidence | None = None
 
     def calling(self, target: Target, region: str | None = None) -> list[Part]:
         """The parts that call the calculator, in one region or anywhere."""
@@ -261,8 +271,8 @@ def _drawing_once(drawn: dict[Any, Any]) -> Iterator[None]:
         yield
 
 
-def _recorded(check: Any, ran: Any, parts: Iterable[Part]) -> Recorded:
-    return Recorded(check.name, ran.passed and ran.finished, ran.detail, ran.seconds, tuple(parts))
+def _recorded(check: Any, ran: Evidence, parts: Iterable[Part]) -> Recorded:
+    return Recorded(check.name, ran.passed and ran.finished, ran.detail, tuple(parts), ran)
 
 
 def record_test(name: str, targets: Iterable[Target]) -> Recorded:
@@ -276,9 +286,9 @@ def record_test(name: str, targets: Iterable[Target]) -> Recorded:
             problem = _raises(test, kwargs)
         hits = recorder.take()
         if problem is not None:
-            return Recorded(name, False, problem, 0.0, ())
+            return Recorded(name, False, problem, ())
         parts.append(Part(hits, {}, functools.partial(_test_fails, test, kwargs)))
-    return Recorded(name, True, "", 0.0, tuple(parts))
+    return Recorded(name, True, "", tuple(parts))
 
 
 def _test_fails(test: Callable[..., Any], kwargs: dict[str, Any], target: Target) -> bool:
