@@ -1,6 +1,7 @@
-"""Runs the code blocks of the proof pages and of the README, adds the option for slow tests, and gives all one terminal."""
+"""Runs the code blocks of pages and README, adds the option for slow tests, deals files to processes, gives all one terminal."""
 
 import os
+from typing import Any
 
 import pytest
 from sybil import Sybil
@@ -26,7 +27,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="also run the deeper tests")
 
 
+TOGETHER = (
+    ("tests/test_claims.py", "tests/test_mutations.py", "tests/test_fields.py"),
+    ("tests/training/engine/test_distributed.py", "tests/training/runs/test_train.py"),
+)
+"""Files that belong into one process: they share the recorded runs of the checks and the values that results are compared
+with; the server that processes are forked from."""
+LONG = (*TOGETHER[0], "tests/training/audits/test_suite.py", *TOGETHER[1], "tests/test_bad_input.py")
+"""They begin, in this order, so that no process is left with a long file at the end."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """One process per file, as with ``--dist loadfile``, and one for those of a group together."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByGroup(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            scope = super()._split_scope(nodeid)
+            return next((group[0] for group in TOGETHER if scope in group), scope)
+
+    return ByGroup(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    rank = {file: i for i, file in enumerate(LONG)}
+    items.sort(key=lambda item: rank.get(item.nodeid.split("::")[0], len(LONG)))
     if not config.getoption("--slow"):
         for item in items:
             if "slow" in item.keywords:

@@ -1,6 +1,6 @@
 """The command line answers every bad option in one line that names it, with exit code 2 and never with a traceback."""
 
-import os
+import json
 import re
 import subprocess
 import sys
@@ -119,25 +119,53 @@ def test_ids_are_whole_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> 
     assert [claim.id for claim in claims.all_claims() if f" {claim.id} " not in shown] == []
 
 
+FULL = [("claims",), ("claim", "gip.eq18"), ("claims", "--format", "json"), ("--help",)]
+GONE = [("claim", "gip.eq18"), ("claims", "--format", "json"), ("--help",)]
+
+FORKS = """
+import json, os, sys
+from dptheory import claims
+from dptheory.cli import app
+
+claims.all_claims()
+for number, (stdout, words) in enumerate(json.loads(sys.argv[1])):
+    if os.fork() == 0:
+        if stdout == "gone":
+            read, write = os.pipe()
+            os.close(read)
+        else:
+            write = os.open(stdout, os.O_WRONLY)
+        os.dup2(write, 1)
+        os.dup2(os.open(f"{sys.argv[2]}/{number}", os.O_WRONLY | os.O_CREAT), 2)
+        break
+    code = os.waitstatus_to_exitcode(os.wait()[1])
+    print(code, flush=True)
+else:
+    os._exit(0)
+app(words)
+"""
+"""Starts each command in a process that ends as an interpreter does; what they import is imported once."""
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, tuple[str, ...]], tuple[int, str]]:
+    """Exit code and stderr by (stdout, words of the command)."""
+    folder = tmp_path_factory.mktemp("said")
+    cases = [("/dev/full", words) for words in FULL if Path("/dev/full").exists()] + [("gone", words) for words in GONE]
+    line = [sys.executable, "-c", FORKS, json.dumps(cases), str(folder)]
+    codes = subprocess.run(line, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    return {
+        case: (int(code), (folder / str(number)).read_text(encoding="utf-8"))
+        for number, (case, code) in enumerate(zip(cases, codes, strict=True))
+    }
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-@pytest.mark.parametrize("words", [("claims",), ("claim", "gip.eq18"), ("claims", "--format", "json"), ("--help",)])
-def test_a_full_disk_is_one_line(words: tuple[str, ...]) -> None:
-    with Path("/dev/full").open("w") as full:
-        done = _command(*words, stdout=full)
-    assert done.returncode == 2
-    assert done.stderr == "Error: output cannot be written: No space left on device\n"
+@pytest.mark.parametrize("words", FULL)
+def test_a_full_disk_is_one_line(ended: Any, words: tuple[str, ...]) -> None:
+    assert ended["/dev/full", words] == (2, "Error: output cannot be written: No space left on device\n")
 
 
-@pytest.mark.parametrize("words", [("claim", "gip.eq18"), ("claims", "--format", "json"), ("--help",)])
-def test_a_reader_that_has_seen_enough_is_no_error(words: tuple[str, ...]) -> None:
-    read, write = os.pipe()
-    os.close(read)
-    with os.fdopen(write, "w") as gone:
-        done = _command(*words, stdout=gone)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def _command(*words: str, stdout: Any) -> "subprocess.CompletedProcess[str]":
-    """The command as a process of its own."""
-    line = [sys.executable, "-c", "from dptheory.cli import app; app()", *words]
-    return subprocess.run(line, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
+@pytest.mark.parametrize("words", GONE)
+def test_a_reader_that_has_seen_enough_is_no_error(ended: Any, words: tuple[str, ...]) -> None:
+    assert ended["gone", words] == (0, "")

@@ -105,12 +105,23 @@ def test_help_shows_an_example(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["claims", "claim", "check"])
-def test_the_examples_of_the_help_work(command: str) -> None:
+def test_the_examples_of_the_help_work(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checks themselves run in ``test_claims``; here it matters which are asked for."""
+    asked: list[tuple[str, float, int]] = []
+
+    def check(claim: claims.Claim, budget: float, seed: int, executor: None) -> tuple[Evidence, ...]:
+        asked.append((claim.id, budget, seed))
+        return tuple(Evidence(one.name, one.kind, True, 1.0, 1.0, None, 0.0, 1, 0.0, seed, "") for one in claim.checks)
+
+    monkeypatch.setattr(claims.Claim, "check", check)
     text = " ".join(_run(command, "--help").stdout.split())
     words = re.search(r"Example: dptheory (.*?)(?: │| ╰|$)", text)
     assert words is not None
     arguments = words[1].replace("'", "").split()
     assert _run(*arguments).exit_code == 0, arguments
+    if command == "check":
+        assert {"gip.mse_t0", "gip.thm1", "gip.thm2"} <= {id for id, *_ in asked}
+        assert {budget for _, budget, _ in asked} == {30.0} and len({seed for *_, seed in asked}) == 1
 
 
 def test_budgets() -> None:

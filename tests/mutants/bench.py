@@ -26,6 +26,7 @@ from dptheory.checks import (
     CertificateCheck,
     Check,
     EqualityCheck,
+    Evidence,
     ExactCheck,
     LawCheck,
     MeanCheck,
@@ -40,7 +41,8 @@ from tests.mutants.regions import Region, bound, regions
 from tests.mutants.surface import Leaf, Target
 from tests.mutants.swap import Handler, original, swapped
 
-BUDGET, SEED = 120.0, 0
+BUDGET, SEED = 600.0, 0
+"""Seconds, far more than a check takes: none may fail because the machine is busy."""
 _REPLAYED = 30
 
 Hits = dict[Target, frozenset[str]]
@@ -75,13 +77,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A check, how it went unchanged, and its parts."""
+    """A check or a test, how it went unchanged (a check also with its evidence), and its parts."""
 
     name: str
     passed: bool
     detail: str
-    seconds: float
     parts: tuple[Part, ...]
+    evidence: Evidence | None = None
 
     def calling(self, target: Target, region: str | None = None) -> list[Part]:
         """The parts that call the calculator, in one region or anywhere."""
@@ -300,8 +302,8 @@ def _drawing_once(drawn: dict[Any, Any]) -> Iterator[None]:
         yield
 
 
-def _recorded(check: Any, ran: Any, parts: Iterable[Part]) -> Recorded:
-    return Recorded(check.name, ran.passed and ran.finished, ran.detail, ran.seconds, tuple(parts))
+def _recorded(check: Any, ran: Evidence, parts: Iterable[Part]) -> Recorded:
+    return Recorded(check.name, ran.passed and ran.finished, ran.detail, tuple(parts), ran)
 
 
 def record_test(name: str, targets: Iterable[Target]) -> Recorded:
@@ -315,9 +317,9 @@ def record_test(name: str, targets: Iterable[Target]) -> Recorded:
             problem = _raises(test, kwargs)
         hits = recorder.take()
         if problem is not None:
-            return Recorded(name, False, problem, 0.0, ())
+            return Recorded(name, False, problem, ())
         parts.append(Part(hits, {}, functools.partial(_test_fails, test, kwargs)))
-    return Recorded(name, True, "", 0.0, tuple(parts))
+    return Recorded(name, True, "", tuple(parts))
 
 
 def _test_fails(test: Callable[..., Any], kwargs: dict[str, Any], target: Target) -> bool:

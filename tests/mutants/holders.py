@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dptheory import claims
-from dptheory.checks import Check, SearchCheck
+from dptheory.checks import Check, Evidence, SearchCheck
 from dptheory.claims import Claim
 from tests.mutants import bench
 from tests.mutants.bench import Memory, Mutant, Recorded
@@ -117,8 +117,16 @@ def _held_by(claim_id: str) -> tuple[Target, ...]:
 
 
 @functools.cache
-def _record(claim_id: str, position: int) -> Recorded:
+def recorded(claim_id: str, position: int) -> Recorded:
+    """A check of a claim, run once with nothing changed."""
     return bench.record(claims.get(claim_id).checks[position], _held_by(claim_id))
+
+
+def evidence(claim: Claim, position: int) -> Evidence:
+    """How a check of the claim goes with nothing changed: its run is the control of the mutants, too."""
+    found = recorded(claim.id, position).evidence
+    assert found is not None
+    return found
 
 
 @functools.cache
@@ -132,7 +140,7 @@ def _recordings(target: Target) -> Iterator[tuple[str, Recorded]]:
     for search in (False, True):
         for claim, i, check in checks:
             if isinstance(check, SearchCheck) is search:
-                yield f"{claim.id}: {check.name}", _record(claim.id, i)
+                yield f"{claim.id}: {check.name}", recorded(claim.id, i)
         if not search:
             yield from ((name, _record_test(name)) for name in named_tests(target))
 

@@ -1,50 +1,38 @@
 """Two processes do what one does: same masks, noise once, same weights; they stop together and resume."""
 
-import os
 import socket
-import subprocess
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
 
+from tests.training.forked import ROOT, Forked
 from tests.training.processes import CLIP, MECHANISMS, SIGMA
 from training import runs
 
-ROOT = Path(__file__).parents[3]
-ENV = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+HERE = Path(__file__).parents[1]
+MAIN = ROOT / "training" / "__main__.py"
 
 
-def start(command: list[str], processes: int) -> list[subprocess.Popen]:
-    """The command in one process, or in several with the environment that torchrun would give."""
+def start(folder: Path, script: Path, arguments: Sequence[str], processes: int) -> list[Forked]:
+    """The script in one process, or in several with the environment that torchrun would give."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(processes)}
-    envs = [
-        ENV | ({} if processes == 1 else group | {"RANK": str(rank), "LOCAL_RANK": str(rank)})
-        for rank in range(processes)
-    ]
-    return [
-        subprocess.Popen([sys.executable, *command], env=env, cwd=ROOT, stderr=subprocess.PIPE, text=True)
-        for env in envs
-    ]
+    envs = [{} if processes == 1 else group | {"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(processes)]
+    return [Forked(folder / f"said{processes}.{i}", script, arguments, env) for i, env in enumerate(envs)]
 
 
-def finish(started: list[subprocess.Popen], seconds: float = 600) -> list[tuple[int, str]]:
-    try:
-        said = [process.communicate(timeout=seconds)[1] for process in started]
-    finally:
-        for process in started:
-            process.kill()
-    return [(process.returncode, text) for process, text in zip(started, said, strict=True)]
+def finish(started: list[Forked]) -> list[tuple[int | None, str]]:
+    return [process.finish() for process in started]
 
 
 def results(folder: Path, device: str) -> tuple[dict, list[dict]]:
     """What one process found, and what each of two did."""
     for processes in (1, 2):
-        for code, text in finish(start(["-m", "tests.training.processes", str(folder), device], processes)):
+        for code, text in finish(start(folder, HERE / "processes.py", [str(folder), device], processes)):
             assert code == 0, text
     return torch.load(folder / "rank0of1.pt"), [torch.load(folder / f"rank{r}of2.pt") for r in (0, 1)]
 
@@ -80,16 +68,15 @@ def test_two_devices_are_one(tmp_path: Path) -> None:
     check(*results(tmp_path, "cuda"), atol=1e-3)
 
 
-@pytest.mark.usefixtures("usual_signals")
 def test_processes_stop_together_and_resume(tmp_path: Path) -> None:
     """The signal reaches one process alone; both stop after the same step, with exit code 130."""
-    command = ["run", "configs/fashion_mnist/random_sparsification.toml", "--out", str(tmp_path)]
+    command = ["run", "configs/fashion_mnist/random_sparsification.toml", "--out", str(tmp_path / "run")]
     for change in ("data=excerpt", "epochs=4", "batch_size=100", "mechanism.cooling_epochs=3"):
         command += ["--set", change]
-    for code, text in finish(start(["-m", "tests.training.interrupted", "25", "SIGINT", *command], 2)):
+    for code, text in finish(start(tmp_path, HERE / "interrupted.py", ["25", "SIGINT", *command], 2)):
         assert code == 130 and "Traceback" not in text, text
-    assert torch.load(tmp_path / runs.STATE)["step"] == 25
-    for code, text in finish(start(["-m", "training", *command, "--resume"], 1)):  # on another number of processes
+    assert torch.load(tmp_path / "run" / runs.STATE)["step"] == 25
+    for code, text in finish(start(tmp_path, MAIN, [*command, "--resume"], 1)):  # on another number of processes
         assert code == 0, text
-    state = torch.load(tmp_path / runs.STATE)
+    state = torch.load(tmp_path / "run" / runs.STATE)
     assert state["step"] == 80 and [row["epoch"] for row in state["rows"]] == [1, 2, 3, 4]

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import torch
 from torch import nn
 from typer.testing import CliRunner
 
+from tests.training.forked import FORKSERVER, ROOT, Forked
 from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
 from training import runs
 from training.__main__ import app
@@ -22,7 +24,6 @@ from training.data import standardised
 from training.runs import CSV, JSON, STATE, _checkpoint, _train, accuracy
 
 CPU = torch.device("cpu")
-ROOT = Path(__file__).parents[3]
 SPARSE = {"name": "random-sparsification", "rate": 0.5}
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
@@ -207,11 +208,6 @@ def test_a_second_interruption_comes_through_at_once() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def started(*command: str, **how) -> subprocess.Popen:
-    env = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen([sys.executable, *command], env=env, cwd=ROOT, stderr=subprocess.PIPE, text=True, **how)
-
-
 def small_run(out: Path, **changes: object) -> list[str]:
     command = ["run", "configs/fashion_mnist/dp_sgd.toml", "--device", "cpu", "--out", str(out)]
     for key, value in ({"data": "excerpt", "epochs": 3, "batch_size": 100, "seed": 2} | changes).items():
@@ -219,14 +215,12 @@ def small_run(out: Path, **changes: object) -> list[str]:
     return command
 
 
-@pytest.mark.usefixtures("usual_signals")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_signals_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """A real process, a real signal: exit code 130, and the rest of the run is that of one never interrupted."""
     command = small_run(tmp_path)
-    process = started(str(ROOT / "tests/training/interrupted.py"), "25", name, *command)
-    said = process.communicate(timeout=600)[1]
-    assert process.returncode == 130, said
+    code, said = Forked(tmp_path / "said", Path(__file__).with_name("interrupted.py"), ["25", name, *command]).finish()
+    assert code == 130, said
     assert "interrupted; the same command with --resume goes on from" in said and "Traceback" not in said
     assert torch.load(tmp_path / STATE, weights_only=True)["step"] == 25
     monkeypatch.undo()
@@ -255,17 +249,19 @@ def test_a_secure_run_says_that_its_state_is_secret(tmp_path: Path, monkeypatch:
     assert (tmp_path / STATE).stat().st_mode & 0o777 == 0o600
 
 
+def hold(folder: Path, held: Event) -> None:
+    """What a process does that is in the middle of a run."""
+    with _checkpoint.locked(folder):
+        held.set()
+        signal.pause()
+
+
 def test_two_runs_in_one_folder(tmp_path: Path) -> None:
     """The second is refused in one line, and leaves the first alone; a lock whose holder was killed is free again."""
-    holder = started(
-        "-c",
-        "import sys; from pathlib import Path; from training import checkpoint\n"
-        "with checkpoint.locked(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()",
-        str(tmp_path),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+    held = FORKSERVER.Event()
+    holder = FORKSERVER.Process(target=hold, args=(tmp_path, held))
+    holder.start()
+    assert held.wait(600)
     refused = CliRunner().invoke(app, small_run(tmp_path))
     assert refused.exit_code == 2
     assert refused.output.replace("\n", "") == (
@@ -274,7 +270,7 @@ def test_two_runs_in_one_folder(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is in use by a run under way"):
         runs.train(tiny_config(), CPU, tmp_path, resume=True)
     holder.kill()
-    holder.communicate(timeout=600)
+    holder.join()
     assert runs.train(tiny_config(), CPU, tmp_path, resume=False).step == 12
     assert sorted(p.name for p in tmp_path.iterdir()) == [".lock", "checkpoint.pt", "metrics.csv", "metrics.json"]
 
@@ -322,10 +318,12 @@ def test_folders_that_there_cannot_be(tmp_path: Path, out: str) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_full_disk_below_the_output(tmp_path: Path) -> None:
+    """As ``python -m training``, in an interpreter of its own."""
+    command = [sys.executable, "-m", "training", *small_run(tmp_path, epochs=1, batch_size=500)]
+    env = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     with Path("/dev/full").open("w") as full:
-        process = started("-m", "training", *small_run(tmp_path, epochs=1, batch_size=500), stdout=full)
-        said = process.communicate(timeout=600)[1]
-    assert process.returncode == 2 and said == "Error: [Errno 28] No space left on device\n"
+        done = subprocess.run(command, env=env, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2 and done.stderr == "Error: [Errno 28] No space left on device\n"
 
 
 def test_a_full_disk_below_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
