@@ -21,7 +21,7 @@ from dptheory.claims.gip._index_at_scale import (
     model_of,
     normalised,
 )
-from dptheory.privacy import IndexPRV, _lattice_loss
+from dptheory.privacy import IndexPRV
 from dptheory.pruning import SubsetMallows
 
 _THETA = 0.002
@@ -255,7 +255,7 @@ def _composed_entry(what: str, dim: int, keep: int, releases: int) -> float:
 
 
 def _stated_composed(what: str, dim: int, keep: int, releases: int) -> float:
-    low, log_pmf = _lattice_loss.composed(privacy.loss_law(model_of(dim, keep, WEIGHT)), releases)
+    low, log_pmf = privacy.composed(privacy.loss_law(model_of(dim, keep, WEIGHT)), releases)
     return low if what == "first" else float(log_pmf[1 - low])
 
 

@@ -11,7 +11,6 @@ from dptheory import privacy
 from dptheory.checks import ExactCheck, Kind, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gip import _finite, _joint, _joint_at_scale, _mixture
-from dptheory.privacy import _renyi
 from dptheory.pruning import SubsetMallows
 
 # --- gip.lem1 ---------------------------------------------------------------------------------------------------------
@@ -67,7 +66,7 @@ _LEM1 = Claim(
     correction=r"$e^{(a-1)R_a} = \sum_i\binom ai(1-q)^{a-i}q^ie^{i(i-1)/(2\sigma^2)}$ at whole orders bounds both directions, and "
     r"$\epsilon_1 = \min_a TR_a + \log(1-\frac1a) + \frac{\log(1/\delta)-\log a}{a-1}$. "
     r"Replacing an example moves the sum by $2C$: without sampling $R_a$ is four times as large.",
-    calculators=(privacy.subsampled_gaussian_rdp, privacy.epsilon_from_rdp, _renyi.conversion),
+    calculators=(privacy.subsampled_gaussian_rdp, privacy.epsilon_from_rdp, privacy.conversion),
     checks=(
         ExactCheck(
             name="curve of one step by quadrature",
@@ -116,7 +115,7 @@ _LEM1 = Claim(
             name="what the conversion adds at an order",
             cases=lambda: [(1.5, 0.3), (2.0, 1e-5), (64.0, 1e-9)],
             truth=lambda order, delta: -math.log(_largest_share(order) ** -1 * delta) / (order - 1),
-            statement=lambda order, delta: float(_renyi.conversion(np.asarray(order), delta)),
+            statement=lambda order, delta: float(privacy.conversion(np.asarray(order), delta)),
             wrong=lambda order, delta: -math.log(delta) / (order - 1),
             tolerance=1e-12,
         ),

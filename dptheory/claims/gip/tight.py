@@ -13,7 +13,7 @@ from dptheory.checks import ExactCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gip import _finite, _loss_at_scale
 from dptheory.claims.gip.privacy import gaussian_log_delta
-from dptheory.privacy import _index, _lattice_loss
+from dptheory.privacy import _index
 from dptheory.pruning import SubsetMallows
 
 _WEIGHTS = (Fraction(1, 2), Fraction(9, 10))
@@ -244,7 +244,7 @@ _TIGHT = Claim(
         privacy.LatticeLoss.delta,
         privacy.LatticeLoss.epsilon,
         privacy.LatticeLoss.renyi,
-        _lattice_loss.composed,
+        privacy.composed,
         privacy.IndexPRV.cdf,
         privacy.IndexPRV.pdf,
         privacy.IndexPRV.probability,
