@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from compare_evidence import IGNORED, differences, main
+from tests.compare_evidence import IGNORED, differences, main
 
 from dptheory import claims
 from dptheory.checks import Evidence

@@ -13,7 +13,7 @@ from tests.calls import Call, Calls, Fresh, call, dear, used
 from training import data, make_private
 from training import mechanisms as m
 from training.audits import step_audits
-from training.engine import GeneratorBatches, PoissonBatches, PrivacyLedger, SecureBatches
+from training.engine import GeneratorBatches, PartitionBatches, PoissonBatches, PrivacyLedger, SecureBatches
 from training.probe import MeasureSettings
 from training.runs import DpSgdSettings, OptimizerConfig
 
@@ -23,6 +23,8 @@ _SETTINGS = {
     "steps": 20, "batch_size": 10, "noise_multiplier": 1.0, "max_grad_norm": 1.0, "learning_rate": 0.1, "seed": 0,
 }  # fmt: skip
 _GROUPS = [[0, 1]]
+_ACCURACIES = [0.81, 0.79, 0.80, 0.82, 0.78, 0.83, 0.80, 0.79, 0.81, 0.80, 0.77, 0.82, 0.80, 0.81, 0.79, 0.80]
+_OTHERS = [0.80, 0.78, 0.81, 0.80, 0.79, 0.81, 0.80, 0.77, 0.80, 0.81, 0.78, 0.80, 0.81, 0.80, 0.78, 0.79]
 
 
 def _model() -> nn.Module:
@@ -97,6 +99,7 @@ CALLS: Calls = {
     "training.engine.attach": [
         Call(_private(sampling_rate=0.25, examples=40, secure=False), "dear"),
         Call(_private(sampling_rate=0.25, expected_batch_size=10.0, noise_generator=None), "dear"),
+        Call(_private(sampling_rate=0.25, examples=40, partition=True), "dear"),
     ],
     "training.mechanisms.Constant": [used(_first_steps, value=0.5)],
     "training.mechanisms.GradualCooling": [used(_first_steps, final_rate=0.5, cooling_epochs=4, steps_per_epoch=10)],
@@ -140,12 +143,17 @@ CALLS: Calls = {
     "training.engine.GeneratorBatches.batch": [
         call(self=Fresh(lambda: GeneratorBatches(100, 0.1, torch.Generator().manual_seed(0))), **_BATCH),
     ],
+    "training.engine.PartitionBatches": [used(lambda one: one.batch(0), examples=100, batch_size=10, seed=0)],
+    "training.engine.PartitionBatches.batch": [call(self=PartitionBatches(100, 10, 0), **_BATCH)],
+    "training.runs.paired_difference": [call(first=_ACCURACIES, second=_OTHERS, confidence=0.95)],
+    "training.runs.equivalence": [call(first=_ACCURACIES, second=_OTHERS, margin=0.5, level=0.05)],
+    "training.runs.sign_flip_p": [call(differences=_OTHERS, seed=0), dear(differences=_ACCURACIES + _OTHERS, seed=0)],
     "training.runs.OptimizerConfig": [call(name="sgd", learning_rate=0.1, momentum=0.9, weight_decay=0.0)],
     "training.runs.RunConfig": [
         call(
             data="excerpt", model="small-cnn", epochs=3, batch_size=30, max_grad_norm=1.0, delta=1e-5,
             noise_multiplier=1.0, epsilon=3.0, physical_batch_size=16, seed=0, inputs="unit", grad_sample_mode="hooks",
-            secure=False, optimizer=OptimizerConfig(), mechanism={"name": "dp-sgd"},
+            secure=False, sampling="partition", optimizer=OptimizerConfig(), mechanism={"name": "dp-sgd"},
         ),
     ],
     "training.engine.generator_noise": [

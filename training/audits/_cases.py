@@ -176,6 +176,15 @@ def _broken() -> list[Case]:
     return [
         Case("noisy SGD", lambda seed: m.NoisySgd(), _laws.whole, private=False),
         Case("clipped SGD", lambda seed: m.ClippedSgd(), _laws.whole, private=False),
+        Case("no noise on the first layers", lambda seed: m.QuietLayers(1, 0), _laws.whole, private=False),
+        Case(
+            "noisy sparsification",
+            partial(m.NoisySparsification, half),
+            _laws.masked_then_clipped,
+            private=False,
+            fresh=True,
+            shown=mask,
+        ),
         Case(
             "un-noised velocity",
             partial(m.UnnoisedVelocity, half, RANKING_STEPS),

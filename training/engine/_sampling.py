@@ -84,31 +84,33 @@ class PartitionBatches:
 
     Args:
         examples: number of training examples, 1..1e9.
-        size: of a batch; divides ``examples``.
+        batch_size: of every batch; divides ``examples``.
         seed: 0 to 2^64 - 1; batches depend on seed and step alone.
 
     Source: RS, Table 3 and Appendix K, "partition" (rs.table3).
     """
 
     examples: int
-    size: int
+    batch_size: int
     seed: int
 
     def __post_init__(self) -> None:
         examples = _validate.integer("examples", self.examples, 1, _MOST_EXAMPLES)
-        size = _validate.integer("batch_size", self.size, 1, examples)
+        size = _validate.integer("batch_size", self.batch_size, 1, examples)
         if examples % size:
             raise ValueError(
                 f"batch_size must divide the {examples} examples where batches are a partition, got {size}"
             )
-        _validate.store(self, examples=examples, size=size, seed=_validate.integer("seed", self.seed, 0, _LARGEST_SEED))
+        _validate.store(
+            self, examples=examples, batch_size=size, seed=_validate.integer("seed", self.seed, 0, _LARGEST_SEED)
+        )
 
     def batch(self, step: int, part: int = 0, parts: int = 1) -> torch.Tensor:
         """Indices of the batch of a step, ascending; of ``parts`` processes, the one numbered ``part`` gets every parts-th."""
         step, part, parts = _part(step, part, parts)
-        passes, place = divmod(step, self.examples // self.size)
+        passes, place = divmod(step, self.examples // self.batch_size)
         order = np.random.default_rng(np.random.SeedSequence((self.seed, passes))).permutation(self.examples)
-        return torch.from_numpy(np.sort(order[place * self.size : (place + 1) * self.size])[part::parts])
+        return torch.from_numpy(np.sort(order[place * self.batch_size : (place + 1) * self.batch_size])[part::parts])
 
 
 @dataclass(frozen=True)

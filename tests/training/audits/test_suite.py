@@ -101,7 +101,7 @@ def test_every_mechanism_is_audited() -> None:
     assert {type(case.make(1)).__name__ for case in CASES.values()} == kinds - {"Mechanism"}
     source = Path(_steps.__file__).read_text()
     missing = {name for name in kinds if not re.search(rf"\bm\.{name}\b", source)}
-    assert missing == {"Mechanism", "NoisySgd", "ClippedSgd", "LayerFreezing"}
+    assert missing == {"Mechanism", "NoisySgd", "NoisySparsification", "ClippedSgd", "LayerFreezing", "QuietLayers"}
 
 
 # --- whole trainings ----------------------------------------------------------------------------------------------------
