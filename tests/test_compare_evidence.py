@@ -6,11 +6,11 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from tests.compare_evidence import IGNORED, differences, main
 
 from dptheory import claims
 from dptheory.checks import Evidence
 from dptheory.cli import _tables
+from tests.compare_evidence import IGNORED, differences, main
 
 ROWS = json.loads(
     json.dumps(_tables.evidence_json([("gip.order", one) for one in claims.get("gip.order").check(60.0, seed=0)]))

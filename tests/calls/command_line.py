@@ -4,7 +4,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "claims": {"--paper": "gip", "--verdict": "false", "--format": "json"},
     "claim": {"ID": "gip.eq18"},
     "check": {"PATTERNS": "gip.eq18", "--budget": "20s", "--seed": "0", "--workers": "1", "--json": "evidence.json"},
-    "pages": {"DIRECTORY": ".", "PATTERNS": "gip.eq18", "--evidence": None, "--budget": "20s", "--seed": "0", "--workers": "1"},
+    "pages": {"DIRECTORY": ".", "PATTERNS": "gip.eq18", "--budget": "20s", "--seed": "0", "--workers": "1"},
     "demo": {"--out": "/dev/null/demo"},
     "bound prune": {"--dim": "10", "--keep": "3", "--sigma-g": "1", "--noise-std": "1"},
     "bound mse": {

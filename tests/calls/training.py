@@ -113,6 +113,8 @@ CALLS: Calls = {
     "training.mechanisms.RankedSparsification": _RANKED,
     "training.mechanisms.RankedByTrueGradients": _RANKED,
     "training.mechanisms.UnnoisedVelocity": _RANKED,
+    "training.mechanisms.NoisySparsification": _MASKED,
+    "training.mechanisms.QuietLayers": [call(quiet=1, from_step=0)],
     "training.mechanisms.BatchSizeDivisor": _mechanism(expected_batch_size=3.0, rate=0.5, seed=0),
     "training.mechanisms.TopKWithoutNoise": _mechanism(keep_rate=0.5),
     "training.mechanisms.IndexPruning": _mechanism(theta=0.1, keep_rate=m.Constant(0.5), group_size=4),

@@ -147,6 +147,7 @@ def attach(
     The others, and the errors, are those of :func:`make_private`.
     """
     rate = _validate.real("sampling_rate", sampling_rate, _LEAST_RATE, 1.0)
+    _validate.flag("partition", partition)
     if examples is not None:
         examples = _validate.integer("examples", examples, 1, 10**12)
         expected_batch_size = rate * examples if expected_batch_size is None else expected_batch_size

@@ -8,7 +8,7 @@ from dptheory import _validate
 from training.mechanisms._base import Contribution, Noise, StepCost, Tensors
 from training.mechanisms._clipping import clip_factors, sample_norms, weighted_sum, widened
 from training.mechanisms._dpsgd import DpSgd
-from training.mechanisms._layer_freezing import first_parameters
+from training.mechanisms._layer_freezing import first_parameters, layers
 from training.mechanisms._random_sparsification import RandomSparsification
 
 
@@ -31,6 +31,7 @@ class QuietLayers(DpSgd):
         self._quiet: list[bool] = []
 
     def attach(self, module: GradSampleModule) -> None:
+        _validate.integer("quiet", self._count, 1, len(layers(module._module)) - 1)
         first = {id(p) for p in first_parameters(module._module, self._count)}
         self._quiet = [id(p) in first for p in module.parameters() if p.requires_grad]
 

@@ -14,6 +14,8 @@ LEAST_PAIRS, LEAST_FOR_EQUIVALENCE = 8, 16
 _EXACT = 20
 _DRAWS = 1 << 17
 _ROUNDING = 1e-12
+_LARGEST = 1e9
+_LEAST_LEVEL = 1e-9
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def paired_difference(first: ArrayLike, second: ArrayLike, *, confidence: float 
     """Mean of first - second with its t interval and the sign-flip test.
 
     Args:
-        first, second: shape (n,), pair by pair, n >= 8.
+        first, second: shape (n,), pair by pair, n >= 8, each within +-1e9.
         confidence: of the interval, in (0, 1); over m comparisons 1 - 0.05/m keeps all of them together at 95 %.
 
     Raises:
@@ -83,16 +85,16 @@ def equivalence(first: ArrayLike, second: ArrayLike, *, margin: float, level: fl
     """Two one-sided t tests of |mean of first - second| >= margin.
 
     Args:
-        first, second: shape (n,), pair by pair, n >= 16.
+        first, second: shape (n,), pair by pair, n >= 16, each within +-1e9.
         margin: > 0, in the unit of the values.
-        level: of each test, and so of both together; in (0, 0.5).
+        level: of each test, and so of both together; in [1e-9, 0.5).
 
     Raises:
         ValueError: fewer than sixteen pairs, or a value outside its range.
     """
     differences = _differences(first, second, LEAST_FOR_EQUIVALENCE, "equivalence")
     margin = _validate.real("margin", margin, 0.0, ends="()")
-    level = _validate.real("level", level, 0.0, 0.5, ends="()")
+    level = _validate.real("level", level, _LEAST_LEVEL, 0.5, ends="[)")
     low, high = _t_interval(differences, 1 - 2 * level)
     count, mean = len(differences), float(differences.mean())
     error = _standard_error(differences)
@@ -107,10 +109,11 @@ def sign_flip_p(differences: ArrayLike, *, seed: int = 0) -> float:
     All 2^n of them for n <= 20; beyond, 131,072 random ones and the one observed, (hits + 1)/(draws + 1), which is valid too.
 
     Args:
-        differences: shape (n,), n >= 1.
+        differences: shape (n,), n >= 1, each within +-1e9.
         seed: of the random ones, 0 to 2^63 - 1.
     """
-    values = _validate.finite("differences", differences)
+    values = _within("differences", differences)
+    seed = _validate.integer("seed", seed, 0, 2**63 - 1)
     if values.ndim != 1 or not values.size:
         raise ValueError(f"differences must be a row of numbers, got {_validate.shown(differences)}")
     least = abs(math.fsum(values)) - _ROUNDING * float(np.abs(values).sum())
@@ -119,7 +122,7 @@ def sign_flip_p(differences: ArrayLike, *, seed: int = 0) -> float:
         for value in values:
             sums = np.concatenate([sums + value, sums - value])
         return float(np.mean(np.abs(sums) >= least))
-    rng = np.random.default_rng(_validate.integer("seed", seed, 0, 2**63 - 1))
+    rng = np.random.default_rng(seed)
     hits = sum(
         int(np.sum(np.abs((2.0 * rng.integers(0, 2, (part, len(values))) - 1) @ values) >= least))
         for part in [1024] * (_DRAWS // 1024)
@@ -128,12 +131,19 @@ def sign_flip_p(differences: ArrayLike, *, seed: int = 0) -> float:
 
 
 def _differences(first: ArrayLike, second: ArrayLike, least: int, question: str) -> NDArray[np.float64]:
-    one, other = _validate.finite("first", first), _validate.finite("second", second)
+    one, other = _within("first", first), _within("second", second)
     if one.ndim != 1 or one.shape != other.shape:
         raise ValueError(f"first and second must be rows of pairs, got shapes {one.shape} and {other.shape}")
     if len(one) < least:
         raise ValueError(f"first and second must have at least {least} pairs where {question} is asked, got {len(one)}")
     return one - other
+
+
+def _within(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    array = _validate.finite(name, values)
+    if np.abs(array).max(initial=0.0) > _LARGEST:
+        raise ValueError(f"{name} must lie within +-{_LARGEST:g}, got {_validate.shown(values)}")
+    return array
 
 
 def _standard_error(differences: NDArray[np.float64]) -> float:
