@@ -130,6 +130,7 @@ def test_a_row_is_within_five_standard_errors_and_rounding() -> None:
             far = dataclasses.replace(exact, predicted=sign * size, measured=sign * size * (1 + 2.01e-5))
             assert near.within and not far.within
     assert not dataclasses.replace(exact, predicted=0.0, measured=1e-9).within
+    assert dataclasses.replace(exact, predicted=1.0 - 2e-5 * (1 - 1e-5), measured=1.0).within  # of the larger of both
     assert dataclasses.replace(exact, predicted=1.0, measured=0.0, standard_error=0.2).within  # slack of the prediction
     assert not dataclasses.replace(exact, predicted=1.0, measured=0.0, standard_error=0.199).within
 
@@ -143,13 +144,23 @@ def test_a_bound_may_be_missed_by_the_slack_alone() -> None:
         assert Row("g", "q", "", "c", 0.0, 0.0, 0.0, relation=relation).within
 
 
+def test_a_ratio_and_what_is_broken() -> None:
+    row = Row("g", "q", "", "c", 2.0, 3.0, 0.0)
+    assert row.ratio == 1.5 and dataclasses.replace(row, predicted=0.0).ratio is None
+    assert row.broken and not dataclasses.replace(row, assumption="a").broken
+    assert not dataclasses.replace(row, measured=2.0).broken
+
+
 def test_labels_fill_the_rows() -> None:
     labels = Labels("g", "c")
     assert labels.fixed("q", "s", 1, 2, "a", "at most") == Row("g", "q", "s", "c", 1.0, 2.0, 0.0, "a", "at most")
     draws = [1.0, 2.0, 4.0, 9.0]
     row = labels.mean("q", "s", [1.0, 1.0, 2.0, 2.0], draws, "a", "at least")
     same([row], [("g", "q", "s", "c", 1.5, 4.0, error_of(np.array([0.0, 1.0, 2.0, 7.0])), "a", "at least")], 1e-12)
-    same([labels.mean("q", "s", 3.0, draws)], [("g", "q", "s", "c", 3.0, 4.0, error_of(np.array(draws)), "none", "equal")])
+    same(
+        [labels.mean("q", "s", 3.0, draws)],
+        [("g", "q", "s", "c", 3.0, 4.0, error_of(np.array(draws)), "none", "equal")],
+    )
 
 
 # --- error of a step ----------------------------------------------------------------------------------------------------
@@ -442,7 +453,9 @@ def test_freezing() -> None:
     turning = "lf.prop3.1.1: what freezing adds lies on the true gradient's side"
     whole, after = parts()[1][2], parts()[2][2]
     turn = freezing.bias_turn(SNAPSHOT.true[FIRST:], whole, after - whole)
-    growth_said, turn_said = ("none" if limit >= 1.0 else said for limit, said in ((sure.lower, positive), (turn.limit, turning)))
+    growth_said, turn_said = (
+        "none" if limit >= 1.0 else said for limit, said in ((sure.lower, positive), (turn.limit, turning))
+    )
     same(found, freezing_expected(SNAPSHOT, growth_said, turn_said), 1e-4)
 
 
