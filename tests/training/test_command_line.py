@@ -63,7 +63,7 @@ DEFAULTS: dict[Callable[..., None], dict[str, object]] = {
     commands.run: {"set": None, "out": Path("run"), "resume": False, "device": "auto"},
     commands.audit: {"seed": 0, "long": False},
 }
-LONG = "a folder with [red]brackets[/red] " + "and a long name " * 8
+LONG = "a folder with [red]brackets[/red] " + "and a long name " * 13
 """Printed as it is: not taken for markup, and not broken into lines."""
 
 
