@@ -120,6 +120,7 @@ def by_hand(gradient: linear_attack_of.LinearGradient, keep: int, sigma: float, 
 
 def test_attacks_by_hand() -> None:
     gradient = made_up()
+    gradient = dataclasses.replace(gradient, weights=1.1 * gradient.weights)  # not quite the outer product
     errors = by_hand(gradient, 4, 0.3, 8, 6)
     assert np.isnan(errors).any() and not np.isnan(errors).all()
     measured = linear_attack_of._attacked(np.random.default_rng(8), 6, gradient, 4, 0.3)
@@ -133,6 +134,8 @@ def test_an_output_without_a_derivative_hides_its_pixels() -> None:
     mask = np.array([[True, True], [False, True]])
     found = attack(np.array([[7.0, 7.0], [7.0, 1.0]]), mask, outputs)
     assert np.isnan(found[0]) and found[1] == 2.0
+    with np.errstate(under="ignore"):
+        assert np.isnan(attack(np.ones((1, 1)), np.array([[True]]), np.array([1e-200]))).all()  # its square is 0
 
 
 def test_what_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,9 +182,11 @@ def test_rows_that_are_no_multiples_are_refused() -> None:
     assert (right.claimed, right.standard_error, right.detectable) == (0.0, None, 1e-12)
     assert 0 <= right.seconds < 60
     largest = np.abs(gradient.weights).max()
-    turned = np.outer(gradient.outputs[[2, 0, 1]], gradient.pixels)
-    off = np.abs(gradient.weights - turned).max() / largest
-    assert right.detail == f"outputs in another order are off by {off:.3g}"
+    outputs = np.array([1.0, 4.0, 2.0, 3.0])
+    four = linear_attack_of._rank_one(linear_attack_of.LinearGradient(np.outer(outputs, [1.0]), outputs, np.ones(1)), 3)
+    assert four.detail == "outputs in another order are off by 0.75"  # 4 and 1 of 4
+    two = linear_attack_of.LinearGradient(np.outer(outputs[[0, 2, 1, 3]], [1.0]), outputs[[0, 2, 1, 3]], np.ones(1))
+    assert linear_attack_of._rank_one(two, 3).detail == "outputs in another order are off by 0.5"
     weights = gradient.weights.copy()
     place = np.unravel_index(np.abs(weights).argmin(), weights.shape)
     weights[place] += 1.5e-12 * largest

@@ -65,9 +65,7 @@ def _noise_rows(part: _Part, settings: ValidateSettings, generator: torch.Genera
         labels.mean("cos gamma_BP", part.name, law.expected_cos(), noise_cos),
         labels.mean("gamma_BP", part.name, law.mean(), _angles(noise_cos)),
         labels.mean("cos gamma", part.name, angles.batch_expected_cos(np.cos(bias), law.dim, law.snr), cos),
-        labels.mean(
-            "gamma", part.name, freezing.expected_angle(law.dim, law.snr, bias), _angles(cos)
-        ),
+        labels.mean("gamma", part.name, freezing.expected_angle(law.dim, law.snr, bias), _angles(cos)),
     ]
 
 
