@@ -5,6 +5,7 @@ import math
 from dataclasses import dataclass, replace
 
 from dptheory import _validate
+from dptheory._adjacency import ADJACENCIES
 from dptheory.accounting._gaussian import gaussian_epsilon, gaussian_mu
 from dptheory.accounting._google import pld_bracket, rdp_of_steps
 from dptheory.accounting._guards import concentrated_epsilon, distance_bound, one_step_epsilon, participation_epsilon
@@ -12,7 +13,6 @@ from dptheory.accounting._loss import Direction, Loss
 from dptheory.accounting._prv import MAX_CELLS, prv_bracket, saddle_point
 from dptheory.accounting._search import crossing
 
-ADJACENCIES = ("add-remove", "replace-one")
 SAMPLINGS = ("poisson", "without replacement")
 DIRECTIONS = ("worst", "add", "remove")
 NOISE = (0.1, 1000.0)

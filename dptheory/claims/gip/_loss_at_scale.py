@@ -54,6 +54,16 @@ def convolved(law: dict[int, Fraction], count: int) -> dict[int, Fraction]:
     return total
 
 
+def counted_delta(dim: int, keep: int, theta: float, releases: int, epsilon: float) -> float:
+    """delta(epsilon) of so many releases with the farthest pair of references: the counted law, composed by Fourier transform."""
+    most = min(keep, dim - keep)
+    one = counted_loss(dim, keep, Fraction(math.exp(-theta)), most)
+    size = 2 * most * releases + 1
+    law = np.fft.irfft(np.fft.rfft([float(one[j]) for j in range(-most, most + 1)], size) ** releases, size)
+    loss = 2 * theta * np.arange(-most * releases, most * releases + 1)
+    return float(law @ -np.expm1(np.minimum(0.0, epsilon - loss)))
+
+
 # --- the loss ---------------------------------------------------------------------------------------------------------
 _PAIRS = ((7, 3, 3), (7, 3, 2), (8, 6, 2), (20_000, 5, 5), (20_000, 5, 2), (20_000, 19_996, 4), (10**6, 2, 2))
 _FIELDS = ("spacing", "low", "top", "entry")

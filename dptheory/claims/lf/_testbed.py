@@ -14,11 +14,17 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dptheory import clipping, convergence, freezing_bound
+from dptheory import convergence, freezing_bound
 from dptheory.montecarlo import Range
 
 Array = NDArray[np.float64]
 Rows = tuple[tuple[float, ...], ...]
+
+
+def clip(rows: Array, bound: float) -> Array:
+    """Rows along the last axis, scaled to at most ``bound``; without the calculators."""
+    norms = np.sqrt(np.square(rows).sum(axis=-1, keepdims=True))
+    return np.asarray(rows * np.minimum(1.0, bound / np.maximum(norms, 1e-300)))
 
 
 def log_cosh(u: Array) -> Array:
@@ -138,7 +144,7 @@ def expectations(run: Run) -> Expectations:
         true = gradients.mean(axis=1)
         trained = gradients.copy()
         trained[..., :frozen] = 0.0
-        signals = np.einsum("be,nec->nbc", counts, clipping.clip(trained, run.clip)) / run.batch_size
+        signals = np.einsum("be,nec->nbc", counts, clip(trained, run.clip)) / run.batch_size
         objective.append(float(law @ loss(nodes[:, None, :] - examples).sum(axis=2).mean(axis=1)))
         whole.append(float(law @ (true**2).sum(axis=1)))
         aligned.append(float(law @ (signals * true[:, None, :]).sum(axis=2) @ chances))
