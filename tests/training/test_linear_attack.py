@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
+import training.linear_attack as linear_attack_of
 from dptheory import reconstruction
 from dptheory.claims.rs.reconstruction import printed_error_bound
 from dptheory.montecarlo import Kind
 from training.data import load
-import training.linear_attack as linear_attack_of
 from training.linear_attack import attack, linear_attack, linear_gradient
 
 

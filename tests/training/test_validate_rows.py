@@ -144,6 +144,14 @@ def test_a_bound_may_be_missed_by_the_slack_alone() -> None:
         assert Row("g", "q", "", "c", 0.0, 0.0, 0.0, relation=relation).within
 
 
+def test_the_error_of_a_prediction_widens_the_reach() -> None:
+    row = Row("g", "q", "", "c", 2.0, 2.75, 0.1, error=0.25)
+    assert row.reach == 0.75 and row.within and not dataclasses.replace(row, measured=2.751).within
+    assert Row("g", "q", "", "c", 2.0, 2.5, 0.1).reach == 0.5
+    assert Labels("g", "c").mean("q", "s", 1.0, [1.0, 2.0], error=0.25).error == 0.25
+    assert Labels("g", "c").mean("q", "s", 1.0, [1.0, 2.0]).error == 0.0
+
+
 def test_a_ratio_and_what_is_broken() -> None:
     row = Row("g", "q", "", "c", 2.0, 3.0, 0.0)
     assert row.ratio == 1.5 and dataclasses.replace(row, predicted=0.0).ratio is None
@@ -274,6 +282,7 @@ def test_kappa() -> None:
     seed = int(torch.randint(2**31, (), generator=generator))
     size = float(np.linalg.norm(mean))
     expected: list[Expected] = []
+    errors: list[float] = []
     clip_of = {"C": 2.5, "C' = 2 median": clips()["C' = 2 median"]}
     training = dataclasses.replace(SETTINGS.training, max_grad_norm=2.5)
     settings = dataclasses.replace(SETTINGS, training=training)
@@ -285,24 +294,25 @@ def test_kappa() -> None:
             hit = np.mean(np.linalg.norm(deviations * mask, axis=1) < 0.75 * clip)
             own = float(np.linalg.norm(mean * mask))
             samples.append(hit * min(own**2, room * own) / (below * min(size**2, room * size)))
-        exact = sparsification.kappa(mean, clip, rate, deviations, masks=200, seed=seed)
+        exact = sparsification.kappa(mean, clip, rate, deviations, seed=seed)
         gaussian = sparsification.kappa(mean, clip, rate, rows_mse.deviation(SNAPSHOT), seed=seed)
         whole = clipped(pool, clip).sum(0) @ mean
         ratios = [clipped(pool * mask, clip).sum(0) @ mean / whole for mask in masks[:20]]
         value, measured, error = drawn(exact.value, samples)
         words = (f"rate {rate:.3g}, {name}", "rs.lem3.3, rs.kappa")
         said = "rs.lem3.3: the lower bounds are the descents"
-        wide = float(np.hypot(error, exact.standard_error))
         expected += [
-            ("kappa", "kappa", *words, value, measured, wide, "none", "equal"),
+            ("kappa", "kappa", *words, value, measured, error, "none", "equal"),
             ("kappa", "kappa, lower end", *words, exact.lower, measured, error, "none", "at least"),
             ("kappa", "kappa, upper end", *words, exact.upper, measured, error, "none", "at most"),
             ("kappa", "descent ratio", *words, *drawn(value, ratios), said, "equal"),
             ("kappa", "kappa", *words, *drawn(gaussian.value, samples), "rs.kappa: deviations N(0, s^2 I)", "equal"),
-        ]  # fmt: skip
+        ]
+        errors += [exact.error, 0.0, 0.0, exact.error, gaussian.error]
         assert 0 < below < 1
     rows, notes = rows_clipping.kappa_rows(SNAPSHOT, settings, seeded())
     same(rows, expected)
+    assert [row.error for row in rows] == errors and max(errors) > 0
     assert notes == ()
 
 

@@ -4,7 +4,6 @@ The linear probe on the excerpt: its gradients are known, so the weights tell th
 examples all steps of a sampled run had.
 """
 
-import dataclasses
 import json
 import math
 import os
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from training.audits import findings
 from training.audits.findings import Finding
 from training.audits.measure import epsilon
-from training.config import RunConfig, read_config
+from training.config import read_config
 from training.run import prepare
 
 Array = NDArray[np.float64]
@@ -40,7 +39,7 @@ noise_multiplier = {sigma}
 delta = {delta}
 seed = {seed}
 secure = {secure}
-{inputs}
+inputs = "unit"
 
 [optimizer]
 learning_rate = {learning_rate}
@@ -48,7 +47,6 @@ learning_rate = {learning_rate}
 [mechanism]
 {mechanism}
 """
-_INPUTS = 'inputs = "unit"' if any(f.name == "inputs" for f in dataclasses.fields(RunConfig)) else ""
 
 
 def by_process(arguments: Sequence[str]) -> None:
@@ -108,7 +106,6 @@ def outcome(
             delta=_DELTA,
             seed=_SEED,
             secure=str(secure).lower(),
-            inputs=_INPUTS,
             learning_rate=learning_rate,
             mechanism=mechanism,
         )
