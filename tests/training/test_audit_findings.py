@@ -128,7 +128,9 @@ def test_a_report_counts_its_findings(long: bool, monkeypatch: pytest.MonkeyPatc
 # --- laws ---------------------------------------------------------------------------------------------------------------
 
 
-def step(released: np.ndarray, drawn: Sequence[int] = (), trained: np.ndarray | None = None, bases: np.ndarray | None = None) -> board.Step:  # fmt: skip
+def step(
+    released: np.ndarray, drawn: Sequence[int] = (), trained: np.ndarray | None = None, bases: np.ndarray | None = None
+) -> board.Step:
     whole = np.ones(len(released)) if trained is None else trained
     return board.Step(np.array(drawn, np.int64), released, whole, np.zeros(0) if bases is None else bases)
 
@@ -186,7 +188,9 @@ def bases_of(sizes: Sequence[int], dims: Sequence[int]) -> list[np.ndarray]:
     return [np.linalg.qr(RNG.standard_normal((size, dim)))[0].T for size, dim in zip(sizes, dims, strict=True)]
 
 
-def embedded_means(case: cases.Case, rows: np.ndarray, blocks: list[np.ndarray], sizes: Sequence[int], clip: float) -> np.ndarray:  # fmt: skip
+def embedded_means(
+    case: cases.Case, rows: np.ndarray, blocks: list[np.ndarray], sizes: Sequence[int], clip: float
+) -> np.ndarray:
     projector = np.zeros((sum(sizes), sum(sizes)))
     start = 0
     for size, block in zip(sizes, blocks, strict=True):
@@ -427,7 +431,9 @@ def test_fresh_masks() -> None:
     for kept, then in zip(masks, masks[1:], strict=False):
         law = stats.hypergeom(13, then.sum(), kept.sum())
         overlap.append(((kept & then).sum(), law.mean(), law.var()))
-    for found, name, counts in zip(measure.fresh_masks(trace), ("mask and data", "fresh masks"), (large, overlap), strict=True):  # fmt: skip
+    for found, name, counts in zip(
+        measure.fresh_masks(trace), ("mask and data", "fresh masks"), (large, overlap), strict=True
+    ):
         hits, mean, variance = np.sum(counts, axis=0)
         near(found, name, hits, mean, 2 * stats.norm.sf(abs(hits - mean) / math.sqrt(variance)))
 
@@ -532,14 +538,18 @@ def test_epsilon_of_the_loss_distribution() -> None:
         middle = (low + high) / 2
         low, high = (middle, high) if delta_of(middle, 0.9, 0.3) > 1e-3 else (low, middle)
     assert low - 2e-3 <= measure.epsilon(0.9, 0.3, 1, 1e-3) <= low + 1e-5
-    one = pld.from_gaussian_mechanism(0.9, sampling_prob=0.3, pessimistic_estimate=False, use_connect_dots=False, value_discretization_interval=1e-3)  # fmt: skip
+    one = pld.from_gaussian_mechanism(
+        0.9, sampling_prob=0.3, pessimistic_estimate=False, use_connect_dots=False, value_discretization_interval=1e-3
+    )
     assert measure.epsilon(0.9, 0.3, 3, 1e-3) == one.self_compose(3).get_epsilon_for_delta(1e-3)
     found = measure.epsilon(0.9, 0.3, 3, 1e-3, 0.4)
     excess = [stats.binom.pmf(k, 3, 0.4) * one.self_compose(k).get_delta_for_epsilon(found) for k in (1, 2, 3)]
     assert sum(excess) == pytest.approx(1e-3, rel=1e-6)
     assert measure.epsilon(50.0, 0.01, 1, 0.5, 0.5) == 0.0
     small = measure.epsilon(2.0, 0.3, 3, 1e-3, 0.4)
-    other = pld.from_gaussian_mechanism(2.0, sampling_prob=0.3, pessimistic_estimate=False, use_connect_dots=False, value_discretization_interval=1e-3)  # fmt: skip
+    other = pld.from_gaussian_mechanism(
+        2.0, sampling_prob=0.3, pessimistic_estimate=False, use_connect_dots=False, value_discretization_interval=1e-3
+    )
     excess = [stats.binom.pmf(k, 3, 0.4) * other.self_compose(k).get_delta_for_epsilon(small) for k in (1, 2, 3)]
     assert 0 < small < 1 and sum(excess) == pytest.approx(1e-3, rel=1e-6)
 
@@ -563,7 +573,9 @@ def test_sensitivity(monkeypatch: pytest.MonkeyPatch) -> None:
         assert one.passed == (moved <= 1 / SIGMA)
     zeroed = plan.rows.copy()
     zeroed[0] = 0.0
-    for plan_asked, rows, rate in zip(asked, (plan.rows, zeroed, plan.rows, plan.rows[1:]), (None, None, 1.0, 1.0), strict=True):  # fmt: skip
+    for plan_asked, rows, rate in zip(
+        asked, (plan.rows, zeroed, plan.rows, plan.rows[1:]), (None, None, 1.0, 1.0), strict=True
+    ):
         np.testing.assert_array_equal(plan_asked.rows, rows)
         assert plan_asked.rate == rate and plan_asked.batch_size == 9
     for far, passed in ((1 + 0.9e-3, True), (1 + 1.1e-3, False)):
@@ -629,6 +641,12 @@ def test_a_training_without_noise_releases_the_clipped_sums() -> None:
         np.testing.assert_allclose(one.released, clipped(rows, CLIP).sum(0), atol=1e-5)
         assert sorted(one.drawn) == list(range(9))
     assert len(found.seen) == 3  # one step a pass at rate 1
+
+
+def test_an_update_of_some_entries_is_an_update() -> None:
+    trace = board.train(m.PosteriorFreeze(m.Constant(0.5), 3), planned(sigma=0.0, rate=1.0))
+    assert [int(one.kept.sum()) for one in trace.seen] == [6, 6]
+    assert not planned().secure
 
 
 def test_what_a_training_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -851,7 +869,9 @@ def test_an_outcome_is_read_from_the_files(monkeypatch: pytest.MonkeyPatch, tmp_
     import json
     import tomllib
 
-    pixels = torch.rand(6, 1, 2, 2, generator=torch.Generator().manual_seed(0)) * torch.tensor([0.1, 1, 2, 3, 4, 0]).view(6, 1, 1, 1)  # fmt: skip
+    pixels = torch.rand(6, 1, 2, 2, generator=torch.Generator().manual_seed(0)) * torch.tensor(
+        [0.1, 1, 2, 3, 4, 0]
+    ).view(6, 1, 1, 1)
     model = nn.Sequential(nn.Flatten(), nn.Linear(4, 10))
     labels = torch.tensor([3, 1, 4, 1, 5, 9])
     train = SimpleNamespace(pixels=pixels, labels=labels, __len__=lambda: 6)
@@ -892,10 +912,20 @@ def test_an_outcome_is_read_from_the_files(monkeypatch: pytest.MonkeyPatch, tmp_
         gradients.append(np.hstack([layer.weight.grad.numpy(), layer.bias.grad.numpy()[:, None]]).ravel())
     norms = np.linalg.norm(gradients, axis=1)
     assert norms.min() < 1 < norms.max()
-    np.testing.assert_allclose(found.total, clipped(np.array(gradients), 1.0).sum(0).reshape(10, 5), rtol=1e-5, atol=1e-6)  # fmt: skip
+    np.testing.assert_allclose(
+        found.total, clipped(np.array(gradients), 1.0).sum(0).reshape(10, 5), rtol=1e-5, atol=1e-6
+    )
     assert train is not None
     again = runs.outcome(launch, folder, 'name = "dp-sgd"', True, 3, 0.5)  # the folder is there already
     assert again.epsilon == math.inf and tomllib.loads((folder / "audit.toml").read_text())["secure"] is True
+
+
+def test_directions_in_which_the_noise_is_alone() -> None:
+    """Sampling adds less than a hundredth to the variance."""
+    for share, count in ((0.0095, 2), (0.0105, 1)):
+        slope = math.sqrt(share / 0.25)
+        found = runs.Outcome(np.zeros((1, 2)), np.array([[slope]]), np.array([[1.0, 0.0]]), 4, 1.0, 0.5)
+        assert len(runs._quiet(found)) == count
 
 
 def test_slopes_of_large_scores_are_finite() -> None:

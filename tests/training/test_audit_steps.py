@@ -184,7 +184,12 @@ class Anchors:
 
 @pytest.mark.parametrize("name", ["GEP as published", "GEP, optimal split", "GEP, joint clipping", "B-GEP"])
 def test_embeddings(name: str) -> None:
-    kind = {"GEP as published": m.Gep, "GEP, optimal split": m.GepOptimal, "GEP, joint clipping": m.GepJoint, "B-GEP": m.BiasedGep}[name]  # fmt: skip
+    kind = {
+        "GEP as published": m.Gep,
+        "GEP, optimal split": m.GepOptimal,
+        "GEP, joint clipping": m.GepJoint,
+        "B-GEP": m.BiasedGep,
+    }[name]
     optimal = embedding.split_noise(20, 3, CLIP, 0.8, 1 / SIGMA)
     joint = embedding.joint_clip(20, 3, CLIP, 0.8 / CLIP, 1 / SIGMA)
     size, inner, outer = {

@@ -57,7 +57,10 @@ def validated() -> Validation:
         Row("c", "resting", "t", "c", 1.0, 1.1, 0.1, assumed),
         Row("b", "resting", "u", "c", 1.0, 0.5, 0.3, assumed, "at least"),
     )
-    moments = [Moment(name, step, 20, rows[: 9 - at], ()) for at, (name, step) in enumerate((("start", 0), ("middle", 24), ("end", 49)))]  # fmt: skip
+    moments = [
+        Moment(name, step, 20, rows[: 9 - at], ())
+        for at, (name, step) in enumerate((("start", 0), ("middle", 24), ("end", 49)))
+    ]
     return Validation("excerpt", 2000, 500, ValidateSettings(SGD), tuple(moments), 0.5)
 
 

@@ -569,7 +569,12 @@ def test_embedding() -> None:
     def noise(like: torch.Tensor, std: float) -> torch.Tensor:
         return torch.normal(0.0, std, like.shape, generator=generator) if std else torch.zeros_like(like)
 
-    for name, kind in (("published", m.Gep), ("optimal", m.GepOptimal), ("joint", m.GepJoint), ("embedding_only", m.BiasedGep)):  # fmt: skip
+    for name, kind in (
+        ("published", m.Gep),
+        ("optimal", m.GepOptimal),
+        ("joint", m.GepJoint),
+        ("embedding_only", m.BiasedGep),
+    ):
         mechanism = kind(Anchors(), k, residual, [[0]], 11)
         mechanism.begin_step([torch.zeros(DIM)])
         total = mechanism.contribute([SNAPSHOT.batch], CLIP).total
