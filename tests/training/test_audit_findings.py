@@ -1,10 +1,12 @@
 """Every number of an audit, against a direct computation on small made-up trainings."""
 
+import itertools
 import logging
 import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,6 +26,7 @@ from training.mechanisms.gep import shared_dimensions
 
 RNG = np.random.default_rng(7)
 CASES = {case.name: case for case in cases.cases()}
+EMBEDDINGS = ("GEP as published", "GEP, optimal split", "GEP, joint clipping", "B-GEP")
 
 
 def near(found: Finding, name: str, measured: float, claimed: float, chance: float | None = None) -> None:
@@ -206,7 +209,7 @@ def embedded_means(
     return clipped(inside, clip).sum(0) + clipped(outside, 0.8).sum(0)
 
 
-@pytest.mark.parametrize("name", ["GEP as published", "GEP, optimal split", "GEP, joint clipping", "B-GEP"])
+@pytest.mark.parametrize("name", EMBEDDINGS)
 def test_laws_of_embeddings(name: str) -> None:
     case, sizes, clip, sigma = CASES[name], (200, 480, 320), 1.1, 0.9
     dims = shared_dimensions(sizes, 24)
@@ -217,10 +220,12 @@ def test_laws_of_embeddings(name: str) -> None:
     law = case.law(given, rows, clip, sigma)
     np.testing.assert_allclose(law.mean, embedded_means(case, rows, blocks, sizes, clip), atol=1e-12)
     np.testing.assert_allclose(law.axes @ law.axes.T, np.eye(1000), atol=1e-12)
+    optimal = embedding.split_noise(1000, sum(dims), clip, 0.8, 1 / sigma)
+    joint = embedding.joint_clip(1000, sum(dims), clip, 0.8 / clip, 1 / sigma)
     std, rest = {
         "GEP as published": (math.sqrt(2) * sigma * math.hypot(clip, 0.8), math.sqrt(2) * sigma * 0.8),
-        "GEP, optimal split": tuple(vars(embedding.split_noise(1000, sum(dims), clip, 0.8, 1 / sigma))[k] for k in ("embedding_std", "residual_std")),
-        "GEP, joint clipping": tuple(vars(embedding.joint_clip(1000, sum(dims), clip, 0.8 / clip, 1 / sigma))[k] for k in ("embedding_std", "residual_std")),
+        "GEP, optimal split": (optimal.embedding_std, optimal.residual_std),
+        "GEP, joint clipping": (joint.embedding_std, joint.residual_std),
         "B-GEP": (sigma * clip, 0.0),
     }[name]  # fmt: skip
     start = 0
@@ -250,7 +255,7 @@ def test_every_case() -> None:
         "posterior freeze, mask held": (True, False, True, False, cases.mask, None),
         "ranked sparsification": (True, False, True, False, cases.mask, None),
         "layer freezing": plain,
-        **{name: (True, False, True, False, board.bases, None) for name in ("GEP as published", "GEP, optimal split", "GEP, joint clipping", "B-GEP")},
+        **dict.fromkeys(EMBEDDINGS, (True, False, True, False, board.bases, None)),
         "index pruning": (True, False, False, False, None, cases._swaps),
         "top-k of the released gradient": (True, False, False, False, None, None),
         "top-k of noisy magnitudes": (True, False, False, False, None, cases._larger_of_two),
@@ -301,7 +306,7 @@ def test_the_mask_of_all_tensors() -> None:
 def test_swaps() -> None:
     """Of two groups of 8: two of the four largest stayed behind in the first, none in the second."""
     total = np.array([8.0, -7, 6, 5, 4, -3, 2, 1] * 2)
-    released = np.array([1.0, 1, 0, 0, 1, 1, 0, 0] + [1.0, 1, 1, 1, 0, 0, 0, 0])
+    released = np.array([1.0, 1, 0, 0, 1, 1, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0])
     pmf = SubsetMallows(8, 4, 0.2).swap_pmf()
     mean = sum(p * s for s, p in enumerate(pmf))
     variance = sum(p * (s - mean) ** 2 for s, p in enumerate(pmf))
@@ -428,7 +433,7 @@ def test_fresh_masks() -> None:
         hot = total > np.median(total)
         law = stats.hypergeom(13, hot.sum(), kept.sum())
         large.append(((hot & kept).sum(), law.mean(), law.var()))
-    for kept, then in zip(masks, masks[1:], strict=False):
+    for kept, then in itertools.pairwise(masks):
         law = stats.hypergeom(13, then.sum(), kept.sum())
         overlap.append(((kept & then).sum(), law.mean(), law.var()))
     for found, name, counts in zip(
@@ -956,7 +961,7 @@ def test_processes_are_started(monkeypatch: pytest.MonkeyPatch) -> None:
     given = asked[0][1]
     assert (given["capture_output"], given["text"], given["check"], given["timeout"]) == (True, True, False, 600)
     paths = given["env"]["PYTHONPATH"].split(os.pathsep)
-    assert paths[1:] == ["elsewhere"] and os.path.isfile(os.path.join(paths[0], "training", "__init__.py"))
+    assert paths[1:] == ["elsewhere"] and Path(paths[0], "training", "__init__.py").is_file()
     assert given["env"]["OMP_NUM_THREADS"] == "1" and given["env"]["PATH"] == os.environ["PATH"]
     with pytest.raises(ValueError, match=r"-m training run c ended with 3: x{1993}the end$"):
         runs.by_process(["run", "c"])

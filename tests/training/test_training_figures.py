@@ -121,9 +121,13 @@ def _axes(ax: Axes) -> dict[str, Any]:
         for bar in ax.collections if isinstance(bar, LineCollection)
     ]  # fmt: skip
     steps = [
-        {"values": numbers(patch.get_data().values), "edges": numbers(patch.get_data().edges), "colour": to_hex(patch.get_edgecolor()), "label": patch.get_label()}
+        {
+            "values": numbers(patch.get_data().values), "edges": numbers(patch.get_data().edges),
+            "colour": to_hex(patch.get_edgecolor()), "label": patch.get_label(),
+        }
         for patch in ax.patches if isinstance(patch, StepPatch)
     ]  # fmt: skip
+    words, grids = legend.get_texts() if legend else [], (ax.get_xgridlines(), ax.get_ygridlines())
     bounds = ax.get_subplotspec().get_gridspec().get_height_ratios()  # type: ignore[union-attr]
     return {
         "titles": [[t.get_text(), t.get_fontsize()] for t in (ax.title, ax._left_title)],  # type: ignore[attr-defined]
@@ -134,13 +138,13 @@ def _axes(ax: Axes) -> dict[str, Any]:
         "tick places": numbers(ax.get_yticks()) if ax.get_yscale() == "linear" else [],
         "tick sizes": [sorted({t.label1.get_fontsize() for t in axis.get_major_ticks()}) for axis in (ax.xaxis, ax.yaxis)],
         "minor ticks": len(ax.xaxis.get_minorticklocs()),
-        "grid": [[line.get_visible() and to_hex(line.get_color()) for line in ax.get_xgridlines()[:1]], ax.get_ygridlines()[0].get_visible() if ax.get_ygridlines() else False],
+        "grid": [[line.get_visible() and to_hex(line.get_color()) for line in lines[:1]] for lines in grids],
         "below": ax.get_axisbelow(),
         "heights": numbers(bounds),
         "lines": lines,
         "bars": bars,
         "steps": steps,
-        "legend": legend and [[t.get_text() for t in legend.get_texts()], legend.get_texts()[0].get_fontsize(), legend._loc, legend._ncols],  # type: ignore[attr-defined]
+        "legend": legend and [[t.get_text() for t in words], words[0].get_fontsize(), legend._loc, legend._ncols],  # type: ignore[attr-defined]
     }  # fmt: skip
 
 

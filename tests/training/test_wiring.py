@@ -85,7 +85,7 @@ def test_what_a_run_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
         assert torch.equal(found.pixels, standardised(tiny_load("excerpt", train=train)).pixels)
     assert len(run.test) == TEST and run.optimizer.ledger._budget is None
     assert run.device == CPU
-    adam, asked = prepared(monkeypatch, optimizer={"name": "adam", "learning_rate": 0.25, "weight_decay": 0.125})
+    _, asked = prepared(monkeypatch, optimizer={"name": "adam", "learning_rate": 0.25, "weight_decay": 0.125})
     assert isinstance(asked["optimizer"], torch.optim.Adam)
     assert [asked["optimizer"].param_groups[0][name] for name in ("lr", "weight_decay")] == [0.25, 0.125]
 
