@@ -125,6 +125,8 @@ def test_every_audit_is_named_once() -> None:
         "ranked by true gradients, two epochs",
     ]  # fmt: skip
     assert (steps.DELTA, steps.CLIP, steps.SIGMA) == (DELTA, CLIP, SIGMA)
+    np.testing.assert_allclose(steps._selection_batch().numpy(), SELECTION, rtol=1e-6)
+    np.testing.assert_allclose(steps._flipping_canary().numpy(), FLIP, rtol=1e-6)
 
 
 def test_noisy_sums() -> None:
