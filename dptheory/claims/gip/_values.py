@@ -8,6 +8,8 @@ from dptheory import privacy
 
 RATES = ((2, 0.01, 1.0), (2, 1.0, 3.0), (5, 0.3, 2.0), (16, 0.1, 4.0), (3, 0.5, 0.7))
 """Order, sampling rate and noise multiplier."""
+STEPS = ((2, 0.01, 1.0), (5, 0.3, 2.0), (16, 0.1, 4.0))
+"""The same where a case is dear."""
 
 
 def values_curve(order: float, rate: float, sigma: float) -> float:

@@ -1,15 +1,19 @@
 """gip.alg_a2: sampler of the Mallows law."""
 
+import itertools
 import math
 from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln, logsumexp
 
 from dptheory import pruning
 from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
-from dptheory.claims.gip import _finite, _index_at_scale
+from dptheory.claims.gip import _finite
+from dptheory.claims.gip._index_at_scale import SIZES, WEIGHT, counted_swaps, log_of, model_of
+from dptheory.pruning import SubsetMallows
 
 _WEIGHTS = (Fraction(1, 2), Fraction(9, 10), Fraction(1))
 _LAW_SIZE, _LAW_WEIGHT = (5, 2), Fraction(1, 2)
@@ -49,6 +53,43 @@ def _swap_cases() -> Iterator[tuple[int, int, Fraction, int]]:
         for weight in _WEIGHTS:
             for swaps in range(min(keep, dim - keep) + 1):
                 yield dim, keep, weight, swaps
+
+
+_HALF = (20_000, 10_000, 0.002)  # d, K, theta
+
+
+def _half_law(swaps: int) -> float:
+    """log P(i) for d = 2K, from the gamma function."""
+    _, keep, theta = _HALF
+    i = np.arange(keep + 1.0)
+    logs = 2 * (gammaln(keep + 1) - gammaln(i + 1) - gammaln(keep - i + 1)) - 2 * theta * i
+    return float(logs[swaps] - logsumexp(logs))
+
+
+def _swap_entries(sizes: tuple[tuple[int, int], ...]) -> Iterator[tuple[str, int, int, int]]:
+    for what, (dim, keep) in itertools.product(("swap_pmf", "swap_log_pmf"), sizes):
+        for swaps in range(min(keep, dim - keep) + 1):
+            yield what, dim, keep, swaps
+
+
+def _swap_entry(what: str, dim: int, keep: int, swaps: int) -> float:
+    p = counted_swaps(dim, keep, WEIGHT)[swaps]
+    return float(p) if what == "swap_pmf" else log_of(p)
+
+
+def _members(dim: int, keep: int, theta: float) -> int:
+    """Members of three draws."""
+    reference = np.zeros((3, dim), dtype=np.bool_)
+    reference[:, :keep] = True
+    return int(SubsetMallows(dim, keep, theta).sample(reference, np.random.default_rng(0)).sum())
+
+
+def _moved_members(dim: int, keep: int) -> int:
+    """Places in which the draw of almost no dispersion, or of none, differs from its reference."""
+    reference = np.zeros(dim, dtype=np.bool_)
+    reference[:keep] = True
+    drawn = SubsetMallows(dim, keep, 400.0).sample(reference, np.random.default_rng(0))
+    return int(np.count_nonzero(drawn ^ reference))
 
 
 row = Row(
@@ -103,4 +144,27 @@ def _() -> NDArray[np.float64]:
     return _subset_law()
 
 
-row.add(*_index_at_scale.SWAPS)
+@row.equal(lambda: _swap_entries(((7, 3), (30, 4), *SIZES)), tolerance=1e-11)
+def _(what: str, dim: int, keep: int, swaps: int) -> Sides:
+    """law of the swaps at users' sizes, in integers"""
+    return (
+        getattr(model_of(dim, keep, WEIGHT), what)()[swaps],
+        lambda: _swap_entry(what, dim, keep, swaps),
+        getattr(model_of(dim, keep, WEIGHT**2), what)()[swaps],
+    )
+
+
+@row.equal(lambda: [(swaps,) for swaps in (0, 4900, 4995, 5100, 10_000)], tolerance=1e-8)
+def _(swaps: int) -> Sides:
+    """law of ten thousand swaps, by the gamma function"""
+    return (
+        SubsetMallows(*_HALF).swap_log_pmf()[swaps],
+        lambda: _half_law(swaps),
+        SubsetMallows(*_HALF[:2], 0.0).swap_log_pmf()[swaps],
+    )
+
+
+@row.equal((5, 2, 0.7), (40, 33, 0.0), (20_000, 2000, 0.01), (20_000, 19_000, 0.5))
+def _(dim: int, keep: int, theta: float) -> Sides:
+    """a draw has K members, and without dispersion those of its reference"""
+    return _members(dim, keep, theta) + _moved_members(dim, keep), 3 * keep, 3 * (dim - keep)

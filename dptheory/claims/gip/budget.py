@@ -3,10 +3,12 @@
 import itertools
 import math
 from fractions import Fraction
+from functools import partial
 
 from dptheory import pruning
 from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
-from dptheory.claims.gip import _finite, _index_at_scale
+from dptheory.claims.gip import _finite
+from dptheory.claims.gip._index_at_scale import SIZES, apart, counted_swaps
 from dptheory.claims.gip.retained_gain import leading_gain
 
 PAPER_GROUP, PAPER_KEEP, PAPER_STEPS = 256, 26, (875, 2500)
@@ -30,6 +32,39 @@ def _total_variation(dim: int, keep: int, weight: Fraction, releases: int) -> Fr
 
 def _halved_budget_slack(**point: float) -> float:
     return _budget_slack(**point) - 0.5  # the bound halved would still have to be >= the exact value
+
+
+def _budget_field(field: str, epsilon: float, dim: int, keep: int, steps: int, groups: int) -> float:
+    """theta, gain and the bound on the total variation, from the law of the swaps itself."""
+    theta = Fraction(epsilon) / (steps * groups * apart(dim, keep))
+    if field == "theta":
+        return float(theta)
+    weight = _exp_minus(theta)
+    law, uniform = counted_swaps(dim, keep, weight), counted_swaps(dim, keep, Fraction(1))
+    if field == "retained_gain":
+        return float(1 - sum(i * p for i, p in law.items()) / sum(i * p for i, p in uniform.items()))
+    # KL both ways: log(p / u) is -2 theta i and a constant, whose part cancels
+    both_ways = -2 * theta * sum(i * (p - uniform[i]) for i, p in law.items())
+    pinsker = math.sqrt(float(steps * groups * both_ways) / 2 / 2)
+    half = math.exp(epsilon / 2)
+    return min((half - 1) / (half + 1), pinsker)
+
+
+def _exp_minus(theta: Fraction) -> Fraction:
+    """e^-theta by its series, to 60 digits."""
+    term, total = Fraction(1), Fraction(0)
+    for n in range(1, 60):
+        total += term
+        term = Fraction(round(-term * theta / n * 10**80), 10**80)
+    return total
+
+
+_BUDGETS = tuple(
+    (epsilon, *size, *run)
+    for epsilon in (0.01, 3.0)
+    for size in ((8, 3), (8, 6), *SIZES)
+    for run in ((1, 1), (50, 1), (1, 40), (875, 10_547))
+)
 
 
 row = Row(
@@ -140,4 +175,16 @@ def _budget_slack(dim: float, keep_share: float, epsilon: float, releases: float
     return 1.0 - float(_total_variation(size, keep, weight, round(releases))) / bound.total_variation
 
 
-row.add(*_index_at_scale.BUDGETS)
+@row.equal(
+    lambda: [(field, *b) for field in ("theta", "retained_gain", "total_variation") for b in _BUDGETS], tolerance=1e-9
+)
+def _(field: str, epsilon: float, dim: int, keep: int, steps: int, groups: int) -> Sides:
+    """what a budget buys, field by field, from the law of the swaps"""
+    counted = partial(_budget_field, field, epsilon, dim, keep, steps, groups)
+    return getattr(pruning.index_budget(epsilon, dim, keep, steps, groups), field), counted, 1.005 * counted()
+
+
+@row.equal((12, 3), (40, 40), (2_700_032, 256), (20_000_000, 5000))
+def _(dim: int, group: int) -> Sides:
+    """groups of a gradient, counted"""
+    return pruning.groups_of(dim, group), lambda: len(range(0, dim, group)), pruning.groups_of(dim, group) + 1

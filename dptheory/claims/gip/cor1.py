@@ -9,11 +9,7 @@ from functools import partial
 from dptheory import pruning
 from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
 from dptheory.claims.gip import _finite
-from dptheory.claims.gip._gaussian import (
-    pruned_gaussian,
-    ranked_loss,
-    zeta,
-)
+from dptheory.claims.gip._gaussian import pruned_gaussian, ranked_loss, zeta
 from dptheory.claims.gip.retained_gain import gain
 
 

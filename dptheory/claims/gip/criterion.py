@@ -14,11 +14,7 @@ from scipy.stats import binom, norm
 from dptheory import gradients, pruning
 from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
 from dptheory.claims.gip import _finite
-from dptheory.claims.gip._gaussian import (
-    energy_by_quadrature,
-    gaussian_energy,
-    kept_entries,
-)
+from dptheory.claims.gip._gaussian import energy_by_quadrature, gaussian_energy, kept_entries
 from dptheory.claims.gip._index_at_scale import counted_mean_swaps
 from dptheory.pruning import _error
 

@@ -4,7 +4,9 @@ from fractions import Fraction
 
 from dptheory import pruning
 from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
-from dptheory.claims.gip import _finite, _index_at_scale
+from dptheory.claims.gip import _finite
+from dptheory.claims.gip._index_at_scale import DISTANCES, apart
+from dptheory.pruning import SubsetMallows
 
 
 def _reached_by_one_example(dim: int, keep: int, clip: Fraction) -> int:
@@ -69,4 +71,13 @@ def _(dim: int, keep: int, clip: Fraction) -> Sides:
     )
 
 
-row.add(*_index_at_scale.SENSITIVITY)
+@row.equal(lambda: DISTANCES)
+def _(dim: int, keep: int) -> Sides:
+    """distance of two index sets at users' sizes, place by place"""
+    return pruning.index_sensitivity(dim, keep), lambda: apart(dim, keep), 2 * keep
+
+
+@row.equal(lambda: DISTANCES)
+def _(dim: int, keep: int) -> Sides:
+    """most swaps: half the distance"""
+    return SubsetMallows(dim, keep, 1.0).max_swaps, lambda: apart(dim, keep) // 2, keep

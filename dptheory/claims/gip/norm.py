@@ -57,9 +57,8 @@ so $E\lVert g\rVert_2/(\sigma_g\sqrt d)\to 1$.""",
 @row.equal(lambda: itertools.product((1, 2, 3), (1.0, 0.1)), tolerance=1e-14, kind=Kind.COUNTEREXAMPLE)
 def _(dim: int, sigma_g: float) -> tuple[float, float]:
     """dimensions 1, 2, 3 in closed form"""
-    return pruning.expected_norm(dim, sigma_g), sigma_g * math.sqrt(
-        {1: 2 / math.pi, 2: math.pi / 2, 3: 8 / math.pi}[dim]
-    )
+    factor = {1: 2 / math.pi, 2: math.pi / 2, 3: 8 / math.pi}[dim]
+    return float(pruning.expected_norm(dim, sigma_g)), sigma_g * math.sqrt(factor)
 
 
 @row.mean(partial(_norms, dim=50), wrong=lambda: printed_norm(50, 1.0), row_bytes=800, resolution=0.002)

@@ -1,11 +1,14 @@
 """gip.prop1: privacy of random-k."""
 
+import itertools
 import math
+from fractions import Fraction
 
 from dptheory import privacy
 from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
-from dptheory.claims.gip import _joint_at_scale, _mixture
-from dptheory.claims.gip._values import RATES, gaussian_log_delta, values_curve
+from dptheory.claims.gip import _mixture
+from dptheory.claims.gip._values import RATES, STEPS, gaussian_log_delta, values_curve
+from dptheory.privacy import FreshMask
 
 
 def _fresh(order: int, rate: float, sigma: float, dim: int, keep: int) -> float:
@@ -41,6 +44,19 @@ def _pair_dominates(dim: int, keep: int, mu: float, epsilon: float) -> bool:
     """delta of a flat example under a fresh mask at most k delta of the one-entry example."""
     flat = gaussian_log_delta(mu * math.sqrt(keep / dim), epsilon)
     return flat <= math.log(keep / dim) + gaussian_log_delta(mu, epsilon)
+
+
+_MASKS = ((3, 1), (4, 3), (20_000, 500), (10**9, 10**8))
+
+
+def _masked(order: int, rate: float, sigma: float, steps: int, dim: int, keep: int) -> float:
+    """An example with one entry: in each step its share of the masks shows it, so the number of steps is binomial."""
+    one = (order - 1) * _mixture.divergence(order, rate, sigma)
+    seen = Fraction(keep, dim)
+    moments = (
+        float(math.comb(steps, t) * seen**t * (1 - seen) ** (steps - t)) * math.exp(t * one) for t in range(steps + 1)
+    )
+    return math.log(math.fsum(moments)) / (order - 1)
 
 
 row = Row(
@@ -100,7 +116,17 @@ def _(order: int, rate: float, sigma: float, dim: int, keep: int) -> Sides:
     )
 
 
-row.add(*_joint_at_scale.FRESH)
+@row.equal(
+    lambda: [(*step, steps, *mask) for step, steps, mask in itertools.product(STEPS, (1, 2, 40), _MASKS)],
+    tolerance=1e-7,
+)
+def _(order: int, rate: float, sigma: float, steps: int, dim: int, keep: int) -> Sides:
+    """example with one entry over many entries and steps"""
+    return (
+        FreshMask(dim, keep).rdp([order], rate, sigma, steps=steps)[0],
+        lambda: _masked(order, rate, sigma, steps, dim, keep),
+        FreshMask(dim, keep).rdp([order], rate, sigma)[0],
+    )
 
 
 @row.inequality(

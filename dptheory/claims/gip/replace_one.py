@@ -120,8 +120,8 @@ row = Row(
         source=Source("gip", "Definition 1, Lemma 1 (not in the paper)"),
         statement=r"""Definition 1 also allows neighbours that differ in the content of one example. (For others' work see below.) Two data sets
 differ in the content of one example, which is drawn into a step with probability $q$; its clipped gradient is $g$ in one of
-them and $g'$ in the other, $|g|, |g'| \le C$. The noise is $\sigma C$. In its units, with $s = 1/\sigma$, a step is at most
-as distinguishable as
+them and $g'$ in the other, $|g|, |g'| \le C$. The noise has standard deviation $\sigma C$. In its units, with
+$s = 1/\sigma$, a step is at most as distinguishable as
 
 $$P = (1-q)N(0,1) + qN(s,1)\qquad\text{and}\qquad Q = (1-q)N(0,1) + qN(-s,1):$$
 

@@ -12,9 +12,9 @@ row = Row(
         "columns are as printed; Table 4 gives it other epsilons (see gip.text).",
         verdict=Verdict.EMPIRICAL,
         reported=tuple(
-            row
+            cell
             for setting, table in _tables.TABLE_5.items()
-            for row in _tables.accuracies(table, _tables.TABLE_5_EPSILONS, f"{setting}, ")
+            for cell in _tables.accuracies(table, _tables.TABLE_5_EPSILONS, f"{setting}, ")
         ),
     )
 )

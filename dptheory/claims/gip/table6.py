@@ -12,8 +12,8 @@ row = Row(
         verdict=Verdict.EMPIRICAL,
         reported=tuple(
             (f"{method}, epsilon {epsilon}", f"{value} %")
-            for method, row in _tables.TABLE_6.items()
-            for epsilon, value in row.items()
+            for method, cells in _tables.TABLE_6.items()
+            for epsilon, value in cells.items()
         ),
     )
 )

@@ -6,7 +6,8 @@ from fractions import Fraction
 
 from dptheory import pruning
 from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
-from dptheory.claims.gip import _finite, _index_at_scale
+from dptheory.claims.gip import _finite
+from dptheory.claims.gip._index_at_scale import DISTANCES, WEIGHT, apart, log_of, model_of
 
 _WEIGHTS = (Fraction(1, 2), Fraction(9, 10), Fraction(1))
 
@@ -104,7 +105,28 @@ def _(dim: int, keep: int, steps: int, groups: int) -> Sides:
     return steps * groups * _spent(dim, keep, steps, groups), 0.3, steps * _spent(dim, keep, steps, groups)
 
 
-row.add(*_index_at_scale.PURE)
+@row.equal(lambda: DISTANCES, tolerance=1e-12)
+def _(dim: int, keep: int) -> Sides:
+    """loss of a far pair at users' sizes"""
+    return (
+        model_of(dim, keep, WEIGHT).epsilon(apart(dim, keep)),
+        # P(A | A) / P(A | B) = weight^-distance: both laws have one normalisation
+        lambda: -log_of(WEIGHT ** apart(dim, keep)),
+        model_of(dim, keep, WEIGHT).epsilon(apart(dim, keep) - 2),
+    )
+
+
+@row.equal(
+    lambda: [(*size, *run) for size in DISTANCES for run in ((1, 1), (875, 1), (1, 10_547), (2500, 10_547))],
+    tolerance=1e-12,
+)
+def _(dim: int, keep: int, steps: int, groups: int) -> Sides:
+    """theta for a budget at users' sizes spends all of it"""
+    return (
+        steps * groups * pruning.theta_for_budget(0.3, dim, keep, steps, groups) * apart(dim, keep),
+        0.3,
+        steps * pruning.theta_for_budget(0.3, dim, keep) * apart(dim, keep),
+    )
 
 
 @row.equal((2, 1, Fraction(2), 0.1), (4, 2, Fraction(3), 1.0), (4, 2, Fraction(1, 2), 3.0), kind=Kind.COUNTEREXAMPLE)
