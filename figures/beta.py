@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from dptheory import pruning
-from dptheory.claims.gip.direction import printed_beta
+from dptheory.claims.gip.cor1 import printed_beta
 from figures._table import Data
 
 DIMS = (10, 200)

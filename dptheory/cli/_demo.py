@@ -12,7 +12,7 @@ from rich.table import Table
 
 from dptheory import claims, pruning
 from dptheory.checks import Evidence
-from dptheory.claims.gip.sampling import PAPER_GROUP, PAPER_GROUPS, PAPER_KEEP, PAPER_STEPS
+from dptheory.claims.gip.budget import PAPER_GROUP, PAPER_GROUPS, PAPER_KEEP, PAPER_STEPS
 from dptheory.cli import _tables
 from dptheory.files import write_atomically
 

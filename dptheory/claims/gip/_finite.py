@@ -1,4 +1,4 @@
-"""Small cases in exact arithmetic: subsets, the Mallows law and pruning errors by enumeration."""
+"""Small cases in exact arithmetic: subsets, the Mallows law, noise and pruning errors by enumeration."""
 
 import itertools
 from collections.abc import Sequence
@@ -27,6 +27,12 @@ def subsets(dim: int, keep: int) -> list[Subset]:
 def hamming(first: Sequence[bool], second: Sequence[bool]) -> int:
     """Number of places in which two subsets differ, the L1 distance of the paper."""
     return sum(a != b for a, b in zip(first, second, strict=True))
+
+
+def diameter(dim: int, keep: int) -> int:
+    """The largest distance of two subsets."""
+    first = subsets(dim, keep)[0]  # any other subset is a relabelling of this one
+    return max(hamming(first, other) for other in subsets(dim, keep))
 
 
 def mallows(reference: Subset, weight: Fraction) -> dict[Subset, Fraction]:
@@ -60,3 +66,8 @@ def swap_law(dim: int, keep: int, weight: Fraction) -> list[Fraction]:
     for subset, probability in mallows(reference, weight).items():
         law[hamming(subset, reference) // 2] += probability
     return law
+
+
+def two_point_noise(dim: int, size: int) -> list[tuple[int, ...]]:
+    """Every outcome of entries that are +-size with equal chances."""
+    return list(itertools.product((-size, size), repeat=dim))

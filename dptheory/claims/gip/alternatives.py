@@ -1,4 +1,4 @@
-"""GIP: other ways to select the entries privately."""
+"""gip.alternatives: other private selections."""
 
 import itertools
 import math
@@ -10,11 +10,9 @@ from scipy.special import erf, erfc
 from scipy.stats import norm
 
 from dptheory import pruning
-from dptheory.checks import ExactCheck, MeanCheck, Range, SearchCheck
-from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
 
 Array = NDArray[np.float64]
-
 _DIM, _KEEP = 1000, 100
 _RATIO = 0.75
 
@@ -87,12 +85,6 @@ def _moved(**entries: float) -> tuple[Array, Array]:
     return np.abs(np.abs(g + v) - np.abs(g)), v
 
 
-def _sizes_slack(**entries: float) -> float:
-    """In Euclidean norm: at most |v|."""
-    sizes, v = _moved(**entries)
-    return float(np.linalg.norm(v) - np.linalg.norm(sizes))
-
-
 def _largest_entry_slack(**entries: float) -> float:
     """Wrong statement: at most the largest entry of v."""
     sizes, v = _moved(**entries)
@@ -106,10 +98,6 @@ def _sizes_divergence(order: float, rho: float, clip: float) -> float:
     first, second = norm.logpdf(grid, 6 * clip, noise), norm.logpdf(grid, 5 * clip, noise)
     logs = (order * p + (1 - order) * q for p, q in ((first, second), (second, first)))
     return max((float(np.logaddexp.reduce(found)) + math.log(grid[1] - grid[0])) / (order - 1) for found in logs)
-
-
-def _gumbel_slack(order: float, rho: float, g0: float, g1: float, v0: float, v1: float) -> float:
-    return 1 - _peeling_share(order, rho, g0, g1, v0, v1)
 
 
 def _one_round_slack(order: float, rho: float, g0: float, g1: float, v0: float, v1: float) -> float:
@@ -159,113 +147,151 @@ def _released_by_parts(dim: int, keep: int, sigma_g: float, noise_std: float) ->
     return dim * given_r + kept * noise_std**4 / total + (dim - kept) * sigma_g**4 / total
 
 
-_ALTERNATIVES = Claim(
-    id="gip.alternatives",
-    title="other private selections",
-    source=Source("gip", "section 4.2, below Theorem 2 (not in the paper)"),
-    ours=True,
-    statement=r"At the same zCDP budget $\rho$ of a step, top-$k$ of $|g| + N(0, C^2/(2\rho))$ costs nothing for more groups, "
-    r"Gumbel noise of scale $\frac C2\sqrt{K/\rho}$ nothing either, and top-$k$ of the released $g+Z$ is free; "
-    r"the last retains exactly $\sigma_g^2/(\sigma_g^2+\sigma^2C^2)$ of the top-$k$ gain.",
-    verdict=Verdict.HOLDS,
-    conditions=(
-        "neighbours by adding or removing one clipped example, for a given batch",
-        "the retained gains under Assumption 1; those of noisy magnitudes and Gumbel in the limit of large groups",
-    ),
-    correction=r"With the budget small, noisy magnitudes beat the Mallows mechanism (both by zCDP) where "
-    r"$|g|/C > \sqrt{\frac{k\pi}2}(1-k)\frac{2a\varphi(a)}{\varphi(z)}$, $z = \Phi^{-1}(1-k)$, for $k \le 1/2$. "
-    r"Top-$k$ of $g+Z$ has a larger MSE than random-$k$ exactly where $\sigma C > \sigma_g$.",
-    calculators=(
-        pruning.magnitude_noise,
-        pruning.gumbel_rate,
-        pruning.magnitude_gain,
-        pruning.gumbel_gain,
-        pruning.released_gain,
-        pruning.released_top_k_mse,
-        pruning.selection_gains,
-    ),
-    checks=(
-        SearchCheck(
-            name="the sizes move by no more than the gradient",
-            box={name: Range(-3.0, 3.0) for name in ("g0", "g1", "g2", "v0", "v1", "v2")},
-            slack=_sizes_slack,
-            wrong=_largest_entry_slack,
+row = Row(
+    Claim(
+        id="gip.alternatives",
+        title="other private selections",
+        source=Source("gip", "section 4.2, below Theorem 2 (not in the paper)"),
+        ours=True,
+        statement=r"""The paper says only "can be replaced by any index pruning methods". (Known before: that the exponential mechanism has bounded
+range and is $\epsilon^2/8$-zCDP, and that top-$K$ by Gumbel noise is $K$ rounds of it: Durfee and Rogers, "Practical
+differentially private top-k selection with pay-what-you-get composition", 2019, and the posts on bounded range and one-shot
+top-$k$ at differentialprivacy.org. Steps 2 and 3 below prove both again. What is added here is the Euclidean bound
+$|v| \le C$, which all groups share, and the gains.) $g$ is the sum of the clipped gradients ($|v| \le C$ each), $d$ the size
+of a group, $K = kd$ the number kept in each of $G$ groups, $\rho$ a zCDP budget of one step. All are top-$K$ of some score,
+in every group.
+
+1. *Sizes.* The score $|g_j| + N(0, \sigma_a^2C^2)$ is $\rho$-zCDP with $\sigma_a = 1/\sqrt{2\rho}$.
+2. *Gumbel.* The score $|g_j| + \mathrm{Gumbel}(1/\lambda)$ is $\rho$-zCDP with $\lambda C = 2\sqrt{\rho/K}$. The constant is
+the best possible for $K = 1$.
+3. *Release.* The score $|g_j + Z_j|$, $Z \sim N(0, s^2I)$ the noise of the release anyway, costs nothing. For
+$g_j \sim N(0, \sigma_g^2)$ it retains the share $\beta = \sigma_g^2/(\sigma_g^2 + s^2)$ of the top-$k$ gain, exactly, at
+every $d$; and the MSE of $(g + Z)\odot I$ is that of random-$k$ plus $(s^2 - \sigma_g^2)\thinspace \Gamma$,
+$\Gamma = E[\text{top-}k\text{ energy}] / \sigma_g^2 - K$: larger than random-$k$'s exactly where $s = \sigma C > \sigma_g$.
+4. *Gain of 1 and 2.* For Gaussian $g$ and $d \to \infty$, $\frac{E[(x^2 - 1)p(|x|)]}{2a\varphi(a)}$ with $p(x)$ the chance
+of an entry of size $x\sigma_g$ to be selected, and the threshold set by $E[p] = k$, $a = \Phi^{-1}(1 - k/2)$.
+5. *Crossing.* To leading order in $\rho$, and for large $d$, the sizes beat the Mallows mechanism (both accounted for by
+zCDP, $k \le \frac12$) if and only if $\frac{|g|}C > \sqrt{\frac{k\pi}2}(1-k)\frac{2a\varphi(a)}{\varphi(z)}$,
+$z = \Phi^{-1}(1-k)$, $|g| = \sqrt{dG}\sigma_g$.""",
+        verdict=Verdict.HOLDS,
+        summary=(
+            "noise on the sizes, Gumbel noise, or the released gradient itself select entries at a cost that does not grow "
+            "with the number of groups; each has its range of gradient norms where it retains more of the top-$k$ gain than "
+            "the Mallows mechanism."
         ),
-        ExactCheck(
-            name="noise on the magnitudes spends the budget, by quadrature",
-            cases=lambda: [(2.0, 0.1, 1.0), (7.0, 1e-3, 3.0), (1.5, 2.0, 0.2)],
-            truth=lambda order, rho, clip: order * rho,
-            statement=_sizes_divergence,
-            wrong=lambda order, rho, clip: _sizes_divergence(order, rho, 2 * clip) / 2,
-            tolerance=1e-9,
+        conditions=(
+            (
+                "One example added or removed, for a given batch. (Under one Poisson sample with the values: as in "
+                "[gip.thm2](thm2.md), step 8, the zCDP of the selection may be added to the curve of the values.)"
+            ),
+            "Gains under Assumption 1 (independent centred normal entries); those of 1 and 2 in the limit of large groups.",
         ),
-        ExactCheck(
-            name="Gumbel rate is the largest",
-            cases=lambda: [(2.0, 1e-8), (9.0, 1e-9)],
-            truth=_gumbel_worst,
-            statement=lambda order, rho: rho,
-            wrong=lambda order, rho: 2 * rho,  # sensitivity C in every entry at once
-            tolerance=1e-4,
+        calculators=(
+            pruning.magnitude_noise,
+            pruning.gumbel_rate,
+            pruning.magnitude_gain,
+            pruning.gumbel_gain,
+            pruning.released_gain,
+            pruning.released_top_k_mse,
+            pruning.selection_gains,
         ),
-        SearchCheck(
-            name="one-shot Gumbel, two of three entries",
-            box={
-                "order": Range(1.1, 40, log=True),
-                "rho": Range(1e-3, 10, log=True),
-                **{name: Range(-3, 3) for name in ("g0", "g1")},
-                **{name: Range(-1, 1) for name in ("v0", "v1")},
-            },
-            slack=_gumbel_slack,
-            wrong=_one_round_slack,
-            tolerance=1e-6,
-        ),
-        MeanCheck(
-            name="gain of noisy magnitudes",
-            sampler=partial(_relative_gain, dim=_DIM, keep=_KEEP, kind="normal"),
-            claimed=lambda: pruning.magnitude_gain(_KEEP / _DIM, _RATIO),
-            wrong=lambda: pruning.gumbel_gain(_KEEP / _DIM, _RATIO * math.sqrt(6) / math.pi),  # the same variance
-            row_bytes=40_000,
-        ),
-        MeanCheck(
-            name="gain of one-shot Gumbel",
-            sampler=partial(_relative_gain, dim=_DIM, keep=_KEEP, kind="gumbel"),
-            claimed=lambda: pruning.gumbel_gain(_KEEP / _DIM, _RATIO),
-            wrong=lambda: pruning.magnitude_gain(_KEEP / _DIM, _RATIO * math.pi / math.sqrt(6)),  # the same variance
-            row_bytes=40_000,
-        ),
-        MeanCheck(
-            name="gain of the released gradient",
-            sampler=partial(_released_excess, dim=20, keep=4, noise_std=1.0),
-            claimed=lambda: pruning.released_gain(1.0, 1.0) * _exact_gain(20, 4),
-            wrong=lambda: math.sqrt(pruning.released_gain(1.0, 1.0)) * _exact_gain(20, 4),
-            row_bytes=1200,
-        ),
-        MeanCheck(
-            name="error of the released top-k",
-            sampler=partial(_released_error, dim=20, keep=4, noise_std=2.0),
-            claimed=lambda: pruning.released_top_k_mse(20, 4, 1.0, 2.0),
-            wrong=lambda: 16 + 4 * 4.0,  # random-k's
-            row_bytes=1600,
-        ),
-        ExactCheck(
-            name="gains at a small budget",
-            cases=lambda: [(name, *c) for name in ("mallows", "magnitude", "gumbel", "released") for c in _SMALL],
-            truth=_small_gains,
-            statement=lambda name, *case: float(getattr(pruning.selection_gains(*case), name)),
-            wrong=lambda name, *case: _small_gains(name, *case) ** 2,
-            tolerance=2e-3,
-        ),
-        ExactCheck(
-            name="error of the released top-k at users' sizes, by the conditional energies",
-            cases=lambda: [(6, 1, 1.0, 2.0), (20_000, 1, 1.0, 2.0), (20_000, 1, 2.0, 0.5), (20_000, 19_999, 1.0, 2.0)],
-            truth=_released_by_parts,
-            statement=lambda *case: pruning.released_top_k_mse(*case),
-            wrong=lambda dim, keep, sigma_g, noise_std: (dim - keep) * sigma_g**2 + keep * noise_std**2,  # random-k's
-            tolerance=1e-6,
-        ),
-    ),
-    proved=True,
-    figure="index_alternatives",
+        proved=True,
+        figure="index_alternatives",
+    )
 )
 
-CLAIMS = (_ALTERNATIVES,)
+
+@row.inequality({name: Range(-3.0, 3.0) for name in ("g0", "g1", "g2", "v0", "v1", "v2")}, wrong=_largest_entry_slack)
+def _sizes_slack(**entries: float) -> float:
+    """the sizes move by no more than the gradient
+
+    In Euclidean norm: at most |v|.
+    """
+    sizes, v = _moved(**entries)
+    return float(np.linalg.norm(v) - np.linalg.norm(sizes))
+
+
+@row.equal((2.0, 0.1, 1.0), (7.0, 1e-3, 3.0), (1.5, 2.0, 0.2), tolerance=1e-9)
+def _(order: float, rho: float, clip: float) -> Sides:
+    """noise on the magnitudes spends the budget, by quadrature"""
+    return _sizes_divergence(order, rho, clip), order * rho, _sizes_divergence(order, rho, 2 * clip) / 2
+
+
+@row.equal((2.0, 1e-8), (9.0, 1e-9), tolerance=1e-4)
+def _(order: float, rho: float) -> Sides:
+    """Gumbel rate is the largest"""
+    return rho, lambda: _gumbel_worst(order, rho), 2 * rho  # wrong: sensitivity C in every entry at once
+
+
+@row.inequality(
+    {
+        "order": Range(1.1, 40, log=True),
+        "rho": Range(1e-3, 10, log=True),
+        **{name: Range(-3, 3) for name in ("g0", "g1")},
+        **{name: Range(-1, 1) for name in ("v0", "v1")},
+    },
+    wrong=_one_round_slack,
+    tolerance=1e-6,
+)
+def _gumbel_slack(order: float, rho: float, g0: float, g1: float, v0: float, v1: float) -> float:
+    """one-shot Gumbel, two of three entries"""
+    return 1 - _peeling_share(order, rho, g0, g1, v0, v1)
+
+
+@row.mean(
+    partial(_relative_gain, dim=_DIM, keep=_KEEP, kind="normal"),
+    wrong=lambda: pruning.gumbel_gain(_KEEP / _DIM, _RATIO * math.sqrt(6) / math.pi),  # the same variance
+    row_bytes=40_000,
+)
+def _() -> float:
+    """gain of noisy magnitudes"""
+    return pruning.magnitude_gain(_KEEP / _DIM, _RATIO)
+
+
+@row.mean(
+    partial(_relative_gain, dim=_DIM, keep=_KEEP, kind="gumbel"),
+    wrong=lambda: pruning.magnitude_gain(_KEEP / _DIM, _RATIO * math.pi / math.sqrt(6)),  # the same variance
+    row_bytes=40_000,
+)
+def _() -> float:
+    """gain of one-shot Gumbel"""
+    return pruning.gumbel_gain(_KEEP / _DIM, _RATIO)
+
+
+@row.mean(
+    partial(_released_excess, dim=20, keep=4, noise_std=1.0),
+    wrong=lambda: math.sqrt(pruning.released_gain(1.0, 1.0)) * _exact_gain(20, 4),
+    row_bytes=1200,
+)
+def _() -> float:
+    """gain of the released gradient"""
+    return pruning.released_gain(1.0, 1.0) * _exact_gain(20, 4)
+
+
+@row.mean(
+    partial(_released_error, dim=20, keep=4, noise_std=2.0),
+    wrong=lambda: 16 + 4 * 4.0,  # random-k's
+    row_bytes=1600,
+)
+def _() -> float:
+    """error of the released top-k"""
+    return pruning.released_top_k_mse(20, 4, 1.0, 2.0)
+
+
+@row.equal(
+    lambda: [(name, *c) for name in ("mallows", "magnitude", "gumbel", "released") for c in _SMALL], tolerance=2e-3
+)
+def _(name: str, rho: float, dim: int, keep: int, groups: int, sigma_g: float, clip: float, noise: float) -> Sides:
+    """gains at a small budget"""
+    small = partial(_small_gains, name, rho, dim, keep, groups, sigma_g, clip, noise)
+    return getattr(pruning.selection_gains(rho, dim, keep, groups, sigma_g, clip, noise), name), small, small() ** 2
+
+
+@row.equal((6, 1, 1.0, 2.0), (20_000, 1, 1.0, 2.0), (20_000, 1, 2.0, 0.5), (20_000, 19_999, 1.0, 2.0), tolerance=1e-6)
+def _(dim: int, keep: int, sigma_g: float, noise_std: float) -> Sides:
+    """error of the released top-k at users' sizes, by the conditional energies"""
+    return (
+        pruning.released_top_k_mse(dim, keep, sigma_g, noise_std),
+        lambda: _released_by_parts(dim, keep, sigma_g, noise_std),
+        (dim - keep) * sigma_g**2 + keep * noise_std**2,  # random-k's
+    )

@@ -1,4 +1,4 @@
-"""GIP: the exact privacy of the index mechanism."""
+"""gip.tight: exact privacy of the index mechanism."""
 
 import itertools
 import math
@@ -9,10 +9,10 @@ from functools import cache
 from scipy.stats import binom
 
 from dptheory import privacy, pruning
-from dptheory.checks import ExactCheck, Range, SearchCheck
-from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
 from dptheory.claims.gip import _counted_run, _finite, _loss_at_scale
-from dptheory.claims.gip.privacy import gaussian_log_delta
+from dptheory.claims.gip._index_at_scale import model_of
+from dptheory.claims.gip._values import gaussian_log_delta
 from dptheory.pruning import SubsetMallows
 
 _WEIGHTS = (Fraction(1, 2), Fraction(9, 10))
@@ -50,12 +50,8 @@ def _sum_law(law: dict[int, Fraction], count: int) -> dict[int, Fraction]:
     return total
 
 
-def _model(dim: int, keep: int, weight: Fraction) -> SubsetMallows:
-    return SubsetMallows(dim, keep, -math.log(weight))
-
-
 def _stated_loss(dim: int, keep: int, weight: Fraction, pairs: int, j: int) -> float:
-    law = privacy.loss_law(_model(dim, keep, weight), 2 * pairs)
+    law = privacy.loss_law(model_of(dim, keep, weight), 2 * pairs)
     return math.exp(law.log_pmf[j - law.low])
 
 
@@ -91,7 +87,7 @@ def _composed_delta(dim: int, keep: int, weight: Fraction, count: int, at: int) 
 
 
 def _stated_delta(dim: int, keep: int, weight: Fraction, count: int, at: int) -> float:
-    model = _model(dim, keep, weight)
+    model = model_of(dim, keep, weight)
     return privacy.loss_law(model).delta(2 * model.theta * at, count)
 
 
@@ -152,21 +148,10 @@ def _renyi(dim: int, keep: int, theta: float, order: float) -> float:
     return privacy.loss_law(SubsetMallows(dim, keep, theta)).renyi(order)
 
 
-def _zcdp_slack(dim: float, keep_share: float, theta: float, order: float) -> float:
-    size, keep = _finite.sizes(dim, keep_share)
-    model = SubsetMallows(size, keep, theta)
-    return 1 - _renyi(size, keep, theta, order) / (order * model.zcdp(2 * model.max_swaps))
-
-
 def _leading_slack(dim: float, keep_share: float, theta: float, order: float) -> float:
     """Wrong statement: the constant of small theta bounds every theta."""
     size, keep = _finite.sizes(dim, keep_share)
     return 1 - _renyi(size, keep, theta, order) / (order * theta**2 * _small_constant(size, keep))
-
-
-def _gaussian_slack(rho: float, log_delta: float) -> float:
-    epsilon = privacy.zcdp_epsilon(rho, math.exp(log_delta))
-    return log_delta - gaussian_log_delta(math.sqrt(2 * rho), epsilon)
 
 
 def _gaussian_short_slack(rho: float, log_delta: float) -> float:
@@ -190,166 +175,207 @@ _COUNTS = [
 ]
 
 
-_TIGHT = Claim(
-    id="gip.tight",
-    title="exact privacy of the index mechanism",
-    source=Source("gip", "Theorems 1 and 2, section 4.2 (not in the paper)"),
-    ours=True,
-    statement=r"The loss of two references $2m$ apart is $2\theta(|I\cap A| - |I\cap B|)$, on a lattice; the farthest pair "
-    r"dominates all others, so composing its lattice law is exact; and $D_a \le 2a\theta^2m$: a release is $2\theta^2m$-zCDP.",
-    verdict=Verdict.HOLDS,
-    conditions=(
-        "exactly K ones in every index set",
-        "one theta for all groups and steps (otherwise the sum leaves the lattice; zCDP still adds up)",
-        "for given batches: no amplification by sampling",
-    ),
-    correction=r"$e^{(a-1)D_a} = E\left[(\cosh((2a-1)\theta)/\cosh\theta)^J\right]$, $J$ the number of split pairs; as $\theta \to 0$, "
-    r"$D_a \approx 4k(1-k)ma\theta^2\frac d{d-1}$.",
-    calculators=(
-        privacy.loss_law,
-        privacy.LatticeLoss.delta,
-        privacy.LatticeLoss.epsilon,
-        privacy.LatticeLoss.renyi,
-        privacy.composed,
-        privacy.IndexPRV.cdf,
-        privacy.IndexPRV.pdf,
-        privacy.IndexPRV.probability,
-        privacy.IndexPRV.mean,
-        privacy.IndexPRV.rdp,
-        privacy.theta_for_delta_budget,
-        privacy.retained_gain_for_delta_budget,
-        privacy.epsilon_for_retained_gain,
-        pruning.theta_for_retained_gain,
-        pruning.SubsetMallows.zcdp,
-        privacy.zcdp_epsilon,
-        privacy.zcdp_budget,
-    ),
-    checks=(
-        ExactCheck(
-            name="law of the loss by enumeration",
-            cases=_loss_cases,
-            truth=lambda dim, keep, weight, pairs, j: float(_loss(dim, keep, weight, pairs)[j]),
-            statement=_stated_loss,
-            wrong=_independent_loss,
-            tolerance=1e-12,
+row = Row(
+    Claim(
+        id="gip.tight",
+        title="exact privacy of the index mechanism",
+        source=Source("gip", "Theorems 1 and 2, section 4.2 (not in the paper)"),
+        ours=True,
+        statement=r"""One release draws $I$ from the Mallows law $P_A(I) \propto e^{-\theta h(I, A)}$ around a reference $A$; all sets have $K$ of
+$d$ ones. Let $A, B$ be two references, $h(A, B) = 2m$, $1 \le m \le \min(K, d-K)$.
+
+1. *Loss.* $\log\frac{P_A(I)}{P_B(I)} = 2\theta(X - Y)$ with $X = |I\cap(A\setminus B)|$, $Y = |I\cap(B\setminus A)|$, and
+under $P_A$ $P(x, y) \propto \binom mx\binom my e^{2\theta x}\thinspace [t^{K-x-y}](1 + e^{2\theta}t)^{K-m}(1+t)^{d-K-m}$.
+All losses are multiples of $2\theta$. The pair $(B, A)$ has the same law.
+2. *Domination.* The pair at distance $2m$ is a post-processing of a pair at distance $2m + 2$. So $N$ adaptive releases,
+each with references as far apart as they can be or nearer, are $(\epsilon, \delta(\epsilon))$-DP with
+$\delta(\epsilon) = E[(1 - e^{\epsilon - 2\theta S})^+]$, $S$ the sum of $N$ independent copies of $X - Y$ at the largest
+distance; and no smaller $\delta$ is possible if that distance is attained.
+3. *zCDP.* $e^{(a-1)D_a} = E\left[\left(\frac{\cosh((2a-1)\theta)}{\cosh\theta}\right)^J\right]$ for every $a > 1$, $J \le m$
+the number of split pairs below. Hence $D_a \le 2a\theta^2m$: $\rho = 2\theta^2m = \theta^2h(A, B)$.
+4. *Small $\theta$.* $D_a = 4k(1-k)\thinspace m\thinspace a\thinspace \theta^2\thinspace \frac d{d-1}(1 + o(1))$ as
+$\theta \to 0$, $k = K/d$.""",
+        verdict=Verdict.HOLDS,
+        summary=(
+            "the privacy loss lives on a lattice, so it composes without discretisation; the farthest pair of references "
+            r"dominates; a release is $\theta^2 s$-zCDP, $s$ the index sensitivity."
         ),
-        ExactCheck(
-            name="composed delta in fractions",
-            cases=lambda: _COMPOSED,
-            truth=_composed_delta,
-            statement=_stated_delta,
-            wrong=lambda dim, keep, weight, count, at: _stated_delta(dim, keep, weight, count + 1, at),
-            tolerance=1e-10,
-        ),
-        ExactCheck(
-            name="composed epsilon in fractions",
-            cases=lambda: [case for case in _COMPOSED if case[4] > 0],
-            truth=lambda dim, keep, weight, count, at: -2 * math.log(weight) * at,
-            statement=lambda dim, keep, weight, count, at: privacy.loss_law(_model(dim, keep, weight)).epsilon(
-                _composed_delta(dim, keep, weight, count, at), count
+        conditions=(
+            "Every set has exactly $K$ ones.",
+            (
+                r"The same $\theta$, $K$ and $d$ in all groups and steps for the lattice sum. Otherwise the zCDP constants add up "
+                "all the same."
             ),
-            wrong=lambda dim, keep, weight, count, at: -2 * math.log(weight) * (at + 1),
-            tolerance=1e-5,
+            "For given batches. Sampling breaks the lattice; see [gip.thm2](thm2.md).",
+            "One example can move the references of all groups, so groups compose like steps.",
         ),
-        ExactCheck(
-            name="split pairs are randomised responses",
-            cases=_moment_cases,
-            truth=_moment,
-            statement=_split_moment,
-            wrong=_all_split_moment,
+        calculators=(
+            privacy.loss_law,
+            privacy.LatticeLoss.delta,
+            privacy.LatticeLoss.epsilon,
+            privacy.LatticeLoss.renyi,
+            privacy.composed,
+            privacy.IndexPRV.cdf,
+            privacy.IndexPRV.pdf,
+            privacy.IndexPRV.probability,
+            privacy.IndexPRV.mean,
+            privacy.IndexPRV.rdp,
+            privacy.theta_for_delta_budget,
+            privacy.retained_gain_for_delta_budget,
+            privacy.epsilon_for_retained_gain,
+            pruning.theta_for_retained_gain,
+            pruning.SubsetMallows.zcdp,
+            privacy.zcdp_epsilon,
+            privacy.zcdp_budget,
         ),
-        ExactCheck(
-            name="Renyi divergence by enumeration",
-            cases=lambda: [case for case in _moment_cases() if case[3] == min(case[1], case[0] - case[1])],
-            truth=lambda dim, keep, weight, pairs, order: (
-                math.log(_moment(dim, keep, weight, pairs, order)) / (order - 1)
-            ),
-            statement=lambda dim, keep, weight, pairs, order: _renyi(dim, keep, -math.log(weight), order),
-            wrong=lambda dim, keep, weight, pairs, order: (
-                math.log(_all_split_moment(dim, keep, weight, pairs, order)) / (order - 1)
-            ),
-            tolerance=1e-10,
-        ),
-        ExactCheck(
-            name="the farthest pair dominates",
-            cases=lambda: [(*size, weight) for size in _finite.SIZES for weight in _WEIGHTS],
-            truth=_is_dominated,
-            statement=lambda dim, keep, weight: True,
-            wrong=lambda dim, keep, weight: min(keep, dim - keep) == 1,
-        ),
-        SearchCheck(
-            name="zCDP at every order",
-            box={
-                "dim": Range(2, 300, log=True),
-                "keep_share": Range(0, 1),
-                "theta": Range(1e-6, 3, log=True),
-                "order": Range(1.01, 500, log=True),
-            },
-            slack=_zcdp_slack,
-            wrong=_leading_slack,
-            tolerance=1e-10,
-        ),
-        ExactCheck(
-            name="zCDP constant is reached",
-            cases=lambda: [(2.0, 1e-6), (30.0, 1e-7)],
-            truth=lambda order, theta: _renyi(2, 1, theta, order) / order,
-            statement=lambda order, theta: SubsetMallows(2, 1, theta).zcdp(2),
-            wrong=lambda order, theta: SubsetMallows(2, 1, theta).zcdp(2) / 4,  # the rate of the exponential mechanism
-            tolerance=1e-6,
-        ),
-        ExactCheck(
-            name="constant for small theta",
-            cases=lambda: [(*size, order) for size in ((2, 1), (8, 3), (256, 26), (1000, 500)) for order in (1.5, 8.0)],
-            truth=lambda dim, keep, order: _renyi(dim, keep, 1e-8, order) / order,
-            statement=lambda dim, keep, order: 1e-16 * _small_constant(dim, keep),
-            wrong=lambda dim, keep, order: SubsetMallows(dim, keep, 1e-8).zcdp(2 * min(keep, dim - keep)),
-            tolerance=1e-5,
-        ),
-        SearchCheck(
-            name="zCDP conversion against the exact Gaussian",
-            box={"rho": Range(1e-4, 10, log=True), "log_delta": Range(-34, -3)},
-            slack=_gaussian_slack,
-            wrong=_gaussian_short_slack,
-            tolerance=1e-9,
-        ),
-        ExactCheck(
-            name="very many releases: delta by the binomial law",
-            cases=lambda: _COUNTS,
-            truth=lambda count, spread, epsilon: _many_delta(count, spread / math.sqrt(count), epsilon),
-            statement=_many,
-            wrong=lambda count, spread, epsilon: 1.01 * _many(count, spread, epsilon),
-            tolerance=2e-3,
-        ),
-        ExactCheck(
-            name="very many releases: delta is never too small",
-            cases=lambda: _COUNTS,
-            truth=lambda count, spread, epsilon: True,
-            statement=lambda count, spread, epsilon: (
-                _many(count, spread, epsilon) >= (1 - 1e-7) * _many_delta(count, spread / math.sqrt(count), epsilon)
-            ),
-            wrong=lambda count, spread, epsilon: (
-                0.998 * _many(count, spread, epsilon) >= _many_delta(count, spread / math.sqrt(count), epsilon)
-            ),
-        ),
-        ExactCheck(
-            name="very many releases: theta spends delta",
-            cases=lambda: [(1.0, 10**10), (0.1, 10**11), (3.0, 10**12)],
-            truth=lambda epsilon, count: 1e-5,
-            statement=lambda epsilon, count: _many_delta(
-                count, privacy.theta_for_delta_budget(epsilon, 1e-5, 2, 1, count), epsilon
-            ),
-            wrong=lambda epsilon, count: _many_delta(
-                count, privacy.theta_for_delta_budget(epsilon, 1e-5, 2, 1, count, 1, "zcdp"), epsilon
-            ),
-            tolerance=2e-3,
-        ),
-        *_counted_run.CHECKS,
-        *_loss_at_scale.LOSS,
-        *_loss_at_scale.CLOSED,
-        *_loss_at_scale.COMPOSED,
-    ),
-    proved=True,
-    figure="theta_accounting",
+        proved=True,
+        figure="theta_accounting",
+    )
 )
 
-CLAIMS = (_TIGHT,)
+
+@row.equal(_loss_cases, tolerance=1e-12)
+def _(dim: int, keep: int, weight: Fraction, pairs: int, j: int) -> Sides:
+    """law of the loss by enumeration"""
+    return (
+        _stated_loss(dim, keep, weight, pairs, j),
+        lambda: _loss(dim, keep, weight, pairs)[j],
+        _independent_loss(dim, keep, weight, pairs, j),
+    )
+
+
+@row.equal(lambda: _COMPOSED, tolerance=1e-10)
+def _(dim: int, keep: int, weight: Fraction, count: int, at: int) -> Sides:
+    """composed delta in fractions"""
+    return (
+        _stated_delta(dim, keep, weight, count, at),
+        lambda: _composed_delta(dim, keep, weight, count, at),
+        _stated_delta(dim, keep, weight, count + 1, at),
+    )
+
+
+@row.equal(lambda: [case for case in _COMPOSED if case[4] > 0], tolerance=1e-5)
+def _(dim: int, keep: int, weight: Fraction, count: int, at: int) -> Sides:
+    """composed epsilon in fractions"""
+    return (
+        privacy.loss_law(model_of(dim, keep, weight)).epsilon(_composed_delta(dim, keep, weight, count, at), count),
+        -2 * math.log(weight) * at,
+        -2 * math.log(weight) * (at + 1),
+    )
+
+
+@row.equal(_moment_cases)
+def _(dim: int, keep: int, weight: Fraction, pairs: int, order: int) -> Sides:
+    """split pairs are randomised responses"""
+    return (
+        _split_moment(dim, keep, weight, pairs, order),
+        lambda: _moment(dim, keep, weight, pairs, order),
+        _all_split_moment(dim, keep, weight, pairs, order),
+    )
+
+
+@row.equal(lambda: [case for case in _moment_cases() if case[3] == min(case[1], case[0] - case[1])], tolerance=1e-10)
+def _(dim: int, keep: int, weight: Fraction, pairs: int, order: int) -> Sides:
+    """Renyi divergence by enumeration"""
+    return (
+        _renyi(dim, keep, -math.log(weight), order),
+        lambda: math.log(_moment(dim, keep, weight, pairs, order)) / (order - 1),
+        math.log(_all_split_moment(dim, keep, weight, pairs, order)) / (order - 1),
+    )
+
+
+@row.equal(lambda: [(*size, weight) for size in _finite.SIZES for weight in _WEIGHTS])
+def _(dim: int, keep: int, weight: Fraction) -> Sides:
+    """the farthest pair dominates"""
+    return True, lambda: _is_dominated(dim, keep, weight), min(keep, dim - keep) == 1
+
+
+@row.inequality(
+    {
+        "dim": Range(2, 300, log=True),
+        "keep_share": Range(0, 1),
+        "theta": Range(1e-6, 3, log=True),
+        "order": Range(1.01, 500, log=True),
+    },
+    wrong=_leading_slack,
+    tolerance=1e-10,
+)
+def _zcdp_slack(dim: float, keep_share: float, theta: float, order: float) -> float:
+    """zCDP at every order"""
+    size, keep = _finite.sizes(dim, keep_share)
+    model = SubsetMallows(size, keep, theta)
+    return 1 - _renyi(size, keep, theta, order) / (order * model.zcdp(2 * model.max_swaps))
+
+
+@row.equal((2.0, 1e-6), (30.0, 1e-7), tolerance=1e-6)
+def _(order: float, theta: float) -> Sides:
+    """zCDP constant is reached"""
+    return (
+        SubsetMallows(2, 1, theta).zcdp(2),
+        lambda: _renyi(2, 1, theta, order) / order,
+        SubsetMallows(2, 1, theta).zcdp(2) / 4,  # the rate of the exponential mechanism
+    )
+
+
+@row.equal(
+    lambda: [(*size, order) for size in ((2, 1), (8, 3), (256, 26), (1000, 500)) for order in (1.5, 8.0)],
+    tolerance=1e-5,
+)
+def _(dim: int, keep: int, order: float) -> Sides:
+    """constant for small theta"""
+    return (
+        1e-16 * _small_constant(dim, keep),
+        lambda: _renyi(dim, keep, 1e-8, order) / order,
+        SubsetMallows(dim, keep, 1e-8).zcdp(2 * min(keep, dim - keep)),
+    )
+
+
+@row.inequality(
+    {"rho": Range(1e-4, 10, log=True), "log_delta": Range(-34, -3)}, wrong=_gaussian_short_slack, tolerance=1e-9
+)
+def _gaussian_slack(rho: float, log_delta: float) -> float:
+    """zCDP conversion against the exact Gaussian"""
+    epsilon = privacy.zcdp_epsilon(rho, math.exp(log_delta))
+    return log_delta - gaussian_log_delta(math.sqrt(2 * rho), epsilon)
+
+
+@row.equal(lambda: _COUNTS, tolerance=2e-3)
+def _(count: int, spread: float, epsilon: float) -> Sides:
+    """very many releases: delta by the binomial law"""
+    return (
+        _many(count, spread, epsilon),
+        lambda: _many_delta(count, spread / math.sqrt(count), epsilon),
+        1.01 * _many(count, spread, epsilon),
+    )
+
+
+@row.equal(lambda: _COUNTS)
+def _(count: int, spread: float, epsilon: float) -> Sides:
+    """very many releases: delta is never too small"""
+    return (
+        _many(count, spread, epsilon) >= (1 - 1e-7) * _many_delta(count, spread / math.sqrt(count), epsilon),
+        True,
+        0.998 * _many(count, spread, epsilon) >= _many_delta(count, spread / math.sqrt(count), epsilon),
+    )
+
+
+@row.equal((1.0, 10**10), (0.1, 10**11), (3.0, 10**12), tolerance=2e-3)
+def _(epsilon: float, count: int) -> Sides:
+    """very many releases: theta spends delta"""
+    return (
+        _many_delta(count, privacy.theta_for_delta_budget(epsilon, 1e-5, 2, 1, count), epsilon),
+        1e-5,
+        _many_delta(count, privacy.theta_for_delta_budget(epsilon, 1e-5, 2, 1, count, 1, "zcdp"), epsilon),
+    )
+
+
+row.add(*_counted_run.CHECKS)
+
+
+row.add(*_loss_at_scale.LOSS)
+
+
+row.add(*_loss_at_scale.CLOSED)
+
+
+row.add(*_loss_at_scale.COMPOSED)

@@ -1,4 +1,4 @@
-"""GIP: the worst pair of gradients when one example is replaced under Poisson sampling."""
+"""gip.replace_one: worst pair under replacement."""
 
 import math
 
@@ -8,8 +8,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from dptheory import privacy
-from dptheory.checks import ExactCheck, Range, SearchCheck
-from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
 _FAR = 10.0
@@ -65,13 +64,6 @@ def pair_delta(first: float, second: float, angle: float, rate: float, epsilon: 
     return rate * float((half * _WEIGHTS * put(cuts[:-1, None] + half * (1 + _NODES))).sum())
 
 
-def _worst_slack(scale: float, first: float, second: float, angle: float, rate: float, epsilon: float) -> float:
-    """Opposite gradients of full norm are the worst pair; relative to the sampling rate."""
-    return (
-        opposite_delta(scale, rate, epsilon) - pair_delta(first * scale, second * scale, angle, rate, epsilon)
-    ) / rate
-
-
 def _orthogonal_slack(scale: float, first: float, second: float, angle: float, rate: float, epsilon: float) -> float:
     """Wrong statement: orthogonal ones are."""
     worst = pair_delta(scale, scale, math.pi / 2, rate, epsilon)
@@ -115,80 +107,104 @@ def _two_steps_slack(scale: float, rate: float, log_gamma: float, share: float, 
     return two_steps(3 * ((scale * share, -scale * share),), rate, log_gamma) - two_steps(chosen, rate, log_gamma)
 
 
-def _adaptive_slack(**point: float) -> float:
-    return _two_steps_slack(share=1.0, **point)
-
-
 def _half_norm_slack(**point: float) -> float:
     """Wrong statement: the account of opposite gradients of half the norm, which add/remove would take."""
     return _two_steps_slack(share=0.5, **point)
 
 
-CLAIMS = (
+row = Row(
     Claim(
         id="gip.replace_one",
         ours=True,
         title="worst pair under replacement",
         source=Source("gip", "Definition 1, Lemma 1 (not in the paper)"),
-        statement=r"Definition 1 also allows neighbours that differ in the content of one example. Under Poisson sampling at rate $q$ with noise $\sigma C$ "
-        r"the steps are then dominated, at every $\epsilon$ and after composition, by those of two opposite gradients of norm $C$: "
-        r"$(1-q)N(0,\sigma^2)+qN(1,\sigma^2)$ against $(1-q)N(0,\sigma^2)+qN(-1,\sigma^2)$.",
+        statement=r"""Definition 1 also allows neighbours that differ in the content of one example. (For others' work see below.) Two data sets
+differ in the content of one example, which is drawn into a step with probability $q$; its clipped gradient is $g$ in one of
+them and $g'$ in the other, $|g|, |g'| \le C$. The noise has standard deviation $\sigma C$. In its units, with
+$s = 1/\sigma$, a step is at most as distinguishable as
+
+$$P = (1-q)N(0,1) + qN(s,1)\qquad\text{and}\qquad Q = (1-q)N(0,1) + qN(-s,1):$$
+
+for every $\gamma \ge 0$ the hockey-stick divergence $H_\gamma = \sup_S\thinspace [P(S) - \gamma Q(S)]$ of the step is at
+most that of $(P, Q)$, and that of $T$ adaptive steps at most that of $(P^T, Q^T)$. Gradients $g = -g'$ of norm $C$ attain
+it.""",
         verdict=Verdict.HOLDS,
+        summary=(
+            "under Poisson sampling two opposite gradients of full norm dominate every other pair, so that accounts under "
+            "replace-one may use this pair alone."
+        ),
         conditions=(
-            "the noise is Gaussian and independent of the data, every gradient clipped to C",
-            "the examples of every step are drawn afresh and independently; the divisor does not depend on the batch",
+            (
+                "Gaussian noise, independent of the data; every gradient clipped to $C$; the divisor of the sum does not depend "
+                "on the batch."
+            ),
+            (
+                "This example is drawn independently of the others, and afresh in every step, whatever came out of the earlier "
+                "ones (Poisson sampling). One draw kept for several steps is not covered."
+            ),
         ),
         calculators=(privacy.epsilon,),
-        checks=(
-            SearchCheck(
-                name="no pair of gradients is worse than two opposite ones",
-                box={
-                    "scale": Range(0.05, 4.0, log=True),
-                    "first": Range(0.05, 1.0),
-                    "second": Range(0.0, 1.0),
-                    "angle": Range(0.0, math.pi),
-                    "rate": Range(1e-3, 0.999),
-                    "epsilon": Range(0.0, 4.0),
-                },
-                slack=_worst_slack,
-                wrong=_orthogonal_slack,
-                tolerance=1e-6,
-            ),
-            SearchCheck(
-                name="two steps, the second pair chosen by the first outcome, gamma below 1 too",
-                box={
-                    "scale": Range(0.1, 2.5, log=True),
-                    "rate": Range(1e-2, 0.99),
-                    "log_gamma": Range(-3.0, 3.0),
-                    **{f"{name}{j}": Range(-1.0, 1.0) for name in "gh" for j in range(3)},
-                },
-                slack=_adaptive_slack,
-                wrong=_half_norm_slack,
-                tolerance=1e-5,  # of the grid
-            ),
-            ExactCheck(
-                name="two steps of opposite gradients under the accountant",
-                cases=lambda: [(1.0, 0.1, 1e-3), (1.0, 0.5, 0.05)],
-                truth=lambda s, q, d: d,
-                statement=lambda s, q, d: two_steps(
-                    3 * ((1 / s, -1 / s),),
-                    q,
-                    privacy.epsilon(s, q, 2, d, adjacency="replace-one", width=1e-3).estimate,
-                ),
-                wrong=lambda s, q, d: two_steps(3 * ((1 / s, -1 / s),), q, privacy.epsilon(s, q, 2, d).estimate),
-                tolerance=1e-2,
-            ),
-            ExactCheck(
-                name="delta of one step at the epsilon of the accountant",
-                cases=lambda: [(s, q, d) for s in (0.5, 1.0, 3.0) for q in (0.01, 0.3) for d in (1e-3, 1e-6)],
-                truth=lambda s, q, d: d,
-                statement=lambda s, q, d: opposite_delta(
-                    1 / s, q, privacy.epsilon(s, q, 1, d, adjacency="replace-one").estimate
-                ),
-                wrong=lambda s, q, d: opposite_delta(1 / s, q, privacy.epsilon(s, q, 1, d).estimate),
-                tolerance=1e-6,
-            ),
-        ),
         proved=True,
-    ),
+    )
 )
+
+
+@row.inequality(
+    {
+        "scale": Range(0.05, 4.0, log=True),
+        "first": Range(0.05, 1.0),
+        "second": Range(0.0, 1.0),
+        "angle": Range(0.0, math.pi),
+        "rate": Range(1e-3, 0.999),
+        "epsilon": Range(0.0, 4.0),
+    },
+    wrong=_orthogonal_slack,
+    tolerance=1e-6,
+)
+def _worst_slack(scale: float, first: float, second: float, angle: float, rate: float, epsilon: float) -> float:
+    """no pair of gradients is worse than two opposite ones
+
+    Opposite gradients of full norm are the worst pair; relative to the sampling rate.
+    """
+    return (
+        opposite_delta(scale, rate, epsilon) - pair_delta(first * scale, second * scale, angle, rate, epsilon)
+    ) / rate
+
+
+@row.inequality(
+    {
+        "scale": Range(0.1, 2.5, log=True),
+        "rate": Range(1e-2, 0.99),
+        "log_gamma": Range(-3.0, 3.0),
+        **{f"{name}{j}": Range(-1.0, 1.0) for name in "gh" for j in range(3)},
+    },
+    wrong=_half_norm_slack,
+    tolerance=1e-5,  # of the grid
+)
+def _adaptive_slack(**point: float) -> float:
+    """two steps, the second pair chosen by the first outcome, gamma below 1 too"""
+    return _two_steps_slack(share=1.0, **point)
+
+
+@row.equal((1.0, 0.1, 1e-3), (1.0, 0.5, 0.05), tolerance=1e-2)
+def _(s: float, q: float, d: float) -> Sides:
+    """two steps of opposite gradients under the accountant"""
+    return (
+        two_steps(
+            3 * ((1 / s, -1 / s),),
+            q,
+            privacy.epsilon(s, q, 2, d, adjacency="replace-one", width=1e-3).estimate,
+        ),
+        d,
+        two_steps(3 * ((1 / s, -1 / s),), q, privacy.epsilon(s, q, 2, d).estimate),
+    )
+
+
+@row.equal(lambda: [(s, q, d) for s in (0.5, 1.0, 3.0) for q in (0.01, 0.3) for d in (1e-3, 1e-6)], tolerance=1e-6)
+def _(s: float, q: float, d: float) -> Sides:
+    """delta of one step at the epsilon of the accountant"""
+    return (
+        opposite_delta(1 / s, q, privacy.epsilon(s, q, 1, d, adjacency="replace-one").estimate),
+        d,
+        opposite_delta(1 / s, q, privacy.epsilon(s, q, 1, d).estimate),
+    )

@@ -63,3 +63,12 @@ TABLE_6 = {  # WRN-16-4, CIFAR-10: epsilon: accuracy in %
     "Papernot et al.": {"7.53": "66.20"},
     "GIP": {"1": "59.01", "2": "66.68", "3": "70.87", "7.53": "80.39"},
 }
+
+
+def accuracies(table: Accuracies, epsilons: tuple[str, ...], prefix: str = "") -> tuple[tuple[str, str], ...]:
+    """(what, value) of every cell."""
+    return tuple(
+        (f"{prefix}{method}, epsilon {epsilon}", f"{value} %")
+        for method, values in table.items()
+        for epsilon, value in zip(epsilons, values, strict=True)
+    )

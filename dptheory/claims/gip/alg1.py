@@ -1,0 +1,84 @@
+"""gip.alg1: top-k threshold."""
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dptheory import pruning
+from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims.gip import _finite
+
+
+def printed_mask(gradient: ArrayLike, keep: int) -> NDArray[np.bool_]:
+    """Algorithm 1, lines 3-5, as printed: |g_j| above the 100k-th percentile of one group."""
+    size = np.abs(np.asarray(gradient, dtype=np.float64))
+    return np.asarray(size > np.percentile(size, 100 * keep / size.size))
+
+
+_TIED = (1.0, 1.0, 1.0, 1.0)
+
+
+def _mask_cases() -> Iterator[tuple[tuple[float, ...], int]]:
+    for dim, keep in _finite.SIZES:
+        yield tuple(float(j + 1) for j in range(dim)), keep
+    yield _TIED, 2
+
+
+row = Row(
+    Claim(
+        id="gip.alg1",
+        title="top-k threshold",
+        source=Source("gip", "Algorithm 1, lines 3-5"),
+        statement=r"""The algorithm sets $t$ to the $100k$-th percentile of the absolute values in a group and puts a one where $|g_j| > t$. This
+is meant to keep the largest $K = kd$ of the $d$ entries ($d$ is the group size $\ell$).""",
+        verdict=Verdict.FALSE,
+        summary=(
+            "the $100k$-th percentile leaves $(1-k)d$ entries above it, not $kd$; the threshold has to be the $100(1-k)$-th "
+            "percentile, with a rule for ties."
+        ),
+        conditions=(
+            (
+                "The number kept must be exactly $K$ in every group: Definition 3 ([gip.def3](def3.md)) and Theorem 1 "
+                "([gip.thm1](thm1.md)) use it."
+            ),
+            r"$K = kd$ is an integer. For $\ell = 256$ and $k = 0.1$ it is not: $K$ has to be rounded.",
+            (
+                '"Percentile" is read in either of the two common ways: nearest rank, or linear interpolation '
+                "(NumPy's default)."
+            ),
+        ),
+        correction=r"""Keep the $K$ entries that come first when the entries are sorted by falling $|g_j|$ and, among equals, by rising index.
+Without ties and for $K < d$ this is the set $|g_j| > t$ with $t$ the $100(1-k)$-th percentile.""",
+        printed=printed_mask,
+        calculators=(pruning.top_k_mask,),
+        proved=True,
+    )
+)
+
+
+@row.equal(_mask_cases, kind=Kind.COUNTEREXAMPLE)
+def _(gradient: tuple[float, ...], keep: int) -> Sides:
+    """number of entries kept"""
+    return int(pruning.top_k_mask(gradient, keep).sum()), keep, int(printed_mask(gradient, keep).sum())
+
+
+@row.equal(_mask_cases, kind=Kind.COUNTEREXAMPLE)
+def _(gradient: tuple[float, ...], keep: int) -> Sides:
+    """energy of the entries kept"""
+    return (
+        np.square(gradient) @ pruning.top_k_mask(gradient, keep),
+        lambda: max(sum(x * x for x in chosen) for chosen in itertools.combinations(gradient, keep)),
+        np.square(gradient) @ printed_mask(gradient, keep),
+    )
+
+
+@row.equal(lambda: [(20_000, 2_000, j) for j in (0, 1, 1_999, 2_000, 19_999)])
+def _(dim: int, keep: int, j: int) -> Sides:
+    """a long gradient in falling order, its signs mixed"""
+    return (
+        bool(pruning.top_k_mask((-1.0) ** np.arange(dim) * (dim - np.arange(dim)), keep)[j]),
+        j < keep,
+        bool(printed_mask((-1.0) ** np.arange(dim) * (dim - np.arange(dim)), keep)[j]),
+    )

@@ -1,0 +1,170 @@
+"""gip.alg_a2: sampler of the Mallows law."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, logsumexp
+
+from dptheory import pruning
+from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims.gip import _finite
+from dptheory.claims.gip._index_at_scale import SIZES, WEIGHT, counted_swaps, log_of, model_of
+from dptheory.pruning import SubsetMallows
+
+_WEIGHTS = (Fraction(1, 2), Fraction(9, 10), Fraction(1))
+_LAW_SIZE, _LAW_WEIGHT = (5, 2), Fraction(1, 2)
+
+
+def _sampled_subset(rng: np.random.Generator, n: int) -> NDArray[np.intp]:
+    """Index, in the order of :func:`_finite.subsets`, of n draws around the first subset."""
+    dim, keep = _LAW_SIZE
+    reference = np.zeros((n, dim), dtype=np.bool_)
+    reference[:, :keep] = True
+    drawn = pruning.SubsetMallows(dim, keep, -math.log(_LAW_WEIGHT)).sample(reference, rng)
+    codes = 1 << np.arange(dim)
+    table = np.zeros(2**dim, dtype=np.intp)
+    for place, subset in enumerate(_finite.subsets(dim, keep)):
+        table[int(codes @ np.asarray(subset))] = place
+    return np.asarray(table[drawn @ codes])
+
+
+def _subset_law() -> NDArray[np.float64]:
+    law = _finite.mallows(_finite.subsets(*_LAW_SIZE)[0], _LAW_WEIGHT)
+    return np.array([float(p) for p in law.values()])
+
+
+def _literal_law() -> NDArray[np.float64]:
+    """The appendix taken at its word: i is the distance itself, P ~ e^{-theta i}, and i pairs are swapped."""
+    reference = _finite.subsets(*_LAW_SIZE)[0]
+    weights = [float(_LAW_WEIGHT) ** (_finite.hamming(s, reference) / 2) for s in _finite.subsets(*_LAW_SIZE)]
+    return np.asarray(np.array(weights) / sum(weights))
+
+
+def _swap_probability(dim: int, keep: int, weight: Fraction, swaps: int) -> float:
+    return float(_finite.swap_law(dim, keep, weight)[swaps])
+
+
+def _swap_cases() -> Iterator[tuple[int, int, Fraction, int]]:
+    for dim, keep in _finite.SIZES:
+        for weight in _WEIGHTS:
+            for swaps in range(min(keep, dim - keep) + 1):
+                yield dim, keep, weight, swaps
+
+
+_HALF = (20_000, 10_000, 0.002)  # d, K, theta
+
+
+def _half_law(swaps: int) -> float:
+    """log P(i) for d = 2K, from the gamma function."""
+    _, keep, theta = _HALF
+    i = np.arange(keep + 1.0)
+    logs = 2 * (gammaln(keep + 1) - gammaln(i + 1) - gammaln(keep - i + 1)) - 2 * theta * i
+    return float(logs[swaps] - logsumexp(logs))
+
+
+def _swap_entries(sizes: tuple[tuple[int, int], ...]) -> Iterator[tuple[str, int, int, int]]:
+    for what, (dim, keep) in itertools.product(("swap_pmf", "swap_log_pmf"), sizes):
+        for swaps in range(min(keep, dim - keep) + 1):
+            yield what, dim, keep, swaps
+
+
+def _swap_entry(what: str, dim: int, keep: int, swaps: int) -> float:
+    p = counted_swaps(dim, keep, WEIGHT)[swaps]
+    return float(p) if what == "swap_pmf" else log_of(p)
+
+
+def _members(dim: int, keep: int, theta: float) -> int:
+    """Members of three draws."""
+    reference = np.zeros((3, dim), dtype=np.bool_)
+    reference[:, :keep] = True
+    return int(SubsetMallows(dim, keep, theta).sample(reference, np.random.default_rng(0)).sum())
+
+
+def _moved_members(dim: int, keep: int) -> int:
+    """Places in which the draw of almost no dispersion, or of none, differs from its reference."""
+    reference = np.zeros(dim, dtype=np.bool_)
+    reference[:keep] = True
+    drawn = SubsetMallows(dim, keep, 400.0).sample(reference, np.random.default_rng(0))
+    return int(np.count_nonzero(drawn ^ reference))
+
+
+row = Row(
+    Claim(
+        id="gip.alg_a2",
+        title="sampler of the Mallows law",
+        source=Source("gip", "Appendix A.2", (11,)),
+        statement=r"""To draw $I$ with $P(I) = e^{-\theta h(I, I_t)}/\psi$ from the index sets with $K = kd$ of $d$ ones, first draw $i$, then turn
+$i$ ones of $I_t$ into zeros and $i$ zeros into ones, chosen uniformly.""",
+        verdict=Verdict.CONDITIONAL,
+        summary=(
+            "the two-step sampler is exact if the number drawn first is the number of swapped pairs, as equation 11 has it; "
+            "the text below equation 11 calls it the distance, which is twice that, and taken at its word it is not a "
+            "sampler of this law."
+        ),
+        conditions=(
+            "$i$ is half the L1 distance.",
+            (
+                "Given $i$, the ones and the zeros to flip are drawn uniformly and independently of each other, and of $i$ "
+                "except for their number."
+            ),
+            r"$I_t$ has exactly $K$ ones. $\theta$ may have any sign, but the calculator takes $\theta \ge 0$.",
+        ),
+        correction=r"""$i$ is the number of swapped pairs, half the L1 distance $h$, with
+
+$$P(i) = \frac1\psi \binom Ki \binom{d-K}i e^{-2\theta i}, \qquad i = 0, \dots, \min(K, d-K).$$
+
+This is Fisher's noncentral hypergeometric law with odds $e^{-2\theta}$.""",
+        calculators=(
+            pruning.SubsetMallows.swap_pmf,
+            pruning.SubsetMallows.swap_log_pmf,
+            pruning.SubsetMallows.sample,
+        ),
+        proved=True,
+    )
+)
+
+
+@row.equal(_swap_cases, tolerance=1e-12)
+def _(dim: int, keep: int, weight: Fraction, swaps: int) -> Sides:
+    """law of the number of swaps"""
+    return (
+        pruning.SubsetMallows(dim, keep, -math.log(weight)).swap_pmf()[swaps],
+        lambda: _swap_probability(dim, keep, weight, swaps),
+        pruning.SubsetMallows(dim, keep, -math.log(weight) / 2).swap_pmf()[swaps],
+    )
+
+
+@row.law(_sampled_subset, wrong=_literal_law, row_bytes=200)
+def _() -> NDArray[np.float64]:
+    """sampler against the enumerated law"""
+    return _subset_law()
+
+
+@row.equal(lambda: _swap_entries(((7, 3), (30, 4), *SIZES)), tolerance=1e-11)
+def _(what: str, dim: int, keep: int, swaps: int) -> Sides:
+    """law of the swaps at users' sizes, in integers"""
+    return (
+        getattr(model_of(dim, keep, WEIGHT), what)()[swaps],
+        lambda: _swap_entry(what, dim, keep, swaps),
+        getattr(model_of(dim, keep, WEIGHT**2), what)()[swaps],
+    )
+
+
+@row.equal(lambda: [(swaps,) for swaps in (0, 4900, 4995, 5100, 10_000)], tolerance=1e-8)
+def _(swaps: int) -> Sides:
+    """law of ten thousand swaps, by the gamma function"""
+    return (
+        SubsetMallows(*_HALF).swap_log_pmf()[swaps],
+        lambda: _half_law(swaps),
+        SubsetMallows(*_HALF[:2], 0.0).swap_log_pmf()[swaps],
+    )
+
+
+@row.equal((5, 2, 0.7), (40, 33, 0.0), (20_000, 2000, 0.01), (20_000, 19_000, 0.5))
+def _(dim: int, keep: int, theta: float) -> Sides:
+    """a draw has K members, and without dispersion those of its reference"""
+    return _members(dim, keep, theta) + _moved_members(dim, keep), 3 * keep, 3 * (dim - keep)

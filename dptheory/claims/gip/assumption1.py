@@ -1,0 +1,14 @@
+"""gip.assumption1: Gaussian gradients."""
+
+from dptheory.claims._row import Claim, Row, Source, Verdict
+
+row = Row(
+    Claim(
+        id="gip.assumption1",
+        title="Gaussian gradients",
+        source=Source("gip", "Assumption 1"),
+        statement=r"The entries of the batch gradient are $N(0, \sigma_g^2)$. `python -m training probe` measures how far they are from it.",
+        verdict=Verdict.EMPIRICAL,
+        reported=(("law of an entry", "N(0, sigma_g^2)"),),
+    )
+)

@@ -1,0 +1,64 @@
+"""gip.beta_values: printed values of beta."""
+
+import math
+
+from dptheory import pruning
+from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims.gip import _finite
+from dptheory.claims.gip.cor1 import printed_beta
+
+_PRINTED_BETAS = (*((256, keep, 0.9913) for keep in (26, 128, 230)), (10, 1, 0.78))
+
+
+def _attainable(dim: int, keep: int, value: float) -> bool:
+    """Some theta >= 0 gives this beta, exact, asymptotic or printed, for C = 1 (all rise from 1 in theta)."""
+    highest = max(pruning.beta(1.0, keep, dim, math.inf, "asymptotic"), printed_beta(1.0, keep, dim, math.inf))
+    return pruning.beta(1.0, keep, dim, 0.0) <= value <= highest
+
+
+def _raised_beta_slack(dim: float, keep_share: float, theta: float) -> float:
+    return _least_beta_slack(dim, keep_share, theta) - 1e-3
+
+
+row = Row(
+    Claim(
+        id="gip.beta_values",
+        title="printed values of beta",
+        source=Source("gip", "Corollary 1 and Appendix B.1"),
+        statement=r"""The text below Corollary 1 gives $\beta = 0.9913$ for WRN-16-4 at $(1,10^{-5})$-DP. Appendix B.1 gives 0.78 as the smallest
+value over $d\in[10,200]$, $k\in[0.1,0.9]$, at $(k,d) = (0.1,10)$.""",
+        verdict=Verdict.FALSE,
+        summary=(
+            r"$\beta\ge C^2 = 1$ for every $k$, $d$ and $\theta\ge0$, in the paper's own formula too, so neither 0.9913 nor "
+            "0.78 can occur."
+        ),
+        conditions=(
+            "Stated: $C = 1$ (section 6.1).",
+            r"Unstated: $\theta\ge0$, as any privacy budget $\epsilon_2>0$ gives; $1\le K<d$.",
+        ),
+        correction=(
+            r"For $C = 1$ every one of the printed, the asymptotic and the exact $\beta$ is 1 at $\theta = 0$ and above 1 for "
+            r"$\theta>0$."
+        ),
+        printed=printed_beta,
+        calculators=(pruning.beta,),
+        proved=True,
+        figure="beta",
+    )
+)
+
+
+@row.equal(lambda: [*_PRINTED_BETAS, (10, 1, 1.5)], kind=Kind.COUNTEREXAMPLE)
+def _(dim: int, keep: int, value: float) -> Sides:
+    """no theta gives the printed values"""
+    return _attainable(dim, keep, value), value >= 1, True
+
+
+@row.inequality(
+    {"dim": Range(2, 2000, log=True), "keep_share": Range(0, 1), "theta": Range(1e-12, 50, log=True)},
+    wrong=_raised_beta_slack,
+)
+def _least_beta_slack(dim: float, keep_share: float, theta: float) -> float:
+    """beta >= 1"""
+    size, keep = _finite.sizes(dim, keep_share)
+    return pruning.beta(1.0, keep, size, theta) - 1

@@ -1,0 +1,289 @@
+"""gip.criterion: is a small MSE a reason to prune?"""
+
+import math
+from fractions import Fraction
+from functools import cache, partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.integrate import simpson
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import gammaln
+from scipy.stats import binom, norm
+
+from dptheory import gradients, pruning
+from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims.gip import _finite
+from dptheory.claims.gip._gaussian import energy_by_quadrature, gaussian_energy, kept_entries
+from dptheory.claims.gip._index_at_scale import counted_mean_swaps
+from dptheory.pruning import _error
+
+Array = NDArray[np.float64]
+_DIM = 40
+
+
+@cache
+def _share_beyond(k: float) -> float:
+    """Share of the energy beyond the threshold that a share k of normal entries exceeds, by quadrature."""
+    return energy_by_quadrature(1, k, True)
+
+
+def _asymptotic_ratio(k: float, rho: float) -> float:
+    """Energy kept over that of so many entries under large noise: of a share rho the largest, of the others any."""
+    return (rho * _share_beyond(k) + (1 - rho) * k) / math.sqrt(k)
+
+
+def _counted_gain(dim: int, keep: int, theta: float) -> float:
+    return 1 - counted_mean_swaps(dim, keep, theta) / counted_mean_swaps(dim, keep, 0.0)
+
+
+def _break_even_gain(k: float) -> float:
+    """rho at which the ratio is 1, by root finding."""
+    return float(brentq(lambda rho: _asymptotic_ratio(k, rho) - 1, 0.0, 10.0, xtol=1e-15))
+
+
+def _landmarks(name: str) -> float:
+    """The least break-even rho, where it lies, and the k below which it exceeds 1."""
+    least = minimize_scalar(_break_even_gain, bounds=(0.3, 0.9), method="bounded", options={"xatol": 1e-10})
+    return {
+        "least": float(least.fun),
+        "at k": float(least.x),
+        "impossible below": float(brentq(lambda k: _break_even_gain(k) - 1, 0.005, 0.1)),
+    }[name]
+
+
+_FINE = 10**6
+
+
+def _stated_landmarks(name: str) -> float:
+    if name == "impossible below":
+        possible = (k for k in range(18_000, 19_500) if pruning.least_retained_gain(_FINE, k, "asymptotic") < 1)
+        return next(possible, 0) / _FINE
+    gains = {keep: pruning.least_retained_gain(_FINE, keep, "asymptotic") for keep in range(600_000, 700_000, 100)}
+    best = min(gains, key=gains.__getitem__)
+    return gains[best] if name == "least" else best / _FINE
+
+
+def _best_over_zero(variance_ratio: float, keep: int, theta: float) -> float:
+    """Best MSE of DP-SGD, random-k and GIP over that of the zero update, minus 1, at sigma_g^2 / (sigma C)^2 = the ratio."""
+    dim, sigma_g = 10_000, math.sqrt(variance_ratio)
+    noise = pruning.noise_mse(keep, 1.0, 1.0)
+    best = min(
+        pruning.noise_mse(dim, 1.0, 1.0),
+        pruning.random_k_mse(dim, keep, sigma_g) + noise,
+        pruning.perturbed_top_k_mse(dim, keep, theta, sigma_g) + noise,
+    )
+    return float(best / pruning.zero_update_mse(dim, sigma_g)) - 1
+
+
+def _plain_noise_slack(excess: float, keep_share: float, theta: float) -> float:
+    """Wrong statement: sigma^2 C^2 >= 2 sigma_g^2 is enough for every k."""
+    return _best_over_zero(0.5 / excess, _finite.sizes(10_000, keep_share)[1], theta)
+
+
+_FIXED = np.linspace(-1.0, 2.0, 60)
+_FIXED_MASK = pruning.top_k_mask(_FIXED, 15)
+_NOISE_STD = 1.5
+
+
+def _noisy_cosines(rng: np.random.Generator, n: int) -> Array:
+    noisy = (_FIXED + _NOISE_STD * rng.standard_normal((n, _FIXED.size))) * _FIXED_MASK
+    return np.asarray(noisy @ _FIXED / np.linalg.norm(_FIXED) / np.linalg.norm(noisy, axis=1))
+
+
+def _slope_by_gamma(dim: int) -> float:
+    """Gamma((d+1)/2) / (sqrt(2) Gamma(d/2+1)); by its expansion in 1/d where the Gamma functions lose digits."""
+    if dim > 10_000:
+        return (1 - 0.25 / dim + 1 / 32 / dim**2) / math.sqrt(dim)
+    return math.exp(gammaln((dim + 1) / 2) - gammaln(dim / 2 + 1)) / math.sqrt(2)
+
+
+def _direction_shares(rng: np.random.Generator, n: int, dim: int, keep: int, theta: float, groups: int) -> Array:
+    """|g*I|^2 / |g|^2 of perturbed top-k in groups, times the ratio of the two directions' loss to noise."""
+    gradient = rng.standard_normal((n, groups, dim))
+    kept = kept_entries(rng, gradient, keep, theta)
+    shares = np.square(gradient * kept).sum(axis=(1, 2)) / np.square(gradient).sum(axis=(1, 2))
+    return np.asarray(shares * _slope_by_gamma(keep * groups) / _slope_by_gamma(dim * groups))
+
+
+def _top_share(dim: int, keep: int) -> float:
+    """S of ``dim`` normal entries: d E[x^2; fewer than K of the others are larger], by quadrature over x."""
+    x = np.linspace(0.0, 12.0, 200_001)
+    kept = 2 * norm.pdf(x) * x * x * binom.cdf(keep - 1, dim - 1, 2 * norm.sf(x))
+    return float(simpson(kept, x=x))
+
+
+def _gain_by_order_statistics(dim: int, keep: int, method: _error.Method, groups: int) -> float:
+    """rho at which (k + rho (S - k)) c_K / c_d is 1."""
+    if method == "asymptotic":
+        return _break_even_gain(keep / dim)
+    k = keep / dim
+    return (_slope_by_gamma(dim * groups) / _slope_by_gamma(keep * groups) - k) / (_top_share(dim, keep) - k)
+
+
+row = Row(
+    Claim(
+        id="gip.criterion",
+        title="is a small MSE a reason to prune?",
+        source=Source("gip", "Corollary 1 and the text below it"),
+        statement=(
+            r"The condition $\sigma_g^2\le\beta\sigma^2$ is easy to meet since $\sigma_g\ll\sigma$, so pruning (GIP) improves "
+            "on DP-SGD."
+        ),
+        verdict=Verdict.FALSE,
+        summary=(
+            r"when $\sigma_g\ll\sigma C$ the condition of Corollary 1 is met, but then not moving at all has a smaller error "
+            "than every method, and the direction of the update gets worse unless about half or more of the top-$k$ gain "
+            "survives the index noise."
+        ),
+        conditions=(
+            "Stated: Assumption 1.",
+            (
+                r"Unstated: $1\le K = kd<d$, $\sigma_g>0$, $\theta\in[0,\infty]$, $Z\sim N(0,\sigma^2C^2I_d)$ independent of "
+                "$(g,I)$."
+            ),
+            (
+                r"With groups ([gip.alg1](alg1.md)) $d$, $K$, $S$ and $\rho$ are those of one group, except that $c_K/c_d$ (and "
+                "the $d$ of step 6) are those of the whole gradient. The five items and their proofs stay the same. "
+                "`pruning.cosine_ratio` and `pruning.least_retained_gain` take the number of groups (`groups=`); see the last "
+                "example."
+            ),
+            (
+                "(b), (c): the noise is much larger than the gradient. (e) says how much larger is enough: at the paper's "
+                r"$\sigma_g^2/\sigma^2\approx10^{-4}$ and $C = 1$ the correction is $5\cdot10^{-5}$."
+            ),
+        ),
+        correction=r"""With $S\sigma_g^2d$ the exact expected energy of the $K$ largest entries ([gip.mse_t0](mse_t0.md): $S = 1-E[H(U)]$), $\rho$
+the retained gain ([gip.order](order.md)), $\zeta = k+2a\varphi(a)$ and
+$c_m = \Gamma(\frac{m+1}2)/(\sqrt2\Gamma(\frac m2+1))$:
+
+- **(a)** If $\sigma^2C^2\ge\sigma_g^2(4\log\frac1k+2\log2)$, then the zero update has a smaller error than DP-SGD, than
+random-$k$ with noise and than GIP with noise, for every $d$ and every $\theta\in[0,\infty]$.
+- **(b)** As the noise grows, $E\cos$ of GIP divided by $E\cos$ of DP-SGD tends to $Q = \frac{c_K}{c_d}(k+\rho(S-k))$,
+exactly, for every $d$; for $d\to\infty$ with $k$ and $\rho$ fixed this tends to $(k+2a\varphi(a)\rho)/\sqrt k$.
+- **(c)** $Q<(k+2a\varphi(a)\rho)/\sqrt k$ at every finite $d$. So $Q>1$ needs
+$\rho>\rho^{\ast}(k) = \sqrt k(1-\sqrt k)/(2a\varphi(a))$.
+- **(d)** $\rho^{\ast}(k)\ge0.478$ for every $k\in(0,1)$, its least value lies below $0.4783$ and at a $k$ in $(0.6,0.7)$.
+There is a $k_0\in(0.0186,0.0187)$ with $\rho^{\ast}(k)>1$ for $k<k_0$ (even exact top-$k$ loses) and $\rho^{\ast}(k)<1$ for
+$k_0<k<1$.
+- **(e)** At finite noise the ratio of the two expected cosines is at most $Q/(1-\sigma_g^2/(2\sigma^2C^2))$ if
+$\sigma_g^2<2\sigma^2C^2$.""",
+        calculators=(
+            pruning.zero_update_mse,
+            pruning.pruned_cosine,
+            pruning.cosine_ratio,
+            pruning.least_retained_gain,
+            gradients.small_snr_slope,
+        ),
+        proved=True,
+        figure="cosine_ratio",
+    )
+)
+
+
+@row.mean(partial(gaussian_energy, dim=_DIM), row_bytes=1600)
+def _() -> float:
+    """MSE of the zero update, d = 40"""
+    return float(pruning.zero_update_mse(_DIM, 1.0))
+
+
+@row.equal((1,), (2,), (3,), (100,), (10_000,), (10**6,), (10**9,), tolerance=1e-10)
+def _(dim: int) -> Sides:
+    """direction left by large noise, in closed form"""
+    return gradients.small_snr_slope(dim), lambda: _slope_by_gamma(dim), 1 / math.sqrt(dim)
+
+
+@row.inequality(
+    {"excess": Range(1, 1e4, log=True), "keep_share": Range(0, 1), "theta": Range(1e-9, 50, log=True)},
+    wrong=_plain_noise_slack,
+)
+def _zero_update_slack(excess: float, keep_share: float, theta: float) -> float:
+    """the zero update has the smallest MSE once the noise is large
+
+    At sigma^2 C^2 = excess * sigma_g^2 (4 log(1/k) + 2 log 2), excess >= 1.
+    """
+    dim, keep = _finite.sizes(10_000, keep_share)
+    return _best_over_zero(1 / excess / (4 * math.log(dim / keep) + 2 * math.log(2)), keep, theta)
+
+
+@row.mean(_noisy_cosines, row_bytes=1500)
+def _() -> float:
+    """cosine of a fixed pruned gradient"""
+    return pruning.pruned_cosine(
+        float(np.linalg.norm(_FIXED)), float(np.linalg.norm(_FIXED * _FIXED_MASK)), 15, _NOISE_STD
+    )
+
+
+@row.mean(partial(_direction_shares, dim=100, keep=20, theta=math.inf, groups=1), row_bytes=4000)
+def _() -> float:
+    """ratio to DP-SGD under large noise, d = 100"""
+    return pruning.cosine_ratio(100, 20, math.inf)
+
+
+@row.mean(
+    partial(_direction_shares, dim=20, keep=4, theta=0.7, groups=5),
+    wrong=lambda: pruning.cosine_ratio(20, 4, 0.7),
+    row_bytes=4000,
+)
+def _() -> float:
+    """ratio to DP-SGD under large noise, 5 groups of 20, theta = 0.7"""
+    return pruning.cosine_ratio(20, 4, 0.7, groups=5)
+
+
+@row.equal(lambda: [(10_000, 2000, theta) for theta in (0.0, 0.5, 5.0)], tolerance=1e-9)
+def _(dim: int, keep: int, theta: float) -> Sides:
+    """asymptotic ratio, by quadrature and counted swaps"""
+    return (
+        pruning.cosine_ratio(dim, keep, theta, "asymptotic"),
+        lambda: _asymptotic_ratio(keep / dim, _counted_gain(dim, keep, theta)),
+        pruning.cosine_ratio(dim, keep, theta),
+    )
+
+
+@row.equal(
+    lambda: [
+        (dim, keep, method, groups)
+        for dim, keep, groups in ((2, 1, 1), (10, 3, 1), (256, 26, 1), (256, 26, 10_547), (256, 26, 3))
+        for method in ("exact", "asymptotic")
+    ],
+    tolerance=1e-7,
+)
+def _(dim: int, keep: int, method: _error.Method, groups: int) -> Sides:
+    """the least gain is where the ratio is 1, by order statistics"""
+    return (
+        pruning.least_retained_gain(dim, keep, method, groups),
+        lambda: _gain_by_order_statistics(dim, keep, method, groups),
+        1.01 * pruning.least_retained_gain(dim, keep, method, groups),
+    )
+
+
+@row.equal((1.0, 0.5, 3), (2.0, 2.0, 1))
+def _(norm: float, kept: float, keep: int) -> Sides:
+    """cosine without noise"""
+    return pruning.pruned_cosine(norm, kept, keep, 0.0), kept / norm, pruning.pruned_cosine(norm, kept, keep, norm)
+
+
+@row.equal(("least",), ("at k",), ("impossible below",), tolerance=1e-3)
+def _(name: str) -> Sides:
+    """0.478 near k = 0.65, none below k = 0.0186"""
+    return (
+        _stated_landmarks(name),
+        lambda: _landmarks(name),
+        {"least": 0.5, "at k": 0.5, "impossible below": 0.01}[name],
+    )
+
+
+@row.equal((_FINE, 10_000), (_FINE, 1000), (_FINE, 100_000), kind=Kind.COUNTEREXAMPLE)
+def _(dim: int, keep: int) -> Sides:
+    """Corollary 1 met, direction worse"""
+    return (
+        pruning.cosine_ratio(dim, keep, math.inf) > 1,
+        lambda: _asymptotic_ratio(keep / dim, 1.0) > 1,
+        pruning.beta(1.0, keep, dim, math.inf) > 1e-4,
+    )
+
+
+@row.equal((20_000,), (2_700_000,), tolerance=1e-12)
+def _(dim: int) -> Sides:
+    """MSE of the zero update at users' sizes, entry by entry"""
+    return pruning.zero_update_mse(dim, 0.1), lambda: Fraction(1, 100) * sum(1 for _ in range(dim)), 0.1 * dim

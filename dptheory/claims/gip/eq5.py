@@ -1,0 +1,96 @@
+"""gip.eq5: split of the error."""
+
+import itertools
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptheory import pruning
+from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims.gip import _finite
+
+Array = NDArray[np.float64]
+_GRADIENTS = ((3, -2, 1), (0, 5, -5), (1, 1, 4))
+
+
+def _total_error(gradient: tuple[int, ...], keep: int, size: int) -> Fraction:
+    """E|(g + Z)*I - g|^2, I the top-k set of g, Z entries +-size with equal chances."""
+    kept = _finite.top_subset(gradient, keep)
+    noises = _finite.two_point_noise(len(gradient), size)
+    total = sum(
+        ((x + z if stays else 0) - x) ** 2
+        for noise in noises
+        for x, z, stays in zip(gradient, noise, kept, strict=True)
+    )
+    return Fraction(total, len(noises))
+
+
+def printed_total_error(gradient: tuple[int, ...], size: int) -> Fraction:
+    """Left side of equation 5 as printed: E|g + Z|^2."""
+    noises = _finite.two_point_noise(len(gradient), size)
+    total = sum(sum((x + z) ** 2 for x, z in zip(gradient, noise, strict=True)) for noise in noises)
+    return Fraction(total, len(noises))
+
+
+def _error_cases() -> Iterator[tuple[tuple[int, ...], int, int]]:
+    yield from itertools.product(_GRADIENTS, (1, 2, 3), (1, 7))
+
+
+def _total_gaussian_errors(rng: np.random.Generator, n: int) -> Array:
+    """|(g + Z)*I - g|^2 for five Gaussian entries of g and Z and the top-2 set of g."""
+    gradient, noise = rng.standard_normal((2, n, 5))
+    released = (gradient + noise) * pruning.top_k_mask(gradient, 2)
+    return np.asarray(np.square(released - gradient).sum(axis=1))
+
+
+row = Row(
+    Claim(
+        id="gip.eq5",
+        title="split of the error",
+        source=Source("gip", "equation 5", (5,)),
+        statement=r"""For a gradient $g$, noise $Z$ and an index set $I\in\lbrace 0,1\rbrace^d$ the paper prints
+
+$$\mathrm{MSE} = E\lVert g+Z\rVert^2 = E\lVert g\odot I - g\rVert^2 + E\lVert Z\odot I\rVert^2 .$$""",
+        verdict=Verdict.FALSE,
+        summary=(
+            r"the split into pruning error and noise error is exact, but of $\lVert (g+Z)\odot I - g\rVert^2$; the printed "
+            r"left side $E\lVert g+Z\rVert^2$ is another quantity."
+        ),
+        conditions=(
+            "The entries of $I$ are 0 or 1.",
+            (
+                "No condition on the laws of $g$, $Z$ and $I$: no zero mean, no independence, no finite variance (both sides may "
+                "then be infinite)."
+            ),
+        ),
+        correction=r"""For every outcome, and so in expectation,
+
+$$\lVert (g+Z)\odot I - g\rVert^2 = \lVert g\odot I - g\rVert^2 + \lVert Z\odot I\rVert^2 .$$
+
+The two parts live on different entries.""",
+        printed=printed_total_error,
+        proved=True,
+    )
+)
+
+
+@row.equal(_error_cases)
+def _(gradient: tuple[int, ...], keep: int, size: int) -> Sides:
+    """two-point noise, by enumeration"""
+    return (
+        _finite.lost_energy(gradient, _finite.top_subset(gradient, keep)) + keep * size * size,
+        lambda: _total_error(gradient, keep, size),
+        printed_total_error(gradient, size),
+    )
+
+
+@row.mean(
+    _total_gaussian_errors,
+    wrong=lambda: 2.0 * 5,  # E|g + Z|^2
+    row_bytes=250,
+)
+def _() -> float:
+    """Gaussian gradient and noise, 2 of 5 kept"""
+    return float(pruning.top_k_mse(5, 2, 1.0) + pruning.noise_mse(2, 1.0, 1.0))

@@ -1,0 +1,104 @@
+"""gip.fig1: cosine falls with the dimension."""
+
+import math
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ive
+
+from dptheory import gradients
+from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+
+Array = NDArray[np.float64]
+
+
+def _cosines(rng: np.random.Generator, n: int, dim: int, snr: float) -> Array:
+    signal = np.full(dim, snr / math.sqrt(dim))
+    noisy = signal + rng.standard_normal((n, dim))
+    return np.asarray(noisy @ signal / snr / np.linalg.norm(noisy, axis=1))
+
+
+def _low_dimensional_cosine(dim: int, snr: float) -> float:
+    """E cos in one dimension (the error function) and in the plane (modified Bessel functions)."""
+    if dim == 1:
+        return math.erf(snr / math.sqrt(2))
+    return math.sqrt(math.pi / 8) * snr * float(ive(0, snr**2 / 4) + ive(1, snr**2 / 4))
+
+
+def _tighter_slack(dim: float, snr: float) -> float:
+    """Wrong statement: the upper bound with d in place of d - 1."""
+    d = round(dim)
+    return snr / math.hypot(snr, math.sqrt(d)) / gradients.DistortionAngle(d, snr).expected_cos() - 1
+
+
+def _fast_fall_slack(dim: float, snr: float) -> float:
+    """Wrong statement: the cosine falls like 1 / dim."""
+    small, large = (gradients.DistortionAngle(d, snr).expected_cos() for d in (round(dim), 4 * round(dim)))
+    return small / large - 4
+
+
+row = Row(
+    Claim(
+        id="gip.fig1",
+        title="cosine falls with the dimension",
+        source=Source("gip", "Fig. 1, observation 3 of section 1"),
+        statement=r"""Let $g\in\mathbb R^d$ have norm $C$ and $Z\sim N(0,\sigma^2C^2I_d)$. The cosine between $g$ and $g+Z$ falls to 0 as $d$
+grows.""",
+        verdict=Verdict.HOLDS,
+        summary=(
+            "for a gradient of fixed norm the expected cosine with its DP release falls strictly with $d$ and tends to 0 "
+            r"like $\kappa/\sqrt{d+\kappa^2}$; clipping is what keeps the norm fixed."
+        ),
+        conditions=(
+            (
+                r"Unstated: $\kappa/\sqrt d\to0$ for $\kappa = \lVert g\rVert/(\sigma C)$. The paper's experiment draws $g$ from "
+                r"$N(0,I_d)$ and does not say that it clips; clipping to norm $C$ makes $\kappa\le1/\sigma$. Without clipping, "
+                r"and with the same noise for every $d$, $\kappa$ grows like $\sqrt d$ and the cosine does not fall to 0 (step 7)."
+            ),
+            r"$g\ne0$ is fixed or independent of $Z$; $\sigma>0$.",
+        ),
+        correction=r"""Let $\kappa = \lVert g\rVert/(\sigma C)>0$ and $A_d(\kappa) = E\cos\angle(g,g+Z)$. Then
+
+$$A_d(\kappa) = \kappa\sqrt{\frac2\pi}\int_0^{\pi/2}e^{-\kappa^2\sin^2\phi/2}\cos^d\phi d\phi,\qquad
+\frac\kappa{\sqrt{\kappa^2+d+2}} < A_d(\kappa)<\frac\kappa{\sqrt{\kappa^2+d-1}} .$$
+
+$A_d(\kappa)$ is strictly decreasing in $d$ and strictly increasing in $\kappa$, tends to 1 as $\kappa\to\infty$, and
+$A_d(\kappa)<\kappa c_d<\kappa/\sqrt d$ with
+
+$$c_d = \lim_{\kappa\to0}\frac{A_d(\kappa)}\kappa = \frac{\Gamma(\frac{d+1}2)}{\sqrt2\Gamma(\frac d2+1)} .$$""",
+        calculators=(gradients.DistortionAngle.expected_cos,),
+        proved=True,
+        figure="cosine_dimension",
+    )
+)
+
+
+@row.mean(partial(_cosines, dim=50, snr=3.0), wrong=lambda: 3.0 / math.sqrt(50), row_bytes=1200)
+def _() -> float:
+    """d = 50, snr = 3"""
+    return gradients.DistortionAngle(50, 3.0).expected_cos()
+
+
+@row.equal(lambda: [(dim, snr) for dim in (1, 2) for snr in (0.01, 1.0, 6.0)], tolerance=1e-12)
+def _(dim: int, snr: float) -> Sides:
+    """one and two dimensions in closed form"""
+    return (
+        gradients.DistortionAngle(dim, snr).expected_cos(),
+        lambda: _low_dimensional_cosine(dim, snr),
+        snr / math.hypot(snr, math.sqrt(dim)),
+    )
+
+
+@row.inequality({"dim": Range(1, 1e8, log=True), "snr": Range(1e-6, 1e6, log=True)}, wrong=_fast_fall_slack)
+def _fall_slack(dim: float, snr: float) -> float:
+    """falls in the dimension"""
+    lower, higher = (gradients.DistortionAngle(d, snr).expected_cos() for d in (round(dim), round(1.1 * dim) + 1))
+    return lower / higher - 1
+
+
+@row.inequality({"dim": Range(1, 1e6, log=True), "snr": Range(1e-3, 1e3, log=True)}, wrong=_tighter_slack)
+def _two_sided_slack(dim: float, snr: float) -> float:
+    """two-sided bound"""
+    d, value = round(dim), gradients.DistortionAngle(round(dim), snr).expected_cos()
+    return min(value * math.hypot(snr, math.sqrt(d + 2)) / snr - 1, snr / math.hypot(snr, math.sqrt(d - 1)) / value - 1)

@@ -1,0 +1,20 @@
+"""gip.fig4: cosine over training, ablations."""
+
+from dptheory.claims._row import Claim, Row, Source, Verdict
+
+row = Row(
+    Claim(
+        id="gip.fig4",
+        title="cosine over training, ablations",
+        source=Source("gip", "Fig. 4"),
+        statement="(a) cosine with the unperturbed gradient: GIP > Jax-Privacy > Random-0.5 (CIFAR-10, ResNet18, epsilon = 1), all "
+        "falling over training; (b, c) best k for GIP 0.05 and 0.1, for random-k 0.5.",
+        verdict=Verdict.EMPIRICAL,
+        reported=(
+            ("order of the cosines", "GIP > Jax-Privacy > Random-0.5"),
+            ("best k of GIP, WRN-16-4, epsilon 4", "0.05"),
+            ("best k of GIP, ResNet18, epsilon 4", "0.1"),
+            ("best k of Random-k, WRN-16-4, epsilon 4", "0.5"),
+        ),
+    )
+)

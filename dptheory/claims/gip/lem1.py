@@ -1,0 +1,125 @@
+"""gip.lem1: privacy of the values."""
+
+import math
+
+import numpy as np
+
+from dptheory import privacy
+from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims.gip import _mixture
+from dptheory.claims.gip._values import RATES, gaussian_log_delta, values_curve
+
+
+def _reverse_half_slack(order: int, rate: float, sigma: float) -> float:
+    return 0.5 - _mixture.divergence(order, rate, sigma, sign=-1) / values_curve(order, rate, sigma)
+
+
+def _gaussian_epsilon(mu: float, log_delta: float) -> float:
+    orders = [1 + 1.1**i / 100 for i in range(120)]
+    return privacy.epsilon_from_rdp(orders, [a * mu * mu / 2 for a in orders], math.exp(log_delta))
+
+
+def _conversion_short_slack(mu: float, log_delta: float) -> float:
+    return log_delta - gaussian_log_delta(mu, 0.9 * _gaussian_epsilon(mu, log_delta))
+
+
+def _largest_share(order: float) -> float:
+    """max over u in (0, 1) of u^(a-1) (1 - u), by evaluation."""
+    best = (order - 1) / order
+    return max(math.pow(u, order - 1) * (1 - u) for u in (best, 0.999 * best, 1.001 * best))
+
+
+row = Row(
+    Claim(
+        id="gip.lem1",
+        title="privacy of the values",
+        source=Source("gip", "Lemma 1"),
+        statement=r"""$T$ iterations with sampling ratio $q$ and noise $\sigma$ are $(\epsilon_1(T, q, \sigma), \delta)$-DP, accounted for by Rényi
+privacy (RDP) and converted to $(\epsilon, \delta)$.""",
+        verdict=Verdict.CONDITIONAL,
+        summary=(
+            "the accounting is right for Poisson sampling, neighbours that differ by one added or removed example, and noise "
+            r'$\sigma C$ on the sum; Definition 1 ("differing by at most one unit") does not exclude replacement, for which '
+            "$R_a$ can be four times as large."
+        ),
+        conditions=(
+            "Every example enters the batch by its own coin of probability $q$.",
+            (
+                "Neighbours: one example is added or removed. If one is replaced, the clipped sum moves by up to $2C$: without "
+                "sampling the divergence is then four times $R_a$."
+            ),
+            r"The noise has standard deviation $\sigma C$ on the sum of the clipped gradients.",
+            "The state after each step is a function of the releases so far (adaptive composition).",
+        ),
+        correction=r"""At every whole order $a \ge 2$ one step has Rényi divergence, in both directions, at most
+
+$$R_a = \frac1{a-1}\log\sum_{i=0}^a\binom ai(1-q)^{a-i}q^ie^{i(i-1)/(2\sigma^2)}, \qquad \epsilon_1 = \min_a\thinspace TR_a + \log\left(1 - \frac1a\right) + \frac{\log(1/\delta) - \log a}{a - 1} .$$""",
+        calculators=(privacy.subsampled_gaussian_rdp, privacy.epsilon_from_rdp, privacy.conversion),
+        proved=True,
+    )
+)
+
+
+@row.equal(lambda: RATES, tolerance=1e-8)
+def _(order: int, rate: float, sigma: float) -> Sides:
+    """curve of one step by quadrature"""
+    return (
+        values_curve(order, rate, sigma),
+        lambda: _mixture.divergence(order, rate, sigma),
+        rate * order / (2 * sigma**2),
+    )
+
+
+@row.equal((2, 3.0), (7, 5.0), tolerance=1e-9, kind=Kind.COUNTEREXAMPLE)
+def _(order: int, sigma: float) -> Sides:
+    """replacing an example, no sampling"""
+    return (
+        values_curve(order, 1.0, sigma / 2),
+        lambda: _mixture.divergence(order, 1.0, sigma, shift=2.0),
+        values_curve(order, 1.0, sigma),
+    )
+
+
+@row.inequality(
+    {
+        "order": Range(2, 16, integer=True),
+        "rate": Range(0.02, 1),
+        "sigma": Range(0.7, 6, log=True),
+    },
+    wrong=_reverse_half_slack,
+    tolerance=1e-7,
+)
+def _reverse_slack(order: int, rate: float, sigma: float) -> float:
+    """the other direction is no larger
+
+    Relative gap of D_a(base, mixture) below the formula for D_a(mixture, base).
+    """
+    return 1 - _mixture.divergence(order, rate, sigma, sign=-1) / values_curve(order, rate, sigma)
+
+
+@row.inequality(
+    {"mu": Range(0.05, 5, log=True), "log_delta": Range(-34, -3)}, wrong=_conversion_short_slack, tolerance=1e-9
+)
+def _conversion_slack(mu: float, log_delta: float) -> float:
+    """conversion against the exact Gaussian"""
+    return log_delta - gaussian_log_delta(mu, _gaussian_epsilon(mu, log_delta))
+
+
+@row.equal((2.0, 0.3, 1e-5), (11.0, 2.0, 1e-9), tolerance=1e-12)
+def _(order: float, rdp: float, delta: float) -> Sides:
+    """conversion, one order"""
+    return (
+        privacy.epsilon_from_rdp([order], [rdp], delta),
+        lambda: -math.log(_largest_share(order) ** -1 * delta) / (order - 1) + rdp,
+        rdp - math.log(delta) / (order - 1),
+    )
+
+
+@row.equal((1.5, 0.3), (2.0, 1e-5), (64.0, 1e-9), tolerance=1e-12)
+def _(order: float, delta: float) -> Sides:
+    """what the conversion adds at an order"""
+    return (
+        privacy.conversion(np.asarray(order), delta),
+        lambda: -math.log(_largest_share(order) ** -1 * delta) / (order - 1),
+        -math.log(delta) / (order - 1),
+    )

@@ -1,0 +1,62 @@
+"""gip.mse_r: random-k pruning MSE."""
+
+import math
+from fractions import Fraction
+from functools import partial
+
+from dptheory import pruning
+from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims.gip import _finite
+from dptheory.claims.gip._gaussian import pruned_gaussian
+
+row = Row(
+    Claim(
+        id="gip.mse_r",
+        title="random-k pruning MSE",
+        source=Source("gip", "Proposition 2", (7, 12, 13)),
+        statement=r"""Let $I_r$ be a uniformly random index set with $K = kd$ ones. Then
+
+$$\mathrm{MSE}_r = E\lVert g - g\odot I_r\rVert^2 = (d-kd)\sigma_g^2 .$$""",
+        verdict=Verdict.HOLDS,
+        summary=(
+            r"random-$k$ pruning loses the share $1-k$ of the energy of any gradient, so $(d-kd)\sigma_g^2$ under Assumption "
+            "1."
+        ),
+        conditions=(
+            "Stated: Assumption 1.",
+            "Unstated: $kd$ is an integer, and $I_r$ is drawn independently of $g$.",
+            (
+                r"Not needed: normal or independent entries. $E\lVert g\rVert^2 = d\sigma_g^2$ is enough, and for a fixed $g$ "
+                r"with $\lVert g\rVert^2 = d\sigma_g^2$ the same value holds."
+            ),
+        ),
+        calculators=(pruning.random_k_mse,),
+        proved=True,
+    )
+)
+
+
+@row.equal(lambda: _finite.SIZES, tolerance=1e-12)
+def _(dim: int, keep: int) -> Sides:
+    """any fixed gradient, all subsets"""
+    return (
+        pruning.random_k_mse(dim, keep, math.sqrt(sum(x * x for x in _finite.VECTORS[dim]) / dim)),
+        lambda: _finite.perturbed_loss(_finite.VECTORS[dim], keep, Fraction(1)),
+        pruning.random_k_mse(dim, dim - keep, math.sqrt(sum(x * x for x in _finite.VECTORS[dim]) / dim)),
+    )
+
+
+@row.mean(partial(pruned_gaussian, dim=200, keep=40, theta=0.0), row_bytes=8000)
+def _() -> float:
+    """Gaussian gradient, d = 200"""
+    return float(pruning.random_k_mse(200, 40, 1.0))
+
+
+@row.equal((20_000, 2_000), (2_700_000, 270_000), tolerance=1e-12)
+def _(dim: int, keep: int) -> Sides:
+    """users' sizes: one variance for each entry dropped"""
+    return (
+        pruning.random_k_mse(dim, keep, 0.1),
+        lambda: Fraction(1, 100) * sum(1 for _ in range(dim - keep)),
+        Fraction(dim, 100),
+    )

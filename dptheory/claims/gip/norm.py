@@ -1,0 +1,77 @@
+"""gip.norm: norm of the gradient."""
+
+import itertools
+import math
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaincinv
+
+from dptheory import pruning
+from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+
+Array = NDArray[np.float64]
+
+
+def printed_norm(dim: int, sigma_g: float) -> float:
+    """E|g| as the text before equation 5 has it."""
+    return dim * sigma_g
+
+
+def _norms(rng: np.random.Generator, n: int, dim: int) -> Array:
+    return np.asarray(np.linalg.norm(rng.standard_normal((n, dim)), axis=1))
+
+
+def _norm_by_quantiles(dim: int, sigma_g: float) -> float:
+    square = 2.0 * gammaincinv(dim / 2, (np.arange(4000) + 0.5) / 4000)
+    return sigma_g * float(np.sqrt(square).mean())
+
+
+row = Row(
+    Claim(
+        id="gip.norm",
+        title="norm of the gradient",
+        source=Source("gip", "section 5, text before equation 5"),
+        statement=r"Under Assumption 1 the paper states $E\lVert g\rVert_2 = d\sigma_g$.",
+        verdict=Verdict.FALSE,
+        summary=(
+            r"the mean norm grows like $\sigma_g\sqrt d$, not like $\sigma_g d$; the printed value is too large for every $d "
+            r"\ge 1$."
+        ),
+        conditions=(
+            r'Stated: Assumption 1, read as "the entries of $g \in \mathbb R^d$ are independent $N(0,\sigma_g^2)$".',
+            r"Unstated: $\sigma_g > 0$ (for $\sigma_g = 0$ both sides are 0).",
+        ),
+        correction=r"""$$E\lVert g\rVert_2 = \sigma_g\sqrt2\frac{\Gamma(\frac{d+1}2)}{\Gamma(\frac d2)},\qquad
+\sigma_g\sqrt{d-\tfrac12} < E\lVert g\rVert_2 < \sigma_g\sqrt d ,$$
+
+so $E\lVert g\rVert_2/(\sigma_g\sqrt d)\to 1$.""",
+        printed=printed_norm,
+        calculators=(pruning.expected_norm,),
+        proved=True,
+    )
+)
+
+
+@row.equal(lambda: itertools.product((1, 2, 3), (1.0, 0.1)), tolerance=1e-14, kind=Kind.COUNTEREXAMPLE)
+def _(dim: int, sigma_g: float) -> tuple[float, float]:
+    """dimensions 1, 2, 3 in closed form"""
+    factor = {1: 2 / math.pi, 2: math.pi / 2, 3: 8 / math.pi}[dim]
+    return float(pruning.expected_norm(dim, sigma_g)), sigma_g * math.sqrt(factor)
+
+
+@row.mean(partial(_norms, dim=50), wrong=lambda: printed_norm(50, 1.0), row_bytes=800, resolution=0.002)
+def _() -> float:
+    """mean norm, d = 50"""
+    return float(pruning.expected_norm(50, 1.0))
+
+
+@row.equal(lambda: itertools.product((20_000, 10**6), (1.0, 0.1)), tolerance=1e-6)
+def _(dim: int, sigma_g: float) -> Sides:
+    """users' sizes: the root of equally likely chi-square values"""
+    return (
+        pruning.expected_norm(dim, sigma_g),
+        lambda: _norm_by_quantiles(dim, sigma_g),
+        1.001 * sigma_g * math.sqrt(dim),
+    )

@@ -1,0 +1,99 @@
+"""gip.prop3: randomised response."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+from dptheory import pruning
+from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims.gip._response import CHANCES, response
+
+
+def _response_is_private(chance: Fraction, distance: int, epsilon: float) -> bool:
+    first, second = (False,) * distance, (True,) * distance
+    p, q = response(first, chance), response(second, chance)
+    return all(
+        (b > 0 or a == 0) and (a == 0 or math.log(a) - math.log(b) <= epsilon + 1e-12)
+        for out in p
+        for a, b in ((p[out], q[out]),)
+    )
+
+
+def printed_response_condition(probability: float, distance: int, epsilon: float) -> bool:
+    """Equation 26 as printed: p <= e^(epsilon/C_1) / (1 + e^(epsilon/C_1)), with no lower bound on p."""
+    return probability <= pruning.randomized_response_probability(epsilon, distance)
+
+
+def _response_cases() -> Iterator[tuple[Fraction, int, float]]:
+    yield from itertools.product(CHANCES, (1, 2, 4), (0.5, 3.0))
+
+
+row = Row(
+    Claim(
+        id="gip.prop3",
+        title="randomised response",
+        source=Source("gip", "Proposition 3", (25, 26)),
+        statement=r"""Each bit of the index vector $I_0 \in \lbrace 0, 1\rbrace^d$ is kept with probability $p$ and flipped otherwise,
+independently. This is $\epsilon_2$-DP if $p \le e^{\epsilon_2/C_1}/(1 + e^{\epsilon_2/C_1})$, $C_1$ the index sensitivity.""",
+        verdict=Verdict.CONDITIONAL,
+        summary=(
+            r"the printed condition is right for $p \ge \frac12$; a small $p$ meets it too, but flipping nearly every bit is "
+            "no more private than keeping nearly every bit."
+        ),
+        conditions=(
+            r"$p \ge \frac12$ for the printed form.",
+            (
+                r"$C_1 \ge 1$ is the attained sensitivity (the supremum of integer distances over neighbouring pairs, hence "
+                "attained). With an upper bound in its place the condition is sufficient only."
+            ),
+            "The number of ones plays no role, neither in the references nor in the output.",
+        ),
+        correction=r"""It is $\epsilon_2$-DP if *and only if*
+
+$$\max(p, 1-p) \le \frac{e^{\epsilon_2/C_1}}{1 + e^{\epsilon_2/C_1}},$$
+
+and the exact loss of two references at distance $m \ge 1$ is $m\left|\log\frac p{1-p}\right|$ (infinite for $p = 0$ and
+$p = 1$).""",
+        printed=printed_response_condition,
+        calculators=(pruning.randomized_response_epsilon, pruning.randomized_response_probability),
+        proved=True,
+    )
+)
+
+
+@row.equal(_response_cases, kind=Kind.COUNTEREXAMPLE)
+def _(chance: Fraction, distance: int, epsilon: float) -> Sides:
+    """private or not, by enumeration"""
+    return (
+        max(float(chance), 1 - float(chance)) <= pruning.randomized_response_probability(epsilon, distance),
+        lambda: _response_is_private(chance, distance, epsilon),
+        printed_response_condition(float(chance), distance, epsilon),
+    )
+
+
+@row.equal(lambda: [(p, m) for p in CHANCES[1:] for m in (1, 3, 5)], tolerance=1e-12)
+def _(chance: Fraction, distance: int) -> Sides:
+    """exact loss"""
+    return (
+        pruning.randomized_response_epsilon(float(chance), distance),
+        lambda: max(
+            abs(math.log(a) - math.log(b))
+            for a, b in zip(
+                response((False,) * distance, chance).values(),
+                response((True,) * distance, chance).values(),
+                strict=True,
+            )
+        ),
+        pruning.randomized_response_epsilon(float(chance), 1),
+    )
+
+
+@row.equal(lambda: [(eps, m) for eps in (0.1, 1.0, 8.0) for m in (1, 2, 52)], tolerance=1e-12)
+def _(budget: float, distance: int) -> Sides:
+    """the largest probability spends the budget"""
+    return (
+        pruning.randomized_response_epsilon(pruning.randomized_response_probability(budget, distance), distance),
+        budget,
+        pruning.randomized_response_epsilon(pruning.randomized_response_probability(budget, 1), distance),
+    )
