@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from dptheory import convergence
-from dptheory.claims.rs.descent import printed_noisy_sgd
+from dptheory.claims.rs.thm3_2 import printed_noisy_sgd
 from figures._table import Data
 
 DIM = 10

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 
 from dptheory import convergence
 from dptheory.claims.rf.dynamics import printed_velocity_variance
-from dptheory.claims.rs.masks import printed_adam_variance
+from dptheory.claims.rs.appH import printed_adam_variance
 from figures._table import Data
 
 _LONG = 5000  # steps after which the printed sums have converged

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from dptheory import sparsification
-from dptheory.claims.rs.reconstruction import printed_error_bound
+from dptheory.claims.rs.thm5_1 import printed_error_bound
 from figures._table import Data
 
 DIM, NONZERO = 40, 4

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dptheory import convergence, freezing
-from dptheory.claims.rs.descent import printed_noisy_sgd
+from dptheory.claims.rs.thm3_2 import printed_noisy_sgd
 from dptheory.convergence._power_sums import power_sums
 
 POSITIVE = st.floats(1e-3, 1e3)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from dptheory import privacy
-from dptheory.claims.rs.privacy import printed_delta
+from dptheory.claims.rs.alg1_divisor import printed_delta
 from dptheory.privacy import gaussian_delta
 
 

@@ -18,7 +18,7 @@ from torch import nn
 
 from dptheory import _validate, sparsification
 from dptheory.checks import Evidence, Kind, MeanCheck
-from dptheory.claims.rs.reconstruction import printed_error_bound
+from dptheory.claims.rs.thm5_1 import printed_error_bound
 from training import _argument_ranges
 from training.data import Images, load
 

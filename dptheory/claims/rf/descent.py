@@ -5,9 +5,22 @@ import dataclasses
 from dptheory import convergence
 from dptheory.checks import ExactCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims.rs import _clipped_bounds as clipped
 from dptheory.claims.rs import _enumeration as enumeration
-from dptheory.claims.rs import _runs, clipped
+from dptheory.claims.rs import _runs
 from dptheory.claims.rs._enumeration import Settings, two_point
+
+_SAMPLING = "the batch has B examples; for Poisson batches divided by their expected size B = qN it fails unless C^2 is C^2 (1 + (1 - q)/B)"
+
+_FRESH = (
+    "a fresh mask at every step, independent of the iterate: with one mask held for many steps the bound fails",
+    "no momentum",
+    "the left side in expectation over the iterates",
+    "the auxiliary law is symmetric given the iterate",
+    "kappa is the mean of kappa_t weighted by the terms of the left side",
+    "L is G-smooth and bounded below",
+    _SAMPLING,
+)
 
 _Z = 0.25  # P(|xi| < C/4) and min(|w|, 3C/4)
 
@@ -33,7 +46,7 @@ _THM2 = Claim(
     r"(\frac{\Delta_L}{\gamma T}+\gamma\Delta_C+(1-r)\gamma\Delta_{DP}-\frac1T\sum_tE_m[b_t])$, $h(v) = \min(|v|,\frac{3C}4)$; "
     r"freezing scales the noise term by $(1-r)/\kappa<1$.",
     verdict=Verdict.CONDITIONAL,
-    conditions=(*clipped.FRESH, "fresh noise, independent of iterate, batch and mask"),
+    conditions=(*_FRESH, "fresh noise, independent of iterate, batch and mask"),
     correction=r"Holds with a fresh mask and $\kappa = \sum_tE[\kappa_tQ_t]/\sum_tE[Q_t]\ge1-r$, $Q_t$ the terms of the left side; $(1-r)/\kappa\le1$, with "
     r"equality e.g. where $|\nabla w_t|\le\frac{3C}4$ and there is no deviation. With one mask held for all steps it fails.",
     calculators=(convergence.dpsgd_bound, convergence.noise_term),

@@ -8,8 +8,8 @@ import numpy as np
 from dptheory import sparsification
 from dptheory.checks import ExactCheck, Kind, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.claims.rs.kappa import calculated, exact_kappa_of
-from dptheory.claims.rs.tradeoff import least_over_rates
+from dptheory.claims.rs._kappa_cases import calculated, exact_kappa_of
+from dptheory.claims.rs._learning_rate import least_over_rates
 
 
 def _raised_ratio(x: float, kappa: float, noise: float) -> float:

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dptheory import convergence
-from dptheory.checks import ExactCheck
 
-_U = Fraction(3, 2)
-_TERMS = ("optimization", "clipping", "noise", "bias", "value")
+CONSTANT = Fraction(3, 2)
+TERMS = ("optimization", "clipping", "noise", "bias", "value")
 
 
 def printed_noise(
@@ -69,7 +68,7 @@ class Budget:
     @property
     def step_noise(self) -> float:
         """What the noise of one step adds to G|w|^2 / 2, over gamma: the variance of an entry, entry by entry kept."""
-        variance = (_U * Fraction(self.batch_size, self.samples) * self.root / self.epsilon) ** 2
+        variance = (CONSTANT * Fraction(self.batch_size, self.samples) * self.root / self.epsilon) ** 2
         entry = variance * (self.clip / self.batch_size) ** 2 / (self.smoothness * self.root)
         return float(self.smoothness / 2 * self.kept * entry) * self.digits * math.log(10)
 
@@ -89,7 +88,7 @@ class Budget:
         if term not in ("noise", "value"):
             return None
         noise = printed_noise(
-            self.root**2, float(self.epsilon), 10.0**-self.digits, float(self.clip), self.dim, 20 / self.samples, float(_U)
+            self.root**2, float(self.epsilon), 10.0**-self.digits, float(self.clip), self.dim, 20 / self.samples, float(CONSTANT)
         )  # fmt: skip
         wrong = self.kept / self.dim * noise / float(self.divisor)
         return wrong if term == "noise" else wrong + self.by_hand("optimization") + self.by_hand("clipping")
@@ -113,7 +112,7 @@ class Budget:
     def noise(self) -> float:
         """D by the calculator."""
         return convergence.privacy_term(
-            float(self.epsilon), 10.0**-self.digits, float(self.clip), self.dim, self.samples, float(_U),
+            float(self.epsilon), 10.0**-self.digits, float(self.clip), self.dim, self.samples, float(CONSTANT),
             1 - self.kept / self.dim,
         )  # fmt: skip
 
@@ -155,32 +154,4 @@ BUDGETS = tuple(
     for sizes in _SIZES
     for kappa in (None, F(1))
     for sampling in ("fixed", "poisson", "any")
-)
-
-BUDGET = (
-    ExactCheck(
-        name="Theorem 3.5 with the noise put in, every term: from the law of a step on a quadratic",
-        cases=lambda: [(budget, term) for budget in BUDGETS for term in _TERMS],
-        truth=lambda budget, term: budget.by_hand(term),
-        statement=lambda budget, term: budget.stated(term),
-        wrong=lambda budget, term: budget.by_printed(term),
-        tolerance=1e-12,
-    ),
-    ExactCheck(
-        name="best number of steps: the two parts are equal",
-        cases=lambda: [(budget,) for budget in BUDGETS],
-        truth=lambda budget: budget.balanced_steps(),
-        statement=lambda budget: budget.stated_optimum(),
-        wrong=lambda budget: budget.balanced_steps() / 2,
-        tolerance=1e-12,
-    ),
-    ExactCheck(
-        name="no budget: no noise, and no end to the steps",
-        cases=lambda: [(dim,) for dim in (5, 10**6)],
-        truth=lambda dim: math.inf,
-        statement=lambda dim: convergence.optimal_steps(
-            2.0, 1.0, 1.0, convergence.privacy_term(math.inf, 1e-5, 1.0, dim, 50_000, 1.5)
-        ),
-        wrong=lambda dim: 2.5,  # the falling part over a noise of 1
-    ),
 )

@@ -1,0 +1,145 @@
+"""Checks that the theorems on clipped SGD share: a function for each, that gives the check for a theorem's own settings."""
+
+from fractions import Fraction
+
+from dptheory import convergence
+from dptheory.checks import EqualityCheck, Kind, Sides
+from dptheory.claims import _poisson
+from dptheory.claims.rs import _enumeration as enumeration
+from dptheory.claims.rs import _held_mask, _runs
+from dptheory.claims.rs._enumeration import BOTH, Settings, two_point
+
+
+def gap_free(s: Settings) -> float:
+    """kappa * bound + bias with the run's decrease in place of the gap, which equals E<grad, update> on a quadratic."""
+    found = enumeration.run(s)
+    factor = 1.0 if s.masks == BOTH else 0.8
+    return factor * _runs.with_decrease(s, found, factor, found.bias) + found.bias
+
+
+def dense_noise(s: Settings) -> float:
+    """The same for a wrong statement: noise of the whole vector, and one example's second moment."""
+    found = enumeration.run(s)
+    plain = convergence.alignment_bound(
+        found.decrease / s.steps, s.learning_rate, s.smoothness, s.clip**2, _runs.noise(s), 0.0
+    )
+    return plain.value
+
+
+def terms_check(cases: tuple[Settings, ...]) -> EqualityCheck:
+    """Every term of the bound, by equality with an enumerated run on a quadratic."""
+
+    def compare(s: Settings) -> Sides:
+        return gap_free(s), lambda: enumeration.run(s).alignment, dense_noise(s)
+
+    return EqualityCheck("terms of the bound, by enumeration", lambda: [(s,) for s in cases], compare, tolerance=1e-12)
+
+
+def equality_check(cases: tuple[Settings, ...]) -> EqualityCheck:
+    """Without clipping, the left side is the bound with the decrease in place of the gap and kappa = 1 - r."""
+
+    def bound(s: Settings, kappa: float | None) -> float:
+        found = enumeration.run(s)
+        return _runs.with_decrease(s, found, kappa, 0.0)
+
+    def compare(s: Settings) -> Sides:
+        wrong = bound(s, 1.0) if s.masks != BOTH else 0.5 * bound(s, None)
+        return bound(s, None), lambda: enumeration.run(s).measure, wrong
+
+    return EqualityCheck("equality where nothing is clipped", lambda: [(s,) for s in cases], compare, tolerance=1e-12)
+
+
+def held_mask_check() -> EqualityCheck:
+    """Boolean: does the bound with the smallest kappa hold? Only for a fresh mask."""
+
+    def compare(steps: int, learning_rate: Fraction, held: bool) -> Sides:
+        def holds() -> bool:
+            right = _held_mask.clipped_right_side(steps, learning_rate)
+            return _held_mask.mean_square_gradient(steps, learning_rate, held) <= right
+
+        return not held, holds, True
+
+    return EqualityCheck(
+        "a held mask breaks the bound",
+        lambda: [(T, Fraction(1, n), held) for T, n in ((450, 90), (648, 108)) for held in (False, True)],
+        compare,
+        kind=Kind.COUNTEREXAMPLE,
+    )
+
+
+def closed_range_check(z: float) -> EqualityCheck:
+    """Boolean: is kappa above 1 - r? Not where |grad| <= (1 - z) C, nor for a one-hot gradient."""
+    still = two_point(0.0, 0.0)
+
+    def compare(s: Settings, spread_out: bool) -> Sides:
+        return spread_out, lambda: (_runs.kappa(enumeration.run(s)) or 0.0) > 0.5 * (1 + 1e-12), True
+
+    return EqualityCheck(
+        "kappa = 1 - r is attained",
+        lambda: [
+            (Settings((0.25, 0.0), still, steps=1, z=z), False),
+            (Settings((0.125, 0.125), still, steps=1, z=z), False),
+            (Settings((8.0, 0.0), still, steps=1, z=z), False),
+            (Settings((8.0, 8.0), still, steps=1, z=z), True),
+        ],
+        compare,
+        kind=Kind.COUNTEREXAMPLE,
+    )
+
+
+def _step_value(step: _poisson.Step, steps: int, kappa: float | None, bias: float, moment: float | None) -> float:
+    """The bound with the decrease of ``steps`` such first steps in place of the gap."""
+    unit = convergence.dpsgd_bound(
+        1.0,
+        float(step.learning_rate),
+        steps,
+        float(step.smoothness),
+        float(step.clip),
+        float(step.noise_multiplier),
+        step.dim,
+        step.batch_size,
+        1 - step.kept / step.dim,
+        kappa,
+        bias,
+        moment,
+        **step.sampling,  # type: ignore[arg-type]
+    )
+    return steps * step.decrease * unit.optimization + unit.clipping + unit.noise + unit.bias
+
+
+def _largest_kappa(step: _poisson.Step) -> float:
+    return 1.0 if step.kept == step.dim else 1.1 * step.kept / step.dim
+
+
+def largest_moment_check() -> EqualityCheck:
+    """Every term with the default second moment, by equality with a step on a quadratic whose gradients are all clipped."""
+
+    def compare(step: _poisson.Step, steps: int, kappa: float | None, bias: float) -> Sides:
+        truth = (step.alignment - bias) / (step.kept / step.dim if kappa is None else kappa)
+        printed = _step_value(step, steps, kappa, bias, float(step.clip) ** 2)  # the theorem prints C^2
+        return _step_value(step, steps, kappa, bias, None), truth, printed
+
+    return EqualityCheck(
+        "largest second moment, mask and noise at the sizes of the papers",
+        lambda: [
+            (step, steps, kappa, bias)
+            for step in _poisson.STEPS
+            for steps, kappa, bias in ((1, None, 0.0), (10_000, _largest_kappa(step), -0.125))
+        ],
+        compare,
+        tolerance=1e-11,
+    )
+
+
+def poisson_check() -> EqualityCheck:
+    """Boolean: does the bound with C^2 hold? For batches of fixed size, not for Poisson batches."""
+
+    def compare(examples: int, poisson: bool) -> Sides:
+        return not poisson, lambda: _poisson.two_steps_hold(examples, poisson), True
+
+    return EqualityCheck(
+        "two steps with Poisson batches break the bound, in fractions",
+        lambda: [(examples, poisson) for examples in (100, 400) for poisson in (False, True)],
+        compare,
+        kind=Kind.COUNTEREXAMPLE,
+    )

@@ -1,0 +1,15 @@
+"""The least bound over the learning rate, by search."""
+
+import math
+
+from scipy.optimize import minimize_scalar
+
+
+def least_over_rates(slope: float, gap: float, steps: float) -> float:
+    """min over the learning rate of gap / (g steps) + g slope, by a bounded search over log g."""
+
+    def bound(log_g: float) -> float:
+        return gap / steps * math.exp(-log_g) + slope * math.exp(log_g)
+
+    found = minimize_scalar(bound, bounds=(-30.0, 30.0), method="bounded", options={"xatol": 1e-9})
+    return float(found.fun)

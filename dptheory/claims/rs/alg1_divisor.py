@@ -1,0 +1,204 @@
+"""rs.alg1.divisor: division by the drawn batch size."""
+
+import math
+from fractions import Fraction
+
+from scipy.stats import norm
+
+from dptheory import privacy
+from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims.rs import _divisor
+
+
+def printed_delta(epsilon: float, sampling_rate: float, noise_multiplier: float) -> float:
+    """delta by which the algorithm is accounted: that of the Poisson-sampled noisy sum alone, worst direction."""
+    q, mu = sampling_rate, 1.0 / noise_multiplier
+    if mu == 0.0 or q == 0.0:
+        return 0.0
+    inner = math.log1p(math.expm1(epsilon) / q)  # 1 - q + q L > e^eps
+    above = q * (norm.cdf(mu / 2 - inner / mu) - math.exp(inner) * norm.cdf(-mu / 2 - inner / mu))
+    if math.expm1(-epsilon) + q <= 0:
+        return float(above)
+    level = math.log((math.expm1(-epsilon) + q) / q)  # L below this has 1 - q + q L < e^-eps
+    below = math.exp(level) * norm.cdf(level / mu + mu / 2) - norm.cdf(level / mu - mu / 2)
+    return float(max(above, q * below * math.exp(epsilon)))
+
+
+row = Row(
+    Claim(
+        id="rs.alg1.divisor",
+        title="division by the drawn batch size",
+        source=Source("rs", "Algorithm 1, lines 3 to 6"),
+        statement=r"""With a Poisson-sampled batch $\mathcal B$ of $b = \lvert\mathcal B\rvert$ examples,
+
+$$\tilde g = \frac1b\sum_{i\in\mathcal B}\mathrm{clip}(m\odot g_i)+m\odot N\Big(0,\frac{C^2\sigma^2}{b^2}I\Big)$$
+
+is released, and accounted for as the Poisson-sampled Gaussian mechanism of noise multiplier $\sigma$: sensitivity
+$C$, add/remove adjacency, sampling rate $q$.""",
+        verdict=Verdict.FALSE,
+        summary="an example moves an average of $b+1$ clipped gradients by up to $2C/(b+1)$, twice what the noise is made "
+        "for, and the noise itself tells the batch size; the step is as private as noisy sum and batch size published "
+        r"together, for large $N$ a noise multiplier of $\sigma/2$.",
+        conditions=(
+            r"$N\ge1$ and $0<q<1$, add/remove adjacency.",
+            "An empty batch has no average: the printed step is undefined there. We let it be recognisable, as a failed "
+            "division is; its probability is $(1-q)^N$.",
+            "A batch size that is the same in both worlds (fixed-size batches, replace-one) tells nothing; then the "
+            "sensitivity of the sum is $2C$.",
+        ),
+        correction=r"""Let $N$ examples be common to both worlds, $p = \mathrm{Bin}(N,q)$, $0<q<1$, and let
+
+$$\delta_s(\epsilon) = \max\Big(E_{b\sim p}\Big[E(w_bL-e^\epsilon+1-q)_+\Big]+q^{N+1},\quad E_{b\sim p}\Big[E(1-e^\epsilon(1-q)-e^\epsilon w_bL)_+\Big]\Big),\qquad w_b = (1-q)\frac b{N-b+1},$$
+
+with $L = e^{sy-s^2/2}$, $y\sim N(0,1)$.
+
+1. Noisy sum and $b$, published together, have $\delta(\epsilon)\le\delta_s(\epsilon)$ at $s = 2/\sigma$, with
+   equality for some gradients if $N\ge1$.
+2. $\tilde g$ is computed from them, so $\delta_{2/\sigma}$ covers it for every mask. As the number $k$ of entries
+   kept grows, it comes to $\delta_{2/\sigma}$: for large $N$ a noise multiplier of $\sigma/2$.
+3. $\delta_s(\epsilon)$ exceeds the $\delta$ of the sum alone at the same $s$, and $\delta_0(0) = q\max_bp(b)$: no
+   noise multiplier brings $\delta(0)$ below that.
+4. Noise in $k$ entries with sum zero tells sizes $b$, $b'$ apart with KL divergence $\frac k2(\rho-1-\log\rho)$,
+   $\rho = (b'/b)^2$, which is $k/b^2$ up to a factor $1+O(1/b)$ for $b' = b\pm1$, whatever $\sigma$ is; Renyi
+   divergence and $\delta$ are in steps 8 and 9 of the proof. With the whole data in a step ($q = 1$),
+   $\delta(\epsilon)\to1$ as $k$ grows, for every $\epsilon$ and $\sigma$.
+
+Divide by $qN$ instead.""",
+        printed_error=r"""One example moves the average of $b+1$ gradients by up to $2C/(b+1)$, not $C/(b+1)$, and the noise
+$N(0,(C\sigma/b)^2)$ tells $b$.""",
+        printed=printed_delta,
+        calculators=(
+            privacy.average_sensitivity,
+            privacy.divisor_kl,
+            privacy.divisor_renyi,
+            privacy.divisor_delta,
+            privacy.published_size_delta,
+        ),
+        proved=True,
+    )
+)
+
+
+@row.equal(
+    lambda: [(b, c) for b in (1, 2, 5, 9) for c in (Fraction(1), Fraction(3, 4))],
+    tolerance=1e-15,
+    kind=Kind.COUNTEREXAMPLE,
+)
+def _(size: int, clip: Fraction) -> Sides:
+    """how far an example moves the average, in fractions"""
+    return (
+        privacy.average_sensitivity(size, float(clip)),
+        lambda: _divisor.largest_move(size, clip),
+        clip / (size + 1),
+    )
+
+
+_SIZES = ((4, 5, 50), (5, 4, 50), (1, 2, 3), (10, 11, 300), (64, 65, 3000), (65, 64, 3000))
+
+
+@row.equal(lambda: _SIZES, tolerance=1e-8)
+def _(b: int, other: int, k: int) -> Sides:
+    """KL divergence of the noise, by quadrature"""
+    return privacy.divisor_kl(b, other, k), lambda: _divisor.kl_by_quadrature(b, other, k), 0.0
+
+
+@row.equal(lambda: [(a, *sizes) for a in (1.5, 2.0, 4.0, 60.0) for sizes in _SIZES], tolerance=1e-8)
+def _(a: float, b: int, other: int, k: int) -> Sides:
+    """Renyi divergence of the noise, by quadrature"""
+    return privacy.divisor_renyi(a, b, other, k), lambda: _divisor.renyi_by_quadrature(a, b, other, k), 0.0
+
+
+@row.equal(lambda: [(eps, *sizes) for eps in (0.0, 0.5, 2.0) for sizes in _SIZES], tolerance=1e-6)
+def _(eps: float, b: int, other: int, k: int) -> Sides:
+    """delta of the noise, by the law of its square"""
+    return privacy.divisor_delta(eps, b, other, k), lambda: _divisor.delta_by_grid(eps, b, other, k), 0.0
+
+
+@row.equal(
+    (0.0, 5, 0.3, 1.0),
+    (0.3, 5, 0.3, 1.0),
+    (0.02, 5, 0.3, 0.25),
+    (1.0, 20, 0.1, 1.5),
+    (0.05, 3, 0.9, 0.5),
+    (0.1, 40, 0.02, 0.2),
+    (0.2, 0, 0.5, 1.0),
+    tolerance=1e-6,
+)
+def _(eps: float, n: int, q: float, shift: float) -> Sides:
+    """delta of sum and batch size, by summation"""
+    return (
+        privacy.published_size_delta(eps, n, q, shift),
+        lambda: _divisor.published_by_grid(eps, n, q, shift),
+        printed_delta(eps, q, 1 / shift),
+    )
+
+
+@row.equal(
+    lambda: [(n, q) for n in (0, 1, 2, 7, 30) for q in (Fraction(1, 2), Fraction(1, 10), Fraction(9, 10))],
+    tolerance=1e-12,
+    kind=Kind.COUNTEREXAMPLE,
+)
+def _(examples: int, rate: Fraction) -> Sides:
+    """no noise multiplier hides the batch size, in fractions"""
+    return (
+        privacy.published_size_delta(0.0, examples, float(rate), 0.0),
+        lambda: _divisor.sizes_apart(examples, rate),
+        printed_delta(0.0, float(rate), math.inf),
+    )
+
+
+@row.equal(
+    lambda: [
+        (n, q, growth)
+        for n in (0, 1, 2, 10, 30)
+        for q in (Fraction(1, 2), Fraction(1, 10), Fraction(9, 10))
+        for growth in (Fraction(11, 10), Fraction(3, 2), Fraction(3), Fraction(9))
+    ],
+    tolerance=1e-9,
+)
+def _(n: int, q: Fraction, growth: Fraction) -> Sides:
+    """the batch size alone at epsilon > 0, in fractions"""
+    return (
+        privacy.published_size_delta(math.log(growth), n, float(q), 0.0),
+        lambda: _divisor.sizes_apart(n, q, growth),
+        privacy.published_size_delta(math.log(growth), n + 1, float(q), 0.0),
+    )
+
+
+def _covered(factor: float, epsilon: float, rate: float, sigma: float, gradients: tuple[float, float, float]) -> float:
+    allowed = privacy.published_size_delta(epsilon, 2, rate, factor / sigma)
+    return allowed - _divisor.two_examples_delta(epsilon, rate, sigma, gradients)
+
+
+def _single_slack(epsilon: float, rate: float, sigma: float, first: float, second: float, third: float) -> float:
+    """Wrong statement: by the shift 1 / sigma of the sum."""
+    return _covered(1.0, epsilon, rate, sigma, (first, second, third))
+
+
+@row.inequality(
+    {
+        "epsilon": Range(0.0, 1.0),
+        "rate": Range(0.05, 0.9),
+        "sigma": Range(0.5, 10.0, log=True),
+        **{name: Range(-1.0, 1.0) for name in ("first", "second", "third")},
+    },
+    wrong=_single_slack,
+    tolerance=1e-5,
+)
+def _published_slack(epsilon: float, rate: float, sigma: float, first: float, second: float, third: float) -> float:
+    """sum and batch size are covered by twice the shift
+
+    Batch size and sum are covered by the shift 2 / sigma.
+    """
+    # of the sum over the grid
+    return _covered(2.0, epsilon, rate, sigma, (first, second, third))
+
+
+@row.equal((0.05, 20_000, 0.01, 0.5), (0.0, 50_000, 0.001, 0.2), tolerance=1e-5)
+def _(eps: float, n: int, q: float, shift: float) -> Sides:
+    """delta of sum and batch size, users' data sets"""
+    return (
+        privacy.published_size_delta(eps, n, q, shift),
+        lambda: _divisor.published_by_grid(eps, n, q, shift),
+        printed_delta(eps, q, 1 / shift),
+    )

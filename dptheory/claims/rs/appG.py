@@ -1,0 +1,261 @@
+"""rs.appG: best sparsification rate."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.stats import chi2
+
+from dptheory import sparsification
+from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims.rs import _kappa_fields, _large_kappa
+
+
+def printed_optimal_rate(delta_c: float, delta_sigma: float) -> float:
+    """r* of equation 116, with r* = 0 where the noise term is the smaller one."""
+    return max(0.0, 1.0 - delta_c / delta_sigma)
+
+
+row = Row(
+    Claim(
+        id="rs.appG",
+        title="best sparsification rate",
+        source=Source("rs", "Appendix G", (114, 116)),
+        statement=r"""Equation 113 restates Theorem 3.5 with right side $\frac1\kappa\Delta_C+\frac{1-r}\kappa\gamma\Delta_\sigma$,
+$\Delta_C = \frac{\Delta_{\mathcal L}}{\gamma T}+\gamma\frac{GC^2}2-\frac1T\sum_tE_m[b'_t]$. The paper supposes
+$\kappa = \sqrt{1-r}$ and writes (114, 116)
+
+$$U(r) = \frac{\Delta_C}{\sqrt{1-r}}+\sqrt{1-r}\Delta_\sigma,\qquad r^\ast = 1-\Delta_C/\Delta_\sigma,$$
+
+with $r^\ast = 0$ if $\Delta_C>\Delta_\sigma$; as $\Delta_C$ falls during training, $r^\ast$ should increase (gradual
+cooling).""",
+        verdict=Verdict.FALSE,
+        summary=r"equation 114 drops $\gamma$ from the noise term, so the printed $r^\ast$ is wrong for $\gamma\ne1$ wherever "
+        r"$0<\Delta_C<\max(1,\gamma)\Delta_\sigma$, also under the paper's own $\kappa$; with the exact $\kappa$ and "
+        "$P' = P$ it is 0 for small gradients, against the rationale of gradual cooling.",
+        conditions=(
+            r"Stated: $\Delta_C$ given and free of $r$, as is the noise term. The bias term in $\Delta_C$ does depend on "
+            "$r$.",
+            r"Unstated: $\Delta_C\ge0$. If the bias makes it negative, $U\to-\infty$ as $r\to1$ and the bound says "
+            "nothing.",
+            r"$\kappa = (1-r)^a$ is an assumption. The paper's argument for $a = \frac12$ is a look at its Fig. 3.",
+            "$r$ is treated as continuous. In cases 1 and 2 of the correction $U$ falls and then rises in $x$, so of the "
+            r"rates that a dimension allows, one of the two neighbours of $r^\ast$ is the best.",
+        ),
+        correction=r"""With $x = 1-r$ and $N = \gamma\Delta_\sigma$:
+
+$$U = \frac{\Delta_C+xN}\kappa .$$
+
+1. $\kappa = x^a$, $0\le a<1$, $N>0$: $r^\ast = \max\big(0,1-\frac a{1-a}\frac{\Delta_C}N\big)$. For $a = 1$,
+   $r^\ast = 0$.
+2. Exact $\kappa$ for entries of equal size and $P' = P$:
+   $1-r^\ast = \min\big(1,\max((c/\lVert w\rVert)^2,\Delta_C/N)\big)$, $c = C/4$.
+3. If $\lVert w\rVert\le c$, $\kappa = xE_m[\frac{X}{x\lVert w\rVert^2}P'_m]/P$. So $r^\ast = 0$ if $P' = P$, whatever
+   the noise, and $r^\ast$ can be positive if not.""",
+        printed_error=r"Equation 114 drops the learning rate $\gamma$ from the noise term of equation 113.",
+        printed=printed_optimal_rate,
+        calculators=(
+            sparsification.tradeoff,
+            sparsification.optimal_rate,
+            sparsification.optimal_rate_flat,
+            sparsification.best_rate,
+        ),
+        proved=True,
+        figure="tradeoff",
+    )
+)
+
+
+@row.equal(
+    lambda: [(what, *setting) for what in ("rate", "bound") for setting in _kappa_fields.SETTINGS[:3]], tolerance=1e-12
+)
+def _(what: str, dim: int, kind: str, z: float) -> Sides:
+    """best rate and its bound: every rate tried"""
+    return (
+        getattr(_kappa_fields.best(dim, kind, z), what),
+        lambda: _kappa_fields.every_rate(what, dim, kind, z),
+        1.001 * _kappa_fields.every_rate(what, dim, kind, z) + 1e-9,
+    )
+
+
+@row.equal(lambda: _kappa_fields.SETTINGS, tolerance=1e-12)
+def _(dim: int, kind: str, z: float) -> Sides:
+    """bound and every field of kappa are those of the rate"""
+    return (
+        _kappa_fields.all_fields(_kappa_fields.best(dim, kind, z).bound, _kappa_fields.best(dim, kind, z).kappa),
+        lambda: _kappa_fields.asked_alone(dim, kind, z),
+        1.0 + _kappa_fields.best(dim, kind, z).bound,
+    )
+
+
+def _best_by_search(delta_c: float, gamma: float, delta_sigma: float, exponent: float) -> float:
+    """The r that minimises (delta_c + x gamma delta_sigma) / x^a, by a bounded search over log x."""
+
+    def bound(log_x: float) -> float:
+        return (delta_c + math.exp(log_x) * gamma * delta_sigma) * math.exp(-exponent * log_x)
+
+    found = minimize_scalar(bound, bounds=(-30.0, 0.0), method="bounded", options={"xatol": 1e-10})
+    return 0.0 if bound(0.0) <= found.fun else 1.0 - math.exp(found.x)
+
+
+@row.equal(
+    lambda: [
+        (dc, gamma, ds, a)
+        for dc in (0.5, 1.0)
+        for gamma in (0.25, 1.0, 2.0)
+        for ds in (2.0, 8.0)
+        for a in (0.5, 0.6, 0.9)
+    ],
+    tolerance=1e-5,
+)
+def _(dc: float, gamma: float, ds: float, a: float) -> Sides:
+    """kappa = x^a, by search over r"""
+    return (
+        sparsification.optimal_rate(dc, gamma * ds, a),
+        lambda: _best_by_search(dc, gamma, ds, a),
+        printed_optimal_rate(dc, ds),
+    )
+
+
+@row.equal((Fraction(1), Fraction(2), Fraction(1, 2)), kind=Kind.COUNTEREXAMPLE)
+def _(dc: Fraction, ds: Fraction, gamma: Fraction) -> Sides:
+    """worse than no mask: Delta_C = 1, Delta_sigma = 2, gamma = 1/2"""
+    noise = float(gamma * ds)
+    # U^2: at r = 0, and wrong at x = Delta_C / Delta_sigma
+    return (
+        sparsification.tradeoff(sparsification.optimal_rate(float(dc), noise), float(dc), noise, 1.0) ** 2,
+        (dc + gamma * ds) ** 2,
+        (dc + dc / ds * gamma * ds) ** 2 / (dc / ds),
+    )
+
+
+_FLAT_DIM = 20
+
+
+def _flat_bound(keep: int, scale: Fraction, ratio: Fraction) -> float:
+    """U at noise term 1 for _FLAT_DIM entries of size 1, c = sqrt(_FLAT_DIM) / scale, P' = P = 1."""
+    c = math.sqrt(_FLAT_DIM) / float(scale)
+
+    def part(square: int) -> float:
+        return min(square, c * math.sqrt(square))
+
+    return (float(ratio) + keep / _FLAT_DIM) * part(_FLAT_DIM) / part(keep)
+
+
+def _flat_best(scale: Fraction, ratio: Fraction) -> float:
+    """The best of all rates, by trying them."""
+    keeps = range(_FLAT_DIM, 0, -1)
+    return float(1 - Fraction(min(keeps, key=lambda k: round(_flat_bound(k, scale, ratio), 12)), _FLAT_DIM))
+
+
+@row.equal(
+    lambda: [
+        (scale, ratio)
+        for scale in (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(100))
+        for ratio in (Fraction(1, 10), Fraction(1, 2), Fraction(3))
+    ],
+    tolerance=1e-12,
+)
+def _(scale: Fraction, ratio: Fraction) -> Sides:
+    """equal entries, all rates tried"""
+    return (
+        sparsification.optimal_rate_flat(float(ratio), 1.0, float(scale), 4.0),
+        lambda: _flat_best(scale, ratio),
+        printed_optimal_rate(float(ratio), 1.0),
+    )
+
+
+_UNEVEN = np.array([3.0, -2.0, 1.0, 1.0, 0.5, 0.25, -0.1])
+
+
+def _best_bound(clip: float, delta_c: float, noise_term: float, spread: float) -> float:
+    """Smallest U over all rates of seven uneven entries, by enumeration of all masks."""
+    dim, c = _UNEVEN.size, clip / 4
+
+    def part(kept: tuple[int, ...]) -> float:
+        square = sum(float(_UNEVEN[j]) ** 2 for j in kept)
+        below = float(chi2.cdf((0.75 * clip / spread) ** 2, len(kept))) if spread else 1.0
+        return below * min(square, c * math.sqrt(square))
+
+    def bound(keep: int) -> float:
+        found = [part(kept) for kept in itertools.combinations(range(dim), keep)]
+        return (delta_c + keep / dim * noise_term) * part(tuple(range(dim))) * len(found) / sum(found)
+
+    return min(bound(keep) for keep in range(1, dim + 1))
+
+
+def _bound_at_printed(clip: float, delta_c: float, noise_term: float, spread: float) -> float:
+    """U with the exact kappa at the rate of equation 116, with gamma restored and rounded to a rate of seven entries."""
+    dim = _UNEVEN.size
+    keep = max(1, round((1 - printed_optimal_rate(delta_c, noise_term)) * dim))
+    found = sparsification.kappa(_UNEVEN, clip, 1 - keep / dim, spread)
+    return sparsification.tradeoff(1 - keep / dim, delta_c, noise_term, found.value)
+
+
+@row.equal(
+    lambda: [(c, dc, 1.0, s) for c in (0.5, 6.0) for dc in (0.05, 0.5) for s in (0.0, 0.1, 2.0)], tolerance=1e-11
+)
+def _(c: float, dc: float, n: float, s: float) -> Sides:
+    """seven uneven entries, all masks"""
+    return (
+        sparsification.best_rate(_UNEVEN, c, dc, n, s).bound,
+        lambda: _best_bound(c, dc, n, s),
+        _bound_at_printed(c, dc, n, s),
+    )
+
+
+@row.equal(lambda: [(*case, name) for case in _large_kappa.BEST for name in ("bound", "rate", "kappa")], tolerance=5e-3)
+def _(dim: int, share: float, clip: float, delta_c: float, noise_term: float, name: str) -> Sides:
+    """one large entry, d = 2,000 and 1e6: bound, rate and kappa of the best of every rate"""
+    return (
+        _large_kappa.best_found(dim, share, clip, delta_c, noise_term, name),
+        lambda: _large_kappa.best_by_trying(dim, share, clip, delta_c, noise_term, name),
+        1.006 * _large_kappa.best_found(dim, share, clip, delta_c, noise_term, name),
+    )
+
+
+@row.equal(lambda: [(*case, name) for case in _large_kappa.BEST for name in ("bound", "kappa")], tolerance=1e-9)
+def _(dim: int, share: float, clip: float, delta_c: float, noise_term: float, name: str) -> Sides:
+    """bound and kappa of the answer over those of the hypergeometric law at its rate"""
+    return (
+        _large_kappa.over_law_at_rate(dim, share, clip, delta_c, noise_term, name),
+        1.0,
+        1.001 * _large_kappa.over_law_at_rate(dim, share, clip, delta_c, noise_term, name),
+    )
+
+
+def _masking_pays(spread: float) -> bool:
+    """A gradient of norm far below c: some mask lowers U, by trying them; delta_c = 1, noise term 10, d = 4, C = 1."""
+    full = float(chi2.cdf((0.75 / spread) ** 2, 4))
+    gains = [float(chi2.cdf((0.75 / spread) ** 2, keep)) / full for keep in range(1, 5)]
+    bounds = [(1 + 10 * keep / 4) / (keep / 4 * gain) for keep, gain in enumerate(gains, 1)]
+    return min(bounds[:3]) < bounds[3] * (1 - 1e-12)
+
+
+@row.equal((0.05,), (0.1,), (0.35,), (1.0,), (5.0,), kind=Kind.COUNTEREXAMPLE)
+def _(spread: float) -> Sides:
+    """small gradients: masking pays only with P' > P"""
+    return (
+        sparsification.best_rate([1e-3, 2e-3, -1e-3, 1e-3], 1.0, 1.0, 10.0, spread).rate > 0,
+        lambda: _masking_pays(spread),
+        printed_optimal_rate(1.0, 10.0) > 0,
+    )
+
+
+@row.equal(
+    lambda: [
+        (scale, Fraction(1, 10), clip, z)
+        for scale in (Fraction(2), Fraction(100))
+        for clip, z in ((2.0, 0.5), (10.0, 0.9))
+    ],
+    tolerance=1e-12,
+)
+def _(scale: Fraction, ratio: Fraction, clip: float, z: float) -> Sides:
+    """equal entries, another split of C: c = (1 - z) C alone matters"""
+    return (
+        sparsification.optimal_rate_flat(float(ratio), 1.0, float(scale), clip, z),
+        lambda: _flat_best(scale, ratio),
+        sparsification.optimal_rate_flat(float(ratio), 1.0, float(scale), clip),
+    )

@@ -1,0 +1,141 @@
+"""rs.appH: noise of momentum and of Adam."""
+
+import itertools
+import math
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptheory import convergence
+from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims.rf.dynamics import momentum_cases, noise_weights, printed_velocity_variance, squares
+
+Array = NDArray[np.float64]
+
+
+def printed_adam_variance(noise_std: float, mu: float, steps: int) -> float:
+    """Variance of (1 + mu + ... + mu^{t-1}) (1 - mu) N(0, s^2), equation 121; tends to s^2."""
+    return (1 - mu) ** 2 * printed_velocity_variance(noise_std, mu, steps)
+
+
+row = Row(
+    Claim(
+        id="rs.appH",
+        title="noise of momentum and of Adam",
+        source=Source("rs", "Appendix H", tuple(range(117, 124))),
+        statement=r"""The velocity of SGD, $v_{t+1} = \mu v_t+a\tilde g_{t+1}$, has the noise
+$(1+\mu+\dots+\mu^t)\cdot a\mathcal N(0,C^2\sigma^2I)\approx\frac1{1-\mu}a\mathcal N(0,C^2\sigma^2I)$. With Adam's
+$v_{t+1} = \mu v_t+(1-\mu)\tilde g_t$ it is $\approx\mathcal N(0,C^2\sigma^2I)$, so "$C$ and $\mu$ are decoupled in
+term of the noise amount, which suggests that they can be tuned independently".""",
+        verdict=Verdict.FALSE,
+        summary=r"the noise of SGD's velocity is $C\sigma/\sqrt{1-\mu^2}$ and of Adam's $C\sigma\sqrt{(1-\mu)/(1+\mu)}$, so "
+        r"$C$ and $\mu$ are not decoupled under Adam; at $\mu = 0.9$ both variances are printed 19 times too large.",
+        conditions=(
+            r"Stated: noise $\mathcal N(0,C^2\sigma^2I)$ in each step (divide by $B^2$ for averaged gradients). Equation "
+            "120 is ignored by the paper.",
+            r"Unstated: $\mu\in[0,1)$, $t\ge1$, fresh independent noise in each step. Adam's second moment, which scales "
+            "the step, is not considered, here or there.",
+            r"Equation 120 divides $v_{t+1}$ by $1-\mu^t$, which is 0 at $t = 0$. Meant is $1-\mu^{t+1}$: we read it as "
+            r"$v_t/(1-\mu^t)$.",
+        ),
+        correction=r"""With $s = C\sigma$ and $v_0 = 0$, a coordinate:
+
+$$\text{SGD }(a = 1):\quad\mathrm{Var}(v_t) = s^2\frac{1-\mu^{2t}}{1-\mu^2},\qquad
+\text{Adam}:\quad\mathrm{Var}(v_t) = s^2\frac{1-\mu}{1+\mu}(1-\mu^{2t}) ,$$
+
+and after the bias correction $v_t/(1-\mu^t)$: $s^2\frac{(1-\mu)(1+\mu^t)}{(1+\mu)(1-\mu^t)}$. At $\mu = 0.9$ this is
+in the end 19 times less than printed, and it depends on $\mu$. The noise of the parameters under SGD is that of
+[rf.momentum](../rf/momentum.md).""",
+        printed=printed_adam_variance,
+        calculators=(
+            convergence.velocity_variance,
+            convergence.displacement_variance,
+            convergence.adam_velocity_variance,
+            convergence.adam_corrected_variance,
+        ),
+        proved=True,
+        figure="momentum_noise",
+    )
+)
+
+
+@row.equal(momentum_cases, tolerance=1e-13, kind=Kind.COUNTEREXAMPLE)
+def _(mu: Fraction, steps: int) -> Sides:
+    """Adam's velocity, weights of the single noises in fractions"""
+    return (
+        convergence.adam_velocity_variance(1.0, float(mu), steps),
+        lambda: (1 - mu) ** 2 * squares(noise_weights(mu, steps)[0]),
+        printed_adam_variance(1.0, float(mu), steps),
+    )
+
+
+@row.equal(momentum_cases, tolerance=1e-13, kind=Kind.COUNTEREXAMPLE)
+def _(mu: Fraction, steps: int) -> Sides:
+    """after bias correction, in fractions"""
+    return (
+        convergence.adam_corrected_variance(1.0, float(mu), steps),
+        lambda: (1 - mu) ** 2 * squares(noise_weights(mu, steps)[0]) / (1 - mu**steps) ** 2,
+        1.0,
+    )
+
+
+@row.equal(
+    lambda: itertools.product((Fraction(0), Fraction(1, 2), Fraction(9, 10)), (False, True)),
+    tolerance=1e-13,
+    kind=Kind.COUNTEREXAMPLE,
+)
+def _(mu: Fraction, corrected: bool) -> Sides:
+    """Adam at rest, with and without bias correction, in fractions"""
+    # E v^2 = mu^2 E v^2 + (1 - mu)^2 s^2, s = 3/7; the correction is gone in the end
+    return (
+        (convergence.adam_corrected_variance if corrected else convergence.adam_velocity_variance)(3 / 7, float(mu)),
+        (1 - mu) ** 2 * Fraction(9, 49) / (1 - mu**2),
+        9 / 49,  # as printed
+    )
+
+
+def _adam_noise(rng: np.random.Generator, n: int, mu: float, steps: int) -> Array:
+    velocity = np.zeros(n)
+    for _ in range(steps):
+        velocity = mu * velocity + (1 - mu) * rng.standard_normal(n)
+    return np.asarray(np.square(velocity / (1 - mu**steps)))
+
+
+@row.mean(partial(_adam_noise, mu=0.9, steps=20), wrong=lambda: 1.0, row_bytes=64)
+def _() -> float:
+    """simulated Adam, mu = 0.9, 20 steps"""
+    return convergence.adam_corrected_variance(1.0, 0.9, 20)
+
+
+@row.equal((Fraction(9, 10), 0), (Fraction(9, 10), 1), tolerance=1e-13)
+def _(mu: Fraction, which: int) -> Sides:
+    """SGD: velocity and displacement over 20 steps, in fractions"""
+    return (
+        convergence.displacement_variance(1.0, 1.0, float(mu), 20)
+        if which
+        else convergence.velocity_variance(1.0, float(mu), 20),
+        lambda: squares(noise_weights(mu, 20)[which]),
+        None if which else printed_velocity_variance(1.0, float(mu), 20),
+    )
+
+
+def _stationary_weights(mu: float, what: str) -> float:
+    """4 (1, mu, mu^2, ...) squared and added; with Adam each noise enters with the weight 1 - mu."""
+    share = 1.0 if what == "velocity" else 1 - mu
+    return 4.0 * math.fsum((share * mu**j) ** 2 for j in range(3000))
+
+
+@row.equal(lambda: itertools.product((0.0, 0.5, 0.9, 0.99), ("velocity", "adam", "corrected")), tolerance=1e-12)
+def _(mu: float, what: str) -> Sides:
+    """without an end: the weights of 3,000 noises"""
+    return (
+        {
+            "velocity": convergence.velocity_variance,
+            "adam": convergence.adam_velocity_variance,
+            "corrected": convergence.adam_corrected_variance,
+        }[what](2.0, mu),
+        lambda: _stationary_weights(mu, what),
+        4.0 / (1 - mu) ** 2,
+    )

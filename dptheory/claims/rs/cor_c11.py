@@ -1,0 +1,168 @@
+"""rs.cor_c11: bound at a privacy budget falls with T."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from dptheory import convergence
+from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims.rs import _budget_at_scale
+from dptheory.claims.rs._budget_at_scale import printed_noise
+
+row = Row(
+    Claim(
+        id="rs.cor_c11",
+        title="bound at a privacy budget falls with T",
+        source=Source("rs", "Corollary C.1.1, on Theorem C.1 (cited from Abadi et al.)", tuple(range(90, 99))),
+        statement=r"""Theorem C.1, quoted from Abadi et al. (2016), gives $(\varepsilon,\delta)$-DP for
+$\sigma = uq\sqrt{T\log(1/\delta)}/\varepsilon$, sampling rate $q = B/N$, if $\varepsilon<vq^2T$, for constants $u$,
+$v$. With $\gamma = 1/(G\sqrt T)$ and $B = \sqrt T$ the right side of Theorem 3.5 is (equation 91)
+
+$$\frac1\kappa\Big(\frac{\Delta_LG}{\sqrt T}+\frac{C^2}{2\sqrt T}-\frac1T\sum_tE_m[b_t']\Big)+\frac{1-r}\kappa\Delta_\varepsilon,\qquad\Delta_\varepsilon = \frac{dC^2u^2q^2\log(1/\delta)}{2\sqrt T\varepsilon^2} ,$$
+
+and the text above it says that it proves that the bound decreases in $T$.""",
+        verdict=Verdict.FALSE,
+        summary="the formula is that of Theorem 3.5, but $q = B/N$ grows with $T$; with $q$ put in, the noise term grows like "
+        r"$\sqrt T$ for every batch size, and the bound has a best $T$.",
+        conditions=(
+            "Stated: those of [rs.thm3.5](thm3.5.md), and those of the moments accountant's theorem.",
+            r"Unstated: $N$ is fixed; $B$ is an integer with $1\le B\le N$; $T\ge1$; $\kappa$ is held fixed while $T$ "
+            "varies.",
+            r"Theorem C.1 needs $\varepsilon<vq^2T$, with a constant $v$ of the accountant that is not given. For "
+            r"$B = \sqrt T$ this is $T^2>\varepsilon N^2/v$: for smaller $T$ nothing is claimed.",
+        ),
+        correction=r"""For every $1\le B\le N$, $B = \sqrt T$ or not,
+
+$$\Delta_\varepsilon = \frac{dC^2u^2\log(1/\delta)}{2N^2\varepsilon^2}\sqrt T .$$
+
+With $A = G\Delta_L+\frac{C^2}2$, $D = (1-r)\Delta_\varepsilon/\sqrt T$ and no bias the right side is
+$\frac1\kappa(\frac A{\sqrt T}+D\sqrt T)$. It falls for $T<T^\ast = A/D$, grows for $T>T^\ast$ and tends to infinity.
+Its least value over real $T$ is $2\sqrt{AD}/\kappa$. For Poisson batches divided by $B$ put $C^2(1+\frac{1-q}B)$ for
+$C^2$ in $A$ ([rs.lem3.4](lem3.4.md)); at fixed $B$ and $q$ nothing else changes.""",
+        printed_error=r"""The printed formula is right, but its $q = B/N = \sqrt T/N$ grows with $T$, and is read as if it did not depend on it.
+With $q$ put in, $B$ cancels for every choice of it.""",
+        printed=printed_noise,
+        calculators=(convergence.privacy_term, convergence.private_bound, convergence.optimal_steps),
+        proved=True,
+    )
+)
+
+
+_U = 1.5
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What does not depend on the number of steps."""
+
+    objective_gap: float
+    smoothness: float
+    clip: float
+    dim: int
+    samples: int
+    epsilon: float
+    delta: float
+    rate: float
+
+    def __str__(self) -> str:
+        return f"d = {self.dim}, N = {self.samples}, epsilon = {self.epsilon:g}, r = {self.rate:g}"
+
+    @property
+    def noise(self) -> float:
+        """D of the calculators."""
+        return convergence.privacy_term(self.epsilon, self.delta, self.clip, self.dim, self.samples, _U, self.rate)
+
+
+_SETTINGS = (
+    Setting(2.0, 1.0, 1.0, 100_000, 50_000, 1.0, 1e-5, 0.0),
+    Setting(2.0, 10.0, 0.5, 10_000_000, 50_000, 4.0, 1e-5, 0.5),
+    Setting(0.5, 3.0, 2.0, 600_000, 60_000, 2.0, 1e-6, 0.9),
+)
+
+
+def _by_theorem(s: Setting, root: int, batch_size: int) -> float:
+    """Theorem 3.5 with T = root^2 and the noise multiplier of equation 90."""
+    sigma = _U * batch_size / s.samples * root * math.sqrt(math.log(1 / s.delta)) / s.epsilon
+    gamma = 1 / (s.smoothness * root)
+    return convergence.dpsgd_bound(
+        s.objective_gap, gamma, root**2, s.smoothness, s.clip, sigma, s.dim, batch_size, s.rate, sampling="fixed"
+    ).value
+
+
+def _still_falls(s: Setting, root: int) -> bool:
+    """Does Theorem 3.5's right side fall from T = root^2 to 4 T, with B = sqrt T as in the corollary?"""
+    return _by_theorem(s, 2 * root, 2 * root) < _by_theorem(s, root, root)
+
+
+def _optimum(s: Setting, sampling: str = "fixed") -> float:
+    """Of batches of size 2, or of Poisson batches of that mean size and unknown rate."""
+    return convergence.optimal_steps(s.objective_gap, s.smoothness, s.clip, s.noise, batch_size=2, sampling=sampling)
+
+
+@row.equal(
+    lambda: [
+        (setting, max(1, round(math.sqrt(share * _optimum(setting)))))
+        for setting in _SETTINGS
+        for share in (0.01, 0.2, 0.3, 4.0, 100.0)
+    ],
+    kind=Kind.COUNTEREXAMPLE,
+)
+def _(s: Setting, root: int) -> Sides:
+    """falls up to T*, grows after it"""
+    # from T to 4 T: A/sqrt T + D sqrt T falls iff A/(2 sqrt T) > D sqrt T, that is T < T*/2
+    return root**2 < _optimum(s) / 2, lambda: _still_falls(s, root), True
+
+
+def _searched_optimum(s: Setting, sampling: str) -> float:
+    """The best T of Theorem 3.5's right side by search over log T; T enters as a real number; the noise does not depend on B."""
+    moment = s.clip**2 if sampling == "fixed" else 1.5 * s.clip**2
+
+    def value(log_steps: float) -> float:
+        steps = math.exp(log_steps)
+        sigma = _U / s.samples / s.epsilon * math.sqrt(steps * math.log(1 / s.delta))
+        return convergence.alignment_bound(
+            s.objective_gap / steps,
+            1 / (s.smoothness * math.sqrt(steps)),
+            s.smoothness,
+            moment,
+            convergence.noise_term(s.smoothness, s.clip, sigma, s.dim, 1),
+            s.rate,
+        ).value
+
+    grid = np.linspace(0, 40, 81)
+    best = grid[int(np.argmin([value(x) for x in grid]))]
+    found = minimize_scalar(value, bracket=(best - 0.5, best, best + 0.5), tol=1e-12)
+    return math.exp(float(found.x))
+
+
+@row.equal(lambda: [(setting, sampling) for setting in _SETTINGS for sampling in ("fixed", "poisson")], tolerance=1e-5)
+def _(s: Setting, sampling: str) -> Sides:
+    """best number of steps, by search"""
+    return _optimum(s, sampling), lambda: _searched_optimum(s, sampling), _optimum(s, sampling) / 2
+
+
+@row.equal(
+    lambda: [(budget, term) for budget in _budget_at_scale.BUDGETS for term in _budget_at_scale.TERMS], tolerance=1e-12
+)
+def _(budget: _budget_at_scale.Budget, term: str) -> Sides:
+    """Theorem 3.5 with the noise put in, every term: from the law of a step on a quadratic"""
+    return budget.stated(term), lambda: budget.by_hand(term), budget.by_printed(term)
+
+
+@row.equal(lambda: [(budget,) for budget in _budget_at_scale.BUDGETS], tolerance=1e-12)
+def _(budget: _budget_at_scale.Budget) -> Sides:
+    """best number of steps: the two parts are equal"""
+    return budget.stated_optimum(), budget.balanced_steps, budget.balanced_steps() / 2
+
+
+@row.equal(lambda: [(dim,) for dim in (5, 10**6)])
+def _(dim: int) -> Sides:
+    """no budget: no noise, and no end to the steps"""
+    # the falling part over a noise of 1
+    return (
+        convergence.optimal_steps(2.0, 1.0, 1.0, convergence.privacy_term(math.inf, 1e-5, 1.0, dim, 50_000, 1.5)),
+        math.inf,
+        2.5,
+    )

@@ -1,0 +1,70 @@
+"""rs.eq63: deviation near convergence."""
+
+import math
+from fractions import Fraction
+
+from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+
+row = Row(
+    Claim(
+        id="rs.eq63",
+        title="deviation near convergence",
+        source=Source("rs", "Appendix B.3", (63,)),
+        statement=r"""As the network converges, $P(\lVert\xi_t\rVert<3C/4)\ge\sqrt{1-r}$ "will be definitely satisfied", i.e.
+$\lVert\nabla w\rVert\to0$, $\lVert\xi_t\rVert\to0$ (equation 63 and the text after equation 76).""",
+        verdict=Verdict.FALSE,
+        summary=r"the deviation of the examples' gradients need not vanish where the mean gradient does ($\nabla w\to0$), so "
+        r"$P(\lVert\xi\rVert<3C/4)\ge\sqrt{1-r}$ can fail at a minimum for every $r<1$; it holds if the model "
+        "interpolates.",
+        conditions=(
+            r"$\lVert\xi\rVert\to0$ in probability is enough (for fixed $C$ and $0<r<1$). The paper's *i.e.* takes it as "
+            r"part of convergence; $\nabla w = 0$ does not give it. It follows if every example's gradient vanishes at the "
+            "limit (interpolation), or if all examples are equal.",
+        ),
+        correction=r"""The examples' gradients need not vanish where their mean does. What is enough, at any point:
+
+$$E\lVert\xi\rVert^2\le\frac{9C^2}{16}\big(1-\sqrt{1-r}\big)\implies P(\lVert\xi\rVert<3C/4)\ge\sqrt{1-r},$$
+
+and no larger constant does.""",
+        proved=True,
+    )
+)
+
+
+def _condition_at_minimum(spread: Fraction, clip: Fraction, rate: Fraction) -> bool:
+    """L(w) = E (w - x)^2 / 2 for x = +-spread: deviations at its minimum against equation 63, by enumeration."""
+    minimum = Fraction(0)
+    gradients = [minimum - x for x in (spread, -spread)]
+    mean = sum(gradients, Fraction(0)) / 2
+    below = Fraction(sum(abs(g - mean) < Fraction(3, 4) * clip for g in gradients), 2)
+    return below**2 >= 1 - rate
+
+
+@row.equal(
+    lambda: [(Fraction(a, 4), Fraction(1), Fraction(r, 10)) for a in (1, 2, 3, 4, 40) for r in (1, 5, 9)],
+    kind=Kind.COUNTEREXAMPLE,
+)
+def _(spread: Fraction, clip: Fraction, rate: Fraction) -> Sides:
+    """the minimum of E (w - x)^2 / 2, x = +-a"""
+    return spread < Fraction(3, 4) * clip, lambda: _condition_at_minimum(spread, clip, rate), True
+
+
+def _twice_markov_slack(share: float, size: float, keep_share: float) -> float:
+    """Wrong statement: twice that second moment is enough."""
+    return _markov_slack(2 * share, size, keep_share)
+
+
+@row.inequality(
+    {"share": Range(0, 1), "size": Range(0.75, 10, log=True), "keep_share": Range(0.01, 0.99)},
+    wrong=_twice_markov_slack,
+)
+def _markov_slack(share: float, size: float, keep_share: float) -> float:
+    """second moment that is enough
+
+    Two-point deviations 0 and size (C = 1) with E|xi|^2 at the stated limit: P against sqrt x.
+    """
+    root = math.sqrt(keep_share)
+    limit = 9 / 16 * (1 - root)
+    probability = min(1.0, share * limit / size**2)
+    below = 1.0 if size < 0.75 else 1.0 - probability
+    return below / root - 1

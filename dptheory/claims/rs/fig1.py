@@ -1,0 +1,157 @@
+"""rs.fig1: less noise, larger gradients on the kept coordinates."""
+
+import itertools
+import math
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.integrate import quad
+from scipy.special import betaincinv
+
+from dptheory import gradients
+from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+
+Array = NDArray[np.float64]
+Batch = tuple[tuple[int, ...], ...]
+
+
+def printed_noise_ratio(dim: int, keep: int) -> float:
+    """sqrt(1 - r), the ratio of the root mean squares."""
+    return math.sqrt(keep / dim)
+
+
+row = Row(
+    Claim(
+        id="rs.fig1",
+        title="less noise, larger gradients on the kept coordinates",
+        source=Source("rs", "section 1.1, Fig. 1c and 1d"),
+        statement=r"""(i) The amount of noise in Euclidean norm scales with the dimension, which a mask reduces; Fig. 1c shows
+$\lVert\xi'\rVert/\lVert\xi\rVert$ for $d = 5.5\cdot10^5$ (we read it as $\sqrt{1-r}$; the paper prints no formula).
+(ii) "Due to gradient clipping" the coordinates that are not zeroed have gradients of higher magnitude than without
+RS; Fig. 1d shows the ratio of their norms.""",
+        verdict=Verdict.CONDITIONAL,
+        summary=r"the noise falls by $\sqrt{1-r}$ as a root mean square, by slightly more as a mean ratio; the gradients on "
+        "the kept coordinates grow for a single clipped example, but those of a batch can shrink.",
+        conditions=(
+            "(i) Isotropic noise, and the ratio as one of root mean squares; for the mean ratio Gaussian noise, or any "
+            r"law that is invariant under rotations. The norm scales with $\sqrt d$, not with $d$.",
+            r"(ii) One example, $\lVert g\rVert>C$ and $\lVert m\odot g\rVert<\lVert g\rVert$; otherwise the ratio is 1. "
+            r"$m\odot g\ne0$.",
+        ),
+        correction=r"""With $K = (1-r)d$ ones in $m$ and $\xi$ isotropic Gaussian:
+
+$$\frac{E\lVert m\odot\xi\rVert^2}{E\lVert\xi\rVert^2} = 1-r,\qquad
+E\frac{\lVert m\odot\xi\rVert}{\lVert\xi\rVert} = \frac{\Gamma(\frac{K+1}2)\Gamma(\frac d2)}{\Gamma(\frac K2)\Gamma(\frac{d+1}2)}<\sqrt{1-r}\quad(0<K<d) .$$
+
+For one example the ratio of (ii) is
+
+$$\frac{\lVert\mathrm{clip}(m\odot g)\rVert}{\lVert m\odot\mathrm{clip}(g)\rVert} = \frac{\max(\lVert g\rVert,C)}{\max(\lVert m\odot g\rVert,C)}\in\Big[1,\frac{\lVert g\rVert}{\lVert m\odot g\rVert}\Big] ,$$
+
+for a gradient spread evenly over its entries at most $1/\sqrt{1-r}$. For the mean over a batch it is at least 1 if
+all inner products of the examples' kept parts are nonnegative, and can be 0 otherwise.""",
+        printed=printed_noise_ratio,
+        calculators=(gradients.noise_norm_ratio, gradients.relaxed_gradient_ratio),
+        proved=True,
+        figure="noise_norm_ratio",
+    )
+)
+
+
+def _ratio_by_angle(dim: int, keep: int) -> float:
+    """E sin a over the density of a, sin^{K-1} a cos^{d-K-1} a on (0, pi/2): |m * xi|^2 / |xi|^2 = sin^2 a is a Beta variable."""
+
+    def integral(extra: int) -> float:
+        return float(
+            quad(
+                lambda a: math.sin(a) ** (keep - 1 + extra) * math.cos(a) ** (dim - keep - 1), 0, math.pi / 2, epsabs=0
+            )[0]
+        )
+
+    return integral(1) / integral(0)
+
+
+@row.equal((2, 1), (3, 1), (3, 2), (10, 3), (60, 30), (60, 59), tolerance=1e-9, kind=Kind.COUNTEREXAMPLE)
+def _(dim: int, keep: int) -> tuple[float, float]:
+    """noise ratio, second method: angle"""
+    return gradients.noise_norm_ratio(dim, keep), _ratio_by_angle(dim, keep)
+
+
+def _noise_ratio(rng: np.random.Generator, n: int, dim: int, keep: int) -> Array:
+    noise = rng.standard_normal((n, dim))
+    return np.asarray(np.linalg.norm(noise[:, :keep], axis=1) / np.linalg.norm(noise, axis=1))
+
+
+@row.mean(partial(_noise_ratio, dim=12, keep=3), wrong=lambda: printed_noise_ratio(12, 3), row_bytes=200)
+def _() -> float:
+    """noise ratio, 3 of 12 kept"""
+    return gradients.noise_norm_ratio(12, 3)
+
+
+def _kept_square(batch: Batch, mask: tuple[int, ...], clip_first: bool) -> Fraction:
+    """Squared norm of the sum over the batch of clipped gradients (C = 1) on the one entry of d = 2 that is kept."""
+    total = Fraction(0)
+    for g in batch:
+        entry = Fraction(sum(m * x for m, x in zip(mask, g, strict=True)))
+        norm = Fraction(math.isqrt(sum(x * x for x in g))) if clip_first else abs(entry)
+        total += entry / max(norm, Fraction(1))
+    return total**2
+
+
+@row.equal(
+    lambda: [
+        (g, mask)
+        for g in ((3, 4), (5, -12), (1, 0))
+        for mask in ((1, 0), (0, 1))
+        if any(m * x for m, x in zip(mask, g, strict=True))
+    ],
+    tolerance=1e-14,
+)
+def _(g: tuple[int, ...], mask: tuple[int, ...]) -> Sides:
+    """one example, in fractions"""
+    # wrong: |g| / |m * g| of a flat gradient, r = 1/2
+    return (
+        gradients.relaxed_gradient_ratio(math.hypot(*g), abs(sum(m * x for m, x in zip(mask, g, strict=True))), 1.0),
+        lambda: Fraction(math.isqrt(int(_kept_square((g,), mask, False) / _kept_square((g,), mask, True) * 3600)), 60),
+        math.sqrt(2.0),
+    )
+
+
+_PAIRS: tuple[tuple[Batch, tuple[int, ...]], ...] = tuple(
+    (batch, mask)
+    for batch in (((1, 0), (-5, 12)), ((1, 0), (-3, 4)), ((1, 0), (5, 12)), ((-5, 12),), ((3, -4), (5, -12)))
+    for mask in ((1, 0), (0, 1))
+)
+
+
+def _same_sign(batch: Batch, mask: tuple[int, ...]) -> bool:
+    """No two examples pull the kept entry in opposite directions."""
+    entries = [sum(m * x for m, x in zip(mask, g, strict=True)) for g in batch]
+    return all(a * b >= 0 for a, b in itertools.combinations(entries, 2))
+
+
+@row.equal(lambda: _PAIRS, kind=Kind.COUNTEREXAMPLE)
+def _(batch: Batch, mask: tuple[int, ...]) -> Sides:
+    """a batch can shrink"""
+    return (
+        _same_sign(batch, mask),
+        lambda: _kept_square(batch, mask, False) >= _kept_square(batch, mask, True),
+        True,
+    )
+
+
+def _ratio_by_beta(dim: int, keep: int) -> float:
+    """|m * xi|^2 / |xi|^2 is Beta(K/2, (d-K)/2): the mean root of equally likely values."""
+    values = betaincinv(keep / 2, (dim - keep) / 2, (np.arange(20_000) + 0.5) / 20_000)
+    return float(np.sqrt(values).mean())
+
+
+@row.equal((20_000, 2_000), (550_000, 165_000), tolerance=1e-6)
+def _(dim: int, keep: int) -> Sides:
+    """noise ratio, users' sizes: the root of a beta variable"""
+    return (
+        gradients.noise_norm_ratio(dim, keep),
+        lambda: _ratio_by_beta(dim, keep),
+        1.01 * printed_noise_ratio(dim, keep),
+    )

@@ -1,0 +1,93 @@
+"""rs.fixed_rate: gain at a fixed learning rate."""
+
+import math
+from fractions import Fraction
+
+from dptheory import sparsification
+from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims.rs._kappa_cases import calculated, exact_kappa_of
+
+row = Row(
+    Claim(
+        id="rs.fixed_rate",
+        title="gain at a fixed learning rate",
+        source=Source("rs", "new, on Theorem 3.5"),
+        ours=True,
+        statement=r"""This makes Remark 3 precise. Let $\gamma$ be fixed and the bias zero. With $x = 1-r$, $A = GC^2/2$,
+$D = \Delta_\sigma = \frac{GC^2\sigma^2d}{2B^2}$, $a = \frac{\Delta_{\mathcal L}}{\gamma T}+\gamma A$:
+
+1. Masking lowers the bound if and only if $\kappa>\frac{a+x\gamma D}{a+\gamma D}$.
+2. If $\kappa\le\sqrt x$ and $r>0$ this is possible only if
+   $\frac{d\sigma^2}{B^2}>\frac1{\sqrt x}\Big(1+\frac{2\Delta_{\mathcal L}}{\gamma^2TGC^2}\Big)>1$. For
+   $\kappa = \sqrt x$ that is also enough.
+3. Without $\kappa\le\sqrt x$ the noise may be as small as one likes: $\frac{d\sigma^2}{B^2}>1$ is not necessary.""",
+        verdict=Verdict.HOLDS,
+        summary=r"at a fixed learning rate masking lowers the bound if and only if $\kappa>(a+x\gamma D)/(a+\gamma D)$; where "
+        r"$\kappa\le\sqrt x$ this asks for more noise than $d\sigma^2/B^2 = 1$, otherwise not.",
+        conditions=(
+            r"Bias zero with and without the mask; $\gamma,A>0$ and $\Delta_{\mathcal L}\ge0$; $r>0$.",
+            "The learning rate is not tuned again for the mask. If it is, see [rs.tuned](tuned.md): then "
+            r"$\kappa\le\sqrt x$ never gains.",
+            "The conditions of Theorem 3.5: a fresh mask, no momentum.",
+        ),
+        calculators=(sparsification.least_kappa,),
+        proved=True,
+        figure="tradeoff",
+    )
+)
+
+
+@row.equal(
+    lambda: [
+        (Fraction(j, 4), Fraction(k, 20), Fraction(1), Fraction(n))
+        for j in (1, 2, 3)
+        for k in range(1, 21)
+        for n in (0, 1, 7)
+    ]
+)
+def _(x: Fraction, k: Fraction, dc: Fraction, n: Fraction) -> Sides:
+    """who gains, in fractions"""
+    return (
+        k > sparsification.least_kappa(float(1 - x), float(dc), float(n)) * (1 + 1e-12),
+        (dc + x * n) / k < dc + n,
+        k > x,
+    )
+
+
+@row.equal(("equal entries, P = 1/2",), kind=Kind.COUNTEREXAMPLE)
+def _(name: str) -> Sides:
+    """gain with d sigma^2 / B^2 = 1/4, kappa = 1"""
+    return (
+        sparsification.least_kappa(0.75, 1.0, 0.25) < calculated(name).value,
+        lambda: (1 + Fraction(1, 4) * Fraction(1, 4)) / exact_kappa_of(name) < 1 + Fraction(1, 4),
+        Fraction(1, 4) > 1,
+    )
+
+
+def _needed_noise(x: float, share: float) -> float:
+    """(1 + Delta_L / (g^2 T A)) / sqrt x, ``share`` = Delta_L / (g^2 T A): what D / A has to exceed where kappa <= sqrt x."""
+    return (1 + share) / math.sqrt(x)
+
+
+def _raised_noise_slack(x: float, share: float, excess: float, kappa_share: float) -> float:
+    """Wrong statement: the same up to 1.01 times the needed noise."""
+    return _needed_noise_slack(x, share, 1.01 * excess, kappa_share)
+
+
+@row.inequality(
+    {
+        "x": Range(1e-4, 0.999, log=True),
+        "share": Range(1e-6, 1e6, log=True),
+        "excess": Range(0, 1),
+        "kappa_share": Range(0, 1),
+    },
+    wrong=_raised_noise_slack,
+)
+def _needed_noise_slack(x: float, share: float, excess: float, kappa_share: float) -> float:
+    """noise that is needed where kappa <= sqrt x
+
+    Below the needed noise no kappa in [x, sqrt x] gives a gain; A = g = 1.
+    """
+    noise = excess * _needed_noise(x, share)
+    kappa = x + kappa_share * (math.sqrt(x) - x)
+    return sparsification.least_kappa(1 - x, 1 + share, noise) / kappa - 1

@@ -1,0 +1,123 @@
+"""rs.larger_clip: larger gains for larger C."""
+
+import math
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+
+from dptheory import sparsification
+from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+
+row = Row(
+    Claim(
+        id="rs.larger_clip",
+        title="larger gains for larger C",
+        source=Source("rs", "section 6.1, item (ii), and Appendix J"),
+        statement=r"""Item (ii): as $\Delta_\sigma\propto\sigma^2C^2$, more can be gained from RS as $C$ increases. Appendix J: based on
+Remark 3, RS is beneficial when the clipping bound, the noise multiplier and the dimension are large while the batch
+is small.""",
+        verdict=Verdict.CONDITIONAL,
+        summary=r"the bound's gain rises with $C$ if $\kappa$ does not fall with $C$; the exact $\kappa$ falls, and takes the "
+        r"gain away altogether where $C\ge4\lVert w\rVert$ and $P' = P$.",
+        conditions=(
+            r"Unstated: $\kappa$ does not fall as $C$ grows. The exact $\kappa$ does.",
+            r"A fixed learning rate, $\Delta_L>0$, zero bias. At a learning rate tuned for each $r$ see "
+            r"[rs.tuned](tuned.md): there $C$ cancels altogether at fixed $\kappa$.",
+            r"Upper bounds are compared. Item (ii) is an observation on training accuracies in Figure 2 with $C\le1$. This "
+            "row is about what the theorem says.",
+        ),
+        correction=r"""For the bound of Theorem 3.5 at a fixed learning rate $\gamma$ without bias, $A = GC^2/2$, $D = \Delta_\sigma$,
+$x = 1-r$, $c = C/4$:
+
+1. $D/A = d\sigma^2/B^2$ does not contain $C$. At fixed $\kappa$,
+   $U(r)/U(0) = \frac1\kappa\cdot\frac{\Delta_L/(\gamma T)+\gamma A+x\gamma D}{\Delta_L/(\gamma T)+\gamma A+\gamma D}$
+   falls in $C$, strictly if $\Delta_L,D>0$ and $x<1$, towards
+   $\frac1\kappa\cdot\frac{1+xd\sigma^2/B^2}{1+d\sigma^2/B^2}$. For $\kappa\le\sqrt x$ and $d\sigma^2/B^2\le1/\sqrt x$
+   there is no gain at any $C$.
+2. $\kappa$ depends on $C$. If $C\ge4\lVert w\rVert$ and $P'_m = P$ for all masks, $\kappa = x$ and there is no gain
+   at any rate.
+3. For entries of equal size and $P' = P$ the best rate is
+   $1-r^\ast = \min\big(1,\max((c/\lVert w\rVert)^2,\frac{A+\Delta_L/(\gamma^2T)}D)\big)$: the second term falls in
+   $C$, the first rises. So $r^\ast$ rises and then falls to 0. With $G = 1$, $\lVert w\rVert = \gamma = \frac12$,
+   $\Delta_L = 2$, $T = 2000$, $d\sigma^2/B^2 = 8.8$: $r^\ast = 0.795, 0.883, 0.75, 0.4375, 0$ at
+   $C = 0.1, 0.5, 1, 1.5, 2$.""",
+        calculators=(sparsification.optimal_rate_flat, sparsification.best_rate, sparsification.tradeoff),
+        proved=True,
+    )
+)
+
+
+_NORM, _STEP, _GAP, _STEPS, _NOISE = Fraction(1, 2), Fraction(1, 2), 2, 2000, Fraction(88, 10)
+"""|w|, learning rate, Delta_L, T, and d sigma^2 / B^2 of d = 550,000, sigma = 4, B = 1000; G = 1."""
+
+
+_CLIPS = tuple(Fraction(c, 10) for c in (1, 5, 10, 15, 20, 40))
+
+
+def _terms(clip: Fraction) -> tuple[Fraction, Fraction]:
+    """Delta_C and the noise term at this clipping norm."""
+    curvature = _STEP * clip**2 / 2
+    return Fraction(_GAP, _STEPS) / _STEP + curvature, curvature * _NOISE
+
+
+@cache
+def _best_flat_rate(clip: Fraction, dim: int = 10**6) -> float:
+    """The rate of least U for ``dim`` entries of equal size, P' = P, by trying every number of entries kept."""
+    delta_c, noise = map(float, _terms(clip))
+    x = np.arange(1.0, dim + 1) / dim
+    descent = np.minimum(x * max(1.0, 4 * float(_NORM / clip)), np.sqrt(x))  # f(x |w|^2), over a constant
+    return 1 - (int(np.argmin((delta_c + x * noise) / descent * (1 - 1e-13 * x))) + 1) / dim
+
+
+def _stated_flat_rate(clip: Fraction) -> float:
+    delta_c, noise = _terms(clip)
+    return sparsification.optimal_rate_flat(float(delta_c), float(noise), float(_NORM), float(clip))
+
+
+@row.equal(lambda: [(c,) for c in _CLIPS], tolerance=1e-4, kind=Kind.COUNTEREXAMPLE)
+def _(clip: Fraction) -> Sides:
+    """best rate of equal entries over C: a million rates tried"""
+    # wrong: a rate that rises with C
+    return _stated_flat_rate(clip), lambda: _best_flat_rate(clip), 1 - float(_terms(clip)[0] / _terms(clip)[1])
+
+
+def _share_kept(clip: Fraction, dim: int) -> float:
+    """x of the best rate of ``dim`` equal entries among those tried."""
+    delta_c, noise = _terms(clip)
+    w = np.full(dim, float(_NORM) / math.sqrt(dim))
+    return 1 - sparsification.best_rate(w, float(clip), float(delta_c), float(noise)).rate
+
+
+@row.equal(lambda: [(c, d) for c in _CLIPS for d in (2000, 10**5)], tolerance=0.04)
+def _(clip: Fraction, dim: int) -> Sides:
+    """the same by trying rates, 2,000 and 100,000 entries: share kept"""
+    return _share_kept(clip, dim), lambda: 1 - _best_flat_rate(clip), float(_terms(clip)[0] / _terms(clip)[1])
+
+
+def _clip_ratio(kappa_share: float, x: float, gap: float, noise: float, clip: float) -> float:
+    """Bound at r over bound at 0 with kappa = x^kappa_share for every clip; G = gamma = 1."""
+    a = gap + clip**2 / 2
+    masked = sparsification.tradeoff(1 - x, a, noise * clip**2 / 2, x**kappa_share)
+    return masked / sparsification.tradeoff(0.0, a, noise * clip**2 / 2, 1.0)
+
+
+def _much_larger_clip_slack(clip: float, growth: float, **point: float) -> float:
+    """Wrong statement: the ratio falls as the clip grows by a tenth of its growth."""
+    return _larger_clip_slack(clip, growth, **point) - (growth - 1) / 10
+
+
+@row.inequality(
+    {
+        "kappa_share": Range(0, 1),
+        "x": Range(0.01, 0.99),
+        "gap": Range(1e-6, 1e3, log=True),
+        "noise": Range(1e-3, 1e6, log=True),
+        "clip": Range(1e-3, 1e3, log=True),
+        "growth": Range(1, 10),
+    },
+    wrong=_much_larger_clip_slack,
+)
+def _larger_clip_slack(clip: float, growth: float, **point: float) -> float:
+    """at fixed kappa the ratio of the bounds falls in C"""
+    return _clip_ratio(**point, clip=clip) / _clip_ratio(**point, clip=clip * growth) - 1

@@ -1,0 +1,113 @@
+"""rs.lem3.1: descent with clipped gradients."""
+
+import dataclasses
+from fractions import Fraction
+
+from dptheory import convergence
+from dptheory.claims import _poisson
+from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims.rs import _enumeration as enumeration
+from dptheory.claims.rs import _poisson_steps, _runs, _worst_case
+from dptheory.claims.rs._descent import certified, descent_slack, printed_descent, printed_of_run
+from dptheory.claims.rs._enumeration import BOTH, Settings
+
+row = Row(
+    Claim(
+        id="rs.lem3.1",
+        title="descent with clipped gradients",
+        source=Source("rs", "Lemma 3.1", (6, 40, 41, 42, 43)),
+        statement=r"""For SGD with clipped gradients on a $G$-smooth $L$, $w_{t+1} = w_t-\gamma\bar g_t$ with $\bar g_t = \frac1B\sum_iu_i$
+and $u_i = g_{t,i}\min(1,C/|g_{t,i}|)$,
+
+$$E\langle\nabla w_t,\bar g_t\rangle\le\frac1\gamma E[L_t-L_{t+1}]+\gamma\frac{GC^2}2 .$$""",
+        verdict=Verdict.LOOSE,
+        summary="true as printed, for a batch that is averaged over its own size; $C^2$ is the worst value of the second "
+        "moment of the averaged gradient, which falls with the batch size. For Poisson batches divided by their "
+        "expected size it fails.",
+        conditions=(
+            r"Stated: $L$ is $G$-smooth, that is $|\nabla L(a)-\nabla L(b)|\le G|a-b|$.",
+            "Unstated: no momentum; the sum of the clipped gradients is divided by their number. Divided by the expected "
+            r"size $B = qN$ of a Poisson batch it is not: then the lemma fails, and $C^2$ must be $C^2(1+\frac{1-q}B)$. "
+            "Divided by the drawn size (an empty batch giving no update) it is.",
+            r"For $M$: independent examples given $w_t$. For a batch drawn without replacement $E|\bar g_t|^2\le M$, so "
+            "the bound stays valid.",
+        ),
+        correction=r"""$C^2$ can be replaced by $E|\bar g_t|^2$, and for examples that are drawn independently given $w_t$
+
+$$E|\bar g_t|^2 = M := \Big(1-\frac1B\Big)E|E[u\mid w_t]|^2+\frac1BE|u|^2\le C^2 ,$$
+
+where $u$ is the clipped gradient of one example. For Poisson batches (every one of $N$ examples with probability $q$)
+whose sum is divided by $B = qN$, exactly
+
+$$E|\bar g_t|^2 = M_q := E|E[u\mid w_t]|^2+\frac{1-q}BE|u|^2\le C^2\Big(1+\frac{1-q}B\Big) .$$
+
+With the value $E|\bar g_t|^2$ in place of $C^2$ the lemma is an equality for $L(w) = \frac G2|w|^2$; so this bound is
+the worst case over smooth functions.""",
+        printed=printed_descent,
+        calculators=(convergence.alignment_bound, convergence.batch_second_moment),
+        proved=True,
+    )
+)
+
+
+@row.equal(lambda: [(s,) for s in _runs.PLAIN], tolerance=1e-12)
+def _(s: Settings) -> Sides:
+    """equality on a quadratic, by enumeration"""
+    return _runs.alignment_bound(s, enumeration.run(s)), lambda: enumeration.run(s).alignment, printed_of_run(s)
+
+
+@row.equal(lambda: [(s,) for s in _runs.PLAIN], tolerance=1e-12)
+def _(s: Settings) -> Sides:
+    """second moment of a batch, by enumeration"""
+    return _runs.moment(enumeration.run(s), s.batch_size), lambda: enumeration.run(s).second_moment, s.clip**2
+
+
+@row.equal(
+    lambda: [
+        (gradients, Fraction(rate))
+        for gradients in ((1, 1, 1, 1), (3, -1, 2, 0), (1, -1, 1, -1, 1, -1))
+        for rate in (Fraction(1, 2), 1)
+    ],
+    tolerance=1e-12,
+)
+def _(gradients: tuple[int, ...], rate: Fraction) -> Sides:
+    """second moment of a Poisson batch, over all batches in fractions"""
+    # wrong: the moment of B independent draws
+    return (
+        _poisson_steps.poisson_moment(gradients, rate),
+        lambda: _poisson.mean_square(gradients, rate),
+        _poisson_steps.poisson_moment(gradients, rate, fixed=True),
+    )
+
+
+row.equal(lambda: _poisson_steps.POISSON_STEPS, kind=Kind.COUNTEREXAMPLE)(_poisson_steps.poisson_batches)
+
+
+@row.equal(lambda: _poisson_steps.POISSON_STEPS, tolerance=1e-12)
+def _(gradient: Fraction, gamma: Fraction, examples: int, rate: Fraction) -> Sides:
+    """equality with Poisson batches, in fractions"""
+    return (
+        _poisson_steps.poisson_bound(gradient, gamma, examples, rate),
+        lambda: _poisson.one_step(gradient, gamma, examples, rate)[0],
+        printed_descent(float(_poisson.one_step(gradient, gamma, examples, rate)[1]), float(gamma), 1.0, 1.0),
+    )
+
+
+def _plain_halved_slack(**point: float) -> float:
+    return descent_slack(dataclasses.replace(_runs.at(**point), steps=1, masks=BOTH), 0.5)
+
+
+@row.inequality(_runs.QUIET_BOX, wrong=_plain_halved_slack)
+def _plain_slack(**point: float) -> float:
+    """printed inequality"""
+    return descent_slack(dataclasses.replace(_runs.at(**point), steps=1, masks=BOTH), 1.0)
+
+
+row.certificate(
+    (0.5, 1.0, 1.0, 1.0, 0.0, 0.0),
+    (0.3, 2.0, 1.5, 0.75, 0.0, 0.0),
+    (1.7, 1.0, 1.0, 0.1, 0.0, 0.0),
+    problem=_worst_case.clipped_step,
+    wrong=lambda gamma, G, C, mean_norm, rate, energy: printed_descent(1.0, gamma, G, C),
+    name="worst case over smooth functions, B = 2",
+)(certified)

@@ -1,0 +1,147 @@
+"""rs.lem3.3: range of kappa."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from dptheory import sparsification
+from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims.rs._kappa_cases import CASES, DIM, calculated, exact_kappa_of, printed_kappa, spread_of
+
+row = Row(
+    Claim(
+        id="rs.lem3.3",
+        title="range of kappa",
+        source=Source("rs", "Lemma 3.3", (11, 57, 77)),
+        statement=r"""Let $h(v) = \min(\lVert v\rVert,C/4)$, let $\xi$ be the deviation of an example's gradient, $w$ the true gradient,
+$w' = m\odot w$, $P = P(\lVert\xi\rVert<3C/4)$ and $P'_m = P(\lVert m\odot\xi\rVert<3C/4)$ for a given mask. If
+$P\ge\sqrt{1-r}$ there is $\kappa\in(1-r,1)$ with
+
+$$E_m[P'_mh(w')\lVert w'\rVert] = \kappa Ph(w)\lVert w\rVert .$$
+
+(RF Theorem 2 has the same step with $3C/4$ and $C/4$ exchanged and claims $\kappa\ge1-r$ only, which is true.)""",
+        verdict=Verdict.FALSE,
+        summary=r"the open interval $(1-r,1)$ must be closed, $\kappa\in[1-r,1]$, as both ends are attained for $r>0$ under "
+        r"the lemma's condition; step 57 of the proof is invalid, and $P\ge\sqrt{1-r}$ is used for the upper end "
+        "alone, where it is sufficient, not necessary.",
+        conditions=(
+            r"Stated: $P\ge\sqrt{1-r}$. Only the upper end $\kappa\le1$ needs it.",
+            r"Unstated: the true gradient is not zero, $w\ne0$, and $P>0$ (else $\kappa$ is undefined); $m$ is uniform and "
+            r"independent of $\xi$; $(1-r)d$ is whole and at least 1.",
+            r"For $r = 0$, $\kappa = 1$.",
+        ),
+        correction=r"""With $x = 1-r$, $c = C/4$, $s = \lVert w\rVert/c$:
+
+$$x\le\kappa\le\frac{\min(x\max(1,s),\sqrt x)}P .$$
+
+The lower end needs no condition. If $P\ge\sqrt x$ the upper one is at most 1. $\kappa = x$ and $\kappa = 1$ occur for
+$0<r<1$ within the lemma's condition; without it $\kappa>1$ occurs. If $r>0$ and $P'_m>P$ for every mask with
+$m\odot w\ne0$, then $\kappa>1-r$: the paper's remark after equation 62 does restore the strict lower end.""",
+        printed_error=r"""Step 57 (RF 63) splits $E_m[h(w')\lVert w'\rVert]$ over the masks with $\lVert w'\rVert\le c$ and the others, and
+replaces the mean over each part by its probability times the mean over all masks. This is invalid; the concavity of
+$\min(X,c\sqrt X)$ replaces it.""",
+        printed=lambda rate: (1.0 - rate, 1.0),
+        calculators=(sparsification.kappa,),
+        proved=True,
+        figure="kappa_rate",
+    )
+)
+
+
+def _strictly_inside(name: str) -> bool:
+    x = Fraction(CASES[name][1], DIM)
+    return x < exact_kappa_of(name) < 1
+
+
+def _condition_met(name: str) -> bool:
+    """P >= sqrt(1 - r) and r > 0, in fractions: the lemma then says that kappa lies in (1 - r, 1)."""
+    _, keep, rows = CASES[name]
+    below = Fraction(sum(sum(x * x for x in row) < 9 for row in rows), len(rows))
+    return keep < DIM and below**2 >= Fraction(keep, DIM)
+
+
+def _stated_inside(name: str) -> bool:
+    found = calculated(name)
+    return found.lower < found.value < 1
+
+
+@row.equal(lambda: [(name,) for name in CASES], kind=Kind.COUNTEREXAMPLE)
+def _(name: str) -> Sides:
+    """the open interval is left on both sides"""
+    return _stated_inside(name), lambda: _strictly_inside(name), True if _condition_met(name) else None
+
+
+@row.equal(lambda: [(name,) for name in CASES], tolerance=1e-14)
+def _(name: str) -> Sides:
+    """kappa in fractions: x, sqrt x, 1, 2"""
+    return calculated(name).value, lambda: exact_kappa_of(name), printed_kappa(1 - CASES[name][1] / DIM)
+
+
+def _step_57_holds(size: int, scale: int) -> bool:
+    """Equation 57 for the gradient (size, 0), d = 2, r = 1/2, c = scale, by enumeration."""
+    masked = (size, 0)
+    low, high = [a for a in masked if a <= scale], [a for a in masked if a > scale]
+    left = Fraction(sum(min(a, scale) * a for a in masked), 2)
+    right = Fraction(len(low), 2) * Fraction(1, 2) * size**2 + Fraction(len(high), 2) * scale * Fraction(sum(masked), 2)
+    return left >= right
+
+
+@row.equal(lambda: [(size, scale) for size in (1, 2, 3, 10) for scale in (1, 2, 5)], kind=Kind.COUNTEREXAMPLE)
+def _(size: int, scale: int) -> Sides:
+    """step 57 fails for one entry above c"""
+    return size <= scale, lambda: _step_57_holds(size, scale), True
+
+
+def _found(second: float, third: float, fourth: float, keep: int, scale: float, margin: float) -> sparsification.Kappa:
+    """Four entries, |w| = scale c, Gaussian deviation with P between sqrt x and 1."""
+    u = np.array([1.0, second, third, fourth])
+    root = math.sqrt(keep / 4)
+    spread = spread_of(root + margin * (1 - root), 4) if margin < 1 and root < 1 else 0.0
+    return sparsification.kappa(0.25 * scale * u / np.linalg.norm(u), 1.0, 1 - keep / 4, spread)
+
+
+def _square_root_slack(**point: float) -> float:
+    """Wrong statement: kappa is at least sqrt(1 - r)."""
+    found = _found(**point)  # type: ignore[arg-type]
+    return found.value / math.sqrt(found.lower) - 1
+
+
+_BOX = {
+    "second": Range(0, 1),
+    "third": Range(0, 1),
+    "fourth": Range(0, 1),
+    "keep": Range(1, 4, integer=True),
+    "scale": Range(0.01, 100, log=True),
+    "margin": Range(0, 1),
+}
+
+
+@row.inequality(_BOX, wrong=_square_root_slack)
+def _closed_range_slack(**point: float) -> float:
+    """closed range where P >= sqrt(1 - r)"""
+    found = _found(**point)  # type: ignore[arg-type]
+    return min(found.value / found.lower, found.upper / found.value, 1 / found.value) - 1
+
+
+def _at_most_one_slack(probability: float, scale: float, keep: int) -> float:
+    """Wrong statement: kappa <= 1 without the condition."""
+    found = sparsification.kappa(np.full(6, 0.25 * scale), 1.0, 1 - keep / 6, spread_of(probability, 6))
+    return 1 / found.value - 1
+
+
+@row.inequality(
+    {
+        "probability": Range(1e-6, 0.999),
+        "scale": Range(0.01, 100, log=True),
+        "keep": Range(1, 6, integer=True),
+    },
+    wrong=_at_most_one_slack,
+)
+def _without_condition_slack(probability: float, scale: float, keep: int) -> float:
+    """range for every P
+
+    The upper end with P arbitrary: min(x max(1, s), sqrt x) / P.
+    """
+    found = sparsification.kappa(np.full(6, 0.25 * scale), 1.0, 1 - keep / 6, spread_of(probability, 6))
+    return min(found.value / found.lower, found.upper / found.value) - 1

@@ -1,0 +1,113 @@
+"""rs.rem3: trade-off of DP-SGD."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from scipy.optimize import brentq
+
+from dptheory import sparsification
+from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims.rs._learning_rate import least_over_rates
+
+row = Row(
+    Claim(
+        id="rs.rem3",
+        title="trade-off of DP-SGD",
+        source=Source("rs", "Remark 3"),
+        statement=r"""RS introduces the factors $1/\kappa$ and $(1-r)/\kappa$. The noise term $\Delta_\sigma$ is reduced by $(1-r)/\kappa$
+while the remaining terms are enlarged by $1/\kappa$: a trade-off is established. The magnitudes of $\Delta_\sigma$
+and of the other terms determine whether RS is a gain or a loss.""",
+        verdict=Verdict.CONDITIONAL,
+        summary=r"there is a trade-off only if $1-r<\kappa<1$; if the learning rate is tuned for each $r$ it needs "
+        r"$\kappa>\sqrt{1-r}$ too: for $\kappa\le\sqrt{1-r}$ masking loses whatever the noise.",
+        conditions=(
+            r"$1-r<\kappa<1$: at $\kappa = 1-r$ no noise is saved, at $\kappa = 1$ nothing is lost.",
+            r"A fixed learning rate for item 2 of the correction, or $\kappa>\sqrt{1-r}$: at the tuned rate "
+            r"$\kappa\le\sqrt{1-r}$ never gains.",
+            "Those of Theorem 3.5: a fresh mask, no momentum.",
+        ),
+        correction=r"""With $x = 1-r$:
+
+1. The noise term is reduced if and only if $\kappa>x$, the others are enlarged if and only if $\kappa<1$. Both
+   $\kappa = x$ and $\kappa = 1$ occur for $r>0$.
+2. At a fixed learning rate there is a gain if and only if
+   $\kappa>\frac{\Delta_C+x\gamma\Delta_\sigma}{\Delta_C+\gamma\Delta_\sigma}$, where the bias is the same with and
+   without the mask ([rs.fixed_rate](fixed_rate.md)).
+3. With a learning rate tuned for each $r$ and zero bias, $\kappa\le\sqrt x$ rules out a gain for every
+   $\Delta_\sigma$, however large ([rs.tuned](tuned.md)). This is so whenever $P'_m = P$ for all masks.""",
+        calculators=(sparsification.least_kappa, sparsification.tuned_bound),
+        proved=True,
+        figure="tradeoff",
+    )
+)
+
+
+def _noise_reduced(size: int, threshold: int, keep: int) -> bool:
+    """(1 - r) / kappa < 1 for four entries of this size, c = threshold, no deviation; keep 1 or 4, so norms are whole."""
+
+    def part(length: int) -> int:
+        return min(length, threshold) * length
+
+    kappa = Fraction(part(size * math.isqrt(keep)), part(2 * size))
+    return Fraction(keep, 4) / kappa < 1
+
+
+def _noise_reduced_by_calculator(size: int, threshold: int, keep: int) -> bool:
+    found = sparsification.kappa(np.full(4, float(size)), 4.0 * threshold, 1 - keep / 4)
+    return found.lower / found.value < 1 - 1e-12
+
+
+@row.equal(
+    lambda: [(size, c, keep) for size in (1, 2, 5) for c in (1, 3, 10) for keep in (1, 4)], kind=Kind.COUNTEREXAMPLE
+)
+def _(size: int, threshold: int, keep: int) -> Sides:
+    """is noise saved?"""
+    return (
+        _noise_reduced_by_calculator(size, threshold, keep),
+        lambda: _noise_reduced(size, threshold, keep),
+        True if keep < 4 else None,
+    )
+
+
+def _tuned(rate: float, kappa: float, noise: Fraction) -> float:
+    """Tuned bound for Delta_L = 1, T = 9, A = 1, D = noise."""
+    return sparsification.tuned_bound(rate, kappa, 1.0, 9.0, 1.0, float(noise)).bound
+
+
+def _searched(x: Fraction, kappa: Fraction, noise: Fraction) -> float:
+    """The same by a search over the learning rate."""
+    return least_over_rates(float(1 + x * noise), 1.0, 9.0) / float(kappa)
+
+
+@row.equal(lambda: [(Fraction(n),) for n in (0, 1, 10, 1000, 10**6)], tolerance=1e-9)
+def _(n: Fraction) -> Sides:
+    """kappa = sqrt x = 1/2: squared ratio of the tuned bounds, by search over the learning rate"""
+    return (
+        (_tuned(0.75, 0.5, n) / _tuned(0.0, 1.0, n)) ** 2,
+        lambda: (_searched(Fraction(1, 4), Fraction(1, 2), n) / _searched(Fraction(1), Fraction(1), n)) ** 2,
+        ((1 + n / 4) / (1 + n) * 2) ** 2,
+    )
+
+
+@row.equal(
+    lambda: [(x, k, Fraction(n)) for x, k in ((1, 1), (Fraction(1, 4), Fraction(1, 2))) for n in (0, 1, 1000)],
+    tolerance=1e-9,
+)
+def _(x: Fraction, kappa: Fraction, noise: Fraction) -> Sides:
+    """the tuned bounds themselves, by search over the learning rate"""
+    return (
+        _tuned(float(1 - x), float(kappa), noise),
+        lambda: _searched(x, kappa, noise),
+        _tuned(0.0, 1.0, noise) / float(kappa),
+    )
+
+
+@row.equal(lambda: [(Fraction(j, 4), Fraction(n)) for j in (1, 2, 3) for n in (0, 1, 10)], tolerance=1e-12)
+def _(x: Fraction, n: Fraction) -> Sides:
+    """threshold of a fixed rate: where the bounds with and without the mask meet, by root finding"""
+    return (
+        sparsification.least_kappa(float(1 - x), 1.0, float(n)),
+        lambda: float(brentq(lambda k: float(1 + x * n) / k - float(1 + n), float(x) / 2, 2.0, xtol=1e-15)),
+        x,
+    )

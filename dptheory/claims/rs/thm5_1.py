@@ -1,0 +1,306 @@
+"""rs.thm5.1: reconstruction error."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import hypergeom
+
+from dptheory import sparsification
+from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims.rs import _attack_laws
+
+Vector = tuple[int, ...]
+
+
+def printed_error_bound(k: Sequence[float], rate: float, sigma: float) -> float:
+    """The right side of equation 17."""
+    return sigma**2 / ((1 - rate) * math.fsum(x * x for x in k))
+
+
+row = Row(
+    Claim(
+        id="rs.thm5.1",
+        title="reconstruction error",
+        source=Source("rs", "Theorem 5.1", (17, 99, 110, 111, 112)),
+        statement=r"""A gradient $g = kx\in R^d$ of one unknown $x$ is perturbed by $\xi\sim N(0,\sigma^2I)$ and masked by $m$. The attacker
+knows $k$ and $m$ and solves $(m\odot k)\hat x = m\odot(g+\xi)$ by least squares. The paper states
+
+$$E\lVert x-\hat x\rVert^2\ge\frac{\sigma^2}{(1-r)\lVert k\rVert^2},$$
+
+and its proof assumes $m\odot k\ne0$, "otherwise the reconstruction will fail, i.e. arbitrary reconstruction error".""",
+        verdict=Verdict.CONDITIONAL,
+        summary="the bound is true if every mask keeps a non-zero entry of $k$; otherwise the mean error is infinite, and "
+        r"under the proof's own assumption $m\odot k\ne0$ the bound can fail.",
+        conditions=(
+            r"Stated: $\xi\sim N(0,\sigma^2I)$, $r\in(0,1)$, and in the proof $m\odot k\ne0$.",
+            r"Unstated: $m$ is uniform among the masks that keep exactly $K = (1-r)d\ge1$ entries (the paper's Algorithm 1 "
+            r"draws it so), and independent of $\xi$; the attacker knows $k$ and $m$.",
+            "Needed for the bound as printed: fewer than $K$ entries of $k$ are 0, $Z<K$. (If a failure counts as "
+            r"infinite, the printed bound holds for $Z\ge K$ too, as $\infty\ge$ anything; the mean given $m\odot k\ne0$ "
+            "can then be below it.)",
+        ),
+        correction=r"""Let $K = (1-r)d$ be the number of entries kept, $Z = \lvert\lbrace j:k_j = 0\rbrace\rvert<d$,
+$X = \lVert m\odot k\rVert^2$ and
+
+$$P = P(X>0) = 1-\binom ZK\Big/\binom dK .$$
+
+1. Given a mask with $X>0$ the error is $\sigma^2/X$. The attack can fail if and only if $Z\ge K$. So the mean error,
+   a failure counting as infinite, is $\sigma^2E[1/X]$, finite if and only if $Z<K$.
+2. $\displaystyle\sigma^2E[1/X\mid X>0]\ge\frac{\sigma^2P}{(1-r)\lVert k\rVert^2}$, with equality if and only if $X$
+   takes one value on $\lbrace X>0\rbrace$ (for $\sigma>0$).
+3. If $Z<K-1$, keeping $K-1$ entries instead of $K$ multiplies the mean error by at least $K/(K-1)$; by more unless
+   all $|k_j|$ are equal. Given $X>0$ the error need not rise where there are zeros.
+4. If $x$ has known mean and variance $\tau^2$, the best affine attacker has the mean error
+   $E[1/(X/\sigma^2+1/\tau^2)]$, finite for every $k$. For Gaussian $x$ no attacker does better.""",
+        printed=printed_error_bound,
+        calculators=(sparsification.expected_error, sparsification.error_lower_bound, sparsification.bayes_error),
+        proved=True,
+        figure="reconstruction_error",
+    )
+)
+
+
+def kept_energies(k: Sequence[int], keep: int) -> list[int]:
+    """X = |m * k|^2 of every mask."""
+    return [sum(k[j] ** 2 for j in kept) for kept in itertools.combinations(range(len(k)), keep)]
+
+
+def _mean_given(k: Vector, keep: int) -> Fraction:
+    """E[1/X | X > 0] by enumeration."""
+    energies = [x for x in kept_energies(k, keep) if x]
+    return sum((Fraction(1, x) for x in energies), Fraction(0)) / len(energies)
+
+
+@row.equal(
+    ((1, 0), 1),
+    ((3, 0, 0), 1),
+    ((1, 0, 0, 0), 2),
+    ((2, -2, 0, 0), 1),
+    ((1, 1, 1), 2),
+    tolerance=1e-14,
+    kind=Kind.COUNTEREXAMPLE,
+)
+def _(k: Vector, keep: int) -> Sides:
+    """equal X: the bound with P(X > 0) is attained"""
+    return (
+        sparsification.error_lower_bound(k, _attack_laws.rate_of(len(k), keep), 1.0),
+        lambda: _mean_given(k, keep),
+        printed_error_bound(k, _attack_laws.rate_of(len(k), keep), 1.0),
+    )
+
+
+_SMALL_VECTORS: tuple[Vector, ...] = ((1, 0), (3, 1), (1, 2, 0), (5, 1, 1, 3), (2, 0, 0, 1, 7), (1, 1, 1, 0, 0, 4))
+
+
+_SMALL_CASES = [(k, keep) for k in _SMALL_VECTORS for keep in range(1, len(k) + 1)]
+
+
+@row.equal(lambda: _SMALL_CASES, tolerance=1e-12)
+def _(k: Vector, keep: int) -> Sides:
+    """error given m*k != 0, all masks"""
+    return (
+        sparsification.expected_error(k, _attack_laws.rate_of(len(k), keep), 1.0).given_recoverable,
+        lambda: _mean_given(k, keep),
+        printed_error_bound(k, _attack_laws.rate_of(len(k), keep), 1.0),
+    )
+
+
+def _lost_share(k: Vector, keep: int) -> Fraction:
+    energies = kept_energies(k, keep)
+    return Fraction(energies.count(0), len(energies))
+
+
+@row.equal(lambda: _SMALL_CASES, tolerance=1e-13)
+def _(k: Vector, keep: int) -> Sides:
+    """probability of m*k = 0, all masks"""
+    return (
+        sparsification.expected_error(k, _attack_laws.rate_of(len(k), keep), 1.0).lost_probability,
+        lambda: _lost_share(k, keep),
+        Fraction(k.count(0), len(k)) ** keep,
+    )
+
+
+@row.equal(lambda: _SMALL_CASES, kind=Kind.COUNTEREXAMPLE)
+def _(k: Vector, keep: int) -> Sides:
+    """finite for few zeros only"""
+    return (
+        math.isfinite(sparsification.expected_error(k, _attack_laws.rate_of(len(k), keep), 1.0).value),
+        lambda: 0 not in kept_energies(k, keep),
+        True,
+    )
+
+
+def _two_levels(dim: int, large: int) -> NDArray[np.float64]:
+    """A vector of ``large`` entries 3 and otherwise 1."""
+    return np.where(np.arange(dim) < large, 3.0, 1.0)
+
+
+def _two_level_mean(dim: int, large: int, keep: int) -> float:
+    """E[1/X] for :func:`_two_levels`: the number of large entries kept is hypergeometric."""
+    hits = np.arange(max(0, keep - (dim - large)), min(large, keep) + 1)
+    return float(hypergeom(dim, large, keep).pmf(hits) @ (1 / (keep + 8.0 * hits)))
+
+
+@row.equal((100, 7, 30), (10_000, 9_000, 2), (100_000, 100, 1000), (1_000_000, 200_000, 500_000), tolerance=1e-9)
+def _(dim: int, large: int, keep: int) -> Sides:
+    """second method in high dimension: two levels"""
+    return (
+        sparsification.expected_error(_two_levels(dim, large), _attack_laws.rate_of(dim, keep), 1.0).value,
+        lambda: _two_level_mean(dim, large, keep),
+        printed_error_bound(_two_levels(dim, large).tolist(), _attack_laws.rate_of(dim, keep), 1.0),
+    )
+
+
+def _masks(rng: np.random.Generator, n: int, dim: int, keep: int) -> NDArray[np.float64]:
+    """n masks, shape (n, dim)."""
+    return (rng.random((n, dim)).argsort(axis=1) < keep).astype(np.float64)
+
+
+def _attacked(
+    rng: np.random.Generator, n: int, k: Sequence[float], keep: int, sigma: float, tau: float
+) -> NDArray[np.float64]:
+    """Squared errors of the attack on x ~ N(0, tau^2): mask, noise, then ridge regression (least squares at tau = inf)."""
+    vector, x = np.asarray(k, dtype=np.float64), rng.standard_normal(n) * min(tau, 1.0)
+    mask = _masks(rng, n, vector.size, keep)
+    seen = mask * (np.outer(x, vector) + sigma * rng.standard_normal(mask.shape))
+    estimate = (seen @ vector) / (mask @ vector**2 + (sigma / tau) ** 2)
+    return np.asarray((estimate - x) ** 2)
+
+
+_SPREAD = tuple(0.3 + 0.1 * j for j in range(20))
+
+
+@row.mean(
+    partial(_attacked, k=_SPREAD, keep=5, sigma=0.7, tau=math.inf),
+    wrong=lambda: printed_error_bound(_SPREAD, _attack_laws.rate_of(20, 5), 0.7),
+    row_bytes=1000,
+)
+def _() -> float:
+    """least squares on masked, noisy gradients, d = 20"""
+    return sparsification.expected_error(_SPREAD, _attack_laws.rate_of(20, 5), 0.7).value
+
+
+def _bound_slack(large: float, middle: float, small: float, zeros: int, keep_share: float) -> float:
+    k, rate = _searched(large, middle, small, zeros, keep_share)
+    given = sparsification.expected_error(k, rate, 1.0).given_recoverable
+    return given / sparsification.error_lower_bound(k, rate, 1.0) - 1
+
+
+def _printed_slack(large: float, middle: float, small: float, zeros: int, keep_share: float) -> float:
+    k, rate = _searched(large, middle, small, zeros, keep_share)
+    return sparsification.expected_error(k, rate, 1.0).given_recoverable / printed_error_bound(k, rate, 1.0) - 1
+
+
+def _searched(large: float, middle: float, small: float, zeros: int, keep_share: float) -> tuple[list[float], float]:
+    k = [large, middle, small] + [0.0] * zeros
+    return k, _attack_laws.rate_of(len(k), max(1, round(keep_share * len(k))))
+
+
+@row.equal(lambda: itertools.product((1.0, 3.0, 10.0), (1.0, 3.0), (0.1, 0.5, 1.0), (0, 1, 2, 5), (0.0, 0.3, 0.6, 1.0)))
+def _(large: float, middle: float, small: float, zeros: int, keep_share: float) -> Sides:
+    """bound with P(X > 0) <= error given m*k != 0"""
+    return (
+        _bound_slack(large, middle, small, zeros, keep_share) >= -1e-12,
+        True,
+        _printed_slack(large, middle, small, zeros, keep_share) >= -1e-12,
+    )
+
+
+def _rises(k: Vector, keep: int) -> bool:
+    """Keeping one entry fewer raises the error given m*k != 0."""
+    return _mean_given(k, keep - 1) > _mean_given(k, keep)
+
+
+@row.equal(
+    ((1, 1, 1), 3, True),
+    ((3, 1, 2, 5), 2, True),
+    ((3, 1, 2, 5), 4, True),
+    ((1, 0, 0), 2, False),
+    ((1, 0, 0), 3, False),
+    ((2, 2, 0, 0), 2, True),
+    ((5, 0, 0, 0, 0), 3, False),
+    kind=Kind.COUNTEREXAMPLE,
+)
+def _(k: Vector, keep: int, raises: bool) -> Sides:
+    """keeping fewer raises the error given m*k != 0: not with every zero pattern"""
+    return raises, lambda: _rises(k, keep), True
+
+
+def _bayes_by_enumeration(k: Vector, keep: int, ratio: Fraction) -> Fraction:
+    """E[1 / (X + ratio)], ratio = sigma^2 / tau^2, sigma = 1."""
+    energies = kept_energies(k, keep)
+    return sum((1 / (x + ratio) for x in energies), Fraction(0)) / len(energies)
+
+
+@row.equal(
+    lambda: [(*case, ratio) for case in _SMALL_CASES for ratio in (Fraction(1, 9), Fraction(4))], tolerance=1e-12
+)
+def _(k: Vector, keep: int, ratio: Fraction) -> Sides:
+    """Bayes attacker, all masks"""
+    return (
+        sparsification.bayes_error(k, _attack_laws.rate_of(len(k), keep), 1.0, 1 / math.sqrt(ratio)),
+        lambda: _bayes_by_enumeration(k, keep, ratio),
+        1 / (Fraction(keep, len(k)) * sum(x * x for x in k) + ratio),
+    )
+
+
+def _bayes_with_one_large(dim: int, keep: int, large: int) -> Fraction:
+    """E[1 / (X + 4)], X = K - 1 + large^2 if the large entry is kept and K else."""
+    kept = Fraction(keep, dim)
+    return kept / (keep - 1 + large**2 + 4) + (1 - kept) / (keep + 4)
+
+
+@row.equal((10_000, 100, 30), (10_000, 1, 100), (10**6, 1000, 20), tolerance=1e-8)
+def _(dim: int, keep: int, large: int) -> Sides:
+    """Bayes attacker, one large entry among very many"""
+    return (
+        sparsification.bayes_error([float(large)] + [1.0] * (dim - 1), _attack_laws.rate_of(dim, keep), 1.0, 0.5),
+        lambda: _bayes_with_one_large(dim, keep, large),
+        1 / (keep / Fraction(dim) * (dim - 1 + large**2) + 4),
+    )
+
+
+_SPARSE = (2.0, 1.0, 0.5, *[0.0] * 9)
+
+
+@row.mean(
+    partial(_attacked, k=_SPARSE, keep=6, sigma=0.7, tau=0.8),
+    wrong=lambda: sparsification.expected_error(_SPARSE, 0.5, 0.7).given_recoverable,
+    row_bytes=1000,
+)
+def _() -> float:
+    """Bayes attacker on a Gaussian input, 9 of 12 entries zero"""
+    return sparsification.bayes_error(_SPARSE, 0.5, 0.7, 0.8)
+
+
+@row.equal(
+    lambda: [
+        (*size, field)
+        for size in ((30, 6, 8), (20_000, 40, 500), (20_000, 15_000, 300))
+        for field in ("given", "lost", "value", "bound", "bayes")
+    ],
+    tolerance=1e-9,
+)
+def _(dim: int, ones: int, keep: int, field: str) -> Sides:
+    """every field for sparse vectors, small and users' sizes: a hypergeometric law"""
+    return (
+        _attack_laws.sparse_field(dim, ones, keep, field),
+        lambda: _attack_laws.by_hits(dim, ones, keep, field),
+        1.01 * _attack_laws.by_hits(dim, ones, keep, field) + 0.01,
+    )
+
+
+@row.equal(lambda: [(dim, ones, keep) for dim in (30, 20_000) for ones, keep in ((6, 8), (6, dim - 6), (dim - 3, 8))])
+def _(dim: int, ones: int, keep: int) -> Sides:
+    """why the mean is infinite, counted"""
+    return (
+        sparsification.expected_error(_attack_laws.leading_ones(dim, ones), _attack_laws.rate_of(dim, keep), 2.0).reason
+        == (f"{dim - ones} of {dim} entries of k are zero and a mask keeps {keep}: it can miss the others"),
+        dim - ones >= keep,
+        False,
+    )

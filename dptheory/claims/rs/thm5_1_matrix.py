@@ -1,0 +1,239 @@
+"""rs.thm5.1.matrix: reconstruction error, several unknowns."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.integrate import quad
+from scipy.stats import chi2
+
+from dptheory import sparsification
+from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims.rs import _attack_laws
+
+Vector = tuple[int, ...]
+Matrix = tuple[Vector, ...]
+
+
+row = Row(
+    Claim(
+        id="rs.thm5.1.matrix",
+        title="reconstruction error, several unknowns",
+        source=Source("rs", "new, on equation 16 and Theorem 5.1", (16,)),
+        ours=True,
+        statement=r"""The paper states its theorem for one unknown; its equation 16 is for a matrix. Let $K\in R^{d\times n}$ have full
+column rank, let $m$ keep $k = (1-r)d\ge n$ rows, let $K_m$ hold the kept rows and $A_m = K_m^\top K_m$. Least squares
+on the kept rows of $Kx+\xi$, $\xi\sim N(0,\sigma^2I)$, has for non-singular $A_m$ the error covariance
+$\sigma^2A_m^{-1}$. Let $R$ be the event that $A_m$ is not singular and $P = P(R)>0$.
+
+1. If $P = 1$: $\displaystyle E[A_m^{-1}]\succeq\frac{(K^\top K)^{-1}}{1-r}$.
+2. In general $\displaystyle E[A_m^{-1}\mid R]\succeq P\frac{(K^\top K)^{-1}}{1-r}$, and with
+   $v^\top A^{-1}v := \sup_y(2v^\top y-y^\top Ay)\in[0,\infty]$ for singular $A$, item 1 holds for $P<1$ too:
+   $E[v^\top A_m^{-1}v]\ge v^\top(K^\top K)^{-1}v/(1-r)$ for every $v$.
+3. If $K$ has independent $N(0,1)$ entries and is independent of $m$, then $P = 1$ almost surely and
+   $E\lVert x-\hat x\rVert^2 = \sigma^2\dfrac n{k-n-1}$ for $k\ge n+2$, infinite for $k = n$ and $k = n+1$. The
+   expectation is over $K$, $m$ and $\xi$.""",
+        verdict=Verdict.HOLDS,
+        summary="masking rows raises the error matrix of least squares by at least $1/(1-r)$ in Loewner order, a failure "
+        r"counting as infinite; for Gaussian $K$ the total error is $\sigma^2n/(k-n-1)$.",
+        conditions=(
+            r"$m$ is uniform among the masks that keep exactly $k = (1-r)d$ rows, and independent of $\xi$ (and of $K$ in "
+            "item 3). The attacker knows $K$ and $m$.",
+            r"$K$ has full column rank and $k\ge n$. Some $k$ rows are then of rank $n$, so $P>0$.",
+            "Item 1 needs $P = 1$, or the convention of item 2 for singular $A_m$.",
+        ),
+        calculators=(
+            sparsification.matrix_expected_error,
+            sparsification.matrix_error_lower_bound,
+            sparsification.gaussian_matrix_error,
+        ),
+        proved=True,
+    )
+)
+
+
+def _inverse(matrix: list[list[Fraction]]) -> list[list[Fraction]] | None:
+    """Gauss-Jordan; None where the matrix is singular."""
+    n = len(matrix)
+    rows = [[*row, *(Fraction(int(i == j)) for j in range(n))] for i, row in enumerate(matrix)]
+    for column in range(n):
+        pivot = next((i for i in range(column, n) if rows[i][column]), None)
+        if pivot is None:
+            return None
+        rows[column], rows[pivot] = rows[pivot], rows[column]
+        rows[column] = [x / rows[column][column] for x in rows[column]]
+        for i in set(range(n)) - {column}:
+            rows[i] = [x - rows[i][column] * y for x, y in zip(rows[i], rows[column], strict=True)]
+    return [row[n:] for row in rows]
+
+
+def _gram(rows: Sequence[Vector]) -> list[list[Fraction]]:
+    n = len(rows[0])
+    return [[Fraction(sum(row[i] * row[j] for row in rows)) for j in range(n)] for i in range(n)]
+
+
+def kept_inverses(matrix: Matrix, keep: int) -> list[list[list[Fraction]] | None]:
+    """(K_m' K_m)^-1 of every mask; None where it is singular."""
+    return [_inverse(_gram(rows)) for rows in itertools.combinations(matrix, keep)]
+
+
+def _trace(matrix: list[list[Fraction]]) -> Fraction:
+    return sum((matrix[i][i] for i in range(len(matrix))), Fraction(0))
+
+
+def _mean_trace(matrix: Matrix, keep: int) -> Fraction:
+    found = [_trace(inverse) for inverse in kept_inverses(matrix, keep) if inverse is not None]
+    return sum(found, Fraction(0)) / len(found)
+
+
+_MATRICES: tuple[Matrix, ...] = (
+    ((1,), (0,), (2,)),
+    ((1, 0), (0, 1), (1, 1), (1, -1)),
+    ((1, 0), (1, 0), (0, 1), (0, 2), (1, 1)),
+    ((3, 1, 0), (1, 2, -1), (0, 1, 1), (2, 2, 1), (1, 0, 5), (1, 1, 1)),
+)
+
+
+_MATRIX_CASES = [(K, keep) for K in _MATRICES for keep in range(len(K[0]), len(K) + 1)]
+
+
+@row.equal(lambda: _MATRIX_CASES, tolerance=1e-11)
+def _(K: Matrix, keep: int) -> Sides:
+    """total error given full rank, all masks"""
+    return (
+        sparsification.matrix_expected_error(K, _attack_laws.rate_of(len(K), keep), 1.0).given_recoverable,
+        lambda: _mean_trace(K, keep),
+        float(np.trace(sparsification.matrix_error_lower_bound(K, _attack_laws.rate_of(len(K), keep), 1.0))),
+    )
+
+
+def _singular_share(matrix: Matrix, keep: int) -> Fraction:
+    inverses = kept_inverses(matrix, keep)
+    return Fraction(inverses.count(None), len(inverses))
+
+
+@row.equal(lambda: _MATRIX_CASES, tolerance=1e-13)
+def _(K: Matrix, keep: int) -> Sides:
+    """probability of rank deficiency, all masks"""
+    return (
+        sparsification.matrix_expected_error(K, _attack_laws.rate_of(len(K), keep), 1.0).lost_probability,
+        lambda: _singular_share(K, keep),
+        0.0,
+    )
+
+
+@row.equal(lambda: [(K,) for K in _MATRICES], tolerance=1e-12)
+def _(K: Matrix) -> Sides:
+    """nothing masked: the bound is the error"""
+    return (
+        float(np.trace(sparsification.matrix_error_lower_bound(K, 0.0, 1.0))),
+        lambda: _mean_trace(K, len(K)),
+        1.01 * float(np.trace(sparsification.matrix_error_lower_bound(K, 0.0, 1.0))),
+    )
+
+
+def _unconditional_loewner_slack(**entries: float) -> float:
+    return _least_eigenvalue(entries, conditional=False)
+
+
+def _least_eigenvalue(entries: dict[str, float], conditional: bool) -> float:
+    """The slack with the bound P B for the mean given full rank, or with B as if P were 1; 0 where K has not full rank."""
+    keep = int(entries.pop("keep"))
+    K = np.array(list(entries.values()), dtype=np.float64).reshape(4, 2)
+    if np.linalg.matrix_rank(K) < 2:
+        return 0.0
+    kept = [K[list(rows)] for rows in itertools.combinations(range(4), keep)]
+    inverses = [np.linalg.inv(rows.T @ rows) for rows in kept if np.linalg.matrix_rank(rows) == 2]
+    bound = sparsification.matrix_error_lower_bound(K, _attack_laws.rate_of(4, keep), 1.0)
+    share = len(inverses) / len(kept) if conditional else 1.0
+    root = np.linalg.inv(np.linalg.cholesky(bound))
+    return float(np.linalg.eigvalsh(root @ np.mean(inverses, axis=0) @ root.T)[0] - share)
+
+
+@row.inequality(
+    {
+        **{f"k{i}{j}": Range(-2, 2, integer=True) for i in range(4) for j in range(2)},
+        "keep": Range(2, 4, integer=True),
+    },
+    wrong=_unconditional_loewner_slack,
+    tolerance=1e-10,
+)
+def _loewner_slack(**entries: float) -> float:
+    """Loewner order given full rank, K of 4 x 2 whole numbers
+
+    Least eigenvalue of B^-1/2 E[(K_m'K_m)^-1; full rank] B^-1/2 - P, B = bound: >= 0 if P B bounds in Loewner order.
+    """
+    return _least_eigenvalue(entries, conditional=True)
+
+
+def _attacked_matrix(
+    rng: np.random.Generator, n: int, K: Matrix | None, dim: int, unknowns: int, keep: int, sigma: float
+) -> NDArray[np.float64]:
+    """|x - xhat|^2 of least squares on the kept rows; K = None draws a Gaussian matrix each time."""
+    x = rng.standard_normal((n, unknowns, 1))
+    order = rng.random((n, dim)).argsort(axis=1)[:, :keep]
+    rows = rng.standard_normal((n, keep, unknowns)) if K is None else np.asarray(K, dtype=np.float64)[order]
+    seen = rows @ x + sigma * rng.standard_normal((n, keep, 1))
+    transposed = rows.transpose(0, 2, 1)
+    return np.asarray(np.square(np.linalg.solve(transposed @ rows, transposed @ seen) - x).sum(axis=(1, 2)))
+
+
+_REGULAR: Matrix = tuple((1, t, t * t) for t in range(-4, 5))
+
+
+@row.mean(
+    partial(_attacked_matrix, K=_REGULAR, dim=9, unknowns=3, keep=6, sigma=0.5),
+    wrong=lambda: float(np.trace(sparsification.matrix_error_lower_bound(_REGULAR, _attack_laws.rate_of(9, 6), 0.5))),
+    row_bytes=1500,
+)
+def _() -> float:
+    """least squares on the kept rows of a fixed K, 9 x 3"""
+    return sparsification.matrix_expected_error(_REGULAR, _attack_laws.rate_of(9, 6), 0.5).value
+
+
+@row.mean(
+    partial(_attacked_matrix, K=None, dim=12, unknowns=4, keep=12, sigma=0.5),
+    wrong=lambda: 0.25 * 4 / 12,
+    row_bytes=2500,
+)
+def _() -> float:
+    """Gaussian K, 12 rows kept, 4 unknowns"""
+    return sparsification.gaussian_matrix_error(12, 4, 0.5).value
+
+
+@row.equal(
+    lambda: itertools.product((3, 100), ("ones", "first"), ("value", "given", "lost", "reason", "bound")),
+    tolerance=1e-11,
+)
+def _(unknowns: int, last: str, field: str) -> Sides:
+    """the identity and one more row, one row dropped: inverses by hand"""
+    return (
+        _attack_laws.bordered_field(unknowns, last, field),
+        lambda: _attack_laws.bordered(unknowns, last, field),
+        -1.0,
+    )
+
+
+def _mean_reciprocal(freedom: int) -> float:
+    """E 1/X for X chi-square, by quadrature over its root: the law of a diagonal entry of (K'K)^-1 with rows - unknowns + 1 degrees."""
+    return float(quad(lambda r: 2 * chi2.pdf(r * r, freedom) / r, 0.0, 12.0, epsabs=0, epsrel=1e-11)[0])
+
+
+@row.equal(
+    lambda: [(keep, field) for keep in (3, 4, 5, 6, 10) for field in ("given", "lost", "reason")], tolerance=1e-9
+)
+def _(keep: int, field: str) -> Sides:
+    """Gaussian K: the mean by quadrature, when and why it is infinite"""
+    return (
+        _attack_laws.gaussian_field(keep, field),
+        lambda: {
+            "given": 16 * _mean_reciprocal(keep - 3) if keep > 5 else math.inf,
+            "lost": float(keep < 4),
+            "reason": keep < 6,
+        }[field],
+        4.0 / keep,
+    )

@@ -1,0 +1,199 @@
+"""rs.tuned: gain at the tuned learning rate."""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from dptheory import sparsification
+from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims.rs._kappa_cases import spread_of
+from dptheory.claims.rs._learning_rate import least_over_rates
+
+Ratio = Callable[[float, float, float], float]
+
+
+row = Row(
+    Claim(
+        id="rs.tuned",
+        title="gain at the tuned learning rate",
+        source=Source("rs", "new, on Theorem 3.5"),
+        ours=True,
+        statement=r"""Theorem 3.5 without bias reads, with $x = 1-r$, $A = GC^2/2$, $D = \Delta_\sigma$ and $B_r(\gamma)$ its right side,
+
+$$B_r(\gamma) = \frac1\kappa\Big(\frac{\Delta_{\mathcal L}}{\gamma T}+\gamma A+x\gamma D\Big) .$$
+
+Let $\Delta_{\mathcal L},T,C,\sigma,B$ be fixed and $\kappa$ free of $\gamma$. Then
+
+1. $\min_\gamma B_r(\gamma) = \frac2\kappa\sqrt{\Delta_{\mathcal L}(A+xD)/T}$, at
+   $\gamma = \sqrt{\Delta_{\mathcal L}/(T(A+xD))}$.
+2. Masking lowers it if and only if $\kappa>\sqrt{(A+xD)/(A+D)}$.
+3. For $r>0$ this needs $\kappa>\sqrt x$, which needs $P'_m>P$ for some mask.
+4. If $\lVert w\rVert\le c = C/4$ and $P\ge\sqrt x$, no mask with $r>0$ lowers it.
+
+In items 3 and 4 $\kappa$ is that of one gradient ([rs.lem3.3](lem3.3.md)). The $\kappa$ of the theorem is a weighted
+mean of those of the iterates, so the same holds if the condition holds at every iterate.""",
+        verdict=Verdict.HOLDS,
+        summary="after tuning the learning rate for each $r$, masking lowers the bound of Theorem 3.5 if and only if "
+        r"$\kappa>\sqrt{(A+xD)/(A+D)}$, hence only if $\kappa>\sqrt{1-r}$; without a gain in the chance of a small "
+        "deviation there is none.",
+        conditions=(
+            r"$\Delta_{\mathcal L}>0$, $A>0$, bias zero with and without mask.",
+            r"$\kappa$ does not depend on the learning rate. (It depends on the iterates, which depend on it.)",
+            "The second moment of the clipped gradient is bounded by $C^2$ with and without the mask, so $A$ is the same. "
+            r"With the finer bound $(1-\frac1B)\lVert E\hat g_i\rVert^2+\frac1BE\lVert\hat g_i\rVert^2$ "
+            "([rs.lem3.1](lem3.1.md)) the mask can make $A$ smaller, to $A'$, for $B>1$; the condition is then "
+            r"$\kappa>\sqrt{(A'+xD)/(A+D)}$, which $\kappa\le\sqrt x$ does not exclude.",
+            "The conditions of Theorem 3.5 itself: a fresh mask, no momentum.",
+        ),
+        calculators=(sparsification.tuned_bound, sparsification.least_kappa_tuned),
+        proved=True,
+        figure="tradeoff",
+    )
+)
+
+
+@row.equal(
+    lambda: [
+        (r, k, gap, t, d)
+        for r in (0.0, 0.75)
+        for k in (0.4, 1.0)
+        for gap in (0.1, 3.0)
+        for t, d in ((10.0, 0.0), (1e4, 50.0))
+    ],
+    tolerance=1e-10,
+)
+def _(r: float, k: float, gap: float, t: float, d: float) -> Sides:
+    """least bound, by search over the learning rate"""
+    return (
+        sparsification.tuned_bound(r, k, gap, t, 2.0, d).bound,
+        lambda: least_over_rates(2.0 + (1 - r) * d, gap, t) / k,
+        (gap / t + 2.0 + (1 - r) * d) / k,
+    )
+
+
+_GAIN_CASES = tuple(
+    (Fraction(1, n * n), Fraction(k, 20), Fraction(ratio))
+    for n in (2, 3)
+    for k in range(2, 21)
+    for ratio in (0, 1, 10, 1000)
+)
+"""x, kappa, D / A."""
+
+
+def _tuned_gain(x: Fraction, kappa: Fraction, ratio: Fraction) -> bool:
+    """Squares of the tuned bounds compared in fractions."""
+    return (1 + x * ratio) / kappa**2 < 1 + ratio
+
+
+@row.equal(lambda: _GAIN_CASES)
+def _(x: Fraction, k: Fraction, ratio: Fraction) -> Sides:
+    """who gains, in fractions"""
+    # wrong: the comparison at a fixed rate
+    return (
+        k > sparsification.least_kappa_tuned(float(1 - x), float(ratio)) * (1 + 1e-12),
+        lambda: _tuned_gain(x, k, ratio),
+        (1 + x * ratio) / k < 1 + ratio,
+    )
+
+
+def _tuned_ratio(rate: float, kappa: float, noise_ratio: float) -> float:
+    """Tuned bound with the mask over that without."""
+    masked = sparsification.tuned_bound(rate, kappa, 1.0, 100.0, 1.0, noise_ratio).bound
+    return masked / sparsification.tuned_bound(0.0, 1.0, 1.0, 100.0, 1.0, noise_ratio).bound
+
+
+def _fixed_ratio(rate: float, kappa: float, noise_ratio: float) -> float:
+    """The same at a learning rate so large that Delta_L / (g T) is negligible."""
+    return sparsification.tradeoff(rate, 1.0, noise_ratio, kappa) / sparsification.tradeoff(0.0, 1.0, noise_ratio, 1.0)
+
+
+def _same_probability(ratio: Ratio, second: float, third: float, keep: int, scale: float, noise_ratio: float) -> float:
+    w = np.array([1.0, second, third, second, 1.0, third])
+    found = sparsification.kappa(0.25 * scale * w / np.linalg.norm(w), 1.0, 1 - keep / 6)
+    return ratio(1 - keep / 6, found.value, noise_ratio) - 1
+
+
+def _no_gain_fixed_slack(**point: float) -> float:
+    """Wrong statement: the same at a fixed learning rate."""
+    return _same_probability(_fixed_ratio, **point)  # type: ignore[arg-type]
+
+
+@row.inequality(
+    {
+        "second": Range(0, 1),
+        "third": Range(0, 1),
+        "keep": Range(1, 6, integer=True),
+        "scale": Range(0.01, 100, log=True),
+        "noise_ratio": Range(1e-3, 1e9, log=True),
+    },
+    wrong=_no_gain_fixed_slack,
+)
+def _no_gain_slack(**point: float) -> float:
+    """no gain where P' = P
+
+    No deviation, so P' = P: the tuned bound with a mask is never the smaller one.
+    """
+    return _same_probability(_tuned_ratio, **point)  # type: ignore[arg-type]
+
+
+def _small_gradient(probability: float, keep: int, scale: float) -> tuple[float, float]:
+    """(rate, kappa) of six entries with |w| = scale c <= c and Gaussian deviation."""
+    found = sparsification.kappa(np.full(6, 0.25 * scale / math.sqrt(6)), 1.0, 1 - keep / 6, spread_of(probability, 6))
+    return 1 - keep / 6, found.value
+
+
+def _small_gradient_any_slack(margin: float, keep: int, scale: float, noise_ratio: float) -> float:
+    """Wrong statement: the same for every P."""
+    return _tuned_ratio(*_small_gradient(1e-3 + margin * 0.998, keep, scale), noise_ratio) - 1
+
+
+@row.inequality(
+    {
+        "margin": Range(0, 1),
+        "keep": Range(1, 6, integer=True),
+        "scale": Range(0.01, 1, log=True),
+        "noise_ratio": Range(1e-3, 1e9, log=True),
+    },
+    wrong=_small_gradient_any_slack,
+)
+def _small_gradient_slack(margin: float, keep: int, scale: float, noise_ratio: float) -> float:
+    """no gain where |w| <= c and P >= sqrt x
+
+    |w| <= c and sqrt x <= P <= 1: no gain at the tuned rate although P' > P.
+    """
+    root = math.sqrt(keep / 6)
+    return _tuned_ratio(*_small_gradient(root + margin * (0.9999 - root), keep, scale), noise_ratio) - 1
+
+
+def _best_learning_rate(slope: float, gap: float, steps: float) -> float:
+    """argmin of gap / (g T) + g slope over log g."""
+    found = minimize_scalar(
+        lambda log: gap / steps * math.exp(-log) + slope * math.exp(log),
+        bounds=(-20, 20),
+        method="bounded",
+        options={"xatol": 1e-10},
+    )
+    return math.exp(float(found.x))
+
+
+@row.equal(
+    lambda: [
+        (r, k, gap, t, d)
+        for r in (0.0, 0.75)
+        for k in (0.4, 1.0)
+        for gap, t in ((0.5, 1.0), (3.0, 400.0), (0.3, 1e4))
+        for d in (0.0, 30.0, 1e6)
+        if r > 0 or k == 1.0
+    ],
+    tolerance=1e-5,
+)
+def _(r: float, k: float, gap: float, t: float, d: float) -> Sides:
+    """learning rate of the least bound, by golden section"""
+    return (
+        sparsification.tuned_bound(r, k, gap, t, 2.0, d).learning_rate,
+        lambda: _best_learning_rate(2.0 + (1 - r) * d, gap, t),
+        sparsification.tuned_bound(0.0, 1.0, gap, t, 2.0, d + 0.1).learning_rate,
+    )
