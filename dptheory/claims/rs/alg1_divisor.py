@@ -161,7 +161,7 @@ def _(n: int, q: Fraction, growth: Fraction) -> Sides:
     return (
         privacy.published_size_delta(math.log(growth), n, float(q), 0.0),
         lambda: _divisor.sizes_apart(n, q, growth),
-        privacy.published_size_delta(math.log(growth), n + 1, float(q), 0.0),
+        lambda: privacy.published_size_delta(math.log(growth), n + 1, float(q), 0.0),
     )
 
 

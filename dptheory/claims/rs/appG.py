@@ -76,7 +76,7 @@ def _(what: str, dim: int, kind: str, z: float) -> Sides:
     return (
         getattr(_kappa_fields.best(dim, kind, z), what),
         lambda: _kappa_fields.every_rate(what, dim, kind, z),
-        1.001 * _kappa_fields.every_rate(what, dim, kind, z) + 1e-9,
+        lambda: 1.001 * _kappa_fields.every_rate(what, dim, kind, z) + 1e-9,
     )
 
 
@@ -86,7 +86,7 @@ def _(dim: int, kind: str, z: float) -> Sides:
     return (
         _kappa_fields.all_fields(_kappa_fields.best(dim, kind, z).bound, _kappa_fields.best(dim, kind, z).kappa),
         lambda: _kappa_fields.asked_alone(dim, kind, z),
-        1.0 + _kappa_fields.best(dim, kind, z).bound,
+        lambda: 1.0 + _kappa_fields.best(dim, kind, z).bound,
     )
 
 
@@ -202,7 +202,7 @@ def _(c: float, dc: float, n: float, s: float) -> Sides:
     return (
         sparsification.best_rate(_UNEVEN, c, dc, n, s).bound,
         lambda: _best_bound(c, dc, n, s),
-        _bound_at_printed(c, dc, n, s),
+        lambda: _bound_at_printed(c, dc, n, s),
     )
 
 
@@ -212,7 +212,7 @@ def _(dim: int, share: float, clip: float, delta_c: float, noise_term: float, na
     return (
         _large_kappa.best_found(dim, share, clip, delta_c, noise_term, name),
         lambda: _large_kappa.best_by_trying(dim, share, clip, delta_c, noise_term, name),
-        1.006 * _large_kappa.best_found(dim, share, clip, delta_c, noise_term, name),
+        lambda: 1.006 * _large_kappa.best_found(dim, share, clip, delta_c, noise_term, name),
     )
 
 
@@ -222,7 +222,7 @@ def _(dim: int, share: float, clip: float, delta_c: float, noise_term: float, na
     return (
         _large_kappa.over_law_at_rate(dim, share, clip, delta_c, noise_term, name),
         1.0,
-        1.001 * _large_kappa.over_law_at_rate(dim, share, clip, delta_c, noise_term, name),
+        lambda: 1.001 * _large_kappa.over_law_at_rate(dim, share, clip, delta_c, noise_term, name),
     )
 
 
@@ -257,5 +257,5 @@ def _(scale: Fraction, ratio: Fraction, clip: float, z: float) -> Sides:
     return (
         sparsification.optimal_rate_flat(float(ratio), 1.0, float(scale), clip, z),
         lambda: _flat_best(scale, ratio),
-        sparsification.optimal_rate_flat(float(ratio), 1.0, float(scale), clip),
+        lambda: sparsification.optimal_rate_flat(float(ratio), 1.0, float(scale), clip),
     )

@@ -140,7 +140,7 @@ def _searched_optimum(s: Setting, sampling: str) -> float:
 @row.equal(lambda: [(setting, sampling) for setting in _SETTINGS for sampling in ("fixed", "poisson")], tolerance=1e-5)
 def _(s: Setting, sampling: str) -> Sides:
     """best number of steps, by search"""
-    return _optimum(s, sampling), lambda: _searched_optimum(s, sampling), _optimum(s, sampling) / 2
+    return _optimum(s, sampling), lambda: _searched_optimum(s, sampling), lambda: _optimum(s, sampling) / 2
 
 
 @row.equal(

@@ -96,5 +96,5 @@ def _(mu: Fraction, velocity: Fraction) -> Sides:
     return (
         convergence.coasting_distance(0.25, float(velocity), float(mu), math.inf),  # type: ignore[arg-type]
         Fraction(1, 4) * mu * velocity / (1 - mu),
-        convergence.coasting_distance(0.25, float(velocity), float(mu), 20),
+        lambda: convergence.coasting_distance(0.25, float(velocity), float(mu), 20),
     )

@@ -73,7 +73,7 @@ def _(field: str, dim: int, keep: int, seed: int, masks: int) -> Sides:
     return (
         _kappa_fields.kappa_field(field, dim, keep, seed=seed, masks=masks),
         lambda: _kappa_fields.kappa_field(field, dim, keep),
-        1 + _kappa_fields.kappa_field(field, dim, keep),
+        lambda: 1 + _kappa_fields.kappa_field(field, dim, keep),
     )
 
 
@@ -89,7 +89,7 @@ def _(field: str, keep: int) -> Sides:
     return (
         _kappa_fields.kappa_of_rows(field, keep, seed=9),
         lambda: _kappa_fields.kappa_of_rows(field, keep),
-        1 + _kappa_fields.kappa_of_rows(field, keep),
+        lambda: 1 + _kappa_fields.kappa_of_rows(field, keep),
     )
 
 
@@ -110,7 +110,7 @@ def _(what: str, dim: int, keep: int) -> Sides:
             "error": _kappa_fields.without_deviation(dim, keep).norm_ratio_error,
             "standard_error": 0.0,
         }[what],
-        1 + _kappa_fields.without_deviation(dim, keep).norm_ratio,
+        lambda: 1 + _kappa_fields.without_deviation(dim, keep).norm_ratio,
     )
 
 
@@ -236,7 +236,7 @@ def _(dim: int, keep: int, present: int, share: float, scale: float) -> Sides:
             1.1e-3,
         ),
         True,
-        _large_kappa.bar_holds(
+        lambda: _large_kappa.bar_holds(
             replace(_large_kappa.uneven_found(dim, keep, present, share, scale), error=0.0),
             _large_kappa.uneven_ratio(dim, keep, present, share, scale),
             1.1e-3,
@@ -250,7 +250,7 @@ def _(name: str, dim: int, keep: int, scale: float, z: float) -> Sides:
     return (
         _large_kappa.large_field(name, dim, keep, scale, z),
         lambda: _large_kappa.large_field_by_hand(name, dim, keep, scale, z),
-        1.005 * _large_kappa.large_field(name, dim, keep, scale, z),
+        lambda: 1.005 * _large_kappa.large_field(name, dim, keep, scale, z),
     )
 
 
@@ -284,14 +284,14 @@ def _(name: str, keep: int, z: float) -> Sides:
     return (
         rows.rows_field(name, keep, z),
         lambda: rows.rows_field_exact(name, keep, z),
-        1.005 * rows.rows_field(name, keep, z),
+        lambda: 1.005 * rows.rows_field(name, keep, z),
     )
 
 
 @row.equal((8, 0.75), (6, 0.25))
 def _(keep: int, z: float) -> Sides:
     """rows: the error bars of 100 draws hold"""
-    return rows.rows_bars_hold(keep, z), True, rows.rows_bars_hold(keep, z, 0.1)
+    return rows.rows_bars_hold(keep, z), True, lambda: rows.rows_bars_hold(keep, z, 0.1)
 
 
 @row.equal(("standard_error", 8, 0.75), ("standard_error", 6, 0.25), ("error", 8, 0.75), tolerance=6e-3)
@@ -300,14 +300,14 @@ def _(what: str, keep: int, z: float) -> Sides:
     return (
         rows.rows_bar(what, keep, z),
         lambda: rows.rows_bar_exact(what, keep, z),
-        1.01 * rows.rows_bar(what, keep, z),
+        lambda: 1.01 * rows.rows_bar(what, keep, z),
     )
 
 
 @row.equal((8, 0.75), tolerance=0.12)
 def _(keep: int, z: float) -> Sides:
     """rows: mean square of (value - exact) / standard error over 300 draws"""
-    return rows.rows_z_score(keep, z), 1.0, 1.2 * rows.rows_z_score(keep, z)
+    return rows.rows_z_score(keep, z), 1.0, lambda: 1.2 * rows.rows_z_score(keep, z)
 
 
 def _small_slack(dim: float, keep_share: float, scale: float) -> float:

@@ -53,7 +53,7 @@ the worst case over smooth functions.""",
 @row.equal(lambda: [(s,) for s in _runs.PLAIN], tolerance=1e-12)
 def _(s: Settings) -> Sides:
     """equality on a quadratic, by enumeration"""
-    return _runs.alignment_bound(s, enumeration.run(s)), lambda: enumeration.run(s).alignment, printed_of_run(s)
+    return _runs.alignment_bound(s, enumeration.run(s)), lambda: enumeration.run(s).alignment, lambda: printed_of_run(s)
 
 
 @row.equal(lambda: [(s,) for s in _runs.PLAIN], tolerance=1e-12)
@@ -76,7 +76,7 @@ def _(gradients: tuple[int, ...], rate: Fraction) -> Sides:
     return (
         _poisson_steps.poisson_moment(gradients, rate),
         lambda: _poisson.mean_square(gradients, rate),
-        _poisson_steps.poisson_moment(gradients, rate, fixed=True),
+        lambda: _poisson_steps.poisson_moment(gradients, rate, fixed=True),
     )
 
 
@@ -89,7 +89,7 @@ def _(gradient: Fraction, gamma: Fraction, examples: int, rate: Fraction) -> Sid
     return (
         _poisson_steps.poisson_bound(gradient, gamma, examples, rate),
         lambda: _poisson.one_step(gradient, gamma, examples, rate)[0],
-        printed_descent(float(_poisson.one_step(gradient, gamma, examples, rate)[1]), float(gamma), 1.0, 1.0),
+        lambda: printed_descent(float(_poisson.one_step(gradient, gamma, examples, rate)[1]), float(gamma), 1.0, 1.0),
     )
 
 

@@ -112,7 +112,7 @@ def _(w: tuple[int, ...], xi: tuple[int, ...], bound: int) -> Sides:
     return (
         _float_kept(w, xi, bound),
         lambda: _kept(w, _two_point(xi), bound),
-        _kept(w, _two_point(xi), bound * Fraction(101, 100)),
+        lambda: _kept(w, _two_point(xi), bound * Fraction(101, 100)),
     )
 
 

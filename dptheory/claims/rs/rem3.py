@@ -99,7 +99,7 @@ def _(x: Fraction, kappa: Fraction, noise: Fraction) -> Sides:
     return (
         _tuned(float(1 - x), float(kappa), noise),
         lambda: _searched(x, kappa, noise),
-        _tuned(0.0, 1.0, noise) / float(kappa),
+        lambda: _tuned(0.0, 1.0, noise) / float(kappa),
     )
 
 

@@ -83,7 +83,7 @@ def _(
     return (
         _noisy_runs.stated_moment(curvature, gamma, variance, epochs, per_epoch, keep),
         lambda: _noisy_runs.enumerated_moment(curvature, gamma, variance, epochs, per_epoch, keep),
-        _noisy_runs.other_moment(curvature, gamma, variance, epochs, per_epoch, keep),
+        lambda: _noisy_runs.other_moment(curvature, gamma, variance, epochs, per_epoch, keep),
     )
 
 
@@ -95,7 +95,7 @@ def _(
     return (
         _noisy_runs.stated_moment(curvature, gamma, variance, epochs, per_epoch, keep, copies=10_000),
         lambda: _noisy_runs.enumerated_moment(curvature, gamma, variance, epochs, per_epoch, keep),
-        _noisy_runs.other_moment(curvature, gamma, variance, epochs, per_epoch, keep),
+        lambda: _noisy_runs.other_moment(curvature, gamma, variance, epochs, per_epoch, keep),
     )
 
 
@@ -105,7 +105,7 @@ def _(run: _noisy_runs.NoisyRun) -> Sides:
     return (
         _noisy_runs.sharp_bound(run),
         lambda: _noisy_runs.enumerated_measure(run),
-        _noisy_runs.without_final_gap(run),
+        lambda: _noisy_runs.without_final_gap(run),
     )
 
 
@@ -115,7 +115,7 @@ def _(run: _noisy_runs.NoisyRun) -> Sides:
     return (
         _noisy_runs.sharp_bound(run),
         lambda: _noisy_runs.measure_by_entries(run),
-        _noisy_runs.without_final_gap(run),
+        lambda: _noisy_runs.without_final_gap(run),
     )
 
 

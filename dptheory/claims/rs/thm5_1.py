@@ -207,7 +207,7 @@ def _(large: float, middle: float, small: float, zeros: int, keep_share: float) 
     return (
         _bound_slack(large, middle, small, zeros, keep_share) >= -1e-12,
         True,
-        _printed_slack(large, middle, small, zeros, keep_share) >= -1e-12,
+        lambda: _printed_slack(large, middle, small, zeros, keep_share) >= -1e-12,
     )
 
 
@@ -291,7 +291,7 @@ def _(dim: int, ones: int, keep: int, field: str) -> Sides:
     return (
         _attack_laws.sparse_field(dim, ones, keep, field),
         lambda: _attack_laws.by_hits(dim, ones, keep, field),
-        1.01 * _attack_laws.by_hits(dim, ones, keep, field) + 0.01,
+        lambda: 1.01 * _attack_laws.by_hits(dim, ones, keep, field) + 0.01,
     )
 
 

@@ -107,7 +107,7 @@ def _(K: Matrix, keep: int) -> Sides:
     return (
         sparsification.matrix_expected_error(K, _attack_laws.rate_of(len(K), keep), 1.0).given_recoverable,
         lambda: _mean_trace(K, keep),
-        float(np.trace(sparsification.matrix_error_lower_bound(K, _attack_laws.rate_of(len(K), keep), 1.0))),
+        lambda: float(np.trace(sparsification.matrix_error_lower_bound(K, _attack_laws.rate_of(len(K), keep), 1.0))),
     )
 
 
@@ -132,7 +132,7 @@ def _(K: Matrix) -> Sides:
     return (
         float(np.trace(sparsification.matrix_error_lower_bound(K, 0.0, 1.0))),
         lambda: _mean_trace(K, len(K)),
-        1.01 * float(np.trace(sparsification.matrix_error_lower_bound(K, 0.0, 1.0))),
+        lambda: 1.01 * float(np.trace(sparsification.matrix_error_lower_bound(K, 0.0, 1.0))),
     )
 
 

@@ -195,5 +195,5 @@ def _(r: float, k: float, gap: float, t: float, d: float) -> Sides:
     return (
         sparsification.tuned_bound(r, k, gap, t, 2.0, d).learning_rate,
         lambda: _best_learning_rate(2.0 + (1 - r) * d, gap, t),
-        sparsification.tuned_bound(0.0, 1.0, gap, t, 2.0, d + 0.1).learning_rate,
+        lambda: sparsification.tuned_bound(0.0, 1.0, gap, t, 2.0, d + 0.1).learning_rate,
     )
