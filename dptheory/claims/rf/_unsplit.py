@@ -4,7 +4,6 @@ from dptheory.claims._claim import Claim
 from dptheory.claims.rf import (
     clipping,
     descent,
-    dynamics,
     mse,
     noise,
     numbers,
@@ -15,7 +14,6 @@ from dptheory.claims.rf import (
 )
 
 CLAIMS: tuple[Claim, ...] = (
-    *dynamics.CLAIMS,
     *ranking.CLAIMS,
     *descent.CLAIMS,
     *numbers.CLAIMS,

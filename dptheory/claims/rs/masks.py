@@ -14,7 +14,8 @@ from scipy.special import betaincinv
 from dptheory import convergence, gradients
 from dptheory.checks import ExactCheck, Kind, MeanCheck
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.claims.rf.dynamics import momentum_cases, noise_weights, printed_velocity_variance, squares
+from dptheory.claims.rf._momentum import momentum_cases, noise_weights, squares
+from dptheory.claims.rf.momentum import printed_velocity_variance
 
 Array = NDArray[np.float64]
 
