@@ -2,7 +2,6 @@
 
 from dptheory.claims._claim import Claim
 from dptheory.claims.rf import (
-    clipping,
     descent,
     mse,
     noise,
@@ -20,7 +19,6 @@ CLAIMS: tuple[Claim, ...] = (
     *noise.CLAIMS,
     *quadratic.CLAIMS,
     *mse.CLAIMS,
-    *clipping.CLAIMS,
     *privacy.CLAIMS,
     *sigmas.CLAIMS,
 )
