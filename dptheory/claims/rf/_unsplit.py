@@ -4,11 +4,9 @@ from dptheory.claims._claim import Claim
 from dptheory.claims.rf import (
     mse,
     quadratic,
-    ranking,
 )
 
 CLAIMS: tuple[Claim, ...] = (
-    *ranking.CLAIMS,
     *quadratic.CLAIMS,
     *mse.CLAIMS,
 )
