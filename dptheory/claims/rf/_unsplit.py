@@ -2,11 +2,9 @@
 
 from dptheory.claims._claim import Claim
 from dptheory.claims.rf import (
-    mse,
     quadratic,
 )
 
 CLAIMS: tuple[Claim, ...] = (
     *quadratic.CLAIMS,
-    *mse.CLAIMS,
 )

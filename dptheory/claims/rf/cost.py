@@ -6,7 +6,6 @@ from fractions import Fraction
 from dptheory import sparsification
 from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
 
-
 Sizes = tuple[int, int, int, int]
 """Dimension, basis, samples, gradients."""
 
