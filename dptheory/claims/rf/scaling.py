@@ -117,7 +117,7 @@ def _(mu: Fraction, steps: int) -> Sides:
 
 
 @row.equal(_quadratic_cases, tolerance=1e-13, kind=Kind.COUNTEREXAMPLE)
-def _(rate: Fraction, mu: Fraction, curvature: Fraction, clip: Fraction | int) -> Sides:
+def _(rate: Fraction, mu: Fraction, curvature: Fraction, clip: Fraction) -> Sides:
     """unclipped: excess on a quadratic, second moments in fractions"""
     return (
         convergence.stationary_excess(float(rate), float(clip), float(mu), float(curvature)),
