@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from dptheory import convergence
-from dptheory.claims.rf.dynamics import printed_velocity_variance
+from dptheory.claims.rf.momentum import printed_velocity_variance
 from dptheory.claims.rs.appH import printed_adam_variance
 from figures._table import Data
 

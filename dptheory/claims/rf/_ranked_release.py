@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from scipy.special import ndtr
 
-from dptheory.checks import ExactCheck, Kind
+from dptheory.checks import EqualityCheck, Kind, Sides
 from dptheory.privacy import combined_multiplier
 
 Vector = tuple[int, ...]
@@ -116,24 +116,27 @@ def largest_distance(noise_multiplier: float) -> float:
 # --- checks that the two papers share ---
 
 
-def mask_adds_nothing(name: str) -> ExactCheck:
+def mask_adds_nothing(name: str) -> EqualityCheck:
     """The mask of the next epoch and the release tell two data sets apart as well as the release alone."""
-    return ExactCheck(
-        name=name,
-        cases=cases,
-        truth=lambda step, weight: privacy(step, weight, released_sum),
-        statement=lambda step, weight: privacy(step, weight, None),
-        wrong=lambda step, weight: privacy(step, weight, second_draw),
-    )
+
+    def compare(step: Step, weight: Fraction) -> Sides:
+        return (
+            privacy(step, weight, None),
+            lambda: privacy(step, weight, released_sum),
+            lambda: privacy(step, weight, second_draw),
+        )
+
+    return EqualityCheck(name, cases, compare)
 
 
-def printed_velocity(name: str) -> ExactCheck:
+def printed_velocity(name: str) -> EqualityCheck:
     """A step whose velocity takes the un-noised gradient is as private as two releases of which one has no noise."""
-    return ExactCheck(
-        name=name,
-        cases=runs,
-        truth=lambda data, extra, sigma: distance_after_printed_step(data, extra),
-        statement=lambda data, extra, sigma: largest_distance(combined_multiplier((sigma, 0.0))),
-        wrong=lambda data, extra, sigma: largest_distance(combined_multiplier((sigma,))),
-        kind=Kind.COUNTEREXAMPLE,
-    )
+
+    def compare(data: tuple[Fraction, ...], extra: Fraction, sigma: float) -> Sides:
+        return (
+            largest_distance(combined_multiplier((sigma, 0.0))),
+            distance_after_printed_step(data, extra),
+            largest_distance(combined_multiplier((sigma,))),
+        )
+
+    return EqualityCheck(name, runs, compare, kind=Kind.COUNTEREXAMPLE)

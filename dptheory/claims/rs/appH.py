@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from dptheory import convergence
 from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
-from dptheory.claims.rf.dynamics import momentum_cases, noise_weights, printed_velocity_variance, squares
+from dptheory.claims.rf._momentum import momentum_cases, noise_weights, squares
+from dptheory.claims.rf.momentum import printed_velocity_variance
 
 Array = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import torch
 
 from dptheory import sparsification
 from dptheory.checks import Kind
-from dptheory.claims.rs.reconstruction import printed_error_bound
+from dptheory.claims.rs.thm5_1 import printed_error_bound
 from training.data import load
 from training.validate import _linear_attack as linear_attack_of
 from training.validate import attack, linear_attack, linear_gradient

@@ -1,0 +1,103 @@
+"""rf.clip_probability: a mask never raises the probability that a gradient is clipped."""
+
+import itertools
+import math
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptheory import gradients
+from dptheory.claims._draws import drawn_masks
+from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+
+Array = NDArray[np.float64]
+
+
+def _masked_clips(rng: np.random.Generator, n: int, dim: int, kept: int, bound: float) -> Array:
+    """Is a masked Gaussian gradient of mean norm 1 and deviation 0.2 longer than the bound?"""
+    gradient = 1.0 / np.sqrt(dim) + 0.2 * rng.standard_normal((n, dim))
+    mask = drawn_masks(rng, n, dim, kept)
+    return np.asarray(np.linalg.norm(gradient * mask, axis=1) > bound, dtype=np.float64)
+
+
+def _poisson_tail(half: int, square: float) -> float:
+    """P(chi2_{2 half} > square): fewer than half events of a Poisson process by the time square / 2."""
+    mean = square / 2
+    return math.fsum(math.exp(j * math.log(mean) - mean - math.lgamma(j + 1)) for j in range(half))
+
+
+def _much_rarer_slack(dim: int, share: float, kept_energy: float, deviation: float, grad_norm: float) -> float:
+    """Wrong statement: a mask lowers the probability by at least 1e-3."""
+    return _rarer_slack(dim, share, kept_energy, deviation, grad_norm) - 1e-3
+
+
+row = Row(
+    Claim(
+        id="rf.clip_probability",
+        title="masking lowers the clipping probability",
+        source=Source("rf", "section 2.3"),
+        statement=r"""With the same clipping bound, fewer entries contribute to the norm, and random freeze reduces the clipping probability. In
+formulas, for every law of $g$ and every mask $m$
+
+$$P(\lVert m\odot g\rVert>C)\le P(\lVert g\rVert>C) .$$""",
+        verdict=Verdict.HOLDS,
+        summary="at a fixed iterate a mask never raises the probability that a gradient is clipped.",
+        conditions=(
+            "The same clipping bound and the same iterate, so that $g$ has the same law on both sides. Runs with "
+            "and without a mask visit different iterates; the claim says nothing of those.",
+            "Reduces means does not raise: if the frozen entries vanish, or every gradient is longer than $C$ in "
+            "the kept entries alone, the two sides are equal.",
+        ),
+        calculators=(gradients.clip_probability,),
+        proved=True,
+    )
+)
+
+
+@row.equal(
+    lambda: [
+        *itertools.product((1, 2, 5, 50), (0.5, 9.0, 100.0)),
+        (10_000, 19_900.0),
+        (10_000, 20_300.0),
+    ],
+    tolerance=1e-9,
+)
+def _(half: int, square: float) -> Sides:
+    """w = 0 and an even dimension: Poisson sums"""
+    return (
+        gradients.clip_probability(0.0, 2 * half, 1.0, math.sqrt(square)),
+        lambda: _poisson_tail(half, square),
+        gradients.clip_probability(0.0, 4 * half, 1.0, math.sqrt(square)),
+    )
+
+
+@row.mean(
+    partial(_masked_clips, dim=30, kept=15, bound=1.0),
+    wrong=lambda: gradients.clip_probability(1.0, 30, 0.2, 1.0),
+    row_bytes=2000,
+)
+def _() -> float:
+    """masked Gaussian gradient, 15 of 30 kept"""
+    return gradients.clip_probability(0.5**0.5, 15, 0.2, 1.0)
+
+
+@row.inequality(
+    {
+        "dim": Range(1, 10**8, integer=True, log=True),
+        "share": Range(0.0, 1.0),
+        "kept_energy": Range(0.0, 1.0),
+        "deviation": Range(1e-6, 10.0, log=True),
+        "grad_norm": Range(1e-3, 10.0, log=True),
+    },
+    wrong=_much_rarer_slack,
+    tolerance=1e-9,
+)
+def _rarer_slack(dim: int, share: float, kept_energy: float, deviation: float, grad_norm: float) -> float:
+    """never more often with a mask, Gaussian gradients up to dimension 1e8
+
+    The clip probability without a mask minus that with one, C = 1, for any number kept and any energy kept.
+    """
+    kept = max(1, round(share * dim))
+    full = gradients.clip_probability(grad_norm, dim, deviation, 1.0)
+    return full - gradients.clip_probability(kept_energy**0.5 * grad_norm, kept, deviation, 1.0)

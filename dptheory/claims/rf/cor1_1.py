@@ -1,0 +1,73 @@
+"""rf.cor1.1: the mean inner product of two masked vectors."""
+
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptheory import gradients
+from dptheory.claims._draws import all_masks, drawn_masks
+from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims.rf import _masked_vectors as vectors
+
+Array = NDArray[np.float64]
+
+
+def _mean_inner_of_both(dim: int, keep: int) -> Fraction:
+    """E<m*u, m*v>, multiplying both vectors by the mask."""
+    found = [
+        sum(m * a * m * b for m, a, b in zip(mask, vectors.FIRST[:dim], vectors.SECOND[:dim], strict=True))
+        for mask in all_masks(dim, keep)
+    ]
+    return Fraction(sum(found), len(found))
+
+
+def _masked_norm_draws(rng: np.random.Generator, n: int, dim: int, keep: int) -> Array:
+    u, _ = vectors.long_pair(dim)
+    return np.asarray(np.square(drawn_masks(rng, n, dim, keep) * u).sum(axis=1))
+
+
+row = Row(
+    Claim(
+        id="rf.cor1.1",
+        title="inner product of two masked vectors",
+        source=Source("rf", "Corollary 1.1 (Corollary A.2 of RS)", (32,)),
+        statement=r"""With $m, u, v$ as in [rf.lem1](lem1.md)
+
+$$E\langle m\odot u,m\odot v\rangle = (1-r)E\langle u,v\rangle .$$
+
+In particular $E\lVert m\odot u\rVert^2 = (1-r)E\lVert u\rVert^2$, which is what both papers use for the noise.""",
+        verdict=Verdict.CONDITIONAL,
+        summary="true under the conditions of Lemma 1, a uniform mask independent of the pair $(u,v)$; the factor is "
+        "$1-r$ once, as both vectors share the mask.",
+        conditions=(
+            "Those of [rf.lem1](lem1.md): $m$ is uniform and independent of the pair $(u,v)$, not just of each. Of "
+            "uniformity the proof uses that every entry is kept with probability $1-r$; the right number of ones "
+            "alone is not enough: the mask that is always $(1,0)$ keeps all of $u = v = (1,0)$.",
+            "The same mask on both sides. For two independent masks the factor is $(1-r)^2$.",
+        ),
+        correction="True under the conditions of Lemma 1; one factor $1-r$, not two, as both vectors share the mask. With "
+        r"$u = v$: $E\lVert m\odot u\rVert^2 = (1-r)E\lVert u\rVert^2$.",
+        calculators=(gradients.expected_masked_inner,),
+        proved=True,
+    )
+)
+
+
+@row.equal(vectors.sizes, tolerance=1e-14)
+def _(dim: int, keep: int) -> Sides:
+    """all masks, d <= 5"""
+    return vectors.stated(dim, keep), lambda: _mean_inner_of_both(dim, keep), keep / dim * vectors.stated(dim, keep)
+
+
+@row.equal(*((name,) for name in vectors.LAWS), kind=Kind.COUNTEREXAMPLE)
+def _(name: str) -> Sides:
+    """needs independence of the pair and a uniform mask"""
+    return vectors.condition(name), vectors.lemma_holds(name), vectors.printed_condition(name)
+
+
+@row.mean(partial(_masked_norm_draws, dim=60, keep=15), row_bytes=2000)
+def _() -> float:
+    """squared norm, 60 entries, 15 kept"""
+    return gradients.expected_masked_inner(vectors.long_pair(60)[0], vectors.long_pair(60)[0], 0.75)

@@ -1,0 +1,227 @@
+"""rf.eq6: the error of DP-SGD's clipped, noised gradient."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.integrate import quad
+from scipy.stats import chi2, ncx2, norm
+
+from dptheory import gradients
+from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims.rf import _gaussian_moments
+from dptheory.claims.rf._batch_errors import BATCHES, FLAT, enumerated_mse, flat_breakdown, gaussian_errors, split_mse
+
+Array = NDArray[np.float64]
+
+
+def _moment_cases() -> Iterator[tuple[str, float, int, float, float]]:
+    settings = (
+        (1.0, 1, 1.0, 1.0),
+        (0.0, 3, 1.0, 0.1),
+        (1.0, 10, 0.1, 1.0),
+        (5.0, 1000, 0.1, 4.0),
+        (1.0, 100, 1.0, 12.0),
+    )
+    names = ("slope", "shortfall", "second_moment", "variance", "clip_probability")
+    for name, setting in itertools.product(names, settings):
+        yield (name, *setting)
+
+
+def _textbook_moment(name: str, grad_norm: float, dim: int, deviation: float, bound: float) -> float:
+    """The moments from distribution functions of the noncentral chi-square law, by SciPy; moderate dimensions only."""
+    square, shift = (bound / deviation) ** 2, (grad_norm / deviation) ** 2
+
+    def below(freedom: int) -> float:
+        return float(ncx2.cdf(square, freedom, shift)) if shift else float(ncx2.cdf(square, freedom, 1e-12))
+
+    if name == "clip_probability":
+        return 1.0 - below(dim)
+    if name == "second_moment":
+        inside = dim * below(dim + 2) + shift * below(dim + 4)
+        return deviation**2 * inside + bound**2 * (1.0 - below(dim))
+    if name == "shortfall":
+        return 1.0 - _textbook_moment("slope", grad_norm, dim, deviation, bound)
+    if name == "variance":
+        second, slope = (_textbook_moment(one, grad_norm, dim, deviation, bound) for one in ("second_moment", "slope"))
+        return second - (slope * grad_norm) ** 2
+    mean, spread = dim + 2 + shift, math.sqrt(2 * (dim + 2) + 4 * shift)
+    top = max(square, mean) + 60 * spread + 200
+    points = [p for p in (mean - 3 * spread, mean, mean + 3 * spread) if p > square] or None
+    density = partial(_over_root, freedom=dim + 2, shift=max(shift, 1e-12))
+    return below(dim + 2) + math.sqrt(square) * float(
+        quad(density, square, top, points=points, limit=500, epsabs=1e-13)[0]
+    )
+
+
+def _small_variance(grad_norm: float, dim: int, deviation: float, distance: float) -> float:
+    """V on a grid of the part of xi along w and of the quantiles of the rest; C = |w| + distance s. Lengths less |w|, over s."""
+    z, half = np.linspace(-9, 9, 6001), (np.arange(60) + 0.5) / 60
+    across = np.asarray(chi2.ppf(half, dim - 1))[:, None]
+    across *= (dim - 1) / float(across.mean())
+    law = norm.pdf(z) * (z[1] - z[0]) / 60
+    longer = z + deviation * across / (2 * (grad_norm + deviation * z))  # |g|, the next term is of order s^2
+    shrink = np.minimum(1.0, (grad_norm + deviation * distance) / (grad_norm + deviation * longer))
+    along = (
+        np.where(
+            longer > distance, (distance - longer) * (grad_norm + deviation * z) / (grad_norm + deviation * longer), 0.0
+        )
+        + z
+    )
+    mean = float((law * along).sum())
+    return deviation**2 * float((law * ((along - mean) ** 2 + shrink**2 * across)).sum())
+
+
+def _found_variance(grad_norm: float, dim: int, deviation: float, distance: float) -> float:
+    bound = grad_norm + distance * deviation
+    return gradients.gaussian_clip_moments(grad_norm, dim, deviation, bound).variance
+
+
+_SIZES = ((1.0, 5000, 0.02, 1.2, 1.5, 64, 0.5), (0.5, 10**6, 1e-3, 1.0, 4.0, 1000, 0.9))
+_ERROR_FIELDS = ("signal_loss", "noise", "alignment", "second_moment", "clip_probability")
+
+
+def _large_error(side: str, name: str, *setting: float) -> float:
+    """A field of the calculator for a flat gradient."""
+    grad_norm, dim, deviation, clip, sigma, batch, rate = setting
+    found = gradients.clipped_gradient_mse(grad_norm, int(dim), deviation, clip, sigma, int(batch), rate)
+    return float(getattr(getattr(found, side), name))
+
+
+def _large_error_by_hand(side: str, name: str, *setting: float) -> float:
+    """The same from SciPy's noncentral chi-square law."""
+    grad_norm, dim, deviation, clip, sigma, batch, rate = setting
+    kept = int(dim) if side == "full" else round((1 - rate) * dim)
+    size = grad_norm * math.sqrt(kept / dim)
+    moment = partial(_textbook_moment, grad_norm=size, dim=kept, deviation=deviation, bound=clip)
+    slope, variance = moment("slope"), moment("variance")
+    noise = kept * (clip * sigma / batch) ** 2
+    return {
+        "signal_loss": grad_norm**2 - size**2 + (1 - slope) ** 2 * size**2 + variance / batch,
+        "noise": noise,
+        "alignment": slope * size**2,
+        "second_moment": (slope * size) ** 2 + variance / batch + noise,
+        "clip_probability": moment("clip_probability"),
+    }[name]
+
+
+def _over_root(u: float, freedom: int, shift: float) -> float:
+    return float(ncx2.pdf(u, freedom, shift)) / math.sqrt(u)
+
+
+row = Row(
+    Claim(
+        id="rf.eq6",
+        title="error of DP-SGD's gradient",
+        source=Source("rf", "section 2.2", (6,)),
+        statement=r"""Let $\bar g = \frac1B\sum_i\mathrm{clip}(g_i)$ and $\xi_{DP}\sim N(0,(C\sigma/B)^2I_d)$. Then
+
+$$\mathrm{MSE}_{DP} = E\lVert w-(\bar g+\xi_{DP})\rVert^2 = E\lVert w-\bar g\rVert^2+\frac{C^2\sigma^2d}{B^2} .$$""",
+        verdict=Verdict.HOLDS,
+        summary="the noise adds its own variance; for Gaussian gradients the signal loss has a closed form.",
+        conditions=(
+            r"Unstated: the noise has mean zero and variance $(C\sigma/B)^2$ in every entry, and is independent of "
+            "the batch. It need not be Gaussian.",
+            r"The closed form needs $s>0$ and Gaussian gradients with the same variance in every entry. For $s\to0$ "
+            "it tends to that of the clipped $w$.",
+        ),
+        correction=r"""New: for independent $g_i\sim N(w,s^2I_d)$, with $\tau = C/s$ and $R_k$ the noncentral chi variable with $k$ degrees of freedom
+and noncentrality $\lambda = \lVert w\rVert^2/s^2$,
+
+$$E\lVert w-\bar g\rVert^2 = (1-a)^2\lVert w\rVert^2+\frac VB,\qquad a = E\min\Big(1,\frac\tau{R_{d+2}}\Big),\qquad V = s^2E\min(R_d^2,\tau^2)-a^2\lVert w\rVert^2 .$$""",
+        calculators=(gradients.clipped_gradient_mse, gradients.gaussian_clip_moments),
+        proved=True,
+        figure="rf_signal_loss",
+    )
+)
+
+
+@row.equal(lambda: [(i, size) for i in range(len(BATCHES)) for size in (1, 3)])
+def _(i: int, size: int) -> Sides:
+    """split by enumeration, two-point noise"""
+    return (
+        split_mse(BATCHES[i], 2, size, 2),
+        lambda: enumerated_mse(BATCHES[i], 2, size),
+        split_mse(BATCHES[i], 2, size, 1),
+    )
+
+
+@row.equal(
+    lambda: [
+        (562.015, 100, 1e-6, -5.61015e8),
+        (1.0, 100, 1e-5, -2.0),
+        (1.0, 1000, 1e-5, 3.0),
+        *((1.0, d, s, t) for d in (2, 100) for s in (1e-7, 1e-9) for t in (-1e3, -5, -1, 0, 1, 5)),
+    ],
+    tolerance=1e-4,
+)
+def _(grad_norm: float, dim: int, deviation: float, distance: float) -> Sides:
+    """variance far below C^2: small deviations, on a grid"""
+    return (
+        _found_variance(grad_norm, dim, deviation, distance),
+        lambda: _small_variance(grad_norm, dim, deviation, distance),
+        dim * deviation**2,
+    )
+
+
+@row.equal(
+    lambda: [(side, name, *one) for side in ("full", "masked") for name in _ERROR_FIELDS for one in _SIZES],
+    tolerance=1e-6,
+)
+def _(side: str, name: str, *setting: float) -> Sides:
+    """every field with and without a mask, d = 5,000 and 1e6, by SciPy's noncentral chi-square law"""
+    stated = _large_error(side, name, *setting)
+    return stated, lambda: _large_error_by_hand(side, name, *setting), 1.001 * stated
+
+
+@row.equal(_moment_cases, tolerance=1e-8)
+def _(name: str, grad_norm: float, dim: int, deviation: float, bound: float) -> Sides:
+    """clip moments by SciPy's noncentral chi-square law"""
+    return (
+        getattr(gradients.gaussian_clip_moments(grad_norm, dim, deviation, bound), name),
+        lambda: _textbook_moment(name, grad_norm, dim, deviation, bound),
+        getattr(gradients.gaussian_clip_moments(grad_norm, dim + 1, deviation, bound), name),
+    )
+
+
+@row.mean(partial(gaussian_errors, w=FLAT, kept=16, bound=0.9, deviation=0.2, sigma=1.5, batch=4), row_bytes=6000)
+def _() -> float:
+    """Gaussian gradients, d = 16, batch of 4"""
+    return flat_breakdown().full.mse
+
+
+@row.mean(partial(gaussian_errors, w=FLAT, kept=16, bound=0.5, deviation=0.2, sigma=0.0, batch=4), row_bytes=6000)
+def _() -> float:
+    """signal loss alone, heavy clipping"""
+    return gradients.clipped_gradient_mse(1.0, 16, 0.2, 0.5, 0.0, 4, 0.0).full.signal_loss
+
+
+@row.equal(
+    lambda: itertools.product(
+        ("slope", "shortfall", "second_moment", "variance", "clip_probability"),
+        (3, 40, 20_000, 10**6),
+        (0.3, 1.0),
+    ),
+    tolerance=2e-3,
+)
+def _(name: str, dim: int, spread: float) -> Sides:
+    """every moment, small and users' sizes, by quadrature over both parts of the gradient"""
+    deviation, bound = spread / math.sqrt(dim), _gaussian_moments.crossed(dim, spread)
+    return (
+        getattr(gradients.gaussian_clip_moments(1.0, dim, deviation, bound), name),
+        lambda: _gaussian_moments.split_moments(1.0, dim, deviation, bound)[name],
+        getattr(gradients.gaussian_clip_moments(1.0, dim, deviation, 1.02 * bound), name),
+    )
+
+
+@row.equal(_gaussian_moments.cases, tolerance=2e-3)
+def _(field: str, dim: int, uneven: bool) -> Sides:
+    """every field, small and users' sizes, put together from those moments"""
+    return (
+        _gaussian_moments.read(field, dim, uneven),
+        lambda: _gaussian_moments.assembled(field, dim, uneven),
+        1.05 * _gaussian_moments.read(field, dim, uneven),
+    )

@@ -1,0 +1,73 @@
+"""rf.eq7: the error of random freeze's clipped, noised gradient."""
+
+import itertools
+import math
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptheory import gradients
+from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims.rf._batch_errors import BATCHES, FLAT, enumerated_mse, flat_breakdown, gaussian_errors, split_mse
+
+Array = NDArray[np.float64]
+_UNEVEN = (1.0, 0.5, 0.5, -0.25, 0.1, 0.0)
+
+
+def _uneven_norms() -> list[float]:
+    return [math.sqrt(sum(_UNEVEN[j] ** 2 for j in m)) for m in itertools.combinations(range(6), 3)]
+
+
+def _uneven_breakdown() -> gradients.MseBreakdown:
+    norm = math.sqrt(sum(x * x for x in _UNEVEN))
+    return gradients.clipped_gradient_mse(norm, 6, 0.2, 0.9, 1.5, 4, 0.5, masked_norms=_uneven_norms())
+
+
+row = Row(
+    Claim(
+        id="rf.eq7",
+        title="error of random freeze's gradient",
+        source=Source("rf", "section 2.2", (7,)),
+        statement=r"""Let $m$ keep $k = (1-r)d$ entries, $\hat g = \frac1B\sum_i\mathrm{clip}(m\odot g_i)$ and $\xi_{DP}\sim N(0,(C\sigma/B)^2I_d)$. Then
+
+$$\mathrm{MSE}_{RF} = E\lVert w-(\hat g+m\odot\xi_{DP})\rVert^2 = E\lVert w-\hat g\rVert^2+(1-r)\frac{C^2\sigma^2d}{B^2} .$$""",
+        verdict=Verdict.HOLDS,
+        summary="the masked noise adds $1-r$ of the variance; for Gaussian gradients the signal loss has a closed form.",
+        conditions=(
+            r"Unstated: the noise has mean zero and variance $(C\sigma/B)^2$ in every entry, and is independent of "
+            "the mask and of the batch. It need not be Gaussian.",
+            "For equation 7 the mask may have any law, and may depend on the batch, as long as it always keeps "
+            "$(1-r)d$ entries. The closed form needs a uniform mask that is independent of the gradients.",
+        ),
+        correction=r"""New: for independent $g_i\sim N(w,s^2I_d)$, one uniformly random mask for the whole batch, $w' = m\odot w$, and $a,V$ as in
+[rf.eq6](eq6.md) with $k$ in place of $d$ and $w'$ in place of $w$,
+
+$$E\lVert w-\hat g\rVert^2 = r\lVert w\rVert^2+E_m\Big[(1-a)^2\lVert w'\rVert^2+\frac VB\Big] .$$""",
+        calculators=(gradients.clipped_gradient_mse, gradients.gaussian_clip_moments),
+        proved=True,
+        figure="rf_signal_loss",
+    )
+)
+
+
+@row.equal(lambda: [(i, kept, size) for i in (0, 1) for kept in (1, 2) for size in (1, 3)])
+def _(i: int, kept: int, size: int) -> Sides:
+    """split by enumeration over masks, two-point noise"""
+    batch = BATCHES[i]
+    stated = split_mse(batch, kept, size, 2)
+    unmasked = Fraction((2 - kept) * (5 * size) ** 2, len(batch) ** 2)
+    return stated, lambda: enumerated_mse(batch, kept, size), stated + unmasked
+
+
+@row.mean(partial(gaussian_errors, w=FLAT, kept=4, bound=0.9, deviation=0.2, sigma=1.5, batch=4), row_bytes=6000)
+def _() -> float:
+    """flat gradient, 4 of 16 kept"""
+    return flat_breakdown().masked.mse
+
+
+@row.mean(partial(gaussian_errors, w=_UNEVEN, kept=3, bound=0.9, deviation=0.2, sigma=1.5, batch=4), row_bytes=3000)
+def _() -> float:
+    """uneven gradient, 3 of 6 kept, averaged over masks"""
+    return _uneven_breakdown().masked.mse

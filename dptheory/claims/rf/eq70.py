@@ -1,0 +1,91 @@
+"""rf.eq70: the convergence bound for every split of the clipping bound."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+
+from dptheory import gradients
+from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+
+
+def printed_split_quarter(grad_norm: float, bound: float, deviation_norm: float) -> float:
+    """The left side of Theorem 2 for xi of one norm, z = 1/4."""
+    return min(grad_norm, 3 * bound / 4) * grad_norm if deviation_norm < bound / 4 else 0.0
+
+
+def _one_entry_kept(entry: Fraction, shift: Fraction, dim: int, z: Fraction) -> Fraction:
+    """E_m E<m*w, clip(m*(w + xi))> for w = (entry, 0, ...), xi = +-(shift, 0, ...), C = 5 and masks of one entry."""
+    return entry * sum(max(Fraction(-5), min(Fraction(5), entry + s * shift)) for s in (-1, 1)) / (2 * dim)
+
+
+def _split_cases() -> Iterator[tuple[Fraction, Fraction, int, Fraction]]:
+    """|w| = (1-z) C and |xi| < z C: nothing is clipped."""
+    for z, dim in itertools.product((Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)), (1, 2, 3)):
+        yield (1 - z) * 5, z * 4, dim, z
+
+
+row = Row(
+    Claim(
+        id="rf.eq70",
+        title="the convergence bound for every split",
+        source=Source("rf", "Appendix B", (70,)),
+        statement=r"""The left side of Theorem 2 can be replaced by
+
+$$\frac1T\sum_tP(\lVert\xi_t\rVert<zC)\min(\lVert\nabla w_t\rVert,(1-z)C)\lVert\nabla w_t\rVert,\qquad z\in(0,1),$$
+
+and the inequality still holds with some $\kappa\ge1-r$.""",
+        verdict=Verdict.HOLDS,
+        summary=r"the split $z = \frac14$ of Theorem 2 can be any $z\in(0,1)$, under the theorem's own conditions.",
+        conditions=(
+            "Those of Theorem 2 ([rf.thm2](thm2.md)): symmetric proxy law, and a mask drawn anew at every step, "
+            "independent of the iterate and of the gradients.",
+            r"$\kappa$ depends on $z$; that it is at least $1-r$ holds for each $z$.",
+        ),
+        calculators=(gradients.symmetric_clip_lower_bound,),
+        proved=True,
+    )
+)
+
+
+@row.equal(_split_cases, tolerance=1e-14)
+def _(entry: Fraction, shift: Fraction, dim: int, z: Fraction) -> Sides:
+    """one-hot gradient: 1 - r is attained for every z"""
+    return (
+        gradients.symmetric_clip_lower_bound(float(entry), 5.0, [float(shift)], float(z)).split / dim,
+        lambda: _one_entry_kept(entry, shift, dim, z),
+        printed_split_quarter(float(entry), 5.0, float(shift)) / dim,
+    )
+
+
+def _larger_bound(**point: float) -> float:
+    """Wrong statement: 0.55 in place of 1 - r = 1/2."""
+    return one_step_slack(**point, factor=0.55)
+
+
+@row.inequality(
+    {
+        "grad_norm": Range(0.01, 10.0, log=True),
+        "spread": Range(0.01, 10.0, log=True),
+        "angle": Range(0.0, math.pi),
+        "turn": Range(0.0, math.pi),
+        "split": Range(0.01, 0.99),
+    },
+    wrong=_larger_bound,
+)
+def one_step_slack(
+    grad_norm: float, spread: float, angle: float, turn: float, split: float, factor: float = 0.5
+) -> float:
+    """one step, one of two entries kept
+
+    E_m E<m*w, clip(m*(w + xi))> - (1-r) P(|xi| < zC) min(|w|, (1-z)C) |w|, d = 2, r = 1/2, C = 1, scale-free.
+    """
+    w = grad_norm * np.array([math.cos(angle), math.sin(angle)])
+    xi = spread * np.array([math.cos(turn), math.sin(turn)])
+    kept = sum(
+        float(w[j]) * float(gradients.clip([[w[j] + sign * xi[j]]], 1.0)[0, 0]) for j in range(2) for sign in (-1, 1)
+    )
+    bound = gradients.symmetric_clip_lower_bound(grad_norm, 1.0, [spread], split).split
+    return (kept / 4 - factor * bound) / (grad_norm * min(1.0, grad_norm))

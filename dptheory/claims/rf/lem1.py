@@ -1,0 +1,81 @@
+"""rf.lem1: the mean inner product of a masked vector."""
+
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptheory import gradients
+from dptheory.claims._draws import all_masks, drawn_masks
+from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims.rf import _masked_vectors as vectors
+
+Array = NDArray[np.float64]
+
+
+def _mean_inner(dim: int, keep: int) -> Fraction:
+    found = [vectors.inner(mask, vectors.FIRST[:dim], vectors.SECOND[:dim]) for mask in all_masks(dim, keep)]
+    return Fraction(sum(found), len(found))
+
+
+def _masked_inner_draws(rng: np.random.Generator, n: int, dim: int, keep: int) -> Array:
+    u, v = vectors.long_pair(dim)
+    return np.asarray((drawn_masks(rng, n, dim, keep) * u) @ v)
+
+
+row = Row(
+    Claim(
+        id="rf.lem1",
+        title="masked inner product",
+        source=Source("rf", "Lemma 1 (Lemma A.1 of RS)", (28,)),
+        statement=r"""Let $m\in\lbrace 0,1\rbrace^d$ be a random mask with $\sum_jm_j = (1-r)d$, independent from the arbitrary vectors $u,v\in\mathbb R^d$. For every $k\ge1$
+
+$$E\langle m^k\odot u,v\rangle = (1-r)E\langle u,v\rangle .$$""",
+        verdict=Verdict.CONDITIONAL,
+        summary="true for a uniform mask that is independent of the pair $(u,v)$; independence of $u$ and of $v$ one by "
+        "one, or a mask with just the right number of ones, is not enough.",
+        conditions=(
+            "Stated in RF: $m$ is independent from $u, v$. It has to be independent of the pair $(u,v)$, not just "
+            "of each. RS states no independence at all.",
+            "Stated in the text of both papers, not in the lemma: the zeros are drawn uniformly. What is used is "
+            "that every entry is kept with probability $1-r$, $P(m_j = 1) = 1-r$ for every $j$; the right number of "
+            "ones alone is not enough.",
+            r"Unstated: $(1-r)d$ is a whole number, and $E\langle u,v\rangle$ exists.",
+            "In both algorithms one mask is used for an epoch. From the second step on the iterate, and with it the "
+            "gradient, depends on the mask. There the lemma does not apply.",
+        ),
+        correction="True for a uniform mask that is independent of the pair $(u,v)$. It may not be applied to a gradient "
+        "at an iterate that the same mask has shaped (per-epoch masks).",
+        calculators=(gradients.expected_masked_inner,),
+        proved=True,
+    )
+)
+
+
+@row.equal(vectors.sizes, tolerance=1e-14)
+def _(dim: int, keep: int) -> Sides:
+    """all masks, d <= 5"""
+    return vectors.stated(dim, keep), lambda: _mean_inner(dim, keep), Fraction(keep, dim) ** 2 * dim
+
+
+@row.equal(*((name,) for name in vectors.LAWS), kind=Kind.COUNTEREXAMPLE)
+def _(name: str) -> Sides:
+    """needs independence of the pair and a uniform mask"""
+    return vectors.condition(name), vectors.lemma_holds(name), vectors.printed_condition(name)
+
+
+@row.mean(partial(_masked_inner_draws, dim=60, keep=15), row_bytes=2000)
+def _() -> float:
+    """60 entries, 15 kept"""
+    return gradients.expected_masked_inner(*vectors.long_pair(60), 0.75)
+
+
+@row.equal((20_000, 5_000), (10**6, 10**5), tolerance=1e-12)
+def _(dim: int, keep: int) -> Sides:
+    """users' sizes, in whole numbers"""
+    return (
+        gradients.expected_masked_inner(np.arange(dim) % 7, np.arange(dim) % 11, 1 - keep / dim),
+        lambda: Fraction(keep, dim) * sum(j % 7 * (j % 11) for j in range(dim)),
+        lambda: sum(j % 7 * (j % 11) for j in range(dim)),
+    )
