@@ -12,7 +12,7 @@ from scipy.integrate import quad
 
 from dptheory import convergence, freezing, privacy
 from dptheory.claims.lf import _privacy, _tables, _testbed
-from dptheory.claims.lf.descent import printed_bound
+from dptheory.claims.lf.lem3_1 import printed_bound
 
 POSITIVE = st.floats(1e-3, 1e3)
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)

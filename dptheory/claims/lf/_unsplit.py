@@ -1,10 +1,9 @@
 """Claims that do not have a file of their own yet; this module goes when the last one has."""
 
 from dptheory.claims._claim import Claim
-from dptheory.claims.lf import angles, descent, freezing
+from dptheory.claims.lf import angles, freezing
 
 CLAIMS: tuple[Claim, ...] = (
     *angles.CLAIMS,
     *freezing.CLAIMS,
-    *descent.CLAIMS,
 )
