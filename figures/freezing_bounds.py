@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from dptheory import convergence
-from dptheory.claims.lf.descent import printed_bound
+from dptheory.claims.lf.lem3_1 import printed_bound
 from figures._table import Data
 
 STEPS = 100

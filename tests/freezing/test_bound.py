@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 
 from dptheory import convergence, freezing, privacy
-from dptheory.claims.lf import _privacy, _testbed, tables
-from dptheory.claims.lf.descent import printed_bound
+from dptheory.claims.lf import _privacy, _tables, _testbed
+from dptheory.claims.lf.lem3_1 import printed_bound
 
 POSITIVE = st.floats(1e-3, 1e3)
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
@@ -201,7 +201,7 @@ def test_the_accountant_of_the_freezing_times(order: int, rate: float, sigma: fl
 
 def test_budget_is_spent_at_the_last_affordable_step() -> None:
     orders = list(range(2, 65))
-    for epsilon, sigma, batch, examples, _ in tables.SETTINGS.values():
+    for epsilon, sigma, batch, examples, _ in _tables.SETTINGS.values():
         steps = _privacy.affordable_steps(float(epsilon), float(sigma), int(batch), int(examples))
         rate = int(batch) / int(examples)
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory.claims.gip import _mixture
-from dptheory.claims.lf import tables
+from dptheory.claims.lf import _tables
 from dptheory.claims.lf._testbed import clip
 
 Array = NDArray[np.float64]
@@ -61,6 +61,6 @@ def affordable_steps(epsilon: float, sigma: float, batch_size: int, examples: in
 
 def frozen_steps(setting: str) -> float:
     """Steps between the epoch at which layers are frozen, by appendix D, and the end of the budget."""
-    epsilon, sigma, batch_size, examples, epoch = tables.SETTINGS[setting]
+    epsilon, sigma, batch_size, examples, epoch = _tables.SETTINGS[setting]
     before = int(epoch) * int(examples) / int(batch_size)
     return affordable_steps(float(epsilon), float(sigma), int(batch_size), int(examples)) - before

@@ -1,12 +1,6 @@
 """Claims that do not have a file of their own yet; this module goes when the last one has."""
 
 from dptheory.claims._claim import Claim
-from dptheory.claims.lf import angles, descent, freezing, numbers, prose
+from dptheory.claims.lf import freezing
 
-CLAIMS: tuple[Claim, ...] = (
-    *angles.CLAIMS,
-    *freezing.CLAIMS,
-    *descent.CLAIMS,
-    *prose.CLAIMS,
-    *numbers.CLAIMS,
-)
+CLAIMS: tuple[Claim, ...] = (*freezing.CLAIMS,)

@@ -26,14 +26,6 @@ SETTINGS = {
     "CIFAR10, CNN, epsilon 7": ("7", "1.47", "2048", "50000", "75"),
 }
 
-ALIGNMENT_ACCURACIES = {"0.1": "0.42", "1": "0.58", "5": "0.60", "10": "0.58"}  # appendix E: clip, test accuracy
-
-CHANGES_OF_ANGLE = {
-    # appendix E: freezing the first 3 layers after this epoch; sums of the (clipped, unclipped) gradients, radians
-    "20": ("0.09", "0.10"),
-    "40": ("0.11", "0.12"),
-}
-
 
 def median(cell: str) -> str:
     """The median in a cell of Table 1."""

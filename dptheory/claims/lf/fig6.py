@@ -1,0 +1,20 @@
+"""lf.fig6: how many layers to freeze, and when."""
+
+from dptheory.claims._row import Claim, Row, Source, Verdict
+
+row = Row(
+    Claim(
+        id="lf.fig6",
+        title="how many layers to freeze, and when",
+        source=Source("lf", "Fig. 6"),
+        statement="CIFAR10, 5-layer CNN: the number of layers frozen after epsilon = 3 hardly matters unless only the "
+        "last is left; freezing layers 1 to 3 early costs accuracy, freezing late gains nothing before it "
+        "starts.",
+        verdict=Verdict.EMPIRICAL,
+        reported=(
+            ("number of layers frozen", "not quite sensitive"),
+            ("only the last layer left", "insufficient"),
+            ("freezing early", "can be worse"),
+        ),
+    )
+)

@@ -1,0 +1,22 @@
+"""lf.fig7: alignment of clipped and unclipped gradients."""
+
+from dptheory.claims._row import Claim, Row, Source, Verdict
+
+row = Row(
+    Claim(
+        id="lf.fig7",
+        title="alignment of clipped and unclipped gradients",
+        source=Source("lf", "Fig. 7, appendix E"),
+        statement="CIFAR10, sigma = 1.0, B = 512, learning rate 0.15: the sum of the clipped gradients has a smaller "
+        "angle to the true gradient than that of the unclipped ones, for C in {0.1, 1, 5, 10}.",
+        verdict=Verdict.EMPIRICAL,
+        reported=(
+            ("test accuracy at C = 0.1", "0.42"),
+            ("test accuracy at C = 1", "0.58"),
+            ("test accuracy at C = 5", "0.60"),
+            ("test accuracy at C = 10", "0.58"),
+            ("epsilon at the end", "7.0"),
+            ("smaller angle", "clipped gradients, for every C"),
+        ),
+    )
+)

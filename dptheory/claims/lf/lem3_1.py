@@ -1,0 +1,204 @@
+"""lf.lem3.1: the convergence bound of DP-SGD, as printed and corrected."""
+
+from fractions import Fraction
+
+from dptheory import convergence
+from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims.lf import _testbed as testbed
+from dptheory.claims.lf import _worst_case
+from dptheory.claims.lf._testbed import RUNS, Run
+
+
+def printed_bound(
+    decrease: float,
+    learning_rates: tuple[float, ...],
+    alignments: tuple[float, ...],
+    smoothness: float,
+    clip: float,
+    noise_multiplier: float,
+    batch_size: int,
+) -> float:
+    """Right side of Lemma 3.1; alignments = E[cos(gamma^B) |grad f| |s^B|] at t = 1..T, counted from theta_0.
+
+    As printed these are the iterates that the steps lead to. With those that the steps start from it is re-indexed, as its proof
+    has it.
+    """
+    aligned = sum(eta * a for eta, a in zip(learning_rates, alignments, strict=True))
+    noise = smoothness / 2 * (noise_multiplier * clip / batch_size) ** 2 * sum(eta**2 for eta in learning_rates)
+    return (decrease - aligned + noise) / sum(learning_rates)
+
+
+def _right_side(run: Run, reading: str) -> float:
+    found = testbed.expectations(run)
+    alignments = found.alignment[1:] if reading == "literal" else found.alignment[:-1]
+    return printed_bound(
+        found.decrease,
+        run.learning_rates,
+        tuple(alignments.tolist()),
+        1.0,
+        run.clip,
+        run.noise_multiplier,
+        run.batch_size,
+    )
+
+
+def _printed(run: Run) -> float:
+    return _right_side(run, "literal")
+
+
+def _reindexed(run: Run) -> float:
+    return _right_side(run, "shifted")
+
+
+def _reindexed_on_quadratic(run: Run) -> float:
+    """What the re-indexed right side comes to for the Hessian I: -(1/2) sum eta^2 (E|s^B|^2 + (d - 1) tau^2) / sum eta."""
+    moments = testbed.expectations(run).moment
+    lost = sum(
+        eta**2 * (m + (d - 1) * run.tau**2) for eta, m, d in zip(run.learning_rates, moments, run.dims, strict=True)
+    )
+    return -float(lost) / 2 / sum(run.learning_rates)
+
+
+def _printed_holds(dim: int, start: Fraction, eta: Fraction, tau: Fraction, steps: int, reading: str) -> bool:
+    """Is the least E|grad f|^2 over all T + 1 iterates below the printed right side?
+
+    "shifted" sums the inner products over the iterates that the steps start from, "literal" over those that they lead to:
+    the lemma has f(theta_0) - E f(theta_T) and the sum over t = 1..T.
+    """
+    squares = testbed.squares(dim, start, eta, tau, steps)
+    met = squares[:-1] if reading == "shifted" else squares[1:]
+    decrease = (squares[0] - squares[-1]) / 2
+    return min(squares) <= (decrease - eta * sum(met) + steps * eta**2 * tau**2 / 2) / (steps * eta)
+
+
+_LITERAL_HOLDS = {1: ("0.36", "1.39"), 10: ("0.127", "1.498"), 100: ("0.026", "1.498")}
+"""Between which eta L, to the digits given, the bound read literally holds on L |theta|^2 / 2, by the number of steps."""
+
+
+def _reading_cases() -> list[tuple[int, Fraction, Fraction, Fraction, int, str]]:
+    cases = []
+    for steps, ends in _LITERAL_HOLDS.items():
+        low, high = map(Fraction, ends)
+        for eta in (Fraction(1, 100), low - Fraction(1, 500), low, (low + high) / 2, high, high + Fraction(1, 500)):
+            cases += [(1, Fraction(1), eta, Fraction(0), steps, reading) for reading in ("shifted", "literal")]
+    return cases
+
+
+def _stated_reading(dim: int, start: Fraction, eta: Fraction, tau: Fraction, steps: int, reading: str) -> bool:
+    low, high = map(Fraction, _LITERAL_HOLDS[steps])
+    return reading == "literal" and low <= eta <= high
+
+
+def _printed_slack(**point: float) -> float:
+    run = testbed.random_run(frozen=0, **point)
+    return testbed.relative_slack(_reindexed(run), run)
+
+
+row = Row(
+    Claim(
+        id="lf.lem3.1",
+        title="convergence bound of DP-SGD",
+        source=Source("lf", "Lemma 3.1, appendix A"),
+        statement=r"""For $f$ with $L$-Lipschitz gradient and $\theta_{t+1}=\theta_t-\eta_ts_t^P$, $s_t^P=s_t^B+z_t$, $s_t^B$ the mean of the clipped
+gradients of a batch, $z_t\sim N(0,\tau^2I)$, $\tau=\sigma C/B$:
+
+$$\min_{t=0,\dots,T}E|\nabla f(\theta_t)|^2\le\Big(f(\theta_0)-Ef(\theta_T)-\sum_{t=1}^T\eta_tE[\cos(\gamma_t^B)|\nabla f(\theta_t)||s_t^B|]
++\sum_{t=1}^T\eta_t^2\frac L{2B^2}\sigma^2C^2\Big)\Big/\sum_{t=1}^T\eta_t .$$""",
+        verdict=Verdict.FALSE,
+        summary=r"the right side drops $E|s^B|^2$ and the dimension, and has $\langle\nabla f,s^B\rangle$ for "
+        r"$\langle\nabla f,b\rangle$. Re-indexed as in its proof it is never positive on $f=\frac L2|\theta|^2$, "
+        "so that it bounds no square; read literally it holds there for some step sizes only.",
+        conditions=(
+            r"Stated: $\nabla f$ is $L$-Lipschitz; the step sizes do not depend on the data that are sampled.",
+            r"Stated and not needed, nor true: that the private gradient be Lipschitz. It is random; only $\nabla f$ "
+            "counts.",
+            r"Unstated: no momentum. Of the noise only this counts: mean zero and covariance $\tau^2I$ given iterate "
+            "and batch.",
+            r"Two readings. As printed the sums run over $t=1,\dots,T$ counted from $\theta_0$: the iterates that "
+            "the steps lead to. Its proof sums over those that the steps start from; that is called the re-indexed "
+            "bound.",
+            "In place of $E|s_t^B|^2$ one may put $C^2$ for batches of $B$ examples. For Poisson batches, which "
+            r"Algorithm 1 asks for, it can be as large as $(1+\frac{1-q}B)C^2$ ([lf.appA.moment](appA.moment.md)).",
+            r"Nothing is assumed of the clipping bias. If $\langle\nabla f_t,b_t\rangle$ is not known to be small "
+            r"against $|\nabla f_t|^2$, the bound on $|\nabla f_t|^2$ may be of no use, and the one on the alignment "
+            "is what remains.",
+        ),
+        correction=r"""With $b_t=E[s_t^B\mid\theta_t]-\nabla f(\theta_t)$, the steps numbered $t=1,\dots,T$ from $\theta_1$ to $\theta_{T+1}$ and
+$f_t=f(\theta_t)$:
+
+$$\min_{t=1,\dots,T}E|\nabla f_t|^2\le\frac{\sum_t\eta_tE|\nabla f_t|^2}{\sum_t\eta_t}
+\le\frac{f_1-Ef_{T+1}-\sum_t\eta_tE\langle\nabla f_t,b_t\rangle+\frac L2\sum_t\eta_t^2(E|s_t^B|^2+d\tau^2)}{\sum_t\eta_t},$$
+
+with equality in the second place for $f=\frac L2|\theta|^2$. Without the bias, the same right side bounds what the step really
+follows:
+
+$$\sum_t\eta_tE\langle\nabla f_t,s_t^B\rangle\le f_1-Ef_{T+1}+\frac L2\sum_t\eta_t^2(E|s_t^B|^2+d\tau^2).$$
+
+On $f=\frac L2|\theta|^2$ the printed right side, re-indexed to the iterates that the steps start from, is $\le0$ for every step
+size, clip and noise. Read literally, at the iterates that the steps lead to, it can hold there: without clipping and noise for
+$\eta L$ from .36 to 1.39 if $T=1$, .13 to 1.49 if $T=10$, .03 to 1.49 if $T=100$.""",
+        printed_error="The proof makes two mistakes. Each stands alone in a row of its own, which is part of this one: "
+        "[lf.appA.moment](appA.moment.md) and [lf.appA.bias](appA.bias.md).",
+        printed=printed_bound,
+        calculators=(convergence.layer_freezing_bound,),
+        proved=True,
+        figure="freezing_bounds",
+    )
+)
+
+
+@row.equal(
+    lambda: [
+        (dim, Fraction(start), Fraction(1, 10), Fraction(tau), steps, reading)
+        for dim, start, tau, steps in ((1, 1, 0, 1), (1, 1, 0, 5), (1, 1, 1, 1), (2, 0, 1, 1), (100, 1, 1, 20))
+        for reading in ("shifted", "literal")
+    ],
+    kind=Kind.COUNTEREXAMPLE,
+)
+def _(dim: int, start: Fraction, eta: Fraction, tau: Fraction, steps: int, reading: str) -> Sides:
+    """fails on |theta|^2 / 2 under either reading of the indices"""
+    return False, lambda: _printed_holds(dim, start, eta, tau, steps, reading), True
+
+
+@row.equal(lambda: [(run,) for run in RUNS], tolerance=1e-12)
+def _(run: Run) -> Sides:
+    """corrected bound: equality on quadratics, by enumeration"""
+    return testbed.corrected(run), lambda: testbed.mean_trained(run), _printed(run)
+
+
+@row.equal(_reading_cases)
+def _(dim: int, start: Fraction, eta: Fraction, tau: Fraction, steps: int, reading: str) -> Sides:
+    """where either reading holds on |theta|^2 / 2, in fractions"""
+    false_on_every_quadratic = False
+    return (
+        _stated_reading(dim, start, eta, tau, steps, reading),
+        lambda: _printed_holds(dim, start, eta, tau, steps, reading),
+        false_on_every_quadratic,
+    )
+
+
+@row.equal(lambda: [(run,) for run in RUNS], tolerance=1e-10)
+def _(run: Run) -> Sides:
+    """re-indexed right side on quadratics"""
+    return _reindexed_on_quadratic(run), lambda: _reindexed(run), _printed(run)
+
+
+@row.equal(lambda: [(run,) for run in RUNS])
+def _(run: Run) -> Sides:
+    """re-indexed right side on quadratics is not above zero"""
+    return True, _reindexed(run) <= 0, testbed.corrected(run) <= 0
+
+
+@row.inequality(testbed.BOX, wrong=_printed_slack)
+def _slack(**point: float) -> float:
+    """corrected bound on clipped log cosh problems"""
+    run = testbed.random_run(frozen=0, **point)
+    return testbed.relative_slack(testbed.corrected(run), run)
+
+
+row.certificate(
+    lambda: _worst_case.STEPS,
+    problem=_worst_case.frozen_step,
+    wrong=lambda eta, L, moment, energy, bias: _worst_case.bound(eta, L, 1e-9, energy / 4, bias),  # E|s^P|^2 = tau^2
+    name="worst case of one private step over smooth functions",
+)(_worst_case.bound)

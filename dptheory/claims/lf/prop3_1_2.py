@@ -1,0 +1,136 @@
+"""lf.prop3.1.2: the variance of the noise angle, over the batches and given the batch."""
+
+import itertools
+import math
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+
+from dptheory import gradients
+from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims.lf._angle_samples import angles_drawn, half_squares
+from dptheory.claims.lf._real_dimension import folded_means
+
+
+def printed_variance(dim: int, snr: float) -> float:
+    """Var = E angle^2, from the printed E angle = 0."""
+    return gradients.DistortionAngle(dim, snr).second_moment()
+
+
+def _variance_over_batches(dim: int, snrs: tuple[float, ...]) -> float:
+    """Variance over equally likely batches and the noise."""
+    found = [gradients.DistortionAngle(dim, snr) for snr in snrs]
+    means = np.array([angle.mean() for angle in found])
+    return float(np.mean([angle.var() for angle in found]) + means.var())
+
+
+def _rises_by_fractions(before: Fraction, after: Fraction) -> bool:
+    """d = 10, two batches at snr ``before`` each; then one at ``after``: lower bound after against upper bound before.
+
+    Before: at most the variance without a signal, pi^2 / 12 - (1 + 1/4 + 1/9 + 1/16) / 2. After: at least a quarter of the
+    squared difference of the means; that at snr k is at least pi / 2 - k sqrt(pi / 2) and, for k >= 20, at most 6 / k + 1e-20.
+    """
+    assert after >= 20
+    below, above = Fraction(31415, 10000), Fraction(31416, 10000)  # pi
+    most_before = above**2 / 12 - (1 + Fraction(1, 4) + Fraction(1, 9) + Fraction(1, 16)) / 2
+    apart = below / 2 - before * Fraction(126, 100) - 6 / after - Fraction(1, 10**20)
+    return apart > 0 and apart**2 / 4 > most_before
+
+
+def _steeper_slope_slack(excess: float, snr: float) -> float:
+    """Wrong statement: with a margin of 5 %."""
+    return _slope_slack(excess, snr) - 0.05
+
+
+def _variance_slack(dim: float, share: float, factor: float) -> float:
+    d = round(dim)
+    low, high = (gradients.DistortionAngle(d, f * share * math.sqrt(d)).var() for f in (1.0, factor))
+    return low / high - 1
+
+
+def _fast_variance_slack(dim: float, share: float, factor: float) -> float:
+    """Wrong statement: the variance falls like 1 / snr^2 or faster."""
+    return (1 + _variance_slack(dim, share, factor)) / factor**2 - 1
+
+
+row = Row(
+    Claim(
+        id="lf.prop3.1.2",
+        title="variance of the noise angle falls",
+        source=Source("lf", "Proposition 3.1 (2)"),
+        statement=r"Under Assumptions 3.1 and 3.2 $\mathrm{Var}[\gamma^{BP,a}]\le\mathrm{Var}[\gamma^{BP,b}]$ on the "
+        "trainable parameters, expectations and variances over data sampling and noise. The proof sets "
+        r"$E[\gamma^{BP}] = 0$, so that the variance is $E[(\gamma^{BP})^2]$. Here $\gamma^{BP}$ is the angle "
+        "between $s^B$ and $s^P$.",
+        verdict=Verdict.FALSE,
+        summary="over data sampling, as the paper defines its variances, freezing can raise the variance of the noise "
+        "angle fivefold although both assumptions hold and no batch's signal gets weaker. Given the batch it is "
+        "a theorem: the variance is strictly decreasing in the norm of the signal.",
+        conditions=(
+            r"The theorem is for one batch, or for all batches with one common $\lVert s^B\rVert$; $\tau$ and $d$ "
+            "are the same before and after.",
+            r"It helps freezing only where $\lVert s^B\rVert$ does not fall (see the counterexample of "
+            r"[lf.appC.second_moment](appC.second_moment.md): there $\lVert s^B\rVert$ falls, and so $V_d$ rises, in "
+            "a full batch, under both assumptions).",
+            r"Over the batches $\mathrm{Var}\thinspace\gamma^{BP} = E\thinspace V_d(\kappa)+\mathrm{Var}\thinspace "
+            r"E[\gamma^{BP}\mid\text{batch}]$. The first term falls where the norms rise; the second may rise.",
+            r"$E\gamma^{BP}>0$ always: the angle lies in $(0,\pi)$.",
+        ),
+        correction=r"""**Theorem.** Let $d>1$ be real, $X\sim N(\kappa,1)$ and $R\sim\chi_{d-1}$ independent, $\gamma\in(0,\pi)$ with $\cot\gamma = X/R$.
+For integer $d\ge2$ this is the angle $\gamma^{BP}$ given the batch, with $\kappa = \lVert s^B\rVert/\tau$. Then
+
+$$V_d(\kappa) = \mathrm{Var}\thinspace\gamma\quad\text{is strictly decreasing in }\kappa\ge0 .$$
+
+Over the batches the variance is not monotone, although no $\lVert s^B\rVert$ falls: it can rise from .1107 to .5595, because the
+mean of $\gamma^{BP}$ given the batch varies more.""",
+        printed=printed_variance,
+        calculators=(gradients.DistortionAngle.var, gradients.DistortionAngle.mean),
+        proved=True,
+    )
+)
+
+
+@row.equal((Fraction(1, 50), Fraction(20)), kind=Kind.COUNTEREXAMPLE)
+def _(before: Fraction, after: Fraction) -> Sides:
+    """d = 10, two batches: snr 1/50 and 1/50 before, 1/50 and 20 after"""
+    return (
+        _variance_over_batches(10, (float(before), float(after)))
+        > _variance_over_batches(10, (float(before), float(before))),
+        _rises_by_fractions(before, after),
+        False,
+    )
+
+
+@row.mean(partial(half_squares, dim=20, snr=3.0), wrong=lambda: printed_variance(20, 3.0), row_bytes=960)
+def _() -> float:
+    """variance given the batch, d = 20, snr = 3"""
+    return gradients.DistortionAngle(20, 3.0).var()
+
+
+@row.mean(partial(angles_drawn, dim=20, snr=3.0), wrong=lambda: 0.0, row_bytes=480)
+def _() -> float:
+    """mean given the batch, d = 20, snr = 3"""
+    return gradients.DistortionAngle(20, 3.0).mean()
+
+
+@row.inequality({"excess": Range(0.05, 99.0, log=True), "snr": Range(1e-3, 30.0, log=True)}, wrong=_steeper_slope_slack)
+def _slope_slack(excess: float, snr: float) -> float:
+    """the slope of the variance, real dimensions
+
+    dVar / dkappa < 0 for every real d = 1 + excess.
+    """
+    rho, p = folded_means(1 + excess, snr)
+    return p / rho - 1
+
+
+@row.equal(
+    lambda: itertools.product((2, 3, 10, 1000, 10**6, 10**9), (0.01, 0.1, 0.5, 1.0, 3.0, 30.0, 1e4), (1.001, 1.1, 2.0))
+)
+def _(dim: int, share: float, factor: float) -> Sides:
+    """the variance falls as snr rises"""
+    return (
+        _variance_slack(dim, share, factor) >= -1e-10,
+        True,
+        lambda: _fast_variance_slack(dim, share, factor) >= -1e-10,
+    )
