@@ -160,7 +160,7 @@ def _(budget: _budget_at_scale.Budget) -> Sides:
 @row.equal(lambda: [(dim,) for dim in (5, 10**6)])
 def _(dim: int) -> Sides:
     """no budget: no noise, and no end to the steps"""
-    # the falling part over a noise of 1
+    # wrong: the falling part over a noise of 1
     return (
         convergence.optimal_steps(2.0, 1.0, 1.0, convergence.privacy_term(math.inf, 1e-5, 1.0, dim, 50_000, 1.5)),
         math.inf,
