@@ -53,7 +53,8 @@ def test_which_accountant_is_asked(monkeypatch: Patch) -> None:
     ("epsilon", "found", "width"),
     [
         (2.0, 2.0, None), (2.0, 2.001, 5e-4), (2.0, 2.059, 5e-4), (2.0, 2.0601, None), (2.0, 1.0, None), (2.0, 3.0, None),
-        (1.0, 1.001, 5e-4), (0.9, 0.901, 4.5e-4), (0.5, 0.529, 2.5e-4), (0.5, 0.531, None), (0.19, 0.2, 1e-4), (0.21, 0.22, 1.05e-4),
+        (1.0, 1.001, 5e-4), (0.9, 0.901, 4.5e-4), (0.5, 0.529, 2.5e-4), (0.5, 0.531, None), (0.19, 0.2, 1e-4),
+        (0.21, 0.22, 1.05e-4),
     ],
 )  # fmt: skip
 def test_a_fine_bracket_decides_near_the_budget(
