@@ -18,7 +18,7 @@ import training.validate.report as report_of
 import training.validate.run as validate_of
 import training.validate.snapshot as snapshot_of
 from dptheory import accounting
-from training import make_private
+from training import checkpoint, make_private
 from training import mechanisms as m
 from training.data import Images, standardised
 from training.linear_attack import LinearGradient
@@ -173,6 +173,11 @@ def test_rows_of_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [(one["epoch"], one["step"]) for one in run.rows] == [(1, 4), (2, 6)]
     run_of._epoch(run, lambda: False, lambda: None)
     assert len(run.rows) == 2  # nothing was done since
+
+
+def test_numbers_that_json_lacks() -> None:
+    given = {"a": math.inf, "b": math.nan, "c": -math.inf, "d": 1.5, "e": 3, "f": "inf", "g": None}
+    assert checkpoint._plain(given) == given | {"a": None, "b": None, "c": None}
 
 
 # --- make_private -----------------------------------------------------------------------------------------------------------
