@@ -35,8 +35,8 @@ _NOT_PUBLIC = re.compile(
 _SHARED = {  # lower levels that modules of the package share; not offered to users, who reach them through calculators
     "dptheory.gradients._masks.norm",
     "dptheory.gradients._masks.vector",
-    "dptheory.privacy._lattice_loss.composed",
-    "dptheory.privacy._renyi.conversion",
+    "dptheory.privacy.composed",
+    "dptheory.privacy.conversion",
 }
 CALLABLES = callables([one for one in modules(dptheory) if not _NOT_PUBLIC.fullmatch(one.__name__)], _SHARED)
 

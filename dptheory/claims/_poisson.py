@@ -25,8 +25,27 @@ def mean_square(gradients: tuple[int, ...], rate: Fraction) -> Fraction:
     return total / (rate * len(gradients)) ** 2
 
 
+class Batches:
+    """Batches of one step: ``batch_size`` of the examples on average (Poisson), or that many where ``examples`` is None."""
+
+    batch_size: int
+    examples: int | None
+
+    @property
+    def sampling(self) -> dict[str, str | float]:
+        """What the calculators are told of it."""
+        if self.examples is None:
+            return {"sampling": "fixed"}
+        return {"sampling": "poisson", "sampling_rate": self.batch_size / self.examples}
+
+    @property
+    def batches(self) -> str:
+        """What labels say of it."""
+        return f"B = {self.batch_size}, {'fixed' if self.examples is None else f'N = {self.examples}'}"
+
+
 @dataclass(frozen=True)
-class Step:
+class Step(Batches):
     """One step from a point where all examples have one gradient of norm ``norm`` with equal entries.
 
     Attributes:
@@ -52,15 +71,7 @@ class Step:
     examples: int | None
 
     def __str__(self) -> str:
-        drawn = "fixed" if self.examples is None else f"N = {self.examples}"
-        return f"d = {self.dim}, {self.kept} kept, B = {self.batch_size}, {drawn}"
-
-    @property
-    def sampling(self) -> dict[str, str | float]:
-        """What the calculators are told of the sampling."""
-        if self.examples is None:
-            return {"sampling": "fixed"}
-        return {"sampling": "poisson", "sampling_rate": self.batch_size / self.examples}
+        return f"d = {self.dim}, {self.kept} kept, {self.batches}"
 
     @property
     def signal(self) -> float:

@@ -18,7 +18,7 @@ _WAYS = {
     "joint": "GEP, gradient clipped first",
 }
 
-Mu = Annotated[float | None, typer.Option(help="Privacy of one release, mu-GDP, add/remove; 1 / noise multiplier.")]
+Mu = Annotated[float | None, typer.Option(help="Privacy of one release, mu-GDP, add-remove; 1 / noise multiplier.")]
 Epsilon = Annotated[float | None, typer.Option(help="In place of --mu, with --delta.")]
 Delta = Annotated[float | None, typer.Option(help="In place of --mu, with --epsilon.")]
 

@@ -12,13 +12,12 @@ from typing import Literal
 import numpy as np
 
 from dptheory import _validate, privacy
+from dptheory._adjacency import ADJACENCIES, Adjacency
 from dptheory.embedding import _sizes
 from dptheory.errors import ConditionError
 
-Adjacency = Literal["add-remove", "replace-one"]
 Method = Literal["exact", "renyi", "stated"]
 
-_CHANGE = {"add-remove": 1.0, "replace-one": 2.0}
 _METHODS = ("exact", "renyi", "stated")
 _MOST_STEPS = 10**12
 
@@ -211,7 +210,7 @@ def _stated_mu(epsilon: float, delta: float) -> float:
 
 
 def _change(adjacency: str) -> float:
-    return _CHANGE[_validate.choice("adjacency", adjacency, tuple(_CHANGE))]
+    return 2.0 if _validate.choice("adjacency", adjacency, ADJACENCIES) == "replace-one" else 1.0
 
 
 def _steps(steps: int) -> int:

@@ -55,7 +55,7 @@ def gep_mse(
         subspace_dim: k, in 0..p.
         clip: S, in [1e-70, 1e70].
         residual_clip: S2, 0 or in [1e-70, 1e70]; 0 drops the residual.
-        mu: privacy of everything released in a step, in [1e-70, 1e70]; add/remove.
+        mu: privacy of everything released in a step, in [1e-70, 1e70]; add-remove.
         residual_norm: |r|, norm of the sum of the residuals.
         embedding_clip: S1; S where it is not given.
 
@@ -186,7 +186,7 @@ def least_residual_energy(dim: int, subspace_dim: int, clip: float, residual_cli
         subspace_dim: k, in 0..p.
         clip: S = S1, in [1e-70, 1e70].
         residual_clip: S2, 0 or in [1e-70, 1e70].
-        mu: in [1e-70, 1e70]; add/remove.
+        mu: in [1e-70, 1e70]; add-remove.
 
     Raises:
         ValueError: an argument outside its range.

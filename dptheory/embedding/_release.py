@@ -5,7 +5,7 @@ data, w_i = B G_i the embedding and r_i = G_i - B^T w_i the residual of gradient
 sum of clipped w_i + N(0, s1^2 I_k) and sum of clipped r_i + N(0, s2^2 P), P the projection off span(B): the residuals lie in
 a space of dimension q, so noise inside span(B) would protect nothing.
 
-Privacy is mu-GDP (Gaussian differential privacy) under add/remove of one example; under replace-one, mu doubles.
+Privacy is mu-GDP (Gaussian differential privacy) under add-remove of one example; under replace-one, mu doubles.
 """
 
 import math
@@ -41,7 +41,7 @@ def split_noise(dim: int, subspace_dim: int, embedding_clip: float, residual_cli
         subspace_dim: k, in 0..p.
         embedding_clip: S1, 0 or in [1e-70, 1e70]; 0 says that no embedding is released.
         residual_clip: S2, likewise; it may exceed S1.
-        mu: privacy of the pair, in [1e-70, 1e70]; add/remove.
+        mu: privacy of the pair, in [1e-70, 1e70]; add-remove.
 
     Raises:
         ValueError: an argument outside its range.
@@ -69,7 +69,7 @@ def joint_clip(dim: int, subspace_dim: int, clip: float, residual_share: float, 
         subspace_dim: k, in 0..p.
         clip: S, in [1e-70, 1e70].
         residual_share: r in [0, 1]; above 1 the second clipping would do nothing.
-        mu: privacy of the pair, in [1e-70, 1e70]; add/remove.
+        mu: privacy of the pair, in [1e-70, 1e70]; add-remove.
 
     Raises:
         ValueError: an argument outside its range.

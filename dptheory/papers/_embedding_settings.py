@@ -42,7 +42,7 @@ class EmbeddingPreset:
         r"""Mean squared norm of the noise on the sum of gradients, for each way of releasing it; biases are left out.
 
         Args:
-            mu: privacy of one step before subsampling, add/remove. GEP releases the concatenation of both parts, each divided by
+            mu: privacy of one step before subsampling, add-remove. GEP releases the concatenation of both parts, each divided by
                 its clip, with sensitivity sqrt(2): noise multiplier sigma is mu = 1/sigma, noise sqrt(2) sigma S_i on part i.
 
         Source: new, on GEP, section 4 (gep.versus).

@@ -40,7 +40,7 @@ from dptheory.privacy._joint import (
     theta_for_joint_budget,
     values_epsilon,
 )
-from dptheory.privacy._lattice_loss import LatticeLoss
+from dptheory.privacy._lattice_loss import LatticeLoss, composed
 from dptheory.privacy._masks import (
     average_sensitivity,
     combined_multiplier,
@@ -50,7 +50,7 @@ from dptheory.privacy._masks import (
     masked_sensitivity,
     published_size_delta,
 )
-from dptheory.privacy._renyi import epsilon_from_rdp, zcdp_budget, zcdp_epsilon
+from dptheory.privacy._renyi import conversion, epsilon_from_rdp, zcdp_budget, zcdp_epsilon
 
 __all__ = [
     "AUDIT_METHODS",
@@ -70,6 +70,8 @@ __all__ = [
     "average_sensitivity",
     "bound_at_known_rate",
     "combined_multiplier",
+    "composed",
+    "conversion",
     "cross_check",
     "divisor_delta",
     "divisor_kl",

@@ -5,6 +5,7 @@ import math
 from dataclasses import dataclass, replace
 
 from dptheory import _validate
+from dptheory._adjacency import ADJACENCIES
 from dptheory.privacy._closed_forms import concentrated_epsilon, distance_bound, one_step_epsilon, participation_epsilon
 from dptheory.privacy._crossing import crossing
 from dptheory.privacy._dp_accounting import pld_bracket, rdp_of_steps
@@ -12,7 +13,6 @@ from dptheory.privacy._gaussian import gaussian_epsilon, gaussian_mu
 from dptheory.privacy._prv import MAX_CELLS, prv_bracket, saddle_point
 from dptheory.privacy._sampled_loss import Direction, Loss
 
-ADJACENCIES = ("add-remove", "replace-one")
 SAMPLINGS = ("poisson", "without replacement")
 DIRECTIONS = ("worst", "add", "remove")
 NOISE = (0.1, 1000.0)

@@ -115,11 +115,16 @@ def _log_mean(order: int, rate: float, log_excess: Array) -> float:
 
 @dataclass(frozen=True)
 class FreshMask:
-    """A public mask with ``keep`` of ``dim`` ones, drawn anew in every step, after clipping and apart from all data.
+    """A mask with ``keep`` of ``dim`` ones, new in every step, that nobody can tell before it is used, applied after clipping.
 
-    The conditions are in what it can do: it computes the curve of masked DP-SGD itself, from the noise and the sampling rate,
-    in the direction in which the bound holds; it takes no privacy loss distribution, because the pair of the bound does not
-    dominate outside Renyi divergences; and it has no argument for a mask that is used twice or drawn before clipping (such
+    Given everything before, earlier masks included, it is uniform and independent of data, batch and noise; once used it is
+    public, a part of the release. A mask from a seed has this property for nobody who knows the seed: an example made for it is
+    protected as by DP-SGD, and no better. ``training`` counts amplification in secure runs alone, whose masks come from the
+    operating system's cryptographic generator once gradients are computed.
+
+    The other conditions are in what it can do: it computes the curve of masked DP-SGD itself, from the noise and the sampling
+    rate, in the direction in which the bound holds; it takes no privacy loss distribution, because the pair of the bound does
+    not dominate outside Renyi divergences; and it has no argument for a mask that is used twice or applied before clipping (such
     masks amplify once at most, or not at all).
 
     Args:
@@ -310,7 +315,7 @@ def run_epsilon(
 
 
 def values_epsilon(delta: float, sampling_rate: float, noise_multiplier: float, steps: int) -> float:
-    """Upper bound on epsilon of the noisy sums alone, Poisson sampling, add/remove; for every noise and number of steps.
+    """Upper bound on epsilon of the noisy sums alone, Poisson sampling, add-remove; for every noise and number of steps.
 
     That of :func:`dptheory.privacy.epsilon` within its ranges and next to them; at most that without sampling, and that
     of the Renyi curve.

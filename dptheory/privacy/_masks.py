@@ -8,30 +8,30 @@ from scipy.special import chdtr, chdtrc, ndtr, xlog1py, xlogy
 from scipy.special import gammaln as log_gamma
 
 from dptheory import _validate
+from dptheory._adjacency import ADJACENCIES
 from dptheory.gradients import clip as clip_vector
 
 Array = NDArray[np.float64]
 
-ADJACENCIES = ("add_remove", "replace")
 _LARGEST_BATCH = 10**9
 
 
 def masked_sensitivity(
-    gradients: ArrayLike, clip: float, mask: ArrayLike | None = None, adjacency: str = "add_remove"
+    gradients: ArrayLike, clip: float, mask: ArrayLike | None = None, adjacency: str = "add-remove"
 ) -> float:
     r"""Sensitivity of the sum of clip(m * g), where an example may have any of the gradients given.
 
-    .. math:: \Delta = \max_g \lVert\mathrm{clip}(m\odot g)\rVert \;\text{(add/remove)},\qquad
-        \max_{g, g'} \lVert\mathrm{clip}(m\odot g) - \mathrm{clip}(m\odot g')\rVert \;\text{(replace)}
+    .. math:: \Delta = \max_g \lVert\mathrm{clip}(m\odot g)\rVert \;\text{(add-remove)},\qquad
+        \max_{g, g'} \lVert\mathrm{clip}(m\odot g) - \mathrm{clip}(m\odot g')\rVert \;\text{(replace-one)}
 
-    At most C and 2C, whatever the mask; both are attained. Under add/remove it never exceeds that without the mask; under
-    replace it can.
+    At most C and 2C, whatever the mask; both are attained. Under add-remove it never exceeds that without the mask; under
+    replace-one it can.
 
     Args:
         gradients: shape (n, d), n >= 1, entries 0 or of magnitude in [1e-70, 1e70].
         clip: C in [1e-70, 1e70].
         mask: zeros and ones, shape (d,), drawn apart from the data; None keeps all entries.
-        adjacency: "add_remove" or "replace".
+        adjacency: "add-remove" or "replace-one".
 
     Raises:
         ValueError: an argument outside its range, or shapes that do not match.
@@ -47,7 +47,7 @@ def masked_sensitivity(
         raise ValueError(f"mask must hold zeros and ones in shape {rows.shape[1:]}, got shape {kept.shape}")
     _validate.choice("adjacency", adjacency, ADJACENCIES)
     clipped = np.stack([clip_vector(row, bound) for row in rows * kept])
-    if adjacency == "add_remove":
+    if adjacency == "add-remove":
         return float(np.linalg.norm(clipped, axis=1).max())
     return float(max(np.linalg.norm(clipped - one, axis=1).max() for one in clipped))
 

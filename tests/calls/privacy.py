@@ -57,8 +57,8 @@ CALLS: Calls = {
         call(scores=1000, delta=1e-5, method="gaussian"),
     ],
     "dptheory.privacy.masked_sensitivity": [
-        call(gradients=[[3.0, 4.0], [1.0, 0.0]], clip=1.0, mask=[1.0, 0.0], adjacency="add_remove"),
-        dear(gradients=np.outer([1.0, 2.0], np.linspace(0.1, 1.0, 2000)), clip=1.0, adjacency="replace"),
+        call(gradients=[[3.0, 4.0], [1.0, 0.0]], clip=1.0, mask=[1.0, 0.0], adjacency="add-remove"),
+        dear(gradients=np.outer([1.0, 2.0], np.linspace(0.1, 1.0, 2000)), clip=1.0, adjacency="replace-one"),
     ],
     "dptheory.privacy.divisor_kl": [call(size=10, other=11, kept=5), call(size=1000, other=1001, kept=1_000_000)],
     "dptheory.privacy.divisor_renyi": [

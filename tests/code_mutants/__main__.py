@@ -56,12 +56,12 @@ def main() -> None:
     for number, (mutant, noticed) in enumerate(verdicts, 1):
         found[key(mutant)] = noticed
         if noticed in ("", "no test"):
-            said = reasons.get(mutant.id, "SURVIVES" if noticed == "" else "NO TEST RUNS IT")
+            said = reason(reasons, mutant) or ("SURVIVES" if noticed == "" else "NO TEST RUNS IT")
             print(f"{number}/{len(chosen)} {key(mutant)}: {said}", flush=True)
         if asked.json:
             asked.json.write_text(json.dumps(found, indent=1))
-    ids = {key(one): one.id for one in chosen}
-    judged = {k: v for k, v in found.items() if not (v in ("", "no test") and ids[k] in reasons)}
+    equivalent = {key(one) for one in chosen if reason(reasons, one)}
+    judged = {k: v for k, v in found.items() if not (v in ("", "no test") and k in equivalent)}
     killed = sum(v not in ("", "no test") for v in judged.values())
     print(f"{killed} of {len(judged)} noticed ({len(found) - len(judged)} equivalent); "
           f"at least {lower_limit(killed, len(judged)):.1%} with 95 % confidence")  # fmt: skip
@@ -71,6 +71,11 @@ def population(package: str) -> list[Mutant]:
     """All mutants of the calculators, or of the training code, in the order of files and lines."""
     paths = (str(path.relative_to(ROOT)) for path in sorted((ROOT / package).rglob("*.py")))
     return [one for path in paths if not path.startswith(_LEFT_OUT) for one in mutants_of(ROOT, path)]
+
+
+def reason(reasons: dict[str, str], mutant: Mutant) -> str | None:
+    """Why the mutant changes nothing; None where nobody said so."""
+    return reasons.get(mutant.id) or reasons.get(mutant.exact)
 
 
 def key(mutant: Mutant) -> str:

@@ -27,6 +27,7 @@ class Mutant:
         line, column: of the changed node.
         number: of the mutant among those of its file, in the order of the source.
         was, now: source of the node before and after.
+        text: of the line where the node begins.
     """
 
     path: str
@@ -35,20 +36,28 @@ class Mutant:
     number: int
     was: str
     now: str
+    text: str
 
     @property
     def id(self) -> str:
         """Names the mutant, as in the list of equivalent ones: stays the same while the line's text does."""
         return f"{self.path}: {self.was} -> {self.now}"
 
+    @property
+    def exact(self) -> str:
+        """Names the mutant of this line alone, where the same change is made in others too."""
+        return f"{self.id} in {self.text}"
+
 
 def mutants_of(root: Path, path: str) -> list[Mutant]:
     """All mutants of one file."""
-    tree = ast.parse((root / path).read_text())
+    source = (root / path).read_text()
+    tree, lines = ast.parse(source), source.split("\n")
     found = []
     for number, (node, replacement) in enumerate(_changes(tree)):
         was, now = ast.unparse(node), ast.unparse(replacement)
-        found.append(Mutant(path, node.lineno, node.col_offset, number, was, now))  # type: ignore[attr-defined]
+        line, column = node.lineno, node.col_offset  # type: ignore[attr-defined]
+        found.append(Mutant(path, line, column, number, was, now, lines[line - 1].strip()))
     return found
 
 

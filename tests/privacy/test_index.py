@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dptheory import privacy
-from dptheory.privacy import IndexPRV, LatticeLoss, loss_law, theta_for_delta_budget
-from dptheory.privacy._lattice_loss import composed
+from dptheory.privacy import IndexPRV, LatticeLoss, composed, loss_law, theta_for_delta_budget
 from dptheory.pruning import SubsetMallows
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,9 +21,9 @@ def test_sensitivity_by_hand() -> None:
     assert privacy.masked_sensitivity(rows, 10.0) == pytest.approx(5.0)
     assert privacy.masked_sensitivity(rows, 10.0, [1, 0]) == pytest.approx(3.0)
     assert privacy.masked_sensitivity(rows, 10.0, [0, 0]) == 0.0
-    assert privacy.masked_sensitivity(rows, 10.0, adjacency="replace") == pytest.approx(math.hypot(3.0, 3.5))
-    assert privacy.masked_sensitivity([[1.0, 100.0], [-1.0, 100.0]], 1.0, None, "replace") < 0.0201
-    assert privacy.masked_sensitivity([[1.0, 100.0], [-1.0, 100.0]], 1.0, [1, 0], "replace") == 2.0
+    assert privacy.masked_sensitivity(rows, 10.0, adjacency="replace-one") == pytest.approx(math.hypot(3.0, 3.5))
+    assert privacy.masked_sensitivity([[1.0, 100.0], [-1.0, 100.0]], 1.0, None, "replace-one") < 0.0201
+    assert privacy.masked_sensitivity([[1.0, 100.0], [-1.0, 100.0]], 1.0, [1, 0], "replace-one") == 2.0
 
 
 @settings(max_examples=50, deadline=None)
@@ -34,7 +35,7 @@ def test_sensitivity_bounds(seed: int, clip: float) -> None:
     for mask in itertools.product((0, 1), repeat=3):
         masked = privacy.masked_sensitivity(rows, clip, mask)
         assert masked <= full + 1e-12 <= clip + 2e-12
-        assert privacy.masked_sensitivity(rows, clip, mask, "replace") <= 2 * masked + 1e-12
+        assert privacy.masked_sensitivity(rows, clip, mask, "replace-one") <= 2 * masked + 1e-12
 
 
 def test_divisor_divergences_agree_in_their_limits() -> None:
@@ -178,7 +179,13 @@ def test_several_releases() -> None:
         (lambda: privacy.masked_sensitivity([[1.0]], 0.0), "clip"),
         (lambda: privacy.masked_sensitivity([[1.0, 2.0]], 1.0, [1]), "mask must hold zeros and ones in shape"),
         (lambda: privacy.masked_sensitivity([[1.0]], 1.0, [0.5]), "mask must hold zeros and ones"),
-        (lambda: privacy.masked_sensitivity([[1.0]], 1.0, [1], "swap"), "adjacency must be one of"),
+        *(
+            (
+                partial(privacy.masked_sensitivity, [[1.0]], 1.0, [1], word),
+                "adjacency must be one of 'add-remove', 'replace-one'",
+            )
+            for word in ("swap", "add_remove", "replace")
+        ),
         (lambda: privacy.masked_sensitivity([[1.0, 2.0]], 1.0, ["1", "0"]), "mask must hold numbers"),
         (lambda: privacy.masked_sensitivity([[1.0, 2.0]], 1.0, [1j, 0]), "mask must hold numbers"),
         (

@@ -136,7 +136,7 @@ def _hypergeometric(size: int, marked: int, drawn: int) -> tuple[float, float]:
 def _counted(name: str, statement: str, counts: Sequence[tuple[float, float, float]]) -> Finding:
     """A sum of independent counts against its mean and variance; normal, as there are many."""
     total, mean, variance = np.sum(counts, axis=0)
-    score = (total - mean) / math.sqrt(variance) if variance > 0 else math.copysign(math.inf, total - mean)
+    score = (total - mean) / math.sqrt(variance) if variance > 0 else math.inf
     return _findings.standardised(name, statement, float(total), float(mean), float(score if total != mean else 0.0))
 
 

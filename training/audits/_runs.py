@@ -4,7 +4,6 @@ The linear probe on the excerpt: its gradients are known, so the weights tell th
 examples all steps of a sampled run had.
 """
 
-import dataclasses
 import json
 import math
 import os
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from training.audits import _findings
 from training.audits._findings import Finding
 from training.audits._measure import epsilon
-from training.runs import RunConfig, prepare, read_config
+from training.runs import prepare, read_config
 
 Array = NDArray[np.float64]
 Launch = Callable[[Sequence[str]], None]
@@ -39,7 +38,7 @@ noise_multiplier = {sigma}
 delta = {delta}
 seed = {seed}
 secure = {secure}
-{inputs}
+inputs = "unit"
 
 [optimizer]
 learning_rate = {learning_rate}
@@ -47,7 +46,6 @@ learning_rate = {learning_rate}
 [mechanism]
 {mechanism}
 """
-_INPUTS = 'inputs = "unit"' if any(f.name == "inputs" for f in dataclasses.fields(RunConfig)) else ""
 
 
 def by_process(arguments: Sequence[str]) -> None:
@@ -107,7 +105,6 @@ def outcome(
             delta=_DELTA,
             seed=_SEED,
             secure=str(secure).lower(),
-            inputs=_INPUTS,
             learning_rate=learning_rate,
             mechanism=mechanism,
         )

@@ -13,7 +13,7 @@ from dptheory import _validate, privacy
 from training.engine._accountant import PrivacyLedger
 from training.engine._logical_batch import LogicalBatch
 from training.engine._noise import generator_noise, secure_noise
-from training.engine._privacy_report import ADD_OR_REMOVE, ADJACENCIES, CALLER, SECURE, SEEDED, ZERO_OUT, PrivacyReport
+from training.engine._privacy_report import ADD_REMOVE, ADJACENCIES, CALLER, SECURE, SEEDED, ZERO_OUT, PrivacyReport
 from training.mechanisms import Mechanism, Noise, StepCost, Tensors
 
 SMALLEST, LARGEST = 1e-15, 1e15
@@ -43,12 +43,13 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         loss_reduction: "mean" or "sum".
         generator: of the noise; None for torch's global one.
         secure: noise from the operating system's cryptographic generator. Says that batches are drawn so, too.
-        adjacency: "add-or-remove", or "zero-out" where rate or divisor depend on the number of examples.
+        adjacency: "add-remove", or "zero-out" where rate or divisor depend on the number of examples.
         sampler: how batches are drawn, for the report.
 
     Attributes:
         mechanism: the algorithm.
         ledger: what has been spent.
+        sampler: how batches are drawn, for the report.
         secure: whether masks, batches and noise come from the cryptographic generator.
         nonfinite_samples: samples so far whose gradient held NaN or infinity; they contribute zero.
         clipped_total: what the mechanism summed up for the step under way, or the last one, before noise.
@@ -71,7 +72,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         loss_reduction: str = "mean",
         generator: torch.Generator | None = None,
         secure: bool = False,
-        adjacency: str = ADD_OR_REMOVE,
+        adjacency: str = ADD_REMOVE,
         sampler: str = CALLER,
     ) -> None:
         if not isinstance(mechanism, Mechanism):
@@ -107,7 +108,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         self.nonfinite_samples = 0
         self.clipped_total: Tensors | None = None
         self._adjacency = adjacency
-        self._sampler = sampler
+        self.sampler = sampler
         self._noise: Noise = secure_noise if secure else generator_noise(generator)
         self._names = names
         self._released: Tensors = []
@@ -133,7 +134,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
             epsilon=self.epsilon(delta),
             delta=delta,
             adjacency=self._adjacency,
-            sampler=self._sampler,
+            sampler=self.sampler,
             sampling_rate=self.ledger.sampling_rate,
             steps=self.ledger.steps,
             noise=SECURE if self.secure else SEEDED,

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-ADD_OR_REMOVE, ZERO_OUT = "add-or-remove", "zero-out"
-ADJACENCIES = (ADD_OR_REMOVE, ZERO_OUT)
+ADD_REMOVE, ZERO_OUT = "add-remove", "zero-out"
+ADJACENCIES = (ADD_REMOVE, ZERO_OUT)
 _NEIGHBOURS = {
-    ADD_OR_REMOVE: "data sets that differ by one record, added or removed",
+    ADD_REMOVE: "data sets that differ by one record, added or removed",
     ZERO_OUT: "data sets of one public size N in which one record is replaced by a null record, whose gradient is zero",
 }
 SEEDED = "simulation: seeded"
@@ -22,7 +22,7 @@ class PrivacyReport:
     Attributes:
         epsilon: upper bound on epsilon of all steps, inf where something leaves unprotected; masks of a seed amplify nothing.
         delta: that it goes with.
-        adjacency: which data sets are neighbours: "add-or-remove" of one record, or "zero-out" (one record replaced by a null
+        adjacency: which data sets are neighbours: "add-remove" of one record, or "zero-out" (one record replaced by a null
             record, the number of records being public).
         sampler: how batches are drawn.
         sampling_rate: probability with which each record is in the batch of a step.

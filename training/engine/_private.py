@@ -24,7 +24,7 @@ from torch.utils.data import (
 from dptheory import _validate
 from training.engine import _distributed
 from training.engine._optimizer import LARGEST, SMALLEST, DistributedMechanismOptimizer, MechanismOptimizer
-from training.engine._privacy_report import ADD_OR_REMOVE, CALLER, POISSON, ZERO_OUT
+from training.engine._privacy_report import ADD_REMOVE, POISSON, ZERO_OUT
 from training.engine._sampling import Batches, GeneratorBatches, PoissonSampler, SecureBatches
 from training.mechanisms import Mechanism
 from training.runs._config import GRAD_SAMPLE_MODES
@@ -86,32 +86,29 @@ def make_private(
         raise ValueError(
             f"sampling_rate and expected_batch_size must be given together, got {sampling_rate!r} and {expected_batch_size!r}"
         )
-    if sampling_rate is None or expected_batch_size is None:
-        rate, divisor, adjacency = batch_size / examples, float(batch_size), ZERO_OUT
-    else:
-        rate = _validate.real("sampling_rate", sampling_rate, _LEAST_RATE, 1.0)
-        divisor, adjacency = expected_batch_size, ADD_OR_REMOVE
+    public = sampling_rate is None
+    rate = batch_size / examples if public else _validate.real("sampling_rate", sampling_rate, _LEAST_RATE, 1.0)
     if secure and data_loader.generator is not None:
         raise ValueError(
             "data_loader must have no generator with secure=True: batches come from the operating system's"
         )
     collate = _collate_with_empty(data_loader)
     batches = SecureBatches(examples, rate) if secure else GeneratorBatches(examples, rate, data_loader.generator)
-    private, wrapped = _attached(
+    private, wrapped = attach(
         module=module,
         optimizer=optimizer,
         mechanism=mechanism,
         sampling_rate=rate,
-        expected_batch_size=divisor,
+        examples=examples if public else None,
         noise_multiplier=noise_multiplier,
         max_grad_norm=max_grad_norm,
         grad_sample_mode=grad_sample_mode,
         loss_reduction=loss_reduction,
         noise_generator=noise_generator,
         secure=secure,
-        adjacency=adjacency,
-        sampler=POISSON,
+        expected_batch_size=batch_size if public else expected_batch_size,
     )
+    wrapped.sampler = POISSON
     place = _distributed.place() if isinstance(module, DifferentiallyPrivateDistributedDataParallel) else (0, 1)
     return private, wrapped, _poisson_loader(data_loader, collate, batches, rate, place, wrapped)
 
@@ -137,59 +134,25 @@ def attach(
 
     Args:
         sampling_rate: with which each example is drawn into a step, in [1e-12, 1], whichever process then has it.
-        examples: public number of training examples of all processes, 1..1e12: the divisor of a "mean" loss is its product with
-            the rate, and neighbours differ by a record that is replaced by a null record.
-        expected_batch_size: instead, the divisor itself, a constant; neighbours then differ by a record that is added or removed.
+        examples: number of training examples of all processes, 1..1e12, where it is public: neighbours then differ by a record
+            that is replaced by a null record. Without it they differ by a record that is added or removed.
+        expected_batch_size: divisor of a "mean" loss, a constant; where ``examples`` is given it may be left out, and is then its
+            product with the rate.
         secure: says that the caller draws batches from the operating system's generator, as
             :class:`training.engine.SecureBatches` does.
 
     The others, and the errors, are those of :func:`make_private`.
     """
     rate = _validate.real("sampling_rate", sampling_rate, _LEAST_RATE, 1.0)
-    if (examples is None) == (expected_batch_size is None):
-        raise ValueError(
-            f"examples or expected_batch_size must be given, and not both, got {examples!r} and {expected_batch_size!r}"
-        )
     if examples is not None:
-        expected_batch_size = rate * _validate.integer("examples", examples, 1, 10**12)
-    assert expected_batch_size is not None
-    return _attached(
-        module=module,
-        optimizer=optimizer,
-        mechanism=mechanism,
-        sampling_rate=rate,
-        expected_batch_size=expected_batch_size,
-        noise_multiplier=noise_multiplier,
-        max_grad_norm=max_grad_norm,
-        grad_sample_mode=grad_sample_mode,
-        loss_reduction=loss_reduction,
-        noise_generator=noise_generator,
-        secure=secure,
-        adjacency=ADD_OR_REMOVE if examples is None else ZERO_OUT,
-        sampler=CALLER,
-    )
-
-
-def _attached(
-    *,
-    module: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    mechanism: Mechanism,
-    sampling_rate: float,
-    expected_batch_size: float,
-    noise_multiplier: float,
-    max_grad_norm: float,
-    grad_sample_mode: str,
-    loss_reduction: str,
-    noise_generator: torch.Generator | None,
-    secure: bool,
-    adjacency: str,
-    sampler: str,
-) -> tuple[GradSampleModule, MechanismOptimizer]:
+        examples = _validate.integer("examples", examples, 1, 10**12)
+        expected_batch_size = rate * examples if expected_batch_size is None else expected_batch_size
+    if expected_batch_size is None:
+        raise ValueError("examples or expected_batch_size must be given, got None and None")
+    expected = _validate.real("expected_batch_size", expected_batch_size, SMALLEST, LARGEST)
     _validate.instance("module", module, nn.Module)
     _validate.instance("optimizer", optimizer, torch.optim.Optimizer)
     _validate.choice("grad_sample_mode", grad_sample_mode, GRAD_SAMPLE_MODES)
-    expected = _validate.real("expected_batch_size", expected_batch_size, SMALLEST, LARGEST)
     _check_module(module, optimizer)
     parallel = isinstance(module, DifferentiallyPrivateDistributedDataParallel)
     if parallel:  # Opacus divides by each process's share of the batch, and then by the number of processes
@@ -198,7 +161,7 @@ def _attached(
         wrapped = (DistributedMechanismOptimizer if parallel else MechanismOptimizer)(
             optimizer,
             mechanism=mechanism,
-            sampling_rate=sampling_rate,
+            sampling_rate=rate,
             names={p: name for name, p in module.named_parameters()},
             noise_multiplier=noise_multiplier,
             max_grad_norm=max_grad_norm,
@@ -206,8 +169,7 @@ def _attached(
             loss_reduction=loss_reduction,
             generator=noise_generator,
             secure=secure,
-            adjacency=adjacency,
-            sampler=sampler,
+            adjacency=ADD_REMOVE if examples is None else ZERO_OUT,
         )
         private = prepare_module(module, grad_sample_mode=grad_sample_mode, loss_reduction=loss_reduction)
         private.forbid_grad_accumulation()

@@ -42,7 +42,7 @@ class BatchSizeDivisor(RandomSparsification):
 
     def __init__(self, expected_batch_size: float, rate: float, seed: int) -> None:
         rate = _validate.real("rate", rate, 0.0, 1.0, ends="[)")
-        super().__init__(Constant(rate), _validate.integer("seed", seed, 0, 2**63 - 1))
+        super().__init__(Constant(rate), _validate.integer("seed", seed, 0))
         self._expected = _validate.real("expected_batch_size", expected_batch_size, 0.0, ends="()")
         self._drawn = 0
 

@@ -27,7 +27,7 @@ def measure(
     - ``ks_distance`` (Kolmogorov-Smirnov, of g / sigma_g from N(0, 1)) and ``excess_kurtosis``.
 
     Args:
-        gradient: shape (d,), entries at most 1e70 in size, one of them at least 1e-70; a clipped batch sum.
+        gradient: shape (d,), d >= 1, entries at most 1e70 in size, their root mean square at least 1e-70; a clipped batch sum.
         layers: where each parameter tensor lies in it.
         settings: see :class:`MeasureSettings`.
         rng: source of masks, noise and reference vectors.
@@ -38,9 +38,9 @@ def measure(
     Source: GIP, Proposition 2 and section 5 (gip.mse_r, gip.mse_t0, gip.criterion, gip.assumption1).
     """
     g = _validate.bounded("gradient", gradient)
-    if g.ndim != 1 or np.abs(g).max(initial=0.0) < _validate.SMALLEST:
+    if g.ndim != 1 or not g.size or np.sqrt(np.mean(g**2)) < _validate.SMALLEST:
         raise ValueError(
-            f"gradient must be a vector with an entry of size >= {_validate.SMALLEST:g}, got {_validate.shown(gradient)}"
+            f"gradient must be a vector with a root mean square >= {_validate.SMALLEST:g}, got {_validate.shown(gradient)}"
         )
     if not isinstance(layers, Mapping) or not layers or not all(isinstance(part, slice) for part in layers.values()):
         raise ValueError(f"layers must name at least one slice of the gradient, got {_validate.shown(layers)}")

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from dptheory.files import write_atomically
-from training.validate._rows import LIMIT, NONE, Row
+from training.validate._rows import NONE, Row
 from training.validate._run import Validation
 
 _MARKERS = {"equal": "o", "at least": ">", "at most": "<"}
@@ -57,7 +57,7 @@ def write_figure(result: Validation, path: Path) -> None:
     figure.suptitle(
         f"Predicted against measured on {result.data}: small tanh CNN, $\\sigma$ = {s.noise_multiplier:g}, "
         f"C = {s.max_grad_norm:g}, mean batch {s.batch_size}\n"
-        "blue: agrees within 5 SE; orange: does not; bars: 5 SE; open: rests on the claim in brackets; "
+        "blue: agrees within 5 SE and the prediction's error (bars); orange: does not; open: rests on the claim in brackets; "
         "triangles: predicted is the least (pointing right) or the most (left)",
         fontsize=10,
     )
@@ -91,7 +91,7 @@ def _draw(ax: Axes, keys: list[_Key], rows: list[Row]) -> None:
         ax.errorbar(
             row.ratio,
             places[_key(row)],
-            xerr=LIMIT * row.standard_error / abs(row.predicted),
+            xerr=row.reach / abs(row.predicted),
             fmt=_MARKERS[row.relation],
             color=colour,
             mfc=colour if row.assumption == NONE else "white",

@@ -49,11 +49,11 @@ def _row_dict(row: Row) -> dict[str, Any]:
 
 def row_table(moment: Moment) -> Table:
     """All rows of a moment."""
-    title = f"{moment.name}: step {moment.step}, batch of {moment.batch_size}; * more than 5 SE off"
+    title = f"{moment.name}: step {moment.step}, batch of {moment.batch_size}; * off by more than 5 SE and the prediction's error"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
     table.add_column("quantity")
     table.add_column("setting")
-    for heading in ("predicted", "measured", "SE", "ratio", ""):
+    for heading in ("predicted", "error", "measured", "SE", "ratio", ""):
         table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
     table.add_column("rests on", no_wrap=True)
     group = ""
@@ -67,6 +67,7 @@ def row_table(moment: Moment) -> Table:
             Text(row.quantity),
             Text(row.setting),
             f"{sign}{row.predicted:.4g}",
+            f"{row.error:.2g}" if row.error else "-",
             f"{row.measured:.4g}",
             f"{row.standard_error:.2g}" if row.standard_error else "-",
             "-" if row.ratio is None else f"{row.ratio:.4g}",

@@ -16,7 +16,7 @@ ROUNDING = 2e-5  # relative; gradients are in float32
 
 @dataclass(frozen=True)
 class Row:
-    """A number that the theory gives, and the same number as measured on real gradients.
+    r"""A number that the theory gives, and the same number as measured on real gradients.
 
     Attributes:
         group: what it is about.
@@ -28,6 +28,8 @@ class Row:
         assumption: what real gradients must satisfy for the prediction to be exact, with the claim that assumes it;
             "none" where it holds for any gradients.
         relation: what the measured number should be to the predicted one.
+        error: \|predicted - what the theory says\| is at most this, where the calculator gives a bracket and no number; it covers
+            what the calculator itself draws, which ``standard_error`` then does not.
     """
 
     group: str
@@ -39,6 +41,7 @@ class Row:
     standard_error: float
     assumption: str = NONE
     relation: Relation = "equal"
+    error: float = 0.0
 
     @property
     def ratio(self) -> float | None:
@@ -46,9 +49,14 @@ class Row:
         return self.measured / self.predicted if self.predicted else None
 
     @property
+    def reach(self) -> float:
+        """Five standard errors, and the error of the prediction itself."""
+        return LIMIT * self.standard_error + self.error
+
+    @property
     def within(self) -> bool:
-        """Agreement within five standard errors and rounding."""
-        slack = LIMIT * self.standard_error + ROUNDING * max(abs(self.predicted), abs(self.measured))
+        """Agreement within ``reach`` and rounding."""
+        slack = self.reach + ROUNDING * max(abs(self.predicted), abs(self.measured))
         above = self.measured - self.predicted
         if self.relation == "at least":
             return above >= -slack
@@ -90,13 +98,16 @@ class Labels:
         draws: ArrayLike,
         assumption: str = NONE,
         relation: Relation = "equal",
+        *,
+        error: float = 0.0,
     ) -> Row:
         """A row whose measurement is the mean of independent draws.
 
         Args:
             predicted: one number, or one for each draw (given its mask): then only the differences vary by chance.
+            error: of the prediction, see :class:`Row`.
         """
         drawn, expected = np.asarray(draws, np.float64), np.asarray(predicted, np.float64)
-        error = float((drawn - expected).std(ddof=1) / np.sqrt(drawn.size))
+        spread = float((drawn - expected).std(ddof=1) / np.sqrt(drawn.size))
         values = float(expected.mean()), float(drawn.mean())
-        return Row(self.group, quantity, setting, self.claims, *values, error, assumption, relation)
+        return Row(self.group, quantity, setting, self.claims, *values, spread, assumption, relation, error)

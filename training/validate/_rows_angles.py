@@ -62,12 +62,15 @@ def _noise_rows(part: _Part, settings: ValidateSettings, generator: torch.Genera
     labels = Labels("angles", "lf.def3.2, lf.angle_law")
     return [
         labels.mean("cos gamma_BP", part.name, law.expected_cos(), noise_cos),
-        labels.mean("gamma_BP", part.name, law.mean(), np.arccos(np.clip(noise_cos, -1, 1))),
+        labels.mean("gamma_BP", part.name, law.mean(), _angles(noise_cos)),
         labels.mean("cos gamma", part.name, gradients.batch_expected_cos(np.cos(bias), law.dim, law.snr), cos),
-        labels.mean(
-            "gamma", part.name, freezing.expected_angle(law.dim, law.snr, bias), np.arccos(np.clip(cos, -1, 1))
-        ),
+        labels.mean("gamma", part.name, freezing.expected_angle(law.dim, law.snr, bias), _angles(cos)),
     ]
+
+
+def _angles(cosines: Array) -> Array:
+    """Of cosines that rounding may have put just outside [-1, 1]."""
+    return np.asarray(np.arccos(np.clip(cosines, -1, 1)))
 
 
 def _freezing_rows(

@@ -1,7 +1,5 @@
 """What clipping keeps of the true gradient, and kappa, the share of that which a random mask keeps."""
 
-import dataclasses
-
 import numpy as np
 import torch
 
@@ -73,18 +71,18 @@ def kappa_rows(
             continue
         setting = f"rate {rate:.3g}, {name}"
         samples = _definition(float(np.linalg.norm(true)), sizes, kept, clip) / below
-        measured = sparsification.kappa(true, clip, rate, deviations, masks=_MASKS, seed=seed)
+        measured = sparsification.kappa(true, clip, rate, deviations, seed=seed)
         gaussian = sparsification.kappa(true, clip, rate, deviation(snapshot), seed=seed)
-        direct = labels.mean("kappa", setting, measured.value, samples)
-        error = float(np.hypot(direct.standard_error, measured.standard_error))
+        descents = _descents(snapshot, masks, clip)
+        # both ends are exact; the value has an error where it comes from a bracket, and where masks were drawn for it
         rows += [
-            dataclasses.replace(direct, standard_error=error),
+            labels.mean("kappa", setting, measured.value, samples, error=measured.error),
             labels.mean("kappa, lower end", setting, measured.lower, samples, relation="at least"),
             labels.mean("kappa, upper end", setting, measured.upper, samples, relation="at most"),
-            labels.mean("descent ratio", setting, measured.value, _descents(snapshot, masks, clip), DESCENT),
+            labels.mean("descent ratio", setting, measured.value, descents, DESCENT, error=measured.error),
         ]
         if np.isfinite(gaussian.value):
-            rows.append(labels.mean("kappa", setting, gaussian.value, samples, ISOTROPIC))
+            rows.append(labels.mean("kappa", setting, gaussian.value, samples, ISOTROPIC, error=gaussian.error))
         else:
             notes.append(f"kappa at {name} for Gaussian deviations exceeds the largest float")
     return rows, tuple(notes)

@@ -89,7 +89,11 @@ def _drawn(mechanism: Mechanism, snapshot: Snapshot, settings: ValidateSettings,
         chosen = torch.randint(len(snapshot.pool), (size,), generator=generator)
         (total,) = mechanism.contribute([snapshot.pool[chosen]], settings.clip).total
         (released,) = mechanism.release([total], settings.training.noise_multiplier, settings.clip, noise)
-        mask = mechanism.mask[0] if isinstance(mechanism, RandomSparsification) else torch.ones_like(true) > 0
+        mask = (
+            mechanism.mask[0]
+            if isinstance(mechanism, RandomSparsification)
+            else torch.ones_like(true, dtype=torch.bool)
+        )
         law, clipped = _law(snapshot, true, norms_squared @ mask.double(), mask, settings)
         columns.append(
             (

@@ -50,7 +50,7 @@ def ranking_rows(snapshot: Snapshot, settings: ValidateSettings, generator: torc
     labels = Labels("ranking", "rf.ranked")
     rows = []
     for ratio in settings.keep_ratios:
-        keep = max(1, round(ratio * summed.numel()))
+        keep = round(ratio * summed.numel())  # 1 at least: pruning refuses other ratios
         predicted = sparsification.captured_energy(summed.numel(), keep, snr)
         masks = [largest_entries([values], 1.0 - keep / summed.numel())[0] for values in noisy]
         for quantity, signal, assumption in (

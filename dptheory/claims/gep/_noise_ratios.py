@@ -3,6 +3,7 @@
 import math
 
 from dptheory import embedding
+from dptheory._adjacency import Adjacency
 from dptheory.claims.gep import _mechanism
 from dptheory.claims.gep._neighbours import best_order_ratio, hockey_stick, least_noise_ratio
 from dptheory.errors import ConditionError
@@ -30,7 +31,7 @@ def is_enough(share: float, delta: float) -> bool:
 
 def delta_of_sum(clip: float, residual_clip: float, epsilon: float, delta: float, steps: int, change: float) -> float:
     """delta of ``steps`` sums with the noise that the calculator says for the sums alone."""
-    adjacency: embedding.Adjacency = "add-remove" if change == 1 else "replace-one"
+    adjacency: Adjacency = "add-remove" if change == 1 else "replace-one"
     ratio = embedding.output_noise_ratio(clip, residual_clip, epsilon, delta, steps, adjacency)
     return _delta_of_noisy_sum(clip, residual_clip, ratio, epsilon, steps, change)
 

@@ -8,7 +8,6 @@ from scipy.integrate import quad
 from dptheory import embedding, privacy
 from dptheory.checks import ExactCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.privacy import _renyi
 
 
 def printed_conversion(order: float, divergence: float, delta: float) -> float:
@@ -18,7 +17,7 @@ def printed_conversion(order: float, divergence: float, delta: float) -> float:
 
 def better_conversion(order: float, divergence: float, delta: float) -> float:
     """The epsilon that step 4 of the page proves; it may be negative, and then 0 is enough."""
-    return divergence + float(_renyi.conversion(np.asarray(order), delta))
+    return divergence + float(privacy.conversion(np.asarray(order), delta))
 
 
 def _divergence(order: float, *shifts: float) -> float:

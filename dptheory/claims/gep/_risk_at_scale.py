@@ -1,7 +1,11 @@
 """GEP's noise ratios and risk, field by field: against quadratures and searches."""
 
 import math
+from bisect import bisect_left
+from dataclasses import dataclass
 from typing import Any
+
+from scipy.optimize import brentq
 
 from dptheory import embedding
 from dptheory.checks import ExactCheck
@@ -49,56 +53,99 @@ def _excess(epsilon: float, method: Any, reference: Any) -> float:
 
 
 # --- risk -------------------------------------------------------------------------------------------------------------
-_RISKS = tuple(
-    (published, dim, k, samples, lipschitz, steps)
-    for published in (False, True)
-    for dim, k, samples in ((50, 5, 400), (270_000, 1000, 50_000))
-    for lipschitz in (1.0, 3.0)
-    for steps in (None, 7, 5000)
+@dataclass(frozen=True)
+class _Setting:
+    """Arguments of the risk; the budget is (mu,), or (epsilon, delta) for the noise as published."""
+
+    dim: int
+    subspace_dim: int
+    samples: int
+    smoothness: float
+    distance: float
+    budget: tuple[float, ...]
+    residual_clip: float
+    lipschitz: float = 1.0
+    steps: int | None = None
+
+    def __str__(self) -> str:
+        noise = "mu" if len(self.budget) == 1 else "epsilon"
+        sought = "best T" if self.steps is None else f"T = {self.steps}"
+        return f"p = {self.dim}, k = {self.subspace_dim}, n = {self.samples}, {noise} = {self.budget[0]:g}, {sought}"
+
+    @property
+    def energy(self) -> float:
+        """E|noise|^2 of the averaged gradient in each step, over T: the published one, or the least by a search over the split."""
+        k, p, lipschitz, clip = self.subspace_dim, self.dim, self.lipschitz, self.residual_clip
+        if len(self.budget) == 2:
+            ratio = printed_noise_ratio(self.budget[0], self.budget[1])
+            return ratio**2 * math.fsum([k * lipschitz**2, p * clip**2]) / self.samples**2
+        mu = self.budget[0]
+        return least(lambda t: (k + (p - k) * t) * (lipschitz**2 + clip**2 / t) / mu**2) / self.samples**2
+
+    def terms(self, steps: float) -> tuple[float, float]:
+        """Optimization and noise after T steps."""
+        return self.smoothness * self.distance**2 / (2 * steps), self.energy * steps / (2 * self.smoothness)
+
+
+_TWO_BUDGETS = ((0.3,), (0.8, 1e-5))
+_RISKS = (
+    *(
+        _Setting(p, k, n, 2.0, 1.5, budget, 0.1, lipschitz, steps)
+        for budget in _TWO_BUDGETS
+        for p, k, n in ((50, 5, 400), (270_000, 1000, 50_000))
+        for lipschitz in (1.0, 3.0)
+        for steps in (None, 7, 5000)
+    ),
+    # other curvatures, starts, budgets; a basis of everything; no residual; a best T below 1
+    _Setting(50, 5, 40, 1.0, 2.0, (0.5,), 0.3),
+    _Setting(200, 20, 2000, 0.7, 1.5, (0.3,), 1.0),
+    _Setting(100, 100, 500, 1.0, 1.0, (2.0,), 0.7),
+    _Setting(30, 3, 10, 1.0, 1.0, (0.1,), 0.0),
+    _Setting(270_000, 1000, 50_000, 1.0, 1.0, (0.5,), 0.01),
+    *(
+        _Setting(p, k, n, 1.0, 1.0, budget, clip)
+        for p, k, n in ((1000, 10, 3000), (400, 100, 20_000))
+        for budget in ((1.0, 1e-5), (0.3, 1e-3))
+        for clip in (0.0, 1.0)
+    ),
 )
 
 
-def _risk(field: str, published: bool, dim: int, k: int, samples: int, lipschitz: float, steps: int | None) -> float:
-    found = (
-        embedding.excess_risk_as_published(dim, k, samples, 2.0, 1.5, 0.8, 1e-5, 0.1, lipschitz, steps)
-        if published
-        else embedding.excess_risk(dim, k, samples, 2.0, 1.5, 0.3, 0.1, lipschitz, steps)
-    )
+def _risk(field: str, s: _Setting) -> float:
+    data = (s.dim, s.subspace_dim, s.samples, s.smoothness, s.distance)
+    rest = (s.residual_clip, s.lipschitz, s.steps)
+    if len(s.budget) == 1:
+        found = embedding.excess_risk(*data, s.budget[0], *rest)
+    else:
+        found = embedding.excess_risk_as_published(*data, s.budget[0], s.budget[1], *rest)
     return float(getattr(found, field))
 
 
-def looped_risk(
-    field: str, published: bool, dim: int, k: int, samples: int, lipschitz: float, steps: int | None
-) -> float:
-    """The same from the noise of a step: the published one, or the least by a search over its split."""
-    if published:
-        ratio = printed_noise_ratio(0.8, 1e-5)
-        energy = ratio**2 * math.fsum([k * lipschitz**2, dim * 0.1**2])
-    else:
-        energy = least(lambda t: (k + (dim - k) * t) * (lipschitz**2 + 0.1**2 / t) / 0.3**2)
-    energy /= samples**2
-    best = math.sqrt(2.0**2 * 1.5**2 / energy)  # beta D^2 / 2T = energy T / 2 beta
-    if steps is None:
-        near = [max(1, math.floor(best)), math.floor(best) + 1]
-        steps = min(near, key=lambda t: 2.0 * 1.5**2 / (2 * t) + energy * t / 4.0)
-    found = {
-        "optimization": 2.0 * 1.5**2 / (2 * steps),
-        "noise": energy * steps / (2 * 2.0),
-        "steps": float(steps),
-        "optimal_steps": best,
-    }
-    return found[field]
+def _searched_risk(field: str, s: _Setting) -> float:
+    """The same by search, given the noise of a step."""
+    if field == "optimal_steps":  # where both terms are equal
+        return math.exp(brentq(lambda x: math.log(s.terms(math.exp(x))[0] / s.terms(math.exp(x))[1]), -30.0, 60.0))
+    steps = _best_whole(s) if s.steps is None else s.steps
+    return {"steps": float(steps), "optimization": s.terms(steps)[0], "noise": s.terms(steps)[1]}[field]
+
+
+def _best_whole(s: _Setting) -> int:
+    """The first T after which one more step brings more noise than it takes away."""
+    noise = s.terms(1)[1]
+    return 1 + bisect_left(
+        range(1, 10**9), True, key=lambda t: noise >= s.smoothness * s.distance**2 / 2 / (t * (t + 1))
+    )
 
 
 RISK = (
     ExactCheck(
-        name="every term and the best T, from the noise of a step",
+        name="every term and the best T, whole and real, by search",
         cases=lambda: [
-            (field, *case) for field in ("optimization", "noise", "steps", "optimal_steps") for case in _RISKS
+            (field, setting) for field in ("optimization", "noise", "steps", "optimal_steps") for setting in _RISKS
         ],
-        truth=looped_risk,
+        truth=_searched_risk,
         statement=_risk,
-        wrong=lambda field, *case: 1.001 * looped_risk(field, *case) + 1e-9,
+        wrong=lambda field, setting: 1.001 * _searched_risk(field, setting) + 1e-9,
         tolerance=1e-8,
     ),
 )

@@ -59,16 +59,25 @@ def power_law_bound(part: str, dim: int, subspace_dim: int, anchors: int, fourth
 def looped_bound(
     part: str, dim: int, subspace_dim: int, anchors: int, fourth: float | None, every: bool = True
 ) -> float:
-    """The same by a loop over j; ``every=False`` takes j = k alone."""
+    """The same by a loop over j; ``every=False`` takes j = k alone.
+
+    Without a fourth moment for the law with atoms sqrt(3) e_i of weight lambda_i / 3, and 0: E|S - Sigma|^2 is a sum of binomial
+    variances. The centred projection j/p I - Pi has eigenvalues j/p and 1 - j/p, and exchanging an anchor moves F by 6/m at most.
+    """
     spectrum = _power_law(dim)
-    constant = (_SQUARED_NORM * math.fsum(spectrum) if fourth is None else fourth) - math.fsum(x * x for x in spectrum)
+    if fourth is None:
+        energy = math.fsum(_SQUARED_NORM**2 * w * (1 - w) for w in (x / _SQUARED_NORM for x in spectrum)) / anchors
+    else:
+        energy = (fourth - math.fsum(x * x for x in spectrum)) / anchors
+    change = 2 * _SQUARED_NORM / anchors
     found = []
     for j in range(0 if every else subspace_dim, subspace_dim + 1):
         estimated = 0 < j < dim
+        spread = j * (1 - j / dim) ** 2 + (dim - j) * (j / dim) ** 2
         terms = {
             "tail": math.fsum(spectrum[j:]),
-            "estimation": math.sqrt(j * (1 - j / dim) * constant / anchors) if estimated else 0.0,
-            "deviation": _SQUARED_NORM * math.sqrt(2 * math.log(1 / _FAILURE) / anchors) if estimated else 0.0,
+            "estimation": math.sqrt(energy * spread) if estimated else 0.0,
+            "deviation": change * math.sqrt(anchors * math.log(1 / _FAILURE) / 2) if estimated else 0.0,
         }
         value = math.fsum(terms.values())
         found.append({**terms, "subspace_dim": float(j), "value": value})

@@ -3,7 +3,7 @@
 import math
 from fractions import Fraction
 
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import minimize_scalar
 
 from dptheory import embedding
 from dptheory.checks import ExactCheck, Kind
@@ -121,24 +121,6 @@ def _least_capped_risk(beta: float, distance: float, steps: int, lipschitz: floa
     return max(-float(found.fun), at_end)
 
 
-def _searched_steps(what: str, published: bool, *setting: float) -> float:
-    """Whole T of least risk, or the real T at which both terms are equal: by search, given the noise of a step."""
-    p, k, n, beta, distance = setting[:5]
-    if published:
-        eps, delta, clip = setting[5:]
-        per_step = 8 * math.log(1 / delta) / eps**2 * (k + p * clip**2) / n**2
-    else:
-        mu, clip = setting[5:]
-        per_step = (math.sqrt(k) + math.sqrt(p - k) * clip) ** 2 / mu**2 / n**2
-
-    def terms(steps: float) -> tuple[float, float]:
-        return beta * distance**2 / (2 * steps), per_step * steps / (2 * beta)
-
-    if what == "steps":
-        return min(range(1, 10**5), key=lambda steps: sum(terms(steps)))
-    return float(brentq(lambda steps: terms(steps)[0] - terms(steps)[1], 1e-6, 1e9, xtol=1e-12, rtol=1e-14))
-
-
 _THM33 = Claim(
     id="gep.thm3.3",
     title="excess risk",
@@ -150,7 +132,7 @@ _THM33 = Claim(
         "every sample's loss is G-Lipschitz, not only the mean",
         "the residuals have a public clip rho that none of them exceeds; r_t of the private data is not a private noise scale",
         "epsilon < 2 log(1/delta) for the printed noise",
-        "add-or-remove neighbours, public n, T >= 1 an integer",
+        "add-remove neighbours, public n, T >= 1 an integer",
     ),
     correction=r"At the stated $T$ the first term keeps $\sqrt p$: the risk can be $\frac{\beta D^2}{2(T+2)}\approx\frac{\sqrt pD^2}{2n\epsilon}$ with $k = 1$ and "
     r"no residual. Right: $\frac{2\sqrt2D}{n\epsilon}\sqrt{\log(1/\delta)(k+p\rho^2)}$ at $T = \beta Dn\epsilon/\sqrt{8\log(1/\delta)(k+p\rho^2)}$ "
@@ -213,23 +195,6 @@ _THM33 = Claim(
             statement=lambda *setting: embedding.excess_risk_as_published(*setting).value,
             wrong=lambda p, k, n, beta, d, eps, delta, clip: printed_rate(p, k, n, eps, delta, clip**2),
             tolerance=1e-12,
-        ),
-        ExactCheck(
-            name="best T, whole and real, by search",
-            cases=lambda: [
-                (what, published, *setting)
-                for what in ("steps", "optimal_steps")
-                for published, setting in (
-                    *((False, one) for one in (*_SMALL_SETTINGS, (270_000, 1000, 50_000, 1.0, 1.0, 0.5, 0.01))),
-                    *((True, one) for one in _PUBLISHED_SETTINGS),
-                )
-            ],
-            truth=_searched_steps,
-            statement=lambda what, published, *setting: float(
-                getattr((embedding.excess_risk_as_published if published else embedding.excess_risk)(*setting), what)
-            ),
-            wrong=lambda what, published, *setting: 1.01 * _searched_steps(what, published, *setting) + 1,
-            tolerance=1e-9,
         ),
         ExactCheck(
             name="cost of an integer T",

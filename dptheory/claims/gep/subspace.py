@@ -376,16 +376,18 @@ _LEM32TEXT = Claim(
             wrong=bounds.printed_growth_slack,
         ),
         ExactCheck(
-            name="estimation term, unit atoms",
+            name="estimation term, unit atoms, over all samples",
             cases=lambda: [(_TEN, 6, 4)],
-            truth=lambda weights, m, k: math.sqrt(4 / 5 * (1 - float(sum(w * w for w in weights))) / m),
+            truth=lambda weights, m, k: bounds.enumerated_estimation(
+                bounds.Law(tuple(map(tuple, np.eye(len(weights)).tolist())), tuple(map(float, weights))), k, m
+            ),
             statement=lambda weights, m, k: (
                 embedding.residual_bound(
                     [float(w) for w in weights], k, m, 1.0, bounds.ALMOST_SURE_FAILURE, 1.0
                 ).estimation
             ),
             wrong=lambda weights, m, k: math.sqrt(k * 2 * (1 - float(sum(w * w for w in weights))) / m),
-            tolerance=1e-12,
+            tolerance=1e-9,
         ),
     ),
     proved=True,

@@ -11,6 +11,7 @@ from scipy.special import gammaln, logsumexp
 
 from dptheory import pruning
 from dptheory.checks import ExactCheck
+from dptheory.claims.gip._gaussian import swap_weights
 from dptheory.pruning import SubsetMallows
 
 WEIGHT = Fraction(4, 5)
@@ -42,6 +43,12 @@ def counted_swaps(dim: int, keep: int, weight: Fraction) -> dict[int, Fraction]:
         i: math.comb(keep, i) * math.comb(dim - keep, i) * weight ** (2 * i) for i in range(min(keep, dim - keep) + 1)
     }
     return normalised(weights)
+
+
+def counted_mean_swaps(dim: int, keep: int, theta: float) -> float:
+    """E[i], by counting the index sets i swaps away."""
+    weights = swap_weights(dim, keep, theta)
+    return float(weights @ np.arange(weights.size) / weights.sum())
 
 
 @cache

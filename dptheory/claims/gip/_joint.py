@@ -10,7 +10,9 @@ from scipy.special import ndtr
 
 from dptheory import privacy, pruning
 from dptheory.checks import ExactCheck, Range, SearchCheck
-from dptheory.claims.gip import _finite
+from dptheory.claims.gip import _finite, _joint_runs
+from dptheory.claims.gip._joint_runs import GROUPS, RATE, STEPS, values_spent
+from dptheory.claims.gip._loss_at_scale import counted_delta
 from dptheory.privacy import IndexSteps
 from dptheory.pruning import SubsetMallows
 
@@ -67,61 +69,28 @@ def _covered_by_values(sigma: float, theta: float, delta: float) -> bool:
     return _true_delta(sigma, theta, privacy.gaussian_epsilon(1 / sigma, delta)) <= delta
 
 
-# A run of the paper's size: noise 10, 4096 of 45,000 examples, 875 steps, 10,547 groups of 256 entries.
-_RATE, _GROUPS, _STEPS = 4096 / 45_000, 10_547, 875
-
-
-def _run(*thetas: float) -> float:
-    """Epsilon of 875 steps in equal parts, each with its own dispersion."""
-    share = _STEPS // len(thetas)
-    parts = [IndexSteps(share, SubsetMallows(256, 26, theta), _GROUPS) for theta in thetas]
-    return privacy.run_epsilon(parts, sampling_rate=_RATE, noise_multiplier=10.0, delta=1e-5)
-
-
-@cache
-def _values(delta: float) -> float:
-    return privacy.epsilon(10.0, _RATE, _STEPS, delta).upper
-
-
-def _by_hand(*thetas: float) -> float:
-    """The same, from the accountant's epsilon, the sums of theta s and theta^2 s, and the Renyi curves, one after the other."""
-    releases = _STEPS // len(thetas) * _GROUPS
-    pure, rho = (releases * sum(52 * theta**power for theta in thetas) for power in (1, 2))
-    bounds = [_values(1e-5) + pure]
-    excess = np.logspace(-3, 9, 40_001)  # of the order over 1
-    for share in (1e-3, 1e-2, 0.1, 0.5):
-        rest = np.log1p(-1 / (1 + excess)) - np.log(share * 1e-5 * (1 + excess)) / excess
-        index = max(0.0, float(np.min((1 + excess) * rho + rest)))
-        if len(thetas) == 1:
-            index = min(index, privacy.loss_law(SubsetMallows(256, 26, *thetas)).epsilon(share * 1e-5, releases))
-        bounds.append(_values((1 - share) * 1e-5) + index)
-    curve = np.zeros(len(privacy.ORDERS))
-    for theta in thetas:
-        model = SubsetMallows(256, 26, theta)
-        curve += _STEPS // len(thetas) * privacy.joint_rdp(privacy.ORDERS, _RATE, 10.0, model, _GROUPS)
-    return min(*bounds, privacy.epsilon_from_rdp(privacy.ORDERS, curve, 1e-5))
-
-
 def _reached_alone(dim: int, keep: int) -> int:
     """Distance of the index set of one example, alone in its data set, from that of no example at all."""
     example = [Fraction(int(j >= dim - keep)) for j in range(dim)]  # of any norm: only the order of the entries counts
     return _finite.hamming(_finite.top_subset([0] * dim, keep), _finite.top_subset(example, keep))
 
 
-def _spent_at(epsilon: float, sigma: float) -> float:
-    """Epsilon by exact composition of the index sets at the dispersion for a joint budget; the values spend next to nothing."""
-    theta = privacy.theta_for_joint_budget(epsilon, 1e-5, 40, 10, 1.0, sigma, steps=10, groups=100)
-    return privacy.loss_law(SubsetMallows(40, 10, theta)).epsilon(1e-5, 1000)
+def _spent_at(epsilon: float, share: float = 1.0) -> float:
+    """The counted delta of the index sets at the dispersion for a share of a joint budget; the values spend nothing."""
+    theta = privacy.theta_for_joint_budget(share * epsilon, 1e-5, 40, 10, 1.0, math.inf, steps=10, groups=100)
+    return counted_delta(40, 10, theta, 1000, epsilon)
 
 
 @cache
 def _theta_of_run(epsilon: float) -> float:
-    return privacy.theta_for_joint_budget(epsilon, 1e-5, 256, 26, _RATE, 10.0, _STEPS, _GROUPS)
+    return privacy.theta_for_joint_budget(epsilon, 1e-5, 256, 26, RATE, 10.0, STEPS, GROUPS)
 
 
 def _over_basic(epsilon: float, least: float) -> bool:
     """Is the dispersion for the paper's run at least this many times that of basic composition?"""
-    return _theta_of_run(epsilon) >= least * pruning.theta_for_budget(epsilon - _values(1e-5), 256, 26, _STEPS, _GROUPS)
+    return _theta_of_run(epsilon) >= least * pruning.theta_for_budget(
+        epsilon - values_spent(1e-5), 256, 26, STEPS, GROUPS
+    )
 
 
 CHECKS = (
@@ -144,14 +113,7 @@ CHECKS = (
         statement=_covered,
         wrong=_covered_by_values,
     ),
-    ExactCheck(
-        name="joint epsilon of a run, bound by bound",
-        cases=lambda: [(2e-11,), (2e-5,), (1e-7, 2e-7, 3e-7, 2e-7, 1e-8), (1e-5, 2e-5, 3e-5, 2e-5, 1e-6)],
-        truth=_by_hand,
-        statement=_run,
-        wrong=lambda *thetas: _values(1e-5),  # the index sets cost nothing
-        tolerance=1e-6,
-    ),
+    *_joint_runs.CHECKS,
     ExactCheck(
         name="joint epsilon by basic composition alone",
         cases=lambda: [(Fraction(1, 100),), (Fraction(3),)],
@@ -165,7 +127,7 @@ CHECKS = (
         cases=lambda: [(10.0, 4096 / 45_000, 875), (1.0, 0.02, 1000), (1.0, 0.005, 1)],
         truth=lambda sigma, rate, steps: privacy.epsilon(sigma, rate, steps, 1e-5).upper,
         statement=lambda sigma, rate, steps: privacy.run_epsilon(
-            [IndexSteps(steps, SubsetMallows(256, 26, 1e-15), _GROUPS)],
+            [IndexSteps(steps, SubsetMallows(256, 26, 1e-15), GROUPS)],
             sampling_rate=rate,
             noise_multiplier=sigma,
             delta=1e-5,
@@ -178,12 +140,12 @@ CHECKS = (
         tolerance=1e-3,
     ),
     ExactCheck(
-        name="theta for a joint budget spends all of it where the values spend nothing",
-        cases=lambda: [(0.01, math.inf), (1.0, math.inf)],
-        truth=lambda epsilon, sigma: epsilon,
+        name="theta for a joint budget spends all of delta where the values spend nothing: the loss counted and composed",
+        cases=lambda: [(0.01,), (1.0,)],
+        truth=lambda epsilon: 1e-5,
         statement=_spent_at,
-        wrong=lambda epsilon, sigma: 0.99 * epsilon,
-        tolerance=1e-5,
+        wrong=lambda epsilon: _spent_at(epsilon, 0.99),
+        tolerance=1e-3,
     ),
     ExactCheck(
         name="theta for a joint budget is never below basic composition",

@@ -39,11 +39,11 @@ def _one_index(dim: int, epsilon: float, delta: float) -> float:
     return math.log(_loss_at_scale.odds_of_one(dim, epsilon, delta)) / 2
 
 
-def _spent_by_run(epsilon: float) -> float:
-    """Epsilon of 50 sampled steps with 20 groups of 20,000 entries at the dispersion for it, order by order."""
-    theta = privacy.theta_for_joint_budget(epsilon, 1e-5, 20_000, 1, 0.1, 4.0, steps=50, groups=20)
+def _spent_by_run(epsilon: float, dim: int, keep: int) -> float:
+    """Epsilon of 50 sampled steps with 20 groups at the dispersion for it, order by order."""
+    theta = privacy.theta_for_joint_budget(epsilon, 1e-5, dim, keep, 0.1, 4.0, steps=50, groups=20)
     weight = Fraction(math.exp(-theta))
-    law = _loss_at_scale.convolved(_loss_at_scale.counted_loss(20_000, 1, weight, 1), 20)
+    law = _loss_at_scale.convolved(_loss_at_scale.counted_loss(dim, keep, weight, min(keep, dim - keep)), 20)
     index = {float(weight ** (2 * j)): float(p) for j, p in law.items()}
     return min(
         50 * _mixture.divergence(a, 0.1, 4.0, index=index) + math.log(1 - 1 / a) - math.log(1e-5 * a) / (a - 1)
@@ -86,11 +86,11 @@ JOINT = (
         tolerance=1e-5,
     ),
     ExactCheck(
-        name="theta for a joint budget spends all of it at users' sizes: counting and quadrature",
-        cases=lambda: [(1.0,), (3.0,)],
-        truth=lambda epsilon: epsilon,
+        name="theta for a joint budget spends all of it: counting and quadrature",
+        cases=lambda: [(1.0, 20_000, 1), (3.0, 20_000, 1), (1.0, 8, 2)],
+        truth=lambda epsilon, dim, keep: epsilon,
         statement=_spent_by_run,
-        wrong=lambda epsilon: 1.005 * epsilon,
+        wrong=lambda epsilon, dim, keep: 1.005 * epsilon,
         tolerance=1e-5,
     ),
 )

@@ -21,7 +21,7 @@ from dptheory.claims.gip._index_at_scale import (
     model_of,
     normalised,
 )
-from dptheory.privacy import IndexPRV, _lattice_loss
+from dptheory.privacy import IndexPRV
 from dptheory.pruning import SubsetMallows
 
 _THETA = 0.002
@@ -52,6 +52,16 @@ def convolved(law: dict[int, Fraction], count: int) -> dict[int, Fraction]:
             step[s + j] = step.get(s + j, Fraction(0)) + p * r
         total = step
     return total
+
+
+def counted_delta(dim: int, keep: int, theta: float, releases: int, epsilon: float) -> float:
+    """delta(epsilon) of so many releases with the farthest pair of references: the counted law, composed by Fourier transform."""
+    most = min(keep, dim - keep)
+    one = counted_loss(dim, keep, Fraction(math.exp(-theta)), most)
+    size = 2 * most * releases + 1
+    law = np.fft.irfft(np.fft.rfft([float(one[j]) for j in range(-most, most + 1)], size) ** releases, size)
+    loss = 2 * theta * np.arange(-most * releases, most * releases + 1)
+    return float(law @ -np.expm1(np.minimum(0.0, epsilon - loss)))
 
 
 # --- the loss ---------------------------------------------------------------------------------------------------------
@@ -255,7 +265,7 @@ def _composed_entry(what: str, dim: int, keep: int, releases: int) -> float:
 
 
 def _stated_composed(what: str, dim: int, keep: int, releases: int) -> float:
-    low, log_pmf = _lattice_loss.composed(privacy.loss_law(model_of(dim, keep, WEIGHT)), releases)
+    low, log_pmf = privacy.composed(privacy.loss_law(model_of(dim, keep, WEIGHT)), releases)
     return low if what == "first" else float(log_pmf[1 - low])
 
 

@@ -7,7 +7,6 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory.claims.gip import _finite
-from dptheory.privacy._log_sum import log_sum
 
 _STEP = (
     0.04  # in a strip of width pi / mu the integrand is analytic: the trapezoid rule errs by e^(-2 pi^2 / (mu step))
@@ -46,7 +45,7 @@ def divergence(
         )
         power = order if sign > 0 else 1.0 - order
         logs.append(math.log(p) + power * log_mixed - y * y / 2 - 0.5 * math.log(2 * math.pi))
-    return (log_sum(np.array(logs).ravel()) + math.log(step)) / (order - 1.0)
+    return (float(np.logaddexp.reduce(np.array(logs).ravel())) + math.log(step)) / (order - 1.0)
 
 
 def masked_divergence(

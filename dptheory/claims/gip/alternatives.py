@@ -12,7 +12,6 @@ from scipy.stats import norm
 from dptheory import pruning
 from dptheory.checks import ExactCheck, MeanCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.privacy._log_sum import log_sum
 
 Array = NDArray[np.float64]
 
@@ -65,14 +64,14 @@ def _peeling_divergence(scores: Array, others: Array, keep: int, rate: float, or
     def log_chance(u: Array, ordered: tuple[int, ...]) -> float:
         left, result = dict(enumerate(rate * u)), 0.0
         for j in ordered:
-            result += left[j] - log_sum(np.array(list(left.values())))
+            result += left[j] - float(np.logaddexp.reduce(list(left.values())))
             del left[j]
         return result
 
     terms = []
     for ordered in itertools.permutations(range(scores.size), keep):
         terms.append(order * log_chance(scores, ordered) + (1 - order) * log_chance(others, ordered))
-    return log_sum(np.array(terms)) / (order - 1)
+    return float(np.logaddexp.reduce(terms)) / (order - 1)
 
 
 def _peeling_share(order: float, rho: float, g0: float, g1: float, v0: float, v1: float) -> float:
@@ -106,7 +105,7 @@ def _sizes_divergence(order: float, rho: float, clip: float) -> float:
     grid = np.linspace(-12.0, 12.0, 4001) * noise * (1 + order) + 5 * clip
     first, second = norm.logpdf(grid, 6 * clip, noise), norm.logpdf(grid, 5 * clip, noise)
     logs = (order * p + (1 - order) * q for p, q in ((first, second), (second, first)))
-    return max((log_sum(found) + math.log(grid[1] - grid[0])) / (order - 1) for found in logs)
+    return max((float(np.logaddexp.reduce(found)) + math.log(grid[1] - grid[0])) / (order - 1) for found in logs)
 
 
 def _gumbel_slack(order: float, rho: float, g0: float, g1: float, v0: float, v1: float) -> float:

@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,10 @@ from dptheory import gradients, pruning
 from dptheory.checks import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gip import _finite
-from dptheory.claims.gip._gaussian import gaussian_energy, pruned_gaussian
+from dptheory.claims.gip._gaussian import gaussian_energy, kept_entries, pruned_gaussian
+from dptheory.claims.gip._index_at_scale import counted_mean_swaps
 from dptheory.claims.gip.sampling import gain
-from dptheory.claims.gip.top_k import ranked_loss, zeta
+from dptheory.claims.gip.top_k import energy_by_quadrature, ranked_loss, zeta
 from dptheory.pruning import _error
 
 Array = NDArray[np.float64]
@@ -166,9 +167,19 @@ _BETA_VALUES = Claim(
 # --- gip.criterion ----------------------------------------------------------------------------------------------------
 
 
+@cache
+def _share_beyond(k: float) -> float:
+    """Share of the energy beyond the threshold that a share k of normal entries exceeds, by quadrature."""
+    return energy_by_quadrature(1, k, True)
+
+
 def _asymptotic_ratio(k: float, rho: float) -> float:
-    """(k + 2 a phi(a) rho) / sqrt(k), from the normal quantile."""
-    return (k + (zeta(k) - k) * rho) / math.sqrt(k)
+    """Energy kept over that of so many entries under large noise: of a share rho the largest, of the others any."""
+    return (rho * _share_beyond(k) + (1 - rho) * k) / math.sqrt(k)
+
+
+def _counted_gain(dim: int, keep: int, theta: float) -> float:
+    return 1 - counted_mean_swaps(dim, keep, theta) / counted_mean_swaps(dim, keep, 0.0)
 
 
 def _break_even_gain(k: float) -> float:
@@ -241,7 +252,7 @@ def _slope_by_gamma(dim: int) -> float:
 def _direction_shares(rng: np.random.Generator, n: int, dim: int, keep: int, theta: float, groups: int) -> Array:
     """|g*I|^2 / |g|^2 of perturbed top-k in groups, times the ratio of the two directions' loss to noise."""
     gradient = rng.standard_normal((n, groups, dim))
-    kept = pruning.SubsetMallows(dim, keep, theta).sample(pruning.top_k_mask(gradient, keep), rng)
+    kept = kept_entries(rng, gradient, keep, theta)
     shares = np.square(gradient * kept).sum(axis=(1, 2)) / np.square(gradient).sum(axis=(1, 2))
     return np.asarray(shares * _slope_by_gamma(keep * groups) / _slope_by_gamma(dim * groups))
 
@@ -323,9 +334,9 @@ _CRITERION = Claim(
             row_bytes=4000,
         ),
         ExactCheck(
-            name="asymptotic ratio",
+            name="asymptotic ratio, by quadrature and counted swaps",
             cases=lambda: [(10_000, 2000, theta) for theta in (0.0, 0.5, 5.0)],
-            truth=lambda dim, keep, theta: _asymptotic_ratio(keep / dim, pruning.retained_gain(dim, keep, theta)),
+            truth=lambda dim, keep, theta: _asymptotic_ratio(keep / dim, _counted_gain(dim, keep, theta)),
             statement=lambda dim, keep, theta: pruning.cosine_ratio(dim, keep, theta, "asymptotic"),
             wrong=lambda dim, keep, theta: pruning.cosine_ratio(dim, keep, theta),
             tolerance=1e-9,

@@ -59,7 +59,8 @@ _PROP1 = Claim(
     verdict=Verdict.LOOSE,
     conditions=(
         "those of Lemma 1; the mask is drawn without a look at the data",
-        "for the sharper bound: a new mask in every step, drawn after clipping, and Rényi accounting",
+        "for the sharper bound: a new mask in every step that nobody can tell before it is used, applied after clipping, and "
+        "Rényi accounting",
     ),
     correction=r"True, and the mask amplifies: with $R_a$ of Lemma 1, $D_a \le \frac{\log(1-k+ke^{(a-1)R_a})}{a-1}$ in both directions, "
     r"attained by an example with one entry. Outside Rényi privacy that example is not the worst: "

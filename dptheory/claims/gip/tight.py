@@ -11,9 +11,8 @@ from scipy.stats import binom
 from dptheory import privacy, pruning
 from dptheory.checks import ExactCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.claims.gip import _finite, _loss_at_scale
+from dptheory.claims.gip import _counted_run, _finite, _loss_at_scale
 from dptheory.claims.gip.privacy import gaussian_log_delta
-from dptheory.privacy import _index, _lattice_loss
 from dptheory.pruning import SubsetMallows
 
 _WEIGHTS = (Fraction(1, 2), Fraction(9, 10))
@@ -175,25 +174,6 @@ def _gaussian_short_slack(rho: float, log_delta: float) -> float:
     return log_delta - gaussian_log_delta(math.sqrt(2 * rho), epsilon)
 
 
-def _best_on_grid(rho: float, delta: float) -> float:
-    orders = [1 + math.exp(i / 500) for i in range(-4000, 4000)]
-    return privacy.epsilon_from_rdp(orders, [rho * a for a in orders], delta)
-
-
-_RUN = (40, 10, 30, 5)  # dim, keep, steps, groups
-
-
-def _spent(epsilon: float, delta: float, method: _index.Method) -> float:
-    dim, keep, steps, groups = _RUN
-    theta = privacy.theta_for_delta_budget(epsilon, delta, dim, keep, steps, groups, method)
-    model = SubsetMallows(dim, keep, theta)
-    if method == "basic":
-        return steps * groups * model.epsilon(2 * model.max_swaps)
-    if method == "zcdp":
-        return privacy.zcdp_epsilon(steps * groups * model.zcdp(2 * model.max_swaps), delta)
-    return privacy.loss_law(model).epsilon(delta, steps * groups)
-
-
 def _many_delta(count: int, theta: float, epsilon: float) -> float:
     """delta of very many releases with d = 2: their losses are +-2 theta, so the sum is binomial."""
     up = 1 / (1 + math.exp(-2 * theta))
@@ -203,21 +183,6 @@ def _many_delta(count: int, theta: float, epsilon: float) -> float:
 
 def _many(count: int, spread: float, epsilon: float) -> float:
     return privacy.loss_law(SubsetMallows(2, 1, spread / math.sqrt(count))).delta(epsilon, count)
-
-
-def _gain_cost(gain: float, method: _index.Method) -> float:
-    """Epsilon of the run's releases at the dispersion whose gain is found by bisection on the mean number of swaps."""
-    dim, keep, steps, groups = _RUN
-    low, high = 0.0, 20.0
-    for _ in range(100):
-        middle = (low + high) / 2
-        kept = 1 - SubsetMallows(dim, keep, middle).mean_swaps() * dim / (keep * (dim - keep))
-        low, high = (middle, high) if kept < gain else (low, middle)
-    model, releases = SubsetMallows(dim, keep, low), steps * groups
-    basic = releases * low * 2 * keep
-    zcdp = privacy.zcdp_epsilon(releases * low**2 * 2 * keep, 1e-5)
-    exact = min(basic, zcdp, privacy.loss_law(model).epsilon(1e-5, releases))
-    return {"basic": basic, "zcdp": zcdp, "exact": exact}[method]
 
 
 _COUNTS = [
@@ -244,7 +209,7 @@ _TIGHT = Claim(
         privacy.LatticeLoss.delta,
         privacy.LatticeLoss.epsilon,
         privacy.LatticeLoss.renyi,
-        _lattice_loss.composed,
+        privacy.composed,
         privacy.IndexPRV.cdf,
         privacy.IndexPRV.pdf,
         privacy.IndexPRV.probability,
@@ -347,30 +312,6 @@ _TIGHT = Claim(
             tolerance=1e-9,
         ),
         ExactCheck(
-            name="zCDP conversion at its best order",
-            cases=lambda: [(1e-3, 1e-5), (0.5, 1e-6), (5.0, 1e-10)],
-            truth=_best_on_grid,
-            statement=lambda rho, delta: privacy.zcdp_epsilon(rho, delta),
-            wrong=lambda rho, delta: rho + 2 * math.sqrt(rho * math.log(1 / delta)),
-            tolerance=1e-5,
-        ),
-        ExactCheck(
-            name="zCDP budget spends all of it",
-            cases=lambda: [(0.01, 1e-5), (1.0, 1e-5), (8.0, 1e-9)],
-            truth=lambda epsilon, delta: epsilon,
-            statement=lambda epsilon, delta: privacy.zcdp_epsilon(privacy.zcdp_budget(epsilon, delta), delta),
-            wrong=lambda epsilon, delta: privacy.zcdp_epsilon(epsilon**2 / (4 * math.log(1 / delta)), delta),
-            tolerance=1e-7,
-        ),
-        ExactCheck(
-            name="theta for an (epsilon, delta) budget spends all of it",
-            cases=lambda: [(e, 1e-5, method) for e in (0.3, 4.0) for method in ("basic", "zcdp", "exact")],
-            truth=lambda epsilon, delta, method: epsilon,
-            statement=_spent,
-            wrong=lambda epsilon, delta, method: _spent(1.01 * epsilon, delta, method),
-            tolerance=1e-5,
-        ),
-        ExactCheck(
             name="very many releases: delta by the binomial law",
             cases=lambda: _COUNTS,
             truth=lambda count, spread, epsilon: _many_delta(count, spread / math.sqrt(count), epsilon),
@@ -401,28 +342,7 @@ _TIGHT = Claim(
             ),
             tolerance=2e-3,
         ),
-        ExactCheck(
-            name="epsilon that a share of the gain costs",
-            cases=lambda: [(g, m) for g in (1e-3, 0.1, 0.65, 0.99) for m in ("basic", "zcdp", "exact")],
-            truth=_gain_cost,
-            statement=lambda gain, method: privacy.epsilon_for_retained_gain(gain, 1e-5, *_RUN, method),
-            wrong=lambda gain, method: 1.01 * privacy.epsilon_for_retained_gain(gain, 1e-5, *_RUN, method),
-            tolerance=1e-8,
-        ),
-        ExactCheck(
-            name="share of the gain at small theta",
-            cases=lambda: [(0.01, 1e-5, method) for method in ("basic", "zcdp", "exact")],
-            truth=lambda epsilon, delta, method: (
-                2 * 0.25 * 0.75 * 40 / 39 * privacy.theta_for_delta_budget(epsilon, delta, *_RUN, method)
-            ),
-            statement=lambda epsilon, delta, method: privacy.retained_gain_for_delta_budget(
-                epsilon, delta, *_RUN, method
-            ),
-            wrong=lambda epsilon, delta, method: (
-                2 * 0.25 * 0.75 * privacy.theta_for_delta_budget(epsilon, delta, *_RUN, method)
-            ),
-            tolerance=2e-3,
-        ),
+        *_counted_run.CHECKS,
         *_loss_at_scale.LOSS,
         *_loss_at_scale.CLOSED,
         *_loss_at_scale.COMPOSED,

@@ -14,6 +14,7 @@ from dptheory.checks import ExactCheck, Kind, MeanCheck, Range, SearchCheck
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._gaussian import pruned_gaussian
+from dptheory.claims.gip._index_at_scale import counted_mean_swaps
 
 # --- gip.mse_t0 -------------------------------------------------------------------------------------------------------
 
@@ -29,11 +30,16 @@ def printed_top_k_mse(dim: int, keep: int, sigma_g: float) -> float:
     return (dim - keep) * sigma_g**2 * (1 - zeta(keep / dim))
 
 
-def ranked_loss(dim: int, keep: int) -> float:
-    """d E[x^2; at least keep of the other d - 1 entries are larger]: a second method for the top-k MSE."""
+def ranked_loss(dim: int, keep: int, member: float = 0.0, other: float = 1.0) -> float:
+    """d E[x^2; not kept]: a second method for the MSE, entry by entry.
+
+    An entry of size x is not among the largest if at least keep of the other d - 1 are larger. ``member`` and ``other`` are the
+    chances to be left out of one that is among them and of one that is not.
+    """
 
     def integrand(x: float) -> float:
-        return 2 * x * x * float(norm.pdf(x) * betainc(keep, dim - keep, erfc(x / math.sqrt(2))))
+        behind = float(betainc(keep, dim - keep, erfc(x / math.sqrt(2))))
+        return 2 * x * x * float(norm.pdf(x)) * (other * behind + member * (1 - behind))
 
     middle = float(norm.isf(keep / dim / 2))
     parts = (0.0, 0.5 * middle, middle, 1.5 * middle, 2 * middle + 2, 12.0)
@@ -50,7 +56,7 @@ def _strengthened_jensen_slack(dim: float, keep_share: float) -> float:
     return _jensen_slack(dim, keep_share) - 1e-3
 
 
-def _energy_by_quadrature(dim: int, k: float, kept: bool) -> float:
+def energy_by_quadrature(dim: int, k: float, kept: bool) -> float:
     """d E[x^2; |x| above (or below) the threshold that a share k exceeds]."""
     low, high = (float(norm.isf(k / 2)), 40.0) if kept else (0.0, float(norm.isf(k / 2)))
     return 2 * dim * float(quad(lambda x: x * x * norm.pdf(x), low, high, epsabs=0, epsrel=1e-12, limit=200)[0])
@@ -129,7 +135,7 @@ _MSE_T0 = Claim(
             cases=lambda: [
                 (dim, k, kept) for dim in (100, 20_000, 10**6) for k in (0.1, 0.5) for kept in (False, True)
             ],
-            truth=_energy_by_quadrature,
+            truth=energy_by_quadrature,
             statement=lambda dim, k, kept: float(
                 (pruning.top_k_energy if kept else pruning.top_k_mse)(dim, round(k * dim), 1.0, "asymptotic")
             ),
@@ -161,6 +167,18 @@ def printed_perturbed_mse(dim: int, keep: int, theta: float, sigma_g: float) -> 
 _DIM, _KEEP, _THETA = 60, 15, 0.5
 
 
+def _loss_by_rank(dim: int, keep: int, theta: float) -> float:
+    """MSE_t by the chance of each entry to be left out: the E[i] swapped ones are uniform on both sides of the threshold."""
+    swaps = counted_mean_swaps(dim, keep, theta)
+    return ranked_loss(dim, keep, swaps / keep, 1 - swaps / (dim - keep))
+
+
+def _asymptotic_rise(dim: int, keep: int, theta: float) -> float:
+    """MSE_t - MSE_t0 with every entry on its side of the limiting threshold, by quadrature."""
+    swaps, k = counted_mean_swaps(dim, keep, theta), keep / dim
+    return swaps * (energy_by_quadrature(dim, k, True) / keep - energy_by_quadrature(dim, k, False) / (dim - keep))
+
+
 def _gain_ratio(dim: int, keep: int, weight: Fraction) -> float:
     """(MSE_r - MSE_t) / (MSE_r - MSE_t0) of a fixed gradient, by enumeration."""
     gradient = _finite.VECTORS[dim]
@@ -190,37 +208,48 @@ _MSE_T = Claim(
             row_bytes=2400,
         ),
         ExactCheck(
-            name="coefficient of the expected swaps",
+            name="expected number of swaps, by counting index sets",
+            cases=lambda: [
+                (*size, theta) for size in ((10, 3), (8, 6), (20_000, 3000), (10**6, 50)) for theta in (0.0, 0.3, 3.0)
+            ],
+            truth=counted_mean_swaps,
+            statement=lambda dim, keep, theta: pruning.SubsetMallows(dim, keep, theta).mean_swaps(),
+            wrong=lambda dim, keep, theta: keep * (dim - keep) / dim,  # random-k's
+            tolerance=1e-8,
+        ),
+        ExactCheck(
+            name="coefficient of the expected swaps: chance of each entry to be left out, by its rank",
             cases=lambda: [
                 (*size, theta)
                 for size in ((10, 3), (100, 10), (1000, 500), (20_000, 3000))
                 for theta in (1e-9, 0.3, 3.0)
             ],
-            truth=lambda dim, keep, theta: float(
-                pruning.top_k_mse(dim, keep, 1.0)
-                + pruning.SubsetMallows(dim, keep, theta).mean_swaps()
-                * (pruning.top_k_energy(dim, keep, 1.0) / keep - pruning.top_k_mse(dim, keep, 1.0) / (dim - keep))
-            ),
+            truth=_loss_by_rank,
             statement=lambda dim, keep, theta: float(pruning.perturbed_top_k_mse(dim, keep, theta, 1.0)),
             wrong=lambda dim, keep, theta: printed_perturbed_mse(dim, keep, theta, 1.0),
-            tolerance=1e-12,
+            tolerance=1e-9,
         ),
         ExactCheck(
-            name="asymptotic coefficient",
-            cases=lambda: [(1000, 100, 0.3), (1000, 500, 1.0)],
-            truth=lambda dim, keep, theta: float(
+            name="asymptotic coefficient: energy on both sides of the threshold, by quadrature",
+            cases=lambda: [(1000, 100, 0.3), (1000, 500, 1.0), (20_000, 2000, 0.01), (10**6, 10**5, 1.0)],
+            truth=_asymptotic_rise,
+            statement=lambda dim, keep, theta: float(
                 pruning.perturbed_top_k_mse(dim, keep, theta, 1.0, "asymptotic")
                 - pruning.top_k_mse(dim, keep, 1.0, "asymptotic")
             ),
-            statement=lambda dim, keep, theta: (
-                pruning.SubsetMallows(dim, keep, theta).mean_swaps()
-                * (zeta(keep / dim) - keep / dim)
-                / (keep / dim * (1 - keep / dim))
+            wrong=lambda dim, keep, theta: counted_mean_swaps(dim, keep, theta) * zeta(keep / dim) / (keep / dim),
+            tolerance=1e-8,
+        ),
+        ExactCheck(
+            name="asymptotic coefficient in closed form",
+            cases=lambda: [(1000, 100), (1000, 500), (10**6, 1000)],
+            truth=lambda dim, keep: (
+                energy_by_quadrature(dim, keep / dim, True) / keep
+                - energy_by_quadrature(dim, keep / dim, False) / (dim - keep)
             ),
-            wrong=lambda dim, keep, theta: (
-                pruning.SubsetMallows(dim, keep, theta).mean_swaps() * zeta(keep / dim) / (keep / dim)
-            ),
-            tolerance=1e-10,
+            statement=lambda dim, keep: (zeta(keep / dim) - keep / dim) / (keep / dim * (1 - keep / dim)),
+            wrong=lambda dim, keep: zeta(keep / dim) / (keep / dim),
+            tolerance=1e-8,
         ),
     ),
     proved=True,

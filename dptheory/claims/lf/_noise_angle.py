@@ -170,7 +170,7 @@ _PROP312 = Claim(
     verdict=Verdict.FALSE,
     conditions=("the corrected statement is given the batch: s^B fixed, |s^B| not smaller after freezing",),
     correction=r"$E\gamma^{BP}>0$. Over the batches $\mathrm{Var} = E\,\mathrm{Var}(\cdot|batch)+\mathrm{Var}\,E(\cdot|batch)$ and the second term can rise: "
-    r".111 to .560 although $\|s^B\|$ falls in no batch. Given the batch it needs that $\|s^B\|$ does not fall (lf.lem3.2b), and then is a theorem: $\mathrm{Var}(\gamma^{BP}|batch)$ is strictly decreasing in "
+    r".1107 to .5595 although $\|s^B\|$ falls in no batch. Given the batch it needs that $\|s^B\|$ does not fall (lf.lem3.2b), and then is a theorem: $\mathrm{Var}(\gamma^{BP}|batch)$ is strictly decreasing in "
     r"$\kappa = \|s^B\|/\tau$, for every real $d>1$.",
     printed=printed_variance,
     calculators=(gradients.DistortionAngle.var, gradients.DistortionAngle.mean),

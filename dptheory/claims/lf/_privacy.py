@@ -1,12 +1,14 @@
 """What the privacy statements are held against: a private run drawn at random, and the budget of the paper's settings."""
 
 import functools
+import math
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dptheory import gradients, privacy
+from dptheory.claims.gip import _mixture
 from dptheory.claims.lf import tables
+from dptheory.claims.lf._testbed import clip
 
 Array = NDArray[np.float64]
 
@@ -31,8 +33,8 @@ def delta_draws(rng: np.random.Generator, n: int, frozen: tuple[int, ...]) -> Ar
     std = SIGMA * CLIP
     for still in frozen:
         moving = (np.arange(2) >= still).astype(np.float64)
-        shared = sum(gradients.clip((theta - row) * moving, CLIP) for row in _COMMON)
-        added = gradients.clip((theta - _ADDED) * moving, CLIP)
+        shared = sum(clip((theta - row) * moving, CLIP) for row in _COMMON)
+        added = clip((theta - _ADDED) * moving, CLIP)
         noise = std * rng.standard_normal((n, 2)) * moving
         loss += ((added**2).sum(axis=1) / 2 + (added * noise).sum(axis=1)) / std**2
         theta = theta - 0.5 * (shared + added + noise)
@@ -44,15 +46,17 @@ def delta_draws(rng: np.random.Generator, n: int, frozen: tuple[int, ...]) -> Ar
 
 @functools.cache
 def affordable_steps(epsilon: float, sigma: float, batch_size: int, examples: int) -> int:
-    """Steps that fit into the budget at delta = 1e-5, at the best whole Renyi order; the budget may allow a few more."""
-    curve = privacy.subsampled_gaussian_rdp(_ORDERS, batch_size / examples, sigma)
-    steps = 1
-    while privacy.epsilon_from_rdp(_ORDERS, 2 * steps * curve, DELTA) <= epsilon:
-        steps *= 2
-    for bit in reversed(range(steps.bit_length() - 1)):
-        if privacy.epsilon_from_rdp(_ORDERS, (steps + 2**bit) * curve, DELTA) <= epsilon:
-            steps += 2**bit
-    return steps
+    """Steps that fit into the budget at delta = 1e-5, at the best whole Renyi order; the budget may allow a few more.
+
+    The divergence of a step by quadrature, and (epsilon - what the conversion adds) / divergence steps at each order.
+    """
+    return max(
+        math.floor(
+            (epsilon - math.log(1 - 1 / a) + math.log(DELTA * a) / (a - 1))
+            / _mixture.divergence(a, batch_size / examples, sigma)
+        )
+        for a in _ORDERS
+    )
 
 
 def frozen_steps(setting: str) -> float:

@@ -16,10 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from dptheory import convergence, freezing
 from dptheory.checks import Range
-from dptheory.gradients import clip
 
 Array = NDArray[np.float64]
 Rows = tuple[tuple[float, ...], ...]
+
+
+def clip(rows: Array, bound: float) -> Array:
+    """Rows along the last axis, scaled to at most ``bound``; without the calculators."""
+    norms = np.sqrt(np.square(rows).sum(axis=-1, keepdims=True))
+    return np.asarray(rows * np.minimum(1.0, bound / np.maximum(norms, 1e-300)))
 
 
 def log_cosh(u: Array) -> Array:

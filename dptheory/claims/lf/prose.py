@@ -114,7 +114,7 @@ _ANGLE_METRIC = Claim(
     verdict=Verdict.CONDITIONAL,
     conditions=(r"the norm of the signal, |s^B|, is held fixed while the angle changes",),
     correction=r"$E f_{t+1}\le f_t-\eta|\nabla f_t|E[\cos(\gamma_t^B)|s_t^B|]+\frac L2\eta^2(E|s_t^B|^2+d\tau^2)$, equality for $f=\frac L2|\theta|^2$: norm and angle count "
-    r"together, and freezing changes both. On $|\theta|^2/2$ at $(1,0)$, $\eta=\frac12$: $s=(\frac1{100},0)$ has angle 0 and gains .005, $s=(\frac9{10},\frac3{10})$ has angle 18° and gains .34.",
+    r"together, and freezing changes both. On $|\theta|^2/2$ at $(1,0)$, $\eta=\frac12$: $s=(\frac1{100},0)$ has angle 0 and gains .005, $s=(\frac9{10},\frac3{10})$ has angle 18.4° and gains .3375.",
     checks=(
         ExactCheck(
             name="smaller angle, larger decrease? In fractions",

@@ -375,17 +375,23 @@ def _decrease_cases() -> Iterator[tuple[int, int, int, int]]:
     yield from ((1, 4, 2, 0), (1, 4, 3, 3))
 
 
-def _unclipped(dim: int, kept: int, deviation: float, sigma: float) -> gradients.MseBreakdown:
-    return gradients.clipped_gradient_mse(
-        2.0, dim, deviation, 100.0 + 10.0 * deviation * dim, sigma, 10, 1 - kept / dim
-    )
+def _gap_by_entry(dim: int, kept: int, spread: int, size: int) -> Fraction:
+    """MSE of the mask minus that of x times DP-SGD's gradient, w = (2, ..., 2), nothing clipped, batches of 2.
+
+    Both errors are sums over the entries, all of one law: mask bit, deviations +-spread of two examples, noise +-size.
+    """
+    x, gap = Fraction(kept, dim), Fraction(0)
+    for one, two, noise in itertools.product((-1, 1), repeat=3):
+        g = 2 + Fraction(spread * (one + two), 2) + size * noise
+        gap += (x * (2 - g) ** 2 + (1 - x) * 4 - (2 - x * g) ** 2) / 8
+    return dim * gap
 
 
-def _masked_minus_scaled(dim: int, kept: int, deviation: float, sigma: float) -> float:
-    """MSE of the mask minus that of x times DP-SGD's gradient, |w| = 2, nothing clipped."""
-    errors, x = _unclipped(dim, kept, deviation, sigma), kept / dim
-    scaled = 4.0 - 2 * x * errors.full.alignment + x**2 * errors.full.second_moment
-    return errors.masked.mse - scaled
+def _stated_gap(dim: int, kept: int, spread: int, size: int) -> float:
+    """x (1 - x) E|g|^2 by the calculator."""
+    clip = 1e3 * dim
+    found = gradients.clipped_gradient_mse(2 * math.sqrt(dim), dim, spread, clip, 2 * size / clip, 2, 1 - kept / dim)
+    return kept / dim * (1 - kept / dim) * found.full.second_moment
 
 
 _MSE_CRITERION = Claim(
@@ -418,14 +424,12 @@ _MSE_CRITERION = Claim(
             tolerance=1e-12,
         ),
         ExactCheck(
-            name="scaling beats masking in MSE by x (1 - x) E|g|^2, unclipped",
-            cases=lambda: itertools.product((4, 1000), (1, 3), (0.0, 0.3), (0.01, 1.0)),
-            truth=_masked_minus_scaled,
-            statement=lambda dim, kept, *rest: (
-                kept / dim * (1 - kept / dim) * _unclipped(dim, kept, *rest).full.second_moment
-            ),
-            wrong=lambda *case: 0.0,
-            tolerance=1e-8,
+            name="scaling beats masking in MSE by x (1 - x) E|g|^2, unclipped: entry by entry, in fractions",
+            cases=lambda: itertools.product((4, 1000, 10**6), (1, 3), (0, 1), (0, 3)),
+            truth=_gap_by_entry,
+            statement=_stated_gap,
+            wrong=lambda dim, kept, spread, size: _stated_gap(dim, kept, 0, size),
+            tolerance=1e-9,
         ),
     ),
     proved=True,

@@ -36,6 +36,13 @@ def _next_to_renyi(where: str) -> bool:
     return below > epsilon >= above
 
 
+def _least_by_inversion(where: str, factor: float) -> bool:
+    """Does ``factor`` times the least noise keep the budget, and 0.4 % less not?"""
+    epsilon, _, rate, steps = _run(where)
+    keeps, breaks = (_inversion.worst_delta(x * factor * _least(where), rate, steps, epsilon) for x in (1.0, 0.996))
+    return keeps <= _DELTA < breaks
+
+
 # noise, rate, steps, delta, width of the bracket
 _USED = ((1.0, 0.02, 1000, 1e-5, 1e-3), (10.0, 4096 / 45_000, 875, 1e-5, 1e-3), (10.0, 0.01, 1000, 1e-5, 2e-4))
 
@@ -81,7 +88,7 @@ CLAIMS = (
             "Poisson sampling, add/remove",
             "the divisor of the sum does not depend on the batch (rs.alg1.divisor)",
         ),
-        correction=r"Every printed $\sigma$ keeps its budget; the least one is 4 to 10 % smaller, the $\epsilon$ spent 7 to 12 %.",
+        correction=r"Every printed $\sigma$ keeps its budget; the least one is 4.5 to 10.1 % smaller, the $\epsilon$ spent 7.7 to 11.6 %.",
         calculators=(privacy.epsilon, privacy.noise_multiplier, privacy.steps),
         checks=(
             ExactCheck(
@@ -99,12 +106,11 @@ CLAIMS = (
                 wrong=lambda where: _least(where) >= _run(where)[1],
             ),
             ExactCheck(
-                name="the least noise spends the budget",
+                name="the least noise spends the budget, by inversion",
                 cases=lambda: [(_QUICK,)],
-                truth=lambda where: _run(where)[0],
-                statement=lambda where: privacy.epsilon(_least(where), *_run(where)[2:], _DELTA).estimate,
-                wrong=lambda where: _spent(where).estimate,
-                tolerance=5e-3,
+                truth=lambda where: True,
+                statement=lambda where: _least_by_inversion(where, 1.0),
+                wrong=lambda where: _least_by_inversion(where, 1.01),
             ),
             ExactCheck(
                 name="each bound on its side of epsilon by inversion, and as close as asked for",

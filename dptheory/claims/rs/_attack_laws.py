@@ -33,7 +33,7 @@ def by_hits(dim: int, ones: int, keep: int, field: str) -> float:
         "given": given,
         "lost": lost,
         "value": math.inf if dim - ones >= keep else given,
-        "bound": 4 * some / (keep / dim * ones),
+        "bound": 4 * some / float(law @ hits),  # sigma^2 P(X > 0) / E X
     }[field]
 
 

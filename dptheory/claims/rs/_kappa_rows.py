@@ -37,28 +37,47 @@ def rows_found(keep: int, z: float, masks: int, seed: int = 0) -> sparsification
     return sparsification.kappa(w, 2.0, 1 - keep / ROWS_DIM, rows, z=z, masks=masks, seed=seed)
 
 
+@cache
+def _draws(keep: int, z: float) -> tuple[sparsification.Kappa, ...]:
+    """500 masks under each of 300 seeds."""
+    return tuple(rows_found(keep, z, 500, seed) for seed in range(300))
+
+
 def rows_z_score(keep: int, z: float) -> float:
     """Root mean square of (value - exact) / standard_error over 300 draws."""
-    found = [rows_found(keep, z, 500, seed) for seed in range(300)]
-    return math.sqrt(sum(((one.value - rows_exact(keep, z)) / one.standard_error) ** 2 for one in found) / len(found))
+    exact, found = rows_exact(keep, z), _draws(keep, z)
+    return math.sqrt(sum(((one.value - exact) / one.standard_error) ** 2 for one in found) / len(found))
 
 
 def rows_bars_hold(keep: int, z: float, share: float = 1.0) -> bool:
-    found = [rows_found(keep, z, 500, seed) for seed in range(100)]
-    return all(abs(one.value - rows_exact(keep, z)) <= share * one.error for one in found)
+    exact = rows_exact(keep, z)
+    return all(abs(one.value - exact) <= share * one.error for one in _draws(keep, z)[:100])
 
 
-def bernstein_error(keep: int, z: float) -> float:
-    """The stated error of step 12 from ``standard_error`` and the largest f, where every row but the sure ones is drawn."""
+def rows_bar_exact(what: str, keep: int, z: float) -> float:
+    """Standard error and stated error (step 12) of 500 draws, by the spread and the largest f over all masks of 16 entries.
+
+    Only rows longer than z C are drawn. What f's own bracket adds for the others, a quarter of a percent, is left out.
+    """
     w, rows = _some_rows(z)
-    found = rows_found(keep, z, 500)
-    sure = np.sum(rows**2, axis=1) < (2.0 * z) ** 2
-    p = np.sort(w**2) / np.sum(w**2)
-    scale = max(1.0, float(np.linalg.norm(w)) / ((1 - z) * 2.0))
-    top = float(p[-keep:].sum())
+    every = np.array(all_masks(ROWS_DIM, keep), dtype=float)
+    length, c, size = np.sqrt(every @ w**2), (1 - z) * 2.0, float(np.linalg.norm(w))
+    descent = np.minimum(length, c) * length / (min(size, c) * size)
+    long = np.sum(rows**2, axis=1) >= (2.0 * z) ** 2
+    found = descent * (every @ (rows[long] ** 2).T < (2.0 * z) ** 2).mean(axis=1)
+    over_p = float(long.sum() / (~long).sum())
+    if what == "standard_error":
+        return over_p * float(found.std()) / math.sqrt(500)
     doubt = math.log(4e4)
-    drawn = 7 * doubt * min(scale * top, math.sqrt(top)) / (3 * 499) * float((~sure).sum() / sure.sum())
-    return found.standard_error * math.sqrt(2 * doubt) + drawn + found.norm_ratio_error
+    return over_p * (float(found.std()) * math.sqrt(2 * doubt / 500) + 7 * doubt * float(descent.max()) / (3 * 499))
+
+
+def rows_bar(what: str, keep: int, z: float) -> float:
+    """The mean of the two over 300 draws: of the standard error, the root of the mean square, which has no bias."""
+    found = _draws(keep, z)
+    if what == "standard_error":
+        return math.sqrt(sum(one.standard_error**2 for one in found) / len(found))
+    return sum(one.error for one in found) / len(found)
 
 
 ROWS_FIELDS = ("norm_ratio", "probability", "lower", "upper")

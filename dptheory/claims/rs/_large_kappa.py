@@ -144,30 +144,27 @@ def _best(dim: int, share: float, clip: float, delta_c: float, noise_term: float
 
 
 def best_by_trying(*case: float | str) -> float:
-    """The least bound over every rate, or the share kept there."""
+    """The least bound over every rate, the rate where it is reached, or kappa there."""
     *setting, name = case
     bounds = _bounds_of_all(*setting)  # type: ignore[arg-type]
-    return float(bounds.min()) if name == "bound" else (int(bounds.argmin()) + 1) / bounds.size
+    dim, _, _, delta_c, noise_term = (float(one) for one in setting)
+    x = (int(bounds.argmin()) + 1) / dim
+    return {"bound": float(bounds.min()), "rate": 1 - x, "kappa": (delta_c + x * noise_term) / float(bounds.min())}[
+        str(name)
+    ]
 
 
 def best_found(*case: float | str) -> float:
     *setting, name = case
     found = _best(*setting)  # type: ignore[arg-type]
-    return found.bound if name == "bound" else 1 - found.rate
+    return {"bound": found.bound, "rate": found.rate, "kappa": found.kappa.value}[str(name)]
 
 
-def best_field(*case: float | str) -> float:
-    *setting, name = case
-    found = _best(*setting)  # type: ignore[arg-type]
-    return found.kappa.value if name == "kappa" else float(getattr(found, str(name)))
-
-
-def at_found_rate(*case: float | str) -> float:
-    """The same at the number of entries that ``kappa.lower`` = x of the answer says."""
+def over_law_at_rate(*case: float | str) -> float:
+    """Bound or kappa of the answer over its value by the hypergeometric law at the answered rate."""
     *setting, name = case
     dim, share, clip, delta_c, noise_term = (float(one) for one in setting)
-    keep = round(_best(*setting).kappa.lower * dim)  # type: ignore[arg-type]
-    if name == "rate":
-        return 1 - keep / dim
+    found = _best(*setting)  # type: ignore[arg-type]
+    keep = round((1 - found.rate) * dim)
     ratio = uneven_ratio(int(dim), keep, 1, share, 4 / clip)
-    return ratio if name == "kappa" else (delta_c + keep / dim * noise_term) / ratio
+    return found.kappa.value / ratio if name == "kappa" else found.bound * ratio / (delta_c + keep / dim * noise_term)

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import convergence
+from dptheory.claims._poisson import Batches
 
 Curvature = tuple[Fraction, ...]
 
@@ -74,7 +75,7 @@ def other_moment(
 
 
 @dataclass(frozen=True)
-class NoisyRun:
+class NoisyRun(Batches):
     """A run on G|w|^2 / 2 from w_1 = (1, .., 1).
 
     The deviations of two examples, or of two halves of N, are +-s/sqrt(d) in every entry: E|xi|^2 = s^2.
@@ -102,8 +103,7 @@ class NoisyRun:
     examples: int | None
 
     def __str__(self) -> str:
-        drawn = "fixed" if self.examples is None else f"N = {self.examples}"
-        return f"d = {self.dim}, T = {self.steps}, {self.kept} kept, B = {self.batch_size}, {drawn}"
+        return f"d = {self.dim}, T = {self.steps}, {self.kept} kept, {self.batches}"
 
     @property
     def gap(self) -> float:
@@ -186,7 +186,6 @@ LARGE = (
 
 def sharp_bound(run: NoisyRun) -> float:
     """The corrected bound, its two variances told apart."""
-    rate = None if run.examples is None else run.batch_size / run.examples
     return convergence.noisy_sgd_bound(
         run.gap,
         float(run.learning_rate),
@@ -197,8 +196,7 @@ def sharp_bound(run: NoisyRun) -> float:
         run.dim,
         run.batch_size,
         1 - run.kept / run.dim,
-        sampling="fixed" if run.examples is None else "poisson",
-        sampling_rate=rate,
+        **run.sampling,  # type: ignore[arg-type]
     ).value
 
 

@@ -42,7 +42,7 @@ def _squared(rows: Rows, clip: Fraction, mask: tuple[int, ...] | None) -> float:
 def _replace_squared(side: int, height: int, mask: tuple[int, int] | None) -> float:
     """Two examples with gradients (+-side, height), clip 1."""
     rows = ((side, height), (-side, height))
-    return privacy.masked_sensitivity(rows, 1.0, mask, "replace") ** 2
+    return privacy.masked_sensitivity(rows, 1.0, mask, "replace-one") ** 2
 
 
 def _growth(adjacency: str, first: float, second: float, third: float, fourth: float) -> float:
@@ -53,22 +53,22 @@ def _growth(adjacency: str, first: float, second: float, third: float, fourth: f
 
 def _add_remove_slack(**point: float) -> float:
     """Under add/remove a mask does not raise the sensitivity."""
-    return _growth("add_remove", **point)
+    return _growth("add-remove", **point)
 
 
 def _replace_slack(**point: float) -> float:
-    """Wrong statement: nor does it under replace."""
-    return _growth("replace", **point)
+    """Wrong statement: nor does it under replace-one."""
+    return _growth("replace-one", **point)
 
 
 def _within(bound: float, first: float, second: float, third: float, keep: int) -> float:
     rows = ((first, second, third), (-second, third, first))
     mask = tuple(int(j < keep) for j in range(3))
-    return bound - privacy.masked_sensitivity(rows, 1.0, mask, "replace")
+    return bound - privacy.masked_sensitivity(rows, 1.0, mask, "replace-one")
 
 
 def _replace_bound_slack(**point: float) -> float:
-    """Under replace the sensitivity is at most 2C under any mask."""
+    """Under replace-one the sensitivity is at most 2C under any mask."""
     return _within(2.0, **point)  # type: ignore[arg-type]
 
 
@@ -175,8 +175,10 @@ _THM31 = Claim(
         ),
         ExactCheck(
             name="long gradients by hand, 20,000 entries",
-            cases=lambda: [(adjacency, masked) for adjacency in ("add_remove", "replace") for masked in (False, True)],
-            truth=lambda adjacency, masked: 1.0 if adjacency == "add_remove" else math.sqrt(1.25),
+            cases=lambda: [
+                (adjacency, masked) for adjacency in ("add-remove", "replace-one") for masked in (False, True)
+            ],
+            truth=lambda adjacency, masked: 1.0 if adjacency == "add-remove" else math.sqrt(1.25),
             statement=_long_sensitivity,
             wrong=lambda adjacency, masked: 1.01 * _long_sensitivity(adjacency, masked),
             tolerance=1e-12,

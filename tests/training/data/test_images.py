@@ -20,6 +20,7 @@ from training.data import (
     DataFile,
     DataFileError,
     DataMissingError,
+    _images,
     data_folder,
     fetch_missing,
     load,
@@ -274,3 +275,104 @@ def test_excerpt_is_the_head_of_the_published_files() -> None:
         whole, cut = load("fashion-mnist", train=train), load("excerpt", train=train)
         assert torch.equal(whole.pixels[:count], cut.pixels)
         assert torch.equal(whole.labels[:count], cut.labels)
+
+
+# --- the published files ------------------------------------------------------------------------------------------------
+
+FASHION = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
+LECUN = "http://yann.lecun.com/exdb/mnist/"
+PUBLISHED = {
+    "fashion-mnist": {
+        "train-images-idx3-ubyte": (47040016, "f4a8712d7a061bf5bd6d2ca38dc4d50a", "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
+        "train-labels-idx1-ubyte": (60008, "9018921c3c673c538a1fc5bad174d6f9", "25c81989df183df01b3e8a0aad5dffbe"),
+        "t10k-images-idx3-ubyte": (7840016, "8181f5470baa50b63fa0f6fddb340f0a", "bef4ecab320f06d8554ea6380940ec79"),
+        "t10k-labels-idx1-ubyte": (10008, "15d484375f8d13e6eb1aabb0c3f46965", "bb300cfdad3c16e7a12a480ee83cd310"),
+    },
+    "mnist": {
+        "train-images-idx3-ubyte": (47040016, "6bbc9ace898e44ae57da46a324031adb", "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
+        "train-labels-idx1-ubyte": (60008, "a25bea736e30d166cdddb491f175f624", "d53e105ee54ea40749a09fcbcd1e9432"),
+        "t10k-images-idx3-ubyte": (7840016, "2646ac647ad5339dbf082846283269ea", "9fb629c4189551a2d022fa330f9573f3"),
+        "t10k-labels-idx1-ubyte": (10008, "27ae3e4e09519cfbb04c329615203637", "ec29112dd5afa0611ce80d1b7f02629c"),
+    },
+}
+"""Size and MD5 sum of each file, and the sum of the .gz that is served."""
+EMBEDDED = {
+    "train-images-idx3-ubyte": (16 + 2000 * 784, "7f9091a9289757d4759f4db021f25698"),
+    "train-labels-idx1-ubyte": (8 + 2000, "286ec15c542ee97cbedb47658809cb4d"),
+    "t10k-images-idx3-ubyte": (16 + 500 * 784, "4255ad7a7e77f5f027f05fd7644a6d38"),
+    "t10k-labels-idx1-ubyte": (8 + 500, "46aa1f456ad6a5c48b50f4f28b2cc651"),
+}
+CIFAR = Archive("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530")
+BATCHES = {
+    "data_batch_1": "5dd7e06a14cb22eb9f671a540d1b7c25",
+    "data_batch_2": "5ea93a67294ea407fff1d09f752e9692",
+    "data_batch_3": "942cd6a4bcdd0dd3c604fbe906cb4421",
+    "data_batch_4": "ae636b3ba5c66a11e91e8cb52e771fcb",
+    "data_batch_5": "53f37980c15c3d472c316c40844f3f0d",
+    "test_batch": "803d5f7f4d78ea53de84dbe85f74fb6d",
+}
+
+
+def test_every_file_is_described_as_published() -> None:
+    found = {name: chosen.train + chosen.test for name, chosen in _images._SETS.items()}
+    assert found["excerpt"] == tuple(DataFile(name, *facts, None) for name, facts in EMBEDDED.items())
+    for name, home in (("fashion-mnist", FASHION), ("mnist", LECUN)):
+        assert found[name] == tuple(
+            DataFile(f"{name}/{file}", size, md5, Archive(f"{home}{file}.gz", served))
+            for file, (size, md5, served) in PUBLISHED[name].items()
+        )
+    assert found["cifar-10"] == tuple(
+        DataFile(f"cifar-10-batches-bin/{name}.bin", 10_000 * 3073, md5, CIFAR) for name, md5 in BATCHES.items()
+    )
+    assert {name: (len(chosen.train), len(chosen.test)) for name, chosen in _images._SETS.items()} == {
+        "excerpt": (2, 2), "fashion-mnist": (2, 2), "mnist": (2, 2), "cifar-10": (5, 1)
+    }  # fmt: skip
+    assert [name for name, chosen in _images._SETS.items() if chosen.embedded] == ["excerpt"]
+
+
+@pytest.mark.parametrize("name", ["mnist", "cifar-10"])
+def test_a_set_is_read_from_its_files(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made-up files in the published formats: which are read, in which order, as numbers in [0, 1]."""
+    rng = np.random.default_rng(3)
+    shape = (3, 32, 32) if name == "cifar-10" else (1, 28, 28)
+    chosen, contents = _images._SETS[name], {}
+    pixels = {file.path: rng.integers(0, 256, (4, *shape), dtype=np.uint8) for file in chosen.train + chosen.test}
+    labels = {path: rng.integers(0, 10, 4, dtype=np.uint8) for path in pixels}
+    for path in pixels:
+        if name == "cifar-10":
+            contents[path] = np.hstack([labels[path][:, None], pixels[path].reshape(4, -1)]).tobytes()
+        elif "images" in path:
+            contents[path] = bytes.fromhex("00000803000000040000001c0000001c") + pixels[path].tobytes()
+        else:
+            contents[path] = bytes.fromhex("0000080100000004") + labels[path].tobytes()
+    monkeypatch.setattr(data, "read_checked", lambda file, folder: contents[file.path] if folder == tmp_path else b"")
+    monkeypatch.setattr(data, "data_folder", lambda: tmp_path)
+    wanted = []
+    monkeypatch.setattr(data, "fetch_missing", lambda files, folder: wanted.append((files, folder)))
+    for train in (True, False):
+        found = load(name, train=train)
+        files = chosen.train if train else chosen.test
+        images = [pixels[f.path] for f in files if "labels" not in f.path]
+        targets = [labels[f.path] for f in files if "images" not in f.path]
+        np.testing.assert_array_equal(found.pixels.numpy(), np.concatenate(images).astype(np.float32) / 255)
+        np.testing.assert_array_equal(found.labels.numpy(), np.concatenate(targets))
+        assert found.name == name and found.labels.dtype == torch.int64
+    assert wanted == [(chosen.train + chosen.test, tmp_path)] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "mean", "deviation"),
+    [
+        ("excerpt", [0.2860], [0.3530]),
+        ("fashion-mnist", [0.2860], [0.3530]),
+        ("mnist", [0.1307], [0.3081]),
+        ("cifar-10", [0.4914, 0.4822, 0.4465], [0.2470, 0.2435, 0.2616]),
+    ],
+)
+def test_standardised(name: str, mean: list[float], deviation: list[float]) -> None:
+    pixels = torch.rand(3, len(mean), 5, 4, generator=torch.Generator().manual_seed(0))
+    images = data.Images(name, pixels, torch.arange(3))
+    found = data.standardised(images)
+    assert found.name == name and torch.equal(found.labels, images.labels)
+    wanted = (pixels.numpy() - np.reshape(mean, (1, -1, 1, 1))) / np.reshape(deviation, (1, -1, 1, 1))
+    np.testing.assert_allclose(found.pixels.numpy(), wanted, rtol=1e-5, atol=1e-6)

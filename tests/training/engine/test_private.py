@@ -21,9 +21,10 @@ from torch.utils.data import (
 )
 
 from dptheory import privacy
-from training import make_private
+from training import make_private, mechanisms
 from training import mechanisms as m
 from training.engine import MechanismOptimizer, PrivacyLedger, attach
+from training.mechanisms import _random_sparsification
 
 FEATURES, DELTA = 6, 1e-5
 
@@ -56,13 +57,14 @@ def epoch(made) -> MechanismOptimizer:
 # --- rate, divisor, steps ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("examples", [1000, 1001])
-def test_the_divisor_does_not_depend_on_the_number_of_examples(examples: int) -> None:
-    _, optimizer, loader = private(DataLoader(data(examples), 100))
-    assert optimizer.expected_batch_size == 100
-    assert optimizer.ledger.sampling_rate == loader.batch_sampler.sample_rate == 100 / examples
-    assert len(loader) == 10
+@pytest.mark.parametrize(("examples", "batch_size"), [(1000, 100), (1001, 100), (1002, 64)])
+def test_the_divisor_does_not_depend_on_the_number_of_examples(examples: int, batch_size: int) -> None:
+    _, optimizer, loader = private(DataLoader(data(examples), batch_size))
+    assert optimizer.expected_batch_size == batch_size  # and not by a rounding error from it
+    assert optimizer.ledger.sampling_rate == loader.batch_sampler.sample_rate == batch_size / examples
+    assert len(loader) == round(examples / batch_size)
     report = optimizer.privacy(DELTA)
+    assert report.sampler == "Poisson"
     assert report.adjacency == "zero-out" and "number of training examples" in report.public
 
 
@@ -73,7 +75,7 @@ def test_rate_and_divisor_of_the_caller(examples: int) -> None:
     assert optimizer.ledger.sampling_rate == loader.batch_sampler.sample_rate == 0.03
     assert len(loader) == sum(1 for _ in loader) == 33
     report = optimizer.privacy(DELTA)
-    assert report.adjacency == "add-or-remove" and "number of training examples" not in report.public
+    assert report.adjacency == "add-remove" and "number of training examples" not in report.public
 
 
 def test_the_update_is_divided_by_the_callers_constant() -> None:
@@ -185,6 +187,27 @@ def test_the_report_of_a_seeded_run_counts_no_mask() -> None:
     assert "Simulation: seeded." in text and f"has epsilon = {secure.epsilon:.6g}." in text
     assert "Keep checkpoints secret" in str(secure) and "imulation" not in str(secure)
     assert "null record" in text and text.splitlines() == seeded.lines()
+
+
+def test_a_secure_mask_is_drawn_after_the_gradients_of_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    mechanism = m.PosteriorFreeze(m.Constant(0.5), None)
+    model, optimizer, loader = private(mechanism=mechanism, secure=True)
+    features, labels = next(batch for batch in loader if len(batch[1]) > 0)
+    drawn, right = [], mechanisms.draw_mask
+
+    def draw_mask(*given):
+        drawn.append(right(*given))
+        return drawn[-1]
+
+    monkeypatch.setattr(_random_sparsification, "draw_mask", draw_mask)
+    for step in range(1, 4):
+        optimizer.begin_batch(len(labels))
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(features), labels).backward()
+        assert len(drawn) == step - 1
+        optimizer.step()
+        assert len(drawn) == step
+    assert "mask" not in mechanism.state_dict()
 
 
 def test_masks_used_again_never_amplify() -> None:
@@ -350,6 +373,7 @@ def test_optimizers_of_other_models_are_refused() -> None:
         ({"noise_multiplier": -1.0}, "noise_multiplier must be"),
         ({"sampling_rate": 0.0}, "sampling_rate must be"),
         ({"adjacency": "replace"}, "adjacency must be one of"),
+        ({"adjacency": "add-or-remove"}, "adjacency must be one of 'add-remove', 'zero-out'"),
     ],
 )
 def test_the_optimizer_itself_checks_its_arguments(changes: dict, says: str) -> None:
@@ -373,12 +397,16 @@ def test_attach_wants_one_of_the_number_of_examples_and_the_divisor() -> None:
             noise_multiplier=1.0, max_grad_norm=1.0, **given,
         )[1]  # fmt: skip
 
-    for wrong in ({}, {"examples": 10, "expected_batch_size": 1.0}):
-        with pytest.raises(ValueError, match="examples or expected_batch_size must be given, and not both"):
-            attached(**wrong)
+    with pytest.raises(ValueError, match="examples or expected_batch_size must be given, got None and None"):
+        attached()
     constant, public = attached(expected_batch_size=7), attached(examples=70)
-    assert constant.expected_batch_size == pytest.approx(7) == public.expected_batch_size
-    assert [one.privacy(DELTA).adjacency for one in (constant, public)] == ["add-or-remove", "zero-out"]
+    both = attached(examples=70, expected_batch_size=7)
+    assert constant.expected_batch_size == both.expected_batch_size == 7 == pytest.approx(public.expected_batch_size)
+    assert [one.privacy(DELTA).adjacency for one in (constant, public, both)] == [
+        "add-remove",
+        "zero-out",
+        "zero-out",
+    ]
     assert constant.privacy(DELTA).sampler == "Poisson, drawn by the caller"
 
 

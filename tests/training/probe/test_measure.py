@@ -130,7 +130,7 @@ def test_same_generator_same_result() -> None:
 @pytest.mark.parametrize(
     ("gradient", "says"),
     [
-        (np.zeros(DIM), "gradient must be a vector with an entry of size >= 1e-70"),
+        (np.zeros(DIM), "gradient must be a vector with a root mean square >= 1e-70"),
         (np.ones((2, 3)), "gradient must be a vector"),
         (np.array([]), "gradient must be a vector"),
         (np.array([1.0, np.nan]), "gradient must hold finite"),

@@ -195,6 +195,26 @@ def test_a_wrong_prediction_is_noticed(
     assert quantity in {row.quantity for row in rows(taken[2]) if row.broken}
 
 
+@pytest.mark.parametrize("quantity", ["kappa", "descent ratio"])
+def test_the_error_that_kappa_admits_is_allowed_for(
+    taken: list[Snapshot], monkeypatch: pytest.MonkeyPatch, quantity: str
+) -> None:
+    """A bracket has no standard error: 0.2 off, and said so, is agreement; off by more than what is said is not."""
+    right = sparsification.kappa
+
+    def rows(moved: float, error: float) -> list[Row]:
+        def kappa(*given: Any, **options: Any) -> sparsification.Kappa:
+            found = right(*given, **options)
+            return dataclasses.replace(found, value=found.value + moved, error=error, standard_error=0.0)
+
+        monkeypatch.setattr(sparsification, "kappa", kappa)
+        found, _ = _rows_clipping.kappa_rows(taken[0], TINY, torch.Generator().manual_seed(1))
+        return [row for row in found if row.quantity == quantity]
+
+    assert all(row.within and row.error == 0.2 for row in rows(0.2, 0.2))
+    assert not any(row.within for row in rows(0.2, 0.1))
+
+
 def test_rows_agree_or_not() -> None:
     row = Row("g", "q", "", "c", 2.0, 2.4, 0.1)
     assert row.within
@@ -206,6 +226,9 @@ def test_rows_agree_or_not() -> None:
     assert not dataclasses.replace(row, measured=1.0, relation="at least").within
     assert dataclasses.replace(row, measured=1.0, relation="at most").within
     assert not dataclasses.replace(row, measured=9.0, relation="at most").within
+    assert dataclasses.replace(row, measured=2.6, error=0.1).within
+    assert not dataclasses.replace(row, measured=2.6, error=0.09).within
+    assert dataclasses.replace(row, measured=1.45, relation="at least", error=0.1).within
     assert dataclasses.replace(row, predicted=0.0).ratio is None
     given_masks = Labels("g", "c").mean("q", "", [1.0, 3.0, 5.0], [1.1, 3.1, 5.1])
     assert (given_masks.predicted, given_masks.measured) == pytest.approx((3.0, 3.1))

@@ -1,0 +1,243 @@
+"""The commands: every default, where every option goes, and what is printed at the end."""
+
+import contextlib
+import inspect
+import io
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import training.audits.report
+import training.distributed
+import training.figure
+import training.loop
+import training.run
+import training.validate.figure
+import training.validate.run
+from typer.testing import CliRunner
+
+import training.__main__ as commands
+import training.probe
+from training.probe import MeasureSettings, ProbeResult, Record, measure
+from training.runs import DpSgdSettings
+from training.validate import Moment, Row, ValidateSettings, Validation
+
+SHARED = {
+    "data": "excerpt",
+    "batch_size": 250,
+    "noise_multiplier": 1.0,
+    "max_grad_norm": 1.0,
+    "learning_rate": 2.0,
+    "seed": 0,
+    "device": "auto",
+}
+DEFAULTS: dict[Callable[..., None], dict[str, object]] = {
+    commands.probe: SHARED
+    | {
+        "steps": 120,
+        "record": None,
+        "keep_ratios": "0.001,0.01,0.05,0.1,0.25,0.5,0.75",
+        "draws": 100,
+        "out": Path("probe-results"),
+    },
+    commands.validate: SHARED
+    | {
+        "steps": 60,
+        "rate": 0.5,
+        "keep_ratios": "0.01,0.1,0.5",
+        "subspace_dims": "10,50,100",
+        "pool": 300,
+        "anchors": 256,
+        "window": 10,
+        "draws": 50,
+        "out": Path("validate-results"),
+    },
+    commands.run: {"set": None, "out": Path("run"), "resume": False, "device": "auto"},
+    commands.audit: {"seed": 0, "long": False},
+}
+LONG = "a folder with [red]brackets[/red] " + "and a long name " * 13
+"""Printed as it is: not taken for markup, and not broken into lines."""
+
+
+def call(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(commands.app, list(arguments))
+    return result.exit_code, result.output
+
+
+@pytest.mark.parametrize("command", DEFAULTS, ids=lambda command: command.__name__)
+def test_every_default(command: Callable[..., None]) -> None:
+    found = {name: p.default for name, p in inspect.signature(command).parameters.items() if name != "config"}
+    assert found == DEFAULTS[command]
+    for name, value in DEFAULTS[command].items():  # True is not 1, nor 2 the same as 2.0
+        assert type(found[name]) is type(value)
+
+
+def test_the_defaults_of_a_validation_are_those_of_its_settings() -> None:
+    settings = ValidateSettings(DpSgdSettings(60, 250, 1.0, 1.0, 2.0, 0))
+    assert (settings.rate, settings.pool, settings.anchors, settings.window, settings.draws) == (0.5, 300, 256, 10, 50)
+    assert (settings.keep_ratios, settings.subspace_dims) == ((0.01, 0.1, 0.5), (10, 50, 100))
+
+
+def test_without_a_command_there_is_help() -> None:
+    text = call()[1]
+    assert "Usage" in text and "validate" in text
+    assert "completion" not in call("--help")[1]
+
+
+SETTINGS = ["--steps", "40", "--batch-size", "30", "--noise-multiplier", "1.5", "--max-grad-norm", "0.7"]
+SETTINGS += ["--learning-rate", "0.3", "--seed", "9", "--device", "cpu"]
+TRAINED = DpSgdSettings(40, 30, 1.5, 0.7, 0.3, 9)
+CPU = torch.device("cpu")
+
+
+def probed() -> ProbeResult:
+    measuring = MeasureSettings((0.5,), 3, 1.0, 1.0)
+    rng = np.random.default_rng(0)
+    gradient = rng.standard_normal(600).astype(np.float32)
+    measured = measure(gradient, {"all": slice(0, 600)}, measuring, rng)
+    records = tuple(Record(step, 30, gradient, measured if step < 7 else None) for step in (3, 4, 5, 6, 7))
+    return ProbeResult("excerpt", 2000, 500, 0.1, TRAINED, measuring, records, 0.5)
+
+
+def test_probe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(training.probe, "run_probe", lambda *a: asked.append(a) or probed())
+    monkeypatch.setattr(training.probe, "write_figure", lambda result, path: path.write_bytes(b"picture"))
+    options = ["--record", "1,30", "--keep-ratios", "0.2,0.4", "--draws", "7", "--data", "mnist"]
+    out = tmp_path / LONG.strip()
+    code, text = call("probe", *SETTINGS, *options, "--out", str(out))
+    assert code == 0, text
+    assert asked == [("mnist", TRAINED, (1, 30), (0.2, 0.4), 7, CPU)]
+    assert sorted(path.name for path in out.iterdir()) == ["gradients.npz", "probe.json", "probe.png"]
+    assert "step 6: predicted" in text and "step 3: predicted" not in text  # the last that was measured
+    end = text.strip().split("\n")[-1]
+    assert end.startswith("test accuracy 50.0% on 500 images; 0 s on cpu; written to ")
+    assert end.endswith(f"{out}: probe.json, gradients.npz, probe.png")
+    call("probe", *SETTINGS, "--out", str(out))
+    assert asked[1][2] == (0, 10, 20, 29, 39)
+
+
+def validated(broken: bool = False) -> Validation:
+    row = Row("g", "a quantity", "s", "c", 1.0, 2.0 if broken else 1.0, 0.0)
+    moments = tuple(Moment(name, 1, 30, (row,), ()) for name in ("start", "middle"))
+    settings = ValidateSettings(TRAINED)
+    return Validation("excerpt", 2000, 500, settings, moments, 0.5)
+
+
+def test_validate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[Any] = []
+    answers = [validated(), validated(broken=True)]
+    monkeypatch.setattr(training.validate, "validate", lambda *a: asked.append(a) or answers[len(asked) - 1])
+    monkeypatch.setattr(training.validate, "write_figure", lambda result, path: path.write_bytes(b"picture"))
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: asked.append(count))
+    options = ["--rate", "0.3", "--keep-ratios", "0.2,0.4", "--subspace-dims", "4,5", "--pool", "31", "--anchors", "17"]
+    options += ["--window", "6", "--draws", "27", "--data", "mnist"]
+    out = tmp_path / LONG.strip()
+    code, text = call("validate", *SETTINGS, *options, "--out", str(out))
+    assert code == 1 and "*" in text  # the second answer: set_num_threads asked first
+    wanted = ValidateSettings(TRAINED, 0.3, (0.2, 0.4), (4, 5), 31, 17, 6, 27)
+    assert asked == [1, ("mnist", wanted, CPU)]
+    assert sorted(path.name for path in out.iterdir()) == ["validate.json", "validate.png"]
+    end = text.strip().split("\n")[-1]
+    assert "; 0 s on cpu; written to " in end and end.endswith(f"{out}: validate.json, validate.png")
+    assert "start: step 1" in text and "middle: step 1" in text
+    monkeypatch.setattr(training.validate, "validate", lambda *a: validated())
+    assert call("validate", *SETTINGS, "--out", str(out))[0] == 0
+
+
+@pytest.mark.parametrize(("answer", "code"), [(True, 0), (False, 1)])
+def test_audit(answer: bool, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def report(seed: int, long: bool, say: Callable[[str], object]) -> bool:
+        asked.append((seed, long))
+        say("a line")
+        return answer
+
+    monkeypatch.setattr(training.audits, "report", report)
+    assert call("audit") == (code, "a line\n")
+    assert call("audit", "--seed", "4", "--long") == (code, "a line\n")
+    assert asked == [(0, False), (4, True)] and type(asked[0][1]) is bool
+    assert call("audit", "--seed", "-1")[0] == 2
+
+
+def ended(**changes: Any) -> SimpleNamespace:
+    """What is left of a run, as far as it is printed."""
+    report = SimpleNamespace(lines=lambda: [f"a line of the report, {LONG}"])
+    mechanism = SimpleNamespace(title="an algorithm")
+    rows = [
+        {"epoch": epoch, "step": 40 + epoch, "train_loss": 0.123456, "test_accuracy": 0.5, "epsilon": 1.0}
+        for epoch in (1, 2, 3)
+    ]
+    told = SimpleNamespace(mechanism=mechanism, privacy=lambda delta: report)
+    config = SimpleNamespace(delta=1e-5, secure=False)
+    return SimpleNamespace(**({"rows": rows, "optimizer": told, "config": config, "spent": False} | changes))
+
+
+def printed(done: SimpleNamespace) -> list[str]:
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        commands._print_end(done, Path(LONG))
+    return said.getvalue().strip().split("\n")
+
+
+def test_the_end_of_a_run() -> None:
+    text = printed(ended())
+    table = {tuple(cell.strip() for cell in line.strip("│┃ ").replace("┃", "│").split("│")) for line in text}
+    assert {("quantity", "value"), ("epoch", "3"), ("step", "43"), ("train loss", "0.1235")} <= table
+    assert {("test accuracy", "0.5"), ("epsilon", "1"), ("nonfinite samples", "none")} <= table
+    assert "an algorithm" in text[0]
+    assert f"a line of the report, {LONG}".strip() in [line.strip() for line in text]
+    assert text[-1] == f"written to {LONG}: metrics.csv, metrics.json, checkpoint.pt"
+    spent = printed(ended(spent=True, rows=[], config=SimpleNamespace(delta=1e-5, secure=True)))
+    assert spent[-1].startswith("stopped: one more step would exceed the budget; written to ")
+    assert spent[-2] == f"Only its owner can read {Path(LONG) / 'checkpoint.pt'}."
+    assert not any("Only its owner" in line for line in text)
+
+
+def test_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(training.runs, "train", lambda *a: asked.append(a) or ended())
+    path = tmp_path / "run.toml"
+    path.write_text(
+        'data = "excerpt"\nmodel = "small-cnn"\nepochs = 2\nbatch_size = 5\nmax_grad_norm = 1.0\nepsilon = 3.0\n'
+    )
+    code, text = call(
+        "run", str(path), "--out", str(tmp_path / "out"), "--device", "cpu", "--set", "epochs=4", "--resume"
+    )
+    assert code == 0 and "an algorithm" in text
+    settings, device, out, resume = asked[0]
+    assert (settings.epochs, settings.batch_size, device, out, resume) == (4, 5, CPU, tmp_path / "out", True)
+    assert call("run", str(path), "--device", "cpu")[0] == 0
+    assert asked[1][0].epochs == 2 and asked[1][2:] == (Path("run"), False)
+    monkeypatch.setattr(training.engine, "first", lambda: False)
+    assert call("run", str(path), "--device", "cpu") == (0, "")
+
+
+def test_an_interrupted_run_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def interrupted(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training.runs, "train", interrupted)
+    path = tmp_path / "run.toml"
+    path.write_text(
+        'data = "excerpt"\nmodel = "small-cnn"\nepochs = 2\nbatch_size = 5\nmax_grad_norm = 1.0\nepsilon = 3.0\n'
+    )
+    arguments = ["run", str(path), "--out", str(tmp_path), "--device", "cpu"]
+    found = CliRunner().invoke(commands.app, arguments)
+    assert (found.exit_code, found.stdout, found.stderr) == (130, "", "interrupted; before the first step\n")
+    (tmp_path / "checkpoint.pt").touch()
+    assert CliRunner().invoke(commands.app, arguments).stderr == (
+        f"interrupted; the same command with --resume goes on from {tmp_path}\n"
+    )
+
+
+def test_numbers_are_told_from_whole_numbers() -> None:
+    assert commands._numbers("a", "1,2.5", float) == (1.0, 2.5)
+    for kind, words in ((int, "whole numbers"), (float, "numbers")):
+        with pytest.raises(ValueError, match=f"^a must be {words} separated by commas, got '1,x'$"):
+            commands._numbers("a", "1,x", kind)

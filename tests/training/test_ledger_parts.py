@@ -1,0 +1,249 @@
+"""The parts of the ledger, with the accountants noted down instead of asked: what goes where, and every threshold."""
+
+import math
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dptheory import privacy
+from dptheory.privacy import ORDERS, FreshMask, joint_rdp, subsampled_gaussian_rdp
+from dptheory.pruning import SubsetMallows
+from training.engine import BudgetError, PrivacyLedger, _accountant
+from training.mechanisms import StepCost
+
+RATE, DELTA = 0.05, 1e-5
+LAW = SubsetMallows(64, 16, 0.3)
+PLAIN, QUIET = StepCost(1.3), StepCost(2.0)
+SELECTED = StepCost(1.5, selection=(10, LAW))
+MASKED = StepCost(1.3, mask=FreshMask(1000, 300))
+Patch = pytest.MonkeyPatch
+
+
+def below(value: float) -> float:
+    return float(np.nextafter(value, -math.inf))
+
+
+def test_which_accountant_is_asked(monkeypatch: Patch) -> None:
+    """Within its range the amplified one; elsewhere the Gaussian mechanism without amplification."""
+    monkeypatch.setattr(accounting, "epsilon", lambda *a, width: SimpleNamespace(upper=("amplified", *a, width)))
+    monkeypatch.setattr(accounting, "gaussian_epsilon", lambda *a: ("plain", *a))
+    _accountant._gaussian.cache_clear()
+    least, most = privacy.NOISE
+    rate, delta, steps = privacy.RATE[0], privacy.DELTA[0], privacy.MAX_STEPS
+
+    def ask(sigma: float = 2.0, steps: int = 9, rate: float = 0.5, delta: float = 1e-3) -> Any:
+        return _accountant._gaussian(sigma, steps, rate, delta, 0.125)
+
+    assert ask() == ("amplified", 2.0, 0.5, 9, 1e-3, 0.125)
+    assert ask(most) == ("amplified", most, 0.5, 9, 1e-3, 0.125) == ask(2 * most)
+    assert ask(least)[:2] == ("amplified", least) and ask(below(least)) == ("plain", 3 / below(least), 1e-3)
+    assert ask(steps=steps)[0] == "amplified" and ask(steps=steps + 1) == ("plain", math.sqrt(steps + 1) / 2, 1e-3)
+    assert ask(rate=rate)[0] == "amplified" and ask(rate=below(rate)) == ("plain", 1.5, 1e-3)
+    assert ask(delta=delta)[0] == "amplified" and ask(delta=below(delta)) == ("plain", 1.5, below(delta))
+    assert ask(1e-100, 1) == ("plain", 1 / 1e-100, 1e-3) and ask(0.5e-100, 1) == math.inf
+    assert ask(0.95e-100, 1) == math.inf
+    _accountant._gaussian.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "found", "width"),
+    [
+        (2.0, 2.0, None), (2.0, 2.001, 5e-4), (2.0, 2.059, 5e-4), (2.0, 2.0601, None), (2.0, 1.0, None), (2.0, 3.0, None),
+        (1.0, 1.001, 5e-4), (0.9, 0.901, 4.5e-4), (0.5, 0.529, 2.5e-4), (0.5, 0.531, None), (0.19, 0.2, 1e-4),
+        (0.21, 0.22, 1.05e-4),
+    ],
+)  # fmt: skip
+def test_a_fine_bracket_decides_near_the_budget(
+    epsilon: float, found: float, width: float | None, monkeypatch: Patch
+) -> None:
+    asked: list[Any] = []
+    fine = iter((found - 0.01, found + 0.01))
+
+    def bound(spent: Any, rate: float, delta: float, width: float, horizon: int = 0) -> float:
+        asked.append((spent, rate, delta, width, horizon))
+        return found if width == 0.005 else next(fine)
+
+    monkeypatch.setattr(_accountant, "_bound", bound)
+    kept, spent = PrivacyLedger(RATE), Counter({PLAIN: 3})
+    for horizon, wanted in ((0, found - 0.01), (7, found)):
+        asked.clear()
+        assert kept._closely(spent, epsilon, DELTA, horizon) == (found if width is None else wanted)
+        wanted_calls = [(spent, RATE, DELTA, 0.005, horizon)]
+        if width is not None:
+            wanted_calls.append((spent, RATE, DELTA, pytest.approx(width, rel=1e-12), horizon))
+        assert asked == wanted_calls
+
+
+def test_epsilon_at_the_delta_of_a_budget(monkeypatch: Patch) -> None:
+    """The budget itself where it is kept, though the bracket ends above it."""
+    asked: list[Any] = []
+    monkeypatch.setattr(_accountant, "_bound", lambda *a: asked.append(a) or 7.0)
+    kept = PrivacyLedger(RATE)
+    kept.record(PLAIN)
+    assert kept.epsilon(DELTA) == 7.0 and asked == [(Counter({PLAIN: 1}), RATE, DELTA, 0.005)]
+    kept.limit(2.0, DELTA)
+    for closely, fits, wanted in ((1.5, False, 1.5), (2.5, True, 2.0), (2.5, False, 2.5), (2.0, True, 2.0)):
+        monkeypatch.setattr(
+            PrivacyLedger, "_closely", lambda self, spent, epsilon, delta, closely=closely: closely * (epsilon == 2.0)
+        )
+        monkeypatch.setattr(
+            PrivacyLedger, "_fits", lambda self, spent, epsilon, delta, fits=fits: fits and delta == DELTA
+        )
+        assert kept.epsilon(DELTA) == wanted
+        assert kept.epsilon(2 * DELTA) == 7.0
+
+
+def test_whether_a_step_fits(monkeypatch: Patch) -> None:
+    """By the Renyi curves, or else by the first of some horizons; that one is remembered."""
+    kept = PrivacyLedger(RATE)
+    kept.limit(2.0, DELTA)
+    kept._horizon, kept._block = 3, 2
+    asked: list[int] = []
+    spent = Counter({PLAIN: 5})
+    for renyi, limit, tried, left in (
+        (2.0, 0, [], (3, 2)),
+        (2.1, 8, [8], (8, 4)),
+        (2.1, 6, [8, 6], (6, 2)),
+        (2.1, 5, [8, 6, 5], (5, 1)),
+        (2.1, 4, [8, 6, 5], (3, 2)),
+    ):
+        kept._horizon, kept._block = 3, 2
+        asked.clear()
+        monkeypatch.setattr(
+            _accountant, "_renyi_bound", lambda *a, renyi=renyi: renyi if a == (spent, RATE, DELTA) else 0.0
+        )
+
+        def closely(self: Any, spent: Any, epsilon: float, delta: float, horizon: int, limit: int = limit) -> float:
+            asked.append(horizon)
+            return 2.0 if horizon <= limit else 2.0001
+
+        monkeypatch.setattr(PrivacyLedger, "_closely", closely)
+        assert kept._fits(spent, 2.0, DELTA) == (limit != 4)
+        assert asked == tried and (kept._horizon, kept._block) == left
+
+
+def test_horizons() -> None:
+    kept = PrivacyLedger(RATE)
+    assert (kept._horizon, kept._block, kept.steps) == (0, 1, 0)
+    assert list(kept._horizons(5)) == [(6, 2), (5, 1)]
+    kept._horizon, kept._block = 5, 8
+    wanted = [(20, 16), (12, 8), (8, 4), (6, 2), (5, 1)]
+    assert list(kept._horizons(5)) == [(5, 8), *wanted]
+    kept._horizon = 4
+    assert list(kept._horizons(5)) == wanted
+    kept._horizon, kept._block = 0, 2**20
+    assert next(kept._horizons(1)) == (2**20, 2**20)
+    kept._block = 2**19
+    assert next(kept._horizons(1)) == (2**20, 2**20)
+
+
+def test_what_is_remembered_is_forgotten_with_a_new_budget_or_state() -> None:
+    kept = PrivacyLedger(RATE)
+    for change in (lambda: kept.limit(1.0, DELTA), lambda: kept.load_state_dict(PrivacyLedger(RATE).state_dict())):
+        kept._horizon, kept._block = 9, 8
+        change()
+        assert (kept._horizon, kept._block) == (0, 1)
+
+
+def test_a_step_is_cleared_with_those_before_it(monkeypatch: Patch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(PrivacyLedger, "_fits", lambda self, *a: asked.append(a) or len(asked) == 1)
+    kept = PrivacyLedger(RATE)
+    kept.clear(PLAIN)
+    assert asked == []
+    kept.limit(2.0, DELTA)
+    for cost in (PLAIN, PLAIN, QUIET):
+        kept.record(cost)
+    assert kept.steps == 3
+    kept.clear(QUIET)
+    assert asked == [(Counter({PLAIN: 2, QUIET: 2}), 2.0, DELTA)]
+    with pytest.raises(BudgetError):
+        kept.clear(QUIET)
+
+
+def test_an_account_if_secure_adds_up_what_becomes_alike(monkeypatch: Patch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(_accountant, "_bound", lambda spent, *a: asked.append(dict(spent)) or 1.0)
+    kept = PrivacyLedger(RATE)
+    for cost, times in ((MASKED, 2), (MASKED.seeded(), 3), (PLAIN, 1)):
+        for _ in range(times):
+            kept.record(cost)
+    kept.epsilon_if_secure(DELTA)
+    assert asked == [{MASKED: 5, PLAIN: 1}]
+
+
+@pytest.mark.parametrize(("width", "horizon"), [(0.005, 0), (0.005, 9), (0.005, 4), (5e-4, 9)])
+def test_what_the_joint_bound_is_asked(width: float, horizon: int, monkeypatch: Patch) -> None:
+    asked: dict[str, Any] = {}
+
+    def joint(delta: float, values: Any, **given: Any) -> float:
+        asked.update(given, delta=delta, values=values(0.25))
+        return 3.5
+
+    monkeypatch.setattr(_accountant, "joint_epsilon", joint)
+    monkeypatch.setattr(_accountant, "_gaussian", lambda *a: a)
+    spent = Counter({PLAIN: 3, SELECTED: 2})
+    assert _accountant._bound(spent, RATE, DELTA, width, horizon) == 3.5
+    assert asked["delta"] == DELTA and asked["values"] == (1.3, max(5, horizon), RATE, 0.25, width)
+    assert asked["index_epsilon"] == pytest.approx(2 * 10 * LAW.epsilon(2 * LAW.max_swaps))
+    rho = 2 * 10 * LAW.zcdp(2 * LAW.max_swaps)
+    assert asked["index_rho"] == (pytest.approx(rho) if width == 0.005 else math.inf)
+    assert asked["orders"] is ORDERS
+    curve = 3 * subsampled_gaussian_rdp(ORDERS, RATE, 1.3) + 2 * joint_rdp(ORDERS, RATE, 1.5, LAW, 10)
+    np.testing.assert_allclose(asked["rdp"], curve)
+    _accountant._bound(Counter({PLAIN: 3}), RATE, DELTA, width)
+    assert asked["orders"] is None and asked["rdp"] is None and asked["index_epsilon"] == 0.0
+    assert asked["values"] == (1.3, 3, RATE, 0.25, width)
+
+
+def test_bounds_without_an_accountant(monkeypatch: Patch) -> None:
+    assert _accountant._bound(Counter(), RATE, DELTA, 0.005) == 0.0
+    bare = Counter({PLAIN: 1, StepCost(0.0): 1})
+    assert _accountant._bound(bare, RATE, DELTA, 0.005) == _accountant._renyi_bound(bare, RATE, DELTA) == math.inf
+    assert _accountant._renyi_bound(Counter({PLAIN: 2}), RATE, DELTA) == math.inf
+    asked: dict[str, Any] = {}
+
+    def joint(delta: float, values: Any, **given: Any) -> float:
+        asked.update(given, delta=delta, values=values(0.25))
+        return 4.5
+
+    monkeypatch.setattr(_accountant, "joint_epsilon", joint)
+    assert _accountant._renyi_bound(Counter({PLAIN: 2, QUIET: 1}), RATE, DELTA) == 4.5
+    assert (asked["delta"], asked["values"], asked["index_epsilon"]) == (DELTA, math.inf, 0) and asked[
+        "orders"
+    ] is ORDERS
+    curve = 2 * subsampled_gaussian_rdp(ORDERS, RATE, 1.3) + subsampled_gaussian_rdp(ORDERS, RATE, 2.0)
+    np.testing.assert_allclose(asked["rdp"], curve)
+
+
+def test_curves() -> None:
+    """None where one accountant knows all: one noise, no mask, no selection."""
+    for costs, known in (
+        ([PLAIN], True),
+        ([PLAIN, QUIET], False),
+        ([SELECTED], False),
+        ([MASKED], False),
+        ([PLAIN, MASKED], False),
+    ):
+        curve = _accountant._joint_curve(Counter(dict.fromkeys(costs, 3)), RATE)
+        assert (curve is None) == known
+    np.testing.assert_allclose(
+        _accountant._joint_curve(Counter({MASKED: 3}), RATE), 3 * MASKED.mask.rdp(ORDERS, RATE, 1.3)
+    )
+    np.testing.assert_allclose(_accountant._curve(SELECTED, RATE), joint_rdp(ORDERS, RATE, 1.5, LAW, 10))
+    np.testing.assert_allclose(_accountant._curve(PLAIN, RATE), subsampled_gaussian_rdp(ORDERS, RATE, 1.3))
+    assert _accountant._index_epsilon(PLAIN) == _accountant._index_rho(PLAIN) == 0.0
+    assert _accountant._index_epsilon(SELECTED) == 10 * LAW.epsilon(32)
+    assert _accountant._index_rho(SELECTED) == 10 * LAW.zcdp(32) and LAW.max_swaps == 16
+
+
+def test_costs_from_plain_values() -> None:
+    kept = PrivacyLedger(RATE)
+    for cost in (PLAIN, SELECTED, MASKED, MASKED.seeded(), MASKED):
+        kept.record(cost)
+    again = PrivacyLedger(RATE)
+    again.load_state_dict(kept.state_dict())
+    assert again._spent == kept._spent == Counter({PLAIN: 1, SELECTED: 1, MASKED: 2, MASKED.seeded(): 1})

@@ -1,0 +1,276 @@
+"""The documented range of every number that training takes: both ends, and what lies just outside."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from training import _argument_ranges, engine, mechanisms, networks, probe, runs
+from training import mechanisms as m
+from training._randomness import own_generator
+from training.runs import DpSgdSettings, sampling_rate
+from training.validate import ValidateSettings
+
+Make = Callable[[Any], object]
+HALF = m.Constant(0.5)
+SGD = DpSgdSettings(13, 5, 1.0, 1.0, 1.0, 0)
+SETTINGS = ValidateSettings(SGD)
+RUN = runs.RunConfig("excerpt", "small-cnn", 1, 1, 1.0, noise_multiplier=1.0)
+GRADIENTS = probe.MeasureSettings((0.5,), 2, 1.0, 1.0)
+LAYER = nn.Linear(2, 1)
+PIXELS = torch.zeros(3, 2)
+MOST = 10**9
+SEEDS = (0, 2**63 - 1)
+
+
+def changed(whole: Any, name: str) -> Make:
+    return lambda value: dataclasses.replace(whole, **{name: value})
+
+
+class Anchors:
+    def __call__(self) -> list[torch.Tensor]:
+        return [torch.ones(2, 2)]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass
+
+
+def gep(place: int) -> Make:
+    given: list[Any] = [1, 1.0, [[0]], 0, 1]
+    return lambda value: m.Gep(Anchors(), *given[:place], value, *given[place + 1 :])
+
+
+def made(name: str, **named: Any) -> Make:
+    """``make_private`` with one argument changed."""
+
+    def make(value: Any) -> object:
+        model = nn.Linear(2, 1)
+        given = {"noise_multiplier": 1.0, "max_grad_norm": 1.0} | named | {name: value}
+        return engine.make_private(
+            module=model,
+            optimizer=torch.optim.SGD(model.parameters(), lr=1.0),
+            data_loader=DataLoader(TensorDataset(PIXELS), 1),
+            mechanism=m.DpSgd(),
+            **given,
+        )
+
+    return make
+
+
+def attached(name: str, **named: Any) -> Make:
+    def make(value: Any) -> object:
+        model = nn.Linear(2, 1)
+        given = {"noise_multiplier": 1.0, "max_grad_norm": 1.0, "sampling_rate": 0.5} | named | {name: value}
+        return engine.attach(
+            module=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.0), mechanism=m.DpSgd(), **given
+        )
+
+    return make
+
+
+INTEGERS: list[tuple[str, Make, int, int | None]] = [
+    ("seed", lambda v: _argument_ranges.seed("a", v), *SEEDS),
+    ("stream", lambda v: _argument_ranges.stream("a", v), 0, 2**64 - 1),
+    ("count", lambda v: _argument_ranges.count("a", v), 1, MOST),
+    ("own generator", own_generator, *SEEDS),
+    ("BatchSizeDivisor.seed", lambda v: m.BatchSizeDivisor(4.0, 0.5, v), *SEEDS),
+    ("RandomSparsification.refresh_steps", lambda v: m.RandomSparsification(HALF, 0, v), 1, None),
+    ("RankedSparsification.steps_per_epoch", lambda v: m.RankedSparsification(HALF, v, 0), 1, None),
+    ("IndexPruning.group_size", lambda v: m.IndexPruning(0.2, HALF, v), 2, None),
+    ("LayerFreezing.frozen", lambda v: m.LayerFreezing(m.DpSgd(), v, 1), 1, None),
+    ("LayerFreezing.from_step", lambda v: m.LayerFreezing(m.DpSgd(), 1, v), 0, None),
+    ("GradualCooling.cooling_epochs", lambda v: mechanisms.GradualCooling(0.5, v, 1), 2, None),
+    ("GradualCooling.steps_per_epoch", lambda v: mechanisms.GradualCooling(0.5, 2, v), 1, None),
+    ("Linear.steps", lambda v: mechanisms.Linear(0.1, 0.5, v), 2, 10**15),
+    ("Exponential.steps", lambda v: mechanisms.Exponential(0.1, 0.5, v), 2, 10**15),
+    ("Gep.subspace_dim", gep(0), 1, MOST),
+    ("Gep.iterations", gep(4), 1, 1000),
+    ("AnchorGradients.classes", lambda v: mechanisms.AnchorGradients(LAYER, PIXELS, v, 0), 2, MOST),
+    ("AnchorGradients.seed", lambda v: mechanisms.AnchorGradients(LAYER, PIXELS, 2, v), 0, 2**64 - 1),
+    ("AnchorGradients.chunk", lambda v: mechanisms.AnchorGradients(LAYER, PIXELS, 2, 0, v), 1, MOST),
+    ("small_tanh_cnn", networks.small_tanh_cnn, 0, 2**64 - 1),
+    ("linear_probe.features", lambda v: networks.linear_probe(0, v), 1, None),
+    ("spread_steps.steps", lambda v: probe.spread_steps(v, 2), 1, MOST),
+    ("spread_steps.count", lambda v: probe.spread_steps(9, v), 2, 10_000),
+    ("sampling_rate.batch_size", lambda v: sampling_rate(v, 7), 1, 7),
+    ("sampling_rate.images", lambda v: sampling_rate(1, v), 1, MOST),
+    ("PoissonBatches.examples", lambda v: engine.PoissonBatches(v, 0.5, 0), 1, MOST),
+    ("PoissonBatches.seed", lambda v: engine.PoissonBatches(3, 0.5, v), 0, 2**64 - 1),
+    ("PoissonBatches.step", lambda v: engine.PoissonBatches(3, 0.5, 0).batch(v), 0, None),
+    ("PoissonBatches.part", lambda v: engine.PoissonBatches(3, 0.5, 0).batch(0, v, 3), 0, 2),
+    ("PoissonBatches.parts", lambda v: engine.PoissonBatches(3, 0.5, 0).batch(0, 0, v), 1, MOST),
+    ("SecureBatches.examples", lambda v: engine.SecureBatches(v, 0.5), 1, MOST),
+    ("GeneratorBatches.examples", lambda v: engine.GeneratorBatches(v, 0.5, None), 1, MOST),
+    ("MeasureSettings.draws", changed(GRADIENTS, "draws"), 2, MOST),
+    *((f"DpSgdSettings.{name}", changed(SGD, name), 1, MOST) for name in ("steps", "batch_size")),
+    ("DpSgdSettings.seed", changed(SGD, "seed"), *SEEDS),
+    ("ValidateSettings.window", changed(SETTINGS, "window"), 1, 10),  # of 13 steps
+    ("ValidateSettings.pool", changed(SETTINGS, "pool"), 2, MOST),
+    ("ValidateSettings.anchors", changed(dataclasses.replace(SETTINGS, subspace_dims=(1,)), "anchors"), 1, MOST),
+    ("ValidateSettings.draws", changed(SETTINGS, "draws"), 20, MOST),
+    ("ValidateSettings.subspace_dims", lambda v: changed(SETTINGS, "subspace_dims")((v,)), 1, 256),
+    *((f"RunConfig.{name}", changed(RUN, name), 1, MOST) for name in ("epochs", "batch_size", "physical_batch_size")),
+    ("RunConfig.seed", changed(RUN, "seed"), *SEEDS),
+    ("attach.examples", attached("examples"), 1, 10**12),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "least", "most"), INTEGERS, ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_integers(name: str, make: Make, least: int, most: int | None) -> None:
+    make(least)
+    with pytest.raises(ValueError, match="must"):
+        make(least - 1)
+    if most is not None:
+        make(most)
+        with pytest.raises(ValueError, match="must"):
+            make(most + 1)
+
+
+REALS: list[tuple[str, Make, float, float, str]] = [
+    ("noise_multiplier", lambda v: _argument_ranges.noise_multiplier("a", v), 1e-6, 1e6, "[]"),
+    ("clip", lambda v: _argument_ranges.clip("a", v), 1e-12, 1e12, "[]"),
+    ("learning_rate", lambda v: _argument_ranges.learning_rate("a", v), 1e-15, 1e6, "[]"),
+    ("epsilon", lambda v: _argument_ranges.epsilon("a", v), 1e-3, 1e6, "[]"),
+    *((f"shares {e}", lambda v, e=e: _argument_ranges.shares("a", (v,), e), 0.0, 1.0, e) for e in ("[]", "(]", "[)", "()")),
+    ("BatchSizeDivisor.rate", lambda v: m.BatchSizeDivisor(4.0, v, 0), 0.0, 1.0, "[)"),
+    ("BatchSizeDivisor.expected_batch_size", lambda v: m.BatchSizeDivisor(v, 0.5, 0), 0.0, math.inf, "()"),
+    ("TopKWithoutNoise.keep_rate", m.TopKWithoutNoise, 1e-15, 1.0, "[]"),
+    ("NoisyMagnitudeTopK.selection_multiplier", lambda v: m.NoisyMagnitudeTopK(v, HALF), 0.0, math.inf, "()"),
+    ("IndexPruning.theta", lambda v: m.IndexPruning(v, HALF), 0.0, math.inf, "[]"),
+    ("RandomSparsification.rate", lambda v: m.RandomSparsification(lambda step: v, 0), 0.0, 1.0, "[)"),
+    ("RankedSparsification.rate", lambda v: m.RankedSparsification(lambda step: v, 1, 0), 0.0, 1.0, "[)"),
+    ("IndexPruning.keep_rate", lambda v: m.IndexPruning(0.2, lambda step: v), 0.0, 1.0, "[]"),
+    ("Constant", mechanisms.Constant, 0.0, 1.0, "[]"),
+    ("GradualCooling.final_rate", lambda v: mechanisms.GradualCooling(v, 2, 1), 0.0, 1.0, "[]"),
+    ("Linear.start", lambda v: mechanisms.Linear(v, 0.5, 2), 0.0, 1.0, "[]"),
+    ("Linear.end", lambda v: mechanisms.Linear(0.5, v, 2), 0.0, 1.0, "[]"),
+    ("Exponential.start", lambda v: mechanisms.Exponential(v, 0.5, 2), 1e-100, 1.0, "[]"),
+    ("Exponential.end", lambda v: mechanisms.Exponential(0.5, v, 2), 1e-100, 1.0, "[]"),
+    ("Gep.residual_clip", gep(1), 1e-15, 1e15, "[]"),
+    ("GepJoint.residual_clip", lambda v: m.GepJoint(Anchors(), 1, v, [[0]], 0).check_clip(0.7), 1e-15, 0.7, "[]"),
+    ("PoissonBatches.rate", lambda v: engine.PoissonBatches(3, v, 0), 0.0, 1.0, "(]"),
+    ("SecureBatches.rate", lambda v: engine.SecureBatches(3, v), 0.0, 1.0, "(]"),
+    ("GeneratorBatches.rate", lambda v: engine.GeneratorBatches(3, v, None), 0.0, 1.0, "(]"),
+    ("secure_noise.std", lambda v: engine.secure_noise(PIXELS, v), 0.0, 1e30, "[]"),
+    ("PrivacyLedger.sampling_rate", engine.PrivacyLedger, 0.0, 1.0, "(]"),
+    ("PrivacyLedger.limit.epsilon", lambda v: engine.PrivacyLedger(0.5).limit(v, 0.1), 0.0, math.inf, "()"),
+    ("PrivacyLedger.limit.delta", lambda v: engine.PrivacyLedger(0.5).limit(1.0, v), 1e-15, 0.1, "[]"),
+    ("PrivacyLedger.epsilon", lambda v: engine.PrivacyLedger(0.5).epsilon(v), 1e-15, 0.1, "[]"),
+    ("OptimizerConfig.momentum", lambda v: runs.OptimizerConfig(momentum=v), 0.0, 1.0, "[)"),
+    ("OptimizerConfig.weight_decay", lambda v: runs.OptimizerConfig(weight_decay=v), 0.0, 1e3, "[]"),
+    ("OptimizerConfig.learning_rate", lambda v: runs.OptimizerConfig(learning_rate=v), 1e-15, 1e6, "[]"),
+    ("RunConfig.delta", changed(RUN, "delta"), 1e-15, 0.1, "[]"),
+    ("RunConfig.max_grad_norm", changed(RUN, "max_grad_norm"), 1e-12, 1e12, "[]"),
+    ("RunConfig.epsilon", changed(RUN, "epsilon"), 1e-3, 1e6, "[]"),
+    ("RunConfig.noise_multiplier", changed(RUN, "noise_multiplier"), 1e-6, 1e6, "[]"),
+    ("DpSgdSettings.noise_multiplier", changed(SGD, "noise_multiplier"), 1e-6, 1e6, "[]"),
+    ("DpSgdSettings.max_grad_norm", changed(SGD, "max_grad_norm"), 1e-12, 1e12, "[]"),
+    ("DpSgdSettings.learning_rate", changed(SGD, "learning_rate"), 1e-15, 1e6, "[]"),
+    ("MeasureSettings.keep_ratios", lambda v: changed(GRADIENTS, "keep_ratios")((v,)), 0.0, 1.0, "(]"),
+    ("ValidateSettings.rate", changed(SETTINGS, "rate"), 0.0, 1.0, "()"),
+    ("ValidateSettings.keep_ratios", lambda v: changed(SETTINGS, "keep_ratios")((v,)), 0.0, 1.0, "()"),
+    ("make_private.sampling_rate", made("sampling_rate", expected_batch_size=1.0), 1e-12, 1.0, "[]"),
+    ("make_private.expected_batch_size", made("expected_batch_size", sampling_rate=0.5), 1e-15, 1e15, "[]"),
+    ("make_private.noise_multiplier", made("noise_multiplier"), 1e-15, 1e15, "[]"),
+    ("make_private.max_grad_norm", made("max_grad_norm"), 1e-15, 1e15, "[]"),
+    ("attach.sampling_rate", attached("sampling_rate", expected_batch_size=1.0), 1e-12, 1.0, "[]"),
+    ("attach.expected_batch_size", attached("expected_batch_size"), 1e-15, 1e15, "[]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "least", "most", "ends"), REALS, ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_reals(name: str, make: Make, least: float, most: float, ends: str) -> None:
+    inside, outside = [least, most], [float(np.nextafter(least, -math.inf)), float(np.nextafter(most, math.inf))]
+    if ends[0] == "(":
+        inside[0], outside[0] = float(np.nextafter(least, math.inf)), least
+    if ends[1] == ")":
+        inside[1], outside[1] = float(np.nextafter(most, -math.inf)), most
+    for value in inside:
+        make(value)
+    for value in outside:
+        if not (math.isinf(value) and ends[1] == "]"):
+            with pytest.raises(ValueError, match="must"):
+                make(value)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda v: _argument_ranges.noise_multiplier("a", v),
+        changed(RUN, "noise_multiplier"),
+        changed(SGD, "noise_multiplier"),
+        made("noise_multiplier"),
+    ],
+)
+def test_no_noise_at_all_may_be_wanted(make: Make) -> None:
+    make(0.0)
+    with pytest.raises(ValueError, match="must"):
+        make(-1e-300)
+    with pytest.raises(ValueError, match="must"):
+        make(1e-300)
+
+
+def test_shares_are_a_row() -> None:
+    assert _argument_ranges.shares("a", [0.25, 0.5], "()") == (0.25, 0.5)
+    for bad in ([], 0.5, [[0.5]], [0.5, 1.0]):
+        with pytest.raises(ValueError, match=r"a must be a row of numbers in \(0, 1\)"):
+            _argument_ranges.shares("a", bad, "()")
+
+
+def test_a_validation_has_three_steps_beside_its_window() -> None:
+    for window in (1, 4):
+        steps = window + 3
+        found = ValidateSettings(dataclasses.replace(SGD, steps=steps), window=window)
+        assert found.moments == {"start": 0, "middle": 1, "end": 2}
+        with pytest.raises(ValueError, match=rf"window \+ 3 = {steps}, got {steps - 1}"):
+            ValidateSettings(dataclasses.replace(SGD, steps=steps - 1), window=window)
+    long = ValidateSettings(dataclasses.replace(SGD, steps=60, max_grad_norm=0.5, noise_multiplier=3.0))
+    assert long.moments == {"start": 0, "middle": 24, "end": 49}
+    assert (long.clip, long.noise_std) == (0.5, 1.5)
+    with pytest.raises(ValueError, match=r"training\.noise_multiplier must"):
+        ValidateSettings(dataclasses.replace(SGD, noise_multiplier=0.0))
+
+
+def test_streams_are_those_of_numpys_seed_sequences() -> None:
+    """One seed gives one run, in every version; no two purposes share a stream."""
+    settings = dataclasses.replace(SGD, seed=7)
+    for purpose in range(5):
+        wanted = np.random.SeedSequence((7, purpose)).generate_state(1, np.uint64)[0]
+        assert settings.stream(purpose) == int(wanted)
+    validation = dataclasses.replace(SETTINGS, training=settings)
+    assert [validation.stream(moment) for moment in range(3)] == [settings.stream(10 + moment) for moment in range(3)]
+
+
+def test_every_default_of_a_configuration() -> None:
+    plain = runs.RunConfig("excerpt", "small-cnn", 1, 1, 1.0, epsilon=1.0).as_dict()
+    assert plain == {
+        "data": "excerpt", "model": "small-cnn", "epochs": 1, "batch_size": 1, "max_grad_norm": 1.0, "delta": 1e-5,
+        "noise_multiplier": None, "epsilon": 1.0, "physical_batch_size": 256, "seed": 0, "inputs": "standardised",
+        "grad_sample_mode": "hooks", "secure": False,
+        "optimizer": {"name": "sgd", "learning_rate": 1.0, "momentum": 0.0, "weight_decay": 0.0},
+        "mechanism": {"name": "dp-sgd"},
+    }  # fmt: skip
+
+
+def test_noise_and_normals_of_a_range() -> None:
+    assert not engine.secure_noise(PIXELS, 0.0).any() and engine.secure_noise(PIXELS, 1e-30).any()
+    assert engine.secure_noise(PIXELS, 2.0).shape == PIXELS.shape
+    assert not engine.generator_noise(None)(PIXELS, 0.0).any()
+    state = torch.Generator().manual_seed(3)
+    torch.testing.assert_close(
+        engine.generator_noise(torch.Generator().manual_seed(3))(PIXELS, 2.0),
+        torch.normal(0.0, 2.0, PIXELS.shape, generator=state),
+    )
