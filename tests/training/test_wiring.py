@@ -19,7 +19,7 @@ from training import mechanisms as m
 from training.data import Images, standardised
 from training.engine import POISSON, GeneratorBatches, PoissonBatches, SecureBatches, attach
 from training.networks import small_tanh_cnn
-from training.runs import DpSgdSettings
+from training.runs import DpSgdSettings, _checkpoint
 from training.runs import _train as run_of
 from training.validate import LinearGradient, Moment, Row, ValidateSettings, Validation
 from training.validate import _report as report_of
@@ -168,6 +168,11 @@ def test_rows_of_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [(one["epoch"], one["step"]) for one in run.rows] == [(1, 4), (2, 6)]
     run_of._epoch(run, lambda: False, lambda: None)
     assert len(run.rows) == 2  # nothing was done since
+
+
+def test_numbers_that_json_lacks() -> None:
+    given = {"a": math.inf, "b": math.nan, "c": -math.inf, "d": 1.5, "e": 3, "f": "inf", "g": None}
+    assert _checkpoint._plain(given) == given | {"a": None, "b": None, "c": None}
 
 
 # --- make_private -----------------------------------------------------------------------------------------------------------

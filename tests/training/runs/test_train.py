@@ -219,7 +219,9 @@ def small_run(out: Path, **changes: object) -> list[str]:
 def test_signals_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """A real process, a real signal: exit code 130, and the rest of the run is that of one never interrupted."""
     command = small_run(tmp_path)
-    code, said = Forked(tmp_path / "said", Path(__file__).with_name("interrupted.py"), ["25", name, *command]).finish()
+    code, said = Forked(
+        tmp_path / "said", Path(__file__).parents[1] / "interrupted.py", ["25", name, *command]
+    ).finish()
     assert code == 130, said
     assert "interrupted; the same command with --resume goes on from" in said and "Traceback" not in said
     assert torch.load(tmp_path / STATE, weights_only=True)["step"] == 25

@@ -1,0 +1,209 @@
+"""From the words of a configuration: every argument arrives, and every default and range is the documented one."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from dptheory.pruning import theta_for_budget
+from tests.training.tiny import tiny_config
+from training import mechanisms as m
+from training import networks, runs
+from training.networks import small_tanh_cnn
+from training.runs import OptimizerConfig, _build
+
+STEPS, EPOCH, SEED = 12, 4, 9
+IMAGES = torch.zeros(30, 1, 28, 28)
+
+
+def setting(seed: int | None = SEED, steps: int = STEPS) -> _build.Setting:
+    return _build.Setting(tiny_config(seed=5), small_tanh_cnn(0), EPOCH, steps, seed, _build.Auxiliary(lambda: IMAGES))
+
+
+def made(name: str, seed: int | None = SEED, steps: int = STEPS, **arguments: Any) -> Any:
+    return runs.build_mechanism(setting(seed, steps), {"name": name} | arguments)
+
+
+def inside(mechanism: Any) -> dict[str, Any]:
+    return vars(mechanism)
+
+
+def values(schedule: Any, steps: int = STEPS) -> list[float]:
+    return [schedule(step) for step in range(steps)]
+
+
+EMBEDDING = {"subspace_dim": None, "residual_clip": None, "anchors": 250, "grouping": "blocks", "iterations": 1}
+DEFAULTS = {
+    "dp-sgd": {}, "noisy-sgd": {}, "clipped-sgd": {},
+    "random-sparsification": {"rate": None, "cooling_epochs": 0, "refreshes_per_epoch": 0},
+    "posterior-freeze": {"rate": None, "cooling_epochs": 0, "refreshes_per_epoch": 0},
+    "random-k": {"keep_rate": None},
+    "ranked-sparsification": {"rate": None, "cooling_epochs": 0},
+    "ranked-by-true-gradients": {"rate": None, "cooling_epochs": 0},
+    "layer-freezing": {"after": None, "frozen": 0},
+    "index-pruning": {"keep_rate": None, "index_epsilon": None, "start": 1.0, "schedule": "constant", "group_size": 256},
+    "top-k-of-released": {"keep_rate": None, "start": 1.0, "schedule": "constant", "group_size": 256},
+    "noisy-magnitudes": {
+        "keep_rate": None, "selection_multiplier": None, "start": 1.0, "schedule": "constant", "group_size": 256
+    },
+    "gep": EMBEDDING, "gep-optimal": EMBEDDING, "gep-joint": EMBEDDING, "biased-gep": EMBEDDING,
+}  # fmt: skip
+
+
+def test_arguments_and_defaults() -> None:
+    found = {}
+    for name, builder in runs.BUILDERS.items():
+        _, *parameters = inspect.signature(builder).parameters.values()
+        found[name] = {p.name: None if p.default is p.empty else p.default for p in parameters}
+    assert found == DEFAULTS
+    assert isinstance(runs.build_mechanism(setting(), {}), m.DpSgd)  # also where no name is given
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("random-sparsification", m.RandomSparsification), ("posterior-freeze", m.PosteriorFreeze)],
+)
+def test_random_masks(name: str, kind: type) -> None:
+    plain = made(name, rate=0.3)
+    assert type(plain) is kind and values(inside(plain)["_rate"]) == [0.3] * STEPS
+    assert inside(plain)["_generator"].initial_seed() == SEED and not made(name, seed=None, rate=0.3).seeded
+    for times, steps in ((0, 1), (1, 4), (2, 2), (3, 1), (4, 1)):
+        assert inside(made(name, rate=0.3, refreshes_per_epoch=times))["_refresh_steps"] == steps
+    cooled = inside(made(name, rate=0.3, cooling_epochs=3))["_rate"]
+    assert values(cooled) == pytest.approx([0.0] * 4 + [0.15] * 4 + [0.3] * 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("ranked-sparsification", m.RankedSparsification), ("ranked-by-true-gradients", m.RankedByTrueGradients)],
+)
+def test_ranked_masks(name: str, kind: type) -> None:
+    plain = made(name, rate=0.3)
+    assert type(plain) is kind and values(inside(plain)["_rate"]) == [0.3] * STEPS
+    assert inside(plain)["_epoch"] == EPOCH and inside(plain)["_generator"].initial_seed() == SEED
+    assert values(inside(made(name, rate=0.3, cooling_epochs=3))["_rate"])[4] == pytest.approx(0.15)
+
+
+def test_random_k() -> None:
+    found = made("random-k", keep_rate=0.2)
+    assert type(found) is m.PosteriorFreeze and values(inside(found)["_rate"]) == [0.8] * STEPS
+    assert inside(found)["_refresh_steps"] == 1 and inside(found)["_generator"].initial_seed() == SEED
+
+
+def test_layer_freezing() -> None:
+    for arguments, count, step in (
+        ({"after": 0.5}, 2, 6), ({"after": 0.0, "frozen": 1}, 1, 0), ({"after": 1.0, "frozen": 3}, 3, 12), ({"after": 0.3}, 2, 4)
+    ):  # fmt: skip
+        found = inside(made("layer-freezing", **arguments))
+        assert (found["_count"], found["_from_step"]) == (count, step) and isinstance(found["_inner"], m.DpSgd)
+
+
+@pytest.mark.parametrize("name", ["index-pruning", "top-k-of-released", "noisy-magnitudes"])
+def test_selections(name: str) -> None:
+    more = {"index-pruning": {"index_epsilon": 2.0}, "noisy-magnitudes": {"selection_multiplier": 3.0}}.get(name, {})
+    plain = inside(made(name, keep_rate=0.2, **more))
+    assert values(plain["_keep_rate"]) == [0.2] * STEPS and plain["_size"] == 256
+    moved = inside(made(name, keep_rate=0.2, start=0.8, schedule="linear", group_size=64, **more))
+    assert values(moved["_keep_rate"]) == pytest.approx([0.8 - 0.6 * step / 11 for step in range(12)])
+    assert moved["_size"] == 64
+    shrunk = inside(made(name, keep_rate=0.2, start=0.8, schedule="exponential", **more))["_keep_rate"]
+    assert values(shrunk) == pytest.approx([0.8 * 0.25 ** (step / 11) for step in range(12)])
+    assert values(inside(made(name, keep_rate=0.2, schedule="linear", **more))["_keep_rate"])[0] == 1.0
+    for steps, first in ((1, 0.2), (2, 0.8)):  # one step has the last value
+        one = inside(made(name, steps=steps, keep_rate=0.2, start=0.8, schedule="linear", **more))["_keep_rate"]
+        assert values(one, steps) == pytest.approx([first, 0.2][-steps:] if steps > 1 else [0.2])
+    if name == "noisy-magnitudes":
+        assert plain["_selection"] == 3.0
+    if name == "index-pruning":
+        assert plain["_theta"](64, 16, 7) == theta_for_budget(2.0, 64, 16, STEPS, 7)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("gep", m.Gep), ("gep-optimal", m.GepOptimal), ("gep-joint", m.GepJoint), ("biased-gep", m.BiasedGep)],
+)
+def test_embeddings(name: str, kind: type) -> None:
+    whole = setting()
+    found = runs.build_mechanism(whole, {"name": name, "subspace_dim": 6, "residual_clip": 0.4, "anchors": 7})
+    own = inside(found)
+    assert type(found) is kind and whole.auxiliary.used == 7
+    assert (own["_quota"], own["_residual_clip"], own["_iterations"]) == (6, 0.4, 1)
+    assert own["_generator"].initial_seed() == SEED and own["_members"] == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    source = vars(own["_anchors"])
+    assert torch.equal(source["_pixels"], IMAGES[:7]) and source["_model"] is whole.model
+    assert (source["_classes"], source["_generator"].initial_seed()) == (10, SEED)
+    secure = inside(made(name, seed=None, subspace_dim=6, residual_clip=0.4, anchors=7, grouping="none", iterations=3))
+    assert secure["_generator"] is None and secure["_members"] == [list(range(8))] and secure["_iterations"] == 3
+    assert vars(secure["_anchors"])["_generator"].initial_seed() == 5  # labels are public
+
+
+RANGES: list[tuple[str, str, dict[str, Any], list[Any], list[Any]]] = [
+    ("random-sparsification", "rate", {}, [0.0, 0.999], [-1e-9, 1.0]),
+    ("random-sparsification", "cooling_epochs", {"rate": 0.3}, [0, 2], [-1, 1]),
+    ("random-sparsification", "refreshes_per_epoch", {"rate": 0.3}, [0, 4], [-1, 5]),
+    ("random-k", "keep_rate", {}, [1e-9, 1.0], [0.99e-9, 1.0000001]),
+    ("layer-freezing", "after", {}, [0.0, 1.0], [-1e-9, 1.0000001]),
+    ("layer-freezing", "frozen", {"after": 0.5}, [0, 3], [-1, 4]),
+    ("index-pruning", "index_epsilon", {"keep_rate": 0.2}, [5e-324, 1e6], [0.0, 1.0001e6]),
+    ("index-pruning", "keep_rate", {"index_epsilon": 1.0}, [1e-9, 1 - 1e-9], [0.0, 1.0]),
+    ("top-k-of-released", "start", {"keep_rate": 0.2}, [1e-9, 1.0], [0.0, 1.0000001]),
+    ("top-k-of-released", "schedule", {"keep_rate": 0.2}, ["constant", "linear", "exponential"], ["x"]),
+    ("noisy-magnitudes", "selection_multiplier", {"keep_rate": 0.2}, [1e-6, 1e6], [0.99e-6, 1.0001e6]),
+    ("gep", "subspace_dim", {"residual_clip": 1.0, "anchors": 7}, [1, 28], [0, 29]),
+    ("gep", "iterations", {"residual_clip": 1.0, "anchors": 7, "subspace_dim": 1}, [1, 1000], [0, 1001]),
+    ("gep", "residual_clip", {"anchors": 7, "subspace_dim": 1}, [1e-12, 1e12], [0.99e-12, 1.01e12]),
+    ("gep", "anchors", {"residual_clip": 1.0, "subspace_dim": 1}, [1, 30], [0, 31]),
+    ("gep", "grouping", {"residual_clip": 1.0, "subspace_dim": 1, "anchors": 7}, ["none", "blocks"], ["x"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "others", "good", "bad"), RANGES, ids=lambda v: v if isinstance(v, str) else ""
+)
+def test_ranges(name: str, argument: str, others: dict[str, Any], good: list[Any], bad: list[Any]) -> None:
+    for value in good:
+        made(name, **others, **{argument: value})
+    for value in bad:
+        with pytest.raises(ValueError, match=rf"^mechanism\.{argument} must|^{argument} must|^cooling_epochs must"):
+            made(name, **others, **{argument: value})
+
+
+def test_unknown_arguments_name_those_there_are() -> None:
+    for name, says in (("random-k", "there are keep_rate"), ("dp-sgd", "it takes none")):
+        with pytest.raises(ValueError, match=rf"mechanism '{name}' has no argument x, y; {says}"):
+            made(name, x=1, y=2)
+    with pytest.raises(ValueError, match=r"mechanism 'random-k'.*its arguments are keep_rate"):
+        made("random-k")
+
+
+def test_images_taken_are_the_most_that_were_asked_for() -> None:
+    auxiliary = _build.Auxiliary(lambda: IMAGES)
+    assert auxiliary.used == 0
+    for count, used in ((5, 5), (3, 5), (30, 30)):
+        assert len(auxiliary.take(count)) == count and auxiliary.used == used
+
+
+def test_models_and_optimizers() -> None:
+    kinds: dict[str, Callable[[int], nn.Module]] = {
+        "small-cnn": small_tanh_cnn, "dp-cnn": networks.dp_cnn, "resnet20": networks.resnet20, "wrn-16-4": networks.wrn_16_4,
+        "scattering-cnn": networks.scattering_cnn,
+    }  # fmt: skip
+    for name, kind in kinds.items():
+        found, wanted = runs.build_model(name, 3, 7).state_dict(), kind(7).state_dict()
+        assert all(torch.equal(value, wanted[key]) for key, value in found.items())
+    assert torch.equal(runs.build_model("linear-probe", 3, 7)[1].weight, networks.linear_probe(7, 3)[1].weight)
+    layer = nn.Linear(2, 1)
+    sgd = runs.build_optimizer(layer, OptimizerConfig("sgd", 0.5, 0.25, 0.125))
+    assert isinstance(sgd, torch.optim.SGD)
+    assert [sgd.param_groups[0][key] for key in ("lr", "momentum", "weight_decay")] == [0.5, 0.25, 0.125]
+    adam = runs.build_optimizer(layer, OptimizerConfig("adam", 0.5, 0.25, 0.125))
+    assert isinstance(adam, torch.optim.Adam)
+    assert [adam.param_groups[0][key] for key in ("lr", "weight_decay")] == [0.5, 0.125]
+    frozen = nn.Sequential(nn.Linear(2, 1), nn.Linear(1, 1))
+    frozen[0].weight.requires_grad_(False)
+    assert runs.parameter_groups(frozen, "blocks") == [[0], [1, 2]] and runs.parameter_groups(frozen, "none") == [
+        [0, 1, 2]
+    ]

@@ -1,0 +1,37 @@
+"""Schedules, step by step."""
+
+import pytest
+
+from training import mechanisms
+
+STEPS = range(7)
+
+
+def test_schedules_step_by_step() -> None:
+    assert [mechanisms.Constant(0.3)(step) for step in STEPS] == [0.3] * 7
+    linear = mechanisms.Linear(0.9, 0.1, 5)
+    assert [linear(step) for step in STEPS] == pytest.approx([0.9, 0.7, 0.5, 0.3, 0.1, 0.1, 0.1])
+    exponential = mechanisms.Exponential(0.8, 0.05, 5)
+    assert [exponential(step) for step in STEPS] == pytest.approx([0.8, 0.4, 0.2, 0.1, 0.05, 0.05, 0.05])
+    cooling = mechanisms.GradualCooling(0.6, 3, 2)
+    assert [cooling(step) for step in STEPS] == pytest.approx([0.0, 0.0, 0.3, 0.3, 0.6, 0.6, 0.6])
+
+
+def test_every_value_of_a_schedule_is_checked() -> None:
+    given = {0: 0.5, 1: 0.0, 2: 1.0, 3: 1.5, 4: -0.5}
+    found = mechanisms.Checked("rate", given.__getitem__)
+    assert [found(step) for step in range(3)] == [0.5, 0.0, 1.0]
+    for step in (3, 4):
+        with pytest.raises(ValueError, match=f"rate at step {step} must"):
+            found(step)
+    with pytest.raises(ValueError, match="rate at step 0 must"):
+        mechanisms.Checked("rate", lambda step: 2.0 if step == 0 else 0.5)
+    mechanisms.Checked("rate", lambda step: 0.5 if step == 0 else 2.0)
+    half_open = mechanisms.Checked("rate", given.__getitem__, ends="[)")
+    assert half_open(1) == 0.0
+    with pytest.raises(ValueError, match="rate at step 2 must"):
+        half_open(2)
+    with pytest.raises(TypeError):
+        mechanisms.Checked("rate", given.__getitem__, "[)")
+    with pytest.raises(TypeError, match="rate must be a schedule"):
+        mechanisms.Checked("rate", 0.5)
