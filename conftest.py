@@ -1,6 +1,7 @@
 """Runs the code blocks of pages and README, adds the option for slow tests, deals files to processes, gives all one terminal."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,6 +36,7 @@ TOGETHER = (
 with; the server that processes are forked from."""
 LONG = (*TOGETHER[0], "tests/training/audits/test_suite.py", *TOGETHER[1], "tests/test_bad_input.py")
 """They begin, in this order, so that no process is left with a long file at the end."""
+assert all((Path(__file__).parent / file).is_file() for file in LONG), LONG
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,11 +1,12 @@
 """The tool that makes mutants of the code: each changes one place, and what only a reader sees is left alone."""
 
 import ast
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from tests.code_mutants.__main__ import lower_limit, population
+from tests.code_mutants.__main__ import EQUIVALENT, lower_limit, population
 from tests.code_mutants.mutate import mutants_of, mutated_source
 
 SOURCE = '''
@@ -47,6 +48,13 @@ def test_kinds_of_mutants(root: Path) -> None:
 def test_the_draw_is_over_all_calculators() -> None:
     paths = {one.path for one in population("dptheory")}
     assert "dptheory/pruning/_error.py" in paths and not any("claims" in path for path in paths)
+
+
+def test_every_reason_is_that_of_a_mutant_which_there_is() -> None:
+    names = {
+        name for package in ("dptheory", "training") for one in population(package) for name in (one.id, one.exact)
+    }
+    assert [name for name in tomllib.loads(EQUIVALENT.read_text()) if name not in names] == []
 
 
 def test_lower_limit() -> None:

@@ -43,7 +43,8 @@ DEFAULTS = {
     "random-k": {"keep_rate": None},
     "ranked-sparsification": {"rate": None, "cooling_epochs": 0},
     "ranked-by-true-gradients": {"rate": None, "cooling_epochs": 0},
-    "layer-freezing": {"after": None, "frozen": 0},
+    "layer-freezing": {"after": None, "frozen": 0}, "quiet-layers": {"after": None, "frozen": 0},
+    "noisy-sparsification": {"rate": None, "cooling_epochs": 0, "refreshes_per_epoch": 0},
     "index-pruning": {"keep_rate": None, "index_epsilon": None, "start": 1.0, "schedule": "constant", "group_size": 256},
     "top-k-of-released": {"keep_rate": None, "start": 1.0, "schedule": "constant", "group_size": 256},
     "noisy-magnitudes": {
@@ -64,7 +65,11 @@ def test_arguments_and_defaults() -> None:
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("random-sparsification", m.RandomSparsification), ("posterior-freeze", m.PosteriorFreeze)],
+    [
+        ("random-sparsification", m.RandomSparsification),
+        ("noisy-sparsification", m.NoisySparsification),
+        ("posterior-freeze", m.PosteriorFreeze),
+    ],
 )
 def test_random_masks(name: str, kind: type) -> None:
     plain = made(name, rate=0.3)
@@ -99,6 +104,8 @@ def test_layer_freezing() -> None:
     ):  # fmt: skip
         found = inside(made("layer-freezing", **arguments))
         assert (found["_count"], found["_from_step"]) == (count, step) and isinstance(found["_inner"], m.DpSgd)
+        quiet = inside(made("quiet-layers", **arguments))
+        assert (quiet["_count"], quiet["_from_step"]) == (count, step)
 
 
 @pytest.mark.parametrize("name", ["index-pruning", "top-k-of-released", "noisy-magnitudes"])
