@@ -1,0 +1,84 @@
+"""lf.lem3.2a: freezing shortens every gradient, and lengthens what clipping leaves of it."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+from dptheory import freezing
+from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+
+
+def growth_cases() -> Iterator[tuple[int, int, int, int]]:
+    """Trainable, frozen and whole norm, all whole numbers, and the clip."""
+    for (kept, frozen, whole), clip in itertools.product(((3, 4, 5), (5, 12, 13), (8, 0, 8), (0, 7, 7)), (1, 6, 9, 20)):
+        yield kept, frozen, whole, clip
+
+
+def exact_growth(kept: int, frozen: int, whole: int, clip: int) -> Fraction:
+    """Clip factor after freezing over the one before."""
+    after, before = (min(Fraction(1), Fraction(clip, norm)) if norm else Fraction(1) for norm in (kept, whole))
+    return after / before
+
+
+def _strict_norm_slack(kept: float, frozen: float, clip: float) -> float:
+    """Wrong statement: the clipped norm of every sample grows by 1 % of what the whole norm falls."""
+    growth = float(freezing.norm_growth(kept, frozen, clip))
+    return growth - 1 - 0.01 * (math.hypot(kept, frozen) / kept - 1)
+
+
+row = Row(
+    Claim(
+        id="lf.lem3.2a",
+        title="freezing shortens every gradient",
+        source=Source("lf", "Lemma 3.2, first part"),
+        statement=r"""Let $g^b(x_i)$ be the gradient of sample $i$ before freezing, $g^a(x_i)$ after it, when the entries of the frozen layers are left
+out. Then
+
+$$\lVert g^a(x_i)\rVert\le\lVert g^b(x_i)\rVert\quad\text{for every }i .$$
+
+That is, freezing layers does not raise the norm of a per-sample gradient.""",
+        verdict=Verdict.HOLDS,
+        summary="by Pythagoras; the printed proof bounds the whole norm from the wrong side. The trainable part of each "
+        "clipped gradient therefore grows, by a factor known exactly.",
+        conditions=(
+            "Unstated: before and after are compared at the same parameters.",
+            "Unstated: the same clipping norm $C$ before and after.",
+            r"For the upper end of the range: $g^a(x_i)\ne0$.",
+        ),
+        correction=r"""Hence, and this is ours, the trainable part of the clipped gradient grows by the factor
+
+$$r_i = \frac{\max(C,\lVert g^b(x_i)\rVert)}{\max(C,\lVert g^a(x_i)\rVert)}\in\Big[1,\ \frac{\lVert g^b(x_i)\rVert}{\lVert g^a(x_i)\rVert}\Big].$$""",
+        printed_error="The printed triangle inequality bounds the norm of the whole gradient from above, where a bound from "
+        "below is needed. Pythagoras gives it.",
+        calculators=(freezing.norm_growth,),
+        proved=True,
+    )
+)
+
+
+@row.equal(growth_cases, tolerance=1e-14)
+def _(kept: int, frozen: int, whole: int, clip: int) -> Sides:
+    """growth of the clipped norm, whole-number triangles"""
+    return (
+        freezing.norm_growth(kept, frozen, clip),
+        exact_growth(kept, frozen, whole, clip),
+        whole / kept if kept else None,
+    )
+
+
+@row.inequality(
+    {
+        "kept": Range(1e-6, 1e6, log=True),
+        "frozen": Range(1e-6, 1e6, log=True),
+        "clip": Range(1e-6, 1e6, log=True),
+    },
+    wrong=_strict_norm_slack,
+)
+def _norm_slack(kept: float, frozen: float, clip: float) -> float:
+    """between no growth and the fall of the whole norm
+
+    Clipped norms grow, and by no more than the whole norm falls.
+    """
+    growth = float(freezing.norm_growth(kept, frozen, clip))
+    return min(growth - 1, math.hypot(kept, frozen) / kept / growth - 1)

@@ -1,0 +1,252 @@
+"""lf.lem3.2b: does freezing lengthen the biased signal?"""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptheory import freezing
+from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims.lf._batches import (
+    CANCELLING,
+    CANCELLING_ROOT,
+    GROWING_LINE,
+    IMPROVING,
+    LINE,
+    OBLIQUE,
+    ORTHOGONAL,
+    TURNING,
+    Batch,
+    dot,
+)
+from dptheory.claims.lf._blocks import LENGTHS, Block, in_blocks
+from dptheory.claims.lf.lem3_2a import exact_growth, growth_cases
+
+Array = NDArray[np.float64]
+_BATCHES = (CANCELLING, CANCELLING_ROOT, ORTHOGONAL, OBLIQUE, TURNING, IMPROVING, LINE, GROWING_LINE)
+
+
+def _signal_square(batch: Batch, frozen: bool) -> Fraction:
+    """|s|^2 in fractions."""
+    total = batch.clipped_sum(frozen)
+    return dot(total, total) / len(batch.trainable) ** 2
+
+
+def _growth_of(batch: Batch) -> freezing.SignalGrowth:
+    return freezing.signal_growth(batch.rows, batch.frozen_norms, 1.0)
+
+
+def _common_growth(kept: int, frozen: int, whole: int, clip: int) -> freezing.SignalGrowth:
+    """Two samples at right angles, of equal norms."""
+    return freezing.signal_growth(np.array([[kept, 0.0], [0.0, kept]]), frozen, clip)
+
+
+def _three_samples(first: float, second: float, third: float, spread: float, long: float, frozen: float) -> Array:
+    """Three gradients in the quarter plane; the fourth column holds the frozen norms."""
+    angles = np.array([first, second, third]) * math.pi / 2
+    norms = np.array([1.0, spread, long])
+    plane = norms[:, None] * np.stack([np.cos(angles), np.abs(np.sin(angles))], axis=1)
+    return np.column_stack([np.maximum(plane, 0.0), [frozen, 1.0, frozen / 2]])
+
+
+def _narrow_range_slack(clip: float, **point: float) -> float:
+    """Wrong statement: the signal grows by the mean growth of the samples at least."""
+    rows = _three_samples(**point)
+    found = freezing.signal_growth(rows[:, :2], rows[:, 2], clip)
+    return found.after / found.before / (0.5 * (found.lower + found.upper)) - 1
+
+
+def _unconditional_slack(turn: float, long: float, frozen: float, clip: float) -> float:
+    """The printed statement."""
+    rows = np.array([[1.0, 0.0], [long * math.cos(turn), long * math.sin(turn)]])
+    found = freezing.signal_growth(rows, np.array([0.0, frozen]), clip)
+    return found.after - found.before
+
+
+_IN_BLOCKS: dict[str, tuple[tuple[Block, int, int], ...]] = {
+    # trainable blocks, frozen norm and whole norm over that of a block of ones
+    "acute": (((3, 0), 4, 5), ((0, 5), 12, 13), ((6, 8), 0, 10)),
+    "obtuse, none opposes": (((4, 3), 12, 13), ((-5, 0), 0, 5), ((8, 0), 6, 10)),
+    "cancelling": (((1, 0), 0, 1), ((-3, 0), 4, 5)),
+}
+_CLIPS = (Fraction(2), Fraction(7), Fraction(20))
+
+
+def _factors(batch: str, clip: Fraction, frozen: bool) -> list[Fraction]:
+    """Clip factor of each sample; ``frozen``: the norm of the trainable blocks alone counts."""
+    norms = [math.isqrt(sum(b * b for b in row)) if frozen else whole for row, _, whole in _IN_BLOCKS[batch]]
+    assert frozen or all(sum(b * b for b in row) + f * f == w * w for row, f, w in _IN_BLOCKS[batch])
+    return [min(Fraction(1), clip / norm) for norm in norms]
+
+
+def _signal(batch: str, clip: Fraction, frozen: bool) -> list[Fraction]:
+    """The blocks of the mean of the clipped gradients."""
+    rows, factors = [row for row, _, _ in _IN_BLOCKS[batch]], _factors(batch, clip, frozen)
+    return [
+        sum((f * b for f, b in zip(factors, blocks, strict=True)), Fraction(0)) / len(rows)
+        for blocks in zip(*rows, strict=True)
+    ]
+
+
+def _growth_by_hand(field: str, batch: str, clip: Fraction, length: int) -> float:
+    before, after = (_signal(batch, clip, frozen) for frozen in (False, True))
+    if field in ("before", "after"):
+        signal = before if field == "before" else after
+        return math.sqrt(length * sum(s * s for s in signal))
+    growths = [a / b for a, b in zip(_factors(batch, clip, True), _factors(batch, clip, False), strict=True)]
+    if batch == "acute":
+        return float(min(growths) if field == "lower" else max(growths))
+    grown = [row for (row, _, _), growth in zip(_IN_BLOCKS[batch], growths, strict=True) if growth > 1]
+    opposed = any(sum(b * s for b, s in zip(row, before, strict=True)) < 0 for row in grown)
+    return {"lower": 0.0 if opposed else 1.0, "upper": math.inf}[field]
+
+
+def _arguments(batch: str, clip: Fraction, length: int) -> tuple[Array, Array, float]:
+    """A block of ones has the norm sqrt(length)."""
+    unit = math.isqrt(length)
+    rows = np.array([in_blocks(row, length) for row, _, _ in _IN_BLOCKS[batch]])
+    return rows, unit * np.array([float(f) for _, f, _ in _IN_BLOCKS[batch]]), unit * float(clip)
+
+
+def _stated_signal(batch: str, clip: Fraction, frozen: bool, length: int) -> float:
+    """Sum of the entries, each times its number."""
+    rows, norms, limit = _arguments(batch, clip, length)
+    found = freezing.biased_signal(rows, 0.0 if frozen else norms, limit)
+    return float(found @ np.arange(1.0, rows.shape[1] + 1))
+
+
+def _signal_by_hand(batch: str, clip: Fraction, frozen: bool, length: int) -> Fraction:
+    """The same in fractions; block k holds the numbers k length + 1 .. (k + 1) length."""
+    blocks = enumerate(_signal(batch, clip, frozen))
+    return sum((s * (length * k * length + length * (length + 1) // 2) for k, s in blocks), Fraction(0))
+
+
+row = Row(
+    Claim(
+        id="lf.lem3.2b",
+        title="freezing lengthens the biased signal",
+        source=Source("lf", "Lemma 3.2, second part"),
+        statement=r"""With $s^{B} = \frac1B\sum_ig'_i\min(1,C/\lVert g_i\rVert)$, $\lVert g_i\rVert$ taken over all layers before freezing and over the
+trainable ones after it,
+
+$$\lVert s^{B,a}(\theta')\rVert\ge\lVert s^{B,b}(\theta')\rVert .$$""",
+        verdict=Verdict.FALSE,
+        summary="each clipped gradient's trainable part grows, but gradients that point against each other can cancel "
+        "better than before. True if no pair of trainable parts is at an obtuse angle.",
+        conditions=(
+            "Stated: none.",
+            "Unstated: one of the two conditions of the corrected statement. The second one is weaker if only the "
+            "lower bound 1 is wanted. For a single sample, $B = 1$, the first is met; in a larger batch the longer "
+            "gradients can cancel.",
+        ),
+        correction=r"""With the growth factors $r_i\ge1$ of [lf.lem3.2a](lem3.2a.md) and $s = s^B$:
+
+$$\langle g'_i,g'_j\rangle\ge0\ \text{for all }i,j\implies\min_ir_i\thinspace\lVert s^b\rVert\le\lVert s^a\rVert\le\max_ir_i\thinspace\lVert s^b\rVert ,$$
+
+$$\langle g'_i,s^b\rangle\ge0\ \text{for all }i\text{ with }r_i>1\implies\lVert s^a\rVert\ge\lVert s^b\rVert .$$""",
+        printed_error="""The printed proof stops at "so it follows": it compares the summands' norms, not the norm of the sum. """
+        r"(It also writes $\theta'$ for $\theta$ in the norm before freezing.)",
+        calculators=(freezing.signal_growth, freezing.biased_signal),
+        proved=True,
+    )
+)
+
+
+@row.equal(lambda: [(batch,) for batch in _BATCHES], kind=Kind.COUNTEREXAMPLE)
+def _(batch: Batch) -> Sides:
+    """does the signal grow? batches in fractions"""
+    found = _growth_of(batch)
+    return found.after >= found.before * (1 - 1e-12), _signal_square(batch, True) >= _signal_square(batch, False), True
+
+
+@row.equal(
+    lambda: [(b, f) for b, f in itertools.product(_BATCHES, (False, True)) if _signal_square(b, f)], tolerance=1e-13
+)
+def _(batch: Batch, frozen: bool) -> Sides:
+    """norm of the signal, batches in fractions"""
+    found = _growth_of(batch)
+    norm = found.after if frozen else found.before
+    return norm**2, _signal_square(batch, frozen), float(_signal_square(batch, not frozen))
+
+
+@row.equal(growth_cases, tolerance=1e-14)
+def _(kept: int, frozen: int, whole: int, clip: int) -> Sides:
+    """equal factors: the range is one point"""
+    found = _common_growth(kept, frozen, whole, clip)
+    return (
+        math.sqrt(found.lower * found.upper),
+        exact_growth(kept, frozen, whole, clip),
+        math.sqrt(whole / kept) if kept else None,
+    )
+
+
+@row.equal(
+    lambda: [(b, c, f, n) for b in _IN_BLOCKS for c in _CLIPS for f in (False, True) for n in LENGTHS], tolerance=1e-12
+)
+def _(batch: str, clip: Fraction, frozen: bool, length: int) -> Sides:
+    """signal in blocks, in fractions"""
+    return (
+        _stated_signal(batch, clip, frozen, length),
+        _signal_by_hand(batch, clip, frozen, length),
+        _signal_by_hand(batch, clip, not frozen, length),
+    )
+
+
+@row.equal(
+    lambda: [
+        (field, b, c, n)
+        for field in ("before", "after", "lower", "upper")
+        for b in _IN_BLOCKS
+        for c in _CLIPS
+        for n in LENGTHS
+    ],
+    tolerance=1e-12,
+)
+def _(field: str, batch: str, clip: Fraction, length: int) -> Sides:
+    """norms and range in blocks, with each condition and with none"""
+    return (
+        getattr(freezing.signal_growth(*_arguments(batch, clip, length)), field),
+        _growth_by_hand(field, batch, clip, length),
+        _growth_by_hand("before" if field == "after" else "after", batch, clip, length),
+    )
+
+
+@row.inequality(
+    {
+        "first": Range(0.0, 1.0),
+        "second": Range(0.0, 1.0),
+        "third": Range(0.0, 1.0),
+        "spread": Range(0.01, 10.0, log=True),
+        "long": Range(0.01, 10.0, log=True),
+        "frozen": Range(0.01, 100.0, log=True),
+        "clip": Range(0.01, 10.0, log=True),
+    },
+    wrong=_narrow_range_slack,
+)
+def _range_slack(clip: float, **point: float) -> float:
+    """range for pairs at acute angles"""
+    rows = _three_samples(**point)
+    found = freezing.signal_growth(rows[:, :2], rows[:, 2], clip)
+    ratio = found.after / found.before
+    return min(ratio / found.lower, found.upper / ratio) - 1
+
+
+@row.inequality(
+    {
+        "turn": Range(0.0, math.pi),
+        "long": Range(0.1, 10.0, log=True),
+        "frozen": Range(0.1, 100.0, log=True),
+        "clip": Range(0.1, 10.0, log=True),
+    },
+    wrong=_unconditional_slack,
+)
+def _opposed_slack(turn: float, long: float, frozen: float, clip: float) -> float:
+    """growth where no sample that grows opposes the signal
+
+    Two clipped samples at any angle, the second one's part along the signal of either sign.
+    """
+    rows = np.array([[1.0, 0.0], [long * math.cos(turn), long * math.sin(turn)]])
+    found = freezing.signal_growth(rows, np.array([0.0, frozen]), clip)
+    return found.after - found.lower * found.before if found.lower else 1.0

@@ -1,0 +1,345 @@
+"""lf.prop3.1.3: mean and variance of the angle between the true direction and the noisy signal."""
+
+import itertools
+import math
+import operator
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+from scipy.stats import norm
+
+from dptheory import freezing, gradients
+from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims.lf._batches import GROWING_LINE, LINE, TURNING, Batch, dot
+from dptheory.claims.lf._biased_angle import mean_by_density, mean_in_space, mean_over_noise, variance_by_density
+from dptheory.claims.lf._blocks import Block
+from dptheory.gradients import DistortionAngle
+
+Array = NDArray[np.float64]
+
+
+def _signals(batch: Batch, dim: int) -> tuple[Array, Array, Array]:
+    """True direction, and sums of the clipped gradients before and after; embedded in R^dim."""
+    pad = np.zeros(dim - batch.dim)
+    u = np.array(batch.direction(), dtype=np.float64)
+    before = freezing.biased_signal(batch.rows, batch.frozen_norms, 1.0) * len(batch.trainable)
+    after = freezing.biased_signal(batch.rows, 0.0, 1.0) * len(batch.trainable)
+    return np.append(u, pad), np.append(before, pad), np.append(after, pad)
+
+
+def _stated_fall(batch: Batch, dim: int, sigma: Fraction) -> bool:
+    u, before, after = _signals(batch, dim)
+    means = [
+        freezing.expected_angle(dim, float(np.linalg.norm(s)) / float(sigma), freezing.bias_angle(u, s))
+        for s in (before, after)
+    ]
+    return means[1] <= means[0]
+
+
+def _certified_fall(batch: Batch, dim: int, sigma: Fraction) -> bool:
+    """Does E gamma fall? In fractions.
+
+    On a line through u the signal points along u before and after, and the longer one is closer to u for every draw of the noise
+    (lf.appC.cos). In the plane |gamma - gamma^B| is at most the noise angle, whose mean is at most pi E|z| / |s|; a rise of
+    gamma^B by more than both means makes E gamma rise. Other batches are not decided.
+    """
+    if not batch.meets_the_assumptions():
+        raise ValueError(f"batch must meet the assumptions, got {batch}")
+    u, before, after = batch.direction(), batch.clipped_sum(False), batch.clipped_sum(True)
+    if all(dot(s, s) * dot(u, u) == dot(s, u) ** 2 and dot(s, u) > 0 for s in (before, after)):
+        return dot(after, after) >= dot(before, before)
+    tangents = [abs(dot(s, (u[1], -u[0]))) / dot(s, u) for s in (before, after)]
+    q = (tangents[1] - tangents[0]) / (1 + tangents[0] * tangents[1])
+    noise = (
+        Fraction(22, 7) * Fraction(3, 2) * sigma * sum(1 / max(abs(Fraction(x)) for x in s) for s in (before, after))
+    )
+    if dim != 2 or not q / (1 + q * q) > noise:
+        raise ValueError(f"batch must be decided by the noise, got {batch}")
+    return False
+
+
+def _fall_cases() -> list[tuple[Batch, int, Fraction]]:
+    return [
+        *(
+            (batch, dim, Fraction(1))
+            for batch, dim in ((LINE, 1), (LINE, 2), (LINE, 10), (GROWING_LINE, 1), (GROWING_LINE, 50))
+        ),
+        (TURNING, 2, Fraction(1, 100)),
+    ]
+
+
+def _line_variance(batch: Batch, frozen: bool) -> float:
+    """Var gamma in one dimension, sigma = 1: the angle is 0 or pi."""
+    norms = np.zeros_like(batch.frozen_norms) if frozen else batch.frozen_norms
+    snr = float(freezing.biased_signal(batch.rows, norms, 1.0)[0]) * len(batch.trainable)
+    return math.pi**2 * float(ndtr(snr) * ndtr(-snr))
+
+
+def _angles(rng: np.random.Generator, n: int, dim: int, snr: float, bias: float) -> Array:
+    noisy = rng.standard_normal((n, dim))
+    noisy[:, 0] += snr * math.cos(bias)
+    noisy[:, 1] += snr * math.sin(bias)
+    return np.asarray(np.arccos(noisy[:, 0] / np.linalg.norm(noisy, axis=1)))
+
+
+def _low_cases() -> Iterator[tuple[int, float, float]]:
+    yield from itertools.product((1, 3), (0.1, 2.0), (0.0, math.pi))
+    yield from itertools.product((2,), (0.1, 2.0), (0.0, 0.7, math.pi / 2, 2.5))
+
+
+def _any_bias_slack(dim: float, snr: float, gain: float, bias: float, turn: float) -> float:
+    """Wrong statement: also where the signal points away from u."""
+    return _fall_slack(dim, snr, gain, bias + math.pi / 2, turn)
+
+
+def _variance_cases() -> Iterator[tuple[int, float, float]]:
+    yield from itertools.product((2,), (0.1, 2.0, 10.0), (0.3, math.pi / 2, 2.5))
+    yield from itertools.product((3, 5, 20, 200), (0.5, 5.0), (0.0, 0.3, 2.5))
+
+
+def _half_squares(rng: np.random.Generator, n: int, dim: int, snr: float, bias: float) -> Array:
+    return (_angles(rng, n, dim, snr, bias) - _angles(rng, n, dim, snr, bias)) ** 2 / 2
+
+
+def _line_cases() -> Iterator[tuple[float, float]]:
+    yield from itertools.product((0.0, 0.5, 3.0, math.inf), (0.0, math.pi))
+
+
+def _falling_variance(dim: int, snr: float, bias: float) -> float:
+    """Wrong statement: the bias angle changes nothing."""
+    return DistortionAngle(dim, snr).var()
+
+
+def _large_variance(dim: int, snr: float, bias: float) -> float:
+    """Var gamma to first order where all is steep: gamma - bias is minus the noise along one direction at right angles to s.
+
+    gamma = bias + z_1 / snr, up to a share of dim / snr^2.
+    """
+    return 1 / snr**2
+
+
+_SNRS = ((12, 0.5), (12, 8.0), (20_000, 0.5), (20_000, 150.0), (10**6, 300.0), (10**8, 2e5))
+_LAYERS = ((7, 2, 1), (7, 2, 30), (70_000, 20_000, 9000), (10**7, 200, 300_000))
+
+
+def _effect(sizes: Block, clip: int, alignment: Fraction) -> freezing.FreezingEffect:
+    """Two samples, the first of three layers frozen, sigma = 2, B = 10."""
+    norms = [[4, 0, 3], [12, 3, 4]]
+    if alignment == 1:
+        return freezing.freezing_effect(sizes, norms, 1, clip, 2.0, 10)
+    return freezing.freezing_effect(sizes, norms, 1, clip, 2.0, 10, float(alignment))
+
+
+def _effect_by_hand(field: str, sizes: Block, clip: int, alignment: Fraction) -> float | Fraction:
+    """Trainable norms 3 and 5, whole norms 5 and 13."""
+    when, _, name = field.partition(".")
+    norms = {
+        at: sum(
+            (min(Fraction(kept), Fraction(kept * clip, norm)) for kept, norm in zip((3, 5), whole, strict=True)),
+            Fraction(0),
+        )
+        / 2
+        for at, whole in {"before": (5, 13), "after": (3, 5)}.items()
+    }
+    if field == "growth":
+        return norms["after"] / norms["before"]
+    dim = sizes[1] + sizes[2]
+    variance = Fraction(2 * clip, 10) ** 2
+    snr = alignment * Fraction(norms[when]) / Fraction(2 * clip, 10)
+    if name in ("noise_cos", "noise_angle"):
+        mean = mean_in_space if dim == 3 else mean_over_noise
+        return mean(dim, float(snr), 0.0, name == "noise_cos")
+    return {
+        "dim": Fraction(dim),
+        "clipped_norm": Fraction(norms[when]),
+        "snr": snr,
+        "noise_energy": dim * variance,
+        "update_noise": (sum(sizes) if when == "before" else dim) * variance,
+    }[name]
+
+
+def _stated_effect(field: str, sizes: Block, clip: int, alignment: Fraction) -> float:
+    return float(operator.attrgetter(field)(_effect(sizes, clip, alignment)))
+
+
+_OTHER = {"before": "after", "after": "before"}
+
+
+def _other_half(field: str, sizes: Block, clip: int, alignment: Fraction) -> float:
+    """Wrong statement: before and after exchanged."""
+    when, _, name = field.partition(".")
+    if not name:
+        return 1 / _stated_effect(field, sizes, clip, alignment)
+    return _stated_effect(f"{_OTHER[when]}.{name}", sizes, clip, alignment)
+
+
+def _effect_cases(*names: str) -> list[tuple[str, Block, int, Fraction]]:
+    return [
+        (field, sizes, clip, alignment)
+        for field in dict.fromkeys(name if name == "growth" else f"{when}.{name}" for name in names for when in _OTHER)
+        for sizes in _LAYERS
+        for clip, alignment in ((1, Fraction(1, 2)), (4, Fraction(1)), (20, Fraction(1, 2)))
+    ]
+
+
+row = Row(
+    Claim(
+        id="lf.prop3.1.3",
+        title="freezing lowers mean and variance of the angle",
+        source=Source("lf", "Proposition 3.1 (3)"),
+        statement=r"""Let $\gamma$ be the angle between $\nabla f$ and the private signal $s^P = s^B+z$, $z\sim N(0,\tau^2I)$, $\tau = \sigma C/B$, all
+of the trainable parameters. Under Assumptions 3.1 and 3.2 (see [lf.prop3.1.1](prop3.1.1.md)),
+
+$$E[\gamma^a]\le E[\gamma^b],\qquad\mathrm{Var}[\gamma^a]\le\mathrm{Var}[\gamma^b].$$""",
+        verdict=Verdict.FALSE,
+        summary="mean and variance of the distortion angle can both rise with every assumption met. The mean is known "
+        "exactly, and falls if the bias angle falls to at most 90 degrees and the signal does not shrink.",
+        conditions=(
+            "Stated: Assumptions 3.1 and 3.2. They are not enough: Lemma 3.2 ([lf.lem3.2b](lem3.2b.md)) and part "
+            "(1) fail under them.",
+            r"For the corrected statement: $\nabla f\ne0$, $s^B\ne0$, $\tau>0$, and independent Gaussian noise.",
+        ),
+        correction=r"""For one batch: with $\kappa = \lVert s^B\rVert/\tau$, $d\ge2$ trainable parameters and the bias angle $\gamma^B$ between
+$\nabla f$ and $s^B$,
+
+$$E\gamma = \gamma^B+2\int_{\gamma^B}^{\pi/2}E\thinspace\Phi(-\kappa\rho\sin t)\thinspace dt ,$$
+
+where $\Phi$ is the standard normal distribution function and $\rho$ the length of the projection of a uniform unit vector of
+$\mathbb R^d$ onto a plane, $P(\rho^2>x) = (1-x)^{d/2-1}$. Hence
+
+- $E\gamma$ rises with $\gamma^B$; it falls with $\kappa$ if $\gamma^B\le\frac\pi2$ and rises with $\kappa$ if
+  $\gamma^B\ge\frac\pi2$; $\gamma^B\le E\gamma\le\frac\pi2$ if $\gamma^B\le\frac\pi2$;
+- if $\gamma^{B,a}\le\min(\gamma^{B,b},\frac\pi2)$ and $\kappa^a\ge\kappa^b$, then $E\gamma^a\le E\gamma^b$ and
+  $E\cos\gamma^a\ge E\cos\gamma^b$.
+
+If this holds in every batch, it holds for the mean over batches. No such statement holds for the variance over batches (second
+counterexample of the proof page). Given the batch the variance is that of $\gamma$ in
+
+$$\sin^2\tfrac\gamma2 = \sin^2\tfrac{\gamma^B-\gamma^{BP}}2+\sin\gamma^B\sin\gamma^{BP}\sin^2\tfrac\phi2,\qquad(V)$$
+
+$\gamma^{BP}$ of the law of [lf.angle_law](angle_law.md), $\phi$ independent of it with density proportional to $\sin^{d-3}\phi$
+on $[0,\pi]$, or 0 or $\pi$ with equal chances if $d = 2$: a double integral over $\gamma^{BP}$ and the turn $\phi$ of the noise
+about $s^B$ ([lf.prop3.1.3.sum](prop3.1.3.sum.md)).""",
+        printed_error=r"The printed proof takes $E\gamma^{BP} = 0$ and so $E\gamma = E\gamma^B$. An angle lies in $[0,\pi]$; "
+        "its mean is 0 only without noise. It also rests on [lf.lem3.2b](lem3.2b.md) and "
+        "[lf.prop3.1.1](prop3.1.1.md), both false.",
+        calculators=(freezing.expected_angle, freezing.freezing_effect, gradients.angle_variance),
+        proved=True,
+    )
+)
+
+
+@row.equal(_fall_cases, kind=Kind.COUNTEREXAMPLE)
+def _(batch: Batch, dim: int, sigma: Fraction) -> Sides:
+    """does the mean angle fall? full batches, in fractions"""
+    return _stated_fall(batch, dim, sigma), _certified_fall(batch, dim, sigma), True
+
+
+@row.equal((LINE,), (GROWING_LINE,), kind=Kind.COUNTEREXAMPLE)
+def _(batch: Batch) -> Sides:
+    """does the variance fall? one dimension, in fractions"""
+    return (
+        _line_variance(batch, True) <= _line_variance(batch, False),
+        abs(batch.clipped_sum(True)[0]) >= abs(batch.clipped_sum(False)[0]),
+        True,
+    )
+
+
+@row.equal(_low_cases, tolerance=1e-8)
+def _(dim: int, snr: float, bias: float) -> Sides:
+    """mean angle by densities, up to three dimensions"""
+    return freezing.expected_angle(dim, snr, bias), lambda: mean_by_density(dim, snr, bias), bias
+
+
+@row.mean(partial(_angles, dim=20, snr=3.0, bias=0.6), wrong=lambda: 0.6, row_bytes=500)
+def _() -> float:
+    """mean angle, d = 20, snr = 3, bias 0.6"""
+    return freezing.expected_angle(20, 3.0, 0.6)
+
+
+@row.equal(_variance_cases, tolerance=1e-7)
+def _(dim: int, snr: float, bias: float) -> Sides:
+    """variance with a bias angle, by densities and by tail probabilities"""
+    return (
+        gradients.angle_variance(dim, snr, bias),
+        lambda: variance_by_density(dim, snr, bias),
+        _falling_variance(dim, snr, bias),
+    )
+
+
+@row.equal((10**6, 1e9, 0.7), (10**6, 1e9, 2.0), (10**9, 1e30, 1.0), (7, 1e40, 1e-3), tolerance=1e-6)
+def _(dim: int, snr: float, bias: float) -> Sides:
+    """variance with a bias angle, little noise in many dimensions"""
+    return gradients.angle_variance(dim, snr, bias), _large_variance(dim, snr, bias), _falling_variance(dim, snr, bias)
+
+
+@row.equal(_line_cases, tolerance=1e-9)
+def _(snr: float, bias: float) -> Sides:
+    """variance on a line"""
+    return (
+        gradients.angle_variance(1, snr, bias),
+        math.pi**2 * (0.25 - (0.5 - float(norm.sf(snr))) ** 2),
+        math.pi**2 / 4,
+    )
+
+
+@row.mean(
+    partial(_half_squares, dim=20, snr=3.0, bias=0.6), wrong=lambda: DistortionAngle(20, 3.0).var(), row_bytes=1000
+)
+def _() -> float:
+    """variance with a bias angle, d = 20, snr = 3, bias 0.6"""
+    return gradients.angle_variance(20, 3.0, 0.6)
+
+
+@row.inequality(
+    {
+        "dim": Range(2, 1e8, log=True),
+        "snr": Range(1e-3, 1e4, log=True),
+        "gain": Range(1.0, 10.0),
+        "bias": Range(0.0, math.pi / 2),
+        "turn": Range(0.0, 1.0),
+    },
+    wrong=_any_bias_slack,
+    tolerance=1e-11,
+)
+def _fall_slack(dim: float, snr: float, gain: float, bias: float, turn: float) -> float:
+    """mean angle falls with the bias angle and the noise
+
+    A longer signal, no further from u: the mean angle falls to no less than the bias angle, the mean cosine rises.
+    """
+    d = round(dim)
+    after = freezing.expected_angle(d, gain * snr, turn * bias)
+    cosines = [
+        math.cos(angle) * DistortionAngle(d, ratio).expected_cos()
+        for angle, ratio in ((turn * bias, gain * snr), (bias, snr))
+    ]
+    return min(freezing.expected_angle(d, snr, bias) - after, after - turn * bias, cosines[0] - cosines[1])
+
+
+@row.equal(
+    lambda: [(dim, snr, bias) for dim, snr in _SNRS for bias in (0.0, 0.7, math.pi / 2, 2.5)],
+    tolerance=1e-9,
+)
+def _(dim: int, snr: float, bias: float) -> Sides:
+    """mean angle, over noise in the plane and length of the rest"""
+    return freezing.expected_angle(dim, snr, bias), lambda: mean_over_noise(dim, snr, bias), bias
+
+
+@row.equal(
+    lambda: _effect_cases("dim", "clipped_norm", "snr", "noise_energy", "update_noise", "growth"), tolerance=1e-13
+)
+def _(field: str, sizes: Block, clip: int, alignment: Fraction) -> Sides:
+    """forecast for two samples of three layers, in fractions"""
+    case = (field, sizes, clip, alignment)
+    return _stated_effect(*case), _effect_by_hand(*case), lambda: _other_half(*case)
+
+
+@row.equal(lambda: _effect_cases("noise_cos", "noise_angle"), tolerance=1e-9)
+def _(field: str, sizes: Block, clip: int, alignment: Fraction) -> Sides:
+    """forecast of angle and cosine, by quadrature"""
+    case = (field, sizes, clip, alignment)
+    return _stated_effect(*case), lambda: _effect_by_hand(*case), lambda: _other_half(*case)
