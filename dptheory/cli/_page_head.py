@@ -27,9 +27,10 @@ def page_head(claim: Claim) -> str:
         _BEGIN,
         f"# {claim.id}: {claim.title}",
         " · ".join(_links(claim)),
-        f"**{claim.verdict.name}** ({claim.verdict.value}; {state}): {claim.summary}{_part(claim)}",
+        f"**{claim.verdict.name}** ({'our own result' if claim.ours else claim.verdict.value}; {state}): "
+        f"{claim.summary}{_part(claim)}",
         "## Statement",
-        f"{PAPERS[claim.source.paper]}, {claim.source}{' (our own result)' if claim.ours else ''}. {claim.statement}",
+        f"{_origin(claim)}. {claim.statement}",
         *([f"## {_CORRECTION[claim.verdict]}", claim.correction] if claim.correction else []),
         "## Conditions",
         "\n".join(f"- {condition}" for condition in claim.conditions) or "None.",
@@ -77,6 +78,12 @@ def _links(claim: Claim) -> list[str]:
         *(["calculators: " + ", ".join(calculators)] if calculators else []),
         *([f"figure: [{claim.figure}](../figures/{claim.figure}.png)"] if claim.figure else []),
     ]
+
+
+def _origin(claim: Claim) -> str:
+    """Paper and label, or what an own result extends."""
+    paper = PAPERS[claim.source.paper]
+    return f"Our own result, {str(claim.source).removeprefix('new, ')} of {paper}" if claim.ours else f"{paper}, {claim.source}"
 
 
 def _part(claim: Claim) -> str:

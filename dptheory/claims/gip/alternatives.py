@@ -151,7 +151,7 @@ row = Row(
     Claim(
         id="gip.alternatives",
         title="other private selections",
-        source=Source("gip", "section 4.2, below Theorem 2 (not in the paper)"),
+        source=Source("gip", "new, on section 4.2, below Theorem 2"),
         ours=True,
         statement=r"""The paper says only "can be replaced by any index pruning methods". (Known before: that the exponential mechanism has bounded
 range and is $\epsilon^2/8$-zCDP, and that top-$K$ by Gumbel noise is $K$ rounds of it: Durfee and Rogers, "Practical

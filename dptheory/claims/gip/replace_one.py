@@ -117,7 +117,7 @@ row = Row(
         id="gip.replace_one",
         ours=True,
         title="worst pair under replacement",
-        source=Source("gip", "Definition 1, Lemma 1 (not in the paper)"),
+        source=Source("gip", "new, on Definition 1 and Lemma 1"),
         statement=r"""Definition 1 also allows neighbours that differ in the content of one example. (For others' work see below.) Two data sets
 differ in the content of one example, which is drawn into a step with probability $q$; its clipped gradient is $g$ in one of
 them and $g'$ in the other, $|g|, |g'| \le C$. The noise has standard deviation $\sigma C$. In its units, with

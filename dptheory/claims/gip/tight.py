@@ -179,7 +179,7 @@ row = Row(
     Claim(
         id="gip.tight",
         title="exact privacy of the index mechanism",
-        source=Source("gip", "Theorems 1 and 2, section 4.2 (not in the paper)"),
+        source=Source("gip", "new, on Theorems 1 and 2, section 4.2"),
         ours=True,
         statement=r"""One release draws $I$ from the Mallows law $P_A(I) \propto e^{-\theta h(I, A)}$ around a reference $A$; all sets have $K$ of
 $d$ ones. Let $A, B$ be two references, $h(A, B) = 2m$, $1 \le m \le \min(K, d-K)$.

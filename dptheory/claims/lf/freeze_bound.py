@@ -114,7 +114,7 @@ row = Row(
     Claim(
         id="lf.freeze_bound",
         title="what freezing does to the bound",
-        source=Source("lf", "Lemma 3.1 under Algorithm 1 (ours)"),
+        source=Source("lf", "new, on Lemma 3.1 under Algorithm 1"),
         ours=True,
         statement=r"""This stands in place of what Lemma 3.1 is quoted for. In DP-SGD-LF, at step $t$ only the parameters of the trained layers move; $P_t$ is
 the projection on them, $d_t$ their number. Gradients are set to 0 outside them before clipping, noise $z_t$ of covariance
