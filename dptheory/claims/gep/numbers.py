@@ -5,23 +5,23 @@ from fractions import Fraction
 
 from dptheory.checks import ExactCheck, Kind
 from dptheory.claims._claim import Claim, Source, Verdict
-from dptheory.claims.gep import tables
+from dptheory.claims.gep import _tables
 
 # --- gep.text ---------------------------------------------------------------------------------------------------------
 
 
 def _accuracies(method: str, data: str) -> list[Fraction]:
-    return [Fraction(accuracy) for accuracy, _ in tables.TABLE_1[data][method]]
+    return [Fraction(accuracy) for accuracy, _ in _tables.TABLE_1[data][method]]
 
 
 def _features(method: str) -> list[Fraction]:
-    return [Fraction(accuracy) for accuracy, _ in tables.TABLE_3[method]]
+    return [Fraction(accuracy) for accuracy, _ in _tables.TABLE_3[method]]
 
 
 def _lead(method: str, other: str) -> list[Fraction]:
     """Accuracy of ``method`` minus that of ``other``, over all cells of Tables 1 and 3 that hold both."""
-    rows = [(_accuracies(method, data), _accuracies(other, data)) for data in tables.TABLE_1]
-    if other in tables.TABLE_3:
+    rows = [(_accuracies(method, data), _accuracies(other, data)) for data in _tables.TABLE_1]
+    if other in _tables.TABLE_3:
         rows.append((_features(method), _features(other)))
     return [a - b for mine, theirs in rows for a, b in zip(mine, theirs, strict=True)]
 
@@ -36,7 +36,7 @@ def _won() -> Fraction:
                     _accuracies("GEP", data), *(_accuracies(m, data) for m in methods if m != "GEP"), strict=True
                 )
             )
-            for data, methods in tables.TABLE_1.items()
+            for data, methods in _tables.TABLE_1.items()
         )
     )
 
@@ -56,7 +56,7 @@ _FINDINGS: dict[str, tuple[Callable[[], Fraction], Fraction, Fraction]] = {
         Fraction(0),
     ),
     "number of the table with the best accuracy for given epsilon": (
-        lambda: Fraction(next(number for number, caption in tables.CAPTIONS.items() if "accuracy" in caption)),
+        lambda: Fraction(next(number for number, caption in _tables.CAPTIONS.items() if "accuracy" in caption)),
         Fraction(1),
         Fraction(4),
     ),
@@ -87,135 +87,16 @@ _TEXT = Claim(
             name="improvements of Table 1, recomputed",
             cases=lambda: [
                 (data, method, i)
-                for data, methods in tables.TABLE_1.items()
+                for data, methods in _tables.TABLE_1.items()
                 for method in methods
-                for i in range(len(tables.EPSILONS))
+                for i in range(len(_tables.EPSILONS))
             ],
             truth=lambda data, method, i: _accuracies(method, data)[i] - _accuracies("GP", data)[i],
-            statement=lambda data, method, i: Fraction(tables.TABLE_1[data][method][i][1]),
+            statement=lambda data, method, i: Fraction(_tables.TABLE_1[data][method][i][1]),
             wrong=lambda data, method, i: _accuracies(method, data)[i] - _accuracies("PATE", data)[i],
         ),
     ),
     proved=True,
 )
 
-# --- measured claims --------------------------------------------------------------------------------------------------
-
-
-def _empirical(name: str, title: str, label: str, statement: str, reported: tuple[tuple[str, str], ...]) -> Claim:
-    return Claim(
-        id=f"gep.{name}",
-        title=title,
-        source=Source("gep", label),
-        statement=statement,
-        verdict=Verdict.EMPIRICAL,
-        reported=reported,
-    )
-
-
-def _percent(accuracy: str, deviation: str) -> str:
-    return f"{accuracy} % (± {deviation})" if deviation else f"{accuracy} %"
-
-
-_EMPIRICAL = (
-    _empirical(
-        "table1",
-        "accuracy at three budgets",
-        "Table 1, abstract",
-        r"Test accuracy of GP, PATE, B-GEP and GEP on MNIST, SVHN and CIFAR-10 at $\epsilon = 2, 5, 8$ and $\delta = 10^{-5}$ ($10^{-6}$ for SVHN), the best over $k$; the epsilon of PATE "
-        "depends on the data. But see gep.text.",
-        tuple(
-            (f"{data}, {method}, epsilon {epsilon}", f"{accuracy} % ({change})")
-            for data, methods in tables.TABLE_1.items()
-            for method, row in methods.items()
-            for epsilon, (accuracy, change) in zip(tables.EPSILONS, row, strict=True)
-        ),
-    ),
-    _empirical(
-        "table3",
-        "accuracy on pre-trained features",
-        "Table 3, Appendix A",
-        r"Linear model on 4096 features of a ResNet152 (SimCLR), CIFAR-10, $k = 200$, $\delta = 10^{-5}$, the best of 27 settings (Table 2): GEP is above GP at every $\epsilon$, B-GEP below it at "
-        r"$\epsilon = 1$ and 2.",
-        tuple(
-            (f"{method}, epsilon {epsilon}", _percent(*cell))
-            for method, row in tables.TABLE_3.items()
-            for epsilon, cell in zip(tables.TABLE_3_EPSILONS, row, strict=True)
-        ),
-    ),
-    _empirical(
-        "appA.par",
-        "B-GEP on par with GP at a small budget",
-        "Appendix A, results",
-        r"At $\epsilon = 0.1$ B-GEP performs on par with GP, as the residual's signal drowns in its noise. But see gep.text: by Table 3 it is on par with GEP.",
-        tuple((f"{method}, epsilon 0.1", _percent(*tables.TABLE_3[method][0])) for method in ("GP", "B-GEP", "GEP")),
-    ),
-    _empirical(
-        "table5",
-        "choice of auxiliary data",
-        "Table 5, Appendix C",
-        r"GEP on CIFAR-10 at $\epsilon = 8$, 2000 auxiliary samples, evaluated on 8000 test samples: random labels are better than correct ones, and the source matters little.",
-        tuple(
-            (f"{source}, random labels: {labels.lower()}", _percent(*cell))
-            for (source, labels), cell in tables.TABLE_5.items()
-        ),
-    ),
-    _empirical(
-        "table6",
-        "number of anchor gradients",
-        "Table 6, Appendix C",
-        r"CIFAR-10 at $\epsilon = 8$: increasing $m$ improves B-GEP and GEP slightly.",
-        tuple(
-            (f"{method}, m = {anchors}", _percent(*cell))
-            for method, row in tables.TABLE_6.items()
-            for anchors, cell in zip(tables.TABLE_6_ANCHORS, row, strict=True)
-        ),
-    ),
-    _empirical(
-        "fig1",
-        "noise norm against gradient norm",
-        "Fig. 1",
-        r"ResNet20 at initialisation, noise for $(5, 10^{-5})$-DP after 90 epochs: as the model grows, the gradient is submerged in noise.",
-        (("norm of the noise", "far above that of the gradient, growing with the dimension"),),
-    ),
-    _empirical(
-        "fig2",
-        "stable rank of the gradients",
-        "Fig. 2",
-        "ResNet20 on CIFAR-10: the stable rank of the matrix of batch gradients is small in every group, throughout training.",
-        (("stable rank", "small throughout training"),),
-    ),
-    _empirical(
-        "fig4",
-        "projection error over k",
-        "Fig. 4, section 3.2",
-        r"ResNet20, CIFAR-10, $m = 2000$: the relative projection error is small, decreases with $k$, and the more slowly the larger $k$ is; ImageNet with random labels is comparable to test data.",
-        (
-            ("error over k", "decreases, with diminishing benefit"),
-            ("ImageNet, random labels", "comparable to test samples with correct labels"),
-        ),
-    ),
-    _empirical(
-        "fig5",
-        "stable rank of the residuals",
-        "Fig. 5, section 3.2",
-        r"ResNet20, $k = 1000$, full batch: the stable rank of the residual gradients is an order of magnitude above that of the gradients.",
-        (("residual over original", "an order of magnitude"),),
-    ),
-    _empirical(
-        "fig6",
-        "accuracy over k",
-        "Fig. 6, section 4",
-        "GEP significantly outperforms B-GEP for all $k$, is less sensitive to $k$, and gains less from it the larger it is.",
-        (("GEP against B-GEP", "significantly better for all k"), ("GEP over k", "not that sensitive")),
-    ),
-    _empirical(
-        "fig7",
-        "projection error of a random basis",
-        "Fig. 7, Appendix C",
-        "CIFAR-10 and SVHN: the relative projection error of Gaussian random basis vectors stays above 95 % throughout training.",
-        (("projection error", "> 95 %"),),
-    ),
-)
-
-CLAIMS = (_TEXT, *_EMPIRICAL)
+CLAIMS = (_TEXT,)

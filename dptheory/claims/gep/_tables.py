@@ -54,3 +54,8 @@ CAPTIONS = {  # of the tables that the text of section 4 could mean, as they beg
     1: "Test accuracy (in %) with varying choices of privacy bound",
     4: "Computational and memory costs of a single power iteration in Algorithm 1",
 }
+
+
+def percent(accuracy: str, deviation: str) -> str:
+    """A cell of Tables 3, 5 and 6."""
+    return f"{accuracy} % (± {deviation})" if deviation else f"{accuracy} %"
