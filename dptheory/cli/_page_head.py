@@ -83,7 +83,11 @@ def _links(claim: Claim) -> list[str]:
 def _origin(claim: Claim) -> str:
     """Paper and label, or what an own result extends."""
     paper = PAPERS[claim.source.paper]
-    return f"Our own result, {str(claim.source).removeprefix('new, ')} of {paper}" if claim.ours else f"{paper}, {claim.source}"
+    return (
+        f"Our own result, {str(claim.source).removeprefix('new, ')} of {paper}"
+        if claim.ours
+        else f"{paper}, {claim.source}"
+    )
 
 
 def _part(claim: Claim) -> str:

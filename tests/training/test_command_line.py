@@ -3,6 +3,7 @@
 import contextlib
 import inspect
 import io
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -99,6 +100,14 @@ def probed() -> ProbeResult:
     return ProbeResult("excerpt", 2000, 500, 0.1, TRAINED, measuring, records, 0.5)
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command takes 42 seconds."""
+    times = itertools.count(100.0, 42.0)
+    monkeypatch.setattr(commands, "time", SimpleNamespace(perf_counter=lambda: next(times)))
+
+
+@pytest.mark.usefixtures("clock")
 def test_probe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(training.probe, "run_probe", lambda *a: asked.append(a) or probed())
@@ -111,7 +120,7 @@ def test_probe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert sorted(path.name for path in out.iterdir()) == ["gradients.npz", "probe.json", "probe.png"]
     assert "step 6: predicted" in text and "step 3: predicted" not in text  # the last that was measured
     end = text.strip().split("\n")[-1]
-    assert end.startswith("test accuracy 50.0% on 500 images; 0 s on cpu; written to ")
+    assert end.startswith("test accuracy 50.0% on 500 images; 42 s on cpu; written to ")
     assert end.endswith(f"{out}: probe.json, gradients.npz, probe.png")
     call("probe", *SETTINGS, "--out", str(out))
     assert asked[1][2] == (0, 10, 20, 29, 39)
@@ -124,6 +133,7 @@ def validated(broken: bool = False) -> Validation:
     return Validation("excerpt", 2000, 500, settings, moments, 0.5)
 
 
+@pytest.mark.usefixtures("clock")
 def test_validate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[Any] = []
     answers = [validated(), validated(broken=True)]
@@ -139,7 +149,7 @@ def test_validate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert asked == [1, ("mnist", wanted, CPU)]
     assert sorted(path.name for path in out.iterdir()) == ["validate.json", "validate.png"]
     end = text.strip().split("\n")[-1]
-    assert "; 0 s on cpu; written to " in end and end.endswith(f"{out}: validate.json, validate.png")
+    assert "; 42 s on cpu; written to " in end and end.endswith(f"{out}: validate.json, validate.png")
     assert "start: step 1" in text and "middle: step 1" in text
     monkeypatch.setattr(training.validate, "validate", lambda *a: validated())
     assert call("validate", *SETTINGS, "--out", str(out))[0] == 0

@@ -278,6 +278,15 @@ def test_excerpt_is_the_head_of_the_published_files() -> None:
         assert torch.equal(whole.labels[:count], cut.labels)
 
 
+def test_a_header_alone() -> None:
+    """Four bytes are a magic number, three are none."""
+    with pytest.raises(DataFileError, match="4 bytes; expected an idx header of 8 bytes"):
+        parse_idx(bytes.fromhex("00000801"), "a")
+    with pytest.raises(DataFileError, match="3 bytes beginning with 000008; expected an idx file"):
+        parse_idx(bytes.fromhex("000008"), "a")
+    assert parse_idx(bytes.fromhex("0000080100000000"), "a").shape == (0,)
+
+
 # --- the published files ------------------------------------------------------------------------------------------------
 
 FASHION = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
