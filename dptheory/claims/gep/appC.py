@@ -1,0 +1,120 @@
+"""gep.appC: what a random basis misses of a gradient."""
+
+import math
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import beta
+
+from dptheory import embedding
+from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims.gep._random_subspace import Array, kept_law, lost_energy
+from dptheory.papers import RESNET20_GROUPS
+
+
+def _error(rng: np.random.Generator, n: int, dim: int, subspace_dim: int) -> Array:
+    return np.asarray(np.sqrt(np.clip(lost_energy(rng, n, dim, subspace_dim), 0.0, 1.0)))
+
+
+def _binned(rng: np.random.Generator, n: int, dim: int, subspace_dim: int) -> NDArray[np.intp]:
+    return np.minimum((10 * lost_energy(rng, n, dim, subspace_dim)).astype(np.intp), 9)
+
+
+def _bins(dim: int, subspace_dim: int) -> Array:
+    law = beta((dim - subspace_dim) / 2, subspace_dim / 2)
+    return np.asarray(np.diff(law.cdf(np.linspace(0, 1, 11))))
+
+
+def _grouped(k: int) -> list[tuple[int, float]]:
+    """p_g and k_g of the paper's ResNet20, k_g in proportion to the root of p_g."""
+    return list(zip(RESNET20_GROUPS, embedding.square_root_allocation(RESNET20_GROUPS, k).tolist(), strict=True))
+
+
+def _all_above(k: int) -> bool:
+    """(p_g - k_g) / p_g > .95^2 in every group, k_g by hand."""
+    roots = sum(math.sqrt(p) for p in RESNET20_GROUPS)
+    return all(400 * (p - k * math.sqrt(p) / roots) > 361 * p for p in RESNET20_GROUPS)
+
+
+def _error_by_law(what: str, dim: int, k: int) -> float:
+    law = kept_law(dim, k)
+    if what == "root":
+        return math.sqrt(law.expect(lambda x: 1 - x, epsabs=1e-13, epsrel=1e-10))
+    return float(law.expect(lambda x: math.sqrt(1 - x), epsabs=1e-13, epsrel=1e-10))
+
+
+row = Row(
+    Claim(
+        id="gep.appC",
+        title="random basis",
+        source=Source("gep", "Appendix C and Fig. 7"),
+        statement="Projecting gradients onto Gaussian random basis vectors leaves a relative error $|g-B^TBg|/|g|$ above "
+        "95 % throughout training.",
+        verdict=Verdict.CONDITIONAL,
+        summary=r"the error is $\sqrt{1-k/p}$ in root mean square, with an exact law; it is above 95 % if and only if "
+        "$k/p<0.0975$. With a basis for each group the paper does not meet that at $k = 2000$, where a gradient "
+        "in the first layer has an error of .943.",
+        conditions=(
+            "$0<k<p$ for the law; for $k = p$ the error is 0.",
+            "The Gaussian rows are orthonormalised. Without that, $B^TB$ is no projection and the error is larger "
+            r"still: with entries $N(0,\frac1k)$ its mean square is $\frac{p+1}k|g|^2$.",
+            "The basis is independent of $g$, which may be any vector: one gradient, or their mean as in the figure.",
+            "Unstated: $k/p<1-0.95^2 = 0.0975$ for one basis, $k_g/p_g<0.0975$ in every group where there are "
+            "groups (step 5).",
+            r"With one basis for each group of parameters: mean square $\sum_g|g_g|^2(1-k_g/p_g)/|g|^2$, by applying "
+            "the formula to each group.",
+        ),
+        correction=r"""For every fixed $g\ne0$ in $R^p$ and a uniformly random $k$-dimensional subspace with orthonormal basis $B$:
+
+$$\frac{|g-B^TBg|^2}{|g|^2}\sim\mathrm{Beta}\Big(\frac{p-k}2,\frac k2\Big),\quad E\frac{|g-B^TBg|^2}{|g|^2} = 1-\frac kp,\quad E\frac{|g-B^TBg|}{|g|} = \frac{\Gamma(\frac{p-k+1}2)\Gamma(\frac p2)}{\Gamma(\frac{p-k}2)\Gamma(\frac{p+1}2)}.$$
+
+The root mean square is $\sqrt{1-k/p}$: above 99.6 % for $p = 2.7\cdot10^5$, $k\le2000$ and one basis. With a basis for each of
+the five groups, $k = 2000$ gives the first layer $k_g/p_g = .110$, and a gradient that lies in it has an error of .943.""",
+        calculators=(embedding.random_basis_error, embedding.mean_random_basis_error),
+        proved=True,
+    )
+)
+
+
+@row.equal(
+    lambda: [(what, dim, k) for what in ("root", "mean") for dim, k in ((12, 5), (27_000, 2000), (270_000, 100_000))],
+    tolerance=1e-8,
+)
+def _(what: str, dim: int, k: int) -> Sides:
+    """root mean square and mean error at users' sizes, by the Beta law"""
+    return (
+        embedding.random_basis_error(dim, k) if what == "root" else embedding.mean_random_basis_error(dim, k),
+        lambda: _error_by_law(what, dim, k),
+        1 - k / dim,
+    )
+
+
+@row.mean(partial(lost_energy, dim=12, subspace_dim=5), wrong=lambda: 1 - math.sqrt(5 / 12), row_bytes=3000)
+def _() -> float:
+    """gep.appC squared error, p = 12, k = 5"""
+    return embedding.random_basis_error(12, 5) ** 2
+
+
+@row.mean(partial(_error, dim=4, subspace_dim=2), wrong=lambda: math.sqrt(1 / 2), row_bytes=500)
+def _() -> float:
+    """gep.appC mean error, p = 4, k = 2"""
+    return embedding.mean_random_basis_error(4, 2)
+
+
+@row.law(partial(_binned, dim=4, subspace_dim=2), wrong=lambda: _bins(5, 2), row_bytes=500)
+def _() -> NDArray[np.float64]:
+    """gep.appC law of the squared error, p = 4, k = 2"""
+    return _bins(4, 2)
+
+
+@row.equal((500,), (1000,), (1500,), (2000,), kind=Kind.COUNTEREXAMPLE)
+def _(k: int) -> Sides:
+    """five groups of ResNet20, k = 2000: is the error above 95 % whatever the gradient?"""
+    return all(embedding.random_basis_error(p, round(kg)) > 0.95 for p, kg in _grouped(k)), lambda: _all_above(k), True
+
+
+@row.equal(lambda: [(p, k) for p in (2_700, 41_000, 270_000) for k in (1, 250, 263, 264, 500, 2000)])
+def _(p: int, k: int) -> Sides:
+    """above 95 %, in integers"""
+    return embedding.random_basis_error(p, k) > 0.95, 400 * (p - k) > 361 * p, 1 - k / p > 0.95

@@ -1,0 +1,143 @@
+"""gep.joint_clip: clipping the gradient first."""
+
+import math
+
+import numpy as np
+from scipy.optimize import linprog
+
+from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims.gep._energies import least_by_search
+from dptheory.embedding import SplitNoise, joint_clip, split_noise
+
+_JOINT = tuple(
+    (dim, k, clip, share, mu)
+    for dim, k in ((12, 3), (270_000, 1000), (7, 6), (10, 5))
+    for clip, mu in ((1.0, 1.0), (10.0, 0.5))
+    for share in (0.05, 0.2, 0.5, 0.8, 1.0)
+)
+
+
+def _least_joint_energy(dim: int, k: int, clip: float, share: float, mu: float) -> float:
+    """The worst pair is looked for on the boundary, a = S cos x, b = S sin x up to b = r S, and then straight down."""
+    angle = np.linspace(0.0, math.asin(share), 2001)
+    a, b = (clip * np.cos(angle)) ** 2, (clip * np.sin(angle)) ** 2
+    return least_by_search(dim, k, lambda t: float((a + b / t).max()), mu)
+
+
+def _worst_case(clip: float, share: float, noise: SplitNoise) -> float:
+    """Largest a^2/s1^2 + b^2/s2^2 by linear programming over x = a^2, y = b^2."""
+    weights = -(np.array([clip / noise.embedding_std, clip / noise.residual_std]) ** 2)
+    found = linprog(weights, A_ub=[[1.0, 1.0]], b_ub=[1.0], bounds=[(0.0, None), (0.0, share**2)])
+    return math.sqrt(-float(found.fun))
+
+
+def _ungated(dim: int, k: int, clip: float, share: float, mu: float) -> SplitNoise:
+    """Wrong statement: the first case of the formula for every r."""
+    return split_noise(dim, k, math.sqrt(1 - share**2) * clip, share * clip, mu)
+
+
+def _ungated_slack(share: float, k: int, radius: float, height: float) -> float:
+    """Wrong statement: the same with the noise of the first case for every r."""
+    return _protected(share, k, radius, height, _ungated(10, k, 1.0, share, 1.0))
+
+
+def _protected(share: float, k: int, radius: float, height: float, noise: SplitNoise) -> float:
+    b = height * min(share, radius)
+    a = math.sqrt(radius**2 - b**2)
+    return 1 - (a / noise.embedding_std) ** 2 - (b / noise.residual_std) ** 2
+
+
+def _apart_slack(share: float, k: int, dim: int) -> float:
+    """Wrong statement: the same where embedding and residual are clipped apart, at S and r S."""
+    return 1 - split_noise(dim, min(k, dim), 1.0, share, 1.0).energy / dim
+
+
+row = Row(
+    Claim(
+        id="gep.joint_clip",
+        title="clipping the gradient first",
+        source=Source("gep", "new, on Algorithm 1, lines 10-11"),
+        ours=True,
+        statement=r"""Algorithm 1 clips embedding and residual apart. Notation as in [gep.split](split.md). Clip $\lvert G_i\rvert\le S$ first; take
+embedding and residual of the clipped gradient; clip the residual to $rS$, $0\le r\le1$. Let $a,b$ be the norms of the embedding
+and the residual that one example then contributes, and $c = \sqrt{1-r^2}$.
+
+1. The pairs $(a,b)$ that occur are those with $a^2+b^2\le S^2$, $0\le b\le rS$, $a\ge0$.
+2. The noise energy $k\sigma_1^2+q\sigma_2^2$ of a $\mu$-GDP release (add/remove) is at least
+
+$$E(r) = \begin{cases}(\sqrt k\thinspace c+\sqrt q\thinspace r)^2S^2/\mu^2&\text{if }r^2\le q/p,\\pS^2/\mu^2&\text{if }r^2>q/p,\end{cases}$$
+
+and this is attained: in the first case by the split of [gep.split](split.md) at $S_1 = cS$, $S_2 = rS$, in the second by
+$\sigma_1 = \sigma_2 = S/\mu$. No correlated Gaussian noise does with less.
+
+3. $E(r)\le pS^2/\mu^2$, the energy of plain perturbation with clip $S$, with equality if and only if $r^2\ge q/p$.
+4. $E(r)\le(\sqrt k+\sqrt q\thinspace r)^2S^2/\mu^2$, the least energy where embedding and residual are clipped apart at $S$ and
+   $rS$.""",
+        verdict=Verdict.HOLDS,
+        summary="clip the gradient to $S$, then its residual to $rS$, and account for the pairs that can occur: the "
+        "noise energy is never above that of plain Gaussian perturbation, and below it if and only if $r^2<q/p$.",
+        conditions=(
+            "$B$ has orthonormal rows and does not depend on the private data; $S$ and $r$ are fixed in advance.",
+            r"$\mu$ is that of add/remove. Under replace-one it doubles: the shift is a difference of two allowed "
+            "ones, and opposite vectors reach twice the length.",
+            "Noise only. Clipping the residual at $rS$ adds a bias that plain perturbation does not have "
+            "([gep.rem1](rem1.md)); clipping the gradient first scales embeddings that would not have been clipped "
+            "on their own.",
+        ),
+        calculators=(joint_clip,),
+        proved=True,
+    )
+)
+
+
+@row.equal(lambda: _JOINT, tolerance=1e-7)
+def _(dim: int, k: int, clip: float, share: float, mu: float) -> Sides:
+    """least energy, by search over noises and worst pairs"""
+    return (
+        joint_clip(dim, k, clip, share, mu).energy,
+        lambda: _least_joint_energy(dim, k, clip, share, mu),
+        split_noise(dim, k, clip, share * clip, mu).energy,
+    )
+
+
+@row.equal(lambda: _JOINT, tolerance=1e-9)
+def _(dim: int, k: int, clip: float, share: float, mu: float) -> Sides:
+    """worst pair, by linear programming"""
+    return (
+        _worst_case(clip, share, joint_clip(dim, k, clip, share, mu)),
+        mu,
+        _worst_case(clip, share, _ungated(dim, k, clip, share, mu)) if share < 1 else None,
+    )
+
+
+@row.inequality(
+    {
+        "share": Range(0.01, 0.999),
+        "k": Range(1, 9, integer=True),
+        "radius": Range(0, 1),
+        "height": Range(0, 1),
+    },
+    wrong=_ungated_slack,
+)
+def protected_slack(share: float, k: int, radius: float, height: float) -> float:
+    """no pair that occurs is less protected
+
+    p = 10, S = mu = 1: a pair that occurs is at distance at most mu.
+    """
+    return _protected(share, k, radius, height, joint_clip(10, k, 1.0, share, 1.0))
+
+
+@row.inequality(
+    {
+        "share": Range(0, 1),
+        "k": Range(0, 10**6, integer=True),
+        "dim": Range(1, 10**6, integer=True),
+    },
+    wrong=_apart_slack,
+)
+def never_above_slack(share: float, k: int, dim: int) -> float:
+    """never above plain perturbation
+
+    Relative to plain perturbation, p S^2 / mu^2.
+    """
+    return 1 - joint_clip(dim, min(k, dim), 1.0, share, 1.0).energy / dim

@@ -1,0 +1,113 @@
+"""gep.lemD.2-4: the lemmas on Renyi privacy that GEP's proofs rest on."""
+
+import math
+
+import numpy as np
+from scipy.integrate import quad
+
+from dptheory import embedding, privacy
+from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+
+
+def printed_conversion(order: float, divergence: float, delta: float) -> float:
+    """Lemma D.4."""
+    return divergence + math.log(1 / delta) / (order - 1)
+
+
+def better_conversion(order: float, divergence: float, delta: float) -> float:
+    """The epsilon that step 4 of the page proves; it may be negative, and then 0 is enough."""
+    return divergence + float(privacy.conversion(np.asarray(order), delta))
+
+
+def _divergence(order: float, *shifts: float) -> float:
+    """Renyi divergence of products of N(shift, 1) from products of N(0, 1), factor by factor by quadrature."""
+
+    def one(shift: float) -> float:
+        value, _ = quad(
+            lambda x: math.exp(-order * (x - shift) ** 2 / 2 - (1 - order) * x * x / 2) / math.sqrt(2 * math.pi),
+            order * shift - 12,
+            order * shift + 12,
+            epsrel=1e-12,
+        )
+        return math.log(value) / (order - 1)
+
+    return sum(map(one, shifts))
+
+
+def _too_good_slack(mu: float, order: float, log_delta: float) -> float:
+    """Wrong statement: with log(order) / (order - 1) taken off twice."""
+    epsilon = better_conversion(order, order * mu**2 / 2, math.exp(log_delta)) - math.log(order) / (order - 1)
+    return 1.0 if epsilon < 0 else log_delta - privacy.gaussian_log_delta(mu, epsilon)
+
+
+row = Row(
+    Claim(
+        id="gep.lemD.2-4",
+        title="three lemmas on Renyi privacy",
+        source=Source("gep", "Lemmas D.2 to D.4"),
+        statement=r"""Let $D_\lambda(P\Vert Q) = \frac1{\lambda-1}\log E_Q(dP/dQ)^\lambda$, $\lambda>1$.
+
+- Lemma D.2: with sensitivity $S$, the Gaussian mechanism is $(\lambda,\lambda S^2/(2\sigma^2))$-RDP.
+- Lemma D.3: mechanisms that are $(\lambda,\gamma_1)$- and $(\lambda,\gamma_2)$-RDP are together
+  $(\lambda,\gamma_1+\gamma_2)$-RDP.
+- Lemma D.4: $(\lambda,\gamma)$-RDP implies $(\gamma+\log(1/\delta)/(\lambda-1),\delta)$-DP.""",
+        verdict=Verdict.LOOSE,
+        summary="all three are true; the first is an equality, and the conversion of the third can be improved at every "
+        "order.",
+        conditions=(
+            r"Order $\lambda>1$, $0<\delta<1$.",
+            "In D.3 the second mechanism may depend on the first one's output, if its bound holds for every output.",
+        ),
+        correction=r"""The first is an equality. In the third, $(\lambda,\gamma)$-RDP implies $(\epsilon,\delta)$-DP for
+
+$$\epsilon = \gamma+\frac{\log(1/\delta)-\log\lambda}{\lambda-1}+\log\Big(1-\frac1\lambda\Big),$$
+
+or for $\epsilon = 0$ if this is negative.
+
+This is less than the printed value.""",
+        printed=printed_conversion,
+        calculators=(privacy.gaussian_rdp_epsilon, embedding.joint_mu),
+        proved=True,
+    )
+)
+
+
+@row.equal(
+    lambda: [(order, *shifts) for order in (1.25, 2.0, 5.0) for shifts in ((0.5,), (0.3, 1.0), (0.2, 0.4, 0.8))],
+    tolerance=1e-9,
+)
+def _(order: float, *shifts: float) -> Sides:
+    """divergence of Gaussians and of their products, by quadrature"""
+    return (
+        order * embedding.joint_mu([1 / shift for shift in shifts]) ** 2 / 2,
+        lambda: _divergence(order, *shifts),
+        order * sum(shifts) ** 2 / 2,
+    )
+
+
+@row.equal(lambda: [(mu, delta) for mu in (0.01, 1.0, 6.0) for delta in (1e-3, 1e-8)], tolerance=1e-12)
+def _(mu: float, delta: float) -> Sides:
+    """printed conversion at its best order, for the Gaussian mechanism"""
+    order = 1 + math.sqrt(2 * math.log(1 / delta)) / mu
+    return (
+        privacy.gaussian_rdp_epsilon(mu, delta),
+        printed_conversion(order, order * mu**2 / 2, delta),
+        privacy.gaussian_epsilon(mu, delta),
+    )
+
+
+@row.inequality(
+    {
+        "mu": Range(1e-3, 30, log=True),
+        "order": Range(1.001, 1000, log=True),
+        "log_delta": Range(-60, -0.1),
+    },
+    wrong=_too_good_slack,
+)
+def conversion_slack(mu: float, order: float, log_delta: float) -> float:
+    """better conversion, for the Gaussian mechanism
+
+    log of delta over the delta that the Gaussian mechanism has at the better epsilon, the divergence being its own.
+    """
+    epsilon = better_conversion(order, order * mu**2 / 2, math.exp(log_delta))
+    return 1.0 if epsilon < 0 else log_delta - privacy.gaussian_log_delta(mu, epsilon)

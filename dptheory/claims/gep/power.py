@@ -1,0 +1,86 @@
+"""gep.power: power iteration."""
+
+from fractions import Fraction
+
+import numpy as np
+
+from dptheory import embedding
+from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims.gep import _row_space
+
+
+def _tangent(gap: float, iterations: int) -> float:
+    """tan of the angle between the leading axis and the line found, from the start that the generator draws."""
+    gradients = np.diag([1.0, gap])
+    (x, y) = embedding.anchor_subspace(gradients, 1, iterations, np.random.default_rng(5))[0]
+    return abs(float(y / x))
+
+
+def _start_tangent() -> float:
+    x, y = np.random.default_rng(5).standard_normal((1, 2))[0]
+    return abs(float(y / x))
+
+
+def _least_norm(seed: int) -> float:
+    rng = np.random.default_rng(seed)
+    return float(np.linalg.norm(embedding.anchor_subspace(rng.standard_normal((8, 6)), 3, 2, rng), axis=1).min())
+
+
+row = Row(
+    Claim(
+        id="gep.power",
+        title="power iteration",
+        source=Source("gep", "Algorithm 1, lines 3 to 7, and section 3.1"),
+        statement=r"From a random $B\in R^{k\times p}$ repeat $B\leftarrow$ orthonormal rows of $(GB^T)^TG$. By section "
+        r"3.1 this finds (approximately) the $k$ principal components of the anchor gradients $G\in R^{m\times "
+        "p}$.",
+        verdict=Verdict.CONDITIONAL,
+        summary="it converges to the principal subspace at the rate $(s_{k+1}/s_k)^2$ per iteration; the single "
+        "iteration of the paper is exact only for rank at most $k$, and arbitrarily bad where the spectrum is "
+        "flat.",
+        conditions=(
+            r"$k\le\min(m,p)$ and $s_k>s_{k+1}$: otherwise the principal subspace is not unique.",
+            r"The start has a density, so that $\tan\theta_0<\infty$ almost surely.",
+            r"Unstated: as many iterations as the spectrum asks for. For $\tan\theta_t\le\eta$ it is enough, and for "
+            r"$k = 1$, $p = 2$ needed, that $t\ge\log(\tan\theta_0/\eta)/(2\log(s_k/s_{k+1}))$. The paper takes one.",
+            "Lemma 3.2 is about the exact principal subspace. With $t = 1$ and $s_{k+1}/s_k$ close to 1 the result "
+            "is little better than the first $k$ directions of $BG^TG$ for a random $B$.",
+        ),
+        correction=r"""With $s_1\ge s_2\ge\ldots$ the singular values of $G$, $s_k>s_{k+1}$, and $\theta_t$ the largest principal angle between the row
+space of $B$ after $t$ iterations and the span of the $k$ leading right singular vectors:
+
+$$\tan\theta_t\le\Big(\frac{s_{k+1}}{s_k}\Big)^{2t}\tan\theta_0.$$
+
+One iteration is exact if and only if $\mathrm{rank}\thinspace G\le k$.""",
+        calculators=(embedding.anchor_subspace,),
+        proved=True,
+    )
+)
+
+
+@row.equal(lambda: [(gap, t) for gap in (0.3, 0.9, 0.99) for t in (1, 2, 5)], tolerance=1e-10)
+def _(gap: float, t: int) -> Sides:
+    """tan of the angle in the plane"""
+    return _tangent(gap, t), gap ** (2 * t) * _start_tangent(), gap**t * _start_tangent()
+
+
+@row.equal((Fraction(99, 100),), kind=Kind.COUNTEREXAMPLE)
+def _(gap: Fraction) -> Sides:
+    """s_2 = .99 s_1: does one iteration halve the angle's tangent?"""
+    return _tangent(float(gap), 1) < _start_tangent() / 2, gap**2 < Fraction(1, 2), True
+
+
+@row.equal(lambda: [(condition, rank, dim) for condition in (1.0, 1e4, 1e8) for rank, dim in ((5, 60), (20, 20_000))])
+def _(condition: float, rank: int, dim: int) -> Sides:
+    """rank k: row space after one iteration, to 1e-5"""
+    return (
+        _row_space.missed(condition, rank, dim) < 1e-5,
+        True,
+        _row_space.missed_by_products(condition, rank, dim) < 1e-5,
+    )
+
+
+@row.equal(lambda: [(seed,) for seed in range(5)], tolerance=1e-12)
+def _(seed: int) -> Sides:
+    """basis stays orthonormal"""
+    return _least_norm(seed), 1.0, 1.02

@@ -1,0 +1,141 @@
+"""gep.random_labels: random labels suffice for least squares."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from dptheory import embedding
+from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims.gep import _atoms
+
+
+def _gradients(features: Sequence[_atoms.Row], errors: Sequence[Fraction]) -> list[_atoms.Row]:
+    """Gradients (<x, theta> - y) x of half the squared error, from the features and the errors <x, theta> - y."""
+    return [tuple(error * entry for entry in x) for x, error in zip(features, errors, strict=True)]
+
+
+def _same_span(first: Sequence[_atoms.Row], second: Sequence[_atoms.Row]) -> bool:
+    """Whether two sets of rows span one space, by exact ranks."""
+    together = _atoms.rank([*first, *second])
+    return _atoms.rank(first) == together == _atoms.rank(second)
+
+
+def _spanning_cases() -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """(errors under true labels, errors under random labels) for four features of rank 3 in five dimensions."""
+    return [
+        ((1, -2, 3, 1), (5, 1, -1, 2)),
+        ((1, -2, 3, 1), (5, 0, -1, 2)),
+        ((1, -2, 3, 1), (5, 0, 0, 2)),
+        ((1, 0, 3, 1), (5, 0, 0, 2)),
+        ((1, -2, 3, 1), (0, 0, 0, 1)),
+    ]
+
+
+_FEATURES: tuple[_atoms.Row, ...] = tuple(
+    tuple(map(Fraction, row)) for row in ((1, 0, 0, 2, 1), (0, 1, 0, 1, -1), (0, 0, 1, 0, 3), (1, 1, 1, 3, 3))
+)
+
+
+def _spans_agree(true: Sequence[int], random: Sequence[int]) -> bool:
+    """Whether the gradients under both labellings span one space."""
+    fractions = [[Fraction(e) for e in errors] for errors in (true, random)]
+    return _same_span(_gradients(_FEATURES, fractions[0]), _gradients(_FEATURES, fractions[1]))
+
+
+def _kept_features_span(true: Sequence[int], random: Sequence[int]) -> bool:
+    """The condition: the features whose errors are not 0 span one space."""
+    kept = [[x for x, error in zip(_FEATURES, errors, strict=True) if error] for errors in (true, random)]
+    return _same_span(kept[0], kept[1])
+
+
+def _top_line_residual(true: tuple[int, int], random: tuple[int, int]) -> Fraction:
+    """Share of energy of true gradients along e_1, e_2 that the leading line of the random-label gradients misses."""
+    energies, anchors = [e * e for e in true], [e * e for e in random]
+    return Fraction(energies[1 - anchors.index(max(anchors))], sum(energies))
+
+
+def _energies(seed: int, spread: float, dim: int) -> tuple[float, float, float]:
+    """Residual energy under true labels, under random ones, and the largest ratio of squared errors."""
+    rng = np.random.default_rng(seed)
+    features = rng.standard_normal((12, dim)) * 0.6 ** np.arange(dim)
+    errors = np.exp(spread * rng.standard_normal((2, 12)))
+    true, random = (error[:, None] * features for error in errors)
+    basis = embedding.anchor_subspace(random, 2, 30, rng)
+    ratio = float(np.square(errors[0] / errors[1]).max())
+    return embedding.residual_energy(true, basis), embedding.residual_energy(random, basis), ratio
+
+
+def _equal_energy_slack(seed: int, spread: float, dim: int) -> float:
+    """Wrong statement: the residual under true labels is no larger than that of the random-label gradients."""
+    true, random, _ = _energies(seed, spread, dim)
+    return random / true - 1
+
+
+def _share(true: tuple[int, int], random: tuple[int, int]) -> float:
+    """:func:`_top_line_residual` by the calculators."""
+    basis = embedding.anchor_subspace(np.diag(random), 1, 60, np.random.default_rng(3))
+    return embedding.residual_energy(np.diag(true), basis) / (sum(e * e for e in true) / 2)
+
+
+row = Row(
+    Claim(
+        id="gep.random_labels",
+        title="random labels suffice for least squares",
+        source=Source("gep", "section 3.1, and Fig. 4 in section 3.2"),
+        statement='For least squares "the individual gradient is aligned with the feature vector while the label only '
+        'scales the length but does not change the direction", so randomly labelled auxiliary data are '
+        "sufficient for finding the anchor subspace (corroborated by Figure 4).",
+        verdict=Verdict.CONDITIONAL,
+        summary="true of the full span if no label is fitted exactly; with fewer dimensions than the features span, "
+        "labels decide which directions are kept.",
+        conditions=(
+            r"One output. With several, the gradient $(\Theta x-y)\otimes x$ points along a direction that depends "
+            "on the label.",
+            r"$\mathrm{span}\lbrace x_j:\hat e_j\ne0\rbrace\supseteq\mathrm{span}\lbrace x_j:e_j\ne0\rbrace$; for "
+            "the same anchor subspace, equality. If the random labels have a density given the features and the "
+            r"model, no $\hat e_j$ is 0, almost surely, and then the anchors span all features.",
+            "The subspace has as many dimensions as the features span.",
+        ),
+        correction=r"""For $\ell = \frac12(\langle x,\theta\rangle-y)^2$, the gradient is $e\thinspace x$ with the error
+$e = \langle x,\theta\rangle-y$. Let $e_j$ and $\hat e_j$ be the errors of features $x_1,\ldots,x_m$ under true and under random
+labels.
+
+The full span does not depend on the labels if none is fitted. For a smaller subspace, on the same features, the residual energy
+of the true gradients is at most $\max_j(e_j/\hat e_j)^2$ times the residual energy of the random-label gradients.""",
+        calculators=(embedding.residual_energy, embedding.project, embedding.anchor_subspace),
+        proved=True,
+    )
+)
+
+
+@row.equal(_spanning_cases)
+def _(true: tuple[int, ...], random: tuple[int, ...]) -> Sides:
+    """spans under two labellings, exact ranks"""
+    return _kept_features_span(true, random), lambda: _spans_agree(true, random), True
+
+
+@row.equal(((1, 10), (10, 1)), kind=Kind.COUNTEREXAMPLE)
+def _(true: tuple[int, int], random: tuple[int, int]) -> Sides:
+    """features e_1 and e_2, errors (1, 10) and (10, 1): the leading line misses 100/101"""
+    return Fraction(100, 101), lambda: _top_line_residual(true, random), Fraction(1, 101)
+
+
+@row.equal(((1, 10), (10, 1)), ((3, 1), (2, 1)), ((1, 4), (5, 1)), tolerance=1e-9)
+def _(true: tuple[int, int], random: tuple[int, int]) -> Sides:
+    """the same by the calculators"""
+    return _share(true, random), _top_line_residual(true, random), min(e * e for e in true) / sum(e * e for e in true)
+
+
+@row.inequality(
+    {"seed": Range(0, 10**6, integer=True), "spread": Range(0.0, 2.0), "dim": Range(3, 8, integer=True)},
+    wrong=_equal_energy_slack,
+    tolerance=1e-9,
+)
+def energy_slack(seed: int, spread: float, dim: int) -> float:
+    """residual energy against the largest ratio of squared errors
+
+    bound / energy - 1.
+    """
+    true, random, ratio = _energies(seed, spread, dim)
+    return ratio * random / true - 1

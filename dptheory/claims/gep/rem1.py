@@ -1,0 +1,135 @@
+"""gep.rem1: bias of the release."""
+
+import math
+from fractions import Fraction
+
+from dptheory import embedding
+from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims.gep import _mechanism
+from dptheory.claims.gep._energies import spread
+from dptheory.claims.gep._mechanism import EntrySum
+
+
+def _functional(part: str, bias: embedding.ClippingBias) -> float:
+    """The square, or the sum of the entries of a part."""
+    return bias.square if part == "square" else float(getattr(bias, part).sum())
+
+
+_CLIP, _RESIDUAL_CLIP = 3.0, 0.8
+_FREE = 100.0
+"""No row is that long."""
+_ROW_BYTES = 8 * 4 * _mechanism.DIM
+
+
+def _true_sum() -> float:
+    return float(_mechanism.gradients().sum())
+
+
+def _mean_sum(clip: float, residual_clip: float) -> float:
+    """Sum of the entries of the mean released sum: the truth plus the bias, back in the coordinates of the gradients."""
+    bias = embedding.clipping_bias(_mechanism.embeddings(), _mechanism.residuals(), clip, residual_clip)
+    vector = bias.embedding @ _mechanism.basis() + bias.residual @ _mechanism.complement()
+    return _true_sum() + float(vector.sum())
+
+
+def _without_residual() -> float:
+    return _true_sum() - float((_mechanism.residuals() @ _mechanism.complement()).sum())
+
+
+_WHOLE = (
+    ((3, 4), (0, 5), Fraction(1), Fraction(2)),
+    ((8, 6), (5, 12), Fraction(2), Fraction(1)),
+    ((-3, 4), (8, -15), Fraction(7), Fraction(17)),
+    ((4, -3), (0, 0), Fraction(1), Fraction(3)),
+)
+"""Embedding and residual of one example, both of whole norm, and the clips."""
+
+
+def _exact_square(first: tuple[int, int], second: tuple[int, int], s1: Fraction, s2: Fraction, copies: int) -> Fraction:
+    """|bias|^2 of ``copies`` copies of the example and one zero example."""
+    shrink = [
+        max(Fraction(0), 1 - bound / math.isqrt(x * x + y * y)) if (x, y) != (0, 0) else Fraction(0)
+        for (x, y), bound in ((first, s1), (second, s2))
+    ]
+    return copies**2 * sum(
+        (s**2 * (x * x + y * y) for s, (x, y) in zip(shrink, (first, second), strict=True)), Fraction(0)
+    )
+
+
+row = Row(
+    Claim(
+        id="gep.rem1",
+        title="bias of the release",
+        source=Source("gep", "Remark 1", (4,)),
+        statement=r"""Let $g = \frac1n\sum_iG_i$, $R_i = G_i-B^\top BG_i$ and $r = \sum_iR_i$. With $\tilde u = B^\top\tilde w/n$ (B-GEP) and
+$\tilde v = (B^\top\tilde w+\tilde r)/n$ (GEP), "ignoring the effect of gradient clipping",
+
+$$E\tilde u = g-\frac rn,\qquad E\tilde v = g .$$""",
+        verdict=Verdict.HOLDS,
+        summary="without clipping the mean of GEP's release is the private gradient and that of B-GEP misses the mean "
+        "residual; with clipping the bias has a closed form.",
+        conditions=(
+            "Stated: no row is clipped.",
+            "Expectation over the noise, for given data and basis. $B$ may be random but must be independent of the "
+            "noise.",
+            "Remark 1 for GEP holds for every matrix $B$, orthonormal or not. The orthogonality of the two parts, "
+            r"and projecting the residual noise off $\mathrm{span}(B)$, need orthonormal rows.",
+        ),
+        correction=r"""With clips $S_1,S_2$ (a row of length 0 counts as not clipped, $\min(1,S/0) = 1$),
+
+$$E[n\tilde v]-ng = \sum_i\Big(\min\big(1,\tfrac{S_1}{\lvert w_i\rvert}\big)-1\Big)B^\top w_i+\sum_i\Big(\min\big(1,\tfrac{S_2}{\lvert R_i\rvert}\big)-1\Big)R_i,$$
+
+two orthogonal vectors; $E[n\tilde u]-ng$ is the first of them minus $r$. If the gradient is clipped to $S$ before its residual is
+clipped to $\rho S$, with $c_i = \min(1,S/\lvert G_i\rvert)$, the bias is
+$\sum_i(c_i-1)B^\top w_i+\sum_i\big(\min(c_i,\rho S/\lvert R_i\rvert)-1\big)R_i$.""",
+        calculators=(embedding.clipping_bias,),
+        proved=True,
+    )
+)
+
+
+@row.equal(
+    lambda: [
+        (part, rows, k, q)
+        for part in ("embedding", "residual", "square")
+        for rows, k, q in ((1, 2, 4), (3, 2, 20_000), (3, 20_000, 4))
+    ],
+    tolerance=1e-12,
+)
+def _(part: str, rows: int, k: int, q: int) -> Sides:
+    """bias of clipping apart, part by part"""
+    return (
+        _functional(part, embedding.clipping_bias(spread(5, rows, k), spread(12, rows, q), 4.0, 2.0)),
+        {"embedding": -math.sqrt(k) * rows, "residual": -10 * math.sqrt(q) * rows, "square": rows**2 * (1 + 100.0)}[
+            part
+        ],
+        {"embedding": 1.0, "residual": -12 * math.sqrt(q) * rows, "square": 0.0}[part],
+    )
+
+
+@row.mean(EntrySum("published", _FREE, _FREE, mu=200.0), wrong=_without_residual, row_bytes=_ROW_BYTES)
+def _() -> float:
+    """gep.rem1: GEP without clipping"""
+    return _mean_sum(_FREE, _FREE)
+
+
+@row.mean(EntrySum("embedding_only", _FREE, _RESIDUAL_CLIP, mu=200.0), wrong=_true_sum, row_bytes=_ROW_BYTES)
+def _() -> float:
+    """gep.rem1: B-GEP without clipping"""
+    return _mean_sum(_FREE, 0.0)
+
+
+@row.mean(EntrySum("published", _CLIP, _RESIDUAL_CLIP, mu=4.0), wrong=_true_sum, row_bytes=_ROW_BYTES)
+def _() -> float:
+    """gep.rem1: GEP with clipping"""
+    return _mean_sum(_CLIP, _RESIDUAL_CLIP)
+
+
+@row.equal(lambda: [(*case, copies) for case in _WHOLE for copies in (1, 3)], tolerance=1e-13)
+def _(w: tuple[int, int], r: tuple[int, int], s1: Fraction, s2: Fraction, copies: int) -> Sides:
+    """squared bias in fractions"""
+    return (
+        embedding.clipping_bias([w] * copies + [(0, 0)], [r] * copies + [(0, 0)], float(s1), float(s2)).square,
+        lambda: _exact_square(w, r, s1, s2, copies),
+        0.0,
+    )

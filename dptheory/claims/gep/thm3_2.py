@@ -1,0 +1,113 @@
+"""gep.thm3.2: noise of T steps."""
+
+import math
+from fractions import Fraction
+from functools import partial
+from typing import Literal
+
+from dptheory import embedding, privacy
+from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims.gep._neighbours import (
+    hockey_stick_of_output,
+    least_noise_ratio,
+)
+from dptheory.claims.gep._noise_ratios import (
+    printed_noise_ratio,
+    replaced_noise,
+)
+
+_RUN_SIGMAS = (1.0, 1.5)
+
+
+row = Row(
+    Claim(
+        id="gep.thm3.2",
+        title="noise of T steps",
+        source=Source("gep", "Theorem 3.2"),
+        statement=r"For $\epsilon<2L$, $L = \log(1/\delta)$, the output of Algorithm 2 ($T$ steps) is "
+        r"$(\epsilon,\delta)$-differentially private if $\sigma\ge2\sqrt{2TL}/\epsilon$.",
+        verdict=Verdict.LOOSE,
+        summary=r"true with $\sigma$ read as $\sigma_i/S_i$; the stated noise is the same multiple of the least for "
+        "every $T$, that of one step.",
+        conditions=(
+            r"$\epsilon\le2L$ (equality does no harm).",
+            r"Unstated: $\sigma$ is the ratio $\sigma_i/S_i$ of noise to sensitivity, as in the proof of Theorem 3.1.",
+            'As in [gep.thm3.1](thm3.1.md): records are added or removed, $n$ is public, $0<k<p$ for "only if".',
+            "Every step uses all records. Gradients, bases, learning rates and clips of a step may depend on what "
+            "was released before, on public data and on fresh randomness, not otherwise on the private data.",
+        ),
+        correction=r"""For $\sigma = \sigma_1/S_1 = \sigma_2/S_2$: the sequence of all releases is $(\epsilon,\delta)$-private if and only if
+$\delta(\mu,\epsilon)\le\delta$ with $\mu = \sqrt{2T}/\sigma$ (notation of [gep.thm3.1](thm3.1.md)). The least noise is
+$\sqrt{2T}/\mu(\epsilon,\delta)$; the stated one is $2\sqrt L\mu(\epsilon,\delta)/\epsilon$ times it, whatever $T$. The last
+iterate alone can be $\sqrt T\mu_1$-GDP, $\mu_1^2 = S_1^2/(\sigma_1^2+\sigma_2^2)+S_2^2/\sigma_2^2$, and is never worse.""",
+        printed=printed_noise_ratio,
+        calculators=(
+            embedding.release_noise_ratio,
+            embedding.noise_ratio_excess,
+            embedding.joint_mu,
+            embedding.output_mu,
+        ),
+        proved=True,
+    )
+)
+
+
+@row.equal(lambda: [(epsilon, 1e-5, steps) for epsilon in (0.5, 2.0) for steps in (1, 100, 10_000)], tolerance=1e-7)
+def _(epsilon: float, delta: float, steps: int) -> Sides:
+    """least noise of T steps, by root finding on quadratures"""
+    budget = epsilon, delta, steps
+    return (
+        embedding.release_noise_ratio(*budget),
+        lambda: least_noise_ratio(*budget),
+        printed_noise_ratio(*budget),
+    )
+
+
+@row.equal(lambda: [(epsilon, steps) for epsilon in (0.3, 1.0, 8.0) for steps in (1, 7, 10**6)], tolerance=1e-7)
+def _(epsilon: float, steps: int) -> Sides:
+    """same excess for every T, by root finding on quadratures"""
+    return (
+        embedding.noise_ratio_excess(epsilon, 1e-5),
+        printed_noise_ratio(epsilon, 1e-5, steps) / least_noise_ratio(epsilon, 1e-5, steps),
+        embedding.noise_ratio_excess(epsilon, 1e-5) * math.sqrt(steps),
+    )
+
+
+@row.equal(
+    lambda: [
+        (method, epsilon, steps)
+        for method in ("exact", "renyi", "stated")
+        for epsilon in (0.3, 8.0)
+        for steps in (1, 7, 10**6)
+    ],
+    tolerance=1e-7,
+)
+def _(method: Literal["exact", "renyi", "stated"], epsilon: float, steps: int) -> Sides:
+    """T steps where a record is replaced: twice the noise, for each method"""
+    return (
+        embedding.release_noise_ratio(epsilon, 1e-5, steps, "replace-one", method),
+        lambda: replaced_noise(method, epsilon, steps),
+        replaced_noise(method, epsilon, steps) / 2,
+    )
+
+
+@row.mean(
+    partial(hockey_stick_of_output, clips=(1.0, 1.0), sigmas=_RUN_SIGMAS, epsilon=1.0, steps=3),
+    wrong=lambda: privacy.gaussian_delta(embedding.output_mu(1.0, 1.0, *_RUN_SIGMAS, steps=1), 1.0),
+    row_bytes=600,
+)
+def _() -> float:
+    """last iterate alone, linear loss, T = 3"""
+    return privacy.gaussian_delta(embedding.output_mu(1.0, 1.0, *_RUN_SIGMAS, steps=3), 1.0)
+
+
+@row.equal(
+    lambda: [(first, second, steps) for first in (1, 2) for second in (2, 5) for steps in (1, 3, 12)], tolerance=1e-12
+)
+def _(first: int, second: int, steps: int) -> Sides:
+    """mu of T steps in squares"""
+    return (
+        embedding.joint_mu([first, second], steps) ** 2,
+        float(sum(Fraction(1, first**2) + Fraction(1, second**2) for _ in range(steps))),
+        (steps * (1 / first + 1 / second)) ** 2,
+    )

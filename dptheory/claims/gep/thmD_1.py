@@ -1,0 +1,51 @@
+"""gep.thmD.1: independent vectors span the space."""
+
+from fractions import Fraction
+
+from dptheory import embedding
+from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims.gep import _atoms
+
+
+def _affine_line_rank(anchors: int) -> bool:
+    """Points (t, 1): on a flat with probability 1, on no line through 0 twice."""
+    return _atoms.rank([(t, 1) for t in range(1, anchors + 1)]) == 2
+
+
+row = Row(
+    Claim(
+        id="gep.thmD.1",
+        title="independent columns",
+        source=Source("gep", "Theorem D.1"),
+        statement=r"Let $x_1,\ldots,x_n$, $n\ge p$, be independent in $R^p$ with one law that puts no mass on proper "
+        r"manifolds. Then $X = (x_1,\ldots,x_n)$ is non-singular with probability 1, that is of rank $p$. "
+        "(Theorem 3.2 of Eaton and Perlman, 1973.)",
+        verdict=Verdict.HOLDS,
+        summary='with "manifold" read as flat, as in the source; linear subspaces suffice and are then necessary.',
+        conditions=(
+            '"Manifold" means flat. For curved manifolds the hypothesis would be stronger still, and the statement '
+            "is true as well: flats are among them.",
+            'For $n>p$ "non-singular" means that $XX^T$ is.',
+        ),
+        correction="Linear subspaces suffice in the hypothesis; for equal laws the condition is then necessary too. "
+        "Independent vectors need not have equal laws.",
+        calculators=(embedding.recovery_probability,),
+        proved=True,
+    )
+)
+
+
+@row.equal(lambda: [(p, n) for p in (1, 2, 3, 4) for n in (1, 2, 3, 4, 6)])
+def _(p: int, n: int) -> Sides:
+    """general position spans, exact ranks"""
+    return (
+        embedding.recovery_probability(p, n),
+        Fraction(int(_atoms.rank(_atoms.moment_curve(n, p)) == p)),
+        Fraction(int(n > p)),
+    )
+
+
+@row.equal(lambda: [(n,) for n in (2, 3, 5)])
+def _(n: int) -> Sides:
+    """a law on a line that misses 0: flats have mass, subspaces have none"""
+    return n >= 2, lambda: _affine_line_rank(n), False

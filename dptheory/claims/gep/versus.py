@@ -1,0 +1,340 @@
+"""gep.versus: GEP against plain perturbation."""
+
+import functools
+import math
+from fractions import Fraction
+
+from scipy.optimize import minimize_scalar
+
+from dptheory import embedding
+from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims.gep import _joint_bias, _mechanism
+from dptheory.claims.gep._energies import WAYS, spread, traced_energy
+from dptheory.claims.gep._mechanism import SquaredError, Way
+
+_TINY = 1e-10
+_ENERGIES = tuple(
+    (dim, k, clip, second, mu, lost, first)
+    for dim, k in ((12, 3), (270_000, 1000), (20_000_000, 5000))
+    for clip, second, mu, lost, first in (
+        (10.0, 2.0, 0.5, 0.0, None),
+        (3.0, 2.9, 4.0, 7.0, None),
+        (1.0, 0.3, 1.0, 0.0, 0.6),
+    )
+)
+"""p, k, S, S2, mu, |r| and S1."""
+
+
+Pair = tuple[int, int]
+_CLIP, _RESIDUAL_CLIP, _MU = 3.0, 0.8, 2.0
+
+
+_TRIPLES = ((9, 16, 3, 4, 5), (16, 9, 4, 3, 5), (25, 144, 5, 12, 13), (225, 64, 15, 8, 17))
+"""k, q and the whole roots of k, q and p = k + q."""
+
+
+_RATIOS = tuple(Fraction(n, d) for d in (5, 13, 7, 2) for n in range(1, d + 3))
+
+
+def _stated(way: Way) -> float:
+    found = embedding.clipped_gep_mse(_mechanism.embeddings(), _mechanism.residuals(), _CLIP, _RESIDUAL_CLIP, _MU)
+    return float(getattr(found, way))
+
+
+def _noise_only(way: Way) -> float:
+    return float(getattr(embedding.gep_mse(_mechanism.DIM, _mechanism.SUBSPACE, _CLIP, _RESIDUAL_CLIP, _MU), way))
+
+
+def _threshold_cases() -> list[tuple[int, int, int, int, int, Fraction]]:
+    return [(*triple, ratio) for triple in _TRIPLES for ratio in _RATIOS]
+
+
+def _share_of_most_noise(dim: int, k: int) -> float:
+    """The r at which sqrt(k (1 - r^2)) + sqrt(q) r is largest, by search: beyond it equal noise in all directions is less."""
+
+    def minus_root(r: float) -> float:
+        return -math.sqrt(k * (1 - r * r)) - math.sqrt(dim - k) * r
+
+    return float(minimize_scalar(minus_root, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9}).x)
+
+
+def _saves_by_sum(k: int, q: int, ratio: Fraction) -> bool:
+    """Whether GEP as published has less noise than plain perturbation, S = S1 = 1 and its noise chosen for the sum."""
+    share = 1 / (1 + ratio**2)
+    return (1 + share) * (k + (k + q) * ratio**2) < k + q
+
+
+def _difference(k: int, q: int, root_k: int, root_q: int, root_p: int, field: str) -> Fraction:
+    """GEP minus B-GEP without the lost residual, S = mu = 1, S2 = sqrt(k/p), at which every root is whole."""
+    p, r, cosine = k + q, Fraction(root_k, root_p), Fraction(root_q, root_p)  # r^2 + cosine^2 = 1
+    energies = {
+        "plain": Fraction(p),
+        "published": 2 * (k + p * r**2),
+        "published_sum": (1 + 1 / (1 + r**2)) * (k + p * r**2),
+        "optimal": (root_k + root_q * r) ** 2,
+        "joint": (root_k * cosine + root_q * r) ** 2 if r**2 <= Fraction(q, p) else Fraction(p),
+    }
+    return energies[field] - k
+
+
+def _biased_energy(way: str, rows: int, k: int, q: int) -> float:
+    """Noise and squared clipping bias of ``rows`` equal gradients, of norm 5 in the subspace and 12 off it."""
+    noise = traced_energy(way, q + k, k, 6.5, 2.0, 2.0, 12.0 * rows if way == "embedding_only" else 0.0, 5.5)
+    scale = 0.5  # of the gradient, whose norm is 13
+    bias = {
+        "plain": (1 - scale) ** 2 * 169,
+        "embedding_only": 0.0,  # the embedding's norm is 5, below its clip
+        "joint": ((1 - scale) * 5) ** 2 + (12 - 2) ** 2,  # the residual of norm 6 is clipped again, to 2
+    }.get(way, (12.0 - 2.0) ** 2)
+    return noise + rows**2 * bias
+
+
+def _least_energy(k: int, q: int, root_k: int, root_q: int, root_p: int, field: str) -> float:
+    found = embedding.least_residual_energy(k + q, k, 3.0, 3.0 * root_k / root_p, 1.5)
+    return float(getattr(found, field)) / 4
+
+
+def _calculated_biased(way: str, rows: int, k: int, q: int) -> float:
+    found = embedding.clipped_gep_mse(spread(5, rows, k), spread(12, rows, q), 6.5, 2.0, 2.0, embedding_clip=5.5)
+    return float(getattr(found, way))
+
+
+def _biased_error(k: int, q: int, root_k: int, root_q: int, root_p: int, field: str) -> float:
+    """B-GEP's error where the lost residual is just what the other way's noise costs more."""
+    lost = 2 * math.sqrt(_difference(k, q, root_k, root_q, root_p, field))
+    return embedding.gep_mse(k + q, k, 3.0, 3.0 * root_k / root_p, 1.5, residual_norm=lost).embedding_only / 4
+
+
+def _saves(way: str, dim: int, k: int, ratio: float) -> bool:
+    """Less noise than plain perturbation, for "joint" by more than rounding."""
+    return traced_energy(way, dim, k, 1.0, ratio, 1.0, 0.0, None) < dim * (1 - 1e-13)
+
+
+def _functional(part: str, bias: embedding.ClippingBias) -> float:
+    """The square, or the sum of the entries of a part."""
+    return bias.square if part == "square" else float(getattr(bias, part).sum())
+
+
+row = Row(
+    Claim(
+        id="gep.versus",
+        title="GEP against plain perturbation",
+        source=Source("gep", "new, on section 3"),
+        ours=True,
+        statement=r"""$n$ gradients $G_i$; each way releases an estimate $n\tilde v$ of their sum $\sum_iG_i$; $n^2$ times the squared error of the mean
+is $E\lvert n\tilde v-\sum_iG_i\rvert^2$, the expectation over the noise. Notation as in [gep.split](split.md); $S$ is the clip of
+plain perturbation, $r = \sum_iPG_i$ the summed residual. Every way is exactly $\mu$-GDP (add/remove). For GEP that is said of the
+pair $(\tilde w,\tilde r)$; the row "by its sum" has the noise that the sum $\tilde w^TB+\tilde r$ needs, which is all that
+Algorithm 1 returns and is more private than the pair (item 5 of [gep.thm3.1](thm3.1.md)). Where no gradient is clipped, with
+$a = S_1^2/(S_1^2+S_2^2)$:
+
+| way | $n^2$ squared error |
+|---|---|
+| GP | $pS^2/\mu^2$ |
+| B-GEP | $kS_1^2/\mu^2+\lvert r\rvert^2$ |
+| GEP as published, $\sigma_i = \sqrt2S_i/\mu$ | $2(kS_1^2+pS_2^2)/\mu^2$ |
+| GEP as published, by its sum, $\sigma_i = S_i\sqrt{1+a}/\mu$ | $(1+a)(kS_1^2+pS_2^2)/\mu^2$ |
+| GEP, best split, noise off $U$ | $(\sqrt kS_1+\sqrt qS_2)^2/\mu^2$ |
+| GEP, gradient clipped first | $E(\min(1,S_2/S))$ of [gep.joint_clip](joint_clip.md) |
+
+With clipping each gains the squared norm of the bias of its clipping ([gep.rem1](rem1.md)); for B-GEP the bias is that of the
+embeddings, and $\lvert r\rvert^2$ stays as it is.
+
+With $S_1 = S$ and compared by noise alone, the ways of GEP beat GP below these ratios $S_2/S$: as published exactly if
+$(S_2/S)^2<\frac12-\frac kp$, with the best split exactly if $S_2/S<\sqrt{(\sqrt p-\sqrt k)/(\sqrt p+\sqrt k)}$, with joint
+clipping exactly if $(S_2/S)^2<q/p$; by its sum GEP as published does exactly if
+$(S_2/S)^2<\frac12\big(\sqrt{(1-c)(5-c)}-1-c\big)$, $c = k/p$. As published never if $k\ge p/2$, by pair or sum. Releasing the
+residual beats B-GEP exactly if $\lvert r\rvert^2\mu^2/S^2$ exceeds, with $\rho = S_2/S$: as published $k+2p\rho^2$; by its sum
+$ak+(1+a)p\rho^2$, $a = 1/(1+\rho^2)$; best split $2\sqrt{kq}\thinspace\rho+q\rho^2$; joint clipping
+$(q-k)\rho^2+2\rho\sqrt{kq(1-\rho^2)}$ if $\rho^2\le q/p$, else $q$; GP instead of GEP: $q$.""",
+        verdict=Verdict.HOLDS,
+        summary=r"at the same $\mu$, GEP as published has less noise than plain perturbation if and only if "
+        r"$(S_2/S)^2<\frac12-\frac kp$; with the best split iff $S_2/S<\sqrt{(\sqrt p-\sqrt k)/(\sqrt p+\sqrt "
+        "k)}$; with joint clipping iff $(S_2/S)^2<q/p$.",
+        conditions=(
+            r"One $\mu$ for every way, that of one release before subsampling, add/remove. In the papers' terms $\mu "
+            r"= 1/\sigma$ for a noise multiplier $\sigma$; GEP's normalised concatenation has sensitivity $\sqrt2$, "
+            r"hence $\sigma_i = \sqrt2\sigma S_i$.",
+            "$B$ has orthonormal rows and does not depend on the private data.",
+            r"Say which release is accounted for: the pair, as the paper does (its sensitivity $\sqrt2$), or the sum.",
+            "The thresholds compare noise. A smaller $S_2$ lowers the noise and raises the bias of clipping the "
+            "residuals; both are in `clipped_gep_mse`.",
+            "The error of one step is no measure of a whole run: over many steps noise averages out, a bias does not.",
+        ),
+        calculators=(
+            embedding.gep_mse,
+            embedding.clipped_gep_mse,
+            embedding.largest_residual_ratio,
+            embedding.least_residual_energy,
+            embedding.joint_clipping_bias,
+        ),
+        proved=True,
+        figure="embedding_mse",
+    )
+)
+
+
+@row.equal(lambda: [(way, *case) for way in WAYS for case in _ENERGIES], tolerance=_TINY)
+def _(way: str, dim: int, k: int, clip: float, second: float, mu: float, lost: float, first: float | None) -> Sides:
+    """every way: trace of the noise"""
+    case = dim, k, clip, second, mu, lost, first
+    traced = traced_energy(way, *case)
+    return getattr(embedding.gep_mse(*case), way), traced, 1.001 * traced
+
+
+@row.equal(
+    lambda: [(way, *case) for way in WAYS for case in ((1, 2, 9), (3, 2, 20_000), (2, 20_000, 5))], tolerance=1e-9
+)
+def _(way: str, rows: int, k: int, q: int) -> Sides:
+    """every way: noise and clipping bias of gradients that are all alike"""
+    energy = _biased_energy(way, rows, k, q)
+    return _calculated_biased(way, rows, k, q), energy, 1.001 * energy
+
+
+@row.equal(
+    lambda: [(way, *case[:5]) for way in WAYS if way != "embedding_only" for case in _ENERGIES if case[6] is None],
+    tolerance=1e-8,
+)
+def _(way: str, dim: int, k: int, clip: float, second: float, mu: float) -> Sides:
+    """residual that pays for its release, from the traces"""
+    traced = traced_energy(way, dim, k, clip, second, mu, 0.0, None)
+    return (
+        getattr(embedding.least_residual_energy(dim, k, clip, second, mu), way),
+        traced - k * (clip / mu) ** 2,
+        traced,
+    )
+
+
+@row.equal(
+    lambda: [
+        (way, dim, k, side)
+        for way in ("published", "published_sum", "optimal", "joint")
+        for dim, k in ((270_000, 1000), (100_000, 30_000), (20_000_000, 100))
+        for side in (0.9999, 1.0001)
+    ]
+)
+def _(way: str, dim: int, k: int, side: float) -> Sides:
+    """the ratios at users' sizes: noise is less just below and not just above"""
+    ratio = side * getattr(embedding.largest_residual_ratio(dim, k), way)
+    return _saves(way, dim, k, ratio), side < 1, _saves(way, dim, k, ratio / 1.01)
+
+
+@row.equal(lambda: [(dim, k) for dim, k in ((25, 9), (270_000, 1000), (10**7, 10**6))], tolerance=1e-14)
+def _(dim: int, k: int) -> Sides:
+    """joint ratio: its square is q / p, in integers"""
+    return embedding.largest_residual_ratio(dim, k).joint ** 2, Fraction(dim - k, dim), 1.0
+
+
+@row.equal(
+    lambda: [
+        (part, k, q) for part in ("embedding", "residual", "square") for k, q in ((2, 4), (2, 20_000), (20_000, 4))
+    ],
+    tolerance=1e-12,
+)
+def _(part: str, k: int, q: int) -> Sides:
+    """bias of clipping the gradient first, a residual with many entries"""
+    return (
+        _functional(part, embedding.joint_clipping_bias(spread(5, 1, k), spread(12, 1, q), 6.5, 2 / 6.5)),
+        {"embedding": -2.5 * math.sqrt(k), "residual": -10 * math.sqrt(q), "square": 0.25 * 25 + 100.0}[part],
+        {"embedding": -5.0, "residual": -12 * math.sqrt(q), "square": 144.0}[part],
+    )
+
+
+for simulated in WAYS:  # the wrong statement forgets the biases of clipping and of the lost residual
+    row.mean(
+        SquaredError(simulated, _CLIP, _RESIDUAL_CLIP, _MU),
+        wrong=functools.partial(_noise_only, simulated),
+        row_bytes=8 * 4 * _mechanism.DIM,
+        name=f"gep.versus: squared error of the simulated release, {simulated}",
+    )(functools.partial(_stated, simulated))
+
+
+@row.equal(_threshold_cases)
+def _(k: int, q: int, a: int, b: int, c: int, r: Fraction) -> Sides:
+    """who has less noise, as published, in fractions"""
+    return (
+        float(r) < embedding.largest_residual_ratio(k + q, k).published * (1 - 1e-12),
+        2 * (k + (k + q) * r**2) < k + q,
+        r**2 < Fraction(1, 2),
+    )
+
+
+@row.equal(lambda: [(k, q, ratio) for k, q, *_, ratio in _threshold_cases()])
+def _(k: int, q: int, r: Fraction) -> Sides:
+    """who has less noise, as published and accounted for by the sum, in fractions"""
+    return (
+        float(r) < embedding.largest_residual_ratio(k + q, k).published_sum * (1 - 1e-12),
+        _saves_by_sum(k, q, r),
+        2 * (k + (k + q) * r**2) < k + q,
+    )  # accounted for by the pair
+
+
+@row.equal(_threshold_cases)
+def _(k: int, q: int, a: int, b: int, c: int, r: Fraction) -> Sides:
+    """who has less noise, best split, in fractions"""
+    return (
+        float(r) < embedding.largest_residual_ratio(k + q, k).optimal * (1 - 1e-12),
+        (a + b * r) ** 2 < k + q,
+        a + c * r < c,
+    )  # p in place of q
+
+
+@row.equal(
+    lambda: [
+        (dim, k, way)
+        for dim, k in ((25, 9), (10**6, 10), (10, 4))
+        for way in ("published", "published_sum", "optimal", "joint")
+    ],
+    tolerance=1e-12,
+)
+def _(dim: int, k: int, way: str) -> Sides:
+    """the ratios are where the energies meet"""
+    ratio = getattr(embedding.largest_residual_ratio(dim, k), way)
+    return (
+        getattr(embedding.gep_mse(dim, k, 1.0, ratio, 1.0), way),
+        dim,
+        embedding.gep_mse(dim, k, 1.0, 1.0, 1.0).published,
+    )
+
+
+@row.equal((25, 9), (1000, 10), (10, 4), (3, 2), tolerance=1e-6)
+def _(dim: int, k: int) -> Sides:
+    """joint clipping saves noise up to where its energy is largest"""
+    return embedding.largest_residual_ratio(dim, k).joint, lambda: _share_of_most_noise(dim, k), 1.0
+
+
+@row.equal(
+    lambda: [
+        (part, *case, copies)
+        for part in ("embedding", "residual", "square")
+        for case in _joint_bias.CASES
+        for copies in (1, 1000)
+    ],
+    tolerance=1e-12,
+)
+def _(part: str, first: Pair, second: Pair, clip: Fraction, share: Fraction, copies: int) -> Sides:
+    """bias of clipping the gradient and then the residual, in fractions"""
+    case = part, first, second, clip, share, copies
+    return _joint_bias.calculated(*case), lambda: _joint_bias.in_fractions(*case), lambda: _joint_bias.apart(*case)
+
+
+@row.equal(
+    lambda: [(*t, field) for t in _TRIPLES for field in ("plain", "published", "published_sum", "optimal", "joint")],
+    tolerance=1e-12,
+)
+def _(k: int, q: int, a: int, b: int, c: int, field: str) -> Sides:
+    """residual that pays for its release, in fractions"""
+    return (
+        _least_energy(k, q, a, b, c, field),
+        _difference(k, q, a, b, c, field),
+        float(_difference(k, q, a, b, c, field) + k),
+    )
+
+
+@row.equal(
+    lambda: [(*t, field) for t in _TRIPLES for field in ("plain", "published", "published_sum", "optimal", "joint")],
+    tolerance=1e-12,
+)
+def _(k: int, q: int, a: int, b: int, c: int, field: str) -> Sides:
+    """error of B-GEP with the residual that pays, in fractions"""
+    return _biased_error(k, q, a, b, c, field), _difference(k, q, a, b, c, field) + k, k  # the noise alone
