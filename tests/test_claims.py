@@ -145,11 +145,8 @@ def test_a_file_is_found_by_its_name_and_loads_alone() -> None:
 
 
 def test_every_claim_has_the_file_of_its_name() -> None:
-    """Until a paper's ``_unsplit.py`` is gone, its other claims stand in modules by topic."""
     for paper in claims.PAPERS:
         folder = Path(claims.__file__).parent / paper
-        if (folder / "_unsplit.py").exists():
-            continue
         files = {file.name for file in folder.glob("*.py") if not file.name.startswith("_")}
         expected = [Path(claim.file).name for claim in claims.all_claims(paper)]
         assert len(expected) == len(set(expected)) and files == set(expected)

@@ -7,7 +7,6 @@ import pytest
 
 from dptheory import claims
 from dptheory.claims import Claim, Verdict
-from dptheory.claims._registry import in_own_file
 from dptheory.cli import _page_head, _tables
 
 PROOFS = Path(__file__).parents[1] / "proofs"
@@ -28,10 +27,7 @@ def test_measured_pages_are_fresh() -> None:
 @pytest.mark.parametrize("claim", ARGUED, ids=lambda claim: claim.id)
 def test_page_agrees_with_the_ledger(claim: Claim) -> None:
     text = (PROOFS / claim.page).read_text(encoding="utf-8")
-    if _page_head.has_head(PROOFS / claim.page):
-        assert text.startswith(_page_head.page_head(claim) + "\n"), STALE
-    else:  # until every page is converted
-        assert text.startswith(f"# {claim.id}: {claim.title}\n")
+    assert text.startswith(_page_head.page_head(claim) + "\n"), STALE
     assert re.search(rf"^\*\*{claim.verdict.name}\*\*", text, re.MULTILINE)
     headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
     required = ["Statement", "Conditions", "Proof", "Counterexample", "Use instead", "Evidence"]
@@ -44,10 +40,8 @@ def test_page_agrees_with_the_ledger(claim: Claim) -> None:
 
 
 @pytest.mark.parametrize("claim", ARGUED, ids=lambda claim: claim.id)
-def test_a_claim_with_a_file_of_its_own_has_a_generated_head(claim: Claim) -> None:
-    if in_own_file(claim.id):  # until every paper is split
-        assert _page_head.has_head(PROOFS / claim.page)
-        assert claim.summary and "\n" not in claim.summary
+def test_every_claim_has_a_summary_in_one_line(claim: Claim) -> None:
+    assert claim.summary and "\n" not in claim.summary
 
 
 def test_cells_of_the_ledger_can_be_scanned() -> None:

@@ -29,19 +29,16 @@ def _of_paper(paper: str) -> Iterator[Claim]:
     """Every module of the paper's package that does not start with an underscore is a claim."""
     package = importlib.import_module(f"dptheory.claims.{paper}")
     for found in pkgutil.iter_modules(package.__path__):
-        claim = None if found.name.startswith("_") else _in_module(f"{package.__name__}.{found.name}")
-        if claim is not None:
-            yield claim
-    if importlib.util.find_spec(f"{package.__name__}._unsplit"):  # until every paper is split
-        yield from importlib.import_module(f"{package.__name__}._unsplit").CLAIMS
+        if not found.name.startswith("_"):
+            yield _in_module(f"{package.__name__}.{found.name}")
 
 
-def _in_module(name: str) -> Claim | None:
-    row = getattr(importlib.import_module(name), "row", None)
-    return row.claim if isinstance(row, Row) else None
+def _in_module(name: str) -> Claim:
+    row: Row = importlib.import_module(name).row
+    return row.claim
 
 
-def in_own_file(id: str) -> Claim | None:
+def _in_own_file(id: str) -> Claim | None:
     """The claim whose module is named like the id, loading no other."""
     paper, _, name = id.partition(".")
     if paper not in PAPERS or not re.fullmatch(r"[A-Za-z][\w.-]*", name, re.ASCII):
@@ -83,7 +80,7 @@ def get(id: str) -> Claim:
     Raises:
         ValueError: no such claim; the message names the nearest ids.
     """
-    found = (in_own_file(id) or _ledger().get(id)) if isinstance(id, str) else None
+    found = (_in_own_file(id) or _ledger().get(id)) if isinstance(id, str) else None
     if found is None:
         raise ValueError(f"id must be that of a claim in the ledger, got {_validate.shown(id)}{_nearest(id)}")
     return found
@@ -104,7 +101,7 @@ def select(patterns: Iterable[str]) -> tuple[Claim, ...]:
         return all_claims()
     chosen: dict[str, Claim] = {}
     for pattern in patterns:
-        one = in_own_file(pattern) if isinstance(pattern, str) else None
+        one = _in_own_file(pattern) if isinstance(pattern, str) else None
         matching = [one.id] if one else fnmatch.filter(_ledger(), pattern) if isinstance(pattern, str) else []
         if not matching:
             raise ValueError(f"patterns must each match a claim, got {_validate.shown(pattern)}{_nearest(pattern)}")

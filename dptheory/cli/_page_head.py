@@ -41,7 +41,7 @@ def page_head(claim: Claim) -> str:
 
 
 def has_head(page: Path) -> bool:
-    """Whether the page's head is generated; until every page is converted, some are written by hand.
+    """Whether the page has the markers of a generated head, once each.
 
     Raises:
         OSError: no such page.
@@ -63,9 +63,8 @@ def write_head(page: Path, claim: Claim) -> None:
 
 def claim_files(claim: Claim) -> list[str]:
     """The files that make up a claim, relative to the root: its checks, its page, its figure, its calculators' modules."""
-    own = [claim.file] if (_ROOT / claim.file).exists() else []  # until every claim has a file of its own
     figure = [f"figures/{claim.figure}.py", f"proofs/figures/{claim.figure}.png"] if claim.figure else []
-    return [*own, f"proofs/{claim.page}", *figure, *dict.fromkeys(map(_source_file, claim.calculators))]
+    return [claim.file, f"proofs/{claim.page}", *figure, *dict.fromkeys(map(_source_file, claim.calculators))]
 
 
 def _links(claim: Claim) -> list[str]:
