@@ -22,7 +22,7 @@ row = Row(
         id="gep.eq12",
         title="risk after T steps",
         source=Source("gep", "proof of Theorem 3.3", (12,)),
-        statement=r"$E L(\bar\theta)-L_*\le\frac\beta{2T}|\theta_0-\theta_*|+\frac{\sigma^2}{\beta n^2}\big(k+\frac "
+        statement=r"$E L(\bar\theta)-L_\ast\le\frac\beta{2T}|\theta_0-\theta_\ast|+\frac{\sigma^2}{\beta n^2}\big(k+\frac "
         r"pT\sum_{t<T}r_t^2\big)$, $\bar\theta = \frac1T\sum_{t=1}^T\theta_t$.",
         verdict=Verdict.FALSE,
         summary="the distance lacks its square (the two sides have different units otherwise). With it the bound is "
@@ -31,9 +31,9 @@ row = Row(
             r"As for [gep.eq11](eq11.md): $L$ convex and $\beta$-smooth, step $\frac1\beta$, noise of mean 0 given "
             "the iterate.",
         ),
-        correction=r"""With $D = |\theta_0-\theta_*|$ and $N$ the mean over the steps of $E|\zeta_t|^2 = \frac{\sigma^2}{n^2}(k+pE r_t^2)$:
+        correction=r"""With $D = |\theta_0-\theta_\ast|$ and $N$ the mean over the steps of $E|\zeta_t|^2 = \frac{\sigma^2}{n^2}(k+pE r_t^2)$:
 
-$$E L(\bar\theta)-L_*\le\frac{\beta D^2}{2T}+\frac N{2\beta},$$
+$$E L(\bar\theta)-L_\ast\le\frac{\beta D^2}{2T}+\frac N{2\beta},$$
 
 and for every $T$ there is a loss with excess at least $\frac{\beta D^2}{2(T+2)}$, whatever the noise of mean 0.""",
         printed=printed_summed_risk,

@@ -22,6 +22,7 @@ _SPLITS = (
 )
 """p, k, S1, S2, mu."""
 _LARGE_SPLITS = ((12, 3, 1.0, 0.4, 1.0), (270_000, 1000, 10.0, 2.0, 0.7), (20_000_000, 5000, 3.0, 5.0, 2.0))
+"""Small, and at the sizes of users."""
 
 
 def equal_ratio_energy(dim: int, k: int, first: float, second: float, mu: float) -> float:

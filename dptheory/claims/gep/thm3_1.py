@@ -29,8 +29,6 @@ Method = Literal["exact", "renyi", "stated"]
 Reference = Literal["exact", "renyi"]
 _DELTAS = (1e-5, 1e-6)
 _BUDGETS = tuple((epsilon, delta) for delta in _DELTAS for epsilon in (0.1, 1.0, 8.0, 2 * math.log(1 / delta)))
-
-
 _CLIPS, _SIGMAS = (10.0, 2.0), (12.0, 2.0)
 """Clips of the embedding and the residual, and their noises: mu = 1.30 as a pair, 1.29 as a sum."""
 

@@ -75,7 +75,7 @@ row = Row(
         title="excess risk",
         source=Source("gep", "Theorem 3.3"),
         statement=r"Let $L$ be 1-Lipschitz, convex and $\beta$-smooth. At $\eta = \frac1\beta$, $T = "
-        r"\frac{n\beta\epsilon}{\sqrt p}$: $E L(\bar\theta)-L_*\le "
+        r"\frac{n\beta\epsilon}{\sqrt p}$: $E L(\bar\theta)-L_\ast\le "
         r"O\Big(\frac{\sqrt{k\log(1/\delta)}}{n\epsilon}+\bar r\frac{\sqrt{p\log(1/\delta)}}{n\epsilon}\Big)$, "
         r"$\bar r = \frac1T\sum r_t^2$, $r_t = \max_i|(R_t)_i|$.",
         verdict=Verdict.FALSE,
@@ -93,13 +93,13 @@ row = Row(
             r"fresh. $\bar\theta$ is a function of the $T$ releases, so what composition says of all of them holds "
             "for it.",
             "$T$ is an integer and at least 1. If the optimal $T$ is below 1, the bound at $T = 1$ is at least "
-            r"$\frac{\beta D^2}2$, no better than $L(\theta_0)-L_*\le\frac{\beta D^2}2$.",
+            r"$\frac{\beta D^2}2$, no better than $L(\theta_0)-L_\ast\le\frac{\beta D^2}2$.",
         ),
-        correction=r"""With $D = |\theta_0-\theta_*|$, every sample's loss $G$-Lipschitz, residuals that never exceed a public clip $\rho\le G$,
+        correction=r"""With $D = |\theta_0-\theta_\ast|$, every sample's loss $G$-Lipschitz, residuals that never exceed a public clip $\rho\le G$,
 $\Lambda = \log(1/\delta)$:
 
 1. with the paper's noise, $\sigma = 2\sqrt{2T\Lambda}/\epsilon$ times each clip, $\epsilon<2\Lambda$, and
-   $s = \Lambda(kG^2+p\rho^2)$: $\;E L(\bar\theta)-L_*\le\frac{\beta D^2}{2T}+\frac{4Ts}{\beta\epsilon^2n^2}$, which is
+   $s = \Lambda(kG^2+p\rho^2)$: $\;E L(\bar\theta)-L_\ast\le\frac{\beta D^2}{2T}+\frac{4Ts}{\beta\epsilon^2n^2}$, which is
    $\frac{2\sqrt2D\sqrt s}{n\epsilon}$ at $T = \frac{\beta Dn\epsilon}{\sqrt{8s}}$;
 2. at $\mu$-GDP with the best split, residual noise only off the anchor subspace, $S = \sqrt kG+\sqrt{p-k}\rho$:
    $\;\frac{\beta D^2}{2T}+\frac{TS^2}{2\beta\mu^2n^2}$, which is $\frac{DS}{\mu n}$ at $T = \frac{\beta Dn\mu}S$;

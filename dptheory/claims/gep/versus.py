@@ -265,8 +265,8 @@ def _(k: int, q: int, r: Fraction) -> Sides:
     return (
         float(r) < embedding.largest_residual_ratio(k + q, k).published_sum * (1 - 1e-12),
         _saves_by_sum(k, q, r),
-        2 * (k + (k + q) * r**2) < k + q,
-    )  # accounted for by the pair
+        2 * (k + (k + q) * r**2) < k + q,  # accounted for by the pair
+    )
 
 
 @row.equal(_threshold_cases)
@@ -275,8 +275,8 @@ def _(k: int, q: int, a: int, b: int, c: int, r: Fraction) -> Sides:
     return (
         float(r) < embedding.largest_residual_ratio(k + q, k).optimal * (1 - 1e-12),
         (a + b * r) ** 2 < k + q,
-        a + c * r < c,
-    )  # p in place of q
+        a + c * r < c,  # p in place of q
+    )
 
 
 @row.equal(
