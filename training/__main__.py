@@ -149,7 +149,7 @@ def validate(
 @app.command()
 def run(
     config: Annotated[Path, typer.Argument(help="TOML file; configs/... of this package are found from anywhere")],
-    set: Annotated[list[str] | None, typer.Option(help="change a key, as epochs=1 or mechanism.rate=0.7")] = None,
+    set: Annotated[list[str] | None, typer.Option(help="change a key, as epochs=1 or mechanism.drop_rate=0.7")] = None,
     out: Annotated[Path, typer.Option(help="folder for metrics.csv, metrics.json and checkpoint.pt")] = Path("run"),
     resume: Annotated[bool, typer.Option("--resume", help="go on from the checkpoint in the folder")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",

@@ -15,8 +15,8 @@ from training.runs import _train
 CLIP, SIGMA = 1.0, 2.0
 MECHANISMS = {
     "dp-sgd": {"name": "dp-sgd"},
-    "random-sparsification": {"name": "random-sparsification", "rate": 0.5},
-    "index-pruning": {"name": "index-pruning", "keep_rate": 0.2, "index_epsilon": 0.5},
+    "random-sparsification": {"name": "random-sparsification", "drop_rate": 0.5},
+    "index-pruning": {"name": "index-pruning", "keep_share": 0.2, "index_epsilon": 0.5},
     "gep-optimal": {"name": "gep-optimal", "subspace_dim": 12, "residual_clip": 0.3, "anchors": 24},
     "freezing": {"name": "layer-freezing", "after": 0.3},
 }
@@ -49,7 +49,7 @@ def result(device: torch.device) -> dict:
             found["mask"] = [m.cpu() for m in run.optimizer.mechanism.mask]
         if name == "gep-optimal":
             found["bases"] = [b.cpu() for b in run.optimizer.mechanism.bases]
-    secure = few_steps({"name": "random-k", "keep_rate": 0.5}, device, secure=True)
+    secure = few_steps({"name": "random-k", "keep_share": 0.5}, device, secure=True)
     found["secure mask"] = [m.cpu() for m in secure.optimizer.mechanism.mask]
     found["secure weights"] = [p.detach().cpu() for p in secure.model.parameters()]
     bad = tiny_load("excerpt", train=True)

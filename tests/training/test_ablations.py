@@ -48,13 +48,13 @@ def test_quiet_layers_get_no_noise_and_the_others_the_same_as_without() -> None:
 
 def test_noisy_sparsification_masks_and_adds_noise_but_does_not_clip() -> None:
     run = prepare(
-        tiny_config({"name": "noisy-sparsification", "rate": 0.5}, max_grad_norm=1e-3, noise_multiplier=1.0), CPU
+        tiny_config({"name": "noisy-sparsification", "drop_rate": 0.5}, max_grad_norm=1e-3, noise_multiplier=1.0), CPU
     )
     clipped = prepare(
-        tiny_config({"name": "random-sparsification", "rate": 0.5}, max_grad_norm=1e-3, noise_multiplier=0.0), CPU
+        tiny_config({"name": "random-sparsification", "drop_rate": 0.5}, max_grad_norm=1e-3, noise_multiplier=0.0), CPU
     )
     free = prepare(
-        tiny_config({"name": "random-sparsification", "rate": 0.5}, max_grad_norm=1e6, noise_multiplier=0.0), CPU
+        tiny_config({"name": "random-sparsification", "drop_rate": 0.5}, max_grad_norm=1e6, noise_multiplier=0.0), CPU
     )
     found, small, expected = (torch.cat([r.flatten() for r in released(r)]) for r in (run, clipped, free))
     assert torch.equal(found == 0, expected == 0) and 0.4 < (found == 0).float().mean() < 0.6

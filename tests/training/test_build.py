@@ -38,17 +38,17 @@ def values(schedule: Any, steps: int = STEPS) -> list[float]:
 EMBEDDING = {"subspace_dim": None, "residual_clip": None, "anchors": 250, "grouping": "blocks", "iterations": 1}
 DEFAULTS = {
     "dp-sgd": {}, "noisy-sgd": {}, "clipped-sgd": {},
-    "random-sparsification": {"rate": None, "cooling_epochs": 0, "refreshes_per_epoch": 0},
-    "posterior-freeze": {"rate": None, "cooling_epochs": 0, "refreshes_per_epoch": 0},
-    "random-k": {"keep_rate": None},
-    "ranked-sparsification": {"rate": None, "cooling_epochs": 0},
-    "ranked-by-true-gradients": {"rate": None, "cooling_epochs": 0},
-    "layer-freezing": {"after": None, "frozen": 0}, "quiet-layers": {"after": None, "frozen": 0},
-    "noisy-sparsification": {"rate": None, "cooling_epochs": 0, "refreshes_per_epoch": 0},
-    "index-pruning": {"keep_rate": None, "index_epsilon": None, "start": 1.0, "schedule": "constant", "group_size": 256},
-    "top-k-of-released": {"keep_rate": None, "start": 1.0, "schedule": "constant", "group_size": 256},
+    "random-sparsification": {"drop_rate": None, "cooling_epochs": 0, "refreshes_per_epoch": 0},
+    "posterior-freeze": {"drop_rate": None, "cooling_epochs": 0, "refreshes_per_epoch": 0},
+    "random-k": {"keep_share": None},
+    "ranked-sparsification": {"drop_rate": None, "cooling_epochs": 0},
+    "ranked-by-true-gradients": {"drop_rate": None, "cooling_epochs": 0},
+    "layer-freezing": {"after": None, "frozen_layers": 0}, "quiet-layers": {"after": None, "frozen_layers": 0},
+    "noisy-sparsification": {"drop_rate": None, "cooling_epochs": 0, "refreshes_per_epoch": 0},
+    "index-pruning": {"keep_share": None, "index_epsilon": None, "start": 1.0, "schedule": "constant", "group_size": 256},
+    "top-k-of-released": {"keep_share": None, "start": 1.0, "schedule": "constant", "group_size": 256},
     "noisy-magnitudes": {
-        "keep_rate": None, "selection_multiplier": None, "start": 1.0, "schedule": "constant", "group_size": 256
+        "keep_share": None, "selection_multiplier": None, "start": 1.0, "schedule": "constant", "group_size": 256
     },
     "gep": EMBEDDING, "gep-optimal": EMBEDDING, "gep-joint": EMBEDDING, "biased-gep": EMBEDDING,
 }  # fmt: skip
@@ -72,12 +72,12 @@ def test_arguments_and_defaults() -> None:
     ],
 )
 def test_random_masks(name: str, kind: type) -> None:
-    plain = made(name, rate=0.3)
+    plain = made(name, drop_rate=0.3)
     assert type(plain) is kind and values(inside(plain)["_rate"]) == [0.3] * STEPS
-    assert inside(plain)["_generator"].initial_seed() == SEED and not made(name, seed=None, rate=0.3).seeded
+    assert inside(plain)["_generator"].initial_seed() == SEED and not made(name, seed=None, drop_rate=0.3).seeded
     for times, steps in ((0, 1), (1, 4), (2, 2), (3, 1), (4, 1)):
-        assert inside(made(name, rate=0.3, refreshes_per_epoch=times))["_refresh_steps"] == steps
-    cooled = inside(made(name, rate=0.3, cooling_epochs=3))["_rate"]
+        assert inside(made(name, drop_rate=0.3, refreshes_per_epoch=times))["_refresh_steps"] == steps
+    cooled = inside(made(name, drop_rate=0.3, cooling_epochs=3))["_rate"]
     assert values(cooled) == pytest.approx([0.0] * 4 + [0.15] * 4 + [0.3] * 4)
 
 
@@ -86,21 +86,22 @@ def test_random_masks(name: str, kind: type) -> None:
     [("ranked-sparsification", m.RankedSparsification), ("ranked-by-true-gradients", m.RankedByTrueGradients)],
 )
 def test_ranked_masks(name: str, kind: type) -> None:
-    plain = made(name, rate=0.3)
+    plain = made(name, drop_rate=0.3)
     assert type(plain) is kind and values(inside(plain)["_rate"]) == [0.3] * STEPS
     assert inside(plain)["_epoch"] == EPOCH and inside(plain)["_generator"].initial_seed() == SEED
-    assert values(inside(made(name, rate=0.3, cooling_epochs=3))["_rate"])[4] == pytest.approx(0.15)
+    assert values(inside(made(name, drop_rate=0.3, cooling_epochs=3))["_rate"])[4] == pytest.approx(0.15)
 
 
 def test_random_k() -> None:
-    found = made("random-k", keep_rate=0.2)
+    found = made("random-k", keep_share=0.2)
     assert type(found) is m.PosteriorFreeze and values(inside(found)["_rate"]) == [0.8] * STEPS
     assert inside(found)["_refresh_steps"] == 1 and inside(found)["_generator"].initial_seed() == SEED
 
 
 def test_layer_freezing() -> None:
     for arguments, count, step in (
-        ({"after": 0.5}, 2, 6), ({"after": 0.0, "frozen": 1}, 1, 0), ({"after": 1.0, "frozen": 3}, 3, 12), ({"after": 0.3}, 2, 4)
+        ({"after": 0.5}, 2, 6), ({"after": 0.0, "frozen_layers": 1}, 1, 0), ({"after": 1.0, "frozen_layers": 3}, 3, 12),
+        ({"after": 0.3}, 2, 4),
     ):  # fmt: skip
         found = inside(made("layer-freezing", **arguments))
         assert (found["_count"], found["_from_step"]) == (count, step) and isinstance(found["_inner"], m.DpSgd)
@@ -111,16 +112,16 @@ def test_layer_freezing() -> None:
 @pytest.mark.parametrize("name", ["index-pruning", "top-k-of-released", "noisy-magnitudes"])
 def test_selections(name: str) -> None:
     more = {"index-pruning": {"index_epsilon": 2.0}, "noisy-magnitudes": {"selection_multiplier": 3.0}}.get(name, {})
-    plain = inside(made(name, keep_rate=0.2, **more))
+    plain = inside(made(name, keep_share=0.2, **more))
     assert values(plain["_keep_rate"]) == [0.2] * STEPS and plain["_size"] == 256
-    moved = inside(made(name, keep_rate=0.2, start=0.8, schedule="linear", group_size=64, **more))
+    moved = inside(made(name, keep_share=0.2, start=0.8, schedule="linear", group_size=64, **more))
     assert values(moved["_keep_rate"]) == pytest.approx([0.8 - 0.6 * step / 11 for step in range(12)])
     assert moved["_size"] == 64
-    shrunk = inside(made(name, keep_rate=0.2, start=0.8, schedule="exponential", **more))["_keep_rate"]
+    shrunk = inside(made(name, keep_share=0.2, start=0.8, schedule="exponential", **more))["_keep_rate"]
     assert values(shrunk) == pytest.approx([0.8 * 0.25 ** (step / 11) for step in range(12)])
-    assert values(inside(made(name, keep_rate=0.2, schedule="linear", **more))["_keep_rate"])[0] == 1.0
+    assert values(inside(made(name, keep_share=0.2, schedule="linear", **more))["_keep_rate"])[0] == 1.0
     for steps, first in ((1, 0.2), (2, 0.8)):  # one step has the last value
-        one = inside(made(name, steps=steps, keep_rate=0.2, start=0.8, schedule="linear", **more))["_keep_rate"]
+        one = inside(made(name, steps=steps, keep_share=0.2, start=0.8, schedule="linear", **more))["_keep_rate"]
         assert values(one, steps) == pytest.approx([first, 0.2][-steps:] if steps > 1 else [0.2])
     if name == "noisy-magnitudes":
         assert plain["_selection"] == 3.0
@@ -148,17 +149,17 @@ def test_embeddings(name: str, kind: type) -> None:
 
 
 RANGES: list[tuple[str, str, dict[str, Any], list[Any], list[Any]]] = [
-    ("random-sparsification", "rate", {}, [0.0, 0.999], [-1e-9, 1.0]),
-    ("random-sparsification", "cooling_epochs", {"rate": 0.3}, [0, 2], [-1, 1]),
-    ("random-sparsification", "refreshes_per_epoch", {"rate": 0.3}, [0, 4], [-1, 5]),
-    ("random-k", "keep_rate", {}, [1e-9, 1.0], [0.99e-9, 1.0000001]),
+    ("random-sparsification", "drop_rate", {}, [0.0, 0.999], [-1e-9, 1.0]),
+    ("random-sparsification", "cooling_epochs", {"drop_rate": 0.3}, [0, 2], [-1, 1]),
+    ("random-sparsification", "refreshes_per_epoch", {"drop_rate": 0.3}, [0, 4], [-1, 5]),
+    ("random-k", "keep_share", {}, [1e-9, 1.0], [0.99e-9, 1.0000001]),
     ("layer-freezing", "after", {}, [0.0, 1.0], [-1e-9, 1.0000001]),
-    ("layer-freezing", "frozen", {"after": 0.5}, [0, 3], [-1, 4]),
-    ("index-pruning", "index_epsilon", {"keep_rate": 0.2}, [5e-324, 1e6], [0.0, 1.0001e6]),
-    ("index-pruning", "keep_rate", {"index_epsilon": 1.0}, [1e-9, 1 - 1e-9], [0.0, 1.0]),
-    ("top-k-of-released", "start", {"keep_rate": 0.2}, [1e-9, 1.0], [0.0, 1.0000001]),
-    ("top-k-of-released", "schedule", {"keep_rate": 0.2}, ["constant", "linear", "exponential"], ["x"]),
-    ("noisy-magnitudes", "selection_multiplier", {"keep_rate": 0.2}, [1e-6, 1e6], [0.99e-6, 1.0001e6]),
+    ("layer-freezing", "frozen_layers", {"after": 0.5}, [0, 3], [-1, 4]),
+    ("index-pruning", "index_epsilon", {"keep_share": 0.2}, [5e-324, 1e6], [0.0, 1.0001e6]),
+    ("index-pruning", "keep_share", {"index_epsilon": 1.0}, [1e-9, 1 - 1e-9], [0.0, 1.0]),
+    ("top-k-of-released", "start", {"keep_share": 0.2}, [1e-9, 1.0], [0.0, 1.0000001]),
+    ("top-k-of-released", "schedule", {"keep_share": 0.2}, ["constant", "linear", "exponential"], ["x"]),
+    ("noisy-magnitudes", "selection_multiplier", {"keep_share": 0.2}, [1e-6, 1e6], [0.99e-6, 1.0001e6]),
     ("gep", "subspace_dim", {"residual_clip": 1.0, "anchors": 7}, [1, 28], [0, 29]),
     ("gep", "iterations", {"residual_clip": 1.0, "anchors": 7, "subspace_dim": 1}, [1, 1000], [0, 1001]),
     ("gep", "residual_clip", {"anchors": 7, "subspace_dim": 1}, [1e-12, 1e12], [0.99e-12, 1.01e12]),
@@ -179,7 +180,7 @@ def test_ranges(name: str, argument: str, others: dict[str, Any], good: list[Any
 
 
 def test_unknown_arguments_name_those_there_are() -> None:
-    for name, says in (("random-k", "there are keep_rate"), ("dp-sgd", "it takes none")):
+    for name, says in (("random-k", "there are keep_share"), ("dp-sgd", "it takes none")):
         with pytest.raises(ValueError, match=rf"mechanism '{name}' has no argument x, y; {says}"):
             made(name, x=1, y=2)
     with pytest.raises(ValueError, match=r"mechanism 'random-k'.*its arguments are keep_rate"):

@@ -25,7 +25,7 @@ GIP = {
 }  # fmt: skip
 GIP_SIGMA = {0.5: 13, 1: 10, 2: 6, 4: 4}
 INDICES = {
-    "mechanism.name": "index-pruning", "mechanism.keep_rate": 0.1, "mechanism.start": 1, "mechanism.schedule": "linear",
+    "mechanism.name": "index-pruning", "mechanism.keep_share": 0.1, "mechanism.start": 1, "mechanism.schedule": "linear",
     "mechanism.group_size": 256,
 }  # fmt: skip
 
@@ -35,7 +35,7 @@ RF = {"data": "cifar-10", "delta": 1e-5, "mechanism.name": "random-sparsificatio
 def lf(data: str, clip: float, sigma: float, batch: int, rate: float, frozen: int, after: int) -> dict[str, Any]:
     return {
         "data": data, "max_grad_norm": clip, "noise_multiplier": sigma, "batch_size": batch, "optimizer.learning_rate": rate,
-        "mechanism.name": "layer-freezing", "mechanism.frozen": frozen, "frozen after": after,
+        "mechanism.name": "layer-freezing", "mechanism.frozen_layers": frozen, "frozen after": after,
     }  # fmt: skip
 
 
@@ -47,7 +47,7 @@ def rf(batch: int, sigma: float, rate: float, epochs: int, momentum: float, clip
 
 
 def freezing(rate: float, cooling: int) -> dict[str, Any]:
-    return {"mechanism.rate": rate, "mechanism.cooling_epochs": cooling}
+    return {"mechanism.drop_rate": rate, "mechanism.cooling_epochs": cooling}
 
 
 PRINTED: dict[str, dict[str, Any]] = {
@@ -72,7 +72,7 @@ PRINTED: dict[str, dict[str, Any]] = {
     },
     "cifar10/gip_dp_sgd_eps1": GIP | {"epsilon": 1, "noise_multiplier": 10, "mechanism.name": "dp-sgd"},
     "cifar10/gip_random_k_eps1": GIP
-    | {"epsilon": 1, "noise_multiplier": 10, "mechanism.name": "random-k", "mechanism.keep_rate": 0.5},
+    | {"epsilon": 1, "noise_multiplier": 10, "mechanism.name": "random-k", "mechanism.keep_share": 0.5},
     # LF, Appendix D: C, sigma, B, learning rate, layers frozen, after which epoch
     **{
         f"mnist/lf_eps{e}": lf("mnist", 1.0, 1.923, 2048, 2.0, 2, after) | {"epsilon": e}
@@ -106,7 +106,7 @@ PRINTED: dict[str, dict[str, Any]] = {
 
 
 def flat(table: dict[str, Any]) -> dict[str, Any]:
-    """Keys of the tables as "mechanism.rate"."""
+    """Keys of the tables as "mechanism.drop_rate"."""
     found = {}
     for key, value in table.items():
         found.update({f"{key}.{k}": v for k, v in value.items()} if isinstance(value, dict) else {key: value})
@@ -141,8 +141,8 @@ def test_the_layers_that_lf_freezes_of_wrn() -> None:
     config = read_config(CONFIGS / "cifar10/lf_wrn_eps1.toml")
     model = networks.wrn_16_4(0)
     names = {module: name for name, module in model.named_modules()}
-    frozen = {names[layer].split(".")[0] for layer in layers(model)[: config.mechanism["frozen"]]}
-    left = {names[layer].split(".")[0] for layer in layers(model)[config.mechanism["frozen"] :]}
+    frozen = {names[layer].split(".")[0] for layer in layers(model)[: config.mechanism["frozen_layers"]]}
+    left = {names[layer].split(".")[0] for layer in layers(model)[config.mechanism["frozen_layers"] :]}
     assert frozen == {"0", "1", "2", "3", "4"} and not frozen & left  # the input layer and twice two blocks
     steps = round(config.epochs * 50_000 / config.batch_size)
     assert round(config.mechanism["after"] * steps) == 800

@@ -50,7 +50,7 @@ def prepared(
 
 
 def test_every_stream_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    run, asked = prepared(monkeypatch, {"name": "random-sparsification", "rate": 0.5})
+    run, asked = prepared(monkeypatch, {"name": "random-sparsification", "drop_rate": 0.5})
     assert asked["noise_generator"].initial_seed() == stream(5, 2)
     assert run.batches == PoissonBatches(TRAIN, 0.25, stream(5, 1))
     for found, wanted in zip(run.model.parameters(), small_tanh_cnn(stream(5, 0)).parameters(), strict=True):
@@ -86,7 +86,7 @@ def test_what_a_run_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_secure_run_takes_nothing_from_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    run, asked = prepared(monkeypatch, {"name": "random-sparsification", "rate": 0.5}, secure=True)
+    run, asked = prepared(monkeypatch, {"name": "random-sparsification", "drop_rate": 0.5}, secure=True)
     assert asked["noise_generator"] is None and asked["secure"] is True and not asked["mechanism"].seeded
     assert run.batches == SecureBatches(TRAIN, 0.25)
 

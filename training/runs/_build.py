@@ -95,12 +95,12 @@ def build_mechanism(setting: Setting, table: Mapping[str, Any]) -> Mechanism:
         raise ValueError(f"mechanism {name!r}: {error}; its arguments are {', '.join(wanted)}") from None
 
 
-def _sparsification_rate(setting: Setting, rate: float, cooling_epochs: int) -> Schedule:
-    _validate.real("mechanism.rate", rate, 0.0, 1.0, ends="[)")
+def _sparsification_rate(setting: Setting, drop_rate: float, cooling_epochs: int) -> Schedule:
+    _validate.real("mechanism.drop_rate", drop_rate, 0.0, 1.0, ends="[)")
     _validate.integer("mechanism.cooling_epochs", cooling_epochs, 0)
     if cooling_epochs == 0:
-        return mechanisms.Constant(rate)
-    return mechanisms.GradualCooling(rate, cooling_epochs, setting.steps_per_epoch)
+        return mechanisms.Constant(drop_rate)
+    return mechanisms.GradualCooling(drop_rate, cooling_epochs, setting.steps_per_epoch)
 
 
 def _refresh_steps(setting: Setting, refreshes_per_epoch: int) -> int:
@@ -122,71 +122,71 @@ def _clipped_sgd(setting: Setting) -> Mechanism:
 
 
 def _random_sparsification(
-    setting: Setting, rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
+    setting: Setting, drop_rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
 ) -> Mechanism:
-    schedule = _sparsification_rate(setting, rate, cooling_epochs)
+    schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
     return mechanisms.RandomSparsification(schedule, setting.seed, _refresh_steps(setting, refreshes_per_epoch))
 
 
 def _noisy_sparsification(
-    setting: Setting, rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
+    setting: Setting, drop_rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
 ) -> Mechanism:
-    schedule = _sparsification_rate(setting, rate, cooling_epochs)
+    schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
     return mechanisms.NoisySparsification(schedule, setting.seed, _refresh_steps(setting, refreshes_per_epoch))
 
 
 def _posterior_freeze(
-    setting: Setting, rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
+    setting: Setting, drop_rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
 ) -> Mechanism:
-    schedule = _sparsification_rate(setting, rate, cooling_epochs)
+    schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
     return mechanisms.PosteriorFreeze(schedule, setting.seed, _refresh_steps(setting, refreshes_per_epoch))
 
 
-def _random_k(setting: Setting, keep_rate: float) -> Mechanism:
-    kept = _validate.real("mechanism.keep_rate", keep_rate, 1e-9, 1.0)
+def _random_k(setting: Setting, keep_share: float) -> Mechanism:
+    kept = _validate.real("mechanism.keep_share", keep_share, 1e-9, 1.0)
     return mechanisms.PosteriorFreeze(mechanisms.Constant(1 - kept), setting.seed)
 
 
-def _ranked(setting: Setting, rate: float, cooling_epochs: int = 0) -> Mechanism:
-    schedule = _sparsification_rate(setting, rate, cooling_epochs)
+def _ranked(setting: Setting, drop_rate: float, cooling_epochs: int = 0) -> Mechanism:
+    schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
     return mechanisms.RankedSparsification(schedule, setting.steps_per_epoch, setting.seed)
 
 
-def _ranked_by_true_gradients(setting: Setting, rate: float, cooling_epochs: int = 0) -> Mechanism:
-    schedule = _sparsification_rate(setting, rate, cooling_epochs)
+def _ranked_by_true_gradients(setting: Setting, drop_rate: float, cooling_epochs: int = 0) -> Mechanism:
+    schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
     return mechanisms.RankedByTrueGradients(schedule, setting.steps_per_epoch, setting.seed)
 
 
-def _layer_freezing(setting: Setting, after: float, frozen: int = 0) -> Mechanism:
-    """``after``: share of the run; ``frozen``: number of layers, 0 for the lower half."""
+def _layer_freezing(setting: Setting, after: float, frozen_layers: int = 0) -> Mechanism:
+    """``after``: share of the run; ``frozen_layers``: number of layers, 0 for the lower half."""
     share = _validate.real("mechanism.after", after, 0.0, 1.0)
     found = len(layers(setting.model))
-    count = _validate.integer("mechanism.frozen", frozen, 0, found - 1) or found // 2
+    count = _validate.integer("mechanism.frozen_layers", frozen_layers, 0, found - 1) or found // 2
     return mechanisms.LayerFreezing(mechanisms.DpSgd(), count, round(share * setting.steps))
 
 
-def _quiet_layers(setting: Setting, after: float, frozen: int = 0) -> Mechanism:
+def _quiet_layers(setting: Setting, after: float, frozen_layers: int = 0) -> Mechanism:
     """The arguments of layer freezing, to be compared with it."""
     share = _validate.real("mechanism.after", after, 0.0, 1.0)
     found = len(layers(setting.model))
-    count = _validate.integer("mechanism.frozen", frozen, 0, found - 1) or found // 2
+    count = _validate.integer("mechanism.frozen_layers", frozen_layers, 0, found - 1) or found // 2
     return mechanisms.QuietLayers(count, round(share * setting.steps))
 
 
-def _keep(setting: Setting, keep_rate: float, start: float, schedule: str) -> Schedule:
+def _keep(setting: Setting, keep_share: float, start: float, schedule: str) -> Schedule:
     """``start`` counts only where the share moves; 1 is all but one of a group, which leaves something to choose."""
-    _validate.real("mechanism.keep_rate", keep_rate, 0.0, 1.0, ends="()")
+    _validate.real("mechanism.keep_share", keep_share, 0.0, 1.0, ends="()")
     _validate.real("mechanism.start", start, 0.0, 1.0, ends="(]")
     _validate.choice("mechanism.schedule", schedule, ("constant", "linear", "exponential"))
     if schedule == "constant" or setting.steps < 2:
-        return mechanisms.Constant(keep_rate)
+        return mechanisms.Constant(keep_share)
     kind = mechanisms.Linear if schedule == "linear" else mechanisms.Exponential
-    return kind(start, keep_rate, setting.steps)
+    return kind(start, keep_share, setting.steps)
 
 
 def _index_pruning(
     setting: Setting,
-    keep_rate: float,
+    keep_share: float,
     index_epsilon: float,
     start: float = 1.0,
     schedule: str = "constant",
@@ -198,25 +198,25 @@ def _index_pruning(
     def theta(dim: int, keep: int, groups: int) -> float:
         return theta_for_budget(budget, dim, keep, setting.steps, groups)
 
-    return mechanisms.IndexPruning(theta, _keep(setting, keep_rate, start, schedule), group_size)
+    return mechanisms.IndexPruning(theta, _keep(setting, keep_share, start, schedule), group_size)
 
 
 def _top_k_of_released(
-    setting: Setting, keep_rate: float, start: float = 1.0, schedule: str = "constant", group_size: int = 256
+    setting: Setting, keep_share: float, start: float = 1.0, schedule: str = "constant", group_size: int = 256
 ) -> Mechanism:
-    return mechanisms.TopKOfReleased(_keep(setting, keep_rate, start, schedule), group_size)
+    return mechanisms.TopKOfReleased(_keep(setting, keep_share, start, schedule), group_size)
 
 
 def _noisy_magnitudes(
     setting: Setting,
-    keep_rate: float,
+    keep_share: float,
     selection_multiplier: float,
     start: float = 1.0,
     schedule: str = "constant",
     group_size: int = 256,
 ) -> Mechanism:
     _validate.real("mechanism.selection_multiplier", selection_multiplier, 1e-6, 1e6)
-    return mechanisms.NoisyMagnitudeTopK(selection_multiplier, _keep(setting, keep_rate, start, schedule), group_size)
+    return mechanisms.NoisyMagnitudeTopK(selection_multiplier, _keep(setting, keep_share, start, schedule), group_size)
 
 
 def _embedding(kind: Callable[..., Mechanism]) -> Callable[..., Mechanism]:

@@ -121,7 +121,7 @@ class RunConfig:
 
 
 def read_config(path: Path, changes: Sequence[str] = ()) -> RunConfig:
-    """A run from a TOML file, with changes such as ``epochs=1`` or ``mechanism.rate=0.7``.
+    """A run from a TOML file, with changes such as ``epochs=1`` or ``mechanism.drop_rate=0.7``.
 
     Values are written as in TOML or as bare words; ``noise_multiplier=`` without one takes the key out.
 

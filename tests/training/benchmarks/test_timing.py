@@ -101,7 +101,7 @@ def test_memory_depends_on_the_physical_batch_alone(monkeypatch: pytest.MonkeyPa
     table = {
         "data": "cifar-10", "model": "wrn-16-4", "epochs": 1, "batch_size": 96, "physical_batch_size": 16,
         "max_grad_norm": 1.0, "noise_multiplier": 1.0,
-        "mechanism": {"name": "index-pruning", "keep_rate": 0.1, "index_epsilon": 0.01},
+        "mechanism": {"name": "index-pruning", "keep_share": 0.1, "index_epsilon": 0.01},
     }  # fmt: skip
     run = runs.prepare(from_dict(table), CPU)
     peaks = []

@@ -14,22 +14,22 @@ CPU = torch.device("cpu")
 GEP = {"subspace_dim": 12, "residual_clip": 0.3, "anchors": 12}
 MECHANISMS = {
     "dp-sgd": {"name": "dp-sgd"},
-    "random-sparsification": {"name": "random-sparsification", "rate": 0.5},
-    "mask-kept": {"name": "random-sparsification", "rate": 0.5, "cooling_epochs": 2, "refreshes_per_epoch": 1},
-    "posterior-freeze": {"name": "posterior-freeze", "rate": 0.5, "refreshes_per_epoch": 2},
-    "random-k": {"name": "random-k", "keep_rate": 0.3},
-    "ranked": {"name": "ranked-sparsification", "rate": 0.5},
-    "ranked-true": {"name": "ranked-by-true-gradients", "rate": 0.5},
-    "index-pruning": {"name": "index-pruning", "keep_rate": 0.1, "index_epsilon": 0.5, "schedule": "linear"},
-    "top-k": {"name": "top-k-of-released", "keep_rate": 0.2, "schedule": "exponential"},
-    "magnitudes": {"name": "noisy-magnitudes", "keep_rate": 0.2, "selection_multiplier": 2.0},
+    "random-sparsification": {"name": "random-sparsification", "drop_rate": 0.5},
+    "mask-kept": {"name": "random-sparsification", "drop_rate": 0.5, "cooling_epochs": 2, "refreshes_per_epoch": 1},
+    "posterior-freeze": {"name": "posterior-freeze", "drop_rate": 0.5, "refreshes_per_epoch": 2},
+    "random-k": {"name": "random-k", "keep_share": 0.3},
+    "ranked": {"name": "ranked-sparsification", "drop_rate": 0.5},
+    "ranked-true": {"name": "ranked-by-true-gradients", "drop_rate": 0.5},
+    "index-pruning": {"name": "index-pruning", "keep_share": 0.1, "index_epsilon": 0.5, "schedule": "linear"},
+    "top-k": {"name": "top-k-of-released", "keep_share": 0.2, "schedule": "exponential"},
+    "magnitudes": {"name": "noisy-magnitudes", "keep_share": 0.2, "selection_multiplier": 2.0},
     "gep": {"name": "gep", **GEP},
     "gep-optimal": {"name": "gep-optimal", **GEP},
     "gep-joint": {"name": "gep-joint", **GEP},
     "biased-gep": {"name": "biased-gep", **GEP},
     "freezing": {"name": "layer-freezing", "after": 0.5},
     "quiet": {"name": "quiet-layers", "after": 0.5},
-    "noisy-sparsification": {"name": "noisy-sparsification", "rate": 0.5},
+    "noisy-sparsification": {"name": "noisy-sparsification", "drop_rate": 0.5},
 }
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
@@ -108,7 +108,7 @@ def test_other_physical_batches_may_resume(tmp_path: Path) -> None:
     [
         ({"seed": 6}, "seed"), ({"noise_multiplier": 0.5}, "noise_multiplier"), ({"epochs": 4}, "epochs"),
         ({"batch_size": 20, "max_grad_norm": 2.0}, "batch_size, max_grad_norm"), ({"epsilon": 1e6}, "epsilon"),
-        ({"mechanism": {"name": "random-k", "keep_rate": 0.5}}, "mechanism"), ({"optimizer": {"name": "adam"}}, "optimizer"),
+        ({"mechanism": {"name": "random-k", "keep_share": 0.5}}, "mechanism"), ({"optimizer": {"name": "adam"}}, "optimizer"),
     ],
 )  # fmt: skip
 def test_another_configuration_is_refused(tmp_path: Path, changes: dict, named: str) -> None:

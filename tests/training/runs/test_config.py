@@ -20,7 +20,7 @@ FOLDER = Path(training.__file__).parent
 SHIPPED = sorted(p.relative_to(FOLDER) for p in (FOLDER / "configs").rglob("*.toml") if p.parent.name != "studies")
 PLAIN = Path("configs/fashion_mnist/dp_sgd.toml")
 
-PRUNED = {"name": "index-pruning", "keep_rate": 0.5, "index_epsilon": 1.0}
+PRUNED = {"name": "index-pruning", "keep_share": 0.5, "index_epsilon": 1.0}
 GEP = {"name": "gep", "subspace_dim": 20, "residual_clip": 1.0, "anchors": 20}
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
@@ -36,12 +36,12 @@ def test_reads_the_file_and_its_changes() -> None:
     )
     changed = read_config(
         PLAIN,
-        ["data=excerpt", "epochs = 1", "optimizer.learning_rate=0.25", "mechanism.name=random-k", "mechanism.keep_rate=0.5",
+        ["data=excerpt", "epochs = 1", "optimizer.learning_rate=0.25", "mechanism.name=random-k", "mechanism.keep_share=0.5",
          "epsilon=3", "noise_multiplier="],
     )  # fmt: skip
     assert (changed.data, changed.epochs, changed.epsilon) == ("excerpt", 1, 3) and changed.noise_multiplier is None
     assert changed.optimizer.learning_rate == 0.25 and changed.optimizer.momentum == 0.9
-    assert changed.mechanism == {"name": "random-k", "keep_rate": 0.5}
+    assert changed.mechanism == {"name": "random-k", "keep_share": 0.5}
 
 
 def test_reads_a_file_of_ones_own_before_the_package(tmp_path: Path) -> None:
@@ -102,25 +102,25 @@ def test_refuses_what_is_no_file_or_not_toml(tmp_path: Path) -> None:
     ("mechanism", "changes", "says"),
     [
         ({"name": "sgd"}, {}, "mechanism.name must be one of 'dp-sgd'"),
-        ({"name": "dp-sgd", "rate": 0.5}, {}, "mechanism 'dp-sgd' has no argument rate; it takes none"),
-        ({"name": "random-k", "rate": 0.5}, {}, "mechanism 'random-k' has no argument rate; there are keep_rate"),
-        ({"name": "random-k"}, {}, "mechanism 'random-k': .*keep_rate"),
-        ({"name": "random-sparsification", "rate": 1.5}, {}, r"mechanism.rate must be a number in \[0, 1\), got 1.5"),
-        ({"name": "ranked-sparsification", "rate": 1.0}, {}, r"mechanism.rate must be a number in \[0, 1\), got 1.0"),
-        ({"name": "posterior-freeze", "rate": 0.5, "cooling_epochs": -1}, {}, "mechanism.cooling_epochs must"),
-        ({"name": "random-k", "keep_rate": 5e-324}, {}, r"mechanism.keep_rate must be a number in \[1e-09, 1\]"),
-        (PRUNED | {"keep_rate": 1.0}, {}, r"mechanism.keep_rate must be a number in \(0, 1\)"),
+        ({"name": "dp-sgd", "drop_rate": 0.5}, {}, "mechanism 'dp-sgd' has no argument drop_rate; it takes none"),
+        ({"name": "random-k", "drop_rate": 0.5}, {}, "mechanism 'random-k' has no argument drop_rate; there are keep_share"),
+        ({"name": "random-k"}, {}, "mechanism 'random-k': .*keep_share"),
+        ({"name": "random-sparsification", "drop_rate": 1.5}, {}, r"mechanism.drop_rate must be a number in \[0, 1\), got 1.5"),
+        ({"name": "ranked-sparsification", "drop_rate": 1.0}, {}, r"mechanism.drop_rate must be a number in \[0, 1\), got 1.0"),
+        ({"name": "posterior-freeze", "drop_rate": 0.5, "cooling_epochs": -1}, {}, "mechanism.cooling_epochs must"),
+        ({"name": "random-k", "keep_share": 5e-324}, {}, r"mechanism.keep_share must be a number in \[1e-09, 1\]"),
+        (PRUNED | {"keep_share": 1.0}, {}, r"mechanism.keep_share must be a number in \(0, 1\)"),
         (PRUNED | {"index_epsilon": 1e308}, {}, r"mechanism.index_epsilon must .* \(0, 1e\+06\]"),
         (PRUNED | {"start": 0}, {}, "mechanism.start must"),
-        ({"name": "noisy-magnitudes", "keep_rate": 0.5, "selection_multiplier": 1e308}, {}, "mechanism.selection_multi"),
+        ({"name": "noisy-magnitudes", "keep_share": 0.5, "selection_multiplier": 1e308}, {}, "mechanism.selection_multi"),
         (GEP | {"subspace_dim": 10**30}, {}, "mechanism.subspace_dim must be an integer in 1..80"),
         (GEP | {"residual_clip": 1e308}, {}, "mechanism.residual_clip must"),
         (GEP | {"iterations": 10**30}, {}, "iterations must .* 1..1000"),
-        ({"name": "layer-freezing", "after": 0.5, "frozen": {}}, {}, "mechanism.frozen must be an integer in 0..3"),
-        ({"name": "random-sparsification", "rate": 0.5, "refreshes_per_epoch": 5}, {}, "integer in 0..4, got 5"),
+        ({"name": "layer-freezing", "after": 0.5, "frozen_layers": {}}, {}, "mechanism.frozen_layers must be an integer in 0..3"),
+        ({"name": "random-sparsification", "drop_rate": 0.5, "refreshes_per_epoch": 5}, {}, "integer in 0..4, got 5"),
         (GEP | {"anchors": 31}, {}, "anchors must be an integer in 1..30"),
         ({"name": "layer-freezing", "after": 2}, {}, "mechanism.after"),
-        ({"name": "layer-freezing", "after": 0.5, "frozen": 4}, {}, r"frozen must be an integer in 0..3, got 4"),
+        ({"name": "layer-freezing", "after": 0.5, "frozen_layers": 4}, {}, r"frozen_layers must be an integer in 0..3, got 4"),
         (None, {"batch_size": 121}, "batch_size must be at most the 120 training examples"),
         (None, {"model": "dp-cnn"}, r"model 'dp-cnn' does not take the \(1, 28, 28\) images of 'excerpt'"),
         (None, {"model": "scattering-cnn"}, r"model 'scattering-cnn' takes images of shape \(3, 32, 32\)"),

@@ -30,7 +30,7 @@ from training.runs._worker import Task
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 STUDIES = sorted((ROOT / "training" / "configs" / "studies").glob("*.toml"))
-SPARSE = {"name": "random-sparsification", "rate": 0.5, "cooling_epochs": 2}
+SPARSE = {"name": "random-sparsification", "drop_rate": 0.5, "cooling_epochs": 2}
 WORDS = {"title": "Tiny", "question": "Does it work?", "forecast": "Yes.", "cost": "Seconds."}
 TABLE = {
     **WORDS,
@@ -190,13 +190,13 @@ def test_a_changed_study_takes_no_stale_file(made, tmp_path: Path) -> None:
     places = Places(tmp_path / "results", tmp_path / "state")
     first = study(**TWO_ARMS)
     swept(places, first)
-    second = study(**TWO_ARMS, arms=TABLE["arms"] | {"sparse": {"mechanism": SPARSE | {"rate": 0.6}}})
+    second = study(**TWO_ARMS, arms=TABLE["arms"] | {"sparse": {"mechanism": SPARSE | {"drop_rate": 0.6}}})
     now = standing(second, places)
     assert now.stale == {f"final_sparse_seed={seed}" for seed in range(8)} and len(now.finished) == 8
     assert answer(second, second.comparisons[0], places.find(second)) is None
     _, remade = swept(places, second)
     assert sorted(remade) == sorted(now.stale)
-    assert files(places)["final_sparse_seed=0.json"]["config"]["mechanism"]["rate"] == 0.6
+    assert files(places)["final_sparse_seed=0.json"]["config"]["mechanism"]["drop_rate"] == 0.6
 
 
 def test_answers_are_paired_and_count_comparisons(made) -> None:

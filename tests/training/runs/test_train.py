@@ -24,7 +24,7 @@ from training.data import standardised
 from training.runs import CSV, JSON, STATE, _checkpoint, _train, accuracy
 
 CPU = torch.device("cpu")
-SPARSE = {"name": "random-sparsification", "rate": 0.5}
+SPARSE = {"name": "random-sparsification", "drop_rate": 0.5}
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
 
@@ -64,7 +64,7 @@ def test_metrics_of_every_epoch(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["random-k", "dp-sgd", "index-pruning", "clipped-sgd"])
 def test_results_hold_the_guarantee_and_what_it_rests_on(tmp_path: Path, name: str) -> None:
-    arguments = {"random-k": {"keep_rate": 0.1}, "index-pruning": {"keep_rate": 0.1, "index_epsilon": 0.5}}.get(
+    arguments = {"random-k": {"keep_share": 0.1}, "index-pruning": {"keep_share": 0.1, "index_epsilon": 0.5}}.get(
         name, {}
     )
     run = runs.train(tiny_config({"name": name} | arguments), CPU, tmp_path, resume=False)
@@ -78,7 +78,7 @@ def test_results_hold_the_guarantee_and_what_it_rests_on(tmp_path: Path, name: s
 
 def test_only_a_secure_run_counts_its_masks(tmp_path: Path) -> None:
     """The masks of a seeded run can be known: it is as private as DP-SGD, and says what a secure one would be."""
-    masked = {"name": "random-k", "keep_rate": 0.1}
+    masked = {"name": "random-k", "keep_share": 0.1}
     names = {"seeded": tiny_config(masked), "secure": tiny_config(masked, secure=True), "plain": tiny_config()}
     for name, config in names.items():
         runs.train(config, CPU, tmp_path / name, resume=False)
@@ -145,7 +145,7 @@ def test_noise_from_the_budget_affords_every_step(tmp_path: Path) -> None:
 
 
 def test_a_selection_on_top_of_the_noise_stops_the_run_earlier(tmp_path: Path) -> None:
-    pruned = {"name": "index-pruning", "keep_rate": 0.2, "index_epsilon": 0.5}
+    pruned = {"name": "index-pruning", "keep_share": 0.2, "index_epsilon": 0.5}
     run = runs.train(
         tiny_config(pruned, noise_multiplier=None, epsilon=2.0, batch_size=120), CPU, tmp_path, resume=False
     )
