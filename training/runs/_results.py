@@ -33,6 +33,19 @@ def code_version(root: Path | None = None) -> dict[str, Any]:
     return {"commit": commit, "trees": dict(zip(_PACKAGES, trees, strict=True)), "dirty": bool(changed)}
 
 
+def settled(value: Any) -> Any:
+    """Every float of a list or table to twelve digits: the last ones of an epsilon differ from process to process."""
+    match value:
+        case float():
+            return float(f"{value:.12g}")
+        case list():
+            return [settled(one) for one in value]
+        case dict():
+            return {key: settled(one) for key, one in value.items()}
+        case _:
+            return value
+
+
 def _git(root: Path, *arguments: str) -> str:
     done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
     if done.returncode:

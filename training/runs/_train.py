@@ -289,11 +289,14 @@ def _sum_over_processes(run: Run) -> None:
 
 
 def _noise_multiplier(config: RunConfig, rate: float, steps: int) -> float:
-    """The configured sigma, or the least that affords all steps; a selection's own cost may stop such a run earlier."""
+    """The configured sigma, or the least that affords all steps; a selection's own cost may stop such a run earlier.
+
+    Rounded up to six decimals: the last digits of the accountant's sums differ from process to process, and a run must not.
+    """
     if config.noise_multiplier is not None:
         return config.noise_multiplier
     assert config.epsilon is not None
-    return privacy.noise_multiplier(config.epsilon, config.delta, rate, steps)
+    return math.ceil(privacy.noise_multiplier(config.epsilon, config.delta, rate, steps) * 1e6) / 1e6
 
 
 def _auxiliary(config: RunConfig, test: Images) -> torch.Tensor:

@@ -86,11 +86,13 @@ def make(task: Task) -> None:
             write_atomically(folder / _TASK, same)
         run = train(from_dict(task.config), device, state, resume=(state / _checkpoint.STATE).exists())
         found = _checkpoint.metrics(run)
+        found["privacy"] = _results.settled(found["privacy"])
         rows = found.pop("epochs")
         if not rows:
             raise ValueError("the run made no step: its budget does not afford one")
         epochs = {name: [row[name] for row in rows] for name in rows[0]}
         seconds = {"epochs": epochs.pop("seconds")}
+        epochs["epsilon"] = _results.settled(epochs["epsilon"])
         where = {key: value for key, value in asdict(task).items() if key in ("study", "phase", "arm", "point")}
         for left in target.parent.glob(f".{target.name}.*"):  # of a worker killed while it wrote
             left.unlink()

@@ -251,6 +251,13 @@ def one_task(folder: Path, epochs: int = 3) -> Task:
     )  # fmt: skip
 
 
+def test_epsilon_is_written_to_twelve_digits() -> None:
+    sums = (5.469448522651016, 5.4694485226510166)  # of two processes
+    assert [_results.settled({"a": [one, None], "b": "x", "c": {"d": one}}) for one in sums] == 2 * [
+        {"a": [5.46944852265, None], "b": "x", "c": {"d": 5.46944852265}}
+    ]
+
+
 def test_killed_restarted_stopped_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed in the second epoch, started again, stopped in the third: the end is that of a run that nobody disturbed."""
     disturbed, calm = one_task(tmp_path / "disturbed"), one_task(tmp_path / "calm")
