@@ -17,7 +17,7 @@ from training import mechanisms as m
 from training.audits import _steps
 from training.mechanisms import Noise, power_iteration
 
-CLIP, SIGMA, DELTA, SEED, TRIALS = 1.3, 2.0, 1e-5, 3, 9
+CLIP, SIGMA, DELTA, SEED, TRIALS = 1.3, 2.0, 1e-5, 3, 60
 STD = SIGMA * CLIP
 HALF = m.Constant(0.5)
 AUDITS = {audit.name: audit for audit in audits.step_audits()}

@@ -64,3 +64,9 @@ def test_the_largest_of_the_private_sum() -> None:
     assert mechanism.cost(SIGMA).noise_multiplier == 0.0
     whole = m.TopKWithoutNoise(1.0)
     assert whole.release([total], 0.0, CLIP, lambda like, std: torch.zeros_like(like))[0].count_nonzero() == 6
+
+
+def test_a_rate_is_refused_by_its_name() -> None:
+    for rate in (1.0, 1.05, -0.1):
+        with pytest.raises(ValueError, match=r"^rate must"):
+            m.BatchSizeDivisor(8.0, rate, 4)

@@ -159,7 +159,7 @@ def test_a_gradient_that_can_be_measured() -> None:
         measure(np.ones((2, 5)), {"a": slice(0, 10)}, SETTINGS, np.random.default_rng(0))
     with pytest.raises(ValueError, match="gradient must"):
         measure([], {"a": slice(0, 10)}, SETTINGS, np.random.default_rng(0))
-    for layers in ({}, {"a": 3}, [slice(0, 3)]):
+    for layers in ({}, {"a": 3}, {"a": slice(0, 3), "b": 3}, [slice(0, 3)]):
         with pytest.raises(ValueError, match="layers must name"):
             measure(G, layers, SETTINGS, np.random.default_rng(0))
     assert SETTINGS.noise_std == STD

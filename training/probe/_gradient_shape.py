@@ -59,7 +59,7 @@ def _pruned_away(v: Array, keeps: tuple[int, ...]) -> Array:
 
 def _pruned_away_in_groups(v: Array, keep: int) -> float:
     groups = v[: v.size // GROUP * GROUP].reshape(-1, GROUP) ** 2
-    return float(np.partition(groups, GROUP - keep - 1, axis=1)[:, : GROUP - keep].sum()) if keep < GROUP else 0.0
+    return float(np.partition(groups, GROUP - keep, axis=1)[:, : GROUP - keep].sum())  # keep is 1 at least
 
 
 def _ks_distance(v: Array, sigma_g: float) -> float:
