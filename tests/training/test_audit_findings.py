@@ -811,7 +811,7 @@ def test_noise_from_outside(masked: bool, secure: bool, monkeypatch: pytest.Monk
     monkeypatch.setattr(_runs, "_SIGMA", 2.0)
     monkeypatch.setattr(_runs, "_CLIP", 0.25)
     told = _runs.noise(print, tmp_path, secure, masked)
-    mechanism = 'name = "posterior-freeze"\nrate = 0.3' if masked else 'name = "dp-sgd"'
+    mechanism = 'name = "posterior-freeze"\ndrop_rate = 0.3' if masked else 'name = "dp-sgd"'
     assert asked == [(print, tmp_path, mechanism, secure, 2000, 1.0)]
     prefix = f"python -m training run, {'posterior freeze' if masked else 'DP-SGD'}{', secure' if secure else ''}"
     scores = (found.moved - found.slopes @ found.inputs) / 0.5

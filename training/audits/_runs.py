@@ -147,7 +147,7 @@ def noise(launch: Launch, folder: Path, secure: bool = False, masked: bool = Fal
 
     With posterior freeze, on the entries that moved.
     """
-    mechanism = 'name = "posterior-freeze"\nrate = 0.3' if masked else 'name = "dp-sgd"'
+    mechanism = 'name = "posterior-freeze"\ndrop_rate = 0.3' if masked else 'name = "dp-sgd"'
     found = outcome(launch, folder, mechanism, secure, _EXAMPLES, 1.0)
     kept = found.moved != 0
     scores = (found.moved - found.total) / (_SIGMA * _CLIP)
