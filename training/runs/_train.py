@@ -33,7 +33,7 @@ from training.engine import (
     SecureBatches,
     attach,
 )
-from training.networks import SCATTERING_INPUT, scattering_features
+from training.networks import SCATTERING_INPUT, pool_channels_last, scattering_features
 from training.runs import _build, _checkpoint
 from training.runs._config import RunConfig
 from training.runs._plain_dp_sgd import accuracy
@@ -87,6 +87,8 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
     steps = last_step(config.epochs, rate)
     auxiliary = _build.Auxiliary(lambda: _auxiliary(config, test))
     model = _build.build_model(config.model, train.pixels[0].numel(), stream(config.seed, _WEIGHTS)).to(device).train()
+    if config.grad_sample_mode == "hooks":
+        pool_channels_last(model)
     _check_shape(model, config, train, device)
     setting = _build.Setting(
         run=config,
