@@ -1,75 +1,22 @@
 """``python -m figures``: regenerate every picture of ``proofs/figures`` and its data."""
 
+import importlib
 import io
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import matplotlib
 import typer
 
 from dptheory.cli._common import user_errors
 from dptheory.files import require_writable, write_atomically
-from figures import (
-    accountants,
-    angle_law,
-    audit_claims,
-    beta,
-    beta_surface,
-    bound_recursion,
-    cosine_dimension,
-    cosine_ratio,
-    embedding_mse,
-    expected_max,
-    freezing_bounds,
-    gamma_family,
-    index_alternatives,
-    kappa_rate,
-    momentum_noise,
-    noise_norm_ratio,
-    noise_vs_gradient,
-    ranked_energy,
-    reconstruction_error,
-    relaxed_gradient,
-    retained_gain,
-    rf_signal_loss,
-    sigma_ratio,
-    theta_accounting,
-    top_k_mse,
-    tradeoff,
-)
 from figures._table import Figure, to_csv
 
 FIGURES: dict[str, Figure] = {
-    module.__name__.rsplit(".", 1)[-1]: module
-    for module in (
-        cosine_dimension,
-        cosine_ratio,
-        top_k_mse,
-        beta,
-        beta_surface,
-        retained_gain,
-        momentum_noise,
-        noise_norm_ratio,
-        ranked_energy,
-        relaxed_gradient,
-        gamma_family,
-        bound_recursion,
-        reconstruction_error,
-        kappa_rate,
-        tradeoff,
-        expected_max,
-        rf_signal_loss,
-        angle_law,
-        freezing_bounds,
-        sigma_ratio,
-        noise_vs_gradient,
-        embedding_mse,
-        accountants,
-        audit_claims,
-        theta_accounting,
-        index_alternatives,
-    )
+    name: cast(Figure, importlib.import_module(f"figures.{name}"))
+    for name in sorted(path.stem for path in Path(__file__).parent.glob("[!_]*.py"))
 }
+"""Every module of this folder whose name has no underscore at its start."""
 
 _STYLE = Path(__file__).with_name("style.mplstyle")
 
