@@ -99,10 +99,10 @@ row = Row(
 $\Lambda = \log(1/\delta)$:
 
 1. with the paper's noise, $\sigma = 2\sqrt{2T\Lambda}/\epsilon$ times each clip, $\epsilon<2\Lambda$, and
-   $s = \Lambda(kG^2+p\rho^2)$: $\;E L(\bar\theta)-L_\ast\le\frac{\beta D^2}{2T}+\frac{4Ts}{\beta\epsilon^2n^2}$, which is
+   $s = \Lambda(kG^2+p\rho^2)$: $E L(\bar\theta)-L_\ast\le\frac{\beta D^2}{2T}+\frac{4Ts}{\beta\epsilon^2n^2}$, which is
    $\frac{2\sqrt2D\sqrt s}{n\epsilon}$ at $T = \frac{\beta Dn\epsilon}{\sqrt{8s}}$;
 2. at $\mu$-GDP with the best split, residual noise only off the anchor subspace, $S = \sqrt kG+\sqrt{p-k}\rho$:
-   $\;\frac{\beta D^2}{2T}+\frac{TS^2}{2\beta\mu^2n^2}$, which is $\frac{DS}{\mu n}$ at $T = \frac{\beta Dn\mu}S$;
+   $\frac{\beta D^2}{2T}+\frac{TS^2}{2\beta\mu^2n^2}$, which is $\frac{DS}{\mu n}$ at $T = \frac{\beta Dn\mu}S$;
 3. with the better integer neighbour of an optimal $T\ge1$: at most $\frac3{2\sqrt2}<1.061$ times as much.
 
 At the stated $T$ the first term keeps $\sqrt p$: with $k = 1$ and no residual the excess can be

@@ -154,20 +154,20 @@ row = Row(
         source=Source("gip", "new, on section 4.2, below Theorem 2"),
         ours=True,
         statement=r"""The paper says only "can be replaced by any index pruning methods". (Known before: that the exponential mechanism has bounded
-range and is $\epsilon^2/8$-zCDP, and that top-$K$ by Gumbel noise is $K$ rounds of it: Durfee and Rogers, "Practical
+range and is $\epsilon^2/8$-zCDP, and that top-K by Gumbel noise is $K$ rounds of it: Durfee and Rogers, "Practical
 differentially private top-k selection with pay-what-you-get composition", 2019, and the posts on bounded range and one-shot
-top-$k$ at differentialprivacy.org. Steps 2 and 3 below prove both again. What is added here is the Euclidean bound
+top-k at differentialprivacy.org. Steps 2 and 3 below prove both again. What is added here is the Euclidean bound
 $|v| \le C$, which all groups share, and the gains.) $g$ is the sum of the clipped gradients ($|v| \le C$ each), $d$ the size
-of a group, $K = kd$ the number kept in each of $G$ groups, $\rho$ a zCDP budget of one step. All are top-$K$ of some score,
+of a group, $K = kd$ the number kept in each of $G$ groups, $\rho$ a zCDP budget of one step. All are top-K of some score,
 in every group.
 
 1. *Sizes.* The score $|g_j| + N(0, \sigma_a^2C^2)$ is $\rho$-zCDP with $\sigma_a = 1/\sqrt{2\rho}$.
 2. *Gumbel.* The score $|g_j| + \mathrm{Gumbel}(1/\lambda)$ is $\rho$-zCDP with $\lambda C = 2\sqrt{\rho/K}$. The constant is
 the best possible for $K = 1$.
 3. *Release.* The score $|g_j + Z_j|$, $Z \sim N(0, s^2I)$ the noise of the release anyway, costs nothing. For
-$g_j \sim N(0, \sigma_g^2)$ it retains the share $\beta = \sigma_g^2/(\sigma_g^2 + s^2)$ of the top-$k$ gain, exactly, at
-every $d$; and the MSE of $(g + Z)\odot I$ is that of random-$k$ plus $(s^2 - \sigma_g^2)\thinspace \Gamma$,
-$\Gamma = E[\text{top-}k\text{ energy}] / \sigma_g^2 - K$: larger than random-$k$'s exactly where $s = \sigma C > \sigma_g$.
+$g_j \sim N(0, \sigma_g^2)$ it retains the share $\beta = \sigma_g^2/(\sigma_g^2 + s^2)$ of the top-k gain, exactly, at
+every $d$; and the MSE of $(g + Z)\odot I$ is that of random-k plus $(s^2 - \sigma_g^2)\thinspace \Gamma$,
+$\Gamma = E[\text{top-}k\text{ energy}] / \sigma_g^2 - K$: larger than random-k's exactly where $s = \sigma C > \sigma_g$.
 4. *Gain of 1 and 2.* For Gaussian $g$ and $d \to \infty$, $\frac{E[(x^2 - 1)p(|x|)]}{2a\varphi(a)}$ with $p(x)$ the chance
 of an entry of size $x\sigma_g$ to be selected, and the threshold set by $E[p] = k$, $a = \Phi^{-1}(1 - k/2)$.
 5. *Crossing.* To leading order in $\rho$, and for large $d$, the sizes beat the Mallows mechanism (both accounted for by
@@ -176,7 +176,7 @@ $z = \Phi^{-1}(1-k)$, $|g| = \sqrt{dG}\sigma_g$.""",
         verdict=Verdict.HOLDS,
         summary=(
             "noise on the sizes, Gumbel noise, or the released gradient itself select entries at a cost that does not grow "
-            "with the number of groups; each has its range of gradient norms where it retains more of the top-$k$ gain than "
+            "with the number of groups; each has its range of gradient norms where it retains more of the top-k gain than "
             "the Mallows mechanism."
         ),
         conditions=(

@@ -79,9 +79,9 @@ $s = 2\min(K, d-K)$. With equal shares, $\theta = \epsilon_2/(Ns)$.
 
 Two runs on the same data:
 
-- *Run P*: release $n$ draws $I_n$ from the Mallows law with dispersion $\theta$ around the reference $R_n$, the top-$k$ set
+- *Run P*: release $n$ draws $I_n$ from the Mallows law with dispersion $\theta$ around the reference $R_n$, the top-k set
 of its group.
-- *Run U*: release $n$ draws $I_n$ uniformly from all index sets with $K$ ones (random-$k$).
+- *Run U*: release $n$ draws $I_n$ uniformly from all index sets with $K$ ones (random-k).
 
 Everything else that is drawn (initial weights, batches, Gaussian noise) follows the same rule in both runs. Let $\rho$ and
 $\mu = K(d-K)/d$ be those of [gip.retained_gain](retained_gain.md). The total-variation distance of the two runs, transcripts
@@ -94,7 +94,7 @@ and for the paper's linear schedule of $k$ from 1 to 0.1, and $\rho$ is a few ti
         verdict=Verdict.HOLDS,
         summary=(
             r"with $\epsilon_2 = 0.01$ (1 % of $\epsilon = 1$) shared over all steps and groups by basic composition, the "
-            "whole training run is within $10^{-7}$ in total variation of the same run with random-$k$, whatever the "
+            "whole training run is within $10^{-7}$ in total variation of the same run with random-k, whatever the "
             "gradients."
         ),
         conditions=(
@@ -111,7 +111,7 @@ and for the paper's linear schedule of $k$ from 1 to 0.1, and $\rho$ is a few ti
             ),
             "Given everything drawn before, the law of every other draw is the same in both runs.",
             (
-                "The two runs use the same schedule of $K$ and the same noise. (The paper gives GIP and random-$k$ different "
+                "The two runs use the same schedule of $K$ and the same noise. (The paper gives GIP and random-k different "
                 "schedules, and GIP slightly more noise; the difference that these make is not bounded here.)"
             ),
             (

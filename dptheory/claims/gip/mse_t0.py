@@ -36,7 +36,7 @@ $$\mathrm{MSE}_{t0} = E\lVert g-g\odot I_t\rVert^2 = (1-k)d\sigma_g^2[1-k-2a\var
 
 $$\mathrm{MSE}_{t0} = d\sigma_g^2E[H(U)],\qquad U\sim\mathrm{Beta}(d-K,K),$$
 
-$$\mathrm{MSE}_{t0} > d\sigma_g^2H(1-k) = d\sigma_g^2(1-k-2a\varphi(a)),\qquad
+$$\mathrm{MSE}_ {t0} > d\sigma_g^2H(1-k) = d\sigma_g^2(1-k-2a\varphi(a)),\qquad
 \mathrm{MSE}_{t0} - d\sigma_g^2H(1-k) \to \frac{k(1-k)a}{2\varphi(a)}\sigma_g^2$$
 
 for $1\le K<d$, the limit for fixed $k\in(0,1)$ and $d\to\infty$ (along those $d$ for which $kd$ is an integer). $H$ is convex, so

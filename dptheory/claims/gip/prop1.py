@@ -64,10 +64,10 @@ row = Row(
         id="gip.prop1",
         title="privacy of random-k",
         source=Source("gip", "Proposition 1"),
-        statement=r"With random-$k$ in line 9, Algorithm 2 keeps the $(\epsilon_1, \delta)$ of Lemma 1.",
+        statement=r"With random-k in line 9, Algorithm 2 keeps the $(\epsilon_1, \delta)$ of Lemma 1.",
         verdict=Verdict.LOOSE,
         summary=(
-            "random-$k$ costs nothing, as printed; a fresh mask that nobody can tell before it is used, applied after "
+            "random-k costs nothing, as printed; a fresh mask that nobody can tell before it is used, applied after "
             "clipping, even amplifies privacy, within Rényi accounting."
         ),
         conditions=(

@@ -51,7 +51,7 @@ For $\theta \ge 0$:
 5. $\rho = P(j \in I) - P(l \in I)$ for any one $j$ and any zero $l$ of the reference: how much likelier a top entry is kept
 than another one.
 
-The name comes from [gip.order](order.md): $\rho$ is the share of the gain of top-$k$ over random-$k$ that survives.""",
+The name comes from [gip.order](order.md): $\rho$ is the share of the gain of top-k over random-k that survives.""",
         verdict=Verdict.HOLDS,
         summary=(
             r"$\rho = 2\theta k(1-k)\frac{d}{d-1} + O(\theta^2)$, and $\rho\mu$ is a sum of nonnegative terms, so it can be "

@@ -83,7 +83,7 @@ $$\lVert E\thinspace\mathrm{clip}(m\odot g)-m\odot w\rVert\le\lVert E\thinspace\
             "that are masked out.",
         ),
         correction=r"""1. The inequality can fail, for a given mask and on average over the masks, while the clipping probability falls.
-2. $\lVert E\thinspace\mathrm{clip}(m\odot g)-m\odot w\rVert\le E(\lVert m\odot g\rVert-C)_+\le E(\lVert g\rVert-C)_+$ for every
+2. $\lVert E\thinspace\mathrm{clip}(m\odot g)-m\odot w\rVert\le E(\lVert m\odot g\rVert-C)_ +\le E(\lVert g\rVert-C)_+$ for every
    law and every mask.
 3. For $g\sim N(w,s^2I)$ the masked bias is at most $\lVert m\odot w\rVert/\lVert w\rVert$ times the bias without a mask.
 

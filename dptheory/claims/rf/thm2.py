@@ -27,7 +27,7 @@ row = Row(
         title="convergence of random freeze",
         source=Source("rf", "Theorem 2", (4, 5, *range(40, 70))),
         statement=r"""For DP-SGD with masks, $w_{t+1} = w_t-\gamma(\hat g_t+\frac1Bm_t\odot z)$,
-$\hat g_t = \frac1B\sum_i\mathrm{clip}_C(m_t\odot g_{t,i})$, $z\sim N(0,C^2\sigma^2I)$, on a $G$-smooth $L$, and any symmetric
+$\hat g_t = \frac1B\sum_i\mathrm{clip}_ C(m_t\odot g_{t,i})$, $z\sim N(0,C^2\sigma^2I)$, on a $G$-smooth $L$, and any symmetric
 $\tilde p_t$, there is a $\kappa\ge1-r$ with
 
 $$\frac1T\sum_{t=1}^T\tilde P_t(|\xi|<\tfrac C4)h(\nabla w_t)|\nabla w_t|\le\frac1\kappa\Big(\frac{\Delta_L}{\gamma T}+\gamma\Delta_C+(1-r)\gamma\Delta_{DP}-\frac1T\sum_tE_m[b_t]\Big),\qquad h(v) = \min(|v|,\tfrac{3C}4) ,$$

@@ -48,7 +48,7 @@ $C$, add/remove adjacency, sampling rate $q$.""",
         ),
         correction=r"""Let $N$ examples be common to both worlds, $p = \mathrm{Bin}(N,q)$, $0<q<1$, and let
 
-$$\delta_s(\epsilon) = \max\Big(E_{b\sim p}\Big[E(w_bL-e^\epsilon+1-q)_+\Big]+q^{N+1},\quad E_{b\sim p}\Big[E(1-e^\epsilon(1-q)-e^\epsilon w_bL)_+\Big]\Big),\qquad w_b = (1-q)\frac b{N-b+1},$$
+$$\delta_s(\epsilon) = \max\Big(E_{b\sim p}\Big[E(w_bL-e^\epsilon+1-q)_ +\Big]+q^{N+1},\quad E_{b\sim p}\Big[E(1-e^\epsilon(1-q)-e^\epsilon w_bL)_+\Big]\Big),\qquad w_b = (1-q)\frac b{N-b+1},$$
 
 with $L = e^{sy-s^2/2}$, $y\sim N(0,1)$.
 

@@ -34,7 +34,7 @@ $$\kappa = \frac{E_m[P'_mf(X)]}{Pf(\lVert w\rVert^2)},\qquad R = \frac{E_m[f(X)]
 1. $\xi\sim N(0,\sigma_\xi^2I)$: $\kappa = R\cdot F_{xd}(\tau)/F_d(\tau)$, $\tau = (3C/4\sigma_\xi)^2$, $F_k$ the
    $\chi_k^2$ distribution function.
 2. $\xi$ uniform over rows $\xi_1,\dots,\xi_n$:
-   $P'_m = \frac1n\left|\lbrace i:\sum_jm_j\xi_{ij}^2<(3C/4)^2\rbrace\right|$, one product of the masks with the
+   $P'_ m = \frac1n\left|\lbrace i:\sum_jm_j\xi_{ij}^2<(3C/4)^2\rbrace\right|$, one product of the masks with the
    squares.
 3. $\lVert w\rVert\le c$: $R = x$. One entry: $R = x$. Entries of one size: $R = \min(x\max(1,s),\sqrt x)$. $n$
    entries of one size and zeros: $Y = H/n$ with $H$ hypergeometric.

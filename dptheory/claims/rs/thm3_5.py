@@ -18,7 +18,7 @@ row = Row(
         title="DP-SGD with random sparsification",
         source=Source("rs", "Theorem 3.5", (14, 15, 85, 86, 87, 88, 89)),
         statement=r"""For DP-SGD with masks, $w_{t+1} = w_t-\gamma(\hat g_t+\frac1Bm_t\odot\xi_\sigma)$,
-$\hat g_t = \frac1B\sum_i\mathrm{clip}_C(m_t\odot g_{t,i})$, $\xi_\sigma\sim N(0,C^2\sigma^2I)$, on a $G$-smooth $L$,
+$\hat g_t = \frac1B\sum_i\mathrm{clip}_ C(m_t\odot g_{t,i})$, $\xi_\sigma\sim N(0,C^2\sigma^2I)$, on a $G$-smooth $L$,
 and symmetric $\tilde p_t$ with $\tilde P_t(|\xi|<\frac{3C}4)\ge\sqrt{1-r}$, there is a $\kappa\in(1-r,1)$ with
 
 $$\frac1T\sum_{t=1}^T\tilde P_t(|\xi|<\tfrac{3C}4)h(\nabla w_t)|\nabla w_t|\le\frac1\kappa\Big(\frac{\Delta_L}{\gamma T}+\gamma\frac{GC^2}2-\frac1T\sum_{t=1}^TE_m[b_t']\Big)+\frac{1-r}\kappa\gamma\Delta_\sigma ,$$
