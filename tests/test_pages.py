@@ -1,5 +1,6 @@
-"""The proof pages: there is one a claim, it says what the ledger says, and what is generated is not stale."""
+"""The proof pages: there is one per claim, it says what the ledger says, and what is generated is not stale."""
 
+import itertools
 import re
 from pathlib import Path
 
@@ -9,7 +10,8 @@ from dptheory import claims
 from dptheory.claims import Claim, Verdict
 from dptheory.cli import _page_head, _tables
 
-PROOFS = Path(__file__).parents[1] / "proofs"
+ROOT = Path(__file__).parents[1]
+PROOFS = ROOT / "proofs"
 ARGUED = [claim for claim in claims.all_claims() if claim.verdict is not Verdict.EMPIRICAL]
 STALE = "run `dptheory pages proofs`"
 
@@ -97,11 +99,51 @@ def test_page_holds_the_evidence_of_every_check(claim: Claim) -> None:
     assert all(row[2] == "yes" for row in rows)
 
 
-@pytest.mark.parametrize("page", sorted(PROOFS.rglob("*.md")), ids=lambda page: page.stem)
+def _anchors(page: Path) -> set[str]:
+    """What a code host makes of the headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def _dead_links(text: str, page: Path) -> list[str]:
+    """Links and pictures of the text, as it would stand in the page, whose file or heading is not there."""
+    found = re.findall(r"\]\(([^)\s]*)\)", text)
+    relative = [target for target in found if not target.startswith(("http:", "https:"))]
+    dead = []
+    for target in relative:
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        if not file.is_relative_to(ROOT) or not file.exists() or (anchor and anchor not in _anchors(file)):
+            dead.append(target)
+    return dead
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(PROOFS.rglob("*.md"))], ids=lambda page: page.stem)
 def test_links_and_pictures_exist(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8")):
-        if not target.startswith("http"):
-            assert (page.parent / target).resolve().exists(), target
+    assert _dead_links(page.read_text(encoding="utf-8"), page) == []
+
+
+def test_a_dead_link_is_found() -> None:
+    alive = ["lem2.1.md", "../README.md#random-freeze-rf", "#proof", "../../README.md", "https://example.org/x"]
+    dead = ["lem2.2.md", "../README.md#nowhere", "#prof", "/etc/hosts", "../../../README.md", "../../dptheory/lf.py"]
+    text = " ".join(f"[x]({target})" for target in (*alive, *dead))
+    assert _dead_links(text, PROOFS / "lf" / "lem3.1.md") == dead
+
+
+@pytest.mark.parametrize("claim", ARGUED, ids=lambda claim: claim.id)
+def test_page_links_to_all_that_belongs_to_its_claim(claim: Claim) -> None:
+    text = (PROOFS / claim.page).read_text(encoding="utf-8")
+    files = [file for file in _page_head.claim_files(claim) if not file.startswith(("proofs/", "figures/"))]
+    linked = [f"](../../{file})" for file in files] + ([f"](../figures/{claim.figure}.png)"] if claim.figure else [])
+    assert [link for link in (*linked, "](../README.md)") if link not in text] == []
+
+
+@pytest.mark.parametrize("paper", claims.PAPERS)
+def test_pages_of_a_paper_form_a_chain(paper: str) -> None:
+    pages = [claim for claim in ARGUED if claim.source.paper == paper]
+    for one, after in itertools.pairwise(pages):
+        assert f"next: [`{after.id}`](" in (PROOFS / one.page).read_text(encoding="utf-8")
+        assert f"previous: [`{one.id}`](" in (PROOFS / after.page).read_text(encoding="utf-8")
 
 
 def test_no_page_without_a_claim() -> None:
