@@ -19,7 +19,14 @@ def test_no_formula_is_spoilt(page: Path) -> None:
 
 @pytest.mark.parametrize("claim", claims.all_claims(), ids=lambda claim: claim.id)
 def test_no_formula_of_a_row_is_spoilt(claim: Claim) -> None:
-    texts = (claim.statement, claim.summary, claim.correction or "", claim.printed_error or "", *claim.conditions)
+    texts = (
+        claim.statement,
+        claim.summary,
+        *claim.key_points,
+        claim.correction or "",
+        claim.printed_error or "",
+        *claim.conditions,
+    )
     assert [found for text in texts for found in spoilt_formulas(text)] == []
 
 

@@ -1,6 +1,7 @@
 """The proof pages: there is one per claim, it says what the ledger says, and what is generated is not stale."""
 
 import itertools
+import math
 import re
 from pathlib import Path
 
@@ -14,6 +15,8 @@ ROOT = Path(__file__).parents[1]
 PROOFS = ROOT / "proofs"
 ARGUED = [claim for claim in claims.all_claims() if claim.verdict is not Verdict.EMPIRICAL]
 STALE = "run `dptheory pages proofs`"
+_LONGEST_CELL = 200
+_SCREEN = 60
 
 
 def test_ledger_page_is_fresh() -> None:
@@ -47,7 +50,43 @@ def test_every_claim_has_a_summary_in_one_line(claim: Claim) -> None:
 
 
 def test_cells_of_the_ledger_can_be_scanned() -> None:
-    assert [c.id for c in claims.all_claims() if len(c.summary) > 300 or len(c.title) > 70] == []
+    rows = [line for line in (PROOFS / "README.md").read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    cells = [cell for row in rows for cell in re.split(r"(?<!\\)\|", row)]
+    assert [cell for cell in cells if len(cell.strip()) > _LONGEST_CELL] == []
+
+
+def _lines_of_proof(page: str) -> int:
+    """Lines of 120 characters below the head, code and evidence apart."""
+    below = page.split("<!-- row:end -->")[1]
+    prose = re.sub(r"<!-- evidence:begin.*?evidence:end -->|^```.*?^```", "", below, flags=re.DOTALL | re.MULTILINE)
+    return sum(max(1, math.ceil(len(line) / 120)) for line in prose.splitlines())
+
+
+@pytest.mark.parametrize("claim", ARGUED, ids=lambda claim: claim.id)
+def test_a_page_longer_than_a_screen_begins_with_its_key_points(claim: Claim) -> None:
+    text = (PROOFS / claim.page).read_text(encoding="utf-8")
+    assert claim.key_points or _lines_of_proof(text) <= _SCREEN
+    if claim.key_points:
+        assert 3 <= len(claim.key_points) <= 6
+        assert text.index("\n## Key points\n") < text.index("\n## Statement\n")
+
+
+@pytest.mark.parametrize("claim", [one for one in ARGUED if one.key_points], ids=lambda claim: claim.id)
+def test_key_points_say_nothing_that_the_page_does_not(claim: Claim) -> None:
+    page = (PROOFS / claim.page).read_text(encoding="utf-8").split("<!-- evidence:begin")[0]
+    before, after = page.split("## Key points\n")
+    rest = before + after.split("## Statement")[1]
+    points = " ".join(claim.key_points)
+    assert _numbers(points) - _numbers(rest) == set()
+    calculators = {one.__qualname__.split(".")[0] for one in claim.calculators} | set(re.findall(r"\w+", rest))
+    assert set(re.findall(r"`(\w+)`", points)) <= calculators
+    assert [point for point in claim.key_points if not _stands_there(point, rest)] == []
+
+
+def test_lines_of_proof_leave_out_code_and_evidence() -> None:
+    code, evidence = "```python\na = 1\n```", "<!-- evidence:begin -->\n| a |\n<!-- evidence:end -->"
+    page = "\n".join(["head", "<!-- row:end -->", "a" * 121, code, evidence, "b"])
+    assert _lines_of_proof(page) == 1 + 2 + 1 + 1 + 1
 
 
 _PLAIN = {

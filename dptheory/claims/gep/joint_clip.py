@@ -74,8 +74,10 @@ $\sigma_1 = \sigma_2 = S/\mu$. No correlated Gaussian noise does with less.
 4. $E(r)\le(\sqrt k+\sqrt q\thinspace r)^2S^2/\mu^2$, the least energy where embedding and residual are clipped apart at $S$ and
    $rS$.""",
         verdict=Verdict.HOLDS,
-        summary="clip the gradient to $S$, then its residual to $rS$, and account for the pairs that can occur: the "
-        "noise energy is never above that of plain Gaussian perturbation, and below it if and only if $r^2<q/p$.",
+        summary=(
+            "clip the gradient to $S$, its residual to $rS$, and account for the pairs that can occur: the noise "
+            "energy is never above that of plain perturbation, and below it if and only if $r^2<q/p$."
+        ),
         conditions=(
             "$B$ has orthonormal rows and does not depend on the private data; $S$ and $r$ are fixed in advance.",
             r"$\mu$ is that of add/remove. Under replace-one it doubles: the shift is a difference of two allowed "

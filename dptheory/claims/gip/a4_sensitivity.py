@@ -43,9 +43,8 @@ row = Row(
 $C_1 = 2 \cdot 10^4 = 2K$.""",
         verdict=Verdict.CONDITIONAL,
         summary=(
-            r"$2K = 2 \cdot 10^4$ bounds how far one replaced example moves the support of the sum (half of that if an "
-            "example is added or removed), but that support is not a set of $K$ ones; and if the index set is the top-K "
-            "set of the sum, $2K$ holds with or without per-example pruning."
+            r"$2K = 2 \cdot 10^4$ bounds how far one replaced example moves the support of the sum, but that is "
+            "not a set of $K$ ones; for the top-K set of the sum $2K$ holds with or without per-example pruning."
         ),
         conditions=(
             (

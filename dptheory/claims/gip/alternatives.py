@@ -175,9 +175,21 @@ zCDP, $k \le \frac12$) if and only if $\frac{|g|}C > \sqrt{\frac{k\pi}2}(1-k)\fr
 $z = \Phi^{-1}(1-k)$, $|g| = \sqrt{dG}\sigma_g$.""",
         verdict=Verdict.HOLDS,
         summary=(
-            "noise on the sizes, Gumbel noise, or the released gradient itself select entries at a cost that does not grow "
-            "with the number of groups; each has its range of gradient norms where it retains more of the top-k gain than "
-            "the Mallows mechanism."
+            "noise on the sizes, Gumbel noise, or the released gradient itself select entries at a cost that "
+            "does not grow with the number of groups; each beats the Mallows mechanism in a range of gradient "
+            "norms."
+        ),
+        key_points=(
+            (
+                "The question: what other private selection retains more than the Mallows mechanism at the same zCDP "
+                r"budget $\rho$?"
+            ),
+            (
+                "Noise on the sizes and Gumbel noise cost the same for one group and for thousands, as all groups "
+                "share the clip; selecting by the released gradient costs nothing at all."
+            ),
+            r"Remember: selection by the release retains exactly $\sigma_g^2/(\sigma_g^2+s^2)$ of the gain.",
+            "Use `selection_gains` to compare all four at one budget.",
         ),
         conditions=(
             (

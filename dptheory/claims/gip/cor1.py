@@ -66,6 +66,15 @@ judged.""",
             r"with $\mathrm{MSE}_ t$ read as pruning plus noise the printed $\beta$ is too large for every $\theta>0$, and at "
             r"$\theta = 0$ the case of equality fails; the page has the exact $\beta$."
         ),
+        key_points=(
+            r"Claimed: if $\sigma_g^2\le\beta\sigma^2$, GIP has a smaller error than DP-SGD.",
+            (
+                r"True with the exact $\beta = C^2(d-K)/p$ and a strict inequality; the printed $\beta$ is too large "
+                r"for every $\theta>0$."
+            ),
+            r"At $\theta = 0$ the exact and the printed $\beta$ are both $C^2$, and the case of equality fails.",
+            "Use `beta`; but a smaller error is no reason to prune ([gip.criterion](criterion.md)).",
+        ),
         conditions=(
             "Stated: Assumption 1.",
             (

@@ -132,9 +132,23 @@ row = Row(
         ),
         verdict=Verdict.FALSE,
         summary=(
-            r"when $\sigma_g\ll\sigma C$ the condition of Corollary 1 is met, but then not moving at all has a smaller error "
-            "than every method, and the direction of the update gets worse unless about half or more of the top-k gain "
-            "survives the index noise."
+            r"when $\sigma_g\ll\sigma C$ Corollary 1's condition is met, but not moving has a smaller error than "
+            "every method, and the direction gets worse unless about half or more of the top-k gain survives."
+        ),
+        key_points=(
+            (
+                r"Claimed: $\sigma_g\ll\sigma$ makes the condition of Corollary 1 easy to meet, so GIP improves on "
+                "DP-SGD."
+            ),
+            (
+                r"True: once the noise energy exceeds $\sigma_g^2(4\log\frac1k+2\log2)$, the zero update has a "
+                "smaller error than DP-SGD, random-k and GIP, noise included. A small MSE is then no reason to prune."
+            ),
+            (
+                "Remember: the direction of the update improves at large noise only if the retained gain exceeds "
+                r"$\rho^\ast(k)$, which is at least 0.478 for every $k$."
+            ),
+            "Use `cosine_ratio` and `least_retained_gain` to compare directions.",
         ),
         conditions=(
             "Stated: Assumption 1.",

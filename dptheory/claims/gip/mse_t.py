@@ -45,6 +45,15 @@ $$\mathrm{MSE}_ t = \mathrm{MSE}_{t0}+\sigma_g^2\frac\zeta kF(\theta) .$$""",
             r"the swap argument is right, but it starts from the wrong $\mathrm{MSE}_{t0}$; the printed value is right for "
             r"$\theta = 0$ only and too small for every $\theta > 0$."
         ),
+        key_points=(
+            r"Claimed: swapping $E[i]$ pairs adds $\sigma_g^2\frac\zeta kE[i]$ to the error of top-k.",
+            (
+                "The argument is right, the error that it starts from is not: the exact value is the mean of that of "
+                r"top-k and that of random-k with weights $\rho$ and $1-\rho$."
+            ),
+            r"The printed value is right at $\theta = 0$ only, and too small for every $\theta>0$.",
+            "Use `perturbed_top_k_mse`.",
+        ),
         conditions=(
             (
                 "Stated: Assumption 1. It enters through the value of $B$ only: the identities hold for any law of $g$ with "

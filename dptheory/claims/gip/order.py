@@ -41,6 +41,18 @@ model with dispersion $\theta$, and $r$ is random-k.""",
             r"true for finite $\theta\ge0$, $1\le K<d$ and a gradient whose entries are not all of equal size (almost sure "
             "under Assumption 1); without these one of the two inequalities fails."
         ),
+        key_points=(
+            "Claimed: exact top-k loses less than perturbed top-k, and that loses no more than random-k.",
+            (
+                r"True for finite $\theta\ge0$, $1\le K<d$ and entries that are not all of equal size, for every "
+                "fixed gradient."
+            ),
+            (
+                r"Remember: perturbed top-k keeps exactly the share $\rho(\theta)$ of the gain of top-k over "
+                "random-k, whatever the gradient."
+            ),
+            "Use `retained_gain`.",
+        ),
         conditions=(
             r"Unstated: $\theta\ge0$.",
             (

@@ -70,6 +70,15 @@ row = Row(
             "random-k costs nothing, as printed; a fresh mask that nobody can tell before it is used, applied after "
             "clipping, even amplifies privacy, within Rényi accounting."
         ),
+        key_points=(
+            "Claimed: a random index set costs no privacy.",
+            (
+                "True, for a mask drawn without a look at data and noise. A fresh mask that nobody can tell before "
+                "it is used, applied after clipping, even amplifies, but in Rényi privacy only."
+            ),
+            "A mask that is used again amplifies less, a mask before clipping not at all.",
+            "Use `FreshMask`, and do not feed its curve to an accountant of privacy losses.",
+        ),
         conditions=(
             "Those of Lemma 1. For the statement as printed: the mask is drawn without a look at the data and the noise.",
             (

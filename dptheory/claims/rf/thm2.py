@@ -38,6 +38,18 @@ freezing reduces the noise term by $(1-r)/\kappa<1$.""",
         verdict=Verdict.CONDITIONAL,
         summary=r"true with a fresh mask at every step and no momentum, and with $(1-r)/\kappa\le1$ in place of $<1$; "
         "false for a mask that is held, as the paper's algorithm holds it through an epoch.",
+        key_points=(
+            (
+                r"Claimed: random freeze divides the bound of DP-SGD by a $\kappa\ge1-r$, and reduces its noise term "
+                r"by $(1-r)/\kappa<1$."
+            ),
+            (
+                r"True with a fresh mask at every step and no momentum, and with $(1-r)/\kappa\le1$: equality is "
+                "possible, and then nothing is gained."
+            ),
+            "False for a mask that is held: the paper's algorithm holds one through an epoch.",
+            r"Use `dpsgd_bound`; without a measured $\kappa$ only $\kappa = 1-r$ is safe.",
+        ),
         conditions=(
             r"Stated: $L$ is $G$-smooth; $\tilde p_t$ is symmetric (given the iterate).",
             "Unstated: the mask $m_t$ is uniform given $w_t$ and independent of the batch (a fresh mask); the left "

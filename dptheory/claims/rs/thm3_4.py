@@ -30,6 +30,12 @@ $\langle m\odot\nabla w_t,\hat g_t\rangle$ under the true law against $\tilde p_
         verdict=Verdict.CONDITIONAL,
         summary=r"true with a fresh mask at every step, no momentum and the closed range $\kappa\in[1-r,1]$; false for a mask "
         "that is held, as the paper's algorithm holds it through an epoch.",
+        key_points=(
+            r"Claimed: masking before clipping divides the bound of clipped SGD by a $\kappa\in(1-r,1)$.",
+            r"True with a fresh mask at every step, no momentum and the closed range $\kappa\in[1-r,1]$.",
+            "False for a mask that is held: the paper's algorithm holds one through an epoch.",
+            r"Use `dpsgd_bound`; without a measured $\kappa$ only $\kappa = 1-r$ is safe.",
+        ),
         conditions=(
             r"Stated: $L$ is $G$-smooth; $\tilde p_t$ is symmetric; $\tilde P_t(|\xi|<\frac{3C}4)\ge\sqrt{1-r}$.",
             "Unstated: the mask $m_t$ is uniform given $w_t$ and independent of the batch (a fresh mask at every step); "

@@ -29,6 +29,21 @@ under the true law against $\tilde p_t$.""",
         verdict=Verdict.CONDITIONAL,
         summary=r"true with a fresh mask at every step, no momentum and the closed range $\kappa\in[1-r,1]$; false for a mask "
         "that is held, as the paper's algorithm holds it through an epoch.",
+        key_points=(
+            (
+                r"Claimed: masking divides the bound of DP-SGD by a $\kappa\in(1-r,1)$ and multiplies its noise term "
+                "by $1-r$."
+            ),
+            (
+                r"True with a fresh mask at every step, no momentum and the closed range $\kappa\in[1-r,1]$. False "
+                "for a mask that is held: the paper's algorithm holds one through an epoch."
+            ),
+            (
+                r"Remember: at $\kappa = 1-r$, which is attained, the noise term is that of DP-SGD and the other "
+                r"terms are larger. A gain needs a known $\kappa$ above $1-r$."
+            ),
+            "Use `dpsgd_bound`, with the second moment of the averaged gradient for $C^2$ where it is known.",
+        ),
         conditions=(
             r"Stated: $L$ is $G$-smooth; $\tilde p_t$ is symmetric; $\tilde P_t(|\xi|<\frac{3C}4)\ge\sqrt{1-r}$.",
             "Unstated: the mask $m_t$ is uniform given $w_t$ and independent of the batch (a fresh mask at every step); "
