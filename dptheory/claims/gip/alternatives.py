@@ -26,7 +26,7 @@ def _excess_energy(gradient: Array, score: Array, keep: int) -> Array:
 
 
 def _relative_gain(rng: np.random.Generator, n: int, dim: int, keep: int, kind: str) -> Array:
-    """Excess energy over that of exact top-k in large groups, one draw a gradient."""
+    """Excess energy over that of exact top-k in large groups, one draw per gradient."""
     gradient = rng.standard_normal((n, dim))
     noise = rng.standard_normal((n, dim)) if kind == "normal" else rng.gumbel(size=(n, dim))
     excess = _excess_energy(gradient, np.abs(gradient) + _RATIO * noise, keep)

@@ -119,7 +119,7 @@ and for the paper's linear schedule of $k$ from 1 to 0.1, and $\rho$ is a few ti
         conditions=(
             (
                 "Pure basic composition over steps and groups, as in the paper, in equal shares. (In unequal shares "
-                r"$\tanh\frac{\epsilon_2}4$ still holds, and $N\theta\rho\mu$ becomes a sum as at the end of the proof; the "
+                r"$\tanh\frac{\epsilon_2}4$ still holds, and $N\theta\rho\mu$ becomes a sum as in step 7 of the proof; the "
                 "number $10^{-7}$ is for equal shares.) Amplification by sampling or another composition theorem would allow a "
                 r"larger $\theta$."
             ),
