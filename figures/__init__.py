@@ -1,4 +1,4 @@
-"""The pictures of the proof pages, one module a figure: ``data()`` computes, ``draw(ax, data)`` draws.
+"""The pictures of the proof pages, one module per figure: ``data()`` computes, ``draw(ax, data)`` draws.
 
 ``python -m figures`` writes each as PNG, with its data as CSV, into ``proofs/figures``.
 """

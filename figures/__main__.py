@@ -18,7 +18,7 @@ FIGURES: dict[str, Figure] = {
 }
 """Every module of this folder whose name has no underscore at its start."""
 
-_STYLE = Path(__file__).with_name("style.mplstyle")
+STYLE = Path(__file__).with_name("style.mplstyle")
 
 
 def render(figure: Figure) -> tuple[bytes, str]:
@@ -26,7 +26,7 @@ def render(figure: Figure) -> tuple[bytes, str]:
     import matplotlib.pyplot as plt
 
     table = figure.data()
-    with plt.style.context(_STYLE):
+    with plt.style.context(STYLE):
         canvas, ax = plt.subplots(layout="constrained")
         figure.draw(ax, table)
         png = io.BytesIO()

@@ -20,7 +20,7 @@ class Figure(Protocol):
 
 
 def to_csv(data: Data) -> str:
-    """The columns as CSV with a header, twelve digits a number."""
+    """The columns as CSV with a header, twelve digits per number."""
     out = io.StringIO()
     np.savetxt(
         out, np.column_stack(list(data.values())), fmt="%.12g", delimiter=",", header=",".join(data), comments=""

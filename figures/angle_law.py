@@ -21,21 +21,28 @@ def data() -> Data:
 
 
 def draw(ax: Axes, data: Data) -> None:
-    """Bands narrow as the dimension grows; the dashed curve is their limit."""
+    """Above the means, of which all but the lowest dimensions coincide with their limit; below the spread."""
     ratio = data["snr / sqrt(d)"]
+    grid = ax.figure.add_gridspec(2, 1)
+    ax.set_subplotspec(grid[0])
+    below = ax.figure.add_subplot(grid[1], sharex=ax)
     for i, dim in enumerate(DIMS):
-        mean, spread = data[f"mean d = {dim}"], data[f"sd d = {dim}"]
         name = f"{dim}" if dim < 10**4 else rf"10^{len(str(dim)) - 1}"
-        ax.fill_between(ratio, mean - spread, mean + spread, color=f"C{i}", alpha=0.22, lw=0, zorder=1 + i)
-        ax.plot(ratio, mean, color=f"C{i}", label=rf"$d = {name}$", zorder=10 + i)
-    ax.plot(ratio, data["arctan"], "k--", lw=1.2, label=r"$\arctan(\sqrt{d}/\kappa)$", zorder=20)
+        if dim < 100:
+            ax.plot(ratio, data[f"mean d = {dim}"], color=f"C{i}")
+        below.loglog(ratio, data[f"sd d = {dim}"], color=f"C{i}", label=rf"$d = {name}$")
+    ax.plot(ratio, data["arctan"], "k--", lw=1.2, label=r"$\arctan(\sqrt{d}/\kappa)$; so close for every $d \geq 100$")
     ax.set(
         xscale="log",
-        xlabel=r"$\kappa/\sqrt{d}$,   $\kappa = \|s^B\|/\tau$",
-        ylabel=r"angle $\gamma^{BP}$ (degrees)",
-        title="angle that the noise adds: mean and one standard deviation to each side",
+        ylabel=r"mean of $\gamma^{BP}$ (degrees)",
+        title="angle that the noise adds",
         xlim=(ratio[0], ratio[-1]),
-        ylim=(0, 150),
-        yticks=range(0, 151, 30),
+        ylim=(0, 95),
+        yticks=range(0, 91, 30),
+    )
+    ax.tick_params(labelbottom=False)
+    below.set(
+        xlabel=r"$\kappa/\sqrt{d}$,   $\kappa = \|s^B\|/\tau$", ylabel="standard\ndeviation (degrees)", ylim=(2e-4, 100)
     )
     ax.legend(loc="upper right")
+    below.legend(loc="lower left", ncols=3)

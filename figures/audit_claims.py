@@ -23,7 +23,7 @@ def draw(ax: Axes, data: Data) -> None:
     names = [row["name"] for row in json.loads(RESULTS.read_text())]
     places = -np.arange(len(names))
     private = data["private"] == 1
-    for chosen, colour, label in ((private, "C0", "audited, claim stands"), (~private, "C3", "audited, claim refuted")):
+    for chosen, colour, label in ((private, "C0", "audited, claim stands"), (~private, "C1", "audited, claim refuted")):
         ax.barh(places[chosen], data["audited"][chosen], height=0.6, color=colour, alpha=0.75, label=label)
     ax.plot(data["claimed"], places, "|", color="0.1", ms=12, mew=2, label="claimed")
     ax.set_yticks(places, names, fontsize="small")

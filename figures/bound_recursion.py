@@ -43,7 +43,7 @@ def data() -> Data:
 def draw(ax: Axes, data: Data) -> None:
     """The fresh mask attains the worst case at every T; the held mask crosses the printed bound."""
     steps = data["steps"]
-    ax.loglog(steps, data["printed"], color="C3", ls="-.", label="bound as printed (eq. 5)")
+    ax.loglog(steps, data["printed"], color="tab:red", ls="-.", label="bound as printed (eq. 5)")
     ax.loglog(steps, data["divided"], color="C1", ls="--", label=r"printed, divided by $2 - 1/\sqrt{T}$")
     ax.loglog(steps, data["worst case"], color="C0", lw=5, alpha=0.3, label="worst case over smooth functions")
     ax.loglog(steps, data["fresh mask"], color="C0", label="exact, a fresh mask every step")

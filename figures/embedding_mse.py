@@ -8,7 +8,7 @@ from dptheory.papers import RESNET20_DIM
 from figures._table import Data
 
 SUBSPACES = (1000, 50_000)
-WAYS = {"published": "GEP as published", "optimal": "GEP, best split", "joint": "GEP, gradient clipped first"}
+WAYS = {"published": "GEP as published", "optimal": "best split", "joint": "gradient clipped first"}
 POINTS = 201
 
 
@@ -30,21 +30,22 @@ def data() -> Data:
     return columns
 
 
+_PLACES = {"published": (0.735, 1.52), "optimal": (1.19, 1.04), "joint": (1.19, 0.7)}
+
+
 def draw(ax: Axes, data: Data) -> None:
     """Solid for the small subspace, dashed for the large one; dots where the noise is that of GP."""
     for k, style in zip(SUBSPACES, ("-", "--"), strict=True):
-        for i, (way, label) in enumerate(WAYS.items()):
-            ax.plot(data["S2/S"], data[f"{way} k={k}"], style, color=f"C{i}", label=f"{label}, k = {k}")
+        ax.plot([], [], style, color="0.3", label=f"k = {k}")
+        for i, way in enumerate(WAYS):
+            ax.plot(data["S2/S"], data[f"{way} k={k}"], style, color=f"C{i}")
             ax.plot(data[f"meets {way} k={k}"][0], 1.0, "o", color=f"C{i}", ms=5, zorder=4, clip_on=False)
-        ax.plot(
-            data["S2/S"],
-            data[f"embedding_only k={k}"],
-            style,
-            color="C3",
-            label=f"B-GEP, residual not counted, k = {k}",
-        )
+        ax.plot(data["S2/S"], data[f"embedding_only k={k}"], style, color="0.55", zorder=1)
+    for i, (way, label) in enumerate(WAYS.items()):
+        ax.text(*_PLACES[way], label, color=f"C{i}", ha="right", fontsize=9)
+    ax.text(1.19, 0.22, "B-GEP, residual not counted", color="0.4", ha="right", fontsize=9)
     ax.axhline(1, color="0.4", lw=0.8)
-    ax.annotate("GP", (0.01, 1.03), color="0.3", fontsize=8.5)
+    ax.annotate("GP", (0.01, 1.03), color="0.3", fontsize=9)
     ax.set(
         xlabel=r"clip of the residual over clip of the gradient, $S_2/S$ ($S_1 = S$)",
         ylabel="noise energy relative to GP",
@@ -52,4 +53,4 @@ def draw(ax: Axes, data: Data) -> None:
         xlim=(0, 1.2),
         ylim=(0, 2.2),
     )
-    ax.legend(loc="upper left", fontsize=7.5, bbox_to_anchor=(0.0, 0.99))
+    ax.legend(loc="upper left")

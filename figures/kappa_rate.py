@@ -43,20 +43,15 @@ def data() -> Data:
 def draw(ax: Axes, data: Data) -> None:
     """The range as a band; the curve above 1 stays below it once P >= sqrt(1 - r), right of the dotted line."""
     r = data["r"]
-    ax.fill_between(r, data["lower"], data["upper"], color="0.9", label=r"range without deviation, $|w| = 3c$")
-    ax.plot(r, data["equal entries"], color="C0", label="equal entries (upper end)")
+    ax.plot(r, data["equal entries"], color="C0", label="equal entries: upper end")
+    ax.plot(r, data["assumed"], color="tab:red", ls=(0, (2, 4)), lw=1.8, label=r"as printed (Appendix G): $\sqrt{1-r}$")
     ax.plot(r, data["exponential entries"], color="C1", label="exponentially falling entries")
-    ax.plot(r, data["one entry"], color="C2", label="one entry (lower end, $1-r$)")
-    ax.plot(r, data["assumed"], color="C3", ls="--", lw=1.2, label=r"assumed in Appendix G, $\sqrt{1-r}$")
-    ax.plot(
-        r,
-        data["Gaussian deviation"],
-        color="C4",
-        ls="-.",
-        label=f"equal entries, Gaussian deviation, P = {PROBABILITY:g}",
-    )
+    ax.plot(r, data["one entry"], color="C2", label="one entry: lower end, $1-r$")
+    ax.fill_between(r, data["lower"], data["upper"], color="0.9", lw=0, label="range without deviation, $|w| = 3c$")
+    ax.plot(r, data["Gaussian deviation"], color="C3", ls="-.")
+    ax.text(0.5, 1.1, f"equal entries, Gaussian deviation, P = {PROBABILITY:g}", color="C3", fontsize=8.5)
     ax.axhline(1, color="0.4", lw=0.8)
-    ax.vlines(1 - PROBABILITY**2, 0, 1.18, color="0.3", ls=":", lw=1)
-    ax.text(1 - PROBABILITY**2 + 0.01, 1.03, r"from here on $P \geq \sqrt{1-r}$", fontsize=8.5)
-    ax.set(xlabel="sparsification rate r", ylabel=r"$\kappa$", title=f"d = {DIM}, z = 3/4", xlim=(0, 1), ylim=(0, 1.8))
-    ax.legend(loc="upper right", bbox_to_anchor=(1.0, 1.02))
+    ax.vlines(1 - PROBABILITY**2, 0.5, 1.18, color="0.3", ls=":", lw=1)
+    ax.text(1 - PROBABILITY**2 + 0.01, 1.02, r"from here on $P \geq \sqrt{1-r}$", fontsize=8.5)
+    ax.set(xlabel="sparsification rate r", ylabel=r"$\kappa$", title=f"d = {DIM}, z = 3/4", xlim=(0, 1), ylim=(0, 1.25))
+    ax.legend(loc="lower left")

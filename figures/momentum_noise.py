@@ -31,7 +31,7 @@ def data() -> Data:
 def draw(ax: Axes, data: Data) -> None:
     """Over 1 - mu on logarithmic axes, more momentum to the right."""
     x = 1 - data["momentum"]
-    ax.loglog(x, data["velocity printed"], color="C3", ls="-.", label=r"velocity, as printed: $1/(1-\mu)$")
+    ax.loglog(x, data["velocity printed"], color="tab:red", ls="-.", label=r"velocity, as printed: $1/(1-\mu)$")
     ax.loglog(x, data["velocity"], color="C0", label=r"velocity: $1/\sqrt{1-\mu^2}$")
     ax.loglog(x, data["Adam printed"], color="C1", ls="-.", label="Adam, as printed: 1")
     ax.loglog(x, data["Adam"], color="C1", label=r"Adam: $\sqrt{(1-\mu)/(1+\mu)}$")

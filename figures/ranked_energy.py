@@ -31,7 +31,7 @@ def draw(ax: Axes, data: Data) -> None:
     ax.plot(
         x, data["sparse"], color="C2", label=f"ranked, t = {_SPARSE[0]:g}, 1 entry in {1 / _SPARSE[1]:.0f} non-zero"
     )
-    ax.plot(x, data["signed t = 1"], color="C3", ls="-.", label="signed sort (Algorithm 2 as printed), t = 1")
+    ax.plot(x, data["signed t = 1"], color="tab:red", ls="-.", label="signed sort (Algorithm 2 as printed), t = 1")
     ax.plot(x, data["random"], color="0.3", ls=":", label="random mask")
     ax.set(
         xlabel="share x of entries kept",

@@ -60,7 +60,7 @@ def draw(ax: Axes, data: Data) -> None:
         ms=3.5,
         label=r"simulated ($\pm$ 2 SE)",
     )
-    ax.plot(r, data["printed"], color="C3", ls="-.", label="bound as printed (eq. 17)")
+    ax.plot(r, data["printed"], color="tab:red", ls="-.", label="bound as printed (eq. 17)")
     ax.plot(r, data["sparse given"], color="C1", label=f"exact given $m\\odot k\\ne 0$, {DIM - NONZERO} zeros")
     ax.plot(
         r, data["sparse bound"], color="C1", ls="--", label=f"bound with $P(m\\odot k\\ne 0)$, {DIM - NONZERO} zeros"

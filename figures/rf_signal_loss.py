@@ -31,29 +31,27 @@ def data() -> Data:
 
 
 def draw(ax: Axes, data: Data) -> None:
-    """The signal loss falls below zero, the MSE rises above it; the descent ratio of random freeze is lower all the same."""
+    """Above, the signal loss falls below zero and the MSE rises above it; below, the descent ratio is lower all the same."""
     rates = data["freeze rate"]
-    ax.axhline(0.0, color="0.5", lw=1)
+    grid = ax.figure.add_gridspec(2, 1, height_ratios=(3, 2))
+    ax.set_subplotspec(grid[0])
+    below = ax.figure.add_subplot(grid[1], sharex=ax)
+    for panel in (ax, below):
+        panel.axhline(0.0, color="0.5", lw=1)
     for color, (stage, norm) in zip(("C0", "C1"), _NORMS.items(), strict=True):
-        ax.plot(
-            rates,
-            data[f"signal {stage}"] / norm**2,
-            color=color,
-            ls="--",
-            label=rf"signal loss $\Delta_S$, |w| = {norm:g}",
-        )
-        ax.plot(rates, data[f"mse {stage}"] / norm**2, color=color, label=rf"error $\Delta_{{MSE}}$, |w| = {norm:g}")
-        ax.plot(
-            rates,
-            data[f"descent {stage}"],
-            color=color,
-            ls=":",
-            label=f"relative change of the descent ratio, |w| = {norm:g}",
-        )
+        error = rf"error $\Delta_{{MSE}}$, $|w|$ = {norm:g}"
+        ax.plot(rates, data[f"mse {stage}"] / norm**2, color=color, label=error)
+        below.plot(rates, 100 * data[f"descent {stage}"], color=color, label=f"$|w|$ = {norm:g}")
+    # relative to |w|^2 the signal losses of the two stages coincide
+    ax.plot(
+        rates, data["signal early"] / _NORMS["early"] ** 2, color="k", ls="--", label=r"signal loss $\Delta_S$, both"
+    )
     ax.set(
-        xlabel="freeze rate r",
-        ylabel=r"DP-SGD minus random freeze, over $|w|^2$",
+        ylabel="DP-SGD minus\n" + r"random freeze, over $|w|^2$",
         title=f"Gaussian gradients, d = {DIM:,}, C = {CLIP}, B = {BATCH}",
         xlim=(0, 1),
     )
-    ax.legend()
+    ax.tick_params(labelbottom=False)
+    below.set(xlabel="freeze rate r", ylabel="change of the\ndescent ratio (%)")
+    ax.legend(loc="upper left")
+    below.legend(loc="lower left")

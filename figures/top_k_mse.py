@@ -33,7 +33,7 @@ def draw(ax: Axes, data: Data) -> None:
     ax.plot(k, data["random-k"], color="0.5", label="random-k")
     ax.plot(k, data["exact"], color="C0", label="top-k, exact")
     ax.plot(k, data["asymptotic"], color="C1", ls="--", label="top-k, asymptotic")
-    ax.plot(k, data["printed"], color="C3", ls="-.", label="top-k, as printed (eq. 16)")
+    ax.plot(k, data["printed"], color="tab:red", ls="-.", label="top-k, as printed (eq. 16)")
     ax.errorbar(k, data["simulated"], 2 * data["standard error"], fmt="ko", ms=3.5, label=r"simulated ($\pm$ 2 SE)")
     ax.set(
         xlabel="keep ratio k",

@@ -183,7 +183,7 @@ def test_what_paper_settings_ask_for() -> None:
 def _composed_epsilon(sigma: float, rate: float, steps: int, delta: float, direction: str = "remove") -> float:
     """Epsilon by the Fourier transform of the loss, whose mean the grid keeps: off by about 1e-6 here.
 
-    A loss between two grid points is split so that its mean stays; its variance grows by h^2 / 4 a step at most.
+    A loss between two grid points is split so that its mean stays; its variance grows by at most h^2 / 4 per step.
     """
     h, reach = 5e-4, 40.0
     x = np.linspace(-12 * sigma - 1, 12 * sigma + 1, 100_001)

@@ -7,7 +7,19 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from figures.__main__ import FIGURES, render
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+from matplotlib.collections import Collection
+from matplotlib.colors import to_rgba, to_rgba_array
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.text import Text
+
+from figures.__main__ import FIGURES, STYLE, render
 from figures._table import from_csv
 
 PICTURES = Path(__file__).parents[1] / "proofs" / "figures"
@@ -25,6 +37,41 @@ def test_drawing_is_deterministic() -> None:
     first, second = render(FIGURES["beta"]), render(FIGURES["beta"])
     assert first == second
     assert first[0].startswith(b"\x89PNG")
+
+
+def _labels_of_red(canvas: Figure) -> list[str]:
+    """What the red lines, areas and texts are called."""
+    red = to_rgba("tab:red")[:3]
+    found = []
+    for artist in canvas.findobj(lambda one: isinstance(one, Line2D | Collection | Patch | Text)):
+        getters = ("get_color", "get_facecolor", "get_edgecolor")
+        colours = np.vstack([to_rgba_array(getattr(artist, name)()) for name in getters if hasattr(artist, name)])
+        if any(tuple(colour[:3]) == red and colour[3] > 0 for colour in colours.tolist()):
+            found.append(artist.get_text() if isinstance(artist, Text) else str(artist.get_label()))
+    return found
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_red_is_what_a_paper_prints(name: str) -> None:
+    data = from_csv((PICTURES / f"{name}.csv").read_text(encoding="utf-8"))
+    with plt.style.context(STYLE):
+        canvas, ax = plt.subplots()
+        FIGURES[name].draw(ax, data)
+        labels = _labels_of_red(canvas)
+        plt.close(canvas)
+    assert [label for label in labels if "printed" not in label] == []
+
+
+def test_red_of_another_meaning_is_found() -> None:
+    canvas, ax = plt.subplots()
+    ax.plot([0, 1], color="tab:red", label="bound")
+    ax.fill_between([0, 1], 0, 1, color="C3", alpha=0.5, label="range")
+    ax.bar([0], [1], color="tab:red")
+    ax.text(0, 0, "note", color="tab:red")
+    ax.plot([0, 1], color="C0", label="other")
+    assert {"bound", "range", "note"} <= set(_labels_of_red(canvas))
+    assert "other" not in _labels_of_red(canvas)
+    plt.close(canvas)
 
 
 def test_every_picture_is_committed_and_used() -> None:

@@ -1,5 +1,7 @@
-"""The proof pages: there is one a claim, it says what the ledger says, and what is generated is not stale."""
+"""The proof pages: there is one per claim, it says what the ledger says, and what is generated is not stale."""
 
+import itertools
+import math
 import re
 from pathlib import Path
 
@@ -9,9 +11,12 @@ from dptheory import claims
 from dptheory.claims import Claim, Verdict
 from dptheory.cli import _page_head, _tables
 
-PROOFS = Path(__file__).parents[1] / "proofs"
+ROOT = Path(__file__).parents[1]
+PROOFS = ROOT / "proofs"
 ARGUED = [claim for claim in claims.all_claims() if claim.verdict is not Verdict.EMPIRICAL]
 STALE = "run `dptheory pages proofs`"
+_LONGEST_CELL = 200
+_SCREEN = 60
 
 
 def test_ledger_page_is_fresh() -> None:
@@ -45,7 +50,43 @@ def test_every_claim_has_a_summary_in_one_line(claim: Claim) -> None:
 
 
 def test_cells_of_the_ledger_can_be_scanned() -> None:
-    assert [c.id for c in claims.all_claims() if len(c.summary) > 300 or len(c.title) > 70] == []
+    rows = [line for line in (PROOFS / "README.md").read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    cells = [cell for row in rows for cell in re.split(r"(?<!\\)\|", row)]
+    assert [cell for cell in cells if len(cell.strip()) > _LONGEST_CELL] == []
+
+
+def _lines_of_proof(page: str) -> int:
+    """Lines of 120 characters below the head, code and evidence apart."""
+    below = page.split("<!-- row:end -->")[1]
+    prose = re.sub(r"<!-- evidence:begin.*?evidence:end -->|^```.*?^```", "", below, flags=re.DOTALL | re.MULTILINE)
+    return sum(max(1, math.ceil(len(line) / 120)) for line in prose.splitlines())
+
+
+@pytest.mark.parametrize("claim", ARGUED, ids=lambda claim: claim.id)
+def test_a_page_longer_than_a_screen_begins_with_its_key_points(claim: Claim) -> None:
+    text = (PROOFS / claim.page).read_text(encoding="utf-8")
+    assert claim.key_points or _lines_of_proof(text) <= _SCREEN
+    if claim.key_points:
+        assert 3 <= len(claim.key_points) <= 6
+        assert text.index("\n## Key points\n") < text.index("\n## Statement\n")
+
+
+@pytest.mark.parametrize("claim", [one for one in ARGUED if one.key_points], ids=lambda claim: claim.id)
+def test_key_points_say_nothing_that_the_page_does_not(claim: Claim) -> None:
+    page = (PROOFS / claim.page).read_text(encoding="utf-8").split("<!-- evidence:begin")[0]
+    before, after = page.split("## Key points\n")
+    rest = before + after.split("## Statement")[1]
+    points = " ".join(claim.key_points)
+    assert _numbers(points) - _numbers(rest) == set()
+    calculators = {one.__qualname__.split(".")[0] for one in claim.calculators} | set(re.findall(r"\w+", rest))
+    assert set(re.findall(r"`(\w+)`", points)) <= calculators
+    assert [point for point in claim.key_points if not _stands_there(point, rest)] == []
+
+
+def test_lines_of_proof_leave_out_code_and_evidence() -> None:
+    code, evidence = "```python\na = 1\n```", "<!-- evidence:begin -->\n| a |\n<!-- evidence:end -->"
+    page = "\n".join(["head", "<!-- row:end -->", "a" * 121, code, evidence, "b"])
+    assert _lines_of_proof(page) == 1 + 2 + 1 + 1 + 1
 
 
 _PLAIN = {
@@ -97,11 +138,51 @@ def test_page_holds_the_evidence_of_every_check(claim: Claim) -> None:
     assert all(row[2] == "yes" for row in rows)
 
 
-@pytest.mark.parametrize("page", sorted(PROOFS.rglob("*.md")), ids=lambda page: page.stem)
+def _anchors(page: Path) -> set[str]:
+    """What a code host makes of the headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def _dead_links(text: str, page: Path) -> list[str]:
+    """Links and pictures of the text, as it would stand in the page, whose file or heading is not there."""
+    found = re.findall(r"\]\(([^)\s]*)\)", text)
+    relative = [target for target in found if not target.startswith(("http:", "https:"))]
+    dead = []
+    for target in relative:
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        if not file.is_relative_to(ROOT) or not file.exists() or (anchor and anchor not in _anchors(file)):
+            dead.append(target)
+    return dead
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(PROOFS.rglob("*.md"))], ids=lambda page: page.stem)
 def test_links_and_pictures_exist(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8")):
-        if not target.startswith("http"):
-            assert (page.parent / target).resolve().exists(), target
+    assert _dead_links(page.read_text(encoding="utf-8"), page) == []
+
+
+def test_a_dead_link_is_found() -> None:
+    alive = ["lem2.1.md", "../README.md#random-freeze-rf", "#proof", "../../README.md", "https://example.org/x"]
+    dead = ["lem2.2.md", "../README.md#nowhere", "#prof", "/etc/hosts", "../../../README.md", "../../dptheory/lf.py"]
+    text = " ".join(f"[x]({target})" for target in (*alive, *dead))
+    assert _dead_links(text, PROOFS / "lf" / "lem3.1.md") == dead
+
+
+@pytest.mark.parametrize("claim", ARGUED, ids=lambda claim: claim.id)
+def test_page_links_to_all_that_belongs_to_its_claim(claim: Claim) -> None:
+    text = (PROOFS / claim.page).read_text(encoding="utf-8")
+    files = [file for file in _page_head.claim_files(claim) if not file.startswith(("proofs/", "figures/"))]
+    linked = [f"](../../{file})" for file in files] + ([f"](../figures/{claim.figure}.png)"] if claim.figure else [])
+    assert [link for link in (*linked, "](../README.md)") if link not in text] == []
+
+
+@pytest.mark.parametrize("paper", claims.PAPERS)
+def test_pages_of_a_paper_form_a_chain(paper: str) -> None:
+    pages = [claim for claim in ARGUED if claim.source.paper == paper]
+    for one, after in itertools.pairwise(pages):
+        assert f"next: [`{after.id}`](" in (PROOFS / one.page).read_text(encoding="utf-8")
+        assert f"previous: [`{one.id}`](" in (PROOFS / after.page).read_text(encoding="utf-8")
 
 
 def test_no_page_without_a_claim() -> None:

@@ -65,7 +65,9 @@ class Claim:
         source: where the paper makes the claim.
         statement: the claim in our words; this and the next texts are Markdown with LaTeX math, as long as they need to be.
         verdict: how far it can be trusted.
-        summary: why, in one sentence that can be read alone: the ledger's cell and the first line of the page.
+        summary: why, in at most 200 characters that can be read alone: the ledger's cell and the first line of the page.
+        key_points: what a reader of a long page should take away: what is claimed, what is true, the number to remember,
+            what to use instead; three to six sentences, on top of the page.
         conditions: what it needs, stated and unstated.
         correction: the right statement, where the printed one fails or is loose.
         printed_error: the step of the paper's argument that fails, where there is one to point at.
@@ -95,6 +97,7 @@ class Claim:
     part_of: str | None = None
     ours: bool = False
     summary: str = ""
+    key_points: tuple[str, ...] = ()
     printed_error: str | None = None
 
     @property

@@ -163,7 +163,7 @@ def write_pages(
 def run_demo(
     out: Annotated[Path, typer.Option(help="Folder for the figure and the JSON files.")] = Path("dptheory-demo"),
 ) -> None:
-    """Show what the library does in under three minutes: ledger, one check a verdict, calculators, real gradients."""
+    """Show what the library does in under three minutes: ledger, one check per verdict, calculators, real gradients."""
     from dptheory.cli import _demo
 
     with user_errors():

@@ -1,4 +1,4 @@
-"""The demonstration: ledger, one check a verdict, calculators at the paper's setting, and the probe of real gradients."""
+"""The demonstration: ledger, one check per verdict, calculators at the paper's setting, and the probe of real gradients."""
 
 import json
 import subprocess

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dptheory.claims import PAPERS, Claim, Verdict
-from dptheory.cli._tables import qualified_name
+from dptheory.claims import PAPERS, Claim, Verdict, all_claims
+from dptheory.cli._tables import ledger_link, qualified_name
 from dptheory.files import write_atomically
 
 _BEGIN, _END = "<!-- row:begin -->", "<!-- row:end -->"
@@ -21,19 +21,21 @@ _CORRECTION = {
 
 
 def page_head(claim: Claim) -> str:
-    """Title, links, verdict, statement, correction, conditions and the printed error, between their markers."""
+    """Title, links, verdict, key points, statement, correction, conditions and the printed error, between their markers."""
     state = "proved on this page" if claim.proved else "observed, not proved"
     parts = [
         _BEGIN,
         f"# {claim.id}: {claim.title}",
-        " · ".join(_links(claim)),
+        " · ".join(_navigation(claim)),
+        " · ".join(_material(claim)),
         f"**{claim.verdict.name}** ({'our own result' if claim.ours else claim.verdict.value}; {state}): "
         f"{claim.summary}{_part(claim)}",
+        *(["## Key points", _bullets(claim.key_points)] if claim.key_points else []),
         "## Statement",
         f"{_origin(claim)}. {claim.statement}",
         *([f"## {_CORRECTION[claim.verdict]}", claim.correction] if claim.correction else []),
         "## Conditions",
-        "\n".join(f"- {condition}" for condition in claim.conditions) or "None.",
+        _bullets(claim.conditions) or "None.",
         *(["## Where the print errs", claim.printed_error] if claim.printed_error else []),
         _END,
     ]
@@ -67,12 +69,30 @@ def claim_files(claim: Claim) -> list[str]:
     return [claim.file, f"proofs/{claim.page}", *figure, *dict.fromkeys(map(_source_file, claim.calculators))]
 
 
-def _links(claim: Claim) -> list[str]:
-    paper = PAPERS[claim.source.paper]
-    anchor = f"{paper.lower().replace(' ', '-')}-{claim.source.paper}"
+def _bullets(sentences: tuple[str, ...]) -> str:
+    return "\n".join(f"- {sentence}" for sentence in sentences)
+
+
+def _navigation(claim: Claim) -> list[str]:
+    """The ledger, and the pages before and after this one in it, within the paper."""
+    pages = [one for one in all_claims(claim.source.paper) if one.verdict is not Verdict.EMPIRICAL]
+    here = [one.id for one in pages].index(claim.id)
+    before, after = pages[:here][-1:], pages[here + 1 :][:1]
+    return [
+        ledger_link(claim.source.paper),
+        *(f"previous: {_to_page(one)}" for one in before),
+        *(f"next: {_to_page(one)}" for one in after),
+    ]
+
+
+def _to_page(claim: Claim) -> str:
+    return f"[`{claim.id}`]({Path(claim.page).name})"
+
+
+def _material(claim: Claim) -> list[str]:
+    """Checks, calculators and figure."""
     calculators = [f"[`{qualified_name(one)}`](../../{_source_file(one)})" for one in claim.calculators]
     return [
-        f"[Ledger](../README.md) › [{paper}](../README.md#{anchor})",
         f"checks: [`{claim.file}`](../../{claim.file})",
         *(["calculators: " + ", ".join(calculators)] if calculators else []),
         *([f"figure: [{claim.figure}](../figures/{claim.figure}.png)"] if claim.figure else []),

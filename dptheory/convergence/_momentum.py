@@ -26,7 +26,7 @@ def velocity_variance(noise_std: float, momentum: float, steps: float = math.inf
     Raises:
         ValueError: an argument outside its range.
 
-    Source: RF, section 3.4 and RS, Appendix H, equations 117 and 118, put right (rf.momentum, rs.appH).
+    Source: RF, section 3.4 and RS, Appendix H, equations 117 and 118, corrected (rf.momentum, rs.appH).
     """
     noise_std = _noise(noise_std)
     momentum = _momentum(momentum)
@@ -38,7 +38,7 @@ def adam_velocity_variance(noise_std: float, momentum: float, steps: float = mat
 
     Args, returns and errors: as :func:`velocity_variance`.
 
-    Source: RS, Appendix H, equations 119 and 121 to 123, put right (rs.appH).
+    Source: RS, Appendix H, equations 119 and 121 to 123, corrected (rs.appH).
     """
     return (1 - _momentum(momentum)) ** 2 * velocity_variance(noise_std, momentum, steps)
 
@@ -48,7 +48,7 @@ def adam_corrected_variance(noise_std: float, momentum: float, steps: float = ma
 
     Args, returns and errors: as :func:`velocity_variance`, but ``steps`` >= 1 (the correction divides by 0 before).
 
-    Source: RS, Appendix H, equation 120, put right (rs.appH).
+    Source: RS, Appendix H, equation 120, corrected (rs.appH).
     """
     noise_std = _noise(noise_std)
     momentum = _momentum(momentum)
@@ -97,7 +97,7 @@ def displacement_variance(learning_rate: float, noise_std: float, momentum: floa
     Raises:
         ValueError: an argument outside its range.
 
-    Source: RF, section 3.4 and RS, Appendix H, put right (rf.momentum, rs.appH, rf.scaling).
+    Source: RF, section 3.4 and RS, Appendix H, corrected (rf.momentum, rs.appH, rf.scaling).
     """
     learning_rate = _learning_rate(learning_rate)
     return (learning_rate * _noise(noise_std)) ** 2 * _weight_sums(_momentum(momentum), steps)[1]

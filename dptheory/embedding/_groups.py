@@ -7,7 +7,7 @@ from dptheory import _validate
 
 
 def grouping_cost_ratio(sizes: ArrayLike, basis: ArrayLike) -> float:
-    r"""Work of a power iteration with one basis a group over that with one basis of as many vectors for all parameters.
+    r"""Work of a power iteration with one basis per group over that with one basis of as many vectors for all parameters.
 
     sum_g k_g p_g / (sum_g k_g sum_g p_g); below 1 for two groups or more. It is 1/g if all groups have one size, or all one
     number of vectors. With k_g proportional to sqrt(p_g) it is sum p_g^1.5 / (sum p_g^0.5 sum p_g) >= 1/g.

@@ -250,7 +250,7 @@ def freezing_effect(
 
     Args:
         layer_sizes: parameters of each layer, from the input on, integers >= 1, shape (layers,); sum <= 1e9.
-        layer_norms: gradient norms, one a layer: of one typical sample, shape (layers,), or of several, (samples, layers).
+        layer_norms: gradient norms, one per layer: of one typical sample, shape (layers,), or of several, (samples, layers).
         frozen_layers: how many layers to freeze, 0..layers - 1.
         clip: C, in [1e-70, 1e70].
         noise_multiplier: sigma, in [1e-70, 1e70].

@@ -75,7 +75,7 @@ def audit(
     Both orders of the worlds and both sides of the threshold are tried on the first half; one of the four is tested.
 
     Args:
-        scores_with: one score a trial, any real number or +-inf, shape (n,); the trials are independent and alike.
+        scores_with: one score per trial, any real number or +-inf, shape (n,); the trials are independent and alike.
         scores_without: the same without the example, shape (m,).
         delta: in (0, 1).
         confidence: in (0, 1).

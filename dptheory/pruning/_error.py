@@ -37,7 +37,7 @@ def top_k_mask(gradient: ArrayLike, keep: int) -> NDArray[np.bool_]:
     Raises:
         ValueError: a NaN or infinite entry, no axis, or keep outside 0..dim.
 
-    Source: GIP, Algorithm 1 with the percentile and ties put right (gip.alg1).
+    Source: GIP, Algorithm 1 with the percentile and ties corrected (gip.alg1).
     """
     gradient = _validate.finite("gradient", gradient)
     if gradient.ndim == 0:

@@ -154,7 +154,7 @@ def _levels(p: Array, cuts: Index) -> list[_Level]:
 
 @dataclass(frozen=True)
 class _States:
-    """Masks that agree on the levels seen so far up to merging; one entry a state.
+    """Masks that agree on the levels seen so far up to merging; one entry per state.
 
     ``kept`` of these levels, ``chance`` of the state, and of the sum over these levels given the state its ``mean``, its
     ``variance`` and a lower bound ``least``.

@@ -78,7 +78,7 @@ def error_lower_bound(k: ArrayLike, rate: float, sigma: float) -> float:
 
     Args and errors: as :func:`expected_error`.
 
-    Source: RS, Theorem 5.1, equation 17, put right (rs.thm5.1).
+    Source: RS, Theorem 5.1, equation 17, corrected (rs.thm5.1).
     """
     scale, squares, keep = _scaled_squares(k, rate)
     recoverable = -math.expm1(_log_lost_probability(squares, keep))

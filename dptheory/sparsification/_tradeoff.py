@@ -82,7 +82,7 @@ def optimal_rate_flat(delta_c: float, noise_term: float, grad_norm: float, clip:
     Raises:
         ValueError: an argument outside its range.
 
-    Source: RS, Appendix G, put right (rs.appG).
+    Source: RS, Appendix G, corrected (rs.appG).
     """
     grad_norm = _validate.size("grad_norm", grad_norm)
     clip = _validate.size("clip", clip)

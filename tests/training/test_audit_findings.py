@@ -647,7 +647,7 @@ def test_a_training_without_noise_releases_the_clipped_sums() -> None:
         rows[0] = 0.01 * (number + 1)
         np.testing.assert_allclose(one.released, clipped(rows, CLIP).sum(0), atol=1e-5)
         assert sorted(one.drawn) == list(range(9))
-    assert len(found.seen) == 3  # one step a pass at rate 1
+    assert len(found.seen) == 3  # one step per pass at rate 1
 
 
 def test_an_update_of_some_entries_is_an_update() -> None:

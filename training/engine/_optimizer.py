@@ -369,7 +369,7 @@ class DistributedMechanismOptimizer(MechanismOptimizer, DistributedDPOptimizer):
         self._store(released)
 
     def _begin_step(self, params: Tensors) -> None:
-        """The first process's masks and subspace for all: rounding alone could turn a basis vector round."""
+        """The first process's masks and subspace for all: rounding can flip a basis vector's sign."""
         super()._begin_step(params)
         for tensor in self.mechanism.shared():
             torch.distributed.broadcast(tensor, src=0)

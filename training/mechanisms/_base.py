@@ -14,7 +14,7 @@ from dptheory.privacy import FreshMask
 from dptheory.pruning import SubsetMallows
 
 Tensors = list[torch.Tensor]
-"""One tensor a parameter; per-sample gradients have the samples first: shape (n, *parameter.shape)."""
+"""One tensor per parameter; per-sample gradients have the samples first: shape (n, *parameter.shape)."""
 
 Noise = Callable[[torch.Tensor, float], torch.Tensor]
 """``noise(like, std)``: independent N(0, std^2) entries in the shape, type and device of ``like``."""
@@ -87,7 +87,7 @@ class Mechanism(abc.ABC):
     """What its guarantee takes to be known to everybody, in words."""
 
     def attach(self, module: GradSampleModule) -> None:  # noqa: B027 -- most mechanisms need the gradients alone
-        """Learn whose gradients will come; ``make_private`` calls it once."""
+        """Called once by ``make_private``, with the wrapped module."""
 
     def check_clip(self, clip: float) -> None:  # noqa: B027 -- most mechanisms take any
         """Raise a ValueError where the mechanism's own arguments do not go with the clip C; ``make_private`` calls it once."""
@@ -104,7 +104,7 @@ class Mechanism(abc.ABC):
         """Clip and sum per-sample gradients, in float32 or wider."""
 
     def release(self, total: Tensors, noise_multiplier: float, clip: float, noise: Noise) -> Tensors:
-        """The noisy sum, one tensor a parameter. By default plain Gaussian noise of standard deviation sigma C."""
+        """The noisy sum, one tensor per parameter. By default plain Gaussian noise of standard deviation sigma C."""
         return [t + noise(t, noise_multiplier * clip) for t in total]
 
     def end_step(self, released: Tensors, std: float) -> None:  # noqa: B027 -- likewise

@@ -173,7 +173,7 @@ class _Embedding(Mechanism, abc.ABC):
         return residual + drawn - (drawn @ basis.T) @ basis
 
     def _parted(self, released: Tensors) -> Tensors:
-        """One tensor a parameter from one vector a group."""
+        """One tensor per parameter from one vector per group."""
         parts: dict[int, torch.Tensor] = {}
         for vector, group in zip(released, self._members, strict=True):
             pieces = torch.split(vector, [self._shapes[i].numel() for i in group])

@@ -57,7 +57,7 @@ class _Masked(Mechanism):
         self.seeded = seed is not None
         self._step = 0
         self.mask: Tensors = []
-        """The mask of the step under way, one bool tensor a parameter."""
+        """The mask of the step under way, one bool tensor per parameter."""
 
     def attach(self, module: GradSampleModule) -> None:
         """See that the first mask keeps an entry."""

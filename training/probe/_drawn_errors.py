@@ -13,7 +13,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class _Draws:
-    """One row a draw, one column a keep."""
+    """One row per draw, one column per keep."""
 
     top_cosines: Array  # its last column keeps every entry: DP-SGD
     random_cosines: Array

@@ -22,7 +22,7 @@ class DpSgdSettings:
 
     Args:
         steps: number of updates, >= 1.
-        batch_size: wished-for mean batch size, >= 1 and at most the number of images. Opacus samples each image with
+        batch_size: expected batch size, >= 1 and at most the number of images. Opacus samples each image with
             rate 1 / ceil(N / batch_size), so that the mean is a little below it where it does not divide N.
         noise_multiplier: sigma, 0 or in [1e-6, 1e6]; the noise on the sum has standard deviation sigma C.
         max_grad_norm: the clip C, in [1e-12, 1e12].
@@ -72,7 +72,7 @@ class Step:
 
 
 def sampling_rate(batch_size: int, images: int) -> float:
-    """The Poisson sampling rate that Opacus takes for a wished-for batch size: 1 / ceil(images / batch_size)."""
+    """The Poisson sampling rate that Opacus takes for an expected batch size: 1 / ceil(images / batch_size)."""
     images = _argument_ranges.count("images", images)
     batch_size = _validate.integer("batch_size", batch_size, 1, images)
     return 1.0 / -(-images // batch_size)

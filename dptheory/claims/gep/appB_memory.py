@@ -42,7 +42,7 @@ row = Row(
             "$mk/g$ is enough in the first stage. If embeddings are clipped and summed row by row, $k$ is enough "
             "for $nk$ in the second. Even so the basis is there: at least $kp/g$ in all.",
         ),
-        correction=r"""$$\max\Big(\big(m-n+\tfrac kg\big)p+mk,\;\frac{kp}g+nk\Big) = \frac{kp}g+\max(m,n)k+\max(m-n,0)p .$$
+        correction=r"""$$\max\Big(\big(m-n+\tfrac kg\big)p+mk,\thickspace\frac{kp}g+nk\Big) = \frac{kp}g+\max(m,n)k+\max(m-n,0)p .$$
 
 The basis and the embeddings are still there when the private gradients are. The printed value is right if and only if $m\ge n$.""",
         printed=printed_extra_floats,

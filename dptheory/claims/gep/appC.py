@@ -52,9 +52,10 @@ row = Row(
         statement="Projecting gradients onto Gaussian random basis vectors leaves a relative error $|g-B^TBg|/|g|$ above "
         "95 % throughout training.",
         verdict=Verdict.CONDITIONAL,
-        summary=r"the error is $\sqrt{1-k/p}$ in root mean square, with an exact law; it is above 95 % if and only if "
-        "$k/p<0.0975$. With a basis for each group the paper does not meet that at $k = 2000$, where a gradient "
-        "in the first layer has an error of .943.",
+        summary=(
+            r"the error is $\sqrt{1-k/p}$ in root mean square, with an exact law, and above 95 % if and only if "
+            "$k/p<0.0975$; with a basis for each group the paper does not meet that at $k = 2000$."
+        ),
         conditions=(
             "$0<k<p$ for the law; for $k = p$ the error is 0.",
             "The Gaussian rows are orthonormalised. Without that, $B^TB$ is no projection and the error is larger "

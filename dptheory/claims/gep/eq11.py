@@ -14,9 +14,10 @@ $\zeta_t = \frac1n(z^{(1)}_tB+z^{(2)}_t)$, $N = E|\zeta_t|^2 = \frac{\sigma^2}{n
 
 $$E L(\theta_{t+1})-L_\ast\le\frac\beta2\big(E|\theta_t-\theta_\ast|^2-E|\theta_{t+1}-\theta_\ast|^2\big)+\frac N\beta.\tag{11}$$""",
         verdict=Verdict.HOLDS,
-        summary="equations 7 to 11 are right, signs included ($E r_t^2$ where $r_t$ depends on the iterate), and the "
-        "constant of the noise is the best for this inequality. Another inequality leads to the same place with "
-        "half the noise.",
+        summary=(
+            "equations 7 to 11 are right, signs included, and the constant of the noise is the best for this "
+            "inequality; another inequality leads to the same place with half the noise."
+        ),
         conditions=(
             r"$\theta_\ast$ is a minimiser of $L$, which is convex and $\beta$-smooth, over $R^p$; "
             r"$E[\zeta_t\mid\theta_t] = 0$ (no embedding and no residual is clipped).",

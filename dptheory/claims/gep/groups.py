@@ -56,9 +56,10 @@ row = Row(
         "iteration takes $2m(k_1p_1+k_2p_2)$ multiplications, which is smaller than $2m(k_1+k_2)(p_1+p_2)$. "
         r"Section 4: a quota $k$ is allocated by $k_g\propto\sqrt{p_g}$.",
         verdict=Verdict.HOLDS,
-        summary="one basis per group costs less than one basis for all parameters; how much less depends on how the "
-        "vectors are spread, and with the paper's square-root rule the cost is never less than the $1/g$ of "
-        "equal groups.",
+        summary=(
+            "one basis per group costs less than one basis for all parameters; with the paper's square-root rule "
+            "the cost is never less than the $1/g$ of equal groups."
+        ),
         conditions=(
             r"Cost means the two matrix products $A = G^{(a)}B^\top$ and $A^\top G^{(a)}$. Orthogonalisation comes "
             "on top and is lowered too.",

@@ -65,7 +65,7 @@ and the residual that one example then contributes, and $c = \sqrt{1-r^2}$.
 1. The pairs $(a,b)$ that occur are those with $a^2+b^2\le S^2$, $0\le b\le rS$, $a\ge0$.
 2. The noise energy $k\sigma_1^2+q\sigma_2^2$ of a $\mu$-GDP release (add/remove) is at least
 
-$$E(r) = \begin{cases}(\sqrt k\thinspace c+\sqrt q\thinspace r)^2S^2/\mu^2&\text{if }r^2\le q/p,\\pS^2/\mu^2&\text{if }r^2>q/p,\end{cases}$$
+$$E(r) = \begin{cases}(\sqrt k\thinspace c+\sqrt q\thinspace r)^2S^2/\mu^2&\text{if }r^2\le q/p,\cr pS^2/\mu^2&\text{if }r^2>q/p,\end{cases}$$
 
 and this is attained: in the first case by the split of [gep.split](split.md) at $S_1 = cS$, $S_2 = rS$, in the second by
 $\sigma_1 = \sigma_2 = S/\mu$. No correlated Gaussian noise does with less.
@@ -74,8 +74,10 @@ $\sigma_1 = \sigma_2 = S/\mu$. No correlated Gaussian noise does with less.
 4. $E(r)\le(\sqrt k+\sqrt q\thinspace r)^2S^2/\mu^2$, the least energy where embedding and residual are clipped apart at $S$ and
    $rS$.""",
         verdict=Verdict.HOLDS,
-        summary="clip the gradient to $S$, then its residual to $rS$, and account for the pairs that can occur: the "
-        "noise energy is never above that of plain Gaussian perturbation, and below it if and only if $r^2<q/p$.",
+        summary=(
+            "clip the gradient to $S$, its residual to $rS$, and account for the pairs that can occur: the noise "
+            "energy is never above that of plain perturbation, and below it if and only if $r^2<q/p$."
+        ),
         conditions=(
             "$B$ has orthonormal rows and does not depend on the private data; $S$ and $r$ are fixed in advance.",
             r"$\mu$ is that of add/remove. Under replace-one it doubles: the shift is a difference of two allowed "

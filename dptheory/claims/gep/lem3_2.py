@@ -32,10 +32,22 @@ row = Row(
 $\hat\Sigma = \frac1m\sum_j\hat\xi_j\hat\xi_j^T$ of $m$ independent anchors, $\hat V_k$ the span of $k$ leading eigenvectors of
 $\hat\Sigma$. With probability $1-2e^{-\delta}$
 
-$$E|\xi-\Pi_{\hat V_k}\xi|^2\le\sum_{i>k}\lambda_i+\sqrt{\frac{kC}m}+T\sqrt{\frac{2\delta}m},\qquad C = \underbrace{E|\xi|^4-\sum\lambda_i^2}_{C_1}+\underbrace{\tfrac1m\sum_j|\hat\xi_j|^4-\sum\hat\lambda_i^2}_{C_2}.$$""",
+$$E|\xi-\Pi_{\hat V_k}\xi|^2\le\sum_{i>k}\lambda_i+\sqrt{\frac{kC}m}+T\sqrt{\frac{2\delta}m},\qquad C = \underbrace{E|\xi|^4-\sum\lambda_i^2}_ {C_1}+\underbrace{\tfrac1m\sum_j|\hat\xi_j|^4-\sum\hat\lambda_i^2}_{C_2}.$$""",
         verdict=Verdict.LOOSE,
         summary=r"true as printed; the second bracket of $C$ can go, the probability is $1-e^{-\delta}$, and the bound "
         "can be made not to grow with $k$.",
+        key_points=(
+            (
+                "Claimed: a bound on the energy that the subspace of $m$ anchors leaves out, with probability "
+                r"$1-2e^{-\delta}$."
+            ),
+            (
+                r"True, and more: the second bracket of $C$ can go, the probability is $1-e^{-\delta}$, and the "
+                "middle term need not grow with $k$."
+            ),
+            "The anchors must be independent of the model; anchors that have shaped it are not.",
+            "Use `residual_bound`.",
+        ),
         conditions=(
             r'The anchors are independent draws of the law of $\xi$ **given the model**. "The argument holds for all '
             'time steps" needs fresh anchors at each step: once the same auxiliary samples have shaped the model, '

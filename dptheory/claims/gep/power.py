@@ -35,9 +35,10 @@ row = Row(
         r"3.1 this finds (approximately) the $k$ principal components of the anchor gradients $G\in R^{m\times "
         "p}$.",
         verdict=Verdict.CONDITIONAL,
-        summary="it converges to the principal subspace at the rate $(s_{k+1}/s_k)^2$ per iteration; the single "
-        "iteration of the paper is exact only for rank at most $k$, and arbitrarily bad where the spectrum is "
-        "flat.",
+        summary=(
+            "it converges to the principal subspace at the rate $(s_{k+1}/s_k)^2$ per iteration; the paper's "
+            "single one is exact only for rank at most $k$, and arbitrarily bad where the spectrum is flat."
+        ),
         conditions=(
             r"$k\le\min(m,p)$ and $s_k>s_{k+1}$: otherwise the principal subspace is not unique.",
             r"The start has a density, so that $\tan\theta_0<\infty$ almost surely.",

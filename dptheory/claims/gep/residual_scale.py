@@ -34,7 +34,7 @@ row = Row(
         id="gep.residual_scale",
         title="the largest residual as sensitivity",
         source=Source("gep", "Theorem 3.3 and its proof", (8,)),
-        statement=r'"$r_t = \max_i\lVert(R_t)_{i,:}\rVert$ is the sensitivity of residual gradient at step $t$", and '
+        statement=r'$r_t = \max_i\lVert(R_t)_{i,:}\rVert$ "is the sensitivity of residual gradient at step $t$", and '
         r"noise $z^{(2)}_t\sim N(0,\sigma^2r_t^2I)$ with the $\sigma$ of Theorem 3.2 keeps the privacy of that theorem.",
         verdict=Verdict.FALSE,
         summary=r"$\max_i|(R_t)_i|$ of the private data is not a sensitivity; noise scaled by it gives no "

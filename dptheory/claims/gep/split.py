@@ -126,6 +126,21 @@ Where $k = 0$, $q = 0$, $S_1 = 0$ or $S_2 = 0$, only one part is released and it
         verdict=Verdict.HOLDS,
         summary=r"the noise that makes embedding and residual together $\mu$-GDP has at least the energy $(\sqrt "
         r"kS_1+\sqrt qS_2)^2/\mu^2$, $q = p-k$; GEP's equal noise ratio has $2(kS_1^2+pS_2^2)/\mu^2$.",
+        key_points=(
+            (
+                "The question: how should one budget be split between the embedding (clip $S_1$) and the residual "
+                "(clip $S_2$)?"
+            ),
+            (
+                r"The least noise energy at $\mu$-GDP is $(\sqrt kS_1+\sqrt qS_2)^2/\mu^2$, $q = p-k$; no Gaussian "
+                "noise on the pair does with less."
+            ),
+            (
+                r"GEP's equal ratio costs $2(kS_1^2+pS_2^2)/\mu^2$. Projecting the residual noise off the anchor "
+                "subspace is free and saves its part there."
+            ),
+            "Use `split_noise`.",
+        ),
         conditions=(
             "$B$ has orthonormal rows and does not depend on the private data. With rows that are only normalised "
             "the residuals are not orthogonal to $U$, and neither 1 nor the exactness in 2 holds.",

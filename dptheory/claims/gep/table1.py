@@ -8,9 +8,11 @@ row = Row(
         id="gep.table1",
         title="accuracy at three budgets",
         source=Source("gep", "Table 1, abstract"),
-        statement=r"Test accuracy of GP, PATE, B-GEP and GEP on MNIST, SVHN and CIFAR-10 at $\epsilon = 2, 5, 8$ and "
-        r"$\delta = 10^{-5}$ ($10^{-6}$ for SVHN), the best over $k$; the epsilon of PATE depends on the data. "
-        "But see gep.text.",
+        statement=(
+            r"Test accuracy of GP, PATE, B-GEP and GEP on MNIST, SVHN, CIFAR-10 at $\epsilon = 2, 5, 8$, $\delta "
+            "= 10^{-5}$ ($10^{-6}$ for SVHN), best over $k$; PATE's epsilon depends on the data. But see "
+            "gep.text."
+        ),
         verdict=Verdict.EMPIRICAL,
         reported=tuple(
             (f"{data}, {method}, epsilon {epsilon}", f"{accuracy} % ({change})")

@@ -79,9 +79,25 @@ row = Row(
         r"O\Big(\frac{\sqrt{k\log(1/\delta)}}{n\epsilon}+\bar r\frac{\sqrt{p\log(1/\delta)}}{n\epsilon}\Big)$, "
         r"$\bar r = \frac1T\sum r_t^2$, $r_t = \max_i|(R_t)_i|$.",
         verdict=Verdict.FALSE,
-        summary=r"at the stated $T$ the excess can be about $\frac{\sqrt p D^2}{2n\epsilon}$ with $k = 1$ and no "
-        "residual, above any multiple of the printed rate. With the right $T$ the rate holds with a public clip "
-        r"$\rho\ge r_t$, which enters like $\sqrt{\bar r}$, not like $\bar r$.",
+        summary=(
+            r"at the stated $T$ the excess can be about $\frac{\sqrt p D^2}{2n\epsilon}$ with $k = 1$ and no "
+            "residual, above any multiple of the printed rate; a public clip and the right $T$ give a rate."
+        ),
+        key_points=(
+            (
+                r"Claimed: with $T = n\beta\epsilon/\sqrt p$ steps the excess risk has $\sqrt k$ in place of $\sqrt "
+                r"p$, up to a term with the mean residual $\bar r$."
+            ),
+            (
+                r"False: at that $T$ the excess can be about $\frac{\sqrt p D^2}{2n\epsilon}$ with $k = 1$ and no "
+                "residual at all."
+            ),
+            (
+                r"True with a public clip $\rho$ of the residuals and the right $T$: the rate is that of "
+                r"$\sqrt{kG^2+p\rho^2}$."
+            ),
+            "Use `excess_risk` with `least_risk`; `excess_risk_as_published` is the same at the printed noise.",
+        ),
         conditions=(
             r"**Per sample.** The sensitivity of the embedding is the largest $|\nabla\ell_i|$; that the mean $L$ is "
             r"1-Lipschitz does not bound it. ($\ell_1 = 10\theta$, $\ell_2 = -10\theta$ has $L = 0$.)",
@@ -99,10 +115,10 @@ row = Row(
 $\Lambda = \log(1/\delta)$:
 
 1. with the paper's noise, $\sigma = 2\sqrt{2T\Lambda}/\epsilon$ times each clip, $\epsilon<2\Lambda$, and
-   $s = \Lambda(kG^2+p\rho^2)$: $\;E L(\bar\theta)-L_\ast\le\frac{\beta D^2}{2T}+\frac{4Ts}{\beta\epsilon^2n^2}$, which is
+   $s = \Lambda(kG^2+p\rho^2)$: $E L(\bar\theta)-L_\ast\le\frac{\beta D^2}{2T}+\frac{4Ts}{\beta\epsilon^2n^2}$, which is
    $\frac{2\sqrt2D\sqrt s}{n\epsilon}$ at $T = \frac{\beta Dn\epsilon}{\sqrt{8s}}$;
 2. at $\mu$-GDP with the best split, residual noise only off the anchor subspace, $S = \sqrt kG+\sqrt{p-k}\rho$:
-   $\;\frac{\beta D^2}{2T}+\frac{TS^2}{2\beta\mu^2n^2}$, which is $\frac{DS}{\mu n}$ at $T = \frac{\beta Dn\mu}S$;
+   $\frac{\beta D^2}{2T}+\frac{TS^2}{2\beta\mu^2n^2}$, which is $\frac{DS}{\mu n}$ at $T = \frac{\beta Dn\mu}S$;
 3. with the better integer neighbour of an optimal $T\ge1$: at most $\frac3{2\sqrt2}<1.061$ times as much.
 
 At the stated $T$ the first term keeps $\sqrt p$: with $k = 1$ and no residual the excess can be

@@ -148,9 +148,19 @@ residual beats B-GEP exactly if $\lvert r\rvert^2\mu^2/S^2$ exceeds, with $\rho 
 $ak+(1+a)p\rho^2$, $a = 1/(1+\rho^2)$; best split $2\sqrt{kq}\thinspace\rho+q\rho^2$; joint clipping
 $(q-k)\rho^2+2\rho\sqrt{kq(1-\rho^2)}$ if $\rho^2\le q/p$, else $q$; GP instead of GEP: $q$.""",
         verdict=Verdict.HOLDS,
-        summary=r"at the same $\mu$, GEP as published has less noise than plain perturbation if and only if "
-        r"$(S_2/S)^2<\frac12-\frac kp$; with the best split iff $S_2/S<\sqrt{(\sqrt p-\sqrt k)/(\sqrt p+\sqrt "
-        "k)}$; with joint clipping iff $(S_2/S)^2<q/p$.",
+        summary=(
+            r"at the same $\mu$, GEP as published has less noise than plain perturbation if and only if "
+            r"$(S_2/S)^2<\frac12-\frac kp$; with joint clipping if and only if $(S_2/S)^2<q/p$."
+        ),
+        key_points=(
+            r"The question: when does GEP have less noise than plain Gaussian perturbation (GP) at the same $\mu$?",
+            (
+                r"As published: if and only if $(S_2/S)^2<\frac12-\frac kp$. With the best split: $S_2/S<\sqrt{(\sqrt "
+                r"p-\sqrt k)/(\sqrt p+\sqrt k)}$. With joint clipping: $(S_2/S)^2<q/p$."
+            ),
+            "Joint clipping is never worse than GP in noise; clipping adds the square of its bias to every way.",
+            "Use `gep_mse` to compare the ways, `largest_residual_ratio` for the largest residual clip that pays.",
+        ),
         conditions=(
             r"One $\mu$ for every way, that of one release before subsampling, add/remove. In the papers' terms $\mu "
             r"= 1/\sigma$ for a noise multiplier $\sigma$; GEP's normalised concatenation has sensitivity $\sqrt2$, "

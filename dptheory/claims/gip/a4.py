@@ -39,9 +39,23 @@ $\epsilon_2$ has $p \approx \frac12$, its output is "basically a random flipping
 in a comparison of the two: the Mallows mechanism is better.""",
         verdict=Verdict.FALSE,
         summary=(
-            r"at the same budget and sensitivity both mechanisms have the same $\theta$, and randomised response conditioned "
-            r"on $K$ ones is the Mallows mechanism; which of them says more of the index depends on $d$, $K$, $\theta$ and "
-            "the measure. What randomised response loses is the number of ones."
+            r"at the same budget and sensitivity both mechanisms have the same $\theta$, and randomised response "
+            "conditioned on $K$ ones is the Mallows mechanism; what it loses is the number of ones."
+        ),
+        key_points=(
+            (
+                "Claimed: at the paper's budget randomised response is a random flipping, and the Mallows mechanism "
+                "is better."
+            ),
+            (
+                r"True: both have the same $\theta = \epsilon_2/C_1$, and given $K$ ones randomised response *is* the "
+                "Mallows mechanism. What it loses is the number of ones."
+            ),
+            (
+                r"Which of them says more of the index depends on $d$, $K$, $\theta$ and the measure: at small or "
+                r"large $k$ and small $\theta$ Mallows has the smaller contrast."
+            ),
+            r"Use `mallows_theta` and `randomized_response_epsilon` to compare at the same $\theta$.",
         ),
         conditions=(
             (

@@ -43,9 +43,8 @@ row = Row(
 $C_1 = 2 \cdot 10^4 = 2K$.""",
         verdict=Verdict.CONDITIONAL,
         summary=(
-            r"$2K = 2 \cdot 10^4$ bounds how far one replaced example moves the support of the sum (half of that if an "
-            "example is added or removed), but that support is not a set of $K$ ones; and if the index set is the top-$K$ "
-            "set of the sum, $2K$ holds with or without per-example pruning."
+            r"$2K = 2 \cdot 10^4$ bounds how far one replaced example moves the support of the sum, but that is "
+            "not a set of $K$ ones; for the top-K set of the sum $2K$ holds with or without per-example pruning."
         ),
         conditions=(
             (
@@ -65,7 +64,7 @@ $C_1 = 2 \cdot 10^4 = 2K$.""",
 
 1. *Index set = support of $g$.* It moves in at most $K$ places when one example is added or removed, and in at most
 $\min(2K, d)$ places when one is replaced. Both are reached. The support can have any size up to $\min(d, |B|K)$.
-2. *Index set = top-$K'$ set of $g$.* It moves in at most $2\min(K, K', d-K')$ places when one example is added or removed,
+2. *Index set = top-K' set of $g$.* It moves in at most $2\min(K, K', d-K')$ places when one example is added or removed,
 and this is reached. For $K' = K$ this is $2\min(K, d-K)$, the value of [gip.def3](def3.md) without any per-example pruning.""",
         calculators=(pruning.index_sensitivity,),
         proved=True,

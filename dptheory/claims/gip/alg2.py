@@ -41,9 +41,8 @@ ends the loop. Line 12 updates the weights. Lemma 1 accounts for $T$ steps with 
 noise $\sigma C$ on the average.""",
         verdict=Verdict.CONDITIONAL,
         summary=(
-            "Algorithm 2 trains, with the accounting of Lemma 1, once the update stands inside the loop and the noise "
-            r"$\sigma C$ belongs to the sum over the batch; as printed the update stands behind the loop, and sections 3 and "
-            "4 put the same noise on the average."
+            "Algorithm 2 trains, with the accounting of Lemma 1, once the update stands inside the loop and the "
+            r"noise $\sigma C$ belongs to the sum over the batch, not to its average."
         ),
         conditions=(
             "The update belongs inside the loop.",

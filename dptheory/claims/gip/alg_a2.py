@@ -101,9 +101,9 @@ row = Row(
 $i$ ones of $I_t$ into zeros and $i$ zeros into ones, chosen uniformly.""",
         verdict=Verdict.CONDITIONAL,
         summary=(
-            "the two-step sampler is exact if the number drawn first is the number of swapped pairs, as equation 11 has it; "
-            "the text below equation 11 calls it the distance, which is twice that, and taken at its word it is not a "
-            "sampler of this law."
+            "the two-step sampler is exact if the number drawn first is the number of swapped pairs, as in "
+            "equation 11; the text below it calls it the distance, twice that, and then it does not sample this "
+            "law."
         ),
         conditions=(
             "$i$ is half the L1 distance.",

@@ -132,9 +132,23 @@ row = Row(
         ),
         verdict=Verdict.FALSE,
         summary=(
-            r"when $\sigma_g\ll\sigma C$ the condition of Corollary 1 is met, but then not moving at all has a smaller error "
-            "than every method, and the direction of the update gets worse unless about half or more of the top-$k$ gain "
-            "survives the index noise."
+            r"when $\sigma_g\ll\sigma C$ Corollary 1's condition is met, but not moving has a smaller error than "
+            "every method, and the direction gets worse unless about half or more of the top-k gain survives."
+        ),
+        key_points=(
+            (
+                r"Claimed: $\sigma_g\ll\sigma$ makes the condition of Corollary 1 easy to meet, so GIP improves on "
+                "DP-SGD."
+            ),
+            (
+                r"True: once the noise energy exceeds $\sigma_g^2(4\log\frac1k+2\log2)$, the zero update has a "
+                "smaller error than DP-SGD, random-k and GIP, noise included. A small MSE is then no reason to prune."
+            ),
+            (
+                "Remember: the direction of the update improves at large noise only if the retained gain exceeds "
+                r"$\rho^\ast(k)$, which is at least 0.478 for every $k$."
+            ),
+            "Use `cosine_ratio` and `least_retained_gain` to compare directions.",
         ),
         conditions=(
             "Stated: Assumption 1.",
@@ -158,13 +172,13 @@ the retained gain ([gip.order](order.md)), $\zeta = k+2a\varphi(a)$ and
 $c_m = \Gamma(\frac{m+1}2)/(\sqrt2\Gamma(\frac m2+1))$:
 
 - **(a)** If $\sigma^2C^2\ge\sigma_g^2(4\log\frac1k+2\log2)$, then the zero update has a smaller error than DP-SGD, than
-random-$k$ with noise and than GIP with noise, for every $d$ and every $\theta\in[0,\infty]$.
+random-k with noise and than GIP with noise, for every $d$ and every $\theta\in[0,\infty]$.
 - **(b)** As the noise grows, $E\cos$ of GIP divided by $E\cos$ of DP-SGD tends to $Q = \frac{c_K}{c_d}(k+\rho(S-k))$,
 exactly, for every $d$; for $d\to\infty$ with $k$ and $\rho$ fixed this tends to $(k+2a\varphi(a)\rho)/\sqrt k$.
 - **(c)** $Q<(k+2a\varphi(a)\rho)/\sqrt k$ at every finite $d$. So $Q>1$ needs
 $\rho>\rho^{\ast}(k) = \sqrt k(1-\sqrt k)/(2a\varphi(a))$.
 - **(d)** $\rho^{\ast}(k)\ge0.478$ for every $k\in(0,1)$, its least value lies below $0.4783$ and at a $k$ in $(0.6,0.7)$.
-There is a $k_0\in(0.0186,0.0187)$ with $\rho^{\ast}(k)>1$ for $k<k_0$ (even exact top-$k$ loses) and $\rho^{\ast}(k)<1$ for
+There is a $k_0\in(0.0186,0.0187)$ with $\rho^{\ast}(k)>1$ for $k<k_0$ (even exact top-k loses) and $\rho^{\ast}(k)<1$ for
 $k_0<k<1$.
 - **(e)** At finite noise the ratio of the two expected cosines is at most $Q/(1-\sigma_g^2/(2\sigma^2C^2))$ if
 $\sigma_g^2<2\sigma^2C^2$.""",

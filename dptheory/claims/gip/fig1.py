@@ -50,6 +50,15 @@ grows.""",
             "for a gradient of fixed norm the expected cosine with its DP release falls strictly with $d$ and tends to 0 "
             r"like $\kappa/\sqrt{d+\kappa^2}$; clipping is what keeps the norm fixed."
         ),
+        key_points=(
+            ("Claimed: the cosine between a gradient of fixed norm and its private release falls to 0 as $d$ grows."),
+            (
+                r"True, and strictly; for every $d$ the mean cosine lies between $\kappa/\sqrt{\kappa^2+d+2}$ and "
+                r"$\kappa/\sqrt{\kappa^2+d-1}$, with $\kappa = \lVert g\rVert/(\sigma C)$."
+            ),
+            "Clipping is what keeps the norm fixed: without it, and with the same noise for every $d$, the cosine does not fall to 0.",
+            "Use `expected_cos`.",
+        ),
         conditions=(
             (
                 r"Unstated: $\kappa/\sqrt d\to0$ for $\kappa = \lVert g\rVert/(\sigma C)$. The paper's experiment draws $g$ from "

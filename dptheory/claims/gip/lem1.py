@@ -38,9 +38,8 @@ row = Row(
 privacy (RDP) and converted to $(\epsilon, \delta)$.""",
         verdict=Verdict.CONDITIONAL,
         summary=(
-            "the accounting is right for Poisson sampling, neighbours that differ by one added or removed example, and noise "
-            r'$\sigma C$ on the sum; Definition 1 ("differing by at most one unit") does not exclude replacement, for which '
-            "$R_a$ can be four times as large."
+            "right for Poisson sampling, neighbours that differ by one added or removed example, and noise "
+            r"$\sigma C$ on the sum; for replacement, which Definition 1 allows, $R_a$ can be four times as large."
         ),
         conditions=(
             "Every example enters the batch by its own coin of probability $q$.",

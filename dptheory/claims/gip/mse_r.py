@@ -19,7 +19,7 @@ row = Row(
 $$\mathrm{MSE}_r = E\lVert g - g\odot I_r\rVert^2 = (d-kd)\sigma_g^2 .$$""",
         verdict=Verdict.HOLDS,
         summary=(
-            r"random-$k$ pruning loses the share $1-k$ of the energy of any gradient, so $(d-kd)\sigma_g^2$ under Assumption "
+            r"random-k pruning loses the share $1-k$ of the energy of any gradient, so $(d-kd)\sigma_g^2$ under Assumption "
             "1."
         ),
         conditions=(

@@ -36,14 +36,23 @@ row = Row(
         id="gip.mse_t",
         title="perturbed top-k pruning MSE",
         source=Source("gip", "Proposition 2", (7, 17, 19, 20, 22, 23, 24)),
-        statement=r"""The top-$k$ index set $I_t$ is perturbed to $I$ by the Mallows model with dispersion $\theta$; $i$ is the number of swapped
+        statement=r"""The top-k index set $I_t$ is perturbed to $I$ by the Mallows model with dispersion $\theta$; $i$ is the number of swapped
 pairs. With $\zeta = k+2a\varphi(a)$, $a = \Phi^{-1}(1-k/2)$ and $F(\theta) = E[i]$ the paper states
 
-$$\mathrm{MSE}_t = \mathrm{MSE}_{t0}+\sigma_g^2\frac\zeta kF(\theta) .$$""",
+$$\mathrm{MSE}_ t = \mathrm{MSE}_{t0}+\sigma_g^2\frac\zeta kF(\theta) .$$""",
         verdict=Verdict.FALSE,
         summary=(
             r"the swap argument is right, but it starts from the wrong $\mathrm{MSE}_{t0}$; the printed value is right for "
             r"$\theta = 0$ only and too small for every $\theta > 0$."
+        ),
+        key_points=(
+            r"Claimed: swapping $E[i]$ pairs adds $\sigma_g^2\frac\zeta kE[i]$ to the error of top-k.",
+            (
+                "The argument is right, the error that it starts from is not: the exact value is the mean of that of "
+                r"top-k and that of random-k with weights $\rho$ and $1-\rho$."
+            ),
+            r"The printed value is right at $\theta = 0$ only, and too small for every $\theta>0$.",
+            "Use `perturbed_top_k_mse`.",
         ),
         conditions=(
             (

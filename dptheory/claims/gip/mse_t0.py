@@ -25,8 +25,22 @@ row = Row(
 
 $$\mathrm{MSE}_{t0} = E\lVert g-g\odot I_t\rVert^2 = (1-k)d\sigma_g^2[1-k-2a\varphi(a)] .$$""",
         verdict=Verdict.FALSE,
-        summary=r"the factor $1-k$ is counted twice, so the printed value is $1-k$ times the asymptotic one and too small for "
-        r"every $1\le K<d$; the asymptotic value itself lies below the exact one by an amount that tends to a constant.",
+        summary=(
+            "the factor $1-k$ is counted twice: the printed value is $1-k$ times the asymptotic one, which "
+            "itself lies below the exact one by an amount that tends to a constant."
+        ),
+        key_points=(
+            "Claimed: a closed form for the error of keeping the $K = kd$ largest of $d$ Gaussian entries.",
+            (
+                "True: the printed form counts the factor $1-k$ twice. Without it, it is the asymptotic value for "
+                r"$d\to\infty$."
+            ),
+            (
+                "The exact error is a mean over one Beta variable, and lies above that value by an amount that tends "
+                "to a constant."
+            ),
+            "Use `top_k_mse`.",
+        ),
         conditions=(
             r"Stated: Assumption 1 (independent $N(0,\sigma_g^2)$ entries).",
             r"Unstated: $K = kd$ is an integer and exactly $K$ entries are kept. For $K = d$ the error is 0. Below $1\le K<d$ and "
@@ -36,7 +50,7 @@ $$\mathrm{MSE}_{t0} = E\lVert g-g\odot I_t\rVert^2 = (1-k)d\sigma_g^2[1-k-2a\var
 
 $$\mathrm{MSE}_{t0} = d\sigma_g^2E[H(U)],\qquad U\sim\mathrm{Beta}(d-K,K),$$
 
-$$\mathrm{MSE}_{t0} > d\sigma_g^2H(1-k) = d\sigma_g^2(1-k-2a\varphi(a)),\qquad
+$$\mathrm{MSE}_ {t0} > d\sigma_g^2H(1-k) = d\sigma_g^2(1-k-2a\varphi(a)),\qquad
 \mathrm{MSE}_{t0} - d\sigma_g^2H(1-k) \to \frac{k(1-k)a}{2\varphi(a)}\sigma_g^2$$
 
 for $1\le K<d$, the limit for fixed $k\in(0,1)$ and $d\to\infty$ (along those $d$ for which $kd$ is an integer). $H$ is convex, so

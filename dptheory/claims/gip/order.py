@@ -34,12 +34,24 @@ row = Row(
         id="gip.order",
         title="order of the pruning MSEs",
         source=Source("gip", "Proposition 2 and the text below it"),
-        statement=r"""$\mathrm{MSE}_{t0}<\mathrm{MSE}_t\le\mathrm{MSE}_r$, where $t0$ is exact top-$k$, $t$ is top-$k$ perturbed by the Mallows
-model with dispersion $\theta$, and $r$ is random-$k$.""",
+        statement=r"""$\mathrm{MSE}_{t0}<\mathrm{MSE}_t\le\mathrm{MSE}_r$, where $t0$ is exact top-k, $t$ is top-k perturbed by the Mallows
+model with dispersion $\theta$, and $r$ is random-k.""",
         verdict=Verdict.CONDITIONAL,
         summary=(
             r"true for finite $\theta\ge0$, $1\le K<d$ and a gradient whose entries are not all of equal size (almost sure "
             "under Assumption 1); without these one of the two inequalities fails."
+        ),
+        key_points=(
+            "Claimed: exact top-k loses less than perturbed top-k, and that loses no more than random-k.",
+            (
+                r"True for finite $\theta\ge0$, $1\le K<d$ and entries that are not all of equal size, for every "
+                "fixed gradient."
+            ),
+            (
+                r"Remember: perturbed top-k keeps exactly the share $\rho(\theta)$ of the gain of top-k over "
+                "random-k, whatever the gradient."
+            ),
+            "Use `retained_gain`.",
         ),
         conditions=(
             r"Unstated: $\theta\ge0$.",
@@ -56,11 +68,11 @@ model with dispersion $\theta$, and $r$ is random-$k$.""",
         correction=r"""For any fixed $g\in\mathbb R^d$ and $1\le K<d$, with $E_\theta[i]$ the mean number of swapped pairs and
 $\rho(\theta) = 1-E_\theta[i]/E_0[i]$:
 
-- (a) $\mathrm{MSE}_r\ge\mathrm{MSE}_{t0}$, with equality if and only if all $|g_j|$ are equal;
-- (b) $\mathrm{MSE}_r-\mathrm{MSE}_t = \rho(\theta)(\mathrm{MSE}_r-\mathrm{MSE}_{t0})$;
+- (a) $\mathrm{MSE}_ r\ge\mathrm{MSE}_{t0}$, with equality if and only if all $|g_j|$ are equal;
+- (b) $\mathrm{MSE}_ r-\mathrm{MSE}_ t = \rho(\theta)(\mathrm{MSE}_ r-\mathrm{MSE}_{t0})$;
 - (c) $\rho$ is strictly increasing in $\theta$, $\rho(0) = 0$, $\rho(\theta)<1$ for finite $\theta$ and $\rho(\infty) = 1$.
 
-So if not all $|g_j|$ are equal: $\mathrm{MSE}_t\le\mathrm{MSE}_r$ if and only if $\theta\ge0$, and
+So if not all $|g_j|$ are equal: $\mathrm{MSE}_ t\le\mathrm{MSE}_ r$ if and only if $\theta\ge0$, and
 $\mathrm{MSE}_{t0}<\mathrm{MSE}_t$ if and only if $\theta<\infty$.""",
         calculators=(pruning.retained_gain, pruning.perturbed_top_k_mse),
         proved=True,

@@ -64,11 +64,20 @@ row = Row(
         id="gip.prop1",
         title="privacy of random-k",
         source=Source("gip", "Proposition 1"),
-        statement=r"With random-$k$ in line 9, Algorithm 2 keeps the $(\epsilon_1, \delta)$ of Lemma 1.",
+        statement=r"With random-k in line 9, Algorithm 2 keeps the $(\epsilon_1, \delta)$ of Lemma 1.",
         verdict=Verdict.LOOSE,
         summary=(
-            "random-$k$ costs nothing, as printed; a fresh mask that nobody can tell before it is used, applied after "
+            "random-k costs nothing, as printed; a fresh mask that nobody can tell before it is used, applied after "
             "clipping, even amplifies privacy, within Rényi accounting."
+        ),
+        key_points=(
+            "Claimed: a random index set costs no privacy.",
+            (
+                "True, for a mask drawn without a look at data and noise. A fresh mask that nobody can tell before "
+                "it is used, applied after clipping, even amplifies, but in Rényi privacy only."
+            ),
+            "A mask that is used again amplifies less, a mask before clipping not at all.",
+            "Use `FreshMask`, and do not feed its curve to an accountant of privacy losses.",
         ),
         conditions=(
             "Those of Lemma 1. For the statement as printed: the mask is drawn without a look at the data and the noise.",

@@ -133,6 +133,18 @@ it.""",
             "under Poisson sampling two opposite gradients of full norm dominate every other pair, so that accounts under "
             "replace-one may use this pair alone."
         ),
+        key_points=(
+            (
+                "The question: which pair of data sets is the worst, where neighbours replace one example and "
+                "batches are Poisson?"
+            ),
+            (
+                "Two opposite gradients of full norm: $(1-q)N(0,1)+qN(s,1)$ against $(1-q)N(0,1)+qN(-s,1)$, $s = "
+                r"1/\sigma$, for one step and for any number of adaptive ones."
+            ),
+            "So an account of this one pair is an account of replace-one adjacency, and it is attained.",
+            "Use `epsilon` with replace-one adjacency.",
+        ),
         conditions=(
             (
                 "Gaussian noise, independent of the data; every gradient clipped to $C$; the divisor of the sum does not depend "

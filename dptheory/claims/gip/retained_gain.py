@@ -51,11 +51,20 @@ For $\theta \ge 0$:
 5. $\rho = P(j \in I) - P(l \in I)$ for any one $j$ and any zero $l$ of the reference: how much likelier a top entry is kept
 than another one.
 
-The name comes from [gip.order](order.md): $\rho$ is the share of the gain of top-$k$ over random-$k$ that survives.""",
+The name comes from [gip.order](order.md): $\rho$ is the share of the gain of top-k over random-k that survives.""",
         verdict=Verdict.HOLDS,
         summary=(
             r"$\rho = 2\theta k(1-k)\frac{d}{d-1} + O(\theta^2)$, and $\rho\mu$ is a sum of nonnegative terms, so it can be "
             r"computed without cancellation for every $\theta \ge 0$."
+        ),
+        key_points=(
+            (
+                r"The retained gain $\rho$ is the share of the gain of top-k over random-k that the Mallows mechanism "
+                "leaves."
+            ),
+            r"It rises strictly from 0 at $\theta = 0$ to 1 as $\theta\to\infty$.",
+            r"Remember: for small $\theta$ it is $2\theta k(1-k)\frac d{d-1}$, up to $\theta^2m^2$.",
+            r"Use `retained_gain`, a sum of nonnegative terms, so that nothing cancels at small $\theta$.",
         ),
         conditions=(
             r"$1 \le K \le d - 1$ (otherwise there is one index set only and nothing to gain).",

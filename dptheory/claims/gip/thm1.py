@@ -54,11 +54,11 @@ row = Row(
         title="index privacy",
         source=Source("gip", "Theorem 1, Definition 4", (4, 8, 9, 10)),
         statement=r"""Given a reference $I_0$ with $K$ ones, the mechanism puts out $I$ from the set $S_K$ of index sets with $K$ ones, with
-probability $e^{-\theta h(I, I_0)}/\psi$, $h$ the L1 (Hamming) distance. Theorem 1 (proof: eqs. 8 to 10): with the top-$k$
+probability $e^{-\theta h(I, I_0)}/\psi$, $h$ the L1 (Hamming) distance. Theorem 1 (proof: eqs. 8 to 10): with the top-k
 set $I(g)$ as reference it is $\epsilon$-DP if and only if $\theta \le \epsilon/s$, $s$ the index sensitivity of Definition 3.""",
         verdict=Verdict.CONDITIONAL,
         summary=(
-            r'"$\epsilon$-DP if and only if $\theta \le \epsilon/s$" is right for $\theta \ge 0$; for a $\theta$ of any sign '
+            r"that a release is $\epsilon$-DP if and only if $\theta \le \epsilon/s$ is right for $\theta \ge 0$; for a $\theta$ of any sign "
             r"the condition is $|\theta| \le \epsilon/s$."
         ),
         conditions=(

@@ -127,9 +127,20 @@ row = Row(
 is $(\epsilon_1 + T\sum_i\epsilon_2^{(i)}, \delta)$-DP. The paper's proof is "basic composition".""",
         verdict=Verdict.LOOSE,
         summary=(
-            "basic composition alone does not prove it, as in every step the index set and the values come from one and the "
-            "same random batch; the page closes the gap, gives the exact Rényi curve of the worst pair, and shows which "
-            "shortcut is invalid."
+            "basic composition alone does not prove it, as in every step index set and values come from one "
+            "random batch; the page closes the gap and gives the exact Rényi curve of the worst pair."
+        ),
+        key_points=(
+            "Claimed: the budgets of index sets and values add up, by basic composition.",
+            (
+                "True, but that is no proof: both releases of a step come from one random batch. A bound of the "
+                "joint likelihood ratio closes the gap."
+            ),
+            "Invalid: to amplify index and values by sampling one by one and then to add the results.",
+            (
+                "Use `joint_rdp` and `joint_epsilon` for the exact curve of the worst pair, `theta_for_joint_budget` "
+                "for the dispersion that a budget allows."
+            ),
         ),
         conditions=(
             (

@@ -200,6 +200,21 @@ $\theta \to 0$, $k = K/d$.""",
             "the privacy loss lives on a lattice, so it composes without discretisation; the farthest pair of references "
             r"dominates; a release is $\theta^2 s$-zCDP, $s$ the index sensitivity."
         ),
+        key_points=(
+            "The page gives the exact privacy of releasing an index set by the Mallows law.",
+            (
+                r"All privacy losses are multiples of $2\theta$, so that releases compose exactly; the pair of "
+                "references that are farthest apart is the worst."
+            ),
+            (
+                r"Remember: one release is $\theta^2s$-zCDP, $s$ the index sensitivity, where the paper counts "
+                r"$\epsilon = \theta s$."
+            ),
+            (
+                "Use `delta` and `epsilon` of the composed law, `theta_for_delta_budget` for the dispersion that a "
+                "budget allows."
+            ),
+        ),
         conditions=(
             "Every set has exactly $K$ ones.",
             (

@@ -99,7 +99,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Expectations:
-    """Exact expectations, one entry a step t = 1..T; ``objective``, ``whole`` and ``alignment`` have t = 1..T + 1.
+    """Exact expectations, one entry per step t = 1..T; ``objective``, ``whole`` and ``alignment`` have t = 1..T + 1.
 
     Attributes:
         objective: E f(theta_t).

@@ -123,9 +123,22 @@ $\Psi_n(c) = \int_0^\infty r^{n-1}e^{-r^2/2+rc}dr$:
 Measured, not proved: the relative error of $\gamma_0$ lies within $[-0.09, 0.26]/(d-1)$ and that of the variance within
 $[-1.13, 0.76]/d$.""",
         verdict=Verdict.HOLDS,
-        summary="given the batch, the angle between the clipped signal and its noisy self has a noncentral $t$ law in "
-        "its cotangent. It falls with the signal-to-noise ratio for every noise draw, and mean and variance "
-        "have asymptotic forms with relative error $O(1/d)$ for all ratios at once.",
+        summary=(
+            "given the batch, the angle between the clipped signal and its noisy self has a noncentral $t$ law "
+            "in its cotangent, and falls with the signal-to-noise ratio for every noise draw."
+        ),
+        key_points=(
+            "The page gives the exact law of the angle between the clipped signal $s$ and $s+z$ for one batch.",
+            (
+                r"$\sqrt{d-1}\cot\gamma$ is noncentral $t$ with $d-1$ degrees of freedom and noncentrality $\kappa = "
+                r"\lVert s\rVert/\tau$; the angle falls as $\kappa$ rises, for every noise draw."
+            ),
+            (
+                r"Remember: the mean is close to $\gamma_0 = \arctan(\sqrt{d-1}/\kappa)$, with a relative error of "
+                r"order $1/d$ whatever $\kappa$ is."
+            ),
+            "Use `cdf`, `mean` and `var`; `asymptotic_mean` and `asymptotic_var` where $d$ is large.",
+        ),
         conditions=(
             r"The batch, and so $s = s^B$, is fixed. Over the batches the law is the mixture over $\kappa = \lVert "
             r"s^B\rVert/\tau$.",

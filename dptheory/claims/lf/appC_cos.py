@@ -69,8 +69,8 @@ are not parallel,
 $$\cot\alpha(k) = \frac{ka+b}{\sqrt{ac-b^2}},\qquad\alpha(k)+\beta(k) = \angle(v_1,v_2),$$
 
 so $\alpha$ falls and $\beta$ rises in $k>0$, strictly. The cotangent of $\alpha$ is linear in $k$.""",
-        printed_error=r'The display before the calculation has the right angle and the wrong sign ("$\ge$" between $k = 1$ and '
-        r"$k\ge1$); the calculation goes on with the sides exchanged. In the printed formula the denominator has "
+        printed_error=r"The display before the calculation has the right angle and the wrong sign, $\ge$ between $k = 1$ and "
+        r"$k\ge1$; the calculation goes on with the sides exchanged. In the printed formula the denominator has "
         "a sum for a product.",
         printed=printed_cosine,
         calculators=(freezing.bias_angle,),

@@ -75,9 +75,10 @@ row = Row(
         statement=r"Let $\gamma$ be the angle between $\nabla f$ and $s^P = s^B+z$, $\gamma^B$ that between $\nabla f$ and "
         r"$s^B$, $\gamma^{BP}$ that between $s^B$ and $s^P$. The paper: $\gamma = \gamma^B+\gamma^{BP}$.",
         verdict=Verdict.FALSE,
-        summary="angles between vectors do not add up. The sum is only an upper end of the possible range, and with "
-        r"Gaussian noise in three or more dimensions it is almost never taken, unless $\gamma^B = 0$. The "
-        "cosines multiply, on average over the noise.",
+        summary=(
+            "angles between vectors do not add up: the sum is only an upper end of the possible range, almost "
+            r"never taken with Gaussian noise in three or more dimensions unless $\gamma^B = 0$."
+        ),
         conditions=(
             r"$\nabla f$, $s^B$, $s^P$ are not 0 (otherwise an angle is not defined).",
             r"For (2): given the batch, $s^B$ and $\nabla f$ are fixed and $z\sim N(0,\tau^2I_d)$. Here $\tau = "

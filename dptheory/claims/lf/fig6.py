@@ -7,9 +7,10 @@ row = Row(
         id="lf.fig6",
         title="how many layers to freeze, and when",
         source=Source("lf", "Fig. 6"),
-        statement="CIFAR10, 5-layer CNN: the number of layers frozen after epsilon = 3 hardly matters unless only the "
-        "last is left; freezing layers 1 to 3 early costs accuracy, freezing late gains nothing before it "
-        "starts.",
+        statement=(
+            "CIFAR10, 5-layer CNN: how many layers are frozen after epsilon = 3 hardly matters unless only the "
+            "last is left; freezing 1 to 3 early costs accuracy, freezing late gains nothing before it starts."
+        ),
         verdict=Verdict.EMPIRICAL,
         reported=(
             ("number of layers frozen", "not quite sensitive"),

@@ -127,8 +127,10 @@ constant $\eta$, $d_t=d'$ and equal $E|s^B|^2$ and bias, freezing gives the smal
 
 $$\frac1T\sum_tE|(I-P_t)\nabla f_t|^2<\frac L2\eta(d-d')\tau^2 .\qquad(2)$$""",
         verdict=Verdict.HOLDS,
-        summary="freezing takes the noise of the frozen parameters out of the bound, and their gradient out of what is "
-        r"bounded. Without the clipping bias the bound is one on $E\langle\nabla f,s^B\rangle$, not on a square.",
+        summary=(
+            "freezing takes the noise of the frozen parameters out of the bound, and their gradient out of what "
+            r"is bounded; without the clipping bias it bounds $E\langle\nabla f,s^B\rangle$, not a square."
+        ),
         conditions=(
             "$f$ is $L$-smooth; no momentum (with momentum a frozen layer would coast on); $t^f$, $m^f$ fixed in "
             "advance.",

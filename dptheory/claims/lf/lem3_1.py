@@ -105,9 +105,25 @@ gradients of a batch, $z_t\sim N(0,\tau^2I)$, $\tau=\sigma C/B$:
 $$\min_{t=0,\dots,T}E|\nabla f(\theta_t)|^2\le\Big(f(\theta_0)-Ef(\theta_T)-\sum_{t=1}^T\eta_tE[\cos(\gamma_t^B)|\nabla f(\theta_t)||s_t^B|]
 +\sum_{t=1}^T\eta_t^2\frac L{2B^2}\sigma^2C^2\Big)\Big/\sum_{t=1}^T\eta_t .$$""",
         verdict=Verdict.FALSE,
-        summary=r"the right side drops $E|s^B|^2$ and the dimension, and has $\langle\nabla f,s^B\rangle$ for "
-        r"$\langle\nabla f,b\rangle$. Re-indexed as in its proof it is never positive on $f=\frac L2|\theta|^2$, "
-        "so that it bounds no square; read literally it holds there for some step sizes only.",
+        summary=(
+            r"the right side drops $E|s^B|^2$ and the dimension, and has $\langle\nabla f,s^B\rangle$ for "
+            r"$\langle\nabla f,b\rangle$; indexed as in its proof it is never positive on $f=\frac L2|\theta|^2$."
+        ),
+        key_points=(
+            "Claimed: a bound on the least squared gradient norm of DP-SGD.",
+            (
+                r"True after two corrections: the second moment of the step is $E|s_t^B|^2+d\tau^2$, and the inner "
+                "product is that with the clipping bias $b_t$, not with the clipped gradient."
+            ),
+            (
+                "The printed sums can be read at two sets of iterates. At those that the steps start from (the "
+                "*re-indexed* reading, that of the paper's proof) the printed right side is never positive on "
+                "quadratics. At those that the steps lead to (the *literal* reading) it still fails for small and "
+                "for large step sizes."
+            ),
+            "Remember: the noise term has the factor $d$, which the print drops.",
+            "Use `layer_freezing_bound`.",
+        ),
         conditions=(
             r"Stated: $\nabla f$ is $L$-Lipschitz; the step sizes do not depend on the data that are sampled.",
             r"Stated and not needed, nor true: that the private gradient be Lipschitz. It is random; only $\nabla f$ "

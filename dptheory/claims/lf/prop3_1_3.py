@@ -198,6 +198,19 @@ $$E[\gamma^a]\le E[\gamma^b],\qquad\mathrm{Var}[\gamma^a]\le\mathrm{Var}[\gamma^
         verdict=Verdict.FALSE,
         summary="mean and variance of the distortion angle can both rise with every assumption met. The mean is known "
         "exactly, and falls if the bias angle falls to at most 90 degrees and the signal does not shrink.",
+        key_points=(
+            "Claimed: freezing lowers mean and variance of the angle between the gradient and the private signal.",
+            (
+                "True: both can rise with every assumption met. For one batch the mean is known exactly; it does not "
+                r"rise if the bias angle does not rise and ends at or below $\frac\pi2$, and the signal-to-noise "
+                r"ratio $\kappa$ does not fall."
+            ),
+            "For the variance over batches no such statement holds.",
+            (
+                "Use `expected_angle` and `angle_variance` for one batch, `freezing_effect` for how many layers to "
+                "freeze."
+            ),
+        ),
         conditions=(
             "Stated: Assumptions 3.1 and 3.2. They are not enough: Lemma 3.2 ([lf.lem3.2b](lem3.2b.md)) and part "
             "(1) fail under them.",

@@ -8,9 +8,10 @@ row = Row(
         id="lf.table1",
         title="accuracy with layer freezing",
         source=Source("lf", "Table 1"),
-        statement="Layer freezing raises the median test accuracy of five runs in all settings but one, at delta = "
-        "1e-5. The standard deviations of the Wide-ResNet can only be meant in percent. But see lf.abstract "
-        "and lf.spread.",
+        statement=(
+            "Layer freezing raises the median test accuracy of five runs in all settings but one, at delta = "
+            "1e-5. The Wide-ResNet's standard deviations can only be percent. But see lf.abstract and lf.spread."
+        ),
         verdict=Verdict.EMPIRICAL,
         reported=tuple(
             (f"{setting}, {column}", value)

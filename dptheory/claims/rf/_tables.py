@@ -1,8 +1,6 @@
 """RF: the paper's tables of accuracies, digit for digit, and how its measured claims quote them."""
 
-BEST_EPOCH = (
-    "The paper averages the best accuracy over the epochs of each run, which is too high a number for both methods."
-)
+BEST_EPOCH = "The paper averages each run's best accuracy over the epochs, which overstates both."
 
 TABLE_1 = {
     # approach, epsilon: (parameters, baseline, random freeze, final rate); accuracy in %, mean and standard error of 5 runs

@@ -61,9 +61,10 @@ $\frac1B(\sum_i\tilde g_{t,i}+N(0,C^2\sigma^2I))$, with $\tilde g_{t,i} = \mathr
 $\tilde g_t = \frac1B(\sum_i\tilde g_{t,i}+m\odot N(0,C^2\sigma^2I))$, and the velocity is printed as $v_{t+1} = \mu v_t+g_t$. The
 run is taken to cost what DP-SGD costs at $\sigma$.""",
         verdict=Verdict.CONDITIONAL,
-        summary="true if the velocity takes the noisy gradient and the active entries of the ranking sum have the noise "
-        "of their release; printed are an un-noised velocity, which is not private at all, and a second draw, "
-        r"which needs an account at $\sigma/\sqrt2$.",
+        summary=(
+            "true if velocity and ranking sum both take the released noisy gradient; the printed velocity has no "
+            r"noise and is not private, and a second draw needs an account at $\sigma/\sqrt2$."
+        ),
         conditions=(
             r"Unstated: the velocity takes the noisy $\tilde g_t$. As printed it takes the un-noised $g_t$, almost "
             "surely a misprint, and nothing is private.",

@@ -73,9 +73,10 @@ bias*. With $\mathrm{clip}(g) = g\min(1,C/\lVert g\rVert)$ and $w = E[g]$ the cl
 
 $$\lVert E\thinspace\mathrm{clip}(m\odot g)-m\odot w\rVert\le\lVert E\thinspace\mathrm{clip}(g)-w\rVert .$$""",
         verdict=Verdict.FALSE,
-        summary="a mask never raises the clipping probability, but it can raise the clipping bias; what it never raises "
-        r"is the bound $E(\lVert m\odot g\rVert-C)_+$ on the bias, and for isotropic Gaussian gradients the bias "
-        "itself.",
+        summary=(
+            "a mask never raises the clipping probability, but it can raise the clipping bias; what it never "
+            r"raises is the bound $E(\lVert m\odot g\rVert-C)_+$ on the bias."
+        ),
         conditions=(
             "The same clipping bound and the same iterate.",
             "The bias is that of the masked gradient against the masked mean: it is measured against the mean of "
@@ -83,7 +84,7 @@ $$\lVert E\thinspace\mathrm{clip}(m\odot g)-m\odot w\rVert\le\lVert E\thinspace\
             "that are masked out.",
         ),
         correction=r"""1. The inequality can fail, for a given mask and on average over the masks, while the clipping probability falls.
-2. $\lVert E\thinspace\mathrm{clip}(m\odot g)-m\odot w\rVert\le E(\lVert m\odot g\rVert-C)_+\le E(\lVert g\rVert-C)_+$ for every
+2. $\lVert E\thinspace\mathrm{clip}(m\odot g)-m\odot w\rVert\le E(\lVert m\odot g\rVert-C)_ +\le E(\lVert g\rVert-C)_+$ for every
    law and every mask.
 3. For $g\sim N(w,s^2I)$ the masked bias is at most $\lVert m\odot w\rVert/\lVert w\rVert$ times the bias without a mask.
 

@@ -56,12 +56,13 @@ row = Row(
         title="cost of projected DP-SGD",
         source=Source("rf", "section 4, Advantages of sparsity"),
         statement=r'''The power method's basic operation $WW^\top V$ with $W\in\mathbb R^{d\times s}$, $V\in\mathbb R^{d\times b}$ costs $O(dbs)$, the
-projection $V^\top X$ with $X\in\mathbb R^{d\times n}$ costs $O(dbn)$. Random freeze deletes a share $r$ of the rows, and "$b,s$
-might also be able to be reduced. Overall, the computational cost is between $O(1-r)$ and $O((1-r)^3)$."''',
+projection $V^\top X$ with $X\in\mathbb R^{d\times n}$ costs $O(dbn)$. Random freeze deletes a share $r$ of the rows, and $b$ and $s$
+"might also be able to be reduced. Overall, the computational cost is between $O(1-r)$ and $O((1-r)^3)$."''',
         verdict=Verdict.CONDITIONAL,
-        summary="freezing alone gives the factor $1-r$; the cubic end needs the subspace dimension and the number of "
-        "sample gradients to be scaled down too, and it is never reached by the projection, which stops at "
-        "$(1-r)^2$.",
+        summary=(
+            "freezing alone gives the factor $1-r$; the cubic end needs a smaller subspace and fewer sample "
+            "gradients too, and the projection never reaches it: it stops at $(1-r)^2$."
+        ),
         conditions=(
             "The cubic end: $b$ and $s$ are scaled with $d$, which the paper only conjectures, and the power method "
             r"outweighs the projection ($2s\cdot$ iterations $\gg n$).",

@@ -119,7 +119,7 @@ row = Row(
         source=Source("rf", "section 2.2", (6,)),
         statement=r"""Let $\bar g = \frac1B\sum_i\mathrm{clip}(g_i)$ and $\xi_{DP}\sim N(0,(C\sigma/B)^2I_d)$. Then
 
-$$\mathrm{MSE}_{DP} = E\lVert w-(\bar g+\xi_{DP})\rVert^2 = E\lVert w-\bar g\rVert^2+\frac{C^2\sigma^2d}{B^2} .$$""",
+$$\mathrm{MSE}_ {DP} = E\lVert w-(\bar g+\xi_{DP})\rVert^2 = E\lVert w-\bar g\rVert^2+\frac{C^2\sigma^2d}{B^2} .$$""",
         verdict=Verdict.HOLDS,
         summary="the noise adds its own variance; for Gaussian gradients the signal loss has a closed form.",
         conditions=(

@@ -32,7 +32,7 @@ row = Row(
         source=Source("rf", "section 2.2", (7,)),
         statement=r"""Let $m$ keep $k = (1-r)d$ entries, $\hat g = \frac1B\sum_i\mathrm{clip}(m\odot g_i)$ and $\xi_{DP}\sim N(0,(C\sigma/B)^2I_d)$. Then
 
-$$\mathrm{MSE}_{RF} = E\lVert w-(\hat g+m\odot\xi_{DP})\rVert^2 = E\lVert w-\hat g\rVert^2+(1-r)\frac{C^2\sigma^2d}{B^2} .$$""",
+$$\mathrm{MSE}_ {RF} = E\lVert w-(\hat g+m\odot\xi_{DP})\rVert^2 = E\lVert w-\hat g\rVert^2+(1-r)\frac{C^2\sigma^2d}{B^2} .$$""",
         verdict=Verdict.HOLDS,
         summary="the masked noise adds $1-r$ of the variance; for Gaussian gradients the signal loss has a closed form.",
         conditions=(

@@ -36,7 +36,7 @@ row = Row(
         id="rf.masked_bias",
         title="the bias term under a mask",
         source=Source("rf", "after Theorem 2"),
-        statement=r"""The text says: "$-E_m[b_t]$ also tends to be small as $p_t'$ is expected to be approximately symmetric if $p_t$ is". Here
+        statement=r"""The text says: "for random freeze, $-E_m[b_t]$ also tends to be small as $p_t'$ is expected to be approximately symmetric if $p_t$ is". Here
 $b_t = \int\langle w',\mathrm{clip}(w'+\xi')\rangle(p_t'-\tilde p_t')d\xi'$, $w' = m\odot\nabla w_t$, $p_t$ the law of the
 deviation, $\tilde p_t$ a symmetric law, $p_t'$ and $\tilde p_t'$ their images under $m$. The sentence names no measure of "small"
 and "approximately".""",

@@ -62,7 +62,7 @@ row = Row(
         id="rf.mse_criterion",
         title="a lower MSE as a reason to mask",
         source=Source("rf", "section 2.2"),
-        statement=r"""The paper measures $\mathrm{MSE}_{RF}<\mathrm{MSE}_{DP}$ and takes it, with Theorem 2, as showing the possibility of better
+        statement=r"""The paper measures $\mathrm{MSE}_ {RF}<\mathrm{MSE}_ {DP}$ and takes it, with Theorem 2, as showing the possibility of better
 convergence by removing some signal while mitigating noise. Read as a criterion: where the MSE of random freeze is lower, random
 freeze is the better choice.""",
         verdict=Verdict.FALSE,

@@ -89,9 +89,10 @@ The paper states $E\lVert\bar g\rVert^2\le E\lVert\hat g\rVert^2$; that $\bar g_
 $\lVert\bar g_i\rVert\le\lVert\hat g_i\rVert\le\lVert g_i\rVert$ for a single example; and that $E\langle\nabla w,\bar g\rangle$
 is complicated to compare.""",
         verdict=Verdict.CONDITIONAL,
-        summary="the order of the mean squares holds for single examples and can fail for batches; what holds for every "
-        "batch is that freezing after clipping multiplies both the signal's first moment and its second by "
-        "$1-r$.",
+        summary=(
+            "the order of the mean squares holds for single examples and can fail for batches; for every batch, "
+            "freezing after clipping multiplies the signal's first moment and its second by $1-r$."
+        ),
         conditions=(
             "Unstated: $B = 1$ for the order of the mean squares, or examples that do not pull against each other "
             r"(all inner products of the $\bar g_i$ nonnegative, see [rs.fig1](../rs/fig1.md)). The statements on "

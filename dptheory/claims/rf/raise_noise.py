@@ -42,9 +42,11 @@ row = Row(
         r"matches $E\lVert\xi_{DP}\rVert$. This allows us to run more iterations $T$ on the same privacy budget, "
         'which also implies better convergence by Theorem 2."',
         verdict=Verdict.CONDITIONAL,
-        summary=r"with the noise raised by $1/\sqrt{1-r}$ the tuned bound improves if and only if $\kappa>\sqrt{T/T^+}$, "
-        r"$T^+$ the steps that the budget then allows; without subsampling that is $\kappa>\sqrt{1-r}$, which "
-        "needs a gain in the chance of a small deviation.",
+        summary=(
+            r"with the noise raised by $1/\sqrt{1-r}$ the tuned bound improves if and only if "
+            r"$\kappa>\sqrt{T/T^+}$, $T^+$ the steps that the budget then allows; without subsampling that is "
+            r"$\kappa>\sqrt{1-r}$."
+        ),
         conditions=(
             r"The noise is matched in mean square, $\sigma^+ = \sigma/\sqrt x$: $E\lVert m\odot\xi^+\rVert^2 = "
             r"x(\sigma^+)^2C^2d/B^2 = E\lVert\xi\rVert^2$. Matching the mean norms, as printed, needs a slightly "

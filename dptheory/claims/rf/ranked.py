@@ -61,8 +61,10 @@ row = Row(
         statement="Freezing the coordinates with the smallest past perturbed gradients performs like freezing at random; "
         '"the ranking is dominated by Gaussian noise".',
         verdict=Verdict.CONDITIONAL,
-        summary="a mask ranked by magnitude keeps more of the signal than a random one at every noise level; the two "
-        "agree only if the signal in the ranked sum is far below the noise and is spread over all coordinates.",
+        summary=(
+            "a mask ranked by magnitude keeps more of the signal than a random one at every noise level; they "
+            "agree only if the signal in the ranked sum is far below the noise and spread over all coordinates."
+        ),
         conditions=(
             r"Unstated: $t\ll1$ and a dense signal; a sparse one of the same energy is found at a much smaller $t$ "
             "(numbers under Use instead). $t$ is the ratio of the signal's standard deviation to that of the noise "

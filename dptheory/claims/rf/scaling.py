@@ -58,9 +58,10 @@ row = Row(
         statement=r"""With all other hyperparameters fixed, networks trained with the same $C/(1-\mu)$ perform similarly; the paper conjectures that the
 rule ensures the same amount of injected noise.""",
         verdict=Verdict.CONDITIONAL,
-        summary="over many steps, and while essentially every gradient is clipped at both of the bounds compared, "
-        r"signal and noise both depend on $C$ and $\mu$ through $C/(1-\mu)$ alone; without clipping the rule "
-        "fails.",
+        summary=(
+            "while essentially every gradient is clipped at both bounds compared, over many steps signal and "
+            r"noise depend on $C$ and $\mu$ through $C/(1-\mu)$ alone; without clipping the rule fails."
+        ),
         conditions=(
             "Stated: all else fixed.",
             "Unstated: clipping is active throughout: essentially every per-example gradient is clipped at the "

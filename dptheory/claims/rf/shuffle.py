@@ -49,9 +49,10 @@ row = Row(
 that each iteration is $(O(q\epsilon),q\delta)$-differentially private with respect to the full dataset according to the privacy
 amplification theorem", $q = B/N$. The privacy loss of all iterations is then composed.""",
         verdict=Verdict.CONDITIONAL,
-        summary="one iteration taken by itself is amplified; given the outputs of the earlier iterations of the same "
-        r"epoch, which is what composition needs, the same bound fails, and for $e^\epsilon\gg N$ nothing is "
-        "left of it.",
+        summary=(
+            "one iteration by itself is amplified; given the outputs of the epoch's earlier iterations, which "
+            r"composition needs, the same bound fails, and for $e^\epsilon\gg N$ nothing is left of it."
+        ),
         conditions=(
             "Private is meant under replacing one record (for a sum of clipped gradients that is the sensitivity "
             "$2C$).",

@@ -8,8 +8,8 @@ row = Row(
         id="rf.table3",
         title="accuracy of the tuned CNN",
         source=Source("rf", "Table 3"),
-        statement="End-to-end CNN with C = 1 and no momentum (the adjusted baseline), then with random freeze to 0.9 and 20 "
-        "more epochs. " + _tables.BEST_EPOCH,
+        statement="End-to-end CNN, C = 1, no momentum (the adjusted baseline), then random freeze to 0.9 and 20 more epochs. "
+        + _tables.BEST_EPOCH,
         verdict=Verdict.EMPIRICAL,
         reported=_tables.accuracies(_tables.TABLE_3, ("baseline", "adjusted baseline", "random freeze")),
     )

@@ -27,7 +27,7 @@ row = Row(
         title="convergence of random freeze",
         source=Source("rf", "Theorem 2", (4, 5, *range(40, 70))),
         statement=r"""For DP-SGD with masks, $w_{t+1} = w_t-\gamma(\hat g_t+\frac1Bm_t\odot z)$,
-$\hat g_t = \frac1B\sum_i\mathrm{clip}_C(m_t\odot g_{t,i})$, $z\sim N(0,C^2\sigma^2I)$, on a $G$-smooth $L$, and any symmetric
+$\hat g_t = \frac1B\sum_i\mathrm{clip}_ C(m_t\odot g_{t,i})$, $z\sim N(0,C^2\sigma^2I)$, on a $G$-smooth $L$, and any symmetric
 $\tilde p_t$, there is a $\kappa\ge1-r$ with
 
 $$\frac1T\sum_{t=1}^T\tilde P_t(|\xi|<\tfrac C4)h(\nabla w_t)|\nabla w_t|\le\frac1\kappa\Big(\frac{\Delta_L}{\gamma T}+\gamma\Delta_C+(1-r)\gamma\Delta_{DP}-\frac1T\sum_tE_m[b_t]\Big),\qquad h(v) = \min(|v|,\tfrac{3C}4) ,$$
@@ -38,6 +38,18 @@ freezing reduces the noise term by $(1-r)/\kappa<1$.""",
         verdict=Verdict.CONDITIONAL,
         summary=r"true with a fresh mask at every step and no momentum, and with $(1-r)/\kappa\le1$ in place of $<1$; "
         "false for a mask that is held, as the paper's algorithm holds it through an epoch.",
+        key_points=(
+            (
+                r"Claimed: random freeze divides the bound of DP-SGD by a $\kappa\ge1-r$, and reduces its noise term "
+                r"by $(1-r)/\kappa<1$."
+            ),
+            (
+                r"True with a fresh mask at every step and no momentum, and with $(1-r)/\kappa\le1$: equality is "
+                "possible, and then nothing is gained."
+            ),
+            "False for a mask that is held: the paper's algorithm holds one through an epoch.",
+            r"Use `dpsgd_bound`; without a measured $\kappa$ only $\kappa = 1-r$ is safe.",
+        ),
         conditions=(
             r"Stated: $L$ is $G$-smooth; $\tilde p_t$ is symmetric (given the iterate).",
             "Unstated: the mask $m_t$ is uniform given $w_t$ and independent of the batch (a fresh mask); the left "

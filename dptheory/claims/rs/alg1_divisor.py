@@ -36,9 +36,25 @@ $$\tilde g = \frac1b\sum_{i\in\mathcal B}\mathrm{clip}(m\odot g_i)+m\odot N\Big(
 is released, and accounted for as the Poisson-sampled Gaussian mechanism of noise multiplier $\sigma$: sensitivity
 $C$, add/remove adjacency, sampling rate $q$.""",
         verdict=Verdict.FALSE,
-        summary="an example moves an average of $b+1$ clipped gradients by up to $2C/(b+1)$, twice what the noise is made "
-        "for, and the noise itself tells the batch size; the step is as private as noisy sum and batch size published "
-        r"together, for large $N$ a noise multiplier of $\sigma/2$.",
+        summary=(
+            "an example moves an average of $b+1$ clipped gradients by up to $2C/(b+1)$, twice what the noise is "
+            "made for, and the noise itself tells the batch size."
+        ),
+        key_points=(
+            (
+                "Claimed: a sum of clipped gradients with noise, divided by the drawn batch size $b$, is accounted "
+                "for like one divided by a fixed size."
+            ),
+            "False: an example moves the average by up to $2C/(b+1)$, and the scale of the noise tells $b$.",
+            (
+                "Remember: account for it as noisy sum and batch size published together; for large $N$ that is a "
+                r"noise multiplier of $\sigma/2$."
+            ),
+            (
+                "Divide by the expected size $qN$ instead; `published_size_delta` accounts for what was done with "
+                "the drawn size."
+            ),
+        ),
         conditions=(
             r"$N\ge1$ and $0<q<1$, add/remove adjacency.",
             "An empty batch has no average: the printed step is undefined there. We let it be recognisable, as a failed "
@@ -48,7 +64,7 @@ $C$, add/remove adjacency, sampling rate $q$.""",
         ),
         correction=r"""Let $N$ examples be common to both worlds, $p = \mathrm{Bin}(N,q)$, $0<q<1$, and let
 
-$$\delta_s(\epsilon) = \max\Big(E_{b\sim p}\Big[E(w_bL-e^\epsilon+1-q)_+\Big]+q^{N+1},\quad E_{b\sim p}\Big[E(1-e^\epsilon(1-q)-e^\epsilon w_bL)_+\Big]\Big),\qquad w_b = (1-q)\frac b{N-b+1},$$
+$$\delta_s(\epsilon) = \max\Big(E_{b\sim p}\Big[E(w_bL-e^\epsilon+1-q)_ +\Big]+q^{N+1},\quad E_{b\sim p}\Big[E(1-e^\epsilon(1-q)-e^\epsilon w_bL)_+\Big]\Big),\qquad w_b = (1-q)\frac b{N-b+1},$$
 
 with $L = e^{sy-s^2/2}$, $y\sim N(0,1)$.
 

@@ -32,9 +32,10 @@ $$U(r) = \frac{\Delta_C}{\sqrt{1-r}}+\sqrt{1-r}\Delta_\sigma,\qquad r^\ast = 1-\
 with $r^\ast = 0$ if $\Delta_C>\Delta_\sigma$; as $\Delta_C$ falls during training, $r^\ast$ should increase (gradual
 cooling).""",
         verdict=Verdict.FALSE,
-        summary=r"equation 114 drops $\gamma$ from the noise term, so the printed $r^\ast$ is wrong for $\gamma\ne1$ wherever "
-        r"$0<\Delta_C<\max(1,\gamma)\Delta_\sigma$, also under the paper's own $\kappa$; with the exact $\kappa$ and "
-        "$P' = P$ it is 0 for small gradients, against the rationale of gradual cooling.",
+        summary=(
+            r"equation 114 drops $\gamma$ from the noise term, so the printed $r^\ast$ is wrong for $\gamma\ne1$ "
+            r"wherever $0<\Delta_C<\max(1,\gamma)\Delta_\sigma$, also under the paper's own $\kappa$."
+        ),
         conditions=(
             r"Stated: $\Delta_C$ given and free of $r$, as is the noise term. The bias term in $\Delta_C$ does depend on "
             "$r$.",

@@ -13,9 +13,11 @@ row = Row(
         statement=r"""As the network converges, $P(\lVert\xi_t\rVert<3C/4)\ge\sqrt{1-r}$ "will be definitely satisfied", i.e.
 $\lVert\nabla w\rVert\to0$, $\lVert\xi_t\rVert\to0$ (equation 63 and the text after equation 76).""",
         verdict=Verdict.FALSE,
-        summary=r"the deviation of the examples' gradients need not vanish where the mean gradient does ($\nabla w\to0$), so "
-        r"$P(\lVert\xi\rVert<3C/4)\ge\sqrt{1-r}$ can fail at a minimum for every $r<1$; it holds if the model "
-        "interpolates.",
+        summary=(
+            "the examples' gradients need not vanish where their mean does, so "
+            r"$P(\lVert\xi\rVert<3C/4)\ge\sqrt{1-r}$ can fail at a minimum for every $r<1$; it holds if the model "
+            "interpolates."
+        ),
         conditions=(
             r"$\lVert\xi\rVert\to0$ in probability is enough (for fixed $C$ and $0<r<1$). The paper's *i.e.* takes it as "
             r"part of convergence; $\nabla w = 0$ does not give it. It follows if every example's gradient vanishes at the "

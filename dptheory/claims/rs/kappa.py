@@ -34,7 +34,7 @@ $$\kappa = \frac{E_m[P'_mf(X)]}{Pf(\lVert w\rVert^2)},\qquad R = \frac{E_m[f(X)]
 1. $\xi\sim N(0,\sigma_\xi^2I)$: $\kappa = R\cdot F_{xd}(\tau)/F_d(\tau)$, $\tau = (3C/4\sigma_\xi)^2$, $F_k$ the
    $\chi_k^2$ distribution function.
 2. $\xi$ uniform over rows $\xi_1,\dots,\xi_n$:
-   $P'_m = \frac1n\left|\lbrace i:\sum_jm_j\xi_{ij}^2<(3C/4)^2\rbrace\right|$, one product of the masks with the
+   $P'_ m = \frac1n\left|\lbrace i:\sum_jm_j\xi_{ij}^2<(3C/4)^2\rbrace\right|$, one product of the masks with the
    squares.
 3. $\lVert w\rVert\le c$: $R = x$. One entry: $R = x$. Entries of one size: $R = \min(x\max(1,s),\sqrt x)$. $n$
    entries of one size and zeros: $Y = H/n$ with $H$ hypergeometric.
@@ -42,9 +42,19 @@ $$\kappa = \frac{E_m[P'_mf(X)]}{Pf(\lVert w\rVert^2)},\qquad R = \frac{E_m[f(X)]
    $v = \mathrm{Var}(Y) = x(1-x)\frac{d\sum_jp_j^2-1}{d-1}$, $p_j = w_j^2/\lVert w\rVert^2$, $d\ge2$: large spread-out
    gradients have $R\approx\sqrt x$.""",
         verdict=Verdict.HOLDS,
-        summary=r"$\kappa$ is a ratio of chi-square distribution functions times a mask average $R$ for Gaussian deviation, "
-        "and a mean over masks of a matrix product for measured gradients; $R$ has a closed form for small gradients "
-        "and for entries of one size.",
+        summary=(
+            r"for Gaussian deviation $\kappa$ is a ratio of chi-square distribution functions times a mask "
+            "average $R$; for measured gradients it is a mean over masks of a matrix product."
+        ),
+        key_points=(
+            r"The papers say of $\kappa$ only that it lies between $1-r$ and 1; this page computes it.",
+            (
+                r"Gaussian deviation: $\kappa$ is the mask average $R$ times a ratio of two chi-square distribution "
+                "functions. Measured gradients: one product of the masks with the squared deviations."
+            ),
+            r"Remember: for small gradients $R = x = 1-r$; for large spread-out ones $R\approx\sqrt x$.",
+            "Use `kappa`, which reports the bound of its numerical error with the value.",
+        ),
         conditions=(
             r"$w\ne0$, $P>0$, $m$ uniform and independent of $\xi$, $xd = (1-r)d$ whole and at least 1.",
             "The error bound of the calculator, `error`, is proved without draws (steps 6 to 11); where masks are drawn "

@@ -21,9 +21,10 @@ and $u_i = g_{t,i}\min(1,C/|g_{t,i}|)$,
 
 $$E\langle\nabla w_t,\bar g_t\rangle\le\frac1\gamma E[L_t-L_{t+1}]+\gamma\frac{GC^2}2 .$$""",
         verdict=Verdict.LOOSE,
-        summary="true as printed, for a batch that is averaged over its own size; $C^2$ is the worst value of the second "
-        "moment of the averaged gradient, which falls with the batch size. For Poisson batches divided by their "
-        "expected size it fails.",
+        summary=(
+            "true as printed for a batch averaged over its own size, where $C^2$ is the worst value of a second "
+            "moment that falls with the batch size; for Poisson batches divided by their expected size it fails."
+        ),
         conditions=(
             r"Stated: $L$ is $G$-smooth, that is $|\nabla L(a)-\nabla L(b)|\le G|a-b|$.",
             "Unstated: no momentum; the sum of the clipped gradients is divided by their number. Divided by the expected "

@@ -22,9 +22,22 @@ $$E_m[P'_mh(w')\lVert w'\rVert] = \kappa Ph(w)\lVert w\rVert .$$
 
 (RF Theorem 2 has the same step with $3C/4$ and $C/4$ exchanged and claims $\kappa\ge1-r$ only, which is true.)""",
         verdict=Verdict.FALSE,
-        summary=r"the open interval $(1-r,1)$ must be closed, $\kappa\in[1-r,1]$, as both ends are attained for $r>0$ under "
-        r"the lemma's condition; step 57 of the proof is invalid, and $P\ge\sqrt{1-r}$ is used for the upper end "
-        "alone, where it is sufficient, not necessary.",
+        summary=(
+            "the open interval $(1-r,1)$ must be closed: both ends are attained for $r>0$ under the lemma's "
+            "condition; step 57 of the proof is invalid."
+        ),
+        key_points=(
+            r"Claimed: if $P\ge\sqrt{1-r}$, then $\kappa\in(1-r,1)$.",
+            (
+                r"True for the closed interval: $\kappa = 1-r$ and $\kappa = 1$ both occur for $0<r<1$ under that "
+                "condition."
+            ),
+            (
+                "The lower end needs no condition. The condition serves the upper end alone, where it is sufficient "
+                "and not necessary."
+            ),
+            "Use `kappa` for its value in place of its range.",
+        ),
         conditions=(
             r"Stated: $P\ge\sqrt{1-r}$. Only the upper end $\kappa\le1$ needs it.",
             r"Unstated: the true gradient is not zero, $w\ne0$, and $P>0$ (else $\kappa$ is undefined); $m$ is uniform and "

@@ -20,9 +20,11 @@ $u_i = g_i'\min(1,C/|g_i'|)$, $g_i' = m\odot g_{t,i}$ and $\xi_\sigma\sim N(0,C^
 
 $$E\langle\nabla w_t,\hat g_t\rangle\le\frac1\gamma E[L_t-L_{t+1}]+\gamma\frac{GC^2}2+(1-r)\gamma\Delta_\sigma,\qquad\Delta_\sigma = \frac{C^2\sigma^2dG}{2B^2} .$$""",
         verdict=Verdict.LOOSE,
-        summary="true as printed for batches of $B$ examples, and even for a mask that is held over many steps; $C^2$ can be "
-        "replaced by the second moment of the averaged gradient, and must be for Poisson batches that are divided by "
-        "their expected size.",
+        summary=(
+            "true as printed for batches of $B$ examples, even for a mask held over many steps; for Poisson "
+            "batches divided by their expected size the second moment of the averaged gradient must replace "
+            "$C^2$."
+        ),
         conditions=(
             r"Stated: $L$ is $G$-smooth; Gaussian noise of covariance $C^2\sigma^2I$.",
             "Unstated: no momentum; the noise is independent of $w_t$, the batch and the mask; the mask keeps exactly "

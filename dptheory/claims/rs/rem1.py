@@ -17,8 +17,11 @@ the bound is
 
 $$\frac1T\sum_t\lVert\nabla w_t\rVert^2\le\frac{2G}{x\sqrt T}\Delta_{\mathcal L}+\frac V{\sqrt T}\qquad\text{at }\gamma = \frac1{G\sqrt T} .$$""",
         verdict=Verdict.CONDITIONAL,
-        summary=r"with a fresh mask and $\Delta_{\mathcal L}>0$ the upper bound of noisy SGD is larger for every $r>0$, at a "
-        "fixed and at the tuned learning rate; but it compares bounds, and a run can be ahead with the mask.",
+        summary=(
+            r"with a fresh mask and $\Delta_{\mathcal L}>0$ the upper bound of noisy SGD is larger for every "
+            "$r>0$, also at the tuned learning rate; but it compares bounds, and a run can be ahead with the "
+            "mask."
+        ),
         conditions=(
             "Unstated: a mask drawn afresh at every step and no momentum. With the per-epoch mask of the algorithm "
             "Theorem 3.2 fails.",

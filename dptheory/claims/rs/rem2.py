@@ -16,8 +16,10 @@ row = Row(
 $r>0$. Sections 1 and 1.1 conclude that without noise the bound is only enlarged, so that the trade-off is possibly
 unique to DP-SGD. Two claims are judged: $1/\kappa>1$, and that only DP-SGD has something to gain.""",
         verdict=Verdict.FALSE,
-        summary=r"$1/\kappa>1$ is not true for all $r>0$, as $\kappa = 1$ occurs under the lemma's condition and $\kappa>1$ "
-        "without it; and clipped SGD without any noise can gain from masking, five-fold in an example of two entries.",
+        summary=(
+            r"$1/\kappa>1$ is not true for all $r>0$: $\kappa = 1$ occurs under the lemma's condition and "
+            r"$\kappa>1$ without it; clipped SGD without noise can gain from masking, five-fold in an example."
+        ),
         conditions=(
             r"For $P\ge\sqrt{1-r}$, so $\kappa\le1$, the bound is never lowered, but need not be enlarged.",
             "With the symmetric proxy equal to the true law, the example of the correction has $P = 0$: Theorem 3.3 says "

@@ -8,8 +8,8 @@ row = Row(
         id="rs.table3",
         title="partition against Poisson sampling",
         source=Source("rs", "Table 3, Appendix K"),
-        statement="DP-CNN on CIFAR10: no significant difference between the two ways of drawing batches, and the gain of RS in "
-        "both. " + _tables.BEST_EPOCH,
+        statement="DP-CNN on CIFAR10: no significant difference between the two ways of drawing batches, and RS gains in both. "
+        + _tables.BEST_EPOCH,
         verdict=Verdict.EMPIRICAL,
         reported=_tables.reported(_tables.TABLE_3),
     )

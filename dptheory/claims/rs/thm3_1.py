@@ -23,9 +23,11 @@ row = Row(
 $M'(X) = \sum_{x\in X}\mathrm{clip}(m\odot g(x))+m\odot N(0,C^2\sigma^2I)$, with
 $\mathrm{clip}(v) = v\min(1,C/\lVert v\rVert)$.""",
         verdict=Verdict.HOLDS,
-        summary="true as printed under add/remove adjacency, for a uniformly drawn mask, instance by instance; under "
-        "replace-one, which the paper does not define but its batches go with, only the worst case $2C$ is kept, and "
-        "a mask can raise the sensitivity of an instance without bound.",
+        summary=(
+            "true as printed for a uniform mask under add/remove adjacency, instance by instance; under "
+            "replace-one only the worst case $2C$ is kept, and a mask can raise an instance's sensitivity "
+            "without bound."
+        ),
         conditions=(
             "Stated (Definition 1): add/remove adjacency. The papers' own sampling is by partition into batches of fixed "
             "size, which goes with replace-one; there $2C$ has to be accounted for, with or without a mask.",

@@ -33,8 +33,19 @@ $\xi_\sigma\sim N(0,\sigma^2I)$, on a $G$-smooth $L$ with $\gamma = 1/(G\sqrt T)
 
 $$\frac1T\sum_{t=1}^T|\nabla w_t|^2\le\frac{2G}{(1-r)\sqrt T}\Delta_L+\frac1{\sqrt T}\Big(\frac{\sigma_g^2}B+\frac{d\sigma^2}{B^2}\Big),\qquad\Delta_L = E L(w_1)-\min L .$$""",
         verdict=Verdict.CONDITIONAL,
-        summary=r"true with a fresh mask at every step, where the bound is at least $2-1/\sqrt T$ times the worst case, which "
-        "is known for every $T$; false for a mask that is held, as the paper's algorithm holds it through an epoch.",
+        summary=(
+            r"true with a fresh mask at every step, where the bound is at least $2-1/\sqrt T$ times the worst "
+            "case; false for a mask that is held, as the paper's algorithm holds it through an epoch."
+        ),
+        key_points=(
+            "Claimed: noisy SGD with masks has a bound whose first term grows by $1/(1-r)$.",
+            (
+                r"True with a fresh mask at every step, and at least $2-1/\sqrt T$ times too large. The worst case is "
+                r"known for every $T$ and attained by $\frac G2|w|^2$."
+            ),
+            "False for a mask that is held: the paper's algorithm holds one through an epoch.",
+            "Use `noisy_sgd_bound`.",
+        ),
         conditions=(
             r"Stated: $L$ is $G$-smooth, $|\xi_t|^2\le\sigma_g^2$ for every example.",
             "Unstated: the mask $m_t$ is uniform given $w_t$ (a fresh mask at every step, independent of the iterate); "

@@ -20,7 +20,7 @@ row = Row(
         title="clipped SGD with random sparsification",
         source=Source("rs", "Theorem 3.4", (12,)),
         statement=r"""For clipped SGD whose gradients are masked before they are clipped,
-$\hat g_t = \frac1B\sum_i\mathrm{clip}_C(m_t\odot g_{t,i})$, on a $G$-smooth $L$, and symmetric $\tilde p_t$ with
+$\hat g_t = \frac1B\sum_i\mathrm{clip}_ C(m_t\odot g_{t,i})$, on a $G$-smooth $L$, and symmetric $\tilde p_t$ with
 $\tilde P_t(|\xi|<\frac{3C}4)\ge\sqrt{1-r}$, there is a $\kappa\in(1-r,1)$ with
 
 $$\frac1T\sum_{t=1}^T\tilde P_t(|\xi|<\tfrac{3C}4)h(\nabla w_t)|\nabla w_t|\le\frac1\kappa\Big(\frac{\Delta_L}{\gamma T}+\gamma\frac{GC^2}2-\frac1T\sum_{t=1}^TE_m[b_t']\Big),\qquad h(v) = \min(|v|,\tfrac C4) ,$$
@@ -30,6 +30,12 @@ $\langle m\odot\nabla w_t,\hat g_t\rangle$ under the true law against $\tilde p_
         verdict=Verdict.CONDITIONAL,
         summary=r"true with a fresh mask at every step, no momentum and the closed range $\kappa\in[1-r,1]$; false for a mask "
         "that is held, as the paper's algorithm holds it through an epoch.",
+        key_points=(
+            r"Claimed: masking before clipping divides the bound of clipped SGD by a $\kappa\in(1-r,1)$.",
+            r"True with a fresh mask at every step, no momentum and the closed range $\kappa\in[1-r,1]$.",
+            "False for a mask that is held: the paper's algorithm holds one through an epoch.",
+            r"Use `dpsgd_bound`; without a measured $\kappa$ only $\kappa = 1-r$ is safe.",
+        ),
         conditions=(
             r"Stated: $L$ is $G$-smooth; $\tilde p_t$ is symmetric; $\tilde P_t(|\xi|<\frac{3C}4)\ge\sqrt{1-r}$.",
             "Unstated: the mask $m_t$ is uniform given $w_t$ and independent of the batch (a fresh mask at every step); "

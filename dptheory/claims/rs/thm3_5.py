@@ -18,7 +18,7 @@ row = Row(
         title="DP-SGD with random sparsification",
         source=Source("rs", "Theorem 3.5", (14, 15, 85, 86, 87, 88, 89)),
         statement=r"""For DP-SGD with masks, $w_{t+1} = w_t-\gamma(\hat g_t+\frac1Bm_t\odot\xi_\sigma)$,
-$\hat g_t = \frac1B\sum_i\mathrm{clip}_C(m_t\odot g_{t,i})$, $\xi_\sigma\sim N(0,C^2\sigma^2I)$, on a $G$-smooth $L$,
+$\hat g_t = \frac1B\sum_i\mathrm{clip}_ C(m_t\odot g_{t,i})$, $\xi_\sigma\sim N(0,C^2\sigma^2I)$, on a $G$-smooth $L$,
 and symmetric $\tilde p_t$ with $\tilde P_t(|\xi|<\frac{3C}4)\ge\sqrt{1-r}$, there is a $\kappa\in(1-r,1)$ with
 
 $$\frac1T\sum_{t=1}^T\tilde P_t(|\xi|<\tfrac{3C}4)h(\nabla w_t)|\nabla w_t|\le\frac1\kappa\Big(\frac{\Delta_L}{\gamma T}+\gamma\frac{GC^2}2-\frac1T\sum_{t=1}^TE_m[b_t']\Big)+\frac{1-r}\kappa\gamma\Delta_\sigma ,$$
@@ -29,6 +29,21 @@ under the true law against $\tilde p_t$.""",
         verdict=Verdict.CONDITIONAL,
         summary=r"true with a fresh mask at every step, no momentum and the closed range $\kappa\in[1-r,1]$; false for a mask "
         "that is held, as the paper's algorithm holds it through an epoch.",
+        key_points=(
+            (
+                r"Claimed: masking divides the bound of DP-SGD by a $\kappa\in(1-r,1)$ and multiplies its noise term "
+                "by $1-r$."
+            ),
+            (
+                r"True with a fresh mask at every step, no momentum and the closed range $\kappa\in[1-r,1]$. False "
+                "for a mask that is held: the paper's algorithm holds one through an epoch."
+            ),
+            (
+                r"Remember: at $\kappa = 1-r$, which is attained, the noise term is that of DP-SGD and the other "
+                r"terms are larger. A gain needs a known $\kappa$ above $1-r$."
+            ),
+            "Use `dpsgd_bound`, with the second moment of the averaged gradient for $C^2$ where it is known.",
+        ),
         conditions=(
             r"Stated: $L$ is $G$-smooth; $\tilde p_t$ is symmetric; $\tilde P_t(|\xi|<\frac{3C}4)\ge\sqrt{1-r}$.",
             "Unstated: the mask $m_t$ is uniform given $w_t$ and independent of the batch (a fresh mask at every step); "

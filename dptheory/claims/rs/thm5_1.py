@@ -36,6 +36,15 @@ and its proof assumes $m\odot k\ne0$, "otherwise the reconstruction will fail, i
         verdict=Verdict.CONDITIONAL,
         summary="the bound is true if every mask keeps a non-zero entry of $k$; otherwise the mean error is infinite, and "
         r"under the proof's own assumption $m\odot k\ne0$ the bound can fail.",
+        key_points=(
+            "Claimed: masking multiplies the attacker's error by at least $1/(1-r)$.",
+            (
+                "True if every mask keeps a non-zero entry of $k$; else the mean error is infinite, and under the "
+                r"condition $m\odot k\ne0$ of the proof the bound can fail."
+            ),
+            "Given that the attack does not fail, the bound holds with the factor $P$, the probability of that.",
+            "Use `expected_error`, or `bayes_error` where the attacker knows mean and variance of the unknown.",
+        ),
         conditions=(
             r"Stated: $\xi\sim N(0,\sigma^2I)$, $r\in(0,1)$, and in the proof $m\odot k\ne0$.",
             r"Unstated: $m$ is uniform among the masks that keep exactly $K = (1-r)d\ge1$ entries (the paper's Algorithm 1 "

@@ -36,9 +36,10 @@ Let $\Delta_{\mathcal L},T,C,\sigma,B$ be fixed and $\kappa$ free of $\gamma$. T
 In items 3 and 4 $\kappa$ is that of one gradient ([rs.lem3.3](lem3.3.md)). The $\kappa$ of the theorem is a weighted
 mean of those of the iterates, so the same holds if the condition holds at every iterate.""",
         verdict=Verdict.HOLDS,
-        summary="after tuning the learning rate for each $r$, masking lowers the bound of Theorem 3.5 if and only if "
-        r"$\kappa>\sqrt{(A+xD)/(A+D)}$, hence only if $\kappa>\sqrt{1-r}$; without a gain in the chance of a small "
-        "deviation there is none.",
+        summary=(
+            "with the learning rate tuned for each $r$, masking lowers the bound of Theorem 3.5 if and only if "
+            r"$\kappa>\sqrt{(A+xD)/(A+D)}$, hence only if $\kappa>\sqrt{1-r}$."
+        ),
         conditions=(
             r"$\Delta_{\mathcal L}>0$, $A>0$, bias zero with and without mask.",
             r"$\kappa$ does not depend on the learning rate. (It depends on the iterates, which depend on it.)",
