@@ -125,21 +125,19 @@ class Cell:
     text: str
     unit: str
 
-    @property
-    def value(self) -> Fraction:
+    def number(self) -> Fraction:
         """The number, without the spread printed beside it.
 
         Raises:
-            ValueError: no number is printed.
+            ValueError: what is printed is no number.
         """
         return Fraction(self._parts()["number"])
 
-    @property
     def spread(self) -> str | None:
         """The spread printed beside the number, which may be "< 0.001"; None where there is none.
 
         Raises:
-            ValueError: no number is printed.
+            ValueError: what is printed is no number.
         """
         parts = self._parts()
         return parts["beside"] or parts["within"]

@@ -17,11 +17,11 @@ _CAPTIONS = {number: papers.table(f"gep.table{number}").caption for number in (1
 
 
 def _accuracies(method: str, data: str) -> list[Fraction]:
-    return [_TABLE_1.cell(f"{data}, {method}, epsilon {epsilon}").value for epsilon in _EPSILONS]
+    return [_TABLE_1.cell(f"{data}, {method}, epsilon {epsilon}").number() for epsilon in _EPSILONS]
 
 
 def _features(method: str) -> list[Fraction]:
-    return [cell.value for cell in _TABLE_3.cells if cell.key("method") == method]
+    return [cell.number() for cell in _TABLE_3.cells if cell.key("method") == method]
 
 
 def _lead(method: str, other: str) -> list[Fraction]:
@@ -110,7 +110,7 @@ def _(what: str) -> Sides:
 def _(data: str, method: str, i: int) -> Sides:
     """improvements of Table 1, recomputed"""
     return (
-        _CHANGES.cell(f"{data}, {method}, epsilon {_EPSILONS[i]}").value,
+        _CHANGES.cell(f"{data}, {method}, epsilon {_EPSILONS[i]}").number(),
         _accuracies(method, data)[i] - _accuracies("GP", data)[i],
         _accuracies(method, data)[i] - _accuracies("PATE", data)[i],
     )

@@ -16,7 +16,7 @@ def _epsilons(table: papers.Table) -> set[float]:
 def _gains(method: str, settings: tuple[str, ...]) -> list[Fraction]:
     """Accuracy of ``method`` minus Jax-Privacy in Table 5, in percentage points."""
     return [
-        cell.value - _TABLE_5.cell(cell.name.replace(method, "Jax-Privacy")).value
+        cell.number() - _TABLE_5.cell(cell.name.replace(method, "Jax-Privacy")).number()
         for cell in _TABLE_5.cells
         if cell.key("setting") in settings and cell.key("method") == method
     ]
@@ -25,14 +25,14 @@ def _gains(method: str, settings: tuple[str, ...]) -> list[Fraction]:
 def _imagenet_gains() -> list[Fraction]:
     """Top-1 and top-5 accuracy of GIP minus Jax-Privacy in Table 1."""
     return [
-        cell.value - _TABLE_1.cell(cell.name.replace("GIP", "Jax-Privacy")).value
+        cell.number() - _TABLE_1.cell(cell.name.replace("GIP", "Jax-Privacy")).number()
         for cell in _TABLE_1.cells
         if cell.key("method") == "GIP"
     ]
 
 
 def _hours() -> Fraction:
-    return _TABLE_2.cell("Jax-Privacy, per batch").value * papers.setting("gip.timing").whole("steps") / 3600
+    return _TABLE_2.cell("Jax-Privacy, per batch").number() * papers.setting("gip.timing").whole("steps") / 3600
 
 
 _EVERYWHERE = tuple(dict.fromkeys(cell.key("setting") for cell in _TABLE_5.cells))[:3]
@@ -50,14 +50,14 @@ _FINDINGS: dict[str, tuple[Callable[[], Fraction], Fraction, Fraction]] = {
         Fraction("2.56"),
         Fraction(1),
     ),
-    "hours of 875 batches at 12.6 s": (_hours, Fraction("3.0625"), _TABLE_2.cell("Jax-Privacy, in all").value),
+    "hours of 875 batches at 12.6 s": (_hours, Fraction("3.0625"), _TABLE_2.cell("Jax-Privacy, in all").number()),
     "GIP minus Tramer & Boneh at epsilon 1": (
-        lambda: _TABLE_6.cell("GIP, epsilon 1").value - _TABLE_6.cell("Tramer & Boneh, epsilon 1").value,
+        lambda: _TABLE_6.cell("GIP, epsilon 1").number() - _TABLE_6.cell("Tramer & Boneh, epsilon 1").number(),
         Fraction("-0.99"),
         Fraction(1),  # "exceeds the state of the art by around 1 to 2 %"
     ),
     "GIP on WRN-16-4 at epsilon 1, Table 6 minus Table 5": (
-        lambda: _TABLE_6.cell("GIP, epsilon 1").value - _TABLE_5.cell("WRN-16-4 CIFAR-10, GIP, epsilon 1").value,
+        lambda: _TABLE_6.cell("GIP, epsilon 1").number() - _TABLE_5.cell("WRN-16-4 CIFAR-10, GIP, epsilon 1").number(),
         Fraction("0.34"),
         Fraction(0),
     ),
