@@ -9,6 +9,7 @@ import difflib
 import functools
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from importlib import resources
@@ -233,7 +234,7 @@ def tables() -> tuple[Table, ...]:
     return tuple(_tables().values())
 
 
-def _found(argument: str, name: object, what: str, known: dict[str, _T]) -> _T:
+def _found(argument: str, name: object, what: str, known: Mapping[str, _T]) -> _T:
     if isinstance(name, str) and name in known:
         return known[name]
     near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.4)
