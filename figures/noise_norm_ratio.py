@@ -3,10 +3,10 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from dptheory import gradients
+from dptheory import gradients, papers
 from figures._table import Data
 
-DIMS = (550_000, 20, 4)
+DIMS = (papers.setting("rs.fig2.e").whole("dim"), 20, 4)
 _DRAWS = 4000
 
 

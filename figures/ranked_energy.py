@@ -3,10 +3,10 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from dptheory import sparsification
+from dptheory import papers, sparsification
 from figures._table import Data
 
-DIM = 550_000
+DIM = papers.setting("rs.fig2.e").whole("dim")
 _SNRS = (0.1, 0.5, 1.0, np.inf)
 _SPARSE = (0.1, 0.01)  # snr, share of non-zero entries
 

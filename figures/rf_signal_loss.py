@@ -3,11 +3,12 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from dptheory import gradients
+from dptheory import gradients, papers
 from figures._table import Data
 
-# C, sigma and B of RF's Table 5 at epsilon = 7.53; the number of parameters is of the order of the End-to-end CNN's.
-DIM, CLIP, SIGMA, BATCH = 500_000, 0.1, 1.1, 1000
+DIM = 500_000  # of the order of the End-to-end CNN's
+_RUN = papers.setting("rf.end-to-end-cnn.eps7.53")
+CLIP, SIGMA, BATCH = _RUN.number("clip_norm"), _RUN.number("noise_multiplier"), _RUN.whole("batch_size")
 _NORMS = {"early": 0.2, "late": 0.1}
 _DEVIATION_NORM = 1.0
 

@@ -3,11 +3,9 @@
 ``mutants/holders.py`` lists which of these tests hold which calculator.
 """
 
-# ruff: noqa: E501 -- tables
-
 import functools
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 
 import numpy as np
@@ -17,95 +15,82 @@ from scipy.special import log_ndtr, ndtr
 from scipy.stats import beta, hypergeom, norm
 
 from dptheory import gradients, papers, privacy
-from dptheory import papers as embedding_presets
 from dptheory.embedding import _sizes
 from dptheory.gradients import QuadraticForm, _masks
 from dptheory.papers import EmbeddingPreset, PaperSetting, Preset, paper_settings
 
-# --- printed settings, typed a second time ----------------------------------------------------------------------------
+# --- presets, against the printed settings that they read (tests/papers holds those) --------------------------------------
 
-_TABLES = "RF, Tables 1, 2 and "
-_E2E, _DTL, _HAND = "End-to-end CNN", "DP-Transfer Learning", "Handcrafted CNN"
-_TRANSFER = (("Source model", "SIMCLR v2"), ("Aux. dataset", "ImageNet"))
-_NORMS = (("Input norm", "BN"), ("BN norm", "8"), ("Architecture", "ScatterNet + CNN"))
-_CLIPS = (
-    ("Clip0", "5"),
-    ("Clip1", "2"),
-    ("Subspace", "1000"),
-    ("Sample gradients", "2000"),
-    ("Aux. dataset", "ImageNet"),
-)
-_C, _A = "CIFAR10", "RF, Tables 1 (d) and 9"
-_F, _FR = "RS, Figure 2 and Table 2 (d)", "DP-CNN"
+_FIELDS = {"framework": "model", "clip": "clip_norm", "rate": "drop_rate", "ramp_epochs": "cooling_epochs"}
+"""Fields of a preset that a setting has under another name."""
 
-# name, source, framework, data, d, N, epsilon, delta, sigma, rate, B, epochs, momentum, C, r*, ramp, density, others
-ROWS = (
-    ("rf.end-to-end-cnn.eps3", f"{_TABLES}5", _E2E, _C, 550_000, 50_000, 3, 1e-5, 1.54, 1, 1000, 40, 0.9, 0.1, 0.7, 40, 0.65, ()),
-    ("rf.end-to-end-cnn.eps7.53", f"{_TABLES}5", _E2E, _C, 550_000, 50_000, 7.53, 1e-5, 1.1, 1, 1000, 80, 0.9, 0.1, 0.7, 80, 0.65, ()),
-    ("rf.dp-transfer-learning.eps2", f"{_TABLES}6", _DTL, _C, 41_000, 50_000, 2, 1e-5, 2.3, 4, 1000, 50, 0.9, 0.1, 0.7, 50, 0.65, _TRANSFER),
-    ("rf.handcrafted-cnn.eps3", f"{_TABLES}7", _HAND, _C, 187_000, 50_000, 3, 1e-5, 5.65, 4, 8000, 80, 0.9, 0.1, 0.6, 80, 0.7, _NORMS),
-    ("rf.gep.eps8", f"{_TABLES}8", "GEP", _C, 268_000, 50_000, 8, 1e-5, None, 0.1, 1000, 200, 0.9, None, 0.4, 200, 0.8, _CLIPS),
-    ("rf.adjusted-end-to-end-cnn.eps3", _A, f"Adjusted {_E2E}", _C, 550_000, 50_000, 3, 1e-5, 1.81, 1, 1000, 60, 0, 1, 0.9, 40, 0.6, ()),
-    ("rf.adjusted-end-to-end-cnn.eps7.53", _A, f"Adjusted {_E2E}", _C, 550_000, 50_000, 7.53, 1e-5, 1.18, 1, 1000, 100, 0, 1, 0.9, 80, 0.58, ()),
-    *(
-        (f"rs.{name}.{data.lower()}.eps{epsilon}", "RS, Table 2", framework, data, dim, size, epsilon, *[None] * 10, ())
-        for data, size, networks in (
-            ("CIFAR10", 50_000, (("h-cnn", "H-CNN", 187_000), ("dp-cnn", "DP-CNN", 550_000))),
-            ("SVHN", None, (("h-cnn", "H-CNN", 187_000), ("dp-cnn", "DP-CNN", 550_000))),
-            ("FMNIST", 60_000, (("h-cnn-s", "H-CNN/S", 33_000), ("dp-cnn-s", "DP-CNN/S", 26_000))),
+
+def _expected_presets() -> list[Preset]:
+    names = [field.name for field in fields(Preset) if field.name != "name"]
+    runs = (*papers.settings("rf"), *papers.settings("rs.fig2"))
+    found = [
+        Preset(one.id.replace("fig2.", "fig2"), **{name: getattr(one, _FIELDS.get(name, name)) for name in names})
+        for one in runs
+    ]
+    sizes = {"CIFAR10": papers.settings("rf")[0].train_size, "FMNIST": papers.setting("lf.mnist.eps1").train_size}
+    table = [
+        Preset(
+            name=f"rs.{cell.key('approach').lower().replace('/', '-')}.{data.lower()}.eps{cell.key('epsilon')[0]}",
+            source="RS, Table 2",
+            framework=cell.key("approach"),
+            dataset=data,
+            dim=int(cell.key("dim").replace("K", "000")),
+            train_size=sizes.get(data),
+            epsilon=int(cell.key("epsilon")[0]),
         )
-        for name, framework, dim in networks
-        for epsilon in (3, 1)
-    ),
-    *(
-        (f"rs.fig2{name}", _F, _FR, None, 550_000, None, None, None, sigma, None, 1000, 100, None, clip, None, None, None, ())
-        for name, sigma, clip in (
-            ("a", 1, 0.25), ("b", 2, 0.25), ("c", 4, 0.25), ("d", 1, 0.5), ("e", 2, 0.5), ("f", 4, 0.5),
-            ("g", 1, 1), ("h", 2, 1), ("i", 4, 1),
-        )
-    ),
-)  # fmt: skip
+        for cell in papers.table("rs.table2").cells[::3]
+        for data in (cell.key("dataset"),)
+    ]
+    return [*found[:7], *table, *found[7:]]
+
+
+PRESETS = _expected_presets()
 
 
 def test_presets_digit_for_digit() -> None:
-    assert papers.all_presets() == tuple(Preset(*row) for row in ROWS)
-    for row in ROWS:
-        assert papers.preset(row[0]) == Preset(*row)
+    assert papers.all_presets() == tuple(PRESETS)
+    assert len(PRESETS) == 7 + 12 + 9
+    for one in PRESETS:
+        assert papers.preset(one.name) == one
 
 
 def test_what_presets_say_of_the_noise() -> None:
-    for row in ROWS:
-        dim, sigma, batch = row[4], row[8], row[10]
-        share = None if None in (dim, sigma, batch) else Fraction(sigma) ** 2 * dim / batch**2
-        preset = Preset(*row)
-        if share is None:
+    for preset in PRESETS:
+        dim, sigma, batch = preset.dim, preset.noise_multiplier, preset.batch_size
+        if dim is None or sigma is None or batch is None:
             assert preset.noise_share is preset.largest_rate is None
         else:
+            share = Fraction(sigma) ** 2 * dim / batch**2
             assert preset.noise_share == pytest.approx(float(share), rel=1e-12)
             assert preset.largest_rate == pytest.approx(max(0.0, float(1 - 1 / share)), rel=1e-12)
 
 
-GEP_ROWS = (
-    *(
-        (f"gep.{data}.k{k}", "GEP, section 4", 269_722, k, 10.0, 2.0, 1000, delta, budgets)
-        for data, delta, budgets in (
-            ("cifar10", 1e-5, ((2.0, 50), (5.0, 100), (8.0, 200))),
-            ("svhn", 1e-6, ((2.0, 5), (5.0, 10), (8.0, 20))),
-        )
-        for k in (500, 1000, 1500, 2000)
-    ),
-    ("gep.code.k1000", "GEP, released example; RF, Table 8", 269_722, 1000, 5.0, 2.0, 1000, None, ()),
-)  # fmt: skip
-
-
 def test_embedding_presets_digit_for_digit() -> None:
-    assert embedding_presets.embedding_presets() == tuple(EmbeddingPreset(*row) for row in GEP_ROWS)
+    expected = [
+        EmbeddingPreset(
+            f"gep.{data}.k{k}", "GEP, section 4", 269_722, k, runs[0].clip_norm, runs[0].residual_clip_norm,
+            runs[0].batch_size, runs[0].delta, tuple((run.epsilon, run.epochs) for run in runs),
+        )
+        for data, runs in (("cifar10", papers.settings("gep.cifar10")), ("svhn", papers.settings("gep.svhn")))
+        for k in runs[0].subspace_dims
+    ]  # fmt: skip
+    example = papers.setting("rf.gep.eps8")
+    k, clip, residual_clip = (float(dict(example.others)[name]) for name in ("Subspace", "Clip0", "Clip1"))
+    source = "GEP, released example; RF, Table 8"
+    expected.append(EmbeddingPreset("gep.code.k1000", source, 269_722, int(k), clip, residual_clip, example.batch_size))
+    assert papers.embedding_presets() == tuple(expected)
+    assert len(expected) == 9
 
 
 def test_noise_of_embedding_presets() -> None:
     r"""Each part has its own clip S_i: plain S^2 p; two parts with sensitivity sqrt 2; the best split by Cauchy-Schwarz."""
     small = EmbeddingPreset("small", "here", 50, 4, 3.0, 2.0)
-    for preset in (small, *embedding_presets.embedding_presets()):
+    for preset in (small, *papers.embedding_presets()):
         p, k, s, t = preset.dim, preset.subspace_dim, preset.clip, preset.residual_clip
         for mu in (1.0, 0.4):
             found = preset.noise(mu)
@@ -132,38 +117,28 @@ def _joint_energy(p: int, k: int, s: float, t: float) -> float:
     return float(minimize_scalar(energy, bounds=(0.0, 20.0), method="bounded", options={"xatol": 1e-10}).fun)
 
 
-# name, share of the budget that is left for the values, delta, B, N, epochs, sigma, releases
-_LF = (("MNIST", 60_000, 2048, 1.923, (1, 2, 3)), ("FashionMNIST", 60_000, 2048, 2.15, (1, 2, 3)),
-       ("CIFAR10", 50_000, 512, 1.0, (3,)), ("CIFAR10", 50_000, 2048, 1.47, (7,)))  # fmt: skip
-_GIP = (
-    ("WRN-16-4, CIFAR10", 1e-5, 4096, 50_000, ((0.5, 13), (1, 10), (2, 6), (4, 4))),
-    ("WRN-28-10, CIFAR10", 1e-5, 16384, 50_000, ((0.25, 30), (0.5, 22), (1, 21.1), (2, 15.8))),
-    ("ImageNet", 8e-7, 16384, 1_281_167, ((0.2, 2.5), (0.4, 2.5), (0.6, 2.5), (0.8, 2.5))),
-)
-_GEP = (
-    ("MNIST", 1e-5, 60_000, (50, 100, 200)),
-    ("SVHN", 1e-6, 604_388, (5, 10, 20)),
-    ("CIFAR10", 1e-5, 50_000, (50, 100, 200)),
-)
-
-
 def test_paper_settings_digit_for_digit() -> None:
-    expected = [
-        *((f"{row[1]}: {row[2]}", row[6], row[7], row[10], row[5], row[11], row[8], 1) for row in ROWS[:7] if row[8]),
-        *((f"LF, Appendix D: {d}", e, 1e-5, b, n, None, s, 1) for d, n, b, s, es in _LF for e in es),
-        *((f"GIP, Table 4: {x}", 0.99 * e, d, b, n, None, s, 1) for x, d, b, n, rows in _GIP for e, s in rows),
-        *(
-            (f"GEP, section 4: {x}", e, d, 1000, n, t, None, 2)
-            for x, d, n, ts in _GEP
-            for e, t in zip((2, 5, 8), ts, strict=True)
-        ),
+    """Those of which B / N, a budget and noise or epochs are printed; of GIP 99 % of epsilon is left for the values."""
+    complete = [
+        one
+        for paper in ("rf", "lf", "gip", "gep")
+        for one in papers.settings(paper)
+        if one.batch_size and one.train_size and one.epsilon and (one.noise_multiplier or one.epochs)
     ]
     found = paper_settings()
     assert [
         (r.name, r.epsilon, r.delta, r.batch_size, r.train_size, r.epochs, r.sigma, r.releases) for r in found
-    ] == expected
-    assert [r.sampling_rate for r in found] == [row[3] / row[4] for row in expected]
-    assert [r.steps for r in found] == [None if row[5] is None else -(-row[5] * row[4] // row[3]) for row in expected]
+    ] == [
+        (
+            f"{one.source}: {one.model}, {one.dataset}", (0.99 if one.id.startswith("gip") else 1) * one.epsilon,
+            one.delta, one.batch_size, one.train_size, one.epochs, one.noise_multiplier, 2 if "gep" in one.id else 1,
+        )
+        for one in complete
+    ]  # fmt: skip
+    assert [r.sampling_rate for r in found] == [one.batch_size / one.train_size for one in complete]
+    assert [r.steps for r in found] == [
+        None if one.epochs is None else -(-one.epochs * one.train_size // one.batch_size) for one in complete
+    ]
 
 
 def test_what_paper_settings_ask_for() -> None:

@@ -5,6 +5,7 @@ import importlib
 import pkgutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -141,6 +142,20 @@ def test_every_public_module_is_reached_after_import_dptheory() -> None:
     code = "import dptheory\n" + "\n".join(name for name in public if name.count(".") == 1)
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
     assert set(dir(dptheory)) == {name.split(".")[1] for name in public}
+
+
+def test_every_data_file_goes_into_the_wheel() -> None:
+    """Printed numbers, configurations, the excerpt: each is named by ``package-data``."""
+    named = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["package-data"]
+    for package in ("dptheory", "training"):
+        data = {
+            path
+            for path in (ROOT / package).rglob("*")
+            if path.is_file() and path.suffix not in (".py", ".pyc", ".pyi")
+        }
+        carried = {path for pattern in named[package] for path in (ROOT / package).glob(pattern)}
+        assert data - carried == set()
+        assert len(data) >= {"dptheory": 7, "training": 50}[package]
 
 
 # --- the mirror ---------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from dptheory import claims, pruning
+from dptheory import claims, papers, pruning
 from dptheory.checks import Evidence
 from dptheory.claims.gip.budget import PAPER_GROUP, PAPER_GROUPS, PAPER_KEEP, PAPER_STEPS
 from dptheory.cli import _tables
@@ -59,19 +59,20 @@ def run(console: Console, out: Path) -> bool:
 
 
 def setting_rows() -> list[dict[str, float]]:
-    """theta, rho and errors in the paper's WRN-16-4 setting, epsilon = 1, 1 % for the indices; sigma = 10 is Table 4's."""
+    """theta, rho and errors in the paper's WRN-16-4 setting, epsilon = 1, 1 % for the indices; sigma is Table 4's."""
     rows = []
+    sigma = papers.setting("gip.wrn-16-4.eps1").number("noise_multiplier")
     sigma_g = 0.1  # sigma_g^2 / sigma^2 = 1e-4, Appendix B.1
     for steps in PAPER_STEPS:
         bought = pruning.index_budget(0.01, PAPER_GROUP, PAPER_KEEP, steps, PAPER_GROUPS)
-        noise = float(pruning.noise_mse(PAPER_KEEP * PAPER_GROUPS, 1.0, 10.0))
+        noise = float(pruning.noise_mse(PAPER_KEEP * PAPER_GROUPS, 1.0, sigma))
         rows.append(
             {
                 "steps": steps,
                 "theta": bought.theta,
                 "rho": bought.retained_gain,
                 "rho needed": pruning.least_retained_gain(PAPER_GROUP, PAPER_KEEP, groups=PAPER_GROUPS),
-                "MSE DP-SGD": float(pruning.noise_mse(PAPER_GROUP * PAPER_GROUPS, 1.0, 10.0)),
+                "MSE DP-SGD": float(pruning.noise_mse(PAPER_GROUP * PAPER_GROUPS, 1.0, sigma)),
                 "MSE GIP": PAPER_GROUPS
                 * float(pruning.perturbed_top_k_mse(PAPER_GROUP, PAPER_KEEP, bought.theta, sigma_g))
                 + noise,

@@ -1,5 +1,6 @@
-"""The settings that the papers print, digit for digit."""
+"""The settings and tables that the papers print, digit for digit. They stand once, in the TOML files of this package."""
 
+from dptheory.papers._data import Cell, Setting, Table, setting, settings, table, tables
 from dptheory.papers._embedding_settings import RESNET20_DIM, RESNET20_GROUPS, EmbeddingPreset, embedding_presets
 from dptheory.papers._hyperparameters import Preset, all_presets, preset
 from dptheory.papers._privacy_settings import PaperSetting, paper_settings
@@ -7,11 +8,18 @@ from dptheory.papers._privacy_settings import PaperSetting, paper_settings
 __all__ = [
     "RESNET20_DIM",
     "RESNET20_GROUPS",
+    "Cell",
     "EmbeddingPreset",
     "PaperSetting",
     "Preset",
+    "Setting",
+    "Table",
     "all_presets",
     "embedding_presets",
     "paper_settings",
     "preset",
+    "setting",
+    "settings",
+    "table",
+    "tables",
 ]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from dptheory.embedding import GepMse, gep_mse
+from dptheory.papers import _data
 
 RESNET20_DIM = 269_722
 """Counted from the architecture (He et al. for CIFAR-10, identity shortcuts, normalisation with scale and shift); GEP prints
@@ -52,19 +53,37 @@ class EmbeddingPreset:
 
 def embedding_presets() -> tuple[EmbeddingPreset, ...]:
     """Both data sets with every k of section 4, then the released example."""
-    return _PRESETS
+    return (*_of_section_4("gep.cifar10"), *_of_section_4("gep.svhn"), _released_example())
 
 
-_PRESETS = (
-    *(
+def _of_section_4(group: str) -> tuple[EmbeddingPreset, ...]:
+    runs = _data.settings(group)
+    one = runs[0]
+    return tuple(
         EmbeddingPreset(
-            f"gep.{dataset}.k{k}", "GEP, section 4", RESNET20_DIM, k, 10.0, 2.0, delta=delta, budgets=budgets
+            name=f"{group}.k{subspace_dim}",
+            source=one.source,
+            dim=RESNET20_DIM,
+            subspace_dim=subspace_dim,
+            clip=one.number("clip_norm"),
+            residual_clip=one.number("residual_clip_norm"),
+            batch_size=one.whole("batch_size"),
+            delta=one.delta,
+            budgets=tuple((run.number("epsilon"), run.whole("epochs")) for run in runs),
         )
-        for dataset, delta, budgets in (
-            ("cifar10", 1e-5, ((2.0, 50), (5.0, 100), (8.0, 200))),
-            ("svhn", 1e-6, ((2.0, 5), (5.0, 10), (8.0, 20))),
-        )
-        for k in (500, 1000, 1500, 2000)
-    ),
-    EmbeddingPreset("gep.code.k1000", "GEP, released example; RF, Table 8", RESNET20_DIM, 1000, 5.0, 2.0),
-)
+        for subspace_dim in one.subspace_dims
+    )
+
+
+def _released_example() -> EmbeddingPreset:
+    one = _data.setting("rf.gep.eps8")
+    columns = dict(one.others)
+    return EmbeddingPreset(
+        name=f"gep.code.k{columns['Subspace']}",
+        source="GEP, released example; RF, Table 8",
+        dim=RESNET20_DIM,
+        subspace_dim=int(columns["Subspace"]),
+        clip=float(columns["Clip0"]),
+        residual_clip=float(columns["Clip1"]),
+        batch_size=one.whole("batch_size"),
+    )

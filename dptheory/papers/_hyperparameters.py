@@ -8,6 +8,7 @@ import functools
 from dataclasses import dataclass
 
 from dptheory import _validate
+from dptheory.papers import _data
 from dptheory.sparsification import optimal_rate
 
 
@@ -97,193 +98,58 @@ def all_presets() -> tuple[Preset, ...]:
 
 @functools.cache
 def _presets() -> dict[str, Preset]:
-    return {preset.name: preset for preset in (*_RF, *_rs_table_2(), *_rs_figure_2())}
+    return {preset.name: preset for preset in (*_rf(), *_rs_table_2(), *_rs_figure_2())}
 
 
-_CIFAR10 = 50_000
-
-_RF = (
-    Preset(
-        name="rf.end-to-end-cnn.eps3",
-        source="RF, Tables 1, 2 and 5",
-        framework="End-to-end CNN",
-        dataset="CIFAR10",
-        dim=550_000,
-        train_size=_CIFAR10,
-        epsilon=3,
-        delta=1e-5,
-        noise_multiplier=1.54,
-        learning_rate=1,
-        batch_size=1000,
-        epochs=40,
-        momentum=0.9,
-        clip=0.1,
-        rate=0.7,
-        ramp_epochs=40,
-        total_density=0.65,
-    ),
-    Preset(
-        name="rf.end-to-end-cnn.eps7.53",
-        source="RF, Tables 1, 2 and 5",
-        framework="End-to-end CNN",
-        dataset="CIFAR10",
-        dim=550_000,
-        train_size=_CIFAR10,
-        epsilon=7.53,
-        delta=1e-5,
-        noise_multiplier=1.10,
-        learning_rate=1,
-        batch_size=1000,
-        epochs=80,
-        momentum=0.9,
-        clip=0.1,
-        rate=0.7,
-        ramp_epochs=80,
-        total_density=0.65,
-    ),
-    Preset(
-        name="rf.dp-transfer-learning.eps2",
-        source="RF, Tables 1, 2 and 6",
-        framework="DP-Transfer Learning",
-        dataset="CIFAR10",
-        dim=41_000,
-        train_size=_CIFAR10,
-        epsilon=2,
-        delta=1e-5,
-        noise_multiplier=2.30,
-        learning_rate=4,
-        batch_size=1000,
-        epochs=50,
-        momentum=0.9,
-        clip=0.1,
-        rate=0.7,
-        ramp_epochs=50,
-        total_density=0.65,
-        others=(("Source model", "SIMCLR v2"), ("Aux. dataset", "ImageNet")),
-    ),
-    Preset(
-        name="rf.handcrafted-cnn.eps3",
-        source="RF, Tables 1, 2 and 7",
-        framework="Handcrafted CNN",
-        dataset="CIFAR10",
-        dim=187_000,
-        train_size=_CIFAR10,
-        epsilon=3,
-        delta=1e-5,
-        noise_multiplier=5.65,
-        learning_rate=4,
-        batch_size=8000,
-        epochs=80,
-        momentum=0.9,
-        clip=0.1,
-        rate=0.6,
-        ramp_epochs=80,
-        total_density=0.7,
-        others=(("Input norm", "BN"), ("BN norm", "8"), ("Architecture", "ScatterNet + CNN")),
-    ),
-    Preset(
-        name="rf.gep.eps8",
-        source="RF, Tables 1, 2 and 8",
-        framework="GEP",
-        dataset="CIFAR10",
-        dim=268_000,
-        train_size=_CIFAR10,
-        epsilon=8,
-        delta=1e-5,
-        learning_rate=0.1,
-        batch_size=1000,
-        epochs=200,
-        momentum=0.9,
-        rate=0.4,
-        ramp_epochs=200,
-        total_density=0.8,
-        others=(
-            ("Clip0", "5"),
-            ("Clip1", "2"),
-            ("Subspace", "1000"),
-            ("Sample gradients", "2000"),
-            ("Aux. dataset", "ImageNet"),
-        ),
-    ),
-    Preset(
-        name="rf.adjusted-end-to-end-cnn.eps3",
-        source="RF, Tables 1 (d) and 9",
-        framework="Adjusted End-to-end CNN",
-        dataset="CIFAR10",
-        dim=550_000,
-        train_size=_CIFAR10,
-        epsilon=3,
-        delta=1e-5,
-        noise_multiplier=1.81,
-        learning_rate=1,
-        batch_size=1000,
-        epochs=60,
-        momentum=0,
-        clip=1,
-        rate=0.9,
-        ramp_epochs=40,
-        total_density=0.6,
-    ),
-    Preset(
-        name="rf.adjusted-end-to-end-cnn.eps7.53",
-        source="RF, Tables 1 (d) and 9",
-        framework="Adjusted End-to-end CNN",
-        dataset="CIFAR10",
-        dim=550_000,
-        train_size=_CIFAR10,
-        epsilon=7.53,
-        delta=1e-5,
-        noise_multiplier=1.18,
-        learning_rate=1,
-        batch_size=1000,
-        epochs=100,
-        momentum=0,
-        clip=1,
-        rate=0.9,
-        ramp_epochs=80,
-        total_density=0.58,
-    ),
-)
+def _rf() -> tuple[Preset, ...]:
+    return tuple(_preset(one.id, one) for one in _data.settings("rf"))
 
 
 def _rs_table_2() -> tuple[Preset, ...]:
     """The twelve settings of RS, Table 2; clip, epochs and r* were searched and the chosen ones are not printed."""
-    rows = (
-        ("CIFAR10", "H-CNN", 187_000, _CIFAR10),
-        ("CIFAR10", "DP-CNN", 550_000, _CIFAR10),
-        ("SVHN", "H-CNN", 187_000, None),
-        ("SVHN", "DP-CNN", 550_000, None),
-        ("FMNIST", "H-CNN/S", 33_000, 60_000),
-        ("FMNIST", "DP-CNN/S", 26_000, 60_000),
-    )
-    return tuple(
-        Preset(
-            name=f"rs.{framework.lower().replace('/', '-')}.{dataset.lower()}.eps{epsilon}",
-            source="RS, Table 2",
-            framework=framework,
-            dataset=dataset,
-            dim=dim,
-            train_size=train_size,
-            epsilon=epsilon,
+    table = _data.table("rs.table2")
+    found = []
+    for cell in table.cells:
+        if cell.key("column") != "baseline":
+            continue
+        model, dataset, epsilon = cell.key("approach"), cell.key("dataset"), float(cell.key("epsilon"))
+        found.append(
+            Preset(
+                name=f"rs.{model.lower().replace('/', '-')}.{dataset.lower()}.eps{epsilon:g}",
+                source=table.label,
+                framework=model,
+                dataset=dataset,
+                dim=1000 * int(cell.key("dim").removesuffix("K")),
+                train_size=_data.published_train_size(dataset),
+                epsilon=epsilon,
+            )
         )
-        for dataset, framework, dim, train_size in rows
-        for epsilon in (3, 1)
-    )
+    return tuple(found)
 
 
 def _rs_figure_2() -> tuple[Preset, ...]:
     """The nine combinations of sigma and C of RS, Figure 2; the data set is not named, d is that of Table 2's DP-CNN."""
-    return tuple(
-        Preset(
-            name=f"rs.fig2{'abcdefghi'[3 * row + column]}",
-            source="RS, Figure 2 and Table 2 (d)",
-            framework="DP-CNN",
-            dim=550_000,
-            noise_multiplier=2.0**column,
-            batch_size=1000,
-            epochs=100,
-            clip=2.0 ** (row - 2),
-        )
-        for row in range(3)
-        for column in range(3)
+    return tuple(_preset(one.id.replace("fig2.", "fig2"), one) for one in _data.settings("rs.fig2"))
+
+
+def _preset(name: str, one: _data.Setting) -> Preset:
+    return Preset(
+        name=name,
+        source=one.source,
+        framework=str(one.model),
+        dataset=one.dataset,
+        dim=one.dim,
+        train_size=one.train_size,
+        epsilon=one.epsilon,
+        delta=one.delta,
+        noise_multiplier=one.noise_multiplier,
+        learning_rate=one.learning_rate,
+        batch_size=one.batch_size,
+        epochs=one.epochs,
+        momentum=one.momentum,
+        clip=one.clip_norm,
+        rate=one.drop_rate,
+        ramp_epochs=one.cooling_epochs,
+        total_density=one.total_density,
+        others=one.others,
     )

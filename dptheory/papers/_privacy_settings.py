@@ -6,13 +6,11 @@ Source: RF, Tables 5-9; LF, Appendix D; GIP, Table 4; GEP, section 4 (gip.thm2, 
 import math
 from dataclasses import dataclass
 
-from dptheory.papers import _hyperparameters
+from dptheory.papers import _data
 from dptheory.privacy import EpsilonBounds
 from dptheory.privacy import epsilon as _epsilon
 from dptheory.privacy import noise_multiplier as _noise_multiplier
 from dptheory.privacy import steps as _steps
-
-MNIST, CIFAR10, FASHION_MNIST, SVHN_EXTENDED, IMAGENET = 60_000, 50_000, 60_000, 604_388, 1_281_167
 
 
 @dataclass(frozen=True)
@@ -20,10 +18,10 @@ class PaperSetting:
     """One row of a paper: a budget, and as much of the run as it prints.
 
     Attributes:
-        name: "RF, Table 5, End-to-end CNN".
+        name: "RF, Tables 1, 2 and 5: End-to-end CNN, CIFAR10".
         epsilon, delta: the budget that the Gaussian noise has to keep (of GIP 99% of the printed epsilon).
         batch_size: B, as printed.
-        train_size: N; the published size of the data set.
+        train_size: N as printed (GIP); else the published size of the data set.
         epochs: as printed, or None.
         sigma: the printed noise multiplier, or None.
         releases: vectors released a step, each clipped; GEP releases two, so that its noise is sqrt 2 times sigma.
@@ -70,54 +68,19 @@ class PaperSetting:
 
 def paper_settings() -> tuple[PaperSetting, ...]:
     """Every setting from which a noise multiplier or a number of steps follows."""
-    return (*_rf(), *_lf(), *_gip(), *_gep())
-
-
-def _rf() -> tuple[PaperSetting, ...]:
-    rows = []
-    for one in _hyperparameters.all_presets():
-        known = (one.noise_multiplier, one.epsilon, one.delta, one.batch_size, one.train_size, one.epochs)
-        if one.name.startswith("rf.") and None not in known:
-            sigma, epsilon, delta, batch, size, epochs = known
-            rows.append(PaperSetting(f"{one.source}: {one.framework}", epsilon, delta, batch, size, epochs, sigma))  # type: ignore[arg-type]
-    return tuple(rows)
-
-
-def _lf() -> tuple[PaperSetting, ...]:
-    rows = (
-        ("MNIST", MNIST, 2048, 1.923, (1, 2, 3)),
-        ("FashionMNIST", FASHION_MNIST, 2048, 2.15, (1, 2, 3)),
-        ("CIFAR10", CIFAR10, 512, 1.0, (3,)),
-        ("CIFAR10", CIFAR10, 2048, 1.47, (7,)),
-    )
     return tuple(
-        PaperSetting(f"LF, Appendix D: {data}", epsilon, 1e-5, batch, size, sigma=sigma)
-        for data, size, batch, sigma, budgets in rows
-        for epsilon in budgets
-    )
-
-
-def _gip() -> tuple[PaperSetting, ...]:
-    rows = (
-        ("WRN-16-4, CIFAR10", CIFAR10, 4096, 1e-5, (0.5, 1.0, 2.0, 4.0), (13.0, 10.0, 6.0, 4.0)),
-        ("WRN-28-10, CIFAR10", CIFAR10, 16384, 1e-5, (0.25, 0.5, 1.0, 2.0), (30.0, 22.0, 21.1, 15.8)),
-        ("ImageNet", IMAGENET, 16384, 8e-7, (0.2, 0.4, 0.6, 0.8), (2.5, 2.5, 2.5, 2.5)),
-    )
-    return tuple(
-        PaperSetting(f"GIP, Table 4: {name}", 0.99 * epsilon, delta, batch, size, sigma=sigma)
-        for name, size, batch, delta, budgets, sigmas in rows
-        for epsilon, sigma in zip(budgets, sigmas, strict=True)
-    )
-
-
-def _gep() -> tuple[PaperSetting, ...]:
-    rows = (
-        ("MNIST", MNIST, 1e-5, (50, 100, 200)),
-        ("SVHN", SVHN_EXTENDED, 1e-6, (5, 10, 20)),
-        ("CIFAR10", CIFAR10, 1e-5, (50, 100, 200)),
-    )
-    return tuple(
-        PaperSetting(f"GEP, section 4: {data}", epsilon, delta, 1000, size, run, releases=2)
-        for data, size, delta, epochs in rows
-        for epsilon, run in zip((2, 5, 8), epochs, strict=True)
+        PaperSetting(
+            name=f"{one.source}: {one.model}, {one.dataset}",
+            epsilon=(1 - (one.index_share or 0)) * one.number("epsilon"),
+            delta=one.number("delta"),
+            batch_size=one.whole("batch_size"),
+            train_size=one.whole("train_size"),
+            epochs=one.epochs,
+            sigma=one.noise_multiplier,
+            releases=one.releases or 1,
+        )
+        for paper in ("rf", "lf", "gip", "gep")
+        for one in _data.settings(paper)
+        if None not in (one.epsilon, one.delta, one.batch_size, one.train_size)
+        and (one.noise_multiplier or one.epochs) is not None
     )

@@ -4,6 +4,8 @@ from dptheory import claims, papers
 from tests.calls import Calls, call, dear
 
 _PRESET = papers.all_presets()[0]
+_SETTING = papers.setting(_PRESET.name)
+_TABLE = papers.table("rs.table2")
 
 CALLS: Calls = {
     "dptheory.claims.all_claims": [call(paper="gip", verdict="FALSE")],
@@ -12,4 +14,15 @@ CALLS: Calls = {
     "dptheory.claims.Claim.check": [dear(self=claims.get("gip.eq18"), budget=10.0, seed=0, executor=None)],
     "dptheory.papers.preset": [call(name=_PRESET.name)],
     "dptheory.papers.all_presets": [call()],
+    "dptheory.papers.table": [call(id=_TABLE.id)],
+    "dptheory.papers.tables": [call()],
+    "dptheory.papers.setting": [call(id=_SETTING.id)],
+    "dptheory.papers.settings": [call(group="gip.wrn-16-4")],
+    "dptheory.papers.Setting.number": [call(self=_SETTING, name="noise_multiplier")],
+    "dptheory.papers.Setting.whole": [call(self=_SETTING, name="batch_size")],
+    "dptheory.papers.Cell.number": [call(self=_TABLE.cells[0])],
+    "dptheory.papers.Cell.spread": [call(self=_TABLE.cells[0])],
+    "dptheory.papers.Cell.key": [call(self=_TABLE.cells[0], name="epsilon")],
+    "dptheory.papers.Table.cell": [call(self=_TABLE, name=_TABLE.cells[0].name)],
+    "dptheory.papers.Table.quoted": [call(self=_TABLE)],
 }

@@ -201,14 +201,16 @@ def test_the_accountant_of_the_freezing_times(order: int, rate: float, sigma: fl
 
 def test_budget_is_spent_at_the_last_affordable_step() -> None:
     orders = list(range(2, 65))
-    for epsilon, sigma, batch, examples, _ in _tables.SETTINGS.values():
-        steps = _privacy.affordable_steps(float(epsilon), float(sigma), int(batch), int(examples))
-        rate = int(batch) / int(examples)
+    for one in _tables.SETTINGS.values():
+        epsilon, sigma = one.number("epsilon"), one.number("noise_multiplier")
+        batch, examples = one.whole("batch_size"), one.whole("train_size")
+        steps = _privacy.affordable_steps(epsilon, sigma, batch, examples)
+        rate = batch / examples
 
-        def spent(count: int, rate: float = rate, sigma: float = float(sigma)) -> float:
+        def spent(count: int, rate: float = rate, sigma: float = sigma) -> float:
             return min(
                 count * r + math.log1p(-1 / a) - (math.log(_privacy.DELTA) + math.log(a)) / (a - 1)
                 for a, r in zip(orders, privacy.subsampled_gaussian_rdp(orders, rate, sigma), strict=True)
             )
 
-        assert spent(steps) <= float(epsilon) < spent(steps + 1)
+        assert spent(steps) <= epsilon < spent(steps + 1)

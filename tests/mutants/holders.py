@@ -16,6 +16,8 @@ from tests.mutants.surface import Target, leaves, result_classes, targets
 from tests.mutants.swap import original
 
 _PRESETS = ("test_fields::test_presets_digit_for_digit",)
+_READ = ("papers.test_data::test_every_setting_is_read", "papers.test_data::test_every_table_is_read")
+_CELLS = ("papers.test_data::test_the_parts_of_a_cell_by_hand",)
 _NOISE_SHARES = ("test_fields::test_what_presets_say_of_the_noise",)
 _SETTINGS = ("test_fields::test_what_paper_settings_ask_for", "test_fields::test_paper_settings_digit_for_digit")
 _TAILS = (
@@ -57,6 +59,18 @@ NAMED: dict[str, tuple[str, ...]] = {
     "papers.Preset.noise_share": _NOISE_SHARES,
     "papers.Preset.largest_rate": _NOISE_SHARES,
     "papers.preset": _PRESETS,
+    "papers.setting": _READ[:1],
+    "papers.settings": _READ[:1],
+    "papers.table": _READ[1:],
+    "papers.tables": _READ[1:],
+    "papers.Table.cell": _READ[1:],
+    "papers.Table.quoted": _READ[1:],
+    "papers.Cell.key": _READ[1:],
+    "papers.Cell.number": _CELLS,
+    "papers.Cell.spread": _CELLS,
+    "papers.Cell.quoted": _CELLS,
+    "papers.Setting.number": ("papers.test_data::test_numbers_of_a_setting",),
+    "papers.Setting.whole": ("papers.test_data::test_numbers_of_a_setting",),
     "papers.all_presets": _PRESETS,
     "gradients.QuadraticForm.mean": ("test_fields::test_mean_and_chernoff_point_of_a_quadratic_form",),
     "gradients.QuadraticForm.tails": _TAILS,

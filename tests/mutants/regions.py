@@ -37,7 +37,7 @@ _ARRAYS = (
 def size(arguments: Arguments) -> float | None:
     """Entries that the call is about: the dimension, or the length of its vectors; None where it has no size."""
     for name in _NUMBERS:
-        if name in arguments:
+        if arguments.get(name) is not None:
             return float(np.max(arguments[name]))
     for name in _TOTALS:
         if name in arguments:
@@ -46,7 +46,8 @@ def size(arguments: Arguments) -> float | None:
         if name in arguments:
             shape = np.shape(arguments[name])
             return float(shape[-1] if name != "K" and shape else np.size(arguments[name]))
-    return float(arguments["model"].dim) if "model" in arguments else None
+    dim = getattr(arguments.get("model"), "dim", None)
+    return None if dim is None else float(dim)
 
 
 def bound(target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], signature: inspect.Signature) -> Arguments:

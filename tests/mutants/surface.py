@@ -9,6 +9,7 @@ import types
 import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -122,7 +123,7 @@ def _hashable(value: Any) -> bool:
     return not isinstance(value, list)
 
 
-_KINDS = {float: "float", int: "int", bool: "bool", str: "str"}
+_KINDS = {float: "float", Fraction: "float", int: "int", bool: "bool", str: "str"}
 
 
 def leaves(annotation: Any, path: tuple[Any, ...] = ()) -> tuple[Leaf, ...]:

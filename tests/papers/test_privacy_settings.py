@@ -6,29 +6,39 @@ from dptheory import papers
 from dptheory import papers as embedding
 from dptheory.papers import paper_settings
 
-CIFAR10, MNIST, FASHION, SVHN, IMAGENET = 50_000, 60_000, 60_000, 604_388, 1_281_167
+CIFAR10, MNIST, FASHION, SVHN = 50_000, 60_000, 60_000, 604_388
 """Published sizes of the training sets; SVHN with its extra images (73,257 + 531,131)."""
 
+_GIP = "GIP, section 6.1, Tables 3"
+_LF = "LF, Appendix D"
 # name: (epsilon, sigma, epochs) of every row, then (delta, batch size, training images, vectors released per step)
 PRINTED = {
-    "RF, Tables 1, 2 and 5: End-to-end CNN": ([(3, 1.54, 40), (7.53, 1.10, 80)], (1e-5, 1000, CIFAR10, 1)),
-    "RF, Tables 1, 2 and 6: DP-Transfer Learning": ([(2, 2.30, 50)], (1e-5, 1000, CIFAR10, 1)),
-    "RF, Tables 1, 2 and 7: Handcrafted CNN": ([(3, 5.65, 80)], (1e-5, 8000, CIFAR10, 1)),
-    "RF, Tables 1 (d) and 9: Adjusted End-to-end CNN": ([(3, 1.81, 60), (7.53, 1.18, 100)], (1e-5, 1000, CIFAR10, 1)),
-    "LF, Appendix D: MNIST": ([(e, 1.923, None) for e in (1, 2, 3)], (1e-5, 2048, MNIST, 1)),
-    "LF, Appendix D: FashionMNIST": ([(e, 2.15, None) for e in (1, 2, 3)], (1e-5, 2048, FASHION, 1)),
-    "GIP, Table 4: WRN-16-4, CIFAR10": (
+    "RF, Tables 1, 2 and 5: End-to-end CNN, CIFAR10": ([(3, 1.54, 40), (7.53, 1.10, 80)], (1e-5, 1000, CIFAR10, 1)),
+    "RF, Tables 1, 2 and 6: DP-Transfer Learning, CIFAR10": ([(2, 2.30, 50)], (1e-5, 1000, CIFAR10, 1)),
+    "RF, Tables 1, 2 and 7: Handcrafted CNN, CIFAR10": ([(3, 5.65, 80)], (1e-5, 8000, CIFAR10, 1)),
+    "RF, Tables 1, 2 and 8: GEP, CIFAR10": ([(8, None, 200)], (1e-5, 1000, CIFAR10, 2)),
+    "RF, Tables 1 (d) and 9: Adjusted End-to-end CNN, CIFAR10": (
+        [(3, 1.81, 60), (7.53, 1.18, 100)],
+        (1e-5, 1000, CIFAR10, 1),
+    ),
+    f"{_LF} (1): 2-layered CNN, MNIST": ([(e, 1.923, None) for e in (1, 2, 3)], (1e-5, 2048, MNIST, 1)),
+    f"{_LF} (2): 5-layered CNN, FashionMNIST": ([(e, 2.15, None) for e in (1, 2, 3)], (1e-5, 2048, FASHION, 1)),
+    # GIP, section 6.1: 45K training images of CIFAR-10, 1.27M of ImageNet
+    f"{_GIP} and 4: WRN-16-4, CIFAR10": (
         [(0.99 * 0.5, 13.0, None), (0.99 * 1.0, 10.0, None), (0.99 * 2.0, 6.0, None), (0.99 * 4.0, 4.0, None)],
-        (1e-5, 4096, CIFAR10, 1),
+        (1e-5, 4096, 45_000, 1),
     ),
-    "GIP, Table 4: WRN-28-10, CIFAR10": (
+    f"{_GIP} to 5: WRN-28-10, CIFAR10": (
         [(0.99 * 0.25, 30.0, None), (0.99 * 0.5, 22.0, None), (0.99 * 1.0, 21.1, None), (0.99 * 2.0, 15.8, None)],
-        (1e-5, 16384, CIFAR10, 1),
+        (1e-5, 16384, 45_000, 1),
     ),
-    "GIP, Table 4: ImageNet": ([(0.99 * e, 2.5, None) for e in (0.2, 0.4, 0.6, 0.8)], (8e-7, 16384, IMAGENET, 1)),
-    "GEP, section 4: MNIST": ([(2, None, 50), (5, None, 100), (8, None, 200)], (1e-5, 1000, MNIST, 2)),
-    "GEP, section 4: SVHN": ([(2, None, 5), (5, None, 10), (8, None, 20)], (1e-6, 1000, SVHN, 2)),
-    "GEP, section 4: CIFAR10": ([(2, None, 50), (5, None, 100), (8, None, 200)], (1e-5, 1000, CIFAR10, 2)),
+    f"{_GIP} and 4: NF-ResNet-50, ImageNet": (
+        [(0.99 * e, 2.5, None) for e in (0.2, 0.4, 0.6, 0.8)],
+        (8e-7, 16384, 1_270_000, 1),
+    ),
+    "GEP, section 4: CNN, MNIST": ([(2, None, 50), (5, None, 100), (8, None, 200)], (1e-5, 1000, MNIST, 2)),
+    "GEP, section 4: ResNet20, SVHN extended": ([(2, None, 5), (5, None, 10), (8, None, 20)], (1e-6, 1000, SVHN, 2)),
+    "GEP, section 4: ResNet20, CIFAR10": ([(2, None, 50), (5, None, 100), (8, None, 200)], (1e-5, 1000, CIFAR10, 2)),
 }
 LF_CIFAR10 = [(3, 1.0, 512), (7, 1.47, 2048)]
 """Epsilon, sigma and B of LF, Appendix D (3)."""
@@ -39,13 +49,16 @@ def test_every_setting_is_as_printed() -> None:
         (name, epsilon, sigma, epochs, *common)
         for name, (rows, common) in PRINTED.items()
         for epsilon, sigma, epochs in rows
-    ] + [("LF, Appendix D: CIFAR10", e, sigma, None, 1e-5, batch, CIFAR10, 1) for e, sigma, batch in LF_CIFAR10]
+    ] + [
+        (f"{_LF} (3): 5-layered CNN, CIFAR10", e, sigma, None, 1e-5, batch, CIFAR10, 1)
+        for e, sigma, batch in LF_CIFAR10
+    ]
     found = [
         (s.name, s.epsilon, s.sigma, s.epochs, s.delta, s.batch_size, s.train_size, s.releases)
         for s in paper_settings()
     ]
     assert sorted(map(repr, map(numbers, found))) == sorted(map(repr, map(numbers, expected)))
-    assert len(found) == 35
+    assert len(found) == 36
 
 
 def numbers(row: tuple[object, ...]) -> tuple[object, ...]:

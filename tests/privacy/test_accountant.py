@@ -402,7 +402,7 @@ def test_a_typical_bracket_is_narrow() -> None:
 
 def test_paper_settings() -> None:
     rows = paper_settings()
-    assert len({row.name + str(row.epsilon) for row in rows}) == len(rows) == 35
+    assert len({row.name + str(row.epsilon) for row in rows}) == len(rows) == 36
     row = next(row for row in rows if row.name.startswith("RF") and row.epochs == 40)
     assert row.steps == 2000 and row.sampling_rate == 0.02 and row.sigma == 1.54
     spent = row.spent()

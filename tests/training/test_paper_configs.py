@@ -1,108 +1,102 @@
-"""The configurations of the papers' runs against what the papers print of them, typed a second time from their text."""
+"""The configurations of the papers' runs against what the papers print of them (``dptheory/papers/*.toml``)."""
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import training
+from dptheory import papers
+from dptheory.papers import Setting
 from training import networks
 from training.mechanisms import layers
 from training.runs import read_config
 
 CONFIGS = Path(training.__file__).parent / "configs"
 
-GEP = {
-    "batch_size": 1000, "max_grad_norm": 10, "delta": 1e-5, "optimizer.name": "sgd", "optimizer.learning_rate": 0.1,
-    "optimizer.momentum": 0.9, "optimizer.weight_decay": 1e-4,
+KEYS = {
+    "epsilon": "epsilon", "delta": "delta", "batch_size": "batch_size", "epochs": "epochs", "clip_norm": "max_grad_norm",
+    "noise_multiplier": "noise_multiplier", "learning_rate": "optimizer.learning_rate", "momentum": "optimizer.momentum",
+    "weight_decay": "optimizer.weight_decay", "residual_clip_norm": "mechanism.residual_clip",
+    "anchors": "mechanism.anchors", "drop_rate": "mechanism.drop_rate", "cooling_epochs": "mechanism.cooling_epochs",
+    "keep_share": "mechanism.keep_share", "first_keep_share": "mechanism.start", "group_size": "mechanism.group_size",
+    "frozen_layers": "mechanism.frozen_layers",
 }  # fmt: skip
-GEP_EPOCHS = {2: 50, 5: 100, 8: 200}
-SUBSPACE = {"mechanism.residual_clip": 2}
+"""Field of a setting: key of a configuration."""
 
-GIP = {
-    "batch_size": 4096, "max_grad_norm": 1, "delta": 1e-5, "optimizer.name": "sgd", "optimizer.learning_rate": 2,
-    "model": "wrn-16-4", "data": "cifar-10",
+DATA = {"CIFAR10": "cifar-10", "MNIST": "mnist", "FashionMNIST": "fashion-mnist", "FMNIST": "fashion-mnist"}
+MODELS = {"WRN-16-4": "wrn-16-4", "ResNet20": "resnet20", "DP-CNN": "dp-cnn", "DP-CNN/S": "small-cnn",
+          "End-to-end CNN": "dp-cnn", "Adjusted End-to-end CNN": "dp-cnn"}  # fmt: skip
+
+PLAIN = (
+    "residual_clip_norm",
+    "anchors",
+    "keep_share",
+    "first_keep_share",
+    "group_size",
+    "index_share",
+    "subspace_dims",
+)
+"""Fields of mechanisms that DP-SGD does without."""
+
+GEP = {"mechanism.name": "gep", "optimizer.name": "sgd"}
+GIP = {"mechanism.name": "index-pruning", "mechanism.schedule": "linear", "optimizer.name": "sgd"}
+LF = {"mechanism.name": "layer-freezing"}
+RF = {"mechanism.name": "random-sparsification", "mechanism.refreshes_per_epoch": 1}
+GP = {"mechanism.name": "dp-sgd", "optimizer.name": "sgd"}
+
+Expected = tuple[str, dict[str, Any], tuple[str, ...]]
+PAPER_CONFIGS: dict[str, Expected] = {
+    # file: (setting, words, fields that its head says to differ or that its mechanism does without)
+    **{f"cifar10/gep_eps{e}": (f"gep.cifar10.eps{e}", GEP, ()) for e in (2, 5, 8)},
+    **{f"mnist/gep_eps{e}": (f"gep.mnist.eps{e}", GEP, ("anchors",)) for e in (2, 5, 8)},
+    "cifar10/biased_gep_eps8": ("gep.cifar10.eps8", GEP | {"mechanism.name": "biased-gep"}, ()),
+    "cifar10/gp_eps8": ("gep.cifar10.eps8", GP, PLAIN),
+    **{f"cifar10/gip_eps{e}": (f"gip.wrn-16-4.eps{e}", GIP, ()) for e in (0.5, 1, 2, 4)},
+    "cifar10/gip_dp_sgd_eps1": ("gip.wrn-16-4.eps1", GP, PLAIN),
+    "cifar10/gip_random_k_eps1": (
+        "gip.wrn-16-4.eps1",
+        GP | {"mechanism.name": "random-k", "mechanism.keep_share": papers.setting("gip.random-k").keep_share},
+        PLAIN,
+    ),
+    **{f"mnist/lf_eps{e}": (f"lf.mnist.eps{e}", LF, ()) for e in (1, 2, 3)},
+    **{f"fashion_mnist/lf_eps{e}": (f"lf.fashion-mnist.eps{e}", LF, ()) for e in (1, 2, 3)},
+    **{f"cifar10/lf_eps{e}": (f"lf.cifar10.eps{e}", LF, ()) for e in (3, 7)},
+    "cifar10/lf_wrn_eps1": ("gip.wrn-16-4.eps1", LF, PLAIN),
+    "cifar10/rf_end_to_end_eps3": ("rf.end-to-end-cnn.eps3", RF, ()),
+    "cifar10/rf_end_to_end_eps7.53": ("rf.end-to-end-cnn.eps7.53", RF, ()),
+    "cifar10/rf_handcrafted_eps3": ("rf.handcrafted-cnn.eps3", RF, ()),
+    "cifar10/rf_adjusted_end_to_end_eps3": ("rf.adjusted-end-to-end-cnn.eps3", RF, ()),
+    "cifar10/rf_adjusted_end_to_end_eps7.53": ("rf.adjusted-end-to-end-cnn.eps7.53", RF, ()),
+    "cifar10/rs_figure2e": (
+        "rs.fig2.e",
+        {"mechanism.name": "random-sparsification", "mechanism.refreshes_per_epoch": 0},
+        (),
+    ),
+}
+ROWS_OF_RS = {
+    "cifar10/rs_dp_cnn_eps1": ("CIFAR10", "DP-CNN", 1), "cifar10/rs_dp_cnn_eps3": ("CIFAR10", "DP-CNN", 3),
+    "fashion_mnist/rs_dp_cnn_s_eps1": ("FMNIST", "DP-CNN/S", 1), "fashion_mnist/rs_dp_cnn_s_eps3": ("FMNIST", "DP-CNN/S", 3),
 }  # fmt: skip
-GIP_SIGMA = {0.5: 13, 1: 10, 2: 6, 4: 4}
-INDICES = {
-    "mechanism.name": "index-pruning", "mechanism.keep_share": 0.1, "mechanism.start": 1, "mechanism.schedule": "linear",
-    "mechanism.group_size": 256,
-}  # fmt: skip
+"""RS, Table 2, which prints data set, network and epsilon alone."""
 
-RF = {"data": "cifar-10", "delta": 1e-5, "mechanism.name": "random-sparsification", "mechanism.refreshes_per_epoch": 1}
-
-
-def lf(data: str, clip: float, sigma: float, batch: int, rate: float, frozen: int, after: int) -> dict[str, Any]:
-    return {
-        "data": data, "max_grad_norm": clip, "noise_multiplier": sigma, "batch_size": batch, "optimizer.learning_rate": rate,
-        "mechanism.name": "layer-freezing", "mechanism.frozen_layers": frozen, "frozen after": after,
-    }  # fmt: skip
+STUDIES: dict[str, tuple[Expected, str]] = {
+    # file: (as above, arm)
+    "cuda_embedding": (("gep.cifar10.eps8", GEP, ()), "gep"),
+    "cuda_freeze": (("rf.adjusted-end-to-end-cnn.eps3", RF, ("momentum",)), "freeze-90"),
+    "cuda_index_pruning": (("gip.wrn-16-4.eps1", GIP, ("group_size",)), "index-pruning"),
+}
 
 
-def rf(batch: int, sigma: float, rate: float, epochs: int, momentum: float, clip: float) -> dict[str, Any]:
-    return RF | {
-        "batch_size": batch, "noise_multiplier": sigma, "optimizer.learning_rate": rate, "epochs": epochs,
-        "optimizer.momentum": momentum, "max_grad_norm": clip,
-    }  # fmt: skip
-
-
-def freezing(rate: float, cooling: int) -> dict[str, Any]:
-    return {"mechanism.drop_rate": rate, "mechanism.cooling_epochs": cooling}
-
-
-PRINTED: dict[str, dict[str, Any]] = {
-    # GEP, section 4: epochs by epsilon; k from 500, 1000, 1500, 2000, halved for MNIST; 2000 anchors
-    **{
-        f"cifar10/gep_eps{e}": GEP | SUBSPACE
-        | {"epsilon": e, "epochs": epochs, "mechanism.name": "gep", "mechanism.subspace_dim": 1000, "mechanism.anchors": 2000}
-        for e, epochs in GEP_EPOCHS.items()
-    },
-    **{
-        f"mnist/gep_eps{e}": GEP | SUBSPACE
-        | {"epsilon": e, "epochs": epochs, "mechanism.name": "gep", "mechanism.subspace_dim": 500}
-        for e, epochs in GEP_EPOCHS.items()
-    },
-    "cifar10/biased_gep_eps8": GEP | SUBSPACE
-    | {"epsilon": 8, "epochs": 200, "mechanism.name": "biased-gep", "mechanism.subspace_dim": 1000, "mechanism.anchors": 2000},
-    "cifar10/gp_eps8": GEP | {"epsilon": 8, "epochs": 200, "mechanism.name": "dp-sgd"},
-    # GIP, section 6.1, Tables 3 and 4: 1 % of epsilon for the indices, k from 1.0 to 0.1 in equal steps, groups of 256
-    **{
-        f"cifar10/gip_eps{e}": GIP | INDICES | {"epsilon": e, "noise_multiplier": sigma, "mechanism.index_epsilon": e / 100}
-        for e, sigma in GIP_SIGMA.items()
-    },
-    "cifar10/gip_dp_sgd_eps1": GIP | {"epsilon": 1, "noise_multiplier": 10, "mechanism.name": "dp-sgd"},
-    "cifar10/gip_random_k_eps1": GIP
-    | {"epsilon": 1, "noise_multiplier": 10, "mechanism.name": "random-k", "mechanism.keep_share": 0.5},
-    # LF, Appendix D: C, sigma, B, learning rate, layers frozen, after which epoch
-    **{
-        f"mnist/lf_eps{e}": lf("mnist", 1.0, 1.923, 2048, 2.0, 2, after) | {"epsilon": e}
-        for e, after in {1: 3, 2: 17, 3: 39}.items()
-    },
-    **{
-        f"fashion_mnist/lf_eps{e}": lf("fashion-mnist", 1.0, 2.15, 2048, 4.0, 3, after) | {"epsilon": e}
-        for e, after in {1: 4, 2: 19, 3: 40}.items()
-    },
-    "cifar10/lf_eps3": lf("cifar-10", 3.0, 1.0, 512, 0.15, 3, 20) | {"epsilon": 3},
-    "cifar10/lf_eps7": lf("cifar-10", 1.0, 1.47, 2048, 4.0, 3, 75) | {"epsilon": 7},
-    "cifar10/lf_wrn_eps1": GIP | {"epsilon": 1, "noise_multiplier": 10, "mechanism.name": "layer-freezing"},
-    # RF, Tables 1, 5, 7 and 9: B, sigma, learning rate, epochs, momentum, clip; freeze rate, cooling time
-    "cifar10/rf_end_to_end_eps3": rf(1000, 1.54, 1, 40, 0.9, 0.1) | freezing(0.7, 40) | {"epsilon": 3},
-    "cifar10/rf_end_to_end_eps7.53": rf(1000, 1.10, 1, 80, 0.9, 0.1) | freezing(0.7, 80) | {"epsilon": 7.53},
-    "cifar10/rf_handcrafted_eps3": rf(8000, 5.65, 4, 80, 0.9, 0.1) | freezing(0.6, 80) | {"epsilon": 3},
-    "cifar10/rf_adjusted_end_to_end_eps3": rf(1000, 1.81, 1, 60, 0, 1) | freezing(0.9, 40) | {"epsilon": 3},
-    "cifar10/rf_adjusted_end_to_end_eps7.53": rf(1000, 1.18, 1, 100, 0, 1) | freezing(0.9, 80) | {"epsilon": 7.53},
-    # RS, Table 2: data set, network and epsilon alone; Figure 2 (e): sigma, C, B and epochs
-    **{f"cifar10/rs_dp_cnn_eps{e}": {"data": "cifar-10", "model": "dp-cnn", "epsilon": e} for e in (1, 3)},
-    **{
-        f"fashion_mnist/rs_dp_cnn_s_eps{e}": {"data": "fashion-mnist", "model": "small-cnn", "epsilon": e}
-        for e in (1, 3)
-    },
-    "cifar10/rs_figure2e": {
-        "noise_multiplier": 2, "max_grad_norm": 0.5, "batch_size": 1000, "epochs": 100, "model": "dp-cnn",
-        "mechanism.refreshes_per_epoch": 0,
-    },
-}  # fmt: skip
-"""Configuration file: what the paper prints of the run."""
+def printed(setting: Setting, words: dict[str, Any], without: tuple[str, ...]) -> dict[str, Any]:
+    """What a configuration has to say: every field of the setting that has a key, except ``without``."""
+    found = {key: getattr(setting, field) for field, key in KEYS.items() if field not in without}
+    found["data"] = DATA.get(str(setting.dataset))
+    found["model"] = MODELS.get(str(setting.model))
+    if setting.index_share is not None and "index_share" not in without:
+        found["mechanism.index_epsilon"] = setting.index_share * setting.number("epsilon")
+    return {key: value for key, value in found.items() if value is not None} | words
 
 
 def flat(table: dict[str, Any]) -> dict[str, Any]:
@@ -113,21 +107,43 @@ def flat(table: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", PRINTED)
+@pytest.mark.parametrize("name", PAPER_CONFIGS)
 def test_a_configuration_is_as_printed(name: str) -> None:
+    id, words, without = PAPER_CONFIGS[name]
+    setting = papers.setting(id)
     found = flat(read_config(CONFIGS / f"{name}.toml").as_dict())
-    if "mechanism.after" in found and "frozen after" in PRINTED[name]:
-        found["frozen after"] = round(found["mechanism.after"] * found["epochs"], 2)
-    assert {key: found[key] for key in PRINTED[name]} == PRINTED[name]
+    expected = printed(setting, words, without)
+    assert {key: found.get(key) for key in expected} == expected
+    if setting.subspace_dims and "subspace_dims" not in without:
+        assert found["mechanism.subspace_dim"] in setting.subspace_dims
+    if setting.frozen_after_epoch is not None:
+        assert round(found["mechanism.after"] * found["epochs"], 2) == setting.frozen_after_epoch
 
 
-def test_every_configuration_of_a_paper_has_its_second_copy() -> None:
+@pytest.mark.parametrize("name", ROWS_OF_RS)
+def test_a_configuration_is_a_row_of_rs(name: str) -> None:
+    dataset, model, epsilon = ROWS_OF_RS[name]
+    preset = papers.preset(f"rs.{model.lower().replace('/', '-')}.{dataset.lower()}.eps{epsilon}")
+    found = read_config(CONFIGS / f"{name}.toml")
+    assert (found.data, found.model, found.epsilon) == (DATA[dataset], MODELS[model], preset.epsilon)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_of_a_paper_is_as_printed(name: str) -> None:
+    (id, words, without), arm = STUDIES[name]
+    study = tomllib.loads((CONFIGS / f"studies/{name}.toml").read_text(encoding="utf-8"))
+    found = flat(study["base"] | study["arms"][arm])
+    expected = {key: value for key, value in printed(papers.setting(id), words, without).items() if value is not None}
+    assert {key: found.get(key) for key in expected} == expected
+
+
+def test_every_configuration_of_a_paper_is_held() -> None:
     """All others say that their settings are of this project, and have them in common."""
     common = set()
     for path in sorted(p for p in CONFIGS.rglob("*.toml") if p.parent.name != "studies"):
         name = str(path.relative_to(CONFIGS).with_suffix(""))
         first = path.read_text(encoding="utf-8").splitlines()[0]
-        if name in PRINTED:
+        if name in PAPER_CONFIGS or name in ROWS_OF_RS:
             assert first.split(",")[0] in ("# GEP", "# GIP", "# LF", "# RF", "# RS"), first
         else:
             assert first == "# The small CNN on FashionMNIST; settings of this project, the same for every algorithm."
@@ -145,4 +161,4 @@ def test_the_layers_that_lf_freezes_of_wrn() -> None:
     left = {names[layer].split(".")[0] for layer in layers(model)[config.mechanism["frozen_layers"] :]}
     assert frozen == {"0", "1", "2", "3", "4"} and not frozen & left  # the input layer and twice two blocks
     steps = round(config.epochs * 50_000 / config.batch_size)
-    assert round(config.mechanism["after"] * steps) == 800
+    assert round(config.mechanism["after"] * steps) == papers.setting("lf.wide-resnet.eps1").frozen_after_step

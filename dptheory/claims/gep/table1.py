@@ -1,7 +1,7 @@
 """gep.table1: accuracy at three budgets."""
 
+from dptheory import papers
 from dptheory.claims._row import Claim, Row, Source, Verdict
-from dptheory.claims.gep._tables import EPSILONS, TABLE_1
 
 row = Row(
     Claim(
@@ -15,10 +15,8 @@ row = Row(
         ),
         verdict=Verdict.EMPIRICAL,
         reported=tuple(
-            (f"{data}, {method}, epsilon {epsilon}", f"{accuracy} % ({change})")
-            for data, methods in TABLE_1.items()
-            for method, row in methods.items()
-            for epsilon, (accuracy, change) in zip(EPSILONS, row, strict=True)
+            (cell.name, f"{cell.quoted} ({papers.table('gep.table1-change').cell(cell.name).text})")
+            for cell in papers.table("gep.table1").cells
         ),
     )
 )

@@ -1,7 +1,7 @@
 """gep.table3: accuracy on pre-trained features."""
 
+from dptheory import papers
 from dptheory.claims._row import Claim, Row, Source, Verdict
-from dptheory.claims.gep._tables import TABLE_3, TABLE_3_EPSILONS, percent
 
 row = Row(
     Claim(
@@ -14,10 +14,6 @@ row = Row(
             "and 2."
         ),
         verdict=Verdict.EMPIRICAL,
-        reported=tuple(
-            (f"{method}, epsilon {epsilon}", percent(*cell))
-            for method, row in TABLE_3.items()
-            for epsilon, cell in zip(TABLE_3_EPSILONS, row, strict=True)
-        ),
+        reported=papers.table("gep.table3").quoted(),
     )
 )

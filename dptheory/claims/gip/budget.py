@@ -5,13 +5,14 @@ import math
 from fractions import Fraction
 from functools import partial
 
-from dptheory import pruning
+from dptheory import papers, pruning
 from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._index_at_scale import SIZES, apart, counted_swaps
 from dptheory.claims.gip.retained_gain import leading_gain
 
-PAPER_GROUP, PAPER_KEEP, PAPER_STEPS = 256, 26, (875, 2500)
+PAPER_GROUP = papers.setting("gip.wrn-16-4.eps1").whole("group_size")
+PAPER_KEEP, PAPER_STEPS = 26, (papers.setting("gip.timing").whole("steps"), 2500)
 PAPER_GROUPS = pruning.groups_of(2_700_032, PAPER_GROUP)
 """WRN-16-4: 2.7 M parameters (padded) in groups of 256, k = 0.1 (25.6 rounded), and two numbers of steps."""
 

@@ -1,7 +1,7 @@
 """gip.table1: ImageNet accuracy."""
 
+from dptheory import papers
 from dptheory.claims._row import Claim, Row, Source, Verdict
-from dptheory.claims.gip import _tables
 
 row = Row(
     Claim(
@@ -10,6 +10,6 @@ row = Row(
         source=Source("gip", "Table 1"),
         statement="NF-ResNet-50 from scratch on ImageNet: the text has GIP 0.1 to 0.4 points above Jax-Privacy. But see gip.text.",
         verdict=Verdict.EMPIRICAL,
-        reported=_tables.accuracies(_tables.TABLE_1, _tables.TABLE_1_EPSILONS),
+        reported=papers.table("gip.table1").quoted(),
     )
 )

@@ -1,7 +1,9 @@
 """gip.table2: training time."""
 
+from dptheory import papers
 from dptheory.claims._row import Claim, Row, Source, Verdict
-from dptheory.claims.gip import _tables
+
+_CELLS = papers.table("gip.table2").cells  # of each method hours, then seconds
 
 row = Row(
     Claim(
@@ -12,7 +14,8 @@ row = Row(
         "hours, 7.08 against 6.68, it is 6 %, by the seconds of a batch 6 %: our quotients.",
         verdict=Verdict.EMPIRICAL,
         reported=tuple(
-            (method, f"{hours} h in all, {batch} s a batch") for method, (hours, batch) in _tables.TABLE_2.items()
+            (hours.key("method"), f"{hours.quoted} {hours.key('column')}, {batch.quoted} a batch")
+            for hours, batch in zip(_CELLS[::2], _CELLS[1::2], strict=True)
         ),
     )
 )

@@ -1,7 +1,7 @@
 """gip.table5: accuracy against baselines."""
 
+from dptheory import papers
 from dptheory.claims._row import Claim, Row, Source, Verdict
-from dptheory.claims.gip import _tables
 
 row = Row(
     Claim(
@@ -11,10 +11,6 @@ row = Row(
         statement="Test accuracy of Jax-Privacy, Random-k, GIP, DataLens and RGP at four budgets on four settings. For WRN-28-10 the "
         "columns are as printed; Table 4 gives it other epsilons (see gip.text).",
         verdict=Verdict.EMPIRICAL,
-        reported=tuple(
-            cell
-            for setting, table in _tables.TABLE_5.items()
-            for cell in _tables.accuracies(table, _tables.TABLE_5_EPSILONS, f"{setting}, ")
-        ),
+        reported=papers.table("gip.table5").quoted(),
     )
 )

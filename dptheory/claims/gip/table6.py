@@ -1,7 +1,7 @@
 """gip.table6: accuracy against handcrafted features."""
 
+from dptheory import papers
 from dptheory.claims._row import Claim, Row, Source, Verdict
-from dptheory.claims.gip import _tables
 
 row = Row(
     Claim(
@@ -10,10 +10,6 @@ row = Row(
         source=Source("gip", "Table 6"),
         statement="GIP on WRN-16-4, CIFAR-10, against Tramer & Boneh and Papernot et al.",
         verdict=Verdict.EMPIRICAL,
-        reported=tuple(
-            (f"{method}, epsilon {epsilon}", f"{value} %")
-            for method, cells in _tables.TABLE_6.items()
-            for epsilon, value in cells.items()
-        ),
+        reported=papers.table("gip.table6").quoted(),
     )
 )

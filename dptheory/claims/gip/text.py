@@ -3,33 +3,39 @@
 from collections.abc import Callable
 from fractions import Fraction
 
+from dptheory import papers
 from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
-from dptheory.claims.gip import _tables
+
+_TABLE_1, _TABLE_2, _TABLE_5, _TABLE_6 = (papers.table(f"gip.table{number}") for number in (1, 2, 5, 6))
+
+
+def _epsilons(table: papers.Table) -> set[float]:
+    return {float(cell.key("epsilon")) for cell in table.cells}
 
 
 def _gains(method: str, settings: tuple[str, ...]) -> list[Fraction]:
     """Accuracy of ``method`` minus Jax-Privacy in Table 5, in percentage points."""
     return [
-        Fraction(a) - Fraction(b)
-        for setting in settings
-        for a, b in zip(_tables.TABLE_5[setting][method], _tables.TABLE_5[setting]["Jax-Privacy"], strict=True)
+        cell.number() - _TABLE_5.cell(cell.name.replace(method, "Jax-Privacy")).number()
+        for cell in _TABLE_5.cells
+        if cell.key("setting") in settings and cell.key("method") == method
     ]
 
 
 def _imagenet_gains() -> list[Fraction]:
     """Top-1 and top-5 accuracy of GIP minus Jax-Privacy in Table 1."""
     return [
-        Fraction(a) - Fraction(b)
-        for top in ("top-1", "top-5")
-        for a, b in zip(_tables.TABLE_1[f"GIP {top}"], _tables.TABLE_1[f"Jax-Privacy {top}"], strict=True)
+        cell.number() - _TABLE_1.cell(cell.name.replace("GIP", "Jax-Privacy")).number()
+        for cell in _TABLE_1.cells
+        if cell.key("method") == "GIP"
     ]
 
 
 def _hours() -> Fraction:
-    return Fraction(_tables.TABLE_2["Jax-Privacy"][1]) * _tables.TABLE_2_STEPS / 3600
+    return _TABLE_2.cell("Jax-Privacy, per batch").number() * papers.setting("gip.timing").whole("steps") / 3600
 
 
-_EVERYWHERE = _tables.FROM_SCRATCH
+_EVERYWHERE = tuple(dict.fromkeys(cell.key("setting") for cell in _TABLE_5.cells))[:3]
 _FINDINGS: dict[str, tuple[Callable[[], Fraction], Fraction, Fraction]] = {
     # what: (from the tables, corrected value, what the text says)
     "smallest gain of GIP from scratch": (lambda: min(_gains("GIP", _EVERYWHERE)), Fraction("0.59"), Fraction(2)),
@@ -44,30 +50,26 @@ _FINDINGS: dict[str, tuple[Callable[[], Fraction], Fraction, Fraction]] = {
         Fraction("2.56"),
         Fraction(1),
     ),
-    "hours of 875 batches at 12.6 s": (_hours, Fraction("3.0625"), Fraction(_tables.TABLE_2["Jax-Privacy"][0])),
+    "hours of 875 batches at 12.6 s": (_hours, Fraction("3.0625"), _TABLE_2.cell("Jax-Privacy, in all").number()),
     "GIP minus Tramer & Boneh at epsilon 1": (
-        lambda: Fraction(_tables.TABLE_6["GIP"]["1"]) - Fraction(_tables.TABLE_6["Tramer & Boneh"]["1"]),
+        lambda: _TABLE_6.cell("GIP, epsilon 1").number() - _TABLE_6.cell("Tramer & Boneh, epsilon 1").number(),
         Fraction("-0.99"),
         Fraction(1),  # "exceeds the state of the art by around 1 to 2 %"
     ),
     "GIP on WRN-16-4 at epsilon 1, Table 6 minus Table 5": (
-        lambda: Fraction(_tables.TABLE_6["GIP"]["1"]) - Fraction(_tables.TABLE_5["WRN-16-4 CIFAR-10"]["GIP"][1]),
+        lambda: _TABLE_6.cell("GIP, epsilon 1").number() - _TABLE_5.cell("WRN-16-4 CIFAR-10, GIP, epsilon 1").number(),
         Fraction("0.34"),
         Fraction(0),
     ),
     "smallest gain of GIP on ImageNet": (lambda: min(_imagenet_gains()), Fraction("-0.07"), Fraction("0.1")),
     "largest gain of GIP on ImageNet": (lambda: max(_imagenet_gains()), Fraction("0.47"), Fraction("0.4")),
     "WRN-28-10 epsilons that Tables 4 and 5 share": (
-        lambda: Fraction(
-            len(set(map(float, _tables.TABLE_5_EPSILONS)) & set(map(float, _tables.TABLE_4_SIGMAS["WRN-28-10"])))
-        ),
+        lambda: Fraction(len(_epsilons(_TABLE_5) & {one.epsilon for one in papers.settings("gip.wrn-28-10")})),
         Fraction(3),
         Fraction(4),
     ),
     "ImageNet epsilons that Tables 1 and 4 share": (
-        lambda: Fraction(
-            len(set(map(float, _tables.TABLE_1_EPSILONS)) & set(map(float, _tables.TABLE_4_SIGMAS["ImageNet"])))
-        ),
+        lambda: Fraction(len(_epsilons(_TABLE_1) & {one.epsilon for one in papers.settings("gip.imagenet")})),
         Fraction(1),
         Fraction(4),
     ),
@@ -94,7 +96,7 @@ one gain of 5 %.)
         ),
         conditions=(
             (
-                "Each sentence is held against the paper's own tables, as transcribed in `dptheory/claims/gip/_tables.py`. This "
+                "Each sentence is held against the paper's own tables, as transcribed in `dptheory/papers/gip.toml`. This "
                 "page does not say whether the tables can be reproduced."
             ),
             '"%" is read as percentage points of test accuracy.',

@@ -61,6 +61,7 @@ def affordable_steps(epsilon: float, sigma: float, batch_size: int, examples: in
 
 def frozen_steps(setting: str) -> float:
     """Steps between the epoch at which layers are frozen, by appendix D, and the end of the budget."""
-    epsilon, sigma, batch_size, examples, epoch = _tables.SETTINGS[setting]
-    before = int(epoch) * int(examples) / int(batch_size)
-    return affordable_steps(float(epsilon), float(sigma), int(batch_size), int(examples)) - before
+    one = _tables.SETTINGS[setting]
+    batch_size, examples = one.whole("batch_size"), one.whole("train_size")
+    before = one.whole("frozen_after_epoch") * examples / batch_size
+    return affordable_steps(one.number("epsilon"), one.number("noise_multiplier"), batch_size, examples) - before

@@ -8,7 +8,7 @@ from dptheory.claims.lf import _tables
 
 def _gain(setting: str) -> Fraction:
     """Percentage points that freezing adds to the median."""
-    without, frozen = (Fraction(_tables.median(cell)) for cell in _tables.TABLE_1[setting])
+    without, frozen = (cell.number() for cell in _tables.TABLE_1[setting])
     return 100 * (frozen - without)
 
 

@@ -1,5 +1,6 @@
 """lf.fig7: alignment of clipped and unclipped gradients."""
 
+from dptheory import papers
 from dptheory.claims._row import Claim, Row, Source, Verdict
 
 row = Row(
@@ -11,10 +12,7 @@ row = Row(
         "angle to the true gradient than that of the unclipped ones, for C in {0.1, 1, 5, 10}.",
         verdict=Verdict.EMPIRICAL,
         reported=(
-            ("test accuracy at C = 0.1", "0.42"),
-            ("test accuracy at C = 1", "0.58"),
-            ("test accuracy at C = 5", "0.60"),
-            ("test accuracy at C = 10", "0.58"),
+            *papers.table("lf.fig7").quoted(),
             ("epsilon at the end", "7.0"),
             ("smaller angle", "clipped gradients, for every C"),
         ),

@@ -1,5 +1,6 @@
 """lf.fig8: gradients that change status."""
 
+from dptheory import papers
 from dptheory.claims._row import Claim, Row, Source, Verdict
 
 row = Row(
@@ -10,11 +11,6 @@ row = Row(
         statement="Freezing the first 3 layers turns a small number of clipped gradients into unclipped ones; the "
         "directions of the two sums hardly change.",
         verdict=Verdict.EMPIRICAL,
-        reported=(
-            ("change of angle of the clipped sum, epoch 20", "0.09 radians"),
-            ("change of angle of the unclipped sum, epoch 20", "0.10 radians"),
-            ("change of angle of the clipped sum, epoch 40", "0.11 radians"),
-            ("change of angle of the unclipped sum, epoch 40", "0.12 radians"),
-        ),
+        reported=papers.table("lf.fig8").quoted(),
     )
 )

@@ -8,7 +8,7 @@ from dptheory.claims.lf import _tables
 
 def _change_of_spread(setting: str) -> Fraction:
     """-1, 0 or 1: smaller, equal or larger as printed with freezing."""
-    before, after = (_tables.spread(cell) for cell in _tables.TABLE_1[setting])
+    before, after = (cell.spread() for cell in _tables.TABLE_1[setting])
     assert before is not None and after is not None
     if before == after:
         return Fraction(0)
@@ -19,7 +19,7 @@ _EQUAL_SPREAD = tuple(
     f"{data}, CNN, epsilon {epsilon}"
     for data, epsilon in (("MNIST", 2), ("MNIST", 3), ("FashionMNIST", 1), ("FashionMNIST", 3))
 )
-_WITH_SPREAD = tuple(name for name, (cell, _) in _tables.TABLE_1.items() if _tables.spread(cell))
+_WITH_SPREAD = tuple(name for name, (cell, _) in _tables.TABLE_1.items() if cell.spread())
 
 
 row = Row(

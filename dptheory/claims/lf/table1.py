@@ -1,7 +1,7 @@
 """lf.table1: accuracy with layer freezing."""
 
+from dptheory import papers
 from dptheory.claims._row import Claim, Row, Source, Verdict
-from dptheory.claims.lf import _tables
 
 row = Row(
     Claim(
@@ -13,10 +13,6 @@ row = Row(
             "1e-5. The Wide-ResNet's standard deviations can only be percent. But see lf.abstract and lf.spread."
         ),
         verdict=Verdict.EMPIRICAL,
-        reported=tuple(
-            (f"{setting}, {column}", value)
-            for setting, cells in _tables.TABLE_1.items()
-            for column, value in zip(("without freezing", "with freezing"), cells, strict=True)
-        ),
+        reported=papers.table("lf.table1").quoted(),
     )
 )

@@ -4,7 +4,7 @@ import itertools
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 
-from dptheory import sparsification
+from dptheory import papers, sparsification
 from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
 from dptheory.claims.rf._cooling import counted_density, stated_density
 
@@ -16,25 +16,26 @@ def _rounded(value: float, digits: int) -> Fraction:
 
 
 PRINTED_DENSITIES = {
-    # where: (printed, r*, e*, E, epochs of the dense run)
-    "Table 2, End-to-end CNN, epsilon = 7.53": ("0.65", "0.7", 80, 80, 80),
-    "Table 2, End-to-end CNN, epsilon = 3": ("0.65", "0.7", 40, 40, 40),
-    "Table 2, Handcrafted CNN": ("0.7", "0.6", 80, 80, 80),
-    "Table 2, GEP": ("0.8", "0.4", 200, 200, 200),
-    "Table 2, DP-Transfer Learning": ("0.65", "0.7", 50, 50, 50),
-    "Table 9, epsilon = 3": ("0.6", "0.9", 40, 60, 40),
-    "Table 9, epsilon = 7.53": ("0.58", "0.9", 80, 100, 80),
+    # where: the setting; the dense run was as long as the ramp
+    "Table 2, End-to-end CNN, epsilon = 7.53": "rf.end-to-end-cnn.eps7.53",
+    "Table 2, End-to-end CNN, epsilon = 3": "rf.end-to-end-cnn.eps3",
+    "Table 2, Handcrafted CNN": "rf.handcrafted-cnn.eps3",
+    "Table 2, GEP": "rf.gep.eps8",
+    "Table 2, DP-Transfer Learning": "rf.dp-transfer-learning.eps2",
+    "Table 9, epsilon = 3": "rf.adjusted-end-to-end-cnn.eps3",
+    "Table 9, epsilon = 7.53": "rf.adjusted-end-to-end-cnn.eps7.53",
 }
 
 
 def _printed_density(where: str) -> Fraction:
-    return Fraction(PRINTED_DENSITIES[where][0])
+    return Fraction(str(papers.setting(PRINTED_DENSITIES[where]).total_density))
 
 
 def _density_as_printed(where: str, own_epochs: bool) -> Fraction:
-    printed, final, cooling, epochs, baseline = PRINTED_DENSITIES[where]
-    value = sparsification.total_density(float(final), cooling, epochs, epochs if own_epochs else baseline)
-    return _rounded(value, len(printed.split(".")[1]))
+    one = papers.setting(PRINTED_DENSITIES[where])
+    cooling, epochs = one.whole("cooling_epochs"), one.whole("epochs")
+    value = sparsification.total_density(one.number("drop_rate"), cooling, epochs, epochs if own_epochs else cooling)
+    return _rounded(value, len(str(one.total_density).split(".")[1]))
 
 
 row = Row(

@@ -1,28 +1,28 @@
 """rf.sigmas: do the printed noise multipliers keep the printed budgets?"""
 
-from dptheory import privacy
+from dptheory import papers, privacy
 from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
 from dptheory.claims.rf import _inversion
 
 PRINTED = {
-    # table: (epsilon, sigma, batch size, epochs); delta = 1e-5, CIFAR-10 with N = 50,000
-    "Table 5, End-to-end CNN, epsilon 3": ("3", "1.54", "1000", "40"),
-    "Table 5, End-to-end CNN, epsilon 7.53": ("7.53", "1.10", "1000", "80"),
-    "Table 6, DP-Transfer Learning, epsilon 2": ("2", "2.30", "1000", "50"),
-    "Table 7, Handcrafted CNN, epsilon 3": ("3", "5.65", "8000", "80"),
-    "Table 9, adjusted End-to-end CNN, epsilon 3": ("3", "1.81", "1000", "60"),
-    "Table 9, adjusted End-to-end CNN, epsilon 7.53": ("7.53", "1.18", "1000", "100"),
+    # table: the setting; delta = 1e-5, CIFAR-10 with N = 50,000
+    "Table 5, End-to-end CNN, epsilon 3": "rf.end-to-end-cnn.eps3",
+    "Table 5, End-to-end CNN, epsilon 7.53": "rf.end-to-end-cnn.eps7.53",
+    "Table 6, DP-Transfer Learning, epsilon 2": "rf.dp-transfer-learning.eps2",
+    "Table 7, Handcrafted CNN, epsilon 3": "rf.handcrafted-cnn.eps3",
+    "Table 9, adjusted End-to-end CNN, epsilon 3": "rf.adjusted-end-to-end-cnn.eps3",
+    "Table 9, adjusted End-to-end CNN, epsilon 7.53": "rf.adjusted-end-to-end-cnn.eps7.53",
 }
 
-_TRAIN_SIZE, _DELTA = 50_000, 1e-5
+_DELTA = 1e-5
 _QUICK = "Table 7, Handcrafted CNN, epsilon 3"  # the search for its least noise is quick
 
 
 def _run(where: str) -> tuple[float, float, float, int]:
     """(epsilon, sigma, sampling rate, steps) of a row."""
-    epsilon, sigma, batch, epochs = map(float, PRINTED[where])
-    rate = batch / _TRAIN_SIZE
-    return epsilon, sigma, rate, round(epochs / rate)
+    one = papers.setting(PRINTED[where])
+    rate = one.number("batch_size") / one.number("train_size")
+    return one.number("epsilon"), one.number("noise_multiplier"), rate, round(one.number("epochs") / rate)
 
 
 def _spent(where: str, scale: float = 1.0) -> privacy.EpsilonBounds:

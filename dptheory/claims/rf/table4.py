@@ -1,7 +1,8 @@
 """rf.table4: accuracy of ranked freeze."""
 
+from dptheory import papers
 from dptheory.claims._row import Claim, Row, Source, Verdict
-from dptheory.claims.rf import _tables
+from dptheory.claims.rf._best_epoch import BEST_EPOCH
 
 row = Row(
     Claim(
@@ -9,8 +10,8 @@ row = Row(
         title="accuracy of ranked freeze",
         source=Source("rf", "Table 4"),
         statement="As Table 3 with ranked in place of random masks: about the same accuracy. But see rf.ranked. "
-        + _tables.BEST_EPOCH,
+        + BEST_EPOCH,
         verdict=Verdict.EMPIRICAL,
-        reported=_tables.accuracies(_tables.TABLE_4, ("baseline", "adjusted baseline", "ranked freeze")),
+        reported=papers.table("rf.table4").quoted(),
     )
 )

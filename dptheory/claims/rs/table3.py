@@ -1,7 +1,8 @@
 """rs.table3: partition against Poisson sampling."""
 
+from dptheory import papers
 from dptheory.claims._row import Claim, Row, Source, Verdict
-from dptheory.claims.rs import _tables
+from dptheory.claims.rs._best_epoch import BEST_EPOCH
 
 row = Row(
     Claim(
@@ -9,8 +10,8 @@ row = Row(
         title="partition against Poisson sampling",
         source=Source("rs", "Table 3, Appendix K"),
         statement="DP-CNN on CIFAR10: no significant difference between the two ways of drawing batches, and RS gains in both. "
-        + _tables.BEST_EPOCH,
+        + BEST_EPOCH,
         verdict=Verdict.EMPIRICAL,
-        reported=_tables.reported(_tables.TABLE_3),
+        reported=papers.table("rs.table3").quoted(),
     )
 )
