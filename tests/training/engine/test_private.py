@@ -365,6 +365,76 @@ def test_optimizers_of_other_models_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "says"),
+    [(torch.optim.LBFGS, "got LBFGS, which evaluates the loss"), (torch.optim.SparseAdam, "got SparseAdam, .*sparse")],
+)
+def test_optimizers_that_cannot_take_a_released_gradient_are_refused(kind, says: str) -> None:
+    model = nn.Linear(FEATURES, 2)
+    before = snapshot(model)
+    with pytest.raises(ValueError, match=f"optimizer must be .* {says}"):
+        make_private(
+            module=model, optimizer=kind(model.parameters(), lr=0.1), data_loader=DataLoader(data(40), 10),
+            mechanism=m.DpSgd(), noise_multiplier=1.0, max_grad_norm=1.0,
+        )  # fmt: skip
+    assert snapshot(model) == before
+
+
+class Scaled(nn.Module):
+    """A linear layer times a parameter of shape ()."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(2.0))
+        self.layer = nn.Linear(FEATURES, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.scale * self.layer(x)
+
+
+class FixedAnchors:
+    """Anchor gradients of the parameters of :class:`Scaled`."""
+
+    def __call__(self) -> list[torch.Tensor]:
+        shapes = [(), (2, FEATURES), (2,)]
+        return [torch.randn(8, *shape, generator=torch.Generator().manual_seed(i)) for i, shape in enumerate(shapes)]
+
+    def state_dict(self) -> dict:
+        return {}
+
+    def load_state_dict(self, state: dict) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        m.DpSgd(), m.RandomSparsification(m.Constant(0.4), 0), m.PosteriorFreeze(m.Constant(0.4), 0),
+        m.RankedSparsification(m.Constant(0.4), 2, 0), m.RankedSparsification(m.Constant(0.4), 2, None),
+        m.IndexPruning(1.0, m.Constant(0.5), 4), m.LayerFreezing(m.DpSgd(), 1, 1),
+        m.GepOptimal(FixedAnchors(), 4, 0.5, [[0], [1, 2]], 0),
+    ],
+    ids=lambda one: one.title,
+)  # fmt: skip
+def test_a_parameter_of_shape_nothing_is_trained_like_any_other(mechanism: m.Mechanism) -> None:
+    """Its per-sample gradients have the shape (n,): one entry each."""
+    torch.manual_seed(0)
+    model = Scaled()
+    optimizer = epoch(private(model=model, mechanism=mechanism))
+    assert optimizer.ledger.steps == 4 and model.scale.shape == ()
+    assert model.scale.item() != 2.0 and math.isfinite(model.scale.item())
+
+
+def test_the_gradient_of_a_parameter_of_shape_nothing_is_clipped_with_the_rest() -> None:
+    samples = [torch.tensor([3.0, 0.3]), torch.tensor([[4.0], [0.4]])]  # norms 5 and 0.5
+    total = m.clipped_sum(samples, 1.0).total
+    torch.testing.assert_close(total[0], torch.tensor(0.6 + 0.3))
+    torch.testing.assert_close(total[1], torch.tensor([0.8 + 0.4]))
+    masked = m.clipped_sum(samples, 1.0, [torch.tensor(True), torch.tensor([False])]).total
+    torch.testing.assert_close(masked[0], torch.tensor(1.0 + 0.3))
+    assert masked[1].tolist() == [0.0]
+
+
+@pytest.mark.parametrize(
     ("changes", "says"),
     [
         ({"expected_batch_size": -4.0}, "expected_batch_size must be"),
