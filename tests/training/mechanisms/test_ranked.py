@@ -96,7 +96,7 @@ def test_the_share_of_entries_that_is_kept(rate: float, entries: int) -> None:
 
 
 def test_rates_that_keep_nothing_or_are_none() -> None:
-    with pytest.raises(ValueError, match="rate must keep at least one of the 4 entries, got 0.9"):
+    with pytest.raises(ValueError, match=r"rate must keep at least one of the 4 entries, got 0\.9"):
         largest_entries([torch.ones(4)], 0.9)
     for rate in (-0.1, 1.0, math.nan):
         with pytest.raises(ValueError, match="rate must be a number in"):
