@@ -456,7 +456,65 @@ def test_the_optimizer_itself_checks_its_arguments(changes: dict, says: str) -> 
     with pytest.raises(ValueError, match=says):
         MechanismOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), **(right | changes))
     assert snapshot(model) == before
-    MechanismOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), **right)
+    optimizer = MechanismOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), **right)
+    assert not optimizer.secure and optimizer.privacy(DELTA).noise == "simulation: seeded"
+    assert optimizer.nonfinite_samples == 0 and optimizer.clipped_total is None
+
+
+def test_a_data_set_of_one_example() -> None:
+    _, optimizer, loader = private(DataLoader(data(1), 1))
+    assert optimizer.ledger.sampling_rate == 1.0 and len(loader) == 1 and len(next(iter(loader))[0]) == 1
+
+
+def test_layers_that_mix_samples_are_refused_with_their_remedy() -> None:
+    model = nn.Sequential(nn.Linear(FEATURES, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    with pytest.raises(ValueError, match=r"module must treat samples apart.*group normalisation"):
+        private(model=model)
+
+
+def test_gradients_are_zero_after_zero_grad_or_none_where_asked() -> None:
+    """As with Opacus and torch."""
+    model, optimizer, loader = private()
+    features, labels = next(batch for batch in loader if len(batch[1]))
+    nn.functional.cross_entropy(model(features), labels).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    assert all(p.grad is not None and not p.grad.any() and p.grad_sample is None for p in optimizer.params)
+    optimizer.zero_grad(set_to_none=True)
+    assert all(p.grad is None for p in optimizer.params)
+
+
+def test_a_signal_says_that_parts_follow() -> None:
+    """Without an argument; before a batch was begun nothing can follow."""
+    optimizer = private()[1]
+    with pytest.raises(ValueError, match=r"signal_skip_step\(do_skip=True\) needs begin_batch"):
+        optimizer.signal_skip_step()
+    optimizer.begin_batch(3)
+    optimizer.signal_skip_step()
+
+
+@pytest.mark.parametrize("saved", [False, True])
+@pytest.mark.parametrize("resumed", [False, True])
+def test_noise_goes_on_where_both_runs_have_a_generator(saved: bool, resumed: bool) -> None:
+    def made(has: bool, seed: int) -> MechanismOptimizer:
+        return private(noise_generator=torch.Generator().manual_seed(seed) if has else None)[1]
+
+    first, second = made(saved, 1), made(resumed, 2)
+    state = first.state_dict()
+    assert (state["generator"] is not None) == saved
+    second.load_state_dict(state)
+    if resumed:
+        wanted = torch.rand(3, generator=torch.Generator().manual_seed(1 if saved else 2))
+        assert torch.equal(torch.rand(3, generator=second.generator), wanted)
+
+
+@pytest.mark.parametrize("name", ["optimizer", "mechanism", "ledger", "nonfinite_samples", "generator"])
+def test_a_state_without_one_of_its_parts_is_refused(name: str) -> None:
+    optimizer = private()[1]
+    state = optimizer.state_dict()
+    del state[name]
+    with pytest.raises(ValueError, match=f"one without {name}$"):
+        optimizer.load_state_dict(state)
 
 
 def test_attach_wants_one_of_the_number_of_examples_and_the_divisor() -> None:

@@ -133,3 +133,19 @@ def test_one_vector_is_the_least() -> None:
         power_iteration(torch.ones(2, 5), 3, 1, None)
     with pytest.raises(ValueError, match="iterations must"):
         power_iteration(anchors, 1, 0, None)
+
+
+class FirstEntry(Anchors):
+    """Anchor gradients along the first entry alone."""
+
+    def __call__(self) -> list[torch.Tensor]:
+        return [torch.eye(4)[:1]]
+
+
+@pytest.mark.parametrize("kind", [m.Gep, m.GepOptimal, m.GepJoint, m.BiasedGep])
+def test_an_example_whose_residual_overflows_counts_as_zero_in_both_parts(kind: type) -> None:
+    mechanism = kind(FirstEntry(), 1, REST, [[0]], 0)
+    mechanism.begin_step([torch.zeros(4)])
+    huge = torch.tensor([0.5, 3e38, 3e38, 3e38])  # finite, and its norm is not
+    found = mechanism.contribute([torch.stack([huge, torch.zeros(4)])], CLIP)
+    assert found.nonfinite == 1 and not any(total.any() for total in found.total)
