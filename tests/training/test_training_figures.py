@@ -243,6 +243,9 @@ def test_nothing_to_draw(tmp_path: Path) -> None:
     _figure._draw_errors(ax, [small])
     assert ax.lines[0].get_xdata()[0] == pytest.approx(1 / 30)
     assert _figure._rows(small, "top_k_mse", "a") == []
+    ax.clear()
+    _figure._draw_errors(ax, [Record(1, 2, np.ones(3000, np.float32), None)])
+    assert ax.lines[0].get_xdata()[0] == pytest.approx(1 / 1000)  # a thousandth of the entries is the least share
     plt.close(ax.figure)
 
 

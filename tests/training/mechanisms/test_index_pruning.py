@@ -1,7 +1,9 @@
 """Index pruning: how many entries each group keeps, the ends of the random draw, and the step that a run resumes at."""
 
 import math
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -56,6 +58,17 @@ def test_the_ends_of_the_uniform_draw_are_swaps_that_can_happen(theta: float, va
     possible = [count for count, chance in enumerate(model.swap_pmf()) if chance > 0]
     assert (drawn.sum(1) == 4).all()
     assert swaps == [possible[-1] if value else possible[0]] * 3 if theta != 3.0 else swaps[0] in possible
+
+
+def test_chances_that_do_not_quite_add_up_to_one_are_scaled() -> None:
+    """Here they add up to three quarters: two thirds of the draws swap nothing."""
+    law = SimpleNamespace(swap_pmf=lambda: np.array([0.5, 0.25]), keep=1, dim=2, max_swaps=1)
+    reference = torch.tensor([[True, False]])
+    for value, swapped in ((0.6, False), (0.65, False), (0.68, True), (1.0, True)):
+        drawn = sample_subsets(
+            reference, law, lambda like, value=value: torch.full(like.shape, value, dtype=like.dtype)
+        )
+        assert drawn.tolist() == [[not swapped, swapped]]
 
 
 def test_noise_on_magnitudes_lifts_an_entry() -> None:
