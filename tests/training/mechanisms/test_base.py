@@ -44,3 +44,12 @@ def test_noise_of_a_step_is_a_number() -> None:
     for bad in (-1e-300, math.nan):
         with pytest.raises(ValueError, match="noise_multiplier must"):
             m.StepCost(bad)
+
+
+def test_top_k_without_noise_adds_noise_to_what_it_keeps() -> None:
+    mechanism = m.TopKWithoutNoise(0.5)
+    found = mechanism.release(TOTAL, SIGMA, CLIP, marked)
+    wanted = [torch.tensor([[0.0, 0.0], [0.0, 4.0]]), torch.tensor([5.0, -6.0, 7.0])]
+    for one, kept in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, torch.where(kept != 0, kept + SIGMA * CLIP, 0.0))
+    assert mechanism.cost(SIGMA).noise_multiplier == 0.0
