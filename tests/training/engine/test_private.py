@@ -484,6 +484,29 @@ def test_gradients_are_zero_after_zero_grad_or_none_where_asked() -> None:
     assert all(p.grad is None for p in optimizer.params)
 
 
+def test_a_new_batch_begins_without_what_is_left_of_passes_that_failed() -> None:
+    """Opacus keeps some of it at the parameters, some at the layers; the next backward pass would add to it."""
+    model, optimizer, _ = private()
+    model(torch.ones(3, FEATURES))  # its backward pass never comes
+    weight = model._module.weight
+    weight._current_grad_sample = torch.ones(3, 2, FEATURES)  # as a pass leaves it that fails on the way back
+    assert weight._forward_counter == 1 and vars(model._module)["activations"]
+    optimizer.begin_batch(2)
+    assert weight._forward_counter == 0 and not hasattr(weight, "_current_grad_sample")
+    assert "activations" not in vars(model._module)
+    nn.functional.cross_entropy(model(torch.ones(2, FEATURES)), torch.arange(2)).backward()
+    optimizer.step()
+    assert optimizer.ledger.steps == 1
+
+
+def test_two_backward_passes_need_two_steps() -> None:
+    model, optimizer, _ = private()
+    optimizer.begin_batch(4)
+    model._module.weight.grad_sample = [torch.ones(2, 2, FEATURES)] * 2  # as Opacus keeps them
+    with pytest.raises(ValueError, match="weight has gradients of 2 backward passes: each needs a step"):
+        optimizer.step()
+
+
 def test_a_signal_says_that_parts_follow() -> None:
     """Without an argument; before a batch was begun nothing can follow."""
     optimizer = private()[1]

@@ -67,3 +67,15 @@ def test_other_parameters_get_a_new_mask() -> None:
     masks(mechanism, 1)
     mechanism.begin_step(PARAMS[:1])
     assert [mask.shape for mask in mechanism.mask] == [(20, 5)] and int(mechanism.mask[0].sum()) == 50
+
+
+@pytest.mark.parametrize("kind", [m.RandomSparsification, m.PosteriorFreeze])
+def test_masks_are_drawn_at_every_step_where_nobody_says_otherwise(kind: type) -> None:
+    found = masks(kind(m.Constant(0.5), 3), 3)
+    assert not torch.equal(found[0], found[1]) and not torch.equal(found[1], found[2])
+
+
+def test_processes_share_a_mask_that_has_no_seed() -> None:
+    seeded, secure = m.RandomSparsification(m.Constant(0.5), 3), m.RandomSparsification(m.Constant(0.5), None)
+    masks(seeded, 1), masks(secure, 1)
+    assert seeded.shared() == [] and secure.shared() is secure.mask
