@@ -27,8 +27,8 @@ def permutation(count: int, generator: torch.Generator | None) -> torch.Tensor:
 def normal(shape: Sequence[int], generator: torch.Generator | None) -> torch.Tensor:
     """Independent standard normal numbers."""
     if generator is None:
-        return secure_normal(int(np.prod(shape))).view(*shape).float()
-    return torch.randn(*shape, generator=generator)
+        return secure_normal(int(np.prod(shape))).view(tuple(shape)).float()
+    return torch.randn(tuple(shape), generator=generator)
 
 
 def secure_normal(count: int) -> torch.Tensor:

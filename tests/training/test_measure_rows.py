@@ -155,6 +155,7 @@ def test_a_gradient_that_can_be_measured() -> None:
     for bad in (3.999e-70, 0.0, 1.01e70):
         with pytest.raises(ValueError, match="gradient must"):
             take(bad)
+    measure(np.full(16, 1e-70), {"a": slice(0, 16)}, MeasureSettings((1.0,), 2, 0.0, CLIP), np.random.default_rng(0))
     with pytest.raises(ValueError, match="gradient must be a vector"):
         measure(np.ones((2, 5)), {"a": slice(0, 10)}, SETTINGS, np.random.default_rng(0))
     with pytest.raises(ValueError, match="gradient must"):

@@ -269,6 +269,7 @@ def test_noise_and_normals_of_a_range() -> None:
     assert not engine.secure_noise(PIXELS, 0.0).any() and engine.secure_noise(PIXELS, 1e-30).any()
     assert engine.secure_noise(PIXELS, 2.0).shape == PIXELS.shape
     assert not engine.generator_noise(None)(PIXELS, 0.0).any()
+    assert engine.generator_noise(None)(PIXELS, 1.0).any() and engine.secure_noise(PIXELS, 1.0).any()
     state = torch.Generator().manual_seed(3)
     torch.testing.assert_close(
         engine.generator_noise(torch.Generator().manual_seed(3))(PIXELS, 2.0),

@@ -243,6 +243,14 @@ def test_nothing_to_draw(tmp_path: Path) -> None:
     _figure._draw_errors(ax, [small])
     assert ax.lines[0].get_xdata()[0] == pytest.approx(1 / 30)
     assert _figure._rows(small, "top_k_mse", "a") == []
+    ax.clear()
+    _figure._draw_errors(ax, [Record(1, 2, np.ones(3000, np.float32), None)])
+    assert ax.lines[0].get_xdata()[0] == pytest.approx(1 / 1000)  # a thousandth of the entries is the least share
+    ax.clear()
+    alone = np.zeros(144, np.float32)
+    alone[3] = 5.0  # twelve root mean squares: in the last bar, and not beyond it
+    _figure._draw_entries(ax, [Record(1, 2, alone, None)])
+    assert "(0 beyond" in ax.patches[0].get_label() and ax.patches[0].get_data().values[-1] > 0
     plt.close(ax.figure)
 
 

@@ -357,6 +357,22 @@ def rows() -> tuple[Row, ...]:
     )
 
 
+@pytest.mark.parametrize("terminal", [False, True])
+def test_progress_of_a_validation_is_for_terminals(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[Any] = []
+    plain = validate_of.Progress
+    monkeypatch.setattr(
+        validate_of, "Progress",
+        lambda *, console, disable: shown.append((console.stderr, disable)) or plain(console=console, disable=True),
+    )  # fmt: skip
+    monkeypatch.setattr(validate_of, "prepare", lambda *a: SimpleNamespace(plain=None, synchronize=lambda: None))
+    monkeypatch.setattr(validate_of, "snapshots", lambda *a: [])
+    monkeypatch.setattr(validate_of, "accuracy", lambda *a: 0.5)
+    monkeypatch.setattr("sys.stderr", SimpleNamespace(isatty=lambda: terminal, write=len, flush=lambda: None))
+    validate_of.validate_images(images(True), images(False), SETTINGS, CPU)
+    assert shown == [(True, not terminal)]
+
+
 def test_a_moment_of_a_validation(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which rows, in which order, from which random numbers."""
     asked: list[tuple[str, Any]] = []
@@ -386,7 +402,13 @@ def test_a_validation_of_given_images(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     trainer = SimpleNamespace(plain="a model", synchronize=lambda: asked.append("synchronized"))
     monkeypatch.setattr(validate_of, "prepare", lambda *a: asked.append(a) or trainer)
-    monkeypatch.setattr(validate_of, "snapshots", lambda one, settings, stepped: stepped() or ["a", "b", "c"])
+
+    def snapshots(one: Any, settings: ValidateSettings, stepped: Any) -> list[str]:
+        assert one is trainer and settings is SETTINGS
+        stepped()
+        return ["a", "b", "c"]
+
+    monkeypatch.setattr(validate_of, "snapshots", snapshots)
     monkeypatch.setattr(validate_of, "_moment", lambda snapshot, settings, seed: (snapshot, seed))
     monkeypatch.setattr(validate_of, "accuracy", lambda model, test, device: (model, len(test), device))
     train, test = images(True), images(False)
@@ -447,3 +469,5 @@ def test_the_report_of_a_validation(tmp_path: Path) -> None:
     assert report_of.summary(result).startswith("2 of 4 rows that need no assumption agree within 5 SE")
     assert report_of.summary(result).endswith("2 of 4 that rest on one; test accuracy 50.0% on 60 images")
     assert [row.quantity for _, row in result.broken] == ["three", "three"]
+    less = dataclasses.replace(result, moments=(dataclasses.replace(moment, rows=rows()[:3]),))
+    assert report_of.summary(less).startswith("1 of 2 rows that need no assumption agree within 5 SE; 1 of 1 that rest")

@@ -215,7 +215,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
                     f"{name} has no per-sample gradient: it took no part in the forward pass, or backward() was not called; "
                     f"use it in the model, or freeze it with requires_grad_(False) before make_private"
                 )
-            if isinstance(found, list) and len(found) > 1:
+            if isinstance(found, list):
                 raise ValueError(
                     f"{name} has gradients of {len(found)} backward passes: each needs a step() of its own"
                 )

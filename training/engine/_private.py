@@ -30,6 +30,11 @@ from training.mechanisms import Mechanism
 
 GRAD_SAMPLE_MODES = ("hooks", "functorch")
 _LEAST_RATE = 1e-12
+_REFUSED = {
+    torch.optim.LBFGS: "evaluates the loss several times per step, and each batch has one private gradient",
+    torch.optim.SparseAdam: "takes sparse gradients only, and noise falls on every entry; take torch.optim.Adam",
+}
+"""Optimizers that cannot take a released gradient, with the reason."""
 
 
 def make_private(
@@ -58,7 +63,7 @@ def make_private(
 
     Args:
         module: the model; for several processes, Opacus's ``DifferentiallyPrivateDistributedDataParallel`` around it.
-        optimizer: any torch optimizer over its parameters.
+        optimizer: any torch optimizer over its parameters but LBFGS and SparseAdam.
         data_loader: over a data set with a length, in order or shuffled. ``drop_last`` means nothing to Poisson batches.
         mechanism: see :mod:`training.mechanisms`; seeded alike in every process of a distributed run.
         noise_multiplier: sigma, 0 or in [1e-15, 1e15].
@@ -77,8 +82,8 @@ def make_private(
         that rests on), and the Poisson-sampling loader.
 
     Raises:
-        ValueError: a bad argument, a layer that mixes samples (batch normalisation), a loader that does not draw uniformly, or a
-            seed or generator together with ``secure``.
+        ValueError: a bad argument, a layer that mixes samples (batch normalisation), a loader that does not draw uniformly, an
+            optimizer that cannot take a released gradient, or a seed or generator together with ``secure``.
         TypeError: a mechanism that is none.
     """
     batch_size, examples = _uniform(data_loader)
@@ -192,6 +197,11 @@ def _check_module(module: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         raise ValueError(
             "module must not be private yet: take a fresh copy, or what to_standard_module() of the private one gives back"
         )
+    for kind, why in _REFUSED.items():
+        if isinstance(optimizer, kind):
+            raise ValueError(
+                f"optimizer must be one that takes one dense gradient per step, got {kind.__name__}, which {why}"
+            )
     known = set(module.parameters())
     held = [p for group in optimizer.param_groups for p in group["params"]]
     if any(p not in known for p in held):

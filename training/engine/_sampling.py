@@ -19,7 +19,7 @@ _LARGEST_SEED = 2**64 - 1
 class Batches(Protocol):
     """The batch of every step, 0, 1, ..."""
 
-    def batch(self, step: int, part: int = 0, parts: int = 1) -> torch.Tensor:
+    def batch(self, step: int, part: int, parts: int) -> torch.Tensor:
         """Indices of the batch of a step, ascending; of ``parts`` processes, the one numbered ``part`` gets its part."""
         ...
 

@@ -1,5 +1,7 @@
 """Norms, clip factors and clipped sums of per-sample gradients, without a loop over samples."""
 
+import math
+
 import torch
 
 from training.mechanisms._base import Contribution, Tensors
@@ -14,6 +16,11 @@ def widened(samples: Tensors) -> Tensors:
     return [s if s.dtype in _WIDE else s.float() for s in samples]
 
 
+def as_rows(sample: torch.Tensor) -> torch.Tensor:
+    """Per-sample gradients of one parameter, shape (n, *parameter.shape), as rows (n, p); p is 1 for a parameter of shape ()."""
+    return sample.reshape(len(sample), math.prod(sample.shape[1:]))
+
+
 def sample_norms(samples: Tensors, mask: Tensors | None = None) -> torch.Tensor:
     """Euclidean norm of each sample's whole gradient, shape (n,); of the masked gradient where a mask is given.
 
@@ -22,9 +29,9 @@ def sample_norms(samples: Tensors, mask: Tensors | None = None) -> torch.Tensor:
         mask: 0/1 tensors in the shapes of the parameters.
     """
     if mask is None:
-        parts = [s.flatten(1).norm(dim=1) for s in samples]
+        parts = [as_rows(s).norm(dim=1) for s in samples]
     else:
-        parts = [_masked_norms(s.flatten(1), m.flatten().to(s.dtype)) for s, m in zip(samples, mask, strict=True)]
+        parts = [_masked_norms(as_rows(s), m.flatten().to(s.dtype)) for s, m in zip(samples, mask, strict=True)]
     return torch.stack(parts, dim=1).norm(dim=1)  # type: ignore[no-any-return]
 
 

@@ -12,7 +12,7 @@ from dptheory import _validate
 from dptheory import embedding as theory
 from training._randomness import normal, own_generator
 from training.mechanisms._base import Contribution, Mechanism, Noise, Tensors
-from training.mechanisms._clipping import clip_factors, widened
+from training.mechanisms._clipping import as_rows, clip_factors, widened
 
 _MOST_DIMENSIONS, _MOST_ITERATIONS = 10**9, 1000
 
@@ -279,8 +279,8 @@ def _grouped(groups: Sequence[Sequence[int]]) -> list[list[int]]:
 def _joined(samples: Tensors, group: Sequence[int]) -> torch.Tensor:
     """The gradients of a group's parameters side by side, shape (n, p_g)."""
     if len(group) == 1:
-        return samples[group[0]].flatten(1)
-    return torch.cat([samples[i].flatten(1) for i in group], dim=1)
+        return as_rows(samples[group[0]])  # no copy
+    return torch.cat([as_rows(samples[i]) for i in group], dim=1)
 
 
 def _norms(parts: Tensors) -> torch.Tensor:

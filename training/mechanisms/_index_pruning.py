@@ -49,8 +49,7 @@ def sample_subsets(
     rows = len(reference)
     blank = torch.zeros((), dtype=torch.float64, device=reference.device)
     cdf = torch.as_tensor(model.swap_pmf(), device=reference.device).cumsum(0)
-    drawn = torch.searchsorted(cdf / cdf[-1], uniform(blank.expand(rows)), right=True)
-    swaps = drawn.clamp_max(model.max_swaps)  # a uniform that rounds to 1
+    swaps = torch.searchsorted(cdf / cdf[-1], uniform(blank.expand(rows)))  # also of a uniform that rounds to 1
     keys = uniform(blank.expand(reference.shape))
     result = reference.clone()
     for side, size in ((reference, model.keep), (~reference, model.dim - model.keep)):

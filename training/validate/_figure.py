@@ -40,7 +40,6 @@ def write_figure(result: Validation, path: Path) -> None:
         sharey="row",
         layout="constrained",
         height_ratios=(len(exact), len(other)),
-        squeeze=False,
     )
     for column, moment in enumerate(result.moments):
         top, bottom = axes[0][column], axes[1][column]

@@ -20,6 +20,7 @@ from training.data import (
     DataFileError,
     DataMissingError,
     Images,
+    _files,
     _images,
     data_folder,
     fetch_missing,
@@ -221,6 +222,38 @@ def test_tar_archive_is_unpacked_whole_or_not_at_all(tmp_path: Path, home, whole
             fetch_missing(wanted, folder)
     left = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
     assert left == ({"set/a", "set/b"} if whole else set())
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_only_what_is_missing_is_taken_from_an_archive(
+    tmp_path: Path, there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is there stays, right or wrong, and one of another home is left to that home; folders are made."""
+    packing = tmp_path / "packing"
+    for name in ("set/a", "set/deep/b", "set/deep/c", "other"):
+        (packing / name).parent.mkdir(parents=True, exist_ok=True)
+        (packing / name).write_bytes(name.encode())
+    with tarfile.open(packing / "all.tar.gz", "w:gz") as tar:
+        for name in ("set/a", "set/deep/b", "set/deep/c", "other"):
+            tar.add(packing / name, name)
+    monkeypatch.setattr(
+        _files, "_download", lambda home, target: target.write_bytes((packing / "all.tar.gz").read_bytes())
+    )
+    home, other = Archive("http://a/all.tar.gz", "0"), Archive("http://b/all.tar.gz", "0")
+    folder = tmp_path / "not" / "yet"
+    if there:
+        (folder / "set").mkdir(parents=True)
+        (folder / "set/a").write_bytes(b"mine")
+    asked = tuple(described(name, b"", home) for name in ("set/a", "set/deep/b", "set/deep/c"))
+    _files._fetch(home, asked[1], (*asked, described("other", b"", other)), folder)
+    found = {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    first = b"mine" if there else b"set/a"
+    assert found == {"set/a": first, "set/deep/b": b"set/deep/b", "set/deep/c": b"set/deep/c"}
+
+
+def test_one_wrong_label_of_many() -> None:
+    with pytest.raises(DataFileError, match="label 10"):
+        parse_cifar10(b"\x0a" + bytes(3072) + bytes(3073), "x")
 
 
 def test_file_that_is_there_is_never_replaced(tmp_path: Path) -> None:

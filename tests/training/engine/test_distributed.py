@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
+from torch.utils.data import DataLoader, TensorDataset
 
 from tests.training.forked import ROOT, Forked
 from tests.training.processes import CLIP, MECHANISMS, SIGMA
-from training import runs
+from training import engine, runs
+from training import mechanisms as m
+from training.engine import _distributed as engine_group
 
 HERE = Path(__file__).parents[1]
 MAIN = ROOT / "training" / "__main__.py"
@@ -60,6 +64,126 @@ def check(alone: dict, both: list[dict], atol: float) -> None:
 
 def test_two_processes_are_one(on_cpu: tuple[dict, list[dict]]) -> None:
     check(*on_cpu, atol=1e-5)
+
+
+# --- in one process that is told that it is one of two ---------------------------------------------------------------------
+
+
+class Group:
+    """A process group of two whose other process has the same totals; notes what is handed round."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, rank: int = 0) -> None:
+        self.summed: list[int] = []
+        self.handed: list[tuple[int, int]] = []
+        for name, value in (
+            ("is_initialized", lambda: True), ("get_rank", lambda *a: rank), ("get_world_size", lambda *a: 2),
+            ("all_reduce", self._sum), ("broadcast", self._hand), ("get_backend", lambda: "gloo"),
+        ):  # fmt: skip
+            patch.setattr(torch.distributed, name, value)
+
+    def _sum(self, tensor: torch.Tensor) -> None:
+        self.summed.append(tensor.numel())
+        tensor.mul_(2)
+
+    def _hand(self, tensor: torch.Tensor, src: int) -> None:
+        self.handed.append((tensor.numel(), src))
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook")
+@pytest.mark.parametrize(("reduction", "divisor"), [("mean", 10.0), ("sum", 1.0)])
+def test_one_of_two_processes(reduction: str, divisor: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Totals are summed, the first process's masks and release are handed to all, and the divisor is the whole batch's."""
+    group = Group(monkeypatch)
+    model = torch.nn.Linear(3, 2)
+    before = model.weight.detach().clone()
+    private, optimizer = engine.attach(
+        module=DifferentiallyPrivateDistributedDataParallel(model), loss_reduction=reduction, sampling_rate=0.5, examples=20,
+        optimizer=torch.optim.SGD(model.parameters(), lr=1.0), mechanism=m.RandomSparsification(m.Constant(0.25), None),
+        noise_multiplier=0.0, max_grad_norm=0.5,
+    )  # fmt: skip
+    group.handed.clear()
+    optimizer.begin_batch(2)
+    rows = torch.tensor([[1.0, 2.0, 3.0], [torch.nan, 0.0, 0.0]])
+    loss = private(rows).sum(1)
+    (loss.mean() if reduction == "mean" else loss.sum()).backward()
+    optimizer.step()
+    assert group.summed == [6, 2, 1] and group.handed == [(6, 0), (2, 0), (6, 0), (2, 0)]  # masks, then releases
+    assert optimizer.nonfinite_samples == 2
+    total = optimizer.clipped_total[0]  # of both processes
+    norm = torch.cat([t.flatten() for t in optimizer.clipped_total]).norm()
+    assert float(norm) == pytest.approx(2 * 0.5, rel=1e-5)
+    torch.testing.assert_close(before - model.weight.detach(), total / divisor)
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook")
+def test_one_of_two_processes_with_one_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = Group(monkeypatch)
+    model = torch.nn.Linear(3, 2, bias=False)
+    private, optimizer = engine.attach(
+        module=DifferentiallyPrivateDistributedDataParallel(model), sampling_rate=0.5, examples=20,
+        optimizer=torch.optim.SGD(model.parameters(), lr=1.0), mechanism=m.DpSgd(), noise_multiplier=0.0, max_grad_norm=0.5,
+    )  # fmt: skip
+    optimizer.begin_batch(1)
+    private(torch.ones(1, 3)).sum().backward()
+    optimizer.step()
+    assert group.summed == [6, 1] and optimizer.ledger.steps == 1
+
+
+def test_no_step_without_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    Group(monkeypatch)
+    model = torch.nn.Linear(3, 2)
+    _, optimizer = engine.attach(
+        module=DifferentiallyPrivateDistributedDataParallel(model), sampling_rate=0.5, examples=20,
+        optimizer=torch.optim.SGD(model.parameters(), lr=1.0), mechanism=m.DpSgd(), noise_multiplier=0.0, max_grad_norm=0.5,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="backward pass since the last zero_grad"):
+        optimizer.add_noise()
+
+
+@pytest.mark.parametrize(("rank", "own"), [(0, 4), (1, 3)])
+def test_each_process_has_its_share_of_the_examples(rank: int, own: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    Group(monkeypatch, rank)
+    model = torch.nn.Linear(3, 2)
+    _, optimizer, loader = engine.make_private(
+        module=DifferentiallyPrivateDistributedDataParallel(model), mechanism=m.DpSgd(), noise_multiplier=1.0,
+        optimizer=torch.optim.SGD(model.parameters(), lr=1.0), max_grad_norm=0.5,
+        data_loader=DataLoader(TensorDataset(torch.zeros(7, 3)), 7),
+    )  # fmt: skip
+    assert loader.batch_sampler.num_samples == own
+    assert [indices for indices in loader.batch_sampler] == [list(range(rank, 7, 2))]
+    assert optimizer.expected_batch_size == 3.5
+
+
+def test_what_a_process_knows_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = torch.device("cpu")
+    assert not engine_group.active() and engine_group.place() == (0, 1) and engine_group.first()
+    assert engine_group.summed(1.5, cpu) == 1.5 and engine_group.communicating() == cpu
+    monkeypatch.setattr(torch.distributed, "is_available", lambda: False)
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)  # not there in every build
+    assert not engine_group.active()
+    monkeypatch.setattr(torch.distributed, "is_available", lambda: True)
+    Group(monkeypatch, 1)
+    assert engine_group.active() and engine_group.place() == (1, 2) and not engine_group.first()
+    assert engine_group.summed(1.5, cpu) == 3.0 and engine_group.communicating() == cpu
+    monkeypatch.setattr(torch.distributed, "get_backend", lambda: "nccl")
+    assert engine_group.communicating() == torch.device("cuda")
+
+
+@pytest.mark.parametrize(("device", "backend", "own"), [("cpu", "gloo", "cpu"), ("cuda", "nccl", "cuda:1")])
+def test_the_group_that_torchrun_asks_for(device: str, backend: str, own: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[object] = []
+    monkeypatch.setattr(torch.distributed, "init_process_group", lambda name: done.append(name))
+    monkeypatch.setattr(torch.distributed, "destroy_process_group", lambda: done.append("left"))
+    monkeypatch.setattr(torch.cuda, "set_device", lambda which: done.append(str(which)))
+    monkeypatch.delenv("RANK", raising=False)
+    with engine.process_group(torch.device(device)) as found:
+        assert found == torch.device(device) and done == []  # without torchrun there is none
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    with pytest.raises(KeyError), engine.process_group(torch.device(device)) as found:
+        assert str(found) == own
+        raise KeyError
+    assert done == [*([own] if device == "cuda" else []), backend, "left"]
 
 
 @pytest.mark.cuda

@@ -401,3 +401,18 @@ def test_whole_batches_fetched_beforehand_wait_in_order() -> None:
     batch.begin_pass(drawn_ahead=True)
     with pytest.raises(ValueError, match="needs a batch of its own"):
         part(batch, 1)
+
+
+def test_before_the_first_batch_nothing_is_under_way() -> None:
+    batch = LogicalBatch()
+    assert (batch.under_way, batch.rows, batch.from_loader) == (False, 0, False)
+
+
+def test_a_pass_that_has_drawn_nothing_has_no_parts() -> None:
+    batch = LogicalBatch()
+    batch.begin(3)
+    batch.begin_pass(drawn_ahead=False)
+    with pytest.raises(ValueError, match="needs begin_batch"):
+        batch.announce(True)
+    batch.drawn(3)
+    batch.announce(True)

@@ -316,7 +316,7 @@ FAILURES = [
     ({"noise_generator": 3}, ValueError, "noise_generator must be a torch.Generator"),
     ({"sampling_rate": 0.5}, ValueError, "sampling_rate and expected_batch_size must be given together"),
     ({"expected_batch_size": 5}, ValueError, "sampling_rate and expected_batch_size must be given together"),
-    ({"sampling_rate": 1.5, "expected_batch_size": 5}, ValueError, "sampling_rate must be"),
+    ({"sampling_rate": 1.05, "expected_batch_size": 5}, ValueError, "sampling_rate must be"),
     ({"sampling_rate": 0.5, "expected_batch_size": -5}, ValueError, "expected_batch_size must be"),
 ]  # fmt: skip
 
@@ -365,6 +365,76 @@ def test_optimizers_of_other_models_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "says"),
+    [(torch.optim.LBFGS, "got LBFGS, which evaluates the loss"), (torch.optim.SparseAdam, "got SparseAdam, .*sparse")],
+)
+def test_optimizers_that_cannot_take_a_released_gradient_are_refused(kind, says: str) -> None:
+    model = nn.Linear(FEATURES, 2)
+    before = snapshot(model)
+    with pytest.raises(ValueError, match=f"optimizer must be .* {says}"):
+        make_private(
+            module=model, optimizer=kind(model.parameters(), lr=0.1), data_loader=DataLoader(data(40), 10),
+            mechanism=m.DpSgd(), noise_multiplier=1.0, max_grad_norm=1.0,
+        )  # fmt: skip
+    assert snapshot(model) == before
+
+
+class Scaled(nn.Module):
+    """A linear layer times a parameter of shape ()."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(2.0))
+        self.layer = nn.Linear(FEATURES, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.scale * self.layer(x)
+
+
+class FixedAnchors:
+    """Anchor gradients of the parameters of :class:`Scaled`."""
+
+    def __call__(self) -> list[torch.Tensor]:
+        shapes = [(), (2, FEATURES), (2,)]
+        return [torch.randn(8, *shape, generator=torch.Generator().manual_seed(i)) for i, shape in enumerate(shapes)]
+
+    def state_dict(self) -> dict:
+        return {}
+
+    def load_state_dict(self, state: dict) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        m.DpSgd(), m.RandomSparsification(m.Constant(0.4), 0), m.PosteriorFreeze(m.Constant(0.4), 0),
+        m.RankedSparsification(m.Constant(0.4), 2, 0), m.RankedSparsification(m.Constant(0.4), 2, None),
+        m.IndexPruning(1.0, m.Constant(0.5), 4), m.LayerFreezing(m.DpSgd(), 1, 1),
+        m.GepOptimal(FixedAnchors(), 4, 0.5, [[0], [1, 2]], 0),
+    ],
+    ids=lambda one: one.title,
+)  # fmt: skip
+def test_a_parameter_of_shape_nothing_is_trained_like_any_other(mechanism: m.Mechanism) -> None:
+    """Its per-sample gradients have the shape (n,): one entry each."""
+    torch.manual_seed(0)
+    model = Scaled()
+    optimizer = epoch(private(model=model, mechanism=mechanism))
+    assert optimizer.ledger.steps == 4 and model.scale.shape == ()
+    assert model.scale.item() != 2.0 and math.isfinite(model.scale.item())
+
+
+def test_the_gradient_of_a_parameter_of_shape_nothing_is_clipped_with_the_rest() -> None:
+    samples = [torch.tensor([3.0, 0.3]), torch.tensor([[4.0], [0.4]])]  # norms 5 and 0.5
+    total = m.clipped_sum(samples, 1.0).total
+    torch.testing.assert_close(total[0], torch.tensor(0.6 + 0.3))
+    torch.testing.assert_close(total[1], torch.tensor([0.8 + 0.4]))
+    masked = m.clipped_sum(samples, 1.0, [torch.tensor(True), torch.tensor([False])]).total
+    torch.testing.assert_close(masked[0], torch.tensor(1.0 + 0.3))
+    assert masked[1].tolist() == [0.0]
+
+
+@pytest.mark.parametrize(
     ("changes", "says"),
     [
         ({"expected_batch_size": -4.0}, "expected_batch_size must be"),
@@ -386,7 +456,88 @@ def test_the_optimizer_itself_checks_its_arguments(changes: dict, says: str) -> 
     with pytest.raises(ValueError, match=says):
         MechanismOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), **(right | changes))
     assert snapshot(model) == before
-    MechanismOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), **right)
+    optimizer = MechanismOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), **right)
+    assert not optimizer.secure and optimizer.privacy(DELTA).noise == "simulation: seeded"
+    assert optimizer.nonfinite_samples == 0 and optimizer.clipped_total is None
+
+
+def test_a_data_set_of_one_example() -> None:
+    _, optimizer, loader = private(DataLoader(data(1), 1))
+    assert optimizer.ledger.sampling_rate == 1.0 and len(loader) == 1 and len(next(iter(loader))[0]) == 1
+
+
+def test_layers_that_mix_samples_are_refused_with_their_remedy() -> None:
+    model = nn.Sequential(nn.Linear(FEATURES, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    with pytest.raises(ValueError, match=r"module must treat samples apart.*group normalisation"):
+        private(model=model)
+
+
+def test_gradients_are_zero_after_zero_grad_or_none_where_asked() -> None:
+    """As with Opacus and torch."""
+    model, optimizer, loader = private()
+    features, labels = next(batch for batch in loader if len(batch[1]))
+    nn.functional.cross_entropy(model(features), labels).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    assert all(p.grad is not None and not p.grad.any() and p.grad_sample is None for p in optimizer.params)
+    optimizer.zero_grad(set_to_none=True)
+    assert all(p.grad is None for p in optimizer.params)
+
+
+def test_a_new_batch_begins_without_what_is_left_of_passes_that_failed() -> None:
+    """Opacus keeps some of it at the parameters, some at the layers; the next backward pass would add to it."""
+    model, optimizer, _ = private()
+    model(torch.ones(3, FEATURES))  # its backward pass never comes
+    weight = model._module.weight
+    weight._current_grad_sample = torch.ones(3, 2, FEATURES)  # as a pass leaves it that fails on the way back
+    assert weight._forward_counter == 1 and vars(model._module)["activations"]
+    optimizer.begin_batch(2)
+    assert weight._forward_counter == 0 and not hasattr(weight, "_current_grad_sample")
+    assert "activations" not in vars(model._module)
+    nn.functional.cross_entropy(model(torch.ones(2, FEATURES)), torch.arange(2)).backward()
+    optimizer.step()
+    assert optimizer.ledger.steps == 1
+
+
+def test_two_backward_passes_need_two_steps() -> None:
+    model, optimizer, _ = private()
+    optimizer.begin_batch(4)
+    model._module.weight.grad_sample = [torch.ones(2, 2, FEATURES)] * 2  # as Opacus keeps them
+    with pytest.raises(ValueError, match="weight has gradients of 2 backward passes: each needs a step"):
+        optimizer.step()
+
+
+def test_a_signal_says_that_parts_follow() -> None:
+    """Without an argument; before a batch was begun nothing can follow."""
+    optimizer = private()[1]
+    with pytest.raises(ValueError, match=r"signal_skip_step\(do_skip=True\) needs begin_batch"):
+        optimizer.signal_skip_step()
+    optimizer.begin_batch(3)
+    optimizer.signal_skip_step()
+
+
+@pytest.mark.parametrize("saved", [False, True])
+@pytest.mark.parametrize("resumed", [False, True])
+def test_noise_goes_on_where_both_runs_have_a_generator(saved: bool, resumed: bool) -> None:
+    def made(has: bool, seed: int) -> MechanismOptimizer:
+        return private(noise_generator=torch.Generator().manual_seed(seed) if has else None)[1]
+
+    first, second = made(saved, 1), made(resumed, 2)
+    state = first.state_dict()
+    assert (state["generator"] is not None) == saved
+    second.load_state_dict(state)
+    if resumed:
+        wanted = torch.rand(3, generator=torch.Generator().manual_seed(1 if saved else 2))
+        assert torch.equal(torch.rand(3, generator=second.generator), wanted)
+
+
+@pytest.mark.parametrize("name", ["optimizer", "mechanism", "ledger", "nonfinite_samples", "generator"])
+def test_a_state_without_one_of_its_parts_is_refused(name: str) -> None:
+    optimizer = private()[1]
+    state = optimizer.state_dict()
+    del state[name]
+    with pytest.raises(ValueError, match=f"one without {name}$"):
+        optimizer.load_state_dict(state)
 
 
 def test_attach_wants_one_of_the_number_of_examples_and_the_divisor() -> None:

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.stats import binom, chisquare
 
-from training.engine import GeneratorBatches, PoissonBatches, PoissonSampler, SecureBatches
+from training.engine import GeneratorBatches, PartitionBatches, PoissonBatches, PoissonSampler, SecureBatches
 
 N, RATE, STEPS = 200, 0.15, 3000
 KINDS = [
@@ -67,6 +67,45 @@ def test_batches_depend_on_seed_and_step_alone() -> None:
 @pytest.mark.parametrize("batches", [PoissonBatches(5, 1.0, 0), SecureBatches(5, 1.0)], ids=lambda b: type(b).__name__)
 def test_rate_one_takes_all(batches) -> None:
     assert batches.batch(0).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_the_ends_of_the_secure_uniform_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest is below 1, so that rate 1 takes all; one that equals the rate is out, so that rate 1/2 takes half."""
+    monkeypatch.setattr("os.urandom", lambda count: b"\xff" * count)
+    assert SecureBatches(5, 1.0).batch(0).tolist() == [0, 1, 2, 3, 4]
+    half = (2**63).to_bytes(8, "little")
+    monkeypatch.setattr("os.urandom", lambda count: half * (count // 8))
+    assert SecureBatches(5, 0.5).batch(0).tolist() == []
+    assert SecureBatches(5, 0.5 + 2**-53).batch(0).tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("batches", [*KINDS, PartitionBatches(N, 10, 3)], ids=lambda b: type(b).__name__)
+def test_one_process_is_the_first_of_one(batches) -> None:
+    if isinstance(batches, GeneratorBatches):
+        batches = GeneratorBatches(N, 1.0, None)
+    if isinstance(batches, SecureBatches):
+        batches = SecureBatches(N, 1.0)
+    assert torch.equal(batches.batch(2), batches.batch(2, 0, 1))
+
+
+def test_a_partition_has_every_example_once_per_pass() -> None:
+    batches = PartitionBatches(12, 3, 5)
+    for start in (0, 4, 8):
+        taken = [batches.batch(start + step) for step in range(4)]
+        assert all(len(one) == 3 and torch.equal(one, one.sort().values) for one in taken)
+        assert sorted(torch.cat(taken).tolist()) == list(range(12))
+    assert batches.batch(0).tolist() != batches.batch(4).tolist()
+    shares = [batches.batch(1, part, 2) for part in range(2)]
+    assert list(map(len, shares)) == [2, 1]
+    assert sorted(torch.cat(shares).tolist()) == batches.batch(1).tolist()
+    assert PartitionBatches(3, 3, 0).batch(7).tolist() == [0, 1, 2] and len(PartitionBatches(2, 1, 0).batch(0)) == 1
+    PartitionBatches(1, 1, 2**64 - 1)
+    for given in ((0, 1, 0), (4, 0, 0), (4, 5, 0), (4, 3, 0), (4, 2, -1), (4, 2, 2**64)):
+        with pytest.raises(ValueError, match="must"):
+            PartitionBatches(*given)
+    for step, part, parts in ((-1, 0, 1), (0, 2, 2), (0, -1, 2), (0, 0, 0)):
+        with pytest.raises(ValueError, match="must"):
+            batches.batch(step, part, parts)
 
 
 def test_generators_seeded_alike_draw_one_batch_together() -> None:

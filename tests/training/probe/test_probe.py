@@ -2,16 +2,21 @@
 
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
 
+from tests.training.tiny import TEST, TRAIN, tiny_load
 from training.__main__ import app
-from training.data import data_folder
-from training.probe import run_probe, spread_steps, to_dict
+from training.data import Images, data_folder
+from training.networks import layer_slices, small_tanh_cnn
+from training.probe import MeasureSettings, _probe, run_probe, spread_steps, to_dict
 from training.runs import DpSgdSettings
 
 TINY = ["--steps", "3", "--record", "0,2", "--batch-size", "40", "--keep-ratios", "0.01,0.5", "--draws", "4"]
@@ -69,6 +74,72 @@ def test_spread_steps() -> None:
     assert spread_steps(120) == (0, 30, 60, 89, 119)
     assert spread_steps(1) == (0,)
     assert spread_steps(3) == (0, 1, 2)
+
+
+def test_who_hands_what_to_whom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weights from the seed's stream 0, the measuring from stream 3; every image set and number where it belongs."""
+    settings = DpSgdSettings(5, 30, 1.5, 0.7, 2.0, 7)
+    asked: dict[str, Any] = {}
+    gradients = {index: torch.full((26_010,), float(index)) for index in range(5)}
+
+    def dp_sgd(model: torch.nn.Module, images: Images, training: DpSgdSettings, device: torch.device) -> Iterator[Any]:
+        asked.update(model=model, images=images, training=training, device=device)
+        for index in range(5):
+            yield SimpleNamespace(index=index, batch_size=0 if index == 3 else 10 + index, gradient=gradients[index])
+
+    def measure(gradient: np.ndarray, slices: dict[str, slice], measuring: MeasureSettings, rng: Any) -> Any:
+        asked.setdefault("measured", []).append((float(gradient[0]), rng.bit_generator.seed_seq.entropy))
+        assert slices == layer_slices(small_tanh_cnn(0))
+        assert measuring == MeasureSettings((0.5, 0.1), 6, 1.5, 0.7)
+        return f"measured {gradient[0]:g}"
+
+    monkeypatch.setattr(_probe, "load", tiny_load)
+    monkeypatch.setattr(_probe, "dp_sgd", dp_sgd)
+    monkeypatch.setattr(_probe, "measure", measure)
+    monkeypatch.setattr(_probe, "accuracy", lambda model, test, device: (model, len(test), device))
+    found = run_probe("mnist", settings, [1, 3, 4, 4], (0.5, 0.1), 6, CPU)
+    assert [(r.step, r.batch_size, r.measurement) for r in found.records] == [
+        (1, 11, "measured 1"), (3, 0, None), (4, 14, "measured 4"),
+    ]  # fmt: skip
+    assert all((r.gradient == r.step).all() for r in found.records)
+    assert asked["measured"] == [(1.0, settings.stream(3)), (4.0, settings.stream(3))]
+    assert len(asked["images"]) == TRAIN and (asked["training"], asked["device"]) == (settings, CPU)
+    wanted = small_tanh_cnn(settings.stream(0)).state_dict()
+    assert all(torch.equal(value, wanted[name]) for name, value in asked["model"].state_dict().items())
+    assert (found.data, found.train_images, found.test_images, found.sampling_rate) == (
+        "mnist",
+        TRAIN,
+        TEST,
+        30 / TRAIN,
+    )
+    assert found.accuracy == (asked["model"], TEST, CPU) and found.training is settings
+    for record in ([-1], [5], []):
+        with pytest.raises(ValueError, match=r"record must .*0\.\.4"):
+            run_probe("mnist", settings, record, (0.5,), 6, CPU)
+    wide = Images("wide", torch.zeros(30, 1, 28, 27), torch.zeros(30))
+    monkeypatch.setattr(_probe, "load", lambda name, *, train: wide)
+    with pytest.raises(ValueError, match=r"images must have the shape \(1, 28, 28\), got \(1, 28, 27\)"):
+        run_probe("mnist", settings, [1], (0.5,), 6, CPU)
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_progress_is_for_terminals_and_never_in_the_output(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[Any] = []
+
+    def track(steps: Any, title: str, *, total: int, console: Any, disable: bool) -> Any:
+        shown.append((title, total, console.stderr, disable))
+        return steps
+
+    monkeypatch.setattr(_probe, "track", track)
+    monkeypatch.setattr(_probe, "dp_sgd", lambda *a: iter(()))
+    monkeypatch.setattr("sys.stderr", SimpleNamespace(isatty=lambda: terminal, write=None, flush=None))
+    assert (
+        _probe._train(
+            torch.nn.Linear(1, 1), tiny_load("mnist", train=True), DpSgdSettings(5, 3, 1.0, 1.0, 1.0, 0), {1}, CPU
+        )
+        == []
+    )
+    assert shown == [("training", 5, True, not terminal)]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,41 @@
+"""Anchor gradients: of which parameters, with which labels, and what is no set of images."""
+
+import pytest
+import torch
+from torch import nn
+
+from training.mechanisms import AnchorGradients
+
+PIXELS = torch.randn(7, 3, generator=torch.Generator().manual_seed(0))
+
+
+def test_gradients_of_the_trainable_parameters_for_random_labels() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 5))
+    model[0].weight.requires_grad_(False)
+    anchors = AnchorGradients(model, PIXELS, 5, 11, chunk=2)
+    generator = torch.Generator().manual_seed(11)
+    for _ in range(2):  # labels are drawn afresh at every call
+        labels = torch.randint(5, (7,), generator=generator)
+        found = anchors()
+        assert [tuple(g.shape) for g in found] == [(7, 4), (7, 5, 4), (7, 5)]
+        for i in range(7):
+            model.zero_grad()
+            nn.functional.cross_entropy(model(PIXELS[i : i + 1]), labels[i : i + 1]).backward()
+            for g, p in zip(found, [p for p in model.parameters() if p.requires_grad], strict=True):
+                torch.testing.assert_close(g[i], p.grad, rtol=1e-4, atol=1e-6)
+        with torch.no_grad():
+            model[2].weight += 1.0  # the present weights count
+
+
+def test_a_resumed_run_draws_the_same_labels() -> None:
+    model = nn.Linear(3, 5)
+    first, again = AnchorGradients(model, PIXELS, 5, 11), AnchorGradients(model, PIXELS, 5, 12)
+    first()
+    again.load_state_dict(first.state_dict())
+    assert all(torch.equal(a, b) for a, b in zip(first(), again(), strict=True))
+
+
+@pytest.mark.parametrize("pixels", [None, [[1.0, 2.0]], torch.zeros(3), torch.zeros(0, 3)])
+def test_what_is_no_set_of_images(pixels: object) -> None:
+    with pytest.raises(ValueError, match="pixels must be a tensor with at least one auxiliary image"):
+        AnchorGradients(nn.Linear(3, 5), pixels, 5, 0)

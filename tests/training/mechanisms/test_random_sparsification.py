@@ -1,0 +1,81 @@
+"""Random masks: how many entries they keep, how long they last, and that a resumed run has the same ones."""
+
+import pytest
+import torch
+
+from dptheory.privacy import FreshMask
+from training import mechanisms as m
+from training.mechanisms import draw_mask
+
+PARAMS = [torch.zeros(20, 5), torch.zeros(7)]
+
+
+def masks(mechanism: m.Mechanism, steps: int) -> list[torch.Tensor]:
+    found = []
+    for _ in range(steps):
+        mechanism.begin_step(PARAMS)
+        found.append(torch.cat([mask.flatten() for mask in mechanism.mask]))
+        mechanism.end_step(PARAMS, 0.0)
+    return found
+
+
+@pytest.mark.parametrize("kind", [m.RandomSparsification, m.PosteriorFreeze])
+@pytest.mark.parametrize("refresh", [1, 3])
+def test_a_resumed_run_has_the_same_masks(kind: type, refresh: int) -> None:
+    first = kind(m.Constant(0.5), 3, refresh)
+    masks(first, 4)
+    again = kind(m.Constant(0.5), 3, refresh)
+    again.load_state_dict(first.state_dict())
+    found = masks(again, 3)
+    for a, b in zip(masks(first, 3), found, strict=True):
+        assert torch.equal(a, b)
+    assert torch.equal(found[0], found[1]) == (refresh == 3) and not torch.equal(found[1], found[2])
+
+
+@pytest.mark.parametrize(("rate", "kept"), [(0.0, 107), (0.25, 80), (0.5, 54), (0.99, 1)])
+def test_a_mask_keeps_the_stated_share(rate: float, kept: int) -> None:
+    found = draw_mask(PARAMS, rate, torch.Generator().manual_seed(0))
+    assert [mask.shape for mask in found] == [p.shape for p in PARAMS]
+    assert sum(int(mask.sum()) for mask in found) == kept
+
+
+def test_a_rate_that_keeps_nothing_is_refused_with_the_largest_that_does() -> None:
+    with pytest.raises(
+        ValueError, match=r"rate must keep at least one of the 107 entries, got 0.999; take at most 0.990"
+    ):
+        draw_mask(PARAMS, 0.999, None)
+    for rate in (-0.1, 1.0):
+        with pytest.raises(ValueError, match=r"rate must be a number in \[0, 1\)"):
+            draw_mask(PARAMS, rate, None)
+
+
+def test_what_a_fresh_secret_mask_costs() -> None:
+    """Nobody can tell it before it is used: it amplifies, unless it has a seed or is used again."""
+    fresh, again, seeded = (
+        m.PosteriorFreeze(m.Constant(0.25), seed, refresh) for seed, refresh in ((None, 1), (None, 2), (3, 1))
+    )
+    for mechanism in (fresh, again, seeded):
+        mechanism.begin_step(PARAMS)
+    mask = FreshMask(107, 80)
+    assert fresh.cost(1.5) == m.StepCost(1.5, mask=mask)
+    assert again.cost(1.5) == m.StepCost(1.5)
+    assert seeded.cost(1.5) == m.StepCost(1.5, seeded_mask=mask)
+
+
+def test_other_parameters_get_a_new_mask() -> None:
+    mechanism = m.RandomSparsification(m.Constant(0.5), 3, 10)
+    masks(mechanism, 1)
+    mechanism.begin_step(PARAMS[:1])
+    assert [mask.shape for mask in mechanism.mask] == [(20, 5)] and int(mechanism.mask[0].sum()) == 50
+
+
+@pytest.mark.parametrize("kind", [m.RandomSparsification, m.PosteriorFreeze])
+def test_masks_are_drawn_at_every_step_where_nobody_says_otherwise(kind: type) -> None:
+    found = masks(kind(m.Constant(0.5), 3), 3)
+    assert not torch.equal(found[0], found[1]) and not torch.equal(found[1], found[2])
+
+
+def test_processes_share_a_mask_that_has_no_seed() -> None:
+    seeded, secure = m.RandomSparsification(m.Constant(0.5), 3), m.RandomSparsification(m.Constant(0.5), None)
+    masks(seeded, 1), masks(secure, 1)
+    assert seeded.shared() == [] and secure.shared() is secure.mask

@@ -1,0 +1,31 @@
+"""The settings that a validation has where nobody says otherwise: the same from Python and from the command line."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from training.__main__ import app
+from training.runs import DpSgdSettings
+from training.validate import ValidateSettings
+
+TRAINING = DpSgdSettings(60, 250, 1.0, 1.0, 2.0, 0)
+
+
+def test_defaults_are_those_of_the_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[Any] = []
+
+    def validate(*given: Any) -> None:
+        asked.extend(given)
+        raise ValueError("enough")
+
+    monkeypatch.setattr("training.validate.validate", validate)
+    CliRunner().invoke(app, ["validate", "--device", "cpu", "--out", str(tmp_path)])
+    assert asked == ["excerpt", ValidateSettings(TRAINING), torch.device("cpu")]
+    written = ValidateSettings(
+        TRAINING, rate=0.5, keep_ratios=(0.01, 0.1, 0.5), subspace_dims=(10, 50, 100), pool=300, anchors=256, window=10,
+        draws=50,
+    )  # fmt: skip
+    assert ValidateSettings(TRAINING) == written
