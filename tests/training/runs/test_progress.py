@@ -50,6 +50,7 @@ def refuse() -> Standing:
         (60, 14, ", about 0 h 21 min left"),
         (30, 104, ", about 0 h 1 min left"),  # 36 s
         (7200, 114, ", about 2 h 00 min left"),
+        (60, 223, ", about 0 h 00 min left"),
         (60, 224, ""),
         (60, 3, ""),
     ],
@@ -96,6 +97,12 @@ def test_a_bar_on_a_terminal() -> None:
     assert "━" in during
     end = text(console)
     assert "\x1b[?25h" in end and end.rstrip("\n").endswith("\x1b[2K")  # the cursor is back, the bar is gone
+
+
+def test_lines_are_not_coloured() -> None:
+    console = Console(file=io.StringIO(), width=60, force_terminal=True, color_system="standard")
+    Lines(console, standing(0, 0)).ended(RUNS[0], Ending(DONE), lambda: standing(1, 0))
+    assert text(console) == f"[1/30] {RUNS[0].name}: done\n"
 
 
 def test_the_usual_clock_is_one_that_is_never_set_back() -> None:

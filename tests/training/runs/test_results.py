@@ -13,7 +13,7 @@ from training.runs import _results
 
 ROW: dict[str, Any] = {
     "config": {"seed": 3}, "code": {"dirty": False}, "diverged": False,
-    "epochs": {"epoch": [1, 2], "test_accuracy": [0.75, 0.5]}, "seconds": {"epochs": [1.5, 2.5]},
+    "epochs": {"epoch": [1, 2, 3], "test_accuracy": [0.25, 0.75, 0.5]}, "seconds": {"epochs": [1.5, 2.5, 3.5]},
 }  # fmt: skip
 
 
@@ -22,7 +22,7 @@ def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
     _results.write(path, ROW)
     assert _results.read(path) == ROW
     lines = path.read_text().split("\n")
-    assert '  "epoch": [1, 2],' in lines and '  "test_accuracy": [0.75, 0.5]' in lines  # a list on one line
+    assert '  "epoch": [1, 2, 3],' in lines and '  "test_accuracy": [0.25, 0.75, 0.5]' in lines  # a list on one line
     assert ' "diverged": false,' in lines and '  "seed": 3' in lines and lines[-1] == ""
 
 
@@ -76,7 +76,10 @@ def test_accuracies_at_the_last_and_at_the_best_epoch() -> None:
     [(1.0, 0.2, False), (1.0, 0.1999, True), (None, 0.9, True), (math.nan, 0.9, True), (math.inf, 0.9, True)],
 )
 def test_diverged_at_the_last_epoch(loss: float | None, accuracy: float, diverged: bool) -> None:
-    assert _results.has_diverged({"train_loss": [math.nan, loss], "test_accuracy": [0.1, accuracy]}) is diverged
+    assert (
+        _results.has_diverged({"train_loss": [1.0, math.nan, loss], "test_accuracy": [0.1, 0.1, accuracy]}) is diverged
+    )
+    assert not _results.has_diverged({"train_loss": [math.nan, loss, 1.0], "test_accuracy": [0.1, accuracy, 0.3]})
 
 
 def git(folder: Path, *arguments: str) -> str:
