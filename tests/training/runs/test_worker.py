@@ -1,6 +1,8 @@
 """One run by a worker: what the file holds, which state is gone on with, and what the exit code says."""
 
+import contextlib
 import dataclasses
+import io
 import json
 import os
 import shutil
@@ -139,25 +141,24 @@ def test_another_device_is_named() -> None:
 
 
 @pytest.fixture
-def standard_input(usual_signals: None) -> Iterator[Callable[[bytes], int]]:
-    """Puts a pipe in the place of standard input, with something to read; gives the end to close."""
-    before, ends = os.dup(0), []
+def standard_input(usual_signals: None) -> Iterator[Callable[[bytes], None]]:
+    """Puts a pipe with some text in the place of standard input; it comes to its end where the text does not say "..."."""
+    before, open_ends = os.dup(0), []
 
-    def put(text: bytes) -> int:
+    def put(text: bytes) -> None:
         out, into = os.pipe()
         os.dup2(out, 0)
         os.close(out)
-        os.write(into, text)
-        ends.append(into)
-        return into
+        os.write(into, text.removesuffix(b"..."))
+        if text.endswith(b"..."):
+            open_ends.append(into)
+        else:
+            os.close(into)
 
     yield put
     os.dup2(before, 0)
-    for end in (*ends, before):
-        try:
-            os.close(end)
-        except OSError:
-            pass
+    for end in (*open_ends, before):
+        os.close(end)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +172,7 @@ def standard_input(usual_signals: None) -> Iterator[Callable[[bytes], int]]:
     ],
 )
 def test_exit_codes(
-    monkeypatch: pytest.MonkeyPatch, capfd, standard_input, error: BaseException | None, code: int, said: str
+    monkeypatch: pytest.MonkeyPatch, standard_input, error: BaseException | None, code: int, said: str
 ) -> None:
     """The task is the first line of standard input; what follows is left to the thread that waits for its end."""
     made: list[Task] = []
@@ -192,24 +193,25 @@ def test_exit_codes(
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
     task = a_task(Path("somewhere"))
-    standard_input((json.dumps(dataclasses.asdict(task)) + "\nrest").encode())
-    assert _worker.main() == code
+    standard_input((json.dumps(dataclasses.asdict(task)) + "\nrest...").encode())
+    with contextlib.redirect_stderr(io.StringIO()) as errors:
+        assert _worker.main() == code
     assert made == [task] and waits == [True]
     assert os.read(0, 100) == b"rest"
-    assert capfd.readouterr() == ("", said)
+    assert errors.getvalue() == said
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL  # whatever the parent did with it
     assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 def test_a_line_that_the_parent_did_not_finish(standard_input) -> None:
-    os.close(standard_input(b"half a li"))
+    standard_input(b"half a li")
     assert _worker._line() == "half a li"
 
 
 def test_the_end_of_standard_input_is_the_signal_to_stop(monkeypatch: pytest.MonkeyPatch, standard_input) -> None:
     killed: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "kill", lambda pid, number: killed.append((pid, number)))
-    os.close(standard_input(b"x" * 9000))
+    standard_input(b"x" * 9000)
     _worker._stop_with_parent()
     assert killed == [(os.getpid(), signal.SIGTERM)]
     assert os.read(0, 1) == b""  # all was read before
