@@ -222,9 +222,8 @@ def _phase(name: str, table: Mapping[str, Any], arms: Mapping[str, Any], earlier
         _validate.choice(f"{where}.tuned_as", arm, chosen)
     if tuned_as and tuned_by is None:
         raise ValueError(f"{where}.tuned_by must be given where tuned_as is, got none")
-    if tuned_by is not None:
-        if vary:
-            raise ValueError(f"{where}.vary must be left out where tuned_by is given, got {_validate.shown(vary)}")
+    if tuned_by is not None and vary:
+        raise ValueError(f"{where}.vary must be left out where tuned_by is given, got {_validate.shown(vary)}")
     among: tuple[str, ...] = ()
     if winner_of is not None:
         among = tuple(table.get("winner_among", [arm for arm in before[winner_of].arms if arm not in chosen]))
