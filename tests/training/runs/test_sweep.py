@@ -388,7 +388,10 @@ def test_changed_code_is_refused_unless_it_is_allowed(monkeypatch: pytest.Monkey
 def test_ends_of_ranges(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, workers: int, hours: float) -> None:
     places, wanted = Places(tmp_path, tmp_path), study(device="cuda")
     monkeypatch.setattr(_sweep, "_swept", lambda *given: (given[2], given[5] is not None))
-    assert sweep(wanted, places=places, workers=workers, hours=hours, device="cuda", allow_dirty=True) == (workers, True)
+    assert sweep(wanted, places=places, workers=workers, hours=hours, device="cuda", allow_dirty=True) == (
+        workers,
+        True,
+    )
 
 
 def test_how_far_a_study_is(tmp_path: Path) -> None:
