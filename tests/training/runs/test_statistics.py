@@ -97,6 +97,8 @@ def test_at_the_very_margin_nothing_is_shown() -> None:
 
 def test_twenty_signs_are_enumerated_and_more_are_drawn() -> None:
     assert sign_flip_p([1.0] * 20) == 2 / 2**20
+    values = np.random.default_rng(4).normal(0.3, 1, 21)
+    assert paired_difference(values, np.zeros(21)).sign_flip_p == sign_flip_p(values)
     assert sign_flip_p([0.0] * 21) == 1.0  # every draw reaches as far
     assert sign_flip_p([1.0], seed=2**63 - 1) == 1.0
 

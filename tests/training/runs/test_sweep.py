@@ -409,6 +409,7 @@ def test_how_far_a_study_is(tmp_path: Path) -> None:
         found = standing(wanted, places)
     assert (found.finished, found.stale, found.running) == (set(NAMES[:3]), {NAMES[4]}, {NAMES[7]})
     assert (found.epochs, found.epochs_in_all, found.runs_in_all) == (3 * 2 + 1, 16 * 2, 16)
+    assert standing(study(), places).runs_in_all == 12 + 24 + 16  # most of them wait for the first
     assert not Outcome(found).complete and Outcome(found).failed == {}
 
 

@@ -8,19 +8,24 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 from typer.testing import CliRunner
 
+from dptheory import privacy
 from tests.training.forked import FORKSERVER, ROOT, Forked
 from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
 from training import runs
 from training.__main__ import app
-from training.data import standardised
+from training.data import Images, standardised
+from training.engine import PartitionBatches, PoissonBatches
+from training.networks import scattering_features
 from training.runs import CSV, JSON, STATE, _checkpoint, _train, accuracy
 
 CPU = torch.device("cpu")
@@ -408,3 +413,103 @@ def test_an_epoch_of_empty_batches_has_no_loss(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(_train.PoissonBatches, "batch", lambda *_: torch.zeros(0, dtype=torch.long))
     run = runs.train(tiny_config(epochs=1), CPU, tmp_path, resume=False)
     assert math.isnan(run.rows[0]["train_loss"]) and read(tmp_path)[1]["epochs"][0]["train_loss"] is None
+
+
+def test_weights_batches_noise_and_masks_have_streams_of_their_own() -> None:
+    """One seed gives one run in every version, and no two of its parts the same random numbers."""
+    expected = [int(np.random.SeedSequence((5, purpose)).generate_state(1)[0]) for purpose in range(4)]
+    assert [_train.stream(5, purpose) for purpose in range(4)] == expected and len(set(expected)) == 4
+    run = runs.prepare(tiny_config(SPARSE), CPU)
+    torch.manual_seed(expected[0])
+    start = runs.build_model("small-cnn", 784, expected[0])
+    assert all(torch.equal(a, b) for a, b in zip(start.parameters(), run.model.parameters(), strict=True))
+    assert torch.equal(run.batches.batch(3), PoissonBatches(TRAIN, 30 / TRAIN, expected[1]).batch(3))
+    assert run.optimizer.mechanism._generator.initial_seed() == expected[3]
+    seeds: list[int] = []
+    before = torch.Generator.manual_seed
+    with pytest.MonkeyPatch.context() as patch:
+
+        class Noted(torch.Generator):
+            def manual_seed(self, seed: int) -> torch.Generator:
+                seeds.append(seed)
+                return before(self, seed)
+
+        patch.setattr(torch, "Generator", Noted)
+        runs.prepare(tiny_config(), CPU)
+    assert expected[2] in seeds
+
+
+def test_a_partition_has_the_stream_of_the_batches() -> None:
+    run = runs.prepare(tiny_config(sampling="partition"), CPU)
+    assert torch.equal(run.batches.batch(1), PartitionBatches(TRAIN, 30, _train.stream(5, 1)).batch(1))
+
+
+def test_a_run_begins_at_the_beginning() -> None:
+    run = runs.prepare(tiny_config(), CPU)
+    found = (run.step, run.losses, run.seen, run.seconds, run.spent, run.rows, run.steps)
+    assert found == (0, 0.0, 0, 0.0, False, [], 12) and run.spent is False and run.model.training
+
+
+def test_the_scattering_network_takes_the_coefficients_of_images_of_its_shape() -> None:
+    few = tiny_load("cifar-10", train=False)
+    few = Images(few.name, few.pixels[:3], few.labels[:3])
+    config = tiny_config(data="cifar-10", model="scattering-cnn")
+    found = _train._inputs(config, few)
+    assert torch.equal(found.pixels, scattering_features(standardised(few).pixels)) and found.name == few.name
+    assert torch.equal(found.labels, few.labels)
+    raw = _train._inputs(tiny_config(data="cifar-10", model="scattering-cnn", inputs="unit"), few)
+    assert torch.equal(raw.pixels, scattering_features(few.pixels))
+    unit = tiny_config(inputs="unit")
+    assert _train._inputs(unit, few) is few
+    wrong = Images("x", torch.zeros(2, 3, 32, 31), few.labels[:2])
+    with pytest.raises(ValueError, match=r"takes images of shape \(3, 32, 32\), got 'cifar-10': \(3, 32, 31\)"):
+        _train._inputs(tiny_config(data="cifar-10", model="scattering-cnn", inputs="unit"), wrong)
+
+
+def test_half_of_the_test_images_at_most_are_taken() -> None:
+    test = _train._inputs(tiny_config(), tiny_load("excerpt", train=False))
+    assert torch.equal(_train._auxiliary(tiny_config(), test), test.pixels[: TEST // 2])
+    with pytest.raises(ValueError, match=r"anchors must be an integer in 1..30, got 31"):
+        runs.prepare(tiny_config(GEP | {"anchors": 31}), CPU)
+
+
+def test_noise_is_the_least_that_the_budget_affords_to_six_decimals() -> None:
+    config = tiny_config(noise_multiplier=None, epsilon=2.0)
+    found, exact = _train._noise_multiplier(config, 0.25, 12), privacy.noise_multiplier(2.0, 1e-5, 0.25, 12)
+    assert exact <= found < exact + 1e-6 and found == round(found, 6)
+    assert _train._noise_multiplier(tiny_config(epsilon=2.0, noise_multiplier=0.3), 0.25, 12) == 0.3
+
+
+def test_steps_hold_as_many_passes_as_epochs() -> None:
+    assert [_train.last_step(epoch, 0.3) for epoch in (1, 2, 3)] == [3, 7, 10]
+    assert [_train.last_step(epoch, 1.0) for epoch in (1, 2)] == [1, 2] and _train.last_step(5, 0.99) == 5
+
+
+def test_errors_of_the_memory() -> None:
+    assert _train._out_of_memory(torch.OutOfMemoryError("CUDA"))
+    assert _train._out_of_memory(RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"))
+    assert not _train._out_of_memory(RuntimeError("shapes do not fit"))
+
+
+def test_another_error_of_a_step_comes_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> float:
+        raise RuntimeError("shapes do not fit")
+
+    run = runs.prepare(tiny_config(), CPU)
+    monkeypatch.setattr(_train, "_backward", fail)
+    with pytest.raises(RuntimeError, match="shapes do not fit"):
+        _train.one_step(run)
+
+
+def test_signals_are_those_of_before_and_other_threads_get_none() -> None:
+    said: list[bool] = []
+
+    def elsewhere() -> None:
+        with _train.interrupts_between_steps() as interrupted:
+            said.append(interrupted())
+
+    found = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert said == [False] and (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == found
