@@ -9,12 +9,16 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from multiprocessing.synchronize import Event
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from torch import nn
 from typer.testing import CliRunner
 
@@ -513,3 +517,101 @@ def test_signals_are_those_of_before_and_other_threads_get_none() -> None:
     thread.start()
     thread.join()
     assert said == [False] and (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == found
+
+
+def test_a_mechanism_is_told_steps_and_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A secure run has no seed that anyone could know."""
+    told: list[runs._build.Setting] = []
+    build = runs._build.build_mechanism
+    monkeypatch.setattr(
+        runs._build, "build_mechanism", lambda setting, table: told.append(setting) or build(setting, table)
+    )
+    for secure in (False, True):
+        runs.prepare(tiny_config(SPARSE, secure=secure), CPU)
+    assert [(one.steps_per_epoch, one.steps) for one in told] == [(4, 12), (4, 12)]
+    assert [one.seed for one in told] == [_train.stream(5, 3), None]
+
+
+def test_the_first_process_alone_writes_and_knows_the_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_train.engine, "first", lambda: False)
+    run = runs.train(tiny_config(epochs=1), CPU, tmp_path / "out", resume=False)
+    assert run.step == 4 and not (tmp_path / "out" / STATE).exists() and not (tmp_path / "out" / CSV).exists()
+    run.losses, run.seen = 3.0, 7
+    _train._sum_over_processes(run)
+    assert (run.losses, run.seen) == (0.0, 0)
+    monkeypatch.setattr(_train.engine, "first", lambda: True)
+    run.losses, run.seen = 3.0, 7
+    _train._sum_over_processes(run)
+    assert (run.losses, run.seen) == (3.0, 7)
+
+
+class Shown:
+    """Stands in for the progress bar, and notes what it shows."""
+
+    made: ClassVar[list["Shown"]] = []
+
+    def __init__(self, *columns: object, console: Console, disable: bool) -> None:
+        self.console, self.disable, self.said = console, disable, []
+        self.made.append(self)
+
+    def __enter__(self) -> "Shown":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def add_task(self, description: str, total: int, completed: int) -> int:
+        self.said.append((description, total, completed))
+        return 77
+
+    def update(self, task: int, **shown: object) -> None:
+        assert task == 77
+        self.said.append(shown)
+
+
+@pytest.mark.parametrize(("terminal", "first", "shown"), [(1, 1, True), (0, 1, False), (1, 0, False), (0, 0, False)])
+def test_a_bar_for_the_first_process_on_a_terminal(monkeypatch, tmp_path: Path, terminal, first, shown: bool) -> None:
+    monkeypatch.setattr(_train, "Progress", Shown)
+    monkeypatch.setattr(Shown, "made", [])
+    run = runs.prepare(tiny_config(epochs=1), CPU)
+    monkeypatch.setattr(_train.engine, "first", lambda: bool(first))
+    monkeypatch.setattr(_train.sys, "stderr", SimpleNamespace(isatty=lambda: bool(terminal)))
+    _train._train(run, tmp_path)
+    (bar,) = Shown.made
+    assert bar.disable is not shown and bar.console.stderr is True
+    epsilon = f"epsilon {run.rows[-1]['epsilon']:.3g}"
+    assert bar.said == [("training", 4, 0), *({"completed": n} for n in (1, 2, 3, 4)), {"description": epsilon}]
+
+
+def test_a_bar_before_the_first_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(_train, "Progress", Shown)
+    monkeypatch.setattr(Shown, "made", [])
+    run = runs.prepare(tiny_config(epsilon=1e-3), CPU)
+    _train._train(run, tmp_path)
+    assert Shown.made[0].said[-1] == {"description": "training"}
+
+
+def test_a_step_that_the_budget_does_not_afford_is_not_made() -> None:
+    run = runs.prepare(tiny_config(epsilon=1e-3), CPU)
+    assert _train.one_step(run) == (0.0, 0) and (run.spent, run.step) == (True, 0)
+
+
+def test_every_epoch_begins_its_sums_anew(tmp_path: Path) -> None:
+    config = tiny_config(epochs=2, optimizer={"name": "sgd", "learning_rate": 1e-12})
+    begun = time.perf_counter()
+    run = runs.train(config, CPU, tmp_path, resume=False)
+    assert 0 < sum(row["seconds"] for row in run.rows) <= time.perf_counter() - begun
+    for epoch, row in enumerate(run.rows):
+        chosen = torch.cat([run.batches.batch(4 * epoch + step) for step in range(4)])
+        expected = nn.functional.cross_entropy(run.model(run.train.pixels[chosen]), run.train.labels[chosen])
+        assert row["train_loss"] == pytest.approx(expected.item(), rel=1e-5)
+    assert (run.losses, run.seen, run.seconds) == (0.0, 0, 0.0)
+
+
+@pytest.mark.usefixtures("usual_signals")
+def test_of_several_processes_none_stops_at_a_second_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    with _train.interrupts_between_steps() as interrupted:
+        monkeypatch.setattr(_train.engine, "active", lambda: True)
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        monkeypatch.undo()
+        assert interrupted()
