@@ -409,7 +409,8 @@ def test_how_far_a_study_is(tmp_path: Path) -> None:
         found = standing(wanted, places)
     assert (found.finished, found.stale, found.running) == (set(NAMES[:3]), {NAMES[4]}, {NAMES[7]})
     assert (found.epochs, found.epochs_in_all, found.runs_in_all) == (3 * 2 + 1, 16 * 2, 16)
-    assert standing(study(), places).runs_in_all == 12 + 24 + 16  # most of them wait for the first
+    whole = standing(study(), Places(tmp_path / "none", tmp_path / "none"))  # most runs wait for the first
+    assert (whole.runs_in_all, whole.epochs_in_all) == (12 + 24 + 16, 2 * 36 + 3 * 16)
     assert not Outcome(found).complete and Outcome(found).failed == {}
 
 
@@ -673,6 +674,8 @@ def test_refuses_studies(path: str, value, says: str) -> None:
     ("changes", "says"),
     [
         ({"workers": 0}, "workers must"),
+        ({"workers": 10_001}, "workers must"),
+        ({"hours": 1.01e6}, "hours must"),
         ({"device": "tpu"}, "device must"),
         ({"hours": -1}, "hours must"),
         ({"hours": float("nan")}, "hours must"),
