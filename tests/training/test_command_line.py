@@ -54,6 +54,15 @@ DEFAULTS: dict[Callable[..., None], dict[str, object]] = {
         "out": Path("validate-results"),
     },
     commands.run: {"set": None, "out": Path("run"), "resume": False, "device": "auto"},
+    commands.sweep: {
+        "workers": 1,
+        "device": "cpu",
+        "hours": None,
+        "status": False,
+        "results": Path("proofs/results"),
+        "state": Path("sweep-state"),
+        "allow_dirty": False,
+    },
     commands.audit: {"seed": 0, "long": False},
 }
 LONG = "a folder with [red]brackets[/red] " + "and a long name " * 13
@@ -67,7 +76,9 @@ def call(*arguments: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize("command", DEFAULTS, ids=lambda command: command.__name__)
 def test_every_default(command: Callable[..., None]) -> None:
-    found = {name: p.default for name, p in inspect.signature(command).parameters.items() if name != "config"}
+    found = {
+        name: p.default for name, p in inspect.signature(command).parameters.items() if name not in ("config", "study")
+    }
     assert found == DEFAULTS[command]
     for name, value in DEFAULTS[command].items():  # True is not 1, nor 2 the same as 2.0
         assert type(found[name]) is type(value)
@@ -240,6 +251,60 @@ def test_an_interrupted_run_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, t
     assert CliRunner().invoke(commands.app, arguments).stderr == (
         f"interrupted; the same command with --resume goes on from {tmp_path}\n"
     )
+
+
+STUDY = ["sweep", "configs/studies/masking.toml", "--results", "a", "--state", "b"]
+
+
+def test_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Options arrive; what is said goes to stderr; the exit code tells failed runs from those that are left."""
+    asked: list[Any] = []
+    start = SimpleNamespace(epochs=0, epochs_in_all=1)
+    ends = [({}, True), ({}, False), ({"y": "2", "x": "1"}, False), ({"x": "1"}, True)]
+
+    def swept(study: Any, **options: Any) -> SimpleNamespace:
+        asked.append((study.name, options))
+        failed, complete = ends[len(asked) - 1]
+        return SimpleNamespace(failed=failed, complete=complete)
+
+    monkeypatch.setattr(training.runs, "sweep", swept)
+    monkeypatch.setattr(
+        training.runs, "standing", lambda study, places: asked_standing.append((study.name, places)) or start
+    )
+    asked_standing: list[Any] = []
+    places = training.runs.Places(Path("a"), Path("b"))
+    done = CliRunner().invoke(commands.app, STUDY)
+    assert (done.exit_code, done.output) == (0, "")
+    watcher = asked[0][1].pop("watcher")
+    assert watcher._start is start and watcher._console.stderr is True
+    usual = {"places": places, "workers": 1, "device": "cpu", "hours": None, "allow_dirty": False}
+    assert asked == [("masking", usual)] and asked_standing == [("masking", places)]
+    left = CliRunner().invoke(
+        commands.app, [*STUDY, "--workers", "3", "--hours", "1.5", "--device", "auto", "--allow-dirty"]
+    )
+    assert (left.exit_code, left.stdout, left.stderr) == (75, "", "runs are left; the same command goes on\n")
+    asked[1][1].pop("watcher")
+    assert asked[1][1] == {"places": places, "workers": 3, "device": "auto", "hours": 1.5, "allow_dirty": True}
+    for says in ("failed: x, y\n", "failed: x\n"):
+        failed = CliRunner().invoke(commands.app, STUDY)
+        assert (failed.exit_code, failed.stdout, failed.stderr) == (1, "", says)
+
+
+def test_the_status_of_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(training.runs, "show", lambda *given: asked.append(given))
+    assert call(*STUDY, "--status") == (0, "")
+    ((study, places, console),) = asked
+    assert (study.name, places, console.stderr) == ("masking", training.runs.Places(Path("a"), Path("b")), False)
+
+
+def test_an_interrupted_sweep_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training.runs, "sweep", interrupted)
+    found = CliRunner().invoke(commands.app, [*STUDY[:2], "--results", str(tmp_path), "--state", str(tmp_path)])
+    assert (found.exit_code, found.stdout, found.stderr) == (130, "", "interrupted; the same command goes on\n")
 
 
 def test_numbers_are_told_from_whole_numbers() -> None:

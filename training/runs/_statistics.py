@@ -78,7 +78,7 @@ def paired_difference(first: ArrayLike, second: ArrayLike, *, confidence: float 
     differences = _differences(first, second, LEAST_PAIRS, "a difference")
     confidence = _validate.real("confidence", confidence, 0.0, 1.0, ends="()")
     low, high = _t_interval(differences, confidence)
-    return Difference(len(differences), float(differences.mean()), low, high, confidence, sign_flip_p(differences))
+    return Difference(len(differences), float(differences.mean()), low, high, confidence, _sign_flip_p(differences, 0))
 
 
 def equivalence(first: ArrayLike, second: ArrayLike, *, margin: float, level: float = 0.05) -> Equivalence:
@@ -116,6 +116,10 @@ def sign_flip_p(differences: ArrayLike, *, seed: int = 0) -> float:
     seed = _validate.integer("seed", seed, 0, 2**63 - 1)
     if values.ndim != 1 or not values.size:
         raise ValueError(f"differences must be a row of numbers, got {_validate.shown(differences)}")
+    return _sign_flip_p(values, seed)
+
+
+def _sign_flip_p(values: NDArray[np.float64], seed: int) -> float:
     least = abs(math.fsum(values)) - _ROUNDING * float(np.abs(values).sum())
     if len(values) <= _EXACT:
         sums = np.zeros(1)

@@ -5,7 +5,7 @@ from rich.table import Table
 
 from training.runs import _plan as plans
 from training.runs._answers import Answer, answer
-from training.runs._study import EQUIVALENCE, Study
+from training.runs._study import Study
 from training.runs._sweep import Places, Standing, standing
 
 
@@ -26,11 +26,9 @@ def show(study: Study, places: Places, console: Console) -> None:
                 values = ", ".join(
                     f"{key} = {value:g}{_edge(study, phase.tuned_by, key, value)}" for key, value in point.items()
                 )
-                console.print(f"{phase.name}, {arm}: {values}", markup=False, soft_wrap=True)
+                console.print(f"{phase.name}, {arm}: {values}", soft_wrap=True)
     found = [answer(study, comparison, find) for comparison in study.comparisons]
-    console.print(
-        f"{sum(a is not None for a in found)} of {len(found)} comparisons can be made", markup=False, soft_wrap=True
-    )
+    console.print(f"{sum(a is not None for a in found)} of {len(found)} comparisons can be made")
     if any(found):
         console.print(_comparisons([a for a in found if a is not None]))
 
@@ -61,7 +59,7 @@ def _comparisons(answers: list[Answer]) -> Table:
         last, best, within = found.last, found.best, found.equivalence
         name = f"{found.arm} - {found.against}{' (main)' if found.comparison.main else ''}"
         shown = f"{last.mean:+.2f} [{last.low:+.2f}, {last.high:+.2f}]"
-        if found.comparison.kind == EQUIVALENCE and within is not None:
+        if within is not None:
             shown += f"; {'' if within.equivalent else 'not shown to be '}within {within.margin:g}: p = {within.p:.2g}"
         table.add_row(
             name,

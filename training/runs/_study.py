@@ -222,12 +222,8 @@ def _phase(name: str, table: Mapping[str, Any], arms: Mapping[str, Any], earlier
         _validate.choice(f"{where}.tuned_as", arm, chosen)
     if tuned_as and tuned_by is None:
         raise ValueError(f"{where}.tuned_by must be given where tuned_as is, got none")
-    if tuned_by is not None:
-        if vary:
-            raise ValueError(f"{where}.vary must be left out where tuned_by is given, got {_validate.shown(vary)}")
-        lacking = [arm for arm in chosen if tuned_as.get(arm, arm) not in before[tuned_by].arms]
-        if lacking or (winner_of is not None and before[tuned_by].winner_of not in (None, winner_of)):
-            raise ValueError(f"{where}.tuned_by must be a phase with the same arms, got {tuned_by!r}")
+    if tuned_by is not None and vary:
+        raise ValueError(f"{where}.vary must be left out where tuned_by is given, got {_validate.shown(vary)}")
     among: tuple[str, ...] = ()
     if winner_of is not None:
         among = tuple(table.get("winner_among", [arm for arm in before[winner_of].arms if arm not in chosen]))
@@ -237,6 +233,12 @@ def _phase(name: str, table: Mapping[str, Any], arms: Mapping[str, Any], earlier
             raise ValueError(
                 f"{where}.winner_among must be arms of {winner_of!r} that are not in {where}.arms, got {among}"
             )
+    if tuned_by is not None:
+        tuner = before[tuned_by]
+        same = (tuner.winner_of, tuner.winner_among) == (winner_of, among)
+        wanted = {tuned_as.get(arm, arm) for arm in (*chosen, *(() if same else among))}
+        if not wanted <= set(tuner.arms):
+            raise ValueError(f"{where}.tuned_by must be a phase with the same arms, got {tuned_by!r}")
     per_arm = table.get("per_arm", {})
     for arm in per_arm:
         _validate.choice(f"{where}.per_arm", arm, tuple(arms))

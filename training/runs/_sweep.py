@@ -188,6 +188,7 @@ def _swept(
 
     failed: dict[str, str] = {}
     stopped: set[str] = set()
+    busy: set[str] = set()
     under_way: dict[Future[Ending], PlannedRun] = {}
     queue = deque(_missing(study, places, set()))
     try:
@@ -197,7 +198,6 @@ def _swept(
                 task = _task(study, places, run, device, allow_dirty)
                 under_way[executor.submit(in_fresh_process, task, deadline, *([stop] if stop else []))] = run
             ended, _ = wait(under_way, timeout=_LOOK_SECONDS, return_when=FIRST_COMPLETED)
-            busy: set[str] = set()
             for future in ended:
                 run, ending = under_way.pop(future), future.result()
                 if ending.kind == _processes.FAILED:

@@ -13,7 +13,7 @@ from tests.training.tiny import TRAIN, tiny_config, tiny_load
 from training import runs
 from training.engine import BudgetError, PrivacyLedger
 from training.mechanisms import StepCost
-from training.runs import BUILDERS, RunConfig, _train, build_mechanism, build_model, read_config
+from training.runs import BUILDERS, RunConfig, _config, _train, build_mechanism, build_model, from_dict, read_config
 from training.runs._build import Auxiliary, Setting
 
 FOLDER = Path(training.__file__).parent
@@ -51,6 +51,79 @@ def test_reads_a_file_of_ones_own_before_the_package(tmp_path: Path) -> None:
     )
     config = read_config(mine)
     assert config.mechanism == {"name": "dp-sgd"} and config.optimizer.name == "sgd" and config.delta == 1e-5
+
+
+SMALL = 'data = "mnist"\nmodel = "small-cnn"\nepochs = {}\nbatch_size = 7\nmax_grad_norm = 1\nnoise_multiplier = 2\n'
+
+
+def test_ones_own_files_come_before_those_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package's are found from anywhere, and named where a file is missing; studies are no configurations of a run."""
+    package = tmp_path / "package"
+    for folder, epochs in ((tmp_path, 2), (package, 3)):
+        (folder / "configs" / "studies").mkdir(parents=True)
+        (folder / "configs" / "a.toml").write_text(SMALL.format(epochs))
+    (package / "configs" / "new").mkdir()
+    (package / "configs" / "new" / "b.toml").write_text(SMALL.format(4) + "# ü", encoding="utf-8")
+    (package / "configs" / "studies" / "c.toml").write_text("")
+    monkeypatch.setattr(_config, "_HERE", package)
+    monkeypatch.chdir(tmp_path)
+    a, b = Path("configs/a.toml"), Path("configs/new/b.toml")
+    assert [read_config(path).epochs for path in (a, tmp_path / a, package / a, b)] == [2, 2, 3, 4]
+    for missing in (Path("none.toml"), tmp_path / b):
+        with pytest.raises(FileNotFoundError) as refused:
+            read_config(missing)
+        assert str(refused.value) == f"no file {missing}; the package brings configs/a.toml, configs/new/b.toml"
+
+
+def test_how_changes_are_written() -> None:
+    """As in TOML or as bare words; the rest of the text may hold another "="; a key without a value is taken out."""
+    changed = read_config(
+        PLAIN, ["optimizer.momentum = 0.5 ", "mechanism.name='random-k'", "mechanism.keep_share=1e-1", "delta="]
+    )
+    assert changed.optimizer.momentum == 0.5 and changed.mechanism == {"name": "random-k", "keep_share": 0.1}
+    assert changed.delta == 1e-5
+    assert read_config(PLAIN, ["nothing=", "secure=true"]).secure is True
+    with pytest.raises(ValueError, match=r"data must be one of .*, got 'a=b'"):
+        read_config(PLAIN, ["data=a=b"])
+    with pytest.raises(ValueError, match=r"data must be one of .*, got 'two words'"):
+        read_config(PLAIN, ["data= two words "])
+    with pytest.raises(ValueError, match=r"--set epochs.x=1: epochs is not a table"):
+        read_config(PLAIN, ["epochs.x=1"])
+
+
+def test_every_key_that_is_missing_or_unknown_is_named() -> None:
+    with pytest.raises(ValueError, match=r"^the configuration lacks data, model, epochs, batch_size, max_grad_norm$"):
+        from_dict({})
+    with pytest.raises(ValueError, match=r"has no key a, b; there are data, model, epochs"):
+        from_dict({"a": 1, "b": 2})
+    with pytest.raises(ValueError, match=r"has no key optimizer.a, optimizer.b; there are name, learning_rate"):
+        from_dict({"optimizer": {"a": 1, "b": 2}})
+    for name in ("optimizer", "mechanism"):
+        with pytest.raises(
+            ValueError, match=rf"{name} must be a table such as \[{name}\], got 3; did you mean {name}.name"
+        ):
+            from_dict({name: 3})
+    with pytest.raises(ValueError, match="mechanism must be a table of name and arguments, got 3"):
+        RunConfig("excerpt", "small-cnn", 1, 1, 1.0, noise_multiplier=1.0, mechanism=3)  # type: ignore[arg-type]
+
+
+def test_sampling_in_parts_asks_for_noise_and_no_secrecy() -> None:
+    part = {
+        "data": "excerpt",
+        "model": "small-cnn",
+        "epochs": 1,
+        "batch_size": 1,
+        "max_grad_norm": 1,
+        "sampling": "partition",
+    }
+    assert from_dict(part | {"noise_multiplier": 0.0}).noise_multiplier == 0.0
+    assert from_dict(part | {"sampling": "poisson", "secure": True, "epsilon": 1}).secure is True
+    with pytest.raises(ValueError, match="noise_multiplier must be given with sampling = 'partition', got none"):
+        from_dict(part | {"epsilon": 1.0})
+    with pytest.raises(ValueError, match="sampling must be 'poisson' with secure = true, got 'partition'"):
+        from_dict(part | {"noise_multiplier": 1.0, "secure": True})
+    with pytest.raises(ValueError, match="noise_multiplier or epsilon must be given, got neither"):
+        from_dict(part | {"sampling": "poisson"})
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Paired comparisons, against SciPy, against enumeration, and by how often they err."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -67,6 +68,53 @@ def test_differences_without_spread() -> None:
     assert equivalence([0.7] * 16, [0.5] * 16, margin=0.1).p == 1
 
 
+def test_equal_differences_have_no_spread_but_for_rounding() -> None:
+    """At any scale: the digits that a subtraction loses are none."""
+    second = np.random.default_rng(2).normal(0, 1e8, 16)
+    first = second + 3e7 / 7
+    found = paired_difference(first, second)
+    assert found.low == found.mean == found.high == pytest.approx(3e7 / 7) and np.std(first - second) > 0
+    small = paired_difference(second / 1e16 + 3e-9, second / 1e16)
+    assert small.low == small.mean == small.high == pytest.approx(3e-9)
+
+
+def test_every_field_of_an_equivalence() -> None:
+    found = equivalence(ONE, OTHER, margin=1.2)
+    interval = stats.ttest_rel(ONE, OTHER).confidence_interval(0.9)
+    assert (found.pairs, found.mean, found.margin, found.level) == (16, pytest.approx(np.mean(ONE - OTHER)), 1.2, 0.05)
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
+    wide = equivalence(ONE, OTHER, margin=1.2, level=0.2)
+    interval = stats.ttest_rel(ONE, OTHER).confidence_interval(0.6)
+    assert (wide.low, wide.high) == pytest.approx((interval.low, interval.high)) and wide.level == 0.2
+    assert paired_difference(ONE, OTHER).confidence == 0.95
+
+
+def test_at_the_very_margin_nothing_is_shown() -> None:
+    assert (at := equivalence([2.0] * 16, [1.0] * 16, margin=1.0)).p == 1.0 and not at.equivalent
+    assert (within := equivalence([2.0] * 16, [1.0] * 16, margin=1.1)).p == 0.0 and within.equivalent
+    assert not dataclasses.replace(within, p=0.05).equivalent and dataclasses.replace(within, p=0.0499).equivalent
+
+
+def test_twenty_signs_are_enumerated_and_more_are_drawn() -> None:
+    assert sign_flip_p([1.0] * 20) == 2 / 2**20
+    values = np.random.default_rng(4).normal(0.3, 1, 21)
+    assert paired_difference(values, np.zeros(21)).sign_flip_p == sign_flip_p(values)
+    assert sign_flip_p([0.0] * 21) == 1.0  # every draw reaches as far
+    assert sign_flip_p([1.0], seed=2**63 - 1) == 1.0
+
+
+def test_ranges_of_values_and_levels() -> None:
+    assert paired_difference([1e9] * 8, [-1e9] * 8).mean == 2e9
+    for bad in ([1.01e9] + [0.0] * 7, [-1.01e9] + [0.0] * 7):
+        with pytest.raises(ValueError, match=r"first must lie within \+-1e\+09"):
+            paired_difference(bad, [0.0] * 8)
+        with pytest.raises(ValueError, match=r"second must lie within \+-1e\+09"):
+            paired_difference([0.0] * 8, bad)
+    assert equivalence(ONE, OTHER, margin=1.2, level=1e-9).level == 1e-9
+    with pytest.raises(ValueError, match="level must"):
+        equivalence(ONE, OTHER, margin=1.2, level=0.99e-9)
+
+
 def test_coverage_and_levels() -> None:
     """Of 1000 studies, within five standard errors: intervals cover in 95 %, sign flips reject as often as they may, and
     equivalence is wrongly found in 5 %."""
@@ -96,6 +144,8 @@ def test_coverage_and_levels() -> None:
         (lambda: equivalence(ONE, OTHER, margin=1, level=0.5), "level must"),
         (lambda: sign_flip_p([]), "differences must be a row of numbers"),
         (lambda: sign_flip_p([1.0] * 30, seed=-1), "seed must"),
+        (lambda: sign_flip_p([1.0], seed=2**63), r"seed must be an integer in 0..9223372036854775807"),
+        (lambda: sign_flip_p([[1.0]]), "differences must be a row of numbers"),
     ],
 )
 def test_refuses(call, says: str) -> None:

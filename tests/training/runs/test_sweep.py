@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import Executor, Future
 from pathlib import Path
@@ -19,12 +20,12 @@ from tests.training.tiny import tiny_load
 from training import runs as runs
 from training.__main__ import app
 from training.runs import _plan as plans
-from training.runs import _processes, _results, _train, _worker
+from training.runs import _processes, _results, _sweep, _train, _worker
 from training.runs._answers import answer
 from training.runs._locks import only_here, taken
 from training.runs._processes import Ending, in_fresh_process
 from training.runs._study import Study, read_study, study_from_dict
-from training.runs._sweep import Outcome, Places, standing, sweep
+from training.runs._sweep import Outcome, Places, Watcher, standing, sweep
 from training.runs._worker import Task
 
 HERE = Path(__file__).parent
@@ -236,6 +237,185 @@ def test_a_run_that_fails_is_named_and_tried_again(tmp_path: Path) -> None:
 def test_no_run_is_started_when_the_time_is_over(tmp_path: Path) -> None:
     outcome, names = swept(Places(tmp_path / "results", tmp_path / "state"), study(), hours=0.0)
     assert names == [] and not outcome.complete and not outcome.failed
+
+
+class Scripted(Executor):
+    """Ends what it is given one by one, as the test says: the first one under way, whenever it is waited for."""
+
+    def __init__(self, places: Places, wanted: Study, ends: dict[str, list[Ending]] | None = None) -> None:
+        self.places, self.wanted, self.ends = places, wanted, ends or {}
+        self.given: list[tuple[str, Task, tuple]] = []
+        self.most = 0
+        self.under_way: list[tuple[str, Task, Future]] = []
+
+    def submit(self, function, task: Task, *rest) -> Future:
+        assert function is in_fresh_process
+        name, future = Path(task.result).stem, Future()
+        self.given.append((name, task, rest))
+        self.under_way.append((name, task, future))
+        self.most = max(self.most, len(self.under_way))
+        return future
+
+    def wait(self, futures, timeout: float, return_when: str) -> tuple[set[Future], set[Future]]:
+        assert 0 < timeout < 10 and return_when == "FIRST_COMPLETED"
+        assert set(futures) == {future for *_, future in self.under_way}
+        name, task, future = self.under_way.pop(0)
+        ending = self.ends.get(name, [Ending(_processes.DONE)]).pop(0)
+        if ending.kind == _processes.DONE:
+            row = {"config": dict(task.config), "code": {}, "diverged": False, "seconds": {}}
+            _results.write(Path(task.result), row | {"epochs": {"test_accuracy": [0.5], "train_loss": [1.0]}})
+        future.set_result(ending)
+        return {future}, set(futures) - {future}
+
+
+class Watching(Watcher):
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str, int]] = []
+        self.looks = 0
+
+    def looked(self, standing) -> None:
+        self.looks += 1
+        assert standing().runs_in_all == 16
+
+    def ended(self, run, ending: Ending, standing) -> None:
+        self.seen.append((run.name, ending.kind, len(standing().finished)))
+
+
+def scripted(monkeypatch, folder: Path, ends: dict[str, list[Ending]], **options) -> tuple[Scripted, Outcome]:
+    places, wanted = Places(folder / "results", folder / "state"), study(**TWO_ARMS)
+    executor = Scripted(places, wanted, ends)
+    monkeypatch.setattr(_sweep, "wait", executor.wait)
+    return executor, sweep(wanted, places=places, executor=executor, allow_dirty=True, **options)
+
+
+NAMES = [f"final_{arm}_seed={seed}" for seed in range(8) for arm in ("dp-sgd", "sparse")]
+
+
+def test_as_many_at_a_time_as_are_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    watching = Watching()
+    executor, outcome = scripted(monkeypatch, tmp_path, {}, workers=3, watcher=watching)
+    assert executor.most == 3 and [name for name, *_ in executor.given] == NAMES and outcome.complete
+    assert watching.looks == 16 and watching.seen == [(name, "done", n) for n, name in enumerate(NAMES, 1)]
+    assert scripted(monkeypatch, tmp_path / "one", {})[0].most == 1  # by default
+
+
+def test_what_a_run_is_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whole paths, also on other machines; a deadline by the clock."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_sweep.time, "time", lambda: 1000.0)
+    executor, _ = scripted(monkeypatch, Path("here"), {}, hours=2.0)
+    name, task, rest = executor.given[1]
+    assert (name, rest) == ("final_sparse_seed=0", (1000.0 + 7200.0,))
+    assert (task.study, task.phase, task.arm, task.point, task.device) == ("tiny", "final", "sparse", {}, "cpu")
+    assert task.config["seed"] == 0 and task.config["mechanism"] == SPARSE and task.allow_dirty is True
+    assert task.folder == str(tmp_path.resolve() / "here/state/tiny/final_sparse_seed=0")
+    assert task.result == str(tmp_path.resolve() / "here/results/tiny/final_sparse_seed=0.json")
+    executor, _ = scripted(monkeypatch, Path("there"), {}, device="auto")
+    assert executor.given[0][1].device == "auto" and executor.given[0][2] == (None,)
+
+
+def test_runs_that_others_have_come_last_and_stopped_ones_are_left(monkeypatch, tmp_path: Path) -> None:
+    busy, stopped, failed = NAMES[0], NAMES[3], NAMES[5]
+    ends = {
+        busy: [Ending(_processes.BUSY), Ending(_processes.DONE)],
+        stopped: [Ending(_processes.STOPPED)],
+        failed: [Ending(_processes.FAILED, "a reason")],
+    }
+    executor, outcome = scripted(monkeypatch, tmp_path, ends, workers=2)
+    names = [name for name, *_ in executor.given]
+    assert names == [*NAMES, busy]
+    assert outcome.failed == {failed: "a reason"} and not outcome.complete
+    assert outcome.standing.finished == set(NAMES) - {stopped, failed}
+
+
+def test_when_the_time_is_over_the_runs_under_way_are_waited_for(monkeypatch, tmp_path: Path) -> None:
+    clock = iter([1000.0] * 4 + [5000.0] * 1000)
+    monkeypatch.setattr(_sweep.time, "time", lambda: next(clock))
+    executor, outcome = scripted(monkeypatch, tmp_path, {}, hours=1.0, workers=2)
+    assert 1 <= len(executor.given) <= 2 and not executor.under_way and not outcome.complete
+    assert len(outcome.standing.finished) == len(executor.given)
+
+
+def test_an_error_of_the_watcher_leaves_nothing_queued(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Interrupting(Watcher):
+        def ended(self, run, ending, standing) -> None:
+            raise KeyboardInterrupt
+
+    wanted, places = study(**TWO_ARMS), Places(tmp_path / "results", tmp_path / "state")
+    executor = Scripted(places, wanted)
+    monkeypatch.setattr(_sweep, "wait", executor.wait)
+    with pytest.raises(KeyboardInterrupt):
+        sweep(wanted, places=places, executor=executor, allow_dirty=True, workers=3, watcher=Interrupting())
+    assert [future.cancelled() for *_, future in executor.under_way] == [True, True]
+
+
+def test_processes_of_this_machine_are_told_to_stop_when_the_sweep_ends(monkeypatch, tmp_path: Path) -> None:
+    told: list[bool] = []
+    entered = threading.Event()
+
+    def process(task: Task, deadline: float | None, stop) -> Ending:
+        told.append(stop())
+        entered.set()
+        for _ in range(60_000):
+            if stop():
+                break
+            time.sleep(0.01)
+        told.append(stop())
+        return Ending(_processes.STOPPED)
+
+    class Interrupting(Watcher):
+        def looked(self, standing) -> None:
+            assert entered.wait(600)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(_sweep, "in_fresh_process", process)
+    monkeypatch.setattr(_sweep, "_LOOK_SECONDS", 0.01)
+    with pytest.raises(KeyboardInterrupt):
+        sweep(
+            study(**TWO_ARMS), places=Places(tmp_path / "r", tmp_path / "s"), allow_dirty=True, watcher=Interrupting()
+        )
+    assert told == [False, True]
+
+
+def test_changed_code_is_refused_unless_it_is_allowed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(_results, "code_version", lambda: {"dirty": True})
+    with pytest.raises(ValueError, match="commit it, or say --allow-dirty"):
+        sweep(study(), places=Places(tmp_path / "r", tmp_path / "s"), executor=Here(), hours=0.0)
+    assert not sweep(study(), places=Places(tmp_path, tmp_path), hours=0.0, allow_dirty=True).complete
+
+
+@pytest.mark.parametrize(("workers", "hours"), [(10_000, 1e6), (1, 0.0)])
+def test_ends_of_ranges(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, workers: int, hours: float) -> None:
+    places, wanted = Places(tmp_path, tmp_path), study(device="cuda")
+    monkeypatch.setattr(_sweep, "_swept", lambda *given: (given[2], given[5] is not None))
+    assert sweep(wanted, places=places, workers=workers, hours=hours, device="cuda", allow_dirty=True) == (
+        workers,
+        True,
+    )
+
+
+def test_how_far_a_study_is(tmp_path: Path) -> None:
+    """Finished, stale and running ones, and the epochs of all."""
+    wanted, places = study(**TWO_ARMS), Places(tmp_path / "results", tmp_path / "state")
+    runs = {run.name: run for run in plans.plan(wanted, lambda run: None).runs}
+    row = {"code": {}, "diverged": False, "seconds": {}, "epochs": {"test_accuracy": [0.5]}}
+    for name in NAMES[:3]:
+        _results.write(places.result(wanted, runs[name]), row | {"config": runs[name].config.as_dict()})
+    _results.write(places.result(wanted, runs[NAMES[4]]), row | {"config": runs[NAMES[5]].config.as_dict()})
+    table = places.folder(wanted, runs[NAMES[6]]) / "run" / "metrics.csv"
+    table.parent.mkdir(parents=True)
+    table.write_text("epoch\n1\n")
+    with only_here(places.folder(wanted, runs[NAMES[7]])):
+        found = standing(wanted, places)
+    assert (found.finished, found.stale, found.running) == (set(NAMES[:3]), {NAMES[4]}, {NAMES[7]})
+    assert (found.epochs, found.epochs_in_all, found.runs_in_all) == (3 * 2 + 1, 16 * 2, 16)
+    whole = standing(study(), Places(tmp_path / "none", tmp_path / "none"))  # most runs wait for the first
+    assert (whole.runs_in_all, whole.epochs_in_all) == (12 + 24 + 16, 2 * 36 + 3 * 16)
+    assert not Outcome(found).complete and Outcome(found).failed == {}
+
+
+def test_the_usual_places() -> None:
+    assert (Places().results, Places().state) == (Path("proofs/results"), Path("sweep-state"))
 
 
 # --- processes --------------------------------------------------------------------------------------------------------
@@ -494,6 +674,8 @@ def test_refuses_studies(path: str, value, says: str) -> None:
     ("changes", "says"),
     [
         ({"workers": 0}, "workers must"),
+        ({"workers": 10_001}, "workers must"),
+        ({"hours": 1.01e6}, "hours must"),
         ({"device": "tpu"}, "device must"),
         ({"hours": -1}, "hours must"),
         ({"hours": float("nan")}, "hours must"),

@@ -8,19 +8,28 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from multiprocessing.synchronize import Event
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
+import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from torch import nn
 from typer.testing import CliRunner
 
+from dptheory import privacy
 from tests.training.forked import FORKSERVER, ROOT, Forked
 from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
 from training import runs
 from training.__main__ import app
-from training.data import standardised
+from training.data import Images, standardised
+from training.engine import PartitionBatches, PoissonBatches
+from training.networks import scattering_features
 from training.runs import CSV, JSON, STATE, _checkpoint, _train, accuracy
 
 CPU = torch.device("cpu")
@@ -408,3 +417,201 @@ def test_an_epoch_of_empty_batches_has_no_loss(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(_train.PoissonBatches, "batch", lambda *_: torch.zeros(0, dtype=torch.long))
     run = runs.train(tiny_config(epochs=1), CPU, tmp_path, resume=False)
     assert math.isnan(run.rows[0]["train_loss"]) and read(tmp_path)[1]["epochs"][0]["train_loss"] is None
+
+
+def test_weights_batches_noise_and_masks_have_streams_of_their_own() -> None:
+    """One seed gives one run in every version, and no two of its parts the same random numbers."""
+    expected = [int(np.random.SeedSequence((5, purpose)).generate_state(1)[0]) for purpose in range(4)]
+    assert [_train.stream(5, purpose) for purpose in range(4)] == expected and len(set(expected)) == 4
+    run = runs.prepare(tiny_config(SPARSE), CPU)
+    torch.manual_seed(expected[0])
+    start = runs.build_model("small-cnn", 784, expected[0])
+    assert all(torch.equal(a, b) for a, b in zip(start.parameters(), run.model.parameters(), strict=True))
+    assert torch.equal(run.batches.batch(3), PoissonBatches(TRAIN, 30 / TRAIN, expected[1]).batch(3))
+    assert run.optimizer.mechanism._generator.initial_seed() == expected[3]
+    seeds: list[int] = []
+    before = torch.Generator.manual_seed
+    with pytest.MonkeyPatch.context() as patch:
+
+        class Noted(torch.Generator):
+            def manual_seed(self, seed: int) -> torch.Generator:
+                seeds.append(seed)
+                return before(self, seed)
+
+        patch.setattr(torch, "Generator", Noted)
+        runs.prepare(tiny_config(), CPU)
+    assert expected[2] in seeds
+
+
+def test_a_partition_has_the_stream_of_the_batches() -> None:
+    run = runs.prepare(tiny_config(sampling="partition"), CPU)
+    assert torch.equal(run.batches.batch(1), PartitionBatches(TRAIN, 30, _train.stream(5, 1)).batch(1))
+
+
+def test_a_run_begins_at_the_beginning() -> None:
+    run = runs.prepare(tiny_config(), CPU)
+    found = (run.step, run.losses, run.seen, run.seconds, run.spent, run.rows, run.steps)
+    assert found == (0, 0.0, 0, 0.0, False, [], 12) and run.spent is False and run.model.training
+
+
+def test_the_scattering_network_takes_the_coefficients_of_images_of_its_shape() -> None:
+    few = tiny_load("cifar-10", train=False)
+    few = Images(few.name, few.pixels[:3], few.labels[:3])
+    config = tiny_config(data="cifar-10", model="scattering-cnn")
+    found = _train._inputs(config, few)
+    assert torch.equal(found.pixels, scattering_features(standardised(few).pixels)) and found.name == few.name
+    assert torch.equal(found.labels, few.labels)
+    raw = _train._inputs(tiny_config(data="cifar-10", model="scattering-cnn", inputs="unit"), few)
+    assert torch.equal(raw.pixels, scattering_features(few.pixels))
+    unit = tiny_config(inputs="unit")
+    assert _train._inputs(unit, few) is few
+    wrong = Images("x", torch.zeros(2, 3, 32, 31), few.labels[:2])
+    with pytest.raises(ValueError, match=r"takes images of shape \(3, 32, 32\), got 'cifar-10': \(3, 32, 31\)"):
+        _train._inputs(tiny_config(data="cifar-10", model="scattering-cnn", inputs="unit"), wrong)
+
+
+def test_half_of_the_test_images_at_most_are_taken() -> None:
+    test = _train._inputs(tiny_config(), tiny_load("excerpt", train=False))
+    assert torch.equal(_train._auxiliary(tiny_config(), test), test.pixels[: TEST // 2])
+    with pytest.raises(ValueError, match=r"anchors must be an integer in 1..30, got 31"):
+        runs.prepare(tiny_config(GEP | {"anchors": 31}), CPU)
+
+
+def test_noise_is_the_least_that_the_budget_affords_to_six_decimals() -> None:
+    config = tiny_config(noise_multiplier=None, epsilon=2.0)
+    found, exact = _train._noise_multiplier(config, 0.25, 12), privacy.noise_multiplier(2.0, 1e-5, 0.25, 12)
+    assert exact <= found < exact + 1e-6 and found == round(found, 6)
+    assert _train._noise_multiplier(tiny_config(epsilon=2.0, noise_multiplier=0.3), 0.25, 12) == 0.3
+
+
+def test_steps_hold_as_many_passes_as_epochs() -> None:
+    assert [_train.last_step(epoch, 0.3) for epoch in (1, 2, 3)] == [3, 7, 10]
+    assert [_train.last_step(epoch, 1.0) for epoch in (1, 2)] == [1, 2] and _train.last_step(5, 0.99) == 5
+
+
+def test_errors_of_the_memory() -> None:
+    assert _train._out_of_memory(torch.OutOfMemoryError("CUDA"))
+    assert _train._out_of_memory(RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"))
+    assert not _train._out_of_memory(RuntimeError("shapes do not fit"))
+
+
+def test_another_error_of_a_step_comes_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> float:
+        raise RuntimeError("shapes do not fit")
+
+    run = runs.prepare(tiny_config(), CPU)
+    monkeypatch.setattr(_train, "_backward", fail)
+    with pytest.raises(RuntimeError, match="shapes do not fit"):
+        _train.one_step(run)
+
+
+def test_signals_are_those_of_before_and_other_threads_get_none() -> None:
+    said: list[bool] = []
+
+    def elsewhere() -> None:
+        with _train.interrupts_between_steps() as interrupted:
+            said.append(interrupted())
+
+    found = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert said == [False] and (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == found
+
+
+def test_a_mechanism_is_told_steps_and_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A secure run has no seed that anyone could know."""
+    told: list[runs._build.Setting] = []
+    build = runs._build.build_mechanism
+    monkeypatch.setattr(
+        runs._build, "build_mechanism", lambda setting, table: told.append(setting) or build(setting, table)
+    )
+    for secure in (False, True):
+        runs.prepare(tiny_config(SPARSE, secure=secure), CPU)
+    assert [(one.steps_per_epoch, one.steps) for one in told] == [(4, 12), (4, 12)]
+    assert [one.seed for one in told] == [_train.stream(5, 3), None]
+
+
+def test_the_first_process_alone_writes_and_knows_the_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_train.engine, "first", lambda: False)
+    run = runs.train(tiny_config(epochs=1), CPU, tmp_path / "out", resume=False)
+    assert run.step == 4 and not (tmp_path / "out" / STATE).exists() and not (tmp_path / "out" / CSV).exists()
+    run.losses, run.seen = 3.0, 7
+    _train._sum_over_processes(run)
+    assert (run.losses, run.seen) == (0.0, 0)
+    monkeypatch.setattr(_train.engine, "first", lambda: True)
+    run.losses, run.seen = 3.0, 7
+    _train._sum_over_processes(run)
+    assert (run.losses, run.seen) == (3.0, 7)
+
+
+class Shown:
+    """Stands in for the progress bar, and notes what it shows."""
+
+    made: ClassVar[list["Shown"]] = []
+
+    def __init__(self, *columns: object, console: Console, disable: bool) -> None:
+        self.console, self.disable, self.said = console, disable, []
+        self.made.append(self)
+
+    def __enter__(self) -> "Shown":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def add_task(self, description: str, total: int, completed: int) -> int:
+        self.said.append((description, total, completed))
+        return 77
+
+    def update(self, task: int, **shown: object) -> None:
+        assert task == 77
+        self.said.append(shown)
+
+
+@pytest.mark.parametrize(("terminal", "first", "shown"), [(1, 1, True), (0, 1, False), (1, 0, False), (0, 0, False)])
+def test_a_bar_for_the_first_process_on_a_terminal(monkeypatch, tmp_path: Path, terminal, first, shown: bool) -> None:
+    monkeypatch.setattr(_train, "Progress", Shown)
+    monkeypatch.setattr(Shown, "made", [])
+    run = runs.prepare(tiny_config(epochs=1), CPU)
+    monkeypatch.setattr(_train.engine, "first", lambda: bool(first))
+    monkeypatch.setattr(_train.sys, "stderr", SimpleNamespace(isatty=lambda: bool(terminal)))
+    _train._train(run, tmp_path)
+    (bar,) = Shown.made
+    assert bar.disable is not shown and bar.console.stderr is True
+    epsilon = f"epsilon {run.rows[-1]['epsilon']:.3g}"
+    assert bar.said == [("training", 4, 0), *({"completed": n} for n in (1, 2, 3, 4)), {"description": epsilon}]
+
+
+def test_a_bar_before_the_first_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(_train, "Progress", Shown)
+    monkeypatch.setattr(Shown, "made", [])
+    run = runs.prepare(tiny_config(epsilon=1e-3), CPU)
+    _train._train(run, tmp_path)
+    assert Shown.made[0].said[-1] == {"description": "training"}
+
+
+def test_a_step_that_the_budget_does_not_afford_is_not_made() -> None:
+    run = runs.prepare(tiny_config(epsilon=1e-3), CPU)
+    assert _train.one_step(run) == (0.0, 0) and (run.spent, run.step) == (True, 0)
+
+
+def test_every_epoch_begins_its_sums_anew(tmp_path: Path) -> None:
+    config = tiny_config(epochs=2, optimizer={"name": "sgd", "learning_rate": 1e-12})
+    begun = time.perf_counter()
+    run = runs.train(config, CPU, tmp_path, resume=False)
+    assert 0 < sum(row["seconds"] for row in run.rows) <= time.perf_counter() - begun
+    for epoch, row in enumerate(run.rows):
+        chosen = torch.cat([run.batches.batch(4 * epoch + step) for step in range(4)])
+        expected = nn.functional.cross_entropy(run.model(run.train.pixels[chosen]), run.train.labels[chosen])
+        assert row["train_loss"] == pytest.approx(expected.item(), rel=1e-5)
+    assert (run.losses, run.seen, run.seconds) == (0.0, 0, 0.0)
+
+
+@pytest.mark.usefixtures("usual_signals")
+def test_of_several_processes_none_stops_at_a_second_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    with _train.interrupts_between_steps() as interrupted:
+        monkeypatch.setattr(_train.engine, "active", lambda: True)
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        monkeypatch.undo()
+        assert interrupted()
