@@ -21,6 +21,7 @@ from dptheory import papers as embedding_presets
 from dptheory.embedding import _sizes
 from dptheory.gradients import QuadraticForm, _masks
 from dptheory.papers import EmbeddingPreset, PaperSetting, Preset, paper_settings
+from tests.named import by_name
 
 # --- printed settings, typed a second time ----------------------------------------------------------------------------
 
@@ -68,21 +69,39 @@ ROWS = (
 
 
 def test_presets_digit_for_digit() -> None:
-    assert papers.all_presets() == tuple(Preset(*row) for row in ROWS)
+    assert papers.all_presets() == tuple(
+        Preset(
+            **by_name(
+                "name source framework dataset dim train_size epsilon delta noise_multiplier learning_rate batch_size epochs momentum clip_norm drop_rate ramp_epochs total_density others",
+                row,
+            )
+        )
+        for row in ROWS
+    )
     for row in ROWS:
-        assert papers.preset(row[0]) == Preset(*row)
+        assert papers.preset(row[0]) == Preset(
+            **by_name(
+                "name source framework dataset dim train_size epsilon delta noise_multiplier learning_rate batch_size epochs momentum clip_norm drop_rate ramp_epochs total_density others",
+                row,
+            )
+        )
 
 
 def test_what_presets_say_of_the_noise() -> None:
     for row in ROWS:
         dim, sigma, batch = row[4], row[8], row[10]
         share = None if None in (dim, sigma, batch) else Fraction(sigma) ** 2 * dim / batch**2
-        preset = Preset(*row)
+        preset = Preset(
+            **by_name(
+                "name source framework dataset dim train_size epsilon delta noise_multiplier learning_rate batch_size epochs momentum clip_norm drop_rate ramp_epochs total_density others",
+                row,
+            )
+        )
         if share is None:
-            assert preset.noise_share is preset.largest_rate is None
+            assert preset.noise_share is preset.largest_drop_rate is None
         else:
             assert preset.noise_share == pytest.approx(float(share), rel=1e-12)
-            assert preset.largest_rate == pytest.approx(max(0.0, float(1 - 1 / share)), rel=1e-12)
+            assert preset.largest_drop_rate == pytest.approx(max(0.0, float(1 - 1 / share)), rel=1e-12)
 
 
 GEP_ROWS = (
@@ -99,16 +118,19 @@ GEP_ROWS = (
 
 
 def test_embedding_presets_digit_for_digit() -> None:
-    assert embedding_presets.embedding_presets() == tuple(EmbeddingPreset(*row) for row in GEP_ROWS)
+    assert embedding_presets.embedding_presets() == tuple(
+        EmbeddingPreset(**by_name("name source dim subspace_dim clip_norm residual_clip batch_size delta budgets", row))
+        for row in GEP_ROWS
+    )
 
 
 def test_noise_of_embedding_presets() -> None:
     r"""Each part has its own clip S_i: plain S^2 p; two parts with sensitivity sqrt 2; the best split by Cauchy-Schwarz."""
-    small = EmbeddingPreset("small", "here", 50, 4, 3.0, 2.0)
+    small = EmbeddingPreset(name="small", source="here", dim=50, subspace_dim=4, clip_norm=3.0, residual_clip=2.0)
     for preset in (small, *embedding_presets.embedding_presets()):
-        p, k, s, t = preset.dim, preset.subspace_dim, preset.clip, preset.residual_clip
+        p, k, s, t = preset.dim, preset.subspace_dim, preset.clip_norm, preset.residual_clip
         for mu in (1.0, 0.4):
-            found = preset.noise(mu)
+            found = preset.noise(mu=mu)
             assert found.plain == pytest.approx(s**2 * p / mu**2, rel=1e-12)
             assert found.embedding_only == pytest.approx(s**2 * k / mu**2, rel=1e-12)
             assert found.published == pytest.approx(2 * (s**2 * k + t**2 * p) / mu**2, rel=1e-12)
@@ -160,20 +182,29 @@ def test_paper_settings_digit_for_digit() -> None:
     ]
     found = paper_settings()
     assert [
-        (r.name, r.epsilon, r.delta, r.batch_size, r.train_size, r.epochs, r.sigma, r.releases) for r in found
+        (r.name, r.epsilon, r.delta, r.batch_size, r.train_size, r.epochs, r.noise_multiplier, r.releases)
+        for r in found
     ] == expected
     assert [r.sampling_rate for r in found] == [row[3] / row[4] for row in expected]
     assert [r.steps for r in found] == [None if row[5] is None else -(-row[5] * row[4] // row[3]) for row in expected]
 
 
 def test_what_paper_settings_ask_for() -> None:
-    printed = PaperSetting("x", 3.0, 1e-5, 200, 1000, 2, 1.0)  # 10 steps of rate 1/5
+    printed = PaperSetting(
+        name="x", epsilon=3.0, delta=1e-5, batch_size=200, train_size=1000, epochs=2, noise_multiplier=1.0
+    )  # 10 steps of rate 1/5
     assert (printed.sampling_rate, printed.steps) == (0.2, 10)
-    assert printed.needed_sigma() == pytest.approx(privacy.noise_multiplier(3.0, 1e-5, 0.2, 10), rel=1e-9)
-    assert printed.spent() == privacy.epsilon(1.0, 0.2, 10, 1e-5)
-    assert printed.allowed_steps() == privacy.steps(3.0, 1e-5, 1.0, 0.2)
+    assert printed.needed_noise_multiplier() == pytest.approx(
+        privacy.least_noise_multiplier(epsilon=3.0, delta=1e-5, sampling_rate=0.2, steps=10), rel=1e-9
+    )
+    assert printed.spent() == privacy.epsilon_bounds(noise_multiplier=1.0, sampling_rate=0.2, steps=10, delta=1e-5)
+    assert printed.allowed_steps() == privacy.max_steps(
+        epsilon=3.0, delta=1e-5, noise_multiplier=1.0, sampling_rate=0.2
+    )
     twice = replace(printed, releases=2)
-    assert twice.needed_sigma() == pytest.approx(math.sqrt(2) * privacy.noise_multiplier(3.0, 1e-5, 0.2, 10), rel=1e-9)
+    assert twice.needed_noise_multiplier() == pytest.approx(
+        math.sqrt(2) * privacy.least_noise_multiplier(epsilon=3.0, delta=1e-5, sampling_rate=0.2, steps=10), rel=1e-9
+    )
 
 
 # --- accounting, against an accountant of our own ---------------------------------------------------------------------
@@ -221,24 +252,38 @@ SETTINGS = (
 
 def test_bounds_of_epsilon_field_by_field() -> None:
     for arguments, options, direction, accountant in SETTINGS:
-        found = privacy.epsilon(*arguments, **options)
+        found = privacy.epsilon_bounds(**by_name("noise_multiplier sampling_rate steps delta", arguments), **options)
         truth = _composed_epsilon(*arguments, direction)
         width = options.get("width", 0.005) * max(1.0, truth)
         assert found.lower <= truth + 1e-5 and truth - 1e-5 <= found.upper
         assert found.upper - found.lower <= width * 1.01
         assert found.estimate == pytest.approx((found.lower + found.upper) / 2, rel=1e-12)
-        assert found.accountant == accountant
+        assert found.method == accountant
 
 
 def test_bounds_without_replacement() -> None:
     """The lower bound is attained by data whose other gradients are 0; at rate 1 both are the exact Gaussian."""
-    found = privacy.epsilon(1.0, 0.2, 10, 1e-5, adjacency="replace-one", sampling="without replacement")
+    found = privacy.epsilon_bounds(
+        noise_multiplier=1.0,
+        sampling_rate=0.2,
+        steps=10,
+        delta=1e-5,
+        adjacency="replace-one",
+        sampling="without replacement",
+    )
     truth = _composed_epsilon(1.0, 0.2, 10, 1e-5, "replace")
     assert truth - 0.005 * 1.01 * truth <= found.lower <= truth + 1e-5
-    rdp = privacy.rdp_epsilon(1.0, 0.2, 10, 1e-5, adjacency="replace-one", sampling="without replacement")
+    rdp = privacy.rdp_epsilon(
+        noise_multiplier=1.0,
+        sampling_rate=0.2,
+        steps=10,
+        delta=1e-5,
+        adjacency="replace-one",
+        sampling="without replacement",
+    )
     assert found.upper == pytest.approx(rdp, rel=1e-9)
     assert found.estimate == pytest.approx((found.lower + found.upper) / 2, rel=1e-12)
-    assert found.accountant == "PRV, RDP"
+    assert found.method == "PRV, RDP"
 
 
 def test_noise_multiplier_is_the_least() -> None:
@@ -251,7 +296,7 @@ def test_noise_multiplier_is_the_least() -> None:
         ((2.0, 1e-5, 0.2, 1000), {"tolerance": 4e-3}, "remove"),
     )
     for (budget, delta, rate, steps), options, direction in cases:
-        sigma = privacy.noise_multiplier(budget, delta, rate, steps, **options)
+        sigma = privacy.least_noise_multiplier(epsilon=budget, delta=delta, sampling_rate=rate, steps=steps, **options)
         tolerance = options.get("tolerance", 1e-3)
         assert _composed_epsilon(sigma, rate, steps, delta, direction) <= budget + 1e-5
         assert _composed_epsilon(sigma / (1 + 2 * tolerance), rate, steps, delta, direction) > budget
@@ -259,9 +304,13 @@ def test_noise_multiplier_is_the_least() -> None:
 
 def test_noise_multiplier_without_replacement() -> None:
     options = {"adjacency": "replace-one", "sampling": "without replacement"}
-    sigma = privacy.noise_multiplier(3.0, 1e-5, 0.5, 2, tolerance=3e-3, **options)
-    assert privacy.rdp_epsilon(sigma, 0.5, 2, 1e-5, **options) <= 3.0 * (1 + 1e-9)
-    assert privacy.rdp_epsilon(sigma / 1.004, 0.5, 2, 1e-5, **options) > 3.0
+    sigma = privacy.least_noise_multiplier(
+        epsilon=3.0, delta=1e-5, sampling_rate=0.5, steps=2, tolerance=3e-3, **options
+    )
+    assert privacy.rdp_epsilon(noise_multiplier=sigma, sampling_rate=0.5, steps=2, delta=1e-5, **options) <= 3.0 * (
+        1 + 1e-9
+    )
+    assert privacy.rdp_epsilon(noise_multiplier=sigma / 1.004, sampling_rate=0.5, steps=2, delta=1e-5, **options) > 3.0
 
 
 def test_steps_are_the_most() -> None:
@@ -270,13 +319,23 @@ def test_steps_are_the_most() -> None:
         ({"direction": "add"}, "add"),
         ({"adjacency": "replace-one"}, "replace"),
     ):
-        count = privacy.steps(4.7, 1e-5, 1.0, 0.2, **options)
+        count = privacy.max_steps(epsilon=4.7, delta=1e-5, noise_multiplier=1.0, sampling_rate=0.2, **options)
         assert _composed_epsilon(1.0, 0.2, count, 1e-5, direction) < 4.7 - 0.005
         assert _composed_epsilon(1.0, 0.2, count + 1, 1e-5, direction) > 4.7 + 0.005
     options = {"adjacency": "replace-one", "sampling": "without replacement"}
-    count = privacy.steps(4.0, 1e-5, 8.0, 0.5, **options)
-    assert privacy.epsilon(8.0, 0.5, count, 1e-5, width=1e-3, **options).upper <= 4.0
-    assert privacy.epsilon(8.0, 0.5, count + 1, 1e-5, width=1e-3, **options).upper > 4.0
+    count = privacy.max_steps(epsilon=4.0, delta=1e-5, noise_multiplier=8.0, sampling_rate=0.5, **options)
+    assert (
+        privacy.epsilon_bounds(
+            noise_multiplier=8.0, sampling_rate=0.5, steps=count, delta=1e-5, width=1e-3, **options
+        ).upper
+        <= 4.0
+    )
+    assert (
+        privacy.epsilon_bounds(
+            noise_multiplier=8.0, sampling_rate=0.5, steps=count + 1, delta=1e-5, width=1e-3, **options
+        ).upper
+        > 4.0
+    )
 
 
 def _renyi_epsilon(curve: np.ndarray, orders: np.ndarray, delta: float) -> float:
@@ -292,21 +351,33 @@ def test_renyi_epsilon() -> None:
         [np.log(np.exp(a * ratio - x**2 / 2).sum() * (x[1] - x[0]) / math.sqrt(2 * math.pi)) for a in orders]
     )
     least = _renyi_epsilon(10 * curve / (orders - 1), orders, 1e-5)
-    assert least * (1 - 1e-4) <= privacy.rdp_epsilon(1.0, 0.2, 10, 1e-5) <= 1.003 * least
+    assert (
+        least * (1 - 1e-4)
+        <= privacy.rdp_epsilon(noise_multiplier=1.0, sampling_rate=0.2, steps=10, delta=1e-5)
+        <= 1.003 * least
+    )
     # Every record in every batch, one of them replaced: Gaussian with twice the shift.
     full = _renyi_epsilon(10 * orders * (2 / 8.0) ** 2 / 2, orders, 1e-5)
     options = {"adjacency": "replace-one", "sampling": "without replacement"}
-    assert full * (1 - 1e-4) <= privacy.rdp_epsilon(8.0, 1.0, 10, 1e-5, **options) <= 1.003 * full
+    assert (
+        full * (1 - 1e-4)
+        <= privacy.rdp_epsilon(noise_multiplier=8.0, sampling_rate=1.0, steps=10, delta=1e-5, **options)
+        <= 1.003 * full
+    )
 
 
 def test_cross_check_field_by_field() -> None:
     for options, direction in (({}, "remove"), ({"width": 1e-3}, "remove"), ({"adjacency": "replace-one"}, "replace")):
-        found = privacy.cross_check(1.0, 0.2, 2, 1e-5, **options)
+        found = privacy.cross_check(noise_multiplier=1.0, sampling_rate=0.2, steps=2, delta=1e-5, **options)
         truth = _composed_epsilon(1.0, 0.2, 2, 1e-5, direction)
         for low, high in (found.prv, found.pld):
             assert low <= truth + 1e-5 and truth - 1e-5 <= high
             assert high - low <= 0.006 * truth
-        expected = math.inf if "adjacency" in options else privacy.rdp_epsilon(1.0, 0.2, 2, 1e-5)
+        expected = (
+            math.inf
+            if "adjacency" in options
+            else privacy.rdp_epsilon(noise_multiplier=1.0, sampling_rate=0.2, steps=2, delta=1e-5)
+        )
         assert found.rdp == pytest.approx(expected, rel=1e-9)
 
 
@@ -320,7 +391,7 @@ def test_audit_field_by_field(method: str, confidence: float) -> None:
     """Scores of 0 and 1 in known numbers: every field by Clopper and Pearson's limits."""
     hits, misses = np.r_[np.ones(160), np.zeros(40)], np.r_[np.ones(30), np.zeros(270)]
     options = {} if (method, confidence) == ("events", 0.99) else {"method": method, "confidence": confidence}
-    found = privacy.audit(np.r_[hits, hits], np.r_[misses, misses], 1e-3, **options)
+    found = privacy.audit(scores_with=np.r_[hits, hits], scores_without=np.r_[misses, misses], delta=1e-3, **options)
     level = (1 - confidence) / 2
     candidates = {
         ("above", "with"): (beta.ppf(level, 160, 41), beta.isf(level, 31, 270)),
@@ -352,7 +423,7 @@ def test_largest_bound(method: str, confidence: float) -> None:
     if method == "gaussian":
         mu = norm.ppf(p) - norm.ppf(1 - p)
         expected = brentq(lambda e: ndtr(mu / 2 - e / mu) - math.exp(e + log_ndtr(-mu / 2 - e / mu)) - 1e-5, 0, 200)
-    assert privacy.largest_bound(400, 1e-5, **options) == pytest.approx(expected, rel=1e-6)
+    assert privacy.largest_bound(scores=400, delta=1e-5, **options) == pytest.approx(expected, rel=1e-6)
 
 
 # --- masks and rows ---------------------------------------------------------------------------------------------------
@@ -360,8 +431,8 @@ def test_largest_bound(method: str, confidence: float) -> None:
 
 @pytest.mark.parametrize(("dim", "keep"), [(5, 2), (20, 20), (10_000, 10_000), (10_000, 1), (400_000, 100_000)])
 def test_masks_keep_what_they_say(dim: int, keep: int) -> None:
-    assert gradients.kept_entries(dim, 1 - keep / dim) == keep
-    drawn = gradients.random_masks(np.random.default_rng(0), 3, dim, keep)
+    assert gradients.kept_entries(dim=dim, drop_rate=1 - keep / dim) == keep
+    drawn = gradients.random_masks(rng=np.random.default_rng(0), count=3, dim=dim, keep=keep)
     assert drawn.shape == (3, dim) and np.isin(drawn, (0.0, 1.0)).all() and (drawn.sum(axis=1) == keep).all()
     if math.comb(dim, keep) < 100:
         every = gradients.all_masks(dim, keep)
@@ -370,7 +441,7 @@ def test_masks_keep_what_they_say(dim: int, keep: int) -> None:
 
 
 def test_vectors_are_read_as_they_are() -> None:
-    assert _masks.vector("u", [3, 4]).tolist() == [3.0, 4.0]
+    assert _masks.as_vector("u", [3, 4]).tolist() == [3.0, 4.0]
     assert _masks.norm(np.array([3.0, 4.0])) == 5.0
 
 
@@ -386,9 +457,11 @@ def test_pairs_are_read_as_they_are(width: int) -> None:
 
 def test_mean_and_chernoff_point_of_a_quadratic_form() -> None:
     """For 2 chi^2_3 the Chernoff exponent at x = 6 + 6 y is -(3/2) (y - log(1 + y)); a coarse search ends above the point."""
-    form = QuadraticForm(np.array([2.0]), np.array([3.0]), np.array([0.0]))
+    form = QuadraticForm(weights=np.array([2.0]), freedoms=np.array([3.0]), noncentralities=np.array([0.0]))
     assert form.mean == pytest.approx(6.0, rel=1e-12)
-    assert QuadraticForm(np.array([2.0, 0.5]), np.array([3.0, 4.0]), np.array([1.0, 0.0])).mean == pytest.approx(10.0)
+    assert QuadraticForm(
+        weights=np.array([2.0, 0.5]), freedoms=np.array([3.0, 4.0]), noncentralities=np.array([1.0, 0.0])
+    ).mean == pytest.approx(10.0)
     for log_chance in (-5.0, -40.0):
         y = brentq(lambda y, c=log_chance: 1.5 * (y - math.log1p(y)) + c, 1e-6, 1e3)
         assert 6 + 6 * y <= form.chernoff(log_chance) <= 1.05 * (6 + 6 * y)
@@ -401,4 +474,4 @@ def test_mean_reciprocal_of_many_numbers(shift: float) -> None:
     count = np.arange(1 if shift == 0 else 0, keep + 1)
     expected = float(hypergeom.pmf(count, dim, dim // 2, keep) @ (1 / (shift + count)))
     values = np.repeat([0.0, 1.0], dim // 2)
-    assert gradients.mean_reciprocal(values, keep, shift) == pytest.approx(expected, rel=1e-9)
+    assert gradients.mean_reciprocal(values=values, keep=keep, shift=shift) == pytest.approx(expected, rel=1e-9)

@@ -12,7 +12,7 @@ RESNET20_GROUPS = (464, 14_016, 51_072, 203_520, 650)
 """Parameters of the five groups of section 4: input layer, three stages, output layer; counted likewise."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EmbeddingPreset:
     """One setting.
 
@@ -21,7 +21,7 @@ class EmbeddingPreset:
         source: where it is printed.
         dim: p.
         subspace_dim: k.
-        clip: threshold of the gradients, and so, as GEP prints no other, of the embeddings.
+        clip_norm: threshold of the gradients, and so, as GEP prints no other, of the embeddings.
         residual_clip: threshold of the residuals.
         batch_size: n.
         delta: of the privacy budget; None where the source gives none.
@@ -32,13 +32,13 @@ class EmbeddingPreset:
     source: str
     dim: int
     subspace_dim: int
-    clip: float
+    clip_norm: float
     residual_clip: float
     batch_size: int = 1000
     delta: float | None = None
     budgets: tuple[tuple[float, int], ...] = ()
 
-    def noise(self, mu: float = 1.0) -> GepMse:
+    def noise(self, *, mu: float = 1.0) -> GepMse:
         r"""Mean squared norm of the noise on the sum of gradients, for each way of releasing it; biases are left out.
 
         Args:
@@ -47,7 +47,13 @@ class EmbeddingPreset:
 
         Source: new, on GEP, section 4 (gep.versus).
         """
-        return gep_mse(self.dim, self.subspace_dim, self.clip, self.residual_clip, mu)
+        return gep_mse(
+            dim=self.dim,
+            subspace_dim=self.subspace_dim,
+            clip_norm=self.clip_norm,
+            residual_clip=self.residual_clip,
+            mu=mu,
+        )
 
 
 def embedding_presets() -> tuple[EmbeddingPreset, ...]:
@@ -58,7 +64,14 @@ def embedding_presets() -> tuple[EmbeddingPreset, ...]:
 _PRESETS = (
     *(
         EmbeddingPreset(
-            f"gep.{dataset}.k{k}", "GEP, section 4", RESNET20_DIM, k, 10.0, 2.0, delta=delta, budgets=budgets
+            name=f"gep.{dataset}.k{k}",
+            source="GEP, section 4",
+            dim=RESNET20_DIM,
+            subspace_dim=k,
+            clip_norm=10.0,
+            residual_clip=2.0,
+            delta=delta,
+            budgets=budgets,
         )
         for dataset, delta, budgets in (
             ("cifar10", 1e-5, ((2.0, 50), (5.0, 100), (8.0, 200))),
@@ -66,5 +79,12 @@ _PRESETS = (
         )
         for k in (500, 1000, 1500, 2000)
     ),
-    EmbeddingPreset("gep.code.k1000", "GEP, released example; RF, Table 8", RESNET20_DIM, 1000, 5.0, 2.0),
+    EmbeddingPreset(
+        name="gep.code.k1000",
+        source="GEP, released example; RF, Table 8",
+        dim=RESNET20_DIM,
+        subspace_dim=1000,
+        clip_norm=5.0,
+        residual_clip=2.0,
+    ),
 )

@@ -11,7 +11,7 @@ from dptheory import _validate
 from dptheory.sparsification import optimal_rate
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Preset:
     """One setting as a paper prints it.
 
@@ -25,8 +25,8 @@ class Preset:
             CIFAR10 (50,000) and FMNIST (60,000), and None for SVHN, of which there are two training sets.
         epsilon, delta: the privacy budget.
         noise_multiplier: sigma.
-        learning_rate, batch_size, epochs, momentum, clip: as usual.
-        rate: the final sparsification (freeze) rate r* with which it was run.
+        learning_rate, batch_size, epochs, momentum, clip_norm: as usual.
+        drop_rate: the final sparsification (freeze) rate r* with which it was run.
         ramp_epochs: epochs over which the rate rises linearly from 0 to r*.
         total_density: the mean of 1 - r that the paper prints.
         others: what else the table prints, as (column, value).
@@ -45,8 +45,8 @@ class Preset:
     batch_size: int | None = None
     epochs: int | None = None
     momentum: float | None = None
-    clip: float | None = None
-    rate: float | None = None
+    clip_norm: float | None = None
+    drop_rate: float | None = None
     ramp_epochs: int | None = None
     total_density: float | None = None
     others: tuple[tuple[str, str], ...] = ()
@@ -64,7 +64,7 @@ class Preset:
         return self.dim * self.noise_multiplier**2 / self.batch_size**2
 
     @property
-    def largest_rate(self) -> float | None:
+    def largest_drop_rate(self) -> float | None:
         """The most that Appendix G gives: r* under kappa = sqrt(1 - r), Delta_L = 0, no bias: max(0, 1 - 1 / noise_share).
 
         0 says that no gain was to be expected at the learning rate used, unless kappa exceeds sqrt(1 - r). None where
@@ -72,7 +72,7 @@ class Preset:
 
         Source: RS, Appendix G, equation 116 (rs.appG, rs.fixed_rate).
         """
-        return None if self.noise_share is None else optimal_rate(1.0, self.noise_share)
+        return None if self.noise_share is None else optimal_rate(delta_c=1.0, step_noise=self.noise_share)
 
 
 def preset(name: str) -> Preset:
@@ -117,8 +117,8 @@ _RF = (
         batch_size=1000,
         epochs=40,
         momentum=0.9,
-        clip=0.1,
-        rate=0.7,
+        clip_norm=0.1,
+        drop_rate=0.7,
         ramp_epochs=40,
         total_density=0.65,
     ),
@@ -136,8 +136,8 @@ _RF = (
         batch_size=1000,
         epochs=80,
         momentum=0.9,
-        clip=0.1,
-        rate=0.7,
+        clip_norm=0.1,
+        drop_rate=0.7,
         ramp_epochs=80,
         total_density=0.65,
     ),
@@ -155,8 +155,8 @@ _RF = (
         batch_size=1000,
         epochs=50,
         momentum=0.9,
-        clip=0.1,
-        rate=0.7,
+        clip_norm=0.1,
+        drop_rate=0.7,
         ramp_epochs=50,
         total_density=0.65,
         others=(("Source model", "SIMCLR v2"), ("Aux. dataset", "ImageNet")),
@@ -175,8 +175,8 @@ _RF = (
         batch_size=8000,
         epochs=80,
         momentum=0.9,
-        clip=0.1,
-        rate=0.6,
+        clip_norm=0.1,
+        drop_rate=0.6,
         ramp_epochs=80,
         total_density=0.7,
         others=(("Input norm", "BN"), ("BN norm", "8"), ("Architecture", "ScatterNet + CNN")),
@@ -194,7 +194,7 @@ _RF = (
         batch_size=1000,
         epochs=200,
         momentum=0.9,
-        rate=0.4,
+        drop_rate=0.4,
         ramp_epochs=200,
         total_density=0.8,
         others=(
@@ -219,8 +219,8 @@ _RF = (
         batch_size=1000,
         epochs=60,
         momentum=0,
-        clip=1,
-        rate=0.9,
+        clip_norm=1,
+        drop_rate=0.9,
         ramp_epochs=40,
         total_density=0.6,
     ),
@@ -238,8 +238,8 @@ _RF = (
         batch_size=1000,
         epochs=100,
         momentum=0,
-        clip=1,
-        rate=0.9,
+        clip_norm=1,
+        drop_rate=0.9,
         ramp_epochs=80,
         total_density=0.58,
     ),
@@ -282,7 +282,7 @@ def _rs_figure_2() -> tuple[Preset, ...]:
             noise_multiplier=2.0**column,
             batch_size=1000,
             epochs=100,
-            clip=2.0 ** (row - 2),
+            clip_norm=2.0 ** (row - 2),
         )
         for row in range(3)
         for column in range(3)

@@ -9,9 +9,9 @@ from training.engine import GeneratorBatches, PoissonBatches, PoissonSampler, Se
 
 N, RATE, STEPS = 200, 0.15, 3000
 KINDS = [
-    PoissonBatches(N, RATE, seed=3),
-    SecureBatches(N, RATE),
-    GeneratorBatches(N, RATE, torch.Generator().manual_seed(3)),
+    PoissonBatches(train_size=N, sampling_rate=RATE, seed=3),
+    SecureBatches(train_size=N, sampling_rate=RATE),
+    GeneratorBatches(train_size=N, sampling_rate=RATE, generator=torch.Generator().manual_seed(3)),
 ]
 
 
@@ -41,7 +41,7 @@ def test_each_example_is_drawn_independently_with_the_rate(batches, parts: int) 
 
 @pytest.mark.parametrize("parts", [1, 2, 7, 300])
 def test_parts_partition_the_batch_whatever_their_number(parts: int) -> None:
-    batches = PoissonBatches(N, RATE, seed=3)
+    batches = PoissonBatches(train_size=N, sampling_rate=RATE, seed=3)
     for step in (0, 1, 50):
         whole = batches.batch(step)
         shares = [batches.batch(step, part, parts) for part in range(parts)]
@@ -51,28 +51,41 @@ def test_parts_partition_the_batch_whatever_their_number(parts: int) -> None:
 
 
 def test_secure_parts_have_examples_of_their_own_and_never_repeat() -> None:
-    batches = SecureBatches(N, 0.5)
+    batches = SecureBatches(train_size=N, sampling_rate=0.5)
     for part in range(3):
         assert all(int(i) % 3 == part for i in batches.batch(0, part, 3))
     assert not torch.equal(batches.batch(0), batches.batch(0))
 
 
 def test_batches_depend_on_seed_and_step_alone() -> None:
-    one, same, other = PoissonBatches(N, RATE, 3), PoissonBatches(N, RATE, 3), PoissonBatches(N, RATE, 4)
+    one, same, other = (
+        PoissonBatches(train_size=N, sampling_rate=RATE, seed=3),
+        PoissonBatches(train_size=N, sampling_rate=RATE, seed=3),
+        PoissonBatches(train_size=N, sampling_rate=RATE, seed=4),
+    )
     one.batch(0)
     assert torch.equal(one.batch(9), same.batch(9))
     assert not torch.equal(one.batch(9), one.batch(10)) and not torch.equal(one.batch(9), other.batch(9))
 
 
-@pytest.mark.parametrize("batches", [PoissonBatches(5, 1.0, 0), SecureBatches(5, 1.0)], ids=lambda b: type(b).__name__)
+@pytest.mark.parametrize(
+    "batches",
+    [PoissonBatches(train_size=5, sampling_rate=1.0, seed=0), SecureBatches(train_size=5, sampling_rate=1.0)],
+    ids=lambda b: type(b).__name__,
+)
 def test_rate_one_takes_all(batches) -> None:
     assert batches.batch(0).tolist() == [0, 1, 2, 3, 4]
 
 
 def test_generators_seeded_alike_draw_one_batch_together() -> None:
-    whole = GeneratorBatches(N, 0.5, torch.Generator().manual_seed(1)).batch(0)
+    whole = GeneratorBatches(train_size=N, sampling_rate=0.5, generator=torch.Generator().manual_seed(1)).batch(0)
     for parts in (2, 3):
-        shares = [GeneratorBatches(N, 0.5, torch.Generator().manual_seed(1)).batch(0, p, parts) for p in range(parts)]
+        shares = [
+            GeneratorBatches(train_size=N, sampling_rate=0.5, generator=torch.Generator().manual_seed(1)).batch(
+                0, p, parts
+            )
+            for p in range(parts)
+        ]
         assert all((share % parts == part).all() for part, share in enumerate(shares))
         assert torch.equal(torch.cat(shares).sort().values, whole)
 
@@ -90,7 +103,7 @@ class Heard:
 
 def test_the_sampler_of_a_loader_tells_its_listener_and_gives_empty_batches_too() -> None:
     heard = Heard()
-    law = GeneratorBatches(4, 0.1, torch.Generator().manual_seed(0))
+    law = GeneratorBatches(train_size=4, sampling_rate=0.1, generator=torch.Generator().manual_seed(0))
     sampler = PoissonSampler(law, examples=4, rate=0.1, steps=30, place=(0, 1), listener=heard, drawn_ahead=True)
     drawn = list(sampler)
     assert len(drawn) == len(sampler) == 30 and [] in drawn
@@ -101,9 +114,12 @@ def test_the_sampler_of_a_loader_tells_its_listener_and_gives_empty_batches_too(
 
 def test_bad_input() -> None:
     for call, says in (
-        (lambda: PoissonBatches(0, 0.5, 0), "examples"), (lambda: PoissonBatches(3, 0.0, 0), "rate"),
-        (lambda: SecureBatches(3, 1.5), "rate"), (lambda: PoissonBatches(3, 0.5, -1), "seed"),
-        (lambda: PoissonBatches(3, 0.5, 0).batch(-1), "step"), (lambda: PoissonBatches(3, 0.5, 0).batch(0, 2, 2), "part"),
+        (lambda: PoissonBatches(train_size=0, sampling_rate=0.5, seed=0), "train_size"), (lambda: PoissonBatches(train_size=3,
+        sampling_rate=0.0, seed=0), "sampling_rate"),
+        (lambda: SecureBatches(train_size=3, sampling_rate=1.5), "sampling_rate"), (lambda: PoissonBatches(train_size=3,
+        sampling_rate=0.5, seed=-1), "seed"),
+        (lambda: PoissonBatches(train_size=3, sampling_rate=0.5, seed=0).batch(-1), "step"),
+        (lambda: PoissonBatches(train_size=3, sampling_rate=0.5, seed=0).batch(0, 2, 2), "part"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=says):
             call()

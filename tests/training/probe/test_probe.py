@@ -14,7 +14,7 @@ from training.data import data_folder
 from training.probe import run_probe, spread_steps, to_dict
 from training.runs import DpSgdSettings
 
-TINY = ["--steps", "3", "--record", "0,2", "--batch-size", "40", "--keep-ratios", "0.01,0.5", "--draws", "4"]
+TINY = ["--steps", "3", "--record", "0,2", "--batch-size", "40", "--keep-shares", "0.01,0.5", "--draws", "4"]
 CPU = torch.device("cpu")
 
 
@@ -51,14 +51,17 @@ def test_probe_on_the_excerpt_writes_its_files(tmp_path: Path) -> None:
 
 
 def test_same_seed_same_numbers() -> None:
-    settings = DpSgdSettings(2, 40, 1.0, 1.0, 2.0, 7)
-    first, second = (to_dict(run_probe("excerpt", settings, (1,), (0.1,), 3, CPU), CPU) for _ in range(2))
+    settings = DpSgdSettings(steps=2, batch_size=40, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=2.0, seed=7)
+    first, second = (
+        to_dict(run_probe(data="excerpt", training=settings, record=(1,), keep_shares=(0.1,), draws=3, device=CPU), CPU)
+        for _ in range(2)
+    )
     assert first == second
 
 
 def test_empty_batches_are_reported_not_measured(tmp_path: Path) -> None:
     arguments = ["--steps", "12", "--record", ",".join(map(str, range(12))), "--batch-size", "1", "--draws", "2"]
-    code, text = call(*arguments, "--keep-ratios", "0.1", "--device", "cpu", "--out", str(tmp_path))
+    code, text = call(*arguments, "--keep-shares", "0.1", "--device", "cpu", "--out", str(tmp_path))
     assert code == 0, text
     records = json.loads((tmp_path / "probe.json").read_text())["records"]
     assert {r["fit"] is None for r in records if r["batch_size"] == 0} == {True}
@@ -83,9 +86,9 @@ def test_spread_steps() -> None:
         (["--noise-multiplier", "nan"], "noise_multiplier must be"),
         (["--max-grad-norm", "0"], "max_grad_norm must be"),
         (["--learning-rate", "0"], "learning_rate must be"),
-        (["--keep-ratios", "0.1,2"], "keep_ratios must be"),
-        (["--keep-ratios", "0.1;2"], "keep_ratios must be numbers separated by commas"),
-        (["--keep-ratios", "1e-9"], "keep_ratios must keep at least one of 26010"),
+        (["--keep-shares", "0.1,2"], "keep_ratios must be"),
+        (["--keep-shares", "0.1;2"], "keep_ratios must be numbers separated by commas"),
+        (["--keep-shares", "1e-9"], "keep_ratios must keep at least one of 26010"),
         (["--draws", "1"], "draws must be"),
         (["--seed", "-1"], "seed must be"),
         (["--device", "tpu"], "device must be one of"),
@@ -119,8 +122,12 @@ def test_top_k_prediction_is_rejected_on_the_published_fashion_mnist() -> None:
     """Assumption 1 does not hold on real gradients, and the probe sees it; what needs no assumption holds."""
     if not (data_folder() / "fashion-mnist" / "train-images-idx3-ubyte").is_file():
         pytest.skip(f"needs the published FashionMNIST files in {data_folder() / 'fashion-mnist'}")
-    settings = DpSgdSettings(2, 250, 1.0, 1.0, 2.0, 0)
-    result = run_probe("fashion-mnist", settings, (1,), (0.01, 0.1), 50, CPU)
+    settings = DpSgdSettings(
+        steps=2, batch_size=250, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=2.0, seed=0
+    )
+    result = run_probe(
+        data="fashion-mnist", training=settings, record=(1,), keep_shares=(0.01, 0.1), draws=50, device=CPU
+    )
     assert result.train_images == 60_000
     (record,) = result.records
     assert record.measurement is not None

@@ -11,7 +11,7 @@ import training
 from dptheory import privacy
 from tests.training.tiny import TRAIN, tiny_config, tiny_load
 from training import runs
-from training.engine import BudgetError, PrivacyLedger
+from training.engine import BudgetError, PrivacyAccountant
 from training.mechanisms import StepCost
 from training.runs import BUILDERS, RunConfig, _train, build_mechanism, build_model, read_config
 from training.runs._build import Auxiliary, Setting
@@ -36,7 +36,8 @@ def test_reads_the_file_and_its_changes() -> None:
     )
     changed = read_config(
         PLAIN,
-        ["data=excerpt", "epochs = 1", "optimizer.learning_rate=0.25", "mechanism.name=random-k", "mechanism.keep_share=0.5",
+        changes=["data=excerpt", "epochs = 1", "optimizer.learning_rate=0.25", "mechanism.name=random-k",
+        "mechanism.keep_share=0.5",
          "epsilon=3", "noise_multiplier="],
     )  # fmt: skip
     assert (changed.data, changed.epochs, changed.epsilon) == ("excerpt", 1, 3) and changed.noise_multiplier is None
@@ -86,7 +87,7 @@ def test_reads_a_file_of_ones_own_before_the_package(tmp_path: Path) -> None:
 )
 def test_refuses(change: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        read_config(PLAIN, [change])
+        read_config(PLAIN, changes=[change])
 
 
 def test_refuses_what_is_no_file_or_not_toml(tmp_path: Path) -> None:
@@ -144,7 +145,7 @@ def test_every_shipped_configuration_builds_and_steps(monkeypatch: pytest.Monkey
     small = {"batch_size=4", "physical_batch_size=4", "noise_multiplier=1", "epsilon="}
     if "subspace_dim" in config.mechanism:
         small |= {"mechanism.subspace_dim=12", "mechanism.anchors=8"}
-    run = runs.prepare(read_config(path, sorted(small)), torch.device("cpu"))
+    run = runs.prepare(read_config(path, changes=sorted(small)), torch.device("cpu"))
     start = [p.detach().clone() for p in run.model.parameters()]
     assert len(run.train) == TRAIN and _train.last_step(config.epochs, 4 / TRAIN) == run.steps
     loss, size = _train.one_step(run)
@@ -193,14 +194,16 @@ def test_the_budget_affords_every_step_of_a_pruned_run(path: Path) -> None:
     assert config.epsilon is not None and config.noise_multiplier is not None
     rate = config.batch_size / EXAMPLES[config.data]
     steps = _train.last_step(config.epochs, rate)
-    values = privacy.epsilon(config.noise_multiplier, rate, steps, config.delta)
+    values = privacy.epsilon_bounds(
+        noise_multiplier=config.noise_multiplier, sampling_rate=rate, steps=steps, delta=config.delta
+    )
     assert 0.97 * config.epsilon < values.lower < values.upper < 0.99 * config.epsilon
     assert config.mechanism["index_epsilon"] == pytest.approx(0.01 * config.epsilon, rel=1e-12)
 
 
 def test_the_ledger_counts_a_pruned_run_so() -> None:
     config = read_config(Path("configs/cifar10/gip_eps0.5.toml"))
-    ledger = PrivacyLedger(config.batch_size / EXAMPLES[config.data])
+    ledger = PrivacyAccountant(config.batch_size / EXAMPLES[config.data])
     assert config.epsilon is not None
     ledger.limit(config.epsilon, config.delta)
     *before, last = costs_of_a_run(config)
@@ -233,7 +236,7 @@ def test_a_configuration_says_where_its_budget_stops_it(path: Path) -> None:
     steps = _train.last_step(config.epochs, rate)
     said = STOPPED.search((FOLDER / path).read_text(encoding="utf-8"))
     last = int(said[1]) if said else steps
-    ledger = PrivacyLedger(rate)
+    ledger = PrivacyAccountant(rate)
     ledger.limit(config.epsilon, config.delta)
     for _ in range(last - 1):
         ledger.record(cost)

@@ -120,7 +120,7 @@ def files(places: Places) -> dict[str, dict]:
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Places, Outcome, list[str]]:
     """The study, once."""
     folder = tmp_path_factory.mktemp("made")
-    places = Places(folder / "results", folder / "state")
+    places = Places(results=folder / "results", state=folder / "state")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_train, "load", tiny_load)
         outcome, names = swept(places, study(), workers=3)
@@ -172,7 +172,7 @@ def test_a_file_holds_all_that_its_run_depends_on(made) -> None:
 
 def test_the_same_run_leaves_the_same_file_but_for_the_times(made, tmp_path: Path) -> None:
     places, _, _ = made
-    other = Places(tmp_path / "results", tmp_path / "state")
+    other = Places(results=tmp_path / "results", state=tmp_path / "state")
     phases = {
         "tuning": TABLE["phases"]["tuning"] | {"arms": ["dp-sgd"]},
         "final": {"arms": ["sparse"], "seeds": {"count": 8}},
@@ -187,7 +187,7 @@ def test_the_same_run_leaves_the_same_file_but_for_the_times(made, tmp_path: Pat
 
 
 def test_a_changed_study_takes_no_stale_file(made, tmp_path: Path) -> None:
-    places = Places(tmp_path / "results", tmp_path / "state")
+    places = Places(results=tmp_path / "results", state=tmp_path / "state")
     first = study(**TWO_ARMS)
     swept(places, first)
     second = study(**TWO_ARMS, arms=TABLE["arms"] | {"sparse": {"mechanism": SPARSE | {"drop_rate": 0.6}}})
@@ -225,7 +225,7 @@ def test_diverged(loss, accuracy: float, diverged: bool) -> None:
 
 
 def test_a_run_that_fails_is_named_and_tried_again(tmp_path: Path) -> None:
-    places = Places(tmp_path / "results", tmp_path / "state")
+    places = Places(results=tmp_path / "results", state=tmp_path / "state")
     one = study(**TWO_ARMS, arms=TABLE["arms"] | {"sparse": {"mechanism": SPARSE, "batch_size": 121}})
     outcome, _ = swept(places, one, workers=2)
     assert set(outcome.failed) == {f"final_sparse_seed={seed}" for seed in range(8)} and not outcome.complete
@@ -234,7 +234,7 @@ def test_a_run_that_fails_is_named_and_tried_again(tmp_path: Path) -> None:
 
 
 def test_no_run_is_started_when_the_time_is_over(tmp_path: Path) -> None:
-    outcome, names = swept(Places(tmp_path / "results", tmp_path / "state"), study(), hours=0.0)
+    outcome, names = swept(Places(results=tmp_path / "results", state=tmp_path / "state"), study(), hours=0.0)
     assert names == [] and not outcome.complete and not outcome.failed
 
 
@@ -243,7 +243,7 @@ def test_no_run_is_started_when_the_time_is_over(tmp_path: Path) -> None:
 
 def one_task(folder: Path, epochs: int = 3) -> Task:
     wanted = study(base=TABLE["base"] | {"epochs": epochs})
-    places = Places(folder / "results", folder / "state")
+    places = Places(results=folder / "results", state=folder / "state")
     run = plans.plan(wanted, places.find(wanted)).runs[0]
     return Task(
         "tiny", run.phase, run.arm, dict(run.point), run.config.as_dict(), "cpu",
@@ -272,7 +272,7 @@ def test_killed_restarted_stopped_and_resumed(tmp_path: Path, monkeypatch: pytes
     _worker.make(disturbed)
     assert steps == [10, 11]  # the first ten are not made again
     _worker.make(calm)
-    first, second = (files(Places(tmp_path / name / "results")) for name in ("disturbed", "calm"))
+    first, second = (files(Places(results=tmp_path / name / "results")) for name in ("disturbed", "calm"))
     assert first == second and len(first) == 1
     assert not (Path(disturbed.folder) / "run").exists()
     assert in_fresh_process(disturbed) == Ending(_processes.DONE)  # it has its result: no process
@@ -381,7 +381,7 @@ def test_killed_five_times_at_random(tmp_path: Path) -> None:
             runner.kill()
         runner.wait()
     subprocess.run(command(tmp_path / "disturbed"), check=True, cwd=ROOT)
-    calm, disturbed = (files(Places(tmp_path / name / "results")) for name in ("calm", "disturbed"))
+    calm, disturbed = (files(Places(results=tmp_path / name / "results")) for name in ("calm", "disturbed"))
     assert calm == disturbed and len(calm) == 8
 
 
@@ -393,7 +393,7 @@ def _children(pid: int) -> list[int]:
 def test_on_a_cluster_of_two(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     wanted = real_study(tmp_path / "study")
-    places = Places(tmp_path / "results", tmp_path / "state")
+    places = Places(results=tmp_path / "results", state=tmp_path / "state")
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
         cluster.get_client() as client,
@@ -501,12 +501,12 @@ def test_refuses_studies(path: str, value, says: str) -> None:
 )
 def test_refuses_arguments(tmp_path: Path, changes: dict, says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        sweep(study(), places=Places(tmp_path, tmp_path), allow_dirty=True, **changes)
+        sweep(study(), places=Places(results=tmp_path, state=tmp_path), allow_dirty=True, **changes)
 
 
 def test_a_study_for_cuda_is_not_run_without(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="device must be 'cuda' for study 'tiny', got 'cpu'"):
-        sweep(study(device="cuda"), places=Places(tmp_path, tmp_path), allow_dirty=True)
+        sweep(study(device="cuda"), places=Places(results=tmp_path, state=tmp_path), allow_dirty=True)
 
 
 def test_the_command_line(tmp_path: Path) -> None:
