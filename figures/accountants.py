@@ -15,17 +15,19 @@ def data() -> Data:
     """The bracket by PRV and by PLD (where asked), Renyi privacy, and the Gaussian mechanism without subsampling."""
     rows = []
     for steps in (int(T) for T in STEPS):
-        found = privacy.epsilon(SIGMA, RATE, steps, DELTA, width=0.02)
+        found = privacy.epsilon_bounds(noise_multiplier=SIGMA, sampling_rate=RATE, steps=steps, delta=DELTA, width=0.02)
         pld = (np.nan, np.nan)
         if steps in PLD_STEPS:
-            pld = privacy.cross_check(SIGMA, RATE, steps, DELTA, width=0.02).pld
+            pld = privacy.cross_check(
+                noise_multiplier=SIGMA, sampling_rate=RATE, steps=steps, delta=DELTA, width=0.02
+            ).pld
         rows.append(
             (
                 steps,
                 found.lower,
                 found.upper,
                 *pld,
-                privacy.rdp_epsilon(SIGMA, RATE, steps, DELTA),
+                privacy.rdp_epsilon(noise_multiplier=SIGMA, sampling_rate=RATE, steps=steps, delta=DELTA),
                 privacy.gaussian_epsilon(np.sqrt(steps) / SIGMA, DELTA),
             )
         )

@@ -17,9 +17,13 @@ def data() -> Data:
     keeps = {dim: np.arange(dim // 10, 9 * dim // 10 + 1, dim // 10) for dim in DIMS}
     columns: Data = {"k": keeps[DIMS[0]] / DIMS[0]}
     for dim in DIMS:
-        columns[f"exact d={dim}"] = np.array([pruning.beta(1.0, int(K), dim, math.inf) for K in keeps[dim]])
+        columns[f"exact d={dim}"] = np.array(
+            [pruning.beta(clip_norm=1.0, keep=int(K), dim=dim, theta=math.inf) for K in keeps[dim]]
+        )
     dim = DIMS[0]
-    columns["asymptotic"] = np.array([pruning.beta(1.0, int(K), dim, math.inf, "asymptotic") for K in keeps[dim]])
+    columns["asymptotic"] = np.array(
+        [pruning.beta(clip_norm=1.0, keep=int(K), dim=dim, theta=math.inf, method="asymptotic") for K in keeps[dim]]
+    )
     columns["printed"] = np.array([printed_beta(1.0, int(K), dim, math.inf) for K in keeps[dim]])
     return columns
 

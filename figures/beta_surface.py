@@ -12,7 +12,9 @@ from figures._table import Data
 def data() -> Data:
     """log of the exact beta for C = 1 and theta = inf on the grid of the paper, k in [0.1, 0.9] and d in [10, 200]."""
     rows = [(dim, tenth) for dim in range(10, 201, 10) for tenth in range(1, 10)]
-    values = [math.log(pruning.beta(1.0, dim * tenth // 10, dim, math.inf)) for dim, tenth in rows]
+    values = [
+        math.log(pruning.beta(clip_norm=1.0, keep=dim * tenth // 10, dim=dim, theta=math.inf)) for dim, tenth in rows
+    ]
     grid = np.array(rows, dtype=float)
     return {"dim": grid[:, 0], "k": grid[:, 1] / 10, "log beta": np.array(values)}
 

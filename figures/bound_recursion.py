@@ -30,9 +30,34 @@ def data() -> Data:
             (
                 printed_noisy_sgd(_GAP, steps, 1.0, 0.0, std, DIM, 1, RATE),
                 printed_noisy_sgd(_GAP, steps, 1.0, 0.0, std, DIM, 1, RATE) / (2 - gamma),
-                convergence.noisy_sgd_bound(_GAP, gamma, steps, 1.0, 0.0, std, DIM, 1, RATE, sampling="fixed").value,
-                _mean(convergence.fresh_mask_moments(1.0, start, steps, gamma, RATE, _VARIANCE)),
-                _mean(convergence.epoch_mask_moments(1.0, start, 1, steps, gamma, RATE, _VARIANCE)),
+                convergence.noisy_sgd_bound(
+                    objective_gap=_GAP,
+                    learning_rate=gamma,
+                    steps=steps,
+                    smoothness=1.0,
+                    deviation=0.0,
+                    noise_std=std,
+                    dim=DIM,
+                    batch_size=1,
+                    drop_rate=RATE,
+                    sampling="fixed",
+                ).value,
+                _mean(
+                    convergence.fresh_mask_moments(
+                        1.0, start=start, steps=steps, learning_rate=gamma, drop_rate=RATE, variance=_VARIANCE
+                    )
+                ),
+                _mean(
+                    convergence.epoch_mask_moments(
+                        1.0,
+                        start=start,
+                        epochs=1,
+                        steps_per_epoch=steps,
+                        learning_rate=gamma,
+                        drop_rate=RATE,
+                        variance=_VARIANCE,
+                    )
+                ),
             )
         )
     columns = np.array(rows).T

@@ -21,8 +21,11 @@ def data() -> Data:
         return np.concatenate([[value], np.full(POINTS - 1, np.nan)])
 
     for k in SUBSPACES:
-        found = [embedding.gep_mse(RESNET20_DIM, k, 1.0, float(r), 1.0) for r in ratios]
-        limits = embedding.largest_residual_ratio(RESNET20_DIM, k)
+        found = [
+            embedding.gep_mse(dim=RESNET20_DIM, subspace_dim=k, clip_norm=1.0, residual_clip=float(r), mu=1.0)
+            for r in ratios
+        ]
+        limits = embedding.largest_residual_ratio(dim=RESNET20_DIM, subspace_dim=k)
         for way in WAYS:
             columns[f"{way} k={k}"] = np.array([getattr(one, way) / one.plain for one in found])
             columns[f"meets {way} k={k}"] = first(getattr(limits, way))

@@ -26,7 +26,7 @@ def data() -> Data:
         "n": n.astype(np.float64),
         "exact": np.array([gradients.expected_max_quadratic_form(eigenvalues, int(k)) for k in n]),
         "Welch-Satterthwaite": np.array(
-            [gradients.expected_max_quadratic_form(eigenvalues, int(k), "welch-satterthwaite") for k in n]
+            [gradients.expected_max_quadratic_form(eigenvalues, int(k), method="welch-satterthwaite") for k in n]
         ),
         "simulated": np.where(simulated, maxima.mean(axis=0), np.nan),
         "standard error": np.where(simulated, maxima.std(axis=0, ddof=1) / np.sqrt(_DRAWS), np.nan),

@@ -19,10 +19,20 @@ def data() -> Data:
     rows = []
     for dim in (int(d) for d in DIMS):
         # one coordinate carries the mean, so d coordinates are two numbers: E|theta|^2 follows the recursion with d tau^2
-        squares = convergence.fresh_mask_moments(1.0, np.ones(1), STEPS, LEARNING_RATE, 0.0, dim * _TAU**2)[:, 0]
+        squares = convergence.fresh_mask_moments(
+            1.0, start=np.ones(1), steps=STEPS, learning_rate=LEARNING_RATE, drop_rate=0.0, variance=dim * _TAU**2
+        )[:, 0]
         met = squares[:-1]
         corrected = convergence.layer_freezing_bound(
-            0.5, LEARNING_RATE, STEPS, 1.0, _CLIP, _TAU / _CLIP, dim, 1, second_moment=met
+            decrease=0.5,
+            learning_rate=LEARNING_RATE,
+            steps=STEPS,
+            smoothness=1.0,
+            clip_norm=_CLIP,
+            noise_multiplier=_TAU / _CLIP,
+            dim=dim,
+            batch_size=1,
+            second_moment=met,
         )
         # as printed the sums run over the iterates that the steps lead to
         printed, reindexed = (

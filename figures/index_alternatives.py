@@ -16,11 +16,22 @@ NAMES = ("mallows", "magnitude", "gumbel", "released")
 def data() -> Data:
     """Retained gains over |g| / C; the indices may add EPSILON to the run."""
     norms = np.logspace(-1, 4, 51)
-    rho = privacy.zcdp_budget(EPSILON, DELTA) / STEPS
+    rho = privacy.zcdp_budget(epsilon=EPSILON, delta=DELTA) / STEPS
     gains = [
-        pruning.selection_gains(rho, DIM, KEEP, GROUPS, float(n) / math.sqrt(DIM * GROUPS), 1.0, SIGMA) for n in norms
+        pruning.selection_gains(
+            zcdp_rho=rho,
+            dim=DIM,
+            keep=KEEP,
+            groups=GROUPS,
+            sigma_g=float(n) / math.sqrt(DIM * GROUPS),
+            clip_norm=1.0,
+            noise_multiplier=SIGMA,
+        )
+        for n in norms
     ]
-    exact = privacy.retained_gain_for_delta_budget(EPSILON, DELTA, DIM, KEEP, STEPS, GROUPS)
+    exact = privacy.retained_gain_for_delta_budget(
+        epsilon=EPSILON, delta=DELTA, dim=DIM, keep=KEEP, steps=STEPS, groups=GROUPS
+    )
     return {
         "norm": norms,
         **{name: np.array([getattr(gain, name) for gain in gains]) for name in NAMES},

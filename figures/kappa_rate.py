@@ -25,7 +25,7 @@ def data() -> Data:
 
     def kappa(gradient: np.ndarray, rate: float, deviation: float) -> sparsification.Kappa:
         w = 0.25 * SCALE * gradient / np.linalg.norm(gradient)
-        return sparsification.kappa(w, 1.0, rate, deviation)
+        return sparsification.kappa(w, clip_norm=1.0, drop_rate=rate, deviation=deviation)
 
     columns = {name: np.array([kappa(g, float(r), 0.0).value for r in rates]) for name, g in gradients.items()}
     noisy = [kappa(gradients["equal entries"], float(r), spread) for r in rates]

@@ -18,12 +18,17 @@ def data() -> Data:
     columns: Data = {
         "momentum": grid,
         "velocity printed": np.array([printed_velocity_variance(1.0, float(mu), _LONG) for mu in grid]) ** 0.5,
-        "velocity": np.array([convergence.velocity_variance(1.0, float(mu)) for mu in grid]) ** 0.5,
+        "velocity": np.array([convergence.velocity_variance(noise_std=1.0, momentum=float(mu)) for mu in grid]) ** 0.5,
         "Adam printed": np.array([printed_adam_variance(1.0, float(mu), _LONG) for mu in grid]) ** 0.5,
-        "Adam": np.array([convergence.adam_velocity_variance(1.0, float(mu)) for mu in grid]) ** 0.5,
+        "Adam": np.array([convergence.adam_velocity_variance(noise_std=1.0, momentum=float(mu)) for mu in grid]) ** 0.5,
     }
     for steps in _STEPS:
-        moved = np.array([convergence.displacement_variance(1.0, 1.0, float(mu), steps) for mu in grid])
+        moved = np.array(
+            [
+                convergence.displacement_variance(learning_rate=1.0, noise_std=1.0, momentum=float(mu), steps=steps)
+                for mu in grid
+            ]
+        )
         columns[f"displacement T = {steps}"] = np.sqrt(moved / steps)
     return columns
 

@@ -20,7 +20,10 @@ WAYS = {
 def data() -> Data:
     """sqrt(E|noise|^2) / (n S) for each way; the last row is ResNet20."""
     sizes = [*(round(x) for x in np.geomspace(2 * SUBSPACE, 1e9, 80)), RESNET20_DIM]
-    found = [embedding.gep_mse(p, SUBSPACE, CLIP, RESIDUAL_CLIP, MU) for p in sizes]
+    found = [
+        embedding.gep_mse(dim=p, subspace_dim=SUBSPACE, clip_norm=CLIP, residual_clip=RESIDUAL_CLIP, mu=MU)
+        for p in sizes
+    ]
     return {
         "p": np.array(sizes, dtype=np.float64),
         **{way: np.sqrt([getattr(one, way) for one in found]) / (BATCH * CLIP) for way in WAYS},

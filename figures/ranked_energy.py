@@ -17,8 +17,15 @@ def data() -> Data:
     columns: Data = {"x": keeps, "random": keeps}
     for snr in _SNRS:
         columns[f"t = {snr:g}"] = np.array([sparsification.captured_energy(DIM, round(x * DIM), snr) for x in keeps])
-    columns["signed t = 1"] = np.array([sparsification.signed_captured_energy(float(x), 1.0) for x in keeps])
-    columns["sparse"] = np.array([sparsification.sparse_captured_energy(float(x), *_SPARSE) for x in keeps])
+    columns["signed t = 1"] = np.array(
+        [sparsification.signed_captured_energy(keep_share=float(x), snr=1.0) for x in keeps]
+    )
+    columns["sparse"] = np.array(
+        [
+            sparsification.sparse_captured_energy(keep_share=float(x), snr=_SPARSE[0], nonzero_share=_SPARSE[1])
+            for x in keeps
+        ]
+    )
     return columns
 
 

@@ -37,13 +37,21 @@ def data() -> Data:
     points = [_simulated(keep) if keep % 4 == 0 else (np.nan, np.nan) for keep in keeps]
     return {
         "r": np.array(rates),
-        "dense": np.array([sparsification.expected_error(DENSE, rate, 1.0).value for rate in rates]),
+        "dense": np.array(
+            [sparsification.expected_error(DENSE, drop_rate=rate, noise_std=1.0).value for rate in rates]
+        ),
         "simulated": np.array([mean for mean, _ in points]),
         "standard error": np.array([error for _, error in points]),
         "printed": np.array([printed_error_bound(DENSE.tolist(), rate, 1.0) for rate in rates]),
-        "sparse given": np.array([sparsification.expected_error(SPARSE, r, 1.0).given_recoverable for r in rates]),
-        "sparse bound": np.array([sparsification.error_lower_bound(SPARSE, rate, 1.0) for rate in rates]),
-        "sparse Bayes": np.array([sparsification.bayes_error(SPARSE, rate, 1.0, PRIOR_STD) for rate in rates]),
+        "sparse given": np.array(
+            [sparsification.expected_error(SPARSE, drop_rate=r, noise_std=1.0).given_recoverable for r in rates]
+        ),
+        "sparse bound": np.array(
+            [sparsification.error_lower_bound(SPARSE, drop_rate=rate, noise_std=1.0) for rate in rates]
+        ),
+        "sparse Bayes": np.array(
+            [sparsification.bayes_error(SPARSE, drop_rate=rate, noise_std=1.0, prior_std=PRIOR_STD) for rate in rates]
+        ),
     }
 
 

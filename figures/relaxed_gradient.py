@@ -16,7 +16,9 @@ def data() -> Data:
     rates = np.linspace(0, 0.95, 96)
     columns: Data = {"r": rates}
     for norm in _NORMS:
-        columns[f"|g| = {norm:g} C"] = gradients.relaxed_gradient_ratio(norm, norm * np.sqrt(1 - rates), 1.0)
+        columns[f"|g| = {norm:g} C"] = gradients.relaxed_gradient_ratio(
+            grad_norm=norm, masked_norm=norm * np.sqrt(1 - rates), clip_norm=1.0
+        )
     return columns
 
 

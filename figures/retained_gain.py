@@ -17,7 +17,10 @@ def data() -> Data:
     columns: Data = {"epsilon_2": budgets}
     for name, (steps, groups) in SETTINGS.items():
         columns[name] = np.array(
-            [pruning.index_budget(float(e), DIM, KEEP, steps, groups).retained_gain for e in budgets]
+            [
+                pruning.index_budget(epsilon=float(e), dim=DIM, keep=KEEP, steps=steps, groups=groups).retained_gain
+                for e in budgets
+            ]
         )
     return columns
 
@@ -34,7 +37,9 @@ def draw(ax: Axes, data: Data) -> None:
     ax.text(1.3e-4, 2.5 * needed, rf"needed to beat DP-SGD's direction: $\rho$ = {needed:.2f}", fontsize=8.5)
     for index, (name, (steps, groups)) in enumerate(SETTINGS.items()):
         if groups > 1:
-            rho = pruning.index_budget(PAPER_EPSILON, DIM, KEEP, steps, groups).retained_gain
+            rho = pruning.index_budget(
+                epsilon=PAPER_EPSILON, dim=DIM, keep=KEEP, steps=steps, groups=groups
+            ).retained_gain
             ax.plot(PAPER_EPSILON, rho, "o", color=f"C{index}", ms=7, mec="k", label=f"the paper's budget, {name}")
     ax.set(
         xlabel=r"index budget $\epsilon_2$ of the whole run",

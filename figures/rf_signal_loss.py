@@ -21,7 +21,13 @@ def data() -> Data:
     for stage, norm in _NORMS.items():
         errors = [
             gradients.clipped_gradient_mse(
-                norm, DIM, _DEVIATION_NORM / DIM**0.5, CLIP, SIGMA, BATCH, round(float(rate), 2)
+                grad_norm=norm,
+                dim=DIM,
+                deviation=_DEVIATION_NORM / DIM**0.5,
+                clip_norm=CLIP,
+                noise_multiplier=SIGMA,
+                batch_size=BATCH,
+                drop_rate=round(float(rate), 2),
             )
             for rate in rates
         ]

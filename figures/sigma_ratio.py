@@ -19,10 +19,10 @@ def data() -> Data:
     columns: Data = {"epsilon": epsilons}
     for delta, end in zip(DELTAS, ends, strict=True):
         columns[f"stated delta={delta:g}"] = np.array(
-            [embedding.noise_ratio_excess(float(e), delta) if e <= end else math.nan for e in epsilons]
+            [embedding.noise_ratio_excess(epsilon=float(e), delta=delta) if e <= end else math.nan for e in epsilons]
         )
         columns[f"renyi delta={delta:g}"] = np.array(
-            [embedding.noise_ratio_excess(float(e), delta, "renyi") for e in epsilons]
+            [embedding.noise_ratio_excess(epsilon=float(e), delta=delta, method="renyi") for e in epsilons]
         )
     return columns
 

@@ -19,14 +19,32 @@ def data() -> Data:
     budgets = np.logspace(-2, 1, 4)
     columns: Data = {"epsilon": budgets}
     orders = privacy.ORDERS
-    alone = privacy.epsilon_from_rdp(orders, STEPS * privacy.subsampled_gaussian_rdp(orders, RATE, SIGMA), DELTA)
+    alone = privacy.epsilon_from_rdp(
+        orders=orders,
+        rdp=STEPS * privacy.subsampled_gaussian_rdp(orders=orders, sampling_rate=RATE, noise_multiplier=SIGMA),
+        delta=DELTA,
+    )
     for method in METHODS:
         columns[f"theta {method}"] = np.array(
-            [privacy.theta_for_delta_budget(float(e), DELTA, DIM, KEEP, STEPS, GROUPS, method) for e in budgets]
+            [
+                privacy.theta_for_delta_budget(
+                    epsilon=float(e), delta=DELTA, dim=DIM, keep=KEEP, steps=STEPS, groups=GROUPS, method=method
+                )
+                for e in budgets
+            ]
         )
     columns["theta joint"] = np.array(
         [
-            privacy.theta_for_joint_budget(alone + float(e), DELTA, DIM, KEEP, RATE, SIGMA, STEPS, GROUPS)
+            privacy.theta_for_joint_budget(
+                epsilon=alone + float(e),
+                delta=DELTA,
+                dim=DIM,
+                keep=KEEP,
+                sampling_rate=RATE,
+                noise_multiplier=SIGMA,
+                steps=STEPS,
+                groups=GROUPS,
+            )
             for e in budgets
         ]
     )

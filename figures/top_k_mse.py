@@ -20,7 +20,7 @@ def data() -> Data:
         "k": keeps / DIM,
         "random-k": np.array([float(pruning.random_k_mse(DIM, int(K), 1.0)) / DIM for K in keeps]),
         "exact": np.array([float(pruning.top_k_mse(DIM, int(K), 1.0)) / DIM for K in keeps]),
-        "asymptotic": np.array([float(pruning.top_k_mse(DIM, int(K), 1.0, "asymptotic")) / DIM for K in keeps]),
+        "asymptotic": np.array([float(pruning.top_k_mse(DIM, int(K), 1.0, method="asymptotic")) / DIM for K in keeps]),
         "printed": np.array([printed_top_k_mse(DIM, int(K), 1.0) / DIM for K in keeps]),
         "simulated": lost.mean(axis=0),
         "standard error": lost.std(axis=0, ddof=1) / np.sqrt(_DRAWS),

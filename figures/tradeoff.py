@@ -18,9 +18,11 @@ def data() -> Data:
     x = 1 - rates
     flat = np.full(DIM, 0.25 * SCALE / np.sqrt(DIM))
     kappas = {f"a = {a:g}": x**a for a in EXPONENTS}
-    kappas["exact"] = np.array([sparsification.kappa(flat, 1.0, float(r)).value for r in rates])
-    full = sparsification.tradeoff(0.0, DELTA_C, NOISE, 1.0)
-    tuned = sparsification.tuned_bound(0.0, 1.0, 1.0, 1.0, DELTA_C, NOISE).bound
+    kappas["exact"] = np.array([sparsification.kappa(flat, clip_norm=1.0, drop_rate=float(r)).value for r in rates])
+    full = sparsification.relative_bound(drop_rate=0.0, delta_c=DELTA_C, step_noise=NOISE, kappa=1.0)
+    tuned = sparsification.tuned_bound(
+        drop_rate=0.0, kappa=1.0, objective_gap=1.0, steps=1.0, curvature_term=DELTA_C, noise_term=NOISE
+    ).bound
 
     def first(value: float) -> np.ndarray:
         return np.concatenate([[value], np.full(len(rates) - 1, np.nan)])
@@ -30,7 +32,8 @@ def data() -> Data:
         **{
             f"U {name}": np.array(
                 [
-                    sparsification.tradeoff(float(r), DELTA_C, NOISE, float(k)) / full
+                    sparsification.relative_bound(drop_rate=float(r), delta_c=DELTA_C, step_noise=NOISE, kappa=float(k))
+                    / full
                     for r, k in zip(rates, kappa, strict=True)
                 ]
             )
@@ -38,12 +41,25 @@ def data() -> Data:
         },
         "U tuned": np.array(
             [
-                sparsification.tuned_bound(float(r), float(k), 1.0, 1.0, DELTA_C, NOISE).bound / tuned
+                sparsification.tuned_bound(
+                    drop_rate=float(r),
+                    kappa=float(k),
+                    objective_gap=1.0,
+                    steps=1.0,
+                    curvature_term=DELTA_C,
+                    noise_term=NOISE,
+                ).bound
+                / tuned
                 for r, k in zip(rates, kappas["a = 0.5"], strict=True)
             ]
         ),
-        **{f"best a = {a:g}": first(sparsification.optimal_rate(DELTA_C, NOISE, a)) for a in EXPONENTS},
-        "best exact": first(sparsification.optimal_rate_flat(DELTA_C, NOISE, 0.25 * SCALE, 1.0)),
+        **{
+            f"best a = {a:g}": first(sparsification.optimal_rate(delta_c=DELTA_C, step_noise=NOISE, exponent=a))
+            for a in EXPONENTS
+        },
+        "best exact": first(
+            sparsification.optimal_rate_flat(delta_c=DELTA_C, step_noise=NOISE, grad_norm=0.25 * SCALE, clip_norm=1.0)
+        ),
     }
 
 

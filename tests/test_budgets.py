@@ -10,55 +10,95 @@ from dptheory import privacy, pruning, sparsification
 from dptheory.claims.rf import _inversion
 from dptheory.privacy import IndexPRV, IndexSteps, _brackets, run_epsilon, theta_for_joint_budget
 from dptheory.pruning import SubsetMallows
+from tests.named import by_name
 
 PAPER = (256, 26, 4096 / 45_000, 10.0, 875, 10_547)
 
 
 def test_a_delta_that_covers_joining_affords_every_dispersion() -> None:
-    assert theta_for_joint_budget(3.0, 1e-5, 20, 5, 0.0, 1.0) == math.inf
-    assert theta_for_joint_budget(3.0, 1e-5, 20, 5, 1e-7, 1.0, steps=99) == math.inf
-    assert theta_for_joint_budget(3.0, 1e-5, 20, 5, 1e-7, 1.0, steps=101) < math.inf
-    sure = [IndexSteps(99, SubsetMallows(20, 5, math.inf))]
-    assert run_epsilon(sure, sampling_rate=1e-7, noise_multiplier=1.0, delta=1e-5) == 0.0
-    assert run_epsilon(sure, sampling_rate=1e-3, noise_multiplier=1.0, delta=1e-5) == math.inf
+    assert (
+        theta_for_joint_budget(epsilon=3.0, delta=1e-5, dim=20, keep=5, sampling_rate=0.0, noise_multiplier=1.0)
+        == math.inf
+    )
+    assert (
+        theta_for_joint_budget(
+            epsilon=3.0, delta=1e-5, dim=20, keep=5, sampling_rate=1e-7, noise_multiplier=1.0, steps=99
+        )
+        == math.inf
+    )
+    assert (
+        theta_for_joint_budget(
+            epsilon=3.0, delta=1e-5, dim=20, keep=5, sampling_rate=1e-7, noise_multiplier=1.0, steps=101
+        )
+        < math.inf
+    )
+    sure = [IndexSteps(steps=99, mechanism=SubsetMallows(20, 5, math.inf))]
+    assert run_epsilon(releases=sure, sampling_rate=1e-7, noise_multiplier=1.0, delta=1e-5) == 0.0
+    assert run_epsilon(releases=sure, sampling_rate=1e-3, noise_multiplier=1.0, delta=1e-5) == math.inf
 
 
 def test_a_delta_below_what_doubles_hold() -> None:
-    basic = pruning.theta_for_budget(1.0, 20, 5, 2, 3)
-    assert privacy.theta_for_delta_budget(1.0, 1e-308, 20, 5, 2, 3) >= basic
-    assert privacy.retained_gain_for_delta_budget(1.0, 1e-308, 20, 5, 2, 3) > 0
-    assert privacy.theta_for_delta_budget(1.0, 5e-324, 20, 5) >= 0.1
-    assert theta_for_joint_budget(1.0, 5e-324, 20, 5, 1.0, 1e3) > 0
-    assert privacy.theta_for_delta_budget(1e-9, math.nextafter(1.0, 0.0), 2, 1) > 1
-    assert privacy.theta_for_delta_budget(5e-324, 1e-5, 256, 26) > 1e-7
+    basic = pruning.theta_for_budget(epsilon=1.0, dim=20, keep=5, steps=2, groups=3)
+    assert privacy.theta_for_delta_budget(epsilon=1.0, delta=1e-308, dim=20, keep=5, steps=2, groups=3) >= basic
+    assert privacy.retained_gain_for_delta_budget(epsilon=1.0, delta=1e-308, dim=20, keep=5, steps=2, groups=3) > 0
+    assert privacy.theta_for_delta_budget(epsilon=1.0, delta=5e-324, dim=20, keep=5) >= 0.1
+    assert (
+        theta_for_joint_budget(epsilon=1.0, delta=5e-324, dim=20, keep=5, sampling_rate=1.0, noise_multiplier=1e3) > 0
+    )
+    assert privacy.theta_for_delta_budget(epsilon=1e-9, delta=math.nextafter(1.0, 0.0), dim=2, keep=1) > 1
+    assert privacy.theta_for_delta_budget(epsilon=5e-324, delta=1e-5, dim=256, keep=26) > 1e-7
 
 
 @pytest.mark.parametrize("exponent", [9, 10, 11, 12])
 def test_very_many_releases(exponent: int) -> None:
     count = 10**exponent
-    found = privacy.theta_for_delta_budget(1.0, 1e-5, 256, 26, count)
-    reference = privacy.theta_for_delta_budget(1.0, 1e-5, 256, 26, 10**7)  # by the Fourier transform
+    found = privacy.theta_for_delta_budget(epsilon=1.0, delta=1e-5, dim=256, keep=26, steps=count)
+    reference = privacy.theta_for_delta_budget(
+        epsilon=1.0, delta=1e-5, dim=256, keep=26, steps=10**7
+    )  # by the Fourier transform
     assert found * math.sqrt(count) == pytest.approx(reference * math.sqrt(1e7), rel=1e-4)
-    law = privacy.loss_law(SubsetMallows(256, 26, found))
-    assert law.delta(1.0, count) <= 1e-5 and law.epsilon(1e-5, count) == pytest.approx(1.0, rel=1e-5)
+    law = privacy.loss_law(mechanism=SubsetMallows(256, 26, found))
+    assert law.delta(epsilon=1.0, count=count) <= 1e-5 and law.epsilon(delta=1e-5, count=count) == pytest.approx(
+        1.0, rel=1e-5
+    )
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 0.0199, 0.0195, 0.019, 0.01, 1e-4, 1e-9])
 def test_small_joint_budgets_do_not_collapse(epsilon: float) -> None:
-    theta = theta_for_joint_budget(epsilon, 1e-5, 256, 26, 1.0, math.inf, 10, 100)
-    assert theta >= pruning.theta_for_budget(epsilon, 256, 26, 10, 100)
-    assert privacy.loss_law(SubsetMallows(256, 26, theta)).epsilon(1e-5, 1000) <= epsilon * (1 + 1e-6)
-    assert theta >= (1 - 1e-5) * privacy.theta_for_delta_budget(epsilon, 1e-5, 256, 26, 10, 100)
+    theta = theta_for_joint_budget(
+        epsilon=epsilon,
+        delta=1e-5,
+        dim=256,
+        keep=26,
+        sampling_rate=1.0,
+        noise_multiplier=math.inf,
+        steps=10,
+        groups=100,
+    )
+    assert theta >= pruning.theta_for_budget(epsilon=epsilon, dim=256, keep=26, steps=10, groups=100)
+    assert privacy.loss_law(mechanism=SubsetMallows(256, 26, theta)).epsilon(delta=1e-5, count=1000) <= epsilon * (
+        1 + 1e-6
+    )
+    assert theta >= (1 - 1e-5) * privacy.theta_for_delta_budget(
+        epsilon=epsilon, delta=1e-5, dim=256, keep=26, steps=10, groups=100
+    )
 
 
 def test_joint_budgets_of_the_paper() -> None:
     with pytest.raises(ValueError, match=r"values spend alone, 1\.015"):
-        theta_for_joint_budget(1.01, 1e-5, *PAPER)
-    thetas = [theta_for_joint_budget(epsilon, 1e-5, *PAPER) for epsilon in (1.02, 1.05, 1.12)]
+        theta_for_joint_budget(
+            **by_name("epsilon delta dim keep sampling_rate noise_multiplier steps groups", (1.01, 1e-5, *PAPER))
+        )
+    thetas = [
+        theta_for_joint_budget(
+            **by_name("epsilon delta dim keep sampling_rate noise_multiplier steps groups", (epsilon, 1e-5, *PAPER))
+        )
+        for epsilon in (1.02, 1.05, 1.12)
+    ]
     assert thetas == sorted(thetas) and thetas[0] > 5e-8 and thetas[2] > 3e-5
     for epsilon, theta in zip((1.02, 1.05, 1.12), thetas, strict=True):
-        run = [IndexSteps(875, SubsetMallows(256, 26, theta), 10_547)]
-        spent = run_epsilon(run, sampling_rate=PAPER[2], noise_multiplier=10.0, delta=1e-5)
+        run = [IndexSteps(steps=875, mechanism=SubsetMallows(256, 26, theta), groups=10_547)]
+        spent = run_epsilon(releases=run, sampling_rate=PAPER[2], noise_multiplier=10.0, delta=1e-5)
         assert spent == pytest.approx(
             epsilon, rel=0.004
         )  # run_epsilon accounts for the index sets by zCDP, theta exactly
@@ -70,21 +110,24 @@ def test_joint_budgets_of_the_paper() -> None:
 )
 def test_weak_index_sets_cost_what_the_values_cost(sigma: float, rate: float, steps: int, most: float) -> None:
     theta = 0.01 / (steps * 10_547 * 52) if steps == 875 else 1e-12
-    run = [IndexSteps(steps, SubsetMallows(256, 26, theta), 10_547)]
-    found = run_epsilon(run, sampling_rate=rate, noise_multiplier=sigma, delta=1e-5)
-    values = privacy.epsilon(sigma, rate, steps, 1e-5)
+    run = [IndexSteps(steps=steps, mechanism=SubsetMallows(256, 26, theta), groups=10_547)]
+    found = run_epsilon(releases=run, sampling_rate=rate, noise_multiplier=sigma, delta=1e-5)
+    values = privacy.epsilon_bounds(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=1e-5)
     assert values.lower <= found <= most
 
 
 def test_dispersions_that_change() -> None:
     models = [SubsetMallows(256, keep, 1e-6) for keep in (200, 100, 26)]
-    parts = [IndexSteps(100, model, 50) for model in models]
+    parts = [IndexSteps(steps=100, mechanism=model, groups=50) for model in models]
     epsilons = [p.epsilon for p in parts]
     assert epsilons == pytest.approx([100 * 50 * 1e-6 * s for s in (112, 200, 52)])
-    assert [p.rho for p in parts] == pytest.approx([e * 1e-6 for e in epsilons])
-    split = run_epsilon([*parts, *parts], sampling_rate=0.1, noise_multiplier=4.0, delta=1e-5)
+    assert [p.zcdp_rho for p in parts] == pytest.approx([e * 1e-6 for e in epsilons])
+    split = run_epsilon(releases=[*parts, *parts], sampling_rate=0.1, noise_multiplier=4.0, delta=1e-5)
     whole = run_epsilon(
-        [IndexSteps(200, model, 50) for model in models], sampling_rate=0.1, noise_multiplier=4.0, delta=1e-5
+        releases=[IndexSteps(steps=200, mechanism=model, groups=50) for model in models],
+        sampling_rate=0.1,
+        noise_multiplier=4.0,
+        delta=1e-5,
     )
     assert split == pytest.approx(whole, rel=1e-12)
 
@@ -92,7 +135,7 @@ def test_dispersions_that_change() -> None:
 @pytest.mark.parametrize("sigma", [1e-3, 0.05, 0.2, 50.0, 2000.0, math.inf])
 @pytest.mark.parametrize("steps", [1, 1000, 10**8])
 def test_values_have_an_epsilon_at_every_noise(sigma: float, steps: int) -> None:
-    found = privacy.values_epsilon(1e-5, 0.01, sigma, steps)
+    found = privacy.values_epsilon(delta=1e-5, sampling_rate=0.01, noise_multiplier=sigma, steps=steps)
     shift = math.sqrt(steps) / sigma
     assert 0 <= found <= privacy.gaussian_epsilon(shift, 1e-5)
 
@@ -100,16 +143,18 @@ def test_values_have_an_epsilon_at_every_noise(sigma: float, steps: int) -> None
 def test_the_gain_of_a_dispersion_and_back() -> None:
     for dim, keep in ((2, 1), (256, 26), (10**6, 10**5)):
         for gain in (1e-12, 0.3, 0.9):
-            theta = pruning.theta_for_retained_gain(gain, dim, keep)
+            theta = pruning.theta_for_retained_gain(retained_gain=gain, dim=dim, keep=keep)
             assert SubsetMallows(dim, keep, theta).retained_gain() == pytest.approx(gain, rel=1e-9)
-    assert pruning.theta_for_retained_gain(0.0, 4, 2) == 0.0
-    assert pruning.theta_for_retained_gain(1.0, 4, 2) == math.inf
-    assert 0 <= pruning.theta_for_retained_gain(5e-324, 256, 26) < 1e-300
-    theta = privacy.theta_for_delta_budget(1.0, 1e-5, 256, 26, 875, 100)
+    assert pruning.theta_for_retained_gain(retained_gain=0.0, dim=4, keep=2) == 0.0
+    assert pruning.theta_for_retained_gain(retained_gain=1.0, dim=4, keep=2) == math.inf
+    assert 0 <= pruning.theta_for_retained_gain(retained_gain=5e-324, dim=256, keep=26) < 1e-300
+    theta = privacy.theta_for_delta_budget(epsilon=1.0, delta=1e-5, dim=256, keep=26, steps=875, groups=100)
     gain = SubsetMallows(256, 26, theta).retained_gain()
-    assert privacy.epsilon_for_retained_gain(gain, 1e-5, 256, 26, 875, 100) == pytest.approx(1.0, rel=1e-5)
-    assert privacy.epsilon_for_retained_gain(0.0, 1e-5, 256, 26) == 0.0
-    assert privacy.epsilon_for_retained_gain(1.0, 1e-5, 256, 26) == math.inf
+    assert privacy.epsilon_for_retained_gain(
+        retained_gain=gain, delta=1e-5, dim=256, keep=26, steps=875, groups=100
+    ) == pytest.approx(1.0, rel=1e-5)
+    assert privacy.epsilon_for_retained_gain(retained_gain=0.0, delta=1e-5, dim=256, keep=26) == 0.0
+    assert privacy.epsilon_for_retained_gain(retained_gain=1.0, delta=1e-5, dim=256, keep=26) == math.inf
 
 
 def test_a_small_budget_is_refused_after_few_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +169,7 @@ def test_a_small_budget_is_refused_after_few_brackets(monkeypatch: pytest.Monkey
     for epsilon, steps in ((1e-9, 50), (1e-3, 1000)):
         calls.clear()
         with pytest.raises(ValueError, match="sigma = 1000 is not enough"):
-            privacy.noise_multiplier(epsilon, 1e-5, 0.02, steps)
+            privacy.least_noise_multiplier(epsilon=epsilon, delta=1e-5, sampling_rate=0.02, steps=steps)
         assert len(calls) == 1 and calls[0][0] >= 1e-5 and calls[0][1] < _brackets.MAX_CELLS
 
 
@@ -134,27 +179,27 @@ RUNS = [(1.0, 0.02, 1000, 1e-5), (10.0, 0.01, 1000, 1e-5), (4.0, 0.1, 300, 1e-7)
 @pytest.mark.parametrize("run", RUNS)
 def test_brackets_are_as_tight_as_promised(run: tuple[float, float, int, float]) -> None:
     *asked, delta = run
-    found = privacy.epsilon(*run, width=1e-3)  # type: ignore[arg-type]
+    found = privacy.epsilon_bounds(**by_name("noise_multiplier sampling_rate steps delta", run), width=1e-3)  # type: ignore[arg-type]
     width = 1.3e-3 * max(1.0, found.estimate)
     assert _inversion.worst_delta(*asked, found.lower) >= delta >= _inversion.worst_delta(*asked, found.upper)  # type: ignore[arg-type]
     assert found.upper - found.lower <= width
-    assert found.estimate == pytest.approx((found.lower + found.upper) / 2, rel=1e-12) and found.accountant == "PRV"
-    both = privacy.cross_check(*run, width=1e-3)  # type: ignore[arg-type]
+    assert found.estimate == pytest.approx((found.lower + found.upper) / 2, rel=1e-12) and found.method == "PRV"
+    both = privacy.cross_check(**by_name("noise_multiplier sampling_rate steps delta", run), width=1e-3)  # type: ignore[arg-type]
     for low, high in (both.prv, both.pld):
         assert _inversion.worst_delta(*asked, low) >= delta >= _inversion.worst_delta(*asked, high)  # type: ignore[arg-type]
     assert both.prv[1] - both.prv[0] <= width
     assert both.pld[1] <= found.upper * 1.005 and both.pld[0] >= 0.7 * found.lower  # its lower bound is a coarse one
-    assert both.rdp == privacy.rdp_epsilon(*run)  # type: ignore[arg-type]
+    assert both.rdp == privacy.rdp_epsilon(**by_name("noise_multiplier sampling_rate steps delta", run))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("run", [(1.0, 0.02, 1000, 1e-5), (4.0, 0.1, 300, 1e-7), (10.0, 4096 / 45_000, 875, 1e-5)])
 def test_renyi_epsilon_is_that_of_the_best_whole_order(run: tuple[float, float, int, float]) -> None:
     sigma, rate, steps, delta = run
     orders = range(2, 64)
-    curve = steps * privacy.subsampled_gaussian_rdp(orders, rate, sigma)
-    found = privacy.rdp_epsilon(*run)
-    assert 0.995 * privacy.epsilon_from_rdp(list(orders), curve, delta) <= found
-    assert found <= privacy.epsilon_from_rdp(list(orders), curve, delta) * (1 + 1e-9)
+    curve = steps * privacy.subsampled_gaussian_rdp(orders=orders, sampling_rate=rate, noise_multiplier=sigma)
+    found = privacy.rdp_epsilon(**by_name("noise_multiplier sampling_rate steps delta", run))
+    assert 0.995 * privacy.epsilon_from_rdp(orders=list(orders), rdp=curve, delta=delta) <= found
+    assert found <= privacy.epsilon_from_rdp(orders=list(orders), rdp=curve, delta=delta) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(("hits_with", "hits_without"), [(1000, 0), (900, 100), (700, 300)])
@@ -162,7 +207,9 @@ def test_renyi_epsilon_is_that_of_the_best_whole_order(run: tuple[float, float, 
 def test_every_number_of_an_audit(hits_with: int, hits_without: int, method: str) -> None:
     half = np.arange(1000)
     scores = [np.tile(np.where(half < hits, 2.0, 1.0), 2) for hits in (hits_with, hits_without)]
-    found = privacy.audit(*scores, 1e-5, confidence=0.98, method=method)
+    found = privacy.audit(
+        **by_name("scores_with scores_without delta", (*scores, 1e-5)), confidence=0.98, method=method
+    )
     low = float(beta_law.ppf(0.01, hits_with, 1000 - hits_with + 1))
     high = float(beta_law.ppf(0.99, hits_without + 1, 1000 - hits_without))
     assert found.likelier_rate == pytest.approx(low, rel=1e-9) and found.other_rate == pytest.approx(high, rel=1e-9)
@@ -179,59 +226,100 @@ def test_every_number_of_an_audit(hits_with: int, hits_without: int, method: str
 
 def test_the_largest_bound_of_an_audit_takes_no_memory() -> None:
     for method in privacy.AUDIT_METHODS:
-        perfect = privacy.audit(np.ones(101), np.zeros(101), 1e-5, method=method).epsilon_lower
-        assert privacy.largest_bound(101, 1e-5, method=method) == perfect
-        assert privacy.largest_bound(2**31, 1e-5, method=method) < math.inf
-    assert privacy.largest_bound(2**31, 1e-5) == pytest.approx(math.log(2**30 / -math.log(0.005)), rel=1e-4)
+        perfect = privacy.audit(
+            scores_with=np.ones(101), scores_without=np.zeros(101), delta=1e-5, method=method
+        ).epsilon_lower
+        assert privacy.largest_bound(scores=101, delta=1e-5, method=method) == perfect
+        assert privacy.largest_bound(scores=2**31, delta=1e-5, method=method) < math.inf
+    assert privacy.largest_bound(scores=2**31, delta=1e-5) == pytest.approx(
+        math.log(2**30 / -math.log(0.005)), rel=1e-4
+    )
 
 
 def test_index_prv_numbers() -> None:
-    variable = IndexPRV(SubsetMallows(6, 3, 0.1), 7)
+    variable = IndexPRV(mechanism=SubsetMallows(6, 3, 0.1), releases=7)
     assert (variable.error, variable.releases, variable.pm_inf) == (0.2, 7, 0.0)
 
 
 def test_size_of_the_batch_alone() -> None:
     laws = [[math.comb(n, b) / 2**n for b in range(12)] for n in (11, 10)]
     both = (sum(max(p - math.e * q, 0.0) for p, q in zip(*pair, strict=True)) for pair in (laws, laws[::-1]))
-    assert privacy.published_size_delta(1.0, 10, 0.5, 0.0) == pytest.approx(max(both), rel=1e-12)
+    assert privacy.published_size_delta(epsilon=1.0, train_size=10, sampling_rate=0.5, shift=0.0) == pytest.approx(
+        max(both), rel=1e-12
+    )
 
 
 def test_masks_of_nearly_all_and_of_nothing() -> None:
-    assert sparsification.sparse_captured_energy(0.999999999999, 0.0, 0.1) == 0.999999999999
-    assert sparsification.sparse_captured_energy(5e-324, 0.0, 0.1) == 5e-324
+    assert (
+        sparsification.sparse_captured_energy(keep_share=0.999999999999, snr=0.0, nonzero_share=0.1) == 0.999999999999
+    )
+    assert sparsification.sparse_captured_energy(keep_share=5e-324, snr=0.0, nonzero_share=0.1) == 5e-324
     for share in (1e-300, 1e-9, 0.5, math.nextafter(0.5, 1), 1 - 1e-12):
-        found = sparsification.sparse_captured_energy(share, 0.5, 0.01)
+        found = sparsification.sparse_captured_energy(keep_share=share, snr=0.5, nonzero_share=0.01)
         assert share <= found <= 1
     # the two forms of the threshold meet
-    low, high = (sparsification.sparse_captured_energy(x, 0.5, 0.1) for x in (0.5, math.nextafter(0.5, 1)))
+    low, high = (
+        sparsification.sparse_captured_energy(keep_share=x, snr=0.5, nonzero_share=0.1)
+        for x in (0.5, math.nextafter(0.5, 1))
+    )
     assert low == pytest.approx(high, rel=1e-12)
 
 
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: IndexPRV(SubsetMallows(8, 3, 0.1), 10**13), "releases must be an integer in 1..1000000000000"),
-        (lambda: pruning.released_top_k_mse(4, 2, 1.0, -1.0), "noise_std must be a number in"),
-        (lambda: pruning.released_top_k_mse(4, 2, 1.0, 1e-80), "noise_std must be 0 or a number in"),
-        (lambda: pruning.selection_gains(1.0, 4, 2, 1, 1.0, 1.0, -1.0), "noise_multiplier must be a number in"),
-        (lambda: pruning.selection_gains(1.0, 4, 2, 1, 1e-70, 1e70, 1.0), "noise_multiplier \\* clip"),
-        (lambda: pruning.selection_gains(1e-60, 4, 2, 1, 1.0, 1.0, 1.0), "rho must ask for noise"),
-        (lambda: privacy.combined_multiplier(np.ma.array([1.0, 2.0], mask=[0, 1])), "noise_multipliers"),
         (
-            lambda: privacy.epsilon_from_rdp([2.0, 3.0], np.ma.array([2.0, 3.0], mask=[0, 1]), 1e-5),
+            lambda: IndexPRV(mechanism=SubsetMallows(8, 3, 0.1), releases=10**13),
+            "releases must be an integer in 1..1000000000000",
+        ),
+        (lambda: pruning.released_top_k_mse(4, 2, 1.0, noise_std=-1.0), "noise_std must be a number in"),
+        (lambda: pruning.released_top_k_mse(4, 2, 1.0, noise_std=1e-80), "noise_std must be 0 or a number in"),
+        (
+            lambda: pruning.selection_gains(
+                zcdp_rho=1.0, dim=4, keep=2, groups=1, sigma_g=1.0, clip_norm=1.0, noise_multiplier=-1.0
+            ),
+            "noise_multiplier must be a number in",
+        ),
+        (
+            lambda: pruning.selection_gains(
+                zcdp_rho=1.0, dim=4, keep=2, groups=1, sigma_g=1e-70, clip_norm=1e70, noise_multiplier=1.0
+            ),
+            "noise_multiplier \\* clip",
+        ),
+        (
+            lambda: pruning.selection_gains(
+                zcdp_rho=1e-60, dim=4, keep=2, groups=1, sigma_g=1.0, clip_norm=1.0, noise_multiplier=1.0
+            ),
+            "zcdp_rho must ask for noise",
+        ),
+        (
+            lambda: privacy.combined_multiplier(noise_multipliers=np.ma.array([1.0, 2.0], mask=[0, 1])),
+            "noise_multipliers",
+        ),
+        (
+            lambda: privacy.epsilon_from_rdp(orders=[2.0, 3.0], rdp=np.ma.array([2.0, 3.0], mask=[0, 1]), delta=1e-5),
             "rdp must hold numbers",
         ),
-        (lambda: privacy.average_sensitivity(1, 1e308), "clip must be a number in"),
-        (lambda: privacy.largest_bound(10**30, 1e-5), "scores must be an integer in"),
-        (lambda: privacy.largest_bound(2, 1e-5), "scores must be an integer in 16"),
-        (lambda: privacy.theta_for_delta_budget(1.0, 1e-5, 8, 3, 10**12, 10), "steps \\* groups"),
-        (lambda: privacy.epsilon_for_retained_gain(1.5, 1e-5, 8, 3), "gain"),
-        (lambda: privacy.epsilon_for_retained_gain(0.5, 1e-5, 8, 3, 0), "steps"),
-        (lambda: pruning.theta_for_retained_gain(0.5, 8, 8), "keep"),
-        (lambda: IndexSteps(0, SubsetMallows(8, 3, 0.1)), "steps"),
-        (lambda: run_epsilon([], sampling_rate=0.1, noise_multiplier=1.0, delta=1e-5), "releases must hold"),
-        (lambda: privacy.joint_epsilon(1e-5, lambda d: 1.0, index_epsilon=0.1, rdp=[1.0]), "given together"),
-        (lambda: privacy.values_epsilon(1e-5, 0.1, 0.0, 1), "noise_multiplier"),
+        (lambda: privacy.average_sensitivity(batch_size=1, clip_norm=1e308), "clip_norm must be a number in"),
+        (lambda: privacy.largest_bound(scores=10**30, delta=1e-5), "scores must be an integer in"),
+        (lambda: privacy.largest_bound(scores=2, delta=1e-5), "scores must be an integer in 16"),
+        (
+            lambda: privacy.theta_for_delta_budget(epsilon=1.0, delta=1e-5, dim=8, keep=3, steps=10**12, groups=10),
+            "steps \\* groups",
+        ),
+        (lambda: privacy.epsilon_for_retained_gain(retained_gain=1.5, delta=1e-5, dim=8, keep=3), "retained_gain"),
+        (lambda: privacy.epsilon_for_retained_gain(retained_gain=0.5, delta=1e-5, dim=8, keep=3, steps=0), "steps"),
+        (lambda: pruning.theta_for_retained_gain(retained_gain=0.5, dim=8, keep=8), "keep"),
+        (lambda: IndexSteps(steps=0, mechanism=SubsetMallows(8, 3, 0.1)), "steps"),
+        (lambda: run_epsilon(releases=[], sampling_rate=0.1, noise_multiplier=1.0, delta=1e-5), "releases must hold"),
+        (
+            lambda: privacy.joint_epsilon(delta=1e-5, values=lambda d: 1.0, index_epsilon=0.1, rdp=[1.0]),
+            "given together",
+        ),
+        (
+            lambda: privacy.values_epsilon(delta=1e-5, sampling_rate=0.1, noise_multiplier=0.0, steps=1),
+            "noise_multiplier",
+        ),
     ],
 )
 def test_bad_input_is_named(call, says) -> None:  # type: ignore[no-untyped-def]

@@ -18,10 +18,11 @@ from dptheory import gradients, papers, privacy
 from dptheory.embedding import _sizes
 from dptheory.gradients import QuadraticForm, _masks
 from dptheory.papers import EmbeddingPreset, PaperSetting, Preset, paper_settings
+from tests.named import by_name
 
 # --- presets, against the printed settings that they read (tests/papers holds those) --------------------------------------
 
-_FIELDS = {"framework": "model", "clip": "clip_norm", "rate": "drop_rate", "ramp_epochs": "cooling_epochs"}
+_FIELDS = {"framework": "model", "clip_norm": "clip_norm", "drop_rate": "drop_rate", "ramp_epochs": "cooling_epochs"}
 """Fields of a preset that a setting has under another name."""
 
 
@@ -29,7 +30,7 @@ def _expected_presets() -> list[Preset]:
     names = [field.name for field in fields(Preset) if field.name != "name"]
     runs = (*papers.settings("rf"), *papers.settings("rs.fig2"))
     found = [
-        Preset(one.id.replace("fig2.", "fig2"), **{name: getattr(one, _FIELDS.get(name, name)) for name in names})
+        Preset(name=one.id.replace("fig2.", "fig2"), **{name: getattr(one, _FIELDS.get(name, name)) for name in names})
         for one in runs
     ]
     sizes = {"CIFAR10": papers.settings("rf")[0].train_size, "FMNIST": papers.setting("lf.mnist.eps1").train_size}
@@ -63,18 +64,19 @@ def test_what_presets_say_of_the_noise() -> None:
     for preset in PRESETS:
         dim, sigma, batch = preset.dim, preset.noise_multiplier, preset.batch_size
         if dim is None or sigma is None or batch is None:
-            assert preset.noise_share is preset.largest_rate is None
+            assert preset.noise_share is preset.largest_drop_rate is None
         else:
             share = Fraction(sigma) ** 2 * dim / batch**2
             assert preset.noise_share == pytest.approx(float(share), rel=1e-12)
-            assert preset.largest_rate == pytest.approx(max(0.0, float(1 - 1 / share)), rel=1e-12)
+            assert preset.largest_drop_rate == pytest.approx(max(0.0, float(1 - 1 / share)), rel=1e-12)
 
 
 def test_embedding_presets_digit_for_digit() -> None:
     expected = [
         EmbeddingPreset(
-            f"gep.{data}.k{k}", "GEP, section 4", 269_722, k, runs[0].clip_norm, runs[0].residual_clip_norm,
-            runs[0].batch_size, runs[0].delta, tuple((run.epsilon, run.epochs) for run in runs),
+            name=f"gep.{data}.k{k}", source="GEP, section 4", dim=269_722, subspace_dim=k, clip_norm=runs[0].clip_norm,
+            residual_clip=runs[0].residual_clip_norm,
+            batch_size=runs[0].batch_size, delta=runs[0].delta, budgets=tuple((run.epsilon, run.epochs) for run in runs),
         )
         for data, runs in (("cifar10", papers.settings("gep.cifar10")), ("svhn", papers.settings("gep.svhn")))
         for k in runs[0].subspace_dims
@@ -82,18 +84,28 @@ def test_embedding_presets_digit_for_digit() -> None:
     example = papers.setting("rf.gep.eps8")
     k, clip, residual_clip = (float(dict(example.others)[name]) for name in ("Subspace", "Clip0", "Clip1"))
     source = "GEP, released example; RF, Table 8"
-    expected.append(EmbeddingPreset("gep.code.k1000", source, 269_722, int(k), clip, residual_clip, example.batch_size))
+    expected.append(
+        EmbeddingPreset(
+            name="gep.code.k1000",
+            source=source,
+            dim=269_722,
+            subspace_dim=int(k),
+            clip_norm=clip,
+            residual_clip=residual_clip,
+            batch_size=example.batch_size,
+        )
+    )
     assert papers.embedding_presets() == tuple(expected)
     assert len(expected) == 9
 
 
 def test_noise_of_embedding_presets() -> None:
     r"""Each part has its own clip S_i: plain S^2 p; two parts with sensitivity sqrt 2; the best split by Cauchy-Schwarz."""
-    small = EmbeddingPreset("small", "here", 50, 4, 3.0, 2.0)
+    small = EmbeddingPreset(name="small", source="here", dim=50, subspace_dim=4, clip_norm=3.0, residual_clip=2.0)
     for preset in (small, *papers.embedding_presets()):
-        p, k, s, t = preset.dim, preset.subspace_dim, preset.clip, preset.residual_clip
+        p, k, s, t = preset.dim, preset.subspace_dim, preset.clip_norm, preset.residual_clip
         for mu in (1.0, 0.4):
-            found = preset.noise(mu)
+            found = preset.noise(mu=mu)
             assert found.plain == pytest.approx(s**2 * p / mu**2, rel=1e-12)
             assert found.embedding_only == pytest.approx(s**2 * k / mu**2, rel=1e-12)
             assert found.published == pytest.approx(2 * (s**2 * k + t**2 * p) / mu**2, rel=1e-12)
@@ -127,10 +139,10 @@ def test_paper_settings_digit_for_digit() -> None:
     ]
     found = paper_settings()
     assert [
-        (r.name, r.epsilon, r.delta, r.batch_size, r.train_size, r.epochs, r.sigma, r.releases) for r in found
+        (r.name, r.epsilon, r.delta, r.batch_size, r.train_size, r.epochs, r.noise_multiplier, r.releases) for r in found
     ] == [
         (
-            f"{one.source}: {one.model}, {one.dataset}", (0.99 if one.id.startswith("gip") else 1) * one.epsilon,
+            f"{one.source}: {one.mechanism}, {one.dataset}", (0.99 if one.id.startswith("gip") else 1) * one.epsilon,
             one.delta, one.batch_size, one.train_size, one.epochs, one.noise_multiplier, 2 if "gep" in one.id else 1,
         )
         for one in complete
@@ -142,13 +154,21 @@ def test_paper_settings_digit_for_digit() -> None:
 
 
 def test_what_paper_settings_ask_for() -> None:
-    printed = PaperSetting("x", 3.0, 1e-5, 200, 1000, 2, 1.0)  # 10 steps of rate 1/5
+    printed = PaperSetting(
+        name="x", epsilon=3.0, delta=1e-5, batch_size=200, train_size=1000, epochs=2, noise_multiplier=1.0
+    )  # 10 steps of rate 1/5
     assert (printed.sampling_rate, printed.steps) == (0.2, 10)
-    assert printed.needed_sigma() == pytest.approx(privacy.noise_multiplier(3.0, 1e-5, 0.2, 10), rel=1e-9)
-    assert printed.spent() == privacy.epsilon(1.0, 0.2, 10, 1e-5)
-    assert printed.allowed_steps() == privacy.steps(3.0, 1e-5, 1.0, 0.2)
+    assert printed.needed_noise_multiplier() == pytest.approx(
+        privacy.least_noise_multiplier(epsilon=3.0, delta=1e-5, sampling_rate=0.2, steps=10), rel=1e-9
+    )
+    assert printed.spent() == privacy.epsilon_bounds(noise_multiplier=1.0, sampling_rate=0.2, steps=10, delta=1e-5)
+    assert printed.allowed_steps() == privacy.max_steps(
+        epsilon=3.0, delta=1e-5, noise_multiplier=1.0, sampling_rate=0.2
+    )
     twice = replace(printed, releases=2)
-    assert twice.needed_sigma() == pytest.approx(math.sqrt(2) * privacy.noise_multiplier(3.0, 1e-5, 0.2, 10), rel=1e-9)
+    assert twice.needed_noise_multiplier() == pytest.approx(
+        math.sqrt(2) * privacy.least_noise_multiplier(epsilon=3.0, delta=1e-5, sampling_rate=0.2, steps=10), rel=1e-9
+    )
 
 
 # --- accounting, against an accountant of our own ---------------------------------------------------------------------
@@ -196,24 +216,38 @@ SETTINGS = (
 
 def test_bounds_of_epsilon_field_by_field() -> None:
     for arguments, options, direction, accountant in SETTINGS:
-        found = privacy.epsilon(*arguments, **options)
+        found = privacy.epsilon_bounds(**by_name("noise_multiplier sampling_rate steps delta", arguments), **options)
         truth = _composed_epsilon(*arguments, direction)
         width = options.get("width", 0.005) * max(1.0, truth)
         assert found.lower <= truth + 1e-5 and truth - 1e-5 <= found.upper
         assert found.upper - found.lower <= width * 1.01
         assert found.estimate == pytest.approx((found.lower + found.upper) / 2, rel=1e-12)
-        assert found.accountant == accountant
+        assert found.method == accountant
 
 
 def test_bounds_without_replacement() -> None:
     """The lower bound is attained by data whose other gradients are 0; at rate 1 both are the exact Gaussian."""
-    found = privacy.epsilon(1.0, 0.2, 10, 1e-5, adjacency="replace-one", sampling="without replacement")
+    found = privacy.epsilon_bounds(
+        noise_multiplier=1.0,
+        sampling_rate=0.2,
+        steps=10,
+        delta=1e-5,
+        adjacency="replace-one",
+        sampling="without replacement",
+    )
     truth = _composed_epsilon(1.0, 0.2, 10, 1e-5, "replace")
     assert truth - 0.005 * 1.01 * truth <= found.lower <= truth + 1e-5
-    rdp = privacy.rdp_epsilon(1.0, 0.2, 10, 1e-5, adjacency="replace-one", sampling="without replacement")
+    rdp = privacy.rdp_epsilon(
+        noise_multiplier=1.0,
+        sampling_rate=0.2,
+        steps=10,
+        delta=1e-5,
+        adjacency="replace-one",
+        sampling="without replacement",
+    )
     assert found.upper == pytest.approx(rdp, rel=1e-9)
     assert found.estimate == pytest.approx((found.lower + found.upper) / 2, rel=1e-12)
-    assert found.accountant == "PRV, RDP"
+    assert found.method == "PRV, RDP"
 
 
 def test_noise_multiplier_is_the_least() -> None:
@@ -226,7 +260,7 @@ def test_noise_multiplier_is_the_least() -> None:
         ((2.0, 1e-5, 0.2, 1000), {"tolerance": 4e-3}, "remove"),
     )
     for (budget, delta, rate, steps), options, direction in cases:
-        sigma = privacy.noise_multiplier(budget, delta, rate, steps, **options)
+        sigma = privacy.least_noise_multiplier(epsilon=budget, delta=delta, sampling_rate=rate, steps=steps, **options)
         tolerance = options.get("tolerance", 1e-3)
         assert _composed_epsilon(sigma, rate, steps, delta, direction) <= budget + 1e-5
         assert _composed_epsilon(sigma / (1 + 2 * tolerance), rate, steps, delta, direction) > budget
@@ -234,9 +268,13 @@ def test_noise_multiplier_is_the_least() -> None:
 
 def test_noise_multiplier_without_replacement() -> None:
     options = {"adjacency": "replace-one", "sampling": "without replacement"}
-    sigma = privacy.noise_multiplier(3.0, 1e-5, 0.5, 2, tolerance=3e-3, **options)
-    assert privacy.rdp_epsilon(sigma, 0.5, 2, 1e-5, **options) <= 3.0 * (1 + 1e-9)
-    assert privacy.rdp_epsilon(sigma / 1.004, 0.5, 2, 1e-5, **options) > 3.0
+    sigma = privacy.least_noise_multiplier(
+        epsilon=3.0, delta=1e-5, sampling_rate=0.5, steps=2, tolerance=3e-3, **options
+    )
+    assert privacy.rdp_epsilon(noise_multiplier=sigma, sampling_rate=0.5, steps=2, delta=1e-5, **options) <= 3.0 * (
+        1 + 1e-9
+    )
+    assert privacy.rdp_epsilon(noise_multiplier=sigma / 1.004, sampling_rate=0.5, steps=2, delta=1e-5, **options) > 3.0
 
 
 def test_steps_are_the_most() -> None:
@@ -245,13 +283,23 @@ def test_steps_are_the_most() -> None:
         ({"direction": "add"}, "add"),
         ({"adjacency": "replace-one"}, "replace"),
     ):
-        count = privacy.steps(4.7, 1e-5, 1.0, 0.2, **options)
+        count = privacy.max_steps(epsilon=4.7, delta=1e-5, noise_multiplier=1.0, sampling_rate=0.2, **options)
         assert _composed_epsilon(1.0, 0.2, count, 1e-5, direction) < 4.7 - 0.005
         assert _composed_epsilon(1.0, 0.2, count + 1, 1e-5, direction) > 4.7 + 0.005
     options = {"adjacency": "replace-one", "sampling": "without replacement"}
-    count = privacy.steps(4.0, 1e-5, 8.0, 0.5, **options)
-    assert privacy.epsilon(8.0, 0.5, count, 1e-5, width=1e-3, **options).upper <= 4.0
-    assert privacy.epsilon(8.0, 0.5, count + 1, 1e-5, width=1e-3, **options).upper > 4.0
+    count = privacy.max_steps(epsilon=4.0, delta=1e-5, noise_multiplier=8.0, sampling_rate=0.5, **options)
+    assert (
+        privacy.epsilon_bounds(
+            noise_multiplier=8.0, sampling_rate=0.5, steps=count, delta=1e-5, width=1e-3, **options
+        ).upper
+        <= 4.0
+    )
+    assert (
+        privacy.epsilon_bounds(
+            noise_multiplier=8.0, sampling_rate=0.5, steps=count + 1, delta=1e-5, width=1e-3, **options
+        ).upper
+        > 4.0
+    )
 
 
 def _renyi_epsilon(curve: np.ndarray, orders: np.ndarray, delta: float) -> float:
@@ -267,21 +315,33 @@ def test_renyi_epsilon() -> None:
         [np.log(np.exp(a * ratio - x**2 / 2).sum() * (x[1] - x[0]) / math.sqrt(2 * math.pi)) for a in orders]
     )
     least = _renyi_epsilon(10 * curve / (orders - 1), orders, 1e-5)
-    assert least * (1 - 1e-4) <= privacy.rdp_epsilon(1.0, 0.2, 10, 1e-5) <= 1.003 * least
+    assert (
+        least * (1 - 1e-4)
+        <= privacy.rdp_epsilon(noise_multiplier=1.0, sampling_rate=0.2, steps=10, delta=1e-5)
+        <= 1.003 * least
+    )
     # Every record in every batch, one of them replaced: Gaussian with twice the shift.
     full = _renyi_epsilon(10 * orders * (2 / 8.0) ** 2 / 2, orders, 1e-5)
     options = {"adjacency": "replace-one", "sampling": "without replacement"}
-    assert full * (1 - 1e-4) <= privacy.rdp_epsilon(8.0, 1.0, 10, 1e-5, **options) <= 1.003 * full
+    assert (
+        full * (1 - 1e-4)
+        <= privacy.rdp_epsilon(noise_multiplier=8.0, sampling_rate=1.0, steps=10, delta=1e-5, **options)
+        <= 1.003 * full
+    )
 
 
 def test_cross_check_field_by_field() -> None:
     for options, direction in (({}, "remove"), ({"width": 1e-3}, "remove"), ({"adjacency": "replace-one"}, "replace")):
-        found = privacy.cross_check(1.0, 0.2, 2, 1e-5, **options)
+        found = privacy.cross_check(noise_multiplier=1.0, sampling_rate=0.2, steps=2, delta=1e-5, **options)
         truth = _composed_epsilon(1.0, 0.2, 2, 1e-5, direction)
         for low, high in (found.prv, found.pld):
             assert low <= truth + 1e-5 and truth - 1e-5 <= high
             assert high - low <= 0.006 * truth
-        expected = math.inf if "adjacency" in options else privacy.rdp_epsilon(1.0, 0.2, 2, 1e-5)
+        expected = (
+            math.inf
+            if "adjacency" in options
+            else privacy.rdp_epsilon(noise_multiplier=1.0, sampling_rate=0.2, steps=2, delta=1e-5)
+        )
         assert found.rdp == pytest.approx(expected, rel=1e-9)
 
 
@@ -295,7 +355,7 @@ def test_audit_field_by_field(method: str, confidence: float) -> None:
     """Scores of 0 and 1 in known numbers: every field by Clopper and Pearson's limits."""
     hits, misses = np.r_[np.ones(160), np.zeros(40)], np.r_[np.ones(30), np.zeros(270)]
     options = {} if (method, confidence) == ("events", 0.99) else {"method": method, "confidence": confidence}
-    found = privacy.audit(np.r_[hits, hits], np.r_[misses, misses], 1e-3, **options)
+    found = privacy.audit(scores_with=np.r_[hits, hits], scores_without=np.r_[misses, misses], delta=1e-3, **options)
     level = (1 - confidence) / 2
     candidates = {
         ("above", "with"): (beta.ppf(level, 160, 41), beta.isf(level, 31, 270)),
@@ -327,7 +387,7 @@ def test_largest_bound(method: str, confidence: float) -> None:
     if method == "gaussian":
         mu = norm.ppf(p) - norm.ppf(1 - p)
         expected = brentq(lambda e: ndtr(mu / 2 - e / mu) - math.exp(e + log_ndtr(-mu / 2 - e / mu)) - 1e-5, 0, 200)
-    assert privacy.largest_bound(400, 1e-5, **options) == pytest.approx(expected, rel=1e-6)
+    assert privacy.largest_bound(scores=400, delta=1e-5, **options) == pytest.approx(expected, rel=1e-6)
 
 
 # --- masks and rows ---------------------------------------------------------------------------------------------------
@@ -335,8 +395,8 @@ def test_largest_bound(method: str, confidence: float) -> None:
 
 @pytest.mark.parametrize(("dim", "keep"), [(5, 2), (20, 20), (10_000, 10_000), (10_000, 1), (400_000, 100_000)])
 def test_masks_keep_what_they_say(dim: int, keep: int) -> None:
-    assert gradients.kept_entries(dim, 1 - keep / dim) == keep
-    drawn = gradients.random_masks(np.random.default_rng(0), 3, dim, keep)
+    assert gradients.kept_entries(dim=dim, drop_rate=1 - keep / dim) == keep
+    drawn = gradients.random_masks(rng=np.random.default_rng(0), count=3, dim=dim, keep=keep)
     assert drawn.shape == (3, dim) and np.isin(drawn, (0.0, 1.0)).all() and (drawn.sum(axis=1) == keep).all()
     if math.comb(dim, keep) < 100:
         every = gradients.all_masks(dim, keep)
@@ -345,7 +405,7 @@ def test_masks_keep_what_they_say(dim: int, keep: int) -> None:
 
 
 def test_vectors_are_read_as_they_are() -> None:
-    assert _masks.vector("u", [3, 4]).tolist() == [3.0, 4.0]
+    assert _masks.as_vector("u", [3, 4]).tolist() == [3.0, 4.0]
     assert _masks.norm(np.array([3.0, 4.0])) == 5.0
 
 
@@ -361,9 +421,11 @@ def test_pairs_are_read_as_they_are(width: int) -> None:
 
 def test_mean_and_chernoff_point_of_a_quadratic_form() -> None:
     """For 2 chi^2_3 the Chernoff exponent at x = 6 + 6 y is -(3/2) (y - log(1 + y)); a coarse search ends above the point."""
-    form = QuadraticForm(np.array([2.0]), np.array([3.0]), np.array([0.0]))
+    form = QuadraticForm(weights=np.array([2.0]), freedoms=np.array([3.0]), noncentralities=np.array([0.0]))
     assert form.mean == pytest.approx(6.0, rel=1e-12)
-    assert QuadraticForm(np.array([2.0, 0.5]), np.array([3.0, 4.0]), np.array([1.0, 0.0])).mean == pytest.approx(10.0)
+    assert QuadraticForm(
+        weights=np.array([2.0, 0.5]), freedoms=np.array([3.0, 4.0]), noncentralities=np.array([1.0, 0.0])
+    ).mean == pytest.approx(10.0)
     for log_chance in (-5.0, -40.0):
         y = brentq(lambda y, c=log_chance: 1.5 * (y - math.log1p(y)) + c, 1e-6, 1e3)
         assert 6 + 6 * y <= form.chernoff(log_chance) <= 1.05 * (6 + 6 * y)
@@ -376,4 +438,4 @@ def test_mean_reciprocal_of_many_numbers(shift: float) -> None:
     count = np.arange(1 if shift == 0 else 0, keep + 1)
     expected = float(hypergeom.pmf(count, dim, dim // 2, keep) @ (1 / (shift + count)))
     values = np.repeat([0.0, 1.0], dim // 2)
-    assert gradients.mean_reciprocal(values, keep, shift) == pytest.approx(expected, rel=1e-9)
+    assert gradients.mean_reciprocal(values=values, keep=keep, shift=shift) == pytest.approx(expected, rel=1e-9)

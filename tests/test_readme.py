@@ -21,24 +21,26 @@ def test_the_convergence_bounds_hold_for_fresh_masks_not_for_one_mask_per_epoch(
         learning_rate=rate,
         steps=steps,
         smoothness=1.0,
-        clip=6.0,
-        rate=0.5,
+        clip_norm=6.0,
+        drop_rate=0.5,
         kappa=0.5,
         second_moment=36.0,
     ).value
-    fresh = convergence.fresh_mask_moments(1.0, [1.0, 1.0], steps, rate, 0.5)
-    held = convergence.epoch_mask_moments(1.0, [1.0, 1.0], 1, steps, rate, 0.5)
+    fresh = convergence.fresh_mask_moments(1.0, start=[1.0, 1.0], steps=steps, learning_rate=rate, drop_rate=0.5)
+    held = convergence.epoch_mask_moments(
+        1.0, start=[1.0, 1.0], epochs=1, steps_per_epoch=steps, learning_rate=rate, drop_rate=0.5
+    )
     assert fresh[:-1].sum(axis=1).mean() <= bound
     assert held[:-1].sum(axis=1).mean() > bound
 
 
 def test_kappa_lies_in_the_closed_range_and_its_upper_end_needs_a_condition() -> None:
     flat, spike = np.full(4, 2.0), np.array([4.0, 0.0, 0.0, 0.0])
-    assert sparsification.kappa(spike, 4.0, 0.75).value == 0.25  # the lower end is attained
+    assert sparsification.kappa(spike, clip_norm=4.0, drop_rate=0.75).value == 0.25  # the lower end is attained
     rows = np.array([[2.0] * 4, [-2.0] * 4, [0.0] * 4, [0.0] * 4])  # P = 1/2 = sqrt(1 - r)
-    met = sparsification.kappa(flat, 4.0, 0.75, rows)
+    met = sparsification.kappa(flat, clip_norm=4.0, drop_rate=0.75, deviation=rows)
     assert met.condition and met.value == pytest.approx(1.0)  # and so is the upper one
-    unmet = sparsification.kappa(flat, 4.0, 0.75, np.vstack([rows, rows[:2]]))  # P = 1/3
+    unmet = sparsification.kappa(flat, clip_norm=4.0, drop_rate=0.75, deviation=np.vstack([rows, rows[:2]]))  # P = 1/3
     assert not unmet.condition and unmet.value > 1
 
 
@@ -47,7 +49,8 @@ def test_at_a_tuned_learning_rate_the_trade_off_pays_only_for_kappa_above_the_ro
     root = math.sqrt(1 - drop_rate)
 
     def gain(kappa: float, noise: float) -> float:
-        tuned = [sparsification.tuned_bound(r, k, initial_gap=1.0, steps=100, curvature_term=1.0, noise=noise)
+        tuned = [sparsification.tuned_bound(drop_rate=r, kappa=k, objective_gap=1.0, steps=100, curvature_term=1.0,
+        noise_term=noise)
                  for r, k in ((0.0, 1.0), (drop_rate, kappa))]  # fmt: skip
         return tuned[0].bound / tuned[1].bound
 
@@ -61,7 +64,16 @@ def test_with_poisson_batches_the_bound_needs_the_larger_second_moment() -> None
     decrease = step * 10 * mean - step**2 * square / 2
     fixed, poisson = (
         convergence.layer_freezing_bound(
-            decrease, step, 1, 1.0, 1.0, 0.0, 1, 1, sampling=sampling, sampling_rate=rate
+            decrease=decrease,
+            learning_rate=step,
+            steps=1,
+            smoothness=1.0,
+            clip_norm=1.0,
+            noise_multiplier=0.0,
+            dim=1,
+            batch_size=1,
+            sampling=sampling,
+            sampling_rate=rate,
         ).value
         for sampling, rate in (("fixed", None), ("poisson", 0.001))
     )
@@ -85,9 +97,11 @@ def test_the_printed_top_k_error_counts_a_factor_twice() -> None:
 def test_the_printed_condition_is_met_where_not_updating_has_a_smaller_error_and_the_direction_is_worse() -> None:
     """The paper's ratio of gradient to noise, sigma_g^2 / sigma^2 = 1e-4, at C = 1."""
     dim, keep, sigma_g, theta = 2700, 270, 0.01, 1e-3
-    assert sigma_g**2 <= float(pruning.beta(1.0, keep, dim, theta))  # the printed condition at sigma = 1
+    assert sigma_g**2 <= float(
+        pruning.beta(clip_norm=1.0, keep=keep, dim=dim, theta=theta)
+    )  # the printed condition at sigma = 1
     error = (
-        float(pruning.perturbed_top_k_mse(dim, keep, theta, sigma_g)) + keep
+        float(pruning.perturbed_top_k_mse(dim, keep, theta, sigma_g=sigma_g)) + keep
     )  # kept entries carry noise of variance 1
     assert float(pruning.zero_update_mse(dim, sigma_g)) < error < dim  # dim: the error of DP-SGD
     assert pruning.cosine_ratio(dim, keep, theta) < 1
@@ -103,31 +117,46 @@ def test_at_the_papers_budget_the_selection_cannot_be_told_from_a_random_one() -
 
 def test_the_stated_noise_is_1_1_to_2_2_times_the_least_and_grows_without_bound() -> None:
     delta = 1e-5
-    ratios = [embedding.noise_ratio_excess(eps, delta) for eps in (0.1, 1.0, 4.0, -2 * math.log(delta))]
+    ratios = [embedding.noise_ratio_excess(epsilon=eps, delta=delta) for eps in (0.1, 1.0, 4.0, -2 * math.log(delta))]
     assert 2.2 < ratios[0] < 2.25 and 1.1 < ratios[-1] < 1.15 and sorted(ratios, reverse=True) == ratios
-    assert embedding.noise_ratio_excess(1e-9, delta) > 100
+    assert embedding.noise_ratio_excess(epsilon=1e-9, delta=delta) > 100
 
 
 def test_the_best_split_and_the_projection_are_free() -> None:
     for dim, k, ratio in ((270_000, 1000, 0.2), (1000, 400, 0.5)):
-        split = embedding.split_noise(dim, k, 1.0, ratio, 1.0)
+        split = embedding.split_noise(dim=dim, subspace_dim=k, embedding_clip=1.0, residual_clip=ratio, mu=1.0)
         assert math.hypot(1 / split.embedding_std, ratio / split.residual_std) == pytest.approx(1.0)  # the same mu
-        assert split.energy < embedding.gep_mse(dim, k, 1.0, ratio, 1.0).published
+        assert (
+            split.energy
+            < embedding.gep_mse(dim=dim, subspace_dim=k, clip_norm=1.0, residual_clip=ratio, mu=1.0).published
+        )
 
 
 def test_clipping_first_never_has_more_noise_than_plain_perturbation_but_can_have_the_larger_error() -> None:
     for share in np.linspace(0, 1, 21):
-        assert embedding.joint_clip(1000, 100, 1.0, float(share), 1.0).energy <= 1000 * (1 + 1e-12)
-    found = embedding.clipped_gep_mse(np.zeros((100, 1)), np.tile(np.eye(9)[0], (100, 1)), 1.0, 0.1, 1.0)
+        assert embedding.joint_clip(
+            dim=1000, subspace_dim=100, clip_norm=1.0, residual_share=float(share), mu=1.0
+        ).energy <= 1000 * (1 + 1e-12)
+    found = embedding.clipped_gep_mse(
+        np.zeros((100, 1)), residuals=np.tile(np.eye(9)[0], (100, 1)), clip_norm=1.0, residual_clip=0.1, mu=1.0
+    )
     assert found.joint > found.plain
 
 
 def test_the_printed_excess_risk_keeps_the_root_of_the_dimension() -> None:
     """At T = n beta eps / sqrt p, gradients on one line (k = 1, no residual): the risk falls no faster than sqrt p / n."""
     samples = 10**6
-    least = [embedding.least_risk(1.0, 1.0, round(samples / math.sqrt(dim))) for dim in (10**4, 10**6, 10**8)]
+    least = [
+        embedding.least_risk(smoothness=1.0, initial_distance=1.0, steps=round(samples / math.sqrt(dim)))
+        for dim in (10**4, 10**6, 10**8)
+    ]
     assert least[1] / least[0] == pytest.approx(10, rel=0.01) and least[2] / least[1] == pytest.approx(10, rel=0.03)
-    free = {embedding.excess_risk(dim, 1, samples, 1.0, 1.0, 1.0, 0.0).value for dim in (10**4, 10**8)}
+    free = {
+        embedding.excess_risk(
+            dim=dim, subspace_dim=1, train_size=samples, smoothness=1.0, initial_distance=1.0, mu=1.0, residual_clip=0.0
+        ).value
+        for dim in (10**4, 10**8)
+    }
     assert len(free) == 1  # at the best T
 
 
@@ -160,7 +189,19 @@ def test_the_printed_freezing_bound_fails_for_small_and_large_steps_and_re_index
 
 
 def test_freezing_lowers_the_dimension_of_the_noise() -> None:
-    full, frozen = (convergence.layer_freezing_bound(1.0, 0.1, 10, 1.0, 1.0, 1.0, dim, 64).noise for dim in (1000, 400))
+    full, frozen = (
+        convergence.layer_freezing_bound(
+            decrease=1.0,
+            learning_rate=0.1,
+            steps=10,
+            smoothness=1.0,
+            clip_norm=1.0,
+            noise_multiplier=1.0,
+            dim=dim,
+            batch_size=64,
+        ).noise
+        for dim in (1000, 400)
+    )
     assert full / frozen == pytest.approx(2.5)
 
 
@@ -168,7 +209,7 @@ def test_freezing_lowers_the_dimension_of_the_noise() -> None:
 
 
 def test_epsilon_is_bracketed() -> None:
-    found = privacy.epsilon(1.0, 0.02, 1000, 1e-5)
+    found = privacy.epsilon_bounds(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5)
     assert (
         found.lower <= 3.899087994199775 + 1e-12 and found.upper >= 3.899087994199775
     )  # by ball arithmetic, in the review

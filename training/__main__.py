@@ -38,7 +38,7 @@ def probe(
     noise_multiplier: Annotated[float, typer.Option(help="sigma")] = 1.0,
     max_grad_norm: Annotated[float, typer.Option(help="clip C")] = 1.0,
     learning_rate: Annotated[float, typer.Option(help="of plain SGD")] = 2.0,
-    keep_ratios: Annotated[str, typer.Option(help="shares of entries kept")] = "0.001,0.01,0.05,0.1,0.25,0.5,0.75",
+    keep_shares: Annotated[str, typer.Option(help="shares of entries kept")] = "0.001,0.01,0.05,0.1,0.25,0.5,0.75",
     draws: Annotated[int, typer.Option(help="noise vectors, masks and reference vectors per gradient")] = 100,
     seed: Annotated[int, typer.Option(help="fixes everything on the CPU")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
@@ -66,9 +66,23 @@ def probe(
     started = time.perf_counter()
     with user_errors(**_OPTIONS):
         chosen = pick_device(device)
-        settings = DpSgdSettings(steps, batch_size, noise_multiplier, max_grad_norm, learning_rate, seed)
+        settings = DpSgdSettings(
+            steps=steps,
+            batch_size=batch_size,
+            noise_multiplier=noise_multiplier,
+            max_grad_norm=max_grad_norm,
+            learning_rate=learning_rate,
+            seed=seed,
+        )
         recorded = spread_steps(steps) if record is None else _numbers("record", record, int)
-        result = run_probe(data, settings, recorded, _numbers("keep_ratios", keep_ratios, float), draws, chosen)
+        result = run_probe(
+            data=data,
+            training=settings,
+            record=recorded,
+            keep_shares=_numbers("keep_shares", keep_shares, float),
+            draws=draws,
+            device=chosen,
+        )
         write_json(result, chosen, out / "probe.json")
         write_gradients(result, out / "gradients.npz")
         write_figure(result, out / "probe.png")
@@ -92,8 +106,8 @@ def validate(
     noise_multiplier: Annotated[float, typer.Option(help="sigma")] = 1.0,
     max_grad_norm: Annotated[float, typer.Option(help="clip C")] = 1.0,
     learning_rate: Annotated[float, typer.Option(help="of plain SGD")] = 2.0,
-    rate: Annotated[float, typer.Option(help="share of entries that random freeze drops")] = 0.5,
-    keep_ratios: Annotated[str, typer.Option(help="shares of entries that pruning and ranking keep")] = "0.01,0.1,0.5",
+    drop_rate: Annotated[float, typer.Option(help="share of entries that random freeze drops")] = 0.5,
+    keep_shares: Annotated[str, typer.Option(help="shares of entries that pruning and ranking keep")] = "0.01,0.1,0.5",
     subspace_dims: Annotated[str, typer.Option(help="dimensions of GEP's subspace")] = "10,50,100",
     pool: Annotated[int, typer.Option(help="examples whose gradients are the population of the measurements")] = 300,
     anchors: Annotated[int, typer.Option(help="test images with random labels, for GEP's subspace")] = 256,
@@ -121,14 +135,21 @@ def validate(
     with user_errors(**_OPTIONS):
         chosen = pick_device(device)
         settings = ValidateSettings(
-            DpSgdSettings(steps, batch_size, noise_multiplier, max_grad_norm, learning_rate, seed),
-            rate,
-            _numbers("keep_ratios", keep_ratios, float),
-            _numbers("subspace_dims", subspace_dims, int),
-            pool,
-            anchors,
-            window,
-            draws,
+            DpSgdSettings(
+                steps=steps,
+                batch_size=batch_size,
+                noise_multiplier=noise_multiplier,
+                max_grad_norm=max_grad_norm,
+                learning_rate=learning_rate,
+                seed=seed,
+            ),
+            drop_rate=drop_rate,
+            keep_shares=_numbers("keep_shares", keep_shares, float),
+            subspace_dims=_numbers("subspace_dims", subspace_dims, int),
+            pool=pool,
+            anchors=anchors,
+            window=window,
+            draws=draws,
         )
         result = run_validation(data, settings, chosen)
         write_json(result, chosen, out / "validate.json")
@@ -165,7 +186,7 @@ def run(
 
     try:
         with user_errors(**_OPTIONS):
-            settings = read_config(config, set or ())
+            settings = read_config(config, changes=set or ())
             with engine.process_group(pick_device(device)) as chosen:
                 done = train(settings, chosen, out, resume)
                 if engine.first():
@@ -209,7 +230,7 @@ def sweep(
 
     try:
         with user_errors():
-            wanted, places = runs.read_study(study), runs.Places(results, state)
+            wanted, places = runs.read_study(study), runs.Places(results=results, state=state)
             if status:
                 runs.show(wanted, places, console_for_output())
                 return

@@ -13,8 +13,8 @@ bound = typer.Typer(help="What the calculators say for given numbers.", no_args_
 preset = typer.Typer(help="The settings of the papers' tables.", no_args_is_help=True)
 
 Dim = Annotated[int, typer.Option(help="Number of parameters d.")]
-Clip = Annotated[float, typer.Option(help="Clipping norm C.")]
-Rate = Annotated[float, typer.Option(help="Sparsification rate r; (1 - r) d must be whole.")]
+ClipNorm = Annotated[float, typer.Option(help="Clipping norm C.")]
+DropRate = Annotated[float, typer.Option(help="Sparsification rate r; (1 - r) d must be whole.")]
 GradNorm = Annotated[float, typer.Option(help="Norm of the true gradient.")]
 Deviation = Annotated[float, typer.Option(help="Standard deviation of an entry of one example's gradient.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -33,37 +33,46 @@ def prune(
 
     with user_errors(noise_multiplier="noise-std"):
         nothing = float(pruning.zero_update_mse(dim, sigma_g))  # first: dim has to be right before keep can be
-        noise = float(pruning.noise_mse(keep, 1.0, noise_std))
+        noise = float(pruning.noise_mse(keep=keep, clip_norm=1.0, noise_multiplier=noise_std))
         values = {
-            "MSE of DP-SGD": float(pruning.noise_mse(dim, 1.0, noise_std)),
+            "MSE of DP-SGD": float(pruning.noise_mse(keep=dim, clip_norm=1.0, noise_multiplier=noise_std)),
             "MSE of the zero update": nothing,
             "MSE of random-k with noise": float(pruning.random_k_mse(dim, keep, sigma_g)) + noise,
             "MSE of top-k with noise": float(pruning.top_k_mse(dim, keep, sigma_g)) + noise,
             "pruning MSE of top-k": float(pruning.top_k_mse(dim, keep, sigma_g)),
-            "rho needed to beat DP-SGD's direction": pruning.least_retained_gain(dim, keep),
+            "retained gain needed to beat DP-SGD's direction": pruning.least_retained_gain(dim, keep),
         }
     show_values("Pruning", values, as_json)
 
 
 @bound.command(
     "mse",
-    epilog="Example: dptheory bound mse --grad-norm 1 --dim 1000 --deviation 0.1 --clip 1 --sigma 1 --batch-size 64 --rate 0.5",
+    epilog="Example: dptheory bound mse --grad-norm 1 --dim 1000 --deviation 0.1 --clip-norm 1 --noise-multiplier 1 "
+    "--batch-size 64 --drop-rate 0.5",
 )
 def mse(
     grad_norm: GradNorm,
     dim: Dim,
     deviation: Deviation,
-    clip: Clip,
-    sigma: Annotated[float, typer.Option(help="Noise multiplier.")],
+    clip_norm: ClipNorm,
+    noise_multiplier: Annotated[float, typer.Option(help="Noise multiplier.")],
     batch_size: Annotated[int, typer.Option(help="Batch size B.")],
-    rate: Rate,
+    drop_rate: DropRate,
     as_json: AsJson = False,
 ) -> None:
     """Error of the clipped, noised batch gradient with and without a random mask (flat true gradient)."""
     from dptheory.gradients import clipped_gradient_mse
 
     with user_errors():
-        found = clipped_gradient_mse(grad_norm, dim, deviation, clip, sigma, batch_size, rate)
+        found = clipped_gradient_mse(
+            grad_norm=grad_norm,
+            dim=dim,
+            deviation=deviation,
+            clip_norm=clip_norm,
+            noise_multiplier=noise_multiplier,
+            batch_size=batch_size,
+            drop_rate=drop_rate,
+        )
         values = {
             f"{name}, {side}": getattr(error, field)
             for side, error in (("DP-SGD", found.full), ("masked", found.masked))
@@ -83,10 +92,16 @@ def mse(
 
 
 @bound.command(
-    "kappa", epilog="Example: dptheory bound kappa --grad-norm 2 --dim 1000 --clip 4 --rate 0.5 --deviation 0.05"
+    "kappa",
+    epilog="Example: dptheory bound kappa --grad-norm 2 --dim 1000 --clip-norm 4 --drop-rate 0.5 --deviation 0.05",
 )
 def kappa(
-    grad_norm: GradNorm, dim: Dim, clip: Clip, rate: Rate, deviation: Deviation = 0.0, as_json: AsJson = False
+    grad_norm: GradNorm,
+    dim: Dim,
+    clip_norm: ClipNorm,
+    drop_rate: DropRate,
+    deviation: Deviation = 0.0,
+    as_json: AsJson = False,
 ) -> None:
     """Share of the descent that a random mask keeps, for a flat gradient."""
     import numpy as np
@@ -96,7 +111,7 @@ def kappa(
     with user_errors(gradient="grad-norm"):
         size = _validate.integer("dim", dim, 1, 10**7)
         flat = np.full(size, _validate.real("grad_norm", grad_norm, 0.0, ends="()") / math.sqrt(size))
-        found = sparsification.kappa(flat, clip, rate, deviation)
+        found = sparsification.kappa(flat, clip_norm=clip_norm, drop_rate=drop_rate, deviation=deviation)
         values = {
             "kappa": found.value,
             "lower end, 1 - r": found.lower,
@@ -107,10 +122,10 @@ def kappa(
     show_values("kappa", values, as_json)
 
 
-@bound.command("rate", epilog="Example: dptheory bound rate --delta-c 0.1 --noise-term 1")
+@bound.command("rate", epilog="Example: dptheory bound rate --delta-c 0.1 --step-noise 1")
 def rate(
     delta_c: Annotated[float, typer.Option(help="Delta_C: what noise does not explain of the bound.")],
-    noise_term: Annotated[float, typer.Option(help="Learning rate times Delta_sigma.")],
+    step_noise: Annotated[float, typer.Option(help="Learning rate times Delta_sigma.")],
     as_json: AsJson = False,
 ) -> None:
     """Best sparsification rate under kappa = (1 - r)^a."""
@@ -118,34 +133,39 @@ def rate(
 
     with user_errors():
         values = {
-            f"best rate for a = {a:g}": sparsification.optimal_rate(delta_c, noise_term, a) for a in (0.5, 0.75, 1.0)
+            f"best rate for a = {a:g}": sparsification.optimal_rate(delta_c=delta_c, step_noise=step_noise, exponent=a)
+            for a in (0.5, 0.75, 1.0)
         }
     show_values("Best rate; after tuning the learning rate the trade-off can vanish (rs.tuned)", values, as_json)
 
 
-@bound.command("reconstruction", epilog="Example: dptheory bound reconstruction --input 1,2,3,4 --rate 0.5 --sigma 0.1")
+@bound.command(
+    "reconstruction", epilog="Example: dptheory bound reconstruction --vector 1,2,3,4 --drop-rate 0.5 --noise-std 0.1"
+)
 def reconstruction(
-    input: Annotated[str, typer.Option(help="The vector k, numbers with commas.")],
-    rate: Rate,
-    sigma: Annotated[float, typer.Option(help="Standard deviation of the noise on an entry.")],
+    vector: Annotated[str, typer.Option(help="The vector k, numbers with commas.")],
+    drop_rate: DropRate,
+    noise_std: Annotated[float, typer.Option(help="Standard deviation of the noise on an entry.")],
     prior_std: Annotated[float, typer.Option(help="Prior standard deviation of the Bayes attacker.")] = 1.0,
     as_json: AsJson = False,
 ) -> None:
     """Error of a reconstruction attack on a masked, noised gradient."""
     from dptheory import sparsification as attack
 
-    with user_errors(k="input"):
+    with user_errors(k="vector"):
         try:
-            vector = [float(number) for number in input.split(",")]
+            entries = [float(number) for number in vector.split(",")]
         except ValueError:
-            raise ValueError(f"input must be numbers with commas, got {input!r}") from None
-        found = attack.expected_error(vector, rate, sigma)
+            raise ValueError(f"vector must be numbers with commas, got {vector!r}") from None
+        found = attack.expected_error(entries, drop_rate=drop_rate, noise_std=noise_std)
         values = {
             "expected error": found.value,
             "expected error where the attack works": found.given_recoverable,
             "share of masks under which it fails": found.lost_probability,
-            "lower bound where it works": attack.error_lower_bound(vector, rate, sigma),
-            "Bayes attacker": attack.bayes_error(vector, rate, sigma, prior_std),
+            "lower bound where it works": attack.error_lower_bound(entries, drop_rate=drop_rate, noise_std=noise_std),
+            "Bayes attacker": attack.bayes_error(
+                entries, drop_rate=drop_rate, noise_std=noise_std, prior_std=prior_std
+            ),
             **({"why infinite": found.reason} if found.reason else {}),
         }
     show_values("Reconstruction error", values, as_json)
@@ -164,9 +184,9 @@ def list_presets(as_json: AsJson = False) -> None:
             "B": one.batch_size,
             "sigma": one.noise_multiplier,
             "epsilon": one.epsilon,
-            "r as used": one.rate,
+            "r as used": one.drop_rate,
             "d sigma^2 / B^2": one.noise_share,
-            "largest r to expect a gain from": one.largest_rate,
+            "largest r to expect a gain from": one.largest_drop_rate,
         }
         for one in papers.all_presets()
     ]

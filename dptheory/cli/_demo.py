@@ -64,17 +64,19 @@ def setting_rows() -> list[dict[str, float]]:
     sigma = papers.setting("gip.wrn-16-4.eps1").number("noise_multiplier")
     sigma_g = 0.1  # sigma_g^2 / sigma^2 = 1e-4, Appendix B.1
     for steps in PAPER_STEPS:
-        bought = pruning.index_budget(0.01, PAPER_GROUP, PAPER_KEEP, steps, PAPER_GROUPS)
-        noise = float(pruning.noise_mse(PAPER_KEEP * PAPER_GROUPS, 1.0, sigma))
+        bought = pruning.index_budget(epsilon=0.01, dim=PAPER_GROUP, keep=PAPER_KEEP, steps=steps, groups=PAPER_GROUPS)
+        noise = float(pruning.noise_mse(keep=PAPER_KEEP * PAPER_GROUPS, clip_norm=1.0, noise_multiplier=sigma))
         rows.append(
             {
                 "steps": steps,
                 "theta": bought.theta,
                 "rho": bought.retained_gain,
                 "rho needed": pruning.least_retained_gain(PAPER_GROUP, PAPER_KEEP, groups=PAPER_GROUPS),
-                "MSE DP-SGD": float(pruning.noise_mse(PAPER_GROUP * PAPER_GROUPS, 1.0, sigma)),
+                "MSE DP-SGD": float(
+                    pruning.noise_mse(keep=PAPER_GROUP * PAPER_GROUPS, clip_norm=1.0, noise_multiplier=sigma)
+                ),
                 "MSE GIP": PAPER_GROUPS
-                * float(pruning.perturbed_top_k_mse(PAPER_GROUP, PAPER_KEEP, bought.theta, sigma_g))
+                * float(pruning.perturbed_top_k_mse(PAPER_GROUP, PAPER_KEEP, bought.theta, sigma_g=sigma_g))
                 + noise,
                 "MSE zero update": float(pruning.zero_update_mse(PAPER_GROUP * PAPER_GROUPS, sigma_g)),
                 "cosine / DP-SGD": pruning.cosine_ratio(PAPER_GROUP, PAPER_KEEP, bought.theta, groups=PAPER_GROUPS),

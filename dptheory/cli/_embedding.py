@@ -25,12 +25,12 @@ Delta = Annotated[float | None, typer.Option(help="In place of --mu, with --epsi
 
 @bound.command(
     "embedding",
-    epilog="Example: dptheory bound embedding --dim 270000 --subspace-dim 1000 --clip 10 --residual-clip 2 --mu 1",
+    epilog="Example: dptheory bound embedding --dim 270000 --subspace-dim 1000 --clip-norm 10 --residual-clip 2 --mu 1",
 )
 def embedding(
     dim: Dim,
     subspace_dim: Annotated[int, typer.Option(help="Dimension k of the anchor subspace.")],
-    clip: Annotated[float, typer.Option(help="Clipping norm S of the gradients, and of the embeddings.")],
+    clip_norm: Annotated[float, typer.Option(help="Clipping norm S of the gradients, and of the embeddings.")],
     residual_clip: Annotated[float, typer.Option(help="Clipping norm S2 of the residuals.")],
     mu: Mu = None,
     epsilon: Epsilon = None,
@@ -43,11 +43,28 @@ def embedding(
 
     with user_errors():
         mu = _privacy(mu, epsilon, delta)
-        errors = gep_mse(dim, subspace_dim, clip, residual_clip, mu, residual_norm)
-        split = split_noise(dim, subspace_dim, clip, residual_clip, mu)
-        joint = joint_clip(dim, subspace_dim, clip, min(1.0, residual_clip / clip), mu)
-        ratios = largest_residual_ratio(dim, subspace_dim)
-        pays = least_residual_energy(dim, subspace_dim, clip, residual_clip, mu)
+        errors = gep_mse(
+            dim=dim,
+            subspace_dim=subspace_dim,
+            clip_norm=clip_norm,
+            residual_clip=residual_clip,
+            mu=mu,
+            residual_norm=residual_norm,
+        )
+        split = split_noise(
+            dim=dim, subspace_dim=subspace_dim, embedding_clip=clip_norm, residual_clip=residual_clip, mu=mu
+        )
+        joint = joint_clip(
+            dim=dim,
+            subspace_dim=subspace_dim,
+            clip_norm=clip_norm,
+            residual_share=min(1.0, residual_clip / clip_norm),
+            mu=mu,
+        )
+        ratios = largest_residual_ratio(dim=dim, subspace_dim=subspace_dim)
+        pays = least_residual_energy(
+            dim=dim, subspace_dim=subspace_dim, clip_norm=clip_norm, residual_clip=residual_clip, mu=mu
+        )
         ways = ("published", "published_sum", "optimal", "joint")
         values = {
             "mu": mu,
@@ -77,13 +94,13 @@ def presets(
                 "source": one.source,
                 "p": one.dim,
                 "k": one.subspace_dim,
-                "S": one.clip,
+                "S": one.clip_norm,
                 "S2": one.residual_clip,
                 "n": one.batch_size,
                 "delta": one.delta,
                 "epsilon: epochs": ", ".join(f"{epsilon:g}: {epochs}" for epsilon, epochs in one.budgets) or None,
                 **{
-                    f"noise, {name}": getattr(one.noise(mu), way)
+                    f"noise, {name}": getattr(one.noise(mu=mu), way)
                     for way, name in _WAYS.items()
                     if way != "published_sum"
                 },

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from dptheory.cli._bound import AsJson, Clip, Dim, bound
+from dptheory.cli._bound import AsJson, ClipNorm, Dim, bound
 from dptheory.cli._common import show_values, user_errors
 
 _SMALLEST = 1e-300
@@ -46,14 +46,15 @@ def angle(
 
 @bound.command(
     "freeze",
-    epilog="Example: dptheory bound freeze --layer-sizes 90,20 --layer-norms 1,2 --frozen 1 --clip 1 --sigma 1 --batch-size 64",
+    epilog="Example: dptheory bound freeze --layer-sizes 90,20 --layer-norms 1,2 --frozen-layers 1 --clip-norm 1 "
+    "--noise-multiplier 1 --batch-size 64",
 )
 def freeze(
     layer_sizes: Annotated[str, typer.Option(help="Numbers of parameters, from the input on, as in 100,200,300.")],
     layer_norms: Annotated[str, typer.Option(help="Gradient norms of a typical example, as in 1,2,3.")],
-    frozen: Annotated[int, typer.Option(help="Number of layers to freeze, from the input on.")],
-    clip: Clip,
-    sigma: Annotated[float, typer.Option(help="Noise multiplier.")],
+    frozen_layers: Annotated[int, typer.Option(help="Number of layers to freeze, from the input on.")],
+    clip_norm: ClipNorm,
+    noise_multiplier: Annotated[float, typer.Option(help="Noise multiplier.")],
     batch_size: Annotated[int, typer.Option(help="Batch size B; the expected one of Poisson batches.")],
     alignment: Annotated[
         float,
@@ -80,18 +81,26 @@ def freeze(
     with user_errors():
         sizes = [int(size) for size in _numbers("layer_sizes", layer_sizes, int)]
         norms = _numbers("layer_norms", layer_norms, float)
-        sigma = _validate.size("sigma", sigma, 1e-35, 1e35)
-        effect = freezing_effect(sizes, norms, frozen, clip, sigma, batch_size, alignment)
+        noise_multiplier = _validate.size("noise_multiplier", noise_multiplier, 1e-35, 1e35)
+        effect = freezing_effect(
+            sizes,
+            layer_norms=norms,
+            frozen_layers=frozen_layers,
+            clip_norm=clip_norm,
+            noise_multiplier=noise_multiplier,
+            batch_size=batch_size,
+            alignment=alignment,
+        )
         bounds = freezing_bounds(
             sizes,
-            frozen,
-            objective_gap,
-            learning_rate,
-            steps,
-            smoothness,
-            clip,
-            sigma,
-            batch_size,
+            frozen_layers=frozen_layers,
+            objective_gap=objective_gap,
+            learning_rate=learning_rate,
+            steps=steps,
+            smoothness=smoothness,
+            clip_norm=clip_norm,
+            noise_multiplier=noise_multiplier,
+            batch_size=batch_size,
             sampling=sampling,
             sampling_rate=sampling_rate,
         )

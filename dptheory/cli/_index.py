@@ -27,17 +27,32 @@ def index(
         if (sampling_rate is None) != (noise_multiplier is None):
             raise ValueError("sampling-rate and noise-multiplier must be given together")
         thetas = {
-            "basic composition": privacy.theta_for_delta_budget(epsilon, delta, dim, keep, steps, groups, "basic"),
-            "zCDP": privacy.theta_for_delta_budget(epsilon, delta, dim, keep, steps, groups, "zcdp"),
-            "exact composition": privacy.theta_for_delta_budget(epsilon, delta, dim, keep, steps, groups, "exact"),
+            "basic composition": privacy.theta_for_delta_budget(
+                epsilon=epsilon, delta=delta, dim=dim, keep=keep, steps=steps, groups=groups, method="basic"
+            ),
+            "zCDP": privacy.theta_for_delta_budget(
+                epsilon=epsilon, delta=delta, dim=dim, keep=keep, steps=steps, groups=groups, method="zcdp"
+            ),
+            "exact composition": privacy.theta_for_delta_budget(
+                epsilon=epsilon, delta=delta, dim=dim, keep=keep, steps=steps, groups=groups, method="exact"
+            ),
         }
         values: dict[str, float] = {}
         if sampling_rate is not None and noise_multiplier is not None:
-            curve = steps * privacy.subsampled_gaussian_rdp(privacy.ORDERS, sampling_rate, noise_multiplier)
-            alone = privacy.epsilon_from_rdp(privacy.ORDERS, curve, delta)
+            curve = steps * privacy.subsampled_gaussian_rdp(
+                orders=privacy.ORDERS, sampling_rate=sampling_rate, noise_multiplier=noise_multiplier
+            )
+            alone = privacy.epsilon_from_rdp(orders=privacy.ORDERS, rdp=curve, delta=delta)
             values["epsilon of the values alone (RDP)"] = alone
             thetas["values and indices of one sample (RDP)"] = privacy.theta_for_joint_budget(
-                alone + epsilon, delta, dim, keep, sampling_rate, noise_multiplier, steps, groups
+                epsilon=alone + epsilon,
+                delta=delta,
+                dim=dim,
+                keep=keep,
+                sampling_rate=sampling_rate,
+                noise_multiplier=noise_multiplier,
+                steps=steps,
+                groups=groups,
             )
         for name, theta in thetas.items():
             values[f"theta, {name}"] = theta

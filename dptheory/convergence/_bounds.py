@@ -10,25 +10,25 @@ from dptheory.convergence._terms import DescentBound, alignment_bound, batch_sec
 
 
 def dpsgd_bound(
+    *,
     objective_gap: float,
     learning_rate: float,
     steps: int,
     smoothness: float,
-    clip: float,
+    clip_norm: float,
     noise_multiplier: float = 0.0,
     dim: int = 1,
     batch_size: int = 1,
-    rate: float = 0.0,
+    drop_rate: float = 0.0,
     kappa: float | None = None,
     bias: float = 0.0,
     second_moment: float | None = None,
-    *,
     sampling: str = "poisson",
     sampling_rate: float | None = None,
 ) -> DescentBound:
     r"""Bound on (1/T) sum_t E[P_t h_t |grad_t|] for DP-SGD whose gradients are masked, then clipped, then noised.
 
-    (1/kappa) (Delta / (gamma T) + gamma G M / 2 + (1 - rate) gamma Delta_sigma - bias), where for a fixed z in (0, 1)
+    (1/kappa) (Delta / (gamma T) + gamma G M / 2 + (1 - drop_rate) gamma Delta_sigma - bias), where for a fixed z in (0, 1)
     P_t = P(|xi| < z C) and h_t = min(|grad_t|, (1 - z) C): z = 3/4 in RS, z = 1/4 in RF. M is C^2 (1 + (1 - q) / B) for Poisson
     batches and C^2 for batches of fixed size. Rate 0 is DP-SGD, noise multiplier 0 is clipped SGD.
 
@@ -43,13 +43,13 @@ def dpsgd_bound(
         learning_rate: gamma in [1e-70, 1e70].
         steps: T, 1..1e12.
         smoothness: G in [1e-35, 1e35].
-        clip: C in [1e-35, 1e35].
+        clip_norm: C in [1e-35, 1e35].
         noise_multiplier: sigma, 0 or in [1e-35, 1e35].
         dim: d, 1..1e18, counted only where there is noise.
         batch_size: B, 1..1e12, the number that the sum is divided by.
-        rate: share of entries that the mask drops, in [0, 1).
-        kappa: sum_t E[P'_t h'_t |mask * grad_t|] / sum_t E[P_t h_t |grad_t|], at least 1 - rate, and 1 for rate 0;
-            None takes 1 - rate, with which the bound holds whatever kappa is; at most 1e70.
+        drop_rate: share of entries that the mask drops, in [0, 1).
+        kappa: sum_t E[P'_t h'_t |mask * grad_t|] / sum_t E[P_t h_t |grad_t|], at least 1 - drop_rate, and 1 for rate 0;
+            None takes 1 - drop_rate, with which the bound holds whatever kappa is; at most 1e70.
         bias: mean of the bias over the steps, of size at most 1e140.
         second_moment: bound on the mean of E|update without noise|^2, at most the M above; None takes that.
         sampling: "poisson" or "fixed", see :mod:`dptheory.convergence`.
@@ -65,18 +65,39 @@ def dpsgd_bound(
     """
     objective_gap = ranges.gap(objective_gap)
     steps = _validate.integer("steps", steps, 1, ranges.MAX_COUNT)
-    clip, rate = ranges.positive("clip", clip), ranges.rate(rate)
+    clip_norm, drop_rate = ranges.positive("clip_norm", clip_norm), ranges.rate(drop_rate)
     bias = _validate.real("bias", bias, -ranges.LARGEST_SQUARE, ranges.LARGEST_SQUARE)
-    most = batch_second_moment(clip, clip**2, batch_size, sampling=sampling, sampling_rate=sampling_rate)
+    most = batch_second_moment(
+        mean_norm=clip_norm,
+        second_moment=clip_norm**2,
+        batch_size=batch_size,
+        sampling=sampling,
+        sampling_rate=sampling_rate,
+    )
     slack = most * (1 + 1e-12)  # rounding of a mean computed elsewhere
     second_moment = most if second_moment is None else _validate.real("second_moment", second_moment, 0.0, slack)
-    kappa = ranges.kappa(kappa, rate)
-    noise = noise_term(smoothness, clip, noise_multiplier, dim, batch_size)
-    step = alignment_bound(objective_gap / steps, learning_rate, smoothness, second_moment, noise, rate)
-    return DescentBound(step.optimization / kappa, step.clipping / kappa, step.noise / kappa, -bias / kappa)
+    kappa = ranges.kappa(kappa, drop_rate)
+    noise = noise_term(
+        smoothness=smoothness, clip_norm=clip_norm, noise_multiplier=noise_multiplier, dim=dim, batch_size=batch_size
+    )
+    step = alignment_bound(
+        decrease=objective_gap / steps,
+        learning_rate=learning_rate,
+        smoothness=smoothness,
+        second_moment=second_moment,
+        noise_term=noise,
+        drop_rate=drop_rate,
+    )
+    return DescentBound(
+        optimization=step.optimization / kappa,
+        clipping=step.clipping / kappa,
+        noise=step.noise / kappa,
+        bias=-bias / kappa,
+    )
 
 
 def noisy_sgd_bound(
+    *,
     objective_gap: float,
     learning_rate: float,
     steps: int,
@@ -85,8 +106,7 @@ def noisy_sgd_bound(
     noise_std: float = 0.0,
     dim: int = 1,
     batch_size: int = 1,
-    rate: float = 0.0,
-    *,
+    drop_rate: float = 0.0,
     sampling: str = "poisson",
     sampling_rate: float | None = None,
 ) -> DescentBound:
@@ -110,7 +130,7 @@ def noisy_sgd_bound(
         noise_std: standard deviation sigma of an entry of the noise on the sum of the batch, 0 or in [1e-35, 1e35].
         dim: d, 1..1e18, counted only where there is noise.
         batch_size: B, 1..1e12, the number that the sum is divided by.
-        rate: share of entries that the mask drops, in [0, 1).
+        drop_rate: share of entries that the mask drops, in [0, 1).
         sampling: "poisson" or "fixed", see :mod:`dptheory.convergence`.
         sampling_rate: q of Poisson batches; None takes 0, right for every q. Not allowed with "fixed".
 
@@ -129,10 +149,14 @@ def noisy_sgd_bound(
     dim = _validate.integer("dim", dim, 1, ranges.MAX_DIM)
     batch_size = _validate.integer("batch_size", batch_size, 1, ranges.MAX_COUNT)
     # of the gradient itself, and of the deviations
-    growth = batch_second_moment(1.0, 1.0, batch_size, sampling=sampling, sampling_rate=sampling_rate)
-    spread = batch_second_moment(0.0, 1.0, batch_size, sampling=sampling, sampling_rate=sampling_rate)
+    growth = batch_second_moment(
+        mean_norm=1.0, second_moment=1.0, batch_size=batch_size, sampling=sampling, sampling_rate=sampling_rate
+    )
+    spread = batch_second_moment(
+        mean_norm=0.0, second_moment=1.0, batch_size=batch_size, sampling=sampling, sampling_rate=sampling_rate
+    )
     learning_rate = _validate.real("learning_rate", learning_rate, 1e-70, 2 / (growth * smoothness), ends="[)")
-    keep, move = 1 - ranges.rate(rate), learning_rate * smoothness
+    keep, move = 1 - ranges.rate(drop_rate), learning_rate * smoothness
     first, second = power_sums(keep * move * (2 - growth * move), steps)
     per_variance = keep * move**2 * second / steps
     return DescentBound(
@@ -144,17 +168,17 @@ def noisy_sgd_bound(
 
 
 def layer_freezing_bound(
+    *,
     decrease: float,
     learning_rate: ArrayLike,
     steps: int,
     smoothness: float,
-    clip: float,
+    clip_norm: float,
     noise_multiplier: float,
     dim: ArrayLike,
     batch_size: int,
     second_moment: ArrayLike | None = None,
     bias: ArrayLike = 0.0,
-    *,
     sampling: str = "poisson",
     sampling_rate: float | None = None,
 ) -> DescentBound:
@@ -171,7 +195,7 @@ def layer_freezing_bound(
         learning_rate: eta_t in [1e-70, 1e70]; a number or shape (steps,), like every argument that may be an array.
         steps: T, 1..1e12.
         smoothness: G in [1e-35, 1e35].
-        clip: C in [1e-35, 1e35].
+        clip_norm: C in [1e-35, 1e35].
         noise_multiplier: sigma, 0 or in [1e-35, 1e35].
         dim: number of parameters trained at step t, 1..1e18: d before freezing, less after.
         batch_size: B, 1..1e12, the number that the sum is divided by.
@@ -187,9 +211,17 @@ def layer_freezing_bound(
     """
     decrease = _validate.real("decrease", decrease, -ranges.LARGEST_SQUARE, ranges.LARGEST_SQUARE)
     steps = _validate.integer("steps", steps, 1, ranges.MAX_COUNT)
-    clip, smoothness = ranges.positive("clip", clip), ranges.positive("smoothness", smoothness)
-    noise = noise_term(smoothness, clip, noise_multiplier, 1, batch_size)
-    most = batch_second_moment(clip, clip**2, batch_size, sampling=sampling, sampling_rate=sampling_rate)
+    clip_norm, smoothness = ranges.positive("clip_norm", clip_norm), ranges.positive("smoothness", smoothness)
+    noise = noise_term(
+        smoothness=smoothness, clip_norm=clip_norm, noise_multiplier=noise_multiplier, dim=1, batch_size=batch_size
+    )
+    most = batch_second_moment(
+        mean_norm=clip_norm,
+        second_moment=clip_norm**2,
+        batch_size=batch_size,
+        sampling=sampling,
+        sampling_rate=sampling_rate,
+    )
     slack = most * (1 + 1e-12)  # rounding of a mean computed elsewhere
     moments = _validate.per_step("second_moment", most if second_moment is None else second_moment, steps, 0.0, slack)
     dims = _validate.per_step("dim", dim, steps, 1.0, 1e18)

@@ -9,7 +9,14 @@ from dptheory.convergence._terms import DescentBound, batch_second_moment
 
 
 def privacy_term(
-    epsilon: float, delta: float, clip: float, dim: int, samples: int, constant: float, rate: float = 0.0
+    *,
+    epsilon: float,
+    delta: float,
+    clip_norm: float,
+    dim: int,
+    train_size: int,
+    constant: float,
+    drop_rate: float = 0.0,
 ) -> float:
     r"""What sqrt(T) is multiplied by in the bound of :func:`private_bound`: x d C^2 u^2 log(1/delta) / (2 N^2 eps^2).
 
@@ -18,11 +25,11 @@ def privacy_term(
     Args:
         epsilon: in [1e-35, 1e35]; inf is allowed and gives 0.
         delta: in (0, 1).
-        clip: C in [1e-35, 1e35].
+        clip_norm: C in [1e-35, 1e35].
         dim: d, 1..1e18.
-        samples: N, 1..1e12, size of the data set.
+        train_size: N, 1..1e12, size of the data set.
         constant: u in [1e-35, 1e35] of the moments accountant's theorem.
-        rate: share of entries that the mask drops, in [0, 1).
+        drop_rate: share of entries that the mask drops, in [0, 1).
 
     Raises:
         ValueError: an argument outside its range.
@@ -33,21 +40,27 @@ def privacy_term(
     if epsilon != math.inf:
         epsilon = ranges.positive("epsilon", epsilon)
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
-    clip, constant = ranges.positive("clip", clip), ranges.positive("constant", constant)
+    clip_norm, constant = ranges.positive("clip_norm", clip_norm), ranges.positive("constant", constant)
     dim = _validate.integer("dim", dim, 1, ranges.MAX_DIM)
-    samples = _validate.integer("samples", samples, 1, ranges.MAX_COUNT)
-    return (1 - ranges.rate(rate)) * dim * (clip * constant / samples / epsilon) ** 2 * math.log(1 / delta) / 2
+    train_size = _validate.integer("train_size", train_size, 1, ranges.MAX_COUNT)
+    return (
+        (1 - ranges.rate(drop_rate))
+        * dim
+        * (clip_norm * constant / train_size / epsilon) ** 2
+        * math.log(1 / delta)
+        / 2
+    )
 
 
 def private_bound(
+    *,
     objective_gap: float,
     steps: int,
     smoothness: float,
-    clip: float,
+    clip_norm: float,
     noise_per_root_step: float,
-    rate: float = 0.0,
+    drop_rate: float = 0.0,
     kappa: float | None = None,
-    *,
     batch_size: int = 1,
     sampling: str = "poisson",
     sampling_rate: float | None = None,
@@ -63,9 +76,9 @@ def private_bound(
         objective_gap: Delta in [0, 1e140].
         steps: T, 1..1e12.
         smoothness: G in [1e-35, 1e35].
-        clip: C in [1e-35, 1e35].
+        clip_norm: C in [1e-35, 1e35].
         noise_per_root_step: D, mask included, 0 or in [1e-100, 1e200].
-        rate: share of entries that the mask drops, in [0, 1), for the default of kappa.
+        drop_rate: share of entries that the mask drops, in [0, 1), for the default of kappa.
         kappa: as in :func:`dpsgd_bound`.
         batch_size: B, 1..1e12: of the noise it cancels, and counts in M alone.
         sampling, sampling_rate: as in :func:`dpsgd_bound`.
@@ -78,26 +91,31 @@ def private_bound(
     root = math.sqrt(_validate.integer("steps", steps, 1, ranges.MAX_COUNT))
     noise = ranges.noise_per_root_step(noise_per_root_step)
     still = dpsgd_bound(
-        objective_gap,
-        1 / (ranges.positive("smoothness", smoothness) * root),
-        steps,
-        smoothness,
-        clip,
+        objective_gap=objective_gap,
+        learning_rate=1 / (ranges.positive("smoothness", smoothness) * root),
+        steps=steps,
+        smoothness=smoothness,
+        clip_norm=clip_norm,
         batch_size=batch_size,
-        rate=rate,
+        drop_rate=drop_rate,
         kappa=kappa,
         sampling=sampling,
         sampling_rate=sampling_rate,
     )
-    return DescentBound(still.optimization, still.clipping, noise * root / ranges.kappa(kappa, rate), 0.0)
+    return DescentBound(
+        optimization=still.optimization,
+        clipping=still.clipping,
+        noise=noise * root / ranges.kappa(kappa, drop_rate),
+        bias=0.0,
+    )
 
 
 def optimal_steps(
+    *,
     objective_gap: float,
     smoothness: float,
-    clip: float,
+    clip_norm: float,
     noise_per_root_step: float,
-    *,
     batch_size: int = 1,
     sampling: str = "poisson",
     sampling_rate: float | None = None,
@@ -111,8 +129,14 @@ def optimal_steps(
 
     Source: RS, Corollary C.1.1, with q = B/N put in (rs.cor_c11).
     """
-    clip = ranges.positive("clip", clip)
-    moment = batch_second_moment(clip, clip**2, batch_size, sampling=sampling, sampling_rate=sampling_rate)
+    clip_norm = ranges.positive("clip_norm", clip_norm)
+    moment = batch_second_moment(
+        mean_norm=clip_norm,
+        second_moment=clip_norm**2,
+        batch_size=batch_size,
+        sampling=sampling,
+        sampling_rate=sampling_rate,
+    )
     falling = ranges.positive("smoothness", smoothness) * ranges.gap(objective_gap) + moment / 2
     noise = ranges.noise_per_root_step(noise_per_root_step)
     return max(1.0, falling / noise) if noise else math.inf

@@ -12,7 +12,7 @@ _MAX_STEPS = 10**12
 _LARGEST = 1e70
 
 
-def velocity_variance(noise_std: float, momentum: float, steps: float = math.inf) -> float:
+def velocity_variance(*, noise_std: float, momentum: float, steps: float = math.inf) -> float:
     r"""Variance of one coordinate of the noise in the velocity after ``steps`` steps, s^2 (1 - mu^{2t}) / (1 - mu^2).
 
     Args:
@@ -33,17 +33,17 @@ def velocity_variance(noise_std: float, momentum: float, steps: float = math.inf
     return noise_std**2 * _one_minus_power(momentum, 2 * _steps(steps)) / ((1 - momentum) * (1 + momentum))
 
 
-def adam_velocity_variance(noise_std: float, momentum: float, steps: float = math.inf) -> float:
+def adam_velocity_variance(*, noise_std: float, momentum: float, steps: float = math.inf) -> float:
     r"""Variance of one coordinate of the noise in v_{t+1} = mu v_t + (1 - mu) noise_t, s^2 (1 - mu) (1 - mu^{2t}) / (1 + mu).
 
     Args, returns and errors: as :func:`velocity_variance`.
 
     Source: RS, Appendix H, equations 119 and 121 to 123, corrected (rs.appH).
     """
-    return (1 - _momentum(momentum)) ** 2 * velocity_variance(noise_std, momentum, steps)
+    return (1 - _momentum(momentum)) ** 2 * velocity_variance(noise_std=noise_std, momentum=momentum, steps=steps)
 
 
-def adam_corrected_variance(noise_std: float, momentum: float, steps: float = math.inf) -> float:
+def adam_corrected_variance(*, noise_std: float, momentum: float, steps: float = math.inf) -> float:
     r"""The same after Adam's bias correction v_t / (1 - mu^t): s^2 (1 - mu) (1 + mu^t) / ((1 + mu) (1 - mu^t)).
 
     Args, returns and errors: as :func:`velocity_variance`, but ``steps`` >= 1 (the correction divides by 0 before).
@@ -57,7 +57,7 @@ def adam_corrected_variance(noise_std: float, momentum: float, steps: float = ma
     return noise_std**2 * (1 - momentum) / (1 + momentum) * (2 - share) / share
 
 
-def displacement_mean(learning_rate: float, force: float, momentum: float, steps: int) -> float:
+def displacement_mean(*, learning_rate: float, force: float, momentum: float, steps: int) -> float:
     r"""How far a constant gradient moves a parameter in ``steps`` steps from rest, with momentum.
 
     .. math:: \frac{\gamma f}{1-\mu}\Big[T - \frac{\mu(1-\mu^T)}{1-\mu}\Big]
@@ -78,7 +78,7 @@ def displacement_mean(learning_rate: float, force: float, momentum: float, steps
     return learning_rate * force * _weight_sums(_momentum(momentum), steps)[0]
 
 
-def displacement_variance(learning_rate: float, noise_std: float, momentum: float, steps: int) -> float:
+def displacement_variance(*, learning_rate: float, noise_std: float, momentum: float, steps: int) -> float:
     r"""Variance of one coordinate of w_T - w_0 that the noise of ``steps`` steps causes, with momentum from rest.
 
     .. math:: \frac{\gamma^2s^2}{(1-\mu)^2}\Big[T - \frac{2\mu(1-\mu^T)}{1-\mu} + \frac{\mu^2(1-\mu^{2T})}{1-\mu^2}\Big]
@@ -103,7 +103,7 @@ def displacement_variance(learning_rate: float, noise_std: float, momentum: floa
     return (learning_rate * _noise(noise_std)) ** 2 * _weight_sums(_momentum(momentum), steps)[1]
 
 
-def coasting_distance(learning_rate: float, velocity: float, momentum: float, steps: int) -> float:
+def coasting_distance(*, learning_rate: float, velocity: float, momentum: float, steps: int) -> float:
     r"""How far a frozen parameter still moves in ``steps`` steps on the velocity left over, gamma v mu (1 - mu^T) / (1 - mu).
 
     Args:
@@ -126,7 +126,7 @@ def coasting_distance(learning_rate: float, velocity: float, momentum: float, st
     return learning_rate * velocity * momentum * _one_minus_power(momentum, _steps(steps)) / (1 - momentum)
 
 
-def stationary_excess(learning_rate: float, noise_std: float, momentum: float, curvature: float) -> float:
+def stationary_excess(*, learning_rate: float, noise_std: float, momentum: float, curvature: float) -> float:
     r"""Stationary expected loss of one coordinate of the quadratic l w^2 / 2 under noisy, unclipped SGD with momentum.
 
     .. math:: \frac{\gamma s^2(1+\mu)}{2(1-\mu)(2(1+\mu)-\gamma l)}\approx\frac{\gamma s^2}{4(1-\mu)}

@@ -16,7 +16,13 @@ _LARGEST = 1e70
 
 
 def fresh_mask_moments(
-    curvature: ArrayLike, start: ArrayLike, steps: int, learning_rate: float, rate: float, variance: ArrayLike = 0.0
+    curvature: ArrayLike,
+    *,
+    start: ArrayLike,
+    steps: int,
+    learning_rate: float,
+    drop_rate: float,
+    variance: ArrayLike = 0.0,
 ) -> Array:
     r"""E w_{t,j}^2 for t = 0..T when the mask is drawn afresh at every step.
 
@@ -27,7 +33,7 @@ def fresh_mask_moments(
         start: w_0, of size at most 1e70, shape (d,).
         steps: T >= 0; (T + 1) d at most 1e8.
         learning_rate: gamma in [1e-70, 1e70].
-        rate: share of entries that the mask drops, in [0, 1].
+        drop_rate: share of entries that the mask drops, in [0, 1].
         variance: V in [0, 1e140], shape (d,) or a number for all entries.
 
     Returns:
@@ -40,16 +46,25 @@ def fresh_mask_moments(
     """
     start = _vector(start)
     steps = _validate.integer("steps", steps, 0, _MAX_ENTRIES // max(start.size, 1) - 1)
-    return epoch_mask_moments(curvature, start, steps, 1, learning_rate, rate, variance)
+    return epoch_mask_moments(
+        curvature,
+        start=start,
+        epochs=steps,
+        steps_per_epoch=1,
+        learning_rate=learning_rate,
+        drop_rate=drop_rate,
+        variance=variance,
+    )
 
 
 def epoch_mask_moments(
     curvature: ArrayLike,
+    *,
     start: ArrayLike,
     epochs: int,
     steps_per_epoch: int,
     learning_rate: float,
-    rate: float,
+    drop_rate: float,
     variance: ArrayLike = 0.0,
 ) -> Array:
     r"""E w_{t,j}^2 for t = 0..epochs * steps_per_epoch when the mask is drawn once an epoch and held through it.
@@ -58,7 +73,7 @@ def epoch_mask_moments(
     a_j <- (1 - gamma lambda_j)^2 a_j + gamma^2 V_j from a_j(0) = e_j.
 
     Args:
-        curvature, start, learning_rate, rate, variance: as :func:`fresh_mask_moments`.
+        curvature, start, learning_rate, drop_rate, variance: as :func:`fresh_mask_moments`.
         epochs: >= 0; (epochs * steps_per_epoch + 1) d at most 1e8.
         steps_per_epoch: >= 1.
 
@@ -78,7 +93,7 @@ def epoch_mask_moments(
     steps_per_epoch = _validate.integer("steps_per_epoch", steps_per_epoch, 1, most)
     epochs = _validate.integer("epochs", epochs, 0, most // steps_per_epoch)
     learning_rate = _validate.size("learning_rate", learning_rate)
-    keep = 1 - _validate.real("rate", rate, 0.0, 1.0)
+    keep = 1 - _validate.real("drop_rate", drop_rate, 0.0, 1.0)
     shrink, gain = (1 - learning_rate * curvature) ** 2, learning_rate**2 * variance
     moments = np.empty((epochs * steps_per_epoch + 1, start.size))
     moments[0] = start**2

@@ -28,7 +28,7 @@ def noise_per_root_step(value: float) -> float:
 
 
 def rate(rate: float) -> float:
-    return _validate.real("rate", rate, 0.0, 1.0, ends="[)")
+    return _validate.real("drop_rate", rate, 0.0, 1.0, ends="[)")
 
 
 def kappa(kappa: float | None, rate: float) -> float:

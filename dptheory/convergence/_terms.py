@@ -6,7 +6,7 @@ from dptheory import _validate
 from dptheory.convergence import _ranges as ranges
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DescentBound:
     """Upper bound on a stationarity measure, term by term.
 
@@ -29,10 +29,10 @@ class DescentBound:
 
 
 def batch_second_moment(
+    *,
     mean_norm: float,
     second_moment: float,
     batch_size: int,
-    *,
     sampling: str = "poisson",
     sampling_rate: float | None = None,
 ) -> float:
@@ -66,12 +66,12 @@ def batch_second_moment(
     return (1 - share) * mean_norm**2 + share * second_moment
 
 
-def noise_term(smoothness: float, clip: float, noise_multiplier: float, dim: int, batch_size: int) -> float:
+def noise_term(*, smoothness: float, clip_norm: float, noise_multiplier: float, dim: int, batch_size: int) -> float:
     r"""Delta_sigma = C^2 sigma^2 d G / (2 B^2), the noise of a step in units of the bound before learning rate and mask.
 
     Args:
         smoothness: G in [1e-35, 1e35].
-        clip: C in [1e-35, 1e35].
+        clip_norm: C in [1e-35, 1e35].
         noise_multiplier: sigma, 0 or in [1e-35, 1e35].
         dim: d, 1..1e18.
         batch_size: B, 1..1e12, the number that the sum is divided by.
@@ -81,24 +81,25 @@ def noise_term(smoothness: float, clip: float, noise_multiplier: float, dim: int
 
     Source: RS, Lemma 3.4 (rs.lem3.4); RF, Theorem 2, where it is called Delta_DP (rf.thm2).
     """
-    smoothness, clip = ranges.positive("smoothness", smoothness), ranges.positive("clip", clip)
+    smoothness, clip_norm = ranges.positive("smoothness", smoothness), ranges.positive("clip_norm", clip_norm)
     noise_multiplier = ranges.not_negative("noise_multiplier", noise_multiplier)
     dim = _validate.integer("dim", dim, 1, ranges.MAX_DIM)
     batch_size = _validate.integer("batch_size", batch_size, 1, ranges.MAX_COUNT)
-    return (clip * noise_multiplier / batch_size) ** 2 * dim * smoothness / 2
+    return (clip_norm * noise_multiplier / batch_size) ** 2 * dim * smoothness / 2
 
 
 def alignment_bound(
+    *,
     decrease: float,
     learning_rate: float,
     smoothness: float,
     second_moment: float,
-    noise: float = 0.0,
-    rate: float = 0.0,
+    noise_term: float = 0.0,
+    drop_rate: float = 0.0,
 ) -> DescentBound:
     r"""Bound on E<grad, update>, the alignment of the clipped update with the gradient, from the fall of the objective.
 
-    E<grad, update> <= E[L_t - L_{t+1}] / gamma + gamma G M / 2 + (1 - rate) gamma Delta_sigma, where M is any bound on
+    E<grad, update> <= E[L_t - L_{t+1}] / gamma + gamma G M / 2 + (1 - drop_rate) gamma Delta_sigma, where M is any bound on
     E|update|^2 without noise: :func:`batch_second_moment`; C^2 is one for batches of fixed size, not for Poisson batches.
     Equality for L with Hessian G I and M = E|update|^2.
 
@@ -109,8 +110,8 @@ def alignment_bound(
         learning_rate: gamma in [1e-70, 1e70].
         smoothness: G in [1e-35, 1e35].
         second_moment: M in [0, 1e140], of the update without noise.
-        noise: Delta_sigma of :func:`noise_term`, in [0, 1e200].
-        rate: share of entries that the mask drops, in [0, 1).
+        noise_term: Delta_sigma of :func:`noise_term`, in [0, 1e200].
+        drop_rate: share of entries that the mask drops, in [0, 1).
 
     Raises:
         ValueError: an argument outside its range.
@@ -120,10 +121,10 @@ def alignment_bound(
     decrease = _validate.real("decrease", decrease, -ranges.LARGEST_SQUARE, ranges.LARGEST_SQUARE)
     learning_rate, smoothness = ranges.learning_rate(learning_rate), ranges.positive("smoothness", smoothness)
     second_moment = _validate.real("second_moment", second_moment, 0.0, ranges.LARGEST_SQUARE)
-    noise, rate = _validate.real("noise", noise, 0.0, ranges.LARGEST_TERM), ranges.rate(rate)
+    noise_term, drop_rate = _validate.real("noise_term", noise_term, 0.0, ranges.LARGEST_TERM), ranges.rate(drop_rate)
     return DescentBound(
         optimization=decrease / learning_rate,
         clipping=learning_rate * smoothness * second_moment / 2,
-        noise=(1 - rate) * learning_rate * noise,
+        noise=(1 - drop_rate) * learning_rate * noise_term,
         bias=0.0,
     )

@@ -24,7 +24,7 @@ _MOST_COUNT = 10**18
 _MOST_ITERATIONS = 10**6
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Projection:
     """Gradients split by a subspace: G = embeddings @ basis + residuals, and the two parts are orthogonal.
 
@@ -37,7 +37,7 @@ class Projection:
     residuals: Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ResidualBound:
     """Upper bound on E|xi - Pi xi|^2, term by term.
 
@@ -59,7 +59,9 @@ class ResidualBound:
         return self.tail + self.estimation + self.deviation
 
 
-def anchor_subspace(anchor_gradients: ArrayLike, subspace_dim: int, iterations: int, rng: np.random.Generator) -> Array:
+def anchor_subspace(
+    anchor_gradients: ArrayLike, *, subspace_dim: int, iterations: int, rng: np.random.Generator
+) -> Array:
     r"""Orthonormal basis of the anchor subspace by power iteration: B <- orthonormal rows of (G B^T)^T G, from a random B.
 
     With rank G <= k one iteration gives the row space of G; else the rows tend to the k leading right singular vectors, with
@@ -96,7 +98,7 @@ def anchor_subspace(anchor_gradients: ArrayLike, subspace_dim: int, iterations: 
     return basis
 
 
-def project(gradients: ArrayLike, basis: ArrayLike) -> Projection:
+def project(gradients: ArrayLike, *, basis: ArrayLike) -> Projection:
     """Embeddings W = G B^T and residuals R = G - W B of gradients.
 
     Args:
@@ -118,20 +120,20 @@ def project(gradients: ArrayLike, basis: ArrayLike) -> Projection:
     if np.abs(basis).max() > 2 or np.abs(basis @ basis.T - np.eye(len(basis))).max() > _ORTHONORMAL:
         raise ValueError(f"basis must have orthonormal rows, got {_validate.shown(basis)}")
     embeddings = gradients @ basis.T
-    return Projection(embeddings, gradients - embeddings @ basis)
+    return Projection(embeddings=embeddings, residuals=gradients - embeddings @ basis)
 
 
-def residual_energy(gradients: ArrayLike, basis: ArrayLike) -> float:
+def residual_energy(gradients: ArrayLike, *, basis: ArrayLike) -> float:
     r"""Mean squared norm of the residuals, \frac1n \sum_i |g_i - B^T B g_i|^2: the empirical form of E|xi - Pi xi|^2.
 
     Args and errors: as :func:`project`.
 
     Source: GEP, Lemmas 3.1 and 3.2 (gep.lem3.1, gep.lem3.2, gep.random_labels).
     """
-    return float(np.square(project(gradients, basis).residuals).sum(axis=1).mean())
+    return float(np.square(project(gradients, basis=basis).residuals).sum(axis=1).mean())
 
 
-def recovery_probability(rank: int, anchors: int, zero_probability: float = 0.0) -> float:
+def recovery_probability(*, rank: int, anchors: int, zero_probability: float = 0.0) -> float:
     r"""P(the anchors span the range of Sigma) = P(Bin(m, 1 - z) >= k), for gradients that vanish with probability z.
 
     Exact if the law given xi != 0 puts no mass on any linear subspace of the range of Sigma other than the range itself. Without
@@ -154,6 +156,7 @@ def recovery_probability(rank: int, anchors: int, zero_probability: float = 0.0)
 
 
 def residual_bound(
+    *,
     eigenvalues: ArrayLike,
     subspace_dim: int,
     anchors: int,
@@ -203,10 +206,12 @@ def residual_bound(
     known = (sizes == 0) | (sizes == dim)
     deviation = np.where(known, 0.0, bound * math.sqrt(-2 * math.log(failure) / anchors))
     best = int(np.argmin(tails + estimation + deviation))
-    return ResidualBound(float(tails[best]), float(estimation[best]), float(deviation[best]), best)
+    return ResidualBound(
+        tail=float(tails[best]), estimation=float(estimation[best]), deviation=float(deviation[best]), subspace_dim=best
+    )
 
 
-def random_basis_error(dim: int, subspace_dim: int) -> float:
+def random_basis_error(*, dim: int, subspace_dim: int) -> float:
     r"""Root mean square of |g - B^T B g| / |g| for a uniformly random k-dimensional subspace: sqrt(1 - k/p), for every g.
 
     The squared ratio has the law Beta((p - k)/2, k/2). Its root falls short of this number by little: see
@@ -225,7 +230,7 @@ def random_basis_error(dim: int, subspace_dim: int) -> float:
     return math.sqrt((dim - _validate.integer("subspace_dim", subspace_dim, 0, dim)) / dim)
 
 
-def mean_random_basis_error(dim: int, subspace_dim: int) -> float:
+def mean_random_basis_error(*, dim: int, subspace_dim: int) -> float:
     r"""Mean of |g - B^T B g| / |g| for a uniformly random k-dimensional subspace.
 
     .. math:: \frac{\Gamma((p-k+1)/2)\,\Gamma(p/2)}{\Gamma((p-k)/2)\,\Gamma((p+1)/2)}
@@ -244,7 +249,7 @@ def mean_random_basis_error(dim: int, subspace_dim: int) -> float:
     return _half_step(left) / _half_step(dim)
 
 
-def random_embedding_distortion(dim: int, subspace_dim: int) -> float:
+def random_embedding_distortion(*, dim: int, subspace_dim: int) -> float:
     r"""Standard deviation of (p/k) |B g|^2 / |g|^2 for a uniformly random k-dimensional subspace; the mean is 1.
 
     .. math:: \sqrt{\frac{2(p-k)}{k(p+2)}}

@@ -22,13 +22,13 @@ _METHODS = ("exact", "renyi", "stated")
 _MOST_STEPS = 10**12
 
 
-def joint_mu(noise_ratios: Sequence[float], steps: int = 1, adjacency: Adjacency = "add-remove") -> float:
+def joint_mu(noise_multipliers: Sequence[float], *, steps: int = 1, adjacency: Adjacency = "add-remove") -> float:
     r"""mu of Gaussian releases made together at every step: c sqrt(T (1/s_1^2 + 1/s_2^2 + ...)).
 
     The sequence of all releases is mu-GDP and, where one record can move every release by its clip at once, no better.
 
     Args:
-        noise_ratios: s_i = sigma_i / clip_i, > 0, one for each release of a step; two for GEP.
+        noise_multipliers: s_i = sigma_i / clip_i, > 0, one for each release of a step; two for GEP.
         steps: T, 1..1e12.
         adjacency: "add-remove" (c = 1) or "replace-one" (c = 2).
 
@@ -37,17 +37,18 @@ def joint_mu(noise_ratios: Sequence[float], steps: int = 1, adjacency: Adjacency
 
     Source: GEP, Theorems 3.1 and 3.2, section 4 (gep.thm3.1, gep.thm3.2, gep.concat).
     """
-    ratios = _validate.scale("noise_ratios", noise_ratios)
+    ratios = _validate.scale("noise_multipliers", noise_multipliers)
     if ratios.ndim != 1 or not ratios.size or not ratios.all():
-        raise ValueError(f"noise_ratios must be a list of positive numbers, got {noise_ratios!r}")
+        raise ValueError(f"noise_multipliers must be a list of positive numbers, got {noise_multipliers!r}")
     return _change(adjacency) * math.sqrt(_steps(steps)) * math.sqrt(float(np.sum(ratios**-2.0)))
 
 
 def output_mu(
-    clip: float,
+    *,
+    embedding_clip: float,
     residual_clip: float,
-    sigma: float,
-    residual_sigma: float,
+    embedding_std: float,
+    residual_std: float,
     steps: int = 1,
     adjacency: Adjacency = "add-remove",
 ) -> float:
@@ -58,10 +59,10 @@ def output_mu(
     In the span of the basis the noises of both releases add up; orthogonal to it only the residual's is present.
 
     Args:
-        clip: S1 of the embedding, in [1e-70, 1e70] or 0.
+        embedding_clip: S1 of the embedding, in [1e-70, 1e70] or 0.
         residual_clip: S2 of the residual, likewise.
-        sigma: standard deviation of the embedding's noise, likewise.
-        residual_sigma: standard deviation of the residual's noise in each of the p coordinates, in [1e-70, 1e70].
+        embedding_std: standard deviation of the embedding's noise, likewise.
+        residual_std: standard deviation of the residual's noise in each of the p coordinates, in [1e-70, 1e70].
         steps: T, 1..1e12.
         adjacency: "add-remove" (c = 1) or "replace-one" (c = 2).
 
@@ -73,20 +74,20 @@ def output_mu(
     first, second, noise, residual_noise = (
         float(_validate.scale(name, _validate.real(name, value, 0.0)))
         for name, value in (
-            ("clip", clip),
+            ("embedding_clip", embedding_clip),
             ("residual_clip", residual_clip),
-            ("sigma", sigma),
-            ("residual_sigma", residual_sigma),
+            ("embedding_std", embedding_std),
+            ("residual_std", residual_std),
         )
     )
     if residual_noise == 0.0:
-        raise ValueError(f"residual_sigma must be positive, got {residual_sigma!r}")
+        raise ValueError(f"residual_std must be positive, got {residual_std!r}")
     one_step = math.hypot(first / math.hypot(noise, residual_noise), second / residual_noise)
     return _change(adjacency) * math.sqrt(_steps(steps)) * one_step
 
 
 def release_noise_ratio(
-    epsilon: float, delta: float, steps: int = 1, adjacency: Adjacency = "add-remove", method: Method = "exact"
+    *, epsilon: float, delta: float, steps: int = 1, adjacency: Adjacency = "add-remove", method: Method = "exact"
 ) -> float:
     r"""s = sigma_1 / S1 = sigma_2 / S2 for which T steps of two releases each are (epsilon, delta)-differentially private.
 
@@ -117,7 +118,8 @@ def release_noise_ratio(
 
 
 def output_noise_ratio(
-    clip: float,
+    *,
+    embedding_clip: float,
     residual_clip: float,
     epsilon: float,
     delta: float,
@@ -132,7 +134,7 @@ def output_noise_ratio(
     :func:`release_noise_ratio` gives. Only their ratio S_2 / S_1 matters.
 
     Args:
-        clip: S1 of the embedding, in [1e-70, 1e70].
+        embedding_clip: S1 of the embedding, in [1e-70, 1e70].
         residual_clip: S2 of the residual, in [1e-70, 1e70].
         epsilon: in [1e-100, 1e100].
         delta: in (0, 1).
@@ -144,13 +146,13 @@ def output_noise_ratio(
 
     Source: GEP, Algorithm 1, line 15 (gep.thm3.1, gep.versus).
     """
-    first, second = _sizes.positive("clip", clip), _sizes.positive("residual_clip", residual_clip)
-    pair = release_noise_ratio(epsilon, delta, steps, adjacency)
+    first, second = _sizes.positive("embedding_clip", embedding_clip), _sizes.positive("residual_clip", residual_clip)
+    pair = release_noise_ratio(epsilon=epsilon, delta=delta, steps=steps, adjacency=adjacency)
     return math.sqrt((1.0 + _sizes.embedding_share(first, second)) / 2.0) * pair
 
 
 def noise_ratio_excess(
-    epsilon: float, delta: float, method: Method = "stated", reference: Literal["exact", "renyi"] = "exact"
+    *, epsilon: float, delta: float, method: Method = "stated", reference: Literal["exact", "renyi"] = "exact"
 ) -> float:
     """How many times the noise of ``reference`` the noise of ``method`` is, for every number of steps and either adjacency.
 
@@ -170,18 +172,21 @@ def noise_ratio_excess(
     Source: GEP, Theorems 3.1 and 3.2 (gep.thm3.1, gep.thm3.2).
     """
     _validate.choice("reference", reference, ("exact", "renyi"))
-    return release_noise_ratio(epsilon, delta, method=method) / release_noise_ratio(epsilon, delta, method=reference)
+    return release_noise_ratio(epsilon=epsilon, delta=delta, method=method) / release_noise_ratio(
+        epsilon=epsilon, delta=delta, method=reference
+    )
 
 
-def sampled_epsilon(epsilon: float, rate: float) -> float:
-    r"""epsilon of one step on records that are each drawn with probability ``rate``: log(1 + q (e^epsilon - 1)), at delta q.
+def sampled_epsilon(*, epsilon: float, sampling_rate: float) -> float:
+    r"""epsilon of one step on records that are each drawn with probability ``sampling_rate``: log(1 + q (e^epsilon - 1)), at
+    delta q.
 
     If a step is (epsilon, delta)-differentially private on all records, it is (this, q delta)-differentially private on the
     drawn ones, where a record is added or removed and who was drawn is not told.
 
     Args:
         epsilon: of the step on all records, >= 0.
-        rate: q in (0, 1].
+        sampling_rate: q in (0, 1].
 
     Raises:
         ValueError: an argument outside its range.
@@ -189,10 +194,10 @@ def sampled_epsilon(epsilon: float, rate: float) -> float:
     Source: GEP, section 3.3, after Theorem 3.2 (gep.sampling).
     """
     epsilon = _validate.real("epsilon", epsilon, 0.0, ends="[)")
-    rate = _validate.real("rate", rate, 0.0, 1.0, ends="(]")
+    sampling_rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0, ends="(]")
     if epsilon < 700.0:  # e^epsilon is finite
-        return min(epsilon, math.log1p(rate * math.expm1(epsilon)))
-    return max(0.0, epsilon + math.log(rate + (1.0 - rate) * math.exp(-epsilon)))
+        return min(epsilon, math.log1p(sampling_rate * math.expm1(epsilon)))
+    return max(0.0, epsilon + math.log(sampling_rate + (1.0 - sampling_rate) * math.exp(-epsilon)))
 
 
 def _stated_mu(epsilon: float, delta: float) -> float:

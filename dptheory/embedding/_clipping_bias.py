@@ -12,7 +12,7 @@ from dptheory.gradients import clip as clip_rows
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ClippingBias:
     """Mean released sum minus true sum, in the subspace and off it.
 
@@ -28,7 +28,7 @@ class ClippingBias:
 
 
 def clipping_bias(
-    embeddings: ArrayLike, residuals: ArrayLike, embedding_clip: float, residual_clip: float
+    embeddings: ArrayLike, *, residuals: ArrayLike, embedding_clip: float, residual_clip: float
 ) -> ClippingBias:
     r"""Bias of GEP's release with embeddings clipped to S1 and residuals to S2: sums of (min(1, S1/|w_i|) - 1) w_i and
     (min(1, S2/|r_i|) - 1) r_i.
@@ -52,7 +52,7 @@ def clipping_bias(
 
 
 def joint_clipping_bias(
-    embeddings: ArrayLike, residuals: ArrayLike, clip: float, residual_share: float
+    embeddings: ArrayLike, *, residuals: ArrayLike, clip_norm: float, residual_share: float
 ) -> ClippingBias:
     r"""Bias where the gradient (w_i, r_i) is clipped to S first and its residual to r S afterwards.
 
@@ -62,7 +62,7 @@ def joint_clipping_bias(
     Args:
         embeddings: w_i, shape (n, k), entries of at most 1e70.
         residuals: r_i, shape (n, q), in any orthonormal coordinates.
-        clip: S, in [1e-70, 1e70].
+        clip_norm: S, in [1e-70, 1e70].
         residual_share: r in [0, 1].
 
     Raises:
@@ -71,17 +71,19 @@ def joint_clipping_bias(
     Source: new, on GEP, Remark 1 (gep.rem1, gep.versus).
     """
     w, r = _sizes.pairs(embeddings, residuals)
-    clip = _sizes.positive("clip", clip)
+    clip_norm = _sizes.positive("clip_norm", clip_norm)
     share = _validate.real("residual_share", residual_share, 0.0, 1.0)
-    both = clip_rows(np.hstack([w, r]), clip)
+    both = clip_rows(np.hstack([w, r]), clip_norm=clip_norm)
     kept = both[:, w.shape[1] :]
-    return _bias(w, r, both[:, : w.shape[1]], _clipped(kept, share * clip) if share < 1 else kept)
+    return _bias(w, r, both[:, : w.shape[1]], _clipped(kept, share * clip_norm) if share < 1 else kept)
 
 
 def _clipped(rows: Array, bound: float) -> Array:
-    return clip_rows(rows, bound) if bound else np.zeros_like(rows)
+    return clip_rows(rows, clip_norm=bound) if bound else np.zeros_like(rows)
 
 
 def _bias(w: Array, r: Array, kept_w: Array, kept_r: Array) -> ClippingBias:
     embedding, residual = (kept_w - w).sum(axis=0), (kept_r - r).sum(axis=0)
-    return ClippingBias(embedding, residual, float(np.square(embedding).sum() + np.square(residual).sum()))
+    return ClippingBias(
+        embedding=embedding, residual=residual, square=float(np.square(embedding).sum() + np.square(residual).sum())
+    )

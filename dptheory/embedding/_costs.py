@@ -14,7 +14,7 @@ Unit = Literal["multiply-add", "operation"]
 _MAX = 10**12
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PowerIteration:
     """Operations of one power iteration, all groups together.
 
@@ -35,7 +35,7 @@ class PowerIteration:
 
 
 def power_iteration(
-    dim: int, subspace_dim: int, anchors: int, groups: int = 1, unit: Unit = "multiply-add"
+    *, dim: int, subspace_dim: int, anchors: int, groups: int = 1, unit: Unit = "multiply-add"
 ) -> PowerIteration:
     """Operations of one power iteration (line 5 and 6 of Algorithm 1), by plain matrix products and modified Gram-Schmidt.
 
@@ -66,10 +66,12 @@ def power_iteration(
     else:
         products = m * k * (2 * p - 1) + k * p * (2 * m - 1)
         orthogonalisation = pairs * (4 * p - 1) + k * (2 * p - 1)
-    return PowerIteration(groups * products, groups * orthogonalisation, groups * k * p)
+    return PowerIteration(
+        products=groups * products, orthogonalisation=groups * orthogonalisation, scaling=groups * k * p
+    )
 
 
-def extra_floats(dim: int, subspace_dim: int, anchors: int, gradients: int, groups: int = 1) -> int:
+def extra_floats(*, dim: int, subspace_dim: int, anchors: int, gradient_count: int, groups: int = 1) -> int:
     """Most numbers held at one time beyond the n p of the private gradients: k p / g + max(m, n) k + max(m - n, 0) p.
 
     Algorithm 1 with every matrix held whole. While the basis is found, the anchor gradients (m p), the bases (k p / g) and
@@ -81,7 +83,7 @@ def extra_floats(dim: int, subspace_dim: int, anchors: int, gradients: int, grou
         dim: p, 1..1e12, a multiple of ``groups``.
         subspace_dim: k, a multiple of ``groups``, 1..p.
         anchors: m, 1..1e12.
-        gradients: n, 1..1e12.
+        gradient_count: n, 1..1e12.
         groups: g, >= 1.
 
     Raises:
@@ -91,7 +93,7 @@ def extra_floats(dim: int, subspace_dim: int, anchors: int, gradients: int, grou
     """
     dim, subspace_dim, groups = _evenly(dim, subspace_dim, groups)
     m = _validate.integer("anchors", anchors, 1, _MAX)
-    n = _validate.integer("gradients", gradients, 1, _MAX)
+    n = _validate.integer("gradient_count", gradient_count, 1, _MAX)
     return subspace_dim * dim // groups + max(m, n) * subspace_dim + max(m - n, 0) * dim
 
 

@@ -6,38 +6,38 @@ from numpy.typing import ArrayLike, NDArray
 from dptheory import _validate
 
 
-def grouping_cost_ratio(sizes: ArrayLike, basis: ArrayLike) -> float:
+def grouping_cost_ratio(group_sizes: ArrayLike, *, subspace_dims: ArrayLike) -> float:
     r"""Work of a power iteration with one basis per group over that with one basis of as many vectors for all parameters.
 
     sum_g k_g p_g / (sum_g k_g sum_g p_g); below 1 for two groups or more. It is 1/g if all groups have one size, or all one
     number of vectors. With k_g proportional to sqrt(p_g) it is sum p_g^1.5 / (sum p_g^0.5 sum p_g) >= 1/g.
 
     Args:
-        sizes: p_g >= 1, shape (groups,).
-        basis: k_g vectors for each group, above 0 and at most p_g, same shape; need not be whole.
+        group_sizes: p_g >= 1, shape (groups,).
+        subspace_dims: k_g vectors for each group, above 0 and at most p_g, same shape; need not be whole.
 
     Raises:
         ValueError: an argument outside its range.
 
     Source: GEP, section 3.1 (gep.groups).
     """
-    p = _sizes(sizes)
-    k = _validate.finite("basis", basis)
+    p = _sizes(group_sizes)
+    k = _validate.finite("subspace_dims", subspace_dims)
     if k.shape != p.shape or not ((k > 0) & (k <= p)).all():
         raise ValueError(
-            f"basis must give each group more than 0 and at most p_g vectors, got {_validate.shown(basis)}"
+            f"subspace_dims must give each group more than 0 and at most p_g vectors, got {_validate.shown(subspace_dims)}"
         )
     return float((k @ p) / (k.sum() * p.sum()))
 
 
-def square_root_allocation(sizes: ArrayLike, subspace_dim: int) -> NDArray[np.float64]:
+def square_root_allocation(group_sizes: ArrayLike, *, subspace_dim: int) -> NDArray[np.float64]:
     r"""GEP's shares k_g = k sqrt(p_g) / sum_h sqrt(p_h), before rounding.
 
     They minimise sum_g p_g / k_g under sum_g k_g = k, the residual energy if that of each group is c p_g / k_g with one c;
     they do not minimise the work sum_g k_g p_g.
 
     Args:
-        sizes: p_g >= 1, shape (groups,).
+        group_sizes: p_g >= 1, shape (groups,).
         subspace_dim: k >= 1; no group may get more than p_g.
 
     Returns:
@@ -48,7 +48,7 @@ def square_root_allocation(sizes: ArrayLike, subspace_dim: int) -> NDArray[np.fl
 
     Source: GEP, section 4 (gep.groups).
     """
-    p = _sizes(sizes)
+    p = _sizes(group_sizes)
     k = _validate.integer("subspace_dim", subspace_dim, 1, int(p.sum()))
     shares = k * np.sqrt(p) / np.sqrt(p).sum()
     if (shares > p * (1 + 1e-12)).any():
@@ -57,7 +57,7 @@ def square_root_allocation(sizes: ArrayLike, subspace_dim: int) -> NDArray[np.fl
 
 
 def _sizes(sizes: ArrayLike) -> NDArray[np.float64]:
-    p = _validate.finite("sizes", sizes)
+    p = _validate.finite("group_sizes", sizes)
     if p.ndim != 1 or p.size == 0 or not ((p >= 1) & (p <= 1e12)).all():
-        raise ValueError(f"sizes must be a row of numbers in [1, 1e12], got {_validate.shown(sizes)}")
+        raise ValueError(f"group_sizes must be a row of numbers in [1, 1e12], got {_validate.shown(sizes)}")
     return p

@@ -14,7 +14,7 @@ from dptheory.embedding import _clipping_bias as clipping
 from dptheory.embedding import _release, _sizes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GepMse:
     """n^2 MSE of the ways to release the sum of n gradients.
 
@@ -36,9 +36,10 @@ class GepMse:
 
 
 def gep_mse(
+    *,
     dim: int,
     subspace_dim: int,
-    clip: float,
+    clip_norm: float,
     residual_clip: float,
     mu: float,
     residual_norm: float = 0.0,
@@ -53,7 +54,7 @@ def gep_mse(
     Args:
         dim: p, in 1..1e12.
         subspace_dim: k, in 0..p.
-        clip: S, in [1e-70, 1e70].
+        clip_norm: S, in [1e-70, 1e70].
         residual_clip: S2, 0 or in [1e-70, 1e70]; 0 drops the residual.
         mu: privacy of everything released in a step, in [1e-70, 1e70]; add-remove.
         residual_norm: |r|, norm of the sum of the residuals.
@@ -65,24 +66,33 @@ def gep_mse(
     Source: new, on GEP, section 3 (gep.versus).
     """
     dim, subspace_dim = _sizes.dimensions(dim, subspace_dim)
-    clip, residual_clip = _sizes.positive("clip", clip), _sizes.size("residual_clip", residual_clip)
+    clip_norm, residual_clip = _sizes.positive("clip_norm", clip_norm), _sizes.size("residual_clip", residual_clip)
     mu, lost = _sizes.positive("mu", mu), _sizes.size("residual_norm", residual_norm)
-    first = clip if embedding_clip is None else _sizes.size("embedding_clip", embedding_clip)
+    first = clip_norm if embedding_clip is None else _sizes.size("embedding_clip", embedding_clip)
     embedding, residual = subspace_dim * (first / mu) ** 2, dim * (residual_clip / mu) ** 2
     return GepMse(
-        plain=dim * (clip / mu) ** 2,
+        plain=dim * (clip_norm / mu) ** 2,
         embedding_only=embedding + lost**2,
         published=2 * (embedding + residual),
         published_sum=(1 + _sizes.embedding_share(first, residual_clip)) * (embedding + residual),
-        optimal=_release.split_noise(dim, subspace_dim, first, residual_clip, mu).energy,
-        joint=_release.joint_clip(dim, subspace_dim, clip, min(1.0, residual_clip / clip), mu).energy,
+        optimal=_release.split_noise(
+            dim=dim, subspace_dim=subspace_dim, embedding_clip=first, residual_clip=residual_clip, mu=mu
+        ).energy,
+        joint=_release.joint_clip(
+            dim=dim,
+            subspace_dim=subspace_dim,
+            clip_norm=clip_norm,
+            residual_share=min(1.0, residual_clip / clip_norm),
+            mu=mu,
+        ).energy,
     )
 
 
 def clipped_gep_mse(
     embeddings: ArrayLike,
+    *,
     residuals: ArrayLike,
-    clip: float,
+    clip_norm: float,
     residual_clip: float,
     mu: float,
     embedding_clip: float | None = None,
@@ -92,7 +102,7 @@ def clipped_gep_mse(
     Args:
         embeddings: w_i, shape (n, k).
         residuals: r_i in any orthonormal coordinates of the space off span(B), shape (n, q).
-        clip, residual_clip, mu, embedding_clip: as in :func:`gep_mse`.
+        clip_norm, residual_clip, mu, embedding_clip: as in :func:`gep_mse`.
 
     Raises:
         ValueError: an argument outside its range, or shapes that do not match.
@@ -101,13 +111,23 @@ def clipped_gep_mse(
     """
     w, r = _sizes.pairs(embeddings, residuals)
     dim, subspace_dim = w.shape[1] + r.shape[1], w.shape[1]
-    clip = _sizes.positive("clip", clip)
-    first = clip if embedding_clip is None else embedding_clip
-    noise = gep_mse(dim, subspace_dim, clip, residual_clip, mu, embedding_clip=embedding_clip)
-    apart = clipping.clipping_bias(w, r, first, residual_clip)
-    together = clipping.joint_clipping_bias(w, r, clip, min(1.0, residual_clip / clip))
+    clip_norm = _sizes.positive("clip_norm", clip_norm)
+    first = clip_norm if embedding_clip is None else embedding_clip
+    noise = gep_mse(
+        dim=dim,
+        subspace_dim=subspace_dim,
+        clip_norm=clip_norm,
+        residual_clip=residual_clip,
+        mu=mu,
+        embedding_clip=embedding_clip,
+    )
+    apart = clipping.clipping_bias(w, residuals=r, embedding_clip=first, residual_clip=residual_clip)
+    together = clipping.joint_clipping_bias(
+        w, residuals=r, clip_norm=clip_norm, residual_share=min(1.0, residual_clip / clip_norm)
+    )
     return GepMse(
-        plain=noise.plain + clipping.joint_clipping_bias(w, r, clip, 1.0).square,
+        plain=noise.plain
+        + clipping.joint_clipping_bias(w, residuals=r, clip_norm=clip_norm, residual_share=1.0).square,
         embedding_only=noise.embedding_only + float(np.square(apart.embedding).sum() + np.square(r.sum(axis=0)).sum()),
         published=noise.published + apart.square,
         published_sum=noise.published_sum + apart.square,
@@ -116,7 +136,7 @@ def clipped_gep_mse(
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LargestRatios:
     """Ratio S2/S below which a release beats plain perturbation; 0 where none does.
 
@@ -130,7 +150,7 @@ class LargestRatios:
     joint: float
 
 
-def largest_residual_ratio(dim: int, subspace_dim: int) -> LargestRatios:
+def largest_residual_ratio(*, dim: int, subspace_dim: int) -> LargestRatios:
     r"""Ratio S2/S below which the noise of GEP is the smaller one, with S1 = S and the same mu.
 
     published sqrt(max(0, 1/2 - c)) with c = k/p; published_sum sqrt(max(0, (sqrt((1 - c)(5 - c)) - 1 - c)/2)); optimal
@@ -159,7 +179,7 @@ def largest_residual_ratio(dim: int, subspace_dim: int) -> LargestRatios:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SmallResidual:
     """Squared norm |r|^2 of the summed residual below which dropping it (B-GEP) has the smaller error.
 
@@ -174,7 +194,9 @@ class SmallResidual:
     joint: float
 
 
-def least_residual_energy(dim: int, subspace_dim: int, clip: float, residual_clip: float, mu: float) -> SmallResidual:
+def least_residual_energy(
+    *, dim: int, subspace_dim: int, clip_norm: float, residual_clip: float, mu: float
+) -> SmallResidual:
     r"""|r|^2 from which on releasing the residual pays, with S1 = S, nothing clipped and the same mu.
 
     In units of S^2/mu^2, with rho = S2/S: plain q; published k + 2 p rho^2; published_sum a k + (1 + a) p rho^2 with
@@ -184,7 +206,7 @@ def least_residual_energy(dim: int, subspace_dim: int, clip: float, residual_cli
     Args:
         dim: p, in 1..1e12.
         subspace_dim: k, in 0..p.
-        clip: S = S1, in [1e-70, 1e70].
+        clip_norm: S = S1, in [1e-70, 1e70].
         residual_clip: S2, 0 or in [1e-70, 1e70].
         mu: in [1e-70, 1e70]; add-remove.
 
@@ -194,9 +216,9 @@ def least_residual_energy(dim: int, subspace_dim: int, clip: float, residual_cli
     Source: new, on GEP, Remark 1 (gep.versus).
     """
     dim, k = _sizes.dimensions(dim, subspace_dim)
-    clip, residual_clip = _sizes.positive("clip", clip), _sizes.size("residual_clip", residual_clip)
-    unit, ratio, q = (clip / _sizes.positive("mu", mu)) ** 2, residual_clip / clip, dim - k
-    share = _sizes.embedding_share(clip, residual_clip)
+    clip_norm, residual_clip = _sizes.positive("clip_norm", clip_norm), _sizes.size("residual_clip", residual_clip)
+    unit, ratio, q = (clip_norm / _sizes.positive("mu", mu)) ** 2, residual_clip / clip_norm, dim - k
+    share = _sizes.embedding_share(clip_norm, residual_clip)
     cross = 2 * ratio * math.sqrt(k) * math.sqrt(q)
     joint = (q - k) * ratio**2 + cross * math.sqrt((1 - ratio) * (1 + ratio)) if ratio**2 <= q / dim else q
     return SmallResidual(

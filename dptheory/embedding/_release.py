@@ -15,7 +15,7 @@ from dptheory import _validate
 from dptheory.embedding import _sizes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SplitNoise:
     """Noise of the two releases.
 
@@ -30,7 +30,7 @@ class SplitNoise:
     energy: float
 
 
-def split_noise(dim: int, subspace_dim: int, embedding_clip: float, residual_clip: float, mu: float) -> SplitNoise:
+def split_noise(*, dim: int, subspace_dim: int, embedding_clip: float, residual_clip: float, mu: float) -> SplitNoise:
     r"""Least noise for an embedding clipped to S1 and a residual clipped to S2, both at once mu-GDP.
 
     Minimises k s1^2 + q s2^2 under S1^2/s1^2 + S2^2/s2^2 = mu^2. With H = sqrt(k) S1 + sqrt(q) S2:
@@ -57,7 +57,7 @@ def split_noise(dim: int, subspace_dim: int, embedding_clip: float, residual_cli
     return _least(dim, subspace_dim, embedding_clip, residual_clip, mu)
 
 
-def joint_clip(dim: int, subspace_dim: int, clip: float, residual_share: float, mu: float) -> SplitNoise:
+def joint_clip(*, dim: int, subspace_dim: int, clip_norm: float, residual_share: float, mu: float) -> SplitNoise:
     r"""Least noise where each gradient is clipped to S first and its residual to r S afterwards.
 
     Embedding a and residual b of one example then obey a^2 + b^2 <= S^2 and b <= r S. Minimises k s1^2 + q s2^2 under
@@ -67,7 +67,7 @@ def joint_clip(dim: int, subspace_dim: int, clip: float, residual_share: float, 
     Args:
         dim: p, in 1..1e12.
         subspace_dim: k, in 0..p.
-        clip: S, in [1e-70, 1e70].
+        clip_norm: S, in [1e-70, 1e70].
         residual_share: r in [0, 1]; above 1 the second clipping would do nothing.
         mu: privacy of the pair, in [1e-70, 1e70]; add-remove.
 
@@ -77,12 +77,12 @@ def joint_clip(dim: int, subspace_dim: int, clip: float, residual_share: float, 
     Source: new, on GEP, Algorithm 1 (gep.joint_clip).
     """
     dim, subspace_dim = _sizes.dimensions(dim, subspace_dim)
-    clip, mu = _sizes.positive("clip", clip), _sizes.positive("mu", mu)
+    clip_norm, mu = _sizes.positive("clip_norm", clip_norm), _sizes.positive("mu", mu)
     share = _validate.real("residual_share", residual_share, 0.0, 1.0)
     if share**2 <= (dim - subspace_dim) / dim:
-        return _least(dim, subspace_dim, math.sqrt((1 - share) * (1 + share)) * clip, share * clip, mu)
-    std = clip / mu
-    return SplitNoise(std, std if subspace_dim < dim else 0.0, dim * std**2)
+        return _least(dim, subspace_dim, math.sqrt((1 - share) * (1 + share)) * clip_norm, share * clip_norm, mu)
+    std = clip_norm / mu
+    return SplitNoise(embedding_std=std, residual_std=std if subspace_dim < dim else 0.0, energy=dim * std**2)
 
 
 def _least(dim: int, subspace_dim: int, embedding_clip: float, residual_clip: float, mu: float) -> SplitNoise:
@@ -92,4 +92,4 @@ def _least(dim: int, subspace_dim: int, embedding_clip: float, residual_clip: fl
         math.sqrt(clip) * math.sqrt(total / root) / mu if root else 0.0
         for clip, root in zip((embedding_clip, residual_clip), roots, strict=True)
     )
-    return SplitNoise(first, second, (total / mu) ** 2)
+    return SplitNoise(embedding_std=first, residual_std=second, energy=(total / mu) ** 2)

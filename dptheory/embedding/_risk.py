@@ -15,7 +15,7 @@ _SMALLEST, _LARGEST = 1e-60, 1e60  # squares and quotients of such numbers neith
 _MOST_STEPS, _MOST_COUNT = 10**260, 10**15  # the best T of arguments in range is below 1e256
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ExcessRisk:
     """Upper bound on E L(mean iterate) - L(theta*), term by term.
 
@@ -37,7 +37,7 @@ class ExcessRisk:
         return self.optimization + self.noise
 
 
-def noisy_descent_risk(smoothness: float, distance: float, steps: int, noise_energy: float) -> ExcessRisk:
+def noisy_descent_risk(*, smoothness: float, initial_distance: float, steps: int, noise_energy: float) -> ExcessRisk:
     r"""Bound after T steps of size 1/beta with any unbiased noise: beta D^2 / (2 T) + N / (2 beta).
 
     Half the noise of the paper's proof, which bounds L(theta_{t+1}) where L(theta_t) does better. The factor of N is the best for
@@ -45,7 +45,7 @@ def noisy_descent_risk(smoothness: float, distance: float, steps: int, noise_ene
 
     Args:
         smoothness: beta > 0, in [1e-60, 1e60] like all sizes here.
-        distance: D, 0 or a size; not squared.
+        initial_distance: D, 0 or a size; not squared.
         steps: T >= 1.
         noise_energy: N >= 0, mean over the steps of E|noise|^2, noise of the averaged gradient.
 
@@ -55,13 +55,18 @@ def noisy_descent_risk(smoothness: float, distance: float, steps: int, noise_ene
     Source: GEP, equations 7 to 12, with the square that equation 12 lacks (gep.eq11, gep.eq12, gep.thm3.3).
     """
     smoothness = _size("smoothness", smoothness)
-    distance = _distance(distance)
+    initial_distance = _distance(initial_distance)
     steps = _validate.integer("steps", steps, 1, _MOST_STEPS)
     noise_energy = _validate.real("noise_energy", noise_energy, 0.0, ends="[)")
-    return ExcessRisk(smoothness * distance**2 / (2 * steps), noise_energy / (2 * smoothness), steps, math.inf)
+    return ExcessRisk(
+        optimization=smoothness * initial_distance**2 / (2 * steps),
+        noise=noise_energy / (2 * smoothness),
+        steps=steps,
+        optimal_steps=math.inf,
+    )
 
 
-def least_risk(smoothness: float, distance: float, steps: int, lipschitz: float = math.inf) -> float:
+def least_risk(*, smoothness: float, initial_distance: float, steps: int, lipschitz: float = math.inf) -> float:
     r"""Excess risk that T steps of size 1/beta leave on some loss, whatever the noise: beta D^2 / (2 (T + 2)).
 
     The loss is g|x| - g^2/(2 beta), rounded off to beta x^2 / 2 for |x| <= g/beta, in one coordinate x of theta, with
@@ -69,7 +74,7 @@ def least_risk(smoothness: float, distance: float, steps: int, lipschitz: float 
 
     Args:
         smoothness: beta > 0, in [1e-60, 1e60] like all sizes here.
-        distance: D, 0 or a size.
+        initial_distance: D, 0 or a size.
         steps: T >= 1.
         lipschitz: G > 0, of every loss.
 
@@ -79,19 +84,20 @@ def least_risk(smoothness: float, distance: float, steps: int, lipschitz: float 
     Source: GEP, Theorem 3.3: why T = n beta eps / sqrt p leaves sqrt p in the risk (gep.thm3.3, gep.independent_p).
     """
     smoothness = _size("smoothness", smoothness)
-    distance = _distance(distance)
+    initial_distance = _distance(initial_distance)
     steps = _validate.integer("steps", steps, 1, _MOST_STEPS)
     lipschitz = _validate.real("lipschitz", lipschitz, _SMALLEST)
-    slope = min(lipschitz, smoothness * distance / (steps + 2))
-    return slope * (distance - slope * (steps + 2) / (2 * smoothness))
+    slope = min(lipschitz, smoothness * initial_distance / (steps + 2))
+    return slope * (initial_distance - slope * (steps + 2) / (2 * smoothness))
 
 
 def excess_risk(
+    *,
     dim: int,
     subspace_dim: int,
-    samples: int,
+    train_size: int,
     smoothness: float,
-    distance: float,
+    initial_distance: float,
     mu: float,
     residual_clip: float,
     lipschitz: float = 1.0,
@@ -111,9 +117,9 @@ def excess_risk(
     Args:
         dim: p >= 1.
         subspace_dim: k in 1..p.
-        samples: n >= 1.
+        train_size: n >= 1.
         smoothness: beta > 0, in [1e-60, 1e60] like all sizes here.
-        distance: D, 0 or a size.
+        initial_distance: D, 0 or a size.
         mu: > 0, for all steps together.
         residual_clip: rho in [0, G], the public clip of the residuals; for a schedule, the root of its mean square.
         lipschitz: G > 0, clip of the embeddings.
@@ -128,15 +134,16 @@ def excess_risk(
     mu = _size("mu", mu)
     lipschitz, clip = _clips(lipschitz, residual_clip)
     root = math.sqrt(dim - rest) * lipschitz + math.sqrt(rest) * clip
-    return _at_steps(samples, smoothness, distance, (root / mu) ** 2, steps)
+    return _at_steps(train_size, smoothness, initial_distance, (root / mu) ** 2, steps)
 
 
 def excess_risk_as_published(
+    *,
     dim: int,
     subspace_dim: int,
-    samples: int,
+    train_size: int,
     smoothness: float,
-    distance: float,
+    initial_distance: float,
     epsilon: float,
     delta: float,
     residual_clip: float,
@@ -152,7 +159,7 @@ def excess_risk_as_published(
     Args:
         epsilon: in (0, 2 log(1/delta)).
         delta: in (0, 1).
-        dim, subspace_dim, samples, smoothness, distance, residual_clip, lipschitz, steps: as in :func:`excess_risk`.
+        dim, subspace_dim, train_size, smoothness, initial_distance, residual_clip, lipschitz, steps: as in :func:`excess_risk`.
 
     Raises:
         ConditionError: epsilon >= 2 log(1/delta).
@@ -167,12 +174,12 @@ def excess_risk_as_published(
         raise ConditionError("gep.thm3.3", f"epsilon must be below 2 log(1/delta) = {2 * log:.6g}, got {epsilon!r}")
     lipschitz, clip = _clips(lipschitz, residual_clip)
     per_step = 8 * log * ((dim - rest) * lipschitz**2 + dim * clip**2) / epsilon**2
-    return _at_steps(samples, smoothness, distance, per_step, steps)
+    return _at_steps(train_size, smoothness, initial_distance, per_step, steps)
 
 
 def _at_steps(samples: int, smoothness: float, distance: float, per_step: float, steps: int | None) -> ExcessRisk:
     """The bound where T steps bring noise of energy T * per_step to the sum of n gradients."""
-    samples = _validate.integer("samples", samples, 1, _MOST_COUNT)
+    samples = _validate.integer("train_size", samples, 1, _MOST_COUNT)
     smoothness = _size("smoothness", smoothness)
     distance = _distance(distance)
     energy = per_step / samples**2
@@ -182,8 +189,10 @@ def _at_steps(samples: int, smoothness: float, distance: float, per_step: float,
     if steps is None:
         below = max(1, math.floor(best))
         steps = below if best <= math.sqrt(below) * math.sqrt(below + 1) else below + 1
-    found = noisy_descent_risk(smoothness, distance, steps, energy * steps)
-    return ExcessRisk(found.optimization, found.noise, found.steps, best)
+    found = noisy_descent_risk(
+        smoothness=smoothness, initial_distance=distance, steps=steps, noise_energy=energy * steps
+    )
+    return ExcessRisk(optimization=found.optimization, noise=found.noise, steps=found.steps, optimal_steps=best)
 
 
 def _dimensions(dim: int, subspace_dim: int) -> tuple[int, int]:
@@ -199,7 +208,7 @@ def _clips(lipschitz: float, residual_clip: float) -> tuple[float, float]:
 
 
 def _distance(distance: float) -> float:
-    checked = _validate.real("distance", distance, 0.0, _LARGEST)
+    checked = _validate.real("initial_distance", distance, 0.0, _LARGEST)
     return checked if checked == 0 else _size("distance, if not 0,", checked)
 
 

@@ -2,7 +2,7 @@
 
 from dptheory.freezing._bound import FreezingBounds, freezing_bounds, private_second_moment
 from dptheory.freezing._effects import (
-    BiasTurn,
+    BiasAngleChange,
     FreezingEffect,
     SignalGrowth,
     TrainablePart,
@@ -16,7 +16,7 @@ from dptheory.freezing._effects import (
 from dptheory.freezing._expected_angle import expected_angle
 
 __all__ = [
-    "BiasTurn",
+    "BiasAngleChange",
     "FreezingBounds",
     "FreezingEffect",
     "SignalGrowth",

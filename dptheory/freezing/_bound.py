@@ -18,13 +18,13 @@ _LARGEST_SQUARE = 1e140
 
 
 def private_second_moment(
-    second_moment: float, clip: float, noise_multiplier: float, dim: int, batch_size: int
+    *, second_moment: float, clip_norm: float, noise_multiplier: float, dim: int, batch_size: int
 ) -> float:
     r"""E|s^P|^2 = E|s^B|^2 + d (sigma C / B)^2: exact, for noise of mean zero that is independent of the batch.
 
     Args:
         second_moment: E|s^B|^2 in [0, 1e140].
-        clip: C in [1e-35, 1e35].
+        clip_norm: C in [1e-35, 1e35].
         noise_multiplier: sigma, 0 or in [1e-35, 1e35].
         dim: number of parameters trained, d, 1..1e18.
         batch_size: B, 1..1e12.
@@ -36,10 +36,12 @@ def private_second_moment(
     """
     second_moment = _validate.real("second_moment", second_moment, 0.0, _LARGEST_SQUARE)
     # the noise energy of a step is the noise term at smoothness 2
-    return second_moment + convergence.noise_term(2.0, clip, noise_multiplier, dim, batch_size)
+    return second_moment + convergence.noise_term(
+        smoothness=2.0, clip_norm=clip_norm, noise_multiplier=noise_multiplier, dim=dim, batch_size=batch_size
+    )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FreezingBounds:
     """The convergence bound with all layers trained and with the first ones frozen.
 
@@ -67,23 +69,23 @@ class FreezingBounds:
 
 def freezing_bounds(
     layer_sizes: Sequence[int],
-    frozen: int,
+    *,
+    frozen_layers: int,
     objective_gap: float,
     learning_rate: ArrayLike,
     steps: int,
     smoothness: float,
-    clip: float,
+    clip_norm: float,
     noise_multiplier: float,
     batch_size: int,
     second_moment: ArrayLike | None = None,
     frozen_second_moment: ArrayLike | None = None,
     bias: ArrayLike = 0.0,
     frozen_bias: ArrayLike = 0.0,
-    *,
     sampling: str = "poisson",
     sampling_rate: float | None = None,
 ) -> FreezingBounds:
-    r"""Convergence bounds for the next ``steps`` steps with all layers trained and with the first ``frozen`` ones frozen.
+    r"""Convergence bounds for the next ``steps`` steps with all layers trained and with the first ``frozen_layers`` ones frozen.
 
     Freezing lowers the noise from d to d' parameters, G d' tau^2 / 2 in place of G d tau^2 / 2, and the bound is then one on the
     gradient of the d' parameters still trained. Their gradients are clipped less, so E|s^B|^2 may rise, up to its largest value.
@@ -92,9 +94,9 @@ def freezing_bounds(
 
     Args:
         layer_sizes: numbers of parameters of the layers, >= 1, those closest to the input first; sum <= 1e18.
-        frozen: number of layers frozen, in 0..len(layer_sizes) - 1.
+        frozen_layers: number of layers frozen, in 0..len(layer_sizes) - 1.
         objective_gap: f - inf f now, in [0, 1e140]; it bounds the gap of the layers still trained.
-        learning_rate, steps, smoothness, clip, noise_multiplier, batch_size: as :func:`.layer_freezing_bound`.
+        learning_rate, steps, smoothness, clip_norm, noise_multiplier, batch_size: as :func:`.layer_freezing_bound`.
         second_moment, bias, sampling, sampling_rate: there too; the first two with all layers trained.
         frozen_second_moment, frozen_bias: the same for the layers still trained, the others being frozen.
 
@@ -104,22 +106,22 @@ def freezing_bounds(
     Source: LF, Lemma 3.1 corrected, before and after freezing (lf.freeze_bound).
     """
     sizes = _sizes(layer_sizes)
-    frozen = _validate.integer("frozen", frozen, 0, len(sizes) - 1)
+    frozen_layers = _validate.integer("frozen_layers", frozen_layers, 0, len(sizes) - 1)
     gap = _validate.real("objective_gap", objective_gap, 0.0, _LARGEST_SQUARE)
-    dim, trainable = sum(sizes), sum(sizes[frozen:])
+    dim, trainable = sum(sizes), sum(sizes[frozen_layers:])
 
     def bound(size: int, moment: ArrayLike | None, lost: ArrayLike) -> DescentBound:
         return convergence.layer_freezing_bound(
-            gap,
-            learning_rate,
-            steps,
-            smoothness,
-            clip,
-            noise_multiplier,
-            np.int64(size),
-            batch_size,
-            moment,
-            lost,
+            decrease=gap,
+            learning_rate=learning_rate,
+            steps=steps,
+            smoothness=smoothness,
+            clip_norm=clip_norm,
+            noise_multiplier=noise_multiplier,
+            dim=np.int64(size),
+            batch_size=batch_size,
+            second_moment=moment,
+            bias=lost,
             sampling=sampling,
             sampling_rate=sampling_rate,
         )
@@ -127,7 +129,11 @@ def freezing_bounds(
     full = bound(dim, second_moment, bias)
     # only these two are not checked yet, and layer_freezing_bound would call them second_moment and bias
     largest = convergence.batch_second_moment(
-        clip, clip**2, batch_size, sampling=sampling, sampling_rate=sampling_rate
+        mean_norm=clip_norm,
+        second_moment=clip_norm**2,
+        batch_size=batch_size,
+        sampling=sampling,
+        sampling_rate=sampling_rate,
     ) * (1 + 1e-12)
     if frozen_second_moment is not None:
         _validate.per_step("frozen_second_moment", frozen_second_moment, steps, 0.0, largest)

@@ -24,7 +24,7 @@ _PARALLEL = 1e-15  # unit vectors this close to parallel are parallel but for ro
 _ROUNDING = 4e-16  # margins below it are rounding
 
 
-def norm_growth(trainable_norms: ArrayLike, frozen_norms: ArrayLike, clip: float) -> Array:
+def norm_growth(*, trainable_norms: ArrayLike, frozen_norms: ArrayLike, clip_norm: float) -> Array:
     r"""By what factor freezing lengthens the clipped trainable part of each sample.
 
     .. math:: r = \frac{\max(C, \sqrt{|g'|^2 + f^2})}{\max(C, |g'|)} \in \Big[1, \sqrt{1 + f^2/|g'|^2}\Big]
@@ -34,7 +34,7 @@ def norm_growth(trainable_norms: ArrayLike, frozen_norms: ArrayLike, clip: float
     Args:
         trainable_norms: \|g'\|, 0 or in [1e-70, 1e70]; broadcasts against frozen_norms.
         frozen_norms: f, 0 or in [1e-70, 1e70].
-        clip: C, in [1e-70, 1e70].
+        clip_norm: C, in [1e-70, 1e70].
 
     Raises:
         ValueError: an argument outside its range, or shapes that do not match.
@@ -42,16 +42,16 @@ def norm_growth(trainable_norms: ArrayLike, frozen_norms: ArrayLike, clip: float
     Source: LF, Lemma 3.2 (lf.lem3.2a).
     """
     kept, frozen = _validate.scale("trainable_norms", trainable_norms), _validate.scale("frozen_norms", frozen_norms)
-    clip = _clip(clip)
+    clip_norm = _clip(clip_norm)
     _match("frozen_norms", frozen, "trainable_norms", kept)
-    return _growth(kept, frozen, clip)
+    return _growth(kept, frozen, clip_norm)
 
 
 def _growth(kept: Array, frozen: Array, clip: float) -> Array:
     return np.asarray(np.maximum(clip, np.hypot(kept, frozen)) / np.maximum(clip, kept))
 
 
-def biased_signal(trainable: ArrayLike, frozen_norms: ArrayLike, clip: float) -> Array:
+def biased_signal(trainable_gradients: ArrayLike, *, frozen_norms: ArrayLike, clip_norm: float) -> Array:
     r"""Mean over the batch of the trainable part of the clipped gradients.
 
     .. math:: s = \frac1B \sum_i g'_i \min\Big(1, \frac{C}{\sqrt{|g'_i|^2 + f_i^2}}\Big)
@@ -59,9 +59,9 @@ def biased_signal(trainable: ArrayLike, frozen_norms: ArrayLike, clip: float) ->
     With the norms f_i of the layers to be frozen this is the signal before freezing, with ``frozen_norms=0`` the one after.
 
     Args:
-        trainable: g'_i, shape (samples, dim), entries of size at most 1e70.
+        trainable_gradients: g'_i, shape (samples, dim), entries of size at most 1e70.
         frozen_norms: f_i, shape (samples,), or one number for all.
-        clip: C, in [1e-70, 1e70].
+        clip_norm: C, in [1e-70, 1e70].
 
     Returns:
         Array of shape (dim,).
@@ -71,12 +71,12 @@ def biased_signal(trainable: ArrayLike, frozen_norms: ArrayLike, clip: float) ->
 
     Source: LF, Definition 3.1 and Lemma 3.2 (lf.lem3.2b).
     """
-    samples, frozen, clip = _batch(trainable, frozen_norms, clip)
+    samples, frozen, clip_norm = _batch(trainable_gradients, frozen_norms, clip_norm)
     whole = np.hypot(np.linalg.norm(samples, axis=1), frozen)
-    return np.asarray(samples.T @ (clip / np.maximum(clip, whole)) / len(samples))
+    return np.asarray(samples.T @ (clip_norm / np.maximum(clip_norm, whole)) / len(samples))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SignalGrowth:
     """Norm of the biased signal of the trainable part.
 
@@ -93,7 +93,7 @@ class SignalGrowth:
     upper: float
 
 
-def signal_growth(trainable: ArrayLike, frozen_norms: ArrayLike, clip: float) -> SignalGrowth:
+def signal_growth(trainable_gradients: ArrayLike, *, frozen_norms: ArrayLike, clip_norm: float) -> SignalGrowth:
     r"""Does freezing lengthen the biased signal? What it does for this batch, and what the conditions guarantee.
 
     .. math:: \min_i r_i \le |s^a| / |s^b| \le \max_i r_i
@@ -102,28 +102,30 @@ def signal_growth(trainable: ArrayLike, frozen_norms: ArrayLike, clip: float) ->
     r_i > 1. Otherwise gradients can cancel, and the signal can shrink to nothing. Signs of inner products are those of float64.
 
     Args:
-        trainable: g'_i, shape (samples, dim), entries of size at most 1e70; memory samples^2.
+        trainable_gradients: g'_i, shape (samples, dim), entries of size at most 1e70; memory samples^2.
         frozen_norms: f_i, shape (samples,), or one number for all.
-        clip: C, in [1e-70, 1e70].
+        clip_norm: C, in [1e-70, 1e70].
 
     Raises:
         ValueError: an argument outside its range, or shapes that do not match.
 
     Source: LF, Lemma 3.2 (lf.lem3.2b).
     """
-    samples, frozen, clip = _batch(trainable, frozen_norms, clip)
-    signal = biased_signal(samples, frozen, clip)
-    growth = _growth(np.linalg.norm(samples, axis=1), frozen, clip)
+    samples, frozen, clip_norm = _batch(trainable_gradients, frozen_norms, clip_norm)
+    signal = biased_signal(samples, frozen_norms=frozen, clip_norm=clip_norm)
+    growth = _growth(np.linalg.norm(samples, axis=1), frozen, clip_norm)
     lower, upper = 0.0, math.inf
     if (samples @ samples.T >= 0).all():
         lower, upper = float(growth.min()), float(growth.max())
     elif (samples[growth > 1] @ signal >= 0).all():
         lower = 1.0
-    after = biased_signal(samples, 0.0, clip)
-    return SignalGrowth(float(np.linalg.norm(signal)), float(np.linalg.norm(after)), lower, upper)
+    after = biased_signal(samples, frozen_norms=0.0, clip_norm=clip_norm)
+    return SignalGrowth(
+        before=float(np.linalg.norm(signal)), after=float(np.linalg.norm(after)), lower=lower, upper=upper
+    )
 
 
-def bias_angle(direction: ArrayLike, signal: ArrayLike) -> float:
+def bias_angle(*, direction: ArrayLike, signal: ArrayLike) -> float:
     r"""Angle between the true direction and the biased signal, in [0, pi]; accurate also near 0 and pi.
 
     Args:
@@ -140,8 +142,8 @@ def bias_angle(direction: ArrayLike, signal: ArrayLike) -> float:
     return 2.0 * math.atan2(float(np.linalg.norm(u - s)), float(np.linalg.norm(u + s)))
 
 
-@dataclass(frozen=True)
-class BiasTurn:
+@dataclass(frozen=True, kw_only=True)
+class BiasAngleChange:
     """What adding t w to the signal x does to its angle with u.
 
     Attributes:
@@ -153,7 +155,7 @@ class BiasTurn:
     limit: float
 
 
-def bias_turn(direction: ArrayLike, signal: ArrayLike, added: ArrayLike) -> BiasTurn:
+def bias_turn(*, direction: ArrayLike, signal: ArrayLike, added: ArrayLike) -> BiasAngleChange:
     r"""Does the angle between u and x + t w fall as t grows from 0, and for how long?
 
     The derivative of cos(u, x + t w) has the sign of N(0) + t N', which is linear in t:
@@ -184,13 +186,13 @@ def bias_turn(direction: ArrayLike, signal: ArrayLike, added: ArrayLike) -> Bias
     across = _rest(x, w)
     if np.linalg.norm(across) < _PARALLEL:
         opposite = float(x @ w) < 0 < float(u @ x)
-        return BiasTurn(0.0, length / step if opposite else math.inf)
+        return BiasAngleChange(margin=0.0, limit=length / step if opposite else math.inf)
     margin, fall = float(u @ _rest(w, x)), float(u @ across)  # N(0) and -N' for vectors of length 1
     if abs(margin) < _ROUNDING:
-        return BiasTurn(0.0, 0.0 if fall > 0 else math.inf)
+        return BiasAngleChange(margin=0.0, limit=0.0 if fall > 0 else math.inf)
     if margin < 0:
-        return BiasTurn(margin, 0.0)
-    return BiasTurn(margin, length / step * margin / fall if fall > 0 else math.inf)
+        return BiasAngleChange(margin=margin, limit=0.0)
+    return BiasAngleChange(margin=margin, limit=length / step * margin / fall if fall > 0 else math.inf)
 
 
 def _rest(vector: Array, unit: Array) -> Array:
@@ -199,7 +201,7 @@ def _rest(vector: Array, unit: Array) -> Array:
     return np.asarray(once - (once @ unit) * unit)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TrainablePart:
     """The layers that go on being trained, under one clipping.
 
@@ -222,7 +224,7 @@ class TrainablePart:
     update_noise: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FreezingEffect:
     """The trainable part before and after freezing; ``growth`` is the factor that freezing puts on its clipped norm and snr."""
 
@@ -233,9 +235,10 @@ class FreezingEffect:
 
 def freezing_effect(
     layer_sizes: ArrayLike,
+    *,
     layer_norms: ArrayLike,
     frozen_layers: int,
-    clip: float,
+    clip_norm: float,
     noise_multiplier: float,
     batch_size: int,
     alignment: float = 1.0,
@@ -252,7 +255,7 @@ def freezing_effect(
         layer_sizes: parameters of each layer, from the input on, integers >= 1, shape (layers,); sum <= 1e9.
         layer_norms: gradient norms, one per layer: of one typical sample, shape (layers,), or of several, (samples, layers).
         frozen_layers: how many layers to freeze, 0..layers - 1.
-        clip: C, in [1e-70, 1e70].
+        clip_norm: C, in [1e-70, 1e70].
         noise_multiplier: sigma, in [1e-70, 1e70].
         batch_size: B, 1..1e9; tau = sigma C / B.
         alignment: see above, in (0, 1].
@@ -267,19 +270,19 @@ def freezing_effect(
     if norms.ndim != 2 or not norms.size or norms.shape[1] != len(sizes):
         raise ValueError(f"layer_norms must have the shape (samples, {len(sizes)}), got {np.shape(layer_norms)}")
     frozen_layers = _validate.integer("frozen_layers", frozen_layers, 0, len(sizes) - 1)
-    clip = _clip(clip)
+    clip_norm = _clip(clip_norm)
     batch_size = _validate.integer("batch_size", batch_size, 1, _MAX_BATCH)
-    noise = _positive("noise_multiplier", noise_multiplier) * clip / batch_size
+    noise = _positive("noise_multiplier", noise_multiplier) * clip_norm / batch_size
     alignment = _validate.real("alignment", alignment, 0.0, 1.0, ends="(]")
     kept = np.linalg.norm(norms[:, frozen_layers:], axis=1)
     frozen = np.linalg.norm(norms[:, :frozen_layers], axis=1)
-    after = float(np.minimum(kept, clip).mean())
-    before = float((np.minimum(kept, clip) / _growth(kept, frozen, clip)).mean())
+    after = float(np.minimum(kept, clip_norm).mean())
+    before = float((np.minimum(kept, clip_norm) / _growth(kept, frozen, clip_norm)).mean())
     dim, total = sum(sizes[frozen_layers:]), sum(sizes)
     return FreezingEffect(
-        _part(dim, before, alignment, noise, total),
-        _part(dim, after, alignment, noise, dim),
-        after / before if before else 1.0,
+        before=_part(dim, before, alignment, noise, total),
+        after=_part(dim, after, alignment, noise, dim),
+        growth=after / before if before else 1.0,
     )
 
 
@@ -308,13 +311,13 @@ def _positive(name: str, value: float) -> float:
 
 
 def _clip(clip: float) -> float:
-    return _positive("clip", clip)
+    return _positive("clip_norm", clip)
 
 
 def _batch(trainable: ArrayLike, frozen_norms: ArrayLike, clip: float) -> tuple[Array, Array, float]:
-    samples = _bounded("trainable", trainable)
+    samples = _bounded("trainable_gradients", trainable)
     if samples.ndim != 2 or not samples.size:
-        raise ValueError(f"trainable must have the shape (samples, dim), got {np.shape(trainable)}")
+        raise ValueError(f"trainable_gradients must have the shape (samples, dim), got {np.shape(trainable)}")
     frozen = _validate.scale("frozen_norms", frozen_norms)
     if frozen.shape not in ((), (len(samples),)):
         raise ValueError(f"frozen_norms must have the shape ({len(samples)},), got {frozen.shape}")

@@ -17,8 +17,8 @@ _WIDTHS = 9.0  # ndtr(-9) < 2e-19
 _SHORTEST = 1e-17  # radii R below it hold at most this share of the integral, at any signal-to-noise ratio
 
 
-def expected_angle(dim: int, snr: float, bias: float = 0.0) -> float:
-    r"""Mean angle between u and the noisy signal s + z, z ~ N(0, tau^2 I), for a signal at the angle ``bias`` to u.
+def expected_angle(dim: int, snr: float, *, bias_angle: float = 0.0) -> float:
+    r"""Mean angle between u and the noisy signal s + z, z ~ N(0, tau^2 I), for a signal at the angle ``bias_angle`` to u.
 
     .. math:: E\gamma = \gamma^B + 2\int_{\gamma^B}^{\pi/2} E\,\Phi(-\kappa\rho\sin t)\,dt
 
@@ -29,7 +29,7 @@ def expected_angle(dim: int, snr: float, bias: float = 0.0) -> float:
     Args:
         dim: number of entries, 1..1e9; in one dimension bias is 0 or pi.
         snr: kappa = |s| / tau, in [0, inf].
-        bias: angle between u and s in radians, in [0, pi].
+        bias_angle: angle between u and s in radians, in [0, pi].
 
     Raises:
         ValueError: an argument outside its range.
@@ -38,24 +38,24 @@ def expected_angle(dim: int, snr: float, bias: float = 0.0) -> float:
     """
     dim = _validate.integer("dim", dim, 1, _MAX_DIM)
     snr = _validate.real("snr", snr, 0.0)
-    bias = _validate.real("bias", bias, 0.0, math.pi)
-    if bias > math.pi / 2:
-        return math.pi - expected_angle(dim, snr, math.pi - bias)
+    bias_angle = _validate.real("bias_angle", bias_angle, 0.0, math.pi)
+    if bias_angle > math.pi / 2:
+        return math.pi - expected_angle(dim, snr, bias_angle=math.pi - bias_angle)
     if dim == 1:
-        if bias:
-            raise ValueError(f"bias must be 0 or pi in one dimension, got {bias!r}")
+        if bias_angle:
+            raise ValueError(f"bias_angle must be 0 or pi in one dimension, got {bias_angle!r}")
         return math.pi * float(ndtr(-snr))
     if math.isinf(snr):
-        return bias
+        return bias_angle
     if dim == 2:
-        return bias + 2.0 * float(_tail_integral(np.array([snr]), bias)[0])
+        return bias_angle + 2.0 * float(_tail_integral(np.array([snr]), bias_angle)[0])
     # rho^2 = 1 - exp(-R^2 / (dim - 2)) with R of density R exp(-R^2 / 2), integrated over log R
     nodes, weights = _OUTER
     half = 0.5 * math.log(_WIDTHS / _SHORTEST)
     radius = _SHORTEST * np.exp(half * (nodes + 1.0))
     rho = np.sqrt(-np.expm1(-(radius**2) / (dim - 2)))
     density = weights * radius**2 * np.exp(-0.5 * radius**2)
-    return bias + 2.0 * float(density @ _tail_integral(snr * rho, bias) / density.sum())
+    return bias_angle + 2.0 * float(density @ _tail_integral(snr * rho, bias_angle) / density.sum())
 
 
 def _tail_integral(scale: Array, start: float) -> Array:

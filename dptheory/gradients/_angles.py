@@ -169,7 +169,7 @@ class DistortionAngle:
         return _validate.integer("dim", self.dim, 2)
 
 
-def batch_expected_cos(cos_bias: ArrayLike, dim: int, snr: float) -> Array:
+def batch_expected_cos(*, cos_bias: ArrayLike, dim: int, snr: float) -> Array:
     r"""E[cos gamma | batch]: cosine between the true gradient and the private signal s + z, over the noise.
 
     .. math:: E[\cos\gamma \mid \text{batch}] = \cos\gamma^B A_d(\kappa), \qquad A_d(\kappa) = \kappa
@@ -190,8 +190,9 @@ def batch_expected_cos(cos_bias: ArrayLike, dim: int, snr: float) -> Array:
     return np.asarray(cosines * DistortionAngle(dim, snr).expected_cos())
 
 
-def angle_variance(dim: int, snr: float, bias: float = 0.0) -> float:
-    r"""Variance of the angle between u and the noisy signal s + z, z ~ N(0, tau^2 I), for a signal at the angle ``bias`` to u.
+def angle_variance(dim: int, snr: float, *, bias_angle: float = 0.0) -> float:
+    r"""Variance of the angle between u and the noisy signal s + z, z ~ N(0, tau^2 I), for a signal at the angle ``bias_angle``
+    to u.
 
     .. math:: \cos\gamma = \cos\gamma^B \cos\gamma^{BP} + \sin\gamma^B \sin\gamma^{BP} \cos\phi
 
@@ -202,7 +203,7 @@ def angle_variance(dim: int, snr: float, bias: float = 0.0) -> float:
     Args:
         dim: number of entries, 1..1e9; in one dimension bias is 0 or pi.
         snr: kappa = |s| / tau, in [0, inf].
-        bias: angle between u and s in radians, in [0, pi].
+        bias_angle: angle between u and s in radians, in [0, pi].
 
     Returns:
         The variance in radians^2, given the batch.
@@ -216,17 +217,17 @@ def angle_variance(dim: int, snr: float, bias: float = 0.0) -> float:
 
     dim = _validate.integer("dim", dim, 1, 10**9)
     snr = _validate.real("snr", snr, 0.0)
-    bias = _validate.real("bias", bias, 0.0, math.pi)
+    bias_angle = _validate.real("bias_angle", bias_angle, 0.0, math.pi)
     if dim == 1:
-        if bias not in (0.0, math.pi):
-            raise ValueError(f"bias must be 0 or pi in one dimension, got {bias!r}")
+        if bias_angle not in (0.0, math.pi):
+            raise ValueError(f"bias_angle must be 0 or pi in one dimension, got {bias_angle!r}")
         return math.pi**2 * float(ndtr(snr) * ndtr(-snr))
     if math.isinf(snr):
         return 0.0
-    return shift_moments(dim, snr, min(bias, math.pi - bias))[1]
+    return shift_moments(dim, snr, min(bias_angle, math.pi - bias_angle))[1]
 
 
-def angle_range(bias_angle: ArrayLike, noise_angle: ArrayLike) -> tuple[Array, Array]:
+def angle_range(*, bias_angle: ArrayLike, noise_angle: ArrayLike) -> tuple[Array, Array]:
     r"""Smallest and largest angle between two vectors whose angles with a third are known.
 
     .. math:: |\gamma^B - \gamma^{BP}| \le \gamma \le \min(\gamma^B + \gamma^{BP},\; 2\pi - \gamma^B - \gamma^{BP})

@@ -23,12 +23,12 @@ _THIN = 1e-5
 _FAR = 1e3  # |w|^2 over s^2 dim from which eight terms of the series for the mean cosine give 16 digits
 
 
-def clip(gradient: ArrayLike, bound: float) -> Array:
+def clip(gradient: ArrayLike, *, clip_norm: float) -> Array:
     """g min(1, C / |g|) for each row: the nearest point of the ball of radius C.
 
     Args:
         gradient: finite array of shape (..., dim).
-        bound: clipping norm C, > 0.
+        clip_norm: clipping norm C, > 0.
 
     Returns:
         Array of the same shape; rows of norm at most C are unchanged.
@@ -41,16 +41,16 @@ def clip(gradient: ArrayLike, bound: float) -> Array:
     gradient = _validate.finite("gradient", gradient)
     if gradient.ndim == 0:
         raise ValueError(f"gradient must have at least one axis, got {_validate.shown(gradient)}")
-    bound = _validate.real("bound", bound, 0.0, ends="()")
+    clip_norm = _validate.real("clip_norm", clip_norm, 0.0, ends="()")
     largest = np.abs(gradient).max(axis=-1, keepdims=True, initial=0.0)
     unit = gradient / np.where(largest > 0.0, largest, 1.0)
     length = np.linalg.norm(unit, axis=-1, keepdims=True)
     with np.errstate(over="ignore"):  # a length beyond the largest float exceeds every bound
-        too_long = largest * length > bound
-    return np.asarray(np.where(too_long, unit * (bound / np.maximum(length, 1.0)), gradient))
+        too_long = largest * length > clip_norm
+    return np.asarray(np.where(too_long, unit * (clip_norm / np.maximum(length, 1.0)), gradient))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SymmetricClipBound:
     """Lower bounds on E<w, clip(w + xi)> for symmetric xi: ``split`` is the papers', ``integral`` the stronger one."""
 
@@ -59,7 +59,7 @@ class SymmetricClipBound:
 
 
 def symmetric_clip_lower_bound(
-    grad_norm: float, bound: float, deviation_norms: ArrayLike, split: float = 0.75
+    *, grad_norm: float, clip_norm: float, deviation_norms: ArrayLike, deviation_share: float = 0.75
 ) -> SymmetricClipBound:
     r"""What clipping keeps of the true gradient, E<w, clip(w + xi)>, from below, for xi with the law of -xi.
 
@@ -69,9 +69,9 @@ def symmetric_clip_lower_bound(
 
     Args:
         grad_norm: \|w\|, in [0, 1e70].
-        bound: clipping norm C, in [1e-70, 1e70].
+        clip_norm: clipping norm C, in [1e-70, 1e70].
         deviation_norms: equally likely values of |xi|, for instance measured ones; >= 0, shape (samples,).
-        split: z in (0, 1); the papers take 3/4 (RS) and 1/4 (RF).
+        deviation_share: z in (0, 1); the papers take 3/4 (RS) and 1/4 (RF).
 
     Raises:
         ValueError: an argument outside its range.
@@ -79,44 +79,44 @@ def symmetric_clip_lower_bound(
     Source: RS, Lemma 3.2, and RF, equations 54 and 70 (rs.lem3.2, rf.eq70).
     """
     grad_norm = _validate.real("grad_norm", grad_norm, 0.0, _validate.LARGEST)
-    bound = _validate.size("bound", bound)
+    clip_norm = _validate.size("clip_norm", clip_norm)
     norms = _validate.nonnegative("deviation_norms", deviation_norms)
     if norms.ndim != 1 or not norms.size:
         raise ValueError(f"deviation_norms must have the shape (samples,), got {_validate.shown(deviation_norms)}")
-    split = _validate.real("split", split, 0.0, 1.0, ends="()")
-    room = np.minimum(grad_norm, np.maximum(bound - norms, 0.0))
-    below = float(np.mean(norms < split * bound))
+    deviation_share = _validate.real("deviation_share", deviation_share, 0.0, 1.0, ends="()")
+    room = np.minimum(grad_norm, np.maximum(clip_norm - norms, 0.0))
+    below = float(np.mean(norms < deviation_share * clip_norm))
     return SymmetricClipBound(
-        split=below * min(grad_norm, (1.0 - split) * bound) * grad_norm,
+        split=below * min(grad_norm, (1.0 - deviation_share) * clip_norm) * grad_norm,
         integral=grad_norm * float(room.mean()),
     )
 
 
-def clip_probability(grad_norm: float, dim: int, deviation: float, bound: float) -> float:
+def clip_probability(*, grad_norm: float, dim: int, deviation: float, clip_norm: float) -> float:
     r"""P(|g| > C) for g ~ N(w, s^2 I): exact. It rises with \|w\| and with dim, so masking never raises it.
 
     Args:
         grad_norm: \|w\|, in [0, 1e70].
         dim: number of entries, 1..1e9.
         deviation: s, standard deviation of one entry, in [0, 1e70].
-        bound: clipping norm C, in [1e-70, 1e70].
+        clip_norm: clipping norm C, in [1e-70, 1e70].
 
     Raises:
         ValueError: an argument outside its range.
 
     Source: RF, section 2.3 (rf.clip_probability).
     """
-    grad_norm, dim, deviation, bound = _gaussian(grad_norm, dim, deviation, bound)
+    grad_norm, dim, deviation, clip_norm = _gaussian(grad_norm, dim, deviation, clip_norm)
     if deviation == 0.0:
-        return float(grad_norm > bound)
-    if _is_almost_fixed(grad_norm, dim, deviation, bound):
+        return float(grad_norm > clip_norm)
+    if _is_almost_fixed(grad_norm, dim, deviation, clip_norm):
         # |w + xi| = |w| + its part along w + |the rest|^2 / 2|w|
-        drift = (dim - 1) * deviation / (2.0 * max(grad_norm, 0.5 * bound))
-        return float(ndtr((grad_norm - bound) / deviation + drift))
-    return float(_chi_square(dim, (grad_norm / deviation) ** 2).tails((bound / deviation) ** 2)[1])
+        drift = (dim - 1) * deviation / (2.0 * max(grad_norm, 0.5 * clip_norm))
+        return float(ndtr((grad_norm - clip_norm) / deviation + drift))
+    return float(_chi_square(dim, (grad_norm / deviation) ** 2).tails((clip_norm / deviation) ** 2)[1])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ClipMoments:
     """Moments of clip(g), g ~ N(w, s^2 I).
 
@@ -135,7 +135,7 @@ class ClipMoments:
     clip_probability: float
 
 
-def gaussian_clip_moments(grad_norm: float, dim: int, deviation: float, bound: float) -> ClipMoments:
+def gaussian_clip_moments(*, grad_norm: float, dim: int, deviation: float, clip_norm: float) -> ClipMoments:
     r"""Moments of clip(g) for g ~ N(w, s^2 I): exact, from the noncentral chi law R_k of |g| / s with k = dim.
 
     .. math:: a = E \min(1, \tau / R_{k+2}), \quad E|clip(g)|^2 = s^2 E \min(R_k^2, \tau^2),
@@ -145,7 +145,7 @@ def gaussian_clip_moments(grad_norm: float, dim: int, deviation: float, bound: f
         grad_norm: \|w\|, in [0, 1e70].
         dim: number of entries k, 1..1e9.
         deviation: s, standard deviation of one entry, in [0, 1e70].
-        bound: clipping norm C, in [1e-70, 1e70].
+        clip_norm: clipping norm C, in [1e-70, 1e70].
 
     Returns:
         The moments, to about nine digits; ``variance`` to about four, also where it is far below ``second_moment``.
@@ -155,13 +155,19 @@ def gaussian_clip_moments(grad_norm: float, dim: int, deviation: float, bound: f
 
     Source: RF, section 2.2, equations 6 and 7, and section 2.3 (rf.eq6, rf.eq7, rf.clip_probability).
     """
-    grad_norm, dim, deviation, bound = _gaussian(grad_norm, dim, deviation, bound)
-    chance = clip_probability(grad_norm, dim, deviation, bound)
-    if _is_almost_fixed(grad_norm, dim, deviation, bound):
-        slope = min(1.0, bound / grad_norm) if grad_norm > 0.0 else 1.0
-        variance = _thin_variance(grad_norm, dim, deviation, bound)
-        return ClipMoments(slope, 1.0 - slope, (slope * grad_norm) ** 2 + variance, variance, chance)
-    tau, noncentrality = bound / deviation, (grad_norm / deviation) ** 2
+    grad_norm, dim, deviation, clip_norm = _gaussian(grad_norm, dim, deviation, clip_norm)
+    chance = clip_probability(grad_norm=grad_norm, dim=dim, deviation=deviation, clip_norm=clip_norm)
+    if _is_almost_fixed(grad_norm, dim, deviation, clip_norm):
+        slope = min(1.0, clip_norm / grad_norm) if grad_norm > 0.0 else 1.0
+        variance = _thin_variance(grad_norm, dim, deviation, clip_norm)
+        return ClipMoments(
+            slope=slope,
+            shortfall=1.0 - slope,
+            second_moment=(slope * grad_norm) ** 2 + variance,
+            variance=variance,
+            clip_probability=chance,
+        )
+    tau, noncentrality = clip_norm / deviation, (grad_norm / deviation) ** 2
     law, shifted = _chi_square(dim, noncentrality), _chi_square(dim + 2, noncentrality)
 
     low, high = _bulk(shifted)
@@ -178,15 +184,21 @@ def gaussian_clip_moments(grad_norm: float, dim: int, deviation: float, bound: f
         variance = dim * deviation**2 - excess + shortfall * (1.0 + slope) * grad_norm**2
     else:
         missing = _integrate(lambda u: 2.0 * u * law.tails(u**2)[0], low, min(tau, high)) * deviation**2
-        second_moment = bound**2 - missing
+        second_moment = clip_norm**2 - missing
         if tau <= low and noncentrality >= _FAR * dim:
             lost = _lost_cosine(dim, noncentrality)
-            variance = bound**2 * lost * (2.0 - lost)
+            variance = clip_norm**2 * lost * (2.0 - lost)
         else:
             variance = second_moment - (slope * grad_norm) ** 2
     if low < tau < high and deviation * dim <= _THIN * grad_norm:  # the difference above has lost its digits
-        variance = _thin_variance(grad_norm, dim, deviation, bound)
-    return ClipMoments(slope, shortfall, second_moment, max(0.0, variance), chance)
+        variance = _thin_variance(grad_norm, dim, deviation, clip_norm)
+    return ClipMoments(
+        slope=slope,
+        shortfall=shortfall,
+        second_moment=second_moment,
+        variance=max(0.0, variance),
+        clip_probability=chance,
+    )
 
 
 def _thin_variance(grad_norm: float, dim: int, deviation: float, bound: float) -> float:
@@ -217,7 +229,7 @@ def _gaussian(grad_norm: float, dim: int, deviation: float, bound: float) -> tup
         _validate.real("grad_norm", grad_norm, 0.0, _validate.LARGEST),
         _validate.integer("dim", dim, 1, _MAX_DIM),
         _validate.real("deviation", deviation, 0.0, _validate.LARGEST),
-        _validate.size("bound", bound),
+        _validate.size("clip_norm", bound),
     )
 
 
@@ -227,7 +239,9 @@ def _is_almost_fixed(grad_norm: float, dim: int, deviation: float, bound: float)
 
 
 def _chi_square(freedom: int, noncentrality: float) -> QuadraticForm:
-    return QuadraticForm(np.ones(1), np.array([float(freedom)]), np.array([noncentrality]))
+    return QuadraticForm(
+        weights=np.ones(1), freedoms=np.array([float(freedom)]), noncentralities=np.array([noncentrality])
+    )
 
 
 def _bulk(law: QuadraticForm) -> tuple[float, float]:

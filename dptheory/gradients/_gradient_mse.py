@@ -28,7 +28,7 @@ _GRID = 17
 _GAUSS = 16
 
 
-def mse_lower_bound(trace: float, dim: int, sigma: float) -> float:
+def mse_lower_bound(*, trace: float, dim: int, noise_multiplier: float) -> float:
     r"""Theorem 1: the noised, unclipped gradient has an error of at least :math:`\mathrm{Tr}\Sigma (1 + d \sigma^2)`.
 
     The exact error at w = 0 is :func:`stationary_mse`.
@@ -36,7 +36,7 @@ def mse_lower_bound(trace: float, dim: int, sigma: float) -> float:
     Args:
         trace: trace of the covariance of one example's gradient, in [0, 1e70].
         dim: number of entries d, 1..1e9.
-        sigma: noise multiplier, in [0, 1e70].
+        noise_multiplier: noise multiplier, in [0, 1e70].
 
     Raises:
         ValueError: an argument outside its range.
@@ -45,11 +45,11 @@ def mse_lower_bound(trace: float, dim: int, sigma: float) -> float:
     """
     trace = _validate.real("trace", trace, 0.0, _validate.LARGEST)
     dim = _validate.integer("dim", dim, 1, _MAX_DIM)
-    sigma = _validate.real("sigma", sigma, 0.0, _validate.LARGEST)
-    return trace * (1.0 + dim * sigma**2)
+    noise_multiplier = _validate.real("noise_multiplier", noise_multiplier, 0.0, _validate.LARGEST)
+    return trace * (1.0 + dim * noise_multiplier**2)
 
 
-def stationary_mse(eigenvalues: ArrayLike, n: int, sigma: float) -> float:
+def stationary_mse(eigenvalues: ArrayLike, *, n: int, noise_multiplier: float) -> float:
     r"""Exact error of the noised, unclipped gradient at w = 0: :math:`\mathrm{Tr}\Sigma + d\sigma^2 E\max_{i\le n}|\xi_i|^2`.
 
     For w != 0 it is a lower bound. The noise follows the largest norm among n examples, so this mechanism alone is not
@@ -58,7 +58,7 @@ def stationary_mse(eigenvalues: ArrayLike, n: int, sigma: float) -> float:
     Args:
         eigenvalues: of the covariance, in [0, 1e70], not all zero, shape (d,).
         n: number of examples that the maximum is over, 1..1e9.
-        sigma: noise multiplier, in [0, 1e70].
+        noise_multiplier: noise multiplier, in [0, 1e70].
 
     Raises:
         ValueError: an argument outside its range.
@@ -66,12 +66,12 @@ def stationary_mse(eigenvalues: ArrayLike, n: int, sigma: float) -> float:
     Source: RF, Theorem 1, equations 11 to 17 (rf.thm1).
     """
     eigenvalues = _spectrum(eigenvalues)
-    sigma = _validate.real("sigma", sigma, 0.0, _validate.LARGEST)
+    noise_multiplier = _validate.real("noise_multiplier", noise_multiplier, 0.0, _validate.LARGEST)
     largest = expected_max_quadratic_form(eigenvalues, n)
-    return float(eigenvalues.sum()) + eigenvalues.size * sigma**2 * largest
+    return float(eigenvalues.sum()) + eigenvalues.size * noise_multiplier**2 * largest
 
 
-def expected_max_quadratic_form(eigenvalues: ArrayLike, n: int, method: Method = "exact") -> float:
+def expected_max_quadratic_form(eigenvalues: ArrayLike, n: int, *, method: Method = "exact") -> float:
     r"""E max of n independent draws of :math:`\sum_j \lambda_j z_j^2`, z_j standard normal.
 
     .. math:: E = \int_0^\infty 1 - F(x)^n\, dx
@@ -97,15 +97,17 @@ def expected_max_quadratic_form(eigenvalues: ArrayLike, n: int, method: Method =
     scale = float(eigenvalues.max())
     weights, counts = np.unique(eigenvalues[eigenvalues > _NOTHING * scale], return_counts=True)
     weights = weights / scale
-    form = QuadraticForm(weights, counts.astype(np.float64), np.zeros(weights.size))
+    form = QuadraticForm(weights=weights, freedoms=counts.astype(np.float64), noncentralities=np.zeros(weights.size))
     if method == "welch-satterthwaite":
         # Gamma(k, rate) as a single term p chi2_m: p = sum l^2 / sum l, m = (sum l)^2 / sum l^2
         first, second = float(weights @ counts), float(weights**2 @ counts)
-        form = QuadraticForm(np.array([second / first]), np.array([first**2 / second]), np.zeros(1))
+        form = QuadraticForm(
+            weights=np.array([second / first]), freedoms=np.array([first**2 / second]), noncentralities=np.zeros(1)
+        )
     return scale * _expected_max(form, n)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GradientError:
     """How far a released gradient is from the true one, and what a step along it is worth.
 
@@ -134,7 +136,7 @@ class GradientError:
         return self.alignment**2 / self.second_moment if self.second_moment > 0.0 else 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MseBreakdown:
     """DP-SGD beside random freeze. A smaller error is no reason to mask: compare the descent ratios."""
 
@@ -153,13 +155,14 @@ class MseBreakdown:
 
 
 def clipped_gradient_mse(
+    *,
     grad_norm: float,
     dim: int,
     deviation: float,
-    clip: float,
-    sigma: float,
+    clip_norm: float,
+    noise_multiplier: float,
     batch_size: int,
-    rate: float,
+    drop_rate: float,
     masked_norms: ArrayLike | None = None,
 ) -> MseBreakdown:
     r"""Error of the clipped, masked, noised batch mean for gradients g_i ~ N(w, s^2 I), independent: exact.
@@ -172,12 +175,13 @@ def clipped_gradient_mse(
         grad_norm: \|w\|, in [0, 1e70].
         dim: number of entries d, 1..1e9.
         deviation: s, standard deviation of an entry of one example's gradient, in [0, 1e70].
-        clip: clipping norm C, in [1e-70, 1e70].
-        sigma: noise multiplier, in [0, 1e70]; the noise of the batch mean has standard deviation C sigma / B in every entry kept.
+        clip_norm: clipping norm C, in [1e-70, 1e70].
+        noise_multiplier: noise multiplier, in [0, 1e70]; the noise of the batch mean has standard deviation C sigma / B in
+            every entry kept.
         batch_size: B, 1..1e12.
-        rate: share of entries frozen, in [0, 1), rate * dim an integer.
+        drop_rate: share of entries frozen, in [0, 1), drop_rate * dim an integer.
         masked_norms: \|m * w\| of equally likely masks, shape (masks,), all masks or a sample; None for a flat w, whose
-            masked norm is always sqrt(1 - rate) \|w\|.
+            masked norm is always sqrt(1 - drop_rate) \|w\|.
 
     Raises:
         ValueError: an argument outside its range.
@@ -187,10 +191,10 @@ def clipped_gradient_mse(
     grad_norm = _validate.real("grad_norm", grad_norm, 0.0, _validate.LARGEST)
     dim = _validate.integer("dim", dim, 1, _MAX_DIM)
     deviation = _validate.real("deviation", deviation, 0.0, _validate.LARGEST)
-    clip = _validate.size("clip", clip)
-    sigma = _validate.real("sigma", sigma, 0.0, _validate.LARGEST)
+    clip_norm = _validate.size("clip_norm", clip_norm)
+    noise_multiplier = _validate.real("noise_multiplier", noise_multiplier, 0.0, _validate.LARGEST)
     batch_size = _validate.integer("batch_size", batch_size, 1, _MAX_BATCH)
-    kept = _kept(dim, rate)
+    kept = _kept(dim, drop_rate)
     norms = np.array([math.sqrt(kept / dim) * grad_norm])
     if masked_norms is not None:
         norms = _validate.nonnegative("masked_norms", masked_norms)
@@ -201,13 +205,16 @@ def clipped_gradient_mse(
 
     def error(norms: Array, entries: int) -> GradientError:
         values, counts = np.unique(norms, return_counts=True)
-        moments = [gaussian_clip_moments(float(v), entries, deviation, clip) for v in values]
+        moments = [
+            gaussian_clip_moments(grad_norm=float(v), dim=entries, deviation=deviation, clip_norm=clip_norm)
+            for v in values
+        ]
         slope, shortfall, variance, chance = (
             np.array([getattr(m, name) for m in moments])
             for name in ("slope", "shortfall", "variance", "clip_probability")
         )
         share, square = counts / norms.size, values**2
-        noise = entries * (clip * sigma / batch_size) ** 2
+        noise = entries * (clip_norm * noise_multiplier / batch_size) ** 2
         return GradientError(
             signal_loss=(1.0 - entries / dim) * grad_norm**2
             + float(share @ (shortfall**2 * square + variance / batch_size)),
@@ -222,10 +229,10 @@ def clipped_gradient_mse(
 
 def _kept(dim: int, rate: float) -> int:
     """Number of entries that a mask of the rate keeps."""
-    rate = _validate.real("rate", rate, 0.0, 1.0, ends="[)")
+    rate = _validate.real("drop_rate", rate, 0.0, 1.0, ends="[)")
     kept = round((1.0 - rate) * dim)
     if abs((1.0 - rate) * dim - kept) > 1e-6 or kept == 0:
-        raise ValueError(f"rate must leave a whole number >= 1 of the {dim} entries, got {rate!r}")
+        raise ValueError(f"drop_rate must leave a whole number >= 1 of the {dim} entries, got {rate!r}")
     return kept
 
 

@@ -34,7 +34,7 @@ def noise_norm_ratio(dim: int, keep: int) -> float:
     return (keep / dim) * (small_snr_slope(keep) / small_snr_slope(dim))
 
 
-def relaxed_gradient_ratio(grad_norm: ArrayLike, masked_norm: ArrayLike, clip: float) -> Array:
+def relaxed_gradient_ratio(*, grad_norm: ArrayLike, masked_norm: ArrayLike, clip_norm: float) -> Array:
     r"""Kept entries of one example's clipped gradient, masked before the clipping over masked after it.
 
     .. math:: \frac{|\mathrm{clip}(m \odot g)|}{|m \odot \mathrm{clip}(g)|} = \frac{\max(|g|, C)}{\max(|m \odot g|, C)}
@@ -42,7 +42,7 @@ def relaxed_gradient_ratio(grad_norm: ArrayLike, masked_norm: ArrayLike, clip: f
     Args:
         grad_norm: |g| in [0, 1e140]; any shape, not empty.
         masked_norm: |m * g| in [0, grad_norm]; broadcast with grad_norm. The ratio is a limit where it is 0.
-        clip: clipping norm C in [1e-70, 1e70].
+        clip_norm: clipping norm C in [1e-70, 1e70].
 
     Returns:
         A number from 1 (nothing was clipped) to |g| / |m * g| (both were).
@@ -53,7 +53,7 @@ def relaxed_gradient_ratio(grad_norm: ArrayLike, masked_norm: ArrayLike, clip: f
     Source: RS, Fig. 1d, and RF, Appendix G, for one example (rs.fig1, rf.posterior).
     """
     full, masked = _validate.nonnegative("grad_norm", grad_norm), _validate.nonnegative("masked_norm", masked_norm)
-    clip = _validate.size("clip", clip)
+    clip_norm = _validate.size("clip_norm", clip_norm)
     for name, array in (("grad_norm", full), ("masked_norm", masked)):
         if not array.size or array.max() > _LARGEST_NORM:
             raise ValueError(f"{name} must hold numbers in [0, {_LARGEST_NORM:g}], got {_validate.shown(array)}")
@@ -62,10 +62,10 @@ def relaxed_gradient_ratio(grad_norm: ArrayLike, masked_norm: ArrayLike, clip: f
         raise ValueError(
             f"masked_norm must be at most grad_norm, got {_validate.shown(masked_norm)} above {_validate.shown(grad_norm)}"
         )
-    return np.maximum(full, clip) / np.maximum(masked, clip)
+    return np.maximum(full, clip_norm) / np.maximum(masked, clip_norm)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PosteriorFreeze:
     """Moments of a batch gradient that is clipped first and masked afterwards.
 
@@ -78,7 +78,7 @@ class PosteriorFreeze:
     mean_square: float
 
 
-def posterior_freeze(gradients: ArrayLike, clip: float, keep: int) -> PosteriorFreeze:
+def posterior_freeze(gradients: ArrayLike, *, clip_norm: float, keep: int) -> PosteriorFreeze:
     r"""Clip every example, average, then apply a uniformly random mask with keep ones that does not depend on the data.
 
     With x = keep / dim and g_C the averaged clipped gradient the mean is x g_C and the mean square x |g_C|^2, so
@@ -86,7 +86,7 @@ def posterior_freeze(gradients: ArrayLike, clip: float, keep: int) -> PosteriorF
 
     Args:
         gradients: per-example gradients, shape (batch, dim), both >= 1; entries in [-1e300, 1e300].
-        clip: clipping norm C in [1e-70, 1e70].
+        clip_norm: clipping norm C in [1e-70, 1e70].
         keep: number of ones in the mask, 1..dim.
 
     Raises:
@@ -101,11 +101,11 @@ def posterior_freeze(gradients: ArrayLike, clip: float, keep: int) -> PosteriorF
         raise ValueError(
             f"gradients must hold numbers in [-{_LARGEST_ENTRY:g}, {_LARGEST_ENTRY:g}], got {_validate.shown(gradients)}"
         )
-    clip = _validate.size("clip", clip)
+    clip_norm = _validate.size("clip_norm", clip_norm)
     share = _validate.integer("keep", keep, 1, gradients.shape[1]) / gradients.shape[1]
     largest = np.abs(gradients).max(axis=1, keepdims=True)
     scaled = np.divide(gradients, largest, out=np.zeros_like(gradients), where=largest > 0)
     norms = np.linalg.norm(scaled, axis=1, keepdims=True)  # of the scaled rows: no square overflows
     unit = np.divide(scaled, norms, out=np.zeros_like(scaled), where=norms > 0)
-    clipped = np.where(largest * norms > clip, clip * unit, gradients).mean(axis=0)
-    return PosteriorFreeze(share * clipped, share * float(clipped @ clipped))
+    clipped = np.where(largest * norms > clip_norm, clip_norm * unit, gradients).mean(axis=0)
+    return PosteriorFreeze(mean=share * clipped, mean_square=share * float(clipped @ clipped))

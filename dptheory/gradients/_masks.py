@@ -19,7 +19,7 @@ _MOST_ENTRIES = 10**9
 _ROUNDING = 1e-6
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NormBounds:
     """What E|m*u| lies between; both ends are attained by some u of the same norm."""
 
@@ -27,12 +27,12 @@ class NormBounds:
     upper: float
 
 
-def kept_entries(dim: int, rate: float) -> int:
+def kept_entries(*, dim: int, drop_rate: float) -> int:
     """Number of ones of a mask, (1 - r) d.
 
     Args:
         dim: number of entries, 1..1e9.
-        rate: share of entries set to zero, in [0, 1); (1 - rate) dim must be a whole number.
+        drop_rate: share of entries set to zero, in [0, 1); (1 - drop_rate) dim must be a whole number.
 
     Raises:
         ValueError: an argument outside its range, or a rate that keeps no entry or a fraction of one.
@@ -40,52 +40,52 @@ def kept_entries(dim: int, rate: float) -> int:
     Source: RF, section 2.1 (rf.lem1).
     """
     dim = _validate.integer("dim", dim, 1, 10**9)
-    rate = _validate.real("rate", rate, 0.0, 1.0, ends="[)")
-    exact = (1.0 - rate) * dim
+    drop_rate = _validate.real("drop_rate", drop_rate, 0.0, 1.0, ends="[)")
+    exact = (1.0 - drop_rate) * dim
     keep = round(exact)
     if abs(exact - keep) > _ROUNDING or keep == 0:
         raise ValueError(
-            f"rate must keep a whole number of the {dim} entries, at least 1, got {rate!r} ({exact:g} kept)"
+            f"drop_rate must keep a whole number of the {dim} entries, at least 1, got {drop_rate!r} ({exact:g} kept)"
         )
     return keep
 
 
-def expected_masked_inner(first: ArrayLike, second: ArrayLike, rate: float) -> float:
+def expected_masked_inner(first: ArrayLike, second: ArrayLike, *, drop_rate: float) -> float:
     r"""E<m*u, v> = E<m*u, m*v> = (1 - r) <u, v> for fixed vectors, or given (u, v) where m is independent of the pair.
 
     Args:
         first, second: vectors u and v, shape (d,), entries at most 1e70 in size.
-        rate: r in [0, 1) with (1 - r) d whole.
+        drop_rate: r in [0, 1) with (1 - r) d whole.
 
     Raises:
         ValueError: an argument outside its range, or shapes that differ.
 
     Source: RF, Lemma 1 and Corollary 1.1 (rf.lem1, rf.cor1.1).
     """
-    u, v = vector("first", first), vector("second", second)
+    u, v = as_vector("first", first), as_vector("second", second)
     if u.shape != v.shape:
         raise ValueError(f"second must have the shape {u.shape} of first, got {v.shape}")
-    return kept_entries(u.size, rate) / u.size * float(u @ v)
+    return kept_entries(dim=u.size, drop_rate=drop_rate) / u.size * float(u @ v)
 
 
-def mask_norm_bounds(u: ArrayLike, rate: float) -> NormBounds:
+def mask_norm_bounds(vector: ArrayLike, *, drop_rate: float) -> NormBounds:
     r"""(1 - r) |u| <= E|m*u| <= sqrt(1 - r) |u|.
 
     The lower end is attained by vectors with one entry that is not zero, the upper one by vectors with entries of equal size.
 
     Args:
-        u: vector of shape (d,), entries at most 1e70 in size.
-        rate: r in [0, 1) with (1 - r) d whole.
+        vector: vector of shape (d,), entries at most 1e70 in size.
+        drop_rate: r in [0, 1) with (1 - r) d whole.
 
     Raises:
         ValueError: an argument outside its range.
 
     Source: RF, Lemma 2 (rf.lem2).
     """
-    array = vector("u", u)
-    x = kept_entries(array.size, rate) / array.size
+    array = as_vector("vector", vector)
+    x = kept_entries(dim=array.size, drop_rate=drop_rate) / array.size
     size = norm(array)
-    return NormBounds(x * size, math.sqrt(x) * size)
+    return NormBounds(lower=x * size, upper=math.sqrt(x) * size)
 
 
 def all_masks(dim: int, keep: int) -> Array:
@@ -113,7 +113,7 @@ def all_masks(dim: int, keep: int) -> Array:
     return masks
 
 
-def random_masks(rng: np.random.Generator, count: int, dim: int, keep: int) -> Array:
+def random_masks(*, rng: np.random.Generator, count: int, dim: int, keep: int) -> Array:
     """Independent uniform masks with ``keep`` ones, one in each row.
 
     Args:
@@ -146,7 +146,7 @@ def norm(array: Array) -> float:
     return largest * float(np.linalg.norm(array / largest)) if largest > 0.0 else 0.0
 
 
-def vector(name: str, value: ArrayLike) -> Array:
+def as_vector(name: str, value: ArrayLike) -> Array:
     """``value`` as an array of one axis with at least one entry and sizes of at most 1e70."""
     array = _validate.bounded(name, value)
     if array.ndim != 1 or array.size == 0:

@@ -5,7 +5,7 @@ import math
 from dptheory import _validate
 
 
-def projected_skewness(dim: int, skewness: float) -> float:
+def projected_skewness(*, dim: int, skewness: float) -> float:
     r"""Root mean square skewness of <u, xi>, u uniform on the sphere and xi with iid entries of the given skewness.
 
     .. math:: |\gamma_1|\sqrt{\frac{15}{(d+2)(d+4)}}

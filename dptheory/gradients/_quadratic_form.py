@@ -28,7 +28,7 @@ _BISECTIONS = 26
 _EDGE = 60.0  # of the bisection's variable y; above 33 on the right 1 + exp(-y) would round to 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class QuadraticForm:
     r"""The law of :math:`\sum_j p_j \chi^2_{m_j}(\delta_j)`, the terms independent.
 

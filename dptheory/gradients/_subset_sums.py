@@ -24,7 +24,7 @@ _SMALL = 1e-3  # below t = _SMALL / max X the series of E[e^(-tX)] to second ord
 _CUT = 40.0  # e^-40 is nothing
 
 
-def mean_reciprocal(values: Array, keep: int, shift: float = 0.0) -> float:
+def mean_reciprocal(*, values: Array, keep: int, shift: float = 0.0) -> float:
     r"""E[1 / (shift + X)] for shift > 0, E[1/X; X > 0] for shift = 0, X the sum of keep of the values drawn without replacement.
 
     .. math:: \int_{-\infty}^\infty e^u\,E[e^{-(shift + X) e^u}]\,du

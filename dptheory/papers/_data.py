@@ -23,14 +23,14 @@ PAPERS = ("rf", "rs", "lf", "gep", "gip")
 _CELL = re.compile(r"(?P<number>[+-]?\d+(\.\d+)?)(?P<rest> ± (?P<beside>\S+)| \((± )?(?P<within>[^)]+)\))?")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Setting:
     """An experiment as a paper prints it; None where it does not.
 
     Attributes:
         id: "rf.end-to-end-cnn.eps3": paper, setting, run.
         source: "RF, Tables 1, 2 and 5".
-        model, dataset: as the paper names them.
+        mechanism, dataset: as the paper names them.
         dim: number of parameters, as rounded by the paper.
         train_size: training images, as printed; else the published size of the data set, if it has one.
         epsilon, delta: the privacy budget.
@@ -52,7 +52,7 @@ class Setting:
 
     id: str
     source: str
-    model: str | None = None
+    mechanism: str | None = None
     dataset: str | None = None
     dim: int | None = None
     train_size: int | None = None
@@ -110,7 +110,7 @@ class Setting:
 _FIELDS = frozenset(field.name for field in fields(Setting))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Cell:
     """One printed number.
 
@@ -166,7 +166,7 @@ class Cell:
         return found.groupdict()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Table:
     """A printed table.
 
@@ -290,5 +290,11 @@ def _table(paper: str, name: str, raw: dict[str, Any]) -> Table:
         keys, texts = row[: len(raw["keys"])], row[len(raw["keys"]) :]
         for column, unit, text in zip(columns, units, texts, strict=True):
             of = (*zip(raw["keys"], keys, strict=True), (across, column))
-            cells.append(Cell(raw["name"].format(**dict(of)), of, text, unit))
-    return Table(f"{paper}.{name}", f"{paper.upper()}, {raw['label']}", raw["caption"], raw.get("spread"), tuple(cells))
+            cells.append(Cell(name=raw["name"].format(**dict(of)), keys=of, text=text, unit=unit))
+    return Table(
+        id=f"{paper}.{name}",
+        label=f"{paper.upper()}, {raw['label']}",
+        caption=raw["caption"],
+        spread=raw.get("spread"),
+        cells=tuple(cells),
+    )

@@ -13,7 +13,7 @@ RESNET20_GROUPS = (464, 14_016, 51_072, 203_520, 650)
 """Parameters of the five groups of section 4: input layer, three stages, output layer; counted likewise."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EmbeddingPreset:
     """One setting.
 
@@ -22,7 +22,7 @@ class EmbeddingPreset:
         source: where it is printed.
         dim: p.
         subspace_dim: k.
-        clip: threshold of the gradients, and so, as GEP prints no other, of the embeddings.
+        clip_norm: threshold of the gradients, and so, as GEP prints no other, of the embeddings.
         residual_clip: threshold of the residuals.
         batch_size: n.
         delta: of the privacy budget; None where the source gives none.
@@ -33,13 +33,13 @@ class EmbeddingPreset:
     source: str
     dim: int
     subspace_dim: int
-    clip: float
+    clip_norm: float
     residual_clip: float
     batch_size: int = 1000
     delta: float | None = None
     budgets: tuple[tuple[float, int], ...] = ()
 
-    def noise(self, mu: float = 1.0) -> GepMse:
+    def noise(self, *, mu: float = 1.0) -> GepMse:
         r"""Mean squared norm of the noise on the sum of gradients, for each way of releasing it; biases are left out.
 
         Args:
@@ -48,7 +48,13 @@ class EmbeddingPreset:
 
         Source: new, on GEP, section 4 (gep.versus).
         """
-        return gep_mse(self.dim, self.subspace_dim, self.clip, self.residual_clip, mu)
+        return gep_mse(
+            dim=self.dim,
+            subspace_dim=self.subspace_dim,
+            clip_norm=self.clip_norm,
+            residual_clip=self.residual_clip,
+            mu=mu,
+        )
 
 
 def embedding_presets() -> tuple[EmbeddingPreset, ...]:
@@ -65,7 +71,7 @@ def _of_section_4(group: str) -> tuple[EmbeddingPreset, ...]:
             source=one.source,
             dim=RESNET20_DIM,
             subspace_dim=subspace_dim,
-            clip=one.number("clip_norm"),
+            clip_norm=one.number("clip_norm"),
             residual_clip=one.number("residual_clip_norm"),
             batch_size=one.whole("batch_size"),
             delta=one.delta,
@@ -83,7 +89,7 @@ def _released_example() -> EmbeddingPreset:
         source="GEP, released example; RF, Table 8",
         dim=RESNET20_DIM,
         subspace_dim=int(columns["Subspace"]),
-        clip=float(columns["Clip0"]),
+        clip_norm=float(columns["Clip0"]),
         residual_clip=float(columns["Clip1"]),
         batch_size=one.whole("batch_size"),
     )

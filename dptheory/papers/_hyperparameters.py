@@ -12,7 +12,7 @@ from dptheory.papers import _data
 from dptheory.sparsification import optimal_rate
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Preset:
     """One setting as a paper prints it.
 
@@ -26,8 +26,8 @@ class Preset:
             CIFAR10 (50,000) and FMNIST (60,000), and None for SVHN, of which there are two training sets.
         epsilon, delta: the privacy budget.
         noise_multiplier: sigma.
-        learning_rate, batch_size, epochs, momentum, clip: as usual.
-        rate: the final sparsification (freeze) rate r* with which it was run.
+        learning_rate, batch_size, epochs, momentum, clip_norm: as usual.
+        drop_rate: the final sparsification (freeze) rate r* with which it was run.
         ramp_epochs: epochs over which the rate rises linearly from 0 to r*.
         total_density: the mean of 1 - r that the paper prints.
         others: what else the table prints, as (column, value).
@@ -46,8 +46,8 @@ class Preset:
     batch_size: int | None = None
     epochs: int | None = None
     momentum: float | None = None
-    clip: float | None = None
-    rate: float | None = None
+    clip_norm: float | None = None
+    drop_rate: float | None = None
     ramp_epochs: int | None = None
     total_density: float | None = None
     others: tuple[tuple[str, str], ...] = ()
@@ -65,7 +65,7 @@ class Preset:
         return self.dim * self.noise_multiplier**2 / self.batch_size**2
 
     @property
-    def largest_rate(self) -> float | None:
+    def largest_drop_rate(self) -> float | None:
         """The most that Appendix G gives: r* under kappa = sqrt(1 - r), Delta_L = 0, no bias: max(0, 1 - 1 / noise_share).
 
         0 says that no gain was to be expected at the learning rate used, unless kappa exceeds sqrt(1 - r). None where
@@ -73,7 +73,7 @@ class Preset:
 
         Source: RS, Appendix G, equation 116 (rs.appG, rs.fixed_rate).
         """
-        return None if self.noise_share is None else optimal_rate(1.0, self.noise_share)
+        return None if self.noise_share is None else optimal_rate(delta_c=1.0, step_noise=self.noise_share)
 
 
 def preset(name: str) -> Preset:
@@ -136,7 +136,7 @@ def _preset(name: str, one: _data.Setting) -> Preset:
     return Preset(
         name=name,
         source=one.source,
-        framework=str(one.model),
+        framework=str(one.mechanism),
         dataset=one.dataset,
         dim=one.dim,
         train_size=one.train_size,
@@ -147,8 +147,8 @@ def _preset(name: str, one: _data.Setting) -> Preset:
         batch_size=one.batch_size,
         epochs=one.epochs,
         momentum=one.momentum,
-        clip=one.clip_norm,
-        rate=one.drop_rate,
+        clip_norm=one.clip_norm,
+        drop_rate=one.drop_rate,
         ramp_epochs=one.cooling_epochs,
         total_density=one.total_density,
         others=one.others,

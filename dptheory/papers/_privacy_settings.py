@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from dptheory.papers import _data
 from dptheory.privacy import EpsilonBounds
-from dptheory.privacy import epsilon as _epsilon
-from dptheory.privacy import noise_multiplier as _noise_multiplier
-from dptheory.privacy import steps as _steps
+from dptheory.privacy import epsilon_bounds as _epsilon
+from dptheory.privacy import least_noise_multiplier as _noise_multiplier
+from dptheory.privacy import max_steps as _steps
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PaperSetting:
     """One row of a paper: a budget, and as much of the run as it prints.
 
@@ -23,7 +23,7 @@ class PaperSetting:
         batch_size: B, as printed.
         train_size: N as printed (GIP); else the published size of the data set.
         epochs: as printed, or None.
-        sigma: the printed noise multiplier, or None.
+        noise_multiplier: the printed noise multiplier, or None.
         releases: vectors released a step, each clipped; GEP releases two, so that its noise is sqrt 2 times sigma.
     """
 
@@ -33,7 +33,7 @@ class PaperSetting:
     batch_size: int
     train_size: int
     epochs: float | None = None
-    sigma: float | None = None
+    noise_multiplier: float | None = None
     releases: int = 1
 
     @property
@@ -46,37 +46,46 @@ class PaperSetting:
         """Steps of the printed epochs, or None."""
         return None if self.epochs is None else math.ceil(self.epochs / self.sampling_rate)
 
-    def needed_sigma(self) -> float | None:
+    def needed_noise_multiplier(self) -> float | None:
         """The least noise multiplier for the budget over the printed epochs; of GEP that of each released vector."""
         if self.steps is None:
             return None
-        sigma = _noise_multiplier(self.epsilon, self.delta, self.sampling_rate, self.steps)
+        sigma = _noise_multiplier(
+            epsilon=self.epsilon, delta=self.delta, sampling_rate=self.sampling_rate, steps=self.steps
+        )
         return sigma * math.sqrt(self.releases)
 
     def spent(self) -> EpsilonBounds | None:
         """Epsilon of the printed noise over the printed epochs."""
-        if self.steps is None or self.sigma is None:
+        if self.steps is None or self.noise_multiplier is None:
             return None
-        return _epsilon(self.sigma, self.sampling_rate, self.steps, self.delta)
+        return _epsilon(
+            noise_multiplier=self.noise_multiplier, sampling_rate=self.sampling_rate, steps=self.steps, delta=self.delta
+        )
 
     def allowed_steps(self) -> int | None:
         """The most steps that the printed noise can run for within the budget."""
-        if self.sigma is None:
+        if self.noise_multiplier is None:
             return None
-        return _steps(self.epsilon, self.delta, self.sigma, self.sampling_rate)
+        return _steps(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            noise_multiplier=self.noise_multiplier,
+            sampling_rate=self.sampling_rate,
+        )
 
 
 def paper_settings() -> tuple[PaperSetting, ...]:
     """Every setting from which a noise multiplier or a number of steps follows."""
     return tuple(
         PaperSetting(
-            name=f"{one.source}: {one.model}, {one.dataset}",
+            name=f"{one.source}: {one.mechanism}, {one.dataset}",
             epsilon=(1 - (one.index_share or 0)) * one.number("epsilon"),
             delta=one.number("delta"),
             batch_size=one.whole("batch_size"),
             train_size=one.whole("train_size"),
             epochs=one.epochs,
-            sigma=one.noise_multiplier,
+            noise_multiplier=one.noise_multiplier,
             releases=one.releases or 1,
         )
         for paper in ("rf", "lf", "gip", "gep")

@@ -1,9 +1,9 @@
 """Privacy: what a mechanism costs, and how much noise a budget asks for."""
 
-from dptheory.privacy._accountant import CrossCheck, cross_check, epsilon, rdp_epsilon
+from dptheory.privacy._accountant import CrossCheck, cross_check, epsilon_bounds, rdp_epsilon
 from dptheory.privacy._auditing import AUDIT_METHODS, AuditResult, audit, bound_at_known_rate, largest_bound
 from dptheory.privacy._brackets import DELTA, MAX_STEPS, NOISE, RATE, EpsilonBounds
-from dptheory.privacy._budgets import noise_multiplier, steps
+from dptheory.privacy._budgets import least_noise_multiplier, max_steps
 from dptheory.privacy._gaussian import (
     gaussian_delta,
     gaussian_epsilon,
@@ -57,7 +57,7 @@ __all__ = [
     "divisor_delta",
     "divisor_kl",
     "divisor_renyi",
-    "epsilon",
+    "epsilon_bounds",
     "epsilon_for_retained_gain",
     "epsilon_from_rdp",
     "gaussian_delta",
@@ -69,14 +69,14 @@ __all__ = [
     "joint_epsilon",
     "joint_rdp",
     "largest_bound",
+    "least_noise_multiplier",
     "loss_law",
     "masked_sensitivity",
-    "noise_multiplier",
+    "max_steps",
     "published_size_delta",
     "rdp_epsilon",
     "retained_gain_for_delta_budget",
     "run_epsilon",
-    "steps",
     "subsampled_gaussian_rdp",
     "theta_for_delta_budget",
     "theta_for_joint_budget",

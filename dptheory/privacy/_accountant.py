@@ -8,7 +8,7 @@ from dptheory.privacy._brackets import EpsilonBounds, bracketed, checked, prv_or
 from dptheory.privacy._dp_accounting import pld_bracket
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CrossCheck:
     """Two independent brackets of one epsilon, and the Renyi upper bound.
 
@@ -24,12 +24,12 @@ class CrossCheck:
     rdp: float
 
 
-def epsilon(
+def epsilon_bounds(
+    *,
     noise_multiplier: float,
     sampling_rate: float,
     steps: int,
     delta: float,
-    *,
     width: float = 0.005,
     adjacency: str = "add-remove",
     sampling: str = "poisson",
@@ -74,11 +74,11 @@ def epsilon(
 
 
 def rdp_epsilon(
+    *,
     noise_multiplier: float,
     sampling_rate: float,
     steps: int,
     delta: float,
-    *,
     adjacency: str = "add-remove",
     sampling: str = "poisson",
 ) -> float:
@@ -103,11 +103,11 @@ def rdp_epsilon(
 
 
 def cross_check(
+    *,
     noise_multiplier: float,
     sampling_rate: float,
     steps: int,
     delta: float,
-    *,
     width: float = 0.005,
     adjacency: str = "add-remove",
 ) -> CrossCheck:
@@ -133,4 +133,4 @@ def cross_check(
     rdp = renyi_bound(asked) if asked.adjacency == "add-remove" else math.inf
     if max(prv[0], pld[0]) > min(prv[1], pld[1], rdp) * (1 + 1e-9) + 1e-12:
         raise ArithmeticError(f"the accountants contradict each other: PRV {prv}, PLD {pld}, RDP <= {rdp}")
-    return CrossCheck(prv, pld, rdp)
+    return CrossCheck(prv=prv, pld=pld, rdp=rdp)

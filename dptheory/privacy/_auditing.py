@@ -24,7 +24,7 @@ _MOST_SCORES = 10**12
 _HUGE = float(np.finfo(np.float64).max)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AuditResult:
     """What an audit proves, at its confidence.
 
@@ -52,10 +52,10 @@ class AuditResult:
 
 
 def audit(
+    *,
     scores_with: ArrayLike,
     scores_without: ArrayLike,
     delta: float,
-    *,
     confidence: float = 0.99,
     method: str = "events",
 ) -> AuditResult:
@@ -130,7 +130,7 @@ def audit(
     )
 
 
-def largest_bound(scores: int, delta: float, *, confidence: float = 0.99, method: str = "events") -> float:
+def largest_bound(*, scores: int, delta: float, confidence: float = 0.99, method: str = "events") -> float:
     """The epsilon_lower of a perfect attack: no audit with this many scores in each world can report more.
 
     An audit that should refute a claimed epsilon needs so many scores that this exceeds it.
@@ -161,7 +161,7 @@ def _least(level: float) -> int:
     return 2 * math.ceil(-math.log2(level))
 
 
-def bound_at_known_rate(hits: int, trials: int, false_rate: float, delta: float, *, confidence: float = 0.99) -> float:
+def bound_at_known_rate(*, hits: int, trials: int, false_rate: float, delta: float, confidence: float = 0.99) -> float:
     r"""Lower bound on epsilon from an event fixed beforehand whose probability without the example is known.
 
     .. math:: \epsilon \ge \log\frac{p - \delta}{q}

@@ -21,7 +21,7 @@ DELTA = (1e-15, 0.1)
 _ADD_WIDTH = 8.0  # the other direction is first asked for this many times the width: it is seldom the larger
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EpsilonBounds:
     """What is known of the smallest epsilon.
 
@@ -29,7 +29,7 @@ class EpsilonBounds:
         lower: epsilon is at least this.
         estimate: the middle of the bracket.
         upper: epsilon is at most this; the number to report.
-        accountant: what gave the bracket: "Gaussian" or "one step" (both exact), "PRV", "PLD", "RDP", "participations"
+        method: what gave the bracket: "Gaussian" or "one step" (both exact), "PRV", "PLD", "RDP", "participations"
             (the bound that reveals in which steps an example took part), or "distance" (delta covers a bound on the
             total-variation distance); of two names the first gave the lower bound, the second the upper one.
     """
@@ -37,7 +37,7 @@ class EpsilonBounds:
     lower: float
     estimate: float
     upper: float
-    accountant: str
+    method: str
 
 
 @dataclass(frozen=True)
@@ -102,16 +102,16 @@ def checked(
 def bracketed(asked: Mechanism, width: float, cells: int = MAX_CELLS) -> EpsilonBounds:
     if asked.sampling_rate == 1.0:
         exact = gaussian_epsilon(asked.shift * math.sqrt(asked.steps), asked.delta)
-        return EpsilonBounds(exact, exact, exact, "Gaussian")
+        return EpsilonBounds(lower=exact, estimate=exact, upper=exact, method="Gaussian")
     guard = participation_epsilon(asked.shift, asked.sampling_rate, asked.steps, asked.delta)
     if guard == 0.0:
-        return EpsilonBounds(0.0, 0.0, 0.0, "participations")
+        return EpsilonBounds(lower=0.0, estimate=0.0, upper=0.0, method="participations")
     opposite = asked.adjacency == "replace-one"
     if (
         asked.sampling == "poisson"
         and distance_bound(asked.shift, asked.sampling_rate, asked.steps, opposite) <= asked.delta
     ):
-        return EpsilonBounds(0.0, 0.0, 0.0, "distance")
+        return EpsilonBounds(lower=0.0, estimate=0.0, upper=0.0, method="distance")
     lower, upper, name = _worst_direction(asked, width, cells)
     if asked.sampling == "without replacement":
         upper = renyi_bound(asked)
@@ -121,7 +121,7 @@ def bracketed(asked: Mechanism, width: float, cells: int = MAX_CELLS) -> Epsilon
         upper = guard
     if lower > upper:
         raise ArithmeticError(f"lower bound {lower!r} above upper bound {upper!r}: please report {asked}")
-    return EpsilonBounds(lower, (lower + upper) / 2, upper, name)
+    return EpsilonBounds(lower=lower, estimate=(lower + upper) / 2, upper=upper, method=name)
 
 
 def _worst_direction(asked: Mechanism, width: float, cells: int) -> tuple[float, float, str]:

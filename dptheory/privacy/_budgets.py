@@ -15,12 +15,12 @@ _FEW_CELLS = 2**18
 _FINE = 1e-3  # width for the number of steps
 
 
-def noise_multiplier(
+def least_noise_multiplier(
+    *,
     epsilon: float,
     delta: float,
     sampling_rate: float,
     steps: int,
-    *,
     tolerance: float = 1e-3,
     adjacency: str = "add-remove",
     sampling: str = "poisson",
@@ -73,12 +73,12 @@ def noise_multiplier(
     return found
 
 
-def steps(
+def max_steps(
+    *,
     epsilon: float,
     delta: float,
     noise_multiplier: float,
     sampling_rate: float,
-    *,
     adjacency: str = "add-remove",
     sampling: str = "poisson",
     direction: str = "worst",

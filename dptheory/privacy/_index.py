@@ -20,7 +20,7 @@ _CUT = 230.0  # nats: three factors of e^-230 do not underflow
 _POINT_MASS = 300.0  # dispersion above which the mechanism returns its reference, up to e^-500
 
 
-def loss_law(model: SubsetMallows, distance: int | None = None) -> LatticeLoss:
+def loss_law(*, mechanism: SubsetMallows, distance: int | None = None) -> LatticeLoss:
     r"""Law of the privacy loss of two references at Hamming distance ``distance``, on the lattice of step 2 theta.
 
     With A, B the references, m = distance / 2 = |A \\ B| and I drawn around A, the loss is
@@ -36,7 +36,7 @@ def loss_law(model: SubsetMallows, distance: int | None = None) -> LatticeLoss:
     relative to its largest, with the odds tilted so that the mean size of I is K. Where nothing is left out it is -inf.
 
     Args:
-        model: the mechanism.
+        mechanism: the mechanism.
         distance: even integer in 2..2 max_swaps; None for the largest.
 
     Raises:
@@ -44,38 +44,40 @@ def loss_law(model: SubsetMallows, distance: int | None = None) -> LatticeLoss:
 
     Source: GIP, Theorems 1 and 2 (gip.tight).
     """
-    _validate.instance("model", model, SubsetMallows)
+    _validate.instance("mechanism", mechanism, SubsetMallows)
     if distance is None:
-        distance = 2 * model.max_swaps
-    distance = _validate.integer("distance", distance, 2, 2 * model.max_swaps)
-    model.epsilon(distance)  # an odd distance is an error
-    m, theta = distance // 2, model.theta
+        distance = 2 * mechanism.max_swaps
+    distance = _validate.integer("distance", distance, 2, 2 * mechanism.max_swaps)
+    mechanism.epsilon(distance)  # an odd distance is an error
+    m, theta = distance // 2, mechanism.theta
     if theta > _POINT_MASS:
-        return LatticeLoss(2.0 * theta, m, np.zeros(1), m)
+        return LatticeLoss(spacing=2.0 * theta, low=m, log_pmf=np.zeros(1), top=m)
     # A tilt tau of all sizes changes nothing, as |I| is fixed; this one makes K the mean size of independent choices.
-    log_tau = _log_size_tilt(model)
+    log_tau = _log_size_tilt(mechanism)
     members, others = log_tau + 2.0 * theta, log_tau
     x_low, x_weight, x_cut = _binomial(m, members)
     y_low, y_weight, y_cut = _binomial(m, others)
-    in_low, inside, in_cut = _binomial(model.keep - m, members)
-    out_low, outside, out_cut = _binomial(model.dim - model.keep - m, others)
+    in_low, inside, in_cut = _binomial(mechanism.keep - m, members)
+    out_low, outside, out_cut = _binomial(mechanism.dim - mechanism.keep - m, others)
     rest_low, rest = in_low + out_low, np.convolve(inside, outside)
 
     low = x_low - (y_low + y_weight.size - 1)
     law = np.zeros(x_weight.size + y_weight.size - 1)
     for y, weight in enumerate(y_weight, start=y_low):
         # x from x_low on; the rest of I has K - x - y members, which falls as x rises
-        first = max(x_low, model.keep - y - (rest_low + rest.size - 1))
-        last = min(x_low + x_weight.size - 1, model.keep - y - rest_low)
+        first = max(x_low, mechanism.keep - y - (rest_low + rest.size - 1))
+        last = min(x_low + x_weight.size - 1, mechanism.keep - y - rest_low)
         if first > last:
             continue
-        sizes = rest[model.keep - y - last - rest_low : model.keep - y - first - rest_low + 1][::-1]
+        sizes = rest[mechanism.keep - y - last - rest_low : mechanism.keep - y - first - rest_low + 1][::-1]
         law[first - y - low : last - y - low + 1] += weight * x_weight[first - x_low : last - x_low + 1] * sizes
     total = float(law.sum())
     with np.errstate(divide="ignore"):
         log_pmf = np.log(law / total)
-    omitted = 3.0 * math.log(model.dim) - _CUT - math.log(total) if x_cut or y_cut or in_cut or out_cut else -math.inf
-    return LatticeLoss(2.0 * theta, low, log_pmf, m, omitted)
+    omitted = (
+        3.0 * math.log(mechanism.dim) - _CUT - math.log(total) if x_cut or y_cut or in_cut or out_cut else -math.inf
+    )
+    return LatticeLoss(spacing=2.0 * theta, low=low, log_pmf=log_pmf, top=m, log_omitted=omitted)
 
 
 def _log_size_tilt(model: SubsetMallows) -> float:
@@ -100,7 +102,7 @@ def _binomial(trials: int, log_odds: float) -> tuple[int, Array, bool]:
 
 
 def theta_for_delta_budget(
-    epsilon: float, delta: float, dim: int, keep: int, steps: int = 1, groups: int = 1, method: Method = "exact"
+    *, epsilon: float, delta: float, dim: int, keep: int, steps: int = 1, groups: int = 1, method: Method = "exact"
 ) -> float:
     r"""Dispersion with which steps * groups index releases are (epsilon, delta)-private, by one of three accountings.
 
@@ -125,9 +127,9 @@ def theta_for_delta_budget(
     """
     method = _validate.choice("method", method, _METHODS)  # type: ignore[assignment]
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
-    basic = pruning.theta_for_budget(epsilon, dim, keep, steps, groups)
+    basic = pruning.theta_for_budget(epsilon=epsilon, dim=dim, keep=keep, steps=steps, groups=groups)
     steps, groups = _validate.integer("steps", steps, 1), _validate.integer("groups", groups, 1)
-    rho = _renyi.zcdp_budget(epsilon, delta)
+    rho = _renyi.zcdp_budget(epsilon=epsilon, delta=delta)
     if method == "basic":
         return basic
     concentrated = math.sqrt(rho / (steps * groups * pruning.index_sensitivity(dim, keep)))
@@ -136,7 +138,7 @@ def theta_for_delta_budget(
     releases = _releases(steps, groups)
 
     def log_delta(theta: float) -> float:
-        spent = loss_law(SubsetMallows(dim, keep, theta)).delta(epsilon, releases)
+        spent = loss_law(mechanism=SubsetMallows(dim, keep, theta)).delta(epsilon=epsilon, count=releases)
         return math.log(spent) if spent > 0.0 else -math.inf
 
     return largest_theta(log_delta, math.log(delta), max(basic, concentrated))
@@ -152,16 +154,23 @@ def _releases(steps: int, groups: int) -> int:
 
 
 def epsilon_for_retained_gain(
-    gain: float, delta: float, dim: int, keep: int, steps: int = 1, groups: int = 1, method: Method = "exact"
+    *,
+    retained_gain: float,
+    delta: float,
+    dim: int,
+    keep: int,
+    steps: int = 1,
+    groups: int = 1,
+    method: Method = "exact",
 ) -> float:
-    r"""Epsilon that all index releases of a run cost where each retains the share ``gain`` of the top-k gain.
+    r"""Epsilon that all index releases of a run cost where each retains the share ``retained_gain`` of the top-k gain.
 
     With theta from :func:`dptheory.pruning.theta_for_retained_gain`, N = steps * groups and s = 2 min(K, d - K):
     N theta s by basic composition, the conversion of N theta^2 s by zCDP, and the composed lattice law of the worst pair
     exactly. Under ``"exact"`` the least of the three; for a given batch, as :func:`theta_for_delta_budget`.
 
     Args:
-        gain: share rho in [0, 1]; 0 is random-k and costs nothing, 1 is top-k and costs inf.
+        retained_gain: share rho in [0, 1]; 0 is random-k and costs nothing, 1 is top-k and costs inf.
         delta: in (0, 1).
         dim, keep: size of one group and number kept in it, 1 <= keep < dim.
         steps, groups: >= 1, 1e12 releases at most.
@@ -174,7 +183,7 @@ def epsilon_for_retained_gain(
     """
     method = _validate.choice("method", method, _METHODS)  # type: ignore[assignment]
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
-    theta = pruning.theta_for_retained_gain(gain, dim, keep)
+    theta = pruning.theta_for_retained_gain(retained_gain=retained_gain, dim=dim, keep=keep)
     steps, groups = _validate.integer("steps", steps, 1), _validate.integer("groups", groups, 1)
     releases = _releases(steps, groups)
     model = SubsetMallows(dim, keep, theta)
@@ -182,14 +191,14 @@ def epsilon_for_retained_gain(
     if method == "basic" or basic == 0.0 or math.isinf(basic):
         return basic
     rho = releases * model.zcdp(2 * model.max_swaps)
-    concentrated = _renyi.zcdp_epsilon(rho, delta) if rho <= _renyi.MAX_RHO else math.inf
+    concentrated = _renyi.zcdp_epsilon(zcdp_rho=rho, delta=delta) if rho <= _renyi.MAX_RHO else math.inf
     if method == "zcdp":
         return concentrated
-    return min(basic, concentrated, loss_law(model).epsilon(delta, releases))
+    return min(basic, concentrated, loss_law(mechanism=model).epsilon(delta=delta, count=releases))
 
 
 def retained_gain_for_delta_budget(
-    epsilon: float, delta: float, dim: int, keep: int, steps: int = 1, groups: int = 1, method: Method = "exact"
+    *, epsilon: float, delta: float, dim: int, keep: int, steps: int = 1, groups: int = 1, method: Method = "exact"
 ) -> float:
     """Share rho of the top-k gain that the dispersion of :func:`theta_for_delta_budget` leaves.
 
@@ -198,5 +207,9 @@ def retained_gain_for_delta_budget(
     Source: GIP, section 6.1 (gip.tight).
     """
     return SubsetMallows(
-        dim, keep, theta_for_delta_budget(epsilon, delta, dim, keep, steps, groups, method)
+        dim,
+        keep,
+        theta_for_delta_budget(
+            epsilon=epsilon, delta=delta, dim=dim, keep=keep, steps=steps, groups=groups, method=method
+        ),
     ).retained_gain()

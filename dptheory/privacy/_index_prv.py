@@ -33,15 +33,15 @@ class IndexPRV:
 
     pm_inf = 0.0
 
-    def __init__(self, model: SubsetMallows, releases: int) -> None:
-        model = _validate.instance("model", model, SubsetMallows)
-        if not 0.0 < model.theta <= 300.0:
-            raise ValueError(f"model must have theta in (0, 300], got {_validate.shown(model)}")
+    def __init__(self, *, mechanism: SubsetMallows, releases: int) -> None:
+        mechanism = _validate.instance("mechanism", mechanism, SubsetMallows)
+        if not 0.0 < mechanism.theta <= 300.0:
+            raise ValueError(f"mechanism must have theta in (0, 300], got {_validate.shown(mechanism)}")
         self.releases = _validate.integer("releases", releases, 1, _lattice_loss.MAX_RELEASES)
-        self.error = 2.0 * model.theta
+        self.error = 2.0 * mechanism.theta
         """Largest amount by which the variable exceeds the loss, 2 theta."""
-        self._loss = _index.loss_law(model)
-        low, log_pmf = _lattice_loss.composed(self._loss, self.releases)
+        self._loss = _index.loss_law(mechanism=mechanism)
+        low, log_pmf = _lattice_loss.composed(loss=self._loss, count=self.releases)
         self._nodes = self.error * (low + np.arange(log_pmf.size + 1, dtype=np.float64))
         self._cdf = np.concatenate([[0.0], np.cumsum(np.exp(log_pmf))])
         self._cdf /= self._cdf[-1]
@@ -84,4 +84,4 @@ class IndexPRV:
         Source: GIP, Theorem 2 (gip.tight).
         """
         alpha = _validate.real("alpha", alpha, 1.0, ends="(]")
-        return self.releases * self._loss.renyi(alpha) + (self.error if math.isfinite(alpha) else 0.0)
+        return self.releases * self._loss.renyi(order=alpha) + (self.error if math.isfinite(alpha) else 0.0)

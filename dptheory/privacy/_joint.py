@@ -18,13 +18,13 @@ _SHARES = (0.001, 0.01, 0.1, 0.5)  # of delta, for the index sets
 _MAX_SHIFT = 1e100
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class IndexSteps:
     """Steps of GIP that share one index mechanism; a run whose dispersion changes is a sequence of them.
 
     Args:
         steps: how many, 1..1e12.
-        model: index mechanism of one group.
+        mechanism: index mechanism of one group.
         groups: number of groups, 1..1e12.
 
     Raises:
@@ -34,31 +34,31 @@ class IndexSteps:
     """
 
     steps: int
-    model: SubsetMallows
+    mechanism: SubsetMallows
     groups: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", _validate.integer("steps", self.steps, 1, MAX_RELEASES))
         object.__setattr__(self, "groups", _validate.integer("groups", self.groups, 1, MAX_RELEASES))
-        _validate.instance("model", self.model, SubsetMallows)
+        _validate.instance("mechanism", self.mechanism, SubsetMallows)
 
     @property
     def epsilon(self) -> float:
         """Pure epsilon of all index sets of these steps, by basic composition."""
-        return self.steps * self.groups * self.model.epsilon(2 * self.model.max_swaps)
+        return self.steps * self.groups * self.mechanism.epsilon(2 * self.mechanism.max_swaps)
 
     @property
-    def rho(self) -> float:
+    def zcdp_rho(self) -> float:
         """zCDP of all index sets of these steps."""
-        return self.steps * self.groups * self.model.zcdp(2 * self.model.max_swaps)
+        return self.steps * self.groups * self.mechanism.zcdp(2 * self.mechanism.max_swaps)
 
 
 def joint_epsilon(
+    *,
     delta: float,
     values: Callable[[float], float],
-    *,
     index_epsilon: float,
-    index_rho: float = math.inf,
+    index_zcdp_rho: float = math.inf,
     orders: ArrayLike | None = None,
     rdp: ArrayLike | None = None,
 ) -> float:
@@ -73,9 +73,9 @@ def joint_epsilon(
 
     Args:
         delta: in (0, 1).
-        values: upper bound on the epsilon of the noisy sums alone at a delta, e.g. ``privacy.epsilon(...).upper``.
+        values: upper bound on the epsilon of the noisy sums alone at a delta, e.g. ``privacy.epsilon_bounds(...).upper``.
         index_epsilon: epsilon_2 in [0, inf].
-        index_rho: rho in [0, inf]; inf leaves the second bound out.
+        index_zcdp_rho: rho in [0, inf]; inf leaves the second bound out.
         orders: Renyi orders of ``rdp``, each > 1; given with ``rdp``.
         rdp: joint Renyi curve of the whole run, sums of :func:`joint_rdp`, in [0, inf].
 
@@ -86,15 +86,17 @@ def joint_epsilon(
     """
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
     index_epsilon = _validate.real("index_epsilon", index_epsilon, 0.0)
-    index_rho = _validate.real("index_rho", index_rho, 0.0)
+    index_zcdp_rho = _validate.real("index_zcdp_rho", index_zcdp_rho, 0.0)
     _validate.calls("values", values)
     if (orders is None) != (rdp is None):
         raise ValueError(f"orders and rdp must be given together, got {_validate.shown(orders)} and {rdp!r}")
     found = values(delta) + index_epsilon
     if orders is not None and rdp is not None:
-        found = min(found, _renyi.epsilon_from_rdp(orders, rdp, delta))
-    if index_epsilon > 0.0 and index_rho <= _renyi.MAX_RHO:
-        found = min(found, _shared(delta, values, lambda mine: _renyi.zcdp_epsilon(index_rho, mine), found))
+        found = min(found, _renyi.epsilon_from_rdp(orders=orders, rdp=rdp, delta=delta))
+    if index_epsilon > 0.0 and index_zcdp_rho <= _renyi.MAX_RHO:
+        found = min(
+            found, _shared(delta, values, lambda mine: _renyi.zcdp_epsilon(zcdp_rho=index_zcdp_rho, delta=mine), found)
+        )
     return found
 
 
@@ -109,7 +111,7 @@ def _shared(delta: float, values: Callable[[float], float], index: Callable[[flo
 
 
 def run_epsilon(
-    releases: Sequence[IndexSteps], *, sampling_rate: float, noise_multiplier: float, delta: float
+    *, releases: Sequence[IndexSteps], sampling_rate: float, noise_multiplier: float, delta: float
 ) -> float:
     """Epsilon of a run of GIP, index sets and noisy sums, by :func:`joint_epsilon` with the accountant's values.
 
@@ -137,30 +139,39 @@ def run_epsilon(
     steps = sum(one.steps for one in releases)
     if _chance_to_join(rate, steps) <= delta:
         return 0.0
-    curve = np.sum([one.steps * joint_rdp(ORDERS, rate, sigma, one.model, one.groups) for one in releases], axis=0)
+    curve = np.sum(
+        [
+            one.steps
+            * joint_rdp(
+                orders=ORDERS, sampling_rate=rate, noise_multiplier=sigma, mechanism=one.mechanism, groups=one.groups
+            )
+            for one in releases
+        ],
+        axis=0,
+    )
 
     def values(share: float) -> float:
-        return values_epsilon(share, rate, sigma, steps)
+        return values_epsilon(delta=share, sampling_rate=rate, noise_multiplier=sigma, steps=steps)
 
     found = joint_epsilon(
-        delta,
-        values,
+        delta=delta,
+        values=values,
         index_epsilon=math.fsum(one.epsilon for one in releases),
-        index_rho=math.fsum(one.rho for one in releases),
+        index_zcdp_rho=math.fsum(one.zcdp_rho for one in releases),
         orders=ORDERS,
         rdp=curve,
     )
     count = sum(one.steps * one.groups for one in releases)
-    if len({one.model for one in releases}) > 1 or count > MAX_RELEASES or math.isinf(releases[0].model.theta):
+    if len({one.mechanism for one in releases}) > 1 or count > MAX_RELEASES or math.isinf(releases[0].mechanism.theta):
         return found
-    law = _index.loss_law(releases[0].model)  # of one mechanism the index sets are composed exactly
-    return _shared(delta, values, lambda mine: law.epsilon(mine, count), found)
+    law = _index.loss_law(mechanism=releases[0].mechanism)  # of one mechanism the index sets are composed exactly
+    return _shared(delta, values, lambda mine: law.epsilon(delta=mine, count=count), found)
 
 
-def values_epsilon(delta: float, sampling_rate: float, noise_multiplier: float, steps: int) -> float:
+def values_epsilon(*, delta: float, sampling_rate: float, noise_multiplier: float, steps: int) -> float:
     """Upper bound on epsilon of the noisy sums alone, Poisson sampling, add-remove; for every noise and number of steps.
 
-    That of :func:`dptheory.privacy.epsilon` within its ranges and next to them; at most that without sampling, and that
+    That of :func:`dptheory.privacy.epsilon_bounds` within its ranges and next to them; at most that without sampling, and that
     of the Renyi curve.
 
     Args:
@@ -185,13 +196,22 @@ def values_epsilon(delta: float, sampling_rate: float, noise_multiplier: float, 
     least_noise, most_noise = _brackets.NOISE
     if sigma >= least_noise and steps <= _brackets.MAX_STEPS and delta >= _brackets.DELTA[0]:
         # less noise, more examples and a smaller delta only cost more
-        found = _accountant.epsilon(
-            min(sigma, most_noise), max(rate, _brackets.RATE[0]), steps, min(delta, _brackets.DELTA[1])
+        found = _accountant.epsilon_bounds(
+            noise_multiplier=min(sigma, most_noise),
+            sampling_rate=max(rate, _brackets.RATE[0]),
+            steps=steps,
+            delta=min(delta, _brackets.DELTA[1]),
         )
         bounds.append(found.upper)
     else:
         orders = _orders(min(bounds), delta)
-        bounds.append(_renyi.epsilon_from_rdp(orders, steps * subsampled_gaussian_rdp(orders, rate, sigma), delta))
+        bounds.append(
+            _renyi.epsilon_from_rdp(
+                orders=orders,
+                rdp=steps * subsampled_gaussian_rdp(orders=orders, sampling_rate=rate, noise_multiplier=sigma),
+                delta=delta,
+            )
+        )
     return min(bounds)
 
 
@@ -216,6 +236,7 @@ def _orders(epsilon: float, delta: float) -> tuple[int, ...]:
 
 
 def theta_for_joint_budget(
+    *,
     epsilon: float,
     delta: float,
     dim: int,
@@ -250,30 +271,42 @@ def theta_for_joint_budget(
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
     rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0)
     sigma = _validate.real("noise_multiplier", noise_multiplier, 0.0, ends="(]")
-    pure = pruning.theta_for_budget(epsilon, dim, keep, steps, groups)  # checks the rest
+    pure = pruning.theta_for_budget(epsilon=epsilon, dim=dim, keep=keep, steps=steps, groups=groups)  # checks the rest
     dim, keep = _validate.integer("dim", dim, 2), _validate.integer("keep", keep, 1)
     steps, groups = _validate.integer("steps", steps, 1), _validate.integer("groups", groups, 1)
     if _chance_to_join(rate, steps) <= delta:
         return math.inf
-    alone = values_epsilon(delta, rate, sigma, steps)
+    alone = values_epsilon(delta=delta, sampling_rate=rate, noise_multiplier=sigma, steps=steps)
     if alone >= epsilon:
         raise ValueError(f"epsilon must exceed what the values spend alone, {alone:.6g}, got {epsilon!r}")
     start = pure * ((epsilon - alone) / epsilon) * (1.0 - 1e-12)
     parts = [(delta, delta)] if math.isinf(sigma) else _split(delta)  # without values there is nothing to share
-    sizes = (dim, keep, steps, groups)
     best = (0.0, 0.0, 0.0)  # what zCDP affords; epsilon and delta of the index sets
     for mine, rest in parts:
-        left = epsilon - values_epsilon(rest, rate, sigma, steps)
+        left = epsilon - values_epsilon(delta=rest, sampling_rate=rate, noise_multiplier=sigma, steps=steps)
         if left > 0.0:
-            theta = _index.theta_for_delta_budget(left, mine, *sizes, "zcdp")
+            theta = _index.theta_for_delta_budget(
+                epsilon=left, delta=mine, dim=dim, keep=keep, steps=steps, groups=groups, method="zcdp"
+            )
             best = max(best, (theta, left, mine))
     if best[0] > 0.0:
         method: _index.Method = "exact" if steps * groups <= MAX_RELEASES else "zcdp"
-        start = max(start, _index.theta_for_delta_budget(*best[1:], *sizes, method))
+        start = max(
+            start,
+            _index.theta_for_delta_budget(
+                epsilon=best[1], delta=best[2], dim=dim, keep=keep, steps=steps, groups=groups, method=method
+            ),
+        )
     orders = _orders(epsilon, delta)
 
     def spent(theta: float) -> float:
-        curve = joint_rdp(orders, rate, sigma, SubsetMallows(dim, keep, theta), groups)
-        return _renyi.epsilon_from_rdp(orders, steps * curve, delta)
+        curve = joint_rdp(
+            orders=orders,
+            sampling_rate=rate,
+            noise_multiplier=sigma,
+            mechanism=SubsetMallows(dim, keep, theta),
+            groups=groups,
+        )
+        return _renyi.epsilon_from_rdp(orders=orders, rdp=steps * curve, delta=delta)
 
     return largest_theta(spent, epsilon, start)

@@ -21,7 +21,7 @@ ORDERS = (*range(2, 64), *range(64, 128, 4), *range(128, 257, 16))
 """Orders at which a budget is accounted for."""
 
 
-def subsampled_gaussian_rdp(orders: ArrayLike, sampling_rate: float, noise_multiplier: float) -> Array:
+def subsampled_gaussian_rdp(*, orders: ArrayLike, sampling_rate: float, noise_multiplier: float) -> Array:
     r"""Renyi curve of one DP-SGD step: Poisson sampling, one example added or removed, noise sigma C on the sum.
 
     .. math:: e^{(a-1)R_a} = \sum_{i=0}^a \binom ai (1-q)^{a-i}q^i e^{i(i-1)/(2\sigma^2)}
@@ -45,7 +45,7 @@ def subsampled_gaussian_rdp(orders: ArrayLike, sampling_rate: float, noise_multi
 
 
 def joint_rdp(
-    orders: ArrayLike, sampling_rate: float, noise_multiplier: float, model: SubsetMallows, groups: int = 1
+    *, orders: ArrayLike, sampling_rate: float, noise_multiplier: float, mechanism: SubsetMallows, groups: int = 1
 ) -> Array:
     r"""Exact Renyi curve of the worst pair for one step of GIP: the index sets of all groups and the noisy sum, one sample.
 
@@ -58,7 +58,7 @@ def joint_rdp(
         orders: whole numbers in 2..10000, any shape.
         sampling_rate: q in [0, 1].
         noise_multiplier: sigma in (0, inf]; inf releases the index sets alone.
-        model: index mechanism of one group.
+        mechanism: index mechanism of one group.
         groups: number of groups, 1..1e12.
 
     Returns:
@@ -70,12 +70,12 @@ def joint_rdp(
     Source: GIP, Theorem 2 (gip.thm2).
     """
     groups = _validate.integer("groups", groups, 1, MAX_RELEASES)
-    law = _index.loss_law(model)
+    law = _index.loss_law(mechanism=mechanism)
     return _joint(
         orders,
         sampling_rate,
         noise_multiplier,
-        lambda order: groups * np.array([law.renyi(float(a)) for a in order]),
+        lambda order: groups * np.array([law.renyi(order=float(a)) for a in order]),
     )
 
 
@@ -110,7 +110,7 @@ def _log_mean(order: int, rate: float, log_excess: Array) -> float:
     return total + math.log1p(math.exp(-total)) if total > 0 else math.log1p(math.exp(total))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FreshMask:
     """A mask with ``keep`` of ``dim`` ones, new in every step, that nobody can tell before it is used, applied after clipping.
 
@@ -141,7 +141,7 @@ class FreshMask:
         object.__setattr__(self, "dim", _validate.integer("dim", self.dim, 1, 10**9))
         object.__setattr__(self, "keep", _validate.integer("keep", self.keep, 0, self.dim))
 
-    def rdp(self, orders: ArrayLike, sampling_rate: float, noise_multiplier: float, steps: int = 1) -> Array:
+    def rdp(self, *, orders: ArrayLike, sampling_rate: float, noise_multiplier: float, steps: int = 1) -> Array:
         r"""Renyi curve of ``steps`` steps of DP-SGD with random-k: steps log(1 - k + k e^((a-1) R_a)) / (a - 1), k = keep/dim.
 
         R_a is the curve of :func:`subsampled_gaussian_rdp`. The mask is part of the release. Tight: an example whose clipped
@@ -163,7 +163,9 @@ class FreshMask:
         """
         steps = _validate.integer("steps", steps, 1, MAX_RELEASES)
         order = _validate.finite("orders", orders)
-        nats = (order - 1.0) * subsampled_gaussian_rdp(orders, sampling_rate, noise_multiplier)
+        nats = (order - 1.0) * subsampled_gaussian_rdp(
+            orders=orders, sampling_rate=sampling_rate, noise_multiplier=noise_multiplier
+        )
         share = self.keep / self.dim
         near = np.log1p(share * np.expm1(np.minimum(nats, 500.0)))
         if share == 0.0:

@@ -26,7 +26,7 @@ _ROUNDS = 6
 _TOP = 5.0  # expected distance from the largest sum below which the tilt goes no further
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class LatticeLoss:
     """Law of the privacy loss ``spacing * j``, j = low, low + 1, ..., of two references of the index mechanism.
 
@@ -46,7 +46,7 @@ class LatticeLoss:
     top: int
     log_omitted: float = -math.inf
 
-    def delta(self, epsilon: float, count: int = 1) -> float:
+    def delta(self, *, epsilon: float, count: int = 1) -> float:
         r"""Smallest delta with which ``count`` adaptive releases are (epsilon, delta)-private for this pair.
 
         .. math:: \delta(\epsilon) = E[(1 - e^{\epsilon - L})^+], \quad L \text{ the sum of count independent losses}
@@ -77,7 +77,7 @@ class LatticeLoss:
             log_delta = _log_delta(law.sums(count, tilt), epsilon, self.spacing)
         return min(1.0, math.exp(min(0.0, log_delta)) + count * law.left_out)
 
-    def epsilon(self, delta: float, count: int = 1) -> float:
+    def epsilon(self, *, delta: float, count: int = 1) -> float:
         """Smallest epsilon >= 0 at which :meth:`delta` is at most ``delta``.
 
         The largest loss where ``delta`` is below the mass of the losses that take no part in the sum.
@@ -96,7 +96,7 @@ class LatticeLoss:
         largest = self.spacing * self.top * count
         if delta == 0.0 or largest == 0.0 or math.isinf(largest):
             return largest
-        if self.delta(0.0, count) <= delta:
+        if self.delta(epsilon=0.0, count=count) <= delta:
             return 0.0
         law = _Trimmed.of(self)
         if delta <= count * law.left_out:
@@ -116,7 +116,7 @@ class LatticeLoss:
             tilt = law.tilt(found / self.spacing, count)
         return found
 
-    def renyi(self, order: float) -> float:
+    def renyi(self, *, order: float) -> float:
         """Renyi divergence of this order; an upper bound, at most the zCDP one, where entries were left out, else exact.
 
         Args:
@@ -197,7 +197,7 @@ def _log_moment(low: int, log_pmf: Array, spacing: float, excess: float) -> floa
     return math.log1p(float(np.exp(log_pmf) @ curved))
 
 
-def composed(loss: LatticeLoss, count: int) -> tuple[int, Array]:
+def composed(*, loss: LatticeLoss, count: int) -> tuple[int, Array]:
     """First lattice point and log P of the sum of ``count`` losses; absolute error of the probabilities about 1e-16 count.
 
     Args:

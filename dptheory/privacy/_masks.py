@@ -17,7 +17,7 @@ _LARGEST_BATCH = 10**9
 
 
 def masked_sensitivity(
-    gradients: ArrayLike, clip: float, mask: ArrayLike | None = None, adjacency: str = "add-remove"
+    *, gradients: ArrayLike, clip_norm: float, mask: ArrayLike | None = None, adjacency: str = "add-remove"
 ) -> float:
     r"""Sensitivity of the sum of clip(m * g), where an example may have any of the gradients given.
 
@@ -29,7 +29,7 @@ def masked_sensitivity(
 
     Args:
         gradients: shape (n, d), n >= 1, entries 0 or of magnitude in [1e-70, 1e70].
-        clip: C in [1e-70, 1e70].
+        clip_norm: C in [1e-70, 1e70].
         mask: zeros and ones, shape (d,), drawn apart from the data; None keeps all entries.
         adjacency: "add-remove" or "replace-one".
 
@@ -41,18 +41,18 @@ def masked_sensitivity(
     rows = _validate.signed_scale("gradients", gradients)
     if rows.ndim != 2 or rows.shape[0] == 0 or rows.shape[1] == 0:
         raise ValueError(f"gradients must have shape (n, d) with n, d >= 1, got {rows.shape}")
-    bound = _validate.real("clip", clip, 1e-70, 1e70)
+    bound = _validate.real("clip_norm", clip_norm, 1e-70, 1e70)
     kept = np.ones(rows.shape[1]) if mask is None else _validate.zeros_and_ones("mask", mask)
     if kept.shape != rows.shape[1:]:
         raise ValueError(f"mask must hold zeros and ones in shape {rows.shape[1:]}, got shape {kept.shape}")
     _validate.choice("adjacency", adjacency, ADJACENCIES)
-    clipped = np.stack([clip_vector(row, bound) for row in rows * kept])
+    clipped = np.stack([clip_vector(row, clip_norm=bound) for row in rows * kept])
     if adjacency == "add-remove":
         return float(np.linalg.norm(clipped, axis=1).max())
     return float(max(np.linalg.norm(clipped - one, axis=1).max() for one in clipped))
 
 
-def divisor_kl(size: int, other: int, kept: int) -> float:
+def divisor_kl(*, batch_size: int, other_batch_size: int, keep: int) -> float:
     r"""KL divergence of the noise in batches of two sizes b and b': N(0, (s/b)^2) from N(0, (s/b')^2) in k entries.
 
     .. math:: \frac k2\Big(\rho - 1 - \log\rho\Big), \qquad \rho = (b'/b)^2
@@ -61,20 +61,20 @@ def divisor_kl(size: int, other: int, kept: int) -> float:
     pure noise tell b. The noise multiplier and the clip cancel.
 
     Args:
-        size: batch size b of the first law, 1..10^9.
-        other: batch size b' of the second, 1..10^9.
-        kept: number k of entries that have noise and a sum of zero, 0..10^12.
+        batch_size: batch size b of the first law, 1..10^9.
+        other_batch_size: batch size b' of the second, 1..10^9.
+        keep: number k of entries that have noise and a sum of zero, 0..10^12.
 
     Raises:
         ValueError: an argument outside its range.
 
     Source: RS, Algorithm 1, lines 5 and 6 (rs.alg1.divisor).
     """
-    log_ratio, kept = _log_ratio(size, other, kept)
-    return kept / 2 * _above_tangent(log_ratio)
+    log_ratio, keep = _log_ratio(batch_size, other_batch_size, keep)
+    return keep / 2 * _above_tangent(log_ratio)
 
 
-def divisor_renyi(order: float, size: int, other: int, kept: int) -> float:
+def divisor_renyi(*, order: float, batch_size: int, other_batch_size: int, keep: int) -> float:
     r"""Renyi divergence of order a of the same two laws.
 
     .. math:: -\frac k2\Big(\log\rho + \frac{\log(a - (a-1)\rho)}{a-1}\Big), \qquad \rho = (b'/b)^2
@@ -83,7 +83,7 @@ def divisor_renyi(order: float, size: int, other: int, kept: int) -> float:
 
     Args:
         order: a > 1, finite.
-        size, other, kept: as for :func:`divisor_kl`.
+        batch_size, other_batch_size, keep: as for :func:`divisor_kl`.
 
     Raises:
         ValueError: an argument outside its range.
@@ -91,17 +91,17 @@ def divisor_renyi(order: float, size: int, other: int, kept: int) -> float:
     Source: RS, Algorithm 1, lines 5 and 6 (rs.alg1.divisor).
     """
     order = _validate.real("order", order, 1.0, ends="()")
-    log_ratio, kept = _log_ratio(size, other, kept)
-    if kept == 0 or log_ratio == 0.0:
+    log_ratio, keep = _log_ratio(batch_size, other_batch_size, keep)
+    if keep == 0 or log_ratio == 0.0:
         return 0.0
     excess = (order - 1.0) * math.expm1(log_ratio)  # a - (a - 1) rho = 1 - excess
     if excess >= 1.0:
         return math.inf
     # log1p(-excess) = -excess - its distance to the tangent; what is left of log rho is another. Neither cancels.
-    return kept / 2 * (_above_tangent(log_ratio) + _below_tangent(excess) / (order - 1.0))
+    return keep / 2 * (_above_tangent(log_ratio) + _below_tangent(excess) / (order - 1.0))
 
 
-def divisor_delta(epsilon: float, size: int, other: int, kept: int) -> float:
+def divisor_delta(*, epsilon: float, batch_size: int, other_batch_size: int, keep: int) -> float:
     r"""The smallest delta >= P(S) - e^epsilon P'(S) over all sets S, for the same two laws, exactly.
 
     With chi-square's distribution function F_k and tail Q_k, :math:`\tau = (2\epsilon + k\log\rho)/(\rho - 1)`:
@@ -113,7 +113,7 @@ def divisor_delta(epsilon: float, size: int, other: int, kept: int) -> float:
 
     Args:
         epsilon: in [0, 500].
-        size, other, kept: as for :func:`divisor_kl`.
+        batch_size, other_batch_size, keep: as for :func:`divisor_kl`.
 
     Raises:
         ValueError: an argument outside its range.
@@ -121,38 +121,38 @@ def divisor_delta(epsilon: float, size: int, other: int, kept: int) -> float:
     Source: RS, Algorithm 1, lines 5 and 6 (rs.alg1.divisor).
     """
     epsilon = _validate.real("epsilon", epsilon, 0.0, 500.0)
-    log_ratio, kept = _log_ratio(size, other, kept)
-    if kept == 0 or log_ratio == 0.0:
+    log_ratio, keep = _log_ratio(batch_size, other_batch_size, keep)
+    if keep == 0 or log_ratio == 0.0:
         return 0.0
-    tau = (2.0 * epsilon + kept * log_ratio) / math.expm1(log_ratio)
+    tau = (2.0 * epsilon + keep * log_ratio) / math.expm1(log_ratio)
     if tau <= 0.0:  # rho < 1 and epsilon above the largest loss
         return 0.0
     law = chdtrc if log_ratio > 0 else chdtr
-    first, second = float(law(kept, tau)), float(law(kept, math.exp(log_ratio) * tau))
+    first, second = float(law(keep, tau)), float(law(keep, math.exp(log_ratio) * tau))
     return max(0.0, first - math.exp(epsilon) * second)
 
 
-def average_sensitivity(size: int, clip: float) -> float:
-    r"""How far one example that joins a batch of ``size`` moves the average of clipped gradients, at most.
+def average_sensitivity(*, batch_size: int, clip_norm: float) -> float:
+    r"""How far one example that joins a batch of ``batch_size`` moves the average of clipped gradients, at most.
 
     .. math:: \Big\lVert\frac{S + g}{b+1} - \frac Sb\Big\rVert = \frac{\lVert g - S/b\rVert}{b+1} \le \frac{2C}{b+1}
 
     Attained by g = -S/b of norm C: twice what the noise of the sum, divided by b + 1, is made for.
 
     Args:
-        size: b in 1..10^9, without the example.
-        clip: C in [1e-70, 1e70].
+        batch_size: b in 1..10^9, without the example.
+        clip_norm: C in [1e-70, 1e70].
 
     Raises:
         ValueError: an argument outside its range.
 
     Source: RS, Algorithm 1, line 5 (rs.alg1.divisor).
     """
-    size = _validate.integer("size", size, 1, _LARGEST_BATCH)
-    return 2.0 * _validate.size("clip", clip) / (size + 1.0)
+    batch_size = _validate.integer("batch_size", batch_size, 1, _LARGEST_BATCH)
+    return 2.0 * _validate.size("clip_norm", clip_norm) / (batch_size + 1.0)
 
 
-def published_size_delta(epsilon: float, examples: int, sampling_rate: float, shift: float) -> float:
+def published_size_delta(*, epsilon: float, train_size: int, sampling_rate: float, shift: float) -> float:
     r"""delta of a Poisson-sampled noisy sum published together with the drawn batch size \|B\|, exactly; worst direction.
 
     With the N examples common to both worlds, p = Binomial(N, q), and L the likelihood ratio of N(shift, 1) against N(0, 1),
@@ -165,7 +165,7 @@ def published_size_delta(epsilon: float, examples: int, sampling_rate: float, sh
 
     Args:
         epsilon: in [0, 500].
-        examples: N, those in both worlds, 0..10^7; only likely batch sizes cost time.
+        train_size: N, those in both worlds, 0..10^7; only likely batch sizes cost time.
         sampling_rate: q in [0, 1].
         shift: distance, in standard deviations sigma C of the noise, between the noisy sums of one batch size with the example
             and without it, >= 0: 2 / sigma for the worst gradients, 1 / sigma if only the example's is not zero, 0 for \|B\|
@@ -177,7 +177,7 @@ def published_size_delta(epsilon: float, examples: int, sampling_rate: float, sh
     Source: RS, Algorithm 1, lines 3 to 6 (rs.alg1.divisor).
     """
     epsilon = _validate.real("epsilon", epsilon, 0.0, 500.0)
-    count = _validate.integer("examples", examples, 0, 10**7)
+    count = _validate.integer("train_size", train_size, 0, 10**7)
     rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0)
     shift = _validate.real("shift", shift, 0.0, 1e6)
     if rate == 0.0 or rate == 1.0:  # no example is drawn; the batch size tells the worlds apart
@@ -192,7 +192,7 @@ def published_size_delta(epsilon: float, examples: int, sampling_rate: float, sh
     return min(1.0, max(0.0, above + alone, below))
 
 
-def combined_multiplier(noise_multipliers: ArrayLike) -> float:
+def combined_multiplier(*, noise_multipliers: ArrayLike) -> float:
     r"""Noise multiplier of the one Gaussian release that is exactly as private as several of the same sum.
 
     .. math:: \sigma = \Big(\sum_i \sigma_i^{-2}\Big)^{-1/2}
@@ -218,9 +218,9 @@ def combined_multiplier(noise_multipliers: ArrayLike) -> float:
 
 def _log_ratio(size: int, other: int, kept: int) -> tuple[float, int]:
     """log (b' / b)^2, and k."""
-    size = _validate.integer("size", size, 1, _LARGEST_BATCH)
-    other = _validate.integer("other", other, 1, _LARGEST_BATCH)
-    return 2.0 * math.log1p((other - size) / size), _validate.integer("kept", kept, 0, 10**12)
+    size = _validate.integer("batch_size", size, 1, _LARGEST_BATCH)
+    other = _validate.integer("other_batch_size", other, 1, _LARGEST_BATCH)
+    return 2.0 * math.log1p((other - size) / size), _validate.integer("keep", kept, 0, 10**12)
 
 
 def _above_tangent(x: float) -> float:

@@ -14,7 +14,7 @@ _HUGE = 1e300
 MAX_RHO = 1e12
 
 
-def epsilon_from_rdp(orders: ArrayLike, rdp: ArrayLike, delta: float) -> float:
+def epsilon_from_rdp(*, orders: ArrayLike, rdp: ArrayLike, delta: float) -> float:
     r"""Smallest epsilon that a Renyi curve proves at delta.
 
     .. math:: \epsilon = \min_a\; R_a + \log(1 - 1/a) + \frac{\log(1/\delta) - \log a}{a - 1}\; (\ge 0)
@@ -40,15 +40,15 @@ def epsilon_from_rdp(orders: ArrayLike, rdp: ArrayLike, delta: float) -> float:
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
     if (curve == 0.0).any():
         return 0.0  # a divergence of 0 at one order: the two laws are the same
-    best = float(np.min(curve + conversion(order, delta)))
+    best = float(np.min(curve + conversion(order=order, delta=delta)))
     return max(0.0, best) if best < _HUGE / 2 else math.inf
 
 
-def zcdp_epsilon(rho: float, delta: float) -> float:
+def zcdp_epsilon(*, zcdp_rho: float, delta: float) -> float:
     r"""Smallest epsilon that rho-zCDP (R_a = rho a at every order) proves at delta; about rho + 2 sqrt(rho log(1/delta)).
 
     Args:
-        rho: in [0, 1e12].
+        zcdp_rho: in [0, 1e12].
         delta: in (0, 1).
 
     Raises:
@@ -56,21 +56,21 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
     Source: GIP, section 4.2 (gip.tight).
     """
-    rho = _validate.real("rho", rho, 0.0, MAX_RHO)
+    zcdp_rho = _validate.real("zcdp_rho", zcdp_rho, 0.0, MAX_RHO)
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
-    if rho == 0.0:
+    if zcdp_rho == 0.0:
         return 0.0
 
     def bound(log_excess: float) -> float:
         order = 1.0 + max(math.exp(log_excess), 1e-15)
-        return rho * order + float(conversion(np.asarray(order), delta))
+        return zcdp_rho * order + float(conversion(order=np.asarray(order), delta=delta))
 
-    middle = 0.5 * (math.log(-math.log(delta)) - math.log(rho))
+    middle = 0.5 * (math.log(-math.log(delta)) - math.log(zcdp_rho))
     best = minimize_scalar(bound, bounds=(middle - 8.0, middle + 8.0), method="bounded", options={"xatol": 1e-9})
     return max(0.0, float(best.fun))
 
 
-def zcdp_budget(epsilon: float, delta: float) -> float:
+def zcdp_budget(*, epsilon: float, delta: float) -> float:
     """Largest rho whose :func:`zcdp_epsilon` is at most epsilon.
 
     Args:
@@ -85,18 +85,20 @@ def zcdp_budget(epsilon: float, delta: float) -> float:
     epsilon = _validate.real("epsilon", epsilon, 0.0, 1e6, ends="(]")
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
     high = 2.0 * (epsilon + 1.0)
-    while zcdp_epsilon(high, delta) <= epsilon:
+    while zcdp_epsilon(zcdp_rho=high, delta=delta) <= epsilon:
         high *= 2.0
     low = high
-    while zcdp_epsilon(low, delta) > epsilon:
+    while zcdp_epsilon(zcdp_rho=low, delta=delta) > epsilon:
         low /= 4.0
     if low == 0.0:
         return 0.0  # the root underflows
-    log_rho = float(brentq(lambda x: zcdp_epsilon(math.exp(x), delta) - epsilon, math.log(low), math.log(high)))
+    log_rho = float(
+        brentq(lambda x: zcdp_epsilon(zcdp_rho=math.exp(x), delta=delta) - epsilon, math.log(low), math.log(high))
+    )
     return math.exp(log_rho) * (1.0 - 1e-9)  # on the safe side of the root
 
 
-def conversion(order: Array, delta: float) -> Array:
+def conversion(*, order: Array, delta: float) -> Array:
     """What to add to a Renyi divergence of order a for an epsilon at delta: log(1 - 1/a) - (log delta + log a) / (a - 1).
 
     Args:

@@ -24,7 +24,7 @@ _MAX_DIM = 10**9
 _METHODS = ("exact", "asymptotic")
 
 
-def top_k_mask(gradient: ArrayLike, keep: int) -> NDArray[np.bool_]:
+def top_k_mask(gradient: ArrayLike, *, keep: int) -> NDArray[np.bool_]:
     """The keep entries of largest absolute value in each row; ties go to the lower index, so exactly keep are True.
 
     Args:
@@ -81,12 +81,12 @@ def zero_update_mse(dim: int, sigma_g: ArrayLike) -> Array:
     return dim * _validate.scale("sigma_g", sigma_g) ** 2
 
 
-def noise_mse(keep: int, clip: ArrayLike, noise_multiplier: ArrayLike) -> Array:
+def noise_mse(*, keep: int, clip_norm: ArrayLike, noise_multiplier: ArrayLike) -> Array:
     """Noise MSE of a mask with keep ones, E|Z*I|^2 = sigma^2 C^2 K; keep = dim is plain DP-SGD.
 
     Args:
         keep: number of entries that receive noise, 0..1e9.
-        clip: clipping norm C, 0 or in [1e-70, 1e70]; any shape.
+        clip_norm: clipping norm C, 0 or in [1e-70, 1e70]; any shape.
         noise_multiplier: sigma, 0 or in [1e-70, 1e70]; broadcast with clip.
 
     Raises:
@@ -95,9 +95,9 @@ def noise_mse(keep: int, clip: ArrayLike, noise_multiplier: ArrayLike) -> Array:
     Source: GIP, equation 6 (gip.eq6).
     """
     keep = _validate.integer("keep", keep, 0, _MAX_DIM)
-    clip, noise = _validate.scale("clip", clip), _validate.scale("noise_multiplier", noise_multiplier)
-    _validate.broadcast(noise_multiplier=noise, clip=clip)
-    return (noise * clip) ** 2 * keep
+    clip_norm, noise = _validate.scale("clip_norm", clip_norm), _validate.scale("noise_multiplier", noise_multiplier)
+    _validate.broadcast(noise_multiplier=noise, clip_norm=clip_norm)
+    return (noise * clip_norm) ** 2 * keep
 
 
 def random_k_mse(dim: int, keep: int, sigma_g: ArrayLike) -> Array:
@@ -116,7 +116,7 @@ def random_k_mse(dim: int, keep: int, sigma_g: ArrayLike) -> Array:
     return (dim - keep) * _validate.scale("sigma_g", sigma_g) ** 2
 
 
-def top_k_mse(dim: int, keep: int, sigma_g: ArrayLike, method: Method = "exact") -> Array:
+def top_k_mse(dim: int, keep: int, sigma_g: ArrayLike, *, method: Method = "exact") -> Array:
     r"""Pruning MSE of keeping the keep largest entries: the expected sum of the d - K smallest squares.
 
     .. math:: d s^2\, E[H(U)],\quad U \sim \mathrm{Beta}(d-K, K),\quad H(u) = u - 2 a_u \phi(a_u),\ a_u = \Phi^{-1}((1+u)/2)
@@ -138,7 +138,7 @@ def top_k_mse(dim: int, keep: int, sigma_g: ArrayLike, method: Method = "exact")
     return _validate.scale("sigma_g", sigma_g) ** 2 * dim * _share(_lost, dim, keep, method)
 
 
-def top_k_energy(dim: int, keep: int, sigma_g: ArrayLike, method: Method = "exact") -> Array:
+def top_k_energy(dim: int, keep: int, sigma_g: ArrayLike, *, method: Method = "exact") -> Array:
     """Expected sum of the keep largest squares, d s^2 - MSE, without cancellation when keep << dim.
 
     Args and errors: as :func:`top_k_mse`.
@@ -164,7 +164,7 @@ def retained_gain(dim: int, keep: int, theta: float) -> float:
     return SubsetMallows(dim, keep, theta).retained_gain()
 
 
-def perturbed_top_k_mse(dim: int, keep: int, theta: float, sigma_g: ArrayLike, method: Method = "exact") -> Array:
+def perturbed_top_k_mse(dim: int, keep: int, theta: float, *, sigma_g: ArrayLike, method: Method = "exact") -> Array:
     """Pruning MSE of the Mallows-perturbed top-k mask: rho MSE_top-k + (1 - rho) MSE_random-k.
 
     Args:
@@ -179,10 +179,10 @@ def perturbed_top_k_mse(dim: int, keep: int, theta: float, sigma_g: ArrayLike, m
     Source: GIP, Proposition 2, equation 24 (gip.mse_t).
     """
     rho = retained_gain(dim, keep, theta)
-    return rho * top_k_mse(dim, keep, sigma_g, method) + (1.0 - rho) * random_k_mse(dim, keep, sigma_g)
+    return rho * top_k_mse(dim, keep, sigma_g, method=method) + (1.0 - rho) * random_k_mse(dim, keep, sigma_g)
 
 
-def beta(clip: float, keep: int, dim: int, theta: float, method: Method = "exact") -> float:
+def beta(dim: int, keep: int, theta: float, *, clip_norm: float, method: Method = "exact") -> float:
     r"""Largest sigma_g^2 / sigma^2 (not included) for which pruning + noise has a smaller MSE than DP-SGD.
 
     .. math:: \beta = C^2 (d - K) s^2 / \mathrm{MSE}_t \;\; (\ge C^2),
@@ -192,7 +192,7 @@ def beta(clip: float, keep: int, dim: int, theta: float, method: Method = "exact
     :func:`least_retained_gain` and :func:`zero_update_mse`.
 
     Args:
-        clip: clipping norm C, in [1e-70, 1e70].
+        clip_norm: clipping norm C, in [1e-70, 1e70].
         keep, dim: 1 <= keep < dim <= 1e7.
         theta: dispersion in [0, inf].
 
@@ -201,11 +201,13 @@ def beta(clip: float, keep: int, dim: int, theta: float, method: Method = "exact
 
     Source: GIP, Corollary 1 (gip.cor1, gip.beta_values).
     """
-    clip = _validate.real("clip", clip, 1e-70, 1e70)
-    return clip**2 * float(random_k_mse(dim, keep, 1.0) / perturbed_top_k_mse(dim, keep, theta, 1.0, method))
+    clip_norm = _validate.real("clip_norm", clip_norm, 1e-70, 1e70)
+    return clip_norm**2 * float(
+        random_k_mse(dim, keep, 1.0) / perturbed_top_k_mse(dim, keep, theta, sigma_g=1.0, method=method)
+    )
 
 
-def pruned_cosine(grad_norm: float, retained_norm: float, keep: int, noise_std: float) -> float:
+def pruned_cosine(*, grad_norm: float, retained_norm: float, keep: int, noise_std: float) -> float:
     """Expected cosine between g and (g + Z) * I for given g and I, Z ~ N(0, noise_std^2 I): exact.
 
     (|g*I| / |g|) times the expected cosine of the keep-dimensional g*I with its noisy self. I all ones is DP-SGD.
@@ -231,7 +233,7 @@ def pruned_cosine(grad_norm: float, retained_norm: float, keep: int, noise_std: 
     return retained_norm / grad_norm * DistortionAngle(keep, snr).expected_cos()
 
 
-def cosine_ratio(dim: int, keep: int, theta: float, method: Method = "exact", groups: int = 1) -> float:
+def cosine_ratio(dim: int, keep: int, theta: float, *, method: Method = "exact", groups: int = 1) -> float:
     """E cos of perturbed top-k over E cos of DP-SGD in the limit of large noise; below 1, pruning loses direction.
 
     (k + (S - k) rho) c_K / c_d with S the top-k share of |g|^2 and c = :func:`dptheory.gradients.small_snr_slope`; exact at
@@ -256,7 +258,7 @@ def cosine_ratio(dim: int, keep: int, theta: float, method: Method = "exact", gr
     return kept / (math.sqrt(k) if method == "asymptotic" else _noise_share(dim * groups, keep * groups))
 
 
-def least_retained_gain(dim: int, keep: int, method: Method = "exact", groups: int = 1) -> float:
+def least_retained_gain(dim: int, keep: int, *, method: Method = "exact", groups: int = 1) -> float:
     """The rho above which perturbed top-k beats the direction of DP-SGD under large noise; above 1 means never.
 
     Solves :func:`cosine_ratio` = 1 for rho; asymptotically sqrt(k) (1 - sqrt(k)) / (2 a phi(a)), which is least, 0.478,

@@ -33,7 +33,7 @@ def index_sensitivity(dim: int, keep: int) -> int:
     return 2 * min(keep, dim - keep)
 
 
-def groups_of(dim: int, group_size: int) -> int:
+def groups_of(*, dim: int, group_size: int) -> int:
     """Number of groups of ``group_size`` entries in a gradient of ``dim`` entries; pad a gradient that does not divide.
 
     Args:
@@ -205,7 +205,7 @@ class SubsetMallows:
         return result.reshape(shape)
 
 
-def theta_for_budget(epsilon: float, dim: int, keep: int, steps: int = 1, groups: int = 1) -> float:
+def theta_for_budget(*, epsilon: float, dim: int, keep: int, steps: int = 1, groups: int = 1) -> float:
     """Dispersion theta that spends ``epsilon`` by basic composition over all groups of all steps.
 
     theta = epsilon / (steps * groups * index_sensitivity(dim, keep)): one example can move every group, so the groups
@@ -230,11 +230,11 @@ def theta_for_budget(epsilon: float, dim: int, keep: int, steps: int = 1, groups
     return epsilon / (releases * index_sensitivity(dim, keep))
 
 
-def theta_for_retained_gain(gain: float, dim: int, keep: int) -> float:
-    """Dispersion at which the mechanism retains the share ``gain`` of the top-k gain: the inverse of ``retained_gain``.
+def theta_for_retained_gain(*, retained_gain: float, dim: int, keep: int) -> float:
+    """Dispersion at which the mechanism retains the share ``retained_gain`` of the top-k gain: the inverse of ``retained_gain``.
 
     Args:
-        gain: share rho in [0, 1]; 0 gives theta = 0, 1 gives inf.
+        retained_gain: share rho in [0, 1]; 0 gives theta = 0, 1 gives inf.
         dim: number of entries d, 2..1e7.
         keep: number of members K, 1..dim-1.
 
@@ -243,23 +243,23 @@ def theta_for_retained_gain(gain: float, dim: int, keep: int) -> float:
 
     Source: GIP, Proposition 2 (gip.retained_gain, gip.mse_t).
     """
-    gain = _validate.real("gain", gain, 0.0, 1.0)
+    retained_gain = _validate.real("retained_gain", retained_gain, 0.0, 1.0)
     dim = _validate.integer("dim", dim, 2, _MAX_DIM)
     keep = _validate.integer("keep", keep, 1, dim - 1)
-    if gain == 0.0 or gain == 1.0:
-        return 0.0 if gain == 0.0 else math.inf
+    if retained_gain == 0.0 or retained_gain == 1.0:
+        return 0.0 if retained_gain == 0.0 else math.inf
 
     def excess(log_theta: float) -> float:
         found = SubsetMallows(dim, keep, math.exp(log_theta)).retained_gain()
-        return math.log(max(found, 5e-324)) - math.log(gain) if gain < 0.5 else found - gain
+        return math.log(max(found, 5e-324)) - math.log(retained_gain) if retained_gain < 0.5 else found - retained_gain
 
     # The swaps are a sum of independent indicators, so their variance is at most their mean, and the slope of the gain,
     # 2 Var / E_0, at most 2: theta = gain / 8 retains less. Above the point mass all is retained.
-    low, high = math.log(gain) - math.log(8.0), math.log(_POINT_MASS)
+    low, high = math.log(retained_gain) - math.log(8.0), math.log(_POINT_MASS)
     return math.exp(float(brentq(excess, low, high, xtol=1e-14, rtol=1e-15, maxiter=300)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class IndexBudget:
     """What an index budget buys: dispersion, share of the top-k gain, distance of the whole run from random-k."""
 
@@ -268,7 +268,7 @@ class IndexBudget:
     total_variation: float
 
 
-def index_budget(epsilon: float, dim: int, keep: int, steps: int = 1, groups: int = 1) -> IndexBudget:
+def index_budget(*, epsilon: float, dim: int, keep: int, steps: int = 1, groups: int = 1) -> IndexBudget:
     r"""theta by :func:`theta_for_budget`, the rho that it leaves, and how far the run is from random-k.
 
     ``total_variation`` bounds the total-variation distance between everything that the index mechanism puts out over the
@@ -279,9 +279,9 @@ def index_budget(epsilon: float, dim: int, keep: int, steps: int = 1, groups: in
 
     Source: GIP, section 6.1 (gip.budget).
     """
-    theta = theta_for_budget(epsilon, dim, keep, steps, groups)
+    theta = theta_for_budget(epsilon=epsilon, dim=dim, keep=keep, steps=steps, groups=groups)
     rho = SubsetMallows(dim, keep, theta).retained_gain()
     # KL(P, U) + KL(U, P) is 2 N mu theta rho; theta * rho on its own may underflow.
     scale = steps * groups * 2.0 * keep * (dim - keep) / dim
     pinsker = 0.5 * math.sqrt(scale) * math.sqrt(theta) * math.sqrt(rho)
-    return IndexBudget(theta, rho, min(math.tanh(epsilon / 4), pinsker))
+    return IndexBudget(theta=theta, retained_gain=rho, total_variation=min(math.tanh(epsilon / 4), pinsker))

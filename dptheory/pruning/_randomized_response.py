@@ -9,7 +9,7 @@ from dptheory import _validate
 _MOST_BITS = 10**18
 
 
-def randomized_response_epsilon(probability: float, distance: int) -> float:
+def randomized_response_epsilon(*, probability: float, distance: int) -> float:
     """Exact pure-DP epsilon for two index vectors at Hamming distance ``distance``: distance * |log(p / (1 - p))|.
 
     Args:
@@ -26,7 +26,7 @@ def randomized_response_epsilon(probability: float, distance: int) -> float:
     return distance * abs(float(logit(probability))) if distance else 0.0
 
 
-def randomized_response_probability(epsilon: float, distance: int) -> float:
+def randomized_response_probability(*, epsilon: float, distance: int) -> float:
     """Largest p with ``epsilon(p, distance) <= epsilon``: e^(epsilon/distance) / (1 + e^(epsilon/distance)).
 
     The admissible p are those with max(p, 1 - p) at most this value.

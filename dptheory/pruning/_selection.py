@@ -21,30 +21,30 @@ _MAX_RATIO = 1e9
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(60)
 
 
-def magnitude_noise(rho: float) -> float:
+def magnitude_noise(zcdp_rho: float) -> float:
     r"""Noise multiplier with which \|g\| + N(0, (sigma_a C)^2) is rho-zCDP: 1 / sqrt(2 rho), whatever dim, keep and groups.
 
     The entrywise absolute values of two gradients are at most as far apart as the gradients: one example moves them by C.
 
     Args:
-        rho: zCDP budget of one step, in [1e-70, 1e70].
+        zcdp_rho: zCDP budget of one step, in [1e-70, 1e70].
 
     Raises:
         ValueError: rho outside its range.
 
     Source: GIP, section 4.2, "can be replaced by any index pruning methods" (gip.alternatives).
     """
-    return 1.0 / math.sqrt(2.0 * _validate.size("rho", rho))
+    return 1.0 / math.sqrt(2.0 * _validate.size("zcdp_rho", zcdp_rho))
 
 
-def gumbel_rate(rho: float, keep: int) -> float:
+def gumbel_rate(*, zcdp_rho: float, keep: int) -> float:
     r"""Rate lambda C with which top-k of \|g\| + Gumbel noise of scale 1 / lambda, in every group, is rho-zCDP.
 
     :math:`\lambda C = 2\sqrt{\rho / K}`: K rounds of the exponential mechanism, each with log-odds in an interval of length
     at most sqrt(2) lambda \|v_group\|. One step spends K lambda^2 C^2 / 4 over all groups together.
 
     Args:
-        rho: zCDP budget of one step, in [1e-70, 1e70].
+        zcdp_rho: zCDP budget of one step, in [1e-70, 1e70].
         keep: number kept in a group, 1..1e12.
 
     Raises:
@@ -52,11 +52,11 @@ def gumbel_rate(rho: float, keep: int) -> float:
 
     Source: GIP, section 4.2, "can be replaced by any index pruning methods" (gip.alternatives).
     """
-    rho = _validate.size("rho", rho)
-    return 2.0 * math.sqrt(rho / _validate.integer("keep", keep, 1, 10**12))
+    zcdp_rho = _validate.size("zcdp_rho", zcdp_rho)
+    return 2.0 * math.sqrt(zcdp_rho / _validate.integer("keep", keep, 1, 10**12))
 
 
-def magnitude_gain(keep_share: float, noise_ratio: float) -> float:
+def magnitude_gain(*, keep_share: float, noise_ratio: float) -> float:
     r"""Share of the top-k gain that top-k of \|g\| + N(0, s^2) retains, for Gaussian g and large groups.
 
     Absolute error about 1e-15 / (1 - k).
@@ -73,7 +73,7 @@ def magnitude_gain(keep_share: float, noise_ratio: float) -> float:
     return _gain(keep_share, noise_ratio, lambda x: np.asarray(ndtr(x)))
 
 
-def gumbel_gain(keep_share: float, noise_ratio: float) -> float:
+def gumbel_gain(*, keep_share: float, noise_ratio: float) -> float:
     r"""Share of the top-k gain that top-k of \|g\| + Gumbel(scale s) retains, for Gaussian g and large groups.
 
     Absolute error about 1e-15 / (1 - k).
@@ -90,7 +90,7 @@ def gumbel_gain(keep_share: float, noise_ratio: float) -> float:
     return _gain(keep_share, noise_ratio, lambda x: np.asarray(-np.expm1(-np.exp(np.minimum(x, 700.0)))))
 
 
-def released_gain(sigma_g: float, noise_std: float) -> float:
+def released_gain(*, sigma_g: float, noise_std: float) -> float:
     r"""Share of the top-k gain that top-k of the released g + Z retains: sigma_g^2 / (sigma_g^2 + noise_std^2), at every dim.
 
     It costs no privacy. But it selects large noise: see :func:`released_top_k_mse`.
@@ -109,7 +109,7 @@ def released_gain(sigma_g: float, noise_std: float) -> float:
     return 1.0 / (1.0 + (noise_std / sigma_g) ** 2)
 
 
-def released_top_k_mse(dim: int, keep: int, sigma_g: float, noise_std: float) -> float:
+def released_top_k_mse(dim: int, keep: int, sigma_g: float, *, noise_std: float) -> float:
     r"""MSE of top-k of the released g + Z: random-k's, plus (noise_std^2 - sigma_g^2) d (S - k), S the top-k energy share.
 
     Worse than random-k exactly where the noise is larger than the gradient.
@@ -127,12 +127,15 @@ def released_top_k_mse(dim: int, keep: int, sigma_g: float, noise_std: float) ->
         _validate.size("sigma_g", sigma_g, zero=True),
         _validate.size("noise_std", noise_std, zero=True),
     )
-    random = float(pruning.random_k_mse(dim, keep, sigma_g) + pruning.noise_mse(keep, 1.0, noise_std))
+    random = float(
+        pruning.random_k_mse(dim, keep, sigma_g)
+        + pruning.noise_mse(keep=keep, clip_norm=1.0, noise_multiplier=noise_std)
+    )
     gain = float(pruning.random_k_mse(dim, keep, 1.0) - pruning.top_k_mse(dim, keep, 1.0))
     return random + (noise_std**2 - sigma_g**2) * gain
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SelectionGains:
     """Share of the top-k gain that each way to select retains at one budget."""
 
@@ -143,18 +146,18 @@ class SelectionGains:
 
 
 def selection_gains(
-    rho: float, dim: int, keep: int, groups: int, sigma_g: float, clip: float, noise_multiplier: float
+    *, zcdp_rho: float, dim: int, keep: int, groups: int, sigma_g: float, clip_norm: float, noise_multiplier: float
 ) -> SelectionGains:
     """Retained gains at the same zCDP budget of one step: Mallows, noisy magnitudes, one-shot Gumbel, the release itself.
 
     Mallows by rho = 2 theta^2 min(K, d - K) a group. The gains of noisy magnitudes and Gumbel are those of large groups.
 
     Args:
-        rho: zCDP budget of the indices in one step, in [1e-70, 1e70]; ``released`` does not use it.
+        zcdp_rho: zCDP budget of the indices in one step, in [1e-70, 1e70]; ``released`` does not use it.
         dim, keep: size of one group and number kept in it, 1 <= keep < dim <= 1e7.
         groups: number of groups, >= 1.
         sigma_g: standard deviation of an entry of the summed gradient, in [1e-70, 1e70].
-        clip: clipping norm C, in [1e-70, 1e70].
+        clip_norm: clipping norm C, in [1e-70, 1e70].
         noise_multiplier: sigma of the values, in [0, 1e70], sigma C at most 1e70 sigma_g.
 
     Raises:
@@ -162,27 +165,29 @@ def selection_gains(
 
     Source: GIP, Proposition 2 and section 4.2 (gip.alternatives).
     """
-    rho = _validate.size("rho", rho)
+    zcdp_rho = _validate.size("zcdp_rho", zcdp_rho)
     dim = _validate.integer("dim", dim, 2)
     keep = _validate.integer("keep", keep, 1, dim - 1)
     groups = _validate.integer("groups", groups, 1)
-    clip = _validate.size("clip", clip)
-    scale = clip / _validate.size("sigma_g", sigma_g)
+    clip_norm = _validate.size("clip_norm", clip_norm)
+    scale = clip_norm / _validate.size("sigma_g", sigma_g)
     noise_multiplier = _validate.real("noise_multiplier", noise_multiplier, 0.0, 1e70)
     if not scale * noise_multiplier <= 1e70:
-        raise ValueError(f"noise_multiplier * clip / sigma_g must be at most 1e70, got {scale * noise_multiplier:g}")
-    magnitude, gumbel = scale * magnitude_noise(rho), scale / gumbel_rate(rho, keep)
+        raise ValueError(
+            f"noise_multiplier * clip_norm / sigma_g must be at most 1e70, got {scale * noise_multiplier:g}"
+        )
+    magnitude, gumbel = scale * magnitude_noise(zcdp_rho), scale / gumbel_rate(zcdp_rho=zcdp_rho, keep=keep)
     if not max(magnitude, gumbel) <= _MAX_RATIO:
         raise ValueError(
-            f"rho must ask for noise of at most {_MAX_RATIO:g} sigma_g, got {rho!r}: {magnitude:g} sigma_g"
+            f"zcdp_rho must ask for noise of at most {_MAX_RATIO:g} sigma_g, got {zcdp_rho!r}: {magnitude:g} sigma_g"
         )
     share = keep / dim
-    theta = math.sqrt(rho / groups / _mallows.index_sensitivity(dim, keep))
+    theta = math.sqrt(zcdp_rho / groups / _mallows.index_sensitivity(dim, keep))
     return SelectionGains(
         mallows=pruning.retained_gain(dim, keep, theta),
-        magnitude=magnitude_gain(share, magnitude),
-        gumbel=gumbel_gain(share, gumbel),
-        released=released_gain(1.0, scale * noise_multiplier),
+        magnitude=magnitude_gain(keep_share=share, noise_ratio=magnitude),
+        gumbel=gumbel_gain(keep_share=share, noise_ratio=gumbel),
+        released=released_gain(sigma_g=1.0, noise_std=scale * noise_multiplier),
     )
 
 

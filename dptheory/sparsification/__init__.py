@@ -19,7 +19,7 @@ from dptheory.sparsification._tradeoff import (
     least_kappa_tuned,
     optimal_rate,
     optimal_rate_flat,
-    tradeoff,
+    relative_bound,
     tuned_bound,
 )
 
@@ -46,9 +46,9 @@ __all__ = [
     "optimal_rate",
     "optimal_rate_flat",
     "projection_operations",
+    "relative_bound",
     "signed_captured_energy",
     "sparse_captured_energy",
     "total_density",
-    "tradeoff",
     "tuned_bound",
 ]

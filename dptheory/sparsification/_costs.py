@@ -12,7 +12,7 @@ _INDEX = ("seed", "kept", "dropped", "bitmap")
 _SEED_BITS = 128
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Communication:
     """Bytes that one client sends while one mask lasts.
 
@@ -32,7 +32,7 @@ class Communication:
         return (self.values + self.index) / self.dense
 
 
-def communication(dim: int, keep: int, rounds: int, index: Index = "seed", value_bits: int = 32) -> Communication:
+def communication(dim: int, keep: int, *, rounds: int, index: Index = "seed", value_bits: int = 32) -> Communication:
     """Bytes sent in ``rounds`` rounds that share one mask with keep ones.
 
     The ratio is x = keep/dim plus the index cost: 128 bits for a shared ``"seed"``, ceil(log2 dim) bits for each entry
@@ -57,10 +57,12 @@ def communication(dim: int, keep: int, rounds: int, index: Index = "seed", value
     _validate.choice("index", index, _INDEX)
     width = (dim - 1).bit_length()
     bits = {"seed": _SEED_BITS, "kept": keep * width, "dropped": (dim - keep) * width, "bitmap": dim}[index]
-    return Communication(rounds * _bytes(dim * value_bits), rounds * _bytes(keep * value_bits), _bytes(bits))
+    return Communication(
+        dense=rounds * _bytes(dim * value_bits), values=rounds * _bytes(keep * value_bits), index=_bytes(bits)
+    )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Operations:
     """Multiplications of one refresh of the subspace and one projection of the gradients.
 
@@ -78,15 +80,17 @@ class Operations:
         return self.power_method + self.projection
 
 
-def projection_operations(dim: int, basis: int, samples: int, gradients: int, power_iterations: int = 1) -> Operations:
+def projection_operations(
+    *, dim: int, subspace_dim: int, anchors: int, gradient_count: int, iterations: int = 1
+) -> Operations:
     """Multiplications of projected DP-SGD with dense matrices; ``dim`` is the number of entries that are not frozen.
 
     Args:
         dim: rows d of all matrices, 1..1e12.
-        basis: b, vectors that span the subspace, >= 1.
-        samples: s, sample gradients from which it is found, >= 1.
-        gradients: n, gradients projected, >= 1.
-        power_iterations: >= 1.
+        subspace_dim: b, vectors that span the subspace, >= 1.
+        anchors: s, sample gradients from which it is found, >= 1.
+        gradient_count: n, gradients projected, >= 1.
+        iterations: >= 1.
 
     Raises:
         ValueError: an argument outside its range.
@@ -94,11 +98,13 @@ def projection_operations(dim: int, basis: int, samples: int, gradients: int, po
     Source: RF, section 4, "Advantages of sparsity" (rf.cost).
     """
     dim = _validate.integer("dim", dim, 1, _MAX)
-    basis = _validate.integer("basis", basis, 1, _MAX)
-    samples = _validate.integer("samples", samples, 1, _MAX)
-    gradients = _validate.integer("gradients", gradients, 1, _MAX)
-    power_iterations = _validate.integer("power_iterations", power_iterations, 1, _MAX)
-    return Operations(2 * dim * basis * samples * power_iterations, dim * basis * gradients)
+    subspace_dim = _validate.integer("subspace_dim", subspace_dim, 1, _MAX)
+    anchors = _validate.integer("anchors", anchors, 1, _MAX)
+    gradient_count = _validate.integer("gradient_count", gradient_count, 1, _MAX)
+    iterations = _validate.integer("iterations", iterations, 1, _MAX)
+    return Operations(
+        power_method=2 * dim * subspace_dim * anchors * iterations, projection=dim * subspace_dim * gradient_count
+    )
 
 
 def _bytes(bits: int) -> int:

@@ -22,7 +22,7 @@ from dptheory.sparsification._tradeoff import (
     least_kappa_tuned,
     optimal_rate,
     optimal_rate_flat,
-    tradeoff,
+    relative_bound,
     tuned_bound,
 )
 
@@ -40,7 +40,7 @@ __all__ = [
     "mask_norm_bounds",
     "optimal_rate",
     "optimal_rate_flat",
-    "tradeoff",
+    "relative_bound",
     "tuned_bound",
 ]
 
@@ -53,7 +53,7 @@ _SMALLEST_Z = 1e-70
 _BEYOND = 1e70  # entries so far above the threshold decide a row whatever their size
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Kappa:
     r"""kappa at one gradient, and what it is made of.
 
@@ -84,28 +84,28 @@ class Kappa:
         return self.probability >= math.sqrt(self.lower)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BestRate:
     """The rate with the smallest proved bound among those tried.
 
     Attributes:
-        rate: r.
+        drop_rate: r.
         bound: U(r) with ``kappa.value - kappa.error`` in place of kappa, so never below U(r).
         kappa: kappa at this rate.
     """
 
-    rate: float
+    drop_rate: float
     bound: float
     kappa: Kappa
 
 
 def kappa(
     gradient: ArrayLike,
-    clip: float,
-    rate: float,
-    deviation: ArrayLike = 0.0,
     *,
-    z: float = 0.75,
+    clip_norm: float,
+    drop_rate: float,
+    deviation: ArrayLike = 0.0,
+    deviation_share: float = 0.75,
     masks: int = 2000,
     seed: int = 0,
 ) -> Kappa:
@@ -119,11 +119,11 @@ def kappa(
 
     Args:
         gradient: w, shape (d,), entries at most 1e70 in size, of norm at least 1e-70.
-        clip: C, in [1e-70, 1e70].
-        rate: r in [0, 1) with (1 - r) d whole.
+        clip_norm: C, in [1e-70, 1e70].
+        drop_rate: r in [0, 1) with (1 - r) d whole.
         deviation: a number s in [0, 1e70] for xi ~ N(0, s^2 I), or an array (n, d) whose rows are equally likely values of
             xi (the examples' gradients less w), entries at most 1e70 in size.
-        z: share of C left to the deviation, in [1e-70, 1).
+        deviation_share: share of C left to the deviation, in [1e-70, 1).
         masks: number of masks drawn, 100..1e7.
         seed: of the draw, an integer >= 0.
 
@@ -132,20 +132,20 @@ def kappa(
 
     Source: RS, Lemma 3.3 (rs.lem3.3, rs.kappa).
     """
-    problem = _Problem.of(gradient, clip, deviation, z)
-    keep = kept_entries(problem.shares.size, rate)
+    problem = _Problem.of(gradient, clip_norm, deviation, deviation_share)
+    keep = kept_entries(dim=problem.shares.size, drop_rate=drop_rate)
     masks = _validate.integer("masks", masks, 100, 10**7)
     return problem.kappa(keep, masks, _validate.integer("seed", seed, 0))
 
 
 def best_rate(
     gradient: ArrayLike,
-    clip: float,
-    delta_c: float,
-    noise_term: float,
-    deviation: ArrayLike = 0.0,
     *,
-    z: float = 0.75,
+    clip_norm: float,
+    delta_c: float,
+    step_noise: float,
+    deviation: ArrayLike = 0.0,
+    deviation_share: float = 0.75,
 ) -> BestRate:
     r"""The rate with the least U(r), with the exact kappa of the gradient; of about 70 rates up to that which keeps one entry.
 
@@ -153,21 +153,27 @@ def best_rate(
     twelve between the neighbours of the best. Rates are compared by the U(r) that is proved for them.
 
     Args:
-        gradient, clip, deviation, z: as in :func:`kappa`.
-        delta_c, noise_term: as in :func:`tradeoff`.
+        gradient, clip_norm, deviation, deviation_share: as in :func:`kappa`.
+        delta_c, step_noise: as in :func:`tradeoff`.
 
     Raises:
         ValueError: an argument outside its range.
 
     Source: RS, Appendix G, with the exact kappa (rs.appG).
     """
-    problem = _Problem.of(gradient, clip, deviation, z)
+    problem = _Problem.of(gradient, clip_norm, deviation, deviation_share)
     dim = problem.shares.size
 
     def tried(keep: int) -> BestRate:
         found = problem.kappa(keep, 2000, 0)
         rate, least = 1.0 - keep / dim, max(found.lower, found.value - found.error)
-        return BestRate(rate, tradeoff(rate, delta_c, noise_term, least) if math.isfinite(least) else 0.0, found)
+        return BestRate(
+            drop_rate=rate,
+            bound=relative_bound(drop_rate=rate, delta_c=delta_c, step_noise=step_noise, kappa=least)
+            if math.isfinite(least)
+            else 0.0,
+            kappa=found,
+        )
 
     def counts(first: int, last: int, number: int) -> list[int]:
         return sorted({round(float(one)) for one in np.geomspace(first, last, number)})
@@ -194,9 +200,9 @@ class _Problem:
 
     @classmethod
     def of(cls, gradient: ArrayLike, clip: float, deviation: ArrayLike, z: float) -> "_Problem":
-        w = _masks.vector("gradient", gradient)
-        clip = _validate.size("clip", clip)
-        z = _validate.real("z", z, _SMALLEST_Z, 1.0, ends="[)")
+        w = _masks.as_vector("gradient", gradient)
+        clip = _validate.size("clip_norm", clip)
+        z = _validate.real("deviation_share", z, _SMALLEST_Z, 1.0, ends="[)")
         size = _masks.norm(w)
         if size == 0.0:
             raise ValueError(f"gradient must not be zero, where kappa is undefined, got {_validate.shown(gradient)}")
@@ -227,7 +233,16 @@ class _Problem:
         highest = min(x * self.scale, math.sqrt(x))
         upper = highest / p if p > 0.0 else math.inf
         if keep == dim:
-            return Kappa(1.0, 0.0, 1.0, p, x, upper, 0.0, 0.0)
+            return Kappa(
+                value=1.0,
+                standard_error=0.0,
+                norm_ratio=1.0,
+                probability=p,
+                lower=x,
+                upper=upper,
+                error=0.0,
+                norm_ratio_error=0.0,
+            )
         squares = self.squares if self.squares is not None else np.zeros((1, dim))
         if _few_masks(dim, keep, masks):
             ratio, mean = _masked_rows.all_masks_mean(self.shares, squares, keep, self.scale)
@@ -242,14 +257,14 @@ class _Problem:
         low, value, high = (min(max(y * gain, x), upper) for y in (rows.low, rows.value, rows.high))
         error = max(high - value, value - low) if high > low else 0.0
         return Kappa(
-            value,
-            rows.standard_error * gain if rows.standard_error else 0.0,
-            plain.middle,
-            p,
-            x,
-            upper,
-            error,
-            plain.half_width,
+            value=value,
+            standard_error=rows.standard_error * gain if rows.standard_error else 0.0,
+            norm_ratio=plain.middle,
+            probability=p,
+            lower=x,
+            upper=upper,
+            error=error,
+            norm_ratio_error=plain.half_width,
         )
 
 

@@ -97,7 +97,7 @@ def _drawn(shares: Array, squares: Array, keep: int, scale: float, masks: int, s
     step = max(1, _BLOCK // dim)
     found = []
     for start in range(0, masks, step):
-        block = _masks.random_masks(rng, min(step, masks - start), dim, keep)
+        block = _masks.random_masks(rng=rng, count=min(step, masks - start), dim=dim, keep=keep)
         found.append(descent(block @ shares, scale) * (block @ squares.T < 1.0).mean(axis=1))
     values = np.concatenate(found)
     variance = float(values.var(ddof=1))

@@ -44,13 +44,13 @@ def captured_energy(dim: int, keep: int, snr: float) -> float:
     return (1 - rho) * (keep / dim) + rho * share
 
 
-def signed_captured_energy(keep_rate: float, snr: float) -> float:
+def signed_captured_energy(*, keep_share: float, snr: float) -> float:
     r"""The same for a mask that keeps the largest signed values, in the limit of large d: x + rho y phi(y), y = Phi^-1(1 - x).
 
     Below x for x > 1/2: there y is negative, and the mask drops large negative entries.
 
     Args:
-        keep_rate: x = K/d in (0, 1].
+        keep_share: x = K/d in (0, 1].
         snr: as :func:`captured_energy`.
 
     Raises:
@@ -58,24 +58,24 @@ def signed_captured_energy(keep_rate: float, snr: float) -> float:
 
     Source: RF, Algorithm 2 as printed, which sorts signed values (rf.ranked).
     """
-    keep_rate = _keep_rate(keep_rate)
+    keep_share = _keep_rate(keep_share)
     rho = _reliability(_validate.real("snr", snr, 0.0))
-    if keep_rate == 1.0:
+    if keep_share == 1.0:
         return 1.0
-    y = -float(ndtri(keep_rate))
-    return keep_rate + rho * y * math.exp(-(y**2) / 2) / math.sqrt(2 * math.pi)
+    y = -float(ndtri(keep_share))
+    return keep_share + rho * y * math.exp(-(y**2) / 2) / math.sqrt(2 * math.pi)
 
 
-def sparse_captured_energy(keep_rate: float, snr: float, density: float) -> float:
+def sparse_captured_energy(*, keep_share: float, snr: float, nonzero_share: float) -> float:
     r"""As :func:`captured_energy` in the limit of large d, for a signal with a share q of non-zero entries N(0, t^2 / q).
 
     The threshold y solves q p(y/s) + (1 - q) p(y) = x with p(y) = P(|N(0,1)| > y) and s^2 = 1 + t^2/q; the share is
     p(u) + 2 (1 - 1/s^2) u phi(u) at u = y/s. q = 1 gives x + 2 rho y phi(y).
 
     Args:
-        keep_rate: x = K/d in (0, 1].
+        keep_share: x = K/d in (0, 1].
         snr: t, root mean square of the signal over all entries in units of the noise, 0..1e6.
-        density: q in [1e-9, 1].
+        nonzero_share: q in [1e-9, 1].
 
     Returns:
         A number in [x, 1], relative error under 1e-9.
@@ -85,30 +85,30 @@ def sparse_captured_energy(keep_rate: float, snr: float, density: float) -> floa
 
     Source: RF, section 3.3, the low-rank intuition that the experiment dismisses (rf.ranked).
     """
-    keep_rate = _keep_rate(keep_rate)
+    keep_share = _keep_rate(keep_share)
     snr = _validate.real("snr", snr, 0.0, _MAX_SNR)
-    density = _validate.real("density", density, _MIN_DENSITY, 1.0)
-    if keep_rate == 1.0:
+    nonzero_share = _validate.real("nonzero_share", nonzero_share, _MIN_DENSITY, 1.0)
+    if keep_share == 1.0:
         return 1.0
-    spread = math.hypot(1.0, snr / math.sqrt(density))
+    spread = math.hypot(1.0, snr / math.sqrt(nonzero_share))
 
     # The smaller side of the law keeps its digits: the tail above y in logarithms, or the mass within y.
-    if keep_rate <= 0.5:
-        lowest = -float(ndtri_exp(math.log(keep_rate) - math.log(2.0)))
-        logs = np.log([density, 1 - density]) if density < 1.0 else np.array([0.0, -math.inf])
+    if keep_share <= 0.5:
+        lowest = -float(ndtri_exp(math.log(keep_share) - math.log(2.0)))
+        logs = np.log([nonzero_share, 1 - nonzero_share]) if nonzero_share < 1.0 else np.array([0.0, -math.inf])
 
         def surplus(y: float) -> float:
-            return float(np.logaddexp(*(logs + math.log(2.0) + log_ndtr([-y / spread, -y])))) - math.log(keep_rate)
+            return float(np.logaddexp(*(logs + math.log(2.0) + log_ndtr([-y / spread, -y])))) - math.log(keep_share)
     else:
-        lowest = math.sqrt(2) * float(erfinv(1 - keep_rate))
+        lowest = math.sqrt(2) * float(erfinv(1 - keep_share))
 
         def surplus(y: float) -> float:
-            inside = density * erf(y / spread / math.sqrt(2)) + (1 - density) * erf(y / math.sqrt(2))
-            return 1 - float(inside) / (1 - keep_rate)
+            inside = nonzero_share * erf(y / spread / math.sqrt(2)) + (1 - nonzero_share) * erf(y / math.sqrt(2))
+            return 1 - float(inside) / (1 - keep_share)
 
     low, high = 0.999999 * lowest, 1.000001 * lowest * spread
     u = float(brentq(surplus, low, high, xtol=1e-300, rtol=1e-14, maxiter=1000)) / spread
-    return min(1.0, max(keep_rate, _captured(u, spread)))
+    return min(1.0, max(keep_share, _captured(u, spread)))
 
 
 def _captured(u: float, spread: float) -> float:
@@ -127,4 +127,4 @@ def _tail(y: float) -> float:
 
 
 def _keep_rate(value: float) -> float:
-    return _validate.real("keep_rate", value, 0.0, 1.0, ends="(]")
+    return _validate.real("keep_share", value, 0.0, 1.0, ends="(]")

@@ -21,7 +21,7 @@ _MAX_ROWS = 10**12
 _MAX_MASKS = 200_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AttackError:
     """Mean squared error of the least-squares attack over mask and noise.
 
@@ -38,17 +38,17 @@ class AttackError:
     reason: str | None = None
 
 
-def expected_error(k: ArrayLike, rate: float, sigma: float) -> AttackError:
-    r"""Error of least squares for one unknown: sigma^2 E[1/X], X = |m * k|^2; infinite unless #{k_j = 0} < dim * (1 - rate).
+def expected_error(vector: ArrayLike, *, drop_rate: float, noise_std: float) -> AttackError:
+    r"""Error of least squares for one unknown: sigma^2 E[1/X], X = |m * k|^2; infinite unless #{k_j = 0} < dim * (1 - drop_rate).
 
     .. math:: E[X^{-1}; X > 0] = \int_0^\infty E[e^{-tX}; X > 0]\,dt
 
     Relative error under 1e-9; about a second for 1e4 distinct values of k_j^2.
 
     Args:
-        k: the constraint vector, shape (dim,), 1 <= dim <= 1e6, not all zero; the non-zero entries within a factor of 1e140.
-        rate: sparsification rate r in [0, 1); dim * (1 - rate) must be an integer >= 1.
-        sigma: standard deviation of the noise on one entry of the gradient, >= 0.
+        vector: the constraint vector, shape (dim,), 1 <= dim <= 1e6, not all zero; the non-zero entries within a factor of 1e140.
+        drop_rate: sparsification rate r in [0, 1); dim * (1 - drop_rate) must be an integer >= 1.
+        noise_std: standard deviation of the noise on one entry of the gradient, >= 0.
 
     Returns:
         The error in units of x squared. With sigma = 0 a mask that misses every non-zero entry still counts as infinite.
@@ -58,41 +58,44 @@ def expected_error(k: ArrayLike, rate: float, sigma: float) -> AttackError:
 
     Source: RS, Theorem 5.1, equation 110 of its proof (rs.thm5.1).
     """
-    scale, squares, keep = _scaled_squares(k, rate)
-    variance = _noise_variance(sigma, scale)
+    scale, squares, keep = _scaled_squares(vector, drop_rate)
+    variance = _noise_variance(noise_std, scale)
     log_lost = _log_lost_probability(squares, keep)
-    given = variance * mean_reciprocal(squares, keep) / -math.expm1(log_lost)
+    given = variance * mean_reciprocal(values=squares, keep=keep) / -math.expm1(log_lost)
     zeros = int(np.count_nonzero(squares == 0))
     if zeros < keep:
         return AttackError(
-            given, given, 0.0, None if given < math.inf else "it exceeds the largest floating-point number"
+            value=given,
+            given_recoverable=given,
+            lost_probability=0.0,
+            reason=None if given < math.inf else "it exceeds the largest floating-point number",
         )
-    reason = f"{zeros} of {squares.size} entries of k are zero and a mask keeps {keep}: it can miss the others"
-    return AttackError(math.inf, given, math.exp(log_lost), reason)
+    reason = f"{zeros} of {squares.size} entries of vector are zero and a mask keeps {keep}: it can miss the others"
+    return AttackError(value=math.inf, given_recoverable=given, lost_probability=math.exp(log_lost), reason=reason)
 
 
-def error_lower_bound(k: ArrayLike, rate: float, sigma: float) -> float:
-    """Jensen's bound sigma^2 P(m * k != 0) / ((1 - rate) |k|^2) for the error given m * k != 0, and so for the mean.
+def error_lower_bound(vector: ArrayLike, *, drop_rate: float, noise_std: float) -> float:
+    """Jensen's bound sigma^2 P(m * k != 0) / ((1 - drop_rate) |k|^2) for the error given m * k != 0, and so for the mean.
 
-    P = 1 where #{k_j = 0} < dim * (1 - rate). Attained where all masks with m * k != 0 give the same X.
+    P = 1 where #{k_j = 0} < dim * (1 - drop_rate). Attained where all masks with m * k != 0 give the same X.
 
     Args and errors: as :func:`expected_error`.
 
     Source: RS, Theorem 5.1, equation 17, corrected (rs.thm5.1).
     """
-    scale, squares, keep = _scaled_squares(k, rate)
+    scale, squares, keep = _scaled_squares(vector, drop_rate)
     recoverable = -math.expm1(_log_lost_probability(squares, keep))
-    return _noise_variance(sigma, scale) * recoverable / (keep / squares.size * float(squares.sum()))
+    return _noise_variance(noise_std, scale) * recoverable / (keep / squares.size * float(squares.sum()))
 
 
-def bayes_error(k: ArrayLike, rate: float, sigma: float, prior_std: float) -> float:
+def bayes_error(vector: ArrayLike, *, drop_rate: float, noise_std: float, prior_std: float) -> float:
     """Error of the attacker who knows the prior variance of x: E[1 / (X / sigma^2 + 1 / prior_std^2)], finite for every k.
 
     The least error of any attacker if x is Gaussian, and of any affine attacker for every law of x with that variance.
 
     Args:
-        k, rate: as :func:`expected_error`, but k may be all zero.
-        sigma: standard deviation of the noise on one entry of the gradient, > 0.
+        vector, drop_rate: as :func:`expected_error`, but k may be all zero.
+        noise_std: standard deviation of the noise on one entry of the gradient, > 0.
         prior_std: standard deviation of x, > 0.
 
     Returns:
@@ -103,66 +106,69 @@ def bayes_error(k: ArrayLike, rate: float, sigma: float, prior_std: float) -> fl
 
     Source: RS, Theorem 5.1, where its expectation is infinite (rs.thm5.1).
     """
-    sigma = _validate.real("sigma", sigma, 0.0, ends="()")
+    noise_std = _validate.real("noise_std", noise_std, 0.0, ends="()")
     prior_std = _validate.real("prior_std", prior_std, 0.0, ends="()")
-    vector, keep = _vector_keep(k, rate)
+    vector, keep = _vector_keep(vector, drop_rate)
     if not vector.any():
         return prior_std * prior_std
-    scale, squares, _ = _scaled_squares(vector, rate)
-    noise_to_prior = sigma / prior_std / scale
+    scale, squares, _ = _scaled_squares(vector, drop_rate)
+    noise_to_prior = noise_std / prior_std / scale
     if not 1e-140 < noise_to_prior < 1e140:
         raise ValueError(
-            f"prior_std must make sigma / prior_std lie within 1e140 of max |k_j| = {scale:g}, got {prior_std!r}"
+            f"prior_std must make noise_std / prior_std lie within 1e140 of max |k_j| = {scale:g}, got {prior_std!r}"
         )
     if noise_to_prior > 1e70:
         return prior_std * prior_std  # X is nothing beside the noise
-    share = noise_to_prior**2 * mean_reciprocal(squares, keep, noise_to_prior**2)
+    share = noise_to_prior**2 * mean_reciprocal(values=squares, keep=keep, shift=noise_to_prior**2)
     return prior_std * prior_std * share
 
 
-def matrix_expected_error(K: ArrayLike, rate: float, sigma: float) -> AttackError:
+def matrix_expected_error(matrix: ArrayLike, *, drop_rate: float, noise_std: float) -> AttackError:
     r"""Total error of least squares for n unknowns, sigma^2 E tr (K_m' K_m)^-1, over every mask of rows.
 
     K_m holds the kept rows of K. The attack fails where they have not rank n.
 
     Args:
-        K: the constraint matrix, shape (dim, n), of full column rank; entries 0 or of size in [1e-70, 1e70].
-        rate: sparsification rate r in [0, 1); keep = dim * (1 - rate) must be an integer, and binomial(dim, keep) at most
+        matrix: the constraint matrix, shape (dim, n), of full column rank; entries 0 or of size in [1e-70, 1e70].
+        drop_rate: sparsification rate r in [0, 1); keep = dim * (1 - drop_rate) must be an integer, and binomial(dim, keep) at
+            most
             200,000, as all masks are looked at. A row set counts as rank-deficient at NumPy's default tolerance.
-        sigma: standard deviation of the noise on one entry of the gradient, 0 or in [1e-70, 1e70].
+        noise_std: standard deviation of the noise on one entry of the gradient, 0 or in [1e-70, 1e70].
 
     Raises:
         ValueError: an argument outside its range, or keep < n, for which no mask leaves the attack possible.
 
     Source: RS, equation 16 with the mask of Theorem 5.1 (rs.thm5.1.matrix).
     """
-    matrix, keep = _matrix_keep(K, rate)
-    sigma = _validate.size("sigma", sigma, zero=True)
+    matrix, keep = _matrix_keep(matrix, drop_rate)
+    noise_std = _validate.size("noise_std", noise_std, zero=True)
     dim, unknowns = matrix.shape
     masks = math.comb(dim, keep)
     if masks > _MAX_MASKS:
-        raise ValueError(f"K must allow at most {_MAX_MASKS} masks, got shape {matrix.shape}, {keep} rows kept")
+        raise ValueError(f"matrix must allow at most {_MAX_MASKS} masks, got shape {matrix.shape}, {keep} rows kept")
     traces = _inverse_traces(matrix, keep)
     if not traces.size:
         raise ValueError(
-            f"K must have {unknowns} independent rows among some {keep} kept ones, got {_validate.shown(K)}"
+            f"matrix must have {unknowns} independent rows among some {keep} kept ones, got {_validate.shown(matrix)}"
         )
-    given = sigma * sigma * float(traces.mean())
+    given = noise_std * noise_std * float(traces.mean())
     if traces.size == masks:
-        return AttackError(given, given, 0.0)
+        return AttackError(value=given, given_recoverable=given, lost_probability=0.0)
     reason = f"{masks - traces.size} of {masks} masks leave rows of rank below {unknowns}"
-    return AttackError(math.inf, given, 1.0 - traces.size / masks, reason)
+    return AttackError(
+        value=math.inf, given_recoverable=given, lost_probability=1.0 - traces.size / masks, reason=reason
+    )
 
 
-def matrix_error_lower_bound(K: ArrayLike, rate: float, sigma: float) -> Array:
-    """sigma^2 (K'K)^-1 / (1 - rate) <= sigma^2 E (K_m' K_m)^-1 in Loewner order, singular K_m'K_m counting as infinite.
+def matrix_error_lower_bound(matrix: ArrayLike, *, drop_rate: float, noise_std: float) -> Array:
+    """sigma^2 (K'K)^-1 / (1 - drop_rate) <= sigma^2 E (K_m' K_m)^-1 in Loewner order, singular K_m'K_m counting as infinite.
 
     Its trace bounds the total error. Given that K_m'K_m is not singular the bound is this times 1 - lost_probability.
 
     Args:
-        K: the constraint matrix, shape (dim, n), of full column rank; entries 0 or of size in [1e-70, 1e70].
-        rate: sparsification rate r in [0, 1); dim * (1 - rate) must be an integer >= n.
-        sigma: standard deviation of the noise on one entry of the gradient, 0 or in [1e-70, 1e70].
+        matrix: the constraint matrix, shape (dim, n), of full column rank; entries 0 or of size in [1e-70, 1e70].
+        drop_rate: sparsification rate r in [0, 1); dim * (1 - drop_rate) must be an integer >= n.
+        noise_std: standard deviation of the noise on one entry of the gradient, 0 or in [1e-70, 1e70].
 
     Returns:
         Array of shape (n, n).
@@ -172,19 +178,19 @@ def matrix_error_lower_bound(K: ArrayLike, rate: float, sigma: float) -> Array:
 
     Source: RS, Theorem 5.1 for a matrix (rs.thm5.1.matrix).
     """
-    matrix, keep = _matrix_keep(K, rate)
-    sigma = _validate.size("sigma", sigma, zero=True)
+    matrix, keep = _matrix_keep(matrix, drop_rate)
+    noise_std = _validate.size("noise_std", noise_std, zero=True)
     triangle = np.linalg.inv(np.linalg.qr(matrix, mode="r"))
-    return np.asarray(sigma * sigma * len(matrix) / keep * (triangle @ triangle.T))
+    return np.asarray(noise_std * noise_std * len(matrix) / keep * (triangle @ triangle.T))
 
 
-def gaussian_matrix_error(keep: int, unknowns: int, sigma: float) -> AttackError:
+def gaussian_matrix_error(*, keep: int, unknowns: int, noise_std: float) -> AttackError:
     """Total error for K with independent N(0, 1) entries, over K, mask and noise: sigma^2 n / (keep - n - 1).
 
     Args:
         keep: number of kept rows, 1..1e12.
         unknowns: n, 1..1e12.
-        sigma: standard deviation of the noise on one entry of the gradient, > 0.
+        noise_std: standard deviation of the noise on one entry of the gradient, > 0.
 
     Returns:
         Infinite for keep <= n + 1. For keep in (n, n + 1) the attack almost never fails, but its mean error is infinite.
@@ -196,31 +202,37 @@ def gaussian_matrix_error(keep: int, unknowns: int, sigma: float) -> AttackError
     """
     keep = _validate.integer("keep", keep, 1, _MAX_ROWS)
     unknowns = _validate.integer("unknowns", unknowns, 1, _MAX_ROWS)
-    sigma = _validate.real("sigma", sigma, 0.0, ends="()")
+    noise_std = _validate.real("noise_std", noise_std, 0.0, ends="()")
     if keep < unknowns:
-        return AttackError(math.inf, math.inf, 1.0, f"{keep} rows cannot determine {unknowns} unknowns")
+        return AttackError(
+            value=math.inf,
+            given_recoverable=math.inf,
+            lost_probability=1.0,
+            reason=f"{keep} rows cannot determine {unknowns} unknowns",
+        )
     if keep <= unknowns + 1:
         reason = f"the smallest singular value has too much mass near 0: {keep} rows, needs {unknowns + 2}"
-        return AttackError(math.inf, math.inf, 0.0, reason)
-    error = sigma * sigma * unknowns / (keep - unknowns - 1)
-    return AttackError(error, error, 0.0)
+        return AttackError(value=math.inf, given_recoverable=math.inf, lost_probability=0.0, reason=reason)
+    error = noise_std * noise_std * unknowns / (keep - unknowns - 1)
+    return AttackError(value=error, given_recoverable=error, lost_probability=0.0)
 
 
 def _kept(dim: int, rate: float) -> int:
     """dim * (1 - rate) as an integer in 1..dim."""
-    rate = _validate.real("rate", rate, 0.0, 1.0, ends="[)")
+    rate = _validate.real("drop_rate", rate, 0.0, 1.0, ends="[)")
     keep = round(dim * (1 - rate))
     if keep < 1 or abs(dim * (1 - rate) - keep) > 1e-9 * dim:
         raise ValueError(
-            f"rate must make dim * (1 - rate) an integer in 1..{dim}, got {rate!r}: {dim} * (1 - rate) = {dim * (1 - rate):g}"
+            f"drop_rate must make dim * (1 - drop_rate) an integer in 1..{dim}, got {rate!r}: {dim} * (1 - drop_rate) = "
+            f"{dim * (1 - rate):g}"
         )
     return keep
 
 
 def _vector_keep(k: ArrayLike, rate: float) -> tuple[Array, int]:
-    vector = _validate.finite("k", k)
+    vector = _validate.finite("vector", k)
     if vector.ndim != 1 or not 1 <= vector.size <= _MAX_DIM:
-        raise ValueError(f"k must be a vector of 1..{_MAX_DIM} entries, got shape {vector.shape}")
+        raise ValueError(f"vector must be a vector of 1..{_MAX_DIM} entries, got shape {vector.shape}")
     return vector, _kept(vector.size, rate)
 
 
@@ -230,15 +242,15 @@ def _scaled_squares(k: ArrayLike, rate: float) -> tuple[float, Array, int]:
     size = np.abs(vector)
     scale = float(size.max())
     if scale == 0.0:
-        raise ValueError(f"k must have a non-zero entry, got {_validate.shown(k)}")
+        raise ValueError(f"vector must have a non-zero entry, got {_validate.shown(k)}")
     if size[size > 0].min() / scale < 1e-140:
-        raise ValueError(f"k must have non-zero entries within a factor of 1e140, got {_validate.shown(k)}")
+        raise ValueError(f"vector must have non-zero entries within a factor of 1e140, got {_validate.shown(k)}")
     return scale, (size / scale) ** 2, keep
 
 
 def _noise_variance(sigma: float, scale: float) -> float:
     """(sigma / scale)^2, the noise after k has been divided by scale."""
-    ratio = _validate.real("sigma", sigma, 0.0, ends="[)") / scale
+    ratio = _validate.real("noise_std", sigma, 0.0, ends="[)") / scale
     return ratio * ratio
 
 
@@ -253,12 +265,12 @@ def _log_lost_probability(squares: Array, keep: int) -> float:
 
 
 def _matrix_keep(K: ArrayLike, rate: float) -> tuple[Array, int]:
-    matrix = _validate.signed_scale("K", K)
+    matrix = _validate.signed_scale("matrix", K)
     if matrix.ndim != 2 or matrix.size == 0 or np.linalg.matrix_rank(matrix) < matrix.shape[1]:
-        raise ValueError(f"K must be a matrix of full column rank, got shape {matrix.shape}")
+        raise ValueError(f"matrix must be a matrix of full column rank, got shape {matrix.shape}")
     keep = _kept(len(matrix), rate)
     if keep < matrix.shape[1]:
-        raise ValueError(f"rate must leave at least {matrix.shape[1]} of {len(matrix)} rows, got {rate!r}")
+        raise ValueError(f"drop_rate must leave at least {matrix.shape[1]} of {len(matrix)} rows, got {rate!r}")
     return matrix, keep
 
 

@@ -5,12 +5,12 @@ from dptheory import _validate
 _MAX_EPOCHS = 10**9
 
 
-def freeze_rate(epoch: int, final_rate: float, cooling_epochs: int) -> float:
+def freeze_rate(*, epoch: int, final_drop_rate: float, cooling_epochs: int) -> float:
     r"""Freeze rate of an epoch under gradual cooling, r* min(e / (e* - 1), 1).
 
     Args:
         epoch: e = 0, 1, ...
-        final_rate: r* in [0, 1].
+        final_drop_rate: r* in [0, 1].
         cooling_epochs: e* >= 2; the rate reaches r* in epoch e* - 1. For e* = 1 the formula is 0/0.
 
     Raises:
@@ -19,12 +19,14 @@ def freeze_rate(epoch: int, final_rate: float, cooling_epochs: int) -> float:
     Source: RF, Algorithm 1, and RS, Algorithm 1 with e* = E (rf.density).
     """
     epoch = _validate.integer("epoch", epoch, 0, _MAX_EPOCHS)
-    final_rate = _validate.real("final_rate", final_rate, 0.0, 1.0)
+    final_drop_rate = _validate.real("final_drop_rate", final_drop_rate, 0.0, 1.0)
     last = _validate.integer("cooling_epochs", cooling_epochs, 2, _MAX_EPOCHS) - 1
-    return final_rate if epoch >= last else final_rate * (epoch / last)
+    return final_drop_rate if epoch >= last else final_drop_rate * (epoch / last)
 
 
-def total_density(final_rate: float, cooling_epochs: int, epochs: int, baseline_epochs: int | None = None) -> float:
+def total_density(
+    *, final_drop_rate: float, cooling_epochs: int, epochs: int, baseline_epochs: int | None = None
+) -> float:
     r"""Gradient entries that a run with gradual cooling leaves non-zero, over those of a dense run.
 
     .. math:: \frac1{E_0}\sum_{e<E}(1-r(e)) = \frac{E - r^*(e^*/2 + E - e^*)}{E_0}\quad\text{for } E \ge e^*
@@ -32,7 +34,7 @@ def total_density(final_rate: float, cooling_epochs: int, epochs: int, baseline_
     With e* = E = E_0 this is 1 - r*/2. Every epoch is taken to have the same number of steps.
 
     Args:
-        final_rate: r* in [0, 1].
+        final_drop_rate: r* in [0, 1].
         cooling_epochs: e* >= 2.
         epochs: E >= 1, length of the sparse run.
         baseline_epochs: E_0 >= 1, length of the dense run that it is held against; by default E.
@@ -45,11 +47,11 @@ def total_density(final_rate: float, cooling_epochs: int, epochs: int, baseline_
 
     Source: RF, section 4 and Tables 2 and 9 (rf.density, rf.sparsity70).
     """
-    final_rate = _validate.real("final_rate", final_rate, 0.0, 1.0)
+    final_drop_rate = _validate.real("final_drop_rate", final_drop_rate, 0.0, 1.0)
     cooling = _validate.integer("cooling_epochs", cooling_epochs, 2, _MAX_EPOCHS)
     epochs = _validate.integer("epochs", epochs, 1, _MAX_EPOCHS)
     baseline = epochs if baseline_epochs is None else baseline_epochs
     baseline = _validate.integer("baseline_epochs", baseline, 1, _MAX_EPOCHS)
     ramp = min(epochs, cooling)
     frozen_epochs = ramp * (ramp - 1) / (2 * (cooling - 1)) + (epochs - ramp)
-    return (epochs - final_rate * frozen_epochs) / baseline
+    return (epochs - final_drop_rate * frozen_epochs) / baseline

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from dptheory import _validate
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TunedBound:
     """The least value of the bound over the learning rate, and the learning rate that attains it."""
 
@@ -23,13 +23,13 @@ class TunedBound:
     learning_rate: float
 
 
-def tradeoff(rate: float, delta_c: float, noise_term: float, kappa: float) -> float:
+def relative_bound(*, drop_rate: float, delta_c: float, step_noise: float, kappa: float) -> float:
     r"""U(r) = (delta_c + (1 - r) noise_term) / kappa, the right-hand side of Theorem 3.5.
 
     Args:
-        rate: r in [0, 1).
+        drop_rate: r in [0, 1).
         delta_c: Delta_L / (g T) + g G C^2 / 2 less the mean bias, >= 0.
-        noise_term: learning rate times Delta_sigma, >= 0.
+        step_noise: learning rate times Delta_sigma, >= 0.
         kappa: > 0; its value at this rate (:func:`dptheory.sparsification.kappa`).
 
     Raises:
@@ -37,17 +37,17 @@ def tradeoff(rate: float, delta_c: float, noise_term: float, kappa: float) -> fl
 
     Source: RS, Appendix G, equations 113 and 114 (rs.appG).
     """
-    x = 1.0 - _validate.real("rate", rate, 0.0, 1.0, ends="[)")
-    delta_c, noise_term = _terms(delta_c, noise_term)
-    return (delta_c + x * noise_term) / _validate.size("kappa", kappa)
+    x = 1.0 - _validate.real("drop_rate", drop_rate, 0.0, 1.0, ends="[)")
+    delta_c, step_noise = _terms(delta_c, step_noise)
+    return (delta_c + x * step_noise) / _validate.size("kappa", kappa)
 
 
-def optimal_rate(delta_c: float, noise_term: float, exponent: float = 0.5) -> float:
-    r"""The r that minimises U(r) where kappa = (1 - r)^a: max(0, 1 - a / (1 - a) * delta_c / noise_term).
+def optimal_rate(*, delta_c: float, step_noise: float, exponent: float = 0.5) -> float:
+    r"""The r that minimises U(r) where kappa = (1 - r)^a: max(0, 1 - a / (1 - a) * delta_c / step_noise).
 
     Args:
         delta_c: >= 0.
-        noise_term: learning rate times Delta_sigma, >= 0.
+        step_noise: learning rate times Delta_sigma, >= 0.
         exponent: a in [0, 1]; 1/2 is the paper's assumption, 1 holds for gradients below the threshold.
 
     Returns:
@@ -58,14 +58,16 @@ def optimal_rate(delta_c: float, noise_term: float, exponent: float = 0.5) -> fl
 
     Source: RS, Appendix G, equation 116 (rs.appG).
     """
-    delta_c, noise_term = _terms(delta_c, noise_term)
+    delta_c, step_noise = _terms(delta_c, step_noise)
     a = _validate.real("exponent", exponent, 0.0, 1.0)
-    if (1.0 - a) * noise_term <= a * delta_c:
+    if (1.0 - a) * step_noise <= a * delta_c:
         return 0.0
-    return 1.0 - a * delta_c / ((1.0 - a) * noise_term)
+    return 1.0 - a * delta_c / ((1.0 - a) * step_noise)
 
 
-def optimal_rate_flat(delta_c: float, noise_term: float, grad_norm: float, clip: float, z: float = 0.75) -> float:
+def optimal_rate_flat(
+    *, delta_c: float, step_noise: float, grad_norm: float, clip_norm: float, deviation_share: float = 0.75
+) -> float:
     r"""The r that minimises U(r) for a gradient with entries of equal size and P' = P, kappa being exact.
 
     .. math:: 1 - r^* = \min(1, \max((c / |w|)^2, \Delta_C / (\gamma\Delta_\sigma))), \qquad c = (1 - z) C
@@ -74,10 +76,10 @@ def optimal_rate_flat(delta_c: float, noise_term: float, grad_norm: float, clip:
 
     Args:
         delta_c: >= 0.
-        noise_term: learning rate times Delta_sigma, >= 0.
+        step_noise: learning rate times Delta_sigma, >= 0.
         grad_norm: |w|, > 0.
-        clip: C, > 0.
-        z: share of C left to the deviation, in (0, 1).
+        clip_norm: C, > 0.
+        deviation_share: share of C left to the deviation, in (0, 1).
 
     Raises:
         ValueError: an argument outside its range.
@@ -85,83 +87,91 @@ def optimal_rate_flat(delta_c: float, noise_term: float, grad_norm: float, clip:
     Source: RS, Appendix G, corrected (rs.appG).
     """
     grad_norm = _validate.size("grad_norm", grad_norm)
-    clip = _validate.size("clip", clip)
-    unclipped = (1.0 - _validate.real("z", z, 0.0, 1.0, ends="()")) * clip
+    clip_norm = _validate.size("clip_norm", clip_norm)
+    unclipped = (1.0 - _validate.real("deviation_share", deviation_share, 0.0, 1.0, ends="()")) * clip_norm
     least = min(unclipped / grad_norm, 1.0) ** 2
-    return min(optimal_rate(delta_c, noise_term), 1.0 - least)
+    return min(optimal_rate(delta_c=delta_c, step_noise=step_noise), 1.0 - least)
 
 
-def least_kappa(rate: float, delta_c: float, noise_term: float) -> float:
+def least_kappa(*, drop_rate: float, delta_c: float, step_noise: float) -> float:
     r"""The kappa above which masking lowers the bound at a fixed learning rate.
 
-    With x = 1 - r it is (delta_c + x noise_term) / (delta_c + noise_term).
+    With x = 1 - r it is (delta_c + x noise_term) / (delta_c + step_noise).
 
     Args:
-        rate: r in [0, 1).
+        drop_rate: r in [0, 1).
         delta_c: >= 0.
-        noise_term: learning rate times Delta_sigma, >= 0; not both 0.
+        step_noise: learning rate times Delta_sigma, >= 0; not both 0.
 
     Raises:
         ValueError: an argument outside its range.
 
     Source: RS, Theorem 3.5 (rs.fixed_rate).
     """
-    x = 1.0 - _validate.real("rate", rate, 0.0, 1.0, ends="[)")
-    delta_c, noise_term = _terms(delta_c, noise_term)
-    if max(delta_c, noise_term) == 0.0:
-        raise ValueError(f"noise_term must be positive where delta_c is 0, got {noise_term!r}")
-    share = noise_term / (delta_c + noise_term)
+    x = 1.0 - _validate.real("drop_rate", drop_rate, 0.0, 1.0, ends="[)")
+    delta_c, step_noise = _terms(delta_c, step_noise)
+    if max(delta_c, step_noise) == 0.0:
+        raise ValueError(f"step_noise must be positive where delta_c is 0, got {step_noise!r}")
+    share = step_noise / (delta_c + step_noise)
     return 1.0 - share + x * share
 
 
-def least_kappa_tuned(rate: float, noise_ratio: float) -> float:
+def least_kappa_tuned(*, drop_rate: float, noise_to_curvature: float) -> float:
     r"""The kappa above which masking lowers the bound at the tuned learning rate: sqrt((A + x D) / (A + D)).
 
     Larger than sqrt(x) for r > 0, whatever the noise.
 
     Args:
-        rate: r in [0, 1).
-        noise_ratio: D / A = d sigma^2 / B^2, >= 0.
+        drop_rate: r in [0, 1).
+        noise_to_curvature: D / A = d sigma^2 / B^2, >= 0.
 
     Raises:
         ValueError: an argument outside its range.
 
     Source: RS, Theorem 3.5 (rs.tuned).
     """
-    return math.sqrt(least_kappa(rate, 1.0, _validate.real("noise_ratio", noise_ratio, 0.0, _validate.LARGEST)))
+    return math.sqrt(
+        least_kappa(
+            drop_rate=drop_rate,
+            delta_c=1.0,
+            step_noise=_validate.real("noise_to_curvature", noise_to_curvature, 0.0, _validate.LARGEST),
+        )
+    )
 
 
 def tuned_bound(
-    rate: float, kappa: float, initial_gap: float, steps: float, curvature_term: float, noise: float
+    *, drop_rate: float, kappa: float, objective_gap: float, steps: float, curvature_term: float, noise_term: float
 ) -> TunedBound:
     r"""Least value over the learning rate of (Delta_L / (g T) + g A + x g D) / kappa, kappa free of g, no bias.
 
     .. math:: \frac2\kappa\sqrt{\Delta_L(A + xD)/T} \quad\text{at}\quad \gamma = \sqrt{\Delta_L / (T(A + xD))}
 
     Args:
-        rate: r in [0, 1).
+        drop_rate: r in [0, 1).
         kappa: > 0.
-        initial_gap: Delta_L, > 0.
+        objective_gap: Delta_L, > 0.
         steps: T, >= 1; need not be whole, as it may come from a budget.
         curvature_term: A = G C^2 / 2, > 0.
-        noise: D = Delta_sigma, >= 0.
+        noise_term: D = Delta_sigma, >= 0.
 
     Raises:
         ValueError: an argument outside its range.
 
     Source: RS, Theorem 3.5 (rs.tuned); RF, section 2.2 (rf.raise_noise).
     """
-    x = 1.0 - _validate.real("rate", rate, 0.0, 1.0, ends="[)")
+    x = 1.0 - _validate.real("drop_rate", drop_rate, 0.0, 1.0, ends="[)")
     kappa = _validate.size("kappa", kappa)
-    gap = _validate.size("initial_gap", initial_gap)
+    gap = _validate.size("objective_gap", objective_gap)
     steps = _validate.real("steps", steps, 1.0, 1e70)
     slope = _validate.size("curvature_term", curvature_term)
-    slope += x * _validate.real("noise", noise, 0.0, _validate.LARGEST)
-    return TunedBound(2.0 * math.sqrt(gap / steps) * math.sqrt(slope) / kappa, math.sqrt(gap / steps / slope))
+    slope += x * _validate.real("noise_term", noise_term, 0.0, _validate.LARGEST)
+    return TunedBound(
+        bound=2.0 * math.sqrt(gap / steps) * math.sqrt(slope) / kappa, learning_rate=math.sqrt(gap / steps / slope)
+    )
 
 
 def _terms(delta_c: float, noise_term: float) -> tuple[float, float]:
     return (
         _validate.real("delta_c", delta_c, 0.0, _validate.LARGEST),
-        _validate.real("noise_term", noise_term, 0.0, _validate.LARGEST),
+        _validate.real("step_noise", noise_term, 0.0, _validate.LARGEST),
     )

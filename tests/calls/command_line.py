@@ -8,33 +8,34 @@ COMMANDS: dict[str, dict[str, str]] = {
     "demo": {"--out": "/dev/null/demo"},
     "bound prune": {"--dim": "10", "--keep": "3", "--sigma-g": "1", "--noise-std": "1"},
     "bound mse": {
-        "--grad-norm": "1", "--dim": "10", "--deviation": "0.1", "--clip": "1", "--sigma": "1", "--batch-size": "4",
-        "--rate": "0.5",
+        "--grad-norm": "1", "--dim": "10", "--deviation": "0.1", "--clip-norm": "1", "--noise-multiplier": "1",
+        "--batch-size": "4",
+        "--drop-rate": "0.5",
     },
-    "bound kappa": {"--grad-norm": "2", "--dim": "10", "--clip": "4", "--rate": "0.5", "--deviation": "0.05"},
-    "bound rate": {"--delta-c": "0.1", "--noise-term": "1"},
-    "bound reconstruction": {"--input": "1,2,3,4", "--rate": "0.5", "--sigma": "0.1", "--prior-std": "1"},
+    "bound kappa": {"--grad-norm": "2", "--dim": "10", "--clip-norm": "4", "--drop-rate": "0.5", "--deviation": "0.05"},
+    "bound rate": {"--delta-c": "0.1", "--step-noise": "1"},
+    "bound reconstruction": {"--vector": "1,2,3,4", "--drop-rate": "0.5", "--noise-std": "0.1", "--prior-std": "1"},
     "bound angle": {"--dim": "100", "--snr": "3"},
     "bound freeze": {
-        "--layer-sizes": "90,20", "--layer-norms": "1,2", "--frozen": "1", "--clip": "1", "--sigma": "1",
+        "--layer-sizes": "90,20", "--layer-norms": "1,2", "--frozen-layers": "1", "--clip-norm": "1", "--noise-multiplier": "1",
         "--batch-size": "64", "--alignment": "1", "--learning-rate": "0.1", "--steps": "10", "--smoothness": "1",
         "--objective-gap": "1", "--sampling": "poisson", "--sampling-rate": "0.01",
     },
     "bound embedding": {
-        "--dim": "100", "--subspace-dim": "10", "--clip": "10", "--residual-clip": "2", "--mu": "1", "--residual-norm": "1",
+        "--dim": "100", "--subspace-dim": "10", "--clip-norm": "10", "--residual-clip": "2", "--mu": "1", "--residual-norm": "1",
     },
     "preset list": {},
     "preset embedding": {"--mu": "1"},
     "privacy epsilon": {
-        "--sigma": "2", "--rate": "1", "--steps": "1", "--delta": "1e-5", "--adjacency": "add-remove",
+        "--noise-multiplier": "2", "--sampling-rate": "1", "--steps": "1", "--delta": "1e-5", "--adjacency": "add-remove",
         "--sampling": "poisson", "--width": "0.01",
     },
-    "privacy sigma": {
-        "--epsilon": "1", "--delta": "1e-5", "--rate": "1", "--steps": "1", "--adjacency": "add-remove",
+    "privacy noise-multiplier": {
+        "--epsilon": "1", "--delta": "1e-5", "--sampling-rate": "1", "--steps": "1", "--adjacency": "add-remove",
         "--sampling": "poisson",
     },
     "privacy steps": {
-        "--epsilon": "1", "--delta": "1e-5", "--sigma": "20", "--rate": "1", "--adjacency": "add-remove",
+        "--epsilon": "1", "--delta": "1e-5", "--noise-multiplier": "20", "--sampling-rate": "1", "--adjacency": "add-remove",
         "--sampling": "poisson",
     },
     "privacy index": {
@@ -45,7 +46,7 @@ COMMANDS: dict[str, dict[str, str]] = {
 
 ALTERNATIVES: dict[str, dict[str, str]] = {
     "bound embedding": {
-        "--dim": "100", "--subspace-dim": "10", "--clip": "10", "--residual-clip": "2", "--epsilon": "1", "--delta": "1e-5",
+        "--dim": "100", "--subspace-dim": "10", "--clip-norm": "10", "--residual-clip": "2", "--epsilon": "1", "--delta": "1e-5",
     },
     "privacy index": {
         "--dim": "8", "--keep": "3", "--epsilon": "1", "--sampling-rate": "1", "--noise-multiplier": "4",

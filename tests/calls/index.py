@@ -9,8 +9,8 @@ from tests.calls import Calls, Fresh, call, dear
 
 _SMALL = SubsetMallows(8, 3, 0.3)
 _PAPER = SubsetMallows(256, 26, 0.01)
-_LOSS = privacy.loss_law(_SMALL)
-_PRV = IndexPRV(_SMALL, 5)
+_LOSS = privacy.loss_law(mechanism=_SMALL)
+_PRV = IndexPRV(mechanism=_SMALL, releases=5)
 _SETTING = {"dim": 20, "keep": 5, "steps": 2, "groups": 3}
 _MALLOWS = "dptheory.pruning.SubsetMallows"
 _LATTICE = "dptheory.privacy.LatticeLoss"
@@ -40,20 +40,23 @@ CALLS: Calls = {
         call(epsilon=1.0, **_SETTING),
         call(epsilon=0.01, dim=256, keep=26, steps=2500, groups=10_547),
     ],
-    "dptheory.pruning.theta_for_retained_gain": [call(gain=0.5, dim=20, keep=5), dear(gain=0.64, dim=256, keep=26)],
+    "dptheory.pruning.theta_for_retained_gain": [
+        call(retained_gain=0.5, dim=20, keep=5),
+        dear(retained_gain=0.64, dim=256, keep=26),
+    ],
     "dptheory.pruning.index_budget": [
         call(epsilon=1.0, **_SETTING),
         dear(epsilon=0.01, dim=256, keep=26, steps=2500, groups=10_547),
     ],
-    "dptheory.privacy.loss_law": [call(model=_SMALL, distance=6), call(model=_PAPER, distance=52)],
+    "dptheory.privacy.loss_law": [call(mechanism=_SMALL, distance=6), call(mechanism=_PAPER, distance=52)],
     "dptheory.privacy.theta_for_delta_budget": [
         call(epsilon=1.0, delta=1e-5, method="zcdp", **_SETTING),
         dear(epsilon=1.0, delta=1e-5, dim=8, keep=3, steps=1, groups=2, method="exact"),
         dear(epsilon=1.0, delta=1e-5, dim=256, keep=26, steps=10, groups=100, method="exact"),
     ],
     "dptheory.privacy.epsilon_for_retained_gain": [
-        call(gain=0.5, delta=1e-5, method="zcdp", **_SETTING),
-        dear(gain=0.5, delta=1e-5, dim=8, keep=3, steps=1, groups=2, method="exact"),
+        call(retained_gain=0.5, delta=1e-5, method="zcdp", **_SETTING),
+        dear(retained_gain=0.5, delta=1e-5, dim=8, keep=3, steps=1, groups=2, method="exact"),
     ],
     "dptheory.privacy.retained_gain_for_delta_budget": [
         call(epsilon=1.0, delta=1e-5, method="zcdp", **_SETTING),
@@ -62,7 +65,7 @@ CALLS: Calls = {
     _LATTICE + ".delta": [call(self=_LOSS, epsilon=1.0, count=5)],
     _LATTICE + ".epsilon": [call(self=_LOSS, delta=1e-5, count=5)],
     _LATTICE + ".renyi": [call(self=_LOSS, order=2.0)],
-    _INDEX_PRV: [call(model=_SMALL, releases=5), call(model=_PAPER, releases=1000)],
+    _INDEX_PRV: [call(mechanism=_SMALL, releases=5), call(mechanism=_PAPER, releases=1000)],
     f"{_INDEX_PRV}.cdf": [call(self=_PRV, t=[0.0, 1.0])],
     f"{_INDEX_PRV}.pdf": [call(self=_PRV, t=[0.0, 1.0])],
     f"{_INDEX_PRV}.probability": [call(self=_PRV, a=[0.0, 1.0], b=[1.0, 2.0])],
@@ -73,27 +76,38 @@ CALLS: Calls = {
         dear(orders=np.arange(2.0, 257.0), sampling_rate=0.01, noise_multiplier=1.0),
     ],
     "dptheory.privacy.joint_rdp": [
-        call(orders=[2.0, 3.0], sampling_rate=0.5, noise_multiplier=1.0, model=_SMALL, groups=2),
-        dear(orders=np.arange(2.0, 33.0), sampling_rate=0.01, noise_multiplier=1.0, model=_PAPER, groups=100),
+        call(orders=[2.0, 3.0], sampling_rate=0.5, noise_multiplier=1.0, mechanism=_SMALL, groups=2),
+        dear(orders=np.arange(2.0, 33.0), sampling_rate=0.01, noise_multiplier=1.0, mechanism=_PAPER, groups=100),
     ],
     "dptheory.privacy.FreshMask": [call(dim=10, keep=4), call(dim=1_000_000, keep=500_000)],
     "dptheory.privacy.FreshMask.rdp": [
-        call(self=FreshMask(10, 4), orders=[2.0, 3.0], sampling_rate=0.5, noise_multiplier=1.0, steps=3),
-        dear(self=FreshMask(10**6, 5 * 10**5), orders=[2.0, 8.0], sampling_rate=0.01, noise_multiplier=1.0, steps=1000),
+        call(self=FreshMask(dim=10, keep=4), orders=[2.0, 3.0], sampling_rate=0.5, noise_multiplier=1.0, steps=3),
+        dear(
+            self=FreshMask(dim=10**6, keep=5 * 10**5),
+            orders=[2.0, 8.0],
+            sampling_rate=0.01,
+            noise_multiplier=1.0,
+            steps=1000,
+        ),
     ],
-    "dptheory.privacy.IndexSteps": [call(steps=3, model=_SMALL, groups=2)],
+    "dptheory.privacy.IndexSteps": [call(steps=3, mechanism=_SMALL, groups=2)],
     "dptheory.privacy.joint_epsilon": [
-        call(delta=1e-5, values=_values, index_epsilon=0.1, index_rho=0.01, orders=[2.0, 3.0], rdp=[0.1, 0.2]),
+        call(delta=1e-5, values=_values, index_epsilon=0.1, index_zcdp_rho=0.01, orders=[2.0, 3.0], rdp=[0.1, 0.2]),
     ],
     "dptheory.privacy.run_epsilon": [
-        dear(releases=[IndexSteps(3, _SMALL, 2)], sampling_rate=1.0, noise_multiplier=4.0, delta=1e-5),
+        dear(
+            releases=[IndexSteps(steps=3, mechanism=_SMALL, groups=2)],
+            sampling_rate=1.0,
+            noise_multiplier=4.0,
+            delta=1e-5,
+        ),
     ],
     "dptheory.privacy.values_epsilon": [dear(delta=1e-5, sampling_rate=1.0, noise_multiplier=4.0, steps=3)],
     "dptheory.privacy.theta_for_joint_budget": [
         dear(epsilon=3.0, delta=1e-5, dim=8, keep=3, sampling_rate=0.5, noise_multiplier=4.0, steps=1, groups=2),
     ],
-    "dptheory.pruning.magnitude_noise": [call(rho=0.5)],
-    "dptheory.pruning.gumbel_rate": [call(rho=0.5, keep=5)],
+    "dptheory.pruning.magnitude_noise": [call(zcdp_rho=0.5)],
+    "dptheory.pruning.gumbel_rate": [call(zcdp_rho=0.5, keep=5)],
     "dptheory.pruning.magnitude_gain": [dear(keep_share=0.1, noise_ratio=1.0)],
     "dptheory.pruning.gumbel_gain": [dear(keep_share=0.1, noise_ratio=1.0)],
     "dptheory.pruning.released_gain": [call(sigma_g=1.0, noise_std=2.0)],
@@ -102,6 +116,6 @@ CALLS: Calls = {
         call(dim=2_700_000, keep=270_000, sigma_g=0.1, noise_std=2.0),
     ],
     "dptheory.pruning.selection_gains": [
-        dear(rho=0.5, dim=256, keep=26, groups=10, sigma_g=1.0, clip=1.0, noise_multiplier=1.0),
+        dear(zcdp_rho=0.5, dim=256, keep=26, groups=10, sigma_g=1.0, clip_norm=1.0, noise_multiplier=1.0),
     ],
 }

@@ -5,12 +5,12 @@ import numpy as np
 from dptheory import papers
 from tests.calls import Calls, call, dear, slow
 
-_SETTING = papers.PaperSetting("one step", epsilon=3.0, delta=1e-5, batch_size=60_000, train_size=60_000, epochs=1)
+_SETTING = papers.PaperSetting(name="one step", epsilon=3.0, delta=1e-5, batch_size=60_000, train_size=60_000, epochs=1)
 _SCORES = np.random.default_rng(0).standard_normal(200)
 _PRIVACY = "dptheory.privacy"
 
 CALLS: Calls = {
-    f"{_PRIVACY}.epsilon": [
+    f"{_PRIVACY}.epsilon_bounds": [
         call(noise_multiplier=2.0, sampling_rate=1.0, steps=1, delta=1e-5, width=0.005, adjacency="add-remove",
              sampling="poisson", direction="worst"),
         dear(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5, adjacency="add-remove"),
@@ -21,12 +21,12 @@ CALLS: Calls = {
     f"{_PRIVACY}.cross_check": [
         slow(noise_multiplier=4.0, sampling_rate=0.01, steps=1, delta=1e-5, width=0.5, adjacency="add-remove"),
     ],
-    f"{_PRIVACY}.noise_multiplier": [
+    f"{_PRIVACY}.least_noise_multiplier": [
         call(epsilon=1.0, delta=1e-5, sampling_rate=1.0, steps=10, tolerance=1e-3, adjacency="add-remove",
              sampling="poisson", direction="worst"),
         slow(epsilon=3.0, delta=1e-5, sampling_rate=0.02, steps=1000, adjacency="add-remove"),
     ],
-    f"{_PRIVACY}.steps": [
+    f"{_PRIVACY}.max_steps": [
         call(epsilon=1.0, delta=1e-5, noise_multiplier=20.0, sampling_rate=1.0, adjacency="add-remove",
              sampling="poisson", direction="worst"),
         slow(epsilon=3.0, delta=1e-5, noise_multiplier=1.5, sampling_rate=0.02, adjacency="add-remove"),
@@ -38,14 +38,14 @@ CALLS: Calls = {
     f"{_PRIVACY}.gaussian_rdp_epsilon": [call(mu=1.0, delta=1e-5)],
     f"{_PRIVACY}.gaussian_rdp_mu": [call(epsilon=1.0, delta=1e-5)],
     "dptheory.papers.paper_settings": [call()],
-    "dptheory.papers.PaperSetting.needed_sigma": [call(self=_SETTING)],
+    "dptheory.papers.PaperSetting.needed_noise_multiplier": [call(self=_SETTING)],
     "dptheory.papers.PaperSetting.spent": [call(self=_SETTING)],
     "dptheory.papers.PaperSetting.allowed_steps": [call(self=_SETTING)],
     "dptheory.privacy.epsilon_from_rdp": [
         call(orders=[2.0, 4.0, 8.0], rdp=[0.1, 0.2, 0.4], delta=1e-5),
         call(orders=np.arange(2.0, 257.0), rdp=0.01 * np.arange(2.0, 257.0), delta=1e-6),
     ],
-    "dptheory.privacy.zcdp_epsilon": [call(rho=0.5, delta=1e-5)],
+    "dptheory.privacy.zcdp_epsilon": [call(zcdp_rho=0.5, delta=1e-5)],
     "dptheory.privacy.zcdp_budget": [call(epsilon=1.0, delta=1e-5)],
     "dptheory.privacy.audit": [
         call(scores_with=_SCORES + 3.0, scores_without=_SCORES[::-1], delta=1e-5, confidence=0.99, method="events"),
@@ -57,22 +57,23 @@ CALLS: Calls = {
         call(scores=1000, delta=1e-5, method="gaussian"),
     ],
     "dptheory.privacy.masked_sensitivity": [
-        call(gradients=[[3.0, 4.0], [1.0, 0.0]], clip=1.0, mask=[1.0, 0.0], adjacency="add-remove"),
-        dear(gradients=np.outer([1.0, 2.0], np.linspace(0.1, 1.0, 2000)), clip=1.0, adjacency="replace-one"),
+        call(gradients=[[3.0, 4.0], [1.0, 0.0]], clip_norm=1.0, mask=[1.0, 0.0], adjacency="add-remove"),
+        dear(gradients=np.outer([1.0, 2.0], np.linspace(0.1, 1.0, 2000)), clip_norm=1.0, adjacency="replace-one"),
     ],
-    "dptheory.privacy.divisor_kl": [call(size=10, other=11, kept=5), call(size=1000, other=1001, kept=1_000_000)],
+    "dptheory.privacy.divisor_kl": [call(batch_size=10, other_batch_size=11, keep=5), call(batch_size=1000,
+    other_batch_size=1001, keep=1_000_000)],
     "dptheory.privacy.divisor_renyi": [
-        call(order=2.0, size=10, other=11, kept=5),
-        call(order=32.0, size=1000, other=1001, kept=1_000_000),
+        call(order=2.0, batch_size=10, other_batch_size=11, keep=5),
+        call(order=32.0, batch_size=1000, other_batch_size=1001, keep=1_000_000),
     ],
     "dptheory.privacy.divisor_delta": [
-        call(epsilon=1.0, size=10, other=11, kept=5),
-        call(epsilon=0.1, size=1000, other=1001, kept=1_000_000),
+        call(epsilon=1.0, batch_size=10, other_batch_size=11, keep=5),
+        call(epsilon=0.1, batch_size=1000, other_batch_size=1001, keep=1_000_000),
     ],
-    "dptheory.privacy.average_sensitivity": [call(size=10, clip=1.0)],
+    "dptheory.privacy.average_sensitivity": [call(batch_size=10, clip_norm=1.0)],
     "dptheory.privacy.published_size_delta": [
-        call(epsilon=0.5, examples=20, sampling_rate=0.5, shift=1.0),
-        dear(epsilon=0.5, examples=60_000, sampling_rate=0.01, shift=1.0),
+        call(epsilon=0.5, train_size=20, sampling_rate=0.5, shift=1.0),
+        dear(epsilon=0.5, train_size=60_000, sampling_rate=0.01, shift=1.0),
     ],
     "dptheory.privacy.combined_multiplier": [call(noise_multipliers=[1.0, 2.0])],
     "dptheory.pruning.randomized_response_epsilon": [call(probability=0.7, distance=3)],

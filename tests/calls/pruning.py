@@ -14,8 +14,8 @@ CALLS: Calls = {
     "dptheory.pruning.expected_norm": [call(dim=10, sigma_g=1.0), call(dim=2_700_000, sigma_g=[0.1, 1.0])],
     "dptheory.pruning.zero_update_mse": [call(dim=10, sigma_g=1.0), call(dim=2_700_000, sigma_g=[0.1, 1.0])],
     "dptheory.pruning.noise_mse": [
-        call(keep=3, clip=1.0, noise_multiplier=1.0),
-        call(keep=270_000, clip=[0.1, 1.0], noise_multiplier=1.1),
+        call(keep=3, clip_norm=1.0, noise_multiplier=1.0),
+        call(keep=270_000, clip_norm=[0.1, 1.0], noise_multiplier=1.1),
     ],
     "dptheory.pruning.random_k_mse": [call(**_SMALL, sigma_g=1.0), call(**_LARGE, sigma_g=[0.1, 1.0])],
     "dptheory.pruning.top_k_mse": [
@@ -32,8 +32,8 @@ CALLS: Calls = {
         call(dim=256, keep=26, theta=1e-3, sigma_g=[0.1, 1.0]),
     ],
     "dptheory.pruning.beta": [
-        call(clip=1.0, keep=3, dim=10, theta=0.3, method="exact"),
-        call(clip=1.0, keep=26, dim=256, theta=1e-3),
+        call(clip_norm=1.0, keep=3, dim=10, theta=0.3, method="exact"),
+        call(clip_norm=1.0, keep=26, dim=256, theta=1e-3),
     ],
     "dptheory.pruning.pruned_cosine": [
         call(grad_norm=2.0, retained_norm=1.0, keep=3, noise_std=1.0),
@@ -48,30 +48,32 @@ CALLS: Calls = {
         call(dim=256, keep=26, groups=10_547),
     ],
     "dptheory.sparsification.captured_energy": [call(**_SMALL, snr=1.0), call(**_LARGE, snr=0.01)],
-    "dptheory.sparsification.signed_captured_energy": [call(keep_rate=0.3, snr=1.0)],
-    "dptheory.sparsification.sparse_captured_energy": [dear(keep_rate=0.3, snr=1.0, density=0.5)],
-    "dptheory.gradients.kept_entries": [call(dim=10, rate=0.5), call(dim=1_000_000, rate=0.9)],
+    "dptheory.sparsification.signed_captured_energy": [call(keep_share=0.3, snr=1.0)],
+    "dptheory.sparsification.sparse_captured_energy": [dear(keep_share=0.3, snr=1.0, nonzero_share=0.5)],
+    "dptheory.gradients.kept_entries": [call(dim=10, drop_rate=0.5), call(dim=1_000_000, drop_rate=0.9)],
     "dptheory.gradients.expected_masked_inner": [
-        call(first=_GRADIENT, second=_GRADIENT[::-1], rate=0.5),
-        dear(first=_LONG, second=_LONG[::-1], rate=0.9),
+        call(first=_GRADIENT, second=_GRADIENT[::-1], drop_rate=0.5),
+        dear(first=_LONG, second=_LONG[::-1], drop_rate=0.9),
     ],
-    "dptheory.gradients.mask_norm_bounds": [call(u=_GRADIENT, rate=0.5), dear(u=_LONG, rate=0.9)],
+    "dptheory.gradients.mask_norm_bounds": [call(vector=_GRADIENT, drop_rate=0.5), dear(vector=_LONG, drop_rate=0.9)],
     "dptheory.gradients.all_masks": [call(dim=5, keep=2)],
     "dptheory.gradients.random_masks": [call(rng=Fresh(lambda: np.random.default_rng(0)), count=4, dim=5, keep=2)],
     "dptheory.sparsification.kappa": [
-        dear(gradient=_GRADIENT, clip=1.0, rate=0.5, deviation=0.1, z=0.75, masks=100, seed=0),
-        dear(gradient=_LONG, clip=100.0, rate=0.9),
+        dear(gradient=_GRADIENT, clip_norm=1.0, drop_rate=0.5, deviation=0.1, deviation_share=0.75, masks=100, seed=0),
+        dear(gradient=_LONG, clip_norm=100.0, drop_rate=0.9),
     ],
     "dptheory.sparsification.best_rate": [
-        dear(gradient=_GRADIENT, clip=1.0, delta_c=0.5, noise_term=1.0, deviation=0.1, z=0.75),
+        dear(gradient=_GRADIENT, clip_norm=1.0, delta_c=0.5, step_noise=1.0, deviation=0.1, deviation_share=0.75),
     ],
-    "dptheory.sparsification.tradeoff": [call(rate=0.5, delta_c=0.5, noise_term=1.0, kappa=0.7)],
-    "dptheory.sparsification.optimal_rate": [call(delta_c=0.5, noise_term=1.0, exponent=0.5)],
-    "dptheory.sparsification.optimal_rate_flat": [call(delta_c=0.5, noise_term=1.0, grad_norm=2.0, clip=1.0, z=0.75)],
-    "dptheory.sparsification.least_kappa": [call(rate=0.5, delta_c=0.5, noise_term=1.0)],
-    "dptheory.sparsification.least_kappa_tuned": [call(rate=0.5, noise_ratio=2.0)],
+    "dptheory.sparsification.relative_bound": [call(drop_rate=0.5, delta_c=0.5, step_noise=1.0, kappa=0.7)],
+    "dptheory.sparsification.optimal_rate": [call(delta_c=0.5, step_noise=1.0, exponent=0.5)],
+    "dptheory.sparsification.optimal_rate_flat": [
+        call(delta_c=0.5, step_noise=1.0, grad_norm=2.0, clip_norm=1.0, deviation_share=0.75)
+    ],
+    "dptheory.sparsification.least_kappa": [call(drop_rate=0.5, delta_c=0.5, step_noise=1.0)],
+    "dptheory.sparsification.least_kappa_tuned": [call(drop_rate=0.5, noise_to_curvature=2.0)],
     "dptheory.sparsification.tuned_bound": [
-        call(rate=0.5, kappa=0.7, initial_gap=2.0, steps=1000.0, curvature_term=0.5, noise=3.0),
+        call(drop_rate=0.5, kappa=0.7, objective_gap=2.0, steps=1000.0, curvature_term=0.5, noise_term=3.0),
     ],
     "dptheory.gradients.mean_reciprocal": [
         call(values=_GRADIENT, keep=3, shift=0.5),
@@ -79,47 +81,47 @@ CALLS: Calls = {
     ],
     "dptheory.gradients.noise_norm_ratio": [call(**_SMALL), call(**_LARGE)],
     "dptheory.gradients.relaxed_gradient_ratio": [
-        call(grad_norm=2.0, masked_norm=1.5, clip=1.0),
-        call(grad_norm=np.linspace(1.0, 2.0, 1000), masked_norm=0.5, clip=1.0),
+        call(grad_norm=2.0, masked_norm=1.5, clip_norm=1.0),
+        call(grad_norm=np.linspace(1.0, 2.0, 1000), masked_norm=0.5, clip_norm=1.0),
     ],
     "dptheory.gradients.posterior_freeze": [
-        call(gradients=[[3.0, 4.0], [1.0, 0.0]], clip=1.0, keep=1),
-        dear(gradients=_LONG.reshape(10, -1), clip=1.0, keep=1000),
+        call(gradients=[[3.0, 4.0], [1.0, 0.0]], clip_norm=1.0, keep=1),
+        dear(gradients=_LONG.reshape(10, -1), clip_norm=1.0, keep=1000),
     ],
     "dptheory.gradients.projected_skewness": [call(dim=10, skewness=2.0), call(dim=1_000_000, skewness=-2.0)],
-    "dptheory.sparsification.freeze_rate": [call(epoch=3, final_rate=0.9, cooling_epochs=40)],
+    "dptheory.sparsification.freeze_rate": [call(epoch=3, final_drop_rate=0.9, cooling_epochs=40)],
     "dptheory.sparsification.total_density": [
-        call(final_rate=0.9, cooling_epochs=40, epochs=60, baseline_epochs=40),
-        call(final_rate=0.9, cooling_epochs=40, epochs=60),
+        call(final_drop_rate=0.9, cooling_epochs=40, epochs=60, baseline_epochs=40),
+        call(final_drop_rate=0.9, cooling_epochs=40, epochs=60),
     ],
     "dptheory.sparsification.communication": [
         call(**_SMALL, rounds=4, index="seed", value_bits=32),
         call(**_LARGE, rounds=400, index="kept"),
     ],
     "dptheory.sparsification.projection_operations": [
-        call(dim=10, basis=2, samples=4, gradients=5, power_iterations=1),
-        call(dim=2_700_000, basis=1000, samples=2000, gradients=1000),
+        call(dim=10, subspace_dim=2, anchors=4, gradient_count=5, iterations=1),
+        call(dim=2_700_000, subspace_dim=1000, anchors=2000, gradient_count=1000),
     ],
     "dptheory.sparsification.expected_error": [
-        call(k=[1.0, 2.0, 3.0, 4.0], rate=0.5, sigma=0.1),
-        dear(k=np.repeat([1.0, 2.0], 5000), rate=0.9, sigma=0.1),
+        call(vector=[1.0, 2.0, 3.0, 4.0], drop_rate=0.5, noise_std=0.1),
+        dear(vector=np.repeat([1.0, 2.0], 5000), drop_rate=0.9, noise_std=0.1),
     ],
     "dptheory.sparsification.error_lower_bound": [
-        call(k=[1.0, 2.0, 3.0, 4.0], rate=0.5, sigma=0.1),
-        call(k=np.repeat([1.0, 2.0], 5000), rate=0.9, sigma=0.1),
+        call(vector=[1.0, 2.0, 3.0, 4.0], drop_rate=0.5, noise_std=0.1),
+        call(vector=np.repeat([1.0, 2.0], 5000), drop_rate=0.9, noise_std=0.1),
     ],
     "dptheory.sparsification.bayes_error": [
-        call(k=[1.0, 2.0, 3.0, 4.0], rate=0.5, sigma=0.1, prior_std=1.0),
-        dear(k=np.repeat([1.0, 2.0], 5000), rate=0.9, sigma=0.1, prior_std=1.0),
+        call(vector=[1.0, 2.0, 3.0, 4.0], drop_rate=0.5, noise_std=0.1, prior_std=1.0),
+        dear(vector=np.repeat([1.0, 2.0], 5000), drop_rate=0.9, noise_std=0.1, prior_std=1.0),
     ],
     "dptheory.sparsification.matrix_expected_error": [
-        call(K=[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, -1.0]], rate=0.25, sigma=0.1),
+        call(matrix=[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, -1.0]], drop_rate=0.25, noise_std=0.1),
     ],
     "dptheory.sparsification.matrix_error_lower_bound": [
-        call(K=[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, -1.0]], rate=0.25, sigma=0.1),
+        call(matrix=[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, -1.0]], drop_rate=0.25, noise_std=0.1),
     ],
     "dptheory.sparsification.gaussian_matrix_error": [
-        call(keep=10, unknowns=3, sigma=0.1),
-        call(keep=1_000_000, unknowns=1000, sigma=0.1),
+        call(keep=10, unknowns=3, noise_std=0.1),
+        call(keep=1_000_000, unknowns=1000, noise_std=0.1),
     ],
 }

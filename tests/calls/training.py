@@ -13,7 +13,7 @@ from tests.calls import Call, Calls, Fresh, call, dear, used
 from training import data, make_private
 from training import mechanisms as m
 from training.audits import step_audits
-from training.engine import GeneratorBatches, PartitionBatches, PoissonBatches, PrivacyLedger, SecureBatches
+from training.engine import GeneratorBatches, PartitionBatches, PoissonBatches, PrivacyAccountant, SecureBatches
 from training.probe import MeasureSettings
 from training.runs import DpSgdSettings, OptimizerConfig
 
@@ -58,7 +58,12 @@ def _one_step(mechanism: m.Mechanism) -> None:
     mechanism.begin_step(params)
     samples = [torch.ones(3, *p.shape) for p in params]
     total = mechanism.contribute(samples, 1.0).total
-    mechanism.end_step(mechanism.release(total, 1.0, 1.0, lambda like, std: std * torch.randn_like(like)), 1.0)
+    mechanism.end_step(
+        mechanism.release(
+            total, noise_multiplier=1.0, clip_norm=1.0, noise=lambda like, std: std * torch.randn_like(like)
+        ),
+        1.0,
+    )
     mechanism.cost(1.0)
 
 
@@ -70,8 +75,8 @@ def _first_steps(schedule: m.Schedule) -> list[float]:
     return [schedule(step) for step in (0, 1, 1000)]
 
 
-_MASKED = _mechanism(rate=m.Constant(0.5), seed=0, refresh_steps=1)
-_RANKED = _mechanism(rate=m.Constant(0.5), steps_per_epoch=2, seed=0)
+_MASKED = _mechanism(drop_rate=m.Constant(0.5), seed=0, refresh_steps=1)
+_RANKED = _mechanism(drop_rate=m.Constant(0.5), steps_per_epoch=2, seed=0)
 _EMBEDDING = _mechanism(
     anchor_gradients=_anchors, subspace_dim=2, residual_clip=0.5, groups=_GROUPS, seed=0, iterations=1
 )
@@ -97,12 +102,12 @@ CALLS: Calls = {
         Call(lambda: _private(data_loader=_loader(), noise_generator=torch.Generator())(), "dear"),
     ],
     "training.engine.attach": [
-        Call(_private(sampling_rate=0.25, examples=40, secure=False), "dear"),
+        Call(_private(sampling_rate=0.25, train_size=40, secure=False), "dear"),
         Call(_private(sampling_rate=0.25, expected_batch_size=10.0, noise_generator=None), "dear"),
-        Call(_private(sampling_rate=0.25, examples=40, partition=True), "dear"),
+        Call(_private(sampling_rate=0.25, train_size=40, partition=True), "dear"),
     ],
     "training.mechanisms.Constant": [used(_first_steps, value=0.5)],
-    "training.mechanisms.GradualCooling": [used(_first_steps, final_rate=0.5, cooling_epochs=4, steps_per_epoch=10)],
+    "training.mechanisms.GradualCooling": [used(_first_steps, final_drop_rate=0.5, cooling_epochs=4, steps_per_epoch=10)],
     "training.mechanisms.Linear": [used(_first_steps, start=0.1, end=0.9, steps=10)],
     "training.mechanisms.Exponential": [used(_first_steps, start=0.1, end=0.9, steps=10)],
     "training.mechanisms.DpSgd": _mechanism(),
@@ -115,38 +120,40 @@ CALLS: Calls = {
     "training.mechanisms.UnnoisedVelocity": _RANKED,
     "training.mechanisms.NoisySparsification": _MASKED,
     "training.mechanisms.QuietLayers": [call(quiet=1, from_step=0)],
-    "training.mechanisms.BatchSizeDivisor": _mechanism(expected_batch_size=3.0, rate=0.5, seed=0),
-    "training.mechanisms.TopKWithoutNoise": _mechanism(keep_rate=0.5),
-    "training.mechanisms.IndexPruning": _mechanism(theta=0.1, keep_rate=m.Constant(0.5), group_size=4),
+    "training.mechanisms.BatchSizeDivisor": _mechanism(expected_batch_size=3.0, drop_rate=0.5, seed=0),
+    "training.mechanisms.TopKWithoutNoise": _mechanism(keep_share=0.5),
+    "training.mechanisms.IndexPruning": _mechanism(theta=0.1, keep_share=m.Constant(0.5), group_size=4),
     "training.mechanisms.NoisyMagnitudeTopK": _mechanism(
-        selection_multiplier=1.0, keep_rate=m.Constant(0.5), group_size=4
+        selection_multiplier=1.0, keep_share=m.Constant(0.5), group_size=4
     ),
-    "training.mechanisms.TopKOfReleased": _mechanism(keep_rate=m.Constant(0.5), group_size=4),
+    "training.mechanisms.TopKOfReleased": _mechanism(keep_share=m.Constant(0.5), group_size=4),
     "training.mechanisms.LayerFreezing": [
-        call(inner=m.DpSgd(), frozen=1, from_step=0),
+        call(inner=m.DpSgd(), frozen_layers=1, from_step=0),
     ],
     **{f"training.mechanisms.{name}": _EMBEDDING for name in ("Gep", "GepOptimal", "GepJoint", "BiasedGep")},
-    "training.engine.PrivacyLedger": [call(sampling_rate=0.1)],
-    "training.engine.PrivacyLedger.epsilon": [call(self=PrivacyLedger(0.1), delta=1e-5)],
-    "training.engine.PrivacyLedger.epsilon_if_secure": [call(self=PrivacyLedger(0.1), delta=1e-5)],
-    "training.engine.PrivacyLedger.limit": [call(self=Fresh(lambda: PrivacyLedger(0.1)), epsilon=3.0, delta=1e-5)],
-    "training.engine.PrivacyLedger.record": [call(self=Fresh(lambda: PrivacyLedger(0.1)), cost=m.StepCost(1.0))],
-    "training.engine.PrivacyLedger.clear": [call(self=Fresh(lambda: PrivacyLedger(0.1)), cost=m.StepCost(1.0))],
+    "training.engine.PrivacyAccountant": [call(sampling_rate=0.1)],
+    "training.engine.PrivacyAccountant.epsilon": [call(self=PrivacyAccountant(0.1), delta=1e-5)],
+    "training.engine.PrivacyAccountant.epsilon_if_secure": [call(self=PrivacyAccountant(0.1), delta=1e-5)],
+    "training.engine.PrivacyAccountant.limit": [call(self=Fresh(lambda: PrivacyAccountant(0.1)), epsilon=3.0, delta=1e-5)],
+    "training.engine.PrivacyAccountant.record": [call(self=Fresh(lambda: PrivacyAccountant(0.1)), cost=m.StepCost(1.0))],
+    "training.engine.PrivacyAccountant.clear": [call(self=Fresh(lambda: PrivacyAccountant(0.1)), cost=m.StepCost(1.0))],
     "training.engine.MechanismOptimizer.epsilon": [dear(self=_wrapped(), delta=1e-5)],
     "training.engine.MechanismOptimizer.privacy": [dear(self=_wrapped(), delta=1e-5)],
     "training.engine.MechanismOptimizer.begin_batch": [dear(self=Fresh(_wrapped), size=3)],
-    "training.engine.PoissonBatches": [used(lambda one: one.batch(0), examples=100, rate=0.1, seed=0)],
-    "training.engine.PoissonBatches.batch": [call(self=PoissonBatches(100, 0.1, 0), **_BATCH)],
-    "training.engine.SecureBatches": [used(lambda one: one.batch(0), examples=100, rate=0.1)],
-    "training.engine.SecureBatches.batch": [call(self=SecureBatches(100, 0.1), **_BATCH)],
+    "training.engine.PoissonBatches": [used(lambda one: one.batch(0), train_size=100, sampling_rate=0.1, seed=0)],
+    "training.engine.PoissonBatches.batch": [call(self=PoissonBatches(train_size=100, sampling_rate=0.1, seed=0), **_BATCH)],
+    "training.engine.SecureBatches": [used(lambda one: one.batch(0), train_size=100, sampling_rate=0.1)],
+    "training.engine.SecureBatches.batch": [call(self=SecureBatches(train_size=100, sampling_rate=0.1), **_BATCH)],
     "training.engine.GeneratorBatches": [
-        used(lambda one: one.batch(0), examples=100, rate=0.1, generator=Fresh(lambda: torch.Generator().manual_seed(0))),
+        used(lambda one: one.batch(0), train_size=100, sampling_rate=0.1,
+        generator=Fresh(lambda: torch.Generator().manual_seed(0))),
     ],
     "training.engine.GeneratorBatches.batch": [
-        call(self=Fresh(lambda: GeneratorBatches(100, 0.1, torch.Generator().manual_seed(0))), **_BATCH),
+        call(self=Fresh(lambda: GeneratorBatches(train_size=100, sampling_rate=0.1,
+        generator=torch.Generator().manual_seed(0))), **_BATCH),
     ],
-    "training.engine.PartitionBatches": [used(lambda one: one.batch(0), examples=100, batch_size=10, seed=0)],
-    "training.engine.PartitionBatches.batch": [call(self=PartitionBatches(100, 10, 0), **_BATCH)],
+    "training.engine.PartitionBatches": [used(lambda one: one.batch(0), train_size=100, batch_size=10, seed=0)],
+    "training.engine.PartitionBatches.batch": [call(self=PartitionBatches(train_size=100, batch_size=10, seed=0), **_BATCH)],
     "training.runs.paired_difference": [call(first=_ACCURACIES, second=_OTHERS, confidence=0.95)],
     "training.runs.equivalence": [call(first=_ACCURACIES, second=_OTHERS, margin=0.5, level=0.05)],
     "training.runs.sign_flip_p": [call(differences=_OTHERS, seed=0), dear(differences=_ACCURACIES + _OTHERS, seed=0)],
@@ -170,19 +177,20 @@ CALLS: Calls = {
     "training.networks.linear_probe": [dear(seed=0, features=12, bias=True)],
     "training.data.load": [dear(name="excerpt", train=False)],
     "training.runs.DpSgdSettings": [call(**_SETTINGS)],
-    "training.runs.sampling_rate": [call(batch_size=10, images=40)],
+    "training.runs.sampling_rate": [call(batch_size=10, train_size=40)],
     "training.runs.pick_device": [call(wanted="cpu")],
-    "training.probe.MeasureSettings": [call(keep_ratios=(0.1, 0.5), draws=20, noise_multiplier=1.0, max_grad_norm=1.0)],
+    "training.probe.MeasureSettings": [call(keep_shares=(0.1, 0.5), draws=20, noise_multiplier=1.0, max_grad_norm=1.0)],
     "training.probe.measure": [
         dear(
             gradient=np.linspace(-1.0, 1.0, 512), layers={"all": slice(0, 512)},
-            settings=MeasureSettings((0.5,), 2, 1.0, 1.0), rng=Fresh(lambda: np.random.default_rng(0)),
+            settings=MeasureSettings((0.5,), draws=2, noise_multiplier=1.0, max_grad_norm=1.0),
+            rng=Fresh(lambda: np.random.default_rng(0)),
         ),
     ],
     "training.probe.spread_steps": [call(steps=20, count=5)],
-    "training.validate.linear_gradient": [dear(images=data.load("excerpt", train=False), index=0, seed=0)],
+    "training.validate.linear_gradient": [dear(images=data.load(name="excerpt", train=False), index=0, seed=0)],
     "training.validate.ValidateSettings": [
-        call(training=DpSgdSettings(**_SETTINGS), rate=0.5, keep_ratios=(0.1, 0.5), subspace_dims=(10, 50), pool=300,
+        call(training=DpSgdSettings(**_SETTINGS), drop_rate=0.5, keep_shares=(0.1, 0.5), subspace_dims=(10, 50), pool=300,
              anchors=256, window=10, draws=50),
     ],
     "training.mechanisms.AnchorGradients": [

@@ -18,7 +18,14 @@ CASES = ((0.5, 1.0, 0.5, 1), (0.3, 2.0, 0.0, 2))
 
 
 def _bound(learning_rate: float, smoothness: float, rate: float, steps: int) -> float:
-    return convergence.noisy_sgd_bound(1.0, learning_rate, steps, smoothness, rate=rate, sampling="fixed").value
+    return convergence.noisy_sgd_bound(
+        objective_gap=1.0,
+        learning_rate=learning_rate,
+        steps=steps,
+        smoothness=smoothness,
+        drop_rate=rate,
+        sampling="fixed",
+    ).value
 
 
 def _check(**changes: Any) -> CertificateCheck:

@@ -9,8 +9,8 @@ from typer.testing import CliRunner, Result
 from dptheory import cli, papers, pruning, sparsification
 from dptheory.gradients import clipped_gradient_mse
 
-MSE = ["--grad-norm", "1", "--dim", "100", "--deviation", "0.1", "--clip", "1"]
-MSE += ["--sigma", "1", "--batch-size", "8", "--rate", "0.5"]
+MSE = ["--grad-norm", "1", "--dim", "100", "--deviation", "0.1", "--clip-norm", "1"]
+MSE += ["--noise-multiplier", "1", "--batch-size", "8", "--drop-rate", "0.5"]
 
 
 def _run(*arguments: str) -> Result:
@@ -27,11 +27,13 @@ def test_prune() -> None:
     values = _json("prune", "--dim", "1000", "--keep", "100")
     assert values["pruning MSE of top-k"] == float(pruning.top_k_mse(1000, 100, 1.0))
     assert values["MSE of top-k with noise"] == float(pruning.top_k_mse(1000, 100, 1.0)) + 100
-    assert values["rho needed to beat DP-SGD's direction"] == pruning.least_retained_gain(1000, 100)
+    assert values["retained gain needed to beat DP-SGD's direction"] == pruning.least_retained_gain(1000, 100)
 
 
 def test_mse() -> None:
-    found = clipped_gradient_mse(1, 100, 0.1, 1, 1, 8, 0.5)
+    found = clipped_gradient_mse(
+        grad_norm=1, dim=100, deviation=0.1, clip_norm=1, noise_multiplier=1, batch_size=8, drop_rate=0.5
+    )
     values = _json("mse", *MSE)
     assert values["MSE, masked"] == found.masked.mse
     assert values["descent ratio, DP-SGD"] == found.full.descent_ratio
@@ -39,19 +41,25 @@ def test_mse() -> None:
 
 
 def test_kappa() -> None:
-    values = _json("kappa", "--grad-norm", "2", "--dim", "100", "--clip", "4", "--rate", "0.5", "--deviation", "0.05")
-    assert values["kappa"] == pytest.approx(sparsification.kappa([0.2] * 100, 4.0, 0.5, 0.05).value, rel=1e-12)
+    values = _json(
+        "kappa", "--grad-norm", "2", "--dim", "100", "--clip-norm", "4", "--drop-rate", "0.5", "--deviation", "0.05"
+    )
+    assert values["kappa"] == pytest.approx(
+        sparsification.kappa([0.2] * 100, clip_norm=4.0, drop_rate=0.5, deviation=0.05).value, rel=1e-12
+    )
     assert values["lower end, 1 - r"] == 0.5
 
 
 def test_rate() -> None:
-    assert _json("rate", "--delta-c", "0.1", "--noise-term", "1")["best rate for a = 0.5"] == pytest.approx(0.9)
+    assert _json("rate", "--delta-c", "0.1", "--step-noise", "1")["best rate for a = 0.5"] == pytest.approx(0.9)
 
 
 def test_reconstruction_says_why_it_is_infinite() -> None:
-    values = _json("reconstruction", "--input", "1,0,0,0", "--rate", "0.5", "--sigma", "0.1")
+    values = _json("reconstruction", "--vector", "1,0,0,0", "--drop-rate", "0.5", "--noise-std", "0.1")
     assert values["expected error"] is None and values["why infinite"]
-    assert values["lower bound where it works"] == sparsification.error_lower_bound([1, 0, 0, 0], 0.5, 0.1)
+    assert values["lower bound where it works"] == sparsification.error_lower_bound(
+        [1, 0, 0, 0], drop_rate=0.5, noise_std=0.1
+    )
 
 
 def test_presets() -> None:
@@ -75,10 +83,10 @@ def test_the_examples_of_the_help_work(command: str) -> None:
     [
         (("prune", "--dim", "10", "--keep", "11"), "keep must"),
         (("mse", *MSE[:-1], "0.555"), "rate"),
-        (("kappa", "--grad-norm", "0", "--dim", "10", "--clip", "1", "--rate", "0.5"), "grad_norm must"),
-        (("rate", "--delta-c", "-1", "--noise-term", "1"), "delta_c must"),
-        (("reconstruction", "--input", "a", "--rate", "0.5", "--sigma", "1"), "input must"),
-        (("reconstruction", "--input", "0,0", "--rate", "0.5", "--sigma", "1"), "input must"),
+        (("kappa", "--grad-norm", "0", "--dim", "10", "--clip-norm", "1", "--drop-rate", "0.5"), "grad_norm must"),
+        (("rate", "--delta-c", "-1", "--step-noise", "1"), "delta_c must"),
+        (("reconstruction", "--vector", "a", "--drop-rate", "0.5", "--noise-std", "1"), "vector must"),
+        (("reconstruction", "--vector", "0,0", "--drop-rate", "0.5", "--noise-std", "1"), "vector must"),
     ],
 )
 def test_bad_input(arguments: tuple[str, ...], says: str) -> None:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 from dptheory import cli, embedding, papers
 from dptheory.privacy import gaussian_mu
 
-SIZES = ["--dim", "1000", "--subspace-dim", "10", "--clip", "10", "--residual-clip", "2"]
+SIZES = ["--dim", "1000", "--subspace-dim", "10", "--clip-norm", "10", "--residual-clip", "2"]
 
 
 def _run(*arguments: str) -> Result:
@@ -19,16 +19,16 @@ def _run(*arguments: str) -> Result:
 def test_values_are_those_of_the_calculators() -> None:
     result = _run("bound", "embedding", *SIZES, "--mu", "0.5", "--residual-norm", "30", "--json")
     values = json.loads(result.stdout)
-    errors = embedding.gep_mse(1000, 10, 10, 2, 0.5, 30)
+    errors = embedding.gep_mse(dim=1000, subspace_dim=10, clip_norm=10, residual_clip=2, mu=0.5, residual_norm=30)
     assert values["squared error of the sum, GP"] == errors.plain
     assert values["squared error of the sum, B-GEP"] == errors.embedding_only
     assert values["squared error of the sum, GEP, best split"] == errors.optimal
     assert values["noise std of the residual, gradient clipped first"] == pytest.approx(
-        embedding.joint_clip(1000, 10, 10, 0.2, 0.5).residual_std
+        embedding.joint_clip(dim=1000, subspace_dim=10, clip_norm=10, residual_share=0.2, mu=0.5).residual_std
     )
     assert (
         values["|r|^2 above which it beats B-GEP, GEP as published"]
-        == embedding.least_residual_energy(1000, 10, 10, 2, 0.5).published
+        == embedding.least_residual_energy(dim=1000, subspace_dim=10, clip_norm=10, residual_clip=2, mu=0.5).published
     )
 
 
@@ -67,7 +67,7 @@ def test_the_examples_of_the_help_work(group: str) -> None:
         ((*SIZES, "--mu", "nan"), "mu must be"),
         ((*SIZES, "--epsilon", "1", "--delta", "2"), "delta must be"),
         ((*SIZES[:2], "--subspace-dim", "1001", *SIZES[4:], "--mu", "1"), "subspace_dim must be"),
-        ((*SIZES[:5], "0", *SIZES[6:], "--mu", "1"), "clip must be"),
+        ((*SIZES[:5], "0", *SIZES[6:], "--mu", "1"), "clip_norm must be"),
     ],
 )
 def test_errors_are_one_line(arguments: tuple[str, ...], says: str) -> None:

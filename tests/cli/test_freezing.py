@@ -13,8 +13,8 @@ from dptheory.gradients import DistortionAngle
 
 FULL = "bound on E<gradient, clipped gradient>, all layers trained"
 FROZEN = "bound on E<gradient, clipped gradient>, frozen"
-FREEZE = ["--layer-sizes", "100,200,300", "--layer-norms", "1,2,3", "--frozen", "1"]
-FREEZE += ["--clip", "1", "--sigma", "1.5", "--batch-size", "256"]
+FREEZE = ["--layer-sizes", "100,200,300", "--layer-norms", "1,2,3", "--frozen-layers", "1"]
+FREEZE += ["--clip-norm", "1", "--noise-multiplier", "1.5", "--batch-size", "256"]
 
 
 def _run(*arguments: str) -> Result:
@@ -46,8 +46,25 @@ def test_angle_without_noise_is_zero() -> None:
 
 def test_freeze() -> None:
     values = _json("freeze", *FREEZE)
-    effect = freezing_effect([100, 200, 300], [1.0, 2.0, 3.0], 1, 1.0, 1.5, 256)
-    bounds = freezing_bounds([100, 200, 300], 1, 1.0, 0.1, 1000, 1.0, 1.0, 1.5, 256)
+    effect = freezing_effect(
+        [100, 200, 300],
+        layer_norms=[1.0, 2.0, 3.0],
+        frozen_layers=1,
+        clip_norm=1.0,
+        noise_multiplier=1.5,
+        batch_size=256,
+    )
+    bounds = freezing_bounds(
+        [100, 200, 300],
+        frozen_layers=1,
+        objective_gap=1.0,
+        learning_rate=0.1,
+        steps=1000,
+        smoothness=1.0,
+        clip_norm=1.0,
+        noise_multiplier=1.5,
+        batch_size=256,
+    )
     assert values["signal-to-noise ratio, before"] == effect.before.snr
     assert values["signal-to-noise ratio, after"] == effect.after.snr
     assert values[FULL] == bounds.full.value
@@ -69,10 +86,10 @@ def _simulated_alignment(
         gradient = theta.copy()
         gradient[:, :frozen] = 0.0
         norm = np.maximum(np.linalg.norm(gradient, axis=1), 1e-300)
-        clipped = gradient * np.minimum(1.0, setting["clip"] / norm)[:, None]
+        clipped = gradient * np.minimum(1.0, setting["clip-norm"] / norm)[:, None]
         total += np.sum(theta * clipped, axis=1)  # the mean batch is of size B
         drawn = rng.binomial(n, batch / n, runs) if poisson else np.full(runs, batch)
-        noise = rng.standard_normal(theta.shape) * setting["sigma"] * setting["clip"] / batch
+        noise = rng.standard_normal(theta.shape) * setting["noise-multiplier"] * setting["clip-norm"] / batch
         noise[:, :frozen] = 0.0
         theta = theta - setting["learning-rate"] * (clipped * drawn[:, None] / batch + noise)
     means = total / setting["steps"]
@@ -87,8 +104,8 @@ def test_the_bounds_that_are_printed_are_bounds(seed: int) -> None:
     start = rng.standard_normal(int(sizes.sum())) * 10 ** rng.uniform(-1, 2)
     batch = 1 if seed % 2 else 5
     setting = {
-        "clip": 10 ** rng.uniform(-1, 1),
-        "sigma": 10 ** rng.uniform(-3, 1),
+        "clip-norm": 10 ** rng.uniform(-1, 1),
+        "noise-multiplier": 10 ** rng.uniform(-3, 1),
         "batch-size": batch,
         "learning-rate": rng.uniform(0.05, 1.95),
         "steps": int(rng.integers(1, 40)),
@@ -96,7 +113,14 @@ def test_the_bounds_that_are_printed_are_bounds(seed: int) -> None:
         "objective-gap": float(start @ start) / 2,
     }
     norms = [float(np.linalg.norm(part)) for part in np.split(start, [int(sizes[0])])]
-    words = ["--layer-sizes", ",".join(map(str, sizes)), "--layer-norms", ",".join(map(repr, norms)), "--frozen", "1"]
+    words = [
+        "--layer-sizes",
+        ",".join(map(str, sizes)),
+        "--layer-norms",
+        ",".join(map(repr, norms)),
+        "--frozen-layers",
+        "1",
+    ]
     words += [word for name, value in setting.items() for word in (f"--{name}", repr(value))]
     for poisson, how in ((True, ["--sampling-rate", repr(batch / 50)]), (False, ["--sampling", "fixed"])):
         values = _json("freeze", *words, *how)
@@ -109,7 +133,18 @@ def test_the_bounds_that_are_printed_are_bounds(seed: int) -> None:
 
 def test_nothing_is_said_of_the_squared_gradient() -> None:
     """Clipped from norm 100 to 1: the mean of |gradient|^2 over 50 steps is 5908, that of <gradient, clipped> 75.5."""
-    words = ["--layer-sizes", "1,1", "--layer-norms", "0.000001,75", "--frozen", "1", "--clip", "1", "--sigma", "1e-9"]
+    words = [
+        "--layer-sizes",
+        "1,1",
+        "--layer-norms",
+        "0.000001,75",
+        "--frozen-layers",
+        "1",
+        "--clip-norm",
+        "1",
+        "--noise-multiplier",
+        "1e-9",
+    ]
     words += ["--batch-size", "1000", "--learning-rate", "1", "--steps", "50"]
     words += ["--smoothness", "1", "--objective-gap", "5000"]
     values = _json("freeze", *words)
@@ -137,7 +172,10 @@ def test_the_examples_of_the_help_work(command: str) -> None:
         (("freeze", "--layer-sizes", "1,2", *FREEZE[2:]), "layer_norms must"),
         (("freeze", *FREEZE[:5], "3", *FREEZE[6:]), "frozen"),
         (("freeze", *FREEZE, "--learning-rate", "0"), "learning_rate must"),
-        (("freeze", *FREEZE[:8], "--sigma", "nan", *FREEZE[10:]), "sigma must be a number in [1e-35, 1e+35], got nan"),
+        (
+            ("freeze", *FREEZE[:8], "--noise-multiplier", "nan", *FREEZE[10:]),
+            "noise_multiplier must be a number in [1e-35, 1e+35], got nan",
+        ),
         (("freeze", *FREEZE, "--sampling", "shuffle"), "sampling must"),
         (("freeze", *FREEZE, "--sampling", "fixed", "--sampling-rate", "0.1"), "sampling_rate must"),
         (("freeze", *FREEZE, "--sampling-rate", "2"), "sampling_rate must"),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from dptheory import convergence, freezing
 from dptheory.claims.rs.thm3_2 import printed_noisy_sgd
 from dptheory.convergence._power_sums import power_sums
+from tests.named import by_name
 
 POSITIVE = st.floats(1e-3, 1e3)
 RATES = st.floats(0, 0.99)
@@ -27,14 +28,38 @@ def test_terms_of_the_dpsgd_bound(
     gap: float, gamma: float, steps: int, smoothness: float, clip: float, sigma: float, rate: float
 ) -> None:
     bound = convergence.dpsgd_bound(
-        gap, gamma, steps, smoothness, clip, sigma, 1000, 64, rate, kappa=1 - rate, bias=0.5
+        objective_gap=gap,
+        learning_rate=gamma,
+        steps=steps,
+        smoothness=smoothness,
+        clip_norm=clip,
+        noise_multiplier=sigma,
+        dim=1000,
+        batch_size=64,
+        drop_rate=rate,
+        kappa=1 - rate,
+        bias=0.5,
     )
     assert bound.optimization * (1 - rate) == pytest.approx(gap / (gamma * steps), rel=1e-12)
     assert bound.clipping * (1 - rate) == pytest.approx(gamma * smoothness * clip**2 * (1 + 1 / 64) / 2, rel=1e-12)
     # kappa = 1 - rate cancels the mask's gain: the noise is that of the full vector
     assert bound.noise == pytest.approx(gamma * smoothness * (clip * sigma / 64) ** 2 * 1000 / 2, rel=1e-12)
     assert bound.value == pytest.approx(bound.optimization + bound.clipping + bound.noise - 0.5 / (1 - rate), rel=1e-12)
-    assert convergence.dpsgd_bound(gap, gamma, steps, smoothness, clip, sigma, 1000, 64, rate, bias=0.5) == bound
+    assert (
+        convergence.dpsgd_bound(
+            objective_gap=gap,
+            learning_rate=gamma,
+            steps=steps,
+            smoothness=smoothness,
+            clip_norm=clip,
+            noise_multiplier=sigma,
+            dim=1000,
+            batch_size=64,
+            drop_rate=rate,
+            bias=0.5,
+        )
+        == bound
+    )
 
 
 @given(POSITIVE, POSITIVE, STEPS, POSITIVE, POSITIVE, RATES, st.floats(0.1, 10))
@@ -43,22 +68,24 @@ def test_units(
     gap: float, gamma: float, steps: int, smoothness: float, clip: float, rate: float, factor: float
 ) -> None:
     """Another unit for the loss or for the weights scales the bound, a product of two gradients, and nothing else."""
-    noise = {"noise_multiplier": 1.5, "dim": 100, "batch_size": 8, "rate": rate}
-    first = convergence.dpsgd_bound(gap, gamma, steps, smoothness, clip, **noise)  # type: ignore[arg-type]
+    noise = {"noise_multiplier": 1.5, "dim": 100, "batch_size": 8, "drop_rate": rate}
+    first = convergence.dpsgd_bound(
+        objective_gap=gap, learning_rate=gamma, steps=steps, smoothness=smoothness, clip_norm=clip, **noise
+    )  # type: ignore[arg-type]
     loss = convergence.dpsgd_bound(
-        factor * gap,
-        gamma / factor,
-        steps,
-        factor * smoothness,
-        factor * clip,
+        objective_gap=factor * gap,
+        learning_rate=gamma / factor,
+        steps=steps,
+        smoothness=factor * smoothness,
+        clip_norm=factor * clip,
         **noise,  # type: ignore[arg-type]
     )
     weights = convergence.dpsgd_bound(
-        gap,
-        gamma / factor**2,
-        steps,
-        factor**2 * smoothness,
-        factor * clip,
+        objective_gap=gap,
+        learning_rate=gamma / factor**2,
+        steps=steps,
+        smoothness=factor**2 * smoothness,
+        clip_norm=factor * clip,
         **noise,  # type: ignore[arg-type]
     )
     assert loss.value == pytest.approx(factor**2 * first.value, rel=1e-9)
@@ -69,24 +96,65 @@ def test_units(
 @QUICK
 def test_the_bound_falls_in_kappa(rate: float, growth: float) -> None:
     low, high = (
-        convergence.dpsgd_bound(1.0, 0.1, 50, 1.0, 1.0, 1.0, 100, 10, rate, kappa=kappa).value
+        convergence.dpsgd_bound(
+            objective_gap=1.0,
+            learning_rate=0.1,
+            steps=50,
+            smoothness=1.0,
+            clip_norm=1.0,
+            noise_multiplier=1.0,
+            dim=100,
+            batch_size=10,
+            drop_rate=rate,
+            kappa=kappa,
+        ).value
         for kappa in (1 - rate, growth * (1 - rate))
     )
     assert high == pytest.approx(low / growth, rel=1e-12)
 
 
 def test_no_noise_needs_no_dimension() -> None:
-    one = convergence.dpsgd_bound(1.0, 0.1, 50, 1.0, 1.0, batch_size=7)
-    assert one == convergence.dpsgd_bound(1.0, 0.1, 50, 1.0, 1.0, 0.0, 10**9, 7)
-    fixed = convergence.dpsgd_bound(1.0, 0.1, 50, 1.0, 1.0, sampling="fixed")
-    assert fixed == convergence.dpsgd_bound(1.0, 0.1, 50, 1.0, 1.0, 0.0, 10**9, 7, sampling="fixed")
+    one = convergence.dpsgd_bound(
+        objective_gap=1.0, learning_rate=0.1, steps=50, smoothness=1.0, clip_norm=1.0, batch_size=7
+    )
+    assert one == convergence.dpsgd_bound(
+        objective_gap=1.0,
+        learning_rate=0.1,
+        steps=50,
+        smoothness=1.0,
+        clip_norm=1.0,
+        noise_multiplier=0.0,
+        dim=10**9,
+        batch_size=7,
+    )
+    fixed = convergence.dpsgd_bound(
+        objective_gap=1.0, learning_rate=0.1, steps=50, smoothness=1.0, clip_norm=1.0, sampling="fixed"
+    )
+    assert fixed == convergence.dpsgd_bound(
+        objective_gap=1.0,
+        learning_rate=0.1,
+        steps=50,
+        smoothness=1.0,
+        clip_norm=1.0,
+        noise_multiplier=0.0,
+        dim=10**9,
+        batch_size=7,
+        sampling="fixed",
+    )
 
 
 def test_the_sampling_decides_the_second_moment() -> None:
     """The default holds for every sampling; a known rate and fixed batches lower it."""
     setting = (0.5, 1.95, 3000, 1.0, 1.0)
     values = [
-        convergence.dpsgd_bound(*setting, **named).value  # type: ignore[arg-type]
+        convergence.dpsgd_bound(
+            **by_name(
+                "objective_gap learning_rate steps smoothness clip_norm noise_multiplier dim batch_size drop_rate kappa "
+                "bias second_moment",
+                setting,
+            ),
+            **named,
+        ).value  # type: ignore[arg-type]
         for named in (
             {"second_moment": 2.0},
             {},
@@ -104,13 +172,42 @@ def test_the_sampling_decides_the_second_moment() -> None:
 
 def test_fixed_batches_have_no_rate() -> None:
     calls: list[Callable[..., Any]] = [
-        lambda **how: convergence.batch_second_moment(1.0, 1.0, 4, **how),
-        lambda **how: convergence.dpsgd_bound(1.0, 0.1, 50, 1.0, 1.0, **how),
-        lambda **how: convergence.noisy_sgd_bound(1.0, 0.1, 50, 1.0, **how),
-        lambda **how: convergence.private_bound(1.0, 50, 1.0, 1.0, 0.1, **how),
-        lambda **how: convergence.optimal_steps(1.0, 1.0, 1.0, 0.1, **how),
-        lambda **how: convergence.layer_freezing_bound(1.0, 0.1, 4, 1.0, 1.0, 1.0, 7, 8, **how),
-        lambda **how: freezing.freezing_bounds([3, 4], 1, 1.0, 0.1, 4, 1.0, 1.0, 1.0, 8, **how),
+        lambda **how: convergence.batch_second_moment(mean_norm=1.0, second_moment=1.0, batch_size=4, **how),
+        lambda **how: convergence.dpsgd_bound(
+            objective_gap=1.0, learning_rate=0.1, steps=50, smoothness=1.0, clip_norm=1.0, **how
+        ),
+        lambda **how: convergence.noisy_sgd_bound(
+            objective_gap=1.0, learning_rate=0.1, steps=50, smoothness=1.0, **how
+        ),
+        lambda **how: convergence.private_bound(
+            objective_gap=1.0, steps=50, smoothness=1.0, clip_norm=1.0, noise_per_root_step=0.1, **how
+        ),
+        lambda **how: convergence.optimal_steps(
+            objective_gap=1.0, smoothness=1.0, clip_norm=1.0, noise_per_root_step=0.1, **how
+        ),
+        lambda **how: convergence.layer_freezing_bound(
+            decrease=1.0,
+            learning_rate=0.1,
+            steps=4,
+            smoothness=1.0,
+            clip_norm=1.0,
+            noise_multiplier=1.0,
+            dim=7,
+            batch_size=8,
+            **how,
+        ),
+        lambda **how: freezing.freezing_bounds(
+            [3, 4],
+            frozen_layers=1,
+            objective_gap=1.0,
+            learning_rate=0.1,
+            steps=4,
+            smoothness=1.0,
+            clip_norm=1.0,
+            noise_multiplier=1.0,
+            batch_size=8,
+            **how,
+        ),
     ]
     for call in calls:
         with pytest.raises(ValueError, match=r"sampling_rate must be None with sampling='fixed', got 0\.5"):
@@ -127,14 +224,22 @@ def test_fixed_batches_have_no_rate() -> None:
 @QUICK
 def test_second_moment_of_a_batch(mean_norm: float, spread: float, batch_size: int) -> None:
     square = mean_norm**2 + spread
-    moment = convergence.batch_second_moment(mean_norm, square, batch_size, sampling="fixed")
+    moment = convergence.batch_second_moment(
+        mean_norm=mean_norm, second_moment=square, batch_size=batch_size, sampling="fixed"
+    )
     assert mean_norm**2 * (1 - 1e-12) <= moment <= square * (1 + 1e-12)
-    assert moment <= convergence.batch_second_moment(mean_norm, square, batch_size)
-    assert convergence.batch_second_moment(mean_norm, square, 1, sampling="fixed") == pytest.approx(square, rel=1e-12)
+    assert moment <= convergence.batch_second_moment(mean_norm=mean_norm, second_moment=square, batch_size=batch_size)
+    assert convergence.batch_second_moment(
+        mean_norm=mean_norm, second_moment=square, batch_size=1, sampling="fixed"
+    ) == pytest.approx(square, rel=1e-12)
     for sampling in ("fixed", "poisson"):
-        many = convergence.batch_second_moment(mean_norm, square, 10**12, sampling=sampling)
+        many = convergence.batch_second_moment(
+            mean_norm=mean_norm, second_moment=square, batch_size=10**12, sampling=sampling
+        )
         assert many == pytest.approx(mean_norm**2, rel=1e-9, abs=1e-9)
-    whole = convergence.batch_second_moment(mean_norm, square, batch_size, sampling_rate=1.0)
+    whole = convergence.batch_second_moment(
+        mean_norm=mean_norm, second_moment=square, batch_size=batch_size, sampling_rate=1.0
+    )
     assert whole == mean_norm**2
 
 
@@ -143,11 +248,15 @@ def test_a_batch_without_replacement_stays_below() -> None:
     vectors = np.random.default_rng(0).standard_normal((5, 2))
     exact = np.mean([np.square(vectors[list(b)].mean(axis=0)).sum() for b in itertools.combinations(range(5), 3)])
     mean, square = np.linalg.norm(vectors.mean(axis=0)), np.square(vectors).sum(axis=1).mean()
-    assert exact < convergence.batch_second_moment(float(mean), float(square), 3, sampling="fixed")
+    assert exact < convergence.batch_second_moment(
+        mean_norm=float(mean), second_moment=float(square), batch_size=3, sampling="fixed"
+    )
     independent = np.mean(
         [np.square(vectors[list(b)].mean(axis=0)).sum() for b in itertools.product(range(5), repeat=3)]
     )
-    stated = convergence.batch_second_moment(float(mean), float(square), 3, sampling="fixed")
+    stated = convergence.batch_second_moment(
+        mean_norm=float(mean), second_moment=float(square), batch_size=3, sampling="fixed"
+    )
     assert independent == pytest.approx(stated, rel=1e-12)
 
 
@@ -159,14 +268,28 @@ def test_printed_bound_is_above_the_sharp_one(
     """By 2 - 1/sqrt T at least; that is the ratio for many steps."""
     gamma = 1 / (smoothness * math.sqrt(steps))
     rest = (gap, gamma, steps, smoothness, deviation, noise_std, 100, 16, rate)
-    bound = convergence.noisy_sgd_bound(*rest, sampling="fixed").value
+    bound = convergence.noisy_sgd_bound(
+        **by_name("objective_gap learning_rate steps smoothness deviation noise_std dim batch_size drop_rate", rest),
+        sampling="fixed",
+    ).value
     printed = printed_noisy_sgd(gap, steps, smoothness, deviation, noise_std, 100, 16, rate)
     assert bound * (2 - 1 / math.sqrt(steps)) <= printed * (1 + 1e-12)
 
 
 def test_printed_bound_tends_to_twice_the_sharp_one() -> None:
     steps = 10**12
-    bound = convergence.noisy_sgd_bound(1.0, 1e-6, steps, 1.0, 2.0, 3.0, 100, 16, 0.5, sampling="fixed").value
+    bound = convergence.noisy_sgd_bound(
+        objective_gap=1.0,
+        learning_rate=1e-6,
+        steps=steps,
+        smoothness=1.0,
+        deviation=2.0,
+        noise_std=3.0,
+        dim=100,
+        batch_size=16,
+        drop_rate=0.5,
+        sampling="fixed",
+    ).value
     assert printed_noisy_sgd(1.0, steps, 1.0, 2.0, 3.0, 100, 16, 0.5) / bound == pytest.approx(2.0, rel=1e-5)
 
 
@@ -186,7 +309,18 @@ def test_power_sums_by_addition(gap: float, count: int) -> None:
 def test_poisson_batches_raise_the_bound_of_noisy_sgd(gamma: float, steps: int, batch: int, rate: float) -> None:
     def value(**how: Any) -> float:
         gentle = gamma / 2  # below 1 / G, so that every batch size is allowed
-        return convergence.noisy_sgd_bound(1.0, gentle, steps, 1.0, 0.0, 1.0, 10, batch, 0.5, **how).value
+        return convergence.noisy_sgd_bound(
+            objective_gap=1.0,
+            learning_rate=gentle,
+            steps=steps,
+            smoothness=1.0,
+            deviation=0.0,
+            noise_std=1.0,
+            dim=10,
+            batch_size=batch,
+            drop_rate=0.5,
+            **how,
+        ).value
 
     assert value() >= value(sampling_rate=rate) * (1 - 1e-12) >= value(sampling="fixed") * (1 - 1e-11)
 
@@ -203,20 +337,42 @@ def test_bound_lies_above_the_recursion(
     steps: int, gamma: float, rate: float, variance: float, slopes: list[float]
 ) -> None:
     curvature, start = np.array([1.0, *slopes]), np.ones(len(slopes) + 1)
-    moments = convergence.fresh_mask_moments(curvature, start, steps, gamma, rate, variance)
+    moments = convergence.fresh_mask_moments(
+        curvature, start=start, steps=steps, learning_rate=gamma, drop_rate=rate, variance=variance
+    )
     measure = float((moments[:-1] @ curvature**2).mean())
     gap = float(curvature.sum() / 2)
     bound = convergence.noisy_sgd_bound(
-        gap, gamma, steps, 1.0, 0.0, math.sqrt(variance), curvature.size, 1, rate, sampling="fixed"
+        objective_gap=gap,
+        learning_rate=gamma,
+        steps=steps,
+        smoothness=1.0,
+        deviation=0.0,
+        noise_std=math.sqrt(variance),
+        dim=curvature.size,
+        batch_size=1,
+        drop_rate=rate,
+        sampling="fixed",
     )
     assert measure <= bound.value * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 7, 10**5])
 def test_bound_is_attained(steps: int) -> None:
-    moments = convergence.fresh_mask_moments(1.0, [1.0, 2.0], steps, steps**-0.5, 0.5, 0.3).sum(axis=1)
+    moments = convergence.fresh_mask_moments(
+        1.0, start=[1.0, 2.0], steps=steps, learning_rate=steps**-0.5, drop_rate=0.5, variance=0.3
+    ).sum(axis=1)
     bound = convergence.noisy_sgd_bound(
-        2.5, steps**-0.5, steps, 1.0, 0.0, math.sqrt(0.3), 2, 1, 0.5, sampling="fixed"
+        objective_gap=2.5,
+        learning_rate=steps**-0.5,
+        steps=steps,
+        smoothness=1.0,
+        deviation=0.0,
+        noise_std=math.sqrt(0.3),
+        dim=2,
+        batch_size=1,
+        drop_rate=0.5,
+        sampling="fixed",
     ).value
     assert moments[:-1].mean() == pytest.approx(bound, rel=1e-9)
 
@@ -224,10 +380,19 @@ def test_bound_is_attained(steps: int) -> None:
 @given(st.floats(0.01, 10), POSITIVE, POSITIVE, st.floats(1e-4, 1e2), st.floats(0, 0.9))
 @QUICK
 def test_optimal_steps_by_brute_force(gap: float, smoothness: float, clip: float, noise: float, rate: float) -> None:
-    best = convergence.optimal_steps(gap, smoothness, clip, noise)
+    best = convergence.optimal_steps(
+        objective_gap=gap, smoothness=smoothness, clip_norm=clip, noise_per_root_step=noise
+    )
 
     def value(steps: int) -> float:
-        return convergence.private_bound(gap, steps, smoothness, clip, noise, rate).value
+        return convergence.private_bound(
+            objective_gap=gap,
+            steps=steps,
+            smoothness=smoothness,
+            clip_norm=clip,
+            noise_per_root_step=noise,
+            drop_rate=rate,
+        ).value
 
     lower = math.floor(best)
     least = min(value(lower), value(lower + 1))
@@ -239,9 +404,14 @@ def test_optimal_steps_by_brute_force(gap: float, smoothness: float, clip: float
 
 
 def test_without_noise_more_steps_are_better() -> None:
-    assert convergence.privacy_term(math.inf, 1e-5, 1.0, 100, 1000, 1.0) == 0
-    assert convergence.optimal_steps(1.0, 1.0, 1.0, 0.0) == math.inf
-    assert convergence.optimal_steps(1.0, 1.0, 1.0, 1e9) == 1.0
+    assert (
+        convergence.privacy_term(epsilon=math.inf, delta=1e-5, clip_norm=1.0, dim=100, train_size=1000, constant=1.0)
+        == 0
+    )
+    assert (
+        convergence.optimal_steps(objective_gap=1.0, smoothness=1.0, clip_norm=1.0, noise_per_root_step=0.0) == math.inf
+    )
+    assert convergence.optimal_steps(objective_gap=1.0, smoothness=1.0, clip_norm=1.0, noise_per_root_step=1e9) == 1.0
 
 
 def _enumerated(
@@ -267,7 +437,12 @@ def test_recursions_by_enumeration(epochs: int, per_epoch: int, keep: int) -> No
     curvature = [Fraction(1), Fraction(1, 2), Fraction(3)]
     exact = np.array(_enumerated(curvature, Fraction(1, 4), epochs, per_epoch, keep), dtype=np.float64)
     found = convergence.epoch_mask_moments(
-        np.array(curvature, dtype=np.float64), [1.0, 2.0, 3.0], epochs, per_epoch, 0.25, 1 - keep / 3
+        np.array(curvature, dtype=np.float64),
+        start=[1.0, 2.0, 3.0],
+        epochs=epochs,
+        steps_per_epoch=per_epoch,
+        learning_rate=0.25,
+        drop_rate=1 - keep / 3,
     )
     np.testing.assert_allclose(found, exact, rtol=1e-13)
 
@@ -280,46 +455,58 @@ def test_recursion_by_simulation() -> None:
         mask = np.eye(2)[rng.integers(0, 2, runs)]
         for _ in range(per_epoch):
             w = w - gamma * mask * (w * [1.0, 2.0] + math.sqrt(variance) * rng.standard_normal((runs, 2)))
-    expected = convergence.epoch_mask_moments([1.0, 2.0], [1.0, -2.0], epochs, per_epoch, gamma, 0.5, variance)[-1]
+    expected = convergence.epoch_mask_moments(
+        [1.0, 2.0],
+        start=[1.0, -2.0],
+        epochs=epochs,
+        steps_per_epoch=per_epoch,
+        learning_rate=gamma,
+        drop_rate=0.5,
+        variance=variance,
+    )[-1]
     error = np.square(w).std(axis=0) / math.sqrt(runs)
     assert (np.abs(np.square(w).mean(axis=0) - expected) < 5 * error).all()
 
 
 def test_limits_of_the_recursion() -> None:
     start = np.array([1.0, 3.0])
-    frozen = convergence.fresh_mask_moments(2.0, start, 7, 0.3, 1.0, 5.0)
+    frozen = convergence.fresh_mask_moments(2.0, start=start, steps=7, learning_rate=0.3, drop_rate=1.0, variance=5.0)
     np.testing.assert_array_equal(frozen, np.tile(start**2, (8, 1)))
-    plain = convergence.fresh_mask_moments(2.0, start, 7, 0.3, 0.0)
+    plain = convergence.fresh_mask_moments(2.0, start=start, steps=7, learning_rate=0.3, drop_rate=0.0)
     np.testing.assert_allclose(plain, start**2 * (1 - 0.6) ** (2 * np.arange(8))[:, None], rtol=1e-12)
-    late = convergence.fresh_mask_moments(2.0, start, 2000, 0.3, 0.5, 5.0)[-1]
+    late = convergence.fresh_mask_moments(2.0, start=start, steps=2000, learning_rate=0.3, drop_rate=0.5, variance=5.0)[
+        -1
+    ]
     np.testing.assert_allclose(
         late, 0.3**2 * 5.0 / (1 - 0.4**2), rtol=1e-12
     )  # the mask does not change the stationary law
-    assert convergence.fresh_mask_moments(1.0, start, 0, 0.3, 0.5).shape == (1, 2)
+    assert convergence.fresh_mask_moments(1.0, start=start, steps=0, learning_rate=0.3, drop_rate=0.5).shape == (1, 2)
 
 
 def test_a_held_mask_freezes_its_share() -> None:
-    moments = convergence.epoch_mask_moments(1.0, np.ones(4), 1, 500, 0.1, 0.25)
+    moments = convergence.epoch_mask_moments(
+        1.0, start=np.ones(4), epochs=1, steps_per_epoch=500, learning_rate=0.1, drop_rate=0.25
+    )
     assert moments[-1].sum() == pytest.approx(1.0, rel=1e-12)
 
 
-GOOD_DPSGD = {"objective_gap": 1.0, "learning_rate": 0.1, "steps": 10, "smoothness": 1.0, "clip": 1.0}
+GOOD_DPSGD = {"objective_gap": 1.0, "learning_rate": 0.1, "steps": 10, "smoothness": 1.0, "clip_norm": 1.0}
 GOOD_NOISY = {"objective_gap": 1.0, "learning_rate": 0.1, "steps": 10, "smoothness": 1.0}
 GOOD_STEP = {"decrease": 1.0, "learning_rate": 0.1, "smoothness": 1.0, "second_moment": 1.0}
-GOOD_TERM = {"epsilon": 1.0, "delta": 1e-5, "clip": 1.0, "dim": 10, "samples": 10, "constant": 1.0}
-GOOD_PRIVATE = {"objective_gap": 1.0, "steps": 10, "smoothness": 1.0, "clip": 1.0, "noise_per_root_step": 0.1}
-GOOD_NOISE = {"smoothness": 1.0, "clip": 1.0, "noise_multiplier": 1.0, "dim": 10, "batch_size": 10}
+GOOD_TERM = {"epsilon": 1.0, "delta": 1e-5, "clip_norm": 1.0, "dim": 10, "train_size": 10, "constant": 1.0}
+GOOD_PRIVATE = {"objective_gap": 1.0, "steps": 10, "smoothness": 1.0, "clip_norm": 1.0, "noise_per_root_step": 0.1}
+GOOD_NOISE = {"smoothness": 1.0, "clip_norm": 1.0, "noise_multiplier": 1.0, "dim": 10, "batch_size": 10}
 GOOD_BATCH = {"mean_norm": 1.0, "second_moment": 2.0, "batch_size": 2}
-GOOD_BEST = {"objective_gap": 1.0, "smoothness": 1.0, "clip": 1.0, "noise_per_root_step": 0.1}
+GOOD_BEST = {"objective_gap": 1.0, "smoothness": 1.0, "clip_norm": 1.0, "noise_per_root_step": 0.1}
 GOOD_EPOCH = {
     "curvature": 1.0,
     "start": [1.0, 2.0],
     "epochs": 2,
     "steps_per_epoch": 2,
     "learning_rate": 0.1,
-    "rate": 0.5,
+    "drop_rate": 0.5,
 }
-GOOD_FRESH = {"curvature": 1.0, "start": [1.0, 2.0], "steps": 2, "learning_rate": 0.1, "rate": 0.5}
+GOOD_FRESH = {"curvature": 1.0, "start": [1.0, 2.0], "steps": 2, "learning_rate": 0.1, "drop_rate": 0.5}
 
 POSITIVE_ONLY = (0.0, -1.0, math.nan, math.inf, "x", 5e-324, 1e308)
 NOT_NEGATIVE = (-1.0, math.nan, math.inf, None, 1e308)
@@ -330,14 +517,14 @@ BAD: list[tuple[Callable[..., Any], dict[str, Any], str, tuple[Any, ...]]] = [
     (convergence.dpsgd_bound, GOOD_DPSGD, "learning_rate", POSITIVE_ONLY),
     (convergence.dpsgd_bound, GOOD_DPSGD, "steps", COUNT),
     (convergence.dpsgd_bound, GOOD_DPSGD, "smoothness", POSITIVE_ONLY),
-    (convergence.dpsgd_bound, GOOD_DPSGD, "clip", POSITIVE_ONLY),
+    (convergence.dpsgd_bound, GOOD_DPSGD, "clip_norm", POSITIVE_ONLY),
     (convergence.dpsgd_bound, GOOD_DPSGD, "noise_multiplier", (-1.0, math.nan, math.inf)),
     (convergence.dpsgd_bound, GOOD_DPSGD, "dim", COUNT),
     (convergence.dpsgd_bound, GOOD_DPSGD, "batch_size", COUNT),
-    (convergence.dpsgd_bound, GOOD_DPSGD, "rate", RATE),
-    (convergence.dpsgd_bound, GOOD_DPSGD | {"rate": 0.5}, "kappa", (0.49, 0.0, -1.0, math.nan)),
+    (convergence.dpsgd_bound, GOOD_DPSGD, "drop_rate", RATE),
+    (convergence.dpsgd_bound, GOOD_DPSGD | {"drop_rate": 0.5}, "kappa", (0.49, 0.0, -1.0, math.nan)),
     (convergence.dpsgd_bound, GOOD_DPSGD, "kappa", (0.9, 1.1)),
-    (convergence.dpsgd_bound, GOOD_DPSGD | {"rate": 0.5}, "kappa", (math.inf, 1e308)),
+    (convergence.dpsgd_bound, GOOD_DPSGD | {"drop_rate": 0.5}, "kappa", (math.inf, 1e308)),
     (convergence.dpsgd_bound, GOOD_DPSGD, "bias", (math.nan, math.inf, -math.inf, 1e308)),
     (convergence.dpsgd_bound, GOOD_DPSGD, "second_moment", (-0.1, 2.1, math.nan)),
     (convergence.dpsgd_bound, GOOD_DPSGD | {"sampling": "fixed"}, "second_moment", (1.1,)),
@@ -350,45 +537,45 @@ BAD: list[tuple[Callable[..., Any], dict[str, Any], str, tuple[Any, ...]]] = [
     (convergence.noisy_sgd_bound, GOOD_NOISY, "noise_std", NOT_NEGATIVE),
     (convergence.noisy_sgd_bound, GOOD_NOISY, "dim", COUNT),
     (convergence.noisy_sgd_bound, GOOD_NOISY, "batch_size", COUNT),
-    (convergence.noisy_sgd_bound, GOOD_NOISY, "rate", RATE),
+    (convergence.noisy_sgd_bound, GOOD_NOISY, "drop_rate", RATE),
     (convergence.alignment_bound, GOOD_STEP, "decrease", (math.nan, math.inf, -math.inf)),
     (convergence.alignment_bound, GOOD_STEP, "learning_rate", POSITIVE_ONLY),
     (convergence.alignment_bound, GOOD_STEP, "smoothness", POSITIVE_ONLY),
     (convergence.alignment_bound, GOOD_STEP, "second_moment", NOT_NEGATIVE),
-    (convergence.alignment_bound, GOOD_STEP, "noise", NOT_NEGATIVE),
-    (convergence.alignment_bound, GOOD_STEP, "rate", RATE),
+    (convergence.alignment_bound, GOOD_STEP, "noise_term", NOT_NEGATIVE),
+    (convergence.alignment_bound, GOOD_STEP, "drop_rate", RATE),
     (convergence.batch_second_moment, GOOD_BATCH, "mean_norm", NOT_NEGATIVE),
     (convergence.batch_second_moment, GOOD_BATCH, "second_moment", (0.9, math.nan, math.inf)),
     (convergence.batch_second_moment, GOOD_BATCH, "batch_size", COUNT),
     (convergence.noise_term, GOOD_NOISE, "smoothness", POSITIVE_ONLY),
-    (convergence.noise_term, GOOD_NOISE, "clip", POSITIVE_ONLY),
+    (convergence.noise_term, GOOD_NOISE, "clip_norm", POSITIVE_ONLY),
     (convergence.noise_term, GOOD_NOISE, "noise_multiplier", NOT_NEGATIVE),
     (convergence.noise_term, GOOD_NOISE, "dim", COUNT),
     (convergence.noise_term, GOOD_NOISE, "batch_size", COUNT),
     (convergence.privacy_term, GOOD_TERM, "epsilon", (0.0, -1.0, math.nan, 1e-200)),
     (convergence.privacy_term, GOOD_TERM, "delta", (0.0, 1.0, -1.0, math.nan)),
-    (convergence.privacy_term, GOOD_TERM, "clip", POSITIVE_ONLY),
+    (convergence.privacy_term, GOOD_TERM, "clip_norm", POSITIVE_ONLY),
     (convergence.privacy_term, GOOD_TERM, "dim", COUNT),
-    (convergence.privacy_term, GOOD_TERM, "samples", COUNT),
+    (convergence.privacy_term, GOOD_TERM, "train_size", COUNT),
     (convergence.privacy_term, GOOD_TERM, "constant", POSITIVE_ONLY),
-    (convergence.privacy_term, GOOD_TERM, "rate", RATE),
+    (convergence.privacy_term, GOOD_TERM, "drop_rate", RATE),
     (convergence.private_bound, GOOD_PRIVATE, "objective_gap", NOT_NEGATIVE),
     (convergence.private_bound, GOOD_PRIVATE, "steps", COUNT),
     (convergence.private_bound, GOOD_PRIVATE, "smoothness", POSITIVE_ONLY),
-    (convergence.private_bound, GOOD_PRIVATE, "clip", POSITIVE_ONLY),
+    (convergence.private_bound, GOOD_PRIVATE, "clip_norm", POSITIVE_ONLY),
     (convergence.private_bound, GOOD_PRIVATE, "noise_per_root_step", NOT_NEGATIVE),
-    (convergence.private_bound, GOOD_PRIVATE, "rate", RATE),
+    (convergence.private_bound, GOOD_PRIVATE, "drop_rate", RATE),
     (convergence.private_bound, GOOD_PRIVATE, "kappa", (0.9, 0.0, math.nan)),
     (convergence.optimal_steps, GOOD_BEST, "objective_gap", NOT_NEGATIVE),
     (convergence.optimal_steps, GOOD_BEST, "smoothness", POSITIVE_ONLY),
-    (convergence.optimal_steps, GOOD_BEST, "clip", POSITIVE_ONLY),
+    (convergence.optimal_steps, GOOD_BEST, "clip_norm", POSITIVE_ONLY),
     (convergence.optimal_steps, GOOD_BEST, "noise_per_root_step", NOT_NEGATIVE),
     (convergence.epoch_mask_moments, GOOD_EPOCH, "curvature", (math.nan, [1.0], [[1.0, 2.0]], 1e160)),
     (convergence.epoch_mask_moments, GOOD_EPOCH, "start", (1.0, [math.inf, 1.0], [[1.0, 2.0]], [1e160, 1.0])),
     (convergence.epoch_mask_moments, GOOD_EPOCH, "epochs", (-1, 1.5, 2**31)),
     (convergence.epoch_mask_moments, GOOD_EPOCH, "steps_per_epoch", COUNT),
     (convergence.epoch_mask_moments, GOOD_EPOCH, "learning_rate", POSITIVE_ONLY),
-    (convergence.epoch_mask_moments, GOOD_EPOCH, "rate", (-0.1, 1.1, math.nan)),
+    (convergence.epoch_mask_moments, GOOD_EPOCH, "drop_rate", (-0.1, 1.1, math.nan)),
     (convergence.epoch_mask_moments, GOOD_EPOCH, "variance", (-1.0, math.nan, [1.0])),
     (convergence.fresh_mask_moments, GOOD_FRESH, "steps", (-1, 1.5, 2**31)),
     (convergence.fresh_mask_moments, GOOD_FRESH | {"steps": 10**4}, "learning_rate", (5.0,)),

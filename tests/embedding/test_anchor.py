@@ -28,24 +28,28 @@ def test_basis_is_orthonormal_and_splits_energy(sizes: tuple[int, int, int], ite
     rows, dim, seed = sizes
     gradients = _gradients(rows, dim, seed)
     for k in range(1, min(rows, dim) + 1):
-        basis = embedding.anchor_subspace(gradients, k, iterations, np.random.default_rng(seed))
+        basis = embedding.anchor_subspace(
+            gradients, subspace_dim=k, iterations=iterations, rng=np.random.default_rng(seed)
+        )
         assert basis.shape == (k, dim)
         assert np.abs(basis @ basis.T - np.eye(k)).max() < 1e-12
-        found = embedding.project(gradients, basis)
+        found = embedding.project(gradients, basis=basis)
         assert np.abs(found.residuals @ basis.T).max() < 1e-12
         energy = np.square(gradients).sum(axis=1).mean()
         kept = np.square(found.embeddings).sum(axis=1).mean()
-        assert kept + embedding.residual_energy(gradients, basis) == pytest.approx(energy, rel=1e-12)
+        assert kept + embedding.residual_energy(gradients, basis=basis) == pytest.approx(energy, rel=1e-12)
 
 
 def test_many_iterations_give_the_singular_vectors() -> None:
     gradients = _gradients(20, 8, 3)
     leading = np.linalg.svd(gradients)[2][:3]
-    basis = embedding.anchor_subspace(gradients, 3, 200, np.random.default_rng(0))
+    basis = embedding.anchor_subspace(gradients, subspace_dim=3, iterations=200, rng=np.random.default_rng(0))
     assert np.allclose(basis.T @ basis, leading.T @ leading, atol=1e-10)
     errors = [
-        np.linalg.norm(embedding.anchor_subspace(gradients, 3, t, np.random.default_rng(0)) @ np.eye(8)
-                       - embedding.anchor_subspace(gradients, 3, t, np.random.default_rng(0)) @ leading.T @ leading)
+        np.linalg.norm(embedding.anchor_subspace(gradients, subspace_dim=3, iterations=t,
+        rng=np.random.default_rng(0)) @ np.eye(8)
+                       - embedding.anchor_subspace(gradients, subspace_dim=3, iterations=t,
+                       rng=np.random.default_rng(0)) @ leading.T @ leading)
         for t in (1, 2, 4)
     ]  # fmt: skip
     assert errors[0] > errors[1] > errors[2]
@@ -56,42 +60,56 @@ def test_many_iterations_give_the_singular_vectors() -> None:
 def test_low_rank_is_found_by_one_iteration(rank: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     mixing = rng.standard_normal((rank, 12))
-    basis = embedding.anchor_subspace(rng.standard_normal((6, rank)) @ mixing, rank, 1, rng)
+    basis = embedding.anchor_subspace(rng.standard_normal((6, rank)) @ mixing, subspace_dim=rank, iterations=1, rng=rng)
     fresh = rng.standard_normal((9, rank)) @ mixing
-    assert embedding.residual_energy(fresh, basis) < 1e-18 * np.square(fresh).sum()
+    assert embedding.residual_energy(fresh, basis=basis) < 1e-18 * np.square(fresh).sum()
 
 
 @pytest.mark.parametrize("factor", [1e-300, 1e-150, 1.0, 1e150, 1e300])
 def test_basis_does_not_depend_on_the_scale(factor: float) -> None:
     gradients = _gradients(5, 4, 1)
-    one = embedding.anchor_subspace(gradients, 2, 3, np.random.default_rng(0))
-    assert np.allclose(embedding.anchor_subspace(factor * gradients, 2, 3, np.random.default_rng(0)), one, atol=1e-12)
+    one = embedding.anchor_subspace(gradients, subspace_dim=2, iterations=3, rng=np.random.default_rng(0))
+    assert np.allclose(
+        embedding.anchor_subspace(factor * gradients, subspace_dim=2, iterations=3, rng=np.random.default_rng(0)),
+        one,
+        atol=1e-12,
+    )
 
 
 def test_rank_below_the_subspace_leaves_an_orthonormal_basis() -> None:
     gradients = np.outer([1.0, 2.0, 3.0], [1.0, 1.0, 0.0, 0.0])
-    basis = embedding.anchor_subspace(gradients, 3, 2, np.random.default_rng(0))
+    basis = embedding.anchor_subspace(gradients, subspace_dim=3, iterations=2, rng=np.random.default_rng(0))
     assert np.abs(basis @ basis.T - np.eye(3)).max() < 1e-12
-    assert embedding.residual_energy(gradients, basis) < 1e-24
+    assert embedding.residual_energy(gradients, basis=basis) < 1e-24
 
 
 @given(st.integers(1, 30), st.integers(0, 60), st.floats(0, 0.99))
 @QUICK
 def test_recovery_probability_is_a_binomial_tail(rank: int, anchors: int, zero: float) -> None:
     expected = binom.sf(rank - 1, anchors, 1 - zero)
-    assert embedding.recovery_probability(rank, anchors, zero) == pytest.approx(expected, rel=1e-9, abs=1e-300)
-    assert embedding.recovery_probability(rank, anchors) == float(anchors >= rank)
+    assert embedding.recovery_probability(rank=rank, anchors=anchors, zero_probability=zero) == pytest.approx(
+        expected, rel=1e-9, abs=1e-300
+    )
+    assert embedding.recovery_probability(rank=rank, anchors=anchors) == float(anchors >= rank)
 
 
 @pytest.mark.parametrize("anchors", [2**31, 10**12, 10**18])
 def test_recovery_probability_with_many_anchors(anchors: int) -> None:
-    assert embedding.recovery_probability(3, anchors) == embedding.recovery_probability(anchors, anchors) == 1.0
-    assert embedding.recovery_probability(3, anchors, 0.5) == pytest.approx(1.0, rel=1e-12)
-    assert embedding.recovery_probability(anchors // 2, anchors, 0.5) == pytest.approx(0.5, abs=1e-4)
+    assert (
+        embedding.recovery_probability(rank=3, anchors=anchors)
+        == embedding.recovery_probability(rank=anchors, anchors=anchors)
+        == 1.0
+    )
+    assert embedding.recovery_probability(rank=3, anchors=anchors, zero_probability=0.5) == pytest.approx(
+        1.0, rel=1e-12
+    )
+    assert embedding.recovery_probability(rank=anchors // 2, anchors=anchors, zero_probability=0.5) == pytest.approx(
+        0.5, abs=1e-4
+    )
 
 
 def test_largest_gradients_have_finite_energy() -> None:
-    energy = embedding.residual_energy(np.full((3, 1000), 1e140), np.eye(1000)[:1])
+    energy = embedding.residual_energy(np.full((3, 1000), 1e140), basis=np.eye(1000)[:1])
     assert energy == pytest.approx(999e280, rel=1e-12)
 
 
@@ -105,12 +123,25 @@ def test_largest_gradients_have_finite_energy() -> None:
 def test_residual_bound(spectrum: list[float], anchors: int, excess: float, failure: float) -> None:
     trace = sum(spectrum)
     top = excess * trace
-    values = [embedding.residual_bound(spectrum, k, anchors, top, failure).value for k in range(1, len(spectrum) + 1)]
+    values = [
+        embedding.residual_bound(
+            eigenvalues=spectrum, subspace_dim=k, anchors=anchors, squared_norm_bound=top, failure_probability=failure
+        ).value
+        for k in range(1, len(spectrum) + 1)
+    ]
     assert all(b <= a for a, b in itertools.pairwise(values))
     assert values[0] <= trace * (1 + 1e-12) and values[-1] == pytest.approx(0.0, abs=1e-12 * trace)
-    more = embedding.residual_bound(spectrum, 1, 2 * anchors, top, failure).value
+    more = embedding.residual_bound(
+        eigenvalues=spectrum, subspace_dim=1, anchors=2 * anchors, squared_norm_bound=top, failure_probability=failure
+    ).value
     assert more <= values[0] * (1 + 1e-12)
-    scaled = embedding.residual_bound([3 * x for x in spectrum], 1, anchors, 3 * top, failure).value
+    scaled = embedding.residual_bound(
+        eigenvalues=[3 * x for x in spectrum],
+        subspace_dim=1,
+        anchors=anchors,
+        squared_norm_bound=3 * top,
+        failure_probability=failure,
+    ).value
     assert scaled == pytest.approx(3 * values[0], rel=1e-9)
     fourth = top * trace
     for k, value in enumerate(values, 1):
@@ -119,7 +150,13 @@ def test_residual_bound(spectrum: list[float], anchors: int, excess: float, fail
 
 
 def test_residual_bound_with_many_anchors_is_the_tail() -> None:
-    found = embedding.residual_bound([4.0, 2.0, 1.0, 0.5], 2, 10**18, 10.0, 1e-3)
+    found = embedding.residual_bound(
+        eigenvalues=[4.0, 2.0, 1.0, 0.5],
+        subspace_dim=2,
+        anchors=10**18,
+        squared_norm_bound=10.0,
+        failure_probability=1e-3,
+    )
     assert found.subspace_dim == 2
     assert found.value == pytest.approx(1.5, rel=1e-6)
 
@@ -138,17 +175,19 @@ def test_random_basis(dim: int, k: int) -> None:
                 mpmath.loggamma(x) for x in ((left + 1) / 2, mpmath.mpf(dim) / 2, left / 2, (mpmath.mpf(dim) + 1) / 2)
             ]
             exact = mpmath.exp(logs[0] + logs[1] - logs[2] - logs[3])
-    mean = embedding.mean_random_basis_error(dim, k)
+    mean = embedding.mean_random_basis_error(dim=dim, subspace_dim=k)
     assert mean == pytest.approx(float(exact), rel=1e-12)
-    assert mean <= embedding.random_basis_error(dim, k) * (1 + 1e-12)
+    assert mean <= embedding.random_basis_error(dim=dim, subspace_dim=k) * (1 + 1e-12)
     if 0 < k < dim <= 1001:
         law = beta((dim - k) / 2, k / 2)
-        assert law.mean() == pytest.approx(embedding.random_basis_error(dim, k) ** 2, rel=1e-12)
-        assert dim / k * law.std() == pytest.approx(embedding.random_embedding_distortion(dim, k), rel=1e-9)
+        assert law.mean() == pytest.approx(embedding.random_basis_error(dim=dim, subspace_dim=k) ** 2, rel=1e-12)
+        assert dim / k * law.std() == pytest.approx(
+            embedding.random_embedding_distortion(dim=dim, subspace_dim=k), rel=1e-9
+        )
 
 
 def test_almost_the_whole_space_keeps_its_digits() -> None:
-    assert embedding.random_basis_error(10**12, 10**12 - 1) == pytest.approx(1e-6, rel=1e-14)
+    assert embedding.random_basis_error(dim=10**12, subspace_dim=10**12 - 1) == pytest.approx(1e-6, rel=1e-14)
 
 
 NAN, GOOD = [[1.0, math.nan]], [[1.0, 0.0], [0.0, 1.0]]
@@ -157,38 +196,127 @@ NAN, GOOD = [[1.0, math.nan]], [[1.0, 0.0], [0.0, 1.0]]
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: embedding.anchor_subspace(NAN, 1, 1, np.random.default_rng(0)), "anchor_gradients"),
-        (lambda: embedding.anchor_subspace([1.0, 2.0], 1, 1, np.random.default_rng(0)), "matrix"),
-        (lambda: embedding.anchor_subspace(np.zeros((3, 2)), 1, 1, np.random.default_rng(0)), "all 0"),
-        (lambda: embedding.anchor_subspace(np.ones((2, 5)), 3, 1, np.random.default_rng(0)), r"1\.\.2"),
-        (lambda: embedding.anchor_subspace(np.ones((9, 2)), 3, 1, np.random.default_rng(0)), r"1\.\.2"),
-        (lambda: embedding.anchor_subspace(GOOD, 1, 0, np.random.default_rng(0)), "iterations"),
-        (lambda: embedding.project([[math.inf, 0.0]], GOOD), "gradients"),
-        (lambda: embedding.project(GOOD, [[1.0, 0.0, 0.0]]), "equal length"),
-        (lambda: embedding.project(GOOD, [[1.0, 0.1]]), "orthonormal"),
-        (lambda: embedding.residual_energy(GOOD, [[math.nan, 0.0]]), "basis"),
-        (lambda: embedding.recovery_probability(0, 3), "rank"),
-        (lambda: embedding.recovery_probability(1, -1), "anchors"),
-        (lambda: embedding.recovery_probability(1, 2, 1.0), "zero_probability"),
-        (lambda: embedding.recovery_probability(1, 10**400), "anchors"),
-        (lambda: embedding.project([[1e141, 0.0]], GOOD), "gradients"),
-        (lambda: embedding.project(GOOD, [[1e200, 1e200], [1e200, -1e200]]), "orthonormal"),
-        (lambda: embedding.residual_bound([0.5, 0.5], 1, 10**400, 1.0, 0.1), "anchors"),
-        (lambda: embedding.mean_random_basis_error(10**400, 3), "dim"),
-        (lambda: embedding.random_embedding_distortion(10**400, 3), "dim"),
-        (lambda: embedding.residual_bound([], 1, 5, 1.0, 0.1), "eigenvalues"),
-        (lambda: embedding.residual_bound([0.0, 0.0], 1, 5, 1.0, 0.1), "eigenvalues"),
-        (lambda: embedding.residual_bound([1.0, -0.1], 1, 5, 1.0, 0.1), "eigenvalues"),
-        (lambda: embedding.residual_bound([0.5, 0.5], 3, 5, 1.0, 0.1), "subspace_dim"),
-        (lambda: embedding.residual_bound([0.5, 0.5], 1, 0, 1.0, 0.1), "anchors"),
-        (lambda: embedding.residual_bound([0.5, 0.5], 1, 5, 0.9, 0.1), "squared_norm_bound"),
-        (lambda: embedding.residual_bound([0.5, 0.5], 1, 5, 1.0, 0.0), "failure_probability"),
-        (lambda: embedding.residual_bound([0.5, 0.5], 1, 5, 1.0, math.nan), "failure_probability"),
-        (lambda: embedding.residual_bound([0.5, 0.5], 1, 5, 1.0, 0.1, 0.5), "fourth_moment"),
-        (lambda: embedding.residual_bound([0.5, 0.5], 1, 5, 1.0, 0.1, 2.0), "fourth_moment"),
-        (lambda: embedding.random_basis_error(4, 5), "subspace_dim"),
-        (lambda: embedding.mean_random_basis_error(0, 0), "dim"),
-        (lambda: embedding.random_embedding_distortion(4, 0), "subspace_dim"),
+        (
+            lambda: embedding.anchor_subspace(NAN, subspace_dim=1, iterations=1, rng=np.random.default_rng(0)),
+            "anchor_gradients",
+        ),
+        (
+            lambda: embedding.anchor_subspace([1.0, 2.0], subspace_dim=1, iterations=1, rng=np.random.default_rng(0)),
+            "matrix",
+        ),
+        (
+            lambda: embedding.anchor_subspace(
+                np.zeros((3, 2)), subspace_dim=1, iterations=1, rng=np.random.default_rng(0)
+            ),
+            "all 0",
+        ),
+        (
+            lambda: embedding.anchor_subspace(
+                np.ones((2, 5)), subspace_dim=3, iterations=1, rng=np.random.default_rng(0)
+            ),
+            r"1\.\.2",
+        ),
+        (
+            lambda: embedding.anchor_subspace(
+                np.ones((9, 2)), subspace_dim=3, iterations=1, rng=np.random.default_rng(0)
+            ),
+            r"1\.\.2",
+        ),
+        (
+            lambda: embedding.anchor_subspace(GOOD, subspace_dim=1, iterations=0, rng=np.random.default_rng(0)),
+            "iterations",
+        ),
+        (lambda: embedding.project([[math.inf, 0.0]], basis=GOOD), "gradients"),
+        (lambda: embedding.project(GOOD, basis=[[1.0, 0.0, 0.0]]), "equal length"),
+        (lambda: embedding.project(GOOD, basis=[[1.0, 0.1]]), "orthonormal"),
+        (lambda: embedding.residual_energy(GOOD, basis=[[math.nan, 0.0]]), "basis"),
+        (lambda: embedding.recovery_probability(rank=0, anchors=3), "rank"),
+        (lambda: embedding.recovery_probability(rank=1, anchors=-1), "anchors"),
+        (lambda: embedding.recovery_probability(rank=1, anchors=2, zero_probability=1.0), "zero_probability"),
+        (lambda: embedding.recovery_probability(rank=1, anchors=10**400), "anchors"),
+        (lambda: embedding.project([[1e141, 0.0]], basis=GOOD), "gradients"),
+        (lambda: embedding.project(GOOD, basis=[[1e200, 1e200], [1e200, -1e200]]), "orthonormal"),
+        (
+            lambda: embedding.residual_bound(
+                eigenvalues=[0.5, 0.5], subspace_dim=1, anchors=10**400, squared_norm_bound=1.0, failure_probability=0.1
+            ),
+            "anchors",
+        ),
+        (lambda: embedding.mean_random_basis_error(dim=10**400, subspace_dim=3), "dim"),
+        (lambda: embedding.random_embedding_distortion(dim=10**400, subspace_dim=3), "dim"),
+        (
+            lambda: embedding.residual_bound(
+                eigenvalues=[], subspace_dim=1, anchors=5, squared_norm_bound=1.0, failure_probability=0.1
+            ),
+            "eigenvalues",
+        ),
+        (
+            lambda: embedding.residual_bound(
+                eigenvalues=[0.0, 0.0], subspace_dim=1, anchors=5, squared_norm_bound=1.0, failure_probability=0.1
+            ),
+            "eigenvalues",
+        ),
+        (
+            lambda: embedding.residual_bound(
+                eigenvalues=[1.0, -0.1], subspace_dim=1, anchors=5, squared_norm_bound=1.0, failure_probability=0.1
+            ),
+            "eigenvalues",
+        ),
+        (
+            lambda: embedding.residual_bound(
+                eigenvalues=[0.5, 0.5], subspace_dim=3, anchors=5, squared_norm_bound=1.0, failure_probability=0.1
+            ),
+            "subspace_dim",
+        ),
+        (
+            lambda: embedding.residual_bound(
+                eigenvalues=[0.5, 0.5], subspace_dim=1, anchors=0, squared_norm_bound=1.0, failure_probability=0.1
+            ),
+            "anchors",
+        ),
+        (
+            lambda: embedding.residual_bound(
+                eigenvalues=[0.5, 0.5], subspace_dim=1, anchors=5, squared_norm_bound=0.9, failure_probability=0.1
+            ),
+            "squared_norm_bound",
+        ),
+        (
+            lambda: embedding.residual_bound(
+                eigenvalues=[0.5, 0.5], subspace_dim=1, anchors=5, squared_norm_bound=1.0, failure_probability=0.0
+            ),
+            "failure_probability",
+        ),
+        (
+            lambda: embedding.residual_bound(
+                eigenvalues=[0.5, 0.5], subspace_dim=1, anchors=5, squared_norm_bound=1.0, failure_probability=math.nan
+            ),
+            "failure_probability",
+        ),
+        (
+            lambda: embedding.residual_bound(
+                eigenvalues=[0.5, 0.5],
+                subspace_dim=1,
+                anchors=5,
+                squared_norm_bound=1.0,
+                failure_probability=0.1,
+                fourth_moment=0.5,
+            ),
+            "fourth_moment",
+        ),
+        (
+            lambda: embedding.residual_bound(
+                eigenvalues=[0.5, 0.5],
+                subspace_dim=1,
+                anchors=5,
+                squared_norm_bound=1.0,
+                failure_probability=0.1,
+                fourth_moment=2.0,
+            ),
+            "fourth_moment",
+        ),
+        (lambda: embedding.random_basis_error(dim=4, subspace_dim=5), "subspace_dim"),
+        (lambda: embedding.mean_random_basis_error(dim=0, subspace_dim=0), "dim"),
+        (lambda: embedding.random_embedding_distortion(dim=4, subspace_dim=0), "subspace_dim"),
     ],
 )
 def test_bad_input(call: Callable[[], object], says: str) -> None:

@@ -20,9 +20,26 @@ SIZE = st.floats(1e-3, 1e3)
 @QUICK
 def test_best_steps(dim: int, samples: int, smoothness: float, distance: float, mu: float, clip: float) -> None:
     k = max(1, dim // 10)
-    best = embedding.excess_risk(dim, k, samples, smoothness, distance, mu, clip)
+    best = embedding.excess_risk(
+        dim=dim,
+        subspace_dim=k,
+        train_size=samples,
+        smoothness=smoothness,
+        initial_distance=distance,
+        mu=mu,
+        residual_clip=clip,
+    )
     for steps in {max(1, best.steps - 1), best.steps + 1, 2 * best.steps}:
-        other = embedding.excess_risk(dim, k, samples, smoothness, distance, mu, clip, steps=steps)
+        other = embedding.excess_risk(
+            dim=dim,
+            subspace_dim=k,
+            train_size=samples,
+            smoothness=smoothness,
+            initial_distance=distance,
+            mu=mu,
+            residual_clip=clip,
+            steps=steps,
+        )
         assert best.value <= other.value * (1 + 1e-12)
         assert other.optimal_steps == best.optimal_steps
     scale = math.sqrt(k) + math.sqrt(dim - k) * clip
@@ -38,8 +55,14 @@ def test_best_steps(dim: int, samples: int, smoothness: float, distance: float, 
 @QUICK
 def test_scaling(smoothness: float, distance: float, mu: float, clip: float) -> None:
     def bound(**changed: Any) -> embedding.ExcessRisk:
-        given_ = {"smoothness": smoothness, "distance": distance, "mu": mu, "residual_clip": clip, "lipschitz": 1.0}
-        return embedding.excess_risk(dim=500, subspace_dim=20, samples=300, **{**given_, **changed})
+        given_ = {
+            "smoothness": smoothness,
+            "initial_distance": distance,
+            "mu": mu,
+            "residual_clip": clip,
+            "lipschitz": 1.0,
+        }
+        return embedding.excess_risk(dim=500, subspace_dim=20, train_size=300, **{**given_, **changed})
 
     base = bound()
     # a loss twice as large: value twice, with everything else
@@ -55,21 +78,50 @@ def test_scaling(smoothness: float, distance: float, mu: float, clip: float) -> 
 @given(SIZE, SIZE, st.floats(1e-3, 5), st.floats(1e-8, 1e-2), st.floats(0, 1))
 @QUICK
 def test_published_noise_costs_more(smoothness: float, distance: float, eps: float, delta: float, clip: float) -> None:
-    published = embedding.excess_risk_as_published(900, 30, 1000, smoothness, distance, eps, delta, clip)
+    published = embedding.excess_risk_as_published(
+        dim=900,
+        subspace_dim=30,
+        train_size=1000,
+        smoothness=smoothness,
+        initial_distance=distance,
+        epsilon=eps,
+        delta=delta,
+        residual_clip=clip,
+    )
     mu = eps / (2 * math.sqrt(math.log(1 / delta)))  # what the published noise buys
-    best = embedding.excess_risk(900, 30, 1000, smoothness, distance, mu, clip)
+    best = embedding.excess_risk(
+        dim=900,
+        subspace_dim=30,
+        train_size=1000,
+        smoothness=smoothness,
+        initial_distance=distance,
+        mu=mu,
+        residual_clip=clip,
+    )
     assert best.value <= published.value * (1 + 1e-12)
-    wide = embedding.excess_risk_as_published(900, 30, 1000, smoothness, distance, eps, delta, clip, steps=7)
+    wide = embedding.excess_risk_as_published(
+        dim=900,
+        subspace_dim=30,
+        train_size=1000,
+        smoothness=smoothness,
+        initial_distance=distance,
+        epsilon=eps,
+        delta=delta,
+        residual_clip=clip,
+        steps=7,
+    )
     assert wide.value >= published.value * (1 - 1e-12) and wide.steps == 7
 
 
 @given(SIZE, SIZE, st.integers(1, 10**6), st.floats(1e-3, 1e3))
 @QUICK
 def test_least_risk(smoothness: float, distance: float, steps: int, lipschitz: float) -> None:
-    least = embedding.least_risk(smoothness, distance, steps)
-    upper = embedding.noisy_descent_risk(smoothness, distance, steps, 0.0).value
+    least = embedding.least_risk(smoothness=smoothness, initial_distance=distance, steps=steps)
+    upper = embedding.noisy_descent_risk(
+        smoothness=smoothness, initial_distance=distance, steps=steps, noise_energy=0.0
+    ).value
     assert least == pytest.approx(upper * steps / (steps + 2), rel=1e-12)
-    capped = embedding.least_risk(smoothness, distance, steps, lipschitz)
+    capped = embedding.least_risk(smoothness=smoothness, initial_distance=distance, steps=steps, lipschitz=lipschitz)
     assert 0 <= capped <= min(least, lipschitz * distance) * (1 + 1e-12)
 
 
@@ -82,32 +134,63 @@ def test_simulation_stays_below_the_bound() -> None:
         theta = theta - curvatures * theta - std * rng.standard_normal((runs, 4))
         total += theta
     excess = (np.square(total / steps) @ curvatures / 2).mean()
-    bound = embedding.noisy_descent_risk(1.0, float(np.linalg.norm(start)), steps, 4 * std**2).value
+    bound = embedding.noisy_descent_risk(
+        smoothness=1.0, initial_distance=float(np.linalg.norm(start)), steps=steps, noise_energy=4 * std**2
+    ).value
     assert 0.1 * bound < excess < bound
 
 
 def test_whole_space_needs_no_residual() -> None:
-    full = embedding.excess_risk(64, 64, 500, 1.0, 1.0, 1.0, 1.0)
-    assert full == embedding.excess_risk(64, 64, 500, 1.0, 1.0, 1.0, 0.0)
-    assert embedding.excess_risk(64, 4, 500, 1.0, 0.0, 1.0, 0.1).steps == 1
+    full = embedding.excess_risk(
+        dim=64, subspace_dim=64, train_size=500, smoothness=1.0, initial_distance=1.0, mu=1.0, residual_clip=1.0
+    )
+    assert full == embedding.excess_risk(
+        dim=64, subspace_dim=64, train_size=500, smoothness=1.0, initial_distance=1.0, mu=1.0, residual_clip=0.0
+    )
+    assert (
+        embedding.excess_risk(
+            dim=64, subspace_dim=4, train_size=500, smoothness=1.0, initial_distance=0.0, mu=1.0, residual_clip=0.1
+        ).steps
+        == 1
+    )
 
 
 @pytest.mark.parametrize("size", [1e-60, 1e60])
 def test_no_overflow_at_the_ends_of_the_ranges(size: float) -> None:
     for mu in (1e-60, 1e60):
-        found = embedding.excess_risk(10**15, 1, 10**15, size, 1e60, mu, 0.0, lipschitz=size)
+        found = embedding.excess_risk(
+            dim=10**15,
+            subspace_dim=1,
+            train_size=10**15,
+            smoothness=size,
+            initial_distance=1e60,
+            mu=mu,
+            residual_clip=0.0,
+            lipschitz=size,
+        )
         assert math.isfinite(found.value) and found.value >= 0
 
 
 def test_most_steps() -> None:
-    found = embedding.excess_risk(10, 1, 10**15, 1e60, 1e60, 1e60, 0.0, lipschitz=1e-60)
+    found = embedding.excess_risk(
+        dim=10,
+        subspace_dim=1,
+        train_size=10**15,
+        smoothness=1e60,
+        initial_distance=1e60,
+        mu=1e60,
+        residual_clip=0.0,
+        lipschitz=1e-60,
+    )
     assert found.optimization == pytest.approx(found.noise, rel=1e-9) and found.steps > 10**254
     # beta D^2 / (2 (T + 2)) without underflow of the squared slope
-    assert embedding.least_risk(1e-60, 1e60, 10**250) == pytest.approx(5e-191, rel=1e-12)
+    assert embedding.least_risk(smoothness=1e-60, initial_distance=1e60, steps=10**250) == pytest.approx(
+        5e-191, rel=1e-12
+    )
 
 
 GOOD = {
-    "dim": 100, "subspace_dim": 5, "samples": 50, "smoothness": 1.0, "distance": 1.0, "mu": 1.0, "residual_clip": 0.1,
+    "dim": 100, "subspace_dim": 5, "train_size": 50, "smoothness": 1.0, "initial_distance": 1.0, "mu": 1.0, "residual_clip": 0.1,
 }  # fmt: skip
 PUBLISHED = {**{n: v for n, v in GOOD.items() if n != "mu"}, "epsilon": 1.0, "delta": 1e-5}
 
@@ -115,8 +198,9 @@ PUBLISHED = {**{n: v for n, v in GOOD.items() if n != "mu"}, "epsilon": 1.0, "de
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("dim", 0), ("subspace_dim", 0), ("subspace_dim", 101), ("samples", 0), ("samples", 1.5), ("smoothness", 0.0),
-        ("smoothness", math.nan), ("distance", -1.0), ("distance", 1e-170), ("distance", math.inf), ("mu", 0.0),
+        ("dim", 0), ("subspace_dim", 0), ("subspace_dim", 101), ("train_size", 0), ("train_size", 1.5), ("smoothness", 0.0),
+        ("smoothness", math.nan), ("initial_distance", -1.0), ("initial_distance", 1e-170), ("initial_distance", math.inf),
+        ("mu", 0.0),
         ("residual_clip", -0.1), ("residual_clip", 1.1), ("lipschitz", 0.0), ("steps", 0),
     ],
 )  # fmt: skip
@@ -133,9 +217,15 @@ def test_bad_input(name: str, value: Any) -> None:
     [
         (lambda: embedding.excess_risk_as_published(**{**PUBLISHED, "epsilon": 0.0}), "epsilon"),
         (lambda: embedding.excess_risk_as_published(**{**PUBLISHED, "delta": 1.0}), "delta"),
-        (lambda: embedding.noisy_descent_risk(0.0, 1.0, 1, 0.0), "smoothness"),
-        (lambda: embedding.noisy_descent_risk(1.0, 1.0, 1, math.nan), "noise_energy"),
-        (lambda: embedding.least_risk(1.0, 1.0, 1, 0.0), "lipschitz"),
+        (
+            lambda: embedding.noisy_descent_risk(smoothness=0.0, initial_distance=1.0, steps=1, noise_energy=0.0),
+            "smoothness",
+        ),
+        (
+            lambda: embedding.noisy_descent_risk(smoothness=1.0, initial_distance=1.0, steps=1, noise_energy=math.nan),
+            "noise_energy",
+        ),
+        (lambda: embedding.least_risk(smoothness=1.0, initial_distance=1.0, steps=1, lipschitz=0.0), "lipschitz"),
     ],
 )
 def test_more_bad_input(call: Callable[[], object], says: str) -> None:

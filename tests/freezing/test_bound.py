@@ -13,6 +13,7 @@ from scipy.integrate import quad
 from dptheory import convergence, freezing, privacy
 from dptheory.claims.lf import _privacy, _tables, _testbed
 from dptheory.claims.lf.lem3_1 import printed_bound
+from tests.named import by_name
 
 POSITIVE = st.floats(1e-3, 1e3)
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
@@ -21,7 +22,7 @@ PLAIN: dict[str, Any] = {
     "learning_rate": 0.1,
     "steps": 4,
     "smoothness": 3.0,
-    "clip": 0.5,
+    "clip_norm": 0.5,
     "noise_multiplier": 1.5,
     "dim": 7,
     "batch_size": 8,
@@ -33,7 +34,18 @@ def test_against_the_sums_written_out() -> None:
     moments, bias = np.array([0.28, 0.2, 0.25]), np.array([-0.1, 0.4, -2.0])
     tau = 1.5 * 0.5 / 8
     total = rates.sum()
-    found = convergence.layer_freezing_bound(-0.7, rates, 3, 3.0, 0.5, 1.5, dims, 8, moments, bias)
+    found = convergence.layer_freezing_bound(
+        decrease=-0.7,
+        learning_rate=rates,
+        steps=3,
+        smoothness=3.0,
+        clip_norm=0.5,
+        noise_multiplier=1.5,
+        dim=dims,
+        batch_size=8,
+        second_moment=moments,
+        bias=bias,
+    )
     assert found.optimization == pytest.approx(-0.7 / total, rel=1e-14)
     assert found.clipping == pytest.approx(1.5 * (rates**2 * moments).sum() / total, rel=1e-14)
     assert found.noise == pytest.approx(1.5 * (rates**2 * dims).sum() * tau**2 / total, rel=1e-14)
@@ -46,9 +58,27 @@ def test_numbers_and_equal_entries_agree(
     gap: float, eta: float, smoothness: float, clip: float, dim: int, batch: int, steps: int
 ) -> None:
     rest = (smoothness, clip, 1.0)
-    one = convergence.layer_freezing_bound(gap, eta, steps, *rest, dim, batch, bias=0.3)
+    one = convergence.layer_freezing_bound(
+        **by_name(
+            "decrease learning_rate steps smoothness clip_norm noise_multiplier dim batch_size second_moment",
+            (gap, eta, steps, *rest, dim, batch),
+        ),
+        bias=0.3,
+    )
     each = convergence.layer_freezing_bound(
-        gap, [eta] * steps, steps, *rest, [dim] * steps, batch, [clip**2 * (1 + 1 / batch)] * steps, [0.3] * steps
+        **by_name(
+            "decrease learning_rate steps smoothness clip_norm noise_multiplier dim batch_size second_moment bias",
+            (
+                gap,
+                [eta] * steps,
+                steps,
+                *rest,
+                [dim] * steps,
+                batch,
+                [clip**2 * (1 + 1 / batch)] * steps,
+                [0.3] * steps,
+            ),
+        )
     )
     for field in ("optimization", "clipping", "noise", "bias"):
         assert getattr(one, field) == pytest.approx(getattr(each, field), rel=1e-12)
@@ -56,8 +86,10 @@ def test_numbers_and_equal_entries_agree(
 
 def test_constant_steps_without_bias_are_the_bound_of_dpsgd_on_the_alignment() -> None:
     found = convergence.layer_freezing_bound(**PLAIN)
-    noise = convergence.noise_term(3.0, 0.5, 1.5, 7, 8)
-    other = convergence.alignment_bound(2.0 / 4, 0.1, 3.0, 0.25 * (1 + 1 / 8), noise)
+    noise = convergence.noise_term(smoothness=3.0, clip_norm=0.5, noise_multiplier=1.5, dim=7, batch_size=8)
+    other = convergence.alignment_bound(
+        decrease=2.0 / 4, learning_rate=0.1, smoothness=3.0, second_moment=0.25 * (1 + 1 / 8), noise_term=noise
+    )
     assert found.value == pytest.approx(other.value, rel=1e-14)
 
 
@@ -93,18 +125,43 @@ def test_the_printed_bound_falls_short_of_zero() -> None:
 
 
 def test_freezing_lowers_noise_and_dimension_only() -> None:
-    found = freezing.freezing_bounds([100, 200, 300], 2, 1.0, 0.1, 50, 2.0, 1.5, 1.0, 16)
+    found = freezing.freezing_bounds(
+        [100, 200, 300],
+        frozen_layers=2,
+        objective_gap=1.0,
+        learning_rate=0.1,
+        steps=50,
+        smoothness=2.0,
+        clip_norm=1.5,
+        noise_multiplier=1.0,
+        batch_size=16,
+    )
     assert (found.dim, found.trainable_dim) == (600, 300)
     assert found.frozen.noise == pytest.approx(found.full.noise / 2, rel=1e-14)
     assert found.frozen.clipping == found.full.clipping == pytest.approx(0.1 * 2.0 * 1.5**2 * (1 + 1 / 16) / 2)
     assert found.largest_frozen_gradient == pytest.approx(0.1 * 2.0 / 2 * 300 * (1.5 / 16) ** 2, rel=1e-9)
-    same = freezing.freezing_bounds([100, 200], 0, 1.0, 0.1, 50, 2.0, 1.5, 1.0, 16)
+    same = freezing.freezing_bounds(
+        [100, 200],
+        frozen_layers=0,
+        objective_gap=1.0,
+        learning_rate=0.1,
+        steps=50,
+        smoothness=2.0,
+        clip_norm=1.5,
+        noise_multiplier=1.0,
+        batch_size=16,
+    )
     assert same.full == same.frozen and same.largest_frozen_gradient == 0
 
 
 def test_private_second_moment_grows_with_the_dimension() -> None:
-    assert freezing.private_second_moment(0.25, 1.0, 2.0, 100, 4) == pytest.approx(0.25 + 100 * 0.25)
-    assert freezing.private_second_moment(0.25, 1.0, 0.0, 100, 4) == 0.25
+    assert freezing.private_second_moment(
+        second_moment=0.25, clip_norm=1.0, noise_multiplier=2.0, dim=100, batch_size=4
+    ) == pytest.approx(0.25 + 100 * 0.25)
+    assert (
+        freezing.private_second_moment(second_moment=0.25, clip_norm=1.0, noise_multiplier=0.0, dim=100, batch_size=4)
+        == 0.25
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,7 +173,7 @@ def test_private_second_moment_grows_with_the_dimension() -> None:
         ({"learning_rate": [0.1, 0.1, 0.1, -0.1]}, "learning_rate must"),
         ({"steps": 0}, "steps must"),
         ({"smoothness": 0.0}, "smoothness must"),
-        ({"clip": -1.0}, "clip must"),
+        ({"clip_norm": -1.0}, "clip_norm must"),
         ({"noise_multiplier": math.inf}, "noise_multiplier must"),
         ({"dim": 0}, "dim must"),
         ({"dim": 2.5}, "dim must"),
@@ -125,12 +182,12 @@ def test_private_second_moment_grows_with_the_dimension() -> None:
         ({"second_moment": -0.1}, "second_moment must"),
         ({"second_moment": 0.5}, "second_moment must"),
         ({"second_moment": 0.26, "sampling": "fixed"}, "second_moment must"),
-        ({"clip": 5e-324}, "clip must"),
+        ({"clip_norm": 5e-324}, "clip_norm must"),
         ({"bias": [math.inf] * 4}, "bias must"),
         ({"bias": [[0.0] * 4]}, "bias must"),
         ({"bias": 1e141}, "bias must"),
         ({"decrease": -1e308}, "decrease must"),
-        ({"clip": 1e200, "second_moment": None}, "clip must"),
+        ({"clip_norm": 1e200, "second_moment": None}, "clip_norm must"),
         ({"noise_multiplier": 1e200}, "noise_multiplier must"),
         ({"smoothness": 1e308}, "smoothness must"),
         ({"dim": 1e308}, "dim must"),
@@ -148,8 +205,8 @@ def test_bad_input(changed: dict[str, Any], says: str) -> None:
     [
         ([], 0, 1.0, "layer_sizes must"),
         ([1, 0], 0, 1.0, "layer_sizes must"),
-        ([1, 2], 2, 1.0, "frozen must"),
-        ([1, 2], -1, 1.0, "frozen must"),
+        ([1, 2], 2, 1.0, "frozen_layers must"),
+        ([1, 2], -1, 1.0, "frozen_layers must"),
         ([1, 2], 1, -1.0, "objective_gap must"),
         ([1, 2], 1, 1e308, "objective_gap must"),
         (3, 0, 1.0, "layer_sizes must"),
@@ -158,11 +215,21 @@ def test_bad_input(changed: dict[str, Any], says: str) -> None:
 )
 def test_bad_layers(sizes: Any, frozen: int, gap: float, says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        freezing.freezing_bounds(sizes, frozen, gap, 0.1, 5, 1.0, 1.0, 1.0, 8)
+        freezing.freezing_bounds(
+            sizes,
+            frozen_layers=frozen,
+            objective_gap=gap,
+            learning_rate=0.1,
+            steps=5,
+            smoothness=1.0,
+            clip_norm=1.0,
+            noise_multiplier=1.0,
+            batch_size=8,
+        )
     with pytest.raises(ValueError, match="second_moment must"):
-        freezing.private_second_moment(math.nan, 1.0, 1.0, 1, 1)
-    with pytest.raises(ValueError, match="clip must"):
-        freezing.private_second_moment(1.0, 1e200, 1.0, 1, 1)
+        freezing.private_second_moment(second_moment=math.nan, clip_norm=1.0, noise_multiplier=1.0, dim=1, batch_size=1)
+    with pytest.raises(ValueError, match="clip_norm must"):
+        freezing.private_second_moment(second_moment=1.0, clip_norm=1e200, noise_multiplier=1.0, dim=1, batch_size=1)
 
 
 @pytest.mark.parametrize(
@@ -177,15 +244,51 @@ def test_bad_layers(sizes: Any, frozen: int, gap: float, says: str) -> None:
 )
 def test_the_argument_that_was_written_is_named(changed: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        freezing.freezing_bounds([3, 4], 1, 1.0, 0.1, 4, 1.0, 1.0, 1.0, 8, **changed)
+        freezing.freezing_bounds(
+            [3, 4],
+            frozen_layers=1,
+            objective_gap=1.0,
+            learning_rate=0.1,
+            steps=4,
+            smoothness=1.0,
+            clip_norm=1.0,
+            noise_multiplier=1.0,
+            batch_size=8,
+            **changed,
+        )
 
 
 def test_the_ends_of_the_ranges_stay_finite() -> None:
-    found = freezing.freezing_bounds([10**17] * 2, 1, 1e140, 1e70, 2, 1e35, 1e35, 1e35, 1, bias=1e140)
+    found = freezing.freezing_bounds(
+        [10**17] * 2,
+        frozen_layers=1,
+        objective_gap=1e140,
+        learning_rate=1e70,
+        steps=2,
+        smoothness=1e35,
+        clip_norm=1e35,
+        noise_multiplier=1e35,
+        batch_size=1,
+        bias=1e140,
+    )
     assert all(map(math.isfinite, (found.full.value, found.frozen.value, found.largest_frozen_gradient)))
-    least = convergence.layer_freezing_bound(-1e140, 1e-70, 10**12, 1e-35, 1e-35, 0.0, 10**18, 1, bias=-1e140)
+    least = convergence.layer_freezing_bound(
+        decrease=-1e140,
+        learning_rate=1e-70,
+        steps=10**12,
+        smoothness=1e-35,
+        clip_norm=1e-35,
+        noise_multiplier=0.0,
+        dim=10**18,
+        batch_size=1,
+        bias=-1e140,
+    )
     assert math.isfinite(least.value)
-    assert math.isfinite(freezing.private_second_moment(1e140, 1e35, 1e35, 10**18, 1))
+    assert math.isfinite(
+        freezing.private_second_moment(
+            second_moment=1e140, clip_norm=1e35, noise_multiplier=1e35, dim=10**18, batch_size=1
+        )
+    )
 
 
 @pytest.mark.parametrize(("order", "rate", "sigma"), [(2, 0.01, 1.0), (8, 0.034, 1.923), (5, 0.3, 2.0)])
@@ -195,7 +298,7 @@ def test_the_accountant_of_the_freezing_times(order: int, rate: float, sigma: fl
         return ratio**order * math.exp(-(x**2) / (2 * sigma**2)) / (sigma * math.sqrt(2 * math.pi))
 
     moment = quad(integrand, -40, 80, limit=400, points=[0, order])[0]
-    found = privacy.subsampled_gaussian_rdp([order], rate, sigma)[0]
+    found = privacy.subsampled_gaussian_rdp(orders=[order], sampling_rate=rate, noise_multiplier=sigma)[0]
     assert found == pytest.approx(math.log(moment) / (order - 1), rel=1e-6)
 
 
@@ -210,7 +313,11 @@ def test_budget_is_spent_at_the_last_affordable_step() -> None:
         def spent(count: int, rate: float = rate, sigma: float = sigma) -> float:
             return min(
                 count * r + math.log1p(-1 / a) - (math.log(_privacy.DELTA) + math.log(a)) / (a - 1)
-                for a, r in zip(orders, privacy.subsampled_gaussian_rdp(orders, rate, sigma), strict=True)
+                for a, r in zip(
+                    orders,
+                    privacy.subsampled_gaussian_rdp(orders=orders, sampling_rate=rate, noise_multiplier=sigma),
+                    strict=True,
+                )
             )
 
         assert spent(steps) <= epsilon < spent(steps + 1)

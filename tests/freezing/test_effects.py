@@ -13,6 +13,7 @@ from scipy.special import ndtr
 from dptheory import freezing, gradients
 from dptheory.claims.lf import _batches
 from dptheory.freezing import bias_angle, bias_turn, biased_signal, expected_angle, freezing_effect, norm_growth
+from tests.named import by_name
 
 ENTRY = st.floats(-100, 100, allow_subnormal=False).map(lambda x: round(x, 6))
 SIZE = st.floats(1e-3, 1e3)
@@ -36,10 +37,12 @@ def batches(draw: Any, least: float = -100.0) -> tuple[NDArray[np.float64], NDAr
 @PROPERTY
 def test_biased_signal_is_the_mean_of_clipped_whole_gradients(batch) -> None:  # type: ignore[no-untyped-def]
     rows, frozen, clip = batch
-    whole = gradients.clip(np.column_stack([rows, frozen]), clip)[:, :-1]
-    assert biased_signal(rows, frozen, clip) == pytest.approx(whole.mean(axis=0), rel=1e-12, abs=1e-12)
-    after = gradients.clip(rows, clip).mean(axis=0)
-    assert biased_signal(rows, 0.0, clip) == pytest.approx(after, rel=1e-12, abs=1e-12)
+    whole = gradients.clip(np.column_stack([rows, frozen]), clip_norm=clip)[:, :-1]
+    assert biased_signal(rows, frozen_norms=frozen, clip_norm=clip) == pytest.approx(
+        whole.mean(axis=0), rel=1e-12, abs=1e-12
+    )
+    after = gradients.clip(rows, clip_norm=clip).mean(axis=0)
+    assert biased_signal(rows, frozen_norms=0.0, clip_norm=clip) == pytest.approx(after, rel=1e-12, abs=1e-12)
 
 
 @given(batches())
@@ -47,11 +50,11 @@ def test_biased_signal_is_the_mean_of_clipped_whole_gradients(batch) -> None:  #
 def test_every_sample_grows(batch) -> None:  # type: ignore[no-untyped-def]
     rows, frozen, clip = batch
     norms = np.linalg.norm(rows, axis=1)
-    growth = norm_growth(norms, frozen, clip)
+    growth = norm_growth(trainable_norms=norms, frozen_norms=frozen, clip_norm=clip)
     assert (growth >= 1).all()
     assert (growth[np.hypot(norms, frozen) <= clip] == 1).all()
     for row, f, r in zip(rows, frozen, growth, strict=True):
-        before, after = (np.linalg.norm(biased_signal([row], x, clip)) for x in (f, 0.0))
+        before, after = (np.linalg.norm(biased_signal([row], frozen_norms=x, clip_norm=clip)) for x in (f, 0.0))
         assert after == pytest.approx(r * before, rel=1e-12)
 
 
@@ -59,8 +62,8 @@ def test_every_sample_grows(batch) -> None:  # type: ignore[no-untyped-def]
 @PROPERTY
 def test_acute_batches_stay_in_their_range(batch) -> None:  # type: ignore[no-untyped-def]
     rows, frozen, clip = batch
-    growth = norm_growth(np.linalg.norm(rows, axis=1), frozen, clip)
-    found = freezing.signal_growth(*batch)
+    growth = norm_growth(trainable_norms=np.linalg.norm(rows, axis=1), frozen_norms=frozen, clip_norm=clip)
+    found = freezing.signal_growth(**by_name("trainable_gradients frozen_norms clip_norm", batch))
     assert (found.lower, found.upper) == (growth.min(), growth.max())
     assert found.lower * found.before <= found.after * (1 + 1e-12)
     assert found.after <= found.upper * found.before * (1 + 1e-12)
@@ -69,7 +72,7 @@ def test_acute_batches_stay_in_their_range(batch) -> None:  # type: ignore[no-un
 @given(batches())
 @PROPERTY
 def test_guarantees_hold(batch) -> None:  # type: ignore[no-untyped-def]
-    found = freezing.signal_growth(*batch)
+    found = freezing.signal_growth(**by_name("trainable_gradients frozen_norms clip_norm", batch))
     assert found.lower * found.before <= found.after * (1 + 1e-12)
     assert found.lower in (0.0, 1.0) or found.upper < math.inf
 
@@ -78,32 +81,34 @@ def test_guarantees_hold(batch) -> None:  # type: ignore[no-untyped-def]
 @PROPERTY
 def test_invariances(batch, factor: float, random) -> None:  # type: ignore[no-untyped-def]
     rows, frozen, clip = batch
-    base = biased_signal(rows, frozen, clip)
-    assert biased_signal(factor * rows, factor * frozen, factor * clip) == pytest.approx(
+    base = biased_signal(rows, frozen_norms=frozen, clip_norm=clip)
+    assert biased_signal(factor * rows, frozen_norms=factor * frozen, clip_norm=factor * clip) == pytest.approx(
         factor * base, rel=1e-9, abs=1e-9
     )
     order = list(range(len(rows)))
     random.shuffle(order)
-    assert biased_signal(rows[order], frozen[order], clip) == pytest.approx(base, rel=1e-9, abs=1e-9)
-    assert biased_signal(-rows, frozen, clip) == pytest.approx(-base, rel=1e-12, abs=1e-12)
-    assert biased_signal(np.repeat(rows, 3, axis=0), np.repeat(frozen, 3), clip) == pytest.approx(
+    assert biased_signal(rows[order], frozen_norms=frozen[order], clip_norm=clip) == pytest.approx(
         base, rel=1e-9, abs=1e-9
     )
+    assert biased_signal(-rows, frozen_norms=frozen, clip_norm=clip) == pytest.approx(-base, rel=1e-12, abs=1e-12)
+    assert biased_signal(
+        np.repeat(rows, 3, axis=0), frozen_norms=np.repeat(frozen, 3), clip_norm=clip
+    ) == pytest.approx(base, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("size", [1e-200, 1e-100, 1e70])
 def test_extreme_sizes(size: float) -> None:
-    found = freezing.signal_growth([[size, size], [size, 0.0]], 1e60, 1.0)
+    found = freezing.signal_growth([[size, size], [size, 0.0]], frozen_norms=1e60, clip_norm=1.0)
     assert 0 <= found.before <= found.after < math.inf and found.lower <= found.upper
 
 
 def test_signals_can_cancel() -> None:
-    found = freezing.signal_growth([[1.0], [-3.0]], [0.0, 4.0], 1.0)
+    found = freezing.signal_growth([[1.0], [-3.0]], frozen_norms=[0.0, 4.0], clip_norm=1.0)
     assert (found.lower, found.upper) == (0.0, math.inf)
     assert found.after == pytest.approx(0.0, abs=1e-15)
     assert found.before == pytest.approx(0.2)
     # an obtuse pair, but nothing that grows opposes the signal
-    found = freezing.signal_growth([[1.0, 0.0], [-0.1, 3.0]], [0.0, 4.0], 1.0)
+    found = freezing.signal_growth([[1.0, 0.0], [-0.1, 3.0]], frozen_norms=[0.0, 4.0], clip_norm=1.0)
     assert found.lower == 1.0 and found.upper == math.inf and found.after > found.before
 
 
@@ -114,51 +119,58 @@ def test_signals_can_cancel() -> None:
 @PROPERTY
 def test_bias_angle_in_the_plane(angle: float, first: float, second: float) -> None:
     turned = second * np.array([math.cos(angle), math.sin(angle)])
-    assert bias_angle([first, 0.0], turned) == pytest.approx(angle, abs=4e-16, rel=1e-14)
-    assert bias_angle(turned, [first, 0.0]) == pytest.approx(angle, abs=4e-16, rel=1e-14)
+    assert bias_angle(direction=[first, 0.0], signal=turned) == pytest.approx(angle, abs=4e-16, rel=1e-14)
+    assert bias_angle(direction=turned, signal=[first, 0.0]) == pytest.approx(angle, abs=4e-16, rel=1e-14)
 
 
 def test_bias_angle_near_its_ends() -> None:
-    assert bias_angle([1.0, 0.0], [1.0, 1e-12]) == pytest.approx(1e-12, rel=1e-12)
-    assert bias_angle([1e-60, 0.0], [-1e60, 0.0]) == math.pi
+    assert bias_angle(direction=[1.0, 0.0], signal=[1.0, 1e-12]) == pytest.approx(1e-12, rel=1e-12)
+    assert bias_angle(direction=[1e-60, 0.0], signal=[-1e60, 0.0]) == math.pi
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_turn_against_a_grid(seed: int) -> None:
     rng = np.random.default_rng(seed)
     u, x, w = rng.standard_normal((3, 4))
-    found = bias_turn(u, x, w)
+    found = bias_turn(direction=u, signal=x, added=w)
     grid = np.linspace(0, min(found.limit, 5.0), 50)
-    angles = [bias_angle(u, x + t * w) for t in grid]
+    angles = [bias_angle(direction=u, signal=x + t * w) for t in grid]
     assert (np.diff(angles) <= 1e-12).all()
     if found.limit < 5:
-        assert bias_angle(u, x + (found.limit + 1e-3) * w) > angles[-1]
-    assert bias_turn(3 * u, 2 * x, 5 * w).limit == pytest.approx(found.limit * 2 / 5)
-    assert bias_turn(3 * u, 2 * x, 5 * w).margin == pytest.approx(found.margin)
+        assert bias_angle(direction=u, signal=x + (found.limit + 1e-3) * w) > angles[-1]
+    assert bias_turn(direction=3 * u, signal=2 * x, added=5 * w).limit == pytest.approx(found.limit * 2 / 5)
+    assert bias_turn(direction=3 * u, signal=2 * x, added=5 * w).margin == pytest.approx(found.margin)
 
 
 def test_turn_limits() -> None:
-    assert bias_turn([1.0, 0.0], [0.0, 1.0], [1.0, 0.0]).limit == math.inf  # towards u itself
-    assert bias_turn([1.0, 0.0], [1.0, 1.0], [0.0, 1.0]).limit == 0.0
-    assert bias_turn([1.0, 1.0], [1.0, 0.0], [0.0, 2.0]).limit == pytest.approx(0.5)
-    assert bias_turn([1.0, 1.0], [2.0, 0.0], [3.0, 0.0]).limit == math.inf  # nothing turns
-    assert bias_turn([1.0, 1.0], [2.0, 0.0], [-4.0, 0.0]).limit == 0.5  # through 0: 45 degrees become 135
-    assert bias_turn([-1.0, 1.0], [2.0, 0.0], [-4.0, 0.0]).limit == math.inf
-    assert bias_turn([1.0, 0.0], [1.0, 0.0], [-1.0, 1e-9]).limit == 0.0  # nearly through 0
-    assert bias_turn([1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]).limit == math.inf  # away from the opposite of u
+    assert bias_turn(direction=[1.0, 0.0], signal=[0.0, 1.0], added=[1.0, 0.0]).limit == math.inf  # towards u itself
+    assert bias_turn(direction=[1.0, 0.0], signal=[1.0, 1.0], added=[0.0, 1.0]).limit == 0.0
+    assert bias_turn(direction=[1.0, 1.0], signal=[1.0, 0.0], added=[0.0, 2.0]).limit == pytest.approx(0.5)
+    assert bias_turn(direction=[1.0, 1.0], signal=[2.0, 0.0], added=[3.0, 0.0]).limit == math.inf  # nothing turns
+    assert (
+        bias_turn(direction=[1.0, 1.0], signal=[2.0, 0.0], added=[-4.0, 0.0]).limit == 0.5
+    )  # through 0: 45 degrees become 135
+    assert bias_turn(direction=[-1.0, 1.0], signal=[2.0, 0.0], added=[-4.0, 0.0]).limit == math.inf
+    assert bias_turn(direction=[1.0, 0.0], signal=[1.0, 0.0], added=[-1.0, 1e-9]).limit == 0.0  # nearly through 0
+    assert (
+        bias_turn(direction=[1.0, 0.0], signal=[-1.0, 0.0], added=[0.0, 1.0]).limit == math.inf
+    )  # away from the opposite of u
     for x in ([-1.0, -1.0], [-1.0, -2.0, 2.0]):  # the same where rounding leaves a margin of either sign
         u, w = -2 * np.array(x), np.array([1.0, *[-3.0] * (len(x) - 1)])
-        assert bias_turn(u, x, w) == bias_turn(u, x, -w)
-        assert bias_turn(u, x, w).limit == math.inf and bias_turn(-u, x, w).limit == 0.0
+        assert bias_turn(direction=u, signal=x, added=w) == bias_turn(direction=u, signal=x, added=-w)
+        assert (
+            bias_turn(direction=u, signal=x, added=w).limit == math.inf
+            and bias_turn(direction=-u, signal=x, added=w).limit == 0.0
+        )
 
 
 def test_counterexample_of_the_ledger_turns_from_3_to_33_degrees() -> None:
     batch = _batches.TURNING
     u = batch.rows.mean(axis=0)
-    signals = [biased_signal(batch.rows, frozen, 1.0) for frozen in (batch.frozen_norms, 0.0)]
-    degrees = [math.degrees(bias_angle(u, s)) for s in signals]
+    signals = [biased_signal(batch.rows, frozen_norms=frozen, clip_norm=1.0) for frozen in (batch.frozen_norms, 0.0)]
+    degrees = [math.degrees(bias_angle(direction=u, signal=s)) for s in signals]
     assert degrees == [pytest.approx(2.552, abs=1e-3), pytest.approx(33.035, abs=1e-3)]
-    assert bias_turn(u, signals[0], signals[1] - signals[0]).limit == 0.0
+    assert bias_turn(direction=u, signal=signals[0], added=signals[1] - signals[0]).limit == 0.0
 
 
 # --- mean distortion angle --------------------------------------------------------------------------------------------
@@ -181,16 +193,18 @@ def _reference(dim: int, snr: float, bias: float) -> float:
 
 @pytest.mark.parametrize(("dim", "snr", "bias"), [(4, 2.0, 0.3), (7, 0.01, 1.2), (30, 8.0, 0.0)])
 def test_mean_angle_in_high_precision(dim: int, snr: float, bias: float) -> None:
-    assert expected_angle(dim, snr, bias) == pytest.approx(_reference(dim, snr, bias), rel=1e-13)
+    assert expected_angle(dim, snr, bias_angle=bias) == pytest.approx(_reference(dim, snr, bias), rel=1e-13)
 
 
 @pytest.mark.parametrize("dim", [2, 3, 40, 10**4, 10**9])
 def test_mean_angle_limits(dim: int) -> None:
-    assert expected_angle(dim, 0.0, 0.4) == pytest.approx(math.pi / 2, rel=1e-14)
-    assert expected_angle(dim, 5.0, math.pi / 2) == pytest.approx(math.pi / 2, rel=1e-14)
-    assert expected_angle(dim, math.inf, 0.4) == 0.4
-    assert expected_angle(dim, 1e300, 2.0) == pytest.approx(2.0, rel=1e-15)
-    assert expected_angle(dim, 3.0, math.pi - 0.4) == pytest.approx(math.pi - expected_angle(dim, 3.0, 0.4))
+    assert expected_angle(dim, 0.0, bias_angle=0.4) == pytest.approx(math.pi / 2, rel=1e-14)
+    assert expected_angle(dim, 5.0, bias_angle=math.pi / 2) == pytest.approx(math.pi / 2, rel=1e-14)
+    assert expected_angle(dim, math.inf, bias_angle=0.4) == 0.4
+    assert expected_angle(dim, 1e300, bias_angle=2.0) == pytest.approx(2.0, rel=1e-15)
+    assert expected_angle(dim, 3.0, bias_angle=math.pi - 0.4) == pytest.approx(
+        math.pi - expected_angle(dim, 3.0, bias_angle=0.4)
+    )
     # little noise: the angle is |z without its part along s| / |s|
     chi = (
         math.sqrt(2) * math.exp(math.lgamma(dim / 2) - math.lgamma((dim - 1) / 2))
@@ -208,11 +222,14 @@ def test_mean_angle_in_many_dimensions() -> None:
 @given(st.integers(2, 10**6), st.floats(0, 1e3), st.floats(1, 10), st.floats(0, math.pi / 2), st.floats(0, 1))
 @PROPERTY
 def test_mean_angle_is_monotone(dim: int, snr: float, gain: float, bias: float, turn: float) -> None:
-    base = expected_angle(dim, snr, bias)
+    base = expected_angle(dim, snr, bias_angle=bias)
     assert bias - 1e-13 <= base <= math.pi / 2 + 1e-13
-    assert expected_angle(dim, gain * snr, bias) <= base + 1e-12
-    assert expected_angle(dim, snr, turn * bias) <= base + 1e-12
-    assert expected_angle(dim, gain * snr, math.pi - bias) >= expected_angle(dim, snr, math.pi - bias) - 1e-12
+    assert expected_angle(dim, gain * snr, bias_angle=bias) <= base + 1e-12
+    assert expected_angle(dim, snr, bias_angle=turn * bias) <= base + 1e-12
+    assert (
+        expected_angle(dim, gain * snr, bias_angle=math.pi - bias)
+        >= expected_angle(dim, snr, bias_angle=math.pi - bias) - 1e-12
+    )
 
 
 # --- forecast ---------------------------------------------------------------------------------------------------------
@@ -222,8 +239,10 @@ SIZES, NORMS = [100, 50, 10], [[3.0, 4.0, 12.0], [0.1, 0.2, 0.2]]
 
 def test_forecast_agrees_with_the_signal_of_equal_samples() -> None:
     rows = [[4.0, 12.0]] * 5
-    found = freezing_effect(SIZES, [3.0, 4.0, 12.0], 1, 2.0, 1.5, 5)
-    measured = freezing.signal_growth(rows, 3.0, 2.0)
+    found = freezing_effect(
+        SIZES, layer_norms=[3.0, 4.0, 12.0], frozen_layers=1, clip_norm=2.0, noise_multiplier=1.5, batch_size=5
+    )
+    measured = freezing.signal_growth(rows, frozen_norms=3.0, clip_norm=2.0)
     assert found.before.clipped_norm == pytest.approx(measured.before)
     assert found.after.clipped_norm == pytest.approx(measured.after)
     assert found.growth == pytest.approx(13 / math.sqrt(160))
@@ -233,19 +252,32 @@ def test_forecast_agrees_with_the_signal_of_equal_samples() -> None:
 
 
 def test_forecast_of_one_sample_is_the_forecast_of_its_copies() -> None:
-    one, many = (freezing_effect(SIZES, norms, 2, 1.0, 1.0, 64) for norms in (NORMS[0], [NORMS[0]] * 3))
+    one, many = (
+        freezing_effect(SIZES, layer_norms=norms, frozen_layers=2, clip_norm=1.0, noise_multiplier=1.0, batch_size=64)
+        for norms in (NORMS[0], [NORMS[0]] * 3)
+    )
     assert one.growth == pytest.approx(many.growth) and one.after.snr == pytest.approx(many.after.snr)
 
 
 def test_freezing_nothing_changes_nothing() -> None:
-    found = freezing_effect(SIZES, NORMS, 0, 1.0, 1.0, 64)
+    found = freezing_effect(
+        SIZES, layer_norms=NORMS, frozen_layers=0, clip_norm=1.0, noise_multiplier=1.0, batch_size=64
+    )
     assert found.before == found.after and found.growth == 1.0
 
 
 @given(st.lists(st.floats(0, 100).map(lambda x: round(x, 6)), min_size=3, max_size=3), st.integers(0, 2), SIZE, SIZE)
 @PROPERTY
 def test_forecast_never_loses_the_trainable_part(norms: list[float], frozen: int, clip: float, sigma: float) -> None:
-    found = freezing_effect(SIZES, norms, frozen, clip, sigma, 16, 0.5)
+    found = freezing_effect(
+        SIZES,
+        layer_norms=norms,
+        frozen_layers=frozen,
+        clip_norm=clip,
+        noise_multiplier=sigma,
+        batch_size=16,
+        alignment=0.5,
+    )
     assert found.growth >= 1 and found.after.clipped_norm <= clip * (1 + 1e-12)
     assert found.after.snr >= found.before.snr and found.after.noise_cos >= found.before.noise_cos - 1e-12
     assert found.after.noise_angle <= found.before.noise_angle + 1e-12
@@ -253,7 +285,9 @@ def test_forecast_never_loses_the_trainable_part(norms: list[float], frozen: int
 
 
 def test_nothing_to_train() -> None:
-    found = freezing_effect([5, 5], [1.0, 0.0], 1, 1.0, 1.0, 4)
+    found = freezing_effect(
+        [5, 5], layer_norms=[1.0, 0.0], frozen_layers=1, clip_norm=1.0, noise_multiplier=1.0, batch_size=4
+    )
     assert found.growth == 1.0 and found.after.snr == found.after.noise_cos == 0.0
     assert found.after.noise_angle == pytest.approx(math.pi / 2)
 
@@ -266,47 +300,135 @@ NAN = float("nan")
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: norm_growth(-1.0, 1.0, 1.0), "trainable_norms"),
-        (lambda: norm_growth(1.0, NAN, 1.0), "frozen_norms"),
-        (lambda: norm_growth(1.0, 1e80, 1.0), "frozen_norms"),
-        (lambda: norm_growth([1.0, 2.0], [1.0, 2.0, 3.0], 1.0), r"frozen_norms must have a shape"),
-        (lambda: norm_growth(1.0, 1.0, 0.0), "clip must be a number in"),
-        (lambda: biased_signal([[NAN, 1.0]], 0.0, 1.0), "trainable must hold finite"),
-        (lambda: biased_signal([[1e90, 1.0]], 0.0, 1.0), "trainable"),
-        (lambda: biased_signal([1.0, 2.0], 0.0, 1.0), r"shape \(samples, dim\)"),
-        (lambda: biased_signal(np.zeros((0, 3)), 0.0, 1.0), r"shape \(samples, dim\)"),
-        (lambda: biased_signal([[1.0], [2.0]], [1.0], 1.0), r"frozen_norms must have the shape \(2,\)"),
-        (lambda: biased_signal([[1.0], [2.0]], [1.0, -1.0], 1.0), "frozen_norms"),
-        (lambda: biased_signal([[1.0]], 0.0, -1.0), "clip"),
-        (lambda: biased_signal([[1.0]], 0.0, NAN), "clip"),
-        (lambda: biased_signal([[1.0]], 0.0, math.inf), "clip"),
-        (lambda: freezing.signal_growth([["a"]], 0.0, 1.0), "trainable"),
-        (lambda: freezing.signal_growth([[1.0]], [[0.0]], 1.0), "frozen_norms"),
-        (lambda: bias_angle([0.0, 0.0], [1.0, 0.0]), "direction must be a vector with an entry"),
-        (lambda: bias_angle([1.0, 0.0], [0.0, 0.0]), "signal must be"),
-        (lambda: bias_angle([1.0, 0.0], [1.0]), "signal must have the shape of direction"),
-        (lambda: bias_angle([1.0, 0.0], [NAN, 1.0]), "signal"),
-        (lambda: bias_turn([1.0], [1.0], [0.0]), "added must be"),
-        (lambda: bias_turn([1.0], [1.0], [1.0, 2.0]), "added must have the shape"),
+        (lambda: norm_growth(trainable_norms=-1.0, frozen_norms=1.0, clip_norm=1.0), "trainable_norms"),
+        (lambda: norm_growth(trainable_norms=1.0, frozen_norms=NAN, clip_norm=1.0), "frozen_norms"),
+        (lambda: norm_growth(trainable_norms=1.0, frozen_norms=1e80, clip_norm=1.0), "frozen_norms"),
+        (
+            lambda: norm_growth(trainable_norms=[1.0, 2.0], frozen_norms=[1.0, 2.0, 3.0], clip_norm=1.0),
+            r"frozen_norms must have a shape",
+        ),
+        (lambda: norm_growth(trainable_norms=1.0, frozen_norms=1.0, clip_norm=0.0), "clip_norm must be a number in"),
+        (lambda: biased_signal([[NAN, 1.0]], frozen_norms=0.0, clip_norm=1.0), "trainable_gradients must hold finite"),
+        (lambda: biased_signal([[1e90, 1.0]], frozen_norms=0.0, clip_norm=1.0), "trainable_gradients"),
+        (lambda: biased_signal([1.0, 2.0], frozen_norms=0.0, clip_norm=1.0), r"shape \(samples, dim\)"),
+        (lambda: biased_signal(np.zeros((0, 3)), frozen_norms=0.0, clip_norm=1.0), r"shape \(samples, dim\)"),
+        (
+            lambda: biased_signal([[1.0], [2.0]], frozen_norms=[1.0], clip_norm=1.0),
+            r"frozen_norms must have the shape \(2,\)",
+        ),
+        (lambda: biased_signal([[1.0], [2.0]], frozen_norms=[1.0, -1.0], clip_norm=1.0), "frozen_norms"),
+        (lambda: biased_signal([[1.0]], frozen_norms=0.0, clip_norm=-1.0), "clip_norm"),
+        (lambda: biased_signal([[1.0]], frozen_norms=0.0, clip_norm=NAN), "clip_norm"),
+        (lambda: biased_signal([[1.0]], frozen_norms=0.0, clip_norm=math.inf), "clip_norm"),
+        (lambda: freezing.signal_growth([["a"]], frozen_norms=0.0, clip_norm=1.0), "trainable_gradients"),
+        (lambda: freezing.signal_growth([[1.0]], frozen_norms=[[0.0]], clip_norm=1.0), "frozen_norms"),
+        (lambda: bias_angle(direction=[0.0, 0.0], signal=[1.0, 0.0]), "direction must be a vector with an entry"),
+        (lambda: bias_angle(direction=[1.0, 0.0], signal=[0.0, 0.0]), "signal must be"),
+        (lambda: bias_angle(direction=[1.0, 0.0], signal=[1.0]), "signal must have the shape of direction"),
+        (lambda: bias_angle(direction=[1.0, 0.0], signal=[NAN, 1.0]), "signal"),
+        (lambda: bias_turn(direction=[1.0], signal=[1.0], added=[0.0]), "added must be"),
+        (lambda: bias_turn(direction=[1.0], signal=[1.0], added=[1.0, 2.0]), "added must have the shape"),
         (lambda: expected_angle(0, 1.0), "dim"),
         (lambda: expected_angle(2.5, 1.0), "dim"),  # type: ignore[arg-type]
         (lambda: expected_angle(2, -1.0), "snr"),
-        (lambda: expected_angle(2, 1.0, 4.0), "bias"),
-        (lambda: expected_angle(1, 1.0, 0.5), "bias must be 0 or pi in one dimension"),
-        (lambda: freezing_effect(SIZES, NORMS, 3, 1.0, 1.0, 8), r"frozen_layers must be an integer in 0..2"),
-        (lambda: freezing_effect(SIZES, NORMS, -1, 1.0, 1.0, 8), "frozen_layers"),
-        (lambda: freezing_effect(SIZES, [1.0, 2.0], 1, 1.0, 1.0, 8), r"layer_norms must have the shape \(samples, 3\)"),
-        (lambda: freezing_effect(SIZES, [1.0, 2.0, -1.0], 1, 1.0, 1.0, 8), "layer_norms"),
-        (lambda: freezing_effect(SIZES, [1.0, 2.0, NAN], 1, 1.0, 1.0, 8), "layer_norms"),
-        (lambda: freezing_effect([10, 0, 5], NORMS, 1, 1.0, 1.0, 8), "layer_sizes"),
-        (lambda: freezing_effect([10.5, 1, 5], NORMS, 1, 1.0, 1.0, 8), "layer_sizes"),
-        (lambda: freezing_effect([], [], 0, 1.0, 1.0, 8), "layer_sizes"),
-        (lambda: freezing_effect([10**9, 1, 1], NORMS, 1, 1.0, 1.0, 8), "layer_sizes must sum"),
-        (lambda: freezing_effect(SIZES, NORMS, 1, 0.0, 1.0, 8), "clip"),
-        (lambda: freezing_effect(SIZES, NORMS, 1, 1.0, 0.0, 8), "noise_multiplier"),
-        (lambda: freezing_effect(SIZES, NORMS, 1, 1.0, 1.0, 0), "batch_size"),
-        (lambda: freezing_effect(SIZES, NORMS, 1, 1.0, 1.0, 8, 0.0), "alignment"),
-        (lambda: freezing_effect(SIZES, NORMS, 1, 1.0, 1.0, 8, 1.1), "alignment"),
+        (lambda: expected_angle(2, 1.0, bias_angle=4.0), "bias_angle"),
+        (lambda: expected_angle(1, 1.0, bias_angle=0.5), "bias_angle must be 0 or pi in one dimension"),
+        (
+            lambda: freezing_effect(
+                SIZES, layer_norms=NORMS, frozen_layers=3, clip_norm=1.0, noise_multiplier=1.0, batch_size=8
+            ),
+            r"frozen_layers must be an integer in 0..2",
+        ),
+        (
+            lambda: freezing_effect(
+                SIZES, layer_norms=NORMS, frozen_layers=-1, clip_norm=1.0, noise_multiplier=1.0, batch_size=8
+            ),
+            "frozen_layers",
+        ),
+        (
+            lambda: freezing_effect(
+                SIZES, layer_norms=[1.0, 2.0], frozen_layers=1, clip_norm=1.0, noise_multiplier=1.0, batch_size=8
+            ),
+            r"layer_norms must have the shape \(samples, 3\)",
+        ),
+        (
+            lambda: freezing_effect(
+                SIZES, layer_norms=[1.0, 2.0, -1.0], frozen_layers=1, clip_norm=1.0, noise_multiplier=1.0, batch_size=8
+            ),
+            "layer_norms",
+        ),
+        (
+            lambda: freezing_effect(
+                SIZES, layer_norms=[1.0, 2.0, NAN], frozen_layers=1, clip_norm=1.0, noise_multiplier=1.0, batch_size=8
+            ),
+            "layer_norms",
+        ),
+        (
+            lambda: freezing_effect(
+                [10, 0, 5], layer_norms=NORMS, frozen_layers=1, clip_norm=1.0, noise_multiplier=1.0, batch_size=8
+            ),
+            "layer_sizes",
+        ),
+        (
+            lambda: freezing_effect(
+                [10.5, 1, 5], layer_norms=NORMS, frozen_layers=1, clip_norm=1.0, noise_multiplier=1.0, batch_size=8
+            ),
+            "layer_sizes",
+        ),
+        (
+            lambda: freezing_effect(
+                [], layer_norms=[], frozen_layers=0, clip_norm=1.0, noise_multiplier=1.0, batch_size=8
+            ),
+            "layer_sizes",
+        ),
+        (
+            lambda: freezing_effect(
+                [10**9, 1, 1], layer_norms=NORMS, frozen_layers=1, clip_norm=1.0, noise_multiplier=1.0, batch_size=8
+            ),
+            "layer_sizes must sum",
+        ),
+        (
+            lambda: freezing_effect(
+                SIZES, layer_norms=NORMS, frozen_layers=1, clip_norm=0.0, noise_multiplier=1.0, batch_size=8
+            ),
+            "clip_norm",
+        ),
+        (
+            lambda: freezing_effect(
+                SIZES, layer_norms=NORMS, frozen_layers=1, clip_norm=1.0, noise_multiplier=0.0, batch_size=8
+            ),
+            "noise_multiplier",
+        ),
+        (
+            lambda: freezing_effect(
+                SIZES, layer_norms=NORMS, frozen_layers=1, clip_norm=1.0, noise_multiplier=1.0, batch_size=0
+            ),
+            "batch_size",
+        ),
+        (
+            lambda: freezing_effect(
+                SIZES,
+                layer_norms=NORMS,
+                frozen_layers=1,
+                clip_norm=1.0,
+                noise_multiplier=1.0,
+                batch_size=8,
+                alignment=0.0,
+            ),
+            "alignment",
+        ),
+        (
+            lambda: freezing_effect(
+                SIZES,
+                layer_norms=NORMS,
+                frozen_layers=1,
+                clip_norm=1.0,
+                noise_multiplier=1.0,
+                batch_size=8,
+                alignment=1.1,
+            ),
+            "alignment",
+        ),
     ],
 )
 def test_bad_input_is_named(call, says: str) -> None:  # type: ignore[no-untyped-def]

@@ -248,9 +248,11 @@ def test_shapes() -> None:
     angle = DistortionAngle(4, 1.0)
     for method in (angle.cdf, angle.sf, angle.density):
         assert method(1.0).shape == () and method(np.ones((2, 3))).shape == (2, 3) and method([]).shape == (0,)
-    low, high = angle_range([0.5, 2.5], 1.0)
+    low, high = angle_range(bias_angle=[0.5, 2.5], noise_angle=1.0)
     assert low.tolist() == [0.5, 1.5] and high == pytest.approx(np.array([1.5, 2 * math.pi - 3.5]))
-    assert batch_expected_cos([1.0, 0.0, -1.0], 4, 1.0) == pytest.approx(angle.expected_cos() * np.array([1, 0, -1]))
+    assert batch_expected_cos(cos_bias=[1.0, 0.0, -1.0], dim=4, snr=1.0) == pytest.approx(
+        angle.expected_cos() * np.array([1, 0, -1])
+    )
 
 
 @pytest.mark.parametrize(
@@ -263,11 +265,11 @@ def test_shapes() -> None:
         (lambda: DistortionAngle(2, 1.0).cdf(-0.1), "x"),
         (lambda: DistortionAngle(2, 1.0).sf([0.1, 3.2]), "x"),
         (lambda: DistortionAngle(2, 1.0).density(math.nan), "x"),
-        (lambda: angle_range(-1.0, 0.1), "bias_angle"),
-        (lambda: angle_range(1.0, 4.0), "noise_angle"),
-        (lambda: batch_expected_cos(1.1, 2, 1.0), "cos_bias"),
-        (lambda: batch_expected_cos(1.0, 0, 1.0), "dim"),
-        (lambda: batch_expected_cos(1.0, 2, -1.0), "snr"),
+        (lambda: angle_range(bias_angle=-1.0, noise_angle=0.1), "bias_angle"),
+        (lambda: angle_range(bias_angle=1.0, noise_angle=4.0), "noise_angle"),
+        (lambda: batch_expected_cos(cos_bias=1.1, dim=2, snr=1.0), "cos_bias"),
+        (lambda: batch_expected_cos(cos_bias=1.0, dim=0, snr=1.0), "dim"),
+        (lambda: batch_expected_cos(cos_bias=1.0, dim=2, snr=-1.0), "snr"),
     ],
 )
 def test_bad_input_of_the_law(call, name) -> None:  # type: ignore[no-untyped-def]
@@ -283,19 +285,19 @@ def test_variance_with_a_bias_angle_has_the_mean_of_the_other_formula(dim: int) 
         for bias in (0.0, 1e-10, 0.01, 0.6, 1.5, math.pi / 2):
             mean, variances[bias] = _biased_angle.shift_moments(dim, snr, bias)
             assert mean == pytest.approx(
-                freezing.expected_angle(dim, snr, bias) - bias, abs=1e-9 * math.sqrt(variances[bias]) + 2e-15
+                freezing.expected_angle(dim, snr, bias_angle=bias) - bias, abs=1e-9 * math.sqrt(variances[bias]) + 2e-15
             )
         assert angle_variance(dim, snr) == variances[0.0]
-        assert angle_variance(dim, snr, 0.6) == variances[0.6]
+        assert angle_variance(dim, snr, bias_angle=0.6) == variances[0.6]
         assert variances[0.0] == pytest.approx(DistortionAngle(dim, snr).var(), rel=1e-9)
-        assert angle_variance(dim, snr, math.pi - 0.6) == pytest.approx(variances[0.6], rel=1e-9)
+        assert angle_variance(dim, snr, bias_angle=math.pi - 0.6) == pytest.approx(variances[0.6], rel=1e-9)
 
 
 def test_variance_without_signal_does_not_depend_on_the_bias() -> None:
     for dim in (2, 3, 12, 1000):
-        values = [angle_variance(dim, 0.0, bias) for bias in (0.0, 0.4, 1.5, 3.0)]
+        values = [angle_variance(dim, 0.0, bias_angle=bias) for bias in (0.0, 0.4, 1.5, 3.0)]
         assert values == pytest.approx([values[0]] * 4, rel=1e-9)
-    assert angle_variance(5, math.inf, 1.0) == 0.0
+    assert angle_variance(5, math.inf, bias_angle=1.0) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -305,11 +307,11 @@ def test_variance_without_signal_does_not_depend_on_the_bias() -> None:
         ({"dim": 10**10}, "dim must"),
         ({"snr": -1.0}, "snr must"),
         ({"snr": math.nan}, "snr must"),
-        ({"bias": -0.1}, "bias must"),
-        ({"bias": 3.2}, "bias must"),
-        ({"dim": 1, "bias": 0.5}, "bias must be 0 or pi in one dimension, got 0.5"),
+        ({"bias_angle": -0.1}, "bias_angle must"),
+        ({"bias_angle": 3.2}, "bias_angle must"),
+        ({"dim": 1, "bias_angle": 0.5}, "bias_angle must be 0 or pi in one dimension, got 0.5"),
     ],
 )
 def test_bad_input_of_the_variance_with_a_bias_angle(changed: dict[str, float], says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        angle_variance(**({"dim": 10, "snr": 1.0, "bias": 0.5} | changed))  # type: ignore[arg-type]
+        angle_variance(**({"dim": 10, "snr": 1.0, "bias_angle": 0.5} | changed))  # type: ignore[arg-type]

@@ -1,5 +1,6 @@
 """The clip operator, its bound for symmetric deviations and its moments, against brute force and closed forms."""
 
+import inspect
 import math
 
 import mpmath
@@ -11,6 +12,7 @@ from scipy.special import ndtr
 from scipy.stats import ncx2
 
 from dptheory import gradients
+from tests.named import by_name
 
 NORMS = st.floats(1e-3, 1e3)
 
@@ -19,22 +21,22 @@ NORMS = st.floats(1e-3, 1e3)
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_clip_scales_to_the_bound_and_leaves_short_rows_alone(entries: list[float], bound: float) -> None:
     norm = float(np.linalg.norm(entries))
-    clipped = gradients.clip(entries, bound)
+    clipped = gradients.clip(entries, clip_norm=bound)
     if norm <= bound:
         assert clipped.tolist() == entries
     else:
         assert np.linalg.norm(clipped) == pytest.approx(bound, rel=1e-12)
         assert clipped == pytest.approx(np.array(entries) * bound / norm, rel=1e-12)
-    assert gradients.clip(-np.array(entries), bound).tolist() == (-clipped).tolist()
+    assert gradients.clip(-np.array(entries), clip_norm=bound).tolist() == (-clipped).tolist()
 
 
 def test_clip_of_extreme_rows() -> None:
-    assert gradients.clip([[3e200, 4e200], [0.0, 0.0], [3e-200, 4e-200]], 1.0).tolist() == [
+    assert gradients.clip([[3e200, 4e200], [0.0, 0.0], [3e-200, 4e-200]], clip_norm=1.0).tolist() == [
         pytest.approx([0.6, 0.8], rel=1e-14),
         [0.0, 0.0],
         [3e-200, 4e-200],
     ]
-    assert gradients.clip(np.zeros((2, 0)), 1.0).shape == (2, 0)
+    assert gradients.clip(np.zeros((2, 0)), clip_norm=1.0).shape == (2, 0)
 
 
 @given(st.integers(1, 6), st.integers(0, 10**6))
@@ -42,8 +44,8 @@ def test_clip_of_extreme_rows() -> None:
 def test_clip_is_the_nearest_point_and_monotone(dim: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     a, b = rng.standard_normal((2, dim)) * rng.exponential(2.0)
-    p, q = gradients.clip(np.array([a, b]), 1.0)
-    inside = gradients.clip(rng.standard_normal((50, dim)), 1.0)
+    p, q = gradients.clip(np.array([a, b]), clip_norm=1.0)
+    inside = gradients.clip(rng.standard_normal((50, dim)), clip_norm=1.0)
     assert (np.linalg.norm(inside - a, axis=1) >= np.linalg.norm(p - a) - 1e-12).all()
     assert (a - b) @ (p - q) >= np.square(p - q).sum() - 1e-12
 
@@ -53,22 +55,31 @@ def test_clip_is_the_nearest_point_and_monotone(dim: int, seed: int) -> None:
 def test_bounds_of_symmetric_deviations(
     grad_norm: float, bound: float, norms: list[float], split: float, factor: float
 ) -> None:
-    bounds = gradients.symmetric_clip_lower_bound(grad_norm, bound, norms, split)
+    bounds = gradients.symmetric_clip_lower_bound(
+        grad_norm=grad_norm, clip_norm=bound, deviation_norms=norms, deviation_share=split
+    )
     assert 0.0 <= bounds.split <= bounds.integral * (1 + 1e-12) <= min(grad_norm, bound) * grad_norm * (1 + 2e-12)
-    scaled = gradients.symmetric_clip_lower_bound(factor * grad_norm, factor * bound, np.multiply(factor, norms), split)
+    scaled = gradients.symmetric_clip_lower_bound(
+        grad_norm=factor * grad_norm,
+        clip_norm=factor * bound,
+        deviation_norms=np.multiply(factor, norms),
+        deviation_share=split,
+    )
     assert scaled.integral == pytest.approx(
         factor**2 * bounds.integral, rel=1e-9, abs=1e-9 * grad_norm * bound * factor**2
     )
-    assert gradients.symmetric_clip_lower_bound(grad_norm, bound, norms[::-1], split).integral == pytest.approx(
-        bounds.integral
-    )
+    assert gradients.symmetric_clip_lower_bound(
+        grad_norm=grad_norm, clip_norm=bound, deviation_norms=norms[::-1], deviation_share=split
+    ).integral == pytest.approx(bounds.integral)
 
 
 def test_bound_without_deviation_is_exact() -> None:
     for grad_norm in (0.0, 0.5, 1.0, 7.0):
-        bounds = gradients.symmetric_clip_lower_bound(grad_norm, 1.0, [0.0])
+        bounds = gradients.symmetric_clip_lower_bound(grad_norm=grad_norm, clip_norm=1.0, deviation_norms=[0.0])
         assert bounds.integral == grad_norm * min(grad_norm, 1.0)
-    assert gradients.symmetric_clip_lower_bound(0.5, 1.0, [2.0, 3.0]) == gradients.SymmetricClipBound(0.0, 0.0)
+    assert gradients.symmetric_clip_lower_bound(
+        grad_norm=0.5, clip_norm=1.0, deviation_norms=[2.0, 3.0]
+    ) == gradients.SymmetricClipBound(split=0.0, integral=0.0)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +93,7 @@ def test_moments_in_one_dimension(center: float, deviation: float, bound: float)
     mean = bound * float(ndtr(-high) - ndtr(low)) + center * inside + deviation * (phi[0] - phi[1])
     square = bound**2 * float(ndtr(-high) + ndtr(low)) + (center**2 + deviation**2) * inside
     square += deviation * (2 * center * (phi[0] - phi[1]) + deviation * (low * phi[0] - high * phi[1]))
-    moments = gradients.gaussian_clip_moments(center, 1, deviation, bound)
+    moments = gradients.gaussian_clip_moments(grad_norm=center, dim=1, deviation=deviation, clip_norm=bound)
     assert moments.slope * center == pytest.approx(mean, rel=1e-9, abs=1e-15)
     assert moments.second_moment == pytest.approx(square, rel=1e-9)
     assert moments.clip_probability == pytest.approx(1 - inside, abs=1e-12)
@@ -104,7 +115,9 @@ def test_central_tails_against_forty_digits(freedom: int, square: float) -> None
             j += 1
             term *= z / (a + j)
         upper = float(1 - total)
-    assert gradients.clip_probability(0.0, freedom, 1.0, math.sqrt(x)) == pytest.approx(upper, rel=2e-8)
+    assert gradients.clip_probability(
+        grad_norm=0.0, dim=freedom, deviation=1.0, clip_norm=math.sqrt(x)
+    ) == pytest.approx(upper, rel=2e-8)
 
 
 @pytest.mark.parametrize("grad_norm", [1e-3, 1.0, 10.0, 1e3])
@@ -112,7 +125,7 @@ def test_central_tails_against_forty_digits(freedom: int, square: float) -> None
 def test_clip_probability_against_scipy(grad_norm: float, dim: int) -> None:
     mean, spread = dim + grad_norm**2, math.sqrt(2 * dim + 4 * grad_norm**2)
     for square in (mean, mean + spread, mean + 5 * spread):
-        found = gradients.clip_probability(grad_norm, dim, 1.0, math.sqrt(square))
+        found = gradients.clip_probability(grad_norm=grad_norm, dim=dim, deviation=1.0, clip_norm=math.sqrt(square))
         assert found == pytest.approx(float(ncx2.sf(square, dim, grad_norm**2)), rel=1e-7)
 
 
@@ -121,13 +134,15 @@ def test_clip_probability_against_scipy(grad_norm: float, dim: int) -> None:
 def test_moments_scale_and_stay_in_range(
     grad_norm: float, dim: int, deviation: float, bound: float, factor: float
 ) -> None:
-    moments = gradients.gaussian_clip_moments(grad_norm, dim, deviation, bound)
+    moments = gradients.gaussian_clip_moments(grad_norm=grad_norm, dim=dim, deviation=deviation, clip_norm=bound)
     assert 0.0 <= moments.slope <= 1.0 and 0.0 <= moments.clip_probability <= 1.0
     assert moments.slope + moments.shortfall == pytest.approx(1.0, abs=1e-12)
     mean_square = grad_norm**2 + dim * deviation**2
     assert (moments.slope * grad_norm) ** 2 <= moments.second_moment * (1 + 1e-9)
     assert moments.second_moment <= min(mean_square, bound**2) * (1 + 1e-9)
-    scaled = gradients.gaussian_clip_moments(factor * grad_norm, dim, factor * deviation, factor * bound)
+    scaled = gradients.gaussian_clip_moments(
+        grad_norm=factor * grad_norm, dim=dim, deviation=factor * deviation, clip_norm=factor * bound
+    )
     assert scaled.slope == pytest.approx(moments.slope, rel=1e-8)
     assert scaled.second_moment == pytest.approx(factor**2 * moments.second_moment, rel=1e-8)
 
@@ -135,7 +150,7 @@ def test_moments_scale_and_stay_in_range(
 def test_large_dimension_follows_the_law_of_large_numbers() -> None:
     # |g|^2 concentrates at |w|^2 + d s^2 = 2: clip(g) is about C g / sqrt 2
     for dim, tolerance in ((10**6, 1e-5), (10**8, 1e-7)):
-        moments = gradients.gaussian_clip_moments(1.0, dim, dim**-0.5, 0.5)
+        moments = gradients.gaussian_clip_moments(grad_norm=1.0, dim=dim, deviation=dim**-0.5, clip_norm=0.5)
         assert moments.slope == pytest.approx(0.5 / math.sqrt(2), rel=tolerance)
         assert moments.second_moment == pytest.approx(0.25, rel=1e-12)
         assert moments.variance == pytest.approx(0.125, rel=tolerance)
@@ -143,34 +158,40 @@ def test_large_dimension_follows_the_law_of_large_numbers() -> None:
 
 @pytest.mark.parametrize("deviation", [0.0, 1e-300, 1e-14, 1e-12, 1e-9])
 def test_small_deviations_join_the_limit(deviation: float) -> None:
-    short, long = (gradients.gaussian_clip_moments(w, 5, deviation, 1.0) for w in (0.5, 4.0))
+    short, long = (
+        gradients.gaussian_clip_moments(grad_norm=w, dim=5, deviation=deviation, clip_norm=1.0) for w in (0.5, 4.0)
+    )
     assert short.slope == pytest.approx(1.0, rel=1e-9) and short.clip_probability == 0.0
     assert long.slope == pytest.approx(0.25, rel=1e-9) and long.clip_probability == 1.0
     assert long.second_moment == pytest.approx(1.0, rel=1e-9)
-    at_the_bound = gradients.clip_probability(1.0, 5, deviation, 1.0)
+    at_the_bound = gradients.clip_probability(grad_norm=1.0, dim=5, deviation=deviation, clip_norm=1.0)
     assert at_the_bound == (0.0 if deviation == 0.0 else pytest.approx(0.5, abs=1e-6))
-    assert gradients.gaussian_clip_moments(0.0, 5, deviation, 1.0).slope == pytest.approx(1.0)
+    assert gradients.gaussian_clip_moments(
+        grad_norm=0.0, dim=5, deviation=deviation, clip_norm=1.0
+    ).slope == pytest.approx(1.0)
 
 
 def test_a_short_gradient_under_a_tiny_deviation_is_not_clipped() -> None:
-    assert gradients.clip_probability(1e-30, 10**9, 3e-15, 1.0) == 0.0
-    assert gradients.gaussian_clip_moments(1e-30, 10**9, 3e-15, 1.0).second_moment == pytest.approx(9e-21)
+    assert gradients.clip_probability(grad_norm=1e-30, dim=10**9, deviation=3e-15, clip_norm=1.0) == 0.0
+    assert gradients.gaussian_clip_moments(
+        grad_norm=1e-30, dim=10**9, deviation=3e-15, clip_norm=1.0
+    ).second_moment == pytest.approx(9e-21)
 
 
 NAN, INF = math.nan, math.inf
 BAD = [
     (gradients.clip, ([1.0, NAN], 1.0), "gradient"),
     (gradients.clip, (1.0, 1.0), "gradient"),
-    (gradients.clip, ([1.0], 0.0), "bound"),
-    (gradients.clip, ([1.0], INF), "bound"),
+    (gradients.clip, ([1.0], 0.0), "clip_norm"),
+    (gradients.clip, ([1.0], INF), "clip_norm"),
     (gradients.symmetric_clip_lower_bound, (-1.0, 1.0, [1.0]), "grad_norm"),
-    (gradients.symmetric_clip_lower_bound, (1.0, 0.0, [1.0]), "bound"),
+    (gradients.symmetric_clip_lower_bound, (1.0, 0.0, [1.0]), "clip_norm"),
     (gradients.symmetric_clip_lower_bound, (1.0, 1.0, []), "deviation_norms"),
     (gradients.symmetric_clip_lower_bound, (1.0, 1.0, 1.0), "deviation_norms"),
     (gradients.symmetric_clip_lower_bound, (1.0, 1.0, [-1.0]), "deviation_norms"),
     (gradients.symmetric_clip_lower_bound, (1.0, 1.0, [NAN]), "deviation_norms"),
-    (gradients.symmetric_clip_lower_bound, (1.0, 1.0, [1.0], 0.0), "split"),
-    (gradients.symmetric_clip_lower_bound, (1.0, 1.0, [1.0], 1.0), "split"),
+    (gradients.symmetric_clip_lower_bound, (1.0, 1.0, [1.0], 0.0), "deviation_share"),
+    (gradients.symmetric_clip_lower_bound, (1.0, 1.0, [1.0], 1.0), "deviation_share"),
     *(
         (function, arguments, name)
         for function in (gradients.clip_probability, gradients.gaussian_clip_moments)
@@ -182,8 +203,8 @@ BAD = [
             ((1.0, 2.5, 1.0, 1.0), "dim"),
             ((1.0, 1, -1.0, 1.0), "deviation"),
             ((1.0, 1, NAN, 1.0), "deviation"),
-            ((1.0, 1, 1.0, 0.0), "bound"),
-            ((1.0, 1, 1.0, INF), "bound"),
+            ((1.0, 1, 1.0, 0.0), "clip_norm"),
+            ((1.0, 1, 1.0, INF), "clip_norm"),
         )
     ),
 ]
@@ -192,15 +213,15 @@ BAD = [
 @pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=rf"^{name} must .*got"):
-        function(*arguments)
+        function(**by_name(" ".join(inspect.signature(function).parameters), arguments))
 
 
 def test_variance_far_below_the_squared_bound() -> None:
     """Every gradient is clipped, nine digits; the difference C^2 - |a w|^2 gave 0 or 4.4e-16."""
-    found = gradients.gaussian_clip_moments(562.015, 100, 1e-6, 1.0)
+    found = gradients.gaussian_clip_moments(grad_norm=562.015, dim=100, deviation=1e-6, clip_norm=1.0)
     assert found.variance == pytest.approx(99 * (1e-6 / 562.015) ** 2, rel=1e-9)
     for deviation in (1e-6, 1.0000001e-6, 1e-5, 1e-4, 1e-3):
-        found = gradients.gaussian_clip_moments(10.0, 50, deviation, 1.0)
+        found = gradients.gaussian_clip_moments(grad_norm=10.0, dim=50, deviation=deviation, clip_norm=1.0)
         assert found.variance == pytest.approx(49 * (deviation / 10) ** 2, rel=30 * (deviation / 10) ** 2 * 50 + 1e-9)
 
 
@@ -209,21 +230,24 @@ def test_variance_is_smooth_in_the_deviation_at_the_edge_of_the_ball(dim: int) -
     """|w| = C: the variance over s^2 tends to dim - 1 + the variance of min(z, 0), through all branches."""
     limit = dim - 1 + 0.5 - 1 / (2 * np.pi)
     for deviation in 10.0 ** np.arange(-13.0, -4.0):
-        found = gradients.gaussian_clip_moments(1.0, dim, float(deviation), 1.0).variance / float(deviation) ** 2
+        found = (
+            gradients.gaussian_clip_moments(grad_norm=1.0, dim=dim, deviation=float(deviation), clip_norm=1.0).variance
+            / float(deviation) ** 2
+        )
         assert found == pytest.approx(limit, rel=3e-4 + 3 * dim * float(deviation))
 
 
 @pytest.mark.parametrize("bound", [5e-324, 1.0, 1e308])
 def test_clip_at_both_ends_of_the_floats(bound: float) -> None:
-    clipped = gradients.clip([[1e308] * 4, [5e-324, 0.0, 0.0, 0.0]], bound)
+    clipped = gradients.clip([[1e308] * 4, [5e-324, 0.0, 0.0, 0.0]], clip_norm=bound)
     assert clipped[0] == pytest.approx([min(bound / 2, 1e308)] * 4, rel=1e-12)
     assert clipped[1].tolist() == [5e-324, 0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(
     ("arguments", "name"),
-    [((1.0, 100, 1e155, 1.0), "deviation"), ((1e200, 3, 1.0, 1.0), "grad_norm"), ((1.0, 3, 1.0, 5e-324), "bound")],
+    [((1.0, 100, 1e155, 1.0), "deviation"), ((1e200, 3, 1.0, 1.0), "grad_norm"), ((1.0, 3, 1.0, 5e-324), "clip_norm")],
 )
 def test_sizes_beyond_the_limits(arguments: tuple[float, int, float, float], name: str) -> None:
     with pytest.raises(ValueError, match=rf"^{name} must be .*got"):
-        gradients.gaussian_clip_moments(*arguments)
+        gradients.gaussian_clip_moments(**by_name("grad_norm dim deviation clip_norm", arguments))

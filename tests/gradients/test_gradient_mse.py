@@ -14,12 +14,17 @@ from scipy.stats import chi2
 
 from dptheory import gradients
 from dptheory.gradients import QuadraticForm, _gradient_mse
+from tests.named import by_name
 
 Array = NDArray[np.float64]
 
 
 def _form(weights: list[float], freedoms: list[float], noncentralities: list[float] | None = None) -> QuadraticForm:
-    return QuadraticForm(np.array(weights), np.array(freedoms), np.array(noncentralities or [0.0] * len(weights)))
+    return QuadraticForm(
+        weights=np.array(weights),
+        freedoms=np.array(freedoms),
+        noncentralities=np.array(noncentralities or [0.0] * len(weights)),
+    )
 
 
 def _imhof(weights: Array, freedoms: Array, noncentralities: Array, x: float) -> float:
@@ -83,7 +88,9 @@ def test_tails_fall_and_chernoff_bounds_them(weights: list[float], where: float)
 def test_two_equal_eigenvalues_give_harmonic_numbers(n: int) -> None:
     harmonic = float(mpmath.harmonic(n))
     for method in ("exact", "welch-satterthwaite"):
-        assert gradients.expected_max_quadratic_form([2.0, 2.0], n, method) == pytest.approx(4 * harmonic, rel=1e-9)
+        assert gradients.expected_max_quadratic_form([2.0, 2.0], n, method=method) == pytest.approx(
+            4 * harmonic, rel=1e-9
+        )
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 17, 1000])
@@ -148,13 +155,17 @@ def test_simulated_maximum() -> None:
     maxima = forms.max(axis=1)
     error = maxima.std() / math.sqrt(maxima.size)
     assert abs(gradients.expected_max_quadratic_form(eigenvalues, 20) - maxima.mean()) < 5 * error
-    approximate = gradients.expected_max_quadratic_form(eigenvalues, 20, "welch-satterthwaite")
+    approximate = gradients.expected_max_quadratic_form(eigenvalues, 20, method="welch-satterthwaite")
     assert abs(approximate - maxima.mean()) > 5 * error
 
 
 def test_stationary_error_reaches_the_bound_for_one_draw() -> None:
-    assert gradients.stationary_mse([3.0, 1.0], 1, 2.0) == gradients.mse_lower_bound(4.0, 2, 2.0) == 36.0
-    assert gradients.stationary_mse([3.0, 1.0], 5, 0.0) == 4.0
+    assert (
+        gradients.stationary_mse([3.0, 1.0], n=1, noise_multiplier=2.0)
+        == gradients.mse_lower_bound(trace=4.0, dim=2, noise_multiplier=2.0)
+        == 36.0
+    )
+    assert gradients.stationary_mse([3.0, 1.0], n=5, noise_multiplier=0.0) == 4.0
 
 
 SETTINGS = st.tuples(
@@ -170,7 +181,9 @@ SETTINGS = st.tuples(
 @given(SETTINGS)
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_without_a_mask_both_sides_agree(setting: tuple[float, int, float, float, float, int]) -> None:
-    errors = gradients.clipped_gradient_mse(*setting, rate=0.0)
+    errors = gradients.clipped_gradient_mse(
+        **by_name("grad_norm dim deviation clip_norm noise_multiplier batch_size masked_norms", setting), drop_rate=0.0
+    )
     assert errors.full == errors.masked
     assert errors.delta_mse == errors.delta_signal == 0.0
 
@@ -182,8 +195,24 @@ def test_error_scales_and_obeys_cauchy_schwarz(
 ) -> None:
     norm, dim, deviation, clip, sigma, batch = setting
     dim *= 2
-    errors = gradients.clipped_gradient_mse(norm, dim, deviation, clip, sigma, batch, 0.5)
-    scaled = gradients.clipped_gradient_mse(factor * norm, dim, factor * deviation, factor * clip, sigma, batch, 0.5)
+    errors = gradients.clipped_gradient_mse(
+        grad_norm=norm,
+        dim=dim,
+        deviation=deviation,
+        clip_norm=clip,
+        noise_multiplier=sigma,
+        batch_size=batch,
+        drop_rate=0.5,
+    )
+    scaled = gradients.clipped_gradient_mse(
+        grad_norm=factor * norm,
+        dim=dim,
+        deviation=factor * deviation,
+        clip_norm=factor * clip,
+        noise_multiplier=sigma,
+        batch_size=batch,
+        drop_rate=0.5,
+    )
     for one, other in ((errors.full, scaled.full), (errors.masked, scaled.masked)):
         assert other.mse == pytest.approx(factor**2 * one.mse, rel=1e-7, abs=1e-9 * factor**2 * norm**2)
         assert 0.0 <= one.descent_ratio <= norm**2 * (1 + 1e-9)
@@ -197,15 +226,21 @@ def test_error_scales_and_obeys_cauchy_schwarz(
 
 
 def test_error_without_deviation() -> None:
-    errors = gradients.clipped_gradient_mse(2.0, 4, 0.0, 1.0, 0.0, 3, 0.75)
+    errors = gradients.clipped_gradient_mse(
+        grad_norm=2.0, dim=4, deviation=0.0, clip_norm=1.0, noise_multiplier=0.0, batch_size=3, drop_rate=0.75
+    )
     assert errors.full.signal_loss == pytest.approx(1.0) and errors.full.clip_probability == 1.0
     assert errors.masked.signal_loss == pytest.approx(3.0) and errors.masked.alignment == pytest.approx(1.0)
-    nothing = gradients.clipped_gradient_mse(0.0, 4, 0.0, 1.0, 0.0, 3, 0.75)
+    nothing = gradients.clipped_gradient_mse(
+        grad_norm=0.0, dim=4, deviation=0.0, clip_norm=1.0, noise_multiplier=0.0, batch_size=3, drop_rate=0.75
+    )
     assert nothing.full.mse == nothing.full.descent_ratio == 0.0
 
 
 def test_unclipped_error_is_the_textbook_one() -> None:
-    errors = gradients.clipped_gradient_mse(1.0, 100, 0.1, 1e3, 1e-3, 10, 0.9)
+    errors = gradients.clipped_gradient_mse(
+        grad_norm=1.0, dim=100, deviation=0.1, clip_norm=1e3, noise_multiplier=1e-3, batch_size=10, drop_rate=0.9
+    )
     assert errors.full.signal_loss == pytest.approx(100 * 0.01 / 10, rel=1e-9)
     assert errors.masked.signal_loss == pytest.approx(0.9 + 10 * 0.01 / 10, rel=1e-9)
     assert errors.masked.descent_ratio == pytest.approx(0.1 * errors.full.descent_ratio, rel=1e-9)
@@ -213,22 +248,44 @@ def test_unclipped_error_is_the_textbook_one() -> None:
 
 def test_average_over_masks_uses_every_norm() -> None:
     w = np.array([3.0, 4.0])
-    errors = gradients.clipped_gradient_mse(5.0, 2, 0.5, 2.0, 1.0, 4, 0.5, masked_norms=w)
-    moments = [gradients.gaussian_clip_moments(float(x), 1, 0.5, 2.0) for x in w]
+    errors = gradients.clipped_gradient_mse(
+        grad_norm=5.0,
+        dim=2,
+        deviation=0.5,
+        clip_norm=2.0,
+        noise_multiplier=1.0,
+        batch_size=4,
+        drop_rate=0.5,
+        masked_norms=w,
+    )
+    moments = [gradients.gaussian_clip_moments(grad_norm=float(x), dim=1, deviation=0.5, clip_norm=2.0) for x in w]
     loss = sum(0.5 * (25 - x**2 + (x - m.slope * x) ** 2 + m.variance / 4) for x, m in zip(w, moments, strict=True))
     assert errors.masked.signal_loss == pytest.approx(loss, rel=1e-12)
-    flat = gradients.clipped_gradient_mse(5.0, 2, 0.5, 2.0, 1.0, 4, 0.5, masked_norms=[math.sqrt(12.5)])
-    assert flat.masked.mse == pytest.approx(gradients.clipped_gradient_mse(5.0, 2, 0.5, 2.0, 1.0, 4, 0.5).masked.mse)
+    flat = gradients.clipped_gradient_mse(
+        grad_norm=5.0,
+        dim=2,
+        deviation=0.5,
+        clip_norm=2.0,
+        noise_multiplier=1.0,
+        batch_size=4,
+        drop_rate=0.5,
+        masked_norms=[math.sqrt(12.5)],
+    )
+    assert flat.masked.mse == pytest.approx(
+        gradients.clipped_gradient_mse(
+            grad_norm=5.0, dim=2, deviation=0.5, clip_norm=2.0, noise_multiplier=1.0, batch_size=4, drop_rate=0.5
+        ).masked.mse
+    )
 
 
 NAN, INF = math.nan, math.inf
-GOOD = dict(grad_norm=1.0, dim=10, deviation=0.1, clip=1.0, sigma=1.0, batch_size=10, rate=0.5)
+GOOD = dict(grad_norm=1.0, dim=10, deviation=0.1, clip_norm=1.0, noise_multiplier=1.0, batch_size=10, drop_rate=0.5)
 BAD = [
-    (gradients.mse_lower_bound, {"trace": -1.0, "dim": 1, "sigma": 1.0}, "trace"),
-    (gradients.mse_lower_bound, {"trace": INF, "dim": 1, "sigma": 1.0}, "trace"),
-    (gradients.mse_lower_bound, {"trace": 1.0, "dim": 0, "sigma": 1.0}, "dim"),
-    (gradients.mse_lower_bound, {"trace": 1.0, "dim": 1, "sigma": NAN}, "sigma"),
-    (gradients.stationary_mse, {"eigenvalues": [1.0], "n": 1, "sigma": -1.0}, "sigma"),
+    (gradients.mse_lower_bound, {"trace": -1.0, "dim": 1, "noise_multiplier": 1.0}, "trace"),
+    (gradients.mse_lower_bound, {"trace": INF, "dim": 1, "noise_multiplier": 1.0}, "trace"),
+    (gradients.mse_lower_bound, {"trace": 1.0, "dim": 0, "noise_multiplier": 1.0}, "dim"),
+    (gradients.mse_lower_bound, {"trace": 1.0, "dim": 1, "noise_multiplier": NAN}, "noise_multiplier"),
+    (gradients.stationary_mse, {"eigenvalues": [1.0], "n": 1, "noise_multiplier": -1.0}, "noise_multiplier"),
     *(
         (gradients.expected_max_quadratic_form, {"eigenvalues": bad, "n": 2}, "eigenvalues")
         for bad in ([], [0.0, 0.0], [1.0, -1e-9], [NAN], [INF], [[1.0]], 1.0, "x")
@@ -241,10 +298,10 @@ BAD = [
             "grad_norm": (-1.0, NAN, INF),
             "dim": (0, 1.5, 10**10),
             "deviation": (-1.0, NAN),
-            "clip": (0.0, -1.0, INF),
-            "sigma": (-1.0, NAN),
+            "clip_norm": (0.0, -1.0, INF),
+            "noise_multiplier": (-1.0, NAN),
             "batch_size": (0, 2.5),
-            "rate": (-0.1, 1.0, 0.55, NAN),
+            "drop_rate": (-0.1, 1.0, 0.55, NAN),
             "masked_norms": ([], [-1.0], [2.0], [NAN], 0.5),
         }.items()
         for value in values
@@ -281,12 +338,33 @@ def test_eigenvalues_far_below_the_largest_are_nothing() -> None:
 @pytest.mark.parametrize(
     ("call", "name"),
     [
-        (lambda: gradients.mse_lower_bound(1.0, 10, 1e200), "sigma"),
-        (lambda: gradients.clipped_gradient_mse(1e200, 10, 1.0, 1.0, 1.0, 1, 0.5), "grad_norm"),
-        (lambda: gradients.clipped_gradient_mse(1.0, 10, 1.0, 1e-80, 1.0, 1, 0.5), "clip"),
-        (lambda: gradients.clipped_gradient_mse(1.0, 10, 1.0, 1.0, 1.0, 10**30, 0.5), "batch_size"),
-        (lambda: gradients.stationary_mse([1e200], 5, 1.0), "eigenvalues"),
-        (lambda: gradients.stationary_mse([1e-80], 5, 1.0), "eigenvalues"),
+        (lambda: gradients.mse_lower_bound(trace=1.0, dim=10, noise_multiplier=1e200), "noise_multiplier"),
+        (
+            lambda: gradients.clipped_gradient_mse(
+                grad_norm=1e200, dim=10, deviation=1.0, clip_norm=1.0, noise_multiplier=1.0, batch_size=1, drop_rate=0.5
+            ),
+            "grad_norm",
+        ),
+        (
+            lambda: gradients.clipped_gradient_mse(
+                grad_norm=1.0, dim=10, deviation=1.0, clip_norm=1e-80, noise_multiplier=1.0, batch_size=1, drop_rate=0.5
+            ),
+            "clip_norm",
+        ),
+        (
+            lambda: gradients.clipped_gradient_mse(
+                grad_norm=1.0,
+                dim=10,
+                deviation=1.0,
+                clip_norm=1.0,
+                noise_multiplier=1.0,
+                batch_size=10**30,
+                drop_rate=0.5,
+            ),
+            "batch_size",
+        ),
+        (lambda: gradients.stationary_mse([1e200], n=5, noise_multiplier=1.0), "eigenvalues"),
+        (lambda: gradients.stationary_mse([1e-80], n=5, noise_multiplier=1.0), "eigenvalues"),
     ],
 )
 def test_sizes_beyond_the_limits(call: Callable[[], object], name: str) -> None:

@@ -1,5 +1,6 @@
 """Masks before and after clipping, the noise under a mask, and skewness in projections."""
 
+import inspect
 import itertools
 import math
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from dptheory import gradients
 from dptheory.gradients import noise_norm_ratio, posterior_freeze, relaxed_gradient_ratio
+from tests.named import by_name
 
 ENTRIES = st.floats(-100, 100)
 
@@ -40,7 +42,7 @@ def test_relaxed_ratio_is_that_of_the_clipped_vectors(gradient: list[float], cli
     g = np.array(gradient)
     masked = g * [1, 1, 0]
     norm, kept = (float(np.linalg.norm(v)) for v in (g, masked))
-    ratio = float(relaxed_gradient_ratio(norm, min(kept, norm), clip))
+    ratio = float(relaxed_gradient_ratio(grad_norm=norm, masked_norm=min(kept, norm), clip_norm=clip))
     assert ratio >= 1
     if kept > 1e-100:
         before = np.linalg.norm(masked * min(1, clip / kept))
@@ -58,7 +60,7 @@ def test_posterior_freeze_by_brute_force(batch: list[list[float]], keep: int, cl
     norms = np.linalg.norm(gradients, axis=1, keepdims=True)
     mean = (gradients * np.minimum(1, np.divide(clip, norms, out=np.ones_like(norms), where=norms > 0))).mean(axis=0)
     masks = np.array([[j in kept for j in range(4)] for kept in itertools.combinations(range(4), keep)])
-    found = posterior_freeze(batch, clip, keep)
+    found = posterior_freeze(batch, clip_norm=clip, keep=keep)
     np.testing.assert_allclose(found.mean, (masks * mean).mean(axis=0), rtol=1e-10, atol=1e-12 * clip)
     assert found.mean_square == pytest.approx(
         np.square(masks * mean).sum(axis=1).mean(), rel=1e-10, abs=1e-12 * clip**2
@@ -66,26 +68,28 @@ def test_posterior_freeze_by_brute_force(batch: list[list[float]], keep: int, cl
 
 
 def test_huge_gradients_are_clipped_without_overflow() -> None:
-    found = posterior_freeze([[3e200, 4e200], [0.0, 0.0]], 1.0, 2)
+    found = posterior_freeze([[3e200, 4e200], [0.0, 0.0]], clip_norm=1.0, keep=2)
     np.testing.assert_allclose(found.mean, [0.3, 0.4], rtol=1e-15)
     assert found.mean_square == pytest.approx(0.25, rel=1e-14)
 
 
 def test_keeping_everything_is_plain_clipping() -> None:
-    assert posterior_freeze([[3.0, 4.0]], 10.0, 2).mean.tolist() == [3.0, 4.0]
-    assert relaxed_gradient_ratio([1.0, 7.0], [1.0, 7.0], 2.0).tolist() == [1.0, 1.0]
-    assert float(relaxed_gradient_ratio(5.0, 0.0, 2.0)) == 2.5
+    assert posterior_freeze([[3.0, 4.0]], clip_norm=10.0, keep=2).mean.tolist() == [3.0, 4.0]
+    assert relaxed_gradient_ratio(grad_norm=[1.0, 7.0], masked_norm=[1.0, 7.0], clip_norm=2.0).tolist() == [1.0, 1.0]
+    assert float(relaxed_gradient_ratio(grad_norm=5.0, masked_norm=0.0, clip_norm=2.0)) == 2.5
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_projected_skewness_on_small_spheres(dim: int) -> None:
     # E (sum u_j^3)^2: 1 on two points; cos^6 + sin^6 averaged over the circle is 5/8; 3 E u^6 = 3/7 on the sphere
-    assert gradients.projected_skewness(dim, 2.0) ** 2 == pytest.approx(4 * {1: 1, 2: 5 / 8, 3: 3 / 7}[dim], rel=1e-14)
+    assert gradients.projected_skewness(dim=dim, skewness=2.0) ** 2 == pytest.approx(
+        4 * {1: 1, 2: 5 / 8, 3: 3 / 7}[dim], rel=1e-14
+    )
 
 
 def test_projected_skewness_falls_like_one_over_dim() -> None:
-    assert gradients.projected_skewness(10, -1.0) == gradients.projected_skewness(10, 1.0)
-    assert gradients.projected_skewness(10**9, 1.0) * 10**9 == pytest.approx(math.sqrt(15), rel=1e-8)
+    assert gradients.projected_skewness(dim=10, skewness=-1.0) == gradients.projected_skewness(dim=10, skewness=1.0)
+    assert gradients.projected_skewness(dim=10**9, skewness=1.0) * 10**9 == pytest.approx(math.sqrt(15), rel=1e-8)
 
 
 BAD = [
@@ -95,11 +99,11 @@ BAD = [
     (relaxed_gradient_ratio, (-1.0, 0.0, 1.0), "grad_norm"),
     (relaxed_gradient_ratio, (1.0, math.nan, 1.0), "masked_norm"),
     (relaxed_gradient_ratio, (1.0, 2.0, 1.0), "masked_norm"),
-    (relaxed_gradient_ratio, (1.0, 1.0, 0.0), "clip"),
+    (relaxed_gradient_ratio, (1.0, 1.0, 0.0), "clip_norm"),
     (posterior_freeze, ([[math.inf]], 1.0, 1), "gradients"),
     (posterior_freeze, ([1.0, 2.0], 1.0, 1), "gradients"),
     (posterior_freeze, (np.zeros((0, 3)), 1.0, 1), "gradients"),
-    (posterior_freeze, ([[1.0, 2.0]], -1.0, 1), "clip"),
+    (posterior_freeze, ([[1.0, 2.0]], -1.0, 1), "clip_norm"),
     (posterior_freeze, ([[1.0, 2.0]], 1.0, 3), "keep"),
     (gradients.projected_skewness, (0, 1.0), "dim"),
     (gradients.projected_skewness, (10, math.nan), "skewness"),
@@ -109,4 +113,4 @@ BAD = [
 @pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=rf"^{name} must .*got"):
-        function(*arguments)
+        function(**by_name(" ".join(inspect.signature(function).parameters), arguments))

@@ -29,19 +29,19 @@ _MASKS = ("test_fields::test_masks_keep_what_they_say",)
 # fmt: off
 NAMED: dict[str, tuple[str, ...]] = {
     "privacy.cross_check": ("test_fields::test_cross_check_field_by_field",),
-    "privacy.epsilon": (
+    "privacy.epsilon_bounds": (
         "test_fields::test_bounds_of_epsilon_field_by_field",
         "test_fields::test_bounds_without_replacement",
     ),
-    "privacy.noise_multiplier": (
+    "privacy.least_noise_multiplier": (
         "test_fields::test_noise_multiplier_is_the_least",
         "test_fields::test_noise_multiplier_without_replacement",
     ),
     "privacy.rdp_epsilon": ("test_fields::test_renyi_epsilon",),
-    "privacy.steps": ("test_fields::test_steps_are_the_most",),
+    "privacy.max_steps": ("test_fields::test_steps_are_the_most",),
     "papers.PaperSetting.sampling_rate": _SETTINGS,
     "papers.PaperSetting.steps": _SETTINGS,
-    "papers.PaperSetting.needed_sigma": _SETTINGS[:1],
+    "papers.PaperSetting.needed_noise_multiplier": _SETTINGS[:1],
     "papers.PaperSetting.spent": _SETTINGS[:1],
     "papers.PaperSetting.allowed_steps": _SETTINGS[:1],
     "papers.paper_settings": _SETTINGS[1:],
@@ -51,13 +51,13 @@ NAMED: dict[str, tuple[str, ...]] = {
     "papers.EmbeddingPreset.noise": ("test_fields::test_noise_of_embedding_presets",),
     "papers.embedding_presets": ("test_fields::test_embedding_presets_digit_for_digit",),
     "privacy.IndexSteps.epsilon": ("gip.thm2",),
-    "privacy.IndexSteps.rho": ("gip.thm2",),
+    "privacy.IndexSteps.zcdp_rho": ("gip.thm2",),
     "pruning.SubsetMallows.max_swaps": ("gip.def3",),
     "gradients.kept_entries": _MASKS,
     "gradients.random_masks": _MASKS,
     "gradients.all_masks": _MASKS,
     "papers.Preset.noise_share": _NOISE_SHARES,
-    "papers.Preset.largest_rate": _NOISE_SHARES,
+    "papers.Preset.largest_drop_rate": _NOISE_SHARES,
     "papers.preset": _PRESETS,
     "papers.setting": _READ[:1],
     "papers.settings": _READ[:1],

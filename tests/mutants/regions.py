@@ -27,9 +27,10 @@ class Region:
 
 
 _NUMBERS = ("dim",)
-_TOTALS = ("layer_sizes", "sizes")
+_TOTALS = ("layer_sizes", "group_sizes")
 _ARRAYS = (
-    "gradient", "k", "K", "u", "first", "trainable", "direction", "curvature", "start", "eigenvalues", "embeddings",
+    "gradient", "vector", "matrix", "first", "trainable_gradients", "direction", "curvature", "start", "eigenvalues",
+    "embeddings",
     "gradients", "anchor_gradients", "values",
 )  # fmt: skip
 
@@ -45,8 +46,8 @@ def size(arguments: Arguments) -> float | None:
     for name in _ARRAYS:
         if name in arguments:
             shape = np.shape(arguments[name])
-            return float(shape[-1] if name != "K" and shape else np.size(arguments[name]))
-    dim = getattr(arguments.get("model"), "dim", None)
+            return float(shape[-1] if name != "matrix" and shape else np.size(arguments[name]))
+    dim = getattr(arguments.get("mechanism"), "dim", None)
     return None if dim is None else float(dim)
 
 
@@ -70,7 +71,7 @@ def _is_sized(target: Target) -> bool:
         if p.annotation not in (str, float) and typing.get_origin(p.annotation) is not Callable
     }
     own = {f.name for f in dataclasses.fields(target.owner)} if dataclasses.is_dataclass(target.owner) else set()
-    return bool(parameters & {*_NUMBERS, *_TOTALS, *_ARRAYS, "model"} or own & {*_NUMBERS})
+    return bool(parameters & {*_NUMBERS, *_TOTALS, *_ARRAYS, "mechanism"} or own & {*_NUMBERS})
 
 
 def regions(target: Target) -> tuple[Region, ...]:
@@ -109,8 +110,8 @@ _ACCOUNTED = (
 )
 
 TABLE: dict[str, tuple[Region, ...]] = {
-    "privacy.epsilon": _ACCOUNTED,
-    "privacy.noise_multiplier": _ACCOUNTED[:2],
+    "privacy.epsilon_bounds": _ACCOUNTED,
+    "privacy.least_noise_multiplier": _ACCOUNTED[:2],
     "privacy.gaussian_delta": (
         _where("mu > 5", lambda a: a["mu"] > 5),
         _where("mu < 0.1", lambda a: a["mu"] < 0.1),
@@ -127,8 +128,8 @@ TABLE: dict[str, tuple[Region, ...]] = {
         _where("dim = 2", lambda a: a["dim"] == 2),
         _where("2 < dim < 8", lambda a: 2 < a["dim"] < 8),
         _where("8 <= dim < 1000", lambda a: 8 <= a["dim"] < 1000),
-        _where("obtuse bias", lambda a: a["bias"] > math.pi / 2),
-        _where("no bias", lambda a: a["bias"] == 0),
+        _where("obtuse bias", lambda a: a["bias_angle"] > math.pi / 2),
+        _where("no bias", lambda a: a["bias_angle"] == 0),
     ),
     "gradients.batch_expected_cos": (
         _where("no bias", lambda a: bool(np.all(np.asarray(a["cos_bias"]) == 1))),
@@ -150,20 +151,20 @@ TABLE: dict[str, tuple[Region, ...]] = {
         _where("batch_size > 1", lambda a: a["batch_size"] > 1),
         _where("several steps", lambda a: a["steps"] > 1),
     ),
-    "embedding.joint_mu": (_where("several ratios", lambda a: len(a["noise_ratios"]) > 1),),
+    "embedding.joint_mu": (_where("several ratios", lambda a: len(a["noise_multipliers"]) > 1),),
     "embedding.release_noise_ratio": (_where("over 100 steps", lambda a: a["steps"] > 100),),
     "embedding.sampled_epsilon": (_where("epsilon < 1", lambda a: a["epsilon"] < 1),),
     "freezing.expected_angle": (
         _where("dim = 2", lambda a: a["dim"] == 2),
-        _where("obtuse bias", lambda a: a["dim"] > 2 and a["bias"] > math.pi / 2),
+        _where("obtuse bias", lambda a: a["dim"] > 2 and a["bias_angle"] > math.pi / 2),
     ),
     "gradients.expected_max_quadratic_form": (_where("n > 1e6", lambda a: a["n"] > 1e6),),
-    "privacy.divisor_kl": (_where("batch shrinks", lambda a: a["other"] < a["size"]),),
+    "privacy.divisor_kl": (_where("batch shrinks", lambda a: a["other_batch_size"] < a["batch_size"]),),
     "privacy.divisor_delta": (_where("epsilon > 1", lambda a: a["epsilon"] > 1),),
     "privacy.published_size_delta": (
         _where("no shift", lambda a: a["shift"] == 0),
         _where("rate > 1/2", lambda a: a["sampling_rate"] > 0.5 and a["shift"] > 0),
-        _where("users' data sets", lambda a: a["examples"] >= 10_000),
+        _where("users' data sets", lambda a: a["train_size"] >= 10_000),
     ),
     "convergence.velocity_variance": (_where("no end", lambda a: math.isinf(a["steps"])),),
     "convergence.adam_velocity_variance": (_where("no end", lambda a: math.isinf(a["steps"])),),
@@ -177,11 +178,11 @@ TABLE: dict[str, tuple[Region, ...]] = {
     "convergence.epoch_mask_moments": (
         _where("several epochs of several steps", lambda a: a["epochs"] > 1 and a["steps_per_epoch"] > 1),
     ),
-    "sparsification.sparse_captured_energy": (_where("density < .01", lambda a: a["density"] < 0.01),),
-    "sparsification.bayes_error": (_where("over 100 entries", lambda a: np.size(a["k"]) > 100),),
+    "sparsification.sparse_captured_energy": (_where("density < .01", lambda a: a["nonzero_share"] < 0.01),),
+    "sparsification.bayes_error": (_where("over 100 entries", lambda a: np.size(a["vector"]) > 100),),
     "sparsification.kappa": (
         _where("over 12 entries", lambda a: np.size(a["gradient"]) > 12),
-        _where("z other than .75", lambda a: a["z"] != 0.75),
+        _where("z other than .75", lambda a: a["deviation_share"] != 0.75),
     ),
     "sparsification.best_rate": (_where("over 20 entries", lambda a: np.size(a["gradient"]) > 20),),
     "embedding.least_risk": (

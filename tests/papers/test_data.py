@@ -104,7 +104,7 @@ def test_the_parts_of_a_cell_by_hand() -> None:
         ("+0.3", "points", "0.3", None, "+0.3 points"),
         ("57", "%", "57", None, "57 %"),
     ):
-        cell = Cell("a, b", (("row", "a"), ("column", "b")), text, unit)
+        cell = Cell(name="a, b", keys=(("row", "a"), ("column", "b")), text=text, unit=unit)
         assert (cell.number(), cell.spread(), cell.quoted) == (Fraction(value), spread, quoted)
         assert (cell.key("row"), cell.key("column")) == ("a", "b")
 
@@ -178,7 +178,7 @@ def test_dimensions_of_rs_agree() -> None:
     """Figure 2 prints none: those of its network in Table 2."""
     sizes = {one.key("approach"): one.key("dim") for one in papers.table("rs.table2").cells}
     for one in papers.settings("rs.fig2"):
-        assert f"{one.whole('dim') // 1000}K" == sizes[str(one.model)]
+        assert f"{one.whole('dim') // 1000}K" == sizes[str(one.mechanism)]
 
 
 def test_accuracies_are_shares() -> None:

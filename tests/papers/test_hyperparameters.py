@@ -47,9 +47,9 @@ def test_total_density_is_that_of_the_ramp() -> None:
     for preset in papers.all_presets():
         if preset.total_density is None:
             continue
-        assert preset.rate is not None and preset.epochs is not None and preset.ramp_epochs is not None
+        assert preset.drop_rate is not None and preset.epochs is not None and preset.ramp_epochs is not None
         extra = preset.epochs - preset.ramp_epochs
-        kept = preset.ramp_epochs * (1 - preset.rate / 2) + extra * (1 - preset.rate)
+        kept = preset.ramp_epochs * (1 - preset.drop_rate / 2) + extra * (1 - preset.drop_rate)
         assert preset.total_density == pytest.approx(kept / preset.ramp_epochs, abs=0.0051)
         assert extra == (20 if "adjusted" in preset.name else 0)
 
@@ -57,8 +57,8 @@ def test_total_density_is_that_of_the_ramp() -> None:
 def test_scaling_rule_keeps_clip_over_one_minus_momentum() -> None:
     for preset in papers.all_presets():
         if "end-to-end" in preset.name:
-            assert preset.clip is not None and preset.momentum is not None
-            assert preset.clip / (1 - preset.momentum) == pytest.approx(1.0)
+            assert preset.clip_norm is not None and preset.momentum is not None
+            assert preset.clip_norm / (1 - preset.momentum) == pytest.approx(1.0)
 
 
 def test_rows_of_rs() -> None:
@@ -69,10 +69,10 @@ def test_rows_of_rs() -> None:
             for framework, dim in zip(("h-cnn", "dp-cnn"), dims, strict=True):
                 preset = papers.preset(f"rs.{framework}{suffix}.{dataset}.eps{epsilon}")
                 assert (preset.dim, preset.epsilon) == (dim, epsilon)
-                assert preset.noise_multiplier is preset.rate is preset.noise_share is None
+                assert preset.noise_multiplier is preset.drop_rate is preset.noise_share is None
     found = {name: papers.preset(f"rs.fig2{name}") for name in "abcdefghi"}
     printed = "a 1 0.25, b 2 0.25, c 4 0.25, d 1 0.5, e 2 0.5, f 4 0.5, g 1 1, h 2 1, i 4 1"
-    assert ", ".join(f"{name} {p.noise_multiplier:g} {p.clip:g}" for name, p in found.items()) == printed
+    assert ", ".join(f"{name} {p.noise_multiplier:g} {p.clip_norm:g}" for name, p in found.items()) == printed
     assert {(p.batch_size, p.epochs, p.dim) for p in found.values()} == {(1000, 100, 550_000)}
 
 

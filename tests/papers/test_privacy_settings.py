@@ -54,7 +54,7 @@ def test_every_setting_is_as_printed() -> None:
         for e, sigma, batch in LF_CIFAR10
     ]
     found = [
-        (s.name, s.epsilon, s.sigma, s.epochs, s.delta, s.batch_size, s.train_size, s.releases)
+        (s.name, s.epsilon, s.noise_multiplier, s.epochs, s.delta, s.batch_size, s.train_size, s.releases)
         for s in paper_settings()
     ]
     assert sorted(map(repr, map(numbers, found))) == sorted(map(repr, map(numbers, expected)))
@@ -75,7 +75,7 @@ def test_settings_of_gep(dataset: str, delta: float, budgets: tuple[tuple[float,
     found = {one.name: one for one in embedding.embedding_presets()}
     for k in (500, 1000, 1500, 2000):
         one = found[f"gep.{dataset}.k{k}"]
-        assert (one.subspace_dim, one.clip, one.residual_clip, one.batch_size) == (k, 10, 2, 1000)
+        assert (one.subspace_dim, one.clip_norm, one.residual_clip, one.batch_size) == (k, 10, 2, 1000)
         assert (one.delta, one.budgets, one.source) == (delta, budgets, "GEP, section 4")
     assert len(found) == len(embedding.embedding_presets()) == 9
 
@@ -83,7 +83,7 @@ def test_settings_of_gep(dataset: str, delta: float, budgets: tuple[tuple[float,
 def test_the_released_example_of_gep() -> None:
     """RF, Table 8: Clip0 5, Clip1 2, subspace 1000, batches of 1000."""
     one = next(one for one in embedding.embedding_presets() if one.name == "gep.code.k1000")
-    assert (one.clip, one.residual_clip, one.subspace_dim, one.batch_size) == (5, 2, 1000, 1000)
+    assert (one.clip_norm, one.residual_clip, one.subspace_dim, one.batch_size) == (5, 2, 1000, 1000)
     assert one.delta is None and one.budgets == ()
 
 

@@ -16,6 +16,7 @@ from dptheory.claims.rf import _inversion
 from dptheory.papers import PaperSetting, paper_settings
 from dptheory.privacy import _accountant, _brackets, _closed_forms, _crossing, _dp_accounting, _prv
 from dptheory.privacy._sampled_loss import Direction, Loss
+from tests.named import by_name
 
 DIRECTIONS: tuple[Direction, ...] = ("remove", "add", "replace")
 
@@ -32,7 +33,9 @@ def _configurations(seed: int, count: int) -> list[tuple[float, float, int, floa
 def _check(sigma: float, rate: float, steps: int, delta: float, width: float) -> tuple[float, float]:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = privacy.epsilon(sigma, rate, steps, delta, width=width)
+        found = privacy.epsilon_bounds(
+            noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=delta, width=width
+        )
     assert 0 <= found.lower <= found.estimate <= found.upper < math.inf
     # Without subsampling epsilon is known exactly, and larger.
     assert found.lower <= privacy.gaussian_epsilon(math.sqrt(steps) / sigma, delta) * (1 + 1e-7)
@@ -45,7 +48,7 @@ def test_brackets_hold_over_the_whole_range(part: int) -> None:
     for sigma, rate, steps, delta in _configurations(20, 200)[part::8]:
         lower, upper = _check(sigma, rate, steps, delta, 0.5)
         if part % 2:
-            rdp = privacy.rdp_epsilon(sigma, rate, steps, delta)
+            rdp = privacy.rdp_epsilon(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=delta)
             assert lower <= rdp * (1 + 1e-9) + 1e-12, (sigma, rate, steps, delta)
         elif part % 4 == 0 and steps < 3000:
             pld = _dp_accounting.pld_bracket(Loss("remove", sigma, rate), steps, delta)
@@ -57,7 +60,7 @@ def test_brackets_hold_over_the_whole_range(part: int) -> None:
 def test_brackets_hold_over_the_whole_range_in_depth() -> None:
     for sigma, rate, steps, delta in _configurations(21, 500):
         _check(sigma, rate, steps, delta, 0.02)
-        privacy.cross_check(sigma, rate, steps, delta, width=0.02)
+        privacy.cross_check(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=delta, width=0.02)
 
 
 def test_brackets_hold_exact_gaussian_values() -> None:
@@ -68,13 +71,17 @@ def test_brackets_hold_exact_gaussian_values() -> None:
         lower, upper = _prv.prv_bracket(Loss("remove", sigma, 1.0), steps, delta, 0.05)
         assert lower <= exact <= upper
         assert upper - lower <= 0.07 * max(1, exact)
-        assert privacy.epsilon(sigma, 1.0, steps, delta).upper == pytest.approx(exact, rel=1e-9, abs=1e-12)
+        assert privacy.epsilon_bounds(
+            noise_multiplier=sigma, sampling_rate=1.0, steps=steps, delta=delta
+        ).upper == pytest.approx(exact, rel=1e-9, abs=1e-12)
 
 
 def test_one_step_against_mpmath() -> None:
     """delta of one step in closed form: Q(Y > eps) - e^eps P(Y > eps) at the threshold's output."""
     for sigma, rate, delta in ((0.5, 0.3, 1e-12), (2.0, 0.01, 1e-5), (0.3, 1e-3, 1e-6), (20.0, 0.5, 1e-3)):
-        found = privacy.epsilon(sigma, rate, 1, delta, width=1e-3, direction="remove")
+        found = privacy.epsilon_bounds(
+            noise_multiplier=sigma, sampling_rate=rate, steps=1, delta=delta, width=1e-3, direction="remove"
+        )
 
         def hockey_stick(epsilon: float, sigma: float = sigma, rate: float = rate) -> mpmath.mpf:
             with mpmath.workdps(40):
@@ -83,7 +90,7 @@ def test_one_step_against_mpmath() -> None:
                 without, with_it = mpmath.ncdf(-z), mpmath.ncdf(s - z)
                 return (1 - q) * without + q * with_it - mpmath.exp(epsilon) * without
 
-        assert found.accountant == "one step"
+        assert found.method == "one step"
         prv = _prv.prv_bracket(Loss("remove", sigma, rate), 1, delta, 0.05)
         assert prv[0] <= found.upper and found.lower <= prv[1]
         assert hockey_stick(found.upper) <= delta * (1 + 1e-9)
@@ -134,48 +141,68 @@ class TestKnownProblems:
 
     def test_mean_of_the_discretised_loss(self) -> None:
         """microsoft/prv_accountant#36: "Discrete mean differs from continuous mean significantly"."""
-        found = privacy.epsilon(0.8, 0.125, 1000, 1e-6)
-        assert found.accountant == "PRV" and found.upper - found.lower < 0.006 * found.upper
+        found = privacy.epsilon_bounds(noise_multiplier=0.8, sampling_rate=0.125, steps=1000, delta=1e-6)
+        assert found.method == "PRV" and found.upper - found.lower < 0.006 * found.upper
 
     def test_mean_of_the_discretised_loss_opacus(self) -> None:
         """meta-pytorch/opacus#601 and #604: the same in a search for the noise, and for budgets above 10."""
         for budget in (10.0, 50.0, 300.0):
-            sigma = privacy.noise_multiplier(budget, 1e-5, 0.1, 500, tolerance=0.02)
-            assert privacy.epsilon(sigma, 0.1, 500, 1e-5, width=0.1).lower <= budget
+            sigma = privacy.least_noise_multiplier(
+                epsilon=budget, delta=1e-5, sampling_rate=0.1, steps=500, tolerance=0.02
+            )
+            assert (
+                privacy.epsilon_bounds(
+                    noise_multiplier=sigma, sampling_rate=0.1, steps=500, delta=1e-5, width=0.1
+                ).lower
+                <= budget
+            )
 
     def test_large_epsilon(self) -> None:
         """microsoft/prv_accountant#42 and #14: large domains broke the numerical mean."""
         for steps in (10, 500):
-            found = privacy.epsilon(1.0, 0.2, steps, 1e-5, width=0.01)
-            assert found.accountant == "PRV" and found.upper - found.lower < 0.012 * max(1, found.upper)
-            privacy.cross_check(1.0, 0.2, steps, 1e-5)
+            found = privacy.epsilon_bounds(noise_multiplier=1.0, sampling_rate=0.2, steps=steps, delta=1e-5, width=0.01)
+            assert found.method == "PRV" and found.upper - found.lower < 0.012 * max(1, found.upper)
+            privacy.cross_check(noise_multiplier=1.0, sampling_rate=0.2, steps=steps, delta=1e-5)
 
     def test_small_delta(self) -> None:
         """microsoft/prv_accountant#17: epsilon 3.8 or 0.06 at deltas of 1e-18 beside each other, RDP 0.67."""
-        near = [privacy.epsilon(4, 0.00033, 10_000, d, width=1e-3) for d in (1e-15, 1.1e-15)]
+        near = [
+            privacy.epsilon_bounds(noise_multiplier=4, sampling_rate=0.00033, steps=10_000, delta=d, width=1e-3)
+            for d in (1e-15, 1.1e-15)
+        ]
         assert all(0.05 < one.lower < one.upper < 0.6 for one in near)
         assert near[1].lower <= near[0].upper
         with pytest.raises(ValueError, match=r"delta must be a number in \[1e-15, 0.1\], got 1.1e-18"):
-            privacy.epsilon(4, 0.00033, 10_000, 1.1e-18)
+            privacy.epsilon_bounds(noise_multiplier=4, sampling_rate=0.00033, steps=10_000, delta=1.1e-18)
 
     def test_small_noise(self) -> None:
         """meta-pytorch/opacus#637: "cannot convert float infinity to integer"; NVIDIA-NeMo/Safe-Synthesizer#351: hangs."""
-        found = privacy.epsilon(0.1, 0.01, 10_000, 1e-5)
+        found = privacy.epsilon_bounds(noise_multiplier=0.1, sampling_rate=0.01, steps=10_000, delta=1e-5)
         assert found.lower > 1000 and found.upper < privacy.gaussian_epsilon(1000, 1e-5)
 
     def test_small_budget(self) -> None:
         """google/dpsynth#71: out of memory where the noise is large."""
-        sigma = privacy.noise_multiplier(0.01, 1e-9, 0.001, 1000)
-        assert privacy.epsilon(sigma, 0.001, 1000, 1e-9, width=1e-3).lower <= 0.01
+        sigma = privacy.least_noise_multiplier(epsilon=0.01, delta=1e-9, sampling_rate=0.001, steps=1000)
+        assert (
+            privacy.epsilon_bounds(
+                noise_multiplier=sigma, sampling_rate=0.001, steps=1000, delta=1e-9, width=1e-3
+            ).lower
+            <= 0.01
+        )
 
     def test_delta_that_covers_the_distance(self) -> None:
         """A budget of 1e-9 was refused although delta covers all that the steps can show."""
-        nothing = privacy.EpsilonBounds(0.0, 0.0, 0.0, "distance")
-        assert privacy.epsilon(1000.0, 0.001, 50, 1e-5) == nothing
-        assert privacy.epsilon(1000.0, 0.001, 50, 1e-5, adjacency="replace-one") == nothing
-        sigma = privacy.noise_multiplier(1e-9, 1e-5, 0.001, 50, tolerance=0.1)
+        nothing = privacy.EpsilonBounds(lower=0.0, estimate=0.0, upper=0.0, method="distance")
+        assert privacy.epsilon_bounds(noise_multiplier=1000.0, sampling_rate=0.001, steps=50, delta=1e-5) == nothing
+        assert (
+            privacy.epsilon_bounds(
+                noise_multiplier=1000.0, sampling_rate=0.001, steps=50, delta=1e-5, adjacency="replace-one"
+            )
+            == nothing
+        )
+        sigma = privacy.least_noise_multiplier(epsilon=1e-9, delta=1e-5, sampling_rate=0.001, steps=50, tolerance=0.1)
         assert 250 < sigma < 400  # sqrt(50) * .001 / sigma spends 1e-5 at sigma = 282
-        assert privacy.epsilon(sigma, 0.001, 50, 1e-5).upper <= 1e-9
+        assert privacy.epsilon_bounds(noise_multiplier=sigma, sampling_rate=0.001, steps=50, delta=1e-5).upper <= 1e-9
 
     @pytest.mark.parametrize(
         ("sigma", "rate", "steps", "factor"),
@@ -192,36 +219,62 @@ class TestKnownProblems:
 
     def test_renyi_that_rounds_to_zero(self) -> None:
         """dp-accounting's Renyi divergence of one step is 0 in floating point here, and so would be its epsilon."""
-        assert privacy.rdp_epsilon(100, 1e-6, 10**6, 1e-9) > privacy.epsilon(100, 1e-6, 10**6, 1e-9).lower > 0
+        assert (
+            privacy.rdp_epsilon(noise_multiplier=100, sampling_rate=1e-6, steps=10**6, delta=1e-9)
+            > privacy.epsilon_bounds(noise_multiplier=100, sampling_rate=1e-6, steps=10**6, delta=1e-9).lower
+            > 0
+        )
 
     def test_truncation_of_the_order_of_delta(self) -> None:
         """dp-accounting adds 1e-15 to delta by default: epsilon is infinite at delta = 1e-15."""
         from dp_accounting.pld import privacy_loss_distribution as pld
 
         assert pld.from_gaussian_mechanism(100.0).self_compose(2).get_epsilon_for_delta(1e-15) == math.inf
-        assert privacy.epsilon(100.0, 0.5, 2, 1e-15).upper < 0.2
+        assert privacy.epsilon_bounds(noise_multiplier=100.0, sampling_rate=0.5, steps=2, delta=1e-15).upper < 0.2
 
 
 def test_no_cost() -> None:
-    assert privacy.epsilon(100, 1e-6, 1, 1e-5) == privacy.EpsilonBounds(0.0, 0.0, 0.0, "participations")
+    assert privacy.epsilon_bounds(
+        noise_multiplier=100, sampling_rate=1e-6, steps=1, delta=1e-5
+    ) == privacy.EpsilonBounds(lower=0.0, estimate=0.0, upper=0.0, method="participations")
 
 
 def test_directions_and_adjacencies() -> None:
-    add, remove, worst = (privacy.epsilon(1, 0.02, 500, 1e-5, direction=d) for d in ("add", "remove", "worst"))
+    add, remove, worst = (
+        privacy.epsilon_bounds(noise_multiplier=1, sampling_rate=0.02, steps=500, delta=1e-5, direction=d)
+        for d in ("add", "remove", "worst")
+    )
     assert add.upper < remove.lower and worst.lower == remove.lower
-    replaced = privacy.epsilon(1, 0.02, 500, 1e-5, adjacency="replace-one")
+    replaced = privacy.epsilon_bounds(
+        noise_multiplier=1, sampling_rate=0.02, steps=500, delta=1e-5, adjacency="replace-one"
+    )
     # Replacing is no less than removing, and no more than both in turn at half delta each (weighted by exp).
     assert replaced.lower > remove.upper
-    fixed = privacy.epsilon(1, 0.02, 500, 1e-5, adjacency="replace-one", sampling="without replacement")
-    assert fixed.accountant == "PRV, RDP" and fixed.lower == replaced.lower and fixed.upper >= replaced.upper
-    privacy.cross_check(1, 0.02, 500, 1e-5, adjacency="replace-one")
+    fixed = privacy.epsilon_bounds(
+        noise_multiplier=1,
+        sampling_rate=0.02,
+        steps=500,
+        delta=1e-5,
+        adjacency="replace-one",
+        sampling="without replacement",
+    )
+    assert fixed.method == "PRV, RDP" and fixed.lower == replaced.lower and fixed.upper >= replaced.upper
+    privacy.cross_check(noise_multiplier=1, sampling_rate=0.02, steps=500, delta=1e-5, adjacency="replace-one")
 
 
 def test_one_step_where_delta_is_nearly_the_total_variation() -> None:
     """There a rounding error of delta is a large one of epsilon; the values are by mpmath."""
-    found = privacy.epsilon(174.0874709105694, 1e-6, 1, 2.291616563964603e-09, direction="remove")
+    found = privacy.epsilon_bounds(
+        noise_multiplier=174.0874709105694, sampling_rate=1e-6, steps=1, delta=2.291616563964603e-09, direction="remove"
+    )
     assert found.lower <= 1.1061e-20 <= found.upper
-    found = privacy.epsilon(0.2031808715084271, 0.003968047413117625, 1, 0.00391304875595261, direction="remove")
+    found = privacy.epsilon_bounds(
+        noise_multiplier=0.2031808715084271,
+        sampling_rate=0.003968047413117625,
+        steps=1,
+        delta=0.00391304875595261,
+        direction="remove",
+    )
     assert found.lower <= 1.7828649004066442e-11 <= found.upper
 
 
@@ -237,25 +290,34 @@ def test_one_step_where_delta_is_nearly_the_total_variation() -> None:
     ],
 )
 def test_width_for_few_steps_with_rare_large_losses(setting, width: float, options: dict[str, str]) -> None:
-    found = privacy.epsilon(*setting, width=width, **options)
+    found = privacy.epsilon_bounds(
+        **by_name("noise_multiplier sampling_rate steps delta", setting), width=width, **options
+    )
     assert found.upper - found.lower <= 1.2 * width * max(1.0, found.upper)
 
 
 def test_batches_of_a_share_are_never_rounded_down() -> None:
     options = {"adjacency": "replace-one", "sampling": "without replacement"}
-    low, high = (privacy.rdp_epsilon(1.0, 1e-6 * share, 1000, 1e-5, **options) for share in (1.0, 1.0004))
+    low, high = (
+        privacy.rdp_epsilon(noise_multiplier=1.0, sampling_rate=1e-6 * share, steps=1000, delta=1e-5, **options)
+        for share in (1.0, 1.0004)
+    )
     assert low < high
 
 
 def test_adding_costs_at_most_the_largest_loss() -> None:
-    found = privacy.epsilon(0.2396, 0.598, 6, 1.5e-12, direction="add")
+    found = privacy.epsilon_bounds(
+        noise_multiplier=0.2396, sampling_rate=0.598, steps=6, delta=1.5e-12, direction="add"
+    )
     assert found.upper <= -6 * math.log1p(-0.598) * (1 + 1e-9)
-    assert privacy.epsilon(0.2396, 0.598, 6, 1.5e-12).accountant == "PRV"
+    assert privacy.epsilon_bounds(noise_multiplier=0.2396, sampling_rate=0.598, steps=6, delta=1.5e-12).method == "PRV"
 
 
 def test_replace_without_subsampling_is_a_doubled_shift() -> None:
     exact = privacy.gaussian_epsilon(2 * math.sqrt(50) / 8, 1e-6)
-    assert privacy.epsilon(8, 1.0, 50, 1e-6, adjacency="replace-one").upper == pytest.approx(exact, rel=1e-12)
+    assert privacy.epsilon_bounds(
+        noise_multiplier=8, sampling_rate=1.0, steps=50, delta=1e-6, adjacency="replace-one"
+    ).upper == pytest.approx(exact, rel=1e-12)
     lower, upper = _prv.prv_bracket(Loss("replace", 8, 1.0), 50, 1e-6, 0.01)
     assert lower <= exact <= upper
 
@@ -263,12 +325,13 @@ def test_replace_without_subsampling_is_a_doubled_shift() -> None:
 def test_guards_hold() -> None:
     """Each bound is above the exact epsilon, and the participations are never worse than no subsampling."""
     for sigma, rate, steps, delta in ((0.3, 1e-3, 100, 1e-6), (1.0, 0.1, 100, 1e-5), (5.0, 0.5, 1000, 1e-9)):
-        exact = privacy.epsilon(sigma, rate, steps, delta)
+        exact = privacy.epsilon_bounds(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=delta)
         revealed = _closed_forms.participation_epsilon(1 / sigma, rate, steps, delta)
         assert exact.lower <= revealed <= _closed_forms.unsampled_epsilon(1 / sigma, steps, delta)
     # Nearly nothing is hidden where a step gives itself away.
     assert (
-        _closed_forms.participation_epsilon(10.0, 1e-3, 100, 1e-6) < 1.3 * privacy.epsilon(0.1, 1e-3, 100, 1e-6).lower
+        _closed_forms.participation_epsilon(10.0, 1e-3, 100, 1e-6)
+        < 1.3 * privacy.epsilon_bounds(noise_multiplier=0.1, sampling_rate=1e-3, steps=100, delta=1e-6).lower
     )
 
 
@@ -276,22 +339,22 @@ def test_falls_back_where_prv_gives_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     def refuse(*_: object) -> tuple[float, float]:
         raise ArithmeticError
 
-    right = privacy.epsilon(1.1, 0.01, 200, 1e-5)
+    right = privacy.epsilon_bounds(noise_multiplier=1.1, sampling_rate=0.01, steps=200, delta=1e-5)
     monkeypatch.setattr(_brackets, "prv_bracket", refuse)
     _brackets.bracketed.cache_clear()
-    found = privacy.epsilon(1.1, 0.01, 200, 1e-5)
-    assert found.accountant == "PLD" and found.lower <= right.upper and right.lower <= found.upper
+    found = privacy.epsilon_bounds(noise_multiplier=1.1, sampling_rate=0.01, steps=200, delta=1e-5)
+    assert found.method == "PLD" and found.lower <= right.upper and right.lower <= found.upper
     monkeypatch.setattr(_brackets, "pld_bracket", lambda *_: (0.0, math.inf))
     _brackets.bracketed.cache_clear()
-    found = privacy.epsilon(1.1, 0.01, 200, 1e-5)
-    assert found.accountant == "participations" and found.lower == 0 and right.lower <= found.upper
+    found = privacy.epsilon_bounds(noise_multiplier=1.1, sampling_rate=0.01, steps=200, delta=1e-5)
+    assert found.method == "participations" and found.lower == 0 and right.lower <= found.upper
     _brackets.bracketed.cache_clear()
 
 
 def test_contradiction_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_accountant, "pld_bracket", lambda *_: (0.0, 1.0))
     with pytest.raises(ArithmeticError, match="contradict"):
-        privacy.cross_check(1, 0.02, 1000, 1e-5)
+        privacy.cross_check(noise_multiplier=1, sampling_rate=0.02, steps=1000, delta=1e-5)
 
 
 SIGMA = st.floats(0.5, 10)
@@ -303,11 +366,19 @@ DELTA = st.floats(-9, -2).map(lambda x: 10**x)
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(SIGMA, RATE, COUNT, DELTA, st.floats(1.01, 3))
 def test_monotone(sigma: float, rate: float, steps: int, delta: float, factor: float) -> None:
-    here = privacy.epsilon(sigma, rate, steps, delta, width=0.1)
-    more_noise = privacy.epsilon(sigma * factor, rate, steps, delta, width=0.1)
-    more_delta = privacy.epsilon(sigma, rate, steps, min(0.1, delta * factor), width=0.1)
-    more_data = privacy.epsilon(sigma, min(1.0, rate * factor), steps, delta, width=0.1)
-    more_steps = privacy.epsilon(sigma, rate, math.ceil(steps * factor), delta, width=0.1)
+    here = privacy.epsilon_bounds(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=delta, width=0.1)
+    more_noise = privacy.epsilon_bounds(
+        noise_multiplier=sigma * factor, sampling_rate=rate, steps=steps, delta=delta, width=0.1
+    )
+    more_delta = privacy.epsilon_bounds(
+        noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=min(0.1, delta * factor), width=0.1
+    )
+    more_data = privacy.epsilon_bounds(
+        noise_multiplier=sigma, sampling_rate=min(1.0, rate * factor), steps=steps, delta=delta, width=0.1
+    )
+    more_steps = privacy.epsilon_bounds(
+        noise_multiplier=sigma, sampling_rate=rate, steps=math.ceil(steps * factor), delta=delta, width=0.1
+    )
     slack = 1 + 1e-9
     assert more_noise.lower <= here.upper * slack
     assert more_delta.lower <= here.upper * slack
@@ -319,32 +390,52 @@ def test_monotone(sigma: float, rate: float, steps: int, delta: float, factor: f
     ("budget", "delta", "rate", "count"), [(1.0, 1e-5, 0.01, 500), (8.0, 1e-6, 0.1, 100), (0.05, 1e-7, 0.001, 300)]
 )
 def test_noise_multiplier_is_the_inverse(budget: float, delta: float, rate: float, count: int) -> None:
-    sigma = privacy.noise_multiplier(budget, delta, rate, count, tolerance=0.01)
+    sigma = privacy.least_noise_multiplier(epsilon=budget, delta=delta, sampling_rate=rate, steps=count, tolerance=0.01)
     width = 0.01 * min(1, budget)
-    assert privacy.epsilon(sigma, rate, count, delta, width=max(width, 1e-4)).upper <= budget
-    assert privacy.epsilon(sigma / 1.0101, rate, count, delta, width=max(width, 1e-4)).upper > budget
+    assert (
+        privacy.epsilon_bounds(
+            noise_multiplier=sigma, sampling_rate=rate, steps=count, delta=delta, width=max(width, 1e-4)
+        ).upper
+        <= budget
+    )
+    assert (
+        privacy.epsilon_bounds(
+            noise_multiplier=sigma / 1.0101, sampling_rate=rate, steps=count, delta=delta, width=max(width, 1e-4)
+        ).upper
+        > budget
+    )
 
 
 def test_noise_multiplier_without_subsampling() -> None:
-    sigma = privacy.noise_multiplier(2.0, 1e-6, 1.0, 100)
+    sigma = privacy.least_noise_multiplier(epsilon=2.0, delta=1e-6, sampling_rate=1.0, steps=100)
     exact = 10 / privacy.gaussian_mu(2.0, 1e-6)
     assert exact <= sigma <= 1.001 * exact
 
 
 def test_noise_multiplier_at_the_ends() -> None:
-    assert privacy.noise_multiplier(1e6, 1e-5, 0.01, 1) == 0.1
+    assert privacy.least_noise_multiplier(epsilon=1e6, delta=1e-5, sampling_rate=0.01, steps=1) == 0.1
     with pytest.raises(ValueError, match="sigma = 1000 is not enough, got 1e-08"):
-        privacy.noise_multiplier(1e-8, 1e-15, 1.0, 10**6)
+        privacy.least_noise_multiplier(epsilon=1e-8, delta=1e-15, sampling_rate=1.0, steps=10**6)
 
 
 def test_steps_is_the_inverse() -> None:
-    count = privacy.steps(2.0, 1e-5, 1.5, 0.02)
-    assert privacy.epsilon(1.5, 0.02, count, 1e-5, width=1e-3).upper <= 2.0
-    assert privacy.epsilon(1.5, 0.02, math.ceil(1.003 * count) + 1, 1e-5, width=1e-3).upper > 2.0
-    assert privacy.steps(0.1, 1e-9, 0.3, 0.5) == 0
-    assert privacy.steps(100.0, 1e-5, 100.0, 1e-6) == 10**6
-    assert privacy.steps(1e-310, 0.1, 1000.0, 1e-6) == 10**6  # epsilon is 0
-    assert privacy.noise_multiplier(1e308, 1e-5, 1.0, 10) == 0.1
+    count = privacy.max_steps(epsilon=2.0, delta=1e-5, noise_multiplier=1.5, sampling_rate=0.02)
+    assert (
+        privacy.epsilon_bounds(noise_multiplier=1.5, sampling_rate=0.02, steps=count, delta=1e-5, width=1e-3).upper
+        <= 2.0
+    )
+    assert (
+        privacy.epsilon_bounds(
+            noise_multiplier=1.5, sampling_rate=0.02, steps=math.ceil(1.003 * count) + 1, delta=1e-5, width=1e-3
+        ).upper
+        > 2.0
+    )
+    assert privacy.max_steps(epsilon=0.1, delta=1e-9, noise_multiplier=0.3, sampling_rate=0.5) == 0
+    assert privacy.max_steps(epsilon=100.0, delta=1e-5, noise_multiplier=100.0, sampling_rate=1e-6) == 10**6
+    assert (
+        privacy.max_steps(epsilon=1e-310, delta=0.1, noise_multiplier=1000.0, sampling_rate=1e-6) == 10**6
+    )  # epsilon is 0
+    assert privacy.least_noise_multiplier(epsilon=1e308, delta=1e-5, sampling_rate=1.0, steps=10) == 0.1
 
 
 def test_search_finds_the_crossing() -> None:
@@ -378,25 +469,35 @@ def test_search_finds_the_crossing() -> None:
 def test_bad_input(change: dict[str, object], message: str) -> None:
     arguments: dict[str, object] = {"noise_multiplier": 1.0, "sampling_rate": 0.01, "steps": 10, "delta": 1e-5}
     with pytest.raises(ValueError, match=message):
-        privacy.epsilon(**{**arguments, **change})  # type: ignore[arg-type]
+        privacy.epsilon_bounds(**{**arguments, **change})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("budget", [0.0, -1.0, math.inf, math.nan])
 def test_bad_budget(budget: float) -> None:
     with pytest.raises(ValueError, match="epsilon must be a number in"):
-        privacy.noise_multiplier(budget, 1e-5, 0.01, 10)
+        privacy.least_noise_multiplier(epsilon=budget, delta=1e-5, sampling_rate=0.01, steps=10)
     with pytest.raises(ValueError, match="epsilon must be a number in"):
-        privacy.steps(budget, 1e-5, 1.0, 0.01)
+        privacy.max_steps(epsilon=budget, delta=1e-5, noise_multiplier=1.0, sampling_rate=0.01)
 
 
 def test_renyi_needs_add_remove() -> None:
     with pytest.raises(ValueError, match="adjacency must be 'add-remove'"):
-        privacy.rdp_epsilon(1, 0.02, 10, 1e-5, adjacency="replace-one")
-    assert privacy.rdp_epsilon(1, 0.02, 10, 1e-5, adjacency="replace-one", sampling="without replacement") > 0
+        privacy.rdp_epsilon(noise_multiplier=1, sampling_rate=0.02, steps=10, delta=1e-5, adjacency="replace-one")
+    assert (
+        privacy.rdp_epsilon(
+            noise_multiplier=1,
+            sampling_rate=0.02,
+            steps=10,
+            delta=1e-5,
+            adjacency="replace-one",
+            sampling="without replacement",
+        )
+        > 0
+    )
 
 
 def test_a_typical_bracket_is_narrow() -> None:
-    found = privacy.epsilon(1.0, 0.02, 1000, 1e-5)
+    found = privacy.epsilon_bounds(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5)
     assert found.upper - found.lower <= 0.02
 
 
@@ -404,13 +505,13 @@ def test_paper_settings() -> None:
     rows = paper_settings()
     assert len({row.name + str(row.epsilon) for row in rows}) == len(rows) == 36
     row = next(row for row in rows if row.name.startswith("RF") and row.epochs == 40)
-    assert row.steps == 2000 and row.sampling_rate == 0.02 and row.sigma == 1.54
+    assert row.steps == 2000 and row.sampling_rate == 0.02 and row.noise_multiplier == 1.54
     spent = row.spent()
     assert spent is not None and 2.7 < spent.lower < spent.upper < 2.8
-    bare = PaperSetting("x", 3.0, 1e-5, 1000, 50_000)
-    assert bare.needed_sigma() is bare.spent() is bare.allowed_steps() is None
-    doubled = replace(bare, epochs=1, releases=2).needed_sigma()
-    single = replace(bare, epochs=1).needed_sigma()
+    bare = PaperSetting(name="x", epsilon=3.0, delta=1e-5, batch_size=1000, train_size=50_000)
+    assert bare.needed_noise_multiplier() is bare.spent() is bare.allowed_steps() is None
+    doubled = replace(bare, epochs=1, releases=2).needed_noise_multiplier()
+    single = replace(bare, epochs=1).needed_noise_multiplier()
     assert doubled is not None and single is not None and doubled == pytest.approx(math.sqrt(2) * single)
 
 

@@ -10,6 +10,7 @@ from scipy.stats import beta, binomtest, norm
 
 from dptheory import privacy
 from dptheory.privacy import gaussian_delta, gaussian_epsilon
+from tests.named import by_name
 
 DELTA = 1e-5
 
@@ -26,7 +27,11 @@ def test_false_claims_are_as_rare_as_stated(method: str, mu: float) -> None:
     delta, audits = 0.05, 400
     truth = gaussian_epsilon(mu, delta)
     found = [
-        privacy.audit(*gaussian_scores(mu, 200, seed), delta, confidence=0.8, method=method).epsilon_lower
+        privacy.audit(
+            **by_name("scores_with scores_without delta", (*gaussian_scores(mu, 200, seed), delta)),
+            confidence=0.8,
+            method=method,
+        ).epsilon_lower
         for seed in range(audits)
     ]
     false = sum(value > truth + 1e-12 for value in found)
@@ -39,8 +44,14 @@ def test_choosing_on_the_tested_scores_would_not_be_valid() -> None:
     for seed in range(200):
         first, second = gaussian_scores(0.0, 400, seed)
         half = (first[:200], second[:200])
-        false += privacy.audit(*(np.concatenate([s, s]) for s in half), DELTA, confidence=0.5).epsilon_lower > 0
-        split += privacy.audit(first, second, DELTA, confidence=0.5).epsilon_lower > 0
+        false += (
+            privacy.audit(
+                **by_name("scores_with scores_without delta", (*(np.concatenate([s, s]) for s in half), DELTA)),
+                confidence=0.5,
+            ).epsilon_lower
+            > 0
+        )
+        split += privacy.audit(scores_with=first, scores_without=second, delta=DELTA, confidence=0.5).epsilon_lower > 0
     assert split <= 100 < false
 
 
@@ -48,21 +59,29 @@ def test_choosing_on_the_tested_scores_would_not_be_valid() -> None:
 def test_more_trials_prove_more(method: str) -> None:
     found = [
         np.mean(
-            [privacy.audit(*gaussian_scores(1.0, n, seed), DELTA, method=method).epsilon_lower for seed in range(6)]
+            [
+                privacy.audit(
+                    **by_name("scores_with scores_without delta", (*gaussian_scores(1.0, n, seed), DELTA)),
+                    method=method,
+                ).epsilon_lower
+                for seed in range(6)
+            ]
         )
         for n in (100, 1000, 10_000, 100_000)
     ]
     assert found == sorted(found)
-    limits = [privacy.largest_bound(n, DELTA, method=method) for n in (16, 50, 400, 10_000)]
+    limits = [privacy.largest_bound(scores=n, delta=DELTA, method=method) for n in (16, 50, 400, 10_000)]
     assert limits == sorted(limits) and limits[0] > 0
 
 
 def test_the_gaussian_version_comes_near_and_beats_events() -> None:
     for mu in (0.5, 1.0, 2.0):
         scores = gaussian_scores(mu, 50_000, 3)
-        sharp = privacy.audit(*scores, DELTA, method="gaussian").epsilon_lower
+        sharp = privacy.audit(
+            **by_name("scores_with scores_without delta", (*scores, DELTA)), method="gaussian"
+        ).epsilon_lower
         assert 0.85 * gaussian_epsilon(mu, DELTA) < sharp <= gaussian_epsilon(mu, DELTA)
-        assert privacy.audit(*scores, DELTA).epsilon_lower < sharp
+        assert privacy.audit(**by_name("scores_with scores_without delta", (*scores, DELTA))).epsilon_lower < sharp
 
 
 def test_events_come_near_where_they_are_tight() -> None:
@@ -70,7 +89,7 @@ def test_events_come_near_where_they_are_tight() -> None:
     epsilon, n = 1.2, 400_000
     truth = math.exp(epsilon) / (1 + math.exp(epsilon))
     rng = np.random.default_rng(5)
-    found = privacy.audit(rng.random(n) < truth, rng.random(n) < 1 - truth, 1e-9)
+    found = privacy.audit(scores_with=rng.random(n) < truth, scores_without=rng.random(n) < 1 - truth, delta=1e-9)
     assert 0.97 * epsilon < found.epsilon_lower < epsilon
     assert (found.event, found.likelier) in {("above", "with"), ("below", "without")}
     assert found.trials == (n // 2, n // 2)
@@ -84,8 +103,13 @@ def test_gaussian_version_may_exceed_epsilon_where_the_trade_off_is_not_gaussian
     scores_without = rng.normal(size=n)
     # delta(0) of the mixture is at most q < delta, so epsilon = 0
     assert q * gaussian_delta(mu, 0.0) < delta
-    assert privacy.audit(scores_with, scores_without, delta).epsilon_lower == 0.0
-    assert privacy.audit(scores_with, scores_without, delta, method="gaussian").epsilon_lower > 1.0
+    assert privacy.audit(scores_with=scores_with, scores_without=scores_without, delta=delta).epsilon_lower == 0.0
+    assert (
+        privacy.audit(
+            scores_with=scores_with, scores_without=scores_without, delta=delta, method="gaussian"
+        ).epsilon_lower
+        > 1.0
+    )
 
 
 @pytest.mark.parametrize("method", privacy.AUDIT_METHODS)
@@ -98,15 +122,19 @@ def test_point_masses_are_perfect_evidence(method: str, with_example: float, wit
     def scores(centre: float) -> np.ndarray:
         return np.full(500, centre) if abs(centre) > 0 else rng.normal(0.0, 0.01, 500)
 
-    found = privacy.audit(scores(with_example), scores(without), DELTA, method=method)
-    assert found.epsilon_lower == pytest.approx(privacy.largest_bound(500, DELTA, method=method), rel=1e-12)
+    found = privacy.audit(scores_with=scores(with_example), scores_without=scores(without), delta=DELTA, method=method)
+    assert found.epsilon_lower == pytest.approx(
+        privacy.largest_bound(scores=500, delta=DELTA, method=method), rel=1e-12
+    )
     assert math.isfinite(found.threshold)
 
 
 def test_rare_infinities_are_evidence_of_their_size() -> None:
     rng = np.random.default_rng(4)
     base = rng.normal(size=4000)
-    found = privacy.audit(np.where(rng.random(4000) < 0.2, -np.inf, base), rng.normal(size=4000), DELTA)
+    found = privacy.audit(
+        scores_with=np.where(rng.random(4000) < 0.2, -np.inf, base), scores_without=rng.normal(size=4000), delta=DELTA
+    )
     assert found.event == "below" and found.likelier == "with"
     assert found.epsilon_lower > 3.5
 
@@ -114,15 +142,26 @@ def test_rare_infinities_are_evidence_of_their_size() -> None:
 def test_every_orientation_is_found() -> None:
     low, high = gaussian_scores(-3.0, 4000, 0)
     values = [
-        privacy.audit(*pair, DELTA).epsilon_lower for pair in ((low, high), (high, low), (-low, -high), (-high, -low))
+        privacy.audit(**by_name("scores_with scores_without delta", (*pair, DELTA))).epsilon_lower
+        for pair in ((low, high), (high, low), (-low, -high), (-high, -low))
     ]
     assert min(values) > 2.5
 
 
 def test_equal_worlds_and_constant_scores_prove_nothing() -> None:
     for method in privacy.AUDIT_METHODS:
-        assert privacy.audit(np.zeros(100), np.zeros(100), DELTA, method=method).epsilon_lower == 0.0
-        assert privacy.audit(*gaussian_scores(0.0, 1000, 8), DELTA, method=method).epsilon_lower == 0.0
+        assert (
+            privacy.audit(
+                scores_with=np.zeros(100), scores_without=np.zeros(100), delta=DELTA, method=method
+            ).epsilon_lower
+            == 0.0
+        )
+        assert (
+            privacy.audit(
+                **by_name("scores_with scores_without delta", (*gaussian_scores(0.0, 1000, 8), DELTA)), method=method
+            ).epsilon_lower
+            == 0.0
+        )
 
 
 @settings(max_examples=40, deadline=None)
@@ -136,20 +175,25 @@ def test_equal_worlds_and_constant_scores_prove_nothing() -> None:
 def test_bounds_are_finite_and_invariant(n: int, m: int, mu: float, delta: float, method: str) -> None:
     rng = np.random.default_rng(n * 1000 + m)
     first, second = rng.normal(mu, 1.0, n).round(1), rng.normal(0.0, 1.0, m).round(1)
-    found = privacy.audit(first, second, delta, method=method)
+    found = privacy.audit(scores_with=first, scores_without=second, delta=delta, method=method)
     assert 0.0 <= found.epsilon_lower < math.inf
     assert 0.0 <= found.likelier_rate <= 1.0 and 0.0 < found.other_rate <= 1.0
     # the unit of the scores changes nothing, and a stricter confidence proves less
-    assert privacy.audit(4 * first, 4 * second, delta, method=method).epsilon_lower == found.epsilon_lower
+    assert (
+        privacy.audit(scores_with=4 * first, scores_without=4 * second, delta=delta, method=method).epsilon_lower
+        == found.epsilon_lower
+    )
     if min(n, m) >= 24:
-        stricter = privacy.audit(first, second, delta, confidence=0.999, method=method)
+        stricter = privacy.audit(scores_with=first, scores_without=second, delta=delta, confidence=0.999, method=method)
         if (stricter.threshold, stricter.event, stricter.likelier) == (found.threshold, found.event, found.likelier):
             assert stricter.epsilon_lower <= found.epsilon_lower
 
 
 def test_bounds_are_those_of_clopper_and_pearson() -> None:
     rng = np.random.default_rng(11)
-    found = privacy.audit(rng.random(300) < 0.7, rng.random(500) < 0.2, DELTA, confidence=0.9)
+    found = privacy.audit(
+        scores_with=rng.random(300) < 0.7, scores_without=rng.random(500) < 0.2, delta=DELTA, confidence=0.9
+    )
     assert found.trials == (150, 250)
     rng = np.random.default_rng(11)
     hits, alarms = int((rng.random(300) < 0.7)[150:].sum()), int((rng.random(500) < 0.2)[250:].sum())
@@ -191,22 +235,26 @@ def test_bad_input(change: dict, message: str) -> None:
 
 def test_too_few_scores_for_a_limit() -> None:
     with pytest.raises(ValueError, match="scores must be an integer in 16"):
-        privacy.largest_bound(15, DELTA)
+        privacy.largest_bound(scores=15, delta=DELTA)
 
 
 def test_bound_at_a_known_rate() -> None:
     """All hits: the Clopper-Pearson bound is level^(1/n); no hit proves nothing; a perfect attack by a rare event proves much."""
     level, q, delta = 1e-6, 0.0062, 0.01
-    found = privacy.bound_at_known_rate(40, 40, q, delta, confidence=1 - level)
+    found = privacy.bound_at_known_rate(hits=40, trials=40, false_rate=q, delta=delta, confidence=1 - level)
     assert found == pytest.approx(math.log((level ** (1 / 40) - delta) / q), rel=1e-9)
-    assert privacy.bound_at_known_rate(0, 40, q, delta) == 0.0
-    half = privacy.bound_at_known_rate(150, 300, q, delta)
+    assert privacy.bound_at_known_rate(hits=0, trials=40, false_rate=q, delta=delta) == 0.0
+    half = privacy.bound_at_known_rate(hits=150, trials=300, false_rate=q, delta=delta)
     p = beta.ppf(0.01, 150, 151)
     assert half == pytest.approx(math.log((p - delta) / q), rel=1e-9)
     # a Gaussian mechanism of mu = 2 at the threshold 2.5: the bound stays below the true epsilon
     rng = np.random.default_rng(0)
     hits = int((rng.standard_normal(5000) + 2 > 2.5).sum())
-    assert 3.0 < privacy.bound_at_known_rate(hits, 5000, norm.sf(2.5), delta) < gaussian_epsilon(2.0, delta)
+    assert (
+        3.0
+        < privacy.bound_at_known_rate(hits=hits, trials=5000, false_rate=norm.sf(2.5), delta=delta)
+        < gaussian_epsilon(2.0, delta)
+    )
 
 
 @pytest.mark.parametrize(
@@ -224,15 +272,15 @@ def test_bound_at_a_known_rate() -> None:
 )
 def test_bound_at_a_known_rate_refuses(arguments: tuple, named: str) -> None:
     with pytest.raises(ValueError, match=named):
-        privacy.bound_at_known_rate(*arguments)
+        privacy.bound_at_known_rate(**by_name("hits trials false_rate delta", arguments))
 
 
 def test_bound_at_a_known_rate_refuses_a_confidence() -> None:
     with pytest.raises(ValueError, match="confidence"):
-        privacy.bound_at_known_rate(1, 5, 0.1, 0.1, confidence=1.0)
+        privacy.bound_at_known_rate(hits=1, trials=5, false_rate=0.1, delta=0.1, confidence=1.0)
 
 
 def test_number_of_scores_ends_where_it_says() -> None:
-    assert privacy.largest_bound(10**12, 1e-5) > 20
+    assert privacy.largest_bound(scores=10**12, delta=1e-5) > 20
     with pytest.raises(ValueError, match=r"scores must be .*1000000000000"):
-        privacy.largest_bound(10**12 + 1, 1e-5)
+        privacy.largest_bound(scores=10**12 + 1, delta=1e-5)

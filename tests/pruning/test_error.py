@@ -1,5 +1,6 @@
 """The calculators of pruned gradients against high precision, brute force and their own laws."""
 
+import inspect
 import itertools
 import math
 
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dptheory import pruning
+from tests.named import by_name
 
 DIMS = st.integers(2, 10**9)
 SHARES = st.floats(0, 1)
@@ -71,7 +73,7 @@ def test_smallest_of_dim_is_known_for_keep_dim_minus_one() -> None:
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_order_of_the_methods(dim: int, share: float) -> None:
     keep = _keep(dim, share)
-    exact, asymptotic = (float(pruning.top_k_mse(dim, keep, 1.0, m)) for m in ("exact", "asymptotic"))
+    exact, asymptotic = (float(pruning.top_k_mse(dim, keep, 1.0, method=m)) for m in ("exact", "asymptotic"))
     assert 0 <= asymptotic <= exact * (1 + 1e-12) <= float(pruning.random_k_mse(dim, keep, 1.0)) * (1 + 2e-12)
 
 
@@ -86,7 +88,9 @@ def test_scaling_laws(dim: int, share: float, sigma_g: float, factor: float) -> 
     assert float(pruning.expected_norm(dim, factor * sigma_g)) == pytest.approx(
         factor * float(pruning.expected_norm(dim, sigma_g)), rel=1e-12
     )
-    assert pruning.beta(factor, 1, 3, 0.5) == pytest.approx(factor**2 * pruning.beta(1.0, 1, 3, 0.5), rel=1e-12)
+    assert pruning.beta(clip_norm=factor, keep=1, dim=3, theta=0.5) == pytest.approx(
+        factor**2 * pruning.beta(clip_norm=1.0, keep=1, dim=3, theta=0.5), rel=1e-12
+    )
 
 
 @given(st.integers(3, 10**6), SHARES)
@@ -99,47 +103,49 @@ def test_more_kept_means_less_lost(dim: int, share: float) -> None:
 @pytest.mark.parametrize("dim", [1, 2, 17, 10**9])
 def test_keeping_everything_loses_nothing(dim: int) -> None:
     for method in ("exact", "asymptotic"):
-        assert float(pruning.top_k_mse(dim, dim, 2.0, method)) == 0.0
-        assert float(pruning.top_k_energy(dim, dim, 2.0, method)) == 4.0 * dim
+        assert float(pruning.top_k_mse(dim, dim, 2.0, method=method)) == 0.0
+        assert float(pruning.top_k_energy(dim, dim, 2.0, method=method)) == 4.0 * dim
     assert float(pruning.random_k_mse(dim, dim, 2.0)) == 0.0
 
 
 @pytest.mark.parametrize(("dim", "keep"), [(2, 1), (10, 3), (256, 26)])
 def test_limits_in_theta(dim: int, keep: int) -> None:
-    none, full = (float(pruning.perturbed_top_k_mse(dim, keep, theta, 1.0)) for theta in (0.0, math.inf))
+    none, full = (float(pruning.perturbed_top_k_mse(dim, keep, theta, sigma_g=1.0)) for theta in (0.0, math.inf))
     assert none == pytest.approx(float(pruning.random_k_mse(dim, keep, 1.0)), rel=1e-14)
     assert full == pytest.approx(float(pruning.top_k_mse(dim, keep, 1.0)), rel=1e-14)
-    assert pruning.beta(2.0, keep, dim, 0.0) == pytest.approx(4.0, rel=1e-14)
+    assert pruning.beta(clip_norm=2.0, keep=keep, dim=dim, theta=0.0) == pytest.approx(4.0, rel=1e-14)
 
 
 def test_sigma_broadcasts_and_zero_sigma_gives_zero() -> None:
     sigma = np.array([[0.0, 1.0], [2.0, 3.0]])
-    for value in (pruning.top_k_mse(10, 3, sigma), pruning.perturbed_top_k_mse(10, 3, 0.1, sigma)):
+    for value in (pruning.top_k_mse(10, 3, sigma), pruning.perturbed_top_k_mse(10, 3, 0.1, sigma_g=sigma)):
         assert value.shape == (2, 2)
         assert value[0, 0] == 0.0
         assert value[1, 1] == pytest.approx(9 * value[0, 1])
-    assert pruning.noise_mse(3, sigma, 2.0).tolist() == [[0.0, 12.0], [48.0, 108.0]]
+    assert pruning.noise_mse(keep=3, clip_norm=sigma, noise_multiplier=2.0).tolist() == [[0.0, 12.0], [48.0, 108.0]]
 
 
 @given(st.lists(st.integers(-5, 5), min_size=1, max_size=9), st.data())
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_mask_keeps_exactly_the_largest(values: list[int], data: st.DataObject) -> None:
     keep = data.draw(st.integers(0, len(values)))
-    mask = pruning.top_k_mask(values, keep)
+    mask = pruning.top_k_mask(values, keep=keep)
     assert mask.sum() == keep
     best = max(sum(values[j] ** 2 for j in chosen) for chosen in itertools.combinations(range(len(values)), keep))
     assert int(np.square(values) @ mask) == best
 
 
 def test_mask_breaks_ties_by_index_in_every_row() -> None:
-    mask = pruning.top_k_mask([[1.0, -1.0, 1.0], [0.0, 2.0, 0.0]], 2)
+    mask = pruning.top_k_mask([[1.0, -1.0, 1.0], [0.0, 2.0, 0.0]], keep=2)
     assert mask.tolist() == [[True, True, False], [True, True, False]]
 
 
 def test_cosine_of_given_norms() -> None:
-    assert pruning.pruned_cosine(2.0, 1.0, 5, 0.0) == 0.5  # no noise: what is left is the retained share
-    assert pruning.pruned_cosine(2.0, 0.0, 5, 1.0) == 0.0
-    everything = pruning.pruned_cosine(3.0, 3.0, 100, 1.0)
+    assert (
+        pruning.pruned_cosine(grad_norm=2.0, retained_norm=1.0, keep=5, noise_std=0.0) == 0.5
+    )  # no noise: what is left is the retained share
+    assert pruning.pruned_cosine(grad_norm=2.0, retained_norm=0.0, keep=5, noise_std=1.0) == 0.0
+    everything = pruning.pruned_cosine(grad_norm=3.0, retained_norm=3.0, keep=100, noise_std=1.0)
     assert everything == pytest.approx(3 / math.sqrt(100 + 9), rel=0.01)
 
 
@@ -153,11 +159,11 @@ def test_break_even_gain_solves_its_equation(dim: int, share: float) -> None:
 
 
 def test_the_papers_landmarks() -> None:
-    gains = [pruning.least_retained_gain(10**6, keep, "asymptotic") for keep in range(1000, 10**6, 1000)]
+    gains = [pruning.least_retained_gain(10**6, keep, method="asymptotic") for keep in range(1000, 10**6, 1000)]
     assert min(gains) == pytest.approx(0.478, abs=5e-4)
     assert (int(np.argmin(gains)) + 1) / 1000 == pytest.approx(0.65, abs=0.01)
-    assert pruning.least_retained_gain(10**6, 18_500, "asymptotic") > 1
-    assert pruning.least_retained_gain(10**6, 18_700, "asymptotic") < 1
+    assert pruning.least_retained_gain(10**6, 18_500, method="asymptotic") > 1
+    assert pruning.least_retained_gain(10**6, 18_700, method="asymptotic") < 1
 
 
 def test_numpy_integers_are_as_good_as_python_integers() -> None:
@@ -176,15 +182,20 @@ def test_groups_count_for_the_noise_and_not_for_the_gain() -> None:
 
 def test_extremes_of_scale_stay_finite() -> None:
     for sigma_g in (1e-70, 1e70):
-        for value in (pruning.top_k_mse(10**9, 1, sigma_g), pruning.noise_mse(10**9, sigma_g, sigma_g)):
+        for value in (
+            pruning.top_k_mse(10**9, 1, sigma_g),
+            pruning.noise_mse(keep=10**9, clip_norm=sigma_g, noise_multiplier=sigma_g),
+        ):
             assert np.isfinite(value) and value > 0
-    assert float(pruning.noise_mse(0, 1e70, 1e70)) == 0.0
+    assert float(pruning.noise_mse(keep=0, clip_norm=1e70, noise_multiplier=1e70)) == 0.0
 
 
 def test_keep_close_to_dim() -> None:
     dim = 10**9
-    assert float(pruning.top_k_mse(dim, dim - 1, 1.0, "asymptotic")) <= float(pruning.top_k_mse(dim, dim - 1, 1.0))
-    assert pruning.least_retained_gain(dim, dim - 1, "asymptotic") == pytest.approx(0.5, rel=1e-9)
+    assert float(pruning.top_k_mse(dim, dim - 1, 1.0, method="asymptotic")) <= float(
+        pruning.top_k_mse(dim, dim - 1, 1.0)
+    )
+    assert pruning.least_retained_gain(dim, dim - 1, method="asymptotic") == pytest.approx(0.5, rel=1e-9)
 
 
 NAN, INF = math.nan, math.inf
@@ -201,7 +212,7 @@ BAD = [
     (pruning.top_k_mse, (10, 1, np.ma.masked_array([1.0, 2.0], [True, False])), "sigma_g"),
     (pruning.top_k_mse, (10, 1, None), "sigma_g"),
     (pruning.top_k_mse, (10, 1, 1.0, None), "method"),
-    (pruning.beta, (1e155, 1, 10, 1.0), "clip"),
+    (pruning.beta, (1e155, 1, 10, 1.0), "clip_norm"),
     (pruning.retained_gain, (10, 1, "0.5"), "theta"),
     (pruning.retained_gain, (10, 1, [0.5]), "theta"),
     (pruning.top_k_mse, (0, 1, 1.0), "dim"),
@@ -220,7 +231,7 @@ BAD = [
     (pruning.random_k_mse, (10, 0, 1.0), "keep"),
     (pruning.random_k_mse, (10, 1, NAN), "sigma_g"),
     (pruning.noise_mse, (-1, 1.0, 1.0), "keep"),
-    (pruning.noise_mse, (1, -1.0, 1.0), "clip"),
+    (pruning.noise_mse, (1, -1.0, 1.0), "clip_norm"),
     (pruning.noise_mse, (1, 1.0, NAN), "noise_multiplier"),
     (pruning.zero_update_mse, (0, 1.0), "dim"),
     (pruning.zero_update_mse, (1, -1.0), "sigma_g"),
@@ -234,8 +245,8 @@ BAD = [
     (pruning.perturbed_top_k_mse, (10, 1, NAN, 1.0), "theta"),
     (pruning.perturbed_top_k_mse, (10, 1, 1.0, -1.0), "sigma_g"),
     (pruning.perturbed_top_k_mse, (10, 1, 1.0, 1.0, "printed"), "method"),
-    (pruning.beta, (0.0, 1, 10, 1.0), "clip"),
-    (pruning.beta, (NAN, 1, 10, 1.0), "clip"),
+    (pruning.beta, (0.0, 1, 10, 1.0), "clip_norm"),
+    (pruning.beta, (NAN, 1, 10, 1.0), "clip_norm"),
     (pruning.beta, (1.0, 10, 10, 1.0), "keep"),
     (pruning.beta, (1.0, 1, 10, NAN), "theta"),
     (pruning.pruned_cosine, (0.0, 0.0, 1, 1.0), "grad_norm"),
@@ -259,4 +270,4 @@ BAD = [
 @pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=rf"^{name} must .*got"):
-        function(*arguments)
+        function(**by_name(" ".join(inspect.signature(function).parameters), arguments))

@@ -114,12 +114,12 @@ def test_sampler_is_reproducible_and_keeps_the_size() -> None:
 
 
 def test_budget_is_spent_exactly() -> None:
-    theta = pruning.theta_for_budget(0.01, 256, 26, steps=2500, groups=10_547)
+    theta = pruning.theta_for_budget(epsilon=0.01, dim=256, keep=26, steps=2500, groups=10_547)
     assert theta * pruning.index_sensitivity(256, 26) * 2500 * 10_547 == pytest.approx(0.01, rel=1e-14)
 
 
 def test_budget_at_the_papers_setting() -> None:
-    bought = pruning.index_budget(0.01, 256, 26, steps=2500, groups=10_547)
+    bought = pruning.index_budget(epsilon=0.01, dim=256, keep=26, steps=2500, groups=10_547)
     assert 1e-12 < bought.theta < 1e-11
     assert bought.retained_gain < 1e-11
     assert bought.total_variation < 1e-7
@@ -127,12 +127,12 @@ def test_budget_at_the_papers_setting() -> None:
 
 def test_tiny_budgets_keep_a_positive_bound() -> None:
     for epsilon in (1e-300, 1e-200, 1e-100):
-        assert pruning.index_budget(epsilon, 256, 26).total_variation > 0
+        assert pruning.index_budget(epsilon=epsilon, dim=256, keep=26).total_variation > 0
 
 
 def test_budget_bound_never_exceeds_its_pure_form() -> None:
     for epsilon in (1e-6, 0.1, 1.0, 10.0, 100.0):
-        bound = pruning.index_budget(epsilon, 4, 2).total_variation
+        bound = pruning.index_budget(epsilon=epsilon, dim=4, keep=2).total_variation
         assert 0 < bound <= math.tanh(epsilon / 4)
 
 
@@ -145,14 +145,14 @@ def test_epsilon_of_a_pair() -> None:
 
 def test_randomized_response_is_mallows_in_budget() -> None:
     theta = pruning.mallows_theta(0.7)
-    assert pruning.randomized_response_epsilon(0.7, 6) == pytest.approx(
+    assert pruning.randomized_response_epsilon(probability=0.7, distance=6) == pytest.approx(
         SubsetMallows(10, 3, theta).epsilon(6), rel=1e-14
     )
     assert pruning.mallows_theta(0.5) == 0.0
     assert pruning.mallows_theta(1.0) == math.inf
-    assert pruning.randomized_response_epsilon(0.0, 1) == math.inf
-    assert pruning.randomized_response_epsilon(0.0, 0) == 0.0
-    assert pruning.randomized_response_probability(0.0, 3) == 0.5
+    assert pruning.randomized_response_epsilon(probability=0.0, distance=1) == math.inf
+    assert pruning.randomized_response_epsilon(probability=0.0, distance=0) == 0.0
+    assert pruning.randomized_response_probability(epsilon=0.0, distance=3) == 0.5
 
 
 _ROWS = np.tile(np.arange(4) < 2, (3, 1))
@@ -170,26 +170,26 @@ BAD = [
     (lambda: SubsetMallows(4, 2, 0.1).sample(_ROWS[:, :3], np.random.default_rng()), "reference"),
     (lambda: SubsetMallows(4, 1, 0.1).sample(_ROWS, np.random.default_rng()), "reference"),
     (lambda: SubsetMallows(4, 2, 0.1).sample(_ROWS.astype(int), np.random.default_rng()), "reference"),
-    (lambda: pruning.theta_for_budget(0.0, 4, 2), "epsilon"),
-    (lambda: pruning.theta_for_budget(math.inf, 4, 2), "epsilon"),
-    (lambda: pruning.theta_for_budget(1.0, 4, 4), "keep"),
-    (lambda: pruning.theta_for_budget(1.0, 4, 2, steps=0), "steps"),
-    (lambda: pruning.theta_for_budget(1.0, 4, 2, steps=10**400), "steps"),
-    (lambda: pruning.theta_for_budget("1", 4, 2), "epsilon"),  # type: ignore[arg-type]
-    (lambda: pruning.index_budget("1", 4, 2), "epsilon"),  # type: ignore[arg-type]
+    (lambda: pruning.theta_for_budget(epsilon=0.0, dim=4, keep=2), "epsilon"),
+    (lambda: pruning.theta_for_budget(epsilon=math.inf, dim=4, keep=2), "epsilon"),
+    (lambda: pruning.theta_for_budget(epsilon=1.0, dim=4, keep=4), "keep"),
+    (lambda: pruning.theta_for_budget(epsilon=1.0, dim=4, keep=2, steps=0), "steps"),
+    (lambda: pruning.theta_for_budget(epsilon=1.0, dim=4, keep=2, steps=10**400), "steps"),
+    (lambda: pruning.theta_for_budget(epsilon="1", dim=4, keep=2), "epsilon"),  # type: ignore[arg-type]
+    (lambda: pruning.index_budget(epsilon="1", dim=4, keep=2), "epsilon"),  # type: ignore[arg-type]
     (lambda: SubsetMallows(4, 2, 0.1).sample(_ROWS, np.random), "rng"),  # type: ignore[arg-type]
-    (lambda: pruning.theta_for_budget(1.0, 4, 2, groups=0), "groups"),
-    (lambda: pruning.index_budget(-1.0, 4, 2), "epsilon"),
+    (lambda: pruning.theta_for_budget(epsilon=1.0, dim=4, keep=2, groups=0), "groups"),
+    (lambda: pruning.index_budget(epsilon=-1.0, dim=4, keep=2), "epsilon"),
     (lambda: pruning.index_sensitivity(4, 5), "keep"),
     (lambda: pruning.index_sensitivity(0, 0), "dim"),
-    (lambda: pruning.groups_of(10, 0), "group_size"),
-    (lambda: pruning.groups_of(10, 3), "group_size"),
-    (lambda: pruning.groups_of(0, 3), "dim"),
-    (lambda: pruning.randomized_response_epsilon(1.5, 1), "probability"),
-    (lambda: pruning.randomized_response_epsilon(math.nan, 1), "probability"),
-    (lambda: pruning.randomized_response_epsilon(0.5, -1), "distance"),
-    (lambda: pruning.randomized_response_probability(-1.0, 1), "epsilon"),
-    (lambda: pruning.randomized_response_probability(1.0, 0), "distance"),
+    (lambda: pruning.groups_of(dim=10, group_size=0), "group_size"),
+    (lambda: pruning.groups_of(dim=10, group_size=3), "group_size"),
+    (lambda: pruning.groups_of(dim=0, group_size=3), "dim"),
+    (lambda: pruning.randomized_response_epsilon(probability=1.5, distance=1), "probability"),
+    (lambda: pruning.randomized_response_epsilon(probability=math.nan, distance=1), "probability"),
+    (lambda: pruning.randomized_response_epsilon(probability=0.5, distance=-1), "distance"),
+    (lambda: pruning.randomized_response_probability(epsilon=-1.0, distance=1), "epsilon"),
+    (lambda: pruning.randomized_response_probability(epsilon=1.0, distance=0), "distance"),
     (lambda: pruning.mallows_theta(0.4), "probability"),
 ]
 
@@ -201,4 +201,4 @@ def test_bad_input_names_the_argument(call, name) -> None:  # type: ignore[no-un
 
 
 def test_groups_of_a_gradient() -> None:
-    assert pruning.groups_of(2_700_032, 256) == 10_547
+    assert pruning.groups_of(dim=2_700_032, group_size=256) == 10_547

@@ -28,7 +28,9 @@ def test_noisy_magnitudes_by_quadrature(share: float, ratio: float) -> None:
 
     t = brentq(lambda t: part(t, 0) - share, -12 * ratio - 1, 12 + 12 * ratio, xtol=1e-13)
     a = norm.isf(share / 2)
-    assert pruning.magnitude_gain(share, ratio) == pytest.approx(part(t, 1) / (2 * a * norm.pdf(a)), rel=1e-6)
+    assert pruning.magnitude_gain(keep_share=share, noise_ratio=ratio) == pytest.approx(
+        part(t, 1) / (2 * a * norm.pdf(a)), rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("gain", [pruning.magnitude_gain, pruning.gumbel_gain])
@@ -39,35 +41,58 @@ def test_gain_falls_with_the_noise(gain) -> None:  # type: ignore[no-untyped-def
 
 
 def test_released_gain() -> None:
-    assert pruning.released_gain(1.0, 0.0) == 1
-    assert pruning.released_gain(3.0, 4.0) == pytest.approx(9 / 25)
+    assert pruning.released_gain(sigma_g=1.0, noise_std=0.0) == 1
+    assert pruning.released_gain(sigma_g=3.0, noise_std=4.0) == pytest.approx(9 / 25)
     random = 90 + 10 * 4.0
-    assert pruning.released_top_k_mse(100, 10, 1.0, 2.0) > random
-    assert pruning.released_top_k_mse(100, 10, 3.0, 2.0) < 9 * 90 + 10 * 4.0
-    assert pruning.released_top_k_mse(100, 10, 2.0, 2.0) == pytest.approx(400)
+    assert pruning.released_top_k_mse(100, 10, 1.0, noise_std=2.0) > random
+    assert pruning.released_top_k_mse(100, 10, 3.0, noise_std=2.0) < 9 * 90 + 10 * 4.0
+    assert pruning.released_top_k_mse(100, 10, 2.0, noise_std=2.0) == pytest.approx(400)
 
 
 def test_crossing_with_the_mallows_mechanism() -> None:
     rho, dim, keep, groups, k = 1e-6, 1000, 100, 50, 0.1
     a, z = norm.isf(k / 2), norm.isf(k)
     norm_ratio = math.sqrt(k * math.pi / 2) * (1 - k) * 2 * a * norm.pdf(a) / norm.pdf(z)
-    gains = pruning.selection_gains(rho, dim, keep, groups, norm_ratio / math.sqrt(dim * groups), 1.0, 1.0)
+    gains = pruning.selection_gains(
+        zcdp_rho=rho,
+        dim=dim,
+        keep=keep,
+        groups=groups,
+        sigma_g=norm_ratio / math.sqrt(dim * groups),
+        clip_norm=1.0,
+        noise_multiplier=1.0,
+    )
     assert gains.magnitude == pytest.approx(gains.mallows, rel=2e-3)
 
 
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: pruning.magnitude_noise(0.0), "rho"),
-        (lambda: pruning.gumbel_rate(1.0, 0), "keep"),
-        (lambda: pruning.magnitude_gain(0.0, 1.0), "keep_share"),
-        (lambda: pruning.gumbel_gain(1e-300, 1.0), "keep_share"),
-        (lambda: pruning.gumbel_gain(0.5, -1.0), "noise_ratio"),
-        (lambda: pruning.released_gain(0.0, 1.0), "sigma_g"),
-        (lambda: pruning.released_top_k_mse(4, 5, 1.0, 1.0), "keep"),
-        (lambda: pruning.selection_gains(1.0, 4, 2, 0, 1.0, 1.0, 1.0), "groups"),
-        (lambda: pruning.selection_gains(1.0, 4, 4, 1, 1.0, 1.0, 1.0), "keep"),
-        (lambda: pruning.selection_gains(-1.0, 4, 2, 1, 1.0, 1.0, 1.0), "rho"),
+        (lambda: pruning.magnitude_noise(0.0), "zcdp_rho"),
+        (lambda: pruning.gumbel_rate(zcdp_rho=1.0, keep=0), "keep"),
+        (lambda: pruning.magnitude_gain(keep_share=0.0, noise_ratio=1.0), "keep_share"),
+        (lambda: pruning.gumbel_gain(keep_share=1e-300, noise_ratio=1.0), "keep_share"),
+        (lambda: pruning.gumbel_gain(keep_share=0.5, noise_ratio=-1.0), "noise_ratio"),
+        (lambda: pruning.released_gain(sigma_g=0.0, noise_std=1.0), "sigma_g"),
+        (lambda: pruning.released_top_k_mse(4, 5, 1.0, noise_std=1.0), "keep"),
+        (
+            lambda: pruning.selection_gains(
+                zcdp_rho=1.0, dim=4, keep=2, groups=0, sigma_g=1.0, clip_norm=1.0, noise_multiplier=1.0
+            ),
+            "groups",
+        ),
+        (
+            lambda: pruning.selection_gains(
+                zcdp_rho=1.0, dim=4, keep=4, groups=1, sigma_g=1.0, clip_norm=1.0, noise_multiplier=1.0
+            ),
+            "keep",
+        ),
+        (
+            lambda: pruning.selection_gains(
+                zcdp_rho=-1.0, dim=4, keep=2, groups=1, sigma_g=1.0, clip_norm=1.0, noise_multiplier=1.0
+            ),
+            "zcdp_rho",
+        ),
     ],
 )
 def test_bad_input_is_named(call, says) -> None:  # type: ignore[no-untyped-def]

@@ -1,5 +1,6 @@
 """Masks, kappa and the trade-off against brute force, high precision, and their own laws."""
 
+import inspect
 import itertools
 import math
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from scipy.stats import chi2
 from dptheory import gradients, sparsification
 from dptheory.sparsification import kappa
 from dptheory.sparsification._kappa import _gaussian_gain, _log_gammainc
+from tests.named import by_name
 
 POSITIVE = st.floats(1e-3, 1e3)
 ENTRIES = st.lists(st.floats(-100, 100), min_size=1, max_size=7).filter(lambda w: max(map(abs, w)) > 1e-3)
@@ -36,7 +38,7 @@ def _brute(w: Sequence[float], clip: float, keep: int, spread: float, z: float) 
 @settings(max_examples=150, deadline=None, derandomize=True)
 def test_kappa_is_the_mean_over_all_masks(w: list[float], clip: float, share: float, z: float, data) -> None:  # type: ignore[no-untyped-def]
     keep = data.draw(st.integers(1, len(w)))
-    found = kappa(w, clip, 1 - keep / len(w), share * clip, z=z)
+    found = kappa(w, clip_norm=clip, drop_rate=1 - keep / len(w), deviation=share * clip, deviation_share=z)
     assert found.value == pytest.approx(_brute(w, clip, keep, share * clip, z), rel=1e-9)
     assert found.standard_error == 0.0
     assert found.lower * (1 - 1e-9) <= found.value <= found.upper * (1 + 1e-9)
@@ -50,14 +52,16 @@ def test_kappa_knows_no_scale_no_sign_and_no_order(w: list[float], clip: float, 
     rate = 1 - data.draw(st.integers(1, len(w))) / len(w)
     order = data.draw(st.permutations(range(len(w))))
     signs = data.draw(st.lists(st.sampled_from([-1, 1]), min_size=len(w), max_size=len(w)))
-    base = kappa(w, clip, rate, 0.3 * clip)
+    base = kappa(w, clip_norm=clip, drop_rate=rate, deviation=0.3 * clip)
     changed = [factor * signs[i] * w[j] for i, j in enumerate(order)]
-    assert kappa(changed, factor * clip, rate, 0.3 * factor * clip).value == pytest.approx(base.value, rel=1e-9)
+    assert kappa(
+        changed, clip_norm=factor * clip, drop_rate=rate, deviation=0.3 * factor * clip
+    ).value == pytest.approx(base.value, rel=1e-9)
 
 
 @pytest.mark.parametrize("deviation", [0.0, 0.3, [[0.1] * 4, [-0.1] * 4]])
 def test_keeping_everything_gives_one(deviation) -> None:  # type: ignore[no-untyped-def]
-    found = kappa([3.0, 1.0, -2.0, 0.5], 1.0, 0.0, deviation)
+    found = kappa([3.0, 1.0, -2.0, 0.5], clip_norm=1.0, drop_rate=0.0, deviation=deviation)
     assert (found.value, found.norm_ratio) == (1.0, 1.0)
 
 
@@ -66,10 +70,14 @@ def test_closed_forms(dim: int) -> None:
     for keep in {1, dim // 2, dim - 1}:
         x, rate = keep / dim, 1 - keep / dim
         one, flat = np.eye(1, dim)[0], np.full(dim, 1 / math.sqrt(dim))
-        assert kappa(one, 0.1, rate).value == pytest.approx(x, rel=1e-9)
+        assert kappa(one, clip_norm=0.1, drop_rate=rate).value == pytest.approx(x, rel=1e-9)
         for s in (0.5, 1.5, 1e4):
-            assert kappa(flat, 4 / s, rate).value == pytest.approx(min(x * max(1, s), math.sqrt(x)), rel=1e-9)
-        assert kappa(np.linspace(0, 1, dim) / math.sqrt(dim), 4.0, rate).value == x  # |w| below c: exact at any dim
+            assert kappa(flat, clip_norm=4 / s, drop_rate=rate).value == pytest.approx(
+                min(x * max(1, s), math.sqrt(x)), rel=1e-9
+            )
+        assert (
+            kappa(np.linspace(0, 1, dim) / math.sqrt(dim), clip_norm=4.0, drop_rate=rate).value == x
+        )  # |w| below c: exact at any dim
 
 
 def test_half_of_the_entries_present() -> None:
@@ -77,7 +85,7 @@ def test_half_of_the_entries_present() -> None:
     with mpmath.workdps(30):
         law = [mpmath.binomial(10, h) * mpmath.binomial(10, 8 - h) / mpmath.binomial(20, 8) for h in range(9)]
         expected = sum(p * mpmath.sqrt(h) for h, p in enumerate(law)) / mpmath.sqrt(10)
-    found = kappa([1.0] * 10 + [0.0] * 10, 4e-3, 0.6)
+    found = kappa([1.0] * 10 + [0.0] * 10, clip_norm=4e-3, drop_rate=0.6)
     assert found.value == pytest.approx(float(expected), rel=1e-13)
     assert found.standard_error == 0.0
 
@@ -88,9 +96,9 @@ def test_drawn_masks_agree_with_all_masks(spread: float) -> None:
     rng = np.random.default_rng(3)
     w = rng.standard_normal(14) ** 3
     deviation = rng.standard_normal((60, 14)) * spread
-    exact = kappa(w, 2.0, 0.5, deviation, masks=4000)
+    exact = kappa(w, clip_norm=2.0, drop_rate=0.5, deviation=deviation, masks=4000)
     assert (exact.standard_error, exact.error, exact.norm_ratio_error) == (0.0, 0.0, 0.0)
-    drawn = [kappa(w, 2.0, 0.5, deviation, masks=1000, seed=seed) for seed in range(40)]
+    drawn = [kappa(w, clip_norm=2.0, drop_rate=0.5, deviation=deviation, masks=1000, seed=seed) for seed in range(40)]
     assert all(abs(one.value - exact.value) <= one.error for one in drawn)
     assert all(abs(one.norm_ratio - exact.norm_ratio) <= one.norm_ratio_error < 2e-3 for one in drawn)
     if spread == 0.2:  # every row is below the threshold for every mask
@@ -99,7 +107,9 @@ def test_drawn_masks_agree_with_all_masks(spread: float) -> None:
         errors = np.array([(one.value - exact.value) / one.standard_error for one in drawn])
         assert np.abs(errors).max() < 4.5
         assert 0.7 < np.sqrt(np.mean(errors**2)) < 1.4
-    assert kappa(w, 2.0, 0.5, deviation, masks=1000, seed=39) == drawn[-1]  # a seed gives one result
+    assert (
+        kappa(w, clip_norm=2.0, drop_rate=0.5, deviation=deviation, masks=1000, seed=39) == drawn[-1]
+    )  # a seed gives one result
 
 
 @pytest.mark.parametrize("z", [0.2, 0.75])
@@ -109,9 +119,9 @@ def test_rows_that_are_almost_sure_are_not_drawn(z: float) -> None:
     w, rows = rng.standard_normal(3000), rng.standard_normal((20, 3000))
     rows[:, 0] = 0.0
     rows *= np.where(np.arange(20) < 15, 0.98, 1.02)[:, None] / np.linalg.norm(rows, axis=1)[:, None] * z
-    found = kappa(w / np.linalg.norm(w), 1.0, 0.5, rows, z=z)
+    found = kappa(w / np.linalg.norm(w), clip_norm=1.0, drop_rate=0.5, deviation=rows, deviation_share=z)
     assert (found.standard_error, found.probability) == (0.0, 0.75)
-    plain = kappa(w / np.linalg.norm(w), 1.0, 0.5, z=z)
+    plain = kappa(w / np.linalg.norm(w), clip_norm=1.0, drop_rate=0.5, deviation_share=z)
     assert found.value == pytest.approx(plain.value * 20 / 15, rel=1e-3)
     assert found.error < 1e-3 * found.value
 
@@ -128,7 +138,7 @@ def _uneven(dim: int, share: float) -> np.ndarray:
 )  # fmt: skip
 def test_one_large_entry(dim: int, keep: int, share: float, exact: float) -> None:
     """|w| = 100 c. Drawn masks that miss the large entry gave -1.2e13, -5.3e13 and 9.7e12 here."""
-    found = kappa(_uneven(dim, share), 0.04, 1 - keep / dim)
+    found = kappa(_uneven(dim, share), clip_norm=0.04, drop_rate=1 - keep / dim)
     assert found.value == pytest.approx(exact, rel=1e-9)
     assert found.lower <= found.value <= found.upper
     assert found.error < 1e-9 * exact
@@ -136,7 +146,7 @@ def test_one_large_entry(dim: int, keep: int, share: float, exact: float) -> Non
 
 def test_two_entries_of_a_hundred_thousand() -> None:
     """Was 0.0 with standard error 0, below its own lower end."""
-    found = kappa(np.r_[1.0, 0.5, np.zeros(10**5 - 2)], 0.04, 1 - 1e-5)
+    found = kappa(np.r_[1.0, 0.5, np.zeros(10**5 - 2)], clip_norm=0.04, drop_rate=1 - 1e-5)
     assert found.value == pytest.approx(1.2 / math.sqrt(0.8) * 1e-5, rel=1e-9)
 
 
@@ -147,7 +157,7 @@ def test_large_entry_and_a_gaussian_rest(keep: int, exact: float) -> None:
     w[0] = 0.0
     w *= math.sqrt(0.3) / np.linalg.norm(w)
     w[0] = math.sqrt(0.7)
-    found = kappa(w, 0.04, 1 - keep / 10**4)
+    found = kappa(w, clip_norm=0.04, drop_rate=1 - keep / 10**4)
     assert found.value == pytest.approx(exact, rel=0.02)
     rng, p = np.random.default_rng(1), np.square(w[1:])
 
@@ -167,7 +177,7 @@ def test_large_entry_and_a_gaussian_rest(keep: int, exact: float) -> None:
 )
 def test_gaussian_gain_in_high_precision(dim: int, keep: int, spread: float) -> None:
     """Also where P itself underflows."""
-    found = kappa(np.eye(1, dim)[0] * 1e-3, 1.0, 1 - keep / dim, spread)
+    found = kappa(np.eye(1, dim)[0] * 1e-3, clip_norm=1.0, drop_rate=1 - keep / dim, deviation=spread)
     with mpmath.workdps(40):
         half = (mpmath.mpf(0.75) / mpmath.mpf(spread)) ** 2 / 2
 
@@ -180,19 +190,21 @@ def test_gaussian_gain_in_high_precision(dim: int, keep: int, spread: float) -> 
 
 
 def test_kappa_beyond_the_largest_float_is_inf() -> None:
-    found = kappa(np.ones(10**4), 1.0, 0.5, 1.0)
+    found = kappa(np.ones(10**4), clip_norm=1.0, drop_rate=0.5, deviation=1.0)
     assert (found.value, found.probability, found.upper) == (math.inf, 0.0, math.inf)
     assert not found.condition
 
 
 def test_extreme_sizes_do_not_overflow() -> None:
     for size in (1e-69, 1e69):
-        assert kappa([3 * size, 4 * size], 4 * size, 0.5).value == pytest.approx(0.7, rel=1e-14)
-        assert gradients.mask_norm_bounds([3 * size, 4 * size], 0.5).lower == pytest.approx(2.5 * size, rel=1e-14)
+        assert kappa([3 * size, 4 * size], clip_norm=4 * size, drop_rate=0.5).value == pytest.approx(0.7, rel=1e-14)
+        assert gradients.mask_norm_bounds([3 * size, 4 * size], drop_rate=0.5).lower == pytest.approx(
+            2.5 * size, rel=1e-14
+        )
 
 
 def test_rows_on_the_threshold_do_not_count() -> None:
-    found = kappa([1.0, 1.0], 4.0, 0.5, [[3.0, 0.0], [0.0, 2.9]])
+    found = kappa([1.0, 1.0], clip_norm=4.0, drop_rate=0.5, deviation=[[3.0, 0.0], [0.0, 2.9]])
     assert found.probability == 0.5  # |xi| < 3 is strict
     # masked (3, 0): one row of two is below 3; masked (0, 2.9): both. f(1) = 1, f(2) = sqrt 2
     assert found.value == pytest.approx((0.5 + 1) / 2 / (0.5 * math.sqrt(2)))
@@ -205,27 +217,27 @@ def test_rows_on_the_threshold_do_not_count() -> None:
 @settings(max_examples=80, deadline=None, derandomize=True)
 def test_norm_lies_between_its_bounds(w: list[float], data) -> None:  # type: ignore[no-untyped-def]
     keep = data.draw(st.integers(1, len(w)))
-    bounds = gradients.mask_norm_bounds(w, 1 - keep / len(w))
+    bounds = gradients.mask_norm_bounds(w, drop_rate=1 - keep / len(w))
     norms = [math.hypot(*kept) for kept in itertools.combinations(w, keep)]
     assert bounds.lower * (1 - 1e-12) <= sum(norms) / len(norms) <= bounds.upper * (1 + 1e-12)
 
 
 def test_zero_vector_has_zero_bounds() -> None:
-    assert gradients.mask_norm_bounds([0.0, 0.0], 0.5) == gradients.NormBounds(0.0, 0.0)
+    assert gradients.mask_norm_bounds([0.0, 0.0], drop_rate=0.5) == gradients.NormBounds(lower=0.0, upper=0.0)
 
 
 @pytest.mark.parametrize(("dim", "rate", "keep"), [(3, 2 / 3, 1), (10, 0.3, 7), (550_000, 0.9, 55_000), (1, 0.0, 1)])
 def test_kept_entries(dim: int, rate: float, keep: int) -> None:
-    assert gradients.kept_entries(dim, rate) == keep
+    assert gradients.kept_entries(dim=dim, drop_rate=rate) == keep
 
 
 def test_random_masks_are_uniform_with_the_right_number_of_ones() -> None:
-    drawn = gradients.random_masks(np.random.default_rng(0), 40_000, 5, 2)
+    drawn = gradients.random_masks(rng=np.random.default_rng(0), count=40_000, dim=5, keep=2)
     assert (drawn.sum(axis=1) == 2).all()
     counts = np.unique(drawn @ 2.0 ** np.arange(5), return_counts=True)[1]
     assert counts.size == 10
     assert float(np.square(counts - 4000).sum() / 4000) < chi2.isf(1e-6, 9)
-    assert gradients.random_masks(np.random.default_rng(0), 3, 4, 4).all()
+    assert gradients.random_masks(rng=np.random.default_rng(0), count=3, dim=4, keep=4).all()
 
 
 # --- trade-off --------------------------------------------------------------------------------------------------------
@@ -234,10 +246,12 @@ def test_random_masks_are_uniform_with_the_right_number_of_ones() -> None:
 @given(st.floats(0, 100), st.floats(0, 100), st.floats(0, 1), st.floats(0, 0.999))
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_no_rate_beats_the_best(delta_c: float, noise: float, exponent: float, other: float) -> None:
-    best = sparsification.optimal_rate(delta_c, noise, exponent)
+    best = sparsification.optimal_rate(delta_c=delta_c, step_noise=noise, exponent=exponent)
 
     def bound(rate: float) -> float:
-        return sparsification.tradeoff(rate, delta_c, noise, (1 - rate) ** exponent)
+        return sparsification.relative_bound(
+            drop_rate=rate, delta_c=delta_c, step_noise=noise, kappa=(1 - rate) ** exponent
+        )
 
     reached = bound(min(best, 1 - 1e-12)) if best == 1.0 else bound(best)
     assert reached <= bound(other) * (1 + 1e-9) + 1e-9
@@ -249,38 +263,50 @@ def test_no_rate_beats_the_best(delta_c: float, noise: float, exponent: float, o
      ((1.0, 4.0, 1.0), 0.0), ((0.0, 4.0, 1.0), 0.0), ((1.0, 4.0, 0.0), 1.0), ((1.0, 9.0, 0.75), 2 / 3)],
 )  # fmt: skip
 def test_optimal_rate_at_its_ends(arguments: tuple[float, ...], rate: float) -> None:
-    assert sparsification.optimal_rate(*arguments) == pytest.approx(rate, abs=1e-15)
+    assert sparsification.optimal_rate(**by_name("delta_c step_noise exponent", arguments)) == pytest.approx(
+        rate, abs=1e-15
+    )
 
 
 @given(st.floats(0.01, 50), st.floats(0.01, 50), st.integers(1, 24))
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_flat_rate_beats_every_rate_with_the_exact_kappa(ratio: float, scale: float, keep: int) -> None:
     w = np.full(24, scale / math.sqrt(24))  # c = 1
-    best = sparsification.optimal_rate_flat(ratio, 1.0, scale, 4.0)
+    best = sparsification.optimal_rate_flat(delta_c=ratio, step_noise=1.0, grad_norm=scale, clip_norm=4.0)
     x = 1 - best
     reached = (ratio + x) / min(x * max(1.0, scale), math.sqrt(x))
-    other = sparsification.tradeoff(1 - keep / 24, ratio, 1.0, kappa(w, 4.0, 1 - keep / 24).value)
+    other = sparsification.relative_bound(
+        drop_rate=1 - keep / 24,
+        delta_c=ratio,
+        step_noise=1.0,
+        kappa=kappa(w, clip_norm=4.0, drop_rate=1 - keep / 24).value,
+    )
     assert reached <= other * (1 + 1e-9)
 
 
 def test_best_rate_of_many_entries() -> None:
     """d = 400: near the continuous optimum of equal entries, and zero for small gradients."""
-    found = sparsification.best_rate(np.full(400, 1.0), 1.0, 1.0, 10.0)
-    assert found.rate == pytest.approx(0.9, abs=0.02)
+    found = sparsification.best_rate(np.full(400, 1.0), clip_norm=1.0, delta_c=1.0, step_noise=10.0)
+    assert found.drop_rate == pytest.approx(0.9, abs=0.02)
     assert found.bound == pytest.approx(2 * math.sqrt(10), rel=1e-3)
-    assert sparsification.best_rate(np.full(400, 1e-3), 1.0, 1.0, 1e6).rate == 0.0
+    assert sparsification.best_rate(np.full(400, 1e-3), clip_norm=1.0, delta_c=1.0, step_noise=1e6).drop_rate == 0.0
 
 
 @given(st.floats(0, 0.99), st.floats(1e-3, 1e3), st.floats(0, 1e3), st.floats(0.01, 2))
 @settings(max_examples=100, deadline=None, derandomize=True)
 def test_thresholds_are_where_the_bounds_meet(rate: float, delta_c: float, noise: float, factor: float) -> None:
-    fixed = sparsification.least_kappa(rate, delta_c, noise)
-    plain = sparsification.tradeoff(0.0, delta_c, noise, 1.0)
-    assert sparsification.tradeoff(rate, delta_c, noise, factor * fixed) == pytest.approx(plain / factor, rel=1e-12)
-    tuned = sparsification.least_kappa_tuned(rate, noise / delta_c)
+    fixed = sparsification.least_kappa(drop_rate=rate, delta_c=delta_c, step_noise=noise)
+    plain = sparsification.relative_bound(drop_rate=0.0, delta_c=delta_c, step_noise=noise, kappa=1.0)
+    assert sparsification.relative_bound(
+        drop_rate=rate, delta_c=delta_c, step_noise=noise, kappa=factor * fixed
+    ) == pytest.approx(plain / factor, rel=1e-12)
+    tuned = sparsification.least_kappa_tuned(drop_rate=rate, noise_to_curvature=noise / delta_c)
     assert tuned >= math.sqrt(1 - rate) * (1 - 1e-12)
     both = [
-        sparsification.tuned_bound(r, k, 3.0, 50.0, delta_c, noise).bound for r, k in ((rate, factor * tuned), (0, 1))
+        sparsification.tuned_bound(
+            drop_rate=r, kappa=k, objective_gap=3.0, steps=50.0, curvature_term=delta_c, noise_term=noise
+        ).bound
+        for r, k in ((rate, factor * tuned), (0, 1))
     ]
     assert both[0] == pytest.approx(both[1] / factor, rel=1e-12)
 
@@ -289,7 +315,9 @@ def test_thresholds_are_where_the_bounds_meet(rate: float, delta_c: float, noise
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_no_learning_rate_beats_the_tuned_one(rate: float, value: float, log_factor: float) -> None:
     gap, steps, a, noise = 2.0, 30.0, 0.7, 4.0
-    tuned = sparsification.tuned_bound(rate, value, gap, steps, a, noise)
+    tuned = sparsification.tuned_bound(
+        drop_rate=rate, kappa=value, objective_gap=gap, steps=steps, curvature_term=a, noise_term=noise
+    )
 
     def bound(g: float) -> float:
         return (gap / (g * steps) + g * a + (1 - rate) * g * noise) / value
@@ -307,22 +335,22 @@ BAD = [
     (kappa, ([NAN, 1.0], 1.0, 0.5), "gradient"),
     (kappa, ([], 1.0, 0.5), "gradient"),
     (kappa, ([[1.0, 2.0]], 1.0, 0.5), "gradient"),
-    (kappa, (W, 0.0, 0.5), "clip"),
-    (kappa, (W, 5e-324, 0.5), "clip"),
-    (kappa, (W, 1e-308, 0.5), "clip"),
-    (kappa, (W, 1e160, 0.5), "clip"),
+    (kappa, (W, 0.0, 0.5), "clip_norm"),
+    (kappa, (W, 5e-324, 0.5), "clip_norm"),
+    (kappa, (W, 1e-308, 0.5), "clip_norm"),
+    (kappa, (W, 1e160, 0.5), "clip_norm"),
     (kappa, ([1e308] * 4, 1.0, 0.5), "gradient"),
     (kappa, ([1e-71] * 4, 1.0, 0.5), "gradient"),
     (kappa, (W, 1.0, 0.5, 1e160), "deviation"),
     (kappa, (W, 1.0, 0.5, [[1e160] * 4]), "deviation"),
-    (gradients.mask_norm_bounds, ([1e308, 1e308], 0.5), "u"),
+    (gradients.mask_norm_bounds, ([1e308, 1e308], 0.5), "vector"),
     (gradients.expected_masked_inner, ([1e200], [1e200], 0.0), "first"),
-    (kappa, (W, INF, 0.5), "clip"),
-    (kappa, (W, 1.0, 1.0), "rate"),
-    (kappa, (W, 1.0, -0.1), "rate"),
-    (kappa, (W, 1.0, NAN), "rate"),
-    (kappa, (W, 1.0, 0.3), "rate"),
-    (kappa, ([1.0], 1.0, 0.9999999), "rate"),
+    (kappa, (W, INF, 0.5), "clip_norm"),
+    (kappa, (W, 1.0, 1.0), "drop_rate"),
+    (kappa, (W, 1.0, -0.1), "drop_rate"),
+    (kappa, (W, 1.0, NAN), "drop_rate"),
+    (kappa, (W, 1.0, 0.3), "drop_rate"),
+    (kappa, ([1.0], 1.0, 0.9999999), "drop_rate"),
     (kappa, (W, 1.0, 0.5, -1.0), "deviation"),
     (kappa, (W, 1.0, 0.5, NAN), "deviation"),
     (kappa, (W, 1.0, 0.5, [1.0, 2.0, 3.0, 4.0]), "deviation"),
@@ -330,50 +358,50 @@ BAD = [
     (kappa, (W, 1.0, 0.5, np.zeros((0, 4))), "deviation"),
     (kappa, (W, 1.0, 0.5, [[9.0] * 4]), "deviation"),
     (gradients.kept_entries, (0, 0.5), "dim"),
-    (gradients.kept_entries, (3, 0.5), "rate"),
+    (gradients.kept_entries, (3, 0.5), "drop_rate"),
     (gradients.expected_masked_inner, ([1.0, 2.0], [1.0], 0.5), "second"),
     (gradients.expected_masked_inner, ([1.0, NAN], [1.0, 1.0], 0.5), "first"),
-    (gradients.mask_norm_bounds, ([1.0, INF], 0.5), "u"),
-    (gradients.mask_norm_bounds, ([1.0, 2.0], 1.0), "rate"),
-    (sparsification.tradeoff, (1.0, 1.0, 1.0, 1.0), "rate"),
-    (sparsification.tradeoff, (0.5, -1.0, 1.0, 1.0), "delta_c"),
-    (sparsification.tradeoff, (0.5, 1.0, NAN, 1.0), "noise_term"),
-    (sparsification.tradeoff, (0.5, 1.0, 1.0, 0.0), "kappa"),
+    (gradients.mask_norm_bounds, ([1.0, INF], 0.5), "vector"),
+    (gradients.mask_norm_bounds, ([1.0, 2.0], 1.0), "drop_rate"),
+    (sparsification.relative_bound, (1.0, 1.0, 1.0, 1.0), "drop_rate"),
+    (sparsification.relative_bound, (0.5, -1.0, 1.0, 1.0), "delta_c"),
+    (sparsification.relative_bound, (0.5, 1.0, NAN, 1.0), "step_noise"),
+    (sparsification.relative_bound, (0.5, 1.0, 1.0, 0.0), "kappa"),
     (sparsification.optimal_rate, (-1.0, 1.0), "delta_c"),
-    (sparsification.optimal_rate, (1.0, INF), "noise_term"),
+    (sparsification.optimal_rate, (1.0, INF), "step_noise"),
     (sparsification.optimal_rate, (1.0, 1.0, 1.1), "exponent"),
     (sparsification.optimal_rate_flat, (1.0, 1.0, 0.0, 1.0), "grad_norm"),
-    (sparsification.optimal_rate_flat, (1.0, 1.0, 1.0, 0.0), "clip"),
-    (sparsification.optimal_rate_flat, (1.0, 1.0, 1.0, 1.0, 1.0), "z"),
+    (sparsification.optimal_rate_flat, (1.0, 1.0, 1.0, 0.0), "clip_norm"),
+    (sparsification.optimal_rate_flat, (1.0, 1.0, 1.0, 1.0, 1.0), "deviation_share"),
     (sparsification.best_rate, ([0.0, 0.0], 1.0, 1.0, 1.0), "gradient"),
     (sparsification.best_rate, (W, 1.0, -1.0, 1.0), "delta_c"),
-    (sparsification.least_kappa, (0.5, 0.0, 0.0), "noise_term"),
-    (sparsification.least_kappa, (1.0, 1.0, 1.0), "rate"),
-    (sparsification.least_kappa_tuned, (0.5, -1.0), "noise_ratio"),
+    (sparsification.least_kappa, (0.5, 0.0, 0.0), "step_noise"),
+    (sparsification.least_kappa, (1.0, 1.0, 1.0), "drop_rate"),
+    (sparsification.least_kappa_tuned, (0.5, -1.0), "noise_to_curvature"),
     (sparsification.tuned_bound, (0.5, 0.0, 1.0, 1.0, 1.0, 1.0), "kappa"),
-    (sparsification.tuned_bound, (0.5, 1.0, 0.0, 1.0, 1.0, 1.0), "initial_gap"),
+    (sparsification.tuned_bound, (0.5, 1.0, 0.0, 1.0, 1.0, 1.0), "objective_gap"),
     (sparsification.tuned_bound, (0.5, 1.0, 1.0, 0.5, 1.0, 1.0), "steps"),
     (sparsification.tuned_bound, (0.5, 1.0, 1.0, 1.0, 0.0, 1.0), "curvature_term"),
-    (sparsification.tuned_bound, (0.5, 1.0, 1.0, 1.0, 1.0, NAN), "noise"),
+    (sparsification.tuned_bound, (0.5, 1.0, 1.0, 1.0, 1.0, NAN), "noise_term"),
 ]
 
 
 @pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=rf"^{name} must .*got"):
-        function(*arguments)
+        function(**by_name(" ".join(inspect.signature(function).parameters), arguments))
 
 
 def test_zero_gradient_says_that_kappa_is_undefined() -> None:
     with pytest.raises(ValueError, match="kappa is undefined"):
-        kappa([0.0, 0.0], 1.0, 0.5)
+        kappa([0.0, 0.0], clip_norm=1.0, drop_rate=0.5)
 
 
 @pytest.mark.parametrize(
     ("options", "name"),
     [
-        ({"z": 1.0}, "z"),
-        ({"z": 0.0}, "z"),
+        ({"deviation_share": 1.0}, "deviation_share"),
+        ({"deviation_share": 0.0}, "deviation_share"),
         ({"masks": 10}, "masks"),
         ({"masks": 2**40}, "masks"),
         ({"seed": None}, "seed"),
@@ -383,7 +411,7 @@ def test_zero_gradient_says_that_kappa_is_undefined() -> None:
 )
 def test_bad_options_of_kappa(options: dict[str, float], name: str) -> None:
     with pytest.raises(ValueError, match=rf"^{name} must .*got"):
-        kappa(W, 1.0, 0.5, **options)  # type: ignore[arg-type]
+        kappa(W, clip_norm=1.0, drop_rate=0.5, **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("half_norm", [1e-40, 1e-3, 0.3])

@@ -1,5 +1,6 @@
 """Energy captured by ranked masks against closed forms, high precision and simulation."""
 
+import inspect
 import math
 
 import mpmath
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dptheory import pruning, sparsification
+from tests.named import by_name
 
 RATES = st.floats(1e-6, 1)
 SNRS = st.floats(0, 1e3)
@@ -21,8 +23,10 @@ def test_two_entries() -> None:
 
 def test_without_signal_every_mask_is_random() -> None:
     assert sparsification.captured_energy(100, 30, 0.0) == 0.3
-    assert sparsification.signed_captured_energy(0.3, 0.0) == 0.3
-    assert sparsification.sparse_captured_energy(0.3, 0.0, 0.1) == pytest.approx(0.3, rel=1e-12)
+    assert sparsification.signed_captured_energy(keep_share=0.3, snr=0.0) == 0.3
+    assert sparsification.sparse_captured_energy(keep_share=0.3, snr=0.0, nonzero_share=0.1) == pytest.approx(
+        0.3, rel=1e-12
+    )
 
 
 def test_without_noise_it_is_top_k() -> None:
@@ -42,12 +46,12 @@ def test_between_random_and_top_k(dim: int, share: float, one: float, other: flo
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_signed_sort_mirrors_at_one_half(rate: float, snr: float) -> None:
     # y phi(y) is odd in y: what the sort gains at x it loses at 1 - x
-    gain = sparsification.signed_captured_energy(rate, snr) - rate
-    loss = sparsification.signed_captured_energy(1 - rate, snr) - (1 - rate)
+    gain = sparsification.signed_captured_energy(keep_share=rate, snr=snr) - rate
+    loss = sparsification.signed_captured_energy(keep_share=1 - rate, snr=snr) - (1 - rate)
     assert gain == pytest.approx(-loss, abs=1e-12)
     assert gain * (0.5 - rate) >= -1e-15
-    two_sided = sparsification.sparse_captured_energy(rate, min(snr, 1e6), 1.0)
-    assert sparsification.signed_captured_energy(rate, snr) <= two_sided + 1e-12
+    two_sided = sparsification.sparse_captured_energy(keep_share=rate, snr=min(snr, 1e6), nonzero_share=1.0)
+    assert sparsification.signed_captured_energy(keep_share=rate, snr=snr) <= two_sided + 1e-12
 
 
 @pytest.mark.parametrize("rate", [1e-12, 1e-3, 0.1, 0.5, 0.9, 1 - 1e-9])
@@ -64,24 +68,34 @@ def test_sparse_signal_has_nine_digits(rate: float, snr: float, density: float) 
             low, high = (y, high) if q * tail(y / spread) + (1 - q) * tail(y) > rate else (low, y)
         u = y / spread
         exact = tail(u) + 2 * (1 - spread**-2) * u * mpmath.npdf(u)
-    assert abs(sparsification.sparse_captured_energy(rate, snr, density) / exact - 1) < 1e-9
+    assert (
+        abs(sparsification.sparse_captured_energy(keep_share=rate, snr=snr, nonzero_share=density) / exact - 1) < 1e-9
+    )
 
 
 @given(RATES, st.floats(0, 1e3), st.floats(1e-6, 1))
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_sparse_signal_is_found_at_least_as_well_as_at_random(rate: float, snr: float, density: float) -> None:
-    assert rate * (1 - 1e-12) <= sparsification.sparse_captured_energy(rate, snr, density) <= 1 + 1e-12
+    assert (
+        rate * (1 - 1e-12)
+        <= sparsification.sparse_captured_energy(keep_share=rate, snr=snr, nonzero_share=density)
+        <= 1 + 1e-12
+    )
 
 
 def test_one_non_zero_share_is_the_dense_formula() -> None:
     dense = sparsification.captured_energy(10**9, 10**8, 0.7)
-    assert sparsification.sparse_captured_energy(0.1, 0.7, 1.0) == pytest.approx(dense, rel=1e-7)
+    assert sparsification.sparse_captured_energy(keep_share=0.1, snr=0.7, nonzero_share=1.0) == pytest.approx(
+        dense, rel=1e-7
+    )
 
 
 def test_keeping_everything_keeps_everything() -> None:
     assert sparsification.captured_energy(5, 5, 1.0) == pytest.approx(1.0, rel=1e-15)
     assert (
-        sparsification.signed_captured_energy(1.0, 1.0) == sparsification.sparse_captured_energy(1.0, 1.0, 0.1) == 1.0
+        sparsification.signed_captured_energy(keep_share=1.0, snr=1.0)
+        == sparsification.sparse_captured_energy(keep_share=1.0, snr=1.0, nonzero_share=0.1)
+        == 1.0
     )
 
 
@@ -91,7 +105,7 @@ def test_signed_sort_of_finite_vectors_comes_near_the_limit() -> None:
     order = np.argsort(signal + noise, axis=1)[:, -1400:]
     kept = np.square(np.take_along_axis(signal, order, axis=1)).sum(axis=1) / 2000
     error = kept.std(ddof=1) / math.sqrt(kept.size)
-    assert abs(kept.mean() - sparsification.signed_captured_energy(0.7, 1.0)) < 5 * error
+    assert abs(kept.mean() - sparsification.signed_captured_energy(keep_share=0.7, snr=1.0)) < 5 * error
     assert abs(kept.mean() - 0.7) > 20 * error
 
 
@@ -101,16 +115,16 @@ BAD = [
     (sparsification.captured_energy, (10, 11, 1.0), "keep"),
     (sparsification.captured_energy, (10, 1, -1.0), "snr"),
     (sparsification.captured_energy, (10, 1, math.nan), "snr"),
-    (sparsification.signed_captured_energy, (0.0, 1.0), "keep_rate"),
+    (sparsification.signed_captured_energy, (0.0, 1.0), "keep_share"),
     (sparsification.signed_captured_energy, (0.5, -1.0), "snr"),
-    (sparsification.sparse_captured_energy, (1.1, 1.0, 0.5), "keep_rate"),
+    (sparsification.sparse_captured_energy, (1.1, 1.0, 0.5), "keep_share"),
     (sparsification.sparse_captured_energy, (0.5, math.inf, 0.5), "snr"),
-    (sparsification.sparse_captured_energy, (0.5, 1.0, 0.0), "density"),
-    (sparsification.sparse_captured_energy, (0.5, 1.0, math.nan), "density"),
+    (sparsification.sparse_captured_energy, (0.5, 1.0, 0.0), "nonzero_share"),
+    (sparsification.sparse_captured_energy, (0.5, 1.0, math.nan), "nonzero_share"),
 ]
 
 
 @pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=rf"^{name} must .*got"):
-        function(*arguments)
+        function(**by_name(" ".join(inspect.signature(function).parameters), arguments))

@@ -1,6 +1,7 @@
 """The reconstruction error against enumeration, exact counting in high dimension, and its own laws."""
 
 import functools
+import inspect
 import itertools
 import math
 from collections import Counter
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from dptheory import sparsification
 from dptheory.gradients import mean_reciprocal
 from dptheory.sparsification import AttackError, bayes_error, error_lower_bound, expected_error
+from tests.named import by_name
 
 ENTRIES = st.one_of(st.just(0.0), st.floats(-20, 20).map(lambda u: math.exp(u)), st.floats(-3, 3))
 VECTORS = st.lists(ENTRIES, min_size=2, max_size=8).filter(lambda k: max(map(abs, k)) > 1e-6)
@@ -51,7 +53,7 @@ def test_all_masks(k: list[float], data: st.DataObject) -> None:
     k = [x if abs(x) > 1e-100 else 0.0 for x in k]
     energies = _energies(k, keep)
     positive = [x for x in energies if x > 0]
-    found = expected_error(k, _rate(len(k), keep), 1.0)
+    found = expected_error(k, drop_rate=_rate(len(k), keep), noise_std=1.0)
     assert found.given_recoverable == pytest.approx(math.fsum(1 / x for x in positive) / len(positive), rel=1e-10)
     assert found.lost_probability == pytest.approx(1 - len(positive) / len(energies), abs=1e-12)
     assert (found.value == math.inf) == (len(positive) < len(energies)) == (found.reason is not None)
@@ -64,7 +66,9 @@ def test_all_masks(k: list[float], data: st.DataObject) -> None:
 def test_exact_counting_in_60_dimensions(zeros: int, keep: int, shift: Fraction) -> None:
     k = tuple(0 if j < zeros else 1 + j % 7 for j in range(60))
     squares = np.square(np.array(k, dtype=np.float64))
-    assert mean_reciprocal(squares, keep, float(shift)) == pytest.approx(_counted(k, keep, shift), rel=1e-12)
+    assert mean_reciprocal(values=squares, keep=keep, shift=float(shift)) == pytest.approx(
+        _counted(k, keep, shift), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,11 +90,13 @@ def test_three_far_levels(zeros: int, ones: int, larges: int, large: int, keep: 
             chance = Fraction(masks, math.comb(zeros + ones + larges, keep))
             expected.append(float(chance) / float(i + large * j + shift))
     squares = np.repeat([0.0, 1.0, float(large)], [zeros, ones, larges])
-    assert mean_reciprocal(squares, keep, float(shift)) == pytest.approx(math.fsum(expected), rel=1e-11)
+    assert mean_reciprocal(values=squares, keep=keep, shift=float(shift)) == pytest.approx(
+        math.fsum(expected), rel=1e-11
+    )
 
 
 def test_equal_entries_in_a_million_dimensions() -> None:
-    found = expected_error(np.full(10**6, 2.0), 0.7, 3.0)
+    found = expected_error(np.full(10**6, 2.0), drop_rate=0.7, noise_std=3.0)
     assert found.value == pytest.approx(9 / (4 * 300_000), rel=1e-11)
 
 
@@ -100,7 +106,9 @@ def test_nearly_normal_energy_in_high_dimension() -> None:
     keep = 1000
     mean = keep / a.size * a.sum()
     variance = keep * (1 - keep / a.size) * a.var(ddof=1)
-    assert mean * mean_reciprocal(a, keep) == pytest.approx(1 + variance / mean**2, abs=3 * (variance / mean**2) ** 1.5)
+    assert mean * mean_reciprocal(values=a, keep=keep) == pytest.approx(
+        1 + variance / mean**2, abs=3 * (variance / mean**2) ** 1.5
+    )
 
 
 @given(VECTORS, st.data(), st.floats(1e-3, 1e3), st.floats(1e-3, 1e3))
@@ -108,17 +116,17 @@ def test_nearly_normal_energy_in_high_dimension() -> None:
 def test_scaling_and_symmetry(k: list[float], data: st.DataObject, factor: float, sigma: float) -> None:
     k = [x if abs(x) > 1e-100 else 0.0 for x in k]
     rate = _rate(len(k), data.draw(st.integers(1, len(k))))
-    base = expected_error(k, rate, sigma)
-    other = expected_error([-factor * x for x in reversed(k)], rate, 2 * sigma)
+    base = expected_error(k, drop_rate=rate, noise_std=sigma)
+    other = expected_error([-factor * x for x in reversed(k)], drop_rate=rate, noise_std=2 * sigma)
     ratio = 4 / factor**2
     assert other.given_recoverable == pytest.approx(ratio * base.given_recoverable, rel=1e-11)
-    assert error_lower_bound([factor * x for x in k], rate, 2 * sigma) == pytest.approx(
-        ratio * error_lower_bound(k, rate, sigma), rel=1e-11
+    assert error_lower_bound([factor * x for x in k], drop_rate=rate, noise_std=2 * sigma) == pytest.approx(
+        ratio * error_lower_bound(k, drop_rate=rate, noise_std=sigma), rel=1e-11
     )
     tau = 0.5
-    assert bayes_error([factor * x for x in k], rate, 2 * sigma, 2 * tau / factor) == pytest.approx(
-        ratio * bayes_error(k, rate, sigma, tau), rel=1e-9
-    )
+    assert bayes_error(
+        [factor * x for x in k], drop_rate=rate, noise_std=2 * sigma, prior_std=2 * tau / factor
+    ) == pytest.approx(ratio * bayes_error(k, drop_rate=rate, noise_std=sigma, prior_std=tau), rel=1e-9)
 
 
 @given(VECTORS, st.data(), st.floats(0.01, 100))
@@ -126,8 +134,8 @@ def test_scaling_and_symmetry(k: list[float], data: st.DataObject, factor: float
 def test_order_of_the_errors(k: list[float], data: st.DataObject, tau: float) -> None:
     k = [x if abs(x) > 1e-100 else 0.0 for x in k]
     rate = _rate(len(k), data.draw(st.integers(1, len(k))))
-    found, bound = expected_error(k, rate, 1.0), error_lower_bound(k, rate, 1.0)
-    bayes = bayes_error(k, rate, 1.0, tau)
+    found, bound = expected_error(k, drop_rate=rate, noise_std=1.0), error_lower_bound(k, drop_rate=rate, noise_std=1.0)
+    bayes = bayes_error(k, drop_rate=rate, noise_std=1.0, prior_std=tau)
     assert bound <= found.given_recoverable * (1 + 1e-12)
     seen = 1 - found.lost_probability
     assert bayes <= (seen * found.given_recoverable + found.lost_probability * tau**2) * (1 + 1e-9)
@@ -139,40 +147,48 @@ def test_order_of_the_errors(k: list[float], data: st.DataObject, tau: float) ->
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_without_zeros_masking_costs_at_least_its_share(k: list[float], data: st.DataObject) -> None:
     keep = data.draw(st.integers(2, len(k)))
-    more, less = (expected_error(k, _rate(len(k), kept), 1.0).value for kept in (keep, keep - 1))
+    more, less = (expected_error(k, drop_rate=_rate(len(k), kept), noise_std=1.0).value for kept in (keep, keep - 1))
     assert (keep - 1) * less >= keep * more * (1 - 1e-11)
 
 
 def test_limits() -> None:
     k = [1.0, 2.0, 2.0, 0.0]
-    assert expected_error(k, 0.0, 3.0) == AttackError(1.0, 1.0, 0.0)
-    assert error_lower_bound(k, 0.0, 3.0) == pytest.approx(1.0)
-    assert expected_error(k, 0.5, 0.0) == AttackError(0.0, 0.0, 0.0)
-    lost = expected_error(k, 0.75, 0.0)
+    assert expected_error(k, drop_rate=0.0, noise_std=3.0) == AttackError(
+        value=1.0, given_recoverable=1.0, lost_probability=0.0
+    )
+    assert error_lower_bound(k, drop_rate=0.0, noise_std=3.0) == pytest.approx(1.0)
+    assert expected_error(k, drop_rate=0.5, noise_std=0.0) == AttackError(
+        value=0.0, given_recoverable=0.0, lost_probability=0.0
+    )
+    lost = expected_error(k, drop_rate=0.75, noise_std=0.0)
     assert (lost.value, lost.given_recoverable, lost.lost_probability) == (math.inf, 0.0, 0.25)
-    assert bayes_error([0.0, 0.0], 0.5, 1.0, 3.0) == 9.0
-    assert bayes_error(k, 0.75, 1e-9, 3.0) == pytest.approx(9 / 4, rel=1e-6)
-    assert bayes_error(k, 0.5, 1.0, 1e6) == pytest.approx(expected_error(k, 0.5, 1.0).value, rel=1e-9)
-    assert bayes_error(k, 0.5, 1e6, 2.0) == pytest.approx(4.0, rel=1e-9)
+    assert bayes_error([0.0, 0.0], drop_rate=0.5, noise_std=1.0, prior_std=3.0) == 9.0
+    assert bayes_error(k, drop_rate=0.75, noise_std=1e-9, prior_std=3.0) == pytest.approx(9 / 4, rel=1e-6)
+    assert bayes_error(k, drop_rate=0.5, noise_std=1.0, prior_std=1e6) == pytest.approx(
+        expected_error(k, drop_rate=0.5, noise_std=1.0).value, rel=1e-9
+    )
+    assert bayes_error(k, drop_rate=0.5, noise_std=1e6, prior_std=2.0) == pytest.approx(4.0, rel=1e-9)
 
 
 def test_rare_loss_is_not_rounded_away() -> None:
     k = np.zeros(100_000)
     k[0] = 1.0
-    found = expected_error(k, 0.99999, 1.0)
+    found = expected_error(k, drop_rate=0.99999, noise_std=1.0)
     assert 1 - found.lost_probability == pytest.approx(1e-5, rel=1e-9)
     assert found.given_recoverable == pytest.approx(1.0, rel=1e-9)
-    assert error_lower_bound(k, 0.5, 1.0) == pytest.approx(1.0, rel=1e-12)
+    assert error_lower_bound(k, drop_rate=0.5, noise_std=1.0) == pytest.approx(1.0, rel=1e-12)
 
 
 def test_beyond_the_floating_point_range() -> None:
-    found = expected_error([1e-200, 1e-200], 0.5, 1.0)
+    found = expected_error([1e-200, 1e-200], drop_rate=0.5, noise_std=1.0)
     assert found.value == math.inf and found.reason is not None
-    assert bayes_error([1e-200, 0.0], 0.5, 1.0, 2.0 * 1e100) == pytest.approx(4e200, rel=1e-12)
-    assert bayes_error([1e-200, 0.0], 0.5, 1.0, 1e200) == math.inf
+    assert bayes_error([1e-200, 0.0], drop_rate=0.5, noise_std=1.0, prior_std=2.0 * 1e100) == pytest.approx(
+        4e200, rel=1e-12
+    )
+    assert bayes_error([1e-200, 0.0], drop_rate=0.5, noise_std=1.0, prior_std=1e200) == math.inf
     k = np.zeros(1000)
     k[:500] = 1.0
-    found = expected_error(k, 0.5, 1.0)
+    found = expected_error(k, drop_rate=0.5, noise_std=1.0)
     assert found.value == math.inf
     assert found.lost_probability == pytest.approx(1 / math.comb(1000, 500), rel=1e-11)
 
@@ -181,13 +197,15 @@ def test_one_unknown_is_a_matrix_of_one_column() -> None:
     k = [3.0, 1.0, 0.5, 2.0, 0.0, 1.5]
     for keep in range(1, 7):
         column = [[x] for x in k]
-        by_matrix = sparsification.matrix_expected_error(column, _rate(6, keep), 0.3)
-        by_vector = expected_error(k, _rate(6, keep), 0.3)
+        by_matrix = sparsification.matrix_expected_error(column, drop_rate=_rate(6, keep), noise_std=0.3)
+        by_vector = expected_error(k, drop_rate=_rate(6, keep), noise_std=0.3)
         assert by_matrix.given_recoverable == pytest.approx(by_vector.given_recoverable, rel=1e-12)
         assert by_matrix.lost_probability == pytest.approx(by_vector.lost_probability, abs=1e-12)
-        bound = sparsification.matrix_error_lower_bound(column, _rate(6, keep), 0.3)
+        bound = sparsification.matrix_error_lower_bound(column, drop_rate=_rate(6, keep), noise_std=0.3)
         seen = 1 - by_vector.lost_probability
-        assert seen * float(bound[0, 0]) == pytest.approx(error_lower_bound(k, _rate(6, keep), 0.3), rel=1e-12)
+        assert seen * float(bound[0, 0]) == pytest.approx(
+            error_lower_bound(k, drop_rate=_rate(6, keep), noise_std=0.3), rel=1e-12
+        )
 
 
 @given(st.integers(0, 10**6), st.integers(1, 3), st.integers(0, 4))
@@ -197,26 +215,28 @@ def test_matrix_bound_is_below_in_loewner_order(seed: int, unknowns: int, spare:
     keep = unknowns + min(spare, 7 - unknowns)
     inverses = [np.linalg.inv(K[list(s)].T @ K[list(s)]) for s in itertools.combinations(range(7), keep)]
     mean = np.mean(inverses, axis=0)
-    bound = sparsification.matrix_error_lower_bound(K, _rate(7, keep), 1.0)
+    bound = sparsification.matrix_error_lower_bound(K, drop_rate=_rate(7, keep), noise_std=1.0)
     assert np.linalg.eigvalsh(mean - bound)[0] >= -1e-7 * np.trace(mean)
-    found = sparsification.matrix_expected_error(K, _rate(7, keep), 2.0)
+    found = sparsification.matrix_expected_error(K, drop_rate=_rate(7, keep), noise_std=2.0)
     assert found.value == pytest.approx(4 * np.trace(mean), rel=1e-5)
 
 
 def test_orthogonal_change_of_unknowns_leaves_the_total_error() -> None:
     rng = np.random.default_rng(1)
     K, (Q, _) = rng.standard_normal((8, 3)), np.linalg.qr(rng.standard_normal((3, 3)))
-    first, second = (sparsification.matrix_expected_error(M, 0.25, 1.0).value for M in (K, K @ Q))
+    first, second = (sparsification.matrix_expected_error(M, drop_rate=0.25, noise_std=1.0).value for M in (K, K @ Q))
     assert first == pytest.approx(second, rel=1e-10)
 
 
 def test_gaussian_matrix() -> None:
-    assert sparsification.gaussian_matrix_error(10, 4, 2.0) == AttackError(3.2, 3.2, 0.0)
+    assert sparsification.gaussian_matrix_error(keep=10, unknowns=4, noise_std=2.0) == AttackError(
+        value=3.2, given_recoverable=3.2, lost_probability=0.0
+    )
     for keep in (4, 5):
-        found = sparsification.gaussian_matrix_error(keep, 4, 1.0)
+        found = sparsification.gaussian_matrix_error(keep=keep, unknowns=4, noise_std=1.0)
         assert (found.value, found.given_recoverable, found.lost_probability) == (math.inf, math.inf, 0.0)
         assert found.reason is not None
-    assert sparsification.gaussian_matrix_error(3, 4, 1.0).lost_probability == 1.0
+    assert sparsification.gaussian_matrix_error(keep=3, unknowns=4, noise_std=1.0).lost_probability == 1.0
 
 
 NAN, INF = math.nan, math.inf
@@ -226,46 +246,46 @@ BAD = [
     *((function, (*arguments, *rest), name)
       for function, rest in ((expected_error, ()), (error_lower_bound, ()), (bayes_error, (1.0,)))
       for arguments, name in (
-        (([1.0, NAN], 0.5, 1.0), "k"),
-        (([1.0, INF], 0.5, 1.0), "k"),
-        (([], 0.5, 1.0), "k"),
-        (([[1.0]], 0.0, 1.0), "k"),
-        (("x", 0.5, 1.0), "k"),
-        (([1.0, 1e-150], 0.5, 1.0), "k"),
-        ((GOOD, -0.1, 1.0), "rate"),
-        ((GOOD, 1.0, 1.0), "rate"),
-        ((GOOD, 0.3, 1.0), "rate"),
-        ((GOOD, 0.9, 1.0), "rate"),
-        ((GOOD, NAN, 1.0), "rate"),
-        ((GOOD, 0.5, -1.0), "sigma"),
-        ((GOOD, 0.5, NAN), "sigma"),
-        ((GOOD, 0.5, INF), "sigma"),
+        (([1.0, NAN], 0.5, 1.0), "vector"),
+        (([1.0, INF], 0.5, 1.0), "vector"),
+        (([], 0.5, 1.0), "vector"),
+        (([[1.0]], 0.0, 1.0), "vector"),
+        (("x", 0.5, 1.0), "vector"),
+        (([1.0, 1e-150], 0.5, 1.0), "vector"),
+        ((GOOD, -0.1, 1.0), "drop_rate"),
+        ((GOOD, 1.0, 1.0), "drop_rate"),
+        ((GOOD, 0.3, 1.0), "drop_rate"),
+        ((GOOD, 0.9, 1.0), "drop_rate"),
+        ((GOOD, NAN, 1.0), "drop_rate"),
+        ((GOOD, 0.5, -1.0), "noise_std"),
+        ((GOOD, 0.5, NAN), "noise_std"),
+        ((GOOD, 0.5, INF), "noise_std"),
       )),
-    (expected_error, ([0.0, 0.0], 0.5, 1.0), "k"),
-    (error_lower_bound, ([0.0, 0.0], 0.5, 1.0), "k"),
-    (bayes_error, (GOOD, 0.5, 0.0, 1.0), "sigma"),
+    (expected_error, ([0.0, 0.0], 0.5, 1.0), "vector"),
+    (error_lower_bound, ([0.0, 0.0], 0.5, 1.0), "vector"),
+    (bayes_error, (GOOD, 0.5, 0.0, 1.0), "noise_std"),
     (bayes_error, (GOOD, 0.5, 1.0, 0.0), "prior_std"),
     (bayes_error, (GOOD, 0.5, 1.0, INF), "prior_std"),
     (bayes_error, (GOOD, 0.5, 1e-100, 1e100), "prior_std"),
     *((function, arguments, name) for function in (sparsification.matrix_expected_error, sparsification.matrix_error_lower_bound)
       for arguments, name in (
-        (([1.0, 2.0], 0.0, 1.0), "K"),
-        (([[1.0, NAN]], 0.0, 1.0), "K"),
-        (([[1.0, 2.0]], 0.0, 1.0), "K"),
-        (([[1.0, 1.0], [2.0, 2.0]], 0.0, 1.0), "K"),
-        (([[]], 0.0, 1.0), "K"),
-        ((TALL, 2 / 3, 1.0), "rate"),
-        ((TALL, 0.5, 1.0), "rate"),
-        ((TALL, 0.0, -1.0), "sigma"),
+        (([1.0, 2.0], 0.0, 1.0), "matrix"),
+        (([[1.0, NAN]], 0.0, 1.0), "matrix"),
+        (([[1.0, 2.0]], 0.0, 1.0), "matrix"),
+        (([[1.0, 1.0], [2.0, 2.0]], 0.0, 1.0), "matrix"),
+        (([[]], 0.0, 1.0), "matrix"),
+        ((TALL, 2 / 3, 1.0), "drop_rate"),
+        ((TALL, 0.5, 1.0), "drop_rate"),
+        ((TALL, 0.0, -1.0), "noise_std"),
       )),
-    (sparsification.matrix_expected_error, (np.eye(40, 2) + 1, 0.5, 1.0), "K"),
+    (sparsification.matrix_expected_error, (np.eye(40, 2) + 1, 0.5, 1.0), "matrix"),
     (sparsification.gaussian_matrix_error, (0, 1, 1.0), "keep"),
     (sparsification.gaussian_matrix_error, (5, 0, 1.0), "unknowns"),
-    (sparsification.gaussian_matrix_error, (5, 1, 0.0), "sigma"),
+    (sparsification.gaussian_matrix_error, (5, 1, 0.0), "noise_std"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=rf"^{name} must .*got"):
-        function(*arguments)
+        function(**by_name(" ".join(inspect.signature(function).parameters), arguments))

@@ -21,12 +21,12 @@ def batches_at_twice_the_rate(patch: Patch) -> None:
         plain = kind.batch
 
         def twice(self, step, part=0, parts=1, plain=plain):
-            rate = self.rate
-            object.__setattr__(self, "rate", 2 * rate)
+            rate = self.sampling_rate
+            object.__setattr__(self, "sampling_rate", 2 * rate)
             try:
                 return plain(self, step, part, parts)
             finally:
-                object.__setattr__(self, "rate", rate)
+                object.__setattr__(self, "sampling_rate", rate)
 
         patch.setattr(kind, "batch", twice)
 
@@ -35,8 +35,8 @@ def last_tensor_without_noise(patch: Patch) -> None:
     for kind in (m.DpSgd, m.RandomSparsification, m.PosteriorFreeze, m.RankedSparsification, m.IndexPruning):
         plain = kind.release
 
-        def release(self, total, noise_multiplier, clip, noise, plain=plain):
-            released = plain(self, total, noise_multiplier, clip, noise)
+        def release(self, total, *, noise_multiplier, clip_norm, noise, plain=plain):
+            released = plain(self, total, noise_multiplier=noise_multiplier, clip_norm=clip_norm, noise=noise)
             return [*released[:-1], total[-1] * (released[-1] != 0)]
 
         patch.setattr(kind, "release", release)
@@ -112,9 +112,9 @@ def mask_of_private_gradients(patch: Patch) -> None:
 def ranked_by_private_sums(patch: Patch) -> None:
     plain, end = m.RankedSparsification.release, m.RankedSparsification.end_step
 
-    def release(self, total, noise_multiplier, clip, noise):
+    def release(self, total, *, noise_multiplier, clip_norm, noise):
         self.private = [t.clone() for t in total]
-        return plain(self, total, noise_multiplier, clip, noise)
+        return plain(self, total, noise_multiplier=noise_multiplier, clip_norm=clip_norm, noise=noise)
 
     patch.setattr(m.RankedSparsification, "release", release)
     patch.setattr(m.RankedSparsification, "end_step", lambda self, released, std: end(self, self.private, std))
@@ -123,7 +123,7 @@ def ranked_by_private_sums(patch: Patch) -> None:
 def no_clipping(patch: Patch) -> None:
     def contribute(self, samples, clip):
         mask = getattr(self, "mask", None) or None
-        return weighted_sum(samples, torch.ones(len(samples[0])), mask)
+        return weighted_sum(samples, torch.ones(len(samples[0])), mask=mask)
 
     for kind in (m.DpSgd, m.RandomSparsification, m.PosteriorFreeze):
         patch.setattr(kind, "contribute", contribute)
@@ -141,9 +141,9 @@ def clipping_before_the_mask_alone(patch: Patch) -> None:
 
 
 def account_at_half_the_rate(patch: Patch) -> None:
-    plain = engine.PrivacyLedger.__init__
+    plain = engine.PrivacyAccountant.__init__
     patch.setattr(
-        engine.PrivacyLedger, "__init__", lambda self, rate, *more, **named: plain(self, rate / 2, *more, **named)
+        engine.PrivacyAccountant, "__init__", lambda self, rate, *more, **named: plain(self, rate / 2, *more, **named)
     )
 
 
@@ -154,14 +154,14 @@ def account_at_half_the_rate_in_silence(patch: Patch) -> None:
 
 
 def account_of_every_other_step(patch: Patch) -> None:
-    plain = engine.PrivacyLedger.record
+    plain = engine.PrivacyAccountant.record
 
     def record(self, cost):
         self.odd = not getattr(self, "odd", False)
         if self.odd:
             plain(self, cost)
 
-    patch.setattr(engine.PrivacyLedger, "record", record)
+    patch.setattr(engine.PrivacyAccountant, "record", record)
 
 
 def account_of_more_noise(patch: Patch) -> None:

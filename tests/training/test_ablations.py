@@ -9,7 +9,7 @@ import torch
 from dptheory import privacy
 from tests.training.tiny import TRAIN, tiny_config, tiny_load
 from training import runs as runs
-from training.engine import PartitionBatches, PrivacyLedger
+from training.engine import PartitionBatches, PrivacyAccountant
 from training.mechanisms import StepCost
 from training.runs import _train, from_dict, prepare
 from training.runs._study import read_study
@@ -65,7 +65,7 @@ def test_noisy_sparsification_masks_and_adds_noise_but_does_not_clip() -> None:
 
 
 def test_a_partition_holds_every_example_once_per_pass() -> None:
-    batches = PartitionBatches(12, 3, seed=1)
+    batches = PartitionBatches(train_size=12, batch_size=3, seed=1)
     passes = [torch.cat([batches.batch(4 * number + step) for step in range(4)]) for number in range(2)]
     assert all(sorted(p.tolist()) == list(range(12)) for p in passes) and passes[0].tolist() != passes[1].tolist()
     for step in range(8):
@@ -73,9 +73,9 @@ def test_a_partition_holds_every_example_once_per_pass() -> None:
         assert len(indices) == 3 and indices == sorted(indices)
     parts = torch.cat([batches.batch(5, part, 2) for part in range(2)])
     assert sorted(parts.tolist()) == batches.batch(5).tolist()
-    assert PartitionBatches(12, 3, seed=2).batch(0).tolist() != batches.batch(0).tolist()
+    assert PartitionBatches(train_size=12, batch_size=3, seed=2).batch(0).tolist() != batches.batch(0).tolist()
     with pytest.raises(ValueError, match="batch_size must divide the 12 examples where batches are a partition, got 5"):
-        PartitionBatches(12, 5, seed=1)
+        PartitionBatches(train_size=12, batch_size=5, seed=1)
 
 
 def test_a_partition_amplifies_nothing() -> None:
@@ -106,13 +106,17 @@ def test_refuses(changes: dict, says: str) -> None:
 @pytest.mark.slow
 def test_noise_that_the_studies_state() -> None:
     """The index budgets fit into epsilon = 1 with all 600 steps; the arms without a budget have the noise of the others."""
-    assert privacy.noise_multiplier(1.0, 1e-5, 1 / 60, 600) == pytest.approx(1.7395198, rel=1e-6)
-    assert privacy.noise_multiplier(1.0, 1e-5, 1 / 30, 240) == pytest.approx(2.1512785, rel=1e-6)
+    assert privacy.least_noise_multiplier(epsilon=1.0, delta=1e-5, sampling_rate=1 / 60, steps=600) == pytest.approx(
+        1.7395198, rel=1e-6
+    )
+    assert privacy.least_noise_multiplier(epsilon=1.0, delta=1e-5, sampling_rate=1 / 30, steps=240) == pytest.approx(
+        2.1512785, rel=1e-6
+    )
     study = read_study(Path("configs/studies/index_pruning.toml"))
     final = study.phase("final")
     for arm in ("index-pruning", "index-pruning-1000"):
         config = study.config(final, arm, {}, 0)
-        ledger = PrivacyLedger(config.batch_size / 60_000)
+        ledger = PrivacyAccountant(config.batch_size / 60_000)
         ledger.limit(1.0, 1e-5)
         cost = _cost(config)
         ledger._spent[cost] = 599

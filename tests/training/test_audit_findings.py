@@ -220,8 +220,12 @@ def test_laws_of_embeddings(name: str) -> None:
     law = case.law(given, rows, clip, sigma)
     np.testing.assert_allclose(law.mean, embedded_means(case, rows, blocks, sizes, clip), atol=1e-12)
     np.testing.assert_allclose(law.axes @ law.axes.T, np.eye(1000), atol=1e-12)
-    optimal = embedding.split_noise(1000, sum(dims), clip, 0.8, 1 / sigma)
-    joint = embedding.joint_clip(1000, sum(dims), clip, 0.8 / clip, 1 / sigma)
+    optimal = embedding.split_noise(
+        dim=1000, subspace_dim=sum(dims), embedding_clip=clip, residual_clip=0.8, mu=1 / sigma
+    )
+    joint = embedding.joint_clip(
+        dim=1000, subspace_dim=sum(dims), clip_norm=clip, residual_share=0.8 / clip, mu=1 / sigma
+    )
     std, rest = {
         "GEP as published": (math.sqrt(2) * sigma * math.hypot(clip, 0.8), math.sqrt(2) * sigma * 0.8),
         "GEP, optimal split": (optimal.embedding_std, optimal.residual_std),
@@ -487,7 +491,10 @@ def test_near_ties_of_a_mask(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_ranked_masks_are_foretold_from_the_releases() -> None:
     """The ranking takes the releases, with noise on what was masked; the foreteller must be handed the same."""
-    case = replace(CASES["ranked sparsification"], make=lambda seed: m.RankedSparsification(m.Constant(0.5), 1, seed))
+    case = replace(
+        CASES["ranked sparsification"],
+        make=lambda seed: m.RankedSparsification(m.Constant(0.5), steps_per_epoch=1, seed=seed),
+    )
     plan = planned()
     mechanism = case.make(2)
     params = [torch.zeros(1, size) for size in SIZES]

@@ -192,15 +192,19 @@ def test_embeddings(name: str) -> None:
         "GEP, joint clipping": m.GepJoint,
         "B-GEP": m.BiasedGep,
     }[name]
-    optimal = embedding.split_noise(20, 3, CLIP, 0.8, 1 / SIGMA)
-    joint = embedding.joint_clip(20, 3, CLIP, 0.8 / CLIP, 1 / SIGMA)
+    optimal = embedding.split_noise(dim=20, subspace_dim=3, embedding_clip=CLIP, residual_clip=0.8, mu=1 / SIGMA)
+    joint = embedding.joint_clip(dim=20, subspace_dim=3, clip_norm=CLIP, residual_share=0.8 / CLIP, mu=1 / SIGMA)
     size, inner, outer = {
         "GEP as published": (CLIP, math.sqrt(2) * SIGMA * math.hypot(CLIP, 0.8), math.sqrt(2) * SIGMA * 0.8),
         "GEP, optimal split": (CLIP, optimal.embedding_std, optimal.residual_std),
         "GEP, joint clipping": (math.sqrt(CLIP**2 - 0.64), joint.embedding_std, joint.residual_std),
         "B-GEP": (CLIP, STD, math.inf),
     }[name]
-    basis = power_iteration(Anchors()()[0], 3, 1, torch.Generator().manual_seed(SEED)).double().numpy()
+    basis = (
+        power_iteration(Anchors()()[0], dim=3, iterations=1, generator=torch.Generator().manual_seed(SEED))
+        .double()
+        .numpy()
+    )
     outside = batch(4)[0]
     outside = outside - outside @ basis.T @ basis
     rest = 0.8 * outside / np.linalg.norm(outside)
@@ -211,7 +215,10 @@ def test_embeddings(name: str) -> None:
         mechanism.begin_step([torch.zeros(20)])
         total = mechanism.contribute([torch.from_numpy(rows).float()], CLIP).total
         noise = draws.torch()
-        released = [mechanism.release(total, SIGMA, CLIP, noise)[0].double().numpy() for _ in range(TRIALS)]
+        released = [
+            mechanism.release(total, noise_multiplier=SIGMA, clip_norm=CLIP, noise=noise)[0].double().numpy()
+            for _ in range(TRIALS)
+        ]
         return np.array(released) @ (size * basis[0] / inner**2 + rest / outer**2)
 
     check(name, ONE, True, "gaussian", 10_000, batch(), canary, world)
@@ -233,7 +240,7 @@ def test_index_pruning() -> None:
     for name, sigma in (("index pruning", SIGMA), ("index pruning, indices alone", 1e6)):
 
         def world(rows: np.ndarray, without: np.ndarray, draws: Draws, sigma: float = sigma) -> np.ndarray:
-            released, _ = groups(lambda: m.IndexPruning(0.2, HALF, 8), rows, draws, sigma)
+            released, _ = groups(lambda: m.IndexPruning(0.2, HALF, group_size=8), rows, draws, sigma)
             first, second = clipped(np.vstack([without, FLIP])).sum(0), clipped(without).sum(0)
             kept = released != 0
             moved = kept[:, 4:].sum(1) - kept[:, :4].sum(1)
@@ -249,7 +256,7 @@ def test_other_selections() -> None:
     both = gaussian_epsilon(math.hypot(1 / 2, 1 / 4), DELTA)
     for name, make, claimed in (
         ("top-k of the released gradient", lambda: m.TopKOfReleased(HALF, 8), ONE),
-        ("top-k of noisy magnitudes", lambda: m.NoisyMagnitudeTopK(4.0, HALF, 8), both),
+        ("top-k of noisy magnitudes", lambda: m.NoisyMagnitudeTopK(4.0, HALF, group_size=8), both),
     ):
 
         def world(rows: np.ndarray, without: np.ndarray, draws: Draws, make: Any = make) -> np.ndarray:
@@ -281,7 +288,7 @@ def test_what_breaks_the_guarantee() -> None:
 
 
 def test_an_exact_release_is_told_from_a_near_one() -> None:
-    make = lambda: m.UnnoisedVelocity(HALF, 1, SEED)  # noqa: E731
+    make = lambda: m.UnnoisedVelocity(HALF, steps_per_epoch=1, seed=SEED)  # noqa: E731
     rows = torch.from_numpy(SELECTION).float()
     without = clipped(SELECTION).sum(0)
     without[3] += 1.0  # one entry off

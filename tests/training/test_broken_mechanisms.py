@@ -26,7 +26,7 @@ def fixed(like: torch.Tensor, std: float) -> torch.Tensor:
 
 @pytest.mark.parametrize("parts", [(), (0,), (1,), (3,), (2, 3)])
 def test_division_by_the_drawn_batch_size(parts: tuple[int, ...]) -> None:
-    mechanism = m.BatchSizeDivisor(8.0, 0.5, 4)
+    mechanism = m.BatchSizeDivisor(expected_batch_size=8.0, drop_rate=0.5, seed=4)
     for _ in range(2):  # counted anew in every step
         mechanism.begin_step([torch.zeros(6)])
         found = [mechanism.contribute([rows(count)], CLIP).total[0] for count in parts]
@@ -34,7 +34,7 @@ def test_division_by_the_drawn_batch_size(parts: tuple[int, ...]) -> None:
         mask = mechanism.mask[0].float()
         wanted = sum((clipped(rows(count) * mask) for count in parts), torch.zeros(6))
         torch.testing.assert_close(total, wanted)
-        (released,) = mechanism.release([total], SIGMA, CLIP, fixed)
+        (released,) = mechanism.release([total], noise_multiplier=SIGMA, clip_norm=CLIP, noise=fixed)
         torch.testing.assert_close(released, (wanted + fixed(wanted, 3.0)) * mask * 8.0 / max(sum(parts), 1))
         mechanism.end_step([released], SIGMA * CLIP)
     assert mechanism.cost(SIGMA).noise_multiplier == 0.0
@@ -42,10 +42,10 @@ def test_division_by_the_drawn_batch_size(parts: tuple[int, ...]) -> None:
 
 def test_a_velocity_without_noise() -> None:
     """The sums leave as they are; the next mask is ranked by them with noise."""
-    mechanism = m.UnnoisedVelocity(HALF, 1, 4)
+    mechanism = m.UnnoisedVelocity(HALF, steps_per_epoch=1, seed=4)
     mechanism.begin_step([torch.zeros(6)])
     total = torch.tensor([9.0, 8.0, 7.0, 0.0, 0.0, 0.0])
-    (released,) = mechanism.release([total], SIGMA, CLIP, fixed)
+    (released,) = mechanism.release([total], noise_multiplier=SIGMA, clip_norm=CLIP, noise=fixed)
     assert torch.equal(released, total)
     mechanism.end_step([released], SIGMA * CLIP)
     noised = total + fixed(total, 3.0)  # 12, 14, 16, 12, 15, 18
@@ -58,15 +58,20 @@ def test_the_largest_of_the_private_sum() -> None:
     samples = rows(4)
     (total,) = mechanism.contribute([samples], CLIP).total
     torch.testing.assert_close(total, clipped(samples))
-    (released,) = mechanism.release([total], SIGMA, CLIP, fixed)
+    (released,) = mechanism.release([total], noise_multiplier=SIGMA, clip_norm=CLIP, noise=fixed)
     kept = total.abs() >= total.abs().sort().values[3]
     torch.testing.assert_close(released, (total + fixed(total, 3.0)) * kept)
     assert mechanism.cost(SIGMA).noise_multiplier == 0.0
     whole = m.TopKWithoutNoise(1.0)
-    assert whole.release([total], 0.0, CLIP, lambda like, std: torch.zeros_like(like))[0].count_nonzero() == 6
+    assert (
+        whole.release([total], noise_multiplier=0.0, clip_norm=CLIP, noise=lambda like, std: torch.zeros_like(like))[
+            0
+        ].count_nonzero()
+        == 6
+    )
 
 
 def test_a_rate_is_refused_by_its_name() -> None:
     for rate in (1.0, 1.05, -0.1):
-        with pytest.raises(ValueError, match=r"^rate must"):
-            m.BatchSizeDivisor(8.0, rate, 4)
+        with pytest.raises(ValueError, match=r"^drop_rate must"):
+            m.BatchSizeDivisor(expected_batch_size=8.0, drop_rate=rate, seed=4)

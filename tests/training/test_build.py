@@ -126,7 +126,7 @@ def test_selections(name: str) -> None:
     if name == "noisy-magnitudes":
         assert plain["_selection"] == 3.0
     if name == "index-pruning":
-        assert plain["_theta"](64, 16, 7) == theta_for_budget(2.0, 64, 16, STEPS, 7)
+        assert plain["_theta"](64, 16, 7) == theta_for_budget(epsilon=2.0, dim=64, keep=16, steps=STEPS, groups=7)
 
 
 @pytest.mark.parametrize(
@@ -207,12 +207,14 @@ def test_models_and_optimizers() -> None:
     for name, kind in kinds.items():
         found, wanted = runs.build_model(name, 3, 7).state_dict(), kind(7).state_dict()
         assert all(torch.equal(value, wanted[key]) for key, value in found.items())
-    assert torch.equal(runs.build_model("linear-probe", 3, 7)[1].weight, networks.linear_probe(7, 3)[1].weight)
+    assert torch.equal(runs.build_model("linear-probe", 3, 7)[1].weight, networks.linear_probe(7, features=3)[1].weight)
     layer = nn.Linear(2, 1)
-    sgd = runs.build_optimizer(layer, OptimizerConfig("sgd", 0.5, 0.25, 0.125))
+    sgd = runs.build_optimizer(layer, OptimizerConfig(name="sgd", learning_rate=0.5, momentum=0.25, weight_decay=0.125))
     assert isinstance(sgd, torch.optim.SGD)
     assert [sgd.param_groups[0][key] for key in ("lr", "momentum", "weight_decay")] == [0.5, 0.25, 0.125]
-    adam = runs.build_optimizer(layer, OptimizerConfig("adam", 0.5, 0.25, 0.125))
+    adam = runs.build_optimizer(
+        layer, OptimizerConfig(name="adam", learning_rate=0.5, momentum=0.25, weight_decay=0.125)
+    )
     assert isinstance(adam, torch.optim.Adam)
     assert [adam.param_groups[0][key] for key in ("lr", "weight_decay")] == [0.5, 0.125]
     frozen = nn.Sequential(nn.Linear(2, 1), nn.Linear(1, 1))

@@ -30,7 +30,7 @@ def test_masked_norms_in_blocks(products: int, count: int, monkeypatch: pytest.M
     """However few products are held at once."""
     monkeypatch.setattr(_clipping, "_CPU_PRODUCTS", products)
     mask = np.concatenate([m.reshape(-1).numpy() for m in masks()])
-    found = mechanisms.sample_norms(samples(count), masks())
+    found = mechanisms.sample_norms(samples(count), mask=masks())
     np.testing.assert_allclose(found.numpy(), np.linalg.norm(flat(samples(count)) * mask, axis=1), rtol=1e-6)
     np.testing.assert_allclose(
         mechanisms.sample_norms(samples(count)).numpy(), np.linalg.norm(flat(samples(count)), axis=1), rtol=1e-6
@@ -49,7 +49,7 @@ def test_products_held_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         (0, 3, [3]),
     ):
         asked.clear()
-        found = mechanisms.sample_norms([torch.ones(count, size)], [torch.ones(size, dtype=torch.bool)])
+        found = mechanisms.sample_norms([torch.ones(count, size)], mask=[torch.ones(size, dtype=torch.bool)])
         assert asked == blocks
         torch.testing.assert_close(found, torch.full((count,), float(size)).sqrt())
 
@@ -63,7 +63,7 @@ def test_factors() -> None:
 def test_samples_of_factor_zero_add_nothing() -> None:
     given = samples(4)
     given[0][1, 0, 0], given[2][3, 2] = torch.nan, torch.inf
-    found = mechanisms.clipped_sum(given, 1.5, masks())
+    found = mechanisms.clipped_sum(given, 1.5, mask=masks())
     assert found.nonfinite == 2
     mask = np.concatenate([m.reshape(-1).numpy() for m in masks()])
     rows = flat(given)[[0, 2]] * mask

@@ -85,9 +85,17 @@ def test_every_default(command: Callable[..., None]) -> None:
 
 
 def test_the_defaults_of_a_validation_are_those_of_its_settings() -> None:
-    settings = ValidateSettings(DpSgdSettings(60, 250, 1.0, 1.0, 2.0, 0))
-    assert (settings.rate, settings.pool, settings.anchors, settings.window, settings.draws) == (0.5, 300, 256, 10, 50)
-    assert (settings.keep_ratios, settings.subspace_dims) == ((0.01, 0.1, 0.5), (10, 50, 100))
+    settings = ValidateSettings(
+        DpSgdSettings(steps=60, batch_size=250, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=2.0, seed=0)
+    )
+    assert (settings.drop_rate, settings.pool, settings.anchors, settings.window, settings.draws) == (
+        0.5,
+        300,
+        256,
+        10,
+        50,
+    )
+    assert (settings.keep_shares, settings.subspace_dims) == ((0.01, 0.1, 0.5), (10, 50, 100))
 
 
 def test_without_a_command_there_is_help() -> None:
@@ -98,17 +106,29 @@ def test_without_a_command_there_is_help() -> None:
 
 SETTINGS = ["--steps", "40", "--batch-size", "30", "--noise-multiplier", "1.5", "--max-grad-norm", "0.7"]
 SETTINGS += ["--learning-rate", "0.3", "--seed", "9", "--device", "cpu"]
-TRAINED = DpSgdSettings(40, 30, 1.5, 0.7, 0.3, 9)
+TRAINED = DpSgdSettings(steps=40, batch_size=30, noise_multiplier=1.5, max_grad_norm=0.7, learning_rate=0.3, seed=9)
 CPU = torch.device("cpu")
 
 
 def probed() -> ProbeResult:
-    measuring = MeasureSettings((0.5,), 3, 1.0, 1.0)
+    measuring = MeasureSettings((0.5,), draws=3, noise_multiplier=1.0, max_grad_norm=1.0)
     rng = np.random.default_rng(0)
     gradient = rng.standard_normal(600).astype(np.float32)
     measured = measure(gradient, {"all": slice(0, 600)}, measuring, rng)
-    records = tuple(Record(step, 30, gradient, measured if step < 7 else None) for step in (3, 4, 5, 6, 7))
-    return ProbeResult("excerpt", 2000, 500, 0.1, TRAINED, measuring, records, 0.5)
+    records = tuple(
+        Record(step=step, batch_size=30, gradient=gradient, measurement=measured if step < 7 else None)
+        for step in (3, 4, 5, 6, 7)
+    )
+    return ProbeResult(
+        data="excerpt",
+        train_images=2000,
+        test_images=500,
+        sampling_rate=0.1,
+        training=TRAINED,
+        measuring=measuring,
+        records=records,
+        accuracy=0.5,
+    )
 
 
 @pytest.fixture
@@ -138,10 +158,20 @@ def test_probe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def validated(broken: bool = False) -> Validation:
-    row = Row("g", "a quantity", "s", "c", 1.0, 2.0 if broken else 1.0, 0.0)
-    moments = tuple(Moment(name, 1, 30, (row,), ()) for name in ("start", "middle"))
+    row = Row(
+        group="g",
+        quantity="a quantity",
+        setting="s",
+        claims="c",
+        predicted=1.0,
+        measured=2.0 if broken else 1.0,
+        standard_error=0.0,
+    )
+    moments = tuple(Moment(name=name, step=1, batch_size=30, rows=(row,), notes=()) for name in ("start", "middle"))
     settings = ValidateSettings(TRAINED)
-    return Validation("excerpt", 2000, 500, settings, moments, 0.5)
+    return Validation(
+        data="excerpt", train_images=2000, test_images=500, settings=settings, moments=moments, accuracy=0.5
+    )
 
 
 @pytest.mark.usefixtures("clock")
@@ -156,7 +186,9 @@ def test_validate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     out = tmp_path / LONG.strip()
     code, text = call("validate", *SETTINGS, *options, "--out", str(out))
     assert code == 1 and "*" in text  # the second answer: set_num_threads asked first
-    wanted = ValidateSettings(TRAINED, 0.3, (0.2, 0.4), (4, 5), 31, 17, 6, 27)
+    wanted = ValidateSettings(
+        TRAINED, drop_rate=0.3, keep_shares=(0.2, 0.4), subspace_dims=(4, 5), pool=31, anchors=17, window=6, draws=27
+    )
     assert asked == [1, ("mnist", wanted, CPU)]
     assert sorted(path.name for path in out.iterdir()) == ["validate.json", "validate.png"]
     end = text.strip().split("\n")[-1]
@@ -272,7 +304,7 @@ def test_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
         training.runs, "standing", lambda study, places: asked_standing.append((study.name, places)) or start
     )
     asked_standing: list[Any] = []
-    places = training.runs.Places(Path("a"), Path("b"))
+    places = training.runs.Places(results=Path("a"), state=Path("b"))
     done = CliRunner().invoke(commands.app, STUDY)
     assert (done.exit_code, done.output) == (0, "")
     watcher = asked[0][1].pop("watcher")
@@ -295,7 +327,11 @@ def test_the_status_of_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training.runs, "show", lambda *given: asked.append(given))
     assert call(*STUDY, "--status") == (0, "")
     ((study, places, console),) = asked
-    assert (study.name, places, console.stderr) == ("masking", training.runs.Places(Path("a"), Path("b")), False)
+    assert (study.name, places, console.stderr) == (
+        "masking",
+        training.runs.Places(results=Path("a"), state=Path("b")),
+        False,
+    )
 
 
 def test_an_interrupted_sweep_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

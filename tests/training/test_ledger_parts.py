@@ -11,14 +11,14 @@ import pytest
 from dptheory import privacy
 from dptheory.privacy import ORDERS, FreshMask, joint_rdp, subsampled_gaussian_rdp
 from dptheory.pruning import SubsetMallows
-from training.engine import BudgetError, PrivacyLedger, _accountant
+from training.engine import BudgetError, PrivacyAccountant, _accountant
 from training.mechanisms import StepCost
 
 RATE, DELTA = 0.05, 1e-5
 LAW = SubsetMallows(64, 16, 0.3)
 PLAIN, QUIET = StepCost(1.3), StepCost(2.0)
 SELECTED = StepCost(1.5, selection=(10, LAW))
-MASKED = StepCost(1.3, mask=FreshMask(1000, 300))
+MASKED = StepCost(1.3, mask=FreshMask(dim=1000, keep=300))
 Patch = pytest.MonkeyPatch
 
 
@@ -67,7 +67,7 @@ def test_a_fine_bracket_decides_near_the_budget(
         return found if width == 0.005 else next(fine)
 
     monkeypatch.setattr(_accountant, "_bound", bound)
-    kept, spent = PrivacyLedger(RATE), Counter({PLAIN: 3})
+    kept, spent = PrivacyAccountant(RATE), Counter({PLAIN: 3})
     for horizon, wanted in ((0, found - 0.01), (7, found)):
         asked.clear()
         assert kept._closely(spent, epsilon, DELTA, horizon) == (found if width is None else wanted)
@@ -81,16 +81,18 @@ def test_epsilon_at_the_delta_of_a_budget(monkeypatch: Patch) -> None:
     """The budget itself where it is kept, though the bracket ends above it."""
     asked: list[Any] = []
     monkeypatch.setattr(_accountant, "_bound", lambda *a: asked.append(a) or 7.0)
-    kept = PrivacyLedger(RATE)
+    kept = PrivacyAccountant(RATE)
     kept.record(PLAIN)
     assert kept.epsilon(DELTA) == 7.0 and asked == [(Counter({PLAIN: 1}), RATE, DELTA, 0.005)]
     kept.limit(2.0, DELTA)
     for closely, fits, wanted in ((1.5, False, 1.5), (2.5, True, 2.0), (2.5, False, 2.5), (2.0, True, 2.0)):
         monkeypatch.setattr(
-            PrivacyLedger, "_closely", lambda self, spent, epsilon, delta, closely=closely: closely * (epsilon == 2.0)
+            PrivacyAccountant,
+            "_closely",
+            lambda self, spent, epsilon, delta, closely=closely: closely * (epsilon == 2.0),
         )
         monkeypatch.setattr(
-            PrivacyLedger, "_fits", lambda self, spent, epsilon, delta, fits=fits: fits and delta == DELTA
+            PrivacyAccountant, "_fits", lambda self, spent, epsilon, delta, fits=fits: fits and delta == DELTA
         )
         assert kept.epsilon(DELTA) == wanted
         assert kept.epsilon(2 * DELTA) == 7.0
@@ -98,7 +100,7 @@ def test_epsilon_at_the_delta_of_a_budget(monkeypatch: Patch) -> None:
 
 def test_whether_a_step_fits(monkeypatch: Patch) -> None:
     """By the Renyi curves, or else by the first of some horizons; that one is remembered."""
-    kept = PrivacyLedger(RATE)
+    kept = PrivacyAccountant(RATE)
     kept.limit(2.0, DELTA)
     kept._horizon, kept._block = 3, 2
     asked: list[int] = []
@@ -120,13 +122,13 @@ def test_whether_a_step_fits(monkeypatch: Patch) -> None:
             asked.append(horizon)
             return 2.0 if horizon <= limit else 2.0001
 
-        monkeypatch.setattr(PrivacyLedger, "_closely", closely)
+        monkeypatch.setattr(PrivacyAccountant, "_closely", closely)
         assert kept._fits(spent, 2.0, DELTA) == (limit != 4)
         assert asked == tried and (kept._horizon, kept._block) == left
 
 
 def test_horizons() -> None:
-    kept = PrivacyLedger(RATE)
+    kept = PrivacyAccountant(RATE)
     assert (kept._horizon, kept._block, kept.steps) == (0, 1, 0)
     assert list(kept._horizons(5)) == [(6, 2), (5, 1)]
     kept._horizon, kept._block = 5, 8
@@ -141,8 +143,8 @@ def test_horizons() -> None:
 
 
 def test_what_is_remembered_is_forgotten_with_a_new_budget_or_state() -> None:
-    kept = PrivacyLedger(RATE)
-    for change in (lambda: kept.limit(1.0, DELTA), lambda: kept.load_state_dict(PrivacyLedger(RATE).state_dict())):
+    kept = PrivacyAccountant(RATE)
+    for change in (lambda: kept.limit(1.0, DELTA), lambda: kept.load_state_dict(PrivacyAccountant(RATE).state_dict())):
         kept._horizon, kept._block = 9, 8
         change()
         assert (kept._horizon, kept._block) == (0, 1)
@@ -150,8 +152,8 @@ def test_what_is_remembered_is_forgotten_with_a_new_budget_or_state() -> None:
 
 def test_a_step_is_cleared_with_those_before_it(monkeypatch: Patch) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(PrivacyLedger, "_fits", lambda self, *a: asked.append(a) or len(asked) == 1)
-    kept = PrivacyLedger(RATE)
+    monkeypatch.setattr(PrivacyAccountant, "_fits", lambda self, *a: asked.append(a) or len(asked) == 1)
+    kept = PrivacyAccountant(RATE)
     kept.clear(PLAIN)
     assert asked == []
     kept.limit(2.0, DELTA)
@@ -167,7 +169,7 @@ def test_a_step_is_cleared_with_those_before_it(monkeypatch: Patch) -> None:
 def test_an_account_if_secure_adds_up_what_becomes_alike(monkeypatch: Patch) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(_accountant, "_bound", lambda spent, *a: asked.append(dict(spent)) or 1.0)
-    kept = PrivacyLedger(RATE)
+    kept = PrivacyAccountant(RATE)
     for cost, times in ((MASKED, 2), (MASKED.seeded(), 3), (PLAIN, 1)):
         for _ in range(times):
             kept.record(cost)
@@ -192,7 +194,9 @@ def test_what_the_joint_bound_is_asked(width: float, horizon: int, monkeypatch: 
     rho = 2 * 10 * LAW.zcdp(2 * LAW.max_swaps)
     assert asked["index_rho"] == (pytest.approx(rho) if width == 0.005 else math.inf)
     assert asked["orders"] is ORDERS
-    curve = 3 * subsampled_gaussian_rdp(ORDERS, RATE, 1.3) + 2 * joint_rdp(ORDERS, RATE, 1.5, LAW, 10)
+    curve = 3 * subsampled_gaussian_rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.3) + 2 * joint_rdp(
+        orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.5, mechanism=LAW, groups=10
+    )
     np.testing.assert_allclose(asked["rdp"], curve)
     _accountant._bound(Counter({PLAIN: 3}), RATE, DELTA, width)
     assert asked["orders"] is None and asked["rdp"] is None and asked["index_epsilon"] == 0.0
@@ -215,7 +219,9 @@ def test_bounds_without_an_accountant(monkeypatch: Patch) -> None:
     assert (asked["delta"], asked["values"], asked["index_epsilon"]) == (DELTA, math.inf, 0) and asked[
         "orders"
     ] is ORDERS
-    curve = 2 * subsampled_gaussian_rdp(ORDERS, RATE, 1.3) + subsampled_gaussian_rdp(ORDERS, RATE, 2.0)
+    curve = 2 * subsampled_gaussian_rdp(
+        orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.3
+    ) + subsampled_gaussian_rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=2.0)
     np.testing.assert_allclose(asked["rdp"], curve)
 
 
@@ -231,19 +237,26 @@ def test_curves() -> None:
         curve = _accountant._joint_curve(Counter(dict.fromkeys(costs, 3)), RATE)
         assert (curve is None) == known
     np.testing.assert_allclose(
-        _accountant._joint_curve(Counter({MASKED: 3}), RATE), 3 * MASKED.mask.rdp(ORDERS, RATE, 1.3)
+        _accountant._joint_curve(Counter({MASKED: 3}), RATE),
+        3 * MASKED.mask.rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.3),
     )
-    np.testing.assert_allclose(_accountant._curve(SELECTED, RATE), joint_rdp(ORDERS, RATE, 1.5, LAW, 10))
-    np.testing.assert_allclose(_accountant._curve(PLAIN, RATE), subsampled_gaussian_rdp(ORDERS, RATE, 1.3))
+    np.testing.assert_allclose(
+        _accountant._curve(SELECTED, RATE),
+        joint_rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.5, mechanism=LAW, groups=10),
+    )
+    np.testing.assert_allclose(
+        _accountant._curve(PLAIN, RATE),
+        subsampled_gaussian_rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.3),
+    )
     assert _accountant._index_epsilon(PLAIN) == _accountant._index_rho(PLAIN) == 0.0
     assert _accountant._index_epsilon(SELECTED) == 10 * LAW.epsilon(32)
     assert _accountant._index_rho(SELECTED) == 10 * LAW.zcdp(32) and LAW.max_swaps == 16
 
 
 def test_costs_from_plain_values() -> None:
-    kept = PrivacyLedger(RATE)
+    kept = PrivacyAccountant(RATE)
     for cost in (PLAIN, SELECTED, MASKED, MASKED.seeded(), MASKED):
         kept.record(cost)
-    again = PrivacyLedger(RATE)
+    again = PrivacyAccountant(RATE)
     again.load_state_dict(kept.state_dict())
     assert again._spent == kept._spent == Counter({PLAIN: 1, SELECTED: 1, MASKED: 2, MASKED.seeded(): 1})

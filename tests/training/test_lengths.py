@@ -26,17 +26,25 @@ def quiet(like: torch.Tensor, std: float) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    "mechanism", [m.RandomSparsification(HALF, 0), m.PosteriorFreeze(HALF, 0), m.RankedSparsification(HALF, 1, 0)]
+    "mechanism",
+    [
+        m.RandomSparsification(HALF, 0),
+        m.PosteriorFreeze(HALF, 0),
+        m.RankedSparsification(HALF, steps_per_epoch=1, seed=0),
+    ],
 )
 def test_totals_of_other_parameters(mechanism: m.Mechanism) -> None:
     mechanism.begin_step(TWO)
     for wrong in (TWO[:1], [*TWO, torch.ones(1)]):
         with pytest.raises(ValueError, match="zip"):
-            mechanism.release(wrong, 1.0, 1.0, quiet)
+            mechanism.release(wrong, noise_multiplier=1.0, clip_norm=1.0, noise=quiet)
 
 
 def test_releases_of_other_parameters() -> None:
-    ranked, true = m.RankedSparsification(HALF, 5, 0), m.RankedByTrueGradients(HALF, 5, 0)
+    ranked, true = (
+        m.RankedSparsification(HALF, steps_per_epoch=5, seed=0),
+        m.RankedByTrueGradients(HALF, steps_per_epoch=5, seed=0),
+    )
     ranked.begin_step(TWO)
     with pytest.raises(ValueError, match="zip"):
         ranked.end_step(TWO[:1], 1.0)
@@ -47,7 +55,10 @@ def test_releases_of_other_parameters() -> None:
 
 
 def test_samples_and_masks() -> None:
-    for call in (lambda: sample_norms(SAMPLES, TWO[:1]), lambda: weighted_sum(SAMPLES, torch.ones(3), TWO[:1])):
+    for call in (
+        lambda: sample_norms(SAMPLES, mask=TWO[:1]),
+        lambda: weighted_sum(SAMPLES, torch.ones(3), mask=TWO[:1]),
+    ):
         with pytest.raises(ValueError, match="zip"):
             call()
     freeze = m.PosteriorFreeze(HALF, 0)
@@ -68,12 +79,12 @@ def test_embeddings_of_other_parameters() -> None:
         def load_state_dict(self, state: dict) -> None:
             pass
 
-    gep = m.Gep(Anchors(), 2, 1.0, [[0], [1]], 0)
+    gep = m.Gep(Anchors(), subspace_dim=2, residual_clip=1.0, groups=[[0], [1]], seed=0)
     gep.begin_step(TWO)
     total = gep.contribute(SAMPLES, 1.0).total
     for wrong in (total[:2], [*total, torch.ones(1)]):
         with pytest.raises(ValueError, match="zip"):
-            gep.release(wrong, 1.0, 1.0, quiet)
+            gep.release(wrong, noise_multiplier=1.0, clip_norm=1.0, noise=quiet)
 
 
 def test_images_without_labels() -> None:
@@ -88,12 +99,12 @@ class Uneven(m.DpSgd):
     def __init__(self, in_release: bool) -> None:
         self.in_release, self.parts = in_release, 0
 
-    def contribute(self, samples: list[torch.Tensor], clip: float) -> Contribution:
-        found = super().contribute(samples, clip)
+    def contribute(self, samples: list[torch.Tensor], clip_norm: float) -> Contribution:
+        found = super().contribute(samples, clip_norm)
         self.parts += 1
         return found if self.in_release or self.parts == 1 else Contribution(found.total[:1], 0)
 
-    def release(self, total, noise_multiplier, clip, noise):
+    def release(self, total, *, noise_multiplier, clip_norm, noise):
         return total[:1] if self.in_release else total
 
 
@@ -103,7 +114,7 @@ def test_a_mechanism_that_forgets_a_tensor(in_release: bool) -> None:
     model = nn.Linear(3, 2)
     private, optimizer = attach(
         module=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.0), mechanism=Uneven(in_release),
-        sampling_rate=0.5, examples=8, noise_multiplier=1.0, max_grad_norm=1.0,
+        sampling_rate=0.5, train_size=8, noise_multiplier=1.0, max_grad_norm=1.0,
     )  # fmt: skip
     optimizer.begin_batch()
     with pytest.raises(ValueError, match="zip"):

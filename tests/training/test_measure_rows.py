@@ -15,7 +15,7 @@ RATIOS = (0.1, 0.003, 1.0, 0.5)
 KEEPS = (70, 2, 700, 350)
 G = np.random.default_rng(8).standard_t(4, DIM) * 0.3
 ENERGY = float(np.sum(G**2))
-SETTINGS = MeasureSettings(RATIOS, DRAWS, SIGMA, CLIP)
+SETTINGS = MeasureSettings(RATIOS, draws=DRAWS, noise_multiplier=SIGMA, max_grad_norm=CLIP)
 STD = SIGMA * CLIP
 Expected = tuple[str, float, int, float, float, float, str]
 
@@ -44,7 +44,9 @@ def kurtosis(v: np.ndarray, sigma: float) -> float:
 def cosine(retained: float, keep: int) -> float:
     """Expected cosine of g with the noisy kept part, from the energy that is kept."""
     norm = math.sqrt(ENERGY)
-    return pruning.pruned_cosine(norm, min(math.sqrt(max(retained, 0.0)), norm), keep, STD)
+    return pruning.pruned_cosine(
+        grad_norm=norm, retained_norm=min(math.sqrt(max(retained, 0.0)), norm), keep=keep, noise_std=STD
+    )
 
 
 def expected() -> list[Expected]:
@@ -107,7 +109,7 @@ def expected() -> list[Expected]:
 def test_every_row() -> None:
     found = measure(G, {"a": slice(0, 300), "b": slice(300, DIM)}, SETTINGS, np.random.default_rng(4))
     wanted = expected()
-    assert [(row.quantity, row.keep_ratio, row.keep, row.assumption) for row in found.rows] == [
+    assert [(row.quantity, row.keep_share, row.keep, row.assumption) for row in found.rows] == [
         (*one[:3], one[6]) for one in wanted
     ]
     for row, one in zip(found.rows, wanted, strict=True):
@@ -117,7 +119,7 @@ def test_every_row() -> None:
     fit = found.fit
     assert (fit.dim, fit.zero_share) == (DIM, 0.0)
     np.testing.assert_allclose(
-        [fit.grad_norm, fit.sigma_g, fit.zero_update_mse, fit.dp_sgd_mse, fit.signal_to_noise],
+        [fit.grad_norm, fit.sigma_g, fit.zero_update_mse, fit.dp_sgd_mse, fit.snr],
         [math.sqrt(ENERGY), math.sqrt(ENERGY / DIM), ENERGY, DIM * STD**2, ENERGY / DIM / STD**2],
     )
     sizes = [float(np.sqrt(np.mean(part**2))) for part in (G[:300], G[300:])]
@@ -127,7 +129,7 @@ def test_every_row() -> None:
 
 def test_fewer_entries_than_a_group_and_ratios_that_keep_none_of_one() -> None:
     def kept(dim: int, ratios: tuple[float, ...]) -> list[int]:
-        settings = MeasureSettings(ratios, 2, SIGMA, CLIP)
+        settings = MeasureSettings(ratios, draws=2, noise_multiplier=SIGMA, max_grad_norm=CLIP)
         found = measure(np.arange(1.0, dim + 1), {"a": slice(0, dim)}, settings, np.random.default_rng(0)).rows
         return [row.keep for row in found if row.quantity == "grouped_top_k_mse"]
 
@@ -136,11 +138,21 @@ def test_fewer_entries_than_a_group_and_ratios_that_keep_none_of_one() -> None:
 
 
 def test_without_noise() -> None:
-    found = measure(G, {"a": slice(0, DIM)}, MeasureSettings((0.5,), 3, 0.0, CLIP), np.random.default_rng(0))
-    assert found.fit.dp_sgd_mse == 0.0 and found.fit.signal_to_noise is None
+    found = measure(
+        G,
+        {"a": slice(0, DIM)},
+        MeasureSettings((0.5,), draws=3, noise_multiplier=0.0, max_grad_norm=CLIP),
+        np.random.default_rng(0),
+    )
+    assert found.fit.dp_sgd_mse == 0.0 and found.fit.snr is None
     sparse = np.zeros(300)
     sparse[0] = 1.0
-    rows = measure(sparse, {"a": slice(0, 300)}, MeasureSettings((0.3,), 40, 0.0, CLIP), np.random.default_rng(0)).rows
+    rows = measure(
+        sparse,
+        {"a": slice(0, 300)},
+        MeasureSettings((0.3,), draws=40, noise_multiplier=0.0, max_grad_norm=CLIP),
+        np.random.default_rng(0),
+    ).rows
     random = [row for row in rows if row.quantity == "cosine_random_k" and row.assumption == EXACT]
     assert 0.1 < random[0].measured < 0.6 and random[0].measured == pytest.approx(random[0].predicted, abs=1e-6)
 
@@ -149,13 +161,23 @@ def test_a_gradient_that_can_be_measured() -> None:
     def take(value: float) -> None:
         g = np.zeros(16)
         g[3] = value
-        measure(g, {"a": slice(0, 16)}, MeasureSettings((1.0,), 2, 0.0, CLIP), np.random.default_rng(0))
+        measure(
+            g,
+            {"a": slice(0, 16)},
+            MeasureSettings((1.0,), draws=2, noise_multiplier=0.0, max_grad_norm=CLIP),
+            np.random.default_rng(0),
+        )
 
     take(4.001e-70), take(-1e70)  # a quarter of it is the root mean square
     for bad in (3.999e-70, 0.0, 1.01e70):
         with pytest.raises(ValueError, match="gradient must"):
             take(bad)
-    measure(np.full(16, 1e-70), {"a": slice(0, 16)}, MeasureSettings((1.0,), 2, 0.0, CLIP), np.random.default_rng(0))
+    measure(
+        np.full(16, 1e-70),
+        {"a": slice(0, 16)},
+        MeasureSettings((1.0,), draws=2, noise_multiplier=0.0, max_grad_norm=CLIP),
+        np.random.default_rng(0),
+    )
     with pytest.raises(ValueError, match="gradient must be a vector"):
         measure(np.ones((2, 5)), {"a": slice(0, 10)}, SETTINGS, np.random.default_rng(0))
     with pytest.raises(ValueError, match="gradient must"):
@@ -167,7 +189,7 @@ def test_a_gradient_that_can_be_measured() -> None:
 
 
 def test_ratios_of_rows() -> None:
-    row = Row("q", 0.5, 3, 2.0, 3.0, 0.25, EXACT)
+    row = Row(quantity="q", keep_share=0.5, keep=3, predicted=2.0, measured=3.0, standard_error=0.25, assumption=EXACT)
     assert (row.ratio, row.standard_errors_off) == (1.5, 4.0)
     for predicted, ratio in ((0.25, None), (-0.25, None), (0.251, 3 / 0.251), (-0.251, -3 / 0.251)):
         assert dataclasses.replace(row, predicted=predicted).ratio == ratio
@@ -178,6 +200,15 @@ def test_ratios_of_rows() -> None:
 
 
 def test_the_spread_of_layers() -> None:
-    fit = Fit(3, 1.0, 1.0, {"a": 0.5, "b": 4.0, "c": 1.0}, 0.0, 1.0, 1.0, None)
+    fit = Fit(
+        dim=3,
+        grad_norm=1.0,
+        sigma_g=1.0,
+        layer_sigmas={"a": 0.5, "b": 4.0, "c": 1.0},
+        zero_share=0.0,
+        zero_update_mse=1.0,
+        dp_sgd_mse=1.0,
+        snr=None,
+    )
     assert fit.layer_sigma_spread == 8.0
     assert dataclasses.replace(fit, layer_sigmas={"a": 0.0, "b": 1.0}).layer_sigma_spread is None

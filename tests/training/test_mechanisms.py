@@ -45,13 +45,13 @@ def step(mechanism: m.Mechanism, samples, sigma: float = 0.0, noise=silent) -> n
     """One step on the samples, flattened."""
     mechanism.begin_step(params())
     total = mechanism.contribute(samples, CLIP).total
-    released = mechanism.release(total, sigma, CLIP, noise)
+    released = mechanism.release(total, noise_multiplier=sigma, clip_norm=CLIP, noise=noise)
     mechanism.end_step(released, sigma * CLIP)
     return flat(released)
 
 
 def clipped(rows: np.ndarray, clip: float = CLIP) -> np.ndarray:
-    return np.stack([gradients_theory.clip(row, clip) for row in rows])
+    return np.stack([gradients_theory.clip(row, clip_norm=clip) for row in rows])
 
 
 def close(found: np.ndarray, wanted: np.ndarray) -> None:
@@ -79,7 +79,7 @@ def test_random_sparsification_masks_before_clipping_and_posterior_freeze_after(
 
 def test_masks_are_kept_for_refresh_steps_and_follow_the_schedule() -> None:
     mechanism = m.RandomSparsification(
-        m.GradualCooling(0.5, cooling_epochs=3, steps_per_epoch=2), seed=0, refresh_steps=2
+        m.GradualCooling(final_drop_rate=0.5, cooling_epochs=3, steps_per_epoch=2), seed=0, refresh_steps=2
     )
     masks = []
     for _ in range(8):
@@ -147,7 +147,9 @@ def test_what_index_pruning_releases_follows_the_mallows_law(theta: float) -> No
     mechanism, groups = m.IndexPruning(theta, m.Constant(4 / 9), group_size=9), 30_000
     total = torch.tensor([9.0, -8.0, 7.0, -6.0, 1.0, -1.1, 1.2, 0.0, 0.5]).repeat(groups)
     mechanism.begin_step([total])
-    mechanism.release([total], 0.0, CLIP, generator_noise(torch.Generator().manual_seed(5)))
+    mechanism.release(
+        [total], noise_multiplier=0.0, clip_norm=CLIP, noise=generator_noise(torch.Generator().manual_seed(5))
+    )
     kept = mechanism.mask.view(groups, 9)
     assert (kept.sum(1) == 4).all()
     law = pruning.SubsetMallows(9, 4, theta)
@@ -161,24 +163,28 @@ def test_what_index_pruning_releases_follows_the_mallows_law(theta: float) -> No
 @pytest.mark.parametrize(
     "mechanism",
     [
-        m.IndexPruning(math.inf, m.Constant(0.5), 4), m.TopKOfReleased(m.Constant(0.5), 4),
-        m.NoisyMagnitudeTopK(1e-9, m.Constant(0.5), 4),
+        m.IndexPruning(math.inf, m.Constant(0.5), group_size=4), m.TopKOfReleased(m.Constant(0.5), 4),
+        m.NoisyMagnitudeTopK(1e-9, m.Constant(0.5), group_size=4),
     ],
     ids=lambda one: one.title,
 )  # fmt: skip
 def test_entries_are_ranked_by_size_whatever_their_sign(mechanism: m.Mechanism) -> None:
     total = torch.tensor([1.0, -4.0, 2.0, -3.0])
     mechanism.begin_step([total])
-    (released,) = mechanism.release([total], 0.0, CLIP, generator_noise(torch.Generator().manual_seed(0)))
+    (released,) = mechanism.release(
+        [total], noise_multiplier=0.0, clip_norm=CLIP, noise=generator_noise(torch.Generator().manual_seed(0))
+    )
     assert released.tolist() == [0.0, -4.0, 0.0, -3.0]
 
 
 def test_noise_on_magnitudes_has_the_scale_of_the_clip() -> None:
     """Two entries that differ by one standard deviation of the noise: the chance that they change places."""
-    mechanism, pairs, gap = m.NoisyMagnitudeTopK(2.0, m.Constant(0.5), 2), 40_000, 2.0 * CLIP
+    mechanism, pairs, gap = m.NoisyMagnitudeTopK(2.0, m.Constant(0.5), group_size=2), 40_000, 2.0 * CLIP
     total = torch.tensor([0.0, gap]).repeat(pairs)
     mechanism.begin_step([total])
-    mechanism.release([total], 0.0, CLIP, generator_noise(torch.Generator().manual_seed(0)))
+    mechanism.release(
+        [total], noise_multiplier=0.0, clip_norm=CLIP, noise=generator_noise(torch.Generator().manual_seed(0))
+    )
     changed = int(mechanism.mask.view(pairs, 2)[:, 0].sum())
     assert binomtest(changed, pairs, norm.cdf(-1 / math.sqrt(2))).pvalue > 1e-6
 
@@ -237,7 +243,7 @@ GROUPS = [[0, 1], [2]]
 
 
 def gep(kind, residual_clip: float = 0.4, quota: int = 6):
-    return kind(Anchors(), quota, residual_clip, GROUPS, seed=0, iterations=2)
+    return kind(Anchors(), subspace_dim=quota, residual_clip=residual_clip, groups=GROUPS, seed=0, iterations=2)
 
 
 def parts(mechanism) -> tuple[np.ndarray, np.ndarray]:
@@ -286,12 +292,21 @@ def test_gep_noise_has_the_predicted_energy(kind) -> None:
     k, sigma = sum(len(b) for b in mechanism.bases), 0.8
     expected = {
         m.Gep: 2 * sigma**2 * (k * CLIP**2 + DIM * 0.4**2),
-        m.GepOptimal: theory.split_noise(DIM, k, CLIP, 0.4, 1 / sigma).energy,
-        m.GepJoint: theory.joint_clip(DIM, k, CLIP, 0.4 / CLIP, 1 / sigma).energy,
+        m.GepOptimal: theory.split_noise(
+            dim=DIM, subspace_dim=k, embedding_clip=CLIP, residual_clip=0.4, mu=1 / sigma
+        ).energy,
+        m.GepJoint: theory.joint_clip(
+            dim=DIM, subspace_dim=k, clip_norm=CLIP, residual_share=0.4 / CLIP, mu=1 / sigma
+        ).energy,
         m.BiasedGep: k * sigma**2 * CLIP**2,
     }[kind]
     total = mechanism.contribute(gradients(), CLIP).total
-    drawn = np.array([flat(mechanism.release(total, sigma, CLIP, noise)) - quiet for _ in range(4000)])
+    drawn = np.array(
+        [
+            flat(mechanism.release(total, noise_multiplier=sigma, clip_norm=CLIP, noise=noise)) - quiet
+            for _ in range(4000)
+        ]
+    )
     energy = (drawn**2).sum(1)
     assert abs(energy.mean() - expected) < 5 * energy.std() / math.sqrt(len(energy))
     assert abs(drawn.mean(0)).max() < 5 * drawn.std(0).max() / math.sqrt(len(energy))
@@ -300,11 +315,11 @@ def test_gep_noise_has_the_predicted_energy(kind) -> None:
 def test_power_iteration_finds_the_principal_subspace() -> None:
     generator = torch.Generator().manual_seed(0)
     low = torch.randn(30, 3, generator=generator) @ torch.randn(3, 20, generator=generator)
-    basis = power_iteration(low, 3, 1, generator)
+    basis = power_iteration(low, dim=3, iterations=1, generator=generator)
     torch.testing.assert_close(low - low @ basis.T @ basis, torch.zeros_like(low), atol=1e-4, rtol=0)
     assert shared_dimensions([100, 400, 900], 60) == [10, 20, 30]
     with pytest.raises(ValueError, match=r"dim must be an integer in 1\.\.20"):
-        power_iteration(low, 21, 1, generator)
+        power_iteration(low, dim=21, iterations=1, generator=generator)
 
 
 @pytest.mark.parametrize("secure", [False, True])
@@ -345,7 +360,7 @@ class Late:
 
 
 def test_a_schedule_that_goes_wrong_says_so_at_its_step() -> None:
-    for mechanism in (m.RandomSparsification(Late(), 0), m.IndexPruning(1.0, Late(), 10)):
+    for mechanism in (m.RandomSparsification(Late(), 0), m.IndexPruning(1.0, Late(), group_size=10)):
         for _ in range(2):
             step(mechanism, gradients())
         with pytest.raises(ValueError, match=r"rate at step 2 must be a number in \[0, 1.* got nan"):
@@ -353,8 +368,9 @@ def test_a_schedule_that_goes_wrong_says_so_at_its_step() -> None:
 
 
 REPEATED = [
-    m.RandomSparsification(m.Constant(0.4), None), m.PosteriorFreeze(m.Constant(0.4), None, 2),
-    m.RankedSparsification(m.Constant(0.4), 2, None), m.IndexPruning(math.inf, m.Linear(0.2, 0.8, 4), 10),
+    m.RandomSparsification(m.Constant(0.4), None), m.PosteriorFreeze(m.Constant(0.4), None, refresh_steps=2),
+    m.RankedSparsification(m.Constant(0.4), steps_per_epoch=2, seed=None), m.IndexPruning(math.inf, m.Linear(start=0.2,
+    end=0.8, steps=4), group_size=10),
 ]  # fmt: skip
 
 
@@ -371,14 +387,16 @@ def test_a_step_begun_anew_is_the_same_step(mechanism: m.Mechanism) -> None:
             assert kept.sum() == (DIM if number < 2 else round(0.6 * DIM))
             if number >= 2:
                 assert set(np.flatnonzero(kept)) == set(np.argsort(-np.abs(sums))[: round(0.6 * DIM)])
-        released = mechanism.release(mechanism.contribute(gradients(seed=number), CLIP).total, 0.0, CLIP, silent)
+        released = mechanism.release(
+            mechanism.contribute(gradients(seed=number), CLIP).total, noise_multiplier=0.0, clip_norm=CLIP, noise=silent
+        )
         mechanism.end_step(released, 0.0)
         sums = sums + flat(released) * (number < 2)
 
 
 MECHANISMS = [
     m.DpSgd(), m.RandomSparsification(m.Constant(0.4), 0), m.PosteriorFreeze(m.Constant(0.4), 0),
-    m.RankedSparsification(m.Constant(0.4), 1, 0), m.IndexPruning(1.0, m.Constant(0.5), 10),
+    m.RankedSparsification(m.Constant(0.4), steps_per_epoch=1, seed=0), m.IndexPruning(1.0, m.Constant(0.5), group_size=10),
     gep(m.Gep), gep(m.GepOptimal), gep(m.GepJoint), gep(m.BiasedGep),
 ]  # fmt: skip
 
@@ -422,27 +440,42 @@ def test_empty_batches_and_half_precision(mechanism: m.Mechanism) -> None:
     [
         (
             lambda: step(m.RandomSparsification(m.Constant(0.99), 0), gradients()),
-            "rate must keep at least one of the 25",
+            "drop_rate must keep at least one of the 25",
         ),
         (lambda: m.RandomSparsification(m.Constant(0.5), -1), "seed must be an integer in 0.."),
         (lambda: m.Constant(1.5), "value must be a number in"),
-        (lambda: m.GradualCooling(0.5, 1, 3), "cooling_epochs"),
+        (lambda: m.GradualCooling(final_drop_rate=0.5, cooling_epochs=1, steps_per_epoch=3), "cooling_epochs"),
         (lambda: m.IndexPruning(-1.0, m.Constant(0.5)), "theta must be"),
-        (lambda: m.IndexPruning(1.0, m.Constant(0.5), 1), "group_size must be"),
-        (lambda: step(m.Gep(Anchors(), 5, 1.0, [[0, 1]], 0), gradients()), "groups must hold each of the 3"),
+        (lambda: m.IndexPruning(1.0, m.Constant(0.5), group_size=1), "group_size must be"),
+        (
+            lambda: step(m.Gep(Anchors(), subspace_dim=5, residual_clip=1.0, groups=[[0, 1]], seed=0), gradients()),
+            "groups must hold each of the 3",
+        ),
         (lambda: gep(m.Gep, residual_clip=0.0), "residual_clip must be"),
         (lambda: gep(m.GepJoint, residual_clip=2.0).check_clip(1.0), "residual_clip must be a number in .0, 1"),
-        (lambda: m.LayerFreezing(gep(m.GepJoint, residual_clip=2.0), 1, 1).check_clip(1.0), "residual_clip must be"),
-        (lambda: m.Gep(Anchors(), 5, 1.0, [[0, 0]], 0), "groups must hold each of the numbers"),
-        (lambda: m.Gep(Anchors(), 5, 1.0, [[0], []], 0), "groups must hold each of the numbers"),
+        (
+            lambda: m.LayerFreezing(gep(m.GepJoint, residual_clip=2.0), frozen_layers=1, from_step=1).check_clip(1.0),
+            "residual_clip must be",
+        ),
+        (
+            lambda: m.Gep(Anchors(), subspace_dim=5, residual_clip=1.0, groups=[[0, 0]], seed=0),
+            "groups must hold each of the numbers",
+        ),
+        (
+            lambda: m.Gep(Anchors(), subspace_dim=5, residual_clip=1.0, groups=[[0], []], seed=0),
+            "groups must hold each of the numbers",
+        ),
         (lambda: m.RandomSparsification(lambda _: math.nan, 0), "rate at step 0 must be a number in"),
         (lambda: m.RandomSparsification(lambda _: "abc", 0), "rate at step 0 must be a number in"),
         (lambda: m.RandomSparsification(m.Constant(1.0), 0), r"rate at step 0 must be a number in \[0, 1\)"),
-        (lambda: m.RankedSparsification(lambda _: -0.1, 3, 0), "rate at step 0 must be a number in"),
+        (
+            lambda: m.RankedSparsification(lambda _: -0.1, steps_per_epoch=3, seed=0),
+            "rate at step 0 must be a number in",
+        ),
         (lambda: m.IndexPruning(1.0, lambda _: 1.5), "keep_rate at step 0 must be a number in"),
         (lambda: m.RandomSparsification(m.Constant(0.5), 2**64), "seed must be"),
-        (lambda: m.BatchSizeDivisor(-1.0, 0.5, 0), "expected_batch_size must be"),
-        (lambda: m.TopKWithoutNoise(math.nan), "keep_rate must be"),
+        (lambda: m.BatchSizeDivisor(expected_batch_size=-1.0, drop_rate=0.5, seed=0), "expected_batch_size must be"),
+        (lambda: m.TopKWithoutNoise(math.nan), "keep_share must be"),
         (lambda: m.NoisyMagnitudeTopK(0.0, m.Constant(0.5)), "selection_multiplier must be"),
     ],
 )
@@ -454,12 +487,15 @@ def test_bad_input(call, says: str) -> None:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: m.RandomSparsification(0.5, seed=0), r"rate must be a schedule such as Constant\(0.5\), got 0.5"),
-        (lambda: m.PosteriorFreeze("abc", seed=0), "rate must be a schedule"),
-        (lambda: m.RankedSparsification(math.nan, 3, 0), "rate must be a schedule"),
-        (lambda: m.TopKOfReleased(0.5, 64), "keep_rate must be a schedule"),
-        (lambda: m.LayerFreezing("dp-sgd", 1, 1), "inner must be a mechanism"),
-        (lambda: m.Gep(gradients(), 5, 1.0, [[0]], 0), "anchor_gradients must give gradients"),
+        (lambda: m.RandomSparsification(0.5, seed=0), r"drop_rate must be a schedule such as Constant\(0.5\), got 0.5"),
+        (lambda: m.PosteriorFreeze("abc", seed=0), "drop_rate must be a schedule"),
+        (lambda: m.RankedSparsification(math.nan, steps_per_epoch=3, seed=0), "drop_rate must be a schedule"),
+        (lambda: m.TopKOfReleased(0.5, 64), "keep_share must be a schedule"),
+        (lambda: m.LayerFreezing("dp-sgd", frozen_layers=1, from_step=1), "inner must be a mechanism"),
+        (
+            lambda: m.Gep(gradients(), subspace_dim=5, residual_clip=1.0, groups=[[0]], seed=0),
+            "anchor_gradients must give gradients",
+        ),
     ],
 )
 def test_arguments_of_another_kind(call, says: str) -> None:
@@ -474,6 +510,6 @@ def test_costs_of_extreme_noise() -> None:
 
 
 def test_schedules() -> None:
-    linear, exponential = m.Linear(1.0, 0.2, 5), m.Exponential(1.0, 0.25, 3)
+    linear, exponential = m.Linear(start=1.0, end=0.2, steps=5), m.Exponential(start=1.0, end=0.25, steps=3)
     assert [round(linear(s), 12) for s in (0, 2, 4, 9)] == [1.0, 0.6, 0.2, 0.2]
     assert [round(exponential(s), 12) for s in (0, 1, 2, 7)] == [1.0, 0.5, 0.25, 0.25]

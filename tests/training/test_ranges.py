@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from tests.named import by_name
 from training import _argument_ranges, engine, mechanisms, networks, probe, runs
 from training import mechanisms as m
 from training._randomness import own_generator
@@ -19,10 +20,10 @@ from training.validate import ValidateSettings
 
 Make = Callable[[Any], object]
 HALF = m.Constant(0.5)
-SGD = DpSgdSettings(13, 5, 1.0, 1.0, 1.0, 0)
+SGD = DpSgdSettings(steps=13, batch_size=5, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=1.0, seed=0)
 SETTINGS = ValidateSettings(SGD)
-RUN = runs.RunConfig("excerpt", "small-cnn", 1, 1, 1.0, noise_multiplier=1.0)
-GRADIENTS = probe.MeasureSettings((0.5,), 2, 1.0, 1.0)
+RUN = runs.RunConfig(data="excerpt", model="small-cnn", epochs=1, batch_size=1, max_grad_norm=1.0, noise_multiplier=1.0)
+GRADIENTS = probe.MeasureSettings((0.5,), draws=2, noise_multiplier=1.0, max_grad_norm=1.0)
 LAYER = nn.Linear(2, 1)
 PIXELS = torch.zeros(3, 2)
 MOST = 10**9
@@ -46,7 +47,12 @@ class Anchors:
 
 def gep(place: int) -> Make:
     given: list[Any] = [1, 1.0, [[0]], 0, 1]
-    return lambda value: m.Gep(Anchors(), *given[:place], value, *given[place + 1 :])
+    return lambda value: m.Gep(
+        **by_name(
+            "anchor_gradients subspace_dim residual_clip groups seed iterations",
+            (Anchors(), *given[:place], value, *given[place + 1 :]),
+        )
+    )
 
 
 def made(name: str, **named: Any) -> Make:
@@ -82,34 +88,64 @@ INTEGERS: list[tuple[str, Make, int, int | None]] = [
     ("stream", lambda v: _argument_ranges.stream("a", v), 0, 2**64 - 1),
     ("count", lambda v: _argument_ranges.count("a", v), 1, MOST),
     ("own generator", own_generator, *SEEDS),
-    ("BatchSizeDivisor.seed", lambda v: m.BatchSizeDivisor(4.0, 0.5, v), *SEEDS),
-    ("RandomSparsification.refresh_steps", lambda v: m.RandomSparsification(HALF, 0, v), 1, None),
-    ("RankedSparsification.steps_per_epoch", lambda v: m.RankedSparsification(HALF, v, 0), 1, None),
-    ("IndexPruning.group_size", lambda v: m.IndexPruning(0.2, HALF, v), 2, None),
-    ("LayerFreezing.frozen", lambda v: m.LayerFreezing(m.DpSgd(), v, 1), 1, None),
-    ("LayerFreezing.from_step", lambda v: m.LayerFreezing(m.DpSgd(), 1, v), 0, None),
-    ("GradualCooling.cooling_epochs", lambda v: mechanisms.GradualCooling(0.5, v, 1), 2, None),
-    ("GradualCooling.steps_per_epoch", lambda v: mechanisms.GradualCooling(0.5, 2, v), 1, None),
-    ("Linear.steps", lambda v: mechanisms.Linear(0.1, 0.5, v), 2, 10**15),
-    ("Exponential.steps", lambda v: mechanisms.Exponential(0.1, 0.5, v), 2, 10**15),
+    ("BatchSizeDivisor.seed", lambda v: m.BatchSizeDivisor(expected_batch_size=4.0, drop_rate=0.5, seed=v), *SEEDS),
+    ("RandomSparsification.refresh_steps", lambda v: m.RandomSparsification(HALF, 0, refresh_steps=v), 1, None),
+    (
+        "RankedSparsification.steps_per_epoch",
+        lambda v: m.RankedSparsification(HALF, steps_per_epoch=v, seed=0),
+        1,
+        None,
+    ),
+    ("IndexPruning.group_size", lambda v: m.IndexPruning(0.2, HALF, group_size=v), 2, None),
+    ("LayerFreezing.frozen", lambda v: m.LayerFreezing(m.DpSgd(), frozen_layers=v, from_step=1), 1, None),
+    ("LayerFreezing.from_step", lambda v: m.LayerFreezing(m.DpSgd(), frozen_layers=1, from_step=v), 0, None),
+    (
+        "GradualCooling.cooling_epochs",
+        lambda v: mechanisms.GradualCooling(final_drop_rate=0.5, cooling_epochs=v, steps_per_epoch=1),
+        2,
+        None,
+    ),
+    (
+        "GradualCooling.steps_per_epoch",
+        lambda v: mechanisms.GradualCooling(final_drop_rate=0.5, cooling_epochs=2, steps_per_epoch=v),
+        1,
+        None,
+    ),
+    ("Linear.steps", lambda v: mechanisms.Linear(start=0.1, end=0.5, steps=v), 2, 10**15),
+    ("Exponential.steps", lambda v: mechanisms.Exponential(start=0.1, end=0.5, steps=v), 2, 10**15),
     ("Gep.subspace_dim", gep(0), 1, MOST),
     ("Gep.iterations", gep(4), 1, 1000),
-    ("AnchorGradients.classes", lambda v: mechanisms.AnchorGradients(LAYER, PIXELS, v, 0), 2, MOST),
-    ("AnchorGradients.seed", lambda v: mechanisms.AnchorGradients(LAYER, PIXELS, 2, v), 0, 2**64 - 1),
-    ("AnchorGradients.chunk", lambda v: mechanisms.AnchorGradients(LAYER, PIXELS, 2, 0, v), 1, MOST),
+    ("AnchorGradients.classes", lambda v: mechanisms.AnchorGradients(LAYER, PIXELS, classes=v, seed=0), 2, MOST),
+    ("AnchorGradients.seed", lambda v: mechanisms.AnchorGradients(LAYER, PIXELS, classes=2, seed=v), 0, 2**64 - 1),
+    ("AnchorGradients.chunk", lambda v: mechanisms.AnchorGradients(LAYER, PIXELS, classes=2, seed=0, chunk=v), 1, MOST),
     ("small_tanh_cnn", networks.small_tanh_cnn, 0, 2**64 - 1),
-    ("linear_probe.features", lambda v: networks.linear_probe(0, v), 1, None),
-    ("spread_steps.steps", lambda v: probe.spread_steps(v, 2), 1, MOST),
-    ("spread_steps.count", lambda v: probe.spread_steps(9, v), 2, 10_000),
-    ("sampling_rate.batch_size", lambda v: sampling_rate(v, 7), 1, 7),
-    ("sampling_rate.images", lambda v: sampling_rate(1, v), 1, MOST),
-    ("PoissonBatches.examples", lambda v: engine.PoissonBatches(v, 0.5, 0), 1, MOST),
-    ("PoissonBatches.seed", lambda v: engine.PoissonBatches(3, 0.5, v), 0, 2**64 - 1),
-    ("PoissonBatches.step", lambda v: engine.PoissonBatches(3, 0.5, 0).batch(v), 0, None),
-    ("PoissonBatches.part", lambda v: engine.PoissonBatches(3, 0.5, 0).batch(0, v, 3), 0, 2),
-    ("PoissonBatches.parts", lambda v: engine.PoissonBatches(3, 0.5, 0).batch(0, 0, v), 1, MOST),
-    ("SecureBatches.examples", lambda v: engine.SecureBatches(v, 0.5), 1, MOST),
-    ("GeneratorBatches.examples", lambda v: engine.GeneratorBatches(v, 0.5, None), 1, MOST),
+    ("linear_probe.features", lambda v: networks.linear_probe(0, features=v), 1, None),
+    ("spread_steps.steps", lambda v: probe.spread_steps(v, count=2), 1, MOST),
+    ("spread_steps.count", lambda v: probe.spread_steps(9, count=v), 2, 10_000),
+    ("sampling_rate.batch_size", lambda v: sampling_rate(batch_size=v, train_size=7), 1, 7),
+    ("sampling_rate.images", lambda v: sampling_rate(batch_size=1, train_size=v), 1, MOST),
+    ("PoissonBatches.examples", lambda v: engine.PoissonBatches(train_size=v, sampling_rate=0.5, seed=0), 1, MOST),
+    ("PoissonBatches.seed", lambda v: engine.PoissonBatches(train_size=3, sampling_rate=0.5, seed=v), 0, 2**64 - 1),
+    ("PoissonBatches.step", lambda v: engine.PoissonBatches(train_size=3, sampling_rate=0.5, seed=0).batch(v), 0, None),
+    (
+        "PoissonBatches.part",
+        lambda v: engine.PoissonBatches(train_size=3, sampling_rate=0.5, seed=0).batch(0, v, 3),
+        0,
+        2,
+    ),
+    (
+        "PoissonBatches.parts",
+        lambda v: engine.PoissonBatches(train_size=3, sampling_rate=0.5, seed=0).batch(0, 0, v),
+        1,
+        MOST,
+    ),
+    ("SecureBatches.examples", lambda v: engine.SecureBatches(train_size=v, sampling_rate=0.5), 1, MOST),
+    (
+        "GeneratorBatches.examples",
+        lambda v: engine.GeneratorBatches(train_size=v, sampling_rate=0.5, generator=None),
+        1,
+        MOST,
+    ),
     ("MeasureSettings.draws", changed(GRADIENTS, "draws"), 2, MOST),
     *((f"DpSgdSettings.{name}", changed(SGD, name), 1, MOST) for name in ("steps", "batch_size")),
     ("DpSgdSettings.seed", changed(SGD, "seed"), *SEEDS),
@@ -143,30 +179,33 @@ REALS: list[tuple[str, Make, float, float, str]] = [
     ("learning_rate", lambda v: _argument_ranges.learning_rate("a", v), 1e-15, 1e6, "[]"),
     ("epsilon", lambda v: _argument_ranges.epsilon("a", v), 1e-3, 1e6, "[]"),
     *((f"shares {e}", lambda v, e=e: _argument_ranges.shares("a", (v,), e), 0.0, 1.0, e) for e in ("[]", "(]", "[)", "()")),
-    ("BatchSizeDivisor.rate", lambda v: m.BatchSizeDivisor(4.0, v, 0), 0.0, 1.0, "[)"),
-    ("BatchSizeDivisor.expected_batch_size", lambda v: m.BatchSizeDivisor(v, 0.5, 0), 0.0, math.inf, "()"),
+    ("BatchSizeDivisor.rate", lambda v: m.BatchSizeDivisor(expected_batch_size=4.0, drop_rate=v, seed=0), 0.0, 1.0, "[)"),
+    ("BatchSizeDivisor.expected_batch_size", lambda v: m.BatchSizeDivisor(expected_batch_size=v, drop_rate=0.5, seed=0), 0.0,
+    math.inf, "()"),
     ("TopKWithoutNoise.keep_rate", m.TopKWithoutNoise, 1e-15, 1.0, "[]"),
     ("NoisyMagnitudeTopK.selection_multiplier", lambda v: m.NoisyMagnitudeTopK(v, HALF), 0.0, math.inf, "()"),
     ("IndexPruning.theta", lambda v: m.IndexPruning(v, HALF), 0.0, math.inf, "[]"),
     ("RandomSparsification.rate", lambda v: m.RandomSparsification(lambda step: v, 0), 0.0, 1.0, "[)"),
-    ("RankedSparsification.rate", lambda v: m.RankedSparsification(lambda step: v, 1, 0), 0.0, 1.0, "[)"),
+    ("RankedSparsification.rate", lambda v: m.RankedSparsification(lambda step: v, steps_per_epoch=1, seed=0), 0.0, 1.0, "[)"),
     ("IndexPruning.keep_rate", lambda v: m.IndexPruning(0.2, lambda step: v), 0.0, 1.0, "[]"),
     ("Constant", mechanisms.Constant, 0.0, 1.0, "[]"),
-    ("GradualCooling.final_rate", lambda v: mechanisms.GradualCooling(v, 2, 1), 0.0, 1.0, "[]"),
-    ("Linear.start", lambda v: mechanisms.Linear(v, 0.5, 2), 0.0, 1.0, "[]"),
-    ("Linear.end", lambda v: mechanisms.Linear(0.5, v, 2), 0.0, 1.0, "[]"),
-    ("Exponential.start", lambda v: mechanisms.Exponential(v, 0.5, 2), 1e-100, 1.0, "[]"),
-    ("Exponential.end", lambda v: mechanisms.Exponential(0.5, v, 2), 1e-100, 1.0, "[]"),
+    ("GradualCooling.final_rate", lambda v: mechanisms.GradualCooling(final_drop_rate=v, cooling_epochs=2, steps_per_epoch=1),
+    0.0, 1.0, "[]"),
+    ("Linear.start", lambda v: mechanisms.Linear(start=v, end=0.5, steps=2), 0.0, 1.0, "[]"),
+    ("Linear.end", lambda v: mechanisms.Linear(start=0.5, end=v, steps=2), 0.0, 1.0, "[]"),
+    ("Exponential.start", lambda v: mechanisms.Exponential(start=v, end=0.5, steps=2), 1e-100, 1.0, "[]"),
+    ("Exponential.end", lambda v: mechanisms.Exponential(start=0.5, end=v, steps=2), 1e-100, 1.0, "[]"),
     ("Gep.residual_clip", gep(1), 1e-15, 1e15, "[]"),
-    ("GepJoint.residual_clip", lambda v: m.GepJoint(Anchors(), 1, v, [[0]], 0).check_clip(0.7), 1e-15, 0.7, "[]"),
-    ("PoissonBatches.rate", lambda v: engine.PoissonBatches(3, v, 0), 0.0, 1.0, "(]"),
-    ("SecureBatches.rate", lambda v: engine.SecureBatches(3, v), 0.0, 1.0, "(]"),
-    ("GeneratorBatches.rate", lambda v: engine.GeneratorBatches(3, v, None), 0.0, 1.0, "(]"),
+    ("GepJoint.residual_clip", lambda v: m.GepJoint(Anchors(), subspace_dim=1, residual_clip=v, groups=[[0]],
+    seed=0).check_clip(0.7), 1e-15, 0.7, "[]"),
+    ("PoissonBatches.rate", lambda v: engine.PoissonBatches(train_size=3, sampling_rate=v, seed=0), 0.0, 1.0, "(]"),
+    ("SecureBatches.rate", lambda v: engine.SecureBatches(train_size=3, sampling_rate=v), 0.0, 1.0, "(]"),
+    ("GeneratorBatches.rate", lambda v: engine.GeneratorBatches(train_size=3, sampling_rate=v, generator=None), 0.0, 1.0, "(]"),
     ("secure_noise.std", lambda v: engine.secure_noise(PIXELS, v), 0.0, 1e30, "[]"),
-    ("PrivacyLedger.sampling_rate", engine.PrivacyLedger, 0.0, 1.0, "(]"),
-    ("PrivacyLedger.limit.epsilon", lambda v: engine.PrivacyLedger(0.5).limit(v, 0.1), 0.0, math.inf, "()"),
-    ("PrivacyLedger.limit.delta", lambda v: engine.PrivacyLedger(0.5).limit(1.0, v), 1e-15, 0.1, "[]"),
-    ("PrivacyLedger.epsilon", lambda v: engine.PrivacyLedger(0.5).epsilon(v), 1e-15, 0.1, "[]"),
+    ("PrivacyAccountant.sampling_rate", engine.PrivacyAccountant, 0.0, 1.0, "(]"),
+    ("PrivacyAccountant.limit.epsilon", lambda v: engine.PrivacyAccountant(0.5).limit(v, 0.1), 0.0, math.inf, "()"),
+    ("PrivacyAccountant.limit.delta", lambda v: engine.PrivacyAccountant(0.5).limit(1.0, v), 1e-15, 0.1, "[]"),
+    ("PrivacyAccountant.epsilon", lambda v: engine.PrivacyAccountant(0.5).epsilon(v), 1e-15, 0.1, "[]"),
     ("OptimizerConfig.momentum", lambda v: runs.OptimizerConfig(momentum=v), 0.0, 1.0, "[)"),
     ("OptimizerConfig.weight_decay", lambda v: runs.OptimizerConfig(weight_decay=v), 0.0, 1e3, "[]"),
     ("OptimizerConfig.learning_rate", lambda v: runs.OptimizerConfig(learning_rate=v), 1e-15, 1e6, "[]"),
@@ -255,7 +294,9 @@ def test_streams_are_those_of_numpys_seed_sequences() -> None:
 
 
 def test_every_default_of_a_configuration() -> None:
-    plain = runs.RunConfig("excerpt", "small-cnn", 1, 1, 1.0, epsilon=1.0).as_dict()
+    plain = runs.RunConfig(
+        data="excerpt", model="small-cnn", epochs=1, batch_size=1, max_grad_norm=1.0, epsilon=1.0
+    ).as_dict()
     assert plain == {
         "data": "excerpt", "model": "small-cnn", "epochs": 1, "batch_size": 1, "max_grad_norm": 1.0, "delta": 1e-5,
         "noise_multiplier": None, "epsilon": 1.0, "physical_batch_size": 256, "seed": 0, "inputs": "standardised",

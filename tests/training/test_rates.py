@@ -9,11 +9,11 @@ STEPS = range(7)
 
 def test_schedules_step_by_step() -> None:
     assert [mechanisms.Constant(0.3)(step) for step in STEPS] == [0.3] * 7
-    linear = mechanisms.Linear(0.9, 0.1, 5)
+    linear = mechanisms.Linear(start=0.9, end=0.1, steps=5)
     assert [linear(step) for step in STEPS] == pytest.approx([0.9, 0.7, 0.5, 0.3, 0.1, 0.1, 0.1])
-    exponential = mechanisms.Exponential(0.8, 0.05, 5)
+    exponential = mechanisms.Exponential(start=0.8, end=0.05, steps=5)
     assert [exponential(step) for step in STEPS] == pytest.approx([0.8, 0.4, 0.2, 0.1, 0.05, 0.05, 0.05])
-    cooling = mechanisms.GradualCooling(0.6, 3, 2)
+    cooling = mechanisms.GradualCooling(final_drop_rate=0.6, cooling_epochs=3, steps_per_epoch=2)
     assert [cooling(step) for step in STEPS] == pytest.approx([0.0, 0.0, 0.3, 0.3, 0.6, 0.6, 0.6])
 
 

@@ -26,38 +26,100 @@ from training.runs import DpSgdSettings
 from training.validate import Moment, Row, ValidateSettings, Validation
 
 LOOKS = Path(__file__).with_name("figure_looks.json")
-SGD = DpSgdSettings(60, 25, 1.5, 0.7, 2.0, 0)
+SGD = DpSgdSettings(steps=60, batch_size=25, noise_multiplier=1.5, max_grad_norm=0.7, learning_rate=2.0, seed=0)
 
 
 def probed() -> ProbeResult:
     rng = np.random.default_rng(1)
-    settings = MeasureSettings((0.5, 0.01, 0.1), 4, 1.5, 0.7)
+    settings = MeasureSettings((0.5, 0.01, 0.1), draws=4, noise_multiplier=1.5, max_grad_norm=0.7)
     records = []
     for number, step in enumerate((0, 4, 9, 12)):
         gradient = (rng.standard_normal(2100) * (1 + 20 * (rng.random(2100) < 0.01)) * (number + 1)).astype(np.float32)
         measured = None if step == 4 else measure(gradient, {"all": slice(0, 2100)}, settings, rng)
-        records.append(Record(step, 25, gradient, measured))
-    return ProbeResult("excerpt", 2000, 500, 0.0125, SGD, settings, tuple(records), 0.5)
+        records.append(Record(step=step, batch_size=25, gradient=gradient, measurement=measured))
+    return ProbeResult(
+        data="excerpt",
+        train_images=2000,
+        test_images=500,
+        sampling_rate=0.0125,
+        training=SGD,
+        measuring=settings,
+        records=tuple(records),
+        accuracy=0.5,
+    )
 
 
 def validated() -> Validation:
     assumed = "rf.eq6: deviations"
     rows = (
-        Row("a", "one", "s", "c", 2.0, 2.1, 0.1),
-        Row("a", "none", "s", "c", 0.0, 0.0, 0.1),
-        Row("b", "two", "s", "c", -1.0, -3.0, 0.01),
-        Row("a", "three", "t", "c", 4.0, 3.9, 0.0),
-        Row("b", "least", "s", "c", 1.0, 8.0, 0.5, relation="at least"),
-        Row("a", "most", "s", "c", 1.0, 0.2, 0.05, relation="at most"),
-        Row("c", "resting", "s", "c", 1.0, 5.0, 0.1, assumed),
-        Row("c", "resting", "t", "c", 1.0, 1.1, 0.1, assumed),
-        Row("b", "resting", "u", "c", 1.0, 0.5, 0.3, assumed, "at least"),
+        Row(group="a", quantity="one", setting="s", claims="c", predicted=2.0, measured=2.1, standard_error=0.1),
+        Row(group="a", quantity="none", setting="s", claims="c", predicted=0.0, measured=0.0, standard_error=0.1),
+        Row(group="b", quantity="two", setting="s", claims="c", predicted=-1.0, measured=-3.0, standard_error=0.01),
+        Row(group="a", quantity="three", setting="t", claims="c", predicted=4.0, measured=3.9, standard_error=0.0),
+        Row(
+            group="b",
+            quantity="least",
+            setting="s",
+            claims="c",
+            predicted=1.0,
+            measured=8.0,
+            standard_error=0.5,
+            relation="at least",
+        ),
+        Row(
+            group="a",
+            quantity="most",
+            setting="s",
+            claims="c",
+            predicted=1.0,
+            measured=0.2,
+            standard_error=0.05,
+            relation="at most",
+        ),
+        Row(
+            group="c",
+            quantity="resting",
+            setting="s",
+            claims="c",
+            predicted=1.0,
+            measured=5.0,
+            standard_error=0.1,
+            assumption=assumed,
+        ),
+        Row(
+            group="c",
+            quantity="resting",
+            setting="t",
+            claims="c",
+            predicted=1.0,
+            measured=1.1,
+            standard_error=0.1,
+            assumption=assumed,
+        ),
+        Row(
+            group="b",
+            quantity="resting",
+            setting="u",
+            claims="c",
+            predicted=1.0,
+            measured=0.5,
+            standard_error=0.3,
+            assumption=assumed,
+            relation="at least",
+        ),
     )
     moments = [
-        Moment(name, step, 20, rows[: 9 - at], ())
+        Moment(name=name, step=step, batch_size=20, rows=rows[: 9 - at], notes=())
         for at, (name, step) in enumerate((("start", 0), ("middle", 24), ("end", 49)))
     ]
-    return Validation("excerpt", 2000, 500, ValidateSettings(SGD), tuple(moments), 0.5)
+    return Validation(
+        data="excerpt",
+        train_images=2000,
+        test_images=500,
+        settings=ValidateSettings(SGD),
+        moments=tuple(moments),
+        accuracy=0.5,
+    )
 
 
 def drawn(write: Callable[[Any, Path], None], result: object, folder: Path) -> tuple[Figure, dict[str, Any]]:
@@ -238,18 +300,18 @@ def test_nothing_to_draw(tmp_path: Path) -> None:
     empty = replace(probed(), records=tuple(replace(r, measurement=None) for r in probed().records))
     with pytest.raises(ValueError, match="every recorded batch was empty"):
         probe_figure.write_figure(empty, tmp_path / "new.png")
-    small = Record(1, 2, np.ones(30, np.float32), None)
+    small = Record(step=1, batch_size=2, gradient=np.ones(30, np.float32), measurement=None)
     ax = plt.figure().gca()
     _figure._draw_errors(ax, [small])
     assert ax.lines[0].get_xdata()[0] == pytest.approx(1 / 30)
     assert _figure._rows(small, "top_k_mse", "a") == []
     ax.clear()
-    _figure._draw_errors(ax, [Record(1, 2, np.ones(3000, np.float32), None)])
+    _figure._draw_errors(ax, [Record(step=1, batch_size=2, gradient=np.ones(3000, np.float32), measurement=None)])
     assert ax.lines[0].get_xdata()[0] == pytest.approx(1 / 1000)  # a thousandth of the entries is the least share
     ax.clear()
     alone = np.zeros(144, np.float32)
     alone[3] = 5.0  # twelve root mean squares: in the last bar, and not beyond it
-    _figure._draw_entries(ax, [Record(1, 2, alone, None)])
+    _figure._draw_entries(ax, [Record(step=1, batch_size=2, gradient=alone, measurement=None)])
     assert "(0 beyond" in ax.patches[0].get_label() and ax.patches[0].get_data().values[-1] > 0
     plt.close(ax.figure)
 

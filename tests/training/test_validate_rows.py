@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from dptheory import embedding, freezing, gradients, sparsification
+from tests.named import by_name
 from training import mechanisms as m
 from training import probe
 from training.mechanisms import power_iteration
@@ -29,9 +30,9 @@ from training.validate import (
 DIM, POOL, BATCH, ANCHORS = 24, 13, 7, 16
 SIGMA, CLIP = 0.7, 1.3
 SETTINGS = ValidateSettings(
-    DpSgdSettings(8, 6, SIGMA, CLIP, 0.5, 11),
-    rate=0.4,
-    keep_ratios=(0.05, 0.3),
+    DpSgdSettings(steps=8, batch_size=6, noise_multiplier=SIGMA, max_grad_norm=CLIP, learning_rate=0.5, seed=11),
+    drop_rate=0.4,
+    keep_shares=(0.05, 0.3),
     subspace_dims=(2, 9, 5, 7),
     pool=POOL,
     anchors=ANCHORS,
@@ -127,7 +128,7 @@ def normal(generator: torch.Generator, std: float, dtype: torch.dtype = torch.fl
 
 
 def test_a_row_is_within_five_standard_errors_and_rounding() -> None:
-    row = Row("g", "q", "", "c", 2.0, 2.5, 0.1)
+    row = Row(group="g", quantity="q", setting="", claims="c", predicted=2.0, measured=2.5, standard_error=0.1)
     assert row.within and not dataclasses.replace(row, measured=2.501).within
     assert dataclasses.replace(row, measured=1.5).within and not dataclasses.replace(row, measured=1.499).within
     exact = dataclasses.replace(row, standard_error=0.0)
@@ -143,32 +144,65 @@ def test_a_row_is_within_five_standard_errors_and_rounding() -> None:
 
 
 def test_a_bound_may_be_missed_by_the_slack_alone() -> None:
-    row = Row("g", "q", "", "c", 2.0, 2.0, 0.1, relation="at least")
+    row = Row(
+        group="g",
+        quantity="q",
+        setting="",
+        claims="c",
+        predicted=2.0,
+        measured=2.0,
+        standard_error=0.1,
+        relation="at least",
+    )
     for measured, least, most in ((1.49, False, True), (1.51, True, True), (2.49, True, True), (2.51, True, False)):
         assert dataclasses.replace(row, measured=measured).within == least
         assert dataclasses.replace(row, measured=measured, relation="at most").within == most
     for relation in ("equal", "at least", "at most"):  # with no slack at all, the bound itself keeps to it
-        assert Row("g", "q", "", "c", 0.0, 0.0, 0.0, relation=relation).within
+        assert Row(
+            group="g",
+            quantity="q",
+            setting="",
+            claims="c",
+            predicted=0.0,
+            measured=0.0,
+            standard_error=0.0,
+            relation=relation,
+        ).within
 
 
 def test_the_error_of_a_prediction_widens_the_reach() -> None:
-    row = Row("g", "q", "", "c", 2.0, 2.75, 0.1, error=0.25)
+    row = Row(
+        group="g", quantity="q", setting="", claims="c", predicted=2.0, measured=2.75, standard_error=0.1, error=0.25
+    )
     assert row.reach == 0.75 and row.within and not dataclasses.replace(row, measured=2.751).within
-    assert Row("g", "q", "", "c", 2.0, 2.5, 0.1).reach == 0.5
-    assert Labels("g", "c").mean("q", "s", 1.0, [1.0, 2.0], error=0.25).error == 0.25
-    assert Labels("g", "c").mean("q", "s", 1.0, [1.0, 2.0]).error == 0.0
+    assert (
+        Row(group="g", quantity="q", setting="", claims="c", predicted=2.0, measured=2.5, standard_error=0.1).reach
+        == 0.5
+    )
+    assert Labels(group="g", claims="c").mean("q", "s", 1.0, [1.0, 2.0], error=0.25).error == 0.25
+    assert Labels(group="g", claims="c").mean("q", "s", 1.0, [1.0, 2.0]).error == 0.0
 
 
 def test_a_ratio_and_what_is_broken() -> None:
-    row = Row("g", "q", "", "c", 2.0, 3.0, 0.0)
+    row = Row(group="g", quantity="q", setting="", claims="c", predicted=2.0, measured=3.0, standard_error=0.0)
     assert row.ratio == 1.5 and dataclasses.replace(row, predicted=0.0).ratio is None
     assert row.broken and not dataclasses.replace(row, assumption="a").broken
     assert not dataclasses.replace(row, measured=2.0).broken
 
 
 def test_labels_fill_the_rows() -> None:
-    labels = Labels("g", "c")
-    assert labels.fixed("q", "s", 1, 2, "a", "at most") == Row("g", "q", "s", "c", 1.0, 2.0, 0.0, "a", "at most")
+    labels = Labels(group="g", claims="c")
+    assert labels.fixed("q", "s", 1, 2, "a", "at most") == Row(
+        group="g",
+        quantity="q",
+        setting="s",
+        claims="c",
+        predicted=1.0,
+        measured=2.0,
+        standard_error=0.0,
+        assumption="a",
+        relation="at most",
+    )
     draws = [1.0, 2.0, 4.0, 9.0]
     row = labels.mean("q", "s", [1.0, 1.0, 2.0, 2.0], draws, "a", "at least")
     same([row], [("g", "q", "s", "c", 1.5, 4.0, error_of(np.array([0.0, 1.0, 2.0, 7.0])), "a", "at least")], 1e-12)
@@ -220,7 +254,14 @@ def test_error_of_a_step() -> None:
     spread = float(np.sqrt(np.mean((pool - mean) ** 2)))
     assert _rows_mse.deviation(SNAPSHOT) == pytest.approx(spread, rel=1e-6)
     given = (float(np.linalg.norm(mean)), DIM, spread, CLIP, SIGMA, size, rate)
-    gaussian, flat = (gradients.clipped_gradient_mse(*given, norms) for norms in (masked["norm"], None))
+    gaussian, flat = (
+        gradients.clipped_gradient_mse(
+            **by_name(
+                "grad_norm dim deviation clip_norm noise_multiplier batch_size drop_rate masked_norms", (*given, norms)
+            )
+        )
+        for norms in (masked["norm"], None)
+    )
     expected: list[Expected] = []
     for setting, found, law in (("DP-SGD", full, gaussian.full), (f"freeze {rate:.3g}", masked, gaussian.masked)):
         kept = 1.0 if found is full else 14 / 24
@@ -268,7 +309,12 @@ def test_clipped_descent() -> None:
     for name, clip in clips().items():
         kept = np.mean(clipped(pool, clip) @ mean)
         mirrored = np.mean(clipped(2 * mean - pool, clip) @ mean)
-        wide, narrow = (gradients.symmetric_clip_lower_bound(size, clip, norms, z) for z in (0.75, 0.25))
+        wide, narrow = (
+            gradients.symmetric_clip_lower_bound(
+                grad_norm=size, clip_norm=clip, deviation_norms=norms, deviation_share=z
+            )
+            for z in (0.75, 0.25)
+        )
         for how, bound in (("integral", wide.integral), ("split 0.75", wide.split), ("split 0.25", narrow.split)):
             words = (f"{how}, {name}", "rs.lem3.2, rf.eq70")
             both = (bound, (kept + mirrored) / 2, 0.0)
@@ -301,8 +347,10 @@ def test_kappa() -> None:
             hit = np.mean(np.linalg.norm(deviations * mask, axis=1) < 0.75 * clip)
             own = float(np.linalg.norm(mean * mask))
             samples.append(hit * min(own**2, room * own) / (below * min(size**2, room * size)))
-        exact = sparsification.kappa(mean, clip, rate, deviations, seed=seed)
-        gaussian = sparsification.kappa(mean, clip, rate, _rows_mse.deviation(SNAPSHOT), seed=seed)
+        exact = sparsification.kappa(mean, clip_norm=clip, drop_rate=rate, deviation=deviations, seed=seed)
+        gaussian = sparsification.kappa(
+            mean, clip_norm=clip, drop_rate=rate, deviation=_rows_mse.deviation(SNAPSHOT), seed=seed
+        )
         whole = clipped(pool, clip).sum(0) @ mean
         ratios = [clipped(pool * mask, clip).sum(0) @ mean / whole for mask in masks[:20]]
         value, measured, error = drawn(exact.value, samples)
@@ -360,7 +408,7 @@ def test_definition_of_kappa_at_its_corners() -> None:
 
 def test_pruning() -> None:
     gradient = clipped(SNAPSHOT.batch.double().numpy(), CLIP).sum(0)
-    wanted = probe.MeasureSettings((0.05, 0.3), 21, SIGMA, CLIP)
+    wanted = probe.MeasureSettings((0.05, 0.3), draws=21, noise_multiplier=SIGMA, max_grad_norm=CLIP)
     every = probe.measure(gradient.astype(np.float32), LAYERS, wanted, np.random.default_rng(2)).rows
     claims = {"random_k_mse": "gip.mse_r", "top_k_mse": "gip.mse_t0, gip.assumption1"}
     expected: list[Expected] = []
@@ -368,7 +416,7 @@ def test_pruning() -> None:
         if row.quantity in claims:
             numbers = (row.predicted, row.measured, row.standard_error)
             said = "gip.assumption1: Gaussian entries" if row.quantity == "top_k_mse" else "none"
-            keep = f"keep {row.keep_ratio:g}"
+            keep = f"keep {row.keep_share:g}"
             expected.append(("pruning", row.quantity, keep, claims[row.quantity], *numbers, said, "equal"))
     same(_rows_pruning.pruning_rows(SNAPSHOT, SETTINGS, np.random.default_rng(2)), expected)
     assert {row[7] for row in expected} == {"none", "gip.assumption1: Gaussian entries"}
@@ -422,12 +470,12 @@ def test_angles() -> None:
         turned, off = [angle(n, signal) for n in noisy], [angle(n, true) for n in noisy]
         bias = angle(true, signal)
         law = gradients.DistortionAngle(len(signal), float(np.linalg.norm(signal)) / std)
-        cosine = gradients.batch_expected_cos(np.cos(bias), law.dim, law.snr)
+        cosine = gradients.batch_expected_cos(cos_bias=np.cos(bias), dim=law.dim, snr=law.snr)
         for quantity, numbers in (
             ("cos gamma_BP", drawn(law.expected_cos(), np.cos(turned))),
             ("gamma_BP", drawn(law.mean(), turned)),
             ("cos gamma", drawn(cosine, np.cos(off))),
-            ("gamma", drawn(freezing.expected_angle(law.dim, law.snr, bias), off)),
+            ("gamma", drawn(freezing.expected_angle(law.dim, law.snr, bias_angle=bias), off)),
         ):
             expected.append(("angles", quantity, name, "lf.def3.2, lf.angle_law", *numbers, "none", "equal"))
     same(_rows_angles.angle_rows(SNAPSHOT, SETTINGS, seeded())[:12], expected)
@@ -442,10 +490,18 @@ def freezing_expected(snapshot: Snapshot, growth_said: str, turn_said: str) -> l
     one, other = (float(np.linalg.norm(rows.sum(0))) for rows in (before, after))
     norms = np.stack([np.linalg.norm(batch[:, part], axis=1) for part in LAYERS.values()], axis=1)
     sizes = [5, 1, 4, 8, 2, 4]
-    effect = freezing.freezing_effect(sizes, norms, 3, CLIP, SIGMA, len(batch), min(1.0, one / old.sum()))
-    sure = freezing.signal_growth(batch[:, FIRST:], frozen, CLIP)
+    effect = freezing.freezing_effect(
+        sizes,
+        layer_norms=norms,
+        frozen_layers=3,
+        clip_norm=CLIP,
+        noise_multiplier=SIGMA,
+        batch_size=len(batch),
+        alignment=min(1.0, one / old.sum()),
+    )
+    sure = freezing.signal_growth(batch[:, FIRST:], frozen_norms=frozen, clip_norm=CLIP)
     lemma, turn = ("freezing", "lf.lem3.2a, lf.lem3.2b"), ("freezing", "lf.prop3.1.1")
-    grown = float((old * freezing.norm_growth(kept, frozen, CLIP)).mean())
+    grown = float((old * freezing.norm_growth(trainable_norms=kept, frozen_norms=frozen, clip_norm=CLIP)).mean())
     aligned = "lf.prop3.1.3: alignment unchanged by freezing"
     angle_before, angle_after = (angle(true[FIRST:], rows.sum(0)) for rows in (before, after))
     noise = "lf.prop3.1.3"
@@ -465,11 +521,13 @@ def test_freezing() -> None:
     positive = "lf.lem3.2b: inner products of the gradients >= 0"
     found = _rows_angles.angle_rows(SNAPSHOT, SETTINGS, seeded())[12:]
     sure = freezing.signal_growth(
-        SNAPSHOT.batch[:, FIRST:].double().numpy(), SNAPSHOT.batch[:, :FIRST].norm(dim=1).numpy(), CLIP
+        SNAPSHOT.batch[:, FIRST:].double().numpy(),
+        frozen_norms=SNAPSHOT.batch[:, :FIRST].norm(dim=1).numpy(),
+        clip_norm=CLIP,
     )
     turning = "lf.prop3.1.1: what freezing adds lies on the true gradient's side"
     whole, after = parts()[1][2], parts()[2][2]
-    turn = freezing.bias_turn(SNAPSHOT.true[FIRST:], whole, after - whole)
+    turn = freezing.bias_turn(direction=SNAPSHOT.true[FIRST:], signal=whole, added=after - whole)
     growth_said, turn_said = (
         "none" if limit >= 1.0 else said for limit, said in ((sure.lower, positive), (turn.limit, turning))
     )
@@ -545,8 +603,8 @@ def test_projection() -> None:
     expected: list[Expected] = []
     for k in (2, 9, 5, 7):
         shares = np.array([energy[:k].sum() for energy in energies])
-        error = embedding.random_basis_error(DIM, k)
-        rows = power_iteration(SNAPSHOT.anchors, k, 1, generator).double().numpy()
+        error = embedding.random_basis_error(dim=DIM, subspace_dim=k)
+        rows = power_iteration(SNAPSHOT.anchors, dim=k, iterations=1, generator=generator).double().numpy()
         measured = np.sqrt(1 - np.mean(np.sum((units @ rows.T) ** 2, axis=1)))
         words = (f"k = {k}", "gep.jl")
         expected += [
@@ -586,16 +644,27 @@ def test_embedding() -> None:
         mechanism.begin_step([torch.zeros(DIM)])
         total = mechanism.contribute([SNAPSHOT.batch], CLIP).total
         basis = mechanism.bases[0].double().numpy()
-        clean = mechanism.release(total, 0.0, CLIP, noise)[0].double().numpy()
-        released = [mechanism.release(total, SIGMA, CLIP, noise)[0].double().numpy() for _ in range(21)]
+        clean = mechanism.release(total, noise_multiplier=0.0, clip_norm=CLIP, noise=noise)[0].double().numpy()
+        released = [
+            mechanism.release(total, noise_multiplier=SIGMA, clip_norm=CLIP, noise=noise)[0].double().numpy()
+            for _ in range(21)
+        ]
         energies = [np.sum((r - clean) ** 2) for r in released]
         errors = [np.sum((r - batch.sum(0)) ** 2) for r in released]
         inside = batch @ basis.T
         outside = batch - inside @ basis
         lost = float(np.linalg.norm(outside.sum(0)))
-        quiet, lossy = (embedding.gep_mse(DIM, k, CLIP, residual, 1 / SIGMA, *rest) for rest in ((), (lost,)))
+        quiet, lossy = (
+            embedding.gep_mse(
+                **by_name(
+                    "dim subspace_dim clip_norm residual_clip mu residual_norm embedding_clip",
+                    (DIM, k, CLIP, residual, 1 / SIGMA, *rest),
+                )
+            )
+            for rest in ((), (lost,))
+        )
         if name == "joint":
-            bias = embedding.joint_clipping_bias(inside, outside, CLIP, 0.2).square
+            bias = embedding.joint_clipping_bias(inside, residuals=outside, clip_norm=CLIP, residual_share=0.2).square
         elif name == "embedding_only":
             bias = np.sum((clipped(inside, CLIP) - inside).sum(0) ** 2)
         else:
@@ -618,7 +687,7 @@ def test_attack() -> None:
     rng, head = np.random.default_rng(4), SNAPSHOT.head
     size, keep, std = 15, 3, SIGMA * CLIP  # 0.2 of 3 * 5 weights
     rate = 1 - keep / size
-    predicted = sparsification.expected_error(np.r_[head.outputs, np.zeros(12)], rate, std)
+    predicted = sparsification.expected_error(np.r_[head.outputs, np.zeros(12)], drop_rate=rate, noise_std=std)
     errors, hidden = [], []
     for _ in range(20 * 21):
         mask = np.zeros(size)

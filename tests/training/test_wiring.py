@@ -52,7 +52,7 @@ def prepared(
 def test_every_stream_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     run, asked = prepared(monkeypatch, {"name": "random-sparsification", "drop_rate": 0.5})
     assert asked["noise_generator"].initial_seed() == stream(5, 2)
-    assert run.batches == PoissonBatches(TRAIN, 0.25, stream(5, 1))
+    assert run.batches == PoissonBatches(train_size=TRAIN, sampling_rate=0.25, seed=stream(5, 1))
     for found, wanted in zip(run.model.parameters(), small_tanh_cnn(stream(5, 0)).parameters(), strict=True):
         assert torch.equal(found, wanted)
     assert vars(asked["mechanism"])["_generator"].initial_seed() == stream(5, 3)
@@ -88,7 +88,7 @@ def test_what_a_run_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_secure_run_takes_nothing_from_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     run, asked = prepared(monkeypatch, {"name": "random-sparsification", "drop_rate": 0.5}, secure=True)
     assert asked["noise_generator"] is None and asked["secure"] is True and not asked["mechanism"].seeded
-    assert run.batches == SecureBatches(TRAIN, 0.25)
+    assert run.batches == SecureBatches(train_size=TRAIN, sampling_rate=0.25)
 
 
 def test_noise_for_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +206,9 @@ def test_defaults_of_make_private() -> None:
     assert optimizer.generator is noise and optimizer.loss_reduction == "sum"
     assert vars(loader.batch_sampler)["_batches"].generator is generator and loader.generator is generator
     _, optimizer, loader = made(secure=True)
-    assert optimizer.secure and vars(loader.batch_sampler)["_batches"] == SecureBatches(20, 0.25)
+    assert optimizer.secure and vars(loader.batch_sampler)["_batches"] == SecureBatches(
+        train_size=20, sampling_rate=0.25
+    )
 
 
 @pytest.mark.parametrize(("rate", "steps"), [(1.0, 1), (0.7, 1), (0.3, 3), (0.03, 33)])
@@ -241,7 +243,7 @@ def test_a_loader_keeps_its_ways() -> None:
 def test_attach_takes_its_divisor_from_the_examples() -> None:
     model = nn.Linear(3, 2)
     given = {"mechanism": m.DpSgd(), "noise_multiplier": 1.5, "max_grad_norm": 0.7, "sampling_rate": 0.1}
-    _, optimizer = attach(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), examples=70, **given)
+    _, optimizer = attach(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), train_size=70, **given)
     assert optimizer.expected_batch_size == 0.1 * 70 and optimizer.ledger.sampling_rate == 0.1
     assert optimizer.loss_reduction == "mean" and not optimizer.secure and optimizer.generator is None
 
@@ -249,7 +251,12 @@ def test_attach_takes_its_divisor_from_the_examples() -> None:
 # --- a validation -------------------------------------------------------------------------------------------------------------
 
 SETTINGS = ValidateSettings(
-    DpSgdSettings(7, 40, 1.5, 0.7, 0.5, 3), subspace_dims=(2,), pool=30, anchors=12, window=2, draws=20
+    DpSgdSettings(steps=7, batch_size=40, noise_multiplier=1.5, max_grad_norm=0.7, learning_rate=0.5, seed=3),
+    subspace_dims=(2,),
+    pool=30,
+    anchors=12,
+    window=2,
+    draws=20,
 )
 
 
@@ -267,7 +274,7 @@ def test_streams_of_a_validation(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (asked["noise_multiplier"], asked["max_grad_norm"]) == (1.5, 0.7)
     assert asked["optimizer"].param_groups[0]["lr"] == 0.5 and isinstance(asked["mechanism"], m.DpSgd)
     assert asked["noise_generator"].initial_seed() == training.stream(2)
-    assert trainer.batches == PoissonBatches(TRAIN, 1 / 3, training.stream(1))
+    assert trainer.batches == PoissonBatches(train_size=TRAIN, sampling_rate=1 / 3, seed=training.stream(1))
     wanted = small_tanh_cnn(training.stream(0)).state_dict()
     assert all(torch.equal(value, wanted[name]) for name, value in trainer.plain.state_dict().items())
     anchors = vars(trainer.anchors)
@@ -350,10 +357,40 @@ def test_gradients_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def rows() -> tuple[Row, ...]:
     return (
-        Row("first", "one", "s", "c", 2.0, 2.1, 0.1),
-        Row("first", "two", "t", "c", 0.0, 12345.678, 0.0, "rf.eq6: deviations", "at least"),
-        Row("second", "three", "u", "c", 4.0, 9.0, 0.0, "none", "at most", error=0.125),
-        Row("second", "four", "", "c", 4.0, 9.0, 0.0, "rf.eq7: flat"),
+        Row(group="first", quantity="one", setting="s", claims="c", predicted=2.0, measured=2.1, standard_error=0.1),
+        Row(
+            group="first",
+            quantity="two",
+            setting="t",
+            claims="c",
+            predicted=0.0,
+            measured=12345.678,
+            standard_error=0.0,
+            assumption="rf.eq6: deviations",
+            relation="at least",
+        ),
+        Row(
+            group="second",
+            quantity="three",
+            setting="u",
+            claims="c",
+            predicted=4.0,
+            measured=9.0,
+            standard_error=0.0,
+            assumption="none",
+            relation="at most",
+            error=0.125,
+        ),
+        Row(
+            group="second",
+            quantity="four",
+            setting="",
+            claims="c",
+            predicted=4.0,
+            measured=9.0,
+            standard_error=0.0,
+            assumption="rf.eq7: flat",
+        ),
     )
 
 
@@ -394,7 +431,7 @@ def test_a_moment_of_a_validation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validate_of, "kappa_rows", noted("kappa", (["kappa"], ("a note",))))
     snapshot = SimpleNamespace(name="end", step=4, batch=torch.zeros(9, 2))
     found = validate_of._moment(snapshot, SETTINGS, 77)
-    assert found == Moment("end", 4, 9, (0, 1, "kappa", 2, 3, 4, 5, 6, 7), ("a note",))
+    assert found == Moment(name="end", step=4, batch_size=9, rows=(0, 1, "kappa", 2, 3, 4, 5, 6, 7), notes=("a note",))
     assert dict(asked) == {name: [] if name == "clipping" else [77] for name in (*names, "kappa")}
 
 
@@ -416,7 +453,14 @@ def test_a_validation_of_given_images(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked[0][0] is train and torch.equal(asked[0][1], test.pixels) and asked[0][2:] == (SETTINGS, CPU)
     assert asked[1] == "synchronized"
     moments = tuple((name, SETTINGS.stream(number)) for number, name in enumerate("abc"))
-    assert found == Validation("excerpt", TRAIN, TEST, SETTINGS, moments, ("a model", TEST, CPU))
+    assert found == Validation(
+        data="excerpt",
+        train_images=TRAIN,
+        test_images=TEST,
+        settings=SETTINGS,
+        moments=moments,
+        accuracy=("a model", TEST, CPU),
+    )
     monkeypatch.setattr(validate_of, "load", tiny_load)
     assert validate_of.validate("mnist", SETTINGS, CPU).data == "mnist"
     assert (asked[-2][0].name, len(asked[-2][0]), len(asked[-2][1])) == ("mnist", TRAIN, TEST)
@@ -430,8 +474,15 @@ def test_a_validation_of_given_images(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_report_of_a_validation(tmp_path: Path) -> None:
     import json
 
-    moment = Moment("end", 4, 9, rows(), ("a note",))
-    result = Validation("excerpt", 120, 60, SETTINGS, (moment, dataclasses.replace(moment, name="start")), 0.5)
+    moment = Moment(name="end", step=4, batch_size=9, rows=rows(), notes=("a note",))
+    result = Validation(
+        data="excerpt",
+        train_images=120,
+        test_images=60,
+        settings=SETTINGS,
+        moments=(moment, dataclasses.replace(moment, name="start")),
+        accuracy=0.5,
+    )
     plain = report_of.to_dict(result, CPU)
     assert [plain[name] for name in ("data", "train_images", "test_images", "device", "test_accuracy")] == [
         "excerpt", 120, 60, "cpu", 0.5

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -67,19 +67,21 @@ def cases() -> tuple[Case, ...]:
 
 def _sums() -> list[Case]:
     half = m.Constant(0.5)
-    freezing = Case("layer freezing", lambda seed: m.LayerFreezing(m.DpSgd(), 1, 3), _laws.whole)
+    freezing = Case(
+        "layer freezing", lambda seed: m.LayerFreezing(m.DpSgd(), frozen_layers=1, from_step=3), _laws.whole
+    )
     return [
         Case("DP-SGD", lambda seed: m.DpSgd(), _laws.whole),
         Case(
             "random sparsification",
-            partial(m.RandomSparsification, half),
+            lambda seed: m.RandomSparsification(half, seed),
             _laws.masked_then_clipped,
             fresh=True,
             shown=mask,
         ),
         Case(
             "posterior freeze",
-            partial(m.PosteriorFreeze, half),
+            lambda seed: m.PosteriorFreeze(half, seed),
             _laws.clipped_then_masked,
             fresh=True,
             amplified=True,
@@ -87,13 +89,13 @@ def _sums() -> list[Case]:
         ),
         Case(
             "posterior freeze, mask held",
-            lambda seed: m.PosteriorFreeze(half, seed, RANKING_STEPS),
+            lambda seed: m.PosteriorFreeze(half, seed, refresh_steps=RANKING_STEPS),
             _laws.clipped_then_masked,
             shown=mask,
         ),
         Case(
             "ranked sparsification",
-            partial(m.RankedSparsification, half, RANKING_STEPS),
+            lambda seed: m.RankedSparsification(half, steps_per_epoch=RANKING_STEPS, seed=seed),
             _laws.masked_then_clipped,
             shown=mask,
         ),
@@ -119,11 +121,15 @@ def _embeddings() -> list[Case]:
         return math.sqrt(2) * sigma * math.hypot(clip, RESIDUAL_CLIP), math.sqrt(2) * sigma * RESIDUAL_CLIP
 
     def optimal(sigma: float, clip: float) -> tuple[float, float]:
-        split = embedding.split_noise(total, quota, clip, RESIDUAL_CLIP, 1 / sigma)
+        split = embedding.split_noise(
+            dim=total, subspace_dim=quota, embedding_clip=clip, residual_clip=RESIDUAL_CLIP, mu=1 / sigma
+        )
         return split.embedding_std, split.residual_std
 
     def joint(sigma: float, clip: float) -> tuple[float, float]:
-        split = embedding.joint_clip(total, quota, clip, RESIDUAL_CLIP / clip, 1 / sigma)
+        split = embedding.joint_clip(
+            dim=total, subspace_dim=quota, clip_norm=clip, residual_share=RESIDUAL_CLIP / clip, mu=1 / sigma
+        )
         return split.embedding_std, split.residual_std
 
     kinds: tuple[tuple[str, Any, Any, Any], ...] = (
@@ -136,7 +142,7 @@ def _embeddings() -> list[Case]:
     return [
         Case(
             name,
-            partial(kind, _FixedAnchors(), SUBSPACE, RESIDUAL_CLIP, groups),
+            partial(_embedding, kind, groups),
             _laws.embedded(SIZES, dims, parts, stds),
             shown=bases,
         )
@@ -144,12 +150,18 @@ def _embeddings() -> list[Case]:
     ]
 
 
+def _embedding(kind: Any, groups: list[list[int]], seed: int | None) -> Mechanism:
+    anchors = _FixedAnchors()
+    built: Mechanism = kind(anchors, subspace_dim=SUBSPACE, residual_clip=RESIDUAL_CLIP, groups=groups, seed=seed)
+    return built
+
+
 def _selections() -> list[Case]:
     half = m.Constant(0.5)
     return [
         Case(
             "index pruning",
-            lambda seed: m.IndexPruning(THETA, half, GROUP),
+            lambda seed: m.IndexPruning(THETA, half, group_size=GROUP),
             _laws.clipped_then_masked,
             linear=False,
             choice=_swaps,
@@ -162,7 +174,7 @@ def _selections() -> list[Case]:
         ),
         Case(
             "top-k of noisy magnitudes",
-            lambda seed: m.NoisyMagnitudeTopK(SELECTION_SIGMA, half, 2),
+            lambda seed: m.NoisyMagnitudeTopK(SELECTION_SIGMA, half, group_size=2),
             _laws.clipped_then_masked,
             linear=False,
             choice=_larger_of_two,
@@ -176,7 +188,9 @@ def _broken() -> list[Case]:
     return [
         Case("noisy SGD", lambda seed: m.NoisySgd(), _laws.whole, private=False),
         Case("clipped SGD", lambda seed: m.ClippedSgd(), _laws.whole, private=False),
-        Case("no noise on the first layers", lambda seed: m.QuietLayers(1, 0), _laws.whole, private=False),
+        Case(
+            "no noise on the first layers", lambda seed: m.QuietLayers(quiet=1, from_step=0), _laws.whole, private=False
+        ),
         Case(
             "noisy sparsification",
             partial(m.NoisySparsification, half),
@@ -187,14 +201,14 @@ def _broken() -> list[Case]:
         ),
         Case(
             "un-noised velocity",
-            partial(m.UnnoisedVelocity, half, RANKING_STEPS),
+            lambda seed: m.UnnoisedVelocity(half, steps_per_epoch=RANKING_STEPS, seed=seed),
             _laws.masked_then_clipped,
             private=False,
             shown=mask,
         ),
         Case(
             "division by the drawn batch size",
-            partial(m.BatchSizeDivisor, expected, 0.5),
+            lambda seed: m.BatchSizeDivisor(expected_batch_size=expected, drop_rate=0.5, seed=cast(int, seed)),
             _laws.masked_then_clipped,
             private=False,
             fresh=True,
@@ -209,7 +223,7 @@ def _broken() -> list[Case]:
         ),
         Case(
             "ranked by true gradients",
-            partial(m.RankedByTrueGradients, half, RANKING_STEPS),
+            lambda seed: m.RankedByTrueGradients(half, steps_per_epoch=RANKING_STEPS, seed=seed),
             _laws.masked_then_clipped,
             private=False,
             shown=mask,

@@ -159,7 +159,9 @@ def foretold(case: Case, plan: _board.Plan, seed: int | None, releases: Sequence
         mechanism.begin_step(params)
         shown.append(case.shown(mechanism))
         nothing = mechanism.contribute([torch.zeros(1, *p.shape) for p in params], plan.clip).total
-        mechanism.release(nothing, plan.sigma, plan.clip, lambda like, std: torch.zeros_like(like))
+        mechanism.release(
+            nothing, noise_multiplier=plan.sigma, clip_norm=plan.clip, noise=lambda like, std: torch.zeros_like(like)
+        )
         pieces = torch.split(torch.from_numpy(released).float(), list(plan.sizes))
         mechanism.end_step([piece.view_as(p) for piece, p in zip(pieces, params, strict=True)], plan.sigma * plan.clip)
     return shown

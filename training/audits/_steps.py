@@ -69,7 +69,8 @@ class StepAudit:
     def run(self, seed: int = 0) -> AuditResult:
         """The result at confidence 0.99; one seed gives one result on every version of torch."""
         found = self.scores(self.trials, seeded_noise(_argument_ranges.seed("seed", seed)))
-        return privacy.audit(*found, DELTA, method=self.method)
+        scores_with, scores_without = found
+        return privacy.audit(scores_with=scores_with, scores_without=scores_without, delta=DELTA, method=self.method)
 
 
 def step_audits() -> tuple[StepAudit, ...]:
@@ -98,11 +99,11 @@ def _naive(steps: int = 1) -> float:
 
 def _noisy_sums() -> list[StepAudit]:
     rate = m.Constant(0.5)
-    held = partial(m.PosteriorFreeze, rate, _SEED, 10)
+    held = partial(m.PosteriorFreeze, rate, _SEED, refresh_steps=10)
     shown = held()
     shown.begin_step([torch.zeros(_DIM)])
     kept = int(shown.mask[0].nonzero()[0])
-    ranked = partial(m.RankedSparsification, rate, 1, _SEED)
+    ranked = partial(m.RankedSparsification, rate, steps_per_epoch=1, seed=_SEED)
     cases: tuple[tuple[str, Make, torch.Tensor], ...] = (
         ("DP-SGD", m.DpSgd, one_entry(_DIM, 0)),
         ("random sparsification", partial(m.RandomSparsification, rate, _SEED), torch.full((_DIM,), 100.0)),
@@ -139,7 +140,7 @@ def _fresh_mask_scores(samples: torch.Tensor, trials: int, noise: Noise) -> Arra
     for i in range(trials):
         mechanism.begin_step([torch.zeros(samples.shape[1])])
         total = mechanism.contribute([samples], CLIP).total
-        released[i] = float(mechanism.release(total, SIGMA, CLIP, noise)[0][0])
+        released[i] = float(mechanism.release(total, noise_multiplier=SIGMA, clip_norm=CLIP, noise=noise)[0][0])
     return log_ratio(released[:, None], np.array([second + CLIP]), np.array([second]))
 
 
@@ -159,7 +160,9 @@ def _two_epochs(
         for _ in range(2):
             mechanism.begin_step([torch.zeros(batch.shape[1])])
             totals = [mechanism.contribute([s], CLIP).total for s in (joined, batch)]
-            released = mechanism.release(totals[0 if len(samples) == len(joined) else 1], SIGMA, CLIP, noise)
+            released = mechanism.release(
+                totals[0 if len(samples) == len(joined) else 1], noise_multiplier=SIGMA, clip_norm=CLIP, noise=noise
+            )
             mechanism.end_step(released, SIGMA * CLIP)
             first, second = (t[0].double().numpy() for t in totals)
             scores[i] += log_ratio(released[0].double().numpy(), first, second)
@@ -188,8 +191,12 @@ _SUBSPACE_DIM = 3
 
 def _embeddings() -> list[StepAudit]:
     root = math.sqrt(2) * SIGMA
-    optimal = embedding.split_noise(_DIM, _SUBSPACE_DIM, CLIP, _RESIDUAL_CLIP, 1 / SIGMA)
-    joint = embedding.joint_clip(_DIM, _SUBSPACE_DIM, CLIP, _RESIDUAL_CLIP / CLIP, 1 / SIGMA)
+    optimal = embedding.split_noise(
+        dim=_DIM, subspace_dim=_SUBSPACE_DIM, embedding_clip=CLIP, residual_clip=_RESIDUAL_CLIP, mu=1 / SIGMA
+    )
+    joint = embedding.joint_clip(
+        dim=_DIM, subspace_dim=_SUBSPACE_DIM, clip_norm=CLIP, residual_share=_RESIDUAL_CLIP / CLIP, mu=1 / SIGMA
+    )
     shares = math.sqrt(CLIP**2 - _RESIDUAL_CLIP**2)
     # the residual noise of the published mechanism has a part in the subspace
     published = math.hypot(root * CLIP, root * _RESIDUAL_CLIP)
@@ -218,7 +225,7 @@ def _embeddings() -> list[StepAudit]:
 
 def _embedding(kind: Callable[..., Embedding]) -> Embedding:
     anchors: AnchorSource = _FixedAnchors()
-    return kind(anchors, _SUBSPACE_DIM, _RESIDUAL_CLIP, [[0]], _SEED)
+    return kind(anchors, subspace_dim=_SUBSPACE_DIM, residual_clip=_RESIDUAL_CLIP, groups=[[0]], seed=_SEED)
 
 
 def _embedding_scores(
@@ -233,7 +240,9 @@ def _embedding_scores(
     mechanism = make()
     mechanism.begin_step([torch.zeros(_DIM)])
     total = mechanism.contribute([samples], CLIP).total
-    released = torch.stack([mechanism.release(total, SIGMA, CLIP, noise)[0] for _ in range(trials)])
+    released = torch.stack(
+        [mechanism.release(total, noise_multiplier=SIGMA, clip_norm=CLIP, noise=noise)[0] for _ in range(trials)]
+    )
     inside = (canary @ mechanism.bases[0].T) @ mechanism.bases[0]
     direction = inside / stds[0] ** 2 + (canary - inside) / stds[1] ** 2
     return np.asarray((released @ direction).double().numpy())
@@ -261,7 +270,7 @@ def _flipping_canary() -> torch.Tensor:
 
 def _index_scores(sigma: float, samples: torch.Tensor, trials: int, noise: Noise) -> Array:
     """Log-likelihood ratio of index set and values of index pruning."""
-    make = partial(m.IndexPruning, _THETA, m.Constant(0.5), _SELECTION_DIM)
+    make = partial(m.IndexPruning, _THETA, m.Constant(0.5), group_size=_SELECTION_DIM)
     released = grouped_releases(make, samples, trials, noise, sigma)
     batch = _selection_batch()
     first, second = clipped_total(make, torch.cat([batch, _flipping_canary()[None]])), clipped_total(make, batch)
@@ -273,7 +282,7 @@ def _index_scores(sigma: float, samples: torch.Tensor, trials: int, noise: Noise
 def _selections() -> list[StepAudit]:
     batch, flip = _selection_batch(), _flipping_canary()
     half = m.Constant(0.5)
-    index = partial(m.IndexPruning, _THETA, half, _SELECTION_DIM)
+    index = partial(m.IndexPruning, _THETA, half, group_size=_SELECTION_DIM)
     largest = one_entry(_SELECTION_DIM, 0)
     # The first entry is far above the rest, with or without the canary: it is always released.
     high = torch.cat([batch, 50 * largest.repeat(60, 1)])
@@ -290,7 +299,7 @@ def _selections() -> list[StepAudit]:
     ]
     makes: tuple[tuple[str, Make], ...] = (
         ("top-k of the released gradient", partial(m.TopKOfReleased, half, _SELECTION_DIM)),
-        ("top-k of noisy magnitudes", partial(m.NoisyMagnitudeTopK, 2 * SIGMA, half, _SELECTION_DIM)),
+        ("top-k of noisy magnitudes", partial(m.NoisyMagnitudeTopK, 2 * SIGMA, half, group_size=_SELECTION_DIM)),
     )
     for name, make in makes:
         first, second = clipped_total(make, torch.cat([high, largest[None]])), clipped_total(make, high)
@@ -317,7 +326,7 @@ _SILENT_DIM = 400
 def _broken() -> list[StepAudit]:
     batch, flip = _selection_batch(), _flipping_canary()
     half = m.Constant(0.5)
-    velocity = partial(m.UnnoisedVelocity, half, 1, _SEED)
+    velocity = partial(m.UnnoisedVelocity, half, steps_per_epoch=1, seed=_SEED)
     silent = torch.zeros(4, _SILENT_DIM)
     cases: tuple[tuple[str, float, torch.Tensor, torch.Tensor, World], ...] = (
         ("un-noised velocity", _naive(), batch, flip, partial(_exact_scores, clipped_total(velocity, batch), velocity)),
@@ -339,7 +348,9 @@ def _exact_scores(without: Array, make: Make, samples: torch.Tensor, trials: int
 
 def _size_scores(samples: torch.Tensor, trials: int, noise: Noise) -> Array:
     """How small the noise is. All gradients are zero, the canary's too: it adds nothing but itself to the batch size."""
-    released = tiled_releases(partial(m.BatchSizeDivisor, 4.0, 0.5, _SEED), samples, trials, noise)
+    released = tiled_releases(
+        partial(m.BatchSizeDivisor, expected_batch_size=4.0, drop_rate=0.5, seed=_SEED), samples, trials, noise
+    )
     return np.asarray(-np.square(released).sum(1))
 
 
@@ -347,7 +358,9 @@ def _kept_scores(samples: torch.Tensor, trials: int, noise: Noise) -> Array:
     """How many entries of the second half are released."""
     mechanism = m.TopKWithoutNoise(0.5)
     total = mechanism.contribute([samples], CLIP).total
-    released = torch.stack([mechanism.release(total, SIGMA, CLIP, noise)[0] for _ in range(trials)])
+    released = torch.stack(
+        [mechanism.release(total, noise_multiplier=SIGMA, clip_norm=CLIP, noise=noise)[0] for _ in range(trials)]
+    )
     return np.asarray((released[:, _HALF:] != 0).sum(1).double().numpy())
 
 
@@ -355,10 +368,12 @@ def _ranked_scores(samples: torch.Tensor, trials: int, noise: Noise) -> Array:
     """How many entries of the second half the second epoch updates."""
     scores = np.empty(trials)
     for i in range(trials):
-        mechanism = m.RankedByTrueGradients(m.Constant(0.5), 1, _SEED)
+        mechanism = m.RankedByTrueGradients(m.Constant(0.5), steps_per_epoch=1, seed=_SEED)
         for _ in range(2):
             mechanism.begin_step([torch.zeros(_SELECTION_DIM)])
-            released = mechanism.release(mechanism.contribute([samples], CLIP).total, SIGMA, CLIP, noise)
+            released = mechanism.release(
+                mechanism.contribute([samples], CLIP).total, noise_multiplier=SIGMA, clip_norm=CLIP, noise=noise
+            )
             mechanism.end_step(released, SIGMA * CLIP)
         scores[i] = float((released[0][_HALF:] != 0).sum())
     return scores

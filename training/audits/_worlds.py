@@ -54,7 +54,11 @@ def tiled_releases(make: Make, samples: torch.Tensor, trials: int, noise: Noise,
     mechanism = make()
     mechanism.begin_step([torch.zeros(samples.shape[1])])
     total = mechanism.contribute([samples], CLIP).total[0]
-    return np.asarray(mechanism.release([total.expand(trials, -1)], sigma, CLIP, noise)[0].double().numpy())
+    return np.asarray(
+        mechanism.release([total.expand(trials, -1)], noise_multiplier=sigma, clip_norm=CLIP, noise=noise)[0]
+        .double()
+        .numpy()
+    )
 
 
 def grouped_releases(make: Make, samples: torch.Tensor, trials: int, noise: Noise, sigma: float = SIGMA) -> Array:
@@ -63,7 +67,12 @@ def grouped_releases(make: Make, samples: torch.Tensor, trials: int, noise: Nois
     mechanism.begin_step([torch.zeros(dim)])
     total = mechanism.contribute([samples], CLIP).total[0]
     mechanism.begin_step([torch.zeros(trials * dim)])
-    return np.asarray(mechanism.release([total.repeat(trials)], sigma, CLIP, noise)[0].view(-1, dim).double().numpy())
+    return np.asarray(
+        mechanism.release([total.repeat(trials)], noise_multiplier=sigma, clip_norm=CLIP, noise=noise)[0]
+        .view(-1, dim)
+        .double()
+        .numpy()
+    )
 
 
 def log_ratio(released: Array, first: Array, second: Array, sigma: float = SIGMA) -> Array:

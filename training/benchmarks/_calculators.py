@@ -21,13 +21,20 @@ _SORT = 0.08
 def kappa(device: torch.device, dim: int = 10**6) -> Case:
     """kappa of a gradient with one entry that holds half its square: at most 1 s at d = 1e6."""
     gradient, keep = _uneven(dim), max(1, dim // 10**4)
-    return _case(f"kappa, d = {dim:,}", lambda: sparsification.kappa(gradient, 0.04, 1 - keep / dim), 1.0)
+    return _case(
+        f"kappa, d = {dim:,}", lambda: sparsification.kappa(gradient, clip_norm=0.04, drop_rate=1 - keep / dim), 1.0
+    )
 
 
 def best_rate(device: torch.device, dim: int = 10**6) -> Case:
     """The best of some fifty rates: at most 20 s at d = 1e6."""
     gradient = _uneven(dim)
-    return _case(f"best_rate, d = {dim:,}", lambda: sparsification.best_rate(gradient, 0.04, 1.0, 1e3), 20.0, rounds=2)
+    return _case(
+        f"best_rate, d = {dim:,}",
+        lambda: sparsification.best_rate(gradient, clip_norm=0.04, delta_c=1.0, step_noise=1e3),
+        20.0,
+        rounds=2,
+    )
 
 
 def sampler(device: torch.device) -> Case:
@@ -46,14 +53,21 @@ def exact_top_k(device: torch.device) -> Case:
 def epsilon(device: torch.device) -> Case:
     """The bracket of a typical run: at most 0.5 s."""
     steps = itertools.count(1000)  # a run of its own in every round: results are remembered
-    return _case("privacy.epsilon", lambda: privacy.epsilon(1.0, 0.02, next(steps), 1e-5), 0.5)
+    return _case(
+        "privacy.epsilon_bounds",
+        lambda: privacy.epsilon_bounds(noise_multiplier=1.0, sampling_rate=0.02, steps=next(steps), delta=1e-5),
+        0.5,
+    )
 
 
 def noise_multiplier(device: torch.device) -> Case:
     """sigma for epsilon = 3 over a typical run: at most 6 s."""
     steps = itertools.count(2000)
     return _case(
-        "privacy.noise_multiplier", lambda: privacy.noise_multiplier(3.0, 1e-5, 0.02, next(steps)), 6.0, rounds=3
+        "privacy.least_noise_multiplier",
+        lambda: privacy.least_noise_multiplier(epsilon=3.0, delta=1e-5, sampling_rate=0.02, steps=next(steps)),
+        6.0,
+        rounds=3,
     )
 
 
@@ -62,7 +76,16 @@ def joint_budget(device: torch.device) -> Case:
     steps = itertools.count(875)
 
     def work() -> float:
-        return privacy.theta_for_joint_budget(1.12, 1e-5, 256, 26, 4096 / 45_000, 10.0, next(steps), 10_547)
+        return privacy.theta_for_joint_budget(
+            epsilon=1.12,
+            delta=1e-5,
+            dim=256,
+            keep=26,
+            sampling_rate=4096 / 45_000,
+            noise_multiplier=10.0,
+            steps=next(steps),
+            groups=10_547,
+        )
 
     return _case("theta_for_joint_budget", work, 5.0, rounds=3)
 
@@ -72,7 +95,16 @@ def joint_budget_of_many(device: torch.device) -> Case:
     groups = itertools.count(10**6)
 
     def work() -> float:
-        return privacy.theta_for_joint_budget(3.0, 1e-5, 20, 5, 1e-4, 2.0, 10**6, next(groups))
+        return privacy.theta_for_joint_budget(
+            epsilon=3.0,
+            delta=1e-5,
+            dim=20,
+            keep=5,
+            sampling_rate=1e-4,
+            noise_multiplier=2.0,
+            steps=10**6,
+            groups=next(groups),
+        )
 
     return _case("theta_for_joint_budget, 1e12 releases", work, 5.0, rounds=3)
 

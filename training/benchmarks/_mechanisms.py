@@ -66,7 +66,7 @@ def layer_freezing(device: torch.device, batch: int = 32) -> Case:
     half = len(layers(networks.dp_cnn(0))) // 2
     return Case(
         "lower half frozen / not, step of dp-cnn",
-        work=_step(networks.dp_cnn(0), LayerFreezing(DpSgd(), half, 0), batch, device),
+        work=_step(networks.dp_cnn(0), LayerFreezing(DpSgd(), frozen_layers=half, from_step=0), batch, device),
         against=_step(networks.dp_cnn(0), DpSgd(), batch, device),
         target=1.0,
     )
@@ -82,7 +82,7 @@ def index_sampling(device: torch.device, batch: int = 8) -> Case:
     mechanism.begin_step(total)
     return Case(
         f"choice of indices / step of wrn-16-4 on {_LOGICAL_BATCH} images",
-        work=lambda: mechanism.release(total, 1.0, 1.0, noise),
+        work=lambda: mechanism.release(total, noise_multiplier=1.0, clip_norm=1.0, noise=noise),
         against=_step(model, DpSgd(), batch, device),
         target=0.1,
         against_times=_LOGICAL_BATCH / batch,
@@ -96,7 +96,7 @@ def projection(device: torch.device, batch: int = 64, subspace_dim: int = 400) -
     samples = [torch.randn(batch, *p.shape, device=device) for p in params]
     groups = parameter_groups(model, "blocks")
     anchors = _FixedAnchors([torch.randn(subspace_dim, *p.shape, device=device) for p in params])
-    mechanism = GepOptimal(anchors, subspace_dim, 1.0, groups, 0)
+    mechanism = GepOptimal(anchors, subspace_dim=subspace_dim, residual_clip=1.0, groups=groups, seed=0)
     mechanism.begin_step(params)
     joined = [torch.cat([samples[i].flatten(1) for i in group], 1) for group in groups]
     weights = torch.rand(batch, device=device)
@@ -144,7 +144,7 @@ def _step(model: nn.Module, mechanism: Mechanism, batch: int, device: torch.devi
         optimizer=torch.optim.SGD(model.parameters(), lr=1e-3),
         mechanism=mechanism,
         sampling_rate=0.01,
-        examples=100 * batch,
+        train_size=100 * batch,
         noise_multiplier=1.0,
         max_grad_norm=1.0,
         noise_generator=torch.Generator(device).manual_seed(0),

@@ -21,7 +21,7 @@ class DataMissingError(FileNotFoundError):
     """A data file is neither there nor to be had from its home; the text says what to put where."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Archive:
     """What a data set's home serves: a .gz of one file, or a .tar.gz whose members are named as in the data folder."""
 
@@ -33,7 +33,7 @@ class Archive:
         return self.url.endswith(".tar.gz")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DataFile:
     """One published file: `path` is relative to the data folder, `size` (bytes) and `md5` are before compression."""
 

@@ -17,7 +17,7 @@ _Arrays = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
 _FASHION = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
 _MNIST = "http://yann.lecun.com/exdb/mnist/"
-_CIFAR = Archive("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530")
+_CIFAR = Archive(url="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", md5="c32a1d4ab5d03f1284b67883e8d87530")
 
 
 @dataclass(frozen=True)
@@ -51,23 +51,25 @@ def _read_cifar10(files: tuple[DataFile, ...], folder: Path) -> _Arrays:
 
 
 def _idx(path: str, size: int, md5: str, url: str, served_md5: str) -> DataFile:
-    return DataFile(path, size, md5, Archive(f"{url}{path.rsplit('/', 1)[-1]}.gz", served_md5))
+    return DataFile(
+        path=path, size=size, md5=md5, home=Archive(url=f"{url}{path.rsplit('/', 1)[-1]}.gz", md5=served_md5)
+    )
 
 
 def _cifar(name: str, md5: str) -> DataFile:
-    return DataFile(f"cifar-10-batches-bin/{name}.bin", 30_730_000, md5, _CIFAR)
+    return DataFile(path=f"cifar-10-batches-bin/{name}.bin", size=30_730_000, md5=md5, home=_CIFAR)
 
 
 # fmt: off
 _SETS = {
     "excerpt": _DataSet(
         train=(
-            DataFile("train-images-idx3-ubyte", 1_568_016, "7f9091a9289757d4759f4db021f25698", None),
-            DataFile("train-labels-idx1-ubyte", 2_008, "286ec15c542ee97cbedb47658809cb4d", None),
+            DataFile(path="train-images-idx3-ubyte", size=1_568_016, md5="7f9091a9289757d4759f4db021f25698", home=None),
+            DataFile(path="train-labels-idx1-ubyte", size=2_008, md5="286ec15c542ee97cbedb47658809cb4d", home=None),
         ),
         test=(
-            DataFile("t10k-images-idx3-ubyte", 392_016, "4255ad7a7e77f5f027f05fd7644a6d38", None),
-            DataFile("t10k-labels-idx1-ubyte", 508, "46aa1f456ad6a5c48b50f4f28b2cc651", None),
+            DataFile(path="t10k-images-idx3-ubyte", size=392_016, md5="4255ad7a7e77f5f027f05fd7644a6d38", home=None),
+            DataFile(path="t10k-labels-idx1-ubyte", size=508, md5="46aa1f456ad6a5c48b50f4f28b2cc651", home=None),
         ),
         parse=_read_idx_pair,
         embedded=True,
@@ -139,7 +141,7 @@ def standardised(images: Images) -> Images:
     return Images(images.name, (images.pixels - mean) / deviation, images.labels)
 
 
-def load(name: str, *, train: bool) -> Images:
+def load(*, name: str, train: bool) -> Images:
     """Load the training or the test images of a data set, their files checked against the published MD5 sums.
 
     Args:

@@ -1,6 +1,6 @@
 """``make_private``: the optimizer that releases through a mechanism, its noise and sampling, and what is spent."""
 
-from training.engine._accountant import BudgetError, PrivacyLedger
+from training.engine._accountant import BudgetError, PrivacyAccountant
 from training.engine._distributed import active, communicating, first, place, process_group, summed
 from training.engine._noise import generator_noise, secure_noise
 from training.engine._optimizer import DistributedMechanismOptimizer, MechanismOptimizer
@@ -41,7 +41,7 @@ __all__ = [
     "PartitionBatches",
     "PoissonBatches",
     "PoissonSampler",
-    "PrivacyLedger",
+    "PrivacyAccountant",
     "PrivacyReport",
     "SecureBatches",
     "active",

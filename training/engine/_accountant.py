@@ -22,14 +22,14 @@ _MAX_SHIFT = 1e100
 """Of ``privacy.gaussian_epsilon``."""
 _LARGEST_BLOCK = 1 << 20
 _COARSE, _FINE = 0.005, 5e-4
-"""Widths of the brackets of epsilon; the fine one, which costs seconds, is that of ``privacy.noise_multiplier``."""
+"""Widths of the brackets of epsilon; the fine one, which costs seconds, is that of ``privacy.least_noise_multiplier``."""
 
 
 class BudgetError(ValueError):
     """The step would exceed the privacy budget; nothing of it was released."""
 
 
-class PrivacyLedger:
+class PrivacyAccountant:
     """Counts steps by what they cost, and bounds epsilon of all of them together.
 
     Args:
@@ -60,7 +60,7 @@ class PrivacyLedger:
     def epsilon(self, delta: float) -> float:
         """Upper bound on epsilon of all steps; 0 before the first, inf if nothing protects one.
 
-        :func:`dptheory.privacy.joint_epsilon` with :func:`dptheory.privacy.epsilon` of the noisy sums, each with the
+        :func:`dptheory.privacy.joint_epsilon` with :func:`dptheory.privacy.epsilon_bounds` of the noisy sums, each with the
         least noise of all, and with the total cost of all private selections; where there are selections, fresh masks or several
         noise levels, the Renyi curves of all steps may give less. At the delta of a budget it is taken from a narrower bracket
         where that decides whether the budget is kept.
@@ -168,10 +168,10 @@ def _bound(spent: Spent, rate: float, delta: float, width: float, horizon: int =
     steps = max(horizon, spent.total())
     curve = _joint_curve(spent, rate)
     return joint_epsilon(
-        delta,
-        lambda share: _gaussian(sigma, steps, rate, share, width),
+        delta=delta,
+        values=lambda share: _gaussian(sigma, steps, rate, share, width),
         index_epsilon=math.fsum(times * _index_epsilon(cost) for cost, times in spent.items()),
-        index_rho=math.fsum(times * _index_rho(cost) for cost, times in spent.items())
+        index_zcdp_rho=math.fsum(times * _index_rho(cost) for cost, times in spent.items())
         if width == _COARSE
         else math.inf,
         orders=None if curve is None else ORDERS,
@@ -187,7 +187,7 @@ def _renyi_bound(spent: Spent, rate: float, delta: float) -> float:
     return (
         math.inf
         if curve is None
-        else joint_epsilon(delta, lambda _: math.inf, index_epsilon=0, orders=ORDERS, rdp=curve)
+        else joint_epsilon(delta=delta, values=lambda _: math.inf, index_epsilon=0, orders=ORDERS, rdp=curve)
     )
 
 
@@ -206,18 +206,22 @@ def _gaussian(sigma: float, steps: int, rate: float, delta: float, width: float)
     if sigma < least or steps > privacy.MAX_STEPS or rate < privacy.RATE[0] or delta < privacy.DELTA[0]:
         shift = math.sqrt(steps) / sigma
         return privacy.gaussian_epsilon(shift, delta) if shift <= _MAX_SHIFT else math.inf
-    return privacy.epsilon(min(sigma, most), rate, steps, delta, width=width).upper
+    return privacy.epsilon_bounds(
+        noise_multiplier=min(sigma, most), sampling_rate=rate, steps=steps, delta=delta, width=width
+    ).upper
 
 
 @functools.lru_cache(maxsize=1024)
 def _curve(cost: StepCost, rate: float) -> NDArray[np.float64]:
     """Renyi curve of one step at the orders of ``ORDERS``."""
     if cost.mask is not None:
-        return cost.mask.rdp(ORDERS, rate, cost.noise_multiplier)
+        return cost.mask.rdp(orders=ORDERS, sampling_rate=rate, noise_multiplier=cost.noise_multiplier)
     if cost.selection is not None:
         groups, law = cost.selection
-        return joint_rdp(ORDERS, rate, cost.noise_multiplier, law, groups)
-    return subsampled_gaussian_rdp(ORDERS, rate, cost.noise_multiplier)
+        return joint_rdp(
+            orders=ORDERS, sampling_rate=rate, noise_multiplier=cost.noise_multiplier, mechanism=law, groups=groups
+        )
+    return subsampled_gaussian_rdp(orders=ORDERS, sampling_rate=rate, noise_multiplier=cost.noise_multiplier)
 
 
 def _index_epsilon(cost: StepCost) -> float:
@@ -241,4 +245,4 @@ def _cost(plain: dict[str, Any]) -> StepCost:
     chosen = plain["selection"]
     masks = {name: FreshMask(**plain[name]) for name in ("mask", "seeded_mask") if plain.get(name) is not None}
     selection = None if chosen is None else (chosen[0], SubsetMallows(**chosen[1]))
-    return StepCost(plain["noise_multiplier"], selection, **masks)
+    return StepCost(plain["noise_multiplier"], selection=selection, **masks)

@@ -10,7 +10,7 @@ from opacus.optimizers.ddpoptimizer import DistributedDPOptimizer
 from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed
 
 from dptheory import _validate, privacy
-from training.engine._accountant import PrivacyLedger
+from training.engine._accountant import PrivacyAccountant
 from training.engine._logical_batch import LogicalBatch
 from training.engine._noise import generator_noise, secure_noise
 from training.engine._privacy_report import ADD_REMOVE, ADJACENCIES, CALLER, SECURE, SEEDED, ZERO_OUT, PrivacyReport
@@ -93,7 +93,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
             )
         mechanism.check_clip(clip)
         _validate.choice("adjacency", adjacency, ADJACENCIES)
-        ledger = PrivacyLedger(sampling_rate)
+        ledger = PrivacyAccountant(sampling_rate)
         super().__init__(
             optimizer,
             noise_multiplier=noise_multiplier,
@@ -301,7 +301,9 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         cost = self._cost()
         self.ledger.clear(cost)
         self.ledger.record(cost)
-        return self.mechanism.release(self.clipped_total, self.noise_multiplier, self.max_grad_norm, self._noise)
+        return self.mechanism.release(
+            self.clipped_total, noise_multiplier=self.noise_multiplier, clip_norm=self.max_grad_norm, noise=self._noise
+        )
 
     def _store(self, released: Tensors) -> None:
         self._released = released

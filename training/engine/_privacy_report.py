@@ -16,7 +16,7 @@ POISSON = "Poisson"
 PARTITION = "shuffled passes cut into batches; every example is taken to be in every batch"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PrivacyReport:
     """The guarantee of the steps made so far, and what it rests on.
 

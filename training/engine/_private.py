@@ -98,13 +98,17 @@ def make_private(
             "data_loader must have no generator with secure=True: batches come from the operating system's"
         )
     collate = _collate_with_empty(data_loader)
-    batches = SecureBatches(examples, rate) if secure else GeneratorBatches(examples, rate, data_loader.generator)
+    batches = (
+        SecureBatches(train_size=examples, sampling_rate=rate)
+        if secure
+        else GeneratorBatches(train_size=examples, sampling_rate=rate, generator=data_loader.generator)
+    )
     private, wrapped = attach(
         module=module,
         optimizer=optimizer,
         mechanism=mechanism,
         sampling_rate=rate,
-        examples=examples if public else None,
+        train_size=examples if public else None,
         noise_multiplier=noise_multiplier,
         max_grad_norm=max_grad_norm,
         grad_sample_mode=grad_sample_mode,
@@ -124,7 +128,7 @@ def attach(
     optimizer: torch.optim.Optimizer,
     mechanism: Mechanism,
     sampling_rate: float,
-    examples: int | None = None,
+    train_size: int | None = None,
     noise_multiplier: float,
     max_grad_norm: float,
     grad_sample_mode: str = "hooks",
@@ -140,9 +144,10 @@ def attach(
 
     Args:
         sampling_rate: with which each example is drawn into a step, in [1e-12, 1], whichever process then has it.
-        examples: number of training examples of all processes, 1..1e12, where it is public: neighbours then differ by a record
+        train_size: number of training examples of all processes, 1..1e12, where it is public: neighbours then differ by a record
             that is replaced by a null record. Without it they differ by a record that is added or removed.
-        expected_batch_size: divisor of a "mean" loss, a constant; where ``examples`` is given it may be left out, and is then its
+        expected_batch_size: divisor of a "mean" loss, a constant; where ``train_size`` is given it may be left out, and is
+            then its
             product with the rate.
         secure: says that the caller draws batches from the operating system's generator, as
             :class:`training.engine.SecureBatches` does.
@@ -153,11 +158,11 @@ def attach(
     """
     rate = _validate.real("sampling_rate", sampling_rate, _LEAST_RATE, 1.0)
     _validate.flag("partition", partition)
-    if examples is not None:
-        examples = _validate.integer("examples", examples, 1, 10**12)
-        expected_batch_size = rate * examples if expected_batch_size is None else expected_batch_size
+    if train_size is not None:
+        train_size = _validate.integer("train_size", train_size, 1, 10**12)
+        expected_batch_size = rate * train_size if expected_batch_size is None else expected_batch_size
     if expected_batch_size is None:
-        raise ValueError("examples or expected_batch_size must be given, got None and None")
+        raise ValueError("train_size or expected_batch_size must be given, got None and None")
     expected = _validate.real("expected_batch_size", expected_batch_size, SMALLEST, LARGEST)
     _validate.instance("module", module, nn.Module)
     _validate.instance("optimizer", optimizer, torch.optim.Optimizer)
@@ -178,7 +183,7 @@ def attach(
             loss_reduction=loss_reduction,
             generator=noise_generator,
             secure=secure,
-            adjacency=ADD_REMOVE if examples is None else ZERO_OUT,
+            adjacency=ADD_REMOVE if train_size is None else ZERO_OUT,
         )
         private = prepare_module(module, grad_sample_mode=grad_sample_mode, loss_reduction=loss_reduction)
         private.forbid_grad_accumulation()

@@ -24,112 +24,114 @@ class Batches(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PoissonBatches:
-    """Every example is in the batch of a step with probability ``rate``, independently.
+    """Every example is in the batch of a step with probability ``sampling_rate``, independently.
 
     Batches depend on seed and step alone, so that a run resumes anywhere and on any number of processes.
 
     Args:
-        examples: number of training examples, 1..1e9: a batch draws a number for each.
-        rate: in (0, 1].
+        train_size: number of training examples, 1..1e9: a batch draws a number for each.
+        sampling_rate: in (0, 1].
         seed: 0 to 2^64 - 1; who knows it knows the batches, and sampling hides nothing from him.
     """
 
-    examples: int
-    rate: float
+    train_size: int
+    sampling_rate: float
     seed: int
 
     def __post_init__(self) -> None:
-        examples, rate = _checked(self.examples, self.rate)
-        _validate.store(self, examples=examples, rate=rate, seed=_validate.integer("seed", self.seed, 0, _LARGEST_SEED))
+        examples, rate = _checked(self.train_size, self.sampling_rate)
+        _validate.store(
+            self, train_size=examples, sampling_rate=rate, seed=_validate.integer("seed", self.seed, 0, _LARGEST_SEED)
+        )
 
     def batch(self, step: int, part: int = 0, parts: int = 1) -> torch.Tensor:
         """Indices of the batch of a step, ascending; of ``parts`` processes, the one numbered ``part`` gets every parts-th."""
         step, part, parts = _part(step, part, parts)
         rng = np.random.default_rng(np.random.SeedSequence((self.seed, step)))
-        drawn = np.flatnonzero(rng.random(self.examples) < self.rate)
+        drawn = np.flatnonzero(rng.random(self.train_size) < self.sampling_rate)
         return torch.from_numpy(drawn[part::parts])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SecureBatches:
     """The same law from the operating system's cryptographic generator: nobody can tell the batches, which never repeat.
 
     Each process draws from its own share of the examples.
 
     Args:
-        examples: number of training examples of all processes, 1..1e9: a batch draws a number for each.
-        rate: in (0, 1].
+        train_size: number of training examples of all processes, 1..1e9: a batch draws a number for each.
+        sampling_rate: in (0, 1].
     """
 
-    examples: int
-    rate: float
+    train_size: int
+    sampling_rate: float
 
     def __post_init__(self) -> None:
-        examples, rate = _checked(self.examples, self.rate)
-        _validate.store(self, examples=examples, rate=rate)
+        examples, rate = _checked(self.train_size, self.sampling_rate)
+        _validate.store(self, train_size=examples, sampling_rate=rate)
 
     def batch(self, step: int, part: int = 0, parts: int = 1) -> torch.Tensor:
         """Indices, ascending, of a batch of examples part, part + parts, part + 2 parts, ...; another one at every call."""
         _, part, parts = _part(step, part, parts)
-        own = np.arange(part, self.examples, parts)
+        own = np.arange(part, self.train_size, parts)
         bits = np.frombuffer(os.urandom(8 * len(own)), dtype=np.uint64) >> np.uint64(64 - _BITS)
-        return torch.from_numpy(own[bits * 2.0**-_BITS < self.rate])
+        return torch.from_numpy(own[bits * 2.0**-_BITS < self.sampling_rate])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PartitionBatches:
     """Every pass over the examples cuts them, in a random order of its own, into batches of one size: nothing is amplified.
 
     Args:
-        examples: number of training examples, 1..1e9.
-        batch_size: of every batch; divides ``examples``.
+        train_size: number of training examples, 1..1e9.
+        batch_size: of every batch; divides ``train_size``.
         seed: 0 to 2^64 - 1; batches depend on seed and step alone.
 
     Source: RS, Table 3 and Appendix K, "partition" (rs.table3).
     """
 
-    examples: int
+    train_size: int
     batch_size: int
     seed: int
 
     def __post_init__(self) -> None:
-        examples = _validate.integer("examples", self.examples, 1, _MOST_EXAMPLES)
+        examples = _validate.integer("train_size", self.train_size, 1, _MOST_EXAMPLES)
         size = _validate.integer("batch_size", self.batch_size, 1, examples)
         if examples % size:
             raise ValueError(
-                f"batch_size must divide the {examples} examples where batches are a partition, got {size}"
+                f"batch_size must divide the {examples} train_size where batches are a partition, got {size}"
             )
         _validate.store(
-            self, examples=examples, batch_size=size, seed=_validate.integer("seed", self.seed, 0, _LARGEST_SEED)
+            self, train_size=examples, batch_size=size, seed=_validate.integer("seed", self.seed, 0, _LARGEST_SEED)
         )
 
     def batch(self, step: int, part: int = 0, parts: int = 1) -> torch.Tensor:
         """Indices of the batch of a step, ascending; of ``parts`` processes, the one numbered ``part`` gets every parts-th."""
         step, part, parts = _part(step, part, parts)
-        passes, place = divmod(step, self.examples // self.batch_size)
-        order = np.random.default_rng(np.random.SeedSequence((self.seed, passes))).permutation(self.examples)
+        passes, place = divmod(step, self.train_size // self.batch_size)
+        order = np.random.default_rng(np.random.SeedSequence((self.seed, passes))).permutation(self.train_size)
         return torch.from_numpy(np.sort(order[place * self.batch_size : (place + 1) * self.batch_size])[part::parts])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GeneratorBatches:
     """The same law from a torch generator, in its order: the step does not matter.
 
     Args:
-        examples: number of training examples of all processes, 1..1e9: a batch draws a number for each.
-        rate: in (0, 1].
+        train_size: number of training examples of all processes, 1..1e9: a batch draws a number for each.
+        sampling_rate: in (0, 1].
         generator: of the CPU; None for torch's global one. Processes whose generators are seeded alike draw one batch together.
     """
 
-    examples: int
-    rate: float
+    train_size: int
+    sampling_rate: float
     generator: torch.Generator | None
 
     def __post_init__(self) -> None:
-        examples, rate = _checked(self.examples, self.rate)
-        _validate.store(self, examples=examples, rate=rate)
+        examples, rate = _checked(self.train_size, self.sampling_rate)
+        _validate.store(self, train_size=examples, sampling_rate=rate)
         if self.generator is not None:
             _validate.instance("generator", self.generator, torch.Generator)
 
@@ -137,8 +139,8 @@ class GeneratorBatches:
         """Indices, ascending, of the next batch's examples part, part + parts, part + 2 parts, ..."""
         _, part, parts = _part(step, part, parts)
         # in double precision: a single-precision uniform is a multiple of 2^-24, which rate 1e-6 would notice
-        drawn = torch.rand(self.examples, generator=self.generator, dtype=torch.float64) < self.rate
-        return torch.arange(part, self.examples, parts)[drawn[part::parts]]
+        drawn = torch.rand(self.train_size, generator=self.generator, dtype=torch.float64) < self.sampling_rate
+        return torch.arange(part, self.train_size, parts)[drawn[part::parts]]
 
 
 class Listener(Protocol):
@@ -188,7 +190,9 @@ class PoissonSampler(UniformWithReplacementSampler):  # type: ignore[misc]
 
 
 def _checked(examples: int, rate: float) -> tuple[int, float]:
-    return _validate.integer("examples", examples, 1, _MOST_EXAMPLES), _validate.real("rate", rate, 0.0, 1.0, ends="(]")
+    return _validate.integer("train_size", examples, 1, _MOST_EXAMPLES), _validate.real(
+        "sampling_rate", rate, 0.0, 1.0, ends="(]"
+    )
 
 
 def _part(step: int, part: int, parts: int) -> tuple[int, int, int]:

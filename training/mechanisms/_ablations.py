@@ -24,7 +24,7 @@ class QuietLayers(DpSgd):
 
     title = "DP-SGD without noise on the first layers (NOT PRIVATE)"
 
-    def __init__(self, quiet: int, from_step: int) -> None:
+    def __init__(self, *, quiet: int, from_step: int) -> None:
         self._count = _validate.integer("quiet", quiet, 1)
         self._from_step = _validate.integer("from_step", from_step, 0)
         self._step = 0
@@ -35,9 +35,9 @@ class QuietLayers(DpSgd):
         first = {id(p) for p in first_parameters(module._module, self._count)}
         self._quiet = [id(p) in first for p in module.parameters() if p.requires_grad]
 
-    def release(self, total: Tensors, noise_multiplier: float, clip: float, noise: Noise) -> Tensors:
+    def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
         noisy = super().release(
-            total, noise_multiplier, clip, noise
+            total, noise_multiplier=noise_multiplier, clip_norm=clip_norm, noise=noise
         )  # drawn for all, so that the rest gets the same as without
         if self._step < self._from_step:
             return noisy
@@ -64,9 +64,9 @@ class NoisySparsification(RandomSparsification):
 
     title = "noisy SGD with random sparsification (NOT PRIVATE)"
 
-    def contribute(self, samples: Tensors, clip: float) -> Contribution:
+    def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
         wide = widened(samples)
-        return weighted_sum(wide, clip_factors(sample_norms(wide, self.mask), float("inf")), self.mask)
+        return weighted_sum(wide, clip_factors(sample_norms(wide, mask=self.mask), float("inf")), mask=self.mask)
 
     def cost(self, noise_multiplier: float) -> StepCost:
         return StepCost(0.0)

@@ -27,7 +27,7 @@ class AnchorGradients:
     Source: GEP, section 3.1 (gep.random_labels).
     """
 
-    def __init__(self, model: nn.Module, pixels: torch.Tensor, classes: int, seed: int, chunk: int = 256) -> None:
+    def __init__(self, model: nn.Module, pixels: torch.Tensor, *, classes: int, seed: int, chunk: int = 256) -> None:
         _validate.instance("model", model, nn.Module)
         if not isinstance(pixels, torch.Tensor) or pixels.ndim < 2 or not len(pixels):
             raise ValueError(

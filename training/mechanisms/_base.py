@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -49,6 +49,7 @@ class StepCost:
     """
 
     noise_multiplier: float
+    _: KW_ONLY
     selection: tuple[int, SubsetMallows] | None = None
     mask: FreshMask | None = None
     seeded_mask: FreshMask | None = None
@@ -89,7 +90,7 @@ class Mechanism(abc.ABC):
     def attach(self, module: GradSampleModule) -> None:  # noqa: B027 -- most mechanisms need the gradients alone
         """Called once by ``make_private``, with the wrapped module."""
 
-    def check_clip(self, clip: float) -> None:  # noqa: B027 -- most mechanisms take any
+    def check_clip(self, clip_norm: float) -> None:  # noqa: B027 -- most mechanisms take any
         """Raise a ValueError where the mechanism's own arguments do not go with the clip C; ``make_private`` calls it once."""
 
     def begin_step(self, params: Tensors) -> None:  # noqa: B027 -- most mechanisms have nothing to prepare
@@ -100,12 +101,12 @@ class Mechanism(abc.ABC):
         return []
 
     @abc.abstractmethod
-    def contribute(self, samples: Tensors, clip: float) -> Contribution:
+    def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
         """Clip and sum per-sample gradients, in float32 or wider."""
 
-    def release(self, total: Tensors, noise_multiplier: float, clip: float, noise: Noise) -> Tensors:
+    def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
         """The noisy sum, one tensor per parameter. By default plain Gaussian noise of standard deviation sigma C."""
-        return [t + noise(t, noise_multiplier * clip) for t in total]
+        return [t + noise(t, noise_multiplier * clip_norm) for t in total]
 
     def end_step(self, released: Tensors, std: float) -> None:  # noqa: B027 -- likewise
         """Take note of what was released, before the division by the batch size; ``std`` is sigma C."""

@@ -17,8 +17,8 @@ class UnnoisedVelocity(RankedSparsification):
 
     title = "ranked sparsification as printed (NOT PRIVATE)"
 
-    def release(self, total: Tensors, noise_multiplier: float, clip: float, noise: Noise) -> Tensors:
-        self._noised = super().release(total, noise_multiplier, clip, noise)
+    def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
+        self._noised = super().release(total, noise_multiplier=noise_multiplier, clip_norm=clip_norm, noise=noise)
         return total
 
     def end_step(self, released: Tensors, std: float) -> None:
@@ -40,9 +40,9 @@ class BatchSizeDivisor(RandomSparsification):
 
     title = "division by the drawn batch size (NOT PRIVATE)"
 
-    def __init__(self, expected_batch_size: float, rate: float, seed: int) -> None:
-        rate = _validate.real("rate", rate, 0.0, 1.0, ends="[)")
-        super().__init__(Constant(rate), _validate.integer("seed", seed, 0))
+    def __init__(self, *, expected_batch_size: float, drop_rate: float, seed: int) -> None:
+        drop_rate = _validate.real("drop_rate", drop_rate, 0.0, 1.0, ends="[)")
+        super().__init__(Constant(drop_rate), _validate.integer("seed", seed, 0))
         self._expected = _validate.real("expected_batch_size", expected_batch_size, 0.0, ends="()")
         self._drawn = 0
 
@@ -50,13 +50,16 @@ class BatchSizeDivisor(RandomSparsification):
         super().begin_step(params)
         self._drawn = 0
 
-    def contribute(self, samples: Tensors, clip: float) -> Contribution:
+    def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
         self._drawn += len(samples[0])
-        return super().contribute(samples, clip)
+        return super().contribute(samples, clip_norm)
 
-    def release(self, total: Tensors, noise_multiplier: float, clip: float, noise: Noise) -> Tensors:
+    def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
         scale = self._expected / max(self._drawn, 1)
-        return [r * scale for r in super().release(total, noise_multiplier, clip, noise)]
+        return [
+            r * scale
+            for r in super().release(total, noise_multiplier=noise_multiplier, clip_norm=clip_norm, noise=noise)
+        ]
 
     def cost(self, noise_multiplier: float) -> StepCost:
         return StepCost(0.0)
@@ -73,15 +76,15 @@ class TopKWithoutNoise(DpSgd):
 
     title = "top-k by private magnitudes (NOT PRIVATE)"
 
-    def __init__(self, keep_rate: float) -> None:
-        self._rate = 1.0 - _validate.real("keep_rate", keep_rate, 1e-15, 1.0)
+    def __init__(self, keep_share: float) -> None:
+        self._rate = 1.0 - _validate.real("keep_share", keep_share, 1e-15, 1.0)
 
-    def contribute(self, samples: Tensors, clip: float) -> Contribution:
-        return clipped_sum(samples, clip)
+    def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
+        return clipped_sum(samples, clip_norm)
 
-    def release(self, total: Tensors, noise_multiplier: float, clip: float, noise: Noise) -> Tensors:
+    def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
         mask = largest_entries(total, self._rate)
-        return [(t + noise(t, noise_multiplier * clip)) * m for t, m in zip(total, mask, strict=True)]
+        return [(t + noise(t, noise_multiplier * clip_norm)) * m for t, m in zip(total, mask, strict=True)]
 
     def cost(self, noise_multiplier: float) -> StepCost:
         return StepCost(0.0)

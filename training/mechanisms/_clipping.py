@@ -21,7 +21,7 @@ def as_rows(sample: torch.Tensor) -> torch.Tensor:
     return sample.reshape(len(sample), math.prod(sample.shape[1:]))
 
 
-def sample_norms(samples: Tensors, mask: Tensors | None = None) -> torch.Tensor:
+def sample_norms(samples: Tensors, *, mask: Tensors | None = None) -> torch.Tensor:
     """Euclidean norm of each sample's whole gradient, shape (n,); of the masked gradient where a mask is given.
 
     Args:
@@ -47,13 +47,13 @@ def _masked_norms(rows: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     return torch.cat(norms)
 
 
-def clip_factors(norms: torch.Tensor, clip: float) -> torch.Tensor:
+def clip_factors(norms: torch.Tensor, clip_norm: float) -> torch.Tensor:
     """min(1, C / norm), 1 for the zero gradient and 0 where the norm is not finite."""
-    factors = (clip / norms.clamp_min(torch.finfo(norms.dtype).tiny)).clamp_max(1.0)
+    factors = (clip_norm / norms.clamp_min(torch.finfo(norms.dtype).tiny)).clamp_max(1.0)
     return torch.where(torch.isfinite(norms), factors, torch.zeros_like(factors))
 
 
-def weighted_sum(samples: Tensors, factors: torch.Tensor, mask: Tensors | None = None) -> Contribution:
+def weighted_sum(samples: Tensors, factors: torch.Tensor, *, mask: Tensors | None = None) -> Contribution:
     """Sum of factor times gradient over the samples, masked where a mask is given; samples of factor 0 add nothing.
 
     Samples with NaN or infinity are those of factor 0 and are counted: a gradient is never clipped to zero.
@@ -68,10 +68,10 @@ def weighted_sum(samples: Tensors, factors: torch.Tensor, mask: Tensors | None =
     return Contribution(sums, nonfinite)
 
 
-def clipped_sum(samples: Tensors, clip: float, mask: Tensors | None = None) -> Contribution:
+def clipped_sum(samples: Tensors, clip_norm: float, *, mask: Tensors | None = None) -> Contribution:
     """Sum over the samples of clip(mask * gradient).
 
     Source: RS, Algorithm 1, lines 4 and 5 (rs.alg1.divisor), without the division.
     """
     wide = widened(samples)
-    return weighted_sum(wide, clip_factors(sample_norms(wide, mask), clip), mask)
+    return weighted_sum(wide, clip_factors(sample_norms(wide, mask=mask), clip_norm), mask=mask)

@@ -9,8 +9,8 @@ class DpSgd(Mechanism):
 
     title = "DP-SGD"
 
-    def contribute(self, samples: Tensors, clip: float) -> Contribution:
-        return clipped_sum(samples, clip)
+    def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
+        return clipped_sum(samples, clip_norm)
 
 
 class NoisySgd(DpSgd):
@@ -18,7 +18,7 @@ class NoisySgd(DpSgd):
 
     title = "noisy SGD (NOT PRIVATE)"
 
-    def contribute(self, samples: Tensors, clip: float) -> Contribution:
+    def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
         wide = widened(samples)
         return weighted_sum(wide, clip_factors(sample_norms(wide), float("inf")))
 
@@ -31,7 +31,7 @@ class ClippedSgd(DpSgd):
 
     title = "clipped SGD (NOT PRIVATE)"
 
-    def release(self, total: Tensors, noise_multiplier: float, clip: float, noise: Noise) -> Tensors:
+    def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
         return total
 
     def cost(self, noise_multiplier: float) -> StepCost:

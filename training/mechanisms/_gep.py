@@ -28,7 +28,7 @@ class AnchorSource(Protocol):
 
 
 def power_iteration(
-    anchors: torch.Tensor, dim: int, iterations: int, generator: torch.Generator | None
+    anchors: torch.Tensor, *, dim: int, iterations: int, generator: torch.Generator | None
 ) -> torch.Tensor:
     """Orthonormal rows that span about the first principal subspace of the anchor gradients.
 
@@ -80,6 +80,7 @@ class _Embedding(Mechanism, abc.ABC):
     def __init__(
         self,
         anchor_gradients: AnchorSource,
+        *,
         subspace_dim: int,
         residual_clip: float,
         groups: Sequence[Sequence[int]],
@@ -120,19 +121,19 @@ class _Embedding(Mechanism, abc.ABC):
                     f"{min(gradients.shape)} vectors, got {self._quota}, which gives it {dim}"
                 )
         self.bases = [
-            power_iteration(a, k, self._iterations, self._generator).contiguous()
+            power_iteration(a, dim=k, iterations=self._iterations, generator=self._generator).contiguous()
             for a, k in zip(anchors, dims, strict=True)
         ]
 
     def shared(self) -> Tensors:
         return self.bases
 
-    def contribute(self, samples: Tensors, clip: float) -> Contribution:
+    def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
         wide = widened(samples)
         gradients = [_joined(wide, group) for group in self._members]
         embeddings = [g @ b.T for g, b in zip(gradients, self.bases, strict=True)]
         residuals = [torch.addmm(g, e, b, alpha=-1) for g, e, b in zip(gradients, embeddings, self.bases, strict=True)]
-        factors, rest_factors = self._factors(_norms(embeddings), _norms(residuals), clip)
+        factors, rest_factors = self._factors(_norms(embeddings), _norms(residuals), clip_norm)
         bad = (factors == 0) | (rest_factors == 0)
         nonfinite = int(bad.sum())
         if nonfinite:
@@ -142,9 +143,9 @@ class _Embedding(Mechanism, abc.ABC):
         embedding = torch.cat([factors @ e for e in embeddings])
         return Contribution([embedding, *(rest_factors @ r for r in residuals)], nonfinite)
 
-    def release(self, total: Tensors, noise_multiplier: float, clip: float, noise: Noise) -> Tensors:
+    def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
         embedding, residual = total[0], total[1:]
-        stds = self._stds(noise_multiplier, clip)
+        stds = self._stds(noise_multiplier, clip_norm)
         coordinates = torch.split(embedding + noise(embedding, stds[0]), [len(b) for b in self.bases])
         released = [
             c @ b + self._rest(r, b, stds[1], noise) for c, r, b in zip(coordinates, residual, self.bases, strict=True)
@@ -217,7 +218,13 @@ class GepOptimal(_Embedding):
     def _stds(self, noise_multiplier: float, clip: float) -> tuple[float, float]:
         if noise_multiplier == 0:
             return 0.0, 0.0
-        split = theory.split_noise(self._dim, self._subspace_dim, clip, self._residual_clip, 1 / noise_multiplier)
+        split = theory.split_noise(
+            dim=self._dim,
+            subspace_dim=self._subspace_dim,
+            embedding_clip=clip,
+            residual_clip=self._residual_clip,
+            mu=1 / noise_multiplier,
+        )
         return split.embedding_std, split.residual_std
 
 
@@ -231,9 +238,9 @@ class GepJoint(_Embedding):
 
     title = "GEP, joint clipping"
 
-    def check_clip(self, clip: float) -> None:
-        """``residual_clip`` is at most ``clip``."""
-        _validate.real("residual_clip", self._residual_clip, 0.0, clip, ends="(]")
+    def check_clip(self, clip_norm: float) -> None:
+        """``residual_clip`` is at most ``clip_norm``."""
+        _validate.real("residual_clip", self._residual_clip, 0.0, clip_norm, ends="(]")
 
     def _factors(self, norms: torch.Tensor, rest: torch.Tensor, clip: float) -> tuple[torch.Tensor, torch.Tensor]:
         whole = clip_factors(torch.hypot(norms, rest), clip)
@@ -243,7 +250,13 @@ class GepJoint(_Embedding):
         if noise_multiplier == 0:
             return 0.0, 0.0
         share = self._residual_clip / clip
-        split = theory.joint_clip(self._dim, self._subspace_dim, clip, share, 1 / noise_multiplier)
+        split = theory.joint_clip(
+            dim=self._dim,
+            subspace_dim=self._subspace_dim,
+            clip_norm=clip,
+            residual_share=share,
+            mu=1 / noise_multiplier,
+        )
         return split.embedding_std, split.residual_std
 
 

@@ -64,8 +64,8 @@ def sample_subsets(
 class _GroupedSelection(Mechanism):
     """Clip, sum, choose entries in groups, add noise to what was chosen."""
 
-    def __init__(self, keep_rate: Schedule, group_size: int) -> None:
-        self._keep_rate = Checked("keep_rate", keep_rate)
+    def __init__(self, keep_share: Schedule, group_size: int) -> None:
+        self._keep_rate = Checked("keep_share", keep_share)
         self._size = _validate.integer("group_size", group_size, _MIN_GROUP)
         self._step = 0
         self._width = self._rows = self._keep = 0
@@ -78,13 +78,13 @@ class _GroupedSelection(Mechanism):
         self._rows = -(-dim // self._width)
         self._keep = min(max(round(self._keep_rate(self._step) * self._width), 1), self._width - 1)
 
-    def contribute(self, samples: Tensors, clip: float) -> Contribution:
-        return clipped_sum(samples, clip)
+    def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
+        return clipped_sum(samples, clip_norm)
 
-    def release(self, total: Tensors, noise_multiplier: float, clip: float, noise: Noise) -> Tensors:
+    def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
         flat = torch.cat([t.flatten() for t in total])
-        noised = flat + noise(flat, noise_multiplier * clip)
-        self.mask = self._select(flat, noised, clip, noise)
+        noised = flat + noise(flat, noise_multiplier * clip_norm)
+        self.mask = self._select(flat, noised, clip_norm, noise)
         chosen = noised * self.mask
         return [c.view(t.shape) for c, t in zip(torch.split(chosen, [t.numel() for t in total]), total, strict=True)]
 
@@ -124,8 +124,8 @@ class IndexPruning(_GroupedSelection):
 
     title = "gradient index pruning"
 
-    def __init__(self, theta: float | Dispersion, keep_rate: Schedule, group_size: int = 256) -> None:
-        super().__init__(keep_rate, group_size)
+    def __init__(self, theta: float | Dispersion, keep_share: Schedule, *, group_size: int = 256) -> None:
+        super().__init__(keep_share, group_size)
         self._theta = theta if callable(theta) else _validate.real("theta", theta, 0.0)
 
     def _choose(self, scores: torch.Tensor, noise: Noise) -> torch.Tensor:
@@ -164,8 +164,8 @@ class NoisyMagnitudeTopK(_GroupedSelection):
 
     title = "top-k of noisy magnitudes"
 
-    def __init__(self, selection_multiplier: float, keep_rate: Schedule, group_size: int = 256) -> None:
-        super().__init__(keep_rate, group_size)
+    def __init__(self, selection_multiplier: float, keep_share: Schedule, *, group_size: int = 256) -> None:
+        super().__init__(keep_share, group_size)
         self._selection = _validate.real("selection_multiplier", selection_multiplier, 0.0, ends="()")
 
     def _scores(self, flat: torch.Tensor, noised: torch.Tensor, clip: float, noise: Noise) -> torch.Tensor:

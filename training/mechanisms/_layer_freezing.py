@@ -57,26 +57,26 @@ class LayerFreezing(Mechanism):
 
     title = "layer freezing"
 
-    def __init__(self, inner: Mechanism, frozen: int, from_step: int) -> None:
+    def __init__(self, inner: Mechanism, *, frozen_layers: int, from_step: int) -> None:
         if not isinstance(inner, Mechanism):
             raise TypeError(f"inner must be a mechanism, got {inner!r}")
         self._inner = inner
         self.seeded = inner.seeded
         self.public = (*inner.public, "which layers are frozen, and when")
-        self._count = _validate.integer("frozen", frozen, 1)
+        self._count = _validate.integer("frozen_layers", frozen_layers, 1)
         self._from_step = _validate.integer("from_step", from_step, 0)
         self._step = 0
         self._module: GradSampleModule | None = None
 
     def attach(self, module: GradSampleModule) -> None:
         """Tell the mechanism whose layers to freeze; ``make_private`` does it."""
-        _validate.integer("frozen", self._count, 1, len(layers(module._module)) - 1)
+        _validate.integer("frozen_layers", self._count, 1, len(layers(module._module)) - 1)
         self._module = module
         self._freeze_if_due()
         self._inner.attach(module)
 
-    def check_clip(self, clip: float) -> None:
-        self._inner.check_clip(clip)
+    def check_clip(self, clip_norm: float) -> None:
+        self._inner.check_clip(clip_norm)
 
     def begin_step(self, params: Tensors) -> None:
         self._inner.begin_step(params)
@@ -84,11 +84,11 @@ class LayerFreezing(Mechanism):
     def shared(self) -> Tensors:
         return self._inner.shared()
 
-    def contribute(self, samples: Tensors, clip: float) -> Contribution:
-        return self._inner.contribute(samples, clip)
+    def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
+        return self._inner.contribute(samples, clip_norm)
 
-    def release(self, total: Tensors, noise_multiplier: float, clip: float, noise: Noise) -> Tensors:
-        return self._inner.release(total, noise_multiplier, clip, noise)
+    def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
+        return self._inner.release(total, noise_multiplier=noise_multiplier, clip_norm=clip_norm, noise=noise)
 
     def end_step(self, released: Tensors, std: float) -> None:
         self._inner.end_step(released, std)

@@ -13,26 +13,26 @@ from training.mechanisms._clipping import clipped_sum
 from training.mechanisms._rates import Checked, Schedule
 
 
-def kept_entries(dim: int, rate: float) -> int:
-    """round((1 - rate) d) of d entries.
+def kept_entries(*, dim: int, drop_rate: float) -> int:
+    """round((1 - drop_rate) d) of d entries.
 
     Raises:
         ValueError: a rate outside [0, 1), or one that keeps no entry.
     """
-    keep = round((1.0 - _validate.real("rate", rate, 0.0, 1.0, ends="[)")) * dim)
+    keep = round((1.0 - _validate.real("drop_rate", drop_rate, 0.0, 1.0, ends="[)")) * dim)
     if keep == 0:
         raise ValueError(
-            f"rate must keep at least one of the {dim} entries, got {rate!r}; take at most {1 - 1 / dim:.6g}"
+            f"drop_rate must keep at least one of the {dim} entries, got {drop_rate!r}; take at most {1 - 1 / dim:.6g}"
         )
     return keep
 
 
-def draw_mask(params: Tensors, rate: float, generator: torch.Generator | None) -> Tensors:
-    """A mask over all parameters together, uniform among those that keep round((1 - rate) d) of the d entries.
+def draw_mask(params: Tensors, drop_rate: float, generator: torch.Generator | None) -> Tensors:
+    """A mask over all parameters together, uniform among those that keep round((1 - drop_rate) d) of the d entries.
 
     Args:
         params: tensors whose shapes and devices the mask takes; bool.
-        rate: share of entries dropped, in [0, 1).
+        drop_rate: share of entries dropped, in [0, 1).
         generator: of the CPU, so that every device gets the same mask; None for the operating system's.
 
     Raises:
@@ -40,7 +40,7 @@ def draw_mask(params: Tensors, rate: float, generator: torch.Generator | None) -
     """
     dim = sum(p.numel() for p in params)
     flat = torch.zeros(dim, dtype=torch.bool)
-    flat[permutation(dim, generator)[: kept_entries(dim, rate)]] = True
+    flat[permutation(dim, generator)[: kept_entries(dim=dim, drop_rate=drop_rate)]] = True
     pieces = torch.split(flat, [p.numel() for p in params])
     return [piece.view(p.shape).to(p.device) for piece, p in zip(pieces, params, strict=True)]
 
@@ -50,8 +50,8 @@ class _Masked(Mechanism):
 
     public = ("masks, once they are used",)
 
-    def __init__(self, rate: Schedule, seed: int | None, refresh_steps: int = 1) -> None:
-        self._rate = Checked("rate", rate, ends="[)")
+    def __init__(self, drop_rate: Schedule, seed: int | None, *, refresh_steps: int = 1) -> None:
+        self._rate = Checked("drop_rate", drop_rate, ends="[)")
         self._refresh_steps = _validate.integer("refresh_steps", refresh_steps, 1)
         self._generator = own_generator(seed)
         self.seeded = seed is not None
@@ -61,7 +61,9 @@ class _Masked(Mechanism):
 
     def attach(self, module: GradSampleModule) -> None:
         """See that the first mask keeps an entry."""
-        kept_entries(sum(p.numel() for p in module.parameters() if p.requires_grad), self._rate(self._step))
+        kept_entries(
+            dim=sum(p.numel() for p in module.parameters() if p.requires_grad), drop_rate=self._rate(self._step)
+        )
 
     def begin_step(self, params: Tensors) -> None:
         if self._step % self._refresh_steps == 0 or [m.shape for m in self.mask] != [p.shape for p in params]:
@@ -73,8 +75,8 @@ class _Masked(Mechanism):
     def end_step(self, released: Tensors, std: float) -> None:
         self._step += 1
 
-    def release(self, total: Tensors, noise_multiplier: float, clip: float, noise: Noise) -> Tensors:
-        return [(t + noise(t, noise_multiplier * clip)) * m for t, m in zip(total, self.mask, strict=True)]
+    def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
+        return [(t + noise(t, noise_multiplier * clip_norm)) * m for t, m in zip(total, self.mask, strict=True)]
 
     def state_dict(self) -> dict[str, Any]:
         if self._generator is None:
@@ -104,8 +106,8 @@ class RandomSparsification(_Masked):
 
     title = "random sparsification"
 
-    def contribute(self, samples: Tensors, clip: float) -> Contribution:
-        return clipped_sum(samples, clip, self.mask)
+    def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
+        return clipped_sum(samples, clip_norm, mask=self.mask)
 
 
 class PosteriorFreeze(_Masked):
@@ -120,13 +122,13 @@ class PosteriorFreeze(_Masked):
 
     title = "posterior freeze"
 
-    def contribute(self, samples: Tensors, clip: float) -> Contribution:
-        found = clipped_sum(samples, clip)
+    def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
+        found = clipped_sum(samples, clip_norm)
         return Contribution([t * m for t, m in zip(found.total, self.mask, strict=True)], found.nonfinite)
 
     def cost(self, noise_multiplier: float) -> StepCost:
         if self._refresh_steps > 1:  # a mask that is used again does not amplify
             return StepCost(noise_multiplier)
         kept = sum(int(m.sum()) for m in self.mask)
-        cost = StepCost(noise_multiplier, mask=FreshMask(sum(m.numel() for m in self.mask), kept))
+        cost = StepCost(noise_multiplier, mask=FreshMask(dim=sum(m.numel() for m in self.mask), keep=kept))
         return cost.seeded() if self.seeded else cost

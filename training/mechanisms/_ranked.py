@@ -11,16 +11,16 @@ from training.mechanisms._clipping import clipped_sum
 from training.mechanisms._rates import Checked, Schedule
 
 
-def largest_entries(values: Tensors, rate: float) -> Tensors:
-    """Bool mask that keeps the round((1 - rate) d) entries of largest magnitude over all tensors together.
+def largest_entries(values: Tensors, drop_rate: float) -> Tensors:
+    """Bool mask that keeps the round((1 - drop_rate) d) entries of largest magnitude over all tensors together.
 
     Raises:
         ValueError: a rate outside [0, 1), or one that keeps no entry.
     """
     flat = torch.cat([v.flatten().abs() for v in values])
-    keep = round((1.0 - _validate.real("rate", rate, 0.0, 1.0, ends="[)")) * flat.numel())
+    keep = round((1.0 - _validate.real("drop_rate", drop_rate, 0.0, 1.0, ends="[)")) * flat.numel())
     if keep == 0:
-        raise ValueError(f"rate must keep at least one of the {flat.numel()} entries, got {rate!r}")
+        raise ValueError(f"drop_rate must keep at least one of the {flat.numel()} entries, got {drop_rate!r}")
     mask = torch.zeros_like(flat, dtype=torch.bool)
     mask[flat.topk(keep, sorted=False).indices] = True
     return [m.view(v.shape) for m, v in zip(torch.split(mask, [v.numel() for v in values]), values, strict=True)]
@@ -43,8 +43,8 @@ class RankedSparsification(Mechanism):
     title = "ranked sparsification"
     public = ("masks, once they are used",)
 
-    def __init__(self, rate: Schedule, steps_per_epoch: int, seed: int | None) -> None:
-        self._rate = Checked("rate", rate, ends="[)")
+    def __init__(self, drop_rate: Schedule, *, steps_per_epoch: int, seed: int | None) -> None:
+        self._rate = Checked("drop_rate", drop_rate, ends="[)")
         self._epoch = _validate.integer("steps_per_epoch", steps_per_epoch, 1)
         self._generator = own_generator(seed)
         self.seeded = seed is not None
@@ -60,11 +60,11 @@ class RankedSparsification(Mechanism):
     def shared(self) -> Tensors:
         return [] if self.seeded else [*self._sums, *self.mask]
 
-    def contribute(self, samples: Tensors, clip: float) -> Contribution:
-        return clipped_sum(samples, clip, self.mask)
+    def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
+        return clipped_sum(samples, clip_norm, mask=self.mask)
 
-    def release(self, total: Tensors, noise_multiplier: float, clip: float, noise: Noise) -> Tensors:
-        return [(t + noise(t, noise_multiplier * clip)) * m for t, m in zip(total, self.mask, strict=True)]
+    def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
+        return [(t + noise(t, noise_multiplier * clip_norm)) * m for t, m in zip(total, self.mask, strict=True)]
 
     def end_step(self, released: Tensors, std: float) -> None:
         for s, r, m in zip(self._sums, released, self.mask, strict=True):
@@ -93,9 +93,9 @@ class RankedByTrueGradients(RankedSparsification):
 
     title = "ranked by true gradients (NOT PRIVATE)"
 
-    def release(self, total: Tensors, noise_multiplier: float, clip: float, noise: Noise) -> Tensors:
+    def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
         self._true = [t.clone() for t in total]
-        return super().release(total, noise_multiplier, clip, noise)
+        return super().release(total, noise_multiplier=noise_multiplier, clip_norm=clip_norm, noise=noise)
 
     def end_step(self, released: Tensors, std: float) -> None:
         for s, t in zip(self._sums, self._true, strict=True):

@@ -55,31 +55,33 @@ class Constant:
         return self.value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GradualCooling:
-    """The sparsification rate rises linearly, epoch by epoch, to ``final_rate`` in epoch ``cooling_epochs`` - 1.
+    """The sparsification rate rises linearly, epoch by epoch, to ``final_drop_rate`` in epoch ``cooling_epochs`` - 1.
 
     Source: RF, Algorithm 1 (rf.density).
     """
 
-    final_rate: float
+    final_drop_rate: float
     cooling_epochs: int
     steps_per_epoch: int
 
     def __post_init__(self) -> None:
-        sparsification.freeze_rate(0, self.final_rate, self.cooling_epochs)
+        sparsification.freeze_rate(epoch=0, final_drop_rate=self.final_drop_rate, cooling_epochs=self.cooling_epochs)
         _validate.store(
             self,
-            final_rate=_validate.real("final_rate", self.final_rate, 0.0, 1.0),
+            final_drop_rate=_validate.real("final_drop_rate", self.final_drop_rate, 0.0, 1.0),
             cooling_epochs=_validate.integer("cooling_epochs", self.cooling_epochs, 2),
             steps_per_epoch=_validate.integer("steps_per_epoch", self.steps_per_epoch, 1),
         )
 
     def __call__(self, step: int) -> float:
-        return sparsification.freeze_rate(step // self.steps_per_epoch, self.final_rate, self.cooling_epochs)
+        return sparsification.freeze_rate(
+            epoch=step // self.steps_per_epoch, final_drop_rate=self.final_drop_rate, cooling_epochs=self.cooling_epochs
+        )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Linear:
     """From ``start`` at step 0 to ``end`` at step ``steps`` - 1 in equal differences, and ``end`` from then on.
 
@@ -104,7 +106,7 @@ class Linear:
         return self.start + (self.end - self.start) * min(step / (self.steps - 1), 1.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Exponential:
     """From ``start`` at step 0 to ``end`` at step ``steps`` - 1 in equal ratios, and ``end`` from then on.
 

@@ -146,7 +146,7 @@ def scattering_cnn(seed: int) -> nn.Module:
     )
 
 
-def linear_probe(seed: int, features: int = 4096, bias: bool = True) -> nn.Module:
+def linear_probe(seed: int, *, features: int = 4096, bias: bool = True) -> nn.Module:
     """A linear classifier with ten classes: 40,970 parameters on 4096 features, RF's 41K; 40,960 without bias, as in GEP.
 
     Args:
@@ -160,7 +160,7 @@ def linear_probe(seed: int, features: int = 4096, bias: bool = True) -> nn.Modul
     return _seeded(seed, lambda: nn.Sequential(nn.Flatten(), nn.Linear(features, 10, bias=bias)))
 
 
-def scattering_features(pixels: torch.Tensor, chunk: int = 256) -> torch.Tensor:
+def scattering_features(pixels: torch.Tensor, *, chunk: int = 256) -> torch.Tensor:
     """Scattering coefficients (J = 2, eight angles) of images of shape (n, channels, 32, 32): (n, 81 channels, 8, 8)."""
     # the 2-D frontend alone: the package's torch module fails on SciPy 1.17 because of its 3-D part
     from kymatio.scattering2d.frontend.torch_frontend import ScatteringTorch2D

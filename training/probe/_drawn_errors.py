@@ -40,7 +40,7 @@ def drawn_rows(
         _average("cosine_dp_sgd", 1.0, g.size, dp_sgd, draws.top_cosines[:, -1]),
     ]
     by_size = np.cumsum(np.sort(g**2)[::-1])
-    for i, (ratio, keep) in enumerate(zip(settings.keep_ratios, keeps, strict=True)):
+    for i, (ratio, keep) in enumerate(zip(settings.keep_shares, keeps, strict=True)):
         top, random, lost = draws.top_cosines[:, i], draws.random_cosines[:, i], draws.random_lost[:, i]
         random_mse = float(pruning.random_k_mse(g.size, keep, fit.sigma_g))
         top_energy = float(pruning.top_k_energy(g.size, keep, fit.sigma_g))
@@ -54,22 +54,22 @@ def drawn_rows(
             _average("random_k_mse", ratio, keep, random_mse, lost),
             _average("cosine_top_k", ratio, keep, _cosine(fit, by_size[keep - 1], keep, settings), top),
             Row(
-                "cosine_top_k",
-                ratio,
-                keep,
-                _cosine(fit, top_energy, keep, settings),
-                float(top.mean()),
-                float(np.hypot(_standard_error(top), swing / 2)),
-                GAUSSIAN,
+                quantity="cosine_top_k",
+                keep_share=ratio,
+                keep=keep,
+                predicted=_cosine(fit, top_energy, keep, settings),
+                measured=float(top.mean()),
+                standard_error=float(np.hypot(_standard_error(top), swing / 2)),
+                assumption=GAUSSIAN,
             ),
             Row(
-                "cosine_random_k",
-                ratio,
-                keep,
-                float(given_masks.mean()),
-                float(random.mean()),
-                _standard_error(random - given_masks),
-                EXACT,
+                quantity="cosine_random_k",
+                keep_share=ratio,
+                keep=keep,
+                predicted=float(given_masks.mean()),
+                measured=float(random.mean()),
+                standard_error=_standard_error(random - given_masks),
+                assumption=EXACT,
             ),
             _average("cosine_random_k", ratio, keep, fitted_random, random, GAUSSIAN),
         ]
@@ -102,11 +102,21 @@ def _cosine(fit: Fit, energy: float, keep: int, settings: MeasureSettings) -> fl
     """Expected cosine for a mask of K ones that retains the squared norm `energy`, which rounding or a swing may
     have put just outside 0..|g|^2."""
     retained = min(float(np.sqrt(max(energy, 0.0))), fit.grad_norm)
-    return pruning.pruned_cosine(fit.grad_norm, retained, keep, settings.noise_std)
+    return pruning.pruned_cosine(
+        grad_norm=fit.grad_norm, retained_norm=retained, keep=keep, noise_std=settings.noise_std
+    )
 
 
 def _average(quantity: str, ratio: float, keep: int, predicted: float, samples: Array, assumption: str = EXACT) -> Row:
-    return Row(quantity, ratio, keep, predicted, float(samples.mean()), _standard_error(samples), assumption)
+    return Row(
+        quantity=quantity,
+        keep_share=ratio,
+        keep=keep,
+        predicted=predicted,
+        measured=float(samples.mean()),
+        standard_error=_standard_error(samples),
+        assumption=assumption,
+    )
 
 
 def _standard_error(samples: Array) -> float:

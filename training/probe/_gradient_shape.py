@@ -25,23 +25,53 @@ def shape_rows(
 
     top_k = _pruned_away(g, keeps)
     spread = np.std([_pruned_away(v, keeps) for v in reference], axis=0, ddof=1)
-    for i, (ratio, keep) in enumerate(zip(settings.keep_ratios, keeps, strict=True)):
+    for i, (ratio, keep) in enumerate(zip(settings.keep_shares, keeps, strict=True)):
         predicted = float(pruning.top_k_mse(g.size, keep, fit.sigma_g))
-        rows.append(Row("top_k_mse", ratio, keep, predicted, float(top_k[i]), float(spread[i]), GAUSSIAN))
+        rows.append(
+            Row(
+                quantity="top_k_mse",
+                keep_share=ratio,
+                keep=keep,
+                predicted=predicted,
+                measured=float(top_k[i]),
+                standard_error=float(spread[i]),
+                assumption=GAUSSIAN,
+            )
+        )
 
     groups = g.size // GROUP
-    ratios = [r for r in settings.keep_ratios if groups and round(r * GROUP) > 0]
+    ratios = [r for r in settings.keep_shares if groups and round(r * GROUP) > 0]
     for ratio in ratios:
         keep = round(ratio * GROUP)
         predicted = groups * float(pruning.top_k_mse(GROUP, keep, fit.sigma_g))
         deviation = float(np.std([_pruned_away_in_groups(v, keep) for v in reference], ddof=1))
         measured = _pruned_away_in_groups(g, keep)
-        rows.append(Row("grouped_top_k_mse", ratio, groups * keep, predicted, measured, deviation, GAUSSIAN))
+        rows.append(
+            Row(
+                quantity="grouped_top_k_mse",
+                keep_share=ratio,
+                keep=groups * keep,
+                predicted=predicted,
+                measured=measured,
+                standard_error=deviation,
+                assumption=GAUSSIAN,
+            )
+        )
 
     for name, statistic in (("ks_distance", _ks_distance), ("excess_kurtosis", _excess_kurtosis)):
         under = [statistic(v, fit.sigma_g) for v in reference]
         mean, deviation = float(np.mean(under)), float(np.std(under, ddof=1))
-        rows.append(Row(name, 1.0, g.size, mean, statistic(g, fit.sigma_g), deviation, GAUSSIAN))
+        rows.append(
+            Row(
+                quantity=name,
+                keep_share=1.0,
+                keep=g.size,
+                predicted=mean,
+                measured=statistic(g, fit.sigma_g),
+                standard_error=deviation,
+                assumption=GAUSSIAN,
+            )
+        )
     return rows
 
 

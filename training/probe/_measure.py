@@ -46,7 +46,7 @@ def measure(
         raise ValueError(f"layers must name at least one slice of the gradient, got {_validate.shown(layers)}")
     _validate.instance("settings", settings, MeasureSettings)
     _validate.instance("rng", rng, np.random.Generator)
-    keeps = tuple(_keep(ratio, g.size) for ratio in settings.keep_ratios)
+    keeps = tuple(_keep(ratio, g.size) for ratio in settings.keep_shares)
     fit = _fit(g, layers, settings)
     shape = shape_rows(g, fit, settings, keeps, rng)
     top_k_spread = tuple(row.standard_error for row in shape if row.quantity == "top_k_mse")
@@ -56,13 +56,15 @@ def measure(
 def _keep(ratio: float, dim: int) -> int:
     keep = round(ratio * dim)
     if keep < 1:
-        raise ValueError(f"keep_ratios must keep at least one of {dim} entries (>= {1 / dim:.3g}), got {ratio!r}")
+        raise ValueError(f"keep_shares must keep at least one of {dim} entries (>= {1 / dim:.3g}), got {ratio!r}")
     return keep
 
 
 def _fit(g: NDArray[np.float64], layers: Mapping[str, slice], settings: MeasureSettings) -> Fit:
     sigma_g = float(np.sqrt(np.mean(g**2)))
-    dp_sgd_mse = float(pruning.noise_mse(g.size, settings.max_grad_norm, settings.noise_multiplier))
+    dp_sgd_mse = float(
+        pruning.noise_mse(keep=g.size, clip_norm=settings.max_grad_norm, noise_multiplier=settings.noise_multiplier)
+    )
     zero_update_mse = float(pruning.zero_update_mse(g.size, sigma_g))
     return Fit(
         dim=g.size,
@@ -72,5 +74,5 @@ def _fit(g: NDArray[np.float64], layers: Mapping[str, slice], settings: MeasureS
         zero_share=float(np.mean(g == 0)),
         zero_update_mse=zero_update_mse,
         dp_sgd_mse=dp_sgd_mse,
-        signal_to_noise=zero_update_mse / dp_sgd_mse if dp_sgd_mse else None,
+        snr=zero_update_mse / dp_sgd_mse if dp_sgd_mse else None,
     )

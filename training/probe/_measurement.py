@@ -1,6 +1,6 @@
 """What the probe measures on a gradient, as records."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from dptheory import _validate
 from training import _argument_ranges
@@ -14,7 +14,7 @@ class MeasureSettings:
     """What to measure on each gradient.
 
     Args:
-        keep_ratios: the shares k in (0, 1] of entries to keep; K = round(k d).
+        keep_shares: the shares k in (0, 1] of entries to keep; K = round(k d).
         draws: number of noise vectors, random masks and Gaussian reference vectors, 2 to 1e9.
         noise_multiplier: sigma, 0 or in [1e-6, 1e6].
         max_grad_norm: the clip C, in [1e-12, 1e12]; the noise has standard deviation sigma C.
@@ -23,7 +23,8 @@ class MeasureSettings:
         ValueError: a value outside its range, or no keep ratio.
     """
 
-    keep_ratios: tuple[float, ...]
+    keep_shares: tuple[float, ...]
+    _: KW_ONLY
     draws: int
     noise_multiplier: float
     max_grad_norm: float
@@ -36,14 +37,14 @@ class MeasureSettings:
     def __post_init__(self) -> None:
         _validate.store(
             self,
-            keep_ratios=_argument_ranges.shares("keep_ratios", self.keep_ratios, ends="(]"),
+            keep_shares=_argument_ranges.shares("keep_shares", self.keep_shares, ends="(]"),
             draws=_validate.integer("draws", self.draws, 2, 10**9),
             noise_multiplier=_argument_ranges.noise_multiplier("noise_multiplier", self.noise_multiplier),
             max_grad_norm=_argument_ranges.clip("max_grad_norm", self.max_grad_norm),
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Fit:
     """Assumption 1 fitted to a gradient: sigma_g = |g| / sqrt(d), and the errors it makes plain.
 
@@ -57,7 +58,7 @@ class Fit:
     zero_share: float  # entries that are exactly 0
     zero_update_mse: float  # |g|^2: the error of not updating at all
     dp_sgd_mse: float  # d (sigma C)^2: the error of DP-SGD
-    signal_to_noise: float | None  # sigma_g^2 / (sigma C)^2; None without noise
+    snr: float | None  # sigma_g^2 / (sigma C)^2; None without noise
 
     @property
     def layer_sigma_spread(self) -> float | None:
@@ -66,7 +67,7 @@ class Fit:
         return high / low if low > 0 else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Row:
     """One prediction beside its measurement.
 
@@ -76,7 +77,7 @@ class Row:
     """
 
     quantity: str
-    keep_ratio: float
+    keep_share: float
     keep: int
     predicted: float
     measured: float

@@ -21,7 +21,7 @@ from training.runs import DpSgdSettings, Step, accuracy, dp_sgd, sampling_rate
 DATA = tuple(name for name in NAMES if name != "cifar-10")  # the network takes 1 x 28 x 28 images
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Record:
     """The gradient of one step, GIP's Algorithm 2, line 8, and what was measured on it (None for an empty batch)."""
 
@@ -31,7 +31,7 @@ class Record:
     measurement: Measurement | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ProbeResult:
     """What the probe found; `accuracy` is that of the trained network on the test images, `test_images` many."""
 
@@ -45,7 +45,7 @@ class ProbeResult:
     accuracy: float
 
 
-def spread_steps(steps: int, count: int = 5) -> tuple[int, ...]:
+def spread_steps(steps: int, *, count: int = 5) -> tuple[int, ...]:
     """`count` steps from 0 to the last, evenly spread; fewer where there are fewer steps.
 
     Args:
@@ -58,10 +58,11 @@ def spread_steps(steps: int, count: int = 5) -> tuple[int, ...]:
 
 
 def run_probe(
+    *,
     data: str,
     training: DpSgdSettings,
     record: Iterable[int],
-    keep_ratios: tuple[float, ...],
+    keep_shares: tuple[float, ...],
     draws: int,
     device: torch.device,
 ) -> ProbeResult:
@@ -71,7 +72,7 @@ def run_probe(
         data: "excerpt", "fashion-mnist" or "mnist".
         training: how to train.
         record: steps to record, 0..steps - 1; step t is the gradient at the weights after t updates.
-        keep_ratios, draws: see :class:`training.probe.MeasureSettings`.
+        keep_shares, draws: see :class:`training.probe.MeasureSettings`.
         device: where to train; the measuring is done with NumPy on the CPU.
 
     Raises:
@@ -84,8 +85,10 @@ def run_probe(
     wanted = {_validate.integer("record", step, 0, training.steps - 1) for step in record}
     if not wanted:
         raise ValueError(f"record must hold at least one step in 0..{training.steps - 1}, got none")
-    measuring = MeasureSettings(keep_ratios, draws, training.noise_multiplier, training.max_grad_norm)
-    train, test = load(data, train=True), load(data, train=False)
+    measuring = MeasureSettings(
+        keep_shares, draws=draws, noise_multiplier=training.noise_multiplier, max_grad_norm=training.max_grad_norm
+    )
+    train, test = load(name=data, train=True), load(name=data, train=False)
     model = small_tanh_cnn(training.stream(0))
     recorded = _train(model, train, training, wanted, device)
     rng = np.random.default_rng(training.stream(3))
@@ -94,12 +97,12 @@ def run_probe(
     for step in recorded:
         gradient = step.gradient.detach().cpu().numpy()
         measurement = measure(gradient, slices, measuring, rng) if step.batch_size else None
-        records.append(Record(step.index, step.batch_size, gradient, measurement))
+        records.append(Record(step=step.index, batch_size=step.batch_size, gradient=gradient, measurement=measurement))
     return ProbeResult(
         data=data,
         train_images=len(train),
         test_images=len(test),
-        sampling_rate=sampling_rate(training.batch_size, len(train)),
+        sampling_rate=sampling_rate(batch_size=training.batch_size, train_size=len(train)),
         training=training,
         measuring=measuring,
         records=tuple(records),

@@ -95,7 +95,7 @@ def fit_table(result: ProbeResult) -> Table:
             f"{shape['excess_kurtosis'].measured:.1f}",
             f"{fit.zero_share:.1%}",
             "-" if fit.layer_sigma_spread is None else f"1 : {fit.layer_sigma_spread:.0f}",
-            "no noise" if fit.signal_to_noise is None else f"{fit.signal_to_noise:.2g}",
+            "no noise" if fit.snr is None else f"{fit.snr:.2g}",
         )
     table.caption_justify = "left"
     table.caption = (
@@ -119,7 +119,7 @@ def row_table(record: Record) -> Table:
     for row in record.measurement.rows if record.measurement else ():
         table.add_row(
             row.quantity,
-            f"{row.keep_ratio:g}",
+            f"{row.keep_share:g}",
             f"{row.predicted:.4g}",
             f"{row.measured:.4g}",
             "-" if row.ratio is None else f"{row.ratio:.3f}",

@@ -1,7 +1,7 @@
 """What the results of a study say: every comparison, at the last epoch and, beside it, at the best one."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from training.runs import _plan as plans
 from training.runs import _results
@@ -26,6 +26,7 @@ class Answer:
     """
 
     comparison: Comparison
+    _: KW_ONLY
     arm: str
     against: str
     last: Difference

@@ -63,7 +63,7 @@ class Setting:
 
 def build_model(name: str, features: int, seed: int) -> nn.Module:
     """The network called ``name``; ``features`` is the size of one input, for the linear probe."""
-    return networks.linear_probe(seed, features) if name == "linear-probe" else _MODELS[name](seed)
+    return networks.linear_probe(seed, features=features) if name == "linear-probe" else _MODELS[name](seed)
 
 
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
@@ -100,7 +100,9 @@ def _sparsification_rate(setting: Setting, drop_rate: float, cooling_epochs: int
     _validate.integer("mechanism.cooling_epochs", cooling_epochs, 0)
     if cooling_epochs == 0:
         return mechanisms.Constant(drop_rate)
-    return mechanisms.GradualCooling(drop_rate, cooling_epochs, setting.steps_per_epoch)
+    return mechanisms.GradualCooling(
+        final_drop_rate=drop_rate, cooling_epochs=cooling_epochs, steps_per_epoch=setting.steps_per_epoch
+    )
 
 
 def _refresh_steps(setting: Setting, refreshes_per_epoch: int) -> int:
@@ -125,21 +127,27 @@ def _random_sparsification(
     setting: Setting, drop_rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
 ) -> Mechanism:
     schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
-    return mechanisms.RandomSparsification(schedule, setting.seed, _refresh_steps(setting, refreshes_per_epoch))
+    return mechanisms.RandomSparsification(
+        schedule, setting.seed, refresh_steps=_refresh_steps(setting, refreshes_per_epoch)
+    )
 
 
 def _noisy_sparsification(
     setting: Setting, drop_rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
 ) -> Mechanism:
     schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
-    return mechanisms.NoisySparsification(schedule, setting.seed, _refresh_steps(setting, refreshes_per_epoch))
+    return mechanisms.NoisySparsification(
+        schedule, setting.seed, refresh_steps=_refresh_steps(setting, refreshes_per_epoch)
+    )
 
 
 def _posterior_freeze(
     setting: Setting, drop_rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
 ) -> Mechanism:
     schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
-    return mechanisms.PosteriorFreeze(schedule, setting.seed, _refresh_steps(setting, refreshes_per_epoch))
+    return mechanisms.PosteriorFreeze(
+        schedule, setting.seed, refresh_steps=_refresh_steps(setting, refreshes_per_epoch)
+    )
 
 
 def _random_k(setting: Setting, keep_share: float) -> Mechanism:
@@ -149,12 +157,12 @@ def _random_k(setting: Setting, keep_share: float) -> Mechanism:
 
 def _ranked(setting: Setting, drop_rate: float, cooling_epochs: int = 0) -> Mechanism:
     schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
-    return mechanisms.RankedSparsification(schedule, setting.steps_per_epoch, setting.seed)
+    return mechanisms.RankedSparsification(schedule, steps_per_epoch=setting.steps_per_epoch, seed=setting.seed)
 
 
 def _ranked_by_true_gradients(setting: Setting, drop_rate: float, cooling_epochs: int = 0) -> Mechanism:
     schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
-    return mechanisms.RankedByTrueGradients(schedule, setting.steps_per_epoch, setting.seed)
+    return mechanisms.RankedByTrueGradients(schedule, steps_per_epoch=setting.steps_per_epoch, seed=setting.seed)
 
 
 def _layer_freezing(setting: Setting, after: float, frozen_layers: int = 0) -> Mechanism:
@@ -162,7 +170,7 @@ def _layer_freezing(setting: Setting, after: float, frozen_layers: int = 0) -> M
     share = _validate.real("mechanism.after", after, 0.0, 1.0)
     found = len(layers(setting.model))
     count = _validate.integer("mechanism.frozen_layers", frozen_layers, 0, found - 1) or found // 2
-    return mechanisms.LayerFreezing(mechanisms.DpSgd(), count, round(share * setting.steps))
+    return mechanisms.LayerFreezing(mechanisms.DpSgd(), frozen_layers=count, from_step=round(share * setting.steps))
 
 
 def _quiet_layers(setting: Setting, after: float, frozen_layers: int = 0) -> Mechanism:
@@ -170,7 +178,7 @@ def _quiet_layers(setting: Setting, after: float, frozen_layers: int = 0) -> Mec
     share = _validate.real("mechanism.after", after, 0.0, 1.0)
     found = len(layers(setting.model))
     count = _validate.integer("mechanism.frozen_layers", frozen_layers, 0, found - 1) or found // 2
-    return mechanisms.QuietLayers(count, round(share * setting.steps))
+    return mechanisms.QuietLayers(quiet=count, from_step=round(share * setting.steps))
 
 
 def _keep(setting: Setting, keep_share: float, start: float, schedule: str) -> Schedule:
@@ -180,8 +188,9 @@ def _keep(setting: Setting, keep_share: float, start: float, schedule: str) -> S
     _validate.choice("mechanism.schedule", schedule, ("constant", "linear", "exponential"))
     if schedule == "constant" or setting.steps < 2:
         return mechanisms.Constant(keep_share)
-    kind = mechanisms.Linear if schedule == "linear" else mechanisms.Exponential
-    return kind(start, keep_share, setting.steps)
+    return (mechanisms.Linear if schedule == "linear" else mechanisms.Exponential)(
+        start=start, end=keep_share, steps=setting.steps
+    )
 
 
 def _index_pruning(
@@ -196,9 +205,9 @@ def _index_pruning(
     budget = _validate.real("mechanism.index_epsilon", index_epsilon, 0.0, 1e6, ends="(]")
 
     def theta(dim: int, keep: int, groups: int) -> float:
-        return theta_for_budget(budget, dim, keep, setting.steps, groups)
+        return theta_for_budget(epsilon=budget, dim=dim, keep=keep, steps=setting.steps, groups=groups)
 
-    return mechanisms.IndexPruning(theta, _keep(setting, keep_share, start, schedule), group_size)
+    return mechanisms.IndexPruning(theta, _keep(setting, keep_share, start, schedule), group_size=group_size)
 
 
 def _top_k_of_released(
@@ -216,7 +225,9 @@ def _noisy_magnitudes(
     group_size: int = 256,
 ) -> Mechanism:
     _validate.real("mechanism.selection_multiplier", selection_multiplier, 1e-6, 1e6)
-    return mechanisms.NoisyMagnitudeTopK(selection_multiplier, _keep(setting, keep_share, start, schedule), group_size)
+    return mechanisms.NoisyMagnitudeTopK(
+        selection_multiplier, _keep(setting, keep_share, start, schedule), group_size=group_size
+    )
 
 
 def _embedding(kind: Callable[..., Mechanism]) -> Callable[..., Mechanism]:
@@ -230,12 +241,19 @@ def _embedding(kind: Callable[..., Mechanism]) -> Callable[..., Mechanism]:
     ) -> Mechanism:
         images = setting.auxiliary.take(anchors)
         seed = setting.run.seed if setting.seed is None else setting.seed  # of labels, which are public
-        source = AnchorGradients(setting.model, images, 10, seed)
+        source = AnchorGradients(setting.model, images, classes=10, seed=seed)
         members = parameter_groups(setting.model, grouping)
         _validate.integer("mechanism.subspace_dim", subspace_dim, 1, anchors * len(members))
         _validate.integer("mechanism.iterations", iterations, 1, _MOST_ITERATIONS)
         _argument_ranges.clip("mechanism.residual_clip", residual_clip)
-        return kind(source, subspace_dim, residual_clip, members, setting.seed, iterations)
+        return kind(
+            source,
+            subspace_dim=subspace_dim,
+            residual_clip=residual_clip,
+            groups=members,
+            seed=setting.seed,
+            iterations=iterations,
+        )
 
     return build
 

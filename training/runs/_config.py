@@ -19,7 +19,7 @@ SAMPLINGS = ("poisson", "partition")
 _HERE = Path(__file__).parents[1]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OptimizerConfig:
     """The torch optimizer behind the mechanism, "sgd" (momentum, weight decay) or "adam"; learning rate in [1e-15, 1e6]."""
 
@@ -38,7 +38,7 @@ class OptimizerConfig:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """One training run.
 
@@ -120,7 +120,7 @@ class RunConfig:
         return plain | {"mechanism": dict(self.mechanism)}
 
 
-def read_config(path: Path, changes: Sequence[str] = ()) -> RunConfig:
+def read_config(path: Path, *, changes: Sequence[str] = ()) -> RunConfig:
     """A run from a TOML file, with changes such as ``epochs=1`` or ``mechanism.drop_rate=0.7``.
 
     Values are written as in TOML or as bare words; ``noise_multiplier=`` without one takes the key out.

@@ -16,7 +16,7 @@ from training import _argument_ranges
 from training.data import Images
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DpSgdSettings:
     """What determines a DP-SGD run besides the model and the images.
 
@@ -58,7 +58,7 @@ class DpSgdSettings:
         return int(np.random.SeedSequence((self.seed, purpose)).generate_state(1, np.uint64)[0])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Step:
     """One update that was made.
 
@@ -71,11 +71,11 @@ class Step:
     gradient: torch.Tensor
 
 
-def sampling_rate(batch_size: int, images: int) -> float:
-    """The Poisson sampling rate that Opacus takes for an expected batch size: 1 / ceil(images / batch_size)."""
-    images = _argument_ranges.count("images", images)
-    batch_size = _validate.integer("batch_size", batch_size, 1, images)
-    return 1.0 / -(-images // batch_size)
+def sampling_rate(*, batch_size: int, train_size: int) -> float:
+    """The Poisson sampling rate that Opacus takes for an expected batch size: 1 / ceil(train_size / batch_size)."""
+    train_size = _argument_ranges.count("train_size", train_size)
+    batch_size = _validate.integer("batch_size", batch_size, 1, train_size)
+    return 1.0 / -(-train_size // batch_size)
 
 
 def dp_sgd(model: nn.Module, images: Images, settings: DpSgdSettings, device: torch.device) -> Iterator[Step]:
@@ -93,7 +93,7 @@ def dp_sgd(model: nn.Module, images: Images, settings: DpSgdSettings, device: to
     Raises:
         ValueError: batch_size is above the number of images.
     """
-    sampling_rate(settings.batch_size, len(images))
+    sampling_rate(batch_size=settings.batch_size, train_size=len(images))
     return _steps(model.to(device).train(), images, settings, device)
 
 
@@ -124,7 +124,7 @@ def _steps(model: nn.Module, images: Images, settings: DpSgdSettings, device: to
             optimizer.step()
             # Opacus leaves the clipped sum in summed_grad and puts the noise into grad
             clipped_sum = torch.cat([p.summed_grad.flatten() for p in optimizer.params])
-            yield Step(index, len(labels), clipped_sum)
+            yield Step(index=index, batch_size=len(labels), gradient=clipped_sum)
     finally:
         private.cleanup()  # also when the caller stops early: the model gets its hooks off
 

@@ -18,7 +18,7 @@ _LARGEST = 1e9
 _LEAST_LEVEL = 1e-9
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Difference:
     """Mean of paired differences.
 
@@ -38,7 +38,7 @@ class Difference:
     sign_flip_p: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Equivalence:
     """Whether a mean of paired differences lies within a margin of zero.
 
@@ -78,7 +78,14 @@ def paired_difference(first: ArrayLike, second: ArrayLike, *, confidence: float 
     differences = _differences(first, second, LEAST_PAIRS, "a difference")
     confidence = _validate.real("confidence", confidence, 0.0, 1.0, ends="()")
     low, high = _t_interval(differences, confidence)
-    return Difference(len(differences), float(differences.mean()), low, high, confidence, _sign_flip_p(differences, 0))
+    return Difference(
+        pairs=len(differences),
+        mean=float(differences.mean()),
+        low=low,
+        high=high,
+        confidence=confidence,
+        sign_flip_p=_sign_flip_p(differences, 0),
+    )
 
 
 def equivalence(first: ArrayLike, second: ArrayLike, *, margin: float, level: float = 0.05) -> Equivalence:
@@ -100,7 +107,7 @@ def equivalence(first: ArrayLike, second: ArrayLike, *, margin: float, level: fl
     error = _standard_error(differences)
     room = margin - abs(mean)  # the larger of the two p-values is that of the nearer end
     p = float(stats.t.sf(room / error, count - 1)) if error > 0 else float(room <= 0)
-    return Equivalence(count, mean, low, high, margin, p, level)
+    return Equivalence(pairs=count, mean=mean, low=low, high=high, margin=margin, p=p, level=level)
 
 
 def sign_flip_p(differences: ArrayLike, *, seed: int = 0) -> float:

@@ -71,7 +71,7 @@ class Comparison:
     main: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Study:
     """A question, and the runs that are to answer it.
 

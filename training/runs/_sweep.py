@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from dptheory import _validate
@@ -23,7 +23,7 @@ _LOOK_SECONDS = 1.0
 RESULTS, STATE = Path("proofs/results"), Path("sweep-state")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Places:
     """Where a study's files are: results, to be kept, and the state of runs under way. All workers must see both."""
 
@@ -66,6 +66,7 @@ class Standing:
     finished: frozenset[str]
     stale: frozenset[str]
     running: frozenset[str]
+    _: KW_ONLY
     epochs: int
     epochs_in_all: int
 
@@ -85,6 +86,7 @@ class Outcome:
     """
 
     standing: Standing
+    _: KW_ONLY
     failed: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -214,7 +216,7 @@ def _swept(
     finally:
         for future in under_way:
             future.cancel()
-    return Outcome(now(), failed)
+    return Outcome(now(), failed=failed)
 
 
 def _missing(study: Study, places: Places, dealt_with: Collection[str]) -> list[PlannedRun]:

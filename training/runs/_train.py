@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -60,6 +60,7 @@ class Run:
     test: Images
     device: torch.device
     steps: int
+    _: KW_ONLY
     step: int = 0
     losses: float = 0.0
     seen: float = 0
@@ -80,7 +81,7 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
         ValueError: a configuration that does not fit together.
         OSError: data files are missing and cannot be fetched.
     """
-    train, test = (_inputs(config, load(config.data, train=t)) for t in (True, False))
+    train, test = (_inputs(config, load(name=config.data, train=t)) for t in (True, False))
     if config.batch_size > len(train):
         raise ValueError(f"batch_size must be at most the {len(train)} training examples, got {config.batch_size}")
     rate = config.batch_size / len(train)
@@ -105,7 +106,7 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
         optimizer=_build.build_optimizer(model, config.optimizer),
         mechanism=mechanism,
         sampling_rate=rate,
-        examples=len(train),
+        train_size=len(train),
         noise_multiplier=_noise_multiplier(config, rate, steps),
         max_grad_norm=config.max_grad_norm,
         grad_sample_mode=config.grad_sample_mode,
@@ -116,11 +117,13 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
     if config.epsilon is not None:
         optimizer.ledger.limit(config.epsilon, config.delta)
     if config.secure:
-        batches: Batches = SecureBatches(len(train), rate)
+        batches: Batches = SecureBatches(train_size=len(train), sampling_rate=rate)
     elif config.sampling == "partition":
-        batches = PartitionBatches(len(train), config.batch_size, stream(config.seed, _BATCHES))
+        batches = PartitionBatches(
+            train_size=len(train), batch_size=config.batch_size, seed=stream(config.seed, _BATCHES)
+        )
     else:
-        batches = PoissonBatches(len(train), rate, stream(config.seed, _BATCHES))
+        batches = PoissonBatches(train_size=len(train), sampling_rate=rate, seed=stream(config.seed, _BATCHES))
     if AUXILIARY[config.data] == config.data:
         test = Images(test.name, test.pixels[auxiliary.used :], test.labels[auxiliary.used :])
     return Run(config, model, private, optimizer, batches, train, test, device, steps)
@@ -298,7 +301,13 @@ def _noise_multiplier(config: RunConfig, rate: float, steps: int) -> float:
     if config.noise_multiplier is not None:
         return config.noise_multiplier
     assert config.epsilon is not None
-    return math.ceil(privacy.noise_multiplier(config.epsilon, config.delta, rate, steps) * 1e6) / 1e6
+    return (
+        math.ceil(
+            privacy.least_noise_multiplier(epsilon=config.epsilon, delta=config.delta, sampling_rate=rate, steps=steps)
+            * 1e6
+        )
+        / 1e6
+    )
 
 
 def _auxiliary(config: RunConfig, test: Images) -> torch.Tensor:
@@ -306,7 +315,7 @@ def _auxiliary(config: RunConfig, test: Images) -> torch.Tensor:
     name = AUXILIARY[config.data]
     if name == config.data:
         return test.pixels[: len(test) // 2]
-    return _inputs(config, load(name, train=False)).pixels
+    return _inputs(config, load(name=name, train=False)).pixels
 
 
 def _inputs(config: RunConfig, images: Images) -> Images:

@@ -36,7 +36,7 @@ class LinearGradient:
     pixels: Array
 
 
-def linear_gradient(images: Images, index: int, seed: int) -> LinearGradient:
+def linear_gradient(images: Images, *, index: int, seed: int) -> LinearGradient:
     """Gradient of the cross-entropy of a fresh linear classifier on one image, by automatic differentiation in float64.
 
     Args:
@@ -95,7 +95,7 @@ def _errors(rng: np.random.Generator, gradient: LinearGradient, keep: int, sigma
 
 
 def linear_attack(
-    rate: float = 0.8, sigma: float = 0.05, index: int = 0, seed: int = 0, budget: float = 30.0
+    *, drop_rate: float = 0.8, noise_std: float = 0.05, index: int = 0, seed: int = 0, budget: float = 30.0
 ) -> tuple[Evidence, ...]:
     """Attack the masked, noisy gradient of a linear layer on an image of the embedded excerpt, and compare with the theory.
 
@@ -104,9 +104,10 @@ def linear_attack(
     :func:`dptheory.sparsification.expected_error`, which must differ from the printed bound; the share of hidden pixels.
 
     Args:
-        rate: sparsification rate in [0.7, 1) of the whole gradient of 10 x 784 entries, so that enough pixels are hidden to be
-            counted; 7840 * (1 - rate) must be an integer.
-        sigma: standard deviation of the noise on one entry of the gradient, > 0.
+        drop_rate: sparsification rate in [0.7, 1) of the whole gradient of 10 x 784 entries, so that enough pixels are hidden
+            to be
+            counted; 7840 * (1 - drop_rate) must be an integer.
+        noise_std: standard deviation of the noise on one entry of the gradient, > 0.
         index: which training image.
         seed: of the starting weights, masks and noise.
         budget: seconds for each of the two measurements.
@@ -116,20 +117,20 @@ def linear_attack(
 
     Source: RS, Theorem 5.1 (rs.thm5.1).
     """
-    rate = _validate.real("rate", rate, 0.7, 1.0, ends="[)")
-    sigma = _validate.real("sigma", sigma, 0.0, ends="()")
-    gradient = linear_gradient(load("excerpt", train=True), index, seed)
+    drop_rate = _validate.real("drop_rate", drop_rate, 0.7, 1.0, ends="[)")
+    noise_std = _validate.real("noise_std", noise_std, 0.0, ends="()")
+    gradient = linear_gradient(load(name="excerpt", train=True), index=index, seed=seed)
     embedded = np.zeros(gradient.weights.size)
     embedded[:_CLASSES] = gradient.outputs
-    predicted = sparsification.expected_error(embedded, rate, sigma)
-    keep = round(embedded.size * (1 - rate))
+    predicted = sparsification.expected_error(embedded, drop_rate=drop_rate, noise_std=noise_std)
+    keep = round(embedded.size * (1 - drop_rate))
     seen = 1.0 - predicted.lost_probability
     measured = (
         MeanCheck(
             name="pixel error where not hidden, times the share of such pixels",
-            sampler=partial(_attacked, gradient=gradient, keep=keep, sigma=sigma),
+            sampler=partial(_attacked, gradient=gradient, keep=keep, sigma=noise_std),
             claimed=lambda: seen * predicted.given_recoverable,
-            wrong=lambda: seen * printed_error_bound(embedded.tolist(), rate, sigma),
+            wrong=lambda: seen * printed_error_bound(embedded.tolist(), drop_rate, noise_std),
             row_bytes=embedded.size * 8,
         ),
         MeanCheck(

@@ -6,6 +6,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dptheory.claims._case import by_name
+
 Array = NDArray[np.float64]
 Relation = Literal["equal", "at least", "at most"]
 
@@ -14,7 +16,7 @@ LIMIT = 5.0  # standard errors
 ROUNDING = 2e-5  # relative; gradients are in float32
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Row:
     r"""A number that the theory gives, and the same number as measured on real gradients.
 
@@ -70,7 +72,7 @@ class Row:
         return self.assumption == NONE and not self.within
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Labels:
     """What the rows of one group have in common."""
 
@@ -88,7 +90,12 @@ class Labels:
     ) -> Row:
         """A row in which nothing is left to chance."""
         values = float(predicted), float(measured)
-        return Row(self.group, quantity, setting, self.claims, *values, 0.0, assumption, relation)
+        return Row(
+            **by_name(
+                "group quantity setting claims predicted measured standard_error assumption relation error",
+                (self.group, quantity, setting, self.claims, *values, 0.0, assumption, relation),
+            )
+        )
 
     def mean(
         self,
@@ -110,4 +117,9 @@ class Labels:
         drawn, expected = np.asarray(draws, np.float64), np.asarray(predicted, np.float64)
         spread = float((drawn - expected).std(ddof=1) / np.sqrt(drawn.size))
         values = float(expected.mean()), float(drawn.mean())
-        return Row(self.group, quantity, setting, self.claims, *values, spread, assumption, relation, error)
+        return Row(
+            **by_name(
+                "group quantity setting claims predicted measured standard_error assumption relation error",
+                (self.group, quantity, setting, self.claims, *values, spread, assumption, relation, error),
+            )
+        )

@@ -51,20 +51,25 @@ def _noise_rows(part: _Part, settings: ValidateSettings, generator: torch.Genera
     signal, sigma = part.signal.double(), settings.training.noise_multiplier
     noise, mechanism = generator_noise(generator), DpSgd()
     released = torch.stack(
-        [mechanism.release([signal], sigma, settings.clip, noise)[0] for _ in range(settings.draws)]
+        [
+            mechanism.release([signal], noise_multiplier=sigma, clip_norm=settings.clip, noise=noise)[0]
+            for _ in range(settings.draws)
+        ]
     ).numpy()
     lengths = np.linalg.norm(released, axis=1)
     size, true_size = float(signal.norm()), float(np.linalg.norm(part.true))
     noise_cos = released @ signal.numpy() / (lengths * size)
     cos = released @ part.true / (lengths * true_size)
-    bias = freezing.bias_angle(part.true, signal.numpy())
+    bias = freezing.bias_angle(direction=part.true, signal=signal.numpy())
     law = gradients.DistortionAngle(signal.numel(), size / settings.noise_std)
-    labels = Labels("angles", "lf.def3.2, lf.angle_law")
+    labels = Labels(group="angles", claims="lf.def3.2, lf.angle_law")
     return [
         labels.mean("cos gamma_BP", part.name, law.expected_cos(), noise_cos),
         labels.mean("gamma_BP", part.name, law.mean(), _angles(noise_cos)),
-        labels.mean("cos gamma", part.name, gradients.batch_expected_cos(np.cos(bias), law.dim, law.snr), cos),
-        labels.mean("gamma", part.name, freezing.expected_angle(law.dim, law.snr, bias), _angles(cos)),
+        labels.mean(
+            "cos gamma", part.name, gradients.batch_expected_cos(cos_bias=np.cos(bias), dim=law.dim, snr=law.snr), cos
+        ),
+        labels.mean("gamma", part.name, freezing.expected_angle(law.dim, law.snr, bias_angle=bias), _angles(cos)),
     ]
 
 
@@ -80,7 +85,9 @@ def _freezing_rows(
     clipped_before = kept * clip_factors(torch.hypot(frozen, kept), settings.clip)
     clipped_after = kept * clip_factors(kept, settings.clip)
     ratios = clipped_after[kept > 0] / clipped_before[kept > 0]
-    growth = freezing.norm_growth(kept.double().numpy(), frozen.double().numpy(), settings.clip)
+    growth = freezing.norm_growth(
+        trainable_norms=kept.double().numpy(), frozen_norms=frozen.double().numpy(), clip_norm=settings.clip
+    )
     sizes = [part.stop - part.start for part in snapshot.layers.values()]
     norms = torch.stack([snapshot.batch[:, part].norm(dim=1) for part in snapshot.layers.values()], dim=1)
     frozen_count = sum(part.stop <= first for part in snapshot.layers.values())
@@ -88,19 +95,24 @@ def _freezing_rows(
     count = len(snapshot.batch)
     effect = freezing.freezing_effect(
         sizes,
-        norms.double().numpy(),
-        frozen_count,
-        settings.clip,
-        settings.training.noise_multiplier,
-        count,
-        min(1.0, old / float(clipped_before.double().sum())),
+        layer_norms=norms.double().numpy(),
+        frozen_layers=frozen_count,
+        clip_norm=settings.clip,
+        noise_multiplier=settings.training.noise_multiplier,
+        batch_size=count,
+        alignment=min(1.0, old / float(clipped_before.double().sum())),
     )
     samples, rest = snapshot.batch[:_MOST_SAMPLES, first:].double().numpy(), frozen[:_MOST_SAMPLES].double().numpy()
-    sure = freezing.signal_growth(samples, rest, settings.clip)
-    turn = freezing.bias_turn(before.true, before.signal.double().numpy(), _added(before, after))
-    bias_before, bias_after = (freezing.bias_angle(p.true, p.signal.double().numpy()) for p in (before, after))
-    lemma, turning = Labels("freezing", "lf.lem3.2a, lf.lem3.2b"), Labels("freezing", "lf.prop3.1.1")
-    noise = Labels("freezing", "lf.prop3.1.3")
+    sure = freezing.signal_growth(samples, frozen_norms=rest, clip_norm=settings.clip)
+    turn = freezing.bias_turn(direction=before.true, signal=before.signal.double().numpy(), added=_added(before, after))
+    bias_before, bias_after = (
+        freezing.bias_angle(direction=p.true, signal=p.signal.double().numpy()) for p in (before, after)
+    )
+    lemma, turning = (
+        Labels(group="freezing", claims="lf.lem3.2a, lf.lem3.2b"),
+        Labels(group="freezing", claims="lf.prop3.1.1"),
+    )
+    noise = Labels(group="freezing", claims="lf.prop3.1.3")
     return [
         lemma.fixed(
             "mean clipped norm",

@@ -22,7 +22,7 @@ def attack_rows(snapshot: Snapshot, settings: ValidateSettings, rng: np.random.G
     keep = round((1.0 - rate) * head.weights.size)
     embedded = np.zeros(head.weights.size)
     embedded[: len(head.outputs)] = head.outputs
-    predicted = sparsification.expected_error(embedded, rate, settings.noise_std)
+    predicted = sparsification.expected_error(embedded, drop_rate=rate, noise_std=settings.noise_std)
     errors, hidden = [], []
     for _ in range(20 * settings.draws):
         mask = np.zeros(head.weights.size, dtype=np.bool_)
@@ -31,7 +31,7 @@ def attack_rows(snapshot: Snapshot, settings: ValidateSettings, rng: np.random.G
         squares = np.square(attack(noisy, mask.reshape(noisy.shape), head.outputs) - head.pixels)
         hidden.append(np.isnan(squares).mean())
         errors.append(np.nan_to_num(squares, nan=0.0).mean())
-    labels, setting = Labels("attack", "rs.thm5.1"), f"rate {rate:.3g}"
+    labels, setting = Labels(group="attack", claims="rs.thm5.1"), f"rate {rate:.3g}"
     outer = np.outer(head.outputs, head.pixels)
     seen = 1.0 - predicted.lost_probability
     return [

@@ -30,12 +30,17 @@ def clipping_rows(snapshot: Snapshot, settings: ValidateSettings) -> list[Row]:
     """
     true, pool = snapshot.pool_mean, snapshot.pool.numpy().astype(np.float64)
     norms, size = np.linalg.norm(pool - true, axis=1), float(np.linalg.norm(true))
-    labels = Labels("clipping", "rs.lem3.2, rf.eq70")
+    labels = Labels(group="clipping", claims="rs.lem3.2, rf.eq70")
     rows = []
     for clip_name, clip in clips(snapshot, settings).items():
-        kept = float((gradients.clip(pool, clip) @ true).mean())
-        mirrored = float((gradients.clip(2.0 * true - pool, clip) @ true).mean())
-        bounds = {z: gradients.symmetric_clip_lower_bound(size, clip, norms, z) for z in _SPLITS}
+        kept = float((gradients.clip(pool, clip_norm=clip) @ true).mean())
+        mirrored = float((gradients.clip(2.0 * true - pool, clip_norm=clip) @ true).mean())
+        bounds = {
+            z: gradients.symmetric_clip_lower_bound(
+                grad_norm=size, clip_norm=clip, deviation_norms=norms, deviation_share=z
+            )
+            for z in _SPLITS
+        }
         named = {"integral": bounds[_SPLITS[0]].integral} | {f"split {z:g}": bound.split for z, bound in bounds.items()}
         for name, value in named.items():
             setting = f"{name}, {clip_name}"
@@ -55,13 +60,13 @@ def kappa_rows(
         The rows, and what is missing among them and why.
     """
     true, pool = snapshot.pool_mean, snapshot.pool.numpy().astype(np.float64)
-    rate, deviations = whole_rate(settings.rate, true.size), pool - true
+    rate, deviations = whole_rate(settings.drop_rate, true.size), pool - true
     masks = np.array(
         [draw_mask([torch.from_numpy(true)], rate, generator)[0].numpy() for _ in range(_MASKS)], np.float64
     )
     sizes, kept = masks @ true**2, masks @ (deviations**2).T
     seed = int(torch.randint(2**31, (), generator=generator))
-    labels, rows, notes = Labels("kappa", "rs.lem3.3, rs.kappa"), [], []
+    labels, rows, notes = Labels(group="kappa", claims="rs.lem3.3, rs.kappa"), [], []
     for name, clip in clips(snapshot, settings).items():
         below = float((np.linalg.norm(deviations, axis=1) < _SPLITS[0] * clip).mean())
         if below == 0.0:
@@ -71,8 +76,8 @@ def kappa_rows(
             continue
         setting = f"rate {rate:.3g}, {name}"
         samples = _definition(float(np.linalg.norm(true)), sizes, kept, clip) / below
-        measured = sparsification.kappa(true, clip, rate, deviations, seed=seed)
-        gaussian = sparsification.kappa(true, clip, rate, deviation(snapshot), seed=seed)
+        measured = sparsification.kappa(true, clip_norm=clip, drop_rate=rate, deviation=deviations, seed=seed)
+        gaussian = sparsification.kappa(true, clip_norm=clip, drop_rate=rate, deviation=deviation(snapshot), seed=seed)
         descents = _descents(snapshot, masks, clip)
         # both ends are exact; the value has an error where it comes from a bracket, and where masks were drawn for it
         rows += [
@@ -101,7 +106,8 @@ def _descents(snapshot: Snapshot, masks: Array, clip: float) -> Array:
     whole = float(clipped_sum([snapshot.pool], clip).total[0].double() @ true)
     return np.array(
         [
-            float(clipped_sum([snapshot.pool], clip, [torch.from_numpy(m).float()]).total[0].double() @ true) / whole
+            float(clipped_sum([snapshot.pool], clip, mask=[torch.from_numpy(m).float()]).total[0].double() @ true)
+            / whole
             for m in masks[:20]
         ]
     )

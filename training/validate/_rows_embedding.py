@@ -51,11 +51,11 @@ def projection_rows(snapshot: Snapshot, settings: ValidateSettings, generator: t
         basis = _random_basis(dim, most, generator)
         energy = (units @ basis.T).double().square().mean(0).cumsum(0).numpy()
         captured[i] = energy[np.array(settings.subspace_dims) - 1]
-    labels = Labels("projection", "gep.jl")
+    labels = Labels(group="projection", claims="gep.jl")
     rows = []
     for k, shares in zip(settings.subspace_dims, captured.T, strict=True):
-        error = embedding.random_basis_error(dim, k)
-        found = power_iteration(snapshot.anchors, k, 1, generator)
+        error = embedding.random_basis_error(dim=dim, subspace_dim=k)
+        found = power_iteration(snapshot.anchors, dim=k, iterations=1, generator=generator)
         measured = float((1.0 - (units @ found.T).double().square().sum(1).mean()).sqrt())
         rows += [
             labels.mean("captured, random basis", f"k = {k}", 1.0 - error**2, shares),
@@ -79,16 +79,22 @@ def embedding_rows(snapshot: Snapshot, settings: ValidateSettings, generator: to
     dim, sigma = snapshot.true.size, settings.training.noise_multiplier
     noise, parameter = generator_noise(generator), torch.zeros(dim)
     true_sum = snapshot.batch.double().sum(0)
-    labels = Labels("embedding", "gep.versus, gep.rem1")
+    labels = Labels(group="embedding", claims="gep.versus, gep.rem1")
     rows = []
     for name, variant in _VARIANTS.items():
-        mechanism = variant(_Given(snapshot.anchors), k, RESIDUAL_SHARE * settings.clip, [[0]], settings.training.seed)
+        mechanism = variant(
+            _Given(snapshot.anchors),
+            subspace_dim=k,
+            residual_clip=RESIDUAL_SHARE * settings.clip,
+            groups=[[0]],
+            seed=settings.training.seed,
+        )
         mechanism.begin_step([parameter])
         total = mechanism.contribute([snapshot.batch], settings.clip).total
-        (clean,) = mechanism.release(total, 0.0, settings.clip, noise)
+        (clean,) = mechanism.release(total, noise_multiplier=0.0, clip_norm=settings.clip, noise=noise)
         energies, errors = [], []
         for _ in range(settings.draws):
-            (released,) = mechanism.release(total, sigma, settings.clip, noise)
+            (released,) = mechanism.release(total, noise_multiplier=sigma, clip_norm=settings.clip, noise=noise)
             energies.append(float((released - clean).double().square().sum()))
             errors.append(float((released.double() - true_sum).square().sum()))
         energy, error = _predicted(name, snapshot, mechanism.bases[0], settings)
@@ -105,12 +111,25 @@ def _predicted(name: str, snapshot: Snapshot, basis: torch.Tensor, settings: Val
     w = gradients @ rows.T
     r = gradients - w @ rows
     clip, residual_clip, mu = settings.clip, RESIDUAL_SHARE * settings.clip, 1.0 / settings.training.noise_multiplier
-    noise = embedding.gep_mse(gradients.shape[1], len(rows), clip, residual_clip, mu)
-    lossy = embedding.gep_mse(gradients.shape[1], len(rows), clip, residual_clip, mu, float(r.sum(0).norm()))
+    noise = embedding.gep_mse(
+        dim=gradients.shape[1], subspace_dim=len(rows), clip_norm=clip, residual_clip=residual_clip, mu=mu
+    )
+    lossy = embedding.gep_mse(
+        dim=gradients.shape[1],
+        subspace_dim=len(rows),
+        clip_norm=clip,
+        residual_clip=residual_clip,
+        mu=mu,
+        residual_norm=float(r.sum(0).norm()),
+    )
     if name == "joint":
-        bias = embedding.joint_clipping_bias(w.numpy(), r.numpy(), clip, RESIDUAL_SHARE).square
+        bias = embedding.joint_clipping_bias(
+            w.numpy(), residuals=r.numpy(), clip_norm=clip, residual_share=RESIDUAL_SHARE
+        ).square
     else:
-        apart = embedding.clipping_bias(w.numpy(), r.numpy(), clip, residual_clip)
+        apart = embedding.clipping_bias(
+            w.numpy(), residuals=r.numpy(), embedding_clip=clip, residual_clip=residual_clip
+        )
         # B-GEP has no residual to clip
         bias = float(np.square(apart.embedding).sum()) if name == "embedding_only" else apart.square
     return float(getattr(noise, name)), float(getattr(lossy, name)) + bias

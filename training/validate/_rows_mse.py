@@ -34,12 +34,12 @@ def mse_rows(snapshot: Snapshot, settings: ValidateSettings, generator: torch.Ge
     Rows without assumption: noise energy d (sigma C / B)^2, of a mask (1 - r) times that; signal loss
     |w - c|^2 + tr Cov(clip(g)) / B with c = E clip(g), both over the pool, g masked where there is a mask.
     """
-    rate = whole_rate(settings.rate, snapshot.true.size)
+    rate = whole_rate(settings.drop_rate, snapshot.true.size)
     full = _drawn(DpSgd(), snapshot, settings, generator)
     seed = int(torch.randint(2**31, (), generator=generator))
     masked = _drawn(RandomSparsification(Constant(rate), seed), snapshot, settings, generator)
     gaussian, flat = (_predicted(snapshot, settings, rate, norms) for norms in (masked.masked_norm, None))
-    labels = Labels("mse", "rf.eq6, rf.eq7")
+    labels = Labels(group="mse", claims="rf.eq6, rf.eq7")
     rows = []
     for setting, drawn, error in (("DP-SGD", full, gaussian.full), (f"freeze {rate:.3g}", masked, gaussian.masked)):
         rows += [
@@ -68,14 +68,14 @@ def _predicted(
     snapshot: Snapshot, settings: ValidateSettings, rate: float, masked_norms: Array | None
 ) -> gradients.MseBreakdown:
     return gradients.clipped_gradient_mse(
-        float(np.linalg.norm(snapshot.pool_mean)),
-        snapshot.true.size,
-        deviation(snapshot),
-        settings.clip,
-        settings.training.noise_multiplier,
-        settings.training.batch_size,
-        rate,
-        masked_norms,
+        grad_norm=float(np.linalg.norm(snapshot.pool_mean)),
+        dim=snapshot.true.size,
+        deviation=deviation(snapshot),
+        clip_norm=settings.clip,
+        noise_multiplier=settings.training.noise_multiplier,
+        batch_size=settings.training.batch_size,
+        drop_rate=rate,
+        masked_norms=masked_norms,
     )
 
 
@@ -88,7 +88,9 @@ def _drawn(mechanism: Mechanism, snapshot: Snapshot, settings: ValidateSettings,
         mechanism.begin_step([true])
         chosen = torch.randint(len(snapshot.pool), (size,), generator=generator)
         (total,) = mechanism.contribute([snapshot.pool[chosen]], settings.clip).total
-        (released,) = mechanism.release([total], settings.training.noise_multiplier, settings.clip, noise)
+        (released,) = mechanism.release(
+            [total], noise_multiplier=settings.training.noise_multiplier, clip_norm=settings.clip, noise=noise
+        )
         mask = (
             mechanism.mask[0]
             if isinstance(mechanism, RandomSparsification)

@@ -19,18 +19,23 @@ CONSTANT = "rf.ranked: Gaussian entries, the same signal in the next step"
 def pruning_rows(snapshot: Snapshot, settings: ValidateSettings, rng: np.random.Generator) -> list[Row]:
     """Pruning error of the clipped sum of the step's batch, random-k and top-k, by :func:`training.probe.measure`."""
     gradient = clipped_sum([snapshot.batch], settings.clip).total[0].numpy()
-    measuring = MeasureSettings(settings.keep_ratios, settings.draws, settings.training.noise_multiplier, settings.clip)
+    measuring = MeasureSettings(
+        settings.keep_shares,
+        draws=settings.draws,
+        noise_multiplier=settings.training.noise_multiplier,
+        max_grad_norm=settings.clip,
+    )
     claims = {"random_k_mse": "gip.mse_r", "top_k_mse": "gip.mse_t0, gip.assumption1"}
     return [
         Row(
-            "pruning",
-            row.quantity,
-            f"keep {row.keep_ratio:g}",
-            claims[row.quantity],
-            row.predicted,
-            row.measured,
-            row.standard_error,
-            ENTRIES if row.assumption == GAUSSIAN else NONE,
+            group="pruning",
+            quantity=row.quantity,
+            setting=f"keep {row.keep_share:g}",
+            claims=claims[row.quantity],
+            predicted=row.predicted,
+            measured=row.measured,
+            standard_error=row.standard_error,
+            assumption=ENTRIES if row.assumption == GAUSSIAN else NONE,
         )
         for row in measure(gradient, snapshot.layers, measuring, rng).rows
         if row.quantity in claims
@@ -47,9 +52,9 @@ def ranking_rows(snapshot: Snapshot, settings: ValidateSettings, generator: torc
     snr = float(summed.double().square().mean().sqrt()) / std
     noise = generator_noise(generator)
     noisy = [summed + noise(summed, std) for _ in range(settings.draws)]
-    labels = Labels("ranking", "rf.ranked")
+    labels = Labels(group="ranking", claims="rf.ranked")
     rows = []
-    for ratio in settings.keep_ratios:
+    for ratio in settings.keep_shares:
         keep = round(ratio * summed.numel())  # 1 at least: pruning refuses other ratios
         predicted = sparsification.captured_energy(summed.numel(), keep, snr)
         masks = [largest_entries([values], 1.0 - keep / summed.numel())[0] for values in noisy]

@@ -24,7 +24,7 @@ from training.validate._settings import ValidateSettings
 from training.validate._snapshot import Snapshot, prepare, snapshots
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Moment:
     """What was compared at the weights of one step; ``notes`` say what could not be."""
 
@@ -35,7 +35,7 @@ class Moment:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Validation:
     """A whole validation run; `accuracy` is that of the trained network on the test images."""
 
@@ -65,7 +65,7 @@ def validate(data: str, settings: ValidateSettings, device: torch.device) -> Val
         OSError: the data files are missing and cannot be fetched.
     """
     _validate.choice("data", data, DATA)
-    return validate_images(load(data, train=True), load(data, train=False), settings, device)
+    return validate_images(load(name=data, train=True), load(name=data, train=False), settings, device)
 
 
 def validate_images(train: Images, test: Images, settings: ValidateSettings, device: torch.device) -> Validation:
@@ -111,4 +111,4 @@ def _moment(snapshot: Snapshot, settings: ValidateSettings, seed: int) -> Moment
         *embedding_rows(snapshot, settings, generator),
         *attack_rows(snapshot, settings, rng),
     ]
-    return Moment(snapshot.name, snapshot.step, len(snapshot.batch), tuple(rows), notes)
+    return Moment(name=snapshot.name, step=snapshot.step, batch_size=len(snapshot.batch), rows=tuple(rows), notes=notes)

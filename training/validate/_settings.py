@@ -1,6 +1,6 @@
 """What a validation run measures."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from dptheory import _validate
 from training import _argument_ranges
@@ -13,8 +13,8 @@ class ValidateSettings:
 
     Args:
         training: how to train; ``steps`` must be at least ``window`` + 3.
-        rate: share of entries that random freeze drops, in (0, 1); rounded to a whole number of entries.
-        keep_ratios: shares of entries that pruning and ranking keep, each in (0, 1).
+        drop_rate: share of entries that random freeze drops, in (0, 1); rounded to a whole number of entries.
+        keep_shares: shares of entries that pruning and ranking keep, each in (0, 1).
         subspace_dims: dimensions k of GEP's subspace, each at least 1 and at most ``anchors``.
         pool: training examples whose gradients are the population that batches are drawn from, >= 2.
         anchors: auxiliary images (test images with random labels) for GEP's subspace, >= 1.
@@ -26,8 +26,9 @@ class ValidateSettings:
     """
 
     training: DpSgdSettings
-    rate: float = 0.5
-    keep_ratios: tuple[float, ...] = (0.01, 0.1, 0.5)
+    _: KW_ONLY
+    drop_rate: float = 0.5
+    keep_shares: tuple[float, ...] = (0.01, 0.1, 0.5)
     subspace_dims: tuple[int, ...] = (10, 50, 100)
     pool: int = 300
     anchors: int = 256
@@ -40,11 +41,11 @@ class ValidateSettings:
         _validate.store(
             self,
             window=_argument_ranges.count("window", self.window),
-            rate=_validate.real("rate", self.rate, 0.0, 1.0, ends="()"),
+            drop_rate=_validate.real("drop_rate", self.drop_rate, 0.0, 1.0, ends="()"),
             pool=_validate.integer("pool", self.pool, 2, 10**9),
             anchors=_argument_ranges.count("anchors", self.anchors),
             draws=_validate.integer("draws", self.draws, 20, 10**9),
-            keep_ratios=_argument_ranges.shares("keep_ratios", self.keep_ratios, ends="()"),
+            keep_shares=_argument_ranges.shares("keep_shares", self.keep_shares, ends="()"),
         )
         dims = _validate.integers("subspace_dims", self.subspace_dims, 1, self.anchors)
         _validate.store(self, subspace_dims=tuple(dims))

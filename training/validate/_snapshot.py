@@ -24,7 +24,7 @@ _CLASSES = 10
 _CHUNK = 250
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Snapshot:
     """Gradients at the weights of one step, flat in the order of the parameters; tensors are float32 on the CPU.
 
@@ -128,25 +128,25 @@ def prepare(images: Images, auxiliary: torch.Tensor, settings: ValidateSettings,
         ValueError: batch_size, pool or anchors above the number of images.
     """
     training = settings.training
-    rate = sampling_rate(training.batch_size, len(images))
+    rate = sampling_rate(batch_size=training.batch_size, train_size=len(images))
     if settings.pool > len(images):
         raise ValueError(f"pool must be at most the {len(images)} training examples, got {settings.pool}")
     if settings.anchors > len(auxiliary):
         raise ValueError(f"anchors must be at most the {len(auxiliary)} auxiliary images, got {settings.anchors}")
     model = small_tanh_cnn(training.stream(0)).to(device).train()
     plain = copy.deepcopy(model)
-    anchors = AnchorGradients(plain, auxiliary[: settings.anchors], _CLASSES, training.stream(4))
+    anchors = AnchorGradients(plain, auxiliary[: settings.anchors], classes=_CLASSES, seed=training.stream(4))
     private, optimizer = attach(
         module=model,
         optimizer=torch.optim.SGD(model.parameters(), lr=training.learning_rate),
         mechanism=DpSgd(),
         sampling_rate=rate,
-        examples=len(images),
+        train_size=len(images),
         noise_multiplier=training.noise_multiplier,
         max_grad_norm=training.max_grad_norm,
         noise_generator=torch.Generator(device).manual_seed(training.stream(2)),
     )
-    batches = PoissonBatches(len(images), rate, training.stream(1))
+    batches = PoissonBatches(train_size=len(images), sampling_rate=rate, seed=training.stream(1))
     return Trainer(plain, private, optimizer, anchors, batches, images, device)
 
 

@@ -35,7 +35,10 @@ def in_fractions(part: str, *case: Any) -> Fraction:
 def calculated(part: str, *case: Any) -> float:
     first, second, clip, share, copies = case
     found = embedding.joint_clipping_bias(
-        [first] * copies + [(0, 0)], [second] * copies + [(0, 0)], float(clip), float(share)
+        [first] * copies + [(0, 0)],
+        residuals=[second] * copies + [(0, 0)],
+        clip_norm=float(clip),
+        residual_share=float(share),
     )
     return found.square if part == "square" else float(getattr(found, part) @ np.array([1.0, 7.0]))
 
@@ -43,5 +46,7 @@ def calculated(part: str, *case: Any) -> float:
 def apart(part: str, *case: Any) -> float:
     """Wrong statement: the residual is clipped before the gradient is, so that both are clipped apart."""
     first, second, clip, share, copies = case
-    found = embedding.clipping_bias([first] * copies, [second] * copies, float(clip), float(share * clip))
+    found = embedding.clipping_bias(
+        [first] * copies, residuals=[second] * copies, embedding_clip=float(clip), residual_clip=float(share * clip)
+    )
     return found.square if part == "square" else float(getattr(found, part) @ np.array([1.0, 7.0]))

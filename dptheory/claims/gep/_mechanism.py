@@ -103,9 +103,17 @@ class Release:
 
     def _stds(self) -> tuple[float, float]:
         if self.way == "optimal":
-            split = embedding.split_noise(DIM, SUBSPACE, self.clip, self.residual_clip, self.mu)
+            split = embedding.split_noise(
+                dim=DIM, subspace_dim=SUBSPACE, embedding_clip=self.clip, residual_clip=self.residual_clip, mu=self.mu
+            )
         else:
-            split = embedding.joint_clip(DIM, SUBSPACE, self.clip, self.residual_clip / self.clip, self.mu)
+            split = embedding.joint_clip(
+                dim=DIM,
+                subspace_dim=SUBSPACE,
+                clip_norm=self.clip,
+                residual_share=self.residual_clip / self.clip,
+                mu=self.mu,
+            )
         return split.embedding_std, split.residual_std
 
 

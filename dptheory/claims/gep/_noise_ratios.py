@@ -17,7 +17,7 @@ def printed_noise_ratio(epsilon: float, delta: float, steps: int = 1) -> float:
 def is_given(share: float, delta: float) -> bool:
     """Whether the calculator gives the stated noise for epsilon = share L."""
     try:
-        embedding.release_noise_ratio(-share * math.log(delta), delta, method="stated")
+        embedding.release_noise_ratio(epsilon=-share * math.log(delta), delta=delta, method="stated")
     except ConditionError:
         return False
     return True
@@ -32,7 +32,9 @@ def is_enough(share: float, delta: float) -> bool:
 def delta_of_sum(clip: float, residual_clip: float, epsilon: float, delta: float, steps: int, change: float) -> float:
     """delta of ``steps`` sums with the noise that the calculator says for the sums alone."""
     adjacency: Adjacency = "add-remove" if change == 1 else "replace-one"
-    ratio = embedding.output_noise_ratio(clip, residual_clip, epsilon, delta, steps, adjacency)
+    ratio = embedding.output_noise_ratio(
+        embedding_clip=clip, residual_clip=residual_clip, epsilon=epsilon, delta=delta, steps=steps, adjacency=adjacency
+    )
     return _delta_of_noisy_sum(clip, residual_clip, ratio, epsilon, steps, change)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from scipy.optimize import brentq
 
 from dptheory import embedding
+from dptheory.claims._case import by_name
 from dptheory.claims.gep._energies import least
 from dptheory.claims.gep._noise_ratios import printed_noise_ratio
 
@@ -73,9 +74,19 @@ def calculated_risk(field: str, s: Setting) -> float:
     data = (s.dim, s.subspace_dim, s.samples, s.smoothness, s.distance)
     rest = (s.residual_clip, s.lipschitz, s.steps)
     if len(s.budget) == 1:
-        found = embedding.excess_risk(*data, s.budget[0], *rest)
+        found = embedding.excess_risk(
+            **by_name(
+                "dim subspace_dim train_size smoothness initial_distance mu residual_clip lipschitz steps",
+                (*data, s.budget[0], *rest),
+            )
+        )
     else:
-        found = embedding.excess_risk_as_published(*data, s.budget[0], s.budget[1], *rest)
+        found = embedding.excess_risk_as_published(
+            **by_name(
+                "dim subspace_dim train_size smoothness initial_distance epsilon delta residual_clip lipschitz steps",
+                (*data, s.budget[0], s.budget[1], *rest),
+            )
+        )
     return float(getattr(found, field))
 
 

@@ -8,7 +8,7 @@ from dptheory import embedding
 def missed(condition: float, rank: int, dim: int) -> float:
     """Sine of the largest angle between the row space of a matrix of this rank and what one iteration finds."""
     gradients, row_space = _of_condition(condition, rank, dim)
-    basis = embedding.anchor_subspace(gradients, rank, 1, np.random.default_rng(1))
+    basis = embedding.anchor_subspace(gradients, subspace_dim=rank, iterations=1, rng=np.random.default_rng(1))
     return float(np.linalg.norm(row_space - row_space @ basis.T @ basis, 2))
 
 

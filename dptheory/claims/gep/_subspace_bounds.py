@@ -44,7 +44,14 @@ FLAT = Law(((3.0, 0.0, 0.0), (2.5, 0.2, 0.1), (-2.8, 0.1, -0.2)), (0.4, 0.4, 0.2
 
 def bound(law: Law, subspace_dim: int, anchors: int, failure: float) -> embedding.ResidualBound:
     """The calculator's bound for a law."""
-    return embedding.residual_bound(law.eigenvalues, subspace_dim, anchors, law.largest, failure, law.fourth_moment)
+    return embedding.residual_bound(
+        eigenvalues=law.eigenvalues,
+        subspace_dim=subspace_dim,
+        anchors=anchors,
+        squared_norm_bound=law.largest,
+        failure_probability=failure,
+        fourth_moment=law.fourth_moment,
+    )
 
 
 _FAILURE, _SQUARED_NORM = 0.01, 3.0
@@ -52,7 +59,14 @@ _FAILURE, _SQUARED_NORM = 0.01, 3.0
 
 def power_law_bound(part: str, dim: int, subspace_dim: int, anchors: int, fourth: float | None) -> float:
     """One field of the calculator's bound for eigenvalues 1, 1/4, 1/9, ... and |xi|^2 <= 3."""
-    found = embedding.residual_bound(_power_law(dim), subspace_dim, anchors, _SQUARED_NORM, _FAILURE, fourth)
+    found = embedding.residual_bound(
+        eigenvalues=_power_law(dim),
+        subspace_dim=subspace_dim,
+        anchors=anchors,
+        squared_norm_bound=_SQUARED_NORM,
+        failure_probability=_FAILURE,
+        fourth_moment=fourth,
+    )
     return float(getattr(found, part))
 
 

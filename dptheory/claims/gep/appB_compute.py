@@ -3,6 +3,7 @@
 from typing import Literal
 
 from dptheory import embedding
+from dptheory.claims._case import by_name
 from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
 from dptheory.claims.gep import _counted
 
@@ -26,7 +27,7 @@ Unit = Literal["multiply-add", "operation"]
 
 
 def _multiply_adds(dim: int, basis: int, anchors: int, groups: int) -> int:
-    found = embedding.power_iteration(dim, basis, anchors, groups)
+    found = embedding.power_iteration(dim=dim, subspace_dim=basis, anchors=anchors, groups=groups)
     return found.products + found.orthogonalisation
 
 
@@ -34,7 +35,8 @@ def _once_slack(width: int, basis: int, anchors: int) -> float:
     """Wrong statement: the printed count bounds the operations."""
     dim = basis * width
     return (
-        printed_operations(dim, basis, anchors) / embedding.power_iteration(dim, basis, anchors, unit="operation").total
+        printed_operations(dim, basis, anchors)
+        / embedding.power_iteration(dim=dim, subspace_dim=basis, anchors=anchors, unit="operation").total
         - 1
     )
 
@@ -97,7 +99,7 @@ def _(part: str, dim: int, basis: int, anchors: int, groups: int, unit: Unit) ->
     """every part, loop by loop"""
     case = dim, basis, anchors, groups, unit
     return (
-        getattr(embedding.power_iteration(*case), part),
+        getattr(embedding.power_iteration(**by_name("dim subspace_dim anchors groups unit", case)), part),
         lambda: _counted_parts(part, *case),
         lambda: _counted_parts(part, *case) + 1,
     )
@@ -117,7 +119,7 @@ def _(dim: int, basis: int, anchors: int, groups: int) -> Sides:
 def _(dim: int, basis: int, anchors: int, groups: int) -> Sides:
     """floating-point operations, counted one by one"""
     return (
-        embedding.power_iteration(dim, basis, anchors, groups, "operation").total,
+        embedding.power_iteration(dim=dim, subspace_dim=basis, anchors=anchors, groups=groups, unit="operation").total,
         lambda: _counted.counted(dim, basis, anchors, groups)[1],
         printed_operations(dim, basis, anchors, groups),
     )
@@ -137,6 +139,6 @@ def twice_slack(width: int, basis: int, anchors: int) -> float:
     Without the divisions, operations lie between 1 and 2 times the printed count; p = k width.
     """
     dim = basis * width
-    found = embedding.power_iteration(dim, basis, anchors, unit="operation").total
+    found = embedding.power_iteration(dim=dim, subspace_dim=basis, anchors=anchors, unit="operation").total
     printed = printed_operations(dim, basis, anchors)
     return min(2 * printed / (found - dim * basis) - 1, (found - dim * basis) / printed - 1)

@@ -1,6 +1,7 @@
 """gep.appB.memory: memory of the anchor subspace."""
 
 from dptheory import embedding
+from dptheory.claims._case import by_name
 from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
 from dptheory.claims.gep import _counted
 
@@ -56,14 +57,20 @@ The basis and the embeddings are still there when the private gradients are. The
 def _(dim: int, basis: int, anchors: int, gradients: int, groups: int) -> Sides:
     """numbers held, stage by stage"""
     held = _held_floats(dim, basis, anchors, gradients, groups)
-    return embedding.extra_floats(dim, basis, anchors, gradients, groups), held, held + 1
+    return (
+        embedding.extra_floats(dim=dim, subspace_dim=basis, anchors=anchors, gradient_count=gradients, groups=groups),
+        held,
+        held + 1,
+    )
 
 
 @row.equal((2, 1, 1, 2, 1), (6, 2, 1, 4, 1), (6, 2, 3, 9, 2), (12, 3, 5, 6, 3), kind=Kind.COUNTEREXAMPLE)
 def _(dim: int, basis: int, anchors: int, gradients: int, groups: int) -> tuple[float, float]:
     """fewer anchor gradients than private ones"""
     sizes = dim, basis, anchors, gradients, groups
-    return embedding.extra_floats(*sizes), _counted.held(*sizes)
+    return embedding.extra_floats(**by_name("dim subspace_dim anchors gradient_count groups", sizes)), _counted.held(
+        *sizes
+    )
 
 
 @row.equal(
@@ -78,7 +85,8 @@ def _(dim: int, basis: int, anchors: int, gradients: int, groups: int) -> Sides:
     """the printed value is right for m >= n and for no other"""
     sizes = dim, basis, anchors, gradients, groups
     return (
-        printed_extra_floats(*sizes) == embedding.extra_floats(*sizes),
+        printed_extra_floats(*sizes)
+        == embedding.extra_floats(**by_name("dim subspace_dim anchors gradient_count groups", sizes)),
         printed_extra_floats(*sizes) == _counted.held(*sizes),
         anchors + basis // groups >= gradients,
     )

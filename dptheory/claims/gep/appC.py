@@ -28,7 +28,9 @@ def _bins(dim: int, subspace_dim: int) -> Array:
 
 def _grouped(k: int) -> list[tuple[int, float]]:
     """p_g and k_g of the paper's ResNet20, k_g in proportion to the root of p_g."""
-    return list(zip(RESNET20_GROUPS, embedding.square_root_allocation(RESNET20_GROUPS, k).tolist(), strict=True))
+    return list(
+        zip(RESNET20_GROUPS, embedding.square_root_allocation(RESNET20_GROUPS, subspace_dim=k).tolist(), strict=True)
+    )
 
 
 def _all_above(k: int) -> bool:
@@ -85,7 +87,9 @@ the five groups, $k = 2000$ gives the first layer $k_g/p_g = .110$, and a gradie
 def _(what: str, dim: int, k: int) -> Sides:
     """root mean square and mean error at users' sizes, by the Beta law"""
     return (
-        embedding.random_basis_error(dim, k) if what == "root" else embedding.mean_random_basis_error(dim, k),
+        embedding.random_basis_error(dim=dim, subspace_dim=k)
+        if what == "root"
+        else embedding.mean_random_basis_error(dim=dim, subspace_dim=k),
         lambda: _error_by_law(what, dim, k),
         1 - k / dim,
     )
@@ -94,13 +98,13 @@ def _(what: str, dim: int, k: int) -> Sides:
 @row.mean(partial(lost_energy, dim=12, subspace_dim=5), wrong=lambda: 1 - math.sqrt(5 / 12), row_bytes=3000)
 def _() -> float:
     """gep.appC squared error, p = 12, k = 5"""
-    return embedding.random_basis_error(12, 5) ** 2
+    return embedding.random_basis_error(dim=12, subspace_dim=5) ** 2
 
 
 @row.mean(partial(_error, dim=4, subspace_dim=2), wrong=lambda: math.sqrt(1 / 2), row_bytes=500)
 def _() -> float:
     """gep.appC mean error, p = 4, k = 2"""
-    return embedding.mean_random_basis_error(4, 2)
+    return embedding.mean_random_basis_error(dim=4, subspace_dim=2)
 
 
 @row.law(partial(_binned, dim=4, subspace_dim=2), wrong=lambda: _bins(5, 2), row_bytes=500)
@@ -112,10 +116,14 @@ def _() -> NDArray[np.float64]:
 @row.equal((500,), (1000,), (1500,), (2000,), kind=Kind.COUNTEREXAMPLE)
 def _(k: int) -> Sides:
     """five groups of ResNet20, k = 2000: is the error above 95 % whatever the gradient?"""
-    return all(embedding.random_basis_error(p, round(kg)) > 0.95 for p, kg in _grouped(k)), lambda: _all_above(k), True
+    return (
+        all(embedding.random_basis_error(dim=p, subspace_dim=round(kg)) > 0.95 for p, kg in _grouped(k)),
+        lambda: _all_above(k),
+        True,
+    )
 
 
 @row.equal(lambda: [(p, k) for p in (2_700, 41_000, 270_000) for k in (1, 250, 263, 264, 500, 2000)])
 def _(p: int, k: int) -> Sides:
     """above 95 %, in integers"""
-    return embedding.random_basis_error(p, k) > 0.95, 400 * (p - k) > 361 * p, 1 - k / p > 0.95
+    return embedding.random_basis_error(dim=p, subspace_dim=k) > 0.95, 400 * (p - k) > 361 * p, 1 - k / p > 0.95

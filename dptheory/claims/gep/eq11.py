@@ -57,7 +57,7 @@ def _(smoothness: float, energy: float) -> float:
 )
 def _(smoothness: float, energy: float) -> float:
     """worst case of the inequality at theta_t"""
-    return embedding.noisy_descent_risk(smoothness, 0.0, 1, energy).value
+    return embedding.noisy_descent_risk(smoothness=smoothness, initial_distance=0.0, steps=1, noise_energy=energy).value
 
 
 @row.certificate(
@@ -68,4 +68,6 @@ def _(smoothness: float, energy: float) -> float:
 )
 def _(smoothness: float, distance: float, steps: int, energy: float) -> float:
     """worst case of one step from the minimiser"""
-    return embedding.noisy_descent_risk(smoothness, distance, steps, energy).value
+    return embedding.noisy_descent_risk(
+        smoothness=smoothness, initial_distance=distance, steps=steps, noise_energy=energy
+    ).value

@@ -46,7 +46,7 @@ and for every $T$ there is a loss with excess at least $\frac{\beta D^2}{2(T+2)}
 @row.equal(lambda: [(field, steps) for field in ("steps", "optimal_steps") for steps in (1, 17, 10**6)])
 def _(field: str, steps: int) -> Sides:
     """T is the T that was given, and no best one was sought"""
-    found = embedding.noisy_descent_risk(1.0, 1.0, steps, 1.0)
+    found = embedding.noisy_descent_risk(smoothness=1.0, initial_distance=1.0, steps=steps, noise_energy=1.0)
     if field == "steps":
         return found.steps, steps, steps + 1
     return 1 / found.optimal_steps, 0.0, steps + 1
@@ -60,7 +60,9 @@ def _(beta: int, distance: Fraction, steps: int, noise: Fraction) -> Sides:
     """rounded |x| with slope 1, D = 4, one step: does the bound hold?"""
     return (
         noisy.mean_excess(beta, distance, 1, steps, noise)
-        <= embedding.noisy_descent_risk(float(beta), float(distance), steps, float(noise) ** 2).value,
+        <= embedding.noisy_descent_risk(
+            smoothness=float(beta), initial_distance=float(distance), steps=steps, noise_energy=float(noise) ** 2
+        ).value,
         True,
         noisy.mean_excess(beta, distance, 1, steps, noise) <= Fraction(beta) * distance / (2 * steps) + noise**2 / beta,
     )
@@ -77,7 +79,9 @@ def _(beta: int, distance: Fraction, steps: int, noise: Fraction) -> Sides:
 )
 def _(beta: float, distance: float, steps: int, energy: float) -> float:
     """worst case of one and two noisy steps"""
-    return embedding.noisy_descent_risk(beta, distance, steps, energy).value
+    return embedding.noisy_descent_risk(
+        smoothness=beta, initial_distance=distance, steps=steps, noise_energy=energy
+    ).value
 
 
 @row.equal(
@@ -94,7 +98,9 @@ def _(beta: float, distance: float, steps: int, energy: float) -> float:
 def _(beta: Fraction | int, d: Fraction, t: int, noise: Fraction) -> Sides:
     """the sum over the steps with equality, on a quadratic, every sign"""
     return (
-        embedding.noisy_descent_risk(float(beta), float(d), t, float(noise) ** 2).value,
+        embedding.noisy_descent_risk(
+            smoothness=float(beta), initial_distance=float(d), steps=t, noise_energy=float(noise) ** 2
+        ).value,
         lambda: noisy.telescoped_quadratic(beta, d, t, noise),
         float(beta) * float(d) ** 2 / (2 * t) + float(noise) ** 2 / float(beta),
     )
@@ -117,7 +123,9 @@ def run_slack(smoothness: float, distance: float, share: float, steps: int, nois
     """
     slope = share * smoothness * distance
     excess = float(noisy.mean_excess(smoothness, distance, slope, steps, noise))
-    bound = embedding.noisy_descent_risk(smoothness, distance, steps, noise**2).value
+    bound = embedding.noisy_descent_risk(
+        smoothness=smoothness, initial_distance=distance, steps=steps, noise_energy=noise**2
+    ).value
     return kept - excess / bound
 
 
@@ -125,7 +133,9 @@ def run_slack(smoothness: float, distance: float, share: float, steps: int, nois
 def _(beta: Fraction | int, d: int, t: int) -> Sides:
     """without noise (T + 2)/T times the risk of the rounded |x|"""
     return (
-        embedding.noisy_descent_risk(float(beta), float(d), t, 0.0).value,
+        embedding.noisy_descent_risk(
+            smoothness=float(beta), initial_distance=float(d), steps=t, noise_energy=0.0
+        ).value,
         noisy.mean_excess(beta, Fraction(d), Fraction(beta) * d / (t + 2), t, 0) * Fraction(t + 2, t),
         printed_summed_risk(float(beta), float(d), t, 0.0),
     )
@@ -136,8 +146,10 @@ def _(beta: Fraction | int, d: int, t: int) -> Sides:
     (2.0, 0.5, 2, 0.0),
     (1.0, 2.0, 3, 0.0),
     problem=noisy.noisy_run,
-    wrong=lambda beta, distance, steps, energy: embedding.noisy_descent_risk(beta, distance, steps, 0.0).value,
+    wrong=lambda beta, distance, steps, energy: (
+        embedding.noisy_descent_risk(smoothness=beta, initial_distance=distance, steps=steps, noise_energy=0.0).value
+    ),
 )
 def _(beta: float, distance: float, steps: int, energy: float) -> float:
     """worst case without noise, one to three steps"""
-    return embedding.least_risk(beta, distance, steps)
+    return embedding.least_risk(smoothness=beta, initial_distance=distance, steps=steps)

@@ -44,7 +44,7 @@ def _square_root_wrong_slack(first: float, second: float, third: float) -> float
 
 def _square_root_ratio(first: float, second: float, third: float) -> float:
     sizes = [first, second, third]
-    return embedding.grouping_cost_ratio(sizes, embedding.square_root_allocation(sizes, 1))
+    return embedding.grouping_cost_ratio(sizes, subspace_dims=embedding.square_root_allocation(sizes, subspace_dim=1))
 
 
 row = Row(
@@ -85,14 +85,18 @@ cost. For the five groups of ResNet20 the ratio is 0.46, not 1/5.""",
 @row.equal(lambda: _GROUPS, tolerance=1e-15)
 def _(sizes: tuple[int, ...], basis: tuple[int, ...]) -> Sides:
     """multiplications counted"""
-    return embedding.grouping_cost_ratio(sizes, basis), lambda: _counted_ratio(sizes, basis), 1 / len(sizes)
+    return (
+        embedding.grouping_cost_ratio(sizes, subspace_dims=basis),
+        lambda: _counted_ratio(sizes, basis),
+        1 / len(sizes),
+    )
 
 
 @row.equal(((464, 14_016, 51_072, 203_520, 650), 1000), ((100, 400), 30), ((50, 50, 7), 20), tolerance=1e-9)
 def _(sizes: tuple[int, ...], k: int) -> Sides:
     """what the square root is best for, by minimisation"""
     return (
-        float((np.asarray(sizes) / embedding.square_root_allocation(sizes, k)).sum()),
+        float((np.asarray(sizes) / embedding.square_root_allocation(sizes, subspace_dim=k)).sum()),
         lambda: _least_tail(sizes, k),
         len(sizes) * sum(sizes) / k,  # in proportion to p_g
     )

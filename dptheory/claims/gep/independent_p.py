@@ -45,9 +45,18 @@ def _(q: int, t: int) -> Sides:
 def _(p: int, eps: float, delta: float) -> Sides:
     """at the best T the risk does not see p"""
     return (
-        embedding.excess_risk_as_published(p, 10, 50_000, 1.0, 1.0, eps, delta, 0.0).value,
+        embedding.excess_risk_as_published(
+            dim=p,
+            subspace_dim=10,
+            train_size=50_000,
+            smoothness=1.0,
+            initial_distance=1.0,
+            epsilon=eps,
+            delta=delta,
+            residual_clip=0.0,
+        ).value,
         lambda: published_risk(10, 10, 50_000, 1.0, 1.0, eps, delta, 0.0),
-        embedding.least_risk(1.0, 1.0, max(1, round(50_000 * eps / math.sqrt(p)))),
+        embedding.least_risk(smoothness=1.0, initial_distance=1.0, steps=max(1, round(50_000 * eps / math.sqrt(p)))),
     )
 
 
@@ -55,7 +64,9 @@ def _(p: int, eps: float, delta: float) -> Sides:
 def _(p: int, mu: float) -> Sides:
     """the same at mu-GDP"""
     return (
-        embedding.excess_risk(p, 10, 300, 1.0, 1.0, mu, 0.0).value,
+        embedding.excess_risk(
+            dim=p, subspace_dim=10, train_size=300, smoothness=1.0, initial_distance=1.0, mu=mu, residual_clip=0.0
+        ).value,
         lambda: brute_force_risk(10, 10, 300, 1.0, 1.0, mu, 0.0),
         math.sqrt(p) / (mu * 300),
     )

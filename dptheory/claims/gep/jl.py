@@ -45,7 +45,9 @@ $\sqrt{1-k/p}\to1$ in root mean square.""",
 def _(what: str, dim: int, k: int) -> Sides:
     """distortion and error at users' sizes, by the Beta law"""
     return (
-        embedding.random_embedding_distortion(dim, k) if what == "length" else embedding.random_basis_error(dim, k),
+        embedding.random_embedding_distortion(dim=dim, subspace_dim=k)
+        if what == "length"
+        else embedding.random_basis_error(dim=dim, subspace_dim=k),
         dim / k * kept_law(dim, k).std() if what == "length" else math.sqrt(1 - kept_law(dim, k).mean()),
         math.sqrt(2 / k),
     )
@@ -54,10 +56,10 @@ def _(what: str, dim: int, k: int) -> Sides:
 @row.mean(partial(_squared_length_error, dim=8, subspace_dim=3), wrong=lambda: 2 / 3, row_bytes=1500)
 def _() -> float:
     """gep.jl variance of the squared length, p = 8, k = 3"""
-    return embedding.random_embedding_distortion(8, 3) ** 2
+    return embedding.random_embedding_distortion(dim=8, subspace_dim=3) ** 2
 
 
 @row.mean(partial(lost_energy, dim=8, subspace_dim=3), row_bytes=1500)
 def _() -> float:
     """gep.jl share of energy lost, p = 8, k = 3"""
-    return embedding.random_basis_error(8, 3) ** 2
+    return embedding.random_basis_error(dim=8, subspace_dim=3) ** 2

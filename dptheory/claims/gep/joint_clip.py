@@ -33,7 +33,9 @@ def _worst_case(clip: float, share: float, noise: SplitNoise) -> float:
 
 def _ungated(dim: int, k: int, clip: float, share: float, mu: float) -> SplitNoise:
     """Wrong statement: the first case of the formula for every r."""
-    return split_noise(dim, k, math.sqrt(1 - share**2) * clip, share * clip, mu)
+    return split_noise(
+        dim=dim, subspace_dim=k, embedding_clip=math.sqrt(1 - share**2) * clip, residual_clip=share * clip, mu=mu
+    )
 
 
 def _ungated_slack(share: float, k: int, radius: float, height: float) -> float:
@@ -49,7 +51,9 @@ def _protected(share: float, k: int, radius: float, height: float, noise: SplitN
 
 def _apart_slack(share: float, k: int, dim: int) -> float:
     """Wrong statement: the same where embedding and residual are clipped apart, at S and r S."""
-    return 1 - split_noise(dim, min(k, dim), 1.0, share, 1.0).energy / dim
+    return (
+        1 - split_noise(dim=dim, subspace_dim=min(k, dim), embedding_clip=1.0, residual_clip=share, mu=1.0).energy / dim
+    )
 
 
 row = Row(
@@ -96,9 +100,9 @@ $\sigma_1 = \sigma_2 = S/\mu$. No correlated Gaussian noise does with less.
 def _(dim: int, k: int, clip: float, share: float, mu: float) -> Sides:
     """least energy, by search over noises and worst pairs"""
     return (
-        joint_clip(dim, k, clip, share, mu).energy,
+        joint_clip(dim=dim, subspace_dim=k, clip_norm=clip, residual_share=share, mu=mu).energy,
         lambda: _least_joint_energy(dim, k, clip, share, mu),
-        split_noise(dim, k, clip, share * clip, mu).energy,
+        split_noise(dim=dim, subspace_dim=k, embedding_clip=clip, residual_clip=share * clip, mu=mu).energy,
     )
 
 
@@ -106,7 +110,7 @@ def _(dim: int, k: int, clip: float, share: float, mu: float) -> Sides:
 def _(dim: int, k: int, clip: float, share: float, mu: float) -> Sides:
     """worst pair, by linear programming"""
     return (
-        _worst_case(clip, share, joint_clip(dim, k, clip, share, mu)),
+        _worst_case(clip, share, joint_clip(dim=dim, subspace_dim=k, clip_norm=clip, residual_share=share, mu=mu)),
         mu,
         _worst_case(clip, share, _ungated(dim, k, clip, share, mu)) if share < 1 else None,
     )
@@ -126,7 +130,9 @@ def protected_slack(share: float, k: int, radius: float, height: float) -> float
 
     p = 10, S = mu = 1: a pair that occurs is at distance at most mu.
     """
-    return _protected(share, k, radius, height, joint_clip(10, k, 1.0, share, 1.0))
+    return _protected(
+        share, k, radius, height, joint_clip(dim=10, subspace_dim=k, clip_norm=1.0, residual_share=share, mu=1.0)
+    )
 
 
 @row.inequality(
@@ -142,4 +148,4 @@ def never_above_slack(share: float, k: int, dim: int) -> float:
 
     Relative to plain perturbation, p S^2 / mu^2.
     """
-    return 1 - joint_clip(dim, min(k, dim), 1.0, share, 1.0).energy / dim
+    return 1 - joint_clip(dim=dim, subspace_dim=min(k, dim), clip_norm=1.0, residual_share=share, mu=1.0).energy / dim

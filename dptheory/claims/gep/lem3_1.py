@@ -17,8 +17,8 @@ def _projected(part: str, dim: int) -> float:
     basis[0, :2], basis[1, 2] = (0.6, 0.8), 1.0
     gradients = np.array([gradient, 2 * gradient])
     if part == "energy":
-        return embedding.residual_energy(gradients, basis)
-    found = embedding.project(gradients, basis)
+        return embedding.residual_energy(gradients, basis=basis)
+    found = embedding.project(gradients, basis=basis)
     return float(
         (found.embeddings if part == "embeddings" else found.residuals) @ np.arange(1, _width(part, dim) + 1.0) @ [1, 1]
     )
@@ -40,8 +40,8 @@ def _missed_energy(rank: int, dim: int, anchors: int) -> float:
     mixing = rng.standard_normal((rank, dim))
     coordinates = rng.standard_normal((anchors + 5, rank))
     public, private = coordinates[:anchors] @ mixing, coordinates[anchors:] @ mixing
-    basis = embedding.anchor_subspace(public, min(rank, anchors), 1, rng)
-    return embedding.residual_energy(private, basis) / float(np.square(private).sum(axis=1).mean())
+    basis = embedding.anchor_subspace(public, subspace_dim=min(rank, anchors), iterations=1, rng=rng)
+    return embedding.residual_energy(private, basis=basis) / float(np.square(private).sum(axis=1).mean())
 
 
 def _width(part: str, dim: int) -> int:
@@ -126,7 +126,11 @@ def _(part: str, dim: int) -> Sides:
 )
 def _(k: int, m: int, z: Fraction) -> Sides:
     """P(anchors span) with gradients that vanish, exact ranks"""
-    return embedding.recovery_probability(k, m, float(z)), lambda: _recovery(k, m, z), float(m >= k)
+    return (
+        embedding.recovery_probability(rank=k, anchors=m, zero_probability=float(z)),
+        lambda: _recovery(k, m, z),
+        float(m >= k),
+    )
 
 
 @row.equal(lambda: [(k, p, m) for k in (1, 2, 4) for p in (4, 9) for m in (1, 2, 3, 4, 6)])

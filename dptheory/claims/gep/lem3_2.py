@@ -105,7 +105,7 @@ def _(law: bounds.Law, k: int, m: int, failure: float) -> Sides:
 def _(law: bounds.Law, k: int) -> Sides:
     """residual energy is the trace off the subspace"""
     return (
-        embedding.residual_energy(law.matrix, np.eye(3)[:k]),
+        embedding.residual_energy(law.matrix, basis=np.eye(3)[:k]),
         _trace_off(law, k),
         float(np.square(law.matrix).sum() / 3),
     )

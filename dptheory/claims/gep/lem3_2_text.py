@@ -91,7 +91,14 @@ def _(weights: tuple[Fraction, ...], m: int, k: int) -> Sides:
     """estimation term, unit atoms, over all samples"""
     unit_atoms = bounds.Law(tuple(map(tuple, np.eye(len(weights)).tolist())), tuple(map(float, weights)))
     return (
-        embedding.residual_bound([float(w) for w in weights], k, m, 1.0, bounds.ALMOST_SURE_FAILURE, 1.0).estimation,
+        embedding.residual_bound(
+            eigenvalues=[float(w) for w in weights],
+            subspace_dim=k,
+            anchors=m,
+            squared_norm_bound=1.0,
+            failure_probability=bounds.ALMOST_SURE_FAILURE,
+            fourth_moment=1.0,
+        ).estimation,
         lambda: bounds.enumerated_estimation(unit_atoms, k, m),
         math.sqrt(k * 2 * (1 - float(sum(w * w for w in weights))) / m),
     )

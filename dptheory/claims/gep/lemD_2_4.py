@@ -16,7 +16,7 @@ def printed_conversion(order: float, divergence: float, delta: float) -> float:
 
 def better_conversion(order: float, divergence: float, delta: float) -> float:
     """The epsilon that step 4 of the page proves; it may be negative, and then 0 is enough."""
-    return divergence + float(privacy.conversion(np.asarray(order), delta))
+    return divergence + float(privacy.conversion(order=np.asarray(order), delta=delta))
 
 
 def _divergence(order: float, *shifts: float) -> float:

@@ -12,7 +12,9 @@ from dptheory.claims.gep import _row_space
 def _tangent(gap: float, iterations: int) -> float:
     """tan of the angle between the leading axis and the line found, from the start that the generator draws."""
     gradients = np.diag([1.0, gap])
-    (x, y) = embedding.anchor_subspace(gradients, 1, iterations, np.random.default_rng(5))[0]
+    (x, y) = embedding.anchor_subspace(gradients, subspace_dim=1, iterations=iterations, rng=np.random.default_rng(5))[
+        0
+    ]
     return abs(float(y / x))
 
 
@@ -23,7 +25,11 @@ def _start_tangent() -> float:
 
 def _least_norm(seed: int) -> float:
     rng = np.random.default_rng(seed)
-    return float(np.linalg.norm(embedding.anchor_subspace(rng.standard_normal((8, 6)), 3, 2, rng), axis=1).min())
+    return float(
+        np.linalg.norm(
+            embedding.anchor_subspace(rng.standard_normal((8, 6)), subspace_dim=3, iterations=2, rng=rng), axis=1
+        ).min()
+    )
 
 
 row = Row(

@@ -61,9 +61,9 @@ def _energies(seed: int, spread: float, dim: int) -> tuple[float, float, float]:
     features = rng.standard_normal((12, dim)) * 0.6 ** np.arange(dim)
     errors = np.exp(spread * rng.standard_normal((2, 12)))
     true, random = (error[:, None] * features for error in errors)
-    basis = embedding.anchor_subspace(random, 2, 30, rng)
+    basis = embedding.anchor_subspace(random, subspace_dim=2, iterations=30, rng=rng)
     ratio = float(np.square(errors[0] / errors[1]).max())
-    return embedding.residual_energy(true, basis), embedding.residual_energy(random, basis), ratio
+    return embedding.residual_energy(true, basis=basis), embedding.residual_energy(random, basis=basis), ratio
 
 
 def _equal_energy_slack(seed: int, spread: float, dim: int) -> float:
@@ -74,8 +74,8 @@ def _equal_energy_slack(seed: int, spread: float, dim: int) -> float:
 
 def _share(true: tuple[int, int], random: tuple[int, int]) -> float:
     """:func:`_top_line_residual` by the calculators."""
-    basis = embedding.anchor_subspace(np.diag(random), 1, 60, np.random.default_rng(3))
-    return embedding.residual_energy(np.diag(true), basis) / (sum(e * e for e in true) / 2)
+    basis = embedding.anchor_subspace(np.diag(random), subspace_dim=1, iterations=60, rng=np.random.default_rng(3))
+    return embedding.residual_energy(np.diag(true), basis=basis) / (sum(e * e for e in true) / 2)
 
 
 row = Row(

@@ -27,7 +27,9 @@ def _true_sum() -> float:
 
 def _mean_sum(clip: float, residual_clip: float) -> float:
     """Sum of the entries of the mean released sum: the truth plus the bias, back in the coordinates of the gradients."""
-    bias = embedding.clipping_bias(_mechanism.embeddings(), _mechanism.residuals(), clip, residual_clip)
+    bias = embedding.clipping_bias(
+        _mechanism.embeddings(), residuals=_mechanism.residuals(), embedding_clip=clip, residual_clip=residual_clip
+    )
     vector = bias.embedding @ _mechanism.basis() + bias.residual @ _mechanism.complement()
     return _true_sum() + float(vector.sum())
 
@@ -99,7 +101,12 @@ $\sum_i(c_i-1)B^\top w_i+\sum_i\big(\min(c_i,\rho S/\lvert R_i\rvert)-1\big)R_i$
 def _(part: str, rows: int, k: int, q: int) -> Sides:
     """bias of clipping apart, part by part"""
     return (
-        _functional(part, embedding.clipping_bias(spread(5, rows, k), spread(12, rows, q), 4.0, 2.0)),
+        _functional(
+            part,
+            embedding.clipping_bias(
+                spread(5, rows, k), residuals=spread(12, rows, q), embedding_clip=4.0, residual_clip=2.0
+            ),
+        ),
         {"embedding": -math.sqrt(k) * rows, "residual": -10 * math.sqrt(q) * rows, "square": rows**2 * (1 + 100.0)}[
             part
         ],
@@ -129,7 +136,12 @@ def _() -> float:
 def _(w: tuple[int, int], r: tuple[int, int], s1: Fraction, s2: Fraction, copies: int) -> Sides:
     """squared bias in fractions"""
     return (
-        embedding.clipping_bias([w] * copies + [(0, 0)], [r] * copies + [(0, 0)], float(s1), float(s2)).square,
+        embedding.clipping_bias(
+            [w] * copies + [(0, 0)],
+            residuals=[r] * copies + [(0, 0)],
+            embedding_clip=float(s1),
+            residual_clip=float(s2),
+        ).square,
         lambda: _exact_square(w, r, s1, s2, copies),
         0.0,
     )

@@ -35,7 +35,9 @@ _SAMPLED = tuple(
 
 def _odds_after_sampling(odds: Fraction, rate: Fraction) -> Fraction:
     """e^epsilon of the sampled step, to the nearest fraction of small denominator."""
-    return Fraction(math.exp(embedding.sampled_epsilon(math.log(odds), float(rate)))).limit_denominator(1000)
+    return Fraction(
+        math.exp(embedding.sampled_epsilon(epsilon=math.log(odds), sampling_rate=float(rate)))
+    ).limit_denominator(1000)
 
 
 def _full_delta(law: int, odds: Fraction) -> Fraction:
@@ -104,4 +106,8 @@ def _(law: int, odds: Fraction, rate: Fraction) -> Sides:
 @row.equal(lambda: [(epsilon, rate) for epsilon in (0.01, 0.9, 1.1, 8.0) for rate in (0.01, 0.5, 1.0)], tolerance=1e-11)
 def _(epsilon: float, rate: float) -> Sides:
     """epsilon after sampling: the largest ratio of a sampled randomised response"""
-    return embedding.sampled_epsilon(epsilon, rate), lambda: _sampled_loss(epsilon, rate), rate * epsilon
+    return (
+        embedding.sampled_epsilon(epsilon=epsilon, sampling_rate=rate),
+        lambda: _sampled_loss(epsilon, rate),
+        rate * epsilon,
+    )

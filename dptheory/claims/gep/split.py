@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from dptheory.claims._case import by_name
 from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
 from dptheory.claims.gep import _mechanism
 from dptheory.claims.gep._energies import least_by_search
@@ -47,7 +48,7 @@ def _least_symbolic(k: int, q: int, first: Fraction, second: Fraction) -> float:
 
 def _mu_by_covariance(dim: int, k: int, first: float, second: float, mu: float, projected: bool) -> float:
     """Largest d^T C^+ d over pairs d = (a, B-orthogonal b), from the covariance C of the noise in R^(k + p)."""
-    noise = split_noise(dim, k, first, second, mu)
+    noise = split_noise(dim=dim, subspace_dim=k, embedding_clip=first, residual_clip=second, mu=mu)
     complement = _mechanism.complement(dim, k)
     second_part = complement.T @ complement if projected else np.eye(dim)
     covariance = np.zeros((k + dim, k + dim))
@@ -70,7 +71,9 @@ def _correlated_wrong_slack(ratio: float, log_t: float, correlation: float) -> f
 
 
 def _simulated_split() -> SplitNoise:
-    return split_noise(_mechanism.DIM, _mechanism.SUBSPACE, 1.0, 0.4, 2.0)
+    return split_noise(
+        dim=_mechanism.DIM, subspace_dim=_mechanism.SUBSPACE, embedding_clip=1.0, residual_clip=0.4, mu=2.0
+    )
 
 
 def _unprojected_energy() -> float:
@@ -163,7 +166,7 @@ Where $k = 0$, $q = 0$, $S_1 = 0$ or $S_2 = 0$, only one part is released and it
 def _(what: str, dim: int, k: int, first: float, second: float, mu: float) -> Sides:
     """the stds: at the best ratio, and mu-GDP together"""
     return (
-        getattr(split_noise(dim, k, first, second, mu), what),
+        getattr(split_noise(dim=dim, subspace_dim=k, embedding_clip=first, residual_clip=second, mu=mu), what),
         _best_stds(dim, k, first, second, mu)[what == "residual_std"],
         math.sqrt(2) * (second if what == "residual_std" else first) / mu,
     )
@@ -173,7 +176,11 @@ def _(what: str, dim: int, k: int, first: float, second: float, mu: float) -> Si
 def _(dim: int, k: int, first: float, second: float, mu: float) -> Sides:
     """least energy, by search over the ratio of the noises"""
     case = dim, k, first, second, mu
-    return split_noise(*case).energy, lambda: _least_energy(*case), equal_ratio_energy(*case)
+    return (
+        split_noise(**by_name("dim subspace_dim embedding_clip residual_clip mu", case)).energy,
+        lambda: _least_energy(*case),
+        equal_ratio_energy(*case),
+    )
 
 
 @row.equal(
@@ -188,9 +195,9 @@ def _(dim: int, k: int, first: float, second: float, mu: float) -> Sides:
 def _(k: int, q: int, a: Fraction, b: Fraction) -> Sides:
     """least energy, by SymPy"""
     return (
-        split_noise(k + q, k, float(a), float(b), 1.0).energy,
+        split_noise(dim=k + q, subspace_dim=k, embedding_clip=float(a), residual_clip=float(b), mu=1.0).energy,
         lambda: _least_symbolic(k, q, a, b),
-        split_noise(k + q, k, float(b), float(a), 1.0).energy,
+        split_noise(dim=k + q, subspace_dim=k, embedding_clip=float(b), residual_clip=float(a), mu=1.0).energy,
     )
 
 
@@ -218,4 +225,6 @@ def correlated_slack(ratio: float, log_t: float, correlation: float) -> float:
     t = math.exp(log_t)
     covariance = np.array([[1.0, correlation * math.sqrt(t)], [correlation * math.sqrt(t), t]])
     worst = max(float(d @ np.linalg.solve(covariance, d)) for d in (np.array([1.0, ratio]), np.array([1.0, -ratio])))
-    return (1 + t) * worst / split_noise(2, 1, 1.0, ratio, 1.0).energy - 1
+    return (1 + t) * worst / split_noise(
+        dim=2, subspace_dim=1, embedding_clip=1.0, residual_clip=ratio, mu=1.0
+    ).energy - 1

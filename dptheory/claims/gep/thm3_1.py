@@ -49,7 +49,7 @@ def _ratio(method: str, epsilon: float) -> float:
 
 
 def _excess(epsilon: float, method: Method, reference: Reference) -> float:
-    return embedding.noise_ratio_excess(epsilon, 1e-5, method, reference)
+    return embedding.noise_ratio_excess(epsilon=epsilon, delta=1e-5, method=method, reference=reference)
 
 
 def _renyi_recovered(what: str, epsilon: float, delta: float) -> float:
@@ -57,7 +57,7 @@ def _renyi_recovered(what: str, epsilon: float, delta: float) -> float:
         return privacy.gaussian_rdp_epsilon(math.sqrt(2) / best_order_ratio(epsilon, delta), delta)
     if what == "mu":
         return privacy.gaussian_rdp_mu(epsilon, delta)
-    return embedding.release_noise_ratio(epsilon, delta, method="renyi")
+    return embedding.release_noise_ratio(epsilon=epsilon, delta=delta, method="renyi")
 
 
 def _renyi_truth(what: str, epsilon: float, delta: float) -> float:
@@ -74,17 +74,21 @@ def _renyi_printed(what: str, epsilon: float, delta: float) -> float | None:
 def _beyond_slack(share: float, log_delta: float) -> float:
     """Wrong statement: the same for epsilon up to 4 L."""
     epsilon, delta = -4 * share * log_delta, math.exp(log_delta)
-    return printed_noise_ratio(epsilon, delta) / embedding.release_noise_ratio(epsilon, delta) - 1
+    return printed_noise_ratio(epsilon, delta) / embedding.release_noise_ratio(epsilon=epsilon, delta=delta) - 1
 
 
 def _narrow_renyi_slack(share: float, log_delta: float) -> float:
     """Wrong statement: at least 1.04."""
-    return embedding.noise_ratio_excess(-2 * share * log_delta, math.exp(log_delta), reference="renyi") / 1.04 - 1
+    return (
+        embedding.noise_ratio_excess(epsilon=-2 * share * log_delta, delta=math.exp(log_delta), reference="renyi")
+        / 1.04
+        - 1
+    )
 
 
 def _bounded_slack(epsilon: float, log_delta: float) -> float:
     """Wrong statement: at most 2.21 times the least, as for epsilon >= 0.1 and delta = 1e-5."""
-    return 2.21 / embedding.noise_ratio_excess(epsilon, math.exp(log_delta)) - 1
+    return 2.21 / embedding.noise_ratio_excess(epsilon=epsilon, delta=math.exp(log_delta)) - 1
 
 
 def _falling_fast_slack(share: float, growth: float, log_delta: float) -> float:
@@ -103,7 +107,7 @@ def _replace_one_keeps_delta(log_inverse: int) -> bool:
 
 def _calculated_replace_one(log_inverse: int) -> bool:
     epsilon, delta = 2.0 * log_inverse, math.exp(-log_inverse)
-    ratio = embedding.release_noise_ratio(epsilon, delta, method="stated")
+    ratio = embedding.release_noise_ratio(epsilon=epsilon, delta=delta, method="stated")
     return privacy.gaussian_delta(embedding.joint_mu([ratio, ratio], adjacency="replace-one"), epsilon) <= delta
 
 
@@ -204,7 +208,14 @@ def _(method: Method, reference: Reference, epsilon: float) -> Sides:
 def _(steps: int, change: int) -> Sides:
     """mu of the sums of many steps, either adjacency, by their covariance"""
     return (
-        embedding.output_mu(1.0, 0.7, 9.0, 3.0, steps, "add-remove" if change == 1 else "replace-one"),
+        embedding.output_mu(
+            embedding_clip=1.0,
+            residual_clip=0.7,
+            embedding_std=9.0,
+            residual_std=3.0,
+            steps=steps,
+            adjacency="add-remove" if change == 1 else "replace-one",
+        ),
         change * math.sqrt(steps) * mu_of_sum(1.0, 0.7, 9.0, 3.0),
         change * math.sqrt(steps) * math.hypot(1 / 9, 0.7 / 3),  # of the pair
     )
@@ -245,7 +256,9 @@ def _() -> float:
 )
 def _() -> float:
     """noisy gradient alone, k = 2, p = 5"""
-    return privacy.gaussian_delta(embedding.output_mu(1.0, 1.0, 1.0, 1.5), 1.0)
+    return privacy.gaussian_delta(
+        embedding.output_mu(embedding_clip=1.0, residual_clip=1.0, embedding_std=1.0, residual_std=1.5), 1.0
+    )
 
 
 @row.equal(
@@ -279,7 +292,7 @@ def _(share: float, delta: float) -> Sides:
 def _(epsilon: float, delta: float) -> Sides:
     """least noise, by root finding on quadratures"""
     return (
-        embedding.release_noise_ratio(epsilon, delta),
+        embedding.release_noise_ratio(epsilon=epsilon, delta=delta),
         lambda: least_noise_ratio(epsilon, delta),
         printed_noise_ratio(epsilon, delta),
     )
@@ -299,7 +312,7 @@ def _(what: str, epsilon: float, delta: float) -> Sides:
 def _(epsilon: float, delta: float) -> Sides:
     """stated over least noise, delta = 1e-5"""
     return (
-        embedding.noise_ratio_excess(epsilon, delta),
+        embedding.noise_ratio_excess(epsilon=epsilon, delta=delta),
         printed_noise_ratio(epsilon, delta) / least_noise_ratio(epsilon, delta),
         printed_noise_ratio(epsilon, delta) / best_order_ratio(epsilon, delta),
     )
@@ -312,7 +325,7 @@ def enough_slack(share: float, log_delta: float) -> float:
     The stated noise over the least, for epsilon = share 2 L <= 2 L.
     """
     delta = math.exp(log_delta)
-    return embedding.noise_ratio_excess(-2 * share * log_delta, delta) - 1
+    return embedding.noise_ratio_excess(epsilon=-2 * share * log_delta, delta=delta) - 1
 
 
 @row.inequality({"share": Range(1e-6, 1, log=True), "log_delta": Range(-60, -0.05)}, wrong=_narrow_renyi_slack)
@@ -321,7 +334,7 @@ def renyi_range_slack(share: float, log_delta: float) -> float:
 
     sqrt(2) >= stated over Renyi >= 2 sqrt(2) / (1 + sqrt(3)).
     """
-    ratio = embedding.noise_ratio_excess(-2 * share * log_delta, math.exp(log_delta), reference="renyi")
+    ratio = embedding.noise_ratio_excess(epsilon=-2 * share * log_delta, delta=math.exp(log_delta), reference="renyi")
     return min(math.sqrt(2) / ratio, ratio * (1 + math.sqrt(3)) / math.sqrt(8)) - 1
 
 
@@ -333,7 +346,7 @@ def unbounded_slack(epsilon: float, log_delta: float) -> float:
     """
     delta = math.exp(log_delta)
     floor = 4 * math.sqrt(-2 * log_delta) * float(erfinv(delta)) / epsilon
-    return embedding.noise_ratio_excess(epsilon, delta) / floor - 1
+    return embedding.noise_ratio_excess(epsilon=epsilon, delta=delta) / floor - 1
 
 
 @row.inequality(
@@ -346,7 +359,11 @@ def falling_slack(share: float, growth: float, log_delta: float) -> float:
     The stated noise over the least falls from epsilon = share 2 L / growth to share 2 L.
     """
     large, delta = -2 * share * log_delta, math.exp(log_delta)
-    return embedding.noise_ratio_excess(large / growth, delta) / embedding.noise_ratio_excess(large, delta) - 1
+    return (
+        embedding.noise_ratio_excess(epsilon=large / growth, delta=delta)
+        / embedding.noise_ratio_excess(epsilon=large, delta=delta)
+        - 1
+    )
 
 
 @row.equal(lambda: [(log_inverse,) for log_inverse in (2, 4, 9, 12)], kind=Kind.COUNTEREXAMPLE)

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Literal
 
 from dptheory import embedding, privacy
+from dptheory.claims._case import by_name
 from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
 from dptheory.claims.gep._neighbours import (
     hockey_stick_of_output,
@@ -57,7 +58,7 @@ def _(epsilon: float, delta: float, steps: int) -> Sides:
     """least noise of T steps, by root finding on quadratures"""
     budget = epsilon, delta, steps
     return (
-        embedding.release_noise_ratio(*budget),
+        embedding.release_noise_ratio(**by_name("epsilon delta steps adjacency method", budget)),
         lambda: least_noise_ratio(*budget),
         printed_noise_ratio(*budget),
     )
@@ -67,9 +68,9 @@ def _(epsilon: float, delta: float, steps: int) -> Sides:
 def _(epsilon: float, steps: int) -> Sides:
     """same excess for every T, by root finding on quadratures"""
     return (
-        embedding.noise_ratio_excess(epsilon, 1e-5),
+        embedding.noise_ratio_excess(epsilon=epsilon, delta=1e-5),
         printed_noise_ratio(epsilon, 1e-5, steps) / least_noise_ratio(epsilon, 1e-5, steps),
-        embedding.noise_ratio_excess(epsilon, 1e-5) * math.sqrt(steps),
+        embedding.noise_ratio_excess(epsilon=epsilon, delta=1e-5) * math.sqrt(steps),
     )
 
 
@@ -85,7 +86,7 @@ def _(epsilon: float, steps: int) -> Sides:
 def _(method: Literal["exact", "renyi", "stated"], epsilon: float, steps: int) -> Sides:
     """T steps where a record is replaced: twice the noise, for each method"""
     return (
-        embedding.release_noise_ratio(epsilon, 1e-5, steps, "replace-one", method),
+        embedding.release_noise_ratio(epsilon=epsilon, delta=1e-5, steps=steps, adjacency="replace-one", method=method),
         lambda: replaced_noise(method, epsilon, steps),
         replaced_noise(method, epsilon, steps) / 2,
     )
@@ -93,12 +94,24 @@ def _(method: Literal["exact", "renyi", "stated"], epsilon: float, steps: int) -
 
 @row.mean(
     partial(hockey_stick_of_output, clips=(1.0, 1.0), sigmas=_RUN_SIGMAS, epsilon=1.0, steps=3),
-    wrong=lambda: privacy.gaussian_delta(embedding.output_mu(1.0, 1.0, *_RUN_SIGMAS, steps=1), 1.0),
+    wrong=lambda: privacy.gaussian_delta(
+        embedding.output_mu(
+            **by_name("embedding_clip residual_clip embedding_std residual_std adjacency", (1.0, 1.0, *_RUN_SIGMAS)),
+            steps=1,
+        ),
+        1.0,
+    ),
     row_bytes=600,
 )
 def _() -> float:
     """last iterate alone, linear loss, T = 3"""
-    return privacy.gaussian_delta(embedding.output_mu(1.0, 1.0, *_RUN_SIGMAS, steps=3), 1.0)
+    return privacy.gaussian_delta(
+        embedding.output_mu(
+            **by_name("embedding_clip residual_clip embedding_std residual_std adjacency", (1.0, 1.0, *_RUN_SIGMAS)),
+            steps=3,
+        ),
+        1.0,
+    )
 
 
 @row.equal(
@@ -107,7 +120,7 @@ def _() -> float:
 def _(first: int, second: int, steps: int) -> Sides:
     """mu of T steps in squares"""
     return (
-        embedding.joint_mu([first, second], steps) ** 2,
+        embedding.joint_mu([first, second], steps=steps) ** 2,
         float(sum(Fraction(1, first**2) + Fraction(1, second**2) for _ in range(steps))),
         (steps * (1 / first + 1 / second)) ** 2,
     )

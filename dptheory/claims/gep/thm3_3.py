@@ -6,6 +6,7 @@ from fractions import Fraction
 from scipy.optimize import minimize_scalar
 
 from dptheory import embedding
+from dptheory.claims._case import by_name
 from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
 from dptheory.claims.gep import _noisy_steps as noisy
 from dptheory.claims.gep._risk_terms import RISKS, Setting, calculated_risk, searched_risk
@@ -53,7 +54,9 @@ def _rounding_cost(optimal: Fraction) -> Fraction:
 
 def _rounded(optimal: Fraction) -> float:
     """The same of the calculator: dim = subspace_dim = samples = 1 and mu = 1 give an optimal T of beta D."""
-    found = embedding.excess_risk(1, 1, 1, 1.0, float(optimal), 1.0, 0.0)
+    found = embedding.excess_risk(
+        dim=1, subspace_dim=1, train_size=1, smoothness=1.0, initial_distance=float(optimal), mu=1.0, residual_clip=0.0
+    )
     return found.value / float(optimal)
 
 
@@ -153,7 +156,7 @@ def _(factor: int, steps: int) -> Sides:
 def _(beta: Fraction | int, d: int, t: int) -> Sides:
     """least risk, enumerated without noise"""
     return (
-        embedding.least_risk(float(beta), float(d), t),
+        embedding.least_risk(smoothness=float(beta), initial_distance=float(d), steps=t),
         noisy.mean_excess(beta, Fraction(d), Fraction(beta) * d / (t + 2), t, 0),
         float(beta) * d**2 / (2 * t),
     )
@@ -171,9 +174,9 @@ def _(beta: Fraction | int, d: int, t: int) -> Sides:
 def _(beta: float, d: float, t: int, g: float) -> Sides:
     """least risk where every loss is G-Lipschitz, by search over the slopes"""
     return (
-        embedding.least_risk(beta, d, t, g),
+        embedding.least_risk(smoothness=beta, initial_distance=d, steps=t, lipschitz=g),
         lambda: _least_capped_risk(beta, d, t, g),
-        embedding.least_risk(beta, d, t),
+        embedding.least_risk(smoothness=beta, initial_distance=d, steps=t),
     )
 
 
@@ -187,7 +190,9 @@ def _(t: int, noise: Fraction) -> Sides:
 def _(dim: int, subspace_dim: int, samples: int, beta: float, distance: float, mu: float, clip: float) -> Sides:
     """best T and best split by search"""
     setting = dim, subspace_dim, samples, beta, distance, mu, clip
-    value = embedding.excess_risk(*setting).value
+    value = embedding.excess_risk(
+        **by_name("dim subspace_dim train_size smoothness initial_distance mu residual_clip lipschitz steps", setting)
+    ).value
     return value, lambda: brute_force_risk(*setting), math.sqrt(2) * value  # the paper's own constant of the noise
 
 
@@ -198,7 +203,12 @@ def _(
     """the paper's noise, best T by search"""
     setting = dim, subspace_dim, samples, beta, distance, eps, delta, clip
     return (
-        embedding.excess_risk_as_published(*setting).value,
+        embedding.excess_risk_as_published(
+            **by_name(
+                "dim subspace_dim train_size smoothness initial_distance epsilon delta residual_clip lipschitz steps",
+                setting,
+            )
+        ).value,
         lambda: published_risk(*setting),
         printed_rate(dim, subspace_dim, samples, eps, delta, clip**2),
     )

@@ -39,7 +39,7 @@ row = Row(
 def _(p: int, n: int) -> Sides:
     """general position spans, exact ranks"""
     return (
-        embedding.recovery_probability(p, n),
+        embedding.recovery_probability(rank=p, anchors=n),
         Fraction(int(_atoms.rank(_atoms.moment_curve(n, p)) == p)),
         Fraction(int(n > p)),
     )

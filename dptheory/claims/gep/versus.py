@@ -7,6 +7,7 @@ from fractions import Fraction
 from scipy.optimize import minimize_scalar
 
 from dptheory import embedding
+from dptheory.claims._case import by_name
 from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
 from dptheory.claims.gep import _joint_bias, _mechanism
 from dptheory.claims.gep._energies import WAYS, spread, traced_energy
@@ -37,12 +38,25 @@ _RATIOS = tuple(Fraction(n, d) for d in (5, 13, 7, 2) for n in range(1, d + 3))
 
 
 def _stated(way: Way) -> float:
-    found = embedding.clipped_gep_mse(_mechanism.embeddings(), _mechanism.residuals(), _CLIP, _RESIDUAL_CLIP, _MU)
+    found = embedding.clipped_gep_mse(
+        _mechanism.embeddings(), residuals=_mechanism.residuals(), clip_norm=_CLIP, residual_clip=_RESIDUAL_CLIP, mu=_MU
+    )
     return float(getattr(found, way))
 
 
 def _noise_only(way: Way) -> float:
-    return float(getattr(embedding.gep_mse(_mechanism.DIM, _mechanism.SUBSPACE, _CLIP, _RESIDUAL_CLIP, _MU), way))
+    return float(
+        getattr(
+            embedding.gep_mse(
+                dim=_mechanism.DIM,
+                subspace_dim=_mechanism.SUBSPACE,
+                clip_norm=_CLIP,
+                residual_clip=_RESIDUAL_CLIP,
+                mu=_MU,
+            ),
+            way,
+        )
+    )
 
 
 def _threshold_cases() -> list[tuple[int, int, int, int, int, Fraction]]:
@@ -90,19 +104,28 @@ def _biased_energy(way: str, rows: int, k: int, q: int) -> float:
 
 
 def _least_energy(k: int, q: int, root_k: int, root_q: int, root_p: int, field: str) -> float:
-    found = embedding.least_residual_energy(k + q, k, 3.0, 3.0 * root_k / root_p, 1.5)
+    found = embedding.least_residual_energy(
+        dim=k + q, subspace_dim=k, clip_norm=3.0, residual_clip=3.0 * root_k / root_p, mu=1.5
+    )
     return float(getattr(found, field)) / 4
 
 
 def _calculated_biased(way: str, rows: int, k: int, q: int) -> float:
-    found = embedding.clipped_gep_mse(spread(5, rows, k), spread(12, rows, q), 6.5, 2.0, 2.0, embedding_clip=5.5)
+    found = embedding.clipped_gep_mse(
+        spread(5, rows, k), residuals=spread(12, rows, q), clip_norm=6.5, residual_clip=2.0, mu=2.0, embedding_clip=5.5
+    )
     return float(getattr(found, way))
 
 
 def _biased_error(k: int, q: int, root_k: int, root_q: int, root_p: int, field: str) -> float:
     """B-GEP's error where the lost residual is just what the other way's noise costs more."""
     lost = 2 * math.sqrt(_difference(k, q, root_k, root_q, root_p, field))
-    return embedding.gep_mse(k + q, k, 3.0, 3.0 * root_k / root_p, 1.5, residual_norm=lost).embedding_only / 4
+    return (
+        embedding.gep_mse(
+            dim=k + q, subspace_dim=k, clip_norm=3.0, residual_clip=3.0 * root_k / root_p, mu=1.5, residual_norm=lost
+        ).embedding_only
+        / 4
+    )
 
 
 def _saves(way: str, dim: int, k: int, ratio: float) -> bool:
@@ -189,7 +212,16 @@ def _(way: str, dim: int, k: int, clip: float, second: float, mu: float, lost: f
     """every way: trace of the noise"""
     case = dim, k, clip, second, mu, lost, first
     traced = traced_energy(way, *case)
-    return getattr(embedding.gep_mse(*case), way), traced, 1.001 * traced
+    return (
+        getattr(
+            embedding.gep_mse(
+                **by_name("dim subspace_dim clip_norm residual_clip mu residual_norm embedding_clip", case)
+            ),
+            way,
+        ),
+        traced,
+        1.001 * traced,
+    )
 
 
 @row.equal(
@@ -209,7 +241,9 @@ def _(way: str, dim: int, k: int, clip: float, second: float, mu: float) -> Side
     """residual that pays for its release, from the traces"""
     traced = traced_energy(way, dim, k, clip, second, mu, 0.0, None)
     return (
-        getattr(embedding.least_residual_energy(dim, k, clip, second, mu), way),
+        getattr(
+            embedding.least_residual_energy(dim=dim, subspace_dim=k, clip_norm=clip, residual_clip=second, mu=mu), way
+        ),
         traced - k * (clip / mu) ** 2,
         traced,
     )
@@ -225,14 +259,14 @@ def _(way: str, dim: int, k: int, clip: float, second: float, mu: float) -> Side
 )
 def _(way: str, dim: int, k: int, side: float) -> Sides:
     """the ratios at users' sizes: noise is less just below and not just above"""
-    ratio = side * getattr(embedding.largest_residual_ratio(dim, k), way)
+    ratio = side * getattr(embedding.largest_residual_ratio(dim=dim, subspace_dim=k), way)
     return _saves(way, dim, k, ratio), side < 1, _saves(way, dim, k, ratio / 1.01)
 
 
 @row.equal(lambda: [(dim, k) for dim, k in ((25, 9), (270_000, 1000), (10**7, 10**6))], tolerance=1e-14)
 def _(dim: int, k: int) -> Sides:
     """joint ratio: its square is q / p, in integers"""
-    return embedding.largest_residual_ratio(dim, k).joint ** 2, Fraction(dim - k, dim), 1.0
+    return embedding.largest_residual_ratio(dim=dim, subspace_dim=k).joint ** 2, Fraction(dim - k, dim), 1.0
 
 
 @row.equal(
@@ -244,7 +278,12 @@ def _(dim: int, k: int) -> Sides:
 def _(part: str, k: int, q: int) -> Sides:
     """bias of clipping the gradient first, a residual with many entries"""
     return (
-        _functional(part, embedding.joint_clipping_bias(spread(5, 1, k), spread(12, 1, q), 6.5, 2 / 6.5)),
+        _functional(
+            part,
+            embedding.joint_clipping_bias(
+                spread(5, 1, k), residuals=spread(12, 1, q), clip_norm=6.5, residual_share=2 / 6.5
+            ),
+        ),
         {"embedding": -2.5 * math.sqrt(k), "residual": -10 * math.sqrt(q), "square": 0.25 * 25 + 100.0}[part],
         {"embedding": -5.0, "residual": -12 * math.sqrt(q), "square": 144.0}[part],
     )
@@ -263,7 +302,7 @@ for simulated in WAYS:  # the wrong statement forgets the biases of clipping and
 def _(k: int, q: int, a: int, b: int, c: int, r: Fraction) -> Sides:
     """who has less noise, as published, in fractions"""
     return (
-        float(r) < embedding.largest_residual_ratio(k + q, k).published * (1 - 1e-12),
+        float(r) < embedding.largest_residual_ratio(dim=k + q, subspace_dim=k).published * (1 - 1e-12),
         2 * (k + (k + q) * r**2) < k + q,
         r**2 < Fraction(1, 2),
     )
@@ -273,7 +312,7 @@ def _(k: int, q: int, a: int, b: int, c: int, r: Fraction) -> Sides:
 def _(k: int, q: int, r: Fraction) -> Sides:
     """who has less noise, as published and accounted for by the sum, in fractions"""
     return (
-        float(r) < embedding.largest_residual_ratio(k + q, k).published_sum * (1 - 1e-12),
+        float(r) < embedding.largest_residual_ratio(dim=k + q, subspace_dim=k).published_sum * (1 - 1e-12),
         _saves_by_sum(k, q, r),
         2 * (k + (k + q) * r**2) < k + q,  # accounted for by the pair
     )
@@ -283,7 +322,7 @@ def _(k: int, q: int, r: Fraction) -> Sides:
 def _(k: int, q: int, a: int, b: int, c: int, r: Fraction) -> Sides:
     """who has less noise, best split, in fractions"""
     return (
-        float(r) < embedding.largest_residual_ratio(k + q, k).optimal * (1 - 1e-12),
+        float(r) < embedding.largest_residual_ratio(dim=k + q, subspace_dim=k).optimal * (1 - 1e-12),
         (a + b * r) ** 2 < k + q,
         a + c * r < c,  # p in place of q
     )
@@ -299,18 +338,18 @@ def _(k: int, q: int, a: int, b: int, c: int, r: Fraction) -> Sides:
 )
 def _(dim: int, k: int, way: str) -> Sides:
     """the ratios are where the energies meet"""
-    ratio = getattr(embedding.largest_residual_ratio(dim, k), way)
+    ratio = getattr(embedding.largest_residual_ratio(dim=dim, subspace_dim=k), way)
     return (
-        getattr(embedding.gep_mse(dim, k, 1.0, ratio, 1.0), way),
+        getattr(embedding.gep_mse(dim=dim, subspace_dim=k, clip_norm=1.0, residual_clip=ratio, mu=1.0), way),
         dim,
-        embedding.gep_mse(dim, k, 1.0, 1.0, 1.0).published,
+        embedding.gep_mse(dim=dim, subspace_dim=k, clip_norm=1.0, residual_clip=1.0, mu=1.0).published,
     )
 
 
 @row.equal((25, 9), (1000, 10), (10, 4), (3, 2), tolerance=1e-6)
 def _(dim: int, k: int) -> Sides:
     """joint clipping saves noise up to where its energy is largest"""
-    return embedding.largest_residual_ratio(dim, k).joint, lambda: _share_of_most_noise(dim, k), 1.0
+    return embedding.largest_residual_ratio(dim=dim, subspace_dim=k).joint, lambda: _share_of_most_noise(dim, k), 1.0
 
 
 @row.equal(

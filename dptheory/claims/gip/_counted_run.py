@@ -7,6 +7,7 @@ from scipy.optimize import brentq
 
 from dptheory import privacy
 from dptheory.checks import ExactCheck
+from dptheory.claims._case import by_name
 from dptheory.claims.gip._index_at_scale import counted_mean_swaps
 from dptheory.claims.gip._loss_at_scale import counted_delta
 
@@ -70,7 +71,7 @@ CHECKS = (
         name="zCDP conversion at its best order",
         cases=lambda: [(1e-3, 1e-5), (0.5, 1e-6), (5.0, 1e-10)],
         truth=best_on_grid,
-        statement=lambda rho, delta: privacy.zcdp_epsilon(rho, delta),
+        statement=lambda rho, delta: privacy.zcdp_epsilon(zcdp_rho=rho, delta=delta),
         wrong=lambda rho, delta: rho + 2 * math.sqrt(rho * math.log(1 / delta)),
         tolerance=1e-5,
     ),
@@ -78,7 +79,7 @@ CHECKS = (
         name="zCDP budget spends all of it, over a grid of orders",
         cases=lambda: [(0.01, 1e-5), (1.0, 1e-5), (8.0, 1e-9)],
         truth=lambda epsilon, delta: epsilon,
-        statement=lambda epsilon, delta: best_on_grid(privacy.zcdp_budget(epsilon, delta), delta),
+        statement=lambda epsilon, delta: best_on_grid(privacy.zcdp_budget(epsilon=epsilon, delta=delta), delta),
         wrong=lambda epsilon, delta: best_on_grid(epsilon**2 / (4 * math.log(1 / delta)), delta),
         tolerance=1e-5,
     ),
@@ -86,23 +87,36 @@ CHECKS = (
         name="theta for an (epsilon, delta) budget: the loss counted and composed, theta by root finding",
         cases=lambda: [(e, 1e-5, method) for e in (0.3, 4.0) for method in ("basic", "zcdp", "exact")],
         truth=_theta_by_counting,
-        statement=lambda epsilon, delta, method: privacy.theta_for_delta_budget(epsilon, delta, *_RUN, method),
-        wrong=lambda epsilon, delta, method: privacy.theta_for_delta_budget(1.01 * epsilon, delta, *_RUN, method),
+        statement=lambda epsilon, delta, method: privacy.theta_for_delta_budget(
+            **by_name("epsilon delta dim keep steps groups method", (epsilon, delta, *_RUN, method))
+        ),
+        wrong=lambda epsilon, delta, method: privacy.theta_for_delta_budget(
+            **by_name("epsilon delta dim keep steps groups method", (1.01 * epsilon, delta, *_RUN, method))
+        ),
         tolerance=1e-5,
     ),
     ExactCheck(
         name="epsilon that a share of the gain costs: laws of loss and swaps counted",
         cases=lambda: [(g, m) for g in (1e-3, 0.1, 0.65, 0.99) for m in ("basic", "zcdp", "exact")],
         truth=_cost_by_counting,
-        statement=lambda gain, method: privacy.epsilon_for_retained_gain(gain, 1e-5, *_RUN, method),
-        wrong=lambda gain, method: 1.01 * privacy.epsilon_for_retained_gain(gain, 1e-5, *_RUN, method),
+        statement=lambda gain, method: privacy.epsilon_for_retained_gain(
+            **by_name("retained_gain delta dim keep steps groups method", (gain, 1e-5, *_RUN, method))
+        ),
+        wrong=lambda gain, method: (
+            1.01
+            * privacy.epsilon_for_retained_gain(
+                **by_name("retained_gain delta dim keep steps groups method", (gain, 1e-5, *_RUN, method))
+            )
+        ),
         tolerance=1e-5,
     ),
     ExactCheck(
         name="share of the gain for a budget: laws of loss and swaps counted",
         cases=lambda: [(e, 1e-5, method) for e in (0.01, 4.0) for method in ("basic", "zcdp", "exact")],
         truth=_gain_by_counting,
-        statement=lambda epsilon, delta, method: privacy.retained_gain_for_delta_budget(epsilon, delta, *_RUN, method),
+        statement=lambda epsilon, delta, method: privacy.retained_gain_for_delta_budget(
+            **by_name("epsilon delta dim keep steps groups method", (epsilon, delta, *_RUN, method))
+        ),
         # the leading term in theta, with d for d - 1
         wrong=lambda epsilon, delta, method: 2 * 0.25 * 0.75 * _theta_by_counting(epsilon, delta, method),
         tolerance=1e-5,

@@ -60,7 +60,9 @@ def _true_delta(sigma: float, theta: float, epsilon: float) -> float:
 def _covered(sigma: float, theta: float, delta: float) -> bool:
     """Does the joint epsilon of one step without sampling cover its exact delta?"""
     model = SubsetMallows(2, 1, theta)
-    found = privacy.run_epsilon([IndexSteps(1, model)], sampling_rate=1.0, noise_multiplier=sigma, delta=delta)
+    found = privacy.run_epsilon(
+        releases=[IndexSteps(steps=1, mechanism=model)], sampling_rate=1.0, noise_multiplier=sigma, delta=delta
+    )
     return _true_delta(sigma, theta, found) <= delta * (1 + 1e-9)
 
 
@@ -77,19 +79,37 @@ def _reached_alone(dim: int, keep: int) -> int:
 
 def _spent_at(epsilon: float, share: float = 1.0) -> float:
     """The counted delta of the index sets at the dispersion for a share of a joint budget; the values spend nothing."""
-    theta = privacy.theta_for_joint_budget(share * epsilon, 1e-5, 40, 10, 1.0, math.inf, steps=10, groups=100)
+    theta = privacy.theta_for_joint_budget(
+        epsilon=share * epsilon,
+        delta=1e-5,
+        dim=40,
+        keep=10,
+        sampling_rate=1.0,
+        noise_multiplier=math.inf,
+        steps=10,
+        groups=100,
+    )
     return counted_delta(40, 10, theta, 1000, epsilon)
 
 
 @cache
 def _theta_of_run(epsilon: float) -> float:
-    return privacy.theta_for_joint_budget(epsilon, 1e-5, 256, 26, RATE, 10.0, STEPS, GROUPS)
+    return privacy.theta_for_joint_budget(
+        epsilon=epsilon,
+        delta=1e-5,
+        dim=256,
+        keep=26,
+        sampling_rate=RATE,
+        noise_multiplier=10.0,
+        steps=STEPS,
+        groups=GROUPS,
+    )
 
 
 def _over_basic(epsilon: float, least: float) -> bool:
     """Is the dispersion for the paper's run at least this many times that of basic composition?"""
     return _theta_of_run(epsilon) >= least * pruning.theta_for_budget(
-        epsilon - values_spent(1e-5), 256, 26, STEPS, GROUPS
+        epsilon=epsilon - values_spent(1e-5), dim=256, keep=26, steps=STEPS, groups=GROUPS
     )
 
 
@@ -118,24 +138,27 @@ CHECKS = (
         name="joint epsilon by basic composition alone",
         cases=lambda: [(Fraction(1, 100),), (Fraction(3),)],
         truth=lambda spent: 1 + spent,
-        statement=lambda spent: privacy.joint_epsilon(1e-5, lambda delta: 1.0, index_epsilon=float(spent)),
+        statement=lambda spent: privacy.joint_epsilon(delta=1e-5, values=lambda delta: 1.0, index_epsilon=float(spent)),
         wrong=lambda spent: 1.0,
         tolerance=1e-12,
     ),
     ExactCheck(
         name="without index sets a run costs what DP-SGD costs",
         cases=lambda: [(10.0, 4096 / 45_000, 875), (1.0, 0.02, 1000), (1.0, 0.005, 1)],
-        truth=lambda sigma, rate, steps: privacy.epsilon(sigma, rate, steps, 1e-5).upper,
+        truth=lambda sigma, rate, steps: (
+            privacy.epsilon_bounds(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=1e-5).upper
+        ),
         statement=lambda sigma, rate, steps: privacy.run_epsilon(
-            [IndexSteps(steps, SubsetMallows(256, 26, 1e-15), GROUPS)],
+            releases=[IndexSteps(steps=steps, mechanism=SubsetMallows(256, 26, 1e-15), groups=GROUPS)],
             sampling_rate=rate,
             noise_multiplier=sigma,
             delta=1e-5,
         ),
         wrong=lambda sigma, rate, steps: privacy.epsilon_from_rdp(
-            privacy.ORDERS,
-            steps * privacy.subsampled_gaussian_rdp(privacy.ORDERS, rate, sigma),
-            1e-5,
+            orders=privacy.ORDERS,
+            rdp=steps
+            * privacy.subsampled_gaussian_rdp(orders=privacy.ORDERS, sampling_rate=rate, noise_multiplier=sigma),
+            delta=1e-5,
         ),
         tolerance=1e-3,
     ),

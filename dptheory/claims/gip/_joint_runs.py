@@ -50,8 +50,11 @@ _SMALL = (40, 10, 5, 30)
 def _small_run(sigma: float, *thetas: float) -> float:
     """Epsilon of 30 steps in equal parts, each with its own dispersion."""
     dim, keep, groups, steps = _SMALL
-    parts = [IndexSteps(steps // len(thetas), SubsetMallows(dim, keep, theta), groups) for theta in thetas]
-    return privacy.run_epsilon(parts, sampling_rate=1.0, noise_multiplier=sigma, delta=_DELTA)
+    parts = [
+        IndexSteps(steps=steps // len(thetas), mechanism=SubsetMallows(dim, keep, theta), groups=groups)
+        for theta in thetas
+    ]
+    return privacy.run_epsilon(releases=parts, sampling_rate=1.0, noise_multiplier=sigma, delta=_DELTA)
 
 
 def _small_by_counting(sigma: float, *thetas: float) -> float:
@@ -90,14 +93,14 @@ RATE, GROUPS, STEPS = 4096 / 45_000, 10_547, 875
 def _run(*thetas: float) -> float:
     """Epsilon of 875 steps in equal parts, each with its own dispersion."""
     share = STEPS // len(thetas)
-    parts = [IndexSteps(share, SubsetMallows(256, 26, theta), GROUPS) for theta in thetas]
-    return privacy.run_epsilon(parts, sampling_rate=RATE, noise_multiplier=10.0, delta=_DELTA)
+    parts = [IndexSteps(steps=share, mechanism=SubsetMallows(256, 26, theta), groups=GROUPS) for theta in thetas]
+    return privacy.run_epsilon(releases=parts, sampling_rate=RATE, noise_multiplier=10.0, delta=_DELTA)
 
 
 @cache
 def values_spent(delta: float) -> float:
     """By this library's accountant."""
-    return privacy.epsilon(10.0, RATE, STEPS, delta).upper
+    return privacy.epsilon_bounds(noise_multiplier=10.0, sampling_rate=RATE, steps=STEPS, delta=delta).upper
 
 
 @cache

@@ -77,7 +77,7 @@ def _loss_field(field: str, dim: int, keep: int, pairs: int) -> float:
 
 def _stated_field(field: str, dim: int, keep: int, pairs: int) -> float:
     model = model_of(dim, keep, WEIGHT)
-    law = privacy.loss_law(model, None if pairs == min(keep, dim - keep) else 2 * pairs)
+    law = privacy.loss_law(mechanism=model, distance=None if pairs == min(keep, dim - keep) else 2 * pairs)
     return float(law.log_pmf[1 - law.low] if field == "entry" else getattr(law, field))
 
 
@@ -90,7 +90,7 @@ def _trimmed_entry(dim: int, share: float) -> float:
 
 
 def _stated_entry(dim: int, share: float) -> float:
-    law = privacy.loss_law(SubsetMallows(dim, dim // 2, _THETA))
+    law = privacy.loss_law(mechanism=SubsetMallows(dim, dim // 2, _THETA))
     return float(law.log_pmf[2 * round(dim // 2 * (1 + share) / 2) - dim // 2 - law.low])
 
 
@@ -126,7 +126,7 @@ def _log_comb(n: int, k: NDArray[np.float64]) -> NDArray[np.float64]:
 def _covers_omitted(dim: int, theta: float, shift: float) -> bool:
     """K = d/2, farthest pair: is the mass outside the law at most the bound, moved by ``shift`` nats?"""
     keep = dim // 2
-    law = privacy.loss_law(SubsetMallows(dim, keep, theta))
+    law = privacy.loss_law(mechanism=SubsetMallows(dim, keep, theta))
     x = np.arange(keep + 1.0)
     logs = 2 * _log_comb(keep, x) + 2 * theta * x
     j = 2 * np.arange(keep + 1) - keep
@@ -157,7 +157,8 @@ LOSS = (
         truth=_omitted,
         statement=lambda dim, keep, pairs, theta: (
             privacy.loss_law(
-                SubsetMallows(dim, keep, theta), None if pairs == min(keep, dim - keep) else 2 * pairs
+                mechanism=SubsetMallows(dim, keep, theta),
+                distance=None if pairs == min(keep, dim - keep) else 2 * pairs,
             ).log_omitted
         ),
         wrong=lambda dim, keep, pairs, theta: _omitted(dim, keep, pairs, theta) + 1.0,
@@ -204,7 +205,9 @@ CLOSED = (
         name="one index of many: theta in closed form",
         cases=lambda: _ONE,
         truth=lambda dim, keep, epsilon, delta: math.log(odds_of_one(dim, epsilon, delta)) / 2,
-        statement=lambda dim, keep, epsilon, delta: privacy.theta_for_delta_budget(epsilon, delta, dim, keep),
+        statement=lambda dim, keep, epsilon, delta: privacy.theta_for_delta_budget(
+            epsilon=epsilon, delta=delta, dim=dim, keep=keep
+        ),
         wrong=lambda dim, keep, epsilon, delta: epsilon / 2,
         tolerance=1e-5,
     ),
@@ -212,7 +215,9 @@ CLOSED = (
         name="one index of many: gain in closed form",
         cases=lambda: _ONE,
         truth=lambda dim, keep, epsilon, delta: _gain_of_one(dim, odds_of_one(dim, epsilon, delta)),
-        statement=lambda dim, keep, epsilon, delta: privacy.retained_gain_for_delta_budget(epsilon, delta, dim, keep),
+        statement=lambda dim, keep, epsilon, delta: privacy.retained_gain_for_delta_budget(
+            epsilon=epsilon, delta=delta, dim=dim, keep=keep
+        ),
         wrong=lambda dim, keep, epsilon, delta: _gain_of_one(dim, math.exp(epsilon)),
         tolerance=1e-5,
     ),
@@ -221,7 +226,7 @@ CLOSED = (
         cases=lambda: _ONE,
         truth=lambda dim, keep, epsilon, delta: epsilon,
         statement=lambda dim, keep, epsilon, delta: privacy.epsilon_for_retained_gain(
-            _gain_of_one(dim, odds_of_one(dim, epsilon, delta)), delta, dim, keep
+            retained_gain=_gain_of_one(dim, odds_of_one(dim, epsilon, delta)), delta=delta, dim=dim, keep=keep
         ),
         wrong=lambda dim, keep, epsilon, delta: math.log(odds_of_one(dim, epsilon, delta)),
         tolerance=1e-8,
@@ -231,11 +236,11 @@ CLOSED = (
         cases=lambda: [(*size, weight) for size in ((8, 3), *SIZES) for weight in (WEIGHT, Fraction(1, 50))],
         truth=lambda dim, keep, weight: -math.log(weight),
         statement=lambda dim, keep, weight: pruning.theta_for_retained_gain(
-            float(
+            retained_gain=float(
                 1 - sum(i * p for i, p in counted_swaps(dim, keep, weight).items()) * Fraction(dim, keep * (dim - keep))
             ),
-            dim,
-            keep,
+            dim=dim,
+            keep=keep,
         ),
         wrong=lambda dim, keep, weight: -2 * math.log(weight),
         tolerance=1e-7,
@@ -265,7 +270,7 @@ def _composed_entry(what: str, dim: int, keep: int, releases: int) -> float:
 
 
 def _stated_composed(what: str, dim: int, keep: int, releases: int) -> float:
-    low, log_pmf = privacy.composed(privacy.loss_law(model_of(dim, keep, WEIGHT)), releases)
+    low, log_pmf = privacy.composed(loss=privacy.loss_law(mechanism=model_of(dim, keep, WEIGHT)), count=releases)
     return low if what == "first" else float(log_pmf[1 - low])
 
 
@@ -287,7 +292,7 @@ def _variable(what: str, dim: int, keep: int, releases: int) -> float:
 
 
 def _stated_variable(what: str, dim: int, keep: int, releases: int) -> float:
-    variable, spacing = IndexPRV(model_of(dim, keep, WEIGHT), releases), -2 * math.log(WEIGHT)
+    variable, spacing = IndexPRV(mechanism=model_of(dim, keep, WEIGHT), releases=releases), -2 * math.log(WEIGHT)
     if what == "probability":
         return float(variable.probability(0.5 * spacing, 2.5 * spacing))
     if what == "mean":

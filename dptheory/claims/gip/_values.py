@@ -14,7 +14,7 @@ STEPS = ((2, 0.01, 1.0), (5, 0.3, 2.0), (16, 0.1, 4.0))
 
 def values_curve(order: float, rate: float, sigma: float) -> float:
     """Renyi curve of one step of DP-SGD at one order."""
-    return float(privacy.subsampled_gaussian_rdp([order], rate, sigma)[0])
+    return float(privacy.subsampled_gaussian_rdp(orders=[order], sampling_rate=rate, noise_multiplier=sigma)[0])
 
 
 def gaussian_log_delta(mu: float, epsilon: float) -> float:

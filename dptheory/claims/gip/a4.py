@@ -96,7 +96,7 @@ def _(probability: float, distance: int) -> Sides:
     """the same epsilon at every distance"""
     return (
         pruning.SubsetMallows(8, 4, pruning.mallows_theta(probability)).epsilon(distance),
-        lambda: pruning.randomized_response_epsilon(probability, distance),
+        lambda: pruning.randomized_response_epsilon(probability=probability, distance=distance),
         # the appendix's reading: for the same epsilon Mallows may follow the top-k set twice as closely
         pruning.SubsetMallows(8, 4, 2 * pruning.mallows_theta(probability)).epsilon(distance),
     )

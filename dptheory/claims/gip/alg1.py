@@ -61,14 +61,14 @@ Without ties and for $K < d$ this is the set $|g_j| > t$ with $t$ the $100(1-k)$
 @row.equal(_mask_cases, kind=Kind.COUNTEREXAMPLE)
 def _(gradient: tuple[float, ...], keep: int) -> Sides:
     """number of entries kept"""
-    return int(pruning.top_k_mask(gradient, keep).sum()), keep, int(printed_mask(gradient, keep).sum())
+    return int(pruning.top_k_mask(gradient, keep=keep).sum()), keep, int(printed_mask(gradient, keep).sum())
 
 
 @row.equal(_mask_cases, kind=Kind.COUNTEREXAMPLE)
 def _(gradient: tuple[float, ...], keep: int) -> Sides:
     """energy of the entries kept"""
     return (
-        np.square(gradient) @ pruning.top_k_mask(gradient, keep),
+        np.square(gradient) @ pruning.top_k_mask(gradient, keep=keep),
         lambda: max(sum(x * x for x in chosen) for chosen in itertools.combinations(gradient, keep)),
         np.square(gradient) @ printed_mask(gradient, keep),
     )
@@ -78,7 +78,7 @@ def _(gradient: tuple[float, ...], keep: int) -> Sides:
 def _(dim: int, keep: int, j: int) -> Sides:
     """a long gradient in falling order, its signs mixed"""
     return (
-        bool(pruning.top_k_mask((-1.0) ** np.arange(dim) * (dim - np.arange(dim)), keep)[j]),
+        bool(pruning.top_k_mask((-1.0) ** np.arange(dim) * (dim - np.arange(dim)), keep=keep)[j]),
         j < keep,
         bool(printed_mask((-1.0) ** np.arange(dim) * (dim - np.arange(dim)), keep)[j]),
     )

@@ -42,7 +42,7 @@ def _released_excess(rng: np.random.Generator, n: int, dim: int, keep: int, nois
 def _released_error(rng: np.random.Generator, n: int, dim: int, keep: int, noise_std: float) -> Array:
     gradient = rng.standard_normal((n, dim))
     released = gradient + noise_std * rng.standard_normal((n, dim))
-    kept = pruning.top_k_mask(released, keep)
+    kept = pruning.top_k_mask(released, keep=keep)
     return np.asarray(np.square(released * kept - gradient).sum(axis=1))
 
 
@@ -76,7 +76,7 @@ def _peeling_share(order: float, rho: float, g0: float, g1: float, v0: float, v1
     """Divergence over order * rho for d = 3, K = 2, C = 1, at the rate that the budget rho allows."""
     g, v = np.array([g0, g1, 0.5]), np.array([v0, v1, 0.1])
     moved = np.abs(g + v / np.linalg.norm(v))
-    return _peeling_divergence(np.abs(g), moved, 2, pruning.gumbel_rate(rho, 2), order) / (order * rho)
+    return _peeling_divergence(np.abs(g), moved, 2, pruning.gumbel_rate(zcdp_rho=rho, keep=2), order) / (order * rho)
 
 
 def _moved(**entries: float) -> tuple[Array, Array]:
@@ -108,7 +108,12 @@ def _one_round_slack(order: float, rho: float, g0: float, g1: float, v0: float, 
 def _gumbel_worst(order: float, rho: float) -> float:
     """Divergence over the order of the exact worst case: two even entries, one up and one down by C / sqrt 2."""
     scores, move = np.array([1.0, 1.0]), math.sqrt(0.5)
-    return _peeling_divergence(scores, scores + np.array([move, -move]), 1, pruning.gumbel_rate(rho, 1), order) / order
+    return (
+        _peeling_divergence(
+            scores, scores + np.array([move, -move]), 1, pruning.gumbel_rate(zcdp_rho=rho, keep=1), order
+        )
+        / order
+    )
 
 
 _SMALL = (
@@ -252,32 +257,36 @@ def _gumbel_slack(order: float, rho: float, g0: float, g1: float, v0: float, v1:
 
 @row.mean(
     partial(_relative_gain, dim=_DIM, keep=_KEEP, kind="normal"),
-    wrong=lambda: pruning.gumbel_gain(_KEEP / _DIM, _RATIO * math.sqrt(6) / math.pi),  # the same variance
+    wrong=lambda: pruning.gumbel_gain(
+        keep_share=_KEEP / _DIM, noise_ratio=_RATIO * math.sqrt(6) / math.pi
+    ),  # the same variance
     row_bytes=40_000,
 )
 def _() -> float:
     """gain of noisy magnitudes"""
-    return pruning.magnitude_gain(_KEEP / _DIM, _RATIO)
+    return pruning.magnitude_gain(keep_share=_KEEP / _DIM, noise_ratio=_RATIO)
 
 
 @row.mean(
     partial(_relative_gain, dim=_DIM, keep=_KEEP, kind="gumbel"),
-    wrong=lambda: pruning.magnitude_gain(_KEEP / _DIM, _RATIO * math.pi / math.sqrt(6)),  # the same variance
+    wrong=lambda: pruning.magnitude_gain(
+        keep_share=_KEEP / _DIM, noise_ratio=_RATIO * math.pi / math.sqrt(6)
+    ),  # the same variance
     row_bytes=40_000,
 )
 def _() -> float:
     """gain of one-shot Gumbel"""
-    return pruning.gumbel_gain(_KEEP / _DIM, _RATIO)
+    return pruning.gumbel_gain(keep_share=_KEEP / _DIM, noise_ratio=_RATIO)
 
 
 @row.mean(
     partial(_released_excess, dim=20, keep=4, noise_std=1.0),
-    wrong=lambda: math.sqrt(pruning.released_gain(1.0, 1.0)) * _exact_gain(20, 4),
+    wrong=lambda: math.sqrt(pruning.released_gain(sigma_g=1.0, noise_std=1.0)) * _exact_gain(20, 4),
     row_bytes=1200,
 )
 def _() -> float:
     """gain of the released gradient"""
-    return pruning.released_gain(1.0, 1.0) * _exact_gain(20, 4)
+    return pruning.released_gain(sigma_g=1.0, noise_std=1.0) * _exact_gain(20, 4)
 
 
 @row.mean(
@@ -287,7 +296,7 @@ def _() -> float:
 )
 def _() -> float:
     """error of the released top-k"""
-    return pruning.released_top_k_mse(20, 4, 1.0, 2.0)
+    return pruning.released_top_k_mse(20, 4, 1.0, noise_std=2.0)
 
 
 @row.equal(
@@ -296,14 +305,23 @@ def _() -> float:
 def _(name: str, rho: float, dim: int, keep: int, groups: int, sigma_g: float, clip: float, noise: float) -> Sides:
     """gains at a small budget"""
     small = partial(_small_gains, name, rho, dim, keep, groups, sigma_g, clip, noise)
-    return getattr(pruning.selection_gains(rho, dim, keep, groups, sigma_g, clip, noise), name), small, small() ** 2
+    return (
+        getattr(
+            pruning.selection_gains(
+                zcdp_rho=rho, dim=dim, keep=keep, groups=groups, sigma_g=sigma_g, clip_norm=clip, noise_multiplier=noise
+            ),
+            name,
+        ),
+        small,
+        small() ** 2,
+    )
 
 
 @row.equal((6, 1, 1.0, 2.0), (20_000, 1, 1.0, 2.0), (20_000, 1, 2.0, 0.5), (20_000, 19_999, 1.0, 2.0), tolerance=1e-6)
 def _(dim: int, keep: int, sigma_g: float, noise_std: float) -> Sides:
     """error of the released top-k at users' sizes, by the conditional energies"""
     return (
-        pruning.released_top_k_mse(dim, keep, sigma_g, noise_std),
+        pruning.released_top_k_mse(dim, keep, sigma_g, noise_std=noise_std),
         lambda: _released_by_parts(dim, keep, sigma_g, noise_std),
         (dim - keep) * sigma_g**2 + keep * noise_std**2,  # random-k's
     )

@@ -12,8 +12,11 @@ _PRINTED_BETAS = (*((256, keep, 0.9913) for keep in (26, 128, 230)), (10, 1, 0.7
 
 def _attainable(dim: int, keep: int, value: float) -> bool:
     """Some theta >= 0 gives this beta, exact, asymptotic or printed, for C = 1 (all rise from 1 in theta)."""
-    highest = max(pruning.beta(1.0, keep, dim, math.inf, "asymptotic"), printed_beta(1.0, keep, dim, math.inf))
-    return pruning.beta(1.0, keep, dim, 0.0) <= value <= highest
+    highest = max(
+        pruning.beta(clip_norm=1.0, keep=keep, dim=dim, theta=math.inf, method="asymptotic"),
+        printed_beta(1.0, keep, dim, math.inf),
+    )
+    return pruning.beta(clip_norm=1.0, keep=keep, dim=dim, theta=0.0) <= value <= highest
 
 
 def _raised_beta_slack(dim: float, keep_share: float, theta: float) -> float:
@@ -61,4 +64,4 @@ def _(dim: int, keep: int, value: float) -> Sides:
 def _least_beta_slack(dim: float, keep_share: float, theta: float) -> float:
     """beta >= 1"""
     size, keep = _finite.sizes(dim, keep_share)
-    return pruning.beta(1.0, keep, size, theta) - 1
+    return pruning.beta(clip_norm=1.0, keep=keep, dim=size, theta=theta) - 1

@@ -13,7 +13,7 @@ from dptheory.claims.gip.retained_gain import leading_gain
 
 PAPER_GROUP = papers.setting("gip.wrn-16-4.eps1").whole("group_size")
 PAPER_KEEP, PAPER_STEPS = 26, (papers.setting("gip.timing").whole("steps"), 2500)
-PAPER_GROUPS = pruning.groups_of(2_700_032, PAPER_GROUP)
+PAPER_GROUPS = pruning.groups_of(dim=2_700_032, group_size=PAPER_GROUP)
 """WRN-16-4: 2.7 M parameters (padded) in groups of 256, k = 0.1 (25.6 rounded), and two numbers of steps."""
 
 
@@ -152,9 +152,9 @@ and for the paper's linear schedule of $k$ from 1 to 0.1, and $\rho$ is a few ti
 def _(steps: int) -> Sides:
     """the paper's setting: theta"""
     return (
-        pruning.index_budget(0.01, PAPER_GROUP, PAPER_KEEP, steps, PAPER_GROUPS).theta,
+        pruning.index_budget(epsilon=0.01, dim=PAPER_GROUP, keep=PAPER_KEEP, steps=steps, groups=PAPER_GROUPS).theta,
         Fraction(1, 100) / (steps * PAPER_GROUPS * 2 * PAPER_KEEP),
-        pruning.theta_for_budget(0.01, PAPER_GROUP, PAPER_KEEP, steps),
+        pruning.theta_for_budget(epsilon=0.01, dim=PAPER_GROUP, keep=PAPER_KEEP, steps=steps),
     )
 
 
@@ -162,9 +162,12 @@ def _(steps: int) -> Sides:
 def _(steps: int) -> Sides:
     """the paper's setting: statistically random-k"""
     return (
-        pruning.index_budget(0.01, PAPER_GROUP, PAPER_KEEP, steps, PAPER_GROUPS).total_variation < 1e-7,
+        pruning.index_budget(
+            epsilon=0.01, dim=PAPER_GROUP, keep=PAPER_KEEP, steps=steps, groups=PAPER_GROUPS
+        ).total_variation
+        < 1e-7,
         True,
-        pruning.index_budget(0.01, PAPER_GROUP, PAPER_KEEP).total_variation < 1e-7,
+        pruning.index_budget(epsilon=0.01, dim=PAPER_GROUP, keep=PAPER_KEEP).total_variation < 1e-7,
     )
 
 
@@ -172,9 +175,11 @@ def _(steps: int) -> Sides:
 def _(steps: int) -> Sides:
     """the paper's setting: retained gain"""
     return (
-        pruning.index_budget(0.01, PAPER_GROUP, PAPER_KEEP, steps, PAPER_GROUPS).retained_gain,
+        pruning.index_budget(
+            epsilon=0.01, dim=PAPER_GROUP, keep=PAPER_KEEP, steps=steps, groups=PAPER_GROUPS
+        ).retained_gain,
         lambda: leading_gain(PAPER_GROUP, PAPER_KEEP, 0.01 / (steps * PAPER_GROUPS * 2 * PAPER_KEEP)),
-        pruning.index_budget(0.01, PAPER_GROUP, PAPER_KEEP, steps).retained_gain,
+        pruning.index_budget(epsilon=0.01, dim=PAPER_GROUP, keep=PAPER_KEEP, steps=steps).retained_gain,
     )
 
 
@@ -190,7 +195,7 @@ def _(steps: int) -> Sides:
 def _budget_slack(dim: float, keep_share: float, epsilon: float, releases: float) -> float:
     """bound on the total variation"""
     size, keep = _finite.sizes(dim, keep_share)
-    bound = pruning.index_budget(epsilon, size, keep, steps=round(releases))
+    bound = pruning.index_budget(epsilon=epsilon, dim=size, keep=keep, steps=round(releases))
     weight = Fraction(math.exp(-bound.theta))
     return 1.0 - float(_total_variation(size, keep, weight, round(releases))) / bound.total_variation
 
@@ -201,10 +206,18 @@ def _budget_slack(dim: float, keep_share: float, epsilon: float, releases: float
 def _(field: str, epsilon: float, dim: int, keep: int, steps: int, groups: int) -> Sides:
     """what a budget buys, field by field, from the law of the swaps"""
     counted = partial(_budget_field, field, epsilon, dim, keep, steps, groups)
-    return getattr(pruning.index_budget(epsilon, dim, keep, steps, groups), field), counted, 1.005 * counted()
+    return (
+        getattr(pruning.index_budget(epsilon=epsilon, dim=dim, keep=keep, steps=steps, groups=groups), field),
+        counted,
+        1.005 * counted(),
+    )
 
 
 @row.equal((12, 3), (40, 40), (2_700_032, 256), (20_000_000, 5000))
 def _(dim: int, group: int) -> Sides:
     """groups of a gradient, counted"""
-    return pruning.groups_of(dim, group), lambda: len(range(0, dim, group)), pruning.groups_of(dim, group) + 1
+    return (
+        pruning.groups_of(dim=dim, group_size=group),
+        lambda: len(range(0, dim, group)),
+        pruning.groups_of(dim=dim, group_size=group) + 1,
+    )

@@ -23,7 +23,7 @@ def printed_beta(clip: float, keep: int, dim: int, theta: float) -> float:
 
 def _printed_is_safe_slack(dim: float, keep_share: float, theta: float) -> float:
     size, keep = _finite.sizes(dim, keep_share)
-    return pruning.beta(1.0, keep, size, theta) / printed_beta(1.0, keep, size, theta) - 1
+    return pruning.beta(clip_norm=1.0, keep=keep, dim=size, theta=theta) / printed_beta(1.0, keep, size, theta) - 1
 
 
 def _pruning_wins(clip: float, dim: int, keep: int, theta: float, ratio: float) -> bool:
@@ -41,7 +41,10 @@ def _ratio_cases() -> Iterator[tuple[float, int, int, float, float]]:
         (1.0, 256, 128, 1e-11),
         (1.0, 20_000, 2_000, math.inf),
     ):
-        exact, printed = pruning.beta(clip, keep, dim, theta), printed_beta(clip, keep, dim, theta)
+        exact, printed = (
+            pruning.beta(clip_norm=clip, keep=keep, dim=dim, theta=theta),
+            printed_beta(clip, keep, dim, theta),
+        )
         for ratio in (0.999 * exact, 1.001 * exact, 0.5 * (exact + printed)):
             yield clip, dim, keep, theta, ratio
 
@@ -106,7 +109,7 @@ the noise of the pruned method is left out of the comparison.""",
 def _(clip: float, dim: int, keep: int, theta: float, ratio: float) -> Sides:
     """pruning wins below the exact beta only"""
     return (
-        ratio < pruning.beta(clip, keep, dim, theta),
+        ratio < pruning.beta(clip_norm=clip, keep=keep, dim=dim, theta=theta),
         lambda: _pruning_wins(clip, dim, keep, theta, ratio),
         ratio <= printed_beta(clip, keep, dim, theta),
     )
@@ -119,7 +122,7 @@ def _(clip: float, dim: int, keep: int, theta: float, ratio: float) -> Sides:
 )
 def _() -> float:
     """pruning MSE at beta, d = 40"""
-    return (_DIM - _KEEP) / pruning.beta(1.0, _KEEP, _DIM, _THETA)
+    return (_DIM - _KEEP) / pruning.beta(clip_norm=1.0, keep=_KEEP, dim=_DIM, theta=_THETA)
 
 
 @row.inequality(
@@ -131,8 +134,8 @@ def _beta_order_slack(dim: float, keep_share: float, theta: float) -> float:
     size, keep = _finite.sizes(dim, keep_share)
     chain = (
         1.0,
-        pruning.beta(1.0, keep, size, theta),
-        pruning.beta(1.0, keep, size, theta, "asymptotic"),
+        pruning.beta(clip_norm=1.0, keep=keep, dim=size, theta=theta),
+        pruning.beta(clip_norm=1.0, keep=keep, dim=size, theta=theta, method="asymptotic"),
         printed_beta(1.0, keep, size, theta),
     )
     return min(above / below - 1 for below, above in itertools.pairwise(chain))

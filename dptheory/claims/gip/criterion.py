@@ -57,9 +57,11 @@ _FINE = 10**6
 
 def _stated_landmarks(name: str) -> float:
     if name == "impossible below":
-        possible = (k for k in range(18_000, 19_500) if pruning.least_retained_gain(_FINE, k, "asymptotic") < 1)
+        possible = (k for k in range(18_000, 19_500) if pruning.least_retained_gain(_FINE, k, method="asymptotic") < 1)
         return next(possible, 0) / _FINE
-    gains = {keep: pruning.least_retained_gain(_FINE, keep, "asymptotic") for keep in range(600_000, 700_000, 100)}
+    gains = {
+        keep: pruning.least_retained_gain(_FINE, keep, method="asymptotic") for keep in range(600_000, 700_000, 100)
+    }
     best = min(gains, key=gains.__getitem__)
     return gains[best] if name == "least" else best / _FINE
 
@@ -67,11 +69,11 @@ def _stated_landmarks(name: str) -> float:
 def _best_over_zero(variance_ratio: float, keep: int, theta: float) -> float:
     """Best MSE of DP-SGD, random-k and GIP over that of the zero update, minus 1, at sigma_g^2 / (sigma C)^2 = the ratio."""
     dim, sigma_g = 10_000, math.sqrt(variance_ratio)
-    noise = pruning.noise_mse(keep, 1.0, 1.0)
+    noise = pruning.noise_mse(keep=keep, clip_norm=1.0, noise_multiplier=1.0)
     best = min(
-        pruning.noise_mse(dim, 1.0, 1.0),
+        pruning.noise_mse(keep=dim, clip_norm=1.0, noise_multiplier=1.0),
         pruning.random_k_mse(dim, keep, sigma_g) + noise,
-        pruning.perturbed_top_k_mse(dim, keep, theta, sigma_g) + noise,
+        pruning.perturbed_top_k_mse(dim, keep, theta, sigma_g=sigma_g) + noise,
     )
     return float(best / pruning.zero_update_mse(dim, sigma_g)) - 1
 
@@ -82,7 +84,7 @@ def _plain_noise_slack(excess: float, keep_share: float, theta: float) -> float:
 
 
 _FIXED = np.linspace(-1.0, 2.0, 60)
-_FIXED_MASK = pruning.top_k_mask(_FIXED, 15)
+_FIXED_MASK = pruning.top_k_mask(_FIXED, keep=15)
 _NOISE_STD = 1.5
 
 
@@ -224,7 +226,10 @@ def _zero_update_slack(excess: float, keep_share: float, theta: float) -> float:
 def _() -> float:
     """cosine of a fixed pruned gradient"""
     return pruning.pruned_cosine(
-        float(np.linalg.norm(_FIXED)), float(np.linalg.norm(_FIXED * _FIXED_MASK)), 15, _NOISE_STD
+        grad_norm=float(np.linalg.norm(_FIXED)),
+        retained_norm=float(np.linalg.norm(_FIXED * _FIXED_MASK)),
+        keep=15,
+        noise_std=_NOISE_STD,
     )
 
 
@@ -248,7 +253,7 @@ def _() -> float:
 def _(dim: int, keep: int, theta: float) -> Sides:
     """asymptotic ratio, by quadrature and counted swaps"""
     return (
-        pruning.cosine_ratio(dim, keep, theta, "asymptotic"),
+        pruning.cosine_ratio(dim, keep, theta, method="asymptotic"),
         lambda: _asymptotic_ratio(keep / dim, _counted_gain(dim, keep, theta)),
         pruning.cosine_ratio(dim, keep, theta),
     )
@@ -265,16 +270,20 @@ def _(dim: int, keep: int, theta: float) -> Sides:
 def _(dim: int, keep: int, method: _error.Method, groups: int) -> Sides:
     """the least gain is where the ratio is 1, by order statistics"""
     return (
-        pruning.least_retained_gain(dim, keep, method, groups),
+        pruning.least_retained_gain(dim, keep, method=method, groups=groups),
         lambda: _gain_by_order_statistics(dim, keep, method, groups),
-        1.01 * pruning.least_retained_gain(dim, keep, method, groups),
+        1.01 * pruning.least_retained_gain(dim, keep, method=method, groups=groups),
     )
 
 
 @row.equal((1.0, 0.5, 3), (2.0, 2.0, 1))
 def _(norm: float, kept: float, keep: int) -> Sides:
     """cosine without noise"""
-    return pruning.pruned_cosine(norm, kept, keep, 0.0), kept / norm, pruning.pruned_cosine(norm, kept, keep, norm)
+    return (
+        pruning.pruned_cosine(grad_norm=norm, retained_norm=kept, keep=keep, noise_std=0.0),
+        kept / norm,
+        pruning.pruned_cosine(grad_norm=norm, retained_norm=kept, keep=keep, noise_std=norm),
+    )
 
 
 @row.equal(("least",), ("at k",), ("impossible below",), tolerance=1e-3)
@@ -293,7 +302,7 @@ def _(dim: int, keep: int) -> Sides:
     return (
         pruning.cosine_ratio(dim, keep, math.inf) > 1,
         lambda: _asymptotic_ratio(keep / dim, 1.0) > 1,
-        pruning.beta(1.0, keep, dim, math.inf) > 1e-4,
+        pruning.beta(clip_norm=1.0, keep=keep, dim=dim, theta=math.inf) > 1e-4,
     )
 
 

@@ -41,7 +41,7 @@ def _error_cases() -> Iterator[tuple[tuple[int, ...], int, int]]:
 def _total_gaussian_errors(rng: np.random.Generator, n: int) -> Array:
     """|(g + Z)*I - g|^2 for five Gaussian entries of g and Z and the top-2 set of g."""
     gradient, noise = rng.standard_normal((2, n, 5))
-    released = (gradient + noise) * pruning.top_k_mask(gradient, 2)
+    released = (gradient + noise) * pruning.top_k_mask(gradient, keep=2)
     return np.asarray(np.square(released - gradient).sum(axis=1))
 
 
@@ -93,4 +93,4 @@ def _(gradient: tuple[int, ...], keep: int, size: int) -> Sides:
 )
 def _() -> float:
     """Gaussian gradient and noise, 2 of 5 kept"""
-    return float(pruning.top_k_mse(5, 2, 1.0) + pruning.noise_mse(2, 1.0, 1.0))
+    return float(pruning.top_k_mse(5, 2, 1.0) + pruning.noise_mse(keep=2, clip_norm=1.0, noise_multiplier=1.0))

@@ -51,15 +51,15 @@ $$E\lVert Z\odot I\rVert^2 = \sigma^2C^2kd .$$""",
 def _(dim: int, keep: int, scale: int) -> Sides:
     """two-point noise under a fixed mask"""
     return (
-        pruning.noise_mse(keep, 1.0, scale),
+        pruning.noise_mse(keep=keep, clip_norm=1.0, noise_multiplier=scale),
         lambda: Fraction(
             sum(sum(z * z for z in noise[:keep]) for noise in _finite.two_point_noise(dim, scale)), 2**dim
         ),
-        pruning.noise_mse(dim, 1.0, scale),
+        pruning.noise_mse(keep=dim, clip_norm=1.0, noise_multiplier=scale),
     )
 
 
 @row.mean(partial(_masked_noise, dim=100, keep=30, scale=3.0), row_bytes=2500)
 def _() -> float:
     """Gaussian noise under a random mask"""
-    return float(pruning.noise_mse(30, 1.5, 2.0))
+    return float(pruning.noise_mse(keep=30, clip_norm=1.5, noise_multiplier=2.0))

@@ -16,7 +16,7 @@ def _reverse_half_slack(order: int, rate: float, sigma: float) -> float:
 
 def _gaussian_epsilon(mu: float, log_delta: float) -> float:
     orders = [1 + 1.1**i / 100 for i in range(120)]
-    return privacy.epsilon_from_rdp(orders, [a * mu * mu / 2 for a in orders], math.exp(log_delta))
+    return privacy.epsilon_from_rdp(orders=orders, rdp=[a * mu * mu / 2 for a in orders], delta=math.exp(log_delta))
 
 
 def _conversion_short_slack(mu: float, log_delta: float) -> float:
@@ -108,7 +108,7 @@ def _conversion_slack(mu: float, log_delta: float) -> float:
 def _(order: float, rdp: float, delta: float) -> Sides:
     """conversion, one order"""
     return (
-        privacy.epsilon_from_rdp([order], [rdp], delta),
+        privacy.epsilon_from_rdp(orders=[order], rdp=[rdp], delta=delta),
         lambda: -math.log(_largest_share(order) ** -1 * delta) / (order - 1) + rdp,
         rdp - math.log(delta) / (order - 1),
     )
@@ -118,7 +118,7 @@ def _(order: float, rdp: float, delta: float) -> Sides:
 def _(order: float, delta: float) -> Sides:
     """what the conversion adds at an order"""
     return (
-        privacy.conversion(np.asarray(order), delta),
+        privacy.conversion(order=np.asarray(order), delta=delta),
         lambda: -math.log(_largest_share(order) ** -1 * delta) / (order - 1),
         -math.log(delta) / (order - 1),
     )

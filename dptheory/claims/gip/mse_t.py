@@ -86,7 +86,7 @@ $\zeta\sigma_g^2/k$.""",
 )
 def _() -> float:
     """Gaussian gradient, d = 60"""
-    return float(pruning.perturbed_top_k_mse(_DIM, _KEEP, _THETA, 1.0))
+    return float(pruning.perturbed_top_k_mse(_DIM, _KEEP, _THETA, sigma_g=1.0))
 
 
 @row.equal(
@@ -111,7 +111,7 @@ def _(dim: int, keep: int, theta: float) -> Sides:
 def _(dim: int, keep: int, theta: float) -> Sides:
     """coefficient of the expected swaps: chance of each entry to be left out, by its rank"""
     return (
-        pruning.perturbed_top_k_mse(dim, keep, theta, 1.0),
+        pruning.perturbed_top_k_mse(dim, keep, theta, sigma_g=1.0),
         lambda: _loss_by_rank(dim, keep, theta),
         printed_perturbed_mse(dim, keep, theta, 1.0),
     )
@@ -121,8 +121,8 @@ def _(dim: int, keep: int, theta: float) -> Sides:
 def _(dim: int, keep: int, theta: float) -> Sides:
     """asymptotic coefficient: energy on both sides of the threshold, by quadrature"""
     return (
-        pruning.perturbed_top_k_mse(dim, keep, theta, 1.0, "asymptotic")
-        - pruning.top_k_mse(dim, keep, 1.0, "asymptotic"),
+        pruning.perturbed_top_k_mse(dim, keep, theta, sigma_g=1.0, method="asymptotic")
+        - pruning.top_k_mse(dim, keep, 1.0, method="asymptotic"),
         lambda: _asymptotic_rise(dim, keep, theta),
         counted_mean_swaps(dim, keep, theta) * zeta(keep / dim) / (keep / dim),
     )

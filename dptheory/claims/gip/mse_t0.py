@@ -75,7 +75,7 @@ def _(dim: int, keep: int) -> tuple[float, float]:
 @row.equal((3, 1), (3, 2), (10, 1), (10, 9), (100, 10), (1000, 5), (10_000, 3000), tolerance=1e-9)
 def _(dim: int, keep: int) -> Sides:
     """second method: rank of each entry"""
-    asymptotic = pruning.top_k_mse(dim, keep, 1.0, "asymptotic")
+    asymptotic = pruning.top_k_mse(dim, keep, 1.0, method="asymptotic")
     return pruning.top_k_mse(dim, keep, 1.0), lambda: ranked_loss(dim, keep), asymptotic
 
 
@@ -98,7 +98,7 @@ def _() -> float:
 
 @row.mean(
     partial(pruned_gaussian, dim=20, keep=2, theta=math.inf),
-    wrong=lambda: pruning.top_k_mse(20, 2, 1.0, "asymptotic"),
+    wrong=lambda: pruning.top_k_mse(20, 2, 1.0, method="asymptotic"),
     row_bytes=800,
 )
 def _() -> float:
@@ -111,7 +111,7 @@ def _(dim: int, keep: int) -> Sides:
     """limit of the gap"""
     a = norm.isf(keep / dim / 2)
     limit = keep / dim * (1 - keep / dim) * a / (2 * norm.pdf(a))
-    gap = pruning.top_k_mse(dim, keep, 1.0) - pruning.top_k_mse(dim, keep, 1.0, "asymptotic")
+    gap = pruning.top_k_mse(dim, keep, 1.0) - pruning.top_k_mse(dim, keep, 1.0, method="asymptotic")
     return limit, gap, 2 * limit
 
 
@@ -123,7 +123,7 @@ def _strengthened(dim: float, keep_share: float) -> float:
 def jensen_slack(dim: float, keep_share: float) -> float:
     """asymptotic <= exact"""
     size, keep = _finite.sizes(dim, keep_share)
-    return 1 - float(pruning.top_k_mse(size, keep, 1.0, "asymptotic") / pruning.top_k_mse(size, keep, 1.0))
+    return 1 - float(pruning.top_k_mse(size, keep, 1.0, method="asymptotic") / pruning.top_k_mse(size, keep, 1.0))
 
 
 @row.equal(
@@ -134,4 +134,4 @@ def _(dim: int, k: float, kept: bool) -> Sides:
     """asymptotic forms: energy beyond and below the threshold, by quadrature"""
     keep = round(k * dim)
     stated = pruning.top_k_energy if kept else pruning.top_k_mse
-    return stated(dim, keep, 1.0, "asymptotic"), energy_by_quadrature(dim, k, kept), printed_top_k_mse(dim, keep)
+    return stated(dim, keep, 1.0, method="asymptotic"), energy_by_quadrature(dim, k, kept), printed_top_k_mse(dim, keep)

@@ -12,7 +12,9 @@ from dptheory.privacy import FreshMask
 
 
 def _fresh(order: int, rate: float, sigma: float, dim: int, keep: int) -> float:
-    return float(privacy.FreshMask(dim, keep).rdp([order], rate, sigma)[0])
+    return float(
+        privacy.FreshMask(dim=dim, keep=keep).rdp(orders=[order], sampling_rate=rate, noise_multiplier=sigma)[0]
+    )
 
 
 def _one_entry(dim: int) -> tuple[float, ...]:
@@ -132,9 +134,9 @@ def _(order: int, rate: float, sigma: float, dim: int, keep: int) -> Sides:
 def _(order: int, rate: float, sigma: float, steps: int, dim: int, keep: int) -> Sides:
     """example with one entry over many entries and steps"""
     return (
-        FreshMask(dim, keep).rdp([order], rate, sigma, steps=steps)[0],
+        FreshMask(dim=dim, keep=keep).rdp(orders=[order], sampling_rate=rate, noise_multiplier=sigma, steps=steps)[0],
         lambda: _masked(order, rate, sigma, steps, dim, keep),
-        FreshMask(dim, keep).rdp([order], rate, sigma)[0],
+        FreshMask(dim=dim, keep=keep).rdp(orders=[order], sampling_rate=rate, noise_multiplier=sigma)[0],
     )
 
 
@@ -179,7 +181,7 @@ def _(order: int, sigma: float, steps: int) -> Sides:
     return (
         _fresh(order, 1.0, sigma / math.sqrt(steps), 4, 1),
         lambda: _mixture.masked_divergence(order, 1.0, sigma / math.sqrt(steps), _one_entry(4), 1),
-        privacy.FreshMask(4, 1).rdp([order], 1.0, sigma, steps=steps)[0],
+        privacy.FreshMask(dim=4, keep=1).rdp(orders=[order], sampling_rate=1.0, noise_multiplier=sigma, steps=steps)[0],
     )
 
 

@@ -22,7 +22,7 @@ def _response_is_private(chance: Fraction, distance: int, epsilon: float) -> boo
 
 def printed_response_condition(probability: float, distance: int, epsilon: float) -> bool:
     """Equation 26 as printed: p <= e^(epsilon/C_1) / (1 + e^(epsilon/C_1)), with no lower bound on p."""
-    return probability <= pruning.randomized_response_probability(epsilon, distance)
+    return probability <= pruning.randomized_response_probability(epsilon=epsilon, distance=distance)
 
 
 def _response_cases() -> Iterator[tuple[Fraction, int, float]]:
@@ -66,7 +66,8 @@ $p = 1$).""",
 def _(chance: Fraction, distance: int, epsilon: float) -> Sides:
     """private or not, by enumeration"""
     return (
-        max(float(chance), 1 - float(chance)) <= pruning.randomized_response_probability(epsilon, distance),
+        max(float(chance), 1 - float(chance))
+        <= pruning.randomized_response_probability(epsilon=epsilon, distance=distance),
         lambda: _response_is_private(chance, distance, epsilon),
         printed_response_condition(float(chance), distance, epsilon),
     )
@@ -76,7 +77,7 @@ def _(chance: Fraction, distance: int, epsilon: float) -> Sides:
 def _(chance: Fraction, distance: int) -> Sides:
     """exact loss"""
     return (
-        pruning.randomized_response_epsilon(float(chance), distance),
+        pruning.randomized_response_epsilon(probability=float(chance), distance=distance),
         lambda: max(
             abs(math.log(a) - math.log(b))
             for a, b in zip(
@@ -85,7 +86,7 @@ def _(chance: Fraction, distance: int) -> Sides:
                 strict=True,
             )
         ),
-        pruning.randomized_response_epsilon(float(chance), 1),
+        pruning.randomized_response_epsilon(probability=float(chance), distance=1),
     )
 
 
@@ -93,7 +94,11 @@ def _(chance: Fraction, distance: int) -> Sides:
 def _(budget: float, distance: int) -> Sides:
     """the largest probability spends the budget"""
     return (
-        pruning.randomized_response_epsilon(pruning.randomized_response_probability(budget, distance), distance),
+        pruning.randomized_response_epsilon(
+            probability=pruning.randomized_response_probability(epsilon=budget, distance=distance), distance=distance
+        ),
         budget,
-        pruning.randomized_response_epsilon(pruning.randomized_response_probability(budget, 1), distance),
+        pruning.randomized_response_epsilon(
+            probability=pruning.randomized_response_probability(epsilon=budget, distance=1), distance=distance
+        ),
     )

@@ -155,7 +155,7 @@ it.""",
                 "ones (Poisson sampling). One draw kept for several steps is not covered."
             ),
         ),
-        calculators=(privacy.epsilon,),
+        calculators=(privacy.epsilon_bounds,),
         proved=True,
     )
 )
@@ -205,10 +205,16 @@ def _(s: float, q: float, d: float) -> Sides:
         two_steps(
             3 * ((1 / s, -1 / s),),
             q,
-            privacy.epsilon(s, q, 2, d, adjacency="replace-one", width=1e-3).estimate,
+            privacy.epsilon_bounds(
+                noise_multiplier=s, sampling_rate=q, steps=2, delta=d, adjacency="replace-one", width=1e-3
+            ).estimate,
         ),
         d,
-        two_steps(3 * ((1 / s, -1 / s),), q, privacy.epsilon(s, q, 2, d).estimate),
+        two_steps(
+            3 * ((1 / s, -1 / s),),
+            q,
+            privacy.epsilon_bounds(noise_multiplier=s, sampling_rate=q, steps=2, delta=d).estimate,
+        ),
     )
 
 
@@ -216,7 +222,15 @@ def _(s: float, q: float, d: float) -> Sides:
 def _(s: float, q: float, d: float) -> Sides:
     """delta of one step at the epsilon of the accountant"""
     return (
-        opposite_delta(1 / s, q, privacy.epsilon(s, q, 1, d, adjacency="replace-one").estimate),
+        opposite_delta(
+            1 / s,
+            q,
+            privacy.epsilon_bounds(
+                noise_multiplier=s, sampling_rate=q, steps=1, delta=d, adjacency="replace-one"
+            ).estimate,
+        ),
         d,
-        opposite_delta(1 / s, q, privacy.epsilon(s, q, 1, d).estimate),
+        opposite_delta(
+            1 / s, q, privacy.epsilon_bounds(noise_multiplier=s, sampling_rate=q, steps=1, delta=d).estimate
+        ),
     )

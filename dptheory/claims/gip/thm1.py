@@ -33,7 +33,7 @@ def _log_ratio(dim: int, keep: int, weight: Fraction, distance: int) -> float:
 
 def _spent(dim: int, keep: int, steps: int, groups: int) -> float:
     """Epsilon of one release at the theta that a budget of 0.3 gives."""
-    theta = pruning.theta_for_budget(0.3, dim, keep, steps, groups)
+    theta = pruning.theta_for_budget(epsilon=0.3, dim=dim, keep=keep, steps=steps, groups=groups)
     return pruning.SubsetMallows(dim, keep, theta).epsilon(_finite.diameter(dim, keep))
 
 
@@ -123,9 +123,12 @@ def _(dim: int, keep: int) -> Sides:
 def _(dim: int, keep: int, steps: int, groups: int) -> Sides:
     """theta for a budget at users' sizes spends all of it"""
     return (
-        steps * groups * pruning.theta_for_budget(0.3, dim, keep, steps, groups) * apart(dim, keep),
+        steps
+        * groups
+        * pruning.theta_for_budget(epsilon=0.3, dim=dim, keep=keep, steps=steps, groups=groups)
+        * apart(dim, keep),
         0.3,
-        steps * pruning.theta_for_budget(0.3, dim, keep) * apart(dim, keep),
+        steps * pruning.theta_for_budget(epsilon=0.3, dim=dim, keep=keep) * apart(dim, keep),
     )
 
 

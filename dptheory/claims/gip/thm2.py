@@ -15,7 +15,11 @@ from dptheory.pruning import SubsetMallows
 
 
 def _joint_curve(order: int, rate: float, sigma: float, dim: int, keep: int, weight: Fraction) -> float:
-    return float(privacy.joint_rdp([order], rate, sigma, model_of(dim, keep, weight))[0])
+    return float(
+        privacy.joint_rdp(
+            orders=[order], sampling_rate=rate, noise_multiplier=sigma, mechanism=model_of(dim, keep, weight)
+        )[0]
+    )
 
 
 def _amplified_sum(order: int, rate: float, sigma: float, dim: int, keep: int, weight: Fraction) -> float:
@@ -58,8 +62,10 @@ _SIZE = (4, 2)
 
 def _amplified_slack(order: int, rate: float, sigma: float, theta: float) -> float:
     model = SubsetMallows(*_SIZE, theta)
-    alone = float(privacy.joint_rdp([order], rate, math.inf, model)[0])
-    return 1 - float(privacy.joint_rdp([order], rate, sigma, model)[0]) / (alone + values_curve(order, rate, sigma))
+    alone = float(privacy.joint_rdp(orders=[order], sampling_rate=rate, noise_multiplier=math.inf, mechanism=model)[0])
+    return 1 - float(
+        privacy.joint_rdp(orders=[order], sampling_rate=rate, noise_multiplier=sigma, mechanism=model)[0]
+    ) / (alone + values_curve(order, rate, sigma))
 
 
 def _reverse_joint(order: int, rate: float, sigma: float, theta: float) -> float:
@@ -92,7 +98,15 @@ def _ratios(dim: int, keep: int, groups: int) -> dict[float, float]:
 
 
 def _joint_of_groups(order: int, rate: float, sigma: float, dim: int, keep: int, groups: int) -> float:
-    return float(privacy.joint_rdp([order], rate, sigma, model_of(dim, keep, WEIGHT), groups)[0])
+    return float(
+        privacy.joint_rdp(
+            orders=[order],
+            sampling_rate=rate,
+            noise_multiplier=sigma,
+            mechanism=model_of(dim, keep, WEIGHT),
+            groups=groups,
+        )[0]
+    )
 
 
 def _spent(what: str, dim: int, keep: int, steps: int, groups: int) -> float:
@@ -108,7 +122,9 @@ def _one_index(dim: int, epsilon: float, delta: float) -> float:
 
 def _spent_by_run(epsilon: float, dim: int, keep: int) -> float:
     """Epsilon of 50 sampled steps with 20 groups at the dispersion for it, order by order."""
-    theta = privacy.theta_for_joint_budget(epsilon, 1e-5, dim, keep, 0.1, 4.0, steps=50, groups=20)
+    theta = privacy.theta_for_joint_budget(
+        epsilon=epsilon, delta=1e-5, dim=dim, keep=keep, sampling_rate=0.1, noise_multiplier=4.0, steps=50, groups=20
+    )
     weight = Fraction(math.exp(-theta))
     law = _loss_at_scale.convolved(_loss_at_scale.counted_loss(dim, keep, weight, min(keep, dim - keep)), 20)
     index = {float(weight ** (2 * j)): float(p) for j, p in law.items()}
@@ -215,13 +231,21 @@ def _bound_slack(order: int, rate: float, sigma: float, theta: float) -> float:
     """
     model = SubsetMallows(*_SIZE, theta)
     bound = model.epsilon(4) + values_curve(order, rate, sigma)
-    return 1 - float(privacy.joint_rdp([order], rate, sigma, model)[0]) / bound
+    return (
+        1
+        - float(privacy.joint_rdp(orders=[order], sampling_rate=rate, noise_multiplier=sigma, mechanism=model)[0])
+        / bound
+    )
 
 
 @row.inequality(_BOX, wrong=_values_only_slack, tolerance=1e-7)
 def _reverse_joint_slack(order: int, rate: float, sigma: float, theta: float) -> float:
     """joint curve bounds the other direction"""
-    bound = float(privacy.joint_rdp([order], rate, sigma, SubsetMallows(2, 1, theta))[0])
+    bound = float(
+        privacy.joint_rdp(
+            orders=[order], sampling_rate=rate, noise_multiplier=sigma, mechanism=SubsetMallows(2, 1, theta)
+        )[0]
+    )
     return 1 - _reverse_joint(order, rate, sigma, theta) / bound
 
 
@@ -241,7 +265,7 @@ def _(order: int, rate: float, sigma: float, dim: int, keep: int, groups: int) -
 @row.equal(
     lambda: [
         (what, *size, *run)
-        for what in ("epsilon", "rho")
+        for what in ("epsilon", "zcdp_rho")
         for size in DISTANCES
         for run in ((1, 1), (7, 1), (1, 9), (20, 30))
     ],
@@ -250,7 +274,7 @@ def _(order: int, rate: float, sigma: float, dim: int, keep: int, groups: int) -
 def _(what: str, dim: int, keep: int, steps: int, groups: int) -> Sides:
     """steps of one dispersion, release by release"""
     return (
-        getattr(IndexSteps(steps, model_of(dim, keep, WEIGHT), groups), what),
+        getattr(IndexSteps(steps=steps, mechanism=model_of(dim, keep, WEIGHT), groups=groups), what),
         lambda: _spent(what, dim, keep, steps, groups),
         _spent(what, dim, keep, steps, 1),
     )
@@ -259,7 +283,13 @@ def _(what: str, dim: int, keep: int, steps: int, groups: int) -> Sides:
 @row.equal((6, 1, math.inf), (20_000, 1, math.inf), (20_000, 19_999, math.inf), tolerance=1e-5)
 def _(dim: int, keep: int, sigma: float) -> Sides:
     """theta for a joint budget without values, one index of many: in closed form"""
-    return privacy.theta_for_joint_budget(1.0, 1e-6, dim, keep, 1.0, sigma), lambda: _one_index(dim, 1.0, 1e-6), 0.5
+    return (
+        privacy.theta_for_joint_budget(
+            epsilon=1.0, delta=1e-6, dim=dim, keep=keep, sampling_rate=1.0, noise_multiplier=sigma
+        ),
+        lambda: _one_index(dim, 1.0, 1e-6),
+        0.5,
+    )
 
 
 @row.equal((1.0, 20_000, 1), (3.0, 20_000, 1), (1.0, 8, 2), tolerance=1e-5)

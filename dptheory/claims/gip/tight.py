@@ -51,7 +51,7 @@ def _sum_law(law: dict[int, Fraction], count: int) -> dict[int, Fraction]:
 
 
 def _stated_loss(dim: int, keep: int, weight: Fraction, pairs: int, j: int) -> float:
-    law = privacy.loss_law(model_of(dim, keep, weight), 2 * pairs)
+    law = privacy.loss_law(mechanism=model_of(dim, keep, weight), distance=2 * pairs)
     return math.exp(law.log_pmf[j - law.low])
 
 
@@ -88,7 +88,7 @@ def _composed_delta(dim: int, keep: int, weight: Fraction, count: int, at: int) 
 
 def _stated_delta(dim: int, keep: int, weight: Fraction, count: int, at: int) -> float:
     model = model_of(dim, keep, weight)
-    return privacy.loss_law(model).delta(2 * model.theta * at, count)
+    return privacy.loss_law(mechanism=model).delta(epsilon=2 * model.theta * at, count=count)
 
 
 def _moment(dim: int, keep: int, weight: Fraction, pairs: int, order: int) -> Fraction:
@@ -145,7 +145,7 @@ def _small_constant(dim: int, keep: int) -> float:
 
 
 def _renyi(dim: int, keep: int, theta: float, order: float) -> float:
-    return privacy.loss_law(SubsetMallows(dim, keep, theta)).renyi(order)
+    return privacy.loss_law(mechanism=SubsetMallows(dim, keep, theta)).renyi(order=order)
 
 
 def _leading_slack(dim: float, keep_share: float, theta: float, order: float) -> float:
@@ -155,7 +155,7 @@ def _leading_slack(dim: float, keep_share: float, theta: float, order: float) ->
 
 
 def _gaussian_short_slack(rho: float, log_delta: float) -> float:
-    epsilon = 0.9 * privacy.zcdp_epsilon(rho, math.exp(log_delta))
+    epsilon = 0.9 * privacy.zcdp_epsilon(zcdp_rho=rho, delta=math.exp(log_delta))
     return log_delta - gaussian_log_delta(math.sqrt(2 * rho), epsilon)
 
 
@@ -167,7 +167,9 @@ def _many_delta(count: int, theta: float, epsilon: float) -> float:
 
 
 def _many(count: int, spread: float, epsilon: float) -> float:
-    return privacy.loss_law(SubsetMallows(2, 1, spread / math.sqrt(count))).delta(epsilon, count)
+    return privacy.loss_law(mechanism=SubsetMallows(2, 1, spread / math.sqrt(count))).delta(
+        epsilon=epsilon, count=count
+    )
 
 
 _COUNTS = [
@@ -273,7 +275,9 @@ def _(dim: int, keep: int, weight: Fraction, count: int, at: int) -> Sides:
 def _(dim: int, keep: int, weight: Fraction, count: int, at: int) -> Sides:
     """composed epsilon in fractions"""
     return (
-        privacy.loss_law(model_of(dim, keep, weight)).epsilon(_composed_delta(dim, keep, weight, count, at), count),
+        privacy.loss_law(mechanism=model_of(dim, keep, weight)).epsilon(
+            delta=_composed_delta(dim, keep, weight, count, at), count=count
+        ),
         -2 * math.log(weight) * at,
         -2 * math.log(weight) * (at + 1),
     )
@@ -350,7 +354,7 @@ def _(dim: int, keep: int, order: float) -> Sides:
 )
 def _gaussian_slack(rho: float, log_delta: float) -> float:
     """zCDP conversion against the exact Gaussian"""
-    epsilon = privacy.zcdp_epsilon(rho, math.exp(log_delta))
+    epsilon = privacy.zcdp_epsilon(zcdp_rho=rho, delta=math.exp(log_delta))
     return log_delta - gaussian_log_delta(math.sqrt(2 * rho), epsilon)
 
 
@@ -378,9 +382,17 @@ def _(count: int, spread: float, epsilon: float) -> Sides:
 def _(epsilon: float, count: int) -> Sides:
     """very many releases: theta spends delta"""
     return (
-        _many_delta(count, privacy.theta_for_delta_budget(epsilon, 1e-5, 2, 1, count), epsilon),
+        _many_delta(
+            count, privacy.theta_for_delta_budget(epsilon=epsilon, delta=1e-5, dim=2, keep=1, steps=count), epsilon
+        ),
         1e-5,
-        _many_delta(count, privacy.theta_for_delta_budget(epsilon, 1e-5, 2, 1, count, 1, "zcdp"), epsilon),
+        _many_delta(
+            count,
+            privacy.theta_for_delta_budget(
+                epsilon=epsilon, delta=1e-5, dim=2, keep=1, steps=count, groups=1, method="zcdp"
+            ),
+            epsilon,
+        ),
     )
 
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dptheory import convergence, freezing
 from dptheory.checks import Range
+from dptheory.claims._case import by_name
 
 Array = NDArray[np.float64]
 Rows = tuple[tuple[float, ...], ...]
@@ -187,15 +188,20 @@ def bound(run: Run) -> convergence.DescentBound:
 def _bound(run: Run, *known: ArrayLike) -> convergence.DescentBound:
     """The bound for what is known of the run beside its decrease: its second moment and bias, or nothing."""
     return convergence.layer_freezing_bound(
-        expectations(run).decrease,
-        run.learning_rates,
-        len(run.learning_rates),
-        1.0,
-        run.clip,
-        run.noise_multiplier,
-        run.dims,
-        run.batch_size,
-        *known,
+        **by_name(
+            "decrease learning_rate steps smoothness clip_norm noise_multiplier dim batch_size second_moment bias",
+            (
+                expectations(run).decrease,
+                run.learning_rates,
+                len(run.learning_rates),
+                1.0,
+                run.clip,
+                run.noise_multiplier,
+                run.dims,
+                run.batch_size,
+                *known,
+            ),
+        ),
         sampling="poisson" if run.poisson else "fixed",
         sampling_rate=run.rate,
     )
@@ -214,7 +220,13 @@ def alignment_bound(run: Run) -> float:
 def private_moment(run: Run) -> float:
     """E|s^P|^2 of the first step by the calculator."""
     moment = float(expectations(run).moment[0])
-    return freezing.private_second_moment(moment, run.clip, run.noise_multiplier, run.dims[0], run.batch_size)
+    return freezing.private_second_moment(
+        second_moment=moment,
+        clip_norm=run.clip,
+        noise_multiplier=run.noise_multiplier,
+        dim=run.dims[0],
+        batch_size=run.batch_size,
+    )
 
 
 _TWO: Rows = ((1.0, -0.5), (-0.6, 2.0))

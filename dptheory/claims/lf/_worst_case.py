@@ -51,7 +51,16 @@ def bound(learning_rate: float, smoothness: float, second_moment: float, noise_e
     clip = math.sqrt(second_moment)
     sigma = math.sqrt(noise_energy / 4) / clip
     return convergence.layer_freezing_bound(
-        1.0, learning_rate, 1, smoothness, clip, sigma, 4, 1, second_moment, bias
+        decrease=1.0,
+        learning_rate=learning_rate,
+        steps=1,
+        smoothness=smoothness,
+        clip_norm=clip,
+        noise_multiplier=sigma,
+        dim=4,
+        batch_size=1,
+        second_moment=second_moment,
+        bias=bias,
     ).value
 
 

@@ -80,11 +80,11 @@ def _(n: int, q: Fraction) -> Sides:
 def _(entries: tuple[tuple[int, int], ...], tau: Fraction, batch_size: int) -> Sides:
     """both signs of the noise in every entry, at users' sizes"""
     stated = freezing.private_second_moment(
-        float(sum(count * s**2 for s, count in entries)),
-        0.5,
-        float(2 * tau * batch_size),
-        sum(count for _, count in entries),
-        batch_size,
+        second_moment=float(sum(count * s**2 for s, count in entries)),
+        clip_norm=0.5,
+        noise_multiplier=float(2 * tau * batch_size),
+        dim=sum(count for _, count in entries),
+        batch_size=batch_size,
     )
     as_printed = tau**2
     return stated, _square_by_signs(entries, tau, batch_size), as_printed

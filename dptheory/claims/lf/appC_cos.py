@@ -28,7 +28,7 @@ def _combined(v1: Vector, v2: Vector, factor: Fraction) -> Vector:
 
 
 def _angle(a: Vector, b: Vector) -> float:
-    return freezing.bias_angle([float(x) for x in a], [float(x) for x in b])
+    return freezing.bias_angle(direction=[float(x) for x in a], signal=[float(x) for x in b])
 
 
 def _falls(seen_from: Vector, v1: Vector, v2: Vector, factor: Fraction) -> bool:

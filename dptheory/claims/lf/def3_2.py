@@ -102,13 +102,17 @@ A_d(\kappa) = \kappa\frac{\Gamma(\frac{d+1}2)}{\sqrt2\Gamma(\frac d2+1)}{}_1F_1\
 def _(b: tuple[Fraction, Fraction], n: tuple[Fraction, Fraction]) -> Sides:
     """noise that turns the signal back: cosines in fractions"""
     cosine_of_the_sum = b[0] * n[0] - b[1] * n[1]
-    return math.cos(gradients.angle_range(_angle_of(b), _angle_of(n))[0]), _folded_back(b, n), cosine_of_the_sum
+    return (
+        math.cos(gradients.angle_range(bias_angle=_angle_of(b), noise_angle=_angle_of(n))[0]),
+        _folded_back(b, n),
+        cosine_of_the_sum,
+    )
 
 
 @row.inequality({"bias": _ANGLE, "noise": _ANGLE, "twist": _ANGLE}, wrong=_sum_slack)
 def _range_slack(bias: float, noise: float, twist: float) -> float:
     """range of the angle"""
-    low, high = gradients.angle_range(bias, noise)
+    low, high = gradients.angle_range(bias_angle=bias, noise_angle=noise)
     found = _angle_at(bias, noise, twist)
     return min(found - float(low), float(high) - found)
 
@@ -119,7 +123,7 @@ def _end_slack(bias: float, noise: float) -> float:
 
     In the plane.
     """
-    low, high = gradients.angle_range(bias, noise)
+    low, high = gradients.angle_range(bias_angle=bias, noise_angle=noise)
     return -max(abs(_angle_at(bias, noise, math.pi) - float(low)), abs(_angle_at(bias, noise, 0.0) - float(high)))
 
 
@@ -130,13 +134,13 @@ def _end_slack(bias: float, noise: float) -> float:
 )
 def _() -> float:
     """E cos given the batch, d = 20, snr = 4"""
-    return float(gradients.batch_expected_cos(0.6, 20, 4.0))
+    return float(gradients.batch_expected_cos(cos_bias=0.6, dim=20, snr=4.0))
 
 
 @row.equal(lambda: [(dim, snr) for dim in (1, 2, 7, 100) for snr in (0.01, 1.0, 5.0)], tolerance=1e-12)
 def _(dim: int, snr: float) -> Sides:
     """A_d as a confluent hypergeometric function"""
-    return gradients.batch_expected_cos(1.0, dim, snr), _kummer(dim, snr), _kummer(dim + 1, snr)
+    return gradients.batch_expected_cos(cos_bias=1.0, dim=dim, snr=snr), _kummer(dim, snr), _kummer(dim + 1, snr)
 
 
 @row.equal(
@@ -146,7 +150,7 @@ def _(dim: int, snr: float) -> Sides:
 def _(c: float, d: int, share: float) -> Sides:
     """E cos given the batch at users' sizes: quadrature over both parts of the noise"""
     return (
-        gradients.batch_expected_cos(c, d, share * math.sqrt(d)),
+        gradients.batch_expected_cos(cos_bias=c, dim=d, snr=share * math.sqrt(d)),
         lambda: c * _mean_cos(d, share * math.sqrt(d)),
         lambda: c * _mean_cos(d, 1.01 * share * math.sqrt(d)),
     )

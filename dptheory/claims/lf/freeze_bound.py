@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from dptheory import convergence, freezing
 from dptheory.claims import _poisson
+from dptheory.claims._case import by_name
 from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
 from dptheory.claims.lf import _testbed as testbed
 from dptheory.claims.lf import _worst_case
@@ -28,16 +29,16 @@ def _all_dims(run: Run) -> float:
     found = testbed.expectations(run)
     steps, dim = len(run.learning_rates), len(run.start)
     return convergence.layer_freezing_bound(
-        found.decrease,
-        run.learning_rates,
-        steps,
-        1.0,
-        run.clip,
-        run.noise_multiplier,
-        dim,
-        run.batch_size,
-        found.moment,
-        found.bias,
+        decrease=found.decrease,
+        learning_rate=run.learning_rates,
+        steps=steps,
+        smoothness=1.0,
+        clip_norm=run.clip,
+        noise_multiplier=run.noise_multiplier,
+        dim=dim,
+        batch_size=run.batch_size,
+        second_moment=found.moment,
+        bias=found.bias,
         sampling="poisson" if run.poisson else "fixed",
         sampling_rate=run.rate,
     ).value
@@ -51,7 +52,17 @@ def _energy(sizes: tuple[int, ...], frozen: int, eta: Fraction, tau: Fraction) -
 
 
 def _break_even(sizes: tuple[int, ...], frozen: int, eta: Fraction, tau: Fraction) -> float:
-    found = freezing.freezing_bounds(sizes, frozen, 1.0, float(eta), 7, 1.0, 2.0, float(tau), 2)
+    found = freezing.freezing_bounds(
+        sizes,
+        frozen_layers=frozen,
+        objective_gap=1.0,
+        learning_rate=float(eta),
+        steps=7,
+        smoothness=1.0,
+        clip_norm=2.0,
+        noise_multiplier=float(tau),
+        batch_size=2,
+    )
     return found.largest_frozen_gradient
 
 
@@ -64,16 +75,21 @@ def _bounds(step: _poisson.Step, given: bool) -> freezing.FreezingBounds:
     """``given``: nine tenths of the largest second moments, and biases of 1/4 and -1/2."""
     moment = 0.9 * _trained(step, "full").moment
     return freezing.freezing_bounds(
-        (step.dim - step.kept, step.kept),
-        1,
-        1.0,
-        float(step.learning_rate),
-        3,
-        float(step.smoothness),
-        float(step.clip),
-        float(step.noise_multiplier),
-        step.batch_size,
-        *((moment, [0.8 / 0.9 * moment] * 3, 0.25, -0.5) if given else ()),
+        **by_name(
+            "layer_sizes frozen_layers objective_gap learning_rate steps smoothness clip_norm noise_multiplier batch_size second_moment frozen_second_moment bias frozen_bias",
+            (
+                (step.dim - step.kept, step.kept),
+                1,
+                1.0,
+                float(step.learning_rate),
+                3,
+                float(step.smoothness),
+                float(step.clip),
+                float(step.noise_multiplier),
+                step.batch_size,
+                *((moment, [0.8 / 0.9 * moment] * 3, 0.25, -0.5) if given else ()),
+            ),
+        ),
         **step.sampling,  # type: ignore[arg-type]
     )
 

@@ -23,7 +23,7 @@ def exact_growth(kept: int, frozen: int, whole: int, clip: int) -> Fraction:
 
 def _strict_norm_slack(kept: float, frozen: float, clip: float) -> float:
     """Wrong statement: the clipped norm of every sample grows by 1 % of what the whole norm falls."""
-    growth = float(freezing.norm_growth(kept, frozen, clip))
+    growth = float(freezing.norm_growth(trainable_norms=kept, frozen_norms=frozen, clip_norm=clip))
     return growth - 1 - 0.01 * (math.hypot(kept, frozen) / kept - 1)
 
 
@@ -61,7 +61,7 @@ $$r_i = \frac{\max(C,\lVert g^b(x_i)\rVert)}{\max(C,\lVert g^a(x_i)\rVert)}\in\B
 def _(kept: int, frozen: int, whole: int, clip: int) -> Sides:
     """growth of the clipped norm, whole-number triangles"""
     return (
-        freezing.norm_growth(kept, frozen, clip),
+        freezing.norm_growth(trainable_norms=kept, frozen_norms=frozen, clip_norm=clip),
         exact_growth(kept, frozen, whole, clip),
         whole / kept if kept else None,
     )
@@ -80,5 +80,5 @@ def _norm_slack(kept: float, frozen: float, clip: float) -> float:
 
     Clipped norms grow, and by no more than the whole norm falls.
     """
-    growth = float(freezing.norm_growth(kept, frozen, clip))
+    growth = float(freezing.norm_growth(trainable_norms=kept, frozen_norms=frozen, clip_norm=clip))
     return min(growth - 1, math.hypot(kept, frozen) / kept / growth - 1)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import freezing
+from dptheory.claims._case import by_name
 from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
 from dptheory.claims.lf._batches import (
     CANCELLING,
@@ -35,12 +36,12 @@ def _signal_square(batch: Batch, frozen: bool) -> Fraction:
 
 
 def _growth_of(batch: Batch) -> freezing.SignalGrowth:
-    return freezing.signal_growth(batch.rows, batch.frozen_norms, 1.0)
+    return freezing.signal_growth(batch.rows, frozen_norms=batch.frozen_norms, clip_norm=1.0)
 
 
 def _common_growth(kept: int, frozen: int, whole: int, clip: int) -> freezing.SignalGrowth:
     """Two samples at right angles, of equal norms."""
-    return freezing.signal_growth(np.array([[kept, 0.0], [0.0, kept]]), frozen, clip)
+    return freezing.signal_growth(np.array([[kept, 0.0], [0.0, kept]]), frozen_norms=frozen, clip_norm=clip)
 
 
 def _three_samples(first: float, second: float, third: float, spread: float, long: float, frozen: float) -> Array:
@@ -54,14 +55,14 @@ def _three_samples(first: float, second: float, third: float, spread: float, lon
 def _narrow_range_slack(clip: float, **point: float) -> float:
     """Wrong statement: the signal grows by the mean growth of the samples at least."""
     rows = _three_samples(**point)
-    found = freezing.signal_growth(rows[:, :2], rows[:, 2], clip)
+    found = freezing.signal_growth(rows[:, :2], frozen_norms=rows[:, 2], clip_norm=clip)
     return found.after / found.before / (0.5 * (found.lower + found.upper)) - 1
 
 
 def _unconditional_slack(turn: float, long: float, frozen: float, clip: float) -> float:
     """The printed statement."""
     rows = np.array([[1.0, 0.0], [long * math.cos(turn), long * math.sin(turn)]])
-    found = freezing.signal_growth(rows, np.array([0.0, frozen]), clip)
+    found = freezing.signal_growth(rows, frozen_norms=np.array([0.0, frozen]), clip_norm=clip)
     return found.after - found.before
 
 
@@ -113,7 +114,7 @@ def _arguments(batch: str, clip: Fraction, length: int) -> tuple[Array, Array, f
 def _stated_signal(batch: str, clip: Fraction, frozen: bool, length: int) -> float:
     """Sum of the entries, each times its number."""
     rows, norms, limit = _arguments(batch, clip, length)
-    found = freezing.biased_signal(rows, 0.0 if frozen else norms, limit)
+    found = freezing.biased_signal(rows, frozen_norms=0.0 if frozen else norms, clip_norm=limit)
     return float(found @ np.arange(1.0, rows.shape[1] + 1))
 
 
@@ -207,7 +208,12 @@ def _(batch: str, clip: Fraction, frozen: bool, length: int) -> Sides:
 def _(field: str, batch: str, clip: Fraction, length: int) -> Sides:
     """norms and range in blocks, with each condition and with none"""
     return (
-        getattr(freezing.signal_growth(*_arguments(batch, clip, length)), field),
+        getattr(
+            freezing.signal_growth(
+                **by_name("trainable_gradients frozen_norms clip_norm", _arguments(batch, clip, length))
+            ),
+            field,
+        ),
         _growth_by_hand(field, batch, clip, length),
         _growth_by_hand("before" if field == "after" else "after", batch, clip, length),
     )
@@ -228,7 +234,7 @@ def _(field: str, batch: str, clip: Fraction, length: int) -> Sides:
 def _range_slack(clip: float, **point: float) -> float:
     """range for pairs at acute angles"""
     rows = _three_samples(**point)
-    found = freezing.signal_growth(rows[:, :2], rows[:, 2], clip)
+    found = freezing.signal_growth(rows[:, :2], frozen_norms=rows[:, 2], clip_norm=clip)
     ratio = found.after / found.before
     return min(ratio / found.lower, found.upper / ratio) - 1
 
@@ -248,5 +254,5 @@ def _opposed_slack(turn: float, long: float, frozen: float, clip: float) -> floa
     Two clipped samples at any angle, the second one's part along the signal of either sign.
     """
     rows = np.array([[1.0, 0.0], [long * math.cos(turn), long * math.sin(turn)]])
-    found = freezing.signal_growth(rows, np.array([0.0, frozen]), clip)
+    found = freezing.signal_growth(rows, frozen_norms=np.array([0.0, frozen]), clip_norm=clip)
     return found.after - found.lower * found.before if found.lower else 1.0

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import freezing
+from dptheory.claims._case import by_name
 from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
 from dptheory.claims.lf._batches import IMPROVING, LINE, TURNING, Batch, Vector, signed_square_cosine
 from dptheory.claims.lf._blocks import LENGTHS, Block, in_blocks
@@ -27,15 +28,15 @@ def _bias_falls(batch: Batch) -> bool:
 
 def _stated_bias_falls(batch: Batch) -> bool:
     u = np.array(batch.direction(), dtype=np.float64)
-    before = freezing.biased_signal(batch.rows, batch.frozen_norms, 1.0)
-    after = freezing.biased_signal(batch.rows, 0.0, 1.0)
-    return freezing.bias_angle(u, after) <= freezing.bias_angle(u, before)
+    before = freezing.biased_signal(batch.rows, frozen_norms=batch.frozen_norms, clip_norm=1.0)
+    after = freezing.biased_signal(batch.rows, frozen_norms=0.0, clip_norm=1.0)
+    return freezing.bias_angle(direction=u, signal=after) <= freezing.bias_angle(direction=u, signal=before)
 
 
-def _aimed(x: tuple[int, ...], w: tuple[int, ...], limit: Fraction, off: int) -> freezing.BiasTurn:
+def _aimed(x: tuple[int, ...], w: tuple[int, ...], limit: Fraction, off: int) -> freezing.BiasAngleChange:
     """u = x + limit w and a part at right angles to x and w: the closest point of the ray is known."""
     u = [*(float(a + limit * b) for a, b in zip(x, w, strict=True)), float(off)]
-    return freezing.bias_turn(u, [*x, 0], [*w, 0])
+    return freezing.bias_turn(direction=u, signal=[*x, 0], added=[*w, 0])
 
 
 def _ray(u: Vector, x: Vector, w: Vector) -> tuple[Array, Array, Array]:
@@ -58,7 +59,7 @@ def _rays() -> Iterator[tuple[Vector, Vector, Vector]]:
 def _closer_margin(u: Vector, x: Vector, w: Vector) -> float:
     """Wrong statement: cos(u, w) - cos(u, x), as if only a vector closer to u helped."""
     a, b, c = _ray(u, x, w)
-    return math.cos(freezing.bias_angle(a, c)) - math.cos(freezing.bias_angle(a, b))
+    return math.cos(freezing.bias_angle(direction=a, signal=c)) - math.cos(freezing.bias_angle(direction=a, signal=b))
 
 
 def _directions(lean: float, tilt: float, turn: float, length: float) -> tuple[Array, Array, Array]:
@@ -69,7 +70,11 @@ def _directions(lean: float, tilt: float, turn: float, length: float) -> tuple[A
 
 
 def _fall(u: Array, x: Array, y: Array) -> float:
-    return freezing.bias_angle(u, x) - freezing.bias_angle(u, y) if np.linalg.norm(y) > 1e-6 else 0.0
+    return (
+        freezing.bias_angle(direction=u, signal=x) - freezing.bias_angle(direction=u, signal=y)
+        if np.linalg.norm(y) > 1e-6
+        else 0.0
+    )
 
 
 def _beyond_slack(lean: float, tilt: float, turn: float, length: float, share: float) -> float:
@@ -108,7 +113,12 @@ _BLOCK_RAYS: tuple[tuple[tuple[Block, Block, Block], float | Fraction], ...] = (
 
 
 def _block_turn(field: str, ray: tuple[Block, Block, Block], length: int) -> float:
-    return float(getattr(freezing.bias_turn(*(in_blocks(vector, length) for vector in ray)), field))
+    return float(
+        getattr(
+            freezing.bias_turn(**by_name("direction signal added", (in_blocks(vector, length) for vector in ray))),
+            field,
+        )
+    )
 
 
 def _block_rate(ray: tuple[Block, Block, Block]) -> float:
@@ -196,14 +206,22 @@ def _(x: tuple[int, ...], w: tuple[int, ...], limit: Fraction, off: int) -> Side
 @row.equal(_rays, tolerance=1e-6)
 def _(u: Vector, x: Vector, w: Vector) -> Sides:
     """the margin is the rate of the cosine"""
-    return freezing.bias_turn(*_ray(u, x, w)).margin, _cosine_rate(u, x, w), _closer_margin(u, x, w)
+    return (
+        freezing.bias_turn(**by_name("direction signal added", _ray(u, x, w))).margin,
+        _cosine_rate(u, x, w),
+        _closer_margin(u, x, w),
+    )
 
 
 @row.equal(lambda: [(*pair, length) for pair in _BLOCK_ANGLES for length in LENGTHS], tolerance=1e-12)
 def _(first: Block, second: Block, length: int) -> Sides:
     """bias angle in blocks, by a complex quotient"""
     by_hand = _angle_by_hand(first, second, length)
-    return freezing.bias_angle(in_blocks(first, length), in_blocks(second, length)), by_hand, math.pi - by_hand
+    return (
+        freezing.bias_angle(direction=in_blocks(first, length), signal=in_blocks(second, length)),
+        by_hand,
+        math.pi - by_hand,
+    )
 
 
 @row.equal(lambda: [(*ray, length) for ray in _BLOCK_RAYS for length in LENGTHS], tolerance=1e-12)
@@ -235,7 +253,7 @@ def _(ray: tuple[Block, Block, Block], length: int) -> Sides:
 def _limit_slack(lean: float, tilt: float, turn: float, length: float, share: float, factor: float = 1.0) -> float:
     """the angle does not rise up to the limit"""
     u, x, w = _directions(lean, tilt, turn, length)
-    limit = min(freezing.bias_turn(u, x, w).limit, 10.0)
+    limit = min(freezing.bias_turn(direction=u, signal=x, added=w).limit, 10.0)
     return _fall(u, x, x + share * factor * limit * w)
 
 

@@ -26,15 +26,17 @@ def _signals(batch: Batch, dim: int) -> tuple[Array, Array, Array]:
     """True direction, and sums of the clipped gradients before and after; embedded in R^dim."""
     pad = np.zeros(dim - batch.dim)
     u = np.array(batch.direction(), dtype=np.float64)
-    before = freezing.biased_signal(batch.rows, batch.frozen_norms, 1.0) * len(batch.trainable)
-    after = freezing.biased_signal(batch.rows, 0.0, 1.0) * len(batch.trainable)
+    before = freezing.biased_signal(batch.rows, frozen_norms=batch.frozen_norms, clip_norm=1.0) * len(batch.trainable)
+    after = freezing.biased_signal(batch.rows, frozen_norms=0.0, clip_norm=1.0) * len(batch.trainable)
     return np.append(u, pad), np.append(before, pad), np.append(after, pad)
 
 
 def _stated_fall(batch: Batch, dim: int, sigma: Fraction) -> bool:
     u, before, after = _signals(batch, dim)
     means = [
-        freezing.expected_angle(dim, float(np.linalg.norm(s)) / float(sigma), freezing.bias_angle(u, s))
+        freezing.expected_angle(
+            dim, float(np.linalg.norm(s)) / float(sigma), bias_angle=freezing.bias_angle(direction=u, signal=s)
+        )
         for s in (before, after)
     ]
     return means[1] <= means[0]
@@ -75,7 +77,7 @@ def _fall_cases() -> list[tuple[Batch, int, Fraction]]:
 def _line_variance(batch: Batch, frozen: bool) -> float:
     """Var gamma in one dimension, sigma = 1: the angle is 0 or pi."""
     norms = np.zeros_like(batch.frozen_norms) if frozen else batch.frozen_norms
-    snr = float(freezing.biased_signal(batch.rows, norms, 1.0)[0]) * len(batch.trainable)
+    snr = float(freezing.biased_signal(batch.rows, frozen_norms=norms, clip_norm=1.0)[0]) * len(batch.trainable)
     return math.pi**2 * float(ndtr(snr) * ndtr(-snr))
 
 
@@ -130,8 +132,18 @@ def _effect(sizes: Block, clip: int, alignment: Fraction) -> freezing.FreezingEf
     """Two samples, the first of three layers frozen, sigma = 2, B = 10."""
     norms = [[4, 0, 3], [12, 3, 4]]
     if alignment == 1:
-        return freezing.freezing_effect(sizes, norms, 1, clip, 2.0, 10)
-    return freezing.freezing_effect(sizes, norms, 1, clip, 2.0, 10, float(alignment))
+        return freezing.freezing_effect(
+            sizes, layer_norms=norms, frozen_layers=1, clip_norm=clip, noise_multiplier=2.0, batch_size=10
+        )
+    return freezing.freezing_effect(
+        sizes,
+        layer_norms=norms,
+        frozen_layers=1,
+        clip_norm=clip,
+        noise_multiplier=2.0,
+        batch_size=10,
+        alignment=float(alignment),
+    )
 
 
 def _effect_by_hand(field: str, sizes: Block, clip: int, alignment: Fraction) -> float | Fraction:
@@ -262,20 +274,20 @@ def _(batch: Batch) -> Sides:
 @row.equal(_low_cases, tolerance=1e-8)
 def _(dim: int, snr: float, bias: float) -> Sides:
     """mean angle by densities, up to three dimensions"""
-    return freezing.expected_angle(dim, snr, bias), lambda: mean_by_density(dim, snr, bias), bias
+    return freezing.expected_angle(dim, snr, bias_angle=bias), lambda: mean_by_density(dim, snr, bias), bias
 
 
 @row.mean(partial(_angles, dim=20, snr=3.0, bias=0.6), wrong=lambda: 0.6, row_bytes=500)
 def _() -> float:
     """mean angle, d = 20, snr = 3, bias 0.6"""
-    return freezing.expected_angle(20, 3.0, 0.6)
+    return freezing.expected_angle(20, 3.0, bias_angle=0.6)
 
 
 @row.equal(_variance_cases, tolerance=1e-7)
 def _(dim: int, snr: float, bias: float) -> Sides:
     """variance with a bias angle, by densities and by tail probabilities"""
     return (
-        gradients.angle_variance(dim, snr, bias),
+        gradients.angle_variance(dim, snr, bias_angle=bias),
         lambda: variance_by_density(dim, snr, bias),
         _falling_variance(dim, snr, bias),
     )
@@ -284,14 +296,18 @@ def _(dim: int, snr: float, bias: float) -> Sides:
 @row.equal((10**6, 1e9, 0.7), (10**6, 1e9, 2.0), (10**9, 1e30, 1.0), (7, 1e40, 1e-3), tolerance=1e-6)
 def _(dim: int, snr: float, bias: float) -> Sides:
     """variance with a bias angle, little noise in many dimensions"""
-    return gradients.angle_variance(dim, snr, bias), _large_variance(dim, snr, bias), _falling_variance(dim, snr, bias)
+    return (
+        gradients.angle_variance(dim, snr, bias_angle=bias),
+        _large_variance(dim, snr, bias),
+        _falling_variance(dim, snr, bias),
+    )
 
 
 @row.equal(_line_cases, tolerance=1e-9)
 def _(snr: float, bias: float) -> Sides:
     """variance on a line"""
     return (
-        gradients.angle_variance(1, snr, bias),
+        gradients.angle_variance(1, snr, bias_angle=bias),
         math.pi**2 * (0.25 - (0.5 - float(norm.sf(snr))) ** 2),
         math.pi**2 / 4,
     )
@@ -302,7 +318,7 @@ def _(snr: float, bias: float) -> Sides:
 )
 def _() -> float:
     """variance with a bias angle, d = 20, snr = 3, bias 0.6"""
-    return gradients.angle_variance(20, 3.0, 0.6)
+    return gradients.angle_variance(20, 3.0, bias_angle=0.6)
 
 
 @row.inequality(
@@ -322,12 +338,12 @@ def _fall_slack(dim: float, snr: float, gain: float, bias: float, turn: float) -
     A longer signal, no further from u: the mean angle falls to no less than the bias angle, the mean cosine rises.
     """
     d = round(dim)
-    after = freezing.expected_angle(d, gain * snr, turn * bias)
+    after = freezing.expected_angle(d, gain * snr, bias_angle=turn * bias)
     cosines = [
         math.cos(angle) * DistortionAngle(d, ratio).expected_cos()
         for angle, ratio in ((turn * bias, gain * snr), (bias, snr))
     ]
-    return min(freezing.expected_angle(d, snr, bias) - after, after - turn * bias, cosines[0] - cosines[1])
+    return min(freezing.expected_angle(d, snr, bias_angle=bias) - after, after - turn * bias, cosines[0] - cosines[1])
 
 
 @row.equal(
@@ -336,7 +352,7 @@ def _fall_slack(dim: float, snr: float, gain: float, bias: float, turn: float) -
 )
 def _(dim: int, snr: float, bias: float) -> Sides:
     """mean angle, over noise in the plane and length of the rest"""
-    return freezing.expected_angle(dim, snr, bias), lambda: mean_over_noise(dim, snr, bias), bias
+    return freezing.expected_angle(dim, snr, bias_angle=bias), lambda: mean_over_noise(dim, snr, bias), bias
 
 
 @row.equal(

@@ -87,4 +87,6 @@ FLAT = (0.25,) * 16
 
 def flat_breakdown() -> gradients.MseBreakdown:
     """Errors of flat Gaussian gradients, d = 16, with 4 entries kept and without a mask, in batches of 4."""
-    return gradients.clipped_gradient_mse(1.0, 16, 0.2, 0.9, 1.5, 4, 0.75)
+    return gradients.clipped_gradient_mse(
+        grad_norm=1.0, dim=16, deviation=0.2, clip_norm=0.9, noise_multiplier=1.5, batch_size=4, drop_rate=0.75
+    )

@@ -13,4 +13,6 @@ def counted_density(final: Fraction, cooling: int, epochs: int, baseline: int) -
 
 def stated_density(final: Fraction, cooling: int, epochs: int, baseline: int) -> float:
     """The same by the calculator."""
-    return sparsification.total_density(float(final), cooling, epochs, baseline)
+    return sparsification.total_density(
+        final_drop_rate=float(final), cooling_epochs=cooling, epochs=epochs, baseline_epochs=baseline
+    )

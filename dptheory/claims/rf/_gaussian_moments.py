@@ -74,7 +74,16 @@ def read(field: str, dim: int, uneven: bool) -> float:
     """The field as the calculator gives it."""
     deviation, bound = _SPREAD / math.sqrt(dim), _bound(field, dim, uneven)
     norms = _norms(True) if uneven else None
-    value: Any = gradients.clipped_gradient_mse(1.0, dim, deviation, bound, _SIGMA, _BATCH, 0.5, norms)
+    value: Any = gradients.clipped_gradient_mse(
+        grad_norm=1.0,
+        dim=dim,
+        deviation=deviation,
+        clip_norm=bound,
+        noise_multiplier=_SIGMA,
+        batch_size=_BATCH,
+        drop_rate=0.5,
+        masked_norms=norms,
+    )
     for name in field.split("."):
         value = getattr(value, name)
     return float(value)

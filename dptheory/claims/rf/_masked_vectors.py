@@ -29,7 +29,7 @@ def inner(mask: Vector, u: Vector, v: Vector) -> int:
 
 def stated(dim: int, keep: int) -> float:
     """The calculator's value for the first ``dim`` entries of FIRST and SECOND."""
-    return gradients.expected_masked_inner(FIRST[:dim], SECOND[:dim], 1 - keep / dim)
+    return gradients.expected_masked_inner(FIRST[:dim], SECOND[:dim], drop_rate=1 - keep / dim)
 
 
 def long_pair(dim: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -51,7 +51,7 @@ def exact(eigenvalues: Sequence[float | Fraction], n: int) -> float:
 
 def approximate(eigenvalues: Sequence[float | Fraction], n: int) -> float:
     """The same by the approximation of equation 19."""
-    return gradients.expected_max_quadratic_form([float(x) for x in eigenvalues], n, "welch-satterthwaite")
+    return gradients.expected_max_quadratic_form([float(x) for x in eigenvalues], n, method="welch-satterthwaite")
 
 
 def spectrum(dim: int, decay: float) -> NDArray[np.float64]:

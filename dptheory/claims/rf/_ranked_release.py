@@ -134,9 +134,9 @@ def printed_velocity(name: str) -> EqualityCheck:
 
     def compare(data: tuple[Fraction, ...], extra: Fraction, sigma: float) -> Sides:
         return (
-            largest_distance(combined_multiplier((sigma, 0.0))),
+            largest_distance(combined_multiplier(noise_multipliers=(sigma, 0.0))),
             distance_after_printed_step(data, extra),
-            largest_distance(combined_multiplier((sigma,))),
+            largest_distance(combined_multiplier(noise_multipliers=(sigma,))),
         )
 
     return EqualityCheck(name, runs, compare, kind=Kind.COUNTEREXAMPLE)

@@ -42,7 +42,7 @@ def ranked_delta(sigma: float, epsilon: float, angle: float, gap: float) -> floa
 
 
 def _account_slack(releases: int, sigma: float, epsilon: float, angle: float, gap: float) -> float:
-    mu = 1.0 / privacy.combined_multiplier([sigma] * releases)
+    mu = 1.0 / privacy.combined_multiplier(noise_multipliers=[sigma] * releases)
     return gaussian_delta(mu, epsilon) - ranked_delta(sigma, epsilon, angle, gap)
 
 
@@ -94,7 +94,7 @@ one with $\sigma = (\sum_i\sigma_i^{-2})^{-1/2}$.""",
 def _(s: float, t: float, eps: float) -> Sides:
     """two releases of one sum, by integration"""
     return (
-        gaussian_delta(1 / privacy.combined_multiplier((s, t)), eps),
+        gaussian_delta(1 / privacy.combined_multiplier(noise_multipliers=(s, t)), eps),
         lambda: _two_releases_by_grid(s, t, eps),
         gaussian_delta(1 / s, eps),
     )

@@ -36,7 +36,10 @@ def _chance_falls(law: Law, mask: Point, bound: int) -> bool:
 
 def _gaussian_bias(grad_norm: float, dim: int, deviation: float) -> float:
     """|E clip(g) - w| for g ~ N(w, s^2 I), C = 1."""
-    return gradients.gaussian_clip_moments(grad_norm, dim, deviation, 1.0).shortfall * grad_norm
+    return (
+        gradients.gaussian_clip_moments(grad_norm=grad_norm, dim=dim, deviation=deviation, clip_norm=1.0).shortfall
+        * grad_norm
+    )
 
 
 def _gaussian_bias_falls(
@@ -152,6 +155,6 @@ def bias_bound_slack(
     for mask in ((1.0, 0.0), (0.0, 1.0)):
         kept = rows * np.array(mask)
         excess = float(law @ np.maximum(np.linalg.norm(kept, axis=1) - 1, 0.0))
-        bias = float(np.linalg.norm(law @ (gradients.clip(kept, 1.0) - kept)))
+        bias = float(np.linalg.norm(law @ (gradients.clip(kept, clip_norm=1.0) - kept)))
         slacks += [factor * excess - bias, factor * whole - excess]
     return min(slacks)

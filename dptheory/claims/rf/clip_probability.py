@@ -66,20 +66,20 @@ $$P(\lVert m\odot g\rVert>C)\le P(\lVert g\rVert>C) .$$""",
 def _(half: int, square: float) -> Sides:
     """w = 0 and an even dimension: Poisson sums"""
     return (
-        gradients.clip_probability(0.0, 2 * half, 1.0, math.sqrt(square)),
+        gradients.clip_probability(grad_norm=0.0, dim=2 * half, deviation=1.0, clip_norm=math.sqrt(square)),
         lambda: _poisson_tail(half, square),
-        gradients.clip_probability(0.0, 4 * half, 1.0, math.sqrt(square)),
+        gradients.clip_probability(grad_norm=0.0, dim=4 * half, deviation=1.0, clip_norm=math.sqrt(square)),
     )
 
 
 @row.mean(
     partial(_masked_clips, dim=30, kept=15, bound=1.0),
-    wrong=lambda: gradients.clip_probability(1.0, 30, 0.2, 1.0),
+    wrong=lambda: gradients.clip_probability(grad_norm=1.0, dim=30, deviation=0.2, clip_norm=1.0),
     row_bytes=2000,
 )
 def _() -> float:
     """masked Gaussian gradient, 15 of 30 kept"""
-    return gradients.clip_probability(0.5**0.5, 15, 0.2, 1.0)
+    return gradients.clip_probability(grad_norm=0.5**0.5, dim=15, deviation=0.2, clip_norm=1.0)
 
 
 @row.inequality(
@@ -99,5 +99,7 @@ def _rarer_slack(dim: int, share: float, kept_energy: float, deviation: float, g
     The clip probability without a mask minus that with one, C = 1, for any number kept and any energy kept.
     """
     kept = max(1, round(share * dim))
-    full = gradients.clip_probability(grad_norm, dim, deviation, 1.0)
-    return full - gradients.clip_probability(kept_energy**0.5 * grad_norm, kept, deviation, 1.0)
+    full = gradients.clip_probability(grad_norm=grad_norm, dim=dim, deviation=deviation, clip_norm=1.0)
+    return full - gradients.clip_probability(
+        grad_norm=kept_energy**0.5 * grad_norm, dim=kept, deviation=deviation, clip_norm=1.0
+    )

@@ -70,4 +70,4 @@ def _(name: str) -> Sides:
 @row.mean(partial(_masked_norm_draws, dim=60, keep=15), row_bytes=2000)
 def _() -> float:
     """squared norm, 60 entries, 15 kept"""
-    return gradients.expected_masked_inner(vectors.long_pair(60)[0], vectors.long_pair(60)[0], 0.75)
+    return gradients.expected_masked_inner(vectors.long_pair(60)[0], vectors.long_pair(60)[0], drop_rate=0.75)

@@ -4,6 +4,7 @@ import math
 from fractions import Fraction
 
 from dptheory import sparsification
+from dptheory.claims._case import by_name
 from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
 
 Sizes = tuple[int, int, int, int]
@@ -30,7 +31,9 @@ def _scaled_total(x: Fraction, both: bool, sizes: Sizes) -> sparsification.Opera
     """Operations when a share x of the rows stays, and of b and s too where ``both``."""
     dim, basis, samples, gradients = sizes
     factor = x if both else Fraction(1)
-    return sparsification.projection_operations(int(x * dim), int(factor * basis), int(factor * samples), gradients)
+    return sparsification.projection_operations(
+        dim=int(x * dim), subspace_dim=int(factor * basis), anchors=int(factor * samples), gradient_count=gradients
+    )
 
 
 _SIZES: tuple[Sizes, ...] = ((24, 4, 8, 8), (12, 6, 4, 20))
@@ -89,7 +92,7 @@ $n$ is the number of gradients, with $x^2$.""",
 def _(dim: int, basis: int, samples: int, gradients: int, part: int) -> Sides:
     """multiplications counted one by one"""
     sizes = (dim, basis, samples, gradients)
-    found = sparsification.projection_operations(*sizes)
+    found = sparsification.projection_operations(**by_name("dim subspace_dim anchors gradient_count iterations", sizes))
     stated = Fraction((found.power_method, found.projection)[part])
     return stated, lambda: Fraction(_counted(*sizes)[part]), Fraction(dim * basis * samples)
 
@@ -98,7 +101,12 @@ def _(dim: int, basis: int, samples: int, gradients: int, part: int) -> Sides:
 def _(x: Fraction, sizes: Sizes) -> Sides:
     """projection with d and b halved"""
     return (
-        Fraction(_scaled_total(x, True, sizes).projection, sparsification.projection_operations(*sizes).projection),
+        Fraction(
+            _scaled_total(x, True, sizes).projection,
+            sparsification.projection_operations(
+                **by_name("dim subspace_dim anchors gradient_count iterations", sizes)
+            ).projection,
+        ),
         lambda: _cost_ratio(x, sizes),
         x**3,
     )
@@ -114,6 +122,11 @@ def _(x: Fraction, sizes: Sizes) -> Sides:
 )
 def _(dim: int, basis: int, samples: int, gradients: int, iterations: int, part: str) -> Sides:
     """shapes multiplied, users' sizes, three power iterations"""
-    stated = getattr(sparsification.projection_operations(dim, basis, samples, gradients, iterations), part)
+    stated = getattr(
+        sparsification.projection_operations(
+            dim=dim, subspace_dim=basis, anchors=samples, gradient_count=gradients, iterations=iterations
+        ),
+        part,
+    )
     counted = _multiplied(dim, basis, samples, gradients, iterations, part)
     return Fraction(stated), Fraction(counted), Fraction(dim * basis * samples)

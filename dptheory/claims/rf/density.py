@@ -34,7 +34,12 @@ def _printed_density(where: str) -> Fraction:
 def _density_as_printed(where: str, own_epochs: bool) -> Fraction:
     one = papers.setting(PRINTED_DENSITIES[where])
     cooling, epochs = one.whole("cooling_epochs"), one.whole("epochs")
-    value = sparsification.total_density(one.number("drop_rate"), cooling, epochs, epochs if own_epochs else cooling)
+    value = sparsification.total_density(
+        final_drop_rate=one.number("drop_rate"),
+        cooling_epochs=cooling,
+        epochs=epochs,
+        baseline_epochs=epochs if own_epochs else cooling,
+    )
     return _rounded(value, len(str(one.total_density).split(".")[1]))
 
 
@@ -88,7 +93,7 @@ def _(final: Fraction, cooling: int, epochs: int, baseline: int) -> Sides:
 def _(cooling: int, epoch: int) -> Sides:
     """rate of each epoch"""
     return (
-        sparsification.freeze_rate(epoch, 0.9, cooling),
+        sparsification.freeze_rate(epoch=epoch, final_drop_rate=0.9, cooling_epochs=cooling),
         Fraction(9, 10) * min(Fraction(epoch, cooling - 1), Fraction(1)),
         0.9 * min(epoch / cooling, 1.0),  # the text: r* is reached in epoch e*
     )

@@ -48,9 +48,9 @@ def _(roots: tuple[int, ...]) -> Sides:
     """isotropic and rank one, by enumeration"""
     trace = float(sum(r * r for r in roots))
     return (
-        gradients.mse_lower_bound(trace, len(roots), 1.5),
+        gradients.mse_lower_bound(trace=trace, dim=len(roots), noise_multiplier=1.5),
         lambda: sign_error(roots, Fraction(3, 2)),
-        gradients.mse_lower_bound(trace, len(roots) + 1, 1.5),
+        gradients.mse_lower_bound(trace=trace, dim=len(roots) + 1, noise_multiplier=1.5),
     )
 
 
@@ -59,7 +59,7 @@ def _(roots: tuple[int, ...]) -> Sides:
     """a rank-deficient covariance with growing trace"""
     trace = float(sum(r * r for r in roots))
     return (
-        gradients.mse_lower_bound(trace, len(roots), 1.0),
+        gradients.mse_lower_bound(trace=trace, dim=len(roots), noise_multiplier=1.0),
         lambda: sign_error(roots, Fraction(1)),
         printed_degenerate_bound(max(roots) ** 2, Fraction(1), len(roots)),
     )

@@ -77,7 +77,7 @@ def _small_variance(grad_norm: float, dim: int, deviation: float, distance: floa
 
 def _found_variance(grad_norm: float, dim: int, deviation: float, distance: float) -> float:
     bound = grad_norm + distance * deviation
-    return gradients.gaussian_clip_moments(grad_norm, dim, deviation, bound).variance
+    return gradients.gaussian_clip_moments(grad_norm=grad_norm, dim=dim, deviation=deviation, clip_norm=bound).variance
 
 
 _SIZES = ((1.0, 5000, 0.02, 1.2, 1.5, 64, 0.5), (0.5, 10**6, 1e-3, 1.0, 4.0, 1000, 0.9))
@@ -87,7 +87,15 @@ _ERROR_FIELDS = ("signal_loss", "noise", "alignment", "second_moment", "clip_pro
 def _large_error(side: str, name: str, *setting: float) -> float:
     """A field of the calculator for a flat gradient."""
     grad_norm, dim, deviation, clip, sigma, batch, rate = setting
-    found = gradients.clipped_gradient_mse(grad_norm, int(dim), deviation, clip, sigma, int(batch), rate)
+    found = gradients.clipped_gradient_mse(
+        grad_norm=grad_norm,
+        dim=int(dim),
+        deviation=deviation,
+        clip_norm=clip,
+        noise_multiplier=sigma,
+        batch_size=int(batch),
+        drop_rate=rate,
+    )
     return float(getattr(getattr(found, side), name))
 
 
@@ -181,9 +189,14 @@ def _(side: str, name: str, *setting: float) -> Sides:
 def _(name: str, grad_norm: float, dim: int, deviation: float, bound: float) -> Sides:
     """clip moments by SciPy's noncentral chi-square law"""
     return (
-        getattr(gradients.gaussian_clip_moments(grad_norm, dim, deviation, bound), name),
+        getattr(
+            gradients.gaussian_clip_moments(grad_norm=grad_norm, dim=dim, deviation=deviation, clip_norm=bound), name
+        ),
         lambda: _textbook_moment(name, grad_norm, dim, deviation, bound),
-        getattr(gradients.gaussian_clip_moments(grad_norm, dim + 1, deviation, bound), name),
+        getattr(
+            gradients.gaussian_clip_moments(grad_norm=grad_norm, dim=dim + 1, deviation=deviation, clip_norm=bound),
+            name,
+        ),
     )
 
 
@@ -196,7 +209,9 @@ def _() -> float:
 @row.mean(partial(gaussian_errors, w=FLAT, kept=16, bound=0.5, deviation=0.2, sigma=0.0, batch=4), row_bytes=6000)
 def _() -> float:
     """signal loss alone, heavy clipping"""
-    return gradients.clipped_gradient_mse(1.0, 16, 0.2, 0.5, 0.0, 4, 0.0).full.signal_loss
+    return gradients.clipped_gradient_mse(
+        grad_norm=1.0, dim=16, deviation=0.2, clip_norm=0.5, noise_multiplier=0.0, batch_size=4, drop_rate=0.0
+    ).full.signal_loss
 
 
 @row.equal(
@@ -211,9 +226,11 @@ def _(name: str, dim: int, spread: float) -> Sides:
     """every moment, small and users' sizes, by quadrature over both parts of the gradient"""
     deviation, bound = spread / math.sqrt(dim), _gaussian_moments.crossed(dim, spread)
     return (
-        getattr(gradients.gaussian_clip_moments(1.0, dim, deviation, bound), name),
+        getattr(gradients.gaussian_clip_moments(grad_norm=1.0, dim=dim, deviation=deviation, clip_norm=bound), name),
         lambda: _gaussian_moments.split_moments(1.0, dim, deviation, bound)[name],
-        getattr(gradients.gaussian_clip_moments(1.0, dim, deviation, 1.02 * bound), name),
+        getattr(
+            gradients.gaussian_clip_moments(grad_norm=1.0, dim=dim, deviation=deviation, clip_norm=1.02 * bound), name
+        ),
     )
 
 

@@ -22,7 +22,16 @@ def _uneven_norms() -> list[float]:
 
 def _uneven_breakdown() -> gradients.MseBreakdown:
     norm = math.sqrt(sum(x * x for x in _UNEVEN))
-    return gradients.clipped_gradient_mse(norm, 6, 0.2, 0.9, 1.5, 4, 0.5, masked_norms=_uneven_norms())
+    return gradients.clipped_gradient_mse(
+        grad_norm=norm,
+        dim=6,
+        deviation=0.2,
+        clip_norm=0.9,
+        noise_multiplier=1.5,
+        batch_size=4,
+        drop_rate=0.5,
+        masked_norms=_uneven_norms(),
+    )
 
 
 row = Row(

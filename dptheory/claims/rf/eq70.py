@@ -54,7 +54,10 @@ and the inequality still holds with some $\kappa\ge1-r$.""",
 def _(entry: Fraction, shift: Fraction, dim: int, z: Fraction) -> Sides:
     """one-hot gradient: 1 - r is attained for every z"""
     return (
-        gradients.symmetric_clip_lower_bound(float(entry), 5.0, [float(shift)], float(z)).split / dim,
+        gradients.symmetric_clip_lower_bound(
+            grad_norm=float(entry), clip_norm=5.0, deviation_norms=[float(shift)], deviation_share=float(z)
+        ).split
+        / dim,
         lambda: _one_entry_kept(entry, shift, dim, z),
         printed_split_quarter(float(entry), 5.0, float(shift)) / dim,
     )
@@ -85,7 +88,11 @@ def one_step_slack(
     w = grad_norm * np.array([math.cos(angle), math.sin(angle)])
     xi = spread * np.array([math.cos(turn), math.sin(turn)])
     kept = sum(
-        float(w[j]) * float(gradients.clip([[w[j] + sign * xi[j]]], 1.0)[0, 0]) for j in range(2) for sign in (-1, 1)
+        float(w[j]) * float(gradients.clip([[w[j] + sign * xi[j]]], clip_norm=1.0)[0, 0])
+        for j in range(2)
+        for sign in (-1, 1)
     )
-    bound = gradients.symmetric_clip_lower_bound(grad_norm, 1.0, [spread], split).split
+    bound = gradients.symmetric_clip_lower_bound(
+        grad_norm=grad_norm, clip_norm=1.0, deviation_norms=[spread], deviation_share=split
+    ).split
     return (kept / 4 - factor * bound) / (grad_norm * min(1.0, grad_norm))

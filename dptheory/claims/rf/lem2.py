@@ -29,7 +29,7 @@ def _spike_or_flat(dim: int, shape: str) -> Array:
 
 
 def _attained(dim: int, keep: int, shape: str) -> float:
-    bounds = gradients.mask_norm_bounds(_spike_or_flat(dim, shape), 1 - keep / dim)
+    bounds = gradients.mask_norm_bounds(_spike_or_flat(dim, shape), drop_rate=1 - keep / dim)
     return bounds.lower if shape == "one entry" else bounds.upper
 
 
@@ -71,7 +71,7 @@ and only if $\lVert m\odot u\rVert$ is the same for every mask, that is if all e
 def _bounds_slack(second: float, third: float, fourth: float, keep: int) -> float:
     """four entries, all masks"""
     u = np.array([1.0, second, third, fourth])
-    bounds = gradients.mask_norm_bounds(u, 1 - keep / 4)
+    bounds = gradients.mask_norm_bounds(u, drop_rate=1 - keep / 4)
     found = _mean_norm(u, keep)
     return min(found / bounds.lower, bounds.upper / found) - 1
 

@@ -93,7 +93,7 @@ def total_variation_slack(
     w, v = np.array([first, second]), size * np.array([math.cos(turn), math.sin(turn)])
     total, length = 0.0, 0.0
     for j in range(2):
-        up, down = (float(gradients.clip([[w[j] + sign * v[j]]], 1.0)[0, 0]) for sign in (1, -1))
+        up, down = (float(gradients.clip([[w[j] + sign * v[j]]], clip_norm=1.0)[0, 0]) for sign in (1, -1))
         total += 0.5 * float(w[j]) * skew * (up - down)
         length += 0.5 * abs(float(w[j]))
     return (factor * length * abs(skew) - abs(total)) / max(length, 1e-9)

@@ -80,7 +80,7 @@ So a factor $1/(1-\mu)$ is right for how far the noise carries the parameters ov
 def _(mu: Fraction, steps: int) -> Sides:
     """velocity, weights of the single noises in fractions"""
     return (
-        convergence.velocity_variance(1.0, float(mu), steps),
+        convergence.velocity_variance(noise_std=1.0, momentum=float(mu), steps=steps),
         lambda: squares(noise_weights(mu, steps)[0]),
         printed_velocity_variance(1.0, float(mu), steps),
     )
@@ -90,9 +90,9 @@ def _(mu: Fraction, steps: int) -> Sides:
 def _(mu: Fraction, steps: int) -> Sides:
     """displacement, weights of the single noises in fractions"""
     return (
-        convergence.displacement_variance(1.0, 1.0, float(mu), steps),
+        convergence.displacement_variance(learning_rate=1.0, noise_std=1.0, momentum=float(mu), steps=steps),
         lambda: squares(noise_weights(mu, steps)[1]),
-        steps * convergence.velocity_variance(1.0, float(mu), steps),  # as if independent
+        steps * convergence.velocity_variance(noise_std=1.0, momentum=float(mu), steps=steps),  # as if independent
     )
 
 
@@ -104,7 +104,7 @@ def _(mu: Fraction, steps: int) -> Sides:
 def _(mu: Fraction, noise: Fraction) -> Sides:
     """velocity at rest, in fractions"""
     return (
-        convergence.velocity_variance(float(noise), float(mu)),
+        convergence.velocity_variance(noise_std=float(noise), momentum=float(mu)),
         lambda: _resting_velocity(mu, noise),
         float(noise / (1 - mu)) ** 2,  # as printed for many iterations
     )
@@ -114,7 +114,7 @@ def _(mu: Fraction, noise: Fraction) -> Sides:
 def _(mu: Fraction, steps: int) -> Sides:
     """displacement over long runs, any noise and learning rate"""
     return (
-        convergence.displacement_variance(0.05, 1e-3, float(mu), steps),
+        convergence.displacement_variance(learning_rate=0.05, noise_std=1e-3, momentum=float(mu), steps=steps),
         _long_run(mu, steps) * (0.05 * 1e-3) ** 2,
         (0.05 * 1e-3 / float(1 - mu)) ** 2 * (steps + 100),
     )
@@ -127,20 +127,20 @@ def _(mu: Fraction, steps: int) -> Sides:
 )
 def _() -> float:
     """simulated velocity, mu = 0.9, 50 steps"""
-    return convergence.velocity_variance(1.0, 0.9, 50)
+    return convergence.velocity_variance(noise_std=1.0, momentum=0.9, steps=50)
 
 
 @row.mean(partial(_simulated, mu=0.9, steps=50, moved=True), row_bytes=64)
 def _() -> float:
     """simulated displacement, mu = 0.9, 50 steps"""
-    return convergence.displacement_variance(1.0, 1.0, 0.9, 50)
+    return convergence.displacement_variance(learning_rate=1.0, noise_std=1.0, momentum=0.9, steps=50)
 
 
 @row.equal(lambda: [(mu,) for mu in (0.0, 0.5, 0.9, 0.99)], tolerance=1e-12)
 def _(mu: float) -> Sides:
     """velocity without an end: the weights of 3,000 noises"""
     return (
-        convergence.velocity_variance(2.0, mu),
+        convergence.velocity_variance(noise_std=2.0, momentum=mu),
         lambda: 4.0 * math.fsum(mu ** (2 * j) for j in range(3000)),
         4.0 / (1 - mu) ** 2,
     )

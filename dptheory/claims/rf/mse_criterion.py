@@ -30,7 +30,15 @@ def _best_decrease(entry: int, dim: int, kept: int, size: int) -> Fraction:
 def _noisy(entry: int, dim: int, kept: int, size: int) -> gradients.MseBreakdown:
     """The same setting for the calculator: nothing is clipped, C sigma / B = size."""
     clip = 100.0
-    return gradients.clipped_gradient_mse(entry * math.sqrt(dim), dim, 0.0, clip, size / clip, 1, 1.0 - kept / dim)
+    return gradients.clipped_gradient_mse(
+        grad_norm=entry * math.sqrt(dim),
+        dim=dim,
+        deviation=0.0,
+        clip_norm=clip,
+        noise_multiplier=size / clip,
+        batch_size=1,
+        drop_rate=1.0 - kept / dim,
+    )
 
 
 def _decrease_cases() -> Iterator[tuple[int, int, int, int]]:
@@ -53,7 +61,15 @@ def _gap_by_entry(dim: int, kept: int, spread: int, size: int) -> Fraction:
 def _stated_gap(dim: int, kept: int, spread: int, size: int) -> float:
     """x (1 - x) E|g|^2 by the calculator."""
     clip = 1e3 * dim
-    found = gradients.clipped_gradient_mse(2 * math.sqrt(dim), dim, spread, clip, 2 * size / clip, 2, 1 - kept / dim)
+    found = gradients.clipped_gradient_mse(
+        grad_norm=2 * math.sqrt(dim),
+        dim=dim,
+        deviation=spread,
+        clip_norm=clip,
+        noise_multiplier=2 * size / clip,
+        batch_size=2,
+        drop_rate=1 - kept / dim,
+    )
     return kept / dim * (1 - kept / dim) * found.full.second_moment
 
 

@@ -56,7 +56,7 @@ def _posterior_descent(batch: Batch, keep: int) -> Fraction:
 
 
 def _stated_descent(batch: Batch, keep: int) -> float:
-    mean = posterior_freeze(batch, 1.0, keep).mean
+    mean = posterior_freeze(batch, clip_norm=1.0, keep=keep).mean
     return float(mean @ np.arange(1, mean.size + 1))
 
 
@@ -72,7 +72,7 @@ def _long_posterior(keep: int, what: str) -> float:
     """Gradients (3, 4, 0, ..., 0) and (0, ..., 0, 5), clipped to norm 1: the mean is (3, 4, 0, ..., 0, 5) / 10 before masking."""
     gradients = np.zeros((2, 20_000))
     gradients[0, :2], gradients[1, -1] = (3.0, 4.0), 5.0
-    found = posterior_freeze(gradients, 1.0, keep)
+    found = posterior_freeze(gradients, clip_norm=1.0, keep=keep)
     return found.mean_square if what == "mean square" else float(found.mean @ (gradients[0] + gradients[1])) / 5
 
 
@@ -116,7 +116,7 @@ So the bound on one step of posterior freeze, with masked noise, is exactly $1-r
 def _(batch: Batch, keep: int) -> Sides:
     """order of the mean squares, batches in fractions"""
     other = mean_square(batch, keep, False)
-    stated = posterior_freeze(batch, 1.0, keep).mean_square <= other + 1e-12
+    stated = posterior_freeze(batch, clip_norm=1.0, keep=keep).mean_square <= other + 1e-12
     return stated, mean_square(batch, keep, True) <= other, True
 
 
@@ -124,7 +124,7 @@ def _(batch: Batch, keep: int) -> Sides:
 def _(batch: Batch, keep: int) -> Sides:
     """mean square of posterior freeze, all masks"""
     return (
-        posterior_freeze(batch, 1.0, keep).mean_square,
+        posterior_freeze(batch, clip_norm=1.0, keep=keep).mean_square,
         mean_square(batch, keep, True),
         float(mean_square(batch, keep, False)),
     )
@@ -151,7 +151,7 @@ def _example_slack(norm: float, share: float, clip: float) -> float:
     """
     masked = share * norm
     before, after = min(masked, clip), masked * min(1.0, clip / norm)
-    ratio = float(relaxed_gradient_ratio(norm, masked, clip))
+    ratio = float(relaxed_gradient_ratio(grad_norm=norm, masked_norm=masked, clip_norm=clip))
     return min(before / after - 1, norm / before - 1, 1e-13 - abs(before / after / ratio - 1))
 
 

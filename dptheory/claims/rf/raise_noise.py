@@ -13,8 +13,15 @@ from dptheory.claims.rs._learning_rate import least_over_rates
 
 def _raised_ratio(x: float, kappa: float, noise: float) -> float:
     """Tuned bound with the mask, T / x steps and noise D / x, over that without; A = 1."""
-    raised = sparsification.tuned_bound(1 - x, kappa, 1.0, 100.0 / x, 1.0, noise / x).bound
-    return raised / sparsification.tuned_bound(0.0, 1.0, 1.0, 100.0, 1.0, noise).bound
+    raised = sparsification.tuned_bound(
+        drop_rate=1 - x, kappa=kappa, objective_gap=1.0, steps=100.0 / x, curvature_term=1.0, noise_term=noise / x
+    ).bound
+    return (
+        raised
+        / sparsification.tuned_bound(
+            drop_rate=0.0, kappa=1.0, objective_gap=1.0, steps=100.0, curvature_term=1.0, noise_term=noise
+        ).bound
+    )
 
 
 def _pays_by_search(x: float, kappa: float, noise: float) -> bool:
@@ -116,7 +123,7 @@ def _same_probability_slack(second: float, third: float, keep: int, scale: float
     No deviation, so P' = P: raising the noise never pays.
     """
     w = np.array([1.0, second, third, second])
-    found = sparsification.kappa(0.25 * scale * w / np.linalg.norm(w), 1.0, 1 - keep / 4)
+    found = sparsification.kappa(0.25 * scale * w / np.linalg.norm(w), clip_norm=1.0, drop_rate=1 - keep / 4)
     return _raised_ratio(keep / 4, found.value, noise) - 1
 
 

@@ -115,7 +115,7 @@ def _() -> float:
 )
 def _() -> float:
     """one signal in twenty, d = 2000, t = 1/2"""
-    return sparsification.sparse_captured_energy(0.1, 0.5, 0.05)
+    return sparsification.sparse_captured_energy(keep_share=0.1, snr=0.5, nonzero_share=0.05)
 
 
 @row.equal(_share_cases, tolerance=1e-7)
@@ -132,7 +132,7 @@ def _(keep_rate: float, snr: float) -> Sides:
 def _(keep_rate: float, snr: float) -> Sides:
     """signed values as printed, second method"""
     return (
-        sparsification.signed_captured_energy(keep_rate, snr),
+        sparsification.signed_captured_energy(keep_share=keep_rate, snr=snr),
         lambda: _share_by_integral(keep_rate, snr, 1.0, signed=True),
         keep_rate,
     )
@@ -144,9 +144,9 @@ def _(keep_rate: float, snr: float) -> Sides:
 def _(keep_rate: float, snr: float, density: float) -> Sides:
     """sparse signal, second method"""
     return (
-        sparsification.sparse_captured_energy(keep_rate, snr, density),
+        sparsification.sparse_captured_energy(keep_share=keep_rate, snr=snr, nonzero_share=density),
         lambda: _share_by_integral(keep_rate, snr, density, signed=False),
-        sparsification.sparse_captured_energy(keep_rate, snr, 1.0),
+        sparsification.sparse_captured_energy(keep_share=keep_rate, snr=snr, nonzero_share=1.0),
     )
 
 
@@ -161,7 +161,7 @@ def _(keep_rate: float, snr: float, density: float) -> Sides:
 def _(keep_rate: float, snr: float, density: float) -> Sides:
     """very sparse signal, and masks of nearly all or nearly none"""
     return (
-        sparsification.sparse_captured_energy(keep_rate, snr, density),
+        sparsification.sparse_captured_energy(keep_share=keep_rate, snr=snr, nonzero_share=density),
         lambda: _share_by_integral(keep_rate, snr, density, signed=False),
-        sparsification.sparse_captured_energy(keep_rate, snr, 1.1 * density),
+        sparsification.sparse_captured_energy(keep_share=keep_rate, snr=snr, nonzero_share=1.1 * density),
     )

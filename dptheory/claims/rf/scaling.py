@@ -13,10 +13,12 @@ def _clipped_slack(mu: float, steps: float, deficit: float) -> float:
     """Mean and variance of the displacement at C = 1 - mu, against momentum-free ones at C = 1: 1 - deficit <= ratio <= 1."""
     size = round(steps)
     clip = 1 - mu
-    mean = convergence.displacement_mean(1.0, clip, mu, size) / convergence.displacement_mean(1.0, 1.0, 0.0, size)
-    variance = convergence.displacement_variance(1.0, clip, mu, size) / convergence.displacement_variance(
-        1.0, 1.0, 0.0, size
-    )
+    mean = convergence.displacement_mean(
+        learning_rate=1.0, force=clip, momentum=mu, steps=size
+    ) / convergence.displacement_mean(learning_rate=1.0, force=1.0, momentum=0.0, steps=size)
+    variance = convergence.displacement_variance(
+        learning_rate=1.0, noise_std=clip, momentum=mu, steps=size
+    ) / convergence.displacement_variance(learning_rate=1.0, noise_std=1.0, momentum=0.0, steps=size)
     lost = deficit * mu / ((1 - mu) * size)
     return min(1 - mean, 1 - variance, mean - 1 + lost, variance - 1 + lost)
 
@@ -101,9 +103,9 @@ def _twice_the_memory_slack(mu: float, steps: float) -> float:
 def _(mu: Fraction, steps: int) -> Sides:
     """clipped: drift, weights of the steps in fractions"""
     return (
-        convergence.displacement_mean(1.0, 1.0, float(mu), steps),
+        convergence.displacement_mean(learning_rate=1.0, force=1.0, momentum=float(mu), steps=steps),
         lambda: sum(noise_weights(mu, steps)[1], Fraction(0)),
-        convergence.displacement_mean(1.0, 1 / (1 - float(mu)), 0.0, steps),
+        convergence.displacement_mean(learning_rate=1.0, force=1 / (1 - float(mu)), momentum=0.0, steps=steps),
     )
 
 
@@ -111,7 +113,7 @@ def _(mu: Fraction, steps: int) -> Sides:
 def _(mu: Fraction, steps: int) -> Sides:
     """clipped: drift over long runs, any force and learning rate"""
     return (
-        convergence.displacement_mean(0.05, -0.03, float(mu), steps),
+        convergence.displacement_mean(learning_rate=0.05, force=-0.03, momentum=float(mu), steps=steps),
         (steps - mu / (1 - mu)) / (1 - mu) * Fraction(-3, 2000),
         float((steps + 100) / (1 - mu) * Fraction(-3, 2000)),
     )
@@ -121,7 +123,11 @@ def _(mu: Fraction, steps: int) -> Sides:
 def _(rate: Fraction, mu: Fraction, curvature: Fraction, clip: Fraction) -> Sides:
     """unclipped: excess on a quadratic, second moments in fractions"""
     return (
-        convergence.stationary_excess(float(rate), float(clip), float(mu), float(curvature)),
+        convergence.stationary_excess(
+            learning_rate=float(rate), noise_std=float(clip), momentum=float(mu), curvature=float(curvature)
+        ),
         lambda: excess_by_lyapunov(rate, mu, curvature, clip),
-        convergence.stationary_excess(float(rate), float(clip / (1 - mu)), 0.0, float(curvature)),
+        convergence.stationary_excess(
+            learning_rate=float(rate), noise_std=float(clip / (1 - mu)), momentum=0.0, curvature=float(curvature)
+        ),
     )

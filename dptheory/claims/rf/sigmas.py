@@ -27,12 +27,12 @@ def _run(where: str) -> tuple[float, float, float, int]:
 
 def _spent(where: str, scale: float = 1.0) -> privacy.EpsilonBounds:
     _, sigma, rate, steps = _run(where)
-    return privacy.epsilon(scale * sigma, rate, steps, _DELTA)
+    return privacy.epsilon_bounds(noise_multiplier=scale * sigma, sampling_rate=rate, steps=steps, delta=_DELTA)
 
 
 def _least(where: str) -> float:
     epsilon, _, rate, steps = _run(where)
-    return privacy.noise_multiplier(epsilon, _DELTA, rate, steps)
+    return privacy.least_noise_multiplier(epsilon=epsilon, delta=_DELTA, sampling_rate=rate, steps=steps)
 
 
 def _next_to_renyi(where: str) -> bool:
@@ -41,7 +41,10 @@ def _next_to_renyi(where: str) -> bool:
     Its epsilon falls as the noise rises.
     """
     epsilon, _, rate, steps = _run(where)
-    below, above = (privacy.rdp_epsilon(x * _least(where), rate, steps, _DELTA) for x in (0.9999, 1.1))
+    below, above = (
+        privacy.rdp_epsilon(noise_multiplier=x * _least(where), sampling_rate=rate, steps=steps, delta=_DELTA)
+        for x in (0.9999, 1.1)
+    )
     return below > epsilon >= above
 
 
@@ -60,7 +63,7 @@ def _bracket_holds(
     sigma: float, rate: float, steps: int, delta: float, width: float, field: str, moved: float = 0.0
 ) -> bool:
     """Is a field of the bracket, moved by a share of itself, on its side of the true epsilon and no further away than promised?"""
-    found = privacy.epsilon(sigma, rate, steps, delta, width=width)
+    found = privacy.epsilon_bounds(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=delta, width=width)
     at, reach = (1 + moved) * float(getattr(found, field)), 1.3 * width * max(1.0, found.estimate)
     ends = {"lower": (at, at + reach), "estimate": (at - reach / 2, at + reach / 2), "upper": (at - reach, at)}
     low, high = ends[field]
@@ -79,7 +82,7 @@ def _spent_fields() -> list[tuple[float, float, int, float, float, str]]:
 
 def _most_by_inversion(epsilon: float, sigma: float, rate: float, factor: float) -> bool:
     """Do ``factor`` times the most steps keep the budget, and one more, or 0.4 % more, do not?"""
-    most = round(factor * privacy.steps(epsilon, _DELTA, sigma, rate))
+    most = round(factor * privacy.max_steps(epsilon=epsilon, delta=_DELTA, noise_multiplier=sigma, sampling_rate=rate))
     more = max(most + 1, round(1.004 * most))
     fits, exceeds = (_inversion.worst_delta(sigma, rate, n, epsilon) for n in (most, more))
     return fits <= _DELTA < exceeds
@@ -115,7 +118,7 @@ row = Row(
 | Table 9, adjusted End-to-end CNN | 7.53 | 1000 | 100 | 1.18 | 1.127 | 6.951 |
 
 The least $\sigma$ is 4.5 to 10.1 % smaller than the printed one, the $\epsilon$ spent 7.7 to 11.6 % smaller than the printed one.""",
-        calculators=(privacy.epsilon, privacy.noise_multiplier, privacy.steps),
+        calculators=(privacy.epsilon_bounds, privacy.least_noise_multiplier, privacy.max_steps),
         proved=True,
         figure="accountants",
     )

@@ -13,6 +13,7 @@ from scipy.special import gammainc
 from scipy.stats import chi2, gamma
 
 from dptheory import gradients
+from dptheory.claims._case import by_name
 from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
 from dptheory.claims.rf._quadratic_forms import exact, gamma_max, paired_cases, paired_max, sign_error, spectrum
 
@@ -89,9 +90,9 @@ def _chi_square_case(dim: int, n: int, what: str) -> float:
 
 def _equal_case(dim: int, n: int, what: str) -> float:
     if what == "bound":
-        return gradients.mse_lower_bound(2.0 * dim, dim, 0.01)
+        return gradients.mse_lower_bound(trace=2.0 * dim, dim=dim, noise_multiplier=0.01)
     if what == "error":
-        return gradients.stationary_mse([2.0] * dim, n, 0.01)
+        return gradients.stationary_mse([2.0] * dim, n=n, noise_multiplier=0.01)
     return gradients.expected_max_quadratic_form([2.0] * dim, n)
 
 
@@ -122,7 +123,7 @@ $$\mathrm{MSE}\ge\mathrm{Tr}\Sigma(1+d\sigma^2E_n),\quad E_n = E\max_{i\le n}Q_i
 with equality at $w = 0$, the least favourable point; $z_{ij}$ are independent standard normal and $\lambda_j$ the eigenvalues of
 $\Sigma$. Here $E_1 = 1$, $E_n$ does not decrease in $n$, and $E_n>1$ for $n\ge2$. For every $w$ also
 $\mathrm{MSE}\ge\mathrm{Tr}\Sigma+d\sigma^2(\mathrm{Tr}\Sigma+\lVert w\rVert^2)$.""",
-        printed=gradients.mse_lower_bound,
+        printed=lambda *case: gradients.mse_lower_bound(**by_name("trace dim noise_multiplier", case)),
         calculators=(
             gradients.stationary_mse,
             gradients.mse_lower_bound,
@@ -138,9 +139,9 @@ $\mathrm{MSE}\ge\mathrm{Tr}\Sigma+d\sigma^2(\mathrm{Tr}\Sigma+\lVert w\rVert^2)$
 def _(half: tuple[int, ...], n: int) -> Sides:
     """eigenvalues in pairs: exponential sums in fractions"""
     return (
-        gradients.stationary_mse(2 * half, n, 1.5),
+        gradients.stationary_mse(2 * half, n=n, noise_multiplier=1.5),
         lambda: 2 * sum(half) + 2 * len(half) * Fraction(9, 4) * paired_max([Fraction(x) for x in half], n),
-        gradients.mse_lower_bound(2 * sum(half), 2 * len(half), 1.5),
+        gradients.mse_lower_bound(trace=2 * sum(half), dim=2 * len(half), noise_multiplier=1.5),
     )
 
 
@@ -175,20 +176,20 @@ def _(dim: int, n: int, ratio: float) -> Sides:
 def _(roots: tuple[int, ...]) -> Sides:
     """one draw: the bound is attained at w = 0"""
     return (
-        gradients.stationary_mse([r * r for r in roots], 1, 1.5),
+        gradients.stationary_mse([r * r for r in roots], n=1, noise_multiplier=1.5),
         sign_error(roots, Fraction(3, 2)),
-        gradients.stationary_mse([r * r for r in roots], 2, 1.5),
+        gradients.stationary_mse([r * r for r in roots], n=2, noise_multiplier=1.5),
     )
 
 
 @row.mean(
     partial(_released_errors, eigenvalues=(4.0, 2.0, 1.0, 1.0, 0.5, 0.25, 0.0, 0.0), draws=10, sigma=0.5),
-    wrong=lambda: gradients.mse_lower_bound(8.75, 8, 0.5),
+    wrong=lambda: gradients.mse_lower_bound(trace=8.75, dim=8, noise_multiplier=0.5),
     row_bytes=1500,
 )
 def _() -> float:
     """Gaussian gradients, d = 8, maximum of 10"""
-    return gradients.stationary_mse((4.0, 2.0, 1.0, 1.0, 0.5, 0.25, 0.0, 0.0), 10, 0.5)
+    return gradients.stationary_mse((4.0, 2.0, 1.0, 1.0, 0.5, 0.25, 0.0, 0.0), n=10, noise_multiplier=0.5)
 
 
 @row.inequality(
@@ -203,8 +204,8 @@ def _() -> float:
 def _bound_slack(dim: int, decay: float, draws: int, sigma: float) -> float:
     """exact >= bound"""
     eigenvalues = spectrum(dim, decay)
-    bound = gradients.mse_lower_bound(float(eigenvalues.sum()), dim, sigma)
-    return gradients.stationary_mse(eigenvalues, draws, sigma) / bound - 1.0
+    bound = gradients.mse_lower_bound(trace=float(eigenvalues.sum()), dim=dim, noise_multiplier=sigma)
+    return gradients.stationary_mse(eigenvalues, n=draws, noise_multiplier=sigma) / bound - 1.0
 
 
 @row.equal(lambda: itertools.product((20_000, 300), (10, 10**7), ("largest", "error", "bound")), tolerance=1e-6)

@@ -40,10 +40,10 @@ def by_hits(dim: int, ones: int, keep: int, field: str) -> float:
 def sparse_field(dim: int, ones: int, keep: int, field: str) -> float:
     k, rate = leading_ones(dim, ones), rate_of(dim, keep)
     if field == "bayes":
-        return sparsification.bayes_error(k, rate, 2.0, 3.0)
+        return sparsification.bayes_error(k, drop_rate=rate, noise_std=2.0, prior_std=3.0)
     if field == "bound":
-        return sparsification.error_lower_bound(k, rate, 2.0)
-    found = sparsification.expected_error(k, rate, 2.0)
+        return sparsification.error_lower_bound(k, drop_rate=rate, noise_std=2.0)
+    found = sparsification.expected_error(k, drop_rate=rate, noise_std=2.0)
     return {"given": found.given_recoverable, "lost": found.lost_probability, "value": found.value}[field]
 
 
@@ -70,8 +70,8 @@ def bordered(unknowns: int, row: str, field: str) -> float | bool:
 def bordered_field(unknowns: int, row: str, field: str) -> float | bool:
     K, rate = border(unknowns, row), rate_of(unknowns + 1, unknowns)
     if field == "bound":
-        return float(np.trace(sparsification.matrix_error_lower_bound(K, rate, 2.0)))
-    found = sparsification.matrix_expected_error(K, rate, 2.0)
+        return float(np.trace(sparsification.matrix_error_lower_bound(K, drop_rate=rate, noise_std=2.0)))
+    found = sparsification.matrix_expected_error(K, drop_rate=rate, noise_std=2.0)
     if field == "reason":
         told = f"{unknowns - 1} of {unknowns + 1} masks leave rows of rank below {unknowns}"
         return found.reason == (None if row == "ones" else told)
@@ -79,7 +79,7 @@ def bordered_field(unknowns: int, row: str, field: str) -> float | bool:
 
 
 def gaussian_field(keep: int, field: str) -> float | bool:
-    found = sparsification.gaussian_matrix_error(keep, 4, 2.0)
+    found = sparsification.gaussian_matrix_error(keep=keep, unknowns=4, noise_std=2.0)
     if field == "reason":
         few = f"{keep} rows cannot determine 4 unknowns"
         near = f"the smallest singular value has too much mass near 0: {keep} rows, needs 6"

@@ -96,13 +96,13 @@ class Budget:
     def stated(self, term: str) -> float:
         """The same by the calculators."""
         found = convergence.private_bound(
-            float(self.gap),
-            self.root**2,
-            float(self.smoothness),
-            float(self.clip),
-            self.noise,
-            1 - self.kept / self.dim,
-            None if self.kappa is None else float(self.kappa),
+            objective_gap=float(self.gap),
+            steps=self.root**2,
+            smoothness=float(self.smoothness),
+            clip_norm=float(self.clip),
+            noise_per_root_step=self.noise,
+            drop_rate=1 - self.kept / self.dim,
+            kappa=None if self.kappa is None else float(self.kappa),
             batch_size=self.batch_size,
             **self._sampled,  # type: ignore[arg-type]
         )
@@ -112,8 +112,8 @@ class Budget:
     def noise(self) -> float:
         """D by the calculator."""
         return convergence.privacy_term(
-            float(self.epsilon), 10.0**-self.digits, float(self.clip), self.dim, self.samples, float(CONSTANT),
-            1 - self.kept / self.dim,
+            epsilon=float(self.epsilon), delta=10.0**-self.digits, clip_norm=float(self.clip), dim=self.dim, train_size=self.samples, constant=float(CONSTANT),
+            drop_rate=1 - self.kept / self.dim,
         )  # fmt: skip
 
     @property
@@ -125,10 +125,10 @@ class Budget:
     def stated_optimum(self) -> float:
         """T* by the calculator."""
         return convergence.optimal_steps(
-            float(self.gap),
-            float(self.smoothness),
-            float(self.clip),
-            self.noise,
+            objective_gap=float(self.gap),
+            smoothness=float(self.smoothness),
+            clip_norm=float(self.clip),
+            noise_per_root_step=self.noise,
             batch_size=self.batch_size,
             **self._sampled,  # type: ignore[arg-type]
         )

@@ -21,7 +21,12 @@ def dense_noise(s: Settings) -> float:
     """The same for a wrong statement: noise of the whole vector, and one example's second moment."""
     found = enumeration.run(s)
     plain = convergence.alignment_bound(
-        found.decrease / s.steps, s.learning_rate, s.smoothness, s.clip**2, _runs.noise(s), 0.0
+        decrease=found.decrease / s.steps,
+        learning_rate=s.learning_rate,
+        smoothness=s.smoothness,
+        second_moment=s.clip**2,
+        noise_term=_runs.noise(s),
+        drop_rate=0.0,
     )
     return plain.value
 
@@ -92,18 +97,18 @@ def closed_range_check(z: float) -> EqualityCheck:
 def _step_value(step: _poisson.Step, steps: int, kappa: float | None, bias: float, moment: float | None) -> float:
     """The bound with the decrease of ``steps`` such first steps in place of the gap."""
     unit = convergence.dpsgd_bound(
-        1.0,
-        float(step.learning_rate),
-        steps,
-        float(step.smoothness),
-        float(step.clip),
-        float(step.noise_multiplier),
-        step.dim,
-        step.batch_size,
-        1 - step.kept / step.dim,
-        kappa,
-        bias,
-        moment,
+        objective_gap=1.0,
+        learning_rate=float(step.learning_rate),
+        steps=steps,
+        smoothness=float(step.smoothness),
+        clip_norm=float(step.clip),
+        noise_multiplier=float(step.noise_multiplier),
+        dim=step.dim,
+        batch_size=step.batch_size,
+        drop_rate=1 - step.kept / step.dim,
+        kappa=kappa,
+        bias=bias,
+        second_moment=moment,
         **step.sampling,  # type: ignore[arg-type]
     )
     return steps * step.decrease * unit.optimization + unit.clipping + unit.noise + unit.bias

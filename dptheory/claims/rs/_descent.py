@@ -39,6 +39,15 @@ def certified(
     learning_rate: float, smoothness: float, clip: float, mean_norm: float, rate: float, noise_energy: float
 ) -> float:
     """Refined bound for a batch of two and a decrease of 1; noise_energy = d (C sigma / B)^2."""
-    moment = convergence.batch_second_moment(mean_norm, clip**2, 2, sampling="fixed")
-    noise = convergence.noise_term(smoothness, clip, math.sqrt(noise_energy) * 2 / clip, 1, 2)
-    return convergence.alignment_bound(1.0, learning_rate, smoothness, moment, noise, rate).value
+    moment = convergence.batch_second_moment(mean_norm=mean_norm, second_moment=clip**2, batch_size=2, sampling="fixed")
+    noise = convergence.noise_term(
+        smoothness=smoothness, clip_norm=clip, noise_multiplier=math.sqrt(noise_energy) * 2 / clip, dim=1, batch_size=2
+    )
+    return convergence.alignment_bound(
+        decrease=1.0,
+        learning_rate=learning_rate,
+        smoothness=smoothness,
+        second_moment=moment,
+        noise_term=noise,
+        drop_rate=rate,
+    ).value

@@ -63,7 +63,9 @@ def exact_kappa_of(name: str) -> Fraction:
 def calculated(name: str) -> sparsification.Kappa:
     """The calculator's kappa of a named case."""
     gradient, keep, rows = CASES[name]
-    return sparsification.kappa(gradient, CLIP, 1 - keep / DIM, np.array(rows, dtype=float))
+    return sparsification.kappa(
+        gradient, clip_norm=CLIP, drop_rate=1 - keep / DIM, deviation=np.array(rows, dtype=float)
+    )
 
 
 def spread_of(probability: float, dim: int, clip: float = 1.0, z: float = 0.75) -> float:

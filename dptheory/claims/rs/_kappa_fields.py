@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import sparsification
+from dptheory.claims._case import by_name
 
 Array = NDArray[np.float64]
 FIELDS = ("value", "standard_error", "norm_ratio", "probability", "lower", "upper", "error", "norm_ratio_error")
@@ -25,23 +26,25 @@ def _rows(dim: int) -> Array:
 
 
 def kappa_field(field: str, dim: int, keep: int, **how: Any) -> float:
-    found = sparsification.kappa(_gradient(dim), 0.5, 1 - keep / dim, 0.1 / math.sqrt(dim), **how)
+    found = sparsification.kappa(
+        _gradient(dim), clip_norm=0.5, drop_rate=1 - keep / dim, deviation=0.1 / math.sqrt(dim), **how
+    )
     return float(getattr(found, field))
 
 
 def kappa_of_rows(field: str, keep: int, **how: Any) -> float:
-    found = sparsification.kappa(_gradient(20), 0.5, 1 - keep / 20, _rows(20), **how)
+    found = sparsification.kappa(_gradient(20), clip_norm=0.5, drop_rate=1 - keep / 20, deviation=_rows(20), **how)
     return float(getattr(found, field))
 
 
 def condition_met(rows: int, small: int) -> bool:
     """P >= sqrt(1 - r) for entries of one size, one of four kept, ``small`` of the deviations below the threshold."""
     deviation = np.array([[0.0] * 4] * small + [[9.0] * 4] * (rows - small))
-    return sparsification.kappa([2.0] * 4, 4.0, 0.75, deviation).condition
+    return sparsification.kappa([2.0] * 4, clip_norm=4.0, drop_rate=0.75, deviation=deviation).condition
 
 
 def without_deviation(dim: int, keep: int) -> sparsification.Kappa:
-    return sparsification.kappa(_gradient(dim), 0.5, 1 - keep / dim)
+    return sparsification.kappa(_gradient(dim), clip_norm=0.5, drop_rate=1 - keep / dim)
 
 
 SETTINGS: tuple[tuple[int, str, float], ...] = (
@@ -60,14 +63,21 @@ def _deviation(kind: str, dim: int) -> Any:
 
 def best(dim: int, kind: str, z: float) -> sparsification.BestRate:
     more = () if kind == "none" else (_deviation(kind, dim),)
-    return sparsification.best_rate(_gradient(dim), 0.4, 1.0, 40.0, *more, **({} if z == 0.75 else {"z": z}))
+    return sparsification.best_rate(
+        **by_name("gradient clip_norm delta_c step_noise deviation", (_gradient(dim), 0.4, 1.0, 40.0, *more)),
+        **({} if z == 0.75 else {"deviation_share": z}),
+    )
 
 
 def _bound_at(dim: int, kind: str, z: float, keep: int) -> float:
     """U(r) with the least kappa that is proved."""
     rate = 1.0 - keep / dim
-    found = sparsification.kappa(_gradient(dim), 0.4, rate, _deviation(kind, dim), z=z)
-    return sparsification.tradeoff(rate, 1.0, 40.0, max(found.lower, found.value - found.error))
+    found = sparsification.kappa(
+        _gradient(dim), clip_norm=0.4, drop_rate=rate, deviation=_deviation(kind, dim), deviation_share=z
+    )
+    return sparsification.relative_bound(
+        drop_rate=rate, delta_c=1.0, step_noise=40.0, kappa=max(found.lower, found.value - found.error)
+    )
 
 
 def every_rate(what: str, dim: int, kind: str, z: float) -> float:
@@ -84,6 +94,13 @@ def all_fields(bound: float, found: sparsification.Kappa) -> float:
 
 def asked_alone(dim: int, kind: str, z: float) -> float:
     """The same from kappa and the trade-off, asked for at the rate that was chosen."""
-    rate = best(dim, kind, z).rate
-    found = sparsification.kappa(_gradient(dim), 0.4, rate, _deviation(kind, dim), z=z)
-    return all_fields(sparsification.tradeoff(rate, 1.0, 40.0, max(found.lower, found.value - found.error)), found)
+    rate = best(dim, kind, z).drop_rate
+    found = sparsification.kappa(
+        _gradient(dim), clip_norm=0.4, drop_rate=rate, deviation=_deviation(kind, dim), deviation_share=z
+    )
+    return all_fields(
+        sparsification.relative_bound(
+            drop_rate=rate, delta_c=1.0, step_noise=40.0, kappa=max(found.lower, found.value - found.error)
+        ),
+        found,
+    )

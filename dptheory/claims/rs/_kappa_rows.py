@@ -34,7 +34,9 @@ def rows_exact(keep: int, z: float) -> float:
 
 def rows_found(keep: int, z: float, masks: int, seed: int = 0) -> sparsification.Kappa:
     w, rows = _some_rows(z)
-    return sparsification.kappa(w, 2.0, 1 - keep / ROWS_DIM, rows, z=z, masks=masks, seed=seed)
+    return sparsification.kappa(
+        w, clip_norm=2.0, drop_rate=1 - keep / ROWS_DIM, deviation=rows, deviation_share=z, masks=masks, seed=seed
+    )
 
 
 @cache

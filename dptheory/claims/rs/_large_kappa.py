@@ -51,7 +51,7 @@ UNEVEN: tuple[Uneven, ...] = (
 
 
 def uneven_found(dim: int, keep: int, large: int, share: float, scale: float) -> sparsification.Kappa:
-    return sparsification.kappa(uneven(dim, large, share), 4.0 / scale, 1 - keep / dim)
+    return sparsification.kappa(uneven(dim, large, share), clip_norm=4.0 / scale, drop_rate=1 - keep / dim)
 
 
 def bar_holds(found: sparsification.Kappa, exact: float, width: float) -> bool:
@@ -82,7 +82,13 @@ def large_field(name: str, dim: int, keep: int, scale: float, z: float) -> float
     """A field with Gaussian deviation, P = 0.8."""
     clip = 1.0 / ((1 - z) * scale)
     return _field(
-        sparsification.kappa(heavy(dim), clip, 1 - keep / dim, z * clip / math.sqrt(float(chi2.ppf(0.8, dim))), z=z),
+        sparsification.kappa(
+            heavy(dim),
+            clip_norm=clip,
+            drop_rate=1 - keep / dim,
+            deviation=z * clip / math.sqrt(float(chi2.ppf(0.8, dim))),
+            deviation_share=z,
+        ),
         name,
     )
 
@@ -140,7 +146,7 @@ def _bounds_of_all(dim: int, share: float, clip: float, delta_c: float, noise_te
 
 
 def _best(dim: int, share: float, clip: float, delta_c: float, noise_term: float) -> sparsification.BestRate:
-    return sparsification.best_rate(uneven(dim, 1, share), clip, delta_c, noise_term)
+    return sparsification.best_rate(uneven(dim, 1, share), clip_norm=clip, delta_c=delta_c, step_noise=noise_term)
 
 
 def best_by_trying(*case: float | str) -> float:
@@ -157,7 +163,7 @@ def best_by_trying(*case: float | str) -> float:
 def best_found(*case: float | str) -> float:
     *setting, name = case
     found = _best(*setting)  # type: ignore[arg-type]
-    return {"bound": found.bound, "rate": found.rate, "kappa": found.kappa.value}[str(name)]
+    return {"bound": found.bound, "rate": found.drop_rate, "kappa": found.kappa.value}[str(name)]
 
 
 def over_law_at_rate(*case: float | str) -> float:
@@ -165,6 +171,6 @@ def over_law_at_rate(*case: float | str) -> float:
     *setting, name = case
     dim, share, clip, delta_c, noise_term = (float(one) for one in setting)
     found = _best(*setting)  # type: ignore[arg-type]
-    keep = round((1 - found.rate) * dim)
+    keep = round((1 - found.drop_rate) * dim)
     ratio = uneven_ratio(int(dim), keep, 1, share, 4 / clip)
     return found.kappa.value / ratio if name == "kappa" else found.bound * ratio / (delta_c + keep / dim * noise_term)

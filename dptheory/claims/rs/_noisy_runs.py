@@ -57,10 +57,27 @@ def stated_moment(
     rate = 1 - keep / len(curvature)
     if per_epoch == 1:
         return (
-            float(convergence.fresh_mask_moments(slopes, start, epochs, float(gamma), rate, float(variance))[-1].sum())
+            float(
+                convergence.fresh_mask_moments(
+                    slopes,
+                    start=start,
+                    steps=epochs,
+                    learning_rate=float(gamma),
+                    drop_rate=rate,
+                    variance=float(variance),
+                )[-1].sum()
+            )
             / copies
         )
-    found = convergence.epoch_mask_moments(slopes, start, epochs, per_epoch, float(gamma), rate, float(variance))
+    found = convergence.epoch_mask_moments(
+        slopes,
+        start=start,
+        epochs=epochs,
+        steps_per_epoch=per_epoch,
+        learning_rate=float(gamma),
+        drop_rate=rate,
+        variance=float(variance),
+    )
     return float(found[-1].sum()) / copies
 
 
@@ -187,15 +204,15 @@ LARGE = (
 def sharp_bound(run: NoisyRun) -> float:
     """The corrected bound, its two variances told apart."""
     return convergence.noisy_sgd_bound(
-        run.gap,
-        float(run.learning_rate),
-        run.steps,
-        float(run.smoothness),
-        float(run.deviation) * math.sqrt(run.dim),
-        float(run.noise_std),
-        run.dim,
-        run.batch_size,
-        1 - run.kept / run.dim,
+        objective_gap=run.gap,
+        learning_rate=float(run.learning_rate),
+        steps=run.steps,
+        smoothness=float(run.smoothness),
+        deviation=float(run.deviation) * math.sqrt(run.dim),
+        noise_std=float(run.noise_std),
+        dim=run.dim,
+        batch_size=run.batch_size,
+        drop_rate=1 - run.kept / run.dim,
         **run.sampling,  # type: ignore[arg-type]
     ).value
 
@@ -211,10 +228,21 @@ def without_final_gap(run: NoisyRun) -> float:
 def noisy_slack(steps: float, rate: float, spread: float, curvature: float, scale: float = 1.0) -> float:
     """Relative slack of the printed bound on a quadratic with curvatures (curvature, 1), gamma = 1/sqrt T."""
     steps = round(steps)
-    moments = convergence.fresh_mask_moments([curvature, 1.0], np.ones(2), steps, steps**-0.5, rate, spread)
+    moments = convergence.fresh_mask_moments(
+        [curvature, 1.0], start=np.ones(2), steps=steps, learning_rate=steps**-0.5, drop_rate=rate, variance=spread
+    )
     measure = float((moments[:-1] @ [curvature**2, 1.0]).mean())
     bound = convergence.noisy_sgd_bound(
-        (curvature + 1) / 2, steps**-0.5, steps, 1.0, 0.0, math.sqrt(spread), 2, 1, rate, sampling="fixed"
+        objective_gap=(curvature + 1) / 2,
+        learning_rate=steps**-0.5,
+        steps=steps,
+        smoothness=1.0,
+        deviation=0.0,
+        noise_std=math.sqrt(spread),
+        dim=2,
+        batch_size=1,
+        drop_rate=rate,
+        sampling="fixed",
     ).value
     return scale * bound / measure - 1
 
@@ -225,5 +253,14 @@ def halved_noisy_slack(steps: float, rate: float, spread: float, curvature: floa
 
 def noisy_worst(learning_rate: float, smoothness: float, rate: float, steps: int, energy: float) -> float:
     return convergence.noisy_sgd_bound(
-        1.0, learning_rate, steps, smoothness, 0.0, math.sqrt(energy / 4), 4, 1, rate, sampling="fixed"
+        objective_gap=1.0,
+        learning_rate=learning_rate,
+        steps=steps,
+        smoothness=smoothness,
+        deviation=0.0,
+        noise_std=math.sqrt(energy / 4),
+        dim=4,
+        batch_size=1,
+        drop_rate=rate,
+        sampling="fixed",
     ).value

@@ -15,9 +15,13 @@ def printed_holds(gradient: Fraction, gamma: Fraction, examples: int, rate: Frac
 
 def poisson_bound(gradient: Fraction, gamma: Fraction, examples: int, rate: Fraction) -> float:
     clipped = min(float(gradient), 1.0)
-    moment = convergence.batch_second_moment(clipped, clipped**2, round(rate * examples), sampling_rate=float(rate))
+    moment = convergence.batch_second_moment(
+        mean_norm=clipped, second_moment=clipped**2, batch_size=round(rate * examples), sampling_rate=float(rate)
+    )
     decrease = float(_poisson.one_step(gradient, gamma, examples, rate)[1])
-    return convergence.alignment_bound(decrease, float(gamma), 1.0, moment).value
+    return convergence.alignment_bound(
+        decrease=decrease, learning_rate=float(gamma), smoothness=1.0, second_moment=moment
+    ).value
 
 
 POISSON_STEPS = [
@@ -33,8 +37,12 @@ def poisson_moment(gradients: tuple[int, ...], rate: Fraction, fixed: bool = Fal
     square = sum(g * g for g in gradients) / len(gradients)
     size = round(rate * len(gradients))
     if fixed:
-        return convergence.batch_second_moment(abs(mean), square, size, sampling="fixed")
-    return convergence.batch_second_moment(abs(mean), square, size, sampling_rate=float(rate))
+        return convergence.batch_second_moment(
+            mean_norm=abs(mean), second_moment=square, batch_size=size, sampling="fixed"
+        )
+    return convergence.batch_second_moment(
+        mean_norm=abs(mean), second_moment=square, batch_size=size, sampling_rate=float(rate)
+    )
 
 
 def poisson_batches(gradient: Fraction, gamma: Fraction, examples: int, rate: Fraction) -> Sides:
@@ -47,10 +55,28 @@ def step_bound(step: _poisson.Step) -> float:
     """Lemma 3.4 with the largest second moment, one step with mask and noise on a quadratic."""
     clip, batch, sampling = float(step.clip), step.batch_size, step.sampling
     gamma, smoothness, rate = float(step.learning_rate), float(step.smoothness), 1 - step.kept / step.dim
-    moment = convergence.batch_second_moment(clip, clip**2, batch, **sampling)  # type: ignore[arg-type]
-    noise = convergence.noise_term(smoothness, clip, float(step.noise_multiplier), step.dim, batch)
-    return convergence.alignment_bound(step.decrease, gamma, smoothness, moment, noise, rate).value
+    moment = convergence.batch_second_moment(mean_norm=clip, second_moment=clip**2, batch_size=batch, **sampling)  # type: ignore[arg-type]
+    noise = convergence.noise_term(
+        smoothness=smoothness,
+        clip_norm=clip,
+        noise_multiplier=float(step.noise_multiplier),
+        dim=step.dim,
+        batch_size=batch,
+    )
+    return convergence.alignment_bound(
+        decrease=step.decrease,
+        learning_rate=gamma,
+        smoothness=smoothness,
+        second_moment=moment,
+        noise_term=noise,
+        drop_rate=rate,
+    ).value
 
 
 def run_bound(examples: int, steps: int, moment: float) -> float:
-    return convergence.alignment_bound(_poisson.run_alignment(examples, steps)[1] / steps, 2.0, 1.0, moment).value
+    return convergence.alignment_bound(
+        decrease=_poisson.run_alignment(examples, steps)[1] / steps,
+        learning_rate=2.0,
+        smoothness=1.0,
+        second_moment=moment,
+    ).value

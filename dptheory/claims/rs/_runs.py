@@ -65,13 +65,18 @@ def noise_multiplier(s: Settings) -> float:
 
 def noise(s: Settings) -> float:
     """Delta_sigma of a run."""
-    return convergence.noise_term(s.smoothness, s.clip, noise_multiplier(s), 2, s.batch_size)
+    return convergence.noise_term(
+        smoothness=s.smoothness, clip_norm=s.clip, noise_multiplier=noise_multiplier(s), dim=2, batch_size=s.batch_size
+    )
 
 
 def moment(found: enumeration.Run, batch_size: int) -> float:
     """Second moment of a batch of independent draws from that of one example."""
     return convergence.batch_second_moment(
-        math.sqrt(found.single_mean_square), found.single_square, batch_size, sampling="fixed"
+        mean_norm=math.sqrt(found.single_mean_square),
+        second_moment=found.single_square,
+        batch_size=batch_size,
+        sampling="fixed",
     )
 
 
@@ -85,12 +90,12 @@ def held(s: Settings) -> enumeration.Run:
 def alignment_bound(s: Settings, found: enumeration.Run, dropped: float | None = None) -> float:
     """Bound on E<grad, update> with the run's own decrease and second moment."""
     return convergence.alignment_bound(
-        found.decrease / s.steps,
-        s.learning_rate,
-        s.smoothness,
-        moment(found, s.batch_size),
-        noise(s),
-        rate(s) if dropped is None else dropped,
+        decrease=found.decrease / s.steps,
+        learning_rate=s.learning_rate,
+        smoothness=s.smoothness,
+        second_moment=moment(found, s.batch_size),
+        noise_term=noise(s),
+        drop_rate=rate(s) if dropped is None else dropped,
     ).value
 
 
@@ -104,18 +109,18 @@ def theorem_bound(
 ) -> convergence.DescentBound:
     """Right side of the theorems with the run's own second moment, which is at most C^2."""
     return convergence.dpsgd_bound(
-        gap,
-        s.learning_rate,
-        s.steps,
-        s.smoothness,
-        s.clip,
-        noise_multiplier(s),
-        2,
-        s.batch_size,
-        rate(s),
-        kappa,
-        bias,
-        moment(found, s.batch_size),
+        objective_gap=gap,
+        learning_rate=s.learning_rate,
+        steps=s.steps,
+        smoothness=s.smoothness,
+        clip_norm=s.clip,
+        noise_multiplier=noise_multiplier(s),
+        dim=2,
+        batch_size=s.batch_size,
+        drop_rate=rate(s),
+        kappa=kappa,
+        bias=bias,
+        second_moment=moment(found, s.batch_size),
         sampling="fixed",
     )
 

@@ -103,7 +103,7 @@ $N(0,(C\sigma/b)^2)$ tells $b$.""",
 def _(size: int, clip: Fraction) -> Sides:
     """how far an example moves the average, in fractions"""
     return (
-        privacy.average_sensitivity(size, float(clip)),
+        privacy.average_sensitivity(batch_size=size, clip_norm=float(clip)),
         lambda: _divisor.largest_move(size, clip),
         clip / (size + 1),
     )
@@ -115,19 +115,31 @@ _SIZES = ((4, 5, 50), (5, 4, 50), (1, 2, 3), (10, 11, 300), (64, 65, 3000), (65,
 @row.equal(lambda: _SIZES, tolerance=1e-8)
 def _(b: int, other: int, k: int) -> Sides:
     """KL divergence of the noise, by quadrature"""
-    return privacy.divisor_kl(b, other, k), lambda: _divisor.kl_by_quadrature(b, other, k), 0.0
+    return (
+        privacy.divisor_kl(batch_size=b, other_batch_size=other, keep=k),
+        lambda: _divisor.kl_by_quadrature(b, other, k),
+        0.0,
+    )
 
 
 @row.equal(lambda: [(a, *sizes) for a in (1.5, 2.0, 4.0, 60.0) for sizes in _SIZES], tolerance=1e-8)
 def _(a: float, b: int, other: int, k: int) -> Sides:
     """Renyi divergence of the noise, by quadrature"""
-    return privacy.divisor_renyi(a, b, other, k), lambda: _divisor.renyi_by_quadrature(a, b, other, k), 0.0
+    return (
+        privacy.divisor_renyi(order=a, batch_size=b, other_batch_size=other, keep=k),
+        lambda: _divisor.renyi_by_quadrature(a, b, other, k),
+        0.0,
+    )
 
 
 @row.equal(lambda: [(eps, *sizes) for eps in (0.0, 0.5, 2.0) for sizes in _SIZES], tolerance=1e-6)
 def _(eps: float, b: int, other: int, k: int) -> Sides:
     """delta of the noise, by the law of its square"""
-    return privacy.divisor_delta(eps, b, other, k), lambda: _divisor.delta_by_grid(eps, b, other, k), 0.0
+    return (
+        privacy.divisor_delta(epsilon=eps, batch_size=b, other_batch_size=other, keep=k),
+        lambda: _divisor.delta_by_grid(eps, b, other, k),
+        0.0,
+    )
 
 
 @row.equal(
@@ -143,7 +155,7 @@ def _(eps: float, b: int, other: int, k: int) -> Sides:
 def _(eps: float, n: int, q: float, shift: float) -> Sides:
     """delta of sum and batch size, by summation"""
     return (
-        privacy.published_size_delta(eps, n, q, shift),
+        privacy.published_size_delta(epsilon=eps, train_size=n, sampling_rate=q, shift=shift),
         lambda: _divisor.published_by_grid(eps, n, q, shift),
         printed_delta(eps, q, 1 / shift),
     )
@@ -157,7 +169,7 @@ def _(eps: float, n: int, q: float, shift: float) -> Sides:
 def _(examples: int, rate: Fraction) -> Sides:
     """no noise multiplier hides the batch size, in fractions"""
     return (
-        privacy.published_size_delta(0.0, examples, float(rate), 0.0),
+        privacy.published_size_delta(epsilon=0.0, train_size=examples, sampling_rate=float(rate), shift=0.0),
         lambda: _divisor.sizes_apart(examples, rate),
         printed_delta(0.0, float(rate), math.inf),
     )
@@ -175,14 +187,16 @@ def _(examples: int, rate: Fraction) -> Sides:
 def _(n: int, q: Fraction, growth: Fraction) -> Sides:
     """the batch size alone at epsilon > 0, in fractions"""
     return (
-        privacy.published_size_delta(math.log(growth), n, float(q), 0.0),
+        privacy.published_size_delta(epsilon=math.log(growth), train_size=n, sampling_rate=float(q), shift=0.0),
         lambda: _divisor.sizes_apart(n, q, growth),
-        lambda: privacy.published_size_delta(math.log(growth), n + 1, float(q), 0.0),
+        lambda: privacy.published_size_delta(
+            epsilon=math.log(growth), train_size=n + 1, sampling_rate=float(q), shift=0.0
+        ),
     )
 
 
 def _covered(factor: float, epsilon: float, rate: float, sigma: float, gradients: tuple[float, float, float]) -> float:
-    allowed = privacy.published_size_delta(epsilon, 2, rate, factor / sigma)
+    allowed = privacy.published_size_delta(epsilon=epsilon, train_size=2, sampling_rate=rate, shift=factor / sigma)
     return allowed - _divisor.two_examples_delta(epsilon, rate, sigma, gradients)
 
 
@@ -214,7 +228,7 @@ def _published_slack(epsilon: float, rate: float, sigma: float, first: float, se
 def _(eps: float, n: int, q: float, shift: float) -> Sides:
     """delta of sum and batch size, users' data sets"""
     return (
-        privacy.published_size_delta(eps, n, q, shift),
+        privacy.published_size_delta(epsilon=eps, train_size=n, sampling_rate=q, shift=shift),
         lambda: _divisor.published_by_grid(eps, n, q, shift),
         printed_delta(eps, q, 1 / shift),
     )

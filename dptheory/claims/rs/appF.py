@@ -106,7 +106,7 @@ def _square_skewness(rng: np.random.Generator, n: int, dim: int) -> Array:
 def _() -> float:
     """projections on uniform directions, d = 10"""
     # wrong: that of sign vectors
-    return gradients.projected_skewness(10, 1.0) ** 2
+    return gradients.projected_skewness(dim=10, skewness=1.0) ** 2
 
 
 @row.equal(lambda: [(dim,) for dim in (2, 10, 550_000)], tolerance=1e-12)
@@ -114,7 +114,7 @@ def _(dim: int) -> Sides:
     """sixth moment of an entry of a direction, in fractions"""
     # u_1^2 is Beta(1/2, (d-1)/2)
     return (
-        gradients.projected_skewness(dim, 1.0) ** 2,
+        gradients.projected_skewness(dim=dim, skewness=1.0) ** 2,
         Fraction(dim) * Fraction(1 * 3 * 5, dim * (dim + 2) * (dim + 4)),
         1 / dim**2,
     )

@@ -58,7 +58,7 @@ $$U = \frac{\Delta_C+xN}\kappa .$$
         printed_error=r"Equation 114 drops the learning rate $\gamma$ from the noise term of equation 113.",
         printed=printed_optimal_rate,
         calculators=(
-            sparsification.tradeoff,
+            sparsification.relative_bound,
             sparsification.optimal_rate,
             sparsification.optimal_rate_flat,
             sparsification.best_rate,
@@ -114,7 +114,7 @@ def _best_by_search(delta_c: float, gamma: float, delta_sigma: float, exponent: 
 def _(dc: float, gamma: float, ds: float, a: float) -> Sides:
     """kappa = x^a, by search over r"""
     return (
-        sparsification.optimal_rate(dc, gamma * ds, a),
+        sparsification.optimal_rate(delta_c=dc, step_noise=gamma * ds, exponent=a),
         lambda: _best_by_search(dc, gamma, ds, a),
         printed_optimal_rate(dc, ds),
     )
@@ -126,7 +126,13 @@ def _(dc: Fraction, ds: Fraction, gamma: Fraction) -> Sides:
     noise = float(gamma * ds)
     # U^2: at r = 0, and wrong at x = Delta_C / Delta_sigma
     return (
-        sparsification.tradeoff(sparsification.optimal_rate(float(dc), noise), float(dc), noise, 1.0) ** 2,
+        sparsification.relative_bound(
+            drop_rate=sparsification.optimal_rate(delta_c=float(dc), step_noise=noise),
+            delta_c=float(dc),
+            step_noise=noise,
+            kappa=1.0,
+        )
+        ** 2,
         (dc + gamma * ds) ** 2,
         (dc + dc / ds * gamma * ds) ** 2 / (dc / ds),
     )
@@ -162,7 +168,7 @@ def _flat_best(scale: Fraction, ratio: Fraction) -> float:
 def _(scale: Fraction, ratio: Fraction) -> Sides:
     """equal entries, all rates tried"""
     return (
-        sparsification.optimal_rate_flat(float(ratio), 1.0, float(scale), 4.0),
+        sparsification.optimal_rate_flat(delta_c=float(ratio), step_noise=1.0, grad_norm=float(scale), clip_norm=4.0),
         lambda: _flat_best(scale, ratio),
         printed_optimal_rate(float(ratio), 1.0),
     )
@@ -191,8 +197,10 @@ def _bound_at_printed(clip: float, delta_c: float, noise_term: float, spread: fl
     """U with the exact kappa at the rate of equation 116, with gamma restored and rounded to a rate of seven entries."""
     dim = _UNEVEN.size
     keep = max(1, round((1 - printed_optimal_rate(delta_c, noise_term)) * dim))
-    found = sparsification.kappa(_UNEVEN, clip, 1 - keep / dim, spread)
-    return sparsification.tradeoff(1 - keep / dim, delta_c, noise_term, found.value)
+    found = sparsification.kappa(_UNEVEN, clip_norm=clip, drop_rate=1 - keep / dim, deviation=spread)
+    return sparsification.relative_bound(
+        drop_rate=1 - keep / dim, delta_c=delta_c, step_noise=noise_term, kappa=found.value
+    )
 
 
 @row.equal(
@@ -201,7 +209,7 @@ def _bound_at_printed(clip: float, delta_c: float, noise_term: float, spread: fl
 def _(c: float, dc: float, n: float, s: float) -> Sides:
     """seven uneven entries, all masks"""
     return (
-        sparsification.best_rate(_UNEVEN, c, dc, n, s).bound,
+        sparsification.best_rate(_UNEVEN, clip_norm=c, delta_c=dc, step_noise=n, deviation=s).bound,
         lambda: _best_bound(c, dc, n, s),
         lambda: _bound_at_printed(c, dc, n, s),
     )
@@ -239,7 +247,10 @@ def _masking_pays(spread: float) -> bool:
 def _(spread: float) -> Sides:
     """small gradients: masking pays only with P' > P"""
     return (
-        sparsification.best_rate([1e-3, 2e-3, -1e-3, 1e-3], 1.0, 1.0, 10.0, spread).rate > 0,
+        sparsification.best_rate(
+            [1e-3, 2e-3, -1e-3, 1e-3], clip_norm=1.0, delta_c=1.0, step_noise=10.0, deviation=spread
+        ).drop_rate
+        > 0,
         lambda: _masking_pays(spread),
         printed_optimal_rate(1.0, 10.0) > 0,
     )
@@ -256,7 +267,11 @@ def _(spread: float) -> Sides:
 def _(scale: Fraction, ratio: Fraction, clip: float, z: float) -> Sides:
     """equal entries, another split of C: c = (1 - z) C alone matters"""
     return (
-        sparsification.optimal_rate_flat(float(ratio), 1.0, float(scale), clip, z),
+        sparsification.optimal_rate_flat(
+            delta_c=float(ratio), step_noise=1.0, grad_norm=float(scale), clip_norm=clip, deviation_share=z
+        ),
         lambda: _flat_best(scale, ratio),
-        lambda: sparsification.optimal_rate_flat(float(ratio), 1.0, float(scale), clip),
+        lambda: sparsification.optimal_rate_flat(
+            delta_c=float(ratio), step_noise=1.0, grad_norm=float(scale), clip_norm=clip
+        ),
     )

@@ -68,7 +68,7 @@ in the end 19 times less than printed, and it depends on $\mu$. The noise of the
 def _(mu: Fraction, steps: int) -> Sides:
     """Adam's velocity, weights of the single noises in fractions"""
     return (
-        convergence.adam_velocity_variance(1.0, float(mu), steps),
+        convergence.adam_velocity_variance(noise_std=1.0, momentum=float(mu), steps=steps),
         lambda: (1 - mu) ** 2 * squares(noise_weights(mu, steps)[0]),
         printed_adam_variance(1.0, float(mu), steps),
     )
@@ -78,7 +78,7 @@ def _(mu: Fraction, steps: int) -> Sides:
 def _(mu: Fraction, steps: int) -> Sides:
     """after bias correction, in fractions"""
     return (
-        convergence.adam_corrected_variance(1.0, float(mu), steps),
+        convergence.adam_corrected_variance(noise_std=1.0, momentum=float(mu), steps=steps),
         lambda: (1 - mu) ** 2 * squares(noise_weights(mu, steps)[0]) / (1 - mu**steps) ** 2,
         1.0,
     )
@@ -93,7 +93,9 @@ def _(mu: Fraction, corrected: bool) -> Sides:
     """Adam at rest, with and without bias correction, in fractions"""
     # E v^2 = mu^2 E v^2 + (1 - mu)^2 s^2, s = 3/7; the correction is gone in the end
     return (
-        (convergence.adam_corrected_variance if corrected else convergence.adam_velocity_variance)(3 / 7, float(mu)),
+        (convergence.adam_corrected_variance if corrected else convergence.adam_velocity_variance)(
+            noise_std=3 / 7, momentum=float(mu)
+        ),
         (1 - mu) ** 2 * Fraction(9, 49) / (1 - mu**2),
         9 / 49,  # as printed
     )
@@ -109,16 +111,16 @@ def _adam_noise(rng: np.random.Generator, n: int, mu: float, steps: int) -> Arra
 @row.mean(partial(_adam_noise, mu=0.9, steps=20), wrong=lambda: 1.0, row_bytes=64)
 def _() -> float:
     """simulated Adam, mu = 0.9, 20 steps"""
-    return convergence.adam_corrected_variance(1.0, 0.9, 20)
+    return convergence.adam_corrected_variance(noise_std=1.0, momentum=0.9, steps=20)
 
 
 @row.equal((Fraction(9, 10), 0), (Fraction(9, 10), 1), tolerance=1e-13)
 def _(mu: Fraction, which: int) -> Sides:
     """SGD: velocity and displacement over 20 steps, in fractions"""
     return (
-        convergence.displacement_variance(1.0, 1.0, float(mu), 20)
+        convergence.displacement_variance(learning_rate=1.0, noise_std=1.0, momentum=float(mu), steps=20)
         if which
-        else convergence.velocity_variance(1.0, float(mu), 20),
+        else convergence.velocity_variance(noise_std=1.0, momentum=float(mu), steps=20),
         lambda: squares(noise_weights(mu, 20)[which]),
         None if which else printed_velocity_variance(1.0, float(mu), 20),
     )
@@ -138,7 +140,7 @@ def _(mu: float, what: str) -> Sides:
             "velocity": convergence.velocity_variance,
             "adam": convergence.adam_velocity_variance,
             "corrected": convergence.adam_corrected_variance,
-        }[what](2.0, mu),
+        }[what](noise_std=2.0, momentum=mu),
         lambda: _stationary_weights(mu, what),
         4.0 / (1 - mu) ** 2,
     )

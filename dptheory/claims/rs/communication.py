@@ -67,7 +67,7 @@ def _message_cases() -> Iterator[tuple[int, int, int, str]]:
 
 
 def _total_bytes(dim: int, keep: int, rounds: int, index: _costs.Index) -> Fraction:
-    sent = sparsification.communication(dim, keep, rounds, index)
+    sent = sparsification.communication(dim, keep, rounds=rounds, index=index)
     return Fraction(sent.values + sent.index)
 
 
@@ -87,7 +87,7 @@ def _(x: Fraction, rounds: int) -> Sides:
     """ratio with kept indices, d = 550,000"""
     # 2^19 < 550,000 < 2^20
     return (
-        sparsification.communication(550_000, int(550_000 * x), rounds, "kept").ratio,
+        sparsification.communication(550_000, int(550_000 * x), rounds=rounds, index="kept").ratio,
         x * (1 + Fraction(20, 32 * rounds)),
         x,
     )
@@ -118,7 +118,7 @@ def _packed(dim: int, keep: int, rounds: int, index: str, bits: int, part: str) 
 def _(dim: int, keep: int, index: _costs.Index, bits: int, part: str) -> Sides:
     """every part in whole bytes, for any number of bits a value"""
     return (
-        Fraction(getattr(sparsification.communication(dim, keep, 3, index, bits), part)),
+        Fraction(getattr(sparsification.communication(dim, keep, rounds=3, index=index, value_bits=bits), part)),
         lambda: Fraction(_packed(dim, keep, 3, index, bits, part)),
         Fraction(4 * keep * 3),
     )

@@ -72,7 +72,15 @@ class Setting:
     @property
     def noise(self) -> float:
         """D of the calculators."""
-        return convergence.privacy_term(self.epsilon, self.delta, self.clip, self.dim, self.samples, _U, self.rate)
+        return convergence.privacy_term(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            clip_norm=self.clip,
+            dim=self.dim,
+            train_size=self.samples,
+            constant=_U,
+            drop_rate=self.rate,
+        )
 
 
 _SETTINGS = (
@@ -87,7 +95,16 @@ def _by_theorem(s: Setting, root: int, batch_size: int) -> float:
     sigma = _U * batch_size / s.samples * root * math.sqrt(math.log(1 / s.delta)) / s.epsilon
     gamma = 1 / (s.smoothness * root)
     return convergence.dpsgd_bound(
-        s.objective_gap, gamma, root**2, s.smoothness, s.clip, sigma, s.dim, batch_size, s.rate, sampling="fixed"
+        objective_gap=s.objective_gap,
+        learning_rate=gamma,
+        steps=root**2,
+        smoothness=s.smoothness,
+        clip_norm=s.clip,
+        noise_multiplier=sigma,
+        dim=s.dim,
+        batch_size=batch_size,
+        drop_rate=s.rate,
+        sampling="fixed",
     ).value
 
 
@@ -98,7 +115,14 @@ def _still_falls(s: Setting, root: int) -> bool:
 
 def _optimum(s: Setting, sampling: str = "fixed") -> float:
     """Of batches of size 2, or of Poisson batches of that mean size and unknown rate."""
-    return convergence.optimal_steps(s.objective_gap, s.smoothness, s.clip, s.noise, batch_size=2, sampling=sampling)
+    return convergence.optimal_steps(
+        objective_gap=s.objective_gap,
+        smoothness=s.smoothness,
+        clip_norm=s.clip,
+        noise_per_root_step=s.noise,
+        batch_size=2,
+        sampling=sampling,
+    )
 
 
 @row.equal(
@@ -123,12 +147,14 @@ def _searched_optimum(s: Setting, sampling: str) -> float:
         steps = math.exp(log_steps)
         sigma = _U / s.samples / s.epsilon * math.sqrt(steps * math.log(1 / s.delta))
         return convergence.alignment_bound(
-            s.objective_gap / steps,
-            1 / (s.smoothness * math.sqrt(steps)),
-            s.smoothness,
-            moment,
-            convergence.noise_term(s.smoothness, s.clip, sigma, s.dim, 1),
-            s.rate,
+            decrease=s.objective_gap / steps,
+            learning_rate=1 / (s.smoothness * math.sqrt(steps)),
+            smoothness=s.smoothness,
+            second_moment=moment,
+            noise_term=convergence.noise_term(
+                smoothness=s.smoothness, clip_norm=s.clip, noise_multiplier=sigma, dim=s.dim, batch_size=1
+            ),
+            drop_rate=s.rate,
         ).value
 
     grid = np.linspace(0, 40, 81)
@@ -162,7 +188,14 @@ def _(dim: int) -> Sides:
     """no budget: no noise, and no end to the steps"""
     # wrong: the falling part over a noise of 1
     return (
-        convergence.optimal_steps(2.0, 1.0, 1.0, convergence.privacy_term(math.inf, 1e-5, 1.0, dim, 50_000, 1.5)),
+        convergence.optimal_steps(
+            objective_gap=2.0,
+            smoothness=1.0,
+            clip_norm=1.0,
+            noise_per_root_step=convergence.privacy_term(
+                epsilon=math.inf, delta=1e-5, clip_norm=1.0, dim=dim, train_size=50_000, constant=1.5
+            ),
+        ),
         math.inf,
         2.5,
     )

@@ -81,7 +81,9 @@ def _(mu: Fraction, masks: tuple[tuple[int, ...], ...], steps: int) -> Sides:
 def _(mu: Fraction, steps: int) -> Sides:
     """how far a frozen coordinate coasts"""
     return (
-        convergence.coasting_distance(1.0, float((1 - mu**steps) / (1 - mu)), float(mu), steps),
+        convergence.coasting_distance(
+            learning_rate=1.0, velocity=float((1 - mu**steps) / (1 - mu)), momentum=float(mu), steps=steps
+        ),
         lambda: _epoch_moves(mu, ((1,), (0,)), steps)[0],
         0.0,
     )
@@ -94,7 +96,9 @@ def _(mu: Fraction, velocity: Fraction) -> Sides:
     """how far it coasts in the end, in fractions"""
     # the way x left at velocity v solves x(v) = mu v + x(mu v), x linear in v
     return (
-        convergence.coasting_distance(0.25, float(velocity), float(mu), math.inf),  # type: ignore[arg-type]
+        convergence.coasting_distance(learning_rate=0.25, velocity=float(velocity), momentum=float(mu), steps=math.inf),  # type: ignore[arg-type]
         Fraction(1, 4) * mu * velocity / (1 - mu),
-        lambda: convergence.coasting_distance(0.25, float(velocity), float(mu), 20),
+        lambda: convergence.coasting_distance(
+            learning_rate=0.25, velocity=float(velocity), momentum=float(mu), steps=20
+        ),
     )

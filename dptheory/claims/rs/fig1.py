@@ -112,7 +112,9 @@ def _(g: tuple[int, ...], mask: tuple[int, ...]) -> Sides:
     """one example, in fractions"""
     # wrong: |g| / |m * g| of a flat gradient, r = 1/2
     return (
-        gradients.relaxed_gradient_ratio(math.hypot(*g), abs(sum(m * x for m, x in zip(mask, g, strict=True))), 1.0),
+        gradients.relaxed_gradient_ratio(
+            grad_norm=math.hypot(*g), masked_norm=abs(sum(m * x for m, x in zip(mask, g, strict=True))), clip_norm=1.0
+        ),
         lambda: Fraction(math.isqrt(int(_kept_square((g,), mask, False) / _kept_square((g,), mask, True) * 3600)), 60),
         math.sqrt(2.0),
     )

@@ -48,7 +48,7 @@ $D = \Delta_\sigma = \frac{GC^2\sigma^2d}{2B^2}$, $a = \frac{\Delta_{\mathcal L}
 def _(x: Fraction, k: Fraction, dc: Fraction, n: Fraction) -> Sides:
     """who gains, in fractions"""
     return (
-        k > sparsification.least_kappa(float(1 - x), float(dc), float(n)) * (1 + 1e-12),
+        k > sparsification.least_kappa(drop_rate=float(1 - x), delta_c=float(dc), step_noise=float(n)) * (1 + 1e-12),
         (dc + x * n) / k < dc + n,
         k > x,
     )
@@ -58,7 +58,7 @@ def _(x: Fraction, k: Fraction, dc: Fraction, n: Fraction) -> Sides:
 def _(name: str) -> Sides:
     """gain with d sigma^2 / B^2 = 1/4, kappa = 1"""
     return (
-        sparsification.least_kappa(0.75, 1.0, 0.25) < calculated(name).value,
+        sparsification.least_kappa(drop_rate=0.75, delta_c=1.0, step_noise=0.25) < calculated(name).value,
         lambda: (1 + Fraction(1, 4) * Fraction(1, 4)) / exact_kappa_of(name) < 1 + Fraction(1, 4),
         Fraction(1, 4) > 1,
     )
@@ -90,4 +90,4 @@ def _needed_noise_slack(x: float, share: float, excess: float, kappa_share: floa
     """
     noise = excess * _needed_noise(x, share)
     kappa = x + kappa_share * (math.sqrt(x) - x)
-    return sparsification.least_kappa(1 - x, 1 + share, noise) / kappa - 1
+    return sparsification.least_kappa(drop_rate=1 - x, delta_c=1 + share, step_noise=noise) / kappa - 1

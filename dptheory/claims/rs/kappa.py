@@ -151,7 +151,7 @@ def _gaussian_enumerated(dim: int, keep: int, clip: float, spread: float) -> flo
 def _(dim: int, keep: int, clip: float, spread: float) -> Sides:
     """Gaussian deviation, all masks"""
     return (
-        sparsification.kappa(_gradient(dim), clip, 1 - keep / dim, spread).value,
+        sparsification.kappa(_gradient(dim), clip_norm=clip, drop_rate=1 - keep / dim, deviation=spread).value,
         lambda: _gaussian_enumerated(dim, keep, clip, spread),
         printed_kappa(1 - keep / dim),
     )
@@ -174,7 +174,7 @@ def _empirical_enumerated(dim: int, keep: int, clip: float) -> float:
 def _(dim: int, keep: int, clip: float) -> Sides:
     """examples' gradients, all masks"""
     return (
-        sparsification.kappa(_gradient(dim), clip, 1 - keep / dim, _rows(dim)).value,
+        sparsification.kappa(_gradient(dim), clip_norm=clip, drop_rate=1 - keep / dim, deviation=_rows(dim)).value,
         lambda: _empirical_enumerated(dim, keep, clip),
         printed_kappa(1 - keep / dim),
     )
@@ -193,7 +193,7 @@ def _two_sizes(dim: int, present: int, keep: int) -> Fraction:
 def _(dim: int, present: int, keep: int) -> Sides:
     """entries 0 and 1: hypergeometric"""
     return (
-        sparsification.kappa((np.arange(dim) < present).astype(float), 4.0, 1 - keep / dim).value,
+        sparsification.kappa((np.arange(dim) < present).astype(float), clip_norm=4.0, drop_rate=1 - keep / dim).value,
         lambda: _two_sizes(dim, present, keep),
         printed_kappa(1 - keep / dim),
     )
@@ -222,7 +222,9 @@ def _descent(kappa: float) -> float:
 def _() -> float:
     """mask and deviation drawn, d = 40"""
     return _descent(
-        sparsification.kappa(_gradient(_MC_DIM), _MC_CLIP, 1 - _MC_KEEP / _MC_DIM, _MC_SPREAD, masks=20_000).value
+        sparsification.kappa(
+            _gradient(_MC_DIM), clip_norm=_MC_CLIP, drop_rate=1 - _MC_KEEP / _MC_DIM, deviation=_MC_SPREAD, masks=20_000
+        ).value
     )
 
 
@@ -273,8 +275,8 @@ def _() -> float:
     """50 of 100,000 heavy-tailed entries drawn"""
     return sparsification.kappa(
         _large_kappa.heavy(_large_kappa.DRAWN_DIM),
-        4 / _large_kappa.DRAWN_SCALE,
-        1 - _large_kappa.DRAWN_KEEP / _large_kappa.DRAWN_DIM,
+        clip_norm=4 / _large_kappa.DRAWN_SCALE,
+        drop_rate=1 - _large_kappa.DRAWN_KEEP / _large_kappa.DRAWN_DIM,
     ).norm_ratio
 
 
@@ -325,7 +327,9 @@ def _small_slack(dim: float, keep_share: float, scale: float) -> float:
     size = round(dim)
     keep = min(max(round(keep_share * size), 1), size)
     w = np.ones(size)
-    found = sparsification.kappa(w, 4 * math.sqrt(size) / scale / 2 * math.sqrt(keep / size), 1 - keep / size)
+    found = sparsification.kappa(
+        w, clip_norm=4 * math.sqrt(size) / scale / 2 * math.sqrt(keep / size), drop_rate=1 - keep / size
+    )
     return 1e-9 - abs(found.norm_ratio / (keep / size) - 1)
 
 
@@ -341,5 +345,7 @@ def _large_flat_slack(dim: float, keep_share: float, scale: float) -> float:
     size = round(dim)
     keep = min(max(round(keep_share * size), 1), size)
     w = np.ones(size)
-    found = sparsification.kappa(w, 4 * math.sqrt(size) / scale / 2 * math.sqrt(keep / size), 1 - keep / size)
+    found = sparsification.kappa(
+        w, clip_norm=4 * math.sqrt(size) / scale / 2 * math.sqrt(keep / size), drop_rate=1 - keep / size
+    )
     return 1e-9 - abs(found.norm_ratio / math.sqrt(keep / size) - 1)

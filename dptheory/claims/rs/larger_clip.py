@@ -42,7 +42,7 @@ $x = 1-r$, $c = C/4$:
    $C$, the first rises. So $r^\ast$ rises and then falls to 0. With $G = 1$, $\lVert w\rVert = \gamma = \frac12$,
    $\Delta_L = 2$, $T = 2000$, $d\sigma^2/B^2 = 8.8$: $r^\ast = 0.795, 0.883, 0.75, 0.4375, 0$ at
    $C = 0.1, 0.5, 1, 1.5, 2$.""",
-        calculators=(sparsification.optimal_rate_flat, sparsification.best_rate, sparsification.tradeoff),
+        calculators=(sparsification.optimal_rate_flat, sparsification.best_rate, sparsification.relative_bound),
         proved=True,
     )
 )
@@ -72,7 +72,9 @@ def _best_flat_rate(clip: Fraction, dim: int = 10**6) -> float:
 
 def _stated_flat_rate(clip: Fraction) -> float:
     delta_c, noise = _terms(clip)
-    return sparsification.optimal_rate_flat(float(delta_c), float(noise), float(_NORM), float(clip))
+    return sparsification.optimal_rate_flat(
+        delta_c=float(delta_c), step_noise=float(noise), grad_norm=float(_NORM), clip_norm=float(clip)
+    )
 
 
 @row.equal(lambda: [(c,) for c in _CLIPS], tolerance=1e-4, kind=Kind.COUNTEREXAMPLE)
@@ -86,7 +88,10 @@ def _share_kept(clip: Fraction, dim: int) -> float:
     """x of the best rate of ``dim`` equal entries among those tried."""
     delta_c, noise = _terms(clip)
     w = np.full(dim, float(_NORM) / math.sqrt(dim))
-    return 1 - sparsification.best_rate(w, float(clip), float(delta_c), float(noise)).rate
+    return (
+        1
+        - sparsification.best_rate(w, clip_norm=float(clip), delta_c=float(delta_c), step_noise=float(noise)).drop_rate
+    )
 
 
 @row.equal(lambda: [(c, d) for c in _CLIPS for d in (2000, 10**5)], tolerance=0.04)
@@ -98,8 +103,10 @@ def _(clip: Fraction, dim: int) -> Sides:
 def _clip_ratio(kappa_share: float, x: float, gap: float, noise: float, clip: float) -> float:
     """Bound at r over bound at 0 with kappa = x^kappa_share for every clip; G = gamma = 1."""
     a = gap + clip**2 / 2
-    masked = sparsification.tradeoff(1 - x, a, noise * clip**2 / 2, x**kappa_share)
-    return masked / sparsification.tradeoff(0.0, a, noise * clip**2 / 2, 1.0)
+    masked = sparsification.relative_bound(
+        drop_rate=1 - x, delta_c=a, step_noise=noise * clip**2 / 2, kappa=x**kappa_share
+    )
+    return masked / sparsification.relative_bound(drop_rate=0.0, delta_c=a, step_noise=noise * clip**2 / 2, kappa=1.0)
 
 
 def _much_larger_clip_slack(clip: float, growth: float, **point: float) -> float:

@@ -94,7 +94,9 @@ def _attained_cases() -> Iterator[tuple[Vector, Vector, int]]:
 def _(w: tuple[int, ...], xi: tuple[int, ...], bound: int) -> Sides:
     """equality where nothing is clipped"""
     return (
-        gradients.symmetric_clip_lower_bound(float(_norm(w)), float(bound), [float(_norm(xi))]).integral,
+        gradients.symmetric_clip_lower_bound(
+            grad_norm=float(_norm(w)), clip_norm=float(bound), deviation_norms=[float(_norm(xi))]
+        ).integral,
         lambda: _kept(w, _two_point(xi), bound),
         printed_split_bound(float(_norm(w)), float(bound), float(_norm(xi))),
     )
@@ -103,7 +105,9 @@ def _(w: tuple[int, ...], xi: tuple[int, ...], bound: int) -> Sides:
 def _float_kept(w: Vector, xi: Vector, bound: int) -> float:
     """E<w, clip(w + xi)> with the calculator's clip."""
     center, shift = np.array(w, dtype=np.float64), np.array(xi, dtype=np.float64)
-    return float(gradients.clip(np.array([center + shift, center - shift]), float(bound)).mean(axis=0) @ center)
+    return float(
+        gradients.clip(np.array([center + shift, center - shift]), clip_norm=float(bound)).mean(axis=0) @ center
+    )
 
 
 @row.equal(_all_cases, tolerance=1e-14)
@@ -145,7 +149,7 @@ def _plane(grad_norm: float, deviation: float, angle: float) -> float:
     """E<w, clip(w + xi)> / |w| for xi = +-v, C = 1: w and v span a plane, so two entries are enough for every dimension."""
     shift = deviation * np.array([math.cos(angle), math.sin(angle)])
     center = np.array([grad_norm, 0.0])
-    return float(gradients.clip(np.array([center + shift, center - shift]), 1.0).mean(axis=0)[0])
+    return float(gradients.clip(np.array([center + shift, center - shift]), clip_norm=1.0).mean(axis=0)[0])
 
 
 def _slack_of_more(grad_norm: float, deviation: float, angle: float, split: float) -> float:
@@ -167,7 +171,9 @@ def _slack(grad_norm: float, deviation: float, angle: float, split: float) -> fl
 
     Both steps: E<w, clip> >= the integral form >= the split form.
     """
-    bounds = gradients.symmetric_clip_lower_bound(grad_norm, 1.0, [deviation], split)
+    bounds = gradients.symmetric_clip_lower_bound(
+        grad_norm=grad_norm, clip_norm=1.0, deviation_norms=[deviation], deviation_share=split
+    )
     kept = _plane(grad_norm, deviation, angle)
     scale = min(grad_norm, 1.0)
     return min(kept - bounds.integral / grad_norm, (bounds.integral - bounds.split) / grad_norm) / scale
@@ -181,7 +187,7 @@ def _(dim: int, bound: Fraction) -> Sides:
     """the clip operator on long rows"""
     # entries 3, 4, 12: norm 13
     return (
-        gradients.clip([[3.0, 4.0, *[0.0] * (dim - 3), 12.0]], float(bound))[0, -1],
+        gradients.clip([[3.0, 4.0, *[0.0] * (dim - 3), 12.0]], clip_norm=float(bound))[0, -1],
         12 * min(Fraction(1), bound / 13),
         12.0,
     )

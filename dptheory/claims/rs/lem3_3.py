@@ -111,7 +111,9 @@ def _found(second: float, third: float, fourth: float, keep: int, scale: float, 
     u = np.array([1.0, second, third, fourth])
     root = math.sqrt(keep / 4)
     spread = spread_of(root + margin * (1 - root), 4) if margin < 1 and root < 1 else 0.0
-    return sparsification.kappa(0.25 * scale * u / np.linalg.norm(u), 1.0, 1 - keep / 4, spread)
+    return sparsification.kappa(
+        0.25 * scale * u / np.linalg.norm(u), clip_norm=1.0, drop_rate=1 - keep / 4, deviation=spread
+    )
 
 
 def _square_root_slack(**point: float) -> float:
@@ -139,7 +141,9 @@ def _closed_range_slack(**point: float) -> float:
 
 def _at_most_one_slack(probability: float, scale: float, keep: int) -> float:
     """Wrong statement: kappa <= 1 without the condition."""
-    found = sparsification.kappa(np.full(6, 0.25 * scale), 1.0, 1 - keep / 6, spread_of(probability, 6))
+    found = sparsification.kappa(
+        np.full(6, 0.25 * scale), clip_norm=1.0, drop_rate=1 - keep / 6, deviation=spread_of(probability, 6)
+    )
     return 1 / found.value - 1
 
 
@@ -156,5 +160,7 @@ def _without_condition_slack(probability: float, scale: float, keep: int) -> flo
 
     The upper end with P arbitrary: min(x max(1, s), sqrt x) / P.
     """
-    found = sparsification.kappa(np.full(6, 0.25 * scale), 1.0, 1 - keep / 6, spread_of(probability, 6))
+    found = sparsification.kappa(
+        np.full(6, 0.25 * scale), clip_norm=1.0, drop_rate=1 - keep / 6, deviation=spread_of(probability, 6)
+    )
     return min(found.value / found.lower, found.upper / found.value) - 1

@@ -72,7 +72,11 @@ row.equal(lambda: _poisson_steps.POISSON_STEPS, kind=Kind.COUNTEREXAMPLE)(_poiss
 
 def _printed_step_bound(step: _poisson.Step) -> float:
     noise = convergence.noise_term(
-        float(step.smoothness), float(step.clip), float(step.noise_multiplier), step.dim, step.batch_size
+        smoothness=float(step.smoothness),
+        clip_norm=float(step.clip),
+        noise_multiplier=float(step.noise_multiplier),
+        dim=step.dim,
+        batch_size=step.batch_size,
     )
     gamma, smoothness, rate = float(step.learning_rate), float(step.smoothness), 1 - step.kept / step.dim
     return printed_noisy_descent(step.decrease, gamma, smoothness, float(step.clip), noise, rate)
@@ -90,7 +94,9 @@ def _(examples: int, steps: int) -> Sides:
     # wrong: the whole gap and C^2, 1.9 > 1
     return (
         _poisson_steps.run_bound(
-            examples, steps, convergence.batch_second_moment(1.0, 1.0, 1, sampling_rate=1 / examples)
+            examples,
+            steps,
+            convergence.batch_second_moment(mean_norm=1.0, second_moment=1.0, batch_size=1, sampling_rate=1 / examples),
         ),
         lambda: _poisson.run_alignment(examples, steps)[0],
         0.5 / (2.0 * steps) + 1.0,

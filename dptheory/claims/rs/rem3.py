@@ -54,7 +54,7 @@ def _noise_reduced(size: int, threshold: int, keep: int) -> bool:
 
 
 def _noise_reduced_by_calculator(size: int, threshold: int, keep: int) -> bool:
-    found = sparsification.kappa(np.full(4, float(size)), 4.0 * threshold, 1 - keep / 4)
+    found = sparsification.kappa(np.full(4, float(size)), clip_norm=4.0 * threshold, drop_rate=1 - keep / 4)
     return found.lower / found.value < 1 - 1e-12
 
 
@@ -72,7 +72,9 @@ def _(size: int, threshold: int, keep: int) -> Sides:
 
 def _tuned(rate: float, kappa: float, noise: Fraction) -> float:
     """Tuned bound for Delta_L = 1, T = 9, A = 1, D = noise."""
-    return sparsification.tuned_bound(rate, kappa, 1.0, 9.0, 1.0, float(noise)).bound
+    return sparsification.tuned_bound(
+        drop_rate=rate, kappa=kappa, objective_gap=1.0, steps=9.0, curvature_term=1.0, noise_term=float(noise)
+    ).bound
 
 
 def _searched(x: Fraction, kappa: Fraction, noise: Fraction) -> float:
@@ -107,7 +109,7 @@ def _(x: Fraction, kappa: Fraction, noise: Fraction) -> Sides:
 def _(x: Fraction, n: Fraction) -> Sides:
     """threshold of a fixed rate: where the bounds with and without the mask meet, by root finding"""
     return (
-        sparsification.least_kappa(float(1 - x), 1.0, float(n)),
+        sparsification.least_kappa(drop_rate=float(1 - x), delta_c=1.0, step_noise=float(n)),
         lambda: float(brentq(lambda k: float(1 + x * n) / k - float(1 + n), float(x) / 2, 2.0, xtol=1e-15)),
         x,
     )

@@ -68,7 +68,7 @@ def _largest_square(rows: Rows, clip: Fraction, mask: tuple[int, ...]) -> Fracti
 
 
 def _squared(rows: Rows, clip: Fraction, mask: tuple[int, ...] | None) -> float:
-    return privacy.masked_sensitivity(rows, float(clip), mask) ** 2
+    return privacy.masked_sensitivity(gradients=rows, clip_norm=float(clip), mask=mask) ** 2
 
 
 @row.equal(_mask_cases, tolerance=1e-13)
@@ -80,7 +80,7 @@ def _(rows: Rows, clip: Fraction, mask: tuple[int, ...]) -> Sides:
 def _replace_squared(side: int, height: int, mask: tuple[int, int] | None) -> float:
     """Two examples with gradients (+-side, height), clip 1."""
     rows = ((side, height), (-side, height))
-    return privacy.masked_sensitivity(rows, 1.0, mask, "replace-one") ** 2
+    return privacy.masked_sensitivity(gradients=rows, clip_norm=1.0, mask=mask, adjacency="replace-one") ** 2
 
 
 @row.equal((1, 100), (2, 3), (7, 1), tolerance=1e-13, kind=Kind.COUNTEREXAMPLE)
@@ -101,8 +101,8 @@ def _(side: int, height: int) -> Sides:
 
 def _growth(adjacency: str, first: float, second: float, third: float, fourth: float) -> float:
     rows = ((first, second), (third, fourth))
-    whole = privacy.masked_sensitivity(rows, 1.0, None, adjacency)
-    return whole - privacy.masked_sensitivity(rows, 1.0, (1, 0), adjacency)
+    whole = privacy.masked_sensitivity(gradients=rows, clip_norm=1.0, mask=None, adjacency=adjacency)
+    return whole - privacy.masked_sensitivity(gradients=rows, clip_norm=1.0, mask=(1, 0), adjacency=adjacency)
 
 
 def _replace_slack(**point: float) -> float:
@@ -119,7 +119,7 @@ def _add_remove_slack(**point: float) -> float:
 def _within(bound: float, first: float, second: float, third: float, keep: int) -> float:
     rows = ((first, second, third), (-second, third, first))
     mask = tuple(int(j < keep) for j in range(3))
-    return bound - privacy.masked_sensitivity(rows, 1.0, mask, "replace-one")
+    return bound - privacy.masked_sensitivity(gradients=rows, clip_norm=1.0, mask=mask, adjacency="replace-one")
 
 
 def _replace_half_slack(**point: float) -> float:
@@ -142,7 +142,7 @@ def _replace_bound_slack(**point: float) -> float:
 def _public_mask_delta(sigma: float, epsilon: float, second: float, third: float, keep: int) -> float:
     """delta of masked sum and mask together: the mean over the masks, of a canary (1, second, third) with C = 1."""
     masks = [tuple(int(j in kept) for j in range(3)) for kept in itertools.combinations(range(3), keep)]
-    norms = [privacy.masked_sensitivity([(1.0, second, third)], 1.0, mask) for mask in masks]
+    norms = [privacy.masked_sensitivity(gradients=[(1.0, second, third)], clip_norm=1.0, mask=mask) for mask in masks]
     return sum(gaussian_delta(norm / sigma, epsilon) for norm in norms) / len(masks)
 
 
@@ -176,7 +176,7 @@ def _long_sensitivity(adjacency: str, masked: bool) -> float:
     rows[0, :2], rows[1, -1] = (3.0, 4.0), 0.5
     mask = np.ones(20_000)
     mask[0] = 0.0
-    return privacy.masked_sensitivity(rows, 1.0, mask if masked else None, adjacency)
+    return privacy.masked_sensitivity(gradients=rows, clip_norm=1.0, mask=mask if masked else None, adjacency=adjacency)
 
 
 @row.equal(

@@ -154,7 +154,9 @@ row.inequality(
 def _(gamma: float, G: float, r: float, T: int) -> float:
     """worst case of one to five steps over smooth functions"""
     # the wrong value forgets the gap that is left at the end
-    return convergence.noisy_sgd_bound(1.0, gamma, T, G, rate=r, sampling="fixed").value
+    return convergence.noisy_sgd_bound(
+        objective_gap=1.0, learning_rate=gamma, steps=T, smoothness=G, drop_rate=r, sampling="fixed"
+    ).value
 
 
 row.certificate(

@@ -97,7 +97,7 @@ def _mean_given(k: Vector, keep: int) -> Fraction:
 def _(k: Vector, keep: int) -> Sides:
     """equal X: the bound with P(X > 0) is attained"""
     return (
-        sparsification.error_lower_bound(k, _attack_laws.rate_of(len(k), keep), 1.0),
+        sparsification.error_lower_bound(k, drop_rate=_attack_laws.rate_of(len(k), keep), noise_std=1.0),
         lambda: _mean_given(k, keep),
         printed_error_bound(k, _attack_laws.rate_of(len(k), keep), 1.0),
     )
@@ -113,7 +113,7 @@ _SMALL_CASES = [(k, keep) for k in _SMALL_VECTORS for keep in range(1, len(k) + 
 def _(k: Vector, keep: int) -> Sides:
     """error given m*k != 0, all masks"""
     return (
-        sparsification.expected_error(k, _attack_laws.rate_of(len(k), keep), 1.0).given_recoverable,
+        sparsification.expected_error(k, drop_rate=_attack_laws.rate_of(len(k), keep), noise_std=1.0).given_recoverable,
         lambda: _mean_given(k, keep),
         printed_error_bound(k, _attack_laws.rate_of(len(k), keep), 1.0),
     )
@@ -128,7 +128,7 @@ def _lost_share(k: Vector, keep: int) -> Fraction:
 def _(k: Vector, keep: int) -> Sides:
     """probability of m*k = 0, all masks"""
     return (
-        sparsification.expected_error(k, _attack_laws.rate_of(len(k), keep), 1.0).lost_probability,
+        sparsification.expected_error(k, drop_rate=_attack_laws.rate_of(len(k), keep), noise_std=1.0).lost_probability,
         lambda: _lost_share(k, keep),
         Fraction(k.count(0), len(k)) ** keep,
     )
@@ -138,7 +138,9 @@ def _(k: Vector, keep: int) -> Sides:
 def _(k: Vector, keep: int) -> Sides:
     """finite for few zeros only"""
     return (
-        math.isfinite(sparsification.expected_error(k, _attack_laws.rate_of(len(k), keep), 1.0).value),
+        math.isfinite(
+            sparsification.expected_error(k, drop_rate=_attack_laws.rate_of(len(k), keep), noise_std=1.0).value
+        ),
         lambda: 0 not in kept_energies(k, keep),
         True,
     )
@@ -159,7 +161,9 @@ def _two_level_mean(dim: int, large: int, keep: int) -> float:
 def _(dim: int, large: int, keep: int) -> Sides:
     """second method in high dimension: two levels"""
     return (
-        sparsification.expected_error(_two_levels(dim, large), _attack_laws.rate_of(dim, keep), 1.0).value,
+        sparsification.expected_error(
+            _two_levels(dim, large), drop_rate=_attack_laws.rate_of(dim, keep), noise_std=1.0
+        ).value,
         lambda: _two_level_mean(dim, large, keep),
         printed_error_bound(_two_levels(dim, large).tolist(), _attack_laws.rate_of(dim, keep), 1.0),
     )
@@ -191,18 +195,22 @@ _SPREAD = tuple(0.3 + 0.1 * j for j in range(20))
 )
 def _() -> float:
     """least squares on masked, noisy gradients, d = 20"""
-    return sparsification.expected_error(_SPREAD, _attack_laws.rate_of(20, 5), 0.7).value
+    return sparsification.expected_error(_SPREAD, drop_rate=_attack_laws.rate_of(20, 5), noise_std=0.7).value
 
 
 def _bound_slack(large: float, middle: float, small: float, zeros: int, keep_share: float) -> float:
     k, rate = _searched(large, middle, small, zeros, keep_share)
-    given = sparsification.expected_error(k, rate, 1.0).given_recoverable
-    return given / sparsification.error_lower_bound(k, rate, 1.0) - 1
+    given = sparsification.expected_error(k, drop_rate=rate, noise_std=1.0).given_recoverable
+    return given / sparsification.error_lower_bound(k, drop_rate=rate, noise_std=1.0) - 1
 
 
 def _printed_slack(large: float, middle: float, small: float, zeros: int, keep_share: float) -> float:
     k, rate = _searched(large, middle, small, zeros, keep_share)
-    return sparsification.expected_error(k, rate, 1.0).given_recoverable / printed_error_bound(k, rate, 1.0) - 1
+    return (
+        sparsification.expected_error(k, drop_rate=rate, noise_std=1.0).given_recoverable
+        / printed_error_bound(k, rate, 1.0)
+        - 1
+    )
 
 
 def _searched(large: float, middle: float, small: float, zeros: int, keep_share: float) -> tuple[list[float], float]:
@@ -252,7 +260,9 @@ def _bayes_by_enumeration(k: Vector, keep: int, ratio: Fraction) -> Fraction:
 def _(k: Vector, keep: int, ratio: Fraction) -> Sides:
     """Bayes attacker, all masks"""
     return (
-        sparsification.bayes_error(k, _attack_laws.rate_of(len(k), keep), 1.0, 1 / math.sqrt(ratio)),
+        sparsification.bayes_error(
+            k, drop_rate=_attack_laws.rate_of(len(k), keep), noise_std=1.0, prior_std=1 / math.sqrt(ratio)
+        ),
         lambda: _bayes_by_enumeration(k, keep, ratio),
         1 / (Fraction(keep, len(k)) * sum(x * x for x in k) + ratio),
     )
@@ -268,7 +278,9 @@ def _bayes_with_one_large(dim: int, keep: int, large: int) -> Fraction:
 def _(dim: int, keep: int, large: int) -> Sides:
     """Bayes attacker, one large entry among very many"""
     return (
-        sparsification.bayes_error([float(large)] + [1.0] * (dim - 1), _attack_laws.rate_of(dim, keep), 1.0, 0.5),
+        sparsification.bayes_error(
+            [float(large)] + [1.0] * (dim - 1), drop_rate=_attack_laws.rate_of(dim, keep), noise_std=1.0, prior_std=0.5
+        ),
         lambda: _bayes_with_one_large(dim, keep, large),
         1 / (keep / Fraction(dim) * (dim - 1 + large**2) + 4),
     )
@@ -279,12 +291,12 @@ _SPARSE = (2.0, 1.0, 0.5, *[0.0] * 9)
 
 @row.mean(
     partial(_attacked, k=_SPARSE, keep=6, sigma=0.7, tau=0.8),
-    wrong=lambda: sparsification.expected_error(_SPARSE, 0.5, 0.7).given_recoverable,
+    wrong=lambda: sparsification.expected_error(_SPARSE, drop_rate=0.5, noise_std=0.7).given_recoverable,
     row_bytes=1000,
 )
 def _() -> float:
     """Bayes attacker on a Gaussian input, 9 of 12 entries zero"""
-    return sparsification.bayes_error(_SPARSE, 0.5, 0.7, 0.8)
+    return sparsification.bayes_error(_SPARSE, drop_rate=0.5, noise_std=0.7, prior_std=0.8)
 
 
 @row.equal(
@@ -308,8 +320,10 @@ def _(dim: int, ones: int, keep: int, field: str) -> Sides:
 def _(dim: int, ones: int, keep: int) -> Sides:
     """why the mean is infinite, counted"""
     return (
-        sparsification.expected_error(_attack_laws.leading_ones(dim, ones), _attack_laws.rate_of(dim, keep), 2.0).reason
-        == (f"{dim - ones} of {dim} entries of k are zero and a mask keeps {keep}: it can miss the others"),
+        sparsification.expected_error(
+            _attack_laws.leading_ones(dim, ones), drop_rate=_attack_laws.rate_of(dim, keep), noise_std=2.0
+        ).reason
+        == (f"{dim - ones} of {dim} entries of vector are zero and a mask keeps {keep}: it can miss the others"),
         dim - ones >= keep,
         False,
     )

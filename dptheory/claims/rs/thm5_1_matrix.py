@@ -105,9 +105,15 @@ _MATRIX_CASES = [(K, keep) for K in _MATRICES for keep in range(len(K[0]), len(K
 def _(K: Matrix, keep: int) -> Sides:
     """total error given full rank, all masks"""
     return (
-        sparsification.matrix_expected_error(K, _attack_laws.rate_of(len(K), keep), 1.0).given_recoverable,
+        sparsification.matrix_expected_error(
+            K, drop_rate=_attack_laws.rate_of(len(K), keep), noise_std=1.0
+        ).given_recoverable,
         lambda: _mean_trace(K, keep),
-        lambda: float(np.trace(sparsification.matrix_error_lower_bound(K, _attack_laws.rate_of(len(K), keep), 1.0))),
+        lambda: float(
+            np.trace(
+                sparsification.matrix_error_lower_bound(K, drop_rate=_attack_laws.rate_of(len(K), keep), noise_std=1.0)
+            )
+        ),
     )
 
 
@@ -120,7 +126,9 @@ def _singular_share(matrix: Matrix, keep: int) -> Fraction:
 def _(K: Matrix, keep: int) -> Sides:
     """probability of rank deficiency, all masks"""
     return (
-        sparsification.matrix_expected_error(K, _attack_laws.rate_of(len(K), keep), 1.0).lost_probability,
+        sparsification.matrix_expected_error(
+            K, drop_rate=_attack_laws.rate_of(len(K), keep), noise_std=1.0
+        ).lost_probability,
         lambda: _singular_share(K, keep),
         0.0,
     )
@@ -130,9 +138,9 @@ def _(K: Matrix, keep: int) -> Sides:
 def _(K: Matrix) -> Sides:
     """nothing masked: the bound is the error"""
     return (
-        float(np.trace(sparsification.matrix_error_lower_bound(K, 0.0, 1.0))),
+        float(np.trace(sparsification.matrix_error_lower_bound(K, drop_rate=0.0, noise_std=1.0))),
         lambda: _mean_trace(K, len(K)),
-        lambda: 1.01 * float(np.trace(sparsification.matrix_error_lower_bound(K, 0.0, 1.0))),
+        lambda: 1.01 * float(np.trace(sparsification.matrix_error_lower_bound(K, drop_rate=0.0, noise_std=1.0))),
     )
 
 
@@ -148,7 +156,7 @@ def _least_eigenvalue(entries: dict[str, float], conditional: bool) -> float:
         return 0.0
     kept = [K[list(rows)] for rows in itertools.combinations(range(4), keep)]
     inverses = [np.linalg.inv(rows.T @ rows) for rows in kept if np.linalg.matrix_rank(rows) == 2]
-    bound = sparsification.matrix_error_lower_bound(K, _attack_laws.rate_of(4, keep), 1.0)
+    bound = sparsification.matrix_error_lower_bound(K, drop_rate=_attack_laws.rate_of(4, keep), noise_std=1.0)
     share = len(inverses) / len(kept) if conditional else 1.0
     root = np.linalg.inv(np.linalg.cholesky(bound))
     return float(np.linalg.eigvalsh(root @ np.mean(inverses, axis=0) @ root.T)[0] - share)
@@ -187,12 +195,14 @@ _REGULAR: Matrix = tuple((1, t, t * t) for t in range(-4, 5))
 
 @row.mean(
     partial(_attacked_matrix, K=_REGULAR, dim=9, unknowns=3, keep=6, sigma=0.5),
-    wrong=lambda: float(np.trace(sparsification.matrix_error_lower_bound(_REGULAR, _attack_laws.rate_of(9, 6), 0.5))),
+    wrong=lambda: float(
+        np.trace(sparsification.matrix_error_lower_bound(_REGULAR, drop_rate=_attack_laws.rate_of(9, 6), noise_std=0.5))
+    ),
     row_bytes=1500,
 )
 def _() -> float:
     """least squares on the kept rows of a fixed K, 9 x 3"""
-    return sparsification.matrix_expected_error(_REGULAR, _attack_laws.rate_of(9, 6), 0.5).value
+    return sparsification.matrix_expected_error(_REGULAR, drop_rate=_attack_laws.rate_of(9, 6), noise_std=0.5).value
 
 
 @row.mean(
@@ -202,7 +212,7 @@ def _() -> float:
 )
 def _() -> float:
     """Gaussian K, 12 rows kept, 4 unknowns"""
-    return sparsification.gaussian_matrix_error(12, 4, 0.5).value
+    return sparsification.gaussian_matrix_error(keep=12, unknowns=4, noise_std=0.5).value
 
 
 @row.equal(

@@ -69,7 +69,9 @@ mean of those of the iterates, so the same holds if the condition holds at every
 def _(r: float, k: float, gap: float, t: float, d: float) -> Sides:
     """least bound, by search over the learning rate"""
     return (
-        sparsification.tuned_bound(r, k, gap, t, 2.0, d).bound,
+        sparsification.tuned_bound(
+            drop_rate=r, kappa=k, objective_gap=gap, steps=t, curvature_term=2.0, noise_term=d
+        ).bound,
         lambda: least_over_rates(2.0 + (1 - r) * d, gap, t) / k,
         (gap / t + 2.0 + (1 - r) * d) / k,
     )
@@ -94,7 +96,7 @@ def _(x: Fraction, k: Fraction, ratio: Fraction) -> Sides:
     """who gains, in fractions"""
     # wrong: the comparison at a fixed rate
     return (
-        k > sparsification.least_kappa_tuned(float(1 - x), float(ratio)) * (1 + 1e-12),
+        k > sparsification.least_kappa_tuned(drop_rate=float(1 - x), noise_to_curvature=float(ratio)) * (1 + 1e-12),
         lambda: _tuned_gain(x, k, ratio),
         (1 + x * ratio) / k < 1 + ratio,
     )
@@ -102,18 +104,27 @@ def _(x: Fraction, k: Fraction, ratio: Fraction) -> Sides:
 
 def _tuned_ratio(rate: float, kappa: float, noise_ratio: float) -> float:
     """Tuned bound with the mask over that without."""
-    masked = sparsification.tuned_bound(rate, kappa, 1.0, 100.0, 1.0, noise_ratio).bound
-    return masked / sparsification.tuned_bound(0.0, 1.0, 1.0, 100.0, 1.0, noise_ratio).bound
+    masked = sparsification.tuned_bound(
+        drop_rate=rate, kappa=kappa, objective_gap=1.0, steps=100.0, curvature_term=1.0, noise_term=noise_ratio
+    ).bound
+    return (
+        masked
+        / sparsification.tuned_bound(
+            drop_rate=0.0, kappa=1.0, objective_gap=1.0, steps=100.0, curvature_term=1.0, noise_term=noise_ratio
+        ).bound
+    )
 
 
 def _fixed_ratio(rate: float, kappa: float, noise_ratio: float) -> float:
     """The same at a learning rate so large that Delta_L / (g T) is negligible."""
-    return sparsification.tradeoff(rate, 1.0, noise_ratio, kappa) / sparsification.tradeoff(0.0, 1.0, noise_ratio, 1.0)
+    return sparsification.relative_bound(
+        drop_rate=rate, delta_c=1.0, step_noise=noise_ratio, kappa=kappa
+    ) / sparsification.relative_bound(drop_rate=0.0, delta_c=1.0, step_noise=noise_ratio, kappa=1.0)
 
 
 def _same_probability(ratio: Ratio, second: float, third: float, keep: int, scale: float, noise_ratio: float) -> float:
     w = np.array([1.0, second, third, second, 1.0, third])
-    found = sparsification.kappa(0.25 * scale * w / np.linalg.norm(w), 1.0, 1 - keep / 6)
+    found = sparsification.kappa(0.25 * scale * w / np.linalg.norm(w), clip_norm=1.0, drop_rate=1 - keep / 6)
     return ratio(1 - keep / 6, found.value, noise_ratio) - 1
 
 
@@ -142,7 +153,12 @@ def _no_gain_slack(**point: float) -> float:
 
 def _small_gradient(probability: float, keep: int, scale: float) -> tuple[float, float]:
     """(rate, kappa) of six entries with |w| = scale c <= c and Gaussian deviation."""
-    found = sparsification.kappa(np.full(6, 0.25 * scale / math.sqrt(6)), 1.0, 1 - keep / 6, spread_of(probability, 6))
+    found = sparsification.kappa(
+        np.full(6, 0.25 * scale / math.sqrt(6)),
+        clip_norm=1.0,
+        drop_rate=1 - keep / 6,
+        deviation=spread_of(probability, 6),
+    )
     return 1 - keep / 6, found.value
 
 
@@ -194,7 +210,13 @@ def _best_learning_rate(slope: float, gap: float, steps: float) -> float:
 def _(r: float, k: float, gap: float, t: float, d: float) -> Sides:
     """learning rate of the least bound, by golden section"""
     return (
-        sparsification.tuned_bound(r, k, gap, t, 2.0, d).learning_rate,
+        sparsification.tuned_bound(
+            drop_rate=r, kappa=k, objective_gap=gap, steps=t, curvature_term=2.0, noise_term=d
+        ).learning_rate,
         lambda: _best_learning_rate(2.0 + (1 - r) * d, gap, t),
-        lambda: sparsification.tuned_bound(0.0, 1.0, gap, t, 2.0, d + 0.1).learning_rate,
+        lambda: (
+            sparsification.tuned_bound(
+                drop_rate=0.0, kappa=1.0, objective_gap=gap, steps=t, curvature_term=2.0, noise_term=d + 0.1
+            ).learning_rate
+        ),
     )

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from dptheory import privacy
+from tests.named import by_name
 from tests.training import bugs
 from training import audits, mechanisms
 from training.__main__ import app
@@ -77,7 +78,10 @@ def test_too_little_noise_is_caught() -> None:
         return 0.8 * noise(like, std)
 
     noise = _worlds.seeded_noise(1)
-    found = privacy.audit(*audit.scores(audit.trials, less), _steps.DELTA, method=audit.method)
+    found = privacy.audit(
+        **by_name("scores_with scores_without delta", (*audit.scores(audit.trials, less), _steps.DELTA)),
+        method=audit.method,
+    )
     assert found.epsilon_lower > audit.claimed
 
 
@@ -292,7 +296,7 @@ def test_a_finding_is_refused_at_the_false_alarm_rate() -> None:
 def test_epsilon_of_another_library_is_below_ours_and_near() -> None:
     from dptheory import privacy
 
-    ours = privacy.epsilon(1.0, 0.25, 24, 1e-5)
+    ours = privacy.epsilon_bounds(noise_multiplier=1.0, sampling_rate=0.25, steps=24, delta=1e-5)
     theirs = _measure.epsilon(1.0, 0.25, 24, 1e-5)
     assert 0.98 * ours.upper < theirs <= ours.upper
 

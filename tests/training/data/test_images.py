@@ -14,6 +14,7 @@ import pooch
 import pytest
 import torch
 
+from tests.named import by_name
 from training.data import (
     Archive,
     DataFile,
@@ -38,7 +39,7 @@ def idx(array: np.ndarray) -> bytes:
 
 
 def described(path: str, content: bytes, home: Archive | None = None) -> DataFile:
-    return DataFile(path, len(content), hashlib.md5(content).hexdigest(), home)
+    return DataFile(path=path, size=len(content), md5=hashlib.md5(content).hexdigest(), home=home)
 
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (3, 4, 5))
@@ -131,7 +132,7 @@ def test_missing_without_network_says_what_to_put_where(tmp_path: Path, monkeypa
         ("cifar-10", "cifar-10-batches-bin/data_batch_1.bin"),
     ):
         with pytest.raises(DataMissingError) as caught:
-            load(name, train=True)
+            load(name=name, train=True)
         text = str(caught.value)
         assert str(tmp_path / first) in text
         assert "no route to host" in text
@@ -176,7 +177,7 @@ def test_fetched_whole(tmp_path: Path, home) -> None:
     url, served = home
     body = gzip.compress(CONTENT)
     served["/f.gz"] = (body, len(body))
-    file = described("set/f", CONTENT, Archive(f"{url}/f.gz", hashlib.md5(body).hexdigest()))
+    file = described("set/f", CONTENT, Archive(url=f"{url}/f.gz", md5=hashlib.md5(body).hexdigest()))
     fetch_missing((file,), tmp_path)
     assert read_checked(file, tmp_path) == CONTENT
 
@@ -185,7 +186,7 @@ def test_cut_off_download_leaves_nothing(tmp_path: Path, home) -> None:
     url, served = home
     body = gzip.compress(CONTENT)
     served["/f.gz"] = (body, len(body) // 2)
-    file = described("set/f", CONTENT, Archive(f"{url}/f.gz", hashlib.md5(body).hexdigest()))
+    file = described("set/f", CONTENT, Archive(url=f"{url}/f.gz", md5=hashlib.md5(body).hexdigest()))
     with pytest.raises(DataMissingError, match=r"f\.gz"):
         fetch_missing((file,), tmp_path)
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
@@ -194,7 +195,7 @@ def test_cut_off_download_leaves_nothing(tmp_path: Path, home) -> None:
 def test_download_with_the_wrong_sum_leaves_nothing(tmp_path: Path, home) -> None:
     url, served = home
     served["/f.gz"] = (b"<html>moved</html>", 18)
-    file = described("set/f", CONTENT, Archive(f"{url}/f.gz", hashlib.md5(gzip.compress(CONTENT)).hexdigest()))
+    file = described("set/f", CONTENT, Archive(url=f"{url}/f.gz", md5=hashlib.md5(gzip.compress(CONTENT)).hexdigest()))
     with pytest.raises(DataMissingError, match="MD5"):
         fetch_missing((file,), tmp_path)
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
@@ -211,7 +212,7 @@ def test_tar_archive_is_unpacked_whole_or_not_at_all(tmp_path: Path, home, whole
         tar.add(packing / "set", "set")
     body = (packing / "all.tar.gz").read_bytes()
     served["/all.tar.gz"] = (body, len(body) if whole else len(body) // 2)
-    archive = Archive(f"{url}/all.tar.gz", hashlib.md5(body).hexdigest())
+    archive = Archive(url=f"{url}/all.tar.gz", md5=hashlib.md5(body).hexdigest())
     wanted = tuple(described(f"set/{name}", CONTENT + name.encode(), archive) for name in ("a", "b"))
     folder = tmp_path / "data"
     if whole:
@@ -239,7 +240,7 @@ def test_only_what_is_missing_is_taken_from_an_archive(
     monkeypatch.setattr(
         _files, "_download", lambda home, target: target.write_bytes((packing / "all.tar.gz").read_bytes())
     )
-    home, other = Archive("http://a/all.tar.gz", "0"), Archive("http://b/all.tar.gz", "0")
+    home, other = Archive(url="http://a/all.tar.gz", md5="0"), Archive(url="http://b/all.tar.gz", md5="0")
     folder = tmp_path / "not" / "yet"
     if there:
         (folder / "set").mkdir(parents=True)
@@ -258,18 +259,18 @@ def test_one_wrong_label_of_many() -> None:
 
 def test_file_that_is_there_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"mine")
-    fetch_missing((described("f", b"other", Archive("http://127.0.0.1:9/f.gz", "0" * 32)),), tmp_path)
+    fetch_missing((described("f", b"other", Archive(url="http://127.0.0.1:9/f.gz", md5="0" * 32)),), tmp_path)
     assert (tmp_path / "f").read_bytes() == b"mine"
 
 
 def test_unknown_name_lists_the_names() -> None:
     with pytest.raises(ValueError, match=r"excerpt.*fashion-mnist.*mnist.*cifar-10.*got 'svhn'"):
-        load("svhn", train=True)
+        load(name="svhn", train=True)
 
 
 def test_excerpt_loads() -> None:
     for train, count in ((True, 2000), (False, 500)):
-        images = load("excerpt", train=train)
+        images = load(name="excerpt", train=train)
         assert images.pixels.shape == (count, 1, 28, 28)
         assert images.pixels.dtype == torch.float32
         assert (images.pixels.min(), images.pixels.max()) == (0.0, 1.0)
@@ -298,7 +299,7 @@ def test_altered_excerpt_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     images.write_bytes(gzip.compress(bytes(content)))
     monkeypatch.setattr(_images, "package_files", lambda package: tmp_path)
     with pytest.raises(DataFileError, match="t10k-images"):
-        load("excerpt", train=False)
+        load(name="excerpt", train=False)
 
 
 def test_excerpt_is_the_head_of_the_published_files() -> None:
@@ -306,7 +307,7 @@ def test_excerpt_is_the_head_of_the_published_files() -> None:
     if not published.is_file():
         pytest.skip(f"needs the published FashionMNIST files in {published.parent}")
     for train, count in ((True, 2000), (False, 500)):
-        whole, cut = load("fashion-mnist", train=train), load("excerpt", train=train)
+        whole, cut = load(name="fashion-mnist", train=train), load(name="excerpt", train=train)
         assert torch.equal(whole.pixels[:count], cut.pixels)
         assert torch.equal(whole.labels[:count], cut.labels)
 
@@ -345,7 +346,7 @@ EMBEDDED = {
     "t10k-images-idx3-ubyte": (16 + 500 * 784, "4255ad7a7e77f5f027f05fd7644a6d38"),
     "t10k-labels-idx1-ubyte": (8 + 500, "46aa1f456ad6a5c48b50f4f28b2cc651"),
 }
-CIFAR = Archive("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530")
+CIFAR = Archive(url="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", md5="c32a1d4ab5d03f1284b67883e8d87530")
 BATCHES = {
     "data_batch_1": "5dd7e06a14cb22eb9f671a540d1b7c25",
     "data_batch_2": "5ea93a67294ea407fff1d09f752e9692",
@@ -358,14 +359,17 @@ BATCHES = {
 
 def test_every_file_is_described_as_published() -> None:
     found = {name: chosen.train + chosen.test for name, chosen in _images._SETS.items()}
-    assert found["excerpt"] == tuple(DataFile(name, *facts, None) for name, facts in EMBEDDED.items())
+    assert found["excerpt"] == tuple(
+        DataFile(**by_name("path size md5 home", (name, *facts, None))) for name, facts in EMBEDDED.items()
+    )
     for name, home in (("fashion-mnist", FASHION), ("mnist", LECUN)):
         assert found[name] == tuple(
-            DataFile(f"{name}/{file}", size, md5, Archive(f"{home}{file}.gz", served))
+            DataFile(path=f"{name}/{file}", size=size, md5=md5, home=Archive(url=f"{home}{file}.gz", md5=served))
             for file, (size, md5, served) in PUBLISHED[name].items()
         )
     assert found["cifar-10"] == tuple(
-        DataFile(f"cifar-10-batches-bin/{name}.bin", 10_000 * 3073, md5, CIFAR) for name, md5 in BATCHES.items()
+        DataFile(path=f"cifar-10-batches-bin/{name}.bin", size=10_000 * 3073, md5=md5, home=CIFAR)
+        for name, md5 in BATCHES.items()
     )
     assert {name: (len(chosen.train), len(chosen.test)) for name, chosen in _images._SETS.items()} == {
         "excerpt": (2, 2), "fashion-mnist": (2, 2), "mnist": (2, 2), "cifar-10": (5, 1)
@@ -395,7 +399,7 @@ def test_a_set_is_read_from_its_files(name: str, tmp_path: Path, monkeypatch: py
     wanted = []
     monkeypatch.setattr(_images, "fetch_missing", lambda files, folder: wanted.append((files, folder)))
     for train in (True, False):
-        found = load(name, train=train)
+        found = load(name=name, train=train)
         files = chosen.train if train else chosen.test
         images = [pixels[f.path] for f in files if "labels" not in f.path]
         targets = [labels[f.path] for f in files if "images" not in f.path]

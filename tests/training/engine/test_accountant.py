@@ -11,18 +11,18 @@ from dptheory import privacy
 from dptheory.privacy import ORDERS, FreshMask, joint_rdp, subsampled_gaussian_rdp
 from dptheory.pruning import SubsetMallows
 from training import mechanisms as m
-from training.engine import BudgetError, PrivacyLedger
+from training.engine import BudgetError, PrivacyAccountant
 from training.mechanisms import StepCost
 
 RATE, DELTA = 0.05, 1e-5
 PLAIN = StepCost(1.3)
 SELECTED = StepCost(1.3, selection=(10, SubsetMallows(64, 16, 0.01)))
 STRONG = StepCost(1.3, selection=(10, SubsetMallows(64, 16, 0.3)))
-MASKED = StepCost(1.3, mask=FreshMask(1000, 300))
+MASKED = StepCost(1.3, mask=FreshMask(dim=1000, keep=300))
 
 
-def ledger(*spent: tuple[StepCost, int], rate: float = RATE) -> PrivacyLedger:
-    kept = PrivacyLedger(rate)
+def ledger(*spent: tuple[StepCost, int], rate: float = RATE) -> PrivacyAccountant:
+    kept = PrivacyAccountant(rate)
     for cost, times in spent:
         for _ in range(times):
             kept.record(cost)
@@ -30,15 +30,18 @@ def ledger(*spent: tuple[StepCost, int], rate: float = RATE) -> PrivacyLedger:
 
 
 def by_curve(curve) -> float:
-    return privacy.epsilon_from_rdp(ORDERS, curve, DELTA)
+    return privacy.epsilon_from_rdp(orders=ORDERS, rdp=curve, delta=DELTA)
 
 
 def test_plain_steps_cost_what_the_accountant_says() -> None:
-    assert PrivacyLedger(RATE).epsilon(DELTA) == 0.0
+    assert PrivacyAccountant(RATE).epsilon(DELTA) == 0.0
     for steps in (1, 7, 200):
         kept = ledger((PLAIN, steps))
         assert kept.steps == steps
-        assert kept.epsilon(DELTA) == privacy.epsilon(1.3, RATE, steps, DELTA).upper
+        assert (
+            kept.epsilon(DELTA)
+            == privacy.epsilon_bounds(noise_multiplier=1.3, sampling_rate=RATE, steps=steps, delta=DELTA).upper
+        )
     assert ledger((PLAIN, 9), rate=1.0).epsilon(DELTA) == pytest.approx(
         privacy.gaussian_epsilon(3 / 1.3, DELTA), rel=1e-9
     )
@@ -46,8 +49,10 @@ def test_plain_steps_cost_what_the_accountant_says() -> None:
 
 def test_selections_and_masks_by_their_curves() -> None:
     groups, law = STRONG.selection
-    assert ledger((STRONG, 50)).epsilon(DELTA) == by_curve(50 * joint_rdp(ORDERS, RATE, 1.3, law, groups))
-    masked = by_curve(50 * MASKED.mask.rdp(ORDERS, RATE, 1.3))
+    assert ledger((STRONG, 50)).epsilon(DELTA) == by_curve(
+        50 * joint_rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.3, mechanism=law, groups=groups)
+    )
+    masked = by_curve(50 * MASKED.mask.rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.3))
     assert ledger((MASKED, 50)).epsilon(DELTA) == min(masked, ledger((PLAIN, 50)).epsilon(DELTA))
     assert masked < ledger((PLAIN, 50)).epsilon(DELTA)
 
@@ -62,9 +67,9 @@ def test_a_selection_that_tells_nothing_costs_nothing(sigma: float, rate: float,
     for index_epsilon in (0.0, 0.01):
         theta = index_epsilon / (steps * groups * 52)
         cost = StepCost(sigma, selection=(groups, SubsetMallows(256, 26, theta)))
-        kept = PrivacyLedger(rate)
+        kept = PrivacyAccountant(rate)
         kept._spent[cost] = steps
-        plain = privacy.epsilon(sigma, rate, steps, DELTA).upper
+        plain = privacy.epsilon_bounds(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=DELTA).upper
         assert plain <= kept.epsilon(DELTA) <= plain + index_epsilon * (1 + 1e-9)
         if index_epsilon == 0.0:
             assert kept.epsilon(DELTA) == pytest.approx(dp_sgd, rel=0.005)
@@ -78,7 +83,7 @@ def test_a_seeded_mask_counts_in_the_secure_account_alone() -> None:
     assert (
         kept.epsilon_if_secure(DELTA) == secure.epsilon(DELTA) == secure.epsilon_if_secure(DELTA) < plain.epsilon(DELTA)
     )
-    again = PrivacyLedger(RATE)
+    again = PrivacyAccountant(RATE)
     again.load_state_dict(json.loads(json.dumps(kept.state_dict())))
     assert again.epsilon_if_secure(DELTA) == kept.epsilon_if_secure(DELTA)
 
@@ -86,10 +91,10 @@ def test_a_seeded_mask_counts_in_the_secure_account_alone() -> None:
 def test_costs_of_all_kinds_add_up() -> None:
     groups, law = STRONG.selection
     curve = (
-        30 * subsampled_gaussian_rdp(ORDERS, RATE, 1.3)
-        + 20 * subsampled_gaussian_rdp(ORDERS, RATE, 2.0)
-        + 5 * joint_rdp(ORDERS, RATE, 1.3, law, groups)
-        + 10 * MASKED.mask.rdp(ORDERS, RATE, 1.3)
+        30 * subsampled_gaussian_rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.3)
+        + 20 * subsampled_gaussian_rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=2.0)
+        + 5 * joint_rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.3, mechanism=law, groups=groups)
+        + 10 * MASKED.mask.rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.3)
     )
     found = ledger((PLAIN, 30), (StepCost(2.0), 20), (STRONG, 5), (MASKED, 10)).epsilon(DELTA)
     assert found == pytest.approx(by_curve(curve), rel=1e-12)
@@ -97,9 +102,15 @@ def test_costs_of_all_kinds_add_up() -> None:
         DELTA
     )  # and by the least noise, plus the indices
     groups, law = SELECTED.selection
-    assert some <= privacy.epsilon(1.3, RATE, 55, DELTA).upper + 5 * groups * law.epsilon(32)
+    assert some <= privacy.epsilon_bounds(
+        noise_multiplier=1.3, sampling_rate=RATE, steps=55, delta=DELTA
+    ).upper + 5 * groups * law.epsilon(32)
     two = ledger((PLAIN, 30), (StepCost(2.0), 20)).epsilon(DELTA)
-    assert privacy.epsilon(1.3, RATE, 30, DELTA).lower < two <= privacy.epsilon(1.3, RATE, 50, DELTA).upper
+    assert (
+        privacy.epsilon_bounds(noise_multiplier=1.3, sampling_rate=RATE, steps=30, delta=DELTA).lower
+        < two
+        <= privacy.epsilon_bounds(noise_multiplier=1.3, sampling_rate=RATE, steps=50, delta=DELTA).upper
+    )
 
 
 def test_order_of_the_steps_is_nothing() -> None:
@@ -112,15 +123,23 @@ def test_order_of_the_steps_is_nothing() -> None:
 
 
 @pytest.mark.parametrize("sigma", [1e-9, 0.05, 0.0999, 150.0, 1e4, math.inf])
-@pytest.mark.parametrize("extra", [{}, {"mask": FreshMask(100, 50)}, {"selection": (3, SubsetMallows(8, 2, 0.1))}])
+@pytest.mark.parametrize(
+    "extra", [{}, {"mask": FreshMask(dim=100, keep=50)}, {"selection": (3, SubsetMallows(8, 2, 0.1))}]
+)
 def test_any_noise_has_a_bound(sigma: float, extra: dict) -> None:
     found = ledger((StepCost(sigma, **extra), 4)).epsilon(DELTA)
     assert math.isfinite(found) and found >= 0
     if sigma < 0.1:
         assert found >= 4 / (2 * sigma**2)  # not amplified
     if not extra:
-        inside = privacy.epsilon(min(max(sigma, 0.1), 1000.0), RATE, 4, DELTA)
-        assert found >= inside.lower if sigma < 0.1 else found <= privacy.epsilon(100.0, RATE, 4, DELTA).upper
+        inside = privacy.epsilon_bounds(
+            noise_multiplier=min(max(sigma, 0.1), 1000.0), sampling_rate=RATE, steps=4, delta=DELTA
+        )
+        assert (
+            found >= inside.lower
+            if sigma < 0.1
+            else found <= privacy.epsilon_bounds(noise_multiplier=100.0, sampling_rate=RATE, steps=4, delta=DELTA).upper
+        )
 
 
 def test_what_nothing_protects_costs_everything() -> None:
@@ -130,10 +149,10 @@ def test_what_nothing_protects_costs_everything() -> None:
 
 
 def test_more_steps_than_the_accountants_take_are_bounded_without_amplification() -> None:
-    kept = PrivacyLedger(1e-4)
+    kept = PrivacyAccountant(1e-4)
     kept.load_state_dict({"spent": [({"noise_multiplier": 10.0, "selection": None, "mask": None}, 2_000_000)]})
     assert kept.epsilon(DELTA) == pytest.approx(privacy.gaussian_epsilon(math.sqrt(2e6) / 10, DELTA), rel=1e-9)
-    kept = PrivacyLedger(1e-4)
+    kept = PrivacyAccountant(1e-4)
     kept.limit(8, DELTA)
     kept.clear(StepCost(10.0))  # affords more steps than the accountants take
 
@@ -151,22 +170,25 @@ def test_mechanisms_compare_as_they_should() -> None:
         return ledger((cost_of(mechanism), 100)).epsilon(DELTA)
 
     plain = epsilon(m.DpSgd())
-    assert epsilon(m.IndexPruning(0.001, m.Constant(0.25), 64)) > plain
-    assert epsilon(m.IndexPruning(0.1, m.Constant(0.25), 64)) > epsilon(m.IndexPruning(0.01, m.Constant(0.25), 64))
+    assert epsilon(m.IndexPruning(0.001, m.Constant(0.25), group_size=64)) > plain
+    assert epsilon(m.IndexPruning(0.1, m.Constant(0.25), group_size=64)) > epsilon(
+        m.IndexPruning(0.01, m.Constant(0.25), group_size=64)
+    )
     assert epsilon(m.PosteriorFreeze(m.Constant(0.5), None)) < plain
     assert epsilon(m.PosteriorFreeze(m.Constant(0.5), 0)) == plain  # whoever knows the seed knows the mask
     assert epsilon(m.PosteriorFreeze(m.Constant(0.0), None)) <= plain
     assert epsilon(m.PosteriorFreeze(m.Constant(0.5), None, refresh_steps=2)) == plain
     assert epsilon(m.RandomSparsification(m.Constant(0.5), 0)) == plain
-    assert epsilon(m.RankedSparsification(m.Constant(0.5), 5, 0)) == plain
+    assert epsilon(m.RankedSparsification(m.Constant(0.5), steps_per_epoch=5, seed=0)) == plain
     assert epsilon(m.TopKOfReleased(m.Constant(0.5), 64)) == plain
-    assert epsilon(m.LayerFreezing(m.DpSgd(), 1, 3)) == plain
-    assert epsilon(m.NoisyMagnitudeTopK(4.0, m.Constant(0.25), 64)) > plain
+    assert epsilon(m.LayerFreezing(m.DpSgd(), frozen_layers=1, from_step=3)) == plain
+    assert epsilon(m.NoisyMagnitudeTopK(4.0, m.Constant(0.25), group_size=64)) > plain
 
 
 NOT_PRIVATE = [
-    m.NoisySgd(), m.ClippedSgd(), m.RankedByTrueGradients(m.Constant(0.5), 5, 0), m.UnnoisedVelocity(m.Constant(0.5), 5, 0),
-    m.BatchSizeDivisor(10, 0.5, 0), m.TopKWithoutNoise(0.5),
+    m.NoisySgd(), m.ClippedSgd(), m.RankedByTrueGradients(m.Constant(0.5), steps_per_epoch=5, seed=0),
+    m.UnnoisedVelocity(m.Constant(0.5), steps_per_epoch=5, seed=0),
+    m.BatchSizeDivisor(expected_batch_size=10, drop_rate=0.5, seed=0), m.TopKWithoutNoise(0.5),
 ]  # fmt: skip
 
 
@@ -186,7 +208,7 @@ COSTS = [
 
 @pytest.mark.parametrize("cost", COSTS, ids=["plain", "weakly selected", "selected", "masked"])
 def test_budget_is_used_up_and_kept(cost: StepCost) -> None:
-    kept = PrivacyLedger(RATE)
+    kept = PrivacyAccountant(RATE)
     kept.limit(1.2, DELTA)
     while True:
         try:
@@ -202,7 +224,7 @@ def test_budget_is_used_up_and_kept(cost: StepCost) -> None:
 
 @pytest.mark.parametrize(("epsilon", "rate", "steps"), [(2.0, 0.2, 10)])
 def test_noise_for_a_budget_affords_the_last_step(epsilon: float, rate: float, steps: int) -> None:
-    cost = StepCost(privacy.noise_multiplier(epsilon, DELTA, rate, steps))
+    cost = StepCost(privacy.least_noise_multiplier(epsilon=epsilon, delta=DELTA, sampling_rate=rate, steps=steps))
     kept = ledger((cost, steps - 1), rate=rate)
     kept.limit(epsilon, DELTA)
     kept.clear(cost)
@@ -214,7 +236,7 @@ def test_a_budget_affords_as_many_steps_with_a_selection_that_tells_nothing() ->
     """The K of a schedule changes all the time; no step is lost, and the accountant is not asked at every step."""
     counts = []
     for law in (None, SubsetMallows(64, 16, 1e-9)):
-        kept = PrivacyLedger(RATE)
+        kept = PrivacyAccountant(RATE)
         kept.limit(1.2, DELTA)
         with pytest.raises(BudgetError):
             for step in range(10_000):
@@ -228,7 +250,7 @@ def test_a_budget_affords_as_many_steps_with_a_selection_that_tells_nothing() ->
 
 
 def test_budget_with_costs_that_take_turns() -> None:
-    kept = PrivacyLedger(1.0)
+    kept = PrivacyAccountant(1.0)
     kept.limit(3.0, DELTA)
     costs = [StepCost(3.0), StepCost(6.0)]
     with pytest.raises(BudgetError):
@@ -241,7 +263,7 @@ def test_budget_with_costs_that_take_turns() -> None:
 def test_state_round_trip() -> None:
     kept = ledger((PLAIN, 3), (SELECTED, 2), (MASKED, 4))
     state = json.loads(json.dumps(kept.state_dict()))  # plain values only
-    again = PrivacyLedger(RATE)
+    again = PrivacyAccountant(RATE)
     again.load_state_dict(state)
     assert again.steps == 9 and again.epsilon(DELTA) == kept.epsilon(DELTA)
     again.record(SELECTED)
@@ -261,9 +283,9 @@ def test_bad_input() -> None:
         with pytest.raises(ValueError, match="noise_multiplier must be"):
             StepCost(sigma)
     with pytest.raises(ValueError, match="sampling_rate"):
-        PrivacyLedger(0.0)
+        PrivacyAccountant(0.0)
     with pytest.raises(ValueError, match="delta"):
         ledger((PLAIN, 1)).epsilon(0.5)
     for epsilon, delta, says in ((0.0, 1e-5, "epsilon"), (1.0, 0.5, "delta"), (1.0, 0.0, "delta")):
         with pytest.raises(ValueError, match=says):
-            PrivacyLedger(RATE).limit(epsilon, delta)
+            PrivacyAccountant(RATE).limit(epsilon, delta)

@@ -97,7 +97,7 @@ def test_one_of_two_processes(reduction: str, divisor: float, monkeypatch: pytes
     model = torch.nn.Linear(3, 2)
     before = model.weight.detach().clone()
     private, optimizer = engine.attach(
-        module=DifferentiallyPrivateDistributedDataParallel(model), loss_reduction=reduction, sampling_rate=0.5, examples=20,
+        module=DifferentiallyPrivateDistributedDataParallel(model), loss_reduction=reduction, sampling_rate=0.5, train_size=20,
         optimizer=torch.optim.SGD(model.parameters(), lr=1.0), mechanism=m.RandomSparsification(m.Constant(0.25), None),
         noise_multiplier=0.0, max_grad_norm=0.5,
     )  # fmt: skip
@@ -120,7 +120,7 @@ def test_one_of_two_processes_with_one_parameter(monkeypatch: pytest.MonkeyPatch
     group = Group(monkeypatch)
     model = torch.nn.Linear(3, 2, bias=False)
     private, optimizer = engine.attach(
-        module=DifferentiallyPrivateDistributedDataParallel(model), sampling_rate=0.5, examples=20,
+        module=DifferentiallyPrivateDistributedDataParallel(model), sampling_rate=0.5, train_size=20,
         optimizer=torch.optim.SGD(model.parameters(), lr=1.0), mechanism=m.DpSgd(), noise_multiplier=0.0, max_grad_norm=0.5,
     )  # fmt: skip
     optimizer.begin_batch(1)
@@ -133,7 +133,7 @@ def test_no_step_without_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     Group(monkeypatch)
     model = torch.nn.Linear(3, 2)
     _, optimizer = engine.attach(
-        module=DifferentiallyPrivateDistributedDataParallel(model), sampling_rate=0.5, examples=20,
+        module=DifferentiallyPrivateDistributedDataParallel(model), sampling_rate=0.5, train_size=20,
         optimizer=torch.optim.SGD(model.parameters(), lr=1.0), mechanism=m.DpSgd(), noise_multiplier=0.0, max_grad_norm=0.5,
     )  # fmt: skip
     with pytest.raises(ValueError, match="backward pass since the last zero_grad"):

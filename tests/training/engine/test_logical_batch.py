@@ -25,9 +25,9 @@ class Recording(DpSgd):
     def __init__(self) -> None:
         self.totals: list[np.ndarray] = []
 
-    def release(self, total, noise_multiplier, clip, noise):
+    def release(self, total, *, noise_multiplier, clip_norm, noise):
         self.totals.append(total[0].flatten().numpy().copy())
-        return super().release(total, noise_multiplier, clip, noise)
+        return super().release(total, noise_multiplier=noise_multiplier, clip_norm=clip_norm, noise=noise)
 
 
 class Loop:

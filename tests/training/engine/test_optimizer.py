@@ -81,7 +81,7 @@ def test_plain_dp_sgd_is_opacus() -> None:
     ours, model = small_tanh_cnn(0), small_tanh_cnn(0)
     mine, attached = attach(
         module=ours, optimizer=torch.optim.SGD(ours.parameters(), lr=0.5, momentum=0.9), mechanism=DpSgd(),
-        sampling_rate=B / N, examples=N, noise_multiplier=0.7, max_grad_norm=0.5,
+        sampling_rate=B / N, train_size=N, noise_multiplier=0.7, max_grad_norm=0.5,
         noise_generator=torch.Generator().manual_seed(5),
     )  # fmt: skip
     engine = PrivacyEngine(accountant="rdp")
@@ -126,7 +126,7 @@ def test_bfloat16_model() -> None:
 def test_empty_batch_adds_noise_only() -> None:
     model = small_tanh_cnn(0)
     private, optimizer = attach(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.0), sampling_rate=B / N, examples=N, mechanism=DpSgd(),
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.0), sampling_rate=B / N, train_size=N, mechanism=DpSgd(),
         noise_multiplier=2.0, max_grad_norm=0.5, noise_generator=torch.Generator().manual_seed(0),
     )  # fmt: skip
     optimizer.begin_batch(0)
@@ -150,7 +150,7 @@ def test_sample_that_is_not_finite_is_counted_and_left_out() -> None:
 def test_freezing_in_the_middle_of_a_run(mode: str) -> None:
     """Up to the step it is the run without freezing; from there on the first layers stay, momentum or not."""
     plain, _ = train(DpSgd(), steps=2)
-    frozen, optimizer = train(LayerFreezing(DpSgd(), frozen=2, from_step=2), steps=4, grad_sample_mode=mode)
+    frozen, optimizer = train(LayerFreezing(DpSgd(), frozen_layers=2, from_step=2), steps=4, grad_sample_mode=mode)
     for (name, a), b, c in zip(
         plain.named_parameters(), frozen.parameters(), small_tanh_cnn(0).parameters(), strict=True
     ):
@@ -160,7 +160,7 @@ def test_freezing_in_the_middle_of_a_run(mode: str) -> None:
 
 
 def test_freezing_from_the_start_and_a_layer_with_frozen_weight_and_trained_bias() -> None:
-    frozen, _ = train(LayerFreezing(DpSgd(), frozen=1, from_step=0))
+    frozen, _ = train(LayerFreezing(DpSgd(), frozen_layers=1, from_step=0))
     start = small_tanh_cnn(0)
     assert torch.equal(frozen.conv1.weight, start.conv1.weight) and not torch.equal(
         frozen.conv2.weight, start.conv2.weight
@@ -195,7 +195,7 @@ def test_freezing_part_of_a_layer_and_a_layer_in_the_middle_while_running(mode: 
 
 
 def test_frozen_layers_cost_no_per_sample_gradients() -> None:
-    model, _ = train(LayerFreezing(DpSgd(), frozen=2, from_step=0))
+    model, _ = train(LayerFreezing(DpSgd(), frozen_layers=2, from_step=0))
     assert all(getattr(p, "grad_sample", None) is None for p in (*model.conv1.parameters(), *model.conv2.parameters()))
 
 
@@ -237,7 +237,8 @@ def test_the_mechanism_is_told_the_noise_of_its_release(secure: bool) -> None:
     model, clip, sigma = small_tanh_cnn(0), 0.25, 3.0
     mechanism = Watching()
     private, optimizer = attach(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.0), mechanism=mechanism, sampling_rate=0.1, examples=100,
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.0), mechanism=mechanism, sampling_rate=0.1,
+        train_size=100,
         noise_multiplier=sigma, max_grad_norm=clip, secure=secure,
         noise_generator=None if secure else torch.Generator().manual_seed(1),
     )  # fmt: skip
@@ -254,9 +255,10 @@ def test_the_mechanism_is_told_the_noise_of_its_release(secure: bool) -> None:
 def test_ranked_noise_of_masked_entries_has_the_scale_of_the_release() -> None:
     """Entries masked out get noise of standard deviation sigma C in the ranking, with C other than 1."""
     model, clip, sigma = small_tanh_cnn(0), 0.25, 3.0
-    mechanism = RankedSparsification(Constant(0.5), 4, seed=0)
+    mechanism = RankedSparsification(Constant(0.5), steps_per_epoch=4, seed=0)
     private, optimizer = attach(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.0), mechanism=mechanism, sampling_rate=0.1, examples=100,
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.0), mechanism=mechanism, sampling_rate=0.1,
+        train_size=100,
         noise_multiplier=sigma, max_grad_norm=clip,
     )  # fmt: skip
     for _ in range(4 + 2):
@@ -296,8 +298,8 @@ def attempt(model: nn.Module, **options) -> None:
             "data_loader must have no generator",
         ),
         (
-            lambda: attempt(small_tanh_cnn(0), mechanism=LayerFreezing(DpSgd(), 4, 0)),
-            "frozen must be an integer in 1..3",
+            lambda: attempt(small_tanh_cnn(0), mechanism=LayerFreezing(DpSgd(), frozen_layers=4, from_step=0)),
+            "frozen_layers must be an integer in 1..3",
         ),
     ],
 )

@@ -23,7 +23,7 @@ from torch.utils.data import (
 from dptheory import privacy
 from training import make_private, mechanisms
 from training import mechanisms as m
-from training.engine import MechanismOptimizer, PrivacyLedger, attach
+from training.engine import MechanismOptimizer, PrivacyAccountant, attach
 from training.mechanisms import _random_sparsification
 
 FEATURES, DELTA = 6, 1e-5
@@ -176,7 +176,11 @@ def test_the_report_of_a_seeded_run_counts_no_mask() -> None:
     seeded = epoch(private(mechanism=m.PosteriorFreeze(most, 3))).privacy(DELTA)
     half_seeded = epoch(private(mechanism=m.PosteriorFreeze(most, None))).privacy(DELTA)
     secure = epoch(private(mechanism=m.PosteriorFreeze(most, None), secure=True)).privacy(DELTA)
-    assert plain.epsilon == plain.epsilon_if_secure == privacy.epsilon(1.0, 0.25, 4, DELTA).upper
+    assert (
+        plain.epsilon
+        == plain.epsilon_if_secure
+        == privacy.epsilon_bounds(noise_multiplier=1.0, sampling_rate=0.25, steps=4, delta=DELTA).upper
+    )
     assert seeded.epsilon == half_seeded.epsilon == plain.epsilon
     assert seeded.epsilon_if_secure == half_seeded.epsilon_if_secure == secure.epsilon == secure.epsilon_if_secure
     assert secure.epsilon < 0.9 * plain.epsilon
@@ -211,8 +215,11 @@ def test_a_secure_mask_is_drawn_after_the_gradients_of_the_batch(monkeypatch: py
 
 
 def test_masks_used_again_never_amplify() -> None:
-    optimizer = epoch(private(mechanism=m.PosteriorFreeze(m.Constant(0.9), None, 2), secure=True))
-    assert optimizer.privacy(DELTA).epsilon == privacy.epsilon(1.0, 0.25, 4, DELTA).upper
+    optimizer = epoch(private(mechanism=m.PosteriorFreeze(m.Constant(0.9), None, refresh_steps=2), secure=True))
+    assert (
+        optimizer.privacy(DELTA).epsilon
+        == privacy.epsilon_bounds(noise_multiplier=1.0, sampling_rate=0.25, steps=4, delta=DELTA).upper
+    )
 
 
 @pytest.mark.parametrize(
@@ -220,8 +227,11 @@ def test_masks_used_again_never_amplify() -> None:
     [
         (m.PosteriorFreeze(m.Constant(0.5), 0), "build it with seed=None"),
         (m.RandomSparsification(m.Constant(0.5), 0), "build it with seed=None"),
-        (m.RankedSparsification(m.Constant(0.5), 3, 0), "build it with seed=None"),
-        (m.LayerFreezing(m.RandomSparsification(m.Constant(0.5), 0), 1, 1), "build it with seed=None"),
+        (m.RankedSparsification(m.Constant(0.5), steps_per_epoch=3, seed=0), "build it with seed=None"),
+        (
+            m.LayerFreezing(m.RandomSparsification(m.Constant(0.5), 0), frozen_layers=1, from_step=1),
+            "build it with seed=None",
+        ),
     ],
 )
 def test_secure_runs_have_no_seed(mechanism: m.Mechanism, says: str) -> None:
@@ -256,14 +266,14 @@ def test_secure_randomness_ignores_torchs_seeds() -> None:
 
 def test_masks_of_a_secure_run_are_not_in_its_state_and_fresh_after_a_resume() -> None:
     big = [torch.zeros(100)]
-    mechanism = m.PosteriorFreeze(m.Constant(0.5), None, 10)
+    mechanism = m.PosteriorFreeze(m.Constant(0.5), None, refresh_steps=10)
     mechanism.begin_step(big)
     mechanism.end_step(big, 0.0)
     state = mechanism.state_dict()
     assert state == {"step": 1}
     masks = [mechanism.mask[0]]
     for _ in range(2):
-        again = m.PosteriorFreeze(m.Constant(0.5), None, 10)
+        again = m.PosteriorFreeze(m.Constant(0.5), None, refresh_steps=10)
         again.load_state_dict(state)
         again.begin_step(big)
         masks.append(again.mask[0])
@@ -301,8 +311,9 @@ class Buffered(nn.Linear):
 
 
 FAILURES = [
-    ({"mechanism": m.LayerFreezing(m.DpSgd(), frozen=5, from_step=0)}, ValueError, "frozen must be an integer in 1..1, got 5"),
-    ({"mechanism": m.RandomSparsification(m.Constant(0.999), 0)}, ValueError, "rate must keep at least one of the"),
+    ({"mechanism": m.LayerFreezing(m.DpSgd(), frozen_layers=5, from_step=0)}, ValueError,
+    "frozen_layers must be an integer in 1..1, got 5"),
+    ({"mechanism": m.RandomSparsification(m.Constant(0.999), 0)}, ValueError, "drop_rate must keep at least one of the"),
     ({"mechanism": Rude()}, RuntimeError, "rude"),
     ({"mechanism": "dp-sgd"}, TypeError, "mechanism must be one of training.mechanisms, got 'dp-sgd'"),
     ({"noise_multiplier": 1e308}, ValueError, r"noise_multiplier must be a number in \[0, 1e\+15\], got 1e\+308"),
@@ -409,9 +420,10 @@ class FixedAnchors:
     "mechanism",
     [
         m.DpSgd(), m.RandomSparsification(m.Constant(0.4), 0), m.PosteriorFreeze(m.Constant(0.4), 0),
-        m.RankedSparsification(m.Constant(0.4), 2, 0), m.RankedSparsification(m.Constant(0.4), 2, None),
-        m.IndexPruning(1.0, m.Constant(0.5), 4), m.LayerFreezing(m.DpSgd(), 1, 1),
-        m.GepOptimal(FixedAnchors(), 4, 0.5, [[0], [1, 2]], 0),
+        m.RankedSparsification(m.Constant(0.4), steps_per_epoch=2, seed=0), m.RankedSparsification(m.Constant(0.4),
+        steps_per_epoch=2, seed=None),
+        m.IndexPruning(1.0, m.Constant(0.5), group_size=4), m.LayerFreezing(m.DpSgd(), frozen_layers=1, from_step=1),
+        m.GepOptimal(FixedAnchors(), subspace_dim=4, residual_clip=0.5, groups=[[0], [1, 2]], seed=0),
     ],
     ids=lambda one: one.title,
 )  # fmt: skip
@@ -429,7 +441,7 @@ def test_the_gradient_of_a_parameter_of_shape_nothing_is_clipped_with_the_rest()
     total = m.clipped_sum(samples, 1.0).total
     torch.testing.assert_close(total[0], torch.tensor(0.6 + 0.3))
     torch.testing.assert_close(total[1], torch.tensor([0.8 + 0.4]))
-    masked = m.clipped_sum(samples, 1.0, [torch.tensor(True), torch.tensor([False])]).total
+    masked = m.clipped_sum(samples, 1.0, mask=[torch.tensor(True), torch.tensor([False])]).total
     torch.testing.assert_close(masked[0], torch.tensor(1.0 + 0.3))
     assert masked[1].tolist() == [0.0]
 
@@ -443,7 +455,7 @@ def test_the_gradient_of_a_parameter_of_shape_nothing_is_clipped_with_the_rest()
         ({"noise_multiplier": -1.0}, "noise_multiplier must be"),
         ({"sampling_rate": 0.0}, "sampling_rate must be"),
         ({"adjacency": "replace"}, "adjacency must be one of"),
-        ({"adjacency": "add-or-remove"}, "adjacency must be one of 'add-remove', 'zero-out'"),
+        ({"adjacency": "add-remove"}, "adjacency must be one of 'add-remove', 'zero-out'"),
     ],
 )
 def test_the_optimizer_itself_checks_its_arguments(changes: dict, says: str) -> None:
@@ -575,6 +587,6 @@ def test_a_state_of_another_optimizer_is_refused() -> None:
 
 def test_ledger_checks_delta_before_the_first_step() -> None:
     for delta in (-1, 0.0, 0.5, math.nan):
-        for ask in (PrivacyLedger(0.1).epsilon, PrivacyLedger(0.1).epsilon_if_secure):
+        for ask in (PrivacyAccountant(0.1).epsilon, PrivacyAccountant(0.1).epsilon_if_secure):
             with pytest.raises(ValueError, match="delta must be"):
                 ask(delta)

@@ -5,13 +5,14 @@ import pytest
 import torch
 from scipy.stats import binom, chisquare
 
+from tests.named import by_name
 from training.engine import GeneratorBatches, PartitionBatches, PoissonBatches, PoissonSampler, SecureBatches
 
 N, RATE, STEPS = 200, 0.15, 3000
 KINDS = [
-    PoissonBatches(N, RATE, seed=3),
-    SecureBatches(N, RATE),
-    GeneratorBatches(N, RATE, torch.Generator().manual_seed(3)),
+    PoissonBatches(train_size=N, sampling_rate=RATE, seed=3),
+    SecureBatches(train_size=N, sampling_rate=RATE),
+    GeneratorBatches(train_size=N, sampling_rate=RATE, generator=torch.Generator().manual_seed(3)),
 ]
 
 
@@ -41,7 +42,7 @@ def test_each_example_is_drawn_independently_with_the_rate(batches, parts: int) 
 
 @pytest.mark.parametrize("parts", [1, 2, 7, 300])
 def test_parts_partition_the_batch_whatever_their_number(parts: int) -> None:
-    batches = PoissonBatches(N, RATE, seed=3)
+    batches = PoissonBatches(train_size=N, sampling_rate=RATE, seed=3)
     for step in (0, 1, 50):
         whole = batches.batch(step)
         shares = [batches.batch(step, part, parts) for part in range(parts)]
@@ -51,20 +52,28 @@ def test_parts_partition_the_batch_whatever_their_number(parts: int) -> None:
 
 
 def test_secure_parts_have_examples_of_their_own_and_never_repeat() -> None:
-    batches = SecureBatches(N, 0.5)
+    batches = SecureBatches(train_size=N, sampling_rate=0.5)
     for part in range(3):
         assert all(int(i) % 3 == part for i in batches.batch(0, part, 3))
     assert not torch.equal(batches.batch(0), batches.batch(0))
 
 
 def test_batches_depend_on_seed_and_step_alone() -> None:
-    one, same, other = PoissonBatches(N, RATE, 3), PoissonBatches(N, RATE, 3), PoissonBatches(N, RATE, 4)
+    one, same, other = (
+        PoissonBatches(train_size=N, sampling_rate=RATE, seed=3),
+        PoissonBatches(train_size=N, sampling_rate=RATE, seed=3),
+        PoissonBatches(train_size=N, sampling_rate=RATE, seed=4),
+    )
     one.batch(0)
     assert torch.equal(one.batch(9), same.batch(9))
     assert not torch.equal(one.batch(9), one.batch(10)) and not torch.equal(one.batch(9), other.batch(9))
 
 
-@pytest.mark.parametrize("batches", [PoissonBatches(5, 1.0, 0), SecureBatches(5, 1.0)], ids=lambda b: type(b).__name__)
+@pytest.mark.parametrize(
+    "batches",
+    [PoissonBatches(train_size=5, sampling_rate=1.0, seed=0), SecureBatches(train_size=5, sampling_rate=1.0)],
+    ids=lambda b: type(b).__name__,
+)
 def test_rate_one_takes_all(batches) -> None:
     assert batches.batch(0).tolist() == [0, 1, 2, 3, 4]
 
@@ -72,24 +81,26 @@ def test_rate_one_takes_all(batches) -> None:
 def test_the_ends_of_the_secure_uniform_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The largest is below 1, so that rate 1 takes all; one that equals the rate is out, so that rate 1/2 takes half."""
     monkeypatch.setattr("os.urandom", lambda count: b"\xff" * count)
-    assert SecureBatches(5, 1.0).batch(0).tolist() == [0, 1, 2, 3, 4]
+    assert SecureBatches(train_size=5, sampling_rate=1.0).batch(0).tolist() == [0, 1, 2, 3, 4]
     half = (2**63).to_bytes(8, "little")
     monkeypatch.setattr("os.urandom", lambda count: half * (count // 8))
-    assert SecureBatches(5, 0.5).batch(0).tolist() == []
-    assert SecureBatches(5, 0.5 + 2**-53).batch(0).tolist() == [0, 1, 2, 3, 4]
+    assert SecureBatches(train_size=5, sampling_rate=0.5).batch(0).tolist() == []
+    assert SecureBatches(train_size=5, sampling_rate=0.5 + 2**-53).batch(0).tolist() == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("batches", [*KINDS, PartitionBatches(N, 10, 3)], ids=lambda b: type(b).__name__)
+@pytest.mark.parametrize(
+    "batches", [*KINDS, PartitionBatches(train_size=N, batch_size=10, seed=3)], ids=lambda b: type(b).__name__
+)
 def test_one_process_is_the_first_of_one(batches) -> None:
     if isinstance(batches, GeneratorBatches):
-        batches = GeneratorBatches(N, 1.0, None)
+        batches = GeneratorBatches(train_size=N, sampling_rate=1.0, generator=None)
     if isinstance(batches, SecureBatches):
-        batches = SecureBatches(N, 1.0)
+        batches = SecureBatches(train_size=N, sampling_rate=1.0)
     assert torch.equal(batches.batch(2), batches.batch(2, 0, 1))
 
 
 def test_a_partition_has_every_example_once_per_pass() -> None:
-    batches = PartitionBatches(12, 3, 5)
+    batches = PartitionBatches(train_size=12, batch_size=3, seed=5)
     for start in (0, 4, 8):
         taken = [batches.batch(start + step) for step in range(4)]
         assert all(len(one) == 3 and torch.equal(one, one.sort().values) for one in taken)
@@ -98,20 +109,28 @@ def test_a_partition_has_every_example_once_per_pass() -> None:
     shares = [batches.batch(1, part, 2) for part in range(2)]
     assert list(map(len, shares)) == [2, 1]
     assert sorted(torch.cat(shares).tolist()) == batches.batch(1).tolist()
-    assert PartitionBatches(3, 3, 0).batch(7).tolist() == [0, 1, 2] and len(PartitionBatches(2, 1, 0).batch(0)) == 1
-    PartitionBatches(1, 1, 2**64 - 1)
+    assert (
+        PartitionBatches(train_size=3, batch_size=3, seed=0).batch(7).tolist() == [0, 1, 2]
+        and len(PartitionBatches(train_size=2, batch_size=1, seed=0).batch(0)) == 1
+    )
+    PartitionBatches(train_size=1, batch_size=1, seed=2**64 - 1)
     for given in ((0, 1, 0), (4, 0, 0), (4, 5, 0), (4, 3, 0), (4, 2, -1), (4, 2, 2**64)):
         with pytest.raises(ValueError, match="must"):
-            PartitionBatches(*given)
+            PartitionBatches(**by_name("train_size batch_size seed", given))
     for step, part, parts in ((-1, 0, 1), (0, 2, 2), (0, -1, 2), (0, 0, 0)):
         with pytest.raises(ValueError, match="must"):
             batches.batch(step, part, parts)
 
 
 def test_generators_seeded_alike_draw_one_batch_together() -> None:
-    whole = GeneratorBatches(N, 0.5, torch.Generator().manual_seed(1)).batch(0)
+    whole = GeneratorBatches(train_size=N, sampling_rate=0.5, generator=torch.Generator().manual_seed(1)).batch(0)
     for parts in (2, 3):
-        shares = [GeneratorBatches(N, 0.5, torch.Generator().manual_seed(1)).batch(0, p, parts) for p in range(parts)]
+        shares = [
+            GeneratorBatches(train_size=N, sampling_rate=0.5, generator=torch.Generator().manual_seed(1)).batch(
+                0, p, parts
+            )
+            for p in range(parts)
+        ]
         assert all((share % parts == part).all() for part, share in enumerate(shares))
         assert torch.equal(torch.cat(shares).sort().values, whole)
 
@@ -129,7 +148,7 @@ class Heard:
 
 def test_the_sampler_of_a_loader_tells_its_listener_and_gives_empty_batches_too() -> None:
     heard = Heard()
-    law = GeneratorBatches(4, 0.1, torch.Generator().manual_seed(0))
+    law = GeneratorBatches(train_size=4, sampling_rate=0.1, generator=torch.Generator().manual_seed(0))
     sampler = PoissonSampler(law, examples=4, rate=0.1, steps=30, place=(0, 1), listener=heard, drawn_ahead=True)
     drawn = list(sampler)
     assert len(drawn) == len(sampler) == 30 and [] in drawn
@@ -140,9 +159,12 @@ def test_the_sampler_of_a_loader_tells_its_listener_and_gives_empty_batches_too(
 
 def test_bad_input() -> None:
     for call, says in (
-        (lambda: PoissonBatches(0, 0.5, 0), "examples"), (lambda: PoissonBatches(3, 0.0, 0), "rate"),
-        (lambda: SecureBatches(3, 1.5), "rate"), (lambda: PoissonBatches(3, 0.5, -1), "seed"),
-        (lambda: PoissonBatches(3, 0.5, 0).batch(-1), "step"), (lambda: PoissonBatches(3, 0.5, 0).batch(0, 2, 2), "part"),
+        (lambda: PoissonBatches(train_size=0, sampling_rate=0.5, seed=0), "train_size"), (lambda: PoissonBatches(train_size=3,
+        sampling_rate=0.0, seed=0), "sampling_rate"),
+        (lambda: SecureBatches(train_size=3, sampling_rate=1.5), "sampling_rate"), (lambda: PoissonBatches(train_size=3,
+        sampling_rate=0.5, seed=-1), "seed"),
+        (lambda: PoissonBatches(train_size=3, sampling_rate=0.5, seed=0).batch(-1), "step"),
+        (lambda: PoissonBatches(train_size=3, sampling_rate=0.5, seed=0).batch(0, 2, 2), "part"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=says):
             call()

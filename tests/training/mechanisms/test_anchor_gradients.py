@@ -12,7 +12,7 @@ PIXELS = torch.randn(7, 3, generator=torch.Generator().manual_seed(0))
 def test_gradients_of_the_trainable_parameters_for_random_labels() -> None:
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 5))
     model[0].weight.requires_grad_(False)
-    anchors = AnchorGradients(model, PIXELS, 5, 11, chunk=2)
+    anchors = AnchorGradients(model, PIXELS, classes=5, seed=11, chunk=2)
     generator = torch.Generator().manual_seed(11)
     for _ in range(2):  # labels are drawn afresh at every call
         labels = torch.randint(5, (7,), generator=generator)
@@ -29,7 +29,10 @@ def test_gradients_of_the_trainable_parameters_for_random_labels() -> None:
 
 def test_a_resumed_run_draws_the_same_labels() -> None:
     model = nn.Linear(3, 5)
-    first, again = AnchorGradients(model, PIXELS, 5, 11), AnchorGradients(model, PIXELS, 5, 12)
+    first, again = (
+        AnchorGradients(model, PIXELS, classes=5, seed=11),
+        AnchorGradients(model, PIXELS, classes=5, seed=12),
+    )
     first()
     again.load_state_dict(first.state_dict())
     assert all(torch.equal(a, b) for a, b in zip(first(), again(), strict=True))
@@ -38,4 +41,4 @@ def test_a_resumed_run_draws_the_same_labels() -> None:
 @pytest.mark.parametrize("pixels", [None, [[1.0, 2.0]], torch.zeros(3), torch.zeros(0, 3)])
 def test_what_is_no_set_of_images(pixels: object) -> None:
     with pytest.raises(ValueError, match="pixels must be a tensor with at least one auxiliary image"):
-        AnchorGradients(nn.Linear(3, 5), pixels, 5, 0)
+        AnchorGradients(nn.Linear(3, 5), pixels, classes=5, seed=0)

@@ -48,9 +48,9 @@ def stds(kind: type, sigma: float) -> tuple[float, float]:
     if kind is m.BiasedGep:
         return sigma * CLIP, 0.0
     split = (
-        theory.split_noise(25, 6, CLIP, REST, 1 / sigma)
+        theory.split_noise(dim=25, subspace_dim=6, embedding_clip=CLIP, residual_clip=REST, mu=1 / sigma)
         if kind is m.GepOptimal
-        else theory.joint_clip(25, 6, CLIP, REST / CLIP, 1 / sigma)
+        else theory.joint_clip(dim=25, subspace_dim=6, clip_norm=CLIP, residual_share=REST / CLIP, mu=1 / sigma)
     )
     return split.embedding_std, split.residual_std
 
@@ -64,7 +64,7 @@ def test_the_release_is_the_totals_plus_the_noise(kind: type, sigma: float) -> N
     first, second = mechanism.bases
     assert (len(first), len(second)) == (4, 2)
     embedding, residuals = torch.arange(6.0), [torch.linspace(-1, 1, 17), torch.linspace(2, 3, 8)]
-    found = mechanism.release([embedding, *residuals], sigma, CLIP, marked)
+    found = mechanism.release([embedding, *residuals], noise_multiplier=sigma, clip_norm=CLIP, noise=marked)
     on, off = stds(kind, sigma)
     noisy = embedding + marked(embedding, on)
     wanted = []
@@ -125,14 +125,14 @@ def test_all_processes_need_the_same_parameters() -> None:
 
 def test_one_vector_is_the_least() -> None:
     anchors = torch.eye(3)
-    assert power_iteration(anchors, 1, 1, None).shape == (1, 3)
+    assert power_iteration(anchors, dim=1, iterations=1, generator=None).shape == (1, 3)
     for dim in (0, 4):
         with pytest.raises(ValueError, match=r"dim must be an integer in 1\.\.3"):
-            power_iteration(anchors, dim, 1, None)
+            power_iteration(anchors, dim=dim, iterations=1, generator=None)
     with pytest.raises(ValueError, match=r"dim must be an integer in 1\.\.2"):
-        power_iteration(torch.ones(2, 5), 3, 1, None)
+        power_iteration(torch.ones(2, 5), dim=3, iterations=1, generator=None)
     with pytest.raises(ValueError, match="iterations must"):
-        power_iteration(anchors, 1, 0, None)
+        power_iteration(anchors, dim=1, iterations=0, generator=None)
 
 
 class FirstEntry(Anchors):

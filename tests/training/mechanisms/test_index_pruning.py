@@ -20,14 +20,14 @@ def quiet(like: torch.Tensor, std: float) -> torch.Tensor:
 
 def kept(mechanism: m.Mechanism, total: torch.Tensor) -> list[bool]:
     mechanism.begin_step([total])
-    mechanism.release([total], 0.0, CLIP, quiet)
+    mechanism.release([total], noise_multiplier=0.0, clip_norm=CLIP, noise=quiet)
     return mechanism.mask.tolist()
 
 
 @pytest.mark.parametrize(("rate", "entries"), [(0.0, 1), (0.04, 1), (0.16, 2), (0.5, 5), (0.94, 9), (1.0, 9)])
 def test_a_group_keeps_one_entry_at_least_and_never_all(rate: float, entries: int) -> None:
     """Of ten; a choice of none or of all would be no choice."""
-    mechanism = m.IndexPruning(math.inf, m.Constant(rate), 10)
+    mechanism = m.IndexPruning(math.inf, m.Constant(rate), group_size=10)
     assert sum(kept(mechanism, torch.arange(1.0, 21.0))) == 2 * entries
     assert mechanism.cost(1.0).selection == (2, pruning.SubsetMallows(10, entries, math.inf))
 
@@ -41,7 +41,7 @@ def test_groups_have_256_entries_as_in_the_paper(make) -> None:
 
 
 def test_a_model_smaller_than_a_group_is_one_group() -> None:
-    mechanism = m.IndexPruning(math.inf, m.Constant(0.5), 256)
+    mechanism = m.IndexPruning(math.inf, m.Constant(0.5), group_size=256)
     assert kept(mechanism, torch.tensor([1.0, 9.0, 5.0, 2.0])) == [False, True, True, False]
     with pytest.raises(ValueError, match="number of trainable entries must be an integer >= 2, got 1"):
         mechanism.begin_step([torch.ones(1)])
@@ -74,27 +74,27 @@ def test_chances_that_do_not_quite_add_up_to_one_are_scaled() -> None:
 def test_noise_on_magnitudes_lifts_an_entry() -> None:
     """What the choice ranks by is the magnitude plus the noise; what leaves is the entry with its own noise."""
     total = torch.tensor([1.0, -2.0, 3.0, -4.0])
-    mechanism = m.NoisyMagnitudeTopK(2.0, m.Constant(0.25), 4)
+    mechanism = m.NoisyMagnitudeTopK(2.0, m.Constant(0.25), group_size=4)
     mechanism.begin_step([total])
     lift = torch.tensor([4.0, 0.0, 0.0, 0.0])
-    (released,) = mechanism.release([total], 0.5, CLIP, lambda like, std: std * lift)
+    (released,) = mechanism.release([total], noise_multiplier=0.5, clip_norm=CLIP, noise=lambda like, std: std * lift)
     torch.testing.assert_close(released, torch.tensor([1.0 + 4 * 0.5 * CLIP, 0.0, 0.0, 0.0]))
 
 
 def test_theta_may_depend_on_group_entries_kept_and_groups() -> None:
     asked = []
-    mechanism = m.IndexPruning(lambda *given: asked.append(given) or 0.5, m.Constant(0.3), 10)
+    mechanism = m.IndexPruning(lambda *given: asked.append(given) or 0.5, m.Constant(0.3), group_size=10)
     mechanism.begin_step([torch.zeros(25)])
     assert mechanism.cost(1.0).selection == (3, pruning.SubsetMallows(10, 3, 0.5)) and asked == [(10, 3, 3)]
 
 
 def test_a_resumed_run_goes_on_with_its_schedule() -> None:
-    schedule = m.Linear(0.2, 0.8, 4)
-    first = m.IndexPruning(math.inf, schedule, 10)
+    schedule = m.Linear(start=0.2, end=0.8, steps=4)
+    first = m.IndexPruning(math.inf, schedule, group_size=10)
     for _ in range(2):
         kept(first, torch.arange(10.0))
         first.end_step([torch.zeros(10)], 0.0)
     assert first.state_dict() == {"step": 2}
-    again = m.IndexPruning(math.inf, schedule, 10)
+    again = m.IndexPruning(math.inf, schedule, group_size=10)
     again.load_state_dict(first.state_dict())
     assert sum(kept(again, torch.arange(10.0))) == round(10 * schedule(2)) == 6

@@ -35,7 +35,7 @@ def test_a_layer_is_what_holds_parameters_of_its_own() -> None:
 
 def attached(from_step: int, inner: m.Mechanism | None = None) -> tuple[m.LayerFreezing, nn.Sequential]:
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
-    mechanism = m.LayerFreezing(inner or m.DpSgd(), 1, from_step)
+    mechanism = m.LayerFreezing(inner or m.DpSgd(), frozen_layers=1, from_step=from_step)
     mechanism.attach(GradSampleModule(model))
     return mechanism, model
 
@@ -59,7 +59,7 @@ def test_a_resumed_run_has_its_layers_frozen(step: int, frozen: bool) -> None:
     mechanism, model = attached(2)
     mechanism.load_state_dict({"step": step, "inner": {}})
     assert trained(model) == [not frozen] * 2 + [True] * 2
-    alone = m.LayerFreezing(m.DpSgd(), 1, 2)  # a state may come before the model does
+    alone = m.LayerFreezing(m.DpSgd(), frozen_layers=1, from_step=2)  # a state may come before the model does
     alone.load_state_dict({"step": step, "inner": {}})
     assert alone.state_dict()["step"] == step
 
@@ -72,11 +72,13 @@ def test_all_else_is_the_inner_mechanisms() -> None:
     assert mechanism.shared() is inner.mask and mechanism.cost(2.0) == inner.cost(2.0)
     found = mechanism.contribute([torch.ones(3, 4)], 1.0)
     assert float(found.total[0].max()) == pytest.approx(1.5)  # three times 1/2
-    released = mechanism.release(found.total, 2.0, 0.5, lambda like, std: torch.full_like(like, std))
+    released = mechanism.release(
+        found.total, noise_multiplier=2.0, clip_norm=0.5, noise=lambda like, std: torch.full_like(like, std)
+    )
     torch.testing.assert_close(released[0], (found.total[0] + 1.0) * inner.mask[0])
     assert not mechanism.seeded and mechanism.public == (*inner.public, "which layers are frozen, and when")
     mechanism.end_step(released, 1.0)
     assert mechanism.state_dict() == {"step": 1, "inner": {"step": 1}}
-    frozen = m.LayerFreezing(m.DpSgd(), 1, 0)
+    frozen = m.LayerFreezing(m.DpSgd(), frozen_layers=1, from_step=0)
     frozen.end_step([], 0.0)  # without a model there is nothing to freeze
     assert frozen.state_dict()["step"] == 1

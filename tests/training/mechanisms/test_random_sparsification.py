@@ -41,29 +41,30 @@ def test_a_mask_keeps_the_stated_share(rate: float, kept: int) -> None:
 
 def test_a_rate_that_keeps_nothing_is_refused_with_the_largest_that_does() -> None:
     with pytest.raises(
-        ValueError, match=r"rate must keep at least one of the 107 entries, got 0.999; take at most 0.990"
+        ValueError, match=r"drop_rate must keep at least one of the 107 entries, got 0.999; take at most 0.990"
     ):
         draw_mask(PARAMS, 0.999, None)
     for rate in (-0.1, 1.0):
-        with pytest.raises(ValueError, match=r"rate must be a number in \[0, 1\)"):
+        with pytest.raises(ValueError, match=r"drop_rate must be a number in \[0, 1\)"):
             draw_mask(PARAMS, rate, None)
 
 
 def test_what_a_fresh_secret_mask_costs() -> None:
     """Nobody can tell it before it is used: it amplifies, unless it has a seed or is used again."""
     fresh, again, seeded = (
-        m.PosteriorFreeze(m.Constant(0.25), seed, refresh) for seed, refresh in ((None, 1), (None, 2), (3, 1))
+        m.PosteriorFreeze(m.Constant(0.25), seed, refresh_steps=refresh)
+        for seed, refresh in ((None, 1), (None, 2), (3, 1))
     )
     for mechanism in (fresh, again, seeded):
         mechanism.begin_step(PARAMS)
-    mask = FreshMask(107, 80)
+    mask = FreshMask(dim=107, keep=80)
     assert fresh.cost(1.5) == m.StepCost(1.5, mask=mask)
     assert again.cost(1.5) == m.StepCost(1.5)
     assert seeded.cost(1.5) == m.StepCost(1.5, seeded_mask=mask)
 
 
 def test_other_parameters_get_a_new_mask() -> None:
-    mechanism = m.RandomSparsification(m.Constant(0.5), 3, 10)
+    mechanism = m.RandomSparsification(m.Constant(0.5), 3, refresh_steps=10)
     masks(mechanism, 1)
     mechanism.begin_step(PARAMS[:1])
     assert [mask.shape for mask in mechanism.mask] == [(20, 5)] and int(mechanism.mask[0].sum()) == 50

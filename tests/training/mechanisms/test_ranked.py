@@ -25,7 +25,7 @@ def taken(mechanism: m.RankedSparsification, steps: range) -> None:
 
 def test_ranking_sums_hold_releases_and_noise_where_nothing_left() -> None:
     """Two epochs of two steps, by hand; masked entries get noise of the release's own scale."""
-    mechanism = m.RankedSparsification(m.Constant(0.4), 2, 7)
+    mechanism = m.RankedSparsification(m.Constant(0.4), steps_per_epoch=2, seed=7)
     taken(mechanism, range(2))
     generator = torch.Generator().manual_seed(7)
     for _ in range(2):
@@ -44,11 +44,11 @@ def test_ranking_sums_hold_releases_and_noise_where_nothing_left() -> None:
 
 @pytest.mark.parametrize("seed", [7, None])
 def test_a_resumed_run_goes_on_as_it_was(seed: int | None) -> None:
-    first = m.RankedSparsification(m.Constant(0.4), 2, seed)
+    first = m.RankedSparsification(m.Constant(0.4), steps_per_epoch=2, seed=seed)
     taken(first, range(3))
     state = {name: [t.clone() for t in v] if isinstance(v, list) else v for name, v in first.state_dict().items()}
     assert state["step"] == 3 and (state["generator"] is None) == (seed is None)
-    again = m.RankedSparsification(m.Constant(0.4), 2, seed)
+    again = m.RankedSparsification(m.Constant(0.4), steps_per_epoch=2, seed=seed)
     again.load_state_dict(state)
     assert all(torch.equal(a, b) for a, b in zip(again.mask, first.mask, strict=True))
     taken(first, range(3, 4)), taken(again, range(3, 4))
@@ -58,14 +58,17 @@ def test_a_resumed_run_goes_on_as_it_was(seed: int | None) -> None:
 
 
 def test_processes_share_what_no_seed_makes_alike() -> None:
-    seeded, secure = m.RankedSparsification(m.Constant(0.4), 2, 7), m.RankedSparsification(m.Constant(0.4), 2, None)
+    seeded, secure = (
+        m.RankedSparsification(m.Constant(0.4), steps_per_epoch=2, seed=7),
+        m.RankedSparsification(m.Constant(0.4), steps_per_epoch=2, seed=None),
+    )
     taken(seeded, range(1)), taken(secure, range(1))
     assert seeded.shared() == [] and len(secure.shared()) == 4
     assert secure.shared()[0] is secure.state_dict()["sums"][0] and secure.shared()[2] is secure.mask[0]
 
 
 def test_frozen_layers_begin_a_new_ranking() -> None:
-    mechanism = m.RankedSparsification(m.Constant(0.4), 1, 7)
+    mechanism = m.RankedSparsification(m.Constant(0.4), steps_per_epoch=1, seed=7)
     taken(mechanism, range(1))
     assert not all(mask.all() for mask in mechanism.mask)
     mechanism.begin_step(PARAMS[1:])
@@ -74,16 +77,18 @@ def test_frozen_layers_begin_a_new_ranking() -> None:
 
 def test_the_schedule_is_asked_for_the_step_to_come() -> None:
     asked: list[int] = []
-    mechanism = m.RankedSparsification(lambda step: asked.append(step) or 0.5, 2, 7)
+    mechanism = m.RankedSparsification(lambda step: asked.append(step) or 0.5, steps_per_epoch=2, seed=7)
     taken(mechanism, range(4))
     assert asked == [0, 2, 4]  # 0: on building
 
 
 def test_ranked_by_true_gradients_takes_the_sums_before_noise_and_protects_nothing() -> None:
-    mechanism = m.RankedByTrueGradients(m.Constant(0.5), 1, 7)
+    mechanism = m.RankedByTrueGradients(m.Constant(0.5), steps_per_epoch=1, seed=7)
     mechanism.begin_step([torch.zeros(4)])
     total = [torch.tensor([1.0, -9.0, 3.0, 0.0])]
-    out = mechanism.release(total, 1.0, 1.0, lambda like, std: std * torch.tensor([50.0, 0.0, 0.0, 60.0]))
+    out = mechanism.release(
+        total, noise_multiplier=1.0, clip_norm=1.0, noise=lambda like, std: std * torch.tensor([50.0, 0.0, 0.0, 60.0])
+    )
     torch.testing.assert_close(out[0], torch.tensor([51.0, -9.0, 3.0, 60.0]))
     mechanism.end_step(out, 1.0)
     assert mechanism.mask[0].tolist() == [False, True, True, False]
@@ -96,8 +101,8 @@ def test_the_share_of_entries_that_is_kept(rate: float, entries: int) -> None:
 
 
 def test_rates_that_keep_nothing_or_are_none() -> None:
-    with pytest.raises(ValueError, match=r"rate must keep at least one of the 4 entries, got 0\.9"):
+    with pytest.raises(ValueError, match=r"drop_rate must keep at least one of the 4 entries, got 0\.9"):
         largest_entries([torch.ones(4)], 0.9)
     for rate in (-0.1, 1.0, math.nan):
-        with pytest.raises(ValueError, match="rate must be a number in"):
+        with pytest.raises(ValueError, match="drop_rate must be a number in"):
             largest_entries([torch.ones(4)], rate)

@@ -126,7 +126,7 @@ def test_starting_weights_are_torchs_under_the_seed() -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
         wanted = torch.nn.Linear(5, 10)
-    probe = networks.linear_probe(7, 5)
+    probe = networks.linear_probe(7, features=5)
     assert torch.equal(probe[1].weight, wanted.weight) and torch.equal(probe[1].bias, wanted.bias)
 
 

@@ -11,7 +11,7 @@ LAYERS = {"first": slice(0, 2000), "second": slice(2000, DIM)}
 
 
 def settings(**changes: object) -> MeasureSettings:
-    values = dict(keep_ratios=(0.01, 0.1, 0.5, 0.9), draws=200, noise_multiplier=0.5, max_grad_norm=2.0)
+    values = dict(keep_shares=(0.01, 0.1, 0.5, 0.9), draws=200, noise_multiplier=0.5, max_grad_norm=2.0)
     return MeasureSettings(**(values | changes))  # type: ignore[arg-type]
 
 
@@ -40,7 +40,7 @@ def test_gaussian_vector_agrees(seed: int) -> None:
 
 
 def test_heavy_tailed_vector_is_told_from_a_gaussian_one() -> None:
-    off = {(r.quantity, r.keep_ratio): r.standard_errors_off or 0.0 for r in rows(measured(heavy_tailed()), GAUSSIAN)}
+    off = {(r.quantity, r.keep_share): r.standard_errors_off or 0.0 for r in rows(measured(heavy_tailed()), GAUSSIAN)}
     for ratio in (0.01, 0.1, 0.5, 0.9):
         assert off["top_k_mse", ratio] < -5
         assert off["grouped_top_k_mse", ratio] < -5
@@ -57,7 +57,7 @@ def test_exact_rows_hold_for_any_vector() -> None:
 
 
 def test_every_quantity_once_for_each_keep() -> None:
-    found = sorted((r.quantity, r.assumption) for r in measured(gaussian()).rows if r.keep_ratio == 0.1)
+    found = sorted((r.quantity, r.assumption) for r in measured(gaussian()).rows if r.keep_share == 0.1)
     assert found == [
         ("cosine_random_k", GAUSSIAN),
         ("cosine_random_k", EXACT),
@@ -97,7 +97,7 @@ def test_fit() -> None:
     assert fit.layer_sigma_spread == pytest.approx(2.0 / np.sqrt(2000 / (DIM - 2000)))
     assert fit.zero_update_mse == pytest.approx(10_000)
     assert fit.dp_sgd_mse == pytest.approx(DIM)
-    assert fit.signal_to_noise == pytest.approx(10_000 / DIM)
+    assert fit.snr == pytest.approx(10_000 / DIM)
 
 
 def test_layer_without_gradient_has_no_spread() -> None:
@@ -108,7 +108,7 @@ def test_layer_without_gradient_has_no_spread() -> None:
 
 def test_without_noise_the_cosines_are_the_retained_share() -> None:
     result = measured(gaussian(), noise_multiplier=0.0)
-    assert result.fit.signal_to_noise is None
+    assert result.fit.snr is None
     for row in rows(result, EXACT):
         assert row.measured == pytest.approx(row.predicted, rel=0.02, abs=1e-9)
     (whole,) = [row for row in result.rows if row.quantity == "cosine_dp_sgd"]

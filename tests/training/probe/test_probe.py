@@ -19,7 +19,7 @@ from training.networks import layer_slices, small_tanh_cnn
 from training.probe import MeasureSettings, _probe, run_probe, spread_steps, to_dict
 from training.runs import DpSgdSettings
 
-TINY = ["--steps", "3", "--record", "0,2", "--batch-size", "40", "--keep-ratios", "0.01,0.5", "--draws", "4"]
+TINY = ["--steps", "3", "--record", "0,2", "--batch-size", "40", "--keep-shares", "0.01,0.5", "--draws", "4"]
 CPU = torch.device("cpu")
 
 
@@ -56,14 +56,17 @@ def test_probe_on_the_excerpt_writes_its_files(tmp_path: Path) -> None:
 
 
 def test_same_seed_same_numbers() -> None:
-    settings = DpSgdSettings(2, 40, 1.0, 1.0, 2.0, 7)
-    first, second = (to_dict(run_probe("excerpt", settings, (1,), (0.1,), 3, CPU), CPU) for _ in range(2))
+    settings = DpSgdSettings(steps=2, batch_size=40, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=2.0, seed=7)
+    first, second = (
+        to_dict(run_probe(data="excerpt", training=settings, record=(1,), keep_shares=(0.1,), draws=3, device=CPU), CPU)
+        for _ in range(2)
+    )
     assert first == second
 
 
 def test_empty_batches_are_reported_not_measured(tmp_path: Path) -> None:
     arguments = ["--steps", "12", "--record", ",".join(map(str, range(12))), "--batch-size", "1", "--draws", "2"]
-    code, text = call(*arguments, "--keep-ratios", "0.1", "--device", "cpu", "--out", str(tmp_path))
+    code, text = call(*arguments, "--keep-shares", "0.1", "--device", "cpu", "--out", str(tmp_path))
     assert code == 0, text
     records = json.loads((tmp_path / "probe.json").read_text())["records"]
     assert {r["fit"] is None for r in records if r["batch_size"] == 0} == {True}
@@ -78,7 +81,7 @@ def test_spread_steps() -> None:
 
 def test_who_hands_what_to_whom(monkeypatch: pytest.MonkeyPatch) -> None:
     """The weights from the seed's stream 0, the measuring from stream 3; every image set and number where it belongs."""
-    settings = DpSgdSettings(5, 30, 1.5, 0.7, 2.0, 7)
+    settings = DpSgdSettings(steps=5, batch_size=30, noise_multiplier=1.5, max_grad_norm=0.7, learning_rate=2.0, seed=7)
     asked: dict[str, Any] = {}
     gradients = {index: torch.full((26_010,), float(index)) for index in range(5)}
 
@@ -90,14 +93,14 @@ def test_who_hands_what_to_whom(monkeypatch: pytest.MonkeyPatch) -> None:
     def measure(gradient: np.ndarray, slices: dict[str, slice], measuring: MeasureSettings, rng: Any) -> Any:
         asked.setdefault("measured", []).append((float(gradient[0]), rng.bit_generator.seed_seq.entropy))
         assert slices == layer_slices(small_tanh_cnn(0))
-        assert measuring == MeasureSettings((0.5, 0.1), 6, 1.5, 0.7)
+        assert measuring == MeasureSettings((0.5, 0.1), draws=6, noise_multiplier=1.5, max_grad_norm=0.7)
         return f"measured {gradient[0]:g}"
 
     monkeypatch.setattr(_probe, "load", tiny_load)
     monkeypatch.setattr(_probe, "dp_sgd", dp_sgd)
     monkeypatch.setattr(_probe, "measure", measure)
     monkeypatch.setattr(_probe, "accuracy", lambda model, test, device: (model, len(test), device))
-    found = run_probe("mnist", settings, [1, 3, 4, 4], (0.5, 0.1), 6, CPU)
+    found = run_probe(data="mnist", training=settings, record=[1, 3, 4, 4], keep_shares=(0.5, 0.1), draws=6, device=CPU)
     assert [(r.step, r.batch_size, r.measurement) for r in found.records] == [
         (1, 11, "measured 1"), (3, 0, None), (4, 14, "measured 4"),
     ]  # fmt: skip
@@ -115,11 +118,11 @@ def test_who_hands_what_to_whom(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.accuracy == (asked["model"], TEST, CPU) and found.training is settings
     for record in ([-1], [5], []):
         with pytest.raises(ValueError, match=r"record must .*0\.\.4"):
-            run_probe("mnist", settings, record, (0.5,), 6, CPU)
+            run_probe(data="mnist", training=settings, record=record, keep_shares=(0.5,), draws=6, device=CPU)
     wide = Images("wide", torch.zeros(30, 1, 28, 27), torch.zeros(30))
     monkeypatch.setattr(_probe, "load", lambda name, *, train: wide)
     with pytest.raises(ValueError, match=r"images must have the shape \(1, 28, 28\), got \(1, 28, 27\)"):
-        run_probe("mnist", settings, [1], (0.5,), 6, CPU)
+        run_probe(data="mnist", training=settings, record=[1], keep_shares=(0.5,), draws=6, device=CPU)
 
 
 @pytest.mark.parametrize("terminal", [False, True])
@@ -135,7 +138,11 @@ def test_progress_is_for_terminals_and_never_in_the_output(terminal: bool, monke
     monkeypatch.setattr("sys.stderr", SimpleNamespace(isatty=lambda: terminal, write=None, flush=None))
     assert (
         _probe._train(
-            torch.nn.Linear(1, 1), tiny_load("mnist", train=True), DpSgdSettings(5, 3, 1.0, 1.0, 1.0, 0), {1}, CPU
+            torch.nn.Linear(1, 1),
+            tiny_load("mnist", train=True),
+            DpSgdSettings(steps=5, batch_size=3, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=1.0, seed=0),
+            {1},
+            CPU,
         )
         == []
     )
@@ -154,9 +161,9 @@ def test_progress_is_for_terminals_and_never_in_the_output(terminal: bool, monke
         (["--noise-multiplier", "nan"], "noise_multiplier must be"),
         (["--max-grad-norm", "0"], "max_grad_norm must be"),
         (["--learning-rate", "0"], "learning_rate must be"),
-        (["--keep-ratios", "0.1,2"], "keep_ratios must be"),
-        (["--keep-ratios", "0.1;2"], "keep_ratios must be numbers separated by commas"),
-        (["--keep-ratios", "1e-9"], "keep_ratios must keep at least one of 26010"),
+        (["--keep-shares", "0.1,2"], "keep_ratios must be"),
+        (["--keep-shares", "0.1;2"], "keep_ratios must be numbers separated by commas"),
+        (["--keep-shares", "1e-9"], "keep_ratios must keep at least one of 26010"),
         (["--draws", "1"], "draws must be"),
         (["--seed", "-1"], "seed must be"),
         (["--device", "tpu"], "device must be one of"),
@@ -190,8 +197,12 @@ def test_top_k_prediction_is_rejected_on_the_published_fashion_mnist() -> None:
     """Assumption 1 does not hold on real gradients, and the probe sees it; what needs no assumption holds."""
     if not (data_folder() / "fashion-mnist" / "train-images-idx3-ubyte").is_file():
         pytest.skip(f"needs the published FashionMNIST files in {data_folder() / 'fashion-mnist'}")
-    settings = DpSgdSettings(2, 250, 1.0, 1.0, 2.0, 0)
-    result = run_probe("fashion-mnist", settings, (1,), (0.01, 0.1), 50, CPU)
+    settings = DpSgdSettings(
+        steps=2, batch_size=250, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=2.0, seed=0
+    )
+    result = run_probe(
+        data="fashion-mnist", training=settings, record=(1,), keep_shares=(0.01, 0.1), draws=50, device=CPU
+    )
     assert result.train_images == 60_000
     (record,) = result.records
     assert record.measurement is not None

@@ -29,26 +29,86 @@ from training.probe import (
 from training.runs import DpSgdSettings
 
 CPU = torch.device("cpu")
-FIT = Fit(4, 2.5, 1.25, {"a": 0.5, "b": 4.0}, 0.25, 6.25, 25.0, 0.0625)
+FIT = Fit(
+    dim=4,
+    grad_norm=2.5,
+    sigma_g=1.25,
+    layer_sigmas={"a": 0.5, "b": 4.0},
+    zero_share=0.25,
+    zero_update_mse=6.25,
+    dp_sgd_mse=25.0,
+    snr=0.0625,
+)
 ROWS = (
-    Row("ks_distance", 1.0, 4, 0.1, 0.3456, 0.05, GAUSSIAN),
-    Row("excess_kurtosis", 1.0, 4, 0.5, 12.345, 0.25, GAUSSIAN),
-    Row("top_k_mse", 0.125, 1, 0.0, 12345.6, 0.0, GAUSSIAN),
-    Row("random_k_mse", 0.5, 2, 4.0, 3.0, 0.25, EXACT),
-    Row("cosine_dp_sgd", 1.0, 4, 0.5, 0.5, 0.0, EXACT),
+    Row(
+        quantity="ks_distance",
+        keep_share=1.0,
+        keep=4,
+        predicted=0.1,
+        measured=0.3456,
+        standard_error=0.05,
+        assumption=GAUSSIAN,
+    ),
+    Row(
+        quantity="excess_kurtosis",
+        keep_share=1.0,
+        keep=4,
+        predicted=0.5,
+        measured=12.345,
+        standard_error=0.25,
+        assumption=GAUSSIAN,
+    ),
+    Row(
+        quantity="top_k_mse",
+        keep_share=0.125,
+        keep=1,
+        predicted=0.0,
+        measured=12345.6,
+        standard_error=0.0,
+        assumption=GAUSSIAN,
+    ),
+    Row(
+        quantity="random_k_mse",
+        keep_share=0.5,
+        keep=2,
+        predicted=4.0,
+        measured=3.0,
+        standard_error=0.25,
+        assumption=EXACT,
+    ),
+    Row(
+        quantity="cosine_dp_sgd",
+        keep_share=1.0,
+        keep=4,
+        predicted=0.5,
+        measured=0.5,
+        standard_error=0.0,
+        assumption=EXACT,
+    ),
 )
 GRADIENT = np.array([1.5, -2.0, 0.0, 0.25], np.float32)
 
 
 def result(**changes: Any) -> ProbeResult:
-    quiet = dataclasses.replace(FIT, signal_to_noise=None, layer_sigmas={"a": 0.0, "b": 1.0})
+    quiet = dataclasses.replace(FIT, snr=None, layer_sigmas={"a": 0.0, "b": 1.0})
     records = (
-        Record(0, 7, GRADIENT, Measurement(FIT, ROWS)),
-        Record(3, 0, np.zeros(4, np.float32), None),
-        Record(9, 11, 2 * GRADIENT, Measurement(quiet, ROWS)),
+        Record(step=0, batch_size=7, gradient=GRADIENT, measurement=Measurement(FIT, ROWS)),
+        Record(step=3, batch_size=0, gradient=np.zeros(4, np.float32), measurement=None),
+        Record(step=9, batch_size=11, gradient=2 * GRADIENT, measurement=Measurement(quiet, ROWS)),
     )
-    training = DpSgdSettings(10, 8, 1.0, 1.25, 2.0, 6)
-    made = ProbeResult("mnist", 2000, 500, 0.004, training, MeasureSettings((0.125, 0.5), 4, 1.0, 1.25), records, 0.75)
+    training = DpSgdSettings(
+        steps=10, batch_size=8, noise_multiplier=1.0, max_grad_norm=1.25, learning_rate=2.0, seed=6
+    )
+    made = ProbeResult(
+        data="mnist",
+        train_images=2000,
+        test_images=500,
+        sampling_rate=0.004,
+        training=training,
+        measuring=MeasureSettings((0.125, 0.5), draws=4, noise_multiplier=1.0, max_grad_norm=1.25),
+        records=records,
+        accuracy=0.75,
+    )
     return dataclasses.replace(made, **changes)
 
 

@@ -11,7 +11,7 @@ import training
 from dptheory import privacy
 from tests.training.tiny import TRAIN, tiny_config, tiny_load
 from training import runs
-from training.engine import BudgetError, PrivacyLedger
+from training.engine import BudgetError, PrivacyAccountant
 from training.mechanisms import StepCost
 from training.runs import BUILDERS, RunConfig, _config, _train, build_mechanism, build_model, from_dict, read_config
 from training.runs._build import Auxiliary, Setting
@@ -36,7 +36,8 @@ def test_reads_the_file_and_its_changes() -> None:
     )
     changed = read_config(
         PLAIN,
-        ["data=excerpt", "epochs = 1", "optimizer.learning_rate=0.25", "mechanism.name=random-k", "mechanism.keep_share=0.5",
+        changes=["data=excerpt", "epochs = 1", "optimizer.learning_rate=0.25", "mechanism.name=random-k",
+        "mechanism.keep_share=0.5",
          "epsilon=3", "noise_multiplier="],
     )  # fmt: skip
     assert (changed.data, changed.epochs, changed.epsilon) == ("excerpt", 1, 3) and changed.noise_multiplier is None
@@ -78,17 +79,17 @@ def test_ones_own_files_come_before_those_of_the_package(tmp_path: Path, monkeyp
 def test_how_changes_are_written() -> None:
     """As in TOML or as bare words; the rest of the text may hold another "="; a key without a value is taken out."""
     changed = read_config(
-        PLAIN, ["optimizer.momentum = 0.5 ", "mechanism.name='random-k'", "mechanism.keep_share=1e-1", "delta="]
+        PLAIN, changes=["optimizer.momentum = 0.5 ", "mechanism.name='random-k'", "mechanism.keep_share=1e-1", "delta="]
     )
     assert changed.optimizer.momentum == 0.5 and changed.mechanism == {"name": "random-k", "keep_share": 0.1}
     assert changed.delta == 1e-5
-    assert read_config(PLAIN, ["nothing=", "secure=true"]).secure is True
+    assert read_config(PLAIN, changes=["nothing=", "secure=true"]).secure is True
     with pytest.raises(ValueError, match=r"data must be one of .*, got 'a=b'"):
-        read_config(PLAIN, ["data=a=b"])
+        read_config(PLAIN, changes=["data=a=b"])
     with pytest.raises(ValueError, match=r"data must be one of .*, got 'two words'"):
-        read_config(PLAIN, ["data= two words "])
+        read_config(PLAIN, changes=["data= two words "])
     with pytest.raises(ValueError, match=r"--set epochs.x=1: epochs is not a table"):
-        read_config(PLAIN, ["epochs.x=1"])
+        read_config(PLAIN, changes=["epochs.x=1"])
 
 
 def test_every_key_that_is_missing_or_unknown_is_named() -> None:
@@ -104,7 +105,15 @@ def test_every_key_that_is_missing_or_unknown_is_named() -> None:
         ):
             from_dict({name: 3})
     with pytest.raises(ValueError, match="mechanism must be a table of name and arguments, got 3"):
-        RunConfig("excerpt", "small-cnn", 1, 1, 1.0, noise_multiplier=1.0, mechanism=3)  # type: ignore[arg-type]
+        RunConfig(
+            data="excerpt",
+            model="small-cnn",
+            epochs=1,
+            batch_size=1,
+            max_grad_norm=1.0,
+            noise_multiplier=1.0,
+            mechanism=3,
+        )  # type: ignore[arg-type]
 
 
 def test_sampling_in_parts_asks_for_noise_and_no_secrecy() -> None:
@@ -159,7 +168,7 @@ def test_sampling_in_parts_asks_for_noise_and_no_secrecy() -> None:
 )
 def test_refuses(change: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        read_config(PLAIN, [change])
+        read_config(PLAIN, changes=[change])
 
 
 def test_refuses_what_is_no_file_or_not_toml(tmp_path: Path) -> None:
@@ -217,7 +226,7 @@ def test_every_shipped_configuration_builds_and_steps(monkeypatch: pytest.Monkey
     small = {"batch_size=4", "physical_batch_size=4", "noise_multiplier=1", "epsilon="}
     if "subspace_dim" in config.mechanism:
         small |= {"mechanism.subspace_dim=12", "mechanism.anchors=8"}
-    run = runs.prepare(read_config(path, sorted(small)), torch.device("cpu"))
+    run = runs.prepare(read_config(path, changes=sorted(small)), torch.device("cpu"))
     start = [p.detach().clone() for p in run.model.parameters()]
     assert len(run.train) == TRAIN and _train.last_step(config.epochs, 4 / TRAIN) == run.steps
     loss, size = _train.one_step(run)
@@ -266,14 +275,16 @@ def test_the_budget_affords_every_step_of_a_pruned_run(path: Path) -> None:
     assert config.epsilon is not None and config.noise_multiplier is not None
     rate = config.batch_size / EXAMPLES[config.data]
     steps = _train.last_step(config.epochs, rate)
-    values = privacy.epsilon(config.noise_multiplier, rate, steps, config.delta)
+    values = privacy.epsilon_bounds(
+        noise_multiplier=config.noise_multiplier, sampling_rate=rate, steps=steps, delta=config.delta
+    )
     assert 0.97 * config.epsilon < values.lower < values.upper < 0.99 * config.epsilon
     assert config.mechanism["index_epsilon"] == pytest.approx(0.01 * config.epsilon, rel=1e-12)
 
 
 def test_the_ledger_counts_a_pruned_run_so() -> None:
     config = read_config(Path("configs/cifar10/gip_eps0.5.toml"))
-    ledger = PrivacyLedger(config.batch_size / EXAMPLES[config.data])
+    ledger = PrivacyAccountant(config.batch_size / EXAMPLES[config.data])
     assert config.epsilon is not None
     ledger.limit(config.epsilon, config.delta)
     *before, last = costs_of_a_run(config)
@@ -306,7 +317,7 @@ def test_a_configuration_says_where_its_budget_stops_it(path: Path) -> None:
     steps = _train.last_step(config.epochs, rate)
     said = STOPPED.search((FOLDER / path).read_text(encoding="utf-8"))
     last = int(said[1]) if said else steps
-    ledger = PrivacyLedger(rate)
+    ledger = PrivacyAccountant(rate)
     ledger.limit(config.epsilon, config.delta)
     for _ in range(last - 1):
         ledger.record(cost)

@@ -122,8 +122,8 @@ def test_model_is_free_of_hooks_after_an_early_stop() -> None:
 
 
 def test_batch_sizes_follow_the_sampling_rate() -> None:
-    assert sampling_rate(16, 64) == 0.25
-    assert sampling_rate(60, 64) == 0.5  # Opacus rounds: 1 / ceil(64 / 60)
+    assert sampling_rate(batch_size=16, train_size=64) == 0.25
+    assert sampling_rate(batch_size=60, train_size=64) == 0.5  # Opacus rounds: 1 / ceil(64 / 60)
     sizes = [step.batch_size for step in run(settings(steps=20))[1]]
     assert sum(sizes) / 20 == pytest.approx(16, abs=5 * (64 * 0.25 * 0.75 / 20) ** 0.5)
     assert len(set(sizes)) > 1

@@ -18,7 +18,9 @@ LONG = "an error that says [bold]very much[/bold] " * 5
 
 def standing(finished: int, epochs: int, of: int = 224) -> Standing:
     plan = Plan(RUNS[:24], {"final": 6}, 10)
-    return Standing(plan, frozenset(run.name for run in RUNS[:finished]), frozenset(), frozenset(), epochs, of)
+    return Standing(
+        plan, frozenset(run.name for run in RUNS[:finished]), frozenset(), frozenset(), epochs=epochs, epochs_in_all=of
+    )
 
 
 class Clock:

@@ -31,7 +31,7 @@ def accuracy(run: PlannedRun) -> float:
 
 def written(folder: Path, wanted: Study, names: Any) -> Places:
     """Results of all runs that ``names`` lets through."""
-    places = Places(folder / "results", folder / "state")
+    places = Places(results=folder / "results", state=folder / "state")
     for run in plans.plan(wanted, find_by(accuracy)).runs:
         if names(run):
             _results.write(places.result(wanted, run), dict(result(run, accuracy(run))) | {"seconds": {}})
@@ -51,7 +51,7 @@ def rows(text: str) -> list[list[str]]:
 
 
 def test_a_study_that_nobody_began(tmp_path: Path) -> None:
-    text = printed(study(), Places(tmp_path / "results", tmp_path / "state"))
+    text = printed(study(), Places(results=tmp_path / "results", state=tmp_path / "state"))
     assert text.startswith("invented: Invented\n") and text.rstrip().endswith("0 of 3 comparisons can be made")
     assert rows(text) == [
         ["phase", "runs", "finished", "running", "to be made again"],
@@ -89,7 +89,7 @@ def test_what_was_chosen_and_whether_it_lies_at_the_end_of_the_grid(tmp_path: Pa
 def test_the_smallest_value_lies_at_the_end_of_the_grid_too(tmp_path: Path) -> None:
     table = changed("phases/tuning/vary", {RATE: [1.0, 2.0, 4.0], "delta": [1e-6, 1e-5, 1e-4]})
     wanted = study(table)
-    places = Places(tmp_path / "results", tmp_path / "state")
+    places = Places(results=tmp_path / "results", state=tmp_path / "state")
     for run in plans.plan(wanted, lambda run: None).runs:
         if run.phase == "tuning":
             one = result(run, 0.9 if (run.point[RATE], run.point["delta"]) == (1.0, 1e-5) else 0.5)

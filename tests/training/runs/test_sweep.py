@@ -121,7 +121,7 @@ def files(places: Places) -> dict[str, dict]:
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Places, Outcome, list[str]]:
     """The study, once."""
     folder = tmp_path_factory.mktemp("made")
-    places = Places(folder / "results", folder / "state")
+    places = Places(results=folder / "results", state=folder / "state")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_train, "load", tiny_load)
         outcome, names = swept(places, study(), workers=3)
@@ -173,7 +173,7 @@ def test_a_file_holds_all_that_its_run_depends_on(made) -> None:
 
 def test_the_same_run_leaves_the_same_file_but_for_the_times(made, tmp_path: Path) -> None:
     places, _, _ = made
-    other = Places(tmp_path / "results", tmp_path / "state")
+    other = Places(results=tmp_path / "results", state=tmp_path / "state")
     phases = {
         "tuning": TABLE["phases"]["tuning"] | {"arms": ["dp-sgd"]},
         "final": {"arms": ["sparse"], "seeds": {"count": 8}},
@@ -188,7 +188,7 @@ def test_the_same_run_leaves_the_same_file_but_for_the_times(made, tmp_path: Pat
 
 
 def test_a_changed_study_takes_no_stale_file(made, tmp_path: Path) -> None:
-    places = Places(tmp_path / "results", tmp_path / "state")
+    places = Places(results=tmp_path / "results", state=tmp_path / "state")
     first = study(**TWO_ARMS)
     swept(places, first)
     second = study(**TWO_ARMS, arms=TABLE["arms"] | {"sparse": {"mechanism": SPARSE | {"drop_rate": 0.6}}})
@@ -226,7 +226,7 @@ def test_diverged(loss, accuracy: float, diverged: bool) -> None:
 
 
 def test_a_run_that_fails_is_named_and_tried_again(tmp_path: Path) -> None:
-    places = Places(tmp_path / "results", tmp_path / "state")
+    places = Places(results=tmp_path / "results", state=tmp_path / "state")
     one = study(**TWO_ARMS, arms=TABLE["arms"] | {"sparse": {"mechanism": SPARSE, "batch_size": 121}})
     outcome, _ = swept(places, one, workers=2)
     assert set(outcome.failed) == {f"final_sparse_seed={seed}" for seed in range(8)} and not outcome.complete
@@ -235,7 +235,7 @@ def test_a_run_that_fails_is_named_and_tried_again(tmp_path: Path) -> None:
 
 
 def test_no_run_is_started_when_the_time_is_over(tmp_path: Path) -> None:
-    outcome, names = swept(Places(tmp_path / "results", tmp_path / "state"), study(), hours=0.0)
+    outcome, names = swept(Places(results=tmp_path / "results", state=tmp_path / "state"), study(), hours=0.0)
     assert names == [] and not outcome.complete and not outcome.failed
 
 
@@ -282,7 +282,7 @@ class Watching(Watcher):
 
 
 def scripted(monkeypatch, folder: Path, ends: dict[str, list[Ending]], **options) -> tuple[Scripted, Outcome]:
-    places, wanted = Places(folder / "results", folder / "state"), study(**TWO_ARMS)
+    places, wanted = Places(results=folder / "results", state=folder / "state"), study(**TWO_ARMS)
     executor = Scripted(places, wanted, ends)
     monkeypatch.setattr(_sweep, "wait", executor.wait)
     return executor, sweep(wanted, places=places, executor=executor, allow_dirty=True, **options)
@@ -341,7 +341,7 @@ def test_an_error_of_the_watcher_leaves_nothing_queued(monkeypatch: pytest.Monke
         def ended(self, run, ending, standing) -> None:
             raise KeyboardInterrupt
 
-    wanted, places = study(**TWO_ARMS), Places(tmp_path / "results", tmp_path / "state")
+    wanted, places = study(**TWO_ARMS), Places(results=tmp_path / "results", state=tmp_path / "state")
     executor = Scripted(places, wanted)
     monkeypatch.setattr(_sweep, "wait", executor.wait)
     with pytest.raises(KeyboardInterrupt):
@@ -372,7 +372,10 @@ def test_processes_of_this_machine_are_told_to_stop_when_the_sweep_ends(monkeypa
     monkeypatch.setattr(_sweep, "_LOOK_SECONDS", 0.01)
     with pytest.raises(KeyboardInterrupt):
         sweep(
-            study(**TWO_ARMS), places=Places(tmp_path / "r", tmp_path / "s"), allow_dirty=True, watcher=Interrupting()
+            study(**TWO_ARMS),
+            places=Places(results=tmp_path / "r", state=tmp_path / "s"),
+            allow_dirty=True,
+            watcher=Interrupting(),
         )
     assert told == [False, True]
 
@@ -380,13 +383,13 @@ def test_processes_of_this_machine_are_told_to_stop_when_the_sweep_ends(monkeypa
 def test_changed_code_is_refused_unless_it_is_allowed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(_results, "code_version", lambda: {"dirty": True})
     with pytest.raises(ValueError, match="commit it, or say --allow-dirty"):
-        sweep(study(), places=Places(tmp_path / "r", tmp_path / "s"), executor=Here(), hours=0.0)
-    assert not sweep(study(), places=Places(tmp_path, tmp_path), hours=0.0, allow_dirty=True).complete
+        sweep(study(), places=Places(results=tmp_path / "r", state=tmp_path / "s"), executor=Here(), hours=0.0)
+    assert not sweep(study(), places=Places(results=tmp_path, state=tmp_path), hours=0.0, allow_dirty=True).complete
 
 
 @pytest.mark.parametrize(("workers", "hours"), [(10_000, 1e6), (1, 0.0)])
 def test_ends_of_ranges(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, workers: int, hours: float) -> None:
-    places, wanted = Places(tmp_path, tmp_path), study(device="cuda")
+    places, wanted = Places(results=tmp_path, state=tmp_path), study(device="cuda")
     monkeypatch.setattr(_sweep, "_swept", lambda *given: (given[2], given[5] is not None))
     assert sweep(wanted, places=places, workers=workers, hours=hours, device="cuda", allow_dirty=True) == (
         workers,
@@ -396,7 +399,7 @@ def test_ends_of_ranges(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, workers
 
 def test_how_far_a_study_is(tmp_path: Path) -> None:
     """Finished, stale and running ones, and the epochs of all."""
-    wanted, places = study(**TWO_ARMS), Places(tmp_path / "results", tmp_path / "state")
+    wanted, places = study(**TWO_ARMS), Places(results=tmp_path / "results", state=tmp_path / "state")
     runs = {run.name: run for run in plans.plan(wanted, lambda run: None).runs}
     row = {"code": {}, "diverged": False, "seconds": {}, "epochs": {"test_accuracy": [0.5]}}
     for name in NAMES[:3]:
@@ -409,7 +412,9 @@ def test_how_far_a_study_is(tmp_path: Path) -> None:
         found = standing(wanted, places)
     assert (found.finished, found.stale, found.running) == (set(NAMES[:3]), {NAMES[4]}, {NAMES[7]})
     assert (found.epochs, found.epochs_in_all, found.runs_in_all) == (3 * 2 + 1, 16 * 2, 16)
-    whole = standing(study(), Places(tmp_path / "none", tmp_path / "none"))  # most runs wait for the first
+    whole = standing(
+        study(), Places(results=tmp_path / "none", state=tmp_path / "none")
+    )  # most runs wait for the first
     assert (whole.runs_in_all, whole.epochs_in_all) == (12 + 24 + 16, 2 * 36 + 3 * 16)
     assert not Outcome(found).complete and Outcome(found).failed == {}
 
@@ -423,7 +428,7 @@ def test_the_usual_places() -> None:
 
 def one_task(folder: Path, epochs: int = 3) -> Task:
     wanted = study(base=TABLE["base"] | {"epochs": epochs})
-    places = Places(folder / "results", folder / "state")
+    places = Places(results=folder / "results", state=folder / "state")
     run = plans.plan(wanted, places.find(wanted)).runs[0]
     return Task(
         "tiny", run.phase, run.arm, dict(run.point), run.config.as_dict(), "cpu",
@@ -452,7 +457,7 @@ def test_killed_restarted_stopped_and_resumed(tmp_path: Path, monkeypatch: pytes
     _worker.make(disturbed)
     assert steps == [10, 11]  # the first ten are not made again
     _worker.make(calm)
-    first, second = (files(Places(tmp_path / name / "results")) for name in ("disturbed", "calm"))
+    first, second = (files(Places(results=tmp_path / name / "results")) for name in ("disturbed", "calm"))
     assert first == second and len(first) == 1
     assert not (Path(disturbed.folder) / "run").exists()
     assert in_fresh_process(disturbed) == Ending(_processes.DONE)  # it has its result: no process
@@ -561,7 +566,7 @@ def test_killed_five_times_at_random(tmp_path: Path) -> None:
             runner.kill()
         runner.wait()
     subprocess.run(command(tmp_path / "disturbed"), check=True, cwd=ROOT)
-    calm, disturbed = (files(Places(tmp_path / name / "results")) for name in ("calm", "disturbed"))
+    calm, disturbed = (files(Places(results=tmp_path / name / "results")) for name in ("calm", "disturbed"))
     assert calm == disturbed and len(calm) == 8
 
 
@@ -573,7 +578,7 @@ def _children(pid: int) -> list[int]:
 def test_on_a_cluster_of_two(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     wanted = real_study(tmp_path / "study")
-    places = Places(tmp_path / "results", tmp_path / "state")
+    places = Places(results=tmp_path / "results", state=tmp_path / "state")
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
         cluster.get_client() as client,
@@ -683,12 +688,12 @@ def test_refuses_studies(path: str, value, says: str) -> None:
 )
 def test_refuses_arguments(tmp_path: Path, changes: dict, says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        sweep(study(), places=Places(tmp_path, tmp_path), allow_dirty=True, **changes)
+        sweep(study(), places=Places(results=tmp_path, state=tmp_path), allow_dirty=True, **changes)
 
 
 def test_a_study_for_cuda_is_not_run_without(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="device must be 'cuda' for study 'tiny', got 'cpu'"):
-        sweep(study(device="cuda"), places=Places(tmp_path, tmp_path), allow_dirty=True)
+        sweep(study(device="cuda"), places=Places(results=tmp_path, state=tmp_path), allow_dirty=True)
 
 
 def test_the_command_line(tmp_path: Path) -> None:

@@ -427,7 +427,9 @@ def test_weights_batches_noise_and_masks_have_streams_of_their_own() -> None:
     torch.manual_seed(expected[0])
     start = runs.build_model("small-cnn", 784, expected[0])
     assert all(torch.equal(a, b) for a, b in zip(start.parameters(), run.model.parameters(), strict=True))
-    assert torch.equal(run.batches.batch(3), PoissonBatches(TRAIN, 30 / TRAIN, expected[1]).batch(3))
+    assert torch.equal(
+        run.batches.batch(3), PoissonBatches(train_size=TRAIN, sampling_rate=30 / TRAIN, seed=expected[1]).batch(3)
+    )
     assert run.optimizer.mechanism._generator.initial_seed() == expected[3]
     seeds: list[int] = []
     before = torch.Generator.manual_seed
@@ -445,7 +447,9 @@ def test_weights_batches_noise_and_masks_have_streams_of_their_own() -> None:
 
 def test_a_partition_has_the_stream_of_the_batches() -> None:
     run = runs.prepare(tiny_config(sampling="partition"), CPU)
-    assert torch.equal(run.batches.batch(1), PartitionBatches(TRAIN, 30, _train.stream(5, 1)).batch(1))
+    assert torch.equal(
+        run.batches.batch(1), PartitionBatches(train_size=TRAIN, batch_size=30, seed=_train.stream(5, 1)).batch(1)
+    )
 
 
 def test_a_run_begins_at_the_beginning() -> None:
@@ -479,7 +483,10 @@ def test_half_of_the_test_images_at_most_are_taken() -> None:
 
 def test_noise_is_the_least_that_the_budget_affords_to_six_decimals() -> None:
     config = tiny_config(noise_multiplier=None, epsilon=2.0)
-    found, exact = _train._noise_multiplier(config, 0.25, 12), privacy.noise_multiplier(2.0, 1e-5, 0.25, 12)
+    found, exact = (
+        _train._noise_multiplier(config, 0.25, 12),
+        privacy.least_noise_multiplier(epsilon=2.0, delta=1e-5, sampling_rate=0.25, steps=12),
+    )
     assert exact <= found < exact + 1e-6 and found == round(found, 6)
     assert _train._noise_multiplier(tiny_config(epsilon=2.0, noise_multiplier=0.3), 0.25, 12) == 0.3
 

@@ -18,7 +18,7 @@ from training.validate import attack, linear_attack, linear_gradient
 
 
 def test_measured_error_is_the_predicted_one() -> None:
-    found = linear_attack(rate=0.8, index=3, budget=600.0)
+    found = linear_attack(drop_rate=0.8, index=3, budget=600.0)
     assert [evidence.detail for evidence in found if not evidence.passed] == []
     assert {evidence.kind for evidence in found} == {Kind.REAL_DATA}
     assert len({evidence.check for evidence in found}) == 3
@@ -32,13 +32,13 @@ def test_a_wrong_prediction_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         return dataclasses.replace(found, given_recoverable=1.02 * found.given_recoverable)
 
     monkeypatch.setattr(sparsification, "expected_error", wrong)
-    _, error, hidden = linear_attack(rate=0.8, budget=600.0)
+    _, error, hidden = linear_attack(drop_rate=0.8, budget=600.0)
     assert not error.passed
     assert hidden.passed
 
 
 def test_without_noise_every_seen_pixel_is_read_exactly() -> None:
-    gradient = linear_gradient(load("excerpt", train=True), 7, seed=1)
+    gradient = linear_gradient(load(name="excerpt", train=True), index=7, seed=1)
     assert math.isclose(gradient.outputs.sum(), 0.0, abs_tol=1e-12)  # softmax minus one-hot
     mask = np.random.default_rng(0).random(gradient.weights.shape) < 0.2
     found = attack(np.where(mask, gradient.weights, np.nan), mask, gradient.outputs)
@@ -49,10 +49,10 @@ def test_without_noise_every_seen_pixel_is_read_exactly() -> None:
 
 
 def test_gradient_depends_on_the_seed_alone() -> None:
-    images = load("excerpt", train=True)
+    images = load(name="excerpt", train=True)
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
-    first, again, other = (linear_gradient(images, 0, seed).weights for seed in (1, 1, 2))
+    first, again, other = (linear_gradient(images, index=0, seed=seed).weights for seed in (1, 1, 2))
     assert (torch.random.get_rng_state() == before).all()
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
@@ -61,12 +61,12 @@ def test_gradient_depends_on_the_seed_alone() -> None:
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [
-        ({"rate": 0.5}, "rate"),
-        ({"rate": 1.0}, "rate"),
-        ({"rate": 0.71234567}, "rate"),
-        ({"rate": math.nan}, "rate"),
-        ({"sigma": 0.0}, "sigma"),
-        ({"sigma": math.inf}, "sigma"),
+        ({"drop_rate": 0.5}, "drop_rate"),
+        ({"drop_rate": 1.0}, "drop_rate"),
+        ({"drop_rate": 0.71234567}, "drop_rate"),
+        ({"drop_rate": math.nan}, "drop_rate"),
+        ({"noise_std": 0.0}, "noise_std"),
+        ({"noise_std": math.inf}, "noise_std"),
         ({"index": -1}, "index"),
         ({"index": 2000}, "index"),
         ({"index": 1.5}, "index"),
@@ -88,10 +88,10 @@ def made_up() -> linear_attack_of.LinearGradient:
 
 def test_a_linear_gradient_is_that_of_the_cross_entropy() -> None:
     """Softmax less the label, times the image; the starting weights are those of torch's layer under the seed."""
-    images = load("excerpt", train=True)
+    images = load(name="excerpt", train=True)
     last = len(images) - 1
     for index, seed in ((5, 3), (last, 0), (0, 2**64 - 1)):
-        found = linear_gradient(images, index, seed)
+        found = linear_gradient(images, index=index, seed=seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             layer = torch.nn.Linear(784, 10, dtype=torch.float64)
@@ -103,7 +103,7 @@ def test_a_linear_gradient_is_that_of_the_cross_entropy() -> None:
         np.testing.assert_array_equal(found.pixels, pixels)
     for index in (-1, len(images)):
         with pytest.raises(ValueError, match="index must"):
-            linear_gradient(images, index, 0)
+            linear_gradient(images, index=index, seed=0)
 
 
 def by_hand(gradient: linear_attack_of.LinearGradient, keep: int, sigma: float, seed: int, n: int) -> np.ndarray:
@@ -154,9 +154,9 @@ def test_what_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(linear_attack_of, "MeanCheck", Recorded)
     first, *_ = linear_attack()
-    gradient = linear_gradient(load("excerpt", train=True), 0, 0)
+    gradient = linear_gradient(load(name="excerpt", train=True), index=0, seed=0)
     assert first.passed and first.samples == 7840 and first.seed == 0 and first.kind is Kind.REAL_DATA
-    predicted = sparsification.expected_error(np.r_[gradient.outputs, np.zeros(7830)], 0.8, 0.05)
+    predicted = sparsification.expected_error(np.r_[gradient.outputs, np.zeros(7830)], drop_rate=0.8, noise_std=0.05)
     error, hidden = asked
     for one in asked:
         assert (one["budget"], one["seed"], one["row_bytes"]) == (30.0, 0, 7840 * 8)
@@ -168,13 +168,13 @@ def test_what_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     printed = printed_error_bound([*gradient.outputs, *np.zeros(7830)], 0.8, 0.05)
     assert error["wrong"]() == pytest.approx(seen * printed)
     assert hidden["claimed"]() == predicted.lost_probability and hidden["resolution"] == 0.02
-    linear_attack(rate=0.7, sigma=1e-300, index=1999, seed=4, budget=1.5)
+    linear_attack(drop_rate=0.7, noise_std=1e-300, index=1999, seed=4, budget=1.5)
     assert [(one["budget"], one["seed"]) for one in asked[2:]] == [(1.5, 4), (1.5, 4)]
     assert asked[2]["sampler"].keywords["sigma"] == 1e-300 and asked[2]["sampler"].keywords["keep"] == 2352
-    linear_attack(sigma=0.5)
+    linear_attack(noise_std=0.5)
     for bad in (0.6999999, 1.0):
-        with pytest.raises(ValueError, match="rate must"):
-            linear_attack(rate=bad)
+        with pytest.raises(ValueError, match="drop_rate must"):
+            linear_attack(drop_rate=bad)
 
 
 def test_rows_that_are_no_multiples_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

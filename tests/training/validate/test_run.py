@@ -36,7 +36,12 @@ from training.validate._rows import NONE
 
 CPU = torch.device("cpu")
 TINY = ValidateSettings(
-    DpSgdSettings(6, 40, 1.0, 1.0, 2.0, 0), subspace_dims=(2, 12), pool=60, anchors=40, window=2, draws=25
+    DpSgdSettings(steps=6, batch_size=40, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=2.0, seed=0),
+    subspace_dims=(2, 12),
+    pool=60,
+    anchors=40,
+    window=2,
+    draws=25,
 )
 GROUPS = {
     "mse": {"noise_energy", "signal_loss", "mse", "clipped_share"},
@@ -57,7 +62,7 @@ GROUPS = {
 
 
 def part(train: bool, count: int) -> Images:
-    images = load("excerpt", train=train)
+    images = load(name="excerpt", train=train)
     return Images(images.name, images.pixels[:count], images.labels[:count])
 
 
@@ -141,7 +146,9 @@ def field(*names: str, factor: float) -> Callable[[Any], Any]:
 
 
 def more_noise(value: gradients.MseBreakdown) -> gradients.MseBreakdown:
-    return gradients.MseBreakdown(field("noise", factor=1.05)(value.full), field("noise", factor=1.05)(value.masked))
+    return gradients.MseBreakdown(
+        full=field("noise", factor=1.05)(value.full), masked=field("noise", factor=1.05)(value.masked)
+    )
 
 
 @pytest.mark.parametrize(
@@ -219,7 +226,7 @@ def test_the_error_that_kappa_admits_is_allowed_for(
 
 
 def test_rows_agree_or_not() -> None:
-    row = Row("g", "q", "", "c", 2.0, 2.4, 0.1)
+    row = Row(group="g", quantity="q", setting="", claims="c", predicted=2.0, measured=2.4, standard_error=0.1)
     assert row.within
     assert row.ratio == pytest.approx(1.2)
     assert not dataclasses.replace(row, measured=2.6).within
@@ -233,7 +240,7 @@ def test_rows_agree_or_not() -> None:
     assert not dataclasses.replace(row, measured=2.6, error=0.09).within
     assert dataclasses.replace(row, measured=1.45, relation="at least", error=0.1).within
     assert dataclasses.replace(row, predicted=0.0).ratio is None
-    given_masks = Labels("g", "c").mean("q", "", [1.0, 3.0, 5.0], [1.1, 3.1, 5.1])
+    given_masks = Labels(group="g", claims="c").mean("q", "", [1.0, 3.0, 5.0], [1.1, 3.1, 5.1])
     assert (given_masks.predicted, given_masks.measured) == pytest.approx((3.0, 3.1))
     assert given_masks.standard_error == pytest.approx(0.0, abs=1e-12)
 

@@ -11,7 +11,7 @@ from training.__main__ import app
 from training.runs import DpSgdSettings
 from training.validate import ValidateSettings
 
-TRAINING = DpSgdSettings(60, 250, 1.0, 1.0, 2.0, 0)
+TRAINING = DpSgdSettings(steps=60, batch_size=250, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=2.0, seed=0)
 
 
 def test_defaults_are_those_of_the_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -25,7 +25,7 @@ def test_defaults_are_those_of_the_command_line(monkeypatch: pytest.MonkeyPatch,
     CliRunner().invoke(app, ["validate", "--device", "cpu", "--out", str(tmp_path)])
     assert asked == ["excerpt", ValidateSettings(TRAINING), torch.device("cpu")]
     written = ValidateSettings(
-        TRAINING, rate=0.5, keep_ratios=(0.01, 0.1, 0.5), subspace_dims=(10, 50, 100), pool=300, anchors=256, window=10,
+        TRAINING, drop_rate=0.5, keep_shares=(0.01, 0.1, 0.5), subspace_dims=(10, 50, 100), pool=300, anchors=256, window=10,
         draws=50,
     )  # fmt: skip
     assert ValidateSettings(TRAINING) == written
