@@ -16,7 +16,6 @@ from training.__main__ import app
 from training.data import Images, load
 from training.runs import DpSgdSettings
 from training.validate import (
-    Labels,
     Row,
     Snapshot,
     ValidateSettings,
@@ -32,7 +31,7 @@ from training.validate import (
     to_dict,
     validate_images,
 )
-from training.validate._rows import NONE
+from training.validate._rows import NONE, Labels
 
 CPU = torch.device("cpu")
 TINY = ValidateSettings(
