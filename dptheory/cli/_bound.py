@@ -152,7 +152,7 @@ def reconstruction(
     """Error of a reconstruction attack on a masked, noised gradient."""
     from dptheory import sparsification as attack
 
-    with user_errors(k="vector"):
+    with user_errors():
         try:
             entries = [float(number) for number in vector.split(",")]
         except ValueError:

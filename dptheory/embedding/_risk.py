@@ -209,7 +209,7 @@ def _clips(lipschitz: float, residual_clip: float) -> tuple[float, float]:
 
 def _distance(distance: float) -> float:
     checked = _validate.real("initial_distance", distance, 0.0, _LARGEST)
-    return checked if checked == 0 else _size("distance, if not 0,", checked)
+    return checked if checked == 0 else _size("initial_distance, if not 0,", checked)
 
 
 def _size(name: str, value: float) -> float:

@@ -24,7 +24,7 @@ class TunedBound:
 
 
 def relative_bound(*, drop_rate: float, delta_c: float, step_noise: float, kappa: float) -> float:
-    r"""U(r) = (delta_c + (1 - r) noise_term) / kappa, the right-hand side of Theorem 3.5.
+    r"""U(r) = (delta_c + (1 - r) step_noise) / kappa, the right-hand side of Theorem 3.5.
 
     Args:
         drop_rate: r in [0, 1).
@@ -96,7 +96,7 @@ def optimal_rate_flat(
 def least_kappa(*, drop_rate: float, delta_c: float, step_noise: float) -> float:
     r"""The kappa above which masking lowers the bound at a fixed learning rate.
 
-    With x = 1 - r it is (delta_c + x noise_term) / (delta_c + step_noise).
+    With x = 1 - r it is (delta_c + x step_noise) / (delta_c + step_noise).
 
     Args:
         drop_rate: r in [0, 1).

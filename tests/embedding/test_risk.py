@@ -69,7 +69,7 @@ def test_scaling(smoothness: float, distance: float, mu: float, clip: float) -> 
     doubled = bound(smoothness=2 * smoothness, residual_clip=2 * clip, lipschitz=2.0)
     assert doubled.value == pytest.approx(2 * base.value, rel=1e-12) and doubled.steps == base.steps
     # parameters stretched by two
-    stretched = bound(smoothness=smoothness / 4, distance=2 * distance, residual_clip=clip / 2, lipschitz=0.5)
+    stretched = bound(smoothness=smoothness / 4, initial_distance=2 * distance, residual_clip=clip / 2, lipschitz=0.5)
     assert stretched.value == pytest.approx(base.value, rel=1e-12)
     assert bound(mu=2 * mu).value <= base.value
     assert bound(residual_clip=clip / 2).value <= base.value * (1 + 1e-12)

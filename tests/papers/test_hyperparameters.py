@@ -18,7 +18,8 @@ TABLES = {
     "rf.adjusted-end-to-end-cnn.eps7.53": "7.53 1.18 1 1000 100 0 1 550K 0.9 0.58",
 }
 FIELDS = (
-    "epsilon", "noise_multiplier", "learning_rate", "batch_size", "epochs", "momentum", "clip", "dim", "rate", "total_density",
+    "epsilon", "noise_multiplier", "learning_rate", "batch_size", "epochs", "momentum", "clip_norm", "dim", "drop_rate",
+    "total_density",
 )  # fmt: skip
 
 

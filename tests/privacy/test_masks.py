@@ -233,7 +233,7 @@ def test_several_releases() -> None:
                 partial(privacy.masked_sensitivity, gradients=[[1.0]], clip_norm=1.0, mask=[1], adjacency=word),
                 "adjacency must be one of 'add-remove', 'replace-one'",
             )
-            for word in ("swap", "add-remove", "replace-one")
+            for word in ("swap", "add_remove", "replace")
         ),
         (
             lambda: privacy.masked_sensitivity(gradients=[[1.0, 2.0]], clip_norm=1.0, mask=["1", "0"]),

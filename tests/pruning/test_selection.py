@@ -35,8 +35,8 @@ def test_noisy_magnitudes_by_quadrature(share: float, ratio: float) -> None:
 
 @pytest.mark.parametrize("gain", [pruning.magnitude_gain, pruning.gumbel_gain])
 def test_gain_falls_with_the_noise(gain) -> None:  # type: ignore[no-untyped-def]
-    assert gain(0.1, 0.0) == 1
-    values = [gain(0.1, float(s)) for s in np.logspace(-4, 6, 30)]
+    assert gain(keep_share=0.1, noise_ratio=0.0) == 1
+    values = [gain(keep_share=0.1, noise_ratio=float(s)) for s in np.logspace(-4, 6, 30)]
     assert (np.diff(values) <= 1e-12).all() and 0 < values[-1] < 1e-5 and values[0] > 0.999
 
 

@@ -205,9 +205,11 @@ def test_models_and_optimizers() -> None:
         "scattering-cnn": networks.scattering_cnn,
     }  # fmt: skip
     for name, kind in kinds.items():
-        found, wanted = runs.build_model(name, 3, 7).state_dict(), kind(7).state_dict()
+        found, wanted = runs.build_model(name, features=3, seed=7).state_dict(), kind(7).state_dict()
         assert all(torch.equal(value, wanted[key]) for key, value in found.items())
-    assert torch.equal(runs.build_model("linear-probe", 3, 7)[1].weight, networks.linear_probe(7, features=3)[1].weight)
+    assert torch.equal(
+        runs.build_model("linear-probe", features=3, seed=7)[1].weight, networks.linear_probe(7, features=3)[1].weight
+    )
     layer = nn.Linear(2, 1)
     sgd = runs.build_optimizer(layer, OptimizerConfig(name="sgd", learning_rate=0.5, momentum=0.25, weight_decay=0.125))
     assert isinstance(sgd, torch.optim.SGD)

@@ -143,7 +143,7 @@ def test_probe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(training.probe, "run_probe", lambda *a: asked.append(a) or probed())
     monkeypatch.setattr(training.probe, "write_figure", lambda result, path: path.write_bytes(b"picture"))
-    options = ["--record", "1,30", "--keep-ratios", "0.2,0.4", "--draws", "7", "--data", "mnist"]
+    options = ["--record", "1,30", "--keep-shares", "0.2,0.4", "--draws", "7", "--data", "mnist"]
     out = tmp_path / LONG.strip()
     code, text = call("probe", *SETTINGS, *options, "--out", str(out))
     assert code == 0, text
@@ -181,7 +181,18 @@ def test_validate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(training.validate, "validate", lambda *a: asked.append(a) or answers[len(asked) - 1])
     monkeypatch.setattr(training.validate, "write_figure", lambda result, path: path.write_bytes(b"picture"))
     monkeypatch.setattr(torch, "set_num_threads", lambda count: asked.append(count))
-    options = ["--rate", "0.3", "--keep-ratios", "0.2,0.4", "--subspace-dims", "4,5", "--pool", "31", "--anchors", "17"]
+    options = [
+        "--drop-rate",
+        "0.3",
+        "--keep-shares",
+        "0.2,0.4",
+        "--subspace-dims",
+        "4,5",
+        "--pool",
+        "31",
+        "--anchors",
+        "17",
+    ]
     options += ["--window", "6", "--draws", "27", "--data", "mnist"]
     out = tmp_path / LONG.strip()
     code, text = call("validate", *SETTINGS, *options, "--out", str(out))

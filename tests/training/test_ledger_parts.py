@@ -84,7 +84,7 @@ def test_epsilon_at_the_delta_of_a_budget(monkeypatch: Patch) -> None:
     kept = PrivacyAccountant(RATE)
     kept.record(PLAIN)
     assert kept.epsilon(DELTA) == 7.0 and asked == [(Counter({PLAIN: 1}), RATE, DELTA, 0.005)]
-    kept.limit(2.0, DELTA)
+    kept.limit(epsilon=2.0, delta=DELTA)
     for closely, fits, wanted in ((1.5, False, 1.5), (2.5, True, 2.0), (2.5, False, 2.5), (2.0, True, 2.0)):
         monkeypatch.setattr(
             PrivacyAccountant,
@@ -101,7 +101,7 @@ def test_epsilon_at_the_delta_of_a_budget(monkeypatch: Patch) -> None:
 def test_whether_a_step_fits(monkeypatch: Patch) -> None:
     """By the Renyi curves, or else by the first of some horizons; that one is remembered."""
     kept = PrivacyAccountant(RATE)
-    kept.limit(2.0, DELTA)
+    kept.limit(epsilon=2.0, delta=DELTA)
     kept._horizon, kept._block = 3, 2
     asked: list[int] = []
     spent = Counter({PLAIN: 5})
@@ -144,7 +144,10 @@ def test_horizons() -> None:
 
 def test_what_is_remembered_is_forgotten_with_a_new_budget_or_state() -> None:
     kept = PrivacyAccountant(RATE)
-    for change in (lambda: kept.limit(1.0, DELTA), lambda: kept.load_state_dict(PrivacyAccountant(RATE).state_dict())):
+    for change in (
+        lambda: kept.limit(epsilon=1.0, delta=DELTA),
+        lambda: kept.load_state_dict(PrivacyAccountant(RATE).state_dict()),
+    ):
         kept._horizon, kept._block = 9, 8
         change()
         assert (kept._horizon, kept._block) == (0, 1)
@@ -156,7 +159,7 @@ def test_a_step_is_cleared_with_those_before_it(monkeypatch: Patch) -> None:
     kept = PrivacyAccountant(RATE)
     kept.clear(PLAIN)
     assert asked == []
-    kept.limit(2.0, DELTA)
+    kept.limit(epsilon=2.0, delta=DELTA)
     for cost in (PLAIN, PLAIN, QUIET):
         kept.record(cost)
     assert kept.steps == 3

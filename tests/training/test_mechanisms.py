@@ -472,7 +472,7 @@ def test_empty_batches_and_half_precision(mechanism: m.Mechanism) -> None:
             lambda: m.RankedSparsification(lambda _: -0.1, steps_per_epoch=3, seed=0),
             "rate at step 0 must be a number in",
         ),
-        (lambda: m.IndexPruning(1.0, lambda _: 1.5), "keep_rate at step 0 must be a number in"),
+        (lambda: m.IndexPruning(1.0, lambda _: 1.5), "keep_share at step 0 must be a number in"),
         (lambda: m.RandomSparsification(m.Constant(0.5), 2**64), "seed must be"),
         (lambda: m.BatchSizeDivisor(expected_batch_size=-1.0, drop_rate=0.5, seed=0), "expected_batch_size must be"),
         (lambda: m.TopKWithoutNoise(math.nan), "keep_share must be"),

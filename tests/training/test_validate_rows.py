@@ -14,7 +14,6 @@ from training import probe
 from training.mechanisms import power_iteration
 from training.runs import DpSgdSettings
 from training.validate import (
-    Labels,
     LinearGradient,
     Row,
     Snapshot,
@@ -26,6 +25,7 @@ from training.validate import (
     _rows_mse,
     _rows_pruning,
 )
+from training.validate._rows import Labels
 
 DIM, POOL, BATCH, ANCHORS = 24, 13, 7, 16
 SIGMA, CLIP = 0.7, 1.3

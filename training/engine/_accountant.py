@@ -82,7 +82,7 @@ class PrivacyAccountant:
             secured[cost.secured()] += times
         return self._epsilon(secured, delta)
 
-    def limit(self, epsilon: float, delta: float) -> None:
+    def limit(self, *, epsilon: float, delta: float) -> None:
         """Set a budget, which :meth:`clear` enforces; delta in [1e-15, 0.1]."""
         self._budget = _validate.real("epsilon", epsilon, 0.0, ends="()"), _delta(delta)
         self._horizon, self._block = 0, 1

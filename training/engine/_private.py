@@ -293,8 +293,8 @@ def _poisson_loader(
     """The loader with Poisson batches in place of its own."""
     sampler = PoissonSampler(
         batches,
-        examples=len(range(place[0], len(loader.dataset), place[1])),  # type: ignore[arg-type]
-        rate=rate,
+        train_size=len(range(place[0], len(loader.dataset), place[1])),  # type: ignore[arg-type]
+        sampling_rate=rate,
         steps=max(1, round(1 / rate)),
         place=place,
         listener=optimizer,

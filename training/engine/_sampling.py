@@ -156,8 +156,8 @@ class PoissonSampler(UniformWithReplacementSampler):  # type: ignore[misc]
 
     Args:
         batches: their law.
-        examples: number of training examples of this process.
-        rate: that of ``batches``.
+        train_size: number of training examples of this process.
+        sampling_rate: that of ``batches``.
         steps: batches per pass, >= 1.
         place: number of this process, and number of processes.
         listener: told of every pass and of every batch.
@@ -168,14 +168,14 @@ class PoissonSampler(UniformWithReplacementSampler):  # type: ignore[misc]
         self,
         batches: Batches,
         *,
-        examples: int,
-        rate: float,
+        train_size: int,
+        sampling_rate: float,
         steps: int,
         place: tuple[int, int],
         listener: Listener,
         drawn_ahead: bool,
     ) -> None:
-        super().__init__(num_samples=examples, sample_rate=rate, steps=_validate.integer("steps", steps, 1))
+        super().__init__(num_samples=train_size, sample_rate=sampling_rate, steps=_validate.integer("steps", steps, 1))
         self._batches = batches
         self._place = place
         self._listener = listener
@@ -189,9 +189,9 @@ class PoissonSampler(UniformWithReplacementSampler):  # type: ignore[misc]
             yield indices
 
 
-def _checked(examples: int, rate: float) -> tuple[int, float]:
-    return _validate.integer("train_size", examples, 1, _MOST_EXAMPLES), _validate.real(
-        "sampling_rate", rate, 0.0, 1.0, ends="(]"
+def _checked(train_size: int, sampling_rate: float) -> tuple[int, float]:
+    return _validate.integer("train_size", train_size, 1, _MOST_EXAMPLES), _validate.real(
+        "sampling_rate", sampling_rate, 0.0, 1.0, ends="(]"
     )
 
 

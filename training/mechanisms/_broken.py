@@ -69,7 +69,7 @@ class TopKWithoutNoise(DpSgd):
     """Keeps the largest entries of the private sum and adds noise to them alone: which ones they are is not protected.
 
     Args:
-        keep_rate: share of entries kept, in [1e-15, 1].
+        keep_share: share of entries kept, in [1e-15, 1].
 
     Source: GIP, section 4 (gip.alternatives).
     """

@@ -115,8 +115,8 @@ class IndexPruning(_GroupedSelection):
 
     Args:
         theta: dispersion, >= 0; or a function that gives that of a step, as ``functools.partial`` of
-            :func:`dptheory.pruning.theta_for_budget`: what a theta spends depends on the number kept, which ``keep_rate`` moves.
-        keep_rate: share of entries kept, over the steps; at least one and not all of a group.
+            :func:`dptheory.pruning.theta_for_budget`: what a theta spends depends on the number kept, which ``keep_share`` moves.
+        keep_share: share of entries kept, over the steps; at least one and not all of a group.
         group_size: entries of a group, >= 2; the paper has 256. The last group is filled up.
 
     Source: GIP, Algorithm 2 (gip.alg2, gip.alg_a2, gip.thm2).
@@ -157,7 +157,7 @@ class NoisyMagnitudeTopK(_GroupedSelection):
 
     Args:
         selection_multiplier: noise multiplier of the ranked magnitudes, > 0.
-        keep_rate, group_size: as for :class:`IndexPruning`.
+        keep_share, group_size: as for :class:`IndexPruning`.
 
     Source: GIP, section 4 (gip.alternatives).
     """

@@ -49,7 +49,7 @@ class LayerFreezing(Mechanism):
 
     Args:
         inner: what is done with the gradients of the parameters that are trained.
-        frozen: number of layers, from the input, to freeze.
+        frozen_layers: number of layers, from the input, to freeze.
         from_step: steps made before; 0 freezes from the start.
 
     Source: LF, Algorithm 1 (lf.privacy).

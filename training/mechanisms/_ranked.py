@@ -33,7 +33,7 @@ class RankedSparsification(Mechanism):
     gradient to the velocity, which is not private.
 
     Args:
-        rate: sparsification rate over the steps.
+        drop_rate: sparsification rate over the steps.
         steps_per_epoch: steps between two rankings, >= 1.
         seed: of the noise of masked entries, which tells nothing about the data; None for the operating system's generator.
 

@@ -61,7 +61,7 @@ class Setting:
     auxiliary: Auxiliary
 
 
-def build_model(name: str, features: int, seed: int) -> nn.Module:
+def build_model(name: str, *, features: int, seed: int) -> nn.Module:
     """The network called ``name``; ``features`` is the size of one input, for the linear probe."""
     return networks.linear_probe(seed, features=features) if name == "linear-probe" else _MODELS[name](seed)
 

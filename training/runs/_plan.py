@@ -61,7 +61,12 @@ def plan(study: Study, find: Find) -> Plan:
                 points = _points(phase)
                 count = len(points) * len(phase.seeds)
                 waiting[phase.name] = waiting.get(phase.name, 0) + count
-                epochs += count * study.config(phase, arm or next(iter(study.arms)), points[0], phase.seeds[0]).epochs
+                epochs += (
+                    count
+                    * study.config(
+                        phase, arm=arm or next(iter(study.arms)), point=points[0], seed=phase.seeds[0]
+                    ).epochs
+                )
             else:
                 runs.extend(known)
     order = {phase.name: number for number, phase in enumerate(study.phases)}
@@ -80,7 +85,7 @@ def runs_of(study: Study, phase: Phase, arm: str, find: Find) -> list[PlannedRun
             return None
         points, named = [best], [{}]
     return [
-        PlannedRun(phase.name, arm, name, study.config(phase, arm, point, seed))
+        PlannedRun(phase.name, arm, name, study.config(phase, arm=arm, point=point, seed=seed))
         for point, name in zip(points, named, strict=True)
         for seed in phase.seeds
     ]

@@ -105,7 +105,7 @@ class Study:
         """The phase of that name."""
         return next(phase for phase in self.phases if phase.name == name)
 
-    def config(self, phase: Phase, arm: str, point: Mapping[str, Any], seed: int) -> RunConfig:
+    def config(self, phase: Phase, *, arm: str, point: Mapping[str, Any], seed: int) -> RunConfig:
         """Configuration of one run.
 
         Raises:
@@ -191,7 +191,9 @@ def study_from_dict(name: str, table: Mapping[str, Any]) -> Study:
         raise ValueError(f"comparisons must have one with main = true, got {sum(c.main for c in study.comparisons)}")
     for built in study.phases:
         for arm in built.arms:
-            study.config(built, arm, {key: values[0] for key, values in built.vary.items()}, built.seeds[0])
+            study.config(
+                built, arm=arm, point={key: values[0] for key, values in built.vary.items()}, seed=built.seeds[0]
+            )
     return study
 
 

@@ -87,7 +87,8 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
     rate = config.batch_size / len(train)
     steps = last_step(config.epochs, rate)
     auxiliary = _build.Auxiliary(lambda: _auxiliary(config, test))
-    model = _build.build_model(config.model, train.pixels[0].numel(), stream(config.seed, _WEIGHTS)).to(device).train()
+    model = _build.build_model(config.model, features=train.pixels[0].numel(), seed=stream(config.seed, _WEIGHTS))
+    model = model.to(device).train()
     if config.grad_sample_mode == "hooks":
         pool_channels_last(model)
     _check_shape(model, config, train, device)
@@ -115,7 +116,7 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
         partition=config.sampling == "partition",
     )
     if config.epsilon is not None:
-        optimizer.ledger.limit(config.epsilon, config.delta)
+        optimizer.ledger.limit(epsilon=config.epsilon, delta=config.delta)
     if config.secure:
         batches: Batches = SecureBatches(train_size=len(train), sampling_rate=rate)
     elif config.sampling == "partition":

@@ -3,13 +3,12 @@
 from training.validate._figure import write_figure
 from training.validate._linear_attack import LinearGradient, attack, linear_attack, linear_gradient
 from training.validate._report import row_table, summary, to_dict, write_json
-from training.validate._rows import Labels, Row
+from training.validate._rows import Row
 from training.validate._run import Moment, Validation, validate, validate_images
 from training.validate._settings import ValidateSettings
 from training.validate._snapshot import Snapshot, prepare, snapshots
 
 __all__ = [
-    "Labels",
     "LinearGradient",
     "Moment",
     "Row",

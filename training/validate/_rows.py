@@ -6,8 +6,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dptheory.claims._case import by_name
-
 Array = NDArray[np.float64]
 Relation = Literal["equal", "at least", "at most"]
 
@@ -89,12 +87,16 @@ class Labels:
         relation: Relation = "equal",
     ) -> Row:
         """A row in which nothing is left to chance."""
-        values = float(predicted), float(measured)
         return Row(
-            **by_name(
-                "group quantity setting claims predicted measured standard_error assumption relation error",
-                (self.group, quantity, setting, self.claims, *values, 0.0, assumption, relation),
-            )
+            group=self.group,
+            quantity=quantity,
+            setting=setting,
+            claims=self.claims,
+            predicted=float(predicted),
+            measured=float(measured),
+            standard_error=0.0,
+            assumption=assumption,
+            relation=relation,
         )
 
     def mean(
@@ -116,10 +118,15 @@ class Labels:
         """
         drawn, expected = np.asarray(draws, np.float64), np.asarray(predicted, np.float64)
         spread = float((drawn - expected).std(ddof=1) / np.sqrt(drawn.size))
-        values = float(expected.mean()), float(drawn.mean())
         return Row(
-            **by_name(
-                "group quantity setting claims predicted measured standard_error assumption relation error",
-                (self.group, quantity, setting, self.claims, *values, spread, assumption, relation, error),
-            )
+            group=self.group,
+            quantity=quantity,
+            setting=setting,
+            claims=self.claims,
+            predicted=float(expected.mean()),
+            measured=float(drawn.mean()),
+            standard_error=spread,
+            assumption=assumption,
+            relation=relation,
+            error=error,
         )

@@ -30,8 +30,8 @@ class _Part:
 def angle_rows(snapshot: Snapshot, settings: ValidateSettings, generator: torch.Generator) -> list[Row]:
     """Laws of the angles over the noise, given the batch: no assumption; what freezing does to them."""
     first = trainable_from(snapshot.layers)
-    whole = clipped_sum([snapshot.batch], settings.clip).total[0]
-    after = clipped_sum([snapshot.batch[:, first:]], settings.clip).total[0]
+    whole = clipped_sum([snapshot.batch], settings.clip_norm).total[0]
+    after = clipped_sum([snapshot.batch[:, first:]], settings.clip_norm).total[0]
     parts = (
         _Part("all layers", snapshot.true, whole),
         _Part("trainable, before", snapshot.true[first:], whole[first:]),
@@ -52,7 +52,7 @@ def _noise_rows(part: _Part, settings: ValidateSettings, generator: torch.Genera
     noise, mechanism = generator_noise(generator), DpSgd()
     released = torch.stack(
         [
-            mechanism.release([signal], noise_multiplier=sigma, clip_norm=settings.clip, noise=noise)[0]
+            mechanism.release([signal], noise_multiplier=sigma, clip_norm=settings.clip_norm, noise=noise)[0]
             for _ in range(settings.draws)
         ]
     ).numpy()
@@ -82,11 +82,11 @@ def _freezing_rows(
     snapshot: Snapshot, first: int, before: _Part, after: _Part, settings: ValidateSettings
 ) -> list[Row]:
     frozen, kept = (sample_norms([part]) for part in (snapshot.batch[:, :first], snapshot.batch[:, first:]))
-    clipped_before = kept * clip_factors(torch.hypot(frozen, kept), settings.clip)
-    clipped_after = kept * clip_factors(kept, settings.clip)
+    clipped_before = kept * clip_factors(torch.hypot(frozen, kept), settings.clip_norm)
+    clipped_after = kept * clip_factors(kept, settings.clip_norm)
     ratios = clipped_after[kept > 0] / clipped_before[kept > 0]
     growth = freezing.norm_growth(
-        trainable_norms=kept.double().numpy(), frozen_norms=frozen.double().numpy(), clip_norm=settings.clip
+        trainable_norms=kept.double().numpy(), frozen_norms=frozen.double().numpy(), clip_norm=settings.clip_norm
     )
     sizes = [part.stop - part.start for part in snapshot.layers.values()]
     norms = torch.stack([snapshot.batch[:, part].norm(dim=1) for part in snapshot.layers.values()], dim=1)
@@ -97,13 +97,13 @@ def _freezing_rows(
         sizes,
         layer_norms=norms.double().numpy(),
         frozen_layers=frozen_count,
-        clip_norm=settings.clip,
+        clip_norm=settings.clip_norm,
         noise_multiplier=settings.training.noise_multiplier,
         batch_size=count,
         alignment=min(1.0, old / float(clipped_before.double().sum())),
     )
     samples, rest = snapshot.batch[:_MOST_SAMPLES, first:].double().numpy(), frozen[:_MOST_SAMPLES].double().numpy()
-    sure = freezing.signal_growth(samples, frozen_norms=rest, clip_norm=settings.clip)
+    sure = freezing.signal_growth(samples, frozen_norms=rest, clip_norm=settings.clip_norm)
     turn = freezing.bias_turn(direction=before.true, signal=before.signal.double().numpy(), added=_added(before, after))
     bias_before, bias_after = (
         freezing.bias_angle(direction=p.true, signal=p.signal.double().numpy()) for p in (before, after)

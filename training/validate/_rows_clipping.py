@@ -20,7 +20,7 @@ _MASKS = 200
 def clips(snapshot: Snapshot, settings: ValidateSettings) -> dict[str, float]:
     """The clip of the run, and one of twice the median deviation: the bounds say nothing where deviations exceed the clip."""
     norms = np.linalg.norm(snapshot.pool.numpy() - snapshot.pool_mean, axis=1)
-    return {"C": settings.clip, "C' = 2 median": 2.0 * float(np.median(norms))}
+    return {"C": settings.clip_norm, "C' = 2 median": 2.0 * float(np.median(norms))}
 
 
 def clipping_rows(snapshot: Snapshot, settings: ValidateSettings) -> list[Row]:

@@ -85,16 +85,16 @@ def embedding_rows(snapshot: Snapshot, settings: ValidateSettings, generator: to
         mechanism = variant(
             _Given(snapshot.anchors),
             subspace_dim=k,
-            residual_clip=RESIDUAL_SHARE * settings.clip,
+            residual_clip=RESIDUAL_SHARE * settings.clip_norm,
             groups=[[0]],
             seed=settings.training.seed,
         )
         mechanism.begin_step([parameter])
-        total = mechanism.contribute([snapshot.batch], settings.clip).total
-        (clean,) = mechanism.release(total, noise_multiplier=0.0, clip_norm=settings.clip, noise=noise)
+        total = mechanism.contribute([snapshot.batch], settings.clip_norm).total
+        (clean,) = mechanism.release(total, noise_multiplier=0.0, clip_norm=settings.clip_norm, noise=noise)
         energies, errors = [], []
         for _ in range(settings.draws):
-            (released,) = mechanism.release(total, noise_multiplier=sigma, clip_norm=settings.clip, noise=noise)
+            (released,) = mechanism.release(total, noise_multiplier=sigma, clip_norm=settings.clip_norm, noise=noise)
             energies.append(float((released - clean).double().square().sum()))
             errors.append(float((released.double() - true_sum).square().sum()))
         energy, error = _predicted(name, snapshot, mechanism.bases[0], settings)
@@ -110,7 +110,11 @@ def _predicted(name: str, snapshot: Snapshot, basis: torch.Tensor, settings: Val
     gradients, rows = snapshot.batch.double(), basis.double()
     w = gradients @ rows.T
     r = gradients - w @ rows
-    clip, residual_clip, mu = settings.clip, RESIDUAL_SHARE * settings.clip, 1.0 / settings.training.noise_multiplier
+    clip, residual_clip, mu = (
+        settings.clip_norm,
+        RESIDUAL_SHARE * settings.clip_norm,
+        1.0 / settings.training.noise_multiplier,
+    )
     noise = embedding.gep_mse(
         dim=gradients.shape[1], subspace_dim=len(rows), clip_norm=clip, residual_clip=residual_clip, mu=mu
     )

@@ -71,7 +71,7 @@ def _predicted(
         grad_norm=float(np.linalg.norm(snapshot.pool_mean)),
         dim=snapshot.true.size,
         deviation=deviation(snapshot),
-        clip_norm=settings.clip,
+        clip_norm=settings.clip_norm,
         noise_multiplier=settings.training.noise_multiplier,
         batch_size=settings.training.batch_size,
         drop_rate=rate,
@@ -87,9 +87,9 @@ def _drawn(mechanism: Mechanism, snapshot: Snapshot, settings: ValidateSettings,
     for _ in range(settings.draws):
         mechanism.begin_step([true])
         chosen = torch.randint(len(snapshot.pool), (size,), generator=generator)
-        (total,) = mechanism.contribute([snapshot.pool[chosen]], settings.clip).total
+        (total,) = mechanism.contribute([snapshot.pool[chosen]], settings.clip_norm).total
         (released,) = mechanism.release(
-            [total], noise_multiplier=settings.training.noise_multiplier, clip_norm=settings.clip, noise=noise
+            [total], noise_multiplier=settings.training.noise_multiplier, clip_norm=settings.clip_norm, noise=noise
         )
         mask = (
             mechanism.mask[0]
@@ -115,8 +115,8 @@ def _law(
 ) -> tuple[float, float]:
     """Expected signal loss of a batch drawn from the pool with replacement, and the share of the pool that is clipped."""
     norms = norms_squared.sqrt()
-    factors = (settings.clip / norms.clamp_min(1e-300)).clamp_max(1.0)
+    factors = (settings.clip_norm / norms.clamp_min(1e-300)).clamp_max(1.0)
     centre = (factors.float() @ snapshot.pool).double() / len(norms) * mask
     spread = float((factors * norms).square().mean() - centre.square().sum())
     bias = float((true - centre).square().sum())
-    return bias + spread / settings.training.batch_size, float((norms > settings.clip).double().mean())
+    return bias + spread / settings.training.batch_size, float((norms > settings.clip_norm).double().mean())

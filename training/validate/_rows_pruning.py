@@ -18,12 +18,12 @@ CONSTANT = "rf.ranked: Gaussian entries, the same signal in the next step"
 
 def pruning_rows(snapshot: Snapshot, settings: ValidateSettings, rng: np.random.Generator) -> list[Row]:
     """Pruning error of the clipped sum of the step's batch, random-k and top-k, by :func:`training.probe.measure`."""
-    gradient = clipped_sum([snapshot.batch], settings.clip).total[0].numpy()
+    gradient = clipped_sum([snapshot.batch], settings.clip_norm).total[0].numpy()
     measuring = MeasureSettings(
         settings.keep_shares,
         draws=settings.draws,
         noise_multiplier=settings.training.noise_multiplier,
-        max_grad_norm=settings.clip,
+        max_grad_norm=settings.clip_norm,
     )
     claims = {"random_k_mse": "gip.mse_r", "top_k_mse": "gip.mse_t0, gip.assumption1"}
     return [

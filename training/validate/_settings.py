@@ -55,7 +55,7 @@ class ValidateSettings:
             )
 
     @property
-    def clip(self) -> float:
+    def clip_norm(self) -> float:
         """C."""
         return self.training.max_grad_norm
 

@@ -46,10 +46,10 @@ def pruned_gaussian(rng: np.random.Generator, n: int, dim: int, keep: int, theta
     return np.asarray(np.square(gradient * ~kept_entries(rng, gradient, keep, theta)).sum(axis=1))
 
 
-def zeta(keep_ratio: float) -> float:
+def zeta(keep_share: float) -> float:
     """The paper's zeta = k + 2 a phi(a), a = Phi^-1(1 - k/2)."""
-    a = float(norm.isf(keep_ratio / 2))
-    return keep_ratio + 2 * a * float(norm.pdf(a))
+    a = float(norm.isf(keep_share / 2))
+    return keep_share + 2 * a * float(norm.pdf(a))
 
 
 def ranked_loss(dim: int, keep: int, member: float = 0.0, other: float = 1.0) -> float:

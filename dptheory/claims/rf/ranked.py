@@ -24,7 +24,7 @@ def _kept_energy(rng: np.random.Generator, n: int, dim: int, keep: int, snr: flo
     return np.asarray(np.square(np.take_along_axis(signal, kept, axis=1)).sum(axis=1) / (dim * density))
 
 
-def _share_by_integral(keep_rate: float, snr: float, density: float, signed: bool) -> float:
+def _share_by_integral(keep_share: float, snr: float, density: float, signed: bool) -> float:
     """Second method: integrate s^2 P(the entry is kept | s) over the signal, the threshold found by bisection."""
     spread = math.sqrt(1 + snr**2 / density)
 
@@ -34,7 +34,7 @@ def _share_by_integral(keep_rate: float, snr: float, density: float, signed: boo
     low, high = -40.0 * spread, 40.0 * spread
     for _ in range(200):
         y = (low + high) / 2
-        if density * passes(y, spread) + (1 - density) * passes(y, 1.0) > keep_rate:
+        if density * passes(y, spread) + (1 - density) * passes(y, 1.0) > keep_share:
             low = y
         else:
             high = y
@@ -119,34 +119,34 @@ def _() -> float:
 
 
 @row.equal(_share_cases, tolerance=1e-7)
-def _(keep_rate: float, snr: float) -> Sides:
+def _(keep_share: float, snr: float) -> Sides:
     """large d, second method: integral over the signal"""
     return (
-        sparsification.captured_energy(10**9, round(keep_rate * 10**9), snr),
-        lambda: _share_by_integral(keep_rate, snr, 1.0, signed=False),
-        keep_rate,
+        sparsification.captured_energy(10**9, round(keep_share * 10**9), snr),
+        lambda: _share_by_integral(keep_share, snr, 1.0, signed=False),
+        keep_share,
     )
 
 
 @row.equal(_share_cases, tolerance=1e-8)
-def _(keep_rate: float, snr: float) -> Sides:
+def _(keep_share: float, snr: float) -> Sides:
     """signed values as printed, second method"""
     return (
-        sparsification.signed_captured_energy(keep_share=keep_rate, snr=snr),
-        lambda: _share_by_integral(keep_rate, snr, 1.0, signed=True),
-        keep_rate,
+        sparsification.signed_captured_energy(keep_share=keep_share, snr=snr),
+        lambda: _share_by_integral(keep_share, snr, 1.0, signed=True),
+        keep_share,
     )
 
 
 @row.equal(
     lambda: itertools.product((0.02, 0.1, 0.6), (0.1, 0.5), (0.01, 0.3)), tolerance=1e-8, kind=Kind.COUNTEREXAMPLE
 )
-def _(keep_rate: float, snr: float, density: float) -> Sides:
+def _(keep_share: float, snr: float, density: float) -> Sides:
     """sparse signal, second method"""
     return (
-        sparsification.sparse_captured_energy(keep_share=keep_rate, snr=snr, nonzero_share=density),
-        lambda: _share_by_integral(keep_rate, snr, density, signed=False),
-        sparsification.sparse_captured_energy(keep_share=keep_rate, snr=snr, nonzero_share=1.0),
+        sparsification.sparse_captured_energy(keep_share=keep_share, snr=snr, nonzero_share=density),
+        lambda: _share_by_integral(keep_share, snr, density, signed=False),
+        sparsification.sparse_captured_energy(keep_share=keep_share, snr=snr, nonzero_share=1.0),
     )
 
 
@@ -158,10 +158,10 @@ def _(keep_rate: float, snr: float, density: float) -> Sides:
     ],
     tolerance=1e-7,
 )
-def _(keep_rate: float, snr: float, density: float) -> Sides:
+def _(keep_share: float, snr: float, density: float) -> Sides:
     """very sparse signal, and masks of nearly all or nearly none"""
     return (
-        sparsification.sparse_captured_energy(keep_share=keep_rate, snr=snr, nonzero_share=density),
-        lambda: _share_by_integral(keep_rate, snr, density, signed=False),
-        sparsification.sparse_captured_energy(keep_share=keep_rate, snr=snr, nonzero_share=1.1 * density),
+        sparsification.sparse_captured_energy(keep_share=keep_share, snr=snr, nonzero_share=density),
+        lambda: _share_by_integral(keep_share, snr, density, signed=False),
+        sparsification.sparse_captured_energy(keep_share=keep_share, snr=snr, nonzero_share=1.1 * density),
     )

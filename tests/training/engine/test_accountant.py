@@ -153,7 +153,7 @@ def test_more_steps_than_the_accountants_take_are_bounded_without_amplification(
     kept.load_state_dict({"spent": [({"noise_multiplier": 10.0, "selection": None, "mask": None}, 2_000_000)]})
     assert kept.epsilon(DELTA) == pytest.approx(privacy.gaussian_epsilon(math.sqrt(2e6) / 10, DELTA), rel=1e-9)
     kept = PrivacyAccountant(1e-4)
-    kept.limit(8, DELTA)
+    kept.limit(epsilon=8, delta=DELTA)
     kept.clear(StepCost(10.0))  # affords more steps than the accountants take
 
 
@@ -209,7 +209,7 @@ COSTS = [
 @pytest.mark.parametrize("cost", COSTS, ids=["plain", "weakly selected", "selected", "masked"])
 def test_budget_is_used_up_and_kept(cost: StepCost) -> None:
     kept = PrivacyAccountant(RATE)
-    kept.limit(1.2, DELTA)
+    kept.limit(epsilon=1.2, delta=DELTA)
     while True:
         try:
             kept.clear(cost)
@@ -226,7 +226,7 @@ def test_budget_is_used_up_and_kept(cost: StepCost) -> None:
 def test_noise_for_a_budget_affords_the_last_step(epsilon: float, rate: float, steps: int) -> None:
     cost = StepCost(privacy.least_noise_multiplier(epsilon=epsilon, delta=DELTA, sampling_rate=rate, steps=steps))
     kept = ledger((cost, steps - 1), rate=rate)
-    kept.limit(epsilon, DELTA)
+    kept.limit(epsilon=epsilon, delta=DELTA)
     kept.clear(cost)
     kept.record(cost)
     assert 0.99 * epsilon < kept.epsilon(DELTA) <= epsilon
@@ -237,7 +237,7 @@ def test_a_budget_affords_as_many_steps_with_a_selection_that_tells_nothing() ->
     counts = []
     for law in (None, SubsetMallows(64, 16, 1e-9)):
         kept = PrivacyAccountant(RATE)
-        kept.limit(1.2, DELTA)
+        kept.limit(epsilon=1.2, delta=DELTA)
         with pytest.raises(BudgetError):
             for step in range(10_000):
                 keep = 16 + step % 7
@@ -251,7 +251,7 @@ def test_a_budget_affords_as_many_steps_with_a_selection_that_tells_nothing() ->
 
 def test_budget_with_costs_that_take_turns() -> None:
     kept = PrivacyAccountant(1.0)
-    kept.limit(3.0, DELTA)
+    kept.limit(epsilon=3.0, delta=DELTA)
     costs = [StepCost(3.0), StepCost(6.0)]
     with pytest.raises(BudgetError):
         for step in range(10_000):
@@ -288,4 +288,4 @@ def test_bad_input() -> None:
         ledger((PLAIN, 1)).epsilon(0.5)
     for epsilon, delta, says in ((0.0, 1e-5, "epsilon"), (1.0, 0.5, "delta"), (1.0, 0.0, "delta")):
         with pytest.raises(ValueError, match=says):
-            PrivacyAccountant(RATE).limit(epsilon, delta)
+            PrivacyAccountant(RATE).limit(epsilon=epsilon, delta=delta)

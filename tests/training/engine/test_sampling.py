@@ -149,7 +149,9 @@ class Heard:
 def test_the_sampler_of_a_loader_tells_its_listener_and_gives_empty_batches_too() -> None:
     heard = Heard()
     law = GeneratorBatches(train_size=4, sampling_rate=0.1, generator=torch.Generator().manual_seed(0))
-    sampler = PoissonSampler(law, examples=4, rate=0.1, steps=30, place=(0, 1), listener=heard, drawn_ahead=True)
+    sampler = PoissonSampler(
+        law, train_size=4, sampling_rate=0.1, steps=30, place=(0, 1), listener=heard, drawn_ahead=True
+    )
     drawn = list(sampler)
     assert len(drawn) == len(sampler) == 30 and [] in drawn
     assert heard.events == [("begins", True), *map(len, drawn)]

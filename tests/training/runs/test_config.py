@@ -241,7 +241,7 @@ PRUNING = [p for p in SHIPPED if read_config(p).mechanism["name"] == "index-prun
 
 def costs_of_a_run(config: RunConfig) -> list[StepCost]:
     """What the mechanism tells the ledger in every step of the whole run."""
-    model = build_model(config.model, 0, 0)
+    model = build_model(config.model, features=0, seed=0)
     rate = config.batch_size / EXAMPLES[config.data]
     steps = _train.last_step(config.epochs, rate)
     setting = Setting(config, model, _train.last_step(1, rate), steps, 0, Auxiliary(lambda: torch.zeros(0)))

@@ -16,7 +16,6 @@ from training.__main__ import app
 from training.data import Images, load
 from training.runs import DpSgdSettings
 from training.validate import (
-    Labels,
     Row,
     Snapshot,
     ValidateSettings,
@@ -32,7 +31,7 @@ from training.validate import (
     to_dict,
     validate_images,
 )
-from training.validate._rows import NONE
+from training.validate._rows import NONE, Labels
 
 CPU = torch.device("cpu")
 TINY = ValidateSettings(
@@ -291,9 +290,9 @@ def test_command_fails_where_theory_does(tmp_path: Path, result: Validation, mon
         (["--noise-multiplier", "nan"], "noise_multiplier must be"),
         (["--max-grad-norm", "0"], "max_grad_norm must be"),
         (["--learning-rate", "0"], "learning_rate must be"),
-        (["--rate", "1"], "rate must be"),
-        (["--keep-ratios", "0.1,1"], "keep_ratios must be"),
-        (["--keep-ratios", "a"], "keep_ratios must be numbers separated by commas, got 'a'"),
+        (["--drop-rate", "1"], "drop_rate must be"),
+        (["--keep-shares", "0.1,1"], "keep_shares must be"),
+        (["--keep-shares", "a"], "keep_shares must be numbers separated by commas, got 'a'"),
         (["--subspace-dims", "0"], "subspace_dims must be a row of integers in 1..256, got"),
         (["--subspace-dims", "257"], "subspace_dims must be a row of integers in 1..256, got"),
         (["--pool", "1"], "pool must be"),
