@@ -75,7 +75,7 @@ def test_embedding_presets_digit_for_digit() -> None:
     expected = [
         EmbeddingPreset(
             name=f"gep.{data}.k{k}", source="GEP, section 4", dim=269_722, subspace_dim=k, clip_norm=runs[0].clip_norm,
-            residual_clip=runs[0].residual_clip_norm,
+            residual_clip=runs[0].residual_clip,
             batch_size=runs[0].batch_size, delta=runs[0].delta, budgets=tuple((run.epsilon, run.epochs) for run in runs),
         )
         for data, runs in (("cifar10", papers.settings("gep.cifar10")), ("svhn", papers.settings("gep.svhn")))
@@ -142,7 +142,7 @@ def test_paper_settings_digit_for_digit() -> None:
         (r.name, r.epsilon, r.delta, r.batch_size, r.train_size, r.epochs, r.noise_multiplier, r.releases) for r in found
     ] == [
         (
-            f"{one.source}: {one.mechanism}, {one.dataset}", (0.99 if one.id.startswith("gip") else 1) * one.epsilon,
+            f"{one.source}: {one.model}, {one.dataset}", (0.99 if one.id.startswith("gip") else 1) * one.epsilon,
             one.delta, one.batch_size, one.train_size, one.epochs, one.noise_multiplier, 2 if "gep" in one.id else 1,
         )
         for one in complete

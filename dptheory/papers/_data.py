@@ -30,13 +30,13 @@ class Setting:
     Attributes:
         id: "rf.end-to-end-cnn.eps3": paper, setting, run.
         source: "RF, Tables 1, 2 and 5".
-        mechanism, dataset: as the paper names them.
+        model, dataset: as the paper names them.
         dim: number of parameters, as rounded by the paper.
         train_size: training images, as printed; else the published size of the data set, if it has one.
         epsilon, delta: the privacy budget.
         noise_multiplier, learning_rate, momentum, weight_decay, batch_size, epochs, steps: of the run.
         clip_norm: of the gradients (of GEP: and of the embeddings, as it prints no other).
-        residual_clip_norm: of GEP's residuals.
+        residual_clip: of GEP's residuals.
         drop_rate: share of entries dropped at the end, after a linear rise over ``cooling_epochs``.
         total_density: mean share kept over the run, against the dense run.
         keep_share, first_keep_share: share of entries kept at the end and at the start.
@@ -52,7 +52,7 @@ class Setting:
 
     id: str
     source: str
-    mechanism: str | None = None
+    model: str | None = None
     dataset: str | None = None
     dim: int | None = None
     train_size: int | None = None
@@ -66,7 +66,7 @@ class Setting:
     epochs: int | None = None
     steps: int | None = None
     clip_norm: float | None = None
-    residual_clip_norm: float | None = None
+    residual_clip: float | None = None
     drop_rate: float | None = None
     cooling_epochs: int | None = None
     total_density: float | None = None

@@ -72,7 +72,7 @@ def _of_section_4(group: str) -> tuple[EmbeddingPreset, ...]:
             dim=RESNET20_DIM,
             subspace_dim=subspace_dim,
             clip_norm=one.number("clip_norm"),
-            residual_clip=one.number("residual_clip_norm"),
+            residual_clip=one.number("residual_clip"),
             batch_size=one.whole("batch_size"),
             delta=one.delta,
             budgets=tuple((run.number("epsilon"), run.whole("epochs")) for run in runs),

@@ -136,7 +136,7 @@ def _preset(name: str, one: _data.Setting) -> Preset:
     return Preset(
         name=name,
         source=one.source,
-        framework=str(one.mechanism),
+        framework=str(one.model),
         dataset=one.dataset,
         dim=one.dim,
         train_size=one.train_size,

@@ -79,7 +79,7 @@ def paper_settings() -> tuple[PaperSetting, ...]:
     """Every setting from which a noise multiplier or a number of steps follows."""
     return tuple(
         PaperSetting(
-            name=f"{one.source}: {one.mechanism}, {one.dataset}",
+            name=f"{one.source}: {one.model}, {one.dataset}",
             epsilon=(1 - (one.index_share or 0)) * one.number("epsilon"),
             delta=one.number("delta"),
             batch_size=one.whole("batch_size"),

@@ -178,7 +178,7 @@ def test_dimensions_of_rs_agree() -> None:
     """Figure 2 prints none: those of its network in Table 2."""
     sizes = {one.key("approach"): one.key("dim") for one in papers.table("rs.table2").cells}
     for one in papers.settings("rs.fig2"):
-        assert f"{one.whole('dim') // 1000}K" == sizes[str(one.mechanism)]
+        assert f"{one.whole('dim') // 1000}K" == sizes[str(one.model)]
 
 
 def test_accuracies_are_shares() -> None:

@@ -18,7 +18,7 @@ CONFIGS = Path(training.__file__).parent / "configs"
 KEYS = {
     "epsilon": "epsilon", "delta": "delta", "batch_size": "batch_size", "epochs": "epochs", "clip_norm": "max_grad_norm",
     "noise_multiplier": "noise_multiplier", "learning_rate": "optimizer.learning_rate", "momentum": "optimizer.momentum",
-    "weight_decay": "optimizer.weight_decay", "residual_clip_norm": "mechanism.residual_clip",
+    "weight_decay": "optimizer.weight_decay", "residual_clip": "mechanism.residual_clip",
     "anchors": "mechanism.anchors", "drop_rate": "mechanism.drop_rate", "cooling_epochs": "mechanism.cooling_epochs",
     "keep_share": "mechanism.keep_share", "first_keep_share": "mechanism.start", "group_size": "mechanism.group_size",
     "frozen_layers": "mechanism.frozen_layers",
@@ -30,7 +30,7 @@ MODELS = {"WRN-16-4": "wrn-16-4", "ResNet20": "resnet20", "DP-CNN": "dp-cnn", "D
           "End-to-end CNN": "dp-cnn", "Adjusted End-to-end CNN": "dp-cnn"}  # fmt: skip
 
 PLAIN = (
-    "residual_clip_norm",
+    "residual_clip",
     "anchors",
     "keep_share",
     "first_keep_share",

@@ -7,7 +7,7 @@ from dptheory.claims.rf._best_epoch import BEST_EPOCH
 
 def _reported() -> tuple[tuple[str, str], ...]:
     """The accuracies of each row, then the freeze rate, which is a setting."""
-    rates = {(one.mechanism, one.epsilon): one.number("drop_rate") for one in papers.settings("rf")}
+    rates = {(one.model, one.epsilon): one.number("drop_rate") for one in papers.settings("rf")}
     found = []
     for cell in papers.table("rf.table1").cells:
         found.append((cell.name, cell.quoted))
