@@ -124,7 +124,7 @@ INTEGERS: list[tuple[str, Make, int, int | None]] = [
     ("spread_steps.count", lambda v: probe.spread_steps(9, count=v), 2, 10_000),
     ("sampling_rate.batch_size", lambda v: sampling_rate(batch_size=v, train_size=7), 1, 7),
     ("sampling_rate.images", lambda v: sampling_rate(batch_size=1, train_size=v), 1, MOST),
-    ("PoissonBatches.examples", lambda v: engine.PoissonBatches(train_size=v, sampling_rate=0.5, seed=0), 1, MOST),
+    ("PoissonBatches.train_size", lambda v: engine.PoissonBatches(train_size=v, sampling_rate=0.5, seed=0), 1, MOST),
     ("PoissonBatches.seed", lambda v: engine.PoissonBatches(train_size=3, sampling_rate=0.5, seed=v), 0, 2**64 - 1),
     ("PoissonBatches.step", lambda v: engine.PoissonBatches(train_size=3, sampling_rate=0.5, seed=0).batch(v), 0, None),
     (
@@ -139,9 +139,9 @@ INTEGERS: list[tuple[str, Make, int, int | None]] = [
         1,
         MOST,
     ),
-    ("SecureBatches.examples", lambda v: engine.SecureBatches(train_size=v, sampling_rate=0.5), 1, MOST),
+    ("SecureBatches.train_size", lambda v: engine.SecureBatches(train_size=v, sampling_rate=0.5), 1, MOST),
     (
-        "GeneratorBatches.examples",
+        "GeneratorBatches.train_size",
         lambda v: engine.GeneratorBatches(train_size=v, sampling_rate=0.5, generator=None),
         1,
         MOST,
