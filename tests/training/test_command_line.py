@@ -37,15 +37,15 @@ DEFAULTS: dict[Callable[..., None], dict[str, object]] = {
     | {
         "steps": 120,
         "record": None,
-        "keep_ratios": "0.001,0.01,0.05,0.1,0.25,0.5,0.75",
+        "keep_shares": "0.001,0.01,0.05,0.1,0.25,0.5,0.75",
         "draws": 100,
         "out": Path("probe-results"),
     },
     commands.validate: SHARED
     | {
         "steps": 60,
-        "rate": 0.5,
-        "keep_ratios": "0.01,0.1,0.5",
+        "drop_rate": 0.5,
+        "keep_shares": "0.01,0.1,0.5",
         "subspace_dims": "10,50,100",
         "pool": 300,
         "anchors": 256,
@@ -141,7 +141,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("clock")
 def test_probe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(training.probe, "run_probe", lambda *a: asked.append(a) or probed())
+    monkeypatch.setattr(
+        training.probe, "run_probe", lambda *a, **named: asked.append((*a, *named.values())) or probed()
+    )
     monkeypatch.setattr(training.probe, "write_figure", lambda result, path: path.write_bytes(b"picture"))
     options = ["--record", "1,30", "--keep-shares", "0.2,0.4", "--draws", "7", "--data", "mnist"]
     out = tmp_path / LONG.strip()

@@ -124,7 +124,7 @@ INTEGERS: list[tuple[str, Make, int, int | None]] = [
     ("spread_steps.count", lambda v: probe.spread_steps(9, count=v), 2, 10_000),
     ("sampling_rate.batch_size", lambda v: sampling_rate(batch_size=v, train_size=7), 1, 7),
     ("sampling_rate.images", lambda v: sampling_rate(batch_size=1, train_size=v), 1, MOST),
-    ("PoissonBatches.examples", lambda v: engine.PoissonBatches(train_size=v, sampling_rate=0.5, seed=0), 1, MOST),
+    ("PoissonBatches.train_size", lambda v: engine.PoissonBatches(train_size=v, sampling_rate=0.5, seed=0), 1, MOST),
     ("PoissonBatches.seed", lambda v: engine.PoissonBatches(train_size=3, sampling_rate=0.5, seed=v), 0, 2**64 - 1),
     ("PoissonBatches.step", lambda v: engine.PoissonBatches(train_size=3, sampling_rate=0.5, seed=0).batch(v), 0, None),
     (
@@ -139,9 +139,9 @@ INTEGERS: list[tuple[str, Make, int, int | None]] = [
         1,
         MOST,
     ),
-    ("SecureBatches.examples", lambda v: engine.SecureBatches(train_size=v, sampling_rate=0.5), 1, MOST),
+    ("SecureBatches.train_size", lambda v: engine.SecureBatches(train_size=v, sampling_rate=0.5), 1, MOST),
     (
-        "GeneratorBatches.examples",
+        "GeneratorBatches.train_size",
         lambda v: engine.GeneratorBatches(train_size=v, sampling_rate=0.5, generator=None),
         1,
         MOST,
@@ -156,7 +156,7 @@ INTEGERS: list[tuple[str, Make, int, int | None]] = [
     ("ValidateSettings.subspace_dims", lambda v: changed(SETTINGS, "subspace_dims")((v,)), 1, 256),
     *((f"RunConfig.{name}", changed(RUN, name), 1, MOST) for name in ("epochs", "batch_size", "physical_batch_size")),
     ("RunConfig.seed", changed(RUN, "seed"), *SEEDS),
-    ("attach.examples", attached("examples"), 1, 10**12),
+    ("attach.train_size", attached("train_size"), 1, 10**12),
 ]
 
 
@@ -281,7 +281,7 @@ def test_a_validation_has_three_steps_beside_its_window() -> None:
             ValidateSettings(dataclasses.replace(SGD, steps=steps - 1), window=window)
     long = ValidateSettings(dataclasses.replace(SGD, steps=60, max_grad_norm=0.5, noise_multiplier=3.0))
     assert long.moments == {"start": 0, "middle": 24, "end": 49}
-    assert (long.clip, long.noise_std) == (0.5, 1.5)
+    assert (long.clip_norm, long.noise_std) == (0.5, 1.5)
     with pytest.raises(ValueError, match=r"training\.noise_multiplier must"):
         ValidateSettings(dataclasses.replace(SGD, noise_multiplier=0.0))
 

@@ -383,9 +383,9 @@ def test_what_kappa_cannot_say_is_noted(monkeypatch: pytest.MonkeyPatch) -> None
 
     plain = sparsification.kappa
 
-    def endless(true, clip, rate, deviations, **named):
-        found = plain(true, clip, rate, deviations, **named)
-        return found if np.ndim(deviations) else dataclasses.replace(found, value=np.inf)
+    def endless(true, *, deviation, **named):
+        found = plain(true, deviation=deviation, **named)
+        return found if np.ndim(deviation) else dataclasses.replace(found, value=np.inf)
 
     monkeypatch.setattr(sparsification, "kappa", endless)
     training = dataclasses.replace(SETTINGS.training, max_grad_norm=2.5)
@@ -537,8 +537,10 @@ def test_freezing() -> None:
 @pytest.mark.parametrize(("lower", "limit"), [(1.0, 1.0), (0.99, 0.99), (1.05, 0.99), (0.99, 1.05)])
 def test_what_freezing_rests_on(lower: float, limit: float, monkeypatch: pytest.MonkeyPatch) -> None:
     growth, turn = freezing.signal_growth, freezing.bias_turn
-    monkeypatch.setattr(freezing, "signal_growth", lambda *a: dataclasses.replace(growth(*a), lower=lower))
-    monkeypatch.setattr(freezing, "bias_turn", lambda *a: dataclasses.replace(turn(*a), limit=limit))
+    monkeypatch.setattr(
+        freezing, "signal_growth", lambda *a, **named: dataclasses.replace(growth(*a, **named), lower=lower)
+    )
+    monkeypatch.setattr(freezing, "bias_turn", lambda **named: dataclasses.replace(turn(**named), limit=limit))
     found = _rows_angles.angle_rows(SNAPSHOT, SETTINGS, seeded())
     assert found[14].assumption == ("none" if lower >= 1 else "lf.lem3.2b: inner products of the gradients >= 0")
     assert found[15].assumption == (
@@ -562,8 +564,10 @@ def test_angles_of_cosines_that_rounding_moved() -> None:
 def test_what_the_theorems_on_freezing_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Samples and norms of the first 1024 examples; the true gradient, the signal, and what freezing adds to it."""
     growth, turn, asked = freezing.signal_growth, freezing.bias_turn, {}
-    monkeypatch.setattr(freezing, "signal_growth", lambda *a: asked.update(growth=a) or growth(*a))
-    monkeypatch.setattr(freezing, "bias_turn", lambda *a: asked.update(turn=a) or turn(*a))
+    monkeypatch.setattr(
+        freezing, "signal_growth", lambda *a, **named: asked.update(growth=(*a, *named.values())) or growth(*a, **named)
+    )
+    monkeypatch.setattr(freezing, "bias_turn", lambda **named: asked.update(turn=named.values()) or turn(**named))
     batch = SNAPSHOT.batch.repeat(150, 1)
     batch[:, -1] = 0.0  # there freezing adds nothing, whatever it does elsewhere
     _rows_angles.angle_rows(dataclasses.replace(SNAPSHOT, batch=batch), SETTINGS, seeded())
@@ -640,7 +644,7 @@ def test_embedding() -> None:
         ("joint", m.GepJoint),
         ("embedding_only", m.BiasedGep),
     ):
-        mechanism = kind(Anchors(), k, residual, [[0]], 11)
+        mechanism = kind(Anchors(), subspace_dim=k, residual_clip=residual, groups=[[0]], seed=11)
         mechanism.begin_step([torch.zeros(DIM)])
         total = mechanism.contribute([SNAPSHOT.batch], CLIP).total
         basis = mechanism.bases[0].double().numpy()

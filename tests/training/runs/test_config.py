@@ -286,7 +286,7 @@ def test_the_ledger_counts_a_pruned_run_so() -> None:
     config = read_config(Path("configs/cifar10/gip_eps0.5.toml"))
     ledger = PrivacyAccountant(config.batch_size / EXAMPLES[config.data])
     assert config.epsilon is not None
-    ledger.limit(config.epsilon, config.delta)
+    ledger.limit(epsilon=config.epsilon, delta=config.delta)
     *before, last = costs_of_a_run(config)
     for cost in before:
         ledger.record(cost)
@@ -318,7 +318,7 @@ def test_a_configuration_says_where_its_budget_stops_it(path: Path) -> None:
     said = STOPPED.search((FOLDER / path).read_text(encoding="utf-8"))
     last = int(said[1]) if said else steps
     ledger = PrivacyAccountant(rate)
-    ledger.limit(config.epsilon, config.delta)
+    ledger.limit(epsilon=config.epsilon, delta=config.delta)
     for _ in range(last - 1):
         ledger.record(cost)
     ledger.clear(cost)
