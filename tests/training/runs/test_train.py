@@ -446,6 +446,8 @@ def test_weights_batches_noise_and_masks_have_streams_of_their_own() -> None:
 def test_a_partition_has_the_stream_of_the_batches() -> None:
     run = runs.prepare(tiny_config(sampling="partition"), CPU)
     assert torch.equal(run.batches.batch(1), PartitionBatches(TRAIN, 30, _train.stream(5, 1)).batch(1))
+    assert run.optimizer.privacy(1e-5).sampling_rate == 1.0
+    assert runs.prepare(tiny_config(), CPU).optimizer.privacy(1e-5).sampling_rate == 0.25
 
 
 def test_a_run_begins_at_the_beginning() -> None:
