@@ -1,5 +1,6 @@
 """One training run: resumable, within its budget, on one process or many."""
 
+import itertools
 import math
 import signal
 import sys
@@ -262,7 +263,7 @@ def _epoch(run: Run, interrupted: Callable[[], bool], shown: Callable[[], object
     """Steps up to the end of the epoch or of the budget, and a row of metrics; none where it was interrupted."""
     started = time.perf_counter()
     rate = run.config.batch_size / len(run.train)
-    epoch = next(e for e in range(1, run.config.epochs + 1) if last_step(e, rate) > run.step)
+    epoch = next(e for e in itertools.count(1) if last_step(e, rate) > run.step)
     stopped = False
     while run.step < last_step(epoch, rate) and not run.spent and not stopped:
         loss, size = one_step(run)

@@ -450,6 +450,8 @@ def test_a_partition_has_the_stream_of_the_batches() -> None:
     assert torch.equal(
         run.batches.batch(1), PartitionBatches(train_size=TRAIN, batch_size=30, seed=_train.stream(5, 1)).batch(1)
     )
+    assert run.optimizer.privacy(1e-5).sampling_rate == 1.0
+    assert runs.prepare(tiny_config(), CPU).optimizer.privacy(1e-5).sampling_rate == 0.25
 
 
 def test_a_run_begins_at_the_beginning() -> None:
