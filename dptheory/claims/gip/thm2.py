@@ -111,7 +111,7 @@ def _joint_of_groups(order: int, rate: float, sigma: float, dim: int, keep: int,
 
 def _spent(what: str, dim: int, keep: int, steps: int, groups: int) -> float:
     """Release by release: theta for every place that moves, and its square."""
-    one = (-math.log(WEIGHT)) ** {"epsilon": 1, "rho": 2}[what] * apart(dim, keep)
+    one = (-math.log(WEIGHT)) ** {"epsilon": 1, "zcdp_rho": 2}[what] * apart(dim, keep)
     return math.fsum(one for _ in range(steps) for _ in range(groups))
 
 
