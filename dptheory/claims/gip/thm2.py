@@ -111,7 +111,7 @@ def _joint_of_groups(order: int, rate: float, sigma: float, dim: int, keep: int,
 
 def _spent(what: str, dim: int, keep: int, steps: int, groups: int) -> float:
     """Release by release: theta for every place that moves, and its square."""
-    one = (-math.log(WEIGHT)) ** {"epsilon": 1, "rho": 2}[what] * apart(dim, keep)
+    one = (-math.log(WEIGHT)) ** {"epsilon": 1, "zcdp_rho": 2}[what] * apart(dim, keep)
     return math.fsum(one for _ in range(steps) for _ in range(groups))
 
 
@@ -249,7 +249,7 @@ def _reverse_joint_slack(order: int, rate: float, sigma: float, theta: float) ->
     return 1 - _reverse_joint(order, rate, sigma, theta) / bound
 
 
-row.add(*_joint.CHECKS)
+_joint.add_checks(row)
 
 
 @row.equal(lambda: [(*step, *size) for step in STEPS for size in _SIZES], tolerance=1e-8)
