@@ -62,7 +62,7 @@ def noise_in_every_part(patch: Patch) -> None:
         return Contribution([t + clip * torch.randn(t.shape) for t in found.total], found.nonfinite)
 
     patch.setattr(m.DpSgd, "contribute", contribute)
-    patch.setattr(m.DpSgd, "release", lambda self, total, noise_multiplier, clip, noise: total)
+    patch.setattr(m.DpSgd, "release", lambda self, total, **named: total)
 
 
 def noise_over_parts(patch: Patch) -> None:
@@ -77,8 +77,9 @@ def noise_over_parts(patch: Patch) -> None:
         self.parts += 1
         return contribute(self, samples, clip)
 
-    def weaker(self, total, noise_multiplier, clip, noise):
-        return release(self, total, noise_multiplier / max(self.parts, 1), clip, noise)
+    def weaker(self, total, *, noise_multiplier, clip_norm, noise):
+        share = noise_multiplier / max(self.parts, 1)
+        return release(self, total, noise_multiplier=share, clip_norm=clip_norm, noise=noise)
 
     patch.setattr(m.DpSgd, "begin_step", count_none)
     patch.setattr(m.DpSgd, "contribute", count)

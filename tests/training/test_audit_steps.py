@@ -211,7 +211,7 @@ def test_embeddings(name: str) -> None:
     canary = size * basis[0] + rest
 
     def world(rows: np.ndarray, without: np.ndarray, draws: Draws) -> np.ndarray:
-        mechanism = kind(Anchors(), 3, 0.8, [[0]], SEED)
+        mechanism = kind(Anchors(), subspace_dim=3, residual_clip=0.8, groups=[[0]], seed=SEED)
         mechanism.begin_step([torch.zeros(20)])
         total = mechanism.contribute([torch.from_numpy(rows).float()], CLIP).total
         noise = draws.torch()
@@ -232,7 +232,8 @@ def groups(
     mechanism.begin_step([torch.zeros(TRIALS * 8)])
     total = clipped(rows).sum(0)
     whole = torch.from_numpy(np.tile(total, TRIALS)).float()
-    return mechanism.release([whole], sigma, CLIP, draws.torch())[0].double().numpy().reshape(TRIALS, 8), total
+    (released,) = mechanism.release([whole], noise_multiplier=sigma, clip_norm=CLIP, noise=draws.torch())
+    return released.double().numpy().reshape(TRIALS, 8), total
 
 
 def test_index_pruning() -> None:
@@ -298,9 +299,7 @@ def test_an_exact_release_is_told_from_a_near_one() -> None:
 
 def test_an_audit_is_run_at_its_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(
-        privacy, "audit", lambda one, other, delta, *, method: asked.append((one, other, delta, method))
-    )
+    monkeypatch.setattr(privacy, "audit", lambda **named: asked.append(tuple(named.values())))
 
     def scores(trials: int, noise: Noise) -> tuple[np.ndarray, np.ndarray]:
         return noise(torch.zeros(trials, dtype=torch.float64), 3.0).numpy(), np.zeros(trials)

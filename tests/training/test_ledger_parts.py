@@ -28,7 +28,7 @@ def below(value: float) -> float:
 
 def test_which_accountant_is_asked(monkeypatch: Patch) -> None:
     """Within its range the amplified one; elsewhere the Gaussian mechanism without amplification."""
-    monkeypatch.setattr(privacy, "epsilon", lambda *a, width: SimpleNamespace(upper=("amplified", *a, width)))
+    monkeypatch.setattr(privacy, "epsilon_bounds", lambda **a: SimpleNamespace(upper=("amplified", *a.values())))
     monkeypatch.setattr(privacy, "gaussian_epsilon", lambda *a: ("plain", *a))
     _accountant._gaussian.cache_clear()
     least, most = privacy.NOISE
@@ -184,7 +184,7 @@ def test_an_account_if_secure_adds_up_what_becomes_alike(monkeypatch: Patch) -> 
 def test_what_the_joint_bound_is_asked(width: float, horizon: int, monkeypatch: Patch) -> None:
     asked: dict[str, Any] = {}
 
-    def joint(delta: float, values: Any, **given: Any) -> float:
+    def joint(*, delta: float, values: Any, **given: Any) -> float:
         asked.update(given, delta=delta, values=values(0.25))
         return 3.5
 
@@ -195,7 +195,7 @@ def test_what_the_joint_bound_is_asked(width: float, horizon: int, monkeypatch: 
     assert asked["delta"] == DELTA and asked["values"] == (1.3, max(5, horizon), RATE, 0.25, width)
     assert asked["index_epsilon"] == pytest.approx(2 * 10 * LAW.epsilon(2 * LAW.max_swaps))
     rho = 2 * 10 * LAW.zcdp(2 * LAW.max_swaps)
-    assert asked["index_rho"] == (pytest.approx(rho) if width == 0.005 else math.inf)
+    assert asked["index_zcdp_rho"] == (pytest.approx(rho) if width == 0.005 else math.inf)
     assert asked["orders"] is ORDERS
     curve = 3 * subsampled_gaussian_rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.3) + 2 * joint_rdp(
         orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.5, mechanism=LAW, groups=10
@@ -213,7 +213,7 @@ def test_bounds_without_an_accountant(monkeypatch: Patch) -> None:
     assert _accountant._renyi_bound(Counter({PLAIN: 2}), RATE, DELTA) == math.inf
     asked: dict[str, Any] = {}
 
-    def joint(delta: float, values: Any, **given: Any) -> float:
+    def joint(*, delta: float, values: Any, **given: Any) -> float:
         asked.update(given, delta=delta, values=values(0.25))
         return 4.5
 

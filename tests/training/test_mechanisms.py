@@ -363,7 +363,7 @@ def test_a_schedule_that_goes_wrong_says_so_at_its_step() -> None:
     for mechanism in (m.RandomSparsification(Late(), 0), m.IndexPruning(1.0, Late(), group_size=10)):
         for _ in range(2):
             step(mechanism, gradients())
-        with pytest.raises(ValueError, match=r"rate at step 2 must be a number in \[0, 1.* got nan"):
+        with pytest.raises(ValueError, match=r"(drop_rate|keep_share) at step 2 must be a number in \[0, 1.* got nan"):
             step(mechanism, gradients())
 
 
@@ -465,12 +465,12 @@ def test_empty_batches_and_half_precision(mechanism: m.Mechanism) -> None:
             lambda: m.Gep(Anchors(), subspace_dim=5, residual_clip=1.0, groups=[[0], []], seed=0),
             "groups must hold each of the numbers",
         ),
-        (lambda: m.RandomSparsification(lambda _: math.nan, 0), "rate at step 0 must be a number in"),
-        (lambda: m.RandomSparsification(lambda _: "abc", 0), "rate at step 0 must be a number in"),
-        (lambda: m.RandomSparsification(m.Constant(1.0), 0), r"rate at step 0 must be a number in \[0, 1\)"),
+        (lambda: m.RandomSparsification(lambda _: math.nan, 0), "drop_rate at step 0 must be a number in"),
+        (lambda: m.RandomSparsification(lambda _: "abc", 0), "drop_rate at step 0 must be a number in"),
+        (lambda: m.RandomSparsification(m.Constant(1.0), 0), r"drop_rate at step 0 must be a number in \[0, 1\)"),
         (
             lambda: m.RankedSparsification(lambda _: -0.1, steps_per_epoch=3, seed=0),
-            "rate at step 0 must be a number in",
+            "drop_rate at step 0 must be a number in",
         ),
         (lambda: m.IndexPruning(1.0, lambda _: 1.5), "keep_share at step 0 must be a number in"),
         (lambda: m.RandomSparsification(m.Constant(0.5), 2**64), "seed must be"),

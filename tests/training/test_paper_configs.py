@@ -93,7 +93,7 @@ def printed(setting: Setting, words: dict[str, Any], without: tuple[str, ...]) -
     """What a configuration has to say: every field of the setting that has a key, except ``without``."""
     found = {key: getattr(setting, field) for field, key in KEYS.items() if field not in without}
     found["data"] = DATA.get(str(setting.dataset))
-    found["model"] = MODELS.get(str(setting.mechanism))
+    found["model"] = MODELS.get(str(setting.model))
     if setting.index_share is not None and "index_share" not in without:
         found["mechanism.index_epsilon"] = setting.index_share * setting.number("epsilon")
     return {key: value for key, value in found.items() if value is not None} | words

@@ -62,7 +62,7 @@ def test_every_stream_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_a_run_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
     run, asked = prepared(monkeypatch, max_grad_norm=0.7, noise_multiplier=1.5, grad_sample_mode="functorch")
-    assert (asked["sampling_rate"], asked["examples"], asked["noise_multiplier"]) == (0.25, TRAIN, 1.5)
+    assert (asked["sampling_rate"], asked["train_size"], asked["noise_multiplier"]) == (0.25, TRAIN, 1.5)
     assert (asked["max_grad_norm"], asked["grad_sample_mode"], asked["secure"]) == (0.7, "functorch", False)
     assert asked["module"] is run.model and run.model.training and isinstance(asked["mechanism"], m.DpSgd)
     group = asked["optimizer"].param_groups[0]
@@ -93,7 +93,7 @@ def test_a_secure_run_takes_nothing_from_the_seed(monkeypatch: pytest.MonkeyPatc
 
 def test_noise_for_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted: list[Any] = []
-    monkeypatch.setattr(privacy, "noise_multiplier", lambda *a: wanted.append(a) or 1.25)
+    monkeypatch.setattr(privacy, "least_noise_multiplier", lambda **a: wanted.append(tuple(a.values())) or 1.25)
     run, asked = prepared(monkeypatch, noise_multiplier=None, epsilon=4.0, delta=1e-4)
     assert wanted == [(4.0, 1e-4, 0.25, 12)] and asked["noise_multiplier"] == 1.25
     assert run.optimizer.ledger._budget == (4.0, 1e-4)
@@ -270,7 +270,7 @@ def test_streams_of_a_validation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_of, "attach", lambda **given: asked.update(given) or plain(**given))
     trainer = snapshot_of.prepare(images(True), images(False).pixels, SETTINGS, CPU)
     training = SETTINGS.training
-    assert (asked["sampling_rate"], asked["examples"]) == (1 / 3, TRAIN)
+    assert (asked["sampling_rate"], asked["train_size"]) == (1 / 3, TRAIN)
     assert (asked["noise_multiplier"], asked["max_grad_norm"]) == (1.5, 0.7)
     assert asked["optimizer"].param_groups[0]["lr"] == 0.5 and isinstance(asked["mechanism"], m.DpSgd)
     assert asked["noise_generator"].initial_seed() == training.stream(2)

@@ -101,7 +101,7 @@ class PartitionBatches:
         size = _validate.integer("batch_size", self.batch_size, 1, examples)
         if examples % size:
             raise ValueError(
-                f"batch_size must divide the {examples} train_size where batches are a partition, got {size}"
+                f"batch_size must divide the {examples} examples where batches are a partition, got {size}"
             )
         _validate.store(
             self, train_size=examples, batch_size=size, seed=_validate.integer("seed", self.seed, 0, _LARGEST_SEED)

@@ -10,7 +10,7 @@ from training.networks._paper_networks import (
     scattering_features,
     wrn_16_4,
 )
-from training.networks._pooling import pool_channels_last
+from training.networks._pooling import pooled_channels_last
 from training.networks._small_cnn import IMAGE_SHAPE, layer_slices, small_tanh_cnn
 
 __all__ = [
@@ -20,7 +20,7 @@ __all__ = [
     "dp_cnn",
     "layer_slices",
     "linear_probe",
-    "pool_channels_last",
+    "pooled_channels_last",
     "resnet20",
     "scattering_cnn",
     "scattering_features",

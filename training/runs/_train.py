@@ -1,5 +1,6 @@
 """One training run: resumable, within its budget, on one process or many."""
 
+import itertools
 import math
 import signal
 import sys
@@ -7,7 +8,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -33,7 +34,7 @@ from training.engine import (
     SecureBatches,
     attach,
 )
-from training.networks import SCATTERING_INPUT, pool_channels_last, scattering_features
+from training.networks import SCATTERING_INPUT, pooled_channels_last, scattering_features
 from training.runs import _build, _checkpoint
 from training.runs._config import RunConfig
 from training.runs._plain_dp_sgd import accuracy
@@ -89,8 +90,6 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
     auxiliary = _build.Auxiliary(lambda: _auxiliary(config, test))
     model = _build.build_model(config.model, features=train.pixels[0].numel(), seed=stream(config.seed, _WEIGHTS))
     model = model.to(device).train()
-    if config.grad_sample_mode == "hooks":
-        pool_channels_last(model)
     _check_shape(model, config, train, device)
     setting = _build.Setting(
         run=config,
@@ -251,7 +250,8 @@ def _backward(run: Run, part: torch.Tensor) -> float:
             p.grad_sample = p.new_zeros(0, *p.shape)
         return 0.0
     pixels, labels = run.train.pixels[part].to(run.device), run.train.labels[part].to(run.device)
-    with warnings.catch_warnings():
+    hooks = run.config.grad_sample_mode == "hooks"
+    with warnings.catch_warnings(), pooled_channels_last(run.model) if hooks else nullcontext():
         warnings.filterwarnings("ignore", "Full backward hook is firing")
         losses = nn.functional.cross_entropy(run.private(pixels), labels, reduction="none")
         losses.mean().backward()  # type: ignore[no-untyped-call]
@@ -262,7 +262,7 @@ def _epoch(run: Run, interrupted: Callable[[], bool], shown: Callable[[], object
     """Steps up to the end of the epoch or of the budget, and a row of metrics; none where it was interrupted."""
     started = time.perf_counter()
     rate = run.config.batch_size / len(run.train)
-    epoch = next(e for e in range(1, run.config.epochs + 1) if last_step(e, rate) > run.step)
+    epoch = next(e for e in itertools.count(1) if last_step(e, rate) > run.step)
     stopped = False
     while run.step < last_step(epoch, rate) and not run.spent and not stopped:
         loss, size = one_step(run)

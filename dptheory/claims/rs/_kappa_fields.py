@@ -82,7 +82,7 @@ def every_rate(what: str, dim: int, kind: str, z: float) -> float:
     """Best of all rates that keep a whole number of entries."""
     bounds = {keep: _bound_at(dim, kind, z, keep) for keep in range(dim, 0, -1)}
     best = min(bounds, key=bounds.__getitem__)
-    return 1.0 - best / dim if what == "rate" else bounds[best]
+    return 1.0 - best / dim if what == "drop_rate" else bounds[best]
 
 
 def all_fields(bound: float, found: sparsification.Kappa) -> float:

@@ -70,7 +70,8 @@ $$U = \frac{\Delta_C+xN}\kappa .$$
 
 
 @row.equal(
-    lambda: [(what, *setting) for what in ("rate", "bound") for setting in _kappa_fields.SETTINGS[:3]], tolerance=1e-12
+    lambda: [(what, *setting) for what in ("drop_rate", "bound") for setting in _kappa_fields.SETTINGS[:3]],
+    tolerance=1e-12,
 )
 def _(what: str, dim: int, kind: str, z: float) -> Sides:
     """best rate and its bound: every rate tried"""

@@ -71,7 +71,7 @@ def test_every_quantity_once_for_each_keep() -> None:
 
 def test_measured_top_k_mse_is_the_sum_of_the_smallest_squares() -> None:
     g = np.array([3.0, -1.0, 2.0, 0.5])
-    result = measure(g, {"all": slice(0, 4)}, settings(keep_ratios=(0.25, 0.5, 1.0)), np.random.default_rng(0))
+    result = measure(g, {"all": slice(0, 4)}, settings(keep_shares=(0.25, 0.5, 1.0)), np.random.default_rng(0))
     lost = [row.measured for row in result.rows if row.quantity == "top_k_mse"]
     assert lost == pytest.approx([1 + 4 + 0.25, 1 + 0.25, 0.0])
     assert not [row for row in result.rows if row.quantity == "grouped_top_k_mse"]
@@ -80,7 +80,7 @@ def test_measured_top_k_mse_is_the_sum_of_the_smallest_squares() -> None:
 def test_grouped_top_k_prunes_within_groups_and_leaves_out_the_rest() -> None:
     g = np.ones(600)
     g[:256] = 5.0  # the first group is large throughout: top-k of the whole would keep all of it
-    result = measure(g, {"all": slice(0, 600)}, settings(keep_ratios=(0.5,)), np.random.default_rng(0))
+    result = measure(g, {"all": slice(0, 600)}, settings(keep_shares=(0.5,)), np.random.default_rng(0))
     (row,) = [row for row in result.rows if row.quantity == "grouped_top_k_mse"]
     assert row.measured == pytest.approx(128 * 25 + 128)
     assert row.keep == 256
@@ -142,9 +142,9 @@ def test_bad_gradient(gradient: NDArray[np.float64], says: str) -> None:
         measured(gradient)
 
 
-def test_keep_ratio_that_keeps_nothing() -> None:
-    with pytest.raises(ValueError, match=r"keep_ratios must keep at least one of 8192 entries .* got 1e-05"):
-        measured(gaussian(), keep_ratios=(1e-5,))
+def test_keep_share_that_keeps_nothing() -> None:
+    with pytest.raises(ValueError, match=r"keep_shares must keep at least one of 8192 entries .* got 1e-05"):
+        measured(gaussian(), keep_shares=(1e-5,))
 
 
 def test_no_layers() -> None:
@@ -155,10 +155,10 @@ def test_no_layers() -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"keep_ratios": ()}, "keep_ratios must be a row of numbers in"),
-        ({"keep_ratios": (0.1, 0.0)}, r"keep_ratios .* got \(0.1, 0.0\)"),
-        ({"keep_ratios": (1.1,)}, r"keep_ratios .* got \(1.1,\)"),
-        ({"keep_ratios": (float("nan"),)}, r"keep_ratios .* got \(nan,\)"),
+        ({"keep_shares": ()}, "keep_shares must be a row of numbers in"),
+        ({"keep_shares": (0.1, 0.0)}, r"keep_shares .* got \(0.1, 0.0\)"),
+        ({"keep_shares": (1.1,)}, r"keep_shares .* got \(1.1,\)"),
+        ({"keep_shares": (float("nan"),)}, r"keep_shares .* got \(nan,\)"),
         ({"draws": 1}, "draws must be an integer in 2..1000000000, got 1"),
         ({"noise_multiplier": -0.1}, "noise_multiplier .* got -0.1"),
         ({"max_grad_norm": 0.0}, "max_grad_norm .* got 0.0"),

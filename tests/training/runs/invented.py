@@ -41,7 +41,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     """The table with one value, at a path such as "phases/final/seeds", set; None takes it out."""
     table = copy.deepcopy(TABLE)
     *inner, last = path.split("/")
-    part = table
+    part: Any = table
     for name in inner:
         part = part[int(name) if isinstance(part, list) else name]
     if value is None:

@@ -26,7 +26,10 @@ def accuracy(run: PlannedRun) -> float:
 
 def points(arm: str, phase: str, seeds: range) -> list[float]:
     study_of = study()
-    runs = [PlannedRun(phase, arm, {}, study_of.config(study_of.phase(phase), arm, {}, seed)) for seed in seeds]
+    runs = [
+        PlannedRun(phase, arm, {}, study_of.config(study_of.phase(phase), arm=arm, point={}, seed=seed))
+        for seed in seeds
+    ]
     return [100 * accuracy(run) for run in runs]
 
 

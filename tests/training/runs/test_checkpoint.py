@@ -1,5 +1,6 @@
 """States on disk: resumed runs are bit for bit those that were never interrupted; nothing is lost or mixed up."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -197,3 +198,49 @@ def test_a_state_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"holds the state of a run; go on with --resume"):
         runs.train(tiny_config(MECHANISMS["dp-sgd"]), CPU, tmp_path, resume=False)
     assert (tmp_path / STATE).read_bytes() == before
+
+
+def test_a_folder_is_locked_for_one_and_free_again(tmp_path: Path) -> None:
+    with (
+        _checkpoint.locked(tmp_path / "new"),
+        pytest.raises(ValueError, match=r"^out=.*new is in use by a run under way"),
+        _checkpoint.locked(tmp_path / "new"),
+    ):
+        pass
+    with pytest.raises(KeyError), _checkpoint.locked(tmp_path / "new"):
+        raise KeyError
+    with _checkpoint.locked(tmp_path / "new"):
+        pass
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"), _checkpoint.locked(tmp_path / "file"):
+        pass
+
+
+def test_only_the_first_process_takes_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_checkpoint.engine, "first", lambda: False)
+    with _checkpoint.locked(tmp_path / "new"):
+        assert not (tmp_path / "new").exists()
+    monkeypatch.setattr(_checkpoint.engine, "summed", lambda value, device: value + 1)
+    with (
+        pytest.raises(ValueError, match=r"^out=.*new was refused to the first process$"),
+        _checkpoint.locked(tmp_path / "new"),
+    ):
+        pass
+
+
+def test_a_lock_that_everybody_may_take_and_a_disk_that_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = os.umask(0o002)
+    try:
+        with _checkpoint.locked(tmp_path / "new" / "folder"):
+            assert (tmp_path / "new" / "folder" / ".lock").stat().st_mode & 0o777 == 0o664
+    finally:
+        os.umask(before)
+
+    def none(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(_checkpoint.fcntl, "flock", none)
+    with pytest.raises(OSError, match="No locks available"), _checkpoint.locked(tmp_path):
+        pass

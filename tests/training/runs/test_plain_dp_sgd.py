@@ -129,6 +129,28 @@ def test_batch_sizes_follow_the_sampling_rate() -> None:
     assert len(set(sizes)) > 1
 
 
+def test_samples_and_noise_have_streams_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[int] = []
+
+    class Noted(torch.Generator):
+        def manual_seed(self, seed: int) -> torch.Generator:
+            seeds.append(seed)
+            return super().manual_seed(seed)
+
+    chosen = settings(steps=1)
+    model = small_tanh_cnn(0)
+    monkeypatch.setattr(torch, "Generator", Noted)
+    next(dp_sgd(model, some_images(64), chosen, CPU))
+    assert [one for one in seeds if one != 5] == [chosen.stream(1), chosen.stream(2)]
+
+
+def test_accuracy_of_more_images_than_are_held_at_once() -> None:
+    labels = torch.arange(2003) % 3
+    pixels = nn.functional.one_hot(labels, 3).float()
+    pixels[2001:] = pixels[2001:].roll(1, 1)
+    assert accuracy(nn.Identity(), Images("x", pixels, labels), CPU) == 2001 / 2003
+
+
 def test_accuracy_counts_and_keeps_the_mode() -> None:
     model, images = small_tanh_cnn(0), some_images(50)
     with torch.no_grad():

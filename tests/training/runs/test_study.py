@@ -50,10 +50,10 @@ def test_changes_come_one_after_the_other() -> None:
     table["arms"]["plain"] = {"epochs": 4, "seed": 9, "optimizer": {"weight_decay": 0.5}}
     table["phases"]["tuning"]["per_arm"] = {"plain": {"delta": 1e-7, "optimizer": {"momentum": 0.125}}}
     made = study(table)
-    found = made.config(made.phase("tuning"), "plain", {RATE: 2.0, "max_grad_norm": 3}, 77)
+    found = made.config(made.phase("tuning"), arm="plain", point={RATE: 2.0, "max_grad_norm": 3}, seed=77)
     assert (found.epochs, found.delta, found.max_grad_norm, found.seed) == (5, 1e-7, 3.0, 77)
     assert (found.optimizer.learning_rate, found.optimizer.momentum, found.optimizer.weight_decay) == (2.0, 0.125, 0.5)
-    other = made.config(made.phase("tuning"), "masked", {}, 77)
+    other = made.config(made.phase("tuning"), arm="masked", point={}, seed=77)
     assert (other.delta, other.optimizer.momentum) == (1e-6, 0.25) and other.mechanism == NAMED
 
 

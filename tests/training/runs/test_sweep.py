@@ -312,6 +312,7 @@ def test_what_a_run_is_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert task.result == str(tmp_path.resolve() / "here/results/tiny/final_sparse_seed=0.json")
     executor, _ = scripted(monkeypatch, Path("there"), {}, device="auto")
     assert executor.given[0][1].device == "auto" and executor.given[0][2] == (None,)
+    assert scripted(monkeypatch, Path("elsewhere"), {}, hours=0.0)[0].given == []  # at the very end of the time
 
 
 def test_runs_that_others_have_come_last_and_stopped_ones_are_left(monkeypatch, tmp_path: Path) -> None:

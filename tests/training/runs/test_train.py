@@ -253,7 +253,7 @@ def test_a_background_job_goes_on_through_the_control_c_that_it_ignores() -> Non
 
 
 def test_a_secure_run_says_that_its_state_is_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("training.runs.read_config", lambda *_: tiny_config(secure=True, epochs=1))
+    monkeypatch.setattr("training.runs.read_config", lambda *_, **__: tiny_config(secure=True, epochs=1))
     done = CliRunner().invoke(app, ["run", "x.toml", "--out", str(tmp_path), "--device", "cpu"])
     assert done.exit_code == 0, done.output
     assert "Keep checkpoints secret" in done.output and f"Only its owner can read {tmp_path / STATE}" in done.output
@@ -425,7 +425,7 @@ def test_weights_batches_noise_and_masks_have_streams_of_their_own() -> None:
     assert [_train.stream(5, purpose) for purpose in range(4)] == expected and len(set(expected)) == 4
     run = runs.prepare(tiny_config(SPARSE), CPU)
     torch.manual_seed(expected[0])
-    start = runs.build_model("small-cnn", 784, expected[0])
+    start = runs.build_model("small-cnn", features=784, seed=expected[0])
     assert all(torch.equal(a, b) for a, b in zip(start.parameters(), run.model.parameters(), strict=True))
     assert torch.equal(
         run.batches.batch(3), PoissonBatches(train_size=TRAIN, sampling_rate=30 / TRAIN, seed=expected[1]).batch(3)
@@ -450,6 +450,8 @@ def test_a_partition_has_the_stream_of_the_batches() -> None:
     assert torch.equal(
         run.batches.batch(1), PartitionBatches(train_size=TRAIN, batch_size=30, seed=_train.stream(5, 1)).batch(1)
     )
+    assert run.optimizer.privacy(1e-5).sampling_rate == 1.0
+    assert runs.prepare(tiny_config(), CPU).optimizer.privacy(1e-5).sampling_rate == 0.25
 
 
 def test_a_run_begins_at_the_beginning() -> None:
