@@ -722,8 +722,10 @@ def test_canary(monkeypatch: pytest.MonkeyPatch) -> None:
             plan, steps, lambda delta: SimpleNamespace(epsilon=(9.0 - number) if delta == 1e-2 else -1.0)
         )
 
-    def audit(one: np.ndarray, other: np.ndarray, delta: float, *, confidence: float) -> SimpleNamespace:
-        audited.append((one, other, delta, confidence))
+    def audit(
+        *, scores_with: np.ndarray, scores_without: np.ndarray, delta: float, confidence: float
+    ) -> SimpleNamespace:
+        audited.append((scores_with, scores_without, delta, confidence))
         return SimpleNamespace(epsilon_lower=float(len(audited) % 4))
 
     monkeypatch.setattr(_board, "train", train)
@@ -782,9 +784,9 @@ def test_foreseen(secure: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         steps = tuple(step(share * mask / np.linalg.norm(mask)) for mask in masks)
         return _board.Trace(plan, steps, lambda delta: SimpleNamespace(epsilon=4.0 - number if delta == 1e-3 else -1.0))
 
-    def bound(hits: int, trials: int, rate: float, delta: float, *, confidence: float) -> float:
+    def bound(*, hits: int, trials: int, false_rate: float, delta: float, confidence: float) -> float:
         assert (hits, trials, delta) == (2, 3, 1e-3)
-        assert rate == pytest.approx(stats.norm.sf(threshold)) and 1 - confidence == pytest.approx(1e-6, rel=1e-6)
+        assert false_rate == pytest.approx(stats.norm.sf(threshold)) and 1 - confidence == pytest.approx(1e-6, rel=1e-6)
         return 1.5
 
     seeds = [int(seed) for seed in np.random.default_rng(6).integers(2**31, size=3)]

@@ -183,7 +183,7 @@ def test_a_release_that_fails_counts_and_leaves_the_batch_out() -> None:
     loop = Loop()
     release = loop.mechanism.release
 
-    def fail(*_):
+    def fail(*_, **__):
         raise torch.OutOfMemoryError("noise")
 
     batches = iter(loop.batches)

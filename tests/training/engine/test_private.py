@@ -455,7 +455,7 @@ def test_the_gradient_of_a_parameter_of_shape_nothing_is_clipped_with_the_rest()
         ({"noise_multiplier": -1.0}, "noise_multiplier must be"),
         ({"sampling_rate": 0.0}, "sampling_rate must be"),
         ({"adjacency": "replace"}, "adjacency must be one of"),
-        ({"adjacency": "add-remove"}, "adjacency must be one of 'add-remove', 'zero-out'"),
+        ({"adjacency": "add_remove"}, "adjacency must be one of 'add-remove', 'zero-out'"),
     ],
 )
 def test_the_optimizer_itself_checks_its_arguments(changes: dict, says: str) -> None:
@@ -560,10 +560,10 @@ def test_attach_wants_one_of_the_number_of_examples_and_the_divisor() -> None:
             noise_multiplier=1.0, max_grad_norm=1.0, **given,
         )[1]  # fmt: skip
 
-    with pytest.raises(ValueError, match="examples or expected_batch_size must be given, got None and None"):
+    with pytest.raises(ValueError, match="train_size or expected_batch_size must be given, got None and None"):
         attached()
-    constant, public = attached(expected_batch_size=7), attached(examples=70)
-    both = attached(examples=70, expected_batch_size=7)
+    constant, public = attached(expected_batch_size=7), attached(train_size=70)
+    both = attached(train_size=70, expected_batch_size=7)
     assert constant.expected_batch_size == both.expected_batch_size == 7 == pytest.approx(public.expected_batch_size)
     assert [one.privacy(DELTA).adjacency for one in (constant, public, both)] == [
         "add-remove",

@@ -32,7 +32,7 @@ class Anchors:
 
 
 def gep(kind=m.Gep, quota: int = 6, seed: int | None = 0, **options) -> m.Gep:
-    return kind(Anchors(), quota, REST, GROUPS, seed, **options)
+    return kind(Anchors(), subspace_dim=quota, residual_clip=REST, groups=GROUPS, seed=seed, **options)
 
 
 def marked(like: torch.Tensor, std: float) -> torch.Tensor:
@@ -144,7 +144,7 @@ class FirstEntry(Anchors):
 
 @pytest.mark.parametrize("kind", [m.Gep, m.GepOptimal, m.GepJoint, m.BiasedGep])
 def test_an_example_whose_residual_overflows_counts_as_zero_in_both_parts(kind: type) -> None:
-    mechanism = kind(FirstEntry(), 1, REST, [[0]], 0)
+    mechanism = kind(FirstEntry(), subspace_dim=1, residual_clip=REST, groups=[[0]], seed=0)
     mechanism.begin_step([torch.zeros(4)])
     huge = torch.tensor([0.5, 3e38, 3e38, 3e38])  # finite, and its norm is not
     found = mechanism.contribute([torch.stack([huge, torch.zeros(4)])], CLIP)

@@ -22,9 +22,9 @@ def masks(mechanism: m.Mechanism, steps: int) -> list[torch.Tensor]:
 @pytest.mark.parametrize("kind", [m.RandomSparsification, m.PosteriorFreeze])
 @pytest.mark.parametrize("refresh", [1, 3])
 def test_a_resumed_run_has_the_same_masks(kind: type, refresh: int) -> None:
-    first = kind(m.Constant(0.5), 3, refresh)
+    first = kind(m.Constant(0.5), 3, refresh_steps=refresh)
     masks(first, 4)
-    again = kind(m.Constant(0.5), 3, refresh)
+    again = kind(m.Constant(0.5), 3, refresh_steps=refresh)
     again.load_state_dict(first.state_dict())
     found = masks(again, 3)
     for a, b in zip(masks(first, 3), found, strict=True):

@@ -122,12 +122,12 @@ def test_the_file_holds_every_number(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert (found["sampling_rate"], found["expected_batch_size"]) == (0.004, 8.0)
     assert found["training"] == dataclasses.asdict(result().training)
-    assert found["measuring"]["keep_ratios"] == [0.125, 0.5] and found["measuring"]["draws"] == 4
+    assert found["measuring"]["keep_shares"] == [0.125, 0.5] and found["measuring"]["draws"] == 4
     assert torch.__version__ == found["versions"]["torch"]
     first, empty, last = found["records"]
     assert first == {"step": 0, "batch_size": 7, "fit": dataclasses.asdict(FIT) | {"layer_sigma_spread": 8.0}}
     assert empty == {"step": 3, "batch_size": 0, "fit": None, "note": "empty Poisson batch: nothing to compare"}
-    assert last["fit"]["layer_sigma_spread"] is None and last["fit"]["signal_to_noise"] is None
+    assert last["fit"]["layer_sigma_spread"] is None and last["fit"]["snr"] is None
     assert [row["step"] for row in found["rows"]] == [0] * 5 + [9] * 5
     assert found["rows"][3] == {"step": 0, "ratio": 0.75, "standard_errors_off": -4.0} | dataclasses.asdict(ROWS[3])
     assert found["rows"][4]["standard_errors_off"] is None and found["rows"][2]["ratio"] is None
