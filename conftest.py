@@ -1,5 +1,6 @@
 """Runs the code blocks of pages and README, adds the option for slow tests, deals files to processes, gives all one terminal."""
 
+import gc
 import os
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return next((group[0] for group in TOGETHER if scope in group), scope)
 
     return ByGroup(config, log)
+
+
+def pytest_collection_finish() -> None:
+    """Modules and items stay to the end: the collector of garbage need not go through them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

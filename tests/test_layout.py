@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -79,13 +80,18 @@ def room(module: str) -> str:
 
 
 ALL = {name: path for top in TOPS for name, path in modules(top)}
-ARROWS = {(name, one) for name, path in ALL.items() for one in imports(name, path)}
+
+
+@cache
+def arrows() -> frozenset[tuple[str, str]]:
+    """Who imports whom."""
+    return frozenset((name, one) for name, path in ALL.items() for one in imports(name, path))
 
 
 def test_the_theory_knows_neither_training_nor_figures_and_figures_know_no_training() -> None:
-    assert {a for a in ARROWS if a[0].startswith("dptheory") and not a[1].startswith("dptheory")} == set()
-    assert {a for a in ARROWS if a[0].startswith("figures") and a[1].startswith("training")} == set()
-    assert {a for a in ARROWS if a[0].startswith("training") and a[1].startswith("figures")} == set()
+    assert {a for a in arrows() if a[0].startswith("dptheory") and not a[1].startswith("dptheory")} == set()
+    assert {a for a in arrows() if a[0].startswith("figures") and a[1].startswith("training")} == set()
+    assert {a for a in arrows() if a[0].startswith("training") and a[1].startswith("figures")} == set()
 
 
 @pytest.mark.parametrize("floors", [FLOORS, TRAINING_FLOORS], ids=["dptheory", "training"])
@@ -96,7 +102,7 @@ def test_rooms_import_from_lower_floors_alone(floors: tuple[frozenset[str], ...]
     assert known == set(level), "every room has its floor, and every floor its rooms"
     wrong = {
         (name, one)
-        for name, one in ARROWS
+        for name, one in arrows()
         if {room(name), room(one)} <= set(level) and room(name) != room(one) and level[room(name)] <= level[room(one)]
     }
     assert wrong == set()
@@ -106,7 +112,7 @@ def test_no_calculator_imports_a_claim() -> None:
     """Said by the floors; here once more without them."""
     above = {"dptheory.claims", "dptheory.cli"}
     assert {
-        a for a in ARROWS if room(a[1]) in above and a[0].startswith("dptheory.") and room(a[0]) not in above
+        a for a in arrows() if room(a[1]) in above and a[0].startswith("dptheory.") and room(a[0]) not in above
     } == set()
 
 
@@ -125,7 +131,7 @@ def test_modules_of_a_package_are_private_and_its_names_stand_in_all() -> None:
 
 def test_private_modules_are_imported_by_their_own_room_and_by_claims_alone() -> None:
     """Claims look at parts on purpose; the command lines of training and figures print like that of the theory."""
-    private = {a for a in ARROWS if room(a[0]) != room(a[1]) and "._" in a[1] and a[1].count(".") >= 2}
+    private = {a for a in arrows() if room(a[0]) != room(a[1]) and "._" in a[1] and a[1].count(".") >= 2}
     allowed = {a for a in private if room(a[0]) == "dptheory.claims" or a[1] == "dptheory.cli._common"}
     assert private - allowed == set()
 

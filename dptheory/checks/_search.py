@@ -1,5 +1,6 @@
 """Adversarial search for a violation of an inequality: Hypothesis with ``target``, then scipy.optimize."""
 
+import contextlib
 import itertools
 import math
 import time
@@ -126,6 +127,10 @@ def smallest_slack(
     return value, _point(box, shares), tried, time.time() <= deadline
 
 
+class _SearchIsOver(Exception):
+    """Ends a Hypothesis run as a failure does, and Nelder-Mead."""
+
+
 def _point(box: Mapping[str, Range], shares: tuple[float, ...]) -> dict[str, float | int]:
     return {name: one.value(share) for (name, one), share in zip(box.items(), shares, strict=True)}
 
@@ -133,7 +138,7 @@ def _point(box: Mapping[str, Range], shares: tuple[float, ...]) -> dict[str, flo
 def _shard(
     slack: Slack, box: dict[str, Range], seed: int, deadline: float, enough: float
 ) -> tuple[list[tuple[float, tuple[float, ...]]], int]:
-    """The worst points of one Hypothesis run and what Nelder-Mead made of them; past either end it only winds up."""
+    """The worst points of one Hypothesis run and what Nelder-Mead made of them; it stops past either end."""
     import hypothesis
     from hypothesis import strategies as st
     from scipy.optimize import minimize
@@ -145,7 +150,7 @@ def _shard(
 
     def evaluate(shares: tuple[float, ...]) -> float:
         if is_over():
-            return 0.0
+            raise _SearchIsOver
         value = float(slack(**_point(box, shares)))
         if math.isnan(value):
             raise FloatingPointError(f"slack is NaN at {_show(_point(box, shares))}")
@@ -165,19 +170,18 @@ def _shard(
         value = evaluate(tuple((step - _OFFSET) / _GRID for step in steps))
         hypothesis.target(-max(min(value, 1e300), -1e300))
 
-    for corner in itertools.product((0.0, 1.0), repeat=len(box)):
-        evaluate(corner)
-    if is_over():
-        return sorted(found)[:_POLISHED], len(found)
-    explore()
-    for _, shares in sorted(found)[:_POLISHED]:
-        minimize(
-            lambda x: evaluate(tuple(np.clip(x, 0.0, 1.0).tolist())),
-            np.asarray(shares),
-            method="Nelder-Mead",
-            bounds=[(0.0, 1.0)] * len(box),
-            options={"maxfev": 60},
-        )
+    with contextlib.suppress(_SearchIsOver):
+        for corner in itertools.product((0.0, 1.0), repeat=len(box)):
+            evaluate(corner)
+        explore()
+        for _, shares in sorted(found)[:_POLISHED]:
+            minimize(
+                lambda x: evaluate(tuple(np.clip(x, 0.0, 1.0).tolist())),
+                np.asarray(shares),
+                method="Nelder-Mead",
+                bounds=[(0.0, 1.0)] * len(box),
+                options={"maxfev": 60},
+            )
     return sorted(found)[:_POLISHED], len(found)
 
 

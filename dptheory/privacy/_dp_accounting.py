@@ -75,6 +75,19 @@ def _epsilon_at(distribution: Any, delta: float, otherwise: float) -> float:
 
 def rdp_of_steps(loss: Loss, steps: int, delta: float, without_replacement: bool = False) -> float:
     """Epsilon from Renyi differential privacy at dp-accounting's orders; inf where none of them gives a number."""
+    from dp_accounting.rdp import rdp_privacy_accountant as rdp
+
+    orders = np.array(rdp.DEFAULT_RDP_ORDERS, dtype=np.float64)
+    total = steps * np.array(_rdp_of_a_step(loss, without_replacement))
+    usable = np.isfinite(total)
+    if not usable.any():
+        return math.inf
+    return float(rdp.compute_epsilon(orders[usable], total[usable], delta)[0])
+
+
+@functools.lru_cache(maxsize=64)  # a search for the number of steps asks for one step again and again
+def _rdp_of_a_step(loss: Loss, without_replacement: bool) -> tuple[float, ...]:
+    """Renyi curve of one step at dp-accounting's orders, rounding error included; inf or NaN where there is no number."""
     from dp_accounting import dp_event
     from dp_accounting.rdp import rdp_privacy_accountant as rdp
 
@@ -91,11 +104,7 @@ def rdp_of_steps(loss: Loss, steps: int, delta: float, without_replacement: bool
     found = np.array([_rdp_of_order(rdp, event, order, _relation(loss, without_replacement)) for order in orders])
     log_rate = -math.log(loss.sampling_rate)
     rounding = 1e-14 * (1.0 + gammaln(orders + 1) + orders * log_rate) / (orders - 1)
-    total = steps * (np.maximum(found, 0.0) + rounding)
-    usable = np.isfinite(total)
-    if not usable.any():
-        return math.inf
-    return float(rdp.compute_epsilon(orders[usable], total[usable], delta)[0])
+    return tuple((np.maximum(found, 0.0) + rounding).tolist())
 
 
 def _rdp_of_order(rdp: Any, event: Any, order: float, relation: Any) -> float:

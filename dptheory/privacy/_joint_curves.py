@@ -10,7 +10,7 @@ from scipy.special import gammaln
 
 from dptheory import _validate
 from dptheory.privacy import _index
-from dptheory.privacy._lattice_loss import MAX_RELEASES
+from dptheory.privacy._lattice_loss import MAX_RELEASES, renyi_curve
 from dptheory.privacy._log_sum import log_sum
 from dptheory.pruning import SubsetMallows
 
@@ -75,7 +75,7 @@ def joint_rdp(
         orders,
         sampling_rate,
         noise_multiplier,
-        lambda order: groups * np.array([law.renyi(order=float(a)) for a in order]),
+        lambda order: groups * renyi_curve(law, order),
     )
 
 
@@ -93,16 +93,18 @@ def _joint(
         log_moments = (i - 1.0) * index_curve(i) + i * (i - 1.0) / 2.0 / sigma / sigma
         # log(moment - 1): the binomial weights sum to 1, so e^((a-1) R) - 1 = sum over i >= 2 of weight * (moment - 1)
         log_excess = log_moments + np.log(-np.expm1(-log_moments))
-    values = [_log_mean(int(a), rate, log_excess) / (a - 1.0) for a in order.ravel()]
+    log_factorials = gammaln(np.arange(1.0, float(order.max()) + 2.0))
+    values = [_log_mean(int(a), rate, log_excess, log_factorials) / (a - 1.0) for a in order.ravel()]
     return np.array(values).reshape(order.shape)
 
 
-def _log_mean(order: int, rate: float, log_excess: Array) -> float:
+def _log_mean(order: int, rate: float, log_excess: Array, log_factorials: Array) -> float:
     """log(1 + sum_{i=2}^order Binomial(order, rate)(i) e^log_excess(i))."""
     i = np.arange(2.0, order + 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         fails = np.where(i < order, (order - i) * np.log1p(-rate), 0.0)
-        weights = gammaln(order + 1.0) - gammaln(i + 1.0) - gammaln(order - i + 1.0) + i * np.log(rate) + fails
+        choices = log_factorials[order] - log_factorials[2 : order + 1] - log_factorials[order - 2 :: -1]
+        weights = choices + i * np.log(rate) + fails
     possible = np.isfinite(weights)  # rate 0 or 1; a weight of 0 takes an overflown moment with it
     if not possible.any():
         return 0.0

@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 
 from dptheory import _validate
 from dptheory.privacy._gaussian import log_delta_at
-from dptheory.privacy._log_sum import log_sum
+from dptheory.privacy._log_sum import log_sum, log_sums
 
 Array = NDArray[np.float64]
 
@@ -23,6 +23,7 @@ _FOURIER_GRID = 2**20  # a wider sum is bounded by a normal law instead: millise
 _BERRY_ESSEEN = 0.4748  # Shevtsova (2011), for independent summands of one law
 _NORMAL_ROUNDING = 1e-13  # relative error of delta over sqrt(count), generously
 _ROUNDS = 6
+_BLOCK = 2**16  # numbers of a Renyi curve held at once
 _TOP = 5.0  # expected distance from the largest sum below which the tilt goes no further
 
 
@@ -128,13 +129,7 @@ class LatticeLoss:
         Source: GIP, Theorem 2 (gip.tight).
         """
         order = _validate.real("order", order, 1.0, ends="(]")
-        largest = self.spacing * self.top
-        if largest == 0.0 or order > 1e9 or math.isinf(largest):
-            return largest
-        excess = order - 1.0
-        main = _log_moment(self.low, self.log_pmf, self.spacing, excess)
-        found = float(np.logaddexp(main, self.log_omitted + excess * self.spacing * self.top)) / excess
-        return min(largest, 0.5 * order * self.spacing * largest, max(0.0, found))
+        return self.spacing * self.top if order > 1e9 else float(renyi_curve(self, np.array([order]))[0])
 
     def _wide_log_delta(self, law: "_Trimmed", epsilon: float, count: int) -> float:
         r"""Upper bound of log delta for a sum that spreads over very many lattice points.
@@ -162,7 +157,7 @@ class LatticeLoss:
         log_normal = log_delta_at(spread, x) + (x * x - far * far) / 2
         log_variation = math.log(2.0) - rate * math.log1p(1.0 / rate) - math.log1p(rate)
         log_error = math.log(_BERRY_ESSEEN * third / math.sqrt(count)) + log_variation
-        log_moment = count * _log_moment(int(law.j[0]), law.log_pmf, self.spacing, rate)
+        log_moment = count * float(_log_moments(int(law.j[0]), law.log_pmf, self.spacing, np.array([rate]))[0])
         rounding = _NORMAL_ROUNDING * math.sqrt(count) * (1.0 + abs(x))
         return float(log_moment - rate * epsilon + np.logaddexp(log_normal, log_error) + rounding)
 
@@ -181,20 +176,38 @@ class LatticeLoss:
         return largest if high == largest else float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-12))
 
 
-def _log_moment(low: int, log_pmf: Array, spacing: float, excess: float) -> float:
-    """log E[e^(excess L)] of a loss on the lattice, precise where it is small."""
+def renyi_curve(loss: LatticeLoss, orders: Array) -> Array:
+    """:meth:`LatticeLoss.renyi` at several orders in (1, 1e9], a vector."""
+    largest = loss.spacing * loss.top
+    if largest == 0.0 or math.isinf(largest):
+        return np.full(orders.shape, largest)
+    excess = orders - 1.0
+    main = _log_moments(loss.low, loss.log_pmf, loss.spacing, excess)
+    found = np.logaddexp(main, loss.log_omitted + excess * largest) / excess
+    return np.minimum(np.minimum(largest, 0.5 * orders * loss.spacing * largest), np.maximum(found, 0.0))
+
+
+def _log_moments(low: int, log_pmf: Array, spacing: float, excess: Array) -> Array:
+    """log E[e^(excess L)] of a loss on the lattice for every excess, precise where it is small."""
     j = low + np.arange(log_pmf.size, dtype=np.float64)
-    tilt = excess * spacing
-    found = log_sum(log_pmf + tilt * j)
-    if found >= 1e-3:
+    found = np.empty(excess.shape)
+    rows = max(1, _BLOCK // j.size)
+    for start in range(0, excess.size, rows):
+        found[start : start + rows] = log_sums(log_pmf + np.multiply.outer(excess[start : start + rows] * spacing, j))
+    small = np.flatnonzero(found < 1e-3)
+    if small.size == 0:
         return found
     # E[e^-L] = 1 takes the part that is linear in j away; the rest is >= 0 and loses no digits.
     # E[e^-L; L = -s] = P(L = s): where -s is left out its part of E[e^-L] has to come from there.
     mirror = np.rint(-j - low)
     inside = (mirror >= 0) & (mirror < j.size)
     alone = ~inside | np.isneginf(log_pmf[np.where(inside, mirror, 0).astype(np.intp)])
-    curved = _expm1_minus(tilt * j) + excess * (_expm1_minus(-spacing * j) + alone)
-    return math.log1p(float(np.exp(log_pmf) @ curved))
+    pmf, linear = np.exp(log_pmf), _expm1_minus(-spacing * j) + alone
+    for start in range(0, small.size, rows):
+        few = small[start : start + rows]
+        curved = _expm1_minus(np.multiply.outer(excess[few] * spacing, j)) + np.multiply.outer(excess[few], linear)
+        found[few] = np.log1p(curved @ pmf)
+    return found
 
 
 def composed(*, loss: LatticeLoss, count: int) -> tuple[int, Array]:

@@ -113,15 +113,15 @@ def test_layer_freezing() -> None:
 def test_selections(name: str) -> None:
     more = {"index-pruning": {"index_epsilon": 2.0}, "noisy-magnitudes": {"selection_multiplier": 3.0}}.get(name, {})
     plain = inside(made(name, keep_share=0.2, **more))
-    assert values(plain["_keep_rate"]) == [0.2] * STEPS and plain["_size"] == 256
+    assert values(plain["_keep_share"]) == [0.2] * STEPS and plain["_size"] == 256
     moved = inside(made(name, keep_share=0.2, start=0.8, schedule="linear", group_size=64, **more))
-    assert values(moved["_keep_rate"]) == pytest.approx([0.8 - 0.6 * step / 11 for step in range(12)])
+    assert values(moved["_keep_share"]) == pytest.approx([0.8 - 0.6 * step / 11 for step in range(12)])
     assert moved["_size"] == 64
-    shrunk = inside(made(name, keep_share=0.2, start=0.8, schedule="exponential", **more))["_keep_rate"]
+    shrunk = inside(made(name, keep_share=0.2, start=0.8, schedule="exponential", **more))["_keep_share"]
     assert values(shrunk) == pytest.approx([0.8 * 0.25 ** (step / 11) for step in range(12)])
-    assert values(inside(made(name, keep_share=0.2, schedule="linear", **more))["_keep_rate"])[0] == 1.0
+    assert values(inside(made(name, keep_share=0.2, schedule="linear", **more))["_keep_share"])[0] == 1.0
     for steps, first in ((1, 0.2), (2, 0.8)):  # one step has the last value
-        one = inside(made(name, steps=steps, keep_share=0.2, start=0.8, schedule="linear", **more))["_keep_rate"]
+        one = inside(made(name, steps=steps, keep_share=0.2, start=0.8, schedule="linear", **more))["_keep_share"]
         assert values(one, steps) == pytest.approx([first, 0.2][-steps:] if steps > 1 else [0.2])
     if name == "noisy-magnitudes":
         assert plain["_selection"] == 3.0
