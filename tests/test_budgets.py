@@ -1,6 +1,7 @@
 """Budgets of index sets: every documented argument ends, no answer is below basic composition, brackets are tight."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,14 @@ from dptheory.privacy import IndexPRV, IndexSteps, _brackets, run_epsilon, theta
 from dptheory.pruning import SubsetMallows
 from tests.named import by_name
 
-PAPER = (256, 26, 4096 / 45_000, 10.0, 875, 10_547)
+PAPER: dict[str, Any] = {
+    "dim": 256,
+    "keep": 26,
+    "sampling_rate": 4096 / 45_000,
+    "noise_multiplier": 10.0,
+    "steps": 875,
+    "groups": 10_547,
+}
 
 
 def test_a_delta_that_covers_joining_affords_every_dispersion() -> None:
@@ -86,19 +94,12 @@ def test_small_joint_budgets_do_not_collapse(epsilon: float) -> None:
 
 def test_joint_budgets_of_the_paper() -> None:
     with pytest.raises(ValueError, match=r"values spend alone, 1\.015"):
-        theta_for_joint_budget(
-            **by_name("epsilon delta dim keep sampling_rate noise_multiplier steps groups", (1.01, 1e-5, *PAPER))
-        )
-    thetas = [
-        theta_for_joint_budget(
-            **by_name("epsilon delta dim keep sampling_rate noise_multiplier steps groups", (epsilon, 1e-5, *PAPER))
-        )
-        for epsilon in (1.02, 1.05, 1.12)
-    ]
+        theta_for_joint_budget(epsilon=1.01, delta=1e-5, **PAPER)
+    thetas = [theta_for_joint_budget(epsilon=epsilon, delta=1e-5, **PAPER) for epsilon in (1.02, 1.05, 1.12)]
     assert thetas == sorted(thetas) and thetas[0] > 5e-8 and thetas[2] > 3e-5
     for epsilon, theta in zip((1.02, 1.05, 1.12), thetas, strict=True):
         run = [IndexSteps(steps=875, mechanism=SubsetMallows(256, 26, theta), groups=10_547)]
-        spent = run_epsilon(releases=run, sampling_rate=PAPER[2], noise_multiplier=10.0, delta=1e-5)
+        spent = run_epsilon(releases=run, sampling_rate=PAPER["sampling_rate"], noise_multiplier=10.0, delta=1e-5)
         assert spent == pytest.approx(
             epsilon, rel=0.004
         )  # run_epsilon accounts for the index sets by zCDP, theta exactly
@@ -207,9 +208,8 @@ def test_renyi_epsilon_is_that_of_the_best_whole_order(run: tuple[float, float, 
 def test_every_number_of_an_audit(hits_with: int, hits_without: int, method: str) -> None:
     half = np.arange(1000)
     scores = [np.tile(np.where(half < hits, 2.0, 1.0), 2) for hits in (hits_with, hits_without)]
-    found = privacy.audit(
-        **by_name("scores_with scores_without delta", (*scores, 1e-5)), confidence=0.98, method=method
-    )
+    first, second = scores
+    found = privacy.audit(scores_with=first, scores_without=second, delta=1e-5, confidence=0.98, method=method)
     low = float(beta_law.ppf(0.01, hits_with, 1000 - hits_with + 1))
     high = float(beta_law.ppf(0.99, hits_without + 1, 1000 - hits_without))
     assert found.likelier_rate == pytest.approx(low, rel=1e-9) and found.other_rate == pytest.approx(high, rel=1e-9)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dptheory import _validate
+from dptheory import _validate, _vectors
 
 Array = NDArray[np.float64]
 
@@ -62,7 +62,7 @@ def expected_masked_inner(first: ArrayLike, second: ArrayLike, *, drop_rate: flo
 
     Source: RF, Lemma 1 and Corollary 1.1 (rf.lem1, rf.cor1.1).
     """
-    u, v = as_vector("first", first), as_vector("second", second)
+    u, v = _vectors.as_vector("first", first), _vectors.as_vector("second", second)
     if u.shape != v.shape:
         raise ValueError(f"second must have the shape {u.shape} of first, got {v.shape}")
     return kept_entries(dim=u.size, drop_rate=drop_rate) / u.size * float(u @ v)
@@ -82,9 +82,9 @@ def mask_norm_bounds(vector: ArrayLike, *, drop_rate: float) -> NormBounds:
 
     Source: RF, Lemma 2 (rf.lem2).
     """
-    array = as_vector("vector", vector)
+    array = _vectors.as_vector("vector", vector)
     x = kept_entries(dim=array.size, drop_rate=drop_rate) / array.size
-    size = norm(array)
+    size = _vectors.norm(array)
     return NormBounds(lower=x * size, upper=math.sqrt(x) * size)
 
 
@@ -138,17 +138,3 @@ def random_masks(*, rng: np.random.Generator, count: int, dim: int, keep: int) -
     masks = np.zeros((count, dim))
     np.put_along_axis(masks, chosen, 1.0, axis=1)
     return masks
-
-
-def norm(array: Array) -> float:
-    """Euclidean norm without overflow."""
-    largest = float(np.abs(array).max())
-    return largest * float(np.linalg.norm(array / largest)) if largest > 0.0 else 0.0
-
-
-def as_vector(name: str, value: ArrayLike) -> Array:
-    """``value`` as an array of one axis with at least one entry and sizes of at most 1e70."""
-    array = _validate.bounded(name, value)
-    if array.ndim != 1 or array.size == 0:
-        raise ValueError(f"{name} must be a vector with at least one entry, got shape {array.shape}")
-    return array

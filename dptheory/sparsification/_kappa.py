@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammainc
 
-from dptheory import _validate
-from dptheory.gradients import NormBounds, _masks, expected_masked_inner, kept_entries, mask_norm_bounds
+from dptheory import _validate, _vectors
+from dptheory.gradients import NormBounds, expected_masked_inner, kept_entries, mask_norm_bounds
 from dptheory.sparsification import _masked_rows
 from dptheory.sparsification._mask_average import Bracket, Shares, mean_descent
 from dptheory.sparsification._tradeoff import (
@@ -200,10 +200,10 @@ class _Problem:
 
     @classmethod
     def of(cls, gradient: ArrayLike, clip: float, deviation: ArrayLike, z: float) -> "_Problem":
-        w = _masks.as_vector("gradient", gradient)
+        w = _vectors.as_vector("gradient", gradient)
         clip = _validate.size("clip_norm", clip)
         z = _validate.real("deviation_share", z, _SMALLEST_Z, 1.0, ends="[)")
-        size = _masks.norm(w)
+        size = _vectors.norm(w)
         if size == 0.0:
             raise ValueError(f"gradient must not be zero, where kappa is undefined, got {_validate.shown(gradient)}")
         if size < _validate.SMALLEST:

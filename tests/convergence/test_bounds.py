@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from dptheory import convergence, freezing
 from dptheory.claims.rs.thm3_2 import printed_noisy_sgd
 from dptheory.convergence._power_sums import power_sums
-from tests.named import by_name
 
 POSITIVE = st.floats(1e-3, 1e3)
 RATES = st.floats(0, 0.99)
@@ -145,14 +144,13 @@ def test_no_noise_needs_no_dimension() -> None:
 
 def test_the_sampling_decides_the_second_moment() -> None:
     """The default holds for every sampling; a known rate and fixed batches lower it."""
-    setting = (0.5, 1.95, 3000, 1.0, 1.0)
     values = [
         convergence.dpsgd_bound(
-            **by_name(
-                "objective_gap learning_rate steps smoothness clip_norm noise_multiplier dim batch_size drop_rate kappa "
-                "bias second_moment",
-                setting,
-            ),
+            objective_gap=0.5,
+            learning_rate=1.95,
+            steps=3000,
+            smoothness=1.0,
+            clip_norm=1.0,
             **named,
         ).value  # type: ignore[arg-type]
         for named in (
@@ -267,9 +265,16 @@ def test_printed_bound_is_above_the_sharp_one(
 ) -> None:
     """By 2 - 1/sqrt T at least; that is the ratio for many steps."""
     gamma = 1 / (smoothness * math.sqrt(steps))
-    rest = (gap, gamma, steps, smoothness, deviation, noise_std, 100, 16, rate)
     bound = convergence.noisy_sgd_bound(
-        **by_name("objective_gap learning_rate steps smoothness deviation noise_std dim batch_size drop_rate", rest),
+        objective_gap=gap,
+        learning_rate=gamma,
+        steps=steps,
+        smoothness=smoothness,
+        deviation=deviation,
+        noise_std=noise_std,
+        dim=100,
+        batch_size=16,
+        drop_rate=rate,
         sampling="fixed",
     ).value
     printed = printed_noisy_sgd(gap, steps, smoothness, deviation, noise_std, 100, 16, rate)

@@ -1,6 +1,5 @@
 """Noise under momentum against simulation in fractions, high precision and its own laws."""
 
-import inspect
 import math
 from fractions import Fraction
 
@@ -10,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dptheory import convergence
-from tests.named import by_name
+from tests.named import in_order
 
 INF, NAN = math.inf, math.nan
 MOMENTA = st.floats(0, 0.9999)
@@ -177,4 +176,4 @@ BAD = [
 @pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=rf"^{name} must .*got"):
-        function(**by_name(" ".join(inspect.signature(function).parameters), arguments))
+        in_order(function, arguments)

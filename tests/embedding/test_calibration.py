@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from dptheory import embedding, privacy
 from dptheory.errors import ConditionError
-from tests.named import by_name
 
 LOG_DELTAS = st.floats(-600, -0.01)
 SHARES = st.floats(-9, 0).map(lambda u: 10.0**u)
@@ -72,10 +71,12 @@ def test_the_sum_tells_less_than_the_pair(clips, sigmas, steps, adjacency) -> No
     pair = embedding.joint_mu([s / c for s, c in zip(sigmas, clips, strict=True)], steps=steps, adjacency=adjacency)
     alone = embedding.joint_mu([sigmas[1] / clips[1]], steps=steps, adjacency=adjacency)
     output = embedding.output_mu(
-        **by_name(
-            "embedding_clip residual_clip embedding_std residual_std steps adjacency",
-            (*clips, *sigmas, steps, adjacency),
-        )
+        embedding_clip=clips[0],
+        residual_clip=clips[1],
+        embedding_std=sigmas[0],
+        residual_std=sigmas[1],
+        steps=steps,
+        adjacency=adjacency,
     )
     assert alone * (1 - 1e-12) <= output <= pair * (1 + 1e-12)
 

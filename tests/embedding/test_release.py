@@ -1,7 +1,6 @@
 """Noise, error and bias of gradient embedding perturbation against brute force, limits and scaling laws."""
 
 import dataclasses
-import inspect
 import math
 from typing import Any
 
@@ -11,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dptheory import embedding, papers
-from tests.named import by_name
+from tests.named import in_order
 
 DIMS = st.tuples(st.integers(1, 10**6), st.integers(0, 10**6)).map(lambda x: (max(x), min(x)))
 CLIPS = st.floats(1e-3, 1e3)
@@ -73,26 +72,19 @@ def test_joint_clip_protects_every_pair_and_never_loses(
             assert found.energy == pytest.approx(plain, rel=1e-12)
 
 
+def _mse(dims: tuple[int, int], clip: float, residual: float, mu: float) -> embedding.GepMse:
+    dim, subspace = dims
+    return embedding.gep_mse(dim=dim, subspace_dim=subspace, clip_norm=clip, residual_clip=residual, mu=mu)
+
+
 @given(DIMS, CLIPS, CLIPS, MUS, st.floats(0.1, 10))
 @quick
 def test_energies_scale_with_the_square_of_the_clips_and_fall_with_mu(
     dims: tuple[int, int], clip: float, second: float, mu: float, factor: float
 ) -> None:
-    base = embedding.gep_mse(
-        **by_name("dim subspace_dim clip_norm residual_clip mu residual_norm embedding_clip", (*dims, clip, second, mu))
-    )
-    scaled = embedding.gep_mse(
-        **by_name(
-            "dim subspace_dim clip_norm residual_clip mu residual_norm embedding_clip",
-            (*dims, factor * clip, factor * second, mu),
-        )
-    )
-    looser = embedding.gep_mse(
-        **by_name(
-            "dim subspace_dim clip_norm residual_clip mu residual_norm embedding_clip",
-            (*dims, clip, second, factor * mu),
-        )
-    )
+    base = _mse(dims, clip, second, mu)
+    scaled = _mse(dims, factor * clip, factor * second, mu)
+    looser = _mse(dims, clip, second, factor * mu)
     for field in dataclasses.fields(base):
         value = getattr(base, field.name)
         assert getattr(scaled, field.name) == pytest.approx(factor**2 * value, rel=1e-9)
@@ -158,14 +150,12 @@ def test_extreme_sizes_stay_finite() -> None:
 @given(DIMS, SHARES)
 @quick
 def test_order_of_the_ways(dims: tuple[int, int], share: float) -> None:
-    found = embedding.gep_mse(
-        **by_name("dim subspace_dim clip_norm residual_clip mu residual_norm embedding_clip", (*dims, 1.0, share, 1.0))
-    )
+    found = _mse(dims, 1.0, share, 1.0)
     assert found.embedding_only <= found.joint * (1 + 1e-12) or dims[1] == 0
     assert found.joint <= min(found.plain, found.optimal) * (1 + 1e-12)
     assert found.optimal <= found.published_sum * (1 + 1e-12)
     assert found.published_sum <= found.published * (1 + 1e-12)
-    ratios = embedding.largest_residual_ratio(**by_name("dim subspace_dim", dims))
+    ratios = embedding.largest_residual_ratio(dim=dims[0], subspace_dim=dims[1])
     assert 0 <= ratios.published <= ratios.published_sum <= ratios.optimal <= ratios.joint <= 1
 
 
@@ -173,12 +163,8 @@ def test_order_of_the_ways(dims: tuple[int, int], share: float) -> None:
 @quick
 def test_ratios_say_who_wins(dims: tuple[int, int], share: float) -> None:
     found, ratios = (
-        embedding.gep_mse(
-            **by_name(
-                "dim subspace_dim clip_norm residual_clip mu residual_norm embedding_clip", (*dims, 1.0, share, 1.0)
-            )
-        ),
-        embedding.largest_residual_ratio(**by_name("dim subspace_dim", dims)),
+        _mse(dims, 1.0, share, 1.0),
+        embedding.largest_residual_ratio(dim=dims[0], subspace_dim=dims[1]),
     )
     for way in ("published", "published_sum", "optimal", "joint"):
         ratio = getattr(ratios, way)
@@ -197,13 +183,9 @@ def test_residual_threshold_is_the_gap_to_the_embedding_alone(
     dims: tuple[int, int], clip: float, share: float, mu: float
 ) -> None:
     assume(dims[1] > 0)
-    found = embedding.gep_mse(
-        **by_name(
-            "dim subspace_dim clip_norm residual_clip mu residual_norm embedding_clip", (*dims, clip, share * clip, mu)
-        )
-    )
+    found = _mse(dims, clip, share * clip, mu)
     least = embedding.least_residual_energy(
-        **by_name("dim subspace_dim clip_norm residual_clip mu", (*dims, clip, share * clip, mu))
+        dim=dims[0], subspace_dim=dims[1], clip_norm=clip, residual_clip=share * clip, mu=mu
     )
     for way in ("plain", "published", "published_sum", "optimal", "joint"):
         gap = getattr(found, way) - found.embedding_only
@@ -389,4 +371,4 @@ BAD: list[tuple[Any, tuple[Any, ...], str]] = [
 @pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_bad_input_names_the_argument(function: Any, arguments: tuple[Any, ...], name: str) -> None:
     with pytest.raises(ValueError, match=rf"^{name} must .*got"):
-        function(**by_name(" ".join(inspect.signature(function).parameters), arguments))
+        in_order(function, arguments)

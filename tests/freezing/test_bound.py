@@ -13,7 +13,6 @@ from scipy.integrate import quad
 from dptheory import convergence, freezing, privacy
 from dptheory.claims.lf import _privacy, _tables, _testbed
 from dptheory.claims.lf.lem3_1 import printed_bound
-from tests.named import by_name
 
 POSITIVE = st.floats(1e-3, 1e3)
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
@@ -57,28 +56,21 @@ def test_against_the_sums_written_out() -> None:
 def test_numbers_and_equal_entries_agree(
     gap: float, eta: float, smoothness: float, clip: float, dim: int, batch: int, steps: int
 ) -> None:
-    rest = (smoothness, clip, 1.0)
-    one = convergence.layer_freezing_bound(
-        **by_name(
-            "decrease learning_rate steps smoothness clip_norm noise_multiplier dim batch_size second_moment",
-            (gap, eta, steps, *rest, dim, batch),
-        ),
-        bias=0.3,
-    )
+    run: dict[str, Any] = {
+        "decrease": gap,
+        "steps": steps,
+        "smoothness": smoothness,
+        "clip_norm": clip,
+        "noise_multiplier": 1.0,
+        "batch_size": batch,
+    }
+    one = convergence.layer_freezing_bound(learning_rate=eta, dim=dim, bias=0.3, **run)
     each = convergence.layer_freezing_bound(
-        **by_name(
-            "decrease learning_rate steps smoothness clip_norm noise_multiplier dim batch_size second_moment bias",
-            (
-                gap,
-                [eta] * steps,
-                steps,
-                *rest,
-                [dim] * steps,
-                batch,
-                [clip**2 * (1 + 1 / batch)] * steps,
-                [0.3] * steps,
-            ),
-        )
+        learning_rate=[eta] * steps,
+        dim=[dim] * steps,
+        second_moment=[clip**2 * (1 + 1 / batch)] * steps,
+        bias=[0.3] * steps,
+        **run,
     )
     for field in ("optimization", "clipping", "noise", "bias"):
         assert getattr(one, field) == pytest.approx(getattr(each, field), rel=1e-12)

@@ -13,7 +13,6 @@ from scipy.special import ndtr
 from dptheory import freezing, gradients
 from dptheory.claims.lf import _batches
 from dptheory.freezing import bias_angle, bias_turn, biased_signal, expected_angle, freezing_effect, norm_growth
-from tests.named import by_name
 
 ENTRY = st.floats(-100, 100, allow_subnormal=False).map(lambda x: round(x, 6))
 SIZE = st.floats(1e-3, 1e3)
@@ -58,12 +57,17 @@ def test_every_sample_grows(batch) -> None:  # type: ignore[no-untyped-def]
         assert after == pytest.approx(r * before, rel=1e-12)
 
 
+def _growth_of(batch: tuple[Any, Any, float]) -> freezing.SignalGrowth:
+    rows, frozen, clip = batch
+    return freezing.signal_growth(rows, frozen_norms=frozen, clip_norm=clip)
+
+
 @given(batches(least=0.0))
 @PROPERTY
 def test_acute_batches_stay_in_their_range(batch) -> None:  # type: ignore[no-untyped-def]
     rows, frozen, clip = batch
     growth = norm_growth(trainable_norms=np.linalg.norm(rows, axis=1), frozen_norms=frozen, clip_norm=clip)
-    found = freezing.signal_growth(**by_name("trainable_gradients frozen_norms clip_norm", batch))
+    found = _growth_of(batch)
     assert (found.lower, found.upper) == (growth.min(), growth.max())
     assert found.lower * found.before <= found.after * (1 + 1e-12)
     assert found.after <= found.upper * found.before * (1 + 1e-12)
@@ -72,7 +76,7 @@ def test_acute_batches_stay_in_their_range(batch) -> None:  # type: ignore[no-un
 @given(batches())
 @PROPERTY
 def test_guarantees_hold(batch) -> None:  # type: ignore[no-untyped-def]
-    found = freezing.signal_growth(**by_name("trainable_gradients frozen_norms clip_norm", batch))
+    found = _growth_of(batch)
     assert found.lower * found.before <= found.after * (1 + 1e-12)
     assert found.lower in (0.0, 1.0) or found.upper < math.inf
 

@@ -1,6 +1,5 @@
 """The clip operator, its bound for symmetric deviations and its moments, against brute force and closed forms."""
 
-import inspect
 import math
 
 import mpmath
@@ -12,7 +11,7 @@ from scipy.special import ndtr
 from scipy.stats import ncx2
 
 from dptheory import gradients
-from tests.named import by_name
+from tests.named import by_name, in_order
 
 NORMS = st.floats(1e-3, 1e3)
 
@@ -213,7 +212,7 @@ BAD = [
 @pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=rf"^{name} must .*got"):
-        function(**by_name(" ".join(inspect.signature(function).parameters), arguments))
+        in_order(function, arguments)
 
 
 def test_variance_far_below_the_squared_bound() -> None:

@@ -14,7 +14,6 @@ from scipy.stats import chi2
 
 from dptheory import gradients
 from dptheory.gradients import QuadraticForm, _gradient_mse
-from tests.named import by_name
 
 Array = NDArray[np.float64]
 
@@ -181,8 +180,15 @@ SETTINGS = st.tuples(
 @given(SETTINGS)
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_without_a_mask_both_sides_agree(setting: tuple[float, int, float, float, float, int]) -> None:
+    norm, dim, deviation, clip, sigma, batch = setting
     errors = gradients.clipped_gradient_mse(
-        **by_name("grad_norm dim deviation clip_norm noise_multiplier batch_size masked_norms", setting), drop_rate=0.0
+        grad_norm=norm,
+        dim=dim,
+        deviation=deviation,
+        clip_norm=clip,
+        noise_multiplier=sigma,
+        batch_size=batch,
+        drop_rate=0.0,
     )
     assert errors.full == errors.masked
     assert errors.delta_mse == errors.delta_signal == 0.0

@@ -1,6 +1,5 @@
 """Masks before and after clipping, the noise under a mask, and skewness in projections."""
 
-import inspect
 import itertools
 import math
 
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from dptheory import gradients
 from dptheory.gradients import noise_norm_ratio, posterior_freeze, relaxed_gradient_ratio
-from tests.named import by_name
+from tests.named import in_order
 
 ENTRIES = st.floats(-100, 100)
 
@@ -113,4 +112,4 @@ BAD = [
 @pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=rf"^{name} must .*got"):
-        function(**by_name(" ".join(inspect.signature(function).parameters), arguments))
+        in_order(function, arguments)

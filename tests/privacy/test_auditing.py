@@ -1,6 +1,8 @@
 """Audits: their coverage, power and limits, on scores whose true epsilon is known."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +22,11 @@ def gaussian_scores(mu: float, n: int, seed: int) -> tuple[np.ndarray, np.ndarra
     return rng.normal(mu, 1.0, n), rng.normal(0.0, 1.0, n)
 
 
+def _lower(scores: Sequence[np.ndarray], *, delta: float = DELTA, **how: Any) -> float:
+    present, absent = scores
+    return privacy.audit(scores_with=present, scores_without=absent, delta=delta, **how).epsilon_lower
+
+
 @pytest.mark.parametrize("method", privacy.AUDIT_METHODS)
 @pytest.mark.parametrize("mu", [0.0, 0.3, 1.5])
 def test_false_claims_are_as_rare_as_stated(method: str, mu: float) -> None:
@@ -27,12 +34,7 @@ def test_false_claims_are_as_rare_as_stated(method: str, mu: float) -> None:
     delta, audits = 0.05, 400
     truth = gaussian_epsilon(mu, delta)
     found = [
-        privacy.audit(
-            **by_name("scores_with scores_without delta", (*gaussian_scores(mu, 200, seed), delta)),
-            confidence=0.8,
-            method=method,
-        ).epsilon_lower
-        for seed in range(audits)
+        _lower(gaussian_scores(mu, 200, seed), delta=delta, confidence=0.8, method=method) for seed in range(audits)
     ]
     false = sum(value > truth + 1e-12 for value in found)
     assert binomtest(false, audits, 0.2, alternative="greater").pvalue > 1e-3
@@ -44,29 +46,15 @@ def test_choosing_on_the_tested_scores_would_not_be_valid() -> None:
     for seed in range(200):
         first, second = gaussian_scores(0.0, 400, seed)
         half = (first[:200], second[:200])
-        false += (
-            privacy.audit(
-                **by_name("scores_with scores_without delta", (*(np.concatenate([s, s]) for s in half), DELTA)),
-                confidence=0.5,
-            ).epsilon_lower
-            > 0
-        )
-        split += privacy.audit(scores_with=first, scores_without=second, delta=DELTA, confidence=0.5).epsilon_lower > 0
+        false += _lower([np.concatenate([s, s]) for s in half], confidence=0.5) > 0
+        split += _lower((first, second), confidence=0.5) > 0
     assert split <= 100 < false
 
 
 @pytest.mark.parametrize("method", privacy.AUDIT_METHODS)
 def test_more_trials_prove_more(method: str) -> None:
     found = [
-        np.mean(
-            [
-                privacy.audit(
-                    **by_name("scores_with scores_without delta", (*gaussian_scores(1.0, n, seed), DELTA)),
-                    method=method,
-                ).epsilon_lower
-                for seed in range(6)
-            ]
-        )
+        np.mean([_lower(gaussian_scores(1.0, n, seed), method=method) for seed in range(6)])
         for n in (100, 1000, 10_000, 100_000)
     ]
     assert found == sorted(found)
@@ -77,11 +65,9 @@ def test_more_trials_prove_more(method: str) -> None:
 def test_the_gaussian_version_comes_near_and_beats_events() -> None:
     for mu in (0.5, 1.0, 2.0):
         scores = gaussian_scores(mu, 50_000, 3)
-        sharp = privacy.audit(
-            **by_name("scores_with scores_without delta", (*scores, DELTA)), method="gaussian"
-        ).epsilon_lower
+        sharp = _lower(scores, method="gaussian")
         assert 0.85 * gaussian_epsilon(mu, DELTA) < sharp <= gaussian_epsilon(mu, DELTA)
-        assert privacy.audit(**by_name("scores_with scores_without delta", (*scores, DELTA))).epsilon_lower < sharp
+        assert _lower(scores) < sharp
 
 
 def test_events_come_near_where_they_are_tight() -> None:
@@ -141,27 +127,14 @@ def test_rare_infinities_are_evidence_of_their_size() -> None:
 
 def test_every_orientation_is_found() -> None:
     low, high = gaussian_scores(-3.0, 4000, 0)
-    values = [
-        privacy.audit(**by_name("scores_with scores_without delta", (*pair, DELTA))).epsilon_lower
-        for pair in ((low, high), (high, low), (-low, -high), (-high, -low))
-    ]
+    values = [_lower(pair) for pair in ((low, high), (high, low), (-low, -high), (-high, -low))]
     assert min(values) > 2.5
 
 
 def test_equal_worlds_and_constant_scores_prove_nothing() -> None:
     for method in privacy.AUDIT_METHODS:
-        assert (
-            privacy.audit(
-                scores_with=np.zeros(100), scores_without=np.zeros(100), delta=DELTA, method=method
-            ).epsilon_lower
-            == 0.0
-        )
-        assert (
-            privacy.audit(
-                **by_name("scores_with scores_without delta", (*gaussian_scores(0.0, 1000, 8), DELTA)), method=method
-            ).epsilon_lower
-            == 0.0
-        )
+        assert _lower((np.zeros(100), np.zeros(100)), method=method) == 0.0
+        assert _lower(gaussian_scores(0.0, 1000, 8), method=method) == 0.0
 
 
 @settings(max_examples=40, deadline=None)

@@ -13,7 +13,6 @@ from scipy.stats import binom
 from dptheory import privacy
 from dptheory.claims.rs.alg1_divisor import printed_delta
 from dptheory.privacy import gaussian_delta
-from tests.named import by_name
 
 
 def test_sensitivity_by_hand() -> None:
@@ -120,8 +119,8 @@ def test_divisor_delta_agrees_with_an_audit() -> None:
     second = rng.chisquare(kept, n) / b**2
     found = privacy.audit(scores_with=first, scores_without=second, delta=0.01).epsilon_lower
     worst = max(
-        privacy.divisor_delta(**by_name("epsilon batch_size other_batch_size keep", (found, *pair, kept)))
-        for pair in ((b, b + 1), (b + 1, b))
+        privacy.divisor_delta(epsilon=found, batch_size=size, other_batch_size=other, keep=kept)
+        for size, other in ((b, b + 1), (b + 1, b))
     )
     assert worst > 0.01  # the true epsilon at delta = 0.01 is larger
 

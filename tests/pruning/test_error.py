@@ -1,6 +1,5 @@
 """The calculators of pruned gradients against high precision, brute force and their own laws."""
 
-import inspect
 import itertools
 import math
 
@@ -11,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dptheory import pruning
-from tests.named import by_name
+from tests.named import in_order
 
 DIMS = st.integers(2, 10**9)
 SHARES = st.floats(0, 1)
@@ -270,4 +269,4 @@ BAD = [
 @pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=rf"^{name} must .*got"):
-        function(**by_name(" ".join(inspect.signature(function).parameters), arguments))
+        in_order(function, arguments)

@@ -1,14 +1,12 @@
 """Bytes and operations against round trips and counts."""
 
-import inspect
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dptheory import sparsification
-from tests.named import by_name
+from tests.named import in_order
 
 INDEX = ("seed", "kept", "dropped", "bitmap")
 
@@ -88,4 +86,4 @@ BAD = [
 @pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=rf"^{name} must .*got"):
-        function(**by_name(" ".join(inspect.signature(function).parameters), arguments))
+        in_order(function, arguments)

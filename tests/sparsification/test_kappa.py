@@ -1,6 +1,5 @@
 """Masks, kappa and the trade-off against brute force, high precision, and their own laws."""
 
-import inspect
 import itertools
 import math
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from scipy.stats import chi2
 from dptheory import gradients, sparsification
 from dptheory.sparsification import kappa
 from dptheory.sparsification._kappa import _gaussian_gain, _log_gammainc
-from tests.named import by_name
+from tests.named import in_order
 
 POSITIVE = st.floats(1e-3, 1e3)
 ENTRIES = st.lists(st.floats(-100, 100), min_size=1, max_size=7).filter(lambda w: max(map(abs, w)) > 1e-3)
@@ -263,9 +262,7 @@ def test_no_rate_beats_the_best(delta_c: float, noise: float, exponent: float, o
      ((1.0, 4.0, 1.0), 0.0), ((0.0, 4.0, 1.0), 0.0), ((1.0, 4.0, 0.0), 1.0), ((1.0, 9.0, 0.75), 2 / 3)],
 )  # fmt: skip
 def test_optimal_rate_at_its_ends(arguments: tuple[float, ...], rate: float) -> None:
-    assert sparsification.optimal_rate(**by_name("delta_c step_noise exponent", arguments)) == pytest.approx(
-        rate, abs=1e-15
-    )
+    assert in_order(sparsification.optimal_rate, arguments) == pytest.approx(rate, abs=1e-15)
 
 
 @given(st.floats(0.01, 50), st.floats(0.01, 50), st.integers(1, 24))
@@ -389,7 +386,7 @@ BAD = [
 @pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=rf"^{name} must .*got"):
-        function(**by_name(" ".join(inspect.signature(function).parameters), arguments))
+        in_order(function, arguments)
 
 
 def test_zero_gradient_says_that_kappa_is_undefined() -> None:

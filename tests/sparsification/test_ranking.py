@@ -1,6 +1,5 @@
 """Energy captured by ranked masks against closed forms, high precision and simulation."""
 
-import inspect
 import math
 
 import mpmath
@@ -10,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dptheory import pruning, sparsification
-from tests.named import by_name
+from tests.named import in_order
 
 RATES = st.floats(1e-6, 1)
 SNRS = st.floats(0, 1e3)
@@ -127,4 +126,4 @@ BAD = [
 @pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=rf"^{name} must .*got"):
-        function(**by_name(" ".join(inspect.signature(function).parameters), arguments))
+        in_order(function, arguments)

@@ -1,7 +1,6 @@
 """The reconstruction error against enumeration, exact counting in high dimension, and its own laws."""
 
 import functools
-import inspect
 import itertools
 import math
 from collections import Counter
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from dptheory import sparsification
 from dptheory.gradients import mean_reciprocal
 from dptheory.sparsification import AttackError, bayes_error, error_lower_bound, expected_error
-from tests.named import by_name
+from tests.named import in_order
 
 ENTRIES = st.one_of(st.just(0.0), st.floats(-20, 20).map(lambda u: math.exp(u)), st.floats(-3, 3))
 VECTORS = st.lists(ENTRIES, min_size=2, max_size=8).filter(lambda k: max(map(abs, k)) > 1e-6)
@@ -288,4 +287,4 @@ BAD = [
 @pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=rf"^{name} must .*got"):
-        function(**by_name(" ".join(inspect.signature(function).parameters), arguments))
+        in_order(function, arguments)

@@ -1,6 +1,5 @@
 """Gradual cooling against a count epoch by epoch."""
 
-import inspect
 import math
 from fractions import Fraction
 
@@ -9,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dptheory import sparsification
-from tests.named import by_name
+from tests.named import in_order
 
 RATES = st.floats(0, 1)
 
@@ -80,4 +79,4 @@ BAD = [
 @pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=rf"^{name} must .*got"):
-        function(**by_name(" ".join(inspect.signature(function).parameters), arguments))
+        in_order(function, arguments)

@@ -3,11 +3,11 @@
 import math
 from bisect import bisect_left
 from dataclasses import dataclass
+from typing import Any
 
 from scipy.optimize import brentq
 
 from dptheory import embedding
-from dptheory.claims._case import by_name
 from dptheory.claims.gep._energies import least
 from dptheory.claims.gep._noise_ratios import printed_noise_ratio
 
@@ -71,22 +71,20 @@ RISKS = (
 
 
 def calculated_risk(field: str, s: Setting) -> float:
-    data = (s.dim, s.subspace_dim, s.samples, s.smoothness, s.distance)
-    rest = (s.residual_clip, s.lipschitz, s.steps)
+    known: dict[str, Any] = {
+        "dim": s.dim,
+        "subspace_dim": s.subspace_dim,
+        "train_size": s.samples,
+        "smoothness": s.smoothness,
+        "initial_distance": s.distance,
+        "residual_clip": s.residual_clip,
+        "lipschitz": s.lipschitz,
+        "steps": s.steps,
+    }
     if len(s.budget) == 1:
-        found = embedding.excess_risk(
-            **by_name(
-                "dim subspace_dim train_size smoothness initial_distance mu residual_clip lipschitz steps",
-                (*data, s.budget[0], *rest),
-            )
-        )
+        found = embedding.excess_risk(mu=s.budget[0], **known)
     else:
-        found = embedding.excess_risk_as_published(
-            **by_name(
-                "dim subspace_dim train_size smoothness initial_distance epsilon delta residual_clip lipschitz steps",
-                (*data, s.budget[0], s.budget[1], *rest),
-            )
-        )
+        found = embedding.excess_risk_as_published(epsilon=s.budget[0], delta=s.budget[1], **known)
     return float(getattr(found, field))
 
 

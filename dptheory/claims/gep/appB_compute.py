@@ -3,7 +3,6 @@
 from typing import Literal
 
 from dptheory import embedding
-from dptheory.claims._case import by_name
 from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
 from dptheory.claims.gep import _counted
 
@@ -98,8 +97,9 @@ floating-point operations, the last term being divisions.""",
 def _(part: str, dim: int, basis: int, anchors: int, groups: int, unit: Unit) -> Sides:
     """every part, loop by loop"""
     case = dim, basis, anchors, groups, unit
+    stated = embedding.power_iteration(dim=dim, subspace_dim=basis, anchors=anchors, groups=groups, unit=unit)
     return (
-        getattr(embedding.power_iteration(**by_name("dim subspace_dim anchors groups unit", case)), part),
+        getattr(stated, part),
         lambda: _counted_parts(part, *case),
         lambda: _counted_parts(part, *case) + 1,
     )

@@ -1,7 +1,6 @@
 """gep.appB.memory: memory of the anchor subspace."""
 
 from dptheory import embedding
-from dptheory.claims._case import by_name
 from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
 from dptheory.claims.gep import _counted
 
@@ -53,12 +52,16 @@ The basis and the embeddings are still there when the private gradients are. The
 )
 
 
+def _stated_floats(dim: int, basis: int, anchors: int, gradients: int, groups: int) -> float:
+    return embedding.extra_floats(dim=dim, subspace_dim=basis, anchors=anchors, gradient_count=gradients, groups=groups)
+
+
 @row.equal((6, 2, 1, 4, 1), (12, 3, 5, 6, 3), (270_000, 1000, 2000, 1000, 1), (270_000, 1000, 500, 1000, 5))
 def _(dim: int, basis: int, anchors: int, gradients: int, groups: int) -> Sides:
     """numbers held, stage by stage"""
     held = _held_floats(dim, basis, anchors, gradients, groups)
     return (
-        embedding.extra_floats(dim=dim, subspace_dim=basis, anchors=anchors, gradient_count=gradients, groups=groups),
+        _stated_floats(dim, basis, anchors, gradients, groups),
         held,
         held + 1,
     )
@@ -68,9 +71,7 @@ def _(dim: int, basis: int, anchors: int, gradients: int, groups: int) -> Sides:
 def _(dim: int, basis: int, anchors: int, gradients: int, groups: int) -> tuple[float, float]:
     """fewer anchor gradients than private ones"""
     sizes = dim, basis, anchors, gradients, groups
-    return embedding.extra_floats(**by_name("dim subspace_dim anchors gradient_count groups", sizes)), _counted.held(
-        *sizes
-    )
+    return _stated_floats(*sizes), _counted.held(*sizes)
 
 
 @row.equal(
@@ -85,8 +86,7 @@ def _(dim: int, basis: int, anchors: int, gradients: int, groups: int) -> Sides:
     """the printed value is right for m >= n and for no other"""
     sizes = dim, basis, anchors, gradients, groups
     return (
-        printed_extra_floats(*sizes)
-        == embedding.extra_floats(**by_name("dim subspace_dim anchors gradient_count groups", sizes)),
+        printed_extra_floats(*sizes) == _stated_floats(*sizes),
         printed_extra_floats(*sizes) == _counted.held(*sizes),
         anchors + basis // groups >= gradients,
     )

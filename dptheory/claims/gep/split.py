@@ -6,7 +6,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from dptheory.claims._case import by_name
 from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
 from dptheory.claims.gep import _mechanism
 from dptheory.claims.gep._energies import least_by_search
@@ -177,7 +176,7 @@ def _(dim: int, k: int, first: float, second: float, mu: float) -> Sides:
     """least energy, by search over the ratio of the noises"""
     case = dim, k, first, second, mu
     return (
-        split_noise(**by_name("dim subspace_dim embedding_clip residual_clip mu", case)).energy,
+        split_noise(dim=dim, subspace_dim=k, embedding_clip=first, residual_clip=second, mu=mu).energy,
         lambda: _least_energy(*case),
         equal_ratio_energy(*case),
     )

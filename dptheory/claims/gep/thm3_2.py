@@ -6,7 +6,6 @@ from functools import partial
 from typing import Literal
 
 from dptheory import embedding, privacy
-from dptheory.claims._case import by_name
 from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
 from dptheory.claims.gep._neighbours import (
     hockey_stick_of_output,
@@ -18,6 +17,13 @@ from dptheory.claims.gep._noise_ratios import (
 )
 
 _RUN_SIGMAS = (1.0, 1.5)
+
+
+def _run_mu(steps: int) -> float:
+    first, second = _RUN_SIGMAS
+    return embedding.output_mu(
+        embedding_clip=1.0, residual_clip=1.0, embedding_std=first, residual_std=second, steps=steps
+    )
 
 
 row = Row(
@@ -58,7 +64,7 @@ def _(epsilon: float, delta: float, steps: int) -> Sides:
     """least noise of T steps, by root finding on quadratures"""
     budget = epsilon, delta, steps
     return (
-        embedding.release_noise_ratio(**by_name("epsilon delta steps adjacency method", budget)),
+        embedding.release_noise_ratio(epsilon=epsilon, delta=delta, steps=steps),
         lambda: least_noise_ratio(*budget),
         printed_noise_ratio(*budget),
     )
@@ -95,10 +101,7 @@ def _(method: Literal["exact", "renyi", "stated"], epsilon: float, steps: int) -
 @row.mean(
     partial(hockey_stick_of_output, clips=(1.0, 1.0), sigmas=_RUN_SIGMAS, epsilon=1.0, steps=3),
     wrong=lambda: privacy.gaussian_delta(
-        embedding.output_mu(
-            **by_name("embedding_clip residual_clip embedding_std residual_std adjacency", (1.0, 1.0, *_RUN_SIGMAS)),
-            steps=1,
-        ),
+        _run_mu(steps=1),
         1.0,
     ),
     row_bytes=600,
@@ -106,10 +109,7 @@ def _(method: Literal["exact", "renyi", "stated"], epsilon: float, steps: int) -
 def _() -> float:
     """last iterate alone, linear loss, T = 3"""
     return privacy.gaussian_delta(
-        embedding.output_mu(
-            **by_name("embedding_clip residual_clip embedding_std residual_std adjacency", (1.0, 1.0, *_RUN_SIGMAS)),
-            steps=3,
-        ),
+        _run_mu(steps=3),
         1.0,
     )
 

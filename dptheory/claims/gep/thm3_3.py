@@ -6,7 +6,6 @@ from fractions import Fraction
 from scipy.optimize import minimize_scalar
 
 from dptheory import embedding
-from dptheory.claims._case import by_name
 from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
 from dptheory.claims.gep import _noisy_steps as noisy
 from dptheory.claims.gep._risk_terms import RISKS, Setting, calculated_risk, searched_risk
@@ -191,7 +190,13 @@ def _(dim: int, subspace_dim: int, samples: int, beta: float, distance: float, m
     """best T and best split by search"""
     setting = dim, subspace_dim, samples, beta, distance, mu, clip
     value = embedding.excess_risk(
-        **by_name("dim subspace_dim train_size smoothness initial_distance mu residual_clip lipschitz steps", setting)
+        dim=dim,
+        subspace_dim=subspace_dim,
+        train_size=samples,
+        smoothness=beta,
+        initial_distance=distance,
+        mu=mu,
+        residual_clip=clip,
     ).value
     return value, lambda: brute_force_risk(*setting), math.sqrt(2) * value  # the paper's own constant of the noise
 
@@ -204,10 +209,14 @@ def _(
     setting = dim, subspace_dim, samples, beta, distance, eps, delta, clip
     return (
         embedding.excess_risk_as_published(
-            **by_name(
-                "dim subspace_dim train_size smoothness initial_distance epsilon delta residual_clip lipschitz steps",
-                setting,
-            )
+            dim=dim,
+            subspace_dim=subspace_dim,
+            train_size=samples,
+            smoothness=beta,
+            initial_distance=distance,
+            epsilon=eps,
+            delta=delta,
+            residual_clip=clip,
         ).value,
         lambda: published_risk(*setting),
         printed_rate(dim, subspace_dim, samples, eps, delta, clip**2),

@@ -7,7 +7,6 @@ from fractions import Fraction
 from scipy.optimize import minimize_scalar
 
 from dptheory import embedding
-from dptheory.claims._case import by_name
 from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
 from dptheory.claims.gep import _joint_bias, _mechanism
 from dptheory.claims.gep._energies import WAYS, spread, traced_energy
@@ -212,16 +211,16 @@ def _(way: str, dim: int, k: int, clip: float, second: float, mu: float, lost: f
     """every way: trace of the noise"""
     case = dim, k, clip, second, mu, lost, first
     traced = traced_energy(way, *case)
-    return (
-        getattr(
-            embedding.gep_mse(
-                **by_name("dim subspace_dim clip_norm residual_clip mu residual_norm embedding_clip", case)
-            ),
-            way,
-        ),
-        traced,
-        1.001 * traced,
+    stated = embedding.gep_mse(
+        dim=dim,
+        subspace_dim=k,
+        clip_norm=clip,
+        residual_clip=second,
+        mu=mu,
+        residual_norm=lost,
+        embedding_clip=first,
     )
+    return getattr(stated, way), traced, 1.001 * traced
 
 
 @row.equal(

@@ -1,15 +1,16 @@
 """A run of the index mechanism by counting: the laws of loss and swaps, what 150 releases cost, and what a budget buys."""
 
 import math
+from typing import get_args
 
 import numpy as np
 from scipy.optimize import brentq
 
 from dptheory import privacy
-from dptheory.checks import ExactCheck
-from dptheory.claims._case import by_name
+from dptheory.claims._row import Row, Sides
 from dptheory.claims.gip._index_at_scale import counted_mean_swaps
 from dptheory.claims.gip._loss_at_scale import counted_delta
+from dptheory.privacy._index import Method
 
 
 def best_on_grid(rho: float, delta: float) -> float:
@@ -20,6 +21,7 @@ def best_on_grid(rho: float, delta: float) -> float:
 
 
 _RUN = (40, 10, 30, 5)  # dim, keep, steps, groups
+_METHODS = get_args(Method)
 
 
 def _epsilon_by_counting(theta: float, delta: float, method: str) -> float:
@@ -66,59 +68,59 @@ def _cost_by_counting(gain: float, method: str) -> float:
     return _epsilon_by_counting(theta, 1e-5, method)
 
 
-CHECKS = (
-    ExactCheck(
-        name="zCDP conversion at its best order",
-        cases=lambda: [(1e-3, 1e-5), (0.5, 1e-6), (5.0, 1e-10)],
-        truth=best_on_grid,
-        statement=lambda rho, delta: privacy.zcdp_epsilon(zcdp_rho=rho, delta=delta),
-        wrong=lambda rho, delta: rho + 2 * math.sqrt(rho * math.log(1 / delta)),
-        tolerance=1e-5,
-    ),
-    ExactCheck(
-        name="zCDP budget spends all of it, over a grid of orders",
-        cases=lambda: [(0.01, 1e-5), (1.0, 1e-5), (8.0, 1e-9)],
-        truth=lambda epsilon, delta: epsilon,
-        statement=lambda epsilon, delta: best_on_grid(privacy.zcdp_budget(epsilon=epsilon, delta=delta), delta),
-        wrong=lambda epsilon, delta: best_on_grid(epsilon**2 / (4 * math.log(1 / delta)), delta),
-        tolerance=1e-5,
-    ),
-    ExactCheck(
-        name="theta for an (epsilon, delta) budget: the loss counted and composed, theta by root finding",
-        cases=lambda: [(e, 1e-5, method) for e in (0.3, 4.0) for method in ("basic", "zcdp", "exact")],
-        truth=_theta_by_counting,
-        statement=lambda epsilon, delta, method: privacy.theta_for_delta_budget(
-            **by_name("epsilon delta dim keep steps groups method", (epsilon, delta, *_RUN, method))
-        ),
-        wrong=lambda epsilon, delta, method: privacy.theta_for_delta_budget(
-            **by_name("epsilon delta dim keep steps groups method", (1.01 * epsilon, delta, *_RUN, method))
-        ),
-        tolerance=1e-5,
-    ),
-    ExactCheck(
-        name="epsilon that a share of the gain costs: laws of loss and swaps counted",
-        cases=lambda: [(g, m) for g in (1e-3, 0.1, 0.65, 0.99) for m in ("basic", "zcdp", "exact")],
-        truth=_cost_by_counting,
-        statement=lambda gain, method: privacy.epsilon_for_retained_gain(
-            **by_name("retained_gain delta dim keep steps groups method", (gain, 1e-5, *_RUN, method))
-        ),
-        wrong=lambda gain, method: (
-            1.01
-            * privacy.epsilon_for_retained_gain(
-                **by_name("retained_gain delta dim keep steps groups method", (gain, 1e-5, *_RUN, method))
-            )
-        ),
-        tolerance=1e-5,
-    ),
-    ExactCheck(
-        name="share of the gain for a budget: laws of loss and swaps counted",
-        cases=lambda: [(e, 1e-5, method) for e in (0.01, 4.0) for method in ("basic", "zcdp", "exact")],
-        truth=_gain_by_counting,
-        statement=lambda epsilon, delta, method: privacy.retained_gain_for_delta_budget(
-            **by_name("epsilon delta dim keep steps groups method", (epsilon, delta, *_RUN, method))
-        ),
-        # the leading term in theta, with d for d - 1
-        wrong=lambda epsilon, delta, method: 2 * 0.25 * 0.75 * _theta_by_counting(epsilon, delta, method),
-        tolerance=1e-5,
-    ),
-)
+def add_checks(row: Row) -> None:
+    """To the row of gip.tight."""
+    dim, keep, steps, groups = _RUN
+
+    @row.equal((1e-3, 1e-5), (0.5, 1e-6), (5.0, 1e-10), tolerance=1e-5)
+    def _(rho: float, delta: float) -> Sides:
+        """zCDP conversion at its best order"""
+        return (
+            privacy.zcdp_epsilon(zcdp_rho=rho, delta=delta),
+            lambda: best_on_grid(rho, delta),
+            rho + 2 * math.sqrt(rho * math.log(1 / delta)),
+        )
+
+    @row.equal((0.01, 1e-5), (1.0, 1e-5), (8.0, 1e-9), tolerance=1e-5)
+    def _(epsilon: float, delta: float) -> Sides:
+        """zCDP budget spends all of it, over a grid of orders"""
+        return (
+            best_on_grid(privacy.zcdp_budget(epsilon=epsilon, delta=delta), delta),
+            epsilon,
+            lambda: best_on_grid(epsilon**2 / (4 * math.log(1 / delta)), delta),
+        )
+
+    def theta(epsilon: float, delta: float, method: Method) -> float:
+        return privacy.theta_for_delta_budget(
+            epsilon=epsilon, delta=delta, dim=dim, keep=keep, steps=steps, groups=groups, method=method
+        )
+
+    @row.equal(lambda: [(e, 1e-5, method) for e in (0.3, 4.0) for method in _METHODS], tolerance=1e-5)
+    def _(epsilon: float, delta: float, method: Method) -> Sides:
+        """theta for an (epsilon, delta) budget: the loss counted and composed, theta by root finding"""
+        return (
+            theta(epsilon, delta, method),
+            lambda: _theta_by_counting(epsilon, delta, method),
+            lambda: theta(1.01 * epsilon, delta, method),
+        )
+
+    @row.equal(lambda: [(g, m) for g in (1e-3, 0.1, 0.65, 0.99) for m in _METHODS], tolerance=1e-5)
+    def _(gain: float, method: Method) -> Sides:
+        """epsilon that a share of the gain costs: laws of loss and swaps counted"""
+        found = privacy.epsilon_for_retained_gain(
+            retained_gain=gain, delta=1e-5, dim=dim, keep=keep, steps=steps, groups=groups, method=method
+        )
+        return found, lambda: _cost_by_counting(gain, method), 1.01 * found
+
+    @row.equal(lambda: [(e, 1e-5, method) for e in (0.01, 4.0) for method in _METHODS], tolerance=1e-5)
+    def _(epsilon: float, delta: float, method: Method) -> Sides:
+        """share of the gain for a budget: laws of loss and swaps counted"""
+        found = privacy.retained_gain_for_delta_budget(
+            epsilon=epsilon, delta=delta, dim=dim, keep=keep, steps=steps, groups=groups, method=method
+        )
+        # wrong: the leading term in theta, with d for d - 1
+        return (
+            found,
+            lambda: _gain_by_counting(epsilon, delta, method),
+            lambda: 2 * 0.25 * 0.75 * _theta_by_counting(epsilon, delta, method),
+        )

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from dptheory import privacy, pruning
-from dptheory.checks import ExactCheck, Range, SearchCheck
+from dptheory.claims._row import Range, Row, Sides
 from dptheory.claims.gip import _finite, _joint_runs
 from dptheory.claims.gip._joint_runs import GROUPS, RATE, STEPS, values_spent
 from dptheory.claims.gip._loss_at_scale import counted_delta
@@ -113,75 +113,55 @@ def _over_basic(epsilon: float, least: float) -> bool:
     )
 
 
-CHECKS = (
-    SearchCheck(
-        name="values of the sample with index sets that are not sampled dominate the step",
-        box={
+def add_checks(row: Row) -> None:
+    """To the row of gip.thm2."""
+    row.inequality(
+        {
             "rate": Range(0.01, 0.99),
             "sigma": Range(0.7, 6, log=True),
             "theta": Range(0.01, 1.5, log=True),
             "log_gamma": Range(-2.0, 3.0),
         },
-        slack=_unsampled_slack,
         wrong=_sampled_slack,
         tolerance=1e-9,
-    ),
-    ExactCheck(
-        name="joint epsilon of one step covers its exact delta",
-        cases=lambda: itertools.product((0.7, 2.0, 20.0), (1e-3, 0.03, 0.3, 1.5), (0.1, 1e-3, 1e-6, 1e-10)),
-        truth=lambda sigma, theta, delta: True,
-        statement=_covered,
-        wrong=_covered_by_values,
-    ),
-    *_joint_runs.CHECKS,
-    ExactCheck(
-        name="joint epsilon by basic composition alone",
-        cases=lambda: [(Fraction(1, 100),), (Fraction(3),)],
-        truth=lambda spent: 1 + spent,
-        statement=lambda spent: privacy.joint_epsilon(delta=1e-5, values=lambda delta: 1.0, index_epsilon=float(spent)),
-        wrong=lambda spent: 1.0,
-        tolerance=1e-12,
-    ),
-    ExactCheck(
-        name="without index sets a run costs what DP-SGD costs",
-        cases=lambda: [(10.0, 4096 / 45_000, 875), (1.0, 0.02, 1000), (1.0, 0.005, 1)],
-        truth=lambda sigma, rate, steps: (
-            privacy.epsilon_bounds(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=1e-5).upper
-        ),
-        statement=lambda sigma, rate, steps: privacy.run_epsilon(
-            releases=[IndexSteps(steps=steps, mechanism=SubsetMallows(256, 26, 1e-15), groups=GROUPS)],
-            sampling_rate=rate,
-            noise_multiplier=sigma,
-            delta=1e-5,
-        ),
-        wrong=lambda sigma, rate, steps: privacy.epsilon_from_rdp(
-            orders=privacy.ORDERS,
-            rdp=steps
-            * privacy.subsampled_gaussian_rdp(orders=privacy.ORDERS, sampling_rate=rate, noise_multiplier=sigma),
-            delta=1e-5,
-        ),
-        tolerance=1e-3,
-    ),
-    ExactCheck(
-        name="theta for a joint budget spends all of delta where the values spend nothing: the loss counted and composed",
-        cases=lambda: [(0.01,), (1.0,)],
-        truth=lambda epsilon: 1e-5,
-        statement=_spent_at,
-        wrong=lambda epsilon: _spent_at(epsilon, 0.99),
-        tolerance=1e-3,
-    ),
-    ExactCheck(
-        name="theta for a joint budget is never below basic composition",
-        cases=lambda: [(1.05, 1000.0)],
-        truth=lambda epsilon, least: True,
-        statement=_over_basic,
-        wrong=lambda epsilon, least: _over_basic(epsilon, 1e9),
-    ),
-    ExactCheck(
-        name="the worst pair occurs: one example, alone",
-        cases=lambda: _finite.SIZES,
-        truth=_reached_alone,
-        statement=lambda dim, keep: pruning.index_sensitivity(dim, keep),
-        wrong=lambda dim, keep: pruning.index_sensitivity(dim, keep) - 2,
-    ),
-)
+        name="values of the sample with index sets that are not sampled dominate the step",
+    )(_unsampled_slack)
+
+    @row.equal(lambda: itertools.product((0.7, 2.0, 20.0), (1e-3, 0.03, 0.3, 1.5), (0.1, 1e-3, 1e-6, 1e-10)))
+    def _(sigma: float, theta: float, delta: float) -> Sides:
+        """joint epsilon of one step covers its exact delta"""
+        return _covered(sigma, theta, delta), True, lambda: _covered_by_values(sigma, theta, delta)
+
+    _joint_runs.add_checks(row)
+
+    @row.equal((Fraction(1, 100),), (Fraction(3),), tolerance=1e-12)
+    def _(spent: Fraction) -> Sides:
+        """joint epsilon by basic composition alone"""
+        found = privacy.joint_epsilon(delta=1e-5, values=lambda delta: 1.0, index_epsilon=float(spent))
+        return found, 1 + spent, 1.0
+
+    @row.equal((10.0, 4096 / 45_000, 875), (1.0, 0.02, 1000), (1.0, 0.005, 1), tolerance=1e-3)
+    def _(sigma: float, rate: float, steps: int) -> Sides:
+        """without index sets a run costs what DP-SGD costs"""
+        nothing = IndexSteps(steps=steps, mechanism=SubsetMallows(256, 26, 1e-15), groups=GROUPS)
+        return (
+            privacy.run_epsilon(releases=[nothing], sampling_rate=rate, noise_multiplier=sigma, delta=1e-5),
+            lambda: privacy.epsilon_bounds(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=1e-5).upper,
+            lambda: privacy.rdp_epsilon(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=1e-5),
+        )
+
+    @row.equal((0.01,), (1.0,), tolerance=1e-3)
+    def _(epsilon: float) -> Sides:
+        """theta for a joint budget spends all of delta where the values spend nothing: the loss counted and composed"""
+        return _spent_at(epsilon), 1e-5, lambda: _spent_at(epsilon, 0.99)
+
+    @row.equal((1.05, 1000.0))
+    def _(epsilon: float, least: float) -> Sides:
+        """theta for a joint budget is never below basic composition"""
+        return _over_basic(epsilon, least), True, lambda: _over_basic(epsilon, 1e9)
+
+    @row.equal(lambda: _finite.SIZES)
+    def _(dim: int, keep: int) -> Sides:
+        """the worst pair occurs: one example, alone"""
+        sensitivity = pruning.index_sensitivity(dim, keep)
+        return sensitivity, lambda: _reached_alone(dim, keep), sensitivity - 2

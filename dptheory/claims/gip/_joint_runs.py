@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from dptheory import privacy
-from dptheory.checks import ExactCheck
+from dptheory.claims._row import Row, Sides
 from dptheory.claims.gip import _mixture
 from dptheory.claims.gip._counted_run import best_on_grid
 from dptheory.claims.gip._loss_at_scale import counted_delta, counted_loss
@@ -136,35 +136,37 @@ def _by_another_library(*thetas: float) -> float:
     return _least(lambda delta: float(_losses().get_epsilon_for_delta(delta)), index, pure, curve)
 
 
-def _index_free(sigma: float, *thetas: float) -> float:
+def _values_alone(sigma: float) -> float:
     """Wrong statement: the index sets cost nothing."""
     return _gaussian_spent(math.sqrt(_SMALL[-1]) / sigma, _DELTA)
 
 
-CHECKS = (
-    ExactCheck(
-        name="joint epsilon of a run without sampling, bound by bound: losses counted, values in closed form",
-        cases=lambda: [
-            (20.0, 1e-9),
-            (20.0, 1e-5),
-            (20.0, 1e-2),
-            (20.0, 1e-4, 2e-4),
-            (20.0, 1e-2, 2e-2, 3e-2),
-            (1.0, 1e-2),
-            (1.0, 1e-2, 2e-2, 3e-2),
-            (1e3, 1e-2),
-        ],
-        truth=_small_by_counting,
-        statement=_small_run,
-        wrong=_index_free,
+def add_checks(row: Row) -> None:
+    """To the row of gip.thm2."""
+
+    @row.equal(
+        (20.0, 1e-9),
+        (20.0, 1e-5),
+        (20.0, 1e-2),
+        (20.0, 1e-4, 2e-4),
+        (20.0, 1e-2, 2e-2, 3e-2),
+        (1.0, 1e-2),
+        (1.0, 1e-2, 2e-2, 3e-2),
+        (1e3, 1e-2),
         tolerance=1e-8,
-    ),
-    ExactCheck(
-        name="joint epsilon of the paper's run, bound by bound: a Gaussian for its index sets, values by another library",
-        cases=lambda: [(2e-11,), (2e-5,), (1e-7, 2e-7, 3e-7, 2e-7, 1e-8), (1e-5, 2e-5, 3e-5, 2e-5, 1e-6)],
-        truth=_by_another_library,
-        statement=_run,
-        wrong=lambda *thetas: values_spent(_DELTA),  # the index sets cost nothing
+    )
+    def _(sigma: float, *thetas: float) -> Sides:
+        """joint epsilon of a run without sampling, bound by bound: losses counted, values in closed form"""
+        return _small_run(sigma, *thetas), lambda: _small_by_counting(sigma, *thetas), lambda: _values_alone(sigma)
+
+    @row.equal(
+        (2e-11,),
+        (2e-5,),
+        (1e-7, 2e-7, 3e-7, 2e-7, 1e-8),
+        (1e-5, 2e-5, 3e-5, 2e-5, 1e-6),
         tolerance=4e-3,
-    ),
-)
+    )
+    def _(*thetas: float) -> Sides:
+        """joint epsilon of the paper's run, bound by bound: a Gaussian for its index sets, values by another library"""
+        index_free = values_spent(_DELTA)
+        return _run(*thetas), lambda: _by_another_library(*thetas), index_free

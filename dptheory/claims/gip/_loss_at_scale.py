@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
 from dptheory import privacy, pruning
-from dptheory.checks import ExactCheck
+from dptheory.claims._row import Row, Sides
 from dptheory.claims.gip._index_at_scale import (
     DISTANCES,
     SIZES,
@@ -134,45 +134,6 @@ def _covers_omitted(dim: int, theta: float, shift: float) -> bool:
     return bool(logsumexp(logs[out]) - logsumexp(logs) <= law.log_omitted + shift)
 
 
-LOSS = (
-    ExactCheck(
-        name="law of the loss field by field, by counting",
-        cases=lambda: itertools.chain.from_iterable(((field, *pair) for pair in _PAIRS) for field in _FIELDS),
-        truth=_loss_field,
-        statement=_stated_field,
-        wrong=lambda field, dim, keep, pairs: 1.005 * _loss_field(field, dim, keep, pairs),
-        tolerance=1e-10,
-    ),
-    ExactCheck(
-        name="law of the loss where rare outcomes are left out, by the gamma function",
-        cases=lambda: [(dim, share) for dim in (990, 20_000) for share in (-0.02, 0.0, 0.02, 0.05)],
-        truth=_trimmed_entry,
-        statement=_stated_entry,
-        wrong=lambda dim, share: 1.005 * _stated_entry(dim, share),
-        tolerance=1e-8,
-    ),
-    ExactCheck(
-        name="bound on what is left out: as documented",
-        cases=lambda: _CUT,
-        truth=_omitted,
-        statement=lambda dim, keep, pairs, theta: (
-            privacy.loss_law(
-                mechanism=SubsetMallows(dim, keep, theta),
-                distance=None if pairs == min(keep, dim - keep) else 2 * pairs,
-            ).log_omitted
-        ),
-        wrong=lambda dim, keep, pairs, theta: _omitted(dim, keep, pairs, theta) + 1.0,
-        tolerance=1e-9,
-    ),
-    ExactCheck(
-        name="bound on what is left out: covers it",
-        cases=lambda: [(990, 0.05), (20_000, 0.002)],
-        truth=lambda dim, theta: True,
-        statement=lambda dim, theta: _covers_omitted(dim, theta, 0.0),
-        wrong=lambda dim, theta: _covers_omitted(dim, theta, -500.0),
-    ),
-)
-
 # --- one index at users' sizes: K = 1 or d - 1, one release, in closed form -------------------------------------------
 _ONE = (
     (6, 1, 0.5, 1e-5),
@@ -199,61 +160,6 @@ def _spread_of_pair(distance: int, theta: float) -> float:
     one = math.log1p((math.cosh((2 * order - 1) * theta) - math.cosh(theta)) / math.cosh(theta))
     return distance // 2 * one / (order - 1) / order
 
-
-CLOSED = (
-    ExactCheck(
-        name="one index of many: theta in closed form",
-        cases=lambda: _ONE,
-        truth=lambda dim, keep, epsilon, delta: math.log(odds_of_one(dim, epsilon, delta)) / 2,
-        statement=lambda dim, keep, epsilon, delta: privacy.theta_for_delta_budget(
-            epsilon=epsilon, delta=delta, dim=dim, keep=keep
-        ),
-        wrong=lambda dim, keep, epsilon, delta: epsilon / 2,
-        tolerance=1e-5,
-    ),
-    ExactCheck(
-        name="one index of many: gain in closed form",
-        cases=lambda: _ONE,
-        truth=lambda dim, keep, epsilon, delta: _gain_of_one(dim, odds_of_one(dim, epsilon, delta)),
-        statement=lambda dim, keep, epsilon, delta: privacy.retained_gain_for_delta_budget(
-            epsilon=epsilon, delta=delta, dim=dim, keep=keep
-        ),
-        wrong=lambda dim, keep, epsilon, delta: _gain_of_one(dim, math.exp(epsilon)),
-        tolerance=1e-5,
-    ),
-    ExactCheck(
-        name="one index of many: epsilon of a gain in closed form",
-        cases=lambda: _ONE,
-        truth=lambda dim, keep, epsilon, delta: epsilon,
-        statement=lambda dim, keep, epsilon, delta: privacy.epsilon_for_retained_gain(
-            retained_gain=_gain_of_one(dim, odds_of_one(dim, epsilon, delta)), delta=delta, dim=dim, keep=keep
-        ),
-        wrong=lambda dim, keep, epsilon, delta: math.log(odds_of_one(dim, epsilon, delta)),
-        tolerance=1e-8,
-    ),
-    ExactCheck(
-        name="theta of a gain at users' sizes, from the law of the swaps",
-        cases=lambda: [(*size, weight) for size in ((8, 3), *SIZES) for weight in (WEIGHT, Fraction(1, 50))],
-        truth=lambda dim, keep, weight: -math.log(weight),
-        statement=lambda dim, keep, weight: pruning.theta_for_retained_gain(
-            retained_gain=float(
-                1 - sum(i * p for i, p in counted_swaps(dim, keep, weight).items()) * Fraction(dim, keep * (dim - keep))
-            ),
-            dim=dim,
-            keep=keep,
-        ),
-        wrong=lambda dim, keep, weight: -2 * math.log(weight),
-        tolerance=1e-7,
-    ),
-    ExactCheck(
-        name="zCDP at users' sizes: the sum over split pairs",
-        cases=lambda: [(*size, theta) for size in DISTANCES for theta in (1e-3, 1e-4)],
-        truth=lambda dim, keep, theta: _spread_of_pair(apart(dim, keep), theta),
-        statement=lambda dim, keep, theta: SubsetMallows(dim, keep, theta).zcdp(apart(dim, keep)),
-        wrong=lambda dim, keep, theta: SubsetMallows(dim, keep, theta).zcdp(apart(dim, keep)) / 4,
-        tolerance=1e-4,
-    ),
-)
 
 # --- composition ------------------------------------------------------------------------------------------------------
 _RUNS = ((6, 3, 3), (4, 1, 30), (20_000, 2, 7))  # d, K, releases
@@ -302,21 +208,111 @@ def _stated_variable(what: str, dim: int, keep: int, releases: int) -> float:
     return variable.rdp(float(what))
 
 
-COMPOSED = (
-    ExactCheck(
-        name="composed law in fractions",
-        cases=lambda: [(what, *run) for what in ("first", "entry") for run in _RUNS],
-        truth=_composed_entry,
-        statement=_stated_composed,
-        wrong=lambda what, dim, keep, releases: 1.005 * _composed_entry(what, dim, keep, releases),
+def add_checks(row: Row) -> None:
+    """To the row of gip.tight."""
+    _of_one_release(row)
+    _of_one_index(row)
+    _of_swaps(row)
+    _of_many_releases(row)
+
+
+def _of_one_release(row: Row) -> None:
+    @row.equal(lambda: [(field, *pair) for field in _FIELDS for pair in _PAIRS], tolerance=1e-10)
+    def _(field: str, dim: int, keep: int, pairs: int) -> Sides:
+        """law of the loss field by field, by counting"""
+        return (
+            _stated_field(field, dim, keep, pairs),
+            lambda: _loss_field(field, dim, keep, pairs),
+            lambda: 1.005 * _loss_field(field, dim, keep, pairs),
+        )
+
+    @row.equal(lambda: [(dim, share) for dim in (990, 20_000) for share in (-0.02, 0.0, 0.02, 0.05)], tolerance=1e-8)
+    def _(dim: int, share: float) -> Sides:
+        """law of the loss where rare outcomes are left out, by the gamma function"""
+        stated = _stated_entry(dim, share)
+        return stated, lambda: _trimmed_entry(dim, share), 1.005 * stated
+
+    @row.equal(*_CUT, tolerance=1e-9)
+    def _(dim: int, keep: int, pairs: int, theta: float) -> Sides:
+        """bound on what is left out: as documented"""
+        farthest = pairs == min(keep, dim - keep)
+        law = privacy.loss_law(mechanism=SubsetMallows(dim, keep, theta), distance=None if farthest else 2 * pairs)
+        return (
+            law.log_omitted,
+            lambda: _omitted(dim, keep, pairs, theta),
+            lambda: _omitted(dim, keep, pairs, theta) + 1.0,
+        )
+
+    @row.equal((990, 0.05), (20_000, 0.002))
+    def _(dim: int, theta: float) -> Sides:
+        """bound on what is left out: covers it"""
+        return _covers_omitted(dim, theta, 0.0), True, lambda: _covers_omitted(dim, theta, -500.0)
+
+
+def _of_one_index(row: Row) -> None:
+    @row.equal(*_ONE, tolerance=1e-5)
+    def _(dim: int, keep: int, epsilon: float, delta: float) -> Sides:
+        """one index of many: theta in closed form"""
+        return (
+            privacy.theta_for_delta_budget(epsilon=epsilon, delta=delta, dim=dim, keep=keep),
+            math.log(odds_of_one(dim, epsilon, delta)) / 2,
+            epsilon / 2,
+        )
+
+    @row.equal(*_ONE, tolerance=1e-5)
+    def _(dim: int, keep: int, epsilon: float, delta: float) -> Sides:
+        """one index of many: gain in closed form"""
+        return (
+            privacy.retained_gain_for_delta_budget(epsilon=epsilon, delta=delta, dim=dim, keep=keep),
+            _gain_of_one(dim, odds_of_one(dim, epsilon, delta)),
+            _gain_of_one(dim, math.exp(epsilon)),
+        )
+
+    @row.equal(*_ONE, tolerance=1e-8)
+    def _(dim: int, keep: int, epsilon: float, delta: float) -> Sides:
+        """one index of many: epsilon of a gain in closed form"""
+        odds = odds_of_one(dim, epsilon, delta)
+        gain = _gain_of_one(dim, odds)
+        found = privacy.epsilon_for_retained_gain(retained_gain=gain, delta=delta, dim=dim, keep=keep)
+        return found, epsilon, math.log(odds)
+
+
+def _of_swaps(row: Row) -> None:
+    @row.equal(
+        lambda: [(*size, weight) for size in ((8, 3), *SIZES) for weight in (WEIGHT, Fraction(1, 50))], tolerance=1e-7
+    )
+    def _(dim: int, keep: int, weight: Fraction) -> Sides:
+        """theta of a gain at users' sizes, from the law of the swaps"""
+        mean = sum(i * p for i, p in counted_swaps(dim, keep, weight).items())
+        gain = float(1 - mean * Fraction(dim, keep * (dim - keep)))
+        found = pruning.theta_for_retained_gain(retained_gain=gain, dim=dim, keep=keep)
+        return found, -math.log(weight), -2 * math.log(weight)
+
+    @row.equal(lambda: [(*size, theta) for size in DISTANCES for theta in (1e-3, 1e-4)], tolerance=1e-4)
+    def _(dim: int, keep: int, theta: float) -> Sides:
+        """zCDP at users' sizes: the sum over split pairs"""
+        stated = SubsetMallows(dim, keep, theta).zcdp(apart(dim, keep))
+        return stated, lambda: _spread_of_pair(apart(dim, keep), theta), stated / 4
+
+
+def _of_many_releases(row: Row) -> None:
+    @row.equal(lambda: [(what, *run) for what in ("first", "entry") for run in _RUNS], tolerance=1e-10)
+    def _(what: str, dim: int, keep: int, releases: int) -> Sides:
+        """composed law in fractions"""
+        return (
+            _stated_composed(what, dim, keep, releases),
+            lambda: _composed_entry(what, dim, keep, releases),
+            lambda: 1.005 * _composed_entry(what, dim, keep, releases),
+        )
+
+    @row.equal(
+        lambda: [(what, *run) for what in ("cdf", "pdf", "probability", "mean", "2", "5") for run in _RUNS],
         tolerance=1e-10,
-    ),
-    ExactCheck(
-        name="the variable for another accountant, in fractions",
-        cases=lambda: [(what, *run) for what in ("cdf", "pdf", "probability", "mean", "2", "5") for run in _RUNS],
-        truth=_variable,
-        statement=_stated_variable,
-        wrong=lambda what, dim, keep, releases: 1.005 * _variable(what, dim, keep, releases),
-        tolerance=1e-10,
-    ),
-)  # fmt: skip
+    )
+    def _(what: str, dim: int, keep: int, releases: int) -> Sides:
+        """the variable for another accountant, in fractions"""
+        return (
+            _stated_variable(what, dim, keep, releases),
+            lambda: _variable(what, dim, keep, releases),
+            lambda: 1.005 * _variable(what, dim, keep, releases),
+        )

@@ -249,7 +249,7 @@ def _reverse_joint_slack(order: int, rate: float, sigma: float, theta: float) ->
     return 1 - _reverse_joint(order, rate, sigma, theta) / bound
 
 
-row.add(*_joint.CHECKS)
+_joint.add_checks(row)
 
 
 @row.equal(lambda: [(*step, *size) for step in STEPS for size in _SIZES], tolerance=1e-8)

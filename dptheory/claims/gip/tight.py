@@ -396,13 +396,5 @@ def _(epsilon: float, count: int) -> Sides:
     )
 
 
-row.add(*_counted_run.CHECKS)
-
-
-row.add(*_loss_at_scale.LOSS)
-
-
-row.add(*_loss_at_scale.CLOSED)
-
-
-row.add(*_loss_at_scale.COMPOSED)
+_counted_run.add_checks(row)
+_loss_at_scale.add_checks(row)

@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from dptheory import convergence, freezing
 from dptheory.checks import Range
-from dptheory.claims._case import by_name
 
 Array = NDArray[np.float64]
 Rows = tuple[tuple[float, ...], ...]
@@ -182,26 +181,22 @@ def corrected(run: Run) -> float:
 def bound(run: Run) -> convergence.DescentBound:
     """The corrected bound by its terms."""
     found = expectations(run)
-    return _bound(run, found.moment, found.bias)
+    return _bound(run, second_moment=found.moment, bias=found.bias)
 
 
-def _bound(run: Run, *known: ArrayLike) -> convergence.DescentBound:
+def _bound(run: Run, *, second_moment: ArrayLike | None = None, bias: ArrayLike = 0.0) -> convergence.DescentBound:
     """The bound for what is known of the run beside its decrease: its second moment and bias, or nothing."""
     return convergence.layer_freezing_bound(
-        **by_name(
-            "decrease learning_rate steps smoothness clip_norm noise_multiplier dim batch_size second_moment bias",
-            (
-                expectations(run).decrease,
-                run.learning_rates,
-                len(run.learning_rates),
-                1.0,
-                run.clip,
-                run.noise_multiplier,
-                run.dims,
-                run.batch_size,
-                *known,
-            ),
-        ),
+        decrease=expectations(run).decrease,
+        learning_rate=run.learning_rates,
+        steps=len(run.learning_rates),
+        smoothness=1.0,
+        clip_norm=run.clip,
+        noise_multiplier=run.noise_multiplier,
+        dim=run.dims,
+        batch_size=run.batch_size,
+        second_moment=second_moment,
+        bias=bias,
         sampling="poisson" if run.poisson else "fixed",
         sampling_rate=run.rate,
     )

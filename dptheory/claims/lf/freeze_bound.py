@@ -3,10 +3,10 @@
 import dataclasses
 import itertools
 from fractions import Fraction
+from typing import Any
 
 from dptheory import convergence, freezing
 from dptheory.claims import _poisson
-from dptheory.claims._case import by_name
 from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
 from dptheory.claims.lf import _testbed as testbed
 from dptheory.claims.lf import _worst_case
@@ -74,22 +74,23 @@ def _trained(step: _poisson.Step, which: str) -> _poisson.Step:
 def _bounds(step: _poisson.Step, given: bool) -> freezing.FreezingBounds:
     """``given``: nine tenths of the largest second moments, and biases of 1/4 and -1/2."""
     moment = 0.9 * _trained(step, "full").moment
+    known: dict[str, Any] = {
+        "second_moment": moment,
+        "frozen_second_moment": [0.8 / 0.9 * moment] * 3,
+        "bias": 0.25,
+        "frozen_bias": -0.5,
+    }
     return freezing.freezing_bounds(
-        **by_name(
-            "layer_sizes frozen_layers objective_gap learning_rate steps smoothness clip_norm noise_multiplier batch_size second_moment frozen_second_moment bias frozen_bias",
-            (
-                (step.dim - step.kept, step.kept),
-                1,
-                1.0,
-                float(step.learning_rate),
-                3,
-                float(step.smoothness),
-                float(step.clip),
-                float(step.noise_multiplier),
-                step.batch_size,
-                *((moment, [0.8 / 0.9 * moment] * 3, 0.25, -0.5) if given else ()),
-            ),
-        ),
+        (step.dim - step.kept, step.kept),
+        frozen_layers=1,
+        objective_gap=1.0,
+        learning_rate=float(step.learning_rate),
+        steps=3,
+        smoothness=float(step.smoothness),
+        clip_norm=float(step.clip),
+        noise_multiplier=float(step.noise_multiplier),
+        batch_size=step.batch_size,
+        **(known if given else {}),
         **step.sampling,  # type: ignore[arg-type]
     )
 

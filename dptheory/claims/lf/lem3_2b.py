@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import freezing
-from dptheory.claims._case import by_name
 from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
 from dptheory.claims.lf._batches import (
     CANCELLING,
@@ -207,13 +206,9 @@ def _(batch: str, clip: Fraction, frozen: bool, length: int) -> Sides:
 )
 def _(field: str, batch: str, clip: Fraction, length: int) -> Sides:
     """norms and range in blocks, with each condition and with none"""
+    gradients, frozen, clip_norm = _arguments(batch, clip, length)
     return (
-        getattr(
-            freezing.signal_growth(
-                **by_name("trainable_gradients frozen_norms clip_norm", _arguments(batch, clip, length))
-            ),
-            field,
-        ),
+        getattr(freezing.signal_growth(gradients, frozen_norms=frozen, clip_norm=clip_norm), field),
         _growth_by_hand(field, batch, clip, length),
         _growth_by_hand("before" if field == "after" else "after", batch, clip, length),
     )

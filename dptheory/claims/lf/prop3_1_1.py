@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import freezing
-from dptheory.claims._case import by_name
 from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
 from dptheory.claims.lf._batches import IMPROVING, LINE, TURNING, Batch, Vector, signed_square_cosine
 from dptheory.claims.lf._blocks import LENGTHS, Block, in_blocks
@@ -113,12 +112,8 @@ _BLOCK_RAYS: tuple[tuple[tuple[Block, Block, Block], float | Fraction], ...] = (
 
 
 def _block_turn(field: str, ray: tuple[Block, Block, Block], length: int) -> float:
-    return float(
-        getattr(
-            freezing.bias_turn(**by_name("direction signal added", (in_blocks(vector, length) for vector in ray))),
-            field,
-        )
-    )
+    u, x, w = (in_blocks(vector, length) for vector in ray)
+    return float(getattr(freezing.bias_turn(direction=u, signal=x, added=w), field))
 
 
 def _block_rate(ray: tuple[Block, Block, Block]) -> float:
@@ -206,11 +201,9 @@ def _(x: tuple[int, ...], w: tuple[int, ...], limit: Fraction, off: int) -> Side
 @row.equal(_rays, tolerance=1e-6)
 def _(u: Vector, x: Vector, w: Vector) -> Sides:
     """the margin is the rate of the cosine"""
-    return (
-        freezing.bias_turn(**by_name("direction signal added", _ray(u, x, w))).margin,
-        _cosine_rate(u, x, w),
-        _closer_margin(u, x, w),
-    )
+    direction, signal, added = _ray(u, x, w)
+    found = freezing.bias_turn(direction=direction, signal=signal, added=added)
+    return found.margin, _cosine_rate(u, x, w), _closer_margin(u, x, w)
 
 
 @row.equal(lambda: [(*pair, length) for pair in _BLOCK_ANGLES for length in LENGTHS], tolerance=1e-12)

@@ -4,7 +4,6 @@ import math
 from fractions import Fraction
 
 from dptheory import sparsification
-from dptheory.claims._case import by_name
 from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
 
 Sizes = tuple[int, int, int, int]
@@ -27,13 +26,15 @@ def _counted(dim: int, basis: int, samples: int, gradients: int) -> tuple[int, i
     return power, multiply(basis, dim, gradients) - power
 
 
+def _operations(dim: int, basis: int, samples: int, gradients: int) -> sparsification.Operations:
+    return sparsification.projection_operations(dim=dim, subspace_dim=basis, anchors=samples, gradient_count=gradients)
+
+
 def _scaled_total(x: Fraction, both: bool, sizes: Sizes) -> sparsification.Operations:
     """Operations when a share x of the rows stays, and of b and s too where ``both``."""
     dim, basis, samples, gradients = sizes
     factor = x if both else Fraction(1)
-    return sparsification.projection_operations(
-        dim=int(x * dim), subspace_dim=int(factor * basis), anchors=int(factor * samples), gradient_count=gradients
-    )
+    return _operations(int(x * dim), int(factor * basis), int(factor * samples), gradients)
 
 
 _SIZES: tuple[Sizes, ...] = ((24, 4, 8, 8), (12, 6, 4, 20))
@@ -92,7 +93,7 @@ $n$ is the number of gradients, with $x^2$.""",
 def _(dim: int, basis: int, samples: int, gradients: int, part: int) -> Sides:
     """multiplications counted one by one"""
     sizes = (dim, basis, samples, gradients)
-    found = sparsification.projection_operations(**by_name("dim subspace_dim anchors gradient_count iterations", sizes))
+    found = _operations(*sizes)
     stated = Fraction((found.power_method, found.projection)[part])
     return stated, lambda: Fraction(_counted(*sizes)[part]), Fraction(dim * basis * samples)
 
@@ -103,9 +104,7 @@ def _(x: Fraction, sizes: Sizes) -> Sides:
     return (
         Fraction(
             _scaled_total(x, True, sizes).projection,
-            sparsification.projection_operations(
-                **by_name("dim subspace_dim anchors gradient_count iterations", sizes)
-            ).projection,
+            _operations(*sizes).projection,
         ),
         lambda: _cost_ratio(x, sizes),
         x**3,

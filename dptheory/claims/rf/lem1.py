@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import gradients
-from dptheory.claims._case import by_name
 from dptheory.claims._draws import all_masks, drawn_masks
 from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
 from dptheory.claims.rf import _masked_vectors as vectors
@@ -69,7 +68,7 @@ def _(name: str) -> Sides:
 @row.mean(partial(_masked_inner_draws, dim=60, keep=15), row_bytes=2000)
 def _() -> float:
     """60 entries, 15 kept"""
-    return gradients.expected_masked_inner(**by_name("first second drop_rate", (*vectors.long_pair(60), 0.75)))
+    return gradients.expected_masked_inner(*vectors.long_pair(60), drop_rate=0.75)
 
 
 @row.equal((20_000, 5_000), (10**6, 10**5), tolerance=1e-12)

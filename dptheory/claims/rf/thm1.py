@@ -13,7 +13,6 @@ from scipy.special import gammainc
 from scipy.stats import chi2, gamma
 
 from dptheory import gradients
-from dptheory.claims._case import by_name
 from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
 from dptheory.claims.rf._quadratic_forms import exact, gamma_max, paired_cases, paired_max, sign_error, spectrum
 
@@ -123,7 +122,9 @@ $$\mathrm{MSE}\ge\mathrm{Tr}\Sigma(1+d\sigma^2E_n),\quad E_n = E\max_{i\le n}Q_i
 with equality at $w = 0$, the least favourable point; $z_{ij}$ are independent standard normal and $\lambda_j$ the eigenvalues of
 $\Sigma$. Here $E_1 = 1$, $E_n$ does not decrease in $n$, and $E_n>1$ for $n\ge2$. For every $w$ also
 $\mathrm{MSE}\ge\mathrm{Tr}\Sigma+d\sigma^2(\mathrm{Tr}\Sigma+\lVert w\rVert^2)$.""",
-        printed=lambda *case: gradients.mse_lower_bound(**by_name("trace dim noise_multiplier", case)),
+        printed=lambda trace, dim, noise_multiplier: gradients.mse_lower_bound(
+            trace=trace, dim=dim, noise_multiplier=noise_multiplier
+        ),
         calculators=(
             gradients.stationary_mse,
             gradients.mse_lower_bound,

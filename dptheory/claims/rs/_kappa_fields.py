@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import sparsification
-from dptheory.claims._case import by_name
 
 Array = NDArray[np.float64]
 FIELDS = ("value", "standard_error", "norm_ratio", "probability", "lower", "upper", "error", "norm_ratio_error")
@@ -62,11 +61,10 @@ def _deviation(kind: str, dim: int) -> Any:
 
 
 def best(dim: int, kind: str, z: float) -> sparsification.BestRate:
-    more = () if kind == "none" else (_deviation(kind, dim),)
-    return sparsification.best_rate(
-        **by_name("gradient clip_norm delta_c step_noise deviation", (_gradient(dim), 0.4, 1.0, 40.0, *more)),
-        **({} if z == 0.75 else {"deviation_share": z}),
-    )
+    given: dict[str, Any] = {} if kind == "none" else {"deviation": _deviation(kind, dim)}
+    if z != 0.75:
+        given["deviation_share"] = z
+    return sparsification.best_rate(_gradient(dim), clip_norm=0.4, delta_c=1.0, step_noise=40.0, **given)
 
 
 def _bound_at(dim: int, kind: str, z: float, keep: int) -> float:

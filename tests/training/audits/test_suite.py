@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from dptheory import privacy
-from tests.named import by_name
 from tests.training import bugs
 from training import audits, mechanisms
 from training.__main__ import app
@@ -78,10 +77,8 @@ def test_too_little_noise_is_caught() -> None:
         return 0.8 * noise(like, std)
 
     noise = _worlds.seeded_noise(1)
-    found = privacy.audit(
-        **by_name("scores_with scores_without delta", (*audit.scores(audit.trials, less), _steps.DELTA)),
-        method=audit.method,
-    )
+    present, absent = audit.scores(audit.trials, less)
+    found = privacy.audit(scores_with=present, scores_without=absent, delta=_steps.DELTA, method=audit.method)
     assert found.epsilon_lower > audit.claimed
 
 

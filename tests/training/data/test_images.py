@@ -14,7 +14,6 @@ import pooch
 import pytest
 import torch
 
-from tests.named import by_name
 from training.data import (
     Archive,
     DataFile,
@@ -360,7 +359,7 @@ BATCHES = {
 def test_every_file_is_described_as_published() -> None:
     found = {name: chosen.train + chosen.test for name, chosen in _images._SETS.items()}
     assert found["excerpt"] == tuple(
-        DataFile(**by_name("path size md5 home", (name, *facts, None))) for name, facts in EMBEDDED.items()
+        DataFile(path=name, size=size, md5=md5, home=None) for name, (size, md5) in EMBEDDED.items()
     )
     for name, home in (("fashion-mnist", FASHION), ("mnist", LECUN)):
         assert found[name] == tuple(

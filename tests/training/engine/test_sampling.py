@@ -5,7 +5,6 @@ import pytest
 import torch
 from scipy.stats import binom, chisquare
 
-from tests.named import by_name
 from training.engine import GeneratorBatches, PartitionBatches, PoissonBatches, PoissonSampler, SecureBatches
 
 N, RATE, STEPS = 200, 0.15, 3000
@@ -114,9 +113,9 @@ def test_a_partition_has_every_example_once_per_pass() -> None:
         and len(PartitionBatches(train_size=2, batch_size=1, seed=0).batch(0)) == 1
     )
     PartitionBatches(train_size=1, batch_size=1, seed=2**64 - 1)
-    for given in ((0, 1, 0), (4, 0, 0), (4, 5, 0), (4, 3, 0), (4, 2, -1), (4, 2, 2**64)):
+    for records, size, seed in ((0, 1, 0), (4, 0, 0), (4, 5, 0), (4, 3, 0), (4, 2, -1), (4, 2, 2**64)):
         with pytest.raises(ValueError, match="must"):
-            PartitionBatches(**by_name("train_size batch_size seed", given))
+            PartitionBatches(train_size=records, batch_size=size, seed=seed)
     for step, part, parts in ((-1, 0, 1), (0, 2, 2), (0, -1, 2), (0, 0, 0)):
         with pytest.raises(ValueError, match="must"):
             batches.batch(step, part, parts)

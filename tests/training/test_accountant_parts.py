@@ -1,4 +1,4 @@
-"""The parts of the ledger, with the accountants noted down instead of asked: what goes where, and every threshold."""
+"""The parts of the accountant, with the accountants noted down instead of asked: what goes where, and every threshold."""
 
 import math
 from collections import Counter

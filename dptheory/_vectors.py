@@ -1,0 +1,20 @@
+"""One vector of a caller: as an array, and its norm."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dptheory import _validate
+
+
+def as_vector(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """``value`` as an array of one axis with at least one entry and sizes of at most 1e70."""
+    array = _validate.bounded(name, value)
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"{name} must be a vector with at least one entry, got shape {array.shape}")
+    return array
+
+
+def norm(array: NDArray[np.float64]) -> float:
+    """Euclidean norm of at least one entry, without overflow or underflow of the squares."""
+    largest = float(np.abs(array).max())
+    return largest * float(np.linalg.norm(array / largest)) if largest > 0.0 else 0.0
