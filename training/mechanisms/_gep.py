@@ -88,19 +88,7 @@ def shared_dimensions(sizes: Sequence[int], subspace_dim: int) -> list[int]:
 
 
 class _Embedding(Mechanism, abc.ABC):
-    """What all variants share: the subspace and the two clipped sums.
-
-    The embedding is clipped to the clip C of the optimizer, the residual to ``residual_clip``; ``noise_multiplier`` keeps its
-    meaning: embedding and residual together are as private as the Gaussian mechanism with that multiplier.
-
-    Args:
-        anchor_gradients: such as :class:`training.mechanisms.AnchorGradients`; called at every step.
-        subspace_dim: number k of basis vectors, shared out over the groups; 1..1e9.
-        residual_clip: in [1e-15, 1e15].
-        groups: indices of the trainable parameters that share a basis; every parameter in one group.
-        seed: of the power iteration's start, which is public; None for the operating system's generator.
-        iterations: of the power method, 1..1000; the paper has 1.
-    """
+    """What all variants share: the subspace and the two clipped sums; arguments and errors are those of :class:`Gep`."""
 
     public = ("auxiliary examples of the subspace",)
 
@@ -369,17 +357,10 @@ class BiasedGep(_Embedding):
 
     >>> import torch
     >>> from training.mechanisms import AnchorGradients, BiasedGep
-    >>> model = torch.nn.Linear(6, 2)
-    >>> anchors = AnchorGradients(model, torch.rand(20, 6), classes=2, seed=0)
-    >>> mechanism = BiasedGep(anchors, subspace_dim=1, residual_clip=1.0, groups=[[0, 1]], seed=0)
-    >>> mechanism.begin_step([p.detach() for p in model.parameters()])
-    >>> basis = mechanism.bases[0][0]
-    >>> total = mechanism.contribute([torch.ones(1, 2, 6), torch.zeros(1, 2)], clip_norm=1.0).total
-    >>> weight, bias = mechanism.release(total, noise_multiplier=0.0, clip_norm=1.0,
-    ...     noise=lambda like, std: torch.zeros_like(like))
-    >>> released = torch.cat([weight.flatten(), bias])
-    >>> bool(torch.allclose(released, (released @ basis) * basis, atol=1e-6))  # it lies in the subspace
-    True
+    >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.rand(20, 6), classes=2, seed=0)
+    >>> mechanism = BiasedGep(anchors, subspace_dim=3, residual_clip=0.5, groups=[[0, 1]], seed=0)
+    >>> mechanism.cost(noise_multiplier=1.5).noise_multiplier
+    1.5
     """
 
     title = "B-GEP"
