@@ -44,7 +44,7 @@ class PoissonBatches:
     Raises:
         ValueError: an argument outside its range.
 
-    Source: RS, Algorithm 1, line 2 (rs.alg1.divisor).
+    Source: RS, Algorithm 1, line 3, the Poisson-sampled batch (rs.alg1.divisor).
 
     >>> from training.engine import PoissonBatches
     >>> batches = PoissonBatches(train_size=1000, sampling_rate=0.1, seed=0)
@@ -83,7 +83,7 @@ class SecureBatches:
     Raises:
         ValueError: an argument outside its range.
 
-    Source: RS, Algorithm 1, line 2 (rs.alg1.divisor).
+    Source: RS, Algorithm 1, line 3, the Poisson-sampled batch (rs.alg1.divisor).
 
     >>> from training.engine import SecureBatches
     >>> batches = SecureBatches(train_size=1000, sampling_rate=0.5)
@@ -161,7 +161,7 @@ class GeneratorBatches:
     Raises:
         ValueError: an argument outside its range.
 
-    Source: RS, Algorithm 1, line 2 (rs.alg1.divisor).
+    Source: RS, Algorithm 1, line 3, the Poisson-sampled batch (rs.alg1.divisor).
 
     >>> import torch
     >>> from training.engine import GeneratorBatches

@@ -54,7 +54,7 @@ class StepCost:
         ValueError: a noise multiplier outside its range.
 
     >>> from training.mechanisms import Constant, NoisyMagnitudeTopK
-    >>> NoisyMagnitudeTopK(3.0, Constant(0.1)).cost(noise_multiplier=4.0).noise_multiplier  # (1/3^2 + 1/4^2)^(-1/2)
+    >>> round(NoisyMagnitudeTopK(3.0, Constant(0.1)).cost(noise_multiplier=4.0).noise_multiplier, 6)  # (1/3^2 + 1/4^2)^(-1/2)
     2.4
     """
 

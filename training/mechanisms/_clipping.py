@@ -34,7 +34,7 @@ def sample_norms(samples: Tensors, *, mask: Tensors | None = None) -> torch.Tens
     Raises:
         ValueError: another number of masks than of parameters.
 
-    Source: RS, Algorithm 1, line 4 (rs.alg1.divisor).
+    Source: RS, Algorithm 1, line 5 (rs.alg1.divisor).
 
     >>> import torch
     >>> from training.mechanisms import sample_norms
@@ -70,7 +70,7 @@ def clip_factors(norms: torch.Tensor, clip_norm: float) -> torch.Tensor:
     Returns:
         Factors in [0, 1], shape (n,).
 
-    Source: RS, Algorithm 1, line 4 (rs.alg1.divisor).
+    Source: RS, Algorithm 1, line 5 (rs.alg1.divisor).
 
     >>> import torch
     >>> from training.mechanisms import clip_factors

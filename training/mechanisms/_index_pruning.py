@@ -203,7 +203,7 @@ class NoisyMagnitudeTopK(_GroupedSelection):
     Source: new, on GIP, section 4 (gip.alternatives).
 
     >>> from training.mechanisms import Constant, NoisyMagnitudeTopK
-    >>> NoisyMagnitudeTopK(3.0, Constant(0.1)).cost(noise_multiplier=4.0).noise_multiplier
+    >>> round(NoisyMagnitudeTopK(3.0, Constant(0.1)).cost(noise_multiplier=4.0).noise_multiplier, 6)
     2.4
     """
 

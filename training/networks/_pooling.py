@@ -12,6 +12,14 @@ def pool_channels_last(model: nn.Module) -> None:
 
     Args:
         model: changed in place, by a hook before each ``MaxPool2d``.
+
+    >>> import torch
+    >>> from training.networks import pool_channels_last, small_tanh_cnn
+    >>> model, images = small_tanh_cnn(0), torch.rand(2, 1, 28, 28, generator=torch.Generator().manual_seed(0))
+    >>> before = model(images)
+    >>> pool_channels_last(model)
+    >>> bool(torch.allclose(model(images), before, atol=1e-5))
+    True
     """
     for module in model.modules():
         if isinstance(module, nn.MaxPool2d):
