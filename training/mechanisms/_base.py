@@ -77,9 +77,9 @@ class StepCost:
 
 
 class Mechanism(abc.ABC):
-    """One algorithm. The optimizer calls, for every step, ``begin_step``, ``contribute`` once per physical batch, ``release``
-    and ``end_step``.
+    """One algorithm: what becomes of per-sample gradients in a step.
 
+    The optimizer calls, for every step, ``begin_step``, ``contribute`` once per physical batch, ``release`` and ``end_step``.
     A batch may be abandoned: then ``begin_step`` comes again before ``end_step``, and must begin the same step anew.
 
     A mechanism draws its own randomness (masks) from a seed, so that every process of a distributed run, seeded alike, has the

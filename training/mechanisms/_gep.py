@@ -27,9 +27,11 @@ class AnchorSource(Protocol):
 
     def __call__(self) -> Tensors: ...
 
-    def state_dict(self) -> dict[str, Any]: ...
+    def state_dict(self) -> dict[str, Any]:
+        """All that changes from call to call."""
 
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what ``state_dict`` gave."""
 
 
 def power_iteration(
@@ -311,8 +313,7 @@ class GepJoint(_Embedding):
 
     >>> import torch
     >>> from training.mechanisms import AnchorGradients, GepJoint
-    >>> model = torch.nn.Linear(6, 2)
-    >>> anchors = AnchorGradients(model, torch.rand(20, 6), classes=2, seed=0)
+    >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.rand(20, 6), classes=2, seed=0)
     >>> mechanism = GepJoint(anchors, subspace_dim=3, residual_clip=0.5, groups=[[0, 1]], seed=0)
     >>> mechanism.check_clip(0.4)
     Traceback (most recent call last):
