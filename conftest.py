@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from sybil import Sybil
+from sybil.parsers.doctest import DocTestParser
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
 # Rich and Typer look at these when they are imported: no test may depend on who runs it, and in what window
@@ -22,7 +23,10 @@ for name in (
 ):
     os.environ.pop(name, None)
 
-pytest_collect_file = Sybil(parsers=[PythonCodeBlockParser(), SkipParser()], patterns=["*.md"]).pytest()
+pytest_collect_file = (
+    Sybil(parsers=[PythonCodeBlockParser(), SkipParser()], patterns=["*.md"], excludes=["training/excerpt/*"])
+    + Sybil(parsers=[DocTestParser()], patterns=["training/**/*.py"])
+).pytest()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -11,7 +11,16 @@ from training.audits._findings import Finding
 
 
 def report(seed: int, long: bool, say: Callable[[str], object]) -> bool:
-    """Run the quick form or the thorough one, say each finding, and return whether every statement held."""
+    """Run the quick form or the thorough one, and say each finding.
+
+    Args:
+        seed: of all draws, >= 0.
+        long: the thorough form, which takes minutes; otherwise the quick one, under a minute.
+        say: called with every line of text.
+
+    Returns:
+        Whether every statement held.
+    """
     torch.set_num_threads(1)
     held = refused = 0
     with tempfile.TemporaryDirectory() as folder:

@@ -46,7 +46,16 @@ def random_k(seed: int | None, rate: float = 0.99) -> m.PosteriorFreeze:
 
 
 def quick(seed: int, launch: _runs.Launch, folder: Path) -> Iterator[Finding]:
-    """Every mechanism trained with both noise generators, attacks, and ``python -m training run``; under a minute."""
+    """Every mechanism trained with both noise generators, attacks, and ``python -m training run``; under a minute.
+
+    Args:
+        seed: of all draws, >= 0.
+        launch: calls ``python -m training`` with the arguments it is given.
+        folder: for the files of the runs.
+
+    Returns:
+        Findings, each as soon as it is made.
+    """
     for case in cases():
         if case.private:
             yield from training(case, seed)
@@ -68,7 +77,15 @@ def run(launch: _runs.Launch, folder: Path, secure: bool) -> Iterator[Finding]:
 
 
 def thorough(seed: int, folder: Path) -> Iterator[Finding]:
-    """The same under ten seeds, every private mechanism attacked, long attacks, and runs of one process and of two; minutes."""
+    """The same under ten seeds, every private mechanism attacked, long attacks, and runs of one process and of two; minutes.
+
+    Args:
+        seed: the first of the ten, >= 0.
+        folder: for the files of the runs.
+
+    Returns:
+        Findings, each as soon as it is made.
+    """
     for own in range(seed, seed + 10):
         for case in cases():
             if case.private:

@@ -18,24 +18,45 @@ _CONNECT_AND_READ_SECONDS = (5, 20)  # a dead network must not hang a run
 
 
 class DataMissingError(FileNotFoundError):
-    """A data file is neither there nor to be had from its home; the text says what to put where."""
+    """A data file is neither there nor to be had from its home; the text says what to put where. Raised by :func:`load`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Archive:
-    """What a data set's home serves: a .gz of one file, or a .tar.gz whose members are named as in the data folder."""
+    """What a data set's home serves: a .gz of one file, or a .tar.gz whose members are named as in the data folder.
+
+    Args:
+        url: where it is served.
+        md5: sum of the archive as served.
+
+    >>> from training.data import Archive
+    >>> Archive(url="https://example.org/images.tar.gz", md5="0" * 32).is_tar
+    True
+    """
 
     url: str
     md5: str  # of the archive as served
 
     @property
     def is_tar(self) -> bool:
+        """Whether it holds several files."""
         return self.url.endswith(".tar.gz")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataFile:
-    """One published file: `path` is relative to the data folder, `size` (bytes) and `md5` are before compression."""
+    """One published file.
+
+    Args:
+        path: relative to the data folder.
+        size: bytes before compression.
+        md5: sum before compression.
+        home: what serves it; None where it comes with this package.
+
+    >>> from training.data import DataFile
+    >>> DataFile(path="set/labels", size=5, md5="5d41402abc4b2a76b9719d911017c592", home=None).size
+    5
+    """
 
     path: str
     size: int
@@ -44,13 +65,25 @@ class DataFile:
 
 
 def data_folder() -> Path:
-    """The folder of the data sets: the environment variable DPTHEORY_DATA, otherwise the user's cache folder."""
+    """The folder of the data sets: the environment variable DPTHEORY_DATA, otherwise the user's cache folder.
+
+    Returns:
+        The folder, which need not be there yet.
+
+    >>> from training.data import data_folder
+    >>> data_folder().name != ""
+    True
+    """
     named = os.environ.get("DPTHEORY_DATA")
     return Path(named) if named else Path(pooch.os_cache("dptheory"))
 
 
 def read_checked(file: DataFile, folder: Path) -> bytes:
-    """Read a data file that lies in `folder` as it is or as .gz, and check its size and MD5 sum.
+    """Read a data file that lies in ``folder`` as it is or as .gz, and check its size and MD5 sum.
+
+    Args:
+        file: what it must be.
+        folder: of the data sets.
 
     Returns:
         The uncompressed content.
@@ -58,6 +91,15 @@ def read_checked(file: DataFile, folder: Path) -> bytes:
     Raises:
         DataFileError: the file cannot be read, is truncated, or is not the published one.
         FileNotFoundError: it is not there.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from training.data import DataFile, read_checked
+    >>> file = DataFile(path="labels", size=5, md5="5d41402abc4b2a76b9719d911017c592", home=None)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = (Path(folder) / "labels").write_bytes(b"hello")
+    ...     read_checked(file, Path(folder))
+    b'hello'
     """
     present = _find(file, folder)
     if present is None:
@@ -82,12 +124,20 @@ def read_checked(file: DataFile, folder: Path) -> bytes:
 
 
 def fetch_missing(files: tuple[DataFile, ...], folder: Path) -> None:
-    """Fetch from its home each file that is not in `folder`; files that are there are left alone, right or wrong.
+    """Fetch from its home each file that is not in ``folder``; files that are there are left alone, right or wrong.
 
     A file appears under its name only when it is complete and its sum is right.
 
+    Args:
+        files: those of a data set; one without a home is never fetched.
+        folder: of the data sets, made where it is not there.
+
     Raises:
         DataMissingError: a file cannot be fetched; the text says which file to put where and from which URL.
+
+    >>> from pathlib import Path
+    >>> from training.data import DataFile, fetch_missing
+    >>> fetch_missing((DataFile(path="labels", size=5, md5="5d41402abc4b2a76b9719d911017c592", home=None),), Path("anywhere"))
     """
     for file in files:
         if file.home is not None and _find(file, folder) is None:

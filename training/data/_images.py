@@ -22,7 +22,18 @@ _CIFAR = Archive(url="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", 
 
 @dataclass(frozen=True)
 class Images:
-    """Labelled images: `pixels` float32 (N, channels, height, width), in [0, 1] as loaded; `labels` int64 (N,), 0 to 9."""
+    """Labelled images.
+
+    Args:
+        name: of the set they come from, one of ``NAMES``.
+        pixels: float32, shape (N, channels, height, width); in [0, 1] as loaded.
+        labels: int64, shape (N,), 0 to 9.
+
+    >>> from training.data import Images, load
+    >>> whole = load(name="excerpt", train=False)
+    >>> len(Images(whole.name, whole.pixels[:100], whole.labels[:100]))
+    100
+    """
 
     name: str
     pixels: torch.Tensor
@@ -136,7 +147,21 @@ one's own they would have to come from elsewhere.
 
 
 def standardised(images: Images) -> Images:
-    """The images less the published mean of each channel, over its published standard deviation (``CHANNELS``)."""
+    r"""The images less the published mean of each channel, over its published standard deviation: :math:`(x - \mu_c)/\sigma_c`.
+
+    Args:
+        images: of a set that ``CHANNELS`` has, as :func:`load` gives them.
+
+    Returns:
+        New images of the same name; the labels are shared.
+
+    Raises:
+        KeyError: a name that ``CHANNELS`` does not have.
+
+    >>> from training.data import load, standardised
+    >>> round(abs(float(standardised(load(name="excerpt", train=True)).pixels.mean())), 1)
+    0.0
+    """
     mean, deviation = (torch.tensor(values).view(-1, 1, 1) for values in CHANNELS[images.name])
     return Images(images.name, (images.pixels - mean) / deviation, images.labels)
 
@@ -156,6 +181,11 @@ def load(*, name: str, train: bool) -> Images:
         ValueError: an unknown name.
         DataFileError: a file is unreadable, truncated or not the published one.
         DataMissingError: a file is missing and cannot be fetched.
+
+    >>> from training.data import load
+    >>> images = load(name="excerpt", train=False)
+    >>> images.pixels.shape, images.labels[:5].tolist()
+    (torch.Size([500, 1, 28, 28]), [9, 2, 1, 1, 6])
     """
     chosen = _SETS[_validate.choice("name", name, NAMES)]
     _validate.flag("train", train)

@@ -26,7 +26,7 @@ _COARSE, _FINE = 0.005, 5e-4
 
 
 class BudgetError(ValueError):
-    """The step would exceed the privacy budget; nothing of it was released."""
+    """The step would exceed the privacy budget; nothing of it was released. Raised by :meth:`PrivacyAccountant.clear`."""
 
 
 class PrivacyAccountant:
@@ -37,6 +37,20 @@ class PrivacyAccountant:
 
     Raises:
         ValueError: a rate outside its range.
+
+    Source: GIP, Theorem 2 and Proposition 1 (gip.thm2, gip.prop1).
+
+    >>> from training.engine import PrivacyAccountant
+    >>> from training.mechanisms import StepCost
+    >>> ledger = PrivacyAccountant(sampling_rate=1.0)
+    >>> ledger.record(StepCost(4.0))
+    >>> round(ledger.epsilon(delta=1e-5), 1)  # of one Gaussian release with mu = 1/4
+    0.9
+    >>> ledger.limit(epsilon=1.0, delta=1e-5)
+    >>> ledger.clear(StepCost(4.0))
+    Traceback (most recent call last):
+        ...
+    training.engine._accountant.BudgetError: one more step would exceed epsilon = 1 at delta = 1e-05
     """
 
     def __init__(self, sampling_rate: float) -> None:
@@ -76,7 +90,7 @@ class PrivacyAccountant:
         return self._epsilon(self._spent, delta)
 
     def epsilon_if_secure(self, delta: float) -> float:
-        """The same for a secure run of these steps, whose fresh masks nobody can tell."""
+        """:meth:`epsilon` of a secure run of the same steps, whose fresh masks nobody can tell; delta in [1e-15, 0.1]."""
         secured: Spent = Counter()
         for cost, times in self._spent.items():
             secured[cost.secured()] += times

@@ -8,7 +8,23 @@ from training.mechanisms import Noise
 
 
 def generator_noise(generator: torch.Generator | None) -> Noise:
-    """Gaussian noise from a torch generator (None: torch's global one). Good for measuring, not for releasing a model."""
+    """Gaussian noise N(0, std^2) from a torch generator. Good for measuring, not for releasing a model.
+
+    Args:
+        generator: on the device of the gradients; None for torch's global one.
+
+    Returns:
+        ``noise(like, std)``: independent entries in the shape, type and device of ``like``; zeros where std is 0.
+
+    Raises:
+        ValueError: something else than a generator or None.
+
+    >>> import torch
+    >>> from training.engine import generator_noise
+    >>> noise = generator_noise(torch.Generator().manual_seed(0))
+    >>> noise(torch.zeros(2, 3), 4.0).shape, noise(torch.zeros(2), 0.0)
+    (torch.Size([2, 3]), tensor([0., 0.]))
+    """
 
     if generator is not None:
         _validate.instance("generator", generator, torch.Generator)
@@ -22,11 +38,25 @@ def generator_noise(generator: torch.Generator | None) -> Noise:
 
 
 def secure_noise(like: torch.Tensor, std: float) -> torch.Tensor:
-    """Gaussian noise from the operating system's cryptographic generator: cannot be repeated, slower than a torch generator.
+    """Gaussian noise N(0, std^2) from the operating system's cryptographic generator: cannot be repeated, slower than torch's.
+
+    Each number is half a sum of four, so that attacks on the bits of one floating-point draw do not apply.
 
     Args:
         like: shape, type and device of the noise.
         std: its standard deviation, in [0, 1e30].
+
+    Returns:
+        Independent entries in the shape, type and device of ``like``; zeros where std is 0.
+
+    Raises:
+        ValueError: no tensor, or a standard deviation outside its range.
+
+    >>> import torch
+    >>> from training.engine import secure_noise
+    >>> drawn = secure_noise(torch.zeros(10_000), 4.0)
+    >>> 3.5 < float(drawn.std()) < 4.5  # 17 standard errors to either side
+    True
     """
     _validate.instance("like", like, torch.Tensor)
     std = _validate.real("std", std, 0.0, 1e30)

@@ -122,7 +122,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
     def epsilon(self, delta: float) -> float:
         """Upper bound on epsilon of all steps so far, with what the mechanism itself spends; inf if it is not private.
 
-        See :meth:`privacy` for what it rests on.
+        See :meth:`privacy` for what it rests on. ``delta`` in [1e-15, 0.1], otherwise a ValueError.
         """
         return self.ledger.epsilon(delta)
 
@@ -354,6 +354,13 @@ class DistributedMechanismOptimizer(MechanismOptimizer, DistributedDPOptimizer):
 
     Every process needs a mechanism that was built with the same seed, or without one: then the masks of the
     first are handed to all.
+
+    Args:
+        optimizer, mechanism, sampling_rate, names, noise_multiplier, max_grad_norm, expected_batch_size, loss_reduction,
+            generator, secure, adjacency, sampler: as for :class:`MechanismOptimizer`.
+
+    Raises:
+        TypeError, ValueError: as :class:`MechanismOptimizer`.
     """
 
     def add_noise(self) -> None:

@@ -55,9 +55,9 @@ def make_private(
     """As Opacus's ``PrivacyEngine.make_private``, with an algorithm of choice; batches are Poisson-sampled.
 
     The rate and the divisor of a "mean" loss are the caller's: constants that do not depend on the data. Without them they are
-    taken from the loader, as batch_size / N and batch_size. Then the number N of examples is public, and neighbours are data sets
-    of N records, one of which is replaced by a null record (``optimizer.privacy(delta).adjacency`` says which it is). A pass over
-    the loader has max(1, round(1 / rate)) batches; the divisor is never the size of the batch drawn.
+    taken from the loader, as batch_size / N and batch_size. Then the number N of examples is public, and neighbours are data
+    sets of N records, one of which is replaced by a null record (``optimizer.privacy(delta).adjacency`` says which it is). A
+    pass over the loader has max(1, round(1 / rate)) batches; the divisor is never the size of the batch drawn.
 
     A call that fails leaves the module as it was.
 
@@ -85,6 +85,22 @@ def make_private(
         ValueError: a bad argument, a layer that mixes samples (batch normalisation), a loader that does not draw uniformly, an
             optimizer that cannot take a released gradient, or a seed or generator together with ``secure``.
         TypeError: a mechanism that is none.
+
+    >>> import torch
+    >>> from torch.utils.data import DataLoader, TensorDataset
+    >>> from training import make_private
+    >>> from training.mechanisms import DpSgd
+    >>> model = torch.nn.Linear(3, 2)
+    >>> data = TensorDataset(torch.rand(40, 3), torch.zeros(40, dtype=torch.long))
+    >>> private, optimizer, loader = make_private(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+    ...     data_loader=DataLoader(data, batch_size=20), mechanism=DpSgd(), noise_multiplier=100.0, max_grad_norm=1.0)
+    >>> for features, labels in loader:
+    ...     optimizer.zero_grad()
+    ...     torch.nn.functional.cross_entropy(private(features), labels).backward()
+    ...     _ = optimizer.step()
+    >>> report = optimizer.privacy(delta=1e-5)
+    >>> report.steps, report.adjacency, report.epsilon < 0.1
+    (2, 'zero-out', True)
     """
     batch_size, examples = _uniform(data_loader)
     if (sampling_rate is None) != (expected_batch_size is None):
@@ -138,23 +154,46 @@ def attach(
     expected_batch_size: float | None = None,
     partition: bool = False,
 ) -> tuple[GradSampleModule, MechanismOptimizer]:
-    """The same for callers that draw Poisson batches themselves.
+    """:func:`make_private` for callers that draw Poisson batches themselves.
 
     They call ``optimizer.begin_batch(size)`` before the first part of every batch.
 
     Args:
+        module, optimizer, mechanism, noise_multiplier, max_grad_norm, grad_sample_mode, loss_reduction, noise_generator: as
+            for :func:`make_private`.
         sampling_rate: with which each example is drawn into a step, in [1e-12, 1], whichever process then has it.
-        train_size: number of training examples of all processes, 1..1e12, where it is public: neighbours then differ by a record
+        train_size: number of training examples of all processes, 1..1e12, where it is public: neighbours then differ by a
+            record
             that is replaced by a null record. Without it they differ by a record that is added or removed.
-        expected_batch_size: divisor of a "mean" loss, a constant; where ``train_size`` is given it may be left out, and is
-            then its
-            product with the rate.
         secure: says that the caller draws batches from the operating system's generator, as
-            :class:`training.engine.SecureBatches` does.
+            :class:`training.engine.SecureBatches` does; the rest as for :func:`make_private`.
+        expected_batch_size: divisor of a "mean" loss, a constant in [1e-15, 1e15]; where ``train_size`` is given it may be left
+            out, and is then its product with the rate.
         partition: says that the batches are no Poisson batches but those of :class:`training.engine.PartitionBatches`; what is
             spent is then counted as if every example were in every batch, and ``sampling_rate`` is only that of the divisor.
 
-    The others, and the errors, are those of :func:`make_private`.
+    Returns:
+        The module that computes per-sample gradients, and the optimizer.
+
+    Raises:
+        ValueError: neither ``train_size`` nor ``expected_batch_size``; otherwise as :func:`make_private`.
+        TypeError: a mechanism that is none.
+
+    >>> import torch
+    >>> from training.engine import PoissonBatches, attach
+    >>> from training.mechanisms import DpSgd
+    >>> pixels, labels, model = torch.rand(40, 3), torch.zeros(40, dtype=torch.long), torch.nn.Linear(3, 2)
+    >>> batches = PoissonBatches(train_size=40, sampling_rate=0.5, seed=0)
+    >>> private, optimizer = attach(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=DpSgd(),
+    ...     sampling_rate=0.5, expected_batch_size=20, noise_multiplier=100.0, max_grad_norm=1.0)
+    >>> for step in range(2):
+    ...     drawn = batches.batch(step)
+    ...     optimizer.begin_batch(len(drawn))
+    ...     optimizer.zero_grad()
+    ...     torch.nn.functional.cross_entropy(private(pixels[drawn]), labels[drawn]).backward()
+    ...     _ = optimizer.step()
+    >>> optimizer.privacy(delta=1e-5).steps
+    2
     """
     rate = _validate.real("sampling_rate", sampling_rate, _LEAST_RATE, 1.0)
     _validate.flag("partition", partition)

@@ -17,7 +17,13 @@ _LARGEST_SEED = 2**64 - 1
 
 
 class Batches(Protocol):
-    """The batch of every step, 0, 1, ..."""
+    """The batch of every step, 0, 1, ...: what a class must do to give a run its batches.
+
+    >>> from training.engine import Batches, PoissonBatches
+    >>> batches: Batches = PoissonBatches(train_size=10, sampling_rate=1.0, seed=0)
+    >>> batches.batch(0, 1, 2).tolist()  # the second of two processes
+    [1, 3, 5, 7, 9]
+    """
 
     def batch(self, step: int, part: int, parts: int) -> torch.Tensor:
         """Indices of the batch of a step, ascending; of ``parts`` processes, the one numbered ``part`` gets its part."""
@@ -34,6 +40,16 @@ class PoissonBatches:
         train_size: number of training examples, 1..1e9: a batch draws a number for each.
         sampling_rate: in (0, 1].
         seed: 0 to 2^64 - 1; who knows it knows the batches, and sampling hides nothing from him.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Algorithm 1, line 3, the Poisson-sampled batch (rs.alg1.divisor).
+
+    >>> from training.engine import PoissonBatches
+    >>> batches = PoissonBatches(train_size=1000, sampling_rate=0.1, seed=0)
+    >>> bool((batches.batch(7) == batches.batch(7)).all()), 50 < len(batches.batch(7)) < 150
+    (True, True)
     """
 
     train_size: int
@@ -56,13 +72,23 @@ class PoissonBatches:
 
 @dataclass(frozen=True, kw_only=True)
 class SecureBatches:
-    """The same law from the operating system's cryptographic generator: nobody can tell the batches, which never repeat.
+    """The law of :class:`PoissonBatches` from the operating system's cryptographic generator: batches never repeat.
 
-    Each process draws from its own share of the examples.
+    Each process draws from its own share of the examples, and nobody can tell the batches.
 
     Args:
         train_size: number of training examples of all processes, 1..1e9: a batch draws a number for each.
         sampling_rate: in (0, 1].
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Algorithm 1, line 3, the Poisson-sampled batch (rs.alg1.divisor).
+
+    >>> from training.engine import SecureBatches
+    >>> batches = SecureBatches(train_size=1000, sampling_rate=0.5)
+    >>> batches.batch(7).tolist() == batches.batch(7).tolist()
+    False
     """
 
     train_size: int
@@ -89,7 +115,15 @@ class PartitionBatches:
         batch_size: of every batch; divides ``train_size``.
         seed: 0 to 2^64 - 1; batches depend on seed and step alone.
 
+    Raises:
+        ValueError: an argument outside its range.
+
     Source: RS, Table 3 and Appendix K, "partition" (rs.table3).
+
+    >>> from training.engine import PartitionBatches
+    >>> batches = PartitionBatches(train_size=6, batch_size=2, seed=0)
+    >>> sorted(index for step in range(3) for index in batches.batch(step).tolist())
+    [0, 1, 2, 3, 4, 5]
     """
 
     train_size: int
@@ -117,12 +151,23 @@ class PartitionBatches:
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorBatches:
-    """The same law from a torch generator, in its order: the step does not matter.
+    """The law of :class:`PoissonBatches` from a torch generator, in its order: the step does not matter.
 
     Args:
         train_size: number of training examples of all processes, 1..1e9: a batch draws a number for each.
         sampling_rate: in (0, 1].
         generator: of the CPU; None for torch's global one. Processes whose generators are seeded alike draw one batch together.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Algorithm 1, line 3, the Poisson-sampled batch (rs.alg1.divisor).
+
+    >>> import torch
+    >>> from training.engine import GeneratorBatches
+    >>> batches = GeneratorBatches(train_size=1000, sampling_rate=0.1, generator=torch.Generator().manual_seed(0))
+    >>> batches.batch(0).tolist() == batches.batch(0).tolist()  # two draws
+    False
     """
 
     train_size: int
@@ -152,7 +197,7 @@ class Listener(Protocol):
 
 
 class PoissonSampler(UniformWithReplacementSampler):  # type: ignore[misc]
-    """The batches of a torch ``DataLoader``, announced to the optimizer as they are drawn.
+    """The batches of a torch ``DataLoader``, announced to the optimizer as they are drawn; ``make_private`` builds it.
 
     Args:
         batches: their law.
@@ -162,6 +207,9 @@ class PoissonSampler(UniformWithReplacementSampler):  # type: ignore[misc]
         place: number of this process, and number of processes.
         listener: told of every pass and of every batch.
         drawn_ahead: worker processes draw batches before the loop asks for them.
+
+    Raises:
+        ValueError: ``steps`` outside its range.
     """
 
     def __init__(

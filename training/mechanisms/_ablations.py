@@ -13,13 +13,23 @@ from training.mechanisms._random_sparsification import RandomSparsification
 
 
 class QuietLayers(DpSgd):
-    """Train all layers, but from ``from_step`` on add no noise to the first ones.
+    r"""Train all layers, but from ``from_step`` on add no noise to the first ones.
 
-    Held against layer freezing it says whether that helps by the noise that it saves (lf.table1).
+    Released is :math:`\sum_i\mathrm{clip}_C(g_i) + \sigma C(1-a)\odot z`, a being 1 on the entries of the first layers. Held
+    against layer freezing it says whether that helps by the noise that it saves.
 
     Args:
-        quiet: number of layers, from the input, that get no noise.
-        from_step: steps made before; 0 from the start.
+        quiet: number of layers, from the input, that get no noise; 1 to all but one.
+        from_step: steps made before, >= 0; 0 from the start.
+
+    Raises:
+        ValueError: an argument outside its range; too many layers where it is attached to a model.
+
+    Source: new, on LF, Table 1 (lf.table1).
+
+    >>> from training.mechanisms import QuietLayers
+    >>> QuietLayers(quiet=1, from_step=100).title
+    'DP-SGD without noise on the first layers (NOT PRIVATE)'
     """
 
     title = "DP-SGD without noise on the first layers (NOT PRIVATE)"
@@ -57,9 +67,24 @@ class QuietLayers(DpSgd):
 
 
 class NoisySparsification(RandomSparsification):
-    """Random sparsification with noise and without clipping. Arguments as for :class:`RandomSparsification`.
+    r"""Random sparsification with noise and without clipping: :math:`m\odot(\sum_i g_i + \sigma C z)`. Not private.
+
+    Args:
+        drop_rate, seed, refresh_steps: as for :class:`RandomSparsification`.
+
+    Raises:
+        TypeError: ``drop_rate`` is no schedule.
+        ValueError: an argument outside its range.
 
     Source: RS, Algorithm 2 and Fig. 3 (rs.fig3).
+
+    >>> import torch
+    >>> from training.mechanisms import Constant, NoisySparsification
+    >>> mechanism = NoisySparsification(Constant(0.75), 0)
+    >>> mechanism.begin_step([torch.zeros(8)])
+    >>> total = mechanism.contribute([torch.ones(3, 8)], clip_norm=1.0).total
+    >>> int((total[0] == 3).sum()), int((total[0] == 0).sum())
+    (2, 6)
     """
 
     title = "noisy SGD with random sparsification (NOT PRIVATE)"

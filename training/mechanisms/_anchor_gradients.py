@@ -13,18 +13,29 @@ from training.mechanisms._base import Tensors
 
 
 class AnchorGradients:
-    """Per-sample gradients of a model on auxiliary images at its present weights; labels are drawn afresh at every call.
+    r"""Per-sample gradients of a model on auxiliary images; labels are drawn afresh at every call.
 
-    Only trainable parameters count, in the order of ``model.parameters()``.
+    :math:`\nabla\ell(f(x_j), y_j)` for images x_j and random labels y_j, l the cross-entropy. They are taken at the model's
+    present weights. Only trainable parameters count, in the order of ``model.parameters()``. A call returns tensors of shapes
+    (m, \*parameter.shape), on the model's device.
 
     Args:
         model: the plain model, before ``make_private``: Opacus's hooks would see these images too.
         pixels: the images, shape (m, ...), m >= 1; nothing about them is protected.
         classes: number of classes, 2..1e9.
         seed: of the labels, which are public; 0 to 2^64 - 1.
-        chunk: images at a time, to bound the memory.
+        chunk: images at a time, to bound the memory; 1..1e9.
+
+    Raises:
+        ValueError: an argument outside its range, or pixels that are no images.
 
     Source: GEP, section 3.1 (gep.random_labels).
+
+    >>> import torch
+    >>> from training.mechanisms import AnchorGradients
+    >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.ones(20, 6), classes=2, seed=0)
+    >>> [tuple(gradients.shape) for gradients in anchors()]
+    [(20, 2, 6), (20, 2)]
     """
 
     def __init__(self, model: nn.Module, pixels: torch.Tensor, *, classes: int, seed: int, chunk: int = 256) -> None:

@@ -27,6 +27,11 @@ class Contribution:
     Attributes:
         total: sums over the samples, in the mechanism's own shapes; totals of parts of a batch add up.
         nonfinite: samples whose gradient held NaN or infinity and counted as zero.
+
+    >>> import torch
+    >>> from training.mechanisms import DpSgd
+    >>> DpSgd().contribute([torch.tensor([[0.3, 0.4], [float("nan"), 1.0]])], clip_norm=1.0)
+    Contribution(total=[tensor([0.3000, 0.4000])], nonfinite=1)
     """
 
     total: Tensors
@@ -41,11 +46,16 @@ class StepCost:
         noise_multiplier: sigma of the Gaussian mechanism of sensitivity 1 that the step's noisy releases are together as
             private as; 0 where something leaves without noise, inf where nothing leaves. In [0, inf].
         selection: the private choice of entries made beside, as (number of groups, law of one); None where there is none.
-        mask: the fresh mask behind which the noisy sum leaves, which nobody can tell before it is used; None where there is none.
+        mask: the fresh mask behind which the noisy sum leaves, which nobody can tell before it is used; None where there is
+            none.
         seeded_mask: such a mask drawn from a seed. It amplifies nothing, but would in a secure run.
 
     Raises:
         ValueError: a noise multiplier outside its range.
+
+    >>> from training.mechanisms import Constant, NoisyMagnitudeTopK
+    >>> round(NoisyMagnitudeTopK(3.0, Constant(0.1)).cost(noise_multiplier=4.0).noise_multiplier, 6)  # (1/3^2 + 1/4^2)^(-1/2)
+    2.4
     """
 
     noise_multiplier: float
@@ -67,15 +77,26 @@ class StepCost:
 
 
 class Mechanism(abc.ABC):
-    """One algorithm. The optimizer calls, for every step, ``begin_step``, ``contribute`` once per physical batch, ``release``
-    and ``end_step``.
+    """One algorithm: what becomes of per-sample gradients in a step.
 
+    The optimizer calls, for every step, ``begin_step``, ``contribute`` once per physical batch, ``release`` and ``end_step``.
     A batch may be abandoned: then ``begin_step`` comes again before ``end_step``, and must begin the same step anew.
 
     A mechanism draws its own randomness (masks) from a seed, so that every process of a distributed run, seeded alike, has the
     same; or, where its ``seed`` is None, from the operating system's generator, and then the first process's is handed to all
     (``shared``). Private randomness comes from the ``noise`` it is handed. In a distributed run every process calls ``release``
     on the same totals, and what the first returns is used.
+
+    >>> import torch
+    >>> from training.mechanisms import Mechanism, StepCost, clipped_sum
+    >>> class HalfClip(Mechanism):
+    ...     title = "DP-SGD with half the clip and the whole noise"
+    ...     def contribute(self, samples, clip_norm):
+    ...         return clipped_sum(samples, clip_norm / 2)
+    ...     def cost(self, noise_multiplier):
+    ...         return StepCost(2 * noise_multiplier)  # noise sigma C on a sum of sensitivity C / 2
+    >>> HalfClip().contribute([torch.tensor([[3.0, 4.0]])], clip_norm=1.0).total
+    [tensor([0.3000, 0.4000])]
     """
 
     title: ClassVar[str]

@@ -10,9 +10,20 @@ from training.mechanisms._rates import Constant
 
 
 class UnnoisedVelocity(RankedSparsification):
-    """The velocity takes the un-noised gradient, as printed; the ranking alone is noised.
+    r"""The velocity takes the un-noised sum :math:`\sum_i\mathrm{clip}_C(m\odot g_i)`, as printed; the ranking alone is noised.
+
+    Args:
+        drop_rate, steps_per_epoch, seed: as for :class:`RankedSparsification`.
+
+    Raises:
+        TypeError: ``drop_rate`` is no schedule.
+        ValueError: an argument outside its range.
 
     Source: RF, Algorithm 2; RS, Algorithm 4, line 9 (rf.alg2, rs.alg4).
+
+    >>> from training.mechanisms import Constant, UnnoisedVelocity
+    >>> UnnoisedVelocity(Constant(0.5), steps_per_epoch=1, seed=0).cost(noise_multiplier=1.0).noise_multiplier
+    0.0
     """
 
     title = "ranked sparsification as printed (NOT PRIVATE)"
@@ -29,13 +40,23 @@ class UnnoisedVelocity(RankedSparsification):
 
 
 class BatchSizeDivisor(RandomSparsification):
-    """Divides sum and noise by the number of examples drawn, which is private under Poisson sampling.
+    r"""Divides sum and noise by the number n of examples drawn, which is private under Poisson sampling.
+
+    The model gets :math:`\frac1n m\odot(\sum_i\mathrm{clip}_C(m\odot g_i) + \sigma C z)`.
 
     Args:
-        expected_batch_size: what the optimizer will divide by.
-        seed: of the masks.
+        expected_batch_size: what the optimizer will divide by, > 0.
+        drop_rate: share of entries dropped, the same at every step, in [0, 1).
+        seed: of the masks, 0 to 2^63 - 1.
+
+    Raises:
+        ValueError: an argument outside its range.
 
     Source: RS, Algorithm 1, lines 5 and 6 (rs.alg1.divisor).
+
+    >>> from training.mechanisms import BatchSizeDivisor
+    >>> BatchSizeDivisor(expected_batch_size=64.0, drop_rate=0.5, seed=0).cost(noise_multiplier=1.0).noise_multiplier
+    0.0
     """
 
     title = "division by the drawn batch size (NOT PRIVATE)"
@@ -66,12 +87,24 @@ class BatchSizeDivisor(RandomSparsification):
 
 
 class TopKWithoutNoise(DpSgd):
-    """Keeps the largest entries of the private sum and adds noise to them alone: which ones they are is not protected.
+    r"""Keeps the largest entries of the private sum and adds noise to them alone: which ones they are is not protected.
+
+    Released is :math:`1_I\odot(s + \sigma C z)`, :math:`s = \sum_i\mathrm{clip}_C(g_i)`, I the K largest :math:`|s_j|`.
 
     Args:
         keep_share: share of entries kept, in [1e-15, 1].
 
+    Raises:
+        ValueError: an argument outside its range; where a step begins to release, a share that keeps no entry.
+
     Source: GIP, section 4 (gip.alternatives).
+
+    >>> import torch
+    >>> from training.mechanisms import TopKWithoutNoise
+    >>> mechanism = TopKWithoutNoise(0.5)
+    >>> total = mechanism.contribute([torch.tensor([[0.1, -0.4, 0.3, 0.2]])], clip_norm=1.0).total
+    >>> mechanism.release(total, noise_multiplier=1.0, clip_norm=1.0, noise=lambda like, std: torch.zeros_like(like))
+    [tensor([ 0.0000, -0.4000,  0.3000,  0.0000])]
     """
 
     title = "top-k by private magnitudes (NOT PRIVATE)"

@@ -22,11 +22,24 @@ def as_rows(sample: torch.Tensor) -> torch.Tensor:
 
 
 def sample_norms(samples: Tensors, *, mask: Tensors | None = None) -> torch.Tensor:
-    """Euclidean norm of each sample's whole gradient, shape (n,); of the masked gradient where a mask is given.
+    r"""Euclidean norm :math:`|m\odot g_i|` of each sample's whole gradient; m is 1 where no mask is given.
 
     Args:
-        samples: per-sample gradients, shapes (n, *parameter.shape), one n.
+        samples: per-sample gradients, shapes (n, \*parameter.shape), one n.
         mask: 0/1 tensors in the shapes of the parameters.
+
+    Returns:
+        Norms, shape (n,).
+
+    Raises:
+        ValueError: another number of masks than of parameters.
+
+    Source: RS, Algorithm 1, line 5 (rs.alg1.divisor).
+
+    >>> import torch
+    >>> from training.mechanisms import sample_norms
+    >>> sample_norms([torch.tensor([[3.0, 0.0]]), torch.tensor([[4.0]])])
+    tensor([5.])
     """
     if mask is None:
         parts = [as_rows(s).norm(dim=1) for s in samples]
@@ -48,7 +61,22 @@ def _masked_norms(rows: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 
 def clip_factors(norms: torch.Tensor, clip_norm: float) -> torch.Tensor:
-    """min(1, C / norm), 1 for the zero gradient and 0 where the norm is not finite."""
+    """min(1, C / norm), 1 for the zero gradient and 0 where the norm is not finite.
+
+    Args:
+        norms: shape (n,), >= 0; NaN and infinity are taken.
+        clip_norm: C, > 0; infinity for no clipping.
+
+    Returns:
+        Factors in [0, 1], shape (n,).
+
+    Source: RS, Algorithm 1, line 5 (rs.alg1.divisor).
+
+    >>> import torch
+    >>> from training.mechanisms import clip_factors
+    >>> clip_factors(torch.tensor([0.0, 0.5, 4.0, float("inf")]), 1.0)
+    tensor([1.0000, 1.0000, 0.2500, 0.0000])
+    """
     factors = (clip_norm / norms.clamp_min(torch.finfo(norms.dtype).tiny)).clamp_max(1.0)
     return torch.where(torch.isfinite(norms), factors, torch.zeros_like(factors))
 
@@ -69,9 +97,26 @@ def weighted_sum(samples: Tensors, factors: torch.Tensor, *, mask: Tensors | Non
 
 
 def clipped_sum(samples: Tensors, clip_norm: float, *, mask: Tensors | None = None) -> Contribution:
-    """Sum over the samples of clip(mask * gradient).
+    r"""Sum over the samples of the masked gradients, each clipped: :math:`\sum_i\mathrm{clip}_C(m\odot g_i)`.
+
+    Args:
+        samples: per-sample gradients, shapes (n, \*parameter.shape), one n.
+        clip_norm: C, > 0.
+        mask: 0/1 tensors in the shapes of the parameters; None for ones.
+
+    Returns:
+        Sums in the shapes of the parameters, in float32 at least, and the number of samples with NaN or infinity, which
+        count as 0.
+
+    Raises:
+        ValueError: another number of masks than of parameters.
 
     Source: RS, Algorithm 1, lines 4 and 5 (rs.alg1.divisor), without the division.
+
+    >>> import torch
+    >>> from training.mechanisms import clipped_sum
+    >>> clipped_sum([torch.tensor([[3.0, 4.0]])], 1.0, mask=[torch.tensor([1.0, 0.0])]).total
+    [tensor([1., 0.])]
     """
     wide = widened(samples)
     return weighted_sum(wide, clip_factors(sample_norms(wide, mask=mask), clip_norm), mask=mask)

@@ -5,7 +5,18 @@ from training.mechanisms._clipping import clip_factors, clipped_sum, sample_norm
 
 
 class DpSgd(Mechanism):
-    """Clip every sample's gradient to C, add N(0, (sigma C)^2) to the sum."""
+    r"""Clip every sample's gradient to C, add Gaussian noise to the sum: :math:`\sum_i \mathrm{clip}_C(g_i) + \sigma C z`.
+
+    :math:`\mathrm{clip}_C(g) = g \min(1, C/|g|)`, z ~ N(0, I_d).
+
+    Source: GIP, Algorithm 2 without its line 9 (gip.alg2).
+
+    >>> import torch
+    >>> from training.mechanisms import DpSgd
+    >>> samples = [torch.tensor([[3.0, 4.0], [0.3, 0.4]])]  # two gradients, of norms 5 and 0.5
+    >>> DpSgd().contribute(samples, clip_norm=1.0).total
+    [tensor([0.9000, 1.2000])]
+    """
 
     title = "DP-SGD"
 
@@ -14,7 +25,17 @@ class DpSgd(Mechanism):
 
 
 class NoisySgd(DpSgd):
-    """Noise without clipping, to see what clipping costs."""
+    r"""Noise without clipping, to see what clipping costs: :math:`\sum_i g_i + \sigma C z`. Not private: its cost is infinite.
+
+    Source: RS, Fig. 3, "noise alone" (rs.fig3).
+
+    >>> import torch
+    >>> from training.mechanisms import NoisySgd
+    >>> NoisySgd().contribute([torch.tensor([[3.0, 4.0], [0.3, 0.4]])], clip_norm=1.0).total
+    [tensor([3.3000, 4.4000])]
+    >>> NoisySgd().cost(noise_multiplier=1.0).noise_multiplier
+    0.0
+    """
 
     title = "noisy SGD (NOT PRIVATE)"
 
@@ -27,7 +48,17 @@ class NoisySgd(DpSgd):
 
 
 class ClippedSgd(DpSgd):
-    """Clipping without noise, to see what noise costs."""
+    r"""Clipping without noise, to see what noise costs: :math:`\sum_i \mathrm{clip}_C(g_i)`. Not private: its cost is infinite.
+
+    Source: RS, Fig. 3, "clipping alone" (rs.fig3).
+
+    >>> import torch
+    >>> from training.mechanisms import ClippedSgd
+    >>> mechanism = ClippedSgd()
+    >>> total = mechanism.contribute([torch.tensor([[3.0, 4.0]])], clip_norm=1.0).total
+    >>> mechanism.release(total, noise_multiplier=1.0, clip_norm=1.0, noise=torch.normal)
+    [tensor([0.6000, 0.8000])]
+    """
 
     title = "clipped SGD (NOT PRIVATE)"
 

@@ -18,22 +18,31 @@ _MOST_DIMENSIONS, _MOST_ITERATIONS = 10**9, 1000
 
 
 class AnchorSource(Protocol):
-    """Gives gradients of auxiliary, non-sensitive examples at the present weights, shapes (m, *parameter.shape)."""
+    r"""Gives gradients of auxiliary, non-sensitive examples at the present weights, shapes (m, \*parameter.shape).
+
+    :class:`AnchorGradients` is one.
+
+    Source: GEP, Algorithm 1, line 3 (gep.random_labels).
+    """
 
     def __call__(self) -> Tensors: ...
 
-    def state_dict(self) -> dict[str, Any]: ...
+    def state_dict(self) -> dict[str, Any]:
+        """All that changes from call to call."""
 
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what ``state_dict`` gave."""
 
 
 def power_iteration(
     anchors: torch.Tensor, *, dim: int, iterations: int, generator: torch.Generator | None
 ) -> torch.Tensor:
-    """Orthonormal rows that span about the first principal subspace of the anchor gradients.
+    """Orthonormal rows B that span about the first principal subspace of the anchor gradients A.
+
+    From a random start, ``iterations`` times: Q R = A B', then B' R = A' Q.
 
     Args:
-        anchors: shape (m, p), finite.
+        anchors: A, shape (m, p), finite.
         dim: rows k, 1..min(m, p).
         iterations: >= 1.
         generator: of the CPU, for the start; None for the operating system's.
@@ -41,7 +50,16 @@ def power_iteration(
     Returns:
         Basis B, shape (k, p).
 
-    Source: GEP, Algorithm 1, lines 3 to 7 (gep.lem3.1).
+    Raises:
+        ValueError: ``dim`` or ``iterations`` outside its range.
+
+    Source: GEP, Algorithm 1, lines 3 to 7 (gep.lem3.1, gep.power).
+
+    >>> import torch
+    >>> from training.mechanisms import power_iteration
+    >>> anchors = torch.outer(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 0.6, 0.8]))  # of rank 1
+    >>> power_iteration(anchors, dim=1, iterations=1, generator=torch.Generator().manual_seed(0)).abs()
+    tensor([[0.0000, 0.6000, 0.8000]])
     """
     _validate.integer("dim", dim, 1, min(anchors.shape))
     basis = normal((dim, anchors.shape[1]), generator).to(anchors)
@@ -52,28 +70,27 @@ def power_iteration(
 
 
 def shared_dimensions(sizes: Sequence[int], subspace_dim: int) -> list[int]:
-    """The quota k shared out over the groups by the square root of their sizes, rounded, at least 1 and at most the size.
+    r"""The quota k shared out by the square roots of the sizes: :math:`k_g = k\sqrt{p_g}/\sum_h\sqrt{p_h}`, rounded, in 1..p_g.
+
+    Args:
+        sizes: entries p_g of the groups, each >= 1.
+        subspace_dim: k, >= 1.
+
+    Returns:
+        k_g for every group; by rounding their sum may differ from k.
 
     Source: GEP, section 4 (gep.groups).
+
+    >>> from training.mechanisms import shared_dimensions
+    >>> shared_dimensions([100, 900, 4], 40)
+    [10, 29, 2]
     """
     roots = [math.sqrt(size) for size in sizes]
     return [min(size, max(1, round(subspace_dim * root / sum(roots)))) for size, root in zip(sizes, roots, strict=True)]
 
 
 class _Embedding(Mechanism, abc.ABC):
-    """What all variants share: the subspace and the two clipped sums.
-
-    The embedding is clipped to the clip C of the optimizer, the residual to ``residual_clip``; ``noise_multiplier`` keeps its
-    meaning: embedding and residual together are as private as the Gaussian mechanism with that multiplier.
-
-    Args:
-        anchor_gradients: such as :class:`training.mechanisms.AnchorGradients`; called at every step.
-        subspace_dim: number k of basis vectors, shared out over the groups; 1..1e9.
-        residual_clip: in [1e-15, 1e15].
-        groups: indices of the trainable parameters that share a basis; every parameter in one group.
-        seed: of the power iteration's start, which is public; None for the operating system's generator.
-        iterations: of the power method, 1..1000; the paper has 1.
-    """
+    """What all variants share: the subspace and the two clipped sums; arguments and errors are those of :class:`Gep`."""
 
     public = ("auxiliary examples of the subspace",)
 
@@ -192,9 +209,36 @@ class _Embedding(Mechanism, abc.ABC):
 
 
 class Gep(_Embedding):
-    """As published: the same noise ratio on both, residual noise in every direction.
+    r"""As published: the same noise ratio on embedding and residual, residual noise in every direction.
+
+    Each gradient g_i gives :math:`w_i = \mathrm{clip}_C(B g_i)` and :math:`r_i = \mathrm{clip}_S(g_i - B^\top B g_i)`, S =
+    ``residual_clip``. Released is :math:`B^\top(\sum_i w_i + \sigma_1 z) + \sum_i r_i + \sigma_2 z'` with
+    :math:`\sigma_1 = \sqrt2\sigma C, \sigma_2 = \sqrt2\sigma S`, so that both together are as private as the Gaussian mechanism
+    of noise multiplier sigma.
+
+    Args:
+        anchor_gradients: such as :class:`AnchorGradients`; called at every step.
+        subspace_dim: number k of basis vectors, shared out over the groups; 1..1e9.
+        residual_clip: S, in [1e-15, 1e15].
+        groups: indices of the trainable parameters that share a basis; every parameter in one group.
+        seed: of the power iteration's start, which is public; 0 to 2^63 - 1, or None for the operating system's generator.
+        iterations: of the power method, 1..1000; the paper has 1.
+
+    Raises:
+        TypeError: anchor gradients that cannot be called.
+        ValueError: an argument outside its range; where it is attached or a step begins, groups that do not fit the model, or
+            more basis vectors than anchors.
 
     Source: GEP, Algorithm 1 (gep.thm3.1, gep.concat).
+
+    >>> import torch
+    >>> from training.mechanisms import AnchorGradients, Gep
+    >>> model = torch.nn.Linear(6, 2)
+    >>> anchors = AnchorGradients(model, torch.rand(20, 6), classes=2, seed=0)
+    >>> mechanism = Gep(anchors, subspace_dim=3, residual_clip=0.5, groups=[[0, 1]], seed=0)
+    >>> mechanism.begin_step([p.detach() for p in model.parameters()])
+    >>> [tuple(basis.shape) for basis in mechanism.bases]
+    [(3, 14)]
     """
 
     title = "GEP as published"
@@ -208,9 +252,32 @@ class Gep(_Embedding):
 
 
 class GepOptimal(_Embedding):
-    """The split of the noise that has the least energy, residual noise off the subspace.
+    r"""The split of the noise that has the least energy, residual noise off the subspace.
 
-    Source: GEP, Theorem 3.1 (gep.split).
+    Clipped as in :class:`Gep`; :math:`\sigma_1^2 = \sigma^2 C(C + S\sqrt{q/k})`,
+    :math:`\sigma_2^2 = \sigma^2 S(S + C\sqrt{k/q})`, q = p - k, and :math:`z'` is projected off the rows of B. Energy
+    :math:`\sigma^2(\sqrt k C + \sqrt q S)^2`.
+
+    Args:
+        anchor_gradients, subspace_dim, residual_clip, groups, seed, iterations: as for :class:`Gep`.
+
+    Raises:
+        TypeError, ValueError: as :class:`Gep`.
+
+    Source: new, on GEP, Theorem 3.1 (gep.split); computed by :func:`dptheory.embedding.split_noise`.
+
+    >>> import torch
+    >>> from training.mechanisms import AnchorGradients, GepOptimal
+    >>> model = torch.nn.Linear(6, 2)  # 14 parameters: with k = 7 also q = 7
+    >>> anchors = AnchorGradients(model, torch.rand(20, 6), classes=2, seed=0)
+    >>> mechanism = GepOptimal(anchors, subspace_dim=7, residual_clip=0.5, groups=[[0, 1]], seed=0)
+    >>> mechanism.begin_step([p.detach() for p in model.parameters()])
+    >>> total = mechanism.contribute([torch.ones(4, 2, 6), torch.ones(4, 2)], clip_norm=1.0).total
+    >>> squares = []  # of the standard deviations that it asks for
+    >>> _ = mechanism.release(total, noise_multiplier=1.0, clip_norm=1.0,
+    ...     noise=lambda like, std: squares.append(round(std**2, 6)) or torch.zeros_like(like))
+    >>> squares
+    [1.5, 0.75]
     """
 
     title = "GEP, optimal split"
@@ -229,11 +296,29 @@ class GepOptimal(_Embedding):
 
 
 class GepJoint(_Embedding):
-    """Clip the whole gradient to C, then its residual; the privacy of both is accounted for together.
+    r"""Clip the whole gradient to C, then its residual to S <= C; the privacy of both is accounted for together.
 
-    ``residual_clip`` must be at most C.
+    :math:`h_i = \mathrm{clip}_C(g_i), w_i = B h_i, r_i = \mathrm{clip}_S(h_i - B^\top B h_i)`, so that
+    :math:`|w_i|^2 + |r_i|^2\le C^2`. The noise minimises :math:`k\sigma_1^2 + q\sigma_2^2` under
+    :math:`\max(|w|^2/\sigma_1^2 + |r|^2/\sigma_2^2) = 1/\sigma^2` over the pairs that can occur.
 
-    Source: GEP, Algorithm 1 (gep.joint_clip).
+    Args:
+        anchor_gradients, subspace_dim, residual_clip, groups, seed, iterations: as for :class:`Gep`; ``residual_clip`` at most
+            C.
+
+    Raises:
+        TypeError, ValueError: as :class:`Gep`; by ``make_private`` where ``residual_clip`` is above C.
+
+    Source: new, on GEP, Algorithm 1, lines 10 and 11 (gep.joint_clip); computed by :func:`dptheory.embedding.joint_clip`.
+
+    >>> import torch
+    >>> from training.mechanisms import AnchorGradients, GepJoint
+    >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.rand(20, 6), classes=2, seed=0)
+    >>> mechanism = GepJoint(anchors, subspace_dim=3, residual_clip=0.5, groups=[[0, 1]], seed=0)
+    >>> mechanism.check_clip(0.4)
+    Traceback (most recent call last):
+        ...
+    ValueError: residual_clip must be a number in (0, 0.4], got 0.5
     """
 
     title = "GEP, joint clipping"
@@ -261,9 +346,22 @@ class GepJoint(_Embedding):
 
 
 class BiasedGep(_Embedding):
-    """The embedding alone; the residual is thrown away.
+    r"""The embedding alone, :math:`B^\top(\sum_i\mathrm{clip}_C(B g_i) + \sigma C z)`; the residual is thrown away.
+
+    Args:
+        anchor_gradients, subspace_dim, residual_clip, groups, seed, iterations: as for :class:`Gep`.
+
+    Raises:
+        TypeError, ValueError: as :class:`Gep`.
 
     Source: GEP, Remark 1 (gep.rem1).
+
+    >>> import torch
+    >>> from training.mechanisms import AnchorGradients, BiasedGep
+    >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.rand(20, 6), classes=2, seed=0)
+    >>> mechanism = BiasedGep(anchors, subspace_dim=3, residual_clip=0.5, groups=[[0, 1]], seed=0)
+    >>> mechanism.cost(noise_multiplier=1.5).noise_multiplier
+    1.5
     """
 
     title = "B-GEP"

@@ -111,15 +111,34 @@ class _GroupedSelection(Mechanism):
 
 
 class IndexPruning(_GroupedSelection):
-    """Top-k of the clipped sum in every group as the reference, a Mallows draw around it, noise on the entries drawn.
+    r"""Top-k of the clipped sum in every group as the reference, a Mallows draw around it, noise on the entries drawn.
+
+    Released is :math:`1_I\odot(\sum_i\mathrm{clip}_C(g_i) + \sigma C z)`. In every group of d entries I has K of them, and the
+    number i that are not among the K largest has :math:`P(i)\propto\binom Ki\binom{d-K}i e^{-2\theta i}`.
 
     Args:
         theta: dispersion, >= 0; or a function that gives that of a step, as ``functools.partial`` of
-            :func:`dptheory.pruning.theta_for_budget`: what a theta spends depends on the number kept, which ``keep_share`` moves.
-        keep_share: share of entries kept, over the steps; at least one and not all of a group.
+            :func:`dptheory.pruning.theta_for_budget`: what a theta spends depends on the number kept, which ``keep_share``
+            moves.
+        keep_share: share of entries kept, over the steps, in [0, 1]; at least one and not all of a group.
         group_size: entries of a group, >= 2; the paper has 256. The last group is filled up.
 
+    Raises:
+        TypeError: ``keep_share`` is no schedule.
+        ValueError: an argument outside its range.
+
     Source: GIP, Algorithm 2 (gip.alg2, gip.alg_a2, gip.thm2).
+
+    >>> import torch
+    >>> from training.mechanisms import Constant, IndexPruning
+    >>> mechanism = IndexPruning(100.0, Constant(0.25), group_size=8)  # so large a theta draws the top-k itself
+    >>> mechanism.begin_step([torch.zeros(8)])
+    >>> total = [torch.tensor([0.1, -0.9, 0.2, 0.0, 0.3, 0.7, 0.0, 0.1])]
+    >>> mechanism.release(total, noise_multiplier=0.0, clip_norm=1.0, noise=lambda like, std: torch.zeros_like(like))
+    [tensor([ 0.0000, -0.9000,  0.0000,  0.0000,  0.0000,  0.7000,  0.0000,  0.0000])]
+    >>> groups, law = mechanism.cost(1.0).selection
+    >>> groups, law.dim, law.keep
+    (1, 8, 2)
     """
 
     title = "gradient index pruning"
@@ -141,9 +160,23 @@ class IndexPruning(_GroupedSelection):
 
 
 class TopKOfReleased(_GroupedSelection):
-    """Top-k of the noisy sum itself: costs nothing on top of DP-SGD, but prefers large noise.
+    r"""Top-k of the noisy sum itself: costs nothing on top of DP-SGD, but prefers large noise.
 
-    Source: GIP, section 4 (gip.alternatives).
+    Released is :math:`1_I\odot y`, :math:`y = \sum_i\mathrm{clip}_C(g_i) + \sigma C z`, I the K largest :math:`|y_j|` of every
+    group.
+
+    Args:
+        keep_share, group_size: as for :class:`IndexPruning`.
+
+    Raises:
+        TypeError: ``keep_share`` is no schedule.
+        ValueError: an argument outside its range.
+
+    Source: new, on GIP, section 4 (gip.alternatives).
+
+    >>> from training.mechanisms import Constant, TopKOfReleased
+    >>> TopKOfReleased(Constant(0.25), 8).cost(noise_multiplier=1.0).noise_multiplier
+    1.0
     """
 
     title = "top-k of the released gradient"
@@ -153,13 +186,25 @@ class TopKOfReleased(_GroupedSelection):
 
 
 class NoisyMagnitudeTopK(_GroupedSelection):
-    """Top-k of magnitudes that have noise of their own: a second Gaussian release of sensitivity C.
+    r"""Top-k of magnitudes that have noise of their own: a second Gaussian release of sensitivity C.
+
+    With :math:`s = \sum_i\mathrm{clip}_C(g_i)` released is :math:`1_I\odot(s + \sigma C z)`, I the K largest entries of
+    :math:`|s| + \tau C z'` of every group, tau = ``selection_multiplier``. It costs what one release at
+    :math:`(\sigma^{-2} + \tau^{-2})^{-1/2}` does.
 
     Args:
-        selection_multiplier: noise multiplier of the ranked magnitudes, > 0.
+        selection_multiplier: noise multiplier tau of the ranked magnitudes, > 0.
         keep_share, group_size: as for :class:`IndexPruning`.
 
-    Source: GIP, section 4 (gip.alternatives).
+    Raises:
+        TypeError: ``keep_share`` is no schedule.
+        ValueError: an argument outside its range.
+
+    Source: new, on GIP, section 4 (gip.alternatives).
+
+    >>> from training.mechanisms import Constant, NoisyMagnitudeTopK
+    >>> round(NoisyMagnitudeTopK(3.0, Constant(0.1)).cost(noise_multiplier=4.0).noise_multiplier, 6)
+    2.4
     """
 
     title = "top-k of noisy magnitudes"

@@ -11,7 +11,21 @@ from training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, 
 
 
 def layers(model: nn.Module) -> list[nn.Module]:
-    """The modules of a model that hold parameters of their own, in the order of registration, which is from input to output."""
+    """The modules of a model that hold parameters of their own, in the order of registration, which is from input to output.
+
+    Args:
+        model: any module.
+
+    Returns:
+        The layers, those without trainable parameters included.
+
+    Source: LF, Algorithm 1, "layers" (lf.privacy).
+
+    >>> import torch
+    >>> from training.mechanisms import layers
+    >>> layers(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2)))
+    [Linear(in_features=3, out_features=4, bias=True), Linear(in_features=4, out_features=2, bias=True)]
+    """
     return [m for m in model.modules() if next(m.parameters(recurse=False), None) is not None]
 
 
@@ -43,16 +57,32 @@ def freeze(module: GradSampleModule, parameters: Sequence[nn.Parameter]) -> None
 
 
 class LayerFreezing(Mechanism):
-    """Another mechanism, until ``from_step`` on all parameters and from then on without the frozen ones.
+    r"""Another mechanism, until ``from_step`` on all parameters and from then on without those of the first layers.
 
+    With DP-SGD inside and a the 0/1 vector of the layers that are trained it releases
+    :math:`a\odot(\sum_i\mathrm{clip}_C(a\odot g_i) + \sigma C z)`.
     ``from_step`` must be fixed beforehand: chosen by looking at the data, it tells about them (lf.privacy).
 
     Args:
         inner: what is done with the gradients of the parameters that are trained.
-        frozen_layers: number of layers, from the input, to freeze.
-        from_step: steps made before; 0 freezes from the start.
+        frozen_layers: number of layers, from the input, to freeze; 1 to all but one.
+        from_step: steps made before, >= 0; 0 freezes from the start.
+
+    Raises:
+        TypeError: ``inner`` is no mechanism.
+        ValueError: an argument outside its range; too many layers where it is attached to a model.
 
     Source: LF, Algorithm 1 (lf.privacy).
+
+    >>> import torch
+    >>> from training import mechanisms
+    >>> from training.engine import attach
+    >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
+    >>> private, optimizer = attach(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+    ...     mechanism=mechanisms.LayerFreezing(mechanisms.DpSgd(), frozen_layers=1, from_step=0),
+    ...     sampling_rate=0.1, expected_batch_size=10, noise_multiplier=1.0, max_grad_norm=1.0)
+    >>> [p.requires_grad for p in model.parameters()]
+    [False, False, True, True]
     """
 
     title = "layer freezing"

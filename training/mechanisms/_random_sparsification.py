@@ -31,12 +31,23 @@ def draw_mask(params: Tensors, drop_rate: float, generator: torch.Generator | No
     """A mask over all parameters together, uniform among those that keep round((1 - drop_rate) d) of the d entries.
 
     Args:
-        params: tensors whose shapes and devices the mask takes; bool.
+        params: tensors whose shapes and devices the mask takes.
         drop_rate: share of entries dropped, in [0, 1).
         generator: of the CPU, so that every device gets the same mask; None for the operating system's.
 
+    Returns:
+        One bool tensor per parameter, in its shape; True where an entry is kept.
+
     Raises:
         ValueError: a rate outside its range, or one that keeps no entry.
+
+    Source: RS, Algorithm 1; RF, Algorithm 1 (rs.alg1.divisor, rf.density).
+
+    >>> import torch
+    >>> from training.mechanisms import draw_mask
+    >>> weight, bias = draw_mask([torch.zeros(4, 5), torch.zeros(4)], 0.75, torch.Generator().manual_seed(0))
+    >>> weight.shape, int(weight.sum() + bias.sum())
+    (torch.Size([4, 5]), 6)
     """
     dim = sum(p.numel() for p in params)
     flat = torch.zeros(dim, dtype=torch.bool)
@@ -92,16 +103,31 @@ class _Masked(Mechanism):
 
 
 class RandomSparsification(_Masked):
-    """Drop a random share of the entries of every gradient, then clip, then add noise to the entries kept.
+    r"""Drop a random share of the entries of every gradient, then clip, then add noise to the entries kept.
+
+    Released is :math:`m\odot(\sum_i\mathrm{clip}_C(m\odot g_i) + \sigma C z)`, m uniform among the masks of
+    round((1 - r) d) ones.
 
     Args:
-        rate: sparsification rate r over the steps, in [0, 1).
-        seed: of the masks, the same in every process; None for masks from the operating system's cryptographic generator, as a
-            secure run wants them.
-        refresh_steps: steps for which a mask is kept; the steps of an epoch for one mask an epoch. The convergence bound
+        drop_rate: sparsification rate r over the steps, in [0, 1).
+        seed: of the masks, the same in every process, 0 to 2^63 - 1; None for masks from the operating system's cryptographic
+            generator, as a secure run wants them.
+        refresh_steps: steps for which a mask is kept, >= 1; the steps of an epoch for one mask per epoch. The convergence bound
             holds for 1 only.
 
+    Raises:
+        TypeError: ``drop_rate`` is no schedule.
+        ValueError: an argument outside its range; where it is attached or a step begins, a rate that keeps no entry.
+
     Source: RS, Algorithm 1; RF, Algorithm 1 (rs.alg1.divisor, rf.density).
+
+    >>> import torch
+    >>> from training.mechanisms import Constant, RandomSparsification
+    >>> mechanism = RandomSparsification(Constant(0.75), 0)
+    >>> mechanism.begin_step([torch.zeros(8)])
+    >>> total = mechanism.contribute([torch.ones(3, 8)], clip_norm=1.0).total[0]  # each gradient has norm 1.41 behind the mask
+    >>> int((total != 0).sum()), round(float(total.norm()), 4)
+    (2, 3.0)
     """
 
     title = "random sparsification"
@@ -111,13 +137,28 @@ class RandomSparsification(_Masked):
 
 
 class PosteriorFreeze(_Masked):
-    """Clip, then drop a random share of the entries of sum and noise. Arguments as for :class:`RandomSparsification`.
+    r"""Clip, then drop a random share of the entries of sum and noise: :math:`m\odot(\sum_i\mathrm{clip}_C(g_i) + \sigma C z)`.
 
     With a fresh mask at every step (``refresh_steps`` 1) this is random-k pruning, and a mask that nobody can tell before it is
     used amplifies privacy: in a secure run. Whoever knows the seed of the masks can make an example for them, which each step
     protects as DP-SGD does and no better.
 
+    Args:
+        drop_rate, seed, refresh_steps: as for :class:`RandomSparsification`.
+
+    Raises:
+        TypeError: ``drop_rate`` is no schedule.
+        ValueError: an argument outside its range; where it is attached or a step begins, a rate that keeps no entry.
+
     Source: RF, Appendix G (rf.posterior); GIP, Proposition 1 (gip.prop1).
+
+    >>> import torch
+    >>> from training.mechanisms import Constant, PosteriorFreeze
+    >>> mechanism = PosteriorFreeze(Constant(0.75), 0)
+    >>> mechanism.begin_step([torch.zeros(8)])
+    >>> total = mechanism.contribute([torch.ones(3, 8)], clip_norm=1.0).total[0]
+    >>> int((total != 0).sum()), round(float(total.norm()), 4)  # of the norm 3 of the whole sum a share sqrt(2 / 8)
+    (2, 1.5)
     """
 
     title = "posterior freeze"

@@ -14,8 +14,23 @@ from training.mechanisms._rates import Checked, Schedule
 def largest_entries(values: Tensors, drop_rate: float) -> Tensors:
     """Bool mask that keeps the round((1 - drop_rate) d) entries of largest magnitude over all tensors together.
 
+    Args:
+        values: tensors of any shapes, d entries together.
+        drop_rate: share of entries dropped, in [0, 1).
+
+    Returns:
+        One bool tensor per tensor, in its shape; True where an entry is kept.
+
     Raises:
         ValueError: a rate outside [0, 1), or one that keeps no entry.
+
+    Source: RF, Algorithm 2; RS, Algorithm 4 (rf.alg2, rs.alg4).
+
+    >>> import torch
+    >>> from training.mechanisms import largest_entries
+    >>> largest_entries([torch.tensor([1.0, -3.0]), torch.tensor([[2.0], [0.5]])], 0.5)
+    [tensor([False,  True]), tensor([[ True],
+            [False]])]
     """
     flat = torch.cat([v.flatten().abs() for v in values])
     keep = round((1.0 - _validate.real("drop_rate", drop_rate, 0.0, 1.0, ends="[)")) * flat.numel())
@@ -27,17 +42,32 @@ def largest_entries(values: Tensors, drop_rate: float) -> Tensors:
 
 
 class RankedSparsification(Mechanism):
-    """Masks by last epoch's sum of released gradients; the velocity takes the noised gradient, so all is post-processing.
+    r"""Masks by last epoch's sum of released gradients; the velocity takes the noised gradient, so all is post-processing.
 
-    Entries masked out get noise alone in the ranking sum, so that they can come back. The printed algorithms hand the un-noised
-    gradient to the velocity, which is not private.
+    A step releases :math:`y = m\odot(\sum_i\mathrm{clip}_C(m\odot g_i) + \sigma C z)` and adds
+    :math:`y + (1-m)\odot\sigma C z'` to the ranking sum, so that entries masked out can come back; m keeps the entries that
+    were largest in that of the epoch before. The printed algorithms hand the un-noised gradient to the velocity, which is not
+    private.
 
     Args:
-        drop_rate: sparsification rate over the steps.
+        drop_rate: sparsification rate over the steps, in [0, 1); the first epoch drops nothing.
         steps_per_epoch: steps between two rankings, >= 1.
-        seed: of the noise of masked entries, which tells nothing about the data; None for the operating system's generator.
+        seed: of the noise of masked entries, which tells nothing about the data, 0 to 2^63 - 1; None for the operating system's
+            generator.
+
+    Raises:
+        TypeError: ``drop_rate`` is no schedule.
+        ValueError: an argument outside its range.
 
     Source: RF, Algorithm 2; RS, Algorithm 4, corrected (rf.alg2, rs.alg4).
+
+    >>> import torch
+    >>> from training.mechanisms import Constant, RankedSparsification
+    >>> mechanism = RankedSparsification(Constant(0.5), steps_per_epoch=1, seed=0)
+    >>> mechanism.begin_step([torch.zeros(4)])
+    >>> mechanism.end_step([torch.tensor([0.1, -0.9, 0.2, 0.7])], std=1.0)  # what the first step released
+    >>> mechanism.mask
+    [tensor([False,  True, False,  True])]
     """
 
     title = "ranked sparsification"
@@ -89,7 +119,21 @@ class RankedSparsification(Mechanism):
 
 
 class RankedByTrueGradients(RankedSparsification):
-    """The same with masks by the un-noised sums: for comparison with what a perfect ranking would do."""
+    r"""The same with masks by the un-noised sums :math:`\sum_i\mathrm{clip}_C(m\odot g_i)`: what a perfect ranking would do.
+
+    Args:
+        drop_rate, steps_per_epoch, seed: as for :class:`RankedSparsification`.
+
+    Raises:
+        TypeError: ``drop_rate`` is no schedule.
+        ValueError: an argument outside its range.
+
+    Source: new, on RF, Algorithm 2 (rf.ranked).
+
+    >>> from training.mechanisms import Constant, RankedByTrueGradients
+    >>> RankedByTrueGradients(Constant(0.5), steps_per_epoch=10, seed=0).cost(noise_multiplier=1.0).noise_multiplier
+    0.0
+    """
 
     title = "ranked by true gradients (NOT PRIVATE)"
 

@@ -10,7 +10,11 @@ _LEAST_RATE = 1e-100  # of which a quotient and its powers are finite
 
 
 class Schedule(Protocol):
-    """A value for every step, 0, 1, ..."""
+    """A value for every step, 0, 1, ...: any function of the step is one.
+
+    >>> from training.mechanisms import RandomSparsification
+    >>> mechanism = RandomSparsification(lambda step: 0.5 if step < 100 else 0.9, seed=0)
+    """
 
     def __call__(self, step: int) -> float: ...
 
@@ -27,6 +31,15 @@ class Checked:
     Raises:
         TypeError: ``schedule`` is not a function.
         ValueError: a value that is no number in its range.
+
+    >>> from training.mechanisms import Checked
+    >>> rate = Checked("drop_rate", lambda step: step / 10)
+    >>> rate(3)
+    0.3
+    >>> rate(11)
+    Traceback (most recent call last):
+        ...
+    ValueError: drop_rate at step 11 must be a number in [0, 1], got 1.1
     """
 
     name: str
@@ -44,7 +57,18 @@ class Checked:
 
 @dataclass(frozen=True)
 class Constant:
-    """The same value at every step, in [0, 1]."""
+    """The same value at every step.
+
+    Args:
+        value: in [0, 1].
+
+    Raises:
+        ValueError: a value outside its range.
+
+    >>> from training.mechanisms import Constant
+    >>> Constant(0.5)(1000)
+    0.5
+    """
 
     value: float
 
@@ -57,9 +81,22 @@ class Constant:
 
 @dataclass(frozen=True, kw_only=True)
 class GradualCooling:
-    """The sparsification rate rises linearly, epoch by epoch, to ``final_drop_rate`` in epoch ``cooling_epochs`` - 1.
+    r"""The rate rises linearly, epoch by epoch, over E epochs and then stays: :math:`\min(1, e/(E-1)) r^\ast` in epoch e.
 
-    Source: RF, Algorithm 1 (rf.density).
+    Args:
+        final_drop_rate: r*, in [0, 1].
+        cooling_epochs: E, >= 2.
+        steps_per_epoch: >= 1; step t belongs to epoch t // steps_per_epoch.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RF, Algorithm 1 (rf.density); computed by :func:`dptheory.sparsification.freeze_rate`.
+
+    >>> from training.mechanisms import GradualCooling
+    >>> rate = GradualCooling(final_drop_rate=0.8, cooling_epochs=5, steps_per_epoch=10)
+    >>> [round(rate(step), 3) for step in (0, 9, 10, 40, 1000)]
+    [0.0, 0.0, 0.2, 0.8, 0.8]
     """
 
     final_drop_rate: float
@@ -83,11 +120,21 @@ class GradualCooling:
 
 @dataclass(frozen=True, kw_only=True)
 class Linear:
-    """From ``start`` at step 0 to ``end`` at step ``steps`` - 1 in equal differences, and ``end`` from then on.
+    r"""From ``start`` at step 0 to ``end`` at step T - 1 in equal differences: :math:`a + (b - a)\min(1, t/(T - 1))`.
 
     Args:
-        start, end: in [0, 1].
-        steps: 2..1e15.
+        start, end: a and b, in [0, 1].
+        steps: T, 2..1e15.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, section 6, "Hyperparameters" (gip.fig3).
+
+    >>> from training.mechanisms import Linear
+    >>> rate = Linear(start=1.0, end=0.1, steps=11)
+    >>> [round(rate(step), 3) for step in (0, 5, 10, 11)]
+    [1.0, 0.55, 0.1, 0.1]
     """
 
     start: float
@@ -108,11 +155,21 @@ class Linear:
 
 @dataclass(frozen=True, kw_only=True)
 class Exponential:
-    """From ``start`` at step 0 to ``end`` at step ``steps`` - 1 in equal ratios, and ``end`` from then on.
+    r"""From ``start`` at step 0 to ``end`` at step T - 1 in equal ratios: :math:`a (b/a)^{\min(1, t/(T - 1))}`.
 
     Args:
-        start, end: in [1e-100, 1].
-        steps: 2..1e15.
+        start, end: a and b, in [1e-100, 1].
+        steps: T, 2..1e15.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, section 6, "Hyperparameters" (gip.fig3).
+
+    >>> from training.mechanisms import Exponential
+    >>> rate = Exponential(start=1.0, end=0.01, steps=11)
+    >>> [round(rate(step), 3) for step in (0, 5, 10, 11)]
+    [1.0, 0.1, 0.01, 0.01]
     """
 
     start: float

@@ -22,7 +22,22 @@ def _seeded(seed: int, build: Callable[[], nn.Module]) -> nn.Module:
 def dp_cnn(seed: int) -> nn.Module:
     """The tanh CNN for 3 x 32 x 32 images of RF's and RS's end-to-end experiments: 550,570 parameters.
 
+    Args:
+        seed: of the starting weights, 0 to 2^64 - 1; torch's global random state is left as it was.
+
+    Returns:
+        The network, in training mode, on the CPU.
+
+    Raises:
+        ValueError: a seed outside its range.
+
     Source: RF, Table 1, "End-to-end CNN" (rf.table1).
+
+    >>> import torch
+    >>> from training.networks import dp_cnn
+    >>> model = dp_cnn(0)
+    >>> model(torch.zeros(2, 3, 32, 32)).shape, sum(p.numel() for p in model.parameters())
+    (torch.Size([2, 10]), 550570)
     """
 
     def build() -> nn.Module:
@@ -68,7 +83,22 @@ class _BasicBlock(nn.Module):
 def resnet20(seed: int) -> nn.Module:
     """ResNet20 for 3 x 32 x 32 images, group normalisation without parameters: 268,346 parameters.
 
+    Args:
+        seed: of the starting weights, 0 to 2^64 - 1; torch's global random state is left as it was.
+
+    Returns:
+        The network, in training mode, on the CPU.
+
+    Raises:
+        ValueError: a seed outside its range.
+
     Source: GEP, section 4 (gep.table1); RF, Table 1, "268K" (rf.table1).
+
+    >>> import torch
+    >>> from training.networks import resnet20
+    >>> model = resnet20(0)
+    >>> model(torch.zeros(2, 3, 32, 32)).shape, sum(p.numel() for p in model.parameters())
+    (torch.Size([2, 10]), 268346)
     """
 
     def build() -> nn.Module:
@@ -106,7 +136,22 @@ class _WideBlock(nn.Module):
 def wrn_16_4(seed: int) -> nn.Module:
     """WideResNet 16-4 for 3 x 32 x 32 images: 2,748,890 parameters, "2.7M".
 
+    Args:
+        seed: of the starting weights, 0 to 2^64 - 1; torch's global random state is left as it was.
+
+    Returns:
+        The network, in training mode, on the CPU.
+
+    Raises:
+        ValueError: a seed outside its range.
+
     Source: GIP, section 6 (gip.table2).
+
+    >>> import torch
+    >>> from training.networks import wrn_16_4
+    >>> model = wrn_16_4(0)
+    >>> model(torch.zeros(2, 3, 32, 32)).shape, sum(p.numel() for p in model.parameters())
+    (torch.Size([2, 10]), 2748890)
     """
 
     def build() -> nn.Module:
@@ -127,9 +172,24 @@ SCATTERED_SHAPE = (243, 8, 8)
 
 
 def scattering_cnn(seed: int) -> nn.Module:
-    """The CNN on scattering features of 3 x 32 x 32 images: 187,210 parameters.
+    """The CNN on scattering features (243, 8, 8) of 3 x 32 x 32 images: 187,210 parameters.
+
+    Args:
+        seed: of the starting weights, 0 to 2^64 - 1; torch's global random state is left as it was.
+
+    Returns:
+        The network, in training mode, on the CPU.
+
+    Raises:
+        ValueError: a seed outside its range.
 
     Source: RF, Table 1, "Handcrafted CNN", 187K (rf.table1).
+
+    >>> import torch
+    >>> from training.networks import scattering_cnn
+    >>> model = scattering_cnn(0)
+    >>> model(torch.zeros(2, 243, 8, 8)).shape, sum(p.numel() for p in model.parameters())
+    (torch.Size([2, 10]), 187210)
     """
     return _seeded(
         seed,
@@ -150,18 +210,48 @@ def linear_probe(seed: int, *, features: int = 4096, bias: bool = True) -> nn.Mo
     """A linear classifier with ten classes: 40,970 parameters on 4096 features, RF's 41K; 40,960 without bias, as in GEP.
 
     Args:
-        seed: of the starting weights.
+        seed: of the starting weights, 0 to 2^64 - 1; torch's global random state is left as it was.
         features: entries of a feature vector, 1..1e9.
         bias: whether the classes have one.
 
+    Returns:
+        The network, in training mode, on the CPU.
+
+    Raises:
+        ValueError: an argument outside its range.
+
     Source: RF, Table 1 (rf.table1); GEP, Appendix A (gep.table3).
+
+    >>> import torch
+    >>> from training.networks import linear_probe
+    >>> model = linear_probe(0, bias=False)
+    >>> model(torch.zeros(2, 64, 8, 8)).shape, sum(p.numel() for p in model.parameters())
+    (torch.Size([2, 10]), 40960)
     """
     features, bias = _argument_ranges.count("features", features), _validate.flag("bias", bias)
     return _seeded(seed, lambda: nn.Sequential(nn.Flatten(), nn.Linear(features, 10, bias=bias)))
 
 
 def scattering_features(pixels: torch.Tensor, *, chunk: int = 256) -> torch.Tensor:
-    """Scattering coefficients (J = 2, eight angles) of images of shape (n, channels, 32, 32): (n, 81 channels, 8, 8)."""
+    """Scattering coefficients (J = 2, eight angles) of images, by the package kymatio.
+
+    Args:
+        pixels: shape (n, channels, 32, 32), float32, n >= 1.
+        chunk: images at a time, to bound the memory; >= 1.
+
+    Returns:
+        Shape (n, 81 channels, 8, 8), on the device of the images.
+
+    Raises:
+        RuntimeError: images of another size than 32 x 32.
+
+    Source: RF, Table 1, "Handcrafted CNN" (rf.table1).
+
+    >>> import torch
+    >>> from training.networks import scattering_features
+    >>> scattering_features(torch.zeros(2, 3, 32, 32)).shape
+    torch.Size([2, 243, 8, 8])
+    """
     # the 2-D frontend alone: the package's torch module fails on SciPy 1.17 because of its 3-D part
     from kymatio.scattering2d.frontend.torch_frontend import ScatteringTorch2D
 

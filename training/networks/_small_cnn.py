@@ -13,10 +13,20 @@ IMAGE_SHAPE = (1, 28, 28)
 def small_tanh_cnn(seed: int) -> nn.Sequential:
     """The tanh CNN usual in DP-SGD studies of MNIST and FashionMNIST: 26,010 parameters, ten classes, 1 x 28 x 28 images.
 
-    The starting weights depend on the seed alone; torch's global random state is left as it was.
-
     Args:
-        seed: 0 to 2^64 - 1.
+        seed: of the starting weights, 0 to 2^64 - 1; torch's global random state is left as it was.
+
+    Returns:
+        The network, in training mode, on the CPU.
+
+    Raises:
+        ValueError: a seed outside its range.
+
+    >>> import torch
+    >>> from training.networks import small_tanh_cnn
+    >>> model = small_tanh_cnn(0)
+    >>> model(torch.zeros(2, 1, 28, 28)).shape, sum(p.numel() for p in model.parameters())
+    (torch.Size([2, 10]), 26010)
     """
     seed = _argument_ranges.stream("seed", seed)
     with torch.random.fork_rng(devices=[]):
@@ -38,7 +48,19 @@ def small_tanh_cnn(seed: int) -> nn.Sequential:
 
 
 def layer_slices(model: nn.Module) -> dict[str, slice]:
-    """Where each parameter tensor of `model` lies in the flattened gradient, by name, in the order of parameters()."""
+    """Where each parameter tensor of ``model`` lies in the flattened gradient.
+
+    Args:
+        model: any module; parameters that are not trained count, too.
+
+    Returns:
+        Slices by name, in the order of ``parameters()``.
+
+    >>> import torch
+    >>> from training.networks import layer_slices
+    >>> layer_slices(torch.nn.Linear(3, 2))
+    {'weight': slice(0, 6, None), 'bias': slice(6, 8, None)}
+    """
     slices, start = {}, 0
     for name, parameter in model.named_parameters():
         slices[name] = slice(start, start + parameter.numel())

@@ -22,6 +22,10 @@ _METHODS = (("cosine_top_k", "top-k", "C0"), ("cosine_random_k", "random-k", "C1
 def write_figure(result: ProbeResult, path: Path) -> None:
     """Draw the three panels as a PNG file; records of empty batches are left out.
 
+    Args:
+        result: of :func:`run_probe`.
+        path: of the file, replaced if it is there.
+
     Raises:
         ValueError: every recorded batch was empty.
         OSError: the file cannot be written.

@@ -21,6 +21,10 @@ class MeasureSettings:
 
     Raises:
         ValueError: a value outside its range, or no keep ratio.
+
+    >>> from training.probe import MeasureSettings
+    >>> MeasureSettings((0.1, 0.5), draws=100, noise_multiplier=2.0, max_grad_norm=1.5).noise_std
+    3.0
     """
 
     keep_shares: tuple[float, ...]
@@ -46,7 +50,17 @@ class MeasureSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """Assumption 1 fitted to a gradient: sigma_g = |g| / sqrt(d), and the errors it makes plain.
+    r"""Assumption 1 fitted to a gradient: :math:`\sigma_g = |g| / \sqrt d`, and the errors it makes plain.
+
+    Attributes:
+        dim: d.
+        grad_norm: \|g|.
+        sigma_g: of one entry.
+        layer_sigmas: the same of each parameter tensor.
+        zero_share: share of entries that are exactly 0.
+        zero_update_mse: \|g|^2, the error of not updating at all.
+        dp_sgd_mse: d (sigma C)^2, the error of DP-SGD.
+        snr: sigma_g^2 / (sigma C)^2; None without noise.
 
     Source: GIP, Assumption 1 (gip.assumption1); appendix B.1 for sigma_g^2 / (sigma C)^2 (gip.noise_ratio).
     """
@@ -71,9 +85,15 @@ class Fit:
 class Row:
     """One prediction beside its measurement.
 
-    `standard_error` is how far the two may lie apart by chance when `assumption` is true: for a quantity averaged over
-    draws, the standard error of that average; for a statistic of the one gradient, its standard deviation over
-    Gaussian vectors of the same norm; for a cosine under Assumption 1, both together.
+    Attributes:
+        quantity: see :func:`measure`.
+        keep_share: share k of entries kept.
+        keep: entries kept, K.
+        predicted, measured: in the same unit.
+        standard_error: how far the two may lie apart by chance when ``assumption`` is true: for a quantity averaged over
+            draws, the standard error of that average; for a statistic of the one gradient, its standard deviation over
+            Gaussian vectors of the same norm; for a cosine under Assumption 1, both together.
+        assumption: ``EXACT`` or ``GAUSSIAN``.
     """
 
     quantity: str
@@ -99,7 +119,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Measurement:
-    """All that was measured on one gradient."""
+    """All that was measured on one gradient.
+
+    Attributes:
+        fit: Assumption 1 fitted to it.
+        rows: predictions beside measurements.
+    """
 
     fit: Fit
     rows: tuple[Row, ...]

@@ -23,7 +23,16 @@ DATA = tuple(name for name in NAMES if name != "cifar-10")  # the network takes 
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """The gradient of one step, GIP's Algorithm 2, line 8, and what was measured on it (None for an empty batch)."""
+    """The gradient of one step, GIP's Algorithm 2, line 8, and what was measured on it.
+
+    Attributes:
+        step: 0, 1, ...: updates made before.
+        batch_size: examples in the Poisson batch.
+        gradient: the clipped sum, shape (d,), float32.
+        measurement: None for an empty batch.
+
+    Source: GIP, Algorithm 2, line 8 (gip.alg2).
+    """
 
     step: int
     batch_size: int
@@ -33,7 +42,17 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeResult:
-    """What the probe found; `accuracy` is that of the trained network on the test images, `test_images` many."""
+    """What the probe found.
+
+    Attributes:
+        data: the image set.
+        train_images, test_images: how many there were.
+        sampling_rate: of the Poisson batches.
+        training: how the network was trained.
+        measuring: what was measured.
+        records: one per recorded step, in order.
+        accuracy: of the trained network on the test images, in [0, 1].
+    """
 
     data: str
     train_images: int
@@ -46,11 +65,21 @@ class ProbeResult:
 
 
 def spread_steps(steps: int, *, count: int = 5) -> tuple[int, ...]:
-    """`count` steps from 0 to the last, evenly spread; fewer where there are fewer steps.
+    """Steps from 0 to the last, evenly spread: round(i (T - 1) / (n - 1)) for i = 0..n - 1.
 
     Args:
-        steps: 1..1e9.
-        count: 2..10,000.
+        steps: T, 1..1e9.
+        count: n, 2..10,000.
+
+    Returns:
+        The steps in rising order, each once: fewer than ``count`` where there are fewer steps.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    >>> from training.probe import spread_steps
+    >>> spread_steps(101), spread_steps(3)
+    ((0, 25, 50, 75, 100), (0, 1, 2))
     """
     steps = _argument_ranges.count("steps", steps)
     count = _validate.integer("count", count, 2, 10_000)
@@ -75,11 +104,34 @@ def run_probe(
         keep_shares, draws: see :class:`training.probe.MeasureSettings`.
         device: where to train; the measuring is done with NumPy on the CPU.
 
+    Returns:
+        Settings, records and the accuracy of the trained network.
+
     Raises:
         ValueError: a value outside its range.
         OSError: the data files are missing and cannot be fetched.
 
     Source: GIP, Algorithm 2, Assumption 1, Proposition 2 (gip.alg2, gip.assumption1, gip.mse_r, gip.mse_t0).
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import torch
+    >>> from training.probe import fit_table, row_table, run_probe, to_dict, write_gradients, write_json
+    >>> from training.runs import DpSgdSettings
+    >>> settings = DpSgdSettings(
+    ...     steps=1, batch_size=50, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=0.1, seed=0)
+    >>> result = run_probe(data="excerpt", training=settings, record=[0], keep_shares=(0.1,), draws=2,
+    ...     device=torch.device("cpu"))
+    >>> (record,) = result.records
+    >>> record.gradient.shape, result.sampling_rate, to_dict(result, torch.device("cpu"))["expected_batch_size"]
+    ((26010,), 0.025, 50.0)
+    >>> fit_table(result).row_count, row_table(record).row_count == len(record.measurement.rows)
+    (1, True)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_json(result, torch.device("cpu"), Path(folder) / "probe.json")
+    ...     write_gradients(result, Path(folder) / "probe.npz")
+    ...     sorted(path.name for path in Path(folder).iterdir())
+    ['probe.json', 'probe.npz']
     """
     _validate.choice("data", data, DATA)
     wanted = {_validate.integer("record", step, 0, training.steps - 1) for step in record}

@@ -20,6 +20,11 @@ from training.probe._probe import ProbeResult, Record
 def write_json(result: ProbeResult, device: torch.device, path: Path) -> None:
     """Write settings, versions, fits and rows as strict JSON (no NaN: null stands where a value does not exist).
 
+    Args:
+        result: of :func:`run_probe`, whose example writes one.
+        device: that it was made on, for the record.
+        path: of the file, replaced if it is there.
+
     Raises:
         OSError: the file cannot be written.
     """
@@ -28,6 +33,10 @@ def write_json(result: ProbeResult, device: torch.device, path: Path) -> None:
 
 def write_gradients(result: ProbeResult, path: Path) -> None:
     """Write the recorded vectors, float32, under the names step_0, step_50, ...
+
+    Args:
+        result: of :func:`run_probe`, whose example writes them.
+        path: of the file (NumPy's .npz), replaced if it is there.
 
     Raises:
         OSError: the file cannot be written.
@@ -38,7 +47,15 @@ def write_gradients(result: ProbeResult, path: Path) -> None:
 
 
 def to_dict(result: ProbeResult, device: torch.device) -> dict[str, Any]:
-    """The whole result, less the vectors, as plain Python values."""
+    """The whole result, less the vectors, as plain Python values.
+
+    Args:
+        result: of :func:`run_probe`.
+        device: that it was made on, for the record.
+
+    Returns:
+        What :func:`write_json` writes: settings, versions, device, accuracy, "records" (the fits) and "rows".
+    """
     return {
         "data": result.data,
         "train_images": result.train_images,
@@ -73,7 +90,14 @@ def _row_dict(row: Row) -> dict[str, Any]:
 
 
 def fit_table(result: ProbeResult) -> Table:
-    """One line a recorded step: the Gaussian fit, and how far the entries are from it."""
+    """One line per recorded step: the Gaussian fit, and how far the entries are from it.
+
+    Args:
+        result: of :func:`run_probe`.
+
+    Returns:
+        A table of rich, for the terminal.
+    """
     table = Table(title="Assumption 1: entries of g iid N(0, sigma_g^2)", title_justify="left", box=SIMPLE_HEAD)
     for heading in ("step", "batch", "sigma_g", "|g|", "KS", "kurtosis", "zeros", "layers"):
         table.add_column(heading, justify="right")
@@ -106,7 +130,14 @@ def fit_table(result: ProbeResult) -> Table:
 
 
 def row_table(record: Record) -> Table:
-    """The predictions of one recorded step beside the measurements; SE off = (measured - predicted) / standard error."""
+    """The predictions of one recorded step beside the measurements; SE off = (measured - predicted) / standard error.
+
+    Args:
+        record: of :func:`run_probe`.
+
+    Returns:
+        A table of rich, for the terminal; without rows for an empty batch.
+    """
     table = Table(
         title=f"step {record.step}: predicted and measured; needs Gauss: rests on Assumption 1",
         title_justify="left",

@@ -62,12 +62,42 @@ class Setting:
 
 
 def build_model(name: str, *, features: int, seed: int) -> nn.Module:
-    """The network called ``name``; ``features`` is the size of one input, for the linear probe."""
+    """The network called ``name``, at its starting weights.
+
+    Args:
+        name: "small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn" or "linear-probe".
+        features: entries of one input, for the linear probe; 1..1e9.
+        seed: of the starting weights, 0 to 2^64 - 1.
+
+    Returns:
+        The network, in training mode, on the CPU.
+
+    Raises:
+        KeyError: another name.
+        ValueError: a seed, or for the linear probe a number of features, outside its range.
+
+    >>> from training.runs import build_model
+    >>> sum(p.numel() for p in build_model("linear-probe", features=784, seed=0).parameters())
+    7850
+    """
     return networks.linear_probe(seed, features=features) if name == "linear-probe" else _MODELS[name](seed)
 
 
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
-    """The torch optimizer over all parameters."""
+    """The torch optimizer over all parameters.
+
+    Args:
+        model: whose parameters are trained.
+        config: its name and hyperparameters.
+
+    Returns:
+        ``torch.optim.SGD`` or ``torch.optim.Adam``.
+
+    >>> import torch
+    >>> from training.runs import OptimizerConfig, build_optimizer
+    >>> type(build_optimizer(torch.nn.Linear(3, 2), OptimizerConfig(name="adam", learning_rate=1e-3))).__name__
+    'Adam'
+    """
     if config.name == "adam":
         return torch.optim.Adam(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
     return torch.optim.SGD(
@@ -77,6 +107,13 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Op
 
 def build_mechanism(setting: Setting, table: Mapping[str, Any]) -> Mechanism:
     """The mechanism that the table [mechanism] names.
+
+    Args:
+        setting: the run that it is for, as :func:`prepare` puts it together.
+        table: "name", one of :data:`BUILDERS`, and the arguments of that builder.
+
+    Returns:
+        The mechanism, not yet attached to a model.
 
     Raises:
         ValueError: an unknown name or argument, or a value outside its range.
@@ -259,9 +296,27 @@ def _embedding(kind: Callable[..., Mechanism]) -> Callable[..., Mechanism]:
 
 
 def parameter_groups(model: nn.Module, grouping: str) -> list[list[int]]:
-    """Places of the trainable parameters that share a basis: all of them ("none"), or those of each top block ("blocks").
+    """Places of the trainable parameters that share a basis.
 
     For ResNet20 the blocks are GEP's five groups: input layer, three stages, output layer.
+
+    Args:
+        model: whose parameters are grouped.
+        grouping: "none" for one group of all of them, "blocks" for a group per top block.
+
+    Returns:
+        Numbers 0, 1, ... of the trainable parameters, group by group.
+
+    Raises:
+        ValueError: another word.
+
+    Source: GEP, section 4 (gep.groups).
+
+    >>> import torch
+    >>> from training.runs import parameter_groups
+    >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
+    >>> parameter_groups(model, "blocks"), parameter_groups(model, "none")
+    ([[0, 1], [2, 3]], [[0, 1, 2, 3]])
     """
     names = [name for name, p in model.named_parameters() if p.requires_grad]
     if _validate.choice("mechanism.grouping", grouping, ("none", "blocks")) == "none":

@@ -149,7 +149,22 @@ def write_metrics(run: "Run", folder: Path) -> None:
 
 
 def metrics(run: "Run") -> dict[str, Any]:
-    """Configuration, guarantee and the rows of all epochs, as JSON has them: infinity is None."""
+    """Configuration, guarantee and the rows of all epochs, as JSON has them: infinity is None.
+
+    Args:
+        run: prepared or trained.
+
+    Returns:
+        What ``metrics.json`` holds.
+
+    >>> import torch
+    >>> from training.runs import from_dict, metrics, prepare
+    >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 1, "batch_size": 500, "max_grad_norm": 1.0,
+    ...     "noise_multiplier": 2.0})
+    >>> found = metrics(prepare(config, torch.device("cpu")))
+    >>> found["mechanism"], found["privacy"]["steps"], found["epochs"]
+    ('DP-SGD', 0, [])
+    """
     return {
         "config": run.config.as_dict(),
         "mechanism": run.optimizer.mechanism.title,

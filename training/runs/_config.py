@@ -21,7 +21,21 @@ _HERE = Path(__file__).parents[1]
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizerConfig:
-    """The torch optimizer behind the mechanism, "sgd" (momentum, weight decay) or "adam"; learning rate in [1e-15, 1e6]."""
+    """The torch optimizer behind the mechanism.
+
+    Args:
+        name: "sgd" or "adam".
+        learning_rate: in [1e-15, 1e6].
+        momentum: of "sgd", in [0, 1).
+        weight_decay: in [0, 1000].
+
+    Raises:
+        ValueError: a value outside its range, or another name.
+
+    >>> from training.runs import OptimizerConfig
+    >>> OptimizerConfig(learning_rate=0.5, momentum=0.9)
+    OptimizerConfig(name='sgd', learning_rate=0.5, momentum=0.9, weight_decay=0.0)
+    """
 
     name: str = "sgd"
     learning_rate: float = 1.0
@@ -45,18 +59,19 @@ class RunConfig:
     ``noise_multiplier`` or ``epsilon`` or both: without the first, the noise is the least that affords all epochs; a run
     stops before a step that would exceed ``epsilon``.
 
-    Attributes:
+    Args:
         data: "excerpt", "fashion-mnist", "mnist" or "cifar-10".
-        model: one of ``MODELS``.
+        model: "small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn" or "linear-probe".
         epochs: passes over the data, 1 to 1e9: epochs * N / batch_size steps, rounded.
-        batch_size: expected size of the Poisson batches.
+        batch_size: expected size of the Poisson batches, 1 to N.
         max_grad_norm: clip C, in [1e-12, 1e12].
         delta: of the privacy guarantee, in [1e-15, 0.1].
         noise_multiplier: sigma, 0 or in [1e-6, 1e6], or None.
         epsilon: budget, in [1e-3, 1e6], or None for none.
-        physical_batch_size: most examples whose gradients are held at once.
+        physical_batch_size: most examples whose gradients are held at once, 1 to 1e9.
         seed: fixes weights, batches, noise and masks; 0 to 2^63 - 1.
-        inputs: "standardised" with the published mean and deviation of each channel (:data:`training.data.CHANNELS`), which costs
+        inputs: "standardised" with the published mean and deviation of each channel (:data:`training.data.CHANNELS`), which
+            costs
             no privacy; or "unit", pixels in [0, 1].
         grad_sample_mode: "hooks" or "functorch".
         sampling: "poisson"; or "partition": every pass cuts the shuffled examples into batches of one size, and the reported
@@ -64,7 +79,15 @@ class RunConfig:
         secure: batches, masks and noise from the operating system's cryptographic generator; it cannot be repeated, and its
             checkpoint is secret. Without it a run is a simulation: what it reports is what holds, and masks amplify nothing.
         optimizer: see :class:`OptimizerConfig`.
-        mechanism: name and arguments; see :mod:`training.runs`.
+        mechanism: name, one of :data:`BUILDERS`, and arguments.
+
+    Raises:
+        ValueError: a value outside its range, or values that do not go together.
+
+    >>> from training.runs import RunConfig
+    >>> config = RunConfig(data="excerpt", model="small-cnn", epochs=2, batch_size=250, max_grad_norm=1.0, epsilon=3.0)
+    >>> config.delta, config.sampling, config.mechanism
+    (1e-05, 'poisson', {'name': 'dp-sgd'})
     """
 
     data: str
@@ -125,11 +148,24 @@ def read_config(path: Path, *, changes: Sequence[str] = ()) -> RunConfig:
 
     Values are written as in TOML or as bare words; ``noise_multiplier=`` without one takes the key out.
 
-    A path that does not exist is looked up among the files that come with this package, as ``configs/fashion_mnist/dp_sgd.toml``.
+    Args:
+        path: of the file. One that does not exist is looked up among the files that come with this package, as
+            ``configs/fashion_mnist/dp_sgd.toml``.
+        changes: each as ``key=value``, applied in order.
+
+    Returns:
+        The configuration.
 
     Raises:
         ValueError: not TOML, a key that there is none of, or a value outside its range.
         OSError: no such file.
+
+    >>> from pathlib import Path
+    >>> from training.runs import read_config
+    >>> changes = ["data=excerpt", "mechanism.drop_rate=0.7"]
+    >>> config = read_config(Path("configs/fashion_mnist/random_sparsification.toml"), changes=changes)
+    >>> config.data, config.mechanism["drop_rate"]
+    ('excerpt', 0.7)
     """
     found = path if path.exists() or path.is_absolute() else _HERE / path
     if not found.exists():
@@ -148,8 +184,23 @@ def read_config(path: Path, *, changes: Sequence[str] = ()) -> RunConfig:
 def from_dict(table: Mapping[str, Any]) -> RunConfig:
     """A run from plain values.
 
+    Args:
+        table: keys and values of :class:`RunConfig`; "optimizer" and "mechanism" are tables.
+
+    Returns:
+        The configuration.
+
     Raises:
         ValueError: a key that is missing or that there is none of, or a value outside its range.
+
+    >>> from training.runs import from_dict
+    >>> table = {"data": "excerpt", "model": "small-cnn", "epochs": 2, "batch_size": 250, "max_grad_norm": 1.0}
+    >>> from_dict(table | {"noise_multiplier": 1.5, "optimizer": {"learning_rate": 0.5}}).optimizer.learning_rate
+    0.5
+    >>> from_dict(table)
+    Traceback (most recent call last):
+        ...
+    ValueError: noise_multiplier or epsilon must be given, got neither
     """
     for name in ("optimizer", "mechanism"):
         if not isinstance(table.get(name, {}), Mapping):

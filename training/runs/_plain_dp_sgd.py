@@ -21,7 +21,7 @@ class DpSgdSettings:
     """What determines a DP-SGD run besides the model and the images.
 
     Args:
-        steps: number of updates, >= 1.
+        steps: number of updates, 1..1e9.
         batch_size: expected batch size, >= 1 and at most the number of images. Opacus samples each image with
             rate 1 / ceil(N / batch_size), so that the mean is a little below it where it does not divide N.
         noise_multiplier: sigma, 0 or in [1e-6, 1e6]; the noise on the sum has standard deviation sigma C.
@@ -33,6 +33,12 @@ class DpSgdSettings:
         ValueError: a value outside its range.
 
     Source: GIP, Algorithm 2 without its line 9 (gip.alg2).
+
+    >>> from training.runs import DpSgdSettings
+    >>> settings = DpSgdSettings(
+    ...     steps=10, batch_size=50, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=0.1, seed=0)
+    >>> settings.stream(0) == settings.stream(1)  # the seeds of weights and of samples
+    False
     """
 
     steps: int
@@ -62,8 +68,13 @@ class DpSgdSettings:
 class Step:
     """One update that was made.
 
-    `gradient` is the clipped batch gradient before the noise, the SUM over the batch (GIP, Algorithm 2, line 8), at the
-    weights before the update; flattened in the order of model.parameters(). An empty batch has the zero vector.
+    Attributes:
+        index: of the update, 0, 1, ...
+        batch_size: examples in its Poisson batch.
+        gradient: the clipped batch gradient before the noise, the SUM over the batch, at the weights before the update, shape
+            (d,), in the order of model.parameters(); of an empty batch the zero vector.
+
+    Source: GIP, Algorithm 2, line 8 (gip.alg2).
     """
 
     index: int
@@ -72,26 +83,56 @@ class Step:
 
 
 def sampling_rate(*, batch_size: int, train_size: int) -> float:
-    """The Poisson sampling rate that Opacus takes for an expected batch size: 1 / ceil(train_size / batch_size)."""
+    """The Poisson sampling rate that Opacus takes for an expected batch size: 1 / ceil(train_size / batch_size).
+
+    Args:
+        batch_size: expected, 1..train_size.
+        train_size: number of training examples, 1..1e9.
+
+    Returns:
+        Rate, in (0, 1].
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    >>> from training.runs import sampling_rate
+    >>> sampling_rate(batch_size=300, train_size=1000)
+    0.25
+    """
     train_size = _argument_ranges.count("train_size", train_size)
     batch_size = _validate.integer("batch_size", batch_size, 1, train_size)
     return 1.0 / -(-train_size // batch_size)
 
 
 def dp_sgd(model: nn.Module, images: Images, settings: DpSgdSettings, device: torch.device) -> Iterator[Step]:
-    """Train `model` in place with DP-SGD under Poisson sampling, yielding after each update.
+    """Train ``model`` in place with DP-SGD under Poisson sampling, yielding after each update.
 
     Bit for bit the same on every run of one CPU. The random numbers come from an ordinary generator: good for
     measuring, not for releasing a model trained on private data.
 
     Args:
-        model: takes the images, returns class scores; moved to `device`.
+        model: takes the images, returns class scores; moved to ``device``.
         images: the training images.
         settings: see :class:`DpSgdSettings`.
         device: where to train.
 
+    Returns:
+        An iterator over the updates; the model is trained as far as it is advanced.
+
     Raises:
         ValueError: batch_size is above the number of images.
+
+    Source: GIP, Algorithm 2 without its line 9 (gip.alg2).
+
+    >>> import torch
+    >>> from training.data import load
+    >>> from training.networks import linear_probe
+    >>> from training.runs import DpSgdSettings, dp_sgd
+    >>> settings = DpSgdSettings(
+    ...     steps=2, batch_size=50, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=0.1, seed=0)
+    >>> steps = dp_sgd(linear_probe(0, features=784), load(name="excerpt", train=False), settings, torch.device("cpu"))
+    >>> [(step.index, tuple(step.gradient.shape)) for step in steps]
+    [(0, (7850,)), (1, (7850,))]
     """
     sampling_rate(batch_size=settings.batch_size, train_size=len(images))
     return _steps(model.to(device).train(), images, settings, device)
@@ -131,7 +172,26 @@ def _steps(model: nn.Module, images: Images, settings: DpSgdSettings, device: to
 
 @torch.no_grad()
 def accuracy(model: nn.Module, images: Images, device: torch.device) -> float:
-    """Share of the images whose class gets the highest score, in [0, 1]."""
+    """Share of the images whose class gets the highest score.
+
+    Args:
+        model: takes the images, returns class scores; moved to ``device``, left in the mode it was in.
+        images: to judge it by, at least one.
+        device: where to compute.
+
+    Returns:
+        Share, in [0, 1].
+
+    Raises:
+        ValueError: another number of labels than of pictures.
+
+    >>> import torch
+    >>> from training.data import Images
+    >>> from training.runs import accuracy
+    >>> images = Images("two", torch.eye(2)[:, None, None], torch.tensor([0, 0]))
+    >>> accuracy(torch.nn.Flatten(), images, torch.device("cpu"))  # scores are the pixels: classes 0 and 1
+    0.5
+    """
     was_training = model.training
     model.to(device).eval()
     right = 0
@@ -144,8 +204,18 @@ def accuracy(model: nn.Module, images: Images, device: torch.device) -> float:
 def pick_device(wanted: str) -> torch.device:
     """The device to train on: "auto" is CUDA where there is one, otherwise the CPU.
 
+    Args:
+        wanted: "auto", "cpu" or "cuda".
+
+    Returns:
+        The device.
+
     Raises:
-        ValueError: another name than "auto", "cpu" or "cuda", or "cuda" where there is none.
+        ValueError: another name, or "cuda" where there is none.
+
+    >>> from training.runs import pick_device
+    >>> pick_device("cpu")
+    device(type='cpu')
     """
     _validate.choice("wanted", wanted, ("auto", "cpu", "cuda"))
     if wanted == "cuda" and not torch.cuda.is_available():

@@ -66,14 +66,24 @@ class Equivalence:
 
 
 def paired_difference(first: ArrayLike, second: ArrayLike, *, confidence: float = 0.95) -> Difference:
-    """Mean of first - second with its t interval and the sign-flip test.
+    r"""Mean of first - second with its t interval and the sign-flip test.
+
+    :math:`\bar x \pm t_{n-1}\, s/\sqrt n`, t the quantile of Student's law at (1 + confidence) / 2.
 
     Args:
         first, second: shape (n,), pair by pair, n >= 8, each within +-1e9.
         confidence: of the interval, in (0, 1); over m comparisons 1 - 0.05/m keeps all of them together at 95 %.
 
+    Returns:
+        Mean, interval and two-sided p-value.
+
     Raises:
         ValueError: fewer than eight pairs, or values that are no pairs of numbers.
+
+    >>> from training.runs import paired_difference
+    >>> found = paired_difference([3, 4, 5, 6, 7, 8, 9, 10], [2, 4, 4, 6, 6, 8, 8, 10])
+    >>> found.mean, round(found.low, 3), round(found.high, 3), found.sign_flip_p
+    (0.5, 0.053, 0.947, 0.125)
     """
     differences = _differences(first, second, LEAST_PAIRS, "a difference")
     confidence = _validate.real("confidence", confidence, 0.0, 1.0, ends="()")
@@ -89,15 +99,25 @@ def paired_difference(first: ArrayLike, second: ArrayLike, *, confidence: float 
 
 
 def equivalence(first: ArrayLike, second: ArrayLike, *, margin: float, level: float = 0.05) -> Equivalence:
-    """Two one-sided t tests of |mean of first - second| >= margin.
+    r"""Two one-sided t tests of \|mean of first - second| >= margin.
+
+    :math:`p = P(t_{n-1} > (\delta - |\bar x|)\sqrt n/s)`, delta the margin: the larger of the two p-values.
 
     Args:
         first, second: shape (n,), pair by pair, n >= 16, each within +-1e9.
         margin: > 0, in the unit of the values.
         level: of each test, and so of both together; in [1e-9, 0.5).
 
+    Returns:
+        Mean, interval at 1 - 2 level and p-value.
+
     Raises:
         ValueError: fewer than sixteen pairs, or a value outside its range.
+
+    >>> from training.runs import equivalence
+    >>> differences = [0.1, -0.1] * 8
+    >>> equivalence(differences, [0.0] * 16, margin=1.0).equivalent, equivalence(differences, [0.0] * 16, margin=0.01).equivalent
+    (True, False)
     """
     differences = _differences(first, second, LEAST_FOR_EQUIVALENCE, "equivalence")
     margin = _validate.real("margin", margin, 0.0, ends="()")
@@ -111,13 +131,23 @@ def equivalence(first: ArrayLike, second: ArrayLike, *, margin: float, level: fl
 
 
 def sign_flip_p(differences: ArrayLike, *, seed: int = 0) -> float:
-    """Two-sided p-value: share of the sign vectors s with |sum s_i x_i| >= |sum x_i|.
+    r"""Two-sided p-value: share of the sign vectors s with :math:`|\sum_i s_i x_i| \ge |\sum_i x_i|`.
 
     All 2^n of them for n <= 20; beyond, 131,072 random ones and the one observed, (hits + 1)/(draws + 1), which is valid too.
 
     Args:
         differences: shape (n,), n >= 1, each within +-1e9.
         seed: of the random ones, 0 to 2^63 - 1.
+
+    Returns:
+        P-value, in (0, 1].
+
+    Raises:
+        ValueError: no row of numbers, or an argument outside its range.
+
+    >>> from training.runs import sign_flip_p
+    >>> sign_flip_p([1.0, 2.0, 3.0])  # two of eight: all signs alike
+    0.25
     """
     values = _within("differences", differences)
     seed = _validate.integer("seed", seed, 0, 2**63 - 1)

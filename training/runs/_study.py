@@ -135,11 +135,22 @@ def merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 
 
 def read_study(path: Path) -> Study:
-    """A study from a TOML file; ``configs/studies/...`` of this package are found from anywhere.
+    """A study from a TOML file.
+
+    Args:
+        path: of the file; ``configs/studies/...`` of this package are found from anywhere.
+
+    Returns:
+        The study, named like the file.
 
     Raises:
         ValueError: not TOML, or not a study.
         OSError: no such file.
+
+    >>> from pathlib import Path
+    >>> from training.runs import read_study
+    >>> read_study(Path("configs/studies/masking.toml")).name
+    'masking'
     """
     found = path if path.exists() or path.is_absolute() else _FOLDER / path
     if not found.exists():
@@ -158,8 +169,26 @@ def read_study(path: Path) -> Study:
 def study_from_dict(name: str, table: Mapping[str, Any]) -> Study:
     """A study from plain values; every configuration that can be known beforehand is built once, so that errors come now.
 
+    Args:
+        name: of the study, and of the folder of its results.
+        table: title, question, forecast, cost, base, arms and phases; answers, device and comparisons. See :class:`Study`.
+
+    Returns:
+        The study.
+
     Raises:
         ValueError: something is missing, unknown or outside its range.
+
+    >>> from training.runs import study_from_dict
+    >>> study = study_from_dict("half", {
+    ...     "title": "half the entries", "question": "Do masks help?", "forecast": "No.", "cost": "Seconds.",
+    ...     "base": {"data": "excerpt", "model": "linear-probe", "epochs": 1, "batch_size": 500, "max_grad_norm": 1.0,
+    ...              "noise_multiplier": 1.0},
+    ...     "arms": {"dp-sgd": {}, "masked": {"mechanism": {"name": "random-sparsification", "drop_rate": 0.5}}},
+    ...     "phases": {"final": {"seeds": {"first": 0, "count": 8}}},
+    ...     "comparisons": [{"phases": ["final"], "arm": "masked", "against": "dp-sgd", "main": True}]})
+    >>> study.config(study.phase("final"), arm="masked", point={}, seed=3).mechanism["drop_rate"]
+    0.5
     """
     known = (*_WORDS, "answers", "device", "base", "arms", "phases", "comparisons")
     _only("", table, known)

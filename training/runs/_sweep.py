@@ -25,7 +25,17 @@ RESULTS, STATE = Path("proofs/results"), Path("sweep-state")
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
-    """Where a study's files are: results, to be kept, and the state of runs under way. All workers must see both."""
+    """Where a study's files are. All workers must see both folders.
+
+    Args:
+        results: of finished runs, to be kept.
+        state: of runs under way.
+
+    >>> from pathlib import Path
+    >>> from training.runs import Places
+    >>> str(Places(state=Path("scratch")).results)
+    'proofs/results'
+    """
 
     results: Path = RESULTS
     state: Path = STATE
@@ -108,8 +118,21 @@ class Watcher:
 def standing(study: Study, places: Places) -> Standing:
     """How far a study is.
 
+    Args:
+        study: whose runs are counted.
+        places: of results and state.
+
+    Returns:
+        Runs that are planned, finished, stale and running, and epochs.
+
     Raises:
         ValueError: a result file that is none.
+
+    >>> from pathlib import Path
+    >>> from training.runs import Places, read_study, standing
+    >>> found = standing(read_study(Path("configs/studies/masking.toml")), Places(results=Path("nowhere"), state=Path("nowhere")))
+    >>> len(found.finished), found.epochs, 0 < found.runs_in_all < found.epochs_in_all
+    (0, 0, True)
     """
     find = places.find(study)
     plan = plans.plan(study, find)
@@ -143,18 +166,32 @@ def sweep(
 
     Args:
         study: what to run.
-        places: of results and state.
+        places: of results and state; by default ``proofs/results`` and ``sweep-state``.
         workers: runs at a time, 1 to 10000; with an executor, the number that it is given at a time.
-        executor: any ``concurrent.futures.Executor``, such as Dask's ``Client.get_executor()``, whose workers see the same files;
-            each of its workers starts the _processes. By default the processes are started here.
+        executor: any ``concurrent.futures.Executor``, such as Dask's ``Client.get_executor()``, whose workers see the same
+            files;
+            each of its workers starts the processes. By default the processes are started here.
         device: "auto", "cpu" or "cuda".
-        hours: after which no run is started and those under way are stopped, their state saved; None for no end.
+        hours: after which no run is started and those under way are stopped, their state saved, 0 to 1e6; None for no end.
         allow_dirty: make results with code that differs from its commit; they say so.
         watcher: told of what happens.
+
+    Returns:
+        How far the study is at the end, and which runs failed.
 
     Raises:
         ValueError: code that differs from its commit, a study for CUDA on another device, a bad argument.
         KeyboardInterrupt: after the runs under way have saved their state.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from training.runs import Places, read_study, sweep
+    >>> study = read_study(Path("configs/studies/masking.toml"))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     places = Places(results=Path(folder) / "results", state=Path(folder) / "state")
+    ...     outcome = sweep(study, places=places, hours=0, allow_dirty=True)  # no time: no run is started
+    >>> outcome.complete, len(outcome.standing.finished)
+    (False, 0)
     """
     places, watcher = places or Places(), watcher or Watcher()
     _validate.integer("workers", workers, 1, 10_000)

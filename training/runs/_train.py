@@ -50,7 +50,23 @@ takes some is judged by the others, as in GEP, Appendix C; all other runs by all
 
 @dataclass
 class Run:
-    """A run that is set up, and can be stepped."""
+    """A run that is set up, and can be stepped; :func:`prepare` makes it.
+
+    Attributes:
+        config: what it is made of.
+        model: the plain network.
+        private: the same with Opacus's hooks.
+        optimizer: what releases gradients.
+        batches: of every step.
+        train, test: the images.
+        device: where it trains.
+        steps: planned.
+        step: made so far.
+        losses, seen: sum of the losses of this epoch, and of how many examples.
+        seconds: of this epoch so far.
+        spent: whether the budget stopped it.
+        rows: metrics of the epochs so far.
+    """
 
     config: RunConfig
     model: nn.Module
@@ -78,9 +94,24 @@ def stream(seed: int, purpose: int) -> int:
 def prepare(config: RunConfig, device: torch.device) -> Run:
     """Load the data, build model, mechanism and optimizer.
 
+    Args:
+        config: of the run.
+        device: where it trains.
+
+    Returns:
+        The run before its first step.
+
     Raises:
         ValueError: a configuration that does not fit together.
         OSError: data files are missing and cannot be fetched.
+
+    >>> import torch
+    >>> from training.runs import from_dict, prepare
+    >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 2, "batch_size": 500, "max_grad_norm": 1.0,
+    ...     "noise_multiplier": 2.0, "mechanism": {"name": "random-sparsification", "drop_rate": 0.5}})
+    >>> run = prepare(config, torch.device("cpu"))
+    >>> run.steps, run.optimizer.mechanism.title
+    (8, 'random sparsification')
     """
     train, test = (_inputs(config, load(name=config.data, train=t)) for t in (True, False))
     if config.batch_size > len(train):
@@ -140,10 +171,32 @@ def train(config: RunConfig, device: torch.device, out: Path, resume: bool) -> R
     Writes ``metrics.csv``, ``metrics.json`` and ``checkpoint.pt`` into ``out`` after every epoch (the first process does), and
     keeps other runs out of it.
 
+    Args:
+        config: of the run.
+        device: where to train.
+        out: folder, made where it is not there; without ``resume`` it must hold no state.
+        resume: go on from the state that the folder holds.
+
+    Returns:
+        The run at its end.
+
     Raises:
         KeyboardInterrupt: after the state was saved.
         ValueError, OSError: as :func:`prepare`; a folder that another run is using, a state that belongs to another
             configuration, or one that would be lost.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import torch
+    >>> from training.runs import CSV, from_dict, train
+    >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 1, "batch_size": 1000, "max_grad_norm": 1.0,
+    ...     "noise_multiplier": 4.0})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = train(config, torch.device("cpu"), Path(folder) / "run", resume=False)
+    ...     (Path(folder) / "run" / CSV).exists()
+    True
+    >>> run.step, run.rows[0]["epoch"], run.rows[0]["epsilon"] < 2
+    (2, 1, True)
     """
     with _checkpoint.locked(out):
         if not resume:

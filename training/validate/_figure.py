@@ -26,6 +26,10 @@ def write_figure(result: Validation, path: Path) -> None:
 
     Rows whose prediction is 0 have no ratio and are left out.
 
+    Args:
+        result: of :func:`validate`.
+        path: of the file, replaced if it is there.
+
     Raises:
         OSError: the file cannot be written.
     """

@@ -29,7 +29,15 @@ _CLASSES = 10
 
 @dataclass(frozen=True)
 class LinearGradient:
-    """A real gradient of one image: ``weights`` shape (10, n), ``outputs`` the loss derivative k, ``pixels`` the image."""
+    r"""A real gradient of one image: the rows of ``weights`` are :math:`k_i p^\top`.
+
+    Attributes:
+        weights: shape (10, n).
+        outputs: the loss derivative k, shape (10,).
+        pixels: the image p, shape (n,).
+
+    Source: RS, Theorem 5.1 (rs.thm5.1).
+    """
 
     weights: Array
     outputs: Array
@@ -48,7 +56,16 @@ def linear_gradient(images: Images, *, index: int, seed: int) -> LinearGradient:
         The gradient of the weights, that of the bias (which is k, as each output's bias enters its logit alone), and the image.
 
     Raises:
-        ValueError: an index outside its range.
+        ValueError: an argument outside its range.
+
+    Source: RS, Theorem 5.1 (rs.thm5.1).
+
+    >>> import numpy as np
+    >>> from training.data import load
+    >>> from training.validate import linear_gradient
+    >>> found = linear_gradient(load(name="excerpt", train=False), index=0, seed=0)
+    >>> bool(np.allclose(found.weights, np.outer(found.outputs, found.pixels)))
+    True
     """
     _validate.instance("images", images, Images)
     index = _validate.integer("index", index, 0, len(images) - 1)
@@ -63,14 +80,26 @@ def linear_gradient(images: Images, *, index: int, seed: int) -> LinearGradient:
 
 
 def attack(noisy: Array, mask: NDArray[np.bool_], outputs: Array) -> Array:
-    """Least-squares estimate of every pixel from the masked gradient; NaN where the mask leaves no entry with k_i != 0.
+    r"""Least-squares estimate of every pixel from the masked gradient.
+
+    :math:`\hat p_j = \sum_i k_i m_{ij} g_{ij} / \sum_i k_i^2 m_{ij}`.
 
     Args:
-        noisy: gradient of the weights plus noise, shape (10, n); entries that are masked are not looked at.
+        noisy: gradient of the weights plus noise g, shape (10, n); entries that are masked are not looked at.
         mask: True where an entry was kept, same shape.
         outputs: k, shape (10,).
 
+    Returns:
+        Estimates, shape (n,); NaN where the mask leaves no entry with k_i != 0.
+
     Source: RS, equation 100 (rs.thm5.1).
+
+    >>> import numpy as np
+    >>> from training.validate import attack
+    >>> outputs, pixels = np.array([0.5, -0.5]), np.array([0.2, 0.8])
+    >>> mask = np.array([[True, False], [True, False]])
+    >>> attack(np.outer(outputs, pixels), mask, outputs)
+    array([0.2, nan])
     """
     energy = outputs**2 @ mask
     with np.errstate(invalid="ignore"):
@@ -105,12 +134,14 @@ def linear_attack(
 
     Args:
         drop_rate: sparsification rate in [0.7, 1) of the whole gradient of 10 x 784 entries, so that enough pixels are hidden
-            to be
-            counted; 7840 * (1 - drop_rate) must be an integer.
+            to be counted; 7840 * (1 - drop_rate) must be an integer.
         noise_std: standard deviation of the noise on one entry of the gradient, > 0.
-        index: which training image.
-        seed: of the starting weights, masks and noise.
-        budget: seconds for each of the two measurements.
+        index: which training image, 0..1999.
+        seed: of the starting weights, masks and noise, 0 to 2^64 - 1.
+        budget: seconds for each of the two measurements; with too few a measurement fails for want of draws.
+
+    Returns:
+        The three, in this order.
 
     Raises:
         ValueError: an argument outside its range.

@@ -19,6 +19,11 @@ from training.validate._run import Moment, Validation
 def write_json(result: Validation, device: torch.device, path: Path) -> None:
     """Write settings, versions and rows as strict JSON (no NaN: null stands for the ratio to a prediction of 0).
 
+    Args:
+        result: of :func:`validate`.
+        device: that it was made on, for the record.
+        path: of the file, replaced if it is there.
+
     Raises:
         OSError: the file cannot be written.
     """
@@ -26,7 +31,15 @@ def write_json(result: Validation, device: torch.device, path: Path) -> None:
 
 
 def to_dict(result: Validation, device: torch.device) -> dict[str, Any]:
-    """The whole result as plain Python values."""
+    """The whole result as plain Python values.
+
+    Args:
+        result: of :func:`validate`.
+        device: that it was made on, for the record.
+
+    Returns:
+        What :func:`write_json` writes: settings, versions, device, accuracy, "moments" and "rows".
+    """
     return {
         "data": result.data,
         "train_images": result.train_images,
@@ -48,7 +61,14 @@ def _row_dict(row: Row) -> dict[str, Any]:
 
 
 def row_table(moment: Moment) -> Table:
-    """All rows of a moment."""
+    """All rows of a moment.
+
+    Args:
+        moment: of a validation.
+
+    Returns:
+        A table of rich, for the terminal: groups in bold, rows that break a statement without assumption in red.
+    """
     title = f"{moment.name}: step {moment.step}, batch of {moment.batch_size}; * off by more than 5 SE and the prediction's error"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
     table.add_column("quantity")
@@ -82,7 +102,14 @@ def row_table(moment: Moment) -> Table:
 
 
 def summary(result: Validation) -> str:
-    """How many rows agree, and the accuracy."""
+    """How many rows agree, and the accuracy.
+
+    Args:
+        result: of :func:`validate`.
+
+    Returns:
+        One line.
+    """
     rows = [row for moment in result.moments for row in moment.rows]
     exact = [row for row in rows if row.assumption == NONE]
     resting = [row for row in rows if row.assumption != NONE]

@@ -28,8 +28,14 @@ class Row:
         assumption: what real gradients must satisfy for the prediction to be exact, with the claim that assumes it;
             "none" where it holds for any gradients.
         relation: what the measured number should be to the predicted one.
-        error: \|predicted - what the theory says\| is at most this, where the calculator gives a bracket and no number; it covers
+        error: \|predicted - what the theory says\| is at most this, where the calculator gives a bracket and no number; it
+            covers
             what the calculator itself draws, which ``standard_error`` then does not.
+
+    >>> from training.validate import Row
+    >>> row = Row(group="noise", quantity="|Z|^2", setting="", claims="gip.norm", predicted=4.0, measured=4.4, standard_error=0.1)
+    >>> row.within, round(row.ratio, 3)  # four standard errors off, of the five that are allowed
+    (True, 1.1)
     """
 
     group: str

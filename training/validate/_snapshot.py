@@ -124,6 +124,9 @@ def prepare(images: Images, auxiliary: torch.Tensor, settings: ValidateSettings,
         settings: see :class:`ValidateSettings`.
         device: where to train.
 
+    Returns:
+        The run, for :func:`snapshots`.
+
     Raises:
         ValueError: batch_size, pool or anchors above the number of images.
     """
@@ -154,10 +157,27 @@ def snapshots(trainer: Trainer, settings: ValidateSettings, stepped: Callable[[]
     """Train to the end, and take the gradients of the three moments on the way.
 
     Args:
+        trainer: of :func:`prepare`.
+        settings: those that it was prepared with.
         stepped: called after each update.
+
+    Returns:
+        Start, middle and end.
 
     Raises:
         ValueError: the Poisson batch of a moment is empty.
+
+    >>> import torch
+    >>> from training.data import Images, load
+    >>> from training.runs import DpSgdSettings
+    >>> from training.validate import ValidateSettings, prepare, snapshots
+    >>> whole = load(name="excerpt", train=False)
+    >>> images = Images("few", whole.pixels[:40], whole.labels[:40])
+    >>> settings = ValidateSettings(DpSgdSettings(steps=4, batch_size=20, noise_multiplier=1.0, max_grad_norm=1.0,
+    ...     learning_rate=0.1, seed=0), pool=2, anchors=3, window=1, subspace_dims=(1,))
+    >>> trainer = prepare(images, whole.pixels[40:], settings, torch.device("cpu"))
+    >>> [(one.name, one.step, tuple(one.anchors.shape)) for one in snapshots(trainer, settings, lambda: None)]
+    [('start', 0, (3, 26010)), ('middle', 1, (3, 26010)), ('end', 2, (3, 26010))]
     """
     found: dict[int, dict[str, Any]] = {}
     sums = []

@@ -1,0 +1,376 @@
+"""Every public name of training says what it computes, takes, gives and refuses, where it is from, and shows how it is used.
+
+That the examples run is seen where they are collected (conftest.py).
+"""
+
+import ast
+import builtins
+import dataclasses
+import doctest
+import importlib
+import inspect
+import re
+import textwrap
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+import training.data
+from training.mechanisms import Mechanism
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("audits", "data", "engine", "mechanisms", "networks", "probe", "runs", "validate")
+
+
+def _public() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for room in ROOMS:
+        package = importlib.import_module(f"training.{room}")
+        for name in package.__all__:
+            value = getattr(package, name)
+            if inspect.isclass(value) or inspect.isfunction(value):
+                found[f"{room}.{name}"] = value
+    return found
+
+
+PUBLIC = _public()
+NAMES = sorted(PUBLIC)
+
+# --- what need not have a part, and why -----------------------------------------------------------------------------------
+
+CHECKS_NOTHING = {
+    "engine.summed": "a number and a device; torch.distributed refuses others",
+    "engine.process_group": "what torchrun set; torch.distributed refuses the rest",
+    "mechanisms.clip_factors": "called for every batch, with what the engine has checked",
+    "mechanisms.layers": "any module has layers, or none",
+    "mechanisms.shared_dimensions": "called with sizes of parameters and a checked number",
+    "networks.layer_slices": "any module",
+    "networks.pool_channels_last": "any module",
+    "runs.build_optimizer": "its configuration has been checked",
+    "runs.metrics": "a run that was prepared",
+    "runs.Lines": "parts of a sweep",
+    "probe.to_dict": "a result",
+    "probe.fit_table": "a result",
+    "probe.row_table": "a result",
+    "validate.attack": "called for every mask, with arrays of linear_gradient",
+    "validate.row_table": "a result",
+    "validate.summary": "a result",
+    "validate.to_dict": "a result",
+    "audits.quick": "its draws refuse a bad seed",
+    "audits.report": "its draws refuse a bad seed",
+    "audits.thorough": "its draws refuse a bad seed",
+}
+"""Take arguments, and leave it to what they call to refuse them."""
+
+SOURCED_ROOMS = ("mechanisms", "networks", "probe", "validate")
+OF_NO_PAPER = {
+    "mechanisms.Checked": "sees that a schedule keeps its range",
+    "mechanisms.Constant": "one value",
+    "mechanisms.Contribution": "what a batch hands to the optimizer",
+    "mechanisms.Mechanism": "what the algorithms share",
+    "mechanisms.Schedule": "what schedules share",
+    "mechanisms.StepCost": "what a step hands to the accountant",
+    "networks.layer_slices": "bookkeeping",
+    "networks.pool_channels_last": "speed",
+    "networks.small_tanh_cnn": "usual in DP-SGD studies, of none of the five papers",
+    "probe.MeasureSettings": "measure names the sources",
+    "probe.Measurement": "measure names the sources",
+    "probe.ProbeResult": "run_probe names the sources",
+    "probe.Row": "measure names the sources",
+    "probe.fit_table": "presentation",
+    "probe.row_table": "presentation",
+    "probe.spread_steps": "bookkeeping",
+    "probe.to_dict": "presentation",
+    "probe.write_figure": "presentation",
+    "probe.write_gradients": "presentation",
+    "probe.write_json": "presentation",
+    "validate.Moment": "each row has the ids of its claims",
+    "validate.Row": "has a field for the ids of its claims",
+    "validate.Snapshot": "gradients of DP-SGD",
+    "validate.ValidateSettings": "each row has the ids of its claims",
+    "validate.Validation": "each row has the ids of its claims",
+    "validate.prepare": "a run of DP-SGD",
+    "validate.row_table": "presentation",
+    "validate.snapshots": "a run of DP-SGD",
+    "validate.summary": "presentation",
+    "validate.to_dict": "presentation",
+    "validate.validate": "each row has the ids of its claims",
+    "validate.validate_images": "each row has the ids of its claims",
+    "validate.write_figure": "presentation",
+    "validate.write_json": "presentation",
+}
+ALSO_SOURCED = (
+    "engine.GeneratorBatches",
+    "engine.PartitionBatches",
+    "engine.PoissonBatches",
+    "engine.PrivacyAccountant",
+    "engine.SecureBatches",
+    "runs.DpSgdSettings",
+    "runs.Step",
+    "runs.dp_sgd",
+    "runs.parameter_groups",
+)
+
+SHOWN_BY = {
+    "engine.BudgetError": "engine.PrivacyAccountant",
+    "probe.fit_table": "probe.run_probe",
+    "probe.row_table": "probe.run_probe",
+    "probe.to_dict": "probe.run_probe",
+    "probe.write_gradients": "probe.run_probe",
+    "probe.write_json": "probe.run_probe",
+    "validate.Moment": "validate.Validation",
+    "validate.prepare": "validate.snapshots",
+    "validate.row_table": "validate.Validation",
+    "validate.summary": "validate.Validation",
+    "validate.to_dict": "validate.Validation",
+    "validate.write_json": "validate.Validation",
+}
+"""What stands in the example of another name."""
+
+WITHOUT_EXAMPLE = {
+    "audits.quick": "nearly a minute",
+    "audits.report": "nearly a minute",
+    "audits.thorough": "minutes",
+    "data.DataFileError": "an error, raised for a damaged file",
+    "data.DataMissingError": "an error, raised without a network",
+    "engine.DistributedMechanismOptimizer": "several processes; make_private makes it",
+    "engine.MechanismOptimizer": "make_private makes it, and shows its use",
+    "engine.PoissonSampler": "make_private makes it, and shows its use",
+    "mechanisms.AnchorSource": "AnchorGradients is one, and shows its use",
+    "probe.Fit": "a part of what measure gives",
+    "probe.Measurement": "what measure gives",
+    "probe.ProbeResult": "what run_probe gives",
+    "probe.Record": "a part of what run_probe gives",
+    "probe.Row": "a part of what measure gives",
+    "probe.write_figure": "drawing takes seconds",
+    "runs.Answer": "what answer gives",
+    "runs.Difference": "what paired_difference gives",
+    "runs.Equivalence": "what equivalence gives",
+    "runs.Outcome": "what sweep gives",
+    "runs.Run": "what prepare gives",
+    "runs.Standing": "what standing gives",
+    "runs.Step": "what dp_sgd gives",
+    "runs.Study": "what study_from_dict gives",
+    "runs.build_mechanism": "prepare calls it, with a setting of its own, and shows what comes of it",
+    "validate.LinearGradient": "what linear_gradient gives",
+    "validate.Snapshot": "what snapshots gives",
+    "validate.linear_attack": "takes its budget of seconds to decide",
+    "validate.validate": "three seconds for the smallest",
+    "validate.validate_images": "three seconds for the smallest",
+    "validate.write_figure": "drawing takes seconds",
+}
+
+# --- the parts of a docstring ------------------------------------------------------------------------------------------------
+
+HEADINGS = ("Args", "Attributes", "Returns", "Raises", "Source")
+
+
+def _doc(value: Any) -> str:
+    return inspect.cleandoc((vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__) or "")
+
+
+def _part(doc: str, heading: str) -> str:
+    """What stands under a heading, up to the next part or example; "" where there is none."""
+    found = re.search(rf"^{heading}:(.*?)(?=\n\n|\Z)", doc, re.MULTILINE | re.DOTALL)
+    return found[1].strip("\n") if found else ""
+
+
+def _items(doc: str, heading: str) -> dict[str, str]:
+    """Names under a heading, with what is said of them; "a, b: text" says it of both."""
+    text = textwrap.dedent(_part(doc, heading))
+    found: dict[str, str] = {}
+    for item in re.split(r"\n(?=\S)", text) if text else []:
+        names, _, said = item.partition(": ")
+        found |= {name.strip(): said.strip() for name in names.split(",")}
+    return found
+
+
+def _parameters(value: Any) -> list[str]:
+    """Names of the arguments; none of protocols and errors, whose constructors nobody here wrote."""
+    if inspect.isclass(value) and (issubclass(value, BaseException) or value.__init__ is object.__init__):
+        return []
+    if inspect.isclass(value) and getattr(value, "_is_protocol", False):
+        return []
+    skip = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [p.name for p in inspect.signature(value).parameters.values() if p.kind not in skip]
+
+
+def _checks(value: Any) -> bool:
+    """Whether there are arguments that could be refused: those of functions, and of classes that do more than to hold them."""
+    return bool(_parameters(value)) and not (dataclasses.is_dataclass(value) and not hasattr(value, "__post_init__"))
+
+
+def _examples(doc: str) -> str:
+    return "".join(example.source for example in doctest.DocTestParser().get_examples(doc))
+
+
+# --- what is held: each gives the faults of one docstring -------------------------------------------------------------------
+
+
+def one_line(name: str, value: Any, doc: str) -> list[str]:
+    first = doc.split("\n\n")[0]
+    return (
+        [] if "\n" not in first and first.endswith(".") else ["does not begin with one line that ends with a full stop"]
+    )
+
+
+def formula(name: str, value: Any, doc: str) -> list[str]:
+    concrete = inspect.isclass(value) and issubclass(value, Mechanism) and not inspect.isabstract(value)
+    return ["a mechanism without a formula"] if concrete and ":math:" not in doc else []
+
+
+def arguments(name: str, value: Any, doc: str) -> list[str]:
+    args, attributes = _items(doc, "Args"), _items(doc, "Attributes")
+    wanted = _parameters(value)
+    said = {**attributes, **args}
+    return (
+        [f"says nothing of {one}" for one in wanted if not said.get(one)]
+        + [f"there is no argument {one}" for one in args if one not in wanted]
+        + [f"there is no attribute {one}" for one in attributes if not args and one not in wanted]
+    )
+
+
+def results(name: str, value: Any, doc: str) -> list[str]:
+    if inspect.isclass(value):
+        return []
+    gives = inspect.signature(value).return_annotation is not None
+    return [] if gives == bool(_part(doc, "Returns")) else [f"Returns must be {'said' if gives else 'left out'}"]
+
+
+def errors(name: str, value: Any, doc: str) -> list[str]:
+    wanted = _checks(value) and name not in CHECKS_NOTHING
+    named = [kind for kind in _items(doc, "Raises") if not _is_error(kind)]
+    return [f"there is no error {kind}" for kind in named] + (
+        [] if wanted == bool(_part(doc, "Raises")) else [f"Raises must be {'said' if wanted else 'left out'}"]
+    )
+
+
+def _is_error(name: str) -> bool:
+    kind = getattr(builtins, name, None) or getattr(training.data, name, None)
+    return inspect.isclass(kind) and issubclass(kind, BaseException)
+
+
+def sources(name: str, value: Any, doc: str) -> list[str]:
+    text = _part(doc, "Source")
+    wanted = (name.split(".")[0] in SOURCED_ROOMS and name not in OF_NO_PAPER) or name in ALSO_SOURCED
+    if wanted != bool(text):
+        return [f"Source must be {'said' if wanted else 'left out'}"]
+    claims = re.findall(r"\b(rf|rs|lf|gep|gip)\.([\w.-]+\w)", text)
+    found = [] if claims or not wanted else ["Source names no claim"]
+    for paper, claim in claims:
+        if not (ROOT / "dptheory/claims" / paper / f"{re.sub('[.-]', '_', claim)}.py").is_file():
+            found.append(f"there is no claim {paper}.{claim}")
+        if not re.search(rf"\b{paper.upper()}\b", text):
+            found.append(f"{paper}.{claim} is not of a paper that is named")
+    return found
+
+
+def example(name: str, value: Any, doc: str) -> list[str]:
+    code = _examples(doc)
+    if name in SHOWN_BY:
+        shown = _examples(_doc(PUBLIC[SHOWN_BY[name]])) + _doc(PUBLIC[SHOWN_BY[name]])
+        return [] if not code and name.split(".")[1] in shown else [f"must be in the example of {SHOWN_BY[name]}"]
+    if (name in WITHOUT_EXAMPLE) == bool(code):
+        return [f"an example must be {'left out' if code else 'given'}"]
+    return [f"the example does not say what {one} is" for one in sorted(_free(code))]
+
+
+def _free(code: str) -> set[str]:
+    """Names that an example uses and does not make: it must stand alone."""
+    nodes = list(ast.walk(ast.parse(code)))
+    made = {
+        a.asname or a.name.split(".")[0] for n in nodes if isinstance(n, ast.Import | ast.ImportFrom) for a in n.names
+    }
+    made |= {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+    made |= {n.name for n in nodes if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    made |= {n.arg for n in nodes if isinstance(n, ast.arg)}
+    return {n.id for n in nodes if isinstance(n, ast.Name)} - made - set(dir(builtins))
+
+
+Check = Callable[[str, Any, str], list[str]]
+CHECKS: tuple[Check, ...] = (one_line, formula, arguments, results, errors, sources, example)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_every_public_name_has_the_part(check: Check) -> None:
+    faults = {name: check(name, PUBLIC[name], _doc(PUBLIC[name])) for name in NAMES}
+    assert {name: found for name, found in faults.items() if found} == {}
+
+
+def test_every_public_method_says_what_it_does() -> None:
+    """Itself, or by the method that it overrides."""
+    silent = [
+        f"{name}.{method}"
+        for name in NAMES
+        if inspect.isclass(PUBLIC[name])
+        for method, value in vars(PUBLIC[name]).items()
+        if not method.startswith("_") and (inspect.isfunction(value) or isinstance(value, property))
+        if not any(getattr(vars(kind).get(method), "__doc__", None) for kind in PUBLIC[name].__mro__)
+    ]
+    assert silent == []
+
+
+def test_lists_of_exceptions_name_what_is_there() -> None:
+    lists = (CHECKS_NOTHING, OF_NO_PAPER, SHOWN_BY, WITHOUT_EXAMPLE)
+    assert {name for one in lists for name in one} | set(ALSO_SOURCED) <= set(PUBLIC)
+    assert all(_checks(PUBLIC[name]) for name in CHECKS_NOTHING)
+    assert not set(SHOWN_BY) & set(WITHOUT_EXAMPLE)
+    assert {name.split(".")[0] for name in OF_NO_PAPER} <= set(SOURCED_ROOMS)
+
+
+_SPECIMENS = ("mechanisms.RandomSparsification", "mechanisms.largest_entries")
+
+
+@pytest.mark.parametrize("name", _SPECIMENS)
+@pytest.mark.parametrize(
+    ("check", "old", "new"),
+    [
+        (one_line, r"\.\n", "\n"),
+        (formula, ":math:", ""),
+        (arguments, r"^    drop_rate: ", "    rate: "),
+        (arguments, r"^    drop_rate:.*?(?=^    \w+:|^$)", ""),
+        (results, "^Returns:", "Gives:"),
+        (errors, "^Raises:", "Fails:"),
+        (errors, "ValueError", "ValuError"),
+        (sources, "^Source:.*?$", ""),
+        (sources, r"(r[fs])\.(alg\w*|density)", r"\1.nothing"),
+        (sources, "RF", "GIP"),
+        (example, "^>>>", "$"),
+        (example, "^>>> import torch$", ""),
+    ],
+)
+def test_a_fault_in_a_docstring_is_seen(name: str, check: Check, old: str, new: str) -> None:
+    value, doc = PUBLIC[name], _doc(PUBLIC[name])
+    broken = re.sub(old, new, doc, flags=re.MULTILINE | re.DOTALL)
+    part_of_functions_alone = check is results and inspect.isclass(value)
+    part_of_mechanisms_alone = check is formula and not inspect.isclass(value)
+    assert check(name, value, doc) == []
+    assert check(name, value, broken) != [] or part_of_functions_alone or part_of_mechanisms_alone
+
+
+class Quiet(Protocol):
+    """Has no arguments of its own."""
+
+    def method(self, one: int) -> None: ...
+
+
+def test_what_has_no_arguments() -> None:
+    assert (
+        _parameters(Quiet) == _parameters(training.data.DataFileError) == _parameters(PUBLIC["mechanisms.DpSgd"]) == []
+    )
+    assert "optimizer" in _parameters(PUBLIC["engine.DistributedMechanismOptimizer"])
+
+
+def test_examples_are_collected(request: pytest.FixtureRequest) -> None:
+    collect = request.config.pluginmanager.get_plugin(str(ROOT / "conftest.py")).pytest_collect_file
+    for name in NAMES:
+        if _examples(_doc(PUBLIC[name])):
+            file = Path(str(inspect.getsourcefile(inspect.unwrap(PUBLIC[name]))))
+            assert collect(file_path=file, parent=request.session) is not None, name
+    paths = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"][
+        "testpaths"
+    ]
+    assert "training" in paths
