@@ -1,10 +1,11 @@
 """What one budget buys for the index sets of a run under each accounting."""
 
+import operator
 from dataclasses import dataclass
 
-from dptheory import pruning
+from dptheory import _validate, pruning
 from dptheory.privacy._index import Method, theta_for_delta_budget
-from dptheory.privacy._joint import theta_for_joint_budget
+from dptheory.privacy._joint import MAX_EPSILON, theta_for_joint_budget
 from dptheory.privacy._joint_curves import ORDERS, subsampled_gaussian_rdp
 from dptheory.privacy._renyi import epsilon_from_rdp
 
@@ -64,13 +65,16 @@ def compare_index_accountings(
         keep: entries kept in one group, 1..dim - 1.
         epsilon: budget that the index sets may add to the run, > 0.
         delta: of the run, in (0, 1).
-        steps: steps of the run; steps * groups at most 1e12.
+        steps: steps of the run; at least 1; steps * groups at most 1e12.
         groups: groups in a step.
         sampling_rate: q of the Poisson sample, in [0, 1]; given with ``noise_multiplier``.
         noise_multiplier: sigma of the values, > 0; given with ``sampling_rate``.
 
+    Returns:
+        The choices; theta of ``joint`` is inf where an example joins a batch so seldom that delta covers it.
+
     Raises:
-        ValueError: an argument outside its range, or one of ``sampling_rate`` and ``noise_multiplier`` without the other.
+        ValueError: an argument outside its range, values that spend 1e6 and more, or one of ``sampling_rate`` and ``noise_multiplier`` without the other.
 
     Example:
         >>> found = compare_index_accountings(dim=256, keep=26, epsilon=1.0, delta=1e-5, steps=10, groups=100)
@@ -96,10 +100,15 @@ def compare_index_accountings(
     basic, zcdp, exact = alone("basic"), alone("zcdp"), alone("exact")
     joint = values_epsilon = None
     if sampling_rate is not None and noise_multiplier is not None:
-        curve = steps * subsampled_gaussian_rdp(
+        curve = operator.index(steps) * subsampled_gaussian_rdp(
             orders=ORDERS, sampling_rate=sampling_rate, noise_multiplier=noise_multiplier
         )
         values_epsilon = epsilon_from_rdp(orders=ORDERS, rdp=curve, delta=delta)
+        if not values_epsilon < MAX_EPSILON:
+            raise ValueError(
+                f"noise_multiplier must leave the values an epsilon below {MAX_EPSILON:g}, got "
+                f"{_validate.shown(noise_multiplier)} with epsilon {values_epsilon:g}"
+            )
         theta = theta_for_joint_budget(
             epsilon=values_epsilon + epsilon,
             delta=delta,

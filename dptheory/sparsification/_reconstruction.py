@@ -139,7 +139,7 @@ class ReconstructionErrors:
 
 
 def reconstruction_errors(
-    vector: ArrayLike, *, drop_rate: float, noise_std: float, prior_std: float = 1.0
+    vector: ArrayLike, *, drop_rate: float, noise_std: float, prior_std: float
 ) -> ReconstructionErrors:
     r"""Errors of the attacks on one masked, noisy gradient m * (k x + xi), and the bound for them.
 
@@ -156,7 +156,7 @@ def reconstruction_errors(
         ValueError: an argument outside its range.
 
     Example:
-        >>> found = reconstruction_errors([1.0, 2.0, 3.0, 4.0], drop_rate=0.5, noise_std=0.1)
+        >>> found = reconstruction_errors([1.0, 2.0, 3.0, 4.0], drop_rate=0.5, noise_std=0.1, prior_std=1.0)
         >>> round(found.attack.value, 6), round(found.lower_bound, 6), round(found.bayes, 6)
         (0.000876, 0.000667, 0.000875)
 

@@ -54,6 +54,9 @@ CALLS: Calls = {
         dear(epsilon=1.0, delta=1e-5, dim=8, keep=3, steps=1, groups=2, method="exact"),
         dear(epsilon=1.0, delta=1e-5, dim=256, keep=26, steps=10, groups=100, method="exact"),
     ],
+    "dptheory.privacy.compare_index_accountings": [
+        dear(epsilon=3.0, delta=1e-5, dim=8, keep=3, steps=1, groups=2, sampling_rate=0.5, noise_multiplier=4.0),
+    ],
     "dptheory.privacy.epsilon_for_retained_gain": [
         call(retained_gain=0.5, delta=1e-5, method="zcdp", **_SETTING),
         dear(retained_gain=0.5, delta=1e-5, dim=8, keep=3, steps=1, groups=2, method="exact"),
