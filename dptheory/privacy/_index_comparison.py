@@ -74,7 +74,8 @@ def compare_index_accountings(
         The choices; theta of ``joint`` is inf where an example joins a batch so seldom that delta covers it.
 
     Raises:
-        ValueError: an argument outside its range, values that spend 1e6 and more, or one of ``sampling_rate`` and ``noise_multiplier`` without the other.
+        ValueError: an argument outside its range, values that spend 1e6 and more, or one of ``sampling_rate``
+            and ``noise_multiplier`` without the other.
 
     Example:
         >>> found = compare_index_accountings(dim=256, keep=26, epsilon=1.0, delta=1e-5, steps=10, groups=100)

@@ -32,7 +32,7 @@ CALLS: Calls = {
         slow(epsilon=3.0, delta=1e-5, noise_multiplier=1.5, sampling_rate=0.02, adjacency="add-remove"),
     ],
     f"{_PRIVACY}.epsilon_report": [
-        call(noise_multiplier=2.0, sampling_rate=1.0, steps=1, delta=1e-5, width=0.005, adjacency="add-remove",
+        dear(noise_multiplier=2.0, sampling_rate=1.0, steps=1, delta=1e-5, width=0.005, adjacency="add-remove",
              sampling="poisson"),
     ],
     f"{_PRIVACY}.noise_for_budget": [
