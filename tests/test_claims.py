@@ -13,7 +13,6 @@ from dptheory import claims
 from dptheory.checks import CertificateCheck, ExactCheck, Kind, LawCheck, MeanCheck
 from dptheory.claims import Claim, Source, Verdict
 from dptheory.claims._order import ledger_key
-from dptheory.cli import _tables
 from tests.mutants import bench, holders
 
 CHECKED = [claim for claim in claims.all_claims() if claim.checks]
@@ -65,8 +64,7 @@ def test_calculators_are_reachable_and_documented() -> None:
 
 def test_calculators_are_named_as_a_reader_would_type_them() -> None:
     for claim in claims.all_claims():
-        for calculator in claim.calculators:
-            name = _tables.qualified_name(calculator)
+        for name, calculator in zip(claim.calculator_names, claim.calculators, strict=True):
             assert pkgutil.resolve_name(name) is calculator and "._" not in name
 
 

@@ -118,6 +118,13 @@ def test_noise_of_embedding_presets() -> None:
             assert found.joint == pytest.approx(_joint_energy(p, k, s, t) / mu**2, rel=1e-9)
 
 
+def test_noise_of_all_embedding_presets() -> None:
+    for mu in (1.0, 0.4):
+        found = papers.embedding_noise(mu=mu)
+        assert tuple(one.preset for one in found) == papers.embedding_presets()
+        assert [one.noise for one in found] == [preset.noise(mu=mu) for preset in papers.embedding_presets()]
+
+
 def _joint_energy(p: int, k: int, s: float, t: float) -> float:
     """Least a k + b (p - k) for which x / a + y / b <= 1 at both extreme pairs of squares, (s^2, 0) and (s^2 - t^2, t^2)."""
     small = min(s, t) ** 2

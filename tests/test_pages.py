@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from dptheory import claims
-from dptheory.claims import Claim, Verdict
-from dptheory.cli import _page_head, _tables
+from dptheory.claims import Claim, Verdict, _markdown, _page_head
 
 ROOT = Path(__file__).parents[1]
 PROOFS = ROOT / "proofs"
@@ -20,12 +19,12 @@ _SCREEN = 60
 
 
 def test_ledger_page_is_fresh() -> None:
-    assert (PROOFS / "README.md").read_text(encoding="utf-8") == _tables.claims_markdown(claims.all_claims()), STALE
+    assert (PROOFS / "README.md").read_text(encoding="utf-8") == claims.ledger_markdown(claims.all_claims()), STALE
 
 
 def test_measured_pages_are_fresh() -> None:
     for paper in {claim.source.paper for claim in claims.all_claims()}:
-        expected = _tables.empirical_markdown(claims.all_claims(paper, Verdict.EMPIRICAL))
+        expected = _markdown.empirical_markdown(claims.all_claims(paper, Verdict.EMPIRICAL))
         assert (PROOFS / paper / "empirical.md").read_text(encoding="utf-8") == expected, STALE
 
 
@@ -172,7 +171,7 @@ def test_a_dead_link_is_found() -> None:
 @pytest.mark.parametrize("claim", ARGUED, ids=lambda claim: claim.id)
 def test_page_links_to_all_that_belongs_to_its_claim(claim: Claim) -> None:
     text = (PROOFS / claim.page).read_text(encoding="utf-8")
-    files = [file for file in _page_head.claim_files(claim) if not file.startswith(("proofs/", "figures/"))]
+    files = [file for file in claim.files if not file.startswith(("proofs/", "figures/"))]
     linked = [f"](../../{file})" for file in files] + ([f"](../figures/{claim.figure}.png)"] if claim.figure else [])
     assert [link for link in (*linked, "](../README.md)") if link not in text] == []
 

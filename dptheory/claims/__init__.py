@@ -1,6 +1,28 @@
 """The ledger: every numbered claim of the five papers, its verdict, and what tests it."""
 
+from dptheory.claims._checking import CheckedClaim, CheckReport, Watcher, check_claims
 from dptheory.claims._claim import PAPERS, Claim, Source, Verdict
+from dptheory.claims._demonstration import BoughtSelection, Demonstration, demonstrate
+from dptheory.claims._markdown import ledger_markdown
+from dptheory.claims._pages import WrittenPages, write_pages
 from dptheory.claims._registry import all_claims, get, select
 
-__all__ = ["PAPERS", "Claim", "Source", "Verdict", "all_claims", "get", "select"]
+__all__ = [
+    "PAPERS",
+    "BoughtSelection",
+    "CheckReport",
+    "CheckedClaim",
+    "Claim",
+    "Demonstration",
+    "Source",
+    "Verdict",
+    "Watcher",
+    "WrittenPages",
+    "all_claims",
+    "check_claims",
+    "demonstrate",
+    "get",
+    "ledger_markdown",
+    "select",
+    "write_pages",
+]

@@ -1,16 +1,19 @@
 """What the ledger says of one claim."""
 
 import enum
+import inspect
 import re
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from dptheory import _validate
 from dptheory.checks import Check, Evidence
 
-_MOST_SEEDS = 10**18
+MOST_SEEDS = 10**18
+_ROOT = Path(__file__).parents[2]
 
 
 class Verdict(enum.Enum):
@@ -119,6 +122,17 @@ class Claim:
         paper, name = self.id.split(".", 1)
         return f"dptheory/claims/{paper}/{re.sub('[.-]', '_', name)}.py"
 
+    @property
+    def calculator_names(self) -> tuple[str, ...]:
+        """The calculators as a reader would type them: a package shows what its private modules hold."""
+        return tuple(_qualified_name(one) for one in self.calculators)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """What makes up the claim, relative to the root: its own file, its page, its figure, its calculators' modules."""
+        figure = (f"figures/{self.figure}.py", f"proofs/figures/{self.figure}.png") if self.figure else ()
+        return (self.file, f"proofs/{self.page}", *figure, *dict.fromkeys(map(source_file, self.calculators)))
+
     def check(self, budget: float = 30.0, seed: int = 0, executor: Executor | None = None) -> tuple[Evidence, ...]:
         """Run every check of the claim, each for at most ``budget`` seconds; a check that breaks is a check that fails.
 
@@ -131,7 +145,7 @@ class Claim:
             ValueError: an argument outside its range.
         """
         budget = _validate.real("budget", budget, 0.0, ends="(]")
-        seed = _validate.integer("seed", seed, 0, _MOST_SEEDS)
+        seed = _validate.integer("seed", seed, 0, MOST_SEEDS)
         if executor is not None:
             _validate.instance("executor", executor, Executor)
         return tuple(_run(check, budget, seed, executor) for check in self.checks)
@@ -143,3 +157,16 @@ def _run(check: Check, budget: float, seed: int, executor: Executor | None) -> E
     except Exception as error:
         broken = f"{type(error).__name__}: {error}"
         return Evidence(check.name, check.kind, False, None, None, None, None, 0, 0.0, seed, broken)
+
+
+def _qualified_name(calculator: Any) -> str:
+    public = ".".join(part for part in calculator.__module__.split(".") if not part.startswith("_"))
+    return f"{public}.{calculator.__qualname__}"
+
+
+def source_file(calculator: Callable[..., Any]) -> str:
+    """The module of a calculator as a path relative to the root."""
+    found = inspect.getsourcefile(inspect.unwrap(calculator))
+    if found is None:
+        raise ValueError(f"calculator {calculator!r} has no source file")
+    return Path(found).relative_to(_ROOT).as_posix()

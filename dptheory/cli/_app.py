@@ -22,8 +22,7 @@ from rich.panel import Panel
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dptheory import claims
-from dptheory.checks import Evidence
-from dptheory.cli import _bound, _embedding, _freezing, _page_head, _privacy, _tables  # noqa: F401 -- some only add commands
+from dptheory.cli import _bound, _embedding, _freezing, _privacy, _tables  # noqa: F401 -- some only add commands
 from dptheory.cli._common import Commands, console_for_output, user_errors
 from dptheory.files import require_writable, write_atomically
 
@@ -71,7 +70,7 @@ def list_claims(
     if format is Format.TABLE:
         console_for_output().print(_tables.claims_table(chosen))
     elif format is Format.MD:
-        typer.echo(_tables.claims_markdown(chosen), nl=False)
+        typer.echo(claims.ledger_markdown(chosen), nl=False)
     else:
         typer.echo(json.dumps(_tables.claims_json(chosen), indent=2, ensure_ascii=False))
 
@@ -86,7 +85,7 @@ def show_claim(id: Annotated[str, typer.Argument(help="Id of a claim, as listed 
     console.print(
         Panel(f"[{colour}]{claim.verdict.name}[/]: {claim.verdict.value}", title=f"{claim.id}: {claim.title}")
     )
-    for name, text in (*_tables.claim_sections(claim), ("Files", _page_head.claim_files(claim))):
+    for name, text in _tables.claim_sections(claim):
         console.print(f"[bold]{name}[/]", highlight=False)
         for line in text:
             console.print(f"  {line}", markup=False, highlight=False)
@@ -102,34 +101,37 @@ def check_claims(
 ) -> None:
     """Run the checks of claims; exit with 1 when one fails."""
     with user_errors():
-        chosen = claims.select(patterns or ())
         seconds, number = parse_budget(budget), parse_seed(seed)
         if json_file is not None and json_file.is_dir():
             raise ValueError(f"--json must name a file, got the folder {str(json_file)!r}")
         if json_file is not None:
             require_writable(json_file)
-    with _executor(workers) as executor:
-        rows = [(c.id, one) for c, found in run_checks(chosen, seconds, number, executor) for one in found]
-    console = console_for_output()
-    console.print(_tables.evidence_table(rows, f"Evidence, seed {number}"))
-    failed = [(id, one) for id, one in rows if not one.passed]
-    for id, one in failed:
-        console.print(f"FAIL {id}, {one.check}: {one.detail}", markup=False, highlight=False)
-    unchecked = [claim.id for claim in chosen if not claim.checks]
-    if unchecked:
-        console.print(f"without a check, not yet measured: {', '.join(unchecked)}", highlight=False)
-    console.print(f"{len(rows) - len(failed)} passed, {len(failed)} failed", highlight=False)
-    coarsest = max(((one.detectable, id, one.check) for id, one in rows if one.detectable is not None), default=None)
-    if coarsest is not None:
-        share, id, check = coarsest
-        console.print(
-            f"smallest relative error seen by the coarsest check: {share:.2g} ({id}, {check})", highlight=False
-        )
+        with _executor(workers) as executor, _Bar() as bar:
+            report = claims.check_claims(patterns or (), budget=seconds, seed=number, executor=executor, watcher=bar)
+    _show_report(report)
     if json_file is not None:
         with user_errors():
-            write_atomically(json_file, json.dumps(_tables.evidence_json(rows), indent=2, allow_nan=False) + "\n")
-    if failed:
+            text = json.dumps(_tables.evidence_json(report.rows), indent=2, allow_nan=False)
+            write_atomically(json_file, text + "\n")
+    if not report.passed:
         raise typer.Exit(1)
+
+
+def _show_report(report: claims.CheckReport) -> None:
+    console = console_for_output()
+    console.print(_tables.evidence_table(report.rows, f"Evidence, seed {report.seed}"))
+    for id, one in report.failed:
+        console.print(f"FAIL {id}, {one.check}: {one.detail}", markup=False, highlight=False)
+    if report.unchecked:
+        console.print(f"without a check, not yet measured: {', '.join(report.unchecked)}", highlight=False)
+    passed = len(report.rows) - len(report.failed)
+    console.print(f"{passed} passed, {len(report.failed)} failed", highlight=False)
+    if report.coarsest is not None:
+        id, one = report.coarsest
+        console.print(
+            f"smallest relative error seen by the coarsest check: {one.detectable:.2g} ({id}, {one.check})",
+            highlight=False,
+        )
 
 
 @app.command("pages", epilog="Example: dptheory pages proofs 'gip.*' --workers 2")
@@ -144,19 +146,16 @@ def write_pages(
     """Regenerate what is generated in the proof pages: the ledger, the measured claims, the heads, the evidence tables."""
     with user_errors():
         seconds, number = parse_budget(budget), parse_seed(seed)
-        chosen = [c for c in claims.select(patterns or ()) if c.verdict is not claims.Verdict.EMPIRICAL]
-    ledger = claims.all_claims()
-    with user_errors(), _executor(workers) as executor:
-        _tables.check_markers(directory / claim.page for claim in chosen)
-        headed = [claim for claim in chosen if _page_head.has_head(directory / claim.page)]
-        write_atomically(directory / "README.md", _tables.claims_markdown(ledger))
-        for paper in {claim.source.paper for claim in ledger}:
-            measured = claims.all_claims(paper, claims.Verdict.EMPIRICAL)
-            write_atomically(directory / paper / "empirical.md", _tables.empirical_markdown(measured))
-        for claim in headed:
-            _page_head.write_head(directory / claim.page, claim)
-        for claim, found in run_checks(chosen, seconds, number, executor) if evidence else ():
-            _tables.write_evidence(directory / claim.page, found)
+        with _executor(workers) as executor, _Bar() as bar:
+            claims.write_pages(
+                directory,
+                patterns=patterns or (),
+                evidence=evidence,
+                budget=seconds,
+                seed=number,
+                executor=executor,
+                watcher=bar,
+            )
 
 
 @app.command("demo", epilog="Example: dptheory demo --out dptheory-demo")
@@ -167,8 +166,12 @@ def run_demo(
     from dptheory.cli import _demo
 
     with user_errors():
-        passed = _demo.run(console_for_output(), out)
-    if not passed:
+        _demo.require_probe()
+        out.mkdir(parents=True, exist_ok=True)
+        found = claims.demonstrate()
+        _demo.show(console_for_output(), found, out)
+        probed = _demo.run_probe(console_for_output(), out)
+    if not (probed and found.report.passed):
         raise typer.Exit(1)
 
 
@@ -198,18 +201,30 @@ def parse_seed(text: str) -> int:
     return int(text)
 
 
-def run_checks(
-    chosen: Sequence[claims.Claim], budget: float, seed: int, executor: Executor | None = None
-) -> Iterator[tuple[claims.Claim, tuple[Evidence, ...]]]:
-    """Run the checks claim by claim, with a progress bar on a terminal."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("checks", total=sum(len(claim.checks) for claim in chosen))
-        for claim in chosen:
-            progress.update(task, description=claim.id)
-            yield claim, claim.check(budget, seed, executor)
-            progress.advance(task, len(claim.checks))
+class _Bar(claims.Watcher):
+    """A progress bar on a terminal, gone when the checks are done."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._task = self._progress.add_task("checks", total=None)
+
+    def __enter__(self) -> "_Bar":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def started(self, claims: Sequence[claims.Claim]) -> None:
+        self._progress.update(self._task, total=sum(len(claim.checks) for claim in claims))
+
+    def checking(self, claim: claims.Claim) -> None:
+        self._progress.update(self._task, description=claim.id)
+
+    def checked(self, one: claims.CheckedClaim) -> None:
+        self._progress.advance(self._task, len(one.claim.checks))
 
 
 @contextmanager

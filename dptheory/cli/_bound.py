@@ -1,13 +1,12 @@
 """`dptheory bound` and `dptheory preset`: the calculators for given numbers, and the papers' settings."""
 
 import json
-import math
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from dptheory.cli._common import cell, console_for_output, show_values, user_errors
+from dptheory.cli._common import cell, console_for_output, numbers, show_values, user_errors
 
 bound = typer.Typer(help="What the calculators say for given numbers.", no_args_is_help=True)
 preset = typer.Typer(help="The settings of the papers' tables.", no_args_is_help=True)
@@ -31,17 +30,16 @@ def prune(
     """Errors and direction of random-k and top-k pruning beside DP-SGD."""
     from dptheory import pruning
 
-    with user_errors(noise_multiplier="noise-std"):
-        nothing = float(pruning.zero_update_mse(dim, sigma_g))  # first: dim has to be right before keep can be
-        noise = float(pruning.noise_mse(keep=keep, clip_norm=1.0, noise_multiplier=noise_std))
-        values = {
-            "MSE of DP-SGD": float(pruning.noise_mse(keep=dim, clip_norm=1.0, noise_multiplier=noise_std)),
-            "MSE of the zero update": nothing,
-            "MSE of random-k with noise": float(pruning.random_k_mse(dim, keep, sigma_g)) + noise,
-            "MSE of top-k with noise": float(pruning.top_k_mse(dim, keep, sigma_g)) + noise,
-            "pruning MSE of top-k": float(pruning.top_k_mse(dim, keep, sigma_g)),
-            "retained gain needed to beat DP-SGD's direction": pruning.least_retained_gain(dim, keep),
-        }
+    with user_errors():
+        found = pruning.compare_methods(dim, keep, sigma_g=sigma_g, noise_std=noise_std)
+    values = {
+        "MSE of DP-SGD": found.dp_sgd_mse,
+        "MSE of the zero update": found.zero_update_mse,
+        "MSE of random-k with noise": found.random_k_mse,
+        "MSE of top-k with noise": found.top_k_mse,
+        "pruning MSE of top-k": found.top_k_pruning_mse,
+        "retained gain needed to beat DP-SGD's direction": found.least_retained_gain,
+    }
     show_values("Pruning", values, as_json)
 
 
@@ -73,17 +71,17 @@ def mse(
             batch_size=batch_size,
             drop_rate=drop_rate,
         )
-        values = {
-            f"{name}, {side}": getattr(error, field)
-            for side, error in (("DP-SGD", found.full), ("masked", found.masked))
-            for name, field in (
-                ("signal loss", "signal_loss"),
-                ("noise", "noise"),
-                ("MSE", "mse"),
-                ("descent ratio", "descent_ratio"),
-            )
-        }
-        values |= {"Delta_S": found.delta_signal, "Delta_MSE": found.delta_mse}
+    values = {
+        f"{name}, {side}": getattr(error, field)
+        for side, error in (("DP-SGD", found.full), ("masked", found.masked))
+        for name, field in (
+            ("signal loss", "signal_loss"),
+            ("noise", "noise"),
+            ("MSE", "mse"),
+            ("descent ratio", "descent_ratio"),
+        )
+    }
+    values |= {"Delta_S": found.delta_signal, "Delta_MSE": found.delta_mse}
     show_values(
         "Error of the released gradient; a smaller MSE is no reason to mask, compare the descent ratios",
         values,
@@ -104,21 +102,19 @@ def kappa(
     as_json: AsJson = False,
 ) -> None:
     """Share of the descent that a random mask keeps, for a flat gradient."""
-    import numpy as np
+    from dptheory import sparsification
 
-    from dptheory import _validate, sparsification
-
-    with user_errors(gradient="grad-norm"):
-        size = _validate.integer("dim", dim, 1, 10**7)
-        flat = np.full(size, _validate.real("grad_norm", grad_norm, 0.0, ends="()") / math.sqrt(size))
-        found = sparsification.kappa(flat, clip_norm=clip_norm, drop_rate=drop_rate, deviation=deviation)
-        values = {
-            "kappa": found.value,
-            "lower end, 1 - r": found.lower,
-            "upper end": found.upper,
-            "P(|xi| < 3C/4)": found.probability,
-            "P >= sqrt(1 - r)": found.condition,
-        }
+    with user_errors():
+        found = sparsification.flat_kappa(
+            grad_norm=grad_norm, dim=dim, clip_norm=clip_norm, drop_rate=drop_rate, deviation=deviation
+        )
+    values = {
+        "kappa": found.value,
+        "lower end, 1 - r": found.lower,
+        "upper end": found.upper,
+        "P(|xi| < 3C/4)": found.probability,
+        "P >= sqrt(1 - r)": found.condition,
+    }
     show_values("kappa", values, as_json)
 
 
@@ -132,10 +128,8 @@ def rate(
     from dptheory import sparsification
 
     with user_errors():
-        values = {
-            f"best rate for a = {a:g}": sparsification.optimal_rate(delta_c=delta_c, step_noise=step_noise, exponent=a)
-            for a in (0.5, 0.75, 1.0)
-        }
+        found = sparsification.optimal_rates(delta_c=delta_c, step_noise=step_noise)
+    values = {f"best rate for a = {one.exponent:g}": one.drop_rate for one in found}
     show_values("Best rate; after tuning the learning rate the trade-off can vanish (rs.tuned)", values, as_json)
 
 
@@ -150,24 +144,20 @@ def reconstruction(
     as_json: AsJson = False,
 ) -> None:
     """Error of a reconstruction attack on a masked, noised gradient."""
-    from dptheory import sparsification as attack
+    from dptheory import sparsification
 
     with user_errors():
-        try:
-            entries = [float(number) for number in vector.split(",")]
-        except ValueError:
-            raise ValueError(f"vector must be numbers with commas, got {vector!r}") from None
-        found = attack.expected_error(entries, drop_rate=drop_rate, noise_std=noise_std)
-        values = {
-            "expected error": found.value,
-            "expected error where the attack works": found.given_recoverable,
-            "share of masks under which it fails": found.lost_probability,
-            "lower bound where it works": attack.error_lower_bound(entries, drop_rate=drop_rate, noise_std=noise_std),
-            "Bayes attacker": attack.bayes_error(
-                entries, drop_rate=drop_rate, noise_std=noise_std, prior_std=prior_std
-            ),
-            **({"why infinite": found.reason} if found.reason else {}),
-        }
+        found = sparsification.reconstruction_errors(
+            numbers("vector", vector, float), drop_rate=drop_rate, noise_std=noise_std, prior_std=prior_std
+        )
+    values = {
+        "expected error": found.attack.value,
+        "expected error where the attack works": found.attack.given_recoverable,
+        "share of masks under which it fails": found.attack.lost_probability,
+        "lower bound where it works": found.lower_bound,
+        "Bayes attacker": found.bayes,
+        **({"why infinite": found.attack.reason} if found.attack.reason else {}),
+    }
     show_values("Reconstruction error", values, as_json)
 
 

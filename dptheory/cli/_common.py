@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -14,6 +14,8 @@ from rich.table import Table
 from typer.core import TyperGroup
 
 from dptheory.cli._tables import finite_or_none
+
+Number = TypeVar("Number", int, float)
 
 
 class Commands(TyperGroup):
@@ -74,6 +76,19 @@ def user_errors(**options: str) -> Iterator[None]:
         first, blank, rest = str(error).partition(" ")
         _say(f"{options.get(first, first)}{blank}{rest}")
         raise typer.Exit(2) from None
+
+
+def numbers(name: str, text: str, kind: type[Number]) -> tuple[Number, ...]:
+    """The numbers of an option that is a list with commas.
+
+    Raises:
+        ValueError: anything else.
+    """
+    try:
+        return tuple(kind(part) for part in text.split(","))
+    except ValueError:
+        wanted = "whole numbers" if kind is int else "numbers"
+        raise ValueError(f"{name} must be {wanted} separated by commas, got {text!r}") from None
 
 
 def console_for_output() -> Console:

@@ -27,7 +27,7 @@ Delta = Annotated[float | None, typer.Option(help="In place of --mu, with --epsi
     "embedding",
     epilog="Example: dptheory bound embedding --dim 270000 --subspace-dim 1000 --clip-norm 10 --residual-clip 2 --mu 1",
 )
-def embedding(
+def show_embedding(
     dim: Dim,
     subspace_dim: Annotated[int, typer.Option(help="Dimension k of the anchor subspace.")],
     clip_norm: Annotated[float, typer.Option(help="Clipping norm S of the gradients, and of the embeddings.")],
@@ -39,43 +39,32 @@ def embedding(
     as_json: AsJson = False,
 ) -> None:
     """Error of gradient embedding perturbation beside plain perturbation, of one release, at the same privacy."""
-    from dptheory.embedding import gep_mse, joint_clip, largest_residual_ratio, least_residual_energy, split_noise
+    from dptheory import embedding
 
     with user_errors():
-        mu = _privacy(mu, epsilon, delta)
-        errors = gep_mse(
+        found = embedding.compare_releases(
             dim=dim,
             subspace_dim=subspace_dim,
             clip_norm=clip_norm,
             residual_clip=residual_clip,
             mu=mu,
+            epsilon=epsilon,
+            delta=delta,
             residual_norm=residual_norm,
         )
-        split = split_noise(
-            dim=dim, subspace_dim=subspace_dim, embedding_clip=clip_norm, residual_clip=residual_clip, mu=mu
-        )
-        joint = joint_clip(
-            dim=dim,
-            subspace_dim=subspace_dim,
-            clip_norm=clip_norm,
-            residual_share=min(1.0, residual_clip / clip_norm),
-            mu=mu,
-        )
-        ratios = largest_residual_ratio(dim=dim, subspace_dim=subspace_dim)
-        pays = least_residual_energy(
-            dim=dim, subspace_dim=subspace_dim, clip_norm=clip_norm, residual_clip=residual_clip, mu=mu
-        )
-        ways = ("published", "published_sum", "optimal", "joint")
-        values = {
-            "mu": mu,
-            **{f"squared error of the sum, {name}": getattr(errors, way) for way, name in _WAYS.items()},
-            "noise std of the embedding, best split": split.embedding_std,
-            "noise std of the residual, best split": split.residual_std,
-            "noise std of the embedding, gradient clipped first": joint.embedding_std,
-            "noise std of the residual, gradient clipped first": joint.residual_std,
-            **{f"S2/S below which it beats GP, {_WAYS[way]}": getattr(ratios, way) for way in ways},
-            **{f"|r|^2 above which it beats B-GEP, {_WAYS[way]}": getattr(pays, way) for way in ways},
-        }
+    ways = ("published", "published_sum", "optimal", "joint")
+    values = {
+        "mu": found.mu,
+        **{f"squared error of the sum, {name}": getattr(found.mse, way) for way, name in _WAYS.items()},
+        "noise std of the embedding, best split": found.best_split.embedding_std,
+        "noise std of the residual, best split": found.best_split.residual_std,
+        "noise std of the embedding, gradient clipped first": found.joint_clip.embedding_std,
+        "noise std of the residual, gradient clipped first": found.joint_clip.residual_std,
+        **{f"S2/S below which it beats GP, {_WAYS[way]}": getattr(found.largest_residual_ratio, way) for way in ways},
+        **{
+            f"|r|^2 above which it beats B-GEP, {_WAYS[way]}": getattr(found.least_residual_energy, way) for way in ways
+        },
+    }
     show_values("Gradient embedding perturbation; biases of clipping come on top", values, as_json)
 
 
@@ -85,28 +74,25 @@ def presets(
     as_json: AsJson = False,
 ) -> None:
     """GEP's settings for ResNet20, and the squared norm of the noise on the sum of gradients that they give."""
-    from dptheory.papers import embedding_presets
+    from dptheory import papers
 
     with user_errors():
-        rows = [
-            {
-                "name": one.name,
-                "source": one.source,
-                "p": one.dim,
-                "k": one.subspace_dim,
-                "S": one.clip_norm,
-                "S2": one.residual_clip,
-                "n": one.batch_size,
-                "delta": one.delta,
-                "epsilon: epochs": ", ".join(f"{epsilon:g}: {epochs}" for epsilon, epochs in one.budgets) or None,
-                **{
-                    f"noise, {name}": getattr(one.noise(mu=mu), way)
-                    for way, name in _WAYS.items()
-                    if way != "published_sum"
-                },
-            }
-            for one in embedding_presets()
-        ]
+        found = papers.embedding_noise(mu=mu)
+    rows = [
+        {
+            "name": one.preset.name,
+            "source": one.preset.source,
+            "p": one.preset.dim,
+            "k": one.preset.subspace_dim,
+            "S": one.preset.clip_norm,
+            "S2": one.preset.residual_clip,
+            "n": one.preset.batch_size,
+            "delta": one.preset.delta,
+            "epsilon: epochs": ", ".join(f"{epsilon:g}: {epochs}" for epsilon, epochs in one.preset.budgets) or None,
+            **{f"noise, {name}": getattr(one.noise, way) for way, name in _WAYS.items() if way != "published_sum"},
+        }
+        for one in found
+    ]
     if as_json:
         typer.echo(json.dumps(rows, indent=2, allow_nan=False))
         return
@@ -114,14 +100,3 @@ def presets(
     for row in rows:
         table.add_row(*(cell(value) for value in row.values()))
     console_for_output().print(table)
-
-
-def _privacy(mu: float | None, epsilon: float | None, delta: float | None) -> float:
-    """``mu``, or the mu that (epsilon, delta) allows for."""
-    if mu is not None and epsilon is None and delta is None:
-        return mu
-    if mu is not None or epsilon is None or delta is None:
-        raise ValueError("mu must be given, or epsilon and delta in its place")
-    from dptheory.privacy import gaussian_mu
-
-    return gaussian_mu(epsilon, delta)

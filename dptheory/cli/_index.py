@@ -21,43 +21,30 @@ def index(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Dispersion and share of the top-k gain by basic composition, zCDP, exactly, and with the values of one sample."""
-    from dptheory import privacy, pruning
+    from dptheory import privacy
 
     with user_errors():
-        if (sampling_rate is None) != (noise_multiplier is None):
-            raise ValueError("sampling-rate and noise-multiplier must be given together")
-        thetas = {
-            "basic composition": privacy.theta_for_delta_budget(
-                epsilon=epsilon, delta=delta, dim=dim, keep=keep, steps=steps, groups=groups, method="basic"
-            ),
-            "zCDP": privacy.theta_for_delta_budget(
-                epsilon=epsilon, delta=delta, dim=dim, keep=keep, steps=steps, groups=groups, method="zcdp"
-            ),
-            "exact composition": privacy.theta_for_delta_budget(
-                epsilon=epsilon, delta=delta, dim=dim, keep=keep, steps=steps, groups=groups, method="exact"
-            ),
-        }
-        values: dict[str, float] = {}
-        if sampling_rate is not None and noise_multiplier is not None:
-            curve = steps * privacy.subsampled_gaussian_rdp(
-                orders=privacy.ORDERS, sampling_rate=sampling_rate, noise_multiplier=noise_multiplier
-            )
-            alone = privacy.epsilon_from_rdp(orders=privacy.ORDERS, rdp=curve, delta=delta)
-            values["epsilon of the values alone (RDP)"] = alone
-            thetas["values and indices of one sample (RDP)"] = privacy.theta_for_joint_budget(
-                epsilon=alone + epsilon,
-                delta=delta,
-                dim=dim,
-                keep=keep,
-                sampling_rate=sampling_rate,
-                noise_multiplier=noise_multiplier,
-                steps=steps,
-                groups=groups,
-            )
-        for name, theta in thetas.items():
-            values[f"theta, {name}"] = theta
-            values[f"retained gain, {name}"] = pruning.retained_gain(dim, keep, theta)
-        values["retained gain needed to beat DP-SGD's direction"] = pruning.least_retained_gain(
-            dim, keep, groups=groups
+        found = privacy.compare_index_accountings(
+            dim=dim,
+            keep=keep,
+            epsilon=epsilon,
+            delta=delta,
+            steps=steps,
+            groups=groups,
+            sampling_rate=sampling_rate,
+            noise_multiplier=noise_multiplier,
         )
+    values: dict[str, float] = {}
+    if found.values_epsilon is not None:
+        values["epsilon of the values alone (RDP)"] = found.values_epsilon
+    for name, choice in (
+        ("basic composition", found.basic),
+        ("zCDP", found.zcdp),
+        ("exact composition", found.exact),
+        ("values and indices of one sample (RDP)", found.joint),
+    ):
+        if choice is not None:
+            values[f"theta, {name}"] = choice.theta
+            values[f"retained gain, {name}"] = choice.retained_gain
+    values["retained gain needed to beat DP-SGD's direction"] = found.least_retained_gain
     show_values("What an index budget buys", values, as_json)

@@ -39,10 +39,10 @@ def show_epsilon(
     as_json: AsJson = False,
 ) -> None:
     """Bounds of epsilon."""
-    from dptheory.privacy import epsilon_bounds, rdp_epsilon
+    from dptheory import privacy as accounting
 
     with user_errors():
-        found = epsilon_bounds(
+        found = accounting.epsilon_report(
             noise_multiplier=noise_multiplier,
             sampling_rate=sampling_rate,
             steps=steps,
@@ -51,11 +51,9 @@ def show_epsilon(
             adjacency=adjacency,
             sampling=sampling,
         )
-        values = dataclasses.asdict(found)
-        if adjacency == "add-remove":
-            values["upper bound by Renyi privacy"] = rdp_epsilon(
-                noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, steps=steps, delta=delta
-            )
+    values = dataclasses.asdict(found.bounds)
+    if found.rdp is not None:
+        values["upper bound by Renyi privacy"] = found.rdp
     show_values("Epsilon; report the upper bound", values, as_json)
 
 
@@ -73,10 +71,10 @@ def show_sigma(
     as_json: AsJson = False,
 ) -> None:
     """The least noise multiplier that keeps the budget."""
-    from dptheory import privacy as privacy_theory
+    from dptheory import privacy as accounting
 
     with user_errors():
-        sigma = privacy_theory.least_noise_multiplier(
+        found = accounting.noise_for_budget(
             epsilon=epsilon,
             delta=delta,
             sampling_rate=sampling_rate,
@@ -84,17 +82,7 @@ def show_sigma(
             adjacency=adjacency,
             sampling=sampling,
         )
-        width = max(1e-4, 1e-3 * min(1.0, epsilon))  # the bracket that sigma was chosen by
-        found = privacy_theory.epsilon_bounds(
-            noise_multiplier=sigma,
-            sampling_rate=sampling_rate,
-            steps=steps,
-            delta=delta,
-            width=width,
-            adjacency=adjacency,
-            sampling=sampling,
-        )
-        values = {"noise multiplier": sigma, **dataclasses.asdict(found)}
+    values = {"noise multiplier": found.noise_multiplier, **dataclasses.asdict(found.bounds)}
     show_values("Noise", values, as_json)
 
 
@@ -112,10 +100,10 @@ def show_steps(
     as_json: AsJson = False,
 ) -> None:
     """The most steps that keep the budget."""
-    from dptheory.privacy import max_steps
+    from dptheory import privacy as accounting
 
     with user_errors():
-        count = max_steps(
+        found = accounting.steps_for_budget(
             epsilon=epsilon,
             delta=delta,
             noise_multiplier=noise_multiplier,
@@ -123,7 +111,7 @@ def show_steps(
             adjacency=adjacency,
             sampling=sampling,
         )
-    show_values("Steps", {"steps": count, "epochs": count * sampling_rate}, as_json)
+    show_values("Steps", dataclasses.asdict(found), as_json)
 
 
 privacy.command(

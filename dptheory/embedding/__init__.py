@@ -22,6 +22,7 @@ from dptheory.embedding._calibration import (
     sampled_epsilon,
 )
 from dptheory.embedding._clipping_bias import ClippingBias, clipping_bias, joint_clipping_bias
+from dptheory.embedding._comparison import ReleaseComparison, compare_releases
 from dptheory.embedding._costs import PowerIteration, extra_floats, power_iteration
 from dptheory.embedding._groups import grouping_cost_ratio, square_root_allocation
 from dptheory.embedding._mse import (
@@ -44,12 +45,14 @@ __all__ = [
     "LargestRatios",
     "PowerIteration",
     "Projection",
+    "ReleaseComparison",
     "ResidualBound",
     "SmallResidual",
     "SplitNoise",
     "anchor_subspace",
     "clipped_gep_mse",
     "clipping_bias",
+    "compare_releases",
     "excess_risk",
     "excess_risk_as_published",
     "extra_floats",

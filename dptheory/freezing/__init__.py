@@ -1,6 +1,7 @@
 """What freezing the first layers does to clipped gradients, and the bound on descent that follows."""
 
 from dptheory.freezing._bound import FreezingBounds, freezing_bounds, private_second_moment
+from dptheory.freezing._comparison import FreezingComparison, compare_freezing
 from dptheory.freezing._effects import (
     BiasAngleChange,
     FreezingEffect,
@@ -18,12 +19,14 @@ from dptheory.freezing._expected_angle import expected_angle
 __all__ = [
     "BiasAngleChange",
     "FreezingBounds",
+    "FreezingComparison",
     "FreezingEffect",
     "SignalGrowth",
     "TrainablePart",
     "bias_angle",
     "bias_turn",
     "biased_signal",
+    "compare_freezing",
     "expected_angle",
     "freezing_bounds",
     "freezing_effect",

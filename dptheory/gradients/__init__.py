@@ -1,6 +1,14 @@
 """What happens to one gradient: angles under noise, clipping, random masks, projections, the error of a noisy gradient."""
 
-from dptheory.gradients._angles import DistortionAngle, angle_range, angle_variance, batch_expected_cos, small_snr_slope
+from dptheory.gradients._angles import (
+    AngleSummary,
+    DistortionAngle,
+    angle_range,
+    angle_summary,
+    angle_variance,
+    batch_expected_cos,
+    small_snr_slope,
+)
 from dptheory.gradients._clipping import (
     ClipMoments,
     SymmetricClipBound,
@@ -31,6 +39,7 @@ from dptheory.gradients._quadratic_form import QuadraticForm
 from dptheory.gradients._subset_sums import mean_reciprocal
 
 __all__ = [
+    "AngleSummary",
     "ClipMoments",
     "DistortionAngle",
     "GradientError",
@@ -41,6 +50,7 @@ __all__ = [
     "SymmetricClipBound",
     "all_masks",
     "angle_range",
+    "angle_summary",
     "angle_variance",
     "batch_expected_cos",
     "clip",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
 
 from dptheory import _validate
 from dptheory.gradients import _angle_law
@@ -15,6 +16,7 @@ Array = NDArray[np.float64]
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(128)
 # exp(-0.4 * 16**2 / 2) < 1e-22: beyond 16 widths nothing of the integrand is left (see _slope).
 _WIDTHS = 16.0
+_SMALLEST = 1e-300  # angle, in radians
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,32 @@ class DistortionAngle:
         moved, _ = _on_grid(law, angle, factor)
         return np.minimum(law.above(moved.ravel()), 1.0).reshape(angle.shape)
 
+    def quantile(self, probability: float) -> float:
+        r"""The angle below which the noisy vector stays with this probability, by bisection of :meth:`cdf` on log(angle).
+
+        Args:
+            probability: P(angle <= quantile), in (0, 1).
+
+        Returns:
+            The angle in radians; 0 where the smallest angles already have this probability, as without noise.
+
+        Raises:
+            ValueError: a probability outside its range.
+
+        Example:
+            >>> law = DistortionAngle(3, 0.0)  # of no signal all directions are alike: the median is a right angle
+            >>> round(law.quantile(0.5), 9)
+            1.570796327
+
+        Source: LF, Definition 3.2 (lf.angle_law).
+        """
+        share = _validate.real("probability", probability, 0.0, 1.0, ends="()")
+        if self.cdf(_SMALLEST) >= share:
+            return 0.0
+        low, high = math.log(_SMALLEST), math.log(math.pi)
+        found = brentq(lambda y: float(self.cdf(min(math.exp(y), math.pi))) - share, low, high, xtol=1e-15, rtol=1e-15)
+        return math.exp(found)
+
     def mean(self) -> float:
         """Mean angle in radians: pi / 2 at snr 0, falling to 0; about arctan(sqrt(dim - 1) / snr).
 
@@ -167,6 +195,55 @@ class DistortionAngle:
     def _plural(self) -> int:
         """dim, where it has a law with a density."""
         return _validate.integer("dim", self.dim, 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AngleSummary:
+    """The law of a :class:`DistortionAngle` in a few numbers.
+
+    Attributes:
+        expected_cos: mean cosine of the angle.
+        mean: mean angle in radians.
+        std: its standard deviation in radians.
+        quantile_05, median, quantile_95: angles in radians that are not exceeded with probability .05, .5 and .95.
+    """
+
+    expected_cos: float
+    mean: float
+    std: float
+    quantile_05: float
+    median: float
+    quantile_95: float
+
+
+def angle_summary(dim: int, snr: float) -> AngleSummary:
+    r"""Angle between a clipped mean gradient s and the private s + z, z ~ N(0, tau^2 I), in a few numbers.
+
+    Mean cosine, mean, standard deviation and quantiles of the law of :class:`DistortionAngle`.
+
+    Args:
+        dim: number of entries of s, 2..1e9.
+        snr: \|s| / tau, in [0, inf]; inf means no noise.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Example:
+        >>> found = angle_summary(3, 0.0)
+        >>> round(found.mean, 6), round(found.median, 6), found.expected_cos
+        (1.570796, 1.570796, 0.0)
+
+    Source: LF, Definition 3.2 (lf.angle_law); GIP, Fig. 1 (gip.fig1).
+    """
+    law = DistortionAngle(dim, snr)
+    return AngleSummary(
+        expected_cos=law.expected_cos(),
+        mean=law.mean(),
+        std=math.sqrt(law.var()),
+        quantile_05=law.quantile(0.05),
+        median=law.quantile(0.5),
+        quantile_95=law.quantile(0.95),
+    )
 
 
 def batch_expected_cos(*, cos_bias: ArrayLike, dim: int, snr: float) -> Array:

@@ -1,7 +1,14 @@
 """The settings and tables that the papers print, digit for digit. They stand once, in the TOML files of this package."""
 
 from dptheory.papers._data import Cell, Setting, Table, setting, settings, table, tables
-from dptheory.papers._embedding_settings import RESNET20_DIM, RESNET20_GROUPS, EmbeddingPreset, embedding_presets
+from dptheory.papers._embedding_settings import (
+    RESNET20_DIM,
+    RESNET20_GROUPS,
+    EmbeddingNoise,
+    EmbeddingPreset,
+    embedding_noise,
+    embedding_presets,
+)
 from dptheory.papers._hyperparameters import Preset, all_presets, preset
 from dptheory.papers._privacy_settings import PaperSetting, paper_settings
 
@@ -9,12 +16,14 @@ __all__ = [
     "RESNET20_DIM",
     "RESNET20_GROUPS",
     "Cell",
+    "EmbeddingNoise",
     "EmbeddingPreset",
     "PaperSetting",
     "Preset",
     "Setting",
     "Table",
     "all_presets",
+    "embedding_noise",
     "embedding_presets",
     "paper_settings",
     "preset",

@@ -62,6 +62,41 @@ def embedding_presets() -> tuple[EmbeddingPreset, ...]:
     return (*_of_section_4("gep.cifar10"), *_of_section_4("gep.svhn"), _released_example())
 
 
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingNoise:
+    """A setting and the squared norm of the noise that each way of releasing the sum puts on it.
+
+    Attributes:
+        preset: the setting.
+        noise: as of :meth:`EmbeddingPreset.noise`.
+    """
+
+    preset: EmbeddingPreset
+    noise: GepMse
+
+
+def embedding_noise(*, mu: float = 1.0) -> tuple[EmbeddingNoise, ...]:
+    r"""All settings of :func:`embedding_presets` and their noise at one privacy, by :func:`dptheory.embedding.gep_mse`.
+
+    Args:
+        mu: privacy of one step before subsampling, in [1e-70, 1e70]; add-remove; 1 / noise multiplier.
+
+    Returns:
+        One result per setting, in the order of :func:`embedding_presets`.
+
+    Raises:
+        ValueError: mu outside its range.
+
+    Example:
+        >>> found = embedding_noise(mu=0.5)[0]
+        >>> found.preset.name, found.noise == found.preset.noise(mu=0.5)
+        ('gep.cifar10.k500', True)
+
+    Source: GEP, section 4 (gep.versus).
+    """
+    return tuple(EmbeddingNoise(preset=one, noise=one.noise(mu=mu)) for one in embedding_presets())
+
+
 def _of_section_4(group: str) -> tuple[EmbeddingPreset, ...]:
     runs = _data.settings(group)
     one = runs[0]

@@ -1,6 +1,14 @@
 """Privacy: what a mechanism costs, and how much noise a budget asks for."""
 
 from dptheory.privacy._accountant import CrossCheck, cross_check, epsilon_bounds, rdp_epsilon
+from dptheory.privacy._answers import (
+    EpsilonReport,
+    NoiseAnswer,
+    StepsAnswer,
+    epsilon_report,
+    noise_for_budget,
+    steps_for_budget,
+)
 from dptheory.privacy._auditing import AUDIT_METHODS, AuditResult, audit, bound_at_known_rate, largest_bound
 from dptheory.privacy._brackets import DELTA, MAX_STEPS, NOISE, RATE, EpsilonBounds
 from dptheory.privacy._budgets import least_noise_multiplier, max_steps
@@ -18,6 +26,7 @@ from dptheory.privacy._index import (
     retained_gain_for_delta_budget,
     theta_for_delta_budget,
 )
+from dptheory.privacy._index_comparison import IndexAccountings, IndexChoice, compare_index_accountings
 from dptheory.privacy._index_prv import IndexPRV
 from dptheory.privacy._joint import IndexSteps, joint_epsilon, run_epsilon, theta_for_joint_budget, values_epsilon
 from dptheory.privacy._joint_curves import ORDERS, FreshMask, joint_rdp, subsampled_gaussian_rdp
@@ -43,14 +52,20 @@ __all__ = [
     "AuditResult",
     "CrossCheck",
     "EpsilonBounds",
+    "EpsilonReport",
     "FreshMask",
+    "IndexAccountings",
+    "IndexChoice",
     "IndexPRV",
     "IndexSteps",
     "LatticeLoss",
+    "NoiseAnswer",
+    "StepsAnswer",
     "audit",
     "average_sensitivity",
     "bound_at_known_rate",
     "combined_multiplier",
+    "compare_index_accountings",
     "composed",
     "conversion",
     "cross_check",
@@ -60,6 +75,7 @@ __all__ = [
     "epsilon_bounds",
     "epsilon_for_retained_gain",
     "epsilon_from_rdp",
+    "epsilon_report",
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_log_delta",
@@ -73,10 +89,12 @@ __all__ = [
     "loss_law",
     "masked_sensitivity",
     "max_steps",
+    "noise_for_budget",
     "published_size_delta",
     "rdp_epsilon",
     "retained_gain_for_delta_budget",
     "run_epsilon",
+    "steps_for_budget",
     "subsampled_gaussian_rdp",
     "theta_for_delta_budget",
     "theta_for_joint_budget",

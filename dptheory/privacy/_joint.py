@@ -16,6 +16,7 @@ from dptheory.pruning import SubsetMallows
 
 _SHARES = (0.001, 0.01, 0.1, 0.5)  # of delta, for the index sets
 _MAX_SHIFT = 1e100
+MAX_EPSILON = 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,7 +268,7 @@ def theta_for_joint_budget(
 
     Source: GIP, Theorem 2 (gip.thm2, gip.tight).
     """
-    epsilon = _validate.real("epsilon", epsilon, 0.0, 1e6, ends="(]")
+    epsilon = _validate.real("epsilon", epsilon, 0.0, MAX_EPSILON, ends="(]")
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
     rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0)
     sigma = _validate.real("noise_multiplier", noise_multiplier, 0.0, ends="(]")

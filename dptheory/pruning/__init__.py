@@ -1,5 +1,6 @@
 """Pruned and noised gradients: their error, the Mallows mechanism of the index vector, and other ways to select entries."""
 
+from dptheory.pruning._comparison import PruningComparison, compare_methods
 from dptheory.pruning._error import (
     beta,
     cosine_ratio,
@@ -42,9 +43,11 @@ from dptheory.pruning._selection import (
 
 __all__ = [
     "IndexBudget",
+    "PruningComparison",
     "SelectionGains",
     "SubsetMallows",
     "beta",
+    "compare_methods",
     "cosine_ratio",
     "expected_norm",
     "groups_of",

@@ -1,34 +1,42 @@
 """Random sparsification: kappa, the trade-off of masking, ranked masks, schedules, reconstruction, costs."""
 
 from dptheory.sparsification._costs import Communication, Operations, communication, projection_operations
-from dptheory.sparsification._kappa import BestRate, Kappa, best_rate, kappa
+from dptheory.sparsification._kappa import BestRate, Kappa, best_rate, flat_kappa, kappa
 from dptheory.sparsification._ranking import captured_energy, signed_captured_energy, sparse_captured_energy
 from dptheory.sparsification._reconstruction import (
     AttackError,
+    ReconstructionErrors,
     bayes_error,
     error_lower_bound,
     expected_error,
     gaussian_matrix_error,
     matrix_error_lower_bound,
     matrix_expected_error,
+    reconstruction_errors,
 )
 from dptheory.sparsification._schedules import freeze_rate, total_density
 from dptheory.sparsification._tradeoff import (
+    EXPONENTS,
+    OptimalRate,
     TunedBound,
     least_kappa,
     least_kappa_tuned,
     optimal_rate,
     optimal_rate_flat,
+    optimal_rates,
     relative_bound,
     tuned_bound,
 )
 
 __all__ = [
+    "EXPONENTS",
     "AttackError",
     "BestRate",
     "Communication",
     "Kappa",
     "Operations",
+    "OptimalRate",
+    "ReconstructionErrors",
     "TunedBound",
     "bayes_error",
     "best_rate",
@@ -36,6 +44,7 @@ __all__ = [
     "communication",
     "error_lower_bound",
     "expected_error",
+    "flat_kappa",
     "freeze_rate",
     "gaussian_matrix_error",
     "kappa",
@@ -45,7 +54,9 @@ __all__ = [
     "matrix_expected_error",
     "optimal_rate",
     "optimal_rate_flat",
+    "optimal_rates",
     "projection_operations",
+    "reconstruction_errors",
     "relative_bound",
     "signed_captured_energy",
     "sparse_captured_energy",

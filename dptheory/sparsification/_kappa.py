@@ -50,6 +50,7 @@ _RATES = 48
 _NEARBY = 12
 _LOG_LARGEST = 709.0
 _SMALLEST_Z = 1e-70
+_FLAT_DIM, _FLAT_NORM = 10**7, 1e-66  # so that no entry is below 1e-70
 _BEYOND = 1e70  # entries so far above the threshold decide a row whatever their size
 
 
@@ -136,6 +137,36 @@ def kappa(
     keep = kept_entries(dim=problem.shares.size, drop_rate=drop_rate)
     masks = _validate.integer("masks", masks, 100, 10**7)
     return problem.kappa(keep, masks, _validate.integer("seed", seed, 0))
+
+
+def flat_kappa(*, grad_norm: float, dim: int, clip_norm: float, drop_rate: float, deviation: float = 0.0) -> Kappa:
+    r"""kappa of a gradient whose entries are all of one size, :math:`w_j = |w| / \sqrt d`, by :func:`kappa`.
+
+    Args:
+        grad_norm: \|w|, in [1e-66, 1e70].
+        dim: number of entries d, 1..1e7.
+        clip_norm: C, in [1e-70, 1e70].
+        drop_rate: r in [0, 1) with (1 - r) d whole.
+        deviation: s in [0, 1e70]; one example's gradient is w + xi with xi ~ N(0, s^2 I).
+
+    Returns:
+        kappa and its parts; no mask is drawn, all of them keep the same norm.
+
+    Raises:
+        ValueError: an argument outside its range, or P = 0, where kappa is undefined.
+
+    Example:
+        >>> found = flat_kappa(grad_norm=2.0, dim=1000, clip_norm=4.0, drop_rate=0.5)
+        >>> round(found.value, 6), found.lower
+        (0.707107, 0.5)
+
+    Source: RS, Lemma 3.3 (rs.lem3.3, rs.kappa).
+    """
+    dim = _validate.integer("dim", dim, 1, _FLAT_DIM)
+    grad_norm = _validate.size("grad_norm", grad_norm, _FLAT_NORM)
+    deviation = _validate.size("deviation", deviation, 0.0)
+    flat = np.full(dim, grad_norm / math.sqrt(dim))
+    return kappa(flat, clip_norm=clip_norm, drop_rate=drop_rate, deviation=deviation)
 
 
 def best_rate(

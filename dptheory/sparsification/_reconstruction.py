@@ -123,6 +123,52 @@ def bayes_error(vector: ArrayLike, *, drop_rate: float, noise_std: float, prior_
     return prior_std * prior_std * share
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReconstructionErrors:
+    """How well a masked, noisy gradient protects one unknown x, in units of x squared.
+
+    Attributes:
+        attack: the error of least squares, by :func:`expected_error`.
+        lower_bound: Jensen's bound for it where the attack works, by :func:`error_lower_bound`.
+        bayes: the error of the attacker who knows the prior, by :func:`bayes_error`.
+    """
+
+    attack: AttackError
+    lower_bound: float
+    bayes: float
+
+
+def reconstruction_errors(
+    vector: ArrayLike, *, drop_rate: float, noise_std: float, prior_std: float
+) -> ReconstructionErrors:
+    r"""Errors of the attacks on one masked, noisy gradient m * (k x + xi), and the bound for them.
+
+    .. math:: \sigma^2 E[X^{-1}], \qquad \frac{\sigma^2 P(X > 0)}{(1-r)|k|^2}, \qquad
+        E[(X/\sigma^2 + 1/\sigma_x^2)^{-1}], \qquad X = |m * k|^2
+
+    Args:
+        vector: k, shape (dim,), 1 <= dim <= 1e6, not all zero; the non-zero entries within a factor of 1e140.
+        drop_rate: r in [0, 1); dim * (1 - r) must be an integer >= 1.
+        noise_std: standard deviation sigma of the noise on one entry, > 0.
+        prior_std: standard deviation of x that the Bayes attacker knows, > 0.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Example:
+        >>> found = reconstruction_errors([1.0, 2.0, 3.0, 4.0], drop_rate=0.5, noise_std=0.1, prior_std=1.0)
+        >>> round(found.attack.value, 6), round(found.lower_bound, 6), round(found.bayes, 6)
+        (0.000876, 0.000667, 0.000875)
+
+    Source: RS, Theorem 5.1 (rs.thm5.1).
+    """
+    return ReconstructionErrors(
+        attack=expected_error(vector, drop_rate=drop_rate, noise_std=noise_std),
+        lower_bound=error_lower_bound(vector, drop_rate=drop_rate, noise_std=noise_std),
+        bayes=bayes_error(vector, drop_rate=drop_rate, noise_std=noise_std, prior_std=prior_std),
+    )
+
+
 def matrix_expected_error(matrix: ArrayLike, *, drop_rate: float, noise_std: float) -> AttackError:
     r"""Total error of least squares for n unknowns, sigma^2 E tr (K_m' K_m)^-1, over every mask of rows.
 

@@ -65,6 +65,50 @@ def optimal_rate(*, delta_c: float, step_noise: float, exponent: float = 0.5) ->
     return 1.0 - a * delta_c / ((1.0 - a) * step_noise)
 
 
+EXPONENTS = (0.5, 0.75, 1.0)
+"""Of kappa = (1 - r)^a: the paper's assumption, halfway, and gradients below the threshold."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimalRate:
+    """The best rate under one assumption on kappa.
+
+    Attributes:
+        exponent: a, where kappa = (1 - r)^a.
+        drop_rate: r as of :func:`optimal_rate`.
+    """
+
+    exponent: float
+    drop_rate: float
+
+
+def optimal_rates(*, delta_c: float, step_noise: float) -> tuple[OptimalRate, ...]:
+    r"""The r that minimises U(r) for each exponent of :data:`EXPONENTS`: how much the answer depends on the assumption.
+
+    .. math:: r^* = \max\left(0, 1 - \frac{a}{1-a}\frac{\Delta_C}{\gamma\Delta_\sigma}\right)
+
+    Args:
+        delta_c: what noise does not explain of the bound, >= 0.
+        step_noise: learning rate times Delta_sigma, >= 0.
+
+    Returns:
+        One result per exponent, in their order.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Example:
+        >>> [(one.exponent, round(one.drop_rate, 6)) for one in optimal_rates(delta_c=0.1, step_noise=1.0)]
+        [(0.5, 0.9), (0.75, 0.7), (1.0, 0.0)]
+
+    Source: RS, Appendix G, equation 116 (rs.appG).
+    """
+    return tuple(
+        OptimalRate(exponent=a, drop_rate=optimal_rate(delta_c=delta_c, step_noise=step_noise, exponent=a))
+        for a in EXPONENTS
+    )
+
+
 def optimal_rate_flat(
     *, delta_c: float, step_noise: float, grad_norm: float, clip_norm: float, deviation_share: float = 0.75
 ) -> float:

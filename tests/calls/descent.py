@@ -95,6 +95,14 @@ CALLS: Calls = {
         dear(layer_sizes=[5, 10], layer_norms=[1.0, 2.0], frozen_layers=1, clip_norm=1.0, noise_multiplier=1.0, batch_size=4,
              alignment=0.5),
     ],
+    f"{_ANGLE}.quantile": [dear(self=_SMALL, probability=0.3), dear(self=_LARGE, probability=0.3)],
+    "dptheory.gradients.angle_summary": [dear(dim=10, snr=1.0), dear(dim=1_000_000, snr=30.0)],
+    "dptheory.freezing.compare_freezing": [
+        dear(layer_sizes=[5, 10], layer_norms=[1.0, 2.0], frozen_layers=1, clip_norm=1.0, noise_multiplier=1.0, batch_size=4,
+             objective_gap=1.0, learning_rate=0.1, steps=10, smoothness=1.0, alignment=0.5, **_POISSON),
+        dear(layer_sizes=[100_000, 450_000], layer_norms=[1.0, 2.0], frozen_layers=1, clip_norm=1.0, noise_multiplier=1.0,
+             batch_size=1000, objective_gap=1.0, learning_rate=0.1, steps=1000, smoothness=1.0),
+    ],
     "dptheory.freezing.private_second_moment": [
         call(second_moment=1.0, clip_norm=1.0, noise_multiplier=1.0, dim=10, batch_size=4),
         call(second_moment=1.0, clip_norm=0.1, noise_multiplier=1.54, dim=550_000, batch_size=1000),

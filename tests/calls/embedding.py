@@ -90,6 +90,11 @@ CALLS: Calls = {
         call(**_RESNET, clip_norm=10.0, residual_clip=2.0, mu=1.0),
     ],
     "dptheory.papers.EmbeddingPreset.noise": [call(self=papers.embedding_presets()[0], mu=1.0)],
+    "dptheory.papers.embedding_noise": [call(mu=1.0)],
+    f"{_EMBEDDING}.compare_releases": [
+        call(**_SIZES, clip_norm=10.0, residual_clip=2.0, mu=1.0, residual_norm=3.0),
+        call(**_RESNET, clip_norm=10.0, residual_clip=2.0, epsilon=1.0, delta=1e-5),
+    ],
     "dptheory.papers.embedding_presets": [call()],
     f"{_EMBEDDING}.split_noise": [
         call(**_SIZES, embedding_clip=10.0, residual_clip=2.0, mu=1.0),

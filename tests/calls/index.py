@@ -5,7 +5,7 @@ import numpy as np
 from dptheory import privacy
 from dptheory.privacy import FreshMask, IndexPRV, IndexSteps
 from dptheory.pruning import SubsetMallows
-from tests.calls import Calls, Fresh, call, dear
+from tests.calls import Calls, Fresh, call, dear, slow
 
 _SMALL = SubsetMallows(8, 3, 0.3)
 _PAPER = SubsetMallows(256, 26, 0.01)
@@ -53,6 +53,9 @@ CALLS: Calls = {
         call(epsilon=1.0, delta=1e-5, method="zcdp", **_SETTING),
         dear(epsilon=1.0, delta=1e-5, dim=8, keep=3, steps=1, groups=2, method="exact"),
         dear(epsilon=1.0, delta=1e-5, dim=256, keep=26, steps=10, groups=100, method="exact"),
+    ],
+    "dptheory.privacy.compare_index_accountings": [
+        slow(epsilon=3.0, delta=1e-5, dim=8, keep=3, steps=1, groups=2, sampling_rate=1.0, noise_multiplier=4.0),
     ],
     "dptheory.privacy.epsilon_for_retained_gain": [
         call(retained_gain=0.5, delta=1e-5, method="zcdp", **_SETTING),

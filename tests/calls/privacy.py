@@ -31,6 +31,16 @@ CALLS: Calls = {
              sampling="poisson", direction="worst"),
         slow(epsilon=3.0, delta=1e-5, noise_multiplier=1.5, sampling_rate=0.02, adjacency="add-remove"),
     ],
+    f"{_PRIVACY}.epsilon_report": [
+        dear(noise_multiplier=2.0, sampling_rate=1.0, steps=1, delta=1e-5, width=0.005, adjacency="add-remove",
+             sampling="poisson"),
+    ],
+    f"{_PRIVACY}.noise_for_budget": [
+        call(epsilon=1.0, delta=1e-5, sampling_rate=1.0, steps=10, adjacency="add-remove", sampling="poisson"),
+    ],
+    f"{_PRIVACY}.steps_for_budget": [
+        call(epsilon=1.0, delta=1e-5, noise_multiplier=20.0, sampling_rate=1.0, adjacency="add-remove", sampling="poisson"),
+    ],
     f"{_PRIVACY}.gaussian_log_delta": [call(mu=1.0, epsilon=1.0), call(mu=0.01, epsilon=8.0)],
     f"{_PRIVACY}.gaussian_delta": [call(mu=1.0, epsilon=1.0), call(mu=0.01, epsilon=8.0)],
     f"{_PRIVACY}.gaussian_epsilon": [call(mu=1.0, delta=1e-5), call(mu=100.0, delta=1e-10)],

@@ -47,6 +47,19 @@ CALLS: Calls = {
         call(**_SMALL, method="exact", groups=2),
         call(dim=256, keep=26, groups=10_547),
     ],
+    "dptheory.pruning.compare_methods": [
+        call(**_SMALL, sigma_g=1.0, noise_std=0.5),
+        call(**_LARGE, sigma_g=0.1, noise_std=0.5),
+    ],
+    "dptheory.sparsification.flat_kappa": [
+        dear(grad_norm=2.0, dim=10, clip_norm=4.0, drop_rate=0.5, deviation=0.05),
+        dear(grad_norm=2.0, dim=20_000, clip_norm=4.0, drop_rate=0.5),
+    ],
+    "dptheory.sparsification.optimal_rates": [call(delta_c=0.5, step_noise=1.0)],
+    "dptheory.sparsification.reconstruction_errors": [
+        call(vector=[1.0, 2.0, 3.0, 4.0], drop_rate=0.5, noise_std=0.1, prior_std=2.0),
+        dear(vector=np.repeat([1.0, 2.0], 500), drop_rate=0.9, noise_std=0.1, prior_std=1.0),
+    ],
     "dptheory.sparsification.captured_energy": [call(**_SMALL, snr=1.0), call(**_LARGE, snr=0.01)],
     "dptheory.sparsification.signed_captured_energy": [call(keep_share=0.3, snr=1.0)],
     "dptheory.sparsification.sparse_captured_energy": [dear(keep_share=0.3, snr=1.0, nonzero_share=0.5)],

@@ -11,7 +11,8 @@ from typer.testing import CliRunner, Result
 
 from dptheory import claims, cli
 from dptheory.checks import Evidence, Kind
-from dptheory.cli import _app, _page_head, _tables
+from dptheory.claims import _markdown, _page_head, _pages
+from dptheory.cli import _app
 
 ROOT = Path(__file__).parents[2]
 
@@ -141,7 +142,7 @@ def test_output_is_quiet_and_whole_when_piped() -> None:
 
 def test_pages_refresh_what_is_generated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     row = claims.get("gip.eq18")
-    monkeypatch.setattr(claims, "all_claims", lambda *a: (row,) if len(a) < 2 else ())
+    monkeypatch.setattr(_pages, "all_claims", lambda *a: (row,) if len(a) < 2 else ())
     page = tmp_path / "gip" / "eq18.md"
     page.parent.mkdir()
     page.write_text("before\n<!-- evidence:begin -->\nold\n<!-- evidence:end -->\nafter\n")
@@ -182,4 +183,4 @@ def test_a_claim_names_its_files() -> None:
 
 def test_number_of_evidence_rows_in_markdown() -> None:
     evidence = claims.get("gip.norm").check(20.0)
-    assert len(_tables.evidence_markdown(evidence).splitlines()) == 2 + len(evidence)
+    assert len(_markdown.evidence_markdown(evidence).splitlines()) == 2 + len(evidence)

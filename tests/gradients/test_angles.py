@@ -16,6 +16,7 @@ from dptheory.gradients import (
     DistortionAngle,
     _biased_angle,
     angle_range,
+    angle_summary,
     angle_variance,
     batch_expected_cos,
     small_snr_slope,
@@ -315,3 +316,25 @@ def test_variance_without_signal_does_not_depend_on_the_bias() -> None:
 def test_bad_input_of_the_variance_with_a_bias_angle(changed: dict[str, float], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         angle_variance(**({"dim": 10, "snr": 1.0, "bias_angle": 0.5} | changed))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("dim", "snr"), [(2, 0.0), (10, 3.0), (1000, 20.0), (100_000, 30.0), (10**9, 1e6), (1000, 1e30)]
+)
+def test_quantiles_have_their_probability(dim: int, snr: float) -> None:
+    law = DistortionAngle(dim, snr)
+    for share in (0.001, 0.05, 0.5, 0.95, 0.999):
+        assert float(law.cdf(law.quantile(share))) == pytest.approx(share, abs=1e-9)
+
+
+def test_without_noise_every_quantile_is_zero() -> None:
+    assert [DistortionAngle(10, math.inf).quantile(share) for share in (1e-9, 0.5, 0.999)] == [0.0] * 3
+    assert angle_summary(10, math.inf).expected_cos == 1.0
+
+
+@pytest.mark.parametrize(("dim", "snr"), [(10, 3.0), (100_000, 30.0)])
+def test_a_law_in_a_few_numbers(dim: int, snr: float) -> None:
+    law, found = DistortionAngle(dim, snr), angle_summary(dim, snr)
+    assert (found.expected_cos, found.mean, found.std) == (law.expected_cos(), law.mean(), math.sqrt(law.var()))
+    for angle, share in ((found.quantile_05, 0.05), (found.median, 0.5), (found.quantile_95, 0.95)):
+        assert float(law.cdf(angle)) == pytest.approx(share, abs=1e-9)

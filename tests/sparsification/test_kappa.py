@@ -425,3 +425,16 @@ def test_gain_of_clip_probability_where_it_underflows(dim: int, keep: int, half_
         assert math.log(_gaussian_gain(dim, keep, spread)) == pytest.approx(log_gain, rel=1e-12, abs=1e-11)
     else:
         assert [_log_gammainc(n / 2, half) for n in (keep, dim)] == pytest.approx([float(one) for one in p], rel=1e-13)
+
+
+@pytest.mark.parametrize("dim", [10, 20_000])
+@pytest.mark.parametrize("deviation", [0.0, 0.05])
+def test_a_flat_gradient_has_kappa_of_its_entries(dim: int, deviation: float) -> None:
+    found = sparsification.flat_kappa(grad_norm=2.0, dim=dim, clip_norm=10.0, drop_rate=0.5, deviation=deviation)
+    assert found == kappa(np.full(dim, 2.0 / math.sqrt(dim)), clip_norm=10.0, drop_rate=0.5, deviation=deviation)
+
+
+@pytest.mark.parametrize("grad_norm", [0.0, 1e-67, math.inf, math.nan])
+def test_a_flat_gradient_names_the_norm_that_was_given(grad_norm: float) -> None:
+    with pytest.raises(ValueError, match="grad_norm must be"):
+        sparsification.flat_kappa(grad_norm=grad_norm, dim=10, clip_norm=1.0, drop_rate=0.5)

@@ -288,3 +288,14 @@ BAD = [
 def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=rf"^{name} must .*got"):
         in_order(function, arguments)
+
+
+@pytest.mark.parametrize("vector", [[1.0, 2.0, 3.0, 4.0], [1.0, 0.0, 0.0, 0.0], [1.0, 2.0, 0.0, 3.0] * 2500])
+@pytest.mark.parametrize("prior_std", [1.0, 0.01])
+def test_all_errors_of_one_gradient(vector: list[float], prior_std: float) -> None:
+    found = sparsification.reconstruction_errors(vector, drop_rate=0.5, noise_std=0.1, prior_std=prior_std)
+    assert found == sparsification.ReconstructionErrors(
+        attack=expected_error(vector, drop_rate=0.5, noise_std=0.1),
+        lower_bound=error_lower_bound(vector, drop_rate=0.5, noise_std=0.1),
+        bayes=bayes_error(vector, drop_rate=0.5, noise_std=0.1, prior_std=prior_std),
+    )

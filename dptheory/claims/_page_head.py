@@ -1,16 +1,13 @@
 """The head of a proof page, generated from the claim's row: what the page says beyond it is proof."""
 
-import inspect
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from dptheory.claims import PAPERS, Claim, Verdict, all_claims
-from dptheory.cli._tables import ledger_link, qualified_name
+from dptheory.claims._claim import PAPERS, Claim, Verdict, source_file
+from dptheory.claims._markdown import ledger_link
+from dptheory.claims._registry import all_claims
 from dptheory.files import write_atomically
 
 _BEGIN, _END = "<!-- row:begin -->", "<!-- row:end -->"
-_ROOT = Path(__file__).parents[2]
 
 _CORRECTION = {
     Verdict.HOLDS: "In full",
@@ -63,12 +60,6 @@ def write_head(page: Path, claim: Claim) -> None:
     write_atomically(page, before + page_head(claim) + after)
 
 
-def claim_files(claim: Claim) -> list[str]:
-    """The files that make up a claim, relative to the root: its checks, its page, its figure, its calculators' modules."""
-    figure = [f"figures/{claim.figure}.py", f"proofs/figures/{claim.figure}.png"] if claim.figure else []
-    return [claim.file, f"proofs/{claim.page}", *figure, *dict.fromkeys(map(_source_file, claim.calculators))]
-
-
 def _bullets(sentences: tuple[str, ...]) -> str:
     return "\n".join(f"- {sentence}" for sentence in sentences)
 
@@ -91,7 +82,10 @@ def _to_page(claim: Claim) -> str:
 
 def _material(claim: Claim) -> list[str]:
     """Checks, calculators and figure."""
-    calculators = [f"[`{qualified_name(one)}`](../../{_source_file(one)})" for one in claim.calculators]
+    calculators = [
+        f"[`{name}`](../../{source_file(one)})"
+        for name, one in zip(claim.calculator_names, claim.calculators, strict=True)
+    ]
     return [
         f"checks: [`{claim.file}`](../../{claim.file})",
         *(["calculators: " + ", ".join(calculators)] if calculators else []),
@@ -114,10 +108,3 @@ def _part(claim: Claim) -> str:
     if claim.part_of is None:
         return ""
     return f" The mistake is that of [`{claim.part_of}`]({claim.part_of.split('.', 1)[1]}.md)."
-
-
-def _source_file(calculator: Callable[..., Any]) -> str:
-    found = inspect.getsourcefile(inspect.unwrap(calculator))
-    if found is None:
-        raise ValueError(f"calculator {calculator!r} has no source file")
-    return Path(found).relative_to(_ROOT).as_posix()

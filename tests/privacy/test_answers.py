@@ -1,0 +1,76 @@
+"""The three questions of a training: each answer against the accountant, and the answers against each other."""
+
+import functools
+
+import pytest
+
+from dptheory import privacy
+from dptheory.privacy import EpsilonReport, NoiseAnswer, StepsAnswer
+
+_BATCHES = [
+    {},
+    {"adjacency": "replace-one"},
+    {"adjacency": "replace-one", "sampling": "without replacement"},
+]
+
+
+@pytest.mark.parametrize("batches", _BATCHES)
+@pytest.mark.parametrize("width", [0.005, 0.02])
+def test_what_is_spent(batches: dict[str, str], width: float) -> None:
+    _judge(batches, width, sampling_rate=1.0)
+
+
+def test_what_a_subsampled_run_spends() -> None:
+    _judge({}, 0.02, sampling_rate=0.05)
+
+
+def _judge(batches: dict[str, str], width: float, sampling_rate: float) -> None:
+    run = {"noise_multiplier": 2.0, "sampling_rate": sampling_rate, "steps": 20, "delta": 1e-5}
+    assert privacy.epsilon_report(**run, width=width, **batches) == EpsilonReport(  # type: ignore[arg-type]
+        bounds=privacy.epsilon_bounds(**run, width=width, **batches),  # type: ignore[arg-type]
+        rdp=None if batches else privacy.rdp_epsilon(**run),  # type: ignore[arg-type]
+    )
+
+
+_NAMES = [tuple(batches.items()) for batches in _BATCHES]
+_ONE = {"delta": 1e-5, "sampling_rate": 1.0}  # without subsampling the search takes no time
+
+
+@functools.cache  # mutants of the answers ask for the same again
+def _least(epsilon: float, batches: tuple[tuple[str, str], ...]) -> float:
+    return privacy.least_noise_multiplier(epsilon=epsilon, **_ONE, steps=10, **dict(batches))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("batches", _NAMES)
+@pytest.mark.parametrize(("epsilon", "width"), [(2.0, 1e-3), (0.5, 5e-4), (0.05, 1e-4)])
+def test_how_much_noise(batches: tuple[tuple[str, str], ...], epsilon: float, width: float) -> None:
+    sigma, run = _least(epsilon, batches), {**_ONE, "steps": 10, **dict(batches)}
+    found = privacy.noise_for_budget(epsilon=epsilon, **run)  # type: ignore[arg-type]
+    assert found == NoiseAnswer(
+        noise_multiplier=sigma,
+        bounds=privacy.epsilon_bounds(noise_multiplier=sigma, **run, width=width),  # type: ignore[arg-type]
+    )
+    assert found.bounds.upper <= epsilon
+
+
+def test_the_noise_is_judged_as_narrowly_as_it_was_chosen() -> None:
+    run = {"delta": 1e-5, "sampling_rate": 0.1, "steps": 20}
+    found = privacy.noise_for_budget(epsilon=0.5, **run)  # type: ignore[arg-type]
+    assert found.bounds == privacy.epsilon_bounds(noise_multiplier=found.noise_multiplier, **run, width=5e-4)  # type: ignore[arg-type]
+    assert found.bounds.upper <= 0.5
+
+
+@functools.cache
+def _most(batches: tuple[tuple[str, str], ...]) -> int:
+    return privacy.max_steps(epsilon=2.0, noise_multiplier=40.0, **_ONE, **dict(batches))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("batches", _NAMES)
+def test_how_many_steps(batches: tuple[tuple[str, str], ...]) -> None:
+    found = privacy.steps_for_budget(epsilon=2.0, noise_multiplier=40.0, **_ONE, **dict(batches))  # type: ignore[arg-type]
+    assert found == StepsAnswer(steps=_most(batches), epochs=float(found.steps)) and found.steps > 10
+
+
+def test_epochs_count_the_draws_of_a_record() -> None:
+    found = privacy.steps_for_budget(epsilon=2.0, delta=1e-5, noise_multiplier=2.0, sampling_rate=0.25)
+    assert found.steps > 5 and found.epochs == found.steps / 4

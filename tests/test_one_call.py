@@ -1,0 +1,97 @@
+"""Each command is one call of one public function of the library; what else it calls only reads options or prints."""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import dptheory.cli
+from dptheory import cli
+from dptheory.claims import ledger_markdown
+
+PRINTS = {("claims", ledger_markdown.__name__)}
+"""Forms of a result."""
+_OWN = ("dptheory.cli", "dptheory.files")
+"""The command line itself, and writing of files."""
+
+
+def _leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    children = getattr(command, "commands", None)
+    if children is None:
+        yield " ".join(path), inspect.unwrap(command.callback)
+        return
+    for name, child in children.items():
+        yield from _leaves(child, (*path, name))
+
+
+COMMANDS = dict(_leaves(typer.main.get_command(cli.app)))
+
+
+def _imported(tree: ast.AST) -> set[str]:
+    """Names that stand for something of the library, wherever in the text they are imported."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module is not None and node.module.split(".")[0] == "dptheory":
+            for alias in node.names:
+                if not f"{node.module}.{alias.name}".startswith(_OWN):
+                    found.add(alias.asname or alias.name)
+        elif isinstance(node, ast.Import):
+            found |= {alias.asname or "dptheory" for alias in node.names if alias.name.split(".")[0] == "dptheory"}
+    return found
+
+
+def library_calls(function: ast.AST, names: set[str]) -> list[str]:
+    """Calls of what is imported from the library, as they are written, without those that print."""
+    found = []
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Call):
+            continue
+        parts = ast.unparse(node.func).split(".")
+        if parts[0] in names and tuple(parts) not in PRINTS:
+            found.append(".".join(parts))
+    return found
+
+
+def _calls(function: Callable[..., Any]) -> list[str]:
+    module = ast.parse(Path(inspect.getfile(function)).read_text(encoding="utf-8"))
+    return library_calls(ast.parse(textwrap.dedent(inspect.getsource(function))), _imported(module))
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_a_command_is_one_call(name: str) -> None:
+    calls = _calls(COMMANDS[name])
+    assert len(calls) == 1, calls
+
+
+def test_nothing_but_commands_calls_the_library() -> None:
+    """Otherwise a command could compose by way of a helper."""
+    commands = {function.__qualname__ for function in COMMANDS.values()}
+    found = {}
+    for path in sorted(Path(dptheory.cli.__path__[0]).glob("*.py")):
+        module = ast.parse(path.read_text(encoding="utf-8"))
+        for node in module.body:
+            if isinstance(node, ast.FunctionDef) and node.name in commands:
+                continue
+            calls = library_calls(node, _imported(module))
+            if calls:
+                found[f"{path.stem}.{getattr(node, 'name', type(node).__name__)}"] = calls
+    assert found == {}
+
+
+TWO = """
+def command():
+    from dptheory import pruning
+    from dptheory.privacy import gaussian_mu as mu
+    with user_errors():
+        show(pruning.top_k_mse(3, 1, mu(1.0, 1e-5)))
+"""
+
+
+def test_a_composition_is_seen() -> None:
+    tree = ast.parse(TWO)
+    assert sorted(library_calls(tree, _imported(tree))) == ["mu", "pruning.top_k_mse"]
