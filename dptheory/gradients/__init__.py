@@ -1,6 +1,7 @@
 """What happens to one gradient: angles under noise, clipping, random masks, projections, the error of a noisy gradient."""
 
-from dptheory.gradients._angles import DistortionAngle, angle_range, angle_variance, batch_expected_cos, small_snr_slope
+from dptheory.gradients._angles import DistortionAngle, angle_range, batch_expected_cos, small_snr_slope
+from dptheory.gradients._biased_angle import angle_variance
 from dptheory.gradients._clipping import (
     ClipMoments,
     SymmetricClipBound,
