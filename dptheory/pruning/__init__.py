@@ -1,13 +1,11 @@
 """Pruned and noised gradients: their error, the Mallows mechanism of the index vector, and other ways to select entries."""
 
+from dptheory.pruning._direction import cosine_ratio, least_retained_gain, pruned_cosine
 from dptheory.pruning._error import (
     beta,
-    cosine_ratio,
     expected_norm,
-    least_retained_gain,
     noise_mse,
     perturbed_top_k_mse,
-    pruned_cosine,
     random_k_mse,
     retained_gain,
     top_k_energy,
