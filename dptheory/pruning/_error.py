@@ -108,7 +108,7 @@ def noise_mse(*, keep: int, clip_norm: ArrayLike, noise_multiplier: ArrayLike) -
     Args:
         keep: number of entries that receive noise, 0..1e9.
         clip_norm: clipping norm C, 0 or in [1e-70, 1e70]; any shape.
-        noise_multiplier: sigma, 0 or in [1e-70, 1e70]; broadcast with clip.
+        noise_multiplier: sigma, 0 or in [1e-70, 1e70]; broadcast with clip_norm.
 
     Returns:
         Array of the broadcast shape.

@@ -164,7 +164,7 @@ def best_rate(
 
     Args:
         gradient, clip_norm, deviation, deviation_share: as in :func:`kappa`.
-        delta_c, step_noise: as in :func:`tradeoff`.
+        delta_c, step_noise: as in :func:`relative_bound`.
 
     Returns:
         The rate, its bound, and its kappa.
