@@ -56,6 +56,14 @@ class Check(Protocol):
         """Run for at most ``budget`` seconds (a little over: the step under way is finished).
 
         The outcome depends on ``seed`` and not on the executor or its number of workers, as long as the budget suffices.
+
+        Args:
+            budget: seconds; inf sets no limit.
+               seed: of the random draws.
+               executor: where the work is spread; None runs it here.
+
+        Returns:
+            What was found, and whether it passed.
         """
         ...
 

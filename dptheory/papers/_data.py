@@ -86,8 +86,19 @@ class Setting:
     def number(self, name: str) -> float:
         """The number in this field, which the paper has to print.
 
+        Args:
+            name: of the field.
+
+        Returns:
+            The number.
+
         Raises:
             ValueError: no field of this name holds a number.
+
+        Example: RF's CNN at epsilon 3.
+            >>> from dptheory.papers import setting
+            >>> setting("rf.end-to-end-cnn.eps3").number("noise_multiplier")
+            1.54
         """
         value = getattr(self, name) if isinstance(name, str) and name in _FIELDS else None
         if isinstance(value, int | float):
@@ -98,8 +109,19 @@ class Setting:
     def whole(self, name: str) -> int:
         """The whole number in this field, which the paper has to print.
 
+        Args:
+            name: of the field.
+
+        Returns:
+            The whole number.
+
         Raises:
             ValueError: no field of this name holds a whole number.
+
+        Example: RF's CNN at epsilon 3.
+            >>> from dptheory.papers import setting
+            >>> setting("rf.end-to-end-cnn.eps3").whole("batch_size")
+            1000
         """
         value = self.number(name)
         if isinstance(value, int):
@@ -129,16 +151,33 @@ class Cell:
     def number(self) -> Fraction:
         """The number, without the spread printed beside it.
 
+        Returns:
+            The number as a fraction, so that no digit is lost.
+
         Raises:
             ValueError: what is printed is no number.
+
+        Example: an accuracy in per cent, and the standard error printed beside it.
+            >>> from dptheory.papers import table
+            >>> cell = table("rf.table1").cell("End-to-end CNN, epsilon 3.0, baseline")
+            >>> float(cell.number()), cell.spread()
+            (60.4, '0.2')
         """
         return Fraction(self._parts()["number"])
 
     def spread(self) -> str | None:
         """The spread printed beside the number, which may be "< 0.001"; None where there is none.
 
+        Returns:
+            The spread as printed, or None.
+
         Raises:
             ValueError: what is printed is no number.
+
+        Example: the standard error beside an accuracy in per cent.
+            >>> from dptheory.papers import table
+            >>> table("rf.table1").cell("End-to-end CNN, epsilon 3.0, baseline").spread()
+            '0.2'
         """
         parts = self._parts()
         return parts["beside"] or parts["within"]
@@ -154,8 +193,19 @@ class Cell:
     def key(self, name: str) -> str:
         """The value of a key of the table: ``key("epsilon")`` is "1.0".
 
+        Args:
+            name: of the key, "column" for the column.
+
+        Returns:
+            The value as printed.
+
         Raises:
             ValueError: the table has no such key.
+
+        Example: which budget a cell belongs to.
+            >>> from dptheory.papers import table
+            >>> table("rf.table1").cell("End-to-end CNN, epsilon 3.0, baseline").key("epsilon")
+            '3.0'
         """
         return _found("name", name, "a key of the table", dict(self.keys))
 
@@ -187,21 +237,53 @@ class Table:
     def cell(self, name: str) -> Cell:
         """The cell of this name.
 
+        Args:
+            name: of the cell, unique in its table.
+
+        Returns:
+            The cell.
+
         Raises:
             ValueError: no such cell; the message names the nearest ones.
+
+        Example: the text is as printed, digit for digit.
+            >>> from dptheory.papers import table
+            >>> table("rf.table1").cell("End-to-end CNN, epsilon 3.0, baseline").text
+            '60.4 ± 0.2'
         """
         return _found("name", name, f"a cell of {self.id}", {one.name: one for one in self.cells})
 
     def quoted(self) -> tuple[tuple[str, str], ...]:
-        """Every cell as (name, number with its unit)."""
+        """Every cell as (name, number with its unit).
+
+        Returns:
+            One pair for each cell, in the order of the table.
+
+        Example: RF's Table 1 begins with its CNN at epsilon 7.53.
+            >>> from dptheory.papers import table
+            >>> table("rf.table1").quoted()[0]
+            ('End-to-end CNN, epsilon 7.53, baseline', '66.9 ± 0.4 %')
+        """
         return tuple((one.name, one.quoted) for one in self.cells)
 
 
 def setting(id: str) -> Setting:
     """The setting of this id, such as "rf.end-to-end-cnn.eps3".
 
+    Args:
+        id: paper, setting and run, with points between them.
+
+    Returns:
+        The setting.
+
     Raises:
         ValueError: no such setting; the message names the nearest ones.
+
+    Example: RF's CNN at epsilon 3.
+        >>> from dptheory.papers import setting
+        >>> run = setting("rf.end-to-end-cnn.eps3")
+        >>> run.dim, run.batch_size, run.noise_multiplier
+        (550000, 1000, 1.54)
     """
     return _found("id", id, "a printed setting", _settings())
 
@@ -209,8 +291,19 @@ def setting(id: str) -> Setting:
 def settings(group: str) -> tuple[Setting, ...]:
     """All settings of a paper ("gip") or of one of its groups ("gip.wrn-16-4"), in the order of the file.
 
+    Args:
+        group: a paper, or a paper and one of its groups.
+
+    Returns:
+        The settings.
+
     Raises:
         ValueError: no such paper or group; the message names the nearest ones.
+
+    Example: RF ran its CNN at two budgets.
+        >>> from dptheory.papers import settings
+        >>> [run.id for run in settings("rf.end-to-end-cnn")]
+        ['rf.end-to-end-cnn.eps3', 'rf.end-to-end-cnn.eps7.53']
     """
     groups: dict[str, list[Setting]] = {}
     for one in _settings().values():
@@ -223,14 +316,34 @@ def settings(group: str) -> tuple[Setting, ...]:
 def table(id: str) -> Table:
     """The table of this id, such as "rs.table2".
 
+    Args:
+        id: paper and table, with a point between them.
+
+    Returns:
+        The table.
+
     Raises:
         ValueError: no such table; the message names the nearest ones.
+
+    Example: RF's first table of accuracies.
+        >>> from dptheory.papers import table
+        >>> table("rf.table1").label
+        'RF, Table 1'
     """
     return _found("id", id, "a printed table", _tables())
 
 
 def tables() -> tuple[Table, ...]:
-    """Every printed table, paper by paper."""
+    """Every printed table, paper by paper.
+
+    Returns:
+        The tables.
+
+    Example: RF's come first.
+        >>> from dptheory.papers import tables
+        >>> tables()[0].id
+        'rf.table1'
+    """
     return tuple(_tables().values())
 
 

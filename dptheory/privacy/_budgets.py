@@ -29,8 +29,8 @@ def least_noise_multiplier(
     """The least noise multiplier whose upper bound of epsilon fits the budget.
 
     At the returned sigma the upper bound of the bracket of width ``tolerance`` is at most ``epsilon``, at sigma / (1 + tolerance)
-    it is not. The coarser bracket that :func:`epsilon_bounds` gives by default may end a little above the budget. For budgets below
-    0.01 the grid of the bracket is limited, so that a search takes seconds: sigma is then safe, but not the least.
+    it is not. The coarser bracket that :func:`epsilon_bounds` gives by default may end a little above the budget. For budgets
+    below 0.01 the grid of the bracket is limited, so that a search takes seconds: sigma is then safe, but not the least.
 
     Args:
         epsilon: > 0.
@@ -90,7 +90,8 @@ def max_steps(
 ) -> int:
     """The most steps whose upper bound of epsilon fits the budget: one could afford at most 0.1 % more.
 
-    For budgets below 0.01 the bracket is wider, as for :func:`least_noise_multiplier`: the number is then safe, but may be smaller.
+    For budgets below 0.01 the bracket is wider, as for :func:`least_noise_multiplier`: the number is then safe, but may be
+    smaller.
 
     Args:
         epsilon: > 0.

@@ -206,7 +206,8 @@ def epsilon_for_retained_gain(
 
     Example: one group of 256, 100 steps: 2 % of the top-k gain cost an epsilon of 30, half of it thousands.
         >>> from dptheory.privacy import epsilon_for_retained_gain
-        >>> [round(epsilon_for_retained_gain(retained_gain=gain, delta=1e-5, dim=256, keep=26, steps=100)) for gain in (0.02, 0.5)]
+        >>> run = dict(delta=1e-5, dim=256, keep=26, steps=100)
+        >>> [round(epsilon_for_retained_gain(retained_gain=gain, **run)) for gain in (0.02, 0.5)]
         [30, 4360]
     """
     method = _validate.choice("method", method, _METHODS)  # type: ignore[assignment]

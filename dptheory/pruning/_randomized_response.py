@@ -35,7 +35,7 @@ def randomized_response_epsilon(*, probability: float, distance: int) -> float:
 
 
 def randomized_response_probability(*, epsilon: float, distance: int) -> float:
-    """Largest p with which :func:`randomized_response_epsilon` is at most ``epsilon``: e^(epsilon/distance) / (1 + e^(epsilon/distance)).
+    """Largest p with which :func:`randomized_response_epsilon` is at most ``epsilon``: e^(eps/distance) / (1 + e^(eps/distance)).
 
     The admissible p are those with max(p, 1 - p) at most this value.
 
