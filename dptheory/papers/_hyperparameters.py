@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from dptheory import _validate
 from dptheory.papers import _data
+from dptheory.papers._records import Setting
 from dptheory.sparsification import optimal_rate
 
 
@@ -153,7 +154,7 @@ def _rs_figure_2() -> tuple[Preset, ...]:
     return tuple(_preset(one.id.replace("fig2.", "fig2"), one) for one in _data.settings("rs.fig2"))
 
 
-def _preset(name: str, one: _data.Setting) -> Preset:
+def _preset(name: str, one: Setting) -> Preset:
     return Preset(
         name=name,
         source=one.source,
