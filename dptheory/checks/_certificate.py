@@ -144,7 +144,7 @@ class CertificateCheck:
 
         Args:
             value: the bound.
-               found: the worst case.
+            found: the worst case.
 
         Returns:
             The distance, 0 within; inf for a bound that is not finite.

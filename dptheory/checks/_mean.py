@@ -30,7 +30,13 @@ _IN_FLIGHT = 16
 
 @dataclass(frozen=True)
 class Moments:
-    """Count, mean and sum of squared deviations of a stream of numbers."""
+    """Moments of a stream of numbers.
+
+    Attributes:
+        count: how many.
+        mean: their mean.
+        squares: sum of the squared deviations from it.
+    """
 
     count: int = 0
     mean: float = 0.0

@@ -28,8 +28,8 @@ class Range:
 
     Args:
         low, high: the ends, low < high; both > 0 where ``log``.
-           integer: whole numbers only.
-           log: whether the search is on a logarithmic scale.
+        integer: whole numbers only.
+        log: whether the search is on a logarithmic scale.
 
     Example: half-way from 1 to 100 on a logarithmic scale.
         >>> from dptheory.checks import Range
@@ -147,11 +147,11 @@ def smallest_slack(
 
     Args:
         slack: see :data:`Slack`.
-           box: the parameters and their ranges.
-           budget: seconds; inf sets no limit.
-           seed: of the search.
-           executor: where the work is spread; None runs it here.
-           enough: a slack below it ends the search.
+        box: the parameters and their ranges.
+        budget: seconds; inf sets no limit.
+        seed: of the search.
+        executor: where the work is spread; None runs it here.
+        enough: a slack below it ends the search.
 
     Returns:
         The slack, the point, the number of evaluations, and whether the search ran to its end.

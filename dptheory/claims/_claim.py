@@ -34,7 +34,13 @@ PAPERS = {
 
 @dataclass(frozen=True)
 class Source:
-    """Where a paper makes the claim. ``paper`` is a key of :data:`PAPERS`; equations are its own numbers."""
+    """Where a paper makes the claim.
+
+    Attributes:
+        paper: a key of :data:`PAPERS`.
+        label: what the paper calls it.
+        equations: the paper's own numbers.
+    """
 
     paper: str
     label: str

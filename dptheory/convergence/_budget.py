@@ -143,10 +143,15 @@ def optimal_steps(
     A real number: the best integer is one of its two neighbours, because the bound falls before T* and grows after it. There
     the two parts are equal, and the bound is 2 sqrt((G Delta + M/2) D) / kappa.
 
-    Args and errors: as :func:`private_bound`.
+    Args:
+        objective_gap, smoothness, clip_norm, noise_per_root_step: as for :func:`private_bound`.
+        batch_size, sampling, sampling_rate: as for :func:`private_bound`.
 
     Returns:
         The number of steps, >= 1; inf without noise.
+
+    Raises:
+        ValueError: an argument outside its range.
 
     Source: RS, Corollary C.1.1, with q = B/N put in (rs.cor_c11).
 

@@ -41,10 +41,14 @@ def velocity_variance(*, noise_std: float, momentum: float, steps: float = math.
 def adam_velocity_variance(*, noise_std: float, momentum: float, steps: float = math.inf) -> float:
     r"""Variance of one coordinate of the noise in v_{t+1} = mu v_t + (1 - mu) noise_t, s^2 (1 - mu) (1 - mu^{2t}) / (1 + mu).
 
-    Args, returns and errors: as :func:`velocity_variance`.
+    Args:
+        noise_std, momentum, steps: as for :func:`velocity_variance`.
 
     Returns:
         The variance, in squared units of the gradient.
+
+    Raises:
+        ValueError: an argument outside its range.
 
     Source: RS, Appendix H, equations 119 and 121 to 123, corrected (rs.appH).
 
@@ -59,10 +63,14 @@ def adam_velocity_variance(*, noise_std: float, momentum: float, steps: float = 
 def adam_corrected_variance(*, noise_std: float, momentum: float, steps: float = math.inf) -> float:
     r"""The same after Adam's bias correction v_t / (1 - mu^t): s^2 (1 - mu) (1 + mu^t) / ((1 + mu) (1 - mu^t)).
 
-    Args, returns and errors: as :func:`velocity_variance`, but ``steps`` >= 1 (the correction divides by 0 before).
+    Args:
+        noise_std, momentum, steps: as for :func:`velocity_variance`, but ``steps`` >= 1 (the correction divides by 0 before).
 
     Returns:
         The variance, in squared units of the gradient.
+
+    Raises:
+        ValueError: an argument outside its range.
 
     Source: RS, Appendix H, equation 120, corrected (rs.appH).
 

@@ -143,7 +143,8 @@ def project(gradients: ArrayLike, *, basis: ArrayLike) -> Projection:
 def residual_energy(gradients: ArrayLike, *, basis: ArrayLike) -> float:
     r"""Mean squared norm of the residuals, \frac1n \sum_i |g_i - B^T B g_i|^2: the empirical form of E|xi - Pi xi|^2.
 
-    Args and errors: as :func:`project`.
+    Args:
+        gradients, basis: as for :func:`project`.
 
     Returns:
         The mean, in squared units of the gradients.

@@ -170,7 +170,13 @@ class TrainablePart:
 
 @dataclass(frozen=True, kw_only=True)
 class FreezingEffect:
-    """The trainable part before and after freezing; ``growth`` is the factor that freezing puts on its clipped norm and snr."""
+    """The trainable part before and after freezing.
+
+    Attributes:
+        before: while all layers are trained.
+        after: once the first ones are frozen.
+        growth: the factor that freezing puts on its clipped norm and snr.
+    """
 
     before: TrainablePart
     after: TrainablePart

@@ -58,7 +58,12 @@ def clip(gradient: ArrayLike, *, clip_norm: float) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class SymmetricClipBound:
-    """Lower bounds on E<w, clip(w + xi)> for symmetric xi: ``split`` is the papers', ``integral`` the stronger one."""
+    """Lower bounds on E<w, clip(w + xi)> for symmetric xi.
+
+    Attributes:
+        split: the papers', with one split of the clipping norm.
+        integral: the stronger one.
+    """
 
     split: float
     integral: float

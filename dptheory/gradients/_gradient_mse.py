@@ -162,7 +162,12 @@ class GradientError:
 
 @dataclass(frozen=True, kw_only=True)
 class MseBreakdown:
-    """DP-SGD beside random freeze. A smaller error is no reason to mask: compare the descent ratios."""
+    """DP-SGD beside random freeze. A smaller error is no reason to mask: compare the descent ratios.
+
+    Attributes:
+        full: the error of DP-SGD.
+        masked: that of random freeze.
+    """
 
     full: GradientError
     masked: GradientError

@@ -21,7 +21,12 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class NormBounds:
-    """What E|m*u| lies between; both ends are attained by some u of the same norm."""
+    """What E|m*u| lies between; both ends are attained by some u of the same norm.
+
+    Attributes:
+        lower: (1 - r) |u|.
+        upper: sqrt(1 - r) |u|.
+    """
 
     lower: float
     upper: float

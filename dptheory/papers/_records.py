@@ -28,7 +28,8 @@ class Setting:
         noise_multiplier, learning_rate, momentum, weight_decay, batch_size, epochs, steps: of the run.
         clip_norm: of the gradients (of GEP: and of the embeddings, as it prints no other).
         residual_clip: of GEP's residuals.
-        drop_rate: share of entries dropped at the end, after a linear rise over ``cooling_epochs``.
+        drop_rate: share of entries dropped at the end.
+        cooling_epochs: epochs over which that share rises linearly.
         total_density: mean share kept over the run, against the dense run.
         keep_share, first_keep_share: share of entries kept at the end and at the start.
         index_share: share of epsilon for the indices.

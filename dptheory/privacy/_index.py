@@ -231,7 +231,8 @@ def retained_gain_for_delta_budget(
 ) -> float:
     """Share rho of the top-k gain that the dispersion of :func:`theta_for_delta_budget` leaves.
 
-    Args and errors: as :func:`theta_for_delta_budget`.
+    Args:
+        epsilon, delta, dim, keep, steps, groups, method: as for :func:`theta_for_delta_budget`.
 
     Returns:
         The share, in [0, 1].

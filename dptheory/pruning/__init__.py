@@ -13,15 +13,8 @@ from dptheory.pruning._error import (
     top_k_mse,
     zero_update_mse,
 )
-from dptheory.pruning._mallows import (
-    IndexBudget,
-    SubsetMallows,
-    groups_of,
-    index_budget,
-    index_sensitivity,
-    theta_for_budget,
-    theta_for_retained_gain,
-)
+from dptheory.pruning._index_budget import IndexBudget, groups_of, index_budget, theta_for_budget
+from dptheory.pruning._mallows import SubsetMallows, index_sensitivity, theta_for_retained_gain
 from dptheory.pruning._randomized_response import (
     mallows_theta,
     randomized_response_epsilon,

@@ -53,6 +53,7 @@ def cosine_ratio(dim: int, keep: int, theta: float, *, method: Method = "exact",
     Args:
         dim, keep: size of a group and number kept in it, 1 <= keep < dim <= 1e7.
         theta: dispersion in [0, inf].
+        method: as for :func:`dptheory.pruning.top_k_mse`.
         groups: number of groups, >= 1; at most 1e9 entries in all.
 
     Returns:
@@ -86,6 +87,7 @@ def least_retained_gain(dim: int, keep: int, *, method: Method = "exact", groups
 
     Args:
         dim, keep: size of a group and number kept in it, 1 <= keep < dim <= 1e9.
+        method: as for :func:`dptheory.pruning.top_k_mse`.
         groups: number of groups, >= 1; at most 1e9 entries in all.
 
     Returns:

@@ -83,7 +83,8 @@ def expected_norm(dim: int, sigma_g: ArrayLike) -> Array:
 def zero_update_mse(dim: int, sigma_g: ArrayLike) -> Array:
     """MSE of not moving at all, E|0 - g|^2 = d s^2: what any noisy estimate has to beat.
 
-    Args and errors: as :func:`expected_norm`.
+    Args:
+        dim, sigma_g: as for :func:`expected_norm`.
 
     Returns:
         Array of the shape of sigma_g.
@@ -186,7 +187,8 @@ def top_k_mse(dim: int, keep: int, sigma_g: ArrayLike, *, method: Method = "exac
 def top_k_energy(dim: int, keep: int, sigma_g: ArrayLike, *, method: Method = "exact") -> Array:
     """Expected sum of the keep largest squares, d s^2 - MSE, without cancellation when keep << dim.
 
-    Args and errors: as :func:`top_k_mse`.
+    Args:
+        dim, keep, sigma_g, method: as for :func:`top_k_mse`.
 
     Returns:
         Array of the shape of sigma_g.
@@ -269,6 +271,7 @@ def beta(dim: int, keep: int, theta: float, *, clip_norm: float, method: Method 
         clip_norm: clipping norm C, in [1e-70, 1e70].
         keep, dim: 1 <= keep < dim <= 1e7.
         theta: dispersion in [0, inf].
+        method: as for :func:`top_k_mse`.
 
     Returns:
         beta, a bound on sigma_g^2 / sigma^2.

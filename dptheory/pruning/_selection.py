@@ -185,7 +185,14 @@ def released_top_k_mse(dim: int, keep: int, sigma_g: float, *, noise_std: float)
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionGains:
-    """Share of the top-k gain that each way to select retains at one budget."""
+    """Share of the top-k gain that each way to select retains at one budget.
+
+    Attributes:
+        mallows: the Mallows mechanism.
+        magnitude: top-k of the noisy magnitudes.
+        gumbel: top-k of magnitudes with Gumbel noise.
+        released: top-k of the noisy release, which costs nothing.
+    """
 
     mallows: float
     magnitude: float

@@ -86,7 +86,8 @@ def error_lower_bound(vector: ArrayLike, *, drop_rate: float, noise_std: float) 
 
     P = 1 where #{k_j = 0} < dim * (1 - drop_rate). Attained where all masks with m * k != 0 give the same X.
 
-    Args and errors: as :func:`expected_error`.
+    Args:
+        vector, drop_rate, noise_std: as for :func:`expected_error`.
 
     Returns:
         The bound, in units of x squared.

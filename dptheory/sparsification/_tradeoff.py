@@ -17,7 +17,12 @@ from dptheory import _validate
 
 @dataclass(frozen=True, kw_only=True)
 class TunedBound:
-    """The least value of the bound over the learning rate, and the learning rate that attains it."""
+    """The least value of the bound over the learning rate.
+
+    Attributes:
+        bound: the least value.
+        learning_rate: the one that attains it.
+    """
 
     bound: float
     learning_rate: float
