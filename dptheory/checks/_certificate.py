@@ -42,6 +42,12 @@ def worst_case(problem: Any) -> WorstCase:
 
     With residual matrix S and multipliers y of the constraints, objective + <S, Gram> - sum y * constraint is the
     constant ``dual``, up to a remainder; S >= 0 and y >= 0 make it an upper bound on the objective.
+
+    Args:
+        problem: a ``PEPit.PEP`` with its constraints and performance metric.
+
+    Returns:
+        The worst case from both sides, and the defect of the proof.
     """
     tools = importlib.import_module("PEPit.tools.dict_operations")
     leaves = importlib.import_module("PEPit").Point.list_of_leaf_points
@@ -134,7 +140,21 @@ class CertificateCheck:
         )
 
     def outside(self, value: float, found: WorstCase) -> float:
-        """Relative distance of a bound from [worst case, (1 + looseness) worst case]."""
+        """Relative distance of a bound from [worst case, (1 + looseness) worst case].
+
+        Args:
+            value: the bound.
+            found: the worst case.
+
+        Returns:
+            The distance, 0 within; inf for a bound that is not finite.
+
+        Example: by hand: a bound of 1.1 where the worst case is 1 and nothing above it is allowed.
+            >>> from dptheory.checks import CertificateCheck, WorstCase
+            >>> check = CertificateCheck("", cases=list, problem=lambda: None, bound=lambda: 1.1, wrong=lambda: 2.0)
+            >>> round(check.outside(1.1, WorstCase(primal=1.0, dual=1.0, defect=0.0)), 6)
+            0.1
+        """
         if not math.isfinite(value):
             return math.inf
         scale = max(abs(found.dual), 1e-300)

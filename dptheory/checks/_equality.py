@@ -36,6 +36,18 @@ class ExactCheck:
         wrong: the printed formula of a false claim, otherwise a perturbed statement; None where it says nothing of a case.
         tolerance: relative difference that rounding may cause; 0 asks for equality (fractions, booleans).
         kind: EXACT, SYMBOLIC or COUNTEREXAMPLE.
+
+    Example: the sum of the first n numbers, and a wrong formula that is refused.
+        >>> import math
+        >>> from dptheory.checks import ExactCheck
+        >>> ExactCheck(
+        ...     "sum",
+        ...     cases=lambda: [(2,), (10,)],
+        ...     truth=lambda n: float(sum(range(n + 1))),
+        ...     statement=lambda n: n * (n + 1) / 2,
+        ...     wrong=lambda n: n * n / 2,
+        ... ).run(math.inf, 0).passed
+        True
     """
 
     name: str
@@ -65,6 +77,14 @@ class EqualityCheck:
         compare: gives (statement, truth, wrong); see :data:`Sides`.
         tolerance: relative difference that rounding may cause; 0 asks for equality (fractions, booleans).
         kind: EXACT, SYMBOLIC or COUNTEREXAMPLE.
+
+    Example: the sum of the first n numbers, and a wrong formula that is refused.
+        >>> import math
+        >>> from dptheory.checks import EqualityCheck
+        >>> cases = lambda: [(2,), (10,)]
+        >>> compare = lambda n: (n * (n + 1) / 2, float(sum(range(n + 1))), n * n / 2)
+        >>> EqualityCheck(name="sum", cases=cases, compare=compare, tolerance=1e-12).run(math.inf, 0).passed
+        True
     """
 
     name: str

@@ -23,10 +23,18 @@ class Kind(enum.Enum):
 class Evidence:
     """Outcome of one check.
 
-    ``claimed`` and ``observed`` are the statement's value and the one found, where the check compares two numbers;
-    ``detectable`` is the smallest relative error that it would have caught. ``detail`` says in words what was compared, and
-    what became of the wrong statement that the check was also run on. ``finished`` is False where the budget ran out first: such
-    a check did not pass, but it did not refute anything either.
+    Attributes:
+        check: its name.
+        kind: how it was found out.
+        passed: whether the statement holds and the wrong one was rejected.
+        claimed, observed: the statement's value and the one found, where the check compares two numbers.
+        standard_error: of ``observed``, where it was drawn.
+        detectable: the smallest relative error that the check would have caught.
+        samples: how many draws or cases.
+        seconds: what it took.
+        seed: of the draws.
+        detail: what was compared, and what became of the wrong statement that the check was also run on.
+        finished: False where the budget ran out first: such a check did not pass, but it did not refute anything either.
     """
 
     check: str
@@ -56,6 +64,14 @@ class Check(Protocol):
         """Run for at most ``budget`` seconds (a little over: the step under way is finished).
 
         The outcome depends on ``seed`` and not on the executor or its number of workers, as long as the budget suffices.
+
+        Args:
+            budget: seconds; inf sets no limit.
+            seed: of the random draws.
+            executor: where the work is spread; None runs it here.
+
+        Returns:
+            What was found, and whether it passed.
         """
         ...
 

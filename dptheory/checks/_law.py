@@ -48,6 +48,20 @@ class LawCheck:
         wrong: probabilities that have to be rejected, same shape.
         row_bytes: memory that one draw takes inside the sampler.
         resolution: the effect that the check must be able to see.
+
+    Example: a fair coin, told from one that falls on heads 3 times in 5.
+        >>> import math
+        >>> import numpy as np
+        >>> from dptheory.checks import LawCheck
+        >>> LawCheck(
+        ...     "coin",
+        ...     sampler=lambda rng, count: rng.integers(0, 2, count),
+        ...     law=lambda: np.array([0.5, 0.5]),
+        ...     wrong=lambda: np.array([0.4, 0.6]),
+        ...     row_bytes=8,
+        ...     resolution=0.1,
+        ... ).run(math.inf, 0).passed
+        True
     """
 
     name: str

@@ -25,7 +25,18 @@ _OFFSET = 2**80
 
 @dataclass(frozen=True)
 class Range:
-    """Where one parameter of a search lies; ``log`` searches on a logarithmic scale."""
+    """Where one parameter of a search lies; ``log`` searches on a logarithmic scale.
+
+    Args:
+        low, high: the ends, low < high; both > 0 where ``log``.
+        integer: whole numbers only.
+        log: whether the search is on a logarithmic scale.
+
+    Example: half-way from 1 to 100 on a logarithmic scale.
+        >>> from dptheory.checks import Range
+        >>> round(Range(1.0, 100.0, log=True).value(0.5), 6)
+        10.0
+    """
 
     low: float
     high: float
@@ -33,7 +44,19 @@ class Range:
     log: bool = False
 
     def value(self, share: float) -> float | int:
-        """The parameter at ``share`` in [0, 1] of the range."""
+        """The parameter at ``share`` in [0, 1] of the range.
+
+        Args:
+            share: in [0, 1].
+
+        Returns:
+            The parameter, whole where the range is one of whole numbers.
+
+        Example: half-way from 1 to 100 on a logarithmic scale.
+            >>> from dptheory.checks import Range
+            >>> round(Range(1.0, 100.0, log=True).value(0.5), 6)
+            10.0
+        """
         span = self.high - self.low
         point = self.low * math.pow(self.high / self.low, share) if self.log else self.low + share * span
         point = min(max(point, self.low), self.high)
@@ -58,6 +81,17 @@ class SearchCheck:
         slack: see :data:`Slack`; a function of a module, so that processes can run it.
         wrong: the slack of a wrong statement (the printed one, or this one strengthened); the same search must refute it.
         tolerance: slack that rounding may cost.
+
+    Example: x^2 >= 2 x - 1 on the whole box, where x^2 >= 2 x fails.
+        >>> import math
+        >>> from dptheory.checks import Range, SearchCheck
+        >>> SearchCheck(
+        ...     "square",
+        ...     box={"x": Range(-2.0, 2.0)},
+        ...     slack=lambda x: x * x - 2 * x + 1,
+        ...     wrong=lambda x: x * x - 2 * x,
+        ... ).run(math.inf, 0).passed
+        True
     """
 
     name: str
@@ -111,6 +145,24 @@ def smallest_slack(
     """Smallest slack found, where, after how many evaluations, and whether the search ran to its end within the budget.
 
     A slack below ``enough`` ends the search.
+
+    Args:
+        slack: see :data:`Slack`.
+        box: the parameters and their ranges.
+        budget: seconds; inf sets no limit.
+        seed: of the search.
+        executor: where the work is spread; None runs it here.
+        enough: a slack below it ends the search.
+
+    Returns:
+        The slack, the point, the number of evaluations, and whether the search ran to its end.
+
+    Example: the least value of (x - 1)^2 + 3 is found at 1.
+        >>> import math
+        >>> from dptheory.checks import Range, smallest_slack
+        >>> value, where, _, finished = smallest_slack(lambda x: (x - 1) ** 2 + 3, {"x": Range(-2.0, 2.0)}, math.inf, 0)
+        >>> round(value, 4), round(where["x"], 2), finished
+        (3.0, 1.0, True)
     """
     deadline = time.time() + budget  # a clock that all processes share
     spread = map if executor is None else executor.map

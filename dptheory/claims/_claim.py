@@ -37,7 +37,13 @@ PAPERS = {
 
 @dataclass(frozen=True)
 class Source:
-    """Where a paper makes the claim. ``paper`` is a key of :data:`PAPERS`; equations are its own numbers."""
+    """Where a paper makes the claim.
+
+    Attributes:
+        paper: a key of :data:`PAPERS`.
+        label: what the paper calls it.
+        equations: the paper's own numbers.
+    """
 
     paper: str
     label: str
@@ -141,8 +147,17 @@ class Claim:
             seed: of the random draws, 0..10^18.
             executor: where the work is spread; None runs it here.
 
+        Returns:
+            The evidence, one for each check.
+
         Raises:
             ValueError: an argument outside its range.
+
+        Example: the checks of one claim, run to their end.
+            >>> import math
+            >>> from dptheory.claims import get
+            >>> [evidence.passed for evidence in get("gip.eq18").check(budget=math.inf)]
+            [True]
         """
         budget = _validate.real("budget", budget, 0.0, ends="(]")
         seed = _validate.integer("seed", seed, 0, MOST_SEEDS)

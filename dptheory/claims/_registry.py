@@ -58,8 +58,16 @@ def all_claims(paper: str | None = None, verdict: Verdict | str | None = None) -
         paper: a key of :data:`dptheory.claims.PAPERS`.
         verdict: a :class:`Verdict` or its name, in any case.
 
+    Returns:
+        The claims.
+
     Raises:
         ValueError: unknown paper or verdict.
+
+    Example: every false claim has a correction.
+        >>> from dptheory.claims import all_claims
+        >>> all(claim.correction for claim in all_claims(verdict="FALSE"))
+        True
     """
     if paper is not None:
         _validate.choice("paper", paper, tuple(PAPERS))
@@ -77,8 +85,19 @@ def all_claims(paper: str | None = None, verdict: Verdict | str | None = None) -
 def get(id: str) -> Claim:
     """The claim with this id; only its own module is loaded.
 
+    Args:
+        id: such as "gip.thm1".
+
+    Returns:
+        The claim.
+
     Raises:
         ValueError: no such claim; the message names the nearest ids.
+
+    Example: where the paper prints it.
+        >>> from dptheory.claims import get
+        >>> str(get("gip.thm1").source)
+        'Theorem 1, Definition 4 (eq. 4, 8 to 10)'
     """
     found = (_in_own_file(id) or _ledger().get(id)) if isinstance(id, str) else None
     if found is None:
@@ -91,8 +110,19 @@ def select(patterns: Iterable[str]) -> tuple[Claim, ...]:
 
     Plain ids load only their own modules.
 
+    Args:
+        patterns: ids, with ``*`` for any text.
+
+    Returns:
+        The claims.
+
     Raises:
         ValueError: a pattern that matches nothing, or one string in place of several.
+
+    Example: all that RS says in section 3.
+        >>> from dptheory.claims import select
+        >>> [claim.id for claim in select(["rs.lem3.*"])]
+        ['rs.lem3.1', 'rs.lem3.2', 'rs.lem3.3', 'rs.lem3.4']
     """
     if isinstance(patterns, str | bytes) or not isinstance(patterns, Iterable):
         raise ValueError(f"patterns must be ids or globs, as in ['gip.*'], got {_validate.shown(patterns)}")

@@ -81,6 +81,14 @@ def anchor_subspace(
         ValueError: an argument outside its range, NaN or infinity among the gradients.
 
     Source: GEP, Algorithm 1, lines 3 to 7; Lemma 3.1 (gep.lem3.1, gep.power).
+
+    Example: anchors in the plane of the first two axes: its basis is found exactly, and the projection loses nothing.
+        >>> import numpy as np
+        >>> from dptheory.embedding import anchor_subspace, residual_energy
+        >>> anchors = [[3.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 1.0, 0.0]]
+        >>> basis = anchor_subspace(anchors, subspace_dim=2, iterations=1, rng=np.random.default_rng(0))
+        >>> basis.shape, round(residual_energy(anchors, basis=basis), 12)
+        ((2, 3), 0.0)
     """
     gradients = _matrix("anchor_gradients", anchor_gradients)
     _validate.instance("rng", rng, np.random.Generator)
@@ -105,10 +113,19 @@ def project(gradients: ArrayLike, *, basis: ArrayLike) -> Projection:
         gradients: G, shape (n, p), entries in [-1e140, 1e140].
         basis: B, shape (k, p), orthonormal rows to within 1e-8.
 
+    Returns:
+        Embeddings, shape (n, k), and residuals, shape (n, p).
+
     Raises:
         ValueError: an argument outside its range, shapes that do not match, rows that are not orthonormal.
 
     Source: GEP, Algorithm 1, lines 10 and 11, before clipping (gep.lem3.1, gep.random_labels).
+
+    Example: by hand, onto the first two axes.
+        >>> from dptheory.embedding import project
+        >>> found = project([[3.0, 4.0, 5.0]], basis=[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+        >>> found.embeddings, found.residuals
+        (array([[3., 4.]]), array([[0., 0., 5.]]))
     """
     gradients, basis = _matrix("gradients", gradients), _matrix("basis", basis)
     if gradients.shape[1] != basis.shape[1]:
@@ -126,9 +143,21 @@ def project(gradients: ArrayLike, *, basis: ArrayLike) -> Projection:
 def residual_energy(gradients: ArrayLike, *, basis: ArrayLike) -> float:
     r"""Mean squared norm of the residuals, \frac1n \sum_i |g_i - B^T B g_i|^2: the empirical form of E|xi - Pi xi|^2.
 
-    Args and errors: as :func:`project`.
+    Args:
+        gradients, basis: as for :func:`project`.
+
+    Returns:
+        The mean, in squared units of the gradients.
+
+    Raises:
+        ValueError: an argument outside its range.
 
     Source: GEP, Lemmas 3.1 and 3.2 (gep.lem3.1, gep.lem3.2, gep.random_labels).
+
+    Example: by hand: what the first two axes leave is 5^2.
+        >>> from dptheory.embedding import residual_energy
+        >>> residual_energy([[3.0, 4.0, 5.0]], basis=[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+        25.0
     """
     return float(np.square(project(gradients, basis=basis).residuals).sum(axis=1).mean())
 
@@ -144,10 +173,18 @@ def recovery_probability(*, rank: int, anchors: int, zero_probability: float = 0
         anchors: m in 0..10^18.
         zero_probability: z in [0, 1): the share of anchors with gradient 0 (dead units, zero loss).
 
+    Returns:
+        The probability.
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: GEP, Lemma 3.1 (gep.lem3.1, gep.thmD.1).
+
+    Example: with a tenth of the gradients zero, 1000 anchors never span 1000 dimensions, 2000 always do.
+        >>> from dptheory.embedding import recovery_probability
+        >>> [round(recovery_probability(rank=1000, anchors=m, zero_probability=0.1), 3) for m in (1000, 1111, 2000)]
+        [0.0, 0.521, 1.0]
     """
     rank = _validate.integer("rank", rank, 1, _MOST_COUNT)
     anchors = _validate.integer("anchors", anchors, 0, _MOST_COUNT)
@@ -184,10 +221,20 @@ def residual_bound(
         failure_probability: e^{-delta} in (0, 1).
         fourth_moment: E|xi|^4 in [(tr Sigma)^2, T tr Sigma]; None takes T tr Sigma.
 
+    Returns:
+        The bound's terms, and the j that is best; ``.value`` is the bound.
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: GEP, Lemma 3.2 with the second bracket of C left out (gep.lem3.2, gep.lem3.2.text).
+
+    Example: of three eigenvalues two are kept; a million anchors tell them well enough.
+        >>> from dptheory.embedding import residual_bound
+        >>> found = residual_bound(eigenvalues=[1.0, 0.5, 0.1], subspace_dim=2, anchors=1_000_000, squared_norm_bound=4.0,
+        ...                        failure_probability=0.05)
+        >>> found.tail, round(found.value, 3)
+        (0.1, 0.112)
     """
     spectrum = np.sort(_vector("eigenvalues", eigenvalues))[::-1]
     trace, dim = float(spectrum.sum()), len(spectrum)
@@ -221,10 +268,18 @@ def random_basis_error(*, dim: int, subspace_dim: int) -> float:
         dim: p in 1..10^18.
         subspace_dim: k in 0..p.
 
+    Returns:
+        The root mean square, in [0, 1].
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: GEP, Appendix C and Figure 7 (gep.appC, gep.jl).
+
+    Example: ResNet20, 1000 random directions: the residual is as long as the gradient but for 2 parts in 1000.
+        >>> from dptheory.embedding import random_basis_error
+        >>> round(random_basis_error(dim=269_722, subspace_dim=1000), 4)
+        0.9981
     """
     dim = _validate.integer("dim", dim, 1, _MOST_COUNT)
     return math.sqrt((dim - _validate.integer("subspace_dim", subspace_dim, 0, dim)) / dim)
@@ -239,10 +294,18 @@ def mean_random_basis_error(*, dim: int, subspace_dim: int) -> float:
         dim: p in 1..10^18.
         subspace_dim: k in 0..p.
 
+    Returns:
+        The mean, in [0, 1].
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: GEP, Appendix C and Figure 7 (gep.appC).
+
+    Example: ResNet20, 1000 random directions: the residual is as long as the gradient but for 2 parts in 1000.
+        >>> from dptheory.embedding import mean_random_basis_error
+        >>> round(mean_random_basis_error(dim=269_722, subspace_dim=1000), 4)
+        0.9981
     """
     dim = _validate.integer("dim", dim, 1, _MOST_COUNT)
     left = dim - _validate.integer("subspace_dim", subspace_dim, 0, dim)
@@ -261,10 +324,18 @@ def random_embedding_distortion(*, dim: int, subspace_dim: int) -> float:
         dim: p in 1..10^18.
         subspace_dim: k in 1..p.
 
+    Returns:
+        The standard deviation, >= 0.
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: GEP, section 3.1 and Appendix C on random projections (gep.jl).
+
+    Example: the same 1000 directions tell lengths to within 4 or 5 %, though they hold 0.4 % of the energy.
+        >>> from dptheory.embedding import random_embedding_distortion
+        >>> round(random_embedding_distortion(dim=269_722, subspace_dim=1000), 4)
+        0.0446
     """
     dim = _validate.integer("dim", dim, 1, _MOST_COUNT)
     subspace_dim = _validate.integer("subspace_dim", subspace_dim, 1, dim)

@@ -41,10 +41,19 @@ def clipping_bias(
         embedding_clip: S1, 0 or in [1e-70, 1e70].
         residual_clip: S2, likewise; 0 drops the residual: the bias is then minus its sum, as for B-GEP.
 
+    Returns:
+        The biases of the two sums, and the squared norm of both together.
+
     Raises:
         ValueError: an argument outside its range, or shapes that do not match.
 
     Source: GEP, Remark 1, equation 4 (gep.rem1).
+
+    Example: by hand: (3, 4) is clipped from 5 to 1, which takes (2.4, 3.2); the residual is not clipped.
+        >>> from dptheory.embedding import clipping_bias
+        >>> bias = clipping_bias([[3.0, 4.0]], residuals=[[0.5]], embedding_clip=1.0, residual_clip=1.0)
+        >>> bias.embedding.round(4), float(bias.residual[0]), round(bias.square, 4)
+        (array([-2.4, -3.2]), 0.0, 16.0)
     """
     w, r = _sizes.pairs(embeddings, residuals)
     first, second = _sizes.size("embedding_clip", embedding_clip), _sizes.size("residual_clip", residual_clip)
@@ -65,10 +74,19 @@ def joint_clipping_bias(
         clip_norm: S, in [1e-70, 1e70].
         residual_share: r in [0, 1].
 
+    Returns:
+        The biases of the two sums, and the squared norm of both together.
+
     Raises:
         ValueError: an argument outside its range, or shapes that do not match.
 
     Source: new, on GEP, Remark 1 (gep.rem1, gep.versus).
+
+    Example: by hand: (3, 4) is clipped from 5 to 1, which takes 4/5 of the embedding and of the residual.
+        >>> from dptheory.embedding import joint_clipping_bias
+        >>> bias = joint_clipping_bias([[3.0]], residuals=[[4.0]], clip_norm=1.0, residual_share=1.0)
+        >>> bias.embedding.round(4), bias.residual.round(4)
+        (array([-2.4]), array([-3.2]))
     """
     w, r = _sizes.pairs(embeddings, residuals)
     clip_norm = _sizes.positive("clip_norm", clip_norm)

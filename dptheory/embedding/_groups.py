@@ -16,10 +16,18 @@ def grouping_cost_ratio(group_sizes: ArrayLike, *, subspace_dims: ArrayLike) -> 
         group_sizes: p_g >= 1, shape (groups,).
         subspace_dims: k_g vectors for each group, above 0 and at most p_g, same shape; need not be whole.
 
+    Returns:
+        The ratio, in (0, 1].
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: GEP, section 3.1 (gep.groups).
+
+    Example: by hand: (10 * 100 + 20 * 400) / (30 * 500).
+        >>> from dptheory.embedding import grouping_cost_ratio
+        >>> grouping_cost_ratio([100, 400], subspace_dims=[10, 20])
+        0.6
     """
     p = _sizes(group_sizes)
     k = _validate.finite("subspace_dims", subspace_dims)
@@ -47,6 +55,11 @@ def square_root_allocation(group_sizes: ArrayLike, *, subspace_dim: int) -> NDAr
         ValueError: an argument outside its range, or a group that gets more vectors than it has parameters.
 
     Source: GEP, section 4 (gep.groups).
+
+    Example: by hand: shares of 10 : 20.
+        >>> from dptheory.embedding import square_root_allocation
+        >>> square_root_allocation([100, 400], subspace_dim=30)
+        array([10., 20.])
     """
     p = _sizes(group_sizes)
     k = _validate.integer("subspace_dim", subspace_dim, 1, int(p.sum()))

@@ -60,10 +60,19 @@ def gep_mse(
         residual_norm: |r|, norm of the sum of the residuals.
         embedding_clip: S1; S where it is not given.
 
+    Returns:
+        The mean squared error of each way, times n^2.
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: new, on GEP, section 3 (gep.versus).
+
+    Example: ResNet20 with GEP's clips 10 and 2. The published noise is 9 % of plain perturbation's.
+        >>> from dptheory.embedding import gep_mse
+        >>> found = gep_mse(dim=269_722, subspace_dim=1000, clip_norm=10.0, residual_clip=2.0, mu=1.0)
+        >>> round(found.published / found.plain, 3), round(found.optimal / found.plain, 3), round(found.joint / found.plain, 3)
+        (0.087, 0.068, 0.067)
     """
     dim, subspace_dim = _sizes.dimensions(dim, subspace_dim)
     clip_norm, residual_clip = _sizes.positive("clip_norm", clip_norm), _sizes.size("residual_clip", residual_clip)
@@ -104,10 +113,19 @@ def clipped_gep_mse(
         residuals: r_i in any orthonormal coordinates of the space off span(B), shape (n, q).
         clip_norm, residual_clip, mu, embedding_clip: as in :func:`gep_mse`.
 
+    Returns:
+        The mean squared error of each way, times n^2.
+
     Raises:
         ValueError: an argument outside its range, or shapes that do not match.
 
     Source: new, on GEP, Remark 1 (gep.versus, gep.rem1).
+
+    Example: by hand: plain noise on 3 entries; without the residual noise on 2, and 0.8^2 that is lost.
+        >>> from dptheory.embedding import clipped_gep_mse
+        >>> found = clipped_gep_mse([[0.6, 0.0]], residuals=[[0.8]], clip_norm=1.0, residual_clip=1.0, mu=1.0)
+        >>> round(found.plain, 4), round(found.embedding_only, 4)
+        (3.0, 2.64)
     """
     w, r = _sizes.pairs(embeddings, residuals)
     dim, subspace_dim = w.shape[1] + r.shape[1], w.shape[1]
@@ -161,10 +179,19 @@ def largest_residual_ratio(*, dim: int, subspace_dim: int) -> LargestRatios:
         dim: p, in 1..1e12.
         subspace_dim: k, in 0..p.
 
+    Returns:
+        The ratio for each way of releasing.
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: new, on GEP, section 3 (gep.versus).
+
+    Example: ResNet20: the published noise is smaller for residual clips up to 0.7 S, joint clipping's up to S.
+        >>> from dptheory.embedding import largest_residual_ratio
+        >>> found = largest_residual_ratio(dim=269_722, subspace_dim=1000)
+        >>> round(found.published, 3), round(found.optimal, 3), round(found.joint, 3)
+        (0.704, 0.941, 0.998)
     """
     dim, subspace_dim = _sizes.dimensions(dim, subspace_dim)
     outside, share = dim - subspace_dim, subspace_dim / dim
@@ -210,10 +237,19 @@ def least_residual_energy(
         residual_clip: S2, 0 or in [1e-70, 1e70].
         mu: in [1e-70, 1e70]; add-remove.
 
+    Returns:
+        The energy for each way of releasing, in squared units of the gradients.
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: new, on GEP, Remark 1 (gep.versus).
+
+    Example: ResNet20 with GEP's clips: the residuals' sum has to be 1500 long for its release to pay, 1300 with joint clipping.
+        >>> from dptheory.embedding import least_residual_energy
+        >>> found = least_residual_energy(dim=269_722, subspace_dim=1000, clip_norm=10.0, residual_clip=2.0, mu=1.0)
+        >>> round(found.published**0.5), round(found.joint**0.5)
+        (1503, 1309)
     """
     dim, k = _sizes.dimensions(dim, subspace_dim)
     clip_norm, residual_clip = _sizes.positive("clip_norm", clip_norm), _sizes.size("residual_clip", residual_clip)

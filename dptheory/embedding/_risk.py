@@ -49,10 +49,19 @@ def noisy_descent_risk(*, smoothness: float, initial_distance: float, steps: int
         steps: T >= 1.
         noise_energy: N >= 0, mean over the steps of E|noise|^2, noise of the averaged gradient.
 
+    Returns:
+        The bound's terms; ``.value`` is the bound.
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: GEP, equations 7 to 12, with the square that equation 12 lacks (gep.eq11, gep.eq12, gep.thm3.3).
+
+    Example: by hand: 2^2 / (2 * 10) and 0.5 / 2.
+        >>> from dptheory.embedding import noisy_descent_risk
+        >>> risk = noisy_descent_risk(smoothness=1.0, initial_distance=2.0, steps=10, noise_energy=0.5)
+        >>> risk.optimization, risk.noise
+        (0.2, 0.25)
     """
     smoothness = _size("smoothness", smoothness)
     initial_distance = _distance(initial_distance)
@@ -78,10 +87,18 @@ def least_risk(*, smoothness: float, initial_distance: float, steps: int, lipsch
         steps: T >= 1.
         lipschitz: G > 0, of every loss.
 
+    Returns:
+        The risk, >= 0.
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: GEP, Theorem 3.3: why T = n beta eps / sqrt p leaves sqrt p in the risk (gep.thm3.3, gep.independent_p).
+
+    Example: by hand: 2^2 / (2 * 12).
+        >>> from dptheory.embedding import least_risk
+        >>> round(least_risk(smoothness=1.0, initial_distance=2.0, steps=10), 4)
+        0.1667
     """
     smoothness = _size("smoothness", smoothness)
     initial_distance = _distance(initial_distance)
@@ -125,10 +142,20 @@ def excess_risk(
         lipschitz: G > 0, clip of the embeddings.
         steps: T >= 1; None takes the best integer.
 
+    Returns:
+        The bound's terms, the steps taken, and the best real number of them; ``.value`` is the bound.
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: GEP, Theorem 3.3, corrected (gep.thm3.3, gep.independent_p).
+
+    Example: ResNet20 on 50,000 records, smoothness, distance and mu 1: more than 370 steps cost more in noise than they gain.
+        >>> from dptheory.embedding import excess_risk
+        >>> risk = excess_risk(dim=269_722, subspace_dim=1000, train_size=50_000, smoothness=1.0, initial_distance=1.0, mu=1.0,
+        ...                    residual_clip=0.2)
+        >>> risk.steps, round(risk.value, 5)
+        (370, 0.00271)
     """
     dim, rest = _dimensions(dim, subspace_dim)
     mu = _size("mu", mu)
@@ -161,11 +188,21 @@ def excess_risk_as_published(
         delta: in (0, 1).
         dim, subspace_dim, train_size, smoothness, initial_distance, residual_clip, lipschitz, steps: as in :func:`excess_risk`.
 
+    Returns:
+        The bound's terms, the steps taken, and the best real number of them; ``.value`` is the bound.
+
     Raises:
         ConditionError: epsilon >= 2 log(1/delta).
         ValueError: an argument outside its range.
 
     Source: GEP, Theorems 3.2 and 3.3, corrected (gep.thm3.3).
+
+    Example: the same with the published noise, at the epsilon 4.38 of mu = 1: 1.8 times the risk.
+        >>> from dptheory.embedding import excess_risk_as_published
+        >>> risk = excess_risk_as_published(dim=269_722, subspace_dim=1000, train_size=50_000, smoothness=1.0,
+        ...                                 initial_distance=1.0, epsilon=4.38, delta=1e-5, residual_clip=0.2)
+        >>> risk.steps, round(risk.value, 5)
+        (210, 0.00476)
     """
     dim, rest = _dimensions(dim, subspace_dim)
     epsilon = _size("epsilon", epsilon)

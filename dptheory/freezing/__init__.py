@@ -1,14 +1,12 @@
 """What freezing the first layers does to clipped gradients, and the bound on descent that follows."""
 
+from dptheory.freezing._bias_turn import BiasAngleChange, bias_angle, bias_turn
 from dptheory.freezing._bound import FreezingBounds, freezing_bounds, private_second_moment
 from dptheory.freezing._comparison import FreezingComparison, compare_freezing
 from dptheory.freezing._effects import (
-    BiasAngleChange,
     FreezingEffect,
     SignalGrowth,
     TrainablePart,
-    bias_angle,
-    bias_turn,
     biased_signal,
     freezing_effect,
     norm_growth,

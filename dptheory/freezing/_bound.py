@@ -29,10 +29,18 @@ def private_second_moment(
         dim: number of parameters trained, d, 1..1e18.
         batch_size: B, 1..1e12.
 
+    Returns:
+        The second moment, in squared units of the gradient.
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: LF, appendix A, with what is dropped there put back (lf.appA.moment).
+
+    Example: by hand: 1 of the signal and 400 / 20^2 of the noise.
+        >>> from dptheory.freezing import private_second_moment
+        >>> private_second_moment(second_moment=1.0, clip_norm=1.0, noise_multiplier=1.0, dim=400, batch_size=20)
+        2.0
     """
     second_moment = _validate.real("second_moment", second_moment, 0.0, _LARGEST_SQUARE)
     # the noise energy of a step is the noise term at smoothness 2
@@ -100,10 +108,20 @@ def freezing_bounds(
         second_moment, bias, sampling, sampling_rate: there too; the first two with all layers trained.
         frozen_second_moment, frozen_bias: the same for the layers still trained, the others being frozen.
 
+    Returns:
+        Both bounds, with the numbers of parameters that they count.
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: LF, Lemma 3.1 corrected, before and after freezing (lf.freeze_bound).
+
+    Example: three quarters of the parameters frozen save three quarters of the noise, by hand 0.1 / 2 * 400 / 20^2.
+        >>> from dptheory.freezing import freezing_bounds
+        >>> bounds = freezing_bounds([300, 100], frozen_layers=1, objective_gap=1.0, learning_rate=0.1, steps=100, smoothness=1.0,
+        ...                          clip_norm=1.0, noise_multiplier=1.0, batch_size=20)
+        >>> round(bounds.full.noise, 4), round(bounds.frozen.noise, 4)
+        (0.05, 0.0125)
     """
     sizes = _sizes(layer_sizes)
     frozen_layers = _validate.integer("frozen_layers", frozen_layers, 0, len(sizes) - 1)

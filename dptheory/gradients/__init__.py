@@ -5,10 +5,10 @@ from dptheory.gradients._angles import (
     DistortionAngle,
     angle_range,
     angle_summary,
-    angle_variance,
     batch_expected_cos,
     small_snr_slope,
 )
+from dptheory.gradients._biased_angle import angle_variance
 from dptheory.gradients._clipping import (
     ClipMoments,
     SymmetricClipBound,

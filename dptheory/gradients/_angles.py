@@ -9,7 +9,6 @@ from scipy.optimize import brentq
 
 from dptheory import _validate
 from dptheory.gradients import _angle_law
-from dptheory.gradients._biased_angle import shift_moments
 
 Array = NDArray[np.float64]
 
@@ -34,7 +33,15 @@ class DistortionAngle:
         dim: number of entries of s, 1..1e9.
         snr: |s| / tau, in [0, inf]; inf means no noise.
 
+    Raises:
+        ValueError: an argument outside its range.
+
     Source: GIP, Fig. 1 (gip.fig1); LF, Definition 3.2 (lf.angle_law).
+
+    Example: RF's CNN of 550,000 parameters, batch 1000, sigma 1.54. A step's signal is at most 1000 / 1.54 taus long.
+        >>> from dptheory.gradients import DistortionAngle
+        >>> round(DistortionAngle(550_000, 1000 / 1.54).mean(), 3)  # 49 degrees of noise at the best
+        0.852
     """
 
     dim: int
@@ -51,7 +58,15 @@ class DistortionAngle:
 
         with kappa = snr and d = dim. It rises with snr and falls with dim; about kappa / sqrt(d) for kappa^2 << d.
 
+        Returns:
+            The mean cosine, in [0, 1].
+
         Source: GIP, Fig. 1 (gip.fig1).
+
+        Example: of a step of the 550,000 parameters of RF's CNN, this share goes along the gradient.
+            >>> from dptheory.gradients import DistortionAngle
+            >>> round(DistortionAngle(550_000, 1000 / 1.54).expected_cos(), 3)
+            0.659
         """
         if math.isinf(self.snr):
             return 1.0
@@ -66,7 +81,15 @@ class DistortionAngle:
         Returns:
             1 / radian, the shape of x.
 
+        Raises:
+            ValueError: an x outside [0, pi], or dim = 1 and noise.
+
         Source: LF, Definition 3.2 (lf.angle_law).
+
+        Example: without a signal every angle of the plane is as likely as any other, 1 / pi.
+            >>> from dptheory.gradients import DistortionAngle
+            >>> DistortionAngle(2, 0.0).density([0.5, 1.0, 3.0]).round(4)
+            array([0.3183, 0.3183, 0.3183])
         """
         angle = _angles("x", x)
         if math.isinf(self.snr):
@@ -85,7 +108,19 @@ class DistortionAngle:
         Args:
             x: angles in radians, any shape, in [0, pi].
 
+        Returns:
+            Probabilities, the shape of x.
+
+        Raises:
+            ValueError: an x outside [0, pi], or dim = 1 and noise.
+
         Source: LF, Definition 3.2 (lf.angle_law).
+
+        Example: the step goes downhill with probability Phi(snr), whatever the dimension.
+            >>> import math
+            >>> from dptheory.gradients import DistortionAngle
+            >>> DistortionAngle(550_000, 1.0).cdf([math.pi / 2]).round(4)
+            array([0.8413])
         """
         angle = _angles("x", x)
         if math.isinf(self.snr):
@@ -100,7 +135,19 @@ class DistortionAngle:
         Args:
             x: angles in radians, any shape, in [0, pi].
 
+        Returns:
+            Probabilities, the shape of x.
+
+        Raises:
+            ValueError: an x outside [0, pi], or dim = 1 and noise.
+
         Source: LF, Definition 3.2 (lf.angle_law).
+
+        Example: the step goes uphill with probability Phi(-snr), whatever the dimension.
+            >>> import math
+            >>> from dptheory.gradients import DistortionAngle
+            >>> DistortionAngle(550_000, 1.0).sf([math.pi / 2]).round(4)
+            array([0.1587])
         """
         angle = _angles("x", x)
         if math.isinf(self.snr):
@@ -138,14 +185,36 @@ class DistortionAngle:
     def mean(self) -> float:
         """Mean angle in radians: pi / 2 at snr 0, falling to 0; about arctan(sqrt(dim - 1) / snr).
 
+        Returns:
+            The mean in radians, in [0, pi / 2].
+
+        Raises:
+            ValueError: dim = 1.
+
         Source: LF, Proposition 3.1 (lf.angle_law).
+
+        Example: noise alone is at a right angle to the gradient; a signal as long as the noise, sqrt(dim), halves that.
+            >>> from dptheory.gradients import DistortionAngle
+            >>> [round(DistortionAngle(10_000, snr).mean(), 3) for snr in (0.0, 100.0)]
+            [1.571, 0.785]
         """
         return self._moments()[0]
 
     def second_moment(self) -> float:
         """Mean squared angle in radians^2; falls with snr.
 
+        Returns:
+            The mean square in radians^2.
+
+        Raises:
+            ValueError: dim = 1.
+
         Source: LF, Appendix C (lf.appC.second_moment).
+
+        Example: in the plane, without a signal, the angle is uniform on [0, pi]: pi^2 / 3.
+            >>> from dptheory.gradients import DistortionAngle
+            >>> round(DistortionAngle(2, 0.0).second_moment(), 4)
+            3.2899
         """
         mean, var = self._moments()
         return mean**2 + var
@@ -153,7 +222,18 @@ class DistortionAngle:
     def var(self) -> float:
         """Variance of the angle in radians^2, from the angle about its mean; falls with snr.
 
+        Returns:
+            The variance in radians^2.
+
+        Raises:
+            ValueError: dim = 1.
+
         Source: LF, Proposition 3.1 (2) (lf.prop3.1.2, lf.angle_law).
+
+        Example: in the plane, without a signal, pi^2 / 12; in many dimensions the angle is all but fixed.
+            >>> from dptheory.gradients import DistortionAngle
+            >>> [round(DistortionAngle(dim, 0.0).var(), 4) for dim in (2, 10_000)]
+            [0.8225, 0.0001]
         """
         return self._moments()[1]
 
@@ -163,7 +243,19 @@ class DistortionAngle:
         Its relative error is O(1/d), within [-0.09, 0.26] / (d - 1) as measured over d = 2..1e8 and all snr; it is exact at
         snr 0, and to leading order at snr = sqrt(d - 1).
 
+        Returns:
+            The approximate mean in radians.
+
+        Raises:
+            ValueError: dim = 1.
+
         Source: LF, Proposition 3.1 (lf.angle_law).
+
+        Example: the limit is within a millionth at the 550,000 parameters of RF's CNN.
+            >>> from dptheory.gradients import DistortionAngle
+            >>> angle = DistortionAngle(550_000, 1000 / 1.54)
+            >>> round(angle.asymptotic_mean(), 5), abs(angle.asymptotic_mean() - angle.mean()) < 1e-6
+            (0.85164, True)
         """
         return math.atan2(math.sqrt(self._plural() - 1), self.snr)
 
@@ -172,7 +264,18 @@ class DistortionAngle:
 
         Its relative error is O(1/d), within [-1.13, 0.76] / d as measured over d = 2..1e8 and all snr.
 
+        Returns:
+            The approximate variance in radians^2.
+
+        Raises:
+            ValueError: dim = 1.
+
         Source: LF, Proposition 3.1 (2) (lf.angle_law).
+
+        Example: the standard deviation of the angle is about a thousandth, so the mean describes every step.
+            >>> from dptheory.gradients import DistortionAngle
+            >>> round(DistortionAngle(550_000, 1000 / 1.54).asymptotic_var() ** 0.5, 4)
+            0.0009
         """
         inverse = (1 / math.hypot(1, self.snr / math.sqrt(self._plural()))) ** 2
         return (0.5 + 0.5 * inverse) * inverse / self.dim
@@ -259,49 +362,23 @@ def batch_expected_cos(*, cos_bias: ArrayLike, dim: int, snr: float) -> Array:
         dim: number of entries of s, 1..1e9.
         snr: |s| / tau, in [0, inf].
 
+    Returns:
+        The mean cosines, the shape of cos_bias.
+
+    Raises:
+        ValueError: an argument outside its range.
+
     Source: LF, Definition 3.2 (lf.def3.2).
+
+    Example: clipping that turns the batch by a cosine of 0.9 takes a tenth of what the noise leaves.
+        >>> from dptheory.gradients import batch_expected_cos
+        >>> batch_expected_cos(cos_bias=[1.0, 0.9], dim=550_000, snr=1000 / 1.54).round(3)
+        array([0.659, 0.593])
     """
     cosines = _validate.finite("cos_bias", cos_bias)
     if (np.abs(cosines) > 1).any():
         raise ValueError(f"cos_bias must hold numbers in [-1, 1], got {_validate.shown(cos_bias)}")
     return np.asarray(cosines * DistortionAngle(dim, snr).expected_cos())
-
-
-def angle_variance(dim: int, snr: float, *, bias_angle: float = 0.0) -> float:
-    r"""Variance of the angle between u and the noisy signal s + z, z ~ N(0, tau^2 I), for a signal at the angle ``bias_angle``
-    to u.
-
-    .. math:: \cos\gamma = \cos\gamma^B \cos\gamma^{BP} + \sin\gamma^B \sin\gamma^{BP} \cos\phi
-
-    with gamma^B = bias, gamma^BP of the law of :class:`DistortionAngle` and phi independent of it, of density proportional to
-    sin(phi)^(dim - 3) on [0, pi], or 0 or pi with equal chances for dim = 2. The variance is a double integral over the two, by
-    quadrature to about 1e-9 relative. At bias = 0 it is :meth:`DistortionAngle.var`. It need not fall with snr.
-
-    Args:
-        dim: number of entries, 1..1e9; in one dimension bias is 0 or pi.
-        snr: kappa = |s| / tau, in [0, inf].
-        bias_angle: angle between u and s in radians, in [0, pi].
-
-    Returns:
-        The variance in radians^2, given the batch.
-
-    Raises:
-        ValueError: an argument outside its range.
-
-    Source: LF, Proposition 3.1 (lf.prop3.1.3, lf.prop3.1.3.sum).
-    """
-    from scipy.special import ndtr
-
-    dim = _validate.integer("dim", dim, 1, 10**9)
-    snr = _validate.real("snr", snr, 0.0)
-    bias_angle = _validate.real("bias_angle", bias_angle, 0.0, math.pi)
-    if dim == 1:
-        if bias_angle not in (0.0, math.pi):
-            raise ValueError(f"bias_angle must be 0 or pi in one dimension, got {bias_angle!r}")
-        return math.pi**2 * float(ndtr(snr) * ndtr(-snr))
-    if math.isinf(snr):
-        return 0.0
-    return shift_moments(dim, snr, min(bias_angle, math.pi - bias_angle))[1]
 
 
 def angle_range(*, bias_angle: ArrayLike, noise_angle: ArrayLike) -> tuple[Array, Array]:
@@ -315,7 +392,19 @@ def angle_range(*, bias_angle: ArrayLike, noise_angle: ArrayLike) -> tuple[Array
         bias_angle: gamma^B, between the true gradient and the clipped signal, in [0, pi].
         noise_angle: gamma^BP, between the clipped and the private signal, in [0, pi]; broadcast against bias_angle.
 
+    Returns:
+        The smallest and the largest angle in radians, each of the broadcast shape.
+
+    Raises:
+        ValueError: an angle outside [0, pi], or shapes that do not match.
+
     Source: LF, Definition 3.2 (lf.def3.2).
+
+    Example: noise of one radian can undo a bias of half a radian only in part, and can add to it in full.
+        >>> from dptheory.gradients import angle_range
+        >>> low, high = angle_range(bias_angle=0.5, noise_angle=1.0)
+        >>> float(low), float(high)
+        (0.5, 1.5)
     """
     bias, noise = _angles("bias_angle", bias_angle), _angles("noise_angle", noise_angle)
     _validate.broadcast(noise_angle=noise, bias_angle=bias)
@@ -342,7 +431,21 @@ def small_snr_slope(dim: int) -> float:
 
     This is how much of the direction survives noise that is much larger than the signal.
 
+    Args:
+        dim: number of entries, 1..1e9.
+
+    Returns:
+        The slope, about 1 / sqrt(dim).
+
+    Raises:
+        ValueError: dim outside its range.
+
     Source: GIP, section 5 (gip.criterion).
+
+    Example: under large noise a gradient of 10,000 entries keeps a hundredth of its signal-to-noise ratio as cosine.
+        >>> from dptheory.gradients import small_snr_slope
+        >>> round(small_snr_slope(10_000), 5)
+        0.01
     """
     return _slope(_validate.integer("dim", dim, 1, 10**9), 0.0)
 

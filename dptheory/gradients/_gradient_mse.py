@@ -38,10 +38,18 @@ def mse_lower_bound(*, trace: float, dim: int, noise_multiplier: float) -> float
         dim: number of entries d, 1..1e9.
         noise_multiplier: noise multiplier, in [0, 1e70].
 
+    Returns:
+        The bound, in units of the trace.
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: RF, Theorem 1, equations 2, 26 and 27 (rf.thm1, rf.eq26-27).
+
+    Example: the noise on the 550,000 entries of RF's CNN multiplies the error of a single example by more than a million.
+        >>> from dptheory.gradients import mse_lower_bound
+        >>> round(mse_lower_bound(trace=1.0, dim=550_000, noise_multiplier=1.54))
+        1304381
     """
     trace = _validate.real("trace", trace, 0.0, _validate.LARGEST)
     dim = _validate.integer("dim", dim, 1, _MAX_DIM)
@@ -60,10 +68,18 @@ def stationary_mse(eigenvalues: ArrayLike, *, n: int, noise_multiplier: float) -
         n: number of examples that the maximum is over, 1..1e9.
         noise_multiplier: noise multiplier, in [0, 1e70].
 
+    Returns:
+        The error, in units of the eigenvalues.
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: RF, Theorem 1, equations 11 to 17 (rf.thm1).
+
+    Example: by hand: 1 of the example itself, and 1 + 2 / pi of noise as large as the longer of two examples.
+        >>> from dptheory.gradients import stationary_mse
+        >>> round(stationary_mse([1.0], n=2, noise_multiplier=1.0), 6)
+        2.63662
     """
     eigenvalues = _spectrum(eigenvalues)
     noise_multiplier = _validate.real("noise_multiplier", noise_multiplier, 0.0, _validate.LARGEST)
@@ -84,10 +100,18 @@ def expected_max_quadratic_form(eigenvalues: ArrayLike, n: int, *, method: Metho
         n: number of draws, 1..1e9.
         method: "exact" (relative error under 1e-7) or "welch-satterthwaite".
 
+    Returns:
+        The mean, in units of the eigenvalues.
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: RF, Appendix A, equations 15 to 24 (rf.thm1, rf.eq19, rf.eq24).
+
+    Example: by hand: the larger of two squared normal numbers is 1 + 2 / pi on average.
+        >>> from dptheory.gradients import expected_max_quadratic_form
+        >>> round(expected_max_quadratic_form([1.0], 2), 6)
+        1.63662
     """
     eigenvalues = _spectrum(eigenvalues)
     n = _validate.integer("n", n, 1, _MAX_DRAWS)
@@ -138,7 +162,12 @@ class GradientError:
 
 @dataclass(frozen=True, kw_only=True)
 class MseBreakdown:
-    """DP-SGD beside random freeze. A smaller error is no reason to mask: compare the descent ratios."""
+    """DP-SGD beside random freeze. A smaller error is no reason to mask: compare the descent ratios.
+
+    Attributes:
+        full: the error of DP-SGD.
+        masked: that of random freeze.
+    """
 
     full: GradientError
     masked: GradientError
@@ -183,10 +212,20 @@ def clipped_gradient_mse(
         masked_norms: \|m * w\| of equally likely masks, shape (masks,), all masks or a sample; None for a flat w, whose
             masked norm is always sqrt(1 - drop_rate) \|w\|.
 
+    Returns:
+        The errors without and with the mask, and their parts.
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: RF, equations 6 and 7 (rf.eq6, rf.eq7, rf.mse_criterion, rf.clip_probability).
+
+    Example: freezing 70 % of RF's CNN loses signal, and saves 70 % of a noise that is larger.
+        >>> from dptheory.gradients import clipped_gradient_mse
+        >>> found = clipped_gradient_mse(grad_norm=0.5, dim=550_000, deviation=0.001, clip_norm=1.0, noise_multiplier=1.54,
+        ...                              batch_size=1000, drop_rate=0.7)
+        >>> round(found.full.mse, 3), round(found.masked.mse, 3)
+        (1.305, 0.566)
     """
     grad_norm = _validate.real("grad_norm", grad_norm, 0.0, _validate.LARGEST)
     dim = _validate.integer("dim", dim, 1, _MAX_DIM)

@@ -24,10 +24,18 @@ def noise_norm_ratio(dim: int, keep: int) -> float:
     Args:
         dim, keep: 1 <= keep <= dim <= 1e9.
 
+    Returns:
+        The mean ratio, in (0, 1].
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: RS, Fig. 1c (rs.fig1).
+
+    Example: a mask that keeps half of the entries keeps almost sqrt(1/2) = 0.7071 of the length of the noise.
+        >>> from dptheory.gradients import noise_norm_ratio
+        >>> [round(noise_norm_ratio(dim, dim // 2), 4) for dim in (10, 1_000_000)]
+        [0.6898, 0.7071]
     """
     dim = _validate.integer("dim", dim, 1, _MAX_DIM)
     keep = _validate.integer("keep", keep, 1, dim)
@@ -51,6 +59,11 @@ def relaxed_gradient_ratio(*, grad_norm: ArrayLike, masked_norm: ArrayLike, clip
         ValueError: an argument outside its range.
 
     Source: RS, Fig. 1d, and RF, Appendix G, for one example (rs.fig1, rf.posterior).
+
+    Example: masked to 1.5 before clipping to 1, the example keeps 1; clipped first, it keeps 1.5 / 2.
+        >>> from dptheory.gradients import relaxed_gradient_ratio
+        >>> round(float(relaxed_gradient_ratio(grad_norm=2.0, masked_norm=1.5, clip_norm=1.0)), 4)
+        1.3333
     """
     full, masked = _validate.nonnegative("grad_norm", grad_norm), _validate.nonnegative("masked_norm", masked_norm)
     clip_norm = _validate.size("clip_norm", clip_norm)
@@ -89,10 +102,19 @@ def posterior_freeze(gradients: ArrayLike, *, clip_norm: float, keep: int) -> Po
         clip_norm: clipping norm C in [1e-70, 1e70].
         keep: number of ones in the mask, 1..dim.
 
+    Returns:
+        Mean, shape (dim,), and mean square of the masked average.
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: RF, Appendix G (rf.posterior).
+
+    Example: (3, 4) is clipped to (0.6, 0.8); a mask that keeps one of both entries halves its mean and its square.
+        >>> from dptheory.gradients import posterior_freeze
+        >>> found = posterior_freeze([[3.0, 4.0]], clip_norm=1.0, keep=1)
+        >>> found.mean.round(6), round(found.mean_square, 6)
+        (array([0.3, 0.4]), 0.5)
     """
     gradients = _validate.finite("gradients", gradients)
     if gradients.ndim != 2 or gradients.size == 0:

@@ -14,10 +14,18 @@ def projected_skewness(*, dim: int, skewness: float) -> float:
         dim: number of entries of xi, 1..1e15.
         skewness: gamma_1 of an entry, E x^3 / (E x^2)^{3/2} for E x = 0; finite.
 
+    Returns:
+        The skewness, >= 0.
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: RS, Appendix F (rs.appF).
+
+    Example: seen along a random direction, 1000 entries of skewness 2 are almost symmetric.
+        >>> from dptheory.gradients import projected_skewness
+        >>> round(projected_skewness(dim=1000, skewness=2.0), 4)
+        0.0077
     """
     dim = _validate.integer("dim", dim, 1, 10**15)
     skewness = _validate.real("skewness", skewness, -math.inf, ends="()")

@@ -41,6 +41,14 @@ class QuadraticForm:
         ValueError: an argument outside its range, or shapes that do not match.
 
     Source: RF, Appendix A, equations 14 to 18 (rf.thm1).
+
+    Example: the mean is sum p_j (m_j + delta_j), by hand 1 * 2 + 0.5 * (3 + 1).
+        >>> import numpy as np
+        >>> from dptheory.gradients import QuadraticForm
+        >>> weights, freedoms, noncentralities = np.array([1.0, 0.5]), np.array([2.0, 3.0]), np.array([0.0, 1.0])
+        >>> form = QuadraticForm(weights=weights, freedoms=freedoms, noncentralities=noncentralities)
+        >>> form.mean
+        4.0
     """
 
     weights: Array
@@ -73,7 +81,20 @@ class QuadraticForm:
         Args:
             x: finite numbers, any shape; 0 < x < 1e-100 E[Q] gives P(Q <= x) to within 1e-100 only.
 
+        Returns:
+            Both probabilities, each the shape of x.
+
+        Raises:
+            ValueError: an x that is not finite.
+
         Source: RF, Appendix A (rf.thm1).
+
+        Example: by hand: a chi-square variable of two degrees of freedom exceeds x with probability exp(-x / 2).
+            >>> import numpy as np
+            >>> from dptheory.gradients import QuadraticForm
+            >>> form = QuadraticForm(weights=np.array([1.0]), freedoms=np.array([2.0]), noncentralities=np.array([0.0]))
+            >>> [tail.round(6) for tail in form.tails([2 * np.log(2)])]
+            [array([0.5]), array([0.5])]
         """
         x = _validate.finite("x", x)
         lower, upper = np.zeros(x.size), np.ones(x.size)
@@ -96,10 +117,20 @@ class QuadraticForm:
         Args:
             log_chance: < 0, and not below what the bound reaches (about -1e14 times the largest freedom).
 
+        Returns:
+            The point x, in units of the weights.
+
         Raises:
             ValueError: log_chance outside its range.
 
         Source: RF, Appendix A (rf.thm1).
+
+        Example: beyond it lies less than e^-20 of the law; by exp(-x / 2) that would be reached at 40 already.
+            >>> import numpy as np
+            >>> from dptheory.gradients import QuadraticForm
+            >>> form = QuadraticForm(weights=np.array([1.0]), freedoms=np.array([2.0]), noncentralities=np.array([0.0]))
+            >>> round(form.chernoff(-20.0)), bool(form.tails(form.chernoff(-20.0))[1] <= np.exp(-20.0))
+            (49, True)
         """
         log_chance = _validate.real("log_chance", log_chance, -math.inf, 0.0, ends="()")
         limit = 0.5 / float(self.weights.max())

@@ -34,10 +34,19 @@ def mean_reciprocal(*, values: Array, keep: int, shift: float = 0.0) -> float:
         keep: size of the subset, 1..dim.
         shift: in [0, 1e140].
 
+    Returns:
+        The mean, in units of 1 / values.
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: RS, Theorem 5.1 (rs.thm5.1).
+
+    Example: by hand: the mean of 1, 1/2 and 1/3.
+        >>> import numpy as np
+        >>> from dptheory.gradients import mean_reciprocal
+        >>> round(mean_reciprocal(values=np.array([1.0, 2.0, 3.0]), keep=1), 4)
+        0.6111
     """
     values = _validate.nonnegative("values", values)
     if values.ndim != 1 or not values.any() or values.max() > 1e140 or values[values > 0].min() < 1e-280:

@@ -5,242 +5,94 @@ A file holds ``[[settings]]`` and ``[tables.<name>]``. A setting is what ``[comm
 of its ``keys``, then a cell for each of its ``columns``.
 """
 
-import difflib
 import functools
-import re
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from fractions import Fraction
 from importlib import resources
-from typing import Any, TypeVar
+from typing import Any
 
-from dptheory import _validate
-
-_T = TypeVar("_T")
+from dptheory.papers._records import Cell, Setting, Table, found_in
 
 PAPERS = ("rf", "rs", "lf", "gep", "gip")
-_CELL = re.compile(r"(?P<number>[+-]?\d+(\.\d+)?)(?P<rest> ± (?P<beside>\S+)| \((± )?(?P<within>[^)]+)\))?")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """An experiment as a paper prints it; None where it does not.
-
-    Attributes:
-        id: "rf.end-to-end-cnn.eps3": paper, setting, run.
-        source: "RF, Tables 1, 2 and 5".
-        model, dataset: as the paper names them.
-        dim: number of parameters, as rounded by the paper.
-        train_size: training images, as printed; else the published size of the data set, if it has one.
-        epsilon, delta: the privacy budget.
-        noise_multiplier, learning_rate, momentum, weight_decay, batch_size, epochs, steps: of the run.
-        clip_norm: of the gradients (of GEP: and of the embeddings, as it prints no other).
-        residual_clip: of GEP's residuals.
-        drop_rate: share of entries dropped at the end, after a linear rise over ``cooling_epochs``.
-        total_density: mean share kept over the run, against the dense run.
-        keep_share, first_keep_share: share of entries kept at the end and at the start.
-        index_share: share of epsilon for the indices.
-        group_size: entries that are permuted together.
-        augmentations: views of an image.
-        subspace_dims: dimensions of the anchor subspace that were tried.
-        anchors: number of anchor gradients.
-        releases: vectors released per step.
-        frozen_layers, frozen_after_epoch, frozen_after_step: how many of the first layers are frozen, and when.
-        others: what else the table prints, as (column, value).
-    """
-
-    id: str
-    source: str
-    model: str | None = None
-    dataset: str | None = None
-    dim: int | None = None
-    train_size: int | None = None
-    epsilon: float | None = None
-    delta: float | None = None
-    noise_multiplier: float | None = None
-    learning_rate: float | None = None
-    momentum: float | None = None
-    weight_decay: float | None = None
-    batch_size: int | None = None
-    epochs: int | None = None
-    steps: int | None = None
-    clip_norm: float | None = None
-    residual_clip: float | None = None
-    drop_rate: float | None = None
-    cooling_epochs: int | None = None
-    total_density: float | None = None
-    keep_share: float | None = None
-    first_keep_share: float | None = None
-    index_share: float | None = None
-    group_size: int | None = None
-    augmentations: int | None = None
-    subspace_dims: tuple[int, ...] = ()
-    anchors: int | None = None
-    releases: int | None = None
-    frozen_layers: int | None = None
-    frozen_after_epoch: int | None = None
-    frozen_after_step: int | None = None
-    others: tuple[tuple[str, str], ...] = ()
-
-    def number(self, name: str) -> float:
-        """The number in this field, which the paper has to print.
-
-        Raises:
-            ValueError: no field of this name holds a number.
-        """
-        value = getattr(self, name) if isinstance(name, str) and name in _FIELDS else None
-        if isinstance(value, int | float):
-            return value
-        printed = sorted(one for one in _FIELDS if isinstance(getattr(self, one), int | float))
-        raise ValueError(f"name must be one of {printed}, which {self.id} prints, got {_validate.shown(name)}")
-
-    def whole(self, name: str) -> int:
-        """The whole number in this field, which the paper has to print.
-
-        Raises:
-            ValueError: no field of this name holds a whole number.
-        """
-        value = self.number(name)
-        if isinstance(value, int):
-            return value
-        raise ValueError(f"name must be that of a whole number of {self.id}, got {_validate.shown(name)}")
-
-
-_FIELDS = frozenset(field.name for field in fields(Setting))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cell:
-    """One printed number.
-
-    Attributes:
-        name: what it is the number of: "CIFAR10, DP-CNN (d = 550K), epsilon 1.0, baseline". Unique in its table.
-        keys: the same as (key, value), the column last.
-        text: as printed, digit for digit.
-        unit: "%", "points", "h", "s" or "radians"; "" where the number has none.
-    """
-
-    name: str
-    keys: tuple[tuple[str, str], ...]
-    text: str
-    unit: str
-
-    def number(self) -> Fraction:
-        """The number, without the spread printed beside it.
-
-        Raises:
-            ValueError: what is printed is no number.
-        """
-        return Fraction(self._parts()["number"])
-
-    def spread(self) -> str | None:
-        """The spread printed beside the number, which may be "< 0.001"; None where there is none.
-
-        Raises:
-            ValueError: what is printed is no number.
-        """
-        parts = self._parts()
-        return parts["beside"] or parts["within"]
-
-    @property
-    def quoted(self) -> str:
-        """The text with its unit: "66.9 ± 0.4 %", "88.2 % (± 0.16)"."""
-        if not self.unit:
-            return self.text
-        number, bracket, rest = self.text.partition(" (")
-        return f"{number} {self.unit}{bracket}{rest}"
-
-    def key(self, name: str) -> str:
-        """The value of a key of the table: ``key("epsilon")`` is "1.0".
-
-        Raises:
-            ValueError: the table has no such key.
-        """
-        return _found("name", name, "a key of the table", dict(self.keys))
-
-    def _parts(self) -> dict[str, str]:
-        found = _CELL.fullmatch(self.text)
-        if found is None:
-            raise ValueError(f"text of {self.name!r} must be a number, got {self.text!r}")
-        return found.groupdict()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """A printed table.
-
-    Attributes:
-        id: "rs.table2"; the same as that of the claim about it.
-        label: "RS, Table 2".
-        caption: as printed, its beginning.
-        spread: what stands beside a number: "standard error of 5 runs"; None where nothing does or the paper does not say.
-        cells: row by row.
-    """
-
-    id: str
-    label: str
-    caption: str
-    spread: str | None
-    cells: tuple[Cell, ...]
-
-    def cell(self, name: str) -> Cell:
-        """The cell of this name.
-
-        Raises:
-            ValueError: no such cell; the message names the nearest ones.
-        """
-        return _found("name", name, f"a cell of {self.id}", {one.name: one for one in self.cells})
-
-    def quoted(self) -> tuple[tuple[str, str], ...]:
-        """Every cell as (name, number with its unit)."""
-        return tuple((one.name, one.quoted) for one in self.cells)
 
 
 def setting(id: str) -> Setting:
     """The setting of this id, such as "rf.end-to-end-cnn.eps3".
 
+    Args:
+        id: paper, setting and run, with points between them.
+
+    Returns:
+        The setting.
+
     Raises:
         ValueError: no such setting; the message names the nearest ones.
+
+    Example: RF's CNN at epsilon 3.
+        >>> from dptheory.papers import setting
+        >>> run = setting("rf.end-to-end-cnn.eps3")
+        >>> run.dim, run.batch_size, run.noise_multiplier
+        (550000, 1000, 1.54)
     """
-    return _found("id", id, "a printed setting", _settings())
+    return found_in("id", id, "a printed setting", _settings())
 
 
 def settings(group: str) -> tuple[Setting, ...]:
     """All settings of a paper ("gip") or of one of its groups ("gip.wrn-16-4"), in the order of the file.
 
+    Args:
+        group: a paper, or a paper and one of its groups.
+
+    Returns:
+        The settings.
+
     Raises:
         ValueError: no such paper or group; the message names the nearest ones.
+
+    Example: RF ran its CNN at two budgets.
+        >>> from dptheory.papers import settings
+        >>> [run.id for run in settings("rf.end-to-end-cnn")]
+        ['rf.end-to-end-cnn.eps3', 'rf.end-to-end-cnn.eps7.53']
     """
     groups: dict[str, list[Setting]] = {}
     for one in _settings().values():
         parts = one.id.split(".")
         for name in (parts[0], ".".join(parts[:2])):
             groups.setdefault(name, []).append(one)
-    return tuple(_found("group", group, "a paper or a group of its settings", groups))
+    return tuple(found_in("group", group, "a paper or a group of its settings", groups))
 
 
 def table(id: str) -> Table:
     """The table of this id, such as "rs.table2".
 
+    Args:
+        id: paper and table, with a point between them.
+
+    Returns:
+        The table.
+
     Raises:
         ValueError: no such table; the message names the nearest ones.
+
+    Example: RF's first table of accuracies.
+        >>> from dptheory.papers import table
+        >>> table("rf.table1").label
+        'RF, Table 1'
     """
-    return _found("id", id, "a printed table", _tables())
+    return found_in("id", id, "a printed table", _tables())
 
 
 def tables() -> tuple[Table, ...]:
-    """Every printed table, paper by paper."""
+    """Every printed table, paper by paper.
+
+    Returns:
+        The tables.
+
+    Example: RF's come first.
+        >>> from dptheory.papers import tables
+        >>> tables()[0].id
+        'rf.table1'
+    """
     return tuple(_tables().values())
-
-
-def _found(argument: str, name: object, what: str, known: Mapping[str, _T]) -> _T:
-    if isinstance(name, str) and name in known:
-        return known[name]
-    near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.4)
-    raise ValueError(
-        f"{argument} must be that of {what}{f', such as {near}' if near else ''}, got {_validate.shown(name)}"
-    )
 
 
 def published_train_size(dataset: str) -> int | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from dptheory import _validate
 from dptheory.papers import _data
+from dptheory.papers._records import Setting
 from dptheory.sparsification import optimal_rate
 
 
@@ -79,8 +80,20 @@ class Preset:
 def preset(name: str) -> Preset:
     """The preset with this name.
 
+    Args:
+        name: such as "rf.end-to-end-cnn.eps3".
+
+    Returns:
+        The preset.
+
     Raises:
         ValueError: no such preset; the message names the nearest ones.
+
+    Example: RF's CNN: the noise has 1.3 times the energy of the largest signal, so that at most a quarter should be dropped.
+        >>> from dptheory.papers import preset
+        >>> found = preset("rf.end-to-end-cnn.eps3")
+        >>> round(found.noise_share, 2), round(found.largest_drop_rate, 2)
+        (1.3, 0.23)
     """
     known = _presets()
     if not isinstance(name, str) or name not in known:
@@ -92,7 +105,16 @@ def preset(name: str) -> Preset:
 
 
 def all_presets() -> tuple[Preset, ...]:
-    """All presets: RF in the order of its tables, then RS."""
+    """All presets: RF in the order of its tables, then RS.
+
+    Returns:
+        The presets.
+
+    Example: RF's CNN at its smaller budget comes first.
+        >>> from dptheory.papers import all_presets
+        >>> all_presets()[0].name
+        'rf.end-to-end-cnn.eps3'
+    """
     return tuple(_presets().values())
 
 
@@ -132,7 +154,7 @@ def _rs_figure_2() -> tuple[Preset, ...]:
     return tuple(_preset(one.id.replace("fig2.", "fig2"), one) for one in _data.settings("rs.fig2"))
 
 
-def _preset(name: str, one: _data.Setting) -> Preset:
+def _preset(name: str, one: Setting) -> Preset:
     return Preset(
         name=name,
         source=one.source,

@@ -68,6 +68,12 @@ def epsilon_bounds(
         ValueError: an argument outside its range, or a combination that no accountant covers.
 
     Source: GIP, Lemma 1 and Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1); RF, Tables 5-9 (rf.sigmas).
+
+    Example: 100 steps on 2 % of the records; the bounds are as close as asked for.
+        >>> from dptheory.privacy import epsilon_bounds
+        >>> found = epsilon_bounds(noise_multiplier=1.0, sampling_rate=0.02, steps=100, delta=1e-5)
+        >>> round(found.estimate, 2), found.upper - found.lower <= 0.01
+        (1.43, True)
     """
     width = _validate.real("width", width, 1e-4, 1.0)
     return bracketed(checked(noise_multiplier, sampling_rate, steps, delta, adjacency, sampling, direction), width)
@@ -87,12 +93,20 @@ def rdp_epsilon(
     The conversion is that of Balle et al. (2020), Theorem 21, which GIP uses. For Poisson sampling only "add-remove".
 
     Args:
-        noise_multiplier, sampling_rate, steps, delta, adjacency, sampling: as for :func:`epsilon`.
+        noise_multiplier, sampling_rate, steps, delta, adjacency, sampling: as for :func:`epsilon_bounds`.
+
+    Returns:
+        The upper bound.
 
     Raises:
         ValueError: an argument outside its range, or "replace-one" with Poisson sampling.
 
     Source: GIP, Lemma 1 (gip.thm2); GEP, section 3 (gep.thm3.1).
+
+    Example: 0.41 more than the 1.43 that :func:`epsilon_bounds` gives.
+        >>> from dptheory.privacy import rdp_epsilon
+        >>> round(rdp_epsilon(noise_multiplier=1.0, sampling_rate=0.02, steps=100, delta=1e-5), 2)
+        1.84
     """
     asked = checked(noise_multiplier, sampling_rate, steps, delta, adjacency, sampling, "worst")
     if asked.sampling == "poisson" and asked.adjacency == "replace-one":
@@ -114,7 +128,7 @@ def cross_check(
     """Ask prv-accountant and dp-accounting about the same Poisson-sampled steps.
 
     Args:
-        noise_multiplier, sampling_rate, steps, delta, width, adjacency: as for :func:`epsilon`.
+        noise_multiplier, sampling_rate, steps, delta, width, adjacency: as for :func:`epsilon_bounds`.
 
     Returns:
         The brackets, which overlap.
@@ -124,6 +138,12 @@ def cross_check(
         ArithmeticError: the brackets contradict each other; one accountant is wrong.
 
     Source: GIP, Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1).
+
+    Example: one step on 1 % of the records: both accountants give the same epsilon, Renyi privacy five times as much.
+        >>> from dptheory.privacy import cross_check
+        >>> found = cross_check(noise_multiplier=4.0, sampling_rate=0.01, steps=1, delta=1e-5, width=0.5)
+        >>> round(found.pld[1], 3), found.prv[0] <= found.pld[1] and found.pld[0] <= found.prv[1], round(found.rdp, 3)
+        (0.008, True, 0.045)
     """
     width = _validate.real("width", width, 1e-4, 1.0)
     asked = checked(noise_multiplier, sampling_rate, steps, delta, adjacency, "poisson", "worst")

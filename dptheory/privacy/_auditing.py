@@ -81,12 +81,22 @@ def audit(
         confidence: in (0, 1).
         method: "events" or "gaussian".
 
+    Returns:
+        The bound, the event and the threshold that prove it.
+
     Raises:
         ValueError: an argument outside its range, a NaN score, or fewer scores than could ever prove epsilon > 0:
             2 ceil(log2(2 / (1 - confidence))) in each world.
 
     Source: for the mechanisms of RF, RS, GEP and GIP; Jagielski, Ullman, Oprea, Auditing differentially private machine
     learning; Nasr et al., Tight auditing of differentially private machine learning (gaussian).
+
+    Example: a perfect attack on 1000 runs in each world proves 4.5, not infinity.
+        >>> import numpy as np
+        >>> from dptheory.privacy import audit
+        >>> found = audit(scores_with=np.ones(1000), scores_without=np.zeros(1000), delta=1e-5)
+        >>> round(found.epsilon_lower, 3)
+        4.542
     """
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
     confidence = _validate.real("confidence", confidence, 0.0, 1.0, ends="()")
@@ -140,10 +150,18 @@ def largest_bound(*, scores: int, delta: float, confidence: float = 0.99, method
             at most 1e12.
         delta, confidence, method: as for :func:`audit`.
 
+    Returns:
+        The bound, > 0.
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: as for :func:`audit`; for the mechanisms of RF, RS, GEP and GIP.
+
+    Example: to refute an epsilon of 8 an audit needs more than 10,000 scores in each world.
+        >>> from dptheory.privacy import largest_bound
+        >>> [round(largest_bound(scores=scores, delta=1e-5), 2) for scores in (1000, 10_000, 100_000)]
+        [4.54, 6.85, 9.15]
     """
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
     confidence = _validate.real("confidence", confidence, 0.0, 1.0, ends="()")
@@ -183,6 +201,11 @@ def bound_at_known_rate(*, hits: int, trials: int, false_rate: float, delta: flo
         ValueError: an argument outside its range.
 
     Source: as for :func:`audit`; for the mechanisms of RF, RS, GEP and GIP.
+
+    Example: 90 hits of 100, where 1 in 100 is all that chance gives.
+        >>> from dptheory.privacy import bound_at_known_rate
+        >>> round(bound_at_known_rate(hits=90, trials=100, false_rate=0.01, delta=1e-5), 3)
+        4.393
     """
     trials = _validate.integer("trials", trials, 1, _MOST_SCORES)
     hits = _validate.integer("hits", hits, 0, trials)

@@ -29,12 +29,12 @@ def least_noise_multiplier(
     """The least noise multiplier whose upper bound of epsilon fits the budget.
 
     At the returned sigma the upper bound of the bracket of width ``tolerance`` is at most ``epsilon``, at sigma / (1 + tolerance)
-    it is not. The coarser bracket that :func:`epsilon` gives by default may end a little above the budget. For budgets below
-    0.01 the grid of the bracket is limited, so that a search takes seconds: sigma is then safe, but not the least.
+    it is not. The coarser bracket that :func:`epsilon_bounds` gives by default may end a little above the budget. For budgets
+    below 0.01 the grid of the bracket is limited, so that a search takes seconds: sigma is then safe, but not the least.
 
     Args:
         epsilon: > 0.
-        delta, sampling_rate, steps, adjacency, sampling, direction: as for :func:`epsilon`.
+        delta, sampling_rate, steps, adjacency, sampling, direction: as for :func:`epsilon_bounds`.
         tolerance: relative, in [1e-4, 0.1].
 
     Returns:
@@ -44,6 +44,11 @@ def least_noise_multiplier(
         ValueError: an argument outside its range, or sigma = 1000 is not enough.
 
     Source: GIP, Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1); RF, Tables 5-9 (rf.sigmas).
+
+    Example: ten steps on all records at epsilon 1; a tenth of the steps asks for sqrt(10) times less noise.
+        >>> from dptheory.privacy import least_noise_multiplier
+        >>> [round(least_noise_multiplier(epsilon=1.0, delta=1e-5, sampling_rate=1.0, steps=steps), 1) for steps in (10, 1)]
+        [11.8, 3.7]
     """
     budget = _validate.real("epsilon", epsilon, 0.0, ends="()")
     tolerance = _validate.real("tolerance", tolerance, 1e-4, 0.1)
@@ -85,11 +90,12 @@ def max_steps(
 ) -> int:
     """The most steps whose upper bound of epsilon fits the budget: one could afford at most 0.1 % more.
 
-    For budgets below 0.01 the bracket is wider, as for :func:`noise_multiplier`: the number is then safe, but may be smaller.
+    For budgets below 0.01 the bracket is wider, as for :func:`least_noise_multiplier`: the number is then safe, but may be
+    smaller.
 
     Args:
         epsilon: > 0.
-        delta, noise_multiplier, sampling_rate, adjacency, sampling, direction: as for :func:`epsilon`.
+        delta, noise_multiplier, sampling_rate, adjacency, sampling, direction: as for :func:`epsilon_bounds`.
 
     Returns:
         0 where not even one step fits; at most 10^6, the largest number that is accounted for.
@@ -98,6 +104,11 @@ def max_steps(
         ValueError: an argument outside its range.
 
     Source: GIP, Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1); RF, section 4 (rf.sigmas).
+
+    Example: by hand: epsilon 1 asks for 3.731 in one step, so that 20 suffice for (20 / 3.731)^2 = 28.7.
+        >>> from dptheory.privacy import max_steps
+        >>> max_steps(epsilon=1.0, delta=1e-5, noise_multiplier=20.0, sampling_rate=1.0)
+        28
     """
     budget = _validate.real("epsilon", epsilon, 0.0, ends="()")
     asked = checked(noise_multiplier, sampling_rate, 1, delta, adjacency, sampling, direction)

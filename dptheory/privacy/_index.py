@@ -39,10 +39,21 @@ def loss_law(*, mechanism: SubsetMallows, distance: int | None = None) -> Lattic
         mechanism: the mechanism.
         distance: even integer in 2..2 max_swaps; None for the largest.
 
+    Returns:
+        The law.
+
     Raises:
         ValueError: distance outside its range.
 
     Source: GIP, Theorems 1 and 2 (gip.tight).
+
+    Example: by hand: keep one of two at odds 3 : 1. The loss is log 3 three times in four, else -log 3.
+        >>> import math
+        >>> from dptheory.privacy import loss_law
+        >>> from dptheory.pruning import SubsetMallows
+        >>> law = loss_law(mechanism=SubsetMallows(2, 1, math.log(3) / 2))
+        >>> round(law.spacing, 4), law.low, [round(math.exp(log), 4) for log in law.log_pmf]
+        (1.0986, -1, [0.25, 0.0, 0.75])
     """
     _validate.instance("mechanism", mechanism, SubsetMallows)
     if distance is None:
@@ -120,10 +131,19 @@ def theta_for_delta_budget(
         steps, groups: >= 1; every group of every step is one release, 1e12 releases at most.
         method: see above.
 
+    Returns:
+        theta, > 0.
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: GIP, Theorems 1 and 2, section 4.2 (gip.tight).
+
+    Example: 100 releases at epsilon 1: a delta of 1e-5 affords thirty times the theta of pure accounting, 1 / 5200.
+        >>> from dptheory.privacy import theta_for_delta_budget
+        >>> budget = dict(epsilon=1.0, delta=1e-5, dim=256, keep=26, steps=100)
+        >>> [round(theta_for_delta_budget(**budget, method=how), 5) for how in ("basic", "zcdp", "exact")]
+        [0.00019, 0.00242, 0.00613]
     """
     method = _validate.choice("method", method, _METHODS)  # type: ignore[assignment]
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
@@ -176,10 +196,19 @@ def epsilon_for_retained_gain(
         steps, groups: >= 1, 1e12 releases at most.
         method: "basic", "zcdp" or "exact".
 
+    Returns:
+        Epsilon in nats, in [0, inf].
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: GIP, Theorems 1 and 2, sections 4.2 and 6.1 (gip.tight, gip.retained_gain).
+
+    Example: one group of 256, 100 steps: 2 % of the top-k gain cost an epsilon of 30, half of it thousands.
+        >>> from dptheory.privacy import epsilon_for_retained_gain
+        >>> run = dict(delta=1e-5, dim=256, keep=26, steps=100)
+        >>> [round(epsilon_for_retained_gain(retained_gain=gain, **run)) for gain in (0.02, 0.5)]
+        [30, 4360]
     """
     method = _validate.choice("method", method, _METHODS)  # type: ignore[assignment]
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
@@ -202,9 +231,22 @@ def retained_gain_for_delta_budget(
 ) -> float:
     """Share rho of the top-k gain that the dispersion of :func:`theta_for_delta_budget` leaves.
 
-    Args and errors: as :func:`theta_for_delta_budget`.
+    Args:
+        epsilon, delta, dim, keep, steps, groups, method: as for :func:`theta_for_delta_budget`.
+
+    Returns:
+        The share, in [0, 1].
+
+    Raises:
+        ValueError: an argument outside its range.
 
     Source: GIP, section 6.1 (gip.tight).
+
+    Example: an epsilon of 1 for 100 releases of a group of 256 retains a thousandth.
+        >>> from dptheory.privacy import retained_gain_for_delta_budget
+        >>> budget = dict(epsilon=1.0, delta=1e-5, dim=256, keep=26, steps=100)
+        >>> [round(retained_gain_for_delta_budget(**budget, method=how), 4) for how in ("basic", "zcdp", "exact")]
+        [0.0, 0.0004, 0.0011]
     """
     return SubsetMallows(
         dim,

@@ -26,10 +26,20 @@ def epsilon_from_rdp(*, orders: ArrayLike, rdp: ArrayLike, delta: float) -> floa
         rdp: Renyi divergence at each order, in [0, inf].
         delta: in (0, 1).
 
+    Returns:
+        Epsilon, >= 0; inf where no order has a finite divergence.
+
     Raises:
         ValueError: an argument outside its range, or orders and rdp of different shapes.
 
     Source: GIP, Lemma 1 and section 4.2, "Theorem 21 in Balle et al. (2020)" (gip.lem1, gip.tight).
+
+    Example: the curve a / 2 of one Gaussian release with noise 1 proves 4.75; the exact value is 4.38.
+        >>> import numpy as np
+        >>> from dptheory.privacy import epsilon_from_rdp
+        >>> orders = np.arange(2, 64)
+        >>> round(epsilon_from_rdp(orders=orders, rdp=orders / 2, delta=1e-5), 2)
+        4.75
     """
     order = _validate.finite("orders", orders)
     curve = np.minimum(_validate.extended("rdp", rdp), _HUGE)
@@ -51,10 +61,18 @@ def zcdp_epsilon(*, zcdp_rho: float, delta: float) -> float:
         zcdp_rho: in [0, 1e12].
         delta: in (0, 1).
 
+    Returns:
+        Epsilon, >= 0.
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: GIP, section 4.2 (gip.tight).
+
+    Example: noise as large as the sensitivity is 1/2-zCDP; it costs 4.38 exactly.
+        >>> from dptheory.privacy import zcdp_epsilon
+        >>> round(zcdp_epsilon(zcdp_rho=0.5, delta=1e-5), 2)
+        4.73
     """
     zcdp_rho = _validate.real("zcdp_rho", zcdp_rho, 0.0, MAX_RHO)
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
@@ -77,10 +95,19 @@ def zcdp_budget(*, epsilon: float, delta: float) -> float:
         epsilon: in (0, 1e6].
         delta: in (0, 1).
 
+    Returns:
+        rho, > 0.
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: GIP, section 4.2 (gip.tight).
+
+    Example: the inverse of :func:`zcdp_epsilon`; an epsilon of 1 is worth 0.03.
+        >>> from dptheory.privacy import zcdp_budget, zcdp_epsilon
+        >>> rho = zcdp_budget(epsilon=1.0, delta=1e-5)
+        >>> round(rho, 4), round(zcdp_epsilon(zcdp_rho=rho, delta=1e-5), 6)
+        (0.0306, 1.0)
     """
     epsilon = _validate.real("epsilon", epsilon, 0.0, 1e6, ends="(]")
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
@@ -105,6 +132,15 @@ def conversion(*, order: Array, delta: float) -> Array:
         order: orders a > 1, any shape.
         delta: in (0, 1).
 
+    Returns:
+        Array of the shape of order.
+
     Source: GIP, section 4.2 (gip.lem1); GEP, Lemma D.4, improved (gep.lemD.2-4).
+
+    Example: what a delta of 1e-5 costs at order 2 and at order 32.
+        >>> import numpy as np
+        >>> from dptheory.privacy import conversion
+        >>> conversion(order=np.array([2.0, 32.0]), delta=1e-5).round(3)
+        array([10.127,  0.228])
     """
     return np.asarray(np.log1p(-1.0 / order) - (math.log(delta) + np.log(order)) / (order - 1.0))

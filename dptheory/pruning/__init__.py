@@ -1,14 +1,12 @@
 """Pruned and noised gradients: their error, the Mallows mechanism of the index vector, and other ways to select entries."""
 
 from dptheory.pruning._comparison import PruningComparison, compare_methods
+from dptheory.pruning._direction import cosine_ratio, least_retained_gain, pruned_cosine
 from dptheory.pruning._error import (
     beta,
-    cosine_ratio,
     expected_norm,
-    least_retained_gain,
     noise_mse,
     perturbed_top_k_mse,
-    pruned_cosine,
     random_k_mse,
     retained_gain,
     top_k_energy,
@@ -16,15 +14,8 @@ from dptheory.pruning._error import (
     top_k_mse,
     zero_update_mse,
 )
-from dptheory.pruning._mallows import (
-    IndexBudget,
-    SubsetMallows,
-    groups_of,
-    index_budget,
-    index_sensitivity,
-    theta_for_budget,
-    theta_for_retained_gain,
-)
+from dptheory.pruning._index_budget import IndexBudget, groups_of, index_budget, theta_for_budget
+from dptheory.pruning._mallows import SubsetMallows, index_sensitivity, theta_for_retained_gain
 from dptheory.pruning._randomized_response import (
     mallows_theta,
     randomized_response_epsilon,

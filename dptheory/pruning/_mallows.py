@@ -11,7 +11,6 @@ from scipy.special import logsumexp
 from dptheory import _validate
 
 _MAX_DIM = 10**7
-_MAX_RELEASES = 10**12
 # Above this many nats per swap the law is the point mass at "no swap" to far below double precision, for every dim.
 _POINT_MASS = 1000.0
 
@@ -23,33 +22,22 @@ def index_sensitivity(dim: int, keep: int) -> int:
         dim: number of entries, >= 1.
         keep: number of members, 0..dim.
 
+    Returns:
+        The distance, an even number.
+
     Raises:
         ValueError: dim or keep outside its range.
 
     Source: GIP, Definition 3 (gip.def3).
+
+    Example: all 26 members can be others, which changes 52 places of the index vector.
+        >>> from dptheory.pruning import index_sensitivity
+        >>> index_sensitivity(256, 26)
+        52
     """
     dim = _validate.integer("dim", dim, 1)
     keep = _validate.integer("keep", keep, 0, dim)
     return 2 * min(keep, dim - keep)
-
-
-def groups_of(*, dim: int, group_size: int) -> int:
-    """Number of groups of ``group_size`` entries in a gradient of ``dim`` entries; pad a gradient that does not divide.
-
-    Args:
-        dim: number of entries of the whole gradient, >= 1.
-        group_size: entries of one group, a divisor of dim.
-
-    Raises:
-        ValueError: dim < 1, or a group_size that does not divide it.
-
-    Source: GIP, Algorithm 1, line 1 (gip.budget).
-    """
-    dim = _validate.integer("dim", dim, 1)
-    group_size = _validate.integer("group_size", group_size, 1, dim)
-    if dim % group_size:
-        raise ValueError(f"group_size must divide dim={dim}, got {group_size}")
-    return dim // group_size
 
 
 @dataclass(frozen=True)
@@ -68,6 +56,11 @@ class SubsetMallows:
         ValueError: an argument outside its range.
 
     Source: GIP, Definitions 2 and 4, equation 11 (gip.alg_a2).
+
+    Example: a group of 256 of which 26 are kept; at most 26 pairs can be swapped.
+        >>> from dptheory.pruning import SubsetMallows
+        >>> SubsetMallows(256, 26, 0.1).max_swaps
+        26
     """
 
     dim: int
@@ -87,7 +80,16 @@ class SubsetMallows:
     def swap_log_pmf(self) -> NDArray[np.float64]:
         """log P(i swapped pairs) for i = 0..max_swaps, shape (max_swaps + 1,); -inf where theta = inf forbids it.
 
+        Returns:
+            The logarithms of the probabilities.
+
         Source: GIP, equation 11 (gip.alg_a2).
+
+        Example: by hand: of two entries the right one is kept three times in four.
+            >>> import math
+            >>> from dptheory.pruning import SubsetMallows
+            >>> SubsetMallows(2, 1, math.log(3) / 2).swap_log_pmf().round(4)
+            array([-0.2877, -1.3863])
         """
         i = np.arange(self.max_swaps, dtype=np.float64)
         ratios = np.log((self.keep - i) * (self.dim - self.keep - i) / (i + 1) ** 2) - 2.0 * self.theta
@@ -100,14 +102,31 @@ class SubsetMallows:
     def swap_pmf(self) -> NDArray[np.float64]:
         """P(i swapped pairs) for i = 0..max_swaps, shape (max_swaps + 1,).
 
+        Returns:
+            The probabilities.
+
         Source: GIP, equation 11 (gip.alg_a2).
+
+        Example: by hand: of two entries the right one is kept three times in four.
+            >>> import math
+            >>> from dptheory.pruning import SubsetMallows
+            >>> SubsetMallows(2, 1, math.log(3) / 2).swap_pmf().round(4)
+            array([0.75, 0.25])
         """
         return np.exp(self.swap_log_pmf())
 
     def mean_swaps(self) -> float:
         """Expected number of swapped pairs E[i], the F(theta) of the paper.
 
+        Returns:
+            The mean number, in [0, max_swaps].
+
         Source: GIP, Proposition 2 (gip.mse_t).
+
+        Example: a random subset shares a tenth of its members with the reference: 26 * 230 / 256 are swapped.
+            >>> from dptheory.pruning import SubsetMallows
+            >>> [round(SubsetMallows(256, 26, theta).mean_swaps(), 3) for theta in (0.0, 2.0)]
+            [23.359, 8.283]
         """
         pmf = self.swap_pmf()
         return float(pmf @ np.arange(pmf.size))
@@ -119,7 +138,15 @@ class SubsetMallows:
         with x = i - mu, :math:`\rho = E_\theta[x (e^{2\theta x} - 1)] / \mu`, a sum of terms that are all >= 0.
         For small theta, rho is about 2 theta k (1 - k) d / (d - 1) with k = keep / dim.
 
+        Returns:
+            The share, in [0, 1].
+
         Source: GIP, Proposition 2 (gip.order, gip.mse_t).
+
+        Example: theta = 1 retains less than a third of what top-k gains over random-k.
+            >>> from dptheory.pruning import SubsetMallows
+            >>> [round(SubsetMallows(256, 26, theta).retained_gain(), 3) for theta in (0.1, 1.0, 2.0)]
+            [0.02, 0.295, 0.645]
         """
         tilt = 2.0 * self.theta
         if tilt == 0.0 or tilt > _POINT_MASS:
@@ -141,7 +168,18 @@ class SubsetMallows:
         Args:
             distance: Hamming distance of the two references: an even integer in 0..2 max_swaps.
 
+        Returns:
+            Epsilon in nats, >= 0; inf where theta is.
+
+        Raises:
+            ValueError: distance outside its range.
+
         Source: GIP, Theorem 1 (gip.thm1).
+
+        Example: one example can turn all 26 members, 52 places of the index vector, at 0.1 each.
+            >>> from dptheory.pruning import SubsetMallows
+            >>> round(SubsetMallows(256, 26, 0.1).epsilon(52), 6)
+            5.2
         """
         distance = _validate.integer("distance", distance, 0, 2 * self.max_swaps)
         if distance % 2:
@@ -157,7 +195,18 @@ class SubsetMallows:
         Args:
             distance: Hamming distance of the two references: an even integer in 0..2 max_swaps.
 
+        Returns:
+            rho, >= 0; inf where theta is.
+
+        Raises:
+            ValueError: distance outside its range.
+
         Source: GIP, Theorems 1 and 2 (gip.tight).
+
+        Example: by hand 0.1^2 * 52; pure epsilon 5.2 alone would give 13.52.
+            >>> from dptheory.pruning import SubsetMallows
+            >>> round(SubsetMallows(256, 26, 0.1).zcdp(52), 6)
+            0.52
         """
         loss = self.epsilon(distance)
         return self.theta * loss if loss else 0.0
@@ -179,6 +228,15 @@ class SubsetMallows:
             ValueError: wrong last axis, wrong type, or a row without exactly ``keep`` members.
 
         Source: GIP, Appendix A.2 (gip.alg_a2).
+
+        Example: every draw keeps as many as the reference; theta = inf returns the reference itself.
+            >>> import numpy as np
+            >>> from dptheory.pruning import SubsetMallows
+            >>> reference, rng = np.arange(256) < 26, np.random.default_rng(0)
+            >>> int(SubsetMallows(256, 26, 0.1).sample(reference, rng).sum())
+            26
+            >>> bool((SubsetMallows(256, 26, np.inf).sample(reference, rng) == reference).all())
+            True
         """
         if not isinstance(rng, np.random.Generator):
             raise ValueError(f"rng must be a numpy.random.Generator, got {_validate.shown(rng)}")
@@ -205,31 +263,6 @@ class SubsetMallows:
         return result.reshape(shape)
 
 
-def theta_for_budget(*, epsilon: float, dim: int, keep: int, steps: int = 1, groups: int = 1) -> float:
-    """Dispersion theta that spends ``epsilon`` by basic composition over all groups of all steps.
-
-    theta = epsilon / (steps * groups * index_sensitivity(dim, keep)): one example can move every group, so the groups
-    compose like further steps.
-
-    Args:
-        epsilon: total pure-DP budget of the indices, > 0.
-        dim, keep: size of one group and number kept in it, 1 <= keep < dim.
-        steps, groups: numbers of steps and of groups per step, 1..1e12.
-
-    Raises:
-        ValueError: an argument outside its range.
-
-    Source: GIP, Theorem 1 and section 4.2 (gip.thm1, gip.budget).
-    """
-    epsilon = _validate.real("epsilon", epsilon, 0.0, ends="()")
-    dim = _validate.integer("dim", dim, 2, _MAX_DIM)
-    keep = _validate.integer("keep", keep, 1, dim - 1)
-    releases = _validate.integer("steps", steps, 1, _MAX_RELEASES) * _validate.integer(
-        "groups", groups, 1, _MAX_RELEASES
-    )
-    return epsilon / (releases * index_sensitivity(dim, keep))
-
-
 def theta_for_retained_gain(*, retained_gain: float, dim: int, keep: int) -> float:
     """Dispersion at which the mechanism retains the share ``retained_gain`` of the top-k gain: the inverse of ``retained_gain``.
 
@@ -238,10 +271,18 @@ def theta_for_retained_gain(*, retained_gain: float, dim: int, keep: int) -> flo
         dim: number of entries d, 2..1e7.
         keep: number of members K, 1..dim-1.
 
+    Returns:
+        theta, in [0, inf].
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: GIP, Proposition 2 (gip.retained_gain, gip.mse_t).
+
+    Example: half of the gain of a pair needs log(3) / 2, as keeping the right one three times in four does.
+        >>> from dptheory.pruning import theta_for_retained_gain
+        >>> round(theta_for_retained_gain(retained_gain=0.5, dim=2, keep=1), 4)
+        0.5493
     """
     retained_gain = _validate.real("retained_gain", retained_gain, 0.0, 1.0)
     dim = _validate.integer("dim", dim, 2, _MAX_DIM)
@@ -257,31 +298,3 @@ def theta_for_retained_gain(*, retained_gain: float, dim: int, keep: int) -> flo
     # 2 Var / E_0, at most 2: theta = gain / 8 retains less. Above the point mass all is retained.
     low, high = math.log(retained_gain) - math.log(8.0), math.log(_POINT_MASS)
     return math.exp(float(brentq(excess, low, high, xtol=1e-14, rtol=1e-15, maxiter=300)))
-
-
-@dataclass(frozen=True, kw_only=True)
-class IndexBudget:
-    """What an index budget buys: dispersion, share of the top-k gain, distance of the whole run from random-k."""
-
-    theta: float
-    retained_gain: float
-    total_variation: float
-
-
-def index_budget(*, epsilon: float, dim: int, keep: int, steps: int = 1, groups: int = 1) -> IndexBudget:
-    r"""theta by :func:`theta_for_budget`, the rho that it leaves, and how far the run is from random-k.
-
-    ``total_variation`` bounds the total-variation distance between everything that the index mechanism puts out over the
-    whole run and the same run with random-k, whatever the gradients:
-    :math:`\min(\tanh(\epsilon/4), \tfrac12\sqrt{2 N \theta \rho \mu})`, N = steps * groups, mu = keep (dim - keep) / dim.
-
-    Args and errors: as :func:`theta_for_budget`.
-
-    Source: GIP, section 6.1 (gip.budget).
-    """
-    theta = theta_for_budget(epsilon=epsilon, dim=dim, keep=keep, steps=steps, groups=groups)
-    rho = SubsetMallows(dim, keep, theta).retained_gain()
-    # KL(P, U) + KL(U, P) is 2 N mu theta rho; theta * rho on its own may underflow.
-    scale = steps * groups * 2.0 * keep * (dim - keep) / dim
-    pinsker = 0.5 * math.sqrt(scale) * math.sqrt(theta) * math.sqrt(rho)
-    return IndexBudget(theta=theta, retained_gain=rho, total_variation=min(math.tanh(epsilon / 4), pinsker))

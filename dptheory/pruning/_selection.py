@@ -29,10 +29,18 @@ def magnitude_noise(zcdp_rho: float) -> float:
     Args:
         zcdp_rho: zCDP budget of one step, in [1e-70, 1e70].
 
+    Returns:
+        The noise multiplier sigma_a, > 0.
+
     Raises:
         ValueError: rho outside its range.
 
     Source: GIP, section 4.2, "can be replaced by any index pruning methods" (gip.alternatives).
+
+    Example: by hand: 1 / sqrt(2 * 0.5); a budget of 0.001 a step asks for 22 C.
+        >>> from dptheory.pruning import magnitude_noise
+        >>> [round(magnitude_noise(rho), 2) for rho in (0.5, 0.001)]
+        [1.0, 22.36]
     """
     return 1.0 / math.sqrt(2.0 * _validate.size("zcdp_rho", zcdp_rho))
 
@@ -47,10 +55,18 @@ def gumbel_rate(*, zcdp_rho: float, keep: int) -> float:
         zcdp_rho: zCDP budget of one step, in [1e-70, 1e70].
         keep: number kept in a group, 1..1e12.
 
+    Returns:
+        lambda C, > 0.
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: GIP, section 4.2, "can be replaced by any index pruning methods" (gip.alternatives).
+
+    Example: an index budget of 0.001 a step: noise of scale 81 C on every magnitude.
+        >>> from dptheory.pruning import gumbel_rate
+        >>> round(1 / gumbel_rate(zcdp_rho=1e-3, keep=26), 1)
+        80.6
     """
     zcdp_rho = _validate.size("zcdp_rho", zcdp_rho)
     return 2.0 * math.sqrt(zcdp_rho / _validate.integer("keep", keep, 1, 10**12))
@@ -65,10 +81,18 @@ def magnitude_gain(*, keep_share: float, noise_ratio: float) -> float:
         keep_share: k in [1e-9, 1 - 1e-9].
         noise_ratio: s / sigma_g, 0 or in [1e-70, 1e9].
 
+    Returns:
+        The share, in [0, 1].
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: GIP, Proposition 2 and section 4.2 (gip.alternatives).
+
+    Example: noise as large as the entries takes half of what top-k gains.
+        >>> from dptheory.pruning import magnitude_gain
+        >>> round(magnitude_gain(keep_share=0.1, noise_ratio=1.0), 3)
+        0.513
     """
     return _gain(keep_share, noise_ratio, lambda x: np.asarray(ndtr(x)))
 
@@ -82,10 +106,18 @@ def gumbel_gain(*, keep_share: float, noise_ratio: float) -> float:
         keep_share: k in [1e-9, 1 - 1e-9].
         noise_ratio: s / sigma_g, 0 or in [1e-70, 1e9].
 
+    Returns:
+        The share, in [0, 1].
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: GIP, Proposition 2 and section 4.2 (gip.alternatives).
+
+    Example: noise as large as the entries takes two thirds of what top-k gains.
+        >>> from dptheory.pruning import gumbel_gain
+        >>> round(gumbel_gain(keep_share=0.1, noise_ratio=1.0), 3)
+        0.313
     """
     return _gain(keep_share, noise_ratio, lambda x: np.asarray(-np.expm1(-np.exp(np.minimum(x, 700.0)))))
 
@@ -99,10 +131,18 @@ def released_gain(*, sigma_g: float, noise_std: float) -> float:
         sigma_g: standard deviation of an entry of g, in [1e-70, 1e70].
         noise_std: standard deviation of an entry of Z, sigma C, in [0, 1e70].
 
+    Returns:
+        The share, in (0, 1].
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: GIP, Proposition 2 and section 4.2 (gip.alternatives).
+
+    Example: by hand: noise three times as large as the entries leaves a tenth.
+        >>> from dptheory.pruning import released_gain
+        >>> round(released_gain(sigma_g=1.0, noise_std=3.0), 6)
+        0.1
     """
     sigma_g = _validate.size("sigma_g", sigma_g)
     noise_std = _validate.real("noise_std", noise_std, 0.0, 1e70)
@@ -118,10 +158,18 @@ def released_top_k_mse(dim: int, keep: int, sigma_g: float, *, noise_std: float)
         dim, keep: 1 <= keep <= dim <= 1e9.
         sigma_g, noise_std: standard deviations of an entry of g and of Z, 0 or in [1e-70, 1e70].
 
+    Returns:
+        The error, in squared units of the gradient.
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: GIP, Proposition 2 and section 4.2 (gip.alternatives).
+
+    Example: choosing by the noisy release keeps the largest noise: five times the error of a random mask.
+        >>> from dptheory.pruning import random_k_mse, released_top_k_mse
+        >>> round(float(released_top_k_mse(256, 26, 1.0, noise_std=3.0)), 1), float(random_k_mse(256, 26, 1.0))
+        (1158.6, 230.0)
     """
     sigma_g, noise_std = (
         _validate.size("sigma_g", sigma_g, zero=True),
@@ -137,7 +185,14 @@ def released_top_k_mse(dim: int, keep: int, sigma_g: float, *, noise_std: float)
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionGains:
-    """Share of the top-k gain that each way to select retains at one budget."""
+    """Share of the top-k gain that each way to select retains at one budget.
+
+    Attributes:
+        mallows: the Mallows mechanism.
+        magnitude: top-k of the noisy magnitudes.
+        gumbel: top-k of magnitudes with Gumbel noise.
+        released: top-k of the noisy release, which costs nothing.
+    """
 
     mallows: float
     magnitude: float
@@ -160,10 +215,20 @@ def selection_gains(
         clip_norm: clipping norm C, in [1e-70, 1e70].
         noise_multiplier: sigma of the values, in [0, 1e70], sigma C at most 1e70 sigma_g.
 
+    Returns:
+        The retained gain of each of the four ways.
+
     Raises:
         ValueError: an argument outside its range, or noise for rho of more than 1e9 sigma_g.
 
     Source: GIP, Proposition 2 and section 4.2 (gip.alternatives).
+
+    Example: 0.001 a step for the indices of 10,547 groups, entries of the sum a tenth of the noise on them.
+        >>> from dptheory.pruning import selection_gains
+        >>> gains = selection_gains(zcdp_rho=1e-3, dim=256, keep=26, groups=10_547, sigma_g=0.11, clip_norm=1.0,
+        ...                         noise_multiplier=1.1)
+        >>> f"{gains.mallows:.0e} {gains.magnitude:.0e} {gains.gumbel:.0e} {gains.released:.0e}"
+        '8e-06 2e-03 3e-04 1e-02'
     """
     zcdp_rho = _validate.size("zcdp_rho", zcdp_rho)
     dim = _validate.integer("dim", dim, 2)

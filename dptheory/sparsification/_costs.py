@@ -45,10 +45,18 @@ def communication(dim: int, keep: int, *, rounds: int, index: Index = "seed", va
         index: how the mask is told.
         value_bits: bits of one value, 1..64.
 
+    Returns:
+        Bytes of the dense gradients, of the values sent and of the index; ``.ratio`` is sent over dense.
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: RS, section 5, and RF, section 4 (rs.communication).
+
+    Example: RF's CNN with 70 % dropped: a seed costs nothing, positions cost almost two thirds of the values.
+        >>> from dptheory.sparsification import communication
+        >>> [round(communication(550_000, 165_000, rounds=1, index=index).ratio, 4) for index in ("seed", "kept")]
+        [0.3, 0.4875]
     """
     dim = _validate.integer("dim", dim, 1, _MAX)
     keep = _validate.integer("keep", keep, 1, dim)
@@ -92,10 +100,18 @@ def projection_operations(
         gradient_count: n, gradients projected, >= 1.
         iterations: >= 1.
 
+    Returns:
+        Multiplications of the power method and of the projection.
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: RF, section 4, "Advantages of sparsity" (rf.cost).
+
+    Example: both are proportional to dim, so that a mask that keeps 30 % saves 70 %.
+        >>> from dptheory.sparsification import projection_operations
+        >>> [projection_operations(dim=dim, subspace_dim=1000, anchors=2000, gradient_count=1000).total for dim in (1000, 300)]
+        [5000000000, 1500000000]
     """
     dim = _validate.integer("dim", dim, 1, _MAX)
     subspace_dim = _validate.integer("subspace_dim", subspace_dim, 1, _MAX)

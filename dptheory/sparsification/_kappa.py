@@ -128,10 +128,20 @@ def kappa(
         masks: number of masks drawn, 100..1e7.
         seed: of the draw, an integer >= 0.
 
+    Returns:
+        kappa, with its parts and proved bounds.
+
     Raises:
         ValueError: an argument outside its range; a zero gradient, or P = 0, where kappa is undefined.
 
     Source: RS, Lemma 3.3 (rs.lem3.3, rs.kappa).
+
+    Example: equal entries, all masks clipped: by hand sqrt(1 - r); below the threshold 1 - r.
+        >>> from dptheory.sparsification import kappa
+        >>> round(kappa([1.0] * 4, clip_norm=1.0, drop_rate=0.75).value, 4)
+        0.5
+        >>> round(kappa([0.01] * 4, clip_norm=1.0, drop_rate=0.75).value, 4)
+        0.25
     """
     problem = _Problem.of(gradient, clip_norm, deviation, deviation_share)
     keep = kept_entries(dim=problem.shares.size, drop_rate=drop_rate)
@@ -185,12 +195,21 @@ def best_rate(
 
     Args:
         gradient, clip_norm, deviation, deviation_share: as in :func:`kappa`.
-        delta_c, step_noise: as in :func:`tradeoff`.
+        delta_c, step_noise: as in :func:`relative_bound`.
+
+    Returns:
+        The rate, its bound, and its kappa.
 
     Raises:
         ValueError: an argument outside its range.
 
     Source: RS, Appendix G, with the exact kappa (rs.appG).
+
+    Example: noise 100 times the other terms: four equal entries should be masked until clipping no longer helps, to one.
+        >>> from dptheory.sparsification import best_rate
+        >>> found = best_rate([1.0, 1.0, 1.0, 1.0], clip_norm=1.0, delta_c=0.01, step_noise=1.0)
+        >>> found.drop_rate, round(found.kappa.value, 4)
+        (0.75, 0.5)
     """
     problem = _Problem.of(gradient, clip_norm, deviation, deviation_share)
     dim = problem.shares.size

@@ -36,6 +36,12 @@ def captured_energy(dim: int, keep: int, snr: float) -> float:
         ValueError: an argument outside its range.
 
     Source: RF, section 3.3 and Appendix C, and RS, Appendix I (rf.ranked).
+
+    Example: keeping a tenth by noisy magnitude captures 44 % without noise, under tenfold noise little more than 10 %.
+        >>> import math
+        >>> from dptheory.sparsification import captured_energy
+        >>> [round(captured_energy(1_000_000, 100_000, snr), 3) for snr in (math.inf, 0.1)]
+        [0.439, 0.103]
     """
     rho = _reliability(_validate.real("snr", snr, 0.0))
     dim = _validate.integer("dim", dim, 1, 10**9)
@@ -53,10 +59,19 @@ def signed_captured_energy(*, keep_share: float, snr: float) -> float:
         keep_share: x = K/d in (0, 1].
         snr: as :func:`captured_energy`.
 
+    Returns:
+        The share, in [0, 1].
+
     Raises:
         ValueError: an argument outside its range.
 
     Source: RF, Algorithm 2 as printed, which sorts signed values (rf.ranked).
+
+    Example: sorted by sign, a tenth captures only the large positive entries: 0.32 in place of 0.44.
+        >>> import math
+        >>> from dptheory.sparsification import signed_captured_energy
+        >>> round(signed_captured_energy(keep_share=0.1, snr=math.inf), 3)
+        0.325
     """
     keep_share = _keep_rate(keep_share)
     rho = _reliability(_validate.real("snr", snr, 0.0))
@@ -84,6 +99,11 @@ def sparse_captured_energy(*, keep_share: float, snr: float, nonzero_share: floa
         ValueError: an argument outside its range.
 
     Source: RF, section 3.3, the low-rank intuition that the experiment dismisses (rf.ranked).
+
+    Example: the same energy on a hundredth of the entries stands out of the noise.
+        >>> from dptheory.sparsification import sparse_captured_energy
+        >>> [round(sparse_captured_energy(keep_share=0.1, snr=0.5, nonzero_share=share), 3) for share in (1.0, 0.01)]
+        [0.168, 0.981]
     """
     keep_share = _keep_rate(keep_share)
     snr = _validate.real("snr", snr, 0.0, _MAX_SNR)

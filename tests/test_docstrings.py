@@ -1,0 +1,238 @@
+"""Every public callable says what it takes, returns and refuses, where it comes from, and shows an example, which runs.
+
+The callables are found by walking the packages. A result, which users read and do not make, is described by its attributes.
+"""
+
+import ast
+import dataclasses
+import doctest
+import importlib
+import inspect
+import re
+import textwrap
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dptheory
+from dptheory.claims import all_claims
+from tests.calls.walk import callables, modules
+
+_NO_CALCULATORS = re.compile(r"dptheory\.(cli.*|files|errors|claims\..+)")
+"""The command line, what it writes with, errors, and the rows of the ledger."""
+_PACKAGES = [one for one in modules(dptheory) if not _NO_CALCULATORS.fullmatch(one.__name__)]
+
+PLUMBING = re.compile(r"dptheory\.(papers|claims|checks)\.")
+"""Readers of what papers print, of the ledger, and the engine that checks it: they stand in no paper."""
+ENGINE = re.compile(r"dptheory\.checks\.")
+"""The engine runs what the rows of the ledger give it, and refuses nothing itself."""
+
+NO_SOURCE = {
+    "dptheory.gradients.all_masks": "a list of masks",
+    "dptheory.gradients.random_masks": "a draw of masks",
+    "dptheory.privacy.audit": "from other papers; it is used on all mechanisms of ours",
+    "dptheory.privacy.bound_at_known_rate": "from other papers; it is used on all mechanisms of ours",
+    "dptheory.privacy.largest_bound": "from other papers; it is used on all mechanisms of ours",
+}
+"""Without a claim behind them."""
+NO_RAISES = {"dptheory.privacy.conversion": "a step of epsilon_from_rdp, which checks the arguments"}
+NO_EXAMPLE = {
+    "dptheory.checks.Check": "a protocol",
+    "dptheory.checks.Check.run": "a protocol",
+    "dptheory.checks.CertificateCheck": "needs PEPit and seconds; the checks of rs.thm3.2 and lf.lem3.1 are examples",
+    "dptheory.checks.worst_case": "needs PEPit and seconds",
+}
+_RUN = re.compile(r"dptheory\.checks\.(?!Check\.)\w+\.run")
+"""Described once, by the protocol."""
+
+CALLABLES = {name: one for name, one in callables(_PACKAGES, ()).items() if not _RUN.fullmatch(name)}
+RECORDS = {
+    f"{module.__name__}.{name}": value
+    for module in _PACKAGES
+    for name, value in vars(module).items()
+    if name in getattr(module, "__all__", ()) and dataclasses.is_dataclass(value)
+}
+_HEADS = ("Attributes", "Args", "Returns", "Raises", "Source", "Example")
+
+
+def sections(one: Callable[..., Any]) -> dict[str, str]:
+    """The parts of a docstring by their heads, the text before the first head under ""."""
+    parts, head = {"": ""}, ""
+    for line in (inspect.getdoc(one) or "").splitlines():
+        found = re.match(rf"({'|'.join(_HEADS)}): ?(.*)", line)
+        if found:
+            head = found[1]
+            assert head not in parts, f"{head} twice"
+        parts[head] = parts.get(head, "") + (found[2] if found else line) + "\n"
+    return parts
+
+
+def named(text: str) -> set[str]:
+    """Arguments or attributes that a part describes: the names before the colons."""
+    lines = textwrap.dedent(text).splitlines()
+    heads = [match[1] for line in lines if (match := re.match(r"(\w+(?:, \w+)*): \S", line))]
+    return {name for head in heads for name in head.split(", ")}
+
+
+def parameters(one: Callable[..., Any]) -> set[str]:
+    return set(inspect.signature(one).parameters) - {"self"}
+
+
+@cache
+def claims() -> frozenset[str]:
+    return frozenset(claim.id for claim in all_claims())
+
+
+def test_the_exceptions_exist() -> None:
+    assert {*NO_SOURCE, *NO_RAISES, *NO_EXAMPLE} <= set(CALLABLES)
+
+
+@pytest.mark.parametrize("name", sorted(CALLABLES))
+def test_one_line_says_what_it_is(name: str) -> None:
+    first = sections(CALLABLES[name])[""].split("\n\n")[0]
+    assert 10 < len(first) < 250, first
+
+
+@pytest.mark.parametrize("name", sorted(CALLABLES))
+def test_every_argument_is_described_and_no_other(name: str) -> None:
+    one = CALLABLES[name]
+    if "Attributes" in sections(one):  # a record that users may make
+        return
+    if name.endswith("checks.Check"):
+        return
+    assert named(sections(one).get("Args", "")) == parameters(one)
+
+
+@pytest.mark.parametrize("name", sorted(RECORDS))
+def test_every_field_of_a_record_is_described_and_no_other(name: str) -> None:
+    parts = sections(RECORDS[name])
+    described = parts.get("Attributes") or parts.get("Args", "")
+    assert named(described) == {field.name for field in dataclasses.fields(RECORDS[name])}
+
+
+@pytest.mark.parametrize("name", sorted(CALLABLES))
+def test_says_what_it_returns(name: str) -> None:
+    one = CALLABLES[name]
+    returns = not inspect.isclass(one) and inspect.signature(one).return_annotation not in (None, "None")
+    assert ("Returns" in sections(one)) == returns
+
+
+@pytest.mark.parametrize("name", sorted(CALLABLES))
+def test_says_what_it_refuses(name: str) -> None:
+    """Every argument has a range; without arguments only what raises in its own lines has to say so."""
+    one = CALLABLES[name]
+    expected = bool(parameters(one)) and not ENGINE.match(name) and name not in NO_RAISES
+    if "Attributes" in sections(one):
+        expected = False
+    own = "raise " in inspect.getsource(one) if not inspect.isclass(one) else False
+    if expected or own:
+        assert re.match(r"\s*\w+Error: \S", sections(one).get("Raises", ""))
+
+
+@pytest.mark.parametrize("name", sorted(CALLABLES))
+def test_says_where_it_comes_from(name: str) -> None:
+    source = sections(CALLABLES[name]).get("Source", "")
+    if name in NO_SOURCE or PLUMBING.match(name):
+        return
+    found = re.search(r"\(([^()]+)\)\.?\s*$", source)
+    assert found, "no claim id at the end of Source"
+    assert set(found[1].split(", ")) <= claims()
+
+
+@pytest.mark.parametrize("name", sorted(CALLABLES))
+def test_ids_of_claims_exist(name: str) -> None:
+    """Anywhere in the docstring; names of printed settings and tables look alike."""
+    if name.startswith("dptheory.papers."):
+        return
+    text = inspect.getdoc(CALLABLES[name]) or ""
+    prose = text.split("Example:")[0]
+    ids = set(re.findall(r"\b(?:rf|rs|lf|gep|gip)\.[A-Za-z]\w*(?:[.-]\w+)*", prose))
+    assert ids <= claims()
+
+
+def _reachable(reference: str, one: Callable[..., Any]) -> bool:
+    target = reference.lstrip("~.")
+    if target.startswith("dptheory."):
+        return any(
+            target == f"{module.__name__}.{found}" for module in _PACKAGES for found in dir(module)
+        ) or target in {
+            *CALLABLES,
+            *(module.__name__ for module in _PACKAGES),
+        }
+    package = ".".join(one.__module__.split(".")[:2])
+    owner = one.__qualname__.split(".")[0]
+    if reference.startswith("."):
+        return any(hasattr(module, target) for module in _PACKAGES)
+    return (
+        f"{package}.{target}" in CALLABLES
+        or f"{package}.{owner}.{target}" in CALLABLES
+        or any(module.__name__ == package and hasattr(module, target.split(".")[0]) for module in _PACKAGES)
+    )
+
+
+@pytest.mark.parametrize("name", sorted(CALLABLES))
+def test_references_lead_somewhere(name: str) -> None:
+    one = CALLABLES[name]
+    references = re.findall(r":(?:func|meth|class):`([\w.~]+)`", inspect.getdoc(one) or "")
+    assert [reference for reference in references if not _reachable(reference, one)] == []
+
+
+# --- the examples -------------------------------------------------------------------------------------------------------
+
+_PARSER = doctest.DocTestParser()
+
+
+def example(name: str) -> doctest.DocTest:
+    """The example of a callable, with nothing but builtins around it."""
+    text = inspect.getdoc(CALLABLES[name]) or ""
+    return _PARSER.get_doctest(text, {}, name, inspect.getsourcefile(CALLABLES[name]), 0)
+
+
+@pytest.mark.parametrize("name", sorted(CALLABLES))
+def test_has_an_example_that_shows_it(name: str) -> None:
+    found = example(name).examples
+    if name in NO_EXAMPLE:
+        assert not found, "an exception that is none"
+        return
+    assert "Example" in sections(CALLABLES[name]), "no part Example"
+    assert sections(CALLABLES[name])["Example"].split("\n")[0].endswith((".", "?")), (
+        "no sentence that says what it shows"
+    )
+    code = "".join(one.source for one in found)
+    assert re.search(rf"\b{name.rsplit('.', 1)[1]}\b", code), "the example does not use it"
+    assert any(one.want for one in found), "the example shows no result"
+
+
+@pytest.mark.parametrize("name", sorted(set(CALLABLES) - set(NO_EXAMPLE)))
+def test_the_example_gives_what_it_says(name: str) -> None:
+    said: list[str] = []
+    result = doctest.DocTestRunner(verbose=False).run(example(name), out=said.append)
+    assert result.attempted > 0 and result.failed == 0, "".join(said)
+
+
+def _private() -> dict[str, tuple[str, str]]:
+    """Examples elsewhere in the sources, by name: the module, and the docstring."""
+    known = {inspect.getdoc(one) for one in CALLABLES.values()}
+    found = {}
+    for path in sorted(Path(dptheory.__path__[0]).rglob("*.py")):
+        module = ".".join(("dptheory", *path.relative_to(dptheory.__path__[0]).with_suffix("").parts))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                text = ast.get_docstring(node) or ""
+                if _PARSER.get_examples(text) and text not in known:
+                    found[f"{module}.{getattr(node, 'name', '')}"] = (module, text)
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(_private()))
+def test_an_example_of_a_private_part_gives_what_it_says(name: str) -> None:
+    module, text = _private()[name]
+    said: list[str] = []
+    around = vars(importlib.import_module(module)).copy()
+    result = doctest.DocTestRunner(verbose=False).run(
+        _PARSER.get_doctest(text, around, name, module, 0), out=said.append
+    )
+    assert result.failed == 0, "".join(said)
