@@ -1,13 +1,7 @@
 """What happens to one gradient: angles under noise, clipping, random masks, projections, the error of a noisy gradient."""
 
-from dptheory.gradients._angles import (
-    AngleSummary,
-    DistortionAngle,
-    angle_range,
-    angle_summary,
-    batch_expected_cos,
-    small_snr_slope,
-)
+from dptheory.gradients._angle_summary import AngleSummary, angle_summary
+from dptheory.gradients._angles import DistortionAngle, angle_range, batch_expected_cos
 from dptheory.gradients._biased_angle import angle_variance
 from dptheory.gradients._clipping import (
     ClipMoments,
@@ -36,6 +30,7 @@ from dptheory.gradients._masks import (
 )
 from dptheory.gradients._projections import projected_skewness
 from dptheory.gradients._quadratic_form import QuadraticForm
+from dptheory.gradients._snr_slope import small_snr_slope
 from dptheory.gradients._subset_sums import mean_reciprocal
 
 __all__ = [

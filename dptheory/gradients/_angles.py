@@ -9,12 +9,10 @@ from scipy.optimize import brentq
 
 from dptheory import _validate
 from dptheory.gradients import _angle_law
+from dptheory.gradients._snr_slope import slope
 
 Array = NDArray[np.float64]
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(128)
-# exp(-0.4 * 16**2 / 2) < 1e-22: beyond 16 widths nothing of the integrand is left (see _slope).
-_WIDTHS = 16.0
 _SMALLEST = 1e-300  # angle, in radians
 
 
@@ -70,7 +68,7 @@ class DistortionAngle:
         """
         if math.isinf(self.snr):
             return 1.0
-        return min(1.0, self.snr * _slope(self.dim, self.snr))
+        return min(1.0, self.snr * slope(self.dim, self.snr))
 
     def density(self, x: ArrayLike) -> Array:
         """Density of the angle at x; without noise infinite at 0.
@@ -300,55 +298,6 @@ class DistortionAngle:
         return _validate.integer("dim", self.dim, 2)
 
 
-@dataclass(frozen=True, kw_only=True)
-class AngleSummary:
-    """The law of a :class:`DistortionAngle` in a few numbers.
-
-    Attributes:
-        expected_cos: mean cosine of the angle.
-        mean: mean angle in radians.
-        std: its standard deviation in radians.
-        quantile_05, median, quantile_95: angles in radians that are not exceeded with probability .05, .5 and .95.
-    """
-
-    expected_cos: float
-    mean: float
-    std: float
-    quantile_05: float
-    median: float
-    quantile_95: float
-
-
-def angle_summary(dim: int, snr: float) -> AngleSummary:
-    r"""Angle between a clipped mean gradient s and the private s + z, z ~ N(0, tau^2 I), in a few numbers.
-
-    Mean cosine, mean, standard deviation and quantiles of the law of :class:`DistortionAngle`.
-
-    Args:
-        dim: number of entries of s, 2..1e9.
-        snr: \|s| / tau, in [0, inf]; inf means no noise.
-
-    Raises:
-        ValueError: an argument outside its range.
-
-    Example:
-        >>> found = angle_summary(3, 0.0)
-        >>> round(found.mean, 6), round(found.median, 6), found.expected_cos
-        (1.570796, 1.570796, 0.0)
-
-    Source: LF, Definition 3.2 (lf.angle_law); GIP, Fig. 1 (gip.fig1).
-    """
-    law = DistortionAngle(dim, snr)
-    return AngleSummary(
-        expected_cos=law.expected_cos(),
-        mean=law.mean(),
-        std=math.sqrt(law.var()),
-        quantile_05=law.quantile(0.05),
-        median=law.quantile(0.5),
-        quantile_95=law.quantile(0.95),
-    )
-
-
 def batch_expected_cos(*, cos_bias: ArrayLike, dim: int, snr: float) -> Array:
     r"""E[cos gamma | batch]: cosine between the true gradient and the private signal s + z, over the noise.
 
@@ -424,38 +373,3 @@ def _on_grid(law: _angle_law.AngleLaw, angle: Array, factor: float) -> tuple[Arr
     own = np.minimum(angle / factor, math.pi)
     moved = np.clip(own, law.edges[0], law.edges[-1])
     return moved, moved == own
-
-
-def small_snr_slope(dim: int) -> float:
-    r"""Limit of E cos / snr as snr -> 0: :math:`\Gamma(\frac{d+1}2)/(\sqrt2\,\Gamma(\frac d2 + 1)) \approx 1/\sqrt d`.
-
-    This is how much of the direction survives noise that is much larger than the signal.
-
-    Args:
-        dim: number of entries, 1..1e9.
-
-    Returns:
-        The slope, about 1 / sqrt(dim).
-
-    Raises:
-        ValueError: dim outside its range.
-
-    Source: GIP, section 5 (gip.criterion).
-
-    Example: under large noise a gradient of 10,000 entries keeps a hundredth of its signal-to-noise ratio as cosine.
-        >>> from dptheory.gradients import small_snr_slope
-        >>> round(small_snr_slope(10_000), 5)
-        0.01
-    """
-    return _slope(_validate.integer("dim", dim, 1, 10**9), 0.0)
-
-
-def _slope(dim: int, snr: float) -> float:
-    """E cos / snr by Gauss-Legendre over the part of [0, pi/2] where the integrand is not negligible.
-
-    sin(phi)^2 >= 0.4 phi^2 and -log cos(phi) >= phi^2 / 2 bound the exponent by -0.4 (snr^2 + dim) phi^2 / 2.
-    """
-    end = min(math.pi / 2, _WIDTHS / math.hypot(snr, math.sqrt(dim)))
-    phi = 0.5 * end * (_NODES + 1.0)
-    exponent = -0.5 * (snr * np.sin(phi)) ** 2 + dim * 0.5 * np.log1p(-(np.sin(phi) ** 2))
-    return float(math.sqrt(2 / math.pi) * 0.5 * end * (_WEIGHTS @ np.exp(exponent)))

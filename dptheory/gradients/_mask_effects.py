@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
-from dptheory.gradients._angles import small_snr_slope
+from dptheory.gradients._snr_slope import small_snr_slope
 
 Array = NDArray[np.float64]
 

@@ -10,7 +10,8 @@ from scipy.optimize import brentq
 
 from dptheory import _validate
 from dptheory.privacy._gaussian import log_delta_at
-from dptheory.privacy._log_sum import log_sum, log_sums
+from dptheory.privacy._lattice_moments import log_moments
+from dptheory.privacy._log_sum import log_sum
 
 Array = NDArray[np.float64]
 
@@ -23,7 +24,6 @@ _FOURIER_GRID = 2**20  # a wider sum is bounded by a normal law instead: millise
 _BERRY_ESSEEN = 0.4748  # Shevtsova (2011), for independent summands of one law
 _NORMAL_ROUNDING = 1e-13  # relative error of delta over sqrt(count), generously
 _ROUNDS = 6
-_BLOCK = 2**16  # numbers of a Renyi curve held at once
 _TOP = 5.0  # expected distance from the largest sum below which the tilt goes no further
 
 
@@ -190,7 +190,7 @@ class LatticeLoss:
         log_normal = log_delta_at(spread, x) + (x * x - far * far) / 2
         log_variation = math.log(2.0) - rate * math.log1p(1.0 / rate) - math.log1p(rate)
         log_error = math.log(_BERRY_ESSEEN * third / math.sqrt(count)) + log_variation
-        log_moment = count * float(_log_moments(int(law.j[0]), law.log_pmf, self.spacing, np.array([rate]))[0])
+        log_moment = count * float(log_moments(int(law.j[0]), law.log_pmf, self.spacing, np.array([rate]))[0])
         rounding = _NORMAL_ROUNDING * math.sqrt(count) * (1.0 + abs(x))
         return float(log_moment - rate * epsilon + np.logaddexp(log_normal, log_error) + rounding)
 
@@ -215,32 +215,9 @@ def renyi_curve(loss: LatticeLoss, orders: Array) -> Array:
     if largest == 0.0 or math.isinf(largest):
         return np.full(orders.shape, largest)
     excess = orders - 1.0
-    main = _log_moments(loss.low, loss.log_pmf, loss.spacing, excess)
+    main = log_moments(loss.low, loss.log_pmf, loss.spacing, excess)
     found = np.logaddexp(main, loss.log_omitted + excess * largest) / excess
     return np.minimum(np.minimum(largest, 0.5 * orders * loss.spacing * largest), np.maximum(found, 0.0))
-
-
-def _log_moments(low: int, log_pmf: Array, spacing: float, excess: Array) -> Array:
-    """log E[e^(excess L)] of a loss on the lattice for every excess, precise where it is small."""
-    j = low + np.arange(log_pmf.size, dtype=np.float64)
-    found = np.empty(excess.shape)
-    rows = max(1, _BLOCK // j.size)
-    for start in range(0, excess.size, rows):
-        found[start : start + rows] = log_sums(log_pmf + np.multiply.outer(excess[start : start + rows] * spacing, j))
-    small = np.flatnonzero(found < 1e-3)
-    if small.size == 0:
-        return found
-    # E[e^-L] = 1 takes the part that is linear in j away; the rest is >= 0 and loses no digits.
-    # E[e^-L; L = -s] = P(L = s): where -s is left out its part of E[e^-L] has to come from there.
-    mirror = np.rint(-j - low)
-    inside = (mirror >= 0) & (mirror < j.size)
-    alone = ~inside | np.isneginf(log_pmf[np.where(inside, mirror, 0).astype(np.intp)])
-    pmf, linear = np.exp(log_pmf), _expm1_minus(-spacing * j) + alone
-    for start in range(0, small.size, rows):
-        few = small[start : start + rows]
-        curved = _expm1_minus(np.multiply.outer(excess[few] * spacing, j)) + np.multiply.outer(excess[few], linear)
-        found[few] = np.log1p(curved @ pmf)
-    return found
 
 
 def composed(*, loss: LatticeLoss, count: int) -> tuple[int, Array]:
@@ -269,15 +246,6 @@ def composed(*, loss: LatticeLoss, count: int) -> tuple[int, Array]:
     """
     sums = _Trimmed.of(loss).sums(_validate.integer("count", count, 1, MAX_RELEASES), 0.0)
     return sums.low, sums.log_pmf
-
-
-def _expm1_minus(x: Array) -> Array:
-    """e^x - 1 - x, precise for small x."""
-    near = np.clip(x, -0.1, 0.1)
-    series = np.zeros_like(near)
-    for n in range(12, 1, -1):
-        series = (1.0 + series) * near / n
-    return np.asarray(np.where(np.abs(x) <= 0.1, series * near, np.expm1(x) - x))
 
 
 @dataclass(frozen=True)

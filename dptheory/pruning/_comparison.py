@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from dptheory import _validate
-from dptheory.pruning._error import least_retained_gain, noise_mse, random_k_mse, top_k_mse, zero_update_mse
+from dptheory.pruning._direction import least_retained_gain
+from dptheory.pruning._error import noise_mse, random_k_mse, top_k_mse, zero_update_mse
 
 
 @dataclass(frozen=True, kw_only=True)
