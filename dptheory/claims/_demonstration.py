@@ -68,6 +68,9 @@ def demonstrate(*, budget: float = 20.0, seed: int = 0) -> Demonstration:
         budget: seconds for one check, > 0; inf sets no limit.
         seed: of the random draws, 0..10^18.
 
+    Returns:
+        What the tour of ``dptheory demo`` shows, as data.
+
     Raises:
         ValueError: an argument outside its range.
     """

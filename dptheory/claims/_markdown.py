@@ -14,8 +14,16 @@ def ledger_markdown(claims: Iterable[Claim]) -> str:
     Args:
         claims: those to list, in the order of the ledger.
 
+    Returns:
+        The text of the page.
+
     Raises:
         ValueError: something else than claims.
+
+    Example: the table of one row.
+        >>> from dptheory.claims import get, ledger_markdown
+        >>> "`gip.mse_t0`" in ledger_markdown([get("gip.mse_t0")])
+        True
     """
     claims = _claims(claims)
     lines = [
