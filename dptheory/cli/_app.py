@@ -117,7 +117,7 @@ def check_claims(
         console.print(f"FAIL {id}, {one.check}: {one.detail}", markup=False, highlight=False)
     unchecked = [claim.id for claim in chosen if not claim.checks]
     if unchecked:
-        console.print(f"without a check, not yet measured: {', '.join(unchecked)}", highlight=False)
+        console.print(f"without a check, for our own runs to answer: {', '.join(unchecked)}", highlight=False)
     console.print(f"{len(rows) - len(failed)} passed, {len(failed)} failed", highlight=False)
     coarsest = max(((one.detectable, id, one.check) for id, one in rows if one.detectable is not None), default=None)
     if coarsest is not None:
