@@ -95,9 +95,10 @@ def _contradictions(
     if not made:
         yield f"Nothing so far: none of the {len(found)} comparisons that the theory has a forecast of can be made by now."
         return
+    neither = len(made) - held - len(against)
     yield (
         f"Of {len(found)} comparisons that the theory has a forecast of, {len(made)} can be made by now: the forecast of {held} "
-        f"holds, {len(against)} came out the other way, and {len(made) - held - len(against)} are open: their intervals allow both."
+        f"holds, {len(against)} came out the other way, and {neither} are open, as their intervals allow both."
     )
 
 

@@ -1,4 +1,4 @@
-"""What decides about a claim: each claim has its rule, each rule a comparison that its study makes, and wrong ones are refused."""
+"""What decides about a claim: each has its rule, each rule a comparison that its study makes, and wrong ones are refused."""
 
 import dataclasses
 import math
