@@ -5,12 +5,15 @@ fails. Every argument of every valid call is replaced by each bad value of its k
 """
 
 import inspect
+import math
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import dptheory
+from dptheory import claims
 from tests.calls import Calls, descent, embedding, index, ledger, privacy, pruning
 from tests.calls.judgement import outcome
 from tests.calls.limits import limits
@@ -37,7 +40,10 @@ _SHARED = {  # lower levels that claims name as calculators; not offered to user
     "dptheory.privacy.composed",
     "dptheory.privacy.conversion",
 }
-CALLABLES = callables([one for one in modules(dptheory) if not _NOT_PUBLIC.fullmatch(one.__name__)], _SHARED | _TOLD)
+_WHOLE = {f"dptheory.claims.{name}" for name in ("check_claims", "demonstrate", "write_pages")}
+"""They go through the whole ledger where their arguments ask for it: what they refuse is tested at the end."""
+_ALL = callables([one for one in modules(dptheory) if not _NOT_PUBLIC.fullmatch(one.__name__)], _SHARED | _TOLD)
+CALLABLES = {name: value for name, value in _ALL.items() if name not in _WHOLE}
 
 
 @pytest.fixture(autouse=True)
@@ -68,3 +74,27 @@ def test_valid_calls_are_accepted(name: str) -> None:
 def test_bad_input(name: str) -> None:
     found = failures(CALLABLES[name], CALLS[name])
     assert not found, "\n".join([f"{len(found)} answers", *found[:40]])
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        *(("budget", value) for value in (0.0, -1.0, math.nan, "1", None, True, [1.0])),
+        *(("seed", value) for value in (-1, 0.5, 10**19, "0", None, True, math.nan)),
+        *(("patterns", value) for value in (["nothing.*"], [1], 3, math.nan)),
+        ("evidence", "yes"),
+        *(("directory", value) for value in (3, None)),
+    ],
+    ids=str,
+)
+def test_the_whole_ledger_is_not_begun_with_bad_input(argument: str, value: object, tmp_path: Path) -> None:
+    run = {"patterns": ["gip.eq18"], "budget": 10.0, "seed": 0}
+    for function, valid in (
+        (claims.check_claims, run),
+        (claims.demonstrate, {"budget": 10.0, "seed": 0}),
+        (claims.write_pages, {"directory": tmp_path, "evidence": True, **run}),
+    ):
+        if argument in valid:
+            with pytest.raises((ValueError, TypeError), match=argument):
+                function(**(valid | {argument: value}))
+    assert not list(tmp_path.iterdir())

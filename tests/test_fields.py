@@ -14,9 +14,9 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_ndtr, ndtr
 from scipy.stats import beta, hypergeom, norm
 
-from dptheory import gradients, papers, privacy
+from dptheory import _vectors, gradients, papers, privacy
 from dptheory.embedding import _sizes
-from dptheory.gradients import QuadraticForm, _masks
+from dptheory.gradients import QuadraticForm
 from dptheory.papers import EmbeddingPreset, PaperSetting, Preset, paper_settings
 from tests.named import by_name
 
@@ -413,8 +413,8 @@ def test_masks_keep_what_they_say(dim: int, keep: int) -> None:
 
 
 def test_vectors_are_read_as_they_are() -> None:
-    assert _masks.as_vector("u", [3, 4]).tolist() == [3.0, 4.0]
-    assert _masks.norm(np.array([3.0, 4.0])) == 5.0
+    assert _vectors.as_vector("u", [3, 4]).tolist() == [3.0, 4.0]
+    assert _vectors.norm(np.array([3.0, 4.0])) == 5.0
 
 
 @pytest.mark.parametrize("width", [2, 10_000])
