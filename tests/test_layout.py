@@ -219,7 +219,6 @@ TESTED_IN = {
     "dptheory.pruning._index_budget": "pruning/test_mallows.py",
     "dptheory.pruning._randomized_response": "pruning/test_mallows.py",
     "dptheory.sparsification._masked_rows": "sparsification/test_kappa.py",
-    "dptheory.sparsification._tradeoff": "sparsification/test_kappa.py",
     "training.__main__": "training/test_command_line.py",
     "training._argument_ranges": "training/test_ranges.py",
     "training._machine": "training/test_randomness.py",

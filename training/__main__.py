@@ -256,6 +256,26 @@ def sweep(
 
 
 @app.command()
+def answers(
+    results: Annotated[Path, typer.Option(help="folder of the result files")] = Path("proofs/results"),
+    out: Annotated[Path, typer.Option(help="JSON file that the ledger reads")] = Path("dptheory/claims/answers.json"),
+    page: Annotated[Path, typer.Option(help="Markdown page of all studies")] = Path("proofs/results.md"),
+) -> None:
+    """Write what the results so far say of the papers' measured claims, by the rules in configs/answers.
+
+    `dptheory pages proofs --no-evidence` then brings it into the ledger.
+
+    Example: [bold]python -m training answers[/bold]
+    """
+    from training import runs
+
+    with user_errors():
+        written = runs.write_answers(results, out, page)
+        for state, count in sorted(written.items()):
+            typer.echo(f"{count} {state}")
+
+
+@app.command()
 def audit(
     seed: Annotated[int, typer.Option(min=0, help="of the data, the batches and the noise")] = 0,
     long: Annotated[bool, typer.Option("--long", help="ten seeds, long attacks, torchrun: about ten minutes")] = False,

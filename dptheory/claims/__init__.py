@@ -1,5 +1,6 @@
 """The ledger: every numbered claim of the five papers, its verdict, and what tests it."""
 
+from dptheory.claims._answer import Answer, Finding
 from dptheory.claims._checking import CheckedClaim, CheckReport, Watcher, check_claims
 from dptheory.claims._claim import PAPERS, Claim, Source, Verdict
 from dptheory.claims._demonstration import BoughtSelection, Demonstration, demonstrate
@@ -9,11 +10,13 @@ from dptheory.claims._registry import all_claims, get, select
 
 __all__ = [
     "PAPERS",
+    "Answer",
     "BoughtSelection",
     "CheckReport",
     "CheckedClaim",
     "Claim",
     "Demonstration",
+    "Finding",
     "Source",
     "Verdict",
     "Watcher",

@@ -12,7 +12,12 @@ from dptheory.claims._registry import select
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedClaim:
-    """A claim and the outcome of each of its checks; no outcome where it has no check."""
+    """A claim and the outcome of each of its checks; no outcome where it has no check.
+
+    Attributes:
+        claim: the row.
+        evidence: the outcomes, in the order of the checks.
+    """
 
     claim: Claim
     evidence: tuple[Evidence, ...]
@@ -90,10 +95,14 @@ def check_claims(
         executor: where the work is spread; None runs it here. The outcomes are the same.
         watcher: told of the progress.
 
+    Returns:
+        The claims and the outcomes of their checks.
+
     Raises:
         ValueError: a pattern that matches nothing, or an argument outside its range.
 
-    Example:
+    Example: the two checks of one row.
+        >>> from dptheory.claims import check_claims
         >>> report = check_claims(["gip.eq18"], budget=20.0)
         >>> report.passed, [id for id, _ in report.rows] == ["gip.eq18"] * len(report.rows)
         (True, True)

@@ -11,6 +11,7 @@ from typing import Any
 
 from dptheory import _validate
 from dptheory.checks import Check, Evidence
+from dptheory.claims._answer import NOT_RUN, Answer
 
 MOST_SEEDS = 10**18
 _ROOT = Path(__file__).parents[2]
@@ -86,6 +87,7 @@ class Claim:
         proved: the proof page holds a full proof of the corrected statement; False means observed only.
         figure: name of its picture in ``proofs/figures``.
         reported: the paper's numbers, for empirical claims, as (what, value) pairs.
+        answer: what our own runs say, for empirical claims.
         part_of: the id of the row that holds the mistake, where this row is false for the same reason; counts say so.
         ours: a result of this library, not of the paper that its source names; these stand last in the ledger.
     """
@@ -108,13 +110,14 @@ class Claim:
     summary: str = ""
     key_points: tuple[str, ...] = ()
     printed_error: str | None = None
+    answer: Answer | None = None
 
     @property
     def state(self) -> str:
-        """ "proved", "observed", or "not yet measured"."""
-        if self.proved:
-            return "proved"
-        return "observed" if self.checks else "not yet measured"
+        """ "proved" or "observed"; of a measured claim "confirmed", "not confirmed" or "not run"."""
+        if self.verdict is Verdict.EMPIRICAL:
+            return self.answer.state if self.answer else NOT_RUN
+        return "proved" if self.proved else "observed"
 
     @property
     def page(self) -> str:

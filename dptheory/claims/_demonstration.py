@@ -52,11 +52,13 @@ class Demonstration:
 
     Attributes:
         counts: how many claims have each verdict.
+        answers: how many of the measured claims have each state.
         report: outcomes of the checks of one claim for each verdict.
         bought: what the index budget buys, for the paper's number of steps and for 2500.
     """
 
     counts: Mapping[Verdict, int]
+    answers: Mapping[str, int]
     report: CheckReport
     bought: tuple[BoughtSelection, ...]
 
@@ -68,6 +70,9 @@ def demonstrate(*, budget: float = 20.0, seed: int = 0) -> Demonstration:
         budget: seconds for one check, > 0; inf sets no limit.
         seed: of the random draws, 0..10^18.
 
+    Returns:
+        What the tour of ``dptheory demo`` shows, as data.
+
     Raises:
         ValueError: an argument outside its range.
     """
@@ -75,6 +80,7 @@ def demonstrate(*, budget: float = 20.0, seed: int = 0) -> Demonstration:
     report = check_claims(order, budget=budget, seed=seed)
     return Demonstration(
         counts=dict(Counter(claim.verdict for claim in all_claims())),
+        answers=dict(Counter(claim.state for claim in all_claims(verdict=Verdict.EMPIRICAL))),
         report=replace(report, checked=tuple(sorted(report.checked, key=lambda one: order.index(one.claim.id)))),
         bought=tuple(_bought()),
     )

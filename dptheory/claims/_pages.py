@@ -59,6 +59,9 @@ def write_pages(
         executor: where the checks are spread; None runs them here.
         watcher: told of the progress of the checks.
 
+    Returns:
+        Which files were written, and the outcome of the checks.
+
     Raises:
         ValueError: an argument outside its range, or a page without its markers.
         OSError: a page is missing or cannot be written.

@@ -28,6 +28,7 @@ from dptheory.checks import (
 from dptheory.checks._certificate import Problem
 from dptheory.checks._law import OutcomeSampler
 from dptheory.checks._mean import Sampler
+from dptheory.claims._answer import answer_to
 from dptheory.claims._claim import Claim, Source, Verdict
 
 __all__ = ["Claim", "Kind", "Number", "Range", "Row", "Sides", "Source", "Verdict"]
@@ -54,8 +55,9 @@ class Row:
 
     @functools.cached_property
     def claim(self) -> Claim:
-        """The row with its checks; no check can be added after that."""
-        return replace(self._claim, checks=tuple(self._checks))
+        """The row with its checks and its answer; no check can be added after that."""
+        answer = answer_to(self._claim.id) if self._claim.verdict is Verdict.EMPIRICAL else None
+        return replace(self._claim, checks=tuple(self._checks), answer=answer)
 
     def add(self, *checks: Check) -> None:
         """Checks in any other form.

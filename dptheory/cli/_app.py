@@ -123,7 +123,7 @@ def _show_report(report: claims.CheckReport) -> None:
     for id, one in report.failed:
         console.print(f"FAIL {id}, {one.check}: {one.detail}", markup=False, highlight=False)
     if report.unchecked:
-        console.print(f"without a check, not yet measured: {', '.join(report.unchecked)}", highlight=False)
+        console.print(f"without a check, for our own runs to answer: {', '.join(report.unchecked)}", highlight=False)
     passed = len(report.rows) - len(report.failed)
     console.print(f"{passed} passed, {len(report.failed)} failed", highlight=False)
     if report.coarsest is not None:

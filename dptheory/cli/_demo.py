@@ -46,7 +46,8 @@ def show(console: Console, found: claims.Demonstration, out: Path) -> None:
     console.print(_tables.evidence_table(rows, f"Evidence, seed {found.report.seed}"))
     for claim, one in rows:
         console.print(f"{claim}: {one.detail}", markup=False, highlight=False)
-    console.print("EMPIRICAL rows hold the papers' numbers; none has been measured yet.")
+    answers = ", ".join(f"{count} {state}" for state, count in sorted(found.answers.items()))
+    console.print(f"EMPIRICAL rows hold the papers' numbers and what our own runs say: {answers}.")
     console.rule(
         "3. What the paper's setting buys (WRN-16-4, 2.7 M parameters, epsilon = 1, k = 0.1, 1 % for the indices)"
     )

@@ -43,7 +43,7 @@ def claim_sections(claim: Claim) -> list[tuple[str, list[str]]]:
         ("Calculators", list(claim.calculator_names)),
         ("Checks", [f"{check.name} ({check.kind.value})" for check in claim.checks]),
         ("Reported", [f"{what}: {value}" for what, value in claim.reported]),
-        ("State", [claim.state]),
+        ("State", claim.answer.lines() if claim.answer else [claim.state]),
         ("Files", list(claim.files)),
     ]
     return [(name, lines) for name, lines in sections if lines]
@@ -72,6 +72,7 @@ def claims_json(claims: Iterable[Claim]) -> list[dict[str, Any]]:
             "page": f"proofs/{claim.page}",
             "figure": f"proofs/figures/{claim.figure}.png" if claim.figure else None,
             "reported": dict(claim.reported),
+            "answer": asdict(claim.answer) if claim.answer else None,
         }
         for claim in claims
     ]

@@ -63,10 +63,14 @@ def compare_releases(
         delta: in place of ``mu``, with ``epsilon``; in (0, 1).
         residual_norm: \|r|, norm of the summed residual, which the embedding alone loses.
 
+    Returns:
+        The errors, the best split of the noise, the variant with joint clipping and the break-even points.
+
     Raises:
         ValueError: an argument outside its range; ``mu`` and one of ``epsilon`` and ``delta``, or neither mu nor both of them.
 
-    Example:
+    Example: in GEP's setting the best split beats the published one, and both beat plain noise.
+        >>> from dptheory.embedding import compare_releases
         >>> found = compare_releases(dim=270_000, subspace_dim=1000, clip_norm=10.0, residual_clip=2.0, mu=1.0)
         >>> found.mse.optimal < found.mse.published < found.mse.plain
         True

@@ -60,10 +60,14 @@ def compare_freezing(
         sampling: "poisson" or "fixed".
         sampling_rate: of Poisson batches; without it the bounds hold for every rate.
 
+    Returns:
+        The effect on norms and angles, and both bounds.
+
     Raises:
         ValueError: an argument outside its range.
 
-    Example:
+    Example: freezing the smallest of three layers lowers the bound, as fewer entries are noised.
+        >>> from dptheory.freezing import compare_freezing
         >>> found = compare_freezing(
         ...     [100, 200, 300], layer_norms=[1.0, 2.0, 3.0], frozen_layers=1, clip_norm=1.0, noise_multiplier=1.5,
         ...     batch_size=256, objective_gap=1.0, learning_rate=0.1, steps=1000, smoothness=1.0,

@@ -166,7 +166,8 @@ class DistortionAngle:
         Raises:
             ValueError: a probability outside its range.
 
-        Example:
+        Example: without a signal all directions are alike, so that the median is a right angle.
+            >>> from dptheory.gradients import DistortionAngle
             >>> law = DistortionAngle(3, 0.0)  # of no signal all directions are alike: the median is a right angle
             >>> round(law.quantile(0.5), 9)
             1.570796327

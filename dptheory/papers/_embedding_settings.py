@@ -109,7 +109,8 @@ def embedding_noise(*, mu: float = 1.0) -> tuple[EmbeddingNoise, ...]:
     Raises:
         ValueError: mu outside its range.
 
-    Example:
+    Example: the first setting of GEP's table.
+        >>> from dptheory.papers import embedding_noise
         >>> found = embedding_noise(mu=0.5)[0]
         >>> found.preset.name, found.noise == found.preset.noise(mu=0.5)
         ('gep.cifar10.k500', True)

@@ -69,10 +69,14 @@ def epsilon_report(
         adjacency: "add-remove" or "replace-one".
         sampling: "poisson" or "without replacement", the latter with "replace-one".
 
+    Returns:
+        The bounds, and epsilon by Renyi privacy, None for other adjacencies.
+
     Raises:
         ValueError: an argument outside its range, or a combination that no accountant covers.
 
-    Example:
+    Example: one release of the Gaussian mechanism, which is known exactly.
+        >>> from dptheory.privacy import epsilon_report
         >>> found = epsilon_report(noise_multiplier=1.0, sampling_rate=1.0, steps=1, delta=1e-5)
         >>> round(found.bounds.upper, 3), found.bounds.method, found.rdp > found.bounds.upper
         (4.377, 'Gaussian', True)
@@ -116,10 +120,14 @@ def noise_for_budget(
         adjacency: "add-remove" or "replace-one".
         sampling: "poisson" or "without replacement", the latter with "replace-one".
 
+    Returns:
+        The noise multiplier and the bounds of what it spends.
+
     Raises:
         ValueError: an argument outside its range, or more noise needed than sigma = 1000.
 
-    Example:
+    Example: one release for epsilon = 1.
+        >>> from dptheory.privacy import noise_for_budget
         >>> found = noise_for_budget(epsilon=1.0, delta=1e-5, sampling_rate=1.0, steps=1)
         >>> round(found.noise_multiplier, 2), found.bounds.upper <= 1.0
         (3.73, True)
@@ -165,10 +173,14 @@ def steps_for_budget(
         adjacency: "add-remove" or "replace-one".
         sampling: "poisson" or "without replacement", the latter with "replace-one".
 
+    Returns:
+        The number of steps, and the epochs that they make.
+
     Raises:
         ValueError: an argument outside its range.
 
-    Example:
+    Example: full batches with much noise.
+        >>> from dptheory.privacy import steps_for_budget
         >>> found = steps_for_budget(epsilon=1.0, delta=1e-5, noise_multiplier=20.0, sampling_rate=1.0)
         >>> found.steps, found.epochs
         (28, 28.0)

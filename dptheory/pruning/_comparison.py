@@ -47,7 +47,8 @@ def compare_methods(dim: int, keep: int, *, sigma_g: float = 1.0, noise_std: flo
     Raises:
         ValueError: an argument outside its range.
 
-    Example:
+    Example: where noise and gradient are of one size, top-k alone is better than not updating.
+        >>> from dptheory.pruning import compare_methods
         >>> found = compare_methods(1000, 100, sigma_g=1.0, noise_std=1.0)
         >>> found.dp_sgd_mse, found.zero_update_mse, found.random_k_mse
         (1000.0, 1000.0, 1000.0)

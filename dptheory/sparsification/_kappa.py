@@ -165,7 +165,8 @@ def flat_kappa(*, grad_norm: float, dim: int, clip_norm: float, drop_rate: float
     Raises:
         ValueError: an argument outside its range, or P = 0, where kappa is undefined.
 
-    Example:
+    Example: dropping half of a gradient that lies below the clip keeps the square root of one half of the descent.
+        >>> from dptheory.sparsification import flat_kappa
         >>> found = flat_kappa(grad_norm=2.0, dim=1000, clip_norm=4.0, drop_rate=0.5)
         >>> round(found.value, 6), found.lower
         (0.707107, 0.5)

@@ -115,7 +115,8 @@ def optimal_rates(*, delta_c: float, step_noise: float) -> tuple[OptimalRate, ..
     Raises:
         ValueError: an argument outside its range.
 
-    Example:
+    Example: the answer runs from .9 to 0 with the assumed exponent.
+        >>> from dptheory.sparsification import optimal_rates
         >>> [(one.exponent, round(one.drop_rate, 6)) for one in optimal_rates(delta_c=0.1, step_noise=1.0)]
         [(0.5, 0.9), (0.75, 0.7), (1.0, 0.0)]
 

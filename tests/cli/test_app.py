@@ -37,7 +37,7 @@ def test_claim_shows_everything() -> None:
 
 def test_claim_shows_reported_numbers_and_state() -> None:
     shown = _run("claim", "gip.table2").stdout
-    assert "12.6 s a batch" in shown and "not yet measured" in shown
+    assert "12.6 s a batch" in shown and "not run: " in shown
 
 
 def test_check_writes_evidence(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_check_fails_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_check_says_what_has_no_check() -> None:
     result = _run("check", "gip.table1")
     assert result.exit_code == 0
-    assert "without a check, not yet measured: gip.table1" in result.stdout
+    assert "without a check, for our own runs to answer: gip.table1" in result.stdout
 
 
 def test_check_leaves_nothing_behind(tmp_path: Path) -> None:

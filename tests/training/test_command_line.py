@@ -63,6 +63,11 @@ DEFAULTS: dict[Callable[..., None], dict[str, object]] = {
         "state": Path("sweep-state"),
         "allow_dirty": False,
     },
+    commands.answers: {
+        "results": Path("proofs/results"),
+        "out": Path("dptheory/claims/answers.json"),
+        "page": Path("proofs/results.md"),
+    },
     commands.audit: {"seed": 0, "long": False},
 }
 LONG = "a folder with [red]brackets[/red] " + "and a long name " * 13
@@ -354,6 +359,15 @@ def test_an_interrupted_sweep_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(training.runs, "sweep", interrupted)
     found = CliRunner().invoke(commands.app, [*STUDY[:2], "--results", str(tmp_path), "--state", str(tmp_path)])
     assert (found.exit_code, found.stdout, found.stderr) == (130, "", "interrupted; the same command goes on\n")
+
+
+def test_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(
+        training.runs, "write_answers", lambda *given: asked.append(given) or {"not run": 2, "confirmed": 1}
+    )
+    assert call("answers", "--results", "a", "--out", "b", "--page", "c") == (0, "1 confirmed\n2 not run\n")
+    assert asked == [(Path("a"), Path("b"), Path("c"))]
 
 
 def test_numbers_are_told_from_whole_numbers() -> None:

@@ -65,7 +65,7 @@ class _GroupedSelection(Mechanism):
     """Clip, sum, choose entries in groups, add noise to what was chosen."""
 
     def __init__(self, keep_share: Schedule, group_size: int) -> None:
-        self._keep_rate = Checked("keep_share", keep_share)
+        self._keep_share = Checked("keep_share", keep_share)
         self._size = _validate.integer("group_size", group_size, _MIN_GROUP)
         self._step = 0
         self._width = self._rows = self._keep = 0
@@ -76,7 +76,7 @@ class _GroupedSelection(Mechanism):
         dim = _validate.integer("number of trainable entries", sum(p.numel() for p in params), _MIN_GROUP)
         self._width = min(self._size, dim)
         self._rows = -(-dim // self._width)
-        self._keep = min(max(round(self._keep_rate(self._step) * self._width), 1), self._width - 1)
+        self._keep = min(max(round(self._keep_share(self._step) * self._width), 1), self._width - 1)
 
     def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
         return clipped_sum(samples, clip_norm)

@@ -6,6 +6,7 @@ from training.runs._checkpoint import CSV, JSON, STATE, metrics
 from training.runs._config import OptimizerConfig, RunConfig, from_dict, read_config
 from training.runs._plain_dp_sgd import DpSgdSettings, Step, accuracy, dp_sgd, pick_device, sampling_rate
 from training.runs._progress import Lines
+from training.runs._results_page import write_answers
 from training.runs._statistics import Difference, Equivalence, equivalence, paired_difference, sign_flip_p
 from training.runs._status import show
 from training.runs._study import Study, read_study, study_from_dict
@@ -52,4 +53,5 @@ __all__ = [
     "study_from_dict",
     "sweep",
     "train",
+    "write_answers",
 ]

@@ -17,7 +17,8 @@ from training.runs import BUILDERS, RunConfig, _config, _train, build_mechanism,
 from training.runs._build import Auxiliary, Setting
 
 FOLDER = Path(training.__file__).parent
-SHIPPED = sorted(p.relative_to(FOLDER) for p in (FOLDER / "configs").rglob("*.toml") if p.parent.name != "studies")
+_OTHERS = ("studies", "answers")
+SHIPPED = sorted(p.relative_to(FOLDER) for p in (FOLDER / "configs").rglob("*.toml") if p.parent.name not in _OTHERS)
 PLAIN = Path("configs/fashion_mnist/dp_sgd.toml")
 
 PRUNED = {"name": "index-pruning", "keep_share": 0.5, "index_epsilon": 1.0}

@@ -1,0 +1,119 @@
+"""What our own runs answer to a measured claim: ``answers.json`` of this package, written by ``python -m training answers``."""
+
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+CONFIRMED, NOT_CONFIRMED, NOT_RUN = "confirmed", "not confirmed", "not run"
+HOLDS, OPPOSITE, OPEN = "holds", "the opposite", "open"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """A comparison that decides about a claim, in points (percent of accuracy).
+
+    Attributes:
+        comparison: "sparsification-50 - dp-sgd": the arms whose accuracies are subtracted, and where.
+        mean: of the paired differences.
+        low, high: ends of the interval.
+        confidence: of the interval.
+        pairs: how many.
+        relation: what the interval has to be for the claim to hold: "above 0", "within 0.3 of 0".
+        outcome: "holds"; "the opposite", where no point of the interval is as it should be; "open" in between.
+    """
+
+    comparison: str
+    mean: float
+    low: float
+    high: float
+    confidence: float
+    pairs: int
+    relation: str
+    outcome: str
+
+    def __str__(self) -> str:
+        return f"{self.comparison}: {self.mean:+.2f} [{self.low:+.2f}, {self.high:+.2f}] points, {self.relation}: {self.outcome}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a study says of a measured claim.
+
+    Attributes:
+        state: "confirmed", where everything that was asked holds; "not confirmed"; "not run", while a run is missing.
+        study: that decides; None where no study is about the claim.
+        question: what the claim comes to in that study; "" without one.
+        differs: in what the runs differ from the paper's.
+        findings: the comparisons that decide; empty where it was not run.
+        reported: the paper's numbers beside it, as (what, value).
+        files: result files, one pattern per phase and arm.
+        command: that makes the runs; None where there is none.
+        cost: of the command.
+        reason: why there is no answer; "" where there is one.
+        others: what other studies say of the same claim, in the same order: the nearest to the paper's setting first.
+    """
+
+    state: str
+    study: str | None = None
+    question: str = ""
+    differs: str = ""
+    findings: tuple[Finding, ...] = ()
+    reported: tuple[tuple[str, str], ...] = ()
+    files: tuple[str, ...] = ()
+    command: str | None = None
+    cost: str = ""
+    reason: str = ""
+    others: tuple["Answer", ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """The state and, where there are any, the effects with their intervals, in points."""
+        effects = (f"{one.mean:+.2f} [{one.low:+.2f}, {one.high:+.2f}]" for one in self.findings)
+        return f"{self.state}: {'; '.join(effects)} points" if self.findings else self.state
+
+    def lines(self) -> list[str]:
+        """Everything about the answer, a sentence each."""
+        found = [f"{self.state}{f': {self.reason}' if self.reason else ''}"]
+        if self.question:
+            found.append(f"asked of study {self.study}: {self.question}")
+        found += [f"{one}, {one.pairs} pairs, {one.confidence:.0%} interval" for one in self.findings]
+        if self.reported:
+            found.append("the paper: " + "; ".join(f"{what}: {value}" for what, value in self.reported))
+        if self.differs:
+            found.append(f"not the paper's setting: {self.differs}")
+        found += [f"results: {file}" for file in self.files]
+        if self.command:
+            found.append(f"command: {self.command}")
+        if self.cost:
+            found.append(f"cost: {self.cost}")
+        for other in self.others:
+            first, *rest = other.lines()
+            found += [f"beside it, {other.study}: {first}", *rest]
+        return found
+
+
+def from_dict(table: Mapping[str, Any]) -> Answer:
+    """An answer from plain values, as JSON has them."""
+    return Answer(
+        **{
+            **table,
+            "findings": tuple(Finding(**one) for one in table.get("findings", ())),
+            "reported": tuple((what, value) for what, value in table.get("reported", ())),
+            "files": tuple(table.get("files", ())),
+            "others": tuple(from_dict(one) for one in table.get("others", ())),
+        }
+    )
+
+
+def answer_to(claim: str) -> Answer | None:
+    """The answer to the claim of this id; None where the file has none."""
+    return _answers().get(claim)
+
+
+@functools.cache
+def _answers() -> dict[str, Answer]:
+    text = resources.files("dptheory.claims").joinpath("answers.json").read_text(encoding="utf-8")
+    return {claim: from_dict(table) for claim, table in json.loads(text).items()}

@@ -1,0 +1,106 @@
+"""The page of all studies, and the committed files: what the results say, by the rules, and nothing else."""
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from dptheory import claims
+from tests.training.runs.test_verdicts import CELL, WANTED, asked, written
+from training.runs import _results_page, _verdicts, write_answers
+from training.runs._rules import Condition, Rule
+
+ROOT = Path(__file__).parents[3]
+
+
+def page(folder: Path, *relations: str) -> str:
+    """Of the invented study alone, with what the theory expects of its comparisons."""
+    finds = {"invented": _verdicts.committed(WANTED, folder)}
+    forecasts = {"invented": tuple(Condition(c, r) for c, r in zip(WANTED.comparisons, relations, strict=False))}
+    answers = _verdicts.all_answers({"rs.table2": Rule((asked("higher"),)), "rs.fig5": Rule(reason="no | way")}, finds)
+    return _results_page.results_page({"invented": WANTED}, forecasts, answers, finds)
+
+
+def test_committed_files_are_fresh(tmp_path: Path) -> None:
+    out, text = tmp_path / "answers.json", tmp_path / "results.md"
+    counts = write_answers(ROOT / "proofs" / "results", out, text)
+    stale = "run `python -m training answers` and `dptheory pages proofs --no-evidence`"
+    assert (ROOT / "dptheory" / "claims" / "answers.json").read_text(encoding="utf-8") == out.read_text(
+        encoding="utf-8"
+    ), stale
+    assert (ROOT / "proofs" / "results.md").read_text(encoding="utf-8") == text.read_text(encoding="utf-8"), stale
+    measured = claims.all_claims(verdict=claims.Verdict.EMPIRICAL)
+    assert list(json.loads(out.read_text(encoding="utf-8"))) == [claim.id for claim in measured]
+    assert sum(counts.values()) == len(measured) == 49
+    assert len(re.findall(r"^\| \[`", text.read_text(encoding="utf-8"), re.MULTILINE)) == 49
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    for out, text, says in (
+        (tmp_path / "a" / "b", tmp_path / "c", "out"),
+        (tmp_path / "b", tmp_path / "a" / "c", "page"),
+    ):
+        with pytest.raises(ValueError, match=f"^{says} must lie in a folder that there is"):
+            write_answers(tmp_path, out, text)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_before_any_result(tmp_path: Path) -> None:
+    text = page(tmp_path, "not lower", "equal", "lower")
+    assert "Nothing so far: none of the 3 comparisons" in text
+    assert "| [invented](#study-invented) | Invented | 0 of 88 runs so far |" in text
+    assert "**Answer.** None yet: 0 of 88 runs so far." in text
+    assert "2 claims: 0 confirmed, 0 not confirmed, 2 not run." in text
+    assert r"| [`rs.fig5`](rs/empirical.md) | not run |  | no \| way |" in text
+    assert f"| [`rs.table2`](rs/empirical.md) | not run | {CELL}: +2.6 points | [invented](#study-invented) |" in text
+    assert "Tuned" not in text and "Result files" not in text and "| difference |" not in text
+
+
+def test_what_contradicts_the_theory_comes_first(tmp_path: Path) -> None:
+    forecast = dataclasses.replace(WANTED.comparisons[0], margin=1.0)
+    folder = written(tmp_path, {"masked": 2.0, "twin": 0.45})
+    finds = {"invented": _verdicts.committed(WANTED, folder)}
+    _, equal, winner = WANTED.comparisons
+    conditions = Condition(forecast, "not higher"), Condition(equal, "equal"), Condition(winner, "higher")
+    text = _results_page.results_page({"invented": WANTED}, {"invented": conditions}, {}, finds)
+    head, rest = text.split("## The studies")
+    line = r"- \[invented\]\(#study-invented\), masked - plain \(final\): \+2\.05 .* points, below 1: the opposite"
+    assert re.search(line, head)
+    assert (
+        "Of 3 comparisons that the theory has a forecast of, 3 can be made by now: the forecast of 1 holds, 1 came out"
+        in head
+    )
+    assert "and 1 are open" in head and head.count("\n- ") == 1 and rest.count("\n- ") == 3
+
+
+@pytest.mark.parametrize(
+    ("gain", "sentence"),
+    [
+        (2.0, "masked is better than plain: +2.05 ["),
+        (-2.0, "masked is worse than plain: -1.95 ["),
+        (-0.04, "masked is not told apart from plain: +0.01 ["),
+    ],
+)
+def test_the_answer_is_the_main_comparison_in_a_sentence(tmp_path: Path, gain: float, sentence: str) -> None:
+    text = page(written(tmp_path, {"masked": gain}), "not lower")
+    assert f"**Answer.** {sentence}" in text and "points over 16 pairs." in text
+    row = next(line for line in text.splitlines() if line.startswith("| masked - plain (main) | final | 16 |"))
+    assert len(row.split(" | ")) == 8 and row.endswith("|  | 0, 0 |")
+    assert "Tuned: final, plain: optimizer.learning_rate = 0.5, optimizer.momentum = 0; " in text
+    assert "Result files: `proofs/results/invented`, made by `c0ffee`." in text and "88 of 88 runs, of " in text
+
+
+def test_the_sentence_says_what_the_margin_says(tmp_path: Path) -> None:
+    folder = written(tmp_path, {"masked": 0.2})
+    find = _verdicts.committed(WANTED, folder)
+    main, equal, _ = WANTED.comparisons
+    for comparison, end in (
+        (dataclasses.replace(main, margin=1.0), "; a gain of 1 is excluded."),
+        (dataclasses.replace(main, margin=0.1), "; a gain of 0.1 is not excluded."),
+        (equal, "; shown to be within 0.5 (p = "),
+        (dataclasses.replace(equal, margin=0.05), "; not shown to be within 0.05 (p = "),
+    ):
+        found = _results_page._answers.answer(WANTED, comparison, find)
+        assert found is not None and end in _results_page._sentence(found)

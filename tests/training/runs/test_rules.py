@@ -1,0 +1,105 @@
+"""What decides about a claim: each has its rule, each rule a comparison that its study makes, and wrong ones are refused."""
+
+import dataclasses
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dptheory import claims
+from training.runs import _rules
+from training.runs._rules import Condition, read_forecasts, read_rules, read_studies
+from training.runs._study import Comparison
+
+STUDIES = read_studies()
+
+
+def comparison(margin: float | None = 0.5) -> Comparison:
+    return Comparison(("final",), "masked", "plain", "difference", margin)
+
+
+@pytest.mark.parametrize(
+    ("relation", "target", "words"),
+    [
+        ("higher", (0.0, math.inf), "above 0"),
+        ("lower", (-math.inf, 0.0), "below 0"),
+        ("not higher", (-math.inf, 0.5), "below 0.5"),
+        ("not lower", (-0.5, math.inf), "above -0.5"),
+        ("equal", (-0.5, 0.5), "within 0.5 of 0"),
+    ],
+)
+def test_where_the_interval_has_to_lie(relation: str, target: tuple[float, float], words: str) -> None:
+    condition = Condition(comparison(), relation)
+    assert condition.target == target and str(condition) == words
+
+
+def test_every_measured_claim_has_its_rule_and_every_study_its_forecast() -> None:
+    rules, forecasts = read_rules(STUDIES), read_forecasts(STUDIES)
+    assert (
+        list(rules) == [claim.id for claim in claims.all_claims(verdict=claims.Verdict.EMPIRICAL)] and len(rules) == 49
+    )
+    assert all(bool(rule.by) != bool(rule.reason) for rule in rules.values())
+    asked = {(id, one.study.name) for id, rule in rules.items() for one in rule.by}
+    assert asked == {(id, study.name) for study in STUDIES.values() for id in study.answers}
+    assert list(forecasts) == list(STUDIES) and all(forecasts.values())
+    by = [one.study.name for one in rules["rs.table2"].by]
+    assert by == ["cuda_sparsification", "masking"]  # the paper's network and data first
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    shutil.copytree(_rules.HOME / "answers", tmp_path / "answers")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "says"),
+    [
+        ("rs", 'relation = "higher"', 'relation = "better"', "rs.toml, rs.table2: relation must be one of"),
+        ("rs", 'relation = "higher"', 'relation = "equal"', "rs.toml, rs.table2: relation must not be 'equal'"),
+        ("rs", 'arm = "sparsification-70"', 'arm = "freeze-70"', "rs.table2: conditions must name comparisons of study 'cuda_s"),
+        ("rs", 'study = "cause"', 'study = "causes"', "rs.fig2: study must be one of"),
+        ("rs", "[fig5]\nreason", "[fig5]\nreasons", "rs.fig5: there is no key reasons"),
+        ("rs", "[fig5]\n", "[fig6]\n", "a rule per measured claim, got ['rs.fig5', 'rs.fig6']"),
+        ("rs", "epsilon 1.0, difference", "epsilon 9.0, difference", "rs.table2.reported must be one of"),
+        ("rs", 'question = "Does', 'question = ""\n# ', "rs.fig2: question must say something"),
+        ("rs", "[fig5]\nreason", '[fig5]\ncost = "x"\n# ', "rs.fig5: by or reason must be given"),
+        ("rs", "[fig5]", "[fig5", "rs.toml is not TOML"),
+        ("gip", 'study = "cuda_index_pruning"\nquestion = "With WRN-16-4 on CIFAR-10 at epsilon = 1, is GIP above DP',
+         'study = "index_pruning"\nquestion = "', "gip.table6: conditions must name comparisons"),
+        ("forecasts", "[masking]", "[masks]", "a forecast per study, got ['masking', 'masks']"),
+        ("forecasts", 'arm = "freeze-50"', 'arm = "plain"', "forecasts.toml, masking: conditions must name comparisons"),
+    ],
+)  # fmt: skip
+def test_wrong_rules_are_refused(home: Path, file: str, old: str, new: str, says: str) -> None:
+    path = home / "answers" / f"{file}.toml"
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(ValueError) as caught:
+        read_forecasts(STUDIES, home) if file == "forecasts" else read_rules(STUDIES, home)
+    assert says in str(caught.value)
+
+
+def test_a_claim_and_a_study_that_do_not_know_each_other_are_refused() -> None:
+    cause = STUDIES["cause"]
+    for answers, says in (
+        (("rs.fig2",), "rs.fig3.study must be one that answers it, got 'cause'"),
+        (("rs.fig2", "rs.fig3", "rs.fig5"), "rs.fig5 must have a rule for study 'cause'"),
+    ):
+        changed = STUDIES | {"cause": dataclasses.replace(cause, answers=answers)}
+        with pytest.raises(ValueError) as caught:
+            read_rules(changed)
+        assert says in str(caught.value)
+
+
+def test_a_margin_has_to_be_there() -> None:
+    cause = STUDIES["cause"]
+    bare = dataclasses.replace(
+        cause, comparisons=tuple(dataclasses.replace(one, margin=None) for one in cause.comparisons)
+    )
+    with pytest.raises(
+        ValueError, match="fig2: relation must be 'higher' or 'lower' where the comparison has no margin"
+    ):
+        read_rules(STUDIES | {"cause": bare})
