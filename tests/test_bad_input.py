@@ -53,24 +53,24 @@ def _limits() -> Iterator[None]:
 
 
 def test_every_public_callable_has_a_valid_call() -> None:
-    assert set(CALLABLES) - set(CALLS) == set(), "public callables without a valid call in tests/calls"
+    assert set(CALLABLES) - set(CALLS) == set(), "write a valid call in tests/calls/"
     assert set(CALLS) - set(CALLABLES) == set(), "valid calls of what is not public"
 
 
-@pytest.mark.parametrize("name", sorted(CALLABLES))
+@pytest.mark.parametrize("name", sorted(CALLABLES.keys() & CALLS.keys()))
 def test_the_valid_calls_name_every_argument(name: str) -> None:
     named = {argument for one in CALLS[name] for argument in one.made()}
     assert named == set(inspect.signature(CALLABLES[name]).parameters)
 
 
-@pytest.mark.parametrize("name", sorted(CALLABLES))
+@pytest.mark.parametrize("name", sorted(CALLABLES.keys() & CALLS.keys()))
 def test_valid_calls_are_accepted(name: str) -> None:
     for one in CALLS[name]:
         found = outcome(CALLABLES[name], one.made())
         assert found.error is None, one.made()
 
 
-@pytest.mark.parametrize("name", sorted(CALLABLES))
+@pytest.mark.parametrize("name", sorted(CALLABLES.keys() & CALLS.keys()))
 def test_bad_input(name: str) -> None:
     found = failures(CALLABLES[name], CALLS[name])
     assert not found, "\n".join([f"{len(found)} answers", *found[:40]])

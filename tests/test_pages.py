@@ -37,10 +37,11 @@ def test_page_agrees_with_the_ledger(claim: Claim) -> None:
     required = ["Statement", "Conditions", "Proof", "Counterexample", "Use instead", "Evidence"]
     if claim.verdict in (Verdict.HOLDS, Verdict.LOOSE):
         required.remove("Counterexample")
-    assert [heading for heading in headings if heading in required] == required
+    assert [heading for heading in headings if heading in required] == required, f"{claim.page}: headings in this order"
     assert "```python" in text
     assert len(headings) == len(set(headings))
-    assert claim.figure is None or f"](../figures/{claim.figure}.png)" in text
+    shown = claim.figure is None or f"](../figures/{claim.figure}.png)" in text
+    assert shown, f"{claim.page} must show ../figures/{claim.figure}.png"
 
 
 @pytest.mark.parametrize("claim", ARGUED, ids=lambda claim: claim.id)

@@ -73,7 +73,7 @@ def signed_captured_energy(*, keep_share: float, snr: float) -> float:
         >>> round(signed_captured_energy(keep_share=0.1, snr=math.inf), 3)
         0.325
     """
-    keep_share = _keep_rate(keep_share)
+    keep_share = _checked_share(keep_share)
     rho = _reliability(_validate.real("snr", snr, 0.0))
     if keep_share == 1.0:
         return 1.0
@@ -105,7 +105,7 @@ def sparse_captured_energy(*, keep_share: float, snr: float, nonzero_share: floa
         >>> [round(sparse_captured_energy(keep_share=0.1, snr=0.5, nonzero_share=share), 3) for share in (1.0, 0.01)]
         [0.168, 0.981]
     """
-    keep_share = _keep_rate(keep_share)
+    keep_share = _checked_share(keep_share)
     snr = _validate.real("snr", snr, 0.0, _MAX_SNR)
     nonzero_share = _validate.real("nonzero_share", nonzero_share, _MIN_DENSITY, 1.0)
     if keep_share == 1.0:
@@ -146,5 +146,5 @@ def _tail(y: float) -> float:
     return float(erfc(y / math.sqrt(2)))
 
 
-def _keep_rate(value: float) -> float:
+def _checked_share(value: float) -> float:
     return _validate.real("keep_share", value, 0.0, 1.0, ends="(]")

@@ -42,12 +42,12 @@ class PrivacyAccountant:
 
     >>> from training.engine import PrivacyAccountant
     >>> from training.mechanisms import StepCost
-    >>> ledger = PrivacyAccountant(sampling_rate=1.0)
-    >>> ledger.record(StepCost(4.0))
-    >>> round(ledger.epsilon(delta=1e-5), 1)  # of one Gaussian release with mu = 1/4
+    >>> accountant = PrivacyAccountant(sampling_rate=1.0)
+    >>> accountant.record(StepCost(4.0))
+    >>> round(accountant.epsilon(delta=1e-5), 1)  # of one Gaussian release with mu = 1/4
     0.9
-    >>> ledger.limit(epsilon=1.0, delta=1e-5)
-    >>> ledger.clear(StepCost(4.0))
+    >>> accountant.limit(epsilon=1.0, delta=1e-5)
+    >>> accountant.clear(StepCost(4.0))
     Traceback (most recent call last):
         ...
     training.engine._accountant.BudgetError: one more step would exceed epsilon = 1 at delta = 1e-05
