@@ -28,7 +28,6 @@ CALLS: Calls = {
         dear(patterns=["gip.eq18"], budget=10.0, seed=0, executor=None, watcher=claims.Watcher()),
     ],
     "dptheory.claims.ledger_markdown": [call(claims=[claims.get("gip.eq18")])],
-    "dptheory.claims.demonstrate": [slow(budget=60.0, seed=0)],
     "dptheory.claims.write_pages": [
         slow(
             directory=Fresh(_pages),
