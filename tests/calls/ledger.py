@@ -1,22 +1,11 @@
 """The ledger, the presets, the checking engine, errors."""
 
-import tempfile
-from pathlib import Path
-
 from dptheory import claims, papers
-from tests.calls import Calls, Fresh, call, dear, slow
+from tests.calls import Calls, call, dear
 
 _PRESET = papers.all_presets()[0]
 _SETTING = papers.setting(_PRESET.name)
 _TABLE = papers.table("rs.table2")
-
-
-def _pages() -> Path:
-    """A folder with the one page that is asked for."""
-    folder = Path(tempfile.mkdtemp())
-    (folder / "gip").mkdir()
-    (folder / "gip" / "eq18.md").write_text("<!-- evidence:begin -->\n<!-- evidence:end -->\n")
-    return folder
 
 
 CALLS: Calls = {
@@ -24,21 +13,7 @@ CALLS: Calls = {
     "dptheory.claims.get": [call(id="gip.eq18")],
     "dptheory.claims.select": [call(patterns=["gip.*"])],
     "dptheory.claims.Claim.check": [dear(self=claims.get("gip.eq18"), budget=10.0, seed=0, executor=None)],
-    "dptheory.claims.check_claims": [
-        dear(patterns=["gip.eq18"], budget=10.0, seed=0, executor=None, watcher=claims.Watcher()),
-    ],
     "dptheory.claims.ledger_markdown": [call(claims=[claims.get("gip.eq18")])],
-    "dptheory.claims.write_pages": [
-        slow(
-            directory=Fresh(_pages),
-            patterns=["gip.eq18"],
-            evidence=True,
-            budget=10.0,
-            seed=0,
-            executor=None,
-            watcher=claims.Watcher(),
-        ),
-    ],
     "dptheory.claims.Watcher": [call()],
     "dptheory.papers.preset": [call(name=_PRESET.name)],
     "dptheory.papers.all_presets": [call()],
