@@ -69,7 +69,13 @@ def test_a_report_names_what_failed_and_what_sees_least() -> None:
     ("wrong", "says"),
     [
         ({"budget": 0.0}, "budget must be"),
+        ({"budget": float("nan")}, "budget must be"),
+        ({"budget": None}, "budget must be"),
         ({"seed": -1}, "seed must be"),
+        ({"seed": 0.5}, "seed must be"),
+        ({"patterns": "gip.eq18"}, "patterns must be"),
+        ({"patterns": [3]}, "patterns must"),
+        ({"patterns": None}, "patterns must be"),
         ({"executor": 3}, "executor must be"),
         ({"watcher": print}, "watcher must be"),
     ],
@@ -79,7 +85,10 @@ def test_arguments_are_judged_before_anything_runs(
 ) -> None:
     monkeypatch.setattr(Claim, "check", lambda *_: pytest.fail("a check ran"))
     with pytest.raises(ValueError, match=says):
-        claims.check_claims(["gip.eq18"], **wrong)  # type: ignore[arg-type]
+        claims.check_claims(**({"patterns": ["gip.eq18"]} | wrong))  # type: ignore[arg-type]
+    if wrong.keys() <= {"budget", "seed"}:
+        with pytest.raises(ValueError, match=says):
+            claims.demonstrate(**wrong)  # type: ignore[arg-type]
 
 
 def test_a_demonstration_shows_a_claim_for_each_verdict(monkeypatch: pytest.MonkeyPatch) -> None:

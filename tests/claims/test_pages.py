@@ -51,3 +51,31 @@ def test_nothing_is_changed_where_a_page_lacks_its_markers(tmp_path: Path) -> No
     with pytest.raises(ValueError, match="must hold the markers"):
         claims.write_pages(folder, patterns=["gip.eq18", "gip.order"])
     assert (folder / "gip" / "eq18.md").read_text() == _HEAD + _EVIDENCE and not (folder / "README.md").exists()
+
+
+@pytest.mark.parametrize("value", [None, 3, b"gip", "no such folder", [], Path("no such folder")])
+def test_a_directory_is_a_folder(value: object) -> None:
+    with pytest.raises(ValueError, match="directory must be the folder of the proof pages, got"):
+        claims.write_pages(value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("patterns", "gip.eq18"),
+        ("patterns", ["nothing.*"]),
+        ("evidence", "no"),
+        ("evidence", None),
+        ("budget", 0.0),
+        ("budget", "10s"),
+        ("seed", -1),
+        ("seed", 0.5),
+        ("executor", 3),
+        ("watcher", print),
+    ],
+)
+def test_arguments_are_judged_before_anything_is_written(tmp_path: Path, name: str, value: object) -> None:
+    folder = _folder(tmp_path, _HEAD + _EVIDENCE, _EVIDENCE)
+    with pytest.raises(ValueError, match=f"{name} must"):
+        claims.write_pages(folder, **({"patterns": ["gip.eq18"]} | {name: value}))  # type: ignore[arg-type]
+    assert not (folder / "README.md").exists()
