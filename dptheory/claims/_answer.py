@@ -75,7 +75,16 @@ class Answer:
         return f"{self.state}: {'; '.join(effects)} points" if self.findings else self.state
 
     def lines(self) -> list[str]:
-        """Everything about the answer, a sentence each."""
+        """Everything about the answer, a sentence each.
+
+        Returns:
+            The state first, then what was asked, found and printed, the files, the command and its cost.
+
+        Example: a claim whose runs need a GPU says how they are made.
+            >>> from dptheory.claims import Answer
+            >>> Answer(state="not run", reason="needs a GPU", command="python -m training sweep x.toml").lines()
+            ['not run: needs a GPU', 'command: python -m training sweep x.toml']
+        """
         found = [f"{self.state}{f': {self.reason}' if self.reason else ''}"]
         if self.question:
             found.append(f"asked of study {self.study}: {self.question}")

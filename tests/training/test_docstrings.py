@@ -165,8 +165,6 @@ WITHOUT_EXAMPLE = {
 
 # --- the parts of a docstring ------------------------------------------------------------------------------------------------
 
-HEADINGS = ("Args", "Attributes", "Returns", "Raises", "Source")
-
 
 def _doc(value: Any) -> str:
     return inspect.cleandoc((vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__) or "")
@@ -275,6 +273,8 @@ def example(name: str, value: Any, doc: str) -> list[str]:
         return [] if not code and name.split(".")[1] in shown else [f"must be in the example of {SHOWN_BY[name]}"]
     if (name in WITHOUT_EXAMPLE) == bool(code):
         return [f"an example must be {'left out' if code else 'given'}"]
+    if code and not _part(doc, "Example").lstrip().startswith(">>>"):
+        return ["an example without its heading"]
     return [f"the example does not say what {one} is" for one in sorted(_free(code))]
 
 
@@ -338,8 +338,9 @@ _SPECIMENS = ("mechanisms.RandomSparsification", "mechanisms.largest_entries")
         (sources, "^Source:.*?$", ""),
         (sources, r"(r[fs])\.(alg\w*|density)", r"\1.nothing"),
         (sources, "RF", "GIP"),
-        (example, "^>>>", "$"),
-        (example, "^>>> import torch$", ""),
+        (example, ">>>", "$"),
+        (example, "^Example:$", ""),
+        (example, "^    >>> import torch$", ""),
     ],
 )
 def test_a_fault_in_a_docstring_is_seen(name: str, check: Check, old: str, new: str) -> None:

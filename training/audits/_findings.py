@@ -29,9 +29,10 @@ class Finding:
         passed: the measurement does not refute the statement.
         chance: probability of a measurement as far off where the statement is true; None where chance has no part in it.
 
-    >>> from training.audits import Finding
-    >>> Finding("spent", "epsilon is at most the budget", 0.9, 1.0, passed=True).chance is None
-    True
+    Example:
+        >>> from training.audits import Finding
+        >>> Finding("spent", "epsilon is at most the budget", 0.9, 1.0, passed=True).chance is None
+        True
     """
 
     name: str

@@ -58,9 +58,10 @@ class StepAudit:
         trials: in each world.
         scores: of the worlds with and without the example, from a number of trials and a noise.
 
-    >>> from training.audits import StepAudit, step_audits
-    >>> {audit.private for audit in step_audits()}
-    {False, True}
+    Example:
+        >>> from training.audits import StepAudit, step_audits
+        >>> {audit.private for audit in step_audits()}
+        {False, True}
     """
 
     name: str
@@ -83,10 +84,11 @@ def step_audits() -> tuple[StepAudit, ...]:
     Returns:
         One for every mechanism at least; each one's ``run(seed)`` takes up to seconds.
 
-    >>> from training.audits import step_audits
-    >>> private = step_audits()[0]
-    >>> private.name, private.run(seed=0).epsilon_lower <= private.claimed
-    ('DP-SGD', True)
+    Example:
+        >>> from training.audits import step_audits
+        >>> private = step_audits()[0]
+        >>> private.name, private.run(seed=0).epsilon_lower <= private.claimed
+        ('DP-SGD', True)
     """
     return (*_noisy_sums(), *_embeddings(), *_selections(), *_broken())
 

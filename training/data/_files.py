@@ -29,9 +29,10 @@ class Archive:
         url: where it is served.
         md5: sum of the archive as served.
 
-    >>> from training.data import Archive
-    >>> Archive(url="https://example.org/images.tar.gz", md5="0" * 32).is_tar
-    True
+    Example:
+        >>> from training.data import Archive
+        >>> Archive(url="https://example.org/images.tar.gz", md5="0" * 32).is_tar
+        True
     """
 
     url: str
@@ -53,9 +54,10 @@ class DataFile:
         md5: sum before compression.
         home: what serves it; None where it comes with this package.
 
-    >>> from training.data import DataFile
-    >>> DataFile(path="set/labels", size=5, md5="5d41402abc4b2a76b9719d911017c592", home=None).size
-    5
+    Example:
+        >>> from training.data import DataFile
+        >>> DataFile(path="set/labels", size=5, md5="5d41402abc4b2a76b9719d911017c592", home=None).size
+        5
     """
 
     path: str
@@ -70,9 +72,10 @@ def data_folder() -> Path:
     Returns:
         The folder, which need not be there yet.
 
-    >>> from training.data import data_folder
-    >>> data_folder().name != ""
-    True
+    Example:
+        >>> from training.data import data_folder
+        >>> data_folder().name != ""
+        True
     """
     named = os.environ.get("DPTHEORY_DATA")
     return Path(named) if named else Path(pooch.os_cache("dptheory"))
@@ -92,14 +95,15 @@ def read_checked(file: DataFile, folder: Path) -> bytes:
         DataFileError: the file cannot be read, is truncated, or is not the published one.
         FileNotFoundError: it is not there.
 
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from training.data import DataFile, read_checked
-    >>> file = DataFile(path="labels", size=5, md5="5d41402abc4b2a76b9719d911017c592", home=None)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = (Path(folder) / "labels").write_bytes(b"hello")
-    ...     read_checked(file, Path(folder))
-    b'hello'
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from training.data import DataFile, read_checked
+        >>> file = DataFile(path="labels", size=5, md5="5d41402abc4b2a76b9719d911017c592", home=None)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = (Path(folder) / "labels").write_bytes(b"hello")
+        ...     read_checked(file, Path(folder))
+        b'hello'
     """
     present = _find(file, folder)
     if present is None:
@@ -135,9 +139,10 @@ def fetch_missing(files: tuple[DataFile, ...], folder: Path) -> None:
     Raises:
         DataMissingError: a file cannot be fetched; the text says which file to put where and from which URL.
 
-    >>> from pathlib import Path
-    >>> from training.data import DataFile, fetch_missing
-    >>> fetch_missing((DataFile(path="labels", size=5, md5="5d41402abc4b2a76b9719d911017c592", home=None),), Path("anywhere"))
+    Example:
+        >>> from pathlib import Path
+        >>> from training.data import DataFile, fetch_missing
+        >>> fetch_missing((DataFile(path="labels", size=5, md5="5d41402abc4b2a76b9719d911017c592", home=None),), Path("anywhere"))
     """
     for file in files:
         if file.home is not None and _find(file, folder) is None:

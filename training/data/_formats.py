@@ -30,9 +30,10 @@ def parse_idx(content: bytes, name: str) -> NDArray[np.uint8]:
     Raises:
         DataFileError: the magic number is another one, or the size does not match the lengths in the header.
 
-    >>> from training.data import parse_idx
-    >>> parse_idx(bytes.fromhex("00000801 00000003 070009"), "labels").tolist()
-    [7, 0, 9]
+    Example:
+        >>> from training.data import parse_idx
+        >>> parse_idx(bytes.fromhex("00000801 00000003 070009"), "labels").tolist()
+        [7, 0, 9]
     """
     magic = int.from_bytes(content[:4], "big")
     if len(content) < 4 or magic not in _IDX_MAGIC:
@@ -63,10 +64,11 @@ def parse_cifar10(content: bytes, name: str) -> tuple[NDArray[np.uint8], NDArray
     Raises:
         DataFileError: the size is not a whole number of rows, or a label is above 9.
 
-    >>> from training.data import parse_cifar10
-    >>> images, labels = parse_cifar10(bytes([3]) + bytes(3072), "batch")
-    >>> images.shape, labels.tolist()
-    ((1, 3, 32, 32), [3])
+    Example:
+        >>> from training.data import parse_cifar10
+        >>> images, labels = parse_cifar10(bytes([3]) + bytes(3072), "batch")
+        >>> images.shape, labels.tolist()
+        ((1, 3, 32, 32), [3])
     """
     if not content or len(content) % _CIFAR_ROW:
         raise DataFileError(f"{name}: {len(content):,} bytes; expected a positive multiple of {_CIFAR_ROW:,}")

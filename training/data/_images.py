@@ -29,10 +29,11 @@ class Images:
         pixels: float32, shape (N, channels, height, width); in [0, 1] as loaded.
         labels: int64, shape (N,), 0 to 9.
 
-    >>> from training.data import Images, load
-    >>> whole = load(name="excerpt", train=False)
-    >>> len(Images(whole.name, whole.pixels[:100], whole.labels[:100]))
-    100
+    Example:
+        >>> from training.data import Images, load
+        >>> whole = load(name="excerpt", train=False)
+        >>> len(Images(whole.name, whole.pixels[:100], whole.labels[:100]))
+        100
     """
 
     name: str
@@ -158,9 +159,10 @@ def standardised(images: Images) -> Images:
     Raises:
         KeyError: a name that ``CHANNELS`` does not have.
 
-    >>> from training.data import load, standardised
-    >>> round(abs(float(standardised(load(name="excerpt", train=True)).pixels.mean())), 1)
-    0.0
+    Example:
+        >>> from training.data import load, standardised
+        >>> round(abs(float(standardised(load(name="excerpt", train=True)).pixels.mean())), 1)
+        0.0
     """
     mean, deviation = (torch.tensor(values).view(-1, 1, 1) for values in CHANNELS[images.name])
     return Images(images.name, (images.pixels - mean) / deviation, images.labels)
@@ -182,10 +184,11 @@ def load(*, name: str, train: bool) -> Images:
         DataFileError: a file is unreadable, truncated or not the published one.
         DataMissingError: a file is missing and cannot be fetched.
 
-    >>> from training.data import load
-    >>> images = load(name="excerpt", train=False)
-    >>> images.pixels.shape, images.labels[:5].tolist()
-    (torch.Size([500, 1, 28, 28]), [9, 2, 1, 1, 6])
+    Example:
+        >>> from training.data import load
+        >>> images = load(name="excerpt", train=False)
+        >>> images.pixels.shape, images.labels[:5].tolist()
+        (torch.Size([500, 1, 28, 28]), [9, 2, 1, 1, 6])
     """
     chosen = _SETS[_validate.choice("name", name, NAMES)]
     _validate.flag("train", train)

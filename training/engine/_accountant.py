@@ -40,17 +40,18 @@ class PrivacyAccountant:
 
     Source: GIP, Theorem 2 and Proposition 1 (gip.thm2, gip.prop1).
 
-    >>> from training.engine import PrivacyAccountant
-    >>> from training.mechanisms import StepCost
-    >>> accountant = PrivacyAccountant(sampling_rate=1.0)
-    >>> accountant.record(StepCost(4.0))
-    >>> round(accountant.epsilon(delta=1e-5), 1)  # of one Gaussian release with mu = 1/4
-    0.9
-    >>> accountant.limit(epsilon=1.0, delta=1e-5)
-    >>> accountant.clear(StepCost(4.0))
-    Traceback (most recent call last):
-        ...
-    training.engine._accountant.BudgetError: one more step would exceed epsilon = 1 at delta = 1e-05
+    Example:
+        >>> from training.engine import PrivacyAccountant
+        >>> from training.mechanisms import StepCost
+        >>> accountant = PrivacyAccountant(sampling_rate=1.0)
+        >>> accountant.record(StepCost(4.0))
+        >>> round(accountant.epsilon(delta=1e-5), 1)  # of one Gaussian release with mu = 1/4
+        0.9
+        >>> accountant.limit(epsilon=1.0, delta=1e-5)
+        >>> accountant.clear(StepCost(4.0))
+        Traceback (most recent call last):
+            ...
+        training.engine._accountant.BudgetError: one more step would exceed epsilon = 1 at delta = 1e-05
     """
 
     def __init__(self, sampling_rate: float) -> None:

@@ -13,9 +13,10 @@ def active() -> bool:
     Returns:
         True under torchrun, once :func:`process_group` has been entered.
 
-    >>> from training.engine import active
-    >>> active()
-    False
+    Example:
+        >>> from training.engine import active
+        >>> active()
+        False
     """
     return torch.distributed.is_available() and torch.distributed.is_initialized()
 
@@ -26,9 +27,10 @@ def place() -> tuple[int, int]:
     Returns:
         (rank, world size); (0, 1) where there is no process group.
 
-    >>> from training.engine import place
-    >>> place()
-    (0, 1)
+    Example:
+        >>> from training.engine import place
+        >>> place()
+        (0, 1)
     """
     return (torch.distributed.get_rank(), torch.distributed.get_world_size()) if active() else (0, 1)
 
@@ -39,9 +41,10 @@ def first() -> bool:
     Returns:
         True for rank 0, and where there is no process group.
 
-    >>> from training.engine import first
-    >>> first()
-    True
+    Example:
+        >>> from training.engine import first
+        >>> first()
+        True
     """
     return place()[0] == 0
 
@@ -56,9 +59,10 @@ def summed(value: float, device: torch.device) -> float:
     Returns:
         The sum, in double precision; the value itself where there is no process group.
 
-    >>> from training.engine import communicating, summed
-    >>> summed(2.5, communicating())
-    2.5
+    Example:
+        >>> from training.engine import communicating, summed
+        >>> summed(2.5, communicating())
+        2.5
     """
     if not active():
         return value
@@ -73,9 +77,10 @@ def communicating() -> torch.device:
     Returns:
         This process's CUDA device with nccl, otherwise the CPU.
 
-    >>> from training.engine import communicating
-    >>> communicating()
-    device(type='cpu')
+    Example:
+        >>> from training.engine import communicating
+        >>> communicating()
+        device(type='cpu')
     """
     return torch.device("cuda" if active() and torch.distributed.get_backend() == "nccl" else "cpu")
 
@@ -90,11 +95,12 @@ def process_group(device: torch.device) -> Iterator[torch.device]:
     Returns:
         A context that gives this process's own device; the one asked for where torchrun did not start the process.
 
-    >>> import torch
-    >>> from training.engine import process_group
-    >>> with process_group(torch.device("cpu")) as device:
-    ...     print(device)
-    cpu
+    Example:
+        >>> import torch
+        >>> from training.engine import process_group
+        >>> with process_group(torch.device("cpu")) as device:
+        ...     print(device)
+        cpu
     """
     if "RANK" not in os.environ:
         yield device

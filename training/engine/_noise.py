@@ -19,11 +19,12 @@ def generator_noise(generator: torch.Generator | None) -> Noise:
     Raises:
         ValueError: something else than a generator or None.
 
-    >>> import torch
-    >>> from training.engine import generator_noise
-    >>> noise = generator_noise(torch.Generator().manual_seed(0))
-    >>> noise(torch.zeros(2, 3), 4.0).shape, noise(torch.zeros(2), 0.0)
-    (torch.Size([2, 3]), tensor([0., 0.]))
+    Example:
+        >>> import torch
+        >>> from training.engine import generator_noise
+        >>> noise = generator_noise(torch.Generator().manual_seed(0))
+        >>> noise(torch.zeros(2, 3), 4.0).shape, noise(torch.zeros(2), 0.0)
+        (torch.Size([2, 3]), tensor([0., 0.]))
     """
 
     if generator is not None:
@@ -52,11 +53,12 @@ def secure_noise(like: torch.Tensor, std: float) -> torch.Tensor:
     Raises:
         ValueError: no tensor, or a standard deviation outside its range.
 
-    >>> import torch
-    >>> from training.engine import secure_noise
-    >>> drawn = secure_noise(torch.zeros(10_000), 4.0)
-    >>> 3.5 < float(drawn.std()) < 4.5  # 17 standard errors to either side
-    True
+    Example:
+        >>> import torch
+        >>> from training.engine import secure_noise
+        >>> drawn = secure_noise(torch.zeros(10_000), 4.0)
+        >>> 3.5 < float(drawn.std()) < 4.5  # 17 standard errors to either side
+        True
     """
     _validate.instance("like", like, torch.Tensor)
     std = _validate.real("std", std, 0.0, 1e30)

@@ -33,17 +33,18 @@ class PrivacyReport:
         epsilon_if_secure: what epsilon a secure run of the same steps would have; ``epsilon`` itself in a secure run.
         public: what the guarantee takes to be known to everybody.
 
-    >>> import torch
-    >>> from training.engine import attach
-    >>> from training.mechanisms import DpSgd
-    >>> model = torch.nn.Linear(3, 2)
-    >>> private, optimizer = attach(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=DpSgd(),
-    ...     sampling_rate=0.1, expected_batch_size=10, noise_multiplier=1.0, max_grad_norm=1.0)
-    >>> report = optimizer.privacy(delta=1e-5)
-    >>> print(report.lines()[1])
-    Neighbours (add-remove): data sets that differ by one record, added or removed.
-    >>> report.epsilon, report.steps, report.noise
-    (0.0, 0, 'simulation: seeded')
+    Example:
+        >>> import torch
+        >>> from training.engine import attach
+        >>> from training.mechanisms import DpSgd
+        >>> model = torch.nn.Linear(3, 2)
+        >>> private, optimizer = attach(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=DpSgd(),
+        ...     sampling_rate=0.1, expected_batch_size=10, noise_multiplier=1.0, max_grad_norm=1.0)
+        >>> report = optimizer.privacy(delta=1e-5)
+        >>> print(report.lines()[1])
+        Neighbours (add-remove): data sets that differ by one record, added or removed.
+        >>> report.epsilon, report.steps, report.noise
+        (0.0, 0, 'simulation: seeded')
     """
 
     epsilon: float

@@ -86,21 +86,22 @@ def make_private(
             optimizer that cannot take a released gradient, or a seed or generator together with ``secure``.
         TypeError: a mechanism that is none.
 
-    >>> import torch
-    >>> from torch.utils.data import DataLoader, TensorDataset
-    >>> from training import make_private
-    >>> from training.mechanisms import DpSgd
-    >>> model = torch.nn.Linear(3, 2)
-    >>> data = TensorDataset(torch.rand(40, 3), torch.zeros(40, dtype=torch.long))
-    >>> private, optimizer, loader = make_private(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
-    ...     data_loader=DataLoader(data, batch_size=20), mechanism=DpSgd(), noise_multiplier=100.0, max_grad_norm=1.0)
-    >>> for features, labels in loader:
-    ...     optimizer.zero_grad()
-    ...     torch.nn.functional.cross_entropy(private(features), labels).backward()
-    ...     _ = optimizer.step()
-    >>> report = optimizer.privacy(delta=1e-5)
-    >>> report.steps, report.adjacency, report.epsilon < 0.1
-    (2, 'zero-out', True)
+    Example:
+        >>> import torch
+        >>> from torch.utils.data import DataLoader, TensorDataset
+        >>> from training import make_private
+        >>> from training.mechanisms import DpSgd
+        >>> model = torch.nn.Linear(3, 2)
+        >>> data = TensorDataset(torch.rand(40, 3), torch.zeros(40, dtype=torch.long))
+        >>> private, optimizer, loader = make_private(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        ...     data_loader=DataLoader(data, batch_size=20), mechanism=DpSgd(), noise_multiplier=100.0, max_grad_norm=1.0)
+        >>> for features, labels in loader:
+        ...     optimizer.zero_grad()
+        ...     torch.nn.functional.cross_entropy(private(features), labels).backward()
+        ...     _ = optimizer.step()
+        >>> report = optimizer.privacy(delta=1e-5)
+        >>> report.steps, report.adjacency, report.epsilon < 0.1
+        (2, 'zero-out', True)
     """
     batch_size, examples = _uniform(data_loader)
     if (sampling_rate is None) != (expected_batch_size is None):
@@ -179,21 +180,22 @@ def attach(
         ValueError: neither ``train_size`` nor ``expected_batch_size``; otherwise as :func:`make_private`.
         TypeError: a mechanism that is none.
 
-    >>> import torch
-    >>> from training.engine import PoissonBatches, attach
-    >>> from training.mechanisms import DpSgd
-    >>> pixels, labels, model = torch.rand(40, 3), torch.zeros(40, dtype=torch.long), torch.nn.Linear(3, 2)
-    >>> batches = PoissonBatches(train_size=40, sampling_rate=0.5, seed=0)
-    >>> private, optimizer = attach(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=DpSgd(),
-    ...     sampling_rate=0.5, expected_batch_size=20, noise_multiplier=100.0, max_grad_norm=1.0)
-    >>> for step in range(2):
-    ...     drawn = batches.batch(step)
-    ...     optimizer.begin_batch(len(drawn))
-    ...     optimizer.zero_grad()
-    ...     torch.nn.functional.cross_entropy(private(pixels[drawn]), labels[drawn]).backward()
-    ...     _ = optimizer.step()
-    >>> optimizer.privacy(delta=1e-5).steps
-    2
+    Example:
+        >>> import torch
+        >>> from training.engine import PoissonBatches, attach
+        >>> from training.mechanisms import DpSgd
+        >>> pixels, labels, model = torch.rand(40, 3), torch.zeros(40, dtype=torch.long), torch.nn.Linear(3, 2)
+        >>> batches = PoissonBatches(train_size=40, sampling_rate=0.5, seed=0)
+        >>> private, optimizer = attach(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=DpSgd(),
+        ...     sampling_rate=0.5, expected_batch_size=20, noise_multiplier=100.0, max_grad_norm=1.0)
+        >>> for step in range(2):
+        ...     drawn = batches.batch(step)
+        ...     optimizer.begin_batch(len(drawn))
+        ...     optimizer.zero_grad()
+        ...     torch.nn.functional.cross_entropy(private(pixels[drawn]), labels[drawn]).backward()
+        ...     _ = optimizer.step()
+        >>> optimizer.privacy(delta=1e-5).steps
+        2
     """
     rate = _validate.real("sampling_rate", sampling_rate, _LEAST_RATE, 1.0)
     _validate.flag("partition", partition)

@@ -19,10 +19,11 @@ _LARGEST_SEED = 2**64 - 1
 class Batches(Protocol):
     """The batch of every step, 0, 1, ...: what a class must do to give a run its batches.
 
-    >>> from training.engine import Batches, PoissonBatches
-    >>> batches: Batches = PoissonBatches(train_size=10, sampling_rate=1.0, seed=0)
-    >>> batches.batch(0, 1, 2).tolist()  # the second of two processes
-    [1, 3, 5, 7, 9]
+    Example:
+        >>> from training.engine import Batches, PoissonBatches
+        >>> batches: Batches = PoissonBatches(train_size=10, sampling_rate=1.0, seed=0)
+        >>> batches.batch(0, 1, 2).tolist()  # the second of two processes
+        [1, 3, 5, 7, 9]
     """
 
     def batch(self, step: int, part: int, parts: int) -> torch.Tensor:
@@ -46,10 +47,11 @@ class PoissonBatches:
 
     Source: RS, Algorithm 1, line 3, the Poisson-sampled batch (rs.alg1.divisor).
 
-    >>> from training.engine import PoissonBatches
-    >>> batches = PoissonBatches(train_size=1000, sampling_rate=0.1, seed=0)
-    >>> bool((batches.batch(7) == batches.batch(7)).all()), 50 < len(batches.batch(7)) < 150
-    (True, True)
+    Example:
+        >>> from training.engine import PoissonBatches
+        >>> batches = PoissonBatches(train_size=1000, sampling_rate=0.1, seed=0)
+        >>> bool((batches.batch(7) == batches.batch(7)).all()), 50 < len(batches.batch(7)) < 150
+        (True, True)
     """
 
     train_size: int
@@ -85,10 +87,11 @@ class SecureBatches:
 
     Source: RS, Algorithm 1, line 3, the Poisson-sampled batch (rs.alg1.divisor).
 
-    >>> from training.engine import SecureBatches
-    >>> batches = SecureBatches(train_size=1000, sampling_rate=0.5)
-    >>> batches.batch(7).tolist() == batches.batch(7).tolist()
-    False
+    Example:
+        >>> from training.engine import SecureBatches
+        >>> batches = SecureBatches(train_size=1000, sampling_rate=0.5)
+        >>> batches.batch(7).tolist() == batches.batch(7).tolist()
+        False
     """
 
     train_size: int
@@ -120,10 +123,11 @@ class PartitionBatches:
 
     Source: RS, Table 3 and Appendix K, "partition" (rs.table3).
 
-    >>> from training.engine import PartitionBatches
-    >>> batches = PartitionBatches(train_size=6, batch_size=2, seed=0)
-    >>> sorted(index for step in range(3) for index in batches.batch(step).tolist())
-    [0, 1, 2, 3, 4, 5]
+    Example:
+        >>> from training.engine import PartitionBatches
+        >>> batches = PartitionBatches(train_size=6, batch_size=2, seed=0)
+        >>> sorted(index for step in range(3) for index in batches.batch(step).tolist())
+        [0, 1, 2, 3, 4, 5]
     """
 
     train_size: int
@@ -163,11 +167,12 @@ class GeneratorBatches:
 
     Source: RS, Algorithm 1, line 3, the Poisson-sampled batch (rs.alg1.divisor).
 
-    >>> import torch
-    >>> from training.engine import GeneratorBatches
-    >>> batches = GeneratorBatches(train_size=1000, sampling_rate=0.1, generator=torch.Generator().manual_seed(0))
-    >>> batches.batch(0).tolist() == batches.batch(0).tolist()  # two draws
-    False
+    Example:
+        >>> import torch
+        >>> from training.engine import GeneratorBatches
+        >>> batches = GeneratorBatches(train_size=1000, sampling_rate=0.1, generator=torch.Generator().manual_seed(0))
+        >>> batches.batch(0).tolist() == batches.batch(0).tolist()  # two draws
+        False
     """
 
     train_size: int

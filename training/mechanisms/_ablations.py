@@ -27,9 +27,10 @@ class QuietLayers(DpSgd):
 
     Source: new, on LF, Table 1 (lf.table1).
 
-    >>> from training.mechanisms import QuietLayers
-    >>> QuietLayers(quiet=1, from_step=100).title
-    'DP-SGD without noise on the first layers (NOT PRIVATE)'
+    Example:
+        >>> from training.mechanisms import QuietLayers
+        >>> QuietLayers(quiet=1, from_step=100).title
+        'DP-SGD without noise on the first layers (NOT PRIVATE)'
     """
 
     title = "DP-SGD without noise on the first layers (NOT PRIVATE)"
@@ -78,13 +79,14 @@ class NoisySparsification(RandomSparsification):
 
     Source: RS, Algorithm 2 and Fig. 3 (rs.fig3).
 
-    >>> import torch
-    >>> from training.mechanisms import Constant, NoisySparsification
-    >>> mechanism = NoisySparsification(Constant(0.75), 0)
-    >>> mechanism.begin_step([torch.zeros(8)])
-    >>> total = mechanism.contribute([torch.ones(3, 8)], clip_norm=1.0).total
-    >>> int((total[0] == 3).sum()), int((total[0] == 0).sum())
-    (2, 6)
+    Example:
+        >>> import torch
+        >>> from training.mechanisms import Constant, NoisySparsification
+        >>> mechanism = NoisySparsification(Constant(0.75), 0)
+        >>> mechanism.begin_step([torch.zeros(8)])
+        >>> total = mechanism.contribute([torch.ones(3, 8)], clip_norm=1.0).total
+        >>> int((total[0] == 3).sum()), int((total[0] == 0).sum())
+        (2, 6)
     """
 
     title = "noisy SGD with random sparsification (NOT PRIVATE)"

@@ -31,11 +31,12 @@ class AnchorGradients:
 
     Source: GEP, section 3.1 (gep.random_labels).
 
-    >>> import torch
-    >>> from training.mechanisms import AnchorGradients
-    >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.ones(20, 6), classes=2, seed=0)
-    >>> [tuple(gradients.shape) for gradients in anchors()]
-    [(20, 2, 6), (20, 2)]
+    Example:
+        >>> import torch
+        >>> from training.mechanisms import AnchorGradients
+        >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.ones(20, 6), classes=2, seed=0)
+        >>> [tuple(gradients.shape) for gradients in anchors()]
+        [(20, 2, 6), (20, 2)]
     """
 
     def __init__(self, model: nn.Module, pixels: torch.Tensor, *, classes: int, seed: int, chunk: int = 256) -> None:

@@ -28,10 +28,11 @@ class Contribution:
         total: sums over the samples, in the mechanism's own shapes; totals of parts of a batch add up.
         nonfinite: samples whose gradient held NaN or infinity and counted as zero.
 
-    >>> import torch
-    >>> from training.mechanisms import DpSgd
-    >>> DpSgd().contribute([torch.tensor([[0.3, 0.4], [float("nan"), 1.0]])], clip_norm=1.0)
-    Contribution(total=[tensor([0.3000, 0.4000])], nonfinite=1)
+    Example:
+        >>> import torch
+        >>> from training.mechanisms import DpSgd
+        >>> DpSgd().contribute([torch.tensor([[0.3, 0.4], [float("nan"), 1.0]])], clip_norm=1.0)
+        Contribution(total=[tensor([0.3000, 0.4000])], nonfinite=1)
     """
 
     total: Tensors
@@ -53,9 +54,10 @@ class StepCost:
     Raises:
         ValueError: a noise multiplier outside its range.
 
-    >>> from training.mechanisms import Constant, NoisyMagnitudeTopK
-    >>> round(NoisyMagnitudeTopK(3.0, Constant(0.1)).cost(noise_multiplier=4.0).noise_multiplier, 6)  # (1/3^2 + 1/4^2)^(-1/2)
-    2.4
+    Example:
+        >>> from training.mechanisms import Constant, NoisyMagnitudeTopK
+        >>> round(NoisyMagnitudeTopK(3.0, Constant(0.1)).cost(noise_multiplier=4.0).noise_multiplier, 6)  # (1/3^2 + 1/4^2)^(-1/2)
+        2.4
     """
 
     noise_multiplier: float
@@ -87,16 +89,17 @@ class Mechanism(abc.ABC):
     (``shared``). Private randomness comes from the ``noise`` it is handed. In a distributed run every process calls ``release``
     on the same totals, and what the first returns is used.
 
-    >>> import torch
-    >>> from training.mechanisms import Mechanism, StepCost, clipped_sum
-    >>> class HalfClip(Mechanism):
-    ...     title = "DP-SGD with half the clip and the whole noise"
-    ...     def contribute(self, samples, clip_norm):
-    ...         return clipped_sum(samples, clip_norm / 2)
-    ...     def cost(self, noise_multiplier):
-    ...         return StepCost(2 * noise_multiplier)  # noise sigma C on a sum of sensitivity C / 2
-    >>> HalfClip().contribute([torch.tensor([[3.0, 4.0]])], clip_norm=1.0).total
-    [tensor([0.3000, 0.4000])]
+    Example:
+        >>> import torch
+        >>> from training.mechanisms import Mechanism, StepCost, clipped_sum
+        >>> class HalfClip(Mechanism):
+        ...     title = "DP-SGD with half the clip and the whole noise"
+        ...     def contribute(self, samples, clip_norm):
+        ...         return clipped_sum(samples, clip_norm / 2)
+        ...     def cost(self, noise_multiplier):
+        ...         return StepCost(2 * noise_multiplier)  # noise sigma C on a sum of sensitivity C / 2
+        >>> HalfClip().contribute([torch.tensor([[3.0, 4.0]])], clip_norm=1.0).total
+        [tensor([0.3000, 0.4000])]
     """
 
     title: ClassVar[str]

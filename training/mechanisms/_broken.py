@@ -21,9 +21,10 @@ class UnnoisedVelocity(RankedSparsification):
 
     Source: RF, Algorithm 2; RS, Algorithm 4, line 9 (rf.alg2, rs.alg4).
 
-    >>> from training.mechanisms import Constant, UnnoisedVelocity
-    >>> UnnoisedVelocity(Constant(0.5), steps_per_epoch=1, seed=0).cost(noise_multiplier=1.0).noise_multiplier
-    0.0
+    Example:
+        >>> from training.mechanisms import Constant, UnnoisedVelocity
+        >>> UnnoisedVelocity(Constant(0.5), steps_per_epoch=1, seed=0).cost(noise_multiplier=1.0).noise_multiplier
+        0.0
     """
 
     title = "ranked sparsification as printed (NOT PRIVATE)"
@@ -54,9 +55,10 @@ class BatchSizeDivisor(RandomSparsification):
 
     Source: RS, Algorithm 1, lines 5 and 6 (rs.alg1.divisor).
 
-    >>> from training.mechanisms import BatchSizeDivisor
-    >>> BatchSizeDivisor(expected_batch_size=64.0, drop_rate=0.5, seed=0).cost(noise_multiplier=1.0).noise_multiplier
-    0.0
+    Example:
+        >>> from training.mechanisms import BatchSizeDivisor
+        >>> BatchSizeDivisor(expected_batch_size=64.0, drop_rate=0.5, seed=0).cost(noise_multiplier=1.0).noise_multiplier
+        0.0
     """
 
     title = "division by the drawn batch size (NOT PRIVATE)"
@@ -99,12 +101,13 @@ class TopKWithoutNoise(DpSgd):
 
     Source: GIP, section 4 (gip.alternatives).
 
-    >>> import torch
-    >>> from training.mechanisms import TopKWithoutNoise
-    >>> mechanism = TopKWithoutNoise(0.5)
-    >>> total = mechanism.contribute([torch.tensor([[0.1, -0.4, 0.3, 0.2]])], clip_norm=1.0).total
-    >>> mechanism.release(total, noise_multiplier=1.0, clip_norm=1.0, noise=lambda like, std: torch.zeros_like(like))
-    [tensor([ 0.0000, -0.4000,  0.3000,  0.0000])]
+    Example:
+        >>> import torch
+        >>> from training.mechanisms import TopKWithoutNoise
+        >>> mechanism = TopKWithoutNoise(0.5)
+        >>> total = mechanism.contribute([torch.tensor([[0.1, -0.4, 0.3, 0.2]])], clip_norm=1.0).total
+        >>> mechanism.release(total, noise_multiplier=1.0, clip_norm=1.0, noise=lambda like, std: torch.zeros_like(like))
+        [tensor([ 0.0000, -0.4000,  0.3000,  0.0000])]
     """
 
     title = "top-k by private magnitudes (NOT PRIVATE)"

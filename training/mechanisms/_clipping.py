@@ -36,10 +36,11 @@ def sample_norms(samples: Tensors, *, mask: Tensors | None = None) -> torch.Tens
 
     Source: RS, Algorithm 1, line 5 (rs.alg1.divisor).
 
-    >>> import torch
-    >>> from training.mechanisms import sample_norms
-    >>> sample_norms([torch.tensor([[3.0, 0.0]]), torch.tensor([[4.0]])])
-    tensor([5.])
+    Example:
+        >>> import torch
+        >>> from training.mechanisms import sample_norms
+        >>> sample_norms([torch.tensor([[3.0, 0.0]]), torch.tensor([[4.0]])])
+        tensor([5.])
     """
     if mask is None:
         parts = [as_rows(s).norm(dim=1) for s in samples]
@@ -72,10 +73,11 @@ def clip_factors(norms: torch.Tensor, clip_norm: float) -> torch.Tensor:
 
     Source: RS, Algorithm 1, line 5 (rs.alg1.divisor).
 
-    >>> import torch
-    >>> from training.mechanisms import clip_factors
-    >>> clip_factors(torch.tensor([0.0, 0.5, 4.0, float("inf")]), 1.0)
-    tensor([1.0000, 1.0000, 0.2500, 0.0000])
+    Example:
+        >>> import torch
+        >>> from training.mechanisms import clip_factors
+        >>> clip_factors(torch.tensor([0.0, 0.5, 4.0, float("inf")]), 1.0)
+        tensor([1.0000, 1.0000, 0.2500, 0.0000])
     """
     factors = (clip_norm / norms.clamp_min(torch.finfo(norms.dtype).tiny)).clamp_max(1.0)
     return torch.where(torch.isfinite(norms), factors, torch.zeros_like(factors))
@@ -113,10 +115,11 @@ def clipped_sum(samples: Tensors, clip_norm: float, *, mask: Tensors | None = No
 
     Source: RS, Algorithm 1, lines 4 and 5 (rs.alg1.divisor), without the division.
 
-    >>> import torch
-    >>> from training.mechanisms import clipped_sum
-    >>> clipped_sum([torch.tensor([[3.0, 4.0]])], 1.0, mask=[torch.tensor([1.0, 0.0])]).total
-    [tensor([1., 0.])]
+    Example:
+        >>> import torch
+        >>> from training.mechanisms import clipped_sum
+        >>> clipped_sum([torch.tensor([[3.0, 4.0]])], 1.0, mask=[torch.tensor([1.0, 0.0])]).total
+        [tensor([1., 0.])]
     """
     wide = widened(samples)
     return weighted_sum(wide, clip_factors(sample_norms(wide, mask=mask), clip_norm), mask=mask)

@@ -11,11 +11,12 @@ class DpSgd(Mechanism):
 
     Source: GIP, Algorithm 2 without its line 9 (gip.alg2).
 
-    >>> import torch
-    >>> from training.mechanisms import DpSgd
-    >>> samples = [torch.tensor([[3.0, 4.0], [0.3, 0.4]])]  # two gradients, of norms 5 and 0.5
-    >>> DpSgd().contribute(samples, clip_norm=1.0).total
-    [tensor([0.9000, 1.2000])]
+    Example:
+        >>> import torch
+        >>> from training.mechanisms import DpSgd
+        >>> samples = [torch.tensor([[3.0, 4.0], [0.3, 0.4]])]  # two gradients, of norms 5 and 0.5
+        >>> DpSgd().contribute(samples, clip_norm=1.0).total
+        [tensor([0.9000, 1.2000])]
     """
 
     title = "DP-SGD"
@@ -29,12 +30,13 @@ class NoisySgd(DpSgd):
 
     Source: RS, Fig. 3, "noise alone" (rs.fig3).
 
-    >>> import torch
-    >>> from training.mechanisms import NoisySgd
-    >>> NoisySgd().contribute([torch.tensor([[3.0, 4.0], [0.3, 0.4]])], clip_norm=1.0).total
-    [tensor([3.3000, 4.4000])]
-    >>> NoisySgd().cost(noise_multiplier=1.0).noise_multiplier
-    0.0
+    Example:
+        >>> import torch
+        >>> from training.mechanisms import NoisySgd
+        >>> NoisySgd().contribute([torch.tensor([[3.0, 4.0], [0.3, 0.4]])], clip_norm=1.0).total
+        [tensor([3.3000, 4.4000])]
+        >>> NoisySgd().cost(noise_multiplier=1.0).noise_multiplier
+        0.0
     """
 
     title = "noisy SGD (NOT PRIVATE)"
@@ -52,12 +54,13 @@ class ClippedSgd(DpSgd):
 
     Source: RS, Fig. 3, "clipping alone" (rs.fig3).
 
-    >>> import torch
-    >>> from training.mechanisms import ClippedSgd
-    >>> mechanism = ClippedSgd()
-    >>> total = mechanism.contribute([torch.tensor([[3.0, 4.0]])], clip_norm=1.0).total
-    >>> mechanism.release(total, noise_multiplier=1.0, clip_norm=1.0, noise=torch.normal)
-    [tensor([0.6000, 0.8000])]
+    Example:
+        >>> import torch
+        >>> from training.mechanisms import ClippedSgd
+        >>> mechanism = ClippedSgd()
+        >>> total = mechanism.contribute([torch.tensor([[3.0, 4.0]])], clip_norm=1.0).total
+        >>> mechanism.release(total, noise_multiplier=1.0, clip_norm=1.0, noise=torch.normal)
+        [tensor([0.6000, 0.8000])]
     """
 
     title = "clipped SGD (NOT PRIVATE)"

@@ -20,8 +20,6 @@ _MOST_DIMENSIONS, _MOST_ITERATIONS = 10**9, 1000
 class AnchorSource(Protocol):
     r"""Gives gradients of auxiliary, non-sensitive examples at the present weights, shapes (m, \*parameter.shape).
 
-    :class:`AnchorGradients` is one.
-
     Source: GEP, Algorithm 1, line 3 (gep.random_labels).
     """
 
@@ -55,11 +53,12 @@ def power_iteration(
 
     Source: GEP, Algorithm 1, lines 3 to 7 (gep.lem3.1, gep.power).
 
-    >>> import torch
-    >>> from training.mechanisms import power_iteration
-    >>> anchors = torch.outer(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 0.6, 0.8]))  # of rank 1
-    >>> power_iteration(anchors, dim=1, iterations=1, generator=torch.Generator().manual_seed(0)).abs()
-    tensor([[0.0000, 0.6000, 0.8000]])
+    Example:
+        >>> import torch
+        >>> from training.mechanisms import power_iteration
+        >>> anchors = torch.outer(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 0.6, 0.8]))  # of rank 1
+        >>> power_iteration(anchors, dim=1, iterations=1, generator=torch.Generator().manual_seed(0)).abs()
+        tensor([[0.0000, 0.6000, 0.8000]])
     """
     _validate.integer("dim", dim, 1, min(anchors.shape))
     basis = normal((dim, anchors.shape[1]), generator).to(anchors)
@@ -81,9 +80,10 @@ def shared_dimensions(sizes: Sequence[int], subspace_dim: int) -> list[int]:
 
     Source: GEP, section 4 (gep.groups).
 
-    >>> from training.mechanisms import shared_dimensions
-    >>> shared_dimensions([100, 900, 4], 40)
-    [10, 29, 2]
+    Example:
+        >>> from training.mechanisms import shared_dimensions
+        >>> shared_dimensions([100, 900, 4], 40)
+        [10, 29, 2]
     """
     roots = [math.sqrt(size) for size in sizes]
     return [min(size, max(1, round(subspace_dim * root / sum(roots)))) for size, root in zip(sizes, roots, strict=True)]
@@ -226,19 +226,18 @@ class Gep(_Embedding):
 
     Raises:
         TypeError: anchor gradients that cannot be called.
-        ValueError: an argument outside its range; where it is attached or a step begins, groups that do not fit the model, or
-            more basis vectors than anchors.
+        ValueError: an argument outside its range; when a step begins, groups unlike the model or too few anchors.
 
     Source: GEP, Algorithm 1 (gep.thm3.1, gep.concat).
 
-    >>> import torch
-    >>> from training.mechanisms import AnchorGradients, Gep
-    >>> model = torch.nn.Linear(6, 2)
-    >>> anchors = AnchorGradients(model, torch.rand(20, 6), classes=2, seed=0)
-    >>> mechanism = Gep(anchors, subspace_dim=3, residual_clip=0.5, groups=[[0, 1]], seed=0)
-    >>> mechanism.begin_step([p.detach() for p in model.parameters()])
-    >>> [tuple(basis.shape) for basis in mechanism.bases]
-    [(3, 14)]
+    Example:
+        >>> import torch
+        >>> from training.mechanisms import AnchorGradients, Gep
+        >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.rand(20, 6), classes=2, seed=0)
+        >>> mechanism = Gep(anchors, subspace_dim=3, residual_clip=0.5, groups=[[0, 1]], seed=0)
+        >>> mechanism.begin_step([torch.zeros(2, 6), torch.zeros(2)])
+        >>> [tuple(basis.shape) for basis in mechanism.bases]
+        [(3, 14)]
     """
 
     title = "GEP as published"
@@ -266,18 +265,18 @@ class GepOptimal(_Embedding):
 
     Source: new, on GEP, Theorem 3.1 (gep.split); computed by :func:`dptheory.embedding.split_noise`.
 
-    >>> import torch
-    >>> from training.mechanisms import AnchorGradients, GepOptimal
-    >>> model = torch.nn.Linear(6, 2)  # 14 parameters: with k = 7 also q = 7
-    >>> anchors = AnchorGradients(model, torch.rand(20, 6), classes=2, seed=0)
-    >>> mechanism = GepOptimal(anchors, subspace_dim=7, residual_clip=0.5, groups=[[0, 1]], seed=0)
-    >>> mechanism.begin_step([p.detach() for p in model.parameters()])
-    >>> total = mechanism.contribute([torch.ones(4, 2, 6), torch.ones(4, 2)], clip_norm=1.0).total
-    >>> squares = []  # of the standard deviations that it asks for
-    >>> _ = mechanism.release(total, noise_multiplier=1.0, clip_norm=1.0,
-    ...     noise=lambda like, std: squares.append(round(std**2, 6)) or torch.zeros_like(like))
-    >>> squares
-    [1.5, 0.75]
+    Example:
+        >>> import torch
+        >>> from training.mechanisms import AnchorGradients, GepOptimal
+        >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.rand(20, 6), classes=2, seed=0)
+        >>> mechanism = GepOptimal(anchors, subspace_dim=7, residual_clip=0.5, groups=[[0, 1]], seed=0)
+        >>> mechanism.begin_step([torch.zeros(2, 6), torch.zeros(2)])  # 14 parameters: with k = 7 also q = 7
+        >>> total = mechanism.contribute([torch.ones(4, 2, 6), torch.ones(4, 2)], clip_norm=1.0).total
+        >>> squares = []  # of the standard deviations that it asks for
+        >>> _ = mechanism.release(total, noise_multiplier=1.0, clip_norm=1.0,
+        ...     noise=lambda like, std: squares.append(round(std**2, 6)) or torch.zeros_like(like))
+        >>> squares
+        [1.5, 0.75]
     """
 
     title = "GEP, optimal split"
@@ -311,14 +310,15 @@ class GepJoint(_Embedding):
 
     Source: new, on GEP, Algorithm 1, lines 10 and 11 (gep.joint_clip); computed by :func:`dptheory.embedding.joint_clip`.
 
-    >>> import torch
-    >>> from training.mechanisms import AnchorGradients, GepJoint
-    >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.rand(20, 6), classes=2, seed=0)
-    >>> mechanism = GepJoint(anchors, subspace_dim=3, residual_clip=0.5, groups=[[0, 1]], seed=0)
-    >>> mechanism.check_clip(0.4)
-    Traceback (most recent call last):
-        ...
-    ValueError: residual_clip must be a number in (0, 0.4], got 0.5
+    Example:
+        >>> import torch
+        >>> from training.mechanisms import AnchorGradients, GepJoint
+        >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.rand(20, 6), classes=2, seed=0)
+        >>> mechanism = GepJoint(anchors, subspace_dim=3, residual_clip=0.5, groups=[[0, 1]], seed=0)
+        >>> mechanism.check_clip(0.4)
+        Traceback (most recent call last):
+            ...
+        ValueError: residual_clip must be a number in (0, 0.4], got 0.5
     """
 
     title = "GEP, joint clipping"
@@ -356,12 +356,12 @@ class BiasedGep(_Embedding):
 
     Source: GEP, Remark 1 (gep.rem1).
 
-    >>> import torch
-    >>> from training.mechanisms import AnchorGradients, BiasedGep
-    >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.rand(20, 6), classes=2, seed=0)
-    >>> mechanism = BiasedGep(anchors, subspace_dim=3, residual_clip=0.5, groups=[[0, 1]], seed=0)
-    >>> mechanism.cost(noise_multiplier=1.5).noise_multiplier
-    1.5
+    Example:
+        >>> import torch
+        >>> from training.mechanisms import AnchorGradients, BiasedGep
+        >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.rand(20, 6), classes=2, seed=0)
+        >>> BiasedGep(anchors, subspace_dim=3, residual_clip=0.5, groups=[[0, 1]], seed=0).cost(1.5).noise_multiplier
+        1.5
     """
 
     title = "B-GEP"

@@ -129,16 +129,17 @@ class IndexPruning(_GroupedSelection):
 
     Source: GIP, Algorithm 2 (gip.alg2, gip.alg_a2, gip.thm2).
 
-    >>> import torch
-    >>> from training.mechanisms import Constant, IndexPruning
-    >>> mechanism = IndexPruning(100.0, Constant(0.25), group_size=8)  # so large a theta draws the top-k itself
-    >>> mechanism.begin_step([torch.zeros(8)])
-    >>> total = [torch.tensor([0.1, -0.9, 0.2, 0.0, 0.3, 0.7, 0.0, 0.1])]
-    >>> mechanism.release(total, noise_multiplier=0.0, clip_norm=1.0, noise=lambda like, std: torch.zeros_like(like))
-    [tensor([ 0.0000, -0.9000,  0.0000,  0.0000,  0.0000,  0.7000,  0.0000,  0.0000])]
-    >>> groups, law = mechanism.cost(1.0).selection
-    >>> groups, law.dim, law.keep
-    (1, 8, 2)
+    Example:
+        >>> import torch
+        >>> from training.mechanisms import Constant, IndexPruning
+        >>> mechanism = IndexPruning(100.0, Constant(0.25), group_size=8)  # so large a theta draws the top-k itself
+        >>> mechanism.begin_step([torch.zeros(8)])
+        >>> total = [torch.tensor([0.1, -0.9, 0.2, 0.0, 0.3, 0.7, 0.0, 0.1])]
+        >>> mechanism.release(total, noise_multiplier=0.0, clip_norm=1.0, noise=lambda like, std: torch.zeros_like(like))
+        [tensor([ 0.0000, -0.9000,  0.0000,  0.0000,  0.0000,  0.7000,  0.0000,  0.0000])]
+        >>> groups, law = mechanism.cost(1.0).selection
+        >>> groups, law.dim, law.keep
+        (1, 8, 2)
     """
 
     title = "gradient index pruning"
@@ -174,9 +175,10 @@ class TopKOfReleased(_GroupedSelection):
 
     Source: new, on GIP, section 4 (gip.alternatives).
 
-    >>> from training.mechanisms import Constant, TopKOfReleased
-    >>> TopKOfReleased(Constant(0.25), 8).cost(noise_multiplier=1.0).noise_multiplier
-    1.0
+    Example:
+        >>> from training.mechanisms import Constant, TopKOfReleased
+        >>> TopKOfReleased(Constant(0.25), 8).cost(noise_multiplier=1.0).noise_multiplier
+        1.0
     """
 
     title = "top-k of the released gradient"
@@ -202,9 +204,10 @@ class NoisyMagnitudeTopK(_GroupedSelection):
 
     Source: new, on GIP, section 4 (gip.alternatives).
 
-    >>> from training.mechanisms import Constant, NoisyMagnitudeTopK
-    >>> round(NoisyMagnitudeTopK(3.0, Constant(0.1)).cost(noise_multiplier=4.0).noise_multiplier, 6)
-    2.4
+    Example:
+        >>> from training.mechanisms import Constant, NoisyMagnitudeTopK
+        >>> round(NoisyMagnitudeTopK(3.0, Constant(0.1)).cost(noise_multiplier=4.0).noise_multiplier, 6)
+        2.4
     """
 
     title = "top-k of noisy magnitudes"

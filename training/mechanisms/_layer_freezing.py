@@ -21,10 +21,11 @@ def layers(model: nn.Module) -> list[nn.Module]:
 
     Source: LF, Algorithm 1, "layers" (lf.privacy).
 
-    >>> import torch
-    >>> from training.mechanisms import layers
-    >>> layers(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2)))
-    [Linear(in_features=3, out_features=4, bias=True), Linear(in_features=4, out_features=2, bias=True)]
+    Example:
+        >>> import torch
+        >>> from training.mechanisms import layers
+        >>> layers(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2)))
+        [Linear(in_features=3, out_features=4, bias=True), Linear(in_features=4, out_features=2, bias=True)]
     """
     return [m for m in model.modules() if next(m.parameters(recurse=False), None) is not None]
 
@@ -74,15 +75,16 @@ class LayerFreezing(Mechanism):
 
     Source: LF, Algorithm 1 (lf.privacy).
 
-    >>> import torch
-    >>> from training import mechanisms
-    >>> from training.engine import attach
-    >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
-    >>> private, optimizer = attach(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
-    ...     mechanism=mechanisms.LayerFreezing(mechanisms.DpSgd(), frozen_layers=1, from_step=0),
-    ...     sampling_rate=0.1, expected_batch_size=10, noise_multiplier=1.0, max_grad_norm=1.0)
-    >>> [p.requires_grad for p in model.parameters()]
-    [False, False, True, True]
+    Example:
+        >>> import torch
+        >>> from training import mechanisms
+        >>> from training.engine import attach
+        >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
+        >>> private, optimizer = attach(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        ...     mechanism=mechanisms.LayerFreezing(mechanisms.DpSgd(), frozen_layers=1, from_step=0),
+        ...     sampling_rate=0.1, expected_batch_size=10, noise_multiplier=1.0, max_grad_norm=1.0)
+        >>> [p.requires_grad for p in model.parameters()]
+        [False, False, True, True]
     """
 
     title = "layer freezing"

@@ -43,11 +43,12 @@ def draw_mask(params: Tensors, drop_rate: float, generator: torch.Generator | No
 
     Source: RS, Algorithm 1; RF, Algorithm 1 (rs.alg1.divisor, rf.density).
 
-    >>> import torch
-    >>> from training.mechanisms import draw_mask
-    >>> weight, bias = draw_mask([torch.zeros(4, 5), torch.zeros(4)], 0.75, torch.Generator().manual_seed(0))
-    >>> weight.shape, int(weight.sum() + bias.sum())
-    (torch.Size([4, 5]), 6)
+    Example:
+        >>> import torch
+        >>> from training.mechanisms import draw_mask
+        >>> weight, bias = draw_mask([torch.zeros(4, 5), torch.zeros(4)], 0.75, torch.Generator().manual_seed(0))
+        >>> weight.shape, int(weight.sum() + bias.sum())
+        (torch.Size([4, 5]), 6)
     """
     dim = sum(p.numel() for p in params)
     flat = torch.zeros(dim, dtype=torch.bool)
@@ -121,13 +122,14 @@ class RandomSparsification(_Masked):
 
     Source: RS, Algorithm 1; RF, Algorithm 1 (rs.alg1.divisor, rf.density).
 
-    >>> import torch
-    >>> from training.mechanisms import Constant, RandomSparsification
-    >>> mechanism = RandomSparsification(Constant(0.75), 0)
-    >>> mechanism.begin_step([torch.zeros(8)])
-    >>> total = mechanism.contribute([torch.ones(3, 8)], clip_norm=1.0).total[0]  # each gradient has norm 1.41 behind the mask
-    >>> int((total != 0).sum()), round(float(total.norm()), 4)
-    (2, 3.0)
+    Example:
+        >>> import torch
+        >>> from training.mechanisms import Constant, RandomSparsification
+        >>> mechanism = RandomSparsification(Constant(0.75), 0)
+        >>> mechanism.begin_step([torch.zeros(8)])
+        >>> total = mechanism.contribute([torch.ones(3, 8)], clip_norm=1.0).total[0]  # each masked gradient has norm 1.41
+        >>> int((total != 0).sum()), round(float(total.norm()), 4)
+        (2, 3.0)
     """
 
     title = "random sparsification"
@@ -152,13 +154,14 @@ class PosteriorFreeze(_Masked):
 
     Source: RF, Appendix G (rf.posterior); GIP, Proposition 1 (gip.prop1).
 
-    >>> import torch
-    >>> from training.mechanisms import Constant, PosteriorFreeze
-    >>> mechanism = PosteriorFreeze(Constant(0.75), 0)
-    >>> mechanism.begin_step([torch.zeros(8)])
-    >>> total = mechanism.contribute([torch.ones(3, 8)], clip_norm=1.0).total[0]
-    >>> int((total != 0).sum()), round(float(total.norm()), 4)  # of the norm 3 of the whole sum a share sqrt(2 / 8)
-    (2, 1.5)
+    Example:
+        >>> import torch
+        >>> from training.mechanisms import Constant, PosteriorFreeze
+        >>> mechanism = PosteriorFreeze(Constant(0.75), 0)
+        >>> mechanism.begin_step([torch.zeros(8)])
+        >>> total = mechanism.contribute([torch.ones(3, 8)], clip_norm=1.0).total[0]
+        >>> int((total != 0).sum()), round(float(total.norm()), 4)  # of the norm 3 of the whole sum a share sqrt(2 / 8)
+        (2, 1.5)
     """
 
     title = "posterior freeze"

@@ -26,11 +26,12 @@ def largest_entries(values: Tensors, drop_rate: float) -> Tensors:
 
     Source: RF, Algorithm 2; RS, Algorithm 4 (rf.alg2, rs.alg4).
 
-    >>> import torch
-    >>> from training.mechanisms import largest_entries
-    >>> largest_entries([torch.tensor([1.0, -3.0]), torch.tensor([[2.0], [0.5]])], 0.5)
-    [tensor([False,  True]), tensor([[ True],
-            [False]])]
+    Example:
+        >>> import torch
+        >>> from training.mechanisms import largest_entries
+        >>> largest_entries([torch.tensor([1.0, -3.0]), torch.tensor([[2.0], [0.5]])], 0.5)
+        [tensor([False,  True]), tensor([[ True],
+                [False]])]
     """
     flat = torch.cat([v.flatten().abs() for v in values])
     keep = round((1.0 - _validate.real("drop_rate", drop_rate, 0.0, 1.0, ends="[)")) * flat.numel())
@@ -61,13 +62,14 @@ class RankedSparsification(Mechanism):
 
     Source: RF, Algorithm 2; RS, Algorithm 4, corrected (rf.alg2, rs.alg4).
 
-    >>> import torch
-    >>> from training.mechanisms import Constant, RankedSparsification
-    >>> mechanism = RankedSparsification(Constant(0.5), steps_per_epoch=1, seed=0)
-    >>> mechanism.begin_step([torch.zeros(4)])
-    >>> mechanism.end_step([torch.tensor([0.1, -0.9, 0.2, 0.7])], std=1.0)  # what the first step released
-    >>> mechanism.mask
-    [tensor([False,  True, False,  True])]
+    Example:
+        >>> import torch
+        >>> from training.mechanisms import Constant, RankedSparsification
+        >>> mechanism = RankedSparsification(Constant(0.5), steps_per_epoch=1, seed=0)
+        >>> mechanism.begin_step([torch.zeros(4)])
+        >>> mechanism.end_step([torch.tensor([0.1, -0.9, 0.2, 0.7])], std=1.0)  # what the first step released
+        >>> mechanism.mask
+        [tensor([False,  True, False,  True])]
     """
 
     title = "ranked sparsification"
@@ -130,9 +132,10 @@ class RankedByTrueGradients(RankedSparsification):
 
     Source: new, on RF, Algorithm 2 (rf.ranked).
 
-    >>> from training.mechanisms import Constant, RankedByTrueGradients
-    >>> RankedByTrueGradients(Constant(0.5), steps_per_epoch=10, seed=0).cost(noise_multiplier=1.0).noise_multiplier
-    0.0
+    Example:
+        >>> from training.mechanisms import Constant, RankedByTrueGradients
+        >>> RankedByTrueGradients(Constant(0.5), steps_per_epoch=10, seed=0).cost(noise_multiplier=1.0).noise_multiplier
+        0.0
     """
 
     title = "ranked by true gradients (NOT PRIVATE)"

@@ -12,8 +12,9 @@ _LEAST_RATE = 1e-100  # of which a quotient and its powers are finite
 class Schedule(Protocol):
     """A value for every step, 0, 1, ...: any function of the step is one.
 
-    >>> from training.mechanisms import RandomSparsification
-    >>> mechanism = RandomSparsification(lambda step: 0.5 if step < 100 else 0.9, seed=0)
+    Example:
+        >>> from training.mechanisms import RandomSparsification
+        >>> mechanism = RandomSparsification(lambda step: 0.5 if step < 100 else 0.9, seed=0)
     """
 
     def __call__(self, step: int) -> float: ...
@@ -32,14 +33,15 @@ class Checked:
         TypeError: ``schedule`` is not a function.
         ValueError: a value that is no number in its range.
 
-    >>> from training.mechanisms import Checked
-    >>> rate = Checked("drop_rate", lambda step: step / 10)
-    >>> rate(3)
-    0.3
-    >>> rate(11)
-    Traceback (most recent call last):
-        ...
-    ValueError: drop_rate at step 11 must be a number in [0, 1], got 1.1
+    Example:
+        >>> from training.mechanisms import Checked
+        >>> rate = Checked("drop_rate", lambda step: step / 10)
+        >>> rate(3)
+        0.3
+        >>> rate(11)
+        Traceback (most recent call last):
+            ...
+        ValueError: drop_rate at step 11 must be a number in [0, 1], got 1.1
     """
 
     name: str
@@ -65,9 +67,10 @@ class Constant:
     Raises:
         ValueError: a value outside its range.
 
-    >>> from training.mechanisms import Constant
-    >>> Constant(0.5)(1000)
-    0.5
+    Example:
+        >>> from training.mechanisms import Constant
+        >>> Constant(0.5)(1000)
+        0.5
     """
 
     value: float
@@ -93,10 +96,11 @@ class GradualCooling:
 
     Source: RF, Algorithm 1 (rf.density); computed by :func:`dptheory.sparsification.freeze_rate`.
 
-    >>> from training.mechanisms import GradualCooling
-    >>> rate = GradualCooling(final_drop_rate=0.8, cooling_epochs=5, steps_per_epoch=10)
-    >>> [round(rate(step), 3) for step in (0, 9, 10, 40, 1000)]
-    [0.0, 0.0, 0.2, 0.8, 0.8]
+    Example:
+        >>> from training.mechanisms import GradualCooling
+        >>> rate = GradualCooling(final_drop_rate=0.8, cooling_epochs=5, steps_per_epoch=10)
+        >>> [round(rate(step), 3) for step in (0, 9, 10, 40, 1000)]
+        [0.0, 0.0, 0.2, 0.8, 0.8]
     """
 
     final_drop_rate: float
@@ -131,10 +135,11 @@ class Linear:
 
     Source: GIP, section 6, "Hyperparameters" (gip.fig3).
 
-    >>> from training.mechanisms import Linear
-    >>> rate = Linear(start=1.0, end=0.1, steps=11)
-    >>> [round(rate(step), 3) for step in (0, 5, 10, 11)]
-    [1.0, 0.55, 0.1, 0.1]
+    Example:
+        >>> from training.mechanisms import Linear
+        >>> rate = Linear(start=1.0, end=0.1, steps=11)
+        >>> [round(rate(step), 3) for step in (0, 5, 10, 11)]
+        [1.0, 0.55, 0.1, 0.1]
     """
 
     start: float
@@ -166,10 +171,11 @@ class Exponential:
 
     Source: GIP, section 6, "Hyperparameters" (gip.fig3).
 
-    >>> from training.mechanisms import Exponential
-    >>> rate = Exponential(start=1.0, end=0.01, steps=11)
-    >>> [round(rate(step), 3) for step in (0, 5, 10, 11)]
-    [1.0, 0.1, 0.01, 0.01]
+    Example:
+        >>> from training.mechanisms import Exponential
+        >>> rate = Exponential(start=1.0, end=0.01, steps=11)
+        >>> [round(rate(step), 3) for step in (0, 5, 10, 11)]
+        [1.0, 0.1, 0.01, 0.01]
     """
 
     start: float

@@ -33,11 +33,12 @@ def dp_cnn(seed: int) -> nn.Module:
 
     Source: RF, Table 1, "End-to-end CNN" (rf.table1).
 
-    >>> import torch
-    >>> from training.networks import dp_cnn
-    >>> model = dp_cnn(0)
-    >>> model(torch.zeros(2, 3, 32, 32)).shape, sum(p.numel() for p in model.parameters())
-    (torch.Size([2, 10]), 550570)
+    Example:
+        >>> import torch
+        >>> from training.networks import dp_cnn
+        >>> model = dp_cnn(0)
+        >>> model(torch.zeros(2, 3, 32, 32)).shape, sum(p.numel() for p in model.parameters())
+        (torch.Size([2, 10]), 550570)
     """
 
     def build() -> nn.Module:
@@ -94,11 +95,12 @@ def resnet20(seed: int) -> nn.Module:
 
     Source: GEP, section 4 (gep.table1); RF, Table 1, "268K" (rf.table1).
 
-    >>> import torch
-    >>> from training.networks import resnet20
-    >>> model = resnet20(0)
-    >>> model(torch.zeros(2, 3, 32, 32)).shape, sum(p.numel() for p in model.parameters())
-    (torch.Size([2, 10]), 268346)
+    Example:
+        >>> import torch
+        >>> from training.networks import resnet20
+        >>> model = resnet20(0)
+        >>> model(torch.zeros(2, 3, 32, 32)).shape, sum(p.numel() for p in model.parameters())
+        (torch.Size([2, 10]), 268346)
     """
 
     def build() -> nn.Module:
@@ -147,11 +149,12 @@ def wrn_16_4(seed: int) -> nn.Module:
 
     Source: GIP, section 6 (gip.table2).
 
-    >>> import torch
-    >>> from training.networks import wrn_16_4
-    >>> model = wrn_16_4(0)
-    >>> model(torch.zeros(2, 3, 32, 32)).shape, sum(p.numel() for p in model.parameters())
-    (torch.Size([2, 10]), 2748890)
+    Example:
+        >>> import torch
+        >>> from training.networks import wrn_16_4
+        >>> model = wrn_16_4(0)
+        >>> model(torch.zeros(2, 3, 32, 32)).shape, sum(p.numel() for p in model.parameters())
+        (torch.Size([2, 10]), 2748890)
     """
 
     def build() -> nn.Module:
@@ -185,11 +188,12 @@ def scattering_cnn(seed: int) -> nn.Module:
 
     Source: RF, Table 1, "Handcrafted CNN", 187K (rf.table1).
 
-    >>> import torch
-    >>> from training.networks import scattering_cnn
-    >>> model = scattering_cnn(0)
-    >>> model(torch.zeros(2, 243, 8, 8)).shape, sum(p.numel() for p in model.parameters())
-    (torch.Size([2, 10]), 187210)
+    Example:
+        >>> import torch
+        >>> from training.networks import scattering_cnn
+        >>> model = scattering_cnn(0)
+        >>> model(torch.zeros(2, 243, 8, 8)).shape, sum(p.numel() for p in model.parameters())
+        (torch.Size([2, 10]), 187210)
     """
     return _seeded(
         seed,
@@ -222,11 +226,12 @@ def linear_probe(seed: int, *, features: int = 4096, bias: bool = True) -> nn.Mo
 
     Source: RF, Table 1 (rf.table1); GEP, Appendix A (gep.table3).
 
-    >>> import torch
-    >>> from training.networks import linear_probe
-    >>> model = linear_probe(0, bias=False)
-    >>> model(torch.zeros(2, 64, 8, 8)).shape, sum(p.numel() for p in model.parameters())
-    (torch.Size([2, 10]), 40960)
+    Example:
+        >>> import torch
+        >>> from training.networks import linear_probe
+        >>> model = linear_probe(0, bias=False)
+        >>> model(torch.zeros(2, 64, 8, 8)).shape, sum(p.numel() for p in model.parameters())
+        (torch.Size([2, 10]), 40960)
     """
     features, bias = _argument_ranges.count("features", features), _validate.flag("bias", bias)
     return _seeded(seed, lambda: nn.Sequential(nn.Flatten(), nn.Linear(features, 10, bias=bias)))
@@ -247,10 +252,11 @@ def scattering_features(pixels: torch.Tensor, *, chunk: int = 256) -> torch.Tens
 
     Source: RF, Table 1, "Handcrafted CNN" (rf.table1).
 
-    >>> import torch
-    >>> from training.networks import scattering_features
-    >>> scattering_features(torch.zeros(2, 3, 32, 32)).shape
-    torch.Size([2, 243, 8, 8])
+    Example:
+        >>> import torch
+        >>> from training.networks import scattering_features
+        >>> scattering_features(torch.zeros(2, 3, 32, 32)).shape
+        torch.Size([2, 243, 8, 8])
     """
     # the 2-D frontend alone: the package's torch module fails on SciPy 1.17 because of its 3-D part
     from kymatio.scattering2d.frontend.torch_frontend import ScatteringTorch2D

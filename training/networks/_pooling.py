@@ -20,13 +20,14 @@ def pooled_channels_last(model: nn.Module) -> Iterator[None]:
     Returns:
         A context.
 
-    >>> import torch
-    >>> from training.networks import pooled_channels_last, small_tanh_cnn
-    >>> model, images = small_tanh_cnn(0), torch.rand(2, 1, 28, 28, generator=torch.Generator().manual_seed(0))
-    >>> before = model(images)
-    >>> with pooled_channels_last(model):
-    ...     bool(torch.allclose(model(images), before, atol=1e-5))
-    True
+    Example:
+        >>> import torch
+        >>> from training.networks import pooled_channels_last, small_tanh_cnn
+        >>> model, images = small_tanh_cnn(0), torch.rand(2, 1, 28, 28, generator=torch.Generator().manual_seed(0))
+        >>> before = model(images)
+        >>> with pooled_channels_last(model):
+        ...     bool(torch.allclose(model(images), before, atol=1e-5))
+        True
     """
     hooks = [
         module.register_forward_pre_hook(_channels_last)

@@ -22,11 +22,12 @@ def small_tanh_cnn(seed: int) -> nn.Sequential:
     Raises:
         ValueError: a seed outside its range.
 
-    >>> import torch
-    >>> from training.networks import small_tanh_cnn
-    >>> model = small_tanh_cnn(0)
-    >>> model(torch.zeros(2, 1, 28, 28)).shape, sum(p.numel() for p in model.parameters())
-    (torch.Size([2, 10]), 26010)
+    Example:
+        >>> import torch
+        >>> from training.networks import small_tanh_cnn
+        >>> model = small_tanh_cnn(0)
+        >>> model(torch.zeros(2, 1, 28, 28)).shape, sum(p.numel() for p in model.parameters())
+        (torch.Size([2, 10]), 26010)
     """
     seed = _argument_ranges.stream("seed", seed)
     with torch.random.fork_rng(devices=[]):
@@ -56,10 +57,11 @@ def layer_slices(model: nn.Module) -> dict[str, slice]:
     Returns:
         Slices by name, in the order of ``parameters()``.
 
-    >>> import torch
-    >>> from training.networks import layer_slices
-    >>> layer_slices(torch.nn.Linear(3, 2))
-    {'weight': slice(0, 6, None), 'bias': slice(6, 8, None)}
+    Example:
+        >>> import torch
+        >>> from training.networks import layer_slices
+        >>> layer_slices(torch.nn.Linear(3, 2))
+        {'weight': slice(0, 6, None), 'bias': slice(6, 8, None)}
     """
     slices, start = {}, 0
     for name, parameter in model.named_parameters():

@@ -40,14 +40,15 @@ def measure(
 
     Source: GIP, Proposition 2 and section 5 (gip.mse_r, gip.mse_t0, gip.criterion, gip.assumption1).
 
-    >>> import numpy as np
-    >>> from training.probe import MeasureSettings, measure
-    >>> settings = MeasureSettings((0.5,), draws=10, noise_multiplier=1.0, max_grad_norm=1.0)
-    >>> found = measure([3.0, 0.0, 0.0, 4.0], {"weight": slice(0, 4)}, settings, np.random.default_rng(0))
-    >>> found.fit.sigma_g, found.fit.zero_update_mse, found.fit.dp_sgd_mse
-    (2.5, 25.0, 4.0)
-    >>> [row.measured for row in found.rows if row.quantity == "top_k_mse"]  # the two largest entries are kept
-    [0.0]
+    Example:
+        >>> import numpy as np
+        >>> from training.probe import MeasureSettings, measure
+        >>> settings = MeasureSettings((0.5,), draws=10, noise_multiplier=1.0, max_grad_norm=1.0)
+        >>> found = measure([3.0, 0.0, 0.0, 4.0], {"weight": slice(0, 4)}, settings, np.random.default_rng(0))
+        >>> found.fit.sigma_g, found.fit.zero_update_mse, found.fit.dp_sgd_mse
+        (2.5, 25.0, 4.0)
+        >>> [row.measured for row in found.rows if row.quantity == "top_k_mse"]  # the two largest entries are kept
+        [0.0]
     """
     g = _validate.bounded("gradient", gradient)
     if g.ndim != 1 or not g.size or np.sqrt(np.mean(g**2)) < _validate.SMALLEST:

@@ -22,9 +22,10 @@ class MeasureSettings:
     Raises:
         ValueError: a value outside its range, or no keep ratio.
 
-    >>> from training.probe import MeasureSettings
-    >>> MeasureSettings((0.1, 0.5), draws=100, noise_multiplier=2.0, max_grad_norm=1.5).noise_std
-    3.0
+    Example:
+        >>> from training.probe import MeasureSettings
+        >>> MeasureSettings((0.1, 0.5), draws=100, noise_multiplier=2.0, max_grad_norm=1.5).noise_std
+        3.0
     """
 
     keep_shares: tuple[float, ...]

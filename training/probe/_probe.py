@@ -77,9 +77,10 @@ def spread_steps(steps: int, *, count: int = 5) -> tuple[int, ...]:
     Raises:
         ValueError: an argument outside its range.
 
-    >>> from training.probe import spread_steps
-    >>> spread_steps(101), spread_steps(3)
-    ((0, 25, 50, 75, 100), (0, 1, 2))
+    Example:
+        >>> from training.probe import spread_steps
+        >>> spread_steps(101), spread_steps(3)
+        ((0, 25, 50, 75, 100), (0, 1, 2))
     """
     steps = _argument_ranges.count("steps", steps)
     count = _validate.integer("count", count, 2, 10_000)
@@ -113,25 +114,26 @@ def run_probe(
 
     Source: GIP, Algorithm 2, Assumption 1, Proposition 2 (gip.alg2, gip.assumption1, gip.mse_r, gip.mse_t0).
 
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import torch
-    >>> from training.probe import fit_table, row_table, run_probe, to_dict, write_gradients, write_json
-    >>> from training.runs import DpSgdSettings
-    >>> settings = DpSgdSettings(
-    ...     steps=1, batch_size=50, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=0.1, seed=0)
-    >>> result = run_probe(data="excerpt", training=settings, record=[0], keep_shares=(0.1,), draws=2,
-    ...     device=torch.device("cpu"))
-    >>> (record,) = result.records
-    >>> record.gradient.shape, result.sampling_rate, to_dict(result, torch.device("cpu"))["expected_batch_size"]
-    ((26010,), 0.025, 50.0)
-    >>> fit_table(result).row_count, row_table(record).row_count == len(record.measurement.rows)
-    (1, True)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_json(result, torch.device("cpu"), Path(folder) / "probe.json")
-    ...     write_gradients(result, Path(folder) / "probe.npz")
-    ...     sorted(path.name for path in Path(folder).iterdir())
-    ['probe.json', 'probe.npz']
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import torch
+        >>> from training.probe import fit_table, row_table, run_probe, to_dict, write_gradients, write_json
+        >>> from training.runs import DpSgdSettings
+        >>> settings = DpSgdSettings(
+        ...     steps=1, batch_size=50, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=0.1, seed=0)
+        >>> result = run_probe(data="excerpt", training=settings, record=[0], keep_shares=(0.1,), draws=2,
+        ...     device=torch.device("cpu"))
+        >>> (record,) = result.records
+        >>> record.gradient.shape, result.sampling_rate, to_dict(result, torch.device("cpu"))["expected_batch_size"]
+        ((26010,), 0.025, 50.0)
+        >>> fit_table(result).row_count, row_table(record).row_count == len(record.measurement.rows)
+        (1, True)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_json(result, torch.device("cpu"), Path(folder) / "probe.json")
+        ...     write_gradients(result, Path(folder) / "probe.npz")
+        ...     sorted(path.name for path in Path(folder).iterdir())
+        ['probe.json', 'probe.npz']
     """
     _validate.choice("data", data, DATA)
     wanted = {_validate.integer("record", step, 0, training.steps - 1) for step in record}

@@ -55,16 +55,17 @@ def answer(study: Study, comparison: Comparison, find: Find) -> Answer | None:
     Raises:
         ValueError: by ``find``, a result file that is none.
 
-    >>> from pathlib import Path
-    >>> from training.runs import Places, answer, read_study
-    >>> study = read_study(Path("configs/studies/masking.toml"))
-    >>> (main,) = (comparison for comparison in study.comparisons if comparison.main)
-    >>> answer(study, main, lambda run: None) is None
-    True
-    >>> found = answer(study, main, lambda run: {
-    ...     "epochs": {"test_accuracy": [0.8 if run.arm == "dp-sgd" else 0.81]}, "diverged": False})
-    >>> round(found.last.mean, 6), found.diverged
-    (1.0, (0, 0))
+    Example:
+        >>> from pathlib import Path
+        >>> from training.runs import Places, answer, read_study
+        >>> study = read_study(Path("configs/studies/masking.toml"))
+        >>> (main,) = (comparison for comparison in study.comparisons if comparison.main)
+        >>> answer(study, main, lambda run: None) is None
+        True
+        >>> found = answer(study, main, lambda run: {
+        ...     "epochs": {"test_accuracy": [0.8 if run.arm == "dp-sgd" else 0.81]}, "diverged": False})
+        >>> round(found.last.mean, 6), found.diverged
+        (1.0, (0, 0))
     """
     arm, against = (_arm(study, comparison, name, find) for name in (comparison.arm, comparison.against))
     if arm is None or against is None:

@@ -76,9 +76,10 @@ def build_model(name: str, *, features: int, seed: int) -> nn.Module:
         KeyError: another name.
         ValueError: a seed, or for the linear probe a number of features, outside its range.
 
-    >>> from training.runs import build_model
-    >>> sum(p.numel() for p in build_model("linear-probe", features=784, seed=0).parameters())
-    7850
+    Example:
+        >>> from training.runs import build_model
+        >>> sum(p.numel() for p in build_model("linear-probe", features=784, seed=0).parameters())
+        7850
     """
     return networks.linear_probe(seed, features=features) if name == "linear-probe" else _MODELS[name](seed)
 
@@ -93,10 +94,11 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Op
     Returns:
         ``torch.optim.SGD`` or ``torch.optim.Adam``.
 
-    >>> import torch
-    >>> from training.runs import OptimizerConfig, build_optimizer
-    >>> type(build_optimizer(torch.nn.Linear(3, 2), OptimizerConfig(name="adam", learning_rate=1e-3))).__name__
-    'Adam'
+    Example:
+        >>> import torch
+        >>> from training.runs import OptimizerConfig, build_optimizer
+        >>> type(build_optimizer(torch.nn.Linear(3, 2), OptimizerConfig(name="adam", learning_rate=1e-3))).__name__
+        'Adam'
     """
     if config.name == "adam":
         return torch.optim.Adam(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
@@ -312,11 +314,12 @@ def parameter_groups(model: nn.Module, grouping: str) -> list[list[int]]:
 
     Source: GEP, section 4 (gep.groups).
 
-    >>> import torch
-    >>> from training.runs import parameter_groups
-    >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
-    >>> parameter_groups(model, "blocks"), parameter_groups(model, "none")
-    ([[0, 1], [2, 3]], [[0, 1, 2, 3]])
+    Example:
+        >>> import torch
+        >>> from training.runs import parameter_groups
+        >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
+        >>> parameter_groups(model, "blocks"), parameter_groups(model, "none")
+        ([[0, 1], [2, 3]], [[0, 1, 2, 3]])
     """
     names = [name for name, p in model.named_parameters() if p.requires_grad]
     if _validate.choice("mechanism.grouping", grouping, ("none", "blocks")) == "none":

@@ -157,13 +157,14 @@ def metrics(run: "Run") -> dict[str, Any]:
     Returns:
         What ``metrics.json`` holds.
 
-    >>> import torch
-    >>> from training.runs import from_dict, metrics, prepare
-    >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 1, "batch_size": 500, "max_grad_norm": 1.0,
-    ...     "noise_multiplier": 2.0})
-    >>> found = metrics(prepare(config, torch.device("cpu")))
-    >>> found["mechanism"], found["privacy"]["steps"], found["epochs"]
-    ('DP-SGD', 0, [])
+    Example:
+        >>> import torch
+        >>> from training.runs import from_dict, metrics, prepare
+        >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 1, "batch_size": 500, "max_grad_norm": 1.0,
+        ...     "noise_multiplier": 2.0})
+        >>> found = metrics(prepare(config, torch.device("cpu")))
+        >>> found["mechanism"], found["privacy"]["steps"], found["epochs"]
+        ('DP-SGD', 0, [])
     """
     return {
         "config": run.config.as_dict(),

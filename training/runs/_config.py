@@ -32,9 +32,10 @@ class OptimizerConfig:
     Raises:
         ValueError: a value outside its range, or another name.
 
-    >>> from training.runs import OptimizerConfig
-    >>> OptimizerConfig(learning_rate=0.5, momentum=0.9)
-    OptimizerConfig(name='sgd', learning_rate=0.5, momentum=0.9, weight_decay=0.0)
+    Example:
+        >>> from training.runs import OptimizerConfig
+        >>> OptimizerConfig(learning_rate=0.5, momentum=0.9)
+        OptimizerConfig(name='sgd', learning_rate=0.5, momentum=0.9, weight_decay=0.0)
     """
 
     name: str = "sgd"
@@ -84,10 +85,11 @@ class RunConfig:
     Raises:
         ValueError: a value outside its range, or values that do not go together.
 
-    >>> from training.runs import RunConfig
-    >>> config = RunConfig(data="excerpt", model="small-cnn", epochs=2, batch_size=250, max_grad_norm=1.0, epsilon=3.0)
-    >>> config.delta, config.sampling, config.mechanism
-    (1e-05, 'poisson', {'name': 'dp-sgd'})
+    Example:
+        >>> from training.runs import RunConfig
+        >>> config = RunConfig(data="excerpt", model="small-cnn", epochs=2, batch_size=250, max_grad_norm=1.0, epsilon=3.0)
+        >>> config.delta, config.sampling, config.mechanism
+        (1e-05, 'poisson', {'name': 'dp-sgd'})
     """
 
     data: str
@@ -160,12 +162,13 @@ def read_config(path: Path, *, changes: Sequence[str] = ()) -> RunConfig:
         ValueError: not TOML, a key that there is none of, or a value outside its range.
         OSError: no such file.
 
-    >>> from pathlib import Path
-    >>> from training.runs import read_config
-    >>> changes = ["data=excerpt", "mechanism.drop_rate=0.7"]
-    >>> config = read_config(Path("configs/fashion_mnist/random_sparsification.toml"), changes=changes)
-    >>> config.data, config.mechanism["drop_rate"]
-    ('excerpt', 0.7)
+    Example:
+        >>> from pathlib import Path
+        >>> from training.runs import read_config
+        >>> changes = ["data=excerpt", "mechanism.drop_rate=0.7"]
+        >>> config = read_config(Path("configs/fashion_mnist/random_sparsification.toml"), changes=changes)
+        >>> config.data, config.mechanism["drop_rate"]
+        ('excerpt', 0.7)
     """
     found = path if path.exists() or path.is_absolute() else _HERE / path
     if not found.exists():
@@ -193,14 +196,15 @@ def from_dict(table: Mapping[str, Any]) -> RunConfig:
     Raises:
         ValueError: a key that is missing or that there is none of, or a value outside its range.
 
-    >>> from training.runs import from_dict
-    >>> table = {"data": "excerpt", "model": "small-cnn", "epochs": 2, "batch_size": 250, "max_grad_norm": 1.0}
-    >>> from_dict(table | {"noise_multiplier": 1.5, "optimizer": {"learning_rate": 0.5}}).optimizer.learning_rate
-    0.5
-    >>> from_dict(table)
-    Traceback (most recent call last):
-        ...
-    ValueError: noise_multiplier or epsilon must be given, got neither
+    Example:
+        >>> from training.runs import from_dict
+        >>> table = {"data": "excerpt", "model": "small-cnn", "epochs": 2, "batch_size": 250, "max_grad_norm": 1.0}
+        >>> from_dict(table | {"noise_multiplier": 1.5, "optimizer": {"learning_rate": 0.5}}).optimizer.learning_rate
+        0.5
+        >>> from_dict(table)
+        Traceback (most recent call last):
+            ...
+        ValueError: noise_multiplier or epsilon must be given, got neither
     """
     for name in ("optimizer", "mechanism"):
         if not isinstance(table.get(name, {}), Mapping):

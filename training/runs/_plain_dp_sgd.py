@@ -34,11 +34,12 @@ class DpSgdSettings:
 
     Source: GIP, Algorithm 2 without its line 9 (gip.alg2).
 
-    >>> from training.runs import DpSgdSettings
-    >>> settings = DpSgdSettings(
-    ...     steps=10, batch_size=50, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=0.1, seed=0)
-    >>> settings.stream(0) == settings.stream(1)  # the seeds of weights and of samples
-    False
+    Example:
+        >>> from training.runs import DpSgdSettings
+        >>> settings = DpSgdSettings(
+        ...     steps=10, batch_size=50, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=0.1, seed=0)
+        >>> settings.stream(0) == settings.stream(1)  # the seeds of weights and of samples
+        False
     """
 
     steps: int
@@ -95,9 +96,10 @@ def sampling_rate(*, batch_size: int, train_size: int) -> float:
     Raises:
         ValueError: an argument outside its range.
 
-    >>> from training.runs import sampling_rate
-    >>> sampling_rate(batch_size=300, train_size=1000)
-    0.25
+    Example:
+        >>> from training.runs import sampling_rate
+        >>> sampling_rate(batch_size=300, train_size=1000)
+        0.25
     """
     train_size = _argument_ranges.count("train_size", train_size)
     batch_size = _validate.integer("batch_size", batch_size, 1, train_size)
@@ -124,15 +126,16 @@ def dp_sgd(model: nn.Module, images: Images, settings: DpSgdSettings, device: to
 
     Source: GIP, Algorithm 2 without its line 9 (gip.alg2).
 
-    >>> import torch
-    >>> from training.data import load
-    >>> from training.networks import linear_probe
-    >>> from training.runs import DpSgdSettings, dp_sgd
-    >>> settings = DpSgdSettings(
-    ...     steps=2, batch_size=50, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=0.1, seed=0)
-    >>> steps = dp_sgd(linear_probe(0, features=784), load(name="excerpt", train=False), settings, torch.device("cpu"))
-    >>> [(step.index, tuple(step.gradient.shape)) for step in steps]
-    [(0, (7850,)), (1, (7850,))]
+    Example:
+        >>> import torch
+        >>> from training.data import load
+        >>> from training.networks import linear_probe
+        >>> from training.runs import DpSgdSettings, dp_sgd
+        >>> settings = DpSgdSettings(
+        ...     steps=2, batch_size=50, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=0.1, seed=0)
+        >>> steps = dp_sgd(linear_probe(0, features=784), load(name="excerpt", train=False), settings, torch.device("cpu"))
+        >>> [(step.index, tuple(step.gradient.shape)) for step in steps]
+        [(0, (7850,)), (1, (7850,))]
     """
     sampling_rate(batch_size=settings.batch_size, train_size=len(images))
     return _steps(model.to(device).train(), images, settings, device)
@@ -185,12 +188,13 @@ def accuracy(model: nn.Module, images: Images, device: torch.device) -> float:
     Raises:
         ValueError: another number of labels than of pictures.
 
-    >>> import torch
-    >>> from training.data import Images
-    >>> from training.runs import accuracy
-    >>> images = Images("two", torch.eye(2)[:, None, None], torch.tensor([0, 0]))
-    >>> accuracy(torch.nn.Flatten(), images, torch.device("cpu"))  # scores are the pixels: classes 0 and 1
-    0.5
+    Example:
+        >>> import torch
+        >>> from training.data import Images
+        >>> from training.runs import accuracy
+        >>> images = Images("two", torch.eye(2)[:, None, None], torch.tensor([0, 0]))
+        >>> accuracy(torch.nn.Flatten(), images, torch.device("cpu"))  # scores are the pixels: classes 0 and 1
+        0.5
     """
     was_training = model.training
     model.to(device).eval()
@@ -213,9 +217,10 @@ def pick_device(wanted: str) -> torch.device:
     Raises:
         ValueError: another name, or "cuda" where there is none.
 
-    >>> from training.runs import pick_device
-    >>> pick_device("cpu")
-    device(type='cpu')
+    Example:
+        >>> from training.runs import pick_device
+        >>> pick_device("cpu")
+        device(type='cpu')
     """
     _validate.choice("wanted", wanted, ("auto", "cpu", "cuda"))
     if wanted == "cuda" and not torch.cuda.is_available():

@@ -20,17 +20,18 @@ class Lines(Watcher):
         start: how far the study was when the sweep began.
         clock: in seconds.
 
-    >>> import io, tempfile
-    >>> from pathlib import Path
-    >>> from rich.console import Console
-    >>> from training.runs import Lines, Places, read_study, standing, sweep
-    >>> study = read_study(Path("configs/studies/masking.toml"))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     places = Places(results=Path(folder) / "results", state=Path(folder) / "state")
-    ...     with Lines(Console(file=io.StringIO()), standing(study, places)) as watcher:
-    ...         outcome = sweep(study, places=places, hours=0, allow_dirty=True, watcher=watcher)
-    >>> outcome.failed
-    {}
+    Example:
+        >>> import io, tempfile
+        >>> from pathlib import Path
+        >>> from rich.console import Console
+        >>> from training.runs import Lines, Places, read_study, standing, sweep
+        >>> study = read_study(Path("configs/studies/masking.toml"))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     places = Places(results=Path(folder) / "results", state=Path(folder) / "state")
+        ...     with Lines(Console(file=io.StringIO()), standing(study, places)) as watcher:
+        ...         outcome = sweep(study, places=places, hours=0, allow_dirty=True, watcher=watcher)
+        >>> outcome.failed
+        {}
     """
 
     def __init__(self, console: Console, start: Standing, clock: Callable[[], float] = time.monotonic) -> None:

@@ -27,6 +27,16 @@ def write_answers(results: Path, out: Path, page: Path) -> dict[str, int]:
     Raises:
         ValueError: a study, a rule or a result file that is none; a file in a folder that is not there.
         OSError: a file cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from training.runs import write_answers
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     out, page = Path(folder) / "answers.json", Path(folder) / "page.md"
+        ...     states = write_answers(Path(folder) / "nothing", out, page)
+        ...     "What our own runs say" in page.read_text(encoding="utf-8"), sum(states.values()) > 0
+        (True, True)
     """
     for name, path in (("out", out), ("page", page)):
         if not path.parent.is_dir():

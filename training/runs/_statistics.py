@@ -80,10 +80,11 @@ def paired_difference(first: ArrayLike, second: ArrayLike, *, confidence: float 
     Raises:
         ValueError: fewer than eight pairs, or values that are no pairs of numbers.
 
-    >>> from training.runs import paired_difference
-    >>> found = paired_difference([3, 4, 5, 6, 7, 8, 9, 10], [2, 4, 4, 6, 6, 8, 8, 10])
-    >>> found.mean, round(found.low, 3), round(found.high, 3), found.sign_flip_p
-    (0.5, 0.053, 0.947, 0.125)
+    Example:
+        >>> from training.runs import paired_difference
+        >>> found = paired_difference([3, 4, 5, 6, 7, 8, 9, 10], [2, 4, 4, 6, 6, 8, 8, 10])
+        >>> found.mean, round(found.low, 3), round(found.high, 3), found.sign_flip_p
+        (0.5, 0.053, 0.947, 0.125)
     """
     differences = _differences(first, second, LEAST_PAIRS, "a difference")
     confidence = _validate.real("confidence", confidence, 0.0, 1.0, ends="()")
@@ -114,10 +115,11 @@ def equivalence(first: ArrayLike, second: ArrayLike, *, margin: float, level: fl
     Raises:
         ValueError: fewer than sixteen pairs, or a value outside its range.
 
-    >>> from training.runs import equivalence
-    >>> differences = [0.1, -0.1] * 8
-    >>> equivalence(differences, [0.0] * 16, margin=1.0).equivalent, equivalence(differences, [0.0] * 16, margin=0.01).equivalent
-    (True, False)
+    Example:
+        >>> from training.runs import equivalence
+        >>> differences = [0.1, -0.1] * 8
+        >>> [equivalence(differences, [0.0] * 16, margin=margin).equivalent for margin in (1.0, 0.01)]
+        [True, False]
     """
     differences = _differences(first, second, LEAST_FOR_EQUIVALENCE, "equivalence")
     margin = _validate.real("margin", margin, 0.0, ends="()")
@@ -145,9 +147,10 @@ def sign_flip_p(differences: ArrayLike, *, seed: int = 0) -> float:
     Raises:
         ValueError: no row of numbers, or an argument outside its range.
 
-    >>> from training.runs import sign_flip_p
-    >>> sign_flip_p([1.0, 2.0, 3.0])  # two of eight: all signs alike
-    0.25
+    Example:
+        >>> from training.runs import sign_flip_p
+        >>> sign_flip_p([1.0, 2.0, 3.0])  # two of eight: all signs alike
+        0.25
     """
     values = _within("differences", differences)
     seed = _validate.integer("seed", seed, 0, 2**63 - 1)

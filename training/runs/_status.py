@@ -20,14 +20,15 @@ def show(study: Study, places: Places, console: Console) -> None:
     Raises:
         ValueError: a result file that is none.
 
-    >>> import io
-    >>> from pathlib import Path
-    >>> from rich.console import Console
-    >>> from training.runs import Places, read_study, show
-    >>> study, text = read_study(Path("configs/studies/masking.toml")), io.StringIO()
-    >>> show(study, Places(results=Path("nowhere"), state=Path("nowhere")), Console(file=text, width=100))
-    >>> text.getvalue().startswith("masking: "), f"0 of {len(study.comparisons)} comparisons" in text.getvalue()
-    (True, True)
+    Example:
+        >>> import io
+        >>> from pathlib import Path
+        >>> from rich.console import Console
+        >>> from training.runs import Places, read_study, show
+        >>> study, text = read_study(Path("configs/studies/masking.toml")), io.StringIO()
+        >>> show(study, Places(results=Path("nowhere"), state=Path("nowhere")), Console(file=text, width=100))
+        >>> text.getvalue().startswith("masking: "), f"0 of {len(study.comparisons)} comparisons" in text.getvalue()
+        (True, True)
     """
     now, find = standing(study, places), places.find(study)
     console.print(f"{study.name}: {study.title}", markup=False, soft_wrap=True)

@@ -147,10 +147,11 @@ def read_study(path: Path) -> Study:
         ValueError: not TOML, or not a study.
         OSError: no such file.
 
-    >>> from pathlib import Path
-    >>> from training.runs import read_study
-    >>> read_study(Path("configs/studies/masking.toml")).name
-    'masking'
+    Example:
+        >>> from pathlib import Path
+        >>> from training.runs import read_study
+        >>> read_study(Path("configs/studies/masking.toml")).name
+        'masking'
     """
     found = path if path.exists() or path.is_absolute() else _FOLDER / path
     if not found.exists():
@@ -179,16 +180,17 @@ def study_from_dict(name: str, table: Mapping[str, Any]) -> Study:
     Raises:
         ValueError: something is missing, unknown or outside its range.
 
-    >>> from training.runs import study_from_dict
-    >>> study = study_from_dict("half", {
-    ...     "title": "half the entries", "question": "Do masks help?", "forecast": "No.", "cost": "Seconds.",
-    ...     "base": {"data": "excerpt", "model": "linear-probe", "epochs": 1, "batch_size": 500, "max_grad_norm": 1.0,
-    ...              "noise_multiplier": 1.0},
-    ...     "arms": {"dp-sgd": {}, "masked": {"mechanism": {"name": "random-sparsification", "drop_rate": 0.5}}},
-    ...     "phases": {"final": {"seeds": {"first": 0, "count": 8}}},
-    ...     "comparisons": [{"phases": ["final"], "arm": "masked", "against": "dp-sgd", "main": True}]})
-    >>> study.config(study.phase("final"), arm="masked", point={}, seed=3).mechanism["drop_rate"]
-    0.5
+    Example:
+        >>> from training.runs import study_from_dict
+        >>> study = study_from_dict("half", {
+        ...     "title": "half the entries", "question": "Do masks help?", "forecast": "No.", "cost": "Seconds.",
+        ...     "base": {"data": "excerpt", "model": "linear-probe", "epochs": 1, "batch_size": 500, "max_grad_norm": 1.0,
+        ...              "noise_multiplier": 1.0},
+        ...     "arms": {"dp-sgd": {}, "masked": {"mechanism": {"name": "random-sparsification", "drop_rate": 0.5}}},
+        ...     "phases": {"final": {"seeds": {"first": 0, "count": 8}}},
+        ...     "comparisons": [{"phases": ["final"], "arm": "masked", "against": "dp-sgd", "main": True}]})
+        >>> study.config(study.phase("final"), arm="masked", point={}, seed=3).mechanism["drop_rate"]
+        0.5
     """
     known = (*_WORDS, "answers", "device", "base", "arms", "phases", "comparisons")
     _only("", table, known)

@@ -31,10 +31,11 @@ class Places:
         results: of finished runs, to be kept.
         state: of runs under way.
 
-    >>> from pathlib import Path
-    >>> from training.runs import Places
-    >>> str(Places(state=Path("scratch")).results)
-    'proofs/results'
+    Example:
+        >>> from pathlib import Path
+        >>> from training.runs import Places
+        >>> str(Places(state=Path("scratch")).results)
+        'proofs/results'
     """
 
     results: Path = RESULTS
@@ -128,11 +129,13 @@ def standing(study: Study, places: Places) -> Standing:
     Raises:
         ValueError: a result file that is none.
 
-    >>> from pathlib import Path
-    >>> from training.runs import Places, read_study, standing
-    >>> found = standing(read_study(Path("configs/studies/masking.toml")), Places(results=Path("nowhere"), state=Path("nowhere")))
-    >>> len(found.finished), found.epochs, 0 < found.runs_in_all < found.epochs_in_all
-    (0, 0, True)
+    Example:
+        >>> from pathlib import Path
+        >>> from training.runs import Places, read_study, standing
+        >>> places = Places(results=Path("nowhere"), state=Path("nowhere"))
+        >>> found = standing(read_study(Path("configs/studies/masking.toml")), places)
+        >>> len(found.finished), found.epochs, 0 < found.runs_in_all < found.epochs_in_all
+        (0, 0, True)
     """
     find = places.find(study)
     plan = plans.plan(study, find)
@@ -183,15 +186,16 @@ def sweep(
         ValueError: code that differs from its commit, a study for CUDA on another device, a bad argument.
         KeyboardInterrupt: after the runs under way have saved their state.
 
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from training.runs import Places, read_study, sweep
-    >>> study = read_study(Path("configs/studies/masking.toml"))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     places = Places(results=Path(folder) / "results", state=Path(folder) / "state")
-    ...     outcome = sweep(study, places=places, hours=0, allow_dirty=True)  # no time: no run is started
-    >>> outcome.complete, len(outcome.standing.finished)
-    (False, 0)
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from training.runs import Places, read_study, sweep
+        >>> study = read_study(Path("configs/studies/masking.toml"))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     places = Places(results=Path(folder) / "results", state=Path(folder) / "state")
+        ...     outcome = sweep(study, places=places, hours=0, allow_dirty=True)  # no time: no run is started
+        >>> outcome.complete, len(outcome.standing.finished)
+        (False, 0)
     """
     places, watcher = places or Places(), watcher or Watcher()
     _validate.integer("workers", workers, 1, 10_000)

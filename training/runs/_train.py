@@ -105,13 +105,14 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
         ValueError: a configuration that does not fit together.
         OSError: data files are missing and cannot be fetched.
 
-    >>> import torch
-    >>> from training.runs import from_dict, prepare
-    >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 2, "batch_size": 500, "max_grad_norm": 1.0,
-    ...     "noise_multiplier": 2.0, "mechanism": {"name": "random-sparsification", "drop_rate": 0.5}})
-    >>> run = prepare(config, torch.device("cpu"))
-    >>> run.steps, run.optimizer.mechanism.title
-    (8, 'random sparsification')
+    Example:
+        >>> import torch
+        >>> from training.runs import from_dict, prepare
+        >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 2, "batch_size": 500, "max_grad_norm": 1.0,
+        ...     "noise_multiplier": 2.0, "mechanism": {"name": "random-sparsification", "drop_rate": 0.5}})
+        >>> run = prepare(config, torch.device("cpu"))
+        >>> run.steps, run.optimizer.mechanism.title
+        (8, 'random sparsification')
     """
     train, test = (_inputs(config, load(name=config.data, train=t)) for t in (True, False))
     if config.batch_size > len(train):
@@ -185,18 +186,19 @@ def train(config: RunConfig, device: torch.device, out: Path, resume: bool) -> R
         ValueError, OSError: as :func:`prepare`; a folder that another run is using, a state that belongs to another
             configuration, or one that would be lost.
 
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import torch
-    >>> from training.runs import CSV, from_dict, train
-    >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 1, "batch_size": 1000, "max_grad_norm": 1.0,
-    ...     "noise_multiplier": 4.0})
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     run = train(config, torch.device("cpu"), Path(folder) / "run", resume=False)
-    ...     (Path(folder) / "run" / CSV).exists()
-    True
-    >>> run.step, run.rows[0]["epoch"], run.rows[0]["epsilon"] < 2
-    (2, 1, True)
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import torch
+        >>> from training.runs import CSV, from_dict, train
+        >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 1, "batch_size": 1000, "max_grad_norm": 1.0,
+        ...     "noise_multiplier": 4.0})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run = train(config, torch.device("cpu"), Path(folder) / "run", resume=False)
+        ...     (Path(folder) / "run" / CSV).exists()
+        True
+        >>> run.step, run.rows[0]["epoch"], run.rows[0]["epsilon"] < 2
+        (2, 1, True)
     """
     with _checkpoint.locked(out):
         if not resume:

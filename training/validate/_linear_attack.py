@@ -60,12 +60,13 @@ def linear_gradient(images: Images, *, index: int, seed: int) -> LinearGradient:
 
     Source: RS, Theorem 5.1 (rs.thm5.1).
 
-    >>> import numpy as np
-    >>> from training.data import load
-    >>> from training.validate import linear_gradient
-    >>> found = linear_gradient(load(name="excerpt", train=False), index=0, seed=0)
-    >>> bool(np.allclose(found.weights, np.outer(found.outputs, found.pixels)))
-    True
+    Example:
+        >>> import numpy as np
+        >>> from training.data import load
+        >>> from training.validate import linear_gradient
+        >>> found = linear_gradient(load(name="excerpt", train=False), index=0, seed=0)
+        >>> bool(np.allclose(found.weights, np.outer(found.outputs, found.pixels)))
+        True
     """
     _validate.instance("images", images, Images)
     index = _validate.integer("index", index, 0, len(images) - 1)
@@ -94,12 +95,13 @@ def attack(noisy: Array, mask: NDArray[np.bool_], outputs: Array) -> Array:
 
     Source: RS, equation 100 (rs.thm5.1).
 
-    >>> import numpy as np
-    >>> from training.validate import attack
-    >>> outputs, pixels = np.array([0.5, -0.5]), np.array([0.2, 0.8])
-    >>> mask = np.array([[True, False], [True, False]])
-    >>> attack(np.outer(outputs, pixels), mask, outputs)
-    array([0.2, nan])
+    Example:
+        >>> import numpy as np
+        >>> from training.validate import attack
+        >>> outputs, pixels = np.array([0.5, -0.5]), np.array([0.2, 0.8])
+        >>> mask = np.array([[True, False], [True, False]])
+        >>> attack(np.outer(outputs, pixels), mask, outputs)
+        array([0.2, nan])
     """
     energy = outputs**2 @ mask
     with np.errstate(invalid="ignore"):

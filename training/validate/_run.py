@@ -54,23 +54,25 @@ class Validation:
         moments: start, middle and end.
         accuracy: of the trained network on the test images, in [0, 1].
 
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import torch
-    >>> from training.runs import DpSgdSettings
-    >>> from training.validate import Moment, Row, ValidateSettings, Validation, row_table, summary, to_dict, write_json
-    >>> row = Row(group="noise", quantity="|Z|^2", setting="", claims="gip.norm", predicted=4.0, measured=4.4, standard_error=0.1)
-    >>> settings = ValidateSettings(DpSgdSettings(
-    ...     steps=20, batch_size=50, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=0.1, seed=0))
-    >>> moment = Moment(name="start", step=0, batch_size=50, rows=(row,), notes=())
-    >>> result = Validation(data="excerpt", train_images=2000, test_images=500, settings=settings, moments=(moment,),
-    ...     accuracy=0.1)
-    >>> print(summary(result))
-    1 of 1 rows that need no assumption agree within 5 SE; 0 of 0 that rest on one; test accuracy 10.0% on 500 images
-    >>> result.broken, row_table(moment).row_count, to_dict(result, torch.device("cpu"))["rows"][0]["within"]
-    ([], 2, True)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_json(result, torch.device("cpu"), Path(folder) / "validation.json")
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import torch
+        >>> from training.runs import DpSgdSettings
+        >>> from training.validate import Moment, Row, ValidateSettings, Validation, row_table, summary, to_dict, write_json
+        >>> row = Row(group="noise", quantity="|Z|^2", setting="", claims="gip.norm", predicted=4.0, measured=4.4,
+        ...     standard_error=0.1)
+        >>> settings = ValidateSettings(DpSgdSettings(
+        ...     steps=20, batch_size=50, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=0.1, seed=0))
+        >>> moment = Moment(name="start", step=0, batch_size=50, rows=(row,), notes=())
+        >>> result = Validation(data="excerpt", train_images=2000, test_images=500, settings=settings, moments=(moment,),
+        ...     accuracy=0.1)
+        >>> print(summary(result))
+        1 of 1 rows that need no assumption agree within 5 SE; 0 of 0 that rest on one; test accuracy 10.0% on 500 images
+        >>> result.broken, row_table(moment).row_count, to_dict(result, torch.device("cpu"))["rows"][0]["within"]
+        ([], 2, True)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_json(result, torch.device("cpu"), Path(folder) / "validation.json")
     """
 
     data: str

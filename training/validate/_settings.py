@@ -24,11 +24,12 @@ class ValidateSettings:
     Raises:
         ValueError: a value outside its range.
 
-    >>> from training.runs import DpSgdSettings
-    >>> from training.validate import ValidateSettings
-    >>> ValidateSettings(DpSgdSettings(
-    ...     steps=101, batch_size=50, noise_multiplier=2.0, max_grad_norm=1.5, learning_rate=0.1, seed=0)).moments
-    {'start': 0, 'middle': 45, 'end': 90}
+    Example:
+        >>> from training.runs import DpSgdSettings
+        >>> from training.validate import ValidateSettings
+        >>> ValidateSettings(DpSgdSettings(
+        ...     steps=101, batch_size=50, noise_multiplier=2.0, max_grad_norm=1.5, learning_rate=0.1, seed=0)).moments
+        {'start': 0, 'middle': 45, 'end': 90}
     """
 
     training: DpSgdSettings

@@ -167,17 +167,18 @@ def snapshots(trainer: Trainer, settings: ValidateSettings, stepped: Callable[[]
     Raises:
         ValueError: the Poisson batch of a moment is empty.
 
-    >>> import torch
-    >>> from training.data import Images, load
-    >>> from training.runs import DpSgdSettings
-    >>> from training.validate import ValidateSettings, prepare, snapshots
-    >>> whole = load(name="excerpt", train=False)
-    >>> images = Images("few", whole.pixels[:40], whole.labels[:40])
-    >>> settings = ValidateSettings(DpSgdSettings(steps=4, batch_size=20, noise_multiplier=1.0, max_grad_norm=1.0,
-    ...     learning_rate=0.1, seed=0), pool=2, anchors=3, window=1, subspace_dims=(1,))
-    >>> trainer = prepare(images, whole.pixels[40:], settings, torch.device("cpu"))
-    >>> [(one.name, one.step, tuple(one.anchors.shape)) for one in snapshots(trainer, settings, lambda: None)]
-    [('start', 0, (3, 26010)), ('middle', 1, (3, 26010)), ('end', 2, (3, 26010))]
+    Example:
+        >>> import torch
+        >>> from training.data import Images, load
+        >>> from training.runs import DpSgdSettings
+        >>> from training.validate import ValidateSettings, prepare, snapshots
+        >>> whole = load(name="excerpt", train=False)
+        >>> images = Images("few", whole.pixels[:40], whole.labels[:40])
+        >>> settings = ValidateSettings(DpSgdSettings(steps=4, batch_size=20, noise_multiplier=1.0, max_grad_norm=1.0,
+        ...     learning_rate=0.1, seed=0), pool=2, anchors=3, window=1, subspace_dims=(1,))
+        >>> trainer = prepare(images, whole.pixels[40:], settings, torch.device("cpu"))
+        >>> [(one.name, one.step, tuple(one.anchors.shape)) for one in snapshots(trainer, settings, lambda: None)]
+        [('start', 0, (3, 26010)), ('middle', 1, (3, 26010)), ('end', 2, (3, 26010))]
     """
     found: dict[int, dict[str, Any]] = {}
     sums = []
