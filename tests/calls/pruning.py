@@ -57,8 +57,8 @@ CALLS: Calls = {
     ],
     "dptheory.sparsification.optimal_rates": [call(delta_c=0.5, step_noise=1.0)],
     "dptheory.sparsification.reconstruction_errors": [
-        call(vector=[1.0, 2.0, 3.0, 4.0], drop_rate=0.5, noise_std=0.1, prior_std=2.0),
-        dear(vector=np.repeat([1.0, 2.0], 500), drop_rate=0.9, noise_std=0.1, prior_std=1.0),
+        dear(vector=[1.0, 2.0, 3.0, 4.0], drop_rate=0.5, noise_std=0.1, prior_std=2.0),
+        dear(vector=np.repeat([1.0, 2.0], 50), drop_rate=0.9, noise_std=0.1, prior_std=1.0),
     ],
     "dptheory.sparsification.captured_energy": [call(**_SMALL, snr=1.0), call(**_LARGE, snr=0.01)],
     "dptheory.sparsification.signed_captured_energy": [call(keep_share=0.3, snr=1.0)],
