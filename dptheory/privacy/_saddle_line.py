@@ -1,0 +1,345 @@
+r"""delta(epsilon) of Poisson-subsampled Gaussian steps by the inversion integral on a line, every error bounded.
+
+With :math:`M = \prod_j M_j^{T_j}`, s = c + iu, c > -1, c != 0, and [c < 0] = 1 where c < 0, else 0,
+
+.. math:: \delta(\epsilon) = [c < 0] + \frac1{2\pi}\int_{-\infty}^\infty \frac{M(s)\, e^{-s\epsilon}}{s (s + 1)}\, du .
+
+The trapezoid rule with spacing h is exact but for aliases of one sign, which Chernoff's bound covers. A factor exp(V s (s + 1) / 2)
+smooths delta where M decays slowly: what it adds to delta lies between 0 and :math:`V e^{V/8}` times the smoothed density of the
+loss at epsilon. proofs/privacy/saddle_line.md proves each bound, and names what is assumed of rounding.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import brentq
+
+from dptheory.privacy._moments import (
+    ELEMENTARY,
+    HALF,
+    Complexes,
+    MomentRule,
+    Moments,
+    Reals,
+    StepLoss,
+    Unresolved,
+    moment_rule,
+    real_moments,
+    widest_shift,
+)
+
+Steps = tuple[StepLoss, ...]
+
+_LOG_WANTED = math.log(1e-12)
+"""Each error is made about this small against delta (or 1 - delta where c < 0)."""
+_MOST = 2**17
+_LEFT_OUT = 30.0
+"""Nats below delta at which extreme outputs are left out."""
+
+
+def total_moments(steps: Steps, s: float) -> Moments:
+    parts = [(step.count, real_moments(step, s)) for step in steps]
+    return Moments(
+        sum(n * m.value for n, m in parts), sum(n * m.slope for n, m in parts), sum(n * m.curvature for n, m in parts)
+    )
+
+
+def _log_peak(c: float) -> float:
+    """log of the largest value of exp(-c x) times (1 - exp(-x))+, or min(1, exp(-x)) for c <= 0."""
+    return c * math.log(c) - (1 + c) * math.log1p(c) if c > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Saddle:
+    """The least point c of log(M(c) exp(-c epsilon) / |c (c + 1)|), and about log delta there (log(1 - delta) for c < 0)."""
+
+    c: float
+    epsilon: float
+    log_value: float
+    width: float
+    """Standard deviation of the tilted sum of the losses, with the poles: 1 / sqrt of the second derivative."""
+
+
+def cut(steps: Steps, log_delta: float) -> Steps:
+    """The steps without outputs so extreme that they do not matter to a delta of about exp(log_delta)."""
+    log_left_out = log_delta - _LEFT_OUT - math.log(len(steps))
+    return tuple(step.with_cut(log_left_out) for step in steps)
+
+
+def saddle_at(steps: Steps, epsilon: float) -> Saddle:
+    origin = total_moments(steps, 0.0)
+    if origin.slope - epsilon > math.sqrt(origin.curvature):
+        c = _root(lambda c: _saddle_epsilon(steps, c)[0] - epsilon, -1 + 1e-9, -1e-9, log=False)
+    else:
+        c = _rising_root(
+            lambda c: _saddle_epsilon(steps, c)[0] - epsilon, 1.0 / math.sqrt(origin.curvature)
+        )
+    return _saddle(steps, c, epsilon)
+
+
+def saddle_for(steps: Steps, log_delta: float) -> Saddle:
+    """The saddle, c > 0, at which delta is about exp(log_delta); its epsilon may be below 0."""
+    start = 1.0 / math.sqrt(total_moments(steps, 0.0).curvature)
+    c = _rising_root(lambda c: log_delta - _saddle(steps, c, None).log_value, start)
+    return _saddle(steps, c, None)
+
+
+def _saddle_epsilon(steps: Steps, c: float) -> tuple[float, Moments]:
+    moments = total_moments(steps, c)
+    return moments.slope - 1 / c - 1 / (1 + c), moments
+
+
+def _saddle(steps: Steps, c: float, epsilon: float | None) -> Saddle:
+    own, moments = _saddle_epsilon(steps, c)
+    epsilon = own if epsilon is None else epsilon
+    curvature = moments.curvature + 1 / c**2 + 1 / (1 + c) ** 2
+    log_value = moments.value - c * epsilon - math.log(abs(c)) - math.log1p(c) - 0.5 * math.log(2 * math.pi * curvature)
+    return Saddle(c, epsilon, log_value, math.sqrt(curvature))
+
+
+def _rising_root(function: Callable[[float], float], start: float) -> float:
+    """Root of a rising function of c > 0, from a guess of its scale."""
+    low = high = start
+    for _ in range(200):
+        if function(high) > 0:
+            break
+        low, high = high, 2 * high
+    else:
+        raise Unresolved("no saddle point: epsilon is at the largest loss")
+    for _ in range(400):
+        if function(low) <= 0:
+            break
+        low, high = low / 2, low
+    else:
+        raise Unresolved("no saddle point above 0")
+    return _root(function, low, high, log=True)
+
+
+def _root(function: Callable[[float], float], low: float, high: float, *, log: bool) -> float:
+    if log:
+        found = brentq(lambda x: function(math.exp(x)), math.log(low), math.log(high), xtol=1e-3, rtol=1e-3)
+        return math.exp(found)
+    return float(brentq(function, low, high, xtol=1e-4, rtol=1e-3))
+
+
+@dataclass(frozen=True)
+class Line:
+    """The integral's nodes s = c + ikh, k = 0 .. count, for one direction; serves every epsilon near the one it was made for.
+
+    Attributes:
+        c, h: the line and its spacing.
+        smoothing: V >= 0.
+        log_terms: log of M(s) exp(V s (s + 1) / 2).
+        log_moduli_error: log of the bound of |M(s)| with its error over |M(s)|.
+        aliases: (c', bound of log M(c') + log peak + V c' (c' + 1) / 2) on both sides of c.
+        log_tail, log_density_tail: log of a bound of the sums beyond the last node, without exp(-c epsilon).
+        left_out: bound of the probability that the cuts leave out.
+    """
+
+    c: float
+    h: float
+    smoothing: float
+    log_terms: Complexes
+    log_errors: Reals
+    aliases: tuple[tuple[float, float], ...]
+    log_tail: float
+    log_density_tail: float
+    left_out: float
+
+    def delta_bracket(self, epsilon: float) -> tuple[float, float]:
+        """Bounds of delta(epsilon)."""
+        value, error = self._sum(epsilon, density=False)
+        aliases = self._aliases(epsilon)
+        smooth = 0.0
+        if self.smoothing > 0:
+            density, density_error = self._sum(epsilon, density=True)
+            smooth = self.smoothing * math.exp(self.smoothing / 8) * (density + density_error) * (1 + ELEMENTARY)
+        low, high = value - error - smooth, value + error
+        low, high = (low - aliases, high) if self.c > 0 else (low, high + aliases)
+        if self.c < 0:
+            low, high = low + 1 - HALF - self.left_out, high + 1 + HALF
+        return max(low, 0.0), min(high + self.left_out, 1.0)
+
+    def middle(self, epsilon: float) -> tuple[float, float]:
+        """About delta(epsilon) and its derivative."""
+        s, weights = self._nodes()
+        terms = weights * np.exp(self.log_terms - s * epsilon) / (s * (s + 1))
+        value = float(terms.real.sum())
+        correction = 0.0
+        if self.smoothing > 0:
+            correction = self.smoothing / 2 * self._sum(epsilon, density=True)[0]
+        return value - correction + (self.c < 0), -float((terms * s).real.sum())
+
+    def _nodes(self) -> tuple[Complexes, Reals]:
+        s = self.c + 1j * self.h * np.arange(self.log_terms.size)
+        weights = np.full(s.size, self.h / math.pi)
+        weights[0] /= 2
+        return s, weights
+
+    def _sum(self, epsilon: float, *, density: bool) -> tuple[float, float]:
+        """The trapezoid sum and a bound of its error by truncation, by the errors of M, and by rounding."""
+        s, weights = self._nodes()
+        exponent = self.log_terms - s * epsilon
+        terms = weights * np.exp(exponent)
+        if not density:
+            terms = terms / (s * (s + 1))
+        moduli = np.abs(terms)
+        of_moments = np.expm1(np.minimum(self.log_errors, 600.0))
+        of_terms = ELEMENTARY * (8 + np.abs(self.log_terms) + np.abs(s * epsilon))
+        rounding = float(moduli @ (of_moments * (1 + of_terms) + of_terms)) + HALF * s.size * float(moduli.sum())
+        tail = math.exp((self.log_density_tail if density else self.log_tail) - self.c * epsilon)
+        return float(terms.real.sum()), (rounding + tail) * (1 + s.size * ELEMENTARY)
+
+    def _aliases(self, epsilon: float) -> float:
+        period = 2 * math.pi / self.h
+        total = 0.0
+        for c, log_bound in self.aliases:
+            distance = abs(c - self.c) * period
+            total += math.exp(log_bound - c * epsilon - distance) / -math.expm1(-distance)
+        return total * (1 + 1e-9)
+
+
+def line_at(steps: Steps, saddle: Saddle) -> Line:
+    """The line through a saddle, fine and long enough for errors of about 1e-12 of delta there."""
+    c, epsilon = saddle.c, saddle.epsilon
+    if all((1 + c) * step.shift < step.cut - 10.0 for step in steps):
+        steps = tuple(replace(step, cut=math.inf) for step in steps)
+    log_wanted = saddle.log_value + _LOG_WANTED
+    wings, period = _period(steps, saddle, log_wanted)
+    h = 2 * math.pi / period
+    rules = [moment_rule(step, c, widest_shift(step, c)) for step in steps]
+
+    log_peak = sum(step.count * rule.upper_log_moment for step, rule in zip(steps, rules, strict=True))
+    count, log_decay, smoothing = _length(steps, rules, saddle, h, log_wanted - log_peak + c * epsilon)
+    log_tail, log_density_tail = _log_tails(c, h, count, smoothing, log_peak + log_decay)
+
+    log_terms = np.zeros(count + 1, dtype=np.complex128)
+    log_errors = np.zeros(count + 1)
+    for step, rule in zip(steps, rules, strict=True):
+        log_ratio, error = _ratios(rule, h, count)
+        log_terms += step.count * (log_ratio + rule.log_moment)
+        log_errors += step.count * (error + rule.moment_error)
+    s = c + 1j * h * np.arange(count + 1)
+    log_terms += smoothing / 2 * s * (s + 1)
+    return Line(
+        c,
+        h,
+        smoothing,
+        log_terms,
+        log_errors,
+        tuple((wing, _log_chernoff(steps, wing) + smoothing / 2 * wing * (wing + 1)) for wing in wings),
+        log_tail,
+        log_density_tail,
+        sum(step.count * math.exp(step.log_cut_mass) for step in steps),
+    )
+
+
+def _period(steps: Steps, saddle: Saddle, log_wanted: float) -> tuple[tuple[float, ...], float]:
+    """Two c' on both sides of c, and the period 2 pi / h at which Chernoff's bound of the aliases is small enough."""
+    c = saddle.c
+    low, high = (0.0, math.inf) if c > 0 else (-1.0, 0.0)
+    wings, period = [], 0.0
+    for side, limit in ((-1.0, c - low), (1.0, high - c)):
+        least, chosen, distance = math.inf, c, 0.3 / saddle.width
+        while True:
+            wing = c + side * distance if distance < limit else (low if side < 0 else high)
+            log_bound = total_moments(steps, wing).value + _log_peak(wing) - wing * saddle.epsilon
+            needed = (log_bound - log_wanted + 1.0) / abs(wing - c)
+            settled = needed > 0.98 * least
+            if needed < least:
+                least, chosen = needed, wing
+            if settled or distance >= limit:
+                break
+            distance *= 1.25
+        wings.append(chosen)
+        period = max(period, least)
+    return tuple(wings), period
+
+
+def _log_chernoff(steps: Steps, c: float) -> float:
+    """Upper bound of log M(c) + log of the kernel's peak."""
+    if c in (0.0, -1.0):
+        return 0.0  # M(0) = M(-1) = 1
+    rules = [(step, moment_rule(step, c, widest_shift(step, c), digits=5.0)) for step in steps]
+    return sum(step.count * rule.upper_log_moment for step, rule in rules) + _log_peak(c) + 1e-12
+
+
+def _length(
+    steps: Steps, rules: list[MomentRule], saddle: Saddle, h: float, log_wanted: float
+) -> tuple[int, float, float]:
+    """Number of nodes, log of the bound of |M| / M(c) beyond them, and V.
+
+    ``log_wanted``: how small the tail is to be against M(c).
+    """
+    c = saddle.c
+    count = max(4, math.ceil(math.sqrt(2 * max(-_LOG_WANTED, 1.0)) / (saddle.width * h)))
+    while True:
+        count = min(count, _MOST)
+        log_decay = _log_decay(steps, rules, saddle, (count + 1) * h)
+        missing = log_decay - math.log(count * h * math.pi) - log_wanted
+        if missing <= 0:
+            return count, log_decay, 0.0
+        if count == _MOST:
+            break
+        count = math.ceil(1.15 * count) if missing < 5 else 2 * count if missing > 20 else math.ceil(1.4 * count)
+    u = (count + 1) * h
+    # the width that V costs is V c (c + 1) or so: V as small as the tail allows
+    return count, log_decay, 2 * (missing + 8.0) / u**2
+
+
+def _log_decay(
+    steps: Steps, rules: list[MomentRule], saddle: Saddle, u: float
+) -> float:
+    """log of a bound of |M(c + iv)| / M(c) for all v >= u: the lower the line, the less it loses to exp(y^2 / 2)."""
+    total = 0.0
+    for step, rule in zip(steps, rules, strict=True):
+        widest = widest_shift(step, saddle.c)
+        y = min(widest, u * math.sqrt(real_moments(step, saddle.c).curvature))
+        lower = moment_rule(step, saddle.c, y, digits=5.0)
+        ratio = lower.upper_log_moment - (rule.log_moment - rule.moment_error)
+        total += step.count * min(rule.log_decay(u), lower.log_decay(u) + max(ratio, 0.0))
+    return total
+
+
+def _log_tails(c: float, h: float, count: int, smoothing: float, log_modulus: float) -> tuple[float, float]:
+    """log of bounds of (h / pi) sum over k > count of the moduli: of delta's terms, and of the density's."""
+    u = (count + 1) * h
+    damping = smoothing / 2 * (c * (c + 1) - u * u)
+    log_tail = log_modulus + damping - math.log(math.pi * count * h)
+    if smoothing == 0:
+        return log_tail, math.inf
+    return log_tail, log_modulus + damping + math.log((h + 1 / (smoothing * u)) / math.pi)
+
+
+def _ratios(rule: MomentRule, h: float, count: int) -> tuple[Complexes, Reals]:
+    """log(M(c + ikh) / M(c)), k = 0 .. count, and by how much the log of the modulus may be larger than that.
+
+    The ratio is 1 + sum_j w_j (exp(iuL_j) - 1). With u = v + v', v a multiple of a block, all nodes are products of two
+    matrices: exp(i(v + v')L) - 1 = EE' + E + E', E = exp(ivL) - 1, E' = exp(iv'L) - 1; small terms keep small errors.
+    """
+    block = math.isqrt(count) + 1
+    coarse_u, fine_u = h * block * np.arange(math.ceil((count + 1) / block)), h * np.arange(block)
+    coarse, fine = np.expm1(1j * np.outer(coarse_u, rule.losses)), np.expm1(1j * np.outer(rule.losses, fine_u))
+    weighted = coarse * rule.weights
+    ratio = (weighted @ fine + (weighted.sum(axis=1)[:, None] + rule.weights @ fine)).ravel()[: count + 1]
+
+    u = h * np.arange(count + 1)
+    moduli = np.abs(rule.weights)
+    relative = moduli * (rule.weight_error + (rule.losses.size + 4) * HALF + 4 * ELEMENTARY)
+    sizes, fine_sizes = np.abs(coarse) * relative, np.abs(fine)
+    rounding = (sizes @ fine_sizes + (sizes.sum(axis=1)[:, None] + relative @ fine_sizes)).ravel()[: count + 1]
+    of_phase = moduli * (ELEMENTARY * np.abs(rule.losses) + rule.loss_error)
+    damped = np.exp(-np.outer(coarse_u, rule.losses.imag)) * of_phase
+    rounding += u * (damped @ np.exp(-np.outer(rule.losses.imag, fine_u))).ravel()[: count + 1]
+
+    size = np.abs(1 + ratio)
+    small = np.abs(ratio) < 0.5
+    log_size = np.where(
+        small,
+        0.5 * np.log1p(np.where(small, 2 * ratio.real + np.abs(ratio) ** 2, 0.0)),
+        np.log(np.maximum(size, 1e-300)),
+    )
+    error = (2 * rule.error + 1.01 * rounding) * (u > 0)
+    return log_size + 1j * np.arctan2(ratio.imag, 1 + ratio.real), np.log1p(error / np.maximum(size, 1e-300))
