@@ -10,7 +10,8 @@ from typing import Literal
 
 from dptheory.privacy._gaussian import gaussian_log_delta, gaussian_mu
 from dptheory.privacy._moments import Direction, StepLoss, Unresolved
-from dptheory.privacy._saddle_line import Line, Saddle, Steps, cut, line_at, saddle_at, saddle_for
+from dptheory.privacy._saddle_line import Line, line_at
+from dptheory.privacy._saddle_points import Saddle, Steps, cut, saddle_at, saddle_for
 
 Adjacency = Literal["add-remove", "replace-one"]
 

@@ -10,118 +10,18 @@ loss at epsilon. proofs/privacy/saddle_line.md proves each bound, and names what
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import brentq
-
-from dptheory.privacy._moments import (
-    ELEMENTARY,
-    HALF,
-    Complexes,
-    MomentRule,
-    Moments,
-    Reals,
-    StepLoss,
-    Unresolved,
-    moment_rule,
-    real_moments,
-    widest_shift,
-)
-
-Steps = tuple[StepLoss, ...]
+from dptheory.privacy._moment_rule import MomentRule, moment_rule, widest_shift
+from dptheory.privacy._moments import ELEMENTARY, HALF, Complexes, Reals, real_moments
+from dptheory.privacy._saddle_points import Saddle, Steps, log_peak, total_moments
 
 _LOG_WANTED = math.log(1e-12)
 """Each error is made about this small against delta (or 1 - delta where c < 0)."""
 _MOST = 2**17
-_LEFT_OUT = 30.0
-"""Nats below delta at which extreme outputs are left out."""
-
-
-def total_moments(steps: Steps, s: float) -> Moments:
-    parts = [(step.count, real_moments(step, s)) for step in steps]
-    return Moments(
-        sum(n * m.value for n, m in parts), sum(n * m.slope for n, m in parts), sum(n * m.curvature for n, m in parts)
-    )
-
-
-def _log_peak(c: float) -> float:
-    """log of the largest value of exp(-c x) times (1 - exp(-x))+, or min(1, exp(-x)) for c <= 0."""
-    return c * math.log(c) - (1 + c) * math.log1p(c) if c > 0 else 0.0
-
-
-@dataclass(frozen=True)
-class Saddle:
-    """The least point c of log(M(c) exp(-c epsilon) / |c (c + 1)|), and about log delta there (log(1 - delta) for c < 0)."""
-
-    c: float
-    epsilon: float
-    log_value: float
-    width: float
-    """Standard deviation of the tilted sum of the losses, with the poles: 1 / sqrt of the second derivative."""
-
-
-def cut(steps: Steps, log_delta: float) -> Steps:
-    """The steps without outputs so extreme that they do not matter to a delta of about exp(log_delta)."""
-    log_left_out = log_delta - _LEFT_OUT - math.log(len(steps))
-    return tuple(step.with_cut(log_left_out) for step in steps)
-
-
-def saddle_at(steps: Steps, epsilon: float) -> Saddle:
-    origin = total_moments(steps, 0.0)
-    if origin.slope - epsilon > math.sqrt(origin.curvature):
-        c = _root(lambda c: _saddle_epsilon(steps, c)[0] - epsilon, -1 + 1e-9, -1e-9, log=False)
-    else:
-        c = _rising_root(
-            lambda c: _saddle_epsilon(steps, c)[0] - epsilon, 1.0 / math.sqrt(origin.curvature)
-        )
-    return _saddle(steps, c, epsilon)
-
-
-def saddle_for(steps: Steps, log_delta: float) -> Saddle:
-    """The saddle, c > 0, at which delta is about exp(log_delta); its epsilon may be below 0."""
-    start = 1.0 / math.sqrt(total_moments(steps, 0.0).curvature)
-    c = _rising_root(lambda c: log_delta - _saddle(steps, c, None).log_value, start)
-    return _saddle(steps, c, None)
-
-
-def _saddle_epsilon(steps: Steps, c: float) -> tuple[float, Moments]:
-    moments = total_moments(steps, c)
-    return moments.slope - 1 / c - 1 / (1 + c), moments
-
-
-def _saddle(steps: Steps, c: float, epsilon: float | None) -> Saddle:
-    own, moments = _saddle_epsilon(steps, c)
-    epsilon = own if epsilon is None else epsilon
-    curvature = moments.curvature + 1 / c**2 + 1 / (1 + c) ** 2
-    log_value = moments.value - c * epsilon - math.log(abs(c)) - math.log1p(c) - 0.5 * math.log(2 * math.pi * curvature)
-    return Saddle(c, epsilon, log_value, math.sqrt(curvature))
-
-
-def _rising_root(function: Callable[[float], float], start: float) -> float:
-    """Root of a rising function of c > 0, from a guess of its scale."""
-    low = high = start
-    for _ in range(200):
-        if function(high) > 0:
-            break
-        low, high = high, 2 * high
-    else:
-        raise Unresolved("no saddle point: epsilon is at the largest loss")
-    for _ in range(400):
-        if function(low) <= 0:
-            break
-        low, high = low / 2, low
-    else:
-        raise Unresolved("no saddle point above 0")
-    return _root(function, low, high, log=True)
-
-
-def _root(function: Callable[[float], float], low: float, high: float, *, log: bool) -> float:
-    if log:
-        found = brentq(lambda x: function(math.exp(x)), math.log(low), math.log(high), xtol=1e-3, rtol=1e-3)
-        return math.exp(found)
-    return float(brentq(function, low, high, xtol=1e-4, rtol=1e-3))
+_LOWEST = 256
+"""A line lower than the widest shift by more than this is not tried."""
 
 
 @dataclass(frozen=True)
@@ -201,39 +101,55 @@ class Line:
         return total * (1 + 1e-9)
 
 
-def line_at(steps: Steps, saddle: Saddle) -> Line:
-    """The line through a saddle, fine and long enough for errors of about 1e-12 of delta there."""
+@dataclass(frozen=True)
+class Plan:
+    """Where the nodes lie: s = c + ikh, k = 0 .. count; V; and c' on both sides of c for Chernoff's bound."""
+
+    steps: Steps
+    c: float
+    h: float
+    count: int
+    smoothing: float
+    wings: tuple[float, ...]
+    rules: tuple[MomentRule, ...]
+    log_decay: float
+
+
+def plan_line(steps: Steps, saddle: Saddle) -> Plan:
+    """A line through the saddle, fine and long enough for errors of about 1e-12 of delta there."""
     c, epsilon = saddle.c, saddle.epsilon
     if all((1 + c) * step.shift < step.cut - 10.0 for step in steps):
         steps = tuple(replace(step, cut=math.inf) for step in steps)
     log_wanted = saddle.log_value + _LOG_WANTED
     wings, period = _period(steps, saddle, log_wanted)
     h = 2 * math.pi / period
-    rules = [moment_rule(step, c, widest_shift(step, c)) for step in steps]
+    rules = tuple(moment_rule(step, c, widest_shift(step, c)) for step in steps)
+    log_top = _log_product(steps, rules) - c * epsilon
+    count, log_decay, smoothing = _length(steps, rules, saddle, h, log_wanted - log_top)
+    return Plan(steps, c, h, count, smoothing, wings, rules, log_decay)
 
-    log_peak = sum(step.count * rule.upper_log_moment for step, rule in zip(steps, rules, strict=True))
-    count, log_decay, smoothing = _length(steps, rules, saddle, h, log_wanted - log_peak + c * epsilon)
-    log_tail, log_density_tail = _log_tails(c, h, count, smoothing, log_peak + log_decay)
 
-    log_terms = np.zeros(count + 1, dtype=np.complex128)
-    log_errors = np.zeros(count + 1)
-    for step, rule in zip(steps, rules, strict=True):
-        log_ratio, error = _ratios(rule, h, count)
+def line_at(steps: Steps, saddle: Saddle) -> Line:
+    plan = plan_line(steps, saddle)
+    steps, c, h, smoothing = plan.steps, plan.c, plan.h, plan.smoothing
+    log_tail, log_density_tail = _log_tails(
+        c, h, plan.count, smoothing, _log_product(steps, plan.rules) + plan.log_decay
+    )
+    s = c + 1j * h * np.arange(plan.count + 1)
+    log_terms = smoothing / 2 * s * (s + 1)
+    log_errors = np.zeros(s.size)
+    for step, rule in zip(steps, plan.rules, strict=True):
+        log_ratio, error = _ratios(rule, h, plan.count)
         log_terms += step.count * (log_ratio + rule.log_moment)
         log_errors += step.count * (error + rule.moment_error)
-    s = c + 1j * h * np.arange(count + 1)
-    log_terms += smoothing / 2 * s * (s + 1)
-    return Line(
-        c,
-        h,
-        smoothing,
-        log_terms,
-        log_errors,
-        tuple((wing, _log_chernoff(steps, wing) + smoothing / 2 * wing * (wing + 1)) for wing in wings),
-        log_tail,
-        log_density_tail,
-        sum(step.count * math.exp(step.log_cut_mass) for step in steps),
-    )
+    aliases = tuple((c, _log_chernoff(steps, c) + smoothing / 2 * c * (c + 1)) for c in plan.wings)
+    left_out = sum(step.count * math.exp(step.log_cut_mass) for step in steps)
+    return Line(c, h, smoothing, log_terms, log_errors, aliases, log_tail, log_density_tail, left_out)
+
+
+def _log_product(steps: Steps, rules: tuple[MomentRule, ...]) -> float:
+    """log of an upper bound of M(c)."""
+    return sum(step.count * rule.upper_log_moment for step, rule in zip(steps, rules, strict=True))
 
 
 def _period(steps: Steps, saddle: Saddle, log_wanted: float) -> tuple[tuple[float, ...], float]:
@@ -245,7 +161,7 @@ def _period(steps: Steps, saddle: Saddle, log_wanted: float) -> tuple[tuple[floa
         least, chosen, distance = math.inf, c, 0.3 / saddle.width
         while True:
             wing = c + side * distance if distance < limit else (low if side < 0 else high)
-            log_bound = total_moments(steps, wing).value + _log_peak(wing) - wing * saddle.epsilon
+            log_bound = total_moments(steps, wing).value + log_peak(wing) - wing * saddle.epsilon
             needed = (log_bound - log_wanted + 1.0) / abs(wing - c)
             settled = needed > 0.98 * least
             if needed < least:
@@ -262,12 +178,12 @@ def _log_chernoff(steps: Steps, c: float) -> float:
     """Upper bound of log M(c) + log of the kernel's peak."""
     if c in (0.0, -1.0):
         return 0.0  # M(0) = M(-1) = 1
-    rules = [(step, moment_rule(step, c, widest_shift(step, c), digits=5.0)) for step in steps]
-    return sum(step.count * rule.upper_log_moment for step, rule in rules) + _log_peak(c) + 1e-12
+    rules = tuple(moment_rule(step, c, widest_shift(step, c), digits=5.0) for step in steps)
+    return _log_product(steps, rules) + log_peak(c) + 1e-12
 
 
 def _length(
-    steps: Steps, rules: list[MomentRule], saddle: Saddle, h: float, log_wanted: float
+    steps: Steps, rules: tuple[MomentRule, ...], saddle: Saddle, h: float, log_wanted: float
 ) -> tuple[int, float, float]:
     """Number of nodes, log of the bound of |M| / M(c) beyond them, and V.
 
@@ -275,9 +191,10 @@ def _length(
     """
     c = saddle.c
     count = max(4, math.ceil(math.sqrt(2 * max(-_LOG_WANTED, 1.0)) / (saddle.width * h)))
+    spreads = [math.sqrt(real_moments(step, c).curvature) for step in steps]
     while True:
         count = min(count, _MOST)
-        log_decay = _log_decay(steps, rules, saddle, (count + 1) * h)
+        log_decay = _log_decay(steps, rules, spreads, saddle, (count + 1) * h)
         missing = log_decay - math.log(count * h * math.pi) - log_wanted
         if missing <= 0:
             return count, log_decay, 0.0
@@ -285,21 +202,24 @@ def _length(
             break
         count = math.ceil(1.15 * count) if missing < 5 else 2 * count if missing > 20 else math.ceil(1.4 * count)
     u = (count + 1) * h
-    # the width that V costs is V c (c + 1) or so: V as small as the tail allows
-    return count, log_decay, 2 * (missing + 8.0) / u**2
+    # V costs a width of V c (c + 1) or so: as small as a tail of 1e-8 allows
+    return count, log_decay, 2 * max(missing - 9.0, 4.0) / u**2
 
 
-def _log_decay(
-    steps: Steps, rules: list[MomentRule], saddle: Saddle, u: float
-) -> float:
-    """log of a bound of |M(c + iv)| / M(c) for all v >= u: the lower the line, the less it loses to exp(y^2 / 2)."""
+def _log_decay(steps: Steps, rules: tuple[MomentRule, ...], spreads: list[float], saddle: Saddle, u: float) -> float:
+    """log of a bound of |M(c + iv)| / M(c) for all v >= u, on the line of the rules or below it.
+
+    A lower line loses less to exp(y^2 / 2); the best for a nearly Gaussian loss of deviation w is y = u w.
+    """
     total = 0.0
-    for step, rule in zip(steps, rules, strict=True):
+    for step, rule, spread in zip(steps, rules, spreads, strict=True):
+        decay = rule.log_decay(u)
         widest = widest_shift(step, saddle.c)
-        y = min(widest, u * math.sqrt(real_moments(step, saddle.c).curvature))
-        lower = moment_rule(step, saddle.c, y, digits=5.0)
-        ratio = lower.upper_log_moment - (rule.log_moment - rule.moment_error)
-        total += step.count * min(rule.log_decay(u), lower.log_decay(u) + max(ratio, 0.0))
+        y = max(u * spread, widest / _LOWEST)
+        if y < widest / 2:
+            lower = moment_rule(step, saddle.c, y, digits=5.0)
+            decay = min(decay, lower.log_decay(u))
+        total += step.count * min(decay, 0.0)
     return total
 
 
