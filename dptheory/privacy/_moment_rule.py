@@ -1,7 +1,7 @@
 r"""M(s) = E_P[exp(s L)] at s = c + iu, u >= 0, as one trapezoid rule for all u, with bounds of its errors.
 
-M is the integral of :math:`\varphi(z)\,p(z)\,e^{sL(z)}` along Im z = y > 0. There :math:`|e^{iuL}| \le 1` for every u >= 0, so that
-one rule and one bound of its error serve every u: proofs/privacy/saddle_line.md, steps 4 to 6.
+M is the integral of :math:`\varphi(z)\,p(z)\,e^{sL(z)}` along Im z = y > 0. There :math:`|e^{iuL}| \le 1` for every
+u >= 0, so that one rule and one bound of its error serve every u: proofs/privacy/saddle_line.md, steps 4 to 6.
 """
 
 import functools
@@ -14,7 +14,6 @@ from dptheory.privacy._moments import (
     ELEMENTARY,
     HALF,
     LOG_ROOT_2PI,
-    SHARPNESS,
     Complexes,
     Reach,
     Reals,
@@ -27,8 +26,8 @@ from dptheory.privacy._moments import (
 )
 
 _SHIFT = 1.6  # y: the rule loses exp(y^2 / 2) = 3.6 to cancellation, and needs fewer nodes the larger y is
-_WALL = math.pi / 4  # of noise_multiplier: at 2 y both moduli are monotone
-_CUT_WALL = math.pi / 6 / SHARPNESS  # so that the cut's modulus is monotone and falls
+_WALL = 0.785  # below pi / 4, of noise_multiplier: at 2 y both moduli are monotone
+_CUT_WALL = 0.523  # below pi / 6, over the sharpness: so that the cut's modulus is monotone and falls
 _GROWTH = 15.0  # nats by which the integrand may grow up to the line 2 y
 _CELL = 0.1
 _FAR = 40.0  # beyond the largest exponent's slope
@@ -74,7 +73,7 @@ def envelope(step: StepLoss, c: float, y: float) -> Envelope:
         up = (1.0 + c) * log_mixture(step, edges + 1j * y).real
         bound, ends = bound + np.maximum(up[:-1], up[1:]), ends + up[[0, -1]]
         kept = log_cut(step, edges + 1j * y).real
-        bound, ends = bound + kept[:-1], ends + kept[[0, -1]]
+        bound, ends = bound + kept[:-1], ends + np.array([0.0, kept[-1]])
     if step.direction != "remove":
         down = -c * log_mixture(step, -edges - 1j * y).real
         bound, ends = bound + np.maximum(down[:-1], down[1:]), ends + down[[0, -1]]
@@ -117,7 +116,7 @@ class MomentRule:
 @functools.lru_cache(maxsize=1024)
 def widest_shift(step: StepLoss, c: float) -> float:
     """A height of the line at which the integrand up to twice that height does not grow much."""
-    y = min(_SHIFT, _WALL * step.noise_multiplier, _CUT_WALL if step.cut < math.inf else _SHIFT)
+    y = min(_SHIFT, _WALL * step.noise_multiplier, _CUT_WALL / step.sharpness if step.cut < math.inf else _SHIFT)
     least = envelope(step, c, 0.0).log_integral
     while envelope(step, c, 2 * y).log_integral > least + _GROWTH:
         y /= 2
@@ -173,7 +172,7 @@ def moment_rule(step: StepLoss, c: float, y: float, *, digits: float = 30.0) -> 
     sizes = 3 * np.abs(z) ** 2 / 2 + 3 * np.abs(exponent) + np.abs(log_weights) + np.abs(log_terms)
     weight_error = ELEMENTARY * (1 + np.abs(log_density)) + HALF * sizes + abs(c) * loss_error
     if step.cut < math.inf:
-        weight_error += ELEMENTARY * np.abs(log_cut(step, z)) * (1 + SHARPNESS * np.abs(z - step.cut))
+        weight_error += ELEMENTARY * np.abs(log_cut(step, z)) * (1 + step.sharpness * np.abs(z - step.cut))
     total = math.fsum(terms.real)
     log_moment = top + math.log(total)
     error = math.exp(log_errors[c] - log_moment)

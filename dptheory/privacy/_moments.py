@@ -26,7 +26,6 @@ HALF = 2.0**-53
 ELEMENTARY = 2.0**-50
 """Assumed bound of the relative error of NumPy's exp, expm1, log, log1p, sin, cos, arctan2, and of products with them."""
 
-SHARPNESS = 6.0
 
 _MOST_NODES = 4_000_000
 LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
@@ -42,7 +41,7 @@ class StepLoss:
         sampling_rate: in (0, 1].
         count: how often, >= 1.
         direction: which law is P.
-        cut: P is multiplied by exp(-exp(SHARPNESS (z - cut))): outputs far above ``cut`` are left out.
+        cut, sharpness: P is multiplied by exp(-exp(sharpness (z - cut))): outputs far above ``cut`` are left out.
     """
 
     noise_multiplier: float
@@ -50,6 +49,7 @@ class StepLoss:
     count: int
     direction: Direction
     cut: float = math.inf
+    sharpness: float = 1.0
 
     @property
     def shift(self) -> float:
@@ -57,13 +57,16 @@ class StepLoss:
 
     @property
     def log_cut_mass(self) -> float:
-        """log of a bound of what ``cut`` takes from P, by E exp(SHARPNESS (z - cut))."""
-        return SHARPNESS * (SHARPNESS / 2 + self.shift - self.cut)
+        """log of a bound of what ``cut`` takes from P, by E exp(sharpness (z - cut))."""
+        return self.sharpness * (self.sharpness / 2 + self.shift - self.cut)
 
     def with_cut(self, log_left_out: float) -> "StepLoss":
         """At most exp(log_left_out) is left out in all steps; nothing for "add", whose losses are bounded above."""
-        cut = self.shift + SHARPNESS / 2 + (math.log(self.count) - log_left_out) / SHARPNESS
-        return replace(self, cut=cut) if self.direction != "add" else self
+        if self.direction == "add":
+            return self
+        nats = math.log(self.count) - log_left_out
+        sharpness = math.sqrt(2 * nats)
+        return replace(self, cut=self.shift + sharpness / 2 + nats / sharpness, sharpness=sharpness)
 
 
 class Unresolved(ArithmeticError):
@@ -111,7 +114,7 @@ def losses(step: StepLoss, z: Complexes) -> tuple[Complexes, Complexes]:
 
 
 def log_cut(step: StepLoss, z: Complexes) -> Complexes:
-    return np.asarray(-np.exp(np.minimum(SHARPNESS * (z.real - step.cut), 650.0) + 1j * SHARPNESS * z.imag))
+    return np.asarray(-np.exp(np.minimum(step.sharpness * (z.real - step.cut), 650.0) + 1j * step.sharpness * z.imag))
 
 
 @dataclass(frozen=True)
@@ -170,8 +173,8 @@ def reach(step: StepLoss, c: float, margin: float) -> Reach:
     while right < slope(right) + margin:
         right = min(1.2 * right, slope(right) + margin)
     right_slope = slope(right)
-    # Here the cut outweighs the slope: SHARPNESS exp(SHARPNESS (x - cut)) cos(2 y SHARPNESS) > slope, the cosine >= 1 / 2.
-    fallen = step.cut + math.log1p(2 * right_slope / SHARPNESS) / SHARPNESS + 1.5
+    # Here the cut outweighs the slope: k exp(k (x - cut)) cos(2 y k) > slope for the sharpness k, the cosine >= 1 / 2.
+    fallen = step.cut + math.log1p(2 * right_slope / step.sharpness) / step.sharpness + 1.5
     if fallen < right:
         right, right_slope = fallen, 0.0
     return Reach(-left_slope - margin, left_slope, right, right_slope)

@@ -10,16 +10,19 @@ from typing import Literal
 
 from dptheory.privacy._gaussian import gaussian_log_delta, gaussian_mu
 from dptheory.privacy._moments import Direction, StepLoss, Unresolved
-from dptheory.privacy._saddle_line import Line, line_at
-from dptheory.privacy._saddle_points import Saddle, Steps, cut, saddle_at, saddle_for
+from dptheory.privacy._saddle_line import Line, Plan, line_at, plan_line
+from dptheory.privacy._saddle_points import LEFT_OUT, Saddle, Steps, cut, saddle_at, saddle_for
 
 Adjacency = Literal["add-remove", "replace-one"]
 
 WIDEST = 1e-4
 """Largest width of a bracket of delta, relative."""
 _CLOSED_FORM = 3e-10  # error of log delta of a Gaussian mechanism, for |log delta| < 1e5
-_MATTERS = 1e-11  # of delta: what may be left out
+_FINE = 1e-8  # relative: a line that does this needs no second one
 _TURNS = 12
+_SEARCH = 25
+_CUTS = 4
+_FEW = 4096  # nodes while searching
 _NOISE_WIDTH = 1e-6
 
 
@@ -64,7 +67,7 @@ def delta_bracket(
 
 def direction_delta(composition: Composition, *, epsilon: float, direction: Direction) -> tuple[float, float]:
     """Bounds of delta(epsilon) of one direction: "remove", "add" or "replace"."""
-    low, high = _delta(_steps(composition, direction), epsilon)
+    low, high = _delta(step_losses(composition, direction), epsilon)
     return low, _narrow(low, high)
 
 
@@ -84,7 +87,7 @@ def epsilon_bracket(
     first, *others = directions(adjacency)
     lower, upper = direction_epsilon(composition, delta=delta, direction=first)
     for direction in others:
-        if _delta(_steps(composition, direction), lower)[1] > delta:
+        if _delta(step_losses(composition, direction), lower)[1] > delta:
             low, high = direction_epsilon(composition, delta=delta, direction=direction)
             lower, upper = max(lower, low), max(upper, high)
     return lower, upper
@@ -92,11 +95,11 @@ def epsilon_bracket(
 
 def direction_epsilon(composition: Composition, *, delta: float, direction: Direction) -> tuple[float, float]:
     """Bounds of the smallest epsilon of one direction."""
-    steps = _steps(composition, direction)
+    steps = step_losses(composition, direction)
     if _delta(steps, 0.0)[1] <= delta:
         return 0.0, 0.0
     bracket, middle, epsilon = _near(steps, delta)
-    value, slope = middle(epsilon)
+    slope = middle(epsilon)[1]
     low, high = bracket(epsilon)
     _narrow(low, high)
     start = 1.01 * (high - low) / abs(slope) + 4e-16 * epsilon
@@ -131,15 +134,15 @@ def noise_bracket(
         return delta_bracket(scaled(log_factor), epsilon=epsilon, adjacency=adjacency)
 
     def rough(log_factor: float) -> float:
-        found = [_saddle(_steps(scaled(log_factor), one), epsilon) for one in directions(adjacency)]
+        found = [_saddle(step_losses(scaled(log_factor), one), epsilon) for one in directions(adjacency)]
         return max(one.log_value for one in found) - math.log(delta)
 
-    unsampled = max(_unsampled_mu(_steps(composition, one)) for one in directions(adjacency))
+    unsampled = max(_unsampled_mu(step_losses(composition, one)) for one in directions(adjacency))
     x = _root_below(rough, math.log(unsampled / gaussian_mu(epsilon, delta)))
     slope = (rough(x + 1e-3) - rough(x - 1e-3)) / 2e-3
     before: tuple[float, float] | None = None
     for _ in range(_TURNS):
-        low, high = bounds(x)
+        high = bounds(x)[1]
         excess = math.log(max(high, 1e-300) / delta)
         if before is not None and x != before[0]:
             slope = min((excess - before[1]) / (x - before[0]), -1e-6)
@@ -160,7 +163,7 @@ def largest_loss(steps: Steps) -> float:
     return -sum(step.count * math.log1p(-step.sampling_rate) for step in steps) * (1 + 1e-14)
 
 
-def _steps(composition: Composition, direction: Direction) -> Steps:
+def step_losses(composition: Composition, direction: Direction) -> Steps:
     return tuple(
         StepLoss(
             noise_multiplier=part.noise_multiplier,
@@ -170,6 +173,14 @@ def _steps(composition: Composition, direction: Direction) -> Steps:
         )
         for part in composition
     )
+
+
+def line_plan(composition: Composition, *, epsilon: float, direction: Direction) -> Plan:
+    """Where the line for epsilon runs, for an evaluation in another arithmetic."""
+    steps = step_losses(composition, direction)
+    line = _line(steps, epsilon)
+    kept = cut(steps, math.log(max(line.delta_bracket(epsilon)[1], 1e-300)))
+    return plan_line(kept, saddle_at(kept, epsilon))
 
 
 def _narrow(low: float, high: float) -> float:
@@ -210,14 +221,21 @@ def _line(steps: Steps, epsilon: float, log_delta: float | None = None) -> Line:
     """The line for epsilon, whose cut fits delta: it is made anew until what is left out does not matter."""
     if log_delta is None:
         log_delta = min(_saddle(steps, epsilon).log_value, -1.0)
-    for _ in range(_TURNS):
-        kept = cut(steps, log_delta)
-        line = line_at(kept, saddle_at(kept, epsilon))
-        low, high = line.delta_bracket(epsilon)
-        if line.left_out <= _MATTERS * low:
+    best, width = None, math.inf
+    for nats in (LEFT_OUT, LEFT_OUT / 2):  # nearer cuts leave less of what delta has to be told from
+        for _ in range(_CUTS):
+            kept = cut(steps, log_delta, nats)
+            line = line_at(kept, saddle_at(kept, epsilon))
+            low, high = line.delta_bracket(epsilon)
+            if line.left_out <= 2 * math.exp(-nats) * low:
+                break
+            log_delta = min(math.log(low) if low > 0.1 * high else log_delta - 12.0, log_delta - 1.0)
+        if best is None or high - low < width:
+            best, width = line, high - low
+        if width < _FINE * high:
             break
-        log_delta = min(math.log(low) if low > 0.1 * high else log_delta - 12.0, log_delta - 1.0)
-    return line
+    assert best is not None
+    return best
 
 
 def _near(
@@ -230,23 +248,31 @@ def _near(
     epsilon = max(saddle_for(cut(steps, log_delta), log_delta).epsilon, 0.0)
     if epsilon >= high:
         epsilon = 0.999 * high
-    line = _line(steps, epsilon, log_delta)
-    for _ in range(60):
+    kept = cut(steps, log_delta)
+    for _ in range(_SEARCH):
+        line = line_at(kept, saddle_at(kept, epsilon), _FEW)
+        below, above = line.delta_bracket(epsilon)
+        # neither of both: taken as a lower end of the search
+        low, high = (low, min(high, epsilon)) if above < delta else (max(low, epsilon), high)
         value, slope = line.middle(epsilon)
-        excess = math.log(value / delta) if value > 0 else -5.0
-        if excess > 0:
-            low = max(low, epsilon)
-        else:
-            high = min(high, epsilon)
-        moved = epsilon - excess * value / slope if value > 0 and slope < 0 else (low + min(high, 2 * epsilon + 1)) / 2
+        moved = math.nan
+        if above - below < above / 4 and slope < 0:
+            moved = epsilon - math.log(value / delta) * value / slope
         if not low <= moved <= high:
-            moved = (low + high) / 2 if high < math.inf else 2 * epsilon
-        settled = abs(moved - epsilon) <= 4e-16 * epsilon or abs(excess) < 1e-14
+            moved = math.sqrt(low * high) if low > 0 and high < math.inf else (epsilon / 2 if low == 0 else 2 * epsilon)
+        settled = abs(moved - epsilon) * -slope < delta / 10
         epsilon = moved
         if settled:
             break
-        if abs(excess) > 0.5:
-            line = _line(steps, epsilon, log_delta)
+    line = _line(steps, epsilon, log_delta)
+    for _ in range(_TURNS):
+        value, slope = line.middle(epsilon)
+        if not (value > 0 and slope < 0):
+            break
+        step = math.log(value / delta) * value / slope
+        epsilon = min(max(epsilon - step, 0.0), high)
+        if abs(step) <= 4e-16 * epsilon:
+            break
     if mu is not None:
         return (lambda e: _gaussian_bracket(mu, e)), line.middle, epsilon
     return line.delta_bracket, line.middle, epsilon

@@ -4,8 +4,8 @@ With :math:`M = \prod_j M_j^{T_j}`, s = c + iu, c > -1, c != 0, and [c < 0] = 1 
 
 .. math:: \delta(\epsilon) = [c < 0] + \frac1{2\pi}\int_{-\infty}^\infty \frac{M(s)\, e^{-s\epsilon}}{s (s + 1)}\, du .
 
-The trapezoid rule with spacing h is exact but for aliases of one sign, which Chernoff's bound covers. A factor exp(V s (s + 1) / 2)
-smooths delta where M decays slowly: what it adds to delta lies between 0 and :math:`V e^{V/8}` times the smoothed density of the
+The trapezoid rule with spacing h is exact but for aliases of one sign, which Chernoff's bound covers. A factor
+exp(V s (s + 1) / 2) smooths delta where M decays slowly: what it adds to delta lies between 0 and :math:`V e^{V/8}` times the smoothed density of the
 loss at epsilon. proofs/privacy/saddle_line.md proves each bound, and names what is assumed of rounding.
 """
 
@@ -19,8 +19,8 @@ from dptheory.privacy._saddle_points import Saddle, Steps, log_peak, total_momen
 
 _LOG_WANTED = math.log(1e-12)
 """Each error is made about this small against delta (or 1 - delta where c < 0)."""
-_MOST = 2**17
-_LOWEST = 256
+MOST = 2**17
+LOWEST = 256
 """A line lower than the widest shift by more than this is not tried."""
 
 
@@ -115,22 +115,22 @@ class Plan:
     log_decay: float
 
 
-def plan_line(steps: Steps, saddle: Saddle) -> Plan:
+def plan_line(steps: Steps, saddle: Saddle, most: int = MOST) -> Plan:
     """A line through the saddle, fine and long enough for errors of about 1e-12 of delta there."""
     c, epsilon = saddle.c, saddle.epsilon
-    if all((1 + c) * step.shift < step.cut - 10.0 for step in steps):
+    if all((1 + c) * step.shift < step.cut - 6.0 for step in steps):
         steps = tuple(replace(step, cut=math.inf) for step in steps)
     log_wanted = saddle.log_value + _LOG_WANTED
     wings, period = _period(steps, saddle, log_wanted)
     h = 2 * math.pi / period
     rules = tuple(moment_rule(step, c, widest_shift(step, c)) for step in steps)
     log_top = _log_product(steps, rules) - c * epsilon
-    count, log_decay, smoothing = _length(steps, rules, saddle, h, log_wanted - log_top)
+    count, log_decay, smoothing = _length(steps, rules, saddle, h, log_wanted - log_top, most)
     return Plan(steps, c, h, count, smoothing, wings, rules, log_decay)
 
 
-def line_at(steps: Steps, saddle: Saddle) -> Line:
-    plan = plan_line(steps, saddle)
+def line_at(steps: Steps, saddle: Saddle, most: int = MOST) -> Line:
+    plan = plan_line(steps, saddle, most)
     steps, c, h, smoothing = plan.steps, plan.c, plan.h, plan.smoothing
     log_tail, log_density_tail = _log_tails(
         c, h, plan.count, smoothing, _log_product(steps, plan.rules) + plan.log_decay
@@ -183,7 +183,7 @@ def _log_chernoff(steps: Steps, c: float) -> float:
 
 
 def _length(
-    steps: Steps, rules: tuple[MomentRule, ...], saddle: Saddle, h: float, log_wanted: float
+    steps: Steps, rules: tuple[MomentRule, ...], saddle: Saddle, h: float, log_wanted: float, most: int
 ) -> tuple[int, float, float]:
     """Number of nodes, log of the bound of |M| / M(c) beyond them, and V.
 
@@ -193,12 +193,12 @@ def _length(
     count = max(4, math.ceil(math.sqrt(2 * max(-_LOG_WANTED, 1.0)) / (saddle.width * h)))
     spreads = [math.sqrt(real_moments(step, c).curvature) for step in steps]
     while True:
-        count = min(count, _MOST)
+        count = min(count, most)
         log_decay = _log_decay(steps, rules, spreads, saddle, (count + 1) * h)
         missing = log_decay - math.log(count * h * math.pi) - log_wanted
         if missing <= 0:
             return count, log_decay, 0.0
-        if count == _MOST:
+        if count == most:
             break
         count = math.ceil(1.15 * count) if missing < 5 else 2 * count if missing > 20 else math.ceil(1.4 * count)
     u = (count + 1) * h
@@ -215,7 +215,7 @@ def _log_decay(steps: Steps, rules: tuple[MomentRule, ...], spreads: list[float]
     for step, rule, spread in zip(steps, rules, spreads, strict=True):
         decay = rule.log_decay(u)
         widest = widest_shift(step, saddle.c)
-        y = max(u * spread, widest / _LOWEST)
+        y = max(u * spread, widest / LOWEST)
         if y < widest / 2:
             lower = moment_rule(step, saddle.c, y, digits=5.0)
             decay = min(decay, lower.log_decay(u))

@@ -13,7 +13,7 @@ from dptheory.privacy._moments import Moments, StepLoss, Unresolved, real_moment
 
 Steps = tuple[StepLoss, ...]
 
-_LEFT_OUT = 30.0
+LEFT_OUT = 30.0
 """Nats below delta at which extreme outputs are left out."""
 
 
@@ -40,9 +40,9 @@ class Saddle:
     """Standard deviation of the tilted sum of the losses, with the poles: 1 / sqrt of the second derivative."""
 
 
-def cut(steps: Steps, log_delta: float) -> Steps:
+def cut(steps: Steps, log_delta: float, nats: float = LEFT_OUT) -> Steps:
     """The steps without outputs so extreme that they do not matter to a delta of about exp(log_delta)."""
-    log_left_out = log_delta - _LEFT_OUT - math.log(len(steps))
+    log_left_out = log_delta - nats - math.log(len(steps))
     return tuple(step.with_cut(log_left_out) for step in steps)
 
 
