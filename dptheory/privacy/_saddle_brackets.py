@@ -20,8 +20,8 @@ WIDEST = 1e-4
 _CLOSED_FORM = 3e-10  # error of log delta of a Gaussian mechanism, for |log delta| < 1e5
 _FINE = 1e-8  # relative: a line that does this needs no second one
 _TURNS = 12
-_SEARCH = 25
-_CUTS = 4
+_SEARCH = 16
+_CUTS = 3
 _FEW = 4096  # nodes while searching
 _NOISE_WIDTH = 1e-6
 

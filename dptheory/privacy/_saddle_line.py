@@ -5,21 +5,25 @@ With :math:`M = \prod_j M_j^{T_j}`, s = c + iu, c > -1, c != 0, and [c < 0] = 1 
 .. math:: \delta(\epsilon) = [c < 0] + \frac1{2\pi}\int_{-\infty}^\infty \frac{M(s)\, e^{-s\epsilon}}{s (s + 1)}\, du .
 
 The trapezoid rule with spacing h is exact but for aliases of one sign, which Chernoff's bound covers. A factor
-exp(V s (s + 1) / 2) smooths delta where M decays slowly: what it adds to delta lies between 0 and :math:`V e^{V/8}` times the smoothed density of the
-loss at epsilon. proofs/privacy/saddle_line.md proves each bound, and names what is assumed of rounding.
+exp(V s (s + 1) / 2) smooths delta where M decays slowly: what it adds to delta lies between 0 and :math:`V e^{V/8}` times
+the smoothed density of the loss at epsilon. proofs/privacy/saddle_line.md proves each bound, and names what is assumed of
+rounding.
 """
 
 import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+
 from dptheory.privacy._moment_rule import MomentRule, moment_rule, widest_shift
 from dptheory.privacy._moments import ELEMENTARY, HALF, Complexes, Reals, real_moments
 from dptheory.privacy._saddle_points import Saddle, Steps, log_peak, total_moments
 
+_LARGEST = 600.0
 _LOG_WANTED = math.log(1e-12)
 """Each error is made about this small against delta (or 1 - delta where c < 0)."""
 MOST = 2**17
+_MOST_PRODUCTS = 150_000_000
 LOWEST = 256
 """A line lower than the widest shift by more than this is not tried."""
 
@@ -49,7 +53,9 @@ class Line:
     left_out: float
 
     def delta_bracket(self, epsilon: float) -> tuple[float, float]:
-        """Bounds of delta(epsilon)."""
+        """Bounds of delta(epsilon); 0 and 1 where the line is so far from its saddle that its terms overflow."""
+        if not self._finite(epsilon):
+            return 0.0, 1.0
         value, error = self._sum(epsilon, density=False)
         aliases = self._aliases(epsilon)
         smooth = 0.0
@@ -63,7 +69,9 @@ class Line:
         return max(low, 0.0), min(high + self.left_out, 1.0)
 
     def middle(self, epsilon: float) -> tuple[float, float]:
-        """About delta(epsilon) and its derivative."""
+        """About delta(epsilon) and its derivative; 0 where its terms overflow."""
+        if not self._finite(epsilon):
+            return 0.0, 0.0
         s, weights = self._nodes()
         terms = weights * np.exp(self.log_terms - s * epsilon) / (s * (s + 1))
         value = float(terms.real.sum())
@@ -71,6 +79,12 @@ class Line:
         if self.smoothing > 0:
             correction = self.smoothing / 2 * self._sum(epsilon, density=True)[0]
         return value - correction + (self.c < 0), -float((terms * s).real.sum())
+
+    def _finite(self, epsilon: float) -> bool:
+        logs = [float((self.log_terms.real + self.log_errors).max()), self.log_tail, *(log for _, log in self.aliases)]
+        if self.smoothing > 0:
+            logs.append(self.log_density_tail)
+        return max(logs) - min([self.c, *(c for c, _ in self.aliases)]) * epsilon < _LARGEST
 
     def _nodes(self) -> tuple[Complexes, Reals]:
         s = self.c + 1j * self.h * np.arange(self.log_terms.size)
@@ -86,9 +100,14 @@ class Line:
         if not density:
             terms = terms / (s * (s + 1))
         moduli = np.abs(terms)
-        of_moments = np.expm1(np.minimum(self.log_errors, 600.0))
+        # (|M| + error)^T - |M|^T: by its logarithm, as |M| may be far below its error
+        large = self.log_errors > 1.0
+        of_moments = moduli * np.expm1(np.where(large, 0.0, self.log_errors))
+        of_moments += (
+            large * weights * np.exp(exponent.real + self.log_errors) / (1.0 if density else np.abs(s * (s + 1)))
+        )
         of_terms = ELEMENTARY * (8 + np.abs(self.log_terms) + np.abs(s * epsilon))
-        rounding = float(moduli @ (of_moments * (1 + of_terms) + of_terms)) + HALF * s.size * float(moduli.sum())
+        rounding = float((of_moments + moduli * of_terms).sum()) + HALF * s.size * float(moduli.sum())
         tail = math.exp((self.log_density_tail if density else self.log_tail) - self.c * epsilon)
         return float(terms.real.sum()), (rounding + tail) * (1 + s.size * ELEMENTARY)
 
@@ -191,6 +210,7 @@ def _length(
     """
     c = saddle.c
     count = max(4, math.ceil(math.sqrt(2 * max(-_LOG_WANTED, 1.0)) / (saddle.width * h)))
+    most = min(most, _MOST_PRODUCTS // max(rule.losses.size for rule in rules))
     spreads = [math.sqrt(real_moments(step, c).curvature) for step in steps]
     while True:
         count = min(count, most)

@@ -94,6 +94,8 @@ def _rising_root(function: Callable[[float], float], start: float) -> float:
 
 
 def _root(function: Callable[[float], float], low: float, high: float, *, log: bool) -> float:
+    if function(low) > 0 or function(high) < 0:
+        raise Unresolved("no saddle point")
     if log:
         found = brentq(lambda x: function(math.exp(x)), math.log(low), math.log(high), xtol=1e-3, rtol=1e-3)
         return math.exp(found)
