@@ -81,10 +81,11 @@ class Line:
         return value - correction + (self.c < 0), -float((terms * s).real.sum())
 
     def _finite(self, epsilon: float) -> bool:
-        logs = [float((self.log_terms.real + self.log_errors).max()), self.log_tail, *(log for _, log in self.aliases)]
+        logs = [float((self.log_terms.real + self.log_errors).max()), self.log_tail]
         if self.smoothing > 0:
             logs.append(self.log_density_tail)
-        return max(logs) - min([self.c, *(c for c, _ in self.aliases)]) * epsilon < _LARGEST
+        wings = (log_bound - c * epsilon - abs(c - self.c) * 2 * math.pi / self.h for c, log_bound in self.aliases)
+        return max(max(logs) - self.c * epsilon, *wings, 0.0) < _LARGEST
 
     def _nodes(self) -> tuple[Complexes, Reals]:
         s = self.c + 1j * self.h * np.arange(self.log_terms.size)
