@@ -104,6 +104,17 @@ def test_links_and_pictures_exist(page: Path) -> None:
             assert (page.parent / target).resolve().exists(), target
 
 
+METHODS = {"privacy/saddle_line.md"}
+"""Pages that prove a method of ours and no claim of a paper: without a row, named by the module that they prove."""
+
+
 def test_no_page_without_a_claim() -> None:
-    known = {claim.page for claim in claims.all_claims()} | {"README.md"}
+    known = {claim.page for claim in claims.all_claims()} | {"README.md"} | METHODS
     assert {str(page.relative_to(PROOFS)) for page in PROOFS.rglob("*.md")} == known
+
+
+@pytest.mark.parametrize("page", sorted(METHODS))
+def test_a_method_page_is_named_by_code(page: str) -> None:
+    room = PROOFS.parent / "dptheory" / Path(page).parent
+    assert any(f"proofs/{page}" in module.read_text(encoding="utf-8") for module in room.glob("*.py"))
+    assert "## Proof" in (PROOFS / page).read_text(encoding="utf-8")

@@ -7,8 +7,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from scipy.optimize import brentq
-
 from dptheory.privacy._moments import Moments, StepLoss, Unresolved, real_moments
 
 Steps = tuple[StepLoss, ...]
@@ -94,9 +92,8 @@ def _rising_root(function: Callable[[float], float], start: float) -> float:
 
 
 def _root(function: Callable[[float], float], low: float, high: float, *, log: bool) -> float:
-    if function(low) > 0 or function(high) < 0:
-        raise Unresolved("no saddle point")
-    if log:
-        found = brentq(lambda x: function(math.exp(x)), math.log(low), math.log(high), xtol=1e-3, rtol=1e-3)
-        return math.exp(found)
-    return float(brentq(function, low, high, xtol=1e-4, rtol=1e-3))
+    """About the root of a rising function, by bisection: of c, or of log c."""
+    while high - low > 1e-3 * (low if log else 1.0):
+        middle = math.sqrt(low * high) if log else (low + high) / 2
+        low, high = (low, middle) if function(middle) > 0 else (middle, high)
+    return low + (high - low) / 2

@@ -9,9 +9,9 @@ from scipy.special import ndtr
 
 from dptheory.privacy import _saddle_line
 from dptheory.privacy._moments import Direction, StepLoss
-from dptheory.privacy._sampled_loss import Loss
 from dptheory.privacy._saddle_line import Line, line_at
 from dptheory.privacy._saddle_points import Steps, cut, saddle_at
+from dptheory.privacy._sampled_loss import Loss
 
 
 def steps(noise: float, rate: float, count: int, direction: Direction) -> Steps:
