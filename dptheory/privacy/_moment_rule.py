@@ -168,7 +168,7 @@ def moment_rule(step: StepLoss, c: float, y: float, *, digits: float = 30.0) -> 
     exponent = c * loss
     log_terms = log_weights + exponent
     top = float(log_terms.real.max())
-    terms = np.exp(log_terms - top)
+    terms: Complexes = np.exp(log_terms - top)
     sizes = 3 * np.abs(z) ** 2 / 2 + 3 * np.abs(exponent) + np.abs(log_weights) + np.abs(log_terms)
     weight_error = ELEMENTARY * (1 + np.abs(log_density)) + HALF * sizes + abs(c) * loss_error
     if step.cut < math.inf:

@@ -12,14 +12,14 @@ under P is a rising function of one output z:
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 Direction = Literal["remove", "add", "replace"]
 Reals = NDArray[np.float64]
-Complexes = NDArray[np.complex128]
+Complexes = NDArray[np.complexfloating[Any, Any]]
 
 HALF = 2.0**-53
 """Largest relative error of one rounding."""
@@ -89,8 +89,10 @@ def log_mixture(step: StepLoss, z: Complexes) -> Complexes:
         return exponent
     large = exponent.real > 30.0
     apart = large | ((exponent.real < -0.5) & (q > 0.5))
-    whole = _log1p(q * np.expm1(np.where(apart, 0.0, exponent)))
-    far = exponent + math.log(q) + _log1p((1.0 - q) / q * np.exp(-np.where(large, exponent, 40.0)))
+    gain: Complexes = np.expm1(np.where(apart, 0.0, exponent))
+    odds: Complexes = np.exp(-np.where(large, exponent, 40.0))
+    whole = _log1p(q * gain)
+    far = np.add(exponent, math.log(q) + _log1p((1.0 - q) / q * odds))
     near = np.log((1.0 - q) + q * np.exp(np.where(large, 0.0, exponent)))
     return np.where(large, far, np.where(apart, near, whole))
 
@@ -132,8 +134,8 @@ def real_moments(step: StepLoss, s: float) -> Moments:
     spacing = min(0.25, step.noise_multiplier / 2)
     check_size((ends.right - ends.left) / spacing)
     z = np.arange(ends.left, ends.right, spacing).astype(np.complex128)
-    loss, log_density = losses(step, z)
-    loss, weights = loss.real, spacing * np.exp(-(z.real**2) / 2 - LOG_ROOT_2PI + log_density.real)
+    complex_loss, log_density = losses(step, z)
+    loss, weights = complex_loss.real, spacing * np.exp(-(z.real**2) / 2 - LOG_ROOT_2PI + log_density.real)
     exponent = s * loss
     if np.abs(exponent).max() < 0.5:
         excess = float(weights @ np.expm1(exponent))

@@ -130,29 +130,34 @@ def noise_bracket(
         factor = math.exp(log_factor)
         return tuple(replace(part, noise_multiplier=factor * part.noise_multiplier) for part in composition)
 
-    def bounds(log_factor: float) -> tuple[float, float]:
-        return delta_bracket(scaled(log_factor), epsilon=epsilon, adjacency=adjacency)
-
     def rough(log_factor: float) -> float:
-        found = [_saddle(step_losses(scaled(log_factor), one), epsilon) for one in directions(adjacency)]
-        return max(one.log_value for one in found) - math.log(delta)
+        kinds = [step_losses(scaled(log_factor), one) for one in directions(adjacency)]
+        found = [_saddle(steps, epsilon).log_value for steps in kinds if epsilon < largest_loss(steps)]
+        return max(found) - math.log(delta)
+
+    def upper_delta(log_factor: float, direction: Direction) -> float:
+        return direction_delta(scaled(log_factor), epsilon=epsilon, direction=direction)[1]
 
     unsampled = max(_unsampled_mu(step_losses(composition, one)) for one in directions(adjacency))
     x = _root_below(rough, math.log(unsampled / gaussian_mu(epsilon, delta)))
-    slope = (rough(x + 1e-3) - rough(x - 1e-3)) / 2e-3
+    slope = (rough(x + 1e-2) - rough(x - 1e-2)) / 2e-2
+    larger = max(directions(adjacency), key=lambda one: upper_delta(x, one))
     before: tuple[float, float] | None = None
     for _ in range(_TURNS):
-        high = bounds(x)[1]
-        excess = math.log(max(high, 1e-300) / delta)
+        excess = math.log(max(upper_delta(x, larger), 1e-300) / delta)
         if before is not None and x != before[0]:
             slope = min((excess - before[1]) / (x - before[0]), -1e-6)
-        step = max(-0.7, min(0.7, -excess / slope))
         before = (x, excess)
-        if abs(step) < _NOISE_WIDTH / 4:
-            upper, lower = x + _NOISE_WIDTH / 2, x - _NOISE_WIDTH / 2
-            if bounds(upper)[1] <= delta < bounds(lower)[0]:
-                return math.exp(lower), math.exp(upper)
+        step = max(-0.7, min(0.7, -excess / slope))
         x += step
+        if abs(step) > _NOISE_WIDTH * 100 or abs(excess) > 1e-3:
+            continue  # the next step of a secant is far below the width
+        lower, upper = x - _NOISE_WIDTH / 2, x + _NOISE_WIDTH / 2
+        excesses = {one: upper_delta(upper, one) - delta for one in directions(adjacency)}
+        if max(excesses.values()) > 0:
+            larger = max(excesses, key=lambda one: excesses[one])
+        elif direction_delta(scaled(lower), epsilon=epsilon, direction=larger)[0] > delta:
+            return math.exp(lower), math.exp(upper)
     raise Unresolved(f"the search for the noise did not end near a factor of {math.exp(x):.6g}")
 
 

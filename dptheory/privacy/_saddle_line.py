@@ -97,16 +97,13 @@ class Line:
         """The trapezoid sum and a bound of its error by truncation, by the errors of M, and by rounding."""
         s, weights = self._nodes()
         exponent = self.log_terms - s * epsilon
-        terms = weights * np.exp(exponent)
-        if not density:
-            terms = terms / (s * (s + 1))
+        kernel: Complexes = np.ones_like(s) if density else 1 / (s * (s + 1))
+        terms = weights * np.exp(exponent) * kernel
         moduli = np.abs(terms)
         # (|M| + error)^T - |M|^T: by its logarithm, as |M| may be far below its error
         large = self.log_errors > 1.0
         of_moments = moduli * np.expm1(np.where(large, 0.0, self.log_errors))
-        of_moments += (
-            large * weights * np.exp(exponent.real + self.log_errors) / (1.0 if density else np.abs(s * (s + 1)))
-        )
+        of_moments += large * weights * np.exp(exponent.real + self.log_errors) * np.abs(kernel)
         of_terms = ELEMENTARY * (8 + np.abs(self.log_terms) + np.abs(s * epsilon))
         rounding = float((of_moments + moduli * of_terms).sum()) + HALF * s.size * float(moduli.sum())
         tail = math.exp((self.log_density_tail if density else self.log_tail) - self.c * epsilon)
