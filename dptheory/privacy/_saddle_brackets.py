@@ -131,12 +131,14 @@ def noise_bracket(
         return tuple(replace(part, noise_multiplier=factor * part.noise_multiplier) for part in composition)
 
     def rough(log_factor: float) -> float:
-        kinds = [step_losses(scaled(log_factor), one) for one in directions(adjacency)]
-        found = [_saddle(steps, epsilon).log_value for steps in kinds if epsilon < largest_loss(steps)]
-        return max(found) - math.log(delta)
+        steps = step_losses(scaled(log_factor), directions(adjacency)[0])
+        try:
+            return _saddle(steps, epsilon).log_value - math.log(delta)
+        except Unresolved:  # epsilon is beyond all losses that occur
+            return -math.inf
 
     def upper_delta(log_factor: float, direction: Direction) -> float:
-        return direction_delta(scaled(log_factor), epsilon=epsilon, direction=direction)[1]
+        return _delta(step_losses(scaled(log_factor), direction), epsilon)[1]
 
     unsampled = max(_unsampled_mu(step_losses(composition, one)) for one in directions(adjacency))
     x = _root_below(rough, math.log(unsampled / gaussian_mu(epsilon, delta)))
@@ -156,7 +158,7 @@ def noise_bracket(
         excesses = {one: upper_delta(upper, one) - delta for one in directions(adjacency)}
         if max(excesses.values()) > 0:
             larger = max(excesses, key=lambda one: excesses[one])
-        elif direction_delta(scaled(lower), epsilon=epsilon, direction=larger)[0] > delta:
+        elif _delta(step_losses(scaled(lower), larger), epsilon)[0] > delta:
             return math.exp(lower), math.exp(upper)
     raise Unresolved(f"the search for the noise did not end near a factor of {math.exp(x):.6g}")
 
@@ -210,7 +212,10 @@ def _delta(steps: Steps, epsilon: float) -> tuple[float, float]:
     mu = _gaussian_mu(steps)
     if mu is not None:
         return _gaussian_bracket(mu, epsilon)
-    return _line(steps, epsilon).delta_bracket(epsilon)
+    try:
+        return _line(steps, epsilon).delta_bracket(epsilon)
+    except Unresolved:  # no loss exceeds the largest one: delta <= 1 - exp(epsilon - largest)
+        return 0.0, -math.expm1(epsilon - largest_loss(steps)) * (1 + 1e-12)
 
 
 def _gaussian_bracket(mu: float, epsilon: float) -> tuple[float, float]:

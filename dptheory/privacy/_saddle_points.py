@@ -70,6 +70,9 @@ def _saddle(steps: Steps, c: float, epsilon: float | None) -> Saddle:
     epsilon = own if epsilon is None else epsilon
     curvature = moments.curvature + 1 / c**2 + 1 / (1 + c) ** 2
     log_value = moments.value - c * epsilon - math.log(abs(c)) - math.log1p(c) - 0.5 * math.log(2 * math.pi * curvature)
+    log_value = min(
+        log_value, moments.value - c * epsilon + log_peak(c)
+    )  # Chernoff, where the law is far from Gaussian
     return Saddle(c, epsilon, log_value, math.sqrt(curvature))
 
 
