@@ -1,4 +1,4 @@
-"""What users of ``training`` call: make_private, mechanisms and their schedules, ledger, samplers, runs, readers, probes."""
+"""What users of ``training`` call: make_private, mechanisms and their schedules, accountant, samplers, runs, readers, probes."""
 
 from collections.abc import Callable
 from typing import Any

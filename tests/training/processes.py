@@ -44,7 +44,7 @@ def result(device: torch.device) -> dict:
     for name, mechanism in MECHANISMS.items():
         run = few_steps(mechanism, device)
         found[name] = [p.detach().cpu() for p in run.model.parameters()]
-        found[f"{name} spent"] = (run.optimizer.ledger.steps, run.optimizer.epsilon(1e-5))
+        found[f"{name} spent"] = (run.optimizer.accountant.steps, run.optimizer.epsilon(1e-5))
         if name == "random-sparsification":
             found["mask"] = [m.cpu() for m in run.optimizer.mechanism.mask]
         if name == "gep-optimal":

@@ -78,7 +78,7 @@ def test_what_a_run_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     for found, train in ((run.train, True), (run.test, False)):
         assert torch.equal(found.pixels, standardised(tiny_load("excerpt", train=train)).pixels)
-    assert len(run.test) == TEST and run.optimizer.ledger._budget is None
+    assert len(run.test) == TEST and run.optimizer.accountant._budget is None
     assert run.device == CPU
     _, asked = prepared(monkeypatch, optimizer={"name": "adam", "learning_rate": 0.25, "weight_decay": 0.125})
     assert isinstance(asked["optimizer"], torch.optim.Adam)
@@ -96,7 +96,7 @@ def test_noise_for_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(privacy, "least_noise_multiplier", lambda **a: wanted.append(tuple(a.values())) or 1.25)
     run, asked = prepared(monkeypatch, noise_multiplier=None, epsilon=4.0, delta=1e-4)
     assert wanted == [(4.0, 1e-4, 0.25, 12)] and asked["noise_multiplier"] == 1.25
-    assert run.optimizer.ledger._budget == (4.0, 1e-4)
+    assert run.optimizer.accountant._budget == (4.0, 1e-4)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_defaults_of_make_private() -> None:
     _, optimizer, loader = made()
     assert (optimizer.noise_multiplier, optimizer.max_grad_norm, optimizer.expected_batch_size) == (1.5, 0.7, 5.0)
     assert optimizer.loss_reduction == "mean" and optimizer.generator is None and not optimizer.secure
-    assert optimizer.ledger.sampling_rate == 0.25 and len(loader) == 4
+    assert optimizer.accountant.sampling_rate == 0.25 and len(loader) == 4
     sampler = loader.batch_sampler
     assert isinstance(vars(sampler)["_batches"], GeneratorBatches)
     assert (sampler.num_samples, sampler.sample_rate, sampler.steps) == (20, 0.25, 4)
@@ -244,7 +244,7 @@ def test_attach_takes_its_divisor_from_the_examples() -> None:
     model = nn.Linear(3, 2)
     given = {"mechanism": m.DpSgd(), "noise_multiplier": 1.5, "max_grad_norm": 0.7, "sampling_rate": 0.1}
     _, optimizer = attach(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), train_size=70, **given)
-    assert optimizer.expected_batch_size == 0.1 * 70 and optimizer.ledger.sampling_rate == 0.1
+    assert optimizer.expected_batch_size == 0.1 * 70 and optimizer.accountant.sampling_rate == 0.1
     assert optimizer.loss_reduction == "mean" and not optimizer.secure and optimizer.generator is None
 
 

@@ -147,7 +147,7 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
         partition=config.sampling == "partition",
     )
     if config.epsilon is not None:
-        optimizer.ledger.limit(epsilon=config.epsilon, delta=config.delta)
+        optimizer.accountant.limit(epsilon=config.epsilon, delta=config.delta)
     if config.secure:
         batches: Batches = SecureBatches(train_size=len(train), sampling_rate=rate)
     elif config.sampling == "partition":

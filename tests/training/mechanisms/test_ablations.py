@@ -116,11 +116,11 @@ def test_noise_that_the_studies_state() -> None:
     final = study.phase("final")
     for arm in ("index-pruning", "index-pruning-1000"):
         config = study.config(final, arm=arm, point={}, seed=0)
-        ledger = PrivacyAccountant(config.batch_size / 60_000)
-        ledger.limit(1.0, 1e-5)
+        accountant = PrivacyAccountant(config.batch_size / 60_000)
+        accountant.limit(1.0, 1e-5)
         cost = _cost(config)
-        ledger._spent[cost] = 599
-        ledger.clear(cost)
+        accountant._spent[cost] = 599
+        accountant.clear(cost)
     magnitudes = study.config(study.phase("others"), arm="noisy-magnitudes", point={}, seed=0)
     joint = 1 / math.hypot(1 / magnitudes.noise_multiplier, 1 / magnitudes.mechanism["selection_multiplier"])
     assert joint == pytest.approx(1.73952, rel=1e-3) and joint >= 1.7395198

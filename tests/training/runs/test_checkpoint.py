@@ -77,7 +77,7 @@ def test_resumed_runs_are_those_never_interrupted(tmp_path: Path, name: str, opt
     assert same(weights(whole), weights(broken))
     assert not same(weights(whole), weights(start(config)))
     assert broken.optimizer.epsilon(1e-5) == whole.optimizer.epsilon(1e-5)
-    assert broken.optimizer.ledger.steps == 9
+    assert broken.optimizer.accountant.steps == 9
 
 
 def test_freezing_stays_frozen_across_a_resumption(tmp_path: Path) -> None:

@@ -231,7 +231,7 @@ def test_every_shipped_configuration_builds_and_steps(monkeypatch: pytest.Monkey
     start = [p.detach().clone() for p in run.model.parameters()]
     assert len(run.train) == TRAIN and _train.last_step(config.epochs, 4 / TRAIN) == run.steps
     loss, size = _train.one_step(run)
-    assert run.step == 1 and run.optimizer.ledger.steps == 1 and loss >= 0 and size >= 0
+    assert run.step == 1 and run.optimizer.accountant.steps == 1 and loss >= 0 and size >= 0
     moved = [not torch.equal(a, b) for a, b in zip(start, run.model.parameters(), strict=True)]
     assert any(moved) and all(torch.isfinite(p).all() for p in run.model.parameters())
 
@@ -241,7 +241,7 @@ PRUNING = [p for p in SHIPPED if read_config(p).mechanism["name"] == "index-prun
 
 
 def costs_of_a_run(config: RunConfig) -> list[StepCost]:
-    """What the mechanism tells the ledger in every step of the whole run."""
+    """What the mechanism tells the accountant in every step of the whole run."""
     model = build_model(config.model, features=0, seed=0)
     rate = config.batch_size / EXAMPLES[config.data]
     steps = _train.last_step(config.epochs, rate)
@@ -283,17 +283,17 @@ def test_the_budget_affords_every_step_of_a_pruned_run(path: Path) -> None:
     assert config.mechanism["index_epsilon"] == pytest.approx(0.01 * config.epsilon, rel=1e-12)
 
 
-def test_the_ledger_counts_a_pruned_run_so() -> None:
+def test_the_accountant_counts_a_pruned_run_so() -> None:
     config = read_config(Path("configs/cifar10/gip_eps0.5.toml"))
-    ledger = PrivacyAccountant(config.batch_size / EXAMPLES[config.data])
+    accountant = PrivacyAccountant(config.batch_size / EXAMPLES[config.data])
     assert config.epsilon is not None
-    ledger.limit(epsilon=config.epsilon, delta=config.delta)
+    accountant.limit(epsilon=config.epsilon, delta=config.delta)
     *before, last = costs_of_a_run(config)
     for cost in before:
-        ledger.record(cost)
-    ledger.clear(last)
-    ledger.record(last)
-    assert 0.98 * config.epsilon < ledger.epsilon(config.delta) < 0.99 * config.epsilon
+        accountant.record(cost)
+    accountant.clear(last)
+    accountant.record(last)
+    assert 0.98 * config.epsilon < accountant.epsilon(config.delta) < 0.99 * config.epsilon
 
 
 STOPPED = re.compile(r"the budget stops the run after (\d+) of (\d+) steps")
@@ -318,13 +318,13 @@ def test_a_configuration_says_where_its_budget_stops_it(path: Path) -> None:
     steps = _train.last_step(config.epochs, rate)
     said = STOPPED.search((FOLDER / path).read_text(encoding="utf-8"))
     last = int(said[1]) if said else steps
-    ledger = PrivacyAccountant(rate)
-    ledger.limit(epsilon=config.epsilon, delta=config.delta)
+    accountant = PrivacyAccountant(rate)
+    accountant.limit(epsilon=config.epsilon, delta=config.delta)
     for _ in range(last - 1):
-        ledger.record(cost)
-    ledger.clear(cost)
+        accountant.record(cost)
+    accountant.clear(cost)
     if said:
-        ledger.record(cost)
+        accountant.record(cost)
         assert last < steps == int(said[2])
         with pytest.raises(BudgetError):
-            ledger.clear(cost)
+            accountant.clear(cost)

@@ -139,7 +139,7 @@ def test_stops_before_the_budget_would_be_exceeded(tmp_path: Path) -> None:
     run = runs.train(config, CPU, tmp_path, resume=False)
     assert run.spent and 0 < run.step < run.steps
     assert run.rows[-1]["step"] == run.step and run.rows[-1]["epsilon"] <= 8.0
-    run.optimizer.ledger.record(run.optimizer.mechanism.cost(1.0))
+    run.optimizer.accountant.record(run.optimizer.mechanism.cost(1.0))
     assert run.optimizer.epsilon(1e-5) > 8.0
     assert read(tmp_path)[1]["budget_spent"] is True
     assert [row["step"] for row in run.rows] == sorted({row["step"] for row in run.rows})  # no row for an empty epoch
@@ -409,7 +409,7 @@ def test_auxiliary_images_are_loaded_for_those_alone_who_ask(monkeypatch: pytest
 def test_empty_batches_in_every_network(monkeypatch: pytest.MonkeyPatch, model: str, mode: str) -> None:
     run = runs.prepare(tiny_config(model=model, data="cifar-10", grad_sample_mode=mode, batch_size=2), CPU)
     monkeypatch.setattr(type(run.batches), "batch", lambda *_: torch.zeros(0, dtype=torch.long))
-    assert _train.one_step(run) == (0.0, 0) and run.optimizer.ledger.steps == 1
+    assert _train.one_step(run) == (0.0, 0) and run.optimizer.accountant.steps == 1
     assert all(torch.isfinite(p).all() for p in run.model.parameters())
 
 
