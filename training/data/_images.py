@@ -157,14 +157,15 @@ def standardised(images: Images) -> Images:
         New images of the same name; the labels are shared.
 
     Raises:
-        KeyError: a name that ``CHANNELS`` does not have.
+        ValueError: a name that ``CHANNELS`` does not have.
 
     Example:
         >>> from training.data import load, standardised
         >>> round(abs(float(standardised(load(name="excerpt", train=True)).pixels.mean())), 1)
         0.0
     """
-    mean, deviation = (torch.tensor(values).view(-1, 1, 1) for values in CHANNELS[images.name])
+    channels = CHANNELS[_validate.choice("images.name", images.name, tuple(CHANNELS))]
+    mean, deviation = (torch.tensor(values).view(-1, 1, 1) for values in channels)
     return Images(images.name, (images.pixels - mean) / deviation, images.labels)
 
 

@@ -1,7 +1,15 @@
 """Training runs, from configuration to checkpoint, and sweeps of studies with their answers."""
 
 from training.runs._answers import Answer, answer
-from training.runs._build import BUILDERS, build_mechanism, build_model, build_optimizer, parameter_groups
+from training.runs._build import (
+    BUILDERS,
+    Auxiliary,
+    MechanismSetting,
+    build_mechanism,
+    build_model,
+    build_optimizer,
+    parameter_groups,
+)
 from training.runs._checkpoint import CSV, JSON, STATE, metrics
 from training.runs._config import OptimizerConfig, RunConfig, from_dict, read_config
 from training.runs._plain_dp_sgd import DpSgdSettings, Step, accuracy, dp_sgd, pick_device, sampling_rate
@@ -19,10 +27,12 @@ __all__ = [
     "JSON",
     "STATE",
     "Answer",
+    "Auxiliary",
     "Difference",
     "DpSgdSettings",
     "Equivalence",
     "Lines",
+    "MechanismSetting",
     "OptimizerConfig",
     "Outcome",
     "Places",

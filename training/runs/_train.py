@@ -123,7 +123,7 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
     model = _build.build_model(config.model, features=train.pixels[0].numel(), seed=stream(config.seed, _WEIGHTS))
     model = model.to(device).train()
     _check_shape(model, config, train, device)
-    setting = _build.Setting(
+    setting = _build.MechanismSetting(
         run=config,
         model=model,
         steps_per_epoch=last_step(1, rate),

@@ -13,14 +13,17 @@ from tests.training.tiny import tiny_config
 from training import mechanisms as m
 from training import networks, runs
 from training.networks import small_tanh_cnn
-from training.runs import OptimizerConfig, _build
+from training.runs import OptimizerConfig
 
 STEPS, EPOCH, SEED = 12, 4, 9
 IMAGES = torch.zeros(30, 1, 28, 28)
 
 
-def setting(seed: int | None = SEED, steps: int = STEPS) -> _build.Setting:
-    return _build.Setting(tiny_config(seed=5), small_tanh_cnn(0), EPOCH, steps, seed, _build.Auxiliary(lambda: IMAGES))
+def setting(seed: int | None = SEED, steps: int = STEPS) -> runs.MechanismSetting:
+    return runs.MechanismSetting(
+        run=tiny_config(seed=5), model=small_tanh_cnn(0), steps_per_epoch=EPOCH, steps=steps, seed=seed,
+        auxiliary=runs.Auxiliary(lambda: IMAGES),
+    )  # fmt: skip
 
 
 def made(name: str, seed: int | None = SEED, steps: int = STEPS, **arguments: Any) -> Any:
@@ -191,10 +194,10 @@ def test_unknown_arguments_name_those_there_are() -> None:
 
 
 def test_images_taken_are_the_most_that_were_asked_for() -> None:
-    auxiliary = _build.Auxiliary(lambda: IMAGES)
+    auxiliary = runs.Auxiliary(lambda: IMAGES)
     assert auxiliary.used == 0
     with pytest.raises(TypeError):
-        _build.Auxiliary(lambda: IMAGES, 3)  # type: ignore[call-arg]
+        runs.Auxiliary(lambda: IMAGES, 3)  # type: ignore[call-arg]
     for count, used in ((5, 5), (3, 5), (30, 30)):
         assert len(auxiliary.take(count)) == count and auxiliary.used == used
 

@@ -14,7 +14,6 @@ from training import runs
 from training.engine import BudgetError, PrivacyAccountant
 from training.mechanisms import StepCost
 from training.runs import BUILDERS, RunConfig, _config, _train, build_mechanism, build_model, from_dict, read_config
-from training.runs._build import Auxiliary, Setting
 
 FOLDER = Path(training.__file__).parent
 _OTHERS = ("studies", "answers")
@@ -245,7 +244,10 @@ def costs_of_a_run(config: RunConfig) -> list[StepCost]:
     model = build_model(config.model, features=0, seed=0)
     rate = config.batch_size / EXAMPLES[config.data]
     steps = _train.last_step(config.epochs, rate)
-    setting = Setting(config, model, _train.last_step(1, rate), steps, 0, Auxiliary(lambda: torch.zeros(0)))
+    setting = runs.MechanismSetting(
+        run=config, model=model, steps_per_epoch=_train.last_step(1, rate), steps=steps, seed=0,
+        auxiliary=runs.Auxiliary(lambda: torch.zeros(0)),
+    )  # fmt: skip
     mechanism, costs = build_mechanism(setting, config.mechanism), []
     assert config.noise_multiplier is not None
     for _ in range(steps):

@@ -530,7 +530,7 @@ def test_signals_are_those_of_before_and_other_threads_get_none() -> None:
 
 def test_a_mechanism_is_told_steps_and_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     """A secure run has no seed that anyone could know."""
-    told: list[runs._build.Setting] = []
+    told: list[runs.MechanismSetting] = []
     build = runs._build.build_mechanism
     monkeypatch.setattr(
         runs._build, "build_mechanism", lambda setting, table: told.append(setting) or build(setting, table)
