@@ -146,7 +146,7 @@ WITHOUT_EXAMPLE = {
     "probe.Record": "a part of what run_probe gives",
     "probe.Row": "a part of what measure gives",
     "probe.write_figure": "drawing takes seconds",
-    "runs.Answer": "what answer gives",
+    "runs.ComparisonResult": "what compare gives",
     "runs.Difference": "what paired_difference gives",
     "runs.Equivalence": "what equivalence gives",
     "runs.MechanismSetting": "what build_mechanism takes, and shows its use",

@@ -1,6 +1,5 @@
 """Training runs, from configuration to checkpoint, and sweeps of studies with their answers."""
 
-from training.runs._answers import Answer, answer
 from training.runs._build import (
     BUILDERS,
     Auxiliary,
@@ -11,6 +10,7 @@ from training.runs._build import (
     parameter_groups,
 )
 from training.runs._checkpoint import CSV, JSON, STATE, metrics
+from training.runs._comparisons import ComparisonResult, compare
 from training.runs._config import OptimizerConfig, RunConfig, from_dict, read_config
 from training.runs._plain_dp_sgd import DpSgdSettings, Step, accuracy, dp_sgd, pick_device, sampling_rate
 from training.runs._progress import Lines
@@ -26,8 +26,8 @@ __all__ = [
     "CSV",
     "JSON",
     "STATE",
-    "Answer",
     "Auxiliary",
+    "ComparisonResult",
     "Difference",
     "DpSgdSettings",
     "Equivalence",
@@ -42,10 +42,10 @@ __all__ = [
     "Step",
     "Study",
     "accuracy",
-    "answer",
     "build_mechanism",
     "build_model",
     "build_optimizer",
+    "compare",
     "dp_sgd",
     "equivalence",
     "from_dict",
