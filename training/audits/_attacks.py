@@ -55,7 +55,7 @@ def _by_tensor(moved: Array) -> Array:
 def foreseen(
     make: Callable[[int | None], m.PosteriorFreeze],
     dim: int,
-    sigma: float,
+    noise_multiplier: float,
     steps: int,
     delta: float,
     trials: int,
@@ -69,8 +69,8 @@ def foreseen(
     """
     case = Case("posterior freeze", make, _laws.clipped_then_masked, shown=mask)
     sizes = (dim // 2, dim - dim // 2)
-    threshold = 0.5 + 0.8 * math.sqrt(steps) / sigma
-    plan = _board.Plan(np.zeros((1, dim)), sizes, 1, 1, steps, sigma, _CLIP, 0, secure)
+    threshold = 0.5 + 0.8 * math.sqrt(steps) / noise_multiplier
+    plan = _board.Plan(np.zeros((1, dim)), sizes, 1, 1, steps, noise_multiplier, _CLIP, 0, secure)
     hits, claimed = 0, math.inf
     for own in np.random.default_rng(seed).integers(2**31, size=trials):
         masks = foretold(case, plan, None if secure else int(own), [np.zeros(dim)] * steps)
@@ -80,7 +80,7 @@ def foreseen(
 
         trace = _board.train(case.make(None if secure else int(own)), replace(plan, seed=int(own), canary=gradient))
         units = [step.released @ hot / np.linalg.norm(hot) for step, hot in zip(trace.seen, masks, strict=True)]
-        hits += int(np.sum(units) / (sigma * _CLIP * math.sqrt(steps)) > threshold)
+        hits += int(np.sum(units) / (noise_multiplier * _CLIP * math.sqrt(steps)) > threshold)
         claimed = min(claimed, trace.report(delta).epsilon)
     false_rate = float(norm.sf(threshold))
     bound = privacy.bound_at_known_rate(

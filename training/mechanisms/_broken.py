@@ -113,13 +113,13 @@ class TopKWithoutNoise(DpSgd):
     title = "top-k by private magnitudes (NOT PRIVATE)"
 
     def __init__(self, keep_share: float) -> None:
-        self._rate = 1.0 - _validate.real("keep_share", keep_share, 1e-15, 1.0)
+        self._drop_rate = 1.0 - _validate.real("keep_share", keep_share, 1e-15, 1.0)
 
     def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
         return clipped_sum(samples, clip_norm)
 
     def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
-        mask = largest_entries(total, self._rate)
+        mask = largest_entries(total, self._drop_rate)
         return [(t + noise(t, noise_multiplier * clip_norm)) * m for t, m in zip(total, mask, strict=True)]
 
     def cost(self, noise_multiplier: float) -> StepCost:

@@ -177,12 +177,12 @@ class _Embedding(Mechanism, abc.ABC):
     def _subspace_dim(self) -> int:
         return sum(len(b) for b in self.bases)
 
-    def _factors(self, norms: torch.Tensor, rest: torch.Tensor, clip: float) -> tuple[torch.Tensor, torch.Tensor]:
+    def _factors(self, norms: torch.Tensor, rest: torch.Tensor, clip_norm: float) -> tuple[torch.Tensor, torch.Tensor]:
         """Clip factors of embedding and residual of each sample."""
-        return clip_factors(norms, clip), clip_factors(rest, self._residual_clip)
+        return clip_factors(norms, clip_norm), clip_factors(rest, self._residual_clip)
 
     @abc.abstractmethod
-    def _stds(self, noise_multiplier: float, clip: float) -> tuple[float, float]:
+    def _stds(self, noise_multiplier: float, clip_norm: float) -> tuple[float, float]:
         """Standard deviations of the noise on embedding and residual."""
 
     def _rest(self, residual: torch.Tensor, basis: torch.Tensor, std: float, noise: Noise) -> torch.Tensor:
@@ -242,9 +242,9 @@ class Gep(_Embedding):
 
     title = "GEP as published"
 
-    def _stds(self, noise_multiplier: float, clip: float) -> tuple[float, float]:
+    def _stds(self, noise_multiplier: float, clip_norm: float) -> tuple[float, float]:
         ratio = math.sqrt(2) * noise_multiplier
-        return ratio * clip, ratio * self._residual_clip
+        return ratio * clip_norm, ratio * self._residual_clip
 
     def _rest(self, residual: torch.Tensor, basis: torch.Tensor, std: float, noise: Noise) -> torch.Tensor:
         return residual + noise(residual, std)
@@ -281,13 +281,13 @@ class GepOptimal(_Embedding):
 
     title = "GEP, optimal split"
 
-    def _stds(self, noise_multiplier: float, clip: float) -> tuple[float, float]:
+    def _stds(self, noise_multiplier: float, clip_norm: float) -> tuple[float, float]:
         if noise_multiplier == 0:
             return 0.0, 0.0
         split = theory.split_noise(
             dim=self._dim,
             subspace_dim=self._subspace_dim,
-            embedding_clip=clip,
+            embedding_clip=clip_norm,
             residual_clip=self._residual_clip,
             mu=1 / noise_multiplier,
         )
@@ -327,18 +327,18 @@ class GepJoint(_Embedding):
         """``residual_clip`` is at most ``clip_norm``."""
         _validate.real("residual_clip", self._residual_clip, 0.0, clip_norm, ends="(]")
 
-    def _factors(self, norms: torch.Tensor, rest: torch.Tensor, clip: float) -> tuple[torch.Tensor, torch.Tensor]:
-        whole = clip_factors(torch.hypot(norms, rest), clip)
+    def _factors(self, norms: torch.Tensor, rest: torch.Tensor, clip_norm: float) -> tuple[torch.Tensor, torch.Tensor]:
+        whole = clip_factors(torch.hypot(norms, rest), clip_norm)
         return whole, whole * clip_factors(whole * rest, self._residual_clip)
 
-    def _stds(self, noise_multiplier: float, clip: float) -> tuple[float, float]:
+    def _stds(self, noise_multiplier: float, clip_norm: float) -> tuple[float, float]:
         if noise_multiplier == 0:
             return 0.0, 0.0
-        share = self._residual_clip / clip
+        share = self._residual_clip / clip_norm
         split = theory.joint_clip(
             dim=self._dim,
             subspace_dim=self._subspace_dim,
-            clip_norm=clip,
+            clip_norm=clip_norm,
             residual_share=share,
             mu=1 / noise_multiplier,
         )
@@ -366,8 +366,8 @@ class BiasedGep(_Embedding):
 
     title = "B-GEP"
 
-    def _stds(self, noise_multiplier: float, clip: float) -> tuple[float, float]:
-        return noise_multiplier * clip, 0.0
+    def _stds(self, noise_multiplier: float, clip_norm: float) -> tuple[float, float]:
+        return noise_multiplier * clip_norm, 0.0
 
     def _rest(self, residual: torch.Tensor, basis: torch.Tensor, std: float, noise: Noise) -> torch.Tensor:
         return torch.zeros_like(residual)

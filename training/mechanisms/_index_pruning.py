@@ -97,11 +97,11 @@ class _GroupedSelection(Mechanism):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._step = state["step"]
 
-    def _select(self, flat: torch.Tensor, noised: torch.Tensor, clip: float, noise: Noise) -> torch.Tensor:
-        scores = grouped(self._scores(flat, noised, clip, noise), self._width)
+    def _select(self, flat: torch.Tensor, noised: torch.Tensor, clip_norm: float, noise: Noise) -> torch.Tensor:
+        scores = grouped(self._scores(flat, noised, clip_norm, noise), self._width)
         return self._choose(scores, noise).flatten()[: flat.numel()]
 
-    def _scores(self, flat: torch.Tensor, noised: torch.Tensor, clip: float, noise: Noise) -> torch.Tensor:
+    def _scores(self, flat: torch.Tensor, noised: torch.Tensor, clip_norm: float, noise: Noise) -> torch.Tensor:
         """What the choice ranks by."""
         return flat.abs()
 
@@ -183,7 +183,7 @@ class TopKOfReleased(_GroupedSelection):
 
     title = "top-k of the released gradient"
 
-    def _scores(self, flat: torch.Tensor, noised: torch.Tensor, clip: float, noise: Noise) -> torch.Tensor:
+    def _scores(self, flat: torch.Tensor, noised: torch.Tensor, clip_norm: float, noise: Noise) -> torch.Tensor:
         return noised.abs()
 
 
@@ -216,9 +216,9 @@ class NoisyMagnitudeTopK(_GroupedSelection):
         super().__init__(keep_share, group_size)
         self._selection = _validate.real("selection_multiplier", selection_multiplier, 0.0, ends="()")
 
-    def _scores(self, flat: torch.Tensor, noised: torch.Tensor, clip: float, noise: Noise) -> torch.Tensor:
+    def _scores(self, flat: torch.Tensor, noised: torch.Tensor, clip_norm: float, noise: Noise) -> torch.Tensor:
         magnitudes = flat.abs()
-        return magnitudes + noise(magnitudes, self._selection * clip)
+        return magnitudes + noise(magnitudes, self._selection * clip_norm)
 
     def cost(self, noise_multiplier: float) -> StepCost:
         return StepCost(1 / math.hypot(1 / noise_multiplier, 1 / self._selection) if noise_multiplier else 0.0)

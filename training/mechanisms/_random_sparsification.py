@@ -63,7 +63,7 @@ class _Masked(Mechanism):
     public = ("masks, once they are used",)
 
     def __init__(self, drop_rate: Schedule, seed: int | None, *, refresh_steps: int = 1) -> None:
-        self._rate = Checked("drop_rate", drop_rate, ends="[)")
+        self._drop_rate = Checked("drop_rate", drop_rate, ends="[)")
         self._refresh_steps = _validate.integer("refresh_steps", refresh_steps, 1)
         self._generator = own_generator(seed)
         self.seeded = seed is not None
@@ -74,12 +74,12 @@ class _Masked(Mechanism):
     def attach(self, module: GradSampleModule) -> None:
         """See that the first mask keeps an entry."""
         kept_entries(
-            dim=sum(p.numel() for p in module.parameters() if p.requires_grad), drop_rate=self._rate(self._step)
+            dim=sum(p.numel() for p in module.parameters() if p.requires_grad), drop_rate=self._drop_rate(self._step)
         )
 
     def begin_step(self, params: Tensors) -> None:
         if self._step % self._refresh_steps == 0 or [m.shape for m in self.mask] != [p.shape for p in params]:
-            self.mask = draw_mask(params, self._rate(self._step), self._generator)
+            self.mask = draw_mask(params, self._drop_rate(self._step), self._generator)
 
     def shared(self) -> Tensors:
         return [] if self.seeded else self.mask

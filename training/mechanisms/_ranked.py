@@ -76,7 +76,7 @@ class RankedSparsification(Mechanism):
     public = ("masks, once they are used",)
 
     def __init__(self, drop_rate: Schedule, *, steps_per_epoch: int, seed: int | None) -> None:
-        self._rate = Checked("drop_rate", drop_rate, ends="[)")
+        self._drop_rate = Checked("drop_rate", drop_rate, ends="[)")
         self._epoch = _validate.integer("steps_per_epoch", steps_per_epoch, 1)
         self._generator = own_generator(seed)
         self.seeded = seed is not None
@@ -106,7 +106,7 @@ class RankedSparsification(Mechanism):
     def _rank_after_an_epoch(self) -> None:
         self._step += 1
         if self._step % self._epoch == 0:
-            self.mask = largest_entries(self._sums, self._rate(self._step))
+            self.mask = largest_entries(self._sums, self._drop_rate(self._step))
             self._sums = [torch.zeros_like(s) for s in self._sums]
 
     def state_dict(self) -> dict[str, Any]:

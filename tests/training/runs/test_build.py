@@ -76,11 +76,11 @@ def test_arguments_and_defaults() -> None:
 )
 def test_random_masks(name: str, kind: type) -> None:
     plain = made(name, drop_rate=0.3)
-    assert type(plain) is kind and values(inside(plain)["_rate"]) == [0.3] * STEPS
+    assert type(plain) is kind and values(inside(plain)["_drop_rate"]) == [0.3] * STEPS
     assert inside(plain)["_generator"].initial_seed() == SEED and not made(name, seed=None, drop_rate=0.3).seeded
     for times, steps in ((0, 1), (1, 4), (2, 2), (3, 1), (4, 1)):
         assert inside(made(name, drop_rate=0.3, refreshes_per_epoch=times))["_refresh_steps"] == steps
-    cooled = inside(made(name, drop_rate=0.3, cooling_epochs=3))["_rate"]
+    cooled = inside(made(name, drop_rate=0.3, cooling_epochs=3))["_drop_rate"]
     assert values(cooled) == pytest.approx([0.0] * 4 + [0.15] * 4 + [0.3] * 4)
 
 
@@ -90,14 +90,14 @@ def test_random_masks(name: str, kind: type) -> None:
 )
 def test_ranked_masks(name: str, kind: type) -> None:
     plain = made(name, drop_rate=0.3)
-    assert type(plain) is kind and values(inside(plain)["_rate"]) == [0.3] * STEPS
+    assert type(plain) is kind and values(inside(plain)["_drop_rate"]) == [0.3] * STEPS
     assert inside(plain)["_epoch"] == EPOCH and inside(plain)["_generator"].initial_seed() == SEED
-    assert values(inside(made(name, drop_rate=0.3, cooling_epochs=3))["_rate"])[4] == pytest.approx(0.15)
+    assert values(inside(made(name, drop_rate=0.3, cooling_epochs=3))["_drop_rate"])[4] == pytest.approx(0.15)
 
 
 def test_random_k() -> None:
     found = made("random-k", keep_share=0.2)
-    assert type(found) is m.PosteriorFreeze and values(inside(found)["_rate"]) == [0.8] * STEPS
+    assert type(found) is m.PosteriorFreeze and values(inside(found)["_drop_rate"]) == [0.8] * STEPS
     assert inside(found)["_refresh_steps"] == 1 and inside(found)["_generator"].initial_seed() == SEED
 
 
