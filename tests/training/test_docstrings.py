@@ -273,9 +273,12 @@ def example(name: str, value: Any, doc: str) -> list[str]:
         return [] if not code and name.split(".")[1] in shown else [f"must be in the example of {SHOWN_BY[name]}"]
     if (name in WITHOUT_EXAMPLE) == bool(code):
         return [f"an example must be {'left out' if code else 'given'}"]
-    if code and not _part(doc, "Example").lstrip().startswith(">>>"):
-        return ["an example without its heading"]
+    if code and not _LAST_PART.search(doc):
+        return ["an example must stand last, as 'Example: <sentence>.' and doctest lines below it"]
     return [f"the example does not say what {one} is" for one in sorted(_free(code))]
+
+
+_LAST_PART = re.compile(r"^Example: \S[^\n]*[.?]\n {4}>>> (?!.*^\w+:)", re.MULTILINE | re.DOTALL)
 
 
 def _free(code: str) -> set[str]:
@@ -339,7 +342,8 @@ _SPECIMENS = ("mechanisms.RandomSparsification", "mechanisms.largest_entries")
         (sources, r"(r[fs])\.(alg\w*|density)", r"\1.nothing"),
         (sources, "RF", "GIP"),
         (example, ">>>", "$"),
-        (example, "^Example:$", ""),
+        (example, r"^Example: [^\n]*$", "Example:"),
+        (example, r"\Z", "\n\nSource: after the example"),
         (example, "^    >>> import torch$", ""),
     ],
 )

@@ -58,7 +58,7 @@ class StepAudit:
         trials: in each world.
         scores: of the worlds with and without the example, from a number of trials and a noise.
 
-    Example:
+    Example: there are audits of private mechanisms, and of such as are not.
         >>> from training.audits import StepAudit, step_audits
         >>> {audit.private for audit in step_audits()}
         {False, True}
@@ -84,7 +84,7 @@ def step_audits() -> tuple[StepAudit, ...]:
     Returns:
         One for every mechanism at least; each one's ``run(seed)`` takes up to seconds.
 
-    Example:
+    Example: what an attack on one step of DP-SGD proves is no more than what is claimed.
         >>> from training.audits import step_audits
         >>> private = step_audits()[0]
         >>> private.name, private.run(seed=0).epsilon_lower <= private.claimed

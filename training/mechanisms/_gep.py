@@ -53,10 +53,10 @@ def power_iteration(
 
     Source: GEP, Algorithm 1, lines 3 to 7 (gep.lem3.1, gep.power).
 
-    Example:
+    Example: anchors of rank 1 give their direction after one iteration.
         >>> import torch
         >>> from training.mechanisms import power_iteration
-        >>> anchors = torch.outer(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 0.6, 0.8]))  # of rank 1
+        >>> anchors = torch.outer(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 0.6, 0.8]))
         >>> power_iteration(anchors, dim=1, iterations=1, generator=torch.Generator().manual_seed(0)).abs()
         tensor([[0.0000, 0.6000, 0.8000]])
     """
@@ -80,7 +80,7 @@ def shared_dimensions(sizes: Sequence[int], subspace_dim: int) -> list[int]:
 
     Source: GEP, section 4 (gep.groups).
 
-    Example:
+    Example: the quota goes by the square roots of the sizes, and a small group gets no more than it can hold.
         >>> from training.mechanisms import shared_dimensions
         >>> shared_dimensions([100, 900, 4], 40)
         [10, 29, 2]
@@ -230,7 +230,7 @@ class Gep(_Embedding):
 
     Source: GEP, Algorithm 1 (gep.thm3.1, gep.concat).
 
-    Example:
+    Example: twenty anchors of two parameters, together 14 entries, give a basis of three vectors.
         >>> import torch
         >>> from training.mechanisms import AnchorGradients, Gep
         >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.rand(20, 6), classes=2, seed=0)
@@ -265,7 +265,7 @@ class GepOptimal(_Embedding):
 
     Source: new, on GEP, Theorem 3.1 (gep.split); computed by :func:`dptheory.embedding.split_noise`.
 
-    Example:
+    Example: half of 14 entries in the subspace; the variances are C (C + S) and S (S + C) by hand.
         >>> import torch
         >>> from training.mechanisms import AnchorGradients, GepOptimal
         >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.rand(20, 6), classes=2, seed=0)
@@ -310,7 +310,7 @@ class GepJoint(_Embedding):
 
     Source: new, on GEP, Algorithm 1, lines 10 and 11 (gep.joint_clip); computed by :func:`dptheory.embedding.joint_clip`.
 
-    Example:
+    Example: the residual cannot be clipped to more than the whole gradient.
         >>> import torch
         >>> from training.mechanisms import AnchorGradients, GepJoint
         >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.rand(20, 6), classes=2, seed=0)
@@ -356,7 +356,7 @@ class BiasedGep(_Embedding):
 
     Source: GEP, Remark 1 (gep.rem1).
 
-    Example:
+    Example: it spends what DP-SGD spends with the same noise multiplier.
         >>> import torch
         >>> from training.mechanisms import AnchorGradients, BiasedGep
         >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.rand(20, 6), classes=2, seed=0)

@@ -43,7 +43,7 @@ def draw_mask(params: Tensors, drop_rate: float, generator: torch.Generator | No
 
     Source: RS, Algorithm 1; RF, Algorithm 1 (rs.alg1.divisor, rf.density).
 
-    Example:
+    Example: of 24 entries of two tensors a quarter is kept.
         >>> import torch
         >>> from training.mechanisms import draw_mask
         >>> weight, bias = draw_mask([torch.zeros(4, 5), torch.zeros(4)], 0.75, torch.Generator().manual_seed(0))
@@ -122,12 +122,12 @@ class RandomSparsification(_Masked):
 
     Source: RS, Algorithm 1; RF, Algorithm 1 (rs.alg1.divisor, rf.density).
 
-    Example:
+    Example: each masked gradient has norm 1.41 and is clipped to 1, so that three add up to norm 3.
         >>> import torch
         >>> from training.mechanisms import Constant, RandomSparsification
         >>> mechanism = RandomSparsification(Constant(0.75), 0)
         >>> mechanism.begin_step([torch.zeros(8)])
-        >>> total = mechanism.contribute([torch.ones(3, 8)], clip_norm=1.0).total[0]  # each masked gradient has norm 1.41
+        >>> total = mechanism.contribute([torch.ones(3, 8)], clip_norm=1.0).total[0]
         >>> int((total != 0).sum()), round(float(total.norm()), 4)
         (2, 3.0)
     """
@@ -154,13 +154,13 @@ class PosteriorFreeze(_Masked):
 
     Source: RF, Appendix G (rf.posterior); GIP, Proposition 1 (gip.prop1).
 
-    Example:
+    Example: of the norm 3 of three clipped gradients two of eight entries keep the share sqrt(2 / 8).
         >>> import torch
         >>> from training.mechanisms import Constant, PosteriorFreeze
         >>> mechanism = PosteriorFreeze(Constant(0.75), 0)
         >>> mechanism.begin_step([torch.zeros(8)])
         >>> total = mechanism.contribute([torch.ones(3, 8)], clip_norm=1.0).total[0]
-        >>> int((total != 0).sum()), round(float(total.norm()), 4)  # of the norm 3 of the whole sum a share sqrt(2 / 8)
+        >>> int((total != 0).sum()), round(float(total.norm()), 4)
         (2, 1.5)
     """
 

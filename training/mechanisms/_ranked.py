@@ -26,7 +26,7 @@ def largest_entries(values: Tensors, drop_rate: float) -> Tensors:
 
     Source: RF, Algorithm 2; RS, Algorithm 4 (rf.alg2, rs.alg4).
 
-    Example:
+    Example: the two largest magnitudes of four, over both tensors.
         >>> import torch
         >>> from training.mechanisms import largest_entries
         >>> largest_entries([torch.tensor([1.0, -3.0]), torch.tensor([[2.0], [0.5]])], 0.5)
@@ -62,7 +62,7 @@ class RankedSparsification(Mechanism):
 
     Source: RF, Algorithm 2; RS, Algorithm 4, corrected (rf.alg2, rs.alg4).
 
-    Example:
+    Example: the two largest entries that the first step released are kept in the next one.
         >>> import torch
         >>> from training.mechanisms import Constant, RankedSparsification
         >>> mechanism = RankedSparsification(Constant(0.5), steps_per_epoch=1, seed=0)
@@ -132,7 +132,7 @@ class RankedByTrueGradients(RankedSparsification):
 
     Source: new, on RF, Algorithm 2 (rf.ranked).
 
-    Example:
+    Example: it is accounted for as a step without noise.
         >>> from training.mechanisms import Constant, RankedByTrueGradients
         >>> RankedByTrueGradients(Constant(0.5), steps_per_epoch=10, seed=0).cost(noise_multiplier=1.0).noise_multiplier
         0.0

@@ -36,7 +36,7 @@ class Auxiliary:
     Attributes:
         used: how many a mechanism has taken, the first ones; a run must not be judged by these.
 
-    Example:
+    Example: a mechanism takes seven of thirty images.
         >>> import torch
         >>> from training.runs import Auxiliary
         >>> auxiliary = Auxiliary(lambda: torch.zeros(30, 1, 28, 28))
@@ -99,7 +99,7 @@ def build_model(name: str, *, features: int, seed: int) -> nn.Module:
     Raises:
         ValueError: another name; a seed, or for the linear probe a number of features, outside its range.
 
-    Example:
+    Example: a linear layer of 784 inputs and ten outputs.
         >>> from training.runs import build_model
         >>> sum(p.numel() for p in build_model("linear-probe", features=784, seed=0).parameters())
         7850
@@ -118,7 +118,7 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Op
     Returns:
         ``torch.optim.SGD`` or ``torch.optim.Adam``.
 
-    Example:
+    Example: what the table [optimizer] of a configuration names.
         >>> import torch
         >>> from training.runs import OptimizerConfig, build_optimizer
         >>> type(build_optimizer(torch.nn.Linear(3, 2), OptimizerConfig(name="adam", learning_rate=1e-3))).__name__
@@ -144,7 +144,7 @@ def build_mechanism(setting: MechanismSetting, table: Mapping[str, Any]) -> Mech
     Raises:
         ValueError: an unknown name or argument, or a value outside its range.
 
-    Example:
+    Example: what the table of a configuration names.
         >>> import torch
         >>> from training.runs import Auxiliary, MechanismSetting, build_mechanism, build_model, from_dict
         >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 2, "batch_size": 500, "max_grad_norm": 1.0,
@@ -348,7 +348,7 @@ def parameter_groups(model: nn.Module, grouping: str) -> list[list[int]]:
 
     Source: GEP, section 4 (gep.groups).
 
-    Example:
+    Example: two layers of a weight and a bias each.
         >>> import torch
         >>> from training.runs import parameter_groups
         >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))

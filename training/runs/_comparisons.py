@@ -55,7 +55,7 @@ def compare(study: Study, comparison: Comparison, find: Find) -> ComparisonResul
     Raises:
         ValueError: by ``find``, a result file that is none.
 
-    Example:
+    Example: without results there is none; accuracies of 81 and 80 % differ by one point.
         >>> from pathlib import Path
         >>> from training.runs import Places, compare, read_study
         >>> study = read_study(Path("configs/studies/masking.toml"))

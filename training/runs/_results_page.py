@@ -29,7 +29,7 @@ def write_answers(results: Path, out: Path, page: Path) -> dict[str, int]:
         ValueError: a study, a rule or a result file that is none; a file in a folder that is not there.
         OSError: a file cannot be written.
 
-    Example:
+    Example: a folder without results still gives a page.
         >>> import tempfile
         >>> from pathlib import Path
         >>> from training.runs import write_answers

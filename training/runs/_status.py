@@ -20,7 +20,7 @@ def show(study: Study, places: Places, console: Console) -> None:
     Raises:
         ValueError: a result file that is none.
 
-    Example:
+    Example: a study none of whose runs was made.
         >>> import io
         >>> from pathlib import Path
         >>> from rich.console import Console

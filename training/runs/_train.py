@@ -105,7 +105,7 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
         ValueError: a configuration that does not fit together.
         OSError: data files are missing and cannot be fetched.
 
-    Example:
+    Example: two epochs of four steps.
         >>> import torch
         >>> from training.runs import from_dict, prepare
         >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 2, "batch_size": 500, "max_grad_norm": 1.0,
@@ -186,7 +186,7 @@ def train(config: RunConfig, device: torch.device, out: Path, resume: bool) -> R
         ValueError, OSError: as :func:`prepare`; a folder that another run is using, a state that belongs to another
             configuration, or one that would be lost.
 
-    Example:
+    Example: one epoch of two steps, and its file.
         >>> import tempfile
         >>> from pathlib import Path
         >>> import torch

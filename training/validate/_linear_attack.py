@@ -60,7 +60,7 @@ def linear_gradient(images: Images, *, index: int, seed: int) -> LinearGradient:
 
     Source: RS, Theorem 5.1 (rs.thm5.1).
 
-    Example:
+    Example: the gradient of a linear layer is the outer product of loss derivatives and pixels.
         >>> import numpy as np
         >>> from training.data import load
         >>> from training.validate import linear_gradient
@@ -95,7 +95,7 @@ def attack(noisy: Array, mask: NDArray[np.bool_], outputs: Array) -> Array:
 
     Source: RS, equation 100 (rs.thm5.1).
 
-    Example:
+    Example: the mask hides the second pixel; the first is found exactly, as there is no noise.
         >>> import numpy as np
         >>> from training.validate import attack
         >>> outputs, pixels = np.array([0.5, -0.5]), np.array([0.2, 0.8])
