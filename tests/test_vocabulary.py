@@ -18,6 +18,7 @@ import training
 from dptheory import cli, privacy
 from dptheory.privacy import least_noise_multiplier
 from tests.calls.walk import callables, modules
+from tests.every import every
 from training import __main__ as training_cli
 from training.probe import MeasureSettings, measure
 from training.runs import BUILDERS, _rules, _study
@@ -80,7 +81,7 @@ def _dataclasses(found: list[types.ModuleType]) -> dict[str, type]:
 RESULTS = _dataclasses(_public(dptheory, _NO_CALCULATORS) + _public(training, _PARTS))
 
 
-@pytest.mark.parametrize("name", sorted(THEORY | TRAINING))
+@every(sorted(THEORY | TRAINING))
 def test_arguments_are_in_the_glossary(name: str) -> None:
     parameters = inspect.signature((THEORY | TRAINING)[name]).parameters.values()
     own = {p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)} - {"self"}
@@ -103,7 +104,7 @@ def _of_other_libraries(name: str, unknown: set[str]) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("name", sorted(RESULTS))
+@every(sorted(RESULTS))
 def test_fields_are_in_the_glossary(name: str) -> None:
     kind = RESULTS[name]
     public = {f.name for f in dataclasses.fields(kind) if not f.name.startswith("_")}
@@ -126,7 +127,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS))
+@every(sorted(COMMANDS))
 def test_options_are_in_the_glossary(name: str) -> None:
     options = {one.opts[0].lstrip("-").replace("-", "_") for one in COMMANDS[name].params}
     assert options - NAMES == set()
@@ -193,7 +194,7 @@ def _interface(name: str) -> bool:
     return name.endswith("IndexPRV.probability")
 
 
-@pytest.mark.parametrize("name", sorted(name for name in THEORY if not name.startswith("dptheory.claims")))
+@every(sorted(name for name in THEORY if not name.startswith("dptheory.claims")))
 def test_positional_only_as_the_families_say(name: str) -> None:
     parameters = inspect.signature(THEORY[name]).parameters.values()
     required = sum(p.default is p.empty and p.name != "self" for p in parameters)
@@ -201,7 +202,7 @@ def test_positional_only_as_the_families_say(name: str) -> None:
     assert _interface(name) or _fixed(names, required), names
 
 
-@pytest.mark.parametrize("name", sorted(privacy.__all__))
+@every(sorted(privacy.__all__))
 def test_in_accounting_everything_is_named(name: str) -> None:
     function = getattr(privacy, name)
     if not callable(function) or name.startswith("gaussian"):
@@ -218,7 +219,7 @@ def _number(annotation: Any) -> bool:
     return "numpy" not in text and bool(_NUMBER.search(re.sub(r"\[.*\]", "", text)))
 
 
-@pytest.mark.parametrize("name", sorted(TRAINING))
+@every(sorted(TRAINING))
 def test_training_has_at_most_one_positional_number(name: str) -> None:
     numbers = [p.name for p in _positional(TRAINING[name]) if _number(p.annotation)]
     if numbers == _family("a batch"):

@@ -365,7 +365,12 @@ class _NoKey(Exception):
     """An argument that cannot tell whether it is the same again, such as a random generator."""
 
 
+_PLAIN = (float, int, str, bool, type(None))
+
+
 def _key(value: Any) -> Any:
+    if type(value) in _PLAIN:
+        return type(value), value
     if value is None or isinstance(value, int | float | str | np.generic):
         return type(value), value
     if isinstance(value, np.ndarray) and value.dtype != object:
@@ -410,8 +415,12 @@ def replaced(target: Target, handler: Handler) -> Iterator[None]:
 
 def clear_caches(package: str) -> None:
     """Forget what functions of these modules remember of a calculator."""
-    for name, module in list(sys.modules.items()):
-        if name.startswith(package) and name != "dptheory.claims._registry":
-            for value in list(vars(module).values()):
-                if isinstance(value, functools._lru_cache_wrapper):
-                    value.cache_clear()
+    names = tuple(name for name in sys.modules if name.startswith(package) and name != "dptheory.claims._registry")
+    for remembering in _remembering(names):
+        remembering.cache_clear()
+
+
+@functools.cache
+def _remembering(modules: tuple[str, ...]) -> tuple[Any, ...]:
+    values = (value for name in modules for value in vars(sys.modules[name]).values())
+    return tuple(value for value in values if isinstance(value, functools._lru_cache_wrapper))

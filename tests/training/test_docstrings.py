@@ -1,7 +1,4 @@
-"""Every public name of training says what it computes, takes, gives and refuses, where it is from, and shows how it is used.
-
-That the examples run is seen where they are collected (conftest.py).
-"""
+"""Every public name of training says what it computes, takes, gives and refuses, where it is from, and shows how it is used."""
 
 import ast
 import builtins
@@ -11,7 +8,6 @@ import importlib
 import inspect
 import re
 import textwrap
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +15,7 @@ from typing import Any, Protocol
 import pytest
 
 import training.data
+from tests.examples import complaints, parsed, sources_with_examples
 from training.mechanisms import Mechanism
 
 ROOT = Path(__file__).parents[2]
@@ -369,13 +366,16 @@ def test_what_has_no_arguments() -> None:
     assert "optimizer" in _parameters(PUBLIC["engine.DistributedMechanismOptimizer"])
 
 
-def test_examples_are_collected(request: pytest.FixtureRequest) -> None:
-    collect = request.config.pluginmanager.get_plugin(str(ROOT / "conftest.py")).pytest_collect_file
-    for name in NAMES:
-        if _examples(_doc(PUBLIC[name])):
-            file = Path(str(inspect.getsourcefile(inspect.unwrap(PUBLIC[name]))))
-            assert collect(file_path=file, parent=request.session) is not None, name
-    paths = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"][
-        "testpaths"
-    ]
-    assert "training" in paths
+EXAMPLES = {f"{module}.{name}": text for module, name, text in sources_with_examples(ROOT / "training")}
+
+
+@pytest.mark.parametrize("module", sorted({name.rpartition(".")[0] for name in EXAMPLES}))
+def test_the_examples_of_a_module_give_what_they_say(module: str) -> None:
+    texts = {name: text for name, text in EXAMPLES.items() if name.rpartition(".")[0] == module}
+    said = {name: complaints(parsed(text, name, {})) for name, text in texts.items()}
+    assert {name: one for name, one in said.items() if one} == {}
+
+
+def test_no_example_of_a_public_name_is_left_out() -> None:
+    shown = {name for name in NAMES if _examples(_doc(PUBLIC[name]))}
+    assert {_doc(PUBLIC[name]) for name in shown} <= set(EXAMPLES.values())
