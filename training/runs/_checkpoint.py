@@ -19,7 +19,7 @@ from dptheory.files import write_atomically
 from training import engine
 
 if TYPE_CHECKING:
-    from training.runs._train import Run
+    from training.runs._prepare import Run
 
 STATE, CSV, JSON, LOCK = "checkpoint.pt", "metrics.csv", "metrics.json", ".lock"
 _KEYS = ("config", "model", "optimizer", "step", "losses", "seen", "seconds", "spent", "rows")

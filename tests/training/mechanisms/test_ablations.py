@@ -11,7 +11,7 @@ from tests.training.tiny import TRAIN, tiny_config, tiny_load
 from training import runs as runs
 from training.engine import PartitionBatches, PrivacyAccountant
 from training.mechanisms import StepCost
-from training.runs import _train, from_dict, prepare
+from training.runs import _prepare, from_dict, prepare
 from training.runs._study import read_study
 from training.runs._train import one_step
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Sec
 
 @pytest.fixture(autouse=True)
 def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_train, "load", tiny_load)
+    monkeypatch.setattr(_prepare, "load", tiny_load)
 
 
 def released(run: runs.Run) -> list[torch.Tensor]:

@@ -9,7 +9,7 @@ import torch
 
 from tests.training.tiny import tiny_config, tiny_load
 from training import runs
-from training.runs import STATE, RunConfig, _checkpoint, _train
+from training.runs import STATE, RunConfig, _checkpoint, _prepare, _train
 
 CPU = torch.device("cpu")
 GEP = {"subspace_dim": 12, "residual_clip": 0.3, "anchors": 12}
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Sec
 
 @pytest.fixture(autouse=True)
 def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_train, "load", tiny_load)
+    monkeypatch.setattr(_prepare, "load", tiny_load)
 
 
 def start(config: RunConfig, folder: Path | None = None) -> runs.Run:

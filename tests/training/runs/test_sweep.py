@@ -20,7 +20,7 @@ from tests.training.tiny import tiny_load
 from training import runs as runs
 from training.__main__ import app
 from training.runs import _plan as plans
-from training.runs import _processes, _results, _sweep, _train, _worker
+from training.runs import _prepare, _processes, _results, _sweep, _train, _worker
 from training.runs._comparisons import compare
 from training.runs._locks import only_here, taken
 from training.runs._processes import Ending, in_fresh_process
@@ -102,7 +102,7 @@ class Here(Executor):
 
 @pytest.fixture(autouse=True)
 def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_train, "load", tiny_load)
+    monkeypatch.setattr(_prepare, "load", tiny_load)
 
 
 def swept(places: Places, wanted: Study, **options) -> tuple[Outcome, list[str]]:
@@ -123,7 +123,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Places, Outcome, lis
     folder = tmp_path_factory.mktemp("made")
     places = Places(results=folder / "results", state=folder / "state")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_train, "load", tiny_load)
+        patch.setattr(_prepare, "load", tiny_load)
         outcome, names = swept(places, study(), workers=3)
     return places, outcome, names
 
