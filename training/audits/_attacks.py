@@ -11,13 +11,12 @@ from scipy.stats import norm
 from dptheory import privacy
 from training import mechanisms as m
 from training.audits import _board, _findings, _laws
-from training.audits._cases import Case, mask
+from training.audits._cases import SIZES, Case, mask
 from training.audits._findings import FALSE_ALARM, Finding
 from training.audits._measure import foretold
 
 Array = NDArray[np.float64]
 
-_SIZES = (2, 3, 2)
 _EXAMPLES, _BATCH, _PHYSICAL = 4, 2, 2
 _SIGMA, _CLIP, _DELTA = 2.0, 1.3, 1e-2
 _HUGE = 1e5
@@ -26,10 +25,10 @@ _HUGE = 1e5
 def canary(case: Case, trials: int, seed: int, secure: bool = False) -> Finding:
     """So many trainings in each world; the attacker sees the last weights, and looks at each tensor and at all of them."""
     rng = np.random.default_rng(seed)
-    without = np.zeros((_EXAMPLES, sum(_SIZES)))  # nothing else moves the weights: the canary shows best
+    without = np.zeros((_EXAMPLES, sum(SIZES)))  # nothing else moves the weights: the canary shows best
     rows = without.copy()
     rows[0] = _HUGE
-    plan = _board.Plan(rows, _SIZES, _BATCH, _PHYSICAL, 1, _SIGMA, _CLIP, 0, secure)
+    plan = _board.Plan(rows, SIZES, _BATCH, _PHYSICAL, 1, _SIGMA, _CLIP, 0, secure)
     worlds, claimed = [], math.inf
     for given in (rows, without):
         scores = []
@@ -49,7 +48,7 @@ def canary(case: Case, trials: int, seed: int, secure: bool = False) -> Finding:
 
 def _by_tensor(moved: Array) -> Array:
     """How far the weights moved the canary's way: each tensor, and all."""
-    return np.array([*(part.sum() for part in np.split(moved, np.cumsum(_SIZES)[:-1])), moved.sum()])
+    return np.array([*(part.sum() for part in np.split(moved, np.cumsum(SIZES)[:-1])), moved.sum()])
 
 
 def foreseen(

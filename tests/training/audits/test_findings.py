@@ -732,6 +732,7 @@ def test_canary(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(_board, "train", train)
     monkeypatch.setattr(_attacks.privacy, "audit", audit)
+    monkeypatch.setattr(_attacks, "SIZES", (2, 3, 2))
     case = replace(CASES["DP-SGD"], make=lambda seed: seed)
     for secure in (False, True):
         trained.clear(), audited.clear()

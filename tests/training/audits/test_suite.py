@@ -142,6 +142,21 @@ def test_attacks_prove_no_more_than_is_reported(secure: bool) -> None:
     assert _attacks.foreseen(_suite.random_k, 100, 1.0, 4, 1e-2, 50, 0, secure).passed
 
 
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.private and case.linear])
+def test_every_private_sum_can_be_attacked(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the thorough audits do: the canary moves the weights, whatever the mechanism does with it."""
+    seen = []
+    audit = _attacks.privacy.audit
+
+    def audit_of_many(*, scores_with: np.ndarray, scores_without: np.ndarray, **options: float) -> privacy.AuditResult:
+        seen.append((scores_with.mean(), scores_without.mean()))
+        return audit(scores_with=scores_with.repeat(50), scores_without=scores_without.repeat(50), **options)
+
+    monkeypatch.setattr(_attacks.privacy, "audit", audit_of_many)
+    assert _attacks.canary(CASES[name], 3, 0).claimed > 0
+    assert max(with_it - without for with_it, without in seen) > 1.0
+
+
 MOVED = {"sensitivity to an example zeroed", "sensitivity to an example taken out"}
 SEEN = [
     (bugs.batches_at_twice_the_rate, "DP-SGD", {"sampling rate"}),
