@@ -2,12 +2,12 @@
 
 import gc
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sybil import Sybil
-from sybil.parsers.doctest import DocTestParser
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
 # Rich and Typer look at these when they are imported: no test may depend on who runs it, and in what window
@@ -23,9 +23,8 @@ for name in (
 ):
     os.environ.pop(name, None)
 
-pytest_collect_file = (
-    Sybil(parsers=[PythonCodeBlockParser(), SkipParser()], patterns=["*.md"], excludes=["training/excerpt/*"])
-    + Sybil(parsers=[DocTestParser()], patterns=["training/**/*.py"])
+pytest_collect_file = Sybil(
+    parsers=[PythonCodeBlockParser(), SkipParser()], patterns=["*.md"], excludes=["training/excerpt/*"]
 ).pytest()
 
 
@@ -39,6 +38,8 @@ TOGETHER = (
 )
 """Files that belong into one process: they share the recorded runs of the checks and the values that results are compared
 with; the server that processes are forked from."""
+HALF = ("rs", "sparsification", "gep", "embedding", "lf", "freezing")
+"""Papers, and the rooms of their calculators: about half of what the checks and their mutants take, for a process of its own."""
 LONG = (*TOGETHER[0], "tests/training/audits/test_suite.py", *TOGETHER[1], "tests/test_bad_input.py")
 """They begin, in this order, so that no process is left with a long file at the end."""
 assert all((Path(__file__).parent / file).is_file() for file in LONG), LONG
@@ -46,12 +47,15 @@ assert all((Path(__file__).parent / file).is_file() for file in LONG), LONG
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """One process per file, as with ``--dist loadfile``, and one for those of a group together."""
+    """One process per file, as with ``--dist loadfile``, and one for those of a group together, or for half of it."""
     from xdist.scheduler import LoadFileScheduling
 
     class ByGroup(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             scope = super()._split_scope(nodeid)
+            if scope in TOGETHER[0]:
+                subject = re.search(r"\[(\w+)\.", nodeid)
+                return f"{TOGETHER[0][0]}, {'half' if subject and subject[1] in HALF else 'rest'}"
             return next((group[0] for group in TOGETHER if scope in group), scope)
 
     return ByGroup(config, log)

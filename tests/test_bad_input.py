@@ -18,6 +18,7 @@ from tests.calls import Calls, descent, embedding, index, ledger, privacy, pruni
 from tests.calls.judgement import outcome
 from tests.calls.limits import limits
 from tests.calls.walk import callables, failures, modules
+from tests.every import every
 
 CALLS: Calls = {
     **privacy.CALLS,
@@ -57,7 +58,7 @@ def test_every_public_callable_has_a_valid_call() -> None:
     assert set(CALLS) - set(CALLABLES) == set(), "valid calls of what is not public"
 
 
-@pytest.mark.parametrize("name", sorted(CALLABLES.keys() & CALLS.keys()))
+@every(sorted(CALLABLES.keys() & CALLS.keys()))
 def test_the_valid_calls_name_every_argument(name: str) -> None:
     named = {argument for one in CALLS[name] for argument in one.made()}
     assert named == set(inspect.signature(CALLABLES[name]).parameters)

@@ -3,7 +3,6 @@
 The callables are found by walking the packages. A result, which users read and do not make, is described by its attributes.
 """
 
-import ast
 import dataclasses
 import doctest
 import importlib
@@ -15,11 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import dptheory
 from dptheory.claims import all_claims
 from tests.calls.walk import callables, modules
+from tests.every import every
+from tests.examples import complaints, parsed, sources_with_examples
 
 _NO_CALCULATORS = re.compile(r"dptheory\.(cli.*|files|errors|claims\..+)")
 """The command line, what it writes with, errors, and the rows of the ledger."""
@@ -92,13 +91,13 @@ def test_the_exceptions_exist() -> None:
     assert {*NO_SOURCE, *NO_RAISES, *NO_EXAMPLE} <= set(CALLABLES)
 
 
-@pytest.mark.parametrize("name", sorted(CALLABLES))
+@every(sorted(CALLABLES))
 def test_one_line_says_what_it_is(name: str) -> None:
     first = sections(CALLABLES[name])[""].split("\n\n")[0]
     assert 10 < len(first) < 250, first
 
 
-@pytest.mark.parametrize("name", sorted(CALLABLES))
+@every(sorted(CALLABLES))
 def test_every_argument_is_described_and_no_other(name: str) -> None:
     one = CALLABLES[name]
     if "Attributes" in sections(one):  # a record that users may make
@@ -108,21 +107,21 @@ def test_every_argument_is_described_and_no_other(name: str) -> None:
     assert named(sections(one).get("Args", "")) == parameters(one)
 
 
-@pytest.mark.parametrize("name", sorted(RECORDS))
+@every(sorted(RECORDS))
 def test_every_field_of_a_record_is_described_and_no_other(name: str) -> None:
     parts = sections(RECORDS[name])
     described = parts.get("Attributes") or parts.get("Args", "")
     assert named(described) == {field.name for field in dataclasses.fields(RECORDS[name])}
 
 
-@pytest.mark.parametrize("name", sorted(CALLABLES))
+@every(sorted(CALLABLES))
 def test_says_what_it_returns(name: str) -> None:
     one = CALLABLES[name]
     returns = not inspect.isclass(one) and inspect.signature(one).return_annotation not in (None, "None")
     assert ("Returns" in sections(one)) == returns
 
 
-@pytest.mark.parametrize("name", sorted(CALLABLES))
+@every(sorted(CALLABLES))
 def test_says_what_it_refuses(name: str) -> None:
     """Every argument has a range; without arguments only what raises in its own lines has to say so."""
     one = CALLABLES[name]
@@ -134,7 +133,7 @@ def test_says_what_it_refuses(name: str) -> None:
         assert re.match(r"\s*\w+Error: \S", sections(one).get("Raises", ""))
 
 
-@pytest.mark.parametrize("name", sorted(CALLABLES))
+@every(sorted(CALLABLES))
 def test_says_where_it_comes_from(name: str) -> None:
     source = sections(CALLABLES[name]).get("Source", "")
     if name in NO_SOURCE or PLUMBING.match(name):
@@ -144,7 +143,7 @@ def test_says_where_it_comes_from(name: str) -> None:
     assert set(found[1].split(", ")) <= claims()
 
 
-@pytest.mark.parametrize("name", sorted(CALLABLES))
+@every(sorted(CALLABLES))
 def test_ids_of_claims_exist(name: str) -> None:
     """Anywhere in the docstring; names of printed settings and tables look alike."""
     if name.startswith("dptheory.papers."):
@@ -175,7 +174,7 @@ def _reachable(reference: str, one: Callable[..., Any]) -> bool:
     )
 
 
-@pytest.mark.parametrize("name", sorted(CALLABLES))
+@every(sorted(CALLABLES))
 def test_references_lead_somewhere(name: str) -> None:
     one = CALLABLES[name]
     references = re.findall(r":(?:func|meth|class):`([\w.~]+)`", inspect.getdoc(one) or "")
@@ -184,22 +183,19 @@ def test_references_lead_somewhere(name: str) -> None:
 
 # --- the examples -------------------------------------------------------------------------------------------------------
 
-_PARSER = doctest.DocTestParser()
-
 
 def example(name: str) -> doctest.DocTest:
     """The example of a callable, with nothing but builtins around it."""
-    text = inspect.getdoc(CALLABLES[name]) or ""
-    return _PARSER.get_doctest(text, {}, name, inspect.getsourcefile(CALLABLES[name]), 0)
+    return parsed(inspect.getdoc(CALLABLES[name]) or "", name, {})
 
 
-@pytest.mark.parametrize("name", sorted(CALLABLES))
+@every(sorted(CALLABLES))
 def test_has_an_example_that_shows_it(name: str) -> None:
     found = example(name).examples
     if name in NO_EXAMPLE:
         assert not found, "an exception that is none"
         return
-    assert "Example" in sections(CALLABLES[name]), "no part Example"
+    assert list(sections(CALLABLES[name]))[-1] == "Example", "no part Example at the end"
     assert sections(CALLABLES[name])["Example"].split("\n")[0].endswith((".", "?")), (
         "no sentence that says what it shows"
     )
@@ -208,33 +204,22 @@ def test_has_an_example_that_shows_it(name: str) -> None:
     assert any(one.want for one in found), "the example shows no result"
 
 
-@pytest.mark.parametrize("name", sorted(set(CALLABLES) - set(NO_EXAMPLE)))
+@every(sorted(set(CALLABLES) - set(NO_EXAMPLE)))
 def test_the_example_gives_what_it_says(name: str) -> None:
-    said: list[str] = []
-    result = doctest.DocTestRunner(verbose=False).run(example(name), out=said.append)
-    assert result.attempted > 0 and result.failed == 0, "".join(said)
+    said = complaints(example(name))
+    assert not said
 
 
 def _private() -> dict[str, tuple[str, str]]:
     """Examples elsewhere in the sources, by name: the module, and the docstring."""
     known = {inspect.getdoc(one) for one in CALLABLES.values()}
-    found = {}
-    for path in sorted(Path(dptheory.__path__[0]).rglob("*.py")):
-        module = ".".join(("dptheory", *path.relative_to(dptheory.__path__[0]).with_suffix("").parts))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-                text = ast.get_docstring(node) or ""
-                if _PARSER.get_examples(text) and text not in known:
-                    found[f"{module}.{getattr(node, 'name', '')}"] = (module, text)
-    return found
+    found = sources_with_examples(Path(dptheory.__path__[0]))
+    return {f"{module}.{name}": (module, text) for module, name, text in found if text not in known}
 
 
-@pytest.mark.parametrize("name", sorted(_private()))
-def test_an_example_of_a_private_part_gives_what_it_says(name: str) -> None:
-    module, text = _private()[name]
-    said: list[str] = []
-    around = vars(importlib.import_module(module)).copy()
-    result = doctest.DocTestRunner(verbose=False).run(
-        _PARSER.get_doctest(text, around, name, module, 0), out=said.append
-    )
-    assert result.failed == 0, "".join(said)
+def test_an_example_of_a_private_part_gives_what_it_says() -> None:
+    said = {
+        name: complaints(parsed(text, name, vars(importlib.import_module(module))))
+        for name, (module, text) in _private().items()
+    }
+    assert {name: one for name, one in said.items() if one} == {}

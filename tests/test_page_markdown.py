@@ -6,18 +6,19 @@ import pytest
 
 from dptheory import claims
 from dptheory.claims import Claim
+from tests.every import every
 from tests.page_markdown import spoilt_formulas
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "proofs").rglob("*.md"))]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.stem}")
+@every(PAGES)
 def test_no_formula_is_spoilt(page: Path) -> None:
     assert spoilt_formulas(page.read_text(encoding="utf-8")) == []
 
 
-@pytest.mark.parametrize("claim", claims.all_claims(), ids=lambda claim: claim.id)
+@every(claims.all_claims())
 def test_no_formula_of_a_row_is_spoilt(claim: Claim) -> None:
     texts = (
         claim.statement,

@@ -9,6 +9,7 @@ import pytest
 
 from dptheory import claims
 from dptheory.claims import Claim, Verdict, _markdown, _page_head
+from tests.every import every
 
 ROOT = Path(__file__).parents[1]
 PROOFS = ROOT / "proofs"
@@ -28,7 +29,7 @@ def test_measured_pages_are_fresh() -> None:
         assert (PROOFS / paper / "empirical.md").read_text(encoding="utf-8") == expected, STALE
 
 
-@pytest.mark.parametrize("claim", ARGUED, ids=lambda claim: claim.id)
+@every(ARGUED)
 def test_page_agrees_with_the_ledger(claim: Claim) -> None:
     text = (PROOFS / claim.page).read_text(encoding="utf-8")
     assert text.startswith(_page_head.page_head(claim) + "\n"), STALE
@@ -44,7 +45,7 @@ def test_page_agrees_with_the_ledger(claim: Claim) -> None:
     assert shown, f"{claim.page} must show ../figures/{claim.figure}.png"
 
 
-@pytest.mark.parametrize("claim", ARGUED, ids=lambda claim: claim.id)
+@every(ARGUED)
 def test_every_claim_has_a_summary_in_one_line(claim: Claim) -> None:
     assert claim.summary and "\n" not in claim.summary
 
@@ -62,7 +63,7 @@ def _lines_of_proof(page: str) -> int:
     return sum(max(1, math.ceil(len(line) / 120)) for line in prose.splitlines())
 
 
-@pytest.mark.parametrize("claim", ARGUED, ids=lambda claim: claim.id)
+@every(ARGUED)
 def test_a_page_longer_than_a_screen_begins_with_its_key_points(claim: Claim) -> None:
     text = (PROOFS / claim.page).read_text(encoding="utf-8")
     assert claim.key_points or _lines_of_proof(text) <= _SCREEN
@@ -71,7 +72,7 @@ def test_a_page_longer_than_a_screen_begins_with_its_key_points(claim: Claim) ->
         assert text.index("\n## Key points\n") < text.index("\n## Statement\n")
 
 
-@pytest.mark.parametrize("claim", [one for one in ARGUED if one.key_points], ids=lambda claim: claim.id)
+@every([one for one in ARGUED if one.key_points])
 def test_key_points_say_nothing_that_the_page_does_not(claim: Claim) -> None:
     page = (PROOFS / claim.page).read_text(encoding="utf-8").split("<!-- evidence:begin")[0]
     before, after = page.split("## Key points\n")
@@ -109,7 +110,7 @@ def _stands_there(condition: str, text: str) -> bool:
     return 2 * len(words & _words(text)) >= len(words)
 
 
-@pytest.mark.parametrize("claim", ARGUED, ids=lambda claim: claim.id)
+@every(ARGUED)
 def test_conditions_of_the_row_stand_on_the_page(claim: Claim) -> None:
     before_the_proof = (PROOFS / claim.page).read_text().split("## Proof")[0]
     assert [c for c in claim.conditions if not _stands_there(c, before_the_proof)] == []
@@ -123,13 +124,13 @@ def _numbers(text: str) -> set[str]:
     return {number if number[0] != "." else f"0{number}" for number in found}
 
 
-@pytest.mark.parametrize("claim", ARGUED, ids=lambda claim: claim.id)
+@every(ARGUED)
 def test_numbers_of_the_row_stand_on_the_page(claim: Claim) -> None:
     page = (PROOFS / claim.page).read_text().split("<!-- evidence:begin")[0]
     assert _numbers(f"{claim.statement} {claim.correction or ''}") - _numbers(page) == set()
 
 
-@pytest.mark.parametrize("claim", ARGUED, ids=lambda claim: claim.id)
+@every(ARGUED)
 def test_page_holds_the_evidence_of_every_check(claim: Claim) -> None:
     text = (PROOFS / claim.page).read_text(encoding="utf-8")
     block = text.split("<!-- evidence:begin -->")[1].split("<!-- evidence:end -->")[0]
@@ -157,7 +158,7 @@ def _dead_links(text: str, page: Path) -> list[str]:
     return dead
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(PROOFS.rglob("*.md"))], ids=lambda page: page.stem)
+@every([ROOT / "README.md", *sorted(PROOFS.rglob("*.md"))])
 def test_links_and_pictures_exist(page: Path) -> None:
     assert _dead_links(page.read_text(encoding="utf-8"), page) == []
 
@@ -169,7 +170,7 @@ def test_a_dead_link_is_found() -> None:
     assert _dead_links(text, PROOFS / "lf" / "lem3.1.md") == dead
 
 
-@pytest.mark.parametrize("claim", ARGUED, ids=lambda claim: claim.id)
+@every(ARGUED)
 def test_page_links_to_all_that_belongs_to_its_claim(claim: Claim) -> None:
     text = (PROOFS / claim.page).read_text(encoding="utf-8")
     files = [file for file in claim.files if not file.startswith(("proofs/", "figures/"))]

@@ -3,11 +3,13 @@
 import dataclasses
 import inspect
 import re
+import tomllib
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import typer
 
@@ -16,7 +18,10 @@ import training
 from dptheory import cli, privacy
 from dptheory.privacy import least_noise_multiplier
 from tests.calls.walk import callables, modules
+from tests.every import every
 from training import __main__ as training_cli
+from training.probe import MeasureSettings, measure
+from training.runs import BUILDERS, _rules, _study
 
 GLOSSARY = (Path(__file__).parent.parent / "proofs" / "glossary.md").read_text(encoding="utf-8")
 _NO_CALCULATORS = re.compile(r"dptheory\.(cli.*|checks.*|files|errors|claims\..*)")
@@ -35,17 +40,12 @@ def _rows(text: str) -> list[list[str]]:
     return [row for row in rows if not set(row[0]) <= {"-", "|"}]
 
 
-def _names() -> set[str]:
-    found: set[str] = set()
-    for section in GLOSSARY.split("\n## ")[1:]:
-        if section.startswith(("Positional", "One letter")):
-            continue
-        for row in _rows(section):
-            found.update(re.findall(r"`(\w+)`", row[0]))
-    return found
+def _names(left_out: tuple[str, ...]) -> list[str]:
+    sections = [one for one in GLOSSARY.split("\n## ")[1:] if not one.startswith(left_out)]
+    return [name for one in sections for row in _rows(one) for name in re.findall(r"`(\w+)`", row[0])]
 
 
-NAMES = _names()
+NAMES = set(_names(("Positional", "One letter")))
 _FAMILIES = _rows(_section("Positional order"))[1:]
 
 
@@ -59,6 +59,11 @@ def _public(package: types.ModuleType, left_out: re.Pattern[str]) -> list[types.
 
 THEORY = callables(_public(dptheory, _NO_CALCULATORS), ())
 TRAINING = callables(_public(training, _PARTS), ())
+
+
+def test_a_name_has_one_row() -> None:
+    names = _names(("Positional", "Words", "One letter"))
+    assert sorted(name for name in set(names) if names.count(name) > 1) == []
 
 
 def _dataclasses(found: list[types.ModuleType]) -> dict[str, type]:
@@ -76,7 +81,7 @@ def _dataclasses(found: list[types.ModuleType]) -> dict[str, type]:
 RESULTS = _dataclasses(_public(dptheory, _NO_CALCULATORS) + _public(training, _PARTS))
 
 
-@pytest.mark.parametrize("name", sorted(THEORY | TRAINING))
+@every(sorted(THEORY | TRAINING))
 def test_arguments_are_in_the_glossary(name: str) -> None:
     parameters = inspect.signature((THEORY | TRAINING)[name]).parameters.values()
     own = {p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)} - {"self"}
@@ -99,7 +104,7 @@ def _of_other_libraries(name: str, unknown: set[str]) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("name", sorted(RESULTS))
+@every(sorted(RESULTS))
 def test_fields_are_in_the_glossary(name: str) -> None:
     kind = RESULTS[name]
     public = {f.name for f in dataclasses.fields(kind) if not f.name.startswith("_")}
@@ -122,10 +127,43 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS))
+@every(sorted(COMMANDS))
 def test_options_are_in_the_glossary(name: str) -> None:
     options = {one.opts[0].lstrip("-").replace("-", "_") for one in COMMANDS[name].params}
     assert options - NAMES == set()
+
+
+_CONFIGS = sorted((Path(training.__file__).parent / "configs").rglob("*.toml"))
+_CHOSEN = ("arms", "phases", "per_arm", "tuned_as")
+"""Tables of a study whose keys its author chooses."""
+
+
+def _keys(value: Any, chosen: bool = False) -> Iterator[str]:
+    """Keys at every level; ``chosen``: those of the first are names that the file gives, not the vocabulary's."""
+    for one in value if isinstance(value, list) else ():
+        yield from _keys(one)
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        if not chosen:
+            yield from key.split(".")
+        yield from _keys(inner, not chosen and key in _CHOSEN)
+
+
+def test_keys_of_configurations_are_in_the_glossary() -> None:
+    found = {arg for builder in BUILDERS.values() for arg in list(inspect.signature(builder).parameters)[1:]}
+    for kind in (_study.Study, _study.Phase, _study.Comparison, _rules.Asked, _rules.Rule, _rules.Condition):
+        found |= {field.name for field in dataclasses.fields(kind)}
+    for path in _CONFIGS:
+        # rules are named after claims
+        found |= set(_keys(tomllib.loads(path.read_text(encoding="utf-8")), chosen=path.parent.name == "answers"))
+    assert {"tuned_by", "learning_rate", "refreshes_per_epoch", "differs", "unset"} <= found
+    assert sorted(found - NAMES) == []
+
+
+def test_quantities_of_the_probe_are_in_the_glossary() -> None:
+    settings = MeasureSettings((0.5,), draws=10, noise_multiplier=1.0, max_grad_norm=1.0)
+    rng = np.random.default_rng(0)
+    found = {row.quantity for row in measure(rng.normal(size=512), {"all": slice(0, 512)}, settings, rng).rows}
+    assert len(found) >= 9 and sorted(found - NAMES) == []
 
 
 def _positional(function: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -156,7 +194,7 @@ def _interface(name: str) -> bool:
     return name.endswith("IndexPRV.probability")
 
 
-@pytest.mark.parametrize("name", sorted(name for name in THEORY if not name.startswith("dptheory.claims")))
+@every(sorted(name for name in THEORY if not name.startswith("dptheory.claims")))
 def test_positional_only_as_the_families_say(name: str) -> None:
     parameters = inspect.signature(THEORY[name]).parameters.values()
     required = sum(p.default is p.empty and p.name != "self" for p in parameters)
@@ -164,7 +202,7 @@ def test_positional_only_as_the_families_say(name: str) -> None:
     assert _interface(name) or _fixed(names, required), names
 
 
-@pytest.mark.parametrize("name", sorted(privacy.__all__))
+@every(sorted(privacy.__all__))
 def test_in_accounting_everything_is_named(name: str) -> None:
     function = getattr(privacy, name)
     if not callable(function) or name.startswith("gaussian"):
@@ -181,7 +219,7 @@ def _number(annotation: Any) -> bool:
     return "numpy" not in text and bool(_NUMBER.search(re.sub(r"\[.*\]", "", text)))
 
 
-@pytest.mark.parametrize("name", sorted(TRAINING))
+@every(sorted(TRAINING))
 def test_training_has_at_most_one_positional_number(name: str) -> None:
     numbers = [p.name for p in _positional(TRAINING[name]) if _number(p.annotation)]
     if numbers == _family("a batch"):

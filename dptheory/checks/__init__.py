@@ -1,7 +1,7 @@
 """The checking engine: Monte Carlo, exact enumeration, adversarial search and certificates, each able to fail."""
 
 from dptheory.checks._certificate import CertificateCheck, WorstCase, worst_case
-from dptheory.checks._equality import EqualityCheck, ExactCheck, Number, Sides
+from dptheory.checks._equality import EqualityCheck, Number, Sides
 from dptheory.checks._evidence import Check, Evidence, Kind
 from dptheory.checks._law import LawCheck
 from dptheory.checks._mean import MeanCheck, Moments, estimate
@@ -12,7 +12,6 @@ __all__ = [
     "Check",
     "EqualityCheck",
     "Evidence",
-    "ExactCheck",
     "Kind",
     "LawCheck",
     "MeanCheck",

@@ -75,13 +75,13 @@ def epsilon_report(
     Raises:
         ValueError: an argument outside its range, or a combination that no accountant covers.
 
+    Source: GIP, Lemma 1 and Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1).
+
     Example: one release of the Gaussian mechanism, which is known exactly.
         >>> from dptheory.privacy import epsilon_report
         >>> found = epsilon_report(noise_multiplier=1.0, sampling_rate=1.0, steps=1, delta=1e-5)
         >>> round(found.bounds.upper, 3), found.bounds.method, found.rdp > found.bounds.upper
         (4.377, 'Gaussian', True)
-
-    Source: GIP, Lemma 1 and Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1).
     """
     bounds = epsilon_bounds(
         noise_multiplier=noise_multiplier,
@@ -126,13 +126,13 @@ def noise_for_budget(
     Raises:
         ValueError: an argument outside its range, or more noise needed than sigma = 1000.
 
+    Source: GIP, Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1); RF, Tables 5-9 (rf.sigmas).
+
     Example: one release for epsilon = 1.
         >>> from dptheory.privacy import noise_for_budget
         >>> found = noise_for_budget(epsilon=1.0, delta=1e-5, sampling_rate=1.0, steps=1)
         >>> round(found.noise_multiplier, 2), found.bounds.upper <= 1.0
         (3.73, True)
-
-    Source: GIP, Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1); RF, Tables 5-9 (rf.sigmas).
     """
     sigma = least_noise_multiplier(
         epsilon=epsilon,
@@ -179,13 +179,13 @@ def steps_for_budget(
     Raises:
         ValueError: an argument outside its range.
 
+    Source: GIP, Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1).
+
     Example: full batches with much noise.
         >>> from dptheory.privacy import steps_for_budget
         >>> found = steps_for_budget(epsilon=1.0, delta=1e-5, noise_multiplier=20.0, sampling_rate=1.0)
         >>> found.steps, found.epochs
         (28, 28.0)
-
-    Source: GIP, Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1).
     """
     steps = max_steps(
         epsilon=epsilon,

@@ -165,13 +165,13 @@ def flat_kappa(*, grad_norm: float, dim: int, clip_norm: float, drop_rate: float
     Raises:
         ValueError: an argument outside its range, or P = 0, where kappa is undefined.
 
+    Source: RS, Lemma 3.3 (rs.lem3.3, rs.kappa).
+
     Example: dropping half of a gradient that lies below the clip keeps the square root of one half of the descent.
         >>> from dptheory.sparsification import flat_kappa
         >>> found = flat_kappa(grad_norm=2.0, dim=1000, clip_norm=4.0, drop_rate=0.5)
         >>> round(found.value, 6), found.lower
         (0.707107, 0.5)
-
-    Source: RS, Lemma 3.3 (rs.lem3.3, rs.kappa).
     """
     dim = _validate.integer("dim", dim, 1, _FLAT_DIM)
     grad_norm = _validate.size("grad_norm", grad_norm, _FLAT_NORM)

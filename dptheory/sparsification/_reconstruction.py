@@ -182,13 +182,13 @@ def reconstruction_errors(
     Raises:
         ValueError: an argument outside its range.
 
+    Source: RS, Theorem 5.1 (rs.thm5.1).
+
     Example: four entries, two of them kept.
         >>> from dptheory.sparsification import reconstruction_errors
         >>> found = reconstruction_errors([1.0, 2.0, 3.0, 4.0], drop_rate=0.5, noise_std=0.1, prior_std=1.0)
         >>> round(found.attack.value, 6), round(found.lower_bound, 6), round(found.bayes, 6)
         (0.000876, 0.000667, 0.000875)
-
-    Source: RS, Theorem 5.1 (rs.thm5.1).
     """
     return ReconstructionErrors(
         attack=expected_error(vector, drop_rate=drop_rate, noise_std=noise_std),

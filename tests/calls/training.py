@@ -1,4 +1,4 @@
-"""What users of ``training`` call: make_private, mechanisms and their schedules, ledger, samplers, runs, readers, probes."""
+"""What users of ``training`` call: make_private, mechanisms and their schedules, accountant, samplers, runs, readers, probes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -176,6 +176,7 @@ CALLS: Calls = {
     "training.networks.scattering_cnn": [dear(seed=0)],
     "training.networks.linear_probe": [dear(seed=0, features=12, bias=True)],
     "training.data.load": [dear(name="excerpt", train=False)],
+    "training.runs.build_model": [call(name="linear-probe", features=_FEATURES, seed=0)],
     "training.runs.DpSgdSettings": [call(**_SETTINGS)],
     "training.runs.sampling_rate": [call(batch_size=10, train_size=40)],
     "training.runs.pick_device": [call(wanted="cpu")],

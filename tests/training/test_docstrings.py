@@ -1,7 +1,4 @@
-"""Every public name of training says what it computes, takes, gives and refuses, where it is from, and shows how it is used.
-
-That the examples run is seen where they are collected (conftest.py).
-"""
+"""Every public name of training says what it computes, takes, gives and refuses, where it is from, and shows how it is used."""
 
 import ast
 import builtins
@@ -11,7 +8,6 @@ import importlib
 import inspect
 import re
 import textwrap
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +15,7 @@ from typing import Any, Protocol
 import pytest
 
 import training.data
+from tests.examples import complaints, parsed, sources_with_examples
 from training.mechanisms import Mechanism
 
 ROOT = Path(__file__).parents[2]
@@ -146,15 +143,15 @@ WITHOUT_EXAMPLE = {
     "probe.Record": "a part of what run_probe gives",
     "probe.Row": "a part of what measure gives",
     "probe.write_figure": "drawing takes seconds",
-    "runs.Answer": "what answer gives",
+    "runs.ComparisonResult": "what compare gives",
     "runs.Difference": "what paired_difference gives",
     "runs.Equivalence": "what equivalence gives",
+    "runs.MechanismSetting": "what build_mechanism takes, and shows its use",
     "runs.Outcome": "what sweep gives",
     "runs.Run": "what prepare gives",
     "runs.Standing": "what standing gives",
     "runs.Step": "what dp_sgd gives",
     "runs.Study": "what study_from_dict gives",
-    "runs.build_mechanism": "prepare calls it, with a setting of its own, and shows what comes of it",
     "validate.LinearGradient": "what linear_gradient gives",
     "validate.Snapshot": "what snapshots gives",
     "validate.linear_attack": "takes its budget of seconds to decide",
@@ -273,9 +270,12 @@ def example(name: str, value: Any, doc: str) -> list[str]:
         return [] if not code and name.split(".")[1] in shown else [f"must be in the example of {SHOWN_BY[name]}"]
     if (name in WITHOUT_EXAMPLE) == bool(code):
         return [f"an example must be {'left out' if code else 'given'}"]
-    if code and not _part(doc, "Example").lstrip().startswith(">>>"):
-        return ["an example without its heading"]
+    if code and not _LAST_PART.search(doc):
+        return ["an example must stand last, as 'Example: <sentence>.' and doctest lines below it"]
     return [f"the example does not say what {one} is" for one in sorted(_free(code))]
+
+
+_LAST_PART = re.compile(r"^Example: \S[^\n]*[.?]\n {4}>>> (?!.*^\w+:)", re.MULTILINE | re.DOTALL)
 
 
 def _free(code: str) -> set[str]:
@@ -339,7 +339,8 @@ _SPECIMENS = ("mechanisms.RandomSparsification", "mechanisms.largest_entries")
         (sources, r"(r[fs])\.(alg\w*|density)", r"\1.nothing"),
         (sources, "RF", "GIP"),
         (example, ">>>", "$"),
-        (example, "^Example:$", ""),
+        (example, r"^Example: [^\n]*$", "Example:"),
+        (example, r"\Z", "\n\nSource: after the example"),
         (example, "^    >>> import torch$", ""),
     ],
 )
@@ -365,13 +366,16 @@ def test_what_has_no_arguments() -> None:
     assert "optimizer" in _parameters(PUBLIC["engine.DistributedMechanismOptimizer"])
 
 
-def test_examples_are_collected(request: pytest.FixtureRequest) -> None:
-    collect = request.config.pluginmanager.get_plugin(str(ROOT / "conftest.py")).pytest_collect_file
-    for name in NAMES:
-        if _examples(_doc(PUBLIC[name])):
-            file = Path(str(inspect.getsourcefile(inspect.unwrap(PUBLIC[name]))))
-            assert collect(file_path=file, parent=request.session) is not None, name
-    paths = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"][
-        "testpaths"
-    ]
-    assert "training" in paths
+EXAMPLES = {f"{module}.{name}": text for module, name, text in sources_with_examples(ROOT / "training")}
+
+
+@pytest.mark.parametrize("module", sorted({name.rpartition(".")[0] for name in EXAMPLES}))
+def test_the_examples_of_a_module_give_what_they_say(module: str) -> None:
+    texts = {name: text for name, text in EXAMPLES.items() if name.rpartition(".")[0] == module}
+    said = {name: complaints(parsed(text, name, {})) for name, text in texts.items()}
+    assert {name: one for name, one in said.items() if one} == {}
+
+
+def test_no_example_of_a_public_name_is_left_out() -> None:
+    shown = {name for name in NAMES if _examples(_doc(PUBLIC[name]))}
+    assert {_doc(PUBLIC[name]) for name in shown} <= set(EXAMPLES.values())

@@ -40,7 +40,7 @@ class PrivacyAccountant:
 
     Source: GIP, Theorem 2 and Proposition 1 (gip.thm2, gip.prop1).
 
-    Example:
+    Example: one Gaussian release of noise multiplier 4 spends 0.9; a second one is more than a budget of 1 allows.
         >>> from training.engine import PrivacyAccountant
         >>> from training.mechanisms import StepCost
         >>> accountant = PrivacyAccountant(sampling_rate=1.0)

@@ -33,7 +33,7 @@ def dp_cnn(seed: int) -> nn.Module:
 
     Source: RF, Table 1, "End-to-end CNN" (rf.table1).
 
-    Example:
+    Example: two images of CIFAR-10 give ten outputs each.
         >>> import torch
         >>> from training.networks import dp_cnn
         >>> model = dp_cnn(0)
@@ -95,7 +95,7 @@ def resnet20(seed: int) -> nn.Module:
 
     Source: GEP, section 4 (gep.table1); RF, Table 1, "268K" (rf.table1).
 
-    Example:
+    Example: two images of CIFAR-10 give ten outputs each.
         >>> import torch
         >>> from training.networks import resnet20
         >>> model = resnet20(0)
@@ -149,7 +149,7 @@ def wrn_16_4(seed: int) -> nn.Module:
 
     Source: GIP, section 6 (gip.table2).
 
-    Example:
+    Example: two images of CIFAR-10 give ten outputs each.
         >>> import torch
         >>> from training.networks import wrn_16_4
         >>> model = wrn_16_4(0)
@@ -188,7 +188,7 @@ def scattering_cnn(seed: int) -> nn.Module:
 
     Source: RF, Table 1, "Handcrafted CNN", 187K (rf.table1).
 
-    Example:
+    Example: the features of two images of CIFAR-10 give ten outputs each.
         >>> import torch
         >>> from training.networks import scattering_cnn
         >>> model = scattering_cnn(0)
@@ -226,7 +226,7 @@ def linear_probe(seed: int, *, features: int = 4096, bias: bool = True) -> nn.Mo
 
     Source: RF, Table 1 (rf.table1); GEP, Appendix A (gep.table3).
 
-    Example:
+    Example: two vectors of 64 x 8 x 8 = 4096 features give ten outputs each.
         >>> import torch
         >>> from training.networks import linear_probe
         >>> model = linear_probe(0, bias=False)
@@ -252,7 +252,7 @@ def scattering_features(pixels: torch.Tensor, *, chunk: int = 256) -> torch.Tens
 
     Source: RF, Table 1, "Handcrafted CNN" (rf.table1).
 
-    Example:
+    Example: an image of three channels has 243 maps of 8 x 8.
         >>> import torch
         >>> from training.networks import scattering_features
         >>> scattering_features(torch.zeros(2, 3, 32, 32)).shape

@@ -19,7 +19,7 @@ from dptheory.files import write_atomically
 from training import engine
 
 if TYPE_CHECKING:
-    from training.runs._train import Run
+    from training.runs._prepare import Run
 
 STATE, CSV, JSON, LOCK = "checkpoint.pt", "metrics.csv", "metrics.json", ".lock"
 _KEYS = ("config", "model", "optimizer", "step", "losses", "seen", "seconds", "spent", "rows")
@@ -157,7 +157,7 @@ def metrics(run: "Run") -> dict[str, Any]:
     Returns:
         What ``metrics.json`` holds.
 
-    Example:
+    Example: a run before its first step.
         >>> import torch
         >>> from training.runs import from_dict, metrics, prepare
         >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 1, "batch_size": 500, "max_grad_norm": 1.0,

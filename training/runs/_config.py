@@ -32,7 +32,7 @@ class OptimizerConfig:
     Raises:
         ValueError: a value outside its range, or another name.
 
-    Example:
+    Example: SGD with momentum, and what is not said.
         >>> from training.runs import OptimizerConfig
         >>> OptimizerConfig(learning_rate=0.5, momentum=0.9)
         OptimizerConfig(name='sgd', learning_rate=0.5, momentum=0.9, weight_decay=0.0)
@@ -85,7 +85,7 @@ class RunConfig:
     Raises:
         ValueError: a value outside its range, or values that do not go together.
 
-    Example:
+    Example: a budget instead of a noise multiplier, and what is not said.
         >>> from training.runs import RunConfig
         >>> config = RunConfig(data="excerpt", model="small-cnn", epochs=2, batch_size=250, max_grad_norm=1.0, epsilon=3.0)
         >>> config.delta, config.sampling, config.mechanism
@@ -162,7 +162,7 @@ def read_config(path: Path, *, changes: Sequence[str] = ()) -> RunConfig:
         ValueError: not TOML, a key that there is none of, or a value outside its range.
         OSError: no such file.
 
-    Example:
+    Example: a shipped configuration, with another data set and another drop rate.
         >>> from pathlib import Path
         >>> from training.runs import read_config
         >>> changes = ["data=excerpt", "mechanism.drop_rate=0.7"]
@@ -196,7 +196,7 @@ def from_dict(table: Mapping[str, Any]) -> RunConfig:
     Raises:
         ValueError: a key that is missing or that there is none of, or a value outside its range.
 
-    Example:
+    Example: a configuration as TOML has it; noise or budget must be given.
         >>> from training.runs import from_dict
         >>> table = {"data": "excerpt", "model": "small-cnn", "epochs": 2, "batch_size": 250, "max_grad_norm": 1.0}
         >>> from_dict(table | {"noise_multiplier": 1.5, "optimizer": {"learning_rate": 0.5}}).optimizer.learning_rate

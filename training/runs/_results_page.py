@@ -6,8 +6,9 @@ from pathlib import Path
 
 from dptheory.claims import Answer
 from dptheory.files import write_atomically
-from training.runs import _answers, _rules, _verdicts
+from training.runs import _comparisons, _rules, _verdicts
 from training.runs import _plan as plans
+from training.runs._comparisons import ComparisonResult
 from training.runs._plan import Find
 from training.runs._rules import Condition
 from training.runs._study import Study
@@ -28,7 +29,7 @@ def write_answers(results: Path, out: Path, page: Path) -> dict[str, int]:
         ValueError: a study, a rule or a result file that is none; a file in a folder that is not there.
         OSError: a file cannot be written.
 
-    Example:
+    Example: a folder without results still gives a page.
         >>> import tempfile
         >>> from pathlib import Path
         >>> from training.runs import write_answers
@@ -139,7 +140,7 @@ def _claims(answers: Mapping[str, Answer]) -> Iterator[str]:
 
 def _study(study: Study, forecast: tuple[Condition, ...], answers: Mapping[str, Answer], find: Find) -> Iterator[str]:
     far = _verdicts.progress(study, find)
-    made = [one for one in (_answers.answer(study, c, find) for c in study.comparisons) if one is not None]
+    made = [one for one in (_comparisons.compare(study, c, find) for c in study.comparisons) if one is not None]
     yield from (f"## Study {study.name}", "", f"**{study.title}** {' '.join(study.question.split())}", "")
     main = next((one for one in made if one.comparison.main), None)
     yield f"**Answer.** {_sentence(main)}" if main else f"**Answer.** None yet: {far}."
@@ -162,7 +163,7 @@ def _study(study: Study, forecast: tuple[Condition, ...], answers: Mapping[str, 
     )
 
 
-def _sentence(found: _answers.Answer) -> str:
+def _sentence(found: ComparisonResult) -> str:
     """The main comparison in words."""
     last, margin = found.last, found.comparison.margin
     told_apart = last.low > 0 or last.high < 0
@@ -177,7 +178,7 @@ def _sentence(found: _answers.Answer) -> str:
     return f"{sentence}; a gain of {margin:g} is {'excluded' if last.high < margin else 'not excluded'}."
 
 
-def _row(found: _answers.Answer) -> tuple[str, ...]:
+def _row(found: ComparisonResult) -> tuple[str, ...]:
     last, best, margin = found.last, found.best, found.comparison.margin
     return (
         f"{found.arm} - {found.against}{' (main)' if found.comparison.main else ''}",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dptheory import claims
 from dptheory.claims import Answer, Finding
-from training.runs import _answers, _results
+from training.runs import _comparisons, _results
 from training.runs import _plan as plans
 from training.runs._plan import Find, PlannedRun
 from training.runs._results import Result
@@ -66,7 +66,7 @@ def progress(study: Study, find: Find) -> Progress:
 
 def finding(study: Study, condition: Condition, find: Find) -> Finding | None:
     """What the comparison says; None while a run of it has no result."""
-    found = _answers.answer(study, condition.comparison, find)
+    found = _comparisons.compare(study, condition.comparison, find)
     if found is None:
         return None
     low, high, confidence = found.last.low, found.last.high, found.last.confidence
@@ -140,7 +140,7 @@ def _files(asked: Asked, find: Find) -> Iterator[str]:
     study = asked.study
     seen: dict[str, int] = {}
     for comparison in dict.fromkeys(condition.comparison for condition in asked.conditions):
-        found = _answers.answer(study, comparison, find)
+        found = _comparisons.compare(study, comparison, find)
         if found is None:
             continue
         for phase in map(study.phase, comparison.phases):

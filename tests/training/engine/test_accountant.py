@@ -1,4 +1,4 @@
-"""The ledger: plain steps by the accountant, selections and masks by Renyi curves, budgets to the last step."""
+"""The accountant: plain steps by brackets, selections and masks by Renyi curves, budgets to the last step."""
 
 import json
 import math
@@ -21,7 +21,7 @@ STRONG = StepCost(1.3, selection=(10, SubsetMallows(64, 16, 0.3)))
 MASKED = StepCost(1.3, mask=FreshMask(dim=1000, keep=300))
 
 
-def ledger(*spent: tuple[StepCost, int], rate: float = RATE) -> PrivacyAccountant:
+def accountant(*spent: tuple[StepCost, int], rate: float = RATE) -> PrivacyAccountant:
     kept = PrivacyAccountant(rate)
     for cost, times in spent:
         for _ in range(times):
@@ -36,25 +36,25 @@ def by_curve(curve) -> float:
 def test_plain_steps_cost_what_the_accountant_says() -> None:
     assert PrivacyAccountant(RATE).epsilon(DELTA) == 0.0
     for steps in (1, 7, 200):
-        kept = ledger((PLAIN, steps))
+        kept = accountant((PLAIN, steps))
         assert kept.steps == steps
         assert (
             kept.epsilon(DELTA)
             == privacy.epsilon_bounds(noise_multiplier=1.3, sampling_rate=RATE, steps=steps, delta=DELTA).upper
         )
-    assert ledger((PLAIN, 9), rate=1.0).epsilon(DELTA) == pytest.approx(
+    assert accountant((PLAIN, 9), rate=1.0).epsilon(DELTA) == pytest.approx(
         privacy.gaussian_epsilon(3 / 1.3, DELTA), rel=1e-9
     )
 
 
 def test_selections_and_masks_by_their_curves() -> None:
     groups, law = STRONG.selection
-    assert ledger((STRONG, 50)).epsilon(DELTA) == by_curve(
+    assert accountant((STRONG, 50)).epsilon(DELTA) == by_curve(
         50 * joint_rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.3, mechanism=law, groups=groups)
     )
     masked = by_curve(50 * MASKED.mask.rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.3))
-    assert ledger((MASKED, 50)).epsilon(DELTA) == min(masked, ledger((PLAIN, 50)).epsilon(DELTA))
-    assert masked < ledger((PLAIN, 50)).epsilon(DELTA)
+    assert accountant((MASKED, 50)).epsilon(DELTA) == min(masked, accountant((PLAIN, 50)).epsilon(DELTA))
+    assert masked < accountant((PLAIN, 50)).epsilon(DELTA)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_selection_that_tells_nothing_costs_nothing(sigma: float, rate: float,
 def test_a_seeded_mask_counts_in_the_secure_account_alone() -> None:
     seeded = MASKED.seeded()
     assert seeded.mask is None and seeded.seeded_mask == MASKED.mask and seeded.secured() == MASKED == MASKED.secured()
-    kept, secure, plain = ledger((seeded, 50)), ledger((MASKED, 50)), ledger((PLAIN, 50))
+    kept, secure, plain = accountant((seeded, 50)), accountant((MASKED, 50)), accountant((PLAIN, 50))
     assert kept.epsilon(DELTA) == plain.epsilon(DELTA) == plain.epsilon_if_secure(DELTA)
     assert (
         kept.epsilon_if_secure(DELTA) == secure.epsilon(DELTA) == secure.epsilon_if_secure(DELTA) < plain.epsilon(DELTA)
@@ -96,16 +96,16 @@ def test_costs_of_all_kinds_add_up() -> None:
         + 5 * joint_rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.3, mechanism=law, groups=groups)
         + 10 * MASKED.mask.rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.3)
     )
-    found = ledger((PLAIN, 30), (StepCost(2.0), 20), (STRONG, 5), (MASKED, 10)).epsilon(DELTA)
+    found = accountant((PLAIN, 30), (StepCost(2.0), 20), (STRONG, 5), (MASKED, 10)).epsilon(DELTA)
     assert found == pytest.approx(by_curve(curve), rel=1e-12)
-    some = ledger((PLAIN, 30), (StepCost(2.0), 20), (SELECTED, 5)).epsilon(
+    some = accountant((PLAIN, 30), (StepCost(2.0), 20), (SELECTED, 5)).epsilon(
         DELTA
     )  # and by the least noise, plus the indices
     groups, law = SELECTED.selection
     assert some <= privacy.epsilon_bounds(
         noise_multiplier=1.3, sampling_rate=RATE, steps=55, delta=DELTA
     ).upper + 5 * groups * law.epsilon(32)
-    two = ledger((PLAIN, 30), (StepCost(2.0), 20)).epsilon(DELTA)
+    two = accountant((PLAIN, 30), (StepCost(2.0), 20)).epsilon(DELTA)
     assert (
         privacy.epsilon_bounds(noise_multiplier=1.3, sampling_rate=RATE, steps=30, delta=DELTA).lower
         < two
@@ -118,7 +118,7 @@ def test_order_of_the_steps_is_nothing() -> None:
     spent = [(StepCost(1.0 + k / 7, selection=(3, SubsetMallows(64, 16 + k, 0.3))), 1 + k) for k in range(12)]
     spent += [(MASKED, 2), (PLAIN, 3)]
     rng = np.random.default_rng(0)
-    found = {ledger(*(spent[i] for i in rng.permutation(len(spent)))).epsilon(DELTA) for _ in range(12)}
+    found = {accountant(*(spent[i] for i in rng.permutation(len(spent)))).epsilon(DELTA) for _ in range(12)}
     assert len(found) == 1
 
 
@@ -127,7 +127,7 @@ def test_order_of_the_steps_is_nothing() -> None:
     "extra", [{}, {"mask": FreshMask(dim=100, keep=50)}, {"selection": (3, SubsetMallows(8, 2, 0.1))}]
 )
 def test_any_noise_has_a_bound(sigma: float, extra: dict) -> None:
-    found = ledger((StepCost(sigma, **extra), 4)).epsilon(DELTA)
+    found = accountant((StepCost(sigma, **extra), 4)).epsilon(DELTA)
     assert math.isfinite(found) and found >= 0
     if sigma < 0.1:
         assert found >= 4 / (2 * sigma**2)  # not amplified
@@ -143,9 +143,9 @@ def test_any_noise_has_a_bound(sigma: float, extra: dict) -> None:
 
 
 def test_what_nothing_protects_costs_everything() -> None:
-    assert ledger((PLAIN, 3), (StepCost(0.0), 1)).epsilon(DELTA) == math.inf
+    assert accountant((PLAIN, 3), (StepCost(0.0), 1)).epsilon(DELTA) == math.inf
     exact = StepCost(1.3, selection=(10, SubsetMallows(64, 16, math.inf)))
-    assert ledger((exact, 1)).epsilon(DELTA) == math.inf
+    assert accountant((exact, 1)).epsilon(DELTA) == math.inf
 
 
 def test_more_steps_than_the_accountants_take_are_bounded_without_amplification() -> None:
@@ -167,7 +167,7 @@ def cost_of(mechanism: m.Mechanism, sigma: float = 1.3) -> StepCost:
 
 def test_mechanisms_compare_as_they_should() -> None:
     def epsilon(mechanism: m.Mechanism) -> float:
-        return ledger((cost_of(mechanism), 100)).epsilon(DELTA)
+        return accountant((cost_of(mechanism), 100)).epsilon(DELTA)
 
     plain = epsilon(m.DpSgd())
     assert epsilon(m.IndexPruning(0.001, m.Constant(0.25), group_size=64)) > plain
@@ -194,7 +194,7 @@ NOT_PRIVATE = [
 
 @pytest.mark.parametrize("mechanism", NOT_PRIVATE, ids=lambda one: one.title)
 def test_what_is_not_private_says_so(mechanism: m.Mechanism) -> None:
-    assert ledger((cost_of(mechanism), 1)).epsilon(DELTA) == math.inf
+    assert accountant((cost_of(mechanism), 1)).epsilon(DELTA) == math.inf
     assert "NOT PRIVATE" in mechanism.title or isinstance(mechanism, m.UnnoisedVelocity)
 
 
@@ -225,7 +225,7 @@ def test_budget_is_used_up_and_kept(cost: StepCost) -> None:
 @pytest.mark.parametrize(("epsilon", "rate", "steps"), [(2.0, 0.2, 10)])
 def test_noise_for_a_budget_affords_the_last_step(epsilon: float, rate: float, steps: int) -> None:
     cost = StepCost(privacy.least_noise_multiplier(epsilon=epsilon, delta=DELTA, sampling_rate=rate, steps=steps))
-    kept = ledger((cost, steps - 1), rate=rate)
+    kept = accountant((cost, steps - 1), rate=rate)
     kept.limit(epsilon=epsilon, delta=DELTA)
     kept.clear(cost)
     kept.record(cost)
@@ -261,7 +261,7 @@ def test_budget_with_costs_that_take_turns() -> None:
 
 
 def test_state_round_trip() -> None:
-    kept = ledger((PLAIN, 3), (SELECTED, 2), (MASKED, 4))
+    kept = accountant((PLAIN, 3), (SELECTED, 2), (MASKED, 4))
     state = json.loads(json.dumps(kept.state_dict()))  # plain values only
     again = PrivacyAccountant(RATE)
     again.load_state_dict(state)
@@ -272,9 +272,9 @@ def test_state_round_trip() -> None:
 
 
 def test_epsilon_grows_with_the_steps_and_falls_with_delta() -> None:
-    grown = [ledger((SELECTED, n)).epsilon(DELTA) for n in (1, 10, 100)]
+    grown = [accountant((SELECTED, n)).epsilon(DELTA) for n in (1, 10, 100)]
     assert grown == sorted(grown)
-    falls = [ledger((MASKED, 10)).epsilon(delta) for delta in (1e-9, 1e-5, 1e-2)]
+    falls = [accountant((MASKED, 10)).epsilon(delta) for delta in (1e-9, 1e-5, 1e-2)]
     assert np.all(np.diff(falls) < 0)
 
 
@@ -285,7 +285,7 @@ def test_bad_input() -> None:
     with pytest.raises(ValueError, match="sampling_rate"):
         PrivacyAccountant(0.0)
     with pytest.raises(ValueError, match="delta"):
-        ledger((PLAIN, 1)).epsilon(0.5)
+        accountant((PLAIN, 1)).epsilon(0.5)
     for epsilon, delta, says in ((0.0, 1e-5, "epsilon"), (1.0, 0.5, "delta"), (1.0, 0.0, "delta")):
         with pytest.raises(ValueError, match=says):
             PrivacyAccountant(RATE).limit(epsilon=epsilon, delta=delta)

@@ -9,7 +9,7 @@ import torch
 
 from tests.training.tiny import tiny_config, tiny_load
 from training import runs
-from training.runs import STATE, RunConfig, _checkpoint, _train
+from training.runs import STATE, RunConfig, _checkpoint, _prepare, _train
 
 CPU = torch.device("cpu")
 GEP = {"subspace_dim": 12, "residual_clip": 0.3, "anchors": 12}
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Sec
 
 @pytest.fixture(autouse=True)
 def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_train, "load", tiny_load)
+    monkeypatch.setattr(_prepare, "load", tiny_load)
 
 
 def start(config: RunConfig, folder: Path | None = None) -> runs.Run:
@@ -77,7 +77,7 @@ def test_resumed_runs_are_those_never_interrupted(tmp_path: Path, name: str, opt
     assert same(weights(whole), weights(broken))
     assert not same(weights(whole), weights(start(config)))
     assert broken.optimizer.epsilon(1e-5) == whole.optimizer.epsilon(1e-5)
-    assert broken.optimizer.ledger.steps == 9
+    assert broken.optimizer.accountant.steps == 9
 
 
 def test_freezing_stays_frozen_across_a_resumption(tmp_path: Path) -> None:

@@ -1,0 +1,32 @@
+"""The examples in docstrings of a package: found in its sources, run one docstring at a time."""
+
+import ast
+import doctest
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_PARSER = doctest.DocTestParser()
+
+
+def sources_with_examples(package: Path) -> Iterator[tuple[str, str, str]]:
+    """Module, name (of the module itself "") and docstring of all that shows an example."""
+    for path in sorted(package.rglob("*.py")):
+        module = ".".join((package.name, *path.relative_to(package).with_suffix("").parts))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                text = ast.get_docstring(node) or ""
+                if _PARSER.get_examples(text):
+                    yield module, getattr(node, "name", ""), text
+
+
+def parsed(text: str, name: str, around: dict[str, Any]) -> doctest.DocTest:
+    """The example of a docstring, with these names around it."""
+    return _PARSER.get_doctest(text, dict(around), name, name, 0)
+
+
+def complaints(example: doctest.DocTest) -> str:
+    """What an example does not give as it says; "" where all is well."""
+    said: list[str] = []
+    result = doctest.DocTestRunner(verbose=False).run(example, out=said.append)
+    return "".join(said) if result.failed else "" if result.attempted else "no example"
