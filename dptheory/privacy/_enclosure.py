@@ -49,9 +49,7 @@ def certified_delta(
     Raises:
         Unresolved: outside that range, or where the enclosure would be wider than 1e-6.
     """
-    _check(composition)
-    found = [_delta(composition, epsilon, one) for one in directions(adjacency)]
-    return max(low for low, _ in found), max(high for _, high in found)
+    return worst_delta(composition, epsilon=epsilon, among=directions(adjacency))
 
 
 def certified_epsilon(
@@ -67,8 +65,20 @@ def certified_epsilon(
     Raises:
         Unresolved: outside the range of :func:`certified_delta`, or where the enclosure would be too wide.
     """
+    return worst_epsilon(composition, delta=delta, among=directions(adjacency))
+
+
+def worst_delta(composition: Composition, *, epsilon: float, among: tuple[Direction, ...]) -> tuple[float, float]:
+    """:func:`certified_delta` for the largest of some directions."""
     _check(composition)
-    first, *others = directions(adjacency)
+    found = [_delta(composition, epsilon, one) for one in among]
+    return max(low for low, _ in found), max(high for _, high in found)
+
+
+def worst_epsilon(composition: Composition, *, delta: float, among: tuple[Direction, ...]) -> tuple[float, float]:
+    """:func:`certified_epsilon` for the largest of some directions."""
+    _check(composition)
+    first, *others = among
     lower, upper = _epsilon(composition, delta, first)
     for direction in others:
         if _delta(composition, lower, direction)[1] > delta:

@@ -237,7 +237,7 @@ class _DifferenceAt:
         larger = grown + _log_expm1(gain_grown).real
         smaller = size + _log_expm1(gain_size).real
         log_error = larger + np.log(np.maximum(-np.expm1(np.minimum(smaller - larger, 0.0)), 0.0) + 16 * HALF)
-        log_error = np.logaddexp(log_error, base.real + np.maximum(gain.real, 0.0) + np.log(rounding))
+        log_error = np.logaddexp(log_error, base.real + np.maximum(gain.real, 0.0) + np.log(rounding + 1e-300))
         of_logs = ELEMENTARY * (8 + np.abs(base) + np.abs(gain))
         return log_terms, np.logaddexp(0.0, log_error - log_terms.real) + of_logs
 

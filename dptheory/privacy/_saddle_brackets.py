@@ -19,7 +19,9 @@ from dptheory.privacy._saddle_points import Steps, cut, saddle_at
 Adjacency = Literal["add-remove", "replace-one"]
 
 _TURNS = 12
-_NOISE_WIDTH = 1e-6
+_NOISE_WIDTH = 5e-7
+_BISECTIONS = 40
+_FURTHEST = 64.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,10 +102,28 @@ def direction_epsilon(composition: Composition, *, delta: float, direction: Dire
     return epsilon_of(step_losses(composition, direction), delta)
 
 
+def about_log_delta(composition: Composition, epsilon: float, direction: Direction) -> float:
+    """About log delta(epsilon), cheaply; -inf beyond all losses that occur."""
+    try:
+        return rough_saddle(step_losses(composition, direction), epsilon).log_value
+    except Unresolved:
+        return -math.inf
+
+
+def scaled(composition: Composition, factor: float) -> Composition:
+    """The composition with all noise multipliers times ``factor``."""
+    return tuple(replace(part, noise_multiplier=factor * part.noise_multiplier) for part in composition)
+
+
 def noise_bracket(
-    composition: Composition, *, epsilon: float, delta: float, adjacency: Adjacency = "add-remove"
+    composition: Composition,
+    *,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency = "add-remove",
+    among: tuple[Direction, ...] = (),
 ) -> tuple[float, float]:
-    """Bounds, 1e-6 apart, of the least factor on all noise multipliers that makes the composition (epsilon, delta)-private.
+    """Bounds, 5e-7 apart, of the least factor on all noise multipliers that makes the composition (epsilon, delta)-private.
 
     At the upper one the upper bound of delta(epsilon) is at most ``delta``; at the lower one the lower bound is above it.
 
@@ -112,46 +132,107 @@ def noise_bracket(
         epsilon: > 0.
         delta: in (0, 1).
         adjacency: "add-remove" or "replace-one".
+        among: the directions that count; all of the adjacency where none is named.
 
     Raises:
-        Unresolved: a bracket on the way is wider than ``WIDEST``, or the search does not end.
+        Unresolved: delta is not known closely enough; it carries factors that hold.
     """
+    named = among or directions(adjacency)
 
-    def scaled(log_factor: float) -> Composition:
-        factor = math.exp(log_factor)
-        return tuple(replace(part, noise_multiplier=factor * part.noise_multiplier) for part in composition)
+    def bounds(log_factor: float, direction: Direction) -> tuple[float, float]:
+        return delta_bounds_at(step_losses(scaled(composition, math.exp(log_factor)), direction), epsilon)
 
     def rough(log_factor: float) -> float:
-        steps = step_losses(scaled(log_factor), directions(adjacency)[0])
-        try:
-            return rough_saddle(steps, epsilon).log_value - math.log(delta)
-        except Unresolved:  # epsilon is beyond all losses that occur
-            return -math.inf
+        return about_log_delta(scaled(composition, math.exp(log_factor)), epsilon, named[0]) - math.log(delta)
 
-    def upper_delta(log_factor: float, direction: Direction) -> float:
-        return delta_bounds_at(step_losses(scaled(log_factor), direction), epsilon)[1]
+    unsampled = max(unsampled_mu(step_losses(composition, one)) for one in named)
+    enough = math.log(unsampled / gaussian_mu(epsilon, delta)) + 1e-6
+    search = _NoiseSearch(bounds, named, delta)
+    search.secant(_root_below(rough, enough), rough)
+    if not search.done:
+        search.bisect(enough)
+    if not search.done:
+        raise Unresolved(
+            f"the least factor is known to lie in [{math.exp(search.breaks)!r}, {math.exp(search.fits)!r}] only",
+            math.exp(search.breaks),
+            math.exp(search.fits),
+        )
+    return math.exp(search.breaks), math.exp(search.fits)
 
-    unsampled = max(unsampled_mu(step_losses(composition, one)) for one in directions(adjacency))
-    x = _root_below(rough, math.log(unsampled / gaussian_mu(epsilon, delta)))
-    slope = (rough(x + 1e-2) - rough(x - 1e-2)) / 2e-2
-    larger = max(directions(adjacency), key=lambda one: upper_delta(x, one))
-    before: tuple[float, float] | None = None
-    for _ in range(_TURNS):
-        excess = math.log(max(upper_delta(x, larger), 1e-300) / delta)
-        if before is not None and x != before[0]:
-            slope = min((excess - before[1]) / (x - before[0]), -1e-6)
-        before = (x, excess)
-        step = max(-0.7, min(0.7, -excess / slope))
-        x += step
-        if abs(step) > _NOISE_WIDTH * 100 or abs(excess) > 1e-3:
-            continue  # the next step of a secant is far below the width
-        lower, upper = x - _NOISE_WIDTH / 2, x + _NOISE_WIDTH / 2
-        excesses = {one: upper_delta(upper, one) - delta for one in directions(adjacency)}
-        if max(excesses.values()) > 0:
-            larger = max(excesses, key=lambda one: excesses[one])
-        elif delta_bounds_at(step_losses(scaled(lower), larger), epsilon)[0] > delta:
-            return math.exp(lower), math.exp(upper)
-    raise Unresolved(f"the search for the noise did not end near a factor of {math.exp(x):.6g}")
+
+class _NoiseSearch:
+    """For the log of the least factor: the least that was seen to fit the budget, and the largest that was seen to break it."""
+
+    def __init__(
+        self,
+        bounds: Callable[[float, Direction], tuple[float, float]],
+        among: tuple[Direction, ...],
+        delta: float,
+    ) -> None:
+        self._bounds, self._among, self._delta = bounds, list(among), delta
+        self.breaks, self.fits = -math.inf, math.inf
+
+    @property
+    def done(self) -> bool:
+        return self.fits - self.breaks <= _NOISE_WIDTH * (1 + 1e-6)
+
+    def _excess(self, x: float) -> float:
+        """log of the upper bound of delta over the budget's, of the direction that asks for more."""
+        low, high = self._bounds(x, self._among[0])
+        if low > self._delta:
+            self.breaks = max(self.breaks, x)
+        return math.log(max(high, 1e-300) / self._delta)
+
+    def _test(self, x: float) -> bool:
+        """Whether both directions fit at x; the one that does not comes first from then on."""
+        for direction in tuple(self._among):
+            low, high = self._bounds(x, direction)
+            if low > self._delta:
+                self.breaks = max(self.breaks, x)
+            if high > self._delta:
+                self._among.remove(direction)
+                self._among.insert(0, direction)
+                return False
+        self.fits = min(self.fits, x)
+        return True
+
+    def secant(self, x: float, rough: Callable[[float], float]) -> None:
+        """From a guess whose slope is known: two or three evaluations, then one at either end of the bracket."""
+        if len(self._among) > 1:
+            self._among.sort(key=lambda one: -self._bounds(x, one)[1])
+        slope = (rough(x + 1e-2) - rough(x - 1e-2)) / 2e-2
+        before: tuple[float, float] | None = None
+        for _ in range(_TURNS):
+            excess = self._excess(x)
+            if before is not None and x != before[0]:
+                slope = (excess - before[1]) / (x - before[0])
+            if not (math.isfinite(slope) and slope < 0):
+                return
+            before = (x, excess)
+            step = max(-0.7, min(0.7, -excess / slope))
+            x += step
+            if abs(step) > _NOISE_WIDTH * 100 or abs(excess) > 1e-3:
+                continue  # the next step of a secant is far below the width
+            if self._test(x + _NOISE_WIDTH / 2):
+                self._excess(x - _NOISE_WIDTH / 2)
+            if self.done:
+                return
+
+    def bisect(self, enough: float) -> None:
+        """Between ends that are known to fit and to break, where the secant did not get there."""
+        if self.fits == math.inf and not self._test(enough):
+            return
+        step = 0.5
+        while self.breaks == -math.inf and step < _FURTHEST:
+            self._test(self.fits - step)
+            step *= 2
+        for _ in range(_BISECTIONS):
+            if self.done or self.breaks == -math.inf:
+                return
+            fits, breaks = self.fits, self.breaks
+            self._test((fits + breaks) / 2)
+            if (self.fits, self.breaks) == (fits, breaks):
+                return  # neither: delta is not known closely enough
 
 
 def step_losses(composition: Composition, direction: Direction) -> Steps:

@@ -16,7 +16,7 @@ from dptheory.privacy._measures import Product, law, least_point, log_chernoff, 
 from dptheory.privacy._moments import Unresolved
 from dptheory.privacy._saddle_line import Line, line_at
 from dptheory.privacy._saddle_points import LEFT_OUT, Saddle, Steps, cut, saddle_at
-from dptheory.privacy._sampled_loss import Loss
+from dptheory.privacy._sampled_loss import DELTA_ERROR, Loss
 
 WIDEST = 1e-4
 """Largest width of a bracket of delta, relative."""
@@ -24,11 +24,11 @@ CLOSED_FORM = 3e-10
 """Error of log delta of a Gaussian mechanism, for |log delta| < 1e5."""
 _FINE = 1e-8  # relative: a line that does this needs no second one
 _NARROW = 1e-6  # relative: a split that does this needs no other
+_CLOSED_WIDTH = 1e-9  # relative: closed forms that do this need no line
 _CUTS = 3
 _LEVELS = (0.5, 0.8, 0.3, 0.95)  # of epsilon: losses at which the law is split
 _LEAST = 5e-324
-ONE_STEP = 1e-11
-"""Relative error of the integral over the output of one step, generously."""
+_LOG_UNSEEN = -600.0
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,23 @@ def delta_bounds_at(steps: Steps, epsilon: float) -> tuple[float, float]:
     if mu is not None:
         return gaussian_bracket(mu, epsilon)
     low, high = closed_bounds(steps, epsilon)
-    if narrow(low, high):
+    if high - low <= _CLOSED_WIDTH * high:
         return low, high
     try:
         below, above = lines_near(steps, epsilon).delta_bracket(epsilon)
     except Unresolved:
-        return low, high
+        below, above = 0.0, _chernoff(steps, epsilon)
     return max(low, below), min(high, above)
+
+
+def _chernoff(steps: Steps, epsilon: float) -> float:
+    """An upper bound where no line is to be had, as for a delta of exp(-1000)."""
+    whole = law(cut(steps, _LOG_UNSEEN))
+    try:
+        c = least_point(whole, epsilon).c
+        return min(1.0, math.exp(min(log_chernoff(whole, c) - c * epsilon, 0.0)) + whole.left_out + _LEAST)
+    except Unresolved:
+        return 1.0
 
 
 def narrow(low: float, high: float) -> bool:
@@ -119,7 +129,7 @@ def closed_bounds(steps: Steps, epsilon: float) -> tuple[float, float]:
     """
     if len(steps) == steps[0].count == 1:
         delta = Loss(steps[0].direction, steps[0].noise_multiplier, steps[0].sampling_rate).delta(epsilon)
-        return delta * (1 - ONE_STEP), delta * (1 + ONE_STEP) + _LEAST
+        return delta * (1 - DELTA_ERROR), delta * (1 + DELTA_ERROR) + _LEAST
     high = gaussian_bracket(unsampled_mu(steps), epsilon)[1]
     largest = largest_loss(steps)
     if largest == math.inf:
@@ -142,26 +152,27 @@ def lines_near(steps: Steps, epsilon: float, log_delta: float | None = None) -> 
     """The lines for epsilon that give the narrowest bracket of delta there."""
     best: Lines | None = None
     width = math.inf
-    try:
-        best = Lines(epsilon, (whole_line(steps, epsilon, log_delta),))
-        low, high = best.delta_bracket(epsilon)
-        width = (high - low) / high
-    except Unresolved:
-        pass
-    if width > WIDEST and steps[0].direction != "add" and epsilon > 0:
-        for level in _LEVELS:
-            try:
-                found = _split_lines(steps, epsilon, level, log_delta)
-            except Unresolved:
-                continue
-            low, high = found.delta_bracket(epsilon)
-            if high - low < width * high:
-                best, width = found, (high - low) / high
-            if width < _NARROW:
-                break
+    for level in (None, *_LEVELS):
+        if level is not None and (steps[0].direction == "add" or epsilon == 0):
+            break
+        try:
+            found = _lines(steps, epsilon, level, log_delta)
+        except Unresolved:
+            continue
+        low, high = found.delta_bracket(epsilon)
+        if high - low < width * high:
+            best, width = found, (high - low) / high
+        if width < WIDEST / 4:
+            break
     if best is None:
         raise Unresolved("no line through a saddle point")
     return best
+
+
+def _lines(steps: Steps, epsilon: float, level: float | None, log_delta: float | None) -> Lines:
+    if level is None:
+        return Lines(epsilon, (whole_line(steps, epsilon, log_delta),))
+    return _split_lines(steps, epsilon, level, log_delta)
 
 
 @functools.lru_cache(maxsize=64)
