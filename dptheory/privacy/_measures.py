@@ -19,6 +19,7 @@ from dptheory.privacy._saddle_points import Saddle, Steps, log_peak, total_momen
 LOWEST = 256
 """A line lower than the widest shift by more than this is not tried."""
 _RANGE = (math.log(1e-8), math.log(1e14))
+_BLUNT, _SHARP = 1.0, 8.0
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
@@ -104,18 +105,15 @@ class Difference:
         return _log_difference(self.usual, np.array(values[:half]), np.array(values[half:]))
 
 
-def split(steps: Steps, loss: float, left_out: float) -> tuple[Product, Difference]:
-    """The steps with outputs whose loss is below about ``loss`` only, and the rest, which together are ``steps``.
-
-    Raises:
-        Unresolved: the cut of a step is not above that loss.
-    """
-    floors = [_output(step, loss) for step in steps]
-    if any(floor > step.cut - 2.0 / step.sharpness for step, floor in zip(steps, floors, strict=True)):
-        raise Unresolved("a loss as large as that is left out")
-    usual = tuple(replace(step, cut=floor) for step, floor in zip(steps, floors, strict=True))
-    rare = tuple(replace(step, floor=floor) for step, floor in zip(steps, floors, strict=True))
-    return Product(usual, 0.0), Difference(usual, rare, left_out)
+def split(steps: Steps, epsilon: float, share: float) -> tuple[Product, Difference]:
+    """The runs without an output above ``share`` of the one whose loss is ``epsilon``, and the rest: together ``steps``."""
+    usual, rare = [], []
+    for step in steps:
+        floor = share * _output(step, epsilon)
+        sharpness = min(max(floor, _BLUNT), _SHARP)  # as fast as the normal density falls there
+        usual.append(replace(step, cut=floor, sharpness=sharpness))
+        rare.append(replace(step, floor=floor, sharpness=sharpness))
+    return Product(tuple(usual), 0.0), Difference(tuple(usual), tuple(rare), 0.0)
 
 
 def law(steps: Steps) -> Product:

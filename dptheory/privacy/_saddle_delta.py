@@ -26,7 +26,8 @@ _FINE = 1e-8  # relative: a line that does this needs no second one
 _NARROW = 1e-6  # relative: a split that does this needs no other
 _CLOSED_WIDTH = 1e-9  # relative: closed forms that do this need no line
 _CUTS = 3
-_LEVELS = (0.5, 0.8, 0.3, 0.95)  # of epsilon: losses at which the law is split
+_SPLITS = ((0.94, 2**15), (0.8, 2**15), (0.6, 2**15))
+"""Where the law is split, as a share of the output whose loss is epsilon, and the most nodes of a line."""
 _LEAST = 5e-324
 _LOG_UNSEEN = -600.0
 
@@ -148,15 +149,15 @@ def rough_saddle(steps: Steps, epsilon: float) -> Saddle:
     return saddle_at(cut(steps, -25.0), epsilon)
 
 
-def lines_near(steps: Steps, epsilon: float, log_delta: float | None = None) -> Lines:
-    """The lines for epsilon that give the narrowest bracket of delta there."""
+def lines_near(steps: Steps, epsilon: float, *, split_first: bool = False) -> Lines:
+    """The lines for epsilon that give the narrowest bracket of delta there, or the first that are narrow."""
     best: Lines | None = None
     width = math.inf
-    for level in (None, *_LEVELS):
-        if level is not None and (steps[0].direction == "add" or epsilon == 0):
-            break
+    splits = () if steps[0].direction == "add" or epsilon == 0 else _SPLITS
+    for at in (*splits, None) if split_first else (None, *splits):
         try:
-            found = _lines(steps, epsilon, level, log_delta)
+            whole = at is None
+            found = Lines(epsilon, (whole_line(steps, epsilon),)) if whole else _split_lines(steps, epsilon, *at)
         except Unresolved:
             continue
         low, high = found.delta_bracket(epsilon)
@@ -167,12 +168,6 @@ def lines_near(steps: Steps, epsilon: float, log_delta: float | None = None) -> 
     if best is None:
         raise Unresolved("no line through a saddle point")
     return best
-
-
-def _lines(steps: Steps, epsilon: float, level: float | None, log_delta: float | None) -> Lines:
-    if level is None:
-        return Lines(epsilon, (whole_line(steps, epsilon, log_delta),))
-    return _split_lines(steps, epsilon, level, log_delta)
 
 
 @functools.lru_cache(maxsize=64)
@@ -197,25 +192,18 @@ def whole_line(steps: Steps, epsilon: float, log_delta: float | None = None) -> 
     return best
 
 
-def _split_lines(steps: Steps, epsilon: float, level: float, log_delta: float | None) -> Lines:
-    """Lines for the runs in which no loss is above ``level`` epsilon, and for the rest."""
-    if log_delta is None:
-        log_delta = -25.0
-    for _ in range(_CUTS + 1):
-        kept = cut(steps, log_delta)
-        usual, rare = split(kept, level * epsilon, law(kept).left_out)
-        line = line_at(rare, least_point(rare, epsilon))
-        low, high = line.delta_bracket(epsilon)
-        if rare.left_out <= 2 * math.exp(-LEFT_OUT) * low:
-            break
-        log_delta = min(math.log(low) if low > 0.1 * high else log_delta - 12.0, log_delta - 1.0)
-    return Lines(epsilon, (line, _small_part(usual, epsilon, high)))
+@functools.lru_cache(maxsize=64)
+def _split_lines(steps: Steps, epsilon: float, share: float, most: int) -> Lines:
+    """Lines for the runs without an output above ``share`` of that whose loss is epsilon, and for the rest."""
+    usual, rare = split(steps, epsilon, share)
+    line = line_at(rare, least_point(rare, epsilon), most)
+    return Lines(epsilon, (line, _small_part(usual, epsilon, line.delta_bracket(epsilon)[1], most)))
 
 
-def _small_part(usual: Product, epsilon: float, rest: float) -> Line | Chernoff:
+def _small_part(usual: Product, epsilon: float, rest: float, most: int) -> Line | Chernoff:
     """Chernoff's bound where it is small against ``rest``, otherwise a line."""
     saddle = least_point(usual, epsilon)
     bound = Chernoff(saddle.c, log_chernoff(usual, saddle.c))
     if bound.delta_bracket(epsilon)[1] <= _NARROW / 4 * rest:
         return bound
-    return line_at(usual, saddle)
+    return line_at(usual, saddle, most)

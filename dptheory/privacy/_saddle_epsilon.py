@@ -3,10 +3,10 @@
 import math
 from collections.abc import Callable
 
-from dptheory.privacy._closed_forms import one_step_epsilon
+from dptheory.privacy._closed_forms import one_step_epsilon, participation_epsilon
 from dptheory.privacy._gaussian import gaussian_epsilon
 from dptheory.privacy._measures import law
-from dptheory.privacy._moments import Unresolved
+from dptheory.privacy._moments import StepLoss, Unresolved
 from dptheory.privacy._saddle_delta import (
     WIDEST,
     Lines,
@@ -27,6 +27,7 @@ from dptheory.privacy._sampled_loss import Loss
 _FEW = 4096  # nodes while searching
 _SEARCH = 16
 _LONG_SEARCH = 80
+_WIDE = 4  # wide brackets after which the search gives up
 _TURNS = 12
 _CLOSE = 1e-9
 """A bracket of epsilon as narrow as this, relative, is narrow even where delta changes fast."""
@@ -41,7 +42,7 @@ def epsilon_of(steps: Steps, delta: float) -> tuple[float, float]:
         Unresolved: they are wide; it carries them.
     """
     if len(steps) == steps[0].count == 1:
-        return one_step_epsilon(Loss(steps[0].direction, steps[0].noise_multiplier, steps[0].sampling_rate), delta)
+        return one_step_epsilon(_loss(steps[0]), delta)
     at_zero = delta_bounds_at(steps, 0.0)
     if at_zero[1] <= delta:
         return 0.0, 0.0
@@ -115,7 +116,8 @@ def _carefully(steps: Steps, delta: float) -> tuple[float, float, Bracket]:
     if high - low <= _CLOSE * high:
         return low, high, lambda epsilon: closed_bounds(steps, epsilon)
     bounded = largest_loss(steps) < math.inf
-    epsilon = (low + high) / 2
+    epsilon = min(max(_by_one_output(steps, delta), low + 1e-3 * (high - low)), high - 1e-3 * (high - low))
+    wide = 0
     for _ in range(_LONG_SEARCH):
         below, above = closed_bounds(steps, epsilon)
         lines = None if narrow(below, above) else _lines_or_none(steps, epsilon)
@@ -131,6 +133,9 @@ def _carefully(steps: Steps, delta: float) -> tuple[float, float, Bracket]:
         elif above <= delta:
             high = epsilon
         else:
+            break
+        wide += not narrow(below, above)
+        if wide > _WIDE:
             break
         moved = math.nan
         if lines is not None and above < 2 * below:
@@ -150,10 +155,25 @@ def _carefully(steps: Steps, delta: float) -> tuple[float, float, Bracket]:
 def _closed(steps: Steps, delta: float) -> tuple[float, float]:
     """Bounds of epsilon by the closed forms alone."""
     highest = min(largest_loss(steps), gaussian_epsilon(unsampled_mu(steps), delta) * (1 + 1e-8))
+    if len(steps) == 1:
+        size = 2.0 if steps[0].direction == "replace" else 1.0
+        highest = min(
+            highest, participation_epsilon(size * steps[0].shift, steps[0].sampling_rate, steps[0].count, delta)
+        )
+    lowest = max(one_step_epsilon(_loss(step), delta)[0] for step in steps)  # of a part of the run
     return (
-        _last(lambda epsilon: closed_bounds(steps, epsilon)[0] >= delta, highest)[0],
+        max(lowest, _last(lambda epsilon: closed_bounds(steps, epsilon)[0] >= delta, highest)[0]),
         _last(lambda epsilon: closed_bounds(steps, epsilon)[1] > delta, highest)[1],
     )
+
+
+def _loss(step: StepLoss) -> Loss:
+    return Loss(step.direction, step.noise_multiplier, step.sampling_rate)
+
+
+def _by_one_output(steps: Steps, delta: float) -> float:
+    """About epsilon where one extreme output makes out delta: a guess."""
+    return max(one_step_epsilon(_loss(step), delta / sum(one.count for one in steps))[0] for step in steps)
 
 
 def _last(holds: Callable[[float], bool], high: float) -> tuple[float, float]:
@@ -169,7 +189,7 @@ def _last(holds: Callable[[float], bool], high: float) -> tuple[float, float]:
 
 def _lines_or_none(steps: Steps, epsilon: float) -> Lines | None:
     try:
-        return lines_near(steps, epsilon)
+        return lines_near(steps, epsilon, split_first=True)
     except Unresolved:
         return None
 
