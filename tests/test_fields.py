@@ -212,11 +212,10 @@ def _composed_epsilon(sigma: float, rate: float, steps: int, delta: float, direc
 
 
 SETTINGS = (
-    ((1.0, 0.02, 1000, 1e-5), {}, "remove", "PRV"),
-    ((1.0, 0.2, 10, 1e-5), {}, "remove", "PRV"),
-    ((1.0, 0.2, 10, 1e-5), {"width": 1e-3}, "remove", "PRV"),
-    ((1.0, 0.2, 10, 1e-5), {"direction": "add"}, "add", "PRV"),
-    ((1.0, 0.2, 10, 1e-5), {"adjacency": "replace-one"}, "replace", "PRV"),
+    ((1.0, 0.02, 1000, 1e-5), {}, "remove", "saddle line"),
+    ((1.0, 0.2, 10, 1e-5), {}, "remove", "saddle line"),
+    ((1.0, 0.2, 10, 1e-5), {"direction": "add"}, "add", "saddle line"),
+    ((1.0, 0.2, 10, 1e-5), {"adjacency": "replace-one"}, "replace", "saddle line"),
     ((1.0, 0.5, 1, 1e-5), {}, "remove", "one step"),
     ((8.0, 1.0, 50, 1e-6), {}, "remove", "Gaussian"),
 )
@@ -226,9 +225,8 @@ def test_bounds_of_epsilon_field_by_field() -> None:
     for arguments, options, direction, accountant in SETTINGS:
         found = privacy.epsilon_bounds(**by_name("noise_multiplier sampling_rate steps delta", arguments), **options)
         truth = _composed_epsilon(*arguments, direction)
-        width = options.get("width", 0.005) * max(1.0, truth)
         assert found.lower <= truth + 1e-5 and truth - 1e-5 <= found.upper
-        assert found.upper - found.lower <= width * 1.01
+        assert found.upper - found.lower <= 1e-9 * truth
         assert found.estimate == pytest.approx((found.lower + found.upper) / 2, rel=1e-12)
         assert found.method == accountant
 
@@ -244,7 +242,7 @@ def test_bounds_without_replacement() -> None:
         sampling="without replacement",
     )
     truth = _composed_epsilon(1.0, 0.2, 10, 1e-5, "replace")
-    assert truth - 0.005 * 1.01 * truth <= found.lower <= truth + 1e-5
+    assert found.lower == pytest.approx(truth, abs=1e-5)
     rdp = privacy.rdp_epsilon(
         noise_multiplier=1.0,
         sampling_rate=0.2,
@@ -255,30 +253,26 @@ def test_bounds_without_replacement() -> None:
     )
     assert found.upper == pytest.approx(rdp, rel=1e-9)
     assert found.estimate == pytest.approx((found.lower + found.upper) / 2, rel=1e-12)
-    assert found.method == "PRV, RDP"
+    assert found.method == "saddle line, RDP"
 
 
 def test_noise_multiplier_is_the_least() -> None:
     cases = (
         ((3.0, 1e-5, 0.2, 10), {}, "remove"),
-        ((3.0, 1e-5, 0.2, 10), {"tolerance": 3e-3}, "remove"),
         ((3.0, 1e-5, 0.2, 10), {"direction": "remove"}, "remove"),
         ((3.0, 1e-5, 0.2, 10), {"adjacency": "replace-one"}, "replace"),
         ((3.0, 1e-5, 0.2, 1), {}, "remove"),
-        ((2.0, 1e-5, 0.2, 1000), {"tolerance": 4e-3}, "remove"),
+        ((2.0, 1e-5, 0.2, 1000), {}, "remove"),
     )
     for (budget, delta, rate, steps), options, direction in cases:
         sigma = privacy.least_noise_multiplier(epsilon=budget, delta=delta, sampling_rate=rate, steps=steps, **options)
-        tolerance = options.get("tolerance", 1e-3)
         assert _composed_epsilon(sigma, rate, steps, delta, direction) <= budget + 1e-5
-        assert _composed_epsilon(sigma / (1 + 2 * tolerance), rate, steps, delta, direction) > budget
+        assert _composed_epsilon(sigma / (1 + 2e-5), rate, steps, delta, direction) > budget
 
 
 def test_noise_multiplier_without_replacement() -> None:
     options = {"adjacency": "replace-one", "sampling": "without replacement"}
-    sigma = privacy.least_noise_multiplier(
-        epsilon=3.0, delta=1e-5, sampling_rate=0.5, steps=2, tolerance=3e-3, **options
-    )
+    sigma = privacy.least_noise_multiplier(epsilon=3.0, delta=1e-5, sampling_rate=0.5, steps=2, **options)
     assert privacy.rdp_epsilon(noise_multiplier=sigma, sampling_rate=0.5, steps=2, delta=1e-5, **options) <= 3.0 * (
         1 + 1e-9
     )
@@ -297,15 +291,10 @@ def test_steps_are_the_most() -> None:
     options = {"adjacency": "replace-one", "sampling": "without replacement"}
     count = privacy.max_steps(epsilon=4.0, delta=1e-5, noise_multiplier=8.0, sampling_rate=0.5, **options)
     assert (
-        privacy.epsilon_bounds(
-            noise_multiplier=8.0, sampling_rate=0.5, steps=count, delta=1e-5, width=1e-3, **options
-        ).upper
-        <= 4.0
+        privacy.epsilon_bounds(noise_multiplier=8.0, sampling_rate=0.5, steps=count, delta=1e-5, **options).upper <= 4.0
     )
     assert (
-        privacy.epsilon_bounds(
-            noise_multiplier=8.0, sampling_rate=0.5, steps=count + 1, delta=1e-5, width=1e-3, **options
-        ).upper
+        privacy.epsilon_bounds(noise_multiplier=8.0, sampling_rate=0.5, steps=count + 1, delta=1e-5, **options).upper
         > 4.0
     )
 

@@ -1,6 +1,6 @@
 """Privacy: what a mechanism costs, and how much noise a budget asks for."""
 
-from dptheory.privacy._accountant import CrossCheck, cross_check, epsilon_bounds, rdp_epsilon
+from dptheory.privacy._accountant import CrossCheck, cross_check, delta_bounds, epsilon_bounds, rdp_epsilon
 from dptheory.privacy._answers import (
     EpsilonReport,
     NoiseAnswer,
@@ -10,7 +10,7 @@ from dptheory.privacy._answers import (
     steps_for_budget,
 )
 from dptheory.privacy._auditing import AUDIT_METHODS, AuditResult, audit, bound_at_known_rate, largest_bound
-from dptheory.privacy._brackets import DELTA, MAX_STEPS, NOISE, RATE, EpsilonBounds
+from dptheory.privacy._brackets import DELTA, MAX_STEPS, NOISE, RATE, DeltaBounds, EpsilonBounds
 from dptheory.privacy._budgets import least_noise_multiplier, max_steps
 from dptheory.privacy._gaussian import (
     gaussian_delta,
@@ -51,6 +51,7 @@ __all__ = [
     "RATE",
     "AuditResult",
     "CrossCheck",
+    "DeltaBounds",
     "EpsilonBounds",
     "EpsilonReport",
     "FreshMask",
@@ -69,6 +70,7 @@ __all__ = [
     "composed",
     "conversion",
     "cross_check",
+    "delta_bounds",
     "divisor_delta",
     "divisor_kl",
     "divisor_renyi",

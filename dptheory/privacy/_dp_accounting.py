@@ -85,6 +85,18 @@ def rdp_of_steps(loss: Loss, steps: int, delta: float, without_replacement: bool
     return float(rdp.compute_epsilon(orders[usable], total[usable], delta)[0])
 
 
+def rdp_delta_of_steps(loss: Loss, steps: int, epsilon: float, without_replacement: bool = False) -> float:
+    """delta(epsilon) from Renyi differential privacy at dp-accounting's orders; 1 where none of them says less."""
+    from dp_accounting.rdp import rdp_privacy_accountant as rdp
+
+    orders = np.array(rdp.DEFAULT_RDP_ORDERS, dtype=np.float64)
+    total = steps * np.array(_rdp_of_a_step(loss, without_replacement))
+    usable = np.isfinite(total)
+    a, curve = orders[usable], total[usable]
+    log_delta = (a - 1) * (curve + np.log1p(-1 / a) - epsilon) - np.log(a)
+    return math.exp(min(0.0, float(log_delta.min(initial=0.0))))
+
+
 @functools.lru_cache(maxsize=64)  # a search for the number of steps asks for one step again and again
 def _rdp_of_a_step(loss: Loss, without_replacement: bool) -> tuple[float, ...]:
     """Renyi curve of one step at dp-accounting's orders, rounding error included; inf or NaN where there is no number."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from flint import acb, acb_mat, arb, ctx
 
+from dptheory.privacy._measures import LOWEST
 from dptheory.privacy._moment_rule import Nodes, envelope, nodes, widest_shift
 from dptheory.privacy._moments import Direction, StepLoss, Unresolved, real_moments
 from dptheory.privacy._saddle_brackets import (
@@ -18,11 +19,11 @@ from dptheory.privacy._saddle_brackets import (
     direction_delta,
     direction_epsilon,
     directions,
-    largest_loss,
     line_plan,
     step_losses,
 )
-from dptheory.privacy._saddle_line import LOWEST, Plan
+from dptheory.privacy._saddle_delta import largest_loss
+from dptheory.privacy._saddle_line import Plan
 
 NOISE = (0.4, 20.0)
 RATE = (1e-4, 1.0)
@@ -48,9 +49,7 @@ def certified_delta(
     Raises:
         Unresolved: outside that range, or where the enclosure would be wider than 1e-6.
     """
-    _check(composition)
-    found = [_delta(composition, epsilon, one) for one in directions(adjacency)]
-    return max(low for low, _ in found), max(high for _, high in found)
+    return worst_delta(composition, epsilon=epsilon, among=directions(adjacency))
 
 
 def certified_epsilon(
@@ -66,8 +65,20 @@ def certified_epsilon(
     Raises:
         Unresolved: outside the range of :func:`certified_delta`, or where the enclosure would be too wide.
     """
+    return worst_epsilon(composition, delta=delta, among=directions(adjacency))
+
+
+def worst_delta(composition: Composition, *, epsilon: float, among: tuple[Direction, ...]) -> tuple[float, float]:
+    """:func:`certified_delta` for the largest of some directions."""
     _check(composition)
-    first, *others = directions(adjacency)
+    found = [_delta(composition, epsilon, one) for one in among]
+    return max(low for low, _ in found), max(high for _, high in found)
+
+
+def worst_epsilon(composition: Composition, *, delta: float, among: tuple[Direction, ...]) -> tuple[float, float]:
+    """:func:`certified_epsilon` for the largest of some directions."""
+    _check(composition)
+    first, *others = among
     lower, upper = _epsilon(composition, delta, first)
     for direction in others:
         if _delta(composition, lower, direction)[1] > delta:
@@ -183,7 +194,7 @@ def _ball_line(plan: Plan) -> BallLine:
     products = [acb(1)] * len(points)
     u = (plan.count + 1) * h
     decay = arb(1)
-    for step in plan.steps:
+    for step in plan.measure.steps:
         rule = _ball_rule(step, plan.c, widest_shift(step, plan.c), _DIGITS)
         if len(rule.losses) * len(points) > _MOST_PRODUCTS:
             raise Unresolved(f"certified: {len(rule.losses)} times {len(points)} nodes are too many{_INSTEAD}")
@@ -200,7 +211,7 @@ def _ball_line(plan: Plan) -> BallLine:
         [(arb(wing), _chernoff(plan, wing)) for wing in plan.wings],
         decay * damping / (arb.pi() * plan.count * h),
         decay * damping * (h + 1 / (v * u)) / arb.pi() if plan.smoothing > 0 else arb(0),
-        sum((step.count * _cut_mass(step) for step in plan.steps), arb(0)),
+        sum((step.count * _cut_mass(step) for step in plan.measure.steps), arb(0)),
     )
 
 
@@ -219,7 +230,7 @@ def _chernoff(plan: Plan, wing: float) -> arb:
         return bound
     if wing > 0:
         bound *= (c * c.log() - (1 + c) * (1 + c).log()).exp()
-    for step in plan.steps:
+    for step in plan.measure.steps:
         rule = _ball_rule(step, wing, widest_shift(step, wing), 5.0)
         bound *= arb(rule.moments(arb(0), 0)[0].real.upper()) ** step.count
     return bound

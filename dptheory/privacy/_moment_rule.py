@@ -18,6 +18,7 @@ from dptheory.privacy._moments import (
     Reach,
     Reals,
     StepLoss,
+    Unresolved,
     check_size,
     log_cut,
     log_mixture,
@@ -74,6 +75,10 @@ def envelope(step: StepLoss, c: float, y: float) -> Envelope:
         bound, ends = bound + np.maximum(up[:-1], up[1:]), ends + up[[0, -1]]
         kept = log_cut(step, edges + 1j * y).real
         bound, ends = bound + kept[:-1], ends + np.array([0.0, kept[-1]])
+        if step.floor > -math.inf:
+            # |1 - exp(-w)| is at most |w| and, as Re w >= 0, at most 2
+            kept = np.minimum(step.sharpness * (edges - step.floor), math.log(2))
+            bound, ends = bound + kept[1:], ends + kept[[0, -1]]
     if step.direction != "remove":
         down = -c * log_mixture(step, -edges - 1j * y).real
         bound, ends = bound + np.maximum(down[:-1], down[1:]), ends + down[[0, -1]]
@@ -116,7 +121,8 @@ class MomentRule:
 @functools.lru_cache(maxsize=1024)
 def widest_shift(step: StepLoss, c: float) -> float:
     """A height of the line at which the integrand up to twice that height does not grow much."""
-    y = min(_SHIFT, _WALL * step.noise_multiplier, _CUT_WALL / step.sharpness if step.cut < math.inf else _SHIFT)
+    cuts = step.cut < math.inf or step.floor > -math.inf
+    y = min(_SHIFT, _WALL * step.noise_multiplier, _CUT_WALL / step.sharpness if cuts else _SHIFT)
     least = envelope(step, c, 0.0).log_integral
     while envelope(step, c, 2 * y).log_integral > least + _GROWTH:
         y /= 2
@@ -173,10 +179,14 @@ def moment_rule(step: StepLoss, c: float, y: float, *, digits: float = 30.0) -> 
     weight_error = ELEMENTARY * (1 + np.abs(log_density)) + HALF * sizes + abs(c) * loss_error
     if step.cut < math.inf:
         weight_error += ELEMENTARY * np.abs(log_cut(step, z)) * (1 + step.sharpness * np.abs(z - step.cut))
+    if step.floor > -math.inf:
+        weight_error += 4 * ELEMENTARY * (1 + step.sharpness * np.abs(z - step.floor))
     total = math.fsum(terms.real)
+    if not total > 0:
+        raise Unresolved(f"M({c!r}) is lost to rounding")
     log_moment = top + math.log(total)
     error = math.exp(log_errors[c] - log_moment)
-    if abs(log_moment) < 0.5:
+    if step.whole and abs(log_moment) < 0.5:
         # M - 1 = E[exp(c L) - 1]: less rounding; the weights add up to 1 but for the rule's error at s = 0
         weights = np.exp(log_weights)
         small = exponent.real < 1.0

@@ -7,7 +7,8 @@ under P is a rising function of one output z:
 - "add" (mirrored): P has the density :math:`\varphi(z)`, :math:`L = -\log\Lambda(-z)`;
 - "replace": P has the density :math:`\varphi(z)\Lambda(z)`, :math:`L = \log\Lambda(z) - \log\Lambda(-z)`.
 
-``cut`` takes very large outputs from P: for heavy tails, where M would be dominated by outputs that never occur.
+``cut`` takes very large outputs from P: for heavy tails, where M would be dominated by outputs that never occur. ``floor``
+takes all others: what is left is the part of P that a lower cut takes away.
 """
 
 import math
@@ -30,6 +31,7 @@ ELEMENTARY = 2.0**-50
 _MOST_NODES = 4_000_000
 LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
 _TINY = 1e-300
+_LOG_NOTHING = -40.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +44,7 @@ class StepLoss:
         count: how often, >= 1.
         direction: which law is P.
         cut, sharpness: P is multiplied by exp(-exp(sharpness (z - cut))): outputs far above ``cut`` are left out.
+        floor: from that factor the one with ``floor`` for ``cut`` is taken away: outputs far below are left out.
     """
 
     noise_multiplier: float
@@ -50,6 +53,7 @@ class StepLoss:
     direction: Direction
     cut: float = math.inf
     sharpness: float = 1.0
+    floor: float = -math.inf
 
     @property
     def shift(self) -> float:
@@ -59,6 +63,11 @@ class StepLoss:
     def log_cut_mass(self) -> float:
         """log of a bound of what ``cut`` takes from P, by E exp(sharpness (z - cut))."""
         return self.sharpness * (self.sharpness / 2 + self.shift - self.cut)
+
+    @property
+    def whole(self) -> bool:
+        """Whether P has kept all of its mass but for a share that rounding covers."""
+        return self.floor == -math.inf and (self.cut == math.inf or self.log_cut_mass < _LOG_NOTHING)
 
     def with_cut(self, log_left_out: float) -> "StepLoss":
         """At most exp(log_left_out) is left out in all steps; nothing for "add", whose losses are bounded above."""
@@ -112,11 +121,22 @@ def losses(step: StepLoss, z: Complexes) -> tuple[Complexes, Complexes]:
     if step.direction == "add":
         return -log_mixture(step, -z), np.zeros_like(z)
     up = log_mixture(step, z)
-    return (up if step.direction == "remove" else up - log_mixture(step, -z)), up + log_cut(step, z)
+    density = up + log_cut(step, z)
+    if step.floor > -math.inf:
+        density = density + _log_floor(step, z)
+    return (up if step.direction == "remove" else up - log_mixture(step, -z)), density
 
 
 def log_cut(step: StepLoss, z: Complexes) -> Complexes:
     return np.asarray(-np.exp(np.minimum(step.sharpness * (z.real - step.cut), 650.0) + 1j * step.sharpness * z.imag))
+
+
+def _log_floor(step: StepLoss, z: Complexes) -> Complexes:
+    """log(1 - exp(-w)), w = exp(sharpness (z - floor)) - exp(sharpness (z - cut))."""
+    log_w = step.sharpness * (z - step.floor) + math.log(-math.expm1(-step.sharpness * (step.cut - step.floor)))
+    w = np.exp(np.minimum(log_w.real, 650.0) + 1j * log_w.imag)
+    small = np.abs(w) < 1e-12
+    return np.asarray(np.where(small, log_w, np.log(-np.expm1(np.where(small, -1.0, -w)))))
 
 
 @dataclass(frozen=True)
@@ -132,12 +152,14 @@ def real_moments(step: StepLoss, s: float) -> Moments:
     """By the trapezoid rule on the real line, to some ten digits."""
     ends = reach(step, s, 10.0)
     spacing = min(0.25, step.noise_multiplier / 2)
+    if not step.whole:
+        spacing = min(spacing, 0.5 / step.sharpness)
     check_size((ends.right - ends.left) / spacing)
     z = np.arange(ends.left, ends.right, spacing).astype(np.complex128)
     complex_loss, log_density = losses(step, z)
     loss, weights = complex_loss.real, spacing * np.exp(-(z.real**2) / 2 - LOG_ROOT_2PI + log_density.real)
     exponent = s * loss
-    if np.abs(exponent).max() < 0.5:
+    if step.whole and np.abs(exponent).max() < 0.5:
         excess = float(weights @ np.expm1(exponent))
         value, tilted = math.log1p(excess), weights * np.exp(exponent) / (1 + excess)
     else:

@@ -15,17 +15,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dptheory.privacy._moment_rule import MomentRule, moment_rule, widest_shift
-from dptheory.privacy._moments import ELEMENTARY, HALF, Complexes, Reals, real_moments
-from dptheory.privacy._saddle_points import Saddle, Steps, log_peak, total_moments
+from dptheory.privacy._measures import AtLine, Measure, Product, log_chernoff
+from dptheory.privacy._moments import ELEMENTARY, HALF, Complexes, Reals
+from dptheory.privacy._saddle_points import Saddle, log_peak
 
 _LARGEST = 600.0
 _LOG_WANTED = math.log(1e-12)
 """Each error is made about this small against delta (or 1 - delta where c < 0)."""
 MOST = 2**17
 _MOST_PRODUCTS = 150_000_000
-LOWEST = 256
-"""A line lower than the widest shift by more than this is not tried."""
 
 
 @dataclass(frozen=True)
@@ -122,54 +120,50 @@ class Line:
 class Plan:
     """Where the nodes lie: s = c + ikh, k = 0 .. count; V; and c' on both sides of c for Chernoff's bound."""
 
-    steps: Steps
+    measure: Measure
     c: float
     h: float
     count: int
     smoothing: float
     wings: tuple[float, ...]
-    rules: tuple[MomentRule, ...]
+    moments: AtLine
     log_decay: float
 
 
-def plan_line(steps: Steps, saddle: Saddle, most: int = MOST) -> Plan:
+def plan_line(measure: Measure, saddle: Saddle, most: int = MOST) -> Plan:
     """A line through the saddle, fine and long enough for errors of about 1e-12 of delta there."""
     c, epsilon = saddle.c, saddle.epsilon
-    if all((1 + c) * step.shift < step.cut - 6.0 for step in steps):
-        steps = tuple(replace(step, cut=math.inf) for step in steps)
+    if isinstance(measure, Product):
+        measure = _uncut(measure, c)
     log_wanted = saddle.log_value + _LOG_WANTED
-    wings, period = _period(steps, saddle, log_wanted)
+    wings, period = _period(measure, saddle, log_wanted)
     h = 2 * math.pi / period
-    rules = tuple(moment_rule(step, c, widest_shift(step, c)) for step in steps)
-    log_top = _log_product(steps, rules) - c * epsilon
-    count, log_decay, smoothing = _length(steps, rules, saddle, h, log_wanted - log_top, most)
-    return Plan(steps, c, h, count, smoothing, wings, rules, log_decay)
+    moments = measure.at(c)
+    log_top = moments.log_moment - c * epsilon
+    count, log_decay, smoothing = _length(moments, saddle, h, log_wanted - log_top, most)
+    return Plan(measure, c, h, count, smoothing, wings, moments, log_decay)
 
 
-def line_at(steps: Steps, saddle: Saddle, most: int = MOST) -> Line:
-    plan = plan_line(steps, saddle, most)
-    steps, c, h, smoothing = plan.steps, plan.c, plan.h, plan.smoothing
-    log_tail, log_density_tail = _log_tails(
-        c, h, plan.count, smoothing, _log_product(steps, plan.rules) + plan.log_decay
-    )
+def line_at(measure: Measure, saddle: Saddle, most: int = MOST) -> Line:
+    plan = plan_line(measure, saddle, most)
+    measure, c, h, smoothing = plan.measure, plan.c, plan.h, plan.smoothing
+    log_tail, log_density_tail = _log_tails(c, h, plan.count, smoothing, plan.moments.log_moment + plan.log_decay)
     s = c + 1j * h * np.arange(plan.count + 1)
-    log_terms = smoothing / 2 * s * (s + 1)
-    log_errors = np.zeros(s.size)
-    for step, rule in zip(steps, plan.rules, strict=True):
-        log_ratio, error = _ratios(rule, h, plan.count)
-        log_terms += step.count * (log_ratio + rule.log_moment)
-        log_errors += step.count * (error + rule.moment_error)
-    aliases = tuple((c, _log_chernoff(steps, c) + smoothing / 2 * c * (c + 1)) for c in plan.wings)
-    left_out = sum(step.count * math.exp(step.log_cut_mass) for step in steps)
-    return Line(c, h, smoothing, log_terms, log_errors, aliases, log_tail, log_density_tail, left_out)
+    log_terms, log_errors = plan.moments.terms(h, plan.count)
+    log_terms = log_terms + smoothing / 2 * s * (s + 1)
+    aliases = tuple((c, log_chernoff(measure, c) + smoothing / 2 * c * (c + 1)) for c in plan.wings)
+    return Line(c, h, smoothing, log_terms, log_errors, aliases, log_tail, log_density_tail, measure.left_out)
 
 
-def _log_product(steps: Steps, rules: tuple[MomentRule, ...]) -> float:
-    """log of an upper bound of M(c)."""
-    return sum(step.count * rule.upper_log_moment for step, rule in zip(steps, rules, strict=True))
+def _uncut(measure: Product, c: float) -> Product:
+    """Without cuts that are so far out that they cost more than they save."""
+    steps = measure.steps
+    if all(step.whole and (1 + c) * step.shift < step.cut - 6.0 for step in steps):
+        return Product(tuple(replace(step, cut=math.inf) for step in steps), 0.0)
+    return measure
 
 
-def _period(steps: Steps, saddle: Saddle, log_wanted: float) -> tuple[tuple[float, ...], float]:
+def _period(measure: Measure, saddle: Saddle, log_wanted: float) -> tuple[tuple[float, ...], float]:
     """Two c' on both sides of c, and the period 2 pi / h at which Chernoff's bound of the aliases is small enough."""
     c = saddle.c
     low, high = (0.0, math.inf) if c > 0 else (-1.0, 0.0)
@@ -178,7 +172,7 @@ def _period(steps: Steps, saddle: Saddle, log_wanted: float) -> tuple[tuple[floa
         least, chosen, distance = math.inf, c, 0.3 / saddle.width
         while True:
             wing = c + side * distance if distance < limit else (low if side < 0 else high)
-            log_bound = total_moments(steps, wing).value + log_peak(wing) - wing * saddle.epsilon
+            log_bound = measure.about(wing) + log_peak(wing) - wing * saddle.epsilon
             needed = (log_bound - log_wanted + 1.0) / abs(wing - c)
             settled = needed > 0.98 * least
             if needed < least:
@@ -191,28 +185,16 @@ def _period(steps: Steps, saddle: Saddle, log_wanted: float) -> tuple[tuple[floa
     return tuple(wings), period
 
 
-def _log_chernoff(steps: Steps, c: float) -> float:
-    """Upper bound of log M(c) + log of the kernel's peak."""
-    if c in (0.0, -1.0):
-        return 0.0  # M(0) = M(-1) = 1
-    rules = tuple(moment_rule(step, c, widest_shift(step, c), digits=5.0) for step in steps)
-    return _log_product(steps, rules) + log_peak(c) + 1e-12
-
-
-def _length(
-    steps: Steps, rules: tuple[MomentRule, ...], saddle: Saddle, h: float, log_wanted: float, most: int
-) -> tuple[int, float, float]:
+def _length(moments: AtLine, saddle: Saddle, h: float, log_wanted: float, most: int) -> tuple[int, float, float]:
     """Number of nodes, log of the bound of |M| / M(c) beyond them, and V.
 
     ``log_wanted``: how small the tail is to be against M(c).
     """
-    c = saddle.c
     count = max(4, math.ceil(math.sqrt(2 * max(-_LOG_WANTED, 1.0)) / (saddle.width * h)))
-    most = min(most, _MOST_PRODUCTS // max(rule.losses.size for rule in rules))
-    spreads = [math.sqrt(real_moments(step, c).curvature) for step in steps]
+    most = min(most, _MOST_PRODUCTS // moments.size)
     while True:
         count = min(count, most)
-        log_decay = _log_decay(steps, rules, spreads, saddle, (count + 1) * h)
+        log_decay = moments.log_decay((count + 1) * h)
         missing = log_decay - math.log(count * h * math.pi) - log_wanted
         if missing <= 0:
             return count, log_decay, 0.0
@@ -224,23 +206,6 @@ def _length(
     return count, log_decay, 2 * max(missing - 9.0, 4.0) / u**2
 
 
-def _log_decay(steps: Steps, rules: tuple[MomentRule, ...], spreads: list[float], saddle: Saddle, u: float) -> float:
-    """log of a bound of |M(c + iv)| / M(c) for all v >= u, on the line of the rules or below it.
-
-    A lower line loses less to exp(y^2 / 2); the best for a nearly Gaussian loss of deviation w is y = u w.
-    """
-    total = 0.0
-    for step, rule, spread in zip(steps, rules, spreads, strict=True):
-        decay = rule.log_decay(u)
-        widest = widest_shift(step, saddle.c)
-        y = max(u * spread, widest / LOWEST)
-        if y < widest / 2:
-            lower = moment_rule(step, saddle.c, y, digits=5.0)
-            decay = min(decay, lower.log_decay(u))
-        total += step.count * min(decay, 0.0)
-    return total
-
-
 def _log_tails(c: float, h: float, count: int, smoothing: float, log_modulus: float) -> tuple[float, float]:
     """log of bounds of (h / pi) sum over k > count of the moduli: of delta's terms, and of the density's."""
     u = (count + 1) * h
@@ -249,35 +214,3 @@ def _log_tails(c: float, h: float, count: int, smoothing: float, log_modulus: fl
     if smoothing == 0:
         return log_tail, math.inf
     return log_tail, log_modulus + damping + math.log((h + 1 / (smoothing * u)) / math.pi)
-
-
-def _ratios(rule: MomentRule, h: float, count: int) -> tuple[Complexes, Reals]:
-    """log(M(c + ikh) / M(c)), k = 0 .. count, and by how much the log of the modulus may be larger than that.
-
-    The ratio is 1 + sum_j w_j (exp(iuL_j) - 1). With u = v + v', v a multiple of a block, all nodes are products of two
-    matrices: exp(i(v + v')L) - 1 = EE' + E + E', E = exp(ivL) - 1, E' = exp(iv'L) - 1; small terms keep small errors.
-    """
-    block = math.isqrt(count) + 1
-    coarse_u, fine_u = h * block * np.arange(math.ceil((count + 1) / block)), h * np.arange(block)
-    coarse, fine = np.expm1(1j * np.outer(coarse_u, rule.losses)), np.expm1(1j * np.outer(rule.losses, fine_u))
-    weighted = coarse * rule.weights
-    ratio = (weighted @ fine + (weighted.sum(axis=1)[:, None] + rule.weights @ fine)).ravel()[: count + 1]
-
-    u = h * np.arange(count + 1)
-    moduli = np.abs(rule.weights)
-    relative = moduli * (rule.weight_error + (rule.losses.size + 4) * HALF + 4 * ELEMENTARY)
-    sizes, fine_sizes = np.abs(coarse) * relative, np.abs(fine)
-    rounding = (sizes @ fine_sizes + (sizes.sum(axis=1)[:, None] + relative @ fine_sizes)).ravel()[: count + 1]
-    of_phase = moduli * (ELEMENTARY * np.abs(rule.losses) + rule.loss_error)
-    damped = np.exp(-np.outer(coarse_u, rule.losses.imag)) * of_phase
-    rounding += u * (damped @ np.exp(-np.outer(rule.losses.imag, fine_u))).ravel()[: count + 1]
-
-    size = np.abs(1 + ratio)
-    small = np.abs(ratio) < 0.5
-    log_size = np.where(
-        small,
-        0.5 * np.log1p(np.where(small, 2 * ratio.real + np.abs(ratio) ** 2, 0.0)),
-        np.log(np.maximum(size, 1e-300)),
-    )
-    error = (2 * rule.error + 1.01 * rounding) * (u > 0)
-    return log_size + 1j * np.arctan2(ratio.imag, 1 + ratio.real), np.log1p(error / np.maximum(size, 1e-300))

@@ -11,6 +11,7 @@ from dptheory.privacy._moments import Moments, StepLoss, Unresolved, real_moment
 
 Steps = tuple[StepLoss, ...]
 
+_FAR = 700.0
 LEFT_OUT = 30.0
 """Nats below delta at which extreme outputs are left out."""
 
@@ -49,7 +50,13 @@ def saddle_at(steps: Steps, epsilon: float) -> Saddle:
     if origin.slope - epsilon > math.sqrt(origin.curvature):
         c = _root(lambda c: _saddle_epsilon(steps, c)[0] - epsilon, -1 + 1e-9, -1e-9, log=False)
     else:
-        c = _rising_root(lambda c: _saddle_epsilon(steps, c)[0] - epsilon, 1.0 / math.sqrt(origin.curvature))
+
+        def short(c: float) -> float:
+            own, moments = _saddle_epsilon(steps, c)
+            check_near(moments.value - c * epsilon)
+            return own - epsilon
+
+        c = _rising_root(short, 1.0 / math.sqrt(origin.curvature))
     return _saddle(steps, c, epsilon)
 
 
@@ -58,6 +65,12 @@ def saddle_for(steps: Steps, log_delta: float) -> Saddle:
     start = 1.0 / math.sqrt(total_moments(steps, 0.0).curvature)
     c = _rising_root(lambda c: log_delta - _saddle(steps, c, None).log_value, start)
     return _saddle(steps, c, None)
+
+
+def check_near(log_value: float) -> None:
+    """Deltas below exp(-_FAR) are left to closed forms."""
+    if log_value < -_FAR:
+        raise Unresolved("epsilon is far beyond the losses that occur")
 
 
 def _saddle_epsilon(steps: Steps, c: float) -> tuple[float, Moments]:

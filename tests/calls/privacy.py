@@ -11,9 +11,14 @@ _PRIVACY = "dptheory.privacy"
 
 CALLS: Calls = {
     f"{_PRIVACY}.epsilon_bounds": [
-        call(noise_multiplier=2.0, sampling_rate=1.0, steps=1, delta=1e-5, width=0.005, adjacency="add-remove",
-             sampling="poisson", direction="worst"),
+        call(noise_multiplier=2.0, sampling_rate=1.0, steps=1, delta=1e-5, adjacency="add-remove",
+             sampling="poisson", direction="worst", certified=False),
         dear(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5, adjacency="add-remove"),
+    ],
+    f"{_PRIVACY}.delta_bounds": [
+        call(noise_multiplier=2.0, sampling_rate=1.0, steps=1, epsilon=1.0, adjacency="add-remove",
+             sampling="poisson", direction="worst", certified=False),
+        dear(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, epsilon=4.0, adjacency="add-remove"),
     ],
     f"{_PRIVACY}.rdp_epsilon": [
         dear(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5, adjacency="add-remove", sampling="poisson"),
@@ -22,24 +27,26 @@ CALLS: Calls = {
         slow(noise_multiplier=4.0, sampling_rate=0.01, steps=1, delta=1e-5, width=0.5, adjacency="add-remove"),
     ],
     f"{_PRIVACY}.least_noise_multiplier": [
-        call(epsilon=1.0, delta=1e-5, sampling_rate=1.0, steps=10, tolerance=1e-3, adjacency="add-remove",
-             sampling="poisson", direction="worst"),
+        call(epsilon=1.0, delta=1e-5, sampling_rate=1.0, steps=10, adjacency="add-remove",
+             sampling="poisson", direction="worst", certified=False),
         slow(epsilon=3.0, delta=1e-5, sampling_rate=0.02, steps=1000, adjacency="add-remove"),
     ],
     f"{_PRIVACY}.max_steps": [
         call(epsilon=1.0, delta=1e-5, noise_multiplier=20.0, sampling_rate=1.0, adjacency="add-remove",
-             sampling="poisson", direction="worst"),
+             sampling="poisson", direction="worst", certified=False),
         slow(epsilon=3.0, delta=1e-5, noise_multiplier=1.5, sampling_rate=0.02, adjacency="add-remove"),
     ],
     f"{_PRIVACY}.epsilon_report": [
-        dear(noise_multiplier=2.0, sampling_rate=1.0, steps=1, delta=1e-5, width=0.005, adjacency="add-remove",
-             sampling="poisson"),
+        dear(noise_multiplier=2.0, sampling_rate=1.0, steps=1, delta=1e-5, adjacency="add-remove",
+             sampling="poisson", certified=False),
     ],
     f"{_PRIVACY}.noise_for_budget": [
-        call(epsilon=1.0, delta=1e-5, sampling_rate=1.0, steps=10, adjacency="add-remove", sampling="poisson"),
+        call(epsilon=1.0, delta=1e-5, sampling_rate=1.0, steps=10, adjacency="add-remove", sampling="poisson",
+             certified=False),
     ],
     f"{_PRIVACY}.steps_for_budget": [
-        call(epsilon=1.0, delta=1e-5, noise_multiplier=20.0, sampling_rate=1.0, adjacency="add-remove", sampling="poisson"),
+        call(epsilon=1.0, delta=1e-5, noise_multiplier=20.0, sampling_rate=1.0, adjacency="add-remove", sampling="poisson",
+             certified=False),
     ],
     f"{_PRIVACY}.gaussian_log_delta": [call(mu=1.0, epsilon=1.0), call(mu=0.01, epsilon=8.0)],
     f"{_PRIVACY}.gaussian_delta": [call(mu=1.0, epsilon=1.0), call(mu=0.01, epsilon=8.0)],

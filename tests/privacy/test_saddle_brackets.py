@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from dptheory.privacy import _saddle_brackets, gaussian_delta, gaussian_epsilon, gaussian_mu
+from dptheory.privacy import _saddle_delta, gaussian_delta, gaussian_epsilon, gaussian_mu
 from dptheory.privacy._dp_accounting import pld_bracket
 from dptheory.privacy._moments import Direction, Unresolved
 from dptheory.privacy._saddle_brackets import (
@@ -116,7 +116,8 @@ def test_unsampled_noise_is_that_of_the_closed_form() -> None:
 
 def test_what_it_cannot_do_it_refuses_with_what_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     low, high = direction_delta(one(1.0, 0.02, 100), epsilon=1.0, direction="remove")
-    monkeypatch.setattr(_saddle_brackets, "WIDEST", 1e-16)
+    monkeypatch.setattr(_saddle_delta, "WIDEST", 1e-16)
+    monkeypatch.setattr(_saddle_delta, "_SPLITS", ())
     with pytest.raises(Unresolved, match="only") as refused:
         direction_delta(one(1.0, 0.02, 100), epsilon=1.0, direction="remove")
     assert (refused.value.lower, refused.value.upper) == (low, high)

@@ -8,6 +8,7 @@ import pytest
 from scipy.special import ndtr
 
 from dptheory.privacy import _saddle_line
+from dptheory.privacy._measures import law
 from dptheory.privacy._moments import Direction, StepLoss
 from dptheory.privacy._saddle_line import Line, line_at
 from dptheory.privacy._saddle_points import Steps, cut, saddle_at
@@ -20,7 +21,7 @@ def steps(noise: float, rate: float, count: int, direction: Direction) -> Steps:
 
 def line(noise: float, rate: float, count: int, direction: Direction, epsilon: float) -> Line:
     kept = cut(steps(noise, rate, count, direction), -20.0)
-    return line_at(kept, saddle_at(kept, epsilon))
+    return line_at(law(kept), saddle_at(kept, epsilon))
 
 
 def two_steps(noise: float, rate: float, epsilon: float) -> float:
@@ -106,7 +107,7 @@ def test_the_other_direction_is_another_number(exact: float) -> None:
 def test_smoothing_is_bracketed(exact: float) -> None:
     """With few nodes the line is smoothed: the bracket is wider, holds the value, and needs its width."""
     kept = cut(steps(1.0, 0.02, 1000, "remove"), -20.0)
-    smooth = line_at(kept, saddle_at(kept, 2.0), 36)
+    smooth = line_at(law(kept), saddle_at(kept, 2.0), 36)
     assert smooth.smoothing > 0
     low, high = smooth.delta_bracket(2.0)
     assert low < exact < high < 2 * exact
@@ -117,7 +118,7 @@ def test_smoothing_is_bracketed(exact: float) -> None:
 def test_mixed_steps_are_the_product() -> None:
     parts = steps(1.0, 0.02, 500, "remove") + steps(1.0, 0.02, 500, "remove")
     kept = cut(parts, -20.0)
-    low, high = line_at(kept, saddle_at(kept, 2.0)).delta_bracket(2.0)
+    low, high = line_at(law(kept), saddle_at(kept, 2.0)).delta_bracket(2.0)
     other = line(*EXACT).delta_bracket(2.0)  # type: ignore[arg-type]
     assert max(low, other[0]) <= min(high, other[1]) and high - low < 1e-9 * high
 

@@ -21,8 +21,6 @@ Spent = Counter[StepCost]
 _MAX_SHIFT = 1e100
 """Of ``privacy.gaussian_epsilon``."""
 _LARGEST_BLOCK = 1 << 20
-_COARSE, _FINE = 0.005, 5e-4
-"""Widths of the brackets of epsilon; the fine one, which costs seconds, is that of ``privacy.least_noise_multiplier``."""
 
 
 class BudgetError(ValueError):
@@ -77,11 +75,10 @@ class PrivacyAccountant:
 
         :func:`dptheory.privacy.joint_epsilon` with :func:`dptheory.privacy.epsilon_bounds` of the noisy sums, each with the
         least noise of all, and with the total cost of all private selections; where there are selections, fresh masks or several
-        noise levels, the Renyi curves of all steps may give less. At the delta of a budget it is taken from a narrower bracket
-        where that decides whether the budget is kept.
+        noise levels, the Renyi curves of all steps may give less.
 
         Args:
-            delta: in [1e-15, 0.1].
+            delta: in [1e-30, 0.99].
 
         Raises:
             ValueError: a delta outside its range.
@@ -91,14 +88,14 @@ class PrivacyAccountant:
         return self._epsilon(self._spent, delta)
 
     def epsilon_if_secure(self, delta: float) -> float:
-        """:meth:`epsilon` of a secure run of the same steps, whose fresh masks nobody can tell; delta in [1e-15, 0.1]."""
+        """:meth:`epsilon` of a secure run of the same steps, whose fresh masks nobody can tell; delta in [1e-30, 0.99]."""
         secured: Spent = Counter()
         for cost, times in self._spent.items():
             secured[cost.secured()] += times
         return self._epsilon(secured, delta)
 
     def limit(self, *, epsilon: float, delta: float) -> None:
-        """Set a budget, which :meth:`clear` enforces; delta in [1e-15, 0.1]."""
+        """Set a budget, which :meth:`clear` enforces; delta in [1e-30, 0.99]."""
         self._budget = _validate.real("epsilon", epsilon, 0.0, ends="()"), _delta(delta)
         self._horizon, self._block = 0, 1
 
@@ -128,18 +125,10 @@ class PrivacyAccountant:
     def _epsilon(self, spent: Spent, delta: float) -> float:
         delta = _delta(delta)
         if self._budget is None or delta != self._budget[1]:
-            return _bound(spent, self.sampling_rate, delta, _COARSE)
+            return _bound(spent, self.sampling_rate, delta)
         epsilon = self._budget[0]
-        found = self._closely(spent, epsilon, delta)
+        found = _bound(spent, self.sampling_rate, delta)
         return epsilon if found > epsilon and self._fits(spent, epsilon, delta) else found
-
-    def _closely(self, spent: Spent, epsilon: float, delta: float, horizon: int = 0) -> float:
-        """The bound, from a fine bracket where a coarse one says that it is above ``epsilon``, and the truth may not be."""
-        found = _bound(spent, self.sampling_rate, delta, _COARSE, horizon)
-        if epsilon < found < (1 + 4 * _COARSE) * epsilon + 4 * _COARSE:
-            fine = max(1e-4, _FINE * min(1.0, epsilon))
-            return min(found, _bound(spent, self.sampling_rate, delta, fine, horizon))
-        return found
 
     def _fits(self, spent: Spent, epsilon: float, delta: float) -> bool:
         """Whether these steps keep within a budget.
@@ -150,7 +139,7 @@ class PrivacyAccountant:
         if _renyi_bound(spent, self.sampling_rate, delta) <= epsilon:
             return True
         for horizon, block in self._horizons(spent.total()):
-            if self._closely(spent, epsilon, delta, horizon) <= epsilon:
+            if _bound(spent, self.sampling_rate, delta, horizon) <= epsilon:
                 self._horizon, self._block = horizon, block
                 return True
         return False
@@ -170,11 +159,8 @@ def _delta(delta: float) -> float:
     return _validate.real("delta", delta, *privacy.DELTA)
 
 
-def _bound(spent: Spent, rate: float, delta: float, width: float, horizon: int = 0) -> float:
-    """Epsilon with the noisy sums in a bracket of this width, those of ``horizon`` steps where that is more.
-
-    In a fine bracket the accountant is asked once: it takes seconds.
-    """
+def _bound(spent: Spent, rate: float, delta: float, horizon: int = 0) -> float:
+    """Epsilon with the noisy sums of ``horizon`` steps where that is more."""
     if not spent:
         return 0.0
     sigma = min(cost.noise_multiplier for cost in spent)
@@ -184,11 +170,9 @@ def _bound(spent: Spent, rate: float, delta: float, width: float, horizon: int =
     curve = _joint_curve(spent, rate)
     return joint_epsilon(
         delta=delta,
-        values=lambda share: _gaussian(sigma, steps, rate, share, width),
+        values=lambda share: _gaussian(sigma, steps, rate, share),
         index_epsilon=math.fsum(times * _index_epsilon(cost) for cost, times in spent.items()),
-        index_zcdp_rho=math.fsum(times * _index_rho(cost) for cost, times in spent.items())
-        if width == _COARSE
-        else math.inf,
+        index_zcdp_rho=math.fsum(times * _index_rho(cost) for cost, times in spent.items()),
         orders=None if curve is None else ORDERS,
         rdp=curve,
     )
@@ -215,14 +199,14 @@ def _joint_curve(spent: Spent, rate: float) -> NDArray[np.float64] | None:
 
 
 @functools.lru_cache(maxsize=1024)
-def _gaussian(sigma: float, steps: int, rate: float, delta: float, width: float) -> float:
+def _gaussian(sigma: float, steps: int, rate: float, delta: float) -> float:
     """Epsilon of the noisy sums; outside the accountants' range without amplification by sampling, which is valid anywhere."""
     least, most = privacy.NOISE
     if sigma < least or steps > privacy.MAX_STEPS or rate < privacy.RATE[0] or delta < privacy.DELTA[0]:
         shift = math.sqrt(steps) / sigma
         return privacy.gaussian_epsilon(shift, delta) if shift <= _MAX_SHIFT else math.inf
     return privacy.epsilon_bounds(
-        noise_multiplier=min(sigma, most), sampling_rate=rate, steps=steps, delta=delta, width=width
+        noise_multiplier=min(sigma, most), sampling_rate=rate, steps=steps, delta=delta
     ).upper
 
 

@@ -122,12 +122,12 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
     def epsilon(self, delta: float) -> float:
         """Upper bound on epsilon of all steps so far, with what the mechanism itself spends; inf if it is not private.
 
-        See :meth:`privacy` for what it rests on. ``delta`` in [1e-15, 0.1], otherwise a ValueError.
+        See :meth:`privacy` for what it rests on. ``delta`` in [1e-30, 0.99], otherwise a ValueError.
         """
         return self.accountant.epsilon(delta)
 
     def privacy(self, delta: float) -> PrivacyReport:
-        """The guarantee of all steps so far, and what it rests on; delta in [1e-15, 0.1]."""
+        """The guarantee of all steps so far, and what it rests on; delta in [1e-30, 0.99]."""
         delta = _validate.real("delta", delta, *privacy.DELTA)
         known = ("number of training examples",) if self._adjacency == ZERO_OUT else ()
         return PrivacyReport(
