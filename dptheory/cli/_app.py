@@ -2,10 +2,7 @@
 
 import enum
 import json
-import math
 import os
-import re
-import secrets
 import signal
 import sys
 import tempfile
@@ -22,8 +19,8 @@ from rich.panel import Panel
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dptheory import claims
-from dptheory.cli import _bound, _embedding, _freezing, _privacy, _tables  # noqa: F401 -- some only add commands
-from dptheory.cli._common import Commands, console_for_output, user_errors
+from dptheory.cli import _bound, _embedding, _freezing, _privacy, _refute, _tables  # noqa: F401 -- some only add commands
+from dptheory.cli._common import Commands, console_for_output, parse_budget, parse_seed, user_errors
 from dptheory.files import require_writable, write_atomically
 
 # Hypothesis, which the searches use, would otherwise leave its folder wherever the command is run.
@@ -175,30 +172,7 @@ def run_demo(
         raise typer.Exit(1)
 
 
-def parse_budget(text: str) -> float:
-    """Seconds from "30s", "10m", "1h" or a plain number.
-
-    Raises:
-        ValueError: anything else, or a time that is not positive.
-    """
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh]?)", text.strip())
-    seconds = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else math.nan
-    if not seconds > 0:
-        raise ValueError(f"budget must be a time > 0 such as 30s, 10m or 1h, got {text!r}")
-    return seconds
-
-
-def parse_seed(text: str) -> int:
-    """A whole number >= 0 from its digits, or a fresh one from "random".
-
-    Raises:
-        ValueError: anything else.
-    """
-    if text == "random":
-        return secrets.randbits(32)
-    if not re.fullmatch(r"[0-9]{1,18}", text):
-        raise ValueError(f"seed must be a whole number in 0..10^18 or 'random', got {text!r}")
-    return int(text)
+app.command("refute", epilog="Example: dptheory refute proofs/refute/index_pruning.py printed")(_refute.refute)
 
 
 class _Bar(claims.Watcher):
