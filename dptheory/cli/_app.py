@@ -3,6 +3,7 @@
 import enum
 import json
 import os
+import shlex
 import signal
 import sys
 import tempfile
@@ -15,11 +16,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.panel import Panel
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dptheory import claims
-from dptheory.cli import _bound, _embedding, _freezing, _privacy, _refute, _tables  # noqa: F401 -- some only add commands
+from dptheory.cli import _bound, _embedding, _find, _freezing, _privacy, _refute, _tables  # noqa: F401 -- some only add commands
 from dptheory.cli._common import Commands, console_for_output, parse_budget, parse_seed, user_errors
 from dptheory.files import require_writable, write_atomically
 
@@ -65,7 +65,9 @@ def list_claims(
     with user_errors():
         chosen = claims.all_claims(paper, verdict)
     if format is Format.TABLE:
-        console_for_output().print(_tables.claims_table(chosen))
+        console = console_for_output()
+        for line in _tables.claim_lines(chosen, console.width):
+            console.print(line, highlight=False, no_wrap=True)
     elif format is Format.MD:
         typer.echo(claims.ledger_markdown(chosen), nl=False)
     else:
@@ -73,19 +75,23 @@ def list_claims(
 
 
 @app.command("claim", epilog="Example: dptheory claim gip.mse_t0")
-def show_claim(id: Annotated[str, typer.Argument(help="Id of a claim, as listed by `dptheory claims`.")]) -> None:
-    """Show everything about one claim."""
+def show_claim(
+    id: Annotated[str, typer.Argument(help="Id of a claim, as listed by `dptheory claims`.")],
+    latex: Annotated[bool, typer.Option(help="Formulas as LaTeX source, not as Unicode.")] = False,
+) -> None:
+    """Show everything about one claim, its verdict first."""
+    from dptheory.cli._claim_view import show_claim_on  # its library of formulas is no part of starting up
+
     with user_errors():
-        claim = claims.get(id)
-    console = console_for_output()
-    colour = _tables.COLOURS[claim.verdict]
-    console.print(
-        Panel(f"[{colour}]{claim.verdict.name}[/]: {claim.verdict.value}", title=f"{claim.id}: {claim.title}")
-    )
-    for name, text in _tables.claim_sections(claim):
-        console.print(f"[bold]{name}[/]", highlight=False)
-        for line in text:
-            console.print(f"  {line}", markup=False, highlight=False)
+        claim = _claim(id)
+    show_claim_on(console_for_output(), claim, latex)
+
+
+def _claim(id: str) -> claims.Claim:
+    try:
+        return claims.get(id)
+    except ValueError as error:
+        raise ValueError(f"{error}; or try: dptheory find {shlex.quote(id)}") from None
 
 
 @app.command("check", epilog="Example: dptheory check gip.mse_t0 'gip.thm*' --budget 30s --seed random")
@@ -172,6 +178,7 @@ def run_demo(
         raise typer.Exit(1)
 
 
+app.command("find", epilog="Example: dptheory find GIP Proposition 2")(_find.find)
 app.command("refute", epilog="Example: dptheory refute proofs/refute/index_pruning.py printed")(_refute.refute)
 
 
