@@ -84,7 +84,7 @@ class Refutation:
         if math.isinf(self.detectable):
             return f"{how}; no error would have been seen"
         if self.relation == "==":
-            return f"{how}; an error of {self.detectable:.2g} at any of them would have been seen"
+            return f"{how}; a relative error of {self.detectable:.2g} at any of them would have been seen"
         way = "lower" if self.relation == "<=" else "higher"
         return f"{how}; a bound {way} by {self.detectable:.2g} of itself would have been refuted, at {self.call}"
 

@@ -1,5 +1,6 @@
 """Refuting: what is false is refuted with a simple counterexample, what is true is not, and the stated power is there."""
 
+import functools
 import math
 import operator
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dptheory.checks import Conjecture, ConjectureError, Kind, Range, WorstCase, read_conjectures, refute
+from dptheory.checks import Conjecture, ConjectureError, Kind, Range, Refutation, WorstCase, read_conjectures, refute
 from dptheory.checks import _refute as module
 from dptheory.checks._shrink import shrink
 
@@ -28,14 +29,33 @@ def test_every_example_has_its_test() -> None:
     assert {file.stem for file in EXAMPLES.glob("*.py")} == set(HOW)
 
 
+@functools.cache
+def _outcomes(name: str) -> dict[str, Refutation]:
+    return {key: refute(one, budget=math.inf) for key, one in read_conjectures(EXAMPLES / f"{name}.py").items()}
+
+
 @pytest.mark.parametrize("name", HOW)
 def test_printed_formulas_are_refuted_and_their_corrections_are_not(name: str) -> None:
-    found = {key: refute(one, budget=math.inf) for key, one in read_conjectures(EXAMPLES / f"{name}.py").items()}
+    found = _outcomes(name)
     assert {key: one.refuted for key, one in found.items()} == {"printed": True, "corrected": False}
     assert all(one.kind is HOW[name] and one.finished for one in found.values())
     corrected = found["corrected"]
     assert corrected.detectable <= 0.01 or corrected.relation == "<="
     assert found["printed"].error > 10 * corrected.detectable or corrected.relation == "<="
+
+
+@pytest.mark.parametrize("name", HOW)
+def test_the_tutorial_says_what_comes_out(name: str) -> None:
+    """The counterexample as a call, and what would have been seen, in the row of the file."""
+    page = (EXAMPLES.parent / "refute.md").read_text(encoding="utf-8")
+    row = next(line for line in page.splitlines() if f"](refute/{name}.py)" in line)
+    found = _outcomes(name)
+    assert f"`{found['printed'].call}` is {found['printed'].claimed:.6g}, the truth is" in row
+    shown = row.split("the truth is ")[1].split(" |")[0]
+    drawn = found["printed"].standard_error
+    truth = float(shown.removeprefix("about "))
+    assert truth == pytest.approx(found["printed"].observed, rel=1e-5 if drawn is None else 5e-3)
+    assert f"{found['corrected'].detectable:.2g}" in row.split(" | ")[-1]
 
 
 NATURAL = Range(0, 20, integer=True)
@@ -57,7 +77,7 @@ def test_enumeration_says_what_it_would_have_seen() -> None:
     found = refute(Conjecture(claimed=lambda n: n**2, truth=_odd_sum, ranges={"n": NATURAL}))
     assert (found.refuted, found.kind, found.points, found.finished) == (False, Kind.EXACT, 21, True)
     assert found.detectable == 1e-9
-    assert found.summary.startswith("it holds at all 21 points of the ranges; an error of 1e-09")
+    assert found.summary.startswith("it holds at all 21 points of the ranges; a relative error of 1e-09")
     for off, refuted in ((0.9e-9, False), (1.1e-9, True)):
         wrong = Conjecture(claimed=lambda n, off=off: n**2 * (1 + off), truth=_odd_sum, ranges={"n": NATURAL})
         assert refute(wrong).refuted is refuted

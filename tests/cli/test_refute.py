@@ -23,7 +23,7 @@ def test_exit_codes_and_a_call_that_shows_it() -> None:
         "printed: REFUTED",
         "  printed_bound(clip=1, noise_multiplier=1, dim=1, batch_size=1) = 1, but the truth is 2: a relative error of 0.5",
         "corrected: not refuted",
-        "  it holds at all 108 points of the ranges; an error of 1e-09 at any of them would have been seen",
+        "  it holds at all 108 points of the ranges; a relative error of 1e-09 at any of them would have been seen",
     ]
     names: dict[str, object] = {}
     exec((EXAMPLES / "layer_freezing.py").read_text(), names)
