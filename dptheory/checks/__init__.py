@@ -2,7 +2,7 @@
 
 from dptheory.checks._certificate import CertificateCheck, WorstCase, worst_case
 from dptheory.checks._conjecture import Conjecture, ConjectureError
-from dptheory.checks._conjecture_file import read_conjectures
+from dptheory.checks._conjecture_file import read_conjectures, refute_file
 from dptheory.checks._equality import EqualityCheck, ExactCheck, Number, Sides
 from dptheory.checks._evidence import Check, Evidence, Kind
 from dptheory.checks._law import LawCheck
@@ -31,6 +31,7 @@ __all__ = [
     "estimate",
     "read_conjectures",
     "refute",
+    "refute_file",
     "smallest_slack",
     "worst_case",
 ]

@@ -1,12 +1,14 @@
-"""Reading the conjectures that a file of the user's defines."""
+"""The conjectures that a file of the user's defines."""
 
 import os
 import sys
 import types
+from collections.abc import Iterable
 from pathlib import Path
 
 from dptheory import _validate
 from dptheory.checks._conjecture import Conjecture, ConjectureError, described, line_of
+from dptheory.checks._refute import Refutation, refute
 
 _MODULE = "dptheory_conjectures"
 
@@ -56,6 +58,48 @@ def read_conjectures(path: str | os.PathLike[str]) -> dict[str, Conjecture]:
             f"{name} must define a Conjecture, as in claim = Conjecture(claimed=..., truth=..., ranges=...)"
         )
     return found
+
+
+def refute_file(
+    path: str | os.PathLike[str], *, names: Iterable[str] = (), budget: float = 30.0, seed: int = 0
+) -> dict[str, Refutation]:
+    """Try to refute the conjectures of a file: :func:`read_conjectures`, then :func:`refute` for each.
+
+    Args:
+        path: the file, which is run.
+        names: which of its conjectures; all where none is given.
+        budget: seconds for one conjecture, > 0; inf sets no limit.
+        seed: of search and draws, 0..10^18.
+
+    Returns:
+        The outcomes by the names of the conjectures.
+
+    Raises:
+        ValueError: a name that the file does not define, or an argument outside its range; as :class:`ConjectureError`, with the
+            file and the line, what goes wrong in the file.
+        OSError: the file cannot be read.
+
+    Example: a file with one line that matters.
+        >>> import pathlib, tempfile
+        >>> from dptheory.checks import refute_file
+        >>> text = '''
+        ... from dptheory.checks import Conjecture
+        ... doubled = Conjecture(claimed=lambda n: 2 * n, truth=lambda n: n * n, ranges={"n": range(10)})
+        ... '''
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder, "mine.py")
+        ...     _ = file.write_text(text)
+        ...     refute_file(file)["doubled"].call
+        'claimed(n=1)'
+    """
+    wanted = () if isinstance(names, str) else tuple(names)
+    if isinstance(names, str) or not all(isinstance(name, str) for name in wanted):
+        raise ValueError(f"names must be a row of names, got {_validate.shown(names)}")
+    found = read_conjectures(path)
+    for name in wanted:
+        if name not in found:
+            raise ValueError(f"names must be among {', '.join(found)}, got {_validate.shown(name)}")
+    return {name: refute(found[name], budget=budget, seed=seed) for name in wanted or found}
 
 
 def _run(code: types.CodeType, name: str) -> dict[str, object]:

@@ -100,9 +100,11 @@ def find(query: str, *, max_matches: int = 12) -> SearchResult:
 
     Example: what became of a proposition, and how to go on.
         >>> from dptheory.claims import find
-        >>> best = find("GIP Proposition 2").matches[0]
-        >>> best.name, best.verdict.name, best.next_steps[0]
-        ('gip.mse_t0', 'FALSE', 'dptheory claim gip.mse_t0')
+        >>> found = find("GIP Proposition 2")
+        >>> [(one.name, one.verdict.name) for one in found.matches[:3]]
+        [('gip.mse_r', 'HOLDS'), ('gip.mse_t0', 'FALSE'), ('gip.mse_t', 'FALSE')]
+        >>> found.matches[1].next_steps[0]
+        'dptheory claim gip.mse_t0'
     """
     if not isinstance(query, str) or not _words(query) or len(query) > _LONGEST_QUERY:
         raise ValueError(

@@ -82,14 +82,16 @@ def show_claim(
     """Show everything about one claim, its verdict first."""
     from dptheory.cli._claim_view import show_claim_on  # its library of formulas is no part of starting up
 
-    with user_errors():
-        claim = _claim(id)
+    with user_errors(), _or_find(id):
+        claim = claims.get(id)
     show_claim_on(console_for_output(), claim, latex)
 
 
-def _claim(id: str) -> claims.Claim:
+@contextmanager
+def _or_find(id: str) -> Iterator[None]:
+    """An id that is none may be words to look for."""
     try:
-        return claims.get(id)
+        yield
     except ValueError as error:
         raise ValueError(f"{error}; or try: dptheory find {shlex.quote(id)}") from None
 

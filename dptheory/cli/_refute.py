@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dptheory.checks import Refutation, read_conjectures
-from dptheory.checks import refute as attempt
+from dptheory.checks import Refutation, refute_file
 from dptheory.cli._common import console_for_output, parse_budget, parse_seed, user_errors
 from dptheory.cli._tables import finite_or_none
 
@@ -32,11 +31,7 @@ def refute(
     """
     with user_errors():
         seconds, number = parse_budget(budget), parse_seed(seed)
-        found = read_conjectures(file)
-        for name in names or ():
-            if name not in found:
-                raise ValueError(f"names must be among {', '.join(found)}, got {name!r}")
-        outcomes = {name: attempt(found[name], budget=seconds, seed=number) for name in names or found}
+        outcomes = refute_file(file, names=names or (), budget=seconds, seed=number)
     if as_json:
         typer.echo(json.dumps({name: _plain(one) for name, one in outcomes.items()}, indent=2, allow_nan=False))
     else:

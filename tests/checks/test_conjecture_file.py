@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dptheory.checks import ConjectureError, read_conjectures
+from dptheory.checks import ConjectureError, read_conjectures, refute_file
 
 GOOD = """
 from dataclasses import dataclass
@@ -56,6 +56,18 @@ def test_what_is_wrong_with_a_file_is_one_line(tmp_path: Path, text: str | bytes
     with pytest.raises(ConjectureError, match=says) as error:
         read_conjectures(file)
     assert "\n" not in str(error.value)
+
+
+def test_outcomes_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(GOOD)
+    assert list(refute_file(file)) == ["second", "first"] and list(refute_file(file, names=["first"])) == ["first"]
+    assert not any(one.refuted for one in refute_file(file, seed=3).values())
+    bad: list[tuple[str, Any]] = [("names", value) for value in ("first", [3], ["_hidden"], ["number"])]
+    bad += [("budget", 0.0), ("budget", "1s"), ("seed", -1), ("path", None)]
+    for name, value in bad:
+        with pytest.raises(ValueError, match=rf"^{name} must be .*, got "):
+            refute_file(**{"path": file} | {name: value})
 
 
 def test_paths() -> None:
