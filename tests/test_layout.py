@@ -149,8 +149,8 @@ def test_every_public_module_is_reached_after_import_dptheory() -> None:
     assert set(dir(dptheory)) == {name.split(".")[1] for name in public}
 
 
-def test_every_data_file_goes_into_the_wheel() -> None:
-    """Printed numbers, configurations, the excerpt: each is named by ``package-data``."""
+def test_everything_goes_into_the_wheel() -> None:
+    """Printed numbers, configurations, the excerpt: each is named by ``package-data``; and every module is in a package."""
     named = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["package-data"]
     for package in ("dptheory", "training"):
         data = {
@@ -160,6 +160,10 @@ def test_every_data_file_goes_into_the_wheel() -> None:
         }
         carried = {path for pattern in named[package] for path in (ROOT / package).glob(pattern)}
         assert data - carried == set()
+        without = {path.parent for path in (ROOT / package).rglob("*.py")} - {
+            path.parent for path in (ROOT / package).rglob("__init__.py")
+        }
+        assert without == set(), "setuptools leaves out folders without __init__.py"
         assert len(data) >= {"dptheory": 7, "training": 50}[package]
 
 
@@ -176,8 +180,10 @@ TESTED_IN = {
     "dptheory._vectors": "sparsification/test_kappa.py",
     "dptheory.checks._equality": "checks/test_mean.py",
     "dptheory.checks._evidence": "checks/test_mean.py",
+    "dptheory.checks._from_draws": "checks/test_refute.py",
     "dptheory.checks._law": "checks/test_mean.py",
     "dptheory.checks._search": "checks/test_mean.py",
+    "dptheory.checks._shrink": "checks/test_refute.py",
     "dptheory.convergence._budget": "convergence/test_bounds.py",
     "dptheory.convergence._power_sums": "convergence/test_bounds.py",
     "dptheory.convergence._quadratic": "convergence/test_bounds.py",

@@ -4,6 +4,7 @@ from dptheory.claims._answer import Answer, Finding
 from dptheory.claims._checking import CheckedClaim, CheckReport, Watcher, check_claims
 from dptheory.claims._claim import PAPERS, Claim, Source, Verdict
 from dptheory.claims._demonstration import BoughtSelection, Demonstration, demonstrate
+from dptheory.claims._find import Match, SearchResult, find
 from dptheory.claims._markdown import ledger_markdown
 from dptheory.claims._pages import WrittenPages, write_pages
 from dptheory.claims._registry import all_claims, get, select
@@ -17,6 +18,8 @@ __all__ = [
     "Claim",
     "Demonstration",
     "Finding",
+    "Match",
+    "SearchResult",
     "Source",
     "Verdict",
     "Watcher",
@@ -24,6 +27,7 @@ __all__ = [
     "all_claims",
     "check_claims",
     "demonstrate",
+    "find",
     "get",
     "ledger_markdown",
     "select",

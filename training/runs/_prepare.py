@@ -96,8 +96,8 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
     train, test = (_inputs(config, load(name=config.data, train=t)) for t in (True, False))
     if config.batch_size > len(train):
         raise ValueError(f"batch_size must be at most the {len(train)} training examples, got {config.batch_size}")
-    rate = config.batch_size / len(train)
-    steps = last_step(config.epochs, rate)
+    sampling_rate = config.batch_size / len(train)
+    steps = last_step(config.epochs, sampling_rate)
     auxiliary = _build.Auxiliary(lambda: _auxiliary(config, test))
     model = _build.build_model(config.model, features=train.pixels[0].numel(), seed=stream(config.seed, _WEIGHTS))
     model = model.to(device).train()
@@ -105,7 +105,7 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
     setting = _build.MechanismSetting(
         run=config,
         model=model,
-        steps_per_epoch=last_step(1, rate),
+        steps_per_epoch=last_step(1, sampling_rate),
         steps=steps,
         seed=None if config.secure else stream(config.seed, _MASKS),
         auxiliary=auxiliary,
@@ -116,9 +116,9 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
         module=module,
         optimizer=_build.build_optimizer(model, config.optimizer),
         mechanism=mechanism,
-        sampling_rate=rate,
+        sampling_rate=sampling_rate,
         train_size=len(train),
-        noise_multiplier=_noise_multiplier(config, rate, steps),
+        noise_multiplier=_noise_multiplier(config, sampling_rate, steps),
         max_grad_norm=config.max_grad_norm,
         grad_sample_mode=config.grad_sample_mode,
         noise_generator=None if config.secure else torch.Generator(device).manual_seed(stream(config.seed, _NOISE)),
@@ -128,24 +128,24 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
     if config.epsilon is not None:
         optimizer.accountant.limit(epsilon=config.epsilon, delta=config.delta)
     if config.secure:
-        batches: Batches = SecureBatches(train_size=len(train), sampling_rate=rate)
+        batches: Batches = SecureBatches(train_size=len(train), sampling_rate=sampling_rate)
     elif config.sampling == "partition":
         batches = PartitionBatches(
             train_size=len(train), batch_size=config.batch_size, seed=stream(config.seed, _BATCHES)
         )
     else:
-        batches = PoissonBatches(train_size=len(train), sampling_rate=rate, seed=stream(config.seed, _BATCHES))
+        batches = PoissonBatches(train_size=len(train), sampling_rate=sampling_rate, seed=stream(config.seed, _BATCHES))
     if AUXILIARY[config.data] == config.data:
         test = Images(test.name, test.pixels[auxiliary.used :], test.labels[auxiliary.used :])
     return Run(config, model, private, optimizer, batches, train, test, device, steps)
 
 
-def last_step(epoch: int, rate: float) -> int:
+def last_step(epoch: int, sampling_rate: float) -> int:
     """Steps made at the end of the epochs 1, 2, ...: as many as batches of the expected size hold so many passes."""
-    return max(epoch, round(epoch / rate))
+    return max(epoch, round(epoch / sampling_rate))
 
 
-def _noise_multiplier(config: RunConfig, rate: float, steps: int) -> float:
+def _noise_multiplier(config: RunConfig, sampling_rate: float, steps: int) -> float:
     """The configured sigma, or the least that affords all steps; a selection's own cost may stop such a run earlier.
 
     Rounded up to six decimals: the last digits of the accountant's sums differ from process to process, and a run must not.
@@ -155,7 +155,9 @@ def _noise_multiplier(config: RunConfig, rate: float, steps: int) -> float:
     assert config.epsilon is not None
     return (
         math.ceil(
-            privacy.least_noise_multiplier(epsilon=config.epsilon, delta=config.delta, sampling_rate=rate, steps=steps)
+            privacy.least_noise_multiplier(
+                epsilon=config.epsilon, delta=config.delta, sampling_rate=sampling_rate, steps=steps
+            )
             * 1e6
         )
         / 1e6
