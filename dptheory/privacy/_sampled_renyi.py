@@ -110,8 +110,9 @@ class _Integrand:
             present = np.zeros(found.size, dtype=bool)
             present[cells.which] = True
             change = np.abs(finer - found)
-            # the error A r^(1 / spacing) of each sum is about the next change; rounding is that of the exponents
-            left = change * np.minimum(1.0, change / before) ** 2
+            # The change is about the error of the coarser sum; that of the finer one is smaller by more than this ratio, as
+            # errors fall like r^(1 / spacing). Rounding is that of the exponents.
+            left = change * np.minimum(1.0, change / before)
             moves = (
                 present & (left > _SETTLED * np.maximum(1.0, np.abs(finer))) & (change > _ROUNDING * (1 + np.abs(top)))
             )
@@ -201,7 +202,7 @@ class _Integrand:
         fall, rise = np.exp(-np.where(high, x, 0.0)), np.exp(np.where(low, loss, 0.0))
         first = np.where(high, 1.0 - (1.0 + x) * fall, expm1_minus(np.where(high, 0.0, x)) * rise)
         second = np.where(low, 1.0 - (1.0 - loss) * rise, expm1_minus(np.where(low, 0.0, -loss)) * fall)
-        both = np.where(np.abs(loss) < _SMALL, _log_square(s, loss), np.log(np.maximum(first + s * second, _SMALL)))
+        both = np.where(np.abs(loss) < _SMALL, _log_square(s, loss), np.log(np.maximum(first + s * second, _TINY)))
         return np.asarray(
             both + np.where(high, density + x if powered is None else powered, density - np.where(low, loss, 0.0))
         )
