@@ -91,7 +91,9 @@ def test_fresh_mask_limits() -> None:
             "direction must be 'worst' for adjacency 'replace-one'",
         ),
         (
-            lambda: joint_rdp(orders=[2.5], sampling_rate=0.1, noise_multiplier=1.0, mechanism=SubsetMallows(4, 2, 0.1)),
+            lambda: joint_rdp(
+                orders=[2.5], sampling_rate=0.1, noise_multiplier=1.0, mechanism=SubsetMallows(4, 2, 0.1)
+            ),
             "orders must hold whole numbers",
         ),
         (lambda: subsampled_gaussian_rdp(orders=[], sampling_rate=0.1, noise_multiplier=1.0), "orders"),
