@@ -12,6 +12,7 @@ spacing is halved until nothing changes; nodes are left out only where a bound s
 """
 
 import decimal
+import functools
 import math
 from dataclasses import dataclass
 from decimal import Decimal
@@ -32,6 +33,7 @@ _RELATIVE_ERROR = 1e-11
 _APART = 100.0  # shifts from here on: what the Gaussians with and without the record have in common is below e^(-800)
 _NEGLIGIBLE = 45.0  # nats below the largest term
 _CELL = 0.5
+_FIRST_CELLS = 32
 _SETTLED = 1e-14
 _HALVINGS = 30
 _ROUNDING = 2e-15
@@ -85,9 +87,10 @@ class _Points:
     which: Whole
     z: Array
 
-    @property
+    @functools.cached_property
     def starts(self) -> Whole:
-        return np.flatnonzero(np.diff(self.which, prepend=-1))
+        """The first point of each order."""
+        return np.append(0, 1 + np.flatnonzero(self.which[1:] != self.which[:-1]))
 
 
 @dataclass(frozen=True)
@@ -154,26 +157,23 @@ class _Integrand:
         """
         count = self.excess.size
         reach = 2.0 ** math.ceil(math.log2((2.0 * self.excess.max() + 4.0) / self.loss.noise_multiplier + 14.0))
-        width = reach / 4
-        points = _Points(np.repeat(np.arange(count), 8), np.tile(np.arange(-4, 4) * width, count))
+        width = max(reach / _FIRST_CELLS, _CELL)
+        first = np.arange(-reach, reach, width)
+        points = _Points(np.repeat(np.arange(count), first.size), np.tile(first, count))
         largest, top = np.full(count, -np.inf), np.zeros(count)
         while True:
-            s = self.excess[points.which]
-            bounds, densities = [], []
-            for z in (points.z, points.z + width):
-                loss, density = self._losses(z)
-                terms = _log_square(s, loss) + np.maximum(s * loss, -np.minimum(loss, 0.0))
-                bounds.append(terms)
-                densities.append(density)
-                largest, top = self._larger(_Points(points.which, z), terms + density - z * z / 2, largest, top)
-            near = np.minimum(np.abs(points.z), np.abs(points.z + width)) * (points.z * (points.z + width) > 0)
-            bound = np.maximum(*bounds) + densities[1] - near * near / 2
-            kept = bound > largest[points.which] - _NEGLIGIBLE
-            which, left = points.which[kept], points.z[kept]
+            s, ends = self.excess[points.which], np.stack([points.z, points.z + width])
+            loss, density = self._losses(ends)
+            terms = _log_square(s, loss) + np.maximum(s * loss, -np.minimum(loss, 0.0))
+            left = terms[0] + density[0] - points.z * points.z / 2
+            largest, top = self._larger(points, left, largest, top)
+            near = np.abs(ends).min(axis=0) * (ends[0] * ends[1] > 0)
+            kept = terms.max(axis=0) + density[1] - near * near / 2 > largest[points.which] - _NEGLIGIBLE
+            points = _Points(points.which[kept], points.z[kept])
             if width <= _CELL:
-                return _Points(which, left), width, top
+                return points, width, top
             width /= 2
-            points = _Points(np.repeat(which, 2), _halves(left, width))
+            points = _Points(np.repeat(points.which, 2), _halves(points.z, width))
 
     def _larger(self, points: _Points, bounds: Array, largest: Array, top: Array) -> tuple[Array, Array]:
         """The largest value of each integrand so far and its output: the value itself where its bound is largest."""
