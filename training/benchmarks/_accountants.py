@@ -14,7 +14,7 @@ from dptheory import privacy
 from dptheory.privacy._enclosure import certified_epsilon
 from dptheory.privacy._moments import Unresolved
 from dptheory.privacy._saddle_brackets import SampledGaussian, epsilon_bracket, noise_bracket
-from training.benchmarks._limited import Worker
+from training.benchmarks._limited import Outcome, Worker
 
 Quantity = Literal["epsilon", "noise_multiplier"]
 Bracket = tuple[float | None, float]
@@ -178,7 +178,7 @@ def _answer(worker: Worker, number: int, name: str, quantity: Quantity, one: Cer
     asked: dict[str, Any] = {"setting": one.setting}
     if quantity == "noise_multiplier":
         asked["epsilon"] = one.upper
-    outcome = worker.call(getattr(TOOLS[name], quantity), asked, limit)
+    outcome: Outcome = worker.call(getattr(TOOLS[name], quantity), asked, limit)
     lower, upper = (None, None) if outcome.refused else outcome.value
     refused = outcome.refused
     if upper is not None and not math.isfinite(upper):
