@@ -71,32 +71,37 @@ def accountants(
     count: Annotated[int, typer.Option(min=1, help="number of settings")] = 50,
     seed: Annotated[int, typer.Option(min=0, help="draws the settings")] = 0,
     noise_count: Annotated[int, typer.Option(min=0, help="how many of them are asked for the noise")] = 15,
-    limit: Annotated[float, typer.Option(min=0.1, help="seconds that an answer may take")] = 10.0,
+    limit: Annotated[float, typer.Option(min=0.1, help="seconds of CPU time that an answer may take")] = 10.0,
 ) -> None:
-    """Compare accountants with the certified epsilon of drawn settings; needs dptheory\\[train,certified]."""
+    """Compare accountants with the certified epsilon of drawn settings; needs dptheory\\[train,certified].
+
+    The file is written after every setting, so that a run that is stopped leaves what it has.
+    """
     from dptheory.files import write_atomically
     from training._machine import device_name
     from training.benchmarks import _accountants
     from training.runs import pick_device
 
     console = Console(width=120)
-    settings = _accountants.draw(count, seed)
-    asked = len(list(_accountants.questions(settings, noise_count)))
-    answers = list(track(_accountants.ask_all(settings, noise_count, limit), total=asked, console=console))
-    table = Table(
-        "tool", "asked for", "answered", "refused", "too small", "median s", "median excess", "largest excess"
-    )
-    for one in _accountants.summaries(answers, settings):
-        numbers = f"{one.seconds:.3f}", f"{one.excess:.1e}", f"{one.worst:.1e}"
-        table.add_row(one.tool, one.quantity, str(one.answered), str(one.refused), str(one.below), *numbers)
-    console.print(table)
     head = {
         "device": device_name(pick_device("cpu")),
         "versions": {"python": platform.python_version(), **_accountants.versions()},
         "seed": seed,
         "limit": limit,
     }
-    write_atomically(out, _rows(head, settings=settings, answers=answers))
+    settings, answers = [], []
+    for one, found in track(_accountants.measure(count, seed, noise_count, limit), total=count, console=console):
+        settings.append(one)
+        answers += found
+        write_atomically(out, _rows(head, settings=settings, answers=answers))
+    table = Table(
+        "tool", "asked for", "answered", "refused", "too small", "median s", "median excess", "largest excess"
+    )
+    for all_of in _accountants.summaries(answers, settings):
+        counts = str(all_of.answered), str(all_of.refused), str(all_of.below)
+        numbers = f"{all_of.seconds:.3f}", f"{all_of.excess:.1e}", f"{all_of.worst:.1e}"
+        table.add_row(all_of.tool, all_of.quantity, *counts, *numbers)
+    console.print(table)
 
 
 def _rows(head: dict[str, Any], **lists: Sequence[Any]) -> str:

@@ -56,7 +56,7 @@ class Answer:
         tool: its name in ``TOOLS``.
         quantity: what was asked for.
         lower, upper: its bounds; None where it gives none.
-        seconds: how long it took, or the time limit.
+        seconds: of CPU time, or the limit.
         refused: why there is no answer, or empty.
     """
 
@@ -77,11 +77,11 @@ class Tool:
     noise_multiplier: Callable[..., Bracket] | None = None
 
 
-def draw(count: int, seed: int) -> list[Certified]:
+def draw(count: int, seed: int) -> Iterator[Certified]:
     """``count`` settings over the core of the accountant; those with an epsilon of 0 or above 1,000 are drawn again."""
     rng = np.random.default_rng(seed)
-    found: list[Certified] = []
-    while len(found) < count:
+    found = 0
+    while found < count:
         setting = Setting(
             noise_multiplier=float(np.exp(rng.uniform(*np.log(NOISE)))),
             sampling_rate=float(10 ** rng.uniform(*LOG_RATE)),
@@ -94,25 +94,21 @@ def draw(count: int, seed: int) -> list[Certified]:
             lower, upper = certified_epsilon(_composition(setting), delta=setting.delta)
         except Unresolved:
             continue
-        found.append(Certified(setting=setting, lower=lower, upper=upper))
-    return found
+        found += 1
+        yield Certified(setting=setting, lower=lower, upper=upper)
 
 
-def questions(settings: list[Certified], noise_count: int) -> Iterator[tuple[int, str, Quantity]]:
-    """Setting after setting, every tool: for epsilon, and at the first ``noise_count`` settings for the noise multiplier."""
-    for number in range(len(settings)):
-        for name, tool in TOOLS.items():
-            yield number, name, "epsilon"
-            if tool.noise_multiplier is not None and number < noise_count:
-                yield number, name, "noise_multiplier"
-
-
-def ask_all(settings: list[Certified], noise_count: int, limit: float) -> Iterator[Answer]:
-    """The answers to all questions, each tool in a process of its own."""
+def measure(count: int, seed: int, noise_count: int, limit: float) -> Iterator[tuple[Certified, list[Answer]]]:
+    """Setting after setting, what every tool says of epsilon, and of the first ``noise_count`` also of the noise multiplier."""
     with contextlib.ExitStack() as stack:
         workers = {name: stack.enter_context(Worker(functools.partial(_warm_up, name))) for name in TOOLS}
-        for number, name, quantity in questions(settings, noise_count):
-            yield _answer(workers[name], number, name, quantity, settings[number], limit)
+        for number, one in enumerate(draw(count, seed)):
+            answers = []
+            for name, tool in TOOLS.items():
+                answers.append(_answer(workers[name], number, name, "epsilon", one, limit))
+                if tool.noise_multiplier is not None and number < noise_count:
+                    answers.append(_answer(workers[name], number, name, "noise_multiplier", one, limit))
+            yield one, answers
 
 
 def excess(answer: Answer, settings: list[Certified]) -> float:

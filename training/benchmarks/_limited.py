@@ -1,7 +1,8 @@
-"""Calls in a process of their own, one after the other, each with a time limit: a library may take minutes or all memory."""
+"""Calls in a process of their own, one after the other, each with a limit of CPU time: a busy machine changes little."""
 
 import math
 import multiprocessing
+import signal
 import time
 import warnings
 from collections.abc import Callable
@@ -11,8 +12,10 @@ from typing import Any, Self
 
 Call = Callable[..., Any]
 
-_START = 300.0
+_START = 600.0
 """Seconds that imports and a first call may take; they are not counted."""
+_PATIENCE = 100.0
+"""Seconds on the clock per second of CPU time: a call that takes longer sleeps, or does not listen."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,7 @@ class Outcome:
 
     Attributes:
         value: what it returned; None where it returned nothing in time.
-        seconds: how long it took, or the limit.
+        seconds: of CPU time that it took, or the limit.
         refused: why there is no value; empty where there is one.
     """
 
@@ -49,12 +52,12 @@ class Worker:
         self._stop()
 
     def call(self, function: Call, arguments: dict[str, Any], limit: float) -> Outcome:
-        """The outcome of one call that may take ``limit`` seconds; a process that takes longer is ended."""
+        """The outcome of one call that may take ``limit`` seconds of CPU time."""
         connection = self._connection or self._start()
-        connection.send((function, arguments))
-        if not connection.poll(limit):
+        connection.send((function, arguments, limit))
+        if not connection.poll(_PATIENCE * limit):
             self._stop()
-            return Outcome(None, limit, f"no answer in {limit:g} s")
+            return Outcome(None, limit, f"no answer in {_PATIENCE * limit:g} s on the clock")
         try:
             outcome: Outcome = connection.recv()
         except EOFError:
@@ -88,14 +91,32 @@ def _serve(connection: "Connection[Any, Any]", warm_up: Call) -> None:
     warnings.simplefilter("ignore")
     warm_up()
     connection.send("ready")
+    signal.signal(signal.SIGPROF, _spent)
     while True:
         try:
-            function, arguments = connection.recv()
+            function, arguments, limit = connection.recv()
         except EOFError:
             return
-        started = time.perf_counter()
-        try:
-            value, refused = function(**arguments), ""
-        except Exception as error:
-            value, refused = None, " ".join(f"{type(error).__name__}: {error}".split())[:160]
-        connection.send(Outcome(value, time.perf_counter() - started, refused))
+        connection.send(_timed(function, arguments, limit))
+
+
+class _Spent(BaseException):
+    """The CPU time is spent; no library takes it for an error of its own."""
+
+
+def _spent(*_: object) -> None:
+    raise _Spent
+
+
+def _timed(function: Call, arguments: dict[str, Any], limit: float) -> Outcome:
+    started = time.process_time()
+    signal.setitimer(signal.ITIMER_PROF, limit)
+    try:
+        value, refused = function(**arguments), ""
+    except _Spent:
+        return Outcome(None, limit, f"no answer in {limit:g} s")
+    except Exception as error:
+        value, refused = None, " ".join(f"{type(error).__name__}: {error}".split())[:160]
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+    return Outcome(value, time.process_time() - started, refused)

@@ -1,5 +1,6 @@
 """Calls in a process of their own: what comes back, what does not in time, and what breaks."""
 
+import contextlib
 import os
 import time
 
@@ -18,6 +19,12 @@ def fail(number: float) -> None:
     raise OverflowError(f"{number} is\ntoo large")
 
 
+def spin() -> None:
+    while True:
+        with contextlib.suppress(Exception):
+            sum(range(1000))
+
+
 def hang(seconds: float) -> None:
     time.sleep(seconds)
 
@@ -31,8 +38,11 @@ def test_what_becomes_of_a_call() -> None:
         answer = worker.call(double, {"number": 4.0}, 60.0)
         assert (answer.value, answer.refused) == (8.0, "") and 0 <= answer.seconds < 60
         assert worker.call(fail, {"number": 1.0}, 60.0).refused == "OverflowError: 1.0 is too large"
-        # the process is ended, and another one answers
-        assert worker.call(hang, {"seconds": 600.0}, 0.2) == Outcome(None, 0.2, "no answer in 0.2 s")
+        assert worker.call(spin, {}, 0.2) == Outcome(None, 0.2, "no answer in 0.2 s")
+        assert worker.call(double, {"number": 3.0}, 60.0).value == 6.0
+        # what does not listen is ended, and another process answers
+        asleep = worker.call(hang, {"seconds": 600.0}, 0.01)
+        assert asleep == Outcome(None, 0.01, "no answer in 1 s on the clock")
         assert worker.call(double, {"number": 1.0}, 60.0).value == 2.0
         assert worker.call(die, {"code": 3}, 60.0).refused == "the process died"
         assert worker.call(double, {"number": 2.0}, 60.0).value == 4.0
