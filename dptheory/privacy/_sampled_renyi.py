@@ -248,4 +248,4 @@ def _log_square(s: Array, loss: Array) -> Array:
 
 
 def _halves(left: Array, width: float) -> Array:
-    return np.repeat(left, 2) + np.tile((0.0, width), left.size)
+    return np.asarray(np.repeat(left, 2) + np.tile((0.0, width), left.size))
