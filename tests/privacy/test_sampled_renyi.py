@@ -23,8 +23,8 @@ CORNERS: tuple[tuple[float, float, float], ...] = (
     (1.38, 7.6e-6, 0.126),
     (9779.0, 1.6e-6, 0.245),
     (2e4, 0.01, 1000.0),
-    (1e4, 1e-8, 21.4),  # the terms of the exponent, in the hundred thousands, cancel
-    (2e4, 1e-3, 38.0),
+    (1e5, 1e-8, 52.0990302),  # the terms of the exponent, in the hundred thousands, cancel
+    (1e4, 1e-8, 16.47447666),
     (11421.0, 1 - 6e-8, 1.05),
 )
 
