@@ -29,7 +29,7 @@ Whole = NDArray[np.intp]
 
 MAX_ORDER = 1e7
 _RELATIVE_ERROR = 1e-11
-"""Ten times the largest that tests find."""
+"""Ten times what tests hold it to; for upper bounds."""
 _APART = 100.0  # shifts from here on: what the Gaussians with and without the record have in common is below e^(-800)
 _NEGLIGIBLE = 45.0  # nats below the largest term
 _CELL = 0.5

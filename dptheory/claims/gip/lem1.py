@@ -75,11 +75,21 @@ def _(order: float, rate: float, sigma: float) -> Sides:
     )
 
 
+@row.equal(lambda: _REAL, tolerance=1e-8)
+def _(order: float, rate: float, sigma: float) -> Sides:
+    """curve of the other direction by quadrature"""
+    curve = privacy.subsampled_gaussian_rdp(orders=[order], sampling_rate=rate, noise_multiplier=sigma, direction="add")
+    return curve[0], lambda: _mixture.divergence(order, rate, sigma, sign=-1), values_curve(order, rate, sigma)
+
+
 @row.equal((2, 3.0), (7, 5.0), tolerance=1e-9, kind=Kind.COUNTEREXAMPLE)
 def _(order: int, sigma: float) -> Sides:
     """replacing an example, no sampling"""
+    curve = privacy.subsampled_gaussian_rdp(
+        orders=[order], sampling_rate=1.0, noise_multiplier=sigma, adjacency="replace-one"
+    )
     return (
-        values_curve(order, 1.0, sigma / 2),
+        curve[0],
         lambda: _mixture.divergence(order, 1.0, sigma, shift=2.0),
         values_curve(order, 1.0, sigma),
     )
