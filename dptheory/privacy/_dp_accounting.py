@@ -1,4 +1,4 @@
-r"""Epsilon by dp-accounting: privacy loss distributions (PLD) and Renyi differential privacy (RDP).
+r"""Epsilon by dp-accounting: privacy loss distributions (PLD), and Renyi privacy (RDP) of samples without replacement.
 
 PLD composes a discretised loss too, but by other means: connect-the-dots for the upper bound, losses rounded down for the lower
 one. What the library leaves to its caller is done here.
@@ -8,6 +8,7 @@ one. What the library leaves to its caller is done here.
 - Its default truncation of 1e-15 would use up a delta of that size. It is set to a share of delta, and set aside in the
   lower bound, to which the library adds it as well.
 - Its RDP of a step can round to 0, from which epsilon = 0 would follow for any number of steps: the rounding error is added.
+  For Poisson samples it is far too large at orders below 2 and high at fractional ones: there the curve is our own.
 """
 
 import functools
@@ -20,6 +21,7 @@ from scipy.special import gammaln
 
 from dptheory.privacy._prv import grid_radius, saddle_point
 from dptheory.privacy._sampled_loss import Loss
+from dptheory.privacy._sampled_renyi import sampled_renyi_epsilon
 
 _SHARE = 1e-4  # of delta: truncated tails
 _SINGLE_CELLS, _COMPOSED_CELLS = 60_000, 2**18
@@ -74,11 +76,13 @@ def _epsilon_at(distribution: Any, delta: float, otherwise: float) -> float:
 
 
 def rdp_of_steps(loss: Loss, steps: int, delta: float, without_replacement: bool = False) -> float:
-    """Epsilon from Renyi differential privacy at dp-accounting's orders; inf where none of them gives a number."""
+    """Epsilon from Renyi privacy: over all real orders, or without replacement at dp-accounting's; inf where there is none."""
     from dp_accounting.rdp import rdp_privacy_accountant as rdp
 
+    if not without_replacement:
+        return sampled_renyi_epsilon(loss, steps, delta)
     orders = np.array(rdp.DEFAULT_RDP_ORDERS, dtype=np.float64)
-    total = steps * np.array(_rdp_of_a_step(loss, without_replacement))
+    total = steps * np.array(_rdp_without_replacement(loss))
     usable = np.isfinite(total)
     if not usable.any():
         return math.inf
@@ -98,22 +102,19 @@ def rdp_delta_of_steps(loss: Loss, steps: int, epsilon: float, without_replaceme
 
 
 @functools.lru_cache(maxsize=64)  # a search for the number of steps asks for one step again and again
-def _rdp_of_a_step(loss: Loss, without_replacement: bool) -> tuple[float, ...]:
+def _rdp_without_replacement(loss: Loss) -> tuple[float, ...]:
     """Renyi curve of one step at dp-accounting's orders, rounding error included; inf or NaN where there is no number."""
     from dp_accounting import dp_event
+    from dp_accounting.privacy_accountant import NeighboringRelation
     from dp_accounting.rdp import rdp_privacy_accountant as rdp
 
     orders = np.array(rdp.DEFAULT_RDP_ORDERS, dtype=np.float64)
-    if without_replacement:
-        # The library's noise is in units of the change that one record makes, which is twice the clipping norm.
-        gaussian = dp_event.GaussianDpEvent(loss.noise_multiplier / 2)
-        records = 10**9
-        drawn = min(records, math.ceil(loss.sampling_rate * records))  # never fewer: this is an upper bound
-        event = dp_event.SampledWithoutReplacementDpEvent(records, drawn, gaussian)
-    else:
-        gaussian = dp_event.GaussianDpEvent(loss.noise_multiplier)
-        event = dp_event.PoissonSampledDpEvent(loss.sampling_rate, gaussian)
-    found = np.array([_rdp_of_order(rdp, event, order, _relation(loss, without_replacement)) for order in orders])
+    # The library's noise is in units of the change that one record makes, which is twice the clipping norm.
+    gaussian = dp_event.GaussianDpEvent(loss.noise_multiplier / 2)
+    records = 10**9
+    drawn = min(records, math.ceil(loss.sampling_rate * records))  # never fewer: this is an upper bound
+    event = dp_event.SampledWithoutReplacementDpEvent(records, drawn, gaussian)
+    found = np.array([_rdp_of_order(rdp, event, order, NeighboringRelation.REPLACE_ONE) for order in orders])
     log_rate = -math.log(loss.sampling_rate)
     rounding = 1e-14 * (1.0 + gammaln(orders + 1) + orders * log_rate) / (orders - 1)
     return tuple((np.maximum(found, 0.0) + rounding).tolist())
@@ -131,8 +132,7 @@ def _rdp_of_order(rdp: Any, event: Any, order: float, relation: Any) -> float:
         logging.getLogger("absl").setLevel(level)
 
 
-def _relation(loss: Loss, without_replacement: bool = False) -> Any:
+def _relation(loss: Loss) -> Any:
     from dp_accounting.privacy_accountant import NeighboringRelation
 
-    replace = loss.direction == "replace" or without_replacement
-    return NeighboringRelation.REPLACE_ONE if replace else NeighboringRelation.ADD_OR_REMOVE_ONE
+    return NeighboringRelation.REPLACE_ONE if loss.direction == "replace" else NeighboringRelation.ADD_OR_REMOVE_ONE

@@ -21,7 +21,7 @@ CALLS: Calls = {
         dear(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, epsilon=4.0, adjacency="add-remove"),
     ],
     f"{_PRIVACY}.rdp_epsilon": [
-        dear(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5, adjacency="add-remove", sampling="poisson"),
+        call(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5, adjacency="add-remove", sampling="poisson"),
     ],
     f"{_PRIVACY}.cross_check": [
         slow(noise_multiplier=4.0, sampling_rate=0.01, steps=1, delta=1e-5, width=0.5, adjacency="add-remove"),

@@ -424,20 +424,19 @@ def test_bad_budget(budget: float) -> None:
         privacy.max_steps(epsilon=budget, delta=1e-5, noise_multiplier=1.0, sampling_rate=0.01)
 
 
-def test_renyi_needs_add_remove() -> None:
-    with pytest.raises(ValueError, match="adjacency must be 'add-remove'"):
-        privacy.rdp_epsilon(noise_multiplier=1, sampling_rate=0.02, steps=10, delta=1e-5, adjacency="replace-one")
-    assert (
-        privacy.rdp_epsilon(
-            noise_multiplier=1,
-            sampling_rate=0.02,
-            steps=10,
-            delta=1e-5,
-            adjacency="replace-one",
-            sampling="without replacement",
+def test_renyi_knows_every_adjacency() -> None:
+    run = {"noise_multiplier": 1, "sampling_rate": 0.02, "steps": 10, "delta": 1e-5}
+    add_remove, replace, share = (
+        privacy.rdp_epsilon(**run, **options)
+        for options in (
+            {},
+            {"adjacency": "replace-one"},
+            {"adjacency": "replace-one", "sampling": "without replacement"},
         )
-        > 0
     )
+    assert 0 < add_remove < replace < share
+    with pytest.raises(ValueError, match="adjacency must be 'replace-one'"):
+        privacy.rdp_epsilon(**run, sampling="without replacement")
 
 
 def test_a_typical_bracket_is_narrow() -> None:
