@@ -10,6 +10,7 @@ from dptheory.privacy._moments import StepLoss, Unresolved
 from dptheory.privacy._saddle_delta import (
     WIDEST,
     Lines,
+    by_participations,
     closed_bounds,
     delta_bounds_at,
     gaussian_bracket,
@@ -198,7 +199,7 @@ def _both(steps: Steps, lines: Lines | None, epsilon: float) -> tuple[float, flo
     """The bounds by the lines and by the closed forms, whichever are nearer."""
     low, high = (0.0, 1.0) if lines is None else lines.delta_bracket(epsilon)
     below, above = closed_bounds(steps, epsilon)
-    return max(low, below), min(high, above)
+    return max(low, below), min(high, above, by_participations(steps, epsilon))
 
 
 def _held(steps: Steps, lines: Lines) -> Bracket:
