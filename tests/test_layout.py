@@ -217,6 +217,7 @@ TESTED_IN = {
     "dptheory.privacy._renyi": "privacy/test_index.py",
     "dptheory.privacy._saddle_delta": "privacy/test_saddle_brackets.py",
     "dptheory.privacy._saddle_epsilon": "privacy/test_saddle_brackets.py",
+    "dptheory.privacy._saddle_points": "privacy/test_saddle_line.py",
     "dptheory.privacy._sampled_loss": "privacy/test_accountant.py",
     "dptheory.pruning._direction": "pruning/test_error.py",
     "dptheory.pruning._index_budget": "pruning/test_mallows.py",

@@ -23,6 +23,7 @@ WIDEST = 1e-4
 """Largest width of a bracket of delta, relative."""
 CLOSED_FORM = 3e-10
 """Error of log delta of a Gaussian mechanism, for |log delta| < 1e5."""
+_WANTED = 5e-10  # relative: a bracket of delta that does this is not tried to better by a split
 _FINE = 1e-8  # relative: a line that does this needs no second one
 _NARROW = 1e-6  # relative: a split that does this needs no other
 _CLOSED_WIDTH = 1e-9  # relative: closed forms that do this need no line
@@ -174,7 +175,7 @@ def lines_near(steps: Steps, epsilon: float, *, split_first: bool = False) -> Li
         low, high = found.delta_bracket(epsilon)
         if high - low < width * high:
             best, width = found, (high - low) / high
-        if width < WIDEST / 4:
+        if width < _WANTED or (at is not None and width < WIDEST / 4):
             break
     if best is None:
         raise Unresolved("no line through a saddle point")
