@@ -188,7 +188,7 @@ def _composed_epsilon(sigma: float, rate: float, steps: int, delta: float, direc
 
     A loss between two grid points is split so that its mean stays; its variance grows by at most h^2 / 4 per step.
     """
-    h, reach = 5e-4, 40.0
+    h, reach = 1e-4, 40.0
     x = np.linspace(-12 * sigma - 1, 12 * sigma + 1, 100_001)
 
     def density(centre: float) -> np.ndarray:
@@ -229,6 +229,24 @@ def test_bounds_of_epsilon_field_by_field() -> None:
         assert found.upper - found.lower <= 1e-9 * truth
         assert found.estimate == pytest.approx((found.lower + found.upper) / 2, rel=1e-12)
         assert found.method == accountant
+
+
+def test_bounds_of_delta_field_by_field() -> None:
+    """delta at the epsilon of a delta is that delta; certified, one step, without sampling and without replacement."""
+    missed = []
+    for arguments, options, direction, _ in (*SETTINGS, ((1.0, 0.2, 100, 1e-5), {"certified": True}, "remove", "")):
+        truth = _composed_epsilon(*arguments, direction)
+        run = by_name("noise_multiplier sampling_rate steps", arguments[:3])
+        found = privacy.delta_bounds(**run, epsilon=truth, **options)
+        if not (found.lower == pytest.approx(arguments[3], rel=1e-4) and 0 <= found.upper - found.lower <= 1e-9):
+            missed.append((arguments, found))
+    assert not missed
+    fixed = {"adjacency": "replace-one", "sampling": "without replacement"}
+    run = by_name("noise_multiplier sampling_rate steps", (4.0, 0.5, 2))
+    found = privacy.delta_bounds(**run, epsilon=4.0, **fixed)
+    poisson = privacy.delta_bounds(**run, epsilon=4.0, adjacency="replace-one")
+    assert found.lower == poisson.lower and found.upper > 2 * poisson.upper
+    assert privacy.rdp_epsilon(**run, delta=found.upper, **fixed) == pytest.approx(4.0, rel=1e-6)
 
 
 def test_bounds_without_replacement() -> None:

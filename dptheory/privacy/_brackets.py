@@ -189,7 +189,7 @@ def delta_bracketed(asked: Run, epsilon: float, certified: bool = False) -> Delt
         return DeltaBounds(lower=lower, upper=upper)
     found = [_delta(asked, direction, epsilon) for direction in asked.directions]
     lower, upper = max(low for low, _ in found), max(high for _, high in found)
-    if asked.sampling == "without replacement":
+    if asked.sampling == "without replacement" and asked.sampling_rate < 1.0:
         upper = renyi_delta(asked, epsilon)
     return DeltaBounds(lower=lower, upper=upper)
 

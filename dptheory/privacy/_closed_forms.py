@@ -12,6 +12,7 @@ from dptheory.privacy._gaussian import gaussian_epsilon
 from dptheory.privacy._sampled_loss import DELTA_ERROR, Loss
 
 _ROUNDING = 1e-8  # relative, added to every bound
+_DROPPED = 1e-40
 _ROOT = 2e-12  # relative: where the search for one step's epsilon ends
 
 
@@ -62,6 +63,12 @@ def participation_epsilon(shift: float, sampling_rate: float, steps: int, delta:
         return highest
     root = float(brentq(excess, 0.0, highest, xtol=1e-12 * highest, rtol=1e-10))
     return min(highest, root * (1 + _ROUNDING) + 2e-12 * highest)
+
+
+def participation_delta(shift: float, sampling_rate: float, steps: int, epsilon: float) -> float:
+    """delta(epsilon) of the same mechanism."""
+    counts, weights, rest = _participations(sampling_rate, steps, _DROPPED)
+    return float(weights @ _gaussian_deltas(shift * np.sqrt(counts), epsilon)) * (1 + _ROUNDING) + rest
 
 
 def _participations(rate: float, steps: int, dropped: float) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:

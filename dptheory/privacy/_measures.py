@@ -105,20 +105,24 @@ class Difference:
         return _log_difference(self.usual, np.array(values[:half]), np.array(values[half:]))
 
 
-def split(steps: Steps, epsilon: float, share: float) -> tuple[Product, Difference]:
-    """The runs without an output above ``share`` of the one whose loss is ``epsilon``, and the rest: together ``steps``."""
+def split(steps: Steps, floors: list[float]) -> tuple[Product, Difference]:
+    """The runs without an output above the floor of its step, and the rest, which together are ``steps``.
+
+    A step that has a cut keeps its sharpness; otherwise it is as sharp as the normal density falls at the floor.
+    """
     usual, rare = [], []
-    for step in steps:
-        floor = share * _output(step, epsilon)
-        sharpness = min(max(floor, _BLUNT), _SHARP)  # as fast as the normal density falls there
+    for step, floor in zip(steps, floors, strict=True):
+        sharpness = min(max(floor, _BLUNT), _SHARP) if step.cut == math.inf else step.sharpness
+        if floor > step.cut - 2.0 / sharpness:
+            raise Unresolved("the cut leaves no room above the floor")
         usual.append(replace(step, cut=floor, sharpness=sharpness))
         rare.append(replace(step, floor=floor, sharpness=sharpness))
-    return Product(tuple(usual), 0.0), Difference(tuple(usual), tuple(rare), 0.0)
+    return Product(tuple(usual), 0.0), Difference(tuple(usual), tuple(rare), law(steps).left_out)
 
 
 def law(steps: Steps) -> Product:
     """The law of the sum of the losses of ``steps``, most of whose mass no cut takes."""
-    return Product(steps, sum(step.count * math.exp(step.log_cut_mass) for step in steps))
+    return Product(steps, sum(step.count * math.exp(step.log_cut_mass) for step in steps if step.cut < math.inf))
 
 
 def least_point(measure: Measure, epsilon: float) -> Saddle:
@@ -269,7 +273,7 @@ def _log_expm1(x: Complexes | Reals) -> Complexes:
     return np.asarray(np.log(np.where(gap == 0, 1e-300, gap)) + np.where(large, x, 0.0))
 
 
-def _output(step: StepLoss, loss: float) -> float:
+def output(step: StepLoss, loss: float) -> float:
     """About the output whose loss is ``loss`` > 0."""
     log_gain = math.log(math.expm1(loss)) if loss < 30.0 else loss
     log_odds = log_gain - math.log(step.sampling_rate)

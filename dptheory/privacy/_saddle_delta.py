@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr
 
+from dptheory.privacy._closed_forms import participation_delta
 from dptheory.privacy._gaussian import gaussian_log_delta
-from dptheory.privacy._measures import Product, law, least_point, log_chernoff, split
-from dptheory.privacy._moments import Unresolved
+from dptheory.privacy._measures import Product, law, least_point, log_chernoff, output, split
+from dptheory.privacy._moments import StepLoss, Unresolved
 from dptheory.privacy._saddle_line import Line, line_at
 from dptheory.privacy._saddle_points import LEFT_OUT, Saddle, Steps, cut, saddle_at
 from dptheory.privacy._sampled_loss import DELTA_ERROR, Loss
@@ -22,12 +23,14 @@ WIDEST = 1e-4
 """Largest width of a bracket of delta, relative."""
 CLOSED_FORM = 3e-10
 """Error of log delta of a Gaussian mechanism, for |log delta| < 1e5."""
+_WANTED = 5e-10  # relative: a bracket of delta that does this is not tried to better by a split
 _FINE = 1e-8  # relative: a line that does this needs no second one
 _NARROW = 1e-6  # relative: a split that does this needs no other
 _CLOSED_WIDTH = 1e-9  # relative: closed forms that do this need no line
 _CUTS = 3
-_SPLITS = ((0.94, 2**15), (0.8, 2**15), (0.6, 2**15))
-"""Where the law is split, as a share of the output whose loss is epsilon, and the most nodes of a line."""
+_SPLITS = ((0.94, False), (0.94, True), (0.8, False), (0.8, True), (0.6, False))
+"""Where the law is split, as a share of the output whose loss is epsilon, and whether outputs far beyond it are left out."""
+_SPLIT_NODES = 2**15
 _LEAST = 5e-324
 _LOG_UNSEEN = -600.0
 
@@ -77,7 +80,16 @@ def delta_bounds_at(steps: Steps, epsilon: float) -> tuple[float, float]:
         below, above = lines_near(steps, epsilon).delta_bracket(epsilon)
     except Unresolved:
         below, above = 0.0, _chernoff(steps, epsilon)
-    return max(low, below), min(high, above)
+    low, high = max(low, below), min(high, above)
+    return (low, high) if narrow(low, high) else (low, min(high, by_participations(steps, epsilon)))
+
+
+def by_participations(steps: Steps, epsilon: float) -> float:
+    """Upper bound of delta of steps of one kind, close where little is hidden; 1 of others."""
+    if len(steps) > 1:
+        return 1.0
+    size = 2.0 if steps[0].direction == "replace" else 1.0
+    return participation_delta(size * steps[0].shift, steps[0].sampling_rate, steps[0].count, epsilon)
 
 
 def _chernoff(steps: Steps, epsilon: float) -> float:
@@ -129,7 +141,7 @@ def closed_bounds(steps: Steps, epsilon: float) -> tuple[float, float]:
     It is close with little noise, where most outputs give the largest loss.
     """
     if len(steps) == steps[0].count == 1:
-        delta = Loss(steps[0].direction, steps[0].noise_multiplier, steps[0].sampling_rate).delta(epsilon)
+        delta = _one_step(steps[0], epsilon)
         return delta * (1 - DELTA_ERROR), delta * (1 + DELTA_ERROR) + _LEAST
     high = gaussian_bracket(unsampled_mu(steps), epsilon)[1]
     largest = largest_loss(steps)
@@ -163,7 +175,7 @@ def lines_near(steps: Steps, epsilon: float, *, split_first: bool = False) -> Li
         low, high = found.delta_bracket(epsilon)
         if high - low < width * high:
             best, width = found, (high - low) / high
-        if width < WIDEST / 4:
+        if width < _WANTED or (at is not None and width < WIDEST / 4):
             break
     if best is None:
         raise Unresolved("no line through a saddle point")
@@ -193,17 +205,25 @@ def whole_line(steps: Steps, epsilon: float, log_delta: float | None = None) -> 
 
 
 @functools.lru_cache(maxsize=64)
-def _split_lines(steps: Steps, epsilon: float, share: float, most: int) -> Lines:
+def _split_lines(steps: Steps, epsilon: float, share: float, leave_out: bool) -> Lines:
     """Lines for the runs without an output above ``share`` of that whose loss is epsilon, and for the rest."""
-    usual, rare = split(steps, epsilon, share)
-    line = line_at(rare, least_point(rare, epsilon), most)
-    return Lines(epsilon, (line, _small_part(usual, epsilon, line.delta_bracket(epsilon)[1], most)))
+    floors = [share * output(step, epsilon) for step in steps]
+    if leave_out:
+        by_one = sum(step.count * _one_step(step, epsilon) for step in steps)  # delta, where one output makes it out
+        steps = cut(steps, math.log(max(by_one, 1e-300)) - 3.0)
+    usual, rare = split(steps, floors)
+    line = line_at(rare, least_point(rare, epsilon), _SPLIT_NODES)
+    return Lines(epsilon, (line, _small_part(usual, epsilon, line.delta_bracket(epsilon)[1])))
 
 
-def _small_part(usual: Product, epsilon: float, rest: float, most: int) -> Line | Chernoff:
+def _one_step(step: StepLoss, epsilon: float) -> float:
+    return Loss(step.direction, step.noise_multiplier, step.sampling_rate).delta(epsilon)
+
+
+def _small_part(usual: Product, epsilon: float, rest: float) -> Line | Chernoff:
     """Chernoff's bound where it is small against ``rest``, otherwise a line."""
     saddle = least_point(usual, epsilon)
     bound = Chernoff(saddle.c, log_chernoff(usual, saddle.c))
     if bound.delta_bracket(epsilon)[1] <= _NARROW / 4 * rest:
         return bound
-    return line_at(usual, saddle, most)
+    return line_at(usual, saddle, _SPLIT_NODES)

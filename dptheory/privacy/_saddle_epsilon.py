@@ -10,6 +10,7 @@ from dptheory.privacy._moments import StepLoss, Unresolved
 from dptheory.privacy._saddle_delta import (
     WIDEST,
     Lines,
+    by_participations,
     closed_bounds,
     delta_bounds_at,
     gaussian_bracket,
@@ -18,7 +19,6 @@ from dptheory.privacy._saddle_delta import (
     lines_near,
     narrow,
     unsampled_mu,
-    whole_line,
 )
 from dptheory.privacy._saddle_line import line_at
 from dptheory.privacy._saddle_points import Steps, cut, saddle_at, saddle_for
@@ -65,11 +65,10 @@ def _quickly(steps: Steps, delta: float) -> tuple[float, float, Bracket]:
     mu = gaussian_mu(steps)
     if mu is not None:
         return _gaussian(mu, delta)
-    largest, log_delta = largest_loss(steps), math.log(delta)
-    epsilon = _search(steps, delta, largest)
-    line = whole_line(steps, epsilon, log_delta)
-    lower, upper = _around(Lines(epsilon, (line,)), line.delta_bracket, delta, (0.0, largest))
-    return lower, upper, line.delta_bracket
+    largest = largest_loss(steps)
+    lines = lines_near(steps, _search(steps, delta, largest))
+    lower, upper = _around(lines, lines.delta_bracket, delta, (0.0, largest))
+    return lower, upper, lines.delta_bracket
 
 
 def _gaussian(mu: float, delta: float) -> tuple[float, float, Bracket]:
@@ -198,7 +197,7 @@ def _both(steps: Steps, lines: Lines | None, epsilon: float) -> tuple[float, flo
     """The bounds by the lines and by the closed forms, whichever are nearer."""
     low, high = (0.0, 1.0) if lines is None else lines.delta_bracket(epsilon)
     below, above = closed_bounds(steps, epsilon)
-    return max(low, below), min(high, above)
+    return max(low, below), min(high, above, by_participations(steps, epsilon))
 
 
 def _held(steps: Steps, lines: Lines) -> Bracket:

@@ -33,6 +33,7 @@ NAMED: dict[str, tuple[str, ...]] = {
         "test_fields::test_bounds_of_epsilon_field_by_field",
         "test_fields::test_bounds_without_replacement",
     ),
+    "privacy.delta_bounds": ("test_fields::test_bounds_of_delta_field_by_field",),
     "privacy.least_noise_multiplier": (
         "test_fields::test_noise_multiplier_is_the_least",
         "test_fields::test_noise_multiplier_without_replacement",

@@ -123,12 +123,7 @@ class PrivacyAccountant:
         self._horizon, self._block = 0, 1
 
     def _epsilon(self, spent: Spent, delta: float) -> float:
-        delta = _delta(delta)
-        if self._budget is None or delta != self._budget[1]:
-            return _bound(spent, self.sampling_rate, delta)
-        epsilon = self._budget[0]
-        found = _bound(spent, self.sampling_rate, delta)
-        return epsilon if found > epsilon and self._fits(spent, epsilon, delta) else found
+        return _bound(spent, self.sampling_rate, _delta(delta))
 
     def _fits(self, spent: Spent, epsilon: float, delta: float) -> bool:
         """Whether these steps keep within a budget.
@@ -205,9 +200,7 @@ def _gaussian(sigma: float, steps: int, rate: float, delta: float) -> float:
     if sigma < least or steps > privacy.MAX_STEPS or rate < privacy.RATE[0] or delta < privacy.DELTA[0]:
         shift = math.sqrt(steps) / sigma
         return privacy.gaussian_epsilon(shift, delta) if shift <= _MAX_SHIFT else math.inf
-    return privacy.epsilon_bounds(
-        noise_multiplier=min(sigma, most), sampling_rate=rate, steps=steps, delta=delta
-    ).upper
+    return privacy.epsilon_bounds(noise_multiplier=min(sigma, most), sampling_rate=rate, steps=steps, delta=delta).upper
 
 
 @functools.lru_cache(maxsize=1024)
