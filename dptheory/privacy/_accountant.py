@@ -47,8 +47,9 @@ def epsilon_bounds(
     - "poisson": every record joins a step independently with probability ``sampling_rate``. Neighbours differ by a record
       more or less ("add-remove") or by the content of one ("replace-one": two opposite gradients are the
       worst pair, gip.replace_one).
-    - "without replacement": every step takes exactly a share ``sampling_rate`` of the records; "replace-one" only. The upper
-      bound is that of Renyi privacy, the lower one is attained by data whose other gradients are 0; they can be far apart.
+    - "without replacement": every step takes exactly a share ``sampling_rate`` of the records; "replace-one" only. The
+      lower bound is attained by data whose other records are all alike; the upper one holds for all data, also where the
+      gradients of a step depend on earlier outputs. They are about 3 % apart for delta up to 1e-5 (fixed_size_batches.md).
 
     Args:
         noise_multiplier: standard deviation of the noise over the clipping norm, in [0.1, 1000].

@@ -8,6 +8,7 @@ from dptheory import _validate
 from dptheory._adjacency import ADJACENCIES
 from dptheory.privacy._closed_forms import concentrated_epsilon, distance_bound, one_step_epsilon, participation_epsilon
 from dptheory.privacy._dp_accounting import pld_bracket, rdp_of_steps
+from dptheory.privacy._fixed_size import fixed_size_upper
 from dptheory.privacy._gaussian import gaussian_epsilon
 from dptheory.privacy._prv import MAX_CELLS, prv_bracket
 from dptheory.privacy._sampled_loss import Direction, Loss
@@ -30,8 +31,10 @@ class EpsilonBounds:
         estimate: the middle of the bracket.
         upper: epsilon is at most this; the number to report.
         method: what gave the bracket: "Gaussian" or "one step" (both exact), "PRV", "PLD", "RDP", "participations"
-            (the bound that reveals in which steps an example took part), or "distance" (delta covers a bound on the
-            total-variation distance); of two names the first gave the lower bound, the second the upper one.
+            (the bound that reveals in which steps an example took part), "distance" (delta covers a bound on the
+            total-variation distance), or, without replacement, "dominating pair" or "divergence"
+            (proofs/privacy/fixed_size_batches.md); of two names the first gave the lower bound, the second the upper one,
+            and the estimate has no meaning beyond being between them.
     """
 
     lower: float
@@ -59,6 +62,8 @@ class Mechanism:
 
     def losses(self) -> tuple[Loss, ...]:
         names: tuple[Direction, ...]
+        if self.sampling == "without replacement":  # the other records may all be what replaces the record, or all the record
+            return tuple(Loss(name, self.noise_multiplier / 2, self.sampling_rate) for name in ("remove", "add"))
         if self.adjacency == "replace-one":
             names = ("replace",)
         elif self.direction == "worst":
@@ -113,9 +118,14 @@ def bracketed(asked: Mechanism, width: float, cells: int = MAX_CELLS) -> Epsilon
     ):
         return EpsilonBounds(lower=0.0, estimate=0.0, upper=0.0, method="distance")
     lower, upper, name = _worst_direction(asked, width, cells)
-    if asked.sampling == "without replacement":
-        upper = renyi_bound(asked)
-        name = f"{name}, RDP"
+    if asked.sampling == "without replacement" and asked.steps > 1:
+        upper, above = fixed_size_upper(
+            noise_multiplier=asked.noise_multiplier,
+            sampling_rate=asked.sampling_rate,
+            steps=asked.steps,
+            delta=asked.delta,
+        )
+        name = f"{name}, {above}"
     if guard < upper:
         name = name.split(", ")[0] + ", participations" if lower > 0 else "participations"
         upper = guard
@@ -167,4 +177,7 @@ def prv_or_none(loss: Loss, asked: Mechanism, width: float, cells: int = MAX_CEL
 
 
 def renyi_bound(asked: Mechanism) -> float:
-    return rdp_of_steps(asked.losses()[0], asked.steps, asked.delta, asked.sampling == "without replacement")
+    if asked.sampling == "without replacement":
+        replaced = Loss("replace", asked.noise_multiplier, asked.sampling_rate)
+        return rdp_of_steps(replaced, asked.steps, asked.delta, without_replacement=True)
+    return rdp_of_steps(asked.losses()[0], asked.steps, asked.delta)
