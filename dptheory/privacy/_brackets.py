@@ -62,7 +62,9 @@ class Mechanism:
 
     def losses(self) -> tuple[Loss, ...]:
         names: tuple[Direction, ...]
-        if self.sampling == "without replacement":  # the other records may all be what replaces the record, or all the record
+        if (
+            self.sampling == "without replacement"
+        ):  # the other records may all be what replaces the record, or all the record
             return tuple(Loss(name, self.noise_multiplier / 2, self.sampling_rate) for name in ("remove", "add"))
         if self.adjacency == "replace-one":
             names = ("replace",)

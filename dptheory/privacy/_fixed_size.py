@@ -11,7 +11,6 @@ gamma >= 1, "add", the same two in the other order, for gamma <= 1. Two bounds, 
 proofs/privacy/fixed_size_batches.md proves both.
 """
 
-import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ Array = NDArray[np.float64]
 _LEFT_OUT = 1e-6  # share of delta given to losses above the lattice
 _MARGIN = 1e-9  # relative, on delta: rounding of masses, split of a cell
 _COARSE = 4000
-_WINDOW = 2**18  # lattice points of the window, and at most as many cells of one step
+_FEWEST, _MOST = 2**16, 2**19  # lattice points of the window, and at most as many cells of one step
 _ROUNDS = 3
 _TOUCH = np.linspace(0.01, 0.99, 197)
 
@@ -79,7 +78,8 @@ def _epsilon(
     if rough is None:
         return math.inf
     reach = radius(rough, steps, tilt_for(rough, steps, math.log(delta)))
-    fine = law(_cells(step, max(2 * reach, largest) / _WINDOW, largest))
+    points = min(max(_FEWEST, int(3000 * math.sqrt(steps))), _MOST)  # the lattice widens a sum by steps h^2
+    fine = law(_cells(step, max(2 * reach, largest) / points, largest))
     if fine is None:
         return math.inf
     tilt, epsilon = tilt_for(fine, steps, math.log(delta)), math.inf

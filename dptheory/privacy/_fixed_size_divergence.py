@@ -50,7 +50,7 @@ class _Step:
         self.shift, self.rate = shift, rate
         spacing = min(0.2, 0.3 / shift)
         self.z = np.arange(-_REACH, _REACH + spacing, spacing)
-        self.weights = spacing * np.exp(-self.z**2 / 2) / math.sqrt(2 * math.pi)
+        self.weights = spacing * np.exp(-(self.z**2) / 2) / math.sqrt(2 * math.pi)
 
     def first(self, norm: Array) -> Array:
         """A: E_P log p, with the norm of g in units of the shift."""
@@ -71,7 +71,9 @@ class _Step:
 
     def _mean(self, without: Array, with_: Array) -> Array:
         q = self.rate
-        return np.asarray((1 - q) * (self._log_mixture(without) @ self.weights) + q * (self._log_mixture(with_) @ self.weights))
+        return np.asarray(
+            (1 - q) * (self._log_mixture(without) @ self.weights) + q * (self._log_mixture(with_) @ self.weights)
+        )
 
     def _log_mixture(self, exponent: Array) -> Array:
         q = self.rate
