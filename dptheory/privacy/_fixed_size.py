@@ -12,7 +12,6 @@ proofs/privacy/fixed_size_batches.md proves both.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,16 +20,12 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from dptheory.privacy._fixed_size_divergence import largest_divergence
-from dptheory.privacy._lattice_sums import Kernel, LatticeMasses, TiltedSum, radius, tilt_for, tilted_sum
+from dptheory.privacy._lattice_epsilon import LEFT_OUT, least_epsilon
+from dptheory.privacy._lattice_sums import Kernel, LatticeMasses
 from dptheory.privacy._sampled_loss import Loss
 
 Array = NDArray[np.float64]
 
-_LEFT_OUT = 1e-6  # share of delta given to losses above the lattice
-_MARGIN = 1e-9  # relative, on delta: rounding of masses, split of a cell
-_COARSE = 4000
-_FEWEST, _MOST = 2**16, 2**19  # lattice points of the window, and at most as many cells of one step
-_ROUNDS = 3
 _TOUCH = np.linspace(0.01, 0.99, 197)
 
 
@@ -60,65 +55,12 @@ def fixed_size_upper(*, noise_multiplier: float, sampling_rate: float, steps: in
     """
     step = Loss("remove", noise_multiplier / 2, sampling_rate)
     divergence = largest_divergence(step.noise_multiplier, sampling_rate)
-    by_pair = _epsilon(_dominating, _hockey_stick, step, steps, delta)
-    by_divergence = _epsilon(lambda cells: _with_divergence(cells, divergence), _touching, step, steps, delta)
+    largest = _largest(step, LEFT_OUT * delta / steps)
+    by_pair = least_epsilon(lambda h: _dominating(_cells(step, h, largest)), largest, steps, delta)
+    by_divergence = least_epsilon(
+        lambda h: _with_divergence(_cells(step, h, largest), divergence), largest, steps, delta, _touching
+    )
     return (by_pair, "dominating pair") if by_pair <= by_divergence else (by_divergence, "divergence")
-
-
-def _epsilon(
-    law: Callable[["_Cells"], LatticeMasses | None],
-    kernel: Callable[[float], tuple[Kernel, float]],
-    step: Loss,
-    steps: int,
-    delta: float,
-) -> float:
-    """The least epsilon >= 0 at which the expectation of the kernel is certainly at most ``delta``; inf without a law."""
-    largest = _largest(step, _LEFT_OUT * delta / steps)
-    rough = law(_cells(step, largest / _COARSE, largest))
-    if rough is None:
-        return math.inf
-    reach = radius(rough, steps, tilt_for(rough, steps, math.log(delta)))
-    points = min(max(_FEWEST, int(3000 * math.sqrt(steps))), _MOST)  # the lattice widens a sum by steps h^2
-    fine = law(_cells(step, max(2 * reach, largest) / points, largest))
-    if fine is None:
-        return math.inf
-    tilt, epsilon = tilt_for(fine, steps, math.log(delta)), math.inf
-    for _ in range(_ROUNDS):
-        total, before = tilted_sum(fine, steps, tilt), epsilon
-        epsilon = min(epsilon, _least(total, *kernel(tilt), delta * (1 - _LEFT_OUT - _MARGIN)))
-        if epsilon == 0.0 or before - epsilon <= 1e-5 * epsilon:
-            break
-        tilt = _tilt_at(fine, epsilon / steps, tilt)
-    return epsilon
-
-
-def _least(total: TiltedSum, kernel: Kernel, start: float, delta: float) -> float:
-    def excess(epsilon: float) -> float:
-        bound = sum(total.expectation(kernel, epsilon, start))
-        return math.log(min(max(bound, 1e-300), 1e300)) - math.log(delta)
-
-    if excess(0.0) <= 0.0:
-        return 0.0
-    low, high = 0.0, max(total.law.spacing * (total.low + total.tilted.size / 2), total.law.spacing)
-    while excess(high) > 0.0:
-        low, high = high, 1.2 * high + 1 / total.tilt
-        if high > 1e6:
-            return math.inf
-    root = float(brentq(excess, low, high, xtol=1e-12 * high, rtol=1e-10))
-    return root * (1 + 1e-9)
-
-
-def _tilt_at(law: LatticeMasses, mean: float, start: float) -> float:
-    """About the tilt at which a loss has this mean."""
-    low, high = start / 16, start * 16
-    while high > 1.01 * low:
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if law.cumulants(middle)[1] < mean else (low, middle)
-    return high
-
-
-def _hockey_stick(_: float) -> tuple[Kernel, float]:
-    return (lambda over: -np.expm1(-np.maximum(over, 0.0))), 0.0
 
 
 def _touching(tilt: float) -> tuple[Kernel, float]:

@@ -78,7 +78,7 @@ class _Step:
     def _log_mixture(self, exponent: Array) -> Array:
         q = self.rate
         far = math.log(q) + exponent + np.log1p((1 - q) / q * np.exp(-np.maximum(exponent, 1.0)))
-        return np.where(exponent > 1.0, far, np.log1p(q * np.expm1(np.minimum(exponent, 1.0))))
+        return np.asarray(np.where(exponent > 1.0, far, np.log1p(q * np.expm1(np.minimum(exponent, 1.0)))))
 
 
 def _halved(boxes: Array) -> Array:

@@ -6,6 +6,7 @@ mostly near the place that matters, what the periodic convolution wraps around a
 the result: proofs/privacy/fixed_size_batches.md, step 9.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,11 +37,16 @@ class LatticeMasses:
     def losses(self) -> Array:
         return np.asarray(self.spacing * (self.low + np.arange(self.masses.size, dtype=np.float64)))
 
+    @functools.cached_property
+    def _taken(self) -> tuple[Array, Array]:
+        """The losses that occur, and the logarithms of their masses."""
+        taken = self.masses > 0.0
+        return self.losses[taken], np.log(self.masses[taken])
+
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """log M, and mean and variance of the tilted law."""
-        losses = self.losses
-        with np.errstate(divide="ignore"):
-            logs = np.log(self.masses) + tilt * losses
+        losses, log_masses = self._taken
+        logs = log_masses + tilt * losses
         top = float(logs.max())
         weights = np.exp(logs - top)
         total = float(weights.sum())
@@ -64,7 +70,7 @@ class TiltedSum:
     tilted: Array
     wrapped: float
 
-    def expectation(self, kernel: Kernel, epsilon: float, start: float = 0.0) -> tuple[float, float]:
+    def expectation(self, kernel: Kernel, start: float, epsilon: float) -> tuple[float, float]:
         """E[kernel(S - epsilon)], and by how much it may be wrong; the kernel is 0 below ``start``."""
         h = self.law.spacing
         # a point more below the kernel's beginning: its place may be rounded either way

@@ -212,6 +212,6 @@ def test_the_tilted_sum_of_two_losses() -> None:
     """By hand: masses 1/4 and 3/4 at -1 and 2, three times; the excess over 1 at the sums 3 and 6."""
     masses = np.array([0.25, 0.0, 0.0, 0.75])
     total = tilted_sum(LatticeMasses(1.0, -1, masses), 3, 0.4)
-    value, wrong = total.expectation(lambda over: np.maximum(over, 0.0), 1.0)
+    value, wrong = total.expectation(lambda over: np.maximum(over, 0.0), 0.0, 1.0)
     assert value == pytest.approx(2 * 3 * 0.75**2 * 0.25 + 5 * 0.75**3, rel=1e-10)
     assert wrong < 1e-9
