@@ -1,4 +1,4 @@
-"""Bounds of epsilon from the law of one step's loss on a lattice: the least that surely suffices, the most that is surely needed."""
+"""Epsilon from the law of one step's loss on a lattice: the least that surely suffices, the most that is surely needed."""
 
 import math
 from collections.abc import Callable
@@ -46,9 +46,8 @@ def least_epsilon(
     allowed = delta * (1 - LEFT_OUT - _MARGIN)
     tilt, epsilon = tilt_for(fine, steps, math.log(delta)), math.inf
     for _ in range(_ROUNDS):
-        total, before = tilted_sum(fine, steps, tilt), epsilon
-        found = _crossing(total, allowed, lambda e: sum(total.expectation(*kernel(tilt), e)))
-        epsilon = min(epsilon, found * (1 + 1e-9))
+        before = epsilon
+        epsilon = min(epsilon, _least(tilted_sum(fine, steps, tilt), allowed, *kernel(tilt)) * (1 + 1e-9))
         if epsilon == 0.0 or before - epsilon <= 1e-5 * epsilon:
             break
         tilt = _tilt_at(fine, epsilon / steps, tilt)
@@ -104,9 +103,10 @@ def _fine(law: Law, span: float, steps: int, delta: float) -> LatticeMasses | No
     return law(max(2 * reach, span) / points)
 
 
-def _crossing(total: TiltedSum, delta: float, value: Callable[[float], float]) -> float:
+def _least(total: TiltedSum, delta: float, kernel: Kernel, start: float) -> float:
     def excess(epsilon: float) -> float:
-        return math.log(min(max(value(epsilon), 1e-300), 1e300)) - math.log(delta)
+        bound = sum(total.expectation(kernel, start, epsilon))
+        return math.log(min(max(bound, 1e-300), 1e300)) - math.log(delta)
 
     if excess(0.0) <= 0.0:
         return 0.0
