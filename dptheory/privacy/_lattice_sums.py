@@ -111,7 +111,7 @@ def radius(law: LatticeMasses, count: int, tilt: float) -> float:
     farthest = 0.0
     for sign in (1.0, -1.0):
         least = math.inf
-        for shift in _SHIFTS / math.sqrt(count * variance):
+        for shift in _SHIFTS / math.sqrt(count * max(variance, law.spacing**2)):
             gain = count * (law.cumulants(tilt + sign * shift)[0] - log_moment - sign * shift * mean)
             least = min(least, (gain - _LOG_WRAPPED + math.log(2)) / shift)
         farthest = max(farthest, least)

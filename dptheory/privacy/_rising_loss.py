@@ -15,6 +15,7 @@ from dptheory.privacy._lattice_sums import LatticeMasses
 Array = NDArray[np.float64]
 
 _CELLS = 2**16
+_OVERFLOW = 700.0
 _BELOW = math.log(1e-18)  # probability below the lowest output, whose losses are taken for larger than they are
 
 
@@ -80,7 +81,8 @@ class LossCells:
         """A law on the lattice with no smaller divergence at any gamma: each cell put on two points about it."""
         low, high = np.floor(self.losses[:-1] / spacing), np.ceil(self.losses[1:] / spacing)
         high = np.maximum(high, low + 1)
-        upper = (self.by_p - self.by_q * np.exp(low * spacing)) / -np.expm1(-(high - low) * spacing)
+        scaled = self.by_q * np.exp(np.minimum(low * spacing, _OVERFLOW))  # too small at most: more on the upper point
+        upper = (self.by_p - scaled) / -np.expm1(-(high - low) * spacing)
         upper = np.clip(upper, 0.0, self.by_p)
         first = int(low[0])
         places, size = (low - first).astype(np.intp), int(high[-1]) - first + 1

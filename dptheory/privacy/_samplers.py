@@ -12,6 +12,7 @@ from dptheory.privacy._lattice_epsilon import LEFT_OUT, least_epsilon
 from dptheory.privacy._rising_loss import RisingLoss, mixed
 
 MAX_RECORDS = 1000
+_SHARE = LEFT_OUT / 2  # of delta: the largest outputs; numbers of records that are never drawn together
 
 
 def user_epsilon_upper_bound(
@@ -51,8 +52,8 @@ def user_epsilon_upper_bound(
     if q == 1.0:
         return gaussian_epsilon(k * math.sqrt(steps) / sigma, delta)
     hits = np.arange(k + 1, dtype=np.float64)
-    likely = binom.pmf(hits, k, q) > 1e-300
-    hits, none = hits[likely], np.zeros(int(likely.sum()))
+    hits = hits[binom.sf(hits - 1, k, q) > _SHARE * delta / steps]  # without the others P has less mass, Q is no larger
+    none = np.zeros(hits.size)
     none[0] = 1.0
     remove = RisingLoss(hits / sigma, binom.pmf(hits, k, q), none)
     return max(_epsilon([(1.0, one)], steps, delta) for one in (remove, remove.reversed()))
@@ -130,7 +131,7 @@ def _one_or_none(rate: float, shift: float) -> RisingLoss:
 
 def _epsilon(parts: list[tuple[float, RisingLoss]], steps: int, delta: float) -> float:
     """The least epsilon that surely suffices for steps that are one of these, and say which."""
-    log_above = math.log(LEFT_OUT * delta / steps)
+    log_above = math.log(_SHARE * delta / steps)
     kept = [(share, loss.cells(log_above)) for share, loss in parts if share > 0.0]
     span = max(float(np.ptp(cells.losses)) for _, cells in kept)
     return least_epsilon(lambda h: mixed([(share, cells.from_above(h)) for share, cells in kept]), span, steps, delta)

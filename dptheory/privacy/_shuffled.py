@@ -53,8 +53,8 @@ def shuffled_epsilon_lower_bound(
     Raises:
         ValueError: an argument outside its range.
 
-    Source: RS, Appendix K, and RF, section 4, which train on shuffled batches (rf.shuffle); the attack is that of Chua et al.,
-        "How private are DP-SGD implementations?" (2024), proved in proofs/privacy/other_samplers.md.
+    Source: the attack of Chua et al., "How private are DP-SGD implementations?" (2024), proved in
+        proofs/privacy/other_samplers.md; on RF, section 4, and RS, Appendix K, which train so (rf.shuffle).
 
     Example: ten epochs of 100 batches; with Poisson's batches it would be 1.83.
         >>> from dptheory.privacy import shuffled_epsilon_lower_bound
