@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 
 RUNS_LAWS = ("geometric", "logarithmic", "poisson")
 MAX_RUNS = 1e6
-_ORDERS = np.array([*ORDERS, *(2**power for power in range(9, 14))], dtype=np.float64)
+_ORDERS = np.array([*ORDERS, *(2**power for power in range(9, 11))], dtype=np.float64)
 
 
 def selection_epsilon_upper_bound(
