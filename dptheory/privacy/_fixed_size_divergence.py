@@ -89,4 +89,4 @@ def _halved(boxes: Array) -> Array:
     low[first, 1] = high[first, 0] = middles[first]
     low[~first, 3] = high[~first, 2] = middles[~first]
     both = np.concatenate([low, high])
-    return both[both[:, 1] + both[:, 3] >= math.pi / 2]
+    return np.asarray(both[both[:, 1] + both[:, 3] >= math.pi / 2])

@@ -88,7 +88,7 @@ class LossCells:
         places, size = (low - first).astype(np.intp), int(high[-1]) - first + 1
         masses = np.bincount(places, self.by_p - upper, size)
         masses += np.bincount(places + (high - low).astype(np.intp), upper, size)
-        return LatticeMasses(spacing, first, masses)
+        return LatticeMasses(spacing, first, np.asarray(masses, dtype=np.float64))
 
 
 def mixed(parts: list[tuple[float, LatticeMasses]]) -> LatticeMasses:

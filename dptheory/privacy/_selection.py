@@ -69,11 +69,12 @@ def selection_epsilon_upper_bound(
     mean = _validate.real("mean_runs", mean_runs, 1.0, MAX_RUNS)
     law = _validate.choice("runs_law", runs_law, RUNS_LAWS)
     curve = steps * subsampled_gaussian_rdp(orders=_ORDERS.astype(int), sampling_rate=q, noise_multiplier=sigma)
+    extra: Array
     if law == "poisson":
         extra = mean * _deltas(curve, np.log1p(1 / (_ORDERS - 1)))
     else:
         shape = 1.0 if law == "geometric" else 0.0
-        extra = (1 + shape) * np.min((1 - 1 / _ORDERS) * curve + _log_inverse(mean, law) / _ORDERS)
+        extra = np.asarray((1 + shape) * np.min((1 - 1 / _ORDERS) * curve + _log_inverse(mean, law) / _ORDERS))
     return epsilon_from_rdp(orders=_ORDERS, rdp=curve + extra + math.log(mean) / (_ORDERS - 1), delta=delta)
 
 

@@ -81,7 +81,7 @@ def _largest_sum_epsilon(m: int, first: float, second: float, epochs: int, delta
     def rounded_down(spacing: float) -> LatticeMasses:
         places = np.floor((losses - 1e-9) / spacing).astype(np.intp)
         low = int(places.min())
-        return LatticeMasses(spacing, low, np.bincount(places - low, masses))
+        return LatticeMasses(spacing, low, np.asarray(np.bincount(places - low, masses), dtype=np.float64))
 
     return attained_epsilon(rounded_down, float(np.ptp(losses)), epochs, delta)
 
