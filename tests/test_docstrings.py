@@ -35,6 +35,9 @@ NO_SOURCE = {
     "dptheory.privacy.audit": "from other papers; it is used on all mechanisms of ours",
     "dptheory.privacy.bound_at_known_rate": "from other papers; it is used on all mechanisms of ours",
     "dptheory.privacy.largest_bound": "from other papers; it is used on all mechanisms of ours",
+    "dptheory.privacy.selection_epsilon_upper_bound": "from another paper, cited",
+    "dptheory.privacy.truncated_epsilon_upper_bound": "a sampler that no paper uses; a page of its own proves it",
+    "dptheory.privacy.user_epsilon_upper_bound": "a unit that no paper uses; a page of its own proves it",
 }
 """Without a claim behind them."""
 NO_EXAMPLE = {

@@ -244,13 +244,13 @@ def test_bounds_of_delta_field_by_field() -> None:
     fixed = {"adjacency": "replace-one", "sampling": "without replacement"}
     run = by_name("noise_multiplier sampling_rate steps", (4.0, 0.5, 2))
     found = privacy.delta_bounds(**run, epsilon=4.0, **fixed)
-    poisson = privacy.delta_bounds(**run, epsilon=4.0, adjacency="replace-one")
-    assert found.lower == poisson.lower and found.upper > 2 * poisson.upper
+    twice = privacy.delta_bounds(**(run | {"noise_multiplier": 2.0}), epsilon=4.0)
+    assert found.lower == twice.lower and found.upper > 2 * twice.upper
     assert privacy.rdp_epsilon(**run, delta=found.upper, **fixed) == pytest.approx(4.0, rel=1e-6)
 
 
 def test_bounds_without_replacement() -> None:
-    """The lower bound is attained by data whose other gradients are 0; at rate 1 both are the exact Gaussian."""
+    """The lower bound is attained by data whose other records are the one that comes in place of the record."""
     found = privacy.epsilon_bounds(
         noise_multiplier=1.0,
         sampling_rate=0.2,
@@ -259,19 +259,11 @@ def test_bounds_without_replacement() -> None:
         adjacency="replace-one",
         sampling="without replacement",
     )
-    truth = _composed_epsilon(1.0, 0.2, 10, 1e-5, "replace")
+    truth = _composed_epsilon(0.5, 0.2, 10, 1e-5, "remove")
     assert found.lower == pytest.approx(truth, abs=1e-5)
-    rdp = privacy.rdp_epsilon(
-        noise_multiplier=1.0,
-        sampling_rate=0.2,
-        steps=10,
-        delta=1e-5,
-        adjacency="replace-one",
-        sampling="without replacement",
-    )
-    assert found.upper == pytest.approx(rdp, rel=1e-9)
+    assert truth < found.upper <= 1.025 * truth
     assert found.estimate == pytest.approx((found.lower + found.upper) / 2, rel=1e-12)
-    assert found.method == "saddle line, RDP"
+    assert found.method == "saddle line, dominating pair"
 
 
 def test_noise_multiplier_is_the_least() -> None:
@@ -290,11 +282,10 @@ def test_noise_multiplier_is_the_least() -> None:
 
 def test_noise_multiplier_without_replacement() -> None:
     options = {"adjacency": "replace-one", "sampling": "without replacement"}
-    sigma = privacy.least_noise_multiplier(epsilon=3.0, delta=1e-5, sampling_rate=0.5, steps=2, **options)
-    assert privacy.rdp_epsilon(noise_multiplier=sigma, sampling_rate=0.5, steps=2, delta=1e-5, **options) <= 3.0 * (
-        1 + 1e-9
-    )
-    assert privacy.rdp_epsilon(noise_multiplier=sigma / 1.004, sampling_rate=0.5, steps=2, delta=1e-5, **options) > 3.0
+    setting = {"sampling_rate": 0.5, "steps": 2, "delta": 1e-5}
+    sigma = privacy.least_noise_multiplier(epsilon=3.0, **setting, **options)
+    assert privacy.epsilon_bounds(noise_multiplier=sigma, **setting, **options).upper <= 3.0
+    assert privacy.epsilon_bounds(noise_multiplier=sigma / 1.004, **setting, **options).upper > 3.0
 
 
 def test_steps_are_the_most() -> None:

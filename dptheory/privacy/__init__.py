@@ -41,6 +41,9 @@ from dptheory.privacy._masks import (
     published_size_delta,
 )
 from dptheory.privacy._renyi import conversion, epsilon_from_rdp, zcdp_budget, zcdp_epsilon
+from dptheory.privacy._samplers import truncated_epsilon_upper_bound, user_epsilon_upper_bound
+from dptheory.privacy._selection import selection_epsilon_upper_bound
+from dptheory.privacy._shuffled import shuffled_epsilon_lower_bound
 
 __all__ = [
     "AUDIT_METHODS",
@@ -96,10 +99,14 @@ __all__ = [
     "rdp_epsilon",
     "retained_gain_for_delta_budget",
     "run_epsilon",
+    "selection_epsilon_upper_bound",
+    "shuffled_epsilon_lower_bound",
     "steps_for_budget",
     "subsampled_gaussian_rdp",
     "theta_for_delta_budget",
     "theta_for_joint_budget",
+    "truncated_epsilon_upper_bound",
+    "user_epsilon_upper_bound",
     "values_epsilon",
     "zcdp_budget",
     "zcdp_epsilon",

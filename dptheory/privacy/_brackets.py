@@ -14,7 +14,8 @@ from types import ModuleType
 from dptheory import _validate
 from dptheory._adjacency import ADJACENCIES
 from dptheory.privacy._closed_forms import participation_epsilon
-from dptheory.privacy._dp_accounting import pld_bracket, rdp_delta_of_steps, rdp_of_steps
+from dptheory.privacy._dp_accounting import fixed_size_rdp_delta, fixed_size_rdp_epsilon, pld_bracket
+from dptheory.privacy._fixed_size import fixed_size_upper
 from dptheory.privacy._gaussian import gaussian_epsilon
 from dptheory.privacy._moments import Direction, Unresolved
 from dptheory.privacy._prv import prv_bracket
@@ -25,6 +26,7 @@ from dptheory.privacy._saddle_brackets import (
     direction_epsilon,
 )
 from dptheory.privacy._sampled_loss import Loss
+from dptheory.privacy._sampled_renyi import sampled_renyi_epsilon
 
 SAMPLINGS = ("poisson", "without replacement")
 DIRECTIONS = ("worst", "add", "remove")
@@ -45,8 +47,9 @@ class EpsilonBounds:
         upper: epsilon is at most this; the number to report.
         method: what gave the bracket: "saddle line" (the inversion integral), "certified" (the same in ball arithmetic),
             "Gaussian" or "one step" (closed forms), "PRV" or "PLD" (prv-accountant and dp-accounting, where the integral
-            gives a wide bracket only), "participations" (the bound that reveals in which steps an example took part) or "RDP";
-            of two names the first gave the lower bound, the second the upper one.
+            gives a wide bracket only), "participations" (the bound that reveals in which steps an example took part), or,
+            without replacement, "dominating pair" or "divergence" (proofs/privacy/fixed_size_batches.md); of two names the
+            first gave the lower bound, the second the upper one, and the estimate is no more than between them.
     """
 
     lower: float
@@ -87,7 +90,7 @@ class Run:
     @property
     def directions(self) -> tuple[Direction, ...]:
         """The one that mostly gives the larger epsilon first."""
-        if self.adjacency == "replace-one":
+        if self.adjacency == "replace-one" and self.sampling == "poisson":
             return ("replace",)
         if self.direction == "worst":
             return ("remove", "add")
@@ -95,13 +98,18 @@ class Run:
 
     @property
     def composition(self) -> Composition:
-        """The run as the integral takes it."""
-        return (
-            SampledGaussian(noise_multiplier=self.noise_multiplier, sampling_rate=self.sampling_rate, count=self.steps),
-        )
+        """The run as the integral takes it.
 
-    def losses(self) -> tuple[Loss, ...]:
-        return tuple(Loss(name, self.noise_multiplier, self.sampling_rate) for name in self.directions)
+        In a batch of a fixed size all other records may be what replaces the record, or what is replaced: it then adds or
+        removes twice the clip.
+        """
+        sigma = self.noise_multiplier if self.sampling == "poisson" else self.noise_multiplier / 2
+        return (SampledGaussian(noise_multiplier=sigma, sampling_rate=self.sampling_rate, count=self.steps),)
+
+    def loss(self, direction: Direction) -> Loss:
+        """Of one step."""
+        (step,) = self.composition
+        return Loss(direction, step.noise_multiplier, step.sampling_rate)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +169,7 @@ def bracketed(asked: Mechanism, certified: bool = False) -> EpsilonBounds:
         exact = gaussian_epsilon(asked.shift * math.sqrt(asked.steps), asked.delta)
         return EpsilonBounds(lower=exact, estimate=exact, upper=exact, method="Gaussian")
     lower, upper, name = _worst_direction(asked)
-    if asked.sampling == "without replacement":
+    if asked.sampling == "without replacement" and asked.steps > 1:
         upper, other = _fixed_size_upper(asked)
         name = f"{name}, {other}"
     if lower > upper:
@@ -171,14 +179,20 @@ def bracketed(asked: Mechanism, certified: bool = False) -> EpsilonBounds:
 
 def upper_bound(asked: Mechanism, certified: bool = False) -> float:
     """The upper bound of :func:`bracketed`, without the lower one where that is another computation."""
-    if asked.sampling == "without replacement" and asked.sampling_rate < 1.0 and not certified:
+    if asked.sampling == "without replacement" and asked.sampling_rate < 1.0 and asked.steps > 1 and not certified:
         return _fixed_size_upper(asked)[0]
     return bracketed(asked, certified).upper
 
 
 def _fixed_size_upper(asked: Mechanism) -> tuple[float, str]:
     guard = participation_epsilon(asked.shift, asked.sampling_rate, asked.steps, asked.delta)
-    return min((renyi_bound(asked), "RDP"), (guard, "participations"))
+    found = fixed_size_upper(
+        noise_multiplier=asked.noise_multiplier,
+        sampling_rate=asked.sampling_rate,
+        steps=asked.steps,
+        delta=asked.delta,
+    )
+    return min(found, (guard, "participations"))
 
 
 @functools.lru_cache(maxsize=512)
@@ -190,7 +204,7 @@ def delta_bracketed(asked: Run, epsilon: float, certified: bool = False) -> Delt
     found = [_delta(asked, direction, epsilon) for direction in asked.directions]
     lower, upper = max(low for low, _ in found), max(high for _, high in found)
     if asked.sampling == "without replacement" and asked.sampling_rate < 1.0:
-        upper = renyi_delta(asked, epsilon)
+        upper = fixed_size_rdp_delta(_replaced(asked), asked.steps, epsilon)
     return DeltaBounds(lower=lower, upper=upper)
 
 
@@ -219,7 +233,7 @@ def _bracket(direction: Direction, asked: Mechanism) -> tuple[float, float, str]
         return *direction_epsilon(asked.composition, delta=asked.delta, direction=direction), name
     except Unresolved as wide:
         lower, upper = wide.lower, wide.upper
-    low, high, witness = _witness(Loss(direction, asked.noise_multiplier, asked.sampling_rate), asked)
+    low, high, witness = _witness(asked.loss(direction), asked)
     below = witness if low > lower else name
     above = witness if high < upper else name
     return max(lower, low), min(upper, high), below if below == above else f"{below}, {above}"
@@ -245,11 +259,13 @@ def prv_or_none(loss: Loss, asked: Mechanism, width: float) -> tuple[float, floa
 
 
 def renyi_bound(asked: Mechanism) -> float:
-    return rdp_of_steps(asked.losses()[0], asked.steps, asked.delta, asked.sampling == "without replacement")
+    if asked.sampling == "poisson":
+        return sampled_renyi_epsilon(asked.loss(asked.directions[0]), asked.steps, asked.delta)
+    return fixed_size_rdp_epsilon(_replaced(asked), asked.steps, asked.delta)
 
 
-def renyi_delta(asked: Run, epsilon: float) -> float:
-    return rdp_delta_of_steps(asked.losses()[0], asked.steps, epsilon, asked.sampling == "without replacement")
+def _replaced(asked: Run) -> Loss:
+    return Loss("replace", asked.noise_multiplier, asked.sampling_rate)
 
 
 @contextmanager

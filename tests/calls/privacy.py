@@ -48,6 +48,19 @@ CALLS: Calls = {
         call(epsilon=1.0, delta=1e-5, noise_multiplier=20.0, sampling_rate=1.0, adjacency="add-remove", sampling="poisson",
              certified=False),
     ],
+    f"{_PRIVACY}.shuffled_epsilon_lower_bound": [
+        slow(noise_multiplier=2.0, batches=10, epochs=2, delta=1e-5, adjacency="add-remove"),
+    ],
+    f"{_PRIVACY}.user_epsilon_upper_bound": [
+        call(noise_multiplier=2.0, sampling_rate=1.0, steps=10, delta=1e-5, records_per_user=2),
+        slow(noise_multiplier=2.0, sampling_rate=0.1, steps=10, delta=1e-5, records_per_user=2),
+    ],
+    f"{_PRIVACY}.truncated_epsilon_upper_bound": [
+        slow(noise_multiplier=2.0, sampling_rate=0.1, steps=10, delta=1e-5, train_size=100, max_batch_size=20),
+    ],
+    f"{_PRIVACY}.selection_epsilon_upper_bound": [
+        slow(noise_multiplier=2.0, sampling_rate=0.1, steps=10, delta=1e-5, mean_runs=10.0, runs_law="geometric"),
+    ],
     f"{_PRIVACY}.gaussian_log_delta": [call(mu=1.0, epsilon=1.0), call(mu=0.01, epsilon=8.0)],
     f"{_PRIVACY}.gaussian_delta": [call(mu=1.0, epsilon=1.0), call(mu=0.01, epsilon=8.0)],
     f"{_PRIVACY}.gaussian_epsilon": [call(mu=1.0, delta=1e-5), call(mu=100.0, delta=1e-10)],

@@ -29,7 +29,7 @@ def test_epsilon() -> None:
 def test_epsilon_without_replacement() -> None:
     options = ["--noise-multiplier", "2", "--sampling-rate", "0.01", "--steps", "10", "--delta", "1e-5", "--json"]
     result = _run("epsilon", *options, "--adjacency", "replace-one", "--sampling", "without replacement")
-    assert json.loads(result.stdout)["method"] == "saddle line, RDP"
+    assert json.loads(result.stdout)["method"] == "saddle line, dominating pair"
 
 
 def test_sigma() -> None:

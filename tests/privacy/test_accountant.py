@@ -189,7 +189,8 @@ def test_directions_and_adjacencies() -> None:
         adjacency="replace-one",
         sampling="without replacement",
     )
-    assert fixed.method == "saddle line, RDP" and fixed.lower == replaced.lower and fixed.upper >= replaced.upper
+    # In a fixed batch the record comes in place of another one, which may be its opposite: twice the change.
+    assert fixed.method == "saddle line, divergence" and replaced.upper < fixed.lower < fixed.upper < 1.04 * fixed.lower
     privacy.cross_check(noise_multiplier=1, sampling_rate=0.02, steps=500, delta=1e-5, adjacency="replace-one")
 
 
