@@ -49,7 +49,8 @@ def epsilon_bounds(
       worst pair, gip.replace_one).
     - "without replacement": every step takes exactly a share ``sampling_rate`` of the records; "replace-one" only. The
       lower bound is attained by data whose other records are all alike; the upper one holds for all data, also where the
-      gradients of a step depend on earlier outputs. For delta up to 1e-4 they are 1 to 4 % apart (proofs/privacy/fixed_size_batches.md).
+      gradients of a step depend on earlier outputs. For delta up to 1e-4 they are 1 to 4 % apart
+      (proofs/privacy/fixed_size_batches.md).
 
     Args:
         noise_multiplier: standard deviation of the noise over the clipping norm, in [0.1, 1000].
