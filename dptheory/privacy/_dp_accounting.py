@@ -17,11 +17,13 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from dptheory.privacy._prv import grid_radius, saddle_point
 from dptheory.privacy._sampled_loss import Loss
-from dptheory.privacy._sampled_renyi import sampled_renyi_epsilon
+
+Array = NDArray[np.float64]
 
 _SHARE = 1e-4  # of delta: truncated tails
 _SINGLE_CELLS, _COMPOSED_CELLS = 60_000, 2**18
@@ -75,30 +77,31 @@ def _epsilon_at(distribution: Any, delta: float, otherwise: float) -> float:
         return otherwise
 
 
-def rdp_of_steps(loss: Loss, steps: int, delta: float, without_replacement: bool = False) -> float:
-    """Epsilon from Renyi privacy: over all real orders, or without replacement at dp-accounting's; inf where there is none."""
+def fixed_size_rdp_epsilon(loss: Loss, steps: int, delta: float) -> float:
+    """Epsilon without replacement from Renyi privacy at dp-accounting's orders; inf where there is none."""
     from dp_accounting.rdp import rdp_privacy_accountant as rdp
 
-    if not without_replacement:
-        return sampled_renyi_epsilon(loss, steps, delta)
+    orders, total = _fixed_size_curve(loss, steps)
+    if not orders.size:
+        return math.inf
+    return float(rdp.compute_epsilon(orders, total, delta)[0])
+
+
+def fixed_size_rdp_delta(loss: Loss, steps: int, epsilon: float) -> float:
+    """delta(epsilon) without replacement from Renyi privacy at dp-accounting's orders; 1 where none of them says less."""
+    a, curve = _fixed_size_curve(loss, steps)
+    log_delta = (a - 1) * (curve + np.log1p(-1 / a) - epsilon) - np.log(a)
+    return math.exp(min(0.0, float(log_delta.min(initial=0.0))))
+
+
+def _fixed_size_curve(loss: Loss, steps: int) -> tuple[Array, Array]:
+    """The orders at which there is a number, and the Renyi curve of all steps there."""
+    from dp_accounting.rdp import rdp_privacy_accountant as rdp
+
     orders = np.array(rdp.DEFAULT_RDP_ORDERS, dtype=np.float64)
     total = steps * np.array(_rdp_without_replacement(loss))
     usable = np.isfinite(total)
-    if not usable.any():
-        return math.inf
-    return float(rdp.compute_epsilon(orders[usable], total[usable], delta)[0])
-
-
-def rdp_delta_of_steps(loss: Loss, steps: int, epsilon: float, without_replacement: bool = False) -> float:
-    """delta(epsilon) from Renyi differential privacy at dp-accounting's orders; 1 where none of them says less."""
-    from dp_accounting.rdp import rdp_privacy_accountant as rdp
-
-    orders = np.array(rdp.DEFAULT_RDP_ORDERS, dtype=np.float64)
-    total = steps * np.array(_rdp_of_a_step(loss, without_replacement))
-    usable = np.isfinite(total)
-    a, curve = orders[usable], total[usable]
-    log_delta = (a - 1) * (curve + np.log1p(-1 / a) - epsilon) - np.log(a)
-    return math.exp(min(0.0, float(log_delta.min(initial=0.0))))
+    return orders[usable], total[usable]
 
 
 @functools.lru_cache(maxsize=64)  # a search for the number of steps asks for one step again and again
