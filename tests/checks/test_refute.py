@@ -215,6 +215,17 @@ def test_a_true_mean_is_not_refuted_and_an_error_of_the_stated_size_is_seen() ->
         assert not refute(_mean_claim(1.0), seed=seed).refuted
 
 
+def test_what_would_have_been_seen_is_that_of_the_point_that_sees_least() -> None:
+    found = refute(
+        Conjecture(
+            claimed=lambda spread: 1.0,
+            sampler=lambda rng, count, spread: 1 + spread * (rng.random(count) - 0.5),
+            ranges={"spread": [1e-3, 1.0, 1e-2]},
+        )
+    )
+    assert not found.refuted and 0.003 < found.detectable <= 0.01
+
+
 @pytest.mark.parametrize(("relation", "sign"), [("<=", 1), (">=", -1)])
 def test_a_bound_on_a_mean(relation: str, sign: int) -> None:
     loose = refute(_mean_claim(1 + sign * 0.2, relation))
@@ -276,9 +287,11 @@ def _law(weight: float) -> Conjecture:
 def test_laws() -> None:
     true = refute(_law(0.25))
     assert not true.refuted and true.finished and true.detectable <= 0.02
-    effect = 1.2 * true.detectable  # sqrt(sum (p' - p)^2 / p) = effect for p = 1/4 and p' = 1/4 + 3 shift
-    false = refute(_law(0.25 + effect * math.sqrt(3) / 4))
-    assert false.refuted and false.call == "claimed(sides=4)[0]"
+    shift = true.detectable * math.sqrt(3) / 4  # of p = 1/4: sqrt(sum (p' - p)^2 / p) = detectable
+    for share, refuted in ((0.3, False), (0.75, True), (1.2, True)):
+        assert refute(_law(0.25 + share * shift)).refuted is refuted
+    false = refute(_law(0.25 + 1.2 * shift))
+    assert false.call == "claimed(sides=4)[0]"
     assert false.claimed > false.observed == pytest.approx(0.25, abs=0.01)
 
 
