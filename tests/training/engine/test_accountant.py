@@ -122,22 +122,22 @@ def test_order_of_the_steps_is_nothing() -> None:
     assert len(found) == 1
 
 
-@pytest.mark.parametrize("sigma", [1e-9, 0.05, 0.0999, 150.0, 1e4, math.inf])
+@pytest.mark.parametrize("sigma", [1e-9, 0.02, 0.0499, 150.0, 1e4, math.inf])
 @pytest.mark.parametrize(
     "extra", [{}, {"mask": FreshMask(dim=100, keep=50)}, {"selection": (3, SubsetMallows(8, 2, 0.1))}]
 )
 def test_any_noise_has_a_bound(sigma: float, extra: dict) -> None:
     found = accountant((StepCost(sigma, **extra), 4)).epsilon(DELTA)
     assert math.isfinite(found) and found >= 0
-    if sigma < 0.1:
+    if sigma < 0.05:
         assert found >= 4 / (2 * sigma**2)  # not amplified
     if not extra:
         inside = privacy.epsilon_bounds(
-            noise_multiplier=min(max(sigma, 0.1), 1000.0), sampling_rate=RATE, steps=4, delta=DELTA
+            noise_multiplier=min(max(sigma, 0.05), 1000.0), sampling_rate=RATE, steps=4, delta=DELTA
         )
         assert (
             found >= inside.lower
-            if sigma < 0.1
+            if sigma < 0.05
             else found <= privacy.epsilon_bounds(noise_multiplier=100.0, sampling_rate=RATE, steps=4, delta=DELTA).upper
         )
 
