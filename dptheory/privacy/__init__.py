@@ -9,9 +9,11 @@ from dptheory.privacy._answers import (
     noise_for_budget,
     steps_for_budget,
 )
+from dptheory.privacy._attack import AttackRisk
 from dptheory.privacy._auditing import AUDIT_METHODS, AuditResult, audit, bound_at_known_rate, largest_bound
 from dptheory.privacy._brackets import DELTA, MAX_STEPS, NOISE, RATE, EpsilonBounds
 from dptheory.privacy._budgets import least_noise_multiplier, max_steps
+from dptheory.privacy._composition import Composition, ProbabilityBounds
 from dptheory.privacy._gaussian import (
     gaussian_delta,
     gaussian_epsilon,
@@ -41,6 +43,7 @@ from dptheory.privacy._masks import (
     published_size_delta,
 )
 from dptheory.privacy._renyi import conversion, epsilon_from_rdp, zcdp_budget, zcdp_epsilon
+from dptheory.privacy._steps import JointStep, MaskedStep, Step
 
 __all__ = [
     "AUDIT_METHODS",
@@ -49,7 +52,9 @@ __all__ = [
     "NOISE",
     "ORDERS",
     "RATE",
+    "AttackRisk",
     "AuditResult",
+    "Composition",
     "CrossCheck",
     "EpsilonBounds",
     "EpsilonReport",
@@ -58,8 +63,12 @@ __all__ = [
     "IndexChoice",
     "IndexPRV",
     "IndexSteps",
+    "JointStep",
     "LatticeLoss",
+    "MaskedStep",
     "NoiseAnswer",
+    "ProbabilityBounds",
+    "Step",
     "StepsAnswer",
     "audit",
     "average_sensitivity",

@@ -1,0 +1,33 @@
+"""Bounds from several methods, with the names of those that gave them."""
+
+from dataclasses import dataclass
+
+LINE, CLOSED, GRID, RENYI, PURE, CHANCE, NONE = (
+    "saddle line",
+    "Gaussian",
+    "grid",
+    "RDP",
+    "saddle line and pure epsilon of the index sets",
+    "participations",
+    "nothing",
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Bounds, and what gave the lower and the upper one."""
+
+    lower: float
+    upper: float
+    below: str
+    above: str
+
+    def with_lower(self, lower: float, name: str) -> "Found":
+        return Found(lower, self.upper, name, self.above) if lower > self.lower else self
+
+    def with_upper(self, upper: float, name: str) -> "Found":
+        return Found(self.lower, upper, self.below, name) if upper < self.upper else self
+
+    @property
+    def method(self) -> str:
+        return self.below if self.below == self.above else f"{self.below}, {self.above}"
