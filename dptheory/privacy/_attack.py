@@ -29,14 +29,14 @@ class AttackRisk:
         rate = f"{100 * self.false_positive_rate:.3g} %"
         if self.replaced:
             return [
-                f"Of the runs that used the one record, {rate} are taken for runs that used the other. The best attacker then finds "
-                f"at most {found} of the runs that did use the other.",
-                f"No test of which of two records was used is right more often than {right} of the time where both are as likely.",
+                f"Of the runs on the one record, {rate} are taken for runs on the other.",
+                f"The best attacker then finds at most {found} of the runs on the other.",
+                f"No test of which of two records was used is right more often than {right} of the time, both being as likely.",
             ]
         return [
-            f"Of the records that were not in the data, {rate} are accused. The best attacker then finds at most {found} of those "
-            "that were.",
-            f"No test of one record is right more often than {right} of the time where both answers are as likely.",
+            f"Of the records that were not in the data, {rate} are accused.",
+            f"The best attacker then finds at most {found} of those that were.",
+            f"No test of one record is right more often than {right} of the time, both answers being as likely.",
         ]
 
     def __str__(self) -> str:

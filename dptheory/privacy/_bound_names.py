@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-LINE, CLOSED, GRID, RENYI, PURE, CHANCE, NONE = (
+LINE, CLOSED, ONE, GRID, RENYI, PURE, CHANCE, NONE = (
     "saddle line",
     "Gaussian",
+    "one step",
     "grid",
     "RDP",
     "saddle line and pure epsilon of the index sets",
@@ -27,6 +28,11 @@ class Found:
 
     def with_upper(self, upper: float, name: str) -> "Found":
         return Found(self.lower, upper, self.below, name) if upper < self.upper else self
+
+    def with_more(self, other: "Found") -> "Found":
+        """Bounds of the larger of two numbers."""
+        lower, upper = max(self, other, key=lambda one: one.lower), max(self, other, key=lambda one: one.upper)
+        return Found(lower.lower, upper.upper, lower.below, upper.above)
 
     @property
     def method(self) -> str:

@@ -16,7 +16,7 @@ from dptheory.privacy._steps import JointStep, MaskedStep, Part, Step
 from dptheory.privacy._values_bounds import values_delta, values_epsilon, values_of
 
 _ROUGH = 1e-7
-_NARROW = 1e-5
+_NARROW = 1e-3
 """Relative width at which no grid is asked."""
 
 
@@ -48,9 +48,14 @@ def _around(parts: tuple[Part, ...], direction: Direction, epsilon: float) -> Fo
 
 def composed_epsilon(parts: tuple[Part, ...], directions: Sequence[Direction], delta: float) -> Found:
     """Bounds of the least epsilon at which delta(epsilon) <= delta in all directions."""
-    found = [_direction_epsilon(parts, one, delta) for one in directions]
-    lower, upper = max(found, key=lambda one: one.lower), max(found, key=lambda one: one.upper)
-    return Found(lower.lower, upper.upper, lower.below, upper.above)
+    first, *others = directions
+    found = _direction_epsilon(parts, first, delta)
+    for direction in others:
+        if found.lower == math.inf or composed_delta(parts, direction, found.lower).upper <= delta:
+            continue  # the other direction's epsilon is no larger
+        other = _direction_epsilon(parts, direction, delta)
+        found = found.with_more(other)
+    return found
 
 
 def _direction_epsilon(parts: tuple[Part, ...], direction: Direction, delta: float) -> Found:

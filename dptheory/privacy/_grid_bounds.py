@@ -8,7 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory.privacy import _index
-from dptheory.privacy._grid_law import NO_INDEX, Atoms, Kind, Side, merged_atoms, powered_atoms, split_atoms
+from dptheory.privacy._grid_law import (
+    NO_INDEX,
+    Atoms,
+    Kind,
+    Side,
+    enough_atoms,
+    merged_atoms,
+    powered_atoms,
+    split_atoms,
+)
 from dptheory.privacy._grid_sum import IndexLaw, TiltedLaw, grid_sum
 from dptheory.privacy._joint import IndexSteps
 from dptheory.privacy._lattice_loss import LatticeLoss, _Trimmed
@@ -27,6 +36,8 @@ _TRIM = 45.0
 
 def grid_bounds(parts: tuple[Part, ...], direction: Side, epsilon: float) -> tuple[float, float]:
     """Bounds of delta(epsilon); 0 and 1 where no grid serves."""
+    if epsilon >= largest_loss(parts, direction):
+        return 0.0, 0.0
     lower, upper, size = 0.0, 1.0, 1e-7
     for _ in range(4):
         try:
@@ -38,6 +49,19 @@ def grid_bounds(parts: tuple[Part, ...], direction: Side, epsilon: float) -> tup
             break
         size = max(lower, upper * 1e-9, 1e-250)
     return lower, upper
+
+
+def largest_loss(parts: tuple[Part, ...], direction: Side) -> float:
+    """What the losses never exceed: without the record a sample's density is at most 1 / (1 - q) times the other."""
+    total = 0.0
+    for part in parts:
+        if isinstance(part, IndexSteps):
+            total += part.epsilon
+        elif direction == "remove" or part.sampling_rate == 1.0:
+            return math.inf
+        else:
+            total -= part.count * math.log1p(-part.sampling_rate)
+    return total * (1 + 1e-12)
 
 
 def grid_epsilon(parts: tuple[Part, ...], direction: Side, delta: float) -> tuple[float, float]:
@@ -93,17 +117,18 @@ def _kind(part: Part, *, merged: bool) -> Kind | None:
     if isinstance(part, MaskedStep):
         share = part.mask.keep / part.mask.dim
     elif isinstance(part, JointStep):
-        atoms = _atoms(part.mechanism, part.groups, merged)
+        atoms = _atoms(part.mechanism, part.groups, 1.0 / part.noise_multiplier, merged)
     return Kind(1.0 / part.noise_multiplier, part.sampling_rate, atoms, part.count, share)
 
 
 @functools.lru_cache(maxsize=64)
-def _atoms(mechanism: SubsetMallows, groups: int, merged: bool) -> Atoms:
+def _atoms(mechanism: SubsetMallows, groups: int, shift: float, merged: bool) -> Atoms:
     if mechanism.theta == 0.0:
         return NO_INDEX
     law = _lattice(mechanism)
     whole = powered_atoms(law.low, np.exp(law.log_pmf), law.spacing, groups)
-    reduced = merged_atoms(whole) if merged else split_atoms(whole)
+    most = enough_atoms(whole, shift)
+    reduced = merged_atoms(whole, most) if merged else split_atoms(whole, most)
     omitted = groups * math.exp(law.log_omitted)
     return Atoms(reduced.log_ratio, reduced.mass, reduced.left_out + omitted)
 

@@ -19,9 +19,12 @@ from dptheory.privacy._moments import Unresolved
 Array = NDArray[np.float64]
 Side = Literal["remove", "add"]
 
-_MOST_ATOMS = 200
+_FEWEST_ATOMS, _MOST_ATOMS = 8, 200
+_FINE = 0.02
+"""Largest distance of atoms that are put together, in units of t: it adds its square / 6 to the variance of t y."""
 _MOST_PRODUCTS = 60_000_000
-_TRIM = 80.0  # nats below the largest atom
+_TRIM = 90.0  # nats below the largest atom
+_MOST_VALUES = 4000
 _LARGEST = 600.0
 
 
@@ -47,28 +50,34 @@ class Atoms:
 NO_INDEX = Atoms(np.zeros(1), np.ones(1))
 
 
-def split_atoms(atoms: Atoms) -> Atoms:
-    """At most ``_MOST_ATOMS`` ratios on an even grid, each atom split to its neighbours with its mean ratio: more is revealed."""
-    if atoms.log_ratio.size <= _MOST_ATOMS:
+def split_atoms(atoms: Atoms, most: int) -> Atoms:
+    """At most ``most`` ratios on an even grid, each atom split to its neighbours with its mean ratio: more is revealed."""
+    if atoms.log_ratio.size <= most:
         return atoms
-    grid = np.linspace(atoms.log_ratio[0], atoms.log_ratio[-1], _MOST_ATOMS)
-    cell = np.clip(np.searchsorted(grid, atoms.log_ratio, side="right") - 1, 0, _MOST_ATOMS - 2)
+    grid = np.linspace(atoms.log_ratio[0], atoms.log_ratio[-1], most)
+    cell = np.clip(np.searchsorted(grid, atoms.log_ratio, side="right") - 1, 0, most - 2)
     step = grid[1] - grid[0]
     up = np.clip(np.expm1(atoms.log_ratio - grid[cell]) / math.expm1(step), 0.0, 1.0) * atoms.mass
-    mass = np.bincount(cell, atoms.mass - up, _MOST_ATOMS) + np.bincount(cell + 1, up, _MOST_ATOMS)
+    mass = np.bincount(cell, atoms.mass - up, most) + np.bincount(cell + 1, up, most)
     return Atoms(grid, mass, atoms.left_out)
 
 
-def merged_atoms(atoms: Atoms) -> Atoms:
-    """At most ``_MOST_ATOMS`` ratios, each the mean of neighbouring ones: less is revealed."""
-    if atoms.log_ratio.size <= _MOST_ATOMS:
+def merged_atoms(atoms: Atoms, most: int) -> Atoms:
+    """At most ``most`` ratios, each the mean of neighbouring ones: less is revealed."""
+    if atoms.log_ratio.size <= most:
         return atoms
-    edges = np.linspace(atoms.log_ratio[0], atoms.log_ratio[-1], _MOST_ATOMS + 1)
-    cell = np.clip(np.searchsorted(edges, atoms.log_ratio, side="right") - 1, 0, _MOST_ATOMS - 1)
-    mass = np.bincount(cell, atoms.mass, _MOST_ATOMS)
-    shifted = np.bincount(cell, atoms.mass * np.exp(atoms.log_ratio - edges[cell]), _MOST_ATOMS)
+    edges = np.linspace(atoms.log_ratio[0], atoms.log_ratio[-1], most + 1)
+    cell = np.clip(np.searchsorted(edges, atoms.log_ratio, side="right") - 1, 0, most - 1)
+    mass = np.bincount(cell, atoms.mass, most)
+    shifted = np.bincount(cell, atoms.mass * np.exp(atoms.log_ratio - edges[cell]), most)
     some = mass > 0
     return Atoms(edges[:-1][some] + np.log(shifted[some] / mass[some]), mass[some], atoms.left_out)
+
+
+def enough_atoms(atoms: Atoms, shift: float) -> int:
+    """How many atoms are fine enough beside values with t = ``shift``."""
+    spread = float(atoms.log_ratio[-1] - atoms.log_ratio[0])
+    return int(min(max(spread / (_FINE * shift), _FEWEST_ATOMS), _MOST_ATOMS))
 
 
 def powered_atoms(low: int, pmf: Array, spacing: float, groups: int) -> Atoms:
@@ -77,25 +86,33 @@ def powered_atoms(low: int, pmf: Array, spacing: float, groups: int) -> Atoms:
     Convolutions of positive numbers keep relative precision; atoms that are too rare are left out and counted.
     """
     law, start = pmf / pmf.sum(), low
+    places = low + np.arange(law.size, dtype=np.float64)
+    variance = float(law @ np.square(places - float(law @ places)))
+    if math.sqrt(8 * _TRIM * groups * variance) > _MOST_VALUES:
+        raise Unresolved(f"the index sets of {groups} groups take too many values for a grid")
     result, first = np.ones(1), 0
     left = groups
     while left:
         if left & 1:
-            result, first = _trimmed(np.convolve(result, law), first + start)
+            result, first = _trimmed(np.convolve(result, law), first + start, spacing)
         left >>= 1
         if left:
-            law, start = _trimmed(np.convolve(law, law), 2 * start)
-        if max(law.size, result.size) > 6000:
+            law, start = _trimmed(np.convolve(law, law), 2 * start, spacing)
+        if max(law.size, result.size) > 2 * _MOST_VALUES:
             raise Unresolved(f"the index sets of {groups} groups take too many values for a grid")
     log_ratio = spacing * (first + np.arange(result.size, dtype=np.float64))
-    some = result > 0
-    with_record, without = result[some], result[some] * np.exp(-log_ratio[some])
-    missing = max(1.0 - float(with_record.sum()), 1.0 - float(without.sum()), 0.0) + 1e-13
-    return Atoms(log_ratio[some], without, missing)
+    without = result * np.exp(-log_ratio)
+    some = (result > 0) & (without > 0)
+    # a product of g laws holds what was left out of one g times; at most two trims per doubling
+    missing = 8.0 * groups * _MOST_VALUES * math.exp(-_TRIM)
+    return Atoms(log_ratio[some], without[some], missing)
 
 
-def _trimmed(law: Array, start: int) -> tuple[Array, int]:
-    kept = np.flatnonzero(law > law.max() * math.exp(-_TRIM))
+def _trimmed(law: Array, start: int, spacing: float) -> tuple[Array, int]:
+    """Without the ends that are rare under both laws."""
+    without = law * np.exp(-spacing * (start + np.arange(law.size, dtype=np.float64)))
+    level = math.exp(-_TRIM)
+    kept = np.flatnonzero((law > law.max() * level) | (without > without.max() * level))
     return law[kept[0] : kept[-1] + 1], start + int(kept[0])
 
 
@@ -120,7 +137,7 @@ class Kind:
     def nodes(self, side: Side) -> tuple[Array, Array]:
         """Losses, rising, and log weights: about their law, for choosing tilt and window."""
         z = np.linspace(-12.0, 12.0 + (self.shift if side == "remove" else 0.0), 241)
-        atoms = merged_atoms(self.atoms)
+        atoms = self.atoms
         size = max(1, atoms.mass.size // 32)
         ell, mass = atoms.log_ratio[::size], np.add.reduceat(atoms.mass, np.arange(0, atoms.mass.size, size))
         loss = log_ratio(self.shift * z[:, None] - self.shift**2 / 2 + ell[None, :], self.rate)

@@ -21,7 +21,7 @@ _LEFT_OUT = 1e-8  # of delta: mass beyond the grid
 _WRAP = 34.0  # nats: tilted mass outside the window
 _FEWEST, _MOST = 2**15, 2**21
 _CELLS = 30_000.0
-_DEEPEST = -600.0
+_DEEPEST = -300.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,6 +219,8 @@ class _Cumulants:
             last = values.size - int(np.searchsorted(np.logaddexp.accumulate(logs[::-1]), level))
             inside = slice(max(0, first - 1), min(values.size, last + 1))
             values, logs = values[inside], logs[inside]
+            if values.size == 0 or not np.isfinite(values).all():
+                raise Unresolved("a step's losses cannot be put on a grid")
             self._kept.append((kind.count, values, logs))
             ends = (float(values[0]), float(values[-1]))
             if kind.share < 1.0:
@@ -243,7 +245,12 @@ class _Cumulants:
     def tilt_to(self, epsilon: float) -> float:
         """The tilt whose mean is epsilon; at least one over the standard deviation, at which delta is no longer flat."""
         least = 1.0 / math.sqrt(max(self.at(0.0)[2], 1e-300))
-        return self._solve(least, lambda tilt: self.at(tilt)[1] < epsilon)
+
+        def too_small(tilt: float) -> bool:
+            value, mean, _ = self.at(tilt)
+            return mean < epsilon and value - tilt * mean > _DEEPEST
+
+        return self._solve(least, too_small)
 
     def tilt_for(self, log_delta: float) -> float:
         """The tilt to the epsilon where the saddle point estimate of delta is exp(log_delta)."""
@@ -270,7 +277,7 @@ class _Cumulants:
         """Where the tilted sum lies but for e^-_WRAP, about."""
         value, mean, variance = self.at(tilt)
         deviation = math.sqrt(max(variance, 1e-300))
-        if value - tilt * mean < _DEEPEST:
+        if value - tilt * mean < 2 * _DEEPEST:
             raise Unresolved("delta is too small for a grid")
         ends = []
         for sign in (-1.0, 1.0):

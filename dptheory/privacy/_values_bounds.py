@@ -8,22 +8,25 @@ import functools
 import math
 from collections import Counter
 
-from dptheory.privacy._bound_names import CHANCE, CLOSED, GRID, LINE, NONE, RENYI, Found
+from dptheory.privacy._bound_names import CHANCE, CLOSED, GRID, LINE, NONE, ONE, RENYI, Found
+from dptheory.privacy._brackets import NOISE, RATE
 from dptheory.privacy._gaussian import gaussian_delta, gaussian_epsilon
 from dptheory.privacy._grid_bounds import grid_bounds, grid_epsilon
 from dptheory.privacy._joint import IndexSteps
 from dptheory.privacy._moments import Direction, Unresolved
 from dptheory.privacy._renyi_parts import renyi_delta, renyi_epsilon
 from dptheory.privacy._saddle_brackets import SampledGaussian, direction_delta, direction_epsilon
+from dptheory.privacy._sampled_loss import Loss
 from dptheory.privacy._steps import MaskedStep, Part, Step
 
 Steps = tuple[SampledGaussian, ...]
 
 _LINE_NOISE, _LINE_RATE, _LINE_STEPS = (0.05, 1000.0), 1e-8, 1_000_000
 """Where the saddle line is tried; elsewhere it is slow to find that it cannot."""
-MOST_KINDS = 24
+MOST_KINDS = 16
 """Steps of more kinds are binned, once towards more privacy and once towards less."""
 _MAX_SHIFT = 1e100
+_INTEGRAL = 1e-9  # relative error of the integral for one step, generously
 _NARROW = 1e-5
 """Relative width at which no other method is asked."""
 
@@ -43,6 +46,9 @@ def values_of(parts: tuple[Part, ...], *, hidden: bool) -> Steps:
 def values_delta(steps: Steps, direction: Direction, epsilon: float) -> Found:
     if not steps:
         return Found(0.0, 0.0, CLOSED, CLOSED)
+    if sum(step.count for step in steps) == 1 and _closed(steps[0]):
+        delta = Loss(direction, steps[0].noise_multiplier, steps[0].sampling_rate).delta(epsilon)
+        return Found(max(0.0, delta * (1 - _INTEGRAL)), min(1.0, delta * (1 + _INTEGRAL)), ONE, ONE)
     found = Found(0.0, 1.0, NONE, NONE)
     for bound in (False, True):
         binned = bins(steps, upper=bound)
@@ -100,6 +106,10 @@ def values_epsilon(steps: Steps, direction: Direction, delta: float) -> Found:
         lower, upper = grid_epsilon(parts, direction, delta)
         found = found.with_lower(lower, GRID).with_upper(upper, GRID)
     return found
+
+
+def _closed(step: SampledGaussian) -> bool:
+    return NOISE[0] <= step.noise_multiplier <= NOISE[1] and RATE[0] <= step.sampling_rate < 1.0
 
 
 def _as_step(step: SampledGaussian) -> Step:
