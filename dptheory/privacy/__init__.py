@@ -43,6 +43,7 @@ from dptheory.privacy._masks import (
     published_size_delta,
 )
 from dptheory.privacy._renyi import conversion, epsilon_from_rdp, zcdp_budget, zcdp_epsilon
+from dptheory.privacy._statement import PrivacyStatement, privacy_statement
 from dptheory.privacy._steps import JointStep, MaskedStep, Step
 
 __all__ = [
@@ -67,6 +68,7 @@ __all__ = [
     "LatticeLoss",
     "MaskedStep",
     "NoiseAnswer",
+    "PrivacyStatement",
     "ProbabilityBounds",
     "Step",
     "StepsAnswer",
@@ -99,6 +101,7 @@ __all__ = [
     "masked_sensitivity",
     "max_steps",
     "noise_for_budget",
+    "privacy_statement",
     "published_size_delta",
     "rdp_epsilon",
     "retained_gain_for_delta_budget",

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-LINE, CLOSED, ONE, GRID, RENYI, PURE, CHANCE, NONE = (
+LINE, CLOSED, ONE, GRID, RENYI, ADDED, CHANCE, NONE = (
     "saddle line",
     "Gaussian",
     "one step",
     "grid",
     "RDP",
-    "saddle line and pure epsilon of the index sets",
+    "values and index sets added up",
     "participations",
     "nothing",
 )

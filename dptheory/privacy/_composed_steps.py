@@ -7,9 +7,9 @@ Noisy values alone go through the integral on the saddle line (:mod:`_values_bou
 import math
 from collections.abc import Callable, Sequence
 
-from dptheory.privacy._bound_names import GRID, NONE, PURE, RENYI, Found
+from dptheory.privacy._bound_names import ADDED, GRID, NONE, RENYI, Found
 from dptheory.privacy._grid_bounds import GridPair, grid_bounds, grid_epsilon
-from dptheory.privacy._joint import IndexSteps
+from dptheory.privacy._joint import IndexSteps, joint_epsilon
 from dptheory.privacy._moments import Direction, Unresolved
 from dptheory.privacy._renyi_parts import renyi_delta, renyi_epsilon
 from dptheory.privacy._steps import JointStep, MaskedStep, Part, Step
@@ -42,7 +42,7 @@ def _around(parts: tuple[Part, ...], direction: Direction, epsilon: float) -> Fo
         found = found.with_lower(alone.lower, f"{alone.below} of the values")
     if pure <= epsilon:
         alone = values_delta(outer, direction, epsilon - pure)
-        found = found.with_upper(alone.upper, PURE if pure > 0.0 else f"{alone.above} without masks")
+        found = found.with_upper(alone.upper, ADDED if pure > 0.0 else f"{alone.above} without masks")
     return found.with_upper(renyi_delta(parts, epsilon), RENYI)
 
 
@@ -68,8 +68,16 @@ def _direction_epsilon(parts: tuple[Part, ...], direction: Direction, delta: flo
         alone = values_epsilon(inner, direction, delta)
         found = found.with_lower(alone.lower, f"{alone.below} of the values")
     alone = values_epsilon(outer, direction, delta)
-    found = found.with_upper(alone.upper + pure, PURE if pure > 0.0 else f"{alone.above} without masks")
+    found = found.with_upper(alone.upper, f"{alone.above} without masks") if pure == 0.0 else found
     found = found.with_upper(renyi_epsilon(parts, delta), RENYI)
+    if pure > 0.0:
+        added = joint_epsilon(
+            delta=delta,
+            values=lambda share: values_epsilon(outer, direction, share).upper,
+            index_epsilon=pure,
+            index_zcdp_rho=index_zcdp_rho(parts),
+        )
+        found = found.with_upper(added, ADDED)
     if direction != "replace" and found.upper - found.lower > _NARROW * found.upper:
         lower, upper = grid_epsilon(parts, direction, delta)
         found = found.with_lower(lower, GRID).with_upper(upper, GRID)
@@ -80,6 +88,17 @@ def index_epsilon(parts: tuple[Part, ...]) -> float:
     """Pure epsilon of all index sets, for given batches."""
     return math.fsum(
         part.epsilon if isinstance(part, IndexSteps) else part.count * part.index_epsilon
+        for part in parts
+        if isinstance(part, IndexSteps | JointStep)
+    )
+
+
+def index_zcdp_rho(parts: tuple[Part, ...]) -> float:
+    """zCDP of all index sets, for given batches."""
+    return math.fsum(
+        part.zcdp_rho
+        if isinstance(part, IndexSteps)
+        else part.count * part.groups * part.mechanism.zcdp(2 * part.mechanism.max_swaps)
         for part in parts
         if isinstance(part, IndexSteps | JointStep)
     )

@@ -8,6 +8,7 @@ a concave function of gamma. Any gamma gives a lower bound. Two chords of it, on
 give an upper bound. Proof: proofs/privacy/tradeoff_curve.md.
 """
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ _COARSE, _FAR = 1.0, 60.0
 _SPREAD = 2e-4
 """Distance of the points of the chords, in log gamma."""
 _ROUNDING = 1e-14
+_WIDE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,20 @@ def least_false_negatives(curve: Curve, alpha: float) -> tuple[float, float]:
         if upper - lower <= 1e-7 * upper:
             break
         spread *= 5.0
+    if upper - lower > _WIDE and alpha > 0.0:
+        upper = min(upper, _by_cells(curve, alpha))
     return max(0.0, lower - _ROUNDING), min(1.0, max(upper, lower) + _ROUNDING)
+
+
+def _by_cells(curve: Curve, alpha: float) -> float:
+    """Upper bound of f where H is known roughly: it falls with gamma, so it is at least what it is at the end of a cell."""
+    best = _highest(lambda x: curve(x)[0] + math.exp(x) * alpha)
+    near = [sign * 0.002 * 1.4**k for k in range(18) for sign in (-1.0, 1.0)]
+    logs = sorted({-_FAR, best, *(best + x for x in near), -math.log(alpha)})
+    found = math.exp(logs[0])  # H is at least 1 - gamma
+    for low, high in itertools.pairwise(logs):
+        found = max(found, 1.0 - curve(high)[0] - math.exp(low) * alpha)
+    return found
 
 
 def _highest(minus: Callable[[float], float]) -> float:

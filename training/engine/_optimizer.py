@@ -14,6 +14,7 @@ from training.engine._accountant import PrivacyAccountant
 from training.engine._logical_batch import LogicalBatch
 from training.engine._noise import generator_noise, secure_noise
 from training.engine._privacy_report import ADD_REMOVE, ADJACENCIES, CALLER, SECURE, SEEDED, ZERO_OUT, PrivacyReport
+from training.engine._statement import stated
 from training.mechanisms import Mechanism, Noise, StepCost, Tensors
 
 SMALLEST, LARGEST = 1e-15, 1e15
@@ -142,6 +143,17 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
             epsilon_if_secure=self.ledger.epsilon_if_secure(delta),
             public=(*_HYPERPARAMETERS, *known, *self.mechanism.public),
         )
+
+    def statement(self, delta: float, *, seeds: tuple[str, ...] = ()) -> privacy.PrivacyStatement:
+        """The privacy statement of all steps so far: the guarantee with all that it rests on, for readers and as JSON.
+
+        It takes seconds, as it bounds what attackers can do.
+
+        Args:
+            delta: in [1e-15, 0.1].
+            seeds: of a run that is not secure, in words.
+        """
+        return stated(self.privacy(delta), self.ledger.composition, mechanism=self.mechanism.title, seeds=seeds)
 
     # --- batches and their parts --------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from training.runs._answers import Answer, answer
 from training.runs._build import BUILDERS, build_mechanism, build_model, build_optimizer, parameter_groups
-from training.runs._checkpoint import CSV, JSON, STATE, metrics
+from training.runs._checkpoint import CSV, JSON, STATE, STATEMENT, STATEMENT_JSON, metrics, write_statement
 from training.runs._config import OptimizerConfig, RunConfig, from_dict, read_config
 from training.runs._plain_dp_sgd import DpSgdSettings, Step, accuracy, dp_sgd, pick_device, sampling_rate
 from training.runs._progress import Lines
@@ -18,6 +18,8 @@ __all__ = [
     "CSV",
     "JSON",
     "STATE",
+    "STATEMENT",
+    "STATEMENT_JSON",
     "Answer",
     "Difference",
     "DpSgdSettings",
@@ -54,4 +56,5 @@ __all__ = [
     "sweep",
     "train",
     "write_answers",
+    "write_statement",
 ]
