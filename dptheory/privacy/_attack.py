@@ -24,7 +24,18 @@ class AttackRisk:
     replaced: bool = False
 
     def lines(self) -> list[str]:
-        """In plain words, one sentence per line; all figures are rounded to the attacker's side."""
+        """In plain words, one sentence per line; all figures are rounded to the attacker's side.
+
+        Returns:
+            Three sentences.
+
+        Source: GIP, Theorem 2 (gip.thm2).
+
+        Example: one Gaussian release of noise 4.
+            >>> from dptheory.privacy import Composition, Step
+            >>> Composition([Step(noise_multiplier=4.0, sampling_rate=1.0, count=1)]).attack().lines()[1]
+            'The best attacker then finds at most 1.9 % of those that were.'
+        """
         found, right = _percent(self.true_positive_rate_upper), _percent((1.0 + self.advantage_upper) / 2)
         rate = f"{100 * self.false_positive_rate:.3g} %"
         if self.replaced:

@@ -4,7 +4,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,9 +20,6 @@ from dptheory.privacy._moments import Direction
 from dptheory.privacy._saddle_brackets import directions
 from dptheory.privacy._steps import JointStep, MaskedStep, Part, Step
 from dptheory.privacy._tradeoff import Curve, least_false_negatives
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 LEAST_DELTA, MOST_EPSILON = 1e-30, 1e4
 _KINDS = (Step, JointStep, MaskedStep, IndexSteps)
@@ -199,7 +196,7 @@ class Composition:
             method=self.delta(0.0).method,
         )
 
-    def attack(self, false_positive_rate: float = 0.01) -> AttackRisk:
+    def attack(self, *, false_positive_rate: float = 0.01) -> AttackRisk:
         """What the best attacker can do who knows all but whether one record was in the data; print it for plain words.
 
         Args:
@@ -229,11 +226,11 @@ class Composition:
             replaced=self.adjacency == "replace-one",
         )
 
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
+    def plot(self, *, ax: Any = None) -> Any:
         """Draw what attackers can do: the true positive rate over the false positive rate, at most; needs matplotlib.
 
         Args:
-            ax: axes to draw on; None for a new figure.
+            ax: matplotlib axes to draw on; None for a new figure.
 
         Returns:
             The axes.
@@ -247,7 +244,7 @@ class Composition:
             >>> from matplotlib.figure import Figure
             >>> from dptheory.privacy import Composition, Step
             >>> run = Composition([Step(noise_multiplier=1.0, sampling_rate=1.0, count=1)])
-            >>> run.plot(Figure().add_subplot()).get_xlabel()
+            >>> run.plot(ax=Figure().add_subplot()).get_xlabel()
             'false positive rate'
         """
         from dptheory.privacy._tradeoff_plot import draw  # matplotlib is an extra
@@ -271,7 +268,7 @@ class Composition:
         Example: who accuses half of the others has to miss some.
             >>> from dptheory.privacy import Composition, Step
             >>> Composition([Step(noise_multiplier=1.0, sampling_rate=1.0, count=1)]).guaranteed([0.0, 0.5, 1.0]).round(3)
-            array([1.   , 0.158, 0.   ])
+            array([1.   , 0.159, 0.   ])
         """
         alphas = _validate.finite("false_positive_rates", false_positive_rates)
         if not ((alphas >= 0) & (alphas <= 1)).all():

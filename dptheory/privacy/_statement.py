@@ -20,7 +20,9 @@ NEIGHBOURS = {
 """Adjacencies in words."""
 OUTPUT = "the noisy gradient of every step, and so the model after every step"
 COVERED = "the steps of this one run"
-NOT_COUNTED = "not counted: choosing hyperparameters, or this run among others, by looking at the data costs more than is stated here"
+NOT_COUNTED = (
+    "not counted: choosing hyperparameters, or this run among others, by looking at the data costs more than stated"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +50,7 @@ class PrivacyStatement:
         tuning: what choosing among runs costs, or that it is not counted.
         software: versions of what computed it.
 
-    Example:
+    Example: the verdict comes first.
         >>> from dptheory.privacy import Composition, Step, privacy_statement
         >>> run = Composition([Step(noise_multiplier=4.0, sampling_rate=1.0, count=10)])
         >>> print(privacy_statement(composition=run, delta=1e-5).markdown().splitlines()[2])
@@ -83,7 +85,7 @@ class PrivacyStatement:
 
         Source: GIP, Theorem 2 (gip.thm2).
 
-        Example:
+        Example: one entry of many.
             >>> from dptheory.privacy import Composition, Step, privacy_statement
             >>> run = Composition([Step(noise_multiplier=4.0, sampling_rate=1.0, count=10)])
             >>> privacy_statement(composition=run, delta=1e-5).as_dict()["unit"]
@@ -99,7 +101,7 @@ class PrivacyStatement:
 
         Source: GIP, Theorem 2 (gip.thm2).
 
-        Example:
+        Example: the text can be read back.
             >>> import json
             >>> from dptheory.privacy import Composition, Step, privacy_statement
             >>> run = Composition([Step(noise_multiplier=4.0, sampling_rate=1.0, count=10)])
@@ -116,7 +118,7 @@ class PrivacyStatement:
 
         Source: GIP, Theorem 2 (gip.thm2).
 
-        Example:
+        Example: its first line.
             >>> from dptheory.privacy import Composition, Step, privacy_statement
             >>> run = Composition([Step(noise_multiplier=4.0, sampling_rate=1.0, count=10)])
             >>> print(privacy_statement(composition=run, delta=1e-5).markdown().splitlines()[0])
@@ -202,7 +204,7 @@ def privacy_statement(
 
     Source: GIP, Theorem 2 (gip.thm2).
 
-    Example:
+    Example: by hand: ten releases of noise 4 are one of mu = sqrt(10) / 4.
         >>> from dptheory.privacy import Composition, Step, privacy_statement
         >>> run = Composition([Step(noise_multiplier=4.0, sampling_rate=1.0, count=10)])
         >>> found = privacy_statement(composition=run, delta=1e-5, unit="one user, of one record each")
@@ -217,6 +219,14 @@ def privacy_statement(
     if known != own and not (known == "zero-out" and own == "add-remove"):
         raise ValueError(f"adjacency must be that of the composition, {own!r}, got {adjacency!r}")
     _validate.flag("secure", secure)
+    if epsilon_if_secure is not None:
+        epsilon_if_secure = _validate.real("epsilon_if_secure", epsilon_if_secure, 0.0)
+    words = {"mechanism": mechanism, "unit": unit, "sampler": sampler, "randomness": randomness, "tuning": tuning}
+    for name, text in words.items():
+        _validate.instance(name, text, str)
+    for name, texts in (("public", public), ("software", software)):
+        if not all(isinstance(one, str) for one in _validate.instance(name, texts, tuple)):
+            raise ValueError(f"{name} must be a tuple of texts, got {_validate.shown(texts)}")
     spent = None if composition is None else composition.epsilon(delta)
     epsilon = 0.0 if spent is None else spent.upper
     return PrivacyStatement(
@@ -225,7 +235,7 @@ def privacy_statement(
         adjacency=known,
         output=OUTPUT,
         covered=COVERED,
-        public=tuple(public),
+        public=public,
         sampler=sampler,
         composition=() if composition is None else tuple(described(part) for part in composition.parts),
         steps=0 if composition is None else sum(_count(part) for part in composition.parts),
@@ -238,7 +248,7 @@ def privacy_statement(
         epsilon_if_secure=epsilon if epsilon_if_secure is None else epsilon_if_secure,
         attack=None if composition is None else composition.attack(),
         tuning=tuning,
-        software=tuple(software),
+        software=software,
     )
 
 

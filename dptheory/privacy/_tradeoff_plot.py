@@ -5,19 +5,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from dptheory.privacy._composition import Composition
 
 _LEAST = 1e-5
 
 
-def draw(composition: "Composition", ax: "Axes | None") -> "Axes":
+def draw(composition: "Composition", ax: Any) -> Any:
     """True positive rate of the best attacker over the false positive rate, at most, on logarithmic axes."""
     if ax is None:
         from matplotlib import pyplot
 
-        axes: Any = pyplot.subplots(figsize=(4.8, 4.2), layout="constrained")[1]
+        axes = pyplot.subplots(figsize=(4.8, 4.2), layout="constrained")[1]
     elif hasattr(ax, "plot") and hasattr(ax, "set_xscale"):
         axes = ax
     else:

@@ -167,7 +167,7 @@ def test_the_guaranteed_curve_is_below_the_exact_one_and_close() -> None:
 
 
 def test_what_the_attacker_can_do() -> None:
-    risk = GAUSSIAN.attack(0.01)
+    risk = GAUSSIAN.attack(false_positive_rate=0.01)
     exact = float(norm.sf(norm.isf(0.01) - 2 / 1.5))
     assert risk.true_positive_rate_lower == pytest.approx(exact, abs=1e-7)
     assert risk.true_positive_rate_upper == pytest.approx(exact, abs=1e-7)
@@ -180,7 +180,7 @@ def test_what_the_attacker_can_do() -> None:
 
 
 def test_the_picture() -> None:
-    axes = GAUSSIAN.plot(Figure().add_subplot())
+    axes = GAUSSIAN.plot(ax=Figure().add_subplot())
     rates, found = axes.lines[0].get_data()
     assert found[100] == pytest.approx(float(norm.sf(norm.isf(rates[100]) - 2 / 1.5)), rel=0.02)  # type: ignore[index]
 

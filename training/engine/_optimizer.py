@@ -10,6 +10,7 @@ from opacus.optimizers.ddpoptimizer import DistributedDPOptimizer
 from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed
 
 from dptheory import _validate, privacy
+from dptheory.privacy import PrivacyStatement
 from training.engine._accountant import PrivacyAccountant
 from training.engine._logical_batch import LogicalBatch
 from training.engine._noise import generator_noise, secure_noise
@@ -144,7 +145,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
             public=(*_HYPERPARAMETERS, *known, *self.mechanism.public),
         )
 
-    def statement(self, delta: float, *, seeds: tuple[str, ...] = ()) -> privacy.PrivacyStatement:
+    def statement(self, delta: float, *, seeds: tuple[str, ...] = ()) -> PrivacyStatement:
         """The privacy statement of all steps so far: the guarantee with all that it rests on, for readers and as JSON.
 
         It takes seconds, as it bounds what attackers can do.
