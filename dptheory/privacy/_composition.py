@@ -226,7 +226,7 @@ class Composition:
             replaced=self.adjacency == "replace-one",
         )
 
-    def plot(self, *, ax: Any = None) -> Any:
+    def plot(self, *, ax: object | None = None) -> Any:
         """Draw what attackers can do: the true positive rate over the false positive rate, at most; needs matplotlib.
 
         Args:

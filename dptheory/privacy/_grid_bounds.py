@@ -89,25 +89,22 @@ def _crossing(bound: Callable[[float], float], delta: float, *, down: bool) -> f
 
 
 class GridPair:
-    """The sum of the losses on a grid, from below and from above."""
+    """The sum of the losses on a grid: from below, where a masked step shows an entry or nothing, and from above, without masks."""
 
     def __init__(self, parts: tuple[Part, ...], side: Side, epsilon: float | None, delta: float) -> None:
         self._delta = delta
         inner = [kind for part in parts if (kind := _kind(part, merged=True)) is not None]
         outer = [kind for part in parts if (kind := _kind(part, merged=False)) is not None]
         laws = [_index_law(part) for part in parts if isinstance(part, IndexSteps)]
-        masked = any(isinstance(part, MaskedStep) for part in parts)
         self._below = grid_sum(inner, laws, side, epsilon=epsilon, delta=delta)
-        alike = all(a.atoms is b.atoms for a, b in zip(inner, outer, strict=False)) and len(inner) == len(outer)
-        self._above = (
-            None if masked else self._below if alike else grid_sum(outer, laws, side, epsilon=epsilon, delta=delta)
-        )
+        alike = all(a.atoms is b.atoms and a.share == b.share for a, b in zip(inner, outer, strict=True))
+        self._above = self._below if alike else grid_sum(outer, laws, side, epsilon=epsilon, delta=delta)
 
     def lower(self, epsilon: float) -> float:
         return self._below.lower(epsilon, _ETA * self._delta)
 
     def upper(self, epsilon: float) -> float:
-        return 1.0 if self._above is None else self._above.upper(epsilon)
+        return self._above.upper(epsilon)
 
 
 def _kind(part: Part, *, merged: bool) -> Kind | None:
@@ -115,7 +112,7 @@ def _kind(part: Part, *, merged: bool) -> Kind | None:
         return None
     share, atoms = 1.0, NO_INDEX
     if isinstance(part, MaskedStep):
-        share = part.mask.keep / part.mask.dim
+        share = part.mask.keep / part.mask.dim if merged else 1.0  # from above a mask hides nothing
     elif isinstance(part, JointStep):
         atoms = _atoms(part.mechanism, part.groups, 1.0 / part.noise_multiplier, merged)
     return Kind(1.0 / part.noise_multiplier, part.sampling_rate, atoms, part.count, share)

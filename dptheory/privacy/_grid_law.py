@@ -59,7 +59,7 @@ def split_atoms(atoms: Atoms, most: int) -> Atoms:
     step = grid[1] - grid[0]
     up = np.clip(np.expm1(atoms.log_ratio - grid[cell]) / math.expm1(step), 0.0, 1.0) * atoms.mass
     mass = np.bincount(cell, atoms.mass - up, most) + np.bincount(cell + 1, up, most)
-    return Atoms(grid, mass, atoms.left_out)
+    return Atoms(grid, np.asarray(mass, dtype=np.float64), atoms.left_out)
 
 
 def merged_atoms(atoms: Atoms, most: int) -> Atoms:
@@ -68,7 +68,7 @@ def merged_atoms(atoms: Atoms, most: int) -> Atoms:
         return atoms
     edges = np.linspace(atoms.log_ratio[0], atoms.log_ratio[-1], most + 1)
     cell = np.clip(np.searchsorted(edges, atoms.log_ratio, side="right") - 1, 0, most - 1)
-    mass = np.bincount(cell, atoms.mass, most)
+    mass: Array = np.bincount(cell, atoms.mass, most).astype(np.float64)
     shifted = np.bincount(cell, atoms.mass * np.exp(atoms.log_ratio - edges[cell]), most)
     some = mass > 0
     return Atoms(edges[:-1][some] + np.log(shifted[some] / mass[some]), mass[some], atoms.left_out)

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
 _LEAST = 1e-5
 
 
-def draw(composition: "Composition", ax: Any) -> Any:
+def draw(composition: "Composition", ax: object | None) -> Any:
     """True positive rate of the best attacker over the false positive rate, at most, on logarithmic axes."""
+    axes: Any
     if ax is None:
         from matplotlib import pyplot
 

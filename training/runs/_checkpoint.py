@@ -156,6 +156,9 @@ def write_statement(run: "Run", folder: Path) -> None:
         run: trained.
         folder: of the run.
 
+    Raises:
+        OSError: the folder cannot be written to; an old file then stays as it was.
+
     Example:
         >>> import tempfile
         >>> from pathlib import Path
