@@ -89,7 +89,7 @@ def _crossing(bound: Callable[[float], float], delta: float, *, down: bool) -> f
 
 
 class GridPair:
-    """The sum of the losses on a grid: from below, where a masked step shows an entry or nothing, and from above, without masks."""
+    """The sum of the losses on a grid: from below, a masked step showing one entry or nothing, and from above, without masks."""
 
     def __init__(self, parts: tuple[Part, ...], side: Side, epsilon: float | None, delta: float) -> None:
         self._delta = delta

@@ -174,7 +174,12 @@ def test_what_the_attacker_can_do() -> None:
     assert risk.true_positive_rate_lower <= exact <= risk.true_positive_rate_upper
     assert risk.advantage_lower <= 2 * norm.cdf(1 / 1.5) - 1 <= risk.advantage_upper <= risk.advantage_lower + 1e-8
     assert risk.false_positive_rate == 0.01 and not risk.replaced
-    assert "1 % are accused" in str(risk) and f"at most {math.ceil(1000 * exact) / 10} %" in str(risk)
+    assert risk.lines() == [
+        "Of the records that were not in the data, 1 % are accused.",
+        "The best attacker then finds at most 16.1 % of those that were.",
+        "No test of one record is right more often than 74.8 % of the time, both answers being as likely.",
+    ]
+    assert str(risk) == "\n".join(risk.lines())
     other = Composition([step(3.0, 1.0, 1)], adjacency="replace-one").attack()
     assert other.replaced and "which of two records" in str(other)
 
@@ -276,6 +281,13 @@ def test_index_sets_of_many_groups_that_say_little_cost_their_pure_epsilon_at_mo
     values, pure = Composition([step(1.0, 0.02, 100)]).epsilon(1e-5), 100 * 10_000 * 1e-12 * 52
     found = joint.epsilon(1e-5)
     assert values.lower <= found.lower and found.upper <= values.upper + pure
+
+
+def test_pure_epsilon_of_the_index_sets_of_a_step() -> None:
+    one = JointStep(
+        noise_multiplier=1.0, sampling_rate=0.02, mechanism=SubsetMallows(256, 26, 1e-3), groups=10, count=5
+    )
+    assert one.index_epsilon == pytest.approx(10 * 1e-3 * 52)
 
 
 # --- masks ----------------------------------------------------------------------------------------------------------------
