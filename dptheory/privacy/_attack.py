@@ -23,35 +23,23 @@ class AttackRisk:
     advantage_upper: float
     replaced: bool = False
 
-    def lines(self) -> list[str]:
-        """In plain words, one sentence per line; all figures are rounded to the attacker's side.
-
-        Returns:
-            Three sentences.
-
-        Source: GIP, Theorem 2 (gip.thm2).
-
-        Example: one Gaussian release of noise 4.
-            >>> from dptheory.privacy import Composition, Step
-            >>> Composition([Step(noise_multiplier=4.0, sampling_rate=1.0, count=1)]).attack().lines()[1]
-            'The best attacker then finds at most 1.9 % of those that were.'
-        """
+    def __str__(self) -> str:
+        """In plain words, one sentence per line; all figures are rounded to the attacker's side."""
         found, right = _percent(self.true_positive_rate_upper), _percent((1.0 + self.advantage_upper) / 2)
         rate = f"{100 * self.false_positive_rate:.3g} %"
         if self.replaced:
-            return [
+            lines = (
                 f"Of the runs on the one record, {rate} are taken for runs on the other.",
                 f"The best attacker then finds at most {found} of the runs on the other.",
                 f"No test of which of two records was used is right more often than {right} of the time, both being as likely.",
-            ]
-        return [
-            f"Of the records that were not in the data, {rate} are accused.",
-            f"The best attacker then finds at most {found} of those that were.",
-            f"No test of one record is right more often than {right} of the time, both answers being as likely.",
-        ]
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines())
+            )
+        else:
+            lines = (
+                f"Of the records that were not in the data, {rate} are accused.",
+                f"The best attacker then finds at most {found} of those that were.",
+                f"No test of one record is right more often than {right} of the time, both answers being as likely.",
+            )
+        return "\n".join(lines)
 
 
 def _percent(share: float) -> str:

@@ -4,7 +4,6 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -226,14 +225,11 @@ class Composition:
             replaced=self.adjacency == "replace-one",
         )
 
-    def plot(self, *, ax: object | None = None) -> Any:
+    def plot(self, *, ax: object | None = None) -> None:
         """Draw what attackers can do: the true positive rate over the false positive rate, at most; needs matplotlib.
 
         Args:
-            ax: matplotlib axes to draw on; None for a new figure.
-
-        Returns:
-            The axes.
+            ax: matplotlib axes to draw on; None for a new figure of pyplot.
 
         Raises:
             ValueError: ``ax`` without what axes have.
@@ -244,12 +240,14 @@ class Composition:
             >>> from matplotlib.figure import Figure
             >>> from dptheory.privacy import Composition, Step
             >>> run = Composition([Step(noise_multiplier=1.0, sampling_rate=1.0, count=1)])
-            >>> run.plot(ax=Figure().add_subplot()).get_xlabel()
+            >>> axes = Figure().add_subplot()
+            >>> run.plot(ax=axes)
+            >>> axes.get_xlabel()
             'false positive rate'
         """
         from dptheory.privacy._tradeoff_plot import draw  # matplotlib is an extra
 
-        return draw(self, ax)
+        draw(self, ax)
 
     def guaranteed(self, false_positive_rates: ArrayLike) -> NDArray[np.float64]:
         """Lower bounds of :meth:`tradeoff` at many rates from a fixed set of some seventy lines, for drawing.

@@ -77,24 +77,8 @@ class PrivacyStatement:
     tuning: str
     software: tuple[str, ...]
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, as JSON has them: infinity is None.
-
-        Returns:
-            One entry per attribute, in their order.
-
-        Source: GIP, Theorem 2 (gip.thm2).
-
-        Example: one entry of many.
-            >>> from dptheory.privacy import Composition, Step, privacy_statement
-            >>> run = Composition([Step(noise_multiplier=4.0, sampling_rate=1.0, count=10)])
-            >>> privacy_statement(composition=run, delta=1e-5).as_dict()["unit"]
-            'one record'
-        """
-        return {key: _plain(value) for key, value in dataclasses.asdict(self).items()}
-
     def json(self) -> str:
-        """:meth:`as_dict` as JSON text.
+        """All attributes as JSON text, in their order; infinity is null.
 
         Returns:
             The text, with a line break at its end.
@@ -108,7 +92,7 @@ class PrivacyStatement:
             >>> json.loads(privacy_statement(composition=run, delta=1e-5).json())["steps"]
             10
         """
-        return json.dumps(self.as_dict(), indent=2, allow_nan=False) + "\n"
+        return json.dumps(_plain(dataclasses.asdict(self)), indent=2, allow_nan=False) + "\n"
 
     def markdown(self) -> str:
         """The statement for readers.
@@ -145,7 +129,7 @@ class PrivacyStatement:
         lines = ["# Privacy statement", "", *self._verdict(), "", "| | |", "|---|---|"]
         lines += [f"| {name} | {_cell(value)} |" for name, value in rows]
         if self.attack is not None:
-            lines += ["", "## What an attacker can do", "", *self.attack.lines()]
+            lines += ["", "## What an attacker can do", "", *str(self.attack).splitlines()]
         return "\n".join(lines) + "\n"
 
     def _verdict(self) -> list[str]:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 _LEAST = 1e-5
 
 
-def draw(composition: "Composition", ax: object | None) -> Any:
+def draw(composition: "Composition", ax: object | None) -> None:
     """True positive rate of the best attacker over the false positive rate, at most, on logarithmic axes."""
     axes: Any
     if ax is None:
@@ -33,4 +33,3 @@ def draw(composition: "Composition", ax: object | None) -> Any:
     axes.set_xlabel("false positive rate")
     axes.set_ylabel("true positive rate")
     axes.legend(loc="upper left")
-    return axes

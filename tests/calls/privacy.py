@@ -31,7 +31,6 @@ CALLS: Calls = {
     f"{_COMPOSITION}.advantage": [call(self=_RELEASE)],
     f"{_COMPOSITION}.tradeoff": [dear(self=_RELEASE, false_positive_rate=0.01)],
     f"{_COMPOSITION}.attack": [dear(self=_RELEASE, false_positive_rate=0.01)],
-    f"{_PRIVACY}.AttackRisk.lines": [call(self=_RELEASE.attack())],
     f"{_COMPOSITION}.guaranteed": [dear(self=_RELEASE, false_positive_rates=[0.01, 0.5])],
     f"{_COMPOSITION}.plot": [dear(self=_RELEASE, ax=Figure().add_subplot())],
     f"{_PRIVACY}.privacy_statement": [
@@ -40,7 +39,6 @@ CALLS: Calls = {
             sampler="Poisson", randomness="seed 0", secure=False, epsilon_if_secure=1.0, tuning="none", software=("a 1",),
         ),
     ],
-    f"{_STATEMENT}.as_dict": [call(self=privacy_statement(composition=None, delta=1e-5))],
     f"{_STATEMENT}.json": [call(self=privacy_statement(composition=None, delta=1e-5))],
     f"{_STATEMENT}.markdown": [call(self=privacy_statement(composition=None, delta=1e-5))],
     f"{_PRIVACY}.rdp_epsilon": [

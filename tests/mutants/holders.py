@@ -44,13 +44,10 @@ NAMED: dict[str, tuple[str, ...]] = {
     "privacy.Composition.delta": _COMPOSED,
     "privacy.Composition.advantage": _COMPOSED,
     "privacy.Composition.tradeoff": (
-        "privacy.test_composition::test_tradeoff_of_a_gaussian_is_that_of_neyman_and_pearson",
+        *_COMPOSED, "privacy.test_composition::test_tradeoff_of_a_gaussian_is_that_of_neyman_and_pearson",
     ),
-    "privacy.AttackRisk.lines": ("privacy.test_composition::test_what_the_attacker_can_do",),
-    "privacy.PrivacyStatement.as_dict": _STATED,
     "privacy.PrivacyStatement.json": _STATED,
     "privacy.PrivacyStatement.markdown": _STATED,
-    "privacy.Composition.plot": ("privacy.test_composition::test_the_picture",),
     "privacy.Composition.attack": ("privacy.test_composition::test_what_the_attacker_can_do",),
     "privacy.Composition.guaranteed": (
         "privacy.test_composition::test_the_guaranteed_curve_is_below_the_exact_one_and_close",

@@ -53,6 +53,8 @@ def test_unsampled_steps_are_one_gaussian_release() -> None:
     assert holds(mixed.delta(1.0), gaussian_delta(mu, 1.0), 1e-9)
     found = mixed.epsilon(1e-6)
     assert found.lower <= gaussian_epsilon(mu, 1e-6) <= found.upper < found.lower + 1e-7
+    assert found.estimate == (found.lower + found.upper) / 2
+    assert {found.method, mixed.delta(1.0).method, mixed.advantage().method, mixed.tradeoff(0.5).method} == {"Gaussian"}
     assert holds(mixed.advantage(), 2 * norm.cdf(mu / 2) - 1, 1e-8)
     replaced = Composition([step(2.0, 1.0, 3), step(1.0, 1.0, 1)], adjacency="replace-one")
     assert holds(replaced.delta(1.0), gaussian_delta(2 * mu, 1.0), 1e-9)
@@ -174,18 +176,23 @@ def test_what_the_attacker_can_do() -> None:
     assert risk.true_positive_rate_lower <= exact <= risk.true_positive_rate_upper
     assert risk.advantage_lower <= 2 * norm.cdf(1 / 1.5) - 1 <= risk.advantage_upper <= risk.advantage_lower + 1e-8
     assert risk.false_positive_rate == 0.01 and not risk.replaced
-    assert risk.lines() == [
+    assert str(risk).splitlines() == [
         "Of the records that were not in the data, 1 % are accused.",
         "The best attacker then finds at most 16.1 % of those that were.",
         "No test of one record is right more often than 74.8 % of the time, both answers being as likely.",
     ]
-    assert str(risk) == "\n".join(risk.lines())
+    seldom = GAUSSIAN.attack(false_positive_rate=0.05)
+    exact = float(norm.sf(norm.isf(0.05) - 2 / 1.5))
+    assert seldom.false_positive_rate == 0.05 and seldom.true_positive_rate_upper == pytest.approx(exact, abs=1e-7)
+    assert seldom.true_positive_rate_lower == pytest.approx(exact, abs=1e-7) and not seldom.replaced
+    assert (seldom.advantage_lower, seldom.advantage_upper) == (risk.advantage_lower, risk.advantage_upper)
     other = Composition([step(3.0, 1.0, 1)], adjacency="replace-one").attack()
     assert other.replaced and "which of two records" in str(other)
 
 
 def test_the_picture() -> None:
-    axes = GAUSSIAN.plot(ax=Figure().add_subplot())
+    axes = Figure().add_subplot()
+    GAUSSIAN.plot(ax=axes)
     rates, found = axes.lines[0].get_data()
     assert found[100] == pytest.approx(float(norm.sf(norm.isf(rates[100]) - 2 / 1.5)), rel=0.02)  # type: ignore[index]
 

@@ -146,14 +146,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         )
 
     def statement(self, delta: float, *, seeds: tuple[str, ...] = ()) -> PrivacyStatement:
-        """The privacy statement of all steps so far: the guarantee with all that it rests on, for readers and as JSON.
-
-        It takes seconds, as it bounds what attackers can do.
-
-        Args:
-            delta: in [1e-15, 0.1].
-            seeds: of a run that is not secure, in words.
-        """
+        """The privacy statement of all steps so far, in seconds; delta in [1e-15, 0.1], the seeds of a run in words."""
         return stated(self.privacy(delta), self.ledger.composition, mechanism=self.mechanism.title, seeds=seeds)
 
     # --- batches and their parts --------------------------------------------------------------------------------------
