@@ -32,6 +32,7 @@ _LARGEST_THETA = 100.0
 _ETA = 1e-6
 """Share of delta that is given away, so that splitting moves the sum no further than is counted."""
 _TRIM = 45.0
+_MOST_STEPS = 10**8
 
 
 def grid_bounds(parts: tuple[Part, ...], direction: Side, epsilon: float) -> tuple[float, float]:
@@ -93,6 +94,8 @@ class GridPair:
 
     def __init__(self, parts: tuple[Part, ...], side: Side, epsilon: float | None, delta: float) -> None:
         self._delta = delta
+        if sum(part.count for part in parts if not isinstance(part, IndexSteps)) > _MOST_STEPS:
+            raise Unresolved("too many steps for a grid")
         inner = [kind for part in parts if (kind := _kind(part, merged=True)) is not None]
         outer = [kind for part in parts if (kind := _kind(part, merged=False)) is not None]
         laws = [_index_law(part) for part in parts if isinstance(part, IndexSteps)]

@@ -92,13 +92,13 @@ def _crossing_place(ratio: float, t: float) -> float:
 
 
 def test_a_schedule_of_many_kinds_lies_between_its_ends() -> None:
-    noises = np.linspace(1.0, 1.4, 40)
-    run = Composition([step(float(noise), 0.02, 5) for noise in noises])
+    noises = np.linspace(1.0, 1.4, 20)
+    run = Composition([step(float(noise), 0.02, 10) for noise in noises])
     found = run.epsilon(1e-5)
     kinds = values_alone.bins(values_alone.values_of(run.parts, hidden=False), upper=True)
     assert len(kinds) <= values_alone.MOST_KINDS and sum(kind.count for kind in kinds) == 200
     least, most = (Composition([step(noise, 0.02, 200)]).epsilon(1e-5) for noise in (1.4, 1.0))
-    close = Composition([step(float(noise), 0.02, 20) for noise in noises[1::4]]).epsilon(1e-5)
+    close = Composition([step(float(noise), 0.02, 40) for noise in noises[1::4]]).epsilon(1e-5)
     assert least.upper < found.lower < found.upper < most.lower
     assert found.upper < 1.1 * found.lower
     assert found.lower < close.estimate < found.upper
@@ -106,7 +106,7 @@ def test_a_schedule_of_many_kinds_lies_between_its_ends() -> None:
 
 @pytest.mark.parametrize(
     ("noise", "rate", "count"),
-    [(1e-15, 1.0, 1), (1e15, 1.0, 10), (1.0, 1e-12, 10**12), (0.01, 0.5, 3), (2000.0, 0.1, 10**7)],
+    [(1e-15, 1.0, 1), (1e15, 1.0, 10), (1.0, 1e-12, 10**12), (0.01, 0.5, 3), (2000.0, 0.1, 100)],
 )
 def test_any_step_has_bounds(noise: float, rate: float, count: int) -> None:
     run = Composition([step(noise, rate, count)])
@@ -288,6 +288,10 @@ def test_index_sets_of_many_groups_that_say_little_cost_their_pure_epsilon_at_mo
     values, pure = Composition([step(1.0, 0.02, 100)]).epsilon(1e-5), 100 * 10_000 * 1e-12 * 52
     found = joint.epsilon(1e-5)
     assert values.lower <= found.lower and found.upper <= values.upper + pure
+    parts = (*joint.parts, IndexSteps(steps=3, mechanism=INDEX, groups=2))
+    assert steps_of_several_kinds.index_epsilon(parts) == pytest.approx(pure + 6 * INDEX.epsilon(8), rel=1e-12)
+    rho = 100 * 10_000 * weak.zcdp(52) + 6 * INDEX.zcdp(8)
+    assert steps_of_several_kinds.index_zcdp_rho(parts) == pytest.approx(rho, rel=1e-12)
 
 
 def test_pure_epsilon_of_the_index_sets_of_a_step() -> None:
@@ -307,13 +311,9 @@ def test_a_secret_mask_costs_less_and_its_bounds_hold_for_one_entry() -> None:
     alone = Composition([step(0.8, 0.3, 1)]).delta(0.1)
     assert one.lower == pytest.approx(0.25 * alone.lower, rel=5e-3)
     assert one.lower <= 0.25 * alone.upper <= one.upper <= alone.upper
-    many = Composition(
-        [MaskedStep(noise_multiplier=1.0, sampling_rate=0.02, mask=mask, count=500), step(1.0, 0.02, 20)]
-    )
-    found, plain = many.epsilon(1e-5), Composition([step(1.0, 0.02, 520)]).epsilon(1e-5)
+    many = Composition([MaskedStep(noise_multiplier=1.0, sampling_rate=0.02, mask=mask, count=100), step(1.0, 0.02, 5)])
+    found, plain = many.epsilon(1e-5), Composition([step(1.0, 0.02, 105)]).epsilon(1e-5)
     assert 0 < found.lower < found.upper < plain.lower
-    expected = FreshMask.rdp(mask, orders=range(2, 64), sampling_rate=0.02, noise_multiplier=1.0, steps=500)
-    assert expected.size == 62 and "RDP" in found.method
 
 
 def test_masks_and_index_sets_that_hide_or_say_nothing_are_not_there() -> None:
