@@ -177,6 +177,18 @@ NO_MIRROR = ("dptheory.claims", "dptheory.cli")
 """Claims are held by tests/test_claims.py, one for all; the command line by tests/cli and the README's commands."""
 
 TESTED_IN = {
+    "dptheory.privacy._attack": "privacy/test_composition.py",
+    "dptheory.privacy._bound_names": "privacy/test_composition.py",
+    "dptheory.privacy._composed_steps": "privacy/test_composition.py",
+    "dptheory.privacy._grid_bounds": "privacy/test_composition.py",
+    "dptheory.privacy._grid_law": "privacy/test_composition.py",
+    "dptheory.privacy._grid_sum": "privacy/test_composition.py",
+    "dptheory.privacy._renyi_parts": "privacy/test_composition.py",
+    "dptheory.privacy._steps": "privacy/test_composition.py",
+    "dptheory.privacy._tradeoff": "privacy/test_composition.py",
+    "dptheory.privacy._tradeoff_plot": "privacy/test_composition.py",
+    "dptheory.privacy._values_bounds": "privacy/test_composition.py",
+    "training.engine._composed": "training/engine/test_accountant.py",
     "dptheory._adjacency": "embedding/test_calibration.py",
     "dptheory._validate": "test_bad_input.py",
     "dptheory._vectors": "sparsification/test_kappa.py",

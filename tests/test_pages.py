@@ -186,7 +186,12 @@ def test_pages_of_a_paper_form_a_chain(paper: str) -> None:
         assert f"previous: [`{one.id}`](" in (PROOFS / after.page).read_text(encoding="utf-8")
 
 
-METHODS = {"privacy/saddle_line.md", "privacy/fixed_size_batches.md", "privacy/other_samplers.md"}
+METHODS = {
+    "privacy/fixed_size_batches.md",
+    "privacy/other_samplers.md",
+    "privacy/saddle_line.md",
+    "privacy/tradeoff_curve.md",
+}
 """Pages that prove a method of ours and no claim of a paper: without a row, named by the module that they prove."""
 
 

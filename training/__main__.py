@@ -171,7 +171,7 @@ def validate(
 def run(
     config: Annotated[Path, typer.Argument(help="TOML file; configs/... of this package are found from anywhere")],
     set: Annotated[list[str] | None, typer.Option(help="change a key, as epochs=1 or mechanism.drop_rate=0.7")] = None,
-    out: Annotated[Path, typer.Option(help="folder for metrics.csv, metrics.json and checkpoint.pt")] = Path("run"),
+    out: Annotated[Path, typer.Option(help="folder for metrics, privacy statement and checkpoint.pt")] = Path("run"),
     resume: Annotated[bool, typer.Option("--resume", help="go on from the checkpoint in the folder")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
 ) -> None:
@@ -182,7 +182,7 @@ def run(
     With several processes: [bold]torchrun --nproc-per-node 2 -m training run ...[/bold]
     """
     from training import engine
-    from training.runs import pick_device, read_config, train
+    from training.runs import pick_device, read_config, train, write_statement
 
     try:
         with user_errors(**_OPTIONS):
@@ -190,6 +190,7 @@ def run(
             with engine.process_group(pick_device(device)) as chosen:
                 done = train(settings, chosen, out, resume)
                 if engine.first():
+                    write_statement(done, out)
                     _print_end(done, out)
     except KeyboardInterrupt:
         from training.runs import STATE
@@ -309,7 +310,8 @@ def _print_end(done: "Run", out: Path) -> None:
     if done.config.secure:
         console.print(f"Only its owner can read {out / STATE}.", markup=False, soft_wrap=True)
     stopped = "stopped: one more step would exceed the budget; " if done.spent else ""
-    console.print(f"{stopped}written to {out}: metrics.csv, metrics.json, checkpoint.pt", markup=False, soft_wrap=True)
+    files = "metrics.csv, metrics.json, statement.md, statement.json, checkpoint.pt"
+    console.print(f"{stopped}written to {out}: {files}", markup=False, soft_wrap=True)
 
 
 def _numbers(name: str, text: str, kind: Callable[[str], Number]) -> tuple[Number, ...]:

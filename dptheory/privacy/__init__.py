@@ -9,9 +9,11 @@ from dptheory.privacy._answers import (
     noise_for_budget,
     steps_for_budget,
 )
+from dptheory.privacy._attack import AttackRisk
 from dptheory.privacy._auditing import AUDIT_METHODS, AuditResult, audit, bound_at_known_rate, largest_bound
 from dptheory.privacy._brackets import DELTA, MAX_STEPS, NOISE, RATE, DeltaBounds, EpsilonBounds
 from dptheory.privacy._budgets import least_noise_multiplier, max_steps
+from dptheory.privacy._composition import Composition, ProbabilityBounds
 from dptheory.privacy._gaussian import (
     gaussian_delta,
     gaussian_epsilon,
@@ -44,6 +46,8 @@ from dptheory.privacy._renyi import conversion, epsilon_from_rdp, zcdp_budget, z
 from dptheory.privacy._samplers import truncated_epsilon_upper_bound, user_epsilon_upper_bound
 from dptheory.privacy._selection import selection_epsilon_upper_bound
 from dptheory.privacy._shuffled import shuffled_epsilon_lower_bound
+from dptheory.privacy._statement import PrivacyStatement, privacy_statement
+from dptheory.privacy._steps import JointStep, MaskedStep, Step
 
 __all__ = [
     "AUDIT_METHODS",
@@ -52,7 +56,9 @@ __all__ = [
     "NOISE",
     "ORDERS",
     "RATE",
+    "AttackRisk",
     "AuditResult",
+    "Composition",
     "CrossCheck",
     "DeltaBounds",
     "EpsilonBounds",
@@ -62,8 +68,13 @@ __all__ = [
     "IndexChoice",
     "IndexPRV",
     "IndexSteps",
+    "JointStep",
     "LatticeLoss",
+    "MaskedStep",
     "NoiseAnswer",
+    "PrivacyStatement",
+    "ProbabilityBounds",
+    "Step",
     "StepsAnswer",
     "audit",
     "average_sensitivity",
@@ -95,6 +106,7 @@ __all__ = [
     "masked_sensitivity",
     "max_steps",
     "noise_for_budget",
+    "privacy_statement",
     "published_size_delta",
     "rdp_epsilon",
     "retained_gain_for_delta_budget",

@@ -134,6 +134,7 @@ CALLS: Calls = {
     "training.engine.PrivacyAccountant": [call(sampling_rate=0.1)],
     "training.engine.PrivacyAccountant.epsilon": [call(self=PrivacyAccountant(0.1), delta=1e-5)],
     "training.engine.PrivacyAccountant.epsilon_if_secure": [call(self=PrivacyAccountant(0.1), delta=1e-5)],
+    "training.engine.PrivacyAccountant.composition": [call(self=PrivacyAccountant(0.1))],
     "training.engine.PrivacyAccountant.limit": [call(self=Fresh(lambda: PrivacyAccountant(0.1)), epsilon=3.0, delta=1e-5)],
     "training.engine.PrivacyAccountant.record": [call(self=Fresh(lambda: PrivacyAccountant(0.1)), cost=m.StepCost(1.0))],
     "training.engine.PrivacyAccountant.clear": [call(self=Fresh(lambda: PrivacyAccountant(0.1)), cost=m.StepCost(1.0))],

@@ -26,6 +26,9 @@ _TAILS = (
 )
 _MASKS = ("test_fields::test_masks_keep_what_they_say",)
 
+_COMPOSED = ("privacy.test_composition::test_unsampled_steps_are_one_gaussian_release",)
+_STATED = ("privacy.test_statement::test_all_of_it_is_in_the_text_and_in_the_json",)
+
 # fmt: off
 NAMED: dict[str, tuple[str, ...]] = {
     "privacy.cross_check": ("test_fields::test_cross_check_field_by_field",),
@@ -38,6 +41,20 @@ NAMED: dict[str, tuple[str, ...]] = {
         "test_fields::test_noise_multiplier_is_the_least",
         "test_fields::test_noise_multiplier_without_replacement",
     ),
+    "privacy.Composition.epsilon": _COMPOSED,
+    "privacy.Composition.delta": _COMPOSED,
+    "privacy.Composition.advantage": _COMPOSED,
+    "privacy.Composition.tradeoff": (
+        *_COMPOSED, "privacy.test_composition::test_tradeoff_of_a_gaussian_is_that_of_neyman_and_pearson",
+    ),
+    "privacy.PrivacyStatement.json": _STATED,
+    "privacy.PrivacyStatement.markdown": _STATED,
+    "privacy.Composition.attack": ("privacy.test_composition::test_what_the_attacker_can_do",),
+    "privacy.Composition.guaranteed": (
+        "privacy.test_composition::test_the_guaranteed_curve_is_below_the_exact_one_and_close",
+    ),
+    "privacy.JointStep.index_epsilon": ("privacy.test_composition::test_pure_epsilon_of_the_index_sets_of_a_step",),
+    "privacy.privacy_statement": ("privacy.test_statement::test_every_field",),
     "privacy.rdp_epsilon": ("test_fields::test_renyi_epsilon",),
     "privacy.max_steps": ("test_fields::test_steps_are_the_most",),
     "papers.PaperSetting.sampling_rate": _SETTINGS,

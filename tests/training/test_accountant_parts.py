@@ -50,6 +50,7 @@ def test_which_accountant_is_asked(monkeypatch: Patch) -> None:
 
 def test_epsilon_is_the_bound_at_any_delta(monkeypatch: Patch) -> None:
     asked: list[Any] = []
+    monkeypatch.setattr(_accountant, "composed_epsilon", lambda *a: math.inf)
     monkeypatch.setattr(_accountant, "_bound", lambda *a: asked.append(a) or 7.0)
     kept = PrivacyAccountant(RATE)
     kept.record(PLAIN)
@@ -109,13 +110,32 @@ def test_what_is_remembered_is_forgotten_with_a_new_budget_or_state() -> None:
         lambda: kept.load_state_dict(PrivacyAccountant(RATE).state_dict()),
     ):
         kept._horizon, kept._block = 9, 8
+        kept._afforded, kept._ahead = Counter({PLAIN: 9}), 8
         change()
         assert (kept._horizon, kept._block) == (0, 1)
+        assert (kept._afforded, kept._ahead) == (Counter(), 1)
+
+
+def test_what_the_composition_is_asked_near_the_budget(monkeypatch: Patch) -> None:
+    """With twice as many steps of the last cost as fitted before, then with fewer; what fitted is not asked again."""
+    asked: list[int] = []
+
+    def composed(spent: Any, rate: float, delta: float) -> float:
+        assert (rate, delta, spent[QUIET]) == (RATE, DELTA, 2)
+        asked.append(spent[PLAIN])
+        return 2.0 if spent[PLAIN] <= 9 else 2.0001
+
+    monkeypatch.setattr(_accountant, "composed_epsilon", composed)
+    kept = PrivacyAccountant(RATE)
+    found = [kept._composition_fits(Counter({PLAIN: n, QUIET: 2}), PLAIN, 2.0, DELTA) for n in range(3, 11)]
+    assert found == [True] * 7 + [False]
+    assert asked == [4, 8, 16, 12, 10, 9, 11, 10]
 
 
 def test_a_step_is_cleared_with_those_before_it(monkeypatch: Patch) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(PrivacyAccountant, "_fits", lambda self, *a: asked.append(a) or len(asked) == 1)
+    monkeypatch.setattr(_accountant, "composed_epsilon", lambda *a: math.inf)
     kept = PrivacyAccountant(RATE)
     kept.clear(PLAIN)
     assert asked == []

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dptheory import _validate, privacy
 from dptheory.privacy import ORDERS, FreshMask, joint_epsilon, joint_rdp, subsampled_gaussian_rdp
 from dptheory.pruning import SubsetMallows
+from training.engine._composed import composed_epsilon, composition_of
 from training.mechanisms import StepCost
 
 Spent = Counter[StepCost]
@@ -59,6 +60,9 @@ class PrivacyAccountant:
         self._horizon = 0
         """A number of steps whose noisy sums the budget was found to afford; not more than the last block behind ``steps``."""
         self._block = 1
+        self._afforded: Spent = Counter()
+        """Steps whose composition was found to keep the budget."""
+        self._ahead = 1
 
     @property
     def steps(self) -> int:
@@ -73,8 +77,9 @@ class PrivacyAccountant:
     def epsilon(self, delta: float) -> float:
         """Upper bound on epsilon of all steps; 0 before the first, inf if nothing protects one.
 
-        :func:`dptheory.privacy.joint_epsilon` with :func:`dptheory.privacy.epsilon_bounds` of the noisy sums, each with the
-        least noise of all, and with the total cost of all private selections; where there are selections, fresh masks or several
+        The least of what :meth:`composition` spends and of the bounds of
+        :func:`dptheory.privacy.joint_epsilon` with :func:`dptheory.privacy.epsilon_bounds` of the noisy sums, each with the least
+        noise of all, and with the total cost of all private selections; where there are selections, fresh masks or several
         noise levels, the Renyi curves of all steps may give less.
 
         Args:
@@ -94,10 +99,29 @@ class PrivacyAccountant:
             secured[cost.secured()] += times
         return self._epsilon(secured, delta)
 
+    def composition(self) -> privacy.Composition | None:
+        """The steps made so far as data; None before the first, and where nothing was released.
+
+        Raises:
+            ValueError: a step that nothing protects, which no composition holds.
+
+        Example:
+            >>> from training.engine import PrivacyAccountant
+            >>> from training.mechanisms import StepCost
+            >>> accountant = PrivacyAccountant(sampling_rate=0.1)
+            >>> for sigma in (4.0, 4.0, 2.0):
+            ...     accountant.record(StepCost(sigma))
+            >>> for part in accountant.composition().parts:
+            ...     print(part)
+            Step(noise_multiplier=2.0, sampling_rate=0.1, count=1)
+            Step(noise_multiplier=4.0, sampling_rate=0.1, count=2)
+        """
+        return composition_of(self._spent, self.sampling_rate)
+
     def limit(self, *, epsilon: float, delta: float) -> None:
         """Set a budget, which :meth:`clear` enforces; delta in [1e-30, 0.99]."""
         self._budget = _validate.real("epsilon", epsilon, 0.0, ends="()"), _delta(delta)
-        self._horizon, self._block = 0, 1
+        self._forget()
 
     def clear(self, cost: StepCost) -> None:
         """Ask, before a release, whether the budget affords one more step of this cost.
@@ -108,7 +132,8 @@ class PrivacyAccountant:
         _validate.instance("cost", cost, StepCost)
         if self._budget is None:
             return
-        if not self._fits(self._spent + Counter([cost]), *self._budget):
+        spent = self._spent + Counter([cost])
+        if not self._fits(spent, *self._budget) and not self._composition_fits(spent, cost, *self._budget):
             raise BudgetError(
                 f"one more step would exceed epsilon = {self._budget[0]:g} at delta = {self._budget[1]:g}"
             )
@@ -120,10 +145,16 @@ class PrivacyAccountant:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over what ``state_dict`` gave."""
         self._spent = Counter({_cost(plain): times for plain, times in state["spent"]})
+        self._forget()
+
+    def _forget(self) -> None:
+        """What was found of the budget holds for another one, or for other steps."""
         self._horizon, self._block = 0, 1
+        self._afforded, self._ahead = Counter(), 1
 
     def _epsilon(self, spent: Spent, delta: float) -> float:
-        return _bound(spent, self.sampling_rate, _delta(delta))
+        delta = _delta(delta)
+        return min(composed_epsilon(spent, self.sampling_rate, delta), _bound(spent, self.sampling_rate, delta))
 
     def _fits(self, spent: Spent, epsilon: float, delta: float) -> bool:
         """Whether these steps keep within a budget.
@@ -137,6 +168,24 @@ class PrivacyAccountant:
             if _bound(spent, self.sampling_rate, delta, horizon) <= epsilon:
                 self._horizon, self._block = horizon, block
                 return True
+        return False
+
+    def _composition_fits(self, spent: Spent, cost: StepCost, epsilon: float, delta: float) -> bool:
+        """Whether the composition of these steps keeps within a budget: with more of the last cost, so that it is seldom asked.
+
+        With private selections it is not: their part of it takes a second, and adds little to the bounds above.
+        """
+        if any(one.selection for one in spent):
+            return False
+        if spent <= self._afforded:
+            return True
+        ahead = min(2 * self._ahead, _LARGEST_BLOCK)
+        while ahead >= 1:
+            more = spent + Counter({cost: ahead - 1})
+            if composed_epsilon(more, self.sampling_rate, delta) <= epsilon:
+                self._afforded, self._ahead = more, ahead
+                return True
+            ahead //= 2
         return False
 
     def _horizons(self, steps: int) -> Iterator[tuple[int, int]]:

@@ -10,10 +10,12 @@ from opacus.optimizers.ddpoptimizer import DistributedDPOptimizer
 from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed
 
 from dptheory import _validate, privacy
+from dptheory.privacy import PrivacyStatement
 from training.engine._accountant import PrivacyAccountant
 from training.engine._logical_batch import LogicalBatch
 from training.engine._noise import generator_noise, secure_noise
 from training.engine._privacy_report import ADD_REMOVE, ADJACENCIES, CALLER, SECURE, SEEDED, ZERO_OUT, PrivacyReport
+from training.engine._statement import stated
 from training.mechanisms import Mechanism, Noise, StepCost, Tensors
 
 SMALLEST, LARGEST = 1e-15, 1e15
@@ -142,6 +144,10 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
             epsilon_if_secure=self.accountant.epsilon_if_secure(delta),
             public=(*_HYPERPARAMETERS, *known, *self.mechanism.public),
         )
+
+    def statement(self, delta: float, *, seeds: tuple[str, ...] = ()) -> PrivacyStatement:
+        """The privacy statement of all steps so far, in seconds; delta in [1e-15, 0.1], the seeds of a run in words."""
+        return stated(self.privacy(delta), self.accountant.composition, mechanism=self.mechanism.title, seeds=seeds)
 
     # --- batches and their parts --------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from training.runs._build import (
     build_optimizer,
     parameter_groups,
 )
-from training.runs._checkpoint import CSV, JSON, STATE, metrics
+from training.runs._checkpoint import CSV, JSON, STATE, STATEMENT, STATEMENT_JSON, metrics, write_statement
 from training.runs._comparisons import ComparisonResult, compare
 from training.runs._config import OptimizerConfig, RunConfig, from_dict, read_config
 from training.runs._plain_dp_sgd import DpSgdSettings, Step, accuracy, dp_sgd, pick_device, sampling_rate
@@ -27,6 +27,8 @@ __all__ = [
     "CSV",
     "JSON",
     "STATE",
+    "STATEMENT",
+    "STATEMENT_JSON",
     "Auxiliary",
     "ComparisonResult",
     "Difference",
@@ -65,4 +67,5 @@ __all__ = [
     "sweep",
     "train",
     "write_answers",
+    "write_statement",
 ]
