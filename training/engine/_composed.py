@@ -24,7 +24,7 @@ def composition_of(spent: Mapping[StepCost, int], sampling_rate: float) -> Compo
     """
     rate = max(sampling_rate, _LEAST_RATE)
     parts = [part for cost, count in spent.items() if (part := _part(cost, count, rate)) is not None]
-    return Composition(sorted(parts, key=repr)) if parts else None
+    return Composition(tuple(sorted(parts, key=repr))) if parts else None
 
 
 def composed_epsilon(spent: Mapping[StepCost, int], sampling_rate: float, delta: float) -> float:
