@@ -128,7 +128,7 @@ def delta_bounds(
         >>> from dptheory.privacy import delta_bounds
         >>> found = delta_bounds(noise_multiplier=1.0, sampling_rate=0.02, steps=100, epsilon=1.43)
         >>> f"{found.upper:.1e}", found.upper - found.lower <= 1e-9 * found.upper
-        ('1.0e-05', True)
+        ('9.8e-06', True)
     """
     asked = checked_run(noise_multiplier, sampling_rate, steps, adjacency, sampling, direction)
     epsilon = _validate.real("epsilon", epsilon, 0.0, ends="[)")
