@@ -128,7 +128,9 @@ def losses(step: StepLoss, z: Complexes) -> tuple[Complexes, Complexes]:
 
 
 def log_cut(step: StepLoss, z: Complexes) -> Complexes:
-    return np.asarray(-np.exp(np.minimum(step.sharpness * (z.real - step.cut), 650.0) + 1j * step.sharpness * z.imag))
+    with np.errstate(over="ignore"):  # infinity is cut like any number beyond 650
+        beyond = np.minimum(step.sharpness * (z.real - step.cut), 650.0)
+    return np.asarray(-np.exp(beyond + 1j * step.sharpness * z.imag))
 
 
 def _log_floor(step: StepLoss, z: Complexes) -> Complexes:

@@ -19,6 +19,7 @@ from dptheory.privacy._saddle_points import Steps, cut, saddle_at
 Adjacency = Literal["add-remove", "replace-one"]
 
 _TURNS = 12
+_LEAST_NOISE = 0.02  # a search for the noise does not look below
 _NOISE_WIDTH = 5e-7
 _BISECTIONS = 40
 _FURTHEST = 64.0
@@ -148,7 +149,8 @@ def noise_bracket(
     unsampled = max(unsampled_mu(step_losses(composition, one)) for one in named)
     enough = math.log(unsampled / gaussian_mu(epsilon, delta)) + 1e-6
     search = _NoiseSearch(bounds, named, delta)
-    search.secant(_root_below(rough, enough), rough)
+    floor = math.log(_LEAST_NOISE / min(step.noise_multiplier for step in composition))
+    search.secant(_root_below(rough, enough, floor), rough)
     if not search.done:
         search.bisect(enough)
     if not search.done:
@@ -255,11 +257,14 @@ def line_plan(composition: Composition, *, epsilon: float, direction: Direction)
     return plan_line(law(kept), saddle_at(kept, epsilon))
 
 
-def _root_below(function: Callable[[float], float], high: float) -> float:
-    """About the root of a falling function that is below 0 at ``high``."""
+def _root_below(function: Callable[[float], float], high: float, floor: float) -> float:
+    """About the root of a falling function that is below 0 at ``high``; ``floor`` where it is below 0 from there on."""
     low = high - 0.5
-    while function(low) <= 0 and high - low < 40.0:
+    while low > floor and function(low) <= 0:
         high, low = low, low - 1.0
+    if low <= floor and function(floor) <= 0:
+        return floor
+    low = max(low, floor)
     while high - low > 1e-2:
         middle = (low + high) / 2
         low, high = (middle, high) if function(middle) > 0 else (low, middle)

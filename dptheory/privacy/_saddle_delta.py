@@ -26,6 +26,7 @@ CLOSED_FORM = 3e-10
 _WANTED = 5e-10  # relative: a bracket of delta that does this is not tried to better by a split
 _FINE = 1e-8  # relative: a line that does this needs no second one
 _NARROW = 1e-6  # relative: a split that does this needs no other
+_NOTHING = 1e-250  # a delta that nobody asks for, where a line would overflow
 _CLOSED_WIDTH = 1e-9  # relative: closed forms that do this need no line
 _CUTS = 3
 _SPLITS = ((0.94, False), (0.94, True), (0.8, False), (0.8, True), (0.6, False))
@@ -74,7 +75,7 @@ def delta_bounds_at(steps: Steps, epsilon: float) -> tuple[float, float]:
     if mu is not None:
         return gaussian_bracket(mu, epsilon)
     low, high = closed_bounds(steps, epsilon)
-    if high - low <= _CLOSED_WIDTH * high:
+    if high - low <= _CLOSED_WIDTH * high or high < _NOTHING:
         return low, high
     try:
         below, above = lines_near(steps, epsilon).delta_bracket(epsilon)

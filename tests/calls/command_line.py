@@ -34,7 +34,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "preset embedding": {"--mu": "1"},
     "privacy epsilon": {
         "--noise-multiplier": "2", "--sampling-rate": "1", "--steps": "1", "--delta": "1e-5", "--adjacency": "add-remove",
-        "--sampling": "poisson", "--width": "0.01",
+        "--sampling": "poisson",
     },
     "privacy noise-multiplier": {
         "--epsilon": "1", "--delta": "1e-5", "--sampling-rate": "1", "--steps": "1", "--adjacency": "add-remove",
