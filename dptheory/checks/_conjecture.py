@@ -210,6 +210,8 @@ def _range(name: str, one: object) -> Range | tuple[Any, ...]:
         if not plain or not one.low < one.high or (one.log and one.low <= 0):
             least = "0 < low < high" if one.log else "low < high"
             raise ValueError(f"ranges must have {least}, both finite, for {name}, got {_validate.shown(one)}")
+        if one.integer and not all(float(end).is_integer() for end in ends):
+            raise ValueError(f"ranges must have whole ends for whole numbers, for {name}, got {_validate.shown(one)}")
         return one
     if isinstance(one, str | bytes | Mapping) or not isinstance(one, Sequence | range) or len(one) == 0:
         raise ValueError(f"ranges must give a Range or a row of values for {name}, got {_validate.shown(one)}")

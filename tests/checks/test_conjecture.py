@@ -24,6 +24,7 @@ def test_bad_arguments_are_named() -> None:
         *(("ranges", value) for value in ({}, None, [1], {"n": []}, {"n": "ab"}, {"n": 3}, {"2": [1]}, {3: [1]})),
         *(("ranges", {"n": Range(*ends)}) for ends in ((1, 1), (2, 1), (0, math.inf), (math.nan, 1))),
         ("ranges", {"n": Range(0, 1, log=True)}),
+        ("ranges", {"n": Range(0.5, 3, integer=True)}),
     ]
     wrong = []
     for name, value in bad:

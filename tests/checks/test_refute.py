@@ -151,30 +151,35 @@ def test_rounding_near_zero_is_no_counterexample_where_it_is_allowed_for() -> No
     assert not refute(Conjecture(**claim, absolute_tolerance=1e-15)).refuted
 
 
-@pytest.mark.parametrize(
-    ("claimed", "truth", "relation", "refuted"),
-    [
-        (Fraction(1, 3), Fraction(1, 3), "==", False),
-        (Fraction(1, 3), 1 / 3, "==", False),
-        (True, True, "==", False),
-        (True, False, "==", True),
-        (np.float64(2), np.array(2.0), "==", False),
-        (math.inf, math.inf, "==", False),
-        (math.inf, 5.0, "==", True),
-        (math.inf, 5.0, "<=", False),
-        (5.0, math.inf, "<=", True),
-        (-math.inf, 5.0, ">=", False),
-        (0.0, 0.0, "<=", False),
-        (0.0, 1e-30, "<=", True),
-        (-1.0, -2.0, "<=", False),
-        (-2.0, -1.0, "<=", True),
-        (-2.0, -1.0, ">=", False),
-    ],
-)
-def test_numbers_of_all_kinds(claimed: Any, truth: Any, relation: str, refuted: bool) -> None:
-    found = refute(Conjecture(claimed=lambda n: claimed, truth=lambda n: truth, relation=relation, ranges={"n": [1]}))
-    assert found.refuted is refuted
-    assert not math.isnan(found.error) and found.summary
+NUMBERS: list[tuple[Any, Any, str, bool]] = [
+    (Fraction(1, 3), Fraction(1, 3), "==", False),
+    (Fraction(1, 3), 1 / 3, "==", False),
+    (True, True, "==", False),
+    (True, False, "==", True),
+    (np.float64(2), np.array(2.0), "==", False),
+    (math.inf, math.inf, "==", False),
+    (math.inf, 5.0, "==", True),
+    (math.inf, 5.0, "<=", False),
+    (5.0, math.inf, "<=", True),
+    (-math.inf, 5.0, ">=", False),
+    (0.0, 0.0, "<=", False),
+    (0.0, 1e-30, "<=", True),
+    (-1.0, -2.0, "<=", False),
+    (-2.0, -1.0, "<=", True),
+    (-2.0, -1.0, ">=", False),
+]
+
+
+def test_numbers_of_all_kinds() -> None:
+    wrong = []
+    for claimed, truth, relation, refuted in NUMBERS:
+        one = Conjecture(
+            claimed=lambda n, c=claimed: c, truth=lambda n, t=truth: t, relation=relation, ranges={"n": [1]}
+        )
+        found = refute(one)
+        if found.refuted is not refuted or math.isnan(found.error) or not found.summary:
+            wrong.append((claimed, truth, relation, found))
+    assert wrong == []
 
 
 def test_a_worst_case_counts_with_its_own_error() -> None:
@@ -213,6 +218,17 @@ def test_a_true_mean_is_not_refuted_and_an_error_of_the_stated_size_is_seen() ->
         assert refute(_mean_claim(1 + found.detectable), seed=seed).refuted
         assert refute(_mean_claim(1 - found.detectable), seed=seed).refuted
         assert not refute(_mean_claim(1.0), seed=seed).refuted
+
+
+def test_what_would_have_been_seen_is_that_of_the_point_that_sees_least() -> None:
+    found = refute(
+        Conjecture(
+            claimed=lambda spread: 1.0,
+            sampler=lambda rng, count, spread: 1 + spread * (rng.random(count) - 0.5),
+            ranges={"spread": [1e-3, 1.0, 1e-2]},
+        )
+    )
+    assert not found.refuted and 0.003 < found.detectable <= 0.01
 
 
 @pytest.mark.parametrize(("relation", "sign"), [("<=", 1), (">=", -1)])
@@ -276,9 +292,11 @@ def _law(weight: float) -> Conjecture:
 def test_laws() -> None:
     true = refute(_law(0.25))
     assert not true.refuted and true.finished and true.detectable <= 0.02
-    effect = 1.2 * true.detectable  # sqrt(sum (p' - p)^2 / p) = effect for p = 1/4 and p' = 1/4 + 3 shift
-    false = refute(_law(0.25 + effect * math.sqrt(3) / 4))
-    assert false.refuted and false.call == "claimed(sides=4)[0]"
+    shift = true.detectable * math.sqrt(3) / 4  # of p = 1/4: sqrt(sum (p' - p)^2 / p) = detectable
+    for share, refuted in ((0.3, False), (0.75, True), (1.2, True)):
+        assert refute(_law(0.25 + share * shift)).refuted is refuted
+    false = refute(_law(0.25 + 1.2 * shift))
+    assert false.call == "claimed(sides=4)[0]"
     assert false.claimed > false.observed == pytest.approx(0.25, abs=0.01)
 
 
