@@ -4,14 +4,17 @@ from training.runs._answers import Answer, answer
 from training.runs._build import BUILDERS, build_mechanism, build_model, build_optimizer, parameter_groups
 from training.runs._checkpoint import CSV, JSON, STATE, metrics
 from training.runs._config import OptimizerConfig, RunConfig, from_dict, read_config
+from training.runs._instruments import Instrument, Measuring, read_instrument
+from training.runs._measured import path_of as instrument_path
 from training.runs._plain_dp_sgd import DpSgdSettings, Step, accuracy, dp_sgd, pick_device, sampling_rate
 from training.runs._progress import Lines
+from training.runs._results import code_that_counts
 from training.runs._results_page import write_answers
 from training.runs._statistics import Difference, Equivalence, equivalence, paired_difference, sign_flip_p
 from training.runs._status import show
 from training.runs._study import Study, read_study, study_from_dict
 from training.runs._sweep import Outcome, Places, Standing, standing, sweep
-from training.runs._train import Run, prepare, train
+from training.runs._train import Run, one_step, prepare, train
 
 __all__ = [
     "BUILDERS",
@@ -22,7 +25,9 @@ __all__ = [
     "Difference",
     "DpSgdSettings",
     "Equivalence",
+    "Instrument",
     "Lines",
+    "Measuring",
     "OptimizerConfig",
     "Outcome",
     "Places",
@@ -36,15 +41,19 @@ __all__ = [
     "build_mechanism",
     "build_model",
     "build_optimizer",
+    "code_that_counts",
     "dp_sgd",
     "equivalence",
     "from_dict",
+    "instrument_path",
     "metrics",
+    "one_step",
     "paired_difference",
     "parameter_groups",
     "pick_device",
     "prepare",
     "read_config",
+    "read_instrument",
     "read_study",
     "sampling_rate",
     "show",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dptheory.claims import Answer
 from dptheory.files import write_atomically
-from training.runs import _answers, _rules, _verdicts
+from training.runs import _answers, _measured, _rules, _verdicts
 from training.runs import _plan as plans
 from training.runs._plan import Find
 from training.runs._rules import Condition
@@ -43,7 +43,7 @@ def write_answers(results: Path, out: Path, page: Path) -> dict[str, int]:
             raise ValueError(f"{name} must lie in a folder that there is (of the repository's root), got {str(path)!r}")
     studies = _rules.read_studies()
     finds = {name: _verdicts.committed(study, results) for name, study in studies.items()}
-    found = _verdicts.all_answers(_rules.read_rules(studies), finds)
+    found = _verdicts.all_answers(_rules.read_rules(studies), finds, _measured.committed(results))
     text = results_page(studies, _rules.read_forecasts(studies), found, finds)
     write_atomically(out, _verdicts.to_json(found))
     write_atomically(page, text)
@@ -128,13 +128,19 @@ def _claims(answers: Mapping[str, Answer]) -> Iterator[str]:
                 one.summary,
                 "; ".join(f"{what}: {value}" for what, value in one.reported[:3])
                 + ("; ..." if one.reported[3:] else ""),
-                f"[{one.study}](#study-{one.study})"
-                if one.study
-                else one.reason + (f": `{one.command}`" if one.command else ""),
+                _decided_by(one),
             )
             for id, one in answers.items()
         ),
     )
+
+
+def _decided_by(found: Answer) -> str:
+    if found.study:
+        return f"[{found.study}](#study-{found.study})"
+    if found.instrument:
+        return f"[{found.instrument}](#instrumented-runs)"
+    return found.reason + (f": `{found.command}`" if found.command else "")
 
 
 def _study(study: Study, forecast: tuple[Condition, ...], answers: Mapping[str, Answer], find: Find) -> Iterator[str]:
