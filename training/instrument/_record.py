@@ -15,7 +15,7 @@ import torch
 from dptheory import _validate
 from dptheory.files import write_atomically
 from training import _argument_ranges
-from training.instrument import _inversion, _masked, _releases, _signals, _subspaces
+from training.instrument import _forecast, _inversion, _masked, _releases, _signals, _subspaces
 from training.instrument._quantities import QUANTITIES
 from training.instrument._view import View
 from training.runs import Instrument, Run, accuracy, code_that_counts, instrument_path, metrics, one_step, prepare
@@ -35,6 +35,7 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "projection": _subspaces.projection,
     "residuals": _subspaces.residuals,
     "inversion": _inversion.inversion,
+    "forecast": _forecast.forecast,
 }
 """What can be measured, by the names of the tables [measure.*]."""
 

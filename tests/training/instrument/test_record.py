@@ -14,7 +14,7 @@ from tests.training.tiny import tiny_load
 from training import runs
 from training.__main__ import app
 from training.instrument import MEASUREMENTS, QUANTITIES, _record, measure, measured_arm, watched
-from training.runs import Instrument, Measuring, Run, _results, _train, read_instrument
+from training.runs import Instrument, Measuring, Run, _instruments, _results, _train, read_instrument
 
 CPU = torch.device("cpu")
 SPARSE = {"name": "random-sparsification", "drop_rate": 0.5}
@@ -28,6 +28,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "spectrum": {"rows": 10},
     "projection": {"dims": [2], "anchors": 10, "other": "excerpt"},
     "residuals": {"dim": 2, "anchors": 10, "other": "excerpt", "rows": 10},
+    "forecast": {"methods": {"masked": {"mechanism": SPARSE}}, "draws": 2, "curved": 5},
     "inversion": {"images": 2, "drop_rates": [0.5], "noise_std": 0.0, "iterations": 2, "smoothing": 0.0},
 }
 
@@ -159,15 +160,12 @@ def test_every_committed_instrument_measures_what_there_is() -> None:
     """Kinds, options, quantities; and the noise that is written out is the one that the others' budget gives."""
     import inspect
 
-    for name in ("masks", "freezing", "clips", "index", "subspaces", "inversion"):
-        found = read_instrument(name)
+    for name, found in _instruments.read_instruments().items():
         assert set(found.quantities) <= set(QUANTITIES)
         for one in found.measurings:
             wanted = set(list(inspect.signature(MEASUREMENTS[one.kind]).parameters)[1:])
             assert set(one.options) == wanted, (name, one.kind)
     masks = read_instrument("masks")
     assert masks.config("ranked-without-noise", seed=0).epsilon is None
-    assert (
-        _train._noise_multiplier(masks.config("dp-sgd", seed=0), 1 / 60, 360)
-        == masks.config("ranked-without-noise", seed=0).noise_multiplier
-    )
+    written = masks.config("ranked-without-noise", seed=0).noise_multiplier
+    assert _train._noise_multiplier(masks.config("dp-sgd", seed=0), 1 / 60, 360) == written
