@@ -16,10 +16,10 @@ from training.runs import Run, from_dict, prepare
 def forecast(view: View, methods: Mapping[str, Mapping[str, Any]], draws: int, curved: int) -> dict[str, Any]:
     """max(0, E<w, g>)^2 / E|g|^2 and max(0, E<w, g>)^2 / E[g'Hg] of what each method releases, relative to the run's own.
 
-    w is the mean gradient of the examples; g the mean gradient that the method releases of a batch drawn from them, with its masks
-    and its noise; H the Hessian of the mean loss of the first ``curved`` of them. The first is the gain of a step at the best rate
-    where the curvature is the same in all directions, the second where it is what it is; null where E[g'Hg] is not positive.
-    ``turned`` is the mean cosine of g and w.
+    w is the mean gradient of the examples; g the mean gradient that the method releases of a batch drawn from them, with its
+    masks and its noise; H the Hessian of the mean loss of the first ``curved`` of them. The first is the gain of a step at the
+    best rate where the curvature is the same in all directions, the second where it is what it is; null where E[g'Hg] is not
+    positive. ``turned`` is the mean cosine of g and w.
     """
     run, found = view.run, dict[str, dict[str, float | None]]()
     for name, changes in {"dp-sgd": {}, **methods}.items():

@@ -102,6 +102,10 @@ def committed(folder: Path) -> FindMeasured:
     return found
 
 
+def nothing_measured(name: str, seed: int) -> None:
+    """No instrument has a result."""
+
+
 def read_asked(table: Mapping[str, Any], instruments: Mapping[str, Instrument]) -> AskedOfInstrument:
     """The rule of a claim.
 

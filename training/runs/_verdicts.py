@@ -9,7 +9,7 @@ from dptheory import claims
 from dptheory.claims import Answer, Finding
 from training.runs import _answers, _measured, _results
 from training.runs import _plan as plans
-from training.runs._measured import FindMeasured
+from training.runs._measured import FindMeasured, nothing_measured
 from training.runs._plan import Find, PlannedRun
 from training.runs._results import Result
 from training.runs._rules import Asked, Condition, Rule
@@ -86,10 +86,6 @@ def finding(study: Study, condition: Condition, find: Find) -> Finding | None:
         relation=str(condition),
         outcome=outcome,
     )
-
-
-def nothing_measured(name: str, seed: int) -> None:
-    """No instrument has a result."""
 
 
 def claim_answer(
