@@ -73,13 +73,6 @@ def measured_arm(instrument: Instrument, arm: str, *, seed: int, device: torch.d
 
     Raises:
         ValueError: an arm, a seed or a configuration that is none; a measurement with options that it does not take.
-
-    Example:
-        >>> import torch
-        >>> from training.instrument import measured_arm
-        >>> from training.runs import read_instrument
-        >>> callable(measured_arm), read_instrument("clips").last_step("clip-1") > 0
-        (True, True)
     """
     _validate.choice("arm", arm, tuple(instrument.arms))
     run = prepare(instrument.config(arm, seed=_argument_ranges.seed("seed", seed)), device)

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from tests.training.tiny import tiny_load
 from training import runs
 from training.__main__ import app
-from training.instrument import MEASUREMENTS, QUANTITIES, _record, measure, measured_arm, watched
+from training.instrument import MEASUREMENTS, QUANTITIES, _record, measure
+from training.instrument._record import measured_arm, watched
 from training.runs import Instrument, Measuring, Run, _instruments, _results, _train, read_instrument
 
 CPU = torch.device("cpu")
