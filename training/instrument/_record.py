@@ -121,12 +121,6 @@ def measure(
     Raises:
         ValueError: another seed, code that differs from its commit, or a configuration that does not fit together.
         OSError: data files are missing, or the file cannot be written.
-
-    Example:
-        >>> from training.instrument import measure
-        >>> from training.runs import read_instrument
-        >>> callable(measure), read_instrument("masks").seeds
-        (True, (0,))
     """
     if seed not in instrument.seeds:
         raise ValueError(f"seed must be one of {instrument.seeds}, got {_validate.shown(seed)}")

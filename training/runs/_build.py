@@ -11,6 +11,7 @@ from torch import nn
 from dptheory import _validate
 from dptheory.pruning import theta_for_budget
 from training import _argument_ranges, mechanisms, networks
+from training.data import Images
 from training.mechanisms import AnchorGradients, Mechanism, Schedule, layers
 from training.networks import small_tanh_cnn
 from training.runs._config import OptimizerConfig, RunConfig
@@ -133,6 +134,18 @@ def build_mechanism(setting: Setting, table: Mapping[str, Any]) -> Mechanism:
         return builder(setting, **arguments)
     except TypeError as error:
         raise ValueError(f"mechanism {name!r}: {error}; its arguments are {', '.join(wanted)}") from None
+
+
+def check_shape(model: nn.Module, config: RunConfig, images: Images, device: torch.device) -> None:
+    """One image through the model, so that a mismatch is said before the run."""
+    try:
+        with torch.no_grad():
+            model(images.pixels[:1].to(device))
+    except RuntimeError as error:
+        shape = tuple(images.pixels.shape[1:])
+        raise ValueError(
+            f"model {config.model!r} does not take the {shape} images of {config.data!r}: {error}"
+        ) from None
 
 
 def _sparsification_rate(setting: Setting, drop_rate: float, cooling_epochs: int) -> Schedule:

@@ -164,7 +164,8 @@ def _forecast(studies: Mapping[str, Study], finds: Mapping[str, Find], measured:
     yield (
         "What a step is worth at the weights of one DP-SGD run of the study, by the gradients of test images: max(0, E<w, g>)² "
         "over E|g|² (the gain of the best rate where the curvature is the same everywhere) and over E[g'Hg] (with the real one), "
-        "of the one arm over the other. Above 1 the one is expected to be better. Masks are at their final rates. "
+        "of the one arm over the other. Above 1 the one is expected to be better. Masks are at their final rates, "
+        "and one that is held for an epoch is one drawn mask. "
         "The sign is that of the median of the three moments, and open where the measured interval holds 0."
     )
     yield ""

@@ -122,7 +122,7 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
     auxiliary = _build.Auxiliary(lambda: _auxiliary(config, test))
     model = _build.build_model(config.model, features=train.pixels[0].numel(), seed=stream(config.seed, _WEIGHTS))
     model = model.to(device).train()
-    _check_shape(model, config, train, device)
+    _build.check_shape(model, config, train, device)
     setting = _build.Setting(
         run=config,
         model=model,
@@ -261,13 +261,25 @@ def interrupts_between_steps() -> Iterator[Callable[[], bool]]:
 
 
 def one_step(run: Run) -> tuple[float, int]:
-    """One step on its Poisson batch, in physical batches.
+    """One step on its Poisson batch, in physical batches; none where the budget forbids it, and then ``run.spent`` is set.
+
+    Args:
+        run: of :func:`prepare`.
 
     Returns:
         Sum of the losses and number of examples, of this process.
 
     Raises:
         ValueError: a physical batch does not fit into memory.
+
+    Example:
+        >>> import torch
+        >>> from training.runs import from_dict, one_step, prepare
+        >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 1, "batch_size": 500, "max_grad_norm": 1.0,
+        ...     "noise_multiplier": 2.0})
+        >>> run = prepare(config, torch.device("cpu"))
+        >>> one_step(run)[1] > 400, run.step
+        (True, 1)
     """
     indices = run.batches.batch(run.step, *engine.place())
     parts = torch.split(indices, run.config.physical_batch_size) if len(indices) else (indices,)
@@ -386,15 +398,3 @@ def _inputs(config: RunConfig, images: Images) -> Images:
             f"model {config.model!r} takes images of shape {SCATTERING_INPUT}, got {config.data!r}: {shape}"
         )
     return Images(images.name, scattering_features(images.pixels), images.labels)
-
-
-def _check_shape(model: nn.Module, config: RunConfig, images: Images, device: torch.device) -> None:
-    """One image through the model, so that a mismatch is said before the run."""
-    try:
-        with torch.no_grad():
-            model(images.pixels[:1].to(device))
-    except RuntimeError as error:
-        shape = tuple(images.pixels.shape[1:])
-        raise ValueError(
-            f"model {config.model!r} does not take the {shape} images of {config.data!r}: {error}"
-        ) from None
