@@ -21,8 +21,9 @@ def draw(ax: Axes, data: Data) -> None:
     """Solid for the signal loss, dashed for the MSE, a colour a step."""
     names = [name for name in data if name != "drop_rate"]
     for number, name in enumerate(names):
-        style = {"ls": "-", "lw": 3.5, "alpha": 0.35} if name.startswith("signal") else {"ls": "--", "lw": 1.4}
-        ax.plot(data["drop_rate"], 100 * data[name], color=f"C{number // 2}", label=name, **style)
+        wide = name.startswith("signal")  # the two may lie on each other
+        (line,) = ax.plot(data["drop_rate"], 100 * data[name], color=f"C{number // 2}", label=name)
+        line.set(ls="-" if wide else "--", lw=3.5 if wide else 1.4, alpha=0.35 if wide else 1.0)
     ax.axhline(0, color="0.3", lw=0.8)
     ax.set(
         xlabel="freeze rate",

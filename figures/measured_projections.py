@@ -34,4 +34,4 @@ def draw(ax: Axes, data: Data) -> None:
         ylim=(0, 1.05),
         title="small CNN (d = 26,010) on MNIST under GEP; range over two epochs",
     )
-    ax.legend()
+    ax.legend(loc=(0.45, 0.7))

@@ -19,7 +19,7 @@ from tests.examples import complaints, parsed, sources_with_examples
 from training.mechanisms import Mechanism
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("audits", "data", "engine", "mechanisms", "networks", "probe", "runs", "validate")
+ROOMS = ("audits", "data", "engine", "instrument", "mechanisms", "networks", "probe", "runs", "validate")
 
 
 def _public() -> dict[str, Any]:

@@ -26,7 +26,8 @@ def inversion(
     def distance(image: torch.Tensor, label: torch.Tensor, target: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
         found = torch.cat([g.flatten() for g in grad(loss)(weights, image, label).values()]) * kept
         variation = image.diff(dim=-1).abs().mean() + image.diff(dim=-2).abs().mean()
-        return 1 - found @ target / (found.norm() * target.norm()).clamp_min(1e-30) + smoothing * variation
+        away: torch.Tensor = 1 - found @ target / (found.norm() * target.norm()).clamp_min(1e-30)
+        return away + smoothing * variation
 
     descent = vmap(grad(distance))
     found: dict[str, list[float]] = {"mse": [], "standard_error": []}

@@ -149,7 +149,7 @@ def noise_over_clipping(arms: Arms) -> float:
     for number in range(len(rows[0]["signal"])):
         pairs = [(row["noise_angle"][number], row["clipping_angle"][number]) for row in rows]
         gaps.append(statistics.median(a - b for a, b in pairs if a is not None and b is not None))
-    return min(gaps)
+    return float(min(gaps))
 
 
 def alignment_gap(arms: Arms) -> float:
@@ -177,7 +177,8 @@ def most_changed(arms: Arms) -> float:
 
 def greatest_turn(arms: Arms) -> float:
     """Greatest angle by which freezing turns the sum of the clipped or of the unclipped gradients, in radians."""
-    return max(row[key] for row in _status(arms) for key in ("clipped_turn", "unclipped_turn") if row[key] is not None)
+    turns = ("clipped_turn", "unclipped_turn")
+    return float(max(row[key] for row in _status(arms) for key in turns if row[key] is not None))
 
 
 # --- index pruning ----------------------------------------------------------------------------------------------------
@@ -232,7 +233,7 @@ def benefit_rise(arms: Arms) -> float:
         mean = [statistics.fmean(values) for values in zip(*_errors(arms, source), strict=True)]
         benefit = [(a - b) / (k - j) for (a, b), (j, k) in zip(pairwise(mean), pairwise(dims), strict=True)]
         growth += [b - a for a, b in pairwise(benefit)]
-    return max(growth)
+    return float(max(growth))
 
 
 def other_over_same(arms: Arms) -> float:

@@ -24,7 +24,7 @@ def sample_gradients(model: nn.Module, images: Images) -> torch.Tensor:
         return nn.functional.cross_entropy(functional_call(model, dict(trained), (image[None],)), label[None])
 
     each = vmap(grad(loss), in_dims=(None, 0, 0))
-    parts = zip(images.pixels.split(_CHUNK), images.labels.split(_CHUNK), strict=True)
+    parts = zip(torch.split(images.pixels, _CHUNK), torch.split(images.labels, _CHUNK), strict=True)
     return torch.cat(
         [torch.cat([g.flatten(1) for g in each(weights, x, y).values()], dim=1).detach() for x, y in parts]
     )
@@ -33,7 +33,8 @@ def sample_gradients(model: nn.Module, images: Images) -> torch.Tensor:
 def mean_gradient(model: nn.Module, images: Images) -> torch.Tensor:
     """Gradient of the mean cross-entropy of all images, flat: shape (d,)."""
     total = torch.zeros(sum(p.numel() for p in model.parameters()))
-    for pixels, labels in zip(images.pixels.split(4 * _CHUNK), images.labels.split(4 * _CHUNK), strict=True):
+    size = 4 * _CHUNK
+    for pixels, labels in zip(torch.split(images.pixels, size), torch.split(images.labels, size), strict=True):
         loss = nn.functional.cross_entropy(model(pixels), labels, reduction="sum")
         total += torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(model.parameters()))])
     return total / len(images)
@@ -105,7 +106,7 @@ class View:
     @property
     def noise_std(self) -> float:
         """Of an entry of the noise on the sum: sigma C."""
-        return self.run.optimizer.noise_multiplier * self.clip_norm
+        return float(self.run.optimizer.noise_multiplier * self.clip_norm)
 
     @property
     def batch_size(self) -> int:

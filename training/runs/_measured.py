@@ -9,6 +9,7 @@ from typing import Any
 
 from dptheory import _validate, claims
 from dptheory.claims import Answer, Measured
+from training import _argument_ranges
 from training.runs._instruments import Instrument
 
 Result = Mapping[str, Any]
@@ -75,13 +76,16 @@ def path_of(folder: Path, name: str, seed: int) -> Path:
     Returns:
         Path of the JSON file.
 
+    Raises:
+        ValueError: a seed outside 0..2^63 - 1.
+
     Example:
         >>> from pathlib import Path
         >>> from training.runs import instrument_path
         >>> instrument_path(Path("results"), "masks", 0).as_posix()
         'results/instruments/masks_seed=0.json'
     """
-    return folder / FOLDER / f"{name}_seed={seed}.json"
+    return folder / FOLDER / f"{name}_seed={_argument_ranges.seed('seed', seed)}.json"
 
 
 def committed(folder: Path) -> FindMeasured:
