@@ -136,7 +136,7 @@ def measure(
         "quantities": {name: QUANTITIES[name](arms) for name in instrument.quantities},
         "arms": arms,
     }
-    path = instrument_path(folder, instrument.name, seed)
+    path = instrument_path(folder, name=instrument.name, seed=seed)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, to_json(result | {"cpu_seconds": round(time.process_time() - began)}))
     return path

@@ -65,7 +65,7 @@ class AskedOfInstrument:
     bounds: tuple[Bound, ...]
 
 
-def path_of(folder: Path, name: str, seed: int) -> Path:
+def path_of(folder: Path, *, name: str, seed: int) -> Path:
     """Where the result of an instrument and a seed lies.
 
     Args:
@@ -82,7 +82,7 @@ def path_of(folder: Path, name: str, seed: int) -> Path:
     Example:
         >>> from pathlib import Path
         >>> from training.runs import instrument_path
-        >>> instrument_path(Path("results"), "masks", 0).as_posix()
+        >>> instrument_path(Path("results"), name="masks", seed=0).as_posix()
         'results/instruments/masks_seed=0.json'
     """
     return folder / FOLDER / f"{name}_seed={_argument_ranges.seed('seed', seed)}.json"
@@ -92,7 +92,7 @@ def committed(folder: Path) -> FindMeasured:
     """The results that count: those of code that differs from its commit are none."""
 
     def found(name: str, seed: int) -> Result | None:
-        path = path_of(folder, name, seed)
+        path = path_of(folder, name=name, seed=seed)
         try:
             result = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -165,7 +165,9 @@ def answer(claim: str, asked: AskedOfInstrument, find: FindMeasured, folder: Pat
         differs=asked.differs,
         measured=measured if done else (),
         reported=tuple((name, numbers[name]) for name in asked.reported),
-        files=tuple(path_of(folder, instrument.name, seed).as_posix() for seed in instrument.seeds) if done else (),
+        files=tuple(path_of(folder, name=instrument.name, seed=seed).as_posix() for seed in instrument.seeds)
+        if done
+        else (),
         command=command(instrument),
         cost=instrument.cost,
         reason="" if done else f"instrument {instrument.name} has seeds to go",

@@ -31,7 +31,7 @@ def asked(**bounds: float) -> AskedOfInstrument:
 
 def written(folder: Path, *values: float | None, code: dict[str, Any] | None = None) -> Path:
     for seed, value in enumerate(values):
-        path = path_of(folder, "masks", seed)
+        path = path_of(folder, name="masks", seed=seed)
         path.parent.mkdir(exist_ok=True)
         result = {
             "quantities": {"least_mse_gain": value},
@@ -77,10 +77,10 @@ def test_a_seed_less_and_code_that_nobody_can_find_are_no_answer(tmp_path: Path)
         assert (found.state, found.measured, found.files) == ("not run", (), ())
         assert found.reason == "instrument masks has seeds to go" and found.command
     assert _verdicts.claim_answer("rf.fig1", rule, {}).state == "not run"
-    path_of(tmp_path, "masks", 0).write_text("{}")
+    path_of(tmp_path, name="masks", seed=0).write_text("{}")
     with pytest.raises(ValueError, match="is no result of an instrument: it lacks"):
         committed(tmp_path)("masks", 0)
-    path_of(tmp_path, "masks", 0).write_text("{")
+    path_of(tmp_path, name="masks", seed=0).write_text("{")
     with pytest.raises(ValueError, match="is no result of an instrument"):
         committed(tmp_path)("masks", 0)
 
