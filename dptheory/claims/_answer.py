@@ -60,7 +60,8 @@ class Measured:
     outcome: str
 
     def __str__(self) -> str:
-        return f"{self.quantity}: {self.numbers} (by seed), {self.relation}: {self.outcome}"
+        seeds = "one seed" if len(self.values) == 1 else "by seed"
+        return f"{self.quantity}: {self.numbers} ({seeds}), {self.relation}: {self.outcome}"
 
     @property
     def numbers(self) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from training.runs import _answers
 from training.runs._measured import FindMeasured
 from training.runs._plan import Find
-from training.runs._study import Study
+from training.runs._study import Comparison, Study
 
 PREFIX = "forecast-"
 _KINDS = ("isotropic", "curved")
@@ -18,7 +18,7 @@ _PLAIN = ("dp-sgd", "gp")
 def forecast_rows(
     studies: Mapping[str, Study], finds: Mapping[str, Find], measured: FindMeasured
 ) -> Iterator[tuple[str, ...]]:
-    """A row per comparison of two arms of one phase whose steps were forecast.
+    """A row per comparison of two arms, in phases with the data, epochs and epsilon of the run, whose steps were forecast.
 
     The forecast is the worth of a step of the one arm over that of the other: above 1 the theory expects the one to be better.
     """
@@ -30,7 +30,7 @@ def forecast_rows(
         known = [plain for plain in _PLAIN if plain in study.arms] + list(moments[0]["methods"])
         for comparison in study.comparisons:
             arms = (comparison.arm, comparison.against)
-            if not set(arms) <= set(known):
+            if not set(arms) <= set(known) or not _of_the_run(study, comparison, result["arms"]["dp-sgd"]["config"]):
                 continue
             ratios = {kind: [_ratio(row["methods"], *arms, kind) for row in moments] for kind in _KINDS}
             found = _answers.answer(study, comparison, finds[name])
@@ -46,6 +46,16 @@ def forecast_rows(
                 shown,
                 "" if found is None else "; ".join(f"{kind}: {sign(ratios[kind], found.last)}" for kind in _KINDS),
             )
+
+
+def _of_the_run(study: Study, comparison: Comparison, run: Mapping[str, Any]) -> bool:
+    """Whether the comparison is made on the data, over the epochs and at the epsilon of the run whose gradients forecast it."""
+    for name in comparison.phases:
+        phase = study.phase(name)
+        config = study.config(phase, arm=comparison.against, point={}, seed=phase.seeds[0])
+        if (config.data, config.epochs) != (run["data"], run["epochs"]) or run["epsilon"] not in (None, config.epsilon):
+            return False
+    return True
 
 
 def sign(ratios: list[float | None], difference: Any) -> str:

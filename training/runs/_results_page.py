@@ -166,6 +166,7 @@ def _forecast(studies: Mapping[str, Study], finds: Mapping[str, Find], measured:
         "over E|g|² (the gain of the best rate where the curvature is the same everywhere) and over E[g'Hg] (with the real one), "
         "of the one arm over the other. Above 1 the one is expected to be better. Masks are at their final rates, "
         "and one that is held for an epoch is one drawn mask. "
+        "A moment has none where the step of either arm is worth nothing: where it does not descend on average. "
         "The sign is that of the median of the three moments, and open where the measured interval holds 0."
     )
     yield ""

@@ -31,7 +31,9 @@ def test_rows() -> None:
         moment(dp_sgd=(1.0, 1.0), **{one: (0.5, 2.0), other: (1.0, None)}),
         moment(dp_sgd=(1.0, 1.0), **{one: (0.6, 2.0), other: (1.0, 1.0)}),
     ]
-    result = {"arms": {"dp-sgd": {"measured": {"forecast": moments}}}}
+    phase = wanted.phase(wanted.comparisons[0].phases[0])
+    config = wanted.config(phase, arm=other, point={}, seed=0).as_dict()
+    result = {"arms": {"dp-sgd": {"config": config, "measured": {"forecast": moments}}}}
     find = find_by(lambda run: 0.6 if run.arm == other else 0.55 + 0.001 * (run.config.seed % 2))
     rows = list(forecast_rows({"invented": wanted}, {"invented": find}, lambda name, seed: result))
     assert rows[0][:4] == (
@@ -45,3 +47,6 @@ def test_rows() -> None:
     none = list(forecast_rows({"invented": wanted}, {"invented": find_by(lambda run: None)}, lambda name, seed: result))
     assert none[0][4:] == ("none yet", "")
     assert list(forecast_rows({"invented": wanted}, {"invented": find}, lambda name, seed: None)) == []
+    for change in ({"data": "mnist"}, {"epochs": 77}, {"epsilon": 77.0}):
+        result["arms"]["dp-sgd"]["config"] = config | change
+        assert list(forecast_rows({"invented": wanted}, {"invented": find}, lambda name, seed: result)) == []
