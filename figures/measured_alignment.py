@@ -13,7 +13,9 @@ def data() -> Data:
     table = {"step": [row["step"] for row in rows("clips", "clip-1", "alignment")]}
     for clip in _CLIPS:
         for kind in ("clipped", "unclipped"):
-            table[f"{kind}, C = {clip}"] = [row[f"{kind}_angle"] for row in rows("clips", f"clip-{clip}", "alignment")]
+            table[f"{kind} at C = {clip}"] = [
+                row[f"{kind}_angle"] for row in rows("clips", f"clip-{clip}", "alignment")
+            ]
     return columns(table)
 
 
@@ -22,7 +24,12 @@ def draw(ax: Axes, data: Data) -> None:
     for number, clip in enumerate(_CLIPS):
         for kind, style in (("clipped", "o-"), ("unclipped", "s--")):
             ax.plot(
-                data["step"], data[f"{kind}, C = {clip}"], style, ms=4, color=f"C{number}", label=f"{kind}, C = {clip}"
+                data["step"],
+                data[f"{kind} at C = {clip}"],
+                style,
+                ms=4,
+                color=f"C{number}",
+                label=f"{kind} at C = {clip}",
             )
     ax.set(
         xlabel="step",

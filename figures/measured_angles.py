@@ -16,7 +16,7 @@ def data() -> Data:
 def draw(ax: Axes, data: Data) -> None:
     """A colour per layer; thick for the angle of noise; dotted without freezing."""
     for name in list(data)[1:]:
-        arm, layer, key = name.split(", ")
+        arm, layer, key = name.split("; ")
         number = 2 * (key == "noise_angle") + (layer == "fc2")
         label = f"{_KEYS[key]}, {layer}" if arm == "freezing" else None
         style = {"ls": "-", "marker": "o", "ms": 4} if arm == "freezing" else {"ls": ":"}

@@ -6,7 +6,11 @@ from matplotlib.axes import Axes
 from figures._instrument import columns, rows
 from figures._table import Data
 
-_SOURCES = {"same": "test images, their labels", "other": "FashionMNIST, random labels", "random": "random vectors"}
+_SOURCES = {
+    "same": "test images with their labels",
+    "other": "FashionMNIST with random labels",
+    "random": "random vectors",
+}
 
 
 def data() -> Data:
@@ -17,8 +21,8 @@ def data() -> Data:
         each = np.array([row["error"][source] for row in found])
         table |= {
             label: each.mean(0).tolist(),
-            f"{label}, least": each.min(0).tolist(),
-            f"{label}, greatest": each.max(0).tolist(),
+            f"{label} (least)": each.min(0).tolist(),
+            f"{label} (greatest)": each.max(0).tolist(),
         }
     return columns(table)
 
@@ -27,7 +31,7 @@ def draw(ax: Axes, data: Data) -> None:
     """A line with its range a source."""
     for number, label in enumerate(_SOURCES.values()):
         ax.plot(data["k"], data[label], "o-", color=f"C{number}", label=label)
-        ax.fill_between(data["k"], data[f"{label}, least"], data[f"{label}, greatest"], color=f"C{number}", alpha=0.2)
+        ax.fill_between(data["k"], data[f"{label} (least)"], data[f"{label} (greatest)"], color=f"C{number}", alpha=0.2)
     ax.set(
         xlabel="vectors k",
         ylabel="relative projection error",

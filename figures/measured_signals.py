@@ -18,7 +18,7 @@ def layer_columns(keys: tuple[str, ...]) -> Data:
         for layer in LAYERS:
             for key in keys:
                 values = [row["as_it_is"][key][layer] for row in rows("freezing", arm, "signals")]
-                table[f"{arm}, {names[layer]}, {key}"] = values
+                table[f"{arm}; {names[layer]}; {key}"] = values
     return columns(table)
 
 
@@ -30,7 +30,7 @@ def data() -> Data:
 def draw(ax: Axes, data: Data) -> None:
     """Solid with freezing, dotted without."""
     for name in list(data)[1:]:
-        arm, layer, _ = name.split(", ")
+        arm, layer, _ = name.split("; ")
         colour = "C0" if layer == "fc1" else "C1"
         style = {"ls": "-", "marker": "o", "ms": 4} if arm == "freezing" else {"ls": ":"}
         label = f"{layer}, {'frozen below' if arm == 'freezing' else 'nothing frozen'}"

@@ -143,9 +143,11 @@ def measure(
 
 
 def to_json(result: Mapping[str, Any]) -> str:
-    """The result with six digits, a line per measurement."""
+    """The result with six digits but for its configuration, a line per measurement."""
     plain = _plain(result)
     arms = plain.pop("arms")
+    for arm, table in arms.items():  # as it was given
+        table.update({key: result["arms"][arm][key] for key in ("config", "noise_multiplier") if key in table})
     text = json.dumps(plain, indent=1, allow_nan=False).removesuffix("\n}")
     blocks = []
     for arm, table in arms.items():
