@@ -34,7 +34,7 @@ def draw(ax: Axes, data: Data) -> None:
     ax.set(
         xlabel="step",
         ylabel="angle to the true gradient (radians)",
-        ylim=(0, None),
+        ylim=(0, 3.4),
         title=r"small CNN on FashionMNIST, B = 512, $\sigma$ = 1, learning rate 0.15",
     )
-    ax.legend(ncols=2)
+    ax.legend(ncols=2, loc="upper left")

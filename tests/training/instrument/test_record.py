@@ -131,12 +131,10 @@ def test_result_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_numbers_that_json_has_not_are_null() -> None:
-    text = _record.to_json(
-        {"a": math.nan, "b": [1 / 3, 2, True], "arms": {"x": {"y": 1.0, "measured": {"k": [{"z": math.inf}]}}}}
-    )
-    assert json.loads(text) == {
-        "a": None, "b": [0.333333, 2, True], "arms": {"x": {"y": 1.0, "measured": {"k": [{"z": None}]}}}
-    }  # fmt: skip
+    arm = {"y": 1.0, "config": {"x": 1 / 3}, "measured": {"k": [{"z": math.inf}]}}
+    text = _record.to_json({"a": math.nan, "b": [1 / 3, 2, True], "arms": {"x": arm}})
+    wanted = {"y": 1.0, "config": {"x": 1 / 3}, "measured": {"k": [{"z": None}]}}
+    assert json.loads(text) == {"a": None, "b": [0.333333, 2, True], "arms": {"x": wanted}}
 
 
 def test_command(monkeypatch: pytest.MonkeyPatch) -> None:
