@@ -13,7 +13,7 @@ def data() -> Data:
     for row in found:
         at = f"epoch {epoch('masks', 'dp-sgd', row['step']):g}"
         for name, key in (("signal loss", "signal_loss"), ("MSE", "mse")):
-            table[f"{name}, {at}"] = [(row[key][0] - value) / row[key][0] for value in row[key]]
+            table[f"{name} at {at}"] = [(row[key][0] - value) / row[key][0] for value in row[key]]
     return columns(table)
 
 

@@ -15,7 +15,7 @@ def data() -> Data:
     for arm in ("dp-sgd", "freeze"):
         for row in rows("masks", arm, "norms"):
             total = sum(row["histogram"])
-            table[f"{arm}, epoch {epoch('masks', arm, row['step']):g}"] = [n / total for n in row["histogram"]]
+            table[f"{arm} at epoch {epoch('masks', arm, row['step']):g}"] = [n / total for n in row["histogram"]]
     return columns(table)
 
 
@@ -24,9 +24,9 @@ def draw(ax: Axes, data: Data) -> None:
     norms = 10 ** (data["log10_norm"] + 0.05)
     names = [name for name in data if name.startswith("dp-sgd")]
     for number, name in enumerate(names):
-        at = name.removeprefix("dp-sgd, ")
+        at = name.removeprefix("dp-sgd at ")
         ax.plot(norms, np.cumsum(data[name]), color=f"C{number}", label=f"no freeze, {at}")
-        ax.plot(norms, np.cumsum(data[f"freeze, {at}"]), "--", color=f"C{number}", label=f"random freeze, {at}")
+        ax.plot(norms, np.cumsum(data[f"freeze at {at}"]), "--", color=f"C{number}", label=f"random freeze, {at}")
     ax.axvline(_CLIP, color="0.3", ls=":", label="C")
     ax.set(
         xscale="log",
