@@ -228,7 +228,7 @@ def scattering_linear(seed: int) -> nn.Module:
 
     Source: the handcrafted features of RF, Table 1 (rf.table1), without its convolutions.
 
-    Example:
+    Example: ten scores per image, and ten weights per coefficient with a bias each.
         >>> import torch
         >>> from training.networks import scattering_linear
         >>> model = scattering_linear(0)

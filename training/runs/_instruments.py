@@ -44,7 +44,7 @@ class Instrument:
         measurings: what is measured.
         quantities: the numbers by which claims are answered.
 
-    Example:
+    Example: one that comes with the package; its plain arm is DP-SGD.
         >>> from training.runs import read_instrument
         >>> instrument = read_instrument("masks")
         >>> instrument.config("dp-sgd", seed=0).mechanism["name"], instrument.last_step("dp-sgd") > 0
@@ -101,7 +101,7 @@ def read_instrument(name: str, *, home: Path = HOME) -> Instrument:
     Raises:
         ValueError: no such file, not TOML, or a key or value that there is none of.
 
-    Example:
+    Example: the arms of one that comes with the package.
         >>> from training.runs import read_instrument
         >>> sorted(read_instrument("freezing").arms)
         ['dp-sgd', 'freezing']

@@ -79,7 +79,7 @@ def path_of(folder: Path, *, name: str, seed: int) -> Path:
     Raises:
         ValueError: a seed outside 0..2^63 - 1.
 
-    Example:
+    Example: a file per instrument and seed.
         >>> from pathlib import Path
         >>> from training.runs import instrument_path
         >>> instrument_path(Path("results"), name="masks", seed=0).as_posix()

@@ -79,7 +79,7 @@ def code_that_counts(*, allow_dirty: bool) -> dict[str, Any]:
         ValueError: the code differs from its commit.
         OSError: a checkout, but git cannot be asked.
 
-    Example:
+    Example: the commit in a checkout, the version of the package elsewhere.
         >>> from training.runs import code_that_counts
         >>> {"package", "commit"} & code_that_counts(allow_dirty=True).keys() != set()
         True
