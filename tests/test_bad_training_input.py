@@ -32,6 +32,8 @@ _LEFT_OUT = re.compile(
     r"|runs\.(read_study|study_from_dict|standing|sweep|show|compare|metrics)"  # the same: tests/training/runs/test_sweep.py
     r"|runs\.write_answers"  # tests/training/runs/test_results_page.py
     r"|runs\.write_statement"  # tests/training/runs/test_checkpoint.py
+    r"|runs\.(Instrument(\..*)?|Measuring|read_instrument|instrument_path|one_step|code_that_counts)|instrument\.measure"
+    # what a file of instruments holds, and parts of `python -m training instrument`: tests/training/instrument
     r"|data\.(?!load)\w+.*|networks\.(scattering_features|layer_slices|pooled_channels_last)"  # take what `load` gives
     r"|probe\.(run_probe|ProbeResult|write_\w+|to_dict|device_name|versions|\w+_table).*"
     r"|validate\.(?!ValidateSettings$|linear_gradient$)\w+.*"  # parts of `python -m training validate`

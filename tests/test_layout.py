@@ -41,7 +41,7 @@ TRAINING_FLOORS: tuple[frozenset[str], ...] = tuple(
         ("mechanisms", "networks"),
         ("engine",),
         ("runs",),
-        ("probe", "audits"),
+        ("probe", "audits", "instrument"),
         ("validate", "benchmarks"),
         ("__main__",),
     )

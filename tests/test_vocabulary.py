@@ -134,8 +134,8 @@ def test_options_are_in_the_glossary(name: str) -> None:
 
 
 _CONFIGS = sorted((Path(training.__file__).parent / "configs").rglob("*.toml"))
-_CHOSEN = ("arms", "phases", "per_arm", "tuned_as")
-"""Tables of a study whose keys its author chooses."""
+_CHOSEN = ("arms", "phases", "per_arm", "tuned_as", "measure", "methods")
+"""Tables whose keys their author chooses: of a study its arms and phases; of an instrument what it measures, and on what."""
 
 
 def _keys(value: Any, chosen: bool = False) -> Iterator[str]:

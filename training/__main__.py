@@ -257,6 +257,38 @@ def sweep(
 
 
 @app.command()
+def instrument(
+    names: Annotated[
+        list[str], typer.Argument(help="instruments; files configs/instruments/NAME.toml of this package")
+    ],
+    seed: Annotated[
+        int | None, typer.Option(help="one of the instrument's seeds; all of them where none is given")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "cpu",
+    results: Annotated[Path, typer.Option(help="folder for the result files")] = Path("proofs/results"),
+    allow_dirty: Annotated[
+        bool, typer.Option("--allow-dirty", help="also with code that differs from its commit")
+    ] = False,
+) -> None:
+    """Train small networks and measure their gradients on the way: what the papers' figures show.
+
+    Example: [bold]python -m training instrument masks --seed 0[/bold]
+    """
+    import torch
+
+    from training import runs
+    from training.instrument import measure
+
+    torch.set_num_threads(1)  # the order of sums, and so the last digits, would depend on the number of threads
+    with user_errors(**_OPTIONS):
+        chosen = runs.pick_device(device)
+        for wanted in [runs.read_instrument(name) for name in names]:
+            for one in wanted.seeds if seed is None else (seed,):
+                path = measure(wanted, seed=one, folder=results, device=chosen, allow_dirty=allow_dirty)
+                typer.echo(str(path))
+
+
+@app.command()
 def answers(
     results: Annotated[Path, typer.Option(help="folder of the result files")] = Path("proofs/results"),
     out: Annotated[Path, typer.Option(help="JSON file that the ledger reads")] = Path("dptheory/claims/answers.json"),

@@ -1,6 +1,6 @@
 """The ledger: every numbered claim of the five papers, its verdict, and what tests it."""
 
-from dptheory.claims._answer import Answer, Finding
+from dptheory.claims._answer import Answer, Finding, Measured
 from dptheory.claims._checking import CheckedClaim, CheckReport, Watcher, check_claims
 from dptheory.claims._claim import PAPERS, Claim, Source, Verdict
 from dptheory.claims._demonstration import BoughtSelection, Demonstration, demonstrate
@@ -19,6 +19,7 @@ __all__ = [
     "Demonstration",
     "Finding",
     "Match",
+    "Measured",
     "SearchResult",
     "Source",
     "Verdict",

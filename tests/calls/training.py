@@ -175,6 +175,7 @@ CALLS: Calls = {
     "training.networks.resnet20": [dear(seed=0)],
     "training.networks.wrn_16_4": [dear(seed=0)],
     "training.networks.scattering_cnn": [dear(seed=0)],
+    "training.networks.scattering_linear": [dear(seed=0)],
     "training.networks.linear_probe": [dear(seed=0, features=12, bias=True)],
     "training.data.load": [dear(name="excerpt", train=False)],
     "training.runs.build_model": [call(name="linear-probe", features=_FEATURES, seed=0)],

@@ -19,7 +19,7 @@ from tests.examples import complaints, parsed, sources_with_examples
 from training.mechanisms import Mechanism
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("audits", "data", "engine", "mechanisms", "networks", "probe", "runs", "validate")
+ROOMS = ("audits", "data", "engine", "instrument", "mechanisms", "networks", "probe", "runs", "validate")
 
 
 def _public() -> dict[str, Any]:
@@ -136,6 +136,7 @@ WITHOUT_EXAMPLE = {
     "engine.DistributedMechanismOptimizer": "several processes; make_private makes it",
     "engine.MechanismOptimizer": "make_private makes it, and shows its use",
     "engine.PoissonSampler": "make_private makes it, and shows its use",
+    "instrument.measure": "minutes of training",
     "mechanisms.AnchorSource": "AnchorGradients is one, and shows its use",
     "probe.Fit": "a part of what measure gives",
     "probe.Measurement": "what measure gives",
@@ -147,6 +148,7 @@ WITHOUT_EXAMPLE = {
     "runs.Difference": "what paired_difference gives",
     "runs.Equivalence": "what equivalence gives",
     "runs.MechanismSetting": "what build_mechanism takes, and shows its use",
+    "runs.Measuring": "a part of what read_instrument gives",
     "runs.Outcome": "what sweep gives",
     "runs.Run": "what prepare gives",
     "runs.Standing": "what standing gives",

@@ -1,5 +1,6 @@
 """The networks of the papers, with group normalisation; every starting weight depends on the seed alone."""
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -206,6 +207,40 @@ def scattering_cnn(seed: int) -> nn.Module:
             nn.Tanh(),
             nn.Flatten(),
             nn.Linear(1024, 10),
+        ),
+    )
+
+
+def scattering_linear(seed: int) -> nn.Module:
+    """A linear model on scattering features (243, 8, 8) of 3 x 32 x 32 images: 155,530 parameters.
+
+    The features are normalised within the same groups of channels as in :func:`scattering_cnn`, by their mean and deviation in
+    each image, which costs no privacy.
+
+    Args:
+        seed: of the starting weights, 0 to 2^64 - 1; torch's global random state is left as it was.
+
+    Returns:
+        The network, in training mode, on the CPU.
+
+    Raises:
+        ValueError: a seed outside its range.
+
+    Source: the handcrafted features of RF, Table 1 (rf.table1), without its convolutions.
+
+    Example: ten scores per image, and ten weights per coefficient with a bias each.
+        >>> import torch
+        >>> from training.networks import scattering_linear
+        >>> model = scattering_linear(0)
+        >>> model(torch.zeros(2, 243, 8, 8)).shape, sum(p.numel() for p in model.parameters())
+        (torch.Size([2, 10]), 155530)
+    """
+    return _seeded(
+        seed,
+        lambda: nn.Sequential(
+            nn.GroupNorm(27, SCATTERED_SHAPE[0], affine=False),
+            nn.Flatten(),
+            nn.Linear(math.prod(SCATTERED_SHAPE), 10),
         ),
     )
 

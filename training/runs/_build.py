@@ -21,6 +21,7 @@ _MODELS: dict[str, Callable[[int], nn.Module]] = {
     "resnet20": networks.resnet20,
     "wrn-16-4": networks.wrn_16_4,
     "scattering-cnn": networks.scattering_cnn,
+    "scattering-linear": networks.scattering_linear,
 }
 _MOST_ITERATIONS = 1000
 """Of the power method in every step; GEP takes one."""
@@ -89,7 +90,7 @@ def build_model(name: str, *, features: int, seed: int) -> nn.Module:
     """The network called ``name``, at its starting weights.
 
     Args:
-        name: "small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn" or "linear-probe".
+        name: "small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear" or "linear-probe".
         features: entries of one input, for the linear probe; 1..1e9.
         seed: of the starting weights, 0 to 2^64 - 1.
 

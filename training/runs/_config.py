@@ -12,7 +12,7 @@ from training import _argument_ranges
 from training.data import NAMES
 from training.engine import GRAD_SAMPLE_MODES
 
-MODELS = ("small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "linear-probe")
+MODELS = ("small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear", "linear-probe")
 OPTIMIZERS = ("sgd", "adam")
 INPUTS = ("standardised", "unit")
 SAMPLINGS = ("poisson", "partition")
@@ -62,7 +62,8 @@ class RunConfig:
 
     Args:
         data: "excerpt", "fashion-mnist", "mnist" or "cifar-10".
-        model: "small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn" or "linear-probe".
+        model: "small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear" or
+            "linear-probe".
         epochs: passes over the data, 1 to 1e9: epochs * N / batch_size steps, rounded.
         batch_size: expected size of the Poisson batches, 1 to N.
         max_grad_norm: clip C, in [1e-12, 1e12].

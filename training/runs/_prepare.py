@@ -173,10 +173,10 @@ def _auxiliary(config: RunConfig, test: Images) -> torch.Tensor:
 
 
 def _inputs(config: RunConfig, images: Images) -> Images:
-    """The images as the model takes them: standardised, and scattering coefficients for the scattering network."""
+    """The images as the model takes them: standardised, and scattering coefficients for the networks on them."""
     if config.inputs == "standardised":
         images = standardised(images)
-    if config.model != "scattering-cnn":
+    if config.model not in ("scattering-cnn", "scattering-linear"):
         return images
     if images.pixels.shape[1:] != SCATTERING_INPUT:
         shape = tuple(images.pixels.shape[1:])

@@ -88,13 +88,25 @@ def _train(run: Run, out: Path) -> None:
 
 
 def one_step(run: Run) -> tuple[float, int]:
-    """One step on its Poisson batch, in physical batches.
+    """One step on its Poisson batch, in physical batches; none where the budget forbids it, and then ``run.spent`` is set.
+
+    Args:
+        run: of :func:`prepare`.
 
     Returns:
         Sum of the losses and number of examples, of this process.
 
     Raises:
         ValueError: a physical batch does not fit into memory.
+
+    Example: a step on about 500 of 2,000 images.
+        >>> import torch
+        >>> from training.runs import from_dict, one_step, prepare
+        >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 1, "batch_size": 500, "max_grad_norm": 1.0,
+        ...     "noise_multiplier": 2.0})
+        >>> run = prepare(config, torch.device("cpu"))
+        >>> one_step(run)[1] > 400, run.step
+        (True, 1)
     """
     indices = run.batches.batch(run.step, *engine.place())
     parts = torch.split(indices, run.config.physical_batch_size) if len(indices) else (indices,)

@@ -206,6 +206,7 @@ def test_models_and_optimizers() -> None:
     kinds: dict[str, Callable[[int], nn.Module]] = {
         "small-cnn": small_tanh_cnn, "dp-cnn": networks.dp_cnn, "resnet20": networks.resnet20, "wrn-16-4": networks.wrn_16_4,
         "scattering-cnn": networks.scattering_cnn,
+        "scattering-linear": networks.scattering_linear,
     }  # fmt: skip
     for name, kind in kinds.items():
         found, wanted = runs.build_model(name, features=3, seed=7).state_dict(), kind(7).state_dict()

@@ -89,20 +89,21 @@ def test_a_run_begins_at_the_beginning() -> None:
     assert found == (0, 0.0, 0, 0.0, False, [], 12) and run.spent is False and run.model.training
 
 
-def test_the_scattering_network_takes_the_coefficients_of_images_of_its_shape() -> None:
+@pytest.mark.parametrize("model", ["scattering-cnn", "scattering-linear"])
+def test_the_scattering_networks_take_the_coefficients_of_images_of_their_shape(model: str) -> None:
     few = tiny_load("cifar-10", train=False)
     few = Images(few.name, few.pixels[:3], few.labels[:3])
-    config = tiny_config(data="cifar-10", model="scattering-cnn")
+    config = tiny_config(data="cifar-10", model=model)
     found = _prepare._inputs(config, few)
     assert torch.equal(found.pixels, scattering_features(standardised(few).pixels)) and found.name == few.name
     assert torch.equal(found.labels, few.labels)
-    raw = _prepare._inputs(tiny_config(data="cifar-10", model="scattering-cnn", inputs="unit"), few)
+    raw = _prepare._inputs(tiny_config(data="cifar-10", model=model, inputs="unit"), few)
     assert torch.equal(raw.pixels, scattering_features(few.pixels))
     unit = tiny_config(inputs="unit")
     assert _prepare._inputs(unit, few) is few
     wrong = Images("x", torch.zeros(2, 3, 32, 31), few.labels[:2])
     with pytest.raises(ValueError, match=r"takes images of shape \(3, 32, 32\), got 'cifar-10': \(3, 32, 31\)"):
-        _prepare._inputs(tiny_config(data="cifar-10", model="scattering-cnn", inputs="unit"), wrong)
+        _prepare._inputs(tiny_config(data="cifar-10", model=model, inputs="unit"), wrong)
 
 
 def test_half_of_the_test_images_at_most_are_taken() -> None:
