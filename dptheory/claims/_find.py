@@ -273,16 +273,14 @@ def _of_glossary() -> Iterator[_Entry]:
     """Its rows; none where the page is not there."""
     text = _GLOSSARY.read_text(encoding="utf-8") if _GLOSSARY.is_file() else ""
     for section in text.split("\n## ")[1:]:
-        rows = [
-            [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-            for line in section.splitlines()
-            if line[:1] == "|"
-        ]
-        if section.startswith("Positional") or len(rows) < 3:
+        if section.startswith("Positional"):
             continue
-        head, _, *rest = rows
-        for row in rest:
-            yield _of_row(head, row)
+        for table in re.findall(r"(?:^\|.*\n?)+", section, re.MULTILINE):
+            head, _, *rest = [
+                [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in table.splitlines()
+            ]
+            for row in rest:
+                yield _of_row(head, row)
 
 
 def _of_row(head: list[str], row: list[str]) -> _Entry:
