@@ -27,6 +27,7 @@ _TAILS = (
 _MASKS = ("test_fields::test_masks_keep_what_they_say",)
 
 _COMPOSED = ("privacy.test_composition::test_unsampled_steps_are_one_gaussian_release",)
+_SAMPLERS = "privacy.test_samplers"
 _STATED = ("privacy.test_statement::test_all_of_it_is_in_the_text_and_in_the_json",)
 
 # fmt: off
@@ -55,6 +56,12 @@ NAMED: dict[str, tuple[str, ...]] = {
     ),
     "privacy.JointStep.index_epsilon": ("privacy.test_composition::test_pure_epsilon_of_the_index_sets_of_a_step",),
     "privacy.privacy_statement": ("privacy.test_statement::test_every_field",),
+    "privacy.user_epsilon_upper_bound": (f"{_SAMPLERS}::test_a_user_with_one_record_is_a_record",),
+    "privacy.truncated_epsilon_upper_bound": (f"{_SAMPLERS}::test_uncut_batches_are_plain_poisson_batches",),
+    "privacy.shuffled_epsilon_lower_bound": (f"{_SAMPLERS}::test_one_batch_per_epoch_is_the_gaussian_mechanism",),
+    "privacy.selection_epsilon_upper_bound": (
+        f"{_SAMPLERS}::test_the_best_of_several_runs_as_dp_accounting_has_it",
+    ),
     "privacy.rdp_epsilon": ("test_fields::test_renyi_epsilon",),
     "privacy.max_steps": ("test_fields::test_steps_are_the_most",),
     "papers.PaperSetting.sampling_rate": _SETTINGS,
