@@ -218,6 +218,7 @@ SETTINGS = (
     ((1.0, 0.2, 10, 1e-5), {"adjacency": "replace-one"}, "replace", "saddle line"),
     ((1.0, 0.5, 1, 1e-5), {}, "remove", "one step"),
     ((8.0, 1.0, 50, 1e-6), {}, "remove", "Gaussian"),
+    ((1.0, 0.2, 100, 1e-5), {"certified": True}, "remove", "certified"),
 )
 
 
@@ -234,7 +235,7 @@ def test_bounds_of_epsilon_field_by_field() -> None:
 def test_bounds_of_delta_field_by_field() -> None:
     """delta at the epsilon of a delta is that delta; certified, one step, without sampling and without replacement."""
     missed = []
-    for arguments, options, direction, _ in (*SETTINGS, ((1.0, 0.2, 100, 1e-5), {"certified": True}, "remove", "")):
+    for arguments, options, direction, _ in SETTINGS:
         truth = _composed_epsilon(*arguments, direction)
         run = by_name("noise_multiplier sampling_rate steps", arguments[:3])
         found = privacy.delta_bounds(**run, epsilon=truth, **options)
@@ -273,6 +274,7 @@ def test_noise_multiplier_is_the_least() -> None:
         ((3.0, 1e-5, 0.2, 10), {"adjacency": "replace-one"}, "replace"),
         ((3.0, 1e-5, 0.2, 1), {}, "remove"),
         ((2.0, 1e-5, 0.2, 1000), {}, "remove"),
+        ((9.0, 1e-5, 0.2, 100), {"certified": True}, "remove"),
     )
     for (budget, delta, rate, steps), options, direction in cases:
         sigma = privacy.least_noise_multiplier(epsilon=budget, delta=delta, sampling_rate=rate, steps=steps, **options)
@@ -297,6 +299,8 @@ def test_steps_are_the_most() -> None:
         count = privacy.max_steps(epsilon=4.7, delta=1e-5, noise_multiplier=1.0, sampling_rate=0.2, **options)
         assert _composed_epsilon(1.0, 0.2, count, 1e-5, direction) < 4.7 - 0.005
         assert _composed_epsilon(1.0, 0.2, count + 1, 1e-5, direction) > 4.7 + 0.005
+    count = privacy.max_steps(epsilon=1.5, delta=1e-5, noise_multiplier=1.0, sampling_rate=0.02, certified=True)
+    assert _composed_epsilon(1.0, 0.02, count, 1e-5) < 1.5 - 1e-5 and _composed_epsilon(1.0, 0.02, count + 1, 1e-5) > 1.5 + 1e-5
     options = {"adjacency": "replace-one", "sampling": "without replacement"}
     count = privacy.max_steps(epsilon=4.0, delta=1e-5, noise_multiplier=8.0, sampling_rate=0.5, **options)
     assert (
