@@ -181,7 +181,6 @@ def test_what_paper_settings_ask_for() -> None:
 # --- accounting, against an accountant of our own ---------------------------------------------------------------------
 
 
-@functools.cache
 @functools.cache  # every mutant of the accountant is compared with the same
 def _composed_epsilon(sigma: float, rate: float, steps: int, delta: float, direction: str = "remove") -> float:
     """Epsilon by the Fourier transform of the loss, whose mean the grid keeps: off by about 1e-6 here.
