@@ -299,7 +299,10 @@ def test_steps_are_the_most() -> None:
         assert _composed_epsilon(1.0, 0.2, count, 1e-5, direction) < 4.7 - 0.005
         assert _composed_epsilon(1.0, 0.2, count + 1, 1e-5, direction) > 4.7 + 0.005
     count = privacy.max_steps(epsilon=1.5, delta=1e-5, noise_multiplier=1.0, sampling_rate=0.02, certified=True)
-    assert _composed_epsilon(1.0, 0.02, count, 1e-5) < 1.5 - 1e-5 and _composed_epsilon(1.0, 0.02, count + 1, 1e-5) > 1.5 + 1e-5
+    assert (
+        _composed_epsilon(1.0, 0.02, count, 1e-5) < 1.5 - 1e-5
+        and _composed_epsilon(1.0, 0.02, count + 1, 1e-5) > 1.5 + 1e-5
+    )
     options = {"adjacency": "replace-one", "sampling": "without replacement"}
     count = privacy.max_steps(epsilon=4.0, delta=1e-5, noise_multiplier=8.0, sampling_rate=0.5, **options)
     assert (
