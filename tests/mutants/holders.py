@@ -28,6 +28,7 @@ _MASKS = ("test_fields::test_masks_keep_what_they_say",)
 
 _COMPOSED = ("privacy.test_composition::test_unsampled_steps_are_one_gaussian_release",)
 _CERTIFIED = "privacy.test_answers::test_answers_in_ball_arithmetic"
+_ENCLOSED = "test_fields::test_bounds_and_budgets_in_ball_arithmetic"
 _SAMPLERS = "privacy.test_samplers"
 _STATED = ("privacy.test_statement::test_all_of_it_is_in_the_text_and_in_the_json",)
 
@@ -37,11 +38,13 @@ NAMED: dict[str, tuple[str, ...]] = {
     "privacy.epsilon_bounds": (
         "test_fields::test_bounds_of_epsilon_field_by_field",
         "test_fields::test_bounds_without_replacement",
+        _ENCLOSED,
     ),
-    "privacy.delta_bounds": ("test_fields::test_bounds_of_delta_field_by_field",),
+    "privacy.delta_bounds": ("test_fields::test_bounds_of_delta_field_by_field", _ENCLOSED),
     "privacy.least_noise_multiplier": (
         "test_fields::test_noise_multiplier_is_the_least",
         "test_fields::test_noise_multiplier_without_replacement",
+        _ENCLOSED,
     ),
     "privacy.Composition.epsilon": _COMPOSED,
     "privacy.Composition.delta": _COMPOSED,
@@ -64,7 +67,7 @@ NAMED: dict[str, tuple[str, ...]] = {
         f"{_SAMPLERS}::test_the_best_of_several_runs_as_dp_accounting_has_it",
     ),
     "privacy.rdp_epsilon": ("test_fields::test_renyi_epsilon",),
-    "privacy.max_steps": ("test_fields::test_steps_are_the_most",),
+    "privacy.max_steps": ("test_fields::test_steps_are_the_most", _ENCLOSED),
     "papers.PaperSetting.sampling_rate": _SETTINGS,
     "papers.PaperSetting.steps": _SETTINGS,
     "papers.PaperSetting.needed_noise_multiplier": _SETTINGS[:1],

@@ -77,6 +77,7 @@ def test_epochs_count_the_draws_of_a_record() -> None:
 
 def test_answers_in_ball_arithmetic() -> None:
     """Each is that of the calculators that it asks, in ball arithmetic too."""
+    pytest.importorskip("flint")
     run = {"sampling_rate": 1.0, "delta": 1e-5, "certified": True}
     spent = privacy.epsilon_report(noise_multiplier=10.0, steps=100, **run)  # type: ignore[arg-type]
     assert spent.bounds == _certified(10.0)
