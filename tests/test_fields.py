@@ -181,7 +181,6 @@ def test_what_paper_settings_ask_for() -> None:
 # --- accounting, against an accountant of our own ---------------------------------------------------------------------
 
 
-@functools.cache
 @functools.cache  # every mutant of the accountant is compared with the same
 def _composed_epsilon(sigma: float, rate: float, steps: int, delta: float, direction: str = "remove") -> float:
     """Epsilon by the Fourier transform of the loss, whose mean the grid keeps: off by about 1e-6 here.
@@ -234,7 +233,7 @@ def test_bounds_of_epsilon_field_by_field() -> None:
 def test_bounds_of_delta_field_by_field() -> None:
     """delta at the epsilon of a delta is that delta; certified, one step, without sampling and without replacement."""
     missed = []
-    for arguments, options, direction, _ in (*SETTINGS, ((1.0, 0.2, 100, 1e-5), {"certified": True}, "remove", "")):
+    for arguments, options, direction, _ in SETTINGS:
         truth = _composed_epsilon(*arguments, direction)
         run = by_name("noise_multiplier sampling_rate steps", arguments[:3])
         found = privacy.delta_bounds(**run, epsilon=truth, **options)
@@ -306,6 +305,24 @@ def test_steps_are_the_most() -> None:
         privacy.epsilon_bounds(noise_multiplier=8.0, sampling_rate=0.5, steps=count + 1, delta=1e-5, **options).upper
         > 4.0
     )
+
+
+def test_bounds_and_budgets_in_ball_arithmetic() -> None:
+    pytest.importorskip("flint")
+    rate, steps, delta = 0.2, 100, 1e-5
+    run = {"sampling_rate": rate, "delta": delta, "certified": True}
+    truth = _composed_epsilon(1.0, rate, steps, delta)
+    found = privacy.epsilon_bounds(noise_multiplier=1.0, steps=steps, **run)
+    assert found.lower <= truth + 1e-5 and truth - 1e-5 <= found.upper <= found.lower + 1e-9 * truth
+    assert found.estimate == pytest.approx(found.upper, rel=1e-9) and found.method == "certified"
+    chance = privacy.delta_bounds(noise_multiplier=1.0, sampling_rate=rate, steps=steps, epsilon=truth, certified=True)
+    assert chance.lower == pytest.approx(delta, rel=1e-4) and 0 <= chance.upper - chance.lower <= 1e-9 * delta
+    sigma = privacy.least_noise_multiplier(epsilon=9.0, steps=steps, **run)
+    assert _composed_epsilon(sigma, rate, steps, delta) <= 9.0 + 1e-5
+    assert _composed_epsilon(sigma / (1 + 2e-5), rate, steps, delta) > 9.0
+    count = privacy.max_steps(epsilon=1.5, delta=delta, noise_multiplier=1.0, sampling_rate=0.02, certified=True)
+    assert _composed_epsilon(1.0, 0.02, count, delta) < 1.5 - 1e-5
+    assert _composed_epsilon(1.0, 0.02, count + 1, delta) > 1.5 + 1e-5
 
 
 def _renyi_epsilon(curve: np.ndarray, orders: np.ndarray, delta: float) -> float:

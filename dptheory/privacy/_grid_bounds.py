@@ -27,6 +27,8 @@ from dptheory.pruning import SubsetMallows
 
 Array = NDArray[np.float64]
 
+LEAST = 1e-250
+"""A delta below this no grid resolves."""
 _LARGEST_WINDOW = 2**20
 _LARGEST_THETA = 100.0
 _ETA = 1e-6
@@ -46,9 +48,9 @@ def grid_bounds(parts: tuple[Part, ...], direction: Side, epsilon: float) -> tup
         except Unresolved:
             break
         lower, upper = max(lower, sums.lower(epsilon)), min(upper, sums.upper(epsilon))
-        if upper > size / 100 or upper < 1e-250:
+        if upper > size / 100 or upper < LEAST:
             break
-        size = max(lower, upper * 1e-9, 1e-250)
+        size = max(lower, upper * 1e-9, LEAST)
     return lower, upper
 
 

@@ -11,7 +11,7 @@ from collections import Counter
 from dptheory.privacy._bound_names import CHANCE, CLOSED, GRID, LINE, NONE, ONE, RENYI, Found
 from dptheory.privacy._brackets import NOISE, RATE
 from dptheory.privacy._gaussian import gaussian_delta, gaussian_epsilon
-from dptheory.privacy._grid_bounds import grid_bounds, grid_epsilon
+from dptheory.privacy._grid_bounds import LEAST, grid_bounds, grid_epsilon
 from dptheory.privacy._joint import IndexSteps
 from dptheory.privacy._moments import Direction, Unresolved
 from dptheory.privacy._renyi_parts import renyi_delta, renyi_epsilon
@@ -62,7 +62,7 @@ def values_delta(steps: Steps, direction: Direction, epsilon: float) -> Found:
         return found
     found = found.with_upper(_unsampled_delta(steps, direction, epsilon), CLOSED)
     found = found.with_upper(chance(steps), CHANCE)
-    if direction != "replace":
+    if direction != "replace" and found.upper > LEAST:
         parts = tuple(map(_as_step, steps))
         found = found.with_upper(renyi_delta(parts, epsilon), RENYI)
         lower, upper = grid_bounds(parts, direction, epsilon)

@@ -73,3 +73,24 @@ def test_how_many_steps(batches: tuple[tuple[str, str], ...]) -> None:
 def test_epochs_count_the_draws_of_a_record() -> None:
     found = privacy.steps_for_budget(epsilon=2.0, delta=1e-5, noise_multiplier=2.0, sampling_rate=0.25)
     assert found.steps > 5 and found.epochs == found.steps / 4
+
+
+def test_answers_in_ball_arithmetic() -> None:
+    """Each is that of the calculators that it asks, in ball arithmetic too."""
+    pytest.importorskip("flint")
+    run = {"sampling_rate": 1.0, "delta": 1e-5, "certified": True}
+    spent = privacy.epsilon_report(noise_multiplier=10.0, steps=100, **run)  # type: ignore[arg-type]
+    assert spent.bounds == _certified(10.0)
+    assert spent.rdp == privacy.rdp_epsilon(noise_multiplier=10.0, sampling_rate=1.0, steps=100, delta=1e-5)
+    noise = privacy.noise_for_budget(epsilon=6.0, steps=100, **run)  # type: ignore[arg-type]
+    assert noise.noise_multiplier == pytest.approx(10 / privacy.gaussian_mu(6.0, 1e-5), rel=1e-6)
+    assert noise.bounds == _certified(noise.noise_multiplier) and noise.bounds.upper <= 6.0
+    steps = privacy.steps_for_budget(epsilon=6.0, noise_multiplier=10.0, **run)  # type: ignore[arg-type]
+    assert steps.steps == int((10 * privacy.gaussian_mu(6.0, 1e-5)) ** 2) and steps.epochs == steps.steps
+
+
+@functools.cache
+def _certified(sigma: float) -> privacy.EpsilonBounds:
+    found = privacy.epsilon_bounds(noise_multiplier=sigma, sampling_rate=1.0, steps=100, delta=1e-5, certified=True)
+    assert found.method == "certified"
+    return found

@@ -168,6 +168,16 @@ def test_the_guaranteed_curve_is_below_the_exact_one_and_close() -> None:
     assert (drawn <= exact + 1e-12).all() and (drawn >= exact - 2e-3).all()
 
 
+def test_no_grid_is_asked_for_what_it_cannot_resolve(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At false positive rate 0 the search goes out to epsilon 60, where delta of noise alone is below the least number."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a grid was asked")
+
+    monkeypatch.setattr(values_alone, "grid_bounds", refuse)
+    assert holds(GAUSSIAN.tradeoff(0.0), 1.0, 1e-13)
+
+
 def test_what_the_attacker_can_do() -> None:
     risk = GAUSSIAN.attack(false_positive_rate=0.01)
     exact = float(norm.sf(norm.isf(0.01) - 2 / 1.5))

@@ -92,7 +92,7 @@ def test_cut_batches_of_small_populations(size: int, most: int) -> None:
 
 
 def test_cut_batches_and_dp_accounting() -> None:
-    """Its event is a looser bound; where nothing is cut both are plain Poisson sampling."""
+    """Its event is a looser bound."""
     import dp_accounting
     from dp_accounting.pld import PLDAccountant
 
@@ -102,6 +102,10 @@ def test_cut_batches_and_dp_accounting() -> None:
     accountant.compose(event, 20)
     theirs = accountant.get_epsilon(1e-5)
     assert 0.8 * theirs < privacy.truncated_epsilon_upper_bound(**run, train_size=1000, max_batch_size=110) <= theirs
+
+
+def test_uncut_batches_are_plain_poisson_batches() -> None:
+    run = by_name("noise_multiplier sampling_rate steps delta", (1.0, 0.1, 20, 1e-5))
     poisson = privacy.epsilon_bounds(**run)
     uncut = privacy.truncated_epsilon_upper_bound(**run, train_size=1000, max_batch_size=1000)
     assert poisson.lower <= uncut <= 1.002 * poisson.upper
@@ -155,9 +159,12 @@ def test_the_largest_sum_by_its_distribution_function() -> None:
 
 
 def test_one_batch_per_epoch_is_the_gaussian_mechanism() -> None:
+    """Against an empty record the sum moves by 1 / sigma, against its opposite by 2 / sigma."""
+    run = {"noise_multiplier": 1.0, "batches": 1, "epochs": 4, "delta": 1e-5}
     exact = privacy.gaussian_epsilon(2.0, 1e-5)
-    found = privacy.shuffled_epsilon_lower_bound(noise_multiplier=1.0, batches=1, epochs=4, delta=1e-5)
-    assert 0.995 * exact <= found <= exact
+    assert 0.995 * exact <= privacy.shuffled_epsilon_lower_bound(**run) <= exact
+    opposite = privacy.shuffled_epsilon_lower_bound(**run, adjacency="replace-one")
+    assert 0.995 * privacy.gaussian_epsilon(4.0, 1e-5) <= opposite <= privacy.gaussian_epsilon(4.0, 1e-5)
     by_cells = _shuffled._largest_sum_epsilon(1, 2.0, 1.0, 4, 1e-5)
     assert 0.995 * exact <= by_cells <= exact
 
