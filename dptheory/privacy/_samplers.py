@@ -133,5 +133,7 @@ def _epsilon(parts: list[tuple[float, RisingLoss]], steps: int, delta: float) ->
     """The least epsilon that surely suffices for steps that are one of these, and say which."""
     log_above = math.log(_SHARE * delta / steps)
     kept = [(share, loss.cells(log_above)) for share, loss in parts if share > 0.0]
-    span = max(float(np.ptp(cells.losses)) for _, cells in kept)
+    if all(cells.losses[-1] <= 0.0 for _, cells in kept):
+        return 0.0  # what has a loss above 0 is left out, and less likely than delta
+    span = max(float(max(np.ptp(cells.losses), cells.losses[-1])) for _, cells in kept)  # the losses may be all alike
     return least_epsilon(lambda h: mixed([(share, cells.from_above(h)) for share, cells in kept]), span, steps, delta)

@@ -58,7 +58,7 @@ def test_a_user_costs_what_the_enumerated_step_costs() -> None:
 
 def test_a_user_with_one_record_is_a_record() -> None:
     run = by_name("noise_multiplier sampling_rate steps delta", (2.0, 0.02, 100, 1e-5))
-    found = privacy.epsilon_bounds(**run, width=1e-3)
+    found = privacy.epsilon_bounds(**run)
     assert found.lower <= privacy.user_epsilon_upper_bound(**run, records_per_user=1) <= 1.002 * found.upper
     full = privacy.user_epsilon_upper_bound(**(run | {"sampling_rate": 1.0}), records_per_user=3)
     assert full == privacy.gaussian_epsilon(15.0, 1e-5)
