@@ -26,6 +26,7 @@ from dptheory.privacy._moments import (
     reach,
 )
 
+_MOST_LOG_ERROR = 700.0  # of what a double holds
 _SHIFT = 1.6  # y: the rule loses exp(y^2 / 2) = 3.6 to cancellation, and needs fewer nodes the larger y is
 _WALL = 0.785  # below pi / 4, of noise_multiplier: at 2 y both moduli are monotone
 _CUT_WALL = 0.523  # below pi / 6, over the sharpness: so that the cut's modulus is monotone and falls
@@ -185,6 +186,8 @@ def moment_rule(step: StepLoss, c: float, y: float, *, digits: float = 30.0) -> 
     if not total > 0:
         raise Unresolved(f"M({c!r}) is lost to rounding")
     log_moment = top + math.log(total)
+    if log_errors[c] - log_moment > _MOST_LOG_ERROR:
+        raise Unresolved(f"M({c!r}) is lost to the rule's error")
     error = math.exp(log_errors[c] - log_moment)
     if step.whole and abs(log_moment) < 0.5:
         # M - 1 = E[exp(c L) - 1]: less rounding; the weights add up to 1 but for the rule's error at s = 0

@@ -27,10 +27,10 @@ def user_epsilon_upper_bound(
     or the reverse. This pair is attained: what the bound is too high is what the lattice costs, in general less than 1 %.
 
     Args:
-        noise_multiplier: standard deviation of the noise over the clipping norm of a record, in [0.1, 1000].
-        sampling_rate: of each record, in [1e-6, 1].
+        noise_multiplier: standard deviation of the noise over the clipping norm of a record, in [0.05, 1000].
+        sampling_rate: of each record, in [1e-8, 1].
         steps: 1 to 10^6.
-        delta: in [1e-15, 0.1].
+        delta: in [1e-30, 0.99].
         records_per_user: the most records that a user has, 1 to 1000.
 
     Returns:
@@ -80,10 +80,10 @@ def truncated_epsilon_upper_bound(
     bound may be too high: 1.7 times where 4 records are cut to 2.
 
     Args:
-        noise_multiplier: standard deviation of the noise over the clipping norm, in [0.1, 1000].
-        sampling_rate: before batches are cut, in [1e-6, 1].
+        noise_multiplier: standard deviation of the noise over the clipping norm, in [0.05, 1000].
+        sampling_rate: before batches are cut, in [1e-8, 1].
         steps: 1 to 10^6.
-        delta: in [1e-15, 0.1].
+        delta: in [1e-30, 0.99].
         train_size: number of records with the one in question; whole, 2 to 10^9.
         max_batch_size: the largest size of a batch; whole, 1 to train_size.
 
@@ -133,5 +133,7 @@ def _epsilon(parts: list[tuple[float, RisingLoss]], steps: int, delta: float) ->
     """The least epsilon that surely suffices for steps that are one of these, and say which."""
     log_above = math.log(_SHARE * delta / steps)
     kept = [(share, loss.cells(log_above)) for share, loss in parts if share > 0.0]
-    span = max(float(np.ptp(cells.losses)) for _, cells in kept)
+    if all(cells.losses[-1] <= 0.0 for _, cells in kept):
+        return 0.0  # what has a loss above 0 is left out, and less likely than delta
+    span = max(float(max(np.ptp(cells.losses), cells.losses[-1])) for _, cells in kept)  # the losses may be all alike
     return least_epsilon(lambda h: mixed([(share, cells.from_above(h)) for share, cells in kept]), span, steps, delta)

@@ -40,10 +40,10 @@ def selection_epsilon_upper_bound(
     A fixed number of runs is not covered: choosing among k of them openly costs up to k times as much.
 
     Args:
-        noise_multiplier: standard deviation of the noise over the clipping norm, in [0.1, 1000].
-        sampling_rate: in [1e-6, 1].
+        noise_multiplier: standard deviation of the noise over the clipping norm, in [0.05, 1000].
+        sampling_rate: in [1e-8, 1].
         steps: of one run, 1 to 10^6.
-        delta: in [1e-15, 0.1].
+        delta: in [1e-30, 0.99].
         mean_runs: EK, in [1, 10^6].
         runs_law: "geometric", "logarithmic" or "poisson".
 

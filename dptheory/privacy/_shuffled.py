@@ -40,10 +40,10 @@ def shuffled_epsilon_lower_bound(
     bound, accounting as if batches were Poisson's is wrong by at least the difference; where it is not, nothing follows.
 
     Args:
-        noise_multiplier: standard deviation of the noise over the clipping norm, in [0.1, 1000].
+        noise_multiplier: standard deviation of the noise over the clipping norm, in [0.05, 1000].
         batches: in one epoch, 1 to 10^6.
         epochs: 1 to 1000, each shuffled afresh.
-        delta: in [1e-15, 0.1].
+        delta: in [1e-30, 0.99].
         adjacency: "replace-one", or "add-remove": the record against an empty one that keeps its place, so that all batches
             keep their sizes.
 

@@ -35,7 +35,7 @@ def composed_epsilon(spent: Mapping[StepCost, int], sampling_rate: float, delta:
     Args:
         spent: number of steps of each cost.
         sampling_rate: of the Poisson batches, in (0, 1].
-        delta: in [1e-15, 0.1].
+        delta: in [1e-30, 0.99].
     """
     if any(cost.noise_multiplier < _LEAST_NOISE for cost in spent):
         return math.inf

@@ -146,7 +146,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         )
 
     def statement(self, delta: float, *, seeds: tuple[str, ...] = ()) -> PrivacyStatement:
-        """The privacy statement of all steps so far, in seconds; delta in [1e-15, 0.1], the seeds of a run in words."""
+        """The privacy statement of all steps so far, in seconds; delta in [1e-30, 0.99], the seeds of a run in words."""
         return stated(self.privacy(delta), self.accountant.composition, mechanism=self.mechanism.title, seeds=seeds)
 
     # --- batches and their parts --------------------------------------------------------------------------------------

@@ -291,7 +291,7 @@ def test_bad_input() -> None:
     with pytest.raises(ValueError, match="sampling_rate"):
         PrivacyAccountant(0.0)
     with pytest.raises(ValueError, match="delta"):
-        accountant((PLAIN, 1)).epsilon(0.5)
-    for epsilon, delta, says in ((0.0, 1e-5, "epsilon"), (1.0, 0.5, "delta"), (1.0, 0.0, "delta")):
+        accountant((PLAIN, 1)).epsilon(0.995)
+    for epsilon, delta, says in ((0.0, 1e-5, "epsilon"), (1.0, 0.995, "delta"), (1.0, 0.0, "delta")):
         with pytest.raises(ValueError, match=says):
             PrivacyAccountant(RATE).limit(epsilon=epsilon, delta=delta)

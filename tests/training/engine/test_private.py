@@ -586,7 +586,8 @@ def test_a_state_of_another_optimizer_is_refused() -> None:
 
 
 def test_accountant_checks_delta_before_the_first_step() -> None:
-    for delta in (-1, 0.0, 0.5, math.nan):
+    least, most = privacy.DELTA
+    for delta in (-1, 0.0, np.nextafter(least, 0), np.nextafter(most, 1), math.nan):
         for ask in (PrivacyAccountant(0.1).epsilon, PrivacyAccountant(0.1).epsilon_if_secure):
             with pytest.raises(ValueError, match="delta must be"):
                 ask(delta)
