@@ -105,7 +105,7 @@ class Answer:
 
     @property
     def summary(self) -> str:
-        """The state and, where there are any, the effects with their intervals, in points, or the first of the numbers, of all seeds."""
+        """The state and, where there are any, the effects with intervals, in points, or the first number, of all seeds."""
         if self.measured:
             first, *others = self.measured
             return f"{self.state}: {first.quantity} {first.numbers}" + (f"; and {len(others)} more" if others else "")
