@@ -105,9 +105,10 @@ class Answer:
 
     @property
     def summary(self) -> str:
-        """The state and, where there are any, the effects with their intervals, in points, or the numbers of all seeds."""
+        """The state and, where there are any, the effects with intervals, in points, or the first number, of all seeds."""
         if self.measured:
-            return f"{self.state}: " + "; ".join(f"{one.quantity} {one.numbers}" for one in self.measured)
+            first, *others = self.measured
+            return f"{self.state}: {first.quantity} {first.numbers}" + (f"; and {len(others)} more" if others else "")
         effects = (f"{one.mean:+.2f} [{one.low:+.2f}, {one.high:+.2f}]" for one in self.findings)
         return f"{self.state}: {'; '.join(effects)} points" if self.findings else self.state
 

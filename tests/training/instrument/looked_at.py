@@ -7,12 +7,12 @@ import torch
 
 from tests.training.tiny import tiny_config, tiny_load
 from training.instrument._view import View
-from training.runs import Run, _train, one_step, prepare
+from training.runs import Run, _prepare, one_step, prepare
 
 
 def run_after(steps: int, monkeypatch: Any, mechanism: dict[str, Any] | None = None, **changes: Any) -> Run:
     """A run on sixty images, after some steps."""
-    monkeypatch.setattr(_train, "load", tiny_load)
+    monkeypatch.setattr(_prepare, "load", tiny_load)
     run = prepare(tiny_config(mechanism, **changes), torch.device("cpu"))
     for _ in range(steps):
         one_step(run)

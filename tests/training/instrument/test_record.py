@@ -15,7 +15,7 @@ from training import runs
 from training.__main__ import app
 from training.instrument import MEASUREMENTS, QUANTITIES, _record, measure
 from training.instrument._record import measured_arm, watched
-from training.runs import Instrument, Measuring, Run, _instruments, _results, _train, read_instrument
+from training.runs import Instrument, Measuring, Run, _instruments, _prepare, _results, read_instrument
 
 CPU = torch.device("cpu")
 SPARSE = {"name": "random-sparsification", "drop_rate": 0.5}
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Sec
 
 @pytest.fixture(autouse=True)
 def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_train, "load", tiny_load)
+    monkeypatch.setattr(_prepare, "load", tiny_load)
     monkeypatch.setattr("training.instrument._subspaces.load", tiny_load)
 
 
@@ -167,4 +167,4 @@ def test_every_committed_instrument_measures_what_there_is() -> None:
     masks = read_instrument("masks")
     assert masks.config("ranked-without-noise", seed=0).epsilon is None
     written = masks.config("ranked-without-noise", seed=0).noise_multiplier
-    assert _train._noise_multiplier(masks.config("dp-sgd", seed=0), 1 / 60, 360) == written
+    assert _prepare._noise_multiplier(masks.config("dp-sgd", seed=0), 1 / 60, 360) == written

@@ -26,7 +26,7 @@ from training.runs import (
 )
 
 FOLDER = Path(training.__file__).parent
-_OTHERS = ("studies", "answers")
+_OTHERS = ("studies", "answers", "instruments")
 SHIPPED = sorted(p.relative_to(FOLDER) for p in (FOLDER / "configs").rglob("*.toml") if p.parent.name not in _OTHERS)
 PLAIN = Path("configs/fashion_mnist/dp_sgd.toml")
 
