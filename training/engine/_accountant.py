@@ -173,9 +173,9 @@ class PrivacyAccountant:
     def _composition_fits(self, spent: Spent, cost: StepCost, epsilon: float, delta: float) -> bool:
         """Whether the composition of these steps keeps within a budget: with more of the last cost, so that it is seldom asked.
 
-        With private selections it is not: their part of it takes a second, and adds little to the bounds above.
+        With several private selections it is not: their part of it takes a second, at every change of them.
         """
-        if any(one.selection for one in spent):
+        if len({one.selection for one in spent if one.selection}) > 1:
             return False
         if spent <= self._afforded:
             return True
