@@ -21,6 +21,7 @@ _LEFT_OUT = 1e-8  # of delta: mass beyond the grid
 _WRAP = 34.0  # nats: tilted mass outside the window
 _FEWEST, _MOST = 2**15, 2**21
 _CELLS = 30_000.0
+_MOST_PRODUCTS = 60_000_000  # cells times atoms of all kinds: some seconds
 _DEEPEST = -300.0
 
 
@@ -151,6 +152,11 @@ def grid_sum(
     steps = sum(kind.count for kind in kinds) + len(indices)
     size = next_fast_len(int(min(max(_FEWEST, _CELLS * math.sqrt(steps)), _MOST)), real=True)
     spacing = (high - low) / (size - 4)
+    products = sum(
+        (top - bottom) / spacing * k.atoms.mass.size for k, (bottom, top) in zip(kinds, cumulants.ends, strict=True)
+    )
+    if products > _MOST_PRODUCTS:
+        raise Unresolved("the losses of the steps spread too far, or are of too many kinds, for a grid")
     laws = [
         TiltedLaw.of(kind.law(side, spacing, *ends), spacing, tilt)
         for kind, ends in zip(kinds, cumulants.ends, strict=True)

@@ -321,8 +321,10 @@ def test_a_secret_mask_costs_less_and_its_bounds_hold_for_one_entry() -> None:
     alone = Composition([step(0.8, 0.3, 1)]).delta(0.1)
     assert one.lower == pytest.approx(0.25 * alone.lower, rel=5e-3)
     assert one.lower <= 0.25 * alone.upper <= one.upper <= alone.upper
-    many = Composition([MaskedStep(noise_multiplier=1.0, sampling_rate=0.02, mask=mask, count=100), step(1.0, 0.02, 5)])
-    found, plain = many.epsilon(1e-5), Composition([step(1.0, 0.02, 105)]).epsilon(1e-5)
+    many = Composition(
+        [MaskedStep(noise_multiplier=1.0, sampling_rate=0.02, mask=mask, count=1000), step(1.0, 0.02, 5)]
+    )
+    found, plain = many.epsilon(1e-5), Composition([step(1.0, 0.02, 1005)]).epsilon(1e-5)
     assert 0 < found.lower < found.upper < plain.lower
 
 
@@ -363,3 +365,19 @@ def test_masks_and_index_sets_that_hide_or_say_nothing_are_not_there() -> None:
 def test_what_it_refuses(make: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_index_sets_of_many_sizes_are_added_up_where_a_grid_would_take_long() -> None:
+    """A schedule that changes K at every step: as many laws as steps, each too small to matter."""
+    laws = [SubsetMallows(64, 8 + kept, 1e-9) for kept in range(40)]
+    parts = [JointStep(noise_multiplier=1.3, sampling_rate=0.05, mechanism=law, groups=10, count=1) for law in laws]
+    found, values = Composition(parts).epsilon(1e-5), Composition([step(1.3, 0.05, 40)]).epsilon(1e-5)
+    assert "grid" not in found.method and values.lower <= found.lower <= values.upper
+    assert values.upper <= found.upper <= values.upper + 2 * 40 * 10 * 32 * 1e-9
+    rough = [
+        JointStep(
+            noise_multiplier=1.3, sampling_rate=0.05, mechanism=SubsetMallows(64, 8 + kept, 0.01), groups=10, count=1
+        )
+        for kept in range(40)
+    ]
+    assert "grid" not in Composition(rough).delta(0.5).method
