@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from dptheory.privacy._bound_names import ADDED, GRID, NONE, RENYI, Found
-from dptheory.privacy._grid_bounds import GridPair, grid_bounds, grid_epsilon
+from dptheory.privacy._grid_bounds import GridPair, grid_bounds, grid_epsilon, grid_upper
 from dptheory.privacy._joint import IndexSteps, joint_epsilon
 from dptheory.privacy._moments import Direction, Unresolved
 from dptheory.privacy._renyi_parts import renyi_delta, renyi_epsilon
@@ -59,8 +59,11 @@ def composed_epsilon(parts: tuple[Part, ...], directions: Sequence[Direction], d
 
 def _delta_is_at_most(delta: float, parts: tuple[Part, ...], direction: Direction, epsilon: float) -> bool:
     """Whether this is known: of a delta far below, no grid need say how far."""
-    if not _only_values(parts) and _around(parts, direction, epsilon).upper <= delta:
-        return True
+    if not _only_values(parts):
+        if _around(parts, direction, epsilon).upper <= delta:
+            return True
+        if direction != "replace" and grid_upper(parts, direction, epsilon, delta) <= delta:
+            return True
     return composed_delta(parts, direction, epsilon).upper <= delta
 
 

@@ -76,6 +76,14 @@ def grid_epsilon(parts: tuple[Part, ...], direction: Side, delta: float) -> tupl
         return 0.0, math.inf
 
 
+def grid_upper(parts: tuple[Part, ...], direction: Side, epsilon: float, delta: float) -> float:
+    """At least delta(epsilon), precise where that is about ``delta`` alone; 1 where no grid serves."""
+    try:
+        return GridPair(parts, direction, None, delta).upper(epsilon)
+    except Unresolved:
+        return 1.0
+
+
 def _crossing(bound: Callable[[float], float], delta: float, *, down: bool) -> float:
     """About where a falling bound crosses delta: just before it, or just after."""
     if bound(0.0) <= delta:

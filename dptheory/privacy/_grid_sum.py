@@ -21,7 +21,7 @@ _LEFT_OUT = 1e-8  # of delta: mass beyond the grid
 _WRAP = 34.0  # nats: tilted mass outside the window
 _FEWEST, _MOST = 2**15, 2**21
 _CELLS = 30_000.0
-_MOST_PRODUCTS = 60_000_000  # cells times atoms of all kinds: some seconds
+_MOST_PRODUCTS = 20_000_000  # cells times atoms of all kinds: some seconds
 _DEEPEST = -300.0
 
 
