@@ -7,6 +7,7 @@ from typing import Any
 
 from dptheory import _validate
 from training.runs._config import RunConfig, from_dict
+from training.runs._study import merged
 from training.runs._tables import read_toml, said
 
 HOME = Path(__file__).parents[1] / "configs" / "instruments"
@@ -39,7 +40,7 @@ class Instrument:
         cost: what the runs take.
         examples: the first test images, whose per-sample gradients are measured.
         base: keys of :class:`training.runs.RunConfig` that all arms share.
-        arms: changes of the base, by name.
+        arms: changes of the base, by name, merged like those of a study's arms.
         seeds: one result file each.
         measurings: what is measured.
         quantities: the numbers by which claims are answered.
@@ -71,10 +72,7 @@ class Instrument:
         Raises:
             ValueError: a value outside its range.
         """
-        changes = dict(self.arms[arm])
-        unset = changes.pop("unset", ())
-        base = {key: value for key, value in self.base.items() if key not in unset}
-        return from_dict(base | changes | {"seed": seed})
+        return from_dict(merged(self.base, self.arms[arm]) | {"seed": seed})
 
     def last_step(self, arm: str) -> int:
         """The last step of an arm after which something is measured; it is trained no further.
