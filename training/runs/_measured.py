@@ -1,6 +1,5 @@
 """How instrumented runs decide about the papers' figures: bounds on measured numbers, declared before the runs."""
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,9 +10,9 @@ from dptheory import _validate, claims
 from dptheory.claims import Answer, Measured
 from training import _argument_ranges
 from training.runs._instruments import Instrument
+from training.runs._results import Result, read_entries
 from training.runs._tables import listed, only, said
 
-Result = Mapping[str, Any]
 FindMeasured = Callable[[str, int], Result | None]
 """The result of an instrument, by its name and a seed; None where there is none that counts."""
 
@@ -94,15 +93,8 @@ def committed(folder: Path) -> FindMeasured:
 
     def found(name: str, seed: int) -> Result | None:
         path = path_of(folder, name=name, seed=seed)
-        try:
-            result = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"{path} is no result of an instrument: {error}") from None
-        if not isinstance(result, dict) or not {"quantities", "code", "arms"} <= result.keys():
-            raise ValueError(f"{path} is no result of an instrument: it lacks quantities, code or arms")
-        return None if result["code"].get("dirty") else result
+        result = read_entries(path, "an instrument", ("quantities", "code", "arms"))
+        return None if result is None or result["code"].get("dirty") else result
 
     return found
 
