@@ -49,6 +49,11 @@ def module_slices(model: nn.Module) -> dict[str, slice]:
     return found
 
 
+def trained_entries(model: nn.Module) -> torch.Tensor:
+    """True where an entry of the flat gradient belongs to a layer that is trained, shape (d,)."""
+    return torch.cat([torch.full((p.numel(),), p.requires_grad) for p in model.parameters()])
+
+
 @dataclass
 class View:
     """What a measurement may look at. It draws from a generator of its own, and leaves the run as it is.
@@ -116,7 +121,7 @@ class View:
     @functools.cached_property
     def trained(self) -> torch.Tensor:
         """True where an entry belongs to a layer that is trained, shape (d,)."""
-        return torch.cat([torch.full((p.numel(),), p.requires_grad) for p in self.run.model.parameters()])
+        return trained_entries(self.run.model)
 
     @functools.cached_property
     def kept(self) -> torch.Tensor:
