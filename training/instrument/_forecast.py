@@ -39,13 +39,12 @@ def _with(run: Run, changes: Mapping[str, Any]) -> Run:
 
 
 def _worth(view: View, run: Run, draws: int, curved: int) -> dict[str, float | None]:
-    true = view.gradients.double().mean(0)
     rows = []
     for _ in range(draws):
         chosen = torch.randint(len(view.gradients), (view.batch_size,), generator=view.generator)
         g = _released(view, run, chosen)
-        cosine = float(torch.nn.functional.cosine_similarity(true, g, dim=0))
-        rows.append((float(true @ g), float(g @ g), float(g @ _curvature(view, g, curved)), cosine))
+        cosine = float(torch.nn.functional.cosine_similarity(view.mean, g, dim=0))
+        rows.append((float(view.mean @ g), float(g @ g), float(g @ _curvature(view, g, curved)), cosine))
     descent, square, bend, turned = torch.tensor(rows, dtype=torch.float64).T
     gain = max(0.0, float(descent.mean())) ** 2
     return {

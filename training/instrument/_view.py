@@ -97,6 +97,11 @@ class View:
         return self.gradients.square()
 
     @functools.cached_property
+    def mean(self) -> torch.Tensor:
+        """Mean gradient of the examples, shape (d,), in float64."""
+        return self.gradients.double().mean(0)
+
+    @functools.cached_property
     def true(self) -> torch.Tensor:
         """Mean gradient of all test images, shape (d,)."""
         return mean_gradient(self.model, self.run.test)
