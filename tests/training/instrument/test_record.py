@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from tests.training.tiny import tiny_load
 from training import runs
-from training._machine import versions
 from training.__main__ import app
+from training._machine import versions
 from training.instrument import MEASUREMENTS, QUANTITIES, _record, measure
 from training.instrument._record import measured_arm, watched
 from training.runs import Instrument, Measuring, Run, _instruments, _prepare, _results, read_instrument
