@@ -17,6 +17,8 @@ MODELS = ("small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scat
 OPTIMIZERS = ("sgd", "adam")
 INPUTS = ("standardised", "unit")
 SAMPLINGS = ("poisson", "partition")
+OTHER_FOLDERS = ("studies", "answers", "instruments")
+"""Of ``configs``: their files are no runs."""
 _HERE = Path(__file__).parents[1]
 
 
@@ -174,13 +176,18 @@ def read_config(path: Path, *, changes: Sequence[str] = ()) -> RunConfig:
     """
     found = path if path.exists() or path.is_absolute() else _HERE / path
     if not found.exists():
-        runs = (p.relative_to(_HERE) for p in (_HERE / "configs").rglob("*.toml") if p.parent.name != "studies")
-        known = ", ".join(str(p) for p in sorted(runs))
+        known = ", ".join(str(run.relative_to(_HERE)) for run in run_files(_HERE))
         raise FileNotFoundError(f"no file {path}; the package brings {known}")
     table = read_toml(found)
     for change in changes:
         _apply(table, change)
     return from_dict(table)
+
+
+def run_files(folder: Path) -> list[Path]:
+    """The files of single runs below ``folder / "configs"``, in order."""
+    found = (folder / "configs").rglob("*.toml")
+    return sorted(path for path in found if path.parent.name not in OTHER_FOLDERS)
 
 
 def from_dict(table: Mapping[str, Any]) -> RunConfig:
