@@ -45,6 +45,14 @@ class Atoms:
     def mass_with(self) -> Array:
         return np.asarray(self.mass * np.exp(self.log_ratio))
 
+    def are(self, other: "Atoms") -> bool:
+        """Whether both say the same."""
+        return (
+            self.left_out == other.left_out
+            and np.array_equal(self.log_ratio, other.log_ratio)
+            and np.array_equal(self.mass, other.mass)
+        )
+
 
 NO_INDEX = Atoms(np.zeros(1), np.ones(1))
 
