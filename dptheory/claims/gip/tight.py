@@ -183,6 +183,10 @@ row = Row(
         title="exact privacy of the index mechanism",
         source=Source("gip", "new, on Theorems 1 and 2, section 4.2"),
         ours=True,
+        for_users=(
+            r"Index releases can be accounted for exactly, so that the same budget allows a larger $\theta$ than "
+            r"adding up the $\epsilon$ of all releases."
+        ),
         statement=r"""One release draws $I$ from the Mallows law $P_A(I) \propto e^{-\theta h(I, A)}$ around a reference $A$; all sets have $K$ of
 $d$ ones. Let $A, B$ be two references, $h(A, B) = 2m$, $1 \le m \le \min(K, d-K)$.
 
