@@ -29,33 +29,31 @@ def write_erratum(page: Path, paper: str) -> None:
 
 
 def verdicts_markdown(paper: str, claims: Sequence[Claim], *, written: str) -> str:
-    """What holds as printed in one line, and a table of what does not.
+    """What holds as printed, what the hand-written part corrects, and a table of all others.
 
     Args:
         paper: a key of ``PAPERS``.
         claims: the ledger; of the others' rows those whose label names this paper belong to it.
-        written: the hand-written part; of a claim whose page it links to the table says "above".
+        written: the hand-written part; a claim whose page it links to is corrected there.
     """
     rows = [claim for claim in claims if _concerns(claim, paper)]
     holding = [claim for claim in rows if claim.verdict is Verdict.HOLDS]
     failing = [claim for verdict in _NOT_AS_PRINTED for claim in rows if claim.verdict is verdict]
+    treated = [claim for claim in failing if f"]({_path(claim, paper)})" in written]
+    rest = [claim for claim in failing if claim not in treated]
     lines = [
         "## All verdicts",
         "",
         f"From the ledger. Of {len(rows)} statements {len(holding)} hold as printed: "
         + "; ".join(f"{_link(claim, paper)}, {claim.title}" for claim in holding)
         + ".",
-        "",
-        "| in the paper | verdict | correction |",
-        "|---|---|---|",
     ]
-    for claim in failing:
-        treated = f"]({_path(claim, paper)})" in written
-        cells = (
-            f"{_link(claim, paper)}, {claim.title}",
-            claim.verdict.name,
-            "above" if treated else f"{claim.summary}{_part(claim)}",
-        )
+    if treated:
+        lines += ["", "Above: " + "; ".join(f"{_link(claim, paper)} {claim.verdict.name}" for claim in treated) + "."]
+    if rest:
+        lines += ["", "| the others | verdict | correction |", "|---|---|---|"]
+    for claim in rest:
+        cells = f"{_link(claim, paper)}, {claim.title}", claim.verdict.name, f"{claim.summary}{_part(claim)}"
         lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
     return "\n".join(lines)
 

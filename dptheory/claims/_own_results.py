@@ -74,7 +74,11 @@ def _of_claim(claim: Claim) -> tuple[str, str, str]:
     for_users = claim.for_users or (use[-1] if use else f"Use {calls}." if calls else "")
     kinds = Counter(check.kind.value for check in claim.checks)
     checked = ["proof" if claim.proved else "observed", *(f"{kind} {count}" for kind, count in kinds.items())]
-    return claim.summary[:1].upper() + claim.summary[1:], for_users, ", ".join(checked).replace("monte carlo", "Monte Carlo")
+    return (
+        claim.summary[:1].upper() + claim.summary[1:],
+        for_users,
+        ", ".join(checked).replace("monte carlo", "Monte Carlo"),
+    )
 
 
 def _methods(directory: Path) -> list[_Method]:
