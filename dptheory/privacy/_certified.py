@@ -6,10 +6,10 @@ from types import ModuleType
 
 from dptheory._adjacency import Adjacency
 from dptheory.privacy._bound_names import Found
-from dptheory.privacy._moments import Unresolved
+from dptheory.privacy._moments import Direction, Unresolved
 from dptheory.privacy._saddle_brackets import directions
 from dptheory.privacy._steps import Part, Step
-from dptheory.privacy._values_bounds import Direction, values_of
+from dptheory.privacy._values_bounds import values_of
 
 CERTIFIED = "certified"
 

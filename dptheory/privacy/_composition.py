@@ -296,7 +296,7 @@ class Composition:
         try:
             return Composition(scaled(self.parts, factor), adjacency=self.adjacency)
         except ValueError as error:
-            raise ValueError(f"factor must keep the noise in its range: {error}") from None
+            raise ValueError(f"factor must keep the noise in its range, got {factor!r}: {error}") from None
 
     def plot(self, *, ax: object | None = None) -> None:
         """Draw what attackers can do: the true positive rate over the false positive rate, at most; needs matplotlib.
