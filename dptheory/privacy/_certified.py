@@ -1,5 +1,6 @@
 """Enclosures of compositions in ball arithmetic; what it refuses as errors that name the argument."""
 
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -49,6 +50,7 @@ def certified_delta(parts: tuple[Part, ...], adjacency: Adjacency, epsilon: floa
     return first
 
 
+@functools.lru_cache(maxsize=512)
 def certified_direction(parts: tuple[Part, ...], direction: Direction, epsilon: float) -> Found:
     """The smallest delta of noisy values in one direction, enclosed."""
     _noisy_values_alone(parts)

@@ -18,8 +18,8 @@ from dptheory.privacy import (
     privacy_statement,
 )
 
-UNSAMPLED = Composition([Step(noise_multiplier=s, sampling_rate=1.0, count=n) for s, n in ((10.0, 60), (15.0, 90))])
-MU = math.sqrt(60 / 100 + 90 / 225)
+UNSAMPLED = Composition([Step(noise_multiplier=15.0, sampling_rate=1.0, count=100)])
+MU = math.sqrt(100) / 15
 
 
 @pytest.fixture(autouse=True)
