@@ -72,13 +72,14 @@ def test_the_factor_on_the_noise_keeps_the_budget_in_ball_arithmetic_too() -> No
 
 def test_a_statement_of_enclosures() -> None:
     found, spent = (
-        privacy_statement(composition=UNSAMPLED, delta=1e-5, certified=True),
+        privacy_statement(composition=UNSAMPLED, delta=1e-5, public=("N",), software=("a 1",), certified=True),
         UNSAMPLED.epsilon(1e-5, certified=True),
     )
     assert (found.epsilon_lower, found.epsilon, found.epsilon_if_secure) == (spent.lower, spent.upper, spent.upper)
     assert found.accountant == "dptheory, certified; bounds of all steps together"
     assert found.attack == UNSAMPLED.attack(certified=True)
-    known = privacy_statement(composition=UNSAMPLED, delta=1e-5)
+    known = privacy_statement(composition=UNSAMPLED, delta=1e-5, public=("N",), software=("a 1",))
+    assert found.public == ("N",) and found.software == ("a 1",)
     same = ("mechanism", "unit", "adjacency", "output", "covered", "public", "sampler", "composition", "steps", "delta",
             "randomness", "secure", "tuning", "software")  # fmt: skip
     assert [getattr(found, name) for name in same] == [getattr(known, name) for name in same]

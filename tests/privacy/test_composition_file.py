@@ -1,6 +1,7 @@
 """Compositions from files, against the same ones written in Python."""
 
 import json
+import tempfile
 import tomllib
 from pathlib import Path
 
@@ -41,7 +42,7 @@ theta = 0.5
 """
 
 
-def test_every_kind_of_steps(tmp_path: Path) -> None:
+def test_every_kind_of_steps() -> None:
     expected = Composition(
         (
             Step(noise_multiplier=2.0, sampling_rate=0.04, count=500),
@@ -51,11 +52,13 @@ def test_every_kind_of_steps(tmp_path: Path) -> None:
             IndexSteps(steps=6, mechanism=SubsetMallows(9, 5, 0.5)),
         )
     )
-    (tmp_path / "run.toml").write_text(TEXT)
-    (tmp_path / "run.json").write_text(json.dumps(tomllib.loads(TEXT)))
-    assert read_composition(tmp_path / "run.toml") == read_composition(str(tmp_path / "run.json")) == expected
-    (tmp_path / "other.json").write_text(json.dumps({"adjacency": "replace-one", "step": tomllib.loads(TEXT)["step"]}))
-    assert read_composition(tmp_path / "other.json") == Composition(expected.parts[:2], adjacency="replace-one")
+    with tempfile.TemporaryDirectory() as folder:
+        toml, plain, other = (Path(folder, name) for name in ("run.toml", "run.json", "other.json"))
+        toml.write_text(TEXT)
+        plain.write_text(json.dumps(tomllib.loads(TEXT)))
+        other.write_text(json.dumps({"adjacency": "replace-one", "step": tomllib.loads(TEXT)["step"]}))
+        assert read_composition(toml) == read_composition(str(plain)) == expected
+        assert read_composition(other) == Composition(expected.parts[:2], adjacency="replace-one")
 
 
 def test_what_is_no_composition_is_refused(tmp_path: Path) -> None:

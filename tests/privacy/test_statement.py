@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -175,11 +176,12 @@ def test_bad_input() -> None:
         stated(secure="yes")
 
 
-def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_it_is_read_as_it_was_written() -> None:
     nothing = privacy_statement(composition=None, delta=1e-5)
     for found in (stated(), dataclasses.replace(nothing, epsilon=math.inf, epsilon_if_secure=math.inf)):
-        (tmp_path / "statement.json").write_text(found.json())
-        assert read_statement(tmp_path) == read_statement(str(tmp_path / "statement.json")) == found
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "statement.json").write_text(found.json())
+            assert read_statement(folder) == read_statement(Path(folder) / "statement.json") == found
 
 
 def test_what_is_no_statement_is_refused(tmp_path: Path) -> None:
