@@ -11,9 +11,9 @@ from dptheory.privacy._answers import (
 )
 from dptheory.privacy._attack import AttackRisk
 from dptheory.privacy._auditing import AUDIT_METHODS, AuditResult, audit, bound_at_known_rate, largest_bound
-from dptheory.privacy._brackets import DELTA, MAX_STEPS, NOISE, RATE, DeltaBounds, EpsilonBounds
+from dptheory.privacy._brackets import DELTA, MAX_STEPS, NOISE, RATE, EpsilonBounds, ProbabilityBounds
 from dptheory.privacy._budgets import least_noise_multiplier, max_steps
-from dptheory.privacy._composition import Composition, ProbabilityBounds
+from dptheory.privacy._composition import Composition
 from dptheory.privacy._composition_file import read_composition
 from dptheory.privacy._gaussian import (
     gaussian_delta,
@@ -62,7 +62,6 @@ __all__ = [
     "AuditResult",
     "Composition",
     "CrossCheck",
-    "DeltaBounds",
     "EpsilonBounds",
     "EpsilonReport",
     "FreshMask",

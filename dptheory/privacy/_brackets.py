@@ -59,16 +59,19 @@ class EpsilonBounds:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeltaBounds:
-    """What is known of the smallest delta.
+class ProbabilityBounds:
+    """What is known of a probability, such as the smallest delta.
 
     Attributes:
-        lower: delta is at least this.
-        upper: delta is at most this; the number to report.
+        lower: it is at least this.
+        upper: it is at most this; of delta the number to report.
+        method: what gave the bounds, in the words of :class:`EpsilonBounds`; of two names the first gave the lower bound, the
+            second the upper one.
     """
 
     lower: float
     upper: float
+    method: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,16 +199,17 @@ def _fixed_size_upper(asked: Mechanism) -> tuple[float, str]:
 
 
 @functools.lru_cache(maxsize=512)
-def delta_bracketed(asked: Run, epsilon: float, certified: bool = False) -> DeltaBounds:
+def delta_bracketed(asked: Run, epsilon: float, certified: bool = False) -> ProbabilityBounds:
     if certified:
         with _enclosure(asked) as module:
             lower, upper = module.worst_delta(asked.composition, epsilon=epsilon, among=asked.directions)
-        return DeltaBounds(lower=lower, upper=upper)
+        return ProbabilityBounds(lower=lower, upper=upper, method="certified")
+    name = "Gaussian" if asked.sampling_rate == 1.0 else "one step" if asked.steps == 1 else "saddle line"
     found = [_delta(asked, direction, epsilon) for direction in asked.directions]
     lower, upper = max(low for low, _ in found), max(high for _, high in found)
     if asked.sampling == "without replacement" and asked.sampling_rate < 1.0:
-        upper = fixed_size_rdp_delta(_replaced(asked), asked.steps, epsilon)
-    return DeltaBounds(lower=lower, upper=upper)
+        upper, name = fixed_size_rdp_delta(_replaced(asked), asked.steps, epsilon), f"{name}, RDP"
+    return ProbabilityBounds(lower=lower, upper=upper, method=name)
 
 
 def _delta(asked: Run, direction: Direction, epsilon: float) -> tuple[float, float]:

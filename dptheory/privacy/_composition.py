@@ -12,7 +12,7 @@ from dptheory import _validate
 from dptheory._adjacency import ADJACENCIES, Adjacency
 from dptheory.privacy._attack import AttackRisk
 from dptheory.privacy._bound_names import Found
-from dptheory.privacy._brackets import EpsilonBounds
+from dptheory.privacy._brackets import EpsilonBounds, ProbabilityBounds
 from dptheory.privacy._certified import certified_delta, certified_direction, certified_epsilon
 from dptheory.privacy._composed_steps import composed_delta, composed_epsilon, delta_curve, plain
 from dptheory.privacy._joint import IndexSteps
@@ -27,21 +27,6 @@ _KINDS = (Step, JointStep, MaskedStep, IndexSteps)
 _OPPOSITE: dict[Direction, Direction] = {"remove": "add", "add": "remove", "replace": "replace"}
 _DRAWN_DELTA, _MOST_DRAWN = 1e-6, 50.0
 """The delta whose epsilon is the largest logarithm of gamma of the lines that a picture is drawn from, and its limit."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProbabilityBounds:
-    """Bounds of a probability.
-
-    Attributes:
-        lower: it is at least this.
-        upper: it is at most this.
-        method: what gave the bounds; of two names the first gave the lower bound, the second the upper one.
-    """
-
-    lower: float
-    upper: float
-    method: str
 
 
 @dataclass(frozen=True)
