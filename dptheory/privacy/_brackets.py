@@ -129,10 +129,14 @@ class Mechanism(Run):
 def checked_run(
     noise_multiplier: float, sampling_rate: float, steps: int, adjacency: str, sampling: str, direction: str
 ) -> Run:
+    with _saying_what_holds(noise_multiplier, sampling_rate, steps):
+        noise_multiplier = _validate.real("noise_multiplier", noise_multiplier, *NOISE)
+        sampling_rate = _validate.real("sampling_rate", sampling_rate, *RATE)
+        steps = _validate.integer("steps", steps, 1, MAX_STEPS)
     asked = Run(
-        noise_multiplier=_validate.real("noise_multiplier", noise_multiplier, *NOISE),
-        sampling_rate=_validate.real("sampling_rate", sampling_rate, *RATE),
-        steps=_validate.integer("steps", steps, 1, MAX_STEPS),
+        noise_multiplier=noise_multiplier,
+        sampling_rate=sampling_rate,
+        steps=steps,
         adjacency=_validate.choice("adjacency", adjacency, ADJACENCIES),
         sampling=_validate.choice("sampling", sampling, SAMPLINGS),
         direction=_validate.choice("direction", direction, DIRECTIONS),
@@ -147,6 +151,21 @@ def checked_run(
             f"direction must be 'worst' for adjacency 'replace-one', which is symmetric, got {direction!r}"
         )
     return asked
+
+
+@contextmanager
+def _saying_what_holds(noise_multiplier: float, sampling_rate: float, steps: int) -> Iterator[None]:
+    """Add to an error whether a composition, whose range is wider, has bounds."""
+    try:
+        yield
+    except ValueError as error:
+        from dptheory.privacy._steps import Step  # which imports this module
+
+        try:
+            Step(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, count=steps)
+        except ValueError:
+            raise error from None
+        raise ValueError(f"{error}; Composition([Step(...)]) has wider bounds there, which hold") from None
 
 
 def checked(
