@@ -31,16 +31,23 @@ def _leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any
 
 
 LEAVES = dict(_leaves(typer.main.get_command(cli.app)))
-_PATHS = {"--out", "--json", "DIRECTORY", "FILE"}  # any text may be one: only those where nothing can be are wrong
+_PATHS = {"--out", "--json", "--plot", "--composition", "DIRECTORY", "FILE", "FOLDER"}
+"""Any text may be one: only those where nothing can be are wrong."""
 _WORDS = {"QUERY": ("", "?!", "- -", "x" * 201)}
 """Any text may be looked for: only those without a word, or too long, are wrong."""
+_TEXTS = {"--mechanism", "--unit", "--public", "--sampler", "--randomness", "--tuning"}
+"""Any text may stand in a statement: only an empty one is wrong."""
+TOGETHER = {name: (COMMANDS[name], *ALTERNATIVES.get(name, ())) for name in COMMANDS}
+"""The valid command lines of a command."""
 CASES = [
-    (name, option)
-    for table in (COMMANDS, ALTERNATIVES)
-    for name, options in table.items()
-    for option in options
-    if table is COMMANDS or option not in COMMANDS[name]
+    (name, option, base)
+    for name, lines in TOGETHER.items()
+    for place, base in enumerate(lines)
+    for option in base
+    if not any(option in earlier for earlier in lines[:place])
 ]
+"""Every option once, in the first line that has it."""
+_FLAGS = {"--help", "--evidence", "--latex", "--certified", "--seeded"}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -58,23 +65,24 @@ def _run(name: str, options: dict[str, str]) -> Result:
 
 
 def test_every_option_is_tried() -> None:
-    known = {name: {*options, *ALTERNATIVES.get(name, {})} for name, options in COMMANDS.items()}
+    known = {name: {option for line in lines for option in line} for name, lines in TOGETHER.items()}
     found = {
         name: {p.opts[0] if p.opts[0].startswith("-") else p.opts[0].upper() for p in command.params}
         for name, command in LEAVES.items()
     }
-    assert {name: options - {"--help", "--evidence", "--latex"} for name, options in found.items()} == {
+    assert {name: options - _FLAGS for name, options in found.items()} == {
         name: {*options, "--json"} if name.startswith(("bound", "preset", "privacy", "find", "refute")) else options
         for name, options in known.items()
     }
 
 
-@pytest.mark.parametrize(("name", "option"), CASES, ids=[f"{name} {option}" for name, option in CASES])
-def test_bad_options(name: str, option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "option", "base"), CASES, ids=[f"{name} {option}" for name, option, _ in CASES])
+def test_bad_options(
+    name: str, option: str, base: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    base = COMMANDS[name] if option in COMMANDS[name] else ALTERNATIVES[name]
     wrong = []
-    for value in ("/dev/null/x",) if option in _PATHS else _WORDS.get(option, (*NEVER, *NUMBERS)):
+    for value in _tried(option):
         options = base | {option: value}
         found = _complaint(_run(name, options), name, option, value)
         if found:
@@ -82,11 +90,17 @@ def test_bad_options(name: str, option: str, tmp_path: Path, monkeypatch: pytest
     assert not wrong, "\n".join(wrong)
 
 
+def _tried(option: str) -> tuple[str, ...]:
+    if option in _PATHS or option in _TEXTS:
+        return ("/dev/null/x",) if option in _PATHS else ("", " ")
+    return _WORDS.get(option, (*NEVER, *NUMBERS))
+
+
 def _complaint(result: Result, name: str, option: str, value: str) -> str | None:
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         return repr(result.exception)
     if result.exit_code == 0:
-        if value in NEVER or option in _PATHS or option in _WORDS:
+        if value in NEVER or option in _PATHS or option in _TEXTS or option in _WORDS:
             return f"accepted: {result.stdout[:100]}"
         return "NaN" if re.search(r"\bnan\b", result.stdout.lower()) else None
     if result.exit_code != 2:

@@ -233,18 +233,19 @@ def test_bounds_of_epsilon_field_by_field() -> None:
 def test_bounds_of_delta_field_by_field() -> None:
     """delta at the epsilon of a delta is that delta; certified, one step, without sampling and without replacement."""
     missed = []
-    for arguments, options, direction, _ in SETTINGS:
+    for arguments, options, direction, method in SETTINGS:
         truth = _composed_epsilon(*arguments, direction)
         run = by_name("noise_multiplier sampling_rate steps", arguments[:3])
         found = privacy.delta_bounds(**run, epsilon=truth, **options)
-        if not (found.lower == pytest.approx(arguments[3], rel=1e-4) and 0 <= found.upper - found.lower <= 1e-9):
+        narrow = 0 <= found.upper - found.lower <= 1e-9
+        if not (found.lower == pytest.approx(arguments[3], rel=1e-4) and narrow and found.method == method):
             missed.append((arguments, found))
     assert not missed
     fixed = {"adjacency": "replace-one", "sampling": "without replacement"}
     run = by_name("noise_multiplier sampling_rate steps", (4.0, 0.5, 2))
     found = privacy.delta_bounds(**run, epsilon=4.0, **fixed)
     twice = privacy.delta_bounds(**(run | {"noise_multiplier": 2.0}), epsilon=4.0)
-    assert found.lower == twice.lower and found.upper > 2 * twice.upper
+    assert found.lower == twice.lower and found.upper > 2 * twice.upper and found.method == "saddle line, RDP"
     assert privacy.rdp_epsilon(**run, delta=found.upper, **fixed) == pytest.approx(4.0, rel=1e-6)
 
 
@@ -316,6 +317,7 @@ def test_bounds_and_budgets_in_ball_arithmetic() -> None:
     assert found.lower <= truth + 1e-5 and truth - 1e-5 <= found.upper <= found.lower + 1e-9 * truth
     assert found.estimate == pytest.approx(found.upper, rel=1e-9) and found.method == "certified"
     chance = privacy.delta_bounds(noise_multiplier=1.0, sampling_rate=rate, steps=steps, epsilon=truth, certified=True)
+    assert chance.method == "certified"
     assert chance.lower == pytest.approx(delta, rel=1e-4) and 0 <= chance.upper - chance.lower <= 1e-9 * delta
     sigma = privacy.least_noise_multiplier(epsilon=9.0, steps=steps, **run)
     assert _composed_epsilon(sigma, rate, steps, delta) <= 9.0 + 1e-5

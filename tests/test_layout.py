@@ -184,6 +184,7 @@ TESTED_IN = {
     "dptheory.privacy._grid_law": "privacy/test_composition.py",
     "dptheory.privacy._grid_sum": "privacy/test_composition.py",
     "dptheory.privacy._renyi_parts": "privacy/test_composition.py",
+    "dptheory.privacy._statement_file": "privacy/test_statement.py",
     "dptheory.privacy._steps": "privacy/test_composition.py",
     "dptheory.privacy._tradeoff": "privacy/test_composition.py",
     "dptheory.privacy._tradeoff_plot": "privacy/test_composition.py",

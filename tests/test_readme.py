@@ -214,6 +214,14 @@ def test_epsilon_is_bracketed() -> None:
         found.lower <= 3.899087994199775 + 1e-12 and found.upper >= 3.899087994199775
     )  # by ball arithmetic, in the review
     assert dataclasses.is_dataclass(found) and Fraction(found.upper) > Fraction(found.lower)
+    assert found.upper - found.lower < 1e-9 and f"{found.lower:.7f}" == f"{found.upper:.7f}" == "3.8990880"
+
+
+def test_the_noise_for_a_budget_is_the_least_to_one_millionth() -> None:
+    for schedule in ((1.0,), (2.0, 1.0)):
+        run = privacy.Composition([privacy.Step(noise_multiplier=s, sampling_rate=0.02, count=200) for s in schedule])
+        factor = run.noise_scale(epsilon=1.0, delta=1e-5)
+        assert run.scaled(factor).epsilon(1e-5).upper <= 1.0 < run.scaled(factor * (1 - 1e-6)).epsilon(1e-5).lower
 
 
 # --- measured claims ----------------------------------------------------------------------------------------------------

@@ -11,9 +11,10 @@ from dptheory.privacy._answers import (
 )
 from dptheory.privacy._attack import AttackRisk
 from dptheory.privacy._auditing import AUDIT_METHODS, AuditResult, audit, bound_at_known_rate, largest_bound
-from dptheory.privacy._brackets import DELTA, MAX_STEPS, NOISE, RATE, DeltaBounds, EpsilonBounds
+from dptheory.privacy._brackets import DELTA, MAX_STEPS, NOISE, RATE, EpsilonBounds, ProbabilityBounds
 from dptheory.privacy._budgets import least_noise_multiplier, max_steps
-from dptheory.privacy._composition import Composition, ProbabilityBounds
+from dptheory.privacy._composition import Composition
+from dptheory.privacy._composition_file import read_composition
 from dptheory.privacy._gaussian import (
     gaussian_delta,
     gaussian_epsilon,
@@ -47,6 +48,7 @@ from dptheory.privacy._samplers import truncated_epsilon_upper_bound, user_epsil
 from dptheory.privacy._selection import selection_epsilon_upper_bound
 from dptheory.privacy._shuffled import shuffled_epsilon_lower_bound
 from dptheory.privacy._statement import PrivacyStatement, privacy_statement
+from dptheory.privacy._statement_file import read_statement
 from dptheory.privacy._steps import JointStep, MaskedStep, Step
 
 __all__ = [
@@ -60,7 +62,6 @@ __all__ = [
     "AuditResult",
     "Composition",
     "CrossCheck",
-    "DeltaBounds",
     "EpsilonBounds",
     "EpsilonReport",
     "FreshMask",
@@ -109,6 +110,8 @@ __all__ = [
     "privacy_statement",
     "published_size_delta",
     "rdp_epsilon",
+    "read_composition",
+    "read_statement",
     "retained_gain_for_delta_budget",
     "run_epsilon",
     "selection_epsilon_upper_bound",

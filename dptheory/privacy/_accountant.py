@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from dptheory import _validate
 from dptheory.privacy._brackets import (
-    DeltaBounds,
     EpsilonBounds,
+    ProbabilityBounds,
     bracketed,
     checked,
     checked_run,
@@ -105,7 +105,7 @@ def delta_bounds(
     sampling: str = "poisson",
     direction: str = "worst",
     certified: bool = False,
-) -> DeltaBounds:
+) -> ProbabilityBounds:
     r"""Bounds of the smallest delta of ``steps`` subsampled Gaussian steps at a given epsilon.
 
     .. math:: \delta(\epsilon) = \sup_S\, P(S) - e^\epsilon Q(S)

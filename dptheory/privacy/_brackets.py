@@ -59,16 +59,19 @@ class EpsilonBounds:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeltaBounds:
-    """What is known of the smallest delta.
+class ProbabilityBounds:
+    """What is known of a probability, such as the smallest delta.
 
     Attributes:
-        lower: delta is at least this.
-        upper: delta is at most this; the number to report.
+        lower: it is at least this.
+        upper: it is at most this; of delta the number to report.
+        method: what gave the bounds, in the words of :class:`EpsilonBounds`; of two names the first gave the lower bound, the
+            second the upper one.
     """
 
     lower: float
     upper: float
+    method: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,10 +129,14 @@ class Mechanism(Run):
 def checked_run(
     noise_multiplier: float, sampling_rate: float, steps: int, adjacency: str, sampling: str, direction: str
 ) -> Run:
+    with _saying_what_holds(noise_multiplier, sampling_rate, steps):
+        noise_multiplier = _validate.real("noise_multiplier", noise_multiplier, *NOISE)
+        sampling_rate = _validate.real("sampling_rate", sampling_rate, *RATE)
+        steps = _validate.integer("steps", steps, 1, MAX_STEPS)
     asked = Run(
-        noise_multiplier=_validate.real("noise_multiplier", noise_multiplier, *NOISE),
-        sampling_rate=_validate.real("sampling_rate", sampling_rate, *RATE),
-        steps=_validate.integer("steps", steps, 1, MAX_STEPS),
+        noise_multiplier=noise_multiplier,
+        sampling_rate=sampling_rate,
+        steps=steps,
         adjacency=_validate.choice("adjacency", adjacency, ADJACENCIES),
         sampling=_validate.choice("sampling", sampling, SAMPLINGS),
         direction=_validate.choice("direction", direction, DIRECTIONS),
@@ -144,6 +151,21 @@ def checked_run(
             f"direction must be 'worst' for adjacency 'replace-one', which is symmetric, got {direction!r}"
         )
     return asked
+
+
+@contextmanager
+def _saying_what_holds(noise_multiplier: float, sampling_rate: float, steps: int) -> Iterator[None]:
+    """Add to an error whether a composition, whose range is wider, has bounds."""
+    try:
+        yield
+    except ValueError as error:
+        from dptheory.privacy._steps import Step  # which imports this module
+
+        try:
+            Step(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, count=steps)
+        except ValueError:
+            raise error from None
+        raise ValueError(f"{error}; Composition([Step(...)]) has wider bounds there, which hold") from None
 
 
 def checked(
@@ -196,16 +218,17 @@ def _fixed_size_upper(asked: Mechanism) -> tuple[float, str]:
 
 
 @functools.lru_cache(maxsize=512)
-def delta_bracketed(asked: Run, epsilon: float, certified: bool = False) -> DeltaBounds:
+def delta_bracketed(asked: Run, epsilon: float, certified: bool = False) -> ProbabilityBounds:
     if certified:
         with _enclosure(asked) as module:
             lower, upper = module.worst_delta(asked.composition, epsilon=epsilon, among=asked.directions)
-        return DeltaBounds(lower=lower, upper=upper)
+        return ProbabilityBounds(lower=lower, upper=upper, method="certified")
+    name = "Gaussian" if asked.sampling_rate == 1.0 else "one step" if asked.steps == 1 else "saddle line"
     found = [_delta(asked, direction, epsilon) for direction in asked.directions]
     lower, upper = max(low for low, _ in found), max(high for _, high in found)
     if asked.sampling == "without replacement" and asked.sampling_rate < 1.0:
-        upper = fixed_size_rdp_delta(_replaced(asked), asked.steps, epsilon)
-    return DeltaBounds(lower=lower, upper=upper)
+        upper, name = fixed_size_rdp_delta(_replaced(asked), asked.steps, epsilon), f"{name}, RDP"
+    return ProbabilityBounds(lower=lower, upper=upper, method=name)
 
 
 def _delta(asked: Run, direction: Direction, epsilon: float) -> tuple[float, float]:

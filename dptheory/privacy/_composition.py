@@ -12,10 +12,12 @@ from dptheory import _validate
 from dptheory._adjacency import ADJACENCIES, Adjacency
 from dptheory.privacy._attack import AttackRisk
 from dptheory.privacy._bound_names import Found
-from dptheory.privacy._brackets import EpsilonBounds
+from dptheory.privacy._brackets import EpsilonBounds, ProbabilityBounds
+from dptheory.privacy._certified import certified_delta, certified_direction, certified_epsilon
 from dptheory.privacy._composed_steps import composed_delta, composed_epsilon, delta_curve, plain
 from dptheory.privacy._joint import IndexSteps
 from dptheory.privacy._moments import Direction
+from dptheory.privacy._noise_scale import least_scale, scaled
 from dptheory.privacy._saddle_brackets import directions
 from dptheory.privacy._steps import JointStep, MaskedStep, Part, Step
 from dptheory.privacy._tradeoff import Curve, least_false_negatives
@@ -25,21 +27,6 @@ _KINDS = (Step, JointStep, MaskedStep, IndexSteps)
 _OPPOSITE: dict[Direction, Direction] = {"remove": "add", "add": "remove", "replace": "replace"}
 _DRAWN_DELTA, _MOST_DRAWN = 1e-6, 50.0
 """The delta whose epsilon is the largest logarithm of gamma of the lines that a picture is drawn from, and its limit."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProbabilityBounds:
-    """Bounds of a probability.
-
-    Attributes:
-        lower: it is at least this.
-        upper: it is at most this.
-        method: what gave the bounds; of two names the first gave the lower bound, the second the upper one.
-    """
-
-    lower: float
-    upper: float
-    method: str
 
 
 @dataclass(frozen=True)
@@ -96,17 +83,19 @@ class Composition:
                 "(base and two replacements) of index sets is an open question, and for masks no bound is proved"
             )
 
-    def epsilon(self, delta: float) -> EpsilonBounds:
+    def epsilon(self, delta: float, *, certified: bool = False) -> EpsilonBounds:
         """Bounds of the least epsilon at which the run is (epsilon, delta)-private; report the upper one.
 
         Args:
             delta: in [1e-30, 0.99].
+            certified: an enclosure in ball arithmetic (needs python-flint), which assumes nothing of rounding: of noisy values
+                alone, noise in [0.4, 20], rates from 1e-4, 100 to 10^6 steps; some seconds per kind of step.
 
         Returns:
             The bounds, in nats; inf where no method has an upper one.
 
         Raises:
-            ValueError: delta outside its range.
+            ValueError: delta outside its range, or a run that has no enclosure.
 
         Source: GIP, Theorem 2 (gip.thm2).
 
@@ -116,22 +105,23 @@ class Composition:
             4.3772
         """
         delta = _validate.real("delta", delta, LEAST_DELTA, 0.99)
-        found = _epsilon(self.parts, self.adjacency, delta)
+        found = _epsilon(self.parts, self.adjacency, delta, _validate.flag("certified", certified))
         return EpsilonBounds(
             lower=found.lower, estimate=(found.lower + found.upper) / 2, upper=found.upper, method=found.method
         )
 
-    def delta(self, epsilon: float) -> ProbabilityBounds:
+    def delta(self, epsilon: float, *, certified: bool = False) -> ProbabilityBounds:
         """Bounds of the least delta at which the run is (epsilon, delta)-private; report the upper one.
 
         Args:
             epsilon: in [0, 1e4].
+            certified: as for :meth:`epsilon`.
 
         Returns:
             The bounds, in [0, 1].
 
         Raises:
-            ValueError: epsilon outside its range.
+            ValueError: epsilon outside its range, or a run that has no enclosure.
 
         Source: GIP, Theorem 2 (gip.thm2).
 
@@ -141,14 +131,20 @@ class Composition:
             0.1269
         """
         epsilon = _validate.real("epsilon", epsilon, 0.0, MOST_EPSILON)
-        found = _delta(self.parts, self.adjacency, epsilon)
+        found = _delta(self.parts, self.adjacency, epsilon, _validate.flag("certified", certified))
         return ProbabilityBounds(lower=found.lower, upper=found.upper, method=found.method)
 
-    def advantage(self) -> ProbabilityBounds:
+    def advantage(self, *, certified: bool = False) -> ProbabilityBounds:
         """Bounds of the largest true positive rate less false positive rate of any attack on one record: delta(0).
+
+        Args:
+            certified: as for :meth:`epsilon`.
 
         Returns:
             The bounds, in [0, 1].
+
+        Raises:
+            ValueError: a run that has no enclosure.
 
         Source: GIP, Theorem 2 (gip.thm2).
 
@@ -157,9 +153,9 @@ class Composition:
             >>> round(Composition([Step(noise_multiplier=1.0, sampling_rate=1.0, count=1)]).advantage().upper, 4)
             0.3829
         """
-        return self.delta(0.0)
+        return self.delta(0.0, certified=certified)
 
-    def tradeoff(self, false_positive_rate: float) -> ProbabilityBounds:
+    def tradeoff(self, false_positive_rate: float, *, certified: bool = False) -> ProbabilityBounds:
         r"""Bounds of the least false negative rate that any attack on one record has at this false positive rate.
 
         The smaller one of both tests: that of "the record is not in" against "it is in", and the other way round; for each it
@@ -172,12 +168,13 @@ class Composition:
 
         Args:
             false_positive_rate: alpha in [0, 1].
+            certified: as for :meth:`epsilon`; a dozen enclosures of delta.
 
         Returns:
             The bounds; every attack misses at least the share ``lower``, and some attack at most ``upper``.
 
         Raises:
-            ValueError: a rate outside its range.
+            ValueError: a rate outside its range, or a run that has no enclosure.
 
         Source: GIP, Theorem 2 (gip.thm2).
 
@@ -188,24 +185,26 @@ class Composition:
             '0.7405 0.7405'
         """
         alpha = _validate.real("false_positive_rate", false_positive_rate, 0.0, 1.0)
-        found = [least_false_negatives(curve, alpha) for curve in _tests(self.parts, self.adjacency)]
+        method = self.delta(0.0, certified=certified).method
+        about = _tests(self.parts, self.adjacency)
+        exact = _certified_tests(self.parts, self.adjacency) if certified else about
+        found = [least_false_negatives(curve, alpha, near) for curve, near in zip(exact, about, strict=True)]
         return ProbabilityBounds(
-            lower=min(low for low, _ in found),
-            upper=min(high for _, high in found),
-            method=self.delta(0.0).method,
+            lower=min(low for low, _ in found), upper=min(high for _, high in found), method=method
         )
 
-    def attack(self, *, false_positive_rate: float = 0.01) -> AttackRisk:
+    def attack(self, *, false_positive_rate: float = 0.01, certified: bool = False) -> AttackRisk:
         """What the best attacker can do who knows all but whether one record was in the data; print it for plain words.
 
         Args:
             false_positive_rate: share of the records outside the data that the attacker accuses, in [0, 1].
+            certified: as for :meth:`tradeoff`.
 
         Returns:
             Bounds of the share of the records in the data that are found, and of the advantage.
 
         Raises:
-            ValueError: a rate outside its range.
+            ValueError: a rate outside its range, or a run that has no enclosure.
 
         Source: GIP, Theorem 2 (gip.thm2).
 
@@ -215,7 +214,8 @@ class Composition:
             >>> round(risk.true_positive_rate_upper, 4), round(risk.advantage_upper, 4)
             (0.0189, 0.0995)
         """
-        missed, advantage = self.tradeoff(false_positive_rate), self.advantage()
+        missed = self.tradeoff(false_positive_rate, certified=certified)
+        advantage = self.advantage(certified=certified)
         return AttackRisk(
             false_positive_rate=float(false_positive_rate),
             true_positive_rate_lower=1.0 - missed.upper,
@@ -224,6 +224,64 @@ class Composition:
             advantage_upper=advantage.upper,
             replaced=self.adjacency == "replace-one",
         )
+
+    def noise_scale(self, *, epsilon: float, delta: float, certified: bool = False) -> float:
+        """The least factor on the noise multipliers of all steps whose upper bound of epsilon fits the budget.
+
+        The noise keeps its shape; index sets stay as they are. ``self.scaled(factor).epsilon(delta).upper`` is at most
+        ``epsilon`` at the returned factor. Of noisy values alone it is the least one to 1e-6 relative; where the bounds are wider
+        (the class says where), it is as much larger as they are.
+
+        Args:
+            epsilon: the budget, in (0, 1e4].
+            delta: in [1e-30, 0.99].
+            certified: the enclosure of :meth:`epsilon` keeps the budget too.
+
+        Returns:
+            The factor, > 0; where any noise will do, that which makes the least multiplier 1e-15.
+
+        Raises:
+            ValueError: an argument outside its range, a run without noise, a budget that no noise keeps because index sets exceed
+                it, or, certified, a run that has no enclosure.
+
+        Source: GIP, Theorem 2 (gip.thm2).
+
+        Example: four releases are one with half of their noise: 2 * 1.8655 for epsilon 1.
+            >>> from dptheory.privacy import Composition, Step
+            >>> run = Composition([Step(noise_multiplier=2.0, sampling_rate=1.0, count=4)])
+            >>> factor = run.noise_scale(epsilon=1.0, delta=1e-5)
+            >>> round(factor, 4), run.scaled(factor).epsilon(1e-5).upper <= 1.0
+            (3.7306, True)
+        """
+        epsilon = _validate.real("epsilon", epsilon, 0.0, MOST_EPSILON, ends="(]")
+        delta = _validate.real("delta", delta, LEAST_DELTA, 0.99)
+        certified = _validate.flag("certified", certified)
+        return least_scale(self.parts, self.adjacency, epsilon=epsilon, delta=delta, certified=certified)
+
+    def scaled(self, factor: float) -> "Composition":
+        """The run with the noise multipliers of all steps times a factor; index sets stay as they are.
+
+        Args:
+            factor: > 0.
+
+        Returns:
+            The other run.
+
+        Raises:
+            ValueError: a factor of 0 or less, or one that takes a noise multiplier out of [1e-15, 1e15].
+
+        Source: GIP, Theorem 2 (gip.thm2).
+
+        Example: half the noise.
+            >>> from dptheory.privacy import Composition, Step
+            >>> Composition([Step(noise_multiplier=2.0, sampling_rate=0.1, count=4)]).scaled(0.5).parts
+            (Step(noise_multiplier=1.0, sampling_rate=0.1, count=4),)
+        """
+        factor = _validate.real("factor", factor, 0.0, ends="()")
+        try:
+            return Composition(scaled(self.parts, factor), adjacency=self.adjacency)
+        except ValueError as error:
+            raise ValueError(f"factor must keep the noise in its range, got {factor!r}: {error}") from None
 
     def plot(self, *, ax: object | None = None) -> None:
         """Draw what attackers can do: the true positive rate over the false positive rate, at most; needs matplotlib.
@@ -288,6 +346,12 @@ def _tests(parts: tuple[Part, ...], adjacency: Adjacency) -> tuple[Curve, ...]:
     return tuple(_both(curves[side], curves[_OPPOSITE[side]]) for side in directions(adjacency))
 
 
+def _certified_tests(parts: tuple[Part, ...], adjacency: Adjacency) -> tuple[Curve, ...]:
+    """The same in ball arithmetic."""
+    curves = {side: functools.partial(certified_direction, plain(parts), side) for side in directions(adjacency)}
+    return tuple(_both(curves[side], curves[_OPPOSITE[side]]) for side in directions(adjacency))
+
+
 def _both(own: Callable[[float], Found], other: Callable[[float], Found]) -> Curve:
     """H at every gamma > 0: below 1 it is that of the other direction, 1 - gamma + gamma H'(1 / gamma)."""
 
@@ -302,11 +366,15 @@ def _both(own: Callable[[float], Found], other: Callable[[float], Found]) -> Cur
 
 
 @functools.lru_cache(maxsize=512)
-def _epsilon(parts: tuple[Part, ...], adjacency: Adjacency, delta: float) -> Found:
+def _epsilon(parts: tuple[Part, ...], adjacency: Adjacency, delta: float, certified: bool) -> Found:
+    if certified:
+        return certified_epsilon(plain(parts), adjacency, delta)
     return composed_epsilon(plain(parts), directions(adjacency), delta)
 
 
 @functools.lru_cache(maxsize=512)
-def _delta(parts: tuple[Part, ...], adjacency: Adjacency, epsilon: float) -> Found:
+def _delta(parts: tuple[Part, ...], adjacency: Adjacency, epsilon: float, certified: bool) -> Found:
+    if certified:
+        return certified_delta(plain(parts), adjacency, epsilon)
     first, *others = (composed_delta(plain(parts), one, epsilon) for one in directions(adjacency))
     return functools.reduce(Found.with_more, others, first)

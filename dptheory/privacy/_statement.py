@@ -1,4 +1,4 @@
-"""What a run says of its privacy, in the form that Ponomareva et al., "How to DP-fy ML" (2023), section 5.3.3, ask for."""
+"""What a run says of its privacy, in the form that Ponomareva et al., "How to DP-fy ML" (2023), ask for of reports."""
 
 import dataclasses
 import json
@@ -162,6 +162,7 @@ def privacy_statement(
     epsilon_if_secure: float | None = None,
     tuning: str = NOT_COUNTED,
     software: tuple[str, ...] = (),
+    certified: bool = False,
 ) -> PrivacyStatement:
     """The privacy statement of a run, from its steps as data.
 
@@ -179,6 +180,7 @@ def privacy_statement(
         epsilon_if_secure: of a secure run of the same steps; None for that of the composition.
         tuning: what choosing among runs costs, or that it is not counted.
         software: versions.
+        certified: bounds as enclosures in ball arithmetic, as for :meth:`Composition.epsilon`.
 
     Returns:
         The statement.
@@ -211,7 +213,8 @@ def privacy_statement(
     for name, texts in (("public", public), ("software", software)):
         if not all(isinstance(one, str) for one in _validate.instance(name, texts, tuple)):
             raise ValueError(f"{name} must be a tuple of texts, got {_validate.shown(texts)}")
-    spent = None if composition is None else composition.epsilon(delta)
+    _validate.flag("certified", certified)
+    spent = None if composition is None else composition.epsilon(delta, certified=certified)
     epsilon = 0.0 if spent is None else spent.upper
     return PrivacyStatement(
         mechanism=mechanism,
@@ -230,7 +233,7 @@ def privacy_statement(
         randomness=randomness,
         secure=secure,
         epsilon_if_secure=epsilon if epsilon_if_secure is None else epsilon_if_secure,
-        attack=None if composition is None else composition.attack(),
+        attack=None if composition is None else composition.attack(certified=certified),
         tuning=tuning,
         software=software,
     )

@@ -34,12 +34,13 @@ class _Point:
     high: float
 
 
-def least_false_negatives(curve: Curve, alpha: float) -> tuple[float, float]:
+def least_false_negatives(curve: Curve, alpha: float, about: Curve) -> tuple[float, float]:
     """Bounds of f(alpha) in [0, 1] for alpha in [0, 1].
 
     Args:
         curve: bounds of H at log gamma, any real number; a bound may be 0 or 1 where nothing better is known.
         alpha: false positive rate.
+        about: the curve, or one near it that is quicker to compute: where to look, no more.
     """
     if alpha >= 1.0:
         return 0.0, 0.0
@@ -50,7 +51,7 @@ def least_false_negatives(curve: Curve, alpha: float) -> tuple[float, float]:
         return _Point(gamma, 1.0 - high - gamma * alpha, 1.0 - low - gamma * alpha)
 
     # maximising over gamma is stable where it is flat: what is found is used through bounds alone
-    best = _highest(lambda x: sum(curve(x)) / 2 + math.exp(x) * alpha)
+    best = _highest(lambda x: sum(about(x)) / 2 + math.exp(x) * alpha)
     spread = _SPREAD
     lower, upper = 0.0, 1.0 - alpha
     for _ in range(4):

@@ -52,7 +52,7 @@ def values_delta(steps: Steps, direction: Direction, epsilon: float) -> Found:
     found = Found(0.0, 1.0, NONE, NONE)
     for bound in (False, True):
         binned = bins(steps, upper=bound)
-        if _on_line(binned):
+        if on_line(binned):
             low, high, name = _line_delta(binned, direction, epsilon)
             found = found.with_upper(high, name) if bound or binned == steps else found
             found = found.with_lower(low, name) if not bound or binned == steps else found
@@ -86,7 +86,7 @@ def values_epsilon(steps: Steps, direction: Direction, delta: float) -> Found:
         return Found(0.0, 0.0, CHANCE, CHANCE)
     for bound in (False, True):
         binned = bins(steps, upper=bound)
-        if _on_line(binned):
+        if on_line(binned):
             try:
                 low, high = direction_epsilon(binned, delta=delta, direction=direction)
             except Unresolved:
@@ -116,7 +116,8 @@ def _as_step(step: SampledGaussian) -> Step:
     return Step(noise_multiplier=step.noise_multiplier, sampling_rate=step.sampling_rate, count=step.count)
 
 
-def _on_line(steps: Steps) -> bool:
+def on_line(steps: Steps) -> bool:
+    """Whether the integral on the saddle line is asked."""
     return sum(step.count for step in steps) <= _LINE_STEPS and all(
         _LINE_NOISE[0] <= step.noise_multiplier <= _LINE_NOISE[1] and step.sampling_rate >= _LINE_RATE for step in steps
     )

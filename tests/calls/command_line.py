@@ -3,6 +3,7 @@
 from pathlib import Path
 
 _EXAMPLE = Path(__file__).parents[2] / "proofs" / "refute" / "layer_freezing.py"
+_COMPOSITION = Path(__file__).parent / "composition" / "run.toml"
 
 COMMANDS: dict[str, dict[str, str]] = {
     "claims": {"--paper": "gip", "--verdict": "false", "--format": "json"},
@@ -36,7 +37,11 @@ COMMANDS: dict[str, dict[str, str]] = {
         "--noise-multiplier": "2", "--sampling-rate": "1", "--steps": "1", "--delta": "1e-5", "--adjacency": "add-remove",
         "--sampling": "poisson",
     },
-    "privacy noise-multiplier": {
+    "privacy delta": {
+        "--noise-multiplier": "2", "--sampling-rate": "1", "--steps": "1", "--epsilon": "1", "--adjacency": "add-remove",
+        "--sampling": "poisson",
+    },
+    "privacy sigma": {
         "--epsilon": "1", "--delta": "1e-5", "--sampling-rate": "1", "--steps": "1", "--adjacency": "add-remove",
         "--sampling": "poisson",
     },
@@ -44,17 +49,51 @@ COMMANDS: dict[str, dict[str, str]] = {
         "--epsilon": "1", "--delta": "1e-5", "--noise-multiplier": "20", "--sampling-rate": "1", "--adjacency": "add-remove",
         "--sampling": "poisson",
     },
+    "privacy tradeoff": {
+        "--noise-multiplier": "2", "--sampling-rate": "1", "--steps": "1", "--false-positive-rate": "0.01",
+        "--adjacency": "add-remove",
+    },
+    "privacy statement": {
+        "--noise-multiplier": "2", "--sampling-rate": "1", "--steps": "1", "--delta": "1e-5", "--adjacency": "zero-out",
+        "--mechanism": "DP-SGD", "--unit": "one user", "--public": "N", "--sampler": "Poisson", "--randomness": "seed 0",
+        "--tuning": "none",
+    },
     "privacy index": {
         "--dim": "8", "--keep": "3", "--epsilon": "1", "--delta": "1e-5", "--groups": "1", "--steps": "1",
     },
 }  # fmt: skip
 """The options that stand for others are tried beside them: --epsilon and --delta in place of --mu, and so on."""
 
-ALTERNATIVES: dict[str, dict[str, str]] = {
-    "bound embedding": {
-        "--dim": "100", "--subspace-dim": "10", "--clip-norm": "10", "--residual-clip": "2", "--epsilon": "1", "--delta": "1e-5",
-    },
-    "privacy index": {
-        "--dim": "8", "--keep": "3", "--epsilon": "1", "--sampling-rate": "1", "--noise-multiplier": "4",
-    },
+_DIFFER = {"--step": "2,1,3", "--plot": "curve.svg"}
+_FILE = {"--composition": str(_COMPOSITION)}
+_RUN = {"--noise-multiplier": "2", "--sampling-rate": "0.5", "--steps": "2", "--delta": "1e-5"}
+
+ALTERNATIVES: dict[str, tuple[dict[str, str], ...]] = {
+    "bound embedding": (
+        {
+            "--dim": "100", "--subspace-dim": "10", "--clip-norm": "10", "--residual-clip": "2", "--epsilon": "1",
+            "--delta": "1e-5",
+        },
+    ),
+    "privacy index": (
+        {"--dim": "8", "--keep": "3", "--epsilon": "1", "--sampling-rate": "1", "--noise-multiplier": "4"},
+    ),
+    "privacy epsilon": (
+        {**_DIFFER, "--delta": "1e-5"},
+        {**_FILE, "--delta": "1e-5"},
+        {**_RUN, "--records-per-user": "2"},
+        {**_RUN, "--max-batch-size": "2", "--train-size": "4"},
+        {**_RUN, "--mean-runs": "2", "--runs-law": "poisson"},
+    ),
+    "privacy delta": ({**_DIFFER, "--epsilon": "1"}, {**_FILE, "--epsilon": "1"}),
+    "privacy sigma": ({**_DIFFER, "--epsilon": "1", "--delta": "1e-5"}, {**_FILE, "--epsilon": "1", "--delta": "1e-5"}),
+    "privacy tradeoff": (_DIFFER, _FILE),
+    "privacy steps": (
+        {
+            "--epsilon": "1", "--delta": "1e-5", "--noise-multiplier": "20", "--sampling-rate": "1", "--plot": "curve.svg",
+        },
+    ),
+    "privacy statement": (
+        {"--step": "2,1,3", "--delta": "1e-5"}, {**_FILE, "--delta": "1e-5"}, {"FOLDER": str(_COMPOSITION.parent / "finished")},
+    ),
 }  # fmt: skip

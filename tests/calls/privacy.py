@@ -1,5 +1,7 @@
 """Accounting, conversions, audits, what a divisor leaks."""
 
+from pathlib import Path
+
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -12,6 +14,7 @@ _SETTING = papers.PaperSetting(name="one step", epsilon=3.0, delta=1e-5, batch_s
 _SCORES = np.random.default_rng(0).standard_normal(200)
 _PRIVACY = "dptheory.privacy"
 _SAMPLED = {"noise_multiplier": 1.0, "sampling_rate": 0.02, "count": 100}
+_FILES = Path(__file__).parent / "composition"
 _RELEASE = Composition([Step(noise_multiplier=4.0, sampling_rate=1.0, count=3)])
 _COMPOSITION = f"{_PRIVACY}.Composition"
 _STATEMENT = f"{_PRIVACY}.PrivacyStatement"
@@ -31,17 +34,22 @@ CALLS: Calls = {
     f"{_PRIVACY}.JointStep": [call(**_SAMPLED, mechanism=SubsetMallows(8, 3, 0.3), groups=2)],
     f"{_PRIVACY}.MaskedStep": [call(**_SAMPLED, mask=FreshMask(dim=10, keep=2))],
     _COMPOSITION: [call(parts=[Step(**_SAMPLED)], adjacency="replace-one")],
-    f"{_COMPOSITION}.epsilon": [call(self=_RELEASE, delta=1e-5)],
-    f"{_COMPOSITION}.delta": [call(self=_RELEASE, epsilon=1.0)],
-    f"{_COMPOSITION}.advantage": [call(self=_RELEASE)],
-    f"{_COMPOSITION}.tradeoff": [dear(self=_RELEASE, false_positive_rate=0.01)],
-    f"{_COMPOSITION}.attack": [dear(self=_RELEASE, false_positive_rate=0.01)],
+    f"{_COMPOSITION}.epsilon": [call(self=_RELEASE, delta=1e-5, certified=False)],
+    f"{_COMPOSITION}.delta": [call(self=_RELEASE, epsilon=1.0, certified=False)],
+    f"{_COMPOSITION}.advantage": [call(self=_RELEASE, certified=False)],
+    f"{_COMPOSITION}.tradeoff": [dear(self=_RELEASE, false_positive_rate=0.01, certified=False)],
+    f"{_COMPOSITION}.attack": [dear(self=_RELEASE, false_positive_rate=0.01, certified=False)],
+    f"{_COMPOSITION}.noise_scale": [dear(self=_RELEASE, epsilon=1.0, delta=1e-5, certified=False)],
+    f"{_COMPOSITION}.scaled": [call(self=_RELEASE, factor=2.0)],
+    f"{_PRIVACY}.read_composition": [dear(path=_FILES / "run.toml")],
+    f"{_PRIVACY}.read_statement": [dear(path=_FILES / "finished")],
     f"{_COMPOSITION}.guaranteed": [dear(self=_RELEASE, false_positive_rates=[0.01, 0.5])],
     f"{_COMPOSITION}.plot": [dear(self=_RELEASE, ax=Figure().add_subplot())],
     f"{_PRIVACY}.privacy_statement": [
         dear(
             composition=_RELEASE, delta=1e-5, mechanism="DP-SGD", unit="one record", adjacency="zero-out", public=("N",),
             sampler="Poisson", randomness="seed 0", secure=False, epsilon_if_secure=1.0, tuning="none", software=("a 1",),
+            certified=False,
         ),
     ],
     f"{_STATEMENT}.json": [call(self=privacy_statement(composition=None, delta=1e-5))],

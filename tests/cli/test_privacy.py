@@ -1,6 +1,8 @@
 """`dptheory privacy`: the accounting as commands."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -33,9 +35,7 @@ def test_epsilon_without_replacement() -> None:
 
 
 def test_sigma() -> None:
-    result = _run(
-        "noise-multiplier", "--epsilon", "3", "--delta", "1e-5", "--sampling-rate", "0.01", "--steps", "100", "--json"
-    )
+    result = _run("sigma", "--epsilon", "3", "--delta", "1e-5", "--sampling-rate", "0.01", "--steps", "100", "--json")
     values = json.loads(result.stdout)
     assert values["noise multiplier"] == privacy.least_noise_multiplier(
         epsilon=3, delta=1e-5, sampling_rate=0.01, steps=100
@@ -52,10 +52,160 @@ def test_steps() -> None:
     assert values["epochs"] == values["steps"] * 0.1
 
 
-@pytest.mark.parametrize("command", ["epsilon", "noise-multiplier", "steps"])
+@pytest.mark.parametrize("command", ["epsilon", "delta", "sigma", "steps", "tradeoff", "statement"])
 def test_errors_are_one_line(command: str) -> None:
     given = {"--noise-multiplier": "1", "--sampling-rate": "2", "--steps": "10", "--delta": "1e-5", "--epsilon": "1"}
-    unused = {"epsilon": "--epsilon", "noise-multiplier": "--noise-multiplier", "steps": "--steps"}[command]
-    result = _run(command, *(part for name, value in given.items() if name != unused for part in (name, value)))
+    unused = {
+        "epsilon": {"--epsilon"}, "delta": {"--delta"}, "sigma": {"--noise-multiplier"}, "steps": {"--steps"},
+        "tradeoff": {"--delta", "--epsilon"}, "statement": {"--epsilon"},
+    }[command]  # fmt: skip
+    result = _run(command, *(part for name, value in given.items() if name not in unused for part in (name, value)))
     assert result.exit_code == 2
-    assert "Error: sampling_rate must be a number in [1e-08, 1], got 2.0" in result.stderr
+    assert re.fullmatch(r"Error: sampling_rate must be a number in \[1e-(08|12), 1\], got 2\.0[^\n]*\n", result.stderr)
+
+
+# --- steps that differ, other samplers and units ----------------------------------------------------------------------
+
+PARTS = ("--step", "4,1,2", "--step", "2,1,1")
+RUN = privacy.Composition(
+    [privacy.Step(noise_multiplier=s, sampling_rate=1.0, count=n) for s, n in ((4.0, 2), (2.0, 1))]
+)
+ONE = ("--noise-multiplier", "2", "--sampling-rate", "0.5", "--steps", "4", "--delta", "1e-5")
+SETTING = {"noise_multiplier": 2.0, "sampling_rate": 0.5, "steps": 4, "delta": 1e-5}
+
+
+def _json(*arguments: str) -> dict[str, object]:
+    result = _run(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)  # type: ignore[no-any-return]
+
+
+def test_steps_that_differ(tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text(
+        "".join(f"[[step]]\nnoise_multiplier = {s}\nsampling_rate = 1\ncount = {n}\n" for s, n in ((4, 2), (2, 1)))
+    )
+    for given in (PARTS, ("--composition", str(file))):
+        assert _json("epsilon", *given, "--delta", "1e-5")["upper"] == RUN.epsilon(1e-5).upper
+        assert _json("delta", *given, "--epsilon", "1")["upper"] == RUN.delta(1.0).upper
+        found, factor = (
+            _json("sigma", *given, "--epsilon", "1", "--delta", "1e-5"),
+            RUN.noise_scale(epsilon=1.0, delta=1e-5),
+        )
+        assert found["factor on the noise multipliers"] == factor
+        assert found["noise multipliers"] == [4 * factor, 2 * factor]
+        assert found["upper"] == RUN.scaled(factor).epsilon(1e-5).upper
+        found = _json("tradeoff", *given, "--false-positive-rate", "0.1")
+        assert found["true_positive_rate_upper"] == RUN.attack(false_positive_rate=0.1).true_positive_rate_upper
+
+
+def test_delta_of_steps_that_are_alike() -> None:
+    found = _json("delta", "--noise-multiplier", "2", "--sampling-rate", "1", "--steps", "4", "--epsilon", "1")
+    assert found["upper"] == privacy.delta_bounds(noise_multiplier=2.0, sampling_rate=1.0, steps=4, epsilon=1.0).upper
+
+
+def test_other_samplers_and_units() -> None:
+    assert _json("epsilon", *ONE, "--records-per-user", "2") == {
+        "upper": privacy.user_epsilon_upper_bound(**SETTING, records_per_user=2)  # type: ignore[arg-type]
+    }
+    assert _json("epsilon", *ONE, "--max-batch-size", "2", "--train-size", "4") == {
+        "upper": privacy.truncated_epsilon_upper_bound(**SETTING, max_batch_size=2, train_size=4)  # type: ignore[arg-type]
+    }
+    for more, law in (([], "geometric"), (["--runs-law", "poisson"], "poisson")):
+        assert _json("epsilon", *ONE, "--mean-runs", "3", *more) == {
+            "upper": privacy.selection_epsilon_upper_bound(**SETTING, mean_runs=3.0, runs_law=law)  # type: ignore[arg-type]
+        }
+    shuffled = _json("epsilon", *ONE, "--sampling", "shuffled", "--adjacency", "replace-one")
+    assert list(shuffled.values()) == [
+        privacy.shuffled_epsilon_lower_bound(
+            noise_multiplier=2.0, batches=2, epochs=2, delta=1e-5, adjacency="replace-one"
+        ),
+        privacy.epsilon_bounds(**SETTING, adjacency="replace-one").upper,  # type: ignore[arg-type]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("epsilon", "--delta", "1e-5"), "noise_multiplier must be given, or --step or --composition"),
+        (("epsilon", *ONE, "--step", "1,1,1"), "noise_multiplier must be left out with --step, got 2.0"),
+        (("epsilon", "--step", "1,1", "--delta", "1e-5"), "step must be noise multiplier, sampling rate and count"),
+        (("epsilon", "--step", "1,2,1", "--delta", "1e-5"), "step '1,2,1': sampling_rate must be a number in"),
+        (("epsilon", "--step", "1,1,1", "--composition", "f", "--delta", "1e-5"), "composition must be left out with"),
+        (("epsilon", "--step", "1,1,1", "--mean-runs", "2", "--delta", "1e-5"), "mean_runs must be left out with --step"),
+        (("epsilon", *ONE, "--mean-runs", "2", "--records-per-user", "2"), "mean_runs must be left out with --records-per-"),
+        (("epsilon", *ONE, "--mean-runs", "2", "--certified"), "certified must be left out with --mean-runs"),
+        (("epsilon", *ONE, "--mean-runs", "2", "--plot", "a.png"), "plot must be left out with --mean-runs"),
+        (("epsilon", *ONE, "--mean-runs", "2", "--adjacency", "replace-one"), "adjacency must be 'add-remove' with --mean-"),
+        (("epsilon", *ONE, "--max-batch-size", "2"), "train_size must be given with --max-batch-size 2"),
+        (("epsilon", *ONE, "--train-size", "2"), "max_batch_size must be given with --train-size 2"),
+        (("epsilon", *ONE, "--runs-law", "poisson"), "runs_law must be left out without --mean-runs"),
+        (("epsilon", *ONE[:4], "--steps", "3", *ONE[6:], "--sampling", "shuffled"), "steps must be a multiple of the 2"),
+        (("epsilon", "--noise-multiplier", "2", "--sampling-rate", "0.3", *ONE[4:], "--sampling", "shuffled"),
+         "sampling_rate must be 1 over a whole number of batches"),
+        (("epsilon", *ONE, "--plot", "a.txt"), "plot must be a file whose name ends in .png, .pdf, .svg, got 'a.txt'"),
+        (("statement",), "delta must be given, or the folder of a finished run"),
+        (("statement", ".", "--delta", "1"), "delta must be left out with the folder of a run, got 1.0"),
+        (("statement", "."), "folder must be the folder of a finished run, which holds a statement.json, got '.'"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_options_that_do_not_go_together(
+    words: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = _run(*words)
+    assert result.exit_code == 2 and result.stderr.startswith(f"Error: {said}") and result.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_pictures(tmp_path: Path) -> None:
+    alike = ("--noise-multiplier", "4", "--sampling-rate", "1")
+    for name, words in {
+        "epsilon.png": ("epsilon", *alike, "--steps", "2", "--delta", "1e-5"),
+        "parts.svg": ("epsilon", *PARTS, "--delta", "1e-5"),
+        "delta.pdf": ("delta", *alike, "--steps", "2", "--epsilon", "1"),
+        "sigma.png": ("sigma", *alike[2:], "--steps", "2", "--delta", "1e-5", "--epsilon", "1"),
+        "factor.png": ("sigma", *PARTS, "--delta", "1e-5", "--epsilon", "1"),
+        "steps.png": ("steps", *alike, "--delta", "1e-5", "--epsilon", "3"),
+        "tradeoff.png": ("tradeoff", *alike, "--steps", "2"),
+    }.items():
+        result = _run(*words, "--plot", str(tmp_path / name))
+        assert result.exit_code == 0, result.output
+        start = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}[(tmp_path / name).suffix]
+        assert (tmp_path / name).read_bytes().startswith(start)
+
+
+def test_statement_of_settings_and_of_a_folder(tmp_path: Path) -> None:
+    given = (
+        "--delta",
+        "1e-5",
+        "--unit",
+        "one user",
+        "--public",
+        "N",
+        "--public",
+        "C",
+        "--seeded",
+        "--adjacency",
+        "zero-out",
+    )
+    result = _run("statement", *PARTS, *given, "--json")
+    found = privacy.privacy_statement(
+        composition=RUN, delta=1e-5, unit="one user", public=("N", "C"), secure=False, adjacency="zero-out"
+    )
+    values = json.loads(result.stdout)
+    assert values | {"software": []} == json.loads(found.json()) and values["software"][0].startswith("dptheory ")
+    assert _run("statement", *PARTS, *given).stdout.splitlines()[:5] == found.markdown().splitlines()[:5]
+    (tmp_path / "statement.json").write_text(found.json())
+    assert _run("statement", str(tmp_path)).stdout == found.markdown()
+    assert _run("statement", str(tmp_path), "--json").stdout == found.json()
+
+
+def test_ball_arithmetic() -> None:
+    pytest.importorskip("flint")
+    run = ("--noise-multiplier", "10", "--sampling-rate", "1", "--steps", "100")
+    assert _json("epsilon", *run, "--delta", "1e-5", "--certified")["method"] == "certified"
+    assert _json("epsilon", "--step", "10,1,100", "--delta", "1e-5", "--certified")["method"] == "certified"
+    statement = _run("statement", *run, "--delta", "1e-5", "--certified", "--json")
+    assert json.loads(statement.stdout)["accountant"].startswith("dptheory, certified")

@@ -26,7 +26,10 @@ _TAILS = (
 )
 _MASKS = ("test_fields::test_masks_keep_what_they_say",)
 
-_COMPOSED = ("privacy.test_composition::test_unsampled_steps_are_one_gaussian_release",)
+_COMPOSED = (
+    "privacy.test_composition::test_unsampled_steps_are_one_gaussian_release",
+    "privacy.test_certified::test_unsampled_steps_enclosed",
+)
 _CERTIFIED = "privacy.test_answers::test_answers_in_ball_arithmetic"
 _ENCLOSED = "test_fields::test_bounds_and_budgets_in_ball_arithmetic"
 _SAMPLERS = "privacy.test_samplers"
@@ -54,12 +57,24 @@ NAMED: dict[str, tuple[str, ...]] = {
     ),
     "privacy.PrivacyStatement.json": _STATED,
     "privacy.PrivacyStatement.markdown": _STATED,
-    "privacy.Composition.attack": ("privacy.test_composition::test_what_the_attacker_can_do",),
+    "privacy.Composition.attack": (
+        "privacy.test_composition::test_what_the_attacker_can_do",
+        "privacy.test_certified::test_what_the_attacker_can_do_enclosed",
+    ),
+    "privacy.Composition.noise_scale": (
+        "privacy.test_noise_scale::test_unsampled_schedules_by_the_closed_form",
+        "privacy.test_certified::test_the_factor_on_the_noise_keeps_the_budget_in_ball_arithmetic_too",
+    ),
+    "privacy.Composition.scaled": ("privacy.test_noise_scale::test_every_field_of_a_scaled_run",),
+    "privacy.read_composition": ("privacy.test_composition_file::test_every_kind_of_steps",),
+    "privacy.read_statement": ("privacy.test_statement::test_it_is_read_as_it_was_written",),
     "privacy.Composition.guaranteed": (
         "privacy.test_composition::test_the_guaranteed_curve_is_below_the_exact_one_and_close",
     ),
     "privacy.JointStep.index_epsilon": ("privacy.test_composition::test_pure_epsilon_of_the_index_sets_of_a_step",),
-    "privacy.privacy_statement": ("privacy.test_statement::test_every_field",),
+    "privacy.privacy_statement": (
+        "privacy.test_statement::test_every_field", "privacy.test_certified::test_a_statement_of_enclosures",
+    ),
     "privacy.user_epsilon_upper_bound": (f"{_SAMPLERS}::test_a_user_with_one_record_is_a_record",),
     "privacy.truncated_epsilon_upper_bound": (f"{_SAMPLERS}::test_uncut_batches_are_plain_poisson_batches",),
     "privacy.shuffled_epsilon_lower_bound": (f"{_SAMPLERS}::test_one_batch_per_epoch_is_the_gaussian_mechanism",),

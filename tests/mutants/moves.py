@@ -81,9 +81,9 @@ def moved(result: Any, path: tuple[Any, ...], change: Callable[[Any], Any]) -> A
     """A copy of ``result`` with the value at ``path`` changed; where there is no such value, the result itself."""
     if not path:
         return change(result)
-    if result is None:
-        return None
     step, rest = path[0], path[1:]
+    if result is None or (isinstance(step, str) and not hasattr(result, step)):  # of several kinds this is another one
+        return result
     if step is ...:
         return tuple(moved(part, rest, change) for part in result)
     if isinstance(step, int):

@@ -464,3 +464,15 @@ def test_no_lower_bound_where_the_error_covers_everything() -> None:
     grid = np.linspace(-1.0, 1.0, 9)
     composed = _prv._Composed(grid, np.full(9, 1 / 9), 1.0, 0.0, wrong=1e9, missed=0.0, mean_error=0.0)
     assert composed.lower(1e-5, 0.5) == 0.0
+
+
+def test_outside_the_range_the_error_says_which_bound_still_holds() -> None:
+    run = {"noise_multiplier": 1.0, "sampling_rate": 0.5, "steps": 10}
+    for change in ({"noise_multiplier": 0.01}, {"sampling_rate": 1e-9}, {"steps": 2_000_000}):
+        name, value = next(iter(change.items()))
+        with pytest.raises(
+            ValueError, match=rf"{name} must be .*, got {value}; Composition\(\[Step\(...\)\]\) has wider bounds"
+        ):
+            privacy.epsilon_bounds(**(run | change), delta=1e-5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"sampling_rate must be a number in \[1e-08, 1\], got 2\.0$"):
+        privacy.epsilon_bounds(**(run | {"sampling_rate": 2.0}), delta=1e-5)  # type: ignore[arg-type]

@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import math
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,7 @@ from dptheory.privacy import (
     Step,
     gaussian_epsilon,
     privacy_statement,
+    read_statement,
 )
 from dptheory.privacy._statement import _number, described
 from dptheory.pruning import SubsetMallows
@@ -171,3 +174,29 @@ def test_bad_input() -> None:
         privacy_statement(composition=RUN, delta=0.0)
     with pytest.raises(ValueError, match="secure must be"):
         stated(secure="yes")
+
+
+def test_it_is_read_as_it_was_written() -> None:
+    nothing = privacy_statement(composition=None, delta=1e-5)
+    for found in (stated(), dataclasses.replace(nothing, epsilon=math.inf, epsilon_if_secure=math.inf)):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "statement.json").write_text(found.json())
+            assert read_statement(folder) == read_statement(Path(folder) / "statement.json") == found
+
+
+def test_what_is_no_statement_is_refused(tmp_path: Path) -> None:
+    good, file = json.loads(stated().json()), tmp_path / "statement.json"
+    with pytest.raises(ValueError, match="path must be the folder of a finished run"):
+        read_statement(tmp_path)
+    changes = [
+        ({"delta": -1.0}, "delta must be"), ({"attack": {}}, "it must be a table with false_positive_rate"),
+        ({"attack": good["attack"] | {"advantage_upper": 2.0}}, "advantage_upper must be"), ({"public": "N"}, "public must be"),
+        ({"adjacency": "near"}, "adjacency must be"), ({"steps": 1.5}, "steps must be"), ({"unit": 1}, "unit must be"),
+        ({"secure": "yes"}, "secure must be"), ({"more": 1}, "it must be a table with mechanism"),
+    ]  # fmt: skip
+    for text, said in [("{", "Expecting"), ("3", "it must be a table"), ("[" * 10**5, "path must hold")] + [
+        (json.dumps(good | change), said) for change, said in changes
+    ]:
+        file.write_text(text)
+        with pytest.raises(ValueError, match=said):
+            read_statement(file)

@@ -1,0 +1,101 @@
+"""Epsilon of runs with other batches, other units and a choice among runs: one bound each."""
+
+from pathlib import Path
+from typing import Any
+
+from dptheory.cli._privacy_options import Plain
+
+SHUFFLED = "shuffled"
+
+
+def other_sampler(
+    plain: Plain,
+    delta: float,
+    *,
+    adjacency: str,
+    sampling: str,
+    certified: bool,
+    plot: Path | None,
+    records_per_user: int | None,
+    max_batch_size: int | None,
+    train_size: int | None,
+    mean_runs: float | None,
+    runs_law: str | None,
+) -> tuple[str, dict[str, Any]]:
+    """A title, and the bound by its name.
+
+    Raises:
+        ValueError: options that do not go together, or an argument outside its range.
+    """
+    from dptheory import privacy
+
+    asked = {
+        "records_per_user": records_per_user,
+        "max_batch_size": max_batch_size,
+        "mean_runs": mean_runs,
+        "sampling": sampling if sampling == SHUFFLED else None,
+    }
+    chosen = [name for name, value in asked.items() if value is not None]
+    _together("train_size", train_size, "max_batch_size", max_batch_size)
+    if runs_law is not None and mean_runs is None:
+        raise ValueError(f"runs_law must be left out without --mean-runs, got {runs_law!r}")
+    if len(chosen) > 1:
+        raise ValueError(f"{chosen[1]} must be left out with --{chosen[0].replace('_', '-')}, got {asked[chosen[1]]!r}")
+    if certified:
+        raise ValueError(f"certified must be left out with --{chosen[0].replace('_', '-')}: its bound is no enclosure")
+    if plot is not None:
+        raise ValueError(f"plot must be left out with --{chosen[0].replace('_', '-')}, got {str(plot)!r}")
+    if chosen == ["sampling"]:
+        return _shuffled(plain, delta, adjacency)
+    if adjacency != "add-remove" or sampling != "poisson":
+        name, value = ("adjacency", adjacency) if adjacency != "add-remove" else ("sampling", sampling)
+        wanted = "'add-remove'" if name == "adjacency" else "'poisson'"
+        raise ValueError(f"{name} must be {wanted} with --{chosen[0].replace('_', '-')}, got {value!r}")
+    run: dict[str, Any] = {"noise_multiplier": plain[0], "sampling_rate": plain[1], "steps": plain[2], "delta": delta}
+    if records_per_user is not None:
+        found = privacy.user_epsilon_upper_bound(**run, records_per_user=records_per_user)
+        return f"Epsilon of a user with at most {records_per_user} records", {"upper": found}
+    if max_batch_size is not None and train_size is not None:
+        found = privacy.truncated_epsilon_upper_bound(
+            **run,
+            train_size=train_size,
+            max_batch_size=max_batch_size,
+        )
+        return f"Epsilon with batches cut to {max_batch_size} records", {"upper": found}
+    found = privacy.selection_epsilon_upper_bound(
+        **run,
+        mean_runs=0.0 if mean_runs is None else mean_runs,
+        runs_law="geometric" if runs_law is None else runs_law,
+    )
+    return f"Epsilon of the best of {mean_runs:g} runs on average", {"upper": found}
+
+
+def _together(name: str, value: object, other: str, its: object) -> None:
+    for one, given, needs, there in ((name, value, other, its), (other, its, name, value)):
+        if given is not None and there is None:
+            raise ValueError(f"{needs} must be given with --{one.replace('_', '-')} {given}")
+
+
+def _shuffled(plain: Plain, delta: float, adjacency: str) -> tuple[str, dict[str, Any]]:
+    from dptheory import privacy
+
+    noise_multiplier, rate, steps = plain
+    batches = round(1 / rate) if 1e-6 <= rate <= 1 else 0
+    if batches < 1 or abs(batches * rate - 1) > 1e-9:
+        raise ValueError(
+            f"sampling_rate must be 1 over a whole number of batches with --sampling shuffled, got {rate!r}"
+        )
+    if steps < 1 or steps % batches:
+        raise ValueError(f"steps must be a multiple of the {batches} batches with --sampling shuffled, got {steps}")
+    epochs = steps // batches
+    try:
+        found = privacy.shuffled_epsilon_lower_bound(
+            noise_multiplier=noise_multiplier, batches=batches, epochs=epochs, delta=delta, adjacency=adjacency
+        )
+    except ValueError as error:
+        raise ValueError(str(error).replace("epochs must", "steps / batches, the epochs, must")) from None
+    poisson = privacy.epsilon_bounds(
+        noise_multiplier=noise_multiplier, sampling_rate=rate, steps=steps, delta=delta, adjacency=adjacency
+    )
+    values = {"lower": found, "upper if batches were Poisson's, which they are not": poisson.upper}
+    return f"Epsilon of {epochs} epochs of {batches} shuffled batches is at least", values
