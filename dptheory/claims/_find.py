@@ -82,6 +82,10 @@ class _Entry:
     fields: tuple[tuple[float, Words], ...]
     exact: frozenset[str]
 
+    @functools.cached_property
+    def words(self) -> frozenset[str]:
+        return frozenset(word for _, text in self.fields for word in text)
+
 
 def find(query: str, *, max_matches: int = 12) -> SearchResult:
     """Look for words in labels, titles and statements of the ledger, in functions and their arguments, and in the glossary.
@@ -113,7 +117,9 @@ def find(query: str, *, max_matches: int = 12) -> SearchResult:
         )
     max_matches = _validate.integer("max_matches", max_matches, 1, 1000)
     units = _units(_words(query))
-    scored = [(_score(entry, units, query.strip()), entry) for entry in _index()]
+    possible = [_beginning_like(unit[0]) for unit in units]
+    entries = [entry for entry in _index() if not any(entry.words.isdisjoint(words) for words in possible)]
+    scored = [(_score(entry, units, query.strip()), entry) for entry in entries]
     fitting = sorted((pair for pair in scored if pair[0] > 0), key=lambda pair: -pair[0])
     matches = tuple(dataclasses.replace(entry.match, score=score) for score, entry in fitting[:max_matches])
     near = () if matches else tuple(_near(units))
@@ -142,6 +148,16 @@ def _fit(unit: Words, text: Words) -> float:
     if word in text:
         return 1.5 if text[0] == word else 1.0
     return 0.5 if len(word) >= 3 and word.isalpha() and any(one.startswith(word) for one in text) else 0.0
+
+
+def _beginning_like(word: str) -> frozenset[str]:
+    """Words of the index in which ``_fit`` may see this one."""
+    return frozenset(one for one in _vocabulary() if one.startswith(word))
+
+
+@functools.cache
+def _vocabulary() -> frozenset[str]:
+    return frozenset[str]().union(*(entry.words for entry in _index()))
 
 
 def _adjacent(words: Words, text: Words) -> bool:

@@ -10,12 +10,8 @@ from dptheory.privacy._crossing import crossing
 from dptheory.privacy._gaussian import gaussian_mu
 from dptheory.privacy._moments import Unresolved
 from dptheory.privacy._saddle_brackets import (
-    Adjacency,
-    Composition,
     about_log_delta,
-    epsilon_bracket,
     noise_bracket,
-    scaled,
     step_losses,
 )
 from dptheory.privacy._saddle_delta import closed_bounds
@@ -85,22 +81,6 @@ def least_noise_multiplier(
     raise ValueError(
         f"epsilon must be larger, or delta, or steps fewer: sigma = {most:g} is not enough, got {budget!r}"
     )
-
-
-def noise_scale(
-    composition: Composition, *, epsilon: float, delta: float, adjacency: Adjacency = "add-remove"
-) -> float:
-    """The least factor on all noise multipliers of steps that differ whose upper bound of epsilon fits the budget, to 1e-6.
-
-    Raises:
-        Unresolved: epsilon is not known closely enough; ``upper`` is a factor that keeps the budget, inf where none is known.
-    """
-    factor = noise_bracket(composition, epsilon=epsilon, delta=delta, adjacency=adjacency)[1] * (1 + _MARGIN)
-    for turn in range(_TURNS):
-        if epsilon_bracket(scaled(composition, factor), delta=delta, adjacency=adjacency)[1] <= epsilon:
-            return factor
-        factor *= 1 + 2.0**turn * _MARGIN
-    raise Unresolved(f"no factor was seen to keep epsilon = {epsilon!r}")
 
 
 def max_steps(

@@ -6,7 +6,6 @@ import random
 import pytest
 
 from dptheory.privacy import _saddle_delta, gaussian_delta, gaussian_epsilon, gaussian_mu
-from dptheory.privacy._budgets import noise_scale
 from dptheory.privacy._dp_accounting import pld_bracket
 from dptheory.privacy._moments import Direction, Unresolved
 from dptheory.privacy._saddle_brackets import (
@@ -17,7 +16,6 @@ from dptheory.privacy._saddle_brackets import (
     direction_epsilon,
     epsilon_bracket,
     noise_bracket,
-    scaled,
 )
 from dptheory.privacy._sampled_loss import Loss
 
@@ -102,13 +100,6 @@ def test_the_least_noise() -> None:
         <= 3.0
         < epsilon_bracket(one(low, 0.02, 2000), delta=1e-5)[0]
     )
-
-
-def test_the_scale_of_a_schedule() -> None:
-    shape = one(1.0, 0.02, 500) + one(1.5, 0.01, 500)
-    factor = noise_scale(shape, epsilon=2.0, delta=1e-5)
-    assert epsilon_bracket(scaled(shape, factor), delta=1e-5)[1] <= 2.0
-    assert epsilon_bracket(scaled(shape, factor * (1 - 1e-6)), delta=1e-5)[0] > 2.0
 
 
 def test_unsampled_noise_is_that_of_the_closed_form() -> None:
