@@ -12,6 +12,7 @@ from dptheory.privacy._answers import (
 from dptheory.privacy._auditing import AUDIT_METHODS, AuditResult, audit, bound_at_known_rate, largest_bound
 from dptheory.privacy._brackets import DELTA, MAX_STEPS, NOISE, RATE, EpsilonBounds
 from dptheory.privacy._budgets import least_noise_multiplier, max_steps
+from dptheory.privacy._estimate import estimated_noise_multiplier
 from dptheory.privacy._gaussian import (
     gaussian_delta,
     gaussian_epsilon,
@@ -76,6 +77,7 @@ __all__ = [
     "epsilon_for_retained_gain",
     "epsilon_from_rdp",
     "epsilon_report",
+    "estimated_noise_multiplier",
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_log_delta",

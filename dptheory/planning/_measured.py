@@ -1,0 +1,212 @@
+"""What measured gradients say of each method: intervals over the moments of a training."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from dptheory.gradients import DistortionAngle
+from dptheory.planning._methods import Shape, dp_sgd, embedded, frozen, masked, pruned, sent, values_noise
+from dptheory.planning._records import Interval, MethodForecast
+from dptheory.planning._setup import TrainingSetup
+from dptheory.planning._signal import Signal, Step, curved_descent, jackknife, signals, step_curvature
+from dptheory.planning._statistics import GradientStats, MethodMoments, MomentStats
+
+DESCENT = ("rf.mse_criterion", "rs.lem3.1")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Statistics as a plan uses them: clips of DP-SGD, and the factor from the measured number of entries to the user's."""
+
+    stats: GradientStats
+    scale: float
+
+    @property
+    def clips(self) -> tuple[float, ...]:
+        """Clips at which DP-SGD was measured, rising."""
+        first = self.stats.moments[0]
+        return tuple(sorted(one.clip_norm for one in first.methods if one.method == "dp-sgd"))
+
+    def at(self, moment: MomentStats, method: str, setting: float, clip_norm: float | None) -> MethodMoments | None:
+        """One method at one clip, between two that were measured by linear interpolation in log C; None where there is none."""
+        assert clip_norm is not None
+        rows = [one for one in moment.methods if one.method == method and one.setting == setting]
+        rows.sort(key=lambda one: abs(math.log(one.clip_norm / clip_norm)))
+        if not rows:
+            return None
+        near = rows[0]
+        if abs(math.log(near.clip_norm / clip_norm)) < 1e-9:
+            return self._scaled(near)
+        other = [one for one in rows if (one.clip_norm - clip_norm) * (near.clip_norm - clip_norm) < 0.0]
+        return self._scaled(_between(near, other[0], clip_norm)) if other else None
+
+    def _scaled(self, one: MethodMoments) -> MethodMoments:
+        return one if one.method == "biased-gep" else replace(one, noise_dim=one.noise_dim * self.scale)
+
+    def settings(self, method: str) -> list[float]:
+        """What was measured of a method at every moment."""
+        found = [{one.setting for one in moment.methods if one.method == method} for moment in self.stats.moments]
+        return sorted(set.intersection(*found))
+
+
+def _between(near: MethodMoments, far: MethodMoments, clip_norm: float) -> MethodMoments:
+    share = math.log(clip_norm / near.clip_norm) / math.log(far.clip_norm / near.clip_norm)
+
+    def mixed(name: str) -> tuple[float, ...]:
+        pairs = zip(getattr(near, name), getattr(far, name), strict=True)
+        return tuple((1.0 - share) * a + share * b for a, b in pairs)
+
+    both = near.curvatures is not None and far.curvatures is not None
+    curvatures = mixed("curvatures") if both else None
+    return replace(
+        near,
+        clip_norm=clip_norm,
+        alignments=mixed("alignments"),
+        mean_squares=mixed("mean_squares"),
+        second_moments=mixed("second_moments"),
+        curvatures=None if curvatures is None else (curvatures[0], curvatures[1], curvatures[2]),
+    )
+
+
+def measured(setup: TrainingSetup, stats: GradientStats, borrowed: bool) -> Measured:
+    """Statistics that fit the setup.
+
+    Raises:
+        ValueError: they are of another number of parameters and not borrowed, or the clip lies outside those measured.
+    """
+    if not borrowed and stats.dim != setup.entries:
+        raise ValueError(f"stats must be of a network of {setup.entries} parameters as dim says, got {stats.dim}")
+    found = Measured(stats, setup.entries / stats.dim)
+    if setup.clip_norm is not None and not found.clips[0] <= setup.clip_norm <= found.clips[-1]:
+        raise ValueError(
+            f"clip_norm must lie in {found.clips[0]:g}..{found.clips[-1]:g}, where stats were measured, got {setup.clip_norm!r}"
+        )
+    return found
+
+
+def cases(found: Measured) -> Callable[[float | None], Sequence[Signal]]:
+    """DP-SGD's signal at each moment, for a clip."""
+
+    def at(clip_norm: float | None) -> list[Signal]:
+        rows = [found.at(moment, "dp-sgd", 0.0, clip_norm) for moment in found.stats.moments]
+        return [signals(row)[0] for row in rows if row is not None]
+
+    return at
+
+
+def forecasts(setup: TrainingSetup, found: Measured, step: Step, clip_norm: float) -> tuple[MethodForecast, ...]:
+    """Each method at the best of its measured settings: the one whose interval begins highest."""
+    result = []
+    for method in ("dp-sgd", "random-sparsification", "ranked-sparsification", "random-k", "layer-freezing"):
+        candidates = [_forecast(setup, found, step, clip_norm, method, s) for s in found.settings(method)]
+        result += _best(candidates)
+    for method in ("gep-joint", "biased-gep", "index-pruning"):
+        candidates = [_forecast(setup, found, step, clip_norm, method, s) for s in found.settings(method)]
+        result += _best(candidates)
+    return tuple(result)
+
+
+def _best(candidates: Sequence[MethodForecast | None]) -> list[MethodForecast]:
+    there = [one for one in candidates if one is not None]
+    return [max(there, key=lambda one: one.descent.lower)] if there else []
+
+
+def _shape(setup: TrainingSetup, found: Measured, step: Step, clip: float, method: str, setting: float) -> Shape | None:
+    dim = setup.entries
+    match method:
+        case "dp-sgd":
+            return dp_sgd(dim)
+        case "random-sparsification" | "ranked-sparsification":
+            return masked(method, dim, setting)
+        case "random-k":
+            return masked(method, dim, setting, name="keep_share")
+        case "layer-freezing":
+            same = setup.layer_sizes == found.stats.layer_sizes or (
+                setup.layer_sizes is None and dim == found.stats.dim
+            )
+            return frozen(found.stats.layer_sizes, int(setting)) if same else None
+        case "index-pruning":
+            return pruned(setup, step, setting)
+        case _:
+            return embedded(method, dim, int(setting), step.batch_size, clip) if setting <= dim else None
+
+
+def _forecast(
+    setup: TrainingSetup, found: Measured, step: Step, clip: float, method: str, setting: float
+) -> MethodForecast | None:
+    shape = _shape(setup, found, step, clip, method, setting)
+    rows = [
+        (found.at(moment, method, setting, clip), found.at(moment, "dp-sgd", 0.0, clip))
+        for moment in found.stats.moments
+    ]
+    there = [(row, plain) for row, plain in rows if row is not None and plain is not None]
+    if shape is None or len(there) < len(rows):
+        return None
+    own = replace(step, noise_multiplier=values_noise(setup, shape, step))
+    descents = [_ratio(row, plain, own, step) for row, plain in there]
+    noises = [signals(row)[0].noise_energy(own) / clip**2 for row, _ in there]
+    errors = [_sampling(row, own) / clip**2 + noise for (row, _), noise in zip(there, noises, strict=True)]
+    return MethodForecast(
+        method=method,
+        parts=shape.parts,
+        noise_energy=_hull([(one, one) for one in noises], shape.claims),
+        error=_hull([(one, one) for one in errors], (*shape.claims, "rs.lem3.1")),
+        cosine=_hull([_cosine(row, own) for row, _ in there], ("lf.angle_law",)),
+        descent=_hull(descents, DESCENT),
+        curved_descent=_curved(there, own, step),
+        index_epsilon=shape.index_epsilon,
+        memory=shape.memory,
+        communication=sent(setup.entries, shape),
+        best_rank=0,
+        worst_rank=0,
+        verdict="",
+    )
+
+
+def _hull(pairs: Sequence[tuple[float, float]], claims: tuple[str, ...]) -> Interval:
+    """From the lowest to the highest over the moments."""
+    return Interval(lower=min(low for low, _ in pairs), upper=max(high for _, high in pairs), claims=claims)
+
+
+def _ratio(row: MethodMoments, plain: MethodMoments, own: Step, step: Step) -> tuple[float, float]:
+    """Interval of the descent over DP-SGD's; no bound where DP-SGD itself is not seen to descend."""
+    pairs = list(zip(signals(row), signals(plain), strict=True))
+    below = [base.descent(step) for _, base in pairs]
+    if min(below) <= 0.0:
+        return 0.0, math.inf
+    low, high = jackknife([one.descent(own) / base for (one, _), base in zip(pairs, below, strict=True)])
+    return max(0.0, low), high
+
+
+def _sampling(row: MethodMoments, step: Step) -> float:
+    """Mean squared distance of a batch's mean from its expectation."""
+    return (1.0 - step.sampling_rate) * row.second_moments[0] / step.batch_size
+
+
+def _cosine(row: MethodMoments, step: Step) -> tuple[float, float]:
+    std = step.noise_multiplier * row.clip_norm / step.batch_size
+    snr = math.sqrt(max(0.0, row.mean_squares[0])) / std
+    found = DistortionAngle(max(1, round(row.noise_dim)), snr).expected_cos()
+    return found, found
+
+
+def _curved(there: Sequence[tuple[MethodMoments, MethodMoments]], own: Step, step: Step) -> Interval | None:
+    ratios = []
+    for row, plain in there:
+        gained, base = curved_descent(row, own), curved_descent(plain, step)
+        if gained is None or base is None or base <= 0.0:
+            return None
+        ratios.append((gained / base, gained / base))
+    return _hull(ratios, ("rf.mse_criterion",))
+
+
+def learning_rates(found: Measured, step: Step, clip_norm: float) -> tuple[float, ...] | None:
+    """The best rate of one step at each moment, <w, m> / E g' H g; None without curvature or descent at one of them."""
+    rates = []
+    for moment in found.stats.moments:
+        row = found.at(moment, "dp-sgd", 0.0, clip_norm)
+        slope = None if row is None else step_curvature(row, step)
+        if row is None or slope is None or row.alignments[0] <= 0.0:
+            return None
+        rates.append(row.alignments[0] / slope)
+    return tuple(rates)

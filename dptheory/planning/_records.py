@@ -1,0 +1,140 @@
+"""The records that a plan is made of."""
+
+from dataclasses import dataclass
+
+from dptheory.planning._setup import TrainingSetup
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """A number that is known to lie between two; with what it rests on.
+
+    Attributes:
+        lower, upper: the ends, the same where the number is known; inf where nothing bounds it.
+        claims: ids of the ledger.
+    """
+
+    lower: float
+    upper: float
+    claims: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """One hyperparameter.
+
+    Attributes:
+        name: as an argument of the library.
+        value: what to take; None where nothing that is known decides it.
+        lower, upper: the values on the grid with which the forecast bound is at most 10 % above that of the best, the other
+            free choices being made anew; None where ``value`` is.
+        fixed: whether it was given.
+        claims: ids of the ledger.
+    """
+
+    name: str
+    value: float | None
+    lower: float | None
+    upper: float | None
+    fixed: bool
+    claims: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """By what factor the tuned learning rate moves when something else does.
+
+    Attributes:
+        change: what is changed, as "noise_multiplier x 2".
+        lower, upper: the factor lies between these.
+        claims: ids of the ledger.
+    """
+
+    change: str
+    lower: float
+    upper: float
+    claims: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One hyperparameter of a method.
+
+    Attributes:
+        name: as in a configuration of a run.
+        value: the setting that the forecast is about.
+        claims: ids of the ledger.
+    """
+
+    name: str
+    value: float
+    claims: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodForecast:
+    """What is forecast of one method at the plan's batch, steps and budget, in units of the squared clip.
+
+    Attributes:
+        method: its name in a configuration of a run.
+        parts: the setting that the forecast is about: the best of those measured, or one for comparison.
+        noise_energy: squared norm of the noise in the mean of a batch.
+        error: mean squared distance of what is released from the mean of what the method would release of all records:
+            noise, and the batch drawn; what the method cuts off on purpose is not in it.
+        cosine: mean cosine that noise alone leaves between the two.
+        descent: the descent of one step with its best learning rate, over that of DP-SGD, on a loss that curves alike in all
+            directions; 1 for DP-SGD.
+        curved_descent: the same with the measured curvature; None without it.
+        index_epsilon: what the choice of entries takes of the budget.
+        memory: numbers held beyond the gradients of the records.
+        communication: bytes of one release, a value having four.
+        best_rank, worst_rank: the places, from 1, that the intervals of ``descent`` allow; different ones mean undecided.
+        verdict: "gain" or "loss" where the interval of ``descent`` lies on one side of 1, "reference" for DP-SGD itself, else
+            "undecided".
+    """
+
+    method: str
+    parts: tuple[Part, ...]
+    noise_energy: Interval
+    error: Interval
+    cosine: Interval
+    descent: Interval
+    curved_descent: Interval | None
+    index_epsilon: float
+    memory: int
+    communication: int
+    best_rank: int
+    worst_rank: int
+    verdict: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The choice for a training, what it rests on, and the methods beside DP-SGD; :func:`dataclasses.asdict` makes it plain data.
+
+    Attributes:
+        setup: what was asked.
+        statistics: name of the measured statistics; None without any.
+        borrowed: whether they are of another network or other data than the user's, shipped with the library.
+        batch_size, epochs, clip_norm, learning_rate: the choices.
+        steps: T of the chosen epochs.
+        sampling_rate: q = batch_size / num_examples.
+        noise_multiplier: sigma, the least that keeps the budget (:func:`dptheory.privacy.least_noise_multiplier`).
+        noise_share: d sigma^2 / B^2: the noise's energy over the squared clip.
+        rules: how the learning rate moves with the rest.
+        methods: DP-SGD first.
+    """
+
+    setup: TrainingSetup
+    statistics: str | None
+    borrowed: bool
+    batch_size: Choice
+    epochs: Choice
+    clip_norm: Choice
+    learning_rate: Choice
+    steps: int
+    sampling_rate: float
+    noise_multiplier: float
+    noise_share: float
+    rules: tuple[Rule, ...]
+    methods: tuple[MethodForecast, ...]
