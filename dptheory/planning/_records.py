@@ -83,7 +83,7 @@ class MethodForecast:
             noise, and the batch drawn; what the method cuts off on purpose is not in it.
         cosine: mean cosine that noise alone leaves between the two.
         descent: the descent of one step with its best learning rate, over that of DP-SGD, on a loss that curves alike in all
-            directions; 1 for DP-SGD.
+            directions; 1 for DP-SGD. Of random sparsification without statistics: the same ratio in the bound of RS, Theorem 3.5.
         curved_descent: the same with the measured curvature; None without it.
         index_epsilon: what the choice of entries takes of the budget.
         memory: numbers held beyond the gradients of the records.
@@ -109,6 +109,35 @@ class MethodForecast:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MethodResult:
+    """What finished runs of one method say of its forecast.
+
+    Attributes:
+        method: its name in a configuration of a run.
+        runs: how many there were.
+        accuracy: mean test accuracy after the last epoch.
+        difference: from the mean of DP-SGD's runs; None without any.
+        lower, upper: 95 % interval of the difference; None with fewer than two runs of either, and for DP-SGD itself.
+        largest_epsilon: the most that one of the runs spent.
+        planned: whether all have the plan's batch size and epochs, and its noise multiplier within 2 %.
+        forecast: the plan's verdict on the method; "undecided" where it has none.
+        outcome: "agrees" or "contradicts" where forecast and interval are both decided, "measured, not forecast" where the
+            interval alone is, else "undecided"; "reference" for DP-SGD.
+    """
+
+    method: str
+    runs: int
+    accuracy: float
+    difference: float | None
+    lower: float | None
+    upper: float | None
+    largest_epsilon: float
+    planned: bool
+    forecast: str
+    outcome: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """The choice for a training, what it rests on, and the methods beside DP-SGD; :func:`dataclasses.asdict` makes it plain data.
 
@@ -123,6 +152,7 @@ class Plan:
         noise_share: d sigma^2 / B^2: the noise's energy over the squared clip.
         rules: how the learning rate moves with the rest.
         methods: DP-SGD first.
+        results: of finished runs, by :func:`dptheory.planning.compare_runs`; empty before.
     """
 
     setup: TrainingSetup
@@ -138,3 +168,4 @@ class Plan:
     noise_share: float
     rules: tuple[Rule, ...]
     methods: tuple[MethodForecast, ...]
+    results: tuple[MethodResult, ...] = ()

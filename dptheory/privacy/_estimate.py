@@ -9,7 +9,7 @@ from dptheory import _validate
 from dptheory.privacy._brackets import NOISE, checked
 from dptheory.privacy._prv import saddle_point
 
-_GAP, _TINY = 1e-4, 1e-300
+_GAP, _TINY = 1e-3, 1e-300
 
 
 def estimated_noise_multiplier(*, epsilon: float, delta: float, sampling_rate: float, steps: int) -> float:

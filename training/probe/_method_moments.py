@@ -1,0 +1,171 @@
+"""What each method would release of given per-sample gradients, noise apart: unbiased moments, with folds left out."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from dptheory.embedding import joint_clip
+from dptheory.planning import MethodMoments
+from training.mechanisms import clip_factors, power_iteration, sample_norms
+
+FOLDS = 8
+"""Of the records; each is left out once."""
+MASKS = 4
+"""Drawn for each rate; a moment is the mean over them."""
+RATES = (0.1, 0.5, 0.9)
+SUBSPACES = (10, 50)
+RESIDUAL_SHARE = 0.2
+_PROBES = 8
+
+Hessian = Callable[[torch.Tensor], torch.Tensor]
+"""A vector of all parameters to the Hessian of the mean loss times it."""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Sums over pairs of different records, all records and each fold left out: shape (folds + 1,) each."""
+
+    alignment: torch.Tensor
+    mean_square: torch.Tensor
+    second_moment: torch.Tensor
+
+
+def pair_moments(samples: torch.Tensor, contributions: torch.Tensor) -> Moments:
+    """Of gradients g_i and contributions c_i: means over i != j of <g_i, c_j> and <c_i, c_j>, and the mean of |c_i|^2."""
+    fold = torch.arange(len(samples)) * FOLDS // len(samples)
+    ours, theirs = _by_fold(samples, fold), _by_fold(contributions, fold)
+    own = torch.stack(
+        [
+            (samples.double() * contributions.double()).sum(1),
+            contributions.double().square().sum(1),
+            torch.ones(len(samples), dtype=torch.float64),
+        ]
+    )
+    scalars = torch.zeros(3, FOLDS, dtype=torch.float64).index_add_(1, fold, own)
+    found = []
+    for left_out in (None, *range(FOLDS)):
+        kept = [i for i in range(FOLDS) if i != left_out]
+        first, second = ours[kept].sum(0), theirs[kept].sum(0)
+        both, square, count = scalars[:, kept].sum(1)
+        pairs = count * (count - 1)
+        found.append(torch.stack([(first @ second - both) / pairs, (second @ second - square) / pairs, square / count]))
+    return Moments(*torch.stack(found).T)
+
+
+def _by_fold(rows: torch.Tensor, fold: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(FOLDS, rows.shape[1], dtype=torch.float64).index_add_(0, fold, rows.double())
+
+
+def method_moments(
+    samples: torch.Tensor,
+    layer_sizes: Sequence[int],
+    clips: Sequence[float],
+    anchors: torch.Tensor | None,
+    hessian: Hessian | None,
+    generator: torch.Generator,
+) -> Iterator[MethodMoments]:
+    """Every method at every clip; the embedding ones only with anchors, the curvature only with a Hessian."""
+    dim = samples.shape[1]
+    probes = _probes(dim, hessian, generator)
+    masks = {rate: _masks(dim, rate, generator) for rate in RATES}
+    bases = {} if anchors is None else _bases(anchors, generator)
+    ends = torch.tensor(list(layer_sizes)).cumsum(0).tolist()
+    for clip in clips:
+        plain = [_clipped(samples, clip)]
+        yield _row("dp-sgd", 0.0, clip, samples, plain, float(dim), hessian, probes, [torch.ones(dim)])
+        for rate, drawn in masks.items():
+            released = [_clipped(samples * mask, clip) for mask in drawn]
+            kept = float(drawn[0].sum())
+            yield _row("random-sparsification", rate, clip, samples, released, kept, hessian, probes, drawn)
+        for layers, end in enumerate(ends[:-1], start=1):
+            mask = (torch.arange(dim) >= end).to(samples)
+            released = [_clipped(samples * mask, clip)]
+            yield _row("layer-freezing", layers, clip, samples, released, float(dim - end), hessian, probes, [mask])
+        for size, basis in bases.items():
+            best = joint_clip(dim=dim, subspace_dim=size, clip_norm=1.0, residual_share=RESIDUAL_SHARE, mu=1.0)
+            embedding = plain[0] @ basis.T @ basis
+            residual = _clipped(plain[0] - embedding, RESIDUAL_SHARE * clip)
+            yield _row("gep-joint", size, clip, samples, [embedding + residual], best.energy, None, None, [])
+            alone = _clipped(samples @ basis.T, clip) @ basis
+            yield _row("biased-gep", size, clip, samples, [alone], float(size), None, None, [])
+
+
+def _clipped(samples: torch.Tensor, clip: float) -> torch.Tensor:
+    return samples * clip_factors(sample_norms([samples]), clip)[:, None].to(samples)
+
+
+def _masks(dim: int, rate: float, generator: torch.Generator) -> list[torch.Tensor]:
+    keep = max(1, round((1.0 - rate) * dim))
+    masks = []
+    for _ in range(MASKS):
+        mask = torch.zeros(dim)
+        mask[torch.randperm(dim, generator=generator)[:keep]] = 1.0
+        masks.append(mask)
+    return masks
+
+
+def _bases(anchors: torch.Tensor, generator: torch.Generator) -> dict[int, torch.Tensor]:
+    sizes = [size for size in SUBSPACES if size <= min(anchors.shape)]
+    return {size: power_iteration(anchors, dim=size, iterations=1, generator=generator) for size in sizes}
+
+
+def _probes(dim: int, hessian: Hessian | None, generator: torch.Generator) -> torch.Tensor | None:
+    """Diagonal of the Hessian, estimated by signs z: the mean of z * H z."""
+    if hessian is None:
+        return None
+    total = torch.zeros(dim, dtype=torch.float64)
+    for _ in range(_PROBES):
+        signs = torch.randint(2, (dim,), generator=generator) * 2.0 - 1.0
+        total += (signs * hessian(signs)).double()
+    return total / _PROBES
+
+
+def _row(
+    method: str,
+    setting: float,
+    clip: float,
+    samples: torch.Tensor,
+    released: Sequence[torch.Tensor],
+    noise_dim: float,
+    hessian: Hessian | None,
+    diagonal: torch.Tensor | None,
+    masks: Sequence[torch.Tensor],
+) -> MethodMoments:
+    """Moments averaged over what is drawn (masks); ``released`` are the contributions under each."""
+    found = [pair_moments(samples, one) for one in released]
+    alignment, mean_square, second = (
+        torch.stack([getattr(one, name) for one in found]).mean(0).tolist()
+        for name in ("alignment", "mean_square", "second_moment")
+    )
+    curvatures = None
+    if hessian is not None and diagonal is not None:
+        rows = [_curvatures(one, clip, hessian, diagonal, mask) for one, mask in zip(released, masks, strict=True)]
+        mean = torch.tensor(rows, dtype=torch.float64).mean(0).tolist()
+        curvatures = (mean[0], mean[1], mean[2])
+    return MethodMoments(
+        method=method,
+        setting=float(setting),
+        clip_norm=clip,
+        alignments=tuple(alignment),
+        mean_squares=tuple(mean_square),
+        second_moments=tuple(second),
+        noise_dim=noise_dim,
+        curvatures=curvatures,
+    )
+
+
+def _curvatures(
+    released: torch.Tensor, clip: float, hessian: Hessian, diagonal: torch.Tensor, mask: torch.Tensor
+) -> tuple[float, float, float]:
+    """c_i' H c_j over pairs of records, c' H c over a few of them, and C^2 times the trace of H on the entries that get noise."""
+    mean = released.mean(0)
+    few = released[:: max(1, len(released) // _PROBES)][:_PROBES]
+    along = sum(float(one.double() @ hessian(one).double()) for one in few) / len(few)
+    count = len(released)
+    pairs = (float(mean.double() @ hessian(mean).double()) - along / count) * count / (count - 1)
+    return (
+        pairs,
+        along,
+        clip**2 * float((mask.double() * diagonal).sum()),
+    )
