@@ -27,7 +27,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
         ("pruning", "freezing"),
         ("sparsification", "privacy"),
         ("embedding",),
-        ("papers",),
+        ("papers", "planning"),
         ("claims",),
         ("cli",),
     )
@@ -147,7 +147,8 @@ def test_every_public_module_is_reached_after_import_dptheory() -> None:
     assert "dptheory.pruning" in public and "dptheory.files" in public
     code = "import dptheory\n" + "\n".join(name for name in public if name.count(".") == 1)
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
-    assert set(dir(dptheory)) == {name.split(".")[1] for name in public}
+    assert set(dir(dptheory)) == {name.split(".")[1] for name in public} | {"TrainingSetup", "plan"}
+    assert dptheory.plan is dptheory.planning.plan and dptheory.TrainingSetup is dptheory.planning.TrainingSetup
 
 
 def test_every_data_file_goes_into_the_wheel() -> None:

@@ -22,7 +22,7 @@ from rich.panel import Panel
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dptheory import claims
-from dptheory.cli import _bound, _embedding, _freezing, _privacy, _tables  # noqa: F401 -- some only add commands
+from dptheory.cli import _bound, _embedding, _freezing, _plan, _privacy, _tables  # noqa: F401 -- some only add commands
 from dptheory.cli._common import Commands, console_for_output, user_errors
 from dptheory.files import require_writable, write_atomically
 
@@ -41,6 +41,10 @@ app = typer.Typer(
 app.add_typer(_bound.bound, name="bound")
 app.add_typer(_bound.preset, name="preset")
 app.add_typer(_privacy.privacy, name="privacy")
+app.command(
+    "plan",
+    epilog="Example: dptheory plan --num-examples 50000 --epsilon 3 --delta 1e-5 --dim 550570 --batch-size 1000 --epochs 40",
+)(_plan.make_plan)
 
 
 class Format(enum.Enum):

@@ -5,7 +5,7 @@ from dptheory.planning._answer import plan_training
 from dptheory.planning._compare import compare_runs
 from dptheory.planning._config import config_text
 from dptheory.planning._plan import plan
-from dptheory.planning._records import Choice, Interval, MethodForecast, MethodResult, Part, Plan, Rule
+from dptheory.planning._records import Choice, Interval, MethodForecast, MethodResult, Part, Plan, PlannedTraining, Rule
 from dptheory.planning._report import to_json, to_markdown
 from dptheory.planning._setup import TrainingSetup
 from dptheory.planning._shipped import shipped_names, shipped_statistics
@@ -14,7 +14,7 @@ from dptheory.planning._statistics import (
     MethodMoments,
     MomentStats,
     read_statistics,
-    write_statistics,
+    statistics_text,
 )
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "MomentStats",
     "Part",
     "Plan",
+    "PlannedTraining",
     "Rule",
     "TrainingSetup",
     "advice",
@@ -39,7 +40,7 @@ __all__ = [
     "recommended",
     "shipped_names",
     "shipped_statistics",
+    "statistics_text",
     "to_json",
     "to_markdown",
-    "write_statistics",
 ]

@@ -103,12 +103,12 @@ def _training(plan: Plan) -> Advice:
 
 
 def _noise(plan: Plan) -> Advice:
-    than = "longer" if plan.noise_share > 1.0 else "shorter"
-    text = (
-        f"d sigma^2 / B^2 = {plan.noise_share:.3g}: the noise of a step is {than} than any mean of clipped gradients can be."
+    than = (
+        "longer than any mean of clipped gradients can be"
         if plan.noise_share > 1.0
-        else f"d sigma^2 / B^2 = {plan.noise_share:.3g}: the noise of a step is {than} than a mean of fully aligned clipped gradients."
+        else "shorter than the mean of clipped gradients that all point one way"
     )
+    text = f"d sigma^2 / B^2 = {plan.noise_share:.3g}: the noise of a step is {than}."
     return Advice(text=text, claims=("gip.eq6", "rs.larger_clip"))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dptheory.planning._compare import compare_runs
 from dptheory.planning._plan import plan
-from dptheory.planning._records import Plan
+from dptheory.planning._records import PlannedTraining
 from dptheory.planning._setup import TrainingSetup
 from dptheory.planning._shipped import shipped_statistics
 from dptheory.planning._statistics import read_statistics
@@ -26,7 +26,7 @@ def plan_training(
     stats: Path | None = None,
     like: str | None = None,
     runs: Sequence[Path] = (),
-) -> Plan:
+) -> PlannedTraining:
     """A plan in one call: setup, statistics from a file or shipped ones, finished runs.
 
     Args:
@@ -37,7 +37,7 @@ def plan_training(
         runs: as for :func:`compare_runs`.
 
     Returns:
-        The plan.
+        The plan, and the results of the runs.
 
     Raises:
         ValueError: an argument outside its range, or both ``stats`` and ``like``.
@@ -48,7 +48,7 @@ def plan_training(
     Example: with the statistics of the project's own small network.
         >>> from dptheory.planning import plan_training
         >>> found = plan_training(num_examples=60_000, epsilon=3.0, delta=1e-5, batch_size=60_000, epochs=10, clip_norm=1.0,
-        ...                       like="small-cnn/mnist")
+        ...                       like="small-cnn/mnist").plan
         >>> found.statistics, found.borrowed, found.setup.dim
         ('small-cnn/mnist', True, 26010)
     """
@@ -73,4 +73,5 @@ def plan_training(
         learning_rate=learning_rate,
         max_epochs=max_epochs,
     )
-    return compare_runs(plan(setup, stats=measured, borrowed=like is not None), runs=runs)
+    found = plan(setup, stats=measured, borrowed=like is not None)
+    return PlannedTraining(plan=found, results=compare_runs(found, runs=runs))

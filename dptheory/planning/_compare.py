@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,8 @@ class _Run:
     planned: bool
 
 
-def compare_runs(plan: Plan, *, runs: Sequence[Path]) -> Plan:
-    """A plan with what finished runs say of its forecasts, method by method.
+def compare_runs(plan: Plan, *, runs: Sequence[Path]) -> tuple[MethodResult, ...]:
+    """What finished runs say of a plan's forecasts, method by method.
 
     A forecast is of the descent of a step, a run has an accuracy: they are held against each other by their order alone. The
     difference from DP-SGD's mean accuracy gets a 95 % interval by Student's t with the degrees of freedom of the smaller group,
@@ -38,7 +38,7 @@ def compare_runs(plan: Plan, *, runs: Sequence[Path]) -> Plan:
             interval to mean something.
 
     Returns:
-        The plan, its ``results`` filled in.
+        One result per method that the runs have, in the order of the runs.
 
     Raises:
         ValueError: a file that is no result of a run.
@@ -55,7 +55,7 @@ def compare_runs(plan: Plan, *, runs: Sequence[Path]) -> Plan:
         ...     "privacy": {"epsilon": 2.9}, "epochs": [{"test_accuracy": 0.7}]}
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     _ = (Path(folder) / "metrics.json").write_text(json.dumps(metrics))
-        ...     (result,) = compare_runs(found, runs=[Path(folder)]).results
+        ...     (result,) = compare_runs(found, runs=[Path(folder)])
         >>> result.method, result.accuracy, result.difference, result.outcome
         ('dp-sgd', 0.7, 0.0, 'reference')
     """
@@ -64,7 +64,7 @@ def compare_runs(plan: Plan, *, runs: Sequence[Path]) -> Plan:
         raise ValueError(f"runs must be a row of paths, got {_validate.shown(runs)}")
     read = [_read(plan, path) for path in runs]
     names = dict.fromkeys(one.method for one in read)
-    return replace(plan, results=tuple(_result(plan, name, read) for name in names))
+    return tuple(_result(plan, name, read) for name in names)
 
 
 def _read(plan: Plan, path: Path) -> _Run:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from dptheory.gradients import DistortionAngle
-from dptheory.planning._methods import Shape, dp_sgd, embedded, frozen, masked, pruned, sent, values_noise
+from dptheory.planning._methods import Shape, dp_sgd, embedded, forecast_without, frozen, masked, sent, shapes
 from dptheory.planning._records import Interval, MethodForecast
 from dptheory.planning._setup import TrainingSetup
 from dptheory.planning._signal import Signal, Step, curved_descent, jackknife, signals, step_curvature
@@ -95,20 +95,17 @@ def cases(found: Measured) -> Callable[[float | None], Sequence[Signal]]:
 
 
 def forecasts(setup: TrainingSetup, found: Measured, step: Step, clip_norm: float) -> tuple[MethodForecast, ...]:
-    """Each method at the best of its measured settings: the one whose interval begins highest."""
+    """Each method at the best of its measured settings: the one whose interval begins highest; without any, what holds anyhow."""
     result = []
-    for method in ("dp-sgd", "random-sparsification", "ranked-sparsification", "random-k", "layer-freezing"):
-        candidates = [_forecast(setup, found, step, clip_norm, method, s) for s in found.settings(method)]
-        result += _best(candidates)
-    for method in ("gep-joint", "biased-gep", "index-pruning"):
-        candidates = [_forecast(setup, found, step, clip_norm, method, s) for s in found.settings(method)]
-        result += _best(candidates)
+    for shape in shapes(setup, step, clip_norm):
+        settings = found.settings(shape.method)
+        candidates = [_forecast(setup, found, step, clip_norm, shape.method, setting) for setting in settings]
+        there = [one for one in candidates if one is not None]
+        if there:
+            result.append(max(there, key=lambda one: one.descent.lower))
+        else:
+            result.append(forecast_without(setup, shape, step))
     return tuple(result)
-
-
-def _best(candidates: Sequence[MethodForecast | None]) -> list[MethodForecast]:
-    there = [one for one in candidates if one is not None]
-    return [max(there, key=lambda one: one.descent.lower)] if there else []
 
 
 def _shape(setup: TrainingSetup, found: Measured, step: Step, clip: float, method: str, setting: float) -> Shape | None:
@@ -116,19 +113,15 @@ def _shape(setup: TrainingSetup, found: Measured, step: Step, clip: float, metho
     match method:
         case "dp-sgd":
             return dp_sgd(dim)
-        case "random-sparsification" | "ranked-sparsification":
+        case "random-sparsification":
             return masked(method, dim, setting)
-        case "random-k":
-            return masked(method, dim, setting, name="keep_share")
         case "layer-freezing":
             same = setup.layer_sizes == found.stats.layer_sizes or (
                 setup.layer_sizes is None and dim == found.stats.dim
             )
             return frozen(found.stats.layer_sizes, int(setting)) if same else None
-        case "index-pruning":
-            return pruned(setup, step, setting)
         case _:
-            return embedded(method, dim, int(setting), step.batch_size, clip) if setting <= dim else None
+            return embedded(method, dim, int(setting), step, clip) if setting <= dim else None
 
 
 def _forecast(
@@ -142,19 +135,18 @@ def _forecast(
     there = [(row, plain) for row, plain in rows if row is not None and plain is not None]
     if shape is None or len(there) < len(rows):
         return None
-    own = replace(step, noise_multiplier=values_noise(setup, shape, step))
-    descents = [_ratio(row, plain, own, step) for row, plain in there]
-    noises = [signals(row)[0].noise_energy(own) / clip**2 for row, _ in there]
-    errors = [_sampling(row, own) / clip**2 + noise for (row, _), noise in zip(there, noises, strict=True)]
+    descents = [_ratio(row, plain, step) for row, plain in there]
+    noises = [signals(row)[0].noise_energy(step) / clip**2 for row, _ in there]
+    errors = [_sampling(row, step) / clip**2 + noise for (row, _), noise in zip(there, noises, strict=True)]
     return MethodForecast(
         method=method,
         parts=shape.parts,
         noise_energy=_hull([(one, one) for one in noises], shape.claims),
         error=_hull([(one, one) for one in errors], (*shape.claims, "rs.lem3.1")),
-        cosine=_hull([_cosine(row, own) for row, _ in there], ("lf.angle_law",)),
+        cosine=_cosines(shape, [row for row, _ in there], step),
         descent=_hull(descents, DESCENT),
-        curved_descent=_curved(there, own, step),
-        index_epsilon=shape.index_epsilon,
+        curved_descent=_curved(there, step),
+        index_epsilon=0.0,
         memory=shape.memory,
         communication=sent(setup.entries, shape),
         best_rank=0,
@@ -168,13 +160,13 @@ def _hull(pairs: Sequence[tuple[float, float]], claims: tuple[str, ...]) -> Inte
     return Interval(lower=min(low for low, _ in pairs), upper=max(high for _, high in pairs), claims=claims)
 
 
-def _ratio(row: MethodMoments, plain: MethodMoments, own: Step, step: Step) -> tuple[float, float]:
+def _ratio(row: MethodMoments, plain: MethodMoments, step: Step) -> tuple[float, float]:
     """Interval of the descent over DP-SGD's; no bound where DP-SGD itself is not seen to descend."""
     pairs = list(zip(signals(row), signals(plain), strict=True))
     below = [base.descent(step) for _, base in pairs]
     if min(below) <= 0.0:
         return 0.0, math.inf
-    low, high = jackknife([one.descent(own) / base for (one, _), base in zip(pairs, below, strict=True)])
+    low, high = jackknife([one.descent(step) / base for (one, _), base in zip(pairs, below, strict=True)])
     return max(0.0, low), high
 
 
@@ -183,17 +175,22 @@ def _sampling(row: MethodMoments, step: Step) -> float:
     return (1.0 - step.sampling_rate) * row.second_moments[0] / step.batch_size
 
 
-def _cosine(row: MethodMoments, step: Step) -> tuple[float, float]:
-    std = step.noise_multiplier * row.clip_norm / step.batch_size
-    snr = math.sqrt(max(0.0, row.mean_squares[0])) / std
-    found = DistortionAngle(max(1, round(row.noise_dim)), snr).expected_cos()
-    return found, found
+def _cosines(shape: Shape, rows: Sequence[MethodMoments], step: Step) -> Interval:
+    """Where noise is as long in all of its directions; for other noise no law is known."""
+    if shape.noise_dim != shape.released:
+        return Interval(lower=0.0, upper=1.0, claims=("lf.angle_law",))
+    found = []
+    for row in rows:
+        std = step.noise_multiplier * row.clip_norm / step.batch_size
+        snr = math.sqrt(max(0.0, row.mean_squares[0])) / std
+        found.append(DistortionAngle(shape.released, snr).expected_cos())
+    return _hull([(one, one) for one in found], ("lf.angle_law",))
 
 
-def _curved(there: Sequence[tuple[MethodMoments, MethodMoments]], own: Step, step: Step) -> Interval | None:
+def _curved(there: Sequence[tuple[MethodMoments, MethodMoments]], step: Step) -> Interval | None:
     ratios = []
     for row, plain in there:
-        gained, base = curved_descent(row, own), curved_descent(plain, step)
+        gained, base = curved_descent(row, step), curved_descent(plain, step)
         if gained is None or base is None or base <= 0.0:
             return None
         ratios.append((gained / base, gained / base))

@@ -63,7 +63,7 @@ def frozen(layer_sizes: tuple[int, ...], layers: int) -> Shape:
     return Shape("layer-freezing", parts, rest, rest, "none", 0, 0.0, ("lf.freeze_bound", "lf.privacy"))
 
 
-def embedded(method: str, dim: int, subspace_dim: int, batch_size: int, clip_norm: float | None) -> Shape:
+def embedded(method: str, dim: int, subspace_dim: int, step: Step, clip_norm: float | None) -> Shape:
     """GEP with joint clipping and the best split, in units of (sigma C)^2; B-GEP releases the embedding alone."""
     parts = [Part(name="subspace_dim", value=subspace_dim, claims=("gep.split",))]
     noise = float(subspace_dim)
@@ -71,16 +71,17 @@ def embedded(method: str, dim: int, subspace_dim: int, batch_size: int, clip_nor
         best = joint_clip(dim=dim, subspace_dim=subspace_dim, clip_norm=1.0, residual_share=RESIDUAL_SHARE, mu=1.0)
         noise = best.energy
         size = 1.0 if clip_norm is None else clip_norm
+        std = step.noise_multiplier * size
         parts += [
             Part(name=name, value=value, claims=("gep.joint_clip",))
             for name, value in (
                 ("residual_clip", RESIDUAL_SHARE * size),
-                ("embedding_std", best.embedding_std * size),
-                ("residual_std", best.residual_std * size),
+                ("embedding_std", best.embedding_std * std),
+                ("residual_std", best.residual_std * std),
             )
         ]
     memory = extra_floats(
-        dim=dim, subspace_dim=subspace_dim, anchors=ANCHORS * subspace_dim, gradient_count=batch_size
+        dim=dim, subspace_dim=subspace_dim, anchors=ANCHORS * subspace_dim, gradient_count=step.batch_size
     )
     released = dim if method == "gep-joint" else subspace_dim
     claims = ("gep.joint_clip",) if method == "gep-joint" else ("gep.rem1",)
@@ -117,8 +118,8 @@ def shapes(setup: TrainingSetup, step: Step, clip_norm: float | None) -> tuple[S
     if setup.layer_sizes is not None and len(setup.layer_sizes) > 1:
         found.append(frozen(setup.layer_sizes, len(setup.layer_sizes) // 2))
     found += [
-        embedded("gep-joint", dim, subspace, step.batch_size, clip_norm),
-        embedded("biased-gep", dim, subspace, step.batch_size, clip_norm),
+        embedded("gep-joint", dim, subspace, step, clip_norm),
+        embedded("biased-gep", dim, subspace, step, clip_norm),
         pruned(setup, step, RATE),
     ]
     return tuple(found)

@@ -24,15 +24,15 @@ def plan(setup: TrainingSetup, *, stats: GradientStats | None = None, borrowed: 
     pair is the one with the fewest epochs of those whose bound, in the case that is worst for it, is within 5 % of what is
     possible. The bound is a theorem for gradients of one kind; that a whole training has such is a model.
 
-    A method is forecast by the descent of one step at its best learning rate, :math:`\langle w, m\rangle^2 / E|g|^2`, over that of
-    DP-SGD. Without statistics the interval holds what any gradient can give; with them it is a 95 % interval at each moment
+    A method is forecast by the descent of one step at its best learning rate, :math:`\langle w, m\rangle^2 / E|g|^2`, over
+    that of DP-SGD. Without statistics the interval holds what any gradient can give; with them it is a 95 % interval at each moment
     (a jackknife over folds of the records; not widened for looking at many), from the lowest to the highest moment.
 
     Args:
         setup: what is known and what is fixed.
         stats: of measured gradients; without them methods that depend on the gradients get ranges.
-        borrowed: the statistics are of another network or other data: the number of parameters may differ, and the noise is that of
-            the user's own.
+        borrowed: the statistics are of another network or other data: the number of parameters may differ, and the noise is
+            that of the user's own.
 
     Returns:
         Choices, noise, rules and forecasts.
@@ -130,9 +130,7 @@ def _rules(setup: TrainingSetup, point: Point, step: Step, signals: Sequence[Sig
 
 
 def _rule(change: str, before: Step, after: Step, signals: Sequence[Signal]) -> Rule:
-    factors = [
-        math.sqrt(before.steps * _square(one, before) / (after.steps * _square(one, after))) for one in signals
-    ]
+    factors = [math.sqrt(before.steps * _square(one, before) / (after.steps * _square(one, after))) for one in signals]
     return Rule(change=change, lower=min(factors), upper=max(factors), claims=CLAIMS)
 
 

@@ -84,7 +84,7 @@ class MethodForecast:
         cosine: mean cosine that noise alone leaves between the two.
         descent: the descent of one step with its best learning rate, over that of DP-SGD, on a loss that curves alike in all
             directions; 1 for DP-SGD. Of random sparsification without statistics: the same ratio in the bound of RS, Theorem 3.5.
-        curved_descent: the same with the measured curvature; None without it.
+        curved_descent: the same with the measured curvature, from the lowest to the highest moment; None without it.
         index_epsilon: what the choice of entries takes of the budget.
         memory: numbers held beyond the gradients of the records.
         communication: bytes of one release, a value having four.
@@ -152,7 +152,6 @@ class Plan:
         noise_share: d sigma^2 / B^2: the noise's energy over the squared clip.
         rules: how the learning rate moves with the rest.
         methods: DP-SGD first.
-        results: of finished runs, by :func:`dptheory.planning.compare_runs`; empty before.
     """
 
     setup: TrainingSetup
@@ -168,4 +167,16 @@ class Plan:
     noise_share: float
     rules: tuple[Rule, ...]
     methods: tuple[MethodForecast, ...]
-    results: tuple[MethodResult, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedTraining:
+    """A plan, and what finished runs say of it.
+
+    Attributes:
+        plan: the plan.
+        results: of the runs that it was compared with, method by method; empty without any.
+    """
+
+    plan: Plan
+    results: tuple[MethodResult, ...]

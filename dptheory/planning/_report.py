@@ -3,29 +3,32 @@
 import dataclasses
 import json
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from dptheory import _validate
 from dptheory.planning._advice import advice
-from dptheory.planning._records import Choice, Interval, Plan
+from dptheory.planning._records import Choice, Interval, MethodResult, Plan
 
 _MODEL = (
     "Choices rest on a bound for gradients of one kind; that a whole training has such is a model. Forecasts are of one step at "
-    "its best learning rate. The noise multiplier is exact: neighbours are add-remove, batches Poisson, the number of records public."
+    "its best learning rate. The noise multiplier is exact: neighbours are add-remove, batches Poisson, the number of records "
+    "public."
 )
 
 
-def to_json(plan: Plan) -> str:
+def to_json(plan: Plan, *, results: Sequence[MethodResult] = ()) -> str:
     """A plan for programs: its fields, the sentences under "advice", null for what nothing bounds.
 
     Args:
         plan: of :func:`dptheory.planning.plan`.
+        results: of finished runs, by :func:`dptheory.planning.compare_runs`.
 
     Returns:
         JSON, with a line end.
 
     Raises:
-        ValueError: ``plan`` is something else.
+        ValueError: ``plan`` or ``results`` is something else.
 
     Source: new, on RF, section 2.2 (rf.mse_criterion).
 
@@ -38,6 +41,7 @@ def to_json(plan: Plan) -> str:
     """
     plain = dataclasses.asdict(_validate.instance("plan", plan, Plan))
     plain["advice"] = [dataclasses.asdict(one) for one in advice(plan)]
+    plain["results"] = [dataclasses.asdict(one) for one in _checked(results)]
     return json.dumps(_without_infinity(plain), indent=2, allow_nan=False) + "\n"
 
 
@@ -53,17 +57,18 @@ def _without_infinity(value: Any) -> Any:
             return value
 
 
-def to_markdown(plan: Plan) -> str:
+def to_markdown(plan: Plan, *, results: Sequence[MethodResult] = ()) -> str:
     """A plan for reading: the advice, the choices, a table of the methods.
 
     Args:
         plan: of :func:`dptheory.planning.plan`.
+        results: of finished runs, by :func:`dptheory.planning.compare_runs`.
 
     Returns:
         Markdown, with a line end.
 
     Raises:
-        ValueError: ``plan`` is something else.
+        ValueError: ``plan`` or ``results`` is something else.
 
     Source: new, on RF, section 2.2 (rf.mse_criterion).
 
@@ -75,13 +80,14 @@ def to_markdown(plan: Plan) -> str:
     """
     _validate.instance("plan", plan, Plan)
     setup = plan.setup
+    size = f"{setup.num_examples} records, {setup.entries} parameters"
     source = "no statistics" if plan.statistics is None else f"statistics of {plan.statistics}"
     if plan.borrowed:
         source += " (borrowed)"
     lines = [
         "# Plan",
         "",
-        f"{setup.num_examples} records, {setup.entries} parameters, epsilon = {setup.epsilon:g}, delta = {setup.delta:g}; {source}.",
+        f"{size}, epsilon = {setup.epsilon:g}, delta = {setup.delta:g}; {source}.",
         "",
         *(f"- {one.text}{_in_brackets(one.claims)}" for one in advice(plan)),
         "",
@@ -106,7 +112,37 @@ def to_markdown(plan: Plan) -> str:
             ", ".join(one.descent.claims),
         )
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, "", _MODEL]) + "\n"
+    return "\n".join([*lines, *_runs(_checked(results)), "", _MODEL]) + "\n"
+
+
+def _checked(results: Sequence[MethodResult]) -> Sequence[MethodResult]:
+    if not isinstance(results, Sequence) or not all(isinstance(one, MethodResult) for one in results):
+        raise ValueError(f"results must be a row of MethodResult, got {_validate.shown(results)}")
+    return results
+
+
+def _runs(results: Sequence[MethodResult]) -> list[str]:
+    if not results:
+        return []
+    lines = [
+        "",
+        "| method | runs | accuracy | over DP-SGD | epsilon | as planned | forecast | outcome |",
+        f"|{'---|' * 8}",
+    ]
+    for one in results:
+        reach = "" if one.lower is None else f" ({one.lower:+.4f} to {one.upper:+.4f})"
+        cells = (
+            one.method,
+            str(one.runs),
+            f"{one.accuracy:.4f}",
+            "" if one.difference is None else f"{one.difference:+.4f}{reach}",
+            f"{one.largest_epsilon:.4g}",
+            "yes" if one.planned else "no",
+            one.forecast,
+            one.outcome,
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
 
 
 def shown(interval: Interval | None) -> str:

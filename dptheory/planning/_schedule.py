@@ -109,9 +109,7 @@ def _worst(losses: Sequence[float], best: Sequence[float]) -> float:
     return max(ratios, default=1.0)
 
 
-def _choice(
-    name: str, value: float | None, near: Iterable[float], fixed: bool, claims: tuple[str, ...]
-) -> Choice:
+def _choice(name: str, value: float | None, near: Iterable[float], fixed: bool, claims: tuple[str, ...]) -> Choice:
     values = sorted(near)
     if value is None:
         return Choice(name=name, value=None, lower=None, upper=None, fixed=False, claims=claims)

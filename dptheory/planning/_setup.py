@@ -67,11 +67,9 @@ class TrainingSetup:
         if self.learning_rate is not None:
             _validate.store(self, learning_rate=_validate.size("learning_rate", self.learning_rate, 1e-15, 1e6))
         self._store_sizes()
-        if self.batch_size is not None and self.epochs is not None:
-            if steps_of(self.epochs, self.batch_size / records) > MAX_STEPS:
-                raise ValueError(
-                    f"epochs must make at most {MAX_STEPS} steps of batch_size={self.batch_size}, got {self.epochs}"
-                )
+        batch, epochs = self.batch_size, self.epochs
+        if batch is not None and epochs is not None and steps_of(epochs, batch / records) > MAX_STEPS:
+            raise ValueError(f"epochs must make at most {MAX_STEPS} steps of batch_size={batch}, got {epochs}")
 
     def _store_sizes(self) -> None:
         if self.layer_sizes is None:

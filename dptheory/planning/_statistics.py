@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from dptheory import _validate
-from dptheory.files import write_atomically
 
 FORMAT = "dptheory-statistics-1"
 _LONGEST = 100_000
@@ -138,39 +137,41 @@ def _clips(moment: MomentStats) -> tuple[float, ...]:
     return tuple(sorted(one.clip_norm for one in moment.methods if one.method == "dp-sgd"))
 
 
-def write_statistics(stats: GradientStats, *, path: Path) -> None:
-    """Write statistics as JSON, numbers with six digits.
+def statistics_text(stats: GradientStats) -> str:
+    """Statistics as JSON, numbers with five digits: what :func:`read_statistics` reads.
 
     Args:
         stats: of one network.
-        path: the file.
+
+    Returns:
+        The text of a file, with a line end.
 
     Raises:
         ValueError: ``stats`` is something else.
-        OSError: the file cannot be written.
 
     Source: new, on RF, section 2.2 (rf.mse_criterion).
 
     Example: what is written is read again.
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from dptheory.planning import read_statistics, shipped_statistics, write_statistics
+        >>> from dptheory.planning import read_statistics, shipped_statistics, statistics_text
         >>> stats = shipped_statistics("small-cnn/mnist")
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     write_statistics(stats, path=Path(folder) / "stats.json")
-        ...     read_statistics(Path(folder) / "stats.json") == stats
+        ...     path = Path(folder) / "stats.json"
+        ...     _ = path.write_text(statistics_text(stats))
+        ...     read_statistics(path) == stats
         True
     """
     _validate.instance("stats", stats, GradientStats)
     plain = {"format": FORMAT, **_rounded(dataclasses.asdict(stats))}
-    write_atomically(_validate.instance("path", path, Path), json.dumps(plain, allow_nan=False) + "\n")
+    return json.dumps(plain, allow_nan=False) + "\n"
 
 
 def read_statistics(path: Path) -> GradientStats:
     """Statistics from a file.
 
     Args:
-        path: what :func:`write_statistics` or ``python -m training probe --stats`` wrote.
+        path: what :func:`statistics_text` or ``python -m training probe --stats`` wrote.
 
     Returns:
         The statistics.
@@ -218,7 +219,7 @@ def _no_constant(name: str) -> float:
 def _rounded(value: Any) -> Any:
     match value:
         case float():
-            return float(f"{value:.6g}")
+            return float(f"{value:.5g}")
         case tuple() | list():
             return [_rounded(one) for one in value]
         case dict():

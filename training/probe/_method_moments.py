@@ -16,7 +16,7 @@ MASKS = 4
 RATES = (0.1, 0.5, 0.9)
 SUBSPACES = (10, 50)
 RESIDUAL_SHARE = 0.2
-_PROBES = 8
+_PROBES, _FEW = 8, 3
 
 Hessian = Callable[[torch.Tensor], torch.Tensor]
 """A vector of all parameters to the Hessian of the mean loss times it."""
@@ -33,28 +33,18 @@ class Moments:
 
 def pair_moments(samples: torch.Tensor, contributions: torch.Tensor) -> Moments:
     """Of gradients g_i and contributions c_i: means over i != j of <g_i, c_j> and <c_i, c_j>, and the mean of |c_i|^2."""
-    fold = torch.arange(len(samples)) * FOLDS // len(samples)
-    ours, theirs = _by_fold(samples, fold), _by_fold(contributions, fold)
-    own = torch.stack(
-        [
-            (samples.double() * contributions.double()).sum(1),
-            contributions.double().square().sum(1),
-            torch.ones(len(samples), dtype=torch.float64),
-        ]
-    )
-    scalars = torch.zeros(3, FOLDS, dtype=torch.float64).index_add_(1, fold, own)
+    member = torch.nn.functional.one_hot(torch.arange(len(samples)) * FOLDS // len(samples), FOLDS).T
+    ours, theirs = ((member.to(rows) @ rows).double() for rows in (samples, contributions))
+    own = torch.stack([torch.linalg.vecdot(one, contributions) for one in (samples, contributions)]).double()
+    scalars = member.double() @ torch.cat([own, torch.ones(1, len(samples), dtype=torch.float64)]).T
     found = []
     for left_out in (None, *range(FOLDS)):
         kept = [i for i in range(FOLDS) if i != left_out]
         first, second = ours[kept].sum(0), theirs[kept].sum(0)
-        both, square, count = scalars[:, kept].sum(1)
+        both, square, count = scalars[kept].sum(0)
         pairs = count * (count - 1)
         found.append(torch.stack([(first @ second - both) / pairs, (second @ second - square) / pairs, square / count]))
     return Moments(*torch.stack(found).T)
-
-
-def _by_fold(rows: torch.Tensor, fold: torch.Tensor) -> torch.Tensor:
-    return torch.zeros(FOLDS, rows.shape[1], dtype=torch.float64).index_add_(0, fold, rows.double())
 
 
 def method_moments(
@@ -132,7 +122,7 @@ def _row(
     diagonal: torch.Tensor | None,
     masks: Sequence[torch.Tensor],
 ) -> MethodMoments:
-    """Moments averaged over what is drawn (masks); ``released`` are the contributions under each."""
+    """Moments averaged over what is drawn (masks), curvatures under the first; ``released`` are the contributions under each."""
     found = [pair_moments(samples, one) for one in released]
     alignment, mean_square, second = (
         torch.stack([getattr(one, name) for one in found]).mean(0).tolist()
@@ -140,9 +130,7 @@ def _row(
     )
     curvatures = None
     if hessian is not None and diagonal is not None:
-        rows = [_curvatures(one, clip, hessian, diagonal, mask) for one, mask in zip(released, masks, strict=True)]
-        mean = torch.tensor(rows, dtype=torch.float64).mean(0).tolist()
-        curvatures = (mean[0], mean[1], mean[2])
+        curvatures = _curvatures(released[0], clip, hessian, diagonal, masks[0])
     return MethodMoments(
         method=method,
         setting=float(setting),
@@ -160,7 +148,7 @@ def _curvatures(
 ) -> tuple[float, float, float]:
     """c_i' H c_j over pairs of records, c' H c over a few of them, and C^2 times the trace of H on the entries that get noise."""
     mean = released.mean(0)
-    few = released[:: max(1, len(released) // _PROBES)][:_PROBES]
+    few = released[:: len(released) // _FEW][:_FEW]
     along = sum(float(one.double() @ hessian(one).double()) for one in few) / len(few)
     count = len(released)
     pairs = (float(mean.double() @ hessian(mean).double()) - along / count) * count / (count - 1)

@@ -20,6 +20,7 @@ from training.runs import DpSgdSettings, dp_sgd
 CLIPS = (0.1, 0.3, 1.0, 3.0, 10.0)
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 SHARES = (0.001, 0.01, 0.1, 0.5)
+DIMENSIONS = (1, 3, 10, 30, 100)
 _MOMENTS = ("start", "middle", "end")
 _ANCHORS = 200
 _CLASSES = 10
@@ -118,9 +119,12 @@ def _kept(share: float, dim: int) -> int:
 
 
 def _spectrum(samples: torch.Tensor, anchors: torch.Tensor) -> tuple[tuple[int, float], ...]:
-    basis = torch.linalg.svd(anchors, full_matrices=False).Vh
-    energy = (samples @ basis.T).double().square().sum(0).cumsum(0) / samples.double().square().sum()
-    return tuple((size, float(energy[size - 1])) for size in (1, 3, 10, 30, 100) if size <= len(basis))
+    """Of the anchors' principal subspaces, by the eigenvectors of their inner products."""
+    values, vectors = torch.linalg.eigh((anchors @ anchors.T).double())
+    there = values > 1e-6 * values[-1]  # float32 tells no smaller one from rounding
+    left = (vectors[:, there] / values[there].sqrt()).flip(1)
+    energy = (samples @ (anchors.T @ left.float())).double().square().sum(0).cumsum(0) / samples.double().square().sum()
+    return tuple((size, float(energy[size - 1])) for size in DIMENSIONS if size <= len(energy))
 
 
 def _skewness(samples: torch.Tensor, mean: torch.Tensor) -> float:
@@ -171,7 +175,9 @@ def per_sample_gradients(
     return torch.cat(parts)
 
 
-def loss_hessian(model: nn.Module, pixels: torch.Tensor, labels: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+def loss_hessian(
+    model: nn.Module, pixels: torch.Tensor, labels: torch.Tensor
+) -> Callable[[torch.Tensor], torch.Tensor]:
     """The Hessian of the mean cross-entropy loss, as a function of a vector.
 
     Args:
@@ -208,9 +214,7 @@ def loss_hessian(model: nn.Module, pixels: torch.Tensor, labels: torch.Tensor) -
     return product
 
 
-def run_statistics(
-    *, data: str, training: DpSgdSettings, examples: int, device: torch.device
-) -> GradientStats:
+def run_statistics(*, data: str, training: DpSgdSettings, examples: int, device: torch.device) -> GradientStats:
     """Train the small tanh CNN with DP-SGD and measure gradients of public images at its start, in its middle and at its end.
 
     Args:
