@@ -41,10 +41,7 @@ app = typer.Typer(
 app.add_typer(_bound.bound, name="bound")
 app.add_typer(_bound.preset, name="preset")
 app.add_typer(_privacy.privacy, name="privacy")
-app.command(
-    "plan",
-    epilog="Example: dptheory plan --num-examples 50000 --epsilon 3 --delta 1e-5 --dim 550570 --batch-size 1000 --epochs 40",
-)(_plan.make_plan)
+app.command("plan", epilog=_plan.EXAMPLE)(_plan.make_plan)
 
 
 class Format(enum.Enum):

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from dptheory.planning import Advice, Interval, Plan, PlannedTraining
 
 
+EXAMPLE = "Example: dptheory plan --num-examples 2000 --epsilon 3 --delta 1e-5 --batch-size 250 --like small-cnn/fashion-mnist"
+
+
 def make_plan(
     num_examples: Annotated[int, typer.Option(help="Number of training records; taken as public.")],
     epsilon: Annotated[float, typer.Option(help="The budget epsilon.")],

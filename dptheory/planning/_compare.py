@@ -62,6 +62,8 @@ def compare_runs(plan: Plan, *, runs: Sequence[Path]) -> tuple[MethodResult, ...
     _validate.instance("plan", plan, Plan)
     if isinstance(runs, str | bytes) or not isinstance(runs, Sequence) or not all(isinstance(p, Path) for p in runs):
         raise ValueError(f"runs must be a row of paths, got {_validate.shown(runs)}")
+    if len({path.resolve() for path in runs}) < len(runs):
+        raise ValueError(f"runs must differ from each other, got {[str(path) for path in runs]}")
     read = [_read(plan, path) for path in runs]
     names = dict.fromkeys(one.method for one in read)
     return tuple(_result(plan, name, read) for name in names)

@@ -25,7 +25,8 @@ def plan(setup: TrainingSetup, *, stats: GradientStats | None = None, borrowed: 
     possible. The bound is a theorem for gradients of one kind; that a whole training has such is a model.
 
     A method is forecast by the descent of one step at its best learning rate, :math:`\langle w, m\rangle^2 / E|g|^2`, over
-    that of DP-SGD. Without statistics the interval holds what any gradient can give; with them it is a 95 % interval at each moment
+    that of DP-SGD. Without statistics the interval holds what any gradient can give; with them it is a 95 % interval at each
+    moment
     (a jackknife over folds of the records; not widened for looking at many), from the lowest to the highest moment.
 
     Args:
