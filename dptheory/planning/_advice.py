@@ -8,6 +8,9 @@ from dptheory.planning._records import Choice, MethodForecast, Plan
 from dptheory.sparsification import least_kappa_tuned
 
 
+_WORTH = 1.05
+
+
 @dataclass(frozen=True, kw_only=True)
 class Advice:
     """One sentence of advice.
@@ -22,7 +25,9 @@ class Advice:
 
 
 def recommended(plan: Plan) -> str:
-    """The method to take: one whose whole interval lies above DP-SGD and that no other is sure to beat; else DP-SGD.
+    """The method to take: of those that are sure to gain 5 % or more the one with the highest start; else DP-SGD.
+
+    What gains less is not worth what it costs in memory and time.
 
     Args:
         plan: of :func:`dptheory.planning.plan`.
@@ -42,8 +47,8 @@ def recommended(plan: Plan) -> str:
         'dp-sgd'
     """
     _validate.instance("plan", plan, Plan)
-    gains = [one for one in plan.methods if one.verdict == "gain"]
-    return max(gains, key=lambda one: (-one.best_rank, one.descent.lower)).method if gains else "dp-sgd"
+    gains = [one for one in plan.methods if one.descent.lower >= _WORTH]
+    return max(gains, key=lambda one: one.descent.lower).method if gains else "dp-sgd"
 
 
 def advice(plan: Plan) -> tuple[Advice, ...]:
@@ -87,7 +92,7 @@ def _first(plan: Plan) -> Advice:
         text = f"Take {name}: its best step is forecast to gain {_between(one)} times that of DP-SGD."
         return Advice(text=text, claims=one.descent.claims)
     open_ones = [one.method for one in plan.methods if one.verdict == "undecided"]
-    text = "Take DP-SGD: no method is sure to gain more."
+    text = "Take DP-SGD: no method is sure to gain 5 % more."
     if open_ones:
         text += f" Undecided: {', '.join(open_ones)}."
     return Advice(text=text, claims=("rf.mse_criterion",))
@@ -130,7 +135,9 @@ def _scale(plan: Plan) -> Advice:
 
 
 def _about(plan: Plan, one: MethodForecast) -> Advice:
-    found = f"{one.method}{_setting(one)}: {one.verdict}, {_between(one)} times DP-SGD's descent."
+    known = math.isfinite(one.descent.upper)
+    what = f"{_between(one)} times DP-SGD's descent" if known else "as it depends on gradients that were not measured"
+    found = f"{one.method}{_setting(one)}: {one.verdict}, {what}."
     claims = one.descent.claims
     if one.method == "random-sparsification" and plan.statistics is None:
         rate = one.parts[0].value
@@ -156,7 +163,5 @@ def _between(one: MethodForecast) -> str:
 
 
 def _numbers(low: float, high: float) -> str:
-    if math.isinf(high):
-        return f"{low:.3g} or more" if low > 0.0 else "any number of"
     first, last = f"{low:.3g}", f"{high:.3g}"
     return first if first == last else f"{first} to {last}"

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from dptheory import _validate
 from dptheory.planning._compare import compare_runs
 from dptheory.planning._plan import plan
 from dptheory.planning._records import PlannedTraining
 from dptheory.planning._setup import TrainingSetup
-from dptheory.planning._shipped import shipped_statistics
+from dptheory.planning._shipped import shipped_names, shipped_statistics
 from dptheory.planning._statistics import read_statistics
 
 
@@ -56,9 +57,9 @@ def plan_training(
         raise ValueError(f"stats must be left out where like={like!r} is given, got {str(stats)!r}")
     measured = None
     if stats is not None:
-        measured = read_statistics(stats)
+        measured = read_statistics(_validate.instance("stats", stats, Path))
     elif like is not None:
-        measured = shipped_statistics(like)
+        measured = shipped_statistics(_validate.choice("like", like, shipped_names()))
     if dim is None and layer_sizes is None and measured is not None:
         layer_sizes = measured.layer_sizes
     setup = TrainingSetup(

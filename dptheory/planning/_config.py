@@ -11,10 +11,11 @@ _ARGUMENTS = {
     "ranked-sparsification": ("drop_rate",),
     "random-k": ("keep_share",),
     "gep-joint": ("subspace_dim", "residual_clip"),
+    "layer-freezing": ("frozen_layers",),
     "biased-gep": ("subspace_dim",),
 }
 """Of each method that a plan can recommend: its parts that are keys of [mechanism]."""
-_WHOLE = ("subspace_dim",)
+_WHOLE = ("subspace_dim", "frozen_layers")
 _WORD = re.compile(r"[a-z0-9-]+")
 
 
@@ -33,8 +34,7 @@ def config_text(plan: Plan, *, data: str, model: str, physical_batch_size: int =
         The text of the file.
 
     Raises:
-        ValueError: an argument outside its range; a plan without clip or learning rate, or whose recommended method is layer
-            freezing, whose configuration says when and not how many.
+        ValueError: an argument outside its range; a plan without clip or learning rate, or one that recommends index pruning.
 
     Source: new, on RF, section 3.4 (rf.scaling).
 
@@ -87,4 +87,6 @@ def config_text(plan: Plan, *, data: str, model: str, physical_batch_size: int =
         f"{name} = {parts[name]:.0f}" if name in _WHOLE else f"{name} = {parts[name]!r}"
         for name in _ARGUMENTS.get(method, ())
     ]
+    if method == "layer-freezing":
+        lines.append("after = 0.0")  # the forecast is of every moment, from the first step on
     return "\n".join(lines) + "\n"

@@ -9,7 +9,7 @@ from dptheory.planning._methods import Shape, dp_sgd, embedded, forecast_without
 from dptheory.planning._records import Interval, MethodForecast
 from dptheory.planning._setup import TrainingSetup
 from dptheory.planning._signal import Signal, Step, curved_descent, jackknife, signals, step_curvature
-from dptheory.planning._statistics import GradientStats, MethodMoments, MomentStats
+from dptheory.planning._statistics import GradientStats, MethodMoments, MomentStats, checked
 
 DESCENT = ("rf.mse_criterion", "rs.lem3.1")
 
@@ -74,6 +74,7 @@ def measured(setup: TrainingSetup, stats: GradientStats, borrowed: bool) -> Meas
     Raises:
         ValueError: they are of another number of parameters and not borrowed, or the clip lies outside those measured.
     """
+    checked(stats)
     if not borrowed and stats.dim != setup.entries:
         raise ValueError(f"stats must be of a network of {setup.entries} parameters as dim says, got {stats.dim}")
     found = Measured(stats, setup.entries / stats.dim)
@@ -96,6 +97,8 @@ def cases(found: Measured) -> Callable[[float | None], Sequence[Signal]]:
 
 def forecasts(setup: TrainingSetup, found: Measured, step: Step, clip_norm: float) -> tuple[MethodForecast, ...]:
     """Each method at the best of its measured settings: the one whose interval begins highest; without any, what holds anyhow."""
+    if setup.layer_sizes is None and setup.entries == found.stats.dim:
+        setup = replace(setup, layer_sizes=found.stats.layer_sizes)
     result = []
     for shape in shapes(setup, step, clip_norm):
         settings = found.settings(shape.method)
@@ -116,9 +119,7 @@ def _shape(setup: TrainingSetup, found: Measured, step: Step, clip: float, metho
         case "random-sparsification":
             return masked(method, dim, setting)
         case "layer-freezing":
-            same = setup.layer_sizes == found.stats.layer_sizes or (
-                setup.layer_sizes is None and dim == found.stats.dim
-            )
+            same = setup.layer_sizes == found.stats.layer_sizes
             return frozen(found.stats.layer_sizes, int(setting)) if same else None
         case _:
             return embedded(method, dim, int(setting), step, clip) if setting <= dim else None

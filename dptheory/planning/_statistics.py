@@ -43,22 +43,6 @@ class MethodMoments:
     noise_dim: float
     curvatures: tuple[float, float, float] | None
 
-    def __post_init__(self) -> None:
-        count = len(self.alignments)
-        if not 3 <= count == len(self.mean_squares) == len(self.second_moments):
-            raise ValueError(
-                f"alignments must hold all records and two folds or more, as mean_squares and second_moments, "
-                f"got {count}, {len(self.mean_squares)} and {len(self.second_moments)}"
-            )
-        _validate.size("clip_norm", self.clip_norm, 1e-12, 1e12)
-        _validate.real("setting", self.setting, 0.0, 1e9)
-        _validate.real("noise_dim", self.noise_dim, 0.0, 1e12)
-        _validate.nonnegative("second_moments", self.second_moments)
-        _validate.finite("alignments", self.alignments)
-        _validate.finite("mean_squares", self.mean_squares)
-        if self.curvatures is not None:
-            _validate.finite("curvatures", self.curvatures)
-
 
 @dataclass(frozen=True, kw_only=True)
 class MomentStats:
@@ -88,14 +72,6 @@ class MomentStats:
     skewness: float
     methods: tuple[MethodMoments, ...]
 
-    def __post_init__(self) -> None:
-        if not any(one.method == "dp-sgd" for one in self.methods):
-            raise ValueError(f"methods must hold dp-sgd, got {_validate.shown([one.method for one in self.methods])}")
-        _validate.real("grad_norm", self.grad_norm, 0.0, _validate.LARGEST)
-        _validate.finite("skewness", self.skewness)
-        for name in ("norm_quantiles", "clip_probabilities", "entry_shares"):
-            _validate.nonnegative(name, [number for pair in getattr(self, name) for number in pair])
-
 
 @dataclass(frozen=True, kw_only=True)
 class GradientStats:
@@ -118,19 +94,48 @@ class GradientStats:
     layer_sizes: tuple[int, ...]
     moments: tuple[MomentStats, ...]
 
-    def __post_init__(self) -> None:
-        _validate.integers("layer_sizes", self.layer_sizes, 1, 10**9)
-        _validate.integer("examples", self.examples, 2, 10**9)
-        if not self.moments:
-            raise ValueError("moments must hold at least one moment, got none")
-        clips = {_clips(moment) for moment in self.moments}
-        if len(clips) != 1:
-            raise ValueError(f"moments must have DP-SGD measured at the same clips, got {_validate.shown(clips)}")
-
     @property
     def dim(self) -> int:
         """Number of parameters."""
         return sum(self.layer_sizes)
+
+
+def checked(stats: GradientStats) -> GradientStats:
+    """Statistics whose numbers are in range and go together.
+
+    Raises:
+        ValueError: they are not; the message names the entry.
+    """
+    _validate.integers("stats.layer_sizes", stats.layer_sizes, 1, 10**9)
+    _validate.integer("stats.examples", stats.examples, 2, 10**9)
+    clips = {_clips(moment) for moment in stats.moments}
+    if len(clips) != 1 or clips == {()}:
+        raise ValueError(
+            f"stats.moments must all have dp-sgd measured, at the same clips, got clips {_validate.shown(sorted(clips))}"
+        )
+    for moment in stats.moments:
+        for name in ("norm_quantiles", "clip_probabilities", "entry_shares"):
+            numbers = [number for pair in getattr(moment, name) for number in pair]
+            _validate.nonnegative(f"stats.moments.{name}", numbers)
+        for one in moment.methods:
+            _check_moments(one)
+    return stats
+
+
+def _check_moments(one: MethodMoments) -> None:
+    counts = [len(one.alignments), len(one.mean_squares), len(one.second_moments)]
+    if counts[0] < 3 or len(set(counts)) != 1:
+        raise ValueError(
+            f"stats.moments.methods must hold all records and two folds or more, as many of each kind, got {counts}"
+        )
+    _validate.size("stats.moments.methods.clip_norm", one.clip_norm, 1e-12, 1e12)
+    _validate.real("stats.moments.methods.setting", one.setting, 0.0, 1e9)
+    _validate.real("stats.moments.methods.noise_dim", one.noise_dim, 0.0, 1e12)
+    for name in ("alignments", "mean_squares"):
+        _validate.bounded(f"stats.moments.methods.{name}", getattr(one, name))
+    _validate.nonnegative("stats.moments.methods.second_moments", one.second_moments)
+    if one.curvatures is not None:
+        _validate.bounded("stats.moments.methods.curvatures", one.curvatures)
 
 
 def _clips(moment: MomentStats) -> tuple[float, ...]:
@@ -205,11 +210,9 @@ def read_statistics(path: Path) -> GradientStats:
         raise ValueError(f"{path} must hold the format {FORMAT}, got {_validate.shown(kind)}")
     del found["format"]
     try:
-        stats = _read("statistics", GradientStats, found)
+        return checked(_read("stats", GradientStats, found))
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
-    assert isinstance(stats, GradientStats)
-    return stats
+        raise ValueError(f"{path} must hold statistics, got {error}") from None
 
 
 def _no_constant(name: str) -> float:

@@ -24,7 +24,7 @@ DIMENSIONS = (1, 3, 10, 30, 100)
 _MOMENTS = ("start", "middle", "end")
 _ANCHORS = 200
 _CLASSES = 10
-_CURVED = 256
+_CURVED = 100
 """Records whose mean loss the curvature is of."""
 
 
