@@ -31,6 +31,7 @@ _LEFT_OUT = re.compile(
     r"|runs\.(read_study|study_from_dict|standing|sweep|show|answer|metrics)"  # the same: tests/training/runs/test_sweep.py
     r"|runs\.write_answers"  # tests/training/runs/test_results_page.py
     r"|data\.(?!load)\w+.*|networks\.(scattering_features|layer_slices|pooled_channels_last)"  # take what `load` gives
+    r"|probe\.(run_statistics|moment_statistics|per_sample_gradients|loss_hessian)"  # tests/training/probe/test_statistics.py
     r"|probe\.(run_probe|ProbeResult|write_\w+|to_dict|device_name|versions|\w+_table).*"
     r"|validate\.(?!ValidateSettings$|linear_gradient$)\w+.*"  # parts of `python -m training validate`
     r"|audits\.(?!StepAudit\.run$)\w+.*"  # audits run what they are given

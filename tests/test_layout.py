@@ -249,6 +249,7 @@ TESTED_IN = {
     "training.networks._small_cnn": "training/engine/test_optimizer.py",
     "training.probe._drawn_errors": "training/probe/test_measurement.py",
     "training.probe._figure": "training/test_training_figures.py",
+    "training.probe._method_moments": "training/probe/test_statistics.py",
     "training.probe._gradient_shape": "training/probe/test_measurement.py",
     "training.validate._figure": "training/test_training_figures.py",
     "training.validate._report": "training/validate/test_run.py",

@@ -7,7 +7,6 @@ from dptheory import _validate
 from dptheory.planning._records import Choice, MethodForecast, Plan
 from dptheory.sparsification import least_kappa_tuned
 
-
 _WORTH = 1.05
 
 

@@ -191,8 +191,8 @@ def loss_hessian(
     Raises:
         ValueError: another number of labels than of pictures.
 
-    Example: the softmax of two equal scores has the Hessian (1, -1; -1, 1) / 4 in its scores.
-        >>> import torch
+    Example:
+        >>> import torch  # the softmax of two equal scores has the Hessian (1, -1; -1, 1) / 4 in its scores
         >>> from training.probe import loss_hessian
         >>> model = torch.nn.Linear(1, 2, bias=False)
         >>> _ = torch.nn.init.zeros_(model.weight)
@@ -231,16 +231,6 @@ def run_statistics(*, data: str, training: DpSgdSettings, examples: int, device:
         OSError: the data files are missing and cannot be fetched.
 
     Source: new, on RF, section 2.2 (rf.mse_criterion).
-
-    Example:
-        >>> import torch
-        >>> from training.probe import run_statistics
-        >>> from training.runs import DpSgdSettings
-        >>> settings = DpSgdSettings(
-        ...     steps=3, batch_size=50, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=0.1, seed=0)
-        >>> found = run_statistics(data="excerpt", training=settings, examples=16, device=torch.device("cpu"))
-        >>> found.name, [(moment.name, moment.step) for moment in found.moments]
-        ('small-cnn/excerpt', [('start', 0), ('middle', 1), ('end', 3)])
     """
     _validate.choice("data", data, DATA)
     if training.steps < 3:
