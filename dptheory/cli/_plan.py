@@ -61,21 +61,19 @@ def make_plan(
             raise ValueError("--json must be left out where --md is given")
         if write is not None and (data is None or model is None):
             raise ValueError("--write must come with --data and --model, which the configuration names")
-        answer = planning.plan_training(
-            num_examples=num_examples,
-            epsilon=epsilon,
-            delta=delta,
-            dim=dim,
-            layer_sizes=None if layer_sizes is None else numbers("layer_sizes", layer_sizes, int),
-            batch_size=batch_size,
-            epochs=epochs,
-            clip_norm=clip_norm,
-            learning_rate=learning_rate,
-            max_epochs=max_epochs,
-            stats=stats,
-            like=like,
-            runs=compare or (),
-        )
+        setup = {
+            "num_examples": num_examples,
+            "epsilon": epsilon,
+            "delta": delta,
+            "dim": dim,
+            "layer_sizes": None if layer_sizes is None else numbers("layer_sizes", layer_sizes, int),
+            "batch_size": batch_size,
+            "epochs": epochs,
+            "clip_norm": clip_norm,
+            "learning_rate": learning_rate,
+            "max_epochs": max_epochs,
+        }
+        answer = planning.plan_training(setup, stats=stats, like=like, runs=compare or ())
         found = answer.plan
         if write is not None and data is not None and model is not None:
             write_atomically(write, planning.config_text(found, data=data, model=model))

@@ -68,7 +68,7 @@ def advice(plan: Plan) -> tuple[Advice, ...]:
         >>> from dptheory.planning import TrainingSetup, advice, plan
         >>> setup = TrainingSetup(num_examples=1000, epsilon=3.0, delta=1e-5, dim=2000, batch_size=1000, epochs=10)
         >>> print(advice(plan(setup))[1].text)
-        Train for 10 epochs, 10 steps, with batch size 1000 and noise multiplier 4.43, the least that keeps epsilon = 3.
+        Train for 10 epochs, 10 steps, with batch size 1000 and noise multiplier 4.4, the least that keeps epsilon = 3.
     """
     _validate.instance("plan", plan, Plan)
     found = [_first(plan), _training(plan), _noise(plan)]

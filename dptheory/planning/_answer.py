@@ -1,7 +1,8 @@
 """A plan from what a command line holds: numbers and files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from dptheory import _validate
 from dptheory.planning._compare import compare_runs
@@ -13,28 +14,14 @@ from dptheory.planning._statistics import read_statistics
 
 
 def plan_training(
-    *,
-    num_examples: int,
-    epsilon: float,
-    delta: float,
-    dim: int | None = None,
-    layer_sizes: Sequence[int] | None = None,
-    batch_size: int | None = None,
-    epochs: int | None = None,
-    clip_norm: float | None = None,
-    learning_rate: float | None = None,
-    max_epochs: int = 100,
-    stats: Path | None = None,
-    like: str | None = None,
-    runs: Sequence[Path] = (),
+    setup: Mapping[str, Any], *, stats: Path | None, like: str | None, runs: Sequence[Path]
 ) -> PlannedTraining:
-    """A plan in one call: setup, statistics from a file or shipped ones, finished runs.
+    """A plan in one call: setup, statistics from a file or shipped ones, finished runs; what ``dptheory plan`` calls.
 
     Args:
-        num_examples, epsilon, delta, dim, layer_sizes, batch_size, epochs, clip_norm, learning_rate, max_epochs: as for
-            :class:`TrainingSetup`; without ``dim`` and ``layer_sizes`` the layers are those of the statistics.
-        stats: file of statistics measured on the user's own network.
-        like: name of shipped statistics, which are then borrowed, in place of ``stats``.
+        setup: arguments of :class:`TrainingSetup`; without ``dim`` and ``layer_sizes`` the layers are those of the statistics.
+        stats: file of statistics measured on the user's own network; or None.
+        like: name of shipped statistics, which are then borrowed, in place of ``stats``; or None.
         runs: as for :func:`compare_runs`.
 
     Returns:
@@ -48,8 +35,8 @@ def plan_training(
 
     Example: with the statistics of the project's own small network.
         >>> from dptheory.planning import plan_training
-        >>> found = plan_training(num_examples=60_000, epsilon=3.0, delta=1e-5, batch_size=60_000, epochs=10, clip_norm=1.0,
-        ...                       like="small-cnn/mnist").plan
+        >>> setup = {"num_examples": 60_000, "epsilon": 3.0, "delta": 1e-5, "batch_size": 60_000, "epochs": 10, "clip_norm": 1.0}
+        >>> found = plan_training(setup, stats=None, like="small-cnn/mnist", runs=[]).plan
         >>> found.statistics, found.borrowed, found.setup.dim
         ('small-cnn/mnist', True, 26010)
     """
@@ -60,19 +47,8 @@ def plan_training(
         measured = read_statistics(_validate.instance("stats", stats, Path))
     elif like is not None:
         measured = shipped_statistics(_validate.choice("like", like, shipped_names()))
-    if dim is None and layer_sizes is None and measured is not None:
-        layer_sizes = measured.layer_sizes
-    setup = TrainingSetup(
-        num_examples=num_examples,
-        epsilon=epsilon,
-        delta=delta,
-        dim=dim,
-        layer_sizes=layer_sizes,  # type: ignore[arg-type]
-        batch_size=batch_size,
-        epochs=epochs,
-        clip_norm=clip_norm,
-        learning_rate=learning_rate,
-        max_epochs=max_epochs,
-    )
-    found = plan(setup, stats=measured, borrowed=like is not None)
+    given = dict(_validate.instance("setup", setup, Mapping))  # type: ignore[type-abstract]
+    if given.get("dim") is None and given.get("layer_sizes") is None and measured is not None:
+        given["layer_sizes"] = measured.layer_sizes
+    found = plan(TrainingSetup(**given), stats=measured, borrowed=like is not None)
     return PlannedTraining(plan=found, results=compare_runs(found, runs=runs))

@@ -34,7 +34,7 @@ def estimated_noise_multiplier(*, epsilon: float, delta: float, sampling_rate: f
     Example: ten steps on all records at epsilon 1.
         >>> from dptheory.privacy import estimated_noise_multiplier
         >>> round(estimated_noise_multiplier(epsilon=1.0, delta=1e-5, sampling_rate=1.0, steps=10), 1)
-        11.8
+        11.9
     """
     budget = _validate.real("epsilon", epsilon, 0.0, ends="()")
     asked = checked(1.0, sampling_rate, steps, delta, "add-remove", "poisson", "remove")

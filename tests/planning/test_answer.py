@@ -44,11 +44,15 @@ def _with_interval(results: Any) -> Any:
 
 
 @pytest.mark.parametrize("source", ["stats", "like"])
-def test_every_field(source: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_every_field(source: str) -> None:
     file = RUN.parent / "made.json"
     given: dict[str, Any] = {"stats": file} if source == "stats" else {"like": "small-cnn/mnist"}
     layers = LAYERS if source == "stats" else shipped_statistics("small-cnn/mnist").layer_sizes
-    found = plan_training(**FEW, dim=sum(layers), layer_sizes=layers, **_GIVEN, **given, runs=_runs())
+    found = plan_training(
+        FEW | _GIVEN | {"dim": sum(layers), "layer_sizes": layers},
+        **({"stats": None, "like": None} | given),
+        runs=_runs(),
+    )
     assert not differences(found, of_parts(given.get("like"), given.get("stats")))
 
 
@@ -57,7 +61,9 @@ def test_the_file_made_by_hand_is_the_one_of_the_module() -> None:
 
 
 def test_without_a_size_it_is_that_of_the_statistics() -> None:
-    found = plan_training(**FEW, batch_size=2000, epochs=1, stats=RUN.parent / "made.json").plan
+    found = plan_training(
+        FEW | {"batch_size": 2000, "epochs": 1}, stats=RUN.parent / "made.json", like=None, runs=[]
+    ).plan
     assert found.setup.layer_sizes == LAYERS and found.statistics == "made/by-hand" and not found.borrowed
 
 
@@ -70,10 +76,13 @@ def test_without_a_size_it_is_that_of_the_statistics() -> None:
         ({"stats": "file"}, "stats must be a Path, got 'file'"),
         ({"stats": RUN}, "must hold the format dptheory-statistics-1"),
         ({}, "dim must be given, or layer_sizes"),
+        ({"like": "small-cnn/mnist", "batch_size": 0}, "batch_size must be an integer"),
         ({"dim": 100, "runs": "abc"}, "runs must be a row of paths, got 'abc'"),
         ({"dim": 100, "epsilon": float("nan")}, "epsilon must be a number"),
     ],
 )
 def test_what_is_refused(changes: dict[str, Any], message: str) -> None:
+    changes = dict(changes)
     with pytest.raises(ValueError, match=message):
-        plan_training(**(FEW | {"batch_size": 2000, "epochs": 1} | changes))
+        rest = {name: changes.pop(name, other) for name, other in (("stats", None), ("like", None), ("runs", []))}
+        plan_training(FEW | {"batch_size": 2000, "epochs": 1} | changes, **rest)

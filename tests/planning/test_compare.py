@@ -1,10 +1,13 @@
 """The forecast beside finished runs: every field by hand, and when the two may be said to agree."""
 
+import atexit
 import dataclasses
 import functools
 import itertools
 import json
 import math
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +43,19 @@ def written(
     return path
 
 
-def test_every_field(tmp_path: Path) -> None:
+@functools.cache
+def _seven() -> tuple[Path, ...]:
+    """Three runs of DP-SGD, two of a method that loses, one of a method that was run once, with other noise."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    runs = [written(folder, "dp-sgd", a, epsilon=2.5 + a) for a in (0.70, 0.72, 0.71)]
+    runs += [written(folder, "random-sparsification", a, noise=1.01) for a in (0.60, 0.63)]
+    return (*runs, written(folder, "gep-joint", 0.2, noise=1.05))
+
+
+def test_every_field() -> None:
     ours, theirs = [0.70, 0.72, 0.71], [0.60, 0.63]
-    runs = [written(tmp_path, "dp-sgd", a, epsilon=2.5 + a) for a in ours]
-    runs += [written(tmp_path, "random-sparsification", a, noise=1.01) for a in theirs]
-    runs += [written(tmp_path, "gep-joint", 0.2, noise=1.05)]
-    found = compare_runs(planned(), runs=runs)
+    found = compare_runs(planned(), runs=_seven())
     difference = np.mean(theirs) - np.mean(ours)
     reach = student.ppf(0.975, 1) * math.sqrt(np.var(theirs, ddof=1) / 2 + np.var(ours, ddof=1) / 3)
     lone = float(0.2 - np.mean(ours))

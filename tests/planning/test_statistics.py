@@ -35,9 +35,9 @@ def test_what_is_written_is_the_record() -> None:
     assert json.loads(text) == as_file(STATS) and text.endswith("}\n")
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "stats.json"
-    path.write_text(json.dumps(as_file(STATS)))
+def test_what_is_written_is_read() -> None:
+    path = Path(__file__).parent / "made.json"
+    assert json.loads(path.read_text()) == as_file(STATS)
     assert as_file(read_statistics(path)) == json.loads(path.read_text())
     assert read_statistics(path).moments[0].methods[0].setting == 0.0
 
