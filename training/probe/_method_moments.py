@@ -14,6 +14,8 @@ FOLDS = 8
 MASKS = 4
 """Drawn for each rate; a moment is the mean over them."""
 RATES = (0.1, 0.5, 0.9)
+_CURVED_RATE = 0.5
+"""A product with the Hessian costs as much as the gradients of a batch."""
 SUBSPACES = (10, 50)
 RESIDUAL_SHARE = 0.2
 _PROBES, _FEW = 8, 3
@@ -31,8 +33,11 @@ class Moments:
     second_moment: torch.Tensor
 
 
-def pair_moments(samples: torch.Tensor, contributions: torch.Tensor) -> Moments:
-    """Of gradients g_i and contributions c_i: means over i != j of <g_i, c_j> and <c_i, c_j>, and the mean of |c_i|^2."""
+def pair_moments(samples: torch.Tensor, contributions: torch.Tensor, gradient: torch.Tensor | None) -> Moments:
+    """Of gradients g_i and contributions c_i: means over i != j of <g_i, c_j> and <c_i, c_j>, and the mean of |c_i|^2.
+
+    With the mean gradient of other records, the first is its inner product with the mean of c_i, far less scattered.
+    """
     member = torch.nn.functional.one_hot(torch.arange(len(samples)) * FOLDS // len(samples), FOLDS).T
     ours, theirs = ((member.to(rows) @ rows).double() for rows in (samples, contributions))
     own = torch.stack([torch.linalg.vecdot(one, contributions) for one in (samples, contributions)]).double()
@@ -43,7 +48,8 @@ def pair_moments(samples: torch.Tensor, contributions: torch.Tensor) -> Moments:
         first, second = ours[kept].sum(0), theirs[kept].sum(0)
         both, square, count = scalars[kept].sum(0)
         pairs = count * (count - 1)
-        found.append(torch.stack([(first @ second - both) / pairs, (second @ second - square) / pairs, square / count]))
+        alignment = (first @ second - both) / pairs if gradient is None else gradient.double() @ second / count
+        found.append(torch.stack([alignment, (second @ second - square) / pairs, square / count]))
     return Moments(*torch.stack(found).T)
 
 
@@ -53,6 +59,7 @@ def method_moments(
     clips: Sequence[float],
     anchors: torch.Tensor | None,
     hessian: Hessian | None,
+    gradient: torch.Tensor | None,
     generator: torch.Generator,
 ) -> Iterator[MethodMoments]:
     """Every method at every clip; the embedding ones only with anchors, the curvature only with a Hessian."""
@@ -63,22 +70,26 @@ def method_moments(
     ends = torch.tensor(list(layer_sizes)).cumsum(0).tolist()
     for clip in clips:
         plain = [_clipped(samples, clip)]
-        yield _row("dp-sgd", 0.0, clip, samples, plain, float(dim), hessian, probes, [torch.ones(dim)])
+        ones = torch.ones(dim)
+        yield _row("dp-sgd", 0.0, clip, samples, gradient, plain, float(dim), hessian, probes, ones)
         for rate, drawn in masks.items():
             released = [_clipped(samples * mask, clip) for mask in drawn]
             kept = float(drawn[0].sum())
-            yield _row("random-sparsification", rate, clip, samples, released, kept, hessian, probes, drawn)
+            curved = hessian if rate == _CURVED_RATE else None
+            yield _row("random-sparsification", rate, clip, samples, gradient, released, kept, curved, probes, drawn[0])
         for layers, end in enumerate(ends[:-1], start=1):
             mask = (torch.arange(dim) >= end).to(samples)
             released = [_clipped(samples * mask, clip)]
-            yield _row("layer-freezing", layers, clip, samples, released, float(dim - end), hessian, probes, [mask])
+            rest = float(dim - end)
+            yield _row("layer-freezing", layers, clip, samples, gradient, released, rest, hessian, probes, mask)
         for size, basis in bases.items():
             best = joint_clip(dim=dim, subspace_dim=size, clip_norm=1.0, residual_share=RESIDUAL_SHARE, mu=1.0)
             embedding = plain[0] @ basis.T @ basis
             residual = _clipped(plain[0] - embedding, RESIDUAL_SHARE * clip)
-            yield _row("gep-joint", size, clip, samples, [embedding + residual], best.energy, None, None, [])
+            joint = [embedding + residual]
+            yield _row("gep-joint", size, clip, samples, gradient, joint, best.energy, None, None, None)
             alone = _clipped(samples @ basis.T, clip) @ basis
-            yield _row("biased-gep", size, clip, samples, [alone], float(size), None, None, [])
+            yield _row("biased-gep", size, clip, samples, gradient, [alone], float(size), None, None, None)
 
 
 def _clipped(samples: torch.Tensor, clip: float) -> torch.Tensor:
@@ -116,21 +127,22 @@ def _row(
     setting: float,
     clip: float,
     samples: torch.Tensor,
+    gradient: torch.Tensor | None,
     released: Sequence[torch.Tensor],
     noise_dim: float,
     hessian: Hessian | None,
     diagonal: torch.Tensor | None,
-    masks: Sequence[torch.Tensor],
+    mask: torch.Tensor | None,
 ) -> MethodMoments:
     """Moments averaged over what is drawn (masks), curvatures under the first; ``released`` are the contributions under each."""
-    found = [pair_moments(samples, one) for one in released]
+    found = [pair_moments(samples, one, gradient) for one in released]
     alignment, mean_square, second = (
         torch.stack([getattr(one, name) for one in found]).mean(0).tolist()
         for name in ("alignment", "mean_square", "second_moment")
     )
     curvatures = None
-    if hessian is not None and diagonal is not None:
-        curvatures = _curvatures(released[0], clip, hessian, diagonal, masks[0])
+    if hessian is not None and diagonal is not None and mask is not None:
+        curvatures = _curvatures(released[0], clip, hessian, diagonal, mask)
     return MethodMoments(
         method=method,
         setting=float(setting),

@@ -17,15 +17,15 @@ from training.probe._method_moments import FOLDS, Hessian, method_moments
 from training.probe._probe import DATA
 from training.runs import DpSgdSettings, dp_sgd
 
-CLIPS = (0.1, 0.3, 1.0, 3.0, 10.0)
+CLIPS = (0.1, 0.5, 2.0, 8.0)
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 SHARES = (0.001, 0.01, 0.1, 0.5)
 DIMENSIONS = (1, 3, 10, 30, 100)
 _MOMENTS = ("start", "middle", "end")
 _ANCHORS = 200
 _CLASSES = 10
-_CURVED = 100
-"""Records whose mean loss the curvature is of."""
+_CURVED, _OTHERS = 64, 10_000
+"""Records whose mean loss the curvature is of; other records whose mean gradient stands for the true one."""
 
 
 def moment_statistics(
@@ -37,6 +37,7 @@ def moment_statistics(
     clips: Sequence[float] = CLIPS,
     anchors: torch.Tensor | None = None,
     hessian: Hessian | None = None,
+    gradient: torch.Tensor | None = None,
     seed: int = 0,
 ) -> MomentStats:
     """What a plan needs of the gradients at one moment of a training; the records must be public.
@@ -53,6 +54,8 @@ def moment_statistics(
         anchors: gradients of auxiliary records, shape (m, d), for GEP's subspace; without them it is left out.
         hessian: a function from a vector of shape (d,) to the Hessian of the mean loss times it; without it the curvature is left
             out, and with it a forecast of the learning rate.
+        gradient: mean gradient of many other records, shape (d,); without it that of ``samples`` takes its place, unbiased, with
+            more scatter.
         seed: of masks, basis and probes.
 
     Returns:
@@ -80,6 +83,10 @@ def moment_statistics(
         raise ValueError(f"clips must be a rising row of numbers, got {_validate.shown(clips)}")
     if anchors is not None:
         anchors = _rows("anchors", anchors)
+    if gradient is not None and (gradient.shape != samples.shape[1:] or not torch.isfinite(gradient).all()):
+        raise ValueError(
+            f"gradient must be finite, of the shape ({samples.shape[1]},), got {_validate.shown(gradient)}"
+        )
     generator = torch.Generator().manual_seed(_argument_ranges.seed("seed", seed))
     norms = sample_norms([samples]).double()
     mean = samples.double().mean(0)
@@ -99,7 +106,7 @@ def moment_statistics(
         layer_shares=tuple((layers / total).tolist()),
         spectrum=() if anchors is None else _spectrum(samples, anchors),
         skewness=_skewness(samples, mean),
-        methods=tuple(method_moments(samples, sizes, chosen, anchors, hessian, generator)),
+        methods=tuple(method_moments(samples, sizes, chosen, anchors, hessian, gradient, generator)),
     )
 
 
@@ -241,6 +248,8 @@ def run_statistics(*, data: str, training: DpSgdSettings, examples: int, device:
     draw = torch.Generator().manual_seed(training.stream(3) % 2**63)
     chosen = torch.randperm(len(train), generator=draw)[:examples]
     pixels, labels = train.pixels[chosen], train.labels[chosen]
+    shuffled = torch.randperm(len(train), generator=draw)
+    others = shuffled[~torch.isin(shuffled, chosen)][:_OTHERS]
     auxiliary = test.pixels[:_ANCHORS]
     guessed = torch.randint(_CLASSES, (len(auxiliary),), generator=draw)
     sizes = [sum(p.numel() for p in layer.parameters()) for layer in model if any(True for _ in layer.parameters())]
@@ -255,6 +264,7 @@ def run_statistics(*, data: str, training: DpSgdSettings, examples: int, device:
             layer_sizes=sizes,
             anchors=per_sample_gradients(plain, auxiliary, guessed),
             hessian=loss_hessian(plain, pixels[:_CURVED], labels[:_CURVED]),
+            gradient=_mean_gradient(plain, train.pixels[others], train.labels[others]),
             seed=training.seed,
         )
 
@@ -271,6 +281,14 @@ def run_statistics(*, data: str, training: DpSgdSettings, examples: int, device:
         layer_sizes=tuple(sizes),
         moments=tuple(found),
     )
+
+
+def _mean_gradient(model: nn.Module, pixels: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    model.zero_grad()
+    for some, their in zip(torch.split(pixels, 1000), torch.split(labels, 1000), strict=True):
+        nn.functional.cross_entropy(model(some), their, reduction="sum").backward()  # type: ignore[no-untyped-call]
+    found = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+    return (found / len(labels)).detach().cpu()
 
 
 def _weights(model: nn.Module) -> dict[str, Any]:

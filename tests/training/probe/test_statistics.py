@@ -26,7 +26,7 @@ def draws(seed: int, count: int = 64) -> torch.Tensor:
 def test_pairs_by_hand() -> None:
     """Means over pairs of different records, by a loop; a fold left out is a smaller set."""
     g, c = draws(0, 16), draws(1, 16)
-    found = pair_moments(g, c)
+    found = pair_moments(g, c, None)
     for place, left_out in enumerate((None, *range(FOLDS))):
         kept = [i for i in range(16) if i * FOLDS // 16 != left_out]
         pairs = [(i, j) for i in kept for j in kept if i != j]
@@ -37,9 +37,22 @@ def test_pairs_by_hand() -> None:
         assert float(found.second_moment[place]) == pytest.approx(float(c[kept].square().sum(1).mean()), rel=1e-5)
 
 
+def test_with_the_gradient_of_others() -> None:
+    g, c, true = draws(0, 16), draws(1, 16), torch.arange(1.0, 13.0)
+    found, without = pair_moments(g, c, true), pair_moments(g, c, None)
+    for place, left_out in enumerate((None, *range(FOLDS))):
+        kept = [i for i in range(16) if i * FOLDS // 16 != left_out]
+        assert float(found.alignment[place]) == pytest.approx(float(true @ c[kept].mean(0)), rel=1e-5)
+    assert torch.equal(found.mean_square, without.mean_square) and torch.equal(
+        found.second_moment, without.second_moment
+    )
+    with pytest.raises(ValueError, match=r"gradient must be finite, of the shape \(12,\)"):
+        moment_statistics(draws(0), name="x", step=0, layer_sizes=[8, 4], gradient=torch.ones(11))
+
+
 def test_they_are_unbiased() -> None:
     """The mean gradient has the squared norm 12 / 4 = 3; that of a mean of 64 would be too large by 12 / 64."""
-    found = [pair_moments(g, g) for g in (draws(seed) for seed in range(2000))]
+    found = [pair_moments(g, g, None) for g in (draws(seed) for seed in range(2000))]
     values = np.array([float(one.mean_square[0]) for one in found])
     assert abs(values.mean() - 3.0) < 5 * values.std() / math.sqrt(len(values)) < 0.19 / 1.5
 
@@ -75,7 +88,7 @@ def cases() -> Iterator[tuple[str, float, torch.Tensor, float]]:
 
 def test_moments_are_those_of_the_mechanisms(measured: dict[tuple[str, float], MethodMoments]) -> None:
     for method, setting, expected, noise_dim in cases():
-        own = pair_moments(draws(0), expected)
+        own = pair_moments(draws(0), expected, None)
         found = measured[method, setting]
         assert found.alignments == pytest.approx(own.alignment.tolist(), rel=1e-4)
         assert found.mean_squares == pytest.approx(own.mean_square.tolist(), rel=1e-4)
@@ -109,7 +122,7 @@ def test_the_rest_of_a_moment_by_hand() -> None:
     assert dict(found.entry_shares)[0.5] == pytest.approx(
         float(energy.sort().values[6:].sum() / energy.sum()), rel=1e-6
     )
-    pairs = float(pair_moments(draws(0), draws(0)).mean_square[0])
+    pairs = float(pair_moments(draws(0), draws(0), None).mean_square[0])
     assert found.grad_norm == pytest.approx(math.sqrt(pairs), rel=1e-5)
     along = g @ g.mean(0)
     assert found.skewness == pytest.approx(
