@@ -43,10 +43,20 @@ class Measured:
     def _scaled(self, one: MethodMoments) -> MethodMoments:
         return one if one.method == "biased-gep" else replace(one, noise_dim=one.noise_dim * self.scale)
 
+    def descending(self, clip_norm: float) -> "Measured":
+        """The same with the moments alone at which DP-SGD is seen to descend."""
+
+        def descends(moment: MomentStats) -> bool:
+            row = self.at(moment, "dp-sgd", 0.0, clip_norm)
+            return row is not None and min(row.alignments) > 0.0
+
+        kept = tuple(moment for moment in self.stats.moments if descends(moment))
+        return replace(self, stats=replace(self.stats, moments=kept))
+
     def settings(self, method: str) -> list[float]:
         """What was measured of a method at every moment."""
         found = [{one.setting for one in moment.methods if one.method == method} for moment in self.stats.moments]
-        return sorted(set.intersection(*found))
+        return sorted(set.intersection(*found)) if found else []
 
 
 def _between(near: MethodMoments, far: MethodMoments, clip_norm: float) -> MethodMoments:
@@ -162,12 +172,9 @@ def _hull(pairs: Sequence[tuple[float, float]], claims: tuple[str, ...]) -> Inte
 
 
 def _ratio(row: MethodMoments, plain: MethodMoments, step: Step) -> tuple[float, float]:
-    """Interval of the descent over DP-SGD's; no bound where DP-SGD itself is not seen to descend."""
-    pairs = list(zip(signals(row), signals(plain), strict=True))
-    below = [base.descent(step) for _, base in pairs]
-    if min(below) <= 0.0:
-        return 0.0, math.inf
-    low, high = jackknife([one.descent(step) / base for (one, _), base in zip(pairs, below, strict=True)])
+    """Interval of the descent over DP-SGD's, which is positive at every moment that counts."""
+    pairs = zip(signals(row), signals(plain), strict=True)
+    low, high = jackknife([one.descent(step) / base.descent(step) for one, base in pairs])
     return max(0.0, low), high
 
 
@@ -199,12 +206,11 @@ def _curved(there: Sequence[tuple[MethodMoments, MethodMoments]], step: Step) ->
 
 
 def learning_rates(found: Measured, step: Step, clip_norm: float) -> tuple[float, ...] | None:
-    """The best rate of one step at each moment, <w, m> / E g' H g; None without curvature or descent at one of them."""
+    """The best rate of one step, <w, m> / E g' H g, at each moment that has one; None where none has."""
     rates = []
     for moment in found.stats.moments:
         row = found.at(moment, "dp-sgd", 0.0, clip_norm)
         slope = None if row is None else step_curvature(row, step)
-        if row is None or slope is None or row.alignments[0] <= 0.0:
-            return None
-        rates.append(row.alignments[0] / slope)
-    return tuple(rates)
+        if row is not None and slope is not None and row.alignments[0] > 0.0:
+            rates.append(row.alignments[0] / slope)
+    return tuple(rates) or None

@@ -27,7 +27,8 @@ def plan(setup: TrainingSetup, *, stats: GradientStats | None = None, borrowed: 
     A method is forecast by the descent of one step at its best learning rate, :math:`\langle w, m\rangle^2 / E|g|^2`, over
     that of DP-SGD. Without statistics the interval holds what any gradient can give; with them it is a 95 % interval at each
     moment
-    (a jackknife over folds of the records; not widened for looking at many), from the lowest to the highest moment.
+    (a jackknife over folds of the records; not widened for looking at many), from the lowest to the highest of the moments at
+    which DP-SGD is seen to descend; at others there is nothing to compare.
 
     Args:
         setup: what is known and what is fixed.
@@ -70,11 +71,13 @@ def plan(setup: TrainingSetup, *, stats: GradientStats | None = None, borrowed: 
         signals: Sequence[Signal] = _corners(setup)
     else:
         assert point.clip_norm is not None
-        methods = _measured.forecasts(setup, known, step, point.clip_norm)
         signals = _measured.cases(known)(point.clip_norm)
+        known = known.descending(point.clip_norm)
+        methods = _measured.forecasts(setup, known, step, point.clip_norm)
     return Plan(
         setup=setup,
         statistics=None if stats is None else stats.name,
+        moments=() if known is None else tuple(moment.name for moment in known.stats.moments),
         borrowed=borrowed and stats is not None,
         batch_size=schedule.batch_size,
         epochs=schedule.epochs,

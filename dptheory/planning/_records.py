@@ -144,6 +144,8 @@ class Plan:
     Attributes:
         setup: what was asked.
         statistics: name of the measured statistics; None without any.
+        moments: names of the measured moments that the forecasts of methods and the learning rate rest on: those at which DP-SGD
+            is seen to descend at the chosen clip, with every fold left out.
         borrowed: whether they are of another network or other data than the user's, shipped with the library.
         batch_size, epochs, clip_norm, learning_rate: the choices.
         steps: T of the chosen epochs.
@@ -156,6 +158,7 @@ class Plan:
 
     setup: TrainingSetup
     statistics: str | None
+    moments: tuple[str, ...]
     borrowed: bool
     batch_size: Choice
     epochs: Choice

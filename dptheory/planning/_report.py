@@ -82,6 +82,10 @@ def to_markdown(plan: Plan, *, results: Sequence[MethodResult] = ()) -> str:
     setup = plan.setup
     size = f"{setup.num_examples} records, {setup.entries} parameters"
     source = "no statistics" if plan.statistics is None else f"statistics of {plan.statistics}"
+    if plan.moments:
+        source += f", moments {', '.join(plan.moments)}"
+    elif plan.statistics is not None:
+        source += ", at no moment of which DP-SGD is seen to descend"
     if plan.borrowed:
         source += " (borrowed)"
     lines = [

@@ -326,7 +326,7 @@ def test_every_field_of_a_fixed_setting(borrowed: bool) -> None:
     setup = setup_of(dim=dim, layer_sizes=layers, **FIXED)
     found = plan(setup, stats=STATS, borrowed=borrowed)
     assert not differences(found.setup, setup)
-    assert (found.statistics, found.borrowed) == ("made/by-hand", borrowed)
+    assert (found.statistics, found.borrowed, found.moments) == ("made/by-hand", borrowed, ("start", "end"))
     judge_all(found, dim)
 
 
@@ -383,6 +383,24 @@ def test_free_choices_are_the_cheapest_near_the_best() -> None:
     low, high = found.learning_rate.lower, found.learning_rate.upper
     assert low is not None and high is not None and low < high
     assert found.learning_rate.value == pytest.approx(math.sqrt(low * high), rel=1e-9)
+
+
+def test_moments_without_descent_do_not_count() -> None:
+    """Uphill with one fold left out: forecasts are those of the start alone; without any moment, those of no statistics."""
+    start, end = STATS.moments
+    rows = [
+        dataclasses.replace(one, alignments=(*one.alignments[:-1], -0.001)) if one.method == "dp-sgd" else one
+        for one in end.methods
+    ]
+    uphill = dataclasses.replace(end, methods=tuple(rows))
+    setup = setup_of(dim=200, **(FIXED | {"learning_rate": None}))
+    found = plan(setup, stats=dataclasses.replace(STATS, moments=(start, uphill)))
+    alone = plan(setup, stats=dataclasses.replace(STATS, moments=(start,)))
+    assert found.moments == alone.moments == ("start",)
+    assert found.methods == alone.methods and found.learning_rate == alone.learning_rate
+    lost = plan(setup, stats=dataclasses.replace(STATS, moments=(uphill,)))
+    assert lost.moments == () and lost.learning_rate.value is None
+    assert lost.methods == plan(dataclasses.replace(setup, layer_sizes=LAYERS)).methods
 
 
 # --- without statistics -------------------------------------------------------------------------------------------------
