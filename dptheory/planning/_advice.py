@@ -26,7 +26,8 @@ class Advice:
 def recommended(plan: Plan) -> str:
     """The method to take: of those that are sure to gain 5 % or more the one with the highest start; else DP-SGD.
 
-    What gains less is not worth what it costs in memory and time.
+    What gains less is not worth what it costs in memory and time. Without measured curvature nothing is recommended beside
+    DP-SGD: a method that keeps noise out of flat directions looks better than it is.
 
     Args:
         plan: of :func:`dptheory.planning.plan`.
@@ -46,8 +47,8 @@ def recommended(plan: Plan) -> str:
         'dp-sgd'
     """
     _validate.instance("plan", plan, Plan)
-    gains = [one for one in plan.methods if one.descent.lower >= _WORTH]
-    return max(gains, key=lambda one: one.descent.lower).method if gains else "dp-sgd"
+    gains = [one for one in plan.methods if one.curved_descent is not None and one.lower >= _WORTH]
+    return max(gains, key=lambda one: one.lower).method if gains else "dp-sgd"
 
 
 def advice(plan: Plan) -> tuple[Advice, ...]:
@@ -134,7 +135,7 @@ def _scale(plan: Plan) -> Advice:
 
 
 def _about(plan: Plan, one: MethodForecast) -> Advice:
-    known = math.isfinite(one.descent.upper)
+    known = math.isfinite(one.upper)
     what = f"{_between(one)} times DP-SGD's descent" if known else "as it depends on gradients that were not measured"
     found = f"{one.method}{_setting(one)}: {one.verdict}, {what}."
     claims = one.descent.claims
@@ -158,7 +159,7 @@ def _setting(one: MethodForecast) -> str:
 
 
 def _between(one: MethodForecast) -> str:
-    return _numbers(one.descent.lower, one.descent.upper)
+    return _numbers(one.lower, one.upper)
 
 
 def _numbers(low: float, high: float) -> str:

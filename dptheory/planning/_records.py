@@ -88,9 +88,9 @@ class MethodForecast:
         index_epsilon: what the choice of entries takes of the budget.
         memory: numbers held beyond the gradients of the records.
         communication: bytes of one release, a value having four.
-        best_rank, worst_rank: the places, from 1, that the intervals of ``descent`` allow; different ones mean undecided.
-        verdict: "gain" or "loss" where the interval of ``descent`` lies on one side of 1, "reference" for DP-SGD itself, else
-            "undecided".
+        best_rank, worst_rank: the places, from 1, that the intervals allow, each from the lower of ``descent`` and
+            ``curved_descent`` to the higher; different ones mean undecided.
+        verdict: "gain" or "loss" where that interval lies on one side of 1, "reference" for DP-SGD itself, else "undecided".
     """
 
     method: str
@@ -106,6 +106,16 @@ class MethodForecast:
     best_rank: int
     worst_rank: int
     verdict: str
+
+    @property
+    def lower(self) -> float:
+        """Lower end of both descents."""
+        return min(one.lower for one in (self.descent, self.curved_descent) if one is not None)
+
+    @property
+    def upper(self) -> float:
+        """Upper end of both descents."""
+        return max(one.upper for one in (self.descent, self.curved_descent) if one is not None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -66,6 +66,8 @@ NAMED: dict[str, tuple[str, ...]] = {
     "planning.read_statistics": ("planning.test_statistics::test_what_is_written_is_read",),
     "planning.shipped_statistics": ("planning.test_statistics::test_shipped_statistics_are_their_files",),
     "planning.shipped_names": ("planning.test_statistics::test_shipped_statistics_are_their_files",),
+    "planning.MethodForecast.lower": ("planning.test_plan::test_where_curvature_disagrees_nothing_is_decided",),
+    "planning.MethodForecast.upper": ("planning.test_plan::test_where_curvature_disagrees_nothing_is_decided",),
     "planning.TrainingSetup.entries": ("planning.test_statistics::test_sizes_add_up",),
     "planning.GradientStats.dim": ("planning.test_statistics::test_sizes_add_up",),
     "papers.embedding_noise": ("test_fields::test_noise_of_all_embedding_presets",),

@@ -18,7 +18,10 @@ def planned() -> Plan:
 def taking(method: str) -> Plan:
     """The same with one method that is sure to gain, or none."""
     span = {False: Interval(lower=0.5, upper=2.0, claims=()), True: Interval(lower=1.05, upper=2.0, claims=())}
-    chosen = [dataclasses.replace(one, descent=span[one.method == method]) for one in planned().methods]
+    chosen = [
+        dataclasses.replace(one, descent=(s := span[one.method == method]), curved_descent=s)
+        for one in planned().methods
+    ]
     return dataclasses.replace(planned(), methods=tuple(chosen))
 
 

@@ -235,6 +235,12 @@ DESCENTS = {
 }
 
 
+def _both(descent: tuple[float, float], curved: tuple[float, float] | None) -> tuple[float, float]:
+    """From the lower of the two descents to the higher."""
+    spans = [descent] if curved is None else [descent, curved]
+    return min(low for low, _ in spans), max(high for _, high in spans)
+
+
 def judge(found: Plan, stats: GradientStats, batch: int, epochs: int, clip: float) -> None:
     """Every number of the methods and of the noise, for a plan with statistics at this point."""
     rate = batch / 2000
@@ -244,14 +250,15 @@ def judge(found: Plan, stats: GradientStats, batch: int, epochs: int, clip: floa
     assert (found.steps, found.sampling_rate, found.noise_multiplier) == (steps, rate, sigma)
     assert found.noise_share == pytest.approx(dim * sigma**2 / batch**2, rel=1e-12)
     rows = expected_methods(stats, batch, epochs, clip, dim, dim == 200)
-    spans = [row[5] for row in rows]
+    spans = [_both(row[5], row[6]) for row in rows]
     expected = []
     for row in rows:
         name, parts, energy, error, cosine, descent, curved, index, memory, sent = row
         known = DESCENTS.get(name, ("rf.mse_criterion", "rs.lem3.1"))
         if math.isinf(descent[1]):
             known = ("rf.mse_criterion",)
-        verdict = "gain" if descent[0] > 1 else "loss" if descent[1] < 1 else "undecided"
+        low, high = _both(descent, curved)
+        verdict = "gain" if low > 1 else "loss" if high < 1 else "undecided"
         expected.append(
             MethodForecast(
                 method=name,
@@ -266,8 +273,8 @@ def judge(found: Plan, stats: GradientStats, batch: int, epochs: int, clip: floa
                 index_epsilon=index,
                 memory=memory,
                 communication=sent,
-                best_rank=1 + sum(low > descent[1] for low, _ in spans),
-                worst_rank=len(rows) - sum(high < descent[0] for _, high in spans),
+                best_rank=1 + sum(other > high for other, _ in spans),
+                worst_rank=len(rows) - sum(other < low for _, other in spans),
                 verdict="reference" if name == "dp-sgd" else verdict,
             )
         )
@@ -506,13 +513,13 @@ def test_every_claim_exists_and_every_number_has_one() -> None:
 # --- the ranking ------------------------------------------------------------------------------------------------------------
 
 
-def made(*spans: tuple[str, float, float]) -> tuple[MethodForecast, ...]:
+def made(*spans: tuple[str, float, float], curved: bool = True) -> tuple[MethodForecast, ...]:
     """Forecasts that differ in name and interval alone, ranked."""
     base = bare().methods[0]
     return ranked(
         [
-            dataclasses.replace(base, method=name, descent=Interval(lower=low, upper=high, claims=()))
-            for name, low, high in spans
+            dataclasses.replace(base, method=name, descent=span, curved_descent=span if curved else None)
+            for name, span in ((name, Interval(lower=low, upper=high, claims=())) for name, low, high in spans)
         ]
     )
 
@@ -537,6 +544,22 @@ def test_a_method_is_recommended_only_if_it_is_sure_to_gain() -> None:
         ([("dp-sgd", 1.0, 1.0), ("a", 1.01, 1.1), ("b", 1.2, 1.3)], "b"),
     ):
         assert planning.recommended(dataclasses.replace(whole, methods=made(*spans))) == expected
+        assert planning.recommended(dataclasses.replace(whole, methods=made(*spans, curved=False))) == "dp-sgd"
+
+
+def test_where_curvature_disagrees_nothing_is_decided() -> None:
+    """B-GEP without noise in flat directions: 25 times DP-SGD's guaranteed descent, and no more than DP-SGD's real one."""
+    base = bare().methods[0]
+    far, near = Interval(lower=25.0, upper=200.0, claims=()), Interval(lower=0.8, upper=1.1, claims=())
+    plain, biased = ranked([base, dataclasses.replace(base, method="biased-gep", descent=far, curved_descent=near)])
+    assert (biased.verdict, biased.lower, biased.upper, biased.best_rank, biased.worst_rank) == (
+        "undecided",
+        0.8,
+        200.0,
+        1,
+        2,
+    )
+    assert (plain.verdict, plain.lower, plain.upper) == ("reference", 1.0, 1.0)
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------------

@@ -82,7 +82,8 @@ def test_a_gain_is_recommended_first() -> None:
     low = planning.Interval(lower=1.01, upper=1.4, claims=("rf.mse_criterion",))
     for span, expected in ((high, "gep-joint"), (low, "dp-sgd")):
         methods = [
-            dataclasses.replace(one, descent=span) if one.method == "gep-joint" else one for one in measured().methods
+            dataclasses.replace(one, descent=span, curved_descent=span) if one.method == "gep-joint" else one
+            for one in measured().methods
         ]
         found = dataclasses.replace(measured(), methods=tuple(methods))
         assert planning.recommended(found) == expected

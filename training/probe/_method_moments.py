@@ -64,32 +64,38 @@ def method_moments(
 ) -> Iterator[MethodMoments]:
     """Every method at every clip; the embedding ones only with anchors, the curvature only with a Hessian."""
     dim = samples.shape[1]
-    probes = _probes(dim, hessian, generator)
+    diagonal = _diagonal(dim, hessian, generator)
     masks = {rate: _masks(dim, rate, generator) for rate in RATES}
     bases = {} if anchors is None else _bases(anchors, generator)
+    inside = {size: _trace(basis, hessian) for size, basis in bases.items()}
     ends = torch.tensor(list(layer_sizes)).cumsum(0).tolist()
     for clip in clips:
         plain = [_clipped(samples, clip)]
-        ones = torch.ones(dim)
-        yield _row("dp-sgd", 0.0, clip, samples, gradient, plain, float(dim), hessian, probes, ones)
+        whole = None if diagonal is None else float(diagonal.sum())
+        yield _row("dp-sgd", 0.0, clip, samples, gradient, plain, float(dim), hessian, whole)
         for rate, drawn in masks.items():
             released = [_clipped(samples * mask, clip) for mask in drawn]
             kept = float(drawn[0].sum())
-            curved = hessian if rate == _CURVED_RATE else None
-            yield _row("random-sparsification", rate, clip, samples, gradient, released, kept, curved, probes, drawn[0])
+            trace = None if diagonal is None or rate != _CURVED_RATE else float(diagonal @ drawn[0].double())
+            yield _row("random-sparsification", rate, clip, samples, gradient, released, kept, hessian, trace)
         for layers, end in enumerate(ends[:-1], start=1):
             mask = (torch.arange(dim) >= end).to(samples)
             released = [_clipped(samples * mask, clip)]
             rest = float(dim - end)
-            yield _row("layer-freezing", layers, clip, samples, gradient, released, rest, hessian, probes, mask)
+            trace = None if diagonal is None else float(diagonal[end:].sum())
+            yield _row("layer-freezing", layers, clip, samples, gradient, released, rest, hessian, trace)
         for size, basis in bases.items():
             best = joint_clip(dim=dim, subspace_dim=size, clip_norm=1.0, residual_share=RESIDUAL_SHARE, mu=1.0)
             embedding = plain[0] @ basis.T @ basis
             residual = _clipped(plain[0] - embedding, RESIDUAL_SHARE * clip)
             joint = [embedding + residual]
-            yield _row("gep-joint", size, clip, samples, gradient, joint, best.energy, None, None, None)
+            along = inside[size]
+            trace = None
+            if whole is not None and along is not None:
+                trace = best.embedding_std**2 * along + best.residual_std**2 * (whole - along)
+            yield _row("gep-joint", size, clip, samples, gradient, joint, best.energy, hessian, trace)
             alone = _clipped(samples @ basis.T, clip) @ basis
-            yield _row("biased-gep", size, clip, samples, gradient, [alone], float(size), None, None, None)
+            yield _row("biased-gep", size, clip, samples, gradient, [alone], float(size), hessian, along)
 
 
 def _clipped(samples: torch.Tensor, clip: float) -> torch.Tensor:
@@ -111,7 +117,12 @@ def _bases(anchors: torch.Tensor, generator: torch.Generator) -> dict[int, torch
     return {size: power_iteration(anchors, dim=size, iterations=1, generator=generator) for size in sizes}
 
 
-def _probes(dim: int, hessian: Hessian | None, generator: torch.Generator) -> torch.Tensor | None:
+def _trace(basis: torch.Tensor, hessian: Hessian | None) -> float | None:
+    """Of the Hessian on a subspace."""
+    return None if hessian is None else sum(float(row.double() @ hessian(row).double()) for row in basis)
+
+
+def _diagonal(dim: int, hessian: Hessian | None, generator: torch.Generator) -> torch.Tensor | None:
     """Diagonal of the Hessian, estimated by signs z: the mean of z * H z."""
     if hessian is None:
         return None
@@ -131,18 +142,20 @@ def _row(
     released: Sequence[torch.Tensor],
     noise_dim: float,
     hessian: Hessian | None,
-    diagonal: torch.Tensor | None,
-    mask: torch.Tensor | None,
+    trace: float | None,
 ) -> MethodMoments:
-    """Moments averaged over what is drawn (masks), curvatures under the first; ``released`` are the contributions under each."""
+    """Moments averaged over what is drawn (masks), curvatures under the first; ``released`` are the contributions under each.
+
+    ``trace``: of the Hessian, weighted by the noise's squares at sigma C = 1; None leaves the curvatures out.
+    """
     found = [pair_moments(samples, one, gradient) for one in released]
     alignment, mean_square, second = (
         torch.stack([getattr(one, name) for one in found]).mean(0).tolist()
         for name in ("alignment", "mean_square", "second_moment")
     )
     curvatures = None
-    if hessian is not None and diagonal is not None and mask is not None:
-        curvatures = _curvatures(released[0], clip, hessian, diagonal, mask)
+    if hessian is not None and trace is not None:
+        curvatures = (*_curvatures(released[0], hessian), clip**2 * trace)
     return MethodMoments(
         method=method,
         setting=float(setting),
@@ -155,17 +168,10 @@ def _row(
     )
 
 
-def _curvatures(
-    released: torch.Tensor, clip: float, hessian: Hessian, diagonal: torch.Tensor, mask: torch.Tensor
-) -> tuple[float, float, float]:
-    """c_i' H c_j over pairs of records, c' H c over a few of them, and C^2 times the trace of H on the entries that get noise."""
+def _curvatures(released: torch.Tensor, hessian: Hessian) -> tuple[float, float]:
+    """c_i' H c_j over pairs of records, and c' H c over a few of them."""
     mean = released.mean(0)
     few = released[:: len(released) // _FEW][:_FEW]
     along = sum(float(one.double() @ hessian(one).double()) for one in few) / len(few)
     count = len(released)
-    pairs = (float(mean.double() @ hessian(mean).double()) - along / count) * count / (count - 1)
-    return (
-        pairs,
-        along,
-        clip**2 * float((mask.double() * diagonal).sum()),
-    )
+    return (float(mean.double() @ hessian(mean).double()) - along / count) * count / (count - 1), along
