@@ -8,7 +8,7 @@ from dptheory.gradients import DistortionAngle
 from dptheory.planning._methods import Shape, dp_sgd, embedded, forecast_without, frozen, masked, sent, shapes
 from dptheory.planning._records import Interval, MethodForecast
 from dptheory.planning._setup import TrainingSetup
-from dptheory.planning._signal import Signal, Step, curved_descent, jackknife, signals, step_curvature
+from dptheory.planning._signal import Signal, Step, curved_descent, curved_signal, jackknife, signals, step_curvature
 from dptheory.planning._statistics import GradientStats, MethodMoments, MomentStats, checked
 
 DESCENT = ("rf.mse_criterion", "rs.lem3.1")
@@ -96,13 +96,27 @@ def measured(setup: TrainingSetup, stats: GradientStats, borrowed: bool) -> Meas
 
 
 def cases(found: Measured) -> Callable[[float | None], Sequence[Signal]]:
-    """DP-SGD's signal at each moment, for a clip."""
+    """For a clip: DP-SGD's signal at each moment, and with the measured curvature where that is positive at every clip."""
+    curved = [
+        all(
+            one.curvatures is not None and min(one.curvatures) > 0.0 for one in moment.methods if one.method == "dp-sgd"
+        )
+        for moment in found.stats.moments
+    ]
 
     def at(clip_norm: float | None) -> list[Signal]:
         rows = [found.at(moment, "dp-sgd", 0.0, clip_norm) for moment in found.stats.moments]
-        return [signals(row)[0] for row in rows if row is not None]
+        there = [row for row in rows if row is not None]
+        flat = [signals(row)[0] for row in there]
+        return flat + [curved_signal(row) for row, known in zip(there, curved, strict=True) if known]
 
     return at
+
+
+def flat_signals(found: Measured, clip_norm: float) -> list[Signal]:
+    """DP-SGD's signal at each moment, without curvature."""
+    rows = [found.at(moment, "dp-sgd", 0.0, clip_norm) for moment in found.stats.moments]
+    return [signals(row)[0] for row in rows if row is not None]
 
 
 def forecasts(setup: TrainingSetup, found: Measured, step: Step, clip_norm: float) -> tuple[MethodForecast, ...]:

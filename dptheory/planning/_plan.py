@@ -20,9 +20,10 @@ def plan(setup: TrainingSetup, *, stats: GradientStats | None = None, borrowed: 
     Batch size and epochs are chosen together: each pair on a coarse grid has its noise multiplier, and a bound on descent at the
     tuned learning rate proportional to :math:`\sqrt{E|g|^2 / T} / \langle w, m\rangle` with
     :math:`E|g|^2 = |m|^2 + (1-q) s / B + d \sigma^2 C^2 / B^2`, m the mean clipped gradient, s the mean square of one. Without
-    statistics m and s can be anything with :math:`|m|^2 \le s \le C^2`, with them they are those of each measured moment. The
-    pair is the one with the fewest epochs of those whose bound, in the case that is worst for it, is within 5 % of what is
-    possible. The bound is a theorem for gradients of one kind; that a whole training has such is a model.
+    statistics m and s can be anything with :math:`|m|^2 \le s \le C^2`, with them they are those of each measured moment,
+    and where the curvature was measured E g' H g takes the place of E|g|^2 in cases of its own. The pair is the one with the
+    fewest epochs of those whose bound, in the case that is worst for it, is within 5 % of what is possible. The bound is a
+    theorem for gradients of one kind; that a whole training has such is a model.
 
     A method is forecast by the descent of one step at its best learning rate, :math:`\langle w, m\rangle^2 / E|g|^2`, over
     that of DP-SGD. Without statistics the interval holds what any gradient can give; with them it is a 95 % interval at each
@@ -73,7 +74,7 @@ def plan(setup: TrainingSetup, *, stats: GradientStats | None = None, borrowed: 
         signals: Sequence[Signal] = _corners(setup)
     else:
         assert point.clip_norm is not None
-        signals = _measured.cases(known)(point.clip_norm)
+        signals = _measured.flat_signals(known, point.clip_norm)
         known = known.descending(point.clip_norm)
         methods = _measured.forecasts(setup, known, step, point.clip_norm)
     return Plan(

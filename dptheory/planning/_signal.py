@@ -81,6 +81,14 @@ def signals(measured: MethodMoments) -> tuple[Signal, ...]:
     return tuple(Signal(alignment=a, mean_square=m, second_moment=s, noise=noise) for a, m, s in rows)
 
 
+def curved_signal(measured: MethodMoments) -> Signal:
+    """The same with E g' H g in the place of E|g|^2, which has the same form; all curvatures are positive."""
+    assert measured.curvatures is not None
+    along_mean, along_record, along_noise = measured.curvatures
+    alignment = measured.alignments[0]
+    return Signal(alignment=alignment, mean_square=along_mean, second_moment=along_record, noise=along_noise)
+
+
 def jackknife(values: list[float]) -> tuple[float, float]:
     """Interval of a statistic from its value on all records and with each fold left out, by Student's t."""
     whole, left = values[0], np.array(values[1:])

@@ -356,7 +356,7 @@ def judge_all(found: Plan, dim: int) -> None:
 def best_by_hand(max_epochs: int) -> tuple[Any, ...]:
     """The rule again: all points, their worst ratio to the best, the fewest epochs within 5 %, ranges within 10 %."""
     points = []
-    for batch, epochs, clip in itertools.product([8, 16, 32, 64, 128, 256, 512], [1, 3, 10, max_epochs], [0.5, 2.0]):
+    for batch, epochs, clip in itertools.product([4, 8, 16, 32, 64, 128, 256, 512], [1, 3, 10, max_epochs], [0.5, 2.0]):
         rate, steps = batch / 2000, round(epochs * 2000 / batch)
         sigma = rough(3.0, rate, steps)
         losses = []
@@ -366,8 +366,11 @@ def best_by_hand(max_epochs: int) -> tuple[Any, ...]:
                 row.mean_squares[0] + (1 - rate) * row.second_moments[0] / batch + 200 * (sigma * clip / batch) ** 2
             )
             losses.append(math.sqrt(square / steps) / row.alignments[0])
+            assert row.curvatures is not None
+            bent = row.curvatures[0] + (1 - rate) * row.curvatures[1] / batch + row.curvatures[2] * (sigma / batch) ** 2
+            losses.append(math.sqrt(bent / steps) / row.alignments[0])
         points.append(((batch, epochs, clip), losses))
-    least = [min(losses[i] for _, losses in points) for i in (0, 1)]
+    least = [min(losses[i] for _, losses in points) for i in range(4)]
     worst = {point: max(a / b for a, b in zip(losses, least, strict=True)) for point, losses in points}
     best = min(worst.values())
     taken = min((p for p in worst if worst[p] <= 1.05 * best), key=lambda p: (p[1], worst[p]))

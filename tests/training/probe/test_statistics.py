@@ -148,6 +148,20 @@ def test_curvature_of_a_quadratic() -> None:
     assert frozen.curvatures[2] == pytest.approx(100.0**2 * (9 + 10 + 11 + 12), rel=1e-5)
 
 
+def test_curvature_of_embeddings_on_a_ball() -> None:
+    """With H = I the noise's curvature is its energy, and that of the mean its square, up to what three records scatter."""
+    found = moment_statistics(
+        draws(0), name="x", step=0, layer_sizes=[8, 4], clips=[2.0], anchors=draws(5, 30), hessian=lambda v: v
+    )
+    for one in found.methods:
+        if one.curvatures is not None:
+            assert one.curvatures[2] == pytest.approx(4.0 * one.noise_dim, rel=1e-4)
+            assert one.curvatures[0] == pytest.approx(one.mean_squares[0], rel=0.2)
+    assert {one.method for one in found.methods if one.curvatures is not None} == {
+        "dp-sgd", "random-sparsification", "layer-freezing", "gep-joint", "biased-gep",
+    }  # fmt: skip
+
+
 def test_gradients_are_those_of_each_example() -> None:
     model = small_tanh_cnn(0)
     pixels, labels = torch.rand(5, 1, 28, 28), torch.tensor([0, 1, 2, 3, 4])
