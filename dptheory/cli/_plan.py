@@ -140,20 +140,28 @@ def _interval(one: "Interval") -> str:
 
 
 def _draw(plan: "Plan", path: Path) -> None:
-    """Intervals of the descents, DP-SGD's at 1; matplotlib is loaded for this alone."""
+    """Intervals of both descents, DP-SGD's at 1; matplotlib is loaded for this alone."""
     import matplotlib.figure
 
     known = [one for one in plan.methods if one.descent.upper != float("inf")]
-    figure = matplotlib.figure.Figure(figsize=(7, 1.2 + 0.4 * len(known)), layout="constrained")
+    figure = matplotlib.figure.Figure(figsize=(7, 1.4 + 0.45 * len(known)), layout="constrained")
     axes = figure.subplots()
+    labels = {
+        "tab:blue": "guaranteed on a loss that curves alike in all directions",
+        "tab:gray": "with measured curvature",
+    }
+    least = min(one.lower for one in known if one.lower > 0.0) / 2
     for place, one in enumerate(reversed(known)):
-        axes.plot([one.descent.lower, one.descent.upper], [place, place], linewidth=6, solid_capstyle="butt")
-        axes.plot([one.descent.lower], [place], "|", color="black", markersize=14)
-        axes.plot([one.descent.upper], [place], "|", color="black", markersize=14)
+        for shift, span, colour in ((0.12, one.descent, "tab:blue"), (-0.12, one.curved_descent, "tab:gray")):
+            if span is not None:
+                ends = [max(span.lower, least), span.upper]
+                axes.plot(ends, [place + shift] * 2, "|-", color=colour, linewidth=4, label=labels.pop(colour, None))
     axes.axvline(1.0, color="black", linewidth=0.8)
     axes.set_yticks(range(len(known)), [one.method for one in reversed(known)])
     axes.set_xscale("log")
     axes.set_xlabel("descent of a step over that of DP-SGD")
-    left_out = len(plan.methods) - len(known)
-    axes.set_title(f"Forecast; {left_out} methods not known" if left_out else "Forecast", fontsize=10)
+    left_out = [one.method for one in plan.methods if one not in known]
+    axes.set_title(f"Forecast; not known: {', '.join(left_out)}" if left_out else "Forecast", fontsize=10)
+    if any(one.curved_descent is not None for one in known):
+        figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", fontsize=8)
     figure.savefig(path, dpi=150)
