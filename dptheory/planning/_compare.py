@@ -60,7 +60,7 @@ def compare_runs(plan: Plan, *, runs: Sequence[Path]) -> tuple[MethodResult, ...
         ('dp-sgd', 0.7, 0.0, 'reference')
     """
     _validate.instance("plan", plan, Plan)
-    if isinstance(runs, str | bytes) or not isinstance(runs, Sequence) or not all(isinstance(p, Path) for p in runs):
+    if not isinstance(runs, list | tuple) or not all(isinstance(path, Path) for path in runs):
         raise ValueError(f"runs must be a row of paths, got {_validate.shown(runs)}")
     if len({path.resolve() for path in runs}) < len(runs):
         raise ValueError(f"runs must differ from each other, got {[str(path) for path in runs]}")

@@ -153,7 +153,7 @@ def ranked(methods: Sequence[MethodForecast]) -> tuple[MethodForecast, ...]:
         worse = sum(other.upper < one.lower for other in methods)
         if one.method == "dp-sgd":
             verdict = "reference"
-        elif one.lower > 1.0:
+        elif one.lower > 1.0 and one.curved_descent is not None:
             verdict = "gain"
         else:
             verdict = "loss" if one.upper < 1.0 else "undecided"

@@ -90,7 +90,8 @@ class MethodForecast:
         communication: bytes of one release, a value having four.
         best_rank, worst_rank: the places, from 1, that the intervals allow, each from the lower of ``descent`` and
             ``curved_descent`` to the higher; different ones mean undecided.
-        verdict: "gain" or "loss" where that interval lies on one side of 1, "reference" for DP-SGD itself, else "undecided".
+        verdict: "gain" or "loss" where that interval lies on one side of 1, "reference" for DP-SGD itself, else "undecided"; a
+            gain needs measured curvature, as noise that is kept out of flat directions saves little.
     """
 
     method: str

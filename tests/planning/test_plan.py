@@ -258,7 +258,7 @@ def judge(found: Plan, stats: GradientStats, batch: int, epochs: int, clip: floa
         if math.isinf(descent[1]):
             known = ("rf.mse_criterion",)
         low, high = _both(descent, curved)
-        verdict = "gain" if low > 1 else "loss" if high < 1 else "undecided"
+        verdict = "gain" if low > 1 and curved is not None else "loss" if high < 1 else "undecided"
         expected.append(
             MethodForecast(
                 method=name,
@@ -563,6 +563,11 @@ def test_where_curvature_disagrees_nothing_is_decided() -> None:
         2,
     )
     assert (plain.verdict, plain.lower, plain.upper) == ("reference", 1.0, 1.0)
+
+
+def test_a_gain_without_curvature_is_undecided() -> None:
+    (_, one) = made(("dp-sgd", 1.0, 1.0), ("a", 12.0, 17.0), curved=False)
+    assert (one.verdict, one.best_rank, one.worst_rank) == ("undecided", 1, 1)
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------------
