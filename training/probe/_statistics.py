@@ -95,7 +95,7 @@ def moment_statistics(
     total = float(energy.sum())
     unbiased = (total * count - float(norms.square().mean())) / (count - 1)
     ranked = energy.sort(descending=True).values.cumsum(0)
-    layers = torch.stack([part.sum() for part in energy.split(sizes)])
+    layers = torch.stack([part.sum() for part in torch.split(energy, sizes)])
     return MomentStats(
         name=_validate.instance("name", name, str),
         step=_validate.integer("step", step, 0),
