@@ -42,7 +42,7 @@ _SHARED = {  # lower levels that claims name as calculators; not offered to user
     "dptheory.privacy.composed",
     "dptheory.privacy.conversion",
 }
-_JOINED = {"dptheory.planning.plan_training"}
+_JOINED = {"dptheory.planning.plan_training", "dptheory.planning.PlannedTraining"}
 """Numbers and files handed on to parts that refuse them; what it refuses itself: tests/planning/test_answer.py."""
 _WHOLE = {f"dptheory.claims.{name}" for name in ("check_claims", "demonstrate", "write_pages")}
 """They go through the whole ledger where their arguments ask for it: what they refuse is tested at the end."""

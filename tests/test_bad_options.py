@@ -29,7 +29,17 @@ def _leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any
 
 
 LEAVES = dict(_leaves(typer.main.get_command(cli.app)))
-_PATHS = {"--out", "--json", "DIRECTORY"}  # any text may be one: only those where nothing can be are wrong
+_PATHS = {
+    "--out",
+    "--json",
+    "DIRECTORY",
+    "--stats",
+    "--compare",
+    "--write",
+    "--data",
+    "--model",
+    "--plot",
+}  # any text may be one: only those where nothing can be are wrong
 CASES = [
     (name, option)
     for table in (COMMANDS, ALTERNATIVES)
@@ -51,8 +61,8 @@ def test_every_option_is_tried() -> None:
         name: {p.opts[0] if p.opts[0].startswith("-") else p.opts[0].upper() for p in command.params}
         for name, command in LEAVES.items()
     }
-    assert {name: options - {"--help", "--evidence"} for name, options in found.items()} == {
-        name: {*options, "--json"} if name.startswith(("bound", "preset", "privacy")) else options
+    assert {name: options - {"--help", "--evidence", "--md"} for name, options in found.items()} == {
+        name: {*options, "--json"} if name.startswith(("bound", "plan", "preset", "privacy")) else options
         for name, options in known.items()
     }
 

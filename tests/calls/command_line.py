@@ -1,5 +1,7 @@
 """A valid command line for every command of ``dptheory``, every option given."""
 
+from pathlib import Path
+
 COMMANDS: dict[str, dict[str, str]] = {
     "claims": {"--paper": "gip", "--verdict": "false", "--format": "json"},
     "claim": {"ID": "gip.eq18"},
@@ -29,6 +31,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "plan": {
         "--num-examples": "2000", "--epsilon": "3", "--delta": "1e-5", "--dim": "100", "--layer-sizes": "60,40",
         "--batch-size": "2000", "--epochs": "2", "--clip-norm": "1", "--learning-rate": "0.5", "--max-epochs": "5",
+        "--like": "small-cnn/mnist",
     },
     "privacy epsilon": {
         "--noise-multiplier": "2", "--sampling-rate": "1", "--steps": "1", "--delta": "1e-5", "--adjacency": "add-remove",
@@ -48,7 +51,14 @@ COMMANDS: dict[str, dict[str, str]] = {
 }  # fmt: skip
 """The options that stand for others are tried beside them: --epsilon and --delta in place of --mu, and so on."""
 
+_FILES = Path(__file__).parents[1] / "planning"
+
 ALTERNATIVES: dict[str, dict[str, str]] = {
+    "plan": {
+        "--num-examples": "2000", "--epsilon": "3", "--delta": "1e-5", "--batch-size": "2000", "--epochs": "1",
+        "--clip-norm": "1", "--learning-rate": "1", "--stats": str(_FILES / "made.json"), "--compare": str(_FILES / "metrics.json"),
+        "--write": "config.toml", "--data": "mnist", "--model": "small-cnn", "--plot": "plan.png",
+    },
     "bound embedding": {
         "--dim": "100", "--subspace-dim": "10", "--clip-norm": "10", "--residual-clip": "2", "--epsilon": "1", "--delta": "1e-5",
     },
