@@ -56,7 +56,8 @@ _FILES = Path(__file__).parents[1] / "planning"
 ALTERNATIVES: dict[str, dict[str, str]] = {
     "plan": {
         "--num-examples": "2000", "--epsilon": "3", "--delta": "1e-5", "--batch-size": "2000", "--epochs": "1",
-        "--clip-norm": "1", "--learning-rate": "1", "--stats": str(_FILES / "made.json"), "--compare": str(_FILES / "metrics.json"),
+        "--clip-norm": "1", "--learning-rate": "1", "--stats": str(_FILES / "made.json"),
+        "--compare": str(_FILES / "metrics.json"),
         "--write": "config.toml", "--data": "mnist", "--model": "small-cnn", "--plot": "plan.png",
     },
     "bound embedding": {
