@@ -12,10 +12,10 @@ PLD_STEPS = (10, 100, 1000)  # slow: a few points
 
 
 def data() -> Data:
-    """The bracket by PRV and by PLD (where asked), Renyi privacy, and the Gaussian mechanism without subsampling."""
+    """The bracket by the library and by PLD (where asked), Renyi privacy, and the Gaussian mechanism without subsampling."""
     rows = []
     for steps in (int(T) for T in STEPS):
-        found = privacy.epsilon_bounds(noise_multiplier=SIGMA, sampling_rate=RATE, steps=steps, delta=DELTA, width=0.02)
+        found = privacy.epsilon_bounds(noise_multiplier=SIGMA, sampling_rate=RATE, steps=steps, delta=DELTA)
         pld = (np.nan, np.nan)
         if steps in PLD_STEPS:
             pld = privacy.cross_check(
@@ -31,15 +31,15 @@ def data() -> Data:
                 privacy.gaussian_epsilon(np.sqrt(steps) / SIGMA, DELTA),
             )
         )
-    names = ("steps", "PRV lower", "PRV upper", "PLD lower", "PLD upper", "RDP", "not subsampled")
+    names = ("steps", "lower", "upper", "PLD lower", "PLD upper", "RDP", "not subsampled")
     return dict(zip(names, np.array(rows, dtype=float).T, strict=True))
 
 
 def draw(ax: Axes, data: Data) -> None:
-    """All over the upper end of the PRV bracket: the brackets agree, Renyi privacy is above by less and less."""
-    steps, unit = data["steps"], data["PRV upper"]
+    """All over the upper end of the library's bracket: the brackets agree, Renyi privacy is above by less and less."""
+    steps, unit = data["steps"], data["upper"]
     ax.plot(steps, data["RDP"] / unit, color="C1", ls="--", label="Rényi privacy, upper bound")
-    ax.fill_between(steps, data["PRV lower"] / unit, 1.0, color="C0", alpha=0.5, lw=0, label="PRV, bracket")
+    ax.plot(steps, data["lower"] / unit, color="C0", lw=2, label="saddle line, bracket (narrower than the line)")
     asked = np.isfinite(data["PLD upper"])
     lower, upper = data["PLD lower"][asked] / unit[asked], data["PLD upper"][asked] / unit[asked]
     ax.vlines(steps[asked], lower, upper, color="k", lw=2, zorder=4, label="PLD, bracket")
@@ -50,7 +50,7 @@ def draw(ax: Axes, data: Data) -> None:
     ax.set(
         xscale="log",
         xlabel="steps T",
-        ylabel=r"$\epsilon$ at $\delta = 10^{-5}$, over the PRV upper end",
+        ylabel=r"$\epsilon$ at $\delta = 10^{-5}$, over the upper bound",
         title=rf"DP-SGD, $\sigma$ = {SIGMA:g}, sampling rate {RATE:g}",
         xlim=(steps[0], steps[-1]),
         ylim=(0.7, 1.85),

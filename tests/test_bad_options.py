@@ -39,7 +39,10 @@ _PATHS = {
     "--data",
     "--model",
     "--plot",
+    "FILE",
 }  # any text may be one: only those where nothing can be are wrong
+_WORDS = {"QUERY": ("", "?!", "- -", "x" * 201)}
+"""Any text may be looked for: only those without a word, or too long, are wrong."""
 CASES = [
     (name, option)
     for table in (COMMANDS, ALTERNATIVES)
@@ -61,8 +64,10 @@ def test_every_option_is_tried() -> None:
         name: {p.opts[0] if p.opts[0].startswith("-") else p.opts[0].upper() for p in command.params}
         for name, command in LEAVES.items()
     }
-    assert {name: options - {"--help", "--evidence", "--md"} for name, options in found.items()} == {
-        name: {*options, "--json"} if name.startswith(("bound", "plan", "preset", "privacy")) else options
+    assert {name: options - {"--help", "--evidence", "--md", "--latex"} for name, options in found.items()} == {
+        name: {*options, "--json"}
+        if name.startswith(("bound", "plan", "preset", "privacy", "find", "refute"))
+        else options
         for name, options in known.items()
     }
 
@@ -72,7 +77,7 @@ def test_bad_options(name: str, option: str, tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     base = COMMANDS[name] if option in COMMANDS[name] else ALTERNATIVES[name]
     wrong = []
-    for value in ("/dev/null/x",) if option in _PATHS else (*NEVER, *NUMBERS):
+    for value in ("/dev/null/x",) if option in _PATHS else _WORDS.get(option, (*NEVER, *NUMBERS)):
         options = base | {option: value}
         found = _complaint(_run(name, options), name, option, value)
         if found:
@@ -84,7 +89,7 @@ def _complaint(result: Result, name: str, option: str, value: str) -> str | None
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         return repr(result.exception)
     if result.exit_code == 0:
-        if value in NEVER or option in _PATHS:
+        if value in NEVER or option in _PATHS or option in _WORDS:
             return f"accepted: {result.stdout[:100]}"
         return "NaN" if re.search(r"\bnan\b", result.stdout.lower()) else None
     if result.exit_code != 2:
@@ -118,15 +123,11 @@ def test_a_bad_path_is_refused_before_the_checks_run(monkeypatch: pytest.MonkeyP
         assert result.stderr.count("\n") == 1
 
 
-def test_ids_are_whole_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rich.console import Console
-
+def test_ids_are_whole_in_a_narrow_terminal() -> None:
     from dptheory.cli import _tables
 
-    with (console := Console(width=40)).capture() as capture:
-        console.print(_tables.claims_table(claims.all_claims()))
-    shown = capture.get()
-    assert [claim.id for claim in claims.all_claims() if f" {claim.id} " not in shown] == []
+    shown = [line.plain.split()[0] for line in _tables.claim_lines(claims.all_claims(), 40)]
+    assert shown == [claim.id for claim in claims.all_claims()]
 
 
 FULL = [("claims",), ("claim", "gip.eq18"), ("claims", "--format", "json"), ("--help",)]

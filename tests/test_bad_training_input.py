@@ -26,10 +26,14 @@ _LEFT_OUT = re.compile(
     r"|engine\.((Batches|PoissonSampler|PrivacyReport).*"
     r"|active|place|first|summed|communicating|process_group)"  # parts of `python -m training run`: tests/training/engine
     r"|runs\.(read_config|from_dict|RunConfig\.as_dict)"  # a file's content: tests/training/runs/test_config.py
-    r"|runs\.(build_\w+|parameter_groups|Run(\..*)?|prepare|train|dp_sgd|accuracy|Step|DpSgdSettings\.stream)"
-    r"|runs\.(Study|Places|Standing|Outcome|Lines|Answer)(\..*)?"  # what a study file holds, and what a sweep tells
-    r"|runs\.(read_study|study_from_dict|standing|sweep|show|answer|metrics)"  # the same: tests/training/runs/test_sweep.py
+    r"|runs\.(build_(?!model)\w+|parameter_groups|Run(\..*)?|prepare|train|dp_sgd|accuracy|Step|DpSgdSettings\.stream)"
+    r"|runs\.(Study|Places|Standing|Outcome|Lines|ComparisonResult)(\..*)?"  # what a study file holds, and what a sweep tells
+    r"|runs\.(Auxiliary|MechanismSetting)(\..*)?"  # what builders are told: tests/training/runs/test_build.py
+    r"|runs\.(read_study|study_from_dict|standing|sweep|show|compare|metrics)"  # the same: tests/training/runs/test_sweep.py
     r"|runs\.write_answers"  # tests/training/runs/test_results_page.py
+    r"|runs\.write_statement"  # tests/training/runs/test_checkpoint.py
+    r"|runs\.(Instrument(\..*)?|Measuring|read_instrument|instrument_path|one_step|code_that_counts)|instrument\.measure"
+    # what a file of instruments holds, and parts of `python -m training instrument`: tests/training/instrument
     r"|data\.(?!load)\w+.*|networks\.(scattering_features|layer_slices|pooled_channels_last)"  # take what `load` gives
     r"|probe\.(run_statistics|moment_statistics|per_sample_gradients|loss_hessian)"  # tests/training/probe/test_statistics.py
     r"|probe\.(run_probe|ProbeResult|write_\w+|to_dict|device_name|versions|\w+_table).*"

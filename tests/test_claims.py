@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dptheory import claims
-from dptheory.checks import CertificateCheck, ExactCheck, Kind, LawCheck, MeanCheck
+from dptheory.checks import CertificateCheck, EqualityCheck, Kind, LawCheck, MeanCheck
 from dptheory.claims import Claim, Source, Verdict
 from dptheory.claims._order import ledger_key
 from tests.every import every
@@ -71,7 +71,7 @@ def test_calculators_are_named_as_a_reader_would_type_them() -> None:
 
 
 def test_a_check_that_breaks_is_a_check_that_fails() -> None:
-    broken = ExactCheck("broken", lambda: [(0,)], lambda n: 1 / n, lambda n: 1.0, lambda n: 2.0)
+    broken = EqualityCheck("broken", lambda: [(0,)], lambda n: (1 / n, 1.0, 2.0))
     (evidence,) = dataclasses.replace(claims.get("gip.eq18"), checks=(broken,)).check(10.0, seed=4)
     assert not evidence.passed and evidence.seed == 4
     assert evidence.detail == "ZeroDivisionError: division by zero"

@@ -41,7 +41,7 @@ TRAINING_FLOORS: tuple[frozenset[str], ...] = tuple(
         ("mechanisms", "networks"),
         ("engine",),
         ("runs",),
-        ("probe", "audits"),
+        ("probe", "audits", "instrument"),
         ("validate", "benchmarks"),
         ("__main__",),
     )
@@ -133,13 +133,14 @@ def test_private_modules_are_imported_by_their_own_room_and_by_claims_alone() ->
     """Claims look at parts on purpose; the command lines of training and figures print like that of the theory."""
     private = {a for a in arrows() if room(a[0]) != room(a[1]) and "._" in a[1] and a[1].count(".") >= 2}
     allowed = {a for a in private if room(a[0]) == "dptheory.claims" or a[1] == "dptheory.cli._common"}
+    # certified values and the saddle line have no public names yet: their benchmark takes them where they are
+    allowed |= {a for a in private if a[0] == "training.benchmarks._accountants"}
     assert private - allowed == set()
 
 
 def test_no_module_is_longer_than_a_sitting() -> None:
-    long = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in ALL.items()}
-    long = {name: lines for name, lines in long.items() if lines > LONGEST}
-    assert {name for name in long if not name.startswith("dptheory.claims.")} == set()
+    lines = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in ALL.items()}
+    assert {name: found for name, found in lines.items() if found > LONGEST} == {}
 
 
 def test_every_public_module_is_reached_after_import_dptheory() -> None:
@@ -151,8 +152,8 @@ def test_every_public_module_is_reached_after_import_dptheory() -> None:
     assert dptheory.plan is dptheory.planning.plan and dptheory.TrainingSetup is dptheory.planning.TrainingSetup
 
 
-def test_every_data_file_goes_into_the_wheel() -> None:
-    """Printed numbers, configurations, the excerpt: each is named by ``package-data``."""
+def test_everything_goes_into_the_wheel() -> None:
+    """Printed numbers, configurations, the excerpt: each is named by ``package-data``; and every module is in a package."""
     named = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["package-data"]
     for package in ("dptheory", "training"):
         data = {
@@ -162,6 +163,10 @@ def test_every_data_file_goes_into_the_wheel() -> None:
         }
         carried = {path for pattern in named[package] for path in (ROOT / package).glob(pattern)}
         assert data - carried == set()
+        without = {path.parent for path in (ROOT / package).rglob("*.py")} - {
+            path.parent for path in (ROOT / package).rglob("__init__.py")
+        }
+        assert without == set(), "setuptools leaves out folders without __init__.py"
         assert len(data) >= {"dptheory": 7, "training": 50}[package]
 
 
@@ -173,13 +178,27 @@ NO_MIRROR = ("dptheory.claims", "dptheory.cli")
 """Claims are held by tests/test_claims.py, one for all; the command line by tests/cli and the README's commands."""
 
 TESTED_IN = {
+    "dptheory.privacy._attack": "privacy/test_composition.py",
+    "dptheory.privacy._bound_names": "privacy/test_composition.py",
+    "dptheory.privacy._composed_steps": "privacy/test_composition.py",
+    "dptheory.privacy._grid_bounds": "privacy/test_composition.py",
+    "dptheory.privacy._grid_law": "privacy/test_composition.py",
+    "dptheory.privacy._grid_sum": "privacy/test_composition.py",
+    "dptheory.privacy._renyi_parts": "privacy/test_composition.py",
+    "dptheory.privacy._steps": "privacy/test_composition.py",
+    "dptheory.privacy._tradeoff": "privacy/test_composition.py",
+    "dptheory.privacy._tradeoff_plot": "privacy/test_composition.py",
+    "dptheory.privacy._values_bounds": "privacy/test_composition.py",
+    "training.engine._composed": "training/engine/test_accountant.py",
     "dptheory._adjacency": "embedding/test_calibration.py",
     "dptheory._validate": "test_bad_input.py",
     "dptheory._vectors": "sparsification/test_kappa.py",
     "dptheory.checks._equality": "checks/test_mean.py",
     "dptheory.checks._evidence": "checks/test_mean.py",
+    "dptheory.checks._from_draws": "checks/test_refute.py",
     "dptheory.checks._law": "checks/test_mean.py",
     "dptheory.checks._search": "checks/test_mean.py",
+    "dptheory.checks._shrink": "checks/test_refute.py",
     "dptheory.convergence._budget": "convergence/test_bounds.py",
     "dptheory.convergence._power_sums": "convergence/test_bounds.py",
     "dptheory.convergence._quadratic": "convergence/test_bounds.py",
@@ -215,15 +234,25 @@ TESTED_IN = {
     "dptheory.privacy._closed_forms": "privacy/test_accountant.py",
     "dptheory.privacy._crossing": "privacy/test_accountant.py",
     "dptheory.privacy._dp_accounting": "privacy/test_accountant.py",
+    "dptheory.privacy._fixed_size_divergence": "privacy/test_fixed_size.py",
     "dptheory.privacy._index_prv": "privacy/test_index.py",
     "dptheory.privacy._joint_curves": "privacy/test_joint.py",
     "dptheory.privacy._largest_theta": "privacy/test_index.py",
+    "dptheory.privacy._lattice_epsilon": "privacy/test_samplers.py",
     "dptheory.privacy._lattice_loss": "privacy/test_index.py",
     "dptheory.privacy._lattice_moments": "privacy/test_index.py",
+    "dptheory.privacy._lattice_sums": "privacy/test_fixed_size.py",
     "dptheory.privacy._log_sum": "privacy/test_joint.py",
+    "dptheory.privacy._measures": "privacy/test_saddle_line.py",
     "dptheory.privacy._prv": "privacy/test_accountant.py",
     "dptheory.privacy._renyi": "privacy/test_index.py",
+    "dptheory.privacy._rising_loss": "privacy/test_samplers.py",
+    "dptheory.privacy._saddle_delta": "privacy/test_saddle_brackets.py",
+    "dptheory.privacy._saddle_epsilon": "privacy/test_saddle_brackets.py",
+    "dptheory.privacy._saddle_points": "privacy/test_saddle_line.py",
     "dptheory.privacy._sampled_loss": "privacy/test_accountant.py",
+    "dptheory.privacy._selection": "privacy/test_samplers.py",
+    "dptheory.privacy._shuffled": "privacy/test_samplers.py",
     "dptheory.pruning._direction": "pruning/test_error.py",
     "dptheory.pruning._index_budget": "pruning/test_mallows.py",
     "dptheory.pruning._randomized_response": "pruning/test_mallows.py",

@@ -12,7 +12,7 @@ import random
 import pytest
 
 from dptheory import claims, pruning
-from dptheory.checks import EqualityCheck, ExactCheck
+from dptheory.checks import EqualityCheck
 from dptheory.claims import Verdict
 from tests.mutants import bench, holders, special
 from tests.mutants.moves import MOVES, moved, same
@@ -73,7 +73,6 @@ def _error(dim: int, keep: int) -> float:
 
 
 CIRCLES = {
-    "three functions": ExactCheck("circle", lambda: [(10, 3)], _error, _error, lambda dim, keep: 0.0),
     "one function, truth apart": EqualityCheck(
         "circle", lambda: [(10, 3)], lambda dim, keep: (_error(dim, keep), lambda: _error(dim, keep), 0.0)
     ),

@@ -186,6 +186,23 @@ def test_pages_of_a_paper_form_a_chain(paper: str) -> None:
         assert f"previous: [`{one.id}`](" in (PROOFS / after.page).read_text(encoding="utf-8")
 
 
+METHODS = {
+    "privacy/fixed_size_batches.md",
+    "privacy/other_samplers.md",
+    "privacy/saddle_line.md",
+    "privacy/tradeoff_curve.md",
+}
+"""Pages that prove a method of ours and no claim of a paper: without a row, named by the module that they prove."""
+
+
 def test_no_page_without_a_claim() -> None:
-    known = {claim.page for claim in claims.all_claims()} | {"README.md", "glossary.md", "results.md"}
+    own = {"README.md", "glossary.md", "refute.md", "results.md"}
+    known = {claim.page for claim in claims.all_claims()} | own | METHODS
     assert {str(page.relative_to(PROOFS)) for page in PROOFS.rglob("*.md")} == known
+
+
+@pytest.mark.parametrize("page", sorted(METHODS))
+def test_a_method_page_is_named_by_code(page: str) -> None:
+    room = PROOFS.parent / "dptheory" / Path(page).parent
+    assert any(f"proofs/{page}" in module.read_text(encoding="utf-8") for module in room.glob("*.py"))
+    assert "## Proof" in (PROOFS / page).read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dptheory import convergence, embedding, privacy, pruning, sparsification
+from dptheory import claims, convergence, embedding, privacy, pruning, sparsification
 
 # --- random freeze and random sparsification --------------------------------------------------------------------------
 
@@ -214,3 +214,22 @@ def test_epsilon_is_bracketed() -> None:
         found.lower <= 3.899087994199775 + 1e-12 and found.upper >= 3.899087994199775
     )  # by ball arithmetic, in the review
     assert dataclasses.is_dataclass(found) and Fraction(found.upper) > Fraction(found.lower)
+
+
+# --- measured claims ----------------------------------------------------------------------------------------------------
+
+
+def test_eighteen_measured_claims_have_an_answer_by_instrumented_runs() -> None:
+    answers = [claim.answer for claim in claims.all_claims(verdict="empirical")]
+    states = [one.state for one in answers if one is not None and one.instrument and one.state != "not run"]
+    assert (states.count("confirmed"), states.count("not confirmed"), len(states)) == (9, 9, 18)
+
+
+# --- before you trust an epsilon ------------------------------------------------------------------------------------------
+
+
+def test_shuffled_batches_that_are_accounted_for_as_poisson_spend_more() -> None:
+    run = {"noise_multiplier": 1.0, "delta": 1e-5}
+    proved = privacy.shuffled_epsilon_lower_bound(**run, batches=100, epochs=100)
+    reported = privacy.epsilon_bounds(**run, sampling_rate=0.01, steps=10_000).upper
+    assert 30.4 <= proved < 30.5 and reported == pytest.approx(6.2, abs=0.05)

@@ -3,11 +3,13 @@
 import dataclasses
 import inspect
 import re
+import tomllib
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import typer
 
@@ -18,6 +20,8 @@ from dptheory.privacy import least_noise_multiplier
 from tests.calls.walk import callables, modules
 from tests.every import every
 from training import __main__ as training_cli
+from training.probe import MeasureSettings, measure
+from training.runs import BUILDERS, _rules, _study
 
 GLOSSARY = (Path(__file__).parent.parent / "proofs" / "glossary.md").read_text(encoding="utf-8")
 _NO_CALCULATORS = re.compile(r"dptheory\.(cli.*|checks.*|files|errors|claims\..*)")
@@ -36,17 +40,12 @@ def _rows(text: str) -> list[list[str]]:
     return [row for row in rows if not set(row[0]) <= {"-", "|"}]
 
 
-def _names() -> set[str]:
-    found: set[str] = set()
-    for section in GLOSSARY.split("\n## ")[1:]:
-        if section.startswith(("Positional", "One letter")):
-            continue
-        for row in _rows(section):
-            found.update(re.findall(r"`(\w+)`", row[0]))
-    return found
+def _names(left_out: tuple[str, ...]) -> list[str]:
+    sections = [one for one in GLOSSARY.split("\n## ")[1:] if not one.startswith(left_out)]
+    return [name for one in sections for row in _rows(one) for name in re.findall(r"`(\w+)`", row[0])]
 
 
-NAMES = _names()
+NAMES = set(_names(("Positional", "One letter")))
 _FAMILIES = _rows(_section("Positional order"))[1:]
 
 
@@ -60,6 +59,11 @@ def _public(package: types.ModuleType, left_out: re.Pattern[str]) -> list[types.
 
 THEORY = callables(_public(dptheory, _NO_CALCULATORS), ())
 TRAINING = callables(_public(training, _PARTS), ())
+
+
+def test_a_name_has_one_row() -> None:
+    names = _names(("Positional", "Words", "One letter"))
+    assert sorted(name for name in set(names) if names.count(name) > 1) == []
 
 
 def _dataclasses(found: list[types.ModuleType]) -> dict[str, type]:
@@ -129,6 +133,39 @@ def test_options_are_in_the_glossary(name: str) -> None:
     assert options - NAMES == set()
 
 
+_CONFIGS = sorted((Path(training.__file__).parent / "configs").rglob("*.toml"))
+_CHOSEN = ("arms", "phases", "per_arm", "tuned_as", "measure", "methods")
+"""Tables whose keys their author chooses: of a study its arms and phases; of an instrument what it measures, and on what."""
+
+
+def _keys(value: Any, chosen: bool = False) -> Iterator[str]:
+    """Keys at every level; ``chosen``: those of the first are names that the file gives, not the vocabulary's."""
+    for one in value if isinstance(value, list) else ():
+        yield from _keys(one)
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        if not chosen:
+            yield from key.split(".")
+        yield from _keys(inner, not chosen and key in _CHOSEN)
+
+
+def test_keys_of_configurations_are_in_the_glossary() -> None:
+    found = {arg for builder in BUILDERS.values() for arg in list(inspect.signature(builder).parameters)[1:]}
+    for kind in (_study.Study, _study.Phase, _study.Comparison, _rules.Asked, _rules.Rule, _rules.Condition):
+        found |= {field.name for field in dataclasses.fields(kind)}
+    for path in _CONFIGS:
+        # rules are named after claims
+        found |= set(_keys(tomllib.loads(path.read_text(encoding="utf-8")), chosen=path.parent.name == "answers"))
+    assert {"tuned_by", "learning_rate", "refreshes_per_epoch", "differs", "unset"} <= found
+    assert sorted(found - NAMES) == []
+
+
+def test_quantities_of_the_probe_are_in_the_glossary() -> None:
+    settings = MeasureSettings((0.5,), draws=10, noise_multiplier=1.0, max_grad_norm=1.0)
+    rng = np.random.default_rng(0)
+    found = {row.quantity for row in measure(rng.normal(size=512), {"all": slice(0, 512)}, settings, rng).rows}
+    assert len(found) >= 9 and sorted(found - NAMES) == []
+
+
 def _positional(function: Callable[..., Any]) -> list[inspect.Parameter]:
     found = inspect.signature(function).parameters.values()
     return [p for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.name != "self"]
@@ -170,7 +207,7 @@ def test_in_accounting_everything_is_named(name: str) -> None:
     function = getattr(privacy, name)
     if not callable(function) or name.startswith("gaussian"):
         return
-    assert _positional(function) == []
+    assert [p.name for p in _positional(function)] == (["parts"] if name == "Composition" else [])
 
 
 _NUMBER = re.compile(r"\b(float|int|bool|str)\b")

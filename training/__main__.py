@@ -187,7 +187,7 @@ def validate(
 def run(
     config: Annotated[Path, typer.Argument(help="TOML file; configs/... of this package are found from anywhere")],
     set: Annotated[list[str] | None, typer.Option(help="change a key, as epochs=1 or mechanism.drop_rate=0.7")] = None,
-    out: Annotated[Path, typer.Option(help="folder for metrics.csv, metrics.json and checkpoint.pt")] = Path("run"),
+    out: Annotated[Path, typer.Option(help="folder for metrics, privacy statement and checkpoint.pt")] = Path("run"),
     resume: Annotated[bool, typer.Option("--resume", help="go on from the checkpoint in the folder")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
 ) -> None:
@@ -198,7 +198,7 @@ def run(
     With several processes: [bold]torchrun --nproc-per-node 2 -m training run ...[/bold]
     """
     from training import engine
-    from training.runs import pick_device, read_config, train
+    from training.runs import pick_device, read_config, train, write_statement
 
     try:
         with user_errors(**_OPTIONS):
@@ -206,6 +206,7 @@ def run(
             with engine.process_group(pick_device(device)) as chosen:
                 done = train(settings, chosen, out, resume)
                 if engine.first():
+                    write_statement(done, out)
                     _print_end(done, out)
     except KeyboardInterrupt:
         from training.runs import STATE
@@ -272,6 +273,38 @@ def sweep(
 
 
 @app.command()
+def instrument(
+    names: Annotated[
+        list[str], typer.Argument(help="instruments; files configs/instruments/NAME.toml of this package")
+    ],
+    seed: Annotated[
+        int | None, typer.Option(help="one of the instrument's seeds; all of them where none is given")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "cpu",
+    results: Annotated[Path, typer.Option(help="folder for the result files")] = Path("proofs/results"),
+    allow_dirty: Annotated[
+        bool, typer.Option("--allow-dirty", help="also with code that differs from its commit")
+    ] = False,
+) -> None:
+    """Train small networks and measure their gradients on the way: what the papers' figures show.
+
+    Example: [bold]python -m training instrument masks --seed 0[/bold]
+    """
+    import torch
+
+    from training import runs
+    from training.instrument import measure
+
+    torch.set_num_threads(1)  # the order of sums, and so the last digits, would depend on the number of threads
+    with user_errors(**_OPTIONS):
+        chosen = runs.pick_device(device)
+        for wanted in [runs.read_instrument(name) for name in names]:
+            for one in wanted.seeds if seed is None else (seed,):
+                path = measure(wanted, seed=one, folder=results, device=chosen, allow_dirty=allow_dirty)
+                typer.echo(str(path))
+
+
+@app.command()
 def answers(
     results: Annotated[Path, typer.Option(help="folder of the result files")] = Path("proofs/results"),
     out: Annotated[Path, typer.Option(help="JSON file that the ledger reads")] = Path("dptheory/claims/answers.json"),
@@ -325,7 +358,8 @@ def _print_end(done: "Run", out: Path) -> None:
     if done.config.secure:
         console.print(f"Only its owner can read {out / STATE}.", markup=False, soft_wrap=True)
     stopped = "stopped: one more step would exceed the budget; " if done.spent else ""
-    console.print(f"{stopped}written to {out}: metrics.csv, metrics.json, checkpoint.pt", markup=False, soft_wrap=True)
+    files = "metrics.csv, metrics.json, statement.md, statement.json, checkpoint.pt"
+    console.print(f"{stopped}written to {out}: {files}", markup=False, soft_wrap=True)
 
 
 def _numbers(name: str, text: str, kind: Callable[[str], Number]) -> tuple[Number, ...]:

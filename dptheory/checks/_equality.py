@@ -23,49 +23,6 @@ truth that is dear, and a wrong value, may be a function of nothing: the mutatio
 
 
 @dataclass(frozen=True)
-class ExactCheck:
-    """``statement(*case)`` equals ``truth(*case)`` in every case, and ``wrong(*case)`` does not in at least one.
-
-    Small cases are enough for these checks, so they run in one process whatever the executor.
-
-    Args:
-        name: unique within the claim.
-        cases: gives the argument tuples.
-        truth: the value found without the formula under test (enumeration, a second method).
-        statement: the statement's value, computed by the calculator; a bool where the statement is a yes or no.
-        wrong: the printed formula of a false claim, otherwise a perturbed statement; None where it says nothing of a case.
-        tolerance: relative difference that rounding may cause; 0 asks for equality (fractions, booleans).
-        kind: EXACT, SYMBOLIC or COUNTEREXAMPLE.
-
-    Example: the sum of the first n numbers, and a wrong formula that is refused.
-        >>> import math
-        >>> from dptheory.checks import ExactCheck
-        >>> ExactCheck(
-        ...     "sum",
-        ...     cases=lambda: [(2,), (10,)],
-        ...     truth=lambda n: float(sum(range(n + 1))),
-        ...     statement=lambda n: n * (n + 1) / 2,
-        ...     wrong=lambda n: n * n / 2,
-        ... ).run(math.inf, 0).passed
-        True
-    """
-
-    name: str
-    cases: Callable[[], Iterable[tuple[Any, ...]]]
-    truth: Callable[..., Value]
-    statement: Callable[..., Value]
-    wrong: Callable[..., Value | None]
-    tolerance: float = 0.0
-    kind: Kind = Kind.EXACT
-
-    def run(self, budget: float, seed: int, executor: Executor | None = None) -> Evidence:
-        def compare(*case: Any) -> Sides:
-            return self.statement(*case), lambda: self.truth(*case), lambda: self.wrong(*case)
-
-        return EqualityCheck(self.name, self.cases, compare, self.tolerance, self.kind).run(budget, seed, executor)
-
-
-@dataclass(frozen=True)
 class EqualityCheck:
     """In every case the first side that ``compare(*case)`` returns equals the second, and in at least one the third does not.
 

@@ -77,17 +77,12 @@ class LawCheck:
 
     def run(self, budget: float, seed: int, executor: Executor | None = None) -> Evidence:
         start = time.perf_counter()
-        law, wrong = _checked("law", self.law()), _checked("wrong", self.wrong())
-        critical = float(chi2.isf(_FALSE_ALARM, law.size - 1))
-        noncentrality = _least_noncentrality(critical, law.size - 1)
-        draws = int(np.ceil(noncentrality / self.resolution**2))
-        counts = np.zeros(law.size, dtype=np.intp)
-        work = _CountsOfChunk(self.sampler, law.size)
-        for chunk in chunks(work, chunk_size(self.row_bytes), stream(seed, self.name), executor):
-            counts = counts + chunk
-            if counts.sum() >= draws or time.perf_counter() - start > budget:
-                break
-        found, off = _pearson(counts, law), _pearson(counts, wrong)
+        law, wrong = probabilities("law", self.law()), probabilities("wrong", self.wrong())
+        critical, noncentrality = power(law.size)
+        draws = draws_for(law.size, self.resolution)
+        own = stream(seed, self.name)
+        counts = count_outcomes(self.sampler, law.size, draws, budget, own, self.row_bytes, executor)
+        found, off = pearson(counts, law), pearson(counts, wrong)
         reach = float(np.sqrt(noncentrality / counts.sum()))
         problems = [
             *([] if found <= critical else [f"chi-square {found:.1f} > {critical:.1f}"]),
@@ -111,15 +106,47 @@ class LawCheck:
         )
 
 
-def _checked(name: str, law: NDArray[np.float64]) -> NDArray[np.float64]:
-    if law.size < 2 or not (law > 0).all() or abs(law.sum() - 1) > 1e-9:
+def probabilities(name: str, law: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``law`` if it gives two or more outcomes positive probabilities with sum 1."""
+    if law.ndim != 1 or law.size < 2 or not (law > 0).all() or abs(law.sum() - 1) > 1e-9:
         raise ValueError(f"{name} must hold two or more positive probabilities with sum 1, got {law}")
     return law
 
 
-def _pearson(counts: NDArray[np.intp], law: NDArray[np.float64]) -> float:
+def count_outcomes(
+    sampler: OutcomeSampler,
+    outcomes: int,
+    draws: int,
+    budget: float,
+    seed: int,
+    row_bytes: int,
+    executor: Executor | None = None,
+) -> NDArray[np.intp]:
+    """How often each outcome comes in at least ``draws`` draws, or in those of ``budget`` seconds."""
+    deadline = time.monotonic() + budget
+    counts = np.zeros(outcomes, dtype=np.intp)
+    for chunk in chunks(_CountsOfChunk(sampler, outcomes), chunk_size(row_bytes), seed, executor):
+        counts = counts + chunk
+        if counts.sum() >= draws or time.monotonic() > deadline:
+            break
+    return counts
+
+
+def pearson(counts: NDArray[np.intp], law: NDArray[np.float64]) -> float:
+    """Pearson's chi-square of the counts."""
     expected = counts.sum() * law
     return float(np.sum((counts - expected) ** 2 / expected))
+
+
+def power(outcomes: int) -> tuple[float, float]:
+    """The critical chi-square (a false alarm as rare as 5 sigma), and the noncentrality that is missed as rarely."""
+    critical = float(chi2.isf(_FALSE_ALARM, outcomes - 1))
+    return critical, _least_noncentrality(critical, outcomes - 1)
+
+
+def draws_for(outcomes: int, resolution: float) -> int:
+    """Draws that show an effect of ``resolution``."""
+    return int(np.ceil(power(outcomes)[1] / resolution**2))
 
 
 def _least_noncentrality(critical: float, freedom: int) -> float:

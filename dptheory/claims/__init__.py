@@ -1,9 +1,10 @@
 """The ledger: every numbered claim of the five papers, its verdict, and what tests it."""
 
-from dptheory.claims._answer import Answer, Finding
+from dptheory.claims._answer import Answer, Finding, Measured
 from dptheory.claims._checking import CheckedClaim, CheckReport, Watcher, check_claims
 from dptheory.claims._claim import PAPERS, Claim, Source, Verdict
 from dptheory.claims._demonstration import BoughtSelection, Demonstration, demonstrate
+from dptheory.claims._find import Match, SearchResult, find
 from dptheory.claims._markdown import ledger_markdown
 from dptheory.claims._pages import WrittenPages, write_pages
 from dptheory.claims._registry import all_claims, get, select
@@ -17,6 +18,9 @@ __all__ = [
     "Claim",
     "Demonstration",
     "Finding",
+    "Match",
+    "Measured",
+    "SearchResult",
     "Source",
     "Verdict",
     "Watcher",
@@ -24,6 +28,7 @@ __all__ = [
     "all_claims",
     "check_claims",
     "demonstrate",
+    "find",
     "get",
     "ledger_markdown",
     "select",

@@ -39,15 +39,48 @@ class Finding:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A number of instrumented runs that decides about a claim.
+
+    Attributes:
+        quantity: what was measured, in words.
+        values: one per seed; None where it could not be had.
+        relation: what every value has to be for the claim to hold: "above 0".
+        outcome: "holds"; "the opposite", where no value is as it should be; "open" in between.
+
+    Example:
+        >>> from dptheory.claims import Measured
+        >>> str(Measured(quantity="overlap", values=(0.91, 0.93), relation="above 0.8", outcome="holds"))
+        'overlap: 0.91, 0.93 (by seed), above 0.8: holds'
+    """
+
+    quantity: str
+    values: tuple[float | None, ...]
+    relation: str
+    outcome: str
+
+    def __str__(self) -> str:
+        seeds = "one seed" if len(self.values) == 1 else "by seed"
+        return f"{self.quantity}: {self.numbers} ({seeds}), {self.relation}: {self.outcome}"
+
+    @property
+    def numbers(self) -> str:
+        """The values, three digits each."""
+        return ", ".join("none" if value is None else f"{value:.3g}" for value in self.values)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a study says of a measured claim.
+    """What a study or instrumented runs say of a measured claim.
 
     Attributes:
         state: "confirmed", where everything that was asked holds; "not confirmed"; "not run", while a run is missing.
         study: that decides; None where no study is about the claim.
+        instrument: whose runs decide; None where none is about the claim.
         question: what the claim comes to in that study; "" without one.
         differs: in what the runs differ from the paper's.
         findings: the comparisons that decide; empty where it was not run.
+        measured: the numbers of instrumented runs that decide; empty where there are none.
         reported: the paper's numbers beside it, as (what, value).
         files: result files, one pattern per phase and arm.
         command: that makes the runs; None where there is none.
@@ -58,9 +91,11 @@ class Answer:
 
     state: str
     study: str | None = None
+    instrument: str | None = None
     question: str = ""
     differs: str = ""
     findings: tuple[Finding, ...] = ()
+    measured: tuple[Measured, ...] = ()
     reported: tuple[tuple[str, str], ...] = ()
     files: tuple[str, ...] = ()
     command: str | None = None
@@ -70,7 +105,10 @@ class Answer:
 
     @property
     def summary(self) -> str:
-        """The state and, where there are any, the effects with their intervals, in points."""
+        """The state and, where there are any, the effects with intervals, in points, or the first number, of all seeds."""
+        if self.measured:
+            first, *others = self.measured
+            return f"{self.state}: {first.quantity} {first.numbers}" + (f"; and {len(others)} more" if others else "")
         effects = (f"{one.mean:+.2f} [{one.low:+.2f}, {one.high:+.2f}]" for one in self.findings)
         return f"{self.state}: {'; '.join(effects)} points" if self.findings else self.state
 
@@ -87,7 +125,9 @@ class Answer:
         """
         found = [f"{self.state}{f': {self.reason}' if self.reason else ''}"]
         if self.question:
-            found.append(f"asked of study {self.study}: {self.question}")
+            whom = f"study {self.study}" if self.study else f"instrument {self.instrument}"
+            found.append(f"asked of {whom}: {self.question}")
+        found += [str(one) for one in self.measured]
         found += [f"{one}, {one.pairs} pairs, {one.confidence:.0%} interval" for one in self.findings]
         if self.reported:
             found.append("the paper: " + "; ".join(f"{what}: {value}" for what, value in self.reported))
@@ -100,7 +140,7 @@ class Answer:
             found.append(f"cost: {self.cost}")
         for other in self.others:
             first, *rest = other.lines()
-            found += [f"beside it, {other.study}: {first}", *rest]
+            found += [f"beside it, {other.study or other.instrument}: {first}", *rest]
         return found
 
 
@@ -110,6 +150,7 @@ def from_dict(table: Mapping[str, Any]) -> Answer:
         **{
             **table,
             "findings": tuple(Finding(**one) for one in table.get("findings", ())),
+            "measured": tuple(Measured(**{**one, "values": tuple(one["values"])}) for one in table.get("measured", ())),
             "reported": tuple((what, value) for what, value in table.get("reported", ())),
             "files": tuple(table.get("files", ())),
             "others": tuple(from_dict(one) for one in table.get("others", ())),

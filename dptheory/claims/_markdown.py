@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from dptheory import _validate
 from dptheory.checks import Evidence
+from dptheory.claims._answer import CONFIRMED
 from dptheory.claims._claim import PAPERS, Claim, Verdict
 
 
@@ -101,8 +102,17 @@ def empirical_markdown(claims: Sequence[Claim]) -> str:
         if claim.answer:
             lines += ["", "Our own runs:", "", *(f"- {line}" for line in claim.answer.lines())]
         if claim.figure:
-            lines += ["", f"![{claim.title}](../figures/{claim.figure}.png)"]
+            lines += ["", f"![{claim.title}](../figures/{claim.figure}.png)", *_caption(claim)]
     return "\n".join(lines) + "\n"
+
+
+def _caption(claim: Claim) -> list[str]:
+    """What the paper's figure shows and whether ours does, where instrumented runs decide."""
+    if claim.answer is None or not claim.answer.measured:
+        return []
+    paper = "; ".join(f"{what}: {value}" for what, value in claim.reported)
+    shown = "shows it" if claim.answer.state == CONFIRMED else "does not show all of it"
+    return ["", f"The paper's figure: {paper}. This one, of our own run, {shown} ({claim.answer.state})."]
 
 
 def evidence_markdown(evidence: Iterable[Evidence]) -> str:

@@ -2,10 +2,8 @@
 
 import enum
 import json
-import math
 import os
-import re
-import secrets
+import shlex
 import signal
 import sys
 import tempfile
@@ -18,12 +16,18 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.panel import Panel
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dptheory import claims
-from dptheory.cli import _bound, _embedding, _freezing, _plan, _privacy, _tables  # noqa: F401 -- some only add commands
-from dptheory.cli._common import Commands, console_for_output, user_errors
+from dptheory.cli import (
+    _bound,
+    _find,
+    _plan,
+    _privacy,
+    _refute,
+    _tables,
+)
+from dptheory.cli._common import Commands, console_for_output, parse_budget, parse_seed, user_errors
 from dptheory.files import require_writable, write_atomically
 
 # Hypothesis, which the searches use, would otherwise leave its folder wherever the command is run.
@@ -69,7 +73,9 @@ def list_claims(
     with user_errors():
         chosen = claims.all_claims(paper, verdict)
     if format is Format.TABLE:
-        console_for_output().print(_tables.claims_table(chosen))
+        console = console_for_output()
+        for line in _tables.claim_lines(chosen, console.width):
+            console.print(line, highlight=False, no_wrap=True)
     elif format is Format.MD:
         typer.echo(claims.ledger_markdown(chosen), nl=False)
     else:
@@ -77,19 +83,25 @@ def list_claims(
 
 
 @app.command("claim", epilog="Example: dptheory claim gip.mse_t0")
-def show_claim(id: Annotated[str, typer.Argument(help="Id of a claim, as listed by `dptheory claims`.")]) -> None:
-    """Show everything about one claim."""
-    with user_errors():
+def show_claim(
+    id: Annotated[str, typer.Argument(help="Id of a claim, as listed by `dptheory claims`.")],
+    latex: Annotated[bool, typer.Option(help="Formulas as LaTeX source, not as Unicode.")] = False,
+) -> None:
+    """Show everything about one claim, its verdict first."""
+    from dptheory.cli._claim_view import show_claim_on  # its library of formulas is no part of starting up
+
+    with user_errors(), _or_find(id):
         claim = claims.get(id)
-    console = console_for_output()
-    colour = _tables.COLOURS[claim.verdict]
-    console.print(
-        Panel(f"[{colour}]{claim.verdict.name}[/]: {claim.verdict.value}", title=f"{claim.id}: {claim.title}")
-    )
-    for name, text in _tables.claim_sections(claim):
-        console.print(f"[bold]{name}[/]", highlight=False)
-        for line in text:
-            console.print(f"  {line}", markup=False, highlight=False)
+    show_claim_on(console_for_output(), claim, latex)
+
+
+@contextmanager
+def _or_find(id: str) -> Iterator[None]:
+    """An id that is none may be words to look for."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{error}; or try: dptheory find {shlex.quote(id)}") from None
 
 
 @app.command("check", epilog="Example: dptheory check gip.mse_t0 'gip.thm*' --budget 30s --seed random")
@@ -176,30 +188,8 @@ def run_demo(
         raise typer.Exit(1)
 
 
-def parse_budget(text: str) -> float:
-    """Seconds from "30s", "10m", "1h" or a plain number.
-
-    Raises:
-        ValueError: anything else, or a time that is not positive.
-    """
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh]?)", text.strip())
-    seconds = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else math.nan
-    if not seconds > 0:
-        raise ValueError(f"budget must be a time > 0 such as 30s, 10m or 1h, got {text!r}")
-    return seconds
-
-
-def parse_seed(text: str) -> int:
-    """A whole number >= 0 from its digits, or a fresh one from "random".
-
-    Raises:
-        ValueError: anything else.
-    """
-    if text == "random":
-        return secrets.randbits(32)
-    if not re.fullmatch(r"[0-9]{1,18}", text):
-        raise ValueError(f"seed must be a whole number in 0..10^18 or 'random', got {text!r}")
-    return int(text)
+app.command("find", epilog="Example: dptheory find GIP Proposition 2")(_find.find)
+app.command("refute", epilog="Example: dptheory refute proofs/refute/index_pruning.py printed")(_refute.refute)
 
 
 class _Bar(claims.Watcher):

@@ -2,7 +2,10 @@
 
 import io
 import json
+import math
 import os
+import re
+import secrets
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -89,6 +92,32 @@ def numbers(name: str, text: str, kind: type[Number]) -> tuple[Number, ...]:
     except ValueError:
         wanted = "whole numbers" if kind is int else "numbers"
         raise ValueError(f"{name} must be {wanted} separated by commas, got {text!r}") from None
+
+
+def parse_budget(text: str) -> float:
+    """Seconds from "30s", "10m", "1h" or a plain number.
+
+    Raises:
+        ValueError: anything else, or a time that is not positive.
+    """
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh]?)", text.strip())
+    seconds = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else math.nan
+    if not seconds > 0:
+        raise ValueError(f"budget must be a time > 0 such as 30s, 10m or 1h, got {text!r}")
+    return seconds
+
+
+def parse_seed(text: str) -> int:
+    """A whole number >= 0 from its digits, or a fresh one from "random".
+
+    Raises:
+        ValueError: anything else.
+    """
+    if text == "random":
+        return secrets.randbits(32)
+    if not re.fullmatch(r"[0-9]{1,18}", text):
+        raise ValueError(f"seed must be a whole number in 0..10^18 or 'random', got {text!r}")
+    return int(text)
 
 
 def console_for_output() -> Console:

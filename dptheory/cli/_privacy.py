@@ -35,7 +35,6 @@ def show_epsilon(
     delta: Delta,
     adjacency: Adjacency = "add-remove",
     sampling: Sampling = "poisson",
-    width: Annotated[float, typer.Option(help="How far apart the bounds may be, times max(1, epsilon).")] = 0.005,
     as_json: AsJson = False,
 ) -> None:
     """Bounds of epsilon."""
@@ -47,7 +46,6 @@ def show_epsilon(
             sampling_rate=sampling_rate,
             steps=steps,
             delta=delta,
-            width=width,
             adjacency=adjacency,
             sampling=sampling,
         )

@@ -1,14 +1,17 @@
 """The ledger and its evidence for terminals and as JSON."""
 
+import inspect
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rich.table import Column, Table
+from rich.table import Table
+from rich.text import Text
 
 from dptheory.checks import Evidence
-from dptheory.claims import PAPERS, Claim, Verdict
+from dptheory.claims import Claim, SearchResult, Verdict
 
 COLOURS = {
     Verdict.HOLDS: "green",
@@ -19,34 +22,79 @@ COLOURS = {
 }
 
 
-def claims_table(claims: Iterable[Claim]) -> Table:
-    """The ledger for a terminal."""
-    table = Table(Column("id", no_wrap=True), title="Ledger of claims")
-    for name in ("verdict", "claim", "in the paper", "state"):
-        table.add_column(name, overflow="fold")
+_NARROW = 60
+_SHORT = {"CONDITIONAL": "COND.", "EMPIRICAL": "EMP.", "function": "func", "argument": "arg", "letter": "sign"}
+
+
+def claim_lines(claims: Sequence[Claim], width: int) -> Iterator[Text]:
+    """The ledger for a terminal: one line per claim, cut to the width; ids are whole."""
+    ids = max((len(claim.id) for claim in claims), default=0)
     for claim in claims:
-        verdict = f"[{COLOURS[claim.verdict]}]{claim.verdict.name}[/]"
-        table.add_row(claim.id, verdict, claim.title, str(claim.source), claim.state)
-    return table
+        what = claim.title if width < _NARROW else f"{claim.source.label}: {claim.title}"
+        mark = _mark(claim.verdict.name, claim.verdict, width)
+        yield _cut(Text.assemble(f"{claim.id:<{ids}} ", mark, f" {what}"), width)
+
+
+def match_lines(result: SearchResult, width: int) -> Iterator[Text]:
+    """What was found: one line each, cut to the width, that begins with the verdict and with what to type next."""
+    from dptheory.cli._unicode_math import unicode_text  # its library is no part of starting up
+
+    narrow = width < _NARROW
+    for one in result.matches:
+        mark = _mark(one.verdict.name if one.verdict else one.kind, one.verdict, width)
+        step = one.name.removeprefix("dptheory.") if narrow else one.next_steps[0] if one.kind == "claim" else one.name
+        what = " ".join(unicode_text(plain_docstring(one.title)).split())
+        label = "" if narrow or not one.label else f"{one.label}: "
+        yield _cut(Text.assemble(mark, " ", (step, "bold"), f"  {label}{what}"), width)
+
+
+def _mark(word: str, verdict: Verdict | None, width: int) -> tuple[str, str]:
+    """A verdict, or a kind, in a column of its own; the text and its style."""
+    style = "dim" if verdict is None else COLOURS[verdict]
+    return (f"{_SHORT.get(word, word):<5}" if width < _NARROW else f"{word:<11}"), style
+
+
+def _cut(line: Text, width: int) -> Text:
+    line.truncate(width, overflow="ellipsis")
+    return line
+
+
+def plain_docstring(text: str) -> str:
+    """A line of a docstring without its markup: roles become formulas or names."""
+    text = re.sub(r":math:`([^`]+)`|(\w+(?:[_^]\{[^{}]*\})+)", lambda found: f"${found[1] or found[2]}$", text)
+    text = re.sub(r":\w+:`[~.]*([^`]+)`", r"\1", text)
+    return text.replace("``", "").replace("`", "").replace(r"\|", "|")
 
 
 def claim_sections(claim: Claim) -> list[tuple[str, list[str]]]:
-    """Everything about one claim as (heading, lines), without empty sections."""
+    """Everything about one claim as (heading, paragraphs in Markdown), without empty sections."""
     sections = [
-        ("In the paper", [f"{PAPERS[claim.source.paper]}: {claim.source}"]),
-        ("In short", [claim.summary] if claim.summary else []),
-        ("Key points", list(claim.key_points)),
+        ("Key points", [f"- {point}" for point in claim.key_points]),
         ("Statement", [claim.statement]),
-        ("Conditions", list(claim.conditions)),
+        ("Conditions", [f"- {condition}" for condition in claim.conditions]),
         ("Instead", [claim.correction] if claim.correction else []),
         ("Where the print errs", [claim.printed_error] if claim.printed_error else []),
-        ("Calculators", list(claim.calculator_names)),
         ("Checks", [f"{check.name} ({check.kind.value})" for check in claim.checks]),
         ("Reported", [f"{what}: {value}" for what, value in claim.reported]),
         ("State", claim.answer.lines() if claim.answer else [claim.state]),
+    ]
+    return [(name, lines) for name, lines in sections if lines]
+
+
+def claim_code(claim: Claim) -> list[tuple[str, list[str]]]:
+    """What is no prose, as (heading, lines to print as they are): calculators, a call to copy, files."""
+    sections = [
+        ("Calculators", list(claim.calculator_names)),
+        ("A call", example_of(claim.calculators[0]) if claim.calculators else []),
         ("Files", list(claim.files)),
     ]
     return [(name, lines) for name, lines in sections if lines]
+
+
+def example_of(calculator: Any) -> list[str]:
+    """The lines of the example in a calculator's docstring."""
+    _, _, example = (inspect.getdoc(calculator) or "").partition("Example:")
+    return [line.strip() for line in example.splitlines()[1:] if line.strip()]
 
 
 def claims_json(claims: Iterable[Claim]) -> list[dict[str, Any]]:

@@ -72,7 +72,7 @@ def dpsgd_bound(
     """
     objective_gap = ranges.gap(objective_gap)
     steps = _validate.integer("steps", steps, 1, ranges.MAX_COUNT)
-    clip_norm, drop_rate = ranges.positive("clip_norm", clip_norm), ranges.rate(drop_rate)
+    clip_norm, drop_rate = ranges.positive("clip_norm", clip_norm), ranges.drop_rate(drop_rate)
     bias = _validate.real("bias", bias, -ranges.LARGEST_SQUARE, ranges.LARGEST_SQUARE)
     most = batch_second_moment(
         mean_norm=clip_norm,
@@ -168,7 +168,7 @@ def noisy_sgd_bound(
         mean_norm=0.0, second_moment=1.0, batch_size=batch_size, sampling=sampling, sampling_rate=sampling_rate
     )
     learning_rate = _validate.real("learning_rate", learning_rate, 1e-70, 2 / (growth * smoothness), ends="[)")
-    keep, move = 1 - ranges.rate(drop_rate), learning_rate * smoothness
+    keep, move = 1 - ranges.drop_rate(drop_rate), learning_rate * smoothness
     first, second = power_sums(keep * move * (2 - growth * move), steps)
     per_variance = keep * move**2 * second / steps
     return DescentBound(

@@ -53,7 +53,7 @@ def privacy_term(
     dim = _validate.integer("dim", dim, 1, ranges.MAX_DIM)
     train_size = _validate.integer("train_size", train_size, 1, ranges.MAX_COUNT)
     return (
-        (1 - ranges.rate(drop_rate))
+        (1 - ranges.drop_rate(drop_rate))
         * dim
         * (clip_norm * constant / train_size / epsilon) ** 2
         * math.log(1 / delta)

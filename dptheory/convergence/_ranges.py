@@ -27,13 +27,13 @@ def noise_per_root_step(value: float) -> float:
     return _validate.size("noise_per_root_step", value, 1e-100, LARGEST_TERM, zero=True)
 
 
-def rate(rate: float) -> float:
-    return _validate.real("drop_rate", rate, 0.0, 1.0, ends="[)")
+def drop_rate(drop_rate: float) -> float:
+    return _validate.real("drop_rate", drop_rate, 0.0, 1.0, ends="[)")
 
 
-def kappa(kappa: float | None, rate: float) -> float:
+def kappa(kappa: float | None, drop_rate: float) -> float:
     """``kappa`` within its range, or the least value in it; 1e-12 is for rounding."""
-    least = 1 - rate
+    least = 1 - drop_rate
     if kappa is None:
         return least
-    return _validate.real("kappa", kappa, least * (1 - 1e-12), 1.0 if rate == 0 else 1e70)
+    return _validate.real("kappa", kappa, least * (1 - 1e-12), 1.0 if drop_rate == 0 else 1e70)

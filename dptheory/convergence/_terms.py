@@ -146,7 +146,10 @@ def alignment_bound(
     decrease = _validate.real("decrease", decrease, -ranges.LARGEST_SQUARE, ranges.LARGEST_SQUARE)
     learning_rate, smoothness = ranges.learning_rate(learning_rate), ranges.positive("smoothness", smoothness)
     second_moment = _validate.real("second_moment", second_moment, 0.0, ranges.LARGEST_SQUARE)
-    noise_term, drop_rate = _validate.real("noise_term", noise_term, 0.0, ranges.LARGEST_TERM), ranges.rate(drop_rate)
+    noise_term, drop_rate = (
+        _validate.real("noise_term", noise_term, 0.0, ranges.LARGEST_TERM),
+        ranges.drop_rate(drop_rate),
+    )
     return DescentBound(
         optimization=decrease / learning_rate,
         clipping=learning_rate * smoothness * second_moment / 2,

@@ -141,7 +141,7 @@ def project(gradients: ArrayLike, *, basis: ArrayLike) -> Projection:
 
 
 def residual_energy(gradients: ArrayLike, *, basis: ArrayLike) -> float:
-    r"""Mean squared norm of the residuals, \frac1n \sum_i |g_i - B^T B g_i|^2: the empirical form of E|xi - Pi xi|^2.
+    r"""Mean squared norm of the residuals, (1/n) sum_i |g_i - B^T B g_i|^2: the empirical form of E|xi - Pi xi|^2.
 
     Args:
         gradients, basis: as for :func:`project`.

@@ -69,13 +69,13 @@ def compare_releases(
     Raises:
         ValueError: an argument outside its range; ``mu`` and one of ``epsilon`` and ``delta``, or neither mu nor both of them.
 
+    Source: new, on GEP, section 3 (gep.versus, gep.split).
+
     Example: in GEP's setting the best split beats the published one, and both beat plain noise.
         >>> from dptheory.embedding import compare_releases
         >>> found = compare_releases(dim=270_000, subspace_dim=1000, clip_norm=10.0, residual_clip=2.0, mu=1.0)
         >>> found.mse.optimal < found.mse.published < found.mse.plain
         True
-
-    Source: new, on GEP, section 3 (gep.versus, gep.split).
     """
     mu = _privacy(mu, epsilon, delta)
     clip_norm = _sizes.positive("clip_norm", clip_norm)

@@ -66,6 +66,8 @@ def compare_freezing(
     Raises:
         ValueError: an argument outside its range.
 
+    Source: LF, Proposition 3.1 and Lemma 3.1 corrected (lf.prop3.1.1, lf.freeze_bound).
+
     Example: freezing the smallest of three layers lowers the bound, as fewer entries are noised.
         >>> from dptheory.freezing import compare_freezing
         >>> found = compare_freezing(
@@ -74,8 +76,6 @@ def compare_freezing(
         ... )
         >>> found.bounds.trainable_dim, round(found.effect.growth, 3), found.bounds.frozen.value < found.bounds.full.value
         (500, 1.038, True)
-
-    Source: LF, Proposition 3.1 and Lemma 3.1 corrected (lf.prop3.1.1, lf.freeze_bound).
     """
     noise_multiplier = _validate.size("noise_multiplier", noise_multiplier, *_NOISE)
     effect = freezing_effect(

@@ -1,6 +1,6 @@
 """What freezing the first layers does to the clipped gradients of the layers that are still trained.
 
-Notation: g' = trainable part of one sample's gradient, f = norm of its frozen part, C = clip. Before freezing the whole
+Notation: g' = trainable part of one sample's gradient, f = norm of its frozen part, C = clip_norm. Before freezing the whole
 gradient is clipped, |g|^2 = |g'|^2 + f^2; after freezing only g' is. s = mean of the clipped g' over the batch, the biased
 signal; u = true gradient of the trainable part; tau = noise_multiplier C / batch_size, standard deviation of the noise in one
 entry.

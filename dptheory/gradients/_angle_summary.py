@@ -40,13 +40,13 @@ def angle_summary(dim: int, snr: float) -> AngleSummary:
     Raises:
         ValueError: an argument outside its range.
 
+    Source: LF, Definition 3.2 (lf.angle_law); GIP, Fig. 1 (gip.fig1).
+
     Example: without a signal the angle lies around a right angle.
         >>> from dptheory.gradients import angle_summary
         >>> found = angle_summary(3, 0.0)
         >>> round(found.mean, 6), round(found.median, 6), found.expected_cos
         (1.570796, 1.570796, 0.0)
-
-    Source: LF, Definition 3.2 (lf.angle_law); GIP, Fig. 1 (gip.fig1).
     """
     law = DistortionAngle(dim, snr)
     return AngleSummary(

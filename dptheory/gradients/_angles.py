@@ -166,13 +166,13 @@ class DistortionAngle:
         Raises:
             ValueError: a probability outside its range.
 
+        Source: LF, Definition 3.2 (lf.angle_law).
+
         Example: without a signal all directions are alike, so that the median is a right angle.
             >>> from dptheory.gradients import DistortionAngle
             >>> law = DistortionAngle(3, 0.0)  # of no signal all directions are alike: the median is a right angle
             >>> round(law.quantile(0.5), 9)
             1.570796327
-
-        Source: LF, Definition 3.2 (lf.angle_law).
         """
         share = _validate.real("probability", probability, 0.0, 1.0, ends="()")
         if self.cdf(_SMALLEST) >= share:

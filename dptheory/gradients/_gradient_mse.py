@@ -1,7 +1,7 @@
 """Mean squared error of the gradient that DP-SGD releases: unclipped (Theorem 1 of RF), and clipped, masked and noised.
 
-Notation: d = dim, n = number of examples, x = 1 - rate, k = x d = entries kept, C = clip, s = deviation (standard deviation
-of one entry of one example's gradient), sigma = noise multiplier, B = batch size, w the true gradient, w' = m * w.
+Notation: d = dim, n = number of examples, x = 1 - drop_rate, k = x d = entries kept, C = clip_norm, s = deviation (standard
+deviation of one entry of one example's gradient), sigma = noise multiplier, B = batch size, w the true gradient, w' = m * w.
 """
 
 import math
@@ -266,12 +266,12 @@ def clipped_gradient_mse(
     return MseBreakdown(full=error(np.array([grad_norm]), dim), masked=error(norms, kept))
 
 
-def _kept(dim: int, rate: float) -> int:
-    """Number of entries that a mask of the rate keeps."""
-    rate = _validate.real("drop_rate", rate, 0.0, 1.0, ends="[)")
-    kept = round((1.0 - rate) * dim)
-    if abs((1.0 - rate) * dim - kept) > 1e-6 or kept == 0:
-        raise ValueError(f"drop_rate must leave a whole number >= 1 of the {dim} entries, got {rate!r}")
+def _kept(dim: int, drop_rate: float) -> int:
+    """Number of entries that a mask keeps."""
+    drop_rate = _validate.real("drop_rate", drop_rate, 0.0, 1.0, ends="[)")
+    kept = round((1.0 - drop_rate) * dim)
+    if abs((1.0 - drop_rate) * dim - kept) > 1e-6 or kept == 0:
+        raise ValueError(f"drop_rate must leave a whole number >= 1 of the {dim} entries, got {drop_rate!r}")
     return kept
 
 

@@ -109,13 +109,13 @@ def embedding_noise(*, mu: float = 1.0) -> tuple[EmbeddingNoise, ...]:
     Raises:
         ValueError: mu outside its range.
 
+    Source: GEP, section 4 (gep.versus).
+
     Example: the first setting of GEP's table.
         >>> from dptheory.papers import embedding_noise
         >>> found = embedding_noise(mu=0.5)[0]
         >>> found.preset.name, found.noise == found.preset.noise(mu=0.5)
         ('gep.cifar10.k500', True)
-
-    Source: GEP, section 4 (gep.versus).
     """
     return tuple(EmbeddingNoise(preset=one, noise=one.noise(mu=mu)) for one in embedding_presets())
 

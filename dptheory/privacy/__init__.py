@@ -1,6 +1,6 @@
 """Privacy: what a mechanism costs, and how much noise a budget asks for."""
 
-from dptheory.privacy._accountant import CrossCheck, cross_check, epsilon_bounds, rdp_epsilon
+from dptheory.privacy._accountant import CrossCheck, cross_check, delta_bounds, epsilon_bounds, rdp_epsilon
 from dptheory.privacy._answers import (
     EpsilonReport,
     NoiseAnswer,
@@ -9,9 +9,11 @@ from dptheory.privacy._answers import (
     noise_for_budget,
     steps_for_budget,
 )
+from dptheory.privacy._attack import AttackRisk
 from dptheory.privacy._auditing import AUDIT_METHODS, AuditResult, audit, bound_at_known_rate, largest_bound
-from dptheory.privacy._brackets import DELTA, MAX_STEPS, NOISE, RATE, EpsilonBounds
+from dptheory.privacy._brackets import DELTA, MAX_STEPS, NOISE, RATE, DeltaBounds, EpsilonBounds
 from dptheory.privacy._budgets import least_noise_multiplier, max_steps
+from dptheory.privacy._composition import Composition, ProbabilityBounds
 from dptheory.privacy._estimate import estimated_noise_multiplier
 from dptheory.privacy._gaussian import (
     gaussian_delta,
@@ -42,6 +44,11 @@ from dptheory.privacy._masks import (
     published_size_delta,
 )
 from dptheory.privacy._renyi import conversion, epsilon_from_rdp, zcdp_budget, zcdp_epsilon
+from dptheory.privacy._samplers import truncated_epsilon_upper_bound, user_epsilon_upper_bound
+from dptheory.privacy._selection import selection_epsilon_upper_bound
+from dptheory.privacy._shuffled import shuffled_epsilon_lower_bound
+from dptheory.privacy._statement import PrivacyStatement, privacy_statement
+from dptheory.privacy._steps import JointStep, MaskedStep, Step
 
 __all__ = [
     "AUDIT_METHODS",
@@ -50,8 +57,11 @@ __all__ = [
     "NOISE",
     "ORDERS",
     "RATE",
+    "AttackRisk",
     "AuditResult",
+    "Composition",
     "CrossCheck",
+    "DeltaBounds",
     "EpsilonBounds",
     "EpsilonReport",
     "FreshMask",
@@ -59,8 +69,13 @@ __all__ = [
     "IndexChoice",
     "IndexPRV",
     "IndexSteps",
+    "JointStep",
     "LatticeLoss",
+    "MaskedStep",
     "NoiseAnswer",
+    "PrivacyStatement",
+    "ProbabilityBounds",
+    "Step",
     "StepsAnswer",
     "audit",
     "average_sensitivity",
@@ -70,6 +85,7 @@ __all__ = [
     "composed",
     "conversion",
     "cross_check",
+    "delta_bounds",
     "divisor_delta",
     "divisor_kl",
     "divisor_renyi",
@@ -92,14 +108,19 @@ __all__ = [
     "masked_sensitivity",
     "max_steps",
     "noise_for_budget",
+    "privacy_statement",
     "published_size_delta",
     "rdp_epsilon",
     "retained_gain_for_delta_budget",
     "run_epsilon",
+    "selection_epsilon_upper_bound",
+    "shuffled_epsilon_lower_bound",
     "steps_for_budget",
     "subsampled_gaussian_rdp",
     "theta_for_delta_budget",
     "theta_for_joint_budget",
+    "truncated_epsilon_upper_bound",
+    "user_epsilon_upper_bound",
     "values_epsilon",
     "zcdp_budget",
     "zcdp_epsilon",

@@ -52,22 +52,22 @@ def epsilon_report(
     sampling_rate: float,
     steps: int,
     delta: float,
-    width: float = 0.005,
     adjacency: str = "add-remove",
     sampling: str = "poisson",
+    certified: bool = False,
 ) -> EpsilonReport:
     r"""Epsilon of a run of DP-SGD: the bounds to report, and the bound by Renyi privacy beside them.
 
     :func:`dptheory.privacy.epsilon_bounds`, and :func:`~dptheory.privacy.rdp_epsilon` for "add-remove".
 
     Args:
-        noise_multiplier: standard deviation of the noise over the clipping norm, in [0.1, 1000].
-        sampling_rate: in [1e-6, 1].
+        noise_multiplier: standard deviation of the noise over the clipping norm, in [0.05, 1000].
+        sampling_rate: in [1e-8, 1].
         steps: 1 to 10^6.
-        delta: in [1e-15, 0.1].
-        width: how far apart the bounds should be, times max(1, epsilon); in [1e-4, 1].
+        delta: in [1e-30, 0.99].
         adjacency: "add-remove" or "replace-one".
         sampling: "poisson" or "without replacement", the latter with "replace-one".
+        certified: the bounds as enclosures in ball arithmetic, as for :func:`dptheory.privacy.epsilon_bounds`.
 
     Returns:
         The bounds, and epsilon by Renyi privacy, None for other adjacencies.
@@ -75,22 +75,22 @@ def epsilon_report(
     Raises:
         ValueError: an argument outside its range, or a combination that no accountant covers.
 
+    Source: GIP, Lemma 1 and Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1).
+
     Example: one release of the Gaussian mechanism, which is known exactly.
         >>> from dptheory.privacy import epsilon_report
         >>> found = epsilon_report(noise_multiplier=1.0, sampling_rate=1.0, steps=1, delta=1e-5)
         >>> round(found.bounds.upper, 3), found.bounds.method, found.rdp > found.bounds.upper
         (4.377, 'Gaussian', True)
-
-    Source: GIP, Lemma 1 and Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1).
     """
     bounds = epsilon_bounds(
         noise_multiplier=noise_multiplier,
         sampling_rate=sampling_rate,
         steps=steps,
         delta=delta,
-        width=width,
         adjacency=adjacency,
         sampling=sampling,
+        certified=certified,
     )
     if adjacency != "add-remove":
         return EpsilonReport(bounds=bounds, rdp=None)
@@ -106,19 +106,21 @@ def noise_for_budget(
     steps: int,
     adjacency: str = "add-remove",
     sampling: str = "poisson",
+    certified: bool = False,
 ) -> NoiseAnswer:
     r"""The least noise multiplier that keeps a budget, and what the run then spends.
 
-    :func:`dptheory.privacy.least_noise_multiplier`, and :func:`~dptheory.privacy.epsilon_bounds` at the width that it was
-    chosen by, so that ``bounds.upper`` is at most epsilon.
+    :func:`dptheory.privacy.least_noise_multiplier`, and :func:`~dptheory.privacy.epsilon_bounds` with it: ``bounds.upper``
+    is at most epsilon.
 
     Args:
         epsilon: the budget, > 0.
-        delta: in [1e-15, 0.1].
-        sampling_rate: in [1e-6, 1].
+        delta: in [1e-30, 0.99].
+        sampling_rate: in [1e-8, 1].
         steps: 1 to 10^6.
         adjacency: "add-remove" or "replace-one".
         sampling: "poisson" or "without replacement", the latter with "replace-one".
+        certified: the bounds as enclosures in ball arithmetic, as for :func:`dptheory.privacy.epsilon_bounds`.
 
     Returns:
         The noise multiplier and the bounds of what it spends.
@@ -126,13 +128,13 @@ def noise_for_budget(
     Raises:
         ValueError: an argument outside its range, or more noise needed than sigma = 1000.
 
+    Source: GIP, Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1); RF, Tables 5-9 (rf.sigmas).
+
     Example: one release for epsilon = 1.
         >>> from dptheory.privacy import noise_for_budget
         >>> found = noise_for_budget(epsilon=1.0, delta=1e-5, sampling_rate=1.0, steps=1)
         >>> round(found.noise_multiplier, 2), found.bounds.upper <= 1.0
         (3.73, True)
-
-    Source: GIP, Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1); RF, Tables 5-9 (rf.sigmas).
     """
     sigma = least_noise_multiplier(
         epsilon=epsilon,
@@ -141,15 +143,16 @@ def noise_for_budget(
         steps=steps,
         adjacency=adjacency,
         sampling=sampling,
+        certified=certified,
     )
     bounds = epsilon_bounds(
         noise_multiplier=sigma,
         sampling_rate=sampling_rate,
         steps=steps,
         delta=delta,
-        width=max(1e-4, 1e-3 * min(1.0, float(epsilon))),
         adjacency=adjacency,
         sampling=sampling,
+        certified=certified,
     )
     return NoiseAnswer(noise_multiplier=sigma, bounds=bounds)
 
@@ -162,16 +165,18 @@ def steps_for_budget(
     sampling_rate: float,
     adjacency: str = "add-remove",
     sampling: str = "poisson",
+    certified: bool = False,
 ) -> StepsAnswer:
     r"""The most steps that keep a budget, by :func:`dptheory.privacy.max_steps`, and the epochs that they are.
 
     Args:
         epsilon: the budget, > 0.
-        delta: in [1e-15, 0.1].
-        noise_multiplier: standard deviation of the noise over the clipping norm, in [0.1, 1000].
-        sampling_rate: in [1e-6, 1].
+        delta: in [1e-30, 0.99].
+        noise_multiplier: standard deviation of the noise over the clipping norm, in [0.05, 1000].
+        sampling_rate: in [1e-8, 1].
         adjacency: "add-remove" or "replace-one".
         sampling: "poisson" or "without replacement", the latter with "replace-one".
+        certified: the bounds as enclosures in ball arithmetic, as for :func:`dptheory.privacy.epsilon_bounds`.
 
     Returns:
         The number of steps, and the epochs that they make.
@@ -179,13 +184,13 @@ def steps_for_budget(
     Raises:
         ValueError: an argument outside its range.
 
+    Source: GIP, Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1).
+
     Example: full batches with much noise.
         >>> from dptheory.privacy import steps_for_budget
         >>> found = steps_for_budget(epsilon=1.0, delta=1e-5, noise_multiplier=20.0, sampling_rate=1.0)
         >>> found.steps, found.epochs
         (28, 28.0)
-
-    Source: GIP, Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1).
     """
     steps = max_steps(
         epsilon=epsilon,
@@ -194,5 +199,6 @@ def steps_for_budget(
         sampling_rate=sampling_rate,
         adjacency=adjacency,
         sampling=sampling,
+        certified=certified,
     )
     return StepsAnswer(steps=steps, epochs=steps * float(sampling_rate))

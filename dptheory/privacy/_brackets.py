@@ -1,24 +1,40 @@
-"""Brackets of epsilon of subsampled Gaussian steps: who gives them, and in which direction."""
+"""Brackets of epsilon and delta of subsampled Gaussian steps: who gives them, and in which direction.
+
+The integral on the saddle line gives nearly all of them (proofs/privacy/saddle_line.md). Where its bracket is wider than it
+promises, the bracket of prv-accountant or dp-accounting and a closed form take over as far as they are narrower.
+"""
 
 import functools
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from types import ModuleType
 
 from dptheory import _validate
 from dptheory._adjacency import ADJACENCIES
-from dptheory.privacy._closed_forms import concentrated_epsilon, distance_bound, one_step_epsilon, participation_epsilon
-from dptheory.privacy._dp_accounting import pld_bracket, rdp_of_steps
+from dptheory.privacy._closed_forms import participation_epsilon
+from dptheory.privacy._dp_accounting import fixed_size_rdp_delta, fixed_size_rdp_epsilon, pld_bracket
+from dptheory.privacy._fixed_size import fixed_size_upper
 from dptheory.privacy._gaussian import gaussian_epsilon
-from dptheory.privacy._prv import MAX_CELLS, prv_bracket
-from dptheory.privacy._sampled_loss import Direction, Loss
+from dptheory.privacy._moments import Direction, Unresolved
+from dptheory.privacy._prv import prv_bracket
+from dptheory.privacy._saddle_brackets import (
+    Composition,
+    SampledGaussian,
+    direction_delta,
+    direction_epsilon,
+)
+from dptheory.privacy._sampled_loss import Loss
+from dptheory.privacy._sampled_renyi import sampled_renyi_epsilon
 
 SAMPLINGS = ("poisson", "without replacement")
 DIRECTIONS = ("worst", "add", "remove")
-NOISE = (0.1, 1000.0)
+NOISE = (0.05, 1000.0)
 MAX_STEPS = 1_000_000
-RATE = (1e-6, 1.0)
-DELTA = (1e-15, 0.1)
-_ADD_WIDTH = 8.0  # the other direction is first asked for this many times the width: it is seldom the larger
+RATE = (1e-8, 1.0)
+DELTA = (1e-30, 0.99)
+_WITNESS_WIDTH = 0.005  # of prv-accountant's bracket, where the saddle line's is wider than it promises
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,9 +45,11 @@ class EpsilonBounds:
         lower: epsilon is at least this.
         estimate: the middle of the bracket.
         upper: epsilon is at most this; the number to report.
-        method: what gave the bracket: "Gaussian" or "one step" (both exact), "PRV", "PLD", "RDP", "participations"
-            (the bound that reveals in which steps an example took part), or "distance" (delta covers a bound on the
-            total-variation distance); of two names the first gave the lower bound, the second the upper one.
+        method: what gave the bracket: "saddle line" (the inversion integral), "certified" (the same in ball arithmetic),
+            "Gaussian" or "one step" (closed forms), "PRV" or "PLD" (prv-accountant and dp-accounting, where the integral
+            gives a wide bracket only), "participations" (the bound that reveals in which steps an example took part), or,
+            without replacement, "dominating pair" or "divergence" (proofs/privacy/fixed_size_batches.md); of two names the
+            first gave the lower bound, the second the upper one, and the estimate is no more than between them.
     """
 
     lower: float
@@ -40,14 +58,26 @@ class EpsilonBounds:
     method: str
 
 
-@dataclass(frozen=True)
-class Mechanism:
+@dataclass(frozen=True, kw_only=True)
+class DeltaBounds:
+    """What is known of the smallest delta.
+
+    Attributes:
+        lower: delta is at least this.
+        upper: delta is at most this; the number to report.
+    """
+
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
     """Checked arguments: what is released, and which neighbours are told apart."""
 
     noise_multiplier: float
     sampling_rate: float
     steps: int
-    delta: float
     adjacency: str
     sampling: str
     direction: str
@@ -57,34 +87,52 @@ class Mechanism:
         """What one record changes, in standard deviations of the noise."""
         return (2.0 if self.adjacency == "replace-one" else 1.0) / self.noise_multiplier
 
-    def losses(self) -> tuple[Loss, ...]:
-        names: tuple[Direction, ...]
-        if self.adjacency == "replace-one":
-            names = ("replace",)
-        elif self.direction == "worst":
-            names = ("remove", "add")
-        else:
-            names = ("add",) if self.direction == "add" else ("remove",)
-        return tuple(Loss(name, self.noise_multiplier, self.sampling_rate) for name in names)
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """The one that mostly gives the larger epsilon first."""
+        if self.adjacency == "replace-one" and self.sampling == "poisson":
+            return ("replace",)
+        if self.direction == "worst":
+            return ("remove", "add")
+        return ("add",) if self.direction == "add" else ("remove",)
+
+    @property
+    def composition(self) -> Composition:
+        """The run as the integral takes it.
+
+        In a batch of a fixed size all other records may be what replaces the record, or what is replaced: it then adds or
+        removes twice the clip.
+        """
+        sigma = self.noise_multiplier if self.sampling == "poisson" else self.noise_multiplier / 2
+        return (SampledGaussian(noise_multiplier=sigma, sampling_rate=self.sampling_rate, count=self.steps),)
+
+    def loss(self, direction: Direction) -> Loss:
+        """Of one step."""
+        (step,) = self.composition
+        return Loss(direction, step.noise_multiplier, step.sampling_rate)
 
 
-def checked(
-    noise_multiplier: float,
-    sampling_rate: float,
-    steps: int,
-    delta: float,
-    adjacency: str,
-    sampling: str,
-    direction: str,
-) -> Mechanism:
-    asked = Mechanism(
-        _validate.real("noise_multiplier", noise_multiplier, *NOISE),
-        _validate.real("sampling_rate", sampling_rate, *RATE),
-        _validate.integer("steps", steps, 1, MAX_STEPS),
-        _validate.real("delta", delta, *DELTA),
-        _validate.choice("adjacency", adjacency, ADJACENCIES),
-        _validate.choice("sampling", sampling, SAMPLINGS),
-        _validate.choice("direction", direction, DIRECTIONS),
+@dataclass(frozen=True, kw_only=True)
+class Mechanism(Run):
+    """A run, and the delta at which its epsilon is wanted."""
+
+    delta: float
+
+    @property
+    def run(self) -> Run:
+        return Run(**{field.name: getattr(self, field.name) for field in fields(Run)})
+
+
+def checked_run(
+    noise_multiplier: float, sampling_rate: float, steps: int, adjacency: str, sampling: str, direction: str
+) -> Run:
+    asked = Run(
+        noise_multiplier=_validate.real("noise_multiplier", noise_multiplier, *NOISE),
+        sampling_rate=_validate.real("sampling_rate", sampling_rate, *RATE),
+        steps=_validate.integer("steps", steps, 1, MAX_STEPS),
+        adjacency=_validate.choice("adjacency", adjacency, ADJACENCIES),
+        sampling=_validate.choice("sampling", sampling, SAMPLINGS),
+        direction=_validate.choice("direction", direction, DIRECTIONS),
     )
     if sampling == "without replacement" and adjacency != "replace-one":
         raise ValueError(
@@ -98,73 +146,142 @@ def checked(
     return asked
 
 
+def checked(
+    noise_multiplier: float,
+    sampling_rate: float,
+    steps: int,
+    delta: float,
+    adjacency: str,
+    sampling: str,
+    direction: str,
+) -> Mechanism:
+    run = checked_run(noise_multiplier, sampling_rate, steps, adjacency, sampling, direction)
+    return Mechanism(**vars(run), delta=_validate.real("delta", delta, *DELTA))
+
+
 @functools.lru_cache(maxsize=512)
-def bracketed(asked: Mechanism, width: float, cells: int = MAX_CELLS) -> EpsilonBounds:
+def bracketed(asked: Mechanism, certified: bool = False) -> EpsilonBounds:
+    if certified:
+        with _enclosure(asked) as module:
+            lower, upper = module.worst_epsilon(asked.composition, delta=asked.delta, among=asked.directions)
+        return EpsilonBounds(lower=lower, estimate=(lower + upper) / 2, upper=upper, method="certified")
     if asked.sampling_rate == 1.0:
         exact = gaussian_epsilon(asked.shift * math.sqrt(asked.steps), asked.delta)
         return EpsilonBounds(lower=exact, estimate=exact, upper=exact, method="Gaussian")
-    guard = participation_epsilon(asked.shift, asked.sampling_rate, asked.steps, asked.delta)
-    if guard == 0.0:
-        return EpsilonBounds(lower=0.0, estimate=0.0, upper=0.0, method="participations")
-    opposite = asked.adjacency == "replace-one"
-    if (
-        asked.sampling == "poisson"
-        and distance_bound(asked.shift, asked.sampling_rate, asked.steps, opposite) <= asked.delta
-    ):
-        return EpsilonBounds(lower=0.0, estimate=0.0, upper=0.0, method="distance")
-    lower, upper, name = _worst_direction(asked, width, cells)
-    if asked.sampling == "without replacement":
-        upper = renyi_bound(asked)
-        name = f"{name}, RDP"
-    if guard < upper:
-        name = name.split(", ")[0] + ", participations" if lower > 0 else "participations"
-        upper = guard
+    lower, upper, name = _worst_direction(asked)
+    if asked.sampling == "without replacement" and asked.steps > 1:
+        upper, other = _fixed_size_upper(asked)
+        name = f"{name}, {other}"
     if lower > upper:
         raise ArithmeticError(f"lower bound {lower!r} above upper bound {upper!r}: please report {asked}")
     return EpsilonBounds(lower=lower, estimate=(lower + upper) / 2, upper=upper, method=name)
 
 
-def _worst_direction(asked: Mechanism, width: float, cells: int) -> tuple[float, float, str]:
-    first, *others = asked.losses()
-    lower, upper, name = _bracket(first, asked, width, cells)
-    for loss in others:
-        if _largest_loss(loss, asked.steps) <= lower:
-            continue
-        low, high, other = _bracket(loss, asked, min(1.0, _ADD_WIDTH * width), cells)
-        if high > lower:
-            low, high, other = _bracket(loss, asked, width, cells)
-        if high > upper:
-            name = other
-        lower, upper = max(lower, low), max(upper, high)
+def upper_bound(asked: Mechanism, certified: bool = False) -> float:
+    """The upper bound of :func:`bracketed`, without the lower one where that is another computation."""
+    if asked.sampling == "without replacement" and asked.sampling_rate < 1.0 and asked.steps > 1 and not certified:
+        return _fixed_size_upper(asked)[0]
+    return bracketed(asked, certified).upper
+
+
+def _fixed_size_upper(asked: Mechanism) -> tuple[float, str]:
+    guard = participation_epsilon(asked.shift, asked.sampling_rate, asked.steps, asked.delta)
+    found = fixed_size_upper(
+        noise_multiplier=asked.noise_multiplier,
+        sampling_rate=asked.sampling_rate,
+        steps=asked.steps,
+        delta=asked.delta,
+    )
+    return min(found, (guard, "participations"))
+
+
+@functools.lru_cache(maxsize=512)
+def delta_bracketed(asked: Run, epsilon: float, certified: bool = False) -> DeltaBounds:
+    if certified:
+        with _enclosure(asked) as module:
+            lower, upper = module.worst_delta(asked.composition, epsilon=epsilon, among=asked.directions)
+        return DeltaBounds(lower=lower, upper=upper)
+    found = [_delta(asked, direction, epsilon) for direction in asked.directions]
+    lower, upper = max(low for low, _ in found), max(high for _, high in found)
+    if asked.sampling == "without replacement" and asked.sampling_rate < 1.0:
+        upper = fixed_size_rdp_delta(_replaced(asked), asked.steps, epsilon)
+    return DeltaBounds(lower=lower, upper=upper)
+
+
+def _delta(asked: Run, direction: Direction, epsilon: float) -> tuple[float, float]:
+    try:
+        return direction_delta(asked.composition, epsilon=epsilon, direction=direction)
+    except Unresolved as wide:
+        return wide.lower, wide.upper
+
+
+def _worst_direction(asked: Mechanism) -> tuple[float, float, str]:
+    first, *others = asked.directions
+    lower, upper, name = _bracket(first, asked)
+    for direction in others:
+        if _delta(asked, direction, lower)[1] > asked.delta:
+            low, high, other = _bracket(direction, asked)
+            if high > upper:
+                name = other
+            lower, upper = max(lower, low), max(upper, high)
     return lower, upper, name
 
 
-def _bracket(loss: Loss, asked: Mechanism, width: float, cells: int) -> tuple[float, float, str]:
-    if asked.steps == 1:
-        return *one_step_epsilon(loss, asked.delta), "one step"
-    found, name = prv_or_none(loss, asked, width, cells), "PRV"
+def _bracket(direction: Direction, asked: Mechanism) -> tuple[float, float, str]:
+    name = "one step" if asked.steps == 1 else "saddle line"
+    try:
+        return *direction_epsilon(asked.composition, delta=asked.delta, direction=direction), name
+    except Unresolved as wide:
+        lower, upper = wide.lower, wide.upper
+    low, high, witness = _witness(asked.loss(direction), asked)
+    below = witness if low > lower else name
+    above = witness if high < upper else name
+    return max(lower, low), min(upper, high), below if below == above else f"{below}, {above}"
+
+
+def _witness(loss: Loss, asked: Mechanism) -> tuple[float, float, str]:
+    """The bracket by another accountant, where the integral's is wide."""
+    found, name = prv_or_none(loss, asked, _WITNESS_WIDTH), "PRV"
     if found is None:
         lower, upper = pld_bracket(loss, asked.steps, asked.delta)
         # dp-accounting takes the larger of both directions: no lower bound of one alone.
         alone = loss.direction == "add" or (loss.direction == "remove" and asked.direction != "worst")
         found, name = (0.0 if alone else lower, upper), "PLD"
-    lower = max(found[0], concentrated_epsilon(loss, asked.steps, asked.delta))
-    return lower, min(found[1], _largest_loss(loss, asked.steps)), name
+    guard = participation_epsilon(asked.shift, asked.sampling_rate, asked.steps, asked.delta)
+    return (*found, name) if found[1] <= guard else (found[0], guard, "participations")
 
 
-def _largest_loss(loss: Loss, steps: int) -> float:
-    """What the losses of all steps never exceed: a sample that holds the record is at least 1 - q times one that does not."""
-    if loss.direction != "add" or loss.sampling_rate == 1.0:
-        return math.inf
-    return -steps * math.log1p(-loss.sampling_rate) * (1 + 1e-12)
-
-
-def prv_or_none(loss: Loss, asked: Mechanism, width: float, cells: int = MAX_CELLS) -> tuple[float, float] | None:
+def prv_or_none(loss: Loss, asked: Mechanism, width: float) -> tuple[float, float] | None:
     try:
-        return prv_bracket(loss, asked.steps, asked.delta, width, cells)
+        return prv_bracket(loss, asked.steps, asked.delta, width)
     except (ArithmeticError, RuntimeError, MemoryError):  # RuntimeError: the package's own
         return None
 
 
 def renyi_bound(asked: Mechanism) -> float:
-    return rdp_of_steps(asked.losses()[0], asked.steps, asked.delta, asked.sampling == "without replacement")
+    if asked.sampling == "poisson":
+        return sampled_renyi_epsilon(asked.loss(asked.directions[0]), asked.steps, asked.delta)
+    return fixed_size_rdp_epsilon(_replaced(asked), asked.steps, asked.delta)
+
+
+def _replaced(asked: Run) -> Loss:
+    return Loss("replace", asked.noise_multiplier, asked.sampling_rate)
+
+
+@contextmanager
+def _enclosure(asked: Run) -> Iterator[ModuleType]:
+    """The module that computes in ball arithmetic; its refusals as errors that name the argument."""
+    if asked.sampling != "poisson":
+        raise ValueError(
+            f"certified must be False for sampling {asked.sampling!r}, whose upper bound is not an enclosure"
+        )
+    try:
+        from dptheory.privacy import _enclosure as module
+    except ModuleNotFoundError as missing:
+        if missing.name != "flint":
+            raise
+        raise ValueError("certified must be False without python-flint: pip install 'dptheory[certified]'") from None
+    try:
+        yield module
+    except Unresolved as refused:
+        raise ValueError(f"certified must be False here: {refused}") from None

@@ -8,11 +8,23 @@ from dptheory.privacy import _brackets
 from dptheory.privacy._brackets import MAX_STEPS, NOISE, Mechanism, checked
 from dptheory.privacy._crossing import crossing
 from dptheory.privacy._gaussian import gaussian_mu
-from dptheory.privacy._prv import MAX_CELLS, saddle_point
+from dptheory.privacy._moments import Unresolved
+from dptheory.privacy._saddle_brackets import (
+    Adjacency,
+    Composition,
+    about_log_delta,
+    epsilon_bracket,
+    noise_bracket,
+    scaled,
+    step_losses,
+)
+from dptheory.privacy._saddle_delta import closed_bounds
 
-_SMALL_BUDGET = 0.01  # a budget so small asks for brackets that no grid gives: a search stops earlier
-_FEW_CELLS = 2**18
-_FINE = 1e-3  # width for the number of steps
+GAP = 1e-6
+"""Relative: a noise multiplier smaller by this does not keep the budget."""
+_MARGIN = 1e-7  # relative: added to the noise, so that the bracket in any arithmetic keeps the budget
+_ROUGH_GAP = 1e-3  # relative: for sampling without replacement, whose upper bound is far above epsilon
+_TURNS = 60
 
 
 def least_noise_multiplier(
@@ -21,24 +33,22 @@ def least_noise_multiplier(
     delta: float,
     sampling_rate: float,
     steps: int,
-    tolerance: float = 1e-3,
     adjacency: str = "add-remove",
     sampling: str = "poisson",
     direction: str = "worst",
+    certified: bool = False,
 ) -> float:
-    """The least noise multiplier whose upper bound of epsilon fits the budget.
+    """The least noise multiplier whose upper bound of epsilon fits the budget, to 1e-6 relative.
 
-    At the returned sigma the upper bound of the bracket of width ``tolerance`` is at most ``epsilon``, at sigma / (1 + tolerance)
-    it is not. The coarser bracket that :func:`epsilon_bounds` gives by default may end a little above the budget. For budgets
-    below 0.01 the grid of the bracket is limited, so that a search takes seconds: sigma is then safe, but not the least.
+    ``epsilon_bounds(...).upper`` is at most ``epsilon`` at the returned sigma. Where the bounds are wide (:func:`epsilon_bounds`
+    says where) sigma is safe, but may be larger than needed; for sampling without replacement it is found to 0.1 %.
 
     Args:
         epsilon: > 0.
-        delta, sampling_rate, steps, adjacency, sampling, direction: as for :func:`epsilon_bounds`.
-        tolerance: relative, in [1e-4, 0.1].
+        delta, sampling_rate, steps, adjacency, sampling, direction, certified: as for :func:`epsilon_bounds`.
 
     Returns:
-        sigma in [0.1, 1000]; 0.1 where less would do.
+        sigma in [0.05, 1000]; 0.05 where less would do.
 
     Raises:
         ValueError: an argument outside its range, or sigma = 1000 is not enough.
@@ -51,31 +61,46 @@ def least_noise_multiplier(
         [11.8, 3.7]
     """
     budget = _validate.real("epsilon", epsilon, 0.0, ends="()")
-    tolerance = _validate.real("tolerance", tolerance, 1e-4, 0.1)
+    certified = _validate.flag("certified", certified)
     asked = checked(1.0, sampling_rate, steps, delta, adjacency, sampling, direction)
 
+    def fits(sigma: float, *, enclosed: bool = False) -> bool:
+        return _upper(replace(asked, noise_multiplier=sigma), enclosed) <= budget
+
     least, most = NOISE
-    # Without subsampling this much noise would do.
-    enough = 1.00001 * asked.shift * math.sqrt(asked.steps) / gaussian_mu(min(budget, 1e100), asked.delta)
-    found = crossing(
-        lambda sigma: _log_ratio(_rough(replace(asked, noise_multiplier=sigma)), budget),
-        lambda sigma: _log_excess(replace(asked, noise_multiplier=sigma), tolerance, budget),
-        min(most, max(1.01 * least, enough)),
-        least,
-        1 + tolerance,
+    if _unsampled_noise(asked, budget) <= least:
+        return least
+    try:
+        sigma = _about_noise(asked, budget) * (1 + _MARGIN)
+    except Unresolved:
+        sigma = _searched_noise(asked, budget)
+    sigma = min(max(sigma, least), most)
+    # The bracket of delta that the noise was chosen by, and that of epsilon, agree up to rounding.
+    for turn in range(_TURNS):
+        if fits(sigma) and (not certified or fits(sigma, enclosed=True)):
+            return sigma
+        if sigma == most:
+            break
+        sigma = min(most, sigma * (1 + 2.0**turn * _MARGIN))
+    raise ValueError(
+        f"epsilon must be larger, or delta, or steps fewer: sigma = {most:g} is not enough, got {budget!r}"
     )
-    last = replace(asked, noise_multiplier=most)
-    if (
-        found is None
-        and _rough(last) <= max(budget, 1e-6)
-        and _brackets.bracketed(last, tolerance * min(1.0, budget)).upper <= budget
-    ):
-        return most  # a budget so small that only the finest grid shows that it is kept
-    if found is None:
-        raise ValueError(
-            f"epsilon must be larger, or delta, or steps fewer: sigma = {most:g} is not enough, got {budget!r}"
-        )
-    return found
+
+
+def noise_scale(
+    composition: Composition, *, epsilon: float, delta: float, adjacency: Adjacency = "add-remove"
+) -> float:
+    """The least factor on all noise multipliers of steps that differ whose upper bound of epsilon fits the budget, to 1e-6.
+
+    Raises:
+        Unresolved: epsilon is not known closely enough; ``upper`` is a factor that keeps the budget, inf where none is known.
+    """
+    factor = noise_bracket(composition, epsilon=epsilon, delta=delta, adjacency=adjacency)[1] * (1 + _MARGIN)
+    for turn in range(_TURNS):
+        if epsilon_bracket(scaled(composition, factor), delta=delta, adjacency=adjacency)[1] <= epsilon:
+            return factor
+        factor *= 1 + 2.0**turn * _MARGIN
+    raise Unresolved(f"no factor was seen to keep epsilon = {epsilon!r}")
 
 
 def max_steps(
@@ -87,15 +112,15 @@ def max_steps(
     adjacency: str = "add-remove",
     sampling: str = "poisson",
     direction: str = "worst",
+    certified: bool = False,
 ) -> int:
-    """The most steps whose upper bound of epsilon fits the budget: one could afford at most 0.1 % more.
+    """The most steps whose upper bound of epsilon fits the budget.
 
-    For budgets below 0.01 the bracket is wider, as for :func:`least_noise_multiplier`: the number is then safe, but may be
-    smaller.
+    ``epsilon_bounds(...).upper`` is at most ``epsilon`` at the returned number of steps, and above it at one step more.
 
     Args:
         epsilon: > 0.
-        delta, noise_multiplier, sampling_rate, adjacency, sampling, direction: as for :func:`epsilon_bounds`.
+        delta, noise_multiplier, sampling_rate, adjacency, sampling, direction, certified: as for :func:`epsilon_bounds`.
 
     Returns:
         0 where not even one step fits; at most 10^6, the largest number that is accounted for.
@@ -111,35 +136,65 @@ def max_steps(
         28
     """
     budget = _validate.real("epsilon", epsilon, 0.0, ends="()")
+    certified = _validate.flag("certified", certified)
     asked = checked(noise_multiplier, sampling_rate, 1, delta, adjacency, sampling, direction)
 
+    def excess(count: float) -> float:
+        return _log_excess(replace(asked, steps=int(count)), budget)
+
+    def rough(count: float) -> float:
+        return _about_excess(replace(asked, steps=int(count)), budget)
+
+    found = crossing(rough, excess, 1.0, float(MAX_STEPS), 1 + 1e-12, whole=True)
+    count = 0 if found is None else int(found)
+    while count > 0 and _upper(replace(asked, steps=count), certified) > budget:
+        count -= 1  # rounding, or an enclosure that is wider
+    return count
+
+
+def _upper(asked: Mechanism, certified: bool = False) -> float:
+    return _brackets.upper_bound(asked, certified)
+
+
+def _about_noise(asked: Mechanism, budget: float) -> float:
+    """The upper end of a narrow bracket of the least noise.
+
+    Raises:
+        Unresolved: there is none.
+    """
+    if asked.sampling != "poisson":
+        raise Unresolved("the upper bound of epsilon is not that of the integral")
+    return noise_bracket(asked.composition, epsilon=budget, delta=asked.delta, among=asked.directions)[1]
+
+
+def _searched_noise(asked: Mechanism, budget: float) -> float:
+    """About the least noise, by the bounds of epsilon."""
+    least, most = NOISE
     found = crossing(
-        lambda count: _log_ratio(_rough(replace(asked, steps=int(count))), budget),
-        lambda count: _log_excess(replace(asked, steps=int(count)), _FINE, budget),
-        1.0,
-        float(MAX_STEPS),
-        1 + _FINE,
-        whole=True,
+        lambda sigma: _about_excess(replace(asked, noise_multiplier=sigma), budget),
+        lambda sigma: _log_excess(replace(asked, noise_multiplier=sigma), budget),
+        min(most, max(1.01 * least, _unsampled_noise(asked, budget))),
+        least,
+        1 + (GAP / 2 if asked.sampling == "poisson" else _ROUGH_GAP),
     )
-    return 0 if found is None else int(found)
+    return most if found is None else found
 
 
-def _log_excess(asked: Mechanism, width: float, budget: float) -> float:
-    wanted = width * min(1.0, budget)
-    cells = MAX_CELLS if budget >= _SMALL_BUDGET else _FEW_CELLS
-    rough = _rough(asked)
-    # Far above the budget a bracket that is wide, and cheap, says so: its lower end is above the budget.
-    enough = min(1.0, (rough - budget) / (4 * max(1.0, rough)))
-    if enough > 2 * wanted:
-        found = _brackets.bracketed(asked, enough, cells)
-        if found.lower > budget:
-            return _log_ratio(found.estimate, budget)
-    return _log_ratio(_brackets.bracketed(asked, wanted, cells).upper, budget)
+def _unsampled_noise(asked: Mechanism, budget: float) -> float:
+    """Without subsampling this much noise would do."""
+    return 1.00001 * asked.shift * math.sqrt(asked.steps) / gaussian_mu(min(budget, 1e100), asked.delta)
 
 
-def _log_ratio(epsilon: float, budget: float) -> float:
-    return math.log(max(epsilon, 1e-300)) - math.log(max(budget, 1e-300))
+def _log_excess(asked: Mechanism, budget: float) -> float:
+    """Above 0 where the run breaks the budget: of delta at the budget's epsilon, or of epsilon where only that is bounded."""
+    if asked.sampling == "poisson":
+        losses = [step_losses(asked.composition, direction) for direction in asked.directions]
+        found = max(closed_bounds(steps, budget)[1] for steps in losses)
+        if found > asked.delta:
+            found = _brackets.delta_bracketed(asked.run, budget).upper
+        return math.log(max(found, 1e-320)) - math.log(asked.delta)
+    return math.log(max(_upper(asked), 1e-300)) - math.log(budget)
 
 
-def _rough(asked: Mechanism) -> float:
-    return saddle_point(asked.losses()[0], asked.steps, asked.delta).epsilon
+def _about_excess(asked: Mechanism, budget: float) -> float:
+    return about_log_delta(asked.composition, budget, asked.directions[0]) - math.log(asked.delta)

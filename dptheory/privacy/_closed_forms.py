@@ -9,10 +9,11 @@ from scipy.optimize import brentq
 from scipy.special import bdtr, bdtrc, erfcx, gammaln, ndtr
 
 from dptheory.privacy._gaussian import gaussian_epsilon
-from dptheory.privacy._sampled_loss import Loss
+from dptheory.privacy._sampled_loss import DELTA_ERROR, Loss
 
 _ROUNDING = 1e-8  # relative, added to every bound
-_INTEGRAL = 1e-11  # relative error of the integral for delta, generously
+_DROPPED = 1e-40
+_ROOT = 2e-12  # relative: where the search for one step's epsilon ends
 
 
 def unsampled_epsilon(shift: float, steps: int, delta: float) -> float:
@@ -35,41 +36,7 @@ def one_step_epsilon(loss: Loss, delta: float) -> tuple[float, float]:
         return float(brentq(excess, 0.0, high, args=(error,), xtol=1e-13 * high, rtol=1e-12))
 
     # Near delta(0) a small error of delta is a large one of epsilon.
-    return root(-_INTEGRAL) * (1 - _ROUNDING), root(_INTEGRAL) * (1 + _ROUNDING)
-
-
-def concentrated_epsilon(loss: Loss, steps: int, delta: float) -> float:
-    r"""A lower bound of epsilon from the event that every step loses at least l, of probability p^T:
-
-    .. math:: \delta(\epsilon) \ge p^T (1 - e^{\epsilon - T l})
-
-    for every l. Close where the loss has a largest value that it mostly takes: "add" with small noise.
-    """
-    z = np.linspace(-12.0, 6.0, 361)
-    below = sum(weight * ndtr(z - mean) for weight, mean in loss.components)
-    spent = math.log(delta) - steps * np.log1p(-np.minimum(below, 1.0 - 1e-15))  # log(delta / p^T)
-    certain = spent < -1e-9
-    if not certain.any():
-        return 0.0
-    bounds = steps * loss.at(z[certain]) + np.log(-np.expm1(spent[certain]))
-    best = float(bounds.max())
-    return max(0.0, best - _ROUNDING * abs(best))
-
-
-def distance_bound(shift: float, sampling_rate: float, steps: int, opposite: bool) -> float:
-    r"""Bound on the total-variation distance, which is delta(0): where delta covers it, epsilon is 0.
-
-    With :math:`\chi^2 = q^2(e^{\mu^2} - 1)` of a sampled step against N(0, 1),
-
-    .. math:: \mathrm{TV} \le \tfrac12 \sqrt{E[(L - 1)^2]} = \tfrac12 \sqrt{(1 + \chi^2)^T - 1} .
-
-    Two ``opposite`` gradients, mu apart, are each mu / 2 from none: their distance is at most the sum of both.
-    """
-    square = (shift / 2 if opposite else shift) ** 2
-    if square > 1.0:
-        return 1.0  # no bound that is worth having
-    nats = steps * math.log1p(sampling_rate**2 * math.expm1(square))
-    return min(1.0, (1.0 if opposite else 0.5) * math.sqrt(math.expm1(min(nats, 700.0))) * (1 + _ROUNDING))
+    return root(-DELTA_ERROR) * (1 - _ROOT), root(DELTA_ERROR) * (1 + _ROOT)
 
 
 def participation_epsilon(shift: float, sampling_rate: float, steps: int, delta: float) -> float:
@@ -96,6 +63,12 @@ def participation_epsilon(shift: float, sampling_rate: float, steps: int, delta:
         return highest
     root = float(brentq(excess, 0.0, highest, xtol=1e-12 * highest, rtol=1e-10))
     return min(highest, root * (1 + _ROUNDING) + 2e-12 * highest)
+
+
+def participation_delta(shift: float, sampling_rate: float, steps: int, epsilon: float) -> float:
+    """delta(epsilon) of the same mechanism."""
+    counts, weights, rest = _participations(sampling_rate, steps, _DROPPED)
+    return float(weights @ _gaussian_deltas(shift * np.sqrt(counts), epsilon)) * (1 + _ROUNDING) + rest
 
 
 def _participations(rate: float, steps: int, dropped: float) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:

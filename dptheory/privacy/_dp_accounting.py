@@ -1,4 +1,4 @@
-r"""Epsilon by dp-accounting: privacy loss distributions (PLD) and Renyi differential privacy (RDP).
+r"""Epsilon by dp-accounting: privacy loss distributions (PLD), and Renyi privacy (RDP) of samples without replacement.
 
 PLD composes a discretised loss too, but by other means: connect-the-dots for the upper bound, losses rounded down for the lower
 one. What the library leaves to its caller is done here.
@@ -8,6 +8,7 @@ one. What the library leaves to its caller is done here.
 - Its default truncation of 1e-15 would use up a delta of that size. It is set to a share of delta, and set aside in the
   lower bound, to which the library adds it as well.
 - Its RDP of a step can round to 0, from which epsilon = 0 would follow for any number of steps: the rounding error is added.
+  For Poisson samples it is far too large at orders below 2 and high at fractional ones: there the curve is our own.
 """
 
 import functools
@@ -16,10 +17,13 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from dptheory.privacy._prv import grid_radius, saddle_point
 from dptheory.privacy._sampled_loss import Loss
+
+Array = NDArray[np.float64]
 
 _SHARE = 1e-4  # of delta: truncated tails
 _SINGLE_CELLS, _COMPOSED_CELLS = 60_000, 2**18
@@ -73,35 +77,47 @@ def _epsilon_at(distribution: Any, delta: float, otherwise: float) -> float:
         return otherwise
 
 
-def rdp_of_steps(loss: Loss, steps: int, delta: float, without_replacement: bool = False) -> float:
-    """Epsilon from Renyi differential privacy at dp-accounting's orders; inf where none of them gives a number."""
+def fixed_size_rdp_epsilon(loss: Loss, steps: int, delta: float) -> float:
+    """Epsilon without replacement from Renyi privacy at dp-accounting's orders; inf where there is none."""
+    from dp_accounting.rdp import rdp_privacy_accountant as rdp
+
+    orders, total = _fixed_size_curve(loss, steps)
+    if not orders.size:
+        return math.inf
+    return float(rdp.compute_epsilon(orders, total, delta)[0])
+
+
+def fixed_size_rdp_delta(loss: Loss, steps: int, epsilon: float) -> float:
+    """delta(epsilon) without replacement from Renyi privacy at dp-accounting's orders; 1 where none of them says less."""
+    a, curve = _fixed_size_curve(loss, steps)
+    log_delta = (a - 1) * (curve + np.log1p(-1 / a) - epsilon) - np.log(a)
+    return math.exp(min(0.0, float(log_delta.min(initial=0.0))))
+
+
+def _fixed_size_curve(loss: Loss, steps: int) -> tuple[Array, Array]:
+    """The orders at which there is a number, and the Renyi curve of all steps there."""
     from dp_accounting.rdp import rdp_privacy_accountant as rdp
 
     orders = np.array(rdp.DEFAULT_RDP_ORDERS, dtype=np.float64)
-    total = steps * np.array(_rdp_of_a_step(loss, without_replacement))
+    total = steps * np.array(_rdp_without_replacement(loss))
     usable = np.isfinite(total)
-    if not usable.any():
-        return math.inf
-    return float(rdp.compute_epsilon(orders[usable], total[usable], delta)[0])
+    return orders[usable], total[usable]
 
 
 @functools.lru_cache(maxsize=64)  # a search for the number of steps asks for one step again and again
-def _rdp_of_a_step(loss: Loss, without_replacement: bool) -> tuple[float, ...]:
+def _rdp_without_replacement(loss: Loss) -> tuple[float, ...]:
     """Renyi curve of one step at dp-accounting's orders, rounding error included; inf or NaN where there is no number."""
     from dp_accounting import dp_event
+    from dp_accounting.privacy_accountant import NeighboringRelation
     from dp_accounting.rdp import rdp_privacy_accountant as rdp
 
     orders = np.array(rdp.DEFAULT_RDP_ORDERS, dtype=np.float64)
-    if without_replacement:
-        # The library's noise is in units of the change that one record makes, which is twice the clipping norm.
-        gaussian = dp_event.GaussianDpEvent(loss.noise_multiplier / 2)
-        records = 10**9
-        drawn = min(records, math.ceil(loss.sampling_rate * records))  # never fewer: this is an upper bound
-        event = dp_event.SampledWithoutReplacementDpEvent(records, drawn, gaussian)
-    else:
-        gaussian = dp_event.GaussianDpEvent(loss.noise_multiplier)
-        event = dp_event.PoissonSampledDpEvent(loss.sampling_rate, gaussian)
-    found = np.array([_rdp_of_order(rdp, event, order, _relation(loss, without_replacement)) for order in orders])
+    # The library's noise is in units of the change that one record makes, which is twice the clipping norm.
+    gaussian = dp_event.GaussianDpEvent(loss.noise_multiplier / 2)
+    records = 10**9
+    drawn = min(records, math.ceil(loss.sampling_rate * records))  # never fewer: this is an upper bound
+    event = dp_event.SampledWithoutReplacementDpEvent(records, drawn, gaussian)
+    found = np.array([_rdp_of_order(rdp, event, order, NeighboringRelation.REPLACE_ONE) for order in orders])
     log_rate = -math.log(loss.sampling_rate)
     rounding = 1e-14 * (1.0 + gammaln(orders + 1) + orders * log_rate) / (orders - 1)
     return tuple((np.maximum(found, 0.0) + rounding).tolist())
@@ -119,8 +135,7 @@ def _rdp_of_order(rdp: Any, event: Any, order: float, relation: Any) -> float:
         logging.getLogger("absl").setLevel(level)
 
 
-def _relation(loss: Loss, without_replacement: bool = False) -> Any:
+def _relation(loss: Loss) -> Any:
     from dp_accounting.privacy_accountant import NeighboringRelation
 
-    replace = loss.direction == "replace" or without_replacement
-    return NeighboringRelation.REPLACE_ONE if replace else NeighboringRelation.ADD_OR_REMOVE_ONE
+    return NeighboringRelation.REPLACE_ONE if loss.direction == "replace" else NeighboringRelation.ADD_OR_REMOVE_ONE

@@ -7,24 +7,25 @@ from scipy.optimize import brentq
 
 from dptheory import _validate
 from dptheory.privacy._brackets import NOISE, checked
-from dptheory.privacy._prv import saddle_point
+from dptheory.privacy._gaussian import gaussian_mu
+from dptheory.privacy._saddle_brackets import about_log_delta
 
-_GAP, _TINY = 1e-3, 1e-300
+_GAP, _STEP, _FAR, _LARGEST = 1e-3, 0.1, 50.0, 1e100
 
 
 def estimated_noise_multiplier(*, epsilon: float, delta: float, sampling_rate: float, steps: int) -> float:
-    """About the least noise multiplier of Poisson batches, by a saddle point: a millisecond, and no guarantee.
+    """About the least noise multiplier of Poisson batches, by a saddle point: some ten milliseconds, and no guarantee.
 
-    For comparing settings. What is trained with comes from :func:`least_noise_multiplier`, whose upper bound is proved. Over
-    epsilon from 0.3 to 8 the estimate was seen to be 0 to 2 % above it where a record is drawn once or more in a run, and up to
-    50 % where it hardly ever is.
+    For comparing settings. What is trained with comes from :func:`least_noise_multiplier`, whose upper bound is proved. Of 60
+    draws of epsilon in 0.2..12, delta in 1e-8..1e-4, rates above 3e-4 and 1 to 100 epochs the estimate was within 2 % of it in
+    55 and at most 37 % off, at rates below 0.01 where a record is drawn a few times in a run.
 
     Args:
         epsilon: > 0; neighbours are add-remove.
         delta, sampling_rate, steps: as for :func:`least_noise_multiplier`.
 
     Returns:
-        sigma in [0.1, 1000]; the ends where less would do, or more would be needed.
+        sigma in [0.05, 1000]; the ends where less would do, or more would be needed.
 
     Raises:
         ValueError: an argument outside its range.
@@ -34,19 +35,31 @@ def estimated_noise_multiplier(*, epsilon: float, delta: float, sampling_rate: f
     Example: ten steps on all records at epsilon 1.
         >>> from dptheory.privacy import estimated_noise_multiplier
         >>> round(estimated_noise_multiplier(epsilon=1.0, delta=1e-5, sampling_rate=1.0, steps=10), 1)
-        11.9
+        11.8
     """
     budget = _validate.real("epsilon", epsilon, 0.0, ends="()")
     asked = checked(1.0, sampling_rate, steps, delta, "add-remove", "poisson", "remove")
+    mu = gaussian_mu(min(budget, _LARGEST), asked.delta)
 
     def excess(log_sigma: float) -> float:
-        loss = replace(asked, noise_multiplier=math.exp(log_sigma)).losses()[0]
-        found = saddle_point(loss, asked.steps, asked.delta).epsilon
-        return math.log(max(found, _TINY)) - math.log(max(budget, _TINY))
+        """Near linear in log sigma; infinite where the saddle point is not found, which is at far too much or too little noise."""
+        composition = replace(asked, noise_multiplier=math.exp(log_sigma)).composition
+        found = about_log_delta(composition, budget, "remove")
+        if not -math.inf < found < 0.0:
+            return math.copysign(math.inf, log_sigma - start)
+        return math.log(-found) - math.log(-math.log(asked.delta))
 
+    # The central limit: mu = q sqrt(T (exp(1 / sigma^2) - 1)); and what is enough without subsampling.
+    limit = -0.5 * math.log(math.log1p((mu / (sampling_rate * math.sqrt(steps))) ** 2))
+    start = min(limit, 0.5 * math.log(steps) - math.log(mu))
     low, high = map(math.log, NOISE)
-    if excess(low) <= 0.0:
-        return NOISE[0]
-    if excess(high) >= 0.0:
-        return NOISE[1]
-    return math.exp(brentq(excess, low, high, xtol=_GAP))
+    if start <= low or start >= high:
+        return NOISE[0] if start <= low else NOISE[1]
+    first, reach = excess(start), _STEP
+    sign = 1.0 if first < 0.0 else -1.0
+    while low < start + sign * reach < high and sign * excess(start + sign * reach) < 0.0:
+        reach *= 2.0
+    other = min(max(start + sign * reach, low), high)
+    if sign * excess(other) <= 0.0:
+        return math.exp(other)
+    return math.exp(brentq(lambda x: max(-_FAR, min(_FAR, excess(x))), start, other, xtol=_GAP))

@@ -77,13 +77,13 @@ def compare_index_accountings(
         ValueError: an argument outside its range, values that spend 1e6 and more, or one of ``sampling_rate``
             and ``noise_multiplier`` without the other.
 
+    Source: GIP, Theorem 2 and section 6.1 (gip.thm2, gip.tight).
+
     Example: the exact composition buys the largest dispersion.
         >>> from dptheory.privacy import compare_index_accountings
         >>> found = compare_index_accountings(dim=256, keep=26, epsilon=1.0, delta=1e-5, steps=10, groups=100)
         >>> found.basic.theta < found.zcdp.theta < found.exact.theta
         True
-
-    Source: GIP, Theorem 2 and section 6.1 (gip.thm2, gip.tight).
     """
     if (sampling_rate is None) != (noise_multiplier is None):
         given = f"{sampling_rate!r} and {noise_multiplier!r}"

@@ -9,9 +9,11 @@ from numpy.typing import ArrayLike
 
 from dptheory import _validate, pruning
 from dptheory.privacy import _accountant, _brackets, _gaussian, _index, _renyi
-from dptheory.privacy._joint_curves import MAX_ORDER, ORDERS, joint_rdp, subsampled_gaussian_rdp
+from dptheory.privacy._joint_curves import MAX_ORDER, ORDERS, joint_rdp
 from dptheory.privacy._largest_theta import largest_theta
 from dptheory.privacy._lattice_loss import MAX_RELEASES
+from dptheory.privacy._sampled_loss import Loss
+from dptheory.privacy._sampled_renyi import sampled_renyi_epsilon
 from dptheory.pruning import SubsetMallows
 
 _SHARES = (0.001, 0.01, 0.1, 0.5)  # of delta, for the index sets
@@ -236,14 +238,7 @@ def values_epsilon(*, delta: float, sampling_rate: float, noise_multiplier: floa
         )
         bounds.append(found.upper)
     else:
-        orders = _orders(min(bounds), delta)
-        bounds.append(
-            _renyi.epsilon_from_rdp(
-                orders=orders,
-                rdp=steps * subsampled_gaussian_rdp(orders=orders, sampling_rate=rate, noise_multiplier=sigma),
-                delta=delta,
-            )
-        )
+        bounds.append(sampled_renyi_epsilon(Loss("remove", sigma, rate), steps, delta))
     return min(bounds)
 
 

@@ -1,7 +1,6 @@
 """Renyi curves of one DP-SGD step: noisy values, index sets with values from one Poisson sample, a fresh public mask."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,44 +8,72 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
 from dptheory import _validate
-from dptheory.privacy import _index
+from dptheory._adjacency import ADJACENCIES
+from dptheory.privacy import _index, _sampled_renyi
+from dptheory.privacy._brackets import DIRECTIONS
 from dptheory.privacy._lattice_loss import MAX_RELEASES, renyi_curve
 from dptheory.privacy._log_sum import log_sum
+from dptheory.privacy._sampled_loss import Direction, Loss
 from dptheory.pruning import SubsetMallows
 
 Array = NDArray[np.float64]
 
 MAX_ORDER = 10_000
 ORDERS = (*range(2, 64), *range(64, 128, 4), *range(128, 257, 16))
-"""Orders at which a budget is accounted for."""
+"""Whole orders, at which the curves of index sets and values are added up."""
 
 
-def subsampled_gaussian_rdp(*, orders: ArrayLike, sampling_rate: float, noise_multiplier: float) -> Array:
-    r"""Renyi curve of one DP-SGD step: Poisson sampling, one example added or removed, noise sigma C on the sum.
+def subsampled_gaussian_rdp(
+    *,
+    orders: ArrayLike,
+    sampling_rate: float,
+    noise_multiplier: float,
+    adjacency: str = "add-remove",
+    direction: str = "worst",
+) -> Array:
+    r"""Renyi curve of one DP-SGD step, Poisson sampling, noise sigma C on the sum, at every real order a > 1.
 
-    .. math:: e^{(a-1)R_a} = \sum_{i=0}^a \binom ai (1-q)^{a-i}q^i e^{i(i-1)/(2\sigma^2)}
+    .. math:: R_a = \frac1{a-1}\log E_{z \sim N(0,1)}\left[\left(1 - q + q\,e^{z/\sigma - 1/(2\sigma^2)}\right)^a\right]
 
-    This is D_a(with the example, without it), and bounds the other direction.
+    This is D_a(with the example, without it), "remove"; it is never below "add", D_a(without, with). Both are computed by one
+    quadrature, to a relative error of 1e-12, as is the curve of "replace-one", whose worst pair are two opposite gradients.
 
     Args:
-        orders: whole numbers in 2..10000, any shape.
+        orders: numbers above 1 and up to 1e7, any shape.
         sampling_rate: q in [0, 1].
         noise_multiplier: sigma in (0, inf].
+        adjacency: "add-remove" or "replace-one".
+        direction: for "add-remove": "remove", "add", or "worst", the larger divergence, that of "remove".
 
     Returns:
         Array of the shape of orders; inf where the divergence overflows.
 
     Raises:
-        ValueError: an argument outside its range.
+        ValueError: an argument outside its range, or a direction of "replace-one", which is symmetric.
 
-    Source: GIP, Lemma 1 (gip.lem1).
+    Source: GIP, Lemma 1 (gip.lem1, gip.replace_one).
 
     Example: by hand, at order 2: log(1 + 0.01^2 (e - 1)); without sampling it is 2 / (2 * 1^2).
         >>> from dptheory.privacy import subsampled_gaussian_rdp
         >>> [subsampled_gaussian_rdp(orders=[2], sampling_rate=q, noise_multiplier=1.0).round(6) for q in (0.01, 1.0)]
         [array([0.000172]), array([1.])]
     """
-    return _joint(orders, sampling_rate, noise_multiplier, lambda order: np.zeros(order.shape))
+    order = _validate.finite("orders", orders)
+    if order.size == 0 or not ((order > 1) & (order <= _sampled_renyi.MAX_ORDER)).all():
+        raise ValueError(
+            f"orders must hold numbers above 1, at most {_sampled_renyi.MAX_ORDER:g}, got {_validate.shown(orders)}"
+        )
+    sigma = _validate.real("noise_multiplier", noise_multiplier, 0.0, ends="(]")
+    rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0)
+    _validate.choice("adjacency", adjacency, ADJACENCIES)
+    _validate.choice("direction", direction, DIRECTIONS)
+    if adjacency == "replace-one" and direction != "worst":
+        raise ValueError(
+            f"direction must be 'worst' for adjacency 'replace-one', which is symmetric, got {direction!r}"
+        )
+    larger: Direction = "add" if direction == "add" else "remove"  # gip.lem1, step 3
+    loss = Loss("replace" if adjacency == "replace-one" else larger, sigma, rate)
+    return _sampled_renyi.renyi_divergences(loss, order.ravel()).reshape(order.shape)
 
 
 def joint_rdp(
@@ -85,18 +112,6 @@ def joint_rdp(
     """
     groups = _validate.integer("groups", groups, 1, MAX_RELEASES)
     law = _index.loss_law(mechanism=mechanism)
-    return _joint(
-        orders,
-        sampling_rate,
-        noise_multiplier,
-        lambda order: groups * renyi_curve(law, order),
-    )
-
-
-def _joint(
-    orders: ArrayLike, sampling_rate: float, noise_multiplier: float, index_curve: Callable[[Array], Array]
-) -> Array:
-    """Curve of index sets with Renyi curve ``index_curve`` and Gaussian values from one Poisson sample."""
     order = _validate.finite("orders", orders)
     if order.size == 0 or not ((order >= 2) & (order <= MAX_ORDER) & (order == np.floor(order))).all():
         raise ValueError(f"orders must hold whole numbers in 2..{MAX_ORDER}, got {_validate.shown(orders)}")
@@ -104,7 +119,7 @@ def _joint(
     sigma = _validate.real("noise_multiplier", noise_multiplier, 0.0, ends="(]")
     i = np.arange(2.0, float(order.max()) + 1.0)
     with np.errstate(over="ignore", divide="ignore"):
-        log_moments = (i - 1.0) * index_curve(i) + i * (i - 1.0) / 2.0 / sigma / sigma
+        log_moments = (i - 1.0) * groups * renyi_curve(law, i) + i * (i - 1.0) / 2.0 / sigma / sigma
         # log(moment - 1): the binomial weights sum to 1, so e^((a-1) R) - 1 = sum over i >= 2 of weight * (moment - 1)
         log_excess = log_moments + np.log(-np.expm1(-log_moments))
     log_factorials = gammaln(np.arange(1.0, float(order.max()) + 2.0))
@@ -170,7 +185,7 @@ class FreshMask:
         gradient has one entry attains it.
 
         Args:
-            orders: whole numbers in 2..10000, any shape.
+            orders: numbers above 1 and up to 1e7, any shape.
             sampling_rate: q in [0, 1].
             noise_multiplier: sigma in (0, inf], of the entries kept.
             steps: 1..1e12, each with its own mask.

@@ -25,15 +25,15 @@ def log_moments(low: int, log_pmf: Array, spacing: float, excess: Array) -> Arra
     mirror = np.rint(-j - low)
     inside = (mirror >= 0) & (mirror < j.size)
     alone = ~inside | np.isneginf(log_pmf[np.where(inside, mirror, 0).astype(np.intp)])
-    pmf, linear = np.exp(log_pmf), _expm1_minus(-spacing * j) + alone
+    pmf, linear = np.exp(log_pmf), expm1_minus(-spacing * j) + alone
     for start in range(0, small.size, rows):
         few = small[start : start + rows]
-        curved = _expm1_minus(np.multiply.outer(excess[few] * spacing, j)) + np.multiply.outer(excess[few], linear)
+        curved = expm1_minus(np.multiply.outer(excess[few] * spacing, j)) + np.multiply.outer(excess[few], linear)
         found[few] = np.log1p(curved @ pmf)
     return found
 
 
-def _expm1_minus(x: Array) -> Array:
+def expm1_minus(x: Array) -> Array:
     """e^x - 1 - x, precise for small x."""
     near = np.clip(x, -0.1, 0.1)
     series = np.zeros_like(near)

@@ -1,6 +1,7 @@
 """From Renyi privacy to (epsilon, delta): curves over orders, and zero-concentrated privacy."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +13,9 @@ Array = NDArray[np.float64]
 
 _HUGE = 1e300
 MAX_RHO = 1e12
+_LEAST_EXCESS = 1e-7  # of an order over 1
+_GRID = 17
+_FINEST = 1e-5
 
 
 def epsilon_from_rdp(*, orders: ArrayLike, rdp: ArrayLike, delta: float) -> float:
@@ -45,12 +49,39 @@ def epsilon_from_rdp(*, orders: ArrayLike, rdp: ArrayLike, delta: float) -> floa
     curve = np.minimum(_validate.extended("rdp", rdp), _HUGE)
     if order.shape != curve.shape or order.size == 0:
         raise ValueError(f"orders and rdp must have one shape and a member, got {order.shape} and {curve.shape}")
-    if not (order > 1).all():
-        raise ValueError(f"orders must hold numbers > 1, got {_validate.shown(orders)}")
+    _above_one("orders", order)
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
     if (curve == 0.0).any():
         return 0.0  # a divergence of 0 at one order: the two laws are the same
     best = float(np.min(curve + conversion(order=order, delta=delta)))
+    return max(0.0, best) if best < _HUGE / 2 else math.inf
+
+
+def least_epsilon(curve: Callable[[Array], Array], delta: float, largest_order: float) -> float:
+    """The least epsilon that a Renyi curve of all real orders proves at delta, over orders in (1, largest_order].
+
+    As (a - 1) R_a is convex in a, epsilon times (a - 1) is as well, and epsilon has one minimum. It is 0 where delta covers the
+    total variation distance, which is at most sqrt(1 - e^-R) for the divergence R at any order (Bretagnolle and Huber).
+
+    Args:
+        curve: the divergences at a row of orders.
+        delta: in (0, 1).
+        largest_order: above 2.
+    """
+
+    def epsilon(log_excess: Array) -> Array:
+        orders = 1.0 + np.exp(log_excess)
+        return np.minimum(curve(orders), _HUGE) + conversion(order=orders, delta=delta)
+
+    if -math.expm1(-float(curve(np.array([1.0 + _LEAST_EXCESS]))[0])) <= delta * delta:
+        return 0.0
+    grid = np.linspace(math.log(_LEAST_EXCESS), math.log(largest_order - 1.0), _GRID)
+    values = epsilon(grid)
+    while grid[1] - grid[0] > _FINEST:
+        least = int(np.argmin(values))
+        grid = np.linspace(grid[max(least - 1, 0)], grid[min(least + 1, grid.size - 1)], _GRID)
+        values = epsilon(grid)
+    best = float(values.min())
     return max(0.0, best) if best < _HUGE / 2 else math.inf
 
 
@@ -125,7 +156,7 @@ def zcdp_budget(*, epsilon: float, delta: float) -> float:
     return math.exp(log_rho) * (1.0 - 1e-9)  # on the safe side of the root
 
 
-def conversion(*, order: Array, delta: float) -> Array:
+def conversion(*, order: ArrayLike, delta: float) -> Array:
     """What to add to a Renyi divergence of order a for an epsilon at delta: log(1 - 1/a) - (log delta + log a) / (a - 1).
 
     Args:
@@ -135,6 +166,9 @@ def conversion(*, order: Array, delta: float) -> Array:
     Returns:
         Array of the shape of order.
 
+    Raises:
+        ValueError: an argument outside its range.
+
     Source: GIP, section 4.2 (gip.lem1); GEP, Lemma D.4, improved (gep.lemD.2-4).
 
     Example: what a delta of 1e-5 costs at order 2 and at order 32.
@@ -143,4 +177,13 @@ def conversion(*, order: Array, delta: float) -> Array:
         >>> conversion(order=np.array([2.0, 32.0]), delta=1e-5).round(3)
         array([10.127,  0.228])
     """
-    return np.asarray(np.log1p(-1.0 / order) - (math.log(delta) + np.log(order)) / (order - 1.0))
+    order = _validate.finite("order", order)
+    _above_one("order", order)
+    delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
+    excess = order - 1.0
+    return np.asarray(np.log(excess / order) - (math.log(delta) + np.log(order)) / excess)
+
+
+def _above_one(name: str, order: Array) -> None:
+    if not (order > 1).all():
+        raise ValueError(f"{name} must hold numbers > 1, got {_validate.shown(order)}")

@@ -22,6 +22,8 @@ Array = NDArray[np.float64]
 
 _TAIL = 39.0  # N(0, 1) holds no double beyond
 _PANEL = 0.25
+DELTA_ERROR = 1e-11
+"""Relative error of :meth:`Loss.delta`, generously."""
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 

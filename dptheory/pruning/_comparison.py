@@ -47,6 +47,8 @@ def compare_methods(dim: int, keep: int, *, sigma_g: float = 1.0, noise_std: flo
     Raises:
         ValueError: an argument outside its range.
 
+    Source: GIP, Propositions 1 and 2, Corollary 1 (gip.eq6, gip.mse_r, gip.mse_t0, gip.criterion).
+
     Example: where noise and gradient are of one size, top-k alone is better than not updating.
         >>> from dptheory.pruning import compare_methods
         >>> found = compare_methods(1000, 100, sigma_g=1.0, noise_std=1.0)
@@ -54,8 +56,6 @@ def compare_methods(dim: int, keep: int, *, sigma_g: float = 1.0, noise_std: flo
         (1000.0, 1000.0, 1000.0)
         >>> round(found.top_k_mse, 2)
         661.43
-
-    Source: GIP, Propositions 1 and 2, Corollary 1 (gip.eq6, gip.mse_r, gip.mse_t0, gip.criterion).
     """
     sigma_g, noise_std = (
         _validate.size("sigma_g", sigma_g, zero=True),

@@ -1,7 +1,7 @@
 """Random sparsification of clipped gradients: kappa, the share of the descent that a random mask keeps.
 
-Notation: w = gradient, C = clip, r = rate, x = 1 - r, m a uniformly random mask with x d ones, xi = deviation of one example's
-gradient from w; P = P(|xi| < z C), P'_m = P(|m*xi| < z C), c = (1 - z) C, f(X) = min(X, c sqrt X), which is
+Notation: w = gradient, C = clip_norm, r = drop_rate, x = 1 - r, m a uniformly random mask with x d ones, xi = deviation of one
+example's gradient from w; P = P(|xi| < z C), P'_m = P(|m*xi| < z C), c = (1 - z) C, f(X) = min(X, c sqrt X), which is
 min(|v|, c) |v| at X = |v|^2. The random-sparsification paper has z = 3/4, random freeze z = 1/4.
 """
 
@@ -165,13 +165,13 @@ def flat_kappa(*, grad_norm: float, dim: int, clip_norm: float, drop_rate: float
     Raises:
         ValueError: an argument outside its range, or P = 0, where kappa is undefined.
 
+    Source: RS, Lemma 3.3 (rs.lem3.3, rs.kappa).
+
     Example: dropping half of a gradient that lies below the clip keeps the square root of one half of the descent.
         >>> from dptheory.sparsification import flat_kappa
         >>> found = flat_kappa(grad_norm=2.0, dim=1000, clip_norm=4.0, drop_rate=0.5)
         >>> round(found.value, 6), found.lower
         (0.707107, 0.5)
-
-    Source: RS, Lemma 3.3 (rs.lem3.3, rs.kappa).
     """
     dim = _validate.integer("dim", dim, 1, _FLAT_DIM)
     grad_norm = _validate.size("grad_norm", grad_norm, _FLAT_NORM)
@@ -274,7 +274,7 @@ class _Problem:
         probability = float((squares.sum(axis=1) < 1.0).mean())
         if probability == 0.0:
             raise ValueError(
-                f"deviation must have a row shorter than z * clip, kappa is undefined, got none of {len(xi)}"
+                f"deviation must have a row shorter than deviation_share * clip_norm, kappa is undefined, got none of {len(xi)}"
             )
         return cls(shares, Shares(np.sort(shares)), scale, 0.0, squares, probability)
 

@@ -1,7 +1,7 @@
 """How well a known linear map can be inverted from a masked, noisy gradient (the attack of RS, section 5).
 
 The attacker knows the vector k (or the matrix K), the mask m and m * (k x + xi) with xi ~ N(0, sigma^2 I), and wants x. The
-mask is uniform among those that keep exactly dim * (1 - rate) entries (rows of K). X = |m * k|^2.
+mask is uniform among those that keep exactly dim * (1 - drop_rate) entries (rows of K). X = |m * k|^2.
 """
 
 import itertools
@@ -182,13 +182,13 @@ def reconstruction_errors(
     Raises:
         ValueError: an argument outside its range.
 
+    Source: RS, Theorem 5.1 (rs.thm5.1).
+
     Example: four entries, two of them kept.
         >>> from dptheory.sparsification import reconstruction_errors
         >>> found = reconstruction_errors([1.0, 2.0, 3.0, 4.0], drop_rate=0.5, noise_std=0.1, prior_std=1.0)
         >>> round(found.attack.value, 6), round(found.lower_bound, 6), round(found.bayes, 6)
         (0.000876, 0.000667, 0.000875)
-
-    Source: RS, Theorem 5.1 (rs.thm5.1).
     """
     return ReconstructionErrors(
         attack=expected_error(vector, drop_rate=drop_rate, noise_std=noise_std),
@@ -311,28 +311,28 @@ def gaussian_matrix_error(*, keep: int, unknowns: int, noise_std: float) -> Atta
     return AttackError(value=error, given_recoverable=error, lost_probability=0.0)
 
 
-def _kept(dim: int, rate: float) -> int:
-    """dim * (1 - rate) as an integer in 1..dim."""
-    rate = _validate.real("drop_rate", rate, 0.0, 1.0, ends="[)")
-    keep = round(dim * (1 - rate))
-    if keep < 1 or abs(dim * (1 - rate) - keep) > 1e-9 * dim:
+def _kept(dim: int, drop_rate: float) -> int:
+    """dim * (1 - drop_rate) as an integer in 1..dim."""
+    drop_rate = _validate.real("drop_rate", drop_rate, 0.0, 1.0, ends="[)")
+    keep = round(dim * (1 - drop_rate))
+    if keep < 1 or abs(dim * (1 - drop_rate) - keep) > 1e-9 * dim:
         raise ValueError(
-            f"drop_rate must make dim * (1 - drop_rate) an integer in 1..{dim}, got {rate!r}: {dim} * (1 - drop_rate) = "
-            f"{dim * (1 - rate):g}"
+            f"drop_rate must make dim * (1 - drop_rate) an integer in 1..{dim}, got {drop_rate!r}: {dim} * (1 - drop_rate) = "
+            f"{dim * (1 - drop_rate):g}"
         )
     return keep
 
 
-def _vector_keep(k: ArrayLike, rate: float) -> tuple[Array, int]:
+def _vector_keep(k: ArrayLike, drop_rate: float) -> tuple[Array, int]:
     vector = _validate.finite("vector", k)
     if vector.ndim != 1 or not 1 <= vector.size <= _MAX_DIM:
         raise ValueError(f"vector must be a vector of 1..{_MAX_DIM} entries, got shape {vector.shape}")
-    return vector, _kept(vector.size, rate)
+    return vector, _kept(vector.size, drop_rate)
 
 
-def _scaled_squares(k: ArrayLike, rate: float) -> tuple[float, Array, int]:
+def _scaled_squares(k: ArrayLike, drop_rate: float) -> tuple[float, Array, int]:
     """max |k_j|, the squares (k_j / max)^2, and the number of kept entries."""
-    vector, keep = _vector_keep(k, rate)
+    vector, keep = _vector_keep(k, drop_rate)
     size = np.abs(vector)
     scale = float(size.max())
     if scale == 0.0:
@@ -342,9 +342,9 @@ def _scaled_squares(k: ArrayLike, rate: float) -> tuple[float, Array, int]:
     return scale, (size / scale) ** 2, keep
 
 
-def _noise_variance(sigma: float, scale: float) -> float:
-    """(sigma / scale)^2, the noise after k has been divided by scale."""
-    ratio = _validate.real("noise_std", sigma, 0.0, ends="[)") / scale
+def _noise_variance(noise_std: float, scale: float) -> float:
+    """(noise_std / scale)^2, the noise after k has been divided by scale."""
+    ratio = _validate.real("noise_std", noise_std, 0.0, ends="[)") / scale
     return ratio * ratio
 
 
@@ -358,13 +358,13 @@ def _log_lost_probability(squares: Array, keep: int) -> float:
     return float(np.log1p(-many / (dim - np.arange(few))).sum())
 
 
-def _matrix_keep(K: ArrayLike, rate: float) -> tuple[Array, int]:
+def _matrix_keep(K: ArrayLike, drop_rate: float) -> tuple[Array, int]:
     matrix = _validate.signed_scale("matrix", K)
     if matrix.ndim != 2 or matrix.size == 0 or np.linalg.matrix_rank(matrix) < matrix.shape[1]:
         raise ValueError(f"matrix must be a matrix of full column rank, got shape {matrix.shape}")
-    keep = _kept(len(matrix), rate)
+    keep = _kept(len(matrix), drop_rate)
     if keep < matrix.shape[1]:
-        raise ValueError(f"drop_rate must leave at least {matrix.shape[1]} of {len(matrix)} rows, got {rate!r}")
+        raise ValueError(f"drop_rate must leave at least {matrix.shape[1]} of {len(matrix)} rows, got {drop_rate!r}")
     return matrix, keep
 
 

@@ -115,12 +115,12 @@ def optimal_rates(*, delta_c: float, step_noise: float) -> tuple[OptimalRate, ..
     Raises:
         ValueError: an argument outside its range.
 
+    Source: RS, Appendix G, equation 116 (rs.appG).
+
     Example: the answer runs from .9 to 0 with the assumed exponent.
         >>> from dptheory.sparsification import optimal_rates
         >>> [(one.exponent, round(one.drop_rate, 6)) for one in optimal_rates(delta_c=0.1, step_noise=1.0)]
         [(0.5, 0.9), (0.75, 0.7), (1.0, 0.0)]
-
-    Source: RS, Appendix G, equation 116 (rs.appG).
     """
     return tuple(
         OptimalRate(exponent=a, drop_rate=optimal_rate(delta_c=delta_c, step_noise=step_noise, exponent=a))

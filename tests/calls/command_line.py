@@ -2,12 +2,16 @@
 
 from pathlib import Path
 
+_EXAMPLE = Path(__file__).parents[2] / "proofs" / "refute" / "layer_freezing.py"
+
 COMMANDS: dict[str, dict[str, str]] = {
     "claims": {"--paper": "gip", "--verdict": "false", "--format": "json"},
     "claim": {"ID": "gip.eq18"},
     "check": {"PATTERNS": "gip.eq18", "--budget": "20s", "--seed": "0", "--workers": "1", "--json": "evidence.json"},
     "pages": {"DIRECTORY": ".", "PATTERNS": "gip.eq18", "--budget": "20s", "--seed": "0", "--workers": "1"},
     "demo": {"--out": "/dev/null/demo"},
+    "find": {"QUERY": "kappa", "--max-matches": "3"},
+    "refute": {"FILE": str(_EXAMPLE), "NAMES": "corrected", "--budget": "20s", "--seed": "0"},
     "bound prune": {"--dim": "10", "--keep": "3", "--sigma-g": "1", "--noise-std": "1"},
     "bound mse": {
         "--grad-norm": "1", "--dim": "10", "--deviation": "0.1", "--clip-norm": "1", "--noise-multiplier": "1",
@@ -35,7 +39,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "privacy epsilon": {
         "--noise-multiplier": "2", "--sampling-rate": "1", "--steps": "1", "--delta": "1e-5", "--adjacency": "add-remove",
-        "--sampling": "poisson", "--width": "0.01",
+        "--sampling": "poisson",
     },
     "privacy noise-multiplier": {
         "--epsilon": "1", "--delta": "1e-5", "--sampling-rate": "1", "--steps": "1", "--adjacency": "add-remove",

@@ -75,8 +75,10 @@ CALLS: Calls = {
     f"{_INDEX_PRV}.mean": [call(self=_PRV)],
     f"{_INDEX_PRV}.rdp": [call(self=_PRV, alpha=2.0)],
     "dptheory.privacy.subsampled_gaussian_rdp": [
-        call(orders=[2.0, 3.0, 4.0], sampling_rate=0.5, noise_multiplier=1.0),
-        dear(orders=np.arange(2.0, 257.0), sampling_rate=0.01, noise_multiplier=1.0),
+        call(
+            orders=[1.5, 3.0, 4.0], sampling_rate=0.5, noise_multiplier=1.0, adjacency="add-remove", direction="worst"
+        ),
+        dear(orders=np.arange(2.0, 257.0), sampling_rate=0.01, noise_multiplier=1.0, adjacency="replace-one"),
     ],
     "dptheory.privacy.joint_rdp": [
         call(orders=[2.0, 3.0], sampling_rate=0.5, noise_multiplier=1.0, mechanism=_SMALL, groups=2),

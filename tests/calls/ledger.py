@@ -13,6 +13,7 @@ CALLS: Calls = {
     "dptheory.claims.get": [call(id="gip.eq18")],
     "dptheory.claims.select": [call(patterns=["gip.*"])],
     "dptheory.claims.Claim.check": [dear(self=claims.get("gip.eq18"), budget=10.0, seed=0, executor=None)],
+    "dptheory.claims.find": [call(query="GIP Proposition 2", max_matches=5)],
     "dptheory.claims.ledger_markdown": [call(claims=[claims.get("gip.eq18")])],
     "dptheory.claims.Answer.lines": [call(self=claims.get("rs.table2").answer)],
     "dptheory.claims.Watcher": [call()],

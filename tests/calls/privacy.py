@@ -1,45 +1,91 @@
 """Accounting, conversions, audits, what a divisor leaks."""
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from dptheory import papers
+from dptheory.privacy import Composition, FreshMask, Step, privacy_statement
+from dptheory.pruning import SubsetMallows
 from tests.calls import Calls, call, dear, slow
 
 _SETTING = papers.PaperSetting(name="one step", epsilon=3.0, delta=1e-5, batch_size=60_000, train_size=60_000, epochs=1)
 _SCORES = np.random.default_rng(0).standard_normal(200)
 _PRIVACY = "dptheory.privacy"
+_SAMPLED = {"noise_multiplier": 1.0, "sampling_rate": 0.02, "count": 100}
+_RELEASE = Composition([Step(noise_multiplier=4.0, sampling_rate=1.0, count=3)])
+_COMPOSITION = f"{_PRIVACY}.Composition"
+_STATEMENT = f"{_PRIVACY}.PrivacyStatement"
 
 CALLS: Calls = {
     f"{_PRIVACY}.epsilon_bounds": [
-        call(noise_multiplier=2.0, sampling_rate=1.0, steps=1, delta=1e-5, width=0.005, adjacency="add-remove",
-             sampling="poisson", direction="worst"),
+        call(noise_multiplier=2.0, sampling_rate=1.0, steps=1, delta=1e-5, adjacency="add-remove",
+             sampling="poisson", direction="worst", certified=False),
         dear(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5, adjacency="add-remove"),
     ],
+    f"{_PRIVACY}.delta_bounds": [
+        call(noise_multiplier=2.0, sampling_rate=1.0, steps=1, epsilon=1.0, adjacency="add-remove",
+             sampling="poisson", direction="worst", certified=False),
+        dear(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, epsilon=4.0, adjacency="add-remove"),
+    ],
+    f"{_PRIVACY}.Step": [call(**_SAMPLED)],
+    f"{_PRIVACY}.JointStep": [call(**_SAMPLED, mechanism=SubsetMallows(8, 3, 0.3), groups=2)],
+    f"{_PRIVACY}.MaskedStep": [call(**_SAMPLED, mask=FreshMask(dim=10, keep=2))],
+    _COMPOSITION: [call(parts=[Step(**_SAMPLED)], adjacency="replace-one")],
+    f"{_COMPOSITION}.epsilon": [call(self=_RELEASE, delta=1e-5)],
+    f"{_COMPOSITION}.delta": [call(self=_RELEASE, epsilon=1.0)],
+    f"{_COMPOSITION}.advantage": [call(self=_RELEASE)],
+    f"{_COMPOSITION}.tradeoff": [dear(self=_RELEASE, false_positive_rate=0.01)],
+    f"{_COMPOSITION}.attack": [dear(self=_RELEASE, false_positive_rate=0.01)],
+    f"{_COMPOSITION}.guaranteed": [dear(self=_RELEASE, false_positive_rates=[0.01, 0.5])],
+    f"{_COMPOSITION}.plot": [dear(self=_RELEASE, ax=Figure().add_subplot())],
+    f"{_PRIVACY}.privacy_statement": [
+        dear(
+            composition=_RELEASE, delta=1e-5, mechanism="DP-SGD", unit="one record", adjacency="zero-out", public=("N",),
+            sampler="Poisson", randomness="seed 0", secure=False, epsilon_if_secure=1.0, tuning="none", software=("a 1",),
+        ),
+    ],
+    f"{_STATEMENT}.json": [call(self=privacy_statement(composition=None, delta=1e-5))],
+    f"{_STATEMENT}.markdown": [call(self=privacy_statement(composition=None, delta=1e-5))],
     f"{_PRIVACY}.rdp_epsilon": [
-        dear(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5, adjacency="add-remove", sampling="poisson"),
+        call(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5, adjacency="add-remove", sampling="poisson"),
     ],
     f"{_PRIVACY}.cross_check": [
         slow(noise_multiplier=4.0, sampling_rate=0.01, steps=1, delta=1e-5, width=0.5, adjacency="add-remove"),
     ],
     f"{_PRIVACY}.least_noise_multiplier": [
-        call(epsilon=1.0, delta=1e-5, sampling_rate=1.0, steps=10, tolerance=1e-3, adjacency="add-remove",
-             sampling="poisson", direction="worst"),
+        call(epsilon=1.0, delta=1e-5, sampling_rate=1.0, steps=10, adjacency="add-remove",
+             sampling="poisson", direction="worst", certified=False),
         slow(epsilon=3.0, delta=1e-5, sampling_rate=0.02, steps=1000, adjacency="add-remove"),
     ],
     f"{_PRIVACY}.max_steps": [
         call(epsilon=1.0, delta=1e-5, noise_multiplier=20.0, sampling_rate=1.0, adjacency="add-remove",
-             sampling="poisson", direction="worst"),
+             sampling="poisson", direction="worst", certified=False),
         slow(epsilon=3.0, delta=1e-5, noise_multiplier=1.5, sampling_rate=0.02, adjacency="add-remove"),
     ],
     f"{_PRIVACY}.epsilon_report": [
-        dear(noise_multiplier=2.0, sampling_rate=1.0, steps=1, delta=1e-5, width=0.005, adjacency="add-remove",
-             sampling="poisson"),
+        dear(noise_multiplier=2.0, sampling_rate=1.0, steps=1, delta=1e-5, adjacency="add-remove",
+             sampling="poisson", certified=False),
     ],
     f"{_PRIVACY}.noise_for_budget": [
-        call(epsilon=1.0, delta=1e-5, sampling_rate=1.0, steps=10, adjacency="add-remove", sampling="poisson"),
+        call(epsilon=1.0, delta=1e-5, sampling_rate=1.0, steps=10, adjacency="add-remove", sampling="poisson",
+             certified=False),
     ],
     f"{_PRIVACY}.steps_for_budget": [
-        call(epsilon=1.0, delta=1e-5, noise_multiplier=20.0, sampling_rate=1.0, adjacency="add-remove", sampling="poisson"),
+        call(epsilon=1.0, delta=1e-5, noise_multiplier=20.0, sampling_rate=1.0, adjacency="add-remove", sampling="poisson",
+             certified=False),
+    ],
+    f"{_PRIVACY}.shuffled_epsilon_lower_bound": [
+        slow(noise_multiplier=2.0, batches=10, epochs=2, delta=1e-5, adjacency="add-remove"),
+    ],
+    f"{_PRIVACY}.user_epsilon_upper_bound": [
+        call(noise_multiplier=2.0, sampling_rate=1.0, steps=10, delta=1e-5, records_per_user=2),
+        slow(noise_multiplier=2.0, sampling_rate=0.1, steps=10, delta=1e-5, records_per_user=2),
+    ],
+    f"{_PRIVACY}.truncated_epsilon_upper_bound": [
+        slow(noise_multiplier=2.0, sampling_rate=0.1, steps=10, delta=1e-5, train_size=100, max_batch_size=20),
+    ],
+    f"{_PRIVACY}.selection_epsilon_upper_bound": [
+        slow(noise_multiplier=2.0, sampling_rate=0.1, steps=10, delta=1e-5, mean_runs=10.0, runs_law="geometric"),
     ],
     f"{_PRIVACY}.gaussian_log_delta": [call(mu=1.0, epsilon=1.0), call(mu=0.01, epsilon=8.0)],
     f"{_PRIVACY}.gaussian_delta": [call(mu=1.0, epsilon=1.0), call(mu=0.01, epsilon=8.0)],

@@ -1,4 +1,4 @@
-"""What users of ``training`` call: make_private, mechanisms and their schedules, ledger, samplers, runs, readers, probes."""
+"""What users of ``training`` call: make_private, mechanisms and their schedules, accountant, samplers, runs, readers, probes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -134,6 +134,7 @@ CALLS: Calls = {
     "training.engine.PrivacyAccountant": [call(sampling_rate=0.1)],
     "training.engine.PrivacyAccountant.epsilon": [call(self=PrivacyAccountant(0.1), delta=1e-5)],
     "training.engine.PrivacyAccountant.epsilon_if_secure": [call(self=PrivacyAccountant(0.1), delta=1e-5)],
+    "training.engine.PrivacyAccountant.composition": [call(self=PrivacyAccountant(0.1))],
     "training.engine.PrivacyAccountant.limit": [call(self=Fresh(lambda: PrivacyAccountant(0.1)), epsilon=3.0, delta=1e-5)],
     "training.engine.PrivacyAccountant.record": [call(self=Fresh(lambda: PrivacyAccountant(0.1)), cost=m.StepCost(1.0))],
     "training.engine.PrivacyAccountant.clear": [call(self=Fresh(lambda: PrivacyAccountant(0.1)), cost=m.StepCost(1.0))],
@@ -174,8 +175,10 @@ CALLS: Calls = {
     "training.networks.resnet20": [dear(seed=0)],
     "training.networks.wrn_16_4": [dear(seed=0)],
     "training.networks.scattering_cnn": [dear(seed=0)],
+    "training.networks.scattering_linear": [dear(seed=0)],
     "training.networks.linear_probe": [dear(seed=0, features=12, bias=True)],
     "training.data.load": [dear(name="excerpt", train=False)],
+    "training.runs.build_model": [call(name="linear-probe", features=_FEATURES, seed=0)],
     "training.runs.DpSgdSettings": [call(**_SETTINGS)],
     "training.runs.sampling_rate": [call(batch_size=10, train_size=40)],
     "training.runs.pick_device": [call(wanted="cpu")],

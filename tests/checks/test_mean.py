@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from fractions import Fraction
 from functools import partial
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dptheory.checks import Evidence, ExactCheck, Kind, LawCheck, MeanCheck, Moments, Range, SearchCheck, estimate
+from dptheory.checks import EqualityCheck, Evidence, Kind, LawCheck, MeanCheck, Moments, Range, SearchCheck, estimate
 from dptheory.checks._mean import chunk_size, moments
 
 
@@ -228,14 +229,13 @@ def test_ranges() -> None:
     assert Range(2, 4).value(0.25) == 2.5
 
 
-def _exact(**changes: object) -> ExactCheck:
-    base = ExactCheck(
-        "exact",
-        cases=lambda: [(n,) for n in range(1, 5)],
-        truth=lambda n: Fraction(sum(range(n + 1))),
-        statement=lambda n: Fraction(n * (n + 1), 2),
-        wrong=lambda n: Fraction(n * n, 2),
-    )
+def _exact(
+    truth: Callable[[int], object] = lambda n: Fraction(sum(range(n + 1))),
+    statement: Callable[[int], object] = lambda n: Fraction(n * (n + 1), 2),
+    wrong: Callable[[int], object] = lambda n: Fraction(n * n, 2),
+    **changes: object,
+) -> EqualityCheck:
+    base = EqualityCheck("exact", lambda: [(n,) for n in range(1, 5)], lambda n: (statement(n), truth(n), wrong(n)))
     return dataclasses.replace(base, **changes)  # type: ignore[arg-type]
 
 

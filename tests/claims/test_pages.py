@@ -35,7 +35,7 @@ def test_what_was_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         claim.id for claim in claims.select(["gip.eq18", "gip.order"])
     ]
     for page in (folder / "gip").glob("*.md"):
-        assert "old" not in page.read_text().split("<!-- evidence")[-1]
+        assert "\nold\n" not in page.read_text().split("<!-- evidence")[-1]
     assert all("Seed 2." in (folder / "gip" / name).read_text() for name in ("eq18.md", "order.md"))
 
 

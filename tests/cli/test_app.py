@@ -100,12 +100,12 @@ def test_mistakes_get_one_line_and_code_two(arguments: tuple[str, ...], says: st
     assert result.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", ["claims", "claim", "check", "pages", "demo"])
+@pytest.mark.parametrize("command", ["claims", "claim", "check", "pages", "demo", "find", "refute"])
 def test_help_shows_an_example(command: str) -> None:
     assert f"Example: dptheory {command}" in " ".join(_run(command, "--help").stdout.split())
 
 
-@pytest.mark.parametrize("command", ["claims", "claim", "check"])
+@pytest.mark.parametrize("command", ["claims", "claim", "check", "find"])
 def test_the_examples_of_the_help_work(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The checks themselves run in ``test_claims``; here it matters which are asked for."""
     asked: list[tuple[str, float, int]] = []

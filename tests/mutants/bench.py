@@ -27,7 +27,6 @@ from dptheory.checks import (
     Check,
     EqualityCheck,
     Evidence,
-    ExactCheck,
     LawCheck,
     MeanCheck,
     SearchCheck,
@@ -163,8 +162,6 @@ def record(check: Check, targets: Iterable[Target]) -> Recorded:
     clear_caches("dptheory.claims")
     recorder = Recorder(targets)
     with swapped(recorder.handlers()):
-        if isinstance(check, ExactCheck):
-            return _record_exact(check, recorder)
         if isinstance(check, EqualityCheck):
             return _record_equality(check, recorder)
         if isinstance(check, SearchCheck):
@@ -174,26 +171,6 @@ def record(check: Check, targets: Iterable[Target]) -> Recorded:
         if isinstance(check, MeanCheck | LawCheck):
             return _record_draws(check, recorder)
     raise TypeError(f"no way to record a {type(check).__name__}")
-
-
-def _record_exact(check: ExactCheck, recorder: Recorder) -> Recorded:
-    cases = _Side(lambda: list(check.cases()), recorder)
-    truth, statement = _Side(check.truth, recorder), _Side(check.statement, recorder)
-    ran = replace(check, cases=cases, truth=truth, statement=statement).run(BUDGET, SEED)
-    in_cases = cases.rows[0][3]
-
-    def part(i: int) -> Part:
-        case, _, value, truth_hits = truth.rows[i]
-
-        def fails(target: Target) -> bool:
-            fresh = check.truth(*case) if target in truth_hits else value
-            return relative_difference(check.statement(*case), fresh) > check.tolerance
-
-        return Part(
-            _union(statement.rows[i][3], truth_hits, in_cases), _common(statement.rows[i][3], truth_hits), fails
-        )
-
-    return _recorded(check, ran, map(part, range(len(statement.rows))))
 
 
 def _record_equality(check: EqualityCheck, recorder: Recorder) -> Recorded:

@@ -26,19 +26,48 @@ _TAILS = (
 )
 _MASKS = ("test_fields::test_masks_keep_what_they_say",)
 
+_COMPOSED = ("privacy.test_composition::test_unsampled_steps_are_one_gaussian_release",)
+_CERTIFIED = "privacy.test_answers::test_answers_in_ball_arithmetic"
+_ENCLOSED = "test_fields::test_bounds_and_budgets_in_ball_arithmetic"
+_SAMPLERS = "privacy.test_samplers"
+_STATED = ("privacy.test_statement::test_all_of_it_is_in_the_text_and_in_the_json",)
+
 # fmt: off
 NAMED: dict[str, tuple[str, ...]] = {
     "privacy.cross_check": ("test_fields::test_cross_check_field_by_field",),
     "privacy.epsilon_bounds": (
         "test_fields::test_bounds_of_epsilon_field_by_field",
         "test_fields::test_bounds_without_replacement",
+        _ENCLOSED,
     ),
+    "privacy.delta_bounds": ("test_fields::test_bounds_of_delta_field_by_field", _ENCLOSED),
     "privacy.least_noise_multiplier": (
         "test_fields::test_noise_multiplier_is_the_least",
         "test_fields::test_noise_multiplier_without_replacement",
+        _ENCLOSED,
+    ),
+    "privacy.Composition.epsilon": _COMPOSED,
+    "privacy.Composition.delta": _COMPOSED,
+    "privacy.Composition.advantage": _COMPOSED,
+    "privacy.Composition.tradeoff": (
+        *_COMPOSED, "privacy.test_composition::test_tradeoff_of_a_gaussian_is_that_of_neyman_and_pearson",
+    ),
+    "privacy.PrivacyStatement.json": _STATED,
+    "privacy.PrivacyStatement.markdown": _STATED,
+    "privacy.Composition.attack": ("privacy.test_composition::test_what_the_attacker_can_do",),
+    "privacy.Composition.guaranteed": (
+        "privacy.test_composition::test_the_guaranteed_curve_is_below_the_exact_one_and_close",
+    ),
+    "privacy.JointStep.index_epsilon": ("privacy.test_composition::test_pure_epsilon_of_the_index_sets_of_a_step",),
+    "privacy.privacy_statement": ("privacy.test_statement::test_every_field",),
+    "privacy.user_epsilon_upper_bound": (f"{_SAMPLERS}::test_a_user_with_one_record_is_a_record",),
+    "privacy.truncated_epsilon_upper_bound": (f"{_SAMPLERS}::test_uncut_batches_are_plain_poisson_batches",),
+    "privacy.shuffled_epsilon_lower_bound": (f"{_SAMPLERS}::test_one_batch_per_epoch_is_the_gaussian_mechanism",),
+    "privacy.selection_epsilon_upper_bound": (
+        f"{_SAMPLERS}::test_the_best_of_several_runs_as_dp_accounting_has_it",
     ),
     "privacy.rdp_epsilon": ("test_fields::test_renyi_epsilon",),
-    "privacy.max_steps": ("test_fields::test_steps_are_the_most",),
+    "privacy.max_steps": ("test_fields::test_steps_are_the_most", _ENCLOSED),
     "papers.PaperSetting.sampling_rate": _SETTINGS,
     "papers.PaperSetting.steps": _SETTINGS,
     "papers.PaperSetting.needed_noise_multiplier": _SETTINGS[:1],
@@ -53,7 +82,7 @@ NAMED: dict[str, tuple[str, ...]] = {
     "gradients.angle_summary": ("gradients.test_angles::test_a_law_in_a_few_numbers",),
     "freezing.compare_freezing": ("freezing.test_comparison::test_every_field",),
     "embedding.compare_releases": ("embedding.test_comparison::test_every_field",),
-    "privacy.estimated_noise_multiplier": ("privacy.test_estimate::test_it_is_the_saddle_point_of_the_budget",),
+    "privacy.estimated_noise_multiplier": ("privacy.test_estimate::test_without_sampling_it_is_the_gaussian",),
     "planning.plan": ("planning.test_plan::test_every_field_of_a_fixed_setting",),
     "planning.plan_training": ("planning.test_answer::test_every_field",),
     "planning.compare_runs": ("planning.test_compare::test_every_field",),
@@ -71,9 +100,9 @@ NAMED: dict[str, tuple[str, ...]] = {
     "planning.TrainingSetup.entries": ("planning.test_statistics::test_sizes_add_up",),
     "planning.GradientStats.dim": ("planning.test_statistics::test_sizes_add_up",),
     "papers.embedding_noise": ("test_fields::test_noise_of_all_embedding_presets",),
-    "privacy.epsilon_report": ("privacy.test_answers::test_what_is_spent",),
-    "privacy.noise_for_budget": ("privacy.test_answers::test_how_much_noise",),
-    "privacy.steps_for_budget": ("privacy.test_answers::test_how_many_steps",),
+    "privacy.epsilon_report": ("privacy.test_answers::test_what_is_spent", _CERTIFIED),
+    "privacy.noise_for_budget": ("privacy.test_answers::test_how_much_noise", _CERTIFIED),
+    "privacy.steps_for_budget": ("privacy.test_answers::test_how_many_steps", _CERTIFIED),
     "privacy.compare_index_accountings": ("privacy.test_index_comparison::test_every_field",),
     "privacy.bound_at_known_rate": ("privacy.test_auditing::test_bound_at_a_known_rate",),
     "privacy.audit": ("test_fields::test_audit_field_by_field",),

@@ -111,6 +111,7 @@ _ACCOUNTED = (
 
 TABLE: dict[str, tuple[Region, ...]] = {
     "privacy.epsilon_bounds": _ACCOUNTED,
+    "privacy.delta_bounds": _ACCOUNTED,
     "privacy.least_noise_multiplier": _ACCOUNTED[:2],
     "privacy.gaussian_delta": (
         _where("mu > 5", lambda a: a["mu"] > 5),

@@ -83,7 +83,11 @@ def _methods(name: str, owner: type) -> Iterator[Target]:
         return
     for attribute, value in vars(owner).items():
         function = value.fget if isinstance(value, property) else getattr(value, "func", value)
-        if not attribute.startswith("_") and isinstance(function, types.FunctionType):
+        if (
+            not attribute.startswith("_")
+            and isinstance(function, types.FunctionType)
+            and _returns(function) is not types.NoneType  # a picture
+        ):
             yield Target(f"{name}.{attribute}", function, value, owner, _returns(function))
 
 

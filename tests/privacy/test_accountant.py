@@ -1,8 +1,7 @@
 """Accounting of subsampled Gaussian steps: brackets that hold, over the whole range of the arguments."""
 
-import itertools
 import math
-import warnings
+import sys
 from dataclasses import replace
 
 import mpmath
@@ -12,55 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dptheory import privacy
-from dptheory.claims.rf import _inversion
 from dptheory.papers import PaperSetting, paper_settings
-from dptheory.privacy import _accountant, _brackets, _closed_forms, _crossing, _dp_accounting, _prv
+from dptheory.privacy import _accountant, _brackets, _closed_forms, _crossing, _prv
+from dptheory.privacy._moments import Unresolved
 from dptheory.privacy._sampled_loss import Direction, Loss
-from tests.named import by_name
 
 DIRECTIONS: tuple[Direction, ...] = ("remove", "add", "replace")
-
-
-def _configurations(seed: int, count: int) -> list[tuple[float, float, int, float]]:
-    """Noise multiplier, rate, steps and delta, log-uniform over the range that is promised, corners first."""
-    corners = list(itertools.product((0.1, 100.0), (1e-6, 0.999), (1, 10**6), (1e-15, 0.1)))
-    rng = np.random.default_rng(seed)
-    low, high = np.log10([0.1, 1e-6, 1.0, 1e-15]), np.log10([100.0, 1.0, 1e6, 0.1])
-    drawn = [10.0 ** rng.uniform(low, high) for _ in range(count - len(corners))]
-    return corners + [(float(s), float(q), int(t), float(d)) for s, q, t, d in drawn]
-
-
-def _check(sigma: float, rate: float, steps: int, delta: float, width: float) -> tuple[float, float]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = privacy.epsilon_bounds(
-            noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=delta, width=width
-        )
-    assert 0 <= found.lower <= found.estimate <= found.upper < math.inf
-    # Without subsampling epsilon is known exactly, and larger.
-    assert found.lower <= privacy.gaussian_epsilon(math.sqrt(steps) / sigma, delta) * (1 + 1e-7)
-    return found.lower, found.upper
-
-
-# The seed picks the configurations; the parts keep one failure from hiding the others.
-@pytest.mark.parametrize("part", range(8))
-def test_brackets_hold_over_the_whole_range(part: int) -> None:
-    for sigma, rate, steps, delta in _configurations(20, 200)[part::8]:
-        lower, upper = _check(sigma, rate, steps, delta, 0.5)
-        if part % 2:
-            rdp = privacy.rdp_epsilon(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=delta)
-            assert lower <= rdp * (1 + 1e-9) + 1e-12, (sigma, rate, steps, delta)
-        elif part % 4 == 0 and steps < 3000:
-            pld = _dp_accounting.pld_bracket(Loss("remove", sigma, rate), steps, delta)
-            assert pld[0] <= upper * (1 + 1e-9) + 1e-12, (sigma, rate, steps, delta)
-            assert lower <= pld[1] * (1 + 1e-9) + 1e-12, (sigma, rate, steps, delta)
-
-
-@pytest.mark.slow
-def test_brackets_hold_over_the_whole_range_in_depth() -> None:
-    for sigma, rate, steps, delta in _configurations(21, 500):
-        _check(sigma, rate, steps, delta, 0.02)
-        privacy.cross_check(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=delta, width=0.02)
 
 
 def test_brackets_hold_exact_gaussian_values() -> None:
@@ -80,7 +36,7 @@ def test_one_step_against_mpmath() -> None:
     """delta of one step in closed form: Q(Y > eps) - e^eps P(Y > eps) at the threshold's output."""
     for sigma, rate, delta in ((0.5, 0.3, 1e-12), (2.0, 0.01, 1e-5), (0.3, 1e-3, 1e-6), (20.0, 0.5, 1e-3)):
         found = privacy.epsilon_bounds(
-            noise_multiplier=sigma, sampling_rate=rate, steps=1, delta=delta, width=1e-3, direction="remove"
+            noise_multiplier=sigma, sampling_rate=rate, steps=1, delta=delta, direction="remove"
         )
 
         def hockey_stick(epsilon: float, sigma: float = sigma, rate: float = rate) -> mpmath.mpf:
@@ -142,38 +98,31 @@ class TestKnownProblems:
     def test_mean_of_the_discretised_loss(self) -> None:
         """microsoft/prv_accountant#36: "Discrete mean differs from continuous mean significantly"."""
         found = privacy.epsilon_bounds(noise_multiplier=0.8, sampling_rate=0.125, steps=1000, delta=1e-6)
-        assert found.method == "PRV" and found.upper - found.lower < 0.006 * found.upper
+        assert found.method == "saddle line" and found.upper - found.lower < 1e-9 * found.upper
 
     def test_mean_of_the_discretised_loss_opacus(self) -> None:
         """meta-pytorch/opacus#601 and #604: the same in a search for the noise, and for budgets above 10."""
         for budget in (10.0, 50.0, 300.0):
-            sigma = privacy.least_noise_multiplier(
-                epsilon=budget, delta=1e-5, sampling_rate=0.1, steps=500, tolerance=0.02
-            )
+            sigma = privacy.least_noise_multiplier(epsilon=budget, delta=1e-5, sampling_rate=0.1, steps=500)
             assert (
-                privacy.epsilon_bounds(
-                    noise_multiplier=sigma, sampling_rate=0.1, steps=500, delta=1e-5, width=0.1
-                ).lower
-                <= budget
+                privacy.epsilon_bounds(noise_multiplier=sigma, sampling_rate=0.1, steps=500, delta=1e-5).lower <= budget
             )
 
     def test_large_epsilon(self) -> None:
         """microsoft/prv_accountant#42 and #14: large domains broke the numerical mean."""
         for steps in (10, 500):
-            found = privacy.epsilon_bounds(noise_multiplier=1.0, sampling_rate=0.2, steps=steps, delta=1e-5, width=0.01)
-            assert found.method == "PRV" and found.upper - found.lower < 0.012 * max(1, found.upper)
+            found = privacy.epsilon_bounds(noise_multiplier=1.0, sampling_rate=0.2, steps=steps, delta=1e-5)
+            assert found.method == "saddle line" and found.upper - found.lower < 1e-9 * found.upper
             privacy.cross_check(noise_multiplier=1.0, sampling_rate=0.2, steps=steps, delta=1e-5)
 
     def test_small_delta(self) -> None:
         """microsoft/prv_accountant#17: epsilon 3.8 or 0.06 at deltas of 1e-18 beside each other, RDP 0.67."""
         near = [
-            privacy.epsilon_bounds(noise_multiplier=4, sampling_rate=0.00033, steps=10_000, delta=d, width=1e-3)
-            for d in (1e-15, 1.1e-15)
+            privacy.epsilon_bounds(noise_multiplier=4, sampling_rate=0.00033, steps=10_000, delta=d)
+            for d in (1e-18, 1.1e-18)
         ]
         assert all(0.05 < one.lower < one.upper < 0.6 for one in near)
-        assert near[1].lower <= near[0].upper
-        with pytest.raises(ValueError, match=r"delta must be a number in \[1e-15, 0.1\], got 1.1e-18"):
-            privacy.epsilon_bounds(noise_multiplier=4, sampling_rate=0.00033, steps=10_000, delta=1.1e-18)
+        assert 0.99 * near[0].lower < near[1].upper < near[0].lower
 
     def test_small_noise(self) -> None:
         """meta-pytorch/opacus#637: "cannot convert float infinity to integer"; NVIDIA-NeMo/Safe-Synthesizer#351: hangs."""
@@ -183,16 +132,11 @@ class TestKnownProblems:
     def test_small_budget(self) -> None:
         """google/dpsynth#71: out of memory where the noise is large."""
         sigma = privacy.least_noise_multiplier(epsilon=0.01, delta=1e-9, sampling_rate=0.001, steps=1000)
-        assert (
-            privacy.epsilon_bounds(
-                noise_multiplier=sigma, sampling_rate=0.001, steps=1000, delta=1e-9, width=1e-3
-            ).lower
-            <= 0.01
-        )
+        assert privacy.epsilon_bounds(noise_multiplier=sigma, sampling_rate=0.001, steps=1000, delta=1e-9).upper <= 0.01
 
     def test_delta_that_covers_the_distance(self) -> None:
         """A budget of 1e-9 was refused although delta covers all that the steps can show."""
-        nothing = privacy.EpsilonBounds(lower=0.0, estimate=0.0, upper=0.0, method="distance")
+        nothing = privacy.EpsilonBounds(lower=0.0, estimate=0.0, upper=0.0, method="saddle line")
         assert privacy.epsilon_bounds(noise_multiplier=1000.0, sampling_rate=0.001, steps=50, delta=1e-5) == nothing
         assert (
             privacy.epsilon_bounds(
@@ -200,22 +144,9 @@ class TestKnownProblems:
             )
             == nothing
         )
-        sigma = privacy.least_noise_multiplier(epsilon=1e-9, delta=1e-5, sampling_rate=0.001, steps=50, tolerance=0.1)
-        assert 250 < sigma < 400  # sqrt(50) * .001 / sigma spends 1e-5 at sigma = 282
+        sigma = privacy.least_noise_multiplier(epsilon=1e-9, delta=1e-5, sampling_rate=0.001, steps=50)
+        assert 282.08 < sigma < 282.09  # delta(0) is about sqrt(50) * .001 / (sigma sqrt(2 pi))
         assert privacy.epsilon_bounds(noise_multiplier=sigma, sampling_rate=0.001, steps=50, delta=1e-5).upper <= 1e-9
-
-    @pytest.mark.parametrize(
-        ("sigma", "rate", "steps", "factor"),
-        [(10.0, 0.01, 20, 1.26), (30.0, 0.5, 100, 1.27), (1.0, 0.05, 3, 1.6), (2.0, 1.0, 2, 1.6)],
-    )
-    def test_bound_of_the_distance(self, sigma: float, rate: float, steps: int, factor: float) -> None:
-        """At least delta(0) by inversion, about sqrt(pi / 2) times it where it is small; twice for opposite pairs."""
-        exact = _inversion.delta(sigma, rate, steps, 0.0, 1)
-        bound = _closed_forms.distance_bound(1 / sigma, rate, steps, False)
-        assert exact <= bound <= factor * exact
-        opposite = _closed_forms.distance_bound(2 / sigma, rate, steps, True)
-        assert opposite == pytest.approx(2 * bound)
-        assert Loss("replace", sigma, rate).delta(0.0) <= _closed_forms.distance_bound(2 / sigma, rate, 1, True)
 
     def test_renyi_that_rounds_to_zero(self) -> None:
         """dp-accounting's Renyi divergence of one step is 0 in floating point here, and so would be its epsilon."""
@@ -236,7 +167,7 @@ class TestKnownProblems:
 def test_no_cost() -> None:
     assert privacy.epsilon_bounds(
         noise_multiplier=100, sampling_rate=1e-6, steps=1, delta=1e-5
-    ) == privacy.EpsilonBounds(lower=0.0, estimate=0.0, upper=0.0, method="participations")
+    ) == privacy.EpsilonBounds(lower=0.0, estimate=0.0, upper=0.0, method="one step")
 
 
 def test_directions_and_adjacencies() -> None:
@@ -258,7 +189,8 @@ def test_directions_and_adjacencies() -> None:
         adjacency="replace-one",
         sampling="without replacement",
     )
-    assert fixed.method == "PRV, RDP" and fixed.lower == replaced.lower and fixed.upper >= replaced.upper
+    # In a fixed batch the record comes in place of another one, which may be its opposite: twice the change.
+    assert fixed.method == "saddle line, divergence" and replaced.upper < fixed.lower < fixed.upper < 1.04 * fixed.lower
     privacy.cross_check(noise_multiplier=1, sampling_rate=0.02, steps=500, delta=1e-5, adjacency="replace-one")
 
 
@@ -278,22 +210,22 @@ def test_one_step_where_delta_is_nearly_the_total_variation() -> None:
     assert found.lower <= 1.7828649004066442e-11 <= found.upper
 
 
-@pytest.mark.parametrize(
-    ("setting", "width", "options"),
-    [
-        ((0.28415, 2.3388e-05, 2, 2.7602e-06), 1e-3, {"adjacency": "replace-one"}),
-        ((0.26721, 1.4044e-06, 2, 1.3509e-08), 1e-3, {}),
-        ((0.20539, 0.01244, 2, 1.211e-09), 5e-3, {"direction": "add"}),
-        ((0.16605, 0.91698, 2, 1.9592e-15), 5e-3, {"direction": "add"}),
-        ((0.1, 3.6e-4, 315, 2.463e-06), 5e-3, {"direction": "add"}),
-        ((0.1, 6.7e-4, 10**6, 8.67e-11), 5e-3, {"direction": "add"}),
-    ],
-)
-def test_width_for_few_steps_with_rare_large_losses(setting, width: float, options: dict[str, str]) -> None:
-    found = privacy.epsilon_bounds(
-        **by_name("noise_multiplier sampling_rate steps delta", setting), width=width, **options
-    )
-    assert found.upper - found.lower <= 1.2 * width * max(1.0, found.upper)
+def test_width_for_few_steps_with_rare_large_losses() -> None:
+    """delta at either bound is within 1e-4 of the one asked for."""
+    wide = []
+    for setting, direction in (
+        ((0.28415, 2.3388e-05, 2, 2.7602e-06), "replace"),
+        ((0.26721, 1.4044e-06, 2, 1.3509e-08), "remove"),
+        ((0.20539, 0.01244, 2, 1.211e-09), "add"),
+        ((0.1, 3.6e-4, 315, 2.463e-06), "add"),
+    ):
+        options = {"adjacency": "replace-one"} if direction == "replace" else {"direction": direction}
+        run = dict(zip(("noise_multiplier", "sampling_rate", "steps"), setting, strict=False))
+        found = privacy.epsilon_bounds(**run, delta=setting[3], **options)  # type: ignore[arg-type]
+        largest, least = (privacy.delta_bounds(**run, epsilon=end, **options) for end in (found.lower, found.upper))  # type: ignore[arg-type]
+        if largest.upper > setting[3] * (1 + 2e-4) or least.lower < setting[3] * (1 - 2e-4):
+            wide.append((setting, found))
+    assert not wide
 
 
 def test_batches_of_a_share_are_never_rounded_down() -> None:
@@ -310,7 +242,10 @@ def test_adding_costs_at_most_the_largest_loss() -> None:
         noise_multiplier=0.2396, sampling_rate=0.598, steps=6, delta=1.5e-12, direction="add"
     )
     assert found.upper <= -6 * math.log1p(-0.598) * (1 + 1e-9)
-    assert privacy.epsilon_bounds(noise_multiplier=0.2396, sampling_rate=0.598, steps=6, delta=1.5e-12).method == "PRV"
+    assert (
+        privacy.epsilon_bounds(noise_multiplier=0.2396, sampling_rate=0.598, steps=6, delta=1.5e-12).method
+        == "saddle line"
+    )
 
 
 def test_replace_without_subsampling_is_a_doubled_shift() -> None:
@@ -335,20 +270,34 @@ def test_guards_hold() -> None:
     )
 
 
-def test_falls_back_where_prv_gives_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_falls_back_where_the_line_is_wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wide(*_: object, **__: object) -> tuple[float, float]:
+        raise Unresolved("wide", 0.0, math.inf)
+
     def refuse(*_: object) -> tuple[float, float]:
         raise ArithmeticError
 
-    right = privacy.epsilon_bounds(noise_multiplier=1.1, sampling_rate=0.01, steps=200, delta=1e-5)
-    monkeypatch.setattr(_brackets, "prv_bracket", refuse)
+    run = {"noise_multiplier": 1.1, "sampling_rate": 0.01, "steps": 200, "delta": 1e-5}
+    right = privacy.epsilon_bounds(**run)  # type: ignore[arg-type]
+    changes = (
+        ("direction_epsilon", wide, "PRV"),
+        ("prv_bracket", refuse, "PLD"),
+        ("pld_bracket", lambda *_: (0.0, math.inf), "saddle line, participations"),
+    )
+    for name, change, method in changes:
+        monkeypatch.setattr(_brackets, name, change)
+        _brackets.bracketed.cache_clear()
+        found = privacy.epsilon_bounds(**run)  # type: ignore[arg-type]
+        assert found.method == method and found.lower <= right.lower and right.upper <= found.upper < math.inf
     _brackets.bracketed.cache_clear()
-    found = privacy.epsilon_bounds(noise_multiplier=1.1, sampling_rate=0.01, steps=200, delta=1e-5)
-    assert found.method == "PLD" and found.lower <= right.upper and right.lower <= found.upper
-    monkeypatch.setattr(_brackets, "pld_bracket", lambda *_: (0.0, math.inf))
-    _brackets.bracketed.cache_clear()
-    found = privacy.epsilon_bounds(noise_multiplier=1.1, sampling_rate=0.01, steps=200, delta=1e-5)
-    assert found.method == "participations" and found.lower == 0 and right.lower <= found.upper
-    _brackets.bracketed.cache_clear()
+
+
+def test_without_flint_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "flint", None)
+    monkeypatch.delitem(sys.modules, "dptheory.privacy._enclosure", raising=False)
+    monkeypatch.delattr(privacy, "_enclosure", raising=False)
+    with pytest.raises(ValueError, match="certified must be False without python-flint: pip install"):
+        privacy.epsilon_bounds(noise_multiplier=1.1, sampling_rate=0.01, steps=201, delta=1e-5, certified=True)
 
 
 def test_contradiction_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,21 +312,19 @@ COUNT = st.integers(1, 2000)
 DELTA = st.floats(-9, -2).map(lambda x: 10**x)
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=6, deadline=None, derandomize=True)
 @given(SIGMA, RATE, COUNT, DELTA, st.floats(1.01, 3))
 def test_monotone(sigma: float, rate: float, steps: int, delta: float, factor: float) -> None:
-    here = privacy.epsilon_bounds(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=delta, width=0.1)
-    more_noise = privacy.epsilon_bounds(
-        noise_multiplier=sigma * factor, sampling_rate=rate, steps=steps, delta=delta, width=0.1
-    )
+    here = privacy.epsilon_bounds(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=delta)
+    more_noise = privacy.epsilon_bounds(noise_multiplier=sigma * factor, sampling_rate=rate, steps=steps, delta=delta)
     more_delta = privacy.epsilon_bounds(
-        noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=min(0.1, delta * factor), width=0.1
+        noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=min(0.1, delta * factor)
     )
     more_data = privacy.epsilon_bounds(
-        noise_multiplier=sigma, sampling_rate=min(1.0, rate * factor), steps=steps, delta=delta, width=0.1
+        noise_multiplier=sigma, sampling_rate=min(1.0, rate * factor), steps=steps, delta=delta
     )
     more_steps = privacy.epsilon_bounds(
-        noise_multiplier=sigma, sampling_rate=rate, steps=math.ceil(steps * factor), delta=delta, width=0.1
+        noise_multiplier=sigma, sampling_rate=rate, steps=math.ceil(steps * factor), delta=delta
     )
     slack = 1 + 1e-9
     assert more_noise.lower <= here.upper * slack
@@ -390,52 +337,46 @@ def test_monotone(sigma: float, rate: float, steps: int, delta: float, factor: f
     ("budget", "delta", "rate", "count"), [(1.0, 1e-5, 0.01, 500), (8.0, 1e-6, 0.1, 100), (0.05, 1e-7, 0.001, 300)]
 )
 def test_noise_multiplier_is_the_inverse(budget: float, delta: float, rate: float, count: int) -> None:
-    sigma = privacy.least_noise_multiplier(epsilon=budget, delta=delta, sampling_rate=rate, steps=count, tolerance=0.01)
-    width = 0.01 * min(1, budget)
-    assert (
-        privacy.epsilon_bounds(
-            noise_multiplier=sigma, sampling_rate=rate, steps=count, delta=delta, width=max(width, 1e-4)
-        ).upper
-        <= budget
-    )
-    assert (
-        privacy.epsilon_bounds(
-            noise_multiplier=sigma / 1.0101, sampling_rate=rate, steps=count, delta=delta, width=max(width, 1e-4)
-        ).upper
-        > budget
-    )
+    sigma = privacy.least_noise_multiplier(epsilon=budget, delta=delta, sampling_rate=rate, steps=count)
+    run = {"sampling_rate": rate, "steps": count, "delta": delta}
+    assert privacy.epsilon_bounds(noise_multiplier=sigma, **run).upper <= budget  # type: ignore[arg-type]
+    assert privacy.epsilon_bounds(noise_multiplier=sigma * (1 - 1e-6), **run).lower > budget  # type: ignore[arg-type]
+
+
+def test_budgets_are_kept_in_ball_arithmetic() -> None:
+    pytest.importorskip("flint")
+    run = {"sampling_rate": 0.02, "delta": 1e-5, "certified": True}
+    sigma = privacy.least_noise_multiplier(epsilon=3.0, steps=200, **run)  # type: ignore[arg-type]
+    assert privacy.epsilon_bounds(noise_multiplier=sigma, steps=200, **run).upper <= 3.0  # type: ignore[arg-type]
+    assert sigma == privacy.least_noise_multiplier(epsilon=3.0, steps=200, **{**run, "certified": False})  # type: ignore[arg-type]
+    steps = privacy.max_steps(epsilon=3.0, noise_multiplier=sigma, **run)  # type: ignore[arg-type]
+    assert steps == 200
 
 
 def test_noise_multiplier_without_subsampling() -> None:
     sigma = privacy.least_noise_multiplier(epsilon=2.0, delta=1e-6, sampling_rate=1.0, steps=100)
     exact = 10 / privacy.gaussian_mu(2.0, 1e-6)
-    assert exact <= sigma <= 1.001 * exact
+    assert exact <= sigma <= (1 + 1e-6) * exact
 
 
 def test_noise_multiplier_at_the_ends() -> None:
-    assert privacy.least_noise_multiplier(epsilon=1e6, delta=1e-5, sampling_rate=0.01, steps=1) == 0.1
+    assert privacy.least_noise_multiplier(epsilon=1e6, delta=1e-5, sampling_rate=0.01, steps=1) == 0.05
     with pytest.raises(ValueError, match="sigma = 1000 is not enough, got 1e-08"):
         privacy.least_noise_multiplier(epsilon=1e-8, delta=1e-15, sampling_rate=1.0, steps=10**6)
 
 
 def test_steps_is_the_inverse() -> None:
     count = privacy.max_steps(epsilon=2.0, delta=1e-5, noise_multiplier=1.5, sampling_rate=0.02)
+    run = {"noise_multiplier": 1.5, "sampling_rate": 0.02, "delta": 1e-5}
     assert (
-        privacy.epsilon_bounds(noise_multiplier=1.5, sampling_rate=0.02, steps=count, delta=1e-5, width=1e-3).upper
-        <= 2.0
-    )
-    assert (
-        privacy.epsilon_bounds(
-            noise_multiplier=1.5, sampling_rate=0.02, steps=math.ceil(1.003 * count) + 1, delta=1e-5, width=1e-3
-        ).upper
-        > 2.0
-    )
+        privacy.epsilon_bounds(steps=count, **run).upper <= 2.0 < privacy.epsilon_bounds(steps=count + 1, **run).lower
+    )  # type: ignore[arg-type]
     assert privacy.max_steps(epsilon=0.1, delta=1e-9, noise_multiplier=0.3, sampling_rate=0.5) == 0
     assert privacy.max_steps(epsilon=100.0, delta=1e-5, noise_multiplier=100.0, sampling_rate=1e-6) == 10**6
     assert (
         privacy.max_steps(epsilon=1e-310, delta=0.1, noise_multiplier=1000.0, sampling_rate=1e-6) == 10**6
     )  # epsilon is 0
-    assert privacy.least_noise_multiplier(epsilon=1e308, delta=1e-5, sampling_rate=1.0, steps=10) == 0.1
+    assert privacy.least_noise_multiplier(epsilon=1e308, delta=1e-5, sampling_rate=1.0, steps=10) == 0.05
 
 
 def test_search_finds_the_crossing() -> None:
@@ -450,15 +391,20 @@ def test_search_finds_the_crossing() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"noise_multiplier": 0.05}, r"noise_multiplier must be a number in \[0.1, 1000\], got 0.05"),
+        ({"noise_multiplier": 0.04}, r"noise_multiplier must be a number in \[0.05, 1000\], got 0.04"),
         ({"noise_multiplier": math.nan}, "noise_multiplier must be a number"),
-        ({"sampling_rate": 0.0}, r"sampling_rate must be a number in \[1e-06, 1\], got 0.0"),
+        ({"sampling_rate": 0.0}, r"sampling_rate must be a number in \[1e-08, 1\], got 0.0"),
         ({"sampling_rate": 1.5}, "sampling_rate must be"),
         ({"steps": 0}, r"steps must be an integer in 1..1000000, got 0"),
         ({"steps": 10.0}, "steps must be an integer"),
-        ({"delta": 0.2}, "delta must be a number in"),
+        ({"delta": 0.995}, "delta must be a number in"),
         ({"delta": "x"}, "delta must be a number in"),
-        ({"width": 0.0}, r"width must be a number in \[0.0001, 1\]"),
+        ({"certified": 1}, "certified must be True or False"),
+        ({"certified": True, "noise_multiplier": 30.0}, "certified must be False here"),
+        (
+            {"certified": True, "adjacency": "replace-one", "sampling": "without replacement"},
+            "certified must be False for sampling",
+        ),
         ({"adjacency": "zero-out"}, "adjacency must be one of 'add-remove', 'replace-one'"),
         ({"sampling": "shuffle"}, "sampling must be one of"),
         ({"direction": "both"}, "direction must be one of"),
@@ -480,20 +426,19 @@ def test_bad_budget(budget: float) -> None:
         privacy.max_steps(epsilon=budget, delta=1e-5, noise_multiplier=1.0, sampling_rate=0.01)
 
 
-def test_renyi_needs_add_remove() -> None:
-    with pytest.raises(ValueError, match="adjacency must be 'add-remove'"):
-        privacy.rdp_epsilon(noise_multiplier=1, sampling_rate=0.02, steps=10, delta=1e-5, adjacency="replace-one")
-    assert (
-        privacy.rdp_epsilon(
-            noise_multiplier=1,
-            sampling_rate=0.02,
-            steps=10,
-            delta=1e-5,
-            adjacency="replace-one",
-            sampling="without replacement",
+def test_renyi_knows_every_adjacency() -> None:
+    run = {"noise_multiplier": 1, "sampling_rate": 0.02, "steps": 10, "delta": 1e-5}
+    add_remove, replace, share = (
+        privacy.rdp_epsilon(**run, **options)
+        for options in (
+            {},
+            {"adjacency": "replace-one"},
+            {"adjacency": "replace-one", "sampling": "without replacement"},
         )
-        > 0
     )
+    assert 0 < add_remove < replace < share
+    with pytest.raises(ValueError, match="adjacency must be 'replace-one'"):
+        privacy.rdp_epsilon(**run, sampling="without replacement")
 
 
 def test_a_typical_bracket_is_narrow() -> None:

@@ -82,10 +82,18 @@ def test_fresh_mask_limits() -> None:
     [
         (
             lambda: subsampled_gaussian_rdp(orders=[1], sampling_rate=0.1, noise_multiplier=1.0),
-            "orders must hold whole numbers",
+            "orders must hold numbers above 1",
         ),
         (
-            lambda: subsampled_gaussian_rdp(orders=[2.5], sampling_rate=0.1, noise_multiplier=1.0),
+            lambda: subsampled_gaussian_rdp(
+                orders=[2], sampling_rate=0.1, noise_multiplier=1.0, adjacency="replace-one", direction="add"
+            ),
+            "direction must be 'worst' for adjacency 'replace-one'",
+        ),
+        (
+            lambda: joint_rdp(
+                orders=[2.5], sampling_rate=0.1, noise_multiplier=1.0, mechanism=SubsetMallows(4, 2, 0.1)
+            ),
             "orders must hold whole numbers",
         ),
         (lambda: subsampled_gaussian_rdp(orders=[], sampling_rate=0.1, noise_multiplier=1.0), "orders"),

@@ -15,7 +15,7 @@ import torch
 
 from tests.training.tiny import tiny_load
 from training import runs as runs
-from training.runs import _train, _worker
+from training.runs import _prepare, _train, _worker
 
 folder = Path(os.environ["DISTURBED_FOLDER"])
 kill, stop = (int(os.environ[f"DISTURBED_{name}"]) for name in ("KILL", "STOP"))
@@ -39,6 +39,6 @@ def note_that_it_is_told() -> None:
     told.set()
 
 
-_train.load, _train.one_step, _worker._stop_with_parent = tiny_load, one_step, note_that_it_is_told
+_prepare.load, _train.one_step, _worker._stop_with_parent = tiny_load, one_step, note_that_it_is_told
 torch.set_num_threads(1)
 sys.exit(_worker.main())

@@ -10,7 +10,7 @@ import torch
 
 from tests.training.tiny import tiny_config, tiny_load
 from training import engine, runs
-from training.runs import _train
+from training.runs import _prepare, _train
 
 CLIP, SIGMA = 1.0, 2.0
 MECHANISMS = {
@@ -39,12 +39,12 @@ def released_noise(device: torch.device) -> torch.Tensor:
 
 
 def result(device: torch.device) -> dict:
-    _train.load = tiny_load
+    _prepare.load = tiny_load
     found: dict = {}
     for name, mechanism in MECHANISMS.items():
         run = few_steps(mechanism, device)
         found[name] = [p.detach().cpu() for p in run.model.parameters()]
-        found[f"{name} spent"] = (run.optimizer.ledger.steps, run.optimizer.epsilon(1e-5))
+        found[f"{name} spent"] = (run.optimizer.accountant.steps, run.optimizer.epsilon(1e-5))
         if name == "random-sparsification":
             found["mask"] = [m.cpu() for m in run.optimizer.mechanism.mask]
         if name == "gep-optimal":
@@ -54,9 +54,9 @@ def result(device: torch.device) -> dict:
     found["secure weights"] = [p.detach().cpu() for p in secure.model.parameters()]
     bad = tiny_load("excerpt", train=True)
     bad.pixels[:30] = torch.nan
-    _train.load = lambda name, train: bad if train else tiny_load(name, train=False)
+    _prepare.load = lambda name, train: bad if train else tiny_load(name, train=False)
     found["nonfinite"] = few_steps(MECHANISMS["dp-sgd"], device).optimizer.nonfinite_samples
-    _train.load = tiny_load
+    _prepare.load = tiny_load
     budget = few_steps(MECHANISMS["dp-sgd"], device, steps=9, epsilon=5.0)
     found["budget"] = (budget.step, budget.spent)
     found["noise"] = released_noise(device).cpu()

@@ -35,10 +35,10 @@ def test_which_accountant_is_asked(monkeypatch: Patch) -> None:
     rate, delta, steps = privacy.RATE[0], privacy.DELTA[0], privacy.MAX_STEPS
 
     def ask(sigma: float = 2.0, steps: int = 9, rate: float = 0.5, delta: float = 1e-3) -> Any:
-        return _accountant._gaussian(sigma, steps, rate, delta, 0.125)
+        return _accountant._gaussian(sigma, steps, rate, delta)
 
-    assert ask() == ("amplified", 2.0, 0.5, 9, 1e-3, 0.125)
-    assert ask(most) == ("amplified", most, 0.5, 9, 1e-3, 0.125) == ask(2 * most)
+    assert ask() == ("amplified", 2.0, 0.5, 9, 1e-3)
+    assert ask(most) == ("amplified", most, 0.5, 9, 1e-3) == ask(2 * most)
     assert ask(least)[:2] == ("amplified", least) and ask(below(least)) == ("plain", 3 / below(least), 1e-3)
     assert ask(steps=steps)[0] == "amplified" and ask(steps=steps + 1) == ("plain", math.sqrt(steps + 1) / 2, 1e-3)
     assert ask(rate=rate)[0] == "amplified" and ask(rate=below(rate)) == ("plain", 1.5, 1e-3)
@@ -48,54 +48,15 @@ def test_which_accountant_is_asked(monkeypatch: Patch) -> None:
     _accountant._gaussian.cache_clear()
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "found", "width"),
-    [
-        (2.0, 2.0, None), (2.0, 2.001, 5e-4), (2.0, 2.059, 5e-4), (2.0, 2.0601, None), (2.0, 1.0, None), (2.0, 3.0, None),
-        (1.0, 1.001, 5e-4), (0.9, 0.901, 4.5e-4), (0.5, 0.529, 2.5e-4), (0.5, 0.531, None), (0.19, 0.2, 1e-4),
-        (0.21, 0.22, 1.05e-4),
-    ],
-)  # fmt: skip
-def test_a_fine_bracket_decides_near_the_budget(
-    epsilon: float, found: float, width: float | None, monkeypatch: Patch
-) -> None:
+def test_epsilon_is_the_bound_at_any_delta(monkeypatch: Patch) -> None:
     asked: list[Any] = []
-    fine = iter((found - 0.01, found + 0.01))
-
-    def bound(spent: Any, rate: float, delta: float, width: float, horizon: int = 0) -> float:
-        asked.append((spent, rate, delta, width, horizon))
-        return found if width == 0.005 else next(fine)
-
-    monkeypatch.setattr(_accountant, "_bound", bound)
-    kept, spent = PrivacyAccountant(RATE), Counter({PLAIN: 3})
-    for horizon, wanted in ((0, found - 0.01), (7, found)):
-        asked.clear()
-        assert kept._closely(spent, epsilon, DELTA, horizon) == (found if width is None else wanted)
-        wanted_calls = [(spent, RATE, DELTA, 0.005, horizon)]
-        if width is not None:
-            wanted_calls.append((spent, RATE, DELTA, pytest.approx(width, rel=1e-12), horizon))
-        assert asked == wanted_calls
-
-
-def test_epsilon_at_the_delta_of_a_budget(monkeypatch: Patch) -> None:
-    """The budget itself where it is kept, though the bracket ends above it."""
-    asked: list[Any] = []
+    monkeypatch.setattr(_accountant, "composed_epsilon", lambda *a: math.inf)
     monkeypatch.setattr(_accountant, "_bound", lambda *a: asked.append(a) or 7.0)
     kept = PrivacyAccountant(RATE)
     kept.record(PLAIN)
-    assert kept.epsilon(DELTA) == 7.0 and asked == [(Counter({PLAIN: 1}), RATE, DELTA, 0.005)]
     kept.limit(epsilon=2.0, delta=DELTA)
-    for closely, fits, wanted in ((1.5, False, 1.5), (2.5, True, 2.0), (2.5, False, 2.5), (2.0, True, 2.0)):
-        monkeypatch.setattr(
-            PrivacyAccountant,
-            "_closely",
-            lambda self, spent, epsilon, delta, closely=closely: closely * (epsilon == 2.0),
-        )
-        monkeypatch.setattr(
-            PrivacyAccountant, "_fits", lambda self, spent, epsilon, delta, fits=fits: fits and delta == DELTA
-        )
-        assert kept.epsilon(DELTA) == wanted
-        assert kept.epsilon(2 * DELTA) == 7.0
+    for delta in (DELTA, 2 * DELTA):
+        assert kept.epsilon(delta) == 7.0 and asked.pop() == (Counter({PLAIN: 1}), RATE, delta)
 
 
 def test_whether_a_step_fits(monkeypatch: Patch) -> None:
@@ -118,11 +79,11 @@ def test_whether_a_step_fits(monkeypatch: Patch) -> None:
             _accountant, "_renyi_bound", lambda *a, renyi=renyi: renyi if a == (spent, RATE, DELTA) else 0.0
         )
 
-        def closely(self: Any, spent: Any, epsilon: float, delta: float, horizon: int, limit: int = limit) -> float:
+        def bound(spent: Any, rate: float, delta: float, horizon: int, limit: int = limit) -> float:
             asked.append(horizon)
             return 2.0 if horizon <= limit else 2.0001
 
-        monkeypatch.setattr(PrivacyAccountant, "_closely", closely)
+        monkeypatch.setattr(_accountant, "_bound", bound)
         assert kept._fits(spent, 2.0, DELTA) == (limit != 4)
         assert asked == tried and (kept._horizon, kept._block) == left
 
@@ -149,13 +110,32 @@ def test_what_is_remembered_is_forgotten_with_a_new_budget_or_state() -> None:
         lambda: kept.load_state_dict(PrivacyAccountant(RATE).state_dict()),
     ):
         kept._horizon, kept._block = 9, 8
+        kept._afforded, kept._ahead = Counter({PLAIN: 9}), 8
         change()
         assert (kept._horizon, kept._block) == (0, 1)
+        assert (kept._afforded, kept._ahead) == (Counter(), 1)
+
+
+def test_what_the_composition_is_asked_near_the_budget(monkeypatch: Patch) -> None:
+    """With twice as many steps of the last cost as fitted before, then with fewer; what fitted is not asked again."""
+    asked: list[int] = []
+
+    def composed(spent: Any, rate: float, delta: float) -> float:
+        assert (rate, delta, spent[QUIET]) == (RATE, DELTA, 2)
+        asked.append(spent[PLAIN])
+        return 2.0 if spent[PLAIN] <= 9 else 2.0001
+
+    monkeypatch.setattr(_accountant, "composed_epsilon", composed)
+    kept = PrivacyAccountant(RATE)
+    found = [kept._composition_fits(Counter({PLAIN: n, QUIET: 2}), PLAIN, 2.0, DELTA) for n in range(3, 11)]
+    assert found == [True] * 7 + [False]
+    assert asked == [4, 8, 16, 12, 10, 9, 11, 10]
 
 
 def test_a_step_is_cleared_with_those_before_it(monkeypatch: Patch) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(PrivacyAccountant, "_fits", lambda self, *a: asked.append(a) or len(asked) == 1)
+    monkeypatch.setattr(_accountant, "composed_epsilon", lambda *a: math.inf)
     kept = PrivacyAccountant(RATE)
     kept.clear(PLAIN)
     assert asked == []
@@ -180,8 +160,8 @@ def test_an_account_if_secure_adds_up_what_becomes_alike(monkeypatch: Patch) -> 
     assert asked == [{MASKED: 5, PLAIN: 1}]
 
 
-@pytest.mark.parametrize(("width", "horizon"), [(0.005, 0), (0.005, 9), (0.005, 4), (5e-4, 9)])
-def test_what_the_joint_bound_is_asked(width: float, horizon: int, monkeypatch: Patch) -> None:
+@pytest.mark.parametrize("horizon", [0, 9, 4])
+def test_what_the_joint_bound_is_asked(horizon: int, monkeypatch: Patch) -> None:
     asked: dict[str, Any] = {}
 
     def joint(*, delta: float, values: Any, **given: Any) -> float:
@@ -191,25 +171,25 @@ def test_what_the_joint_bound_is_asked(width: float, horizon: int, monkeypatch: 
     monkeypatch.setattr(_accountant, "joint_epsilon", joint)
     monkeypatch.setattr(_accountant, "_gaussian", lambda *a: a)
     spent = Counter({PLAIN: 3, SELECTED: 2})
-    assert _accountant._bound(spent, RATE, DELTA, width, horizon) == 3.5
-    assert asked["delta"] == DELTA and asked["values"] == (1.3, max(5, horizon), RATE, 0.25, width)
+    assert _accountant._bound(spent, RATE, DELTA, horizon) == 3.5
+    assert asked["delta"] == DELTA and asked["values"] == (1.3, max(5, horizon), RATE, 0.25)
     assert asked["index_epsilon"] == pytest.approx(2 * 10 * LAW.epsilon(2 * LAW.max_swaps))
     rho = 2 * 10 * LAW.zcdp(2 * LAW.max_swaps)
-    assert asked["index_zcdp_rho"] == (pytest.approx(rho) if width == 0.005 else math.inf)
+    assert asked["index_zcdp_rho"] == pytest.approx(rho)
     assert asked["orders"] is ORDERS
     curve = 3 * subsampled_gaussian_rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.3) + 2 * joint_rdp(
         orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.5, mechanism=LAW, groups=10
     )
     np.testing.assert_allclose(asked["rdp"], curve)
-    _accountant._bound(Counter({PLAIN: 3}), RATE, DELTA, width)
+    _accountant._bound(Counter({PLAIN: 3}), RATE, DELTA)
     assert asked["orders"] is None and asked["rdp"] is None and asked["index_epsilon"] == 0.0
-    assert asked["values"] == (1.3, 3, RATE, 0.25, width)
+    assert asked["values"] == (1.3, 3, RATE, 0.25)
 
 
 def test_bounds_without_an_accountant(monkeypatch: Patch) -> None:
-    assert _accountant._bound(Counter(), RATE, DELTA, 0.005) == 0.0
+    assert _accountant._bound(Counter(), RATE, DELTA) == 0.0
     bare = Counter({PLAIN: 1, StepCost(0.0): 1})
-    assert _accountant._bound(bare, RATE, DELTA, 0.005) == _accountant._renyi_bound(bare, RATE, DELTA) == math.inf
+    assert _accountant._bound(bare, RATE, DELTA) == _accountant._renyi_bound(bare, RATE, DELTA) == math.inf
     assert _accountant._renyi_bound(Counter({PLAIN: 2}), RATE, DELTA) == math.inf
     asked: dict[str, Any] = {}
 

@@ -19,7 +19,7 @@ from tests.examples import complaints, parsed, sources_with_examples
 from training.mechanisms import Mechanism
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("audits", "data", "engine", "mechanisms", "networks", "probe", "runs", "validate")
+ROOMS = ("audits", "data", "engine", "instrument", "mechanisms", "networks", "probe", "runs", "validate")
 
 
 def _public() -> dict[str, Any]:
@@ -138,6 +138,7 @@ WITHOUT_EXAMPLE = {
     "engine.DistributedMechanismOptimizer": "several processes; make_private makes it",
     "engine.MechanismOptimizer": "make_private makes it, and shows its use",
     "engine.PoissonSampler": "make_private makes it, and shows its use",
+    "instrument.measure": "minutes of training",
     "mechanisms.AnchorSource": "AnchorGradients is one, and shows its use",
     "probe.Fit": "a part of what measure gives",
     "probe.Measurement": "what measure gives",
@@ -146,15 +147,16 @@ WITHOUT_EXAMPLE = {
     "probe.Row": "a part of what measure gives",
     "probe.run_statistics": "ten seconds; `python -m training probe --stats` shows it",
     "probe.write_figure": "drawing takes seconds",
-    "runs.Answer": "what answer gives",
+    "runs.ComparisonResult": "what compare gives",
     "runs.Difference": "what paired_difference gives",
     "runs.Equivalence": "what equivalence gives",
+    "runs.MechanismSetting": "what build_mechanism takes, and shows its use",
+    "runs.Measuring": "a part of what read_instrument gives",
     "runs.Outcome": "what sweep gives",
     "runs.Run": "what prepare gives",
     "runs.Standing": "what standing gives",
     "runs.Step": "what dp_sgd gives",
     "runs.Study": "what study_from_dict gives",
-    "runs.build_mechanism": "prepare calls it, with a setting of its own, and shows what comes of it",
     "validate.LinearGradient": "what linear_gradient gives",
     "validate.Snapshot": "what snapshots gives",
     "validate.linear_attack": "takes its budget of seconds to decide",
@@ -273,9 +275,12 @@ def example(name: str, value: Any, doc: str) -> list[str]:
         return [] if not code and name.split(".")[1] in shown else [f"must be in the example of {SHOWN_BY[name]}"]
     if (name in WITHOUT_EXAMPLE) == bool(code):
         return [f"an example must be {'left out' if code else 'given'}"]
-    if code and not _part(doc, "Example").lstrip().startswith(">>>"):
-        return ["an example without its heading"]
+    if code and not _LAST_PART.search(doc):
+        return ["an example must stand last, as 'Example: <sentence>.' and doctest lines below it"]
     return [f"the example does not say what {one} is" for one in sorted(_free(code))]
+
+
+_LAST_PART = re.compile(r"^Example: \S[^\n]*[.?]\n {4}>>> (?!.*^\w+:)", re.MULTILINE | re.DOTALL)
 
 
 def _free(code: str) -> set[str]:
@@ -339,7 +344,8 @@ _SPECIMENS = ("mechanisms.RandomSparsification", "mechanisms.largest_entries")
         (sources, r"(r[fs])\.(alg\w*|density)", r"\1.nothing"),
         (sources, "RF", "GIP"),
         (example, ">>>", "$"),
-        (example, "^Example:$", ""),
+        (example, r"^Example: [^\n]*$", "Example:"),
+        (example, r"\Z", "\n\nSource: after the example"),
         (example, "^    >>> import torch$", ""),
     ],
 )

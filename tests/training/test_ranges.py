@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from dptheory.privacy import DELTA
 from tests.named import by_name
 from training import _argument_ranges, engine, mechanisms, networks, probe, runs
 from training import mechanisms as m
@@ -207,8 +208,8 @@ REALS: list[tuple[str, Make, float, float, str]] = [
     ("secure_noise.std", lambda v: engine.secure_noise(PIXELS, v), 0.0, 1e30, "[]"),
     ("PrivacyAccountant.sampling_rate", engine.PrivacyAccountant, 0.0, 1.0, "(]"),
     ("PrivacyAccountant.limit.epsilon", lambda v: engine.PrivacyAccountant(0.5).limit(epsilon=v, delta=0.1), 0.0, math.inf, "()"),
-    ("PrivacyAccountant.limit.delta", lambda v: engine.PrivacyAccountant(0.5).limit(epsilon=1.0, delta=v), 1e-15, 0.1, "[]"),
-    ("PrivacyAccountant.epsilon", lambda v: engine.PrivacyAccountant(0.5).epsilon(v), 1e-15, 0.1, "[]"),
+    ("PrivacyAccountant.limit.delta", lambda v: engine.PrivacyAccountant(0.5).limit(epsilon=1.0, delta=v), *DELTA, "[]"),
+    ("PrivacyAccountant.epsilon", lambda v: engine.PrivacyAccountant(0.5).epsilon(v), *DELTA, "[]"),
     ("OptimizerConfig.momentum", lambda v: runs.OptimizerConfig(momentum=v), 0.0, 1.0, "[)"),
     ("OptimizerConfig.weight_decay", lambda v: runs.OptimizerConfig(weight_decay=v), 0.0, 1e3, "[]"),
     ("OptimizerConfig.learning_rate", lambda v: runs.OptimizerConfig(learning_rate=v), 1e-15, 1e6, "[]"),

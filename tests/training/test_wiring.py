@@ -20,6 +20,7 @@ from training.data import Images, standardised
 from training.engine import POISSON, GeneratorBatches, PoissonBatches, SecureBatches, attach
 from training.networks import small_tanh_cnn
 from training.runs import DpSgdSettings, _checkpoint
+from training.runs import _prepare as prepare_of
 from training.runs import _train as run_of
 from training.validate import LinearGradient, Moment, Row, ValidateSettings, Validation
 from training.validate import _report as report_of
@@ -43,10 +44,10 @@ def prepared(
     monkeypatch: pytest.MonkeyPatch, mechanism: dict | None = None, **changes: Any
 ) -> tuple[Any, dict[str, Any]]:
     asked: dict[str, Any] = {}
-    plain = run_of.attach
-    monkeypatch.setattr(run_of, "load", tiny_load)
-    monkeypatch.setattr(run_of, "attach", lambda **given: asked.update(given) or plain(**given))
-    return run_of.prepare(tiny_config(mechanism, **changes), CPU), asked
+    plain = prepare_of.attach
+    monkeypatch.setattr(prepare_of, "load", tiny_load)
+    monkeypatch.setattr(prepare_of, "attach", lambda **given: asked.update(given) or plain(**given))
+    return prepare_of.prepare(tiny_config(mechanism, **changes), CPU), asked
 
 
 def test_every_stream_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,8 +57,8 @@ def test_every_stream_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     for found, wanted in zip(run.model.parameters(), small_tanh_cnn(stream(5, 0)).parameters(), strict=True):
         assert torch.equal(found, wanted)
     assert vars(asked["mechanism"])["_generator"].initial_seed() == stream(5, 3)
-    assert len({run_of.stream(5, purpose) for purpose in range(4)}) == 4
-    assert [run_of.stream(5, purpose) for purpose in range(4)] == [stream(5, purpose) for purpose in range(4)]
+    assert len({prepare_of.stream(5, purpose) for purpose in range(4)}) == 4
+    assert [prepare_of.stream(5, purpose) for purpose in range(4)] == [stream(5, purpose) for purpose in range(4)]
 
 
 def test_what_a_run_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +79,7 @@ def test_what_a_run_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     for found, train in ((run.train, True), (run.test, False)):
         assert torch.equal(found.pixels, standardised(tiny_load("excerpt", train=train)).pixels)
-    assert len(run.test) == TEST and run.optimizer.ledger._budget is None
+    assert len(run.test) == TEST and run.optimizer.accountant._budget is None
     assert run.device == CPU
     _, asked = prepared(monkeypatch, optimizer={"name": "adam", "learning_rate": 0.25, "weight_decay": 0.125})
     assert isinstance(asked["optimizer"], torch.optim.Adam)
@@ -96,7 +97,7 @@ def test_noise_for_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(privacy, "least_noise_multiplier", lambda **a: wanted.append(tuple(a.values())) or 1.25)
     run, asked = prepared(monkeypatch, noise_multiplier=None, epsilon=4.0, delta=1e-4)
     assert wanted == [(4.0, 1e-4, 0.25, 12)] and asked["noise_multiplier"] == 1.25
-    assert run.optimizer.ledger._budget == (4.0, 1e-4)
+    assert run.optimizer.accountant._budget == (4.0, 1e-4)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_noise_for_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     [(1, 0.25, 4), (3, 0.25, 12), (1, 0.3, 3), (2, 0.3, 7), (1, 1.0, 1), (5, 1.0, 5), (3, 0.9, 3)],
 )
 def test_steps_of_the_epochs(epoch: int, rate: float, steps: int) -> None:
-    assert run_of.last_step(epoch, rate) == steps
+    assert prepare_of.last_step(epoch, rate) == steps
 
 
 def test_a_batch_may_hold_all_examples_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +119,7 @@ def test_half_of_the_test_images_at_most_are_taken(monkeypatch: pytest.MonkeyPat
     assert len(prepared(monkeypatch, gep)[0].test) == TEST // 2
     with pytest.raises(ValueError, match=r"mechanism\.anchors must"):
         prepared(monkeypatch, gep | {"anchors": TEST // 2 + 1})
-    assert run_of.AUXILIARY == {
+    assert prepare_of.AUXILIARY == {
         "excerpt": "excerpt", "fashion-mnist": "fashion-mnist", "mnist": "excerpt", "cifar-10": "cifar-10"
     }  # fmt: skip
 
@@ -193,7 +194,7 @@ def test_defaults_of_make_private() -> None:
     _, optimizer, loader = made()
     assert (optimizer.noise_multiplier, optimizer.max_grad_norm, optimizer.expected_batch_size) == (1.5, 0.7, 5.0)
     assert optimizer.loss_reduction == "mean" and optimizer.generator is None and not optimizer.secure
-    assert optimizer.ledger.sampling_rate == 0.25 and len(loader) == 4
+    assert optimizer.accountant.sampling_rate == 0.25 and len(loader) == 4
     sampler = loader.batch_sampler
     assert isinstance(vars(sampler)["_batches"], GeneratorBatches)
     assert (sampler.num_samples, sampler.sample_rate, sampler.steps) == (20, 0.25, 4)
@@ -244,7 +245,7 @@ def test_attach_takes_its_divisor_from_the_examples() -> None:
     model = nn.Linear(3, 2)
     given = {"mechanism": m.DpSgd(), "noise_multiplier": 1.5, "max_grad_norm": 0.7, "sampling_rate": 0.1}
     _, optimizer = attach(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), train_size=70, **given)
-    assert optimizer.expected_batch_size == 0.1 * 70 and optimizer.ledger.sampling_rate == 0.1
+    assert optimizer.expected_batch_size == 0.1 * 70 and optimizer.accountant.sampling_rate == 0.1
     assert optimizer.loss_reduction == "mean" and not optimizer.secure and optimizer.generator is None
 
 

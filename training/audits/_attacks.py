@@ -11,13 +11,12 @@ from scipy.stats import norm
 from dptheory import privacy
 from training import mechanisms as m
 from training.audits import _board, _findings, _laws
-from training.audits._cases import Case, mask
+from training.audits._cases import SIZES, Case, mask
 from training.audits._findings import FALSE_ALARM, Finding
 from training.audits._measure import foretold
 
 Array = NDArray[np.float64]
 
-_SIZES = (2, 3, 2)
 _EXAMPLES, _BATCH, _PHYSICAL = 4, 2, 2
 _SIGMA, _CLIP, _DELTA = 2.0, 1.3, 1e-2
 _HUGE = 1e5
@@ -26,10 +25,10 @@ _HUGE = 1e5
 def canary(case: Case, trials: int, seed: int, secure: bool = False) -> Finding:
     """So many trainings in each world; the attacker sees the last weights, and looks at each tensor and at all of them."""
     rng = np.random.default_rng(seed)
-    without = np.zeros((_EXAMPLES, sum(_SIZES)))  # nothing else moves the weights: the canary shows best
+    without = np.zeros((_EXAMPLES, sum(SIZES)))  # nothing else moves the weights: the canary shows best
     rows = without.copy()
     rows[0] = _HUGE
-    plan = _board.Plan(rows, _SIZES, _BATCH, _PHYSICAL, 1, _SIGMA, _CLIP, 0, secure)
+    plan = _board.Plan(rows, SIZES, _BATCH, _PHYSICAL, 1, _SIGMA, _CLIP, 0, secure)
     worlds, claimed = [], math.inf
     for given in (rows, without):
         scores = []
@@ -49,13 +48,13 @@ def canary(case: Case, trials: int, seed: int, secure: bool = False) -> Finding:
 
 def _by_tensor(moved: Array) -> Array:
     """How far the weights moved the canary's way: each tensor, and all."""
-    return np.array([*(part.sum() for part in np.split(moved, np.cumsum(_SIZES)[:-1])), moved.sum()])
+    return np.array([*(part.sum() for part in np.split(moved, np.cumsum(SIZES)[:-1])), moved.sum()])
 
 
 def foreseen(
     make: Callable[[int | None], m.PosteriorFreeze],
     dim: int,
-    sigma: float,
+    noise_multiplier: float,
     steps: int,
     delta: float,
     trials: int,
@@ -69,8 +68,8 @@ def foreseen(
     """
     case = Case("posterior freeze", make, _laws.clipped_then_masked, shown=mask)
     sizes = (dim // 2, dim - dim // 2)
-    threshold = 0.5 + 0.8 * math.sqrt(steps) / sigma
-    plan = _board.Plan(np.zeros((1, dim)), sizes, 1, 1, steps, sigma, _CLIP, 0, secure)
+    threshold = 0.5 + 0.8 * math.sqrt(steps) / noise_multiplier
+    plan = _board.Plan(np.zeros((1, dim)), sizes, 1, 1, steps, noise_multiplier, _CLIP, 0, secure)
     hits, claimed = 0, math.inf
     for own in np.random.default_rng(seed).integers(2**31, size=trials):
         masks = foretold(case, plan, None if secure else int(own), [np.zeros(dim)] * steps)
@@ -80,7 +79,7 @@ def foreseen(
 
         trace = _board.train(case.make(None if secure else int(own)), replace(plan, seed=int(own), canary=gradient))
         units = [step.released @ hot / np.linalg.norm(hot) for step, hot in zip(trace.seen, masks, strict=True)]
-        hits += int(np.sum(units) / (sigma * _CLIP * math.sqrt(steps)) > threshold)
+        hits += int(np.sum(units) / (noise_multiplier * _CLIP * math.sqrt(steps)) > threshold)
         claimed = min(claimed, trace.report(delta).epsilon)
     false_rate = float(norm.sf(threshold))
     bound = privacy.bound_at_known_rate(

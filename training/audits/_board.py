@@ -58,10 +58,10 @@ class Plan:
         batch_size: expected, of examples.
         physical: most examples in a physical batch.
         epochs: passes over the loader.
-        sigma, clip: noise multiplier and clip.
+        noise_multiplier, clip_norm: of the optimizer.
         seed: of batches and noise.
         secure: noise and all else from the cryptographic generator.
-        rate: given to ``make_private``, with ``batch_size`` as the divisor; None where it takes both from the loader.
+        sampling_rate: given to ``make_private``, with ``batch_size`` as the divisor; None where it takes both from the loader.
         canary: the gradient of example 0 at a step, where it changes: a gradient may depend on all that came before.
     """
 
@@ -70,11 +70,11 @@ class Plan:
     batch_size: int
     physical: int
     epochs: int
-    sigma: float
-    clip: float
+    noise_multiplier: float
+    clip_norm: float
     seed: int
     secure: bool = False
-    rate: float | None = None
+    sampling_rate: float | None = None
     canary: Callable[[int], Array] | None = None
 
 
@@ -153,7 +153,7 @@ def _private(
     rows = torch.from_numpy(plan.rows).float()
     batches = DataLoader(
         TensorDataset(rows, torch.arange(len(rows))),
-        batch_size=plan.batch_size if plan.rate is None else 1,
+        batch_size=plan.batch_size if plan.sampling_rate is None else 1,
         generator=None if plan.secure else torch.Generator().manual_seed(plan.seed),
     )
     return make_private(
@@ -161,12 +161,12 @@ def _private(
         optimizer=torch.optim.SGD(model.parameters(), lr=1.0),
         data_loader=batches,
         mechanism=mechanism,
-        noise_multiplier=plan.sigma,
-        max_grad_norm=plan.clip,
+        noise_multiplier=plan.noise_multiplier,
+        max_grad_norm=plan.clip_norm,
         noise_generator=None if plan.secure else torch.Generator().manual_seed(plan.seed + 1),
         secure=plan.secure,
-        sampling_rate=plan.rate,
-        expected_batch_size=None if plan.rate is None else plan.batch_size,
+        sampling_rate=plan.sampling_rate,
+        expected_batch_size=None if plan.sampling_rate is None else plan.batch_size,
     )
 
 

@@ -107,28 +107,38 @@ def _embeddings() -> list[Case]:
     dims = shared_dimensions(SIZES, SUBSPACE)
     total, quota = sum(SIZES), sum(dims)
 
-    def apart(inside: Array, outside: Array, clip: float) -> tuple[Array, Array]:
-        return _laws.clipped(inside, clip), _laws.clipped(outside, RESIDUAL_CLIP)
+    def apart(inside: Array, outside: Array, clip_norm: float) -> tuple[Array, Array]:
+        return _laws.clipped(inside, clip_norm), _laws.clipped(outside, RESIDUAL_CLIP)
 
-    def together(inside: Array, outside: Array, clip: float) -> tuple[Array, Array]:
-        both = _laws.clipped(np.hstack([inside, outside]), clip)
+    def together(inside: Array, outside: Array, clip_norm: float) -> tuple[Array, Array]:
+        both = _laws.clipped(np.hstack([inside, outside]), clip_norm)
         return both[:, :total], _laws.clipped(both[:, total:], RESIDUAL_CLIP)
 
-    def alone(inside: Array, outside: Array, clip: float) -> tuple[Array, Array]:
-        return _laws.clipped(inside, clip), np.zeros_like(outside)
+    def alone(inside: Array, outside: Array, clip_norm: float) -> tuple[Array, Array]:
+        return _laws.clipped(inside, clip_norm), np.zeros_like(outside)
 
-    def published(sigma: float, clip: float) -> tuple[float, float]:
-        return math.sqrt(2) * sigma * math.hypot(clip, RESIDUAL_CLIP), math.sqrt(2) * sigma * RESIDUAL_CLIP
+    def published(noise_multiplier: float, clip_norm: float) -> tuple[float, float]:
+        return math.sqrt(2) * noise_multiplier * math.hypot(clip_norm, RESIDUAL_CLIP), math.sqrt(
+            2
+        ) * noise_multiplier * RESIDUAL_CLIP
 
-    def optimal(sigma: float, clip: float) -> tuple[float, float]:
+    def optimal(noise_multiplier: float, clip_norm: float) -> tuple[float, float]:
         split = embedding.split_noise(
-            dim=total, subspace_dim=quota, embedding_clip=clip, residual_clip=RESIDUAL_CLIP, mu=1 / sigma
+            dim=total,
+            subspace_dim=quota,
+            embedding_clip=clip_norm,
+            residual_clip=RESIDUAL_CLIP,
+            mu=1 / noise_multiplier,
         )
         return split.embedding_std, split.residual_std
 
-    def joint(sigma: float, clip: float) -> tuple[float, float]:
+    def joint(noise_multiplier: float, clip_norm: float) -> tuple[float, float]:
         split = embedding.joint_clip(
-            dim=total, subspace_dim=quota, clip_norm=clip, residual_share=RESIDUAL_CLIP / clip, mu=1 / sigma
+            dim=total,
+            subspace_dim=quota,
+            clip_norm=clip_norm,
+            residual_share=RESIDUAL_CLIP / clip_norm,
+            mu=1 / noise_multiplier,
         )
         return split.embedding_std, split.residual_std
 
@@ -136,7 +146,7 @@ def _embeddings() -> list[Case]:
         ("GEP as published", m.Gep, apart, published),
         ("GEP, optimal split", m.GepOptimal, apart, optimal),
         ("GEP, joint clipping", m.GepJoint, together, joint),
-        ("B-GEP", m.BiasedGep, alone, lambda sigma, clip: (sigma * clip, 0.0)),
+        ("B-GEP", m.BiasedGep, alone, lambda noise_multiplier, clip_norm: (noise_multiplier * clip_norm, 0.0)),
     )
     groups = [[place] for place in range(len(SIZES))]
     return [

@@ -16,7 +16,7 @@ from training.audits._board import Step
 
 Array = NDArray[np.float64]
 LawOf = Callable[[Step, Array, float, float], "Law"]
-"""From (a step, the gradients of its examples of shape (n, d), clip, sigma) to the law of its release."""
+"""From (a step, the gradients of its examples of shape (n, d), clip norm, noise multiplier) to the law of its release."""
 
 
 class Law(abc.ABC):
@@ -86,32 +86,32 @@ class LargestOfGroups(Law):
         return float(max(0, int((released != 0).reshape(-1, self.size).sum(1).max()) - self.keep))
 
 
-def clipped(rows: Array, clip: float) -> Array:
+def clipped(rows: Array, clip_norm: float) -> Array:
     """Every row shortened to norm C where it is longer."""
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows * np.minimum(1.0, clip / np.maximum(norms, np.finfo(float).tiny)))
+    return np.asarray(rows * np.minimum(1.0, clip_norm / np.maximum(norms, np.finfo(float).tiny)))
 
 
-def whole(step: Step, rows: Array, clip: float, sigma: float) -> Law:
+def whole(step: Step, rows: Array, clip_norm: float, noise_multiplier: float) -> Law:
     """Clipped sum and noise on every trained entry."""
-    return Gaussian(clipped(rows * step.trained, clip).sum(0), sigma * clip * step.trained)
+    return Gaussian(clipped(rows * step.trained, clip_norm).sum(0), noise_multiplier * clip_norm * step.trained)
 
 
-def masked_then_clipped(step: Step, rows: Array, clip: float, sigma: float) -> Law:
+def masked_then_clipped(step: Step, rows: Array, clip_norm: float, noise_multiplier: float) -> Law:
     """Random and ranked sparsification: the sum of clip(mask * gradient), and noise, on the entries kept."""
-    return Gaussian(clipped(rows * step.kept, clip).sum(0), sigma * clip * step.kept)
+    return Gaussian(clipped(rows * step.kept, clip_norm).sum(0), noise_multiplier * clip_norm * step.kept)
 
 
-def clipped_then_masked(step: Step, rows: Array, clip: float, sigma: float) -> Law:
+def clipped_then_masked(step: Step, rows: Array, clip_norm: float, noise_multiplier: float) -> Law:
     """Posterior freeze, and choices that do not look at the noise: mask * (sum of clip(gradient) + noise)."""
-    return Gaussian(step.kept * clipped(rows, clip).sum(0), sigma * clip * step.kept)
+    return Gaussian(step.kept * clipped(rows, clip_norm).sum(0), noise_multiplier * clip_norm * step.kept)
 
 
 def largest_released(size: int, keep: int) -> LawOf:
     """The largest entries of every group of DP-SGD's release."""
 
-    def law(step: Step, rows: Array, clip: float, sigma: float) -> Law:
-        return LargestOfGroups(clipped(rows, clip).sum(0), sigma * clip, size, keep)
+    def law(step: Step, rows: Array, clip_norm: float, noise_multiplier: float) -> Law:
+        return LargestOfGroups(clipped(rows, clip_norm).sum(0), noise_multiplier * clip_norm, size, keep)
 
     return law
 
@@ -127,14 +127,14 @@ def embedded(
     Args:
         sizes, dims: entries and basis vectors of every tensor.
         parts: from the gradients within and off the subspace and C to the two clipped contributions, each of shape (n, d).
-        stds: from (sigma, C) to the standard deviations of what is released within the subspace and off it.
+        stds: from (noise multiplier, clip norm) to the standard deviations of what is released within the subspace and off it.
     """
 
-    def law(step: Step, rows: Array, clip: float, sigma: float) -> Law:
+    def law(step: Step, rows: Array, clip_norm: float, noise_multiplier: float) -> Law:
         basis = _block_diagonal(step.bases, sizes, dims)
-        inside, outside = parts(rows @ basis.T @ basis, rows - rows @ basis.T @ basis, clip)
+        inside, outside = parts(rows @ basis.T @ basis, rows - rows @ basis.T @ basis, clip_norm)
         axes, within = _frame(basis, sizes, dims)
-        std, rest_std = stds(sigma, clip)
+        std, rest_std = stds(noise_multiplier, clip_norm)
         return Gaussian((inside + outside).sum(0), np.where(within, std, rest_std), axes)
 
     return law

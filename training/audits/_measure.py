@@ -41,7 +41,7 @@ def sampling(trace: _board.Trace) -> list[Finding]:
     sizes = np.array([len(np.unique(step.drawn)) for step in trace.seen])
     repeats = sum(len(step.drawn) for step in trace.seen) - int(sizes.sum())
     variance = examples * stated * (1 - stated)
-    rate = _findings.binomial(
+    drawn = _findings.binomial(
         "sampling rate",
         "every example is drawn into a step with the rate that the account has",
         int(sizes.sum()),
@@ -50,25 +50,29 @@ def sampling(trace: _board.Trace) -> list[Finding]:
     )
     once = _findings.equal("repeats", "no example is drawn twice into one step", repeats, 0.0)
     if variance == 0:
-        return [rate, once]
+        return [drawn, once]
     spread = _findings.spread(
         "batch sizes",
         "batch sizes vary as those of Poisson samples do",
         (sizes - examples * stated) / math.sqrt(variance),
     )
-    return [rate, once, spread]
+    return [drawn, once, spread]
 
 
 def release(case: Case, trace: _board.Trace) -> list[Finding]:
     """Every release against its law: its noise has the stated size on each tensor, is Gaussian and always new."""
     plan = trace.plan
     rows = [plan.rows[step.drawn] for step in trace.seen]
-    found = [case.law(step, own, plan.clip, plan.sigma) for step, own in zip(trace.seen, rows, strict=True)]
+    found = [
+        case.law(step, own, plan.clip_norm, plan.noise_multiplier) for step, own in zip(trace.seen, rows, strict=True)
+    ]
     scores = np.array([law.scores(step.released) for law, step in zip(found, trace.seen, strict=True)])
     silent = max(law.silent(step.released) for law, step in zip(found, trace.seen, strict=True))
     tensors = np.split(scores, np.cumsum(plan.sizes)[:-1], axis=1)
     result = [
-        _findings.at_most("silence", "nothing is released where the mechanism says so", silent, _ROUNDING * plan.clip)
+        _findings.at_most(
+            "silence", "nothing is released where the mechanism says so", silent, _ROUNDING * plan.clip_norm
+        )
     ]
     known = scores[~np.isnan(scores)]
     result.append(_findings.spread("noise", "the release less the clipped sum is the stated noise", known))
@@ -88,7 +92,7 @@ def release(case: Case, trace: _board.Trace) -> list[Finding]:
         )
     )
     if case.choice is not None:
-        totals = [_laws.clipped(own, plan.clip).sum(0) for own in rows]
+        totals = [_laws.clipped(own, plan.clip_norm).sum(0) for own in rows]
         counts = [case.choice(total, step.released) for total, step in zip(totals, trace.seen, strict=True)]
         result.append(_counted("choice of entries", "entries are chosen with the stated probability", counts))
     return result
@@ -115,7 +119,7 @@ def fresh_masks(trace: _board.Trace) -> list[Finding]:
     large, overlaps = [], []
     for step, following in zip(trace.seen, (*trace.seen[1:], None), strict=True):
         kept = step.kept > 0
-        total = np.abs(_laws.clipped(trace.plan.rows[step.drawn], trace.plan.clip).sum(0))
+        total = np.abs(_laws.clipped(trace.plan.rows[step.drawn], trace.plan.clip_norm).sum(0))
         hot = total > np.median(total)
         large.append((float((kept & hot).sum()), *_hypergeometric(kept.size, int(hot.sum()), int(kept.sum()))))
         if following is not None:
@@ -158,12 +162,17 @@ def foretold(case: Case, plan: _board.Plan, seed: int | None, releases: Sequence
     for released in releases:
         mechanism.begin_step(params)
         shown.append(case.shown(mechanism))
-        nothing = mechanism.contribute([torch.zeros(1, *p.shape) for p in params], plan.clip).total
+        nothing = mechanism.contribute([torch.zeros(1, *p.shape) for p in params], plan.clip_norm).total
         mechanism.release(
-            nothing, noise_multiplier=plan.sigma, clip_norm=plan.clip, noise=lambda like, std: torch.zeros_like(like)
+            nothing,
+            noise_multiplier=plan.noise_multiplier,
+            clip_norm=plan.clip_norm,
+            noise=lambda like, std: torch.zeros_like(like),
         )
         pieces = torch.split(torch.from_numpy(released).float(), list(plan.sizes))
-        mechanism.end_step([piece.view_as(p) for piece, p in zip(pieces, params, strict=True)], plan.sigma * plan.clip)
+        mechanism.end_step(
+            [piece.view_as(p) for piece, p in zip(pieces, params, strict=True)], plan.noise_multiplier * plan.clip_norm
+        )
     return shown
 
 
@@ -172,21 +181,21 @@ def account(case: Case, trace: _board.Trace) -> list[Finding]:
     told = trace.report(DELTA)
     steps = _findings.at_least("steps", "the account has a step for every update", told.steps, len(trace.seen))
     share = float(trace.seen[0].kept.mean()) if case.amplified and trace.plan.secure else 1.0
-    least = epsilon(trace.plan.sigma, told.sampling_rate, len(trace.seen), DELTA, share)
+    least = epsilon(trace.plan.noise_multiplier, told.sampling_rate, len(trace.seen), DELTA, share)
     statement = "epsilon is at least that of the noisy sums, by the privacy loss distribution of another library"
     return [steps, _findings.at_least("epsilon", statement, told.epsilon, least, 1e-6 * least)]
 
 
 @functools.lru_cache
-def epsilon(sigma: float, rate: float, steps: int, delta: float, share: float = 1.0) -> float:
+def epsilon(noise_multiplier: float, sampling_rate: float, steps: int, delta: float, share: float = 1.0) -> float:
     """A lower bound on epsilon of so many steps: dp-accounting's privacy loss distribution, rounded down.
 
     Where nobody can tell beforehand which share of the entries a step releases, an example of one entry is hit in Binomial(steps,
     share) steps. Masks are public afterwards and tell nothing themselves, so delta(epsilon) is the mean of that of so many steps.
     """
     one = pld.from_gaussian_mechanism(
-        sigma,
-        sampling_prob=rate,
+        noise_multiplier,
+        sampling_prob=sampling_rate,
         pessimistic_estimate=False,
         use_connect_dots=False,
         value_discretization_interval=1e-3,
@@ -211,7 +220,7 @@ def sensitivity(case: Case, plan: _board.Plan, seed: int) -> list[Finding]:
     whole = replace(plan, batch_size=len(plan.rows))
     zeroed = plan.rows.copy()
     zeroed[0] = 0.0
-    stated = replace(whole, rate=1.0)
+    stated = replace(whole, sampling_rate=1.0)
     pairs = (
         ("zeroed", whole, replace(whole, rows=zeroed)),
         ("taken out", stated, replace(stated, rows=plan.rows[1:])),
@@ -222,8 +231,8 @@ def sensitivity(case: Case, plan: _board.Plan, seed: int) -> list[Finding]:
             f"{case.name}: sensitivity to an example {how}",
             statement,
             _farthest(case, one, other, seed),
-            1 / plan.sigma,
-            _ROUNDING / plan.sigma,
+            1 / plan.noise_multiplier,
+            _ROUNDING / plan.noise_multiplier,
         )
         for how, one, other in pairs
     ]
@@ -233,7 +242,7 @@ def _farthest(case: Case, plan: _board.Plan, neighbour: _board.Plan, seed: int) 
     one, other = (_board.train(case.make(seed), own) for own in (plan, neighbour))
     moved = []
     for step, twin in zip(one.seen, other.seen, strict=True):
-        law = case.law(step, plan.rows[step.drawn], plan.clip, plan.sigma)
+        law = case.law(step, plan.rows[step.drawn], plan.clip_norm, plan.noise_multiplier)
         if not isinstance(law, _laws.Gaussian):
             raise ValueError(f"case must have a Gaussian law to be compared under one noise, got {case.name}")
         moved.append(float(np.sqrt(np.nansum(law.in_noise(step.released - twin.released) ** 2))))

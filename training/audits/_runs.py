@@ -33,8 +33,8 @@ model = "linear-probe"
 epochs = 1
 batch_size = {batch_size}
 physical_batch_size = 256
-max_grad_norm = {clip}
-noise_multiplier = {sigma}
+max_grad_norm = {clip_norm}
+noise_multiplier = {noise_multiplier}
 delta = {delta}
 seed = {seed}
 secure = {secure}
@@ -75,7 +75,7 @@ class Outcome:
         moved: the sum of all releases: how far weights and biases moved, over learning rate and divisor, shape (10, d + 1).
         gradients: (10, N) and (N, d + 1): the factors of each example's gradient at the first weights, clipped.
         steps, epsilon: as the metrics say.
-        rate: of the configuration.
+        sampling_rate: of the configuration.
     """
 
     moved: Array
@@ -83,7 +83,7 @@ class Outcome:
     inputs: Array
     steps: int
     epsilon: float
-    rate: float
+    sampling_rate: float
 
     @property
     def total(self) -> Array:
@@ -100,8 +100,8 @@ def outcome(
     path.write_text(
         _TABLE.format(
             batch_size=batch_size,
-            clip=_CLIP,
-            sigma=_SIGMA,
+            clip_norm=_CLIP,
+            noise_multiplier=_SIGMA,
             delta=_DELTA,
             seed=_SEED,
             secure=str(secure).lower(),
@@ -123,7 +123,7 @@ def outcome(
         inputs=inputs,
         steps=last["step"],
         epsilon=math.inf if last["epsilon"] is None else last["epsilon"],
-        rate=batch_size / len(start.train),
+        sampling_rate=batch_size / len(start.train),
     )
 
 
@@ -170,9 +170,9 @@ def sampling(launch: Launch, folder: Path, secure: bool = False) -> list[Finding
     size = float(np.linalg.norm(total))
     along = np.einsum("cn,nd,cd->n", found.slopes, found.inputs, total, optimize=True) / size
     passes = float(np.sum(found.moved * total)) / size**2
-    expected = found.steps * found.rate
-    variance = expected * (1 - found.rate) * float(np.sum(along**2)) + found.steps * (_SIGMA * _CLIP) ** 2
-    least = epsilon(_SIGMA, found.rate, found.steps, _DELTA)
+    expected = found.steps * found.sampling_rate
+    variance = expected * (1 - found.sampling_rate) * float(np.sum(along**2)) + found.steps * (_SIGMA * _CLIP) ** 2
+    least = epsilon(_SIGMA, found.sampling_rate, found.steps, _DELTA)
     prefix = f"python -m training run{', secure' if secure else ''}"
     return [
         _findings.standardised(
@@ -202,8 +202,8 @@ def _quiet(found: Outcome) -> Array:
     """
     _, directions = np.linalg.eigh(found.inputs.T @ found.inputs)
     along = found.inputs @ directions
-    expected = found.steps * found.rate
-    sampled = expected * (1 - found.rate) * (found.slopes**2 @ along**2)
+    expected = found.steps * found.sampling_rate
+    sampled = expected * (1 - found.sampling_rate) * (found.slopes**2 @ along**2)
     noise = found.steps * (_SIGMA * _CLIP) ** 2
     scores = (found.moved @ directions - expected * (found.slopes @ along)) / np.sqrt(sampled + noise)
     return np.asarray(scores[sampled < 0.01 * noise])

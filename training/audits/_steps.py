@@ -58,7 +58,7 @@ class StepAudit:
         trials: in each world.
         scores: of the worlds with and without the example, from a number of trials and a noise.
 
-    Example:
+    Example: there are audits of private mechanisms, and of such as are not.
         >>> from training.audits import StepAudit, step_audits
         >>> {audit.private for audit in step_audits()}
         {False, True}
@@ -84,7 +84,7 @@ def step_audits() -> tuple[StepAudit, ...]:
     Returns:
         One for every mechanism at least; each one's ``run(seed)`` takes up to seconds.
 
-    Example:
+    Example: what an attack on one step of DP-SGD proves is no more than what is claimed.
         >>> from training.audits import step_audits
         >>> private = step_audits()[0]
         >>> private.name, private.run(seed=0).epsilon_lower <= private.claimed
@@ -93,10 +93,10 @@ def step_audits() -> tuple[StepAudit, ...]:
     return (*_noisy_sums(), *_embeddings(), *_selections(), *_broken())
 
 
-def _claimed(mechanism: Mechanism, dim: int, sigma: float = SIGMA) -> float:
+def _claimed(mechanism: Mechanism, dim: int, noise_multiplier: float = SIGMA) -> float:
     """Epsilon of one step on the whole data, by the mechanism's own cost; a known mask does not make it smaller."""
     mechanism.begin_step([torch.zeros(dim)])
-    cost = mechanism.cost(sigma)
+    cost = mechanism.cost(noise_multiplier)
     values = gaussian_epsilon(1.0 / cost.noise_multiplier, DELTA)
     if cost.selection is None:
         return values
@@ -113,15 +113,15 @@ def _naive(steps: int = 1) -> float:
 
 
 def _noisy_sums() -> list[StepAudit]:
-    rate = m.Constant(0.5)
-    held = partial(m.PosteriorFreeze, rate, _SEED, refresh_steps=10)
+    drop_rate = m.Constant(0.5)
+    held = partial(m.PosteriorFreeze, drop_rate, _SEED, refresh_steps=10)
     shown = held()
     shown.begin_step([torch.zeros(_DIM)])
     kept = int(shown.mask[0].nonzero()[0])
-    ranked = partial(m.RankedSparsification, rate, steps_per_epoch=1, seed=_SEED)
+    ranked = partial(m.RankedSparsification, drop_rate, steps_per_epoch=1, seed=_SEED)
     cases: tuple[tuple[str, Make, torch.Tensor], ...] = (
         ("DP-SGD", m.DpSgd, one_entry(_DIM, 0)),
-        ("random sparsification", partial(m.RandomSparsification, rate, _SEED), torch.full((_DIM,), 100.0)),
+        ("random sparsification", partial(m.RandomSparsification, drop_rate, _SEED), torch.full((_DIM,), 100.0)),
         ("posterior freeze, mask held", held, one_entry(_DIM, kept)),
         ("ranked sparsification", ranked, torch.full((_DIM,), 100.0)),
     )
@@ -131,7 +131,7 @@ def _noisy_sums() -> list[StepAudit]:
         )
         for name, make, canary in cases
     ]
-    fresh = partial(m.PosteriorFreeze, rate, _SEED)
+    fresh = partial(m.PosteriorFreeze, drop_rate, _SEED)
     scores = both_worlds(batch_of_five(_DIM), one_entry(_DIM, 0), _fresh_mask_scores)
     audits.append(StepAudit("posterior freeze, fresh masks", _claimed(fresh(), _DIM), True, "events", _SOME, scores))
     two = partial(_two_epochs, ranked, _selection_batch(), _flipping_canary())
@@ -283,15 +283,15 @@ def _flipping_canary() -> torch.Tensor:
     return canary
 
 
-def _index_scores(sigma: float, samples: torch.Tensor, trials: int, noise: Noise) -> Array:
+def _index_scores(noise_multiplier: float, samples: torch.Tensor, trials: int, noise: Noise) -> Array:
     """Log-likelihood ratio of index set and values of index pruning."""
     make = partial(m.IndexPruning, _THETA, m.Constant(0.5), group_size=_SELECTION_DIM)
-    released = grouped_releases(make, samples, trials, noise, sigma)
+    released = grouped_releases(make, samples, trials, noise, noise_multiplier)
     batch = _selection_batch()
     first, second = clipped_total(make, torch.cat([batch, _flipping_canary()[None]])), clipped_total(make, batch)
     kept = released != 0
     moved = kept[:, _HALF:].sum(1) - kept[:, :_HALF].sum(1)
-    return np.asarray(2 * _THETA * moved + log_ratio(released, first, second, sigma))
+    return np.asarray(2 * _THETA * moved + log_ratio(released, first, second, noise_multiplier))
 
 
 def _selections() -> list[StepAudit]:
@@ -304,13 +304,13 @@ def _selections() -> list[StepAudit]:
     audits = [
         StepAudit(
             name,
-            _claimed(index(), _SELECTION_DIM, sigma),
+            _claimed(index(), _SELECTION_DIM, noise_multiplier),
             True,
             "events",
             _MANY,
-            both_worlds(batch, flip, partial(_index_scores, sigma)),
+            both_worlds(batch, flip, partial(_index_scores, noise_multiplier)),
         )
-        for name, sigma in (("index pruning", SIGMA), ("index pruning, indices alone", 1e6))
+        for name, noise_multiplier in (("index pruning", SIGMA), ("index pruning, indices alone", 1e6))
     ]
     makes: tuple[tuple[str, Make], ...] = (
         ("top-k of the released gradient", partial(m.TopKOfReleased, half, _SELECTION_DIM)),

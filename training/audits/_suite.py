@@ -40,9 +40,9 @@ def broken(case: Case, seed: int) -> Finding:
     return _findings.at_least(f"{case.name}: caught", "statements of a private mechanism that it breaks", refused, 1)
 
 
-def random_k(seed: int | None, rate: float = 0.99) -> m.PosteriorFreeze:
+def random_k(seed: int | None, drop_rate: float = 0.99) -> m.PosteriorFreeze:
     """Posterior freeze that keeps one entry in a hundred, another one at every step."""
-    return m.PosteriorFreeze(m.Constant(rate), seed)
+    return m.PosteriorFreeze(m.Constant(drop_rate), seed)
 
 
 def quick(seed: int, launch: _runs.Launch, folder: Path) -> Iterator[Finding]:

@@ -49,33 +49,37 @@ def clipped_total(make: Make, samples: torch.Tensor) -> Array:
     return np.asarray(mechanism.contribute([samples], CLIP).total[0].double().numpy())
 
 
-def tiled_releases(make: Make, samples: torch.Tensor, trials: int, noise: Noise, sigma: float = SIGMA) -> Array:
+def tiled_releases(
+    make: Make, samples: torch.Tensor, trials: int, noise: Noise, noise_multiplier: float = SIGMA
+) -> Array:
     """Releases of a mechanism that acts on every entry apart, all trials at once; shape (trials, d)."""
     mechanism = make()
     mechanism.begin_step([torch.zeros(samples.shape[1])])
     total = mechanism.contribute([samples], CLIP).total[0]
     return np.asarray(
-        mechanism.release([total.expand(trials, -1)], noise_multiplier=sigma, clip_norm=CLIP, noise=noise)[0]
+        mechanism.release([total.expand(trials, -1)], noise_multiplier=noise_multiplier, clip_norm=CLIP, noise=noise)[0]
         .double()
         .numpy()
     )
 
 
-def grouped_releases(make: Make, samples: torch.Tensor, trials: int, noise: Noise, sigma: float = SIGMA) -> Array:
+def grouped_releases(
+    make: Make, samples: torch.Tensor, trials: int, noise: Noise, noise_multiplier: float = SIGMA
+) -> Array:
     """Releases of a mechanism that acts on every group apart: each trial is a group."""
     mechanism, dim = make(), samples.shape[1]
     mechanism.begin_step([torch.zeros(dim)])
     total = mechanism.contribute([samples], CLIP).total[0]
     mechanism.begin_step([torch.zeros(trials * dim)])
     return np.asarray(
-        mechanism.release([total.repeat(trials)], noise_multiplier=sigma, clip_norm=CLIP, noise=noise)[0]
+        mechanism.release([total.repeat(trials)], noise_multiplier=noise_multiplier, clip_norm=CLIP, noise=noise)[0]
         .view(-1, dim)
         .double()
         .numpy()
     )
 
 
-def log_ratio(released: Array, first: Array, second: Array, sigma: float = SIGMA) -> Array:
+def log_ratio(released: Array, first: Array, second: Array, noise_multiplier: float = SIGMA) -> Array:
     """log N(first, (sigma C)^2) - log N(second, ...) of the entries released; those pruned are 0."""
     squares = np.square(released - second) - np.square(released - first)
-    return np.asarray((squares * (released != 0)).sum(-1) / (2 * (sigma * CLIP) ** 2))
+    return np.asarray((squares * (released != 0)).sum(-1) / (2 * (noise_multiplier * CLIP) ** 2))

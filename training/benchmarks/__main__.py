@@ -1,21 +1,27 @@
-"""``python -m training.benchmarks``: times of mechanisms and calculators side by side, as a table and as JSON."""
+"""``python -m training.benchmarks``: times of mechanisms and calculators side by side, as a table and as JSON.
+
+``python -m training.benchmarks accountants``: times of accountants, and how far their answers are from the certified ones.
+"""
 
 import json
 import platform
 import warnings
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 
 app = typer.Typer(add_completion=False, rich_markup_mode="rich")
 
 
-@app.command()
+@app.callback(invoke_without_command=True)
 def main(
+    context: typer.Context,
     out: Annotated[Path, typer.Option(help="JSON file to write")] = Path("benchmarks.json"),
     repetitions: Annotated[int, typer.Option(min=1, help="rounds of every comparison")] = 15,
     only: Annotated[str, typer.Option(help="cases whose function name contains this")] = "",
@@ -23,6 +29,8 @@ def main(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
 ) -> None:
     """Compare mechanisms with what they change, and calculators with a sort, in turns in one process."""
+    if context.invoked_subcommand is not None:
+        return
     import opacus
     import torch
 
@@ -55,6 +63,54 @@ def main(
     found = {"device": device_name(chosen), "threads": threads, "versions": versions}
     plain = [asdict(t) | {"met": t.met} for t in timings]
     write_atomically(out, json.dumps(found | {"comparisons": plain}, indent=2) + "\n")
+
+
+@app.command()
+def accountants(
+    out: Annotated[Path, typer.Option(help="JSON file to write")] = Path("accountants.json"),
+    count: Annotated[int, typer.Option(min=1, help="number of settings")] = 50,
+    seed: Annotated[int, typer.Option(min=0, help="draws the settings")] = 0,
+    noise_count: Annotated[int, typer.Option(min=0, help="how many of them are asked for the noise")] = 15,
+    limit: Annotated[float, typer.Option(min=0.1, help="seconds of CPU time that an answer may take")] = 10.0,
+) -> None:
+    """Compare accountants with the certified epsilon of drawn settings; needs dptheory\\[train,certified].
+
+    The file is written after every setting, so that a run that is stopped leaves what it has.
+    """
+    from dptheory.files import write_atomically
+    from training._machine import device_name
+    from training.benchmarks import _accountants
+    from training.runs import pick_device
+
+    console = Console(width=120)
+    head = {
+        "device": device_name(pick_device("cpu")),
+        "versions": {"python": platform.python_version(), **_accountants.versions()},
+        "seed": seed,
+        "limit": limit,
+    }
+    settings, answers = [], []
+    for one, found in track(_accountants.measure(count, seed, noise_count, limit), total=count, console=console):
+        settings.append(one)
+        answers += found
+        write_atomically(out, _rows(head, settings=settings, answers=answers))
+    table = Table(
+        "tool", "asked for", "answered", "refused", "too small", "median s", "median excess", "largest excess"
+    )
+    for all_of in _accountants.summaries(answers, settings):
+        counts = str(all_of.answered), str(all_of.refused), str(all_of.below)
+        numbers = f"{all_of.seconds:.3f}", f"{all_of.excess:.1e}", f"{all_of.worst:.1e}"
+        table.add_row(all_of.tool, all_of.quantity, *counts, *numbers)
+    console.print(table)
+
+
+def _rows(head: dict[str, Any], **lists: Sequence[Any]) -> str:
+    """JSON with one line per item of the lists, which hold dataclasses."""
+    lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
+    for name, items in lists.items():
+        rows = ",\n".join(f"  {json.dumps(asdict(item))}" for item in items)
+        lines.append(f" {json.dumps(name)}: [\n{rows}\n ]")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ class Archive:
         url: where it is served.
         md5: sum of the archive as served.
 
-    Example:
+    Example: by its ending an address names an archive of several files.
         >>> from training.data import Archive
         >>> Archive(url="https://example.org/images.tar.gz", md5="0" * 32).is_tar
         True
@@ -54,7 +54,7 @@ class DataFile:
         md5: sum before compression.
         home: what serves it; None where it comes with this package.
 
-    Example:
+    Example: a file of five bytes, whose content is "hello".
         >>> from training.data import DataFile
         >>> DataFile(path="set/labels", size=5, md5="5d41402abc4b2a76b9719d911017c592", home=None).size
         5
@@ -72,7 +72,7 @@ def data_folder() -> Path:
     Returns:
         The folder, which need not be there yet.
 
-    Example:
+    Example: the folder has a name, whether or not it exists yet.
         >>> from training.data import data_folder
         >>> data_folder().name != ""
         True
@@ -95,7 +95,7 @@ def read_checked(file: DataFile, folder: Path) -> bytes:
         DataFileError: the file cannot be read, is truncated, or is not the published one.
         FileNotFoundError: it is not there.
 
-    Example:
+    Example: a file with the stated size and MD5 sum gives its content.
         >>> import tempfile
         >>> from pathlib import Path
         >>> from training.data import DataFile, read_checked
@@ -139,7 +139,7 @@ def fetch_missing(files: tuple[DataFile, ...], folder: Path) -> None:
     Raises:
         DataMissingError: a file cannot be fetched; the text says which file to put where and from which URL.
 
-    Example:
+    Example: a file that has no home comes with the package: nothing is fetched.
         >>> from pathlib import Path
         >>> from training.data import DataFile, fetch_missing
         >>> fetch_missing((DataFile(path="labels", size=5, md5="5d41402abc4b2a76b9719d911017c592", home=None),), Path("anywhere"))

@@ -29,7 +29,7 @@ class Images:
         pixels: float32, shape (N, channels, height, width); in [0, 1] as loaded.
         labels: int64, shape (N,), 0 to 9.
 
-    Example:
+    Example: the first hundred test images of the excerpt.
         >>> from training.data import Images, load
         >>> whole = load(name="excerpt", train=False)
         >>> len(Images(whole.name, whole.pixels[:100], whole.labels[:100]))
@@ -157,14 +157,15 @@ def standardised(images: Images) -> Images:
         New images of the same name; the labels are shared.
 
     Raises:
-        KeyError: a name that ``CHANNELS`` does not have.
+        ValueError: a name that ``CHANNELS`` does not have.
 
-    Example:
+    Example: the mean pixel of the excerpt is near 0 afterwards.
         >>> from training.data import load, standardised
         >>> round(abs(float(standardised(load(name="excerpt", train=True)).pixels.mean())), 1)
         0.0
     """
-    mean, deviation = (torch.tensor(values).view(-1, 1, 1) for values in CHANNELS[images.name])
+    channels = CHANNELS[_validate.choice("images.name", images.name, tuple(CHANNELS))]
+    mean, deviation = (torch.tensor(values).view(-1, 1, 1) for values in channels)
     return Images(images.name, (images.pixels - mean) / deviation, images.labels)
 
 
@@ -184,7 +185,7 @@ def load(*, name: str, train: bool) -> Images:
         DataFileError: a file is unreadable, truncated or not the published one.
         DataMissingError: a file is missing and cannot be fetched.
 
-    Example:
+    Example: the test images of the embedded excerpt, and the classes of the first five.
         >>> from training.data import load
         >>> images = load(name="excerpt", train=False)
         >>> images.pixels.shape, images.labels[:5].tolist()

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dptheory import _validate, privacy
 from dptheory.privacy import ORDERS, FreshMask, joint_epsilon, joint_rdp, subsampled_gaussian_rdp
 from dptheory.pruning import SubsetMallows
+from training.engine._composed import composed_epsilon, composition_of
 from training.mechanisms import StepCost
 
 Spent = Counter[StepCost]
@@ -21,8 +22,6 @@ Spent = Counter[StepCost]
 _MAX_SHIFT = 1e100
 """Of ``privacy.gaussian_epsilon``."""
 _LARGEST_BLOCK = 1 << 20
-_COARSE, _FINE = 0.005, 5e-4
-"""Widths of the brackets of epsilon; the fine one, which costs seconds, is that of ``privacy.least_noise_multiplier``."""
 
 
 class BudgetError(ValueError):
@@ -40,7 +39,7 @@ class PrivacyAccountant:
 
     Source: GIP, Theorem 2 and Proposition 1 (gip.thm2, gip.prop1).
 
-    Example:
+    Example: one Gaussian release of noise multiplier 4 spends 0.9; a second one is more than a budget of 1 allows.
         >>> from training.engine import PrivacyAccountant
         >>> from training.mechanisms import StepCost
         >>> accountant = PrivacyAccountant(sampling_rate=1.0)
@@ -61,6 +60,9 @@ class PrivacyAccountant:
         self._horizon = 0
         """A number of steps whose noisy sums the budget was found to afford; not more than the last block behind ``steps``."""
         self._block = 1
+        self._afforded: Spent = Counter()
+        """Steps whose composition was found to keep the budget."""
+        self._ahead = 1
 
     @property
     def steps(self) -> int:
@@ -75,13 +77,13 @@ class PrivacyAccountant:
     def epsilon(self, delta: float) -> float:
         """Upper bound on epsilon of all steps; 0 before the first, inf if nothing protects one.
 
-        :func:`dptheory.privacy.joint_epsilon` with :func:`dptheory.privacy.epsilon_bounds` of the noisy sums, each with the
-        least noise of all, and with the total cost of all private selections; where there are selections, fresh masks or several
-        noise levels, the Renyi curves of all steps may give less. At the delta of a budget it is taken from a narrower bracket
-        where that decides whether the budget is kept.
+        The least of what :meth:`composition` spends and of the bounds of
+        :func:`dptheory.privacy.joint_epsilon` with :func:`dptheory.privacy.epsilon_bounds` of the noisy sums, each with the least
+        noise of all, and with the total cost of all private selections; where there are selections, fresh masks or several
+        noise levels, the Renyi curves of all steps may give less.
 
         Args:
-            delta: in [1e-15, 0.1].
+            delta: in [1e-30, 0.99].
 
         Raises:
             ValueError: a delta outside its range.
@@ -91,16 +93,35 @@ class PrivacyAccountant:
         return self._epsilon(self._spent, delta)
 
     def epsilon_if_secure(self, delta: float) -> float:
-        """:meth:`epsilon` of a secure run of the same steps, whose fresh masks nobody can tell; delta in [1e-15, 0.1]."""
+        """:meth:`epsilon` of a secure run of the same steps, whose fresh masks nobody can tell; delta in [1e-30, 0.99]."""
         secured: Spent = Counter()
         for cost, times in self._spent.items():
             secured[cost.secured()] += times
         return self._epsilon(secured, delta)
 
+    def composition(self) -> privacy.Composition | None:
+        """The steps made so far as data; None before the first, and where nothing was released.
+
+        Raises:
+            ValueError: a step that nothing protects, which no composition holds.
+
+        Example:
+            >>> from training.engine import PrivacyAccountant
+            >>> from training.mechanisms import StepCost
+            >>> accountant = PrivacyAccountant(sampling_rate=0.1)
+            >>> for sigma in (4.0, 4.0, 2.0):
+            ...     accountant.record(StepCost(sigma))
+            >>> for part in accountant.composition().parts:
+            ...     print(part)
+            Step(noise_multiplier=2.0, sampling_rate=0.1, count=1)
+            Step(noise_multiplier=4.0, sampling_rate=0.1, count=2)
+        """
+        return composition_of(self._spent, self.sampling_rate)
+
     def limit(self, *, epsilon: float, delta: float) -> None:
-        """Set a budget, which :meth:`clear` enforces; delta in [1e-15, 0.1]."""
+        """Set a budget, which :meth:`clear` enforces; delta in [1e-30, 0.99]."""
         self._budget = _validate.real("epsilon", epsilon, 0.0, ends="()"), _delta(delta)
-        self._horizon, self._block = 0, 1
+        self._forget()
 
     def clear(self, cost: StepCost) -> None:
         """Ask, before a release, whether the budget affords one more step of this cost.
@@ -111,7 +132,8 @@ class PrivacyAccountant:
         _validate.instance("cost", cost, StepCost)
         if self._budget is None:
             return
-        if not self._fits(self._spent + Counter([cost]), *self._budget):
+        spent = self._spent + Counter([cost])
+        if not self._fits(spent, *self._budget) and not self._composition_fits(spent, cost, *self._budget):
             raise BudgetError(
                 f"one more step would exceed epsilon = {self._budget[0]:g} at delta = {self._budget[1]:g}"
             )
@@ -123,23 +145,16 @@ class PrivacyAccountant:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over what ``state_dict`` gave."""
         self._spent = Counter({_cost(plain): times for plain, times in state["spent"]})
+        self._forget()
+
+    def _forget(self) -> None:
+        """What was found of the budget holds for another one, or for other steps."""
         self._horizon, self._block = 0, 1
+        self._afforded, self._ahead = Counter(), 1
 
     def _epsilon(self, spent: Spent, delta: float) -> float:
         delta = _delta(delta)
-        if self._budget is None or delta != self._budget[1]:
-            return _bound(spent, self.sampling_rate, delta, _COARSE)
-        epsilon = self._budget[0]
-        found = self._closely(spent, epsilon, delta)
-        return epsilon if found > epsilon and self._fits(spent, epsilon, delta) else found
-
-    def _closely(self, spent: Spent, epsilon: float, delta: float, horizon: int = 0) -> float:
-        """The bound, from a fine bracket where a coarse one says that it is above ``epsilon``, and the truth may not be."""
-        found = _bound(spent, self.sampling_rate, delta, _COARSE, horizon)
-        if epsilon < found < (1 + 4 * _COARSE) * epsilon + 4 * _COARSE:
-            fine = max(1e-4, _FINE * min(1.0, epsilon))
-            return min(found, _bound(spent, self.sampling_rate, delta, fine, horizon))
-        return found
+        return min(composed_epsilon(spent, self.sampling_rate, delta), _bound(spent, self.sampling_rate, delta))
 
     def _fits(self, spent: Spent, epsilon: float, delta: float) -> bool:
         """Whether these steps keep within a budget.
@@ -150,9 +165,27 @@ class PrivacyAccountant:
         if _renyi_bound(spent, self.sampling_rate, delta) <= epsilon:
             return True
         for horizon, block in self._horizons(spent.total()):
-            if self._closely(spent, epsilon, delta, horizon) <= epsilon:
+            if _bound(spent, self.sampling_rate, delta, horizon) <= epsilon:
                 self._horizon, self._block = horizon, block
                 return True
+        return False
+
+    def _composition_fits(self, spent: Spent, cost: StepCost, epsilon: float, delta: float) -> bool:
+        """Whether the composition of these steps keeps within a budget: with more of the last cost, so that it is seldom asked.
+
+        With several private selections it is not: their part of it takes a second, at every change of them.
+        """
+        if len({one.selection for one in spent if one.selection}) > 1:
+            return False
+        if spent <= self._afforded:
+            return True
+        ahead = min(2 * self._ahead, _LARGEST_BLOCK)
+        while ahead >= 1:
+            more = spent + Counter({cost: ahead - 1})
+            if composed_epsilon(more, self.sampling_rate, delta) <= epsilon:
+                self._afforded, self._ahead = more, ahead
+                return True
+            ahead //= 2
         return False
 
     def _horizons(self, steps: int) -> Iterator[tuple[int, int]]:
@@ -170,11 +203,8 @@ def _delta(delta: float) -> float:
     return _validate.real("delta", delta, *privacy.DELTA)
 
 
-def _bound(spent: Spent, rate: float, delta: float, width: float, horizon: int = 0) -> float:
-    """Epsilon with the noisy sums in a bracket of this width, those of ``horizon`` steps where that is more.
-
-    In a fine bracket the accountant is asked once: it takes seconds.
-    """
+def _bound(spent: Spent, rate: float, delta: float, horizon: int = 0) -> float:
+    """Epsilon with the noisy sums of ``horizon`` steps where that is more."""
     if not spent:
         return 0.0
     sigma = min(cost.noise_multiplier for cost in spent)
@@ -184,11 +214,9 @@ def _bound(spent: Spent, rate: float, delta: float, width: float, horizon: int =
     curve = _joint_curve(spent, rate)
     return joint_epsilon(
         delta=delta,
-        values=lambda share: _gaussian(sigma, steps, rate, share, width),
+        values=lambda share: _gaussian(sigma, steps, rate, share),
         index_epsilon=math.fsum(times * _index_epsilon(cost) for cost, times in spent.items()),
-        index_zcdp_rho=math.fsum(times * _index_rho(cost) for cost, times in spent.items())
-        if width == _COARSE
-        else math.inf,
+        index_zcdp_rho=math.fsum(times * _index_rho(cost) for cost, times in spent.items()),
         orders=None if curve is None else ORDERS,
         rdp=curve,
     )
@@ -215,15 +243,13 @@ def _joint_curve(spent: Spent, rate: float) -> NDArray[np.float64] | None:
 
 
 @functools.lru_cache(maxsize=1024)
-def _gaussian(sigma: float, steps: int, rate: float, delta: float, width: float) -> float:
+def _gaussian(sigma: float, steps: int, rate: float, delta: float) -> float:
     """Epsilon of the noisy sums; outside the accountants' range without amplification by sampling, which is valid anywhere."""
     least, most = privacy.NOISE
     if sigma < least or steps > privacy.MAX_STEPS or rate < privacy.RATE[0] or delta < privacy.DELTA[0]:
         shift = math.sqrt(steps) / sigma
         return privacy.gaussian_epsilon(shift, delta) if shift <= _MAX_SHIFT else math.inf
-    return privacy.epsilon_bounds(
-        noise_multiplier=min(sigma, most), sampling_rate=rate, steps=steps, delta=delta, width=width
-    ).upper
+    return privacy.epsilon_bounds(noise_multiplier=min(sigma, most), sampling_rate=rate, steps=steps, delta=delta).upper
 
 
 @functools.lru_cache(maxsize=1024)

@@ -13,7 +13,7 @@ def active() -> bool:
     Returns:
         True under torchrun, once :func:`process_group` has been entered.
 
-    Example:
+    Example: a process that was started alone.
         >>> from training.engine import active
         >>> active()
         False
@@ -27,7 +27,7 @@ def place() -> tuple[int, int]:
     Returns:
         (rank, world size); (0, 1) where there is no process group.
 
-    Example:
+    Example: a process that was started alone is number 0 of 1.
         >>> from training.engine import place
         >>> place()
         (0, 1)
@@ -41,7 +41,7 @@ def first() -> bool:
     Returns:
         True for rank 0, and where there is no process group.
 
-    Example:
+    Example: a process that was started alone is the first one.
         >>> from training.engine import first
         >>> first()
         True
@@ -59,7 +59,7 @@ def summed(value: float, device: torch.device) -> float:
     Returns:
         The sum, in double precision; the value itself where there is no process group.
 
-    Example:
+    Example: over one process the sum is the number itself.
         >>> from training.engine import communicating, summed
         >>> summed(2.5, communicating())
         2.5
@@ -77,7 +77,7 @@ def communicating() -> torch.device:
     Returns:
         This process's CUDA device with nccl, otherwise the CPU.
 
-    Example:
+    Example: one process alone sums up on the CPU.
         >>> from training.engine import communicating
         >>> communicating()
         device(type='cpu')
@@ -95,7 +95,7 @@ def process_group(device: torch.device) -> Iterator[torch.device]:
     Returns:
         A context that gives this process's own device; the one asked for where torchrun did not start the process.
 
-    Example:
+    Example: without torchrun there is one process, on the device that was asked for.
         >>> import torch
         >>> from training.engine import process_group
         >>> with process_group(torch.device("cpu")) as device:

@@ -19,7 +19,7 @@ def generator_noise(generator: torch.Generator | None) -> Noise:
     Raises:
         ValueError: something else than a generator or None.
 
-    Example:
+    Example: noise of standard deviation 4 in the shape of a tensor; standard deviation 0 gives zeros.
         >>> import torch
         >>> from training.engine import generator_noise
         >>> noise = generator_noise(torch.Generator().manual_seed(0))
@@ -53,7 +53,7 @@ def secure_noise(like: torch.Tensor, std: float) -> torch.Tensor:
     Raises:
         ValueError: no tensor, or a standard deviation outside its range.
 
-    Example:
+    Example: the standard deviation of 10,000 draws is near the 4 that was asked for.
         >>> import torch
         >>> from training.engine import secure_noise
         >>> drawn = secure_noise(torch.zeros(10_000), 4.0)

@@ -10,10 +10,12 @@ from opacus.optimizers.ddpoptimizer import DistributedDPOptimizer
 from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed
 
 from dptheory import _validate, privacy
+from dptheory.privacy import PrivacyStatement
 from training.engine._accountant import PrivacyAccountant
 from training.engine._logical_batch import LogicalBatch
 from training.engine._noise import generator_noise, secure_noise
 from training.engine._privacy_report import ADD_REMOVE, ADJACENCIES, CALLER, SECURE, SEEDED, ZERO_OUT, PrivacyReport
+from training.engine._statement import stated
 from training.mechanisms import Mechanism, Noise, StepCost, Tensors
 
 SMALLEST, LARGEST = 1e-15, 1e15
@@ -48,7 +50,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
 
     Attributes:
         mechanism: the algorithm.
-        ledger: what has been spent.
+        accountant: what has been spent.
         sampler: how batches are drawn, for the report.
         secure: whether masks, batches and noise come from the cryptographic generator.
         nonfinite_samples: samples so far whose gradient held NaN or infinity; they contribute zero.
@@ -93,7 +95,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
             )
         mechanism.check_clip(clip)
         _validate.choice("adjacency", adjacency, ADJACENCIES)
-        ledger = PrivacyAccountant(sampling_rate)
+        accountant = PrivacyAccountant(sampling_rate)
         super().__init__(
             optimizer,
             noise_multiplier=noise_multiplier,
@@ -103,7 +105,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
             generator=generator,
         )
         self.mechanism = mechanism
-        self.ledger = ledger
+        self.accountant = accountant
         self.secure = secure
         self.nonfinite_samples = 0
         self.clipped_total: Tensors | None = None
@@ -122,12 +124,12 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
     def epsilon(self, delta: float) -> float:
         """Upper bound on epsilon of all steps so far, with what the mechanism itself spends; inf if it is not private.
 
-        See :meth:`privacy` for what it rests on. ``delta`` in [1e-15, 0.1], otherwise a ValueError.
+        See :meth:`privacy` for what it rests on. ``delta`` in [1e-30, 0.99], otherwise a ValueError.
         """
-        return self.ledger.epsilon(delta)
+        return self.accountant.epsilon(delta)
 
     def privacy(self, delta: float) -> PrivacyReport:
-        """The guarantee of all steps so far, and what it rests on; delta in [1e-15, 0.1]."""
+        """The guarantee of all steps so far, and what it rests on; delta in [1e-30, 0.99]."""
         delta = _validate.real("delta", delta, *privacy.DELTA)
         known = ("number of training examples",) if self._adjacency == ZERO_OUT else ()
         return PrivacyReport(
@@ -135,13 +137,17 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
             delta=delta,
             adjacency=self._adjacency,
             sampler=self.sampler,
-            sampling_rate=self.ledger.sampling_rate,
-            steps=self.ledger.steps,
+            sampling_rate=self.accountant.sampling_rate,
+            steps=self.accountant.steps,
             noise=SECURE if self.secure else SEEDED,
             secure=self.secure,
-            epsilon_if_secure=self.ledger.epsilon_if_secure(delta),
+            epsilon_if_secure=self.accountant.epsilon_if_secure(delta),
             public=(*_HYPERPARAMETERS, *known, *self.mechanism.public),
         )
+
+    def statement(self, delta: float, *, seeds: tuple[str, ...] = ()) -> PrivacyStatement:
+        """The privacy statement of all steps so far, in seconds; delta in [1e-30, 0.99], the seeds of a run in words."""
+        return stated(self.privacy(delta), self.accountant.composition, mechanism=self.mechanism.title, seeds=seeds)
 
     # --- batches and their parts --------------------------------------------------------------------------------------
 
@@ -299,8 +305,8 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         if self.clipped_total is None:
             raise ValueError("step() needs a backward pass since the last zero_grad()")
         cost = self._cost()
-        self.ledger.clear(cost)
-        self.ledger.record(cost)
+        self.accountant.clear(cost)
+        self.accountant.record(cost)
         return self.mechanism.release(
             self.clipped_total, noise_multiplier=self.noise_multiplier, clip_norm=self.max_grad_norm, noise=self._noise
         )
@@ -315,14 +321,14 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
     # --- state --------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """The inner optimizer's state, the mechanism's, the ledger's, and that of the noise generator.
+        """The inner optimizer's state, the mechanism's, the accountant's, and that of the noise generator.
 
         Keep it secret: ``nonfinite_samples`` tells about the data, and nothing protects it.
         """
         return {
             "optimizer": self.original_optimizer.state_dict(),
             "mechanism": self.mechanism.state_dict(),
-            "ledger": self.ledger.state_dict(),
+            "accountant": self.accountant.state_dict(),
             "nonfinite_samples": self.nonfinite_samples,
             "generator": None if self.generator is None else self.generator.get_state(),
         }
@@ -335,7 +341,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         """
         missing = [
             key
-            for key in ("optimizer", "mechanism", "ledger", "nonfinite_samples", "generator")
+            for key in ("optimizer", "mechanism", "accountant", "nonfinite_samples", "generator")
             if key not in state_dict
         ]
         if missing:
@@ -343,7 +349,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         self._batch.drop()
         self.original_optimizer.load_state_dict(state_dict["optimizer"])
         self.mechanism.load_state_dict(state_dict["mechanism"])
-        self.ledger.load_state_dict(state_dict["ledger"])
+        self.accountant.load_state_dict(state_dict["accountant"])
         self.nonfinite_samples = state_dict["nonfinite_samples"]
         if self.generator is not None and state_dict["generator"] is not None:
             self.generator.set_state(state_dict["generator"].cpu())

@@ -33,7 +33,7 @@ class PrivacyReport:
         epsilon_if_secure: what epsilon a secure run of the same steps would have; ``epsilon`` itself in a secure run.
         public: what the guarantee takes to be known to everybody.
 
-    Example:
+    Example: before its first step an optimizer has spent nothing, and says what will be protected.
         >>> import torch
         >>> from training.engine import attach
         >>> from training.mechanisms import DpSgd

@@ -86,7 +86,7 @@ def make_private(
             optimizer that cannot take a released gradient, or a seed or generator together with ``secure``.
         TypeError: a mechanism that is none.
 
-    Example:
+    Example: one pass over forty examples in batches of about twenty.
         >>> import torch
         >>> from torch.utils.data import DataLoader, TensorDataset
         >>> from training import make_private
@@ -180,7 +180,7 @@ def attach(
         ValueError: neither ``train_size`` nor ``expected_batch_size``; otherwise as :func:`make_private`.
         TypeError: a mechanism that is none.
 
-    Example:
+    Example: two steps in a loop that draws its own batches.
         >>> import torch
         >>> from training.engine import PoissonBatches, attach
         >>> from training.mechanisms import DpSgd

@@ -6,20 +6,13 @@ from training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, 
 from training.mechanisms._broken import BatchSizeDivisor, TopKWithoutNoise, UnnoisedVelocity
 from training.mechanisms._clipping import clip_factors, clipped_sum, sample_norms
 from training.mechanisms._dpsgd import ClippedSgd, DpSgd, NoisySgd
-from training.mechanisms._gep import (
-    AnchorSource,
-    BiasedGep,
-    Gep,
-    GepJoint,
-    GepOptimal,
-    power_iteration,
-    shared_dimensions,
-)
+from training.mechanisms._gep import BiasedGep, Gep, GepJoint, GepOptimal
 from training.mechanisms._index_pruning import IndexPruning, NoisyMagnitudeTopK, TopKOfReleased
 from training.mechanisms._layer_freezing import LayerFreezing, layers
 from training.mechanisms._random_sparsification import PosteriorFreeze, RandomSparsification, draw_mask
 from training.mechanisms._ranked import RankedByTrueGradients, RankedSparsification, largest_entries
 from training.mechanisms._rates import Checked, Constant, Exponential, GradualCooling, Linear, Schedule
+from training.mechanisms._subspace import AnchorSource, power_iteration, shared_dimensions
 
 __all__ = [
     "AnchorGradients",

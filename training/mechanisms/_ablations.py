@@ -27,7 +27,7 @@ class QuietLayers(DpSgd):
 
     Source: new, on LF, Table 1 (lf.table1).
 
-    Example:
+    Example: its title says that it is not private.
         >>> from training.mechanisms import QuietLayers
         >>> QuietLayers(quiet=1, from_step=100).title
         'DP-SGD without noise on the first layers (NOT PRIVATE)'
@@ -79,7 +79,7 @@ class NoisySparsification(RandomSparsification):
 
     Source: RS, Algorithm 2 and Fig. 3 (rs.fig3).
 
-    Example:
+    Example: two of eight entries get the sum of the unclipped gradients.
         >>> import torch
         >>> from training.mechanisms import Constant, NoisySparsification
         >>> mechanism = NoisySparsification(Constant(0.75), 0)

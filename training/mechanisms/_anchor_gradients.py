@@ -31,7 +31,7 @@ class AnchorGradients:
 
     Source: GEP, section 3.1 (gep.random_labels).
 
-    Example:
+    Example: twenty images give twenty gradients of each parameter.
         >>> import torch
         >>> from training.mechanisms import AnchorGradients
         >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.ones(20, 6), classes=2, seed=0)

@@ -28,7 +28,7 @@ class Contribution:
         total: sums over the samples, in the mechanism's own shapes; totals of parts of a batch add up.
         nonfinite: samples whose gradient held NaN or infinity and counted as zero.
 
-    Example:
+    Example: a sample that holds NaN adds nothing, and is counted.
         >>> import torch
         >>> from training.mechanisms import DpSgd
         >>> DpSgd().contribute([torch.tensor([[0.3, 0.4], [float("nan"), 1.0]])], clip_norm=1.0)
@@ -54,9 +54,9 @@ class StepCost:
     Raises:
         ValueError: a noise multiplier outside its range.
 
-    Example:
+    Example: two releases at once cost as much as one of multiplier (1/3^2 + 1/4^2)^(-1/2).
         >>> from training.mechanisms import Constant, NoisyMagnitudeTopK
-        >>> round(NoisyMagnitudeTopK(3.0, Constant(0.1)).cost(noise_multiplier=4.0).noise_multiplier, 6)  # (1/3^2 + 1/4^2)^(-1/2)
+        >>> round(NoisyMagnitudeTopK(3.0, Constant(0.1)).cost(noise_multiplier=4.0).noise_multiplier, 6)
         2.4
     """
 
@@ -89,7 +89,7 @@ class Mechanism(abc.ABC):
     (``shared``). Private randomness comes from the ``noise`` it is handed. In a distributed run every process calls ``release``
     on the same totals, and what the first returns is used.
 
-    Example:
+    Example: an algorithm of one's own says what it sums up, and what a step costs.
         >>> import torch
         >>> from training.mechanisms import Mechanism, StepCost, clipped_sum
         >>> class HalfClip(Mechanism):

@@ -21,7 +21,7 @@ class UnnoisedVelocity(RankedSparsification):
 
     Source: RF, Algorithm 2; RS, Algorithm 4, line 9 (rf.alg2, rs.alg4).
 
-    Example:
+    Example: it is accounted for as a step without noise.
         >>> from training.mechanisms import Constant, UnnoisedVelocity
         >>> UnnoisedVelocity(Constant(0.5), steps_per_epoch=1, seed=0).cost(noise_multiplier=1.0).noise_multiplier
         0.0
@@ -55,7 +55,7 @@ class BatchSizeDivisor(RandomSparsification):
 
     Source: RS, Algorithm 1, lines 5 and 6 (rs.alg1.divisor).
 
-    Example:
+    Example: it is accounted for as a step without noise.
         >>> from training.mechanisms import BatchSizeDivisor
         >>> BatchSizeDivisor(expected_batch_size=64.0, drop_rate=0.5, seed=0).cost(noise_multiplier=1.0).noise_multiplier
         0.0
@@ -101,7 +101,7 @@ class TopKWithoutNoise(DpSgd):
 
     Source: GIP, section 4 (gip.alternatives).
 
-    Example:
+    Example: the two largest magnitudes of four, as the data have them.
         >>> import torch
         >>> from training.mechanisms import TopKWithoutNoise
         >>> mechanism = TopKWithoutNoise(0.5)
@@ -113,13 +113,13 @@ class TopKWithoutNoise(DpSgd):
     title = "top-k by private magnitudes (NOT PRIVATE)"
 
     def __init__(self, keep_share: float) -> None:
-        self._rate = 1.0 - _validate.real("keep_share", keep_share, 1e-15, 1.0)
+        self._drop_rate = 1.0 - _validate.real("keep_share", keep_share, 1e-15, 1.0)
 
     def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
         return clipped_sum(samples, clip_norm)
 
     def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
-        mask = largest_entries(total, self._rate)
+        mask = largest_entries(total, self._drop_rate)
         return [(t + noise(t, noise_multiplier * clip_norm)) * m for t, m in zip(total, mask, strict=True)]
 
     def cost(self, noise_multiplier: float) -> StepCost:

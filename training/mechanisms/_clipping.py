@@ -36,7 +36,7 @@ def sample_norms(samples: Tensors, *, mask: Tensors | None = None) -> torch.Tens
 
     Source: RS, Algorithm 1, line 5 (rs.alg1.divisor).
 
-    Example:
+    Example: one sample of two tensors, 3 and 4, has norm 5.
         >>> import torch
         >>> from training.mechanisms import sample_norms
         >>> sample_norms([torch.tensor([[3.0, 0.0]]), torch.tensor([[4.0]])])
@@ -73,7 +73,7 @@ def clip_factors(norms: torch.Tensor, clip_norm: float) -> torch.Tensor:
 
     Source: RS, Algorithm 1, line 5 (rs.alg1.divisor).
 
-    Example:
+    Example: a norm of 4 is scaled by a quarter, one of 0.5 stays, and an infinite one counts nothing.
         >>> import torch
         >>> from training.mechanisms import clip_factors
         >>> clip_factors(torch.tensor([0.0, 0.5, 4.0, float("inf")]), 1.0)
@@ -115,7 +115,7 @@ def clipped_sum(samples: Tensors, clip_norm: float, *, mask: Tensors | None = No
 
     Source: RS, Algorithm 1, lines 4 and 5 (rs.alg1.divisor), without the division.
 
-    Example:
+    Example: masked first, (3, 4) becomes (3, 0), which is clipped to (1, 0).
         >>> import torch
         >>> from training.mechanisms import clipped_sum
         >>> clipped_sum([torch.tensor([[3.0, 4.0]])], 1.0, mask=[torch.tensor([1.0, 0.0])]).total

@@ -11,10 +11,10 @@ class DpSgd(Mechanism):
 
     Source: GIP, Algorithm 2 without its line 9 (gip.alg2).
 
-    Example:
+    Example: of two gradients of norms 5 and 0.5 the first is scaled down to norm 1.
         >>> import torch
         >>> from training.mechanisms import DpSgd
-        >>> samples = [torch.tensor([[3.0, 4.0], [0.3, 0.4]])]  # two gradients, of norms 5 and 0.5
+        >>> samples = [torch.tensor([[3.0, 4.0], [0.3, 0.4]])]
         >>> DpSgd().contribute(samples, clip_norm=1.0).total
         [tensor([0.9000, 1.2000])]
     """
@@ -30,7 +30,7 @@ class NoisySgd(DpSgd):
 
     Source: RS, Fig. 3, "noise alone" (rs.fig3).
 
-    Example:
+    Example: gradients are summed without clipping, which is accounted for as no noise at all.
         >>> import torch
         >>> from training.mechanisms import NoisySgd
         >>> NoisySgd().contribute([torch.tensor([[3.0, 4.0], [0.3, 0.4]])], clip_norm=1.0).total
@@ -54,7 +54,7 @@ class ClippedSgd(DpSgd):
 
     Source: RS, Fig. 3, "clipping alone" (rs.fig3).
 
-    Example:
+    Example: a gradient of norm 5 is clipped to norm 1 and released as it is.
         >>> import torch
         >>> from training.mechanisms import ClippedSgd
         >>> mechanism = ClippedSgd()

@@ -3,90 +3,19 @@
 import abc
 import math
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from opacus import GradSampleModule
 
 from dptheory import _validate
 from dptheory import embedding as theory
-from training._randomness import normal, own_generator
+from training._randomness import own_generator
 from training.mechanisms._base import Contribution, Mechanism, Noise, Tensors
 from training.mechanisms._clipping import as_rows, clip_factors, widened
+from training.mechanisms._subspace import AnchorSource, power_iteration, shared_dimensions
 
 _MOST_DIMENSIONS, _MOST_ITERATIONS = 10**9, 1000
-
-
-class AnchorSource(Protocol):
-    r"""Gives gradients of auxiliary, non-sensitive examples at the present weights, shapes (m, \*parameter.shape).
-
-    Source: GEP, Algorithm 1, line 3 (gep.random_labels).
-    """
-
-    def __call__(self) -> Tensors: ...
-
-    def state_dict(self) -> dict[str, Any]:
-        """All that changes from call to call."""
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what ``state_dict`` gave."""
-
-
-def power_iteration(
-    anchors: torch.Tensor, *, dim: int, iterations: int, generator: torch.Generator | None
-) -> torch.Tensor:
-    """Orthonormal rows B that span about the first principal subspace of the anchor gradients A.
-
-    From a random start, ``iterations`` times: Q R = A B', then B' R = A' Q.
-
-    Args:
-        anchors: A, shape (m, p), finite.
-        dim: rows k, 1..min(m, p).
-        iterations: >= 1.
-        generator: of the CPU, for the start; None for the operating system's.
-
-    Returns:
-        Basis B, shape (k, p).
-
-    Raises:
-        ValueError: ``dim`` or ``iterations`` outside its range.
-
-    Source: GEP, Algorithm 1, lines 3 to 7 (gep.lem3.1, gep.power).
-
-    Example:
-        >>> import torch
-        >>> from training.mechanisms import power_iteration
-        >>> anchors = torch.outer(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 0.6, 0.8]))  # of rank 1
-        >>> power_iteration(anchors, dim=1, iterations=1, generator=torch.Generator().manual_seed(0)).abs()
-        tensor([[0.0000, 0.6000, 0.8000]])
-    """
-    _validate.integer("dim", dim, 1, min(anchors.shape))
-    basis = normal((dim, anchors.shape[1]), generator).to(anchors)
-    for _ in range(_validate.integer("iterations", iterations, 1)):
-        left = torch.linalg.qr(anchors @ basis.T).Q  # without it singular values are squared, too much for float32
-        basis = torch.linalg.qr(anchors.T @ left).Q.T
-    return basis
-
-
-def shared_dimensions(sizes: Sequence[int], subspace_dim: int) -> list[int]:
-    r"""The quota k shared out by the square roots of the sizes: :math:`k_g = k\sqrt{p_g}/\sum_h\sqrt{p_h}`, rounded, in 1..p_g.
-
-    Args:
-        sizes: entries p_g of the groups, each >= 1.
-        subspace_dim: k, >= 1.
-
-    Returns:
-        k_g for every group; by rounding their sum may differ from k.
-
-    Source: GEP, section 4 (gep.groups).
-
-    Example:
-        >>> from training.mechanisms import shared_dimensions
-        >>> shared_dimensions([100, 900, 4], 40)
-        [10, 29, 2]
-    """
-    roots = [math.sqrt(size) for size in sizes]
-    return [min(size, max(1, round(subspace_dim * root / sum(roots)))) for size, root in zip(sizes, roots, strict=True)]
 
 
 class _Embedding(Mechanism, abc.ABC):
@@ -177,12 +106,12 @@ class _Embedding(Mechanism, abc.ABC):
     def _subspace_dim(self) -> int:
         return sum(len(b) for b in self.bases)
 
-    def _factors(self, norms: torch.Tensor, rest: torch.Tensor, clip: float) -> tuple[torch.Tensor, torch.Tensor]:
+    def _factors(self, norms: torch.Tensor, rest: torch.Tensor, clip_norm: float) -> tuple[torch.Tensor, torch.Tensor]:
         """Clip factors of embedding and residual of each sample."""
-        return clip_factors(norms, clip), clip_factors(rest, self._residual_clip)
+        return clip_factors(norms, clip_norm), clip_factors(rest, self._residual_clip)
 
     @abc.abstractmethod
-    def _stds(self, noise_multiplier: float, clip: float) -> tuple[float, float]:
+    def _stds(self, noise_multiplier: float, clip_norm: float) -> tuple[float, float]:
         """Standard deviations of the noise on embedding and residual."""
 
     def _rest(self, residual: torch.Tensor, basis: torch.Tensor, std: float, noise: Noise) -> torch.Tensor:
@@ -230,7 +159,7 @@ class Gep(_Embedding):
 
     Source: GEP, Algorithm 1 (gep.thm3.1, gep.concat).
 
-    Example:
+    Example: twenty anchors of two parameters, together 14 entries, give a basis of three vectors.
         >>> import torch
         >>> from training.mechanisms import AnchorGradients, Gep
         >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.rand(20, 6), classes=2, seed=0)
@@ -242,9 +171,9 @@ class Gep(_Embedding):
 
     title = "GEP as published"
 
-    def _stds(self, noise_multiplier: float, clip: float) -> tuple[float, float]:
+    def _stds(self, noise_multiplier: float, clip_norm: float) -> tuple[float, float]:
         ratio = math.sqrt(2) * noise_multiplier
-        return ratio * clip, ratio * self._residual_clip
+        return ratio * clip_norm, ratio * self._residual_clip
 
     def _rest(self, residual: torch.Tensor, basis: torch.Tensor, std: float, noise: Noise) -> torch.Tensor:
         return residual + noise(residual, std)
@@ -265,7 +194,7 @@ class GepOptimal(_Embedding):
 
     Source: new, on GEP, Theorem 3.1 (gep.split); computed by :func:`dptheory.embedding.split_noise`.
 
-    Example:
+    Example: half of 14 entries in the subspace; the variances are C (C + S) and S (S + C) by hand.
         >>> import torch
         >>> from training.mechanisms import AnchorGradients, GepOptimal
         >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.rand(20, 6), classes=2, seed=0)
@@ -281,13 +210,13 @@ class GepOptimal(_Embedding):
 
     title = "GEP, optimal split"
 
-    def _stds(self, noise_multiplier: float, clip: float) -> tuple[float, float]:
+    def _stds(self, noise_multiplier: float, clip_norm: float) -> tuple[float, float]:
         if noise_multiplier == 0:
             return 0.0, 0.0
         split = theory.split_noise(
             dim=self._dim,
             subspace_dim=self._subspace_dim,
-            embedding_clip=clip,
+            embedding_clip=clip_norm,
             residual_clip=self._residual_clip,
             mu=1 / noise_multiplier,
         )
@@ -310,7 +239,7 @@ class GepJoint(_Embedding):
 
     Source: new, on GEP, Algorithm 1, lines 10 and 11 (gep.joint_clip); computed by :func:`dptheory.embedding.joint_clip`.
 
-    Example:
+    Example: the residual cannot be clipped to more than the whole gradient.
         >>> import torch
         >>> from training.mechanisms import AnchorGradients, GepJoint
         >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.rand(20, 6), classes=2, seed=0)
@@ -327,18 +256,18 @@ class GepJoint(_Embedding):
         """``residual_clip`` is at most ``clip_norm``."""
         _validate.real("residual_clip", self._residual_clip, 0.0, clip_norm, ends="(]")
 
-    def _factors(self, norms: torch.Tensor, rest: torch.Tensor, clip: float) -> tuple[torch.Tensor, torch.Tensor]:
-        whole = clip_factors(torch.hypot(norms, rest), clip)
+    def _factors(self, norms: torch.Tensor, rest: torch.Tensor, clip_norm: float) -> tuple[torch.Tensor, torch.Tensor]:
+        whole = clip_factors(torch.hypot(norms, rest), clip_norm)
         return whole, whole * clip_factors(whole * rest, self._residual_clip)
 
-    def _stds(self, noise_multiplier: float, clip: float) -> tuple[float, float]:
+    def _stds(self, noise_multiplier: float, clip_norm: float) -> tuple[float, float]:
         if noise_multiplier == 0:
             return 0.0, 0.0
-        share = self._residual_clip / clip
+        share = self._residual_clip / clip_norm
         split = theory.joint_clip(
             dim=self._dim,
             subspace_dim=self._subspace_dim,
-            clip_norm=clip,
+            clip_norm=clip_norm,
             residual_share=share,
             mu=1 / noise_multiplier,
         )
@@ -356,7 +285,7 @@ class BiasedGep(_Embedding):
 
     Source: GEP, Remark 1 (gep.rem1).
 
-    Example:
+    Example: it spends what DP-SGD spends with the same noise multiplier.
         >>> import torch
         >>> from training.mechanisms import AnchorGradients, BiasedGep
         >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.rand(20, 6), classes=2, seed=0)
@@ -366,8 +295,8 @@ class BiasedGep(_Embedding):
 
     title = "B-GEP"
 
-    def _stds(self, noise_multiplier: float, clip: float) -> tuple[float, float]:
-        return noise_multiplier * clip, 0.0
+    def _stds(self, noise_multiplier: float, clip_norm: float) -> tuple[float, float]:
+        return noise_multiplier * clip_norm, 0.0
 
     def _rest(self, residual: torch.Tensor, basis: torch.Tensor, std: float, noise: Noise) -> torch.Tensor:
         return torch.zeros_like(residual)

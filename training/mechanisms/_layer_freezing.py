@@ -21,7 +21,7 @@ def layers(model: nn.Module) -> list[nn.Module]:
 
     Source: LF, Algorithm 1, "layers" (lf.privacy).
 
-    Example:
+    Example: what has no parameters is no layer.
         >>> import torch
         >>> from training.mechanisms import layers
         >>> layers(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2)))
@@ -75,7 +75,7 @@ class LayerFreezing(Mechanism):
 
     Source: LF, Algorithm 1 (lf.privacy).
 
-    Example:
+    Example: the first layer is frozen from the first step on.
         >>> import torch
         >>> from training import mechanisms
         >>> from training.engine import attach

@@ -43,7 +43,7 @@ def draw_mask(params: Tensors, drop_rate: float, generator: torch.Generator | No
 
     Source: RS, Algorithm 1; RF, Algorithm 1 (rs.alg1.divisor, rf.density).
 
-    Example:
+    Example: of 24 entries of two tensors a quarter is kept.
         >>> import torch
         >>> from training.mechanisms import draw_mask
         >>> weight, bias = draw_mask([torch.zeros(4, 5), torch.zeros(4)], 0.75, torch.Generator().manual_seed(0))
@@ -63,7 +63,7 @@ class _Masked(Mechanism):
     public = ("masks, once they are used",)
 
     def __init__(self, drop_rate: Schedule, seed: int | None, *, refresh_steps: int = 1) -> None:
-        self._rate = Checked("drop_rate", drop_rate, ends="[)")
+        self._drop_rate = Checked("drop_rate", drop_rate, ends="[)")
         self._refresh_steps = _validate.integer("refresh_steps", refresh_steps, 1)
         self._generator = own_generator(seed)
         self.seeded = seed is not None
@@ -74,12 +74,12 @@ class _Masked(Mechanism):
     def attach(self, module: GradSampleModule) -> None:
         """See that the first mask keeps an entry."""
         kept_entries(
-            dim=sum(p.numel() for p in module.parameters() if p.requires_grad), drop_rate=self._rate(self._step)
+            dim=sum(p.numel() for p in module.parameters() if p.requires_grad), drop_rate=self._drop_rate(self._step)
         )
 
     def begin_step(self, params: Tensors) -> None:
         if self._step % self._refresh_steps == 0 or [m.shape for m in self.mask] != [p.shape for p in params]:
-            self.mask = draw_mask(params, self._rate(self._step), self._generator)
+            self.mask = draw_mask(params, self._drop_rate(self._step), self._generator)
 
     def shared(self) -> Tensors:
         return [] if self.seeded else self.mask
@@ -122,12 +122,12 @@ class RandomSparsification(_Masked):
 
     Source: RS, Algorithm 1; RF, Algorithm 1 (rs.alg1.divisor, rf.density).
 
-    Example:
+    Example: each masked gradient has norm 1.41 and is clipped to 1, so that three add up to norm 3.
         >>> import torch
         >>> from training.mechanisms import Constant, RandomSparsification
         >>> mechanism = RandomSparsification(Constant(0.75), 0)
         >>> mechanism.begin_step([torch.zeros(8)])
-        >>> total = mechanism.contribute([torch.ones(3, 8)], clip_norm=1.0).total[0]  # each masked gradient has norm 1.41
+        >>> total = mechanism.contribute([torch.ones(3, 8)], clip_norm=1.0).total[0]
         >>> int((total != 0).sum()), round(float(total.norm()), 4)
         (2, 3.0)
     """
@@ -154,13 +154,13 @@ class PosteriorFreeze(_Masked):
 
     Source: RF, Appendix G (rf.posterior); GIP, Proposition 1 (gip.prop1).
 
-    Example:
+    Example: of the norm 3 of three clipped gradients two of eight entries keep the share sqrt(2 / 8).
         >>> import torch
         >>> from training.mechanisms import Constant, PosteriorFreeze
         >>> mechanism = PosteriorFreeze(Constant(0.75), 0)
         >>> mechanism.begin_step([torch.zeros(8)])
         >>> total = mechanism.contribute([torch.ones(3, 8)], clip_norm=1.0).total[0]
-        >>> int((total != 0).sum()), round(float(total.norm()), 4)  # of the norm 3 of the whole sum a share sqrt(2 / 8)
+        >>> int((total != 0).sum()), round(float(total.norm()), 4)
         (2, 1.5)
     """
 

@@ -26,7 +26,7 @@ def largest_entries(values: Tensors, drop_rate: float) -> Tensors:
 
     Source: RF, Algorithm 2; RS, Algorithm 4 (rf.alg2, rs.alg4).
 
-    Example:
+    Example: the two largest magnitudes of four, over both tensors.
         >>> import torch
         >>> from training.mechanisms import largest_entries
         >>> largest_entries([torch.tensor([1.0, -3.0]), torch.tensor([[2.0], [0.5]])], 0.5)
@@ -62,7 +62,7 @@ class RankedSparsification(Mechanism):
 
     Source: RF, Algorithm 2; RS, Algorithm 4, corrected (rf.alg2, rs.alg4).
 
-    Example:
+    Example: the two largest entries that the first step released are kept in the next one.
         >>> import torch
         >>> from training.mechanisms import Constant, RankedSparsification
         >>> mechanism = RankedSparsification(Constant(0.5), steps_per_epoch=1, seed=0)
@@ -76,7 +76,7 @@ class RankedSparsification(Mechanism):
     public = ("masks, once they are used",)
 
     def __init__(self, drop_rate: Schedule, *, steps_per_epoch: int, seed: int | None) -> None:
-        self._rate = Checked("drop_rate", drop_rate, ends="[)")
+        self._drop_rate = Checked("drop_rate", drop_rate, ends="[)")
         self._epoch = _validate.integer("steps_per_epoch", steps_per_epoch, 1)
         self._generator = own_generator(seed)
         self.seeded = seed is not None
@@ -106,7 +106,7 @@ class RankedSparsification(Mechanism):
     def _rank_after_an_epoch(self) -> None:
         self._step += 1
         if self._step % self._epoch == 0:
-            self.mask = largest_entries(self._sums, self._rate(self._step))
+            self.mask = largest_entries(self._sums, self._drop_rate(self._step))
             self._sums = [torch.zeros_like(s) for s in self._sums]
 
     def state_dict(self) -> dict[str, Any]:
@@ -132,7 +132,7 @@ class RankedByTrueGradients(RankedSparsification):
 
     Source: new, on RF, Algorithm 2 (rf.ranked).
 
-    Example:
+    Example: it is accounted for as a step without noise.
         >>> from training.mechanisms import Constant, RankedByTrueGradients
         >>> RankedByTrueGradients(Constant(0.5), steps_per_epoch=10, seed=0).cost(noise_multiplier=1.0).noise_multiplier
         0.0

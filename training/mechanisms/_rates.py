@@ -12,7 +12,7 @@ _LEAST_RATE = 1e-100  # of which a quotient and its powers are finite
 class Schedule(Protocol):
     """A value for every step, 0, 1, ...: any function of the step is one.
 
-    Example:
+    Example: any function of the step will do.
         >>> from training.mechanisms import RandomSparsification
         >>> mechanism = RandomSparsification(lambda step: 0.5 if step < 100 else 0.9, seed=0)
     """
@@ -33,7 +33,7 @@ class Checked:
         TypeError: ``schedule`` is not a function.
         ValueError: a value that is no number in its range.
 
-    Example:
+    Example: a schedule that leaves its range is refused at the step where it does.
         >>> from training.mechanisms import Checked
         >>> rate = Checked("drop_rate", lambda step: step / 10)
         >>> rate(3)
@@ -67,7 +67,7 @@ class Constant:
     Raises:
         ValueError: a value outside its range.
 
-    Example:
+    Example: step 1000 has the value of every other step.
         >>> from training.mechanisms import Constant
         >>> Constant(0.5)(1000)
         0.5
@@ -96,7 +96,7 @@ class GradualCooling:
 
     Source: RF, Algorithm 1 (rf.density); computed by :func:`dptheory.sparsification.freeze_rate`.
 
-    Example:
+    Example: nothing is dropped in the first epoch, and the final rate is reached after the last of five.
         >>> from training.mechanisms import GradualCooling
         >>> rate = GradualCooling(final_drop_rate=0.8, cooling_epochs=5, steps_per_epoch=10)
         >>> [round(rate(step), 3) for step in (0, 9, 10, 40, 1000)]
@@ -135,7 +135,7 @@ class Linear:
 
     Source: GIP, section 6, "Hyperparameters" (gip.fig3).
 
-    Example:
+    Example: half-way from 1 to 0.1 the value is 0.55; after the last step it stays.
         >>> from training.mechanisms import Linear
         >>> rate = Linear(start=1.0, end=0.1, steps=11)
         >>> [round(rate(step), 3) for step in (0, 5, 10, 11)]
@@ -171,7 +171,7 @@ class Exponential:
 
     Source: GIP, section 6, "Hyperparameters" (gip.fig3).
 
-    Example:
+    Example: half-way from 1 to 0.01 the value is 0.1; after the last step it stays.
         >>> from training.mechanisms import Exponential
         >>> rate = Exponential(start=1.0, end=0.01, steps=11)
         >>> [round(rate(step), 3) for step in (0, 5, 10, 11)]

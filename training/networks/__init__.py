@@ -8,6 +8,7 @@ from training.networks._paper_networks import (
     resnet20,
     scattering_cnn,
     scattering_features,
+    scattering_linear,
     wrn_16_4,
 )
 from training.networks._pooling import pooled_channels_last
@@ -24,6 +25,7 @@ __all__ = [
     "resnet20",
     "scattering_cnn",
     "scattering_features",
+    "scattering_linear",
     "small_tanh_cnn",
     "wrn_16_4",
 ]

@@ -22,7 +22,7 @@ def small_tanh_cnn(seed: int) -> nn.Sequential:
     Raises:
         ValueError: a seed outside its range.
 
-    Example:
+    Example: two images of FashionMNIST give ten outputs each.
         >>> import torch
         >>> from training.networks import small_tanh_cnn
         >>> model = small_tanh_cnn(0)
@@ -57,7 +57,7 @@ def layer_slices(model: nn.Module) -> dict[str, slice]:
     Returns:
         Slices by name, in the order of ``parameters()``.
 
-    Example:
+    Example: the first six of eight entries are the weight's.
         >>> import torch
         >>> from training.networks import layer_slices
         >>> layer_slices(torch.nn.Linear(3, 2))

@@ -40,7 +40,7 @@ def measure(
 
     Source: GIP, Proposition 2 and section 5 (gip.mse_r, gip.mse_t0, gip.criterion, gip.assumption1).
 
-    Example:
+    Example: by hand: (3, 0, 0, 4) has squared norm 25, and its two largest entries are all of it.
         >>> import numpy as np
         >>> from training.probe import MeasureSettings, measure
         >>> settings = MeasureSettings((0.5,), draws=10, noise_multiplier=1.0, max_grad_norm=1.0)

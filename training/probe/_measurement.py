@@ -22,7 +22,7 @@ class MeasureSettings:
     Raises:
         ValueError: a value outside its range, or no keep ratio.
 
-    Example:
+    Example: noise multiplier 2 on gradients clipped to 1.5.
         >>> from training.probe import MeasureSettings
         >>> MeasureSettings((0.1, 0.5), draws=100, noise_multiplier=2.0, max_grad_norm=1.5).noise_std
         3.0

@@ -77,7 +77,7 @@ def spread_steps(steps: int, *, count: int = 5) -> tuple[int, ...]:
     Raises:
         ValueError: an argument outside its range.
 
-    Example:
+    Example: five steps from the first to the last, or all where there are fewer.
         >>> from training.probe import spread_steps
         >>> spread_steps(101), spread_steps(3)
         ((0, 25, 50, 75, 100), (0, 1, 2))
@@ -114,7 +114,7 @@ def run_probe(
 
     Source: GIP, Algorithm 2, Assumption 1, Proposition 2 (gip.alg2, gip.assumption1, gip.mse_r, gip.mse_t0).
 
-    Example:
+    Example: one step on the excerpt, its tables and its files.
         >>> import tempfile
         >>> from pathlib import Path
         >>> import torch

@@ -1,28 +1,46 @@
 """Training runs, from configuration to checkpoint, and sweeps of studies with their answers."""
 
-from training.runs._answers import Answer, answer
-from training.runs._build import BUILDERS, build_mechanism, build_model, build_optimizer, parameter_groups
-from training.runs._checkpoint import CSV, JSON, STATE, metrics
+from training.runs._build import (
+    BUILDERS,
+    Auxiliary,
+    MechanismSetting,
+    build_mechanism,
+    build_model,
+    build_optimizer,
+    parameter_groups,
+)
+from training.runs._checkpoint import CSV, JSON, STATE, STATEMENT, STATEMENT_JSON, metrics, write_statement
+from training.runs._comparisons import ComparisonResult, compare
 from training.runs._config import OptimizerConfig, RunConfig, from_dict, read_config
+from training.runs._instruments import Instrument, Measuring, read_instrument
+from training.runs._measured import path_of as instrument_path
 from training.runs._plain_dp_sgd import DpSgdSettings, Step, accuracy, dp_sgd, pick_device, sampling_rate
+from training.runs._prepare import Run, prepare
 from training.runs._progress import Lines
+from training.runs._results import code_that_counts
 from training.runs._results_page import write_answers
 from training.runs._statistics import Difference, Equivalence, equivalence, paired_difference, sign_flip_p
 from training.runs._status import show
 from training.runs._study import Study, read_study, study_from_dict
 from training.runs._sweep import Outcome, Places, Standing, standing, sweep
-from training.runs._train import Run, prepare, train
+from training.runs._train import one_step, train
 
 __all__ = [
     "BUILDERS",
     "CSV",
     "JSON",
     "STATE",
-    "Answer",
+    "STATEMENT",
+    "STATEMENT_JSON",
+    "Auxiliary",
+    "ComparisonResult",
     "Difference",
     "DpSgdSettings",
     "Equivalence",
+    "Instrument",
     "Lines",
+    "Measuring",
+    "MechanismSetting",
     "OptimizerConfig",
     "Outcome",
     "Places",
@@ -32,19 +50,23 @@ __all__ = [
     "Step",
     "Study",
     "accuracy",
-    "answer",
     "build_mechanism",
     "build_model",
     "build_optimizer",
+    "code_that_counts",
+    "compare",
     "dp_sgd",
     "equivalence",
     "from_dict",
+    "instrument_path",
     "metrics",
+    "one_step",
     "paired_difference",
     "parameter_groups",
     "pick_device",
     "prepare",
     "read_config",
+    "read_instrument",
     "read_study",
     "sampling_rate",
     "show",
@@ -54,4 +76,5 @@ __all__ = [
     "sweep",
     "train",
     "write_answers",
+    "write_statement",
 ]

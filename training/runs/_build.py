@@ -21,6 +21,7 @@ _MODELS: dict[str, Callable[[int], nn.Module]] = {
     "resnet20": networks.resnet20,
     "wrn-16-4": networks.wrn_16_4,
     "scattering-cnn": networks.scattering_cnn,
+    "scattering-linear": networks.scattering_linear,
 }
 _MOST_ITERATIONS = 1000
 """Of the power method in every step; GEP takes one."""
@@ -30,16 +31,31 @@ _MOST_ITERATIONS = 1000
 class Auxiliary:
     """Images that nothing protects, loaded when a mechanism first asks for them.
 
-    Attributes:
+    Args:
         load: gives the images.
+
+    Attributes:
         used: how many a mechanism has taken, the first ones; a run must not be judged by these.
+
+    Example: a mechanism takes seven of thirty images.
+        >>> import torch
+        >>> from training.runs import Auxiliary
+        >>> auxiliary = Auxiliary(lambda: torch.zeros(30, 1, 28, 28))
+        >>> len(auxiliary.take(7)), auxiliary.used
+        (7, 7)
     """
 
     load: Callable[[], torch.Tensor]
     used: int = field(default=0, init=False)
 
     def take(self, count: int) -> torch.Tensor:
-        """The first ``count`` images.
+        """The first images, counted as used.
+
+        Args:
+            count: how many, at least 1.
+
+        Returns:
+            The images, shape (count, channels, height, width).
 
         Raises:
             ValueError: there are not so many.
@@ -49,9 +65,18 @@ class Auxiliary:
         return images[:count]
 
 
-@dataclass(frozen=True)
-class Setting:
-    """What builders need to know beside their own arguments."""
+@dataclass(frozen=True, kw_only=True)
+class MechanismSetting:
+    """What the builders of mechanisms need to know beside the table [mechanism].
+
+    Args:
+        run: configuration of the run.
+        model: whose gradients the mechanism gets.
+        steps_per_epoch: of the run, at least 1.
+        steps: of the whole run, at least 1.
+        seed: of masks; None draws them from the operating system's cryptographic generator.
+        auxiliary: images of which GEP takes its anchors.
+    """
 
     run: RunConfig
     model: nn.Module
@@ -65,7 +90,7 @@ def build_model(name: str, *, features: int, seed: int) -> nn.Module:
     """The network called ``name``, at its starting weights.
 
     Args:
-        name: "small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn" or "linear-probe".
+        name: "small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear" or "linear-probe".
         features: entries of one input, for the linear probe; 1..1e9.
         seed: of the starting weights, 0 to 2^64 - 1.
 
@@ -73,14 +98,14 @@ def build_model(name: str, *, features: int, seed: int) -> nn.Module:
         The network, in training mode, on the CPU.
 
     Raises:
-        KeyError: another name.
-        ValueError: a seed, or for the linear probe a number of features, outside its range.
+        ValueError: another name; a seed, or for the linear probe a number of features, outside its range.
 
-    Example:
+    Example: a linear layer of 784 inputs and ten outputs.
         >>> from training.runs import build_model
         >>> sum(p.numel() for p in build_model("linear-probe", features=784, seed=0).parameters())
         7850
     """
+    _validate.choice("name", name, (*_MODELS, "linear-probe"))
     return networks.linear_probe(seed, features=features) if name == "linear-probe" else _MODELS[name](seed)
 
 
@@ -94,7 +119,7 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Op
     Returns:
         ``torch.optim.SGD`` or ``torch.optim.Adam``.
 
-    Example:
+    Example: what the table [optimizer] of a configuration names.
         >>> import torch
         >>> from training.runs import OptimizerConfig, build_optimizer
         >>> type(build_optimizer(torch.nn.Linear(3, 2), OptimizerConfig(name="adam", learning_rate=1e-3))).__name__
@@ -107,11 +132,11 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Op
     )
 
 
-def build_mechanism(setting: Setting, table: Mapping[str, Any]) -> Mechanism:
+def build_mechanism(setting: MechanismSetting, table: Mapping[str, Any]) -> Mechanism:
     """The mechanism that the table [mechanism] names.
 
     Args:
-        setting: the run that it is for, as :func:`prepare` puts it together.
+        setting: the run that it is for.
         table: "name", one of :data:`BUILDERS`, and the arguments of that builder.
 
     Returns:
@@ -119,6 +144,16 @@ def build_mechanism(setting: Setting, table: Mapping[str, Any]) -> Mechanism:
 
     Raises:
         ValueError: an unknown name or argument, or a value outside its range.
+
+    Example: what the table of a configuration names.
+        >>> import torch
+        >>> from training.runs import Auxiliary, MechanismSetting, build_mechanism, build_model, from_dict
+        >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 2, "batch_size": 500, "max_grad_norm": 1.0,
+        ...     "noise_multiplier": 2.0})
+        >>> setting = MechanismSetting(run=config, model=build_model("linear-probe", features=784, seed=0), steps_per_epoch=4,
+        ...     steps=8, seed=0, auxiliary=Auxiliary(lambda: torch.zeros(30, 1, 28, 28)))
+        >>> build_mechanism(setting, {"name": "random-sparsification", "drop_rate": 0.5}).title
+        'random sparsification'
     """
     arguments = dict(table)
     name = _validate.choice("mechanism.name", arguments.pop("name", "dp-sgd"), tuple(BUILDERS))
@@ -134,7 +169,7 @@ def build_mechanism(setting: Setting, table: Mapping[str, Any]) -> Mechanism:
         raise ValueError(f"mechanism {name!r}: {error}; its arguments are {', '.join(wanted)}") from None
 
 
-def _sparsification_rate(setting: Setting, drop_rate: float, cooling_epochs: int) -> Schedule:
+def _sparsification_rate(setting: MechanismSetting, drop_rate: float, cooling_epochs: int) -> Schedule:
     _validate.real("mechanism.drop_rate", drop_rate, 0.0, 1.0, ends="[)")
     _validate.integer("mechanism.cooling_epochs", cooling_epochs, 0)
     if cooling_epochs == 0:
@@ -144,26 +179,26 @@ def _sparsification_rate(setting: Setting, drop_rate: float, cooling_epochs: int
     )
 
 
-def _refresh_steps(setting: Setting, refreshes_per_epoch: int) -> int:
+def _refresh_steps(setting: MechanismSetting, refreshes_per_epoch: int) -> int:
     """Steps between two masks; 0 asks for a fresh mask at every step."""
     times = _validate.integer("mechanism.refreshes_per_epoch", refreshes_per_epoch, 0, setting.steps_per_epoch)
     return 1 if times == 0 else setting.steps_per_epoch // times
 
 
-def _dp_sgd(setting: Setting) -> Mechanism:
+def _dp_sgd(setting: MechanismSetting) -> Mechanism:
     return mechanisms.DpSgd()
 
 
-def _noisy_sgd(setting: Setting) -> Mechanism:
+def _noisy_sgd(setting: MechanismSetting) -> Mechanism:
     return mechanisms.NoisySgd()
 
 
-def _clipped_sgd(setting: Setting) -> Mechanism:
+def _clipped_sgd(setting: MechanismSetting) -> Mechanism:
     return mechanisms.ClippedSgd()
 
 
 def _random_sparsification(
-    setting: Setting, drop_rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
+    setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
 ) -> Mechanism:
     schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
     return mechanisms.RandomSparsification(
@@ -172,7 +207,7 @@ def _random_sparsification(
 
 
 def _noisy_sparsification(
-    setting: Setting, drop_rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
+    setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
 ) -> Mechanism:
     schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
     return mechanisms.NoisySparsification(
@@ -181,7 +216,7 @@ def _noisy_sparsification(
 
 
 def _posterior_freeze(
-    setting: Setting, drop_rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
+    setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
 ) -> Mechanism:
     schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
     return mechanisms.PosteriorFreeze(
@@ -189,22 +224,22 @@ def _posterior_freeze(
     )
 
 
-def _random_k(setting: Setting, keep_share: float) -> Mechanism:
+def _random_k(setting: MechanismSetting, keep_share: float) -> Mechanism:
     kept = _validate.real("mechanism.keep_share", keep_share, 1e-9, 1.0)
     return mechanisms.PosteriorFreeze(mechanisms.Constant(1 - kept), setting.seed)
 
 
-def _ranked(setting: Setting, drop_rate: float, cooling_epochs: int = 0) -> Mechanism:
+def _ranked(setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0) -> Mechanism:
     schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
     return mechanisms.RankedSparsification(schedule, steps_per_epoch=setting.steps_per_epoch, seed=setting.seed)
 
 
-def _ranked_by_true_gradients(setting: Setting, drop_rate: float, cooling_epochs: int = 0) -> Mechanism:
+def _ranked_by_true_gradients(setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0) -> Mechanism:
     schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
     return mechanisms.RankedByTrueGradients(schedule, steps_per_epoch=setting.steps_per_epoch, seed=setting.seed)
 
 
-def _layer_freezing(setting: Setting, after: float, frozen_layers: int = 0) -> Mechanism:
+def _layer_freezing(setting: MechanismSetting, after: float, frozen_layers: int = 0) -> Mechanism:
     """``after``: share of the run; ``frozen_layers``: number of layers, 0 for the lower half."""
     share = _validate.real("mechanism.after", after, 0.0, 1.0)
     found = len(layers(setting.model))
@@ -212,7 +247,7 @@ def _layer_freezing(setting: Setting, after: float, frozen_layers: int = 0) -> M
     return mechanisms.LayerFreezing(mechanisms.DpSgd(), frozen_layers=count, from_step=round(share * setting.steps))
 
 
-def _quiet_layers(setting: Setting, after: float, frozen_layers: int = 0) -> Mechanism:
+def _quiet_layers(setting: MechanismSetting, after: float, frozen_layers: int = 0) -> Mechanism:
     """The arguments of layer freezing, to be compared with it."""
     share = _validate.real("mechanism.after", after, 0.0, 1.0)
     found = len(layers(setting.model))
@@ -220,7 +255,7 @@ def _quiet_layers(setting: Setting, after: float, frozen_layers: int = 0) -> Mec
     return mechanisms.QuietLayers(quiet=count, from_step=round(share * setting.steps))
 
 
-def _keep(setting: Setting, keep_share: float, start: float, schedule: str) -> Schedule:
+def _keep(setting: MechanismSetting, keep_share: float, start: float, schedule: str) -> Schedule:
     """``start`` counts only where the share moves; 1 is all but one of a group, which leaves something to choose."""
     _validate.real("mechanism.keep_share", keep_share, 0.0, 1.0, ends="()")
     _validate.real("mechanism.start", start, 0.0, 1.0, ends="(]")
@@ -233,7 +268,7 @@ def _keep(setting: Setting, keep_share: float, start: float, schedule: str) -> S
 
 
 def _index_pruning(
-    setting: Setting,
+    setting: MechanismSetting,
     keep_share: float,
     index_epsilon: float,
     start: float = 1.0,
@@ -250,13 +285,13 @@ def _index_pruning(
 
 
 def _top_k_of_released(
-    setting: Setting, keep_share: float, start: float = 1.0, schedule: str = "constant", group_size: int = 256
+    setting: MechanismSetting, keep_share: float, start: float = 1.0, schedule: str = "constant", group_size: int = 256
 ) -> Mechanism:
     return mechanisms.TopKOfReleased(_keep(setting, keep_share, start, schedule), group_size)
 
 
 def _noisy_magnitudes(
-    setting: Setting,
+    setting: MechanismSetting,
     keep_share: float,
     selection_multiplier: float,
     start: float = 1.0,
@@ -271,7 +306,7 @@ def _noisy_magnitudes(
 
 def _embedding(kind: Callable[..., Mechanism]) -> Callable[..., Mechanism]:
     def build(
-        setting: Setting,
+        setting: MechanismSetting,
         subspace_dim: int,
         residual_clip: float,
         anchors: int = 250,
@@ -314,7 +349,7 @@ def parameter_groups(model: nn.Module, grouping: str) -> list[list[int]]:
 
     Source: GEP, section 4 (gep.groups).
 
-    Example:
+    Example: two layers of a weight and a bias each.
         >>> import torch
         >>> from training.runs import parameter_groups
         >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))

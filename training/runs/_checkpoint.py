@@ -19,9 +19,10 @@ from dptheory.files import write_atomically
 from training import engine
 
 if TYPE_CHECKING:
-    from training.runs._train import Run
+    from training.runs._prepare import Run
 
 STATE, CSV, JSON, LOCK = "checkpoint.pt", "metrics.csv", "metrics.json", ".lock"
+STATEMENT, STATEMENT_JSON = "statement.md", "statement.json"
 _KEYS = ("config", "model", "optimizer", "step", "losses", "seen", "seconds", "spent", "rows")
 _MAY_DIFFER = ("physical_batch_size",)
 """What a resumed run may be given anew: how much memory to take. Noise and schedules depend on the epochs."""
@@ -148,6 +149,38 @@ def write_metrics(run: "Run", folder: Path) -> None:
     write_atomically(folder / JSON, json.dumps(metrics(run), indent=2, allow_nan=False) + "\n")
 
 
+def write_statement(run: "Run", folder: Path) -> None:
+    """Write what the run says of its privacy, for readers and as JSON, into ``statement.md`` and ``statement.json``.
+
+    Args:
+        run: trained.
+        folder: of the run.
+
+    Raises:
+        OSError: the folder cannot be written to; an old file then stays as it was.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import torch
+        >>> from training.runs import from_dict, prepare, write_statement
+        >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 1, "batch_size": 500, "max_grad_norm": 1.0,
+        ...     "noise_multiplier": 2.0})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_statement(prepare(config, torch.device("cpu")), Path(folder))
+        ...     print((Path(folder) / "statement.md").read_text().splitlines()[0])
+        # Privacy statement
+    """
+    seeds = (
+        ()
+        if run.config.secure
+        else (f"seed {run.config.seed} of the configuration, for weights, batches, masks and noise",)
+    )
+    found = run.optimizer.statement(run.config.delta, seeds=seeds)
+    write_atomically(folder / STATEMENT, found.markdown())
+    write_atomically(folder / STATEMENT_JSON, found.json())
+
+
 def metrics(run: "Run") -> dict[str, Any]:
     """Configuration, guarantee and the rows of all epochs, as JSON has them: infinity is None.
 
@@ -157,7 +190,7 @@ def metrics(run: "Run") -> dict[str, Any]:
     Returns:
         What ``metrics.json`` holds.
 
-    Example:
+    Example: a run before its first step.
         >>> import torch
         >>> from training.runs import from_dict, metrics, prepare
         >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 1, "batch_size": 500, "max_grad_norm": 1.0,

@@ -12,7 +12,7 @@ from training import _argument_ranges
 from training.data import NAMES
 from training.engine import GRAD_SAMPLE_MODES
 
-MODELS = ("small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "linear-probe")
+MODELS = ("small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear", "linear-probe")
 OPTIMIZERS = ("sgd", "adam")
 INPUTS = ("standardised", "unit")
 SAMPLINGS = ("poisson", "partition")
@@ -32,7 +32,7 @@ class OptimizerConfig:
     Raises:
         ValueError: a value outside its range, or another name.
 
-    Example:
+    Example: SGD with momentum, and what is not said.
         >>> from training.runs import OptimizerConfig
         >>> OptimizerConfig(learning_rate=0.5, momentum=0.9)
         OptimizerConfig(name='sgd', learning_rate=0.5, momentum=0.9, weight_decay=0.0)
@@ -62,7 +62,8 @@ class RunConfig:
 
     Args:
         data: "excerpt", "fashion-mnist", "mnist" or "cifar-10".
-        model: "small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn" or "linear-probe".
+        model: "small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear" or
+            "linear-probe".
         epochs: passes over the data, 1 to 1e9: epochs * N / batch_size steps, rounded.
         batch_size: expected size of the Poisson batches, 1 to N.
         max_grad_norm: clip C, in [1e-12, 1e12].
@@ -85,7 +86,7 @@ class RunConfig:
     Raises:
         ValueError: a value outside its range, or values that do not go together.
 
-    Example:
+    Example: a budget instead of a noise multiplier, and what is not said.
         >>> from training.runs import RunConfig
         >>> config = RunConfig(data="excerpt", model="small-cnn", epochs=2, batch_size=250, max_grad_norm=1.0, epsilon=3.0)
         >>> config.delta, config.sampling, config.mechanism
@@ -162,7 +163,7 @@ def read_config(path: Path, *, changes: Sequence[str] = ()) -> RunConfig:
         ValueError: not TOML, a key that there is none of, or a value outside its range.
         OSError: no such file.
 
-    Example:
+    Example: a shipped configuration, with another data set and another drop rate.
         >>> from pathlib import Path
         >>> from training.runs import read_config
         >>> changes = ["data=excerpt", "mechanism.drop_rate=0.7"]
@@ -196,7 +197,7 @@ def from_dict(table: Mapping[str, Any]) -> RunConfig:
     Raises:
         ValueError: a key that is missing or that there is none of, or a value outside its range.
 
-    Example:
+    Example: a configuration as TOML has it; noise or budget must be given.
         >>> from training.runs import from_dict
         >>> table = {"data": "excerpt", "model": "small-cnn", "epochs": 2, "batch_size": 250, "max_grad_norm": 1.0}
         >>> from_dict(table | {"noise_multiplier": 1.5, "optimizer": {"learning_rate": 0.5}}).optimizer.learning_rate

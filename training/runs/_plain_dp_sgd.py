@@ -34,11 +34,11 @@ class DpSgdSettings:
 
     Source: GIP, Algorithm 2 without its line 9 (gip.alg2).
 
-    Example:
+    Example: the seeds of weights and of samples differ.
         >>> from training.runs import DpSgdSettings
         >>> settings = DpSgdSettings(
         ...     steps=10, batch_size=50, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=0.1, seed=0)
-        >>> settings.stream(0) == settings.stream(1)  # the seeds of weights and of samples
+        >>> settings.stream(0) == settings.stream(1)
         False
     """
 
@@ -96,7 +96,7 @@ def sampling_rate(*, batch_size: int, train_size: int) -> float:
     Raises:
         ValueError: an argument outside its range.
 
-    Example:
+    Example: batches of 300 cut 1000 examples into four parts, the last one smaller: the rate is a quarter.
         >>> from training.runs import sampling_rate
         >>> sampling_rate(batch_size=300, train_size=1000)
         0.25
@@ -126,7 +126,7 @@ def dp_sgd(model: nn.Module, images: Images, settings: DpSgdSettings, device: to
 
     Source: GIP, Algorithm 2 without its line 9 (gip.alg2).
 
-    Example:
+    Example: two steps of a linear probe on the excerpt, each with its gradient.
         >>> import torch
         >>> from training.data import load
         >>> from training.networks import linear_probe
@@ -188,12 +188,12 @@ def accuracy(model: nn.Module, images: Images, device: torch.device) -> float:
     Raises:
         ValueError: another number of labels than of pictures.
 
-    Example:
+    Example: the scores of two images are their pixels, classes 0 and 1, of which one is right.
         >>> import torch
         >>> from training.data import Images
         >>> from training.runs import accuracy
         >>> images = Images("two", torch.eye(2)[:, None, None], torch.tensor([0, 0]))
-        >>> accuracy(torch.nn.Flatten(), images, torch.device("cpu"))  # scores are the pixels: classes 0 and 1
+        >>> accuracy(torch.nn.Flatten(), images, torch.device("cpu"))
         0.5
     """
     was_training = model.training
@@ -217,7 +217,7 @@ def pick_device(wanted: str) -> torch.device:
     Raises:
         ValueError: another name, or "cuda" where there is none.
 
-    Example:
+    Example: the CPU is always there.
         >>> from training.runs import pick_device
         >>> pick_device("cpu")
         device(type='cpu')

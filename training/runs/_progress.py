@@ -20,7 +20,7 @@ class Lines(Watcher):
         start: how far the study was when the sweep began.
         clock: in seconds.
 
-    Example:
+    Example: a sweep that has no time makes no run, and none fails.
         >>> import io, tempfile
         >>> from pathlib import Path
         >>> from rich.console import Console

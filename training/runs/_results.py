@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dptheory import _validate
 from dptheory.files import write_atomically
 
 _PACKAGES = ("training", "dptheory")
@@ -63,6 +64,30 @@ def refuse_dirty(code: Mapping[str, Any]) -> None:
         raise ValueError(
             "the code differs from its commit; commit it, or say --allow-dirty for results that do not count"
         )
+
+
+def code_that_counts(*, allow_dirty: bool) -> dict[str, Any]:
+    """Which code this is, where somebody could find it again.
+
+    Args:
+        allow_dirty: also where it differs from its commit; such results decide nothing.
+
+    Returns:
+        The commit, the trees of the packages, and whether they are what is there; outside git, the package's version.
+
+    Raises:
+        ValueError: the code differs from its commit.
+        OSError: a checkout, but git cannot be asked.
+
+    Example: the commit in a checkout, the version of the package elsewhere.
+        >>> from training.runs import code_that_counts
+        >>> {"package", "commit"} & code_that_counts(allow_dirty=True).keys() != set()
+        True
+    """
+    code = code_version()
+    if not _validate.flag("allow_dirty", allow_dirty):
+        refuse_dirty(code)
+    return code
 
 
 def path_of(folder: Path, study: str, run: str) -> Path:

@@ -6,8 +6,12 @@ from pathlib import Path
 
 from dptheory.claims import Answer
 from dptheory.files import write_atomically
-from training.runs import _answers, _rules, _verdicts
+from training.runs import _comparisons, _measured, _rules, _verdicts
 from training.runs import _plan as plans
+from training.runs._comparisons import ComparisonResult
+from training.runs._forecast_table import HEAD, forecast_rows
+from training.runs._instruments import read_instruments
+from training.runs._measured import FindMeasured, nothing_measured
 from training.runs._plan import Find
 from training.runs._rules import Condition
 from training.runs._study import Study
@@ -28,7 +32,7 @@ def write_answers(results: Path, out: Path, page: Path) -> dict[str, int]:
         ValueError: a study, a rule or a result file that is none; a file in a folder that is not there.
         OSError: a file cannot be written.
 
-    Example:
+    Example: a folder without results still gives a page.
         >>> import tempfile
         >>> from pathlib import Path
         >>> from training.runs import write_answers
@@ -43,8 +47,8 @@ def write_answers(results: Path, out: Path, page: Path) -> dict[str, int]:
             raise ValueError(f"{name} must lie in a folder that there is (of the repository's root), got {str(path)!r}")
     studies = _rules.read_studies()
     finds = {name: _verdicts.committed(study, results) for name, study in studies.items()}
-    found = _verdicts.all_answers(_rules.read_rules(studies), finds)
-    text = results_page(studies, _rules.read_forecasts(studies), found, finds)
+    found = _verdicts.all_answers(_rules.read_rules(studies), finds, _measured.committed(results))
+    text = results_page(studies, _rules.read_forecasts(studies), found, finds, _measured.committed(results))
     write_atomically(out, _verdicts.to_json(found))
     write_atomically(page, text)
     return dict(Counter(one.state for one in found.values()))
@@ -67,6 +71,7 @@ def results_page(
     forecasts: Mapping[str, tuple[Condition, ...]],
     answers: Mapping[str, Answer],
     finds: Mapping[str, Find],
+    measured: FindMeasured = nothing_measured,
 ) -> str:
     """The page as Markdown.
 
@@ -75,6 +80,7 @@ def results_page(
         forecasts: what the theory expects, by study.
         answers: to the measured claims, in the order of the ledger.
         finds: results, by study.
+        measured: results of instrumented runs.
     """
     lines = [_HEAD, "", "## What contradicts the theory", "", *_contradictions(studies, forecasts, finds)]
     lines += ["", "## The studies", ""]
@@ -86,6 +92,8 @@ def results_page(
         ),
     )
     lines += ["", "## The papers' measured claims", "", *_claims(answers)]
+    lines += ["", "## Instrumented runs", "", *_instrumented(answers, measured)]
+    lines += ["", "## Forecast against measured", "", *_forecast(studies, finds, measured)]
     for name, study in studies.items():
         lines += ["", *_study(study, forecasts[name], answers, finds[name])]
     return "\n".join(lines) + "\n"
@@ -128,18 +136,56 @@ def _claims(answers: Mapping[str, Answer]) -> Iterator[str]:
                 one.summary,
                 "; ".join(f"{what}: {value}" for what, value in one.reported[:3])
                 + ("; ..." if one.reported[3:] else ""),
-                f"[{one.study}](#study-{one.study})"
-                if one.study
-                else one.reason + (f": `{one.command}`" if one.command else ""),
+                _decided_by(one),
             )
             for id, one in answers.items()
         ),
     )
 
 
+def _instrumented(answers: Mapping[str, Answer], measured: FindMeasured) -> Iterator[str]:
+    """Every instrument with what it takes and what it answers."""
+    yield (
+        "One small network each, trained with the gradients of test images measured on the way, which changes nothing of the "
+        "run. Which number decides about which figure, and the bound on it, was committed before the runs."
+    )
+    yield ""
+    rows = []
+    for name, one in read_instruments().items():
+        done = [result for seed in one.seeds if (result := measured(name, seed)) is not None]
+        claims = ", ".join(f"`{id}`" for id, found in answers.items() if found.instrument == name)
+        seconds = ", ".join(f"{result['cpu_seconds']} s" for result in done)
+        rows.append((f"`{name}`", one.title, claims, f"`{_measured.command(one)}`", seconds or "not run"))
+    yield from _table(("instrument", "what", "claims", "command", "CPU time by seed"), iter(rows))
+    lines = [f"- `{id}`: {one}" for id, found in answers.items() for one in found.measured]
+    yield from ("", *lines) if lines else ()
+
+
+def _forecast(studies: Mapping[str, Study], finds: Mapping[str, Find], measured: FindMeasured) -> Iterator[str]:
+    yield (
+        "What a step is worth at the weights of one DP-SGD run of the study, by the gradients of test images: max(0, E<w, g>)² "
+        "over E|g|² (the gain of the best rate where the curvature is the same everywhere) and over E[g'Hg] (with the real one), "
+        "of the one arm over the other. Above 1 the one is expected to be better. Masks are at their final rates, "
+        "and one that is held for an epoch is one drawn mask. "
+        "A moment has none where the step of either arm is worth nothing: where it does not descend on average. "
+        "The sign is that of the median of the three moments, and open where the measured interval holds 0."
+    )
+    yield ""
+    rows = list(forecast_rows(studies, finds, measured))
+    yield from _table(HEAD, iter(rows)) if rows else iter(("No forecast has been run.",))
+
+
+def _decided_by(found: Answer) -> str:
+    if found.study:
+        return f"[{found.study}](#study-{found.study})"
+    if found.instrument:
+        return f"[{found.instrument}](#instrumented-runs)"
+    return found.reason + (f": `{found.command}`" if found.command else "")
+
+
 def _study(study: Study, forecast: tuple[Condition, ...], answers: Mapping[str, Answer], find: Find) -> Iterator[str]:
     far = _verdicts.progress(study, find)
-    made = [one for one in (_answers.answer(study, c, find) for c in study.comparisons) if one is not None]
+    made = [one for one in (_comparisons.compare(study, c, find) for c in study.comparisons) if one is not None]
     yield from (f"## Study {study.name}", "", f"**{study.title}** {' '.join(study.question.split())}", "")
     main = next((one for one in made if one.comparison.main), None)
     yield f"**Answer.** {_sentence(main)}" if main else f"**Answer.** None yet: {far}."
@@ -162,7 +208,7 @@ def _study(study: Study, forecast: tuple[Condition, ...], answers: Mapping[str, 
     )
 
 
-def _sentence(found: _answers.Answer) -> str:
+def _sentence(found: ComparisonResult) -> str:
     """The main comparison in words."""
     last, margin = found.last, found.comparison.margin
     told_apart = last.low > 0 or last.high < 0
@@ -177,7 +223,7 @@ def _sentence(found: _answers.Answer) -> str:
     return f"{sentence}; a gain of {margin:g} is {'excluded' if last.high < margin else 'not excluded'}."
 
 
-def _row(found: _answers.Answer) -> tuple[str, ...]:
+def _row(found: ComparisonResult) -> tuple[str, ...]:
     last, best, margin = found.last, found.best, found.comparison.margin
     return (
         f"{found.arm} - {found.against}{' (main)' if found.comparison.main else ''}",

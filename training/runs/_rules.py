@@ -9,6 +9,8 @@ from typing import Any
 
 from dptheory import _validate, claims
 from dptheory.claims import PAPERS, Verdict
+from training.runs._instruments import Instrument, read_instruments
+from training.runs._measured import AskedOfInstrument, read_asked
 from training.runs._study import EQUIVALENCE, Comparison, Study, read_study
 
 HOME = Path(__file__).parents[1] / "configs"
@@ -72,12 +74,14 @@ class Rule:
 
     Attributes:
         by: the studies, the nearest to the paper's setting first: the first that has its results decides.
-        reason: why there is no study; "" where there is one.
-        command: that measures it without a study; None where there is none.
+        measured: the instrument and its bounds; None where no instrumented run decides.
+        reason: why there is neither; "" where there is one.
+        command: that measures it without either; None where there is none.
         cost: of the command.
     """
 
     by: tuple[Asked, ...] = ()
+    measured: AskedOfInstrument | None = None
     reason: str = ""
     command: str | None = None
     cost: str = ""
@@ -99,21 +103,22 @@ def read_rules(studies: Mapping[str, Study], home: Path = HOME) -> dict[str, Rul
         ValueError: a claim without a rule, a rule without a claim, or one that names what its study or claim does not have.
     """
     found: dict[str, Rule] = {}
+    instruments = read_instruments()
     for paper in PAPERS:
         path = home / "answers" / f"{paper}.toml"
         for name, table in _read(path).items():
-            found[f"{paper}.{name}"] = _checked(path, f"{paper}.{name}", lambda t=table: _rule(t, studies))
+            found[f"{paper}.{name}"] = _checked(path, f"{paper}.{name}", lambda t=table: _rule(t, studies, instruments))
     ledger = {claim.id: claim for claim in claims.all_claims(verdict=Verdict.EMPIRICAL)}
     if set(found) != set(ledger):
         raise ValueError(
             f"answers must have a rule per measured claim, got {sorted(set(found) ^ set(ledger))} on one side"
         )
     for id, rule in found.items():
-        for asked in rule.by:
+        for asked in (*rule.by, *((rule.measured,) if rule.measured else ())):
             known = tuple(what for what, _ in ledger[id].reported)
             for name in asked.reported:
                 _validate.choice(f"{id}.reported", name, known)
-            if id not in asked.study.answers:
+            if isinstance(asked, Asked) and id not in asked.study.answers:
                 raise ValueError(f"{id}.study must be one that answers it, got {asked.study.name!r}")
     for study in studies.values():
         for id in study.answers:
@@ -154,12 +159,13 @@ def _checked(path: Path, name: str, make: Any) -> Any:
         raise ValueError(f"{path.name}, {name}: {error}") from None
 
 
-def _rule(table: Mapping[str, Any], studies: Mapping[str, Study]) -> Rule:
-    _only(table, ("by", "reason", "command", "cost"))
-    if ("by" in table) == ("reason" in table):
-        raise ValueError("by or reason must be given, one of them")
+def _rule(table: Mapping[str, Any], studies: Mapping[str, Study], instruments: Mapping[str, Instrument]) -> Rule:
+    _only(table, ("by", "measured", "reason", "command", "cost"))
+    if sum(key in table for key in ("by", "measured", "reason")) != 1:
+        raise ValueError("by, measured or reason must be given, one of them")
     by = tuple(_asked(one, studies) for one in table.get("by", ()))
-    return Rule(by, table.get("reason", ""), table.get("command"), table.get("cost", ""))
+    measured = read_asked(table["measured"], instruments) if "measured" in table else None
+    return Rule(by, measured, table.get("reason", ""), table.get("command"), table.get("cost", ""))
 
 
 def _asked(table: Mapping[str, Any], studies: Mapping[str, Study]) -> Asked:

@@ -80,7 +80,7 @@ def paired_difference(first: ArrayLike, second: ArrayLike, *, confidence: float 
     Raises:
         ValueError: fewer than eight pairs, or values that are no pairs of numbers.
 
-    Example:
+    Example: half of eight pairs differ by one.
         >>> from training.runs import paired_difference
         >>> found = paired_difference([3, 4, 5, 6, 7, 8, 9, 10], [2, 4, 4, 6, 6, 8, 8, 10])
         >>> found.mean, round(found.low, 3), round(found.high, 3), found.sign_flip_p
@@ -115,7 +115,7 @@ def equivalence(first: ArrayLike, second: ArrayLike, *, margin: float, level: fl
     Raises:
         ValueError: fewer than sixteen pairs, or a value outside its range.
 
-    Example:
+    Example: differences of a tenth are within 1 and not within a hundredth.
         >>> from training.runs import equivalence
         >>> differences = [0.1, -0.1] * 8
         >>> [equivalence(differences, [0.0] * 16, margin=margin).equivalent for margin in (1.0, 0.01)]
@@ -147,9 +147,9 @@ def sign_flip_p(differences: ArrayLike, *, seed: int = 0) -> float:
     Raises:
         ValueError: no row of numbers, or an argument outside its range.
 
-    Example:
+    Example: of eight choices of signs two are as extreme, all of one sign.
         >>> from training.runs import sign_flip_p
-        >>> sign_flip_p([1.0, 2.0, 3.0])  # two of eight: all signs alike
+        >>> sign_flip_p([1.0, 2.0, 3.0])
         0.25
     """
     values = _within("differences", differences)

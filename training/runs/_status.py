@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.table import Table
 
 from training.runs import _plan as plans
-from training.runs._answers import Answer, answer
+from training.runs._comparisons import ComparisonResult, compare
 from training.runs._study import Study
 from training.runs._sweep import Places, Standing, standing
 
@@ -20,7 +20,7 @@ def show(study: Study, places: Places, console: Console) -> None:
     Raises:
         ValueError: a result file that is none.
 
-    Example:
+    Example: a study none of whose runs was made.
         >>> import io
         >>> from pathlib import Path
         >>> from rich.console import Console
@@ -42,7 +42,7 @@ def show(study: Study, places: Places, console: Console) -> None:
                     f"{key} = {value:g}{_edge(study, phase.tuned_by, key, value)}" for key, value in point.items()
                 )
                 console.print(f"{phase.name}, {arm}: {values}", soft_wrap=True)
-    found = [answer(study, comparison, find) for comparison in study.comparisons]
+    found = [compare(study, comparison, find) for comparison in study.comparisons]
     console.print(f"{sum(a is not None for a in found)} of {len(found)} comparisons can be made")
     if any(found):
         console.print(_comparisons([a for a in found if a is not None]))
@@ -66,11 +66,11 @@ def _edge(study: Study, tuned_by: str | None, key: str, value: object) -> str:
     return " (at the end of the grid)" if tried and value in (tried[0], tried[-1]) else ""
 
 
-def _comparisons(answers: list[Answer]) -> Table:
+def _comparisons(results: list[ComparisonResult]) -> Table:
     table = Table(
         "comparison (points)", "pairs", "last epoch", "sign-flip p", "times comparisons", "best epoch", "diverged"
     )
-    for found in answers:
+    for found in results:
         last, best, within = found.last, found.best, found.equivalence
         name = f"{found.arm} - {found.against}{' (main)' if found.comparison.main else ''}"
         shown = f"{last.mean:+.2f} [{last.low:+.2f}, {last.high:+.2f}]"

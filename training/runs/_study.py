@@ -147,7 +147,7 @@ def read_study(path: Path) -> Study:
         ValueError: not TOML, or not a study.
         OSError: no such file.
 
-    Example:
+    Example: a shipped study.
         >>> from pathlib import Path
         >>> from training.runs import read_study
         >>> read_study(Path("configs/studies/masking.toml")).name
@@ -180,7 +180,7 @@ def study_from_dict(name: str, table: Mapping[str, Any]) -> Study:
     Raises:
         ValueError: something is missing, unknown or outside its range.
 
-    Example:
+    Example: a study as TOML has it, of one comparison over eight seeds.
         >>> from training.runs import study_from_dict
         >>> study = study_from_dict("half", {
         ...     "title": "half the entries", "question": "Do masks help?", "forecast": "No.", "cost": "Seconds.",

@@ -31,7 +31,7 @@ class Places:
         results: of finished runs, to be kept.
         state: of runs under way.
 
-    Example:
+    Example: results go where they are committed, unless said otherwise.
         >>> from pathlib import Path
         >>> from training.runs import Places
         >>> str(Places(state=Path("scratch")).results)
@@ -129,7 +129,7 @@ def standing(study: Study, places: Places) -> Standing:
     Raises:
         ValueError: a result file that is none.
 
-    Example:
+    Example: a study none of whose runs was made.
         >>> from pathlib import Path
         >>> from training.runs import Places, read_study, standing
         >>> places = Places(results=Path("nowhere"), state=Path("nowhere"))
@@ -186,14 +186,14 @@ def sweep(
         ValueError: code that differs from its commit, a study for CUDA on another device, a bad argument.
         KeyboardInterrupt: after the runs under way have saved their state.
 
-    Example:
+    Example: without time no run is started.
         >>> import tempfile
         >>> from pathlib import Path
         >>> from training.runs import Places, read_study, sweep
         >>> study = read_study(Path("configs/studies/masking.toml"))
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     places = Places(results=Path(folder) / "results", state=Path(folder) / "state")
-        ...     outcome = sweep(study, places=places, hours=0, allow_dirty=True)  # no time: no run is started
+        ...     outcome = sweep(study, places=places, hours=0, allow_dirty=True)
         >>> outcome.complete, len(outcome.standing.finished)
         (False, 0)
     """

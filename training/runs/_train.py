@@ -2,168 +2,26 @@
 
 import itertools
 import math
-import signal
 import sys
-import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
-import numpy as np
 import torch
-from opacus import GradSampleModule
-from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import nn
 
-from dptheory import privacy
 from training import engine
-from training.data import Images, load, standardised
-from training.engine import (
-    Batches,
-    BudgetError,
-    MechanismOptimizer,
-    PartitionBatches,
-    PoissonBatches,
-    SecureBatches,
-    attach,
-)
-from training.networks import SCATTERING_INPUT, pooled_channels_last, scattering_features
-from training.runs import _build, _checkpoint
+from training.engine import BudgetError
+from training.networks import pooled_channels_last
+from training.runs import _checkpoint
 from training.runs._config import RunConfig
+from training.runs._interrupts import interrupts_between_steps
 from training.runs._plain_dp_sgd import accuracy
-
-_WEIGHTS, _BATCHES, _NOISE, _MASKS = range(4)
-AUXILIARY = {"excerpt": "excerpt", "fashion-mnist": "fashion-mnist", "mnist": "excerpt", "cifar-10": "cifar-10"}
-"""Where images that nothing protects come from: test images of the set named, which is not always that of the run.
-
-They are the first of the test images; half of them at most, where the run is judged by the same set. A run whose mechanism
-takes some is judged by the others, as in GEP, Appendix C; all other runs by all test images.
-"""
-
-
-@dataclass
-class Run:
-    """A run that is set up, and can be stepped; :func:`prepare` makes it.
-
-    Attributes:
-        config: what it is made of.
-        model: the plain network.
-        private: the same with Opacus's hooks.
-        optimizer: what releases gradients.
-        batches: of every step.
-        train, test: the images.
-        device: where it trains.
-        steps: planned.
-        step: made so far.
-        losses, seen: sum of the losses of this epoch, and of how many examples.
-        seconds: of this epoch so far.
-        spent: whether the budget stopped it.
-        rows: metrics of the epochs so far.
-    """
-
-    config: RunConfig
-    model: nn.Module
-    private: GradSampleModule
-    optimizer: MechanismOptimizer
-    batches: Batches
-    train: Images
-    test: Images
-    device: torch.device
-    steps: int
-    _: KW_ONLY
-    step: int = 0
-    losses: float = 0.0
-    seen: float = 0
-    seconds: float = 0.0
-    spent: bool = False
-    rows: list[dict[str, Any]] = field(default_factory=list)
-
-
-def stream(seed: int, purpose: int) -> int:
-    """An independent seed for the weights, the batches, the noise or the masks."""
-    return int(np.random.SeedSequence((seed, purpose)).generate_state(1, np.uint32)[0])
-
-
-def prepare(config: RunConfig, device: torch.device) -> Run:
-    """Load the data, build model, mechanism and optimizer.
-
-    Args:
-        config: of the run.
-        device: where it trains.
-
-    Returns:
-        The run before its first step.
-
-    Raises:
-        ValueError: a configuration that does not fit together.
-        OSError: data files are missing and cannot be fetched.
-
-    Example:
-        >>> import torch
-        >>> from training.runs import from_dict, prepare
-        >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 2, "batch_size": 500, "max_grad_norm": 1.0,
-        ...     "noise_multiplier": 2.0, "mechanism": {"name": "random-sparsification", "drop_rate": 0.5}})
-        >>> run = prepare(config, torch.device("cpu"))
-        >>> run.steps, run.optimizer.mechanism.title
-        (8, 'random sparsification')
-    """
-    train, test = (_inputs(config, load(name=config.data, train=t)) for t in (True, False))
-    if config.batch_size > len(train):
-        raise ValueError(f"batch_size must be at most the {len(train)} training examples, got {config.batch_size}")
-    rate = config.batch_size / len(train)
-    steps = last_step(config.epochs, rate)
-    auxiliary = _build.Auxiliary(lambda: _auxiliary(config, test))
-    model = _build.build_model(config.model, features=train.pixels[0].numel(), seed=stream(config.seed, _WEIGHTS))
-    model = model.to(device).train()
-    _check_shape(model, config, train, device)
-    setting = _build.Setting(
-        run=config,
-        model=model,
-        steps_per_epoch=last_step(1, rate),
-        steps=steps,
-        seed=None if config.secure else stream(config.seed, _MASKS),
-        auxiliary=auxiliary,
-    )
-    mechanism = _build.build_mechanism(setting, config.mechanism)
-    module = DifferentiallyPrivateDistributedDataParallel(model) if engine.active() else model
-    private, optimizer = attach(
-        module=module,
-        optimizer=_build.build_optimizer(model, config.optimizer),
-        mechanism=mechanism,
-        sampling_rate=rate,
-        train_size=len(train),
-        noise_multiplier=_noise_multiplier(config, rate, steps),
-        max_grad_norm=config.max_grad_norm,
-        grad_sample_mode=config.grad_sample_mode,
-        noise_generator=None if config.secure else torch.Generator(device).manual_seed(stream(config.seed, _NOISE)),
-        secure=config.secure,
-        partition=config.sampling == "partition",
-    )
-    if config.epsilon is not None:
-        optimizer.ledger.limit(epsilon=config.epsilon, delta=config.delta)
-    if config.secure:
-        batches: Batches = SecureBatches(train_size=len(train), sampling_rate=rate)
-    elif config.sampling == "partition":
-        batches = PartitionBatches(
-            train_size=len(train), batch_size=config.batch_size, seed=stream(config.seed, _BATCHES)
-        )
-    else:
-        batches = PoissonBatches(train_size=len(train), sampling_rate=rate, seed=stream(config.seed, _BATCHES))
-    if AUXILIARY[config.data] == config.data:
-        test = Images(test.name, test.pixels[auxiliary.used :], test.labels[auxiliary.used :])
-    return Run(config, model, private, optimizer, batches, train, test, device, steps)
-
-
-def last_step(epoch: int, rate: float) -> int:
-    """Steps made at the end of the epochs 1, 2, ...: as many as batches of the expected size hold so many passes."""
-    return max(epoch, round(epoch / rate))
+from training.runs._prepare import Run, last_step, prepare
 
 
 def train(config: RunConfig, device: torch.device, out: Path, resume: bool) -> Run:
@@ -186,7 +44,7 @@ def train(config: RunConfig, device: torch.device, out: Path, resume: bool) -> R
         ValueError, OSError: as :func:`prepare`; a folder that another run is using, a state that belongs to another
             configuration, or one that would be lost.
 
-    Example:
+    Example: one epoch of two steps, and its file.
         >>> import tempfile
         >>> from pathlib import Path
         >>> import torch
@@ -229,45 +87,26 @@ def _train(run: Run, out: Path) -> None:
         raise KeyboardInterrupt
 
 
-@contextmanager
-def interrupts_between_steps() -> Iterator[Callable[[], bool]]:
-    """Hold Ctrl-C and SIGTERM back until the step under way is done; a second one comes through at once, as KeyboardInterrupt.
-
-    With more processes it does not: all of them must stop after the same step, and torchrun itself sends a second signal.
-    A signal that was ignored when the run began, as Ctrl-C is in a background job, stays ignored.
-
-    Yields:
-        A function that says whether there was one, in any process; every process must call it equally often.
-    """
-    asked: list[int] = []
-
-    def note(signum: int, frame: FrameType | None) -> None:
-        if asked and not engine.active():
-            signal.default_int_handler(signum, frame)
-        asked.append(signum)
-
-    if threading.current_thread() is not threading.main_thread():  # signals reach the main thread alone
-        yield lambda: False
-        return
-    found = {handled: signal.getsignal(handled) for handled in (signal.SIGINT, signal.SIGTERM)}
-    before = {handled: handler for handled, handler in found.items() if handler not in (signal.SIG_IGN, None)}
-    try:
-        for handled in before:
-            signal.signal(handled, note)
-        yield lambda: engine.summed(len(asked), engine.communicating()) > 0
-    finally:
-        for handled, handler in before.items():
-            signal.signal(handled, handler)
-
-
 def one_step(run: Run) -> tuple[float, int]:
-    """One step on its Poisson batch, in physical batches.
+    """One step on its Poisson batch, in physical batches; none where the budget forbids it, and then ``run.spent`` is set.
+
+    Args:
+        run: of :func:`prepare`.
 
     Returns:
         Sum of the losses and number of examples, of this process.
 
     Raises:
         ValueError: a physical batch does not fit into memory.
+
+    Example: a step on about 500 of 2,000 images.
+        >>> import torch
+        >>> from training.runs import from_dict, one_step, prepare
+        >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 1, "batch_size": 500, "max_grad_norm": 1.0,
+        ...     "noise_multiplier": 2.0})
+        >>> run = prepare(config, torch.device("cpu"))
+        >>> one_step(run)[1] > 400, run.step
+        (True, 1)
     """
     indices = run.batches.batch(run.step, *engine.place())
     parts = torch.split(indices, run.config.physical_batch_size) if len(indices) else (indices,)
@@ -347,54 +186,3 @@ def _sum_over_processes(run: Run) -> None:
     """Hand the first process, which writes the state, the sums over all."""
     losses, seen = engine.summed(run.losses, run.device), engine.summed(run.seen, run.device)
     run.losses, run.seen = (losses, seen) if engine.first() else (0.0, 0)
-
-
-def _noise_multiplier(config: RunConfig, rate: float, steps: int) -> float:
-    """The configured sigma, or the least that affords all steps; a selection's own cost may stop such a run earlier.
-
-    Rounded up to six decimals: the last digits of the accountant's sums differ from process to process, and a run must not.
-    """
-    if config.noise_multiplier is not None:
-        return config.noise_multiplier
-    assert config.epsilon is not None
-    return (
-        math.ceil(
-            privacy.least_noise_multiplier(epsilon=config.epsilon, delta=config.delta, sampling_rate=rate, steps=steps)
-            * 1e6
-        )
-        / 1e6
-    )
-
-
-def _auxiliary(config: RunConfig, test: Images) -> torch.Tensor:
-    """The images that a mechanism may take as not protected."""
-    name = AUXILIARY[config.data]
-    if name == config.data:
-        return test.pixels[: len(test) // 2]
-    return _inputs(config, load(name=name, train=False)).pixels
-
-
-def _inputs(config: RunConfig, images: Images) -> Images:
-    """The images as the model takes them: standardised, and scattering coefficients for the scattering network."""
-    if config.inputs == "standardised":
-        images = standardised(images)
-    if config.model != "scattering-cnn":
-        return images
-    if images.pixels.shape[1:] != SCATTERING_INPUT:
-        shape = tuple(images.pixels.shape[1:])
-        raise ValueError(
-            f"model {config.model!r} takes images of shape {SCATTERING_INPUT}, got {config.data!r}: {shape}"
-        )
-    return Images(images.name, scattering_features(images.pixels), images.labels)
-
-
-def _check_shape(model: nn.Module, config: RunConfig, images: Images, device: torch.device) -> None:
-    """One image through the model, so that a mismatch is said before the run."""
-    try:
-        with torch.no_grad():
-            model(images.pixels[:1].to(device))
-    except RuntimeError as error:
-        shape = tuple(images.pixels.shape[1:])
-        raise ValueError(
-            f"model {config.model!r} does not take the {shape} images of {config.data!r}: {error}"
-        ) from None

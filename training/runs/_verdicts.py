@@ -7,8 +7,9 @@ from pathlib import Path
 
 from dptheory import claims
 from dptheory.claims import Answer, Finding
-from training.runs import _answers, _results
+from training.runs import _comparisons, _measured, _results
 from training.runs import _plan as plans
+from training.runs._measured import FindMeasured, nothing_measured
 from training.runs._plan import Find, PlannedRun
 from training.runs._results import Result
 from training.runs._rules import Asked, Condition, Rule
@@ -66,7 +67,7 @@ def progress(study: Study, find: Find) -> Progress:
 
 def finding(study: Study, condition: Condition, find: Find) -> Finding | None:
     """What the comparison says; None while a run of it has no result."""
-    found = _answers.answer(study, condition.comparison, find)
+    found = _comparisons.compare(study, condition.comparison, find)
     if found is None:
         return None
     low, high, confidence = found.last.low, found.last.high, found.last.confidence
@@ -87,8 +88,12 @@ def finding(study: Study, condition: Condition, find: Find) -> Finding | None:
     )
 
 
-def claim_answer(claim: str, rule: Rule, finds: Mapping[str, Find]) -> Answer:
-    """The answer to a claim: that of the first study that has its results, the others beside it."""
+def claim_answer(
+    claim: str, rule: Rule, finds: Mapping[str, Find], measured: FindMeasured = nothing_measured
+) -> Answer:
+    """The answer to a claim: that of the first study that has its results, the others beside it; or that of instrumented runs."""
+    if rule.measured:
+        return _measured.answer(claim, rule.measured, measured, COMMITTED)
     if not rule.by:
         return Answer(state="not run", reason=rule.reason, command=rule.command, cost=rule.cost)
     found = [_study_answer(claim, asked, finds[asked.study.name]) for asked in rule.by]
@@ -96,9 +101,11 @@ def claim_answer(claim: str, rule: Rule, finds: Mapping[str, Find]) -> Answer:
     return replace(deciding, others=tuple(one for one in found if one is not deciding))
 
 
-def all_answers(rules: Mapping[str, Rule], finds: Mapping[str, Find]) -> dict[str, Answer]:
+def all_answers(
+    rules: Mapping[str, Rule], finds: Mapping[str, Find], measured: FindMeasured = nothing_measured
+) -> dict[str, Answer]:
     """The answer to every measured claim."""
-    return {claim: claim_answer(claim, rule, finds) for claim, rule in rules.items()}
+    return {claim: claim_answer(claim, rule, finds, measured) for claim, rule in rules.items()}
 
 
 def to_json(answers: Mapping[str, Answer]) -> str:
@@ -140,7 +147,7 @@ def _files(asked: Asked, find: Find) -> Iterator[str]:
     study = asked.study
     seen: dict[str, int] = {}
     for comparison in dict.fromkeys(condition.comparison for condition in asked.conditions):
-        found = _answers.answer(study, comparison, find)
+        found = _comparisons.compare(study, comparison, find)
         if found is None:
             continue
         for phase in map(study.phase, comparison.phases):

@@ -60,7 +60,7 @@ def linear_gradient(images: Images, *, index: int, seed: int) -> LinearGradient:
 
     Source: RS, Theorem 5.1 (rs.thm5.1).
 
-    Example:
+    Example: the gradient of a linear layer is the outer product of loss derivatives and pixels.
         >>> import numpy as np
         >>> from training.data import load
         >>> from training.validate import linear_gradient
@@ -95,7 +95,7 @@ def attack(noisy: Array, mask: NDArray[np.bool_], outputs: Array) -> Array:
 
     Source: RS, equation 100 (rs.thm5.1).
 
-    Example:
+    Example: the mask hides the second pixel; the first is found exactly, as there is no noise.
         >>> import numpy as np
         >>> from training.validate import attack
         >>> outputs, pixels = np.array([0.5, -0.5]), np.array([0.2, 0.8])
@@ -108,9 +108,9 @@ def attack(noisy: Array, mask: NDArray[np.bool_], outputs: Array) -> Array:
         return np.asarray((outputs @ np.where(mask, noisy, 0.0)) / np.where(energy > 0, energy, np.nan))
 
 
-def _attacked(rng: np.random.Generator, n: int, gradient: LinearGradient, keep: int, sigma: float) -> Array:
+def _attacked(rng: np.random.Generator, n: int, gradient: LinearGradient, keep: int, noise_std: float) -> Array:
     """Mean over the pixels of the squared error, 0 for a pixel that the mask hides, in n independent attacks."""
-    return np.array([np.nan_to_num(_errors(rng, gradient, keep, sigma), nan=0.0).mean() for _ in range(n)])
+    return np.array([np.nan_to_num(_errors(rng, gradient, keep, noise_std), nan=0.0).mean() for _ in range(n)])
 
 
 def _hidden(rng: np.random.Generator, n: int, gradient: LinearGradient, keep: int) -> Array:
@@ -118,10 +118,10 @@ def _hidden(rng: np.random.Generator, n: int, gradient: LinearGradient, keep: in
     return np.array([np.isnan(_errors(rng, gradient, keep, 0.0)).mean() for _ in range(n)])
 
 
-def _errors(rng: np.random.Generator, gradient: LinearGradient, keep: int, sigma: float) -> Array:
+def _errors(rng: np.random.Generator, gradient: LinearGradient, keep: int, noise_std: float) -> Array:
     mask = np.zeros(gradient.weights.size, dtype=np.bool_)
     mask[rng.permutation(mask.size)[:keep]] = True
-    noisy = gradient.weights + sigma * rng.standard_normal(gradient.weights.shape)
+    noisy = gradient.weights + noise_std * rng.standard_normal(gradient.weights.shape)
     return np.square(attack(noisy, mask.reshape(noisy.shape), gradient.outputs) - gradient.pixels)
 
 
@@ -161,7 +161,7 @@ def linear_attack(
     measured = (
         MeanCheck(
             name="pixel error where not hidden, times the share of such pixels",
-            sampler=partial(_attacked, gradient=gradient, keep=keep, sigma=noise_std),
+            sampler=partial(_attacked, gradient=gradient, keep=keep, noise_std=noise_std),
             claimed=lambda: seen * predicted.given_recoverable,
             wrong=lambda: seen * printed_error_bound(embedded.tolist(), drop_rate, noise_std),
             row_bytes=embedded.size * 8,

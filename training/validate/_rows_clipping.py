@@ -32,12 +32,12 @@ def clipping_rows(snapshot: Snapshot, settings: ValidateSettings) -> list[Row]:
     norms, size = np.linalg.norm(pool - true, axis=1), float(np.linalg.norm(true))
     labels = Labels(group="clipping", claims="rs.lem3.2, rf.eq70")
     rows = []
-    for clip_name, clip in clips(snapshot, settings).items():
-        kept = float((gradients.clip(pool, clip_norm=clip) @ true).mean())
-        mirrored = float((gradients.clip(2.0 * true - pool, clip_norm=clip) @ true).mean())
+    for clip_name, clip_norm in clips(snapshot, settings).items():
+        kept = float((gradients.clip(pool, clip_norm=clip_norm) @ true).mean())
+        mirrored = float((gradients.clip(2.0 * true - pool, clip_norm=clip_norm) @ true).mean())
         bounds = {
             z: gradients.symmetric_clip_lower_bound(
-                grad_norm=size, clip_norm=clip, deviation_norms=norms, deviation_share=z
+                grad_norm=size, clip_norm=clip_norm, deviation_norms=norms, deviation_share=z
             )
             for z in _SPLITS
         }
@@ -67,18 +67,20 @@ def kappa_rows(
     sizes, kept = masks @ true**2, masks @ (deviations**2).T
     seed = int(torch.randint(2**31, (), generator=generator))
     labels, rows, notes = Labels(group="kappa", claims="rs.lem3.3, rs.kappa"), [], []
-    for name, clip in clips(snapshot, settings).items():
-        below = float((np.linalg.norm(deviations, axis=1) < _SPLITS[0] * clip).mean())
+    for name, clip_norm in clips(snapshot, settings).items():
+        below = float((np.linalg.norm(deviations, axis=1) < _SPLITS[0] * clip_norm).mean())
         if below == 0.0:
             notes.append(
                 f"kappa at {name} is undefined: no deviation of {len(pool)} is shorter than {_SPLITS[0]:g} {name}"
             )
             continue
         setting = f"rate {rate:.3g}, {name}"
-        samples = _definition(float(np.linalg.norm(true)), sizes, kept, clip) / below
-        measured = sparsification.kappa(true, clip_norm=clip, drop_rate=rate, deviation=deviations, seed=seed)
-        gaussian = sparsification.kappa(true, clip_norm=clip, drop_rate=rate, deviation=deviation(snapshot), seed=seed)
-        descents = _descents(snapshot, masks, clip)
+        samples = _definition(float(np.linalg.norm(true)), sizes, kept, clip_norm) / below
+        measured = sparsification.kappa(true, clip_norm=clip_norm, drop_rate=rate, deviation=deviations, seed=seed)
+        gaussian = sparsification.kappa(
+            true, clip_norm=clip_norm, drop_rate=rate, deviation=deviation(snapshot), seed=seed
+        )
+        descents = _descents(snapshot, masks, clip_norm)
         # both ends are exact; the value has an error where it comes from a bracket, and where masks were drawn for it
         rows += [
             labels.mean("kappa", setting, measured.value, samples, error=measured.error),
@@ -93,20 +95,20 @@ def kappa_rows(
     return rows, tuple(notes)
 
 
-def _definition(size: float, kept_squares: Array, deviation_squares: Array, clip: float) -> Array:
+def _definition(size: float, kept_squares: Array, deviation_squares: Array, clip_norm: float) -> Array:
     """P'_m f(|m * w|^2) / f(|w|^2) for each mask, f(X) = min(X, c sqrt X) with c = (1 - z) C."""
-    room, kept = (1.0 - _SPLITS[0]) * clip, np.sqrt(kept_squares)
-    below = (deviation_squares < (_SPLITS[0] * clip) ** 2).mean(axis=1)
+    room, kept = (1.0 - _SPLITS[0]) * clip_norm, np.sqrt(kept_squares)
+    below = (deviation_squares < (_SPLITS[0] * clip_norm) ** 2).mean(axis=1)
     return np.asarray(below * np.minimum(kept, room) * kept / (min(size, room) * size))
 
 
-def _descents(snapshot: Snapshot, masks: Array, clip: float) -> Array:
+def _descents(snapshot: Snapshot, masks: Array, clip_norm: float) -> Array:
     """<w, mean clip(m * g)> / <w, mean clip(g)> over the pool, for each of some masks."""
     true = torch.from_numpy(snapshot.pool_mean)
-    whole = float(clipped_sum([snapshot.pool], clip).total[0].double() @ true)
+    whole = float(clipped_sum([snapshot.pool], clip_norm).total[0].double() @ true)
     return np.array(
         [
-            float(clipped_sum([snapshot.pool], clip, mask=[torch.from_numpy(m).float()]).total[0].double() @ true)
+            float(clipped_sum([snapshot.pool], clip_norm, mask=[torch.from_numpy(m).float()]).total[0].double() @ true)
             / whole
             for m in masks[:20]
         ]

@@ -34,14 +34,17 @@ def mse_rows(snapshot: Snapshot, settings: ValidateSettings, generator: torch.Ge
     Rows without assumption: noise energy d (sigma C / B)^2, of a mask (1 - r) times that; signal loss
     |w - c|^2 + tr Cov(clip(g)) / B with c = E clip(g), both over the pool, g masked where there is a mask.
     """
-    rate = whole_rate(settings.drop_rate, snapshot.true.size)
+    drop_rate = whole_rate(settings.drop_rate, snapshot.true.size)
     full = _drawn(DpSgd(), snapshot, settings, generator)
     seed = int(torch.randint(2**31, (), generator=generator))
-    masked = _drawn(RandomSparsification(Constant(rate), seed), snapshot, settings, generator)
-    gaussian, flat = (_predicted(snapshot, settings, rate, norms) for norms in (masked.masked_norm, None))
+    masked = _drawn(RandomSparsification(Constant(drop_rate), seed), snapshot, settings, generator)
+    gaussian, flat = (_predicted(snapshot, settings, drop_rate, norms) for norms in (masked.masked_norm, None))
     labels = Labels(group="mse", claims="rf.eq6, rf.eq7")
     rows = []
-    for setting, drawn, error in (("DP-SGD", full, gaussian.full), (f"freeze {rate:.3g}", masked, gaussian.masked)):
+    for setting, drawn, error in (
+        ("DP-SGD", full, gaussian.full),
+        (f"freeze {drop_rate:.3g}", masked, gaussian.masked),
+    ):
         rows += [
             labels.mean("noise_energy", setting, error.noise, drawn.noise),
             labels.mean("signal_loss", setting, drawn.law, drawn.signal_loss),
@@ -51,12 +54,12 @@ def mse_rows(snapshot: Snapshot, settings: ValidateSettings, generator: torch.Ge
             labels.fixed("clipped_share", setting, error.clip_probability, drawn.clipped_share.mean(), ISOTROPIC),
         ]
     error = flat.masked
-    return [*rows, labels.mean("signal_loss", f"freeze {rate:.3g}", error.signal_loss, masked.signal_loss, FLAT)]
+    return [*rows, labels.mean("signal_loss", f"freeze {drop_rate:.3g}", error.signal_loss, masked.signal_loss, FLAT)]
 
 
-def whole_rate(rate: float, dim: int) -> float:
-    """The rate next to ``rate`` that drops a whole number of entries, and neither none nor all."""
-    return 1.0 - min(max(round((1.0 - rate) * dim), 1), dim - 1) / dim
+def whole_rate(drop_rate: float, dim: int) -> float:
+    """The rate next to ``drop_rate`` that drops a whole number of entries, and neither none nor all."""
+    return 1.0 - min(max(round((1.0 - drop_rate) * dim), 1), dim - 1) / dim
 
 
 def deviation(snapshot: Snapshot) -> float:
@@ -65,7 +68,7 @@ def deviation(snapshot: Snapshot) -> float:
 
 
 def _predicted(
-    snapshot: Snapshot, settings: ValidateSettings, rate: float, masked_norms: Array | None
+    snapshot: Snapshot, settings: ValidateSettings, drop_rate: float, masked_norms: Array | None
 ) -> gradients.MseBreakdown:
     return gradients.clipped_gradient_mse(
         grad_norm=float(np.linalg.norm(snapshot.pool_mean)),
@@ -74,7 +77,7 @@ def _predicted(
         clip_norm=settings.clip_norm,
         noise_multiplier=settings.training.noise_multiplier,
         batch_size=settings.training.batch_size,
-        drop_rate=rate,
+        drop_rate=drop_rate,
         masked_norms=masked_norms,
     )
 

@@ -54,7 +54,7 @@ class Validation:
         moments: start, middle and end.
         accuracy: of the trained network on the test images, in [0, 1].
 
-    Example:
+    Example: one row that agrees, as a summary, a table and a file.
         >>> import tempfile
         >>> from pathlib import Path
         >>> import torch

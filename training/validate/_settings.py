@@ -24,7 +24,7 @@ class ValidateSettings:
     Raises:
         ValueError: a value outside its range.
 
-    Example:
+    Example: moments of a run of 101 steps.
         >>> from training.runs import DpSgdSettings
         >>> from training.validate import ValidateSettings
         >>> ValidateSettings(DpSgdSettings(

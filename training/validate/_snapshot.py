@@ -167,7 +167,7 @@ def snapshots(trainer: Trainer, settings: ValidateSettings, stepped: Callable[[]
     Raises:
         ValueError: the Poisson batch of a moment is empty.
 
-    Example:
+    Example: three moments of a run of four steps.
         >>> import torch
         >>> from training.data import Images, load
         >>> from training.runs import DpSgdSettings

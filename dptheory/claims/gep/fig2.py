@@ -11,5 +11,6 @@ row = Row(
         "throughout training.",
         verdict=Verdict.EMPIRICAL,
         reported=(("stable rank", "small throughout training"),),
+        figure="measured_ranks",
     )
 )

@@ -14,5 +14,6 @@ row = Row(
             ("error over k", "decreases, with diminishing benefit"),
             ("ImageNet, random labels", "comparable to test samples with correct labels"),
         ),
+        figure="measured_projections",
     )
 )

@@ -11,5 +11,6 @@ row = Row(
         "above that of the gradients.",
         verdict=Verdict.EMPIRICAL,
         reported=(("residual over original", "an order of magnitude"),),
+        figure="measured_ranks",
     )
 )

@@ -11,5 +11,6 @@ row = Row(
         "throughout training.",
         verdict=Verdict.EMPIRICAL,
         reported=(("projection error", "> 95 %"),),
+        figure="measured_projections",
     )
 )

@@ -10,5 +10,6 @@ row = Row(
         statement=r"The entries of the batch gradient are $N(0, \sigma_g^2)$. `python -m training probe` measures how far they are from it.",
         verdict=Verdict.EMPIRICAL,
         reported=(("law of an entry", "N(0, sigma_g^2)"),),
+        figure="measured_entries",
     )
 )

@@ -16,5 +16,6 @@ row = Row(
             ("best k of GIP, ResNet18, epsilon 4", "0.1"),
             ("best k of Random-k, WRN-16-4, epsilon 4", "0.5"),
         ),
+        figure="measured_cosines",
     )
 )

@@ -10,7 +10,7 @@ from dptheory.claims.gip import _mixture
 from dptheory.claims.gip._values import RATES, gaussian_log_delta, values_curve
 
 
-def _reverse_half_slack(order: int, rate: float, sigma: float) -> float:
+def _reverse_half_slack(order: float, rate: float, sigma: float) -> float:
     return 0.5 - _mixture.divergence(order, rate, sigma, sign=-1) / values_curve(order, rate, sigma)
 
 
@@ -50,17 +50,23 @@ privacy (RDP) and converted to $(\epsilon, \delta)$.""",
             r"The noise has standard deviation $\sigma C$ on the sum of the clipped gradients.",
             "The state after each step is a function of the releases so far (adaptive composition).",
         ),
-        correction=r"""At every whole order $a \ge 2$ one step has Rényi divergence, in both directions, at most
+        correction=r"""At every real order $a > 1$ one step has Rényi divergence, in both directions, at most
 
-$$R_a = \frac1{a-1}\log\sum_{i=0}^a\binom ai(1-q)^{a-i}q^ie^{i(i-1)/(2\sigma^2)}, \qquad \epsilon_1 = \min_a\thinspace TR_a + \log\left(1 - \frac1a\right) + \frac{\log(1/\delta) - \log a}{a - 1} .$$""",
+$$R_a = \frac1{a-1}\log E\left[(1 - q + qL)^a\right],\quad \log L \sim N\left(-\frac1{2\sigma^2}, \frac1{\sigma^2}\right), \qquad \epsilon_1 = \min_{a > 1}\thinspace TR_a + \log\left(1 - \frac1a\right) + \frac{\log(1/\delta) - \log a}{a - 1} .$$
+
+At a whole order $R_a = \frac1{a-1}\log\sum_{i=0}^a\binom ai(1-q)^{a-i}q^ie^{i(i-1)/(2\sigma^2)}$. Where $1 - e^{-TR_a} \le \delta^2$ at some order,
+$\epsilon_1 = 0$.""",
         calculators=(privacy.subsampled_gaussian_rdp, privacy.epsilon_from_rdp, privacy.conversion),
         proved=True,
     )
 )
 
 
-@row.equal(lambda: RATES, tolerance=1e-8)
-def _(order: int, rate: float, sigma: float) -> Sides:
+_REAL = ((1.001, 0.3, 2.0), (1.5, 0.01, 1.0), (2.7, 0.5, 0.7), (40.3, 0.02, 4.0))
+
+
+@row.equal(lambda: (*RATES, *_REAL), tolerance=1e-8)
+def _(order: float, rate: float, sigma: float) -> Sides:
     """curve of one step by quadrature"""
     return (
         values_curve(order, rate, sigma),
@@ -69,11 +75,21 @@ def _(order: int, rate: float, sigma: float) -> Sides:
     )
 
 
+@row.equal(lambda: _REAL, tolerance=1e-8)
+def _(order: float, rate: float, sigma: float) -> Sides:
+    """curve of the other direction by quadrature"""
+    curve = privacy.subsampled_gaussian_rdp(orders=[order], sampling_rate=rate, noise_multiplier=sigma, direction="add")
+    return curve[0], lambda: _mixture.divergence(order, rate, sigma, sign=-1), values_curve(order, rate, sigma)
+
+
 @row.equal((2, 3.0), (7, 5.0), tolerance=1e-9, kind=Kind.COUNTEREXAMPLE)
 def _(order: int, sigma: float) -> Sides:
     """replacing an example, no sampling"""
+    curve = privacy.subsampled_gaussian_rdp(
+        orders=[order], sampling_rate=1.0, noise_multiplier=sigma, adjacency="replace-one"
+    )
     return (
-        values_curve(order, 1.0, sigma / 2),
+        curve[0],
         lambda: _mixture.divergence(order, 1.0, sigma, shift=2.0),
         values_curve(order, 1.0, sigma),
     )
@@ -81,14 +97,14 @@ def _(order: int, sigma: float) -> Sides:
 
 @row.inequality(
     {
-        "order": Range(2, 16, integer=True),
+        "order": Range(1.05, 16),
         "rate": Range(0.02, 1),
         "sigma": Range(0.7, 6, log=True),
     },
     wrong=_reverse_half_slack,
     tolerance=1e-7,
 )
-def _reverse_slack(order: int, rate: float, sigma: float) -> float:
+def _reverse_slack(order: float, rate: float, sigma: float) -> float:
     """the other direction is no larger
 
     Relative gap of D_a(base, mixture) below the formula for D_a(mixture, base).
@@ -102,6 +118,24 @@ def _reverse_slack(order: int, rate: float, sigma: float) -> float:
 def _conversion_slack(mu: float, log_delta: float) -> float:
     """conversion against the exact Gaussian"""
     return log_delta - gaussian_log_delta(mu, _gaussian_epsilon(mu, log_delta))
+
+
+def _covered(rdp: float) -> float:
+    """A delta above sqrt(1 - e^-rdp), by hand."""
+    return math.sqrt(1 - math.exp(-rdp))
+
+
+def _distance_squared_slack(mu: float) -> float:
+    return _covered(mu * mu / 2) ** 2 - math.erf(mu / 8**0.5)
+
+
+@row.inequality({"mu": Range(0.01, 5, log=True)}, wrong=_distance_squared_slack)
+def _distance_slack(mu: float) -> float:
+    """the distance of two Gaussians below sqrt(1 - e^-R)
+
+    R is the Kullback-Leibler divergence, the least of the curve.
+    """
+    return _covered(mu * mu / 2) - math.erf(mu / 8**0.5)
 
 
 @row.equal((2.0, 0.3, 1e-5), (11.0, 2.0, 1e-9), tolerance=1e-12)

@@ -11,7 +11,7 @@ from dptheory.claims.gip._values import RATES, STEPS, gaussian_log_delta, values
 from dptheory.privacy import FreshMask
 
 
-def _fresh(order: int, rate: float, sigma: float, dim: int, keep: int) -> float:
+def _fresh(order: float, rate: float, sigma: float, dim: int, keep: int) -> float:
     return float(
         privacy.FreshMask(dim=dim, keep=keep).rdp(orders=[order], sampling_rate=rate, noise_multiplier=sigma)[0]
     )
@@ -28,7 +28,7 @@ def _example(first: float, second: float, third: float, norm: float) -> list[flo
 
 
 def _share_slack(
-    order: int, rate: float, sigma: float, first: float, second: float, third: float, norm: float
+    order: float, rate: float, sigma: float, first: float, second: float, third: float, norm: float
 ) -> float:
     """Wrong statement: the divergence itself shrinks to the share k."""
     example = _example(first, second, third, norm)
@@ -142,7 +142,7 @@ def _(order: int, rate: float, sigma: float, steps: int, dim: int, keep: int) ->
 
 @row.inequality(
     {
-        "order": Range(2, 12, integer=True),
+        "order": Range(1.05, 12),
         "rate": Range(0.05, 1),
         "sigma": Range(0.7, 4, log=True),
         "first": Range(0, 10),
@@ -154,7 +154,7 @@ def _(order: int, rate: float, sigma: float, steps: int, dim: int, keep: int) ->
     tolerance=1e-7,
 )
 def _fresh_slack(
-    order: int, rate: float, sigma: float, first: float, second: float, third: float, norm: float
+    order: float, rate: float, sigma: float, first: float, second: float, third: float, norm: float
 ) -> float:
     """every clipped example, four entries"""
     example = _example(first, second, third, norm)

@@ -206,7 +206,7 @@ def _(s: float, q: float, d: float) -> Sides:
             3 * ((1 / s, -1 / s),),
             q,
             privacy.epsilon_bounds(
-                noise_multiplier=s, sampling_rate=q, steps=2, delta=d, adjacency="replace-one", width=1e-3
+                noise_multiplier=s, sampling_rate=q, steps=2, delta=d, adjacency="replace-one"
             ).estimate,
         ),
         d,

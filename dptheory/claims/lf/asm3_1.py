@@ -11,5 +11,6 @@ row = Row(
         "the others.",
         verdict=Verdict.EMPIRICAL,
         reported=(("in the paper's words (appendix E)", "generally well-supported empirically"),),
+        figure="measured_alignment",
     )
 )

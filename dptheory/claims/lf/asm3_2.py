@@ -14,5 +14,6 @@ row = Row(
             ("in the paper's words (appendix E)", "generally not true"),
             ("gradients that change status", "a small number"),
         ),
+        figure="measured_status",
     )
 )

@@ -14,5 +14,6 @@ row = Row(
             ("median of |s^B|, layers 4 and 5", "rises"),
             ("accuracy at the last step, epsilon = 7", "around 0.64"),
         ),
+        figure="measured_signals",
     )
 )

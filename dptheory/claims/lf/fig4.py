@@ -13,5 +13,6 @@ row = Row(
         ),
         verdict=Verdict.EMPIRICAL,
         reported=(("gamma^UB, layers 4 and 5", "falls"),),
+        figure="measured_angles",
     )
 )

@@ -13,5 +13,6 @@ row = Row(
         ),
         verdict=Verdict.EMPIRICAL,
         reported=(("gamma^BP, layers 4 and 5", "falls"), ("gamma^BP against gamma^UB", "larger")),
+        figure="measured_angles",
     )
 )

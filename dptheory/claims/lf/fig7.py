@@ -16,5 +16,6 @@ row = Row(
             ("epsilon at the end", "7.0"),
             ("smaller angle", "clipped gradients, for every C"),
         ),
+        figure="measured_alignment",
     )
 )

@@ -12,5 +12,6 @@ row = Row(
         "directions of the two sums hardly change.",
         verdict=Verdict.EMPIRICAL,
         reported=papers.table("lf.fig8").quoted(),
+        figure="measured_status",
     )
 )

@@ -11,5 +11,6 @@ row = Row(
         "square error of the gradient is clearly lower. But see rf.mse_criterion.",
         verdict=Verdict.EMPIRICAL,
         reported=(("signal loss, dense minus frozen", "falls with the rate"), ("MSE, dense minus frozen", "positive")),
+        figure="measured_errors",
     )
 )

@@ -14,5 +14,6 @@ row = Row(
             ("freeze rate at epoch 40", "0.9"),
             ("first epoch", "the two laws overlap"),
         ),
+        figure="measured_norms",
     )
 )

@@ -11,5 +11,6 @@ row = Row(
         "noise differs. But see rf.ranked.",
         verdict=Verdict.EMPIRICAL,
         reported=(("random against ranked", "equivalent"), ("epochs", "100")),
+        figure="measured_counts",
     )
 )

@@ -41,6 +41,7 @@ For $d = 5.5\cdot10^5$ that is $7\cdot10^{-6}|\gamma_1|$. At the same time the l
 that of $-\xi$.""",
         calculators=(gradients.projected_skewness,),
         proved=True,
+        figure="measured_deviations",
     )
 )
 

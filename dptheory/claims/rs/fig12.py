@@ -11,5 +11,6 @@ row = Row(
         "differs. But see rf.ranked.",
         verdict=Verdict.EMPIRICAL,
         reported=(("random against ranked", "mostly overlap"), ("epochs", "100")),
+        figure="measured_counts",
     )
 )

@@ -10,5 +10,6 @@ row = Row(
         statement="The error of the reconstruction grows with the rate (ResNet34, noise N(0, 1e-3), 200 images of CIFAR10).",
         verdict=Verdict.EMPIRICAL,
         reported=(("MSE without noise and mask", "0.02 ± 0.02"),),
+        figure="measured_inversion",
     )
 )

@@ -281,7 +281,7 @@ def test_every_case() -> None:
     for name in ("ranked sparsification", "un-noised velocity", "ranked by true gradients"):
         assert vars(CASES[name].make(5))["_epoch"] == 8
     for name in ("random sparsification", "posterior freeze", "ranked sparsification", "un-noised velocity"):
-        assert vars(CASES[name].make(5))["_rate"](0) == 0.5
+        assert vars(CASES[name].make(5))["_drop_rate"](0) == 0.5
     for name in ("index pruning", "top-k of the released gradient", "top-k of noisy magnitudes"):
         selection = CASES[name].make(5)
         selection.begin_step([torch.zeros(16)])
@@ -292,8 +292,8 @@ def test_every_case() -> None:
     freezing = vars(CASES["layer freezing"].make(5))
     assert (freezing["_count"], freezing["_from_step"]) == (1, 3)
     divisor = vars(CASES["division by the drawn batch size"].make(5))
-    assert (divisor["_expected"], divisor["_rate"](0)) == (10.0, 0.5)
-    assert vars(CASES["top-k without noise"].make(5))["_rate"] == 0.5
+    assert (divisor["_expected"], divisor["_drop_rate"](0)) == (10.0, 0.5)
+    assert vars(CASES["top-k without noise"].make(5))["_drop_rate"] == 0.5
     gep = vars(CASES["B-GEP"].make(5))
     assert (gep["_quota"], gep["_residual_clip"], gep["_members"], gep["_iterations"]) == (24, 0.8, [[0], [1], [2]], 1)
     first, again = gep["_anchors"](), gep["_anchors"]()
@@ -505,7 +505,9 @@ def test_ranked_masks_are_foretold_from_the_releases() -> None:
         released = rng.standard_normal(12) * masks[-1]
         releases.append(released)
         pieces = np.split(released, np.cumsum(SIZES)[:-1])
-        mechanism.end_step([torch.from_numpy(p).float().view(1, -1) for p in pieces], plan.sigma * plan.clip)
+        mechanism.end_step(
+            [torch.from_numpy(p).float().view(1, -1) for p in pieces], plan.noise_multiplier * plan.clip_norm
+        )
     for found, wanted in zip(_measure.foretold(case, plan, 2, releases), masks, strict=True):
         np.testing.assert_array_equal(found, wanted)
     assert not np.array_equal(masks[1], masks[2])
@@ -591,7 +593,7 @@ def test_sensitivity(monkeypatch: pytest.MonkeyPatch) -> None:
         asked, (plan.rows, zeroed, plan.rows, plan.rows[1:]), (None, None, 1.0, 1.0), strict=True
     ):
         np.testing.assert_array_equal(plan_asked.rows, rows)
-        assert plan_asked.rate == rate and plan_asked.batch_size == 9
+        assert plan_asked.sampling_rate == rate and plan_asked.batch_size == 9
     for far, passed in ((1 + 0.9e-3, True), (1 + 1.1e-3, False)):
         monkeypatch.setattr(_measure, "_farthest", lambda *a, far=far: far / SIGMA)
         assert all(one.passed == passed for one in _measure.sensitivity(CASES["DP-SGD"], plan, 5))
@@ -639,7 +641,7 @@ def test_the_board_is_linear() -> None:
 
 def test_a_training_without_noise_releases_the_clipped_sums() -> None:
     """Every update is the clipped sum of the examples that the loader gave; the canary's gradient moves with the steps."""
-    plan = planned(sigma=0.0, epochs=3)
+    plan = planned(noise_multiplier=0.0, epochs=3)
     trace = _board.train(m.DpSgd(), plan)
     assert 6 <= len(trace.seen) <= 9 and trace.plan is plan
     for one in trace.seen:
@@ -647,7 +649,7 @@ def test_a_training_without_noise_releases_the_clipped_sums() -> None:
         assert one.bases.shape == (0,) and one.trained.all()
         np.testing.assert_array_equal(one.kept, one.released != 0)
     assert len({tuple(one.drawn) for one in trace.seen}) > 1
-    shown = replace(plan, canary=lambda step: np.full(12, 0.01 * (step + 1)), rate=1.0)
+    shown = replace(plan, canary=lambda step: np.full(12, 0.01 * (step + 1)), sampling_rate=1.0)
     found = _board.train(m.DpSgd(), shown)
     for number, one in enumerate(found.seen):
         rows = plan.rows.copy()
@@ -658,7 +660,7 @@ def test_a_training_without_noise_releases_the_clipped_sums() -> None:
 
 
 def test_an_update_of_some_entries_is_an_update() -> None:
-    trace = _board.train(m.PosteriorFreeze(m.Constant(0.5), 3), planned(sigma=0.0, rate=1.0))
+    trace = _board.train(m.PosteriorFreeze(m.Constant(0.5), 3), planned(noise_multiplier=0.0, sampling_rate=1.0))
     assert [int(one.kept.sum()) for one in trace.seen] == [6, 6]
     assert not planned().secure
 
@@ -667,17 +669,17 @@ def test_what_a_training_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, Any] = {}
     monkeypatch.setattr(_board, "make_private", lambda **given: asked.update(given))
     mechanism = m.DpSgd()
-    for plan in (planned(), planned(rate=0.125), planned(secure=True)):
+    for plan in (planned(), planned(sampling_rate=0.125), planned(secure=True)):
         model = _board.Board(SIZES)
         _board._private(model, mechanism, plan)
         assert asked["module"] is model and asked["mechanism"] is mechanism
         assert (asked["noise_multiplier"], asked["max_grad_norm"], asked["secure"]) == (SIGMA, CLIP, plan.secure)
         assert asked["optimizer"].param_groups[0]["lr"] == 1.0
         assert isinstance(asked["optimizer"], torch.optim.SGD)
-        assert asked["sampling_rate"] == plan.rate
-        assert asked["expected_batch_size"] == (None if plan.rate is None else 3)
+        assert asked["sampling_rate"] == plan.sampling_rate
+        assert asked["expected_batch_size"] == (None if plan.sampling_rate is None else 3)
         loader = asked["data_loader"]
-        assert loader.batch_size == (3 if plan.rate is None else 1)
+        assert loader.batch_size == (3 if plan.sampling_rate is None else 1)
         np.testing.assert_allclose(loader.dataset.tensors[0].numpy(), plan.rows.astype(np.float32))
         assert loader.dataset.tensors[1].tolist() == list(range(9))
         if plan.secure:
@@ -730,6 +732,7 @@ def test_canary(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(_board, "train", train)
     monkeypatch.setattr(_attacks.privacy, "audit", audit)
+    monkeypatch.setattr(_attacks, "SIZES", (2, 3, 2))
     case = replace(CASES["DP-SGD"], make=lambda seed: seed)
     for secure in (False, True):
         trained.clear(), audited.clear()
@@ -744,7 +747,13 @@ def test_canary(monkeypatch: pytest.MonkeyPatch) -> None:
             rows[0] = 1e5 if number < 3 else 0.0
             np.testing.assert_array_equal(plan.rows, rows)
             assert (plan.sizes, plan.batch_size, plan.physical, plan.epochs) == ((2, 3, 2), 2, 2, 1)
-            assert (plan.sigma, plan.clip, plan.secure, plan.rate, plan.canary) == (2.0, 1.3, secure, None, None)
+            assert (plan.noise_multiplier, plan.clip_norm, plan.secure, plan.sampling_rate, plan.canary) == (
+                2.0,
+                1.3,
+                secure,
+                None,
+                None,
+            )
 
         def looked_at(number: float) -> list[float]:
             moved = np.arange(7.0) + number + 2.0
@@ -778,7 +787,7 @@ def test_foreseen(secure: bool, monkeypatch: pytest.MonkeyPatch) -> None:
             np.testing.assert_array_equal(plan.canary(at), 1e5 * mask)
         assert (plan.rows.shape, plan.rows.any()) == ((1, 5), False)
         assert (plan.sizes, plan.batch_size, plan.physical, plan.epochs) == ((2, 3), 1, 1, 2)
-        assert (plan.sigma, plan.clip, plan.secure, plan.seed) == (3.0, 1.3, secure, seeds[number])
+        assert (plan.noise_multiplier, plan.clip_norm, plan.secure, plan.seed) == (3.0, 1.3, secure, seeds[number])
         assert seed == (None if secure else seeds[number])
         share = sums[number] * 3.0 * 1.3 * math.sqrt(2) / 2
         steps = tuple(step(share * mask / np.linalg.norm(mask)) for mask in masks)
@@ -921,7 +930,7 @@ def test_an_outcome_is_read_from_the_files(monkeypatch: pytest.MonkeyPatch, tmp_
         "optimizer": {"learning_rate": 0.5}, "mechanism": {"name": "dp-sgd"},
     }  # fmt: skip
     np.testing.assert_allclose(found.moved, np.full((10, 5), -0.25 / 0.5 * 3), rtol=1e-5)
-    assert (found.steps, found.epsilon, found.rate) == (7, 2.5, 0.5)
+    assert (found.steps, found.epsilon, found.sampling_rate) == (7, 2.5, 0.5)
     gradients = []
     for image, label in zip(pixels, labels, strict=True):
         model.zero_grad()
@@ -986,7 +995,7 @@ def test_processes_are_started(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_plan_of_the_trainings() -> None:
     found = _suite.plan(3)
     assert (found.sizes, found.batch_size, found.physical, found.epochs) == ((200, 480, 320), 10, 4, 6)
-    assert (found.sigma, found.clip, found.seed, found.secure) == (1.0, 1.3, 3, False)
+    assert (found.noise_multiplier, found.clip_norm, found.seed, found.secure) == (1.0, 1.3, 3, False)
     assert _suite.plan(3, True).secure
     norms = np.linalg.norm(found.rows, axis=1) / 1.3
     wanted = [1e6, *(0.5 * 600 ** (i / 38) for i in range(39))]  # from half to 300 times the clip

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -140,6 +141,25 @@ def test_the_command_line_does_as_it_says(secure: bool, tmp_path: Path) -> None:
 def test_attacks_prove_no_more_than_is_reported(secure: bool) -> None:
     assert _attacks.canary(CASES["DP-SGD"], 100, 0, secure).passed
     assert _attacks.foreseen(_suite.random_k, 100, 1.0, 4, 1e-2, 50, 0, secure).passed
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.private and case.linear])
+def test_every_private_sum_can_be_attacked(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the thorough audits do: the canary moves the weights, whatever the mechanism does with it."""
+    seen = []
+    audit = _attacks.privacy.audit
+
+    def audit_of_many(*, scores_with: np.ndarray, scores_without: np.ndarray, **options: float) -> privacy.AuditResult:
+        seen.append((float(scores_with.mean()), float(scores_without.mean())))
+        return audit(scores_with=scores_with.repeat(50), scores_without=scores_without.repeat(50), **options)
+
+    monkeypatch.setattr(_attacks.privacy, "audit", audit_of_many)
+    monkeypatch.setattr(_attacks, "_SIGMA", 0.1)  # so that it is seen at once
+    assert _attacks.canary(CASES[name], 3, 0).claimed > 0
+    least = (
+        _attacks._CLIP * math.sqrt(sum(_attacks.SIZES)) / 8
+    )  # it is in half of the batches; masks and subspaces take some of it
+    assert max(with_it - without for with_it, without in seen) > least
 
 
 MOVED = {"sensitivity to an example zeroed", "sensitivity to an example taken out"}

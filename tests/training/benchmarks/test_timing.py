@@ -16,7 +16,7 @@ from training import runs
 from training.benchmarks import _calculators, _mechanisms
 from training.benchmarks.__main__ import app
 from training.benchmarks._timing import Case, compare
-from training.runs import _train, from_dict
+from training.runs import _prepare, _train, from_dict
 
 CPU = torch.device("cpu")
 
@@ -97,7 +97,7 @@ def test_calculators_can_be_timed(build) -> None:
 @pytest.mark.slow
 def test_memory_depends_on_the_physical_batch_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """WRN-16-4, a logical batch of 96 in physical ones of 16: after two of them the peak stays where it is."""
-    monkeypatch.setattr(_train, "load", tiny_load)
+    monkeypatch.setattr(_prepare, "load", tiny_load)
     table = {
         "data": "cifar-10", "model": "wrn-16-4", "epochs": 1, "batch_size": 96, "physical_batch_size": 16,
         "max_grad_norm": 1.0, "noise_multiplier": 1.0,

@@ -424,3 +424,8 @@ def test_standardised(name: str, mean: list[float], deviation: list[float]) -> N
     assert found.name == name and torch.equal(found.labels, images.labels)
     wanted = (pixels.numpy() - np.reshape(mean, (1, -1, 1, 1))) / np.reshape(deviation, (1, -1, 1, 1))
     np.testing.assert_allclose(found.pixels.numpy(), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_only_sets_with_published_channels_are_standardised() -> None:
+    with pytest.raises(ValueError, match=r"images\.name must be one of 'excerpt', .*'cifar-10', got 'other'"):
+        standardised(Images("other", torch.zeros(1, 1, 2, 2), torch.zeros(1)))

@@ -126,7 +126,7 @@ def test_one_of_two_processes_with_one_parameter(monkeypatch: pytest.MonkeyPatch
     optimizer.begin_batch(1)
     private(torch.ones(1, 3)).sum().backward()
     optimizer.step()
-    assert group.summed == [6, 1] and optimizer.ledger.steps == 1
+    assert group.summed == [6, 1] and optimizer.accountant.steps == 1
 
 
 def test_no_step_without_gradients(monkeypatch: pytest.MonkeyPatch) -> None:

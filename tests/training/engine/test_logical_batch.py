@@ -141,7 +141,7 @@ def test_totals_hold_examples_of_one_batch_once(seed: int, in_parts: bool) -> No
             held = set(np.flatnonzero(total))
             assert held <= loop.drawn[-1] if in_parts else any(held <= batch for batch in loop.drawn)
     assert len(loop.mechanism.totals) > 5 and refused > 5
-    assert loop.optimizer.ledger.steps == len(loop.mechanism.totals) <= len(loop.drawn)
+    assert loop.optimizer.accountant.steps == len(loop.mechanism.totals) <= len(loop.drawn)
 
 
 def test_the_same_part_is_retried_after_a_failure_and_the_batch_is_whole() -> None:
@@ -192,12 +192,12 @@ def test_a_release_that_fails_counts_and_leaves_the_batch_out() -> None:
     with pytest.raises(torch.OutOfMemoryError):
         loop.step(rows)
     loop.mechanism.release = release
-    assert loop.optimizer.ledger.steps == 1
+    assert loop.optimizer.accountant.steps == 1
     with pytest.raises(ValueError, match="needs a batch of its own"):
         loop.step(rows)
     (rows,) = next(batches)
     loop.step(rows)
-    assert loop.optimizer.ledger.steps == 2 and loop.mechanism.totals[-1].max() == 1.0
+    assert loop.optimizer.accountant.steps == 2 and loop.mechanism.totals[-1].max() == 1.0
 
 
 def test_an_update_that_fails_has_been_counted() -> None:
@@ -206,7 +206,7 @@ def test_an_update_that_fails_has_been_counted() -> None:
     loop.optimizer.original_optimizer.step = None
     with pytest.raises(TypeError):
         loop.step(rows)
-    assert loop.optimizer.ledger.steps == 1  # p.grad holds the release
+    assert loop.optimizer.accountant.steps == 1  # p.grad holds the release
 
 
 @pytest.mark.parametrize(

@@ -52,17 +52,17 @@ def train(mechanism: Mechanism, steps: int = 3, physical: int | None = None, **o
 
 def run(private, optimizer, batches, steps, physical=None) -> None:
     if physical is None:
-        while optimizer.ledger.steps < steps:
+        while optimizer.accountant.steps < steps:
             for pixels, labels in batches:
                 one(private, optimizer, pixels, labels)
-                if optimizer.ledger.steps == steps:
+                if optimizer.accountant.steps == steps:
                     return
     else:
         with BatchMemoryManager(data_loader=batches, max_physical_batch_size=physical, optimizer=optimizer) as small:
-            while optimizer.ledger.steps < steps:
+            while optimizer.accountant.steps < steps:
                 for pixels, labels in small:
                     one(private, optimizer, pixels, labels)
-                    if optimizer.ledger.steps == steps:
+                    if optimizer.accountant.steps == steps:
                         return
 
 
@@ -102,13 +102,13 @@ def test_virtual_batches_and_modes_change_nothing(mode: str, physical: int | Non
     base, _ = train(RandomSparsification(Constant(0.5), seed=2))
     other, optimizer = train(RandomSparsification(Constant(0.5), seed=2), physical=physical, grad_sample_mode=mode)
     np.testing.assert_allclose(flat(base), flat(other), atol=1e-5)
-    assert optimizer.ledger.steps == 3
+    assert optimizer.accountant.steps == 3
 
 
 @pytest.mark.parametrize("build", [torch.optim.Adam, torch.optim.RMSprop, torch.optim.AdamW])
 def test_any_torch_optimizer(build) -> None:
     model, optimizer = train(DpSgd(), optimizer=lambda p: build(p, lr=0.01))
-    assert np.isfinite(flat(model)).all() and optimizer.ledger.steps == 3
+    assert np.isfinite(flat(model)).all() and optimizer.accountant.steps == 3
 
 
 def test_bfloat16_model() -> None:
@@ -135,7 +135,7 @@ def test_empty_batch_adds_noise_only() -> None:
     optimizer.step()
     change = (flat(model) - before) * B
     assert not any(t.any() for t in optimizer.clipped_total)
-    assert abs(change.std() - 1.0) < 0.02 and optimizer.ledger.steps == 1
+    assert abs(change.std() - 1.0) < 0.02 and optimizer.accountant.steps == 1
 
 
 def test_sample_that_is_not_finite_is_counted_and_left_out() -> None:
@@ -156,7 +156,7 @@ def test_freezing_in_the_middle_of_a_run(mode: str) -> None:
     ):
         assert not torch.equal(a, c)
         assert torch.allclose(a, b, atol=1e-6) == name.startswith("conv")
-    assert len(optimizer.params) == 4 and optimizer.ledger.steps == 4
+    assert len(optimizer.params) == 4 and optimizer.accountant.steps == 4
 
 
 def test_freezing_from_the_start_and_a_layer_with_frozen_weight_and_trained_bias() -> None:
@@ -221,7 +221,7 @@ def test_state_goes_round() -> None:
     resumed.load_state_dict(saved[1])
     one(other, resumed, *data[2])
     np.testing.assert_array_equal(flat(model), flat(again))
-    assert resumed.ledger.steps == 3
+    assert resumed.accountant.steps == 3
 
 
 class Watching(DpSgd):

@@ -61,7 +61,7 @@ def epoch(made) -> MechanismOptimizer:
 def test_the_divisor_does_not_depend_on_the_number_of_examples(examples: int, batch_size: int) -> None:
     _, optimizer, loader = private(DataLoader(data(examples), batch_size))
     assert optimizer.expected_batch_size == batch_size  # and not by a rounding error from it
-    assert optimizer.ledger.sampling_rate == loader.batch_sampler.sample_rate == batch_size / examples
+    assert optimizer.accountant.sampling_rate == loader.batch_sampler.sample_rate == batch_size / examples
     assert len(loader) == round(examples / batch_size)
     report = optimizer.privacy(DELTA)
     assert report.sampler == "Poisson"
@@ -72,7 +72,7 @@ def test_the_divisor_does_not_depend_on_the_number_of_examples(examples: int, ba
 def test_rate_and_divisor_of_the_caller(examples: int) -> None:
     _, optimizer, loader = private(DataLoader(data(examples), 7), sampling_rate=0.03, expected_batch_size=29.5)
     assert optimizer.expected_batch_size == 29.5
-    assert optimizer.ledger.sampling_rate == loader.batch_sampler.sample_rate == 0.03
+    assert optimizer.accountant.sampling_rate == loader.batch_sampler.sample_rate == 0.03
     assert len(loader) == sum(1 for _ in loader) == 33
     report = optimizer.privacy(DELTA)
     assert report.adjacency == "add-remove" and "number of training examples" not in report.public
@@ -98,7 +98,7 @@ def test_the_loader_draws_with_the_reported_rate(examples: int, batch_size: int,
         passes += 1
         for indices in loader.batch_sampler:
             counts[indices] += 1
-    rate, steps = optimizer.ledger.sampling_rate, passes * len(loader)
+    rate, steps = optimizer.accountant.sampling_rate, passes * len(loader)
     assert rate == batch_size / examples
     for count in counts:
         assert 1e-9 < binom.cdf(count, steps, rate) < 1 - 1e-9
@@ -127,7 +127,7 @@ def test_an_empty_first_batch_of_any_structure() -> None:
     assert batch["features"].shape == (0, FEATURES) and batch["label"].shape == (0,)
     nn.functional.cross_entropy(model(batch["features"]), batch["label"]).backward()
     optimizer.step()
-    assert optimizer.ledger.steps == 1
+    assert optimizer.accountant.steps == 1
 
 
 class Stream(IterableDataset):
@@ -163,7 +163,7 @@ def test_loaders_that_are_not_uniform_are_refused(loader, says: str) -> None:
 @pytest.mark.parametrize("options", [{}, {"shuffle": True}, {"drop_last": True}])
 def test_uniform_loaders(options: dict) -> None:
     _, optimizer, loader = private(DataLoader(data(25), 10, **options))
-    assert optimizer.ledger.sampling_rate == 0.4 and len(loader) == 2
+    assert optimizer.accountant.sampling_rate == 0.4 and len(loader) == 2
 
 
 # --- what is reported -------------------------------------------------------------------------------------------------
@@ -339,7 +339,7 @@ def test_a_failure_leaves_the_model_as_it_was(options: dict, kind, says: str) ->
     with pytest.raises(kind, match=says):
         private(model=model, **options)
     assert snapshot(model) == before
-    assert epoch(private(model=model)).ledger.steps == 4
+    assert epoch(private(model=model)).accountant.steps == 4
 
 
 def test_a_failure_of_opacus_leaves_the_model_as_it_was() -> None:
@@ -356,8 +356,8 @@ def test_a_private_model_is_refused_and_stays_private() -> None:
     for again in (model, made[0], nn.Sequential(model)):
         with pytest.raises(ValueError, match="module must not be private yet"):
             private(model=again)
-    assert epoch(made).ledger.steps == 4
-    assert epoch(private(model=made[0].to_standard_module())).ledger.steps == 4
+    assert epoch(made).accountant.steps == 4
+    assert epoch(private(model=made[0].to_standard_module())).accountant.steps == 4
 
 
 def test_optimizers_of_other_models_are_refused() -> None:
@@ -432,7 +432,7 @@ def test_a_parameter_of_shape_nothing_is_trained_like_any_other(mechanism: m.Mec
     torch.manual_seed(0)
     model = Scaled()
     optimizer = epoch(private(model=model, mechanism=mechanism))
-    assert optimizer.ledger.steps == 4 and model.scale.shape == ()
+    assert optimizer.accountant.steps == 4 and model.scale.shape == ()
     assert model.scale.item() != 2.0 and math.isfinite(model.scale.item())
 
 
@@ -475,7 +475,7 @@ def test_the_optimizer_itself_checks_its_arguments(changes: dict, says: str) -> 
 
 def test_a_data_set_of_one_example() -> None:
     _, optimizer, loader = private(DataLoader(data(1), 1))
-    assert optimizer.ledger.sampling_rate == 1.0 and len(loader) == 1 and len(next(iter(loader))[0]) == 1
+    assert optimizer.accountant.sampling_rate == 1.0 and len(loader) == 1 and len(next(iter(loader))[0]) == 1
 
 
 def test_layers_that_mix_samples_are_refused_with_their_remedy() -> None:
@@ -508,7 +508,7 @@ def test_a_new_batch_begins_without_what_is_left_of_passes_that_failed() -> None
     assert "activations" not in vars(model._module)
     nn.functional.cross_entropy(model(torch.ones(2, FEATURES)), torch.arange(2)).backward()
     optimizer.step()
-    assert optimizer.ledger.steps == 1
+    assert optimizer.accountant.steps == 1
 
 
 def test_two_backward_passes_need_two_steps() -> None:
@@ -543,7 +543,7 @@ def test_noise_goes_on_where_both_runs_have_a_generator(saved: bool, resumed: bo
         assert torch.equal(torch.rand(3, generator=second.generator), wanted)
 
 
-@pytest.mark.parametrize("name", ["optimizer", "mechanism", "ledger", "nonfinite_samples", "generator"])
+@pytest.mark.parametrize("name", ["optimizer", "mechanism", "accountant", "nonfinite_samples", "generator"])
 def test_a_state_without_one_of_its_parts_is_refused(name: str) -> None:
     optimizer = private()[1]
     state = optimizer.state_dict()
@@ -581,12 +581,13 @@ def test_largest_noise_and_clip_leave_finite_weights() -> None:
 
 def test_a_state_of_another_optimizer_is_refused() -> None:
     _, optimizer, _ = private()
-    with pytest.raises(ValueError, match="without optimizer, mechanism, ledger"):
+    with pytest.raises(ValueError, match="without optimizer, mechanism, accountant"):
         optimizer.load_state_dict(torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1).state_dict())
 
 
-def test_ledger_checks_delta_before_the_first_step() -> None:
-    for delta in (-1, 0.0, 0.5, math.nan):
+def test_accountant_checks_delta_before_the_first_step() -> None:
+    least, most = privacy.DELTA
+    for delta in (-1, 0.0, np.nextafter(least, 0), np.nextafter(most, 1), math.nan):
         for ask in (PrivacyAccountant(0.1).epsilon, PrivacyAccountant(0.1).epsilon_if_secure):
             with pytest.raises(ValueError, match="delta must be"):
                 ask(delta)

@@ -11,7 +11,7 @@ from tests.training.tiny import TRAIN, tiny_config, tiny_load
 from training import runs as runs
 from training.engine import PartitionBatches, PrivacyAccountant
 from training.mechanisms import StepCost
-from training.runs import _train, from_dict, prepare
+from training.runs import _prepare, from_dict, prepare
 from training.runs._study import read_study
 from training.runs._train import one_step
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Sec
 
 @pytest.fixture(autouse=True)
 def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_train, "load", tiny_load)
+    monkeypatch.setattr(_prepare, "load", tiny_load)
 
 
 def released(run: runs.Run) -> list[torch.Tensor]:
@@ -116,11 +116,11 @@ def test_noise_that_the_studies_state() -> None:
     final = study.phase("final")
     for arm in ("index-pruning", "index-pruning-1000"):
         config = study.config(final, arm=arm, point={}, seed=0)
-        ledger = PrivacyAccountant(config.batch_size / 60_000)
-        ledger.limit(1.0, 1e-5)
+        accountant = PrivacyAccountant(config.batch_size / 60_000)
+        accountant.limit(1.0, 1e-5)
         cost = _cost(config)
-        ledger._spent[cost] = 599
-        ledger.clear(cost)
+        accountant._spent[cost] = 599
+        accountant.clear(cost)
     magnitudes = study.config(study.phase("others"), arm="noisy-magnitudes", point={}, seed=0)
     joint = 1 / math.hypot(1 / magnitudes.noise_multiplier, 1 / magnitudes.mechanism["selection_multiplier"])
     assert joint == pytest.approx(1.73952, rel=1e-3) and joint >= 1.7395198

@@ -7,7 +7,6 @@ import torch
 
 from dptheory import embedding as theory
 from training import mechanisms as m
-from training.mechanisms import power_iteration, shared_dimensions
 
 CLIP, REST, SIGMA = 1.3, 0.4, 0.7
 PARAMS = [torch.zeros(3, 4), torch.zeros(5), torch.zeros(8)]
@@ -95,12 +94,6 @@ def test_more_vectors_than_anchors_are_refused_by_name() -> None:
         gep(quota=22).begin_step(PARAMS)
 
 
-def test_every_group_gets_a_vector_and_none_more_than_it_has_entries() -> None:
-    assert shared_dimensions([4, 10_000], 4) == [1, 4]
-    assert shared_dimensions([1, 1], 10) == [1, 1]
-    assert shared_dimensions([1, 9, 4], 12) == [1, 6, 4]
-
-
 @pytest.mark.parametrize("seed", [3, None])
 def test_a_resumed_run_draws_the_same_bases(seed: int | None) -> None:
     """Where they have a seed; those of a secure run are drawn afresh. The anchors' own state goes along."""
@@ -121,18 +114,6 @@ def test_a_resumed_run_draws_the_same_bases(seed: int | None) -> None:
 def test_all_processes_need_the_same_parameters() -> None:
     with pytest.raises(ValueError, match="groups must hold each of the 2 trainable parameters once"):
         gep().begin_step(PARAMS[:2])
-
-
-def test_one_vector_is_the_least() -> None:
-    anchors = torch.eye(3)
-    assert power_iteration(anchors, dim=1, iterations=1, generator=None).shape == (1, 3)
-    for dim in (0, 4):
-        with pytest.raises(ValueError, match=r"dim must be an integer in 1\.\.3"):
-            power_iteration(anchors, dim=dim, iterations=1, generator=None)
-    with pytest.raises(ValueError, match=r"dim must be an integer in 1\.\.2"):
-        power_iteration(torch.ones(2, 5), dim=3, iterations=1, generator=None)
-    with pytest.raises(ValueError, match="iterations must"):
-        power_iteration(anchors, dim=1, iterations=0, generator=None)
 
 
 class FirstEntry(Anchors):

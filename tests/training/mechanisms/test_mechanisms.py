@@ -13,7 +13,7 @@ from dptheory import pruning
 from training import mechanisms as m
 from training._randomness import _inverted, normal, permutation
 from training.engine import generator_noise, secure_noise
-from training.mechanisms import draw_mask, largest_entries, power_iteration, shared_dimensions
+from training.mechanisms import draw_mask, largest_entries
 from training.mechanisms._index_pruning import grouped, sample_subsets, top_mask
 
 SHAPES = [(3, 4), (5,), (2, 2, 2)]
@@ -310,16 +310,6 @@ def test_gep_noise_has_the_predicted_energy(kind) -> None:
     energy = (drawn**2).sum(1)
     assert abs(energy.mean() - expected) < 5 * energy.std() / math.sqrt(len(energy))
     assert abs(drawn.mean(0)).max() < 5 * drawn.std(0).max() / math.sqrt(len(energy))
-
-
-def test_power_iteration_finds_the_principal_subspace() -> None:
-    generator = torch.Generator().manual_seed(0)
-    low = torch.randn(30, 3, generator=generator) @ torch.randn(3, 20, generator=generator)
-    basis = power_iteration(low, dim=3, iterations=1, generator=generator)
-    torch.testing.assert_close(low - low @ basis.T @ basis, torch.zeros_like(low), atol=1e-4, rtol=0)
-    assert shared_dimensions([100, 400, 900], 60) == [10, 20, 30]
-    with pytest.raises(ValueError, match=r"dim must be an integer in 1\.\.20"):
-        power_iteration(low, dim=21, iterations=1, generator=generator)
 
 
 @pytest.mark.parametrize("secure", [False, True])

@@ -17,6 +17,7 @@ from training.networks import layer_slices, small_tanh_cnn
         (networks.resnet20, 268_346, (3, 32, 32)),
         (networks.wrn_16_4, 2_748_890, (3, 32, 32)),
         (networks.scattering_cnn, 187_210, networks.SCATTERED_SHAPE),
+        (networks.scattering_linear, 155_530, networks.SCATTERED_SHAPE),
         (networks.linear_probe, 40_970, (4096,)),
     ],
 )
@@ -96,6 +97,12 @@ def on_features(p: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
     return x.flatten(1) @ p[4].T + p[5]
 
 
+def linear_on_features(p: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+    groups = x.reshape(len(x), 27, -1)
+    spread = (groups.var(2, unbiased=False, keepdim=True) + 1e-5).sqrt()
+    return linear(p, (groups - groups.mean(2, keepdim=True)) / spread)
+
+
 def linear(p: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
     return x.flatten(1) @ p[0].T + p[1]
 
@@ -108,6 +115,7 @@ def linear(p: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
         (networks.resnet20, residual_20, (3, 32, 32)),
         (networks.wrn_16_4, wide_16, (3, 32, 32)),
         (networks.scattering_cnn, on_features, (243, 8, 8)),
+        (networks.scattering_linear, linear_on_features, (243, 8, 8)),
         (networks.linear_probe, linear, (4096,)),
     ],
 )

@@ -13,14 +13,17 @@ from tests.training.tiny import tiny_config
 from training import mechanisms as m
 from training import networks, runs
 from training.networks import small_tanh_cnn
-from training.runs import OptimizerConfig, _build
+from training.runs import OptimizerConfig
 
 STEPS, EPOCH, SEED = 12, 4, 9
 IMAGES = torch.zeros(30, 1, 28, 28)
 
 
-def setting(seed: int | None = SEED, steps: int = STEPS) -> _build.Setting:
-    return _build.Setting(tiny_config(seed=5), small_tanh_cnn(0), EPOCH, steps, seed, _build.Auxiliary(lambda: IMAGES))
+def setting(seed: int | None = SEED, steps: int = STEPS) -> runs.MechanismSetting:
+    return runs.MechanismSetting(
+        run=tiny_config(seed=5), model=small_tanh_cnn(0), steps_per_epoch=EPOCH, steps=steps, seed=seed,
+        auxiliary=runs.Auxiliary(lambda: IMAGES),
+    )  # fmt: skip
 
 
 def made(name: str, seed: int | None = SEED, steps: int = STEPS, **arguments: Any) -> Any:
@@ -73,11 +76,11 @@ def test_arguments_and_defaults() -> None:
 )
 def test_random_masks(name: str, kind: type) -> None:
     plain = made(name, drop_rate=0.3)
-    assert type(plain) is kind and values(inside(plain)["_rate"]) == [0.3] * STEPS
+    assert type(plain) is kind and values(inside(plain)["_drop_rate"]) == [0.3] * STEPS
     assert inside(plain)["_generator"].initial_seed() == SEED and not made(name, seed=None, drop_rate=0.3).seeded
     for times, steps in ((0, 1), (1, 4), (2, 2), (3, 1), (4, 1)):
         assert inside(made(name, drop_rate=0.3, refreshes_per_epoch=times))["_refresh_steps"] == steps
-    cooled = inside(made(name, drop_rate=0.3, cooling_epochs=3))["_rate"]
+    cooled = inside(made(name, drop_rate=0.3, cooling_epochs=3))["_drop_rate"]
     assert values(cooled) == pytest.approx([0.0] * 4 + [0.15] * 4 + [0.3] * 4)
 
 
@@ -87,14 +90,14 @@ def test_random_masks(name: str, kind: type) -> None:
 )
 def test_ranked_masks(name: str, kind: type) -> None:
     plain = made(name, drop_rate=0.3)
-    assert type(plain) is kind and values(inside(plain)["_rate"]) == [0.3] * STEPS
+    assert type(plain) is kind and values(inside(plain)["_drop_rate"]) == [0.3] * STEPS
     assert inside(plain)["_epoch"] == EPOCH and inside(plain)["_generator"].initial_seed() == SEED
-    assert values(inside(made(name, drop_rate=0.3, cooling_epochs=3))["_rate"])[4] == pytest.approx(0.15)
+    assert values(inside(made(name, drop_rate=0.3, cooling_epochs=3))["_drop_rate"])[4] == pytest.approx(0.15)
 
 
 def test_random_k() -> None:
     found = made("random-k", keep_share=0.2)
-    assert type(found) is m.PosteriorFreeze and values(inside(found)["_rate"]) == [0.8] * STEPS
+    assert type(found) is m.PosteriorFreeze and values(inside(found)["_drop_rate"]) == [0.8] * STEPS
     assert inside(found)["_refresh_steps"] == 1 and inside(found)["_generator"].initial_seed() == SEED
 
 
@@ -191,10 +194,10 @@ def test_unknown_arguments_name_those_there_are() -> None:
 
 
 def test_images_taken_are_the_most_that_were_asked_for() -> None:
-    auxiliary = _build.Auxiliary(lambda: IMAGES)
+    auxiliary = runs.Auxiliary(lambda: IMAGES)
     assert auxiliary.used == 0
     with pytest.raises(TypeError):
-        _build.Auxiliary(lambda: IMAGES, 3)  # type: ignore[call-arg]
+        runs.Auxiliary(lambda: IMAGES, 3)  # type: ignore[call-arg]
     for count, used in ((5, 5), (3, 5), (30, 30)):
         assert len(auxiliary.take(count)) == count and auxiliary.used == used
 
@@ -203,6 +206,7 @@ def test_models_and_optimizers() -> None:
     kinds: dict[str, Callable[[int], nn.Module]] = {
         "small-cnn": small_tanh_cnn, "dp-cnn": networks.dp_cnn, "resnet20": networks.resnet20, "wrn-16-4": networks.wrn_16_4,
         "scattering-cnn": networks.scattering_cnn,
+        "scattering-linear": networks.scattering_linear,
     }  # fmt: skip
     for name, kind in kinds.items():
         found, wanted = runs.build_model(name, features=3, seed=7).state_dict(), kind(7).state_dict()

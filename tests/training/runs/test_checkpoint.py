@@ -1,6 +1,7 @@
 """States on disk: resumed runs are bit for bit those that were never interrupted; nothing is lost or mixed up."""
 
 import errno
+import json
 import os
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import torch
 
 from tests.training.tiny import tiny_config, tiny_load
 from training import runs
-from training.runs import STATE, RunConfig, _checkpoint, _train
+from training.runs import STATE, STATEMENT, STATEMENT_JSON, RunConfig, _checkpoint, _prepare, _train
 
 CPU = torch.device("cpu")
 GEP = {"subspace_dim": 12, "residual_clip": 0.3, "anchors": 12}
@@ -38,7 +39,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Sec
 
 @pytest.fixture(autouse=True)
 def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_train, "load", tiny_load)
+    monkeypatch.setattr(_prepare, "load", tiny_load)
 
 
 def start(config: RunConfig, folder: Path | None = None) -> runs.Run:
@@ -77,7 +78,7 @@ def test_resumed_runs_are_those_never_interrupted(tmp_path: Path, name: str, opt
     assert same(weights(whole), weights(broken))
     assert not same(weights(whole), weights(start(config)))
     assert broken.optimizer.epsilon(1e-5) == whole.optimizer.epsilon(1e-5)
-    assert broken.optimizer.ledger.steps == 9
+    assert broken.optimizer.accountant.steps == 9
 
 
 def test_freezing_stays_frozen_across_a_resumption(tmp_path: Path) -> None:
@@ -244,3 +245,16 @@ def test_a_lock_that_everybody_may_take_and_a_disk_that_has_none(
     monkeypatch.setattr(_checkpoint.fcntl, "flock", none)
     with pytest.raises(OSError, match="No locks available"), _checkpoint.locked(tmp_path):
         pass
+
+
+def test_the_privacy_statement_of_a_run(tmp_path: Path) -> None:
+    run = go(start(tiny_config()), 2)
+    runs.write_statement(run, tmp_path)
+    said, text = json.loads((tmp_path / STATEMENT_JSON).read_text()), (tmp_path / STATEMENT).read_text()
+    assert said["epsilon"] == run.optimizer.epsilon(run.config.delta) and said["steps"] == 2
+    assert f"seed {run.config.seed} of the configuration" in said["randomness"] and said["randomness"] in text
+    secure = go(start(tiny_config(secure=True)), 1)
+    runs.write_statement(secure, tmp_path)
+    said = json.loads((tmp_path / STATEMENT_JSON).read_text())
+    assert said["secure"] and "seed" not in said["randomness"] and said["steps"] == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == [STATEMENT_JSON, STATEMENT]

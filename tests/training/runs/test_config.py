@@ -13,11 +13,20 @@ from tests.training.tiny import TRAIN, tiny_config, tiny_load
 from training import runs
 from training.engine import BudgetError, PrivacyAccountant
 from training.mechanisms import StepCost
-from training.runs import BUILDERS, RunConfig, _config, _train, build_mechanism, build_model, from_dict, read_config
-from training.runs._build import Auxiliary, Setting
+from training.runs import (
+    BUILDERS,
+    RunConfig,
+    _config,
+    _prepare,
+    _train,
+    build_mechanism,
+    build_model,
+    from_dict,
+    read_config,
+)
 
 FOLDER = Path(training.__file__).parent
-_OTHERS = ("studies", "answers")
+_OTHERS = ("studies", "answers", "instruments")
 SHIPPED = sorted(p.relative_to(FOLDER) for p in (FOLDER / "configs").rglob("*.toml") if p.parent.name not in _OTHERS)
 PLAIN = Path("configs/fashion_mnist/dp_sgd.toml")
 
@@ -210,7 +219,7 @@ def test_refuses_what_is_no_file_or_not_toml(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_refuses_what_does_not_fit_together(monkeypatch: pytest.MonkeyPatch, mechanism, changes, says: str) -> None:
-    monkeypatch.setattr(_train, "load", tiny_load)
+    monkeypatch.setattr(_prepare, "load", tiny_load)
     with pytest.raises(ValueError, match=says):
         runs.prepare(tiny_config(mechanism, **changes), torch.device("cpu"))
 
@@ -221,7 +230,7 @@ def test_every_algorithm_has_a_shipped_configuration() -> None:
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda p: str(p.with_suffix(""))[8:])
 def test_every_shipped_configuration_builds_and_steps(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
-    monkeypatch.setattr(_train, "load", tiny_load)
+    monkeypatch.setattr(_prepare, "load", tiny_load)
     config = read_config(path)
     assert path.parent.name == config.data.replace("-1", "1").replace("-", "_")
     small = {"batch_size=4", "physical_batch_size=4", "noise_multiplier=1", "epsilon="}
@@ -229,9 +238,9 @@ def test_every_shipped_configuration_builds_and_steps(monkeypatch: pytest.Monkey
         small |= {"mechanism.subspace_dim=12", "mechanism.anchors=8"}
     run = runs.prepare(read_config(path, changes=sorted(small)), torch.device("cpu"))
     start = [p.detach().clone() for p in run.model.parameters()]
-    assert len(run.train) == TRAIN and _train.last_step(config.epochs, 4 / TRAIN) == run.steps
+    assert len(run.train) == TRAIN and _prepare.last_step(config.epochs, 4 / TRAIN) == run.steps
     loss, size = _train.one_step(run)
-    assert run.step == 1 and run.optimizer.ledger.steps == 1 and loss >= 0 and size >= 0
+    assert run.step == 1 and run.optimizer.accountant.steps == 1 and loss >= 0 and size >= 0
     moved = [not torch.equal(a, b) for a, b in zip(start, run.model.parameters(), strict=True)]
     assert any(moved) and all(torch.isfinite(p).all() for p in run.model.parameters())
 
@@ -241,11 +250,14 @@ PRUNING = [p for p in SHIPPED if read_config(p).mechanism["name"] == "index-prun
 
 
 def costs_of_a_run(config: RunConfig) -> list[StepCost]:
-    """What the mechanism tells the ledger in every step of the whole run."""
+    """What the mechanism tells the accountant in every step of the whole run."""
     model = build_model(config.model, features=0, seed=0)
     rate = config.batch_size / EXAMPLES[config.data]
-    steps = _train.last_step(config.epochs, rate)
-    setting = Setting(config, model, _train.last_step(1, rate), steps, 0, Auxiliary(lambda: torch.zeros(0)))
+    steps = _prepare.last_step(config.epochs, rate)
+    setting = runs.MechanismSetting(
+        run=config, model=model, steps_per_epoch=_prepare.last_step(1, rate), steps=steps, seed=0,
+        auxiliary=runs.Auxiliary(lambda: torch.zeros(0)),
+    )  # fmt: skip
     mechanism, costs = build_mechanism(setting, config.mechanism), []
     assert config.noise_multiplier is not None
     for _ in range(steps):
@@ -275,7 +287,7 @@ def test_the_budget_affords_every_step_of_a_pruned_run(path: Path) -> None:
     config = read_config(path)
     assert config.epsilon is not None and config.noise_multiplier is not None
     rate = config.batch_size / EXAMPLES[config.data]
-    steps = _train.last_step(config.epochs, rate)
+    steps = _prepare.last_step(config.epochs, rate)
     values = privacy.epsilon_bounds(
         noise_multiplier=config.noise_multiplier, sampling_rate=rate, steps=steps, delta=config.delta
     )
@@ -283,17 +295,17 @@ def test_the_budget_affords_every_step_of_a_pruned_run(path: Path) -> None:
     assert config.mechanism["index_epsilon"] == pytest.approx(0.01 * config.epsilon, rel=1e-12)
 
 
-def test_the_ledger_counts_a_pruned_run_so() -> None:
+def test_the_accountant_counts_a_pruned_run_so() -> None:
     config = read_config(Path("configs/cifar10/gip_eps0.5.toml"))
-    ledger = PrivacyAccountant(config.batch_size / EXAMPLES[config.data])
+    accountant = PrivacyAccountant(config.batch_size / EXAMPLES[config.data])
     assert config.epsilon is not None
-    ledger.limit(epsilon=config.epsilon, delta=config.delta)
+    accountant.limit(epsilon=config.epsilon, delta=config.delta)
     *before, last = costs_of_a_run(config)
     for cost in before:
-        ledger.record(cost)
-    ledger.clear(last)
-    ledger.record(last)
-    assert 0.98 * config.epsilon < ledger.epsilon(config.delta) < 0.99 * config.epsilon
+        accountant.record(cost)
+    accountant.clear(last)
+    accountant.record(last)
+    assert 0.98 * config.epsilon < accountant.epsilon(config.delta) < 0.99 * config.epsilon
 
 
 STOPPED = re.compile(r"the budget stops the run after (\d+) of (\d+) steps")
@@ -315,16 +327,16 @@ def test_a_configuration_says_where_its_budget_stops_it(path: Path) -> None:
     assert config.epsilon is not None and config.noise_multiplier is not None
     cost = StepCost(config.noise_multiplier)
     rate = config.batch_size / EXAMPLES[config.data]
-    steps = _train.last_step(config.epochs, rate)
+    steps = _prepare.last_step(config.epochs, rate)
     said = STOPPED.search((FOLDER / path).read_text(encoding="utf-8"))
     last = int(said[1]) if said else steps
-    ledger = PrivacyAccountant(rate)
-    ledger.limit(epsilon=config.epsilon, delta=config.delta)
+    accountant = PrivacyAccountant(rate)
+    accountant.limit(epsilon=config.epsilon, delta=config.delta)
     for _ in range(last - 1):
-        ledger.record(cost)
-    ledger.clear(cost)
+        accountant.record(cost)
+    accountant.clear(cost)
     if said:
-        ledger.record(cost)
+        accountant.record(cost)
         assert last < steps == int(said[2])
         with pytest.raises(BudgetError):
-            ledger.clear(cost)
+            accountant.clear(cost)

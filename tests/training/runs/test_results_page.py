@@ -102,5 +102,5 @@ def test_the_sentence_says_what_the_margin_says(tmp_path: Path) -> None:
         (equal, "; shown to be within 0.5 (p = "),
         (dataclasses.replace(equal, margin=0.05), "; not shown to be within 0.05 (p = "),
     ):
-        found = _results_page._answers.answer(WANTED, comparison, find)
+        found = _results_page._comparisons.compare(WANTED, comparison, find)
         assert found is not None and end in _results_page._sentence(found)

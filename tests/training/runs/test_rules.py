@@ -39,7 +39,8 @@ def test_every_measured_claim_has_its_rule_and_every_study_its_forecast() -> Non
     assert (
         list(rules) == [claim.id for claim in claims.all_claims(verdict=claims.Verdict.EMPIRICAL)] and len(rules) == 49
     )
-    assert all(bool(rule.by) != bool(rule.reason) for rule in rules.values())
+    assert all(bool(rule.by) + bool(rule.reason) + bool(rule.measured) == 1 for rule in rules.values())
+    assert sum(bool(rule.measured) for rule in rules.values()) == 18
     asked = {(id, one.study.name) for id, rule in rules.items() for one in rule.by}
     assert asked == {(id, study.name) for study in STUDIES.values() for id in study.answers}
     assert list(forecasts) == list(STUDIES) and all(forecasts.values())
@@ -60,12 +61,14 @@ def home(tmp_path: Path) -> Path:
         ("rs", 'relation = "higher"', 'relation = "equal"', "rs.toml, rs.table2: relation must not be 'equal'"),
         ("rs", 'arm = "sparsification-70"', 'arm = "freeze-70"', "rs.table2: conditions must name comparisons of study 'cuda_s"),
         ("rs", 'study = "cause"', 'study = "causes"', "rs.fig2: study must be one of"),
-        ("rs", "[fig5]\nreason", "[fig5]\nreasons", "rs.fig5: there is no key reasons"),
-        ("rs", "[fig5]\n", "[fig6]\n", "a rule per measured claim, got ['rs.fig5', 'rs.fig6']"),
+        ("rs", "[fig10]\nreason", "[fig10]\nreasons", "rs.fig10: there is no key reasons"),
+        ("rs", "[fig10]\n", "[fig9]\n", "a rule per measured claim, got ['rs.fig10', 'rs.fig9']"),
         ("rs", "epsilon 1.0, difference", "epsilon 9.0, difference", "rs.table2.reported must be one of"),
         ("rs", 'question = "Does', 'question = ""\n# ', "rs.fig2: question must say something"),
-        ("rs", "[fig5]\nreason", '[fig5]\ncost = "x"\n# ', "rs.fig5: by or reason must be given"),
-        ("rs", "[fig5]", "[fig5", "rs.toml is not TOML"),
+        ("rs", "[fig10]\nreason", '[fig10]\ncost = "x"\n# ', "rs.fig10: by, measured or reason must be given"),
+        ("rs", "[fig10]", "[fig10", "rs.toml is not TOML"),
+        ("rs", 'quantity = "ranked_overlap"', 'quantity = "overlap"', "rs.fig12: quantity must be one of"),
+        ("rs", 'reported = ["random against ranked", "epochs"]', 'reported = ["x"]', "rs.fig12.reported must be one of"),
         ("gip", 'study = "cuda_index_pruning"\nquestion = "With WRN-16-4 on CIFAR-10 at epsilon = 1, is GIP above DP',
          'study = "index_pruning"\nquestion = "', "gip.table6: conditions must name comparisons"),
         ("forecasts", "[masking]", "[masks]", "a forecast per study, got ['masking', 'masks']"),

@@ -20,8 +20,8 @@ from tests.training.tiny import tiny_load
 from training import runs as runs
 from training.__main__ import app
 from training.runs import _plan as plans
-from training.runs import _processes, _results, _sweep, _train, _worker
-from training.runs._answers import answer
+from training.runs import _prepare, _processes, _results, _sweep, _train, _worker
+from training.runs._comparisons import compare
 from training.runs._locks import only_here, taken
 from training.runs._processes import Ending, in_fresh_process
 from training.runs._study import Study, read_study, study_from_dict
@@ -102,7 +102,7 @@ class Here(Executor):
 
 @pytest.fixture(autouse=True)
 def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_train, "load", tiny_load)
+    monkeypatch.setattr(_prepare, "load", tiny_load)
 
 
 def swept(places: Places, wanted: Study, **options) -> tuple[Outcome, list[str]]:
@@ -123,7 +123,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Places, Outcome, lis
     folder = tmp_path_factory.mktemp("made")
     places = Places(results=folder / "results", state=folder / "state")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_train, "load", tiny_load)
+        patch.setattr(_prepare, "load", tiny_load)
         outcome, names = swept(places, study(), workers=3)
     return places, outcome, names
 
@@ -194,7 +194,7 @@ def test_a_changed_study_takes_no_stale_file(made, tmp_path: Path) -> None:
     second = study(**TWO_ARMS, arms=TABLE["arms"] | {"sparse": {"mechanism": SPARSE | {"drop_rate": 0.6}}})
     now = standing(second, places)
     assert now.stale == {f"final_sparse_seed={seed}" for seed in range(8)} and len(now.finished) == 8
-    assert answer(second, second.comparisons[0], places.find(second)) is None
+    assert compare(second, second.comparisons[0], places.find(second)) is None
     _, remade = swept(places, second)
     assert sorted(remade) == sorted(now.stale)
     assert files(places)["final_sparse_seed=0.json"]["config"]["mechanism"]["drop_rate"] == 0.6
@@ -204,7 +204,7 @@ def test_answers_are_paired_and_count_comparisons(made) -> None:
     places, _, _ = made
     wanted, rows = study(), files(places)
     find = places.find(wanted)
-    found = [answer(wanted, comparison, find) for comparison in wanted.comparisons]
+    found = [compare(wanted, comparison, find) for comparison in wanted.comparisons]
     for accuracy, measured in ((lambda row: row[-1], found[0].last), (max, found[0].best)):
         means = {}
         for arm in ("sparse", "dp-sgd"):

@@ -1,4 +1,4 @@
-"""Runs from end to end: metrics, budgets, interruptions, and the images a run is judged by."""
+"""Runs from end to end: metrics, budgets, interruptions."""
 
 import csv
 import errno
@@ -8,29 +8,23 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
 
-import numpy as np
 import pytest
 import torch
 from rich.console import Console
 from torch import nn
 from typer.testing import CliRunner
 
-from dptheory import privacy
 from tests.training.forked import FORKSERVER, ROOT, Forked
 from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
 from training import runs
 from training.__main__ import app
-from training.data import Images, standardised
-from training.engine import PartitionBatches, PoissonBatches
-from training.networks import scattering_features
-from training.runs import CSV, JSON, STATE, _checkpoint, _train, accuracy
+from training.runs import CSV, JSON, STATE, _checkpoint, _prepare, _train, accuracy
 
 CPU = torch.device("cpu")
 SPARSE = {"name": "random-sparsification", "drop_rate": 0.5}
@@ -40,7 +34,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Sec
 
 @pytest.fixture(autouse=True)
 def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_train, "load", tiny_load)
+    monkeypatch.setattr(_prepare, "load", tiny_load)
 
 
 def weights(run: runs.Run) -> list[torch.Tensor]:
@@ -139,7 +133,7 @@ def test_stops_before_the_budget_would_be_exceeded(tmp_path: Path) -> None:
     run = runs.train(config, CPU, tmp_path, resume=False)
     assert run.spent and 0 < run.step < run.steps
     assert run.rows[-1]["step"] == run.step and run.rows[-1]["epsilon"] <= 8.0
-    run.optimizer.ledger.record(run.optimizer.mechanism.cost(1.0))
+    run.optimizer.accountant.record(run.optimizer.mechanism.cost(1.0))
     assert run.optimizer.epsilon(1e-5) > 8.0
     assert read(tmp_path)[1]["budget_spent"] is True
     assert [row["step"] for row in run.rows] == sorted({row["step"] for row in run.rows})  # no row for an empty epoch
@@ -207,16 +201,6 @@ def test_an_interruption_of_the_last_step_is_none(tmp_path: Path, monkeypatch: p
     assert runs.train(tiny_config(), CPU, tmp_path, resume=False).step == 12
 
 
-@pytest.mark.usefixtures("usual_signals")
-def test_a_second_interruption_comes_through_at_once() -> None:
-    with pytest.raises(KeyboardInterrupt), _train.interrupts_between_steps() as interrupted:
-        assert not interrupted()
-        signal.raise_signal(signal.SIGINT)
-        assert interrupted()
-        signal.raise_signal(signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
 def small_run(out: Path, **changes: object) -> list[str]:
     command = ["run", "configs/fashion_mnist/dp_sgd.toml", "--device", "cpu", "--out", str(out)]
     for key, value in ({"data": "excerpt", "epochs": 3, "batch_size": 100, "seed": 2} | changes).items():
@@ -239,17 +223,6 @@ def test_signals_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert done.exit_code == 0, done.output
     resumed = torch.load(tmp_path / STATE, weights_only=True)
     assert resumed["step"] == 60 and [row["epoch"] for row in resumed["rows"]] == [1, 2, 3]
-
-
-@pytest.mark.usefixtures("usual_signals")
-def test_a_background_job_goes_on_through_the_control_c_that_it_ignores() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with _train.interrupts_between_steps() as interrupted:
-        signal.raise_signal(signal.SIGINT)
-        assert not interrupted()
-        signal.raise_signal(signal.SIGTERM)
-        assert interrupted()
-    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 def test_a_secure_run_says_that_its_state_is_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,125 +350,19 @@ def test_a_physical_batch_too_large_for_the_memory(
         runs.train(tiny_config(), CPU, tmp_path, resume=False)
 
 
-GEP = {"name": "gep", "subspace_dim": 12, "residual_clip": 0.3, "anchors": 14}
-
-
-def test_images_taken_as_not_protected_are_not_judged_by() -> None:
-    test = standardised(tiny_load("excerpt", train=False))
-    taken = runs.prepare(tiny_config(GEP), CPU)
-    assert len(taken.test) == TEST - 14
-    assert torch.equal(taken.test.pixels, test.pixels[14:]) and torch.equal(taken.test.labels, test.labels[14:])
-    assert torch.equal(taken.optimizer.mechanism._anchors._pixels, test.pixels[:14])
-    assert len(runs.prepare(tiny_config(SPARSE), CPU).test) == TEST
-
-
-def test_images_of_another_set_cost_no_test_images() -> None:
-    run = runs.prepare(tiny_config(GEP, data="mnist"), CPU)
-    assert len(run.test) == TEST
-    assert torch.equal(
-        run.optimizer.mechanism._anchors._pixels, standardised(tiny_load("excerpt", train=False)).pixels[:14]
-    )
-
-
-def test_auxiliary_images_are_loaded_for_those_alone_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr(_train, "load", lambda name, train: asked.append(name) or tiny_load(name, train=train))
-    runs.prepare(tiny_config(SPARSE, data="mnist"), CPU)
-    assert asked == ["mnist", "mnist"]
-
-
 @pytest.mark.parametrize("model", ["dp-cnn", "resnet20", "wrn-16-4", "linear-probe"])
 @pytest.mark.parametrize("mode", ["hooks", "functorch"])
 def test_empty_batches_in_every_network(monkeypatch: pytest.MonkeyPatch, model: str, mode: str) -> None:
     run = runs.prepare(tiny_config(model=model, data="cifar-10", grad_sample_mode=mode, batch_size=2), CPU)
     monkeypatch.setattr(type(run.batches), "batch", lambda *_: torch.zeros(0, dtype=torch.long))
-    assert _train.one_step(run) == (0.0, 0) and run.optimizer.ledger.steps == 1
+    assert _train.one_step(run) == (0.0, 0) and run.optimizer.accountant.steps == 1
     assert all(torch.isfinite(p).all() for p in run.model.parameters())
 
 
 def test_an_epoch_of_empty_batches_has_no_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_train.PoissonBatches, "batch", lambda *_: torch.zeros(0, dtype=torch.long))
+    monkeypatch.setattr(_prepare.PoissonBatches, "batch", lambda *_: torch.zeros(0, dtype=torch.long))
     run = runs.train(tiny_config(epochs=1), CPU, tmp_path, resume=False)
     assert math.isnan(run.rows[0]["train_loss"]) and read(tmp_path)[1]["epochs"][0]["train_loss"] is None
-
-
-def test_weights_batches_noise_and_masks_have_streams_of_their_own() -> None:
-    """One seed gives one run in every version, and no two of its parts the same random numbers."""
-    expected = [int(np.random.SeedSequence((5, purpose)).generate_state(1)[0]) for purpose in range(4)]
-    assert [_train.stream(5, purpose) for purpose in range(4)] == expected and len(set(expected)) == 4
-    run = runs.prepare(tiny_config(SPARSE), CPU)
-    torch.manual_seed(expected[0])
-    start = runs.build_model("small-cnn", features=784, seed=expected[0])
-    assert all(torch.equal(a, b) for a, b in zip(start.parameters(), run.model.parameters(), strict=True))
-    assert torch.equal(
-        run.batches.batch(3), PoissonBatches(train_size=TRAIN, sampling_rate=30 / TRAIN, seed=expected[1]).batch(3)
-    )
-    assert run.optimizer.mechanism._generator.initial_seed() == expected[3]
-    seeds: list[int] = []
-    before = torch.Generator.manual_seed
-    with pytest.MonkeyPatch.context() as patch:
-
-        class Noted(torch.Generator):
-            def manual_seed(self, seed: int) -> torch.Generator:
-                seeds.append(seed)
-                return before(self, seed)
-
-        patch.setattr(torch, "Generator", Noted)
-        runs.prepare(tiny_config(), CPU)
-    assert expected[2] in seeds
-
-
-def test_a_partition_has_the_stream_of_the_batches() -> None:
-    run = runs.prepare(tiny_config(sampling="partition"), CPU)
-    assert torch.equal(
-        run.batches.batch(1), PartitionBatches(train_size=TRAIN, batch_size=30, seed=_train.stream(5, 1)).batch(1)
-    )
-    assert run.optimizer.privacy(1e-5).sampling_rate == 1.0
-    assert runs.prepare(tiny_config(), CPU).optimizer.privacy(1e-5).sampling_rate == 0.25
-
-
-def test_a_run_begins_at_the_beginning() -> None:
-    run = runs.prepare(tiny_config(), CPU)
-    found = (run.step, run.losses, run.seen, run.seconds, run.spent, run.rows, run.steps)
-    assert found == (0, 0.0, 0, 0.0, False, [], 12) and run.spent is False and run.model.training
-
-
-def test_the_scattering_network_takes_the_coefficients_of_images_of_its_shape() -> None:
-    few = tiny_load("cifar-10", train=False)
-    few = Images(few.name, few.pixels[:3], few.labels[:3])
-    config = tiny_config(data="cifar-10", model="scattering-cnn")
-    found = _train._inputs(config, few)
-    assert torch.equal(found.pixels, scattering_features(standardised(few).pixels)) and found.name == few.name
-    assert torch.equal(found.labels, few.labels)
-    raw = _train._inputs(tiny_config(data="cifar-10", model="scattering-cnn", inputs="unit"), few)
-    assert torch.equal(raw.pixels, scattering_features(few.pixels))
-    unit = tiny_config(inputs="unit")
-    assert _train._inputs(unit, few) is few
-    wrong = Images("x", torch.zeros(2, 3, 32, 31), few.labels[:2])
-    with pytest.raises(ValueError, match=r"takes images of shape \(3, 32, 32\), got 'cifar-10': \(3, 32, 31\)"):
-        _train._inputs(tiny_config(data="cifar-10", model="scattering-cnn", inputs="unit"), wrong)
-
-
-def test_half_of_the_test_images_at_most_are_taken() -> None:
-    test = _train._inputs(tiny_config(), tiny_load("excerpt", train=False))
-    assert torch.equal(_train._auxiliary(tiny_config(), test), test.pixels[: TEST // 2])
-    with pytest.raises(ValueError, match=r"anchors must be an integer in 1..30, got 31"):
-        runs.prepare(tiny_config(GEP | {"anchors": 31}), CPU)
-
-
-def test_noise_is_the_least_that_the_budget_affords_to_six_decimals() -> None:
-    config = tiny_config(noise_multiplier=None, epsilon=2.0)
-    found, exact = (
-        _train._noise_multiplier(config, 0.25, 12),
-        privacy.least_noise_multiplier(epsilon=2.0, delta=1e-5, sampling_rate=0.25, steps=12),
-    )
-    assert exact <= found < exact + 1e-6 and found == round(found, 6)
-    assert _train._noise_multiplier(tiny_config(epsilon=2.0, noise_multiplier=0.3), 0.25, 12) == 0.3
-
-
-def test_steps_hold_as_many_passes_as_epochs() -> None:
-    assert [_train.last_step(epoch, 0.3) for epoch in (1, 2, 3)] == [3, 7, 10]
-    assert [_train.last_step(epoch, 1.0) for epoch in (1, 2)] == [1, 2] and _train.last_step(5, 0.99) == 5
 
 
 def test_errors_of_the_memory() -> None:
@@ -512,33 +379,6 @@ def test_another_error_of_a_step_comes_through(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(_train, "_backward", fail)
     with pytest.raises(RuntimeError, match="shapes do not fit"):
         _train.one_step(run)
-
-
-def test_signals_are_those_of_before_and_other_threads_get_none() -> None:
-    said: list[bool] = []
-
-    def elsewhere() -> None:
-        with _train.interrupts_between_steps() as interrupted:
-            said.append(interrupted())
-
-    found = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    thread = threading.Thread(target=elsewhere)
-    thread.start()
-    thread.join()
-    assert said == [False] and (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == found
-
-
-def test_a_mechanism_is_told_steps_and_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A secure run has no seed that anyone could know."""
-    told: list[runs._build.Setting] = []
-    build = runs._build.build_mechanism
-    monkeypatch.setattr(
-        runs._build, "build_mechanism", lambda setting, table: told.append(setting) or build(setting, table)
-    )
-    for secure in (False, True):
-        runs.prepare(tiny_config(SPARSE, secure=secure), CPU)
-    assert [(one.steps_per_epoch, one.steps) for one in told] == [(4, 12), (4, 12)]
-    assert [one.seed for one in told] == [_train.stream(5, 3), None]
 
 
 def test_the_first_process_alone_writes_and_knows_the_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -614,13 +454,3 @@ def test_every_epoch_begins_its_sums_anew(tmp_path: Path) -> None:
         expected = nn.functional.cross_entropy(run.model(run.train.pixels[chosen]), run.train.labels[chosen])
         assert row["train_loss"] == pytest.approx(expected.item(), rel=1e-5)
     assert (run.losses, run.seen, run.seconds) == (0.0, 0, 0.0)
-
-
-@pytest.mark.usefixtures("usual_signals")
-def test_of_several_processes_none_stops_at_a_second_signal(monkeypatch: pytest.MonkeyPatch) -> None:
-    with _train.interrupts_between_steps() as interrupted:
-        monkeypatch.setattr(_train.engine, "active", lambda: True)
-        signal.raise_signal(signal.SIGTERM)
-        signal.raise_signal(signal.SIGTERM)
-        monkeypatch.undo()
-        assert interrupted()

@@ -18,7 +18,7 @@ import torch
 from tests.training.tiny import tiny_config, tiny_load
 from training import runs
 from training._machine import versions
-from training.runs import STATE, _results, _train, _worker
+from training.runs import STATE, _prepare, _results, _train, _worker
 from training.runs._locks import only_here
 from training.runs._worker import Task
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Sec
 
 @pytest.fixture(autouse=True)
 def small_and_clean(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_train, "load", tiny_load)
+    monkeypatch.setattr(_prepare, "load", tiny_load)
     monkeypatch.setattr(_results, "code_version", lambda: CODE)
 
 

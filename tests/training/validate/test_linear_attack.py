@@ -163,14 +163,14 @@ def test_what_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
         assert one["sampler"].keywords["keep"] == 1568
         np.testing.assert_array_equal(one["sampler"].keywords["gradient"].weights, gradient.weights)
     seen = 1 - predicted.lost_probability
-    assert error["sampler"].keywords["sigma"] == 0.05 and error["sampler"].func is linear_attack_of._attacked
+    assert error["sampler"].keywords["noise_std"] == 0.05 and error["sampler"].func is linear_attack_of._attacked
     assert error["claimed"]() == pytest.approx(seen * predicted.given_recoverable)
     printed = printed_error_bound([*gradient.outputs, *np.zeros(7830)], 0.8, 0.05)
     assert error["wrong"]() == pytest.approx(seen * printed)
     assert hidden["claimed"]() == predicted.lost_probability and hidden["resolution"] == 0.02
     linear_attack(drop_rate=0.7, noise_std=1e-300, index=1999, seed=4, budget=1.5)
     assert [(one["budget"], one["seed"]) for one in asked[2:]] == [(1.5, 4), (1.5, 4)]
-    assert asked[2]["sampler"].keywords["sigma"] == 1e-300 and asked[2]["sampler"].keywords["keep"] == 2352
+    assert asked[2]["sampler"].keywords["noise_std"] == 1e-300 and asked[2]["sampler"].keywords["keep"] == 2352
     linear_attack(noise_std=0.5)
     for bad in (0.6999999, 1.0):
         with pytest.raises(ValueError, match="drop_rate must"):

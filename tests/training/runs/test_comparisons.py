@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from tests.training.runs.invented import find_by, study
-from training.runs import answer
+from training.runs import compare
 from training.runs._plan import PlannedRun
 from training.runs._results import Result
 
@@ -35,7 +35,7 @@ def points(arm: str, phase: str, seeds: range) -> list[float]:
 
 def test_a_difference() -> None:
     wanted = study()
-    found = answer(wanted, wanted.comparisons[0], find_by(accuracy))
+    found = compare(wanted, wanted.comparisons[0], find_by(accuracy))
     one, other = points("masked", "final", range(16)), points("plain", "final", range(16))
     assert found is not None and (found.arm, found.against, found.comparison) == (
         "masked",
@@ -54,7 +54,7 @@ def test_a_difference() -> None:
 def test_diverged_runs_count_with_the_accuracy_that_they_have() -> None:
     wanted, gone = study(), ("final_masked_seed=3", "final_masked_seed=5", "final_plain_seed=7")
     find = find_by(lambda run: 0.1 if run.name in gone else 0.6 + 0.1 * (run.arm == "masked"))
-    found = answer(wanted, wanted.comparisons[0], find)
+    found = compare(wanted, wanted.comparisons[0], find)
     assert found is not None and found.diverged == (2, 1)
     assert found.last.mean == pytest.approx((14 * 70 + 2 * 10 - 15 * 60 - 10) / 16)
 
@@ -66,14 +66,14 @@ def test_the_best_epoch_is_each_runs_own() -> None:
         rows = {"plain": [0.5, 0.8, 0.6], "masked": [0.9, 0.2, 0.7], "twin": [0.1] * 3}[run.arm]
         return {"epochs": {"test_accuracy": rows}, "diverged": False}
 
-    found = answer(wanted, wanted.comparisons[0], find)
+    found = compare(wanted, wanted.comparisons[0], find)
     assert found is not None and found.last.mean == pytest.approx(10) and found.best.mean == pytest.approx(10)
     assert (found.last.low, found.best.high) == pytest.approx((10, 10))
 
 
 def test_an_equivalence() -> None:
     wanted = study()
-    found = answer(wanted, wanted.comparisons[1], find_by(accuracy))
+    found = compare(wanted, wanted.comparisons[1], find_by(accuracy))
     assert found is not None and found.equivalence is not None
     one, other = points("twin", "final", range(16)), points("plain", "final", range(16))
     below = stats.ttest_rel(np.add(one, 0.5), other, alternative="greater").pvalue
@@ -84,29 +84,29 @@ def test_an_equivalence() -> None:
 def test_a_margin_of_a_difference_asks_for_no_equivalence() -> None:
     wanted = study()
     difference = dataclasses.replace(wanted.comparisons[0], margin=0.5)
-    found = answer(wanted, difference, find_by(accuracy))
+    found = compare(wanted, difference, find_by(accuracy))
     assert found is not None and found.equivalence is None
 
 
 def test_the_winner_has_its_name_as_soon_as_it_is_known() -> None:
     wanted = study()
     last = wanted.comparisons[2]
-    found = answer(wanted, last, find_by(accuracy))
+    found = compare(wanted, last, find_by(accuracy))
     assert found is not None and (found.arm, found.against, found.last.pairs) == ("masked", "plain", 8)
     mean = np.mean(points("masked", "again", range(50, 58))) - np.mean(points("plain", "again", range(50, 58)))
     assert found.last.mean == pytest.approx(mean)
-    turned = answer(wanted, dataclasses.replace(last, arm="plain", against="winner"), find_by(accuracy))
+    turned = compare(wanted, dataclasses.replace(last, arm="plain", against="winner"), find_by(accuracy))
     assert turned is not None and (turned.arm, turned.against) == ("plain", "masked")
     assert turned.last.mean == pytest.approx(-mean)
     unknown = find_by(lambda run: None if run.name == "final_twin_seed=0" else accuracy(run))
-    assert answer(wanted, last, unknown) is None
-    assert answer(wanted, dataclasses.replace(last, arm="plain", against="winner"), unknown) is None
+    assert compare(wanted, last, unknown) is None
+    assert compare(wanted, dataclasses.replace(last, arm="plain", against="winner"), unknown) is None
 
 
 def test_phases_count_together() -> None:
     wanted = study()
     both = dataclasses.replace(wanted.comparisons[0], phases=("final", "again"), arm="plain", against="twin")
-    found = answer(wanted, both, find_by(accuracy))
+    found = compare(wanted, both, find_by(accuracy))
     one = points("plain", "final", range(16)) + points("plain", "again", range(50, 58))
     other = points("twin", "final", range(16)) + points("twin", "again", range(50, 58))
     assert found is not None and found.last.pairs == 24
@@ -117,6 +117,6 @@ def test_phases_count_together() -> None:
 def test_none_while_a_run_is_missing(missing: str) -> None:
     wanted = study()
     lacking = find_by(lambda run: None if run.name == missing else accuracy(run))
-    assert answer(wanted, wanted.comparisons[0], lacking) is None
+    assert compare(wanted, wanted.comparisons[0], lacking) is None
     untuned = find_by(lambda run: None if run.phase == "tuning" else accuracy(run))
-    assert answer(wanted, wanted.comparisons[0], untuned) is None
+    assert compare(wanted, wanted.comparisons[0], untuned) is None

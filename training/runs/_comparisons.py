@@ -12,11 +12,11 @@ from training.runs._study import EQUIVALENCE, WINNER, Comparison, Study
 
 
 @dataclass(frozen=True)
-class Answer:
+class ComparisonResult:
     """A comparison, in points (percent of accuracy).
 
     Attributes:
-        comparison: that is answered.
+        comparison: that was made.
         arm, against: the arms, a winner by its own name.
         last: at the last epoch.
         best: at the best epoch of each run, which is what the papers average; chosen by the test images, too high for both.
@@ -41,7 +41,7 @@ class Answer:
         return min(1.0, self.comparisons * self.last.sign_flip_p)
 
 
-def answer(study: Study, comparison: Comparison, find: Find) -> Answer | None:
+def compare(study: Study, comparison: Comparison, find: Find) -> ComparisonResult | None:
     """One comparison of a study: the paired difference of accuracies, seed by seed.
 
     Args:
@@ -50,19 +50,19 @@ def answer(study: Study, comparison: Comparison, find: Find) -> Answer | None:
         find: gives the result of a planned run, or None where there is none; ``Places().find(study)`` reads them from files.
 
     Returns:
-        The answer; None while a run of it has no result.
+        The result; None while a run of it has no result.
 
     Raises:
         ValueError: by ``find``, a result file that is none.
 
-    Example:
+    Example: without results there is none; accuracies of 81 and 80 % differ by one point.
         >>> from pathlib import Path
-        >>> from training.runs import Places, answer, read_study
+        >>> from training.runs import Places, compare, read_study
         >>> study = read_study(Path("configs/studies/masking.toml"))
         >>> (main,) = (comparison for comparison in study.comparisons if comparison.main)
-        >>> answer(study, main, lambda run: None) is None
+        >>> compare(study, main, lambda run: None) is None
         True
-        >>> found = answer(study, main, lambda run: {
+        >>> found = compare(study, main, lambda run: {
         ...     "epochs": {"test_accuracy": [0.8 if run.arm == "dp-sgd" else 0.81]}, "diverged": False})
         >>> round(found.last.mean, 6), found.diverged
         (1.0, (0, 0))
@@ -80,7 +80,7 @@ def answer(study: Study, comparison: Comparison, find: Find) -> Answer | None:
     within = None
     if comparison.kind == EQUIVALENCE and comparison.margin is not None:
         within = equivalence(*last, margin=comparison.margin)
-    return Answer(
+    return ComparisonResult(
         comparison=comparison,
         arm=arm,
         against=against,

@@ -1,0 +1,358 @@
+"""Trying to refute a conjecture: by enumeration, search, certificates or draws."""
+
+import itertools
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dptheory import _validate
+from dptheory.checks._certificate import WorstCase
+from dptheory.checks._conjecture import Conjecture, ConjectureError, guarded, stated
+from dptheory.checks._equality import relative_difference
+from dptheory.checks._evidence import Kind
+from dptheory.checks._from_draws import Drawn, law_at, mean_at
+from dptheory.checks._search import Range, smallest_slack
+from dptheory.checks._shrink import shrink
+
+_MOST_SEEDS = 10**18
+_MOST_ENUMERATED = 4096
+_MOST_DRAWN = 12
+_TRIALS = 2000
+_CLEARLY = 1e-4
+_OUTSIDE = 1e300  # a slack that no search takes for a violation, and whose differences are numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refutation:
+    """What came of the attempt to refute a conjecture.
+
+    Attributes:
+        refuted: whether there is a counterexample. If not, the conjecture may still be wrong elsewhere, or by less than
+            ``detectable``.
+        kind: EXACT (every point of the ranges), SEARCH, CERTIFICATE (of worst cases) or MONTE_CARLO.
+        relation: "==", "<=" or ">=": how the truth was claimed to lie to the claimed number.
+        call: the claimed function's call at the counterexample, shrunk; otherwise at the point with the least to spare. Of a
+            law with the outcome that is off most, as in ``claimed(n=2)[1]``.
+        parameters: of that call.
+        claimed, observed: there the claimed number, and the truth.
+        standard_error: of ``observed``, where it was drawn.
+        error: relative amount by which the claim is missed there; negative: what it has to spare. Of a law the effect w.
+        detectable: relative error that would have been seen: of "==" at each of the points, of a bound if it were lower (or
+            higher) by that much everywhere. inf where nothing would have been seen.
+        points: how many sets of parameters were tried.
+        samples: how many draws, or evaluations of the truth.
+        finished: False where the budget ran out before all that was planned.
+        seconds: what it took.
+        seed: of search and draws.
+    """
+
+    refuted: bool
+    kind: Kind
+    relation: str
+    call: str
+    parameters: Mapping[str, Any]
+    claimed: float
+    observed: float
+    standard_error: float | None
+    error: float
+    detectable: float
+    points: int
+    samples: int
+    finished: bool
+    seconds: float
+    seed: int
+
+    @property
+    def summary(self) -> str:
+        """The outcome in one sentence."""
+        about = "" if self.standard_error is None else f" +- {self.standard_error:.2g}"
+        if self.refuted:
+            off = "" if math.isinf(self.error) else f": a relative error of {self.error:.3g}"
+            return f"{self.call} = {self.claimed:.6g}, but the truth is {self.observed:.6g}{about}{off}"
+        how = {
+            Kind.EXACT: f"it holds at all {self.points} points of the ranges",
+            Kind.SEARCH: f"a search over {self.points} points found nothing",
+            Kind.CERTIFICATE: f"it holds against the worst cases at {self.points} points",
+            Kind.MONTE_CARLO: f"{self.samples} draws at {self.points} points say nothing against it",
+        }[self.kind]
+        if not self.finished:
+            how = f"the budget was spent early; {how}"
+        if math.isinf(self.detectable):
+            return f"{how}; no error would have been seen"
+        if self.relation == "==":
+            return f"{how}; a relative error of {self.detectable:.2g} at any of them would have been seen"
+        way = "lower" if self.relation == "<=" else "higher"
+        return f"{how}; a bound {way} by {self.detectable:.2g} of itself would have been refuted, at {self.call}"
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A claim against the truth at one point; refuted where ``error`` is above ``allowed``."""
+
+    parameters: dict[str, Any]
+    claimed: float
+    observed: float
+    error: float
+    allowed: float
+    certificate: bool
+
+    @property
+    def over(self) -> float:
+        return self.error - self.allowed
+
+
+def refute(conjecture: Conjecture, *, budget: float = 30.0, seed: int = 0) -> Refutation:
+    """Look for parameters at which a conjecture is wrong, and say what error would have been seen.
+
+    With ``truth``: all points where the ranges hold at most 4096, otherwise a search (Hypothesis, then an optimiser from the
+    worst points). With ``sampler`` or ``outcomes``: draws at all points where there are at most 12, otherwise at the middle,
+    at corners and at random points; a difference counts from 5 standard errors on, and has to come again in fresh draws. A
+    counterexample is shrunk before it is given.
+
+    Args:
+        conjecture: the claim.
+        budget: seconds, > 0; inf sets no limit. A call under way is finished.
+        seed: of search and draws, 0..10^18.
+
+    Returns:
+        The counterexample, or what would have been seen. The same for the same seed, as long as the budget suffices.
+
+    Raises:
+        ValueError: an argument outside its range; as :class:`ConjectureError`, a function of the conjecture that fails or gives
+            NaN, or ``where`` that leaves no point.
+
+    Example: that 2^n bounds n^2 from above, which fails at one whole number.
+        >>> from dptheory.checks import Conjecture, Range, refute
+        >>> ranges = {"n": Range(0, 20, integer=True)}
+        >>> mine = Conjecture(claimed=lambda n: 2**n, truth=lambda n: n**2, relation="<=", ranges=ranges)
+        >>> refute(mine).summary
+        'claimed(n=3) = 8, but the truth is 9: a relative error of 0.111'
+    """
+    _validate.instance("conjecture", conjecture, Conjecture)
+    budget = _validate.real("budget", budget, 0.0, ends="(]")
+    seed = _validate.integer("seed", seed, 0, _MOST_SEEDS)
+    start = time.monotonic()
+    found = (
+        _by_truth(conjecture, start + budget, seed) if conjecture.truth else _by_draws(conjecture, start + budget, seed)
+    )
+    return Refutation(**found, relation=conjecture.relation, seconds=time.monotonic() - start, seed=seed)
+
+
+# --- against a truth that is computed -----------------------------------------------------------------------------------
+
+
+def _by_truth(conjecture: Conjecture, deadline: float, seed: int) -> dict[str, Any]:
+    listed = _all_points(conjecture.ranges, _MOST_ENUMERATED)
+    judged, tried, finished = (
+        _search(conjecture, deadline, seed) if listed is None else _enumerate(conjecture, listed, deadline)
+    )
+    refuted = judged.over > 0
+    if refuted and listed is None:
+        judged = _shrunk(conjecture, judged, deadline)
+    kind = Kind.CERTIFICATE if judged.certificate else Kind.SEARCH if listed is None or not finished else Kind.EXACT
+    seen = judged.allowed if conjecture.relation == "==" else judged.allowed - judged.error
+    return {
+        "refuted": refuted,
+        "kind": kind,
+        "call": conjecture.call(judged.parameters),
+        "parameters": judged.parameters,
+        "claimed": judged.claimed,
+        "observed": judged.observed,
+        "standard_error": None,
+        "error": judged.error,
+        "detectable": judged.allowed if refuted else seen,
+        "points": tried,
+        "samples": tried,
+        "finished": finished or refuted,
+    }
+
+
+def _judge(conjecture: Conjecture, parameters: dict[str, Any]) -> _Judged:
+    claimed, truth = stated(conjecture, "claimed", parameters), stated(conjecture, "truth", parameters)
+    allowed, certificate = conjecture.tolerance, isinstance(truth, WorstCase)
+    if isinstance(truth, WorstCase):
+        allowed, truth = max(allowed, truth.gap + truth.defect), truth.dual
+    error = _missed(conjecture, claimed, truth)
+    return _Judged(parameters, float(claimed), float(truth), error, allowed, certificate)
+
+
+def _missed(conjecture: Conjecture, claimed: Any, truth: Any) -> float:
+    """Relative amount by which the claim is missed; of a bound relative to itself, and negative where it has to spare."""
+    if abs(float(claimed) - float(truth)) <= conjecture.absolute_tolerance or claimed == truth:
+        return 0.0
+    if conjecture.relation == "==":
+        return relative_difference(claimed, truth)
+    gap = float(truth) - float(claimed) if conjecture.relation == "<=" else float(claimed) - float(truth)
+    scale = max(abs(float(claimed)), abs(float(truth)) if gap > 0 else 0.0)
+    return gap / scale if scale and math.isfinite(scale) else math.copysign(math.inf, gap)
+
+
+def _enumerate(conjecture: Conjecture, points: Sequence[dict[str, Any]], deadline: float) -> tuple[_Judged, int, bool]:
+    """The first point that refutes, the simplest points first; otherwise the worst."""
+    worst: _Judged | None = None
+    tried, finished = 0, True
+    for point in points:
+        if not _admitted(conjecture, point):
+            continue
+        if worst is not None and time.monotonic() > deadline:
+            finished = False
+            break
+        judged = _judge(conjecture, point)
+        tried += 1
+        if worst is None or judged.over > worst.over:
+            worst = judged
+        if judged.over > 0:
+            break
+    if worst is None:
+        raise _nothing_admitted(len(points))
+    return worst, tried, finished
+
+
+def _search(conjecture: Conjecture, deadline: float, seed: int) -> tuple[_Judged, int, bool]:
+    box = {
+        name: one if isinstance(one, Range) else Range(0, max(len(one) - 1, 1), integer=True)
+        for name, one in conjecture.ranges.items()
+    }
+    worst: list[_Judged] = []
+    tried = 0
+
+    def slack(**shares: float) -> float:
+        nonlocal tried
+        point = _decoded(conjecture, shares)
+        if not _admitted(conjecture, point):
+            return _OUTSIDE
+        judged = _judge(conjecture, point)
+        tried += 1
+        if not worst or judged.over > worst[0].over:
+            worst[:] = [judged]
+        return -judged.over
+
+    _, _, evaluations, finished = smallest_slack(slack, box, deadline - time.monotonic(), seed, enough=-_CLEARLY)
+    if not worst:
+        raise _nothing_admitted(evaluations)
+    return worst[0], tried, finished
+
+
+def _decoded(conjecture: Conjecture, shares: Mapping[str, float]) -> dict[str, Any]:
+    """Parameters of a point of the search: of a row of values the search knows the place."""
+    ranges = conjecture.ranges
+    return {
+        name: share if isinstance(one := ranges[name], Range) else one[min(int(share), len(one) - 1)]
+        for name, share in shares.items()
+    }
+
+
+def _shrunk(conjecture: Conjecture, judged: _Judged, deadline: float) -> _Judged:
+    def refutes(point: dict[str, Any]) -> bool:
+        return time.monotonic() < deadline and _admitted(conjecture, point) and _judge(conjecture, point).over > 0
+
+    return _judge(conjecture, shrink(judged.parameters, conjecture.ranges, refutes))
+
+
+# --- against draws ------------------------------------------------------------------------------------------------------
+
+
+def _by_draws(conjecture: Conjecture, deadline: float, seed: int) -> dict[str, Any]:
+    at = law_at if conjecture.outcomes else mean_at
+    listed = _all_points(conjecture.ranges, _MOST_DRAWN)
+    points = list(_chosen(conjecture, seed)) if listed is None else [p for p in listed if _admitted(conjecture, p)]
+    if not points:
+        raise _nothing_admitted(_TRIALS if listed is None else len(listed))
+    samples = 0
+    every: list[Drawn] = []
+    refuting: Drawn | None = None
+
+    def judge(point: dict[str, Any], left: float, part: str) -> Drawn:
+        nonlocal samples
+        found = at(conjecture, point, left, seed, part)
+        samples += found.count
+        return found
+
+    for i, point in enumerate(points):
+        if every and time.monotonic() > deadline:
+            break
+        share = (deadline - time.monotonic()) / (len(points) - i)
+        every.append(judge(point, share / 2, "first"))
+        if every[-1].refuted:
+            again = judge(point, share, "again")
+            if again.refuted:
+                refuting = again
+                break
+
+    if refuting is not None:
+
+        def refutes(point: dict[str, Any]) -> bool:
+            left = deadline - time.monotonic()
+            if left <= 0 or not _admitted(conjecture, point):
+                return False
+            return all(judge(point, left / 4, part).refuted for part in ("first", "again"))
+
+        simplest = shrink(refuting.parameters, conjecture.ranges, refutes)
+        if simplest != refuting.parameters:
+            refuting = judge(simplest, max(deadline - time.monotonic(), 1.0), "again")
+    shown = refuting or max(every, key=lambda one: one.error)
+    seen = max if conjecture.relation == "==" else min
+    return {
+        "refuted": refuting is not None,
+        "kind": Kind.MONTE_CARLO,
+        "call": conjecture.call(shown.parameters) + ("" if shown.outcome is None else f"[{shown.outcome}]"),
+        "parameters": shown.parameters,
+        "claimed": shown.claimed,
+        "observed": shown.observed,
+        "standard_error": shown.standard_error,
+        "error": shown.error,
+        "detectable": seen(one.detectable for one in every),
+        "points": len(every),
+        "samples": samples,
+        "finished": refuting is not None or (len(every) == len(points) and all(one.finished for one in every)),
+    }
+
+
+def _chosen(conjecture: Conjecture, seed: int) -> Iterator[dict[str, Any]]:
+    """Up to 12 admitted points: the middle, corners, then random ones."""
+    names = list(conjecture.ranges)
+    rng = np.random.default_rng(seed)
+    corners = itertools.islice(itertools.product((0.0, 1.0), repeat=len(names)), 4)
+    shares = itertools.chain(
+        [(0.5,) * len(names)], corners, (tuple(rng.random(len(names)).tolist()) for _ in range(_TRIALS))
+    )
+    seen: list[dict[str, Any]] = []
+    for row in shares:
+        point = {name: _at(conjecture.ranges[name], share) for name, share in zip(names, row, strict=True)}
+        if point not in seen and _admitted(conjecture, point):
+            seen.append(point)
+            yield point
+        if len(seen) == _MOST_DRAWN:
+            return
+
+
+def _at(where: Range | Sequence[Any], share: float) -> Any:
+    return where.value(share) if isinstance(where, Range) else where[min(int(share * len(where)), len(where) - 1)]
+
+
+# --- points -------------------------------------------------------------------------------------------------------------
+
+
+def _all_points(ranges: Mapping[str, Range | Sequence[Any]], most: int) -> list[dict[str, Any]] | None:
+    """Every point, those near the simple ends first; None where there are more than ``most``."""
+    rows: list[Sequence[Any]] = []
+    for one in ranges.values():
+        if isinstance(one, Range) and not one.integer:
+            return None
+        rows.append(range(round(one.low), round(one.high) + 1) if isinstance(one, Range) else one)
+    if math.prod(map(len, rows)) > most:
+        return None
+    places = sorted(itertools.product(*(range(len(row)) for row in rows)), key=lambda place: (sum(place), place))
+    return [{name: row[i] for name, row, i in zip(ranges, rows, place, strict=True)} for place in places]
+
+
+def _admitted(conjecture: Conjecture, point: Mapping[str, Any]) -> bool:
+    return conjecture.where is None or bool(guarded("where", conjecture.where, point))
+
+
+def _nothing_admitted(points: int) -> ConjectureError:
+    return ConjectureError(f"where must leave some of the {points} points that were tried, got none")

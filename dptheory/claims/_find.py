@@ -1,0 +1,300 @@
+"""Finding claims, functions and arguments by words: a label in a paper, a symbol, a part of a name."""
+
+import difflib
+import functools
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dptheory
+from dptheory import _validate
+from dptheory.claims._claim import PAPERS, Claim, Verdict
+from dptheory.claims._registry import all_claims
+
+_GLOSSARY = Path(__file__).parents[2] / "proofs" / "glossary.md"
+_LONGEST_QUERY = 200
+_KINDS = {
+    "ass": "assumption", "def": "definition", "lem": "lemma", "prop": "proposition", "thm": "theorem", "cor": "corollary",
+    "rem": "remark", "alg": "algorithm", "eq": "equation", "app": "appendix", "sec": "section", "tab": "table", "fig": "figure",
+}  # fmt: skip
+_LETTERS = {
+    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "ϵ": "epsilon", "θ": "theta", "κ": "kappa",
+    "λ": "lambda", "μ": "mu", "ξ": "xi", "ρ": "rho", "σ": "sigma", "τ": "tau", "φ": "phi", "ω": "omega",
+}  # fmt: skip
+_EXACTLY = 1000.0
+
+Words = tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Match:
+    """One thing that fits a query.
+
+    Attributes:
+        kind: "claim", "function", "argument" or "letter" (of the papers, which stands for several things).
+        name: id of a claim, import path of a function, the name or names of an argument.
+        title: a few words, Markdown with LaTeX.
+        label: of a claim where the paper makes it; otherwise empty.
+        verdict: of a claim; None otherwise.
+        next_steps: commands to type and pages to open, the best first.
+        score: how well it fits, > 0.
+    """
+
+    kind: str
+    name: str
+    title: str
+    label: str
+    verdict: Verdict | None
+    next_steps: tuple[str, ...]
+    score: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchResult:
+    """What a query found.
+
+    Attributes:
+        query: as asked.
+        matches: the best first.
+        found: how many there are, shown or not.
+        near: where there are none, words that are near to those that fit nothing.
+        glossary: whether the glossary was searched; it is part of the repository, and not of an installed package.
+    """
+
+    query: str
+    matches: tuple[Match, ...]
+    found: int
+    near: tuple[str, ...]
+    glossary: bool
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A match to be, and the texts that are searched, each with its weight."""
+
+    match: Match
+    fields: tuple[tuple[float, Words], ...]
+    exact: frozenset[str]
+
+
+def find(query: str, *, max_matches: int = 12) -> SearchResult:
+    """Look for words in labels, titles and statements of the ledger, in functions and their arguments, and in the glossary.
+
+    Every word has to fit, as a whole or as the beginning of a longer one. "Prop. 2" is "Proposition 2", and a kind of label
+    with its number counts as one word; Greek letters may be written or named; a paper by its short name.
+
+    Args:
+        query: one word or more, at most 200 characters, as in "GIP Proposition 2", "kappa", "top-k".
+        max_matches: the most to give, 1..1000.
+
+    Returns:
+        The best matches, with what to type next.
+
+    Raises:
+        ValueError: a query without a word or a number in it, or an argument outside its range.
+
+    Example: what became of a proposition, and how to go on.
+        >>> from dptheory.claims import find
+        >>> found = find("GIP Proposition 2")
+        >>> [(one.name, one.verdict.name) for one in found.matches[:3]]
+        [('gip.mse_r', 'HOLDS'), ('gip.mse_t0', 'FALSE'), ('gip.mse_t', 'FALSE')]
+        >>> found.matches[1].next_steps[0]
+        'dptheory claim gip.mse_t0'
+    """
+    if not isinstance(query, str) or not _words(query) or len(query) > _LONGEST_QUERY:
+        raise ValueError(
+            f"query must be words to look for, at most {_LONGEST_QUERY} characters, got {_validate.shown(query)}"
+        )
+    max_matches = _validate.integer("max_matches", max_matches, 1, 1000)
+    units = _units(_words(query))
+    scored = [(_score(entry, units, query.strip()), entry) for entry in _index()]
+    fitting = sorted((pair for pair in scored if pair[0] > 0), key=lambda pair: -pair[0])
+    matches = tuple(Match(**vars(entry.match) | {"score": score}) for score, entry in fitting[:max_matches])
+    near = () if matches else tuple(_near(units))
+    return SearchResult(query=query, matches=matches, found=len(fitting), near=near, glossary=_GLOSSARY.is_file())
+
+
+def _score(entry: _Entry, units: list[Words], query: str) -> float:
+    """Sum over the words of the weight of the best text that has them; 0 where one stands nowhere."""
+    total = _EXACTLY if query in entry.exact else 0.0
+    for unit in units:
+        best = max((weight * _fit(unit, text) for weight, text in entry.fields), default=0.0)
+        if best == 0.0:
+            return 0.0
+        total += best
+    asked = tuple(word for unit in units for word in unit)
+    if len(asked) > 1:  # side by side in one text
+        total += max((2 * weight for weight, text in entry.fields if _adjacent(asked, text)), default=0.0)
+    return total
+
+
+def _fit(unit: Words, text: Words) -> float:
+    """1 for the words side by side, more where they are the beginning; less for a word that only begins like one of the text."""
+    if len(unit) > 1:
+        return 0.0 if not _adjacent(unit, text) else 1.5 if text[: len(unit)] == unit else 1.0
+    (word,) = unit
+    if word in text:
+        return 1.5 if text[0] == word else 1.0
+    return 0.5 if len(word) >= 3 and word.isalpha() and any(one.startswith(word) for one in text) else 0.0
+
+
+def _adjacent(words: Words, text: Words) -> bool:
+    return any(text[i : i + len(words)] == words for i, one in enumerate(text) if one == words[0])
+
+
+@functools.lru_cache(maxsize=100_000)
+def _word(raw: str) -> str:
+    """A word as it is compared: labels in full, without its ending."""
+    raw = _KINDS.get(raw.removesuffix("s"), raw)
+    return re.sub(r"(ing|ed|es|s|e)$", "", raw) if len(raw) > 4 else raw
+
+
+def _words(text: str) -> Words:
+    for letter, name in _LETTERS.items():
+        text = text.replace(letter, f" {name} ")
+    return tuple(_word(one) for one in re.findall(r"[a-z]+|\d+(?:\.\d+)*", text.lower()))
+
+
+def _units(words: Words) -> list[Words]:
+    """The words one by one, but the kind of a label together with its number or letter."""
+    kinds = {_word(kind) for kind in _KINDS.values()}
+    units: list[Words] = []
+    for word in words:
+        numbered = word[0].isdigit() or (len(word) == 1 and word.isalpha())
+        if units and numbered and units[-1][-1] in kinds:
+            units[-1] = (*units[-1], word)
+        else:
+            units.append((word,))
+    return units
+
+
+def _near(units: list[Words]) -> Iterator[str]:
+    """What is spelt like the words that stand nowhere: words of titles and names, or labels."""
+    shown = [one.match for one in _index()]
+    titles = [f"{'' if one.kind == 'claim' else one.name} {one.title}".lower() for one in shown]
+    vocabulary = sorted({word for title in titles for word in re.findall(r"[a-z]{3,}", title)})
+    for unit in units:
+        if any(_fit(unit, text) for entry in _index() for _, text in entry.fields):
+            continue
+        known = vocabulary
+        if len(unit) > 1:
+            known = sorted({" ".join(one.fields[0][1][:2]) for one in _index() if one.match.kind == "claim"})
+        yield from difflib.get_close_matches(" ".join(unit), known, n=3, cutoff=0.7)
+
+
+# --- what is searched ---------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _index() -> tuple[_Entry, ...]:
+    claims, functions = all_claims(), dict(_functions())
+    named = {name: claim.id for claim in reversed(claims) for name in claim.calculator_names}
+    return (
+        *(_of_claim(claim) for claim in claims),
+        *(_of_function(name, one, named.get(name)) for name, one in functions.items()),
+        *_of_glossary(),
+    )
+
+
+def _of_claim(claim: Claim) -> _Entry:
+    equations = " ".join(f"equation {number}" for number in claim.source.equations)
+    texts = (claim.statement, *claim.conditions, claim.correction or "", claim.printed_error or "", *claim.key_points)
+    functions = [f"from {module} import {name}" for module, _, name in map(_split, claim.calculator_names)]
+    match = Match(
+        kind="claim",
+        name=claim.id,
+        title=claim.title,
+        label=claim.source.label,
+        verdict=claim.verdict,
+        next_steps=(f"dptheory claim {claim.id}", *functions[:1], f"proofs/{claim.page}"),
+        score=0.0,
+    )
+    fields = (
+        (10.0, _words(claim.source.label)),
+        (10.0, _words(equations)),
+        (12.0, _words(claim.id)),
+        (8.0, _words(claim.title)),
+        (6.0, _words(f"{claim.source.paper} {PAPERS[claim.source.paper]}")),
+        (4.0, _words(claim.verdict.name)),
+        (4.0, _words(" ".join(claim.calculator_names))),
+        (4.0, _words(claim.summary)),
+        (2.0, _words(" ".join(texts))),
+    )
+    return _Entry(match, fields, frozenset({claim.id}))
+
+
+def _split(name: str) -> tuple[str, str, str]:
+    """Module and name to import; of a method its class."""
+    parts = name.split(".")
+    return ".".join(parts[:2]), ".", parts[2]
+
+
+def _functions() -> Iterator[tuple[str, Any]]:
+    """The functions and classes that the packages offer, by import path."""
+    for found in pkgutil.iter_modules(dptheory.__path__, "dptheory."):
+        if not found.ispkg or found.name == "dptheory.cli":
+            continue
+        package = importlib.import_module(found.name)
+        for name in package.__all__:
+            one = getattr(package, name)
+            if inspect.isfunction(one) or (inspect.isclass(one) and _is_made(one)):
+                yield f"{found.name}.{name}", one
+
+
+def _is_made(one: type) -> bool:
+    """By users: not a result, an error or a set of names."""
+    result = hasattr(one, "__dataclass_fields__") and "__post_init__" not in vars(one)
+    return not (result or issubclass(one, BaseException) or hasattr(one, "__members__"))
+
+
+def _of_function(name: str, one: Any, claim: str | None) -> _Entry:
+    module, _, short = name.rpartition(".")
+    line = " ".join((inspect.getdoc(one) or "").split("\n\n")[0].split())
+    match = Match(
+        kind="function",
+        name=name,
+        title=line,
+        label="",
+        verdict=None,
+        next_steps=(f"from {module} import {short}", *([f"dptheory claim {claim}"] if claim else [])),
+        score=0.0,
+    )
+    arguments = " ".join(inspect.signature(one).parameters)
+    fields = ((10.0, _words(short)), (5.0, _words(line)), (2.0, _words(module)), (2.0, _words(arguments)))
+    return _Entry(match, fields, frozenset({name, short}))
+
+
+def _of_glossary() -> Iterator[_Entry]:
+    """Its rows; none where the page is not there."""
+    text = _GLOSSARY.read_text(encoding="utf-8") if _GLOSSARY.is_file() else ""
+    for section in text.split("\n## ")[1:]:
+        if section.startswith("Positional"):
+            continue
+        for table in re.findall(r"(?:^\|.*\n?)+", section, re.MULTILINE):
+            head, _, *rest = [
+                [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in table.splitlines()
+            ]
+            for row in rest:
+                yield _of_row(head, row)
+
+
+def _of_row(head: list[str], row: list[str]) -> _Entry:
+    names = re.findall(r"`(\w+)`", row[0]) or [row[0]]
+    letter = head[0] == "letter"
+    said = [f"{name}: {cell}" if letter else cell for name, cell in zip(head[1:], row[1:], strict=False) if cell]
+    match = Match(
+        kind="letter" if letter else "argument",
+        name=", ".join(names),
+        title="; ".join(said),
+        label="",
+        verdict=None,
+        next_steps=("proofs/glossary.md",),
+        score=0.0,
+    )
+    fields = ((9.0, _words(" ".join(names))), (4.0, _words(" ".join(row[1:]))))
+    return _Entry(match, fields, frozenset(names))

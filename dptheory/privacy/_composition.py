@@ -1,0 +1,312 @@
+"""Steps that differ, as data: epsilon, delta, the trade-off curve and what an attacker can do."""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dptheory import _validate
+from dptheory._adjacency import ADJACENCIES, Adjacency
+from dptheory.privacy._attack import AttackRisk
+from dptheory.privacy._bound_names import Found
+from dptheory.privacy._brackets import EpsilonBounds
+from dptheory.privacy._composed_steps import composed_delta, composed_epsilon, delta_curve, plain
+from dptheory.privacy._joint import IndexSteps
+from dptheory.privacy._moments import Direction
+from dptheory.privacy._saddle_brackets import directions
+from dptheory.privacy._steps import JointStep, MaskedStep, Part, Step
+from dptheory.privacy._tradeoff import Curve, least_false_negatives
+
+LEAST_DELTA, MOST_EPSILON = 1e-30, 1e4
+_KINDS = (Step, JointStep, MaskedStep, IndexSteps)
+_OPPOSITE: dict[Direction, Direction] = {"remove": "add", "add": "remove", "replace": "replace"}
+_DRAWN_DELTA, _MOST_DRAWN = 1e-6, 50.0
+"""The delta whose epsilon is the largest logarithm of gamma of the lines that a picture is drawn from, and its limit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbabilityBounds:
+    """Bounds of a probability.
+
+    Attributes:
+        lower: it is at least this.
+        upper: it is at most this.
+        method: what gave the bounds; of two names the first gave the lower bound, the second the upper one.
+    """
+
+    lower: float
+    upper: float
+    method: str
+
+
+@dataclass(frozen=True)
+class Composition:
+    r"""A run as data: its steps, kind by kind. What they spend together does not depend on their order.
+
+    Kinds of steps: :class:`Step` (Gaussian noise on a Poisson sample; at rate 1 a Gaussian release), and for add-remove alone
+    :class:`JointStep` (index sets and values of GIP from one sample), :class:`IndexSteps` (index sets for given batches) and
+    :class:`MaskedStep` (random-k with a secret mask). With P, Q the worst pair of laws of all of them,
+
+    .. math:: \delta(\epsilon) = \sup_A\; P(A) - e^\epsilon Q(A) .
+
+    Every answer is a bracket that holds. Of values alone it is some 1e-9 wide (the saddle line); with index sets the upper end
+    is about 1e-6 from the truth and the lower one about 1e-2, relative to delta (a grid). Masks have upper bounds that may be
+    far from the truth; the lower ones are those of an example whose gradient has one entry. Outside the range of these methods
+    the bounds are wider, down to 0 and 1, and ``method`` says which they are.
+
+    Args:
+        parts: one or more of those, a sequence.
+        adjacency: "add-remove"; or "replace-one" where all parts are steps of the kind ``Step``.
+
+    Raises:
+        ValueError: something else among the parts, or a kind that is open under replacement: for index sets the worst triple
+            of base and two replacements is not known; for masks no bound is proved.
+
+    Source: GIP, Lemma 1, Theorem 2 and Proposition 1 (gip.lem1, gip.thm2, gip.prop1).
+
+    Example: the noise falls after half of the steps.
+        >>> from dptheory.privacy import Composition, Step
+        >>> run = Composition([Step(noise_multiplier=2.0, sampling_rate=0.04, count=500),
+        ...                    Step(noise_multiplier=1.0, sampling_rate=0.02, count=500)])
+        >>> spent = run.epsilon(1e-5)
+        >>> f"{spent.lower:.6f} {spent.upper:.6f} {spent.method}"
+        '3.448974 3.448974 saddle line'
+        >>> print(run.attack())
+        Of the records that were not in the data, 1 % are accused.
+        The best attacker then finds at most 6.0 % of those that were.
+        No test of one record is right more often than 64.4 % of the time, both answers being as likely.
+    """
+
+    parts: tuple[Part, ...]
+    adjacency: Adjacency = field(default="add-remove", kw_only=True)
+
+    def __post_init__(self) -> None:
+        parts: object = self.parts
+        if not isinstance(parts, Sequence) or not parts or not all(isinstance(part, _KINDS) for part in parts):
+            names = ", ".join(kind.__name__ for kind in _KINDS)
+            raise ValueError(f"parts must be a sequence of one or more of {names}, got {_validate.shown(parts)}")
+        _validate.store(self, parts=tuple(parts), adjacency=_validate.choice("adjacency", self.adjacency, ADJACENCIES))
+        others = sorted({type(part).__name__ for part in parts if not isinstance(part, Step)})
+        if self.adjacency == "replace-one" and others:
+            raise ValueError(
+                f"adjacency must be 'add-remove' with {', '.join(others)}, got 'replace-one': under replacement the worst triple "
+                "(base and two replacements) of index sets is an open question, and for masks no bound is proved"
+            )
+
+    def epsilon(self, delta: float) -> EpsilonBounds:
+        """Bounds of the least epsilon at which the run is (epsilon, delta)-private; report the upper one.
+
+        Args:
+            delta: in [1e-30, 0.99].
+
+        Returns:
+            The bounds, in nats; inf where no method has an upper one.
+
+        Raises:
+            ValueError: delta outside its range.
+
+        Source: GIP, Theorem 2 (gip.thm2).
+
+        Example: one Gaussian release of noise 1.
+            >>> from dptheory.privacy import Composition, Step
+            >>> round(Composition([Step(noise_multiplier=1.0, sampling_rate=1.0, count=1)]).epsilon(1e-5).upper, 4)
+            4.3772
+        """
+        delta = _validate.real("delta", delta, LEAST_DELTA, 0.99)
+        found = _epsilon(self.parts, self.adjacency, delta)
+        return EpsilonBounds(
+            lower=found.lower, estimate=(found.lower + found.upper) / 2, upper=found.upper, method=found.method
+        )
+
+    def delta(self, epsilon: float) -> ProbabilityBounds:
+        """Bounds of the least delta at which the run is (epsilon, delta)-private; report the upper one.
+
+        Args:
+            epsilon: in [0, 1e4].
+
+        Returns:
+            The bounds, in [0, 1].
+
+        Raises:
+            ValueError: epsilon outside its range.
+
+        Source: GIP, Theorem 2 (gip.thm2).
+
+        Example: one Gaussian release of noise 1.
+            >>> from dptheory.privacy import Composition, Step
+            >>> round(Composition([Step(noise_multiplier=1.0, sampling_rate=1.0, count=1)]).delta(1.0).upper, 4)
+            0.1269
+        """
+        epsilon = _validate.real("epsilon", epsilon, 0.0, MOST_EPSILON)
+        found = _delta(self.parts, self.adjacency, epsilon)
+        return ProbabilityBounds(lower=found.lower, upper=found.upper, method=found.method)
+
+    def advantage(self) -> ProbabilityBounds:
+        """Bounds of the largest true positive rate less false positive rate of any attack on one record: delta(0).
+
+        Returns:
+            The bounds, in [0, 1].
+
+        Source: GIP, Theorem 2 (gip.thm2).
+
+        Example: one Gaussian release of noise 1: 2 Phi(1/2) - 1.
+            >>> from dptheory.privacy import Composition, Step
+            >>> round(Composition([Step(noise_multiplier=1.0, sampling_rate=1.0, count=1)]).advantage().upper, 4)
+            0.3829
+        """
+        return self.delta(0.0)
+
+    def tradeoff(self, false_positive_rate: float) -> ProbabilityBounds:
+        r"""Bounds of the least false negative rate that any attack on one record has at this false positive rate.
+
+        The smaller one of both tests: that of "the record is not in" against "it is in", and the other way round; for each it
+        is, with :math:`\delta_{PQ}` and :math:`\delta_{QP}` the curves of both directions,
+
+        .. math:: f(\alpha) = \max\Big(\sup_{\epsilon\ge0} 1 - \delta_{PQ}(\epsilon) - e^\epsilon\alpha,\;
+            \sup_{\epsilon\ge0} e^{-\epsilon}(1 - \delta_{QP}(\epsilon) - \alpha)\Big) .
+
+        Proof: proofs/privacy/tradeoff_curve.md.
+
+        Args:
+            false_positive_rate: alpha in [0, 1].
+
+        Returns:
+            The bounds; every attack misses at least the share ``lower``, and some attack at most ``upper``.
+
+        Raises:
+            ValueError: a rate outside its range.
+
+        Source: GIP, Theorem 2 (gip.thm2).
+
+        Example: one Gaussian release of noise 1: Phi(Phi^-1(1 - alpha) - 1).
+            >>> from dptheory.privacy import Composition, Step
+            >>> found = Composition([Step(noise_multiplier=1.0, sampling_rate=1.0, count=1)]).tradeoff(0.05)
+            >>> f"{found.lower:.4f} {found.upper:.4f}"
+            '0.7405 0.7405'
+        """
+        alpha = _validate.real("false_positive_rate", false_positive_rate, 0.0, 1.0)
+        found = [least_false_negatives(curve, alpha) for curve in _tests(self.parts, self.adjacency)]
+        return ProbabilityBounds(
+            lower=min(low for low, _ in found),
+            upper=min(high for _, high in found),
+            method=self.delta(0.0).method,
+        )
+
+    def attack(self, *, false_positive_rate: float = 0.01) -> AttackRisk:
+        """What the best attacker can do who knows all but whether one record was in the data; print it for plain words.
+
+        Args:
+            false_positive_rate: share of the records outside the data that the attacker accuses, in [0, 1].
+
+        Returns:
+            Bounds of the share of the records in the data that are found, and of the advantage.
+
+        Raises:
+            ValueError: a rate outside its range.
+
+        Source: GIP, Theorem 2 (gip.thm2).
+
+        Example: one Gaussian release of noise 4.
+            >>> from dptheory.privacy import Composition, Step
+            >>> risk = Composition([Step(noise_multiplier=4.0, sampling_rate=1.0, count=1)]).attack()
+            >>> round(risk.true_positive_rate_upper, 4), round(risk.advantage_upper, 4)
+            (0.0189, 0.0995)
+        """
+        missed, advantage = self.tradeoff(false_positive_rate), self.advantage()
+        return AttackRisk(
+            false_positive_rate=float(false_positive_rate),
+            true_positive_rate_lower=1.0 - missed.upper,
+            true_positive_rate_upper=1.0 - missed.lower,
+            advantage_lower=advantage.lower,
+            advantage_upper=advantage.upper,
+            replaced=self.adjacency == "replace-one",
+        )
+
+    def plot(self, *, ax: object | None = None) -> None:
+        """Draw what attackers can do: the true positive rate over the false positive rate, at most; needs matplotlib.
+
+        Args:
+            ax: matplotlib axes to draw on; None for a new figure of pyplot.
+
+        Raises:
+            ValueError: ``ax`` without what axes have.
+
+        Source: GIP, Theorem 2 (gip.thm2).
+
+        Example: the curve ends in the corner.
+            >>> from matplotlib.figure import Figure
+            >>> from dptheory.privacy import Composition, Step
+            >>> run = Composition([Step(noise_multiplier=1.0, sampling_rate=1.0, count=1)])
+            >>> axes = Figure().add_subplot()
+            >>> run.plot(ax=axes)
+            >>> axes.get_xlabel()
+            'false positive rate'
+        """
+        from dptheory.privacy._tradeoff_plot import draw  # matplotlib is an extra
+
+        draw(self, ax)
+
+    def guaranteed(self, false_positive_rates: ArrayLike) -> NDArray[np.float64]:
+        """Lower bounds of :meth:`tradeoff` at many rates from a fixed set of some seventy lines, for drawing.
+
+        Args:
+            false_positive_rates: in [0, 1], any shape.
+
+        Returns:
+            Array of that shape: every attack misses at least this share.
+
+        Raises:
+            ValueError: a rate outside its range.
+
+        Source: GIP, Theorem 2 (gip.thm2).
+
+        Example: who accuses half of the others has to miss some.
+            >>> from dptheory.privacy import Composition, Step
+            >>> Composition([Step(noise_multiplier=1.0, sampling_rate=1.0, count=1)]).guaranteed([0.0, 0.5, 1.0]).round(3)
+            array([1.   , 0.159, 0.   ])
+        """
+        alphas = _validate.finite("false_positive_rates", false_positive_rates)
+        if not ((alphas >= 0) & (alphas <= 1)).all():
+            raise ValueError(f"false_positive_rates must be in [0, 1], got {_validate.shown(false_positive_rates)}")
+        top = min(max(self.epsilon(_DRAWN_DELTA).upper, 0.1), _MOST_DRAWN)
+        logs = top * np.concatenate([-(np.linspace(1.0, 0.0, 16, endpoint=False) ** 2), np.linspace(0.0, 1.0, 55)])
+        found = []
+        for curve in _tests(self.parts, self.adjacency):
+            gammas, highs = np.exp(logs), np.array([curve(float(x))[1] for x in logs])
+            lines = (1.0 - highs)[:, None] - gammas[:, None] * alphas.ravel()[None, :]
+            found.append(np.maximum(lines.max(axis=0), 0.0))
+        return np.asarray(np.minimum.reduce(found).reshape(alphas.shape))
+
+
+@functools.lru_cache(maxsize=32)
+def _tests(parts: tuple[Part, ...], adjacency: Adjacency) -> tuple[Curve, ...]:
+    """The curve H of each of both tests, all that is asked twice remembered."""
+    curves = {side: functools.cache(delta_curve(plain(parts), side)) for side in directions(adjacency)}
+    return tuple(_both(curves[side], curves[_OPPOSITE[side]]) for side in directions(adjacency))
+
+
+def _both(own: Callable[[float], Found], other: Callable[[float], Found]) -> Curve:
+    """H at every gamma > 0: below 1 it is that of the other direction, 1 - gamma + gamma H'(1 / gamma)."""
+
+    def bounds(log_gamma: float) -> tuple[float, float]:
+        if log_gamma >= 0:
+            found = own(log_gamma)
+            return found.lower, found.upper
+        gamma, found = math.exp(log_gamma), other(-log_gamma)
+        return 1 - gamma + gamma * found.lower, 1 - gamma + gamma * found.upper
+
+    return bounds
+
+
+@functools.lru_cache(maxsize=512)
+def _epsilon(parts: tuple[Part, ...], adjacency: Adjacency, delta: float) -> Found:
+    return composed_epsilon(plain(parts), directions(adjacency), delta)
+
+
+@functools.lru_cache(maxsize=512)
+def _delta(parts: tuple[Part, ...], adjacency: Adjacency, epsilon: float) -> Found:
+    first, *others = (composed_delta(plain(parts), one, epsilon) for one in directions(adjacency))
+    return functools.reduce(Found.with_more, others, first)

@@ -1,0 +1,230 @@
+"""delta of one direction at one epsilon: bounds that hold everywhere, as narrow as the integral on the saddle line gives them.
+
+Where the line's bracket is wide the law of the losses is split in two, the runs without an extreme output and the rest, each
+with a line of its own; and closed forms bound what no line does.
+"""
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from dptheory.privacy._closed_forms import participation_delta
+from dptheory.privacy._gaussian import gaussian_log_delta
+from dptheory.privacy._measures import Product, law, least_point, log_chernoff, output, split
+from dptheory.privacy._moments import StepLoss, Unresolved
+from dptheory.privacy._saddle_line import Line, line_at
+from dptheory.privacy._saddle_points import LEFT_OUT, Saddle, Steps, cut, saddle_at
+from dptheory.privacy._sampled_loss import DELTA_ERROR, Loss
+
+WIDEST = 1e-4
+"""Largest width of a bracket of delta, relative."""
+CLOSED_FORM = 3e-10
+"""Error of log delta of a Gaussian mechanism, for |log delta| < 1e5."""
+_WANTED = 5e-10  # relative: a bracket of delta that does this is not tried to better by a split
+_FINE = 1e-8  # relative: a line that does this needs no second one
+_NARROW = 1e-6  # relative: a split that does this needs no other
+_NOTHING = 1e-250  # a delta that nobody asks for, where a line would overflow
+_CLOSED_WIDTH = 1e-9  # relative: closed forms that do this need no line
+_CUTS = 3
+_SPLITS = ((0.94, False), (0.94, True), (0.8, False), (0.8, True), (0.6, False))
+"""Where the law is split, as a share of the output whose loss is epsilon, and whether outputs far beyond it are left out."""
+_SPLIT_NODES = 2**15
+_LEAST = 5e-324
+_LOG_UNSEEN = -600.0
+
+
+@dataclass(frozen=True)
+class Chernoff:
+    """delta of a part of the law that hardly matters: at most exp(log_bound - c epsilon)."""
+
+    c: float
+    log_bound: float
+
+    def delta_bracket(self, epsilon: float) -> tuple[float, float]:
+        return 0.0, min(1.0, math.exp(min(self.log_bound - self.c * epsilon, 0.0)))
+
+    def middle(self, epsilon: float) -> tuple[float, float]:
+        return 0.0, 0.0
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The parts of the law, whose deltas add up; for epsilons near the one that it was made for."""
+
+    epsilon: float
+    parts: tuple[Line | Chernoff, ...]
+
+    def delta_bracket(self, epsilon: float) -> tuple[float, float]:
+        found = [part.delta_bracket(epsilon) for part in self.parts]
+        return sum(low for low, _ in found), min(1.0, max(sum(high for _, high in found) * (1 + 1e-15), _LEAST))
+
+    def middle(self, epsilon: float) -> tuple[float, float]:
+        """About delta(epsilon) and its derivative."""
+        found = [part.middle(epsilon) for part in self.parts]
+        return sum(value for value, _ in found), sum(slope for _, slope in found)
+
+
+def delta_bounds_at(steps: Steps, epsilon: float) -> tuple[float, float]:
+    """Bounds of delta(epsilon) that hold for any steps and any epsilon >= 0, however wide."""
+    if epsilon >= largest_loss(steps):
+        return 0.0, 0.0
+    mu = gaussian_mu(steps)
+    if mu is not None:
+        return gaussian_bracket(mu, epsilon)
+    low, high = closed_bounds(steps, epsilon)
+    if high - low <= _CLOSED_WIDTH * high or high < _NOTHING:
+        return low, high
+    try:
+        below, above = lines_near(steps, epsilon).delta_bracket(epsilon)
+    except Unresolved:
+        below, above = 0.0, _chernoff(steps, epsilon)
+    low, high = max(low, below), min(high, above)
+    return (low, high) if narrow(low, high) else (low, min(high, by_participations(steps, epsilon)))
+
+
+def by_participations(steps: Steps, epsilon: float) -> float:
+    """Upper bound of delta of steps of one kind, close where little is hidden; 1 of others."""
+    if len(steps) > 1:
+        return 1.0
+    size = 2.0 if steps[0].direction == "replace" else 1.0
+    return participation_delta(size * steps[0].shift, steps[0].sampling_rate, steps[0].count, epsilon)
+
+
+def _chernoff(steps: Steps, epsilon: float) -> float:
+    """An upper bound where no line is to be had, as for a delta of exp(-1000)."""
+    whole = law(cut(steps, _LOG_UNSEEN))
+    try:
+        c = least_point(whole, epsilon).c
+        return min(1.0, math.exp(min(log_chernoff(whole, c) - c * epsilon, 0.0)) + whole.left_out + _LEAST)
+    except Unresolved:
+        return 1.0
+
+
+def narrow(low: float, high: float) -> bool:
+    return high - low <= WIDEST * high
+
+
+def largest_loss(steps: Steps) -> float:
+    """What the losses of all steps never exceed: without the record a sample's density is at most 1 / (1 - q) times the other."""
+    if any(step.direction != "add" or step.sampling_rate == 1.0 for step in steps):
+        return math.inf
+    return -sum(step.count * math.log1p(-step.sampling_rate) for step in steps) * (1 + 2e-15)
+
+
+def gaussian_mu(steps: Steps) -> float | None:
+    """Steps without sampling are one Gaussian mechanism."""
+    return None if any(step.sampling_rate < 1.0 for step in steps) else unsampled_mu(steps)
+
+
+def unsampled_mu(steps: Steps) -> float:
+    size = 2.0 if steps[0].direction == "replace" else 1.0
+    return size * math.sqrt(math.fsum(step.count * step.shift**2 for step in steps))
+
+
+def gaussian_bracket(mu: float, epsilon: float) -> tuple[float, float]:
+    log_delta = gaussian_log_delta(mu, epsilon)
+    return math.exp(log_delta - CLOSED_FORM), min(1.0, max(math.exp(log_delta + CLOSED_FORM), _LEAST))
+
+
+def closed_bounds(steps: Steps, epsilon: float) -> tuple[float, float]:
+    r"""Bounds of delta(epsilon) without any inversion.
+
+    One step: the integral over its output. Above: sampling only helps, and no loss exceeds the largest, L*. Below, for "add",
+    from the runs all of whose outputs are at least z, of probability p, with :math:`e^{L^* - L} = \prod (1 + y_j)` and
+    :math:`E[y_j; z_j \ge z] = q \Phi(-z - t) / (1 - q)`:
+
+    .. math:: \delta(\epsilon) \ge p\,(1 - e^{\epsilon - L^*} \prod_j (1 + \rho_j)^{T_j}), \quad
+        \rho_j = \frac{q_j \Phi(-z - t_j)}{(1 - q_j) \Phi(-z)} .
+
+    It is close with little noise, where most outputs give the largest loss.
+    """
+    if len(steps) == steps[0].count == 1:
+        delta = _one_step(steps[0], epsilon)
+        return delta * (1 - DELTA_ERROR), delta * (1 + DELTA_ERROR) + _LEAST
+    high = gaussian_bracket(unsampled_mu(steps), epsilon)[1]
+    largest = largest_loss(steps)
+    if largest == math.inf:
+        return 0.0, high
+    z = np.linspace(-16.0, 8.0, 481)
+    log_chance = sum(step.count * log_ndtr(-z) for step in steps)
+    gap = epsilon - largest * (1 - 4e-15)
+    for step in steps:
+        odds = math.log(step.sampling_rate) - math.log1p(-step.sampling_rate)
+        gap = gap + step.count * np.log1p(np.exp(odds + log_ndtr(-z - step.shift) - log_ndtr(-z))) * (1 + 1e-12)
+    low = float((np.exp(log_chance) * -np.expm1(np.minimum(gap, 0.0))).max()) * (1 - 1e-12)
+    return low, min(high, -math.expm1(epsilon - largest) * (1 + 1e-12))
+
+
+def rough_saddle(steps: Steps, epsilon: float) -> Saddle:
+    return saddle_at(cut(steps, -25.0), epsilon)
+
+
+def lines_near(steps: Steps, epsilon: float, *, split_first: bool = False) -> Lines:
+    """The lines for epsilon that give the narrowest bracket of delta there, or the first that are narrow."""
+    best: Lines | None = None
+    width = math.inf
+    splits = () if steps[0].direction == "add" or epsilon == 0 else _SPLITS
+    for at in (*splits, None) if split_first else (None, *splits):
+        try:
+            whole = at is None
+            found = Lines(epsilon, (whole_line(steps, epsilon),)) if whole else _split_lines(steps, epsilon, *at)
+        except Unresolved:
+            continue
+        low, high = found.delta_bracket(epsilon)
+        if high - low < width * high:
+            best, width = found, (high - low) / high
+        if width < _WANTED or (at is not None and width < WIDEST / 4):
+            break
+    if best is None:
+        raise Unresolved("no line through a saddle point")
+    return best
+
+
+@functools.lru_cache(maxsize=64)
+def whole_line(steps: Steps, epsilon: float, log_delta: float | None = None) -> Line:
+    """The line for epsilon, whose cut fits delta: it is made anew until what is left out does not matter."""
+    if log_delta is None:
+        log_delta = min(rough_saddle(steps, epsilon).log_value, -1.0)
+    best, width = None, math.inf
+    for nats in (LEFT_OUT, LEFT_OUT / 2):  # nearer cuts leave less of what delta has to be told from
+        for _ in range(_CUTS):
+            kept = cut(steps, log_delta, nats)
+            line = line_at(law(kept), saddle_at(kept, epsilon))
+            low, high = line.delta_bracket(epsilon)
+            if line.left_out <= 2 * math.exp(-nats) * low:
+                break
+            log_delta = min(math.log(low) if low > 0.1 * high else log_delta - 12.0, log_delta - 1.0)
+        if best is None or high - low < width:
+            best, width = line, high - low
+        if width < _FINE * high:
+            break
+    assert best is not None
+    return best
+
+
+@functools.lru_cache(maxsize=64)
+def _split_lines(steps: Steps, epsilon: float, share: float, leave_out: bool) -> Lines:
+    """Lines for the runs without an output above ``share`` of that whose loss is epsilon, and for the rest."""
+    floors = [share * output(step, epsilon) for step in steps]
+    if leave_out:
+        by_one = sum(step.count * _one_step(step, epsilon) for step in steps)  # delta, where one output makes it out
+        steps = cut(steps, math.log(max(by_one, 1e-300)) - 3.0)
+    usual, rare = split(steps, floors)
+    line = line_at(rare, least_point(rare, epsilon), _SPLIT_NODES)
+    return Lines(epsilon, (line, _small_part(usual, epsilon, line.delta_bracket(epsilon)[1])))
+
+
+def _one_step(step: StepLoss, epsilon: float) -> float:
+    return Loss(step.direction, step.noise_multiplier, step.sampling_rate).delta(epsilon)
+
+
+def _small_part(usual: Product, epsilon: float, rest: float) -> Line | Chernoff:
+    """Chernoff's bound where it is small against ``rest``, otherwise a line."""
+    saddle = least_point(usual, epsilon)
+    bound = Chernoff(saddle.c, log_chernoff(usual, saddle.c))
+    if bound.delta_bracket(epsilon)[1] <= _NARROW / 4 * rest:
+        return bound
+    return line_at(usual, saddle, _SPLIT_NODES)

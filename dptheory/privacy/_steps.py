@@ -1,0 +1,130 @@
+"""Kinds of steps that a composition may hold, as data."""
+
+from dataclasses import dataclass
+
+from dptheory import _validate
+from dptheory.privacy._joint import IndexSteps
+from dptheory.privacy._joint_curves import FreshMask
+from dptheory.privacy._lattice_loss import MAX_RELEASES
+from dptheory.pruning import SubsetMallows
+
+LEAST_NOISE, MOST_NOISE = 1e-15, 1e15
+LEAST_RATE = 1e-12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """Steps of DP-SGD that are alike: Gaussian noise on the clipped sum of a Poisson sample; at rate 1 a Gaussian release.
+
+    Args:
+        noise_multiplier: standard deviation of the noise over the clipping norm, in [1e-15, 1e15].
+        sampling_rate: with which every record joins a step, independently, in [1e-12, 1].
+        count: number of such steps, 1..1e12.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, Lemma 1 (gip.lem1).
+
+    Example: a schedule is a list of these.
+        >>> from dptheory.privacy import Step
+        >>> schedule = [Step(noise_multiplier=sigma, sampling_rate=0.02, count=500) for sigma in (1.5, 1.0)]
+        >>> sum(step.count for step in schedule)
+        1000
+    """
+
+    noise_multiplier: float
+    sampling_rate: float
+    count: int
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointStep:
+    """Steps of GIP that are alike: index sets and noisy values released from one Poisson sample.
+
+    Index sets that are released for given batches, without amplification by sampling, are
+    :class:`dptheory.privacy.IndexSteps`.
+
+    Args:
+        noise_multiplier: of the values, in [1e-15, 1e15].
+        sampling_rate: in [1e-12, 1].
+        mechanism: index mechanism of one group.
+        groups: number of groups, 1..1e12.
+        count: number of such steps, 1..1e12.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, Theorem 2 (gip.thm2).
+
+    Example: by hand: 10 groups at theta 0.001 spend 10 times 0.052 in a step.
+        >>> from dptheory.privacy import JointStep
+        >>> from dptheory.pruning import SubsetMallows
+        >>> step = JointStep(noise_multiplier=1.0, sampling_rate=0.02, mechanism=SubsetMallows(256, 26, 1e-3), groups=10, count=5)
+        >>> round(step.index_epsilon, 6)
+        0.52
+    """
+
+    noise_multiplier: float
+    sampling_rate: float
+    mechanism: SubsetMallows
+    groups: int = 1
+    count: int
+
+    def __post_init__(self) -> None:
+        _check(self)
+        _validate.instance("mechanism", self.mechanism, SubsetMallows)
+        _validate.store(self, groups=_validate.integer("groups", self.groups, 1, MAX_RELEASES))
+
+    @property
+    def index_epsilon(self) -> float:
+        """Pure epsilon of the index sets of one step, for a given batch."""
+        return self.groups * self.mechanism.epsilon(2 * self.mechanism.max_swaps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedStep:
+    """Steps of DP-SGD that are alike, each with a fresh random-k mask that nobody can tell before it is used.
+
+    Args:
+        noise_multiplier: of the entries kept, in [1e-15, 1e15].
+        sampling_rate: in [1e-12, 1].
+        mask: the law of the mask, with the conditions of :class:`dptheory.privacy.FreshMask`.
+        count: number of such steps, 1..1e12.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, Proposition 1 (gip.prop1).
+
+    Example: a tenth of the entries in every step.
+        >>> from dptheory.privacy import FreshMask, MaskedStep
+        >>> step = MaskedStep(noise_multiplier=1.0, sampling_rate=0.02, mask=FreshMask(dim=1000, keep=100), count=500)
+        >>> step.mask.keep / step.mask.dim
+        0.1
+    """
+
+    noise_multiplier: float
+    sampling_rate: float
+    mask: FreshMask
+    count: int
+
+    def __post_init__(self) -> None:
+        _check(self)
+        _validate.instance("mask", self.mask, FreshMask)
+
+
+Part = Step | JointStep | MaskedStep | IndexSteps
+"""What a composition may hold."""
+
+
+def _check(step: Step | JointStep | MaskedStep) -> None:
+    _validate.store(
+        step,
+        noise_multiplier=_validate.real("noise_multiplier", step.noise_multiplier, LEAST_NOISE, MOST_NOISE),
+        sampling_rate=_validate.real("sampling_rate", step.sampling_rate, LEAST_RATE, 1.0),
+        count=_validate.integer("count", step.count, 1, MAX_RELEASES),
+    )

@@ -1,0 +1,365 @@
+"""Compositions as data: against closed forms, products, quadrature and each other."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from dptheory.privacy import (
+    Composition,
+    FreshMask,
+    IndexSteps,
+    JointStep,
+    MaskedStep,
+    ProbabilityBounds,
+    Step,
+    composed,
+    gaussian_delta,
+    gaussian_epsilon,
+    loss_law,
+)
+from dptheory.privacy import _composed_steps as steps_of_several_kinds
+from dptheory.privacy import _values_bounds as values_alone
+from dptheory.privacy._grid_bounds import grid_bounds
+from dptheory.privacy._grid_law import Side
+from dptheory.pruning import SubsetMallows
+
+INDEX = SubsetMallows(12, 4, 0.05)
+GAUSSIAN = Composition([Step(noise_multiplier=1.5, sampling_rate=1.0, count=4)])
+
+
+def step(noise: float, rate: float, count: int) -> Step:
+    return Step(noise_multiplier=noise, sampling_rate=rate, count=count)
+
+
+def holds(found: ProbabilityBounds, truth: float, width: float) -> bool:
+    """The truth lies between bounds that are no further apart than promised."""
+    return (
+        found.lower <= truth * (1 + 1e-12) + 1e-15
+        and truth <= found.upper * (1 + 1e-12) + 1e-15
+        and (found.upper - found.lower <= width)
+    )
+
+
+# --- values alone ---------------------------------------------------------------------------------------------------------
+
+
+def test_unsampled_steps_are_one_gaussian_release() -> None:
+    mixed, mu = Composition([step(2.0, 1.0, 3), step(1.0, 1.0, 1)]), math.sqrt(3 / 4 + 1)
+    assert holds(mixed.delta(1.0), gaussian_delta(mu, 1.0), 1e-9)
+    found = mixed.epsilon(1e-6)
+    assert found.lower <= gaussian_epsilon(mu, 1e-6) <= found.upper < found.lower + 1e-7
+    assert found.estimate == (found.lower + found.upper) / 2
+    assert {found.method, mixed.delta(1.0).method, mixed.advantage().method, mixed.tradeoff(0.5).method} == {"Gaussian"}
+    assert holds(mixed.advantage(), 2 * norm.cdf(mu / 2) - 1, 1e-8)
+    replaced = Composition([step(2.0, 1.0, 3), step(1.0, 1.0, 1)], adjacency="replace-one")
+    assert holds(replaced.delta(1.0), gaussian_delta(2 * mu, 1.0), 1e-9)
+
+
+def test_the_same_steps_cut_into_parts_and_in_any_order() -> None:
+    whole = Composition([step(1.0, 0.02, 100), step(2.0, 0.01, 50)])
+    cut = Composition([step(2.0, 0.01, 20), step(1.0, 0.02, 100), step(2.0, 0.01, 30)])
+    assert whole.epsilon(1e-5) == cut.epsilon(1e-5)
+    assert whole.delta(0.5) == cut.delta(0.5)
+
+
+def test_more_steps_less_noise_and_more_records_spend_more() -> None:
+    base = Composition([step(1.0, 0.02, 100), step(2.0, 0.01, 50)]).epsilon(1e-5).upper
+    for other in (step(2.0, 0.01, 51), step(1.99, 0.01, 50), step(2.0, 0.0101, 50)):
+        assert Composition([step(1.0, 0.02, 100), other]).epsilon(1e-5).lower > base
+
+
+def test_one_sampled_step_by_hand() -> None:
+    """The laws of one step: the hockey-stick divergence in closed form."""
+    q, t = 0.3, 1 / 0.8
+    for epsilon in (0.0, 0.05, 0.2, 1.5):
+        gamma = math.exp(epsilon)
+        up = _crossing_place((gamma - 1 + q) / q, t)
+        remove = (1 - q - gamma) * norm.sf(up) + q * norm.sf(up - t)
+        add = 0.0
+        if 1 / gamma > 1 - q:
+            down = _crossing_place((1 / gamma - 1 + q) / q, t)
+            add = (1 - gamma * (1 - q)) * norm.cdf(down) - gamma * q * norm.cdf(down - t)
+        assert holds(Composition([step(0.8, q, 1)]).delta(epsilon), max(remove, add), 1e-4)
+
+
+def _crossing_place(ratio: float, t: float) -> float:
+    return math.log(ratio) / t + t / 2
+
+
+def test_a_schedule_of_many_kinds_lies_between_its_ends() -> None:
+    noises = np.linspace(1.0, 1.4, 20)
+    run = Composition([step(float(noise), 0.02, 10) for noise in noises])
+    found = run.epsilon(1e-5)
+    kinds = values_alone.bins(values_alone.values_of(run.parts, hidden=False), upper=True)
+    assert len(kinds) <= values_alone.MOST_KINDS and sum(kind.count for kind in kinds) == 200
+    least, most = (Composition([step(noise, 0.02, 200)]).epsilon(1e-5) for noise in (1.4, 1.0))
+    close = Composition([step(float(noise), 0.02, 40) for noise in noises[1::4]]).epsilon(1e-5)
+    assert least.upper < found.lower < found.upper < most.lower
+    assert found.upper < 1.1 * found.lower
+    assert found.lower < close.estimate < found.upper
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "count"),
+    [(1e-15, 1.0, 1), (1e15, 1.0, 10), (1.0, 1e-12, 10**12), (0.01, 0.5, 3), (2000.0, 0.1, 100)],
+)
+def test_any_step_has_bounds(noise: float, rate: float, count: int) -> None:
+    run = Composition([step(noise, rate, count)])
+    spent = run.epsilon(1e-5)
+    assert 0.0 <= spent.lower <= spent.upper
+    chance = run.delta(1.0)
+    assert 0.0 <= chance.lower <= chance.upper <= min(1.0, rate * count)
+    assert chance.upper <= gaussian_delta(min(math.sqrt(count) / noise, 1e100), 1.0) * (1 + 1e-8)
+
+
+# --- the trade-off curve --------------------------------------------------------------------------------------------------
+
+
+def test_tradeoff_of_a_gaussian_is_that_of_neyman_and_pearson() -> None:
+    for alpha in (0.0, 1e-6, 0.01, 0.3, 0.9, 1.0):
+        exact = float(norm.cdf(norm.ppf(1 - alpha) - 2 / 1.5)) if 0 < alpha < 1 else 1 - alpha
+        assert holds(GAUSSIAN.tradeoff(alpha), exact, 1e-7)
+
+
+def test_tradeoff_of_one_sampled_step_is_that_of_neyman_and_pearson() -> None:
+    """Reject where the output is large, or, for the other test, where it is small; both are monotone in the ratio."""
+    q, t = 0.3, 1 / 0.8
+    run = Composition([step(0.8, q, 1)])
+    for alpha in (0.001, 0.01, 0.2, 0.7):
+        up = norm.isf(alpha)
+        member = (1 - q) * norm.cdf(up) + q * norm.cdf(up - t)
+        down = brentq(lambda z, a=alpha: (1 - q) * norm.cdf(z) + q * norm.cdf(z - t) - a, -20, 20)
+        assert holds(run.tradeoff(alpha), min(member, norm.sf(down)), 1e-6)
+
+
+def test_tradeoff_of_a_mixed_run_lies_above_every_line_and_below_tests_that_were_drawn() -> None:
+    """Likelihood ratio tests of both hypotheses on a million drawn runs."""
+    parts = [step(1.0, 0.1, 5), step(2.0, 0.2, 5)]
+    run, alpha = Composition(parts), 0.05
+    rng, n = np.random.default_rng(0), 200_000
+    without, with_record = np.zeros(n), np.zeros(n)
+    for part in parts:
+        t, q = 1 / part.noise_multiplier, part.sampling_rate
+        for _ in range(part.count):
+            y = rng.standard_normal(n)
+            without += np.log1p(q * np.expm1(t * y - t * t / 2))
+            y = rng.standard_normal(n) + t * (rng.random(n) < q)
+            with_record += np.log1p(q * np.expm1(t * y - t * t / 2))
+    missed = [
+        np.mean(with_record <= np.quantile(without, 1 - alpha)),
+        np.mean(without >= np.quantile(with_record, alpha)),
+    ]
+    found = run.tradeoff(alpha)
+    assert found.upper - found.lower < 1e-6
+    assert found.lower == pytest.approx(min(missed), abs=5 * 2 * math.sqrt(0.25 / n))
+    delta = run.delta(1.0)
+    assert found.lower >= 1 - delta.upper - math.e * alpha - 1e-12
+
+
+def test_the_guaranteed_curve_is_below_the_exact_one_and_close() -> None:
+    rates = np.array([1e-4, 0.01, 0.5])
+    exact = np.array([GAUSSIAN.tradeoff(float(rate)).lower for rate in rates])
+    drawn = GAUSSIAN.guaranteed(rates)
+    assert (drawn <= exact + 1e-12).all() and (drawn >= exact - 2e-3).all()
+
+
+def test_no_grid_is_asked_for_what_it_cannot_resolve(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At false positive rate 0 the search goes out to epsilon 60, where delta of noise alone is below the least number."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a grid was asked")
+
+    monkeypatch.setattr(values_alone, "grid_bounds", refuse)
+    assert holds(GAUSSIAN.tradeoff(0.0), 1.0, 1e-13)
+
+
+def test_what_the_attacker_can_do() -> None:
+    risk = GAUSSIAN.attack(false_positive_rate=0.01)
+    exact = float(norm.sf(norm.isf(0.01) - 2 / 1.5))
+    assert risk.true_positive_rate_lower == pytest.approx(exact, abs=1e-7)
+    assert risk.true_positive_rate_upper == pytest.approx(exact, abs=1e-7)
+    assert risk.true_positive_rate_lower <= exact <= risk.true_positive_rate_upper
+    assert risk.advantage_lower <= 2 * norm.cdf(1 / 1.5) - 1 <= risk.advantage_upper <= risk.advantage_lower + 1e-8
+    assert risk.false_positive_rate == 0.01 and not risk.replaced
+    assert str(risk).splitlines() == [
+        "Of the records that were not in the data, 1 % are accused.",
+        "The best attacker then finds at most 16.1 % of those that were.",
+        "No test of one record is right more often than 74.8 % of the time, both answers being as likely.",
+    ]
+    seldom = GAUSSIAN.attack(false_positive_rate=0.05)
+    exact = float(norm.sf(norm.isf(0.05) - 2 / 1.5))
+    assert seldom.false_positive_rate == 0.05 and seldom.true_positive_rate_upper == pytest.approx(exact, abs=1e-7)
+    assert seldom.true_positive_rate_lower == pytest.approx(exact, abs=1e-7) and not seldom.replaced
+    assert (seldom.advantage_lower, seldom.advantage_upper) == (risk.advantage_lower, risk.advantage_upper)
+    other = Composition([step(3.0, 1.0, 1)], adjacency="replace-one").attack()
+    assert other.replaced and "which of two records" in str(other)
+
+
+def test_the_picture() -> None:
+    axes = Figure().add_subplot()
+    GAUSSIAN.plot(ax=axes)
+    rates, found = axes.lines[0].get_data()
+    assert found[100] == pytest.approx(float(norm.sf(norm.isf(rates[100]) - 2 / 1.5)), rel=0.02)  # type: ignore[index]
+
+
+# --- index sets -----------------------------------------------------------------------------------------------------------
+
+
+def _index_losses(count: int) -> tuple[np.ndarray, np.ndarray]:
+    law = loss_law(mechanism=INDEX)
+    low, log_pmf = composed(loss=law, count=count)
+    return law.spacing * (low + np.arange(log_pmf.size)), np.exp(log_pmf)
+
+
+def _released(epsilon: float, mu: float, count: int) -> float:
+    """delta of ``count`` index sets and a Gaussian release: the mean of its own over the losses of the index sets."""
+    losses, masses = _index_losses(count)
+    places = losses - epsilon
+    return float(masses @ (norm.cdf(mu / 2 + places / mu) - np.exp(-places) * norm.cdf(places / mu - mu / 2)))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [JointStep(noise_multiplier=2.0, sampling_rate=1.0, mechanism=INDEX, groups=3, count=7)],
+        [Step(noise_multiplier=2.0, sampling_rate=1.0, count=7), IndexSteps(steps=7, mechanism=INDEX, groups=3)],
+    ],
+    ids=["jointly", "one by one"],
+)
+def test_index_sets_with_values_without_sampling(parts: list[JointStep | Step | IndexSteps]) -> None:
+    run = Composition(parts)
+    for epsilon in (0.0, 1.0, 4.0):
+        exact = _released(epsilon, math.sqrt(7) / 2, 21)
+        found = run.delta(epsilon)
+        assert holds(found, exact, 6e-3 * exact)
+        assert found.upper <= exact * (1 + 1e-6)
+    spent = run.epsilon(1e-6)
+    assert _released(spent.upper, math.sqrt(7) / 2, 21) <= 1e-6 <= _released(spent.lower, math.sqrt(7) / 2, 21)
+    assert spent.upper - spent.lower < 5e-3 * spent.upper
+
+
+def _one_joint_step(side: str, epsilon: float, rate: float, t: float, groups: int) -> float:
+    losses, with_record = _index_losses(groups)
+    gamma, total = math.exp(epsilon), 0.0
+    for loss, mass in zip(losses, with_record * np.exp(-losses), strict=True):
+        ratio = (gamma if side == "remove" else 1 / gamma) - 1 + rate
+        if ratio <= 0:
+            continue
+        z = (math.log(ratio / rate) - loss) / t + t / 2
+        if side == "remove":
+            total += mass * ((1 - rate - gamma) * norm.sf(z) + rate * math.exp(loss) * norm.sf(z - t))
+        else:
+            inside = (1 - gamma * (1 - rate)) * norm.cdf(z) - gamma * rate * math.exp(loss) * norm.cdf(z - t)
+            total += mass * inside
+    return total
+
+
+def test_one_step_of_index_sets_and_values_from_one_sample() -> None:
+    run = (JointStep(noise_multiplier=0.8, sampling_rate=0.3, mechanism=INDEX, groups=2, count=1),)
+    sides: tuple[Side, ...] = ("remove", "add")
+    for side in sides:
+        for epsilon in (0.0, 0.1, 1.0):
+            exact = _one_joint_step(side, epsilon, 0.3, 1 / 0.8, 2)
+            low, high = grid_bounds(run, side, epsilon)
+            assert exact * (1 - 5e-3) - 1e-15 <= low <= exact <= high <= exact * (1 + 1e-6) + 1e-12
+
+
+def test_many_joint_steps_lie_between_values_alone_and_values_with_unsampled_index_sets() -> None:
+    """gip.thm2, items 1 and 4; and sampling both at once reveals more than sampling the index sets apart."""
+    weak = SubsetMallows(64, 8, 0.02)
+    joint = Composition([JointStep(noise_multiplier=1.0, sampling_rate=0.1, mechanism=weak, groups=4, count=20)])
+    values, apart = step(1.0, 0.1, 20), IndexSteps(steps=20, mechanism=weak, groups=4)
+    found = joint.epsilon(1e-6)
+    assert Composition([values]).epsilon(1e-6).upper < found.lower
+    assert found.upper < Composition([values, apart]).epsilon(1e-6).lower
+    assert found.upper < found.lower * 1.01
+
+
+def test_many_groups_are_put_together_from_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = (
+        JointStep(noise_multiplier=0.5, sampling_rate=0.2, mechanism=SubsetMallows(64, 8, 0.05), groups=200, count=2),
+    )
+    fine = grid_bounds(run, "remove", 1.0)
+    monkeypatch.setattr("dptheory.privacy._grid_law._MOST_ATOMS", 24)
+    steps_of_several_kinds.grid_bounds.__globals__["_atoms"].cache_clear()
+    rough = grid_bounds(run, "remove", 1.0)
+    steps_of_several_kinds.grid_bounds.__globals__["_atoms"].cache_clear()
+    assert rough[0] < fine[0] < fine[1] < rough[1] < 1.2 * rough[0]
+
+
+def test_index_sets_of_many_groups_that_say_little_cost_their_pure_epsilon_at_most() -> None:
+    weak = SubsetMallows(256, 26, 1e-12)
+    joint = Composition([JointStep(noise_multiplier=1.0, sampling_rate=0.02, mechanism=weak, groups=10_000, count=100)])
+    values, pure = Composition([step(1.0, 0.02, 100)]).epsilon(1e-5), 100 * 10_000 * 1e-12 * 52
+    found = joint.epsilon(1e-5)
+    assert values.lower <= found.lower and found.upper <= values.upper + pure
+    parts = (*joint.parts, IndexSteps(steps=3, mechanism=INDEX, groups=2))
+    assert steps_of_several_kinds.index_epsilon(parts) == pytest.approx(pure + 6 * INDEX.epsilon(8), rel=1e-12)
+    rho = 100 * 10_000 * weak.zcdp(52) + 6 * INDEX.zcdp(8)
+    assert steps_of_several_kinds.index_zcdp_rho(parts) == pytest.approx(rho, rel=1e-12)
+
+
+def test_pure_epsilon_of_the_index_sets_of_a_step() -> None:
+    one = JointStep(
+        noise_multiplier=1.0, sampling_rate=0.02, mechanism=SubsetMallows(256, 26, 1e-3), groups=10, count=5
+    )
+    assert one.index_epsilon == pytest.approx(10 * 1e-3 * 52)
+
+
+# --- masks ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_secret_mask_costs_less_and_its_bounds_hold_for_one_entry() -> None:
+    """Lower bound: with one entry each step reveals it with chance k; a single step in closed form."""
+    mask = FreshMask(dim=100, keep=25)
+    one = Composition([MaskedStep(noise_multiplier=0.8, sampling_rate=0.3, mask=mask, count=1)]).delta(0.1)
+    alone = Composition([step(0.8, 0.3, 1)]).delta(0.1)
+    assert one.lower == pytest.approx(0.25 * alone.lower, rel=5e-3)
+    assert one.lower <= 0.25 * alone.upper <= one.upper <= alone.upper
+    many = Composition([MaskedStep(noise_multiplier=1.0, sampling_rate=0.02, mask=mask, count=100), step(1.0, 0.02, 5)])
+    found, plain = many.epsilon(1e-5), Composition([step(1.0, 0.02, 105)]).epsilon(1e-5)
+    assert 0 < found.lower < found.upper < plain.lower
+
+
+def test_masks_and_index_sets_that_hide_or_say_nothing_are_not_there() -> None:
+    values = Composition([step(1.0, 0.02, 50)])
+    whole = MaskedStep(noise_multiplier=1.0, sampling_rate=0.02, mask=FreshMask(dim=10, keep=10), count=50)
+    nothing = MaskedStep(noise_multiplier=1.0, sampling_rate=0.02, mask=FreshMask(dim=10, keep=0), count=50)
+    uniform = JointStep(noise_multiplier=1.0, sampling_rate=0.02, mechanism=SubsetMallows(12, 4, 0.0), count=50)
+    for parts in ([whole], [step(1.0, 0.02, 50), nothing], [uniform]):
+        assert Composition(parts).epsilon(1e-5) == values.epsilon(1e-5)
+    assert Composition([nothing]).epsilon(1e-5).upper == 0.0
+    assert Composition([nothing]).tradeoff(0.1).lower == pytest.approx(0.9)
+
+
+# --- what is refused ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Composition([]), "parts must be a sequence of one or more of Step"),
+        (lambda: Composition(step(1.0, 0.1, 1)), "parts must be a sequence"),  # type: ignore[arg-type]
+        (lambda: Composition([step(1.0, 0.1, 1)], adjacency="zero-out"), "adjacency must be"),  # type: ignore[arg-type]
+        (
+            lambda: Composition([IndexSteps(steps=1, mechanism=INDEX)], adjacency="replace-one"),
+            "IndexSteps, got 'replace-one': under replacement the worst triple",
+        ),
+        (lambda: step(0.0, 0.1, 1), "noise_multiplier must be"),
+        (lambda: step(1.0, 0.0, 1), "sampling_rate must be"),
+        (lambda: step(1.0, 0.1, 0), "count must be"),
+        (lambda: GAUSSIAN.epsilon(0.0), "delta must be"),
+        (lambda: GAUSSIAN.delta(-1.0), "epsilon must be"),
+        (lambda: GAUSSIAN.tradeoff(1.5), "false_positive_rate must be"),
+        (lambda: GAUSSIAN.guaranteed([0.5, 2.0]), "false_positive_rates must be"),
+        (lambda: GAUSSIAN.plot(ax=3), "ax must be"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_it_refuses(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -1,0 +1,143 @@
+"""Brackets over the whole range of the arguments, against references that share no code with them."""
+
+import math
+import random
+from typing import Any
+
+import pytest
+
+from dptheory import privacy
+from dptheory.privacy._brackets import checked, prv_or_none
+from dptheory.privacy._dp_accounting import pld_bracket
+from dptheory.privacy._sampled_loss import Loss
+
+Setting = dict[str, Any]
+
+
+def drawn(rng: random.Random) -> Setting:
+    """Noise .05 to 1000, rate 1e-8 to 1, 1 to 10^6 steps, delta 1e-30 to .99."""
+    noise, rate = 10 ** rng.uniform(math.log10(0.05), 3), 10 ** rng.uniform(-8, 0)
+    delta = 10 ** rng.uniform(-30, -2) if rng.random() < 0.9 else rng.uniform(0.01, 0.99)
+    return {
+        "noise_multiplier": noise,
+        "sampling_rate": rate,
+        "steps": int(10 ** rng.uniform(0, 6)),
+        "delta": delta,
+        "direction": rng.choice(["remove", "add", "replace"]),
+    }
+
+
+def in_core(rng: random.Random) -> Setting:
+    """Noise .4 to 20, rate 1e-4 to 1, 100 to 10^6 steps, delta 1e-15 to .1: what is promised to 1e-9."""
+    noise = math.exp(rng.uniform(math.log(0.4), math.log(20.0)))
+    return {
+        "noise_multiplier": noise,
+        "sampling_rate": 10 ** rng.uniform(-4, 0),
+        "steps": int(10 ** rng.uniform(2, 6)),
+        "delta": 10 ** rng.uniform(-15, -1),
+        "direction": rng.choice(["remove", "add", "replace"]),
+    }
+
+
+def public(setting: Setting) -> Setting:
+    """The arguments of epsilon_bounds."""
+    if setting["direction"] == "replace":
+        return {**setting, "direction": "worst", "adjacency": "replace-one"}
+    return setting
+
+
+def witnesses(setting: Setting) -> list[tuple[float, float]]:
+    """Brackets by prv-accountant and dp-accounting (which knows no direction), where they give one."""
+    loss = Loss(setting["direction"], setting["noise_multiplier"], setting["sampling_rate"])
+    given = public(setting)
+    asked = checked(
+        *(setting[name] for name in ("noise_multiplier", "sampling_rate", "steps", "delta")),
+        given.get("adjacency", "add-remove"),
+        "poisson",
+        given["direction"],
+    )
+    found = [prv_or_none(loss, asked, 0.02)]
+    if setting["direction"] != "add" and setting["steps"] < 3000:
+        found.append(pld_bracket(loss, setting["steps"], setting["delta"]))
+    return [one for one in found if one is not None]
+
+
+def width_in_delta(setting: Setting, found: privacy.EpsilonBounds) -> float:
+    """How far delta at either end may be from the one that was asked for, relative."""
+    if found.upper == 0:
+        return 0.0
+    given = {name: value for name, value in public(setting).items() if name != "delta"}
+    least, most = (privacy.delta_bounds(epsilon=end, **given) for end in (found.upper, found.lower))
+    below, above = 1 - least.lower / setting["delta"], most.upper / setting["delta"] - 1
+    return max(below, above if found.lower > 0 else 0.0)
+
+
+def judged(settings: list[Setting], promised: float) -> tuple[list[str], list[str]]:
+    """Brackets without what the witnesses allow, and brackets wider than promised."""
+    missed, wide = [], []
+    for setting in settings:
+        found = privacy.epsilon_bounds(**public(setting))
+        slack = 1e-9 * found.upper + 1e-12
+        missed += [
+            f"{setting}: {found} against {low, high}"
+            for low, high in witnesses(setting)
+            if not (low <= found.upper + slack and found.lower <= high + slack)
+        ]
+        width = width_in_delta(setting, found)
+        if width > 2 * promised and found.upper - found.lower > 1e-9 * found.upper:
+            wide.append(f"{setting}: {found}, {width:.1e} in delta")
+    return missed, wide
+
+
+def certified_misses(settings: list[Setting]) -> list[str]:
+    missed = []
+    for setting in settings:
+        found = privacy.epsilon_bounds(**public(setting))
+        try:
+            certain = privacy.epsilon_bounds(**public(setting), certified=True)
+        except ValueError as refused:
+            assert "certified must be False here" in str(refused)
+            continue
+        if max(found.lower, certain.lower) > min(found.upper, certain.upper):
+            missed.append(f"{setting}: {found} against {certain}")
+    return missed
+
+
+def test_the_whole_range() -> None:
+    rng = random.Random(4)
+    missed, wide = judged([drawn(rng) for _ in range(10)][3:], 1e-4)  # the third takes ten seconds
+    assert (missed, wide) == ([], [])
+
+
+def test_the_core() -> None:
+    rng = random.Random(5)
+    settings = [in_core(rng) for _ in range(6)]
+    missed, wide = judged(settings, 1e-9)
+    assert (missed, wide) == ([], [])
+
+
+def test_the_core_certified() -> None:
+    pytest.importorskip("flint")
+    rng = random.Random(6)
+    assert certified_misses([in_core(rng) for _ in range(2)]) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(20))
+def test_the_whole_range_in_depth(part: int) -> None:
+    """1,000 settings: none without what the witnesses allow, at most one of a hundred wider than promised."""
+    rng = random.Random(100 + part)
+    missed, wide = judged([drawn(rng) for _ in range(50)], 1e-4)
+    assert missed == []
+    assert len(wide) <= 2, wide
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(10))
+def test_the_core_in_depth(part: int) -> None:
+    pytest.importorskip("flint")
+    rng = random.Random(200 + part)
+    settings = [in_core(rng) for _ in range(20)]
+    missed, wide = judged(settings, 1e-9)
+    assert (missed, wide) == ([], [])
+    assert certified_misses(settings) == []

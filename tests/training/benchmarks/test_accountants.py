@@ -1,0 +1,146 @@
+"""The accountants' benchmark: settings with a certified value, tools that answer what they are asked, and honest counting."""
+
+import json
+import logging
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flint")
+
+from typer.testing import CliRunner
+
+from training.benchmarks import _accountants
+from training.benchmarks.__main__ import app
+from training.benchmarks._accountants import TOOLS, Answer, Certified, Setting, draw, excess, summaries
+from training.benchmarks._limited import Outcome
+
+pytestmark = pytest.mark.filterwarnings("ignore:Optimal order")
+EASY = Certified(  # epsilon is that of another program, in balls of 96 bits
+    setting=Setting(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5),
+    lower=3.899087994199775,
+    upper=3.899087994200032,
+)
+
+
+def answer(upper: float | None, quantity: str = "epsilon", seconds: float = 1.0, tool: str = "a") -> Answer:
+    return Answer(number=0, tool=tool, quantity=quantity, lower=None, upper=upper, seconds=seconds, refused="")  # type: ignore[arg-type]
+
+
+def test_settings_are_drawn_over_the_core_and_certified() -> None:
+    first, again = next(draw(1, 3)), list(draw(1, 3))
+    assert [first] == again
+    one = first
+    assert 0.4 <= one.setting.noise_multiplier <= 20 and 1e-4 <= one.setting.sampling_rate <= 1
+    assert 100 <= one.setting.steps <= 1e6 and 1e-15 <= one.setting.delta <= 0.1
+    assert 0 < one.lower < one.upper <= 1000 and one.upper - one.lower < 1e-9 * one.upper
+
+
+def test_every_tool_knows_the_easy_setting() -> None:
+    found = {name: tool.epsilon(setting=EASY.setting) for name, tool in TOOLS.items()}
+    assert {name for name, (_, upper) in found.items() if not EASY.lower - 1e-9 <= upper < 1.15 * EASY.upper} == set()
+    assert {name for name, (lower, _) in found.items() if lower is not None} == {"dptheory", "prv-accountant"}
+    assert all(lower is None or lower <= EASY.upper for lower, _ in found.values())
+
+
+def noise_is_wrong(names: list[str]) -> dict[str, float]:
+    found = {
+        name: ask(setting=EASY.setting, epsilon=EASY.upper)[1]
+        for name in names
+        if (ask := TOOLS[name].noise_multiplier) is not None
+    }
+    return {name: sigma for name, sigma in found.items() if not 1 - 1e-9 <= sigma < 1.15}
+
+
+def test_noise_for_the_easy_setting() -> None:
+    assert noise_is_wrong(["dptheory", "Opacus RDP"]) == {}
+
+
+@pytest.mark.slow
+def test_noise_for_the_easy_setting_by_tools_that_take_longer() -> None:
+    assert noise_is_wrong(list(TOOLS)) == {}
+
+
+def test_our_renyi_epsilon_is_never_above_opacus() -> None:
+    rng, above = np.random.default_rng(5), []
+    for _ in range(12):
+        setting = Setting(
+            noise_multiplier=float(np.exp(rng.uniform(math.log(0.4), math.log(20)))),
+            sampling_rate=float(10 ** rng.uniform(-4, 0)),
+            steps=round(10 ** rng.uniform(2, 6)),
+            delta=float(10 ** rng.uniform(-15, -1)),
+        )
+        ours, theirs = (TOOLS[name].epsilon(setting=setting)[1] for name in ("dptheory RDP", "Opacus RDP"))
+        if not ours <= max(theirs, 0.0) * (1 + 1e-9):
+            above.append((setting, ours, theirs))
+    assert above == []
+
+
+def test_distance_from_the_truth() -> None:
+    assert excess(answer(EASY.upper * 1.5), [EASY]) == pytest.approx(0.5, rel=1e-9)
+    small = Certified(setting=EASY.setting, lower=0.1, upper=0.1)
+    assert excess(answer(0.3), [small]) == pytest.approx(0.2)  # absolute below 1
+    assert excess(answer(1.25, "noise_multiplier"), [EASY]) == 0.25
+    assert math.isnan(excess(answer(None), [EASY]))
+
+
+def test_refusals_and_answers_below_the_truth_are_counted() -> None:
+    uppers = (EASY.upper * 1.1, EASY.upper * 1.3, EASY.lower * 0.99, None)
+    found = summaries([answer(upper, seconds=k) for k, upper in enumerate(uppers)] + [answer(1.0, tool="b")], [EASY])
+    assert [(one.tool, one.answered, one.refused, one.below) for one in found] == [("a", 3, 1, 1), ("b", 1, 0, 1)]
+    assert found[0].seconds == 1.0
+    assert found[0].excess == pytest.approx(0.1, rel=1e-6) and found[0].worst == pytest.approx(0.3, rel=1e-6)
+
+
+class Here:
+    """A worker without a process."""
+
+    def __init__(self, warm_up: Callable[[], None]) -> None:
+        warm_up()
+
+    def __enter__(self) -> "Here":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """There is nothing to end."""
+
+    def call(self, function: Callable[..., object], arguments: dict[str, object], limit: float) -> Outcome:
+        return Outcome(function(**arguments), limit / 2)
+
+
+def test_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two settings and two tools."""
+    monkeypatch.setattr(_accountants, "Worker", Here)
+    monkeypatch.setattr(_accountants, "TOOLS", {name: TOOLS[name] for name in ("dptheory RDP", "dptheory")})
+    monkeypatch.setattr(_accountants, "draw", lambda count, seed: iter([EASY] * count))
+    options = ["--count", "2", "--noise-count", "1", "--limit", "8", "--out", str(tmp_path / "found.json")]
+    try:
+        done = CliRunner().invoke(app, ["accountants", *options])
+    finally:
+        logging.disable(logging.NOTSET)
+    assert done.exit_code == 0, done.output
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["seed"] == 0 and found["limit"] == 8 and {"opacus", "python-flint"} <= set(found["versions"])
+    assert [one["setting"]["steps"] for one in found["settings"]] == [1000, 1000]
+    assert [(one["number"], one["tool"], one["quantity"], one["seconds"]) for one in found["answers"]] == [
+        (0, "dptheory RDP", "epsilon", 4.0),
+        (0, "dptheory", "epsilon", 4.0),
+        (0, "dptheory", "noise_multiplier", 4.0),
+        (1, "dptheory RDP", "epsilon", 4.0),
+        (1, "dptheory", "epsilon", 4.0),
+    ]
+    loose, tight, noise, *_ = (one["upper"] for one in found["answers"])
+    assert EASY.upper < loose < 1.15 * EASY.upper and EASY.upper < tight < EASY.upper + 1e-9
+    assert 1.0 < noise < 1 + 1e-6
+
+
+def test_infinity_is_no_answer() -> None:
+    class Stub:
+        def call(self, *_: object) -> Outcome:
+            return Outcome((None, math.inf), 0.1)
+
+    found = _accountants._answer(Stub(), 0, "dptheory", "epsilon", EASY, 1.0)  # type: ignore[arg-type]
+    assert (found.upper, found.refused) == (None, "inf")

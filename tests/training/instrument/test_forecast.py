@@ -1,0 +1,58 @@
+"""Worth of a step: against the law of DP-SGD's release, with a curvature that differences of gradients confirm."""
+
+import pytest
+import torch
+
+from tests.training.instrument.looked_at import run_after, view_of
+from training.instrument import _forecast
+
+pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
+SPARSE = {"mechanism": {"name": "random-sparsification", "drop_rate": 0.5}}
+FROZEN = {"mechanism": {"name": "layer-freezing", "frozen_layers": 2, "after": 0.0}}
+
+
+def test_curvature_is_the_change_of_the_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    view = view_of(run_after(1, monkeypatch))
+    direction = view.noise(view.dim).double()
+    found = _forecast._curvature(view, direction, 30)
+    model, images = view.model.double(), view.test(0, 30)
+    pixels, size = images.pixels.double(), 1e-9
+
+    def gradient(step: float) -> torch.Tensor:
+        start = 0
+        for p in model.parameters():
+            p.data += step * direction[start : start + p.numel()].view_as(p)
+            start += p.numel()
+        loss = torch.nn.functional.cross_entropy(model(pixels), images.labels)
+        return torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(model.parameters()))])
+
+    above = gradient(size)
+    below = gradient(-2 * size)
+    torch.testing.assert_close(found, (above - below) / (2 * size), atol=2e-3 * float(found.abs().max()), rtol=1e-2)
+
+
+def test_worth_of_a_step_of_dp_sgd_and_of_masks(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_after(1, monkeypatch)
+    before = [p.detach().clone() for p in run.model.parameters()]
+    view = view_of(run)
+    found = _forecast.forecast(view, {"masked": SPARSE, "frozen": FROZEN}, 8, 10)["methods"]
+    assert all(torch.equal(a, b) for a, b in zip(before, run.model.parameters(), strict=True))
+    everything = torch.ones(view.dim, dtype=torch.bool)
+    centre, true = view.clipped_mean(everything).double(), view.gradients.double().mean(0)
+    spread = float(view.norms(everything).clamp_max(view.clip_norm).square().mean()) - float(centre.square().sum())
+    noise = view.dim * (view.noise_std / view.batch_size) ** 2
+    square = float(centre.square().sum()) + spread / view.batch_size + noise
+    assert found["dp-sgd"]["isotropic"] == pytest.approx(float(true @ centre) ** 2 / square, rel=0.3)
+    assert (found["dp-sgd"]["relative_isotropic"], found["dp-sgd"]["relative_curved"]) in ((1.0, 1.0), (1.0, None))
+    cosine = float(true @ centre) / float(true.norm()) / square**0.5
+    assert found["dp-sgd"]["turned"] == pytest.approx(cosine, rel=0.2)
+    assert 0 < found["masked"]["relative_isotropic"] < 1 and found["frozen"]["isotropic"] > 0
+
+
+def test_a_frozen_layer_is_given_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_after(1, monkeypatch)
+    view = view_of(run)
+    released = _forecast._released(view, _forecast._with(run, FROZEN), torch.arange(10))
+    assert not released[:9264].any() and released[9264:].all()
+    masked = _forecast._released(view, _forecast._with(run, SPARSE), torch.arange(10))
+    assert int((masked != 0).sum()) == 13005

@@ -1,0 +1,123 @@
+"""Instrumented runs decide by bounds that were declared before: holds, the opposite, open, and not run."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dptheory.claims import Measured
+from training.runs import _measured, _verdicts, read_instrument
+from training.runs._instruments import HOME
+from training.runs._measured import AskedOfInstrument, Bound, committed, path_of, read_asked
+from training.runs._rules import Rule
+
+MASKS = dataclasses.replace(read_instrument("masks"), seeds=(0, 1))
+TABLE: dict[str, Any] = {
+    "instrument": "masks",
+    "question": "Does it?",
+    "differs": "invented",
+    "reported": ["MSE, dense minus frozen"],
+    "bounds": [{"quantity": "least_mse_gain", "words": "gain", "above": 0.0}],
+}
+
+
+def asked(**bounds: float) -> AskedOfInstrument:
+    return AskedOfInstrument(
+        MASKS, "Does it?", "invented", ("MSE, dense minus frozen",), (Bound("least_mse_gain", "gain", **bounds),)
+    )
+
+
+def written(folder: Path, *values: float | None, code: dict[str, Any] | None = None) -> Path:
+    for seed, value in enumerate(values):
+        path = path_of(folder, name="masks", seed=seed)
+        path.parent.mkdir(exist_ok=True)
+        result = {
+            "quantities": {"least_mse_gain": value},
+            "code": code or {"commit": "c0ffee", "dirty": False},
+            "arms": {},
+        }
+        path.write_text(json.dumps(result))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("values", "bounds", "relation", "outcome", "state"),
+    [
+        ((0.1, 0.2), {"above": 0.0}, "above 0", "holds", "confirmed"),
+        ((0.1, -0.2), {"above": 0.0}, "above 0", "open", "not confirmed"),
+        ((-0.1, -0.2), {"above": 0.0}, "above 0", "the opposite", "not confirmed"),
+        ((0.1, 0.2), {"below": 0.15}, "below 0.15", "open", "not confirmed"),
+        ((0.1, 0.2), {"above": 0.05, "below": 0.25}, "between 0.05 and 0.25", "holds", "confirmed"),
+        ((0.0, 0.0), {"above": 0.0}, "above 0", "the opposite", "not confirmed"),
+        ((0.1, None), {"above": 0.0}, "above 0", "open", "not confirmed"),
+    ],
+)  # fmt: skip
+def test_states(tmp_path: Path, values, bounds: dict[str, float], relation: str, outcome: str, state: str) -> None:
+    rule = Rule(measured=asked(**bounds))
+    found = _verdicts.claim_answer("rf.fig1", rule, {}, committed(written(tmp_path, *values)))
+    assert found.measured == (Measured(quantity="gain", values=values, relation=relation, outcome=outcome),)
+    assert (found.state, found.instrument, found.study, found.reason) == (state, "masks", None, "")
+    assert found.files == (
+        "proofs/results/instruments/masks_seed=0.json",
+        "proofs/results/instruments/masks_seed=1.json",
+    )
+    assert found.reported == (("MSE, dense minus frozen", "positive"),)
+    assert found.command == "python -m training instrument masks" and found.cost == MASKS.cost
+    assert (
+        found.summary.startswith(f"{state}: gain ") and f"asked of instrument masks: {found.question}" in found.lines()
+    )
+
+
+def test_a_seed_less_and_code_that_nobody_can_find_are_no_answer(tmp_path: Path) -> None:
+    rule = Rule(measured=asked(above=0.0))
+    for folder in (written(tmp_path, 0.1), written(tmp_path, 0.1, 0.2, code={"commit": "x", "dirty": True})):
+        found = _verdicts.claim_answer("rf.fig1", rule, {}, committed(folder))
+        assert (found.state, found.measured, found.files) == ("not run", (), ())
+        assert found.reason == "instrument masks has seeds to go" and found.command
+    assert _verdicts.claim_answer("rf.fig1", rule, {}).state == "not run"
+    path_of(tmp_path, name="masks", seed=0).write_text("{}")
+    with pytest.raises(ValueError, match="is no result of an instrument: it lacks"):
+        committed(tmp_path)("masks", 0)
+    path_of(tmp_path, name="masks", seed=0).write_text("{")
+    with pytest.raises(ValueError, match="is no result of an instrument"):
+        committed(tmp_path)("masks", 0)
+
+
+def test_wrong_rules_are_refused() -> None:
+    assert read_asked(TABLE, {"masks": MASKS}) == asked(above=0.0)
+    bound = TABLE["bounds"][0]
+    wrong = [
+        ({"instrument": "mask"}, "instrument must be one of"),
+        ({"differs": ""}, "differs must say something"),
+        ({"reported": []}, "reported must say something"),
+        ({"bounds": []}, "bounds must say something"),
+        ({"bounds": [bound | {"quantity": "alignment_gap"}]}, "quantity must be one of"),
+        ({"bounds": [{"quantity": "least_mse_gain", "words": "gain"}]}, "bounds must have words, and above or below"),
+        ({"bounds": [bound | {"words": ""}]}, "bounds must have words"),
+        ({"bounds": [bound | {"beneath": 0.0}]}, "there is no key beneath"),
+        ({"conditions": []}, "there is no key conditions"),
+    ]
+    for change, says in wrong:
+        with pytest.raises(ValueError, match=says):
+            read_asked(TABLE | change, {"masks": MASKS})
+
+
+def test_committed_results_are_those_of_their_instruments() -> None:
+    """Each file holds what its instrument measures, at its steps and with its options' names."""
+    folder = Path(__file__).parents[3] / "proofs" / "results"
+    for path in sorted((folder / _measured.FOLDER).glob("*.json")):
+        name, seed = path.stem.split("_seed=")
+        instrument, result = read_instrument(name), committed(folder)(name, int(seed))
+        assert result is not None and int(seed) in instrument.seeds, path.name
+        assert tuple(result["quantities"]) == instrument.quantities
+        assert set(result["arms"]) == set(instrument.arms)
+        for one in instrument.measurings:
+            for arm in one.arms:
+                assert [row["step"] for row in result["arms"][arm]["measured"][one.kind]] == list(one.steps)
+                wanted, config = instrument.config(arm, seed=int(seed)).as_dict(), dict(result["arms"][arm]["config"])
+                sigma = wanted.pop("noise_multiplier"), config.pop("noise_multiplier")
+                assert config == json.loads(json.dumps(wanted))
+                assert sigma == (None, None) or sigma[0] == pytest.approx(sigma[1], rel=1e-5)
+    assert HOME.is_dir()

@@ -1,0 +1,141 @@
+"""A run before its first step: its images, the images that nothing protects, its noise and its streams of random numbers."""
+
+import numpy as np
+import pytest
+import torch
+
+from dptheory import privacy
+from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
+from training import runs
+from training.data import Images, standardised
+from training.engine import PartitionBatches, PoissonBatches
+from training.networks import scattering_features
+from training.runs import _prepare
+
+CPU = torch.device("cpu")
+SPARSE = {"name": "random-sparsification", "drop_rate": 0.5}
+GEP = {"name": "gep", "subspace_dim": 12, "residual_clip": 0.3, "anchors": 14}
+
+pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
+
+
+@pytest.fixture(autouse=True)
+def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_prepare, "load", tiny_load)
+
+
+def test_images_taken_as_not_protected_are_not_judged_by() -> None:
+    test = standardised(tiny_load("excerpt", train=False))
+    taken = runs.prepare(tiny_config(GEP), CPU)
+    assert len(taken.test) == TEST - 14
+    assert torch.equal(taken.test.pixels, test.pixels[14:]) and torch.equal(taken.test.labels, test.labels[14:])
+    assert torch.equal(taken.optimizer.mechanism._anchors._pixels, test.pixels[:14])
+    assert len(runs.prepare(tiny_config(SPARSE), CPU).test) == TEST
+
+
+def test_images_of_another_set_cost_no_test_images() -> None:
+    run = runs.prepare(tiny_config(GEP, data="mnist"), CPU)
+    assert len(run.test) == TEST
+    assert torch.equal(
+        run.optimizer.mechanism._anchors._pixels, standardised(tiny_load("excerpt", train=False)).pixels[:14]
+    )
+
+
+def test_auxiliary_images_are_loaded_for_those_alone_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(_prepare, "load", lambda name, train: asked.append(name) or tiny_load(name, train=train))
+    runs.prepare(tiny_config(SPARSE, data="mnist"), CPU)
+    assert asked == ["mnist", "mnist"]
+
+
+def test_weights_batches_noise_and_masks_have_streams_of_their_own() -> None:
+    """One seed gives one run in every version, and no two of its parts the same random numbers."""
+    expected = [int(np.random.SeedSequence((5, purpose)).generate_state(1)[0]) for purpose in range(4)]
+    assert [_prepare.stream(5, purpose) for purpose in range(4)] == expected and len(set(expected)) == 4
+    run = runs.prepare(tiny_config(SPARSE), CPU)
+    torch.manual_seed(expected[0])
+    start = runs.build_model("small-cnn", features=784, seed=expected[0])
+    assert all(torch.equal(a, b) for a, b in zip(start.parameters(), run.model.parameters(), strict=True))
+    assert torch.equal(
+        run.batches.batch(3), PoissonBatches(train_size=TRAIN, sampling_rate=30 / TRAIN, seed=expected[1]).batch(3)
+    )
+    assert run.optimizer.mechanism._generator.initial_seed() == expected[3]
+    seeds: list[int] = []
+    before = torch.Generator.manual_seed
+    with pytest.MonkeyPatch.context() as patch:
+
+        class Noted(torch.Generator):
+            def manual_seed(self, seed: int) -> torch.Generator:
+                seeds.append(seed)
+                return before(self, seed)
+
+        patch.setattr(torch, "Generator", Noted)
+        runs.prepare(tiny_config(), CPU)
+    assert expected[2] in seeds
+
+
+def test_a_partition_has_the_stream_of_the_batches() -> None:
+    run = runs.prepare(tiny_config(sampling="partition"), CPU)
+    assert torch.equal(
+        run.batches.batch(1), PartitionBatches(train_size=TRAIN, batch_size=30, seed=_prepare.stream(5, 1)).batch(1)
+    )
+    assert run.optimizer.privacy(1e-5).sampling_rate == 1.0
+    assert runs.prepare(tiny_config(), CPU).optimizer.privacy(1e-5).sampling_rate == 0.25
+
+
+def test_a_run_begins_at_the_beginning() -> None:
+    run = runs.prepare(tiny_config(), CPU)
+    found = (run.step, run.losses, run.seen, run.seconds, run.spent, run.rows, run.steps)
+    assert found == (0, 0.0, 0, 0.0, False, [], 12) and run.spent is False and run.model.training
+
+
+@pytest.mark.parametrize("model", ["scattering-cnn", "scattering-linear"])
+def test_the_scattering_networks_take_the_coefficients_of_images_of_their_shape(model: str) -> None:
+    few = tiny_load("cifar-10", train=False)
+    few = Images(few.name, few.pixels[:3], few.labels[:3])
+    config = tiny_config(data="cifar-10", model=model)
+    found = _prepare._inputs(config, few)
+    assert torch.equal(found.pixels, scattering_features(standardised(few).pixels)) and found.name == few.name
+    assert torch.equal(found.labels, few.labels)
+    raw = _prepare._inputs(tiny_config(data="cifar-10", model=model, inputs="unit"), few)
+    assert torch.equal(raw.pixels, scattering_features(few.pixels))
+    unit = tiny_config(inputs="unit")
+    assert _prepare._inputs(unit, few) is few
+    wrong = Images("x", torch.zeros(2, 3, 32, 31), few.labels[:2])
+    with pytest.raises(ValueError, match=r"takes images of shape \(3, 32, 32\), got 'cifar-10': \(3, 32, 31\)"):
+        _prepare._inputs(tiny_config(data="cifar-10", model=model, inputs="unit"), wrong)
+
+
+def test_half_of_the_test_images_at_most_are_taken() -> None:
+    test = _prepare._inputs(tiny_config(), tiny_load("excerpt", train=False))
+    assert torch.equal(_prepare._auxiliary(tiny_config(), test), test.pixels[: TEST // 2])
+    with pytest.raises(ValueError, match=r"anchors must be an integer in 1..30, got 31"):
+        runs.prepare(tiny_config(GEP | {"anchors": 31}), CPU)
+
+
+def test_noise_is_the_least_that_the_budget_affords_to_six_decimals() -> None:
+    config = tiny_config(noise_multiplier=None, epsilon=2.0)
+    found, exact = (
+        _prepare._noise_multiplier(config, 0.25, 12),
+        privacy.least_noise_multiplier(epsilon=2.0, delta=1e-5, sampling_rate=0.25, steps=12),
+    )
+    assert exact <= found < exact + 1e-6 and found == round(found, 6)
+    assert _prepare._noise_multiplier(tiny_config(epsilon=2.0, noise_multiplier=0.3), 0.25, 12) == 0.3
+
+
+def test_steps_hold_as_many_passes_as_epochs() -> None:
+    assert [_prepare.last_step(epoch, 0.3) for epoch in (1, 2, 3)] == [3, 7, 10]
+    assert [_prepare.last_step(epoch, 1.0) for epoch in (1, 2)] == [1, 2] and _prepare.last_step(5, 0.99) == 5
+
+
+def test_a_mechanism_is_told_steps_and_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A secure run has no seed that anyone could know."""
+    told: list[runs.MechanismSetting] = []
+    build = runs._build.build_mechanism
+    monkeypatch.setattr(
+        runs._build, "build_mechanism", lambda setting, table: told.append(setting) or build(setting, table)
+    )
+    for secure in (False, True):
+        runs.prepare(tiny_config(SPARSE, secure=secure), CPU)
+    assert [(one.steps_per_epoch, one.steps) for one in told] == [(4, 12), (4, 12)]
+    assert [one.seed for one in told] == [_prepare.stream(5, 3), None]

@@ -1,0 +1,307 @@
+"""Accountants side by side: the time of each one's answer, and its distance from the certified value."""
+
+import contextlib
+import functools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, Literal
+
+import numpy as np
+
+from dptheory import privacy
+from dptheory.privacy._enclosure import certified_epsilon
+from dptheory.privacy._moments import Unresolved
+from dptheory.privacy._saddle_brackets import SampledGaussian, epsilon_bracket, noise_bracket
+from training.benchmarks._limited import Outcome, Worker
+
+Quantity = Literal["epsilon", "noise_multiplier"]
+Bracket = tuple[float | None, float]
+"""Lower bound, where the tool gives one, and the upper bound that it reports."""
+
+NOISE, LOG_RATE, LOG_STEPS, LOG_DELTA = (0.4, 20.0), (-4.0, 0.0), (2.0, 6.0), (-15.0, -1.0)
+"""What settings are drawn from, uniformly in the logarithm."""
+LARGEST_EPSILON = 1000.0
+LIBRARIES = ("dptheory", "numpy", "scipy", "python-flint", "dp-accounting", "opacus", "prv-accountant")
+ROUNDING = 1e-9
+"""An answer is counted as below the truth from this relative distance on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """A run of DP-SGD."""
+
+    noise_multiplier: float
+    sampling_rate: float
+    steps: int
+    delta: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certified:
+    """A setting with an enclosure of its epsilon, which takes its noise multiplier: that is the least for this epsilon."""
+
+    setting: Setting
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What one tool said of one setting.
+
+    Attributes:
+        number: of the setting.
+        tool: its name in ``TOOLS``.
+        quantity: what was asked for.
+        lower, upper: its bounds; None where it gives none.
+        seconds: of CPU time, or the limit.
+        refused: why there is no answer, or empty.
+    """
+
+    number: int
+    tool: str
+    quantity: Quantity
+    lower: float | None
+    upper: float | None
+    seconds: float
+    refused: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool:
+    """How a tool is asked for epsilon of a setting, and for the least noise multiplier at an epsilon, if it can be."""
+
+    epsilon: Callable[..., Bracket]
+    noise_multiplier: Callable[..., Bracket] | None = None
+
+
+def draw(count: int, seed: int) -> Iterator[Certified]:
+    """``count`` settings over the core of the accountant; those with an epsilon of 0 or above 1,000 are drawn again."""
+    rng = np.random.default_rng(seed)
+    found = 0
+    while found < count:
+        setting = Setting(
+            noise_multiplier=float(np.exp(rng.uniform(*np.log(NOISE)))),
+            sampling_rate=float(10 ** rng.uniform(*LOG_RATE)),
+            steps=round(10 ** rng.uniform(*LOG_STEPS)),
+            delta=float(10 ** rng.uniform(*LOG_DELTA)),
+        )
+        try:
+            if not 0.0 < _ours(setting)[1] <= LARGEST_EPSILON:
+                continue
+            lower, upper = certified_epsilon(_composition(setting), delta=setting.delta)
+        except Unresolved:
+            continue
+        found += 1
+        yield Certified(setting=setting, lower=lower, upper=upper)
+
+
+def measure(count: int, seed: int, noise_count: int, limit: float) -> Iterator[tuple[Certified, list[Answer]]]:
+    """Setting after setting, what every tool says of epsilon, and of the first ``noise_count`` also of the noise multiplier."""
+    with contextlib.ExitStack() as stack:
+        workers = {name: stack.enter_context(Worker(functools.partial(_warm_up, name))) for name in TOOLS}
+        for number, one in enumerate(draw(count, seed)):
+            answers = []
+            for name, tool in TOOLS.items():
+                answers.append(_answer(workers[name], number, name, "epsilon", one, limit))
+                if tool.noise_multiplier is not None and number < noise_count:
+                    answers.append(_answer(workers[name], number, name, "noise_multiplier", one, limit))
+            yield one, answers
+
+
+def excess(answer: Answer, settings: list[Certified]) -> float:
+    """Distance of the upper bound from the truth: over max(1, epsilon), or relative for noise. NaN without an answer."""
+    if answer.upper is None:
+        return math.nan
+    one = settings[answer.number]
+    if answer.quantity == "epsilon":
+        truth = (one.lower + one.upper) / 2
+        return (answer.upper - truth) / max(1.0, truth)
+    return answer.upper / one.setting.noise_multiplier - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """All answers of a tool to one question.
+
+    Attributes:
+        tool, quantity: who was asked what.
+        answered, refused: how many settings.
+        below: answers below the truth, which are wrong.
+        seconds, excess: medians over the answers.
+        worst: largest excess.
+    """
+
+    tool: str
+    quantity: Quantity
+    answered: int
+    refused: int
+    below: int
+    seconds: float
+    excess: float
+    worst: float
+
+
+def summaries(answers: list[Answer], settings: list[Certified]) -> list[Summary]:
+    """One for every tool and question, in the order of the answers."""
+    found = []
+    for tool, quantity in dict.fromkeys((one.tool, one.quantity) for one in answers):
+        mine = [one for one in answers if (one.tool, one.quantity) == (tool, quantity)]
+        given = [one for one in mine if one.upper is not None]
+        distances = np.array([excess(one, settings) for one in given])
+        found.append(
+            Summary(
+                tool=tool,
+                quantity=quantity,
+                answered=len(given),
+                refused=len(mine) - len(given),
+                below=int((distances < -ROUNDING).sum()),
+                seconds=float(np.median([one.seconds for one in given])) if given else math.nan,
+                excess=float(np.median(distances)) if given else math.nan,
+                worst=float(distances.max()) if given else math.nan,
+            )
+        )
+    return found
+
+
+def versions() -> dict[str, str]:
+    return {name: version(name) for name in LIBRARIES}
+
+
+def _answer(worker: Worker, number: int, name: str, quantity: Quantity, one: Certified, limit: float) -> Answer:
+    asked: dict[str, Any] = {"setting": one.setting}
+    if quantity == "noise_multiplier":
+        asked["epsilon"] = one.upper
+    outcome: Outcome = worker.call(getattr(TOOLS[name], quantity), asked, limit)
+    lower, upper = (None, None) if outcome.refused else outcome.value
+    refused = outcome.refused
+    if upper is not None and not math.isfinite(upper):
+        lower, upper, refused = None, None, f"{upper}"
+    return Answer(
+        number=number,
+        tool=name,
+        quantity=quantity,
+        lower=lower,
+        upper=upper,
+        seconds=outcome.seconds,
+        refused=refused,
+    )
+
+
+def _warm_up(name: str) -> None:
+    import logging
+
+    logging.disable(logging.ERROR)
+    TOOLS[name].epsilon(Setting(noise_multiplier=2.0, sampling_rate=0.01, steps=100, delta=1e-5))
+
+
+def _composition(setting: Setting) -> tuple[SampledGaussian, ...]:
+    return (
+        SampledGaussian(
+            noise_multiplier=setting.noise_multiplier, sampling_rate=setting.sampling_rate, count=setting.steps
+        ),
+    )
+
+
+def _ours(setting: Setting) -> Bracket:
+    return epsilon_bracket(_composition(setting), delta=setting.delta)
+
+
+def _ours_noise(setting: Setting, epsilon: float) -> Bracket:
+    one = SampledGaussian(noise_multiplier=1.0, sampling_rate=setting.sampling_rate, count=setting.steps)
+    return noise_bracket((one,), epsilon=epsilon, delta=setting.delta)
+
+
+def _our_rdp(setting: Setting) -> Bracket:
+    return None, privacy.rdp_epsilon(
+        noise_multiplier=setting.noise_multiplier,
+        sampling_rate=setting.sampling_rate,
+        steps=setting.steps,
+        delta=setting.delta,
+    )
+
+
+def _event(setting: Setting, noise_multiplier: float) -> Any:
+    import dp_accounting
+
+    one = dp_accounting.PoissonSampledDpEvent(setting.sampling_rate, dp_accounting.GaussianDpEvent(noise_multiplier))
+    return dp_accounting.SelfComposedDpEvent(one, setting.steps)
+
+
+def _pld(setting: Setting, interval: float) -> Bracket:
+    from dp_accounting.pld import PLDAccountant
+
+    accountant = PLDAccountant(value_discretization_interval=interval)
+    return None, float(accountant.compose(_event(setting, setting.noise_multiplier)).get_epsilon(setting.delta))
+
+
+def _pld_noise(setting: Setting, epsilon: float, interval: float) -> Bracket:
+    from dp_accounting import mechanism_calibration
+    from dp_accounting.pld import PLDAccountant
+
+    return None, float(
+        mechanism_calibration.calibrate_dp_mechanism(
+            lambda: PLDAccountant(value_discretization_interval=interval),
+            lambda noise: _event(setting, noise),
+            epsilon,
+            setting.delta,
+            mechanism_calibration.LowerEndpointAndGuess(0.2, 2.0),
+        )
+    )
+
+
+def _opacus(setting: Setting, name: str) -> Bracket:
+    from opacus.accountants import create_accountant
+
+    accountant = create_accountant(name)
+    accountant.history = [(setting.noise_multiplier, setting.sampling_rate, setting.steps)]
+    return None, float(accountant.get_epsilon(delta=setting.delta))
+
+
+def _opacus_noise(setting: Setting, epsilon: float, name: str) -> Bracket:
+    from opacus.accountants.utils import get_noise_multiplier
+
+    return None, float(
+        get_noise_multiplier(
+            target_epsilon=epsilon,
+            target_delta=setting.delta,
+            sample_rate=setting.sampling_rate,
+            steps=setting.steps,
+            accountant=name,
+        )
+    )
+
+
+def _prv_accountant(setting: Setting) -> Bracket:
+    from prv_accountant import PoissonSubsampledGaussianMechanism, PRVAccountant
+
+    accountant = PRVAccountant(
+        prvs=PoissonSubsampledGaussianMechanism(
+            sampling_probability=setting.sampling_rate, noise_multiplier=setting.noise_multiplier
+        ),
+        max_self_compositions=setting.steps,
+        eps_error=0.01,
+        delta_error=setting.delta / 1000,
+    )
+    lower, _, upper = accountant.compute_epsilon(delta=setting.delta, num_self_compositions=setting.steps)
+    return float(lower), float(upper)
+
+
+TOOLS: dict[str, Tool] = {
+    "dptheory": Tool(epsilon=_ours, noise_multiplier=_ours_noise),
+    "dptheory RDP": Tool(epsilon=_our_rdp),
+    "dp-accounting PLD 1e-3": Tool(
+        epsilon=functools.partial(_pld, interval=1e-3), noise_multiplier=functools.partial(_pld_noise, interval=1e-3)
+    ),
+    "dp-accounting PLD 1e-4": Tool(epsilon=functools.partial(_pld, interval=1e-4)),
+    "Opacus PRV": Tool(
+        epsilon=functools.partial(_opacus, name="prv"), noise_multiplier=functools.partial(_opacus_noise, name="prv")
+    ),
+    "Opacus RDP": Tool(
+        epsilon=functools.partial(_opacus, name="rdp"), noise_multiplier=functools.partial(_opacus_noise, name="rdp")
+    ),
+    "prv-accountant": Tool(epsilon=_prv_accountant),
+}
+"""The tools by name, with their own defaults where they have any; prv-accountant's errors are those that Opacus takes."""

@@ -1,0 +1,87 @@
+"""What one step of each method is worth at the weights of a DP-SGD run: the forecast that accuracies are held against."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from training.engine import generator_noise
+from training.instrument._view import View
+from training.mechanisms import Tensors
+from training.runs import Run, from_dict, prepare
+
+
+def forecast(view: View, methods: Mapping[str, Mapping[str, Any]], draws: int, curved: int) -> dict[str, Any]:
+    """max(0, E<w, g>)^2 / E|g|^2 and max(0, E<w, g>)^2 / E[g'Hg] of what each method releases, relative to the run's own.
+
+    w is the mean gradient of the examples; g the mean gradient that the method releases of a batch drawn from them, with its
+    masks and its noise; H the Hessian of the mean loss of the first ``curved`` of them. The first is the gain of a step at the
+    best rate where the curvature is the same in all directions, the second where it is what it is; null where E[g'Hg] is not
+    positive. ``turned`` is the mean cosine of g and w.
+    """
+    run, found = view.run, dict[str, dict[str, float | None]]()
+    for name, changes in {"dp-sgd": {}, **methods}.items():
+        found[name] = _worth(view, _with(run, changes), draws, curved)
+    own = found["dp-sgd"]
+    for one in found.values():
+        for key in ("isotropic", "curved"):
+            mine, other = one[key], own[key]
+            one[f"relative_{key}"] = mine / other if mine is not None and other else None
+    return {"methods": found}
+
+
+def _with(run: Run, changes: Mapping[str, Any]) -> Run:
+    """A run of another method at the same weights."""
+    other = prepare(from_dict(run.config.as_dict() | dict(changes)), torch.device("cpu"))
+    other.model.load_state_dict(run.model.state_dict())
+    return other
+
+
+def _worth(view: View, run: Run, draws: int, curved: int) -> dict[str, float | None]:
+    true = view.gradients.double().mean(0)
+    rows = []
+    for _ in range(draws):
+        chosen = torch.randint(len(view.gradients), (view.batch_size,), generator=view.generator)
+        g = _released(view, run, chosen)
+        cosine = float(torch.nn.functional.cosine_similarity(true, g, dim=0))
+        rows.append((float(true @ g), float(g @ g), float(g @ _curvature(view, g, curved)), cosine))
+    descent, square, bend, turned = torch.tensor(rows, dtype=torch.float64).T
+    gain = max(0.0, float(descent.mean())) ** 2
+    return {
+        "isotropic": gain / float(square.mean()),
+        "curved": gain / float(bend.mean()) if bend.mean() > 0 else None,
+        "curvature": float(bend.mean()),
+        "curvature_error": float(bend.std() / math.sqrt(draws)),
+        "turned": float(turned.mean()),
+    }
+
+
+def _released(view: View, run: Run, chosen: torch.Tensor) -> torch.Tensor:
+    """The mean gradient that the method releases of a batch, shape (d,); 0 where it trains nothing."""
+    trained = [p for p in run.model.parameters() if p.requires_grad]
+    kept = torch.cat([torch.full((p.numel(),), p.requires_grad) for p in run.model.parameters()])
+    pieces = torch.split(view.gradients[chosen][:, kept], [p.numel() for p in trained], dim=1)
+    samples: Tensors = [piece.reshape(-1, *p.shape) for piece, p in zip(pieces, trained, strict=True)]
+    mechanism = run.optimizer.mechanism
+    mechanism.begin_step([p.detach() for p in trained])
+    released = mechanism.release(
+        mechanism.contribute(samples, view.clip_norm).total,
+        noise_multiplier=run.optimizer.noise_multiplier,
+        clip_norm=view.clip_norm,
+        noise=generator_noise(view.generator),
+    )
+    mechanism.end_step(released, run.optimizer.noise_multiplier * view.clip_norm)
+    whole = torch.zeros(view.dim, dtype=torch.float64)
+    whole[kept] = torch.cat([r.flatten() for r in released]).double() / view.batch_size
+    return whole
+
+
+def _curvature(view: View, direction: torch.Tensor, curved: int) -> torch.Tensor:
+    """Hg, by differentiating <gradient, g>."""
+    images, params = view.test(0, curved), list(view.model.parameters())
+    loss = nn.functional.cross_entropy(view.model(images.pixels), images.labels)
+    first = torch.cat([g.flatten() for g in torch.autograd.grad(loss, params, create_graph=True)])
+    second = torch.autograd.grad(first @ direction.to(first.dtype), params)
+    return torch.cat([g.flatten() for g in second]).double()

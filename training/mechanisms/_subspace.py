@@ -1,0 +1,83 @@
+"""The subspace of the embedding: the first principal vectors of anchor gradients, and how many each group gets."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+
+from dptheory import _validate
+from training._randomness import normal
+from training.mechanisms._base import Tensors
+
+
+class AnchorSource(Protocol):
+    r"""Gives gradients of auxiliary, non-sensitive examples at the present weights, shapes (m, \*parameter.shape).
+
+    Source: GEP, Algorithm 1, line 3 (gep.random_labels).
+    """
+
+    def __call__(self) -> Tensors: ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that changes from call to call."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what ``state_dict`` gave."""
+
+
+def power_iteration(
+    anchors: torch.Tensor, *, dim: int, iterations: int, generator: torch.Generator | None
+) -> torch.Tensor:
+    """Orthonormal rows B that span about the first principal subspace of the anchor gradients A.
+
+    From a random start, ``iterations`` times: Q R = A B', then B' R = A' Q.
+
+    Args:
+        anchors: A, shape (m, p), finite.
+        dim: rows k, 1..min(m, p).
+        iterations: >= 1.
+        generator: of the CPU, for the start; None for the operating system's.
+
+    Returns:
+        Basis B, shape (k, p).
+
+    Raises:
+        ValueError: ``dim`` or ``iterations`` outside its range.
+
+    Source: GEP, Algorithm 1, lines 3 to 7 (gep.lem3.1, gep.power).
+
+    Example: anchors of rank 1 give their direction after one iteration.
+        >>> import torch
+        >>> from training.mechanisms import power_iteration
+        >>> anchors = torch.outer(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 0.6, 0.8]))
+        >>> power_iteration(anchors, dim=1, iterations=1, generator=torch.Generator().manual_seed(0)).abs()
+        tensor([[0.0000, 0.6000, 0.8000]])
+    """
+    _validate.integer("dim", dim, 1, min(anchors.shape))
+    basis = normal((dim, anchors.shape[1]), generator).to(anchors)
+    for _ in range(_validate.integer("iterations", iterations, 1)):
+        left = torch.linalg.qr(anchors @ basis.T).Q  # without it singular values are squared, too much for float32
+        basis = torch.linalg.qr(anchors.T @ left).Q.T
+    return basis
+
+
+def shared_dimensions(sizes: Sequence[int], subspace_dim: int) -> list[int]:
+    r"""The quota k shared out by the square roots of the sizes: :math:`k_g = k\sqrt{p_g}/\sum_h\sqrt{p_h}`, rounded, in 1..p_g.
+
+    Args:
+        sizes: entries p_g of the groups, each >= 1.
+        subspace_dim: k, >= 1.
+
+    Returns:
+        k_g for every group; by rounding their sum may differ from k.
+
+    Source: GEP, section 4 (gep.groups).
+
+    Example: the quota goes by the square roots of the sizes, and a small group gets no more than it can hold.
+        >>> from training.mechanisms import shared_dimensions
+        >>> shared_dimensions([100, 900, 4], 40)
+        [10, 29, 2]
+    """
+    roots = [math.sqrt(size) for size in sizes]
+    return [min(size, max(1, round(subspace_dim * root / sum(roots)))) for size, root in zip(sizes, roots, strict=True)]

@@ -1,0 +1,179 @@
+"""How instrumented runs decide about the papers' figures: bounds on measured numbers, declared before the runs."""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dptheory import _validate, claims
+from dptheory.claims import Answer, Measured
+from training import _argument_ranges
+from training.runs._instruments import Instrument
+
+Result = Mapping[str, Any]
+FindMeasured = Callable[[str, int], Result | None]
+"""The result of an instrument, by its name and a seed; None where there is none that counts."""
+
+FOLDER = "instruments"
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a measured number has to be, in every seed.
+
+    Attributes:
+        quantity: of the instrument.
+        words: what it is.
+        above, below: the open interval.
+    """
+
+    quantity: str
+    words: str
+    above: float = -math.inf
+    below: float = math.inf
+
+    def __str__(self) -> str:
+        if math.isinf(self.below):
+            return f"above {self.above:g}"
+        return f"below {self.below:g}" if math.isinf(self.above) else f"between {self.above:g} and {self.below:g}"
+
+    def finding(self, values: tuple[float | None, ...]) -> Measured:
+        """What the seeds say: it holds in all of them, in none, or in some. A value that could not be had holds nothing."""
+        held = [value is not None and self.above < value < self.below for value in values]
+        outcome = "holds" if all(held) else "open" if any(held) else "the opposite"
+        return Measured(quantity=self.words, values=values, relation=str(self), outcome=outcome)
+
+
+@dataclass(frozen=True)
+class AskedOfInstrument:
+    """What a claim comes to in instrumented runs; all bounds must hold.
+
+    Attributes:
+        instrument: whose runs they are.
+        question: in words.
+        differs: in what its runs differ from the paper's.
+        reported: names of the paper's numbers to stand beside it.
+        bounds: that decide.
+    """
+
+    instrument: Instrument
+    question: str
+    differs: str
+    reported: tuple[str, ...]
+    bounds: tuple[Bound, ...]
+
+
+def path_of(folder: Path, *, name: str, seed: int) -> Path:
+    """Where the result of an instrument and a seed lies.
+
+    Args:
+        folder: of all results.
+        name: of the instrument.
+        seed: one of its seeds.
+
+    Returns:
+        Path of the JSON file.
+
+    Raises:
+        ValueError: a seed outside 0..2^63 - 1.
+
+    Example: a file per instrument and seed.
+        >>> from pathlib import Path
+        >>> from training.runs import instrument_path
+        >>> instrument_path(Path("results"), name="masks", seed=0).as_posix()
+        'results/instruments/masks_seed=0.json'
+    """
+    return folder / FOLDER / f"{name}_seed={_argument_ranges.seed('seed', seed)}.json"
+
+
+def committed(folder: Path) -> FindMeasured:
+    """The results that count: those of code that differs from its commit are none."""
+
+    def found(name: str, seed: int) -> Result | None:
+        path = path_of(folder, name=name, seed=seed)
+        try:
+            result = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path} is no result of an instrument: {error}") from None
+        if not isinstance(result, dict) or not {"quantities", "code", "arms"} <= result.keys():
+            raise ValueError(f"{path} is no result of an instrument: it lacks quantities, code or arms")
+        return None if result["code"].get("dirty") else result
+
+    return found
+
+
+def nothing_measured(name: str, seed: int) -> None:
+    """No instrument has a result."""
+
+
+def read_asked(table: Mapping[str, Any], instruments: Mapping[str, Instrument]) -> AskedOfInstrument:
+    """The rule of a claim.
+
+    Raises:
+        ValueError: it names what there is none of, or says nothing.
+    """
+    _only(table, ("instrument", "question", "differs", "reported", "bounds"))
+    instrument = instruments[_validate.choice("instrument", table.get("instrument", ""), tuple(instruments))]
+    for word in ("question", "differs", "reported", "bounds"):
+        if not table.get(word):
+            raise ValueError(f"{word} must say something, got {_validate.shown(table.get(word))}")
+    bounds = tuple(_bound(one, instrument) for one in table["bounds"])
+    question = " ".join(table["question"].split())
+    return AskedOfInstrument(instrument, question, table["differs"], tuple(table["reported"]), bounds)
+
+
+def _bound(table: Mapping[str, Any], instrument: Instrument) -> Bound:
+    _only(table, ("quantity", "words", "above", "below"))
+    _validate.choice("quantity", table.get("quantity", ""), instrument.quantities)
+    if not table.get("words") or not {"above", "below"} & table.keys():
+        raise ValueError(f"bounds must have words, and above or below, got {_validate.shown(dict(table))}")
+    return Bound(**table)
+
+
+def _only(table: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    unknown = set(table) - set(known)
+    if unknown:
+        raise ValueError(f"there is no key {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+
+
+def answer(claim: str, asked: AskedOfInstrument, find: FindMeasured, folder: Path) -> Answer:
+    """What the runs say of a claim.
+
+    Args:
+        claim: its id.
+        asked: its rule.
+        find: gives the results.
+        folder: of the results, as the answer names them.
+    """
+    instrument = asked.instrument
+    results = [find(instrument.name, seed) for seed in instrument.seeds]
+    known = [result for result in results if result is not None]
+    done = len(known) == len(results)
+    measured = tuple(
+        bound.finding(tuple(result["quantities"][bound.quantity] for result in known)) for bound in asked.bounds
+    )
+    state = "confirmed" if all(one.outcome == "holds" for one in measured) else "not confirmed"
+    numbers = dict(claims.get(claim).reported)
+    return Answer(
+        state=state if done else "not run",
+        instrument=instrument.name,
+        question=asked.question,
+        differs=asked.differs,
+        measured=measured if done else (),
+        reported=tuple((name, numbers[name]) for name in asked.reported),
+        files=tuple(path_of(folder, name=instrument.name, seed=seed).as_posix() for seed in instrument.seeds)
+        if done
+        else (),
+        command=command(instrument),
+        cost=instrument.cost,
+        reason="" if done else f"instrument {instrument.name} has seeds to go",
+    )
+
+
+def command(instrument: Instrument) -> str:
+    """What makes the runs of an instrument."""
+    return f"python -m training instrument {instrument.name}"

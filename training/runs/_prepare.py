@@ -1,0 +1,198 @@
+"""From a configuration to a run before its first step: images, model, mechanism, batches."""
+
+import math
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from opacus import GradSampleModule
+from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
+from torch import nn
+
+from dptheory import privacy
+from training import engine
+from training.data import Images, load, standardised
+from training.engine import Batches, MechanismOptimizer, PartitionBatches, PoissonBatches, SecureBatches, attach
+from training.networks import SCATTERING_INPUT, scattering_features
+from training.runs import _build
+from training.runs._config import RunConfig
+
+_WEIGHTS, _BATCHES, _NOISE, _MASKS = range(4)
+AUXILIARY = {"excerpt": "excerpt", "fashion-mnist": "fashion-mnist", "mnist": "excerpt", "cifar-10": "cifar-10"}
+"""Where images that nothing protects come from: test images of the set named, which is not always that of the run.
+
+They are the first of the test images; half of them at most, where the run is judged by the same set. A run whose mechanism
+takes some is judged by the others, as in GEP, Appendix C; all other runs by all test images.
+"""
+
+
+@dataclass
+class Run:
+    """A run that is set up, and can be stepped; :func:`prepare` makes it.
+
+    Attributes:
+        config: what it is made of.
+        model: the plain network.
+        private: the same with Opacus's hooks.
+        optimizer: what releases gradients.
+        batches: of every step.
+        train, test: the images.
+        device: where it trains.
+        steps: planned.
+        step: made so far.
+        losses, seen: sum of the losses of this epoch, and of how many examples.
+        seconds: of this epoch so far.
+        spent: whether the budget stopped it.
+        rows: metrics of the epochs so far.
+    """
+
+    config: RunConfig
+    model: nn.Module
+    private: GradSampleModule
+    optimizer: MechanismOptimizer
+    batches: Batches
+    train: Images
+    test: Images
+    device: torch.device
+    steps: int
+    _: KW_ONLY
+    step: int = 0
+    losses: float = 0.0
+    seen: float = 0
+    seconds: float = 0.0
+    spent: bool = False
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+
+def stream(seed: int, purpose: int) -> int:
+    """An independent seed for the weights, the batches, the noise or the masks."""
+    return int(np.random.SeedSequence((seed, purpose)).generate_state(1, np.uint32)[0])
+
+
+def prepare(config: RunConfig, device: torch.device) -> Run:
+    """Load the data, build model, mechanism and optimizer.
+
+    Args:
+        config: of the run.
+        device: where it trains.
+
+    Returns:
+        The run before its first step.
+
+    Raises:
+        ValueError: a configuration that does not fit together.
+        OSError: data files are missing and cannot be fetched.
+
+    Example: two epochs of four steps.
+        >>> import torch
+        >>> from training.runs import from_dict, prepare
+        >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 2, "batch_size": 500, "max_grad_norm": 1.0,
+        ...     "noise_multiplier": 2.0, "mechanism": {"name": "random-sparsification", "drop_rate": 0.5}})
+        >>> run = prepare(config, torch.device("cpu"))
+        >>> run.steps, run.optimizer.mechanism.title
+        (8, 'random sparsification')
+    """
+    train, test = (_inputs(config, load(name=config.data, train=t)) for t in (True, False))
+    if config.batch_size > len(train):
+        raise ValueError(f"batch_size must be at most the {len(train)} training examples, got {config.batch_size}")
+    sampling_rate = config.batch_size / len(train)
+    steps = last_step(config.epochs, sampling_rate)
+    auxiliary = _build.Auxiliary(lambda: _auxiliary(config, test))
+    model = _build.build_model(config.model, features=train.pixels[0].numel(), seed=stream(config.seed, _WEIGHTS))
+    model = model.to(device).train()
+    _check_shape(model, config, train, device)
+    setting = _build.MechanismSetting(
+        run=config,
+        model=model,
+        steps_per_epoch=last_step(1, sampling_rate),
+        steps=steps,
+        seed=None if config.secure else stream(config.seed, _MASKS),
+        auxiliary=auxiliary,
+    )
+    mechanism = _build.build_mechanism(setting, config.mechanism)
+    module = DifferentiallyPrivateDistributedDataParallel(model) if engine.active() else model
+    private, optimizer = attach(
+        module=module,
+        optimizer=_build.build_optimizer(model, config.optimizer),
+        mechanism=mechanism,
+        sampling_rate=sampling_rate,
+        train_size=len(train),
+        noise_multiplier=_noise_multiplier(config, sampling_rate, steps),
+        max_grad_norm=config.max_grad_norm,
+        grad_sample_mode=config.grad_sample_mode,
+        noise_generator=None if config.secure else torch.Generator(device).manual_seed(stream(config.seed, _NOISE)),
+        secure=config.secure,
+        partition=config.sampling == "partition",
+    )
+    if config.epsilon is not None:
+        optimizer.accountant.limit(epsilon=config.epsilon, delta=config.delta)
+    if config.secure:
+        batches: Batches = SecureBatches(train_size=len(train), sampling_rate=sampling_rate)
+    elif config.sampling == "partition":
+        batches = PartitionBatches(
+            train_size=len(train), batch_size=config.batch_size, seed=stream(config.seed, _BATCHES)
+        )
+    else:
+        batches = PoissonBatches(train_size=len(train), sampling_rate=sampling_rate, seed=stream(config.seed, _BATCHES))
+    if AUXILIARY[config.data] == config.data:
+        test = Images(test.name, test.pixels[auxiliary.used :], test.labels[auxiliary.used :])
+    return Run(config, model, private, optimizer, batches, train, test, device, steps)
+
+
+def last_step(epoch: int, sampling_rate: float) -> int:
+    """Steps made at the end of the epochs 1, 2, ...: as many as batches of the expected size hold so many passes."""
+    return max(epoch, round(epoch / sampling_rate))
+
+
+def _noise_multiplier(config: RunConfig, sampling_rate: float, steps: int) -> float:
+    """The configured sigma, or the least that affords all steps; a selection's own cost may stop such a run earlier.
+
+    Rounded up to six decimals: the last digits of the accountant's sums differ from process to process, and a run must not.
+    """
+    if config.noise_multiplier is not None:
+        return config.noise_multiplier
+    assert config.epsilon is not None
+    return (
+        math.ceil(
+            privacy.least_noise_multiplier(
+                epsilon=config.epsilon, delta=config.delta, sampling_rate=sampling_rate, steps=steps
+            )
+            * 1e6
+        )
+        / 1e6
+    )
+
+
+def _auxiliary(config: RunConfig, test: Images) -> torch.Tensor:
+    """The images that a mechanism may take as not protected."""
+    name = AUXILIARY[config.data]
+    if name == config.data:
+        return test.pixels[: len(test) // 2]
+    return _inputs(config, load(name=name, train=False)).pixels
+
+
+def _inputs(config: RunConfig, images: Images) -> Images:
+    """The images as the model takes them: standardised, and scattering coefficients for the networks on them."""
+    if config.inputs == "standardised":
+        images = standardised(images)
+    if config.model not in ("scattering-cnn", "scattering-linear"):
+        return images
+    if images.pixels.shape[1:] != SCATTERING_INPUT:
+        shape = tuple(images.pixels.shape[1:])
+        raise ValueError(
+            f"model {config.model!r} takes images of shape {SCATTERING_INPUT}, got {config.data!r}: {shape}"
+        )
+    return Images(images.name, scattering_features(images.pixels), images.labels)
+
+
+def _check_shape(model: nn.Module, config: RunConfig, images: Images, device: torch.device) -> None:
+    """One image through the model, so that a mismatch is said before the run."""
+    try:
+        with torch.no_grad():
+            model(images.pixels[:1].to(device))
+    except RuntimeError as error:
+        shape = tuple(images.pixels.shape[1:])
+        raise ValueError(
+            f"model {config.model!r} does not take the {shape} images of {config.data!r}: {error}"
+        ) from None
