@@ -19,9 +19,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dptheory import claims
-from dptheory.cli import (
+from dptheory.cli import (  # noqa: F401 -- some only add commands
     _bound,
+    _embedding,
     _find,
+    _freezing,
     _plan,
     _privacy,
     _refute,

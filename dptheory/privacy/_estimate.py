@@ -42,7 +42,7 @@ def estimated_noise_multiplier(*, epsilon: float, delta: float, sampling_rate: f
     mu = gaussian_mu(min(budget, _LARGEST), asked.delta)
 
     def excess(log_sigma: float) -> float:
-        """Near linear in log sigma; infinite where the saddle point is not found, which is at far too much or too little noise."""
+        """Near linear in log sigma; infinite where no saddle point is found, at far too much or too little noise."""
         composition = replace(asked, noise_multiplier=math.exp(log_sigma)).composition
         found = about_log_delta(composition, budget, "remove")
         if not -math.inf < found < 0.0:
