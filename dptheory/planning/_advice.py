@@ -138,7 +138,7 @@ def _about(plan: Plan, one: MethodForecast) -> Advice:
     known = math.isfinite(one.upper)
     what = f"{_between(one)} times DP-SGD's descent" if known else "as it depends on gradients that were not measured"
     found = f"{one.method}{_setting(one)}: {one.verdict}, {what}."
-    if known and one.lower > 1.0 and one.curved_descent is None:
+    if known and one.curved_descent is None:
         found += (
             " That is the guarantee for a loss that curves alike in all directions; the curvature was not measured."
         )

@@ -148,15 +148,25 @@ def _square(signal: Signal, step: Step) -> float:
 def ranked(methods: Sequence[MethodForecast]) -> tuple[MethodForecast, ...]:
     """With the places that the intervals of the descents allow, and a verdict against DP-SGD."""
 
+    spans = [_known(one) for one in methods]
+
     def judged(one: MethodForecast) -> MethodForecast:
-        better = sum(other.lower > one.upper for other in methods)
-        worse = sum(other.upper < one.lower for other in methods)
+        low, high = _known(one)
+        better = sum(other > high for other, _ in spans)
+        worse = sum(other < low for _, other in spans)
         if one.method == "dp-sgd":
             verdict = "reference"
-        elif one.lower > 1.0 and one.curved_descent is not None:
+        elif low > 1.0:
             verdict = "gain"
         else:
-            verdict = "loss" if one.upper < 1.0 else "undecided"
+            verdict = "loss" if high <= 1.0 else "undecided"
         return replace(one, best_rank=1 + better, worst_rank=len(methods) - worse, verdict=verdict)
 
     return tuple(judged(one) for one in methods)
+
+
+def _known(one: MethodForecast) -> tuple[float, float]:
+    """Both descents together; anything where the curvature was not measured, which can turn any ratio."""
+    if one.method == "dp-sgd" or one.curved_descent is not None:
+        return one.lower, one.upper
+    return 0.0, math.inf

@@ -84,14 +84,16 @@ class MethodForecast:
         cosine: mean cosine that noise alone leaves between the two.
         descent: the descent of one step with its best learning rate, over that of DP-SGD, on a loss that curves alike in all
             directions; 1 for DP-SGD. Of random sparsification without statistics: the same ratio in the bound of RS, Theorem 3.5.
-        curved_descent: the same with the measured curvature, from the lowest to the highest moment; None without it.
+        curved_descent: the same with the measured curvature, from the lowest to the highest moment; None without it. Of random-k
+            without it: what holds on every convex loss, at most 1.
         index_epsilon: what the choice of entries takes of the budget.
         memory: numbers held beyond the gradients of the records.
         communication: bytes of one release, a value having four.
         best_rank, worst_rank: the places, from 1, that the intervals allow, each from the lower of ``descent`` and
-            ``curved_descent`` to the higher; different ones mean undecided.
-        verdict: "gain" or "loss" where that interval lies on one side of 1, "reference" for DP-SGD itself, else "undecided"; a
-            gain needs measured curvature, as noise that is kept out of flat directions saves little.
+            ``curved_descent`` to the higher, and without the second any; different ones mean undecided.
+        verdict: "gain" or "loss" where that interval lies on one side of 1, "reference" for DP-SGD itself, else "undecided".
+            Either needs ``curved_descent``: noise that is kept out of flat directions saves little, and a gradient that is cut
+            in steep directions loses little.
     """
 
     method: str

@@ -10,12 +10,10 @@ from torch import nn
 from dptheory import _validate
 from dptheory.planning import GradientStats, MomentStats
 from training import _argument_ranges
-from training.data import load
+from training.data import NAMES, load, standardised
 from training.mechanisms import sample_norms
-from training.networks import small_tanh_cnn
 from training.probe._method_moments import FOLDS, Hessian, method_moments
-from training.probe._probe import DATA
-from training.runs import DpSgdSettings, dp_sgd
+from training.runs import DpSgdSettings, build_model, dp_sgd
 
 CLIPS = (0.1, 0.5, 2.0, 8.0)
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -23,9 +21,12 @@ SHARES = (0.001, 0.01, 0.1, 0.5)
 DIMENSIONS = (1, 3, 10, 30, 100)
 _MOMENTS = ("start", "middle", "end")
 _ANCHORS = 200
+_GREY = ("small-cnn", "linear-probe")
+_FITTING = {name: ("linear-probe", "dp-cnn") if name == "cifar-10" else _GREY for name in NAMES}
+"""Networks that take the images and whose gradients fit into memory."""
 _CLASSES = 10
-_CURVED, _OTHERS = 64, 10_000
-"""Records whose mean loss the curvature is of; other records whose mean gradient stands for the true one."""
+_CURVED, _OTHERS = 128, 10_000
+"""Of the records that are not measured: the curvature is that of the first ones' mean loss, the true gradient that of all."""
 
 
 def moment_statistics(
@@ -221,11 +222,14 @@ def loss_hessian(
     return product
 
 
-def run_statistics(*, data: str, training: DpSgdSettings, examples: int, device: torch.device) -> GradientStats:
-    """Train the small tanh CNN with DP-SGD and measure gradients of public images at its start, in its middle and at its end.
+def run_statistics(
+    *, data: str, model: str = "small-cnn", training: DpSgdSettings, examples: int, device: torch.device
+) -> GradientStats:
+    """Train a network with DP-SGD and measure gradients of public images at its start, in its middle and at its end.
 
     Args:
-        data: "excerpt", "fashion-mnist" or "mnist"; they are public.
+        data: "excerpt", "fashion-mnist", "mnist" or "cifar-10"; they are public, and taken standardised, as a run takes them.
+        model: a network of :func:`training.runs.build_model` that takes these images and mixes no records.
         training: how to train, three steps or more.
         examples: training images whose gradients are measured, 16 or more.
         device: where to train.
@@ -239,12 +243,13 @@ def run_statistics(*, data: str, training: DpSgdSettings, examples: int, device:
 
     Source: new, on RF, section 2.2 (rf.mse_criterion).
     """
-    _validate.choice("data", data, DATA)
+    _validate.choice("data", data, NAMES)
+    _validate.choice("model", model, _FITTING[data])
     if training.steps < 3:
         raise ValueError(f"training must have 3 steps or more, got {training.steps}")
-    train, test = load(name=data, train=True), load(name=data, train=False)
+    train, test = (standardised(load(name=data, train=part)) for part in (True, False))
     examples = _validate.integer("examples", examples, 2 * FOLDS, len(train))
-    model = small_tanh_cnn(training.stream(0))
+    network = build_model(model, features=train.pixels[0].numel(), seed=training.stream(0))
     draw = torch.Generator().manual_seed(training.stream(3) % 2**63)
     chosen = torch.randperm(len(train), generator=draw)[:examples]
     pixels, labels = train.pixels[chosen], train.labels[chosen]
@@ -252,30 +257,31 @@ def run_statistics(*, data: str, training: DpSgdSettings, examples: int, device:
     others = shuffled[~torch.isin(shuffled, chosen)][:_OTHERS]
     auxiliary = test.pixels[:_ANCHORS]
     guessed = torch.randint(_CLASSES, (len(auxiliary),), generator=draw)
-    sizes = [sum(p.numel() for p in layer.parameters()) for layer in model if any(True for _ in layer.parameters())]
-    plain = copy.deepcopy(model)
+    owned = [[p.numel() for p in part.parameters(recurse=False)] for part in network.modules()]
+    sizes = [sum(numbers) for numbers in owned if numbers]
+    plain = copy.deepcopy(network)
 
     def moment(name: str, step: int) -> MomentStats:
-        plain.load_state_dict(_weights(model))
+        plain.load_state_dict(_weights(network))
         return moment_statistics(
             per_sample_gradients(plain, pixels, labels),
             name=name,
             step=step,
             layer_sizes=sizes,
             anchors=per_sample_gradients(plain, auxiliary, guessed),
-            hessian=loss_hessian(plain, pixels[:_CURVED], labels[:_CURVED]),
+            hessian=loss_hessian(plain, train.pixels[others[:_CURVED]], train.labels[others[:_CURVED]]),
             gradient=_mean_gradient(plain, train.pixels[others], train.labels[others]),
             seed=training.seed,
         )
 
     places = dict(zip(_MOMENTS, (0, training.steps // 2, training.steps), strict=True))
     found = [moment("start", 0)]
-    for made in dp_sgd(model, train, training, device):
+    for made in dp_sgd(network, train, training, device):
         found += [moment(name, step) for name, step in places.items() if step == made.index + 1]
     return GradientStats(
-        name=f"small-cnn/{data}",
+        name=f"{model}/{data}",
         data=data,
-        network="small-cnn",
+        network=model,
         public=True,
         examples=examples,
         layer_sizes=tuple(sizes),
