@@ -87,6 +87,14 @@ def config_text(plan: Plan, *, data: str, model: str, physical_batch_size: int =
         f"{name} = {parts[name]:.0f}" if name in _WHOLE else f"{name} = {parts[name]!r}"
         for name in _ARGUMENTS.get(method, ())
     ]
-    if method == "layer-freezing":
-        lines.append("after = 0.0")  # the forecast is of every moment, from the first step on
+    match method:
+        case "layer-freezing":
+            lines.append("after = 0.0")  # the forecast is of every moment, from the first step on
+        case "gep-joint":
+            lines.append('grouping = "none"')  # the forecast is of one subspace for all parameters
+        case "biased-gep":
+            lines += [
+                f"residual_clip = {plan.clip_norm.value!r}",
+                'grouping = "none"',
+            ]  # the clip of what is not released
     return "\n".join(lines) + "\n"

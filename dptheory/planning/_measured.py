@@ -120,7 +120,10 @@ def flat_signals(found: Measured, clip_norm: float) -> list[Signal]:
 
 
 def forecasts(setup: TrainingSetup, found: Measured, step: Step, clip_norm: float) -> tuple[MethodForecast, ...]:
-    """Each method at the best of its measured settings: the one whose interval begins highest; without any, what holds anyhow."""
+    """Each method at the best of its measured settings, the one whose interval begins highest; those with curvature go first.
+
+    Without a setting: what holds anyhow.
+    """
     if setup.layer_sizes is None and setup.entries == found.stats.dim:
         setup = replace(setup, layer_sizes=found.stats.layer_sizes)
     result = []
@@ -129,7 +132,7 @@ def forecasts(setup: TrainingSetup, found: Measured, step: Step, clip_norm: floa
         candidates = [_forecast(setup, found, step, clip_norm, shape.method, setting) for setting in settings]
         there = [one for one in candidates if one is not None]
         if there:
-            result.append(max(there, key=lambda one: one.descent.lower))
+            result.append(max(there, key=lambda one: (one.curved_descent is not None, one.lower)))
         else:
             result.append(forecast_without(setup, shape, step))
     return tuple(result)

@@ -33,9 +33,9 @@ def taking(method: str) -> Plan:
         ("random-sparsification", {"name": "random-sparsification", "drop_rate": 0.5}),
         ("ranked-sparsification", {"name": "ranked-sparsification", "drop_rate": 0.5}),
         ("random-k", {"name": "random-k", "keep_share": 0.5}),
-        ("gep-joint", {"name": "gep-joint", "subspace_dim": 10, "residual_clip": 0.2}),
+        ("gep-joint", {"name": "gep-joint", "subspace_dim": 10, "residual_clip": 0.2, "grouping": "none"}),
         ("layer-freezing", {"name": "layer-freezing", "frozen_layers": 1, "after": 0.0}),
-        ("biased-gep", {"name": "biased-gep", "subspace_dim": 10}),
+        ("biased-gep", {"name": "biased-gep", "subspace_dim": 10, "residual_clip": 1.0, "grouping": "none"}),
     ],
 )
 def test_every_key(method: str, table: dict[str, object], physical: int) -> None:
