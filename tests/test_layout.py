@@ -27,7 +27,8 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
         ("pruning", "freezing"),
         ("sparsification", "privacy"),
         ("embedding",),
-        ("papers", "planning"),
+        ("papers",),
+        ("planning",),
         ("claims",),
         ("cli",),
     )

@@ -58,7 +58,7 @@ def plan(setup: TrainingSetup, *, stats: GradientStats | None = None, borrowed: 
     _validate.instance("setup", setup, TrainingSetup)
     borrowed = _validate.flag("borrowed", borrowed)
     if stats is None:
-        schedule = choose(setup, (), lambda clip: _corners(setup))
+        schedule = choose(setup, (), lambda clip: corners(setup))
         known = None
     else:
         known = _measured.measured(setup, _validate.instance("stats", stats, GradientStats), borrowed)
@@ -71,7 +71,7 @@ def plan(setup: TrainingSetup, *, stats: GradientStats | None = None, borrowed: 
     if known is None:
         shapes = _methods.shapes(setup, step, point.clip_norm)
         methods = tuple(_methods.forecast_without(setup, shape, step) for shape in shapes)
-        signals: Sequence[Signal] = _corners(setup)
+        signals: Sequence[Signal] = corners(setup)
     else:
         assert point.clip_norm is not None
         signals = _measured.flat_signals(known, point.clip_norm)
@@ -95,7 +95,8 @@ def plan(setup: TrainingSetup, *, stats: GradientStats | None = None, borrowed: 
     )
 
 
-def _corners(setup: TrainingSetup) -> list[Signal]:
+def corners(setup: TrainingSetup) -> list[Signal]:
+    """What the mean and the mean square of clipped gradients can be, at their extremes."""
     return [replace(corner, noise=float(setup.entries)) for corner in UNKNOWN]
 
 
