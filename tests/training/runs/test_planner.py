@@ -102,7 +102,7 @@ def test_coverage_by_hand() -> None:
 def test_the_page_says_the_worst_first() -> None:
     found = held({"tuned": 81.0, "planned": 79.0}, without="mnist-3")
     page = planner_page(found)
-    assert list(summary(found))[0] == (
+    assert next(iter(summary(found))) == (
         "Regret: 4 of 6 settings measured, 1.95 points on average, at most 1.95 (1.91 to 1.99; fashion-mnist-1)."
     )
     assert (
