@@ -1,14 +1,12 @@
 """`dptheory bound` and `dptheory preset`: the calculators for given numbers, and the papers' settings."""
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from dptheory.cli._common import cell, console_for_output, numbers, show_values, user_errors
-from dptheory.files import require_writable, write_atomically
 
 bound = typer.Typer(help="What the calculators say for given numbers.", no_args_is_help=True)
 preset = typer.Typer(help="The settings of the papers' tables.", no_args_is_help=True)
@@ -161,18 +159,6 @@ def reconstruction(
         **({"why infinite": found.attack.reason} if found.attack.reason else {}),
     }
     show_values("Reconstruction error", values, as_json)
-
-
-@preset.command("plans", epilog="Example: dptheory preset plans --out plans.md")
-def plan_presets(
-    out: Annotated[Path, typer.Option(help="Markdown file to write; of a checkout, proofs/plan.md.")],
-) -> None:
-    """Write what a plan recommends at each of the papers' settings, and what the difference is worth: half a minute."""
-    from dptheory import planning
-
-    with user_errors(out="--out"):
-        require_writable(out)
-        write_atomically(out, planning.preset_plans_markdown())
 
 
 @preset.command("list", epilog="Example: dptheory preset list")

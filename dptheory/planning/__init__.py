@@ -5,7 +5,6 @@ from dptheory.planning._answer import plan_training
 from dptheory.planning._compare import compare_runs
 from dptheory.planning._config import config_text
 from dptheory.planning._plan import plan
-from dptheory.planning._presets import PresetPlan, plan_preset, preset_plans_markdown
 from dptheory.planning._records import Choice, Interval, MethodForecast, MethodResult, Part, Plan, PlannedTraining, Rule
 from dptheory.planning._report import to_json, to_markdown
 from dptheory.planning._setup import TrainingSetup
@@ -30,16 +29,13 @@ __all__ = [
     "Part",
     "Plan",
     "PlannedTraining",
-    "PresetPlan",
     "Rule",
     "TrainingSetup",
     "advice",
     "compare_runs",
     "config_text",
     "plan",
-    "plan_preset",
     "plan_training",
-    "preset_plans_markdown",
     "read_statistics",
     "recommended",
     "shipped_names",

@@ -16,10 +16,10 @@ def shipped_names() -> tuple[str, ...]:
 
     Source: new, on RF, section 2.2 (rf.mse_criterion).
 
-    Example: the small network of this project.
+    Example: the small network of this project, and a linear layer.
         >>> from dptheory.planning import shipped_names
         >>> shipped_names()
-        ('small-cnn/fashion-mnist', 'small-cnn/mnist')
+        ('linear-probe/cifar-10', 'small-cnn/fashion-mnist', 'small-cnn/mnist')
     """
     return tuple(sorted(file.stem.replace("__", "/") for file in _FOLDER.glob("*.json")))
 

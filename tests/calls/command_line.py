@@ -31,7 +31,6 @@ COMMANDS: dict[str, dict[str, str]] = {
         "--dim": "100", "--subspace-dim": "10", "--clip-norm": "10", "--residual-clip": "2", "--mu": "1", "--residual-norm": "1",
     },
     "preset list": {},
-    "preset plans": {"--out": "plans.md"},
     "preset embedding": {"--mu": "1"},
     "plan": {
         "--num-examples": "2000", "--epsilon": "3", "--delta": "1e-5", "--dim": "100", "--layer-sizes": "60,40",

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from dptheory.papers import preset
 from dptheory.planning import TrainingSetup, compare_runs, plan
 from tests.calls import Calls, call, dear, slow
 from tests.planning.made import STATS
@@ -22,8 +21,6 @@ CALLS: Calls = {
              clip_norm=0.1, learning_rate=2.0, max_epochs=100),
     ],
     "dptheory.planning.plan": [slow(setup=_SETUP, stats=STATS, borrowed=True)],
-    "dptheory.planning.plan_preset": [slow(preset=preset("rf.end-to-end-cnn.eps3"))],
-    "dptheory.planning.preset_plans_markdown": [slow()],
     "dptheory.planning.advice": [call(plan=_PLAN)],
     "dptheory.planning.recommended": [call(plan=_PLAN)],
     "dptheory.planning.to_json": [call(plan=_PLAN, results=compare_runs(_PLAN, runs=[_FILES / "metrics.json"]))],

@@ -83,8 +83,6 @@ NAMED: dict[str, tuple[str, ...]] = {
     "freezing.compare_freezing": ("freezing.test_comparison::test_every_field",),
     "embedding.compare_releases": ("embedding.test_comparison::test_every_field",),
     "privacy.estimated_noise_multiplier": ("privacy.test_estimate::test_without_sampling_it_is_the_gaussian",),
-    "planning.plan_preset": ("planning.test_presets::test_every_field",),
-    "planning.preset_plans_markdown": ("planning.test_presets::test_the_page_is_current",),
     "planning.plan": ("planning.test_plan::test_every_field_of_a_fixed_setting",),
     "planning.plan_training": ("planning.test_answer::test_every_field",),
     "planning.compare_runs": ("planning.test_compare::test_every_field",),

@@ -13,7 +13,7 @@ PAGE = Path(__file__).parents[2] / "proofs" / "plan.md"
 
 def test_every_field() -> None:
     preset = papers.preset("rf.dp-transfer-learning.eps2")
-    found = planning.plan_preset(preset)
+    found = _presets.plan_preset(preset)
     setup = TrainingSetup(num_examples=50_000, epsilon=2.0, delta=1e-5, dim=41_000, max_epochs=50)
     assert found.plan == planning.plan(setup) and found.preset == preset
     least = privacy.least_noise_multiplier(epsilon=2.0, delta=1e-5, sampling_rate=0.02, steps=2500)
@@ -30,8 +30,8 @@ def test_every_field() -> None:
 
 def test_what_is_not_printed_is_not_planned() -> None:
     with pytest.raises(ValueError, match=r"preset must have train_size, dim and epsilon, got rs.fig2a"):
-        planning.plan_preset(papers.preset("rs.fig2a"))
-    open_one = planning.plan_preset(papers.preset("rs.dp-cnn-s.fmnist.eps3"))
+        _presets.plan_preset(papers.preset("rs.fig2a"))
+    open_one = _presets.plan_preset(papers.preset("rs.dp-cnn-s.fmnist.eps3"))
     assert (open_one.noise_multiplier, open_one.lower, open_one.upper) == (None, None, None)
 
 
@@ -41,7 +41,7 @@ def test_the_page_is_current() -> None:
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     rows = [line for line in lines if line.startswith("| `")]
     assert [row.split("`")[1] for row in rows] == [one.name for one in there], (
-        "run `dptheory preset plans --out proofs/plan.md`"
+        "run `python -m dptheory.planning._presets proofs/plan.md`"
     )
     assert _presets.preset_page(rows, missing).splitlines() == lines
-    assert _presets.preset_row(planning.plan_preset(there[-1])) == rows[-1]
+    assert _presets.preset_row(_presets.plan_preset(there[-1])) == rows[-1]
