@@ -14,7 +14,7 @@ import pytest
 
 import dptheory
 from dptheory import claims
-from tests.calls import Calls, descent, embedding, index, ledger, privacy, pruning
+from tests.calls import Calls, descent, embedding, index, ledger, planning, privacy, pruning
 from tests.calls.judgement import outcome
 from tests.calls.limits import limits
 from tests.calls.walk import callables, failures, modules
@@ -27,6 +27,7 @@ CALLS: Calls = {
     **descent.CALLS,
     **embedding.CALLS,
     **ledger.CALLS,
+    **planning.CALLS,
 }
 
 _NOT_PUBLIC = re.compile(
@@ -41,9 +42,13 @@ _SHARED = {  # lower levels that claims name as calculators; not offered to user
     "dptheory.privacy.composed",
     "dptheory.privacy.conversion",
 }
+_JOINED = {"dptheory.planning.plan_training", "dptheory.planning.PlannedTraining"}
+"""Numbers and files handed on to parts that refuse them; what it refuses itself: tests/planning/test_answer.py."""
 _WHOLE = {f"dptheory.claims.{name}" for name in ("check_claims", "demonstrate", "write_pages")}
 """They go through the whole ledger where their arguments ask for it: what they refuse is tested at the end."""
-_ALL = callables([one for one in modules(dptheory) if not _NOT_PUBLIC.fullmatch(one.__name__)], _SHARED | _TOLD)
+_ALL = callables(
+    [one for one in modules(dptheory) if not _NOT_PUBLIC.fullmatch(one.__name__)], _SHARED | _TOLD | _JOINED
+)
 CALLABLES = {name: value for name, value in _ALL.items() if name not in _WHOLE}
 
 

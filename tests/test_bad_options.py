@@ -31,7 +31,10 @@ def _leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any
 
 
 LEAVES = dict(_leaves(typer.main.get_command(cli.app)))
-_PATHS = {"--out", "--json", "--plot", "--composition", "DIRECTORY", "FILE", "FOLDER"}
+_PATHS = {
+    *("--out", "--json", "--plot", "--composition", "--stats", "--compare", "--write", "--data", "--model"),
+    *("DIRECTORY", "FILE", "FOLDER"),
+}
 """Any text may be one: only those where nothing can be are wrong."""
 _WORDS = {"QUERY": ("", "?!", "- -", "x" * 201)}
 """Any text may be looked for: only those without a word, or too long, are wrong."""
@@ -47,7 +50,7 @@ CASES = [
     if not any(option in earlier for earlier in lines[:place])
 ]
 """Every option once, in the first line that has it."""
-_FLAGS = {"--help", "--evidence", "--latex", "--certified", "--seeded"}
+_FLAGS = {"--help", "--evidence", "--md", "--latex", "--certified", "--seeded"}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -71,7 +74,9 @@ def test_every_option_is_tried() -> None:
         for name, command in LEAVES.items()
     }
     assert {name: options - _FLAGS for name, options in found.items()} == {
-        name: {*options, "--json"} if name.startswith(("bound", "preset", "privacy", "find", "refute")) else options
+        name: {*options, "--json"}
+        if name.startswith(("bound", "plan", "preset", "privacy", "find", "refute"))
+        else options
         for name, options in known.items()
     }
 

@@ -35,6 +35,7 @@ _LEFT_OUT = re.compile(
     r"|runs\.(Instrument(\..*)?|Measuring|read_instrument|instrument_path|one_step|code_that_counts)|instrument\.measure"
     # what a file of instruments holds, and parts of `python -m training instrument`: tests/training/instrument
     r"|data\.(?!load)\w+.*|networks\.(scattering_features|layer_slices|pooled_channels_last)"  # take what `load` gives
+    r"|probe\.(run_statistics|moment_statistics|per_sample_gradients|loss_hessian)"  # tests/training/probe/test_statistics.py
     r"|probe\.(run_probe|ProbeResult|write_\w+|to_dict|device_name|versions|\w+_table).*"
     r"|validate\.(?!ValidateSettings$|linear_gradient$)\w+.*"  # parts of `python -m training validate`
     r"|audits\.(?!StepAudit\.run$)\w+.*"  # audits run what they are given

@@ -28,6 +28,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
         ("sparsification", "privacy"),
         ("embedding",),
         ("papers",),
+        ("planning",),
         ("claims",),
         ("cli",),
     )
@@ -148,7 +149,8 @@ def test_every_public_module_is_reached_after_import_dptheory() -> None:
     assert "dptheory.pruning" in public and "dptheory.files" in public
     code = "import dptheory\n" + "\n".join(name for name in public if name.count(".") == 1)
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
-    assert set(dir(dptheory)) == {name.split(".")[1] for name in public}
+    assert set(dir(dptheory)) == {name.split(".")[1] for name in public} | {"TrainingSetup", "plan"}
+    assert dptheory.plan is dptheory.planning.plan and dptheory.TrainingSetup is dptheory.planning.TrainingSetup
 
 
 def test_everything_goes_into_the_wheel() -> None:
@@ -177,6 +179,7 @@ NO_MIRROR = ("dptheory.claims", "dptheory.cli")
 """Claims are held by tests/test_claims.py, one for all; the command line by tests/cli and the README's commands."""
 
 TESTED_IN = {
+    "training.runs._planner_page": "training/runs/test_planner.py",
     "dptheory.privacy._attack": "privacy/test_composition.py",
     "dptheory.privacy._bound_names": "privacy/test_composition.py",
     "dptheory.privacy._composed_steps": "privacy/test_composition.py",
@@ -221,6 +224,14 @@ TESTED_IN = {
     "dptheory.gradients._subset_sums": "sparsification/test_reconstruction.py",
     "dptheory.papers._embedding_settings": "embedding/test_release.py",
     "dptheory.papers._records": "papers/test_data.py",
+    "dptheory.planning._advice": "planning/test_report.py",
+    "dptheory.planning._measured": "planning/test_plan.py",
+    "dptheory.planning._methods": "planning/test_plan.py",
+    "dptheory.planning._records": "planning/test_plan.py",
+    "dptheory.planning._schedule": "planning/test_plan.py",
+    "dptheory.planning._setup": "planning/test_plan.py",
+    "dptheory.planning._shipped": "planning/test_statistics.py",
+    "dptheory.planning._signal": "planning/test_plan.py",
     "dptheory.privacy._brackets": "privacy/test_accountant.py",
     "dptheory.privacy._budgets": "privacy/test_accountant.py",
     "dptheory.privacy._closed_forms": "privacy/test_accountant.py",
@@ -270,6 +281,7 @@ TESTED_IN = {
     "training.networks._small_cnn": "training/engine/test_optimizer.py",
     "training.probe._drawn_errors": "training/probe/test_measurement.py",
     "training.probe._figure": "training/test_training_figures.py",
+    "training.probe._method_moments": "training/probe/test_statistics.py",
     "training.probe._gradient_shape": "training/probe/test_measurement.py",
     "training.validate._figure": "training/test_training_figures.py",
     "training.validate._report": "training/validate/test_run.py",

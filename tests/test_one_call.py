@@ -13,8 +13,12 @@ import typer
 import dptheory.cli
 from dptheory import cli
 from dptheory.claims import ledger_markdown
+from dptheory.planning import advice, config_text, to_json, to_markdown
 
-PRINTS = {("claims", ledger_markdown.__name__)}
+PRINTS = {
+    ("claims", ledger_markdown.__name__),
+    *(("planning", form.__name__) for form in (advice, config_text, to_json, to_markdown)),
+}
 """Forms of a result."""
 OF_SEVERAL_KINDS = {
     "privacy sigma": ["noise_for_budget", "epsilon_bounds"],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from dptheory.cli._common import console_for_output, user_errors
+from dptheory.files import require_writable, write_atomically
 
 if TYPE_CHECKING:
     from training.runs import Run
@@ -45,17 +46,26 @@ def probe(
     out: Annotated[Path, typer.Option(help="folder for probe.json, gradients.npz and probe.png")] = Path(
         "probe-results"
     ),
+    stats: Annotated[
+        Path | None,
+        typer.Option(help="measure what dptheory plan takes instead, on the images, which are public, into this file"),
+    ] = None,
+    examples: Annotated[int, typer.Option(help="of --stats: images whose gradients are measured")] = 200,
 ) -> None:
     """Train a small CNN with DP-SGD and compare predicted with measured on its clipped batch gradients.
 
     Example: [bold]python -m training probe --data excerpt --steps 40 --record 0,20,39 --out probe-results[/bold]
+
+    Statistics for a plan: [bold]python -m training probe --data fashion-mnist --stats stats.json[/bold]
     """
     # torch, Opacus and matplotlib take seconds to import: not for --help
+    from dptheory.planning import statistics_text
     from training._machine import device_name
     from training.probe import (
         fit_table,
         row_table,
         run_probe,
+        run_statistics,
         spread_steps,
         write_figure,
         write_gradients,
@@ -74,6 +84,12 @@ def probe(
             learning_rate=learning_rate,
             seed=seed,
         )
+        if stats is not None:
+            require_writable(stats)
+            measured = run_statistics(data=data, training=settings, examples=examples, device=chosen)
+            write_atomically(stats, statistics_text(measured))
+            typer.echo(f"{measured.name}, three moments, {time.perf_counter() - started:.0f} s; written to {stats}")
+            return
         recorded = spread_steps(steps) if record is None else _numbers("record", record, int)
         result = run_probe(
             data=data,
@@ -306,6 +322,21 @@ def answers(
         written = runs.write_answers(results, out, page)
         for state, count in sorted(written.items()):
             typer.echo(f"{count} {state}")
+
+
+@app.command()
+def planner(
+    results: Annotated[Path, typer.Option(help="folder of the result files")] = Path("proofs/results"),
+    page: Annotated[Path, typer.Option(help="Markdown page")] = Path("proofs/planner.md"),
+) -> None:
+    """Hold the planner against the results so far: regret, order, coverage, by the forecasts in configs/planner.
+
+    Example: [bold]python -m training planner[/bold]
+    """
+    from training import runs
+
+    with user_errors():
+        typer.echo(runs.write_planner(results, page))
 
 
 @app.command()

@@ -19,7 +19,16 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dptheory import claims
-from dptheory.cli import _bound, _embedding, _find, _freezing, _privacy, _refute, _tables  # noqa: F401 -- some only add commands
+from dptheory.cli import (  # noqa: F401 -- some only add commands
+    _bound,
+    _embedding,
+    _find,
+    _freezing,
+    _plan,
+    _privacy,
+    _refute,
+    _tables,
+)
 from dptheory.cli._common import Commands, console_for_output, parse_budget, parse_seed, user_errors
 from dptheory.files import require_writable, write_atomically
 
@@ -38,6 +47,7 @@ app = typer.Typer(
 app.add_typer(_bound.bound, name="bound")
 app.add_typer(_bound.preset, name="preset")
 app.add_typer(_privacy.privacy, name="privacy")
+app.command("plan", epilog=_plan.EXAMPLE)(_plan.make_plan)
 
 
 class Format(enum.Enum):

@@ -19,6 +19,8 @@ import training.audits
 import training.probe
 import training.runs
 import training.validate
+from dptheory.planning import statistics_text
+from tests.planning.made import STATS
 from training.probe import MeasureSettings, ProbeResult, Record, measure
 from training.runs import DpSgdSettings
 from training.validate import Moment, Row, ValidateSettings, Validation
@@ -40,6 +42,8 @@ DEFAULTS: dict[Callable[..., None], dict[str, object]] = {
         "keep_shares": "0.001,0.01,0.05,0.1,0.25,0.5,0.75",
         "draws": 100,
         "out": Path("probe-results"),
+        "stats": None,
+        "examples": 200,
     },
     commands.validate: SHARED
     | {
@@ -162,6 +166,21 @@ def test_probe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert end.endswith(f"{out}: probe.json, gradients.npz, probe.png")
     call("probe", *SETTINGS, "--out", str(out))
     assert asked[1][2] == (0, 10, 20, 29, 39)
+
+
+@pytest.mark.usefixtures("clock")
+def test_statistics_for_a_plan(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(training.probe, "run_statistics", lambda **named: asked.append(named) or STATS)
+    monkeypatch.setattr(training.probe, "run_probe", None)
+    path = tmp_path / "stats.json"
+    code, text = call("probe", *SETTINGS, "--data", "mnist", "--stats", str(path), "--examples", "32")
+    assert code == 0, text
+    assert asked == [{"data": "mnist", "training": TRAINED, "examples": 32, "device": CPU}]
+    assert path.read_text() == statistics_text(STATS)
+    assert text.strip() == f"made/by-hand, three moments, 42 s; written to {path}"
+    code, text = call("probe", "--stats", str(tmp_path))
+    assert code == 2 and len(asked) == 1, text
 
 
 def validated(broken: bool = False) -> Validation:

@@ -15,6 +15,7 @@ from training.runs._config import OptimizerConfig, RunConfig, from_dict, read_co
 from training.runs._instruments import Instrument, Measuring, read_instrument
 from training.runs._measured import path_of as instrument_path
 from training.runs._plain_dp_sgd import DpSgdSettings, Step, accuracy, dp_sgd, pick_device, sampling_rate
+from training.runs._planner_page import write_planner
 from training.runs._prepare import Run, prepare
 from training.runs._progress import Lines
 from training.runs._results import code_that_counts
@@ -76,5 +77,6 @@ __all__ = [
     "sweep",
     "train",
     "write_answers",
+    "write_planner",
     "write_statement",
 ]

@@ -76,7 +76,7 @@ def plan(study: Study, find: Find) -> Plan:
 
 def runs_of(study: Study, phase: Phase, arm: str, find: Find) -> list[PlannedRun] | None:
     """The runs of an arm in a phase; None while the phase that tunes it has some to go."""
-    if phase.tuned_by is None:
+    if phase.tuned_by is None or arm in phase.untuned:
         points = _points(phase)
         named = points
     else:
@@ -113,7 +113,7 @@ def winner(study: Study, phase: Phase, find: Find) -> str | None:
 
 def chosen(study: Study, phase: Phase, arm: str, find: Find) -> Mapping[str, Any] | None:
     """The grid point that was best for the arm in the phase that tunes this one; None while that has runs to go."""
-    if phase.tuned_by is None:
+    if phase.tuned_by is None or arm in phase.untuned:
         return None
     found = best_point(study, study.phase(phase.tuned_by), phase.tuned_as.get(arm, arm), find)
     return None if found is None else found[1]

@@ -34,6 +34,7 @@ class Phase:
         tuned_by: an earlier phase: each arm runs at the grid point that was best there, by mean accuracy at the last epoch over
             that phase's seeds, diverged runs included, ties to the smaller values.
         tuned_as: arms that take the point that was best for another one.
+        untuned: arms that keep their own settings where the others are tuned.
         winner_of: an earlier phase: its best arm, by the same mean, is an arm here too.
         winner_among: the arms that it may be; by default those that are not in ``arms``.
     """
@@ -46,6 +47,7 @@ class Phase:
     vary: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     tuned_by: str | None = None
     tuned_as: Mapping[str, str] = field(default_factory=dict)
+    untuned: tuple[str, ...] = ()
     winner_of: str | None = None
     winner_among: tuple[str, ...] = ()
 
@@ -228,7 +230,7 @@ def _phase(name: str, table: Mapping[str, Any], arms: Mapping[str, Any], earlier
     _only(
         f"{where}.",
         table,
-        ("arms", "seeds", "changes", "per_arm", "vary", "tuned_by", "tuned_as", "winner_of", "winner_among"),
+        ("arms", "seeds", "changes", "per_arm", "vary", "tuned_by", "tuned_as", "untuned", "winner_of", "winner_among"),
     )
     chosen = tuple(table.get("arms", arms))
     for arm in chosen:
@@ -250,6 +252,11 @@ def _phase(name: str, table: Mapping[str, Any], arms: Mapping[str, Any], earlier
         _validate.choice(f"{where}.tuned_as", arm, chosen)
     if tuned_as and tuned_by is None:
         raise ValueError(f"{where}.tuned_by must be given where tuned_as is, got none")
+    untuned = tuple(table.get("untuned", ()))
+    for arm in untuned:
+        _validate.choice(f"{where}.untuned", arm, chosen)
+    if untuned and (tuned_by is None or set(untuned) & set(tuned_as)):
+        raise ValueError(f"{where}.untuned must come with tuned_by, and be in none of tuned_as, got {untuned}")
     if tuned_by is not None and vary:
         raise ValueError(f"{where}.vary must be left out where tuned_by is given, got {_validate.shown(vary)}")
     among: tuple[str, ...] = ()
@@ -264,13 +271,15 @@ def _phase(name: str, table: Mapping[str, Any], arms: Mapping[str, Any], earlier
     if tuned_by is not None:
         tuner = before[tuned_by]
         same = (tuner.winner_of, tuner.winner_among) == (winner_of, among)
-        wanted = {tuned_as.get(arm, arm) for arm in (*chosen, *(() if same else among))}
+        wanted = {tuned_as.get(arm, arm) for arm in (*chosen, *(() if same else among)) if arm not in untuned}
         if not wanted <= set(tuner.arms):
             raise ValueError(f"{where}.tuned_by must be a phase with the same arms, got {tuned_by!r}")
     per_arm = table.get("per_arm", {})
     for arm in per_arm:
         _validate.choice(f"{where}.per_arm", arm, tuple(arms))
-    return Phase(name, chosen, seeds, table.get("changes", {}), per_arm, vary, tuned_by, tuned_as, winner_of, among)
+    return Phase(
+        name, chosen, seeds, table.get("changes", {}), per_arm, vary, tuned_by, tuned_as, untuned, winner_of, among
+    )
 
 
 def _comparison(table: Mapping[str, Any], known: list[Phase]) -> Comparison:

@@ -1,10 +1,13 @@
 """A run before its first step: its images, the images that nothing protects, its noise and its streams of random numbers."""
 
+import tomllib
+
 import numpy as np
 import pytest
 import torch
 
-from dptheory import privacy
+from dptheory import planning, privacy
+from tests.planning.test_config import taking
 from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
 from training import runs
 from training.data import Images, standardised
@@ -139,3 +142,14 @@ def test_a_mechanism_is_told_steps_and_its_stream(monkeypatch: pytest.MonkeyPatc
         runs.prepare(tiny_config(SPARSE, secure=secure), CPU)
     assert [(one.steps_per_epoch, one.steps) for one in told] == [(4, 12), (4, 12)]
     assert [one.seed for one in told] == [_prepare.stream(5, 3), None]
+
+
+def test_every_planned_method_is_a_run() -> None:
+    """What dptheory plan --write writes of each method that it can recommend; embeddings have one subspace, as was measured."""
+    masks = ("random-sparsification", "ranked-sparsification", "random-k")
+    for method in ("none", *masks, "layer-freezing", "gep-joint", "biased-gep"):
+        table = tomllib.loads(planning.config_text(taking(method), data="excerpt", model="small-cnn"))
+        if "subspace_dim" in table["mechanism"]:
+            table["mechanism"]["anchors"] = 14
+        made = runs.prepare(runs.from_dict(table | {"batch_size": 50, "epochs": 1}), CPU).optimizer.mechanism
+        assert len(getattr(made, "_members", [()])) == 1

@@ -1,0 +1,171 @@
+"""A plan in plain words: what to do, each number with the claim behind it."""
+
+import math
+from dataclasses import dataclass
+
+from dptheory import _validate
+from dptheory.planning._records import Choice, MethodForecast, Plan
+from dptheory.sparsification import least_kappa_tuned
+
+_WORTH = 1.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """One sentence of advice.
+
+    Attributes:
+        text: the sentence.
+        claims: ids of the ledger that it rests on.
+    """
+
+    text: str
+    claims: tuple[str, ...]
+
+
+def recommended(plan: Plan) -> str:
+    """The method to take: of those that are sure to gain 5 % or more the one with the highest start; else DP-SGD.
+
+    What gains less is not worth what it costs in memory and time. Without measured curvature nothing is recommended beside
+    DP-SGD: a method that keeps noise out of flat directions looks better than it is.
+
+    Args:
+        plan: of :func:`dptheory.planning.plan`.
+
+    Returns:
+        Its name in a configuration of a run.
+
+    Raises:
+        ValueError: ``plan`` is something else.
+
+    Source: new, on RF, section 2.2 (rf.mse_criterion).
+
+    Example: without statistics nothing is sure to beat DP-SGD.
+        >>> from dptheory.planning import TrainingSetup, plan, recommended
+        >>> setup = TrainingSetup(num_examples=1000, epsilon=3.0, delta=1e-5, dim=2000, batch_size=1000, epochs=10)
+        >>> recommended(plan(setup))
+        'dp-sgd'
+    """
+    _validate.instance("plan", plan, Plan)
+    gains = [one for one in plan.methods if one.curved_descent is not None and one.lower >= _WORTH]
+    return max(gains, key=lambda one: one.lower).method if gains else "dp-sgd"
+
+
+def advice(plan: Plan) -> tuple[Advice, ...]:
+    """What a plan says, in sentences.
+
+    Args:
+        plan: of :func:`dptheory.planning.plan`.
+
+    Returns:
+        The sentences, the recommendation first.
+
+    Raises:
+        ValueError: ``plan`` is something else.
+
+    Source: new, on RF, section 2.2, and RS, Theorem 3.5 (rf.mse_criterion, rs.tuned).
+
+    Example: a run on all records at once.
+        >>> from dptheory.planning import TrainingSetup, advice, plan
+        >>> setup = TrainingSetup(num_examples=1000, epsilon=3.0, delta=1e-5, dim=2000, batch_size=1000, epochs=10)
+        >>> print(advice(plan(setup))[1].text)
+        Train for 10 epochs, 10 steps, with batch size 1000 and noise multiplier 4.4, the least that keeps epsilon = 3.
+    """
+    _validate.instance("plan", plan, Plan)
+    found = [_first(plan), _training(plan), _noise(plan)]
+    found += [_range(choice) for choice in (plan.batch_size, plan.epochs, plan.clip_norm) if _is_free(choice)]
+    found += [_scale(plan), *(_about(plan, one) for one in plan.methods if one.method != "dp-sgd")]
+    if plan.borrowed:
+        text = f"The statistics are borrowed from {plan.statistics}: measure your own before you trust a decision that is close."
+        found.append(Advice(text=text, claims=()))
+    return tuple(found)
+
+
+def _is_free(choice: Choice) -> bool:
+    return not choice.fixed and choice.value is not None
+
+
+def _first(plan: Plan) -> Advice:
+    name = recommended(plan)
+    if name != "dp-sgd":
+        one = next(one for one in plan.methods if one.method == name)
+        text = f"Take {name}: its best step is forecast to gain {_between(one)} times that of DP-SGD."
+        return Advice(text=text, claims=one.descent.claims)
+    open_ones = [one.method for one in plan.methods if one.verdict == "undecided"]
+    text = "Take DP-SGD: no method is sure to gain 5 % more."
+    if open_ones:
+        text += f" Undecided: {', '.join(open_ones)}."
+    return Advice(text=text, claims=("rf.mse_criterion",))
+
+
+def _training(plan: Plan) -> Advice:
+    epochs = f"{plan.epochs.value:g} epoch{'s' if plan.epochs.value != 1 else ''}"
+    text = (
+        f"Train for {epochs}, {plan.steps} steps, with batch size {plan.batch_size.value:g} and noise multiplier "
+        f"{plan.noise_multiplier:.3g}, the least that keeps epsilon = {plan.setup.epsilon:g}."
+    )
+    return Advice(text=text, claims=("gip.thm2", "rf.sigmas"))
+
+
+def _noise(plan: Plan) -> Advice:
+    than = (
+        "longer than any mean of clipped gradients can be"
+        if plan.noise_share > 1.0
+        else "shorter than the mean of clipped gradients that all point one way"
+    )
+    text = f"d sigma^2 / B^2 = {plan.noise_share:.3g}: the noise of a step is {than}."
+    return Advice(text=text, claims=("gip.eq6", "rs.larger_clip"))
+
+
+def _range(choice: Choice) -> Advice:
+    text = f"The bound stays within 10 % of the best for {choice.name} from {choice.lower:g} to {choice.upper:g}."
+    return Advice(text=text, claims=choice.claims)
+
+
+def _scale(plan: Plan) -> Advice:
+    moves = "; ".join(f"{one.change}: {_numbers(one.lower, one.upper)}" for one in plan.rules)
+    text = "While every gradient is clipped, clip and learning rate are one scale, their product. "
+    if plan.learning_rate.value is None:
+        text += "Nothing that is known fixes it. "
+    elif plan.learning_rate.lower is not None:
+        low, high = plan.learning_rate.lower, plan.learning_rate.upper
+        assert high is not None
+        text += f"The best rate of one step is {_numbers(low, high)} over the measured moments. "
+    return Advice(text=f"{text}The tuned rate moves by the factor ({moves}).", claims=("rf.scaling", "rs.tuned"))
+
+
+def _about(plan: Plan, one: MethodForecast) -> Advice:
+    known = math.isfinite(one.upper)
+    what = f"{_between(one)} times DP-SGD's descent" if known else "as it depends on gradients that were not measured"
+    found = f"{one.method}{_setting(one)}: {one.verdict}, {what}."
+    if known and one.curved_descent is None:
+        found += (
+            " That is the guarantee for a loss that curves alike in all directions; the curvature was not measured."
+        )
+    claims = one.descent.claims
+    if one.method == "random-sparsification" and plan.statistics is None:
+        rate = one.parts[0].value
+        needed = least_kappa_tuned(drop_rate=rate, noise_to_curvature=plan.noise_share)
+        found += (
+            f" It gains only if a mask keeps more than kappa = {needed:.3g} of the descent; without a change in how often the"
+            f" deviations fit under the clip it keeps at most {math.sqrt(1 - rate):.3g}, and gains nothing at any noise."
+        )
+    if one.method == "index-pruning":
+        gain = next(part.value for part in one.parts if part.name == "retained_gain")
+        far = next(part.value for part in one.parts if part.name == "total_variation")
+        found += f" Its indices keep {gain:.2g} of what top-k gains over random entries; the run is within {far:.2g} of random-k."
+        claims = (*claims, "gip.budget")
+    return Advice(text=found, claims=tuple(dict.fromkeys(claims)))
+
+
+def _setting(one: MethodForecast) -> str:
+    return f" at {one.parts[0].name} {one.parts[0].value:.3g}" if one.parts else ""
+
+
+def _between(one: MethodForecast) -> str:
+    return _numbers(one.lower, one.upper)
+
+
+def _numbers(low: float, high: float) -> str:
+    first, last = f"{low:.3g}", f"{high:.3g}"
+    return first if first == last else f"{first} to {last}"

@@ -1,0 +1,198 @@
+"""The records that a plan is made of."""
+
+from dataclasses import dataclass
+
+from dptheory.planning._setup import TrainingSetup
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """A number that is known to lie between two; with what it rests on.
+
+    Attributes:
+        lower, upper: the ends, the same where the number is known; inf where nothing bounds it.
+        claims: ids of the ledger.
+    """
+
+    lower: float
+    upper: float
+    claims: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """One hyperparameter.
+
+    Attributes:
+        name: as an argument of the library.
+        value: what to take; None where nothing that is known decides it.
+        lower, upper: the values on the grid with which the forecast bound is at most 10 % above that of the best, the other
+            free choices being made anew; None where ``value`` is.
+        fixed: whether it was given.
+        claims: ids of the ledger.
+    """
+
+    name: str
+    value: float | None
+    lower: float | None
+    upper: float | None
+    fixed: bool
+    claims: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """By what factor the tuned learning rate moves when something else does.
+
+    Attributes:
+        change: what is changed, as "noise_multiplier x 2".
+        lower, upper: the factor lies between these.
+        claims: ids of the ledger.
+    """
+
+    change: str
+    lower: float
+    upper: float
+    claims: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One hyperparameter of a method.
+
+    Attributes:
+        name: as in a configuration of a run.
+        value: the setting that the forecast is about.
+        claims: ids of the ledger.
+    """
+
+    name: str
+    value: float
+    claims: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodForecast:
+    """What is forecast of one method at the plan's batch, steps and budget, in units of the squared clip.
+
+    Attributes:
+        method: its name in a configuration of a run.
+        parts: the setting that the forecast is about: the best of those measured, or one for comparison.
+        noise_energy: squared norm of the noise in the mean of a batch.
+        error: mean squared distance of what is released from the mean of what the method would release of all records:
+            noise, and the batch drawn; what the method cuts off on purpose is not in it.
+        cosine: mean cosine that noise alone leaves between the two.
+        descent: the descent of one step with its best learning rate, over that of DP-SGD, on a loss that curves alike in all
+            directions; 1 for DP-SGD. Of random sparsification without statistics: the same ratio in the bound of RS, Theorem 3.5.
+        curved_descent: the same with the measured curvature, from the lowest to the highest moment; None without it. Of random-k
+            without it: what holds on every convex loss, at most 1.
+        index_epsilon: what the choice of entries takes of the budget.
+        memory: numbers held beyond the gradients of the records.
+        communication: bytes of one release, a value having four.
+        best_rank, worst_rank: the places, from 1, that the intervals allow, each from the lower of ``descent`` and
+            ``curved_descent`` to the higher, and without the second any; different ones mean undecided.
+        verdict: "gain" or "loss" where that interval lies on one side of 1, "reference" for DP-SGD itself, else "undecided".
+            Either needs ``curved_descent``: noise that is kept out of flat directions saves little, and a gradient that is cut
+            in steep directions loses little.
+    """
+
+    method: str
+    parts: tuple[Part, ...]
+    noise_energy: Interval
+    error: Interval
+    cosine: Interval
+    descent: Interval
+    curved_descent: Interval | None
+    index_epsilon: float
+    memory: int
+    communication: int
+    best_rank: int
+    worst_rank: int
+    verdict: str
+
+    @property
+    def lower(self) -> float:
+        """Lower end of both descents."""
+        return min(one.lower for one in (self.descent, self.curved_descent) if one is not None)
+
+    @property
+    def upper(self) -> float:
+        """Upper end of both descents."""
+        return max(one.upper for one in (self.descent, self.curved_descent) if one is not None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodResult:
+    """What finished runs of one method say of its forecast.
+
+    Attributes:
+        method: its name in a configuration of a run.
+        runs: how many there were.
+        accuracy: mean test accuracy after the last epoch.
+        difference: from the mean of DP-SGD's runs; None without any.
+        lower, upper: 95 % interval of the difference; None with fewer than two runs of either, and for DP-SGD itself.
+        largest_epsilon: the most that one of the runs spent.
+        planned: whether all have the plan's batch size and epochs, and its noise multiplier within 2 %.
+        forecast: the plan's verdict on the method; "undecided" where it has none.
+        outcome: "agrees" or "contradicts" where forecast and interval are both decided, "measured, not forecast" where the
+            interval alone is, else "undecided"; "reference" for DP-SGD.
+    """
+
+    method: str
+    runs: int
+    accuracy: float
+    difference: float | None
+    lower: float | None
+    upper: float | None
+    largest_epsilon: float
+    planned: bool
+    forecast: str
+    outcome: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The choice for a training, what it rests on, and the methods beside DP-SGD; :func:`dataclasses.asdict` makes it plain data.
+
+    Attributes:
+        setup: what was asked.
+        statistics: name of the measured statistics; None without any.
+        moments: names of the measured moments that the forecasts of methods and the learning rate rest on: those at which DP-SGD
+            is seen to descend at the chosen clip, with every fold left out.
+        borrowed: whether they are of another network or other data than the user's, shipped with the library.
+        batch_size, epochs, clip_norm, learning_rate: the choices.
+        steps: T of the chosen epochs.
+        sampling_rate: q = batch_size / num_examples.
+        noise_multiplier: sigma, the least that keeps the budget (:func:`dptheory.privacy.least_noise_multiplier`).
+        noise_share: d sigma^2 / B^2: the noise's energy over the squared clip.
+        rules: how the learning rate moves with the rest.
+        methods: DP-SGD first.
+    """
+
+    setup: TrainingSetup
+    statistics: str | None
+    moments: tuple[str, ...]
+    borrowed: bool
+    batch_size: Choice
+    epochs: Choice
+    clip_norm: Choice
+    learning_rate: Choice
+    steps: int
+    sampling_rate: float
+    noise_multiplier: float
+    noise_share: float
+    rules: tuple[Rule, ...]
+    methods: tuple[MethodForecast, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedTraining:
+    """A plan, and what finished runs say of it.
+
+    Attributes:
+        plan: the plan.
+        results: of the runs that it was compared with, method by method; empty without any.
+    """
+
+    plan: Plan
+    results: tuple[MethodResult, ...]
