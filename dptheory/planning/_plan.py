@@ -45,6 +45,8 @@ def plan(setup: TrainingSetup, *, stats: GradientStats | None = None, borrowed: 
     Raises:
         ValueError: an argument outside its range; more noise needed than sigma = 1000; statistics that do not fit the setup.
 
+    Source: new, on RF, section 2.2, and RS, Theorem 3.5 (rf.mse_criterion, rs.tuned, rs.lem3.1).
+
     Example: RF's CNN at epsilon 3 with 1,000 of 50,000 images per batch. Pruning at random loses just what it leaves out.
         >>> from dptheory.planning import TrainingSetup, plan
         >>> found = plan(TrainingSetup(num_examples=50_000, epsilon=3.0, delta=1e-5, dim=550_570, batch_size=1000, epochs=40))
@@ -52,8 +54,6 @@ def plan(setup: TrainingSetup, *, stats: GradientStats | None = None, borrowed: 
         (1.45, 1.16, 2000)
         >>> [(one.method, one.descent.upper, one.verdict) for one in found.methods if one.method == "random-k"]
         [('random-k', 0.5, 'loss')]
-
-    Source: new, on RF, section 2.2, and RS, Theorem 3.5 (rf.mse_criterion, rs.tuned, rs.lem3.1).
     """
     _validate.instance("setup", setup, TrainingSetup)
     borrowed = _validate.flag("borrowed", borrowed)

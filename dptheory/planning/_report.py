@@ -76,7 +76,7 @@ def to_markdown(plan: Plan, *, results: Sequence[MethodResult] = ()) -> str:
         >>> from dptheory.planning import TrainingSetup, plan, to_markdown
         >>> setup = TrainingSetup(num_examples=1000, epsilon=3.0, delta=1e-5, dim=2000, batch_size=1000, epochs=10)
         >>> [line for line in to_markdown(plan(setup)).splitlines() if line.startswith("| random-k")]
-        ['| random-k | keep_share 0.5 | 0.0193 | 0.5 | loss | 2 to 7 | rf.posterior, rf.mse_criterion |']
+        ['| random-k | keep_share 0.5 | 0.0193 | 0.5 | loss | 1 to 7 | rf.posterior, rf.mse_criterion |']
     """
     _validate.instance("plan", plan, Plan)
     setup = plan.setup

@@ -67,7 +67,7 @@ def moment_statistics(
 
     Source: new, on RF, section 2.2 (rf.mse_criterion).
 
-    Example:
+    Example: statistics at two clips, of two layers.
         >>> import torch
         >>> from training.probe import moment_statistics
         >>> samples = torch.randn(32, 6, generator=torch.Generator().manual_seed(0)) + 1.0
@@ -159,7 +159,7 @@ def per_sample_gradients(
     Raises:
         ValueError: an argument outside its range.
 
-    Example:
+    Example: five gradients of eight entries each.
         >>> import torch
         >>> from training.probe import per_sample_gradients
         >>> per_sample_gradients(torch.nn.Linear(3, 2), torch.ones(5, 3), torch.zeros(5, dtype=torch.long)).shape
@@ -199,7 +199,7 @@ def loss_hessian(
     Raises:
         ValueError: another number of labels than of pictures.
 
-    Example:
+    Example: at equal scores it is known.
         >>> import torch  # the softmax of two equal scores has the Hessian (1, -1; -1, 1) / 4 in its scores
         >>> from training.probe import loss_hessian
         >>> model = torch.nn.Linear(1, 2, bias=False)
