@@ -21,16 +21,19 @@ def dpsgd_bound(
     batch_size: int = 1,
     drop_rate: float = 0.0,
     kappa: float | None = None,
-    bias: float = 0.0,
+    bias: float | None = None,
     second_moment: float | None = None,
     sampling: str = "poisson",
     sampling_rate: float | None = None,
 ) -> DescentBound:
     r"""Bound on (1/T) sum_t E[P_t h_t |grad_t|] for DP-SGD whose gradients are masked, then clipped, then noised.
 
-    (1/kappa) (Delta / (gamma T) + gamma G M / 2 + (1 - drop_rate) gamma Delta_sigma - bias), where for a fixed z in (0, 1)
-    P_t = P(|xi| < z C) and h_t = min(|grad_t|, (1 - z) C): z = 3/4 in RS, z = 1/4 in RF. M is C^2 (1 + (1 - q) / B) for Poisson
-    batches and C^2 for batches of fixed size. Rate 0 is DP-SGD, noise multiplier 0 is clipped SGD.
+    For a fixed z in (0, 1) P_t = P(|xi| < z C) and h_t = min(|grad_t|, (1 - z) C): z = 3/4 in RS, z = 1/4 in RF. M is
+    C^2 (1 + (1 - q) / B) for Poisson batches and C^2 for batches of fixed size. Rate 0 is DP-SGD, noise multiplier 0 is clipped SGD.
+    Where no step is biased (``bias`` is None), with x = 1 - drop_rate, v = gamma^2 G M / 2 + x gamma^2 Delta_sigma,
+    rho = min(1, 2 x gamma G), A_n = sum_{t<n} (1 - rho)^t and B_n = sum_{t<n} A_t, it is the smaller of
+    (2 G x / kappa) (Delta A_T + v B_T) / T and (1/kappa) (Delta / (gamma T) + v / gamma). The first is never larger for rho < 1, and
+    attained. With a bias it is the second less bias / kappa, as the papers have it.
 
     Needs, and cannot check: L is G-smooth and bounded below; no momentum; at every step a fresh mask, independent of the
     iterate, and fresh noise; P_t is taken under a law that is symmetric given the iterate, and ``bias`` is the mean of
@@ -50,8 +53,9 @@ def dpsgd_bound(
         drop_rate: share of entries that the mask drops, in [0, 1).
         kappa: sum_t E[P'_t h'_t |mask * grad_t|] / sum_t E[P_t h_t |grad_t|], at least 1 - drop_rate, and 1 for rate 0;
             None takes 1 - drop_rate, with which the bound holds whatever kappa is; at most 1e70.
-        bias: mean of the bias over the steps, of size at most 1e140.
-        second_moment: bound on the mean of E|update without noise|^2, at most the M above; None takes that.
+        bias: mean of the bias over the steps, of size at most 1e140; None says that it is at no step negative.
+        second_moment: bound on the mean of E|update without noise|^2 over the steps, at most the M above; None takes that. With it
+            v B_T of the first form has T A_{T-1} in place of B_T for M, because early steps count for more.
         sampling: "poisson" or "fixed", see :mod:`dptheory.convergence`.
         sampling_rate: q of Poisson batches; None takes 0, right for every q. Not allowed with "fixed".
 
@@ -61,7 +65,8 @@ def dpsgd_bound(
     Raises:
         ValueError: an argument outside its range.
 
-    Source: RS, Theorems 3.3, 3.4 and 3.5 (rs.thm3.3, rs.thm3.4, rs.thm3.5); RF, Theorem 2 (rf.thm2).
+    Source: RS, Theorems 3.3, 3.4 and 3.5 (rs.thm3.3, rs.thm3.4, rs.thm3.5); RF, Theorem 2 (rf.thm2); the geometric form is our own
+    (rs.clipped_steps).
 
     Example: RF's CNN at epsilon 3, smoothness 1: half of the bound is the price of noise on its 550,000 entries.
         >>> from dptheory.convergence import dpsgd_bound
@@ -73,7 +78,9 @@ def dpsgd_bound(
     objective_gap = ranges.gap(objective_gap)
     steps = _validate.integer("steps", steps, 1, ranges.MAX_COUNT)
     clip_norm, drop_rate = ranges.positive("clip_norm", clip_norm), ranges.drop_rate(drop_rate)
-    bias = _validate.real("bias", bias, -ranges.LARGEST_SQUARE, ranges.LARGEST_SQUARE)
+    learning_rate, smoothness = ranges.learning_rate(learning_rate), ranges.positive("smoothness", smoothness)
+    if bias is not None:
+        bias = _validate.real("bias", bias, -ranges.LARGEST_SQUARE, ranges.LARGEST_SQUARE)
     most = batch_second_moment(
         mean_norm=clip_norm,
         second_moment=clip_norm**2,
@@ -82,7 +89,7 @@ def dpsgd_bound(
         sampling_rate=sampling_rate,
     )
     slack = most * (1 + 1e-12)  # rounding of a mean computed elsewhere
-    second_moment = most if second_moment is None else _validate.real("second_moment", second_moment, 0.0, slack)
+    moment = most if second_moment is None else _validate.real("second_moment", second_moment, 0.0, slack)
     kappa = ranges.kappa(kappa, drop_rate)
     noise = noise_term(
         smoothness=smoothness, clip_norm=clip_norm, noise_multiplier=noise_multiplier, dim=dim, batch_size=batch_size
@@ -91,16 +98,34 @@ def dpsgd_bound(
         decrease=objective_gap / steps,
         learning_rate=learning_rate,
         smoothness=smoothness,
-        second_moment=second_moment,
+        second_moment=moment,
         noise_term=noise,
         drop_rate=drop_rate,
     )
-    return DescentBound(
+    summed = DescentBound(
         optimization=step.optimization / kappa,
         clipping=step.clipping / kappa,
         noise=step.noise / kappa,
-        bias=-bias / kappa,
+        bias=0.0 if bias is None else -bias / kappa,
     )
+    if bias is not None:
+        return summed
+    share = 2 * smoothness * (1 - drop_rate) / kappa  # of the gap that is left, the most that a step's term can be
+    rho = min(1.0, 2 * (1 - drop_rate) * learning_rate * smoothness)
+    first, second = power_sums(rho, steps)
+    clipped = second if second_moment is None else steps * _before(rho, steps)
+    geometric = DescentBound(
+        optimization=share * objective_gap * first / steps,
+        clipping=share * learning_rate * step.clipping * clipped / steps,
+        noise=share * learning_rate * step.noise * second / steps,
+        bias=0.0,
+    )
+    return min(geometric, summed, key=lambda bound: bound.value)
+
+
+def _before(rho: float, steps: int) -> float:
+    """A_{T-1} of :func:`power_sums`, 0 for one step."""
+    return power_sums(rho, steps - 1)[0] if steps > 1 else 0.0
 
 
 def noisy_sgd_bound(

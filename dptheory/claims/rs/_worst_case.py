@@ -94,3 +94,42 @@ def clipped_step(
     problem.set_initial_condition(value - sum(after) / len(after) <= 1)
     problem.set_performance_metric(sum(aligned) / len(aligned))
     return problem
+
+
+def clipped_run(
+    learning_rate: float, smoothness: float, clip: float, rate: float, steps: int, noise_energy: float
+) -> Any:
+    """Largest mean of E|grad L(w_t)|^2 over ``steps`` steps of clipped SGD, batch size 1, from L(w_1) - inf L <= 1.
+
+    Under each mask the update is one of two equally likely vectors, |u| <= clip, whose mean is the masked gradient (all that the
+    theorem uses where no step is biased), plus noise +-v, E|v|^2 <= noise_energy before the mask.
+    """
+    problem, partition, function = _smooth(smoothness)
+    pepit = importlib.import_module("PEPit")
+    lowest = pepit.Expression()
+    points = [problem.set_initial_point()]
+    problem.set_initial_condition(function(points[0]) - lowest <= 1)
+    means = []
+    for step in range(steps):
+        following = []
+        squares = []
+        for point in points:
+            gradient = function.gradient(point)
+            squares.append(gradient**2)
+            problem.add_constraint(lowest <= function(point) - gradient**2 / (2 * smoothness))
+            if step == steps - 1:
+                continue  # where the last step leads counts for nothing
+            noise = pepit.Point()
+            problem.add_constraint(noise**2 <= noise_energy)
+            drawn = pepit.Point()
+            kicks = [noise] if rate == 0 else _masked(partition, noise, rate)
+            firsts = [drawn] if rate == 0 else _masked(partition, drawn, rate)
+            for piece, kick, first in zip(_masked(partition, gradient, rate), kicks, firsts, strict=True):
+                for update in (first, 2 * piece - first):
+                    problem.add_constraint(update**2 <= clip**2)
+                    signs = (1, -1) if noise_energy else (0,)
+                    following += [point - learning_rate * (update + sign * kick) for sign in signs]
+        means.append(sum(squares) / len(squares))
+        points = following
+    problem.set_performance_metric(sum(means) / steps)
+    return problem
