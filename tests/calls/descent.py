@@ -63,6 +63,7 @@ CALLS: Calls = {
     "dptheory.convergence.noisy_sgd_bound": [
         call(**_STEP, deviation=0.5, noise_std=0.5, dim=10, batch_size=4, drop_rate=0.5, **_POISSON),
         call(**_RUN, deviation=0.5, noise_std=0.1, dim=550_000, batch_size=1000),
+        call(objective_gap=1.0, learning_rate=[0.1, 0.05], steps=2, smoothness=2.0, deviation=0.5, drop_rate=[0.5, 0.0]),
     ],
     "dptheory.convergence.layer_freezing_bound": [
         call(decrease=1.0, learning_rate=[0.1, 0.1], steps=2, smoothness=1.0, clip_norm=1.0, noise_multiplier=1.0,

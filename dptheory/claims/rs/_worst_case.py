@@ -25,7 +25,14 @@ def _masked(partition: Any, vector: Any, rate: float) -> list[Any]:
 
 
 def masked_run(learning_rate: float, smoothness: float, rate: float, steps: int, noise_energy: float = 0.0) -> Any:
-    """Largest mean E|grad L(w_t)|^2 over ``steps`` masked gradient steps from L(w_1) - inf L <= 1.
+    """Largest mean E|grad L(w_t)|^2 over ``steps`` masked gradient steps from L(w_1) - inf L <= 1."""
+    return changing_run((learning_rate,) * steps, smoothness, (rate,) * steps, noise_energy)
+
+
+def changing_run(
+    learning_rates: tuple[float, ...], smoothness: float, rates: tuple[float, ...], noise_energy: float = 0.0
+) -> Any:
+    """The same with a step size and a mask for each step, weighted by rho_t = x_t gamma_t G (2 - gamma_t G).
 
     inf L <= L(w) - |grad L(w)|^2 / (2 G) at every point met, which holds for every G-smooth function. Every step has its own
     noise +-v, E|v|^2 <= noise_energy before the mask.
@@ -35,15 +42,15 @@ def masked_run(learning_rate: float, smoothness: float, rate: float, steps: int,
     lowest = pepit.Expression()
     points = [problem.set_initial_point()]
     problem.set_initial_condition(function(points[0]) - lowest <= 1)
-    means = []
-    for step in range(steps):
+    weighted, total = 0.0, 0.0
+    for step, (learning_rate, rate) in enumerate(zip(learning_rates, rates, strict=True)):
         following = []
         squares = []
         for point in points:
             gradient = function.gradient(point)
             squares.append(gradient**2)
             problem.add_constraint(lowest <= function(point) - gradient**2 / (2 * smoothness))
-            if step == steps - 1:
+            if step == len(rates) - 1:
                 continue  # where the last step leads counts for nothing
             pieces = _masked(partition, gradient, rate)
             noises = [0 * gradient] * len(pieces)
@@ -54,9 +61,11 @@ def masked_run(learning_rate: float, smoothness: float, rate: float, steps: int,
             for piece, kick in zip(pieces, noises, strict=True):
                 signs = (1, -1) if noise_energy else (0,)
                 following += [point - learning_rate * (piece + sign * kick) for sign in signs]
-        means.append(sum(squares) / len(squares))
+        descent = (1 - rate) * learning_rate * smoothness * (2 - learning_rate * smoothness)
+        weighted = weighted + descent * sum(squares) / len(squares)
+        total += descent
         points = following
-    problem.set_performance_metric(sum(means) / steps)
+    problem.set_performance_metric(weighted / total)
     return problem
 
 
