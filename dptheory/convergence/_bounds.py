@@ -3,14 +3,12 @@
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dptheory import _validate
 from dptheory.convergence import _ranges as ranges
-from dptheory.convergence._power_sums import power_sums
+from dptheory.convergence._power_sums import changing_sums, power_sums
 from dptheory.convergence._terms import DescentBound, alignment_bound, batch_second_moment, noise_term
-
-Array = NDArray[np.float64]
 
 
 def dpsgd_bound(
@@ -200,7 +198,7 @@ def noisy_sgd_bound(
         mean_norm=0.0, second_moment=1.0, batch_size=batch_size, sampling=sampling, sampling_rate=sampling_rate
     )
     longest = 2 / (growth * smoothness)
-    if np.ndim(learning_rate) == np.ndim(drop_rate) == 0:
+    if _validate.finite("learning_rate", learning_rate).ndim == _validate.finite("drop_rate", drop_rate).ndim == 0:
         move = smoothness * _validate.real("learning_rate", learning_rate, 1e-70, longest, ends="[)")  # type: ignore[arg-type]
         keep = 1 - ranges.drop_rate(drop_rate)  # type: ignore[arg-type]
         first, second = power_sums(keep * move * (2 - growth * move), steps)
@@ -208,23 +206,14 @@ def noisy_sgd_bound(
     else:
         rates = _validate.per_step("learning_rate", learning_rate, steps, 1e-70, math.nextafter(longest, 0))
         keeps = 1 - _validate.per_step("drop_rate", drop_rate, steps, 0.0, math.nextafter(1, 0))
-        per_gap, per_variance = _changing(keeps, smoothness * rates, growth)
+        moves = smoothness * rates
+        per_gap, per_variance = changing_sums(keeps * moves * (2 - growth * moves), keeps * moves**2)
     return DescentBound(
         optimization=2 * smoothness * objective_gap * per_gap,
         clipping=per_variance * spread * deviation**2,
         noise=per_variance * dim * (noise_std / batch_size) ** 2,
         bias=0.0,
     )
-
-
-def _changing(keep: Array, move: Array, growth: float) -> tuple[float, float]:
-    """p_1 / sum_t rho_t, and sum_t x_t (gamma_t G)^2 p_{t+1} over it; one of the arrays has shape (steps,)."""
-    descent = np.minimum(keep * move * (2 - growth * move), 1.0)
-    with np.errstate(divide="ignore"):  # rho_t = 1 leaves nothing
-        left = np.cumsum(np.log1p(-descent)[::-1])[::-1]
-    used = np.append(-np.expm1(left), 0.0)
-    total = float(descent.sum())
-    return float(used[0]) / total, float((keep * move**2 * used[1:]).sum()) / total
 
 
 def layer_freezing_bound(

@@ -419,6 +419,21 @@ def test_without_noise_more_steps_are_better() -> None:
     assert convergence.optimal_steps(objective_gap=1.0, smoothness=1.0, clip_norm=1.0, noise_per_root_step=1e9) == 1.0
 
 
+@pytest.mark.parametrize("gamma", [0.3, 1.0, 1.7])
+def test_a_mask_held_for_one_step_is_fresh(gamma: float) -> None:
+    run = {
+        "objective_gap": 1.0,
+        "learning_rate": gamma,
+        "smoothness": 1.0,
+        "drop_rate": 0.4,
+        "noise_std": 2.0,
+        "dim": 5,
+        "batch_size": 3,
+    }
+    held = convergence.held_mask_bound(epochs=7, steps_per_epoch=1, **run)  # type: ignore[arg-type]
+    assert held.value == pytest.approx(convergence.noisy_sgd_bound(steps=7, sampling="fixed", **run).value, rel=1e-12)  # type: ignore[arg-type]
+
+
 def _enumerated(
     curvature: list[Fraction], gamma: Fraction, epochs: int, per_epoch: int, keep: int
 ) -> list[list[Fraction]]:

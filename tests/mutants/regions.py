@@ -152,6 +152,12 @@ TABLE: dict[str, tuple[Region, ...]] = {
         _where("noise at batch_size > 1", lambda a: a["noise_std"] > 0 and a["batch_size"] > 1),
         _where("several steps", lambda a: a["steps"] > 1),
     ),
+    "convergence.held_mask_bound": (
+        _where("without noise", lambda a: not a["deviation"] and not a["noise_std"] and a["steps_per_epoch"] > 1),
+        _where("deviation", lambda a: a["deviation"] > 0 and a["epochs"] > 1),
+        _where("noise at batch_size > 1", lambda a: a["noise_std"] > 0 and a["batch_size"] > 1),
+        _where("changing masks", lambda a: bool(np.ndim(a["drop_rate"]))),
+    ),
     "convergence.layer_freezing_bound": (
         _where("default second moment", lambda a: a["second_moment"] is None),
         _where("batch_size > 1", lambda a: a["batch_size"] > 1),

@@ -142,3 +142,31 @@ def clipped_run(
         points = following
     problem.set_performance_metric(sum(means) / steps)
     return problem
+
+
+def held_run(learning_rate: float, smoothness: float, rate: float, epochs: int, steps_per_epoch: int) -> Any:
+    """Largest mean of E|grad L|^2 over the first iterates of epochs that hold their mask, from L(w_1) - inf L <= 1."""
+    problem, partition, function = _smooth(smoothness)
+    lowest = importlib.import_module("PEPit").Expression()
+    points = [problem.set_initial_point()]
+    problem.set_initial_condition(function(points[0]) - lowest <= 1)
+    means = []
+    for epoch in range(epochs):
+        following = []
+        squares = []
+        for point in points:
+            squares.append(function.gradient(point) ** 2)
+            problem.add_constraint(lowest <= function(point) - squares[-1] / (2 * smoothness))
+            if epoch == epochs - 1:
+                continue  # where the last epoch leads counts for nothing
+            for block in range(1 if rate == 0 else BLOCKS):
+                moved = point
+                for _ in range(steps_per_epoch):
+                    gradient = function.gradient(moved)
+                    problem.add_constraint(lowest <= function(moved) - gradient**2 / (2 * smoothness))
+                    moved = moved - learning_rate * _masked(partition, gradient, rate)[block]
+                following.append(moved)
+        means.append(sum(squares) / len(squares))
+        points = following
+    problem.set_performance_metric(sum(means) / epochs)
+    return problem
