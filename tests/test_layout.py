@@ -199,6 +199,7 @@ TESTED_IN = {
     "dptheory.checks._search": "checks/test_mean.py",
     "dptheory.checks._shrink": "checks/test_refute.py",
     "dptheory.convergence._budget": "convergence/test_bounds.py",
+    "dptheory.convergence._drawn_size": "convergence/test_bounds.py",
     "dptheory.convergence._held_masks": "convergence/test_bounds.py",
     "dptheory.convergence._power_sums": "convergence/test_bounds.py",
     "dptheory.convergence._quadratic": "convergence/test_bounds.py",

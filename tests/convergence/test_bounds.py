@@ -434,6 +434,14 @@ def test_a_mask_held_for_one_step_is_fresh(gamma: float) -> None:
     assert held.value == pytest.approx(convergence.noisy_sgd_bound(steps=7, sampling="fixed", **run).value, rel=1e-12)  # type: ignore[arg-type]
 
 
+def test_the_whole_data_set_has_one_size() -> None:
+    factors = [convergence.drawn_size_factor(train_size=10**9, sampling_rate=q) for q in (1e-9, 1e-4, 1.0)]
+    assert factors[2] == 1 and factors[1] == pytest.approx(1 + 3e-5, rel=1e-8)
+    assert factors[0] == pytest.approx(
+        sum(1 / (k * k * math.factorial(k)) for k in range(1, 40)) / (math.e - 1), rel=1e-8
+    )
+
+
 def _enumerated(
     curvature: list[Fraction], gamma: Fraction, epochs: int, per_epoch: int, keep: int
 ) -> list[list[Fraction]]:
