@@ -18,6 +18,7 @@ from dptheory.convergence._bounds import dpsgd_bound, layer_freezing_bound, nois
 from dptheory.convergence._budget import optimal_steps, privacy_term, private_bound
 from dptheory.convergence._drawn_size import drawn_size_factor
 from dptheory.convergence._held_masks import held_mask_bound
+from dptheory.convergence._least_gradient import least_gradient_bound
 from dptheory.convergence._momentum import (
     adam_corrected_variance,
     adam_velocity_variance,
@@ -45,6 +46,7 @@ __all__ = [
     "fresh_mask_moments",
     "held_mask_bound",
     "layer_freezing_bound",
+    "least_gradient_bound",
     "noise_term",
     "noisy_sgd_bound",
     "optimal_steps",

@@ -69,6 +69,10 @@ CALLS: Calls = {
         call(train_size=10, sampling_rate=0.3),
         call(train_size=50_000, sampling_rate=0.01),
     ],
+    "dptheory.convergence.least_gradient_bound": [
+        call(**_STEP, deviation=0.5, noise_std=0.5, dim=10, batch_size=4, drop_rate=0.5, **_POISSON),
+        call(**_RUN, deviation=0.5, noise_std=0.1, dim=550_000, batch_size=1000),
+    ],
     "dptheory.convergence.held_mask_bound": [
         call(objective_gap=1.0, learning_rate=[0.1, 0.05], epochs=2, steps_per_epoch=3, smoothness=1.0, drop_rate=[0.5, 0.0]),
         call(objective_gap=1.0, learning_rate=0.1, epochs=5, steps_per_epoch=3, smoothness=2.0, deviation=0.5, noise_std=0.5,

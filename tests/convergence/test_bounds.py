@@ -442,6 +442,20 @@ def test_the_whole_data_set_has_one_size() -> None:
     )
 
 
+@given(st.floats(1e-3, 1.9), RATES, st.integers(1, 10**12), st.just(0.0) | st.floats(1e-4, 30))
+@QUICK
+def test_the_least_gradient_is_at_most_the_mean(gamma: float, rate: float, steps: int, noise: float) -> None:
+    run: dict[str, Any] = {
+        "objective_gap": 1.0,
+        "learning_rate": gamma,
+        "smoothness": 1.0,
+        "drop_rate": rate,
+        "steps": steps,
+    }
+    run |= {"noise_std": noise, "sampling": "fixed"}
+    assert convergence.least_gradient_bound(**run) <= convergence.noisy_sgd_bound(**run).value * (1 + 1e-9)
+
+
 def _enumerated(
     curvature: list[Fraction], gamma: Fraction, epochs: int, per_epoch: int, keep: int
 ) -> list[list[Fraction]]:

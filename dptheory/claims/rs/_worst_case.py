@@ -170,3 +170,30 @@ def held_run(learning_rate: float, smoothness: float, rate: float, epochs: int, 
         points = following
     problem.set_performance_metric(sum(means) / epochs)
     return problem
+
+
+def least_run(learning_rate: float, smoothness: float, rate: float, steps: int, noise_energy: float) -> Any:
+    """Largest min over t of E|grad L(w_t)|^2 over ``steps`` iterates from L(w_1) - inf L <= 1."""
+    problem, partition, function = _smooth(smoothness)
+    pepit = importlib.import_module("PEPit")
+    lowest = pepit.Expression()
+    points = [problem.set_initial_point()]
+    problem.set_initial_condition(function(points[0]) - lowest <= 1)
+    for step in range(steps):
+        following = []
+        squares = []
+        for point in points:
+            gradient = function.gradient(point)
+            squares.append(gradient**2)
+            problem.add_constraint(lowest <= function(point) - gradient**2 / (2 * smoothness))
+            if step == steps - 1:
+                continue  # where the last step leads counts for nothing
+            noise = pepit.Point()
+            problem.add_constraint(noise**2 <= noise_energy)
+            kicks = [noise] if rate == 0 else _masked(partition, noise, rate)
+            for piece, kick in zip(_masked(partition, gradient, rate), kicks, strict=True):
+                signs = (1, -1) if noise_energy else (0,)
+                following += [point - learning_rate * (piece + sign * kick) for sign in signs]
+        problem.set_performance_metric(sum(squares) / len(squares))  # the least of several metrics counts
+        points = following
+    return problem
