@@ -177,6 +177,7 @@ NO_MIRROR = ("dptheory.claims", "dptheory.cli")
 """Claims are held by tests/test_claims.py, one for all; the command line by tests/cli and the README's commands."""
 
 TESTED_IN = {
+    "dptheory.sparsification._split_free": "sparsification/test_kappa.py",
     "dptheory.privacy._attack": "privacy/test_composition.py",
     "dptheory.privacy._bound_names": "privacy/test_composition.py",
     "dptheory.privacy._composed_steps": "privacy/test_composition.py",

@@ -199,7 +199,7 @@ def noisy_sgd_bound(
     )
     longest = 2 / (growth * smoothness)
     if _validate.finite("learning_rate", learning_rate).ndim == _validate.finite("drop_rate", drop_rate).ndim == 0:
-        move = smoothness * _validate.real("learning_rate", learning_rate, 1e-70, longest, ends="[)")  # type: ignore[arg-type]
+        move = smoothness * _validate.real("learning_rate", learning_rate, 1e-70, longest, ends="[)")
         keep = 1 - ranges.drop_rate(drop_rate)  # type: ignore[arg-type]
         first, second = power_sums(keep * move * (2 - growth * move), steps)
         per_gap, per_variance = first / steps, keep * move**2 * second / steps

@@ -75,7 +75,7 @@ def _(examples: int, rate: float) -> Sides:
         total = sum(
             integrate.quad(density, a, b, epsabs=0, epsrel=1e-11, limit=200)[0] for a, b in itertools.pairwise(parts)
         )
-        return mean**2 * total / (1 - empty)
+        return float(mean**2 * total / (1 - empty))
 
     return convergence.drawn_size_factor(train_size=examples, sampling_rate=rate), by_integral, 1.0
 

@@ -60,7 +60,12 @@ def _(run: LatticeRun) -> Sides:
     return run.bound(), run.measure, lambda: run.bound(0.0)
 
 
-_PARTS = ({}, {"clipping": False, "noise": False}, {"gap": False, "noise": False}, {"gap": False, "clipping": False})
+_PARTS: tuple[dict[str, bool], ...] = (
+    {},
+    {"clipping": False, "noise": False},
+    {"gap": False, "noise": False},
+    {"gap": False, "clipping": False},
+)
 _TERMS = ("value", "optimization", "clipping", "noise")
 
 
@@ -118,7 +123,7 @@ def _clipped_worst(
     (0.3, 2.0, 3.0, 0.5, 2, 0.0),
     (0.1, 1.0, 2.0, 0.5, 2, 1.0),
     problem=_worst_case.clipped_run,
-    wrong=lambda *case: _clipped_worst(*case, bias=0.0),
+    wrong=lambda gamma, G, clip, r, T, energy: _clipped_worst(gamma, G, clip, r, T, energy, 0.0),
 )
 def _(gamma: float, G: float, clip: float, r: float, T: int, energy: float) -> float:
     """worst case of two and three steps over smooth functions, B = 1"""
@@ -152,15 +157,15 @@ _BOX = {
 }
 
 
-def _symmetric(steps: int = 2, **point: float) -> enumeration.Settings:
+def _symmetric(point: dict[str, float], steps: int) -> enumeration.Settings:
     return dataclasses.replace(_runs.at(**point, weight=0.5), steps=steps, clip=4.0)
 
 
 def _maskless_slack(**point: float) -> float:
-    return _slack(_symmetric(1, **point), 1.0)
+    return _slack(_symmetric(point, 1), 1.0)
 
 
 @row.inequality(_BOX, wrong=_maskless_slack)
 def _clipped_slack(**point: float) -> float:
     """inequality, any symmetric two-point deviation"""
-    return _slack(_symmetric(**point), None)
+    return _slack(_symmetric(point, 2), None)

@@ -165,7 +165,7 @@ def _(number: int, rate: float | str | None) -> Sides:
 
         longest = 1 / math.sqrt(1 - x * move * (2 - square * move))
         best = optimize.minimize_scalar(value, bounds=(1.0, longest), method="bounded", options={"xatol": 1e-12}).fun
-        return min(2 * one["smoothness"] * one["objective_gap"], float(best), value(1.0))
+        return float(min(2 * one["smoothness"] * one["objective_gap"], best, value(1.0)))
 
     return found, searched, 1.01 * found
 
