@@ -7,6 +7,7 @@ from figures._instrument import rows
 from figures._table import Data
 
 _PLACES = (("dp-sgd", "DP-SGD"), ("freeze", "random freeze"))
+_REACH = 4.0
 
 
 def data() -> Data:
@@ -21,18 +22,19 @@ def data() -> Data:
 
 
 def draw(ax: Axes, data: Data) -> None:
-    """Six clouds: a column per step, a row per method."""
-    for column, step in enumerate(np.unique(data["step"])):
+    """Six clouds, each in a frame of its own: a column per step, a row per method; points beyond a frame are counted."""
+    steps = np.unique(data["step"])
+    for column, step in enumerate(steps):
         for number, (_, label) in enumerate(_PLACES):
             chosen = (data["step"] == step) & (data["method"] == number)
-            ax.plot(data["x"][chosen] + 8 * column, data["y"][chosen] - 8 * number, ".", ms=3, color=f"C{number}")
+            x, y = data["x"][chosen], data["y"][chosen]
+            frame = ax.inset_axes((column / len(steps), (1 - number) / 2, 1 / len(steps), 0.37))
+            frame.plot(x, y, ".", ms=3, color=f"C{number}")
+            frame.set(xticks=[], yticks=[], xlim=(-_REACH, _REACH), ylim=(-_REACH, _REACH))
+            outside = int(np.sum((np.abs(x) > _REACH) | (np.abs(y) > _REACH)))
             distance = data["mirror_distance"][chosen][0]
-            ax.text(
-                8 * column,
-                3.4 - 8 * number,
-                f"{label}, step {step:g}\nmirror distance {distance:.3f}",
-                ha="center",
-                fontsize=8,
-            )
-    ax.set(xticks=[], yticks=[], ylim=(-12, 5.4), xlim=(-4, 20), xlabel="two random directions of 26,010")
-    ax.set_title("deviations from the mean gradient, small CNN on FashionMNIST")
+            title = f"{label}, step {step:g}\nmirror distance {distance:.3f}, {outside} of {len(x)} outside"
+            frame.set_title(title, fontsize=7)
+    ax.set(xticks=[], yticks=[], xlabel="two random directions of 26,010")
+    ax.spines[:].set_visible(False)
+    ax.set_title("deviations from the mean gradient, small CNN on FashionMNIST", pad=4)

@@ -26,4 +26,4 @@ def draw(ax: Axes, data: Data) -> None:
         ylim=(0, None),
         title="small CNN on MNIST under GEP; residuals on 500 vectors of other images",
     )
-    ax.legend(ncols=2, loc=(0.35, 0.68))
+    ax.legend(ncols=3, loc="upper right")

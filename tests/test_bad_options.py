@@ -1,5 +1,6 @@
 """The command line answers every bad option in one line that names it, with exit code 2 and never with a traceback."""
 
+import functools
 import json
 import re
 import subprocess
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 import typer
+import typer.testing
 from typer.testing import CliRunner, Result
 
 from dptheory import claims, cli
@@ -39,6 +41,14 @@ CASES = [
     for option in options
     if table is COMMANDS or option not in COMMANDS[name]
 ]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _built_once() -> Iterator[None]:
+    """The runner of typer builds all commands anew in every call, which takes three quarters of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.testing, "_get_command", functools.cache(typer.main.get_command))
+        yield
 
 
 def _run(name: str, options: dict[str, str]) -> Result:

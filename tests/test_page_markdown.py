@@ -26,6 +26,7 @@ def test_no_formula_of_a_row_is_spoilt(claim: Claim) -> None:
         *claim.key_points,
         claim.correction or "",
         claim.printed_error or "",
+        claim.for_users,
         *claim.conditions,
     )
     assert [found for text in texts for found in spoilt_formulas(text)] == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dptheory import claims
-from dptheory.claims import Claim, Verdict, _markdown, _page_head
+from dptheory.claims import Claim, Verdict, _markdown, _own_results, _page_head
 from tests.every import every
 
 ROOT = Path(__file__).parents[1]
@@ -21,6 +21,38 @@ _SCREEN = 60
 
 def test_ledger_page_is_fresh() -> None:
     assert (PROOFS / "README.md").read_text(encoding="utf-8") == claims.ledger_markdown(claims.all_claims()), STALE
+
+
+def test_the_page_of_our_own_results_is_fresh() -> None:
+    expected = _own_results.own_results_markdown(claims.all_claims(), PROOFS)
+    assert (PROOFS / "new.md").read_text(encoding="utf-8") == expected, STALE
+
+
+def test_every_result_of_ours_stands_on_one_page_with_what_it_changes() -> None:
+    text = (PROOFS / "new.md").read_text(encoding="utf-8")
+    cells = {
+        row[1].split("](")[1].rstrip(") "): [cell.strip() for cell in row[2:5]]
+        for line in text.splitlines()
+        if line.startswith("| [") and (row := re.split(r"(?<!\\)\|", line))
+    }
+    assert set(cells) == {claim.page for claim in claims.all_claims() if claim.ours} | METHODS
+    assert [page for page, row in cells.items() if not all(row)] == []
+    said = [claim for claim in claims.all_claims() if claim.for_users]
+    assert [claim.id for claim in said if not claim.ours] == []
+    pages = [(PROOFS / claim.page).read_text(encoding="utf-8") for claim in said]
+    beyond = [_numbers(claim.for_users) - _numbers(page) for claim, page in zip(said, pages, strict=True)]
+    assert dict(zip([claim.id for claim in said], beyond, strict=True)) == {claim.id: set() for claim in said}
+
+
+def test_a_page_of_a_method_says_what_it_proves_and_changes(tmp_path: Path) -> None:
+    (tmp_path / "privacy").mkdir()
+    page = tmp_path / "privacy" / "method.md"
+    page.write_text("# A method\n\n**In one sentence.** It works.\n\nThis page has no row in the ledger.\n")
+    with pytest.raises(ValueError, match="must have a title and the lines"):
+        _own_results.own_results_markdown((), tmp_path)
+    page.write_text(f"{page.read_text()}\n**For a user.** Less noise.\n\n**Checked.** proof.\n")
+    shown = _own_results.own_results_markdown((), tmp_path)
+    assert "| [A method](privacy/method.md) | It works. | Less noise. | proof. |" in shown
 
 
 def test_measured_pages_are_fresh() -> None:
@@ -196,7 +228,8 @@ METHODS = {
 
 
 def test_no_page_without_a_claim() -> None:
-    own = {"README.md", "glossary.md", "refute.md", "results.md"}
+    own = {"README.md", "glossary.md", "new.md", "refute.md", "results.md"}
+    own |= {f"{paper}/erratum.md" for paper in claims.PAPERS}
     known = {claim.page for claim in claims.all_claims()} | own | METHODS
     assert {str(page.relative_to(PROOFS)) for page in PROOFS.rglob("*.md")} == known
 

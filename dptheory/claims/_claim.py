@@ -90,6 +90,7 @@ class Claim:
         answer: what our own runs say, for empirical claims.
         part_of: the id of the row that holds the mistake, where this row is false for the same reason; counts say so.
         ours: a result of this library, not of the paper that its source names; these stand last in the ledger.
+        for_users: what a result of ours changes for a user, one sentence; for ``proofs/new.md``.
     """
 
     id: str
@@ -111,6 +112,7 @@ class Claim:
     key_points: tuple[str, ...] = ()
     printed_error: str | None = None
     answer: Answer | None = None
+    for_users: str = ""
 
     @property
     def state(self) -> str:

@@ -1,5 +1,6 @@
 """Finding claims, functions and arguments by words: a label in a paper, a symbol, a part of a name."""
 
+import dataclasses
 import difflib
 import functools
 import importlib
@@ -114,7 +115,7 @@ def find(query: str, *, max_matches: int = 12) -> SearchResult:
     units = _units(_words(query))
     scored = [(_score(entry, units, query.strip()), entry) for entry in _index()]
     fitting = sorted((pair for pair in scored if pair[0] > 0), key=lambda pair: -pair[0])
-    matches = tuple(Match(**vars(entry.match) | {"score": score}) for score, entry in fitting[:max_matches])
+    matches = tuple(dataclasses.replace(entry.match, score=score) for score, entry in fitting[:max_matches])
     near = () if matches else tuple(_near(units))
     return SearchResult(query=query, matches=matches, found=len(fitting), near=near, glossary=_GLOSSARY.is_file())
 
@@ -204,7 +205,7 @@ def _index() -> tuple[_Entry, ...]:
 def _of_claim(claim: Claim) -> _Entry:
     equations = " ".join(f"equation {number}" for number in claim.source.equations)
     texts = (claim.statement, *claim.conditions, claim.correction or "", claim.printed_error or "", *claim.key_points)
-    functions = [f"from {module} import {name}" for module, _, name in map(_split, claim.calculator_names)]
+    functions = [f"from {module} import {name}" for module, name in map(_split, claim.calculator_names)]
     match = Match(
         kind="claim",
         name=claim.id,
@@ -228,10 +229,10 @@ def _of_claim(claim: Claim) -> _Entry:
     return _Entry(match, fields, frozenset({claim.id}))
 
 
-def _split(name: str) -> tuple[str, str, str]:
+def _split(name: str) -> tuple[str, str]:
     """Module and name to import; of a method its class."""
     parts = name.split(".")
-    return ".".join(parts[:2]), ".", parts[2]
+    return ".".join(parts[:2]), parts[2]
 
 
 def _functions() -> Iterator[tuple[str, Any]]:

@@ -1,4 +1,4 @@
-"""Writing what is generated in the proof pages: the ledger, the measured claims, the heads, the evidence."""
+"""Writing what is generated in the proof pages: the ledger, the measured claims, our own results, errata, heads, evidence."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -9,8 +9,10 @@ from pathlib import Path
 from dptheory import _validate
 from dptheory.checks import Evidence
 from dptheory.claims._checking import CheckedClaim, CheckReport, Watcher, each_checked
-from dptheory.claims._claim import MOST_SEEDS, Verdict
+from dptheory.claims._claim import MOST_SEEDS, PAPERS, Verdict
+from dptheory.claims._errata import write_erratum
 from dptheory.claims._markdown import empirical_markdown, evidence_markdown, ledger_markdown
+from dptheory.claims._own_results import own_results_markdown
 from dptheory.claims._page_head import has_head, write_head
 from dptheory.claims._registry import all_claims, select
 from dptheory.files import write_atomically
@@ -25,12 +27,16 @@ class WrittenPages:
     Attributes:
         ledger: the page of all claims, ``README.md``.
         measured: the pages of measured claims, one per paper.
+        own_results: the page of what no paper prints, ``new.md``.
+        errata: the errata whose table was renewed.
         heads: the proof pages whose head was renewed.
         report: the outcomes that the evidence tables of the chosen claims now hold; None where none was asked for.
     """
 
     ledger: Path
     measured: tuple[Path, ...]
+    own_results: Path
+    errata: tuple[Path, ...]
     heads: tuple[Path, ...]
     report: CheckReport | None
 
@@ -47,8 +53,9 @@ def write_pages(
 ) -> WrittenPages:
     """Renew what is generated in the folder of the proof pages; what is written by hand stays.
 
-    The ledger and the pages of measured claims are written whole; of the chosen claims' pages the head, and the table of
-    evidence, each between its markers. Nothing is changed where a page of a chosen claim is missing or lacks its markers.
+    The ledger, the pages of measured claims and that of our own results are written whole; of the errata that are there the
+    table of verdicts, and of the chosen claims' pages the head and the table of evidence, each between its markers. Nothing is
+    changed where a page of a chosen claim is missing or lacks its markers.
 
     Args:
         directory: folder of the proof pages, with a folder per paper.
@@ -76,6 +83,11 @@ def write_pages(
     headed = [claim for claim in chosen if has_head(pages[claim.id])]
 
     claims = all_claims()
+    own_results = directory / "new.md"
+    write_atomically(own_results, own_results_markdown(claims, directory))
+    errata = {paper: page for paper in PAPERS if (page := directory / paper / "erratum.md").is_file()}
+    for paper, page in errata.items():
+        write_erratum(page, paper)
     ledger = directory / "README.md"
     write_atomically(ledger, ledger_markdown(claims))
     measured = []
@@ -91,6 +103,8 @@ def write_pages(
     return WrittenPages(
         ledger=ledger,
         measured=tuple(measured),
+        own_results=own_results,
+        errata=tuple(errata.values()),
         heads=tuple(pages[claim.id] for claim in headed),
         report=CheckReport(seed=seed, checked=tuple(checked)) if evidence else None,
     )

@@ -148,7 +148,7 @@ def write_pages(
     seed: Seed = "0",
     workers: Workers = 1,
 ) -> None:
-    """Regenerate what is generated in the proof pages: the ledger, the measured claims, the heads, the evidence tables."""
+    """Regenerate what is generated in the proof pages: ledger, measured claims, our own results, errata, heads, evidence."""
     with user_errors():
         seconds, number = parse_budget(budget), parse_seed(seed)
         with _executor(workers) as executor, _Bar() as bar:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from dptheory.privacy._bound_names import ADDED, GRID, NONE, RENYI, Found
-from dptheory.privacy._grid_bounds import GridPair, grid_bounds, grid_epsilon
+from dptheory.privacy._grid_bounds import GridPair, grid_bounds, grid_epsilon, grid_upper
 from dptheory.privacy._joint import IndexSteps, joint_epsilon
 from dptheory.privacy._moments import Direction, Unresolved
 from dptheory.privacy._renyi_parts import renyi_delta, renyi_epsilon
@@ -22,9 +22,8 @@ _NARROW = 1e-3
 
 def composed_delta(parts: tuple[Part, ...], direction: Direction, epsilon: float) -> Found:
     """Bounds of delta(epsilon) of one direction; epsilon >= 0."""
-    outer, inner = values_of(parts, hidden=False), values_of(parts, hidden=True)
-    if inner == outer and index_epsilon(parts) == 0.0:
-        return values_delta(outer, direction, epsilon)
+    if _only_values(parts):
+        return values_delta(values_of(parts, hidden=False), direction, epsilon)
     found = _around(parts, direction, epsilon)
     if direction != "replace" and found.upper - found.lower > _NARROW * found.upper:
         lower, upper = grid_bounds(parts, direction, epsilon)
@@ -51,18 +50,28 @@ def composed_epsilon(parts: tuple[Part, ...], directions: Sequence[Direction], d
     first, *others = directions
     found = _direction_epsilon(parts, first, delta)
     for direction in others:
-        if found.lower == math.inf or composed_delta(parts, direction, found.lower).upper <= delta:
+        if found.lower == math.inf or _delta_is_at_most(delta, parts, direction, found.lower):
             continue  # the other direction's epsilon is no larger
         other = _direction_epsilon(parts, direction, delta)
         found = found.with_more(other)
     return found
 
 
+def _delta_is_at_most(delta: float, parts: tuple[Part, ...], direction: Direction, epsilon: float) -> bool:
+    """Whether this is known: of a delta far below, no grid need say how far."""
+    if not _only_values(parts):
+        if _around(parts, direction, epsilon).upper <= delta:
+            return True
+        if direction != "replace" and grid_upper(parts, direction, epsilon, delta) <= delta:
+            return True
+    return composed_delta(parts, direction, epsilon).upper <= delta
+
+
 def _direction_epsilon(parts: tuple[Part, ...], direction: Direction, delta: float) -> Found:
     outer, inner = values_of(parts, hidden=False), values_of(parts, hidden=True)
-    pure = index_epsilon(parts)
-    if inner == outer and pure == 0.0:
+    if _only_values(parts):
         return values_epsilon(outer, direction, delta)
+    pure = index_epsilon(parts)
     found = Found(0.0, math.inf, NONE, NONE)
     if inner:
         alone = values_epsilon(inner, direction, delta)
@@ -82,6 +91,11 @@ def _direction_epsilon(parts: tuple[Part, ...], direction: Direction, delta: flo
         lower, upper = grid_epsilon(parts, direction, delta)
         found = found.with_lower(lower, GRID).with_upper(upper, GRID)
     return found
+
+
+def _only_values(parts: tuple[Part, ...]) -> bool:
+    """Whether no mask hides anything and no index set is released."""
+    return index_epsilon(parts) == 0.0 and values_of(parts, hidden=False) == values_of(parts, hidden=True)
 
 
 def index_epsilon(parts: tuple[Part, ...]) -> float:
@@ -125,8 +139,7 @@ def _step(part: MaskedStep | JointStep) -> Step:
 
 def delta_curve(parts: tuple[Part, ...], direction: Direction) -> Callable[[float], Found]:
     """Bounds of delta at every epsilon >= 0: where a grid is needed, one for all, precise to some 1e-9."""
-    outer, inner = values_of(parts, hidden=False), values_of(parts, hidden=True)
-    if direction == "replace" or (inner == outer and index_epsilon(parts) == 0.0):
+    if direction == "replace" or _only_values(parts):
         return lambda epsilon: composed_delta(parts, direction, epsilon)
     try:
         sums = GridPair(parts, direction, 0.0, _ROUGH)

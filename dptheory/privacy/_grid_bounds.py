@@ -41,12 +41,12 @@ def grid_bounds(parts: tuple[Part, ...], direction: Side, epsilon: float) -> tup
     """Bounds of delta(epsilon); 0 and 1 where no grid serves."""
     if epsilon >= largest_loss(parts, direction):
         return 0.0, 0.0
-    lower, upper, size = 0.0, 1.0, 1e-7
+    lower, upper, size = 0.0, 1.0, 1e-3
     for _ in range(4):
         try:
             sums = GridPair(parts, direction, epsilon, size)
         except Unresolved:
-            break
+            return lower, min(upper, grid_upper(parts, direction, epsilon, size))
         lower, upper = max(lower, sums.lower(epsilon)), min(upper, sums.upper(epsilon))
         if upper > size / 100 or upper < LEAST:
             break
@@ -76,6 +76,14 @@ def grid_epsilon(parts: tuple[Part, ...], direction: Side, delta: float) -> tupl
         return 0.0, math.inf
 
 
+def grid_upper(parts: tuple[Part, ...], direction: Side, epsilon: float, delta: float) -> float:
+    """At least delta(epsilon), precise where that is about ``delta`` alone; 1 where no grid serves."""
+    try:
+        return GridPair(parts, direction, None, delta).upper(epsilon)
+    except Unresolved:
+        return 1.0
+
+
 def _crossing(bound: Callable[[float], float], delta: float, *, down: bool) -> float:
     """About where a falling bound crosses delta: just before it, or just after."""
     if bound(0.0) <= delta:
@@ -102,7 +110,7 @@ class GridPair:
         outer = [kind for part in parts if (kind := _kind(part, merged=False)) is not None]
         laws = [_index_law(part) for part in parts if isinstance(part, IndexSteps)]
         self._below = grid_sum(inner, laws, side, epsilon=epsilon, delta=delta)
-        alike = all(a.atoms is b.atoms and a.share == b.share for a, b in zip(inner, outer, strict=True))
+        alike = all(a.share == b.share and a.atoms.are(b.atoms) for a, b in zip(inner, outer, strict=True))
         self._above = self._below if alike else grid_sum(outer, laws, side, epsilon=epsilon, delta=delta)
 
     def lower(self, epsilon: float) -> float:

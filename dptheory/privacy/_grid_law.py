@@ -22,7 +22,6 @@ Side = Literal["remove", "add"]
 _FEWEST_ATOMS, _MOST_ATOMS = 8, 200
 _FINE = 0.02
 """Largest distance of atoms that are put together, in units of t: it adds its square / 6 to the variance of t y."""
-_MOST_PRODUCTS = 60_000_000
 _TRIM = 90.0  # nats below the largest atom
 _MOST_VALUES = 4000
 _LARGEST = 600.0
@@ -45,6 +44,14 @@ class Atoms:
     @property
     def mass_with(self) -> Array:
         return np.asarray(self.mass * np.exp(self.log_ratio))
+
+    def are(self, other: "Atoms") -> bool:
+        """Whether both say the same."""
+        return (
+            self.left_out == other.left_out
+            and np.array_equal(self.log_ratio, other.log_ratio)
+            and np.array_equal(self.mass, other.mass)
+        )
 
 
 NO_INDEX = Atoms(np.zeros(1), np.ones(1))
@@ -154,7 +161,7 @@ class Kind:
         """On multiples of ``spacing``, losses between ``low`` and ``high``: split to the ends of their cells."""
         bottom, top = (low, high) if side == "remove" else (-high, -low)
         first, last = math.floor(bottom / spacing), math.ceil(top / spacing)
-        if (last - first) * self.atoms.mass.size > _MOST_PRODUCTS or max(abs(bottom), abs(top)) > _LARGEST:
+        if max(abs(bottom), abs(top)) > _LARGEST:
             raise Unresolved("a step's losses spread too far for a grid")
         edges = spacing * np.arange(first, last + 1, dtype=np.float64)
         without, with_record = self._cells(edges)

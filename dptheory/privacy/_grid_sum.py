@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
+from scipy.optimize import minimize_scalar
 
 from dptheory.privacy._grid_law import Array, GridLaw, Kind, Side
 from dptheory.privacy._log_sum import log_sum
@@ -21,7 +22,9 @@ _LEFT_OUT = 1e-8  # of delta: mass beyond the grid
 _WRAP = 34.0  # nats: tilted mass outside the window
 _FEWEST, _MOST = 2**15, 2**21
 _CELLS = 30_000.0
+_MOST_PRODUCTS = 20_000_000  # cells times atoms of all kinds: some seconds
 _DEEPEST = -300.0
+_EXTRA_TILTS = (math.log(1e-2), math.log(1e4))  # logs, over the window
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +54,8 @@ class TiltedLaw:
         with np.errstate(divide="ignore"):
             logs = np.log(law.pmf) + tilt * spacing * places
         log_moment = log_sum(logs)
+        if log_moment == -math.inf:
+            raise Unresolved("a step's losses lie beyond the grid")
         return cls(places, np.exp(logs - log_moment), log_moment, law.missing, law.raised, 0.0, law.count)
 
     @classmethod
@@ -151,6 +156,11 @@ def grid_sum(
     steps = sum(kind.count for kind in kinds) + len(indices)
     size = next_fast_len(int(min(max(_FEWEST, _CELLS * math.sqrt(steps)), _MOST)), real=True)
     spacing = (high - low) / (size - 4)
+    products = sum(
+        (top - bottom) / spacing * k.atoms.mass.size for k, (bottom, top) in zip(kinds, cumulants.ends, strict=True)
+    )
+    if products > _MOST_PRODUCTS:
+        raise Unresolved("the losses of the steps spread too far, or are of too many kinds, for a grid")
     laws = [
         TiltedLaw.of(kind.law(side, spacing, *ends), spacing, tilt)
         for kind, ends in zip(kinds, cumulants.ends, strict=True)
@@ -190,17 +200,18 @@ def _summed(laws: list[TiltedLaw], tilt: float, spacing: float, size: int, low: 
 
 def _outside(laws: list[TiltedLaw], spacing: float, start: int, size: int) -> float:
     """Chernoff's bound of the tilted mass outside the window."""
+    kept = [(law.count, np.log(law.weights[some]), law.places[some]) for law in laws for some in [law.weights > 0]]
     total = 0.0
     for sign, edge in ((1.0, spacing * (start + size - 1)), (-1.0, spacing * start)):
-        best = 0.0
-        for extra in sign * np.geomspace(1e-2, 1e4, 49) / (spacing * size):
-            moments = (
-                law.count
-                * log_sum(np.log(law.weights[law.weights > 0]) + extra * spacing * law.places[law.weights > 0])
-                for law in laws
-            )
-            best = min(best, math.fsum(moments) - extra * edge)
-        total += math.exp(best)
+
+        def exponent(log_extra: float, sign: float = sign, edge: float = edge) -> float:
+            extra = sign * math.exp(log_extra) / (spacing * size)
+            moments = (count * log_sum(logs + extra * spacing * places) for count, logs, places in kept)
+            return math.fsum(moments) - extra * edge
+
+        # convex in the extra tilt; any serves for a bound
+        best = minimize_scalar(exponent, bounds=_EXTRA_TILTS, method="bounded", options={"maxiter": 16})
+        total += math.exp(min(0.0, float(best.fun)))
     return total
 
 

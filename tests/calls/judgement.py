@@ -1,6 +1,7 @@
 """What may come of a call with a bad argument, and running one under a limit of work."""
 
 import dataclasses
+import functools
 import inspect
 import math
 import re
@@ -79,10 +80,14 @@ def numbers_of(result: Any) -> Iterator[float]:
             if field.name == "seconds":  # of a check, never the same twice
                 continue
             yield from numbers_of(getattr(result, field.name))
-        for name, member in inspect.getmembers_static(type(result), lambda m: isinstance(m, property)):
-            if not name.startswith("_"):
-                assert member is not None
-                yield from numbers_of(getattr(result, name))
+        for name in _properties(type(result)):
+            yield from numbers_of(getattr(result, name))
+
+
+@functools.cache
+def _properties(kind: type) -> tuple[str, ...]:
+    found = inspect.getmembers_static(kind, lambda member: isinstance(member, property))
+    return tuple(name for name, _ in found if not name.startswith("_"))
 
 
 def same(one: Any, other: Any) -> bool:
@@ -135,23 +140,34 @@ def _is_empty(value: Any) -> bool:
 
 
 def _shows(message: str, value: Any) -> bool:
-    texts = [_short(value), repr(value)[:20], str(value)[:20]]
+    told = "".join(message.split())
+    return any("".join(text.split())[:20] in told for text in _texts(value))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """What may stand for a value in a message, the usual first."""
+    yield _short(value)
+    yield repr(value)[:20]
+    yield str(value)[:20]
     if isinstance(value, int) and abs(value) < 10**300:
-        texts.append(repr(float(value)))
+        yield repr(float(value))
     if isinstance(value, list | tuple):
-        texts += [repr(one) for one in value[:50]]
+        yield from (repr(one) for one in value[:50])
     if hasattr(value, "shape"):
-        texts.append(str(tuple(value.shape)))
+        yield str(tuple(value.shape))
     try:
         array = np.asarray(value)
-        texts += [str(array.shape), repr(array)[:20], repr(array.tolist())[:20]]
-        texts += [repr(one) for one in (*array.ravel()[:50], *array.ravel()[:50].tolist())]
-        if array.ndim == 0 and array.dtype.kind in "iuf":
-            texts += [f"{array:g}", repr(array.item())]
+        entries = array.ravel()[:50]
+        plain = array.tolist()
     except Exception:  # ragged, or a tensor that cannot be read: its own text is enough
-        pass
-    told = "".join(message.split())
-    return any("".join(text.split())[:20] in told for text in texts)
+        return
+    yield str(array.shape)
+    if array.ndim == 0 and array.dtype.kind in "iuf":
+        yield f"{array:g}"
+        yield repr(array.item())
+    yield from (repr(one) for one in (*entries, *entries.tolist()))
+    yield repr(array)[:20]
+    yield repr(plain)[:20]
 
 
 def _line(message: str) -> str:

@@ -26,9 +26,15 @@ def _found(claim: claims.Claim, budget: float, seed: int, executor: None) -> tup
 def test_what_was_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claims.Claim, "check", _found)
     folder = _folder(tmp_path, _HEAD + _EVIDENCE, _EVIDENCE)
+    erratum = folder / "gip" / "erratum.md"
+    erratum.write_text("[gip.mse_t0](mse_t0.md)\n<!-- verdicts:begin -->\nold\n<!-- verdicts:end -->\n")
     found = claims.write_pages(folder, patterns=["gip.eq18", "gip.order"], budget=60.0, seed=2)
     assert found.ledger.read_text() == claims.ledger_markdown(claims.all_claims())
     assert sorted(found.measured) == sorted(folder / paper / "empirical.md" for paper in claims.PAPERS)
+    assert "[exact value of kappa](rs/kappa.md)" in found.own_results.read_text()
+    assert found.errata == (erratum,)
+    treated, rest = erratum.read_text().split("\n\n| the others |")
+    assert "[Proposition 2 (eq. 7, 14 to 16)](mse_t0.md) FALSE" in treated and "](cor1.md)" in rest
     assert found.heads == (folder / "gip" / "eq18.md",)
     assert found.report is not None and found.report.seed == 2 and found.report.passed
     assert [one.claim.id for one in found.report.checked] == [

@@ -15,7 +15,15 @@ def _texts(claim: claims.Claim) -> list[str]:
     answer = claim.answer.lines() if claim.answer else []
     reported = [f"{what}: {value}" for what, value in claim.reported]
     checks = [check.name for check in claim.checks]
-    more = (claim.title, str(claim.source), claim.summary, claim.statement, claim.correction, claim.printed_error)
+    more = (
+        claim.title,
+        str(claim.source),
+        claim.summary,
+        claim.statement,
+        claim.correction,
+        claim.printed_error,
+        claim.for_users,
+    )
     return [text for text in (*more, *claim.conditions, *claim.key_points, *reported, *answer, *checks) if text]
 
 

@@ -415,12 +415,14 @@ def replaced(target: Target, handler: Handler) -> Iterator[None]:
 
 def clear_caches(package: str) -> None:
     """Forget what functions of these modules remember of a calculator."""
-    names = tuple(name for name in sys.modules if name.startswith(package) and name != "dptheory.claims._registry")
-    for remembering in _remembering(names):
+    for remembering in _remembering(package, len(sys.modules)):
         remembering.cache_clear()
 
 
 @functools.cache
-def _remembering(modules: tuple[str, ...]) -> tuple[Any, ...]:
-    values = (value for name in modules for value in vars(sys.modules[name]).values())
+def _remembering(package: str, modules: int) -> tuple[Any, ...]:
+    """Of the ``modules`` that are loaded by now, those of the package."""
+    assert modules == len(sys.modules)
+    names = [name for name in sys.modules if name.startswith(package) and name != "dptheory.claims._registry"]
+    values = (value for name in names for value in vars(sys.modules[name]).values())
     return tuple(value for value in values if isinstance(value, functools._lru_cache_wrapper))

@@ -12,6 +12,7 @@ from dptheory.papers import Setting
 from training import networks
 from training.mechanisms import layers
 from training.runs import read_config
+from training.runs._config import run_files
 
 CONFIGS = Path(training.__file__).parent / "configs"
 
@@ -140,9 +141,7 @@ def test_a_study_of_a_paper_is_as_printed(name: str) -> None:
 def test_every_configuration_of_a_paper_is_held() -> None:
     """All others say that their settings are of this project, and have them in common."""
     common = set()
-    for path in sorted(
-        p for p in CONFIGS.rglob("*.toml") if p.parent.name not in ("studies", "answers", "instruments")
-    ):
+    for path in run_files(CONFIGS.parent):
         name = str(path.relative_to(CONFIGS).with_suffix(""))
         first = path.read_text(encoding="utf-8").splitlines()[0]
         if name in PAPER_CONFIGS or name in ROWS_OF_RS:

@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from training.engine import generator_noise
-from training.instrument._view import View
-from training.mechanisms import Tensors
+from training.instrument._releases import released
+from training.instrument._view import View, trained_entries
 from training.runs import Run, from_dict, prepare
 
 
@@ -40,13 +39,12 @@ def _with(run: Run, changes: Mapping[str, Any]) -> Run:
 
 
 def _worth(view: View, run: Run, draws: int, curved: int) -> dict[str, float | None]:
-    true = view.gradients.double().mean(0)
     rows = []
     for _ in range(draws):
         chosen = torch.randint(len(view.gradients), (view.batch_size,), generator=view.generator)
         g = _released(view, run, chosen)
-        cosine = float(torch.nn.functional.cosine_similarity(true, g, dim=0))
-        rows.append((float(true @ g), float(g @ g), float(g @ _curvature(view, g, curved)), cosine))
+        cosine = float(torch.nn.functional.cosine_similarity(view.mean, g, dim=0))
+        rows.append((float(view.mean @ g), float(g @ g), float(g @ _curvature(view, g, curved)), cosine))
     descent, square, bend, turned = torch.tensor(rows, dtype=torch.float64).T
     gain = max(0.0, float(descent.mean())) ** 2
     return {
@@ -60,21 +58,11 @@ def _worth(view: View, run: Run, draws: int, curved: int) -> dict[str, float | N
 
 def _released(view: View, run: Run, chosen: torch.Tensor) -> torch.Tensor:
     """The mean gradient that the method releases of a batch, shape (d,); 0 where it trains nothing."""
-    trained = [p for p in run.model.parameters() if p.requires_grad]
-    kept = torch.cat([torch.full((p.numel(),), p.requires_grad) for p in run.model.parameters()])
-    pieces = torch.split(view.gradients[chosen][:, kept], [p.numel() for p in trained], dim=1)
-    samples: Tensors = [piece.reshape(-1, *p.shape) for piece, p in zip(pieces, trained, strict=True)]
     mechanism = run.optimizer.mechanism
-    mechanism.begin_step([p.detach() for p in trained])
-    released = mechanism.release(
-        mechanism.contribute(samples, view.clip_norm).total,
-        noise_multiplier=run.optimizer.noise_multiplier,
-        clip_norm=view.clip_norm,
-        noise=generator_noise(view.generator),
-    )
-    mechanism.end_step(released, run.optimizer.noise_multiplier * view.clip_norm)
+    pieces = released(view, run, mechanism, view.gradients[chosen])
+    mechanism.end_step(pieces, run.optimizer.noise_multiplier * view.clip_norm)
     whole = torch.zeros(view.dim, dtype=torch.float64)
-    whole[kept] = torch.cat([r.flatten() for r in released]).double() / view.batch_size
+    whole[trained_entries(run.model)] = torch.cat([piece.flatten() for piece in pieces]).double() / view.batch_size
     return whole
 
 

@@ -3,10 +3,9 @@
 from typing import Any
 
 import torch
-from torch import nn
-from torch.func import functional_call, grad, vmap
+from torch.func import grad, vmap
 
-from training.instrument._view import View
+from training.instrument._view import View, sample_loss
 
 
 def inversion(
@@ -18,13 +17,10 @@ def inversion(
     that falls from 0.1, from a random start: "inverting gradients" (Geiping et al., 2020). z has N(0, noise_std^2) entries.
     """
     weights = {name: p.detach() for name, p in view.model.named_parameters()}
-    shown = view.test(0, images)
-
-    def loss(trained: dict[str, torch.Tensor], image: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-        return nn.functional.cross_entropy(functional_call(view.model, trained, (image[None],)), label[None])
+    shown, gradient = view.test(0, images), grad(sample_loss(view.model))
 
     def distance(image: torch.Tensor, label: torch.Tensor, target: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
-        found = torch.cat([g.flatten() for g in grad(loss)(weights, image, label).values()]) * kept
+        found = torch.cat([g.flatten() for g in gradient(weights, image, label).values()]) * kept
         variation = image.diff(dim=-1).abs().mean() + image.diff(dim=-2).abs().mean()
         away: torch.Tensor = 1 - found @ target / (found.norm() * target.norm()).clamp_min(1e-30)
         return away + smoothing * variation

@@ -37,11 +37,10 @@ def errors(view: View, drop_rates: list[float], masks: int) -> dict[str, Any]:
 
 
 def _error(view: View, kept: torch.Tensor) -> float:
-    true = view.gradients.double().mean(0)
     lengths = view.norms(kept).clamp_max(view.clip_norm).double()
     centre = view.clipped_mean(kept).double()
     spread = lengths.square().mean(0) - centre.square().sum(1)
-    return float(((true - centre).square().sum(1) + spread / view.batch_size).mean())
+    return float(((view.mean - centre).square().sum(1) + spread / view.batch_size).mean())
 
 
 def relaxed(view: View, drop_rates: list[float], masks: int) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import functools
 import hashlib
-import importlib.metadata
 import json
 import math
 import time
@@ -15,6 +14,7 @@ import torch
 from dptheory import _validate
 from dptheory.files import write_atomically
 from training import _argument_ranges
+from training._machine import device_name, versions
 from training.instrument import _forecast, _inversion, _masked, _releases, _signals, _subspaces
 from training.instrument._quantities import QUANTITIES
 from training.instrument._view import View
@@ -131,8 +131,8 @@ def measure(
         "seed": seed,
         "examples": instrument.examples,
         "code": code,
-        "versions": {"torch": torch.__version__, "opacus": importlib.metadata.version("opacus")},
-        "device": str(device),
+        "versions": versions(),
+        "device": device_name(device),
         "quantities": {name: QUANTITIES[name](arms) for name in instrument.quantities},
         "arms": arms,
     }

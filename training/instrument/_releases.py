@@ -7,7 +7,26 @@ from typing import Any
 import torch
 
 from training.engine import generator_noise
-from training.instrument._view import View
+from training.instrument._view import View, trained_entries
+from training.mechanisms import Mechanism, Tensors, clip_factors
+from training.runs import Run
+
+
+def released(view: View, run: Run, mechanism: Mechanism, gradients: torch.Tensor) -> Tensors:
+    """What a mechanism releases in a step of a run, of flat per-sample gradients (n, d) in the place of a batch's.
+
+    Clip and noise generator are the view's, the noise multiplier is the run's.
+    """
+    trained = [p for p in run.model.parameters() if p.requires_grad]
+    pieces = torch.split(gradients[:, trained_entries(run.model)], [p.numel() for p in trained], dim=1)
+    samples: Tensors = [piece.reshape(-1, *p.shape) for piece, p in zip(pieces, trained, strict=True)]
+    mechanism.begin_step([p.detach() for p in trained])
+    return mechanism.release(
+        mechanism.contribute(samples, view.clip_norm).total,
+        noise_multiplier=run.optimizer.noise_multiplier,
+        clip_norm=view.clip_norm,
+        noise=generator_noise(view.generator),
+    )
 
 
 def cosines(view: View, draws: int) -> dict[str, Any]:
@@ -16,23 +35,11 @@ def cosines(view: View, draws: int) -> dict[str, Any]:
     The batch is the first B examples; a copy of the run's mechanism releases, with a noise of its own.
     """
     gradients = view.gradients[: view.batch_size]
-    shapes = [p for p in view.run.model.parameters() if p.requires_grad]
-    pieces = torch.split(gradients[:, view.trained], [p.numel() for p in shapes], dim=1)
-    samples = [piece.reshape(-1, *p.shape) for piece, p in zip(pieces, shapes, strict=True)]
-    factors = (view.clip_norm / gradients.norm(dim=1)).clamp_max(1.0)
-    whole = (factors @ gradients)[view.trained]
-    mechanism, noise = copy.deepcopy(view.run.optimizer.mechanism), generator_noise(view.generator)
+    whole = (clip_factors(gradients.norm(dim=1), view.clip_norm) @ gradients)[view.trained]
+    mechanism = copy.deepcopy(view.run.optimizer.mechanism)
     found = []
     for _ in range(draws):
-        mechanism.begin_step([p.detach() for p in shapes])
-        total = mechanism.contribute(samples, view.clip_norm).total
-        released = mechanism.release(
-            total,
-            noise_multiplier=view.run.optimizer.noise_multiplier,
-            clip_norm=view.clip_norm,
-            noise=noise,
-        )
-        flat = torch.cat([r.flatten() for r in released])
+        flat = torch.cat([r.flatten() for r in released(view, view.run, mechanism, gradients)])
         found.append(float(torch.nn.functional.cosine_similarity(flat, whole, dim=0)))
     values = torch.tensor(found, dtype=torch.float64)
     return {

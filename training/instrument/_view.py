@@ -1,7 +1,7 @@
 """A run at one of its steps, as measurements see it: per-sample gradients of test images at its present weights."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
 import torch
@@ -16,14 +16,22 @@ from training.runs import Run, build_model
 _CHUNK = 250
 
 
+Weights = Mapping[str, torch.Tensor]
+
+
+def sample_loss(model: nn.Module) -> Callable[[Weights, torch.Tensor, torch.Tensor], torch.Tensor]:
+    """Cross-entropy of one image at weights that are given by name, for :func:`torch.func.grad`."""
+
+    def loss(weights: Weights, image: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        return nn.functional.cross_entropy(functional_call(model, dict(weights), (image[None],)), label[None])
+
+    return loss
+
+
 def sample_gradients(model: nn.Module, images: Images) -> torch.Tensor:
     """Gradient of every image's cross-entropy, flat: shape (n, d)."""
     weights = {name: p.detach() for name, p in model.named_parameters()}
-
-    def loss(trained: Mapping[str, torch.Tensor], image: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-        return nn.functional.cross_entropy(functional_call(model, dict(trained), (image[None],)), label[None])
-
-    each = vmap(grad(loss), in_dims=(None, 0, 0))
+    each = vmap(grad(sample_loss(model)), in_dims=(None, 0, 0))
     parts = zip(torch.split(images.pixels, _CHUNK), torch.split(images.labels, _CHUNK), strict=True)
     return torch.cat(
         [torch.cat([g.flatten(1) for g in each(weights, x, y).values()], dim=1).detach() for x, y in parts]
@@ -47,6 +55,11 @@ def module_slices(model: nn.Module) -> dict[str, slice]:
         layer = name.rsplit(".", 1)[0]
         found[layer] = slice(found[layer].start if layer in found else place.start, place.stop)
     return found
+
+
+def trained_entries(model: nn.Module) -> torch.Tensor:
+    """True where an entry of the flat gradient belongs to a layer that is trained, shape (d,)."""
+    return torch.cat([torch.full((p.numel(),), p.requires_grad) for p in model.parameters()])
 
 
 @dataclass
@@ -84,6 +97,11 @@ class View:
         return self.gradients.square()
 
     @functools.cached_property
+    def mean(self) -> torch.Tensor:
+        """Mean gradient of the examples, shape (d,), in float64."""
+        return self.gradients.double().mean(0)
+
+    @functools.cached_property
     def true(self) -> torch.Tensor:
         """Mean gradient of all test images, shape (d,)."""
         return mean_gradient(self.model, self.run.test)
@@ -116,7 +134,7 @@ class View:
     @functools.cached_property
     def trained(self) -> torch.Tensor:
         """True where an entry belongs to a layer that is trained, shape (d,)."""
-        return torch.cat([torch.full((p.numel(),), p.requires_grad) for p in self.run.model.parameters()])
+        return trained_entries(self.run.model)
 
     @functools.cached_property
     def kept(self) -> torch.Tensor:

@@ -159,7 +159,7 @@ def write_statement(run: "Run", folder: Path) -> None:
     Raises:
         OSError: the folder cannot be written to; an old file then stays as it was.
 
-    Example:
+    Example: the statement of a run that has not made a step yet.
         >>> import tempfile
         >>> from pathlib import Path
         >>> import torch

@@ -11,11 +11,14 @@ from dptheory import _validate
 from training import _argument_ranges
 from training.data import NAMES
 from training.engine import GRAD_SAMPLE_MODES
+from training.runs._tables import only, read_toml
 
 MODELS = ("small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear", "linear-probe")
 OPTIMIZERS = ("sgd", "adam")
 INPUTS = ("standardised", "unit")
 SAMPLINGS = ("poisson", "partition")
+OTHER_FOLDERS = ("studies", "answers", "instruments")
+"""Of ``configs``: their files are no runs."""
 _HERE = Path(__file__).parents[1]
 
 
@@ -173,16 +176,18 @@ def read_config(path: Path, *, changes: Sequence[str] = ()) -> RunConfig:
     """
     found = path if path.exists() or path.is_absolute() else _HERE / path
     if not found.exists():
-        runs = (p.relative_to(_HERE) for p in (_HERE / "configs").rglob("*.toml") if p.parent.name != "studies")
-        known = ", ".join(str(p) for p in sorted(runs))
+        known = ", ".join(str(run.relative_to(_HERE)) for run in run_files(_HERE))
         raise FileNotFoundError(f"no file {path}; the package brings {known}")
-    try:
-        table = tomllib.loads(found.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path} is not TOML: {error}") from None
+    table = read_toml(found)
     for change in changes:
         _apply(table, change)
     return from_dict(table)
+
+
+def run_files(folder: Path) -> list[Path]:
+    """The files of single runs below ``folder / "configs"``, in order."""
+    found = (folder / "configs").rglob("*.toml")
+    return sorted(path for path in found if path.parent.name not in OTHER_FOLDERS)
 
 
 def from_dict(table: Mapping[str, Any]) -> RunConfig:
@@ -224,9 +229,7 @@ def from_dict(table: Mapping[str, Any]) -> RunConfig:
 
 def _known(prefix: str, kind: type, table: Mapping[str, Any]) -> dict[str, Any]:
     names = [f.name for f in dataclasses.fields(kind)]
-    unknown = [prefix + key for key in table if key not in names]
-    if unknown:
-        raise ValueError(f"the configuration has no key {', '.join(unknown)}; there are {', '.join(names)}")
+    only(table, names, prefix=prefix, says="the configuration has no key")
     return dict(table)
 
 

@@ -1,6 +1,5 @@
 """What an instrument is made of, read from TOML: arms to train, and what is measured at which of their steps."""
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,8 @@ from typing import Any
 
 from dptheory import _validate
 from training.runs._config import RunConfig, from_dict
+from training.runs._study import merged
+from training.runs._tables import read_toml, said
 
 HOME = Path(__file__).parents[1] / "configs" / "instruments"
 
@@ -39,7 +40,7 @@ class Instrument:
         cost: what the runs take.
         examples: the first test images, whose per-sample gradients are measured.
         base: keys of :class:`training.runs.RunConfig` that all arms share.
-        arms: changes of the base, by name.
+        arms: changes of the base, by name, merged like those of a study's arms.
         seeds: one result file each.
         measurings: what is measured.
         quantities: the numbers by which claims are answered.
@@ -71,10 +72,7 @@ class Instrument:
         Raises:
             ValueError: a value outside its range.
         """
-        changes = dict(self.arms[arm])
-        unset = changes.pop("unset", ())
-        base = {key: value for key, value in self.base.items() if key not in unset}
-        return from_dict(base | changes | {"seed": seed})
+        return from_dict(merged(self.base, self.arms[arm]) | {"seed": seed})
 
     def last_step(self, arm: str) -> int:
         """The last step of an arm after which something is measured; it is trained no further.
@@ -108,18 +106,15 @@ def read_instrument(name: str, *, home: Path = HOME) -> Instrument:
     """
     known = tuple(sorted(path.stem for path in home.glob("*.toml")))
     path = home / f"{_validate.choice('name', name, known)}.toml"
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path.name} is not TOML: {error}") from None
+    table = read_toml(path)
     unknown, missing = set(table) - set(_KEYS), set(_KEYS) - set(table)
     if unknown or missing:
         raise ValueError(f"{path.name} must have the keys {', '.join(_KEYS)}, got {', '.join(table)}")
     arms = table["arms"]
     found = Instrument(
         name=name,
-        title=table["title"],
-        cost=" ".join(table["cost"].split()),
+        title=said(table, "title"),
+        cost=said(table, "cost"),
         examples=_validate.integer("examples", table["examples"], 2, 10_000),
         base=table["base"],
         arms=arms,

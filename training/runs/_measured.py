@@ -1,6 +1,5 @@
 """How instrumented runs decide about the papers' figures: bounds on measured numbers, declared before the runs."""
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,8 +10,9 @@ from dptheory import _validate, claims
 from dptheory.claims import Answer, Measured
 from training import _argument_ranges
 from training.runs._instruments import Instrument
+from training.runs._results import Result, read_entries
+from training.runs._tables import listed, only, said
 
-Result = Mapping[str, Any]
 FindMeasured = Callable[[str, int], Result | None]
 """The result of an instrument, by its name and a seed; None where there is none that counts."""
 
@@ -93,15 +93,8 @@ def committed(folder: Path) -> FindMeasured:
 
     def found(name: str, seed: int) -> Result | None:
         path = path_of(folder, name=name, seed=seed)
-        try:
-            result = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"{path} is no result of an instrument: {error}") from None
-        if not isinstance(result, dict) or not {"quantities", "code", "arms"} <= result.keys():
-            raise ValueError(f"{path} is no result of an instrument: it lacks quantities, code or arms")
-        return None if result["code"].get("dirty") else result
+        result = read_entries(path, "an instrument", ("quantities", "code", "arms"))
+        return None if result is None or result["code"].get("dirty") else result
 
     return found
 
@@ -116,28 +109,23 @@ def read_asked(table: Mapping[str, Any], instruments: Mapping[str, Instrument]) 
     Raises:
         ValueError: it names what there is none of, or says nothing.
     """
-    _only(table, ("instrument", "question", "differs", "reported", "bounds"))
+    only(table, ("instrument", "question", "differs", "reported", "bounds"))
     instrument = instruments[_validate.choice("instrument", table.get("instrument", ""), tuple(instruments))]
-    for word in ("question", "differs", "reported", "bounds"):
-        if not table.get(word):
-            raise ValueError(f"{word} must say something, got {_validate.shown(table.get(word))}")
-    bounds = tuple(_bound(one, instrument) for one in table["bounds"])
-    question = " ".join(table["question"].split())
-    return AskedOfInstrument(instrument, question, table["differs"], tuple(table["reported"]), bounds)
+    return AskedOfInstrument(
+        instrument,
+        question=said(table, "question"),
+        differs=said(table, "differs"),
+        reported=listed(table, "reported"),
+        bounds=tuple(_bound(one, instrument) for one in listed(table, "bounds")),
+    )
 
 
 def _bound(table: Mapping[str, Any], instrument: Instrument) -> Bound:
-    _only(table, ("quantity", "words", "above", "below"))
+    only(table, ("quantity", "words", "above", "below"))
     _validate.choice("quantity", table.get("quantity", ""), instrument.quantities)
     if not table.get("words") or not {"above", "below"} & table.keys():
         raise ValueError(f"bounds must have words, and above or below, got {_validate.shown(dict(table))}")
     return Bound(**table)
-
-
-def _only(table: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    unknown = set(table) - set(known)
-    if unknown:
-        raise ValueError(f"there is no key {', '.join(sorted(unknown))}; there are {', '.join(known)}")
 
 
 def answer(claim: str, asked: AskedOfInstrument, find: FindMeasured, folder: Path) -> Answer:

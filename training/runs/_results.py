@@ -112,7 +112,21 @@ def write(path: Path, result: Result) -> None:
 
 
 def read(path: Path) -> Result | None:
+    """The result of a run in a file; None where there is none.
+
+    Raises:
+        ValueError: the file is no result.
+    """
+    return read_entries(path, "a run", ("config", "epochs", "code", "diverged"))
+
+
+def read_entries(path: Path, whose: str, keys: tuple[str, ...]) -> Result | None:
     """The result in a file; None where there is none.
+
+    Args:
+        path: of the file.
+        whose: result it is, in words.
+        keys: that it must have.
 
     Raises:
         ValueError: the file is no result.
@@ -122,9 +136,9 @@ def read(path: Path) -> Result | None:
     except FileNotFoundError:
         return None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no result of a run: {error}") from None
-    if not isinstance(found, dict) or not {"config", "epochs", "code", "diverged"} <= found.keys():
-        raise ValueError(f"{path} is no result of a run: it lacks config, epochs, code or diverged")
+        raise ValueError(f"{path} is no result of {whose}: {error}") from None
+    if not isinstance(found, dict) or not set(keys) <= found.keys():
+        raise ValueError(f"{path} is no result of {whose}: it lacks {', '.join(keys[:-1])} or {keys[-1]}")
     return found
 
 

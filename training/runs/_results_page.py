@@ -186,10 +186,10 @@ def _decided_by(found: Answer) -> str:
 def _study(study: Study, forecast: tuple[Condition, ...], answers: Mapping[str, Answer], find: Find) -> Iterator[str]:
     far = _verdicts.progress(study, find)
     made = [one for one in (_comparisons.compare(study, c, find) for c in study.comparisons) if one is not None]
-    yield from (f"## Study {study.name}", "", f"**{study.title}** {' '.join(study.question.split())}", "")
+    yield from (f"## Study {study.name}", "", f"**{study.title}** {study.question}", "")
     main = next((one for one in made if one.comparison.main), None)
     yield f"**Answer.** {_sentence(main)}" if main else f"**Answer.** None yet: {far}."
-    yield from ("", f"Forecast: {' '.join(study.forecast.split())}")
+    yield from ("", f"Forecast: {study.forecast}")
     outcomes = [one for one in (_verdicts.finding(study, c, find) for c in forecast) if one is not None]
     yield from ("", *(f"- {one}" for one in outcomes)) if outcomes else ()
     if made:
@@ -201,7 +201,7 @@ def _study(study: Study, forecast: tuple[Condition, ...], answers: Mapping[str, 
     yield from ("", "Tuned: " + "; ".join(chosen) + ".") if chosen else ()
     decided = ", ".join(f"`{id}`" for id in study.answers)
     yield from ("", f"{far}, of {far.epochs_in_all} epochs. Claims: {decided}. Command: `{_verdicts.command(study)}`.")
-    yield from ("", f"Cost: {' '.join(study.cost.split())}")
+    yield from ("", f"Cost: {study.cost}")
     versions = ", ".join(f"`{one[:12]}`" for one in far.versions)
     yield from (
         ("", f"Result files: `{_verdicts.COMMITTED.as_posix()}/{study.name}`, made by {versions}.") if versions else ()

@@ -1,7 +1,6 @@
 """How results decide about the papers' measured claims and the theory's forecasts: TOML that is declared before them."""
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from dptheory.claims import PAPERS, Verdict
 from training.runs._instruments import Instrument, read_instruments
 from training.runs._measured import AskedOfInstrument, read_asked
 from training.runs._study import EQUIVALENCE, Comparison, Study, read_study
+from training.runs._tables import listed, only, read_toml, said
 
 HOME = Path(__file__).parents[1] / "configs"
 HIGHER, LOWER, NOT_HIGHER, NOT_LOWER, EQUAL = "higher", "lower", "not higher", "not lower", "equal"
@@ -103,10 +103,10 @@ def read_rules(studies: Mapping[str, Study], home: Path = HOME) -> dict[str, Rul
         ValueError: a claim without a rule, a rule without a claim, or one that names what its study or claim does not have.
     """
     found: dict[str, Rule] = {}
-    instruments = read_instruments()
+    instruments = read_instruments(home / "instruments")
     for paper in PAPERS:
         path = home / "answers" / f"{paper}.toml"
-        for name, table in _read(path).items():
+        for name, table in read_toml(path).items():
             found[f"{paper}.{name}"] = _checked(path, f"{paper}.{name}", lambda t=table: _rule(t, studies, instruments))
     ledger = {claim.id: claim for claim in claims.all_claims(verdict=Verdict.EMPIRICAL)}
     if set(found) != set(ledger):
@@ -134,7 +134,7 @@ def read_forecasts(studies: Mapping[str, Study], home: Path = HOME) -> dict[str,
         ValueError: a study without a forecast, or one of a comparison that its study does not make.
     """
     path = home / "answers" / "forecasts.toml"
-    tables = _read(path)
+    tables = read_toml(path)
     if set(tables) != set(studies):
         raise ValueError(
             f"{path.name} must have a forecast per study, got {sorted(set(tables) ^ set(studies))} on one side"
@@ -145,13 +145,6 @@ def read_forecasts(studies: Mapping[str, Study], home: Path = HOME) -> dict[str,
     }
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path.name} is not TOML: {error}") from None
-
-
 def _checked(path: Path, name: str, make: Any) -> Any:
     try:
         return make()
@@ -160,7 +153,7 @@ def _checked(path: Path, name: str, make: Any) -> Any:
 
 
 def _rule(table: Mapping[str, Any], studies: Mapping[str, Study], instruments: Mapping[str, Instrument]) -> Rule:
-    _only(table, ("by", "measured", "reason", "command", "cost"))
+    only(table, ("by", "measured", "reason", "command", "cost"))
     if sum(key in table for key in ("by", "measured", "reason")) != 1:
         raise ValueError("by, measured or reason must be given, one of them")
     by = tuple(_asked(one, studies) for one in table.get("by", ()))
@@ -169,13 +162,15 @@ def _rule(table: Mapping[str, Any], studies: Mapping[str, Study], instruments: M
 
 
 def _asked(table: Mapping[str, Any], studies: Mapping[str, Study]) -> Asked:
-    _only(table, ("study", "question", "differs", "reported", "conditions"))
+    only(table, ("study", "question", "differs", "reported", "conditions"))
     study = studies[_validate.choice("study", table.get("study", ""), tuple(studies))]
-    for word in ("question", "differs", "reported"):
-        if not table.get(word):
-            raise ValueError(f"{word} must say something, got {_validate.shown(table.get(word))}")
-    question = " ".join(table["question"].split())
-    return Asked(study, question, table["differs"], tuple(table["reported"]), _conditions(table, study))
+    return Asked(
+        study,
+        question=said(table, "question"),
+        differs=said(table, "differs"),
+        reported=listed(table, "reported"),
+        conditions=_conditions(table, study),
+    )
 
 
 def _conditions(table: Mapping[str, Any], study: Study) -> tuple[Condition, ...]:
@@ -186,7 +181,7 @@ def _conditions(table: Mapping[str, Any], study: Study) -> tuple[Condition, ...]
 
 
 def _condition(table: Mapping[str, Any], study: Study) -> Condition:
-    _only(table, ("phases", "arm", "against", "relation"))
+    only(table, ("phases", "arm", "against", "relation"))
     relation = _validate.choice("relation", table.get("relation", ""), RELATIONS)
     wanted = (tuple(table.get("phases", ())), table.get("arm"), table.get("against"))
     made = {(one.phases, one.arm, one.against): one for one in study.comparisons}
@@ -198,9 +193,3 @@ def _condition(table: Mapping[str, Any], study: Study) -> Condition:
     if (relation == EQUAL) and found.kind != EQUIVALENCE:
         raise ValueError(f"relation must not be 'equal' where the comparison is a difference, got {found.arm!r}")
     return Condition(found, relation)
-
-
-def _only(table: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    unknown = set(table) - set(known)
-    if unknown:
-        raise ValueError(f"there is no key {', '.join(sorted(unknown))}; there are {', '.join(known)}")

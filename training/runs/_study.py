@@ -1,6 +1,5 @@
 """What a study is made of, read from TOML: a question, arms, phases of runs with paired seeds, comparisons."""
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from training import _argument_ranges
 from training.runs import _config as configs
 from training.runs._config import RunConfig
 from training.runs._statistics import LEAST_FOR_EQUIVALENCE, LEAST_PAIRS
+from training.runs._tables import only, read_toml, said
 
 WINNER = "winner"
 """In a comparison: the arm that an earlier phase found best."""
@@ -157,10 +157,7 @@ def read_study(path: Path) -> Study:
     if not found.exists():
         known = ", ".join(str(p.relative_to(_FOLDER)) for p in sorted((_FOLDER / "configs/studies").glob("*.toml")))
         raise FileNotFoundError(f"no file {path}; the package brings {known}")
-    try:
-        table = tomllib.loads(found.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path} is not TOML: {error}") from None
+    table = read_toml(found)
     try:
         return study_from_dict(found.stem, table)
     except ValueError as error:
@@ -194,9 +191,7 @@ def study_from_dict(name: str, table: Mapping[str, Any]) -> Study:
     """
     known = (*_WORDS, "answers", "device", "base", "arms", "phases", "comparisons")
     _only("", table, known)
-    for word in _WORDS:
-        if not isinstance(table.get(word), str) or not table[word].strip():
-            raise ValueError(f"{word} must say something, got {_validate.shown(table.get(word))}")
+    words = {word: said(table, word) for word in _WORDS}
     for key in ("base", "arms", "phases"):
         if not isinstance(table.get(key), Mapping) or not table[key]:
             raise ValueError(f"{key} must be a table such as [{key}], got {_validate.shown(table.get(key))}")
@@ -210,7 +205,7 @@ def study_from_dict(name: str, table: Mapping[str, Any]) -> Study:
         phases.append(_phase(phase, values, table["arms"], phases))
     study = Study(
         name=name,
-        **{word: table[word].strip() for word in _WORDS},
+        **words,
         answers=tuple(table.get("answers", ())),
         device=_validate.choice("device", table.get("device", "any"), ("any", "cuda")),
         base=table["base"],
@@ -319,9 +314,7 @@ def _seeds(name: str, value: Any) -> tuple[int, ...]:
 
 
 def _only(prefix: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    unknown = [prefix + key for key in table if key not in known]
-    if unknown:
-        raise ValueError(f"the study has no key {', '.join(unknown)}; there are {', '.join(known)}")
+    only(table, known, prefix=prefix, says="the study has no key")
 
 
 def _file_name(name: str, value: str) -> None:

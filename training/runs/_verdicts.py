@@ -137,7 +137,7 @@ def _study_answer(claim: str, asked: Asked, find: Find) -> Answer:
         reported=tuple((name, numbers[name]) for name in asked.reported),
         files=tuple(_files(asked, find)) if done else (),
         command=command(study),
-        cost=f"{far.runs_in_all} runs, {far.epochs_in_all} epochs. {' '.join(study.cost.split())}",
+        cost=f"{far.runs_in_all} runs, {far.epochs_in_all} epochs. {study.cost}",
         reason="" if done else f"study {study.name} has runs to go",
     )
 

@@ -62,6 +62,10 @@ row = Row(
         title="clipping the gradient first",
         source=Source("gep", "new, on Algorithm 1, lines 10-11"),
         ours=True,
+        for_users=(
+            "With this order of clipping the residual clip can be chosen without ending above the noise of plain "
+            "perturbation; the bias of clipping is to be looked at apart."
+        ),
         statement=r"""Algorithm 1 clips embedding and residual apart. Notation as in [gep.split](split.md). Clip $\lvert G_i\rvert\le S$ first; take
 embedding and residual of the clipped gradient; clip the residual to $rS$, $0\le r\le1$. Let $a,b$ be the norms of the embedding
 and the residual that one example then contributes, and $c = \sqrt{1-r^2}$.

@@ -106,6 +106,7 @@ row = Row(
         title="best split of the noise",
         source=Source("gep", "new, on Theorem 3.1"),
         ours=True,
+        for_users=("Less noise at the same privacy, by setting the two noise levels apart and projecting one of them."),
         statement=r"""Algorithm 1, lines 10 to 15: $B\in\mathbb R^{k\times p}$ has orthonormal rows, $P = I-B^\top B$ is the projection off
 $U = \mathrm{span}(B)$, $q = p-k = \dim U^\perp$. Embeddings $w_i = BG_i$ are clipped to $S_1$, residuals $r_i = PG_i$ to $S_2$.
 Released are

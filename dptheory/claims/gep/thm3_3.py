@@ -101,6 +101,8 @@ row = Row(
             "Use `excess_risk` with `least_risk`; `excess_risk_as_published` is the same at the printed noise.",
         ),
         conditions=(
+            "The paper says itself that where residuals remain the bound does not explicitly improve on earlier ones. "
+            "What is judged is the bound as stated, which fails where none remain.",
             r"**Per sample.** The sensitivity of the embedding is the largest $|\nabla\ell_i|$; that the mean $L$ is "
             r"1-Lipschitz does not bound it. ($\ell_1 = 10\theta$, $\ell_2 = -10\theta$ has $L = 0$.)",
             "**Public clip.** $r_t$ of the private data is not a private noise scale: "

@@ -143,6 +143,10 @@ row = Row(
         title="GEP against plain perturbation",
         source=Source("gep", "new, on section 3"),
         ours=True,
+        for_users=(
+            "How small the residual clip must be for GEP to have less noise than plain perturbation is read off "
+            "$k/p$ before training."
+        ),
         statement=r"""$n$ gradients $G_i$; each way releases an estimate $n\tilde v$ of their sum $\sum_iG_i$; $n^2$ times the squared error of the mean
 is $E\lvert n\tilde v-\sum_iG_i\rvert^2$, the expectation over the noise. Notation as in [gep.split](split.md); $S$ is the clip of
 plain perturbation, $r = \sum_iPG_i$ the summed residual. Every way is exactly $\mu$-GDP (add/remove). For GEP that is said of the

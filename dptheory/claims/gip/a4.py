@@ -37,10 +37,10 @@ row = Row(
         statement=r"""The text after Proposition 3: because the index sensitivity $C_1$ is large, randomised response that meets the budget
 $\epsilon_2$ has $p \approx \frac12$, its output is "basically a random flipping" and "loses the meaning of pruning". Meant,
 in a comparison of the two: the Mallows mechanism is better.""",
-        verdict=Verdict.FALSE,
+        verdict=Verdict.CONDITIONAL,
         summary=(
-            r"at the same budget and sensitivity both mechanisms have the same $\theta$, and randomised response "
-            "conditioned on $K$ ones is the Mallows mechanism; what it loses is the number of ones."
+            "right of the number of ones, which randomised response loses; no reason to prefer the Mallows mechanism "
+            r"otherwise: at the same budget and sensitivity both have the same $\theta$."
         ),
         key_points=(
             (
@@ -48,8 +48,8 @@ in a comparison of the two: the Mallows mechanism is better.""",
                 "is better."
             ),
             (
-                r"True: both have the same $\theta = \epsilon_2/C_1$, and given $K$ ones randomised response *is* the "
-                "Mallows mechanism. What it loses is the number of ones."
+                r"True of the number of ones. But both have the same $\theta = \epsilon_2/C_1$, and given $K$ ones randomised response *is* the "
+                "Mallows mechanism."
             ),
             (
                 r"Which of them says more of the index depends on $d$, $K$, $\theta$ and the measure: at small or "

@@ -74,6 +74,9 @@ row = Row(
         title="the paper's index budget buys nothing",
         source=Source("gip", "new, on section 6.1 (budget share 0.01)"),
         ours=True,
+        for_users=(
+            "In the paper's setting indices drawn at random, which cost nothing, give practically the same run."
+        ),
         statement=r"""Section 6.1 and the caption of Fig. 4 take $\epsilon_2 = T\sum_i \epsilon_2^{(i)} = 0.01\epsilon$, and Theorem 1 turns it
 into $\theta$. $T$ steps with $G$ groups make $N = TG$ index releases, each with $K$ of $d$ ones ($d$ is the group size) and
 $s = 2\min(K, d-K)$. With equal shares, $\theta = \epsilon_2/(Ns)$.

@@ -116,6 +116,9 @@ row = Row(
     Claim(
         id="gip.replace_one",
         ours=True,
+        for_users=(
+            "An account for replace-one neighbours needs this pair alone, and no smaller epsilon is true for all data."
+        ),
         title="worst pair under replacement",
         source=Source("gip", "new, on Definition 1 and Lemma 1"),
         statement=r"""Definition 1 also allows neighbours that differ in the content of one example. (For others' work see below.) Two data sets

@@ -36,6 +36,10 @@ row = Row(
         title="retained gain for small theta",
         source=Source("gip", "new, on F(theta) of Proposition 2"),
         ours=True,
+        for_users=(
+            r"What is left of the gain of top-k at a given $\theta$ can be computed however small it is, before "
+            "budget is spent."
+        ),
         statement=r"""$F(\theta) = E_\theta[i]$, where $i$ is the number of swapped pairs of the Mallows law with $K = kd$ of $d$ ones:
 $p_\theta(i) \propto \binom Ki\binom{d-K}i e^{-2\theta i}$ ([gip.alg_a2](alg_a2.md)); $\mu = E_0[i]$; $m = \min(K, d-K)$.
 Define the retained gain

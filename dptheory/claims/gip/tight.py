@@ -172,9 +172,7 @@ def _many(count: int, spread: float, epsilon: float) -> float:
     )
 
 
-_COUNTS = [
-    (count, spread, epsilon) for count in (4 * 10**9, 10**12) for spread in (0.05, 0.3) for epsilon in (0.0, 0.2, 1.0)
-]
+_COUNTS = [(count, spread, eps) for count in (4 * 10**9, 10**12) for spread in (0.05, 0.3) for eps in (0.0, 0.2, 1.0)]
 
 
 row = Row(
@@ -183,6 +181,7 @@ row = Row(
         title="exact privacy of the index mechanism",
         source=Source("gip", "new, on Theorems 1 and 2, section 4.2"),
         ours=True,
+        for_users=r"The same budget allows a larger $\theta$ than adding up the $\epsilon$ of all releases would.",
         statement=r"""One release draws $I$ from the Mallows law $P_A(I) \propto e^{-\theta h(I, A)}$ around a reference $A$; all sets have $K$ of
 $d$ ones. Let $A, B$ be two references, $h(A, B) = 2m$, $1 \le m \le \min(K, d-K)$.
 

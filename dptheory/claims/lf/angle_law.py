@@ -107,6 +107,10 @@ row = Row(
         title="law of the noise angle",
         source=Source("lf", "new, on Definition 3.2"),
         ours=True,
+        for_users=(
+            "The angle by which noise turns a batch's gradient has its law, mean and variance without sampling, "
+            "in every dimension from 2 on."
+        ),
         statement=r"""Let $d\ge2$, $s\in\mathbb R^d$ fixed, $z\sim N(0,\tau^2I_d)$, $\kappa = \lVert s\rVert/\tau\ge0$ and $\gamma\in[0,\pi]$ the angle
 between $s$ and $s+z$ (for $\kappa = 0$: between $z$ and any fixed direction). Then, with
 $\Psi_n(c) = \int_0^\infty r^{n-1}e^{-r^2/2+rc}dr$:

@@ -133,6 +133,10 @@ row = Row(
         title="what freezing does to the bound",
         source=Source("lf", "new, on Lemma 3.1 under Algorithm 1"),
         ours=True,
+        for_users=(
+            "At a constant step and with equal signal and bias, the bound favours freezing exactly where the "
+            "frozen part of the squared gradient stays below a number that step size, noise and dimensions give."
+        ),
         statement=r"""This stands in place of what Lemma 3.1 is quoted for. In DP-SGD-LF, at step $t$ only the parameters of the trained layers move; $P_t$ is
 the projection on them, $d_t$ their number. Gradients are set to 0 outside them before clipping, noise $z_t$ of covariance
 $\tau^2P_t$ is added. With $b_t=E[s_t^B\mid\theta_t]-P_t\nabla f_t$,

@@ -61,6 +61,8 @@ $C$, add/remove adjacency, sampling rate $q$.""",
             "division is; its probability is $(1-q)^N$.",
             "A batch size that is the same in both worlds (fixed-size batches, replace-one) tells nothing; then the "
             "sensitivity of the sum is $2C$.",
+            "Most of the paper's own runs cut shuffled data into batches of one size (section 6, Appendix K), where "
+            "this mistake does not arise; what their account lacks is [rf.shuffle](../rf/shuffle.md).",
         ),
         correction=r"""Let $N$ examples be common to both worlds, $p = \mathrm{Bin}(N,q)$, $0<q<1$, and let
 

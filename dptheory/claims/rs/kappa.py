@@ -26,6 +26,10 @@ row = Row(
         title="exact value of kappa",
         source=Source("rs", "new, on Lemma 3.3"),
         ours=True,
+        for_users=(
+            "The factor that decides about masking is computed from measured gradients, with an error bound, in "
+            "place of a range."
+        ),
         statement=r"""The papers give a range only. With the notation of [rs.lem3.3](lem3.3.md), $X = \lVert m\odot w\rVert^2$,
 $f(X) = \min(X,c\sqrt X)$, $c = C/4$, $s = \lVert w\rVert/c$:
 

@@ -25,6 +25,10 @@ row = Row(
         title="reconstruction error, several unknowns",
         source=Source("rs", "new, on equation 16 and Theorem 5.1", (16,)),
         ours=True,
+        for_users=(
+            "What a mask does to an attacker who solves for several unknowns can be computed, a failing attack "
+            "included."
+        ),
         statement=r"""The paper states its theorem for one unknown; its equation 16 is for a matrix. Let $K\in R^{d\times n}$ have full
 column rank, let $m$ keep $k = (1-r)d\ge n$ rows, let $K_m$ hold the kept rows and $A_m = K_m^\top K_m$. Least squares
 on the kept rows of $Kx+\xi$, $\xi\sim N(0,\sigma^2I)$, has for non-singular $A_m$ the error covariance

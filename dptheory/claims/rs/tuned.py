@@ -21,6 +21,10 @@ row = Row(
         title="gain at the tuned learning rate",
         source=Source("rs", "new, on Theorem 3.5"),
         ours=True,
+        for_users=(
+            r"The bound gives whoever tunes the learning rate a reason to mask only where $\kappa>\sqrt{1-r}$, "
+            "however large the noise."
+        ),
         statement=r"""Theorem 3.5 without bias reads, with $x = 1-r$, $A = GC^2/2$, $D = \Delta_\sigma$ and $B_r(\gamma)$ its right side,
 
 $$B_r(\gamma) = \frac1\kappa\Big(\frac{\Delta_{\mathcal L}}{\gamma T}+\gamma A+x\gamma D\Big) .$$

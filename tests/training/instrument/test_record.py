@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from tests.training.tiny import tiny_load
 from training import runs
 from training.__main__ import app
+from training._machine import versions
 from training.instrument import MEASUREMENTS, QUANTITIES, _record, measure
 from training.instrument._record import measured_arm, watched
 from training.runs import Instrument, Measuring, Run, _instruments, _prepare, _results, read_instrument
@@ -119,6 +120,7 @@ def test_result_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert path == tmp_path / "instruments" / "masks_seed=4.json"
     found = json.loads(path.read_text())
     assert found["code"] == {"commit": "c0ffee", "dirty": True} and found["seed"] == 4 and found["examples"] == 20
+    assert (found["versions"], found["device"]) == (versions(), "cpu")
     arm = found["arms"]["dp-sgd"]
     assert arm["config"]["seed"] == 4 and arm["noise_multiplier"] == 1.0 and arm["steps_per_epoch"] == 4
     assert arm["epsilon"] > 0 and 0 <= arm["test_accuracy"] <= 1
@@ -156,7 +158,7 @@ def test_command(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_committed_instrument_measures_what_there_is() -> None:
-    """Kinds, options, quantities; and the noise that is written out is the one that the others' budget gives."""
+    """Kinds, options, quantities; and the noise that is written out is about the one that the others' budget gives."""
     import inspect
 
     for name, found in _instruments.read_instruments().items():
@@ -167,4 +169,5 @@ def test_every_committed_instrument_measures_what_there_is() -> None:
     masks = read_instrument("masks")
     assert masks.config("ranked-without-noise", seed=0).epsilon is None
     written = masks.config("ranked-without-noise", seed=0).noise_multiplier
-    assert _prepare._noise_multiplier(masks.config("dp-sgd", seed=0), 1 / 60, 360) == written
+    needed = _prepare._noise_multiplier(masks.config("dp-sgd", seed=0), 1 / 60, 360)
+    assert needed <= written <= 1.001 * needed  # found by an earlier accountant, whose bound was looser

@@ -26,8 +26,7 @@ from training.runs import (
 )
 
 FOLDER = Path(training.__file__).parent
-_OTHERS = ("studies", "answers", "instruments")
-SHIPPED = sorted(p.relative_to(FOLDER) for p in (FOLDER / "configs").rglob("*.toml") if p.parent.name not in _OTHERS)
+SHIPPED = [path.relative_to(FOLDER) for path in _config.run_files(FOLDER)]
 PLAIN = Path("configs/fashion_mnist/dp_sgd.toml")
 
 PRUNED = {"name": "index-pruning", "keep_share": 0.5, "index_epsilon": 1.0}
@@ -68,14 +67,17 @@ SMALL = 'data = "mnist"\nmodel = "small-cnn"\nepochs = {}\nbatch_size = 7\nmax_g
 
 
 def test_ones_own_files_come_before_those_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package's are found from anywhere, and named where a file is missing; studies are no configurations of a run."""
+    """The package's are found from anywhere, and named where a file is missing; files of other folders are no runs."""
     package = tmp_path / "package"
     for folder, epochs in ((tmp_path, 2), (package, 3)):
         (folder / "configs" / "studies").mkdir(parents=True)
         (folder / "configs" / "a.toml").write_text(SMALL.format(epochs))
     (package / "configs" / "new").mkdir()
     (package / "configs" / "new" / "b.toml").write_text(SMALL.format(4) + "# ü", encoding="utf-8")
-    (package / "configs" / "studies" / "c.toml").write_text("")
+    for other in ("answers", "instruments"):
+        (package / "configs" / other).mkdir()
+    for other in ("studies", "answers", "instruments"):
+        (package / "configs" / other / "c.toml").write_text("")
     monkeypatch.setattr(_config, "_HERE", package)
     monkeypatch.chdir(tmp_path)
     a, b = Path("configs/a.toml"), Path("configs/new/b.toml")

@@ -50,7 +50,8 @@ def test_every_measured_claim_has_its_rule_and_every_study_its_forecast() -> Non
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    shutil.copytree(_rules.HOME / "answers", tmp_path / "answers")
+    for folder in ("answers", "instruments"):
+        shutil.copytree(_rules.HOME / folder, tmp_path / folder)
     return tmp_path
 
 
@@ -83,6 +84,13 @@ def test_wrong_rules_are_refused(home: Path, file: str, old: str, new: str, says
     with pytest.raises(ValueError) as caught:
         read_forecasts(STUDIES, home) if file == "forecasts" else read_rules(STUDIES, home)
     assert says in str(caught.value)
+
+
+def test_instruments_are_those_of_the_folder(home: Path) -> None:
+    assert read_rules(STUDIES, home) == read_rules(STUDIES)
+    (home / "instruments" / "masks.toml").unlink()
+    with pytest.raises(ValueError, match="instrument must be one of"):
+        read_rules(STUDIES, home)
 
 
 def test_a_claim_and_a_study_that_do_not_know_each_other_are_refused() -> None:

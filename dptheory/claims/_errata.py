@@ -1,0 +1,79 @@
+"""The generated part of an erratum: every verdict on a paper that its hand-written part has not given."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from dptheory.claims._claim import Claim, Verdict
+from dptheory.claims._registry import all_claims
+from dptheory.files import write_atomically
+
+_BEGIN, _END = "<!-- verdicts:begin -->", "<!-- verdicts:end -->"
+_NOT_AS_PRINTED = (Verdict.FALSE, Verdict.CONDITIONAL, Verdict.LOOSE)
+
+
+def write_erratum(page: Path, paper: str) -> None:
+    """Renew the table of verdicts in the erratum of a paper; what stands outside its markers stays.
+
+    Raises:
+        OSError: no such page.
+        ValueError: not one pair of markers.
+    """
+    text = page.read_text(encoding="utf-8")
+    if (text.count(_BEGIN), text.count(_END)) != (1, 1):
+        raise ValueError(f"{page} must hold the markers {_BEGIN} and {_END} once each")
+    before, rest = text.split(_BEGIN)
+    _, after = rest.split(_END)
+    block = verdicts_markdown(paper, all_claims(), written=before + after)
+    write_atomically(page, f"{before}{_BEGIN}\n{block}\n{_END}{after}")
+
+
+def verdicts_markdown(paper: str, claims: Sequence[Claim], *, written: str) -> str:
+    """What holds as printed, what the hand-written part corrects, and a table of all others.
+
+    Args:
+        paper: a key of ``PAPERS``.
+        claims: the ledger; of the others' rows those whose label names this paper belong to it.
+        written: the hand-written part; a claim whose page it links to is corrected there.
+    """
+    rows = [claim for claim in claims if _concerns(claim, paper)]
+    holding = [claim for claim in rows if claim.verdict is Verdict.HOLDS]
+    failing = [claim for verdict in _NOT_AS_PRINTED for claim in rows if claim.verdict is verdict]
+    treated = [claim for claim in failing if f"]({_path(claim, paper)})" in written]
+    rest = [claim for claim in failing if claim not in treated]
+    lines = [
+        "## All verdicts",
+        "",
+        f"From the ledger. Of {len(rows)} statements {len(holding)} hold as printed: "
+        + "; ".join(f"{_link(claim, paper)}, {claim.title}" for claim in holding)
+        + ".",
+    ]
+    if treated:
+        lines += ["", "Above: " + "; ".join(f"{_link(claim, paper)} {claim.verdict.name}" for claim in treated) + "."]
+    if rest:
+        lines += ["", "| the others | verdict | correction |", "|---|---|---|"]
+    for claim in rest:
+        cells = f"{_link(claim, paper)}, {claim.title}", claim.verdict.name, f"{claim.summary}{_part(claim)}"
+        lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def _concerns(claim: Claim, paper: str) -> bool:
+    """Argued in the paper, or in the other one with a label that names this one (they share lemmas)."""
+    if claim.ours or claim.verdict is Verdict.EMPIRICAL:
+        return False
+    return claim.source.paper == paper or re.search(rf"\b{paper.upper()}\b", claim.source.label) is not None
+
+
+def _path(claim: Claim, paper: str) -> str:
+    """The claim's page, relative to the erratum."""
+    return Path(claim.page).name if claim.source.paper == paper else f"../{claim.page}"
+
+
+def _link(claim: Claim, paper: str) -> str:
+    other = "" if claim.source.paper == paper else f"{claim.source.paper.upper()}, "
+    return f"[{other}{claim.source}]({_path(claim, paper)})"
+
+
+def _part(claim: Claim) -> str:
+    return f" (The mistake of `{claim.part_of}`.)" if claim.part_of else ""
