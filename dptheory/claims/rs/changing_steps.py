@@ -16,6 +16,10 @@ row = Row(
         title="step sizes and masks that change",
         source=Source("rs", "new, on Theorem 3.2"),
         ours=True,
+        for_users=(
+            "A decaying learning rate and a mask that is relaxed have a bound that cannot be improved, and it says how "
+            "to draw the iterate that is kept."
+        ),
         statement=r"""Masked SGD as in Theorem 3.2 ([rs.thm3.2](thm3.2.md)), with its own step size $0<\gamma_t<2/G$ and share kept
 $x_t = 1-r_t$ at every step: a learning rate that decays, a mask that is relaxed. Let $\rho_t = x_t\gamma_tG(2-\gamma_tG)$, $V$ bound
 $E[|\zeta_t|^2\mid w_t]$, and $p_t = 1-\prod_{s=t}^T(1-\rho_s)$, $p_{T+1} = 0$. Then

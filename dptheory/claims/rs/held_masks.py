@@ -15,6 +15,10 @@ row = Row(
         title="masks held through an epoch",
         source=Source("rs", "new, on Theorem 3.2 and Algorithm 1"),
         ours=True,
+        for_users=(
+            "A run that draws its mask once an epoch has a bound; an epoch counts as one step, however long it is, so "
+            "in the worst case masks are better drawn afresh at every step."
+        ),
         statement=r"""Theorem 3.2 ([rs.thm3.2](thm3.2.md)) for the algorithm as it is run, without momentum: at the start of epoch $e$ a mask is drawn that
 keeps the share $x_e$ of the entries, and $n$ steps of size $\gamma_e$ are done with it. Let $w_e$ be the iterate at the start, $E$
 the number of epochs, $p_e = 1-\prod_{i=e}^E(1-\rho_i)$, $p_{E+1} = 0$.
@@ -29,7 +33,7 @@ the number of epochs, $p_e = 1-\prod_{i=e}^E(1-\rho_i)$, $p_{E+1} = 0$.
    $\Delta_L\prod_e(1-x_e)$. With a fresh mask at each of the $nE$ steps, $1-x_e$ is replaced by
    $(1-x_e\gamma_eG(2-\gamma_eG))^n$, which is never more than $1-\rho_e$.""",
         verdict=Verdict.HOLDS,
-        summary=r"an epoch that holds its mask counts as one step of rate $\rho = x(1-(1-\gamma G)^{2n})\le x$, however long it is: "
+        summary=r"without noise an epoch that holds its mask counts as one step of rate $\rho = x(1-(1-\gamma G)^{2n})\le x$, however long it is: "
         "the worst case at the starts of the epochs, for every schedule of masks and step sizes.",
         key_points=(
             "The theorems of both papers need a fresh mask at every step; their algorithms hold one through an epoch.",

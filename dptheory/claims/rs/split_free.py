@@ -19,6 +19,10 @@ row = Row(
         title="kappa without a split of the clipping norm",
         source=Source("rs", "new, on Lemma 3.3 and Theorem 3.5"),
         ours=True,
+        for_users=(
+            "Norms of gradients and deviations alone say which masks cannot lower the bound at a tuned learning rate: all that keep "
+            "no more than the squared share of the gradient that survives clipping."
+        ),
         statement=r"""The share $z$ of $C$ that the theorems of both papers leave to the deviation is not needed. Let
 $S(v,\xi) = |v|\min(|v|,(C-|\xi|)_+)$, $Q_t^\circ = \tilde E S(\nabla w_t,\xi)$ under the symmetric law, and
 $\kappa^\circ_t = E_m\tilde E S(m\odot\nabla w_t,m\odot\xi)/Q_t^\circ$.
@@ -35,7 +39,7 @@ $\kappa^\circ_t = E_m\tilde E S(m\odot\nabla w_t,m\odot\xi)/Q_t^\circ$.
    [rs.fixed_rate](fixed_rate.md), only if $H<\frac{\min(x,\sqrt xC/|w|)(a+\gamma D)}{a+x\gamma D}$.""",
         verdict=Verdict.HOLDS,
         summary=r"with $E\min(|w|,(C-|\xi|)_+)$ in place of a split $z$, $\kappa\in[x,\min(x,\sqrt xC/|w|)/H]$, and at a tuned rate a mask "
-        r"can pay only where less than $\sqrt x$ of the gradient survives clipping.",
+        r"can lower the bound only where less than $\sqrt x$ of the gradient survives clipping.",
         key_points=(
             r"Both papers split $C$ into $zC$ for the deviation and $(1-z)C$ for the gradient; the proof gives all splits at once.",
             r"$H = E\min(1,(C-|\xi|)_+/|w|)$ is the share of the gradient that is sure to survive; it takes norms alone.",
