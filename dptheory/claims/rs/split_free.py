@@ -38,8 +38,8 @@ $\kappa^\circ_t = E_m\tilde E S(m\odot\nabla w_t,m\odot\xi)/Q_t^\circ$.
    $H<\min(1,\frac C{\sqrt x|w|})\sqrt x$, in particular only if $H<\sqrt x$. At a fixed learning rate, in the notation of
    [rs.fixed_rate](fixed_rate.md), only if $H<\frac{\min(x,\sqrt xC/|w|)(a+\gamma D)}{a+x\gamma D}$.""",
         verdict=Verdict.HOLDS,
-        summary=r"with $E\min(|w|,(C-|\xi|)_+)$ for a split $z$, $\kappa$ has an upper end from norms, and at a tuned rate "
-        r"a mask can lower the bound only where less than $\sqrt x$ of the gradient survives clipping.",
+        summary=r"no split $z$ is needed; $\kappa$ has an upper end from norms, and at a tuned rate a mask can lower the bound only "
+        r"where less than $\sqrt x$ of the gradient survives clipping.",
         key_points=(
             r"Both papers split $C$ into $zC$ for the deviation and $(1-z)C$ for the gradient; the proof gives all splits at once.",
             r"$H = E\min(1,(C-|\xi|)_+/|w|)$ is the share of the gradient that is sure to survive; it takes norms alone.",
