@@ -180,6 +180,7 @@ NO_MIRROR = ("dptheory.claims", "dptheory.cli")
 
 TESTED_IN = {
     "training.runs._planner_page": "training/runs/test_planner.py",
+    "dptheory.sparsification._split_free": "sparsification/test_kappa.py",
     "dptheory.privacy._attack": "privacy/test_composition.py",
     "dptheory.privacy._bound_names": "privacy/test_composition.py",
     "dptheory.privacy._composed_steps": "privacy/test_composition.py",
@@ -203,6 +204,9 @@ TESTED_IN = {
     "dptheory.checks._search": "checks/test_mean.py",
     "dptheory.checks._shrink": "checks/test_refute.py",
     "dptheory.convergence._budget": "convergence/test_bounds.py",
+    "dptheory.convergence._drawn_size": "convergence/test_bounds.py",
+    "dptheory.convergence._held_masks": "convergence/test_bounds.py",
+    "dptheory.convergence._least_gradient": "convergence/test_bounds.py",
     "dptheory.convergence._power_sums": "convergence/test_bounds.py",
     "dptheory.convergence._quadratic": "convergence/test_bounds.py",
     "dptheory.convergence._ranges": "convergence/test_bounds.py",

@@ -16,6 +16,9 @@ the noise term would need E[1 / size^2], and the size would have to be released.
 
 from dptheory.convergence._bounds import dpsgd_bound, layer_freezing_bound, noisy_sgd_bound
 from dptheory.convergence._budget import optimal_steps, privacy_term, private_bound
+from dptheory.convergence._drawn_size import drawn_size_factor
+from dptheory.convergence._held_masks import held_mask_bound
+from dptheory.convergence._least_gradient import least_gradient_bound
 from dptheory.convergence._momentum import (
     adam_corrected_variance,
     adam_velocity_variance,
@@ -38,9 +41,12 @@ __all__ = [
     "displacement_mean",
     "displacement_variance",
     "dpsgd_bound",
+    "drawn_size_factor",
     "epoch_mask_moments",
     "fresh_mask_moments",
+    "held_mask_bound",
     "layer_freezing_bound",
+    "least_gradient_bound",
     "noise_term",
     "noisy_sgd_bound",
     "optimal_steps",

@@ -1,11 +1,13 @@
 """Bounds over all steps: clipped and masked, unclipped, and with layers frozen."""
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dptheory import _validate
 from dptheory.convergence import _ranges as ranges
-from dptheory.convergence._power_sums import power_sums
+from dptheory.convergence._power_sums import changing_sums, power_sums
 from dptheory.convergence._terms import DescentBound, alignment_bound, batch_second_moment, noise_term
 
 
@@ -21,16 +23,19 @@ def dpsgd_bound(
     batch_size: int = 1,
     drop_rate: float = 0.0,
     kappa: float | None = None,
-    bias: float = 0.0,
+    bias: float | None = None,
     second_moment: float | None = None,
     sampling: str = "poisson",
     sampling_rate: float | None = None,
 ) -> DescentBound:
     r"""Bound on (1/T) sum_t E[P_t h_t |grad_t|] for DP-SGD whose gradients are masked, then clipped, then noised.
 
-    (1/kappa) (Delta / (gamma T) + gamma G M / 2 + (1 - drop_rate) gamma Delta_sigma - bias), where for a fixed z in (0, 1)
-    P_t = P(|xi| < z C) and h_t = min(|grad_t|, (1 - z) C): z = 3/4 in RS, z = 1/4 in RF. M is C^2 (1 + (1 - q) / B) for Poisson
-    batches and C^2 for batches of fixed size. Rate 0 is DP-SGD, noise multiplier 0 is clipped SGD.
+    For a fixed z in (0, 1) P_t = P(|xi| < z C) and h_t = min(|grad_t|, (1 - z) C): z = 3/4 in RS, z = 1/4 in RF. M is
+    C^2 (1 + (1 - q) / B) for Poisson batches and C^2 for batches of fixed size. Rate 0 is DP-SGD, noise multiplier 0 is
+    clipped SGD. Where no step is biased (``bias`` is None), with x = 1 - drop_rate, v = gamma^2 G M / 2 + x gamma^2 Delta_sigma,
+    rho = min(1, 2 x gamma G), A_n = sum_{t<n} (1 - rho)^t and B_n = sum_{t<n} A_t, it is the smaller of
+    (2 G x / kappa) (Delta A_T + v B_T) / T and (1/kappa) (Delta / (gamma T) + v / gamma). The first is never larger for
+    rho < 1, and attained. With a bias it is the second less bias / kappa, as the papers have it.
 
     Needs, and cannot check: L is G-smooth and bounded below; no momentum; at every step a fresh mask, independent of the
     iterate, and fresh noise; P_t is taken under a law that is symmetric given the iterate, and ``bias`` is the mean of
@@ -50,8 +55,9 @@ def dpsgd_bound(
         drop_rate: share of entries that the mask drops, in [0, 1).
         kappa: sum_t E[P'_t h'_t |mask * grad_t|] / sum_t E[P_t h_t |grad_t|], at least 1 - drop_rate, and 1 for rate 0;
             None takes 1 - drop_rate, with which the bound holds whatever kappa is; at most 1e70.
-        bias: mean of the bias over the steps, of size at most 1e140.
-        second_moment: bound on the mean of E|update without noise|^2, at most the M above; None takes that.
+        bias: mean of the bias over the steps, of size at most 1e140; None says that it is at no step negative.
+        second_moment: bound on the mean of E|update without noise|^2 over the steps, at most the M above; None takes that.
+            With it the first form has T A_{T-1} in place of B_T for the part of M, because early steps count for more.
         sampling: "poisson" or "fixed", see :mod:`dptheory.convergence`.
         sampling_rate: q of Poisson batches; None takes 0, right for every q. Not allowed with "fixed".
 
@@ -61,7 +67,8 @@ def dpsgd_bound(
     Raises:
         ValueError: an argument outside its range.
 
-    Source: RS, Theorems 3.3, 3.4 and 3.5 (rs.thm3.3, rs.thm3.4, rs.thm3.5); RF, Theorem 2 (rf.thm2).
+    Source: RS, Theorems 3.3, 3.4 and 3.5 (rs.thm3.3, rs.thm3.4, rs.thm3.5); RF, Theorem 2 (rf.thm2); the geometric form is our
+    own (rs.clipped_steps).
 
     Example: RF's CNN at epsilon 3, smoothness 1: half of the bound is the price of noise on its 550,000 entries.
         >>> from dptheory.convergence import dpsgd_bound
@@ -73,7 +80,9 @@ def dpsgd_bound(
     objective_gap = ranges.gap(objective_gap)
     steps = _validate.integer("steps", steps, 1, ranges.MAX_COUNT)
     clip_norm, drop_rate = ranges.positive("clip_norm", clip_norm), ranges.drop_rate(drop_rate)
-    bias = _validate.real("bias", bias, -ranges.LARGEST_SQUARE, ranges.LARGEST_SQUARE)
+    learning_rate, smoothness = ranges.learning_rate(learning_rate), ranges.positive("smoothness", smoothness)
+    if bias is not None:
+        bias = _validate.real("bias", bias, -ranges.LARGEST_SQUARE, ranges.LARGEST_SQUARE)
     most = batch_second_moment(
         mean_norm=clip_norm,
         second_moment=clip_norm**2,
@@ -82,7 +91,7 @@ def dpsgd_bound(
         sampling_rate=sampling_rate,
     )
     slack = most * (1 + 1e-12)  # rounding of a mean computed elsewhere
-    second_moment = most if second_moment is None else _validate.real("second_moment", second_moment, 0.0, slack)
+    moment = most if second_moment is None else _validate.real("second_moment", second_moment, 0.0, slack)
     kappa = ranges.kappa(kappa, drop_rate)
     noise = noise_term(
         smoothness=smoothness, clip_norm=clip_norm, noise_multiplier=noise_multiplier, dim=dim, batch_size=batch_size
@@ -91,38 +100,58 @@ def dpsgd_bound(
         decrease=objective_gap / steps,
         learning_rate=learning_rate,
         smoothness=smoothness,
-        second_moment=second_moment,
+        second_moment=moment,
         noise_term=noise,
         drop_rate=drop_rate,
     )
-    return DescentBound(
+    summed = DescentBound(
         optimization=step.optimization / kappa,
         clipping=step.clipping / kappa,
         noise=step.noise / kappa,
-        bias=-bias / kappa,
+        bias=0.0 if bias is None else -bias / kappa,
     )
+    if bias is not None:
+        return summed
+    share = 2 * smoothness * (1 - drop_rate) / kappa  # of the gap that is left, the most that a step's term can be
+    rho = min(1.0, 2 * (1 - drop_rate) * learning_rate * smoothness)
+    first, second = power_sums(rho, steps)
+    clipped = second if second_moment is None else steps * _before(rho, steps)
+    geometric = DescentBound(
+        optimization=share * objective_gap * first / steps,
+        clipping=share * learning_rate * step.clipping * clipped / steps,
+        noise=share * learning_rate * step.noise * second / steps,
+        bias=0.0,
+    )
+    return min(geometric, summed, key=lambda bound: bound.value)
+
+
+def _before(rho: float, steps: int) -> float:
+    """A_{T-1} of :func:`power_sums`, 0 for one step."""
+    return power_sums(rho, steps - 1)[0] if steps > 1 else 0.0
 
 
 def noisy_sgd_bound(
     *,
     objective_gap: float,
-    learning_rate: float,
+    learning_rate: ArrayLike,
     steps: int,
     smoothness: float,
     deviation: float = 0.0,
     noise_std: float = 0.0,
     dim: int = 1,
     batch_size: int = 1,
-    drop_rate: float = 0.0,
+    drop_rate: ArrayLike = 0.0,
     sampling: str = "poisson",
     sampling_rate: float | None = None,
 ) -> DescentBound:
-    r"""Bound on (1/T) sum_t E|grad_t|^2 for masked SGD with noise and without clipping, t = 1..T.
+    r"""Bound on sum_t rho_t E|grad_t|^2 / sum_t rho_t for masked SGD with noise and without clipping, t = 1..T.
 
-    The worst case, attained by L = G |w|^2 / 2 for every T: with b = (1 - q) / B, rho = x gamma G (2 - (1 + b) gamma G),
+    rho_t = x_t gamma_t G (2 - (1 + b) gamma_t G), b = (1 - q) / B: the plain mean where step size and mask are constant, else
+    the mean for an iterate that is drawn with chances proportional to rho_t. The worst case, attained by L = G |w|^2 / 2: with
     V = b s^2 + d sigma^2 / B^2, A_n = sum_{t<n} (1 - rho)^t and B_n = sum_{t<n} A_t it is
-    2 G Delta A_T / T + x (gamma G)^2 V B_T / T. Batches of fixed size have b = 0 in rho and s^2 / B in V. As T -> inf, A_T and
-    B_T / T tend to 1 / rho.
+    2 G Delta A_T / T + x (gamma G)^2 V B_T / T for constants, else with p_t = 1 - prod_{s>=t} (1 - rho_s)
+    (2 G Delta p_1 + V sum_t x_t (gamma_t G)^2 p_{t+1}) / sum_t rho_t. Batches of fixed size have b = 0 in rho and s^2 / B in V.
+    As T -> inf, A_T and B_T / T tend to 1 / rho.
 
     Needs, and cannot check: L is G-smooth and bounded below; no momentum; at every step a fresh mask, independent of the
     iterate, a fresh batch, and fresh noise. L is the mean over the examples that a Poisson batch is drawn from; the deviations
@@ -130,14 +159,14 @@ def noisy_sgd_bound(
 
     Args:
         objective_gap: Delta in [0, 1e140].
-        learning_rate: gamma in [1e-70, 2 / ((1 + b) G)); the paper takes 1/(G sqrt T).
+        learning_rate: gamma in [1e-70, 2 / ((1 + b) G)), a number or shape (steps,); the paper takes 1/(G sqrt T).
         steps: T, 1..1e12.
         smoothness: G in [1e-35, 1e35].
         deviation: s with E|g_i - grad|^2 <= s^2, 0 or in [1e-35, 1e35].
         noise_std: standard deviation sigma of an entry of the noise on the sum of the batch, 0 or in [1e-35, 1e35].
         dim: d, 1..1e18, counted only where there is noise.
         batch_size: B, 1..1e12, the number that the sum is divided by.
-        drop_rate: share of entries that the mask drops, in [0, 1).
+        drop_rate: share of entries that the mask drops, in [0, 1), a number or shape (steps,).
         sampling: "poisson" or "fixed", see :mod:`dptheory.convergence`.
         sampling_rate: q of Poisson batches; None takes 0, right for every q. Not allowed with "fixed".
 
@@ -147,7 +176,8 @@ def noisy_sgd_bound(
     Raises:
         ValueError: an argument outside its range.
 
-    Source: RS, Theorem 3.2, with the constants that its proof gives away (rs.thm3.2).
+    Source: RS, Theorem 3.2, with the constants that its proof gives away (rs.thm3.2); changing steps are our own
+    (rs.changing_steps).
 
     Example: by hand: the first gradient of a gap of 1 is at most 2 G long, squared, whatever the learning rate.
         >>> from dptheory.convergence import noisy_sgd_bound
@@ -167,12 +197,19 @@ def noisy_sgd_bound(
     spread = batch_second_moment(
         mean_norm=0.0, second_moment=1.0, batch_size=batch_size, sampling=sampling, sampling_rate=sampling_rate
     )
-    learning_rate = _validate.real("learning_rate", learning_rate, 1e-70, 2 / (growth * smoothness), ends="[)")
-    keep, move = 1 - ranges.drop_rate(drop_rate), learning_rate * smoothness
-    first, second = power_sums(keep * move * (2 - growth * move), steps)
-    per_variance = keep * move**2 * second / steps
+    longest = 2 / (growth * smoothness)
+    if _validate.finite("learning_rate", learning_rate).ndim == _validate.finite("drop_rate", drop_rate).ndim == 0:
+        move = smoothness * _validate.real("learning_rate", learning_rate, 1e-70, longest, ends="[)")
+        keep = 1 - ranges.drop_rate(drop_rate)  # type: ignore[arg-type]
+        first, second = power_sums(keep * move * (2 - growth * move), steps)
+        per_gap, per_variance = first / steps, keep * move**2 * second / steps
+    else:
+        rates = _validate.per_step("learning_rate", learning_rate, steps, 1e-70, math.nextafter(longest, 0))
+        keeps = 1 - _validate.per_step("drop_rate", drop_rate, steps, 0.0, math.nextafter(1, 0))
+        moves = smoothness * rates
+        per_gap, per_variance = changing_sums(keeps * moves * (2 - growth * moves), keeps * moves**2)
     return DescentBound(
-        optimization=2 * smoothness * objective_gap * first / steps,
+        optimization=2 * smoothness * objective_gap * per_gap,
         clipping=per_variance * spread * deviation**2,
         noise=per_variance * dim * (noise_std / batch_size) ** 2,
         bias=0.0,

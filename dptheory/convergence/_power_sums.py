@@ -2,6 +2,11 @@
 
 import math
 
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
 
 def power_sums(gap: float, count: int) -> tuple[float, float]:
     r"""A_n = sum_{t<n} (1 - gap)^t and B_n = sum_{t<n} A_t, n = ``count`` >= 1, gap in [0, 1].
@@ -21,3 +26,15 @@ def power_sums(gap: float, count: int) -> tuple[float, float]:
             first, second = 1 + first - gap * first, second + first
             done += 1
     return first, second
+
+
+def changing_sums(gaps: Array, kicks: Array) -> tuple[float, float]:
+    r"""p_1 / sum_t gap_t and sum_t kick_t p_{t+1} / sum_t gap_t, p_t = 1 - prod_{s>=t} (1 - gap_s), shapes (n,).
+
+    With gap and kick constant they are A_n / n and kick B_n / n of :func:`power_sums`.
+    """
+    with np.errstate(divide="ignore"):  # a gap of 1 leaves nothing
+        left = np.cumsum(np.log1p(-np.minimum(gaps, 1.0))[::-1])[::-1]  # rounding can lift a gap above 1
+    used = np.append(-np.expm1(left), 0.0)
+    total = float(gaps.sum())
+    return float(used[0]) / total, float((kicks * used[1:]).sum()) / total

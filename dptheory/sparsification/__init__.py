@@ -15,6 +15,7 @@ from dptheory.sparsification._reconstruction import (
     reconstruction_errors,
 )
 from dptheory.sparsification._schedules import freeze_rate, total_density
+from dptheory.sparsification._split_free import largest_split_free_kappa
 from dptheory.sparsification._tradeoff import (
     EXPONENTS,
     OptimalRate,
@@ -48,6 +49,7 @@ __all__ = [
     "freeze_rate",
     "gaussian_matrix_error",
     "kappa",
+    "largest_split_free_kappa",
     "least_kappa",
     "least_kappa_tuned",
     "matrix_error_lower_bound",

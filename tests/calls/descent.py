@@ -63,6 +63,22 @@ CALLS: Calls = {
     "dptheory.convergence.noisy_sgd_bound": [
         call(**_STEP, deviation=0.5, noise_std=0.5, dim=10, batch_size=4, drop_rate=0.5, **_POISSON),
         call(**_RUN, deviation=0.5, noise_std=0.1, dim=550_000, batch_size=1000),
+        call(objective_gap=1.0, learning_rate=[0.1, 0.05], steps=2, smoothness=2.0, deviation=0.5, drop_rate=[0.5, 0.0]),
+    ],
+    "dptheory.convergence.drawn_size_factor": [
+        call(train_size=10, sampling_rate=0.3),
+        call(train_size=50_000, sampling_rate=0.01),
+    ],
+    "dptheory.convergence.least_gradient_bound": [
+        call(**_STEP, deviation=0.5, noise_std=0.5, dim=10, batch_size=4, drop_rate=0.5, **_POISSON),
+        call(**_RUN, deviation=0.5, noise_std=0.1, dim=550_000, batch_size=1000),
+    ],
+    "dptheory.convergence.held_mask_bound": [
+        call(objective_gap=1.0, learning_rate=[0.1, 0.05], epochs=2, steps_per_epoch=3, smoothness=1.0, drop_rate=[0.5, 0.0]),
+        call(objective_gap=1.0, learning_rate=0.1, epochs=5, steps_per_epoch=3, smoothness=2.0, deviation=0.5, noise_std=0.5,
+             dim=10, batch_size=4, drop_rate=0.5),
+        call(objective_gap=2.0, learning_rate=0.01, epochs=1000, steps_per_epoch=500, smoothness=2.0, noise_std=0.1, dim=550_000,
+             batch_size=1000),
     ],
     "dptheory.convergence.layer_freezing_bound": [
         call(decrease=1.0, learning_rate=[0.1, 0.1], steps=2, smoothness=1.0, clip_norm=1.0, noise_multiplier=1.0,

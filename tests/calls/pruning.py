@@ -83,6 +83,10 @@ CALLS: Calls = {
     "dptheory.sparsification.optimal_rate_flat": [
         call(delta_c=0.5, step_noise=1.0, grad_norm=2.0, clip_norm=1.0, deviation_share=0.75)
     ],
+    "dptheory.sparsification.largest_split_free_kappa": [
+        call(grad_norm=0.5, clip_norm=1.0, deviation_norms=[0.1, 2.0], drop_rate=0.5),
+        call(grad_norm=0.5, clip_norm=1.0, deviation_norms=np.linspace(0.0, 2.0, 10_000), drop_rate=0.5),
+    ],
     "dptheory.sparsification.least_kappa": [call(drop_rate=0.5, delta_c=0.5, step_noise=1.0)],
     "dptheory.sparsification.least_kappa_tuned": [call(drop_rate=0.5, noise_to_curvature=2.0)],
     "dptheory.sparsification.tuned_bound": [

@@ -419,6 +419,43 @@ def test_without_noise_more_steps_are_better() -> None:
     assert convergence.optimal_steps(objective_gap=1.0, smoothness=1.0, clip_norm=1.0, noise_per_root_step=1e9) == 1.0
 
 
+@pytest.mark.parametrize("gamma", [0.3, 1.0, 1.7])
+def test_a_mask_held_for_one_step_is_fresh(gamma: float) -> None:
+    run = {
+        "objective_gap": 1.0,
+        "learning_rate": gamma,
+        "smoothness": 1.0,
+        "drop_rate": 0.4,
+        "noise_std": 2.0,
+        "dim": 5,
+        "batch_size": 3,
+    }
+    held = convergence.held_mask_bound(epochs=7, steps_per_epoch=1, **run)  # type: ignore[arg-type]
+    assert held.value == pytest.approx(convergence.noisy_sgd_bound(steps=7, sampling="fixed", **run).value, rel=1e-12)  # type: ignore[arg-type]
+
+
+def test_the_whole_data_set_has_one_size() -> None:
+    factors = [convergence.drawn_size_factor(train_size=10**9, sampling_rate=q) for q in (1e-9, 1e-4, 1.0)]
+    assert factors[2] == 1 and factors[1] == pytest.approx(1 + 3e-5, rel=1e-8)
+    assert factors[0] == pytest.approx(
+        sum(1 / (k * k * math.factorial(k)) for k in range(1, 40)) / (math.e - 1), rel=1e-8
+    )
+
+
+@given(st.floats(1e-3, 1.9), RATES, st.integers(1, 10**12), st.just(0.0) | st.floats(1e-4, 30))
+@QUICK
+def test_the_least_gradient_is_at_most_the_mean(gamma: float, rate: float, steps: int, noise: float) -> None:
+    run: dict[str, Any] = {
+        "objective_gap": 1.0,
+        "learning_rate": gamma,
+        "smoothness": 1.0,
+        "drop_rate": rate,
+        "steps": steps,
+    }
+    run |= {"noise_std": noise, "sampling": "fixed"}
+    assert convergence.least_gradient_bound(**run) <= convergence.noisy_sgd_bound(**run).value * (1 + 1e-9)
+
+
 def _enumerated(
     curvature: list[Fraction], gamma: Fraction, epochs: int, per_epoch: int, keep: int
 ) -> list[list[Fraction]]:

@@ -141,11 +141,22 @@ TABLE: dict[str, tuple[Region, ...]] = {
     "convergence.dpsgd_bound": (
         _where("default second moment", lambda a: a["second_moment"] is None),
         _where("several steps", lambda a: a["steps"] > 1),
+        _where("no step biased", lambda a: a["bias"] is None and a["steps"] > 1),
+        _where("no step biased, mean second moment", lambda a: a["bias"] is None and a["second_moment"] is not None),
+        _where("steps beyond 1 / (2 x G)", lambda a: a["bias"] is None and a["learning_rate"] * a["smoothness"] > 0.5),
     ),
     "convergence.noisy_sgd_bound": (
+        _where("changing step sizes", lambda a: bool(np.ndim(a["learning_rate"]))),
+        _where("changing masks", lambda a: bool(np.ndim(a["drop_rate"]))),
         _where("deviation at batch_size > 1", lambda a: a["deviation"] > 0 and a["batch_size"] > 1),
         _where("noise at batch_size > 1", lambda a: a["noise_std"] > 0 and a["batch_size"] > 1),
         _where("several steps", lambda a: a["steps"] > 1),
+    ),
+    "convergence.held_mask_bound": (
+        _where("without noise", lambda a: not a["deviation"] and not a["noise_std"] and a["steps_per_epoch"] > 1),
+        _where("deviation", lambda a: a["deviation"] > 0 and a["epochs"] > 1),
+        _where("noise at batch_size > 1", lambda a: a["noise_std"] > 0 and a["batch_size"] > 1),
+        _where("changing masks", lambda a: bool(np.ndim(a["drop_rate"]))),
     ),
     "convergence.layer_freezing_bound": (
         _where("default second moment", lambda a: a["second_moment"] is None),

@@ -145,39 +145,49 @@ def _batches(run: NoisyRun) -> list[tuple[Fraction, Fraction, Fraction]]:
 
 def enumerated_measure(run: NoisyRun) -> Fraction:
     """Mean of E|grad_t|^2 over the steps: every mask, batch and sign of the noise in turn."""
+    return sum(enumerated_squares([run] * run.steps), Fraction(0)) / run.steps
+
+
+def enumerated_squares(runs: list[NoisyRun]) -> Iterator[Fraction]:
+    """E|grad_t|^2 for each step t; ``runs`` says how each is done, and may change from one to the next."""
+    law = {(Fraction(1),) * runs[0].dim: Fraction(1)}
+    for number, run in enumerate(runs):
+        yield run.smoothness**2 * sum((p * sum(x * x for x in w) for w, p in law.items()), Fraction(0))
+        if number < len(runs) - 1:
+            law = _after_step(run, law)
+
+
+def _after_step(run: NoisyRun, law: dict[Curvature, Fraction]) -> dict[Curvature, Fraction]:
     masks = [[int(j in kept) for j in range(run.dim)] for kept in itertools.combinations(range(run.dim), run.kept)]
     tau = run.noise_std / run.batch_size
     noises = list(itertools.product((tau, -tau), repeat=run.dim)) if tau else [(Fraction(0),) * run.dim]
-    law = {(Fraction(1),) * run.dim: Fraction(1)}
-    total = Fraction(0)
-    for step in range(run.steps):
-        total += sum((p * sum(x * x for x in w) for w, p in law.items()), Fraction(0))
-        if step == run.steps - 1:
-            break
-        after: dict[tuple[Fraction, ...], Fraction] = {}
-        for (w, p), mask, (chance, size, sign), noise in itertools.product(law.items(), masks, _batches(run), noises):
-            moved = tuple(
-                x - run.learning_rate * m * (size * run.smoothness * x + sign * run.deviation + z)
-                for x, m, z in zip(w, mask, noise, strict=True)
-            )
-            after[moved] = after.get(moved, Fraction(0)) + p * chance / len(masks) / len(noises)
-        law = after
-    return run.smoothness**2 * total / run.steps
+    after: dict[Curvature, Fraction] = {}
+    for (w, p), mask, (chance, size, sign), noise in itertools.product(law.items(), masks, _batches(run), noises):
+        moved = tuple(
+            x - run.learning_rate * m * (size * run.smoothness * x + sign * run.deviation + z)
+            for x, m, z in zip(w, mask, noise, strict=True)
+        )
+        after[moved] = after.get(moved, Fraction(0)) + p * chance / len(masks) / len(noises)
+    return after
 
 
 def measure_by_entries(run: NoisyRun) -> float:
     """The same from the second moment of one entry, step by step."""
-    gamma, curvature, share = float(run.learning_rate), float(run.smoothness), run.kept / run.dim
-    rate = 0.0 if run.examples is None else run.batch_size / run.examples
-    grown = 0.0 if run.examples is None else (1 - rate) / run.batch_size
-    spread = 1 / run.batch_size if run.examples is None else grown
-    kick = spread * float(run.deviation) ** 2 + float(run.noise_std / run.batch_size) ** 2
-    square, total = 1.0, 0.0
-    for _ in range(run.steps):
-        total += square
+    return sum(squares_by_entries([run] * run.steps)) / run.steps
+
+
+def squares_by_entries(runs: list[NoisyRun]) -> Iterator[float]:
+    """E|grad_t|^2 for each step, from the second moment of one entry; ``runs`` says how each step is done."""
+    square = 1.0
+    for run in runs:
+        gamma, curvature, share = float(run.learning_rate), float(run.smoothness), run.kept / run.dim
+        yield curvature**2 * run.dim * square
+        rate = 0.0 if run.examples is None else run.batch_size / run.examples
+        grown = 0.0 if run.examples is None else (1 - rate) / run.batch_size
+        spread = 1 / run.batch_size if run.examples is None else grown
+        kick = spread * float(run.deviation) ** 2 + float(run.noise_std / run.batch_size) ** 2
         move = gamma * curvature
         square += share * (square * (-2 * move + move**2 * (1 + grown)) + gamma**2 * kick)
-    return curvature**2 * run.dim * total / run.steps
 
 
 F = Fraction

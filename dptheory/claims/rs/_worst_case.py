@@ -25,7 +25,14 @@ def _masked(partition: Any, vector: Any, rate: float) -> list[Any]:
 
 
 def masked_run(learning_rate: float, smoothness: float, rate: float, steps: int, noise_energy: float = 0.0) -> Any:
-    """Largest mean E|grad L(w_t)|^2 over ``steps`` masked gradient steps from L(w_1) - inf L <= 1.
+    """Largest mean E|grad L(w_t)|^2 over ``steps`` masked gradient steps from L(w_1) - inf L <= 1."""
+    return changing_run((learning_rate,) * steps, smoothness, (rate,) * steps, noise_energy)
+
+
+def changing_run(
+    learning_rates: tuple[float, ...], smoothness: float, rates: tuple[float, ...], noise_energy: float = 0.0
+) -> Any:
+    """The same with a step size and a mask for each step, weighted by rho_t = x_t gamma_t G (2 - gamma_t G).
 
     inf L <= L(w) - |grad L(w)|^2 / (2 G) at every point met, which holds for every G-smooth function. Every step has its own
     noise +-v, E|v|^2 <= noise_energy before the mask.
@@ -35,15 +42,15 @@ def masked_run(learning_rate: float, smoothness: float, rate: float, steps: int,
     lowest = pepit.Expression()
     points = [problem.set_initial_point()]
     problem.set_initial_condition(function(points[0]) - lowest <= 1)
-    means = []
-    for step in range(steps):
+    weighted, total = 0.0, 0.0
+    for step, (learning_rate, rate) in enumerate(zip(learning_rates, rates, strict=True)):
         following = []
         squares = []
         for point in points:
             gradient = function.gradient(point)
             squares.append(gradient**2)
             problem.add_constraint(lowest <= function(point) - gradient**2 / (2 * smoothness))
-            if step == steps - 1:
+            if step == len(rates) - 1:
                 continue  # where the last step leads counts for nothing
             pieces = _masked(partition, gradient, rate)
             noises = [0 * gradient] * len(pieces)
@@ -54,9 +61,11 @@ def masked_run(learning_rate: float, smoothness: float, rate: float, steps: int,
             for piece, kick in zip(pieces, noises, strict=True):
                 signs = (1, -1) if noise_energy else (0,)
                 following += [point - learning_rate * (piece + sign * kick) for sign in signs]
-        means.append(sum(squares) / len(squares))
+        descent = (1 - rate) * learning_rate * smoothness * (2 - learning_rate * smoothness)
+        weighted = weighted + descent * sum(squares) / len(squares)
+        total += descent
         points = following
-    problem.set_performance_metric(sum(means) / steps)
+    problem.set_performance_metric(weighted / total)
     return problem
 
 
@@ -93,4 +102,98 @@ def clipped_step(
                 after += [function(start - learning_rate * (update + sign * piece)) for sign in signs]
     problem.set_initial_condition(value - sum(after) / len(after) <= 1)
     problem.set_performance_metric(sum(aligned) / len(aligned))
+    return problem
+
+
+def clipped_run(
+    learning_rate: float, smoothness: float, clip: float, rate: float, steps: int, noise_energy: float
+) -> Any:
+    """Largest mean of E|grad L(w_t)|^2 over ``steps`` steps of clipped SGD, batch size 1, from L(w_1) - inf L <= 1.
+
+    Under each mask the update is one of two equally likely vectors, |u| <= clip, whose mean is the masked gradient (all that the
+    theorem uses where no step is biased), plus noise +-v, E|v|^2 <= noise_energy before the mask.
+    """
+    problem, partition, function = _smooth(smoothness)
+    pepit = importlib.import_module("PEPit")
+    lowest = pepit.Expression()
+    points = [problem.set_initial_point()]
+    problem.set_initial_condition(function(points[0]) - lowest <= 1)
+    means = []
+    for step in range(steps):
+        following = []
+        squares = []
+        for point in points:
+            gradient = function.gradient(point)
+            squares.append(gradient**2)
+            problem.add_constraint(lowest <= function(point) - gradient**2 / (2 * smoothness))
+            if step == steps - 1:
+                continue  # where the last step leads counts for nothing
+            noise = pepit.Point()
+            problem.add_constraint(noise**2 <= noise_energy)
+            drawn = pepit.Point()
+            kicks = [noise] if rate == 0 else _masked(partition, noise, rate)
+            firsts = [drawn] if rate == 0 else _masked(partition, drawn, rate)
+            for piece, kick, first in zip(_masked(partition, gradient, rate), kicks, firsts, strict=True):
+                for update in (first, 2 * piece - first):
+                    problem.add_constraint(update**2 <= clip**2)
+                    signs = (1, -1) if noise_energy else (0,)
+                    following += [point - learning_rate * (update + sign * kick) for sign in signs]
+        means.append(sum(squares) / len(squares))
+        points = following
+    problem.set_performance_metric(sum(means) / steps)
+    return problem
+
+
+def held_run(learning_rate: float, smoothness: float, rate: float, epochs: int, steps_per_epoch: int) -> Any:
+    """Largest mean of E|grad L|^2 over the first iterates of epochs that hold their mask, from L(w_1) - inf L <= 1."""
+    problem, partition, function = _smooth(smoothness)
+    lowest = importlib.import_module("PEPit").Expression()
+    points = [problem.set_initial_point()]
+    problem.set_initial_condition(function(points[0]) - lowest <= 1)
+    means = []
+    for epoch in range(epochs):
+        following = []
+        squares = []
+        for point in points:
+            squares.append(function.gradient(point) ** 2)
+            problem.add_constraint(lowest <= function(point) - squares[-1] / (2 * smoothness))
+            if epoch == epochs - 1:
+                continue  # where the last epoch leads counts for nothing
+            for block in range(1 if rate == 0 else BLOCKS):
+                moved = point
+                for _ in range(steps_per_epoch):
+                    gradient = function.gradient(moved)
+                    problem.add_constraint(lowest <= function(moved) - gradient**2 / (2 * smoothness))
+                    moved = moved - learning_rate * _masked(partition, gradient, rate)[block]
+                following.append(moved)
+        means.append(sum(squares) / len(squares))
+        points = following
+    problem.set_performance_metric(sum(means) / epochs)
+    return problem
+
+
+def least_run(learning_rate: float, smoothness: float, rate: float, steps: int, noise_energy: float) -> Any:
+    """Largest min over t of E|grad L(w_t)|^2 over ``steps`` iterates from L(w_1) - inf L <= 1."""
+    problem, partition, function = _smooth(smoothness)
+    pepit = importlib.import_module("PEPit")
+    lowest = pepit.Expression()
+    points = [problem.set_initial_point()]
+    problem.set_initial_condition(function(points[0]) - lowest <= 1)
+    for step in range(steps):
+        following = []
+        squares = []
+        for point in points:
+            gradient = function.gradient(point)
+            squares.append(gradient**2)
+            problem.add_constraint(lowest <= function(point) - gradient**2 / (2 * smoothness))
+            if step == steps - 1:
+                continue  # where the last step leads counts for nothing
+            noise = pepit.Point()
+            problem.add_constraint(noise**2 <= noise_energy)
+            kicks = [noise] if rate == 0 else _masked(partition, noise, rate)
+            for piece, kick in zip(_masked(partition, gradient, rate), kicks, strict=True):
+                signs = (1, -1) if noise_energy else (0,)
+                following += [point - learning_rate * (piece + sign * kick) for sign in signs]
+        problem.set_performance_metric(sum(squares) / len(squares))  # the least of several metrics counts
+        points = following
     return problem

@@ -1,0 +1,137 @@
+"""rs.changing_steps: step sizes and masks that change."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from dptheory import convergence
+from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims.rs import _worst_case
+from dptheory.claims.rs._changing_runs import LARGE, SMALL, Schedule
+
+row = Row(
+    Claim(
+        id="rs.changing_steps",
+        title="step sizes and masks that change",
+        source=Source("rs", "new, on Theorem 3.2"),
+        ours=True,
+        for_users=(
+            "A decaying learning rate and a mask that is relaxed have a bound that cannot be improved, and it says how "
+            "to draw the iterate that is kept."
+        ),
+        statement=r"""Masked SGD as in Theorem 3.2 ([rs.thm3.2](thm3.2.md)), with its own step size $0<\gamma_t<2/G$ and share kept
+$x_t = 1-r_t$ at every step: a learning rate that decays, a mask that is relaxed. Let $\rho_t = x_t\gamma_tG(2-\gamma_tG)$, $V$ bound
+$E[|\zeta_t|^2\mid w_t]$, and $p_t = 1-\prod_{s=t}^T(1-\rho_s)$, $p_{T+1} = 0$. Then
+
+$$\frac{\sum_t\rho_tE|\nabla w_t|^2}{\sum_t\rho_t}\le\frac{2G\Delta_Lp_1+V\sum_tx_t(\gamma_tG)^2p_{t+1}}{\sum_t\rho_t},$$
+
+for every $T$ attained by $\frac G2|w|^2$ with deviations of second moment $V$. The left side is $E|\nabla w|^2$ at an iterate that is
+drawn with chances proportional to $\rho_t$. Without noise no schedule brings it below
+$2G\Delta_L/\sum_t\rho_t$ times $1-e^{-\sum_t\rho_t}$ on all functions.""",
+        verdict=Verdict.HOLDS,
+        summary=r"with weights $\rho_t = x_t\gamma_tG(2-\gamma_tG)$ the mean squared gradient has a worst case in closed form for every "
+        r"schedule of step sizes and masks, attained by $\frac G2|w|^2$.",
+        conditions=(
+            "Those of Theorem 3.2: a fresh mask, a fresh batch and fresh noise at every step, no momentum, deviations of mean zero.",
+            r"$\gamma_t$ and $r_t$ are fixed before the run. For Poisson batches $2-(1+\beta)\gamma_tG$ stands for $2-\gamma_tG$, "
+            r"$\beta = \frac{1-q}B$, and $V = \beta\sigma_g^2+\frac{d\sigma^2}{B^2}$.",
+            r"The weights belong to it: with equal weights and step sizes $1,\frac1{20},\frac1{20}$ ($G = 1$, no mask) "
+            r"$\frac G2|w|^2$ is at its minimum after one step, and is not the worst case.",
+        ),
+        calculators=(convergence.noisy_sgd_bound,),
+        proved=True,
+    )
+)
+
+
+@row.equal(lambda: [(one,) for one in SMALL], tolerance=1e-12)
+def _(one: Schedule) -> Sides:
+    """attained on a quadratic, by enumeration of masks, batches and noise"""
+    return one.stated(), one.enumerated, lambda: one.stated(constant=True)
+
+
+@row.equal(lambda: [(one,) for one in (*SMALL, *LARGE)], tolerance=1e-10)
+def _(one: Schedule) -> Sides:
+    """attained on a quadratic, entry by entry at the sizes of the papers"""
+    return one.stated(), one.by_entries, lambda: one.stated(constant=True)
+
+
+def _worst(learning_rates: tuple[float, ...], G: float, rates: tuple[float, ...], energy: float) -> float:
+    return convergence.noisy_sgd_bound(
+        objective_gap=1.0,
+        learning_rate=learning_rates,
+        steps=len(rates),
+        smoothness=G,
+        noise_std=math.sqrt(energy / 4),
+        dim=4,
+        drop_rate=rates,
+        sampling="fixed",
+    ).value
+
+
+row.certificate(
+    ((1.0, 0.3, 0.1), 1.0, (0.5, 0.0, 0.5), 0.0),
+    ((0.05, 0.85, 0.25), 2.0, (0.5, 0.5, 0.0), 0.0),
+    ((0.2, 1.0), 1.0, (0.5, 0.0), 1.0),
+    problem=_worst_case.changing_run,
+    wrong=lambda gammas, G, rates, energy: _worst(gammas[::-1], G, rates[::-1], energy),
+    name="worst case of two and three changing steps over smooth functions",
+)(_worst)
+
+
+def _slack(
+    steps: float, first: float, decay: float, rate: float, spread: float, curvature: float, scale: float = 1.0
+) -> float:
+    """Relative slack on a quadratic with curvatures (curvature, 1), entries kept with chances that rise to 1."""
+    steps = round(steps)
+    time = np.arange(steps)
+    rates, drops = first * decay**time, rate * (1 - time / steps)
+    moments, squares = np.ones(2), []
+    slopes = np.array([curvature, 1.0])
+    for gamma, drop in zip(rates, drops, strict=True):
+        squares.append(float(moments @ slopes**2))
+        moments = moments + (1 - drop) * (moments * ((1 - gamma * slopes) ** 2 - 1) + gamma**2 * spread)
+    weights = (1 - drops) * rates * (2 - rates)
+    bound = convergence.noisy_sgd_bound(
+        objective_gap=(curvature + 1) / 2,
+        learning_rate=rates,
+        steps=steps,
+        smoothness=1.0,
+        noise_std=math.sqrt(spread),
+        dim=2,
+        drop_rate=drops,
+        sampling="fixed",
+    ).value
+    return scale * bound / (float(weights @ squares) / float(weights.sum())) - 1
+
+
+def _halved(**point: float) -> float:
+    return _slack(**point, scale=0.5)
+
+
+row.inequality(
+    {
+        "steps": Range(1, 60, log=True),
+        "first": Range(0.02, 1.9, log=True),
+        "decay": Range(0.8, 1.0),
+        "rate": Range(0, 0.95),
+        "spread": Range(0, 4),
+        "curvature": Range(0, 1),
+    },
+    wrong=_halved,
+    name="bound above the recursion on quadratics, any decay",
+)(_slack)
+
+
+@row.equal((Fraction(1), Fraction(1, 20)), (Fraction(1, 2), Fraction(1, 2)), kind=Kind.COUNTEREXAMPLE)
+def _(first: Fraction, later: Fraction) -> Sides:
+    """with equal weights a zigzag gradient can be worse than the quadratic"""
+    # three gradients, gap 1, G = 1, no mask
+    steps = (first, later)
+    # gradient 1 at every iterate, less between them by slopes of -1 and 1; after the last it falls to 0
+    zigzag = 1 / (sum(gamma - gamma**2 / 4 for gamma in steps) + Fraction(1, 2))
+    squares = [Fraction(2)]
+    for gamma in steps:
+        squares.append(squares[-1] * (1 - gamma) ** 2)
+    return first != later, zigzag > sum(squares) / 3, first == later

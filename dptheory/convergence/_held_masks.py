@@ -1,0 +1,90 @@
+"""The descent bound for masks that are held through an epoch."""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dptheory import _validate
+from dptheory.convergence import _ranges as ranges
+from dptheory.convergence._power_sums import changing_sums
+from dptheory.convergence._terms import DescentBound
+
+_MAX_EPOCHS = 10**7
+
+
+def held_mask_bound(
+    *,
+    objective_gap: float,
+    learning_rate: ArrayLike,
+    epochs: int,
+    steps_per_epoch: int,
+    smoothness: float,
+    deviation: float = 0.0,
+    noise_std: float = 0.0,
+    dim: int = 1,
+    batch_size: int = 1,
+    drop_rate: ArrayLike = 0.0,
+) -> DescentBound:
+    r"""Bound on sum_e rho_e E|grad_e|^2 / sum_e rho_e over the first iterates of epochs that hold one mask for n steps.
+
+    Without deviations and noise, and gamma_e G <= 1: rho_e = x_e (1 - (1 - gamma_e G)^{2n}), and with
+    p_e = 1 - prod_{i>=e} (1 - rho_i) the bound is 2 G Delta p_1 / sum_e rho_e: the worst case, attained by L = G |w|^2 / 2.
+    Otherwise rho_e = x_e gamma_e G (2 - gamma_e G), what the first step of an epoch is sure to gain, and the bound is
+    (2 G Delta p_1 + n sum_e (gamma_e G)^2 (s^2 / B + x_e d sigma^2 / B^2) p_{e+1}) / sum_e rho_e, which is not sharp for n > 1.
+    Where step size and mask are the same in all epochs it bounds the plain mean.
+
+    Needs, and cannot check: L is G-smooth and bounded below; no momentum; at every epoch a fresh mask, independent of the
+    iterate; fresh noise and fresh batches of B independent draws, their deviations of mean zero given iterate and mask.
+
+    Args:
+        objective_gap: Delta in [0, 1e140].
+        learning_rate: gamma_e in [1e-70, 2 / G), a number or shape (epochs,).
+        epochs: 1..1e7.
+        steps_per_epoch: n, 1..1e12.
+        smoothness: G in [1e-35, 1e35].
+        deviation: s with E|g_i - grad|^2 <= s^2, 0 or in [1e-35, 1e35].
+        noise_std: standard deviation sigma of an entry of the noise on the sum of the batch, 0 or in [1e-35, 1e35].
+        dim: d, 1..1e18, counted only where there is noise.
+        batch_size: B, 1..1e12, the number that the sum is divided by.
+        drop_rate: share of entries that the mask of an epoch drops, in [0, 1), a number or shape (epochs,).
+
+    Returns:
+        The terms; ``clipping`` is the part of the sampling deviation, ``bias`` is 0.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Algorithm 1 without clipping and momentum; our own (rs.held_masks).
+
+    Example: half of the entries, 10 epochs of 100 steps: little better than 10 steps with fresh masks, far from 1000.
+        >>> from dptheory.convergence import held_mask_bound, noisy_sgd_bound
+        >>> run = dict(objective_gap=1.0, learning_rate=0.1, smoothness=1.0, drop_rate=0.5)
+        >>> round(held_mask_bound(epochs=10, steps_per_epoch=100, **run).value, 3)
+        0.4
+        >>> round(noisy_sgd_bound(steps=1000, **run).value, 3)
+        0.022
+    """
+    objective_gap, smoothness = ranges.gap(objective_gap), ranges.positive("smoothness", smoothness)
+    deviation, noise_std = ranges.not_negative("deviation", deviation), ranges.not_negative("noise_std", noise_std)
+    epochs = _validate.integer("epochs", epochs, 1, _MAX_EPOCHS)
+    steps_per_epoch = _validate.integer("steps_per_epoch", steps_per_epoch, 1, ranges.MAX_COUNT)
+    dim = _validate.integer("dim", dim, 1, ranges.MAX_DIM)
+    batch_size = _validate.integer("batch_size", batch_size, 1, ranges.MAX_COUNT)
+    longest = math.nextafter(2 / smoothness, 0)
+    moves = smoothness * _validate.per_step("learning_rate", learning_rate, epochs, 1e-70, longest)
+    keeps = 1 - _validate.per_step("drop_rate", drop_rate, epochs, 0.0, math.nextafter(1, 0))
+    moves, keeps = np.broadcast_to(moves, epochs), np.broadcast_to(keeps, epochs)
+    if deviation or noise_std or (moves > 1).any():
+        descents = keeps * moves * (2 - moves)
+    else:
+        with np.errstate(divide="ignore"):  # one step of length 1 / G leaves nothing
+            descents = keeps * -np.expm1(2 * steps_per_epoch * np.log1p(-moves))
+    per_gap, per_deviation = changing_sums(descents, steps_per_epoch * moves**2)
+    _, per_noise = changing_sums(descents, steps_per_epoch * keeps * moves**2)
+    return DescentBound(
+        optimization=2 * smoothness * objective_gap * per_gap,
+        clipping=per_deviation * deviation**2 / batch_size,
+        noise=per_noise * dim * (noise_std / batch_size) ** 2,
+        bias=0.0,
+    )
