@@ -20,6 +20,7 @@ Bracket = tuple[float | None, float]
 NOISE, LOG_RATE, LOG_STEPS, LOG_DELTA = (0.4, 20.0), (-4.0, 0.0), (2.0, 6.0), (-15.0, -1.0)
 """What settings are drawn from, uniformly in the logarithm."""
 LARGEST_EPSILON = 1000.0
+_MOST_DRAWS = 10_000
 LIBRARIES = ("dptheory", "numpy", "scipy", "python-flint", "dp-accounting", "opacus", "prv-accountant")
 ROUNDING = 1e-9
 """An answer is counted as below the truth from this relative distance on."""
@@ -81,7 +82,9 @@ def draw(count: int, seed: int, known: Sequence[Certified] = ()) -> Iterator[Cer
     """
     rng = np.random.default_rng(seed)
     found = 0
-    while found < count:
+    for _ in range(_MOST_DRAWS):
+        if found == count:
+            return
         setting = Setting(
             noise_multiplier=float(np.exp(rng.uniform(*np.log(NOISE)))),
             sampling_rate=float(10 ** rng.uniform(*LOG_RATE)),
@@ -101,6 +104,7 @@ def draw(count: int, seed: int, known: Sequence[Certified] = ()) -> Iterator[Cer
             continue
         found += 1
         yield Certified(setting=setting, lower=certain.lower, upper=certain.upper)
+    raise ValueError(f"only {found} of {count} settings came out of seed {seed}: the file may be of another range")
 
 
 def measure(
