@@ -32,6 +32,7 @@ _WIDE = 4  # wide brackets after which the search gives up
 _TURNS = 12
 _FURTHEST = 4.0  # times epsilon, in one step of Newton's method
 _AGAIN = 3
+_ASTRAY = 8.0  # times: lines serve no epsilon as far as this from the one that they were made for
 _NEAR = 1e-3  # relative: lines made as near as this to epsilon are not made again
 _CLOSE = 1e-9
 """A bracket of epsilon as narrow as this, relative, is narrow even where delta changes fast."""
@@ -77,7 +78,9 @@ def _quickly(steps: Steps, delta: float) -> tuple[float, float, Bracket]:
         below, above = lines.delta_bracket(upper)
         if above - below <= WANTED * above or abs(upper - epsilon) <= _NEAR * upper:
             break
-        epsilon = upper  # the search stopped far from where epsilon is
+        if not epsilon / _ASTRAY <= upper <= epsilon * _ASTRAY:
+            raise Unresolved(f"the search for epsilon went astray, to {epsilon!r} and {upper!r}")
+        epsilon = upper  # the search stopped too early
     return lower, upper, lines.delta_bracket
 
 
