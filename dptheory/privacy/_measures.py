@@ -365,7 +365,10 @@ def _ratios(rule: MomentRule, h: float, count: int) -> tuple[Complexes, Reals]:
 def _product(left: Complexes | Reals, right: Complexes | Reals) -> Complexes:
     """left @ right, the inner sums taken in blocks and these added up: fewer roundings meet each term."""
     size = math.isqrt(right.shape[0]) + 1
-    return sum(left[:, k : k + size] @ right[k : k + size] for k in range(0, right.shape[0], size))
+    total: Complexes = left[:, :size] @ right[:size]
+    for k in range(size, right.shape[0], size):
+        total = total + left[:, k : k + size] @ right[k : k + size]
+    return total
 
 
 def _inner_roundings(inner: int) -> int:

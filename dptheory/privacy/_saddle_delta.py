@@ -24,6 +24,7 @@ WIDEST = 1e-4
 CLOSED_FORM = 3e-10
 """Error of log delta of a Gaussian mechanism, for |log delta| < 1e5."""
 WANTED = 5e-10  # relative: a bracket of delta that does this is not tried to better by a split
+_NEARLY = 1e-7  # relative: where a split does this, the one with outputs left out may do WANTED
 _FINE = 1e-8  # relative: a line that does this needs no second one
 _NARROW = 1e-6  # relative: a split that does this needs no other
 _NOTHING = 1e-250  # a delta that nobody asks for, where a line would overflow
@@ -175,15 +176,16 @@ def lines_near(steps: Steps, epsilon: float, *, split_first: bool = False) -> Li
     splits = () if steps[0].direction == "add" or epsilon == 0 else _SPLITS
     for at in (*splits, None) if split_first else (None, *splits):
         try:
-            whole = at is None
-            found = Lines(epsilon, (whole_line(steps, epsilon),)) if whole else _split_lines(steps, epsilon, *at)
+            found = (
+                _split_lines(steps, epsilon, *at) if at is not None else Lines(epsilon, (whole_line(steps, epsilon),))
+            )
         except Unresolved:
             continue
         low, high = found.delta_bracket(epsilon)
         if high - low < width * high:
             best, width = found, (high - low) / high
-        if width < WANTED or (at is not None and at[1] and width < WIDEST / 4):
-            break  # of one share both kinds are tried
+        if width < WANTED or (at is not None and width < WIDEST / 4 and (at[1] or width > _NEARLY)):
+            break
     if best is None:
         raise Unresolved("no line through a saddle point")
     return best
