@@ -232,7 +232,6 @@ TESTED_IN = {
     "dptheory.privacy._lattice_moments": "privacy/test_index.py",
     "dptheory.privacy._lattice_sums": "privacy/test_fixed_size.py",
     "dptheory.privacy._log_sum": "privacy/test_joint.py",
-    "dptheory.privacy._measures": "privacy/test_saddle_line.py",
     "dptheory.privacy._prv": "privacy/test_accountant.py",
     "dptheory.privacy._renyi": "privacy/test_index.py",
     "dptheory.privacy._rising_loss": "privacy/test_samplers.py",

@@ -365,7 +365,7 @@ def _ratios(rule: MomentRule, h: float, count: int) -> tuple[Complexes, Reals]:
 def _product(left: Complexes | Reals, right: Complexes | Reals) -> Complexes:
     """left @ right, the inner sums taken in blocks and these added up: fewer roundings meet each term."""
     size = math.isqrt(right.shape[0]) + 1
-    total: Complexes = left[:, :size] @ right[:size]
+    total: Complexes = np.asarray(left[:, :size] @ right[:size], dtype=np.complex128)
     for k in range(size, right.shape[0], size):
         total = total + left[:, k : k + size] @ right[k : k + size]
     return total
