@@ -43,13 +43,14 @@ class EpsilonBounds:
 
     Attributes:
         lower: epsilon is at least this.
-        estimate: the middle of the bracket.
+        estimate: the middle of the bracket, whatever gave its ends: lower <= estimate <= upper.
         upper: epsilon is at most this; the number to report.
         method: what gave the bracket: "saddle line" (the inversion integral), "certified" (the same in ball arithmetic),
             "Gaussian" or "one step" (closed forms), "PRV" or "PLD" (prv-accountant and dp-accounting, where the integral
             gives a wide bracket only), "participations" (the bound that reveals in which steps an example took part), or,
             without replacement, "dominating pair" or "divergence" (proofs/privacy/fixed_size_batches.md); of two names the
-            first gave the lower bound, the second the upper one, and the estimate is no more than between them.
+            first gave the lower bound, the second the upper one, and the middle says no more than that epsilon is near where
+            they are close.
     """
 
     lower: float

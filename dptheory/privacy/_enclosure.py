@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from flint import acb, acb_mat, arb, ctx
 
-from dptheory.privacy._measures import LOWEST
+from dptheory.privacy._measures import lower_shift
 from dptheory.privacy._moment_rule import Nodes, envelope, nodes, widest_shift
-from dptheory.privacy._moments import Direction, StepLoss, Unresolved, real_moments
+from dptheory.privacy._moments import Direction, StepLoss, Unresolved
 from dptheory.privacy._saddle_brackets import (
     Adjacency,
     Composition,
@@ -31,6 +31,7 @@ COUNT = (100, 1_000_000)
 
 _BITS = 128
 _DIGITS = 42.0
+_SPARE = 5.0  # nats by which the moments are better known than the plan asks of the integral
 _WIDEST = 1e-6
 _MOST_PRODUCTS = 500_000_000
 _INSTEAD = "; the bracket in doubles holds there, under its assumption on rounding"
@@ -195,7 +196,7 @@ def _ball_line(plan: Plan) -> BallLine:
     u = (plan.count + 1) * h
     decay = arb(1)
     for step in plan.measure.steps:
-        rule = _ball_rule(step, plan.c, widest_shift(step, plan.c), _DIGITS)
+        rule = _ball_rule(step, plan.c, widest_shift(step, plan.c), max(_DIGITS, _SPARE - plan.log_wanted))
         if len(rule.losses) * len(points) > _MOST_PRODUCTS:
             raise Unresolved(f"certified: {len(rule.losses)} times {len(points)} nodes are too many{_INSTEAD}")
         values = rule.moments(h, plan.count)
@@ -218,8 +219,8 @@ def _ball_line(plan: Plan) -> BallLine:
 def _cut_mass(step: StepLoss) -> arb:
     if step.cut == math.inf:
         return arb(0)
-    sharpness = arb(step.sharpness)
-    return (sharpness * (sharpness / 2 + 1 / arb(step.noise_multiplier) - arb(step.cut))).exp()
+    k, q = arb(step.sharpness), arb(step.sampling_rate)
+    return (k * k / 2 - k * arb(step.cut)).exp() * (1 - q + q * (k / arb(step.noise_multiplier)).exp())
 
 
 def _chernoff(plan: Plan, wing: float) -> arb:
@@ -239,9 +240,8 @@ def _chernoff(plan: Plan, wing: float) -> arb:
 def _least_decay(step: StepLoss, c: float, rule: "BallRule", u: arb) -> arb:
     """Upper bound of |M(c + iv)| for all v >= u, on the rule's line or on a lower one."""
     bound = rule.decay(u)
-    y = float(u) * math.sqrt(real_moments(step, c).curvature)
-    y = max(y, rule.y / LOWEST)
-    if y < rule.y / 2:
+    y = lower_shift(step, c, float(u))
+    if y is not None:
         bound = bound.min(_ball_rule(step, c, y, 5.0).decay(u))
     return bound
 

@@ -77,7 +77,7 @@ class TiltedSum:
         first = max(math.floor((epsilon + start) / h) - 1 - self.low, 0)
         last = max(min(math.ceil((epsilon + start + _REACH / self.tilt) / h) + 1 - self.low, self.tilted.size), first)
         over = h * (self.low + np.arange(first, last, dtype=np.float64)) - epsilon
-        heights = kernel(over) * np.exp(-self.tilt * (over - start))
+        heights = kernel(over) * np.exp(-self.tilt * np.maximum(over - start, 0.0))  # below start the kernel is 0
         tail = np.linspace(0.0, _REACH / self.tilt, 2000)
         highest = 1.01 * float((kernel(start + tail) * np.exp(-self.tilt * tail)).max())
         log_scale = self.log_moment - self.tilt * (epsilon + start)

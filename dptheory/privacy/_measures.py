@@ -12,12 +12,15 @@ from typing import Protocol
 
 import numpy as np
 
-from dptheory.privacy._moment_rule import MomentRule, moment_rule, widest_shift
+from dptheory.privacy._moment_rule import MomentRule, moment_rule, nodes, widest_shift
 from dptheory.privacy._moments import ELEMENTARY, HALF, Complexes, Reals, StepLoss, Unresolved, real_moments
 from dptheory.privacy._saddle_points import Saddle, Steps, log_peak, total_moments
 
-LOWEST = 256
-"""A line lower than the widest shift by more than this is not tried."""
+_RUNGS = 2
+"""Lower lines lie this many to a halving, so that neighbouring nodes share one."""
+_LOWEST = 16  # rungs below the widest shift
+_FEW_DIGITS = 5.0  # of a moment that only a bound needs
+_MOST_LOWER = 40_000  # nodes of a lower line
 _RANGE = (math.log(1e-8), math.log(1e14))
 _BLUNT, _SHARP = 1.0, 8.0
 _GOLDEN = (math.sqrt(5) - 1) / 2
@@ -286,7 +289,7 @@ def _rules(steps: Steps, c: float) -> tuple[MomentRule, ...]:
 
 
 def _quick(step: StepLoss, c: float) -> MomentRule:
-    return moment_rule(step, c, widest_shift(step, c), digits=5.0)
+    return moment_rule(step, c, widest_shift(step, c), digits=_FEW_DIGITS)
 
 
 def _log_decay(step: StepLoss, rule: MomentRule, c: float, u: float) -> float:
@@ -295,11 +298,30 @@ def _log_decay(step: StepLoss, rule: MomentRule, c: float, u: float) -> float:
     A lower line loses less to exp(y^2 / 2); the best for a nearly Gaussian loss of deviation w is y = u w.
     """
     decay = rule.log_decay(u)
-    widest = widest_shift(step, c)
-    y = max(u * _spread(step, c), widest / LOWEST)
-    if y < widest / 2:
-        decay = min(decay, moment_rule(step, c, y, digits=5.0).log_decay(u))
+    y = lower_shift(step, c, u)
+    if y is not None:
+        decay = min(decay, _lower_rule(step, c, y).log_decay(u))
     return min(decay, 0.0)
+
+
+def lower_shift(step: StepLoss, c: float, u: float) -> float | None:
+    """The height of a line on which |M(c + iv)|, v >= u, has a closer bound than on the highest; None where none is near."""
+    wanted = u * _spread(step, c)
+    widest = widest_shift(step, c)
+    rung = min(_LOWEST, round(_RUNGS * math.log2(widest / wanted)) if wanted > 0 else _LOWEST, _affordable(step, c))
+    return widest / 2 ** (rung / _RUNGS) if rung >= _RUNGS else None
+
+
+@functools.lru_cache(maxsize=256)
+def _affordable(step: StepLoss, c: float) -> int:
+    """The lowest rung whose line has not too many nodes: they grow as its height falls."""
+    at = nodes(step, c, widest_shift(step, c), _FEW_DIGITS)
+    return math.floor(_RUNGS * math.log2(max(1.0, _MOST_LOWER / (at.last - at.first))))
+
+
+@functools.lru_cache(maxsize=32)
+def _lower_rule(step: StepLoss, c: float, y: float) -> MomentRule:
+    return moment_rule(step, c, y, digits=_FEW_DIGITS)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -316,12 +338,13 @@ def _ratios(rule: MomentRule, h: float, count: int) -> tuple[Complexes, Reals]:
     block = math.isqrt(count) + 1
     coarse_u, fine_u = h * block * np.arange(math.ceil((count + 1) / block)), h * np.arange(block)
     coarse, fine = np.expm1(1j * np.outer(coarse_u, rule.losses)), np.expm1(1j * np.outer(rule.losses, fine_u))
-    weighted = coarse * rule.weights
-    ratio = (weighted @ fine + (weighted.sum(axis=1)[:, None] + rule.weights @ fine)).ravel()[: count + 1]
+    weighted, ones = coarse * rule.weights, np.ones((rule.losses.size, 1))
+    by_fine = _product(np.vstack([weighted, rule.weights]), fine)
+    ratio = (by_fine[:-1] + (_product(weighted, ones) + by_fine[-1])).ravel()[: count + 1]
 
     u = h * np.arange(count + 1)
     moduli = np.abs(rule.weights)
-    relative = moduli * (rule.weight_error + (rule.losses.size + 4) * HALF + 4 * ELEMENTARY)
+    relative = moduli * (rule.weight_error + _inner_roundings(rule.losses.size) * HALF + 4 * ELEMENTARY)
     sizes, fine_sizes = np.abs(coarse) * relative, np.abs(fine)
     rounding = (sizes @ fine_sizes + (sizes.sum(axis=1)[:, None] + relative @ fine_sizes)).ravel()[: count + 1]
     of_phase = moduli * (ELEMENTARY * np.abs(rule.losses) + rule.loss_error)
@@ -337,3 +360,17 @@ def _ratios(rule: MomentRule, h: float, count: int) -> tuple[Complexes, Reals]:
     )
     error = (2 * rule.error + 1.01 * rounding) * (u > 0)
     return log_size + 1j * np.arctan2(ratio.imag, 1 + ratio.real), np.log1p(error / np.maximum(size, 1e-300))
+
+
+def _product(left: Complexes | Reals, right: Complexes | Reals) -> Complexes:
+    """left @ right, the inner sums taken in blocks and these added up: fewer roundings meet each term."""
+    size = math.isqrt(right.shape[0]) + 1
+    total: Complexes = np.asarray(left[:, :size] @ right[:size], dtype=np.complex128)
+    for k in range(size, right.shape[0], size):
+        total = total + left[:, k : k + size] @ right[k : k + size]
+    return total
+
+
+def _inner_roundings(inner: int) -> int:
+    """How many roundings of sums meet a term of :func:`_product`, and of the sum of three such."""
+    return 2 * (math.isqrt(inner) + 1) + 4

@@ -29,6 +29,7 @@ ELEMENTARY = 2.0**-50
 
 
 _MOST_NODES = 4_000_000
+_MOST_GUESSED = 400_000  # nodes of moments that only choose a line
 LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
 _TINY = 1e-300
 _LOG_NOTHING = -40.0
@@ -61,8 +62,14 @@ class StepLoss:
 
     @property
     def log_cut_mass(self) -> float:
-        """log of a bound of what ``cut`` takes from P, by E exp(sharpness (z - cut))."""
-        return self.sharpness * (self.sharpness / 2 + self.shift - self.cut)
+        """log of a bound of what ``cut`` takes from P, E exp(sharpness (z - cut)); of the mixture, not of its larger part."""
+        return self._log_lift(self.sharpness) - self.sharpness * self.cut
+
+    def _log_lift(self, sharpness: float) -> float:
+        """log E exp(sharpness z) under P."""
+        rise, q = sharpness * self.shift, self.sampling_rate
+        mixture = math.log1p(math.expm1(rise) * q) if rise < 500.0 else rise + math.log(q)
+        return sharpness**2 / 2 + mixture
 
     @property
     def whole(self) -> bool:
@@ -74,8 +81,14 @@ class StepLoss:
         if self.direction == "add":
             return self
         nats = math.log(self.count) - log_left_out
-        sharpness = math.sqrt(2 * nats)
-        return replace(self, cut=self.shift + sharpness / 2 + nats / sharpness, sharpness=sharpness)
+
+        def cut(sharpness: float) -> float:
+            return (self._log_lift(sharpness) + nats) / sharpness
+
+        # the nearest cut where records sampled, or not sampled, decide
+        either = [math.sqrt(2 * max(nats + log_share, 1.0)) for log_share in (math.log(self.sampling_rate), 0.0)]
+        sharpness = min(either, key=cut)
+        return replace(self, cut=cut(sharpness), sharpness=sharpness)
 
 
 class Unresolved(ArithmeticError):
@@ -156,7 +169,7 @@ def real_moments(step: StepLoss, s: float) -> Moments:
     spacing = min(0.25, step.noise_multiplier / 2)
     if not step.whole:
         spacing = min(spacing, 0.5 / step.sharpness)
-    check_size((ends.right - ends.left) / spacing)
+    check_size((ends.right - ends.left) / spacing, _MOST_GUESSED)
     z = np.arange(ends.left, ends.right, spacing).astype(np.complex128)
     complex_loss, log_density = losses(step, z)
     loss, weights = complex_loss.real, spacing * np.exp(-(z.real**2) / 2 - LOG_ROOT_2PI + log_density.real)
@@ -206,6 +219,6 @@ def reach(step: StepLoss, c: float, margin: float) -> Reach:
     return Reach(-left_slope - margin, left_slope, right, right_slope)
 
 
-def check_size(nodes: float) -> None:
-    if nodes > _MOST_NODES:
+def check_size(nodes: float, most: int = _MOST_NODES) -> None:
+    if nodes > most:
         raise Unresolved(f"the moment function needs {nodes:.1e} nodes")

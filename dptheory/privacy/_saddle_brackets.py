@@ -11,7 +11,7 @@ from typing import Literal
 from dptheory.privacy._gaussian import gaussian_mu
 from dptheory.privacy._measures import law
 from dptheory.privacy._moments import Direction, StepLoss, Unresolved
-from dptheory.privacy._saddle_delta import delta_bounds_at, narrow, rough_saddle, unsampled_mu, whole_line
+from dptheory.privacy._saddle_delta import delta_bounds_at, narrow, rough_saddle, unsampled_mu
 from dptheory.privacy._saddle_epsilon import epsilon_of
 from dptheory.privacy._saddle_line import Plan, plan_line
 from dptheory.privacy._saddle_points import Steps, cut, saddle_at
@@ -252,9 +252,12 @@ def step_losses(composition: Composition, direction: Direction) -> Steps:
 def line_plan(composition: Composition, *, epsilon: float, direction: Direction) -> Plan:
     """Where the line for epsilon runs, for an evaluation in another arithmetic."""
     steps = step_losses(composition, direction)
-    line = whole_line(steps, epsilon)
-    kept = cut(steps, math.log(max(line.delta_bracket(epsilon)[1], 1e-300)))
-    return plan_line(law(kept), saddle_at(kept, epsilon))
+    log_delta = math.log(max(delta_bounds_at(steps, epsilon)[1], 1e-300))
+    kept = cut(steps, log_delta)
+    saddle = saddle_at(kept, epsilon)
+    if saddle.c > 0:  # delta may be far below what the saddle says
+        saddle = replace(saddle, log_value=min(saddle.log_value, log_delta))
+    return plan_line(law(kept), saddle)
 
 
 def _root_below(function: Callable[[float], float], high: float, floor: float) -> float:

@@ -23,15 +23,22 @@ WIDEST = 1e-4
 """Largest width of a bracket of delta, relative."""
 CLOSED_FORM = 3e-10
 """Error of log delta of a Gaussian mechanism, for |log delta| < 1e5."""
-_WANTED = 5e-10  # relative: a bracket of delta that does this is not tried to better by a split
+WANTED = 5e-10  # relative: a bracket of delta that does this is not tried to better by a split
+_NEARLY = 1e-7  # relative: where a split does this, the one with outputs left out may do WANTED
 _FINE = 1e-8  # relative: a line that does this needs no second one
 _NARROW = 1e-6  # relative: a split that does this needs no other
 _NOTHING = 1e-250  # a delta that nobody asks for, where a line would overflow
 _CLOSED_WIDTH = 1e-9  # relative: closed forms that do this need no line
 _CUTS = 3
-_SPLITS = ((0.94, False), (0.94, True), (0.8, False), (0.8, True), (0.6, False))
-"""Where the law is split, as a share of the output whose loss is epsilon, and whether outputs far beyond it are left out."""
+_SHARE = 0.94
+_SPLITS = tuple((outputs, leave_out) for outputs in (1, 4, 16) for leave_out in (False, True))
+"""Where the law is split: at ``_SHARE`` of the output as many of which add up to a loss of epsilon; and whether outputs far
+beyond the one whose loss is epsilon are left out."""
+_FAR_OUT = 26.0
+"""Nats below what one output alone makes of delta."""
 _SPLIT_NODES = 2**15
+_BEFORE = (1.0, 0.7, 0.4)
+"""Of the saddle's c, for Chernoff's bound: a moment with a cut may explode just beyond the saddle."""
 _LEAST = 5e-324
 _LOG_UNSEEN = -600.0
 
@@ -169,14 +176,15 @@ def lines_near(steps: Steps, epsilon: float, *, split_first: bool = False) -> Li
     splits = () if steps[0].direction == "add" or epsilon == 0 else _SPLITS
     for at in (*splits, None) if split_first else (None, *splits):
         try:
-            whole = at is None
-            found = Lines(epsilon, (whole_line(steps, epsilon),)) if whole else _split_lines(steps, epsilon, *at)
+            found = (
+                _split_lines(steps, epsilon, *at) if at is not None else Lines(epsilon, (whole_line(steps, epsilon),))
+            )
         except Unresolved:
             continue
         low, high = found.delta_bracket(epsilon)
         if high - low < width * high:
             best, width = found, (high - low) / high
-        if width < _WANTED or (at is not None and width < WIDEST / 4):
+        if width < WANTED or (at is not None and width < WIDEST / 4 and (at[1] or width > _NEARLY)):
             break
     if best is None:
         raise Unresolved("no line through a saddle point")
@@ -194,6 +202,8 @@ def whole_line(steps: Steps, epsilon: float, log_delta: float | None = None) -> 
             kept = cut(steps, log_delta, nats)
             line = line_at(law(kept), saddle_at(kept, epsilon))
             low, high = line.delta_bracket(epsilon)
+            if line.smoothing > 0 and low == 0.0:
+                return line  # the law hardly decays: another cut does not help
             if line.left_out <= 2 * math.exp(-nats) * low:
                 break
             log_delta = min(math.log(low) if low > 0.1 * high else log_delta - 12.0, log_delta - 1.0)
@@ -206,12 +216,12 @@ def whole_line(steps: Steps, epsilon: float, log_delta: float | None = None) -> 
 
 
 @functools.lru_cache(maxsize=64)
-def _split_lines(steps: Steps, epsilon: float, share: float, leave_out: bool) -> Lines:
-    """Lines for the runs without an output above ``share`` of that whose loss is epsilon, and for the rest."""
-    floors = [share * output(step, epsilon) for step in steps]
+def _split_lines(steps: Steps, epsilon: float, outputs: int, leave_out: bool) -> Lines:
+    """Lines for the runs without an extreme output, and for the rest."""
+    floors = [_SHARE * output(step, epsilon / outputs) for step in steps]
     if leave_out:
         by_one = sum(step.count * _one_step(step, epsilon) for step in steps)  # delta, where one output makes it out
-        steps = cut(steps, math.log(max(by_one, 1e-300)) - 3.0)
+        steps = cut(steps, math.log(max(by_one, 1e-300)), _FAR_OUT)
     usual, rare = split(steps, floors)
     line = line_at(rare, least_point(rare, epsilon), _SPLIT_NODES)
     return Lines(epsilon, (line, _small_part(usual, epsilon, line.delta_bracket(epsilon)[1])))
@@ -224,7 +234,8 @@ def _one_step(step: StepLoss, epsilon: float) -> float:
 def _small_part(usual: Product, epsilon: float, rest: float) -> Line | Chernoff:
     """Chernoff's bound where it is small against ``rest``, otherwise a line."""
     saddle = least_point(usual, epsilon)
-    bound = Chernoff(saddle.c, log_chernoff(usual, saddle.c))
-    if bound.delta_bracket(epsilon)[1] <= _NARROW / 4 * rest:
-        return bound
+    for c in (saddle.c * share for share in _BEFORE):
+        bound = Chernoff(c, log_chernoff(usual, c))
+        if bound.delta_bracket(epsilon)[1] <= _NARROW / 4 * rest:
+            return bound
     return line_at(usual, saddle, _SPLIT_NODES)

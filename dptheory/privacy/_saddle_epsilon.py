@@ -8,6 +8,7 @@ from dptheory.privacy._gaussian import gaussian_epsilon
 from dptheory.privacy._measures import law
 from dptheory.privacy._moments import StepLoss, Unresolved
 from dptheory.privacy._saddle_delta import (
+    WANTED,
     WIDEST,
     Lines,
     by_participations,
@@ -29,6 +30,10 @@ _SEARCH = 16
 _LONG_SEARCH = 80
 _WIDE = 4  # wide brackets after which the search gives up
 _TURNS = 12
+_FURTHEST = 4.0  # times epsilon, in one step of Newton's method
+_AGAIN = 3
+_ASTRAY = 8.0  # times: lines serve no epsilon as far as this from the one that they were made for
+_NEAR = 1e-3  # relative: lines made as near as this to epsilon are not made again
 _CLOSE = 1e-9
 """A bracket of epsilon as narrow as this, relative, is narrow even where delta changes fast."""
 
@@ -66,8 +71,16 @@ def _quickly(steps: Steps, delta: float) -> tuple[float, float, Bracket]:
     if mu is not None:
         return _gaussian(mu, delta)
     largest = largest_loss(steps)
-    lines = lines_near(steps, _search(steps, delta, largest))
-    lower, upper = _around(lines, lines.delta_bracket, delta, (0.0, largest))
+    epsilon = _search(steps, delta, largest)
+    for _ in range(_AGAIN):
+        lines = lines_near(steps, epsilon)
+        lower, upper = _around(lines, lines.delta_bracket, delta, (0.0, largest))
+        below, above = lines.delta_bracket(upper)
+        if above - below <= WANTED * above or abs(upper - epsilon) <= _NEAR * upper:
+            break
+        if not epsilon / _ASTRAY <= upper <= epsilon * _ASTRAY:
+            raise Unresolved(f"the search for epsilon went astray, to {epsilon!r} and {upper!r}")
+        epsilon = upper  # the search stopped too early
     return lower, upper, lines.delta_bracket
 
 
@@ -115,7 +128,9 @@ def _carefully(steps: Steps, delta: float) -> tuple[float, float, Bracket]:
     if high - low <= _CLOSE * high:
         return low, high, lambda epsilon: closed_bounds(steps, epsilon)
     bounded = largest_loss(steps) < math.inf
-    epsilon = min(max(_by_one_output(steps, delta), low + 1e-3 * (high - low)), high - 1e-3 * (high - low))
+    epsilon = _by_one_output(steps, delta)
+    if not low < epsilon < high:
+        epsilon = low + (high - low) / 2
     wide = 0
     for _ in range(_LONG_SEARCH):
         below, above = closed_bounds(steps, epsilon)
@@ -212,7 +227,8 @@ def _around(lines: Lines, bracket: Bracket, delta: float, ends: tuple[float, flo
         if not (value > 0 and slope < 0):
             break
         step = math.log(value / delta) * value / slope
-        epsilon = min(max(epsilon - step, ends[0]), ends[1])
+        near = min(max(epsilon - step, epsilon / _FURTHEST), epsilon * _FURTHEST) if epsilon > 0 else -step
+        epsilon = min(max(near, ends[0]), ends[1])
         if abs(step) <= 4e-16 * epsilon:
             break
     low, high = bracket(epsilon)

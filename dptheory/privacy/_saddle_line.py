@@ -118,7 +118,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Plan:
-    """Where the nodes lie: s = c + ikh, k = 0 .. count; V; and c' on both sides of c for Chernoff's bound."""
+    """Where the nodes lie: s = c + ikh, k = 0 .. count; V; and c' on both sides of c for Chernoff's bound.
+
+    Attributes:
+        log_wanted: how small the errors are to be against M(c) exp(-c epsilon).
+    """
 
     measure: Measure
     c: float
@@ -128,6 +132,7 @@ class Plan:
     wings: tuple[float, ...]
     moments: AtLine
     log_decay: float
+    log_wanted: float
 
 
 def plan_line(measure: Measure, saddle: Saddle, most: int = MOST) -> Plan:
@@ -139,9 +144,9 @@ def plan_line(measure: Measure, saddle: Saddle, most: int = MOST) -> Plan:
     wings, period = _period(measure, saddle, log_wanted)
     h = 2 * math.pi / period
     moments = measure.at(c)
-    log_top = moments.log_moment - c * epsilon
-    count, log_decay, smoothing = _length(moments, saddle, h, log_wanted - log_top, most)
-    return Plan(measure, c, h, count, smoothing, wings, moments, log_decay)
+    log_wanted -= moments.log_moment - c * epsilon
+    count, log_decay, smoothing = _length(moments, saddle, h, log_wanted, most)
+    return Plan(measure, c, h, count, smoothing, wings, moments, log_decay, log_wanted)
 
 
 def line_at(measure: Measure, saddle: Saddle, most: int = MOST) -> Line:

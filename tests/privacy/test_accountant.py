@@ -292,6 +292,18 @@ def test_falls_back_where_the_line_is_wide(monkeypatch: pytest.MonkeyPatch) -> N
     _brackets.bracketed.cache_clear()
 
 
+def test_the_estimate_lies_in_the_bracket() -> None:
+    """Whatever gave its ends: one method, or two."""
+    run = {"noise_multiplier": 1.0, "sampling_rate": 0.02, "steps": 50, "delta": 1e-5}
+    fixed = {"adjacency": "replace-one", "sampling": "without replacement"}
+    asked: list[dict[str, object]] = [{}, {"steps": 1}, {"sampling_rate": 1.0}, {"delta": 0.9}, fixed]
+    found = [privacy.epsilon_bounds(**{**run, **more}) for more in asked]  # type: ignore[arg-type]
+    step = privacy.Step(noise_multiplier=1.0, sampling_rate=0.02, count=50)
+    found += [privacy.Composition([step, replace(step, sampling_rate=0.5)]).epsilon(1e-5)]
+    assert len({one.method for one in found}) >= 4 and any("," in one.method for one in found)
+    assert [one for one in found if not one.lower <= one.estimate <= one.upper] == []
+
+
 def test_without_flint_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "flint", None)
     monkeypatch.delitem(sys.modules, "dptheory.privacy._enclosure", raising=False)

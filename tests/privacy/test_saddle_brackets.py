@@ -5,8 +5,9 @@ import random
 
 import pytest
 
-from dptheory.privacy import _saddle_delta, gaussian_delta, gaussian_epsilon, gaussian_mu
+from dptheory.privacy import _measures, _saddle_delta, gaussian_delta, gaussian_epsilon, gaussian_mu
 from dptheory.privacy._dp_accounting import pld_bracket
+from dptheory.privacy._moment_rule import moment_rule
 from dptheory.privacy._moments import Direction, Unresolved
 from dptheory.privacy._saddle_brackets import (
     Composition,
@@ -122,6 +123,32 @@ def drawn(rng: random.Random) -> tuple[Composition, float, Direction]:
         math.exp(rng.uniform(math.log(0.4), math.log(20))), 10 ** rng.uniform(-4, 0), int(10 ** rng.uniform(2, 6))
     )
     return setting, 10 ** rng.uniform(-15, -1), rng.choice(["remove", "add", "replace"])
+
+
+def test_rare_extreme_outputs_deep_in_the_tail() -> None:
+    """Settings whose brackets were wide, or took a minute."""
+    known = [  # (noise, rate, steps, delta, direction), and epsilon as another split of the law gives it
+        ((1.0, 1e-8, 1000, 1e-30, "remove"), 0.00043758720073),
+        ((1.043, 0.000121, 944, 1e-14, "replace"), 0.157806489534686),  # in ball arithmetic
+    ]
+    for (noise, rate, count, delta, direction), epsilon in known:
+        low, high = direction_epsilon(one(noise, rate, count), delta=delta, direction=direction)  # type: ignore[arg-type]
+        assert low * (1 - 1e-10) <= epsilon <= high * (1 + 1e-10) and high - low < 1e-7 * high
+
+
+def test_a_search_for_the_noise_that_starts_at_an_atom_asks_for_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the loss is nearly an atom |M| hardly decays, and lower lines took 2 million nodes each, dozens of times."""
+    sizes = []
+
+    def counted(*arguments: object, **named: object) -> object:
+        rule = moment_rule(*arguments, **named)  # type: ignore[arg-type]
+        sizes.append(rule.losses.size)
+        return rule
+
+    monkeypatch.setattr(_measures, "moment_rule", counted)
+    low, high = noise_bracket(one(1.0, 0.02, 1000), epsilon=1.0, delta=0.5)
+    assert high <= low * (1 + 1.01e-6)
+    assert max(sizes) < 60_000 and sum(sizes) < 1_000_000
 
 
 @pytest.mark.slow

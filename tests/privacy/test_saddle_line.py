@@ -107,7 +107,7 @@ def test_the_other_direction_is_another_number(exact: float) -> None:
 def test_smoothing_is_bracketed(exact: float) -> None:
     """With few nodes the line is smoothed: the bracket is wider, holds the value, and needs its width."""
     kept = cut(steps(1.0, 0.02, 1000, "remove"), -20.0)
-    smooth = line_at(law(kept), saddle_at(kept, 2.0), 36)
+    smooth = line_at(law(kept), saddle_at(kept, 2.0), 23)
     assert smooth.smoothing > 0
     low, high = smooth.delta_bracket(2.0)
     assert low < exact < high < 2 * exact

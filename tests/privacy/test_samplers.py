@@ -9,6 +9,8 @@ from scipy.stats import binom, norm
 
 from dptheory import privacy
 from dptheory.privacy import _rising_loss, _selection, _shuffled
+from dptheory.privacy._closed_forms import one_step_epsilon
+from dptheory.privacy._sampled_loss import Loss
 from tests.named import by_name
 
 GRID = np.linspace(-14.0, 20.0, 6_001)
@@ -109,6 +111,17 @@ def test_uncut_batches_are_plain_poisson_batches() -> None:
     poisson = privacy.epsilon_bounds(**run)
     uncut = privacy.truncated_epsilon_upper_bound(**run, train_size=1000, max_batch_size=1000)
     assert poisson.lower <= uncut <= 1.002 * poisson.upper
+
+
+def test_cut_batches_where_losses_are_huge_or_all_alike() -> None:
+    """Full batches cut to half: all losses of the kept outputs are alike. A seldom cut: few points of a steep tilt."""
+    run = by_name("noise_multiplier sampling_rate steps delta", (0.05, 1.0, 1, 1e-5))
+    low, high = one_step_epsilon(Loss("remove", 0.025, 0.5), 1e-5)
+    assert low <= privacy.truncated_epsilon_upper_bound(**run, train_size=2, max_batch_size=1) <= 1.002 * high
+    run = by_name("noise_multiplier sampling_rate steps delta", (0.117, 9e-4, 1, 4e-18))
+    uncut = privacy.epsilon_bounds(**(run | {"delta": 4.1e-18})).lower  # cut in 1 of 1,000 steps
+    bound = privacy.truncated_epsilon_upper_bound(**run, train_size=50, max_batch_size=2)
+    assert uncut <= bound <= privacy.gaussian_epsilon(2 / 0.117, 4e-18)
 
 
 def test_a_law_from_above_has_no_smaller_divergence() -> None:

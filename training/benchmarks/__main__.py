@@ -75,7 +75,8 @@ def accountants(
 ) -> None:
     """Compare accountants with the certified epsilon of drawn settings; needs dptheory\\[train,certified].
 
-    The file is written after every setting, so that a run that is stopped leaves what it has.
+    The file is written after every setting. A run that was stopped goes on where it was; a file of other options, versions or
+    machine is begun anew.
     """
     from dptheory.files import write_atomically
     from training._machine import device_name
@@ -87,10 +88,12 @@ def accountants(
         "device": device_name(pick_device("cpu")),
         "versions": {"python": platform.python_version(), **_accountants.versions()},
         "seed": seed,
+        "noise_count": noise_count,
         "limit": limit,
     }
-    settings, answers = [], []
-    for one, found in track(_accountants.measure(count, seed, noise_count, limit), total=count, console=console):
+    settings, answers = _stopped(out, head, count)
+    measured = _accountants.measure(count, seed, noise_count, limit, tuple(settings))
+    for one, found in track(measured, total=count, completed=len(settings), console=console):
         settings.append(one)
         answers += found
         write_atomically(out, _rows(head, settings=settings, answers=answers))
@@ -102,6 +105,17 @@ def accountants(
         numbers = f"{all_of.seconds:.3f}", f"{all_of.excess:.1e}", f"{all_of.worst:.1e}"
         table.add_row(all_of.tool, all_of.quantity, *counts, *numbers)
     console.print(table)
+
+
+def _stopped(out: Path, head: dict[str, Any], count: int) -> tuple[list[Any], list[Any]]:
+    """Settings and answers of a run with the same head, as far as it came."""
+    from training.benchmarks._accountants import Answer, Certified, Setting
+
+    found = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
+    if {name: found.get(name) for name in head} != head:
+        return [], []
+    settings = [Certified(**{**one, "setting": Setting(**one["setting"])}) for one in found["settings"][:count]]
+    return settings, [Answer(**one) for one in found["answers"] if one["number"] < count]
 
 
 def _rows(head: dict[str, Any], **lists: Sequence[Any]) -> str:

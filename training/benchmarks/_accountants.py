@@ -3,17 +3,14 @@
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any, Literal
 
 import numpy as np
 
 from dptheory import privacy
-from dptheory.privacy._enclosure import certified_epsilon
-from dptheory.privacy._moments import Unresolved
-from dptheory.privacy._saddle_brackets import SampledGaussian, epsilon_bracket, noise_bracket
 from training.benchmarks._limited import Outcome, Worker
 
 Quantity = Literal["epsilon", "noise_multiplier"]
@@ -23,6 +20,7 @@ Bracket = tuple[float | None, float]
 NOISE, LOG_RATE, LOG_STEPS, LOG_DELTA = (0.4, 20.0), (-4.0, 0.0), (2.0, 6.0), (-15.0, -1.0)
 """What settings are drawn from, uniformly in the logarithm."""
 LARGEST_EPSILON = 1000.0
+_MOST_DRAWS = 10_000
 LIBRARIES = ("dptheory", "numpy", "scipy", "python-flint", "dp-accounting", "opacus", "prv-accountant")
 ROUNDING = 1e-9
 """An answer is counted as below the truth from this relative distance on."""
@@ -77,32 +75,50 @@ class Tool:
     noise_multiplier: Callable[..., Bracket] | None = None
 
 
-def draw(count: int, seed: int) -> Iterator[Certified]:
-    """``count`` settings over the core of the accountant; those with an epsilon of 0 or above 1,000 are drawn again."""
+def draw(count: int, seed: int, known: Sequence[Certified] = ()) -> Iterator[Certified]:
+    """``count`` settings over the core of the accountant; those with an epsilon of 0 or above 1,000 are drawn again.
+
+    The first ones are ``known`` from a run that was stopped: they are not certified again.
+    """
     rng = np.random.default_rng(seed)
     found = 0
-    while found < count:
+    for _ in range(_MOST_DRAWS):
+        if found == count:
+            return
         setting = Setting(
             noise_multiplier=float(np.exp(rng.uniform(*np.log(NOISE)))),
             sampling_rate=float(10 ** rng.uniform(*LOG_RATE)),
             steps=round(10 ** rng.uniform(*LOG_STEPS)),
             delta=float(10 ** rng.uniform(*LOG_DELTA)),
         )
+        if found < len(known):
+            if setting == known[found].setting:
+                found += 1
+                yield known[found - 1]
+            continue
+        if not 0.0 < _ours(setting)[1] <= LARGEST_EPSILON:
+            continue
         try:
-            if not 0.0 < _ours(setting)[1] <= LARGEST_EPSILON:
-                continue
-            lower, upper = certified_epsilon(_composition(setting), delta=setting.delta)
-        except Unresolved:
+            certain = privacy.epsilon_bounds(**asdict(setting), certified=True)
+        except ValueError:  # an enclosure that would be too wide
             continue
         found += 1
-        yield Certified(setting=setting, lower=lower, upper=upper)
+        yield Certified(setting=setting, lower=certain.lower, upper=certain.upper)
+    raise ValueError(f"only {found} of {count} settings came out of seed {seed}: the file may be of another range")
 
 
-def measure(count: int, seed: int, noise_count: int, limit: float) -> Iterator[tuple[Certified, list[Answer]]]:
-    """Setting after setting, what every tool says of epsilon, and of the first ``noise_count`` also of the noise multiplier."""
+def measure(
+    count: int, seed: int, noise_count: int, limit: float, known: Sequence[Certified] = ()
+) -> Iterator[tuple[Certified, list[Answer]]]:
+    """Setting after setting, what every tool says of epsilon, and of the first ``noise_count`` also of the noise multiplier.
+
+    Of ``known`` settings nothing is asked: they have their answers.
+    """
     with contextlib.ExitStack() as stack:
         workers = {name: stack.enter_context(Worker(functools.partial(_warm_up, name))) for name in TOOLS}
-        for number, one in enumerate(draw(count, seed)):
+        for number, one in enumerate(draw(count, seed, known)):
+            if number < len(known):
+                continue
             answers = []
             for name, tool in TOOLS.items():
                 answers.append(_answer(workers[name], number, name, "epsilon", one, limit))
@@ -197,30 +213,18 @@ def _warm_up(name: str) -> None:
     TOOLS[name].epsilon(Setting(noise_multiplier=2.0, sampling_rate=0.01, steps=100, delta=1e-5))
 
 
-def _composition(setting: Setting) -> tuple[SampledGaussian, ...]:
-    return (
-        SampledGaussian(
-            noise_multiplier=setting.noise_multiplier, sampling_rate=setting.sampling_rate, count=setting.steps
-        ),
-    )
-
-
 def _ours(setting: Setting) -> Bracket:
-    return epsilon_bracket(_composition(setting), delta=setting.delta)
+    found = privacy.epsilon_bounds(**asdict(setting))
+    return found.lower, found.upper
 
 
 def _ours_noise(setting: Setting, epsilon: float) -> Bracket:
-    one = SampledGaussian(noise_multiplier=1.0, sampling_rate=setting.sampling_rate, count=setting.steps)
-    return noise_bracket((one,), epsilon=epsilon, delta=setting.delta)
+    asked = {name: value for name, value in asdict(setting).items() if name != "noise_multiplier"}
+    return None, privacy.least_noise_multiplier(epsilon=epsilon, **asked)
 
 
 def _our_rdp(setting: Setting) -> Bracket:
-    return None, privacy.rdp_epsilon(
-        noise_multiplier=setting.noise_multiplier,
-        sampling_rate=setting.sampling_rate,
-        steps=setting.steps,
-        delta=setting.delta,
-    )
+    return None, privacy.rdp_epsilon(**asdict(setting))
 
 
 def _event(setting: Setting, noise_multiplier: float) -> Any:

@@ -115,7 +115,7 @@ def test_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two settings and two tools."""
     monkeypatch.setattr(_accountants, "Worker", Here)
     monkeypatch.setattr(_accountants, "TOOLS", {name: TOOLS[name] for name in ("dptheory RDP", "dptheory")})
-    monkeypatch.setattr(_accountants, "draw", lambda count, seed: iter([EASY] * count))
+    monkeypatch.setattr(_accountants, "draw", lambda count, seed, known=(): iter([EASY] * count))
     options = ["--count", "2", "--noise-count", "1", "--limit", "8", "--out", str(tmp_path / "found.json")]
     try:
         done = CliRunner().invoke(app, ["accountants", *options])
@@ -135,6 +135,28 @@ def test_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loose, tight, noise, *_ = (one["upper"] for one in found["answers"])
     assert EASY.upper < loose < 1.15 * EASY.upper and EASY.upper < tight < EASY.upper + 1e-9
     assert 1.0 < noise < 1 + 1e-6
+
+
+def test_a_stopped_run_goes_on_and_other_options_begin_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "found.json"
+    monkeypatch.setattr(_accountants, "Worker", Here)
+
+    def run(name: str, *options: str) -> dict[str, list[dict[str, object]]]:
+        monkeypatch.setattr(_accountants, "TOOLS", {name: TOOLS["dptheory"]})
+        monkeypatch.setattr(_accountants, "_warm_up", lambda name: None)
+        try:
+            done = CliRunner().invoke(app, ["accountants", "--noise-count", "0", "--out", str(out), *options])
+        finally:
+            logging.disable(logging.NOTSET)
+        assert done.exit_code == 0, done.output
+        return json.loads(out.read_text())  # type: ignore[no-any-return]
+
+    run("first", "--count", "2")
+    found = run("second", "--count", "3")
+    assert [(one["number"], one["tool"]) for one in found["answers"]] == [(0, "first"), (1, "first"), (2, "second")]
+    assert [Setting(**one["setting"]) for one in found["settings"]] == [one.setting for one in draw(3, 0)]  # type: ignore[arg-type]
+    found = run("third", "--count", "1", "--limit", "7")
+    assert [(one["number"], one["tool"]) for one in found["answers"]] == [(0, "third")]
 
 
 def test_infinity_is_no_answer() -> None:
