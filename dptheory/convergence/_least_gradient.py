@@ -42,7 +42,7 @@ def least_gradient_bound(
     Raises:
         ValueError: an argument outside its range.
 
-    Source: RS, Theorem 3.2; our own (rs.least_gradient), which says whose result it is without mask and noise.
+    Source: new, on RS, Theorem 3.2; its page says whose result it is without mask and noise (rs.least_gradient).
 
     Example: by hand: steps of length 1 / G lower the gap by 3/4 of the squared gradient each, the last iterate by half of it.
         >>> from dptheory.convergence import least_gradient_bound, noisy_sgd_bound
