@@ -31,6 +31,7 @@ _LEFT_OUT = re.compile(
     r"|runs\.(Auxiliary|MechanismSetting)(\..*)?"  # what builders are told: tests/training/runs/test_build.py
     r"|runs\.(read_study|study_from_dict|standing|sweep|show|compare|metrics)"  # the same: tests/training/runs/test_sweep.py
     r"|runs\.write_answers"  # tests/training/runs/test_results_page.py
+    r"|runs\.write_planner"  # tests/training/runs/test_planner.py
     r"|runs\.write_statement"  # tests/training/runs/test_checkpoint.py
     r"|runs\.(Instrument(\..*)?|Measuring|read_instrument|instrument_path|one_step|code_that_counts)|instrument\.measure"
     # what a file of instruments holds, and parts of `python -m training instrument`: tests/training/instrument

@@ -91,6 +91,7 @@ def test_check_names_are_unique_so_that_checks_draw_different_numbers() -> None:
 
 LOOSE_CERTIFICATES = {
     ("gep.eq12", "worst case of one and two noisy steps"): 2.0,
+    ("rs.least_gradient", "at most 7 % above the worst case of two and three steps with mask or noise"): 0.07,
 }
 """Bounds of several steps that are not the worst case, and how far above it they may lie; other checks of the claim are finer."""
 

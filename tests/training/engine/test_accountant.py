@@ -124,7 +124,7 @@ def test_order_of_the_steps_is_nothing() -> None:
     spent = [(StepCost(1.0 + k / 7, selection=(3, SubsetMallows(64, 16 + k, 0.3))), 1 + k) for k in range(12)]
     spent += [(MASKED, 2), (PLAIN, 3)]
     rng = np.random.default_rng(0)
-    found = {accountant(*(spent[i] for i in rng.permutation(len(spent)))).epsilon(DELTA) for _ in range(12)}
+    found = {accountant(*(spent[i] for i in rng.permutation(len(spent)))).epsilon(DELTA) for _ in range(4)}
     assert len(found) == 1
 
 
