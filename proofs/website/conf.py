@@ -33,6 +33,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the signature shows annotations in short; the text gives ranges and units
 autodoc_default_options = {"members": True, "imported-members": True}
 napoleon_numpy_docstring = False
+napoleon_use_ivar = True
 napoleon_custom_sections = ["Source"]
 python_maximum_signature_line_length = 88
 
@@ -40,6 +41,7 @@ html_theme = "furo"
 html_title = "dptheory"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_use_index = False
 html_show_sourcelink = False
 html_show_sphinx = False
 html_copy_source = False

@@ -8,6 +8,7 @@ from sphinx.util.typing import ExtensionMetadata
 
 _LITERAL = re.compile(r"(``.+?``|:\w+:`.+?`)")
 _SPECIAL = re.compile(r"([*|\\_`])")
+_NAMES = re.compile(r" +\w+(, \w+)*: ")
 _ONE_LINE = re.compile(r"(Source|Example): ?(.*)")
 
 
@@ -36,8 +37,11 @@ def readable(lines: list[str]) -> list[str]:
 
 
 def _escaped(line: str) -> str:
-    parts = _LITERAL.split(line)
-    return "".join(part if i % 2 else _SPECIAL.sub(r"\\\1", part) for i, part in enumerate(parts))
+    """Names of arguments in front of their colon stay: Napoleon reads them."""
+    names = _NAMES.match(line)
+    start = names.end() if names else 0
+    parts = enumerate(_LITERAL.split(line[start:]))
+    return line[:start] + "".join(part if i % 2 else _SPECIAL.sub(r"\\\1", part) for i, part in parts)
 
 
 def _process(_app: Sphinx, _what: str, _name: str, _one: Any, _options: Any, lines: list[str]) -> None:

@@ -9,6 +9,7 @@ from sphinx.util.typing import ExtensionMetadata
 TREE = """
 ```{toctree}
 :hidden:
+:titlesonly:
 
 proofs/README
 proofs/results
