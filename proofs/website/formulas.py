@@ -1,5 +1,6 @@
 """Formulas as MathML, written at build time: a browser draws it without a script, with the font that comes along."""
 
+import re
 import shutil
 from functools import cache
 from importlib.resources import as_file, files
@@ -12,6 +13,8 @@ from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 
 FONT = "STIXTwoMath-Regular.ttf"
+_LONG = 25
+"""Characters of a formula that may be wider than a phone."""
 _CONVERTER = LatexToMathML(macros={"cr": r"\\"}, fancy_error=False)
 
 
@@ -37,7 +40,11 @@ def mathml(latex: str, display: bool) -> str:
 
 
 def _inline(translator: Any, node: nodes.math) -> None:
-    translator.body.append(mathml(node.astext(), False))
+    """A browser does not break the line within a formula; a long one scrolls on a phone."""
+    formula = mathml(node.astext(), False)
+    if len(re.sub(r"<[^>]*>", "", formula)) > _LONG:
+        formula = f'<span class="long-formula">{formula}</span>'
+    translator.body.append(formula)
     raise nodes.SkipNode
 
 
