@@ -198,7 +198,8 @@ METHODS = {
 def test_no_page_without_a_claim() -> None:
     own = {"README.md", "glossary.md", "refute.md", "results.md"}
     known = {claim.page for claim in claims.all_claims()} | own | METHODS
-    assert {str(page.relative_to(PROOFS)) for page in PROOFS.rglob("*.md")} == known
+    found = {str(page.relative_to(PROOFS)) for page in PROOFS.rglob("*.md")}
+    assert {page for page in found if not page.startswith("website/")} == known  # the site's own pages prove nothing
 
 
 @pytest.mark.parametrize("page", sorted(METHODS))

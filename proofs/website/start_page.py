@@ -14,6 +14,8 @@ TREE = """
 proofs/README
 proofs/results
 proofs/website/sharp_edges
+proofs/website/tutorial
+proofs/website/planner
 proofs/refute
 proofs/glossary
 proofs/website/modules/index
