@@ -16,6 +16,8 @@ extensions = [
     "website.formulas",
     "website.docstrings",
     "website.ledger",
+    "website.pictures",
+    "website.planner",
     "website.start_page",
 ]
 root_doc = "README"

@@ -12,7 +12,9 @@ from sphinx.util.typing import ExtensionMetadata
 from dptheory.claims import PAPERS, Claim, Verdict, all_claims
 
 LEDGER = "proofs/README"
-_LABEL = re.compile(r"(Theorem|Lemma|Proposition|Corollary|Definition|Assumption|Algorithm|Table|Fig\.) ([A-Z]?\d[\d.]*)")
+_LABEL = re.compile(
+    r"(Theorem|Lemma|Proposition|Corollary|Definition|Assumption|Algorithm|Table|Fig\.) ([A-Z]?\d[\d.]*)"
+)
 _SHORT = {"Theorem": "Thm", "Lemma": "Lem", "Proposition": "Prop", "Corollary": "Cor", "Definition": "Def"}
 _BEFORE_DOMAINS = 840
 """Sphinx collects index entries at 850."""
