@@ -8,7 +8,7 @@ sys.path[:0] = [str(_ROOT), str(_ROOT / "proofs")]
 
 project = "dptheory"
 author = "the authors of dptheory"
-copyright = "Apache-2.0"
+html_show_copyright = False
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",

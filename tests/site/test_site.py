@@ -174,7 +174,7 @@ def test_every_row_of_the_ledger_says_what_the_filters_ask(site: Path) -> None:
 def browser() -> Iterator[Any]:
     if _CHROMIUM is None:
         pytest.skip("needs Chromium: put it on the PATH or name it in CHROMIUM")
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright, of the extra docs")
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs the extra browser")
     with playwright.sync_playwright() as running:
         started = running.chromium.launch(executable_path=_CHROMIUM, args=_OPTIONS)
         yield started
