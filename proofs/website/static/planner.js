@@ -1,7 +1,7 @@
 // Draws the plots of the planner from CURVES: sliders that stop at the values of the grid, one picture, one table of its numbers.
 "use strict";
 (() => {
-  const WIDE = 640, HIGH = 320, LEFT = 62, RIGHT = 14, TOP = 12, BOTTOM = 44;
+  const HIGH = 320, LEFT = 62, RIGHT = 14, TOP = 12, BOTTOM = 44;
   const element = (name, attributes, ...children) => {
     const svg = ["svg", "path", "line", "text", "g", "circle"].includes(name);
     const one = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
@@ -33,7 +33,7 @@
     return { at: (v) => from + (to - from) * (v - low) / (high - low), ticks };
   };
 
-  const picture = (plot, curves) => {
+  const picture = (plot, curves, WIDE) => {
     const [xName, xs] = plot.x;
     const x = axis(xs, plot.log.includes("x"), LEFT, WIDE - RIGHT);
     const y = axis(curves.flat(), plot.log.includes("y"), HIGH - BOTTOM, TOP);
@@ -82,10 +82,11 @@
       });
       const details = element("details", {}, element("summary", {}, "the numbers"), table(plot, plot.values[at]));
       details.open = Boolean(drawn.querySelector("details[open]"));
-      drawn.replaceChildren(picture(plot, plot.values[at]), details);
+      drawn.replaceChildren(picture(plot, plot.values[at], drawn.clientWidth || 640), details);
     };
     sliders.forEach(({ input }) => input.addEventListener("input", draw));
     draw();
+    window.addEventListener("resize", draw); // letters keep their size on a narrow screen
   };
   document.addEventListener("DOMContentLoaded", () => document.querySelectorAll(".planner").forEach(start));
 })();
