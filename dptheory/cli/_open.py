@@ -12,8 +12,6 @@ from dptheory.claims import Claim
 from dptheory.files import write_atomically
 
 _PACKAGE = Path(__file__).parents[1]
-_FOLDERS = (_PACKAGE / "pages", _PACKAGE.parent / "proofs")
-"""Where pages lie: in an installed wheel, in the repository."""
 _CODE = re.compile(r"^```.*?^```|(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL | re.MULTILINE)
 _FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$]+)\$", re.DOTALL)
 _PAGE = """<!DOCTYPE html>
@@ -43,13 +41,18 @@ def open_page(claim: Claim) -> None:
     typer.echo(f"opened {file}" if shown else f"no browser was found; the page is {file}")
 
 
+def page_folders() -> tuple[Path, ...]:
+    """Where pages lie: in an installed wheel, in the repository."""
+    return (_PACKAGE / "pages", _PACKAGE.parent / "proofs")
+
+
 def page_file(claim: Claim) -> Path:
     """The Markdown of a claim's page.
 
     Raises:
         ValueError: an installation without pages.
     """
-    for folder in _FOLDERS:
+    for folder in page_folders():
         if (folder / claim.page).is_file():
             return folder / claim.page
     raise ValueError(f"--open needs the proof pages, and proofs/{claim.page} did not come with this installation")

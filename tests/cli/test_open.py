@@ -1,6 +1,7 @@
 """`dptheory claim ID --open`: what the browser is given."""
 
 import re
+import sys
 import webbrowser
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -35,10 +36,10 @@ def test_without_a_browser_the_file_is_named(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_without_pages_or_library_one_line_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "math_core", None)
+    monkeypatch.setitem(sys.modules, "math_core", None)
     done = CliRunner().invoke(cli.app, ["claim", "gip.thm1", "--open"])
     assert (done.exit_code, done.stderr) == (2, "Error: --open needs the extra docs: pip install 'dptheory[docs]'\n")
-    monkeypatch.setattr(_open, "_FOLDERS", (tmp_path,))
+    monkeypatch.setattr(_open, "page_folders", lambda: (tmp_path,))
     done = CliRunner().invoke(cli.app, ["claim", "gip.thm1", "--open"])
     assert done.exit_code == 2 and "proofs/gip/thm1.md did not come with this installation" in done.stderr
 
