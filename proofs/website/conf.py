@@ -1,4 +1,9 @@
-"""Configuration of the site: ``python -m sphinx -c proofs/website . build/site``, from the root of the project."""
+"""Configuration of the site: ``python -m sphinx -c proofs/website . build/site``, from the root of the project.
+
+The root is the source: README and proof pages are read where they are, with their links, and nothing is copied. Sphinx with MyST
+and not mkdocs-material, because it makes the pages of modules from the docstrings, refuses a dead reference between pages
+(``-W``), and its search needs no server.
+"""
 
 import sys
 from pathlib import Path
@@ -13,6 +18,7 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
+    "website.code_blocks",
     "website.formulas",
     "website.docstrings",
     "website.ledger",
@@ -23,13 +29,10 @@ extensions = [
 root_doc = "README"
 include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "training/excerpt/README.md", "proofs/**.md"]
 source_suffix = {".md": "markdown"}
-keep_warnings = False
-nitpicky = False
 
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4
 myst_dmath_double_inline = True
-myst_links_external_new_tab = False
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the signature shows annotations in short; the text gives ranges and units

@@ -15,7 +15,7 @@ from sphinx.util.typing import ExtensionMetadata
 FONT = "STIXTwoMath-Regular.ttf"
 _LONG = 25
 """Characters of a formula that may be wider than a phone."""
-_CONVERTER = LatexToMathML(macros={"cr": r"\\"}, fancy_error=False)
+_CONVERTER = LatexToMathML(macros={"cr": r"\\", "tag": r"\qquad(#1)"}, fancy_error=False)
 
 
 @cache
@@ -32,11 +32,12 @@ def mathml(latex: str, display: bool) -> str:
     Raises:
         ValueError: a formula that the converter does not know.
     """
-    text = latex.strip().replace("\\tag{11'}", "\\qquad(11')").replace("\\tag{11}", "\\qquad(11)")
+    text = latex.strip()
     try:
-        return _CONVERTER.convert_with_local_state(text, displaystyle=display)
+        found: str = _CONVERTER.convert_with_local_state(text, displaystyle=display)
     except Exception as error:
         raise ValueError(f"formula {latex!r}: {error}") from error
+    return found
 
 
 def _inline(translator: Any, node: nodes.math) -> None:
