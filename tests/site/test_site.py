@@ -27,6 +27,7 @@ _CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.whi
 _OPTIONS = [
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-dev-shm-usage",
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
@@ -34,6 +35,8 @@ _OPTIONS = [
     "--disable-sync",
 ]
 _WIDE, _PHONE = 1300, 390
+_HANGS = 300_000
+"""Milliseconds after which something hangs, however busy the machine is."""
 
 if importlib.util.find_spec("sphinx") is None or importlib.util.find_spec("math_core") is None:
     pytest.skip("needs the extra docs", allow_module_level=True)
@@ -186,6 +189,7 @@ class _Visit:
 
     def __init__(self, browser: Any, site: Path, width: int) -> None:
         self.page = browser.new_page(viewport={"width": width, "height": 900})
+        self.page.set_default_timeout(_HANGS)
         self.site = site
         self.said: list[str] = []
         self.page.on("console", lambda message: self.said.append(message.text))
