@@ -53,7 +53,7 @@ def test_every_option_is_tried() -> None:
         name: {p.opts[0] if p.opts[0].startswith("-") else p.opts[0].upper() for p in command.params}
         for name, command in LEAVES.items()
     }
-    assert {name: options - {"--help", "--evidence", "--latex"} for name, options in found.items()} == {
+    assert {name: options - {"--help", "--evidence", "--latex", "--open"} for name, options in found.items()} == {
         name: {*options, "--json"} if name.startswith(("bound", "preset", "privacy", "find", "refute")) else options
         for name, options in known.items()
     }
