@@ -231,7 +231,8 @@ def test_no_page_without_a_claim() -> None:
     own = {"README.md", "glossary.md", "new.md", "plan.md", "planner.md", "refute.md", "results.md"}
     own |= {f"{paper}/erratum.md" for paper in claims.PAPERS}
     known = {claim.page for claim in claims.all_claims()} | own | METHODS
-    assert {str(page.relative_to(PROOFS)) for page in PROOFS.rglob("*.md")} == known
+    found = {str(page.relative_to(PROOFS)) for page in PROOFS.rglob("*.md")}
+    assert {page for page in found if not page.startswith("website/")} == known  # the site's own pages prove nothing
 
 
 @pytest.mark.parametrize("page", sorted(METHODS))

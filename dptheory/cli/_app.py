@@ -88,12 +88,19 @@ def list_claims(
 def show_claim(
     id: Annotated[str, typer.Argument(help="Id of a claim, as listed by `dptheory claims`.")],
     latex: Annotated[bool, typer.Option(help="Formulas as LaTeX source, not as Unicode.")] = False,
+    open: Annotated[bool, typer.Option(help="The proof page in the browser (extra docs).")] = False,
 ) -> None:
     """Show everything about one claim, its verdict first."""
     from dptheory.cli._claim_view import show_claim_on  # its library of formulas is no part of starting up
 
     with user_errors(), _or_find(id):
         claim = claims.get(id)
+    if open:
+        from dptheory.cli._open import open_page
+
+        with user_errors():
+            open_page(claim)
+        return
     show_claim_on(console_for_output(), claim, latex)
 
 

@@ -1,0 +1,87 @@
+"""`dptheory claim ID --open`: the proof page in the browser, its formulas as MathML."""
+
+import html
+import re
+import tempfile
+import webbrowser
+from pathlib import Path
+
+import typer
+
+from dptheory.claims import Claim
+from dptheory.files import write_atomically
+
+_PACKAGE = Path(__file__).parents[1]
+_CODE = re.compile(r"^```.*?^```|(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL | re.MULTILINE)
+_FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$]+)\$", re.DOTALL)
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title><base href="{base}/">
+<style>
+body {{ max-width: 46rem; margin: 2rem auto; padding: 0 1rem; font: 16px/1.5 sans-serif; }}
+pre, table, math[display="block"] {{ display: block; overflow-x: auto; max-width: 100%; }}
+pre {{ background: #f4f4f4; padding: 0.7rem; }} td, th {{ border: 1px solid #ccc; padding: 0.2rem 0.5rem; }}
+table {{ border-collapse: collapse; }} img {{ max-width: 100%; }} math {{ font-family: "STIX Two Math", math; }}
+</style></head><body>
+{body}
+</body></html>
+"""
+
+
+def open_page(claim: Claim) -> None:
+    """Write the page of a claim to a file of its own and show it; where there is no browser, say where the file is.
+
+    Raises:
+        ValueError: the pages are not at hand, or the library that sets formulas.
+    """
+    source = page_file(claim)
+    file = Path(tempfile.mkdtemp(prefix="dptheory-")) / f"{claim.id}.html"
+    write_atomically(file, page_html(claim.id, source.read_text(encoding="utf-8"), source.parent))
+    shown = webbrowser.open(file.as_uri())
+    typer.echo(f"opened {file}" if shown else f"no browser was found; the page is {file}")
+
+
+def page_folders() -> tuple[Path, ...]:
+    """Where pages lie: in an installed wheel, in the repository."""
+    return (_PACKAGE / "pages", _PACKAGE.parent / "proofs")
+
+
+def page_file(claim: Claim) -> Path:
+    """The Markdown of a claim's page.
+
+    Raises:
+        ValueError: an installation without pages.
+    """
+    for folder in page_folders():
+        if (folder / claim.page).is_file():
+            return folder / claim.page
+    raise ValueError(f"--open needs the proof pages, and proofs/{claim.page} did not come with this installation")
+
+
+def page_html(title: str, markdown: str, folder: Path) -> str:
+    """A page in HTML; its pictures and links are looked for from the folder of the page.
+
+    Raises:
+        ValueError: the library that sets formulas is missing.
+    """
+    try:
+        from markdown_it import MarkdownIt
+        from math_core import LatexToMathML
+    except ImportError:
+        raise ValueError("--open needs the extra docs: pip install 'dptheory[docs]'") from None
+    formulas: list[str] = []
+    converter = LatexToMathML(macros={"cr": r"\\", "tag": r"\qquad(#1)"}, fancy_error=False)
+
+    def hide(found: re.Match[str]) -> str:
+        display = found[1] is not None
+        formulas.append(converter.convert_with_local_state((found[1] or found[2]).strip(), displaystyle=display))
+        return f"\ue000{len(formulas) - 1}\ue001"
+
+    text, start = "", 0
+    for code in _CODE.finditer(markdown):
+        text += _FORMULA.sub(hide, markdown[start : code.start()]) + code[0]
+        start = code.end()
+    text += _FORMULA.sub(hide, markdown[start:])
+    body = MarkdownIt("commonmark").enable("table").render(text)
+    body = re.sub("\ue000(\\d+)\ue001", lambda found: formulas[int(found[1])], body)
+    return _PAGE.format(title=html.escape(title), base=folder.as_uri(), body=body)

@@ -1,0 +1,61 @@
+"""What the site is made of: the parts that need neither Sphinx nor a browser."""
+
+import itertools
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+import dptheory
+from dptheory import claims
+from dptheory.cli import _open
+
+ROOT = Path(__file__).parents[2]
+PROOFS = ROOT / "proofs"
+sys.path.append(str(PROOFS))
+
+from website import curves  # noqa: E402 -- from the folder of the site
+
+
+@pytest.mark.parametrize("name", ["mask", "pruning"])
+def test_the_planner_has_the_values_of_today(name: str) -> None:
+    assert curves.written()[name] == _plain(curves.PLOTS[name].as_json()), "python -m website.curves"
+
+
+def test_the_planners_noise_is_that_of_today_at_both_ends_and_between() -> None:
+    """Three of 240 values, as each asks the accountant."""
+    plot, written = curves.PLOTS["noise"], curves.written()["noise"]
+    assert {key: value for key, value in written.items() if key != "values"} == _plain(
+        {"sliders": plot.sliders, "x": plot.x, "y": plot.y, "log": plot.log, "curves": plot.curves}
+    )
+    settings = list(itertools.product(*(values for _, values in plot.sliders)))
+    assert len(written["values"]) == len(settings)
+    for i, j in ((0, 0), (12, 3), (len(settings) - 1, -1)):
+        (now,) = plot.value(*settings[i], plot.x[1][j])
+        assert written["values"][i][0][j] == pytest.approx(now, rel=1e-4)
+
+
+def test_the_wheel_carries_the_pages_of_all_claims_where_open_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The step that setup.py adds to a build, without the build: whatever setuptools is at hand."""
+    setuptools = pytest.importorskip("setuptools")
+    monkeypatch.setattr(setuptools, "setup", lambda **_: None)
+    step = runpy.run_path(str(ROOT / "setup.py"))["WithPages"]
+    monkeypatch.setattr(step.__base__, "run", lambda _self: None)
+    command = step(setuptools.Distribution())
+    command.build_lib, command.editable_mode = str(tmp_path), False
+    command.run()
+    pages = tmp_path / _open.page_folders()[0].relative_to(Path(dptheory.__path__[0]).parent)
+    claimed = {claim.page for claim in claims.all_claims()}
+    assert [page for page in claimed if not (pages / page).is_file()] == []
+    assert {path.name for path in pages.glob("figures/*.png")} == {path.name for path in PROOFS.glob("figures/*.png")}
+    assert not (pages / "website").exists()
+
+
+def _plain(one: object) -> object:
+    """Tuples as the lists that JSON has."""
+    if isinstance(one, dict):
+        return {key: _plain(value) for key, value in one.items()}
+    return [_plain(value) for value in one] if isinstance(one, list | tuple) else one
