@@ -16,6 +16,8 @@ proofs/results
 proofs/website/sharp_edges
 proofs/website/tutorial
 proofs/website/planner
+proofs/plan
+proofs/planner
 proofs/refute
 proofs/glossary
 proofs/website/modules/index
