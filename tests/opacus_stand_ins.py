@@ -17,7 +17,9 @@ EXAMPLES, TEST_EXAMPLES, CLASSES, WORDS = 40, 8, 10, 50
 class _Images(torch.utils.data.Dataset):
     shape: tuple[int, ...]
 
-    def __init__(self, root: str, train: bool = True, download: bool = False, transform: Callable | None = None) -> None:
+    def __init__(
+        self, root: str, train: bool = True, download: bool = False, transform: Callable | None = None
+    ) -> None:
         count = EXAMPLES if train else TEST_EXAMPLES
         source = torch.Generator().manual_seed(int(train))
         self.data = torch.randint(256, (count, *self.shape), generator=source, dtype=torch.uint8)

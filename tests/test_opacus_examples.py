@@ -80,7 +80,9 @@ def test_an_example_moves_over_by_two_lines(
 ) -> None:
     """It trains, and prints the epsilon that an accountant of its own gives for its steps."""
     script, moved = changed(name)
-    lines = [line for line in difflib.unified_diff(script.splitlines(), moved.splitlines(), n=0) if re.match(r"-[^-]", line)]
+    lines = [
+        line for line in difflib.unified_diff(script.splitlines(), moved.splitlines(), n=0) if re.match(r"-[^-]", line)
+    ]
     assert len(lines) == REMOVED[name]
     run(moved, name, tmp_path, monkeypatch)
     printed = re.findall(r"ε = ([\d.]+)", capsys.readouterr().out)
@@ -90,5 +92,7 @@ def test_an_example_moves_over_by_two_lines(
 
 def test_the_examples_keep_their_notices() -> None:
     assert "Apache License" in (SCRIPTS / "LICENSE").read_text(encoding="utf-8")
-    kept = {one.stem for one in SCRIPTS.glob("*.py") if "Copyright (c) Meta Platforms" in one.read_text(encoding="utf-8")}
+    kept = {
+        one.stem for one in SCRIPTS.glob("*.py") if "Copyright (c) Meta Platforms" in one.read_text(encoding="utf-8")
+    }
     assert kept == set(TINY)

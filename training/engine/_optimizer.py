@@ -245,7 +245,9 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
             self._begin_step([p.detach() for p in params])
             self.clipped_total, self._nonfinite, self._summed = None, 0, params
         elif [id(p) for p in params] != [id(p) for p in self._summed]:
-            raise ValueError("requires_grad must stay as it is between the parts of a batch, got other trained parameters")
+            raise ValueError(
+                "requires_grad must stay as it is between the parts of a batch, got other trained parameters"
+            )
         found = self.mechanism.contribute(samples, self.max_grad_norm)
         if self.clipped_total is None:
             self.clipped_total = found.total

@@ -24,7 +24,7 @@ _FIXED = {
     "batch_first": (True, "examples stand first in every tensor"),
     "wrap_model": (True, "the model is wrapped"),
     "rand_on_empty": (False, "an empty batch has no examples"),
-    "criterion": (None, "only ghost clipping wraps the loss, and it is not here"),
+    "criterion": (None, "only ghost clipping wraps the loss, and it never forms the gradients that mechanisms need"),
 }
 """Options of Opacus's engine: the only value that they have here, and why."""
 
@@ -85,7 +85,9 @@ class PrivacyEngine:
             make_private(noise_multiplier=noise_multiplier, mechanism=self._mechanism, secure=self._secure, **kept)
         )
 
-    def make_private_with_epsilon(self, *, target_epsilon: float, target_delta: float, epochs: int, **arguments: Any) -> Made:
+    def make_private_with_epsilon(
+        self, *, target_epsilon: float, target_delta: float, epochs: int, **arguments: Any
+    ) -> Made:
         """:func:`training.make_private_with_epsilon` with this mechanism.
 
         Args:
@@ -185,7 +187,9 @@ class PrivacyEngine:
     def _own(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments without Opacus's options."""
         if self._optimizer is not None:
-            raise ValueError("this engine has a run already: build one PrivacyEngine for each, as each has its own accountant")
+            raise ValueError(
+                "this engine has a run already: build one PrivacyEngine for each, as each has its own accountant"
+            )
         for name, (only, why) in _FIXED.items():
             if name in arguments and arguments[name] != only:
                 raise ValueError(f"{name} must be {only!r}, got {_validate.shown(arguments[name])}: {why}")

@@ -29,7 +29,9 @@ from training.engine._sampling import Batches, GeneratorBatches, PoissonSampler,
 from training.mechanisms import Mechanism
 
 GRAD_SAMPLE_MODES = ("hooks", "functorch")
-_GHOST = "mechanisms need every example's gradient, which ghost clipping never forms; BatchMemoryManager bounds the memory"
+_GHOST = (
+    "mechanisms need every example's gradient, which ghost clipping never forms; BatchMemoryManager bounds the memory"
+)
 _MODES_OF_OPACUS = {
     "ghost": _GHOST,
     "ghost_fsdp": _GHOST,

@@ -95,14 +95,23 @@ def test_rate_and_steps_are_the_callers() -> None:
         ({"target_epsilon": 1e-7}, "^target_epsilon must be a budget that 8 steps can keep, got 1e-07: "),
         ({"mechanism": m.ClippedSgd()}, "mechanism must keep the budget .*NOT PRIVATE.*, which never does"),
         ({"mechanism": m.NoisyMagnitudeTopK(1.0, m.Constant(0.5), group_size=4)}, "top-k of .*, which never does"),
-        ({"mechanism": m.IndexPruning(0.1, m.Constant(0.5), group_size=4)}, "which spends on the choice of entries too"),
+        (
+            {"mechanism": m.IndexPruning(0.1, m.Constant(0.5), group_size=4)},
+            "which spends on the choice of entries too",
+        ),
         ({"max_grad_norm": 0.0}, "^max_grad_norm must be"),
     ],
 )
 def test_what_has_no_answer_is_refused_and_leaves_the_model_as_it_was(options: dict, says: str) -> None:
     model = nn.Linear(6, 2)
     before = (dict(vars(model)), {name: dict(vars(p)) for name, p in model.named_parameters()})
-    arguments = {"mechanism": m.DpSgd(), "target_epsilon": 2.0, "target_delta": DELTA, "epochs": 2, "max_grad_norm": 1.0}
+    arguments = {
+        "mechanism": m.DpSgd(),
+        "target_epsilon": 2.0,
+        "target_delta": DELTA,
+        "epochs": 2,
+        "max_grad_norm": 1.0,
+    }
     with pytest.raises(ValueError, match=says):
         make_private_with_epsilon(
             module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=DataLoader(DATA, 10),

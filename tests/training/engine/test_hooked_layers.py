@@ -156,7 +156,9 @@ def test_frozen_layers_that_mix_samples_are_refused_in_training_and_not_in_eval(
     """Opacus looks at layers with trained parameters alone, and takes frozen batch normalisation, which mixes."""
     for name, layer in mixing().items():
         model = nn.Sequential(nn.Linear(6, 5), layer, nn.Linear(5, 2))
-        with pytest.raises(ValueError, match=r"^module must treat samples apart, got 1.* statistics of the batch.* eval\(\)"):
+        with pytest.raises(
+            ValueError, match=r"^module must treat samples apart, got 1.* statistics of the batch.* eval\(\)"
+        ):
             private(model)
         if name.startswith("without statistics"):
             continue

@@ -27,9 +27,7 @@ def run(engine, **options):
     torch.manual_seed(0)
     model = nn.Linear(6, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    return engine.make_private(
-        module=model, optimizer=optimizer, data_loader=DataLoader(DATA, 10), **(NOISE | options)
-    )
+    return engine.make_private(module=model, optimizer=optimizer, data_loader=DataLoader(DATA, 10), **(NOISE | options))
 
 
 def sparse() -> PrivacyEngine:
