@@ -1,7 +1,7 @@
 """Opacus's example scripts, with their import and their constructor changed, train with the papers' mechanisms.
 
-``tests/opacus_examples`` holds the scripts as they are at commit 4d0ebc84 of their repository (Apache-2.0, notices kept); the test
-changes the lines.
+``tests/opacus_examples`` holds the scripts as they are at commit 4d0ebc84 of their repository (Apache-2.0, notices kept); the
+test changes the lines.
 """
 
 import difflib
@@ -21,7 +21,7 @@ IMPORT = ("from opacus import PrivacyEngine", "from training import PrivacyEngin
 UNSHUFFLED = ("            poisson_sampling=False,\n", "")
 """Of imdb.py: batches that are no Poisson batches, which are refused here."""
 IN_PLACE = ("nn.LeakyReLU(0.2, inplace=True)", "nn.LeakyReLU(0.2)")
-"""Of dcgan.py, four times: with it the script fails under Opacus 1.6 as well, whose hooks torch does not let activations overwrite."""
+"""Of dcgan.py, four times: with it the script fails under Opacus 1.6 as well, by torch's rule for hooks."""
 MORE = {"imdb": UNSHUFFLED, "dcgan": IN_PLACE}
 REMOVED = {"mnist": 2, "cifar10": 2, "char-lstm-classification": 2, "imdb": 3, "dcgan": 6}
 """Lines of the original that the moved script does not have."""

@@ -1,4 +1,4 @@
-"""``make_private`` and ``PrivacyEngine``: the optimizer that releases through a mechanism, its noise and sampling, and what is spent."""
+"""``make_private``, ``PrivacyEngine``: the optimizer that runs a mechanism, its noise and sampling, and what is spent."""
 
 from training.engine._accountant import BudgetError, PrivacyAccountant
 from training.engine._budgeted import make_private_with_epsilon

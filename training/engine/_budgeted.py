@@ -55,8 +55,6 @@ def make_private_with_epsilon(
             the choice of entries too, for which one number of the noise does not say what it spends.
         TypeError: a mechanism that is none.
 
-    Source: GIP, Theorem 2 (gip.thm2).
-
     Example: two passes of two batches within epsilon 1.
         >>> import torch
         >>> from torch.utils.data import DataLoader, TensorDataset
@@ -68,7 +66,7 @@ def make_private_with_epsilon(
         ...     optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=DataLoader(data, batch_size=20),
         ...     target_epsilon=1.0, target_delta=1e-5, epochs=2)
         >>> round(optimizer.noise_multiplier, 1)
-        5.5
+        4.1
     """
     epsilon = _validate.real("target_epsilon", target_epsilon, 0.0, ends="()")
     delta = _validate.real("target_delta", target_delta, *privacy.DELTA)

@@ -70,8 +70,8 @@ class HookedLayers:
         if unknown:
             raise ValueError(f"module must have layers that Opacus knows, got {'; '.join(map(str, unknown))}")
         for p in self._parameters:
-            p.grad_sample, p._forward_counter = None, 0  # type: ignore[attr-defined]
-            p.summed_grad = None  # type: ignore[attr-defined]
+            p.grad_sample, p._forward_counter = None, 0
+            p.summed_grad = None
             if not p.requires_grad:
                 p.grad = None
         hooks = {"loss_reduction": self._private.loss_reduction, "batch_first": self._private.batch_first}

@@ -217,7 +217,7 @@ def attach(
     expected = _validate.real("expected_batch_size", expected_batch_size, SMALLEST, LARGEST)
     _validate.instance("module", module, nn.Module)
     _validate.instance("optimizer", optimizer, torch.optim.Optimizer)
-    if grad_sample_mode in _MODES_OF_OPACUS:
+    if isinstance(grad_sample_mode, str) and grad_sample_mode in _MODES_OF_OPACUS:
         raise ValueError(
             f"grad_sample_mode must be one of {GRAD_SAMPLE_MODES}, got {grad_sample_mode!r}: {_MODES_OF_OPACUS[grad_sample_mode]}"
         )

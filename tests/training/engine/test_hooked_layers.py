@@ -1,4 +1,4 @@
-"""Models of which a part is trained, and parts that are frozen and unfrozen later (Opacus's 477, 542, 645, 687, 729, 472, 315)."""
+"""Models of which a part is trained, frozen and unfrozen later (Opacus's issues 315, 472, 477, 542, 645, 687, 729)."""
 
 import pytest
 import torch

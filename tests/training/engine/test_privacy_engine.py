@@ -90,12 +90,12 @@ def test_options_of_opacus_that_do_not_move_are_refused_in_a_line(options: dict,
 def test_one_engine_has_one_run() -> None:
     engine = sparse()
     for ask in (lambda: engine.accountant, lambda: engine.get_epsilon(DELTA)):
-        with pytest.raises(ValueError, match="^this engine has no run yet: call make_private first$"):
+        with pytest.raises(ValueError, match=r"^this engine has no run yet: call make_private first$"):
             ask()
     run(engine)
-    with pytest.raises(ValueError, match="^this engine has a run already"):
+    with pytest.raises(ValueError, match=r"^this engine has a run already"):
         run(engine)
-    with pytest.raises(TypeError, match="mechanism must be one of training.mechanisms, got 'dp-sgd'"):
+    with pytest.raises(TypeError, match=r"mechanism must be one of training.mechanisms, got 'dp-sgd'"):
         PrivacyEngine("dp-sgd")
     with pytest.raises(TypeError, match="unexpected keyword argument 'accountant'"):
         PrivacyEngine(m.DpSgd(), accountant="rdp")
@@ -131,9 +131,9 @@ def test_a_checkpoint_without_the_optimizer_has_weights_and_steps(tmp_path: Path
     again = run(other)
     assert other.load_checkpoint(path=path, module=again[0]) == {}
     assert other.accountant.steps == 4 and torch.equal(again[0]._module.weight, made[0]._module.weight)
-    with pytest.raises(ValueError, match="one without optimizer_state_dict$"):
+    with pytest.raises(ValueError, match=r"one without optimizer_state_dict$"):
         other.load_checkpoint(path=path, module=again[0], optimizer=again[1])
-    with pytest.raises(ValueError, match="^path must be a path, got None"):
+    with pytest.raises(ValueError, match=r"^path must be a path, got None"):
         engine.save_checkpoint(path=None, module=made[0])
 
 
