@@ -43,8 +43,8 @@ def check_statistics(module: nn.Module) -> None:
 class HookedLayers:
     """Keeps Opacus's hooks on the layers that have trained parameters, and forgets passes that came to nothing.
 
-    Opacus decides where hooks go when the model is wrapped: later, a layer that is frozen fails in functorch mode and its
-    parameters move on with the optimizer's momentum, and a layer that is unfrozen has no per-sample gradients.
+    Opacus decides where hooks go when the model is wrapped: a layer that is unfrozen later has no per-sample gradients, and one
+    that is frozen later still costs them.
 
     Args:
         private: the wrapped model, whose hooks are as ``requires_grad`` says now.
@@ -56,7 +56,7 @@ class HookedLayers:
         self._trained = self._flags()
 
     def follow(self) -> None:
-        """Put the hooks on anew where ``requires_grad`` has changed; what is frozen keeps no gradient.
+        """Put the hooks on anew where ``requires_grad`` has changed.
 
         Raises:
             ValueError: a layer that is trained now mixes samples, or its per-sample gradients are unknown to Opacus.
@@ -72,8 +72,6 @@ class HookedLayers:
         for p in self._parameters:
             p.grad_sample, p._forward_counter = None, 0
             p.summed_grad = None
-            if not p.requires_grad:
-                p.grad = None
         hooks = {"loss_reduction": self._private.loss_reduction, "batch_first": self._private.batch_first}
         self._private.remove_hooks()
         self._private.add_hooks(**hooks, force_functorch=self._private.force_functorch)
