@@ -20,11 +20,12 @@ _NOT_PUBLIC = re.compile(r"training\.benchmarks")
 _LEFT_OUT = re.compile(
     r"training\.(mechanisms\.[a-z]\w*"  # functions that mechanisms share
     r"|mechanisms\.\w+\.(attach|check_clip|begin_step|shared|contribute|release|end_step|cost|seeded|secured)"
-    r"|[\w.]+\.(state_dict|load_state_dict)"  # what the optimizer calls, and checkpoints
+    r"|[\w.]+\.(state_dict|load_state_dict|save_checkpoint|load_checkpoint)"  # what the optimizer calls, and checkpoints
     r"|mechanisms\.(AnchorSource|Schedule|Checked|Noise|Contribution|Mechanism|StepCost)(\..*)?"
     r"|engine\.(Distributed)?MechanismOptimizer(\.(?!epsilon|privacy|begin_batch)\w+)?"  # make_private makes it
     r"|engine\.((Batches|PoissonSampler|PrivacyReport).*"
     r"|active|place|first|summed|communicating|process_group)"  # parts of `python -m training run`: tests/training/engine
+    r"|engine\.PrivacyEngine\.make_private\w*"  # hand their arguments on: tests/training/engine/test_privacy_engine.py
     r"|runs\.(read_config|from_dict|RunConfig\.as_dict)"  # a file's content: tests/training/runs/test_config.py
     r"|runs\.(build_(?!model)\w+|parameter_groups|Run(\..*)?|prepare|train|dp_sgd|accuracy|Step|DpSgdSettings\.stream)"
     r"|runs\.(Study|Places|Standing|Outcome|Lines|ComparisonResult)(\..*)?"  # what a study file holds, and what a sweep tells

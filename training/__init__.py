@@ -3,13 +3,17 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from training.engine import PrivacyEngine as PrivacyEngine
     from training.engine import make_private as make_private
+    from training.engine import make_private_with_epsilon as make_private_with_epsilon
+
+_OF_THE_ENGINE = ("PrivacyEngine", "make_private", "make_private_with_epsilon")
 
 
 def __getattr__(name: str) -> Any:
-    """``make_private`` on first use: torch and Opacus take seconds to import, which ``--help`` should not."""
-    if name == "make_private":
-        from training.engine import make_private
+    """What stands in for Opacus's engine, on first use: torch and Opacus take seconds to import, which ``--help`` should not."""
+    if name in _OF_THE_ENGINE:
+        from training import engine
 
-        return make_private
+        return getattr(engine, name)
     raise AttributeError(f"module 'training' has no attribute {name!r}")

@@ -18,6 +18,7 @@ proofs/website/tutorial
 proofs/website/planner
 proofs/plan
 proofs/planner
+proofs/opacus
 proofs/refute
 proofs/glossary
 proofs/website/modules/index

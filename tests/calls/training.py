@@ -13,7 +13,14 @@ from tests.calls import Call, Calls, Fresh, call, dear, used
 from training import data, make_private
 from training import mechanisms as m
 from training.audits import step_audits
-from training.engine import GeneratorBatches, PartitionBatches, PoissonBatches, PrivacyAccountant, SecureBatches
+from training.engine import (
+    GeneratorBatches,
+    PartitionBatches,
+    PoissonBatches,
+    PrivacyAccountant,
+    PrivacyEngine,
+    SecureBatches,
+)
 from training.probe import MeasureSettings
 from training.runs import DpSgdSettings, OptimizerConfig
 
@@ -96,7 +103,34 @@ def _private(**arguments: Any) -> Callable[[], dict[str, Any]]:
     return make
 
 
+def _engine() -> PrivacyEngine:
+    """An engine with a run that has made no step."""
+    engine, model = PrivacyEngine(m.DpSgd()), _model()
+    engine.make_private(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=_loader(),
+        noise_multiplier=1.0, max_grad_norm=1.0,
+    )  # fmt: skip
+    return engine
+
+
+def _budgeted(**more: Any) -> Callable[[], dict[str, Any]]:
+    """A run whose noise is to be found."""
+
+    def make() -> dict[str, Any]:
+        arguments = _private(data_loader=_loader(), target_epsilon=3.0, target_delta=1e-5, epochs=2, **more)()
+        del arguments["noise_multiplier"]
+        return arguments
+
+    return make
+
+
 CALLS: Calls = {
+    "training.engine.make_private_with_epsilon": [
+        Call(_budgeted(secure=False, sampling_rate=0.25, expected_batch_size=10.0), "dear"),
+        Call(_budgeted(noise_generator=torch.Generator()), "dear"),
+    ],
+    "training.engine.PrivacyEngine": [call(mechanism=m.DpSgd(), secure_mode=False)],
+    "training.engine.PrivacyEngine.get_epsilon": [dear(self=_engine(), delta=1e-5)],
     "training.engine.make_private": [
         Call(lambda: _private(data_loader=_loader(), secure=False, sampling_rate=0.25, expected_batch_size=10.0)(), "dear"),
         Call(lambda: _private(data_loader=_loader(), noise_generator=torch.Generator())(), "dear"),
@@ -133,6 +167,7 @@ CALLS: Calls = {
     **{f"training.mechanisms.{name}": _EMBEDDING for name in ("Gep", "GepOptimal", "GepJoint", "BiasedGep")},
     "training.engine.PrivacyAccountant": [call(sampling_rate=0.1)],
     "training.engine.PrivacyAccountant.epsilon": [call(self=PrivacyAccountant(0.1), delta=1e-5)],
+    "training.engine.PrivacyAccountant.get_epsilon": [call(self=PrivacyAccountant(0.1), delta=1e-5)],
     "training.engine.PrivacyAccountant.epsilon_if_secure": [call(self=PrivacyAccountant(0.1), delta=1e-5)],
     "training.engine.PrivacyAccountant.composition": [call(self=PrivacyAccountant(0.1))],
     "training.engine.PrivacyAccountant.limit": [call(self=Fresh(lambda: PrivacyAccountant(0.1)), epsilon=3.0, delta=1e-5)],

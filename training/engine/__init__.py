@@ -1,9 +1,11 @@
-"""``make_private``: the optimizer that releases through a mechanism, its noise and sampling, and what is spent."""
+"""``make_private``, ``PrivacyEngine``: the optimizer that runs a mechanism, its noise and sampling, and what is spent."""
 
 from training.engine._accountant import BudgetError, PrivacyAccountant
+from training.engine._budgeted import make_private_with_epsilon
 from training.engine._distributed import active, communicating, first, place, process_group, summed
 from training.engine._noise import generator_noise, secure_noise
 from training.engine._optimizer import DistributedMechanismOptimizer, MechanismOptimizer
+from training.engine._privacy_engine import PrivacyEngine
 from training.engine._privacy_report import (
     ADD_REMOVE,
     ADJACENCIES,
@@ -42,6 +44,7 @@ __all__ = [
     "PoissonBatches",
     "PoissonSampler",
     "PrivacyAccountant",
+    "PrivacyEngine",
     "PrivacyReport",
     "SecureBatches",
     "active",
@@ -50,6 +53,7 @@ __all__ = [
     "first",
     "generator_noise",
     "make_private",
+    "make_private_with_epsilon",
     "place",
     "process_group",
     "secure_noise",

@@ -92,6 +92,10 @@ class PrivacyAccountant:
         """
         return self._epsilon(self._spent, delta)
 
+    def get_epsilon(self, delta: float) -> float:
+        """:meth:`epsilon` under the name that it has in Opacus; delta in [1e-30, 0.99]."""
+        return self.epsilon(delta)
+
     def epsilon_if_secure(self, delta: float) -> float:
         """:meth:`epsilon` of a secure run of the same steps, whose fresh masks nobody can tell; delta in [1e-30, 0.99]."""
         secured: Spent = Counter()

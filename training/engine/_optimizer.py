@@ -12,6 +12,7 @@ from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processe
 from dptheory import _validate, privacy
 from dptheory.privacy import PrivacyStatement
 from training.engine._accountant import PrivacyAccountant
+from training.engine._hooked_layers import HookedLayers, without_gradient
 from training.engine._logical_batch import LogicalBatch
 from training.engine._noise import generator_noise, secure_noise
 from training.engine._privacy_report import ADD_REMOVE, ADJACENCIES, CALLER, SECURE, SEEDED, ZERO_OUT, PrivacyReport
@@ -115,8 +116,9 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         self._names = names
         self._released: Tensors = []
         self._nonfinite = 0
+        self._summed: Tensors = []  # the parameters whose totals these are
         self._batch = LogicalBatch()
-        self._module: torch.nn.Module | None = None
+        self._layers: HookedLayers | None = None
         self._gradients_cleared = False  # since the last forward pass
 
     # --- what was spent -----------------------------------------------------------------------------------------------
@@ -185,29 +187,21 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
 
     def track(self, private: GradSampleModule) -> None:
         """Learn in whose layers Opacus keeps what belongs to a batch; ``make_private`` calls it once."""
-        self._module = private._module
+        layers = self._layers = HookedLayers(private)
 
         def before_forward(module: torch.nn.Module, _: object) -> None:
-            if self._gradients_cleared and module.training and torch.is_grad_enabled():
-                self._forget_passes()  # one that failed, for instance for want of memory
+            if module.training and torch.is_grad_enabled():
+                layers.follow()
+                if self._gradients_cleared:
+                    self._forget_passes()  # one that failed, for instance for want of memory
 
         private.register_forward_pre_hook(before_forward)
 
     def _forget_passes(self) -> None:
-        """Drop gradients, and what Opacus keeps of forward passes whose backward pass has not come.
-
-        Without ``zero_grad()`` or a new part, several forward passes may belong to one backward pass.
-        """
+        """Without ``zero_grad()`` or a new part, several forward passes may belong to one backward pass."""
         self._gradients_cleared = False
-        if self._module is None:
-            return
-        for m in self._module.modules():
-            for name in ("activations", "max_batch_len"):
-                vars(m).pop(name, None)
-        for p in self._module.parameters():
-            if hasattr(p, "_forward_counter"):
-                p.grad_sample, p._forward_counter = None, 0  # type: ignore[attr-defined]
-            vars(p).pop("_current_grad_sample", None)
+        if self._layers is not None:
+            self._layers.forget_passes()
 
     @property
     def grad_samples(self) -> Tensors:
@@ -219,7 +213,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
             if found is None:
                 raise ValueError(
                     f"{name} has no per-sample gradient: it took no part in the forward pass, or backward() was not called; "
-                    f"use it in the model, or freeze it with requires_grad_(False) before make_private"
+                    f"use it in the model, or freeze it with requires_grad_(False); unfreeze it before a forward pass"
                 )
             if isinstance(found, list):
                 raise ValueError(
@@ -246,9 +240,14 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         """
         samples = self.grad_samples
         self._batch.check(len(samples[0]))
+        params = self.params
         if not self._batch.under_way:
-            self._begin_step([p.detach() for p in self.params])
-            self.clipped_total, self._nonfinite = None, 0
+            self._begin_step([p.detach() for p in params])
+            self.clipped_total, self._nonfinite, self._summed = None, 0, params
+        elif [id(p) for p in params] != [id(p) for p in self._summed]:
+            raise ValueError(
+                "requires_grad must stay as it is between the parts of a batch, got other trained parameters"
+            )
         found = self.mechanism.contribute(samples, self.max_grad_norm)
         if self.clipped_total is None:
             self.clipped_total = found.total
@@ -256,7 +255,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
             self.clipped_total = [a + b for a, b in zip(self.clipped_total, found.total, strict=True)]
         self._nonfinite += found.nonfinite
         self._is_last_step_skipped = self._batch.add(len(samples[0]))
-        for p in self.params:
+        for p in params:
             _mark_as_processed(p.grad_sample)
 
     # --- the step -----------------------------------------------------------------------------------------------------
@@ -313,6 +312,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
 
     def _store(self, released: Tensors) -> None:
         self._released = released
+        without_gradient(self.original_optimizer)
         for p, value in zip(self.params, released, strict=True):
             p.grad = value.view_as(p).to(
                 p.dtype, copy=True

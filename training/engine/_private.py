@@ -10,7 +10,6 @@ from opacus.data_loader import CollateFnWithEmpty
 from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
 from opacus.grad_sample.gsm_base import AbstractGradSampleHooks
 from opacus.grad_sample.utils import prepare_module
-from opacus.validators import ModuleValidator
 from torch import nn
 from torch.utils.data import (
     BatchSampler,
@@ -23,12 +22,23 @@ from torch.utils.data import (
 
 from dptheory import _validate
 from training.engine import _distributed
+from training.engine._hooked_layers import check_layers
 from training.engine._optimizer import LARGEST, SMALLEST, DistributedMechanismOptimizer, MechanismOptimizer
 from training.engine._privacy_report import ADD_REMOVE, PARTITION, POISSON, ZERO_OUT
 from training.engine._sampling import Batches, GeneratorBatches, PoissonSampler, SecureBatches
 from training.mechanisms import Mechanism
 
 GRAD_SAMPLE_MODES = ("hooks", "functorch")
+_GHOST = (
+    "mechanisms need every example's gradient, which ghost clipping never forms; BatchMemoryManager bounds the memory"
+)
+_MODES_OF_OPACUS = {
+    "ghost": _GHOST,
+    "ghost_fsdp": _GHOST,
+    "ew": "its expanded weights fail on empty Poisson batches",
+    "no_op": "per-sample gradients must come from the backward pass",
+}
+"""Modes of Opacus that are not here, with the reason."""
 _LEAST_RATE = 1e-12
 _REFUSED = {
     torch.optim.LBFGS: "evaluates the loss several times per step, and each batch has one private gradient",
@@ -207,12 +217,16 @@ def attach(
     expected = _validate.real("expected_batch_size", expected_batch_size, SMALLEST, LARGEST)
     _validate.instance("module", module, nn.Module)
     _validate.instance("optimizer", optimizer, torch.optim.Optimizer)
+    if isinstance(grad_sample_mode, str) and grad_sample_mode in _MODES_OF_OPACUS:
+        raise ValueError(
+            f"grad_sample_mode must be one of {GRAD_SAMPLE_MODES}, got {grad_sample_mode!r}: {_MODES_OF_OPACUS[grad_sample_mode]}"
+        )
     _validate.choice("grad_sample_mode", grad_sample_mode, GRAD_SAMPLE_MODES)
     _check_module(module, optimizer)
     parallel = isinstance(module, DifferentiallyPrivateDistributedDataParallel)
     if parallel:  # Opacus divides by each process's share of the batch, and then by the number of processes
         expected /= torch.distributed.get_world_size()
-    with _restored_after_errors(module):
+    with restored_after_errors(module):
         wrapped = (DistributedMechanismOptimizer if parallel else MechanismOptimizer)(
             optimizer,
             mechanism=mechanism,
@@ -228,10 +242,10 @@ def attach(
         )
         private = prepare_module(module, grad_sample_mode=grad_sample_mode, loss_reduction=loss_reduction)
         private.forbid_grad_accumulation()
+        wrapped.track(private)
         mechanism.attach(private)
     if partition:
         wrapped.sampler = PARTITION
-    wrapped.track(private)
     return private, wrapped
 
 
@@ -254,16 +268,11 @@ def _check_module(module: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         raise ValueError("optimizer must hold parameters of module only, got others")
     if not any(p.requires_grad for p in held):
         raise ValueError("optimizer must hold a parameter with requires_grad, got none")
-    faults = ModuleValidator.validate(module, strict=False)
-    if faults:
-        raise ValueError(
-            f"module must treat samples apart, got layers that do not: {'; '.join(map(str, faults))}; replace batch "
-            "normalisation by group normalisation (opacus.validators.ModuleValidator.fix does it)"
-        )
+    check_layers(module)
 
 
 @contextmanager
-def _restored_after_errors(module: nn.Module) -> Iterator[None]:
+def restored_after_errors(module: nn.Module) -> Iterator[None]:
     """Give the module and its parameters back the attributes, hooks and flags that they had, if the block fails."""
     modules = [
         (m, dict(vars(m)), {k: dict(v) for k, v in vars(m).items() if isinstance(v, dict)}) for m in module.modules()

@@ -41,20 +41,17 @@ def first_parameters(model: nn.Module, count: int) -> list[nn.Parameter]:
     return [p for layer in found[:count] for p in layer.parameters(recurse=False)]
 
 
-def freeze(module: GradSampleModule, parameters: Sequence[nn.Parameter]) -> None:
+def freeze(parameters: Sequence[nn.Parameter]) -> None:
     """Take parameters out of training, also in the middle of a run and in layers of which others stay.
 
-    They keep no gradient, so that momentum does not move them on; and the hooks are put on anew, so that layers without trainable
-    parameters cost no per-sample gradients (Opacus decides that when it puts them on, and fails on a layer frozen later).
+    They keep no gradient, so that momentum does not move them on. Layers without trained parameters cost no per-sample
+    gradients: the optimizer takes Opacus's hooks off before the next pass.
     """
     for p in parameters:
         p.requires_grad_(False)
         p.grad = None
         p.grad_sample = None  # type: ignore[attr-defined]
         p.summed_grad = None  # type: ignore[attr-defined]
-    hooks = {"loss_reduction": module.loss_reduction, "batch_first": module.batch_first}
-    module.remove_hooks()
-    module.add_hooks(**hooks, force_functorch=module.force_functorch)
 
 
 class LayerFreezing(Mechanism):
@@ -136,9 +133,9 @@ class LayerFreezing(Mechanism):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._step = state["step"]
         if self._step >= self._from_step and self._module is not None:
-            freeze(self._module, first_parameters(self._module._module, self._count))
+            freeze(first_parameters(self._module._module, self._count))
         self._inner.load_state_dict(state["inner"])
 
     def _freeze_if_due(self) -> None:
         if self._step == self._from_step and self._module is not None:
-            freeze(self._module, first_parameters(self._module._module, self._count))
+            freeze(first_parameters(self._module._module, self._count))

@@ -186,7 +186,7 @@ def test_freezing_part_of_a_layer_and_a_layer_in_the_middle_while_running(mode: 
         mechanism=DpSgd(), noise_multiplier=1.0, max_grad_norm=1.0, grad_sample_mode=mode,
     )  # fmt: skip
     run(private, optimizer, batches, 2)
-    freeze(private, [*model.conv2.parameters(), model.fc1.weight])
+    freeze([*model.conv2.parameters(), model.fc1.weight])
     assert not private.grad_accumulation_allowed and private.force_functorch == (mode == "functorch")
     before = {n: p.clone() for n, p in model.named_parameters()}
     run(private, optimizer, batches, 4)

@@ -1,0 +1,469 @@
+"""``python -m tests.opacus_page``: the page "Opacus and here", whose cells are what the same code does with either engine."""
+
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import opacus
+import torch
+from opacus.layers import DPLSTM, DPMultiheadAttention
+from opacus.schedulers import ExponentialNoise
+from opacus.utils.batch_memory_manager import BatchMemoryManager
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
+
+from dptheory.files import write_atomically
+from training import PrivacyEngine, mechanisms
+
+PAGE = Path(__file__).parents[1] / "proofs" / "opacus.md"
+DELTA, LONGEST = 1e-5, 170
+DATA = TensorDataset(torch.randn(40, 6, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 2)
+
+Engine = Callable[..., Any]
+"""Opacus's engine or ours, with DP-SGD: a call makes one, options as ``secure_mode`` go through."""
+
+
+def theirs(**options: Any) -> Any:
+    return opacus.PrivacyEngine(**options)
+
+
+def ours(**options: Any) -> Any:
+    return PrivacyEngine(mechanisms.DpSgd(), **options)
+
+
+# --- what the rows do -------------------------------------------------------------------------------------------------
+
+
+def network() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 2))
+
+
+def private(engine: Any, model: nn.Module, *, params: Any = None, loader: Any = None, **options: Any) -> Any:
+    """Model, optimizer and loader of a run with momentum."""
+    optimizer = torch.optim.SGD(model.parameters() if params is None else params, lr=0.1, momentum=0.9)
+    return engine.make_private(
+        module=model, optimizer=optimizer, data_loader=loader or DataLoader(DATA, 10),
+        **({"noise_multiplier": 1.1, "max_grad_norm": 1.0} | options),
+    )  # fmt: skip
+
+
+def epoch(made: Any, loss: Any = None) -> None:
+    model, optimizer, loader = made
+    for features, labels in loader:
+        optimizer.zero_grad()
+        (loss or nn.CrossEntropyLoss())(model(features), labels).backward()
+        optimizer.step()
+
+
+def moved(made: Any, parameter: torch.Tensor) -> str:
+    """Whether a pass changes a parameter."""
+    before = parameter.detach().clone()
+    epoch(made)
+    return "it stays" if torch.equal(before, parameter) else "it moves"
+
+
+def trained(model: nn.Module, engine: Engine, **options: Any) -> str:
+    """A pass."""
+    epoch(private(engine(), model, **options))
+    return "trains"
+
+
+def reported(made_by: Any, **options: Any) -> str:
+    """A pass, and what it is said to have spent."""
+    epoch(private(made_by, network(), **options))
+    return f"trains; epsilon {made_by.get_epsilon(DELTA):.2f}"
+
+
+# --- the rows ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A row: what is tried, and the code that tries it and says what came of it."""
+
+    group: str
+    name: str
+    run: Callable[[Engine], str]
+
+
+FEATURES: list[Feature] = []
+
+
+def feature(group: str, name: str) -> Callable[[Callable[[Engine], str]], Callable[[Engine], str]]:
+    def note(run: Callable[[Engine], str]) -> Callable[[Engine], str]:
+        FEATURES.append(Feature(group, name, run))
+        return run
+
+    return note
+
+
+SAME, PART, SAFE, OTHER = "The loop", "Parts of a model", "What a guarantee rests on", "Options of Opacus"
+
+
+@feature(SAME, "`make_private`, four steps of hooks")
+def _hooks(engine: Engine) -> str:
+    return reported(engine())
+
+
+@feature(SAME, '`grad_sample_mode="functorch"`')
+def _functorch(engine: Engine) -> str:
+    return trained(network(), engine, grad_sample_mode="functorch")
+
+
+@feature(SAME, "`make_private_with_epsilon(target_epsilon=2, epochs=2)`")
+def _with_epsilon(engine: Engine) -> str:
+    made_by, model = engine(), network()
+    made = made_by.make_private_with_epsilon(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=DataLoader(DATA, 10),
+        target_epsilon=2.0, target_delta=DELTA, epochs=2, max_grad_norm=1.0,
+    )  # fmt: skip
+    for _ in range(2):
+        epoch(made)
+    spent = f"sigma {made[1].noise_multiplier:.3f}, epsilon {made_by.get_epsilon(DELTA):.3f} after them"
+    try:
+        epoch(made)
+    except ValueError as error:
+        return f"{spent}; then `{error}`"
+    return f"{spent}, {made_by.get_epsilon(DELTA):.3f} after a third"
+
+
+@feature(SAME, "`BatchMemoryManager`: parts of at most 4 examples, without noise")
+def _parts(engine: Engine) -> str:
+    weights = []
+    for most in (None, 4):
+        torch.manual_seed(0)
+        model, optimizer, loader = private(engine(), network(), noise_multiplier=0.0)
+        torch.manual_seed(1)
+        if most is None:
+            epoch((model, optimizer, loader))
+        else:
+            with BatchMemoryManager(data_loader=loader, max_physical_batch_size=most, optimizer=optimizer) as parts:
+                epoch((model, optimizer, parts))
+        weights.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
+    return "the weights of whole batches" if torch.allclose(*weights, atol=1e-6) else "other weights"
+
+
+@feature(SAME, "`StepLR`, and Opacus's `ExponentialNoise` from sigma 1.1 to 0.55")
+def _schedulers(engine: Engine) -> str:
+    made_by = engine()
+    made = private(made_by, network())
+    rate, noise = torch.optim.lr_scheduler.StepLR(made[1], 1, 0.5), ExponentialNoise(made[1], gamma=0.5)
+    for _ in range(2):
+        epoch(made)
+        rate.step()
+        noise.step()
+    return f"learning rate {made[1].param_groups[0]['lr']:g}; epsilon {made_by.get_epsilon(DELTA):.2f}"
+
+
+@feature(SAME, "`save_checkpoint`, `load_checkpoint`")
+def _checkpoint(engine: Engine) -> str:
+    first, second = engine(), engine()
+    made, again = private(first, network()), private(second, network())
+    epoch(made)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "one.pt"
+        first.save_checkpoint(path=path, module=made[0], optimizer=made[1])
+        second.load_checkpoint(path=path, module=again[0], optimizer=again[1])
+    same = all(torch.equal(a, b) for a, b in zip(made[0].parameters(), again[0].parameters(), strict=True))
+    spent = first.get_epsilon(DELTA) == second.get_epsilon(DELTA)
+    return f"{'same' if same else 'other'} weights, {'same' if spent else 'other'} epsilon"
+
+
+@feature(SAME, "`model.state_dict()`, `to_standard_module()`")
+def _state(engine: Engine) -> str:
+    made = private(engine(), network())
+    names = sorted(made[0].state_dict())
+    return f"`{names[0]}`; {type(made[0].to_standard_module()).__name__} back"
+
+
+@feature(SAME, "`DPLSTM`")
+def _lstm(engine: Engine) -> str:
+    class Last(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rnn, self.out = DPLSTM(3, 4, batch_first=True), nn.Linear(4, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.out(self.rnn(x.view(-1, 2, 3))[0][:, -1])
+
+    return trained(Last(), engine)
+
+
+@feature(SAME, "`DPMultiheadAttention`")
+def _attention(engine: Engine) -> str:
+    class Attending(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.heads, self.out = DPMultiheadAttention(4, 2, batch_first=True), nn.Linear(4, 2)
+            self.into = nn.Linear(3, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            words = self.into(x.view(-1, 2, 3))
+            return self.out(self.heads(words, words, words)[0][:, 0])
+
+    return trained(Attending(), engine)
+
+
+@feature(PART, "a layer frozen before `make_private`")
+def _frozen(engine: Engine) -> str:
+    model = network()
+    model[0].requires_grad_(False)
+    return moved(private(engine(), model), model[0].weight)
+
+
+@feature(PART, "biases alone ([542](https://github.com/meta-pytorch/opacus/issues/542))")
+def _biases(engine: Engine) -> str:
+    model = network()
+    model[0].weight.requires_grad_(False)
+    made = private(engine(), model)
+    return f"weight: {moved(made, model[0].weight)}, bias: {moved(made, model[0].bias)}"
+
+
+@feature(
+    PART, "an optimizer of the last layer, the others frozen ([477](https://github.com/meta-pytorch/opacus/issues/477))"
+)
+def _held(engine: Engine) -> str:
+    model = network()
+    model[0].requires_grad_(False)
+    return f"last layer: {moved(private(engine(), model, params=model[2].parameters()), model[2].weight)}"
+
+
+@feature(PART, "an optimizer of the last layer, the others not frozen")
+def _held_alone(engine: Engine) -> str:
+    model = network()
+    return f"last layer: {moved(private(engine(), model, params=model[2].parameters()), model[2].weight)}"
+
+
+@feature(PART, "a layer frozen after a pass ([687](https://github.com/meta-pytorch/opacus/issues/687)), with momentum")
+def _freeze(engine: Engine) -> str:
+    model = network()
+    made = private(engine(), model)
+    epoch(made)
+    model[0].requires_grad_(False)
+    return moved(made, model[0].weight)
+
+
+@feature(
+    PART,
+    "a layer unfrozen after a pass ([645](https://github.com/meta-pytorch/opacus/issues/645), "
+    "[729](https://github.com/meta-pytorch/opacus/pull/729))",
+)
+def _unfreeze(engine: Engine) -> str:
+    model = network()
+    model[0].requires_grad_(False)
+    made = private(engine(), model)
+    epoch(made)
+    model[0].requires_grad_(True)
+    return moved(made, model[0].weight)
+
+
+@feature(SAFE, "a layer frozen between `backward()` and `step()`; clip 1e-9, no noise")
+def _between(engine: Engine) -> str:
+    model = network()
+    wrapped, optimizer, loader = private(engine(), model, noise_multiplier=0.0, max_grad_norm=1e-9)
+    features, labels = next(iter(loader))
+    nn.functional.cross_entropy(wrapped(features), labels).backward()
+    before = model[0].weight.detach().clone()
+    model[0].requires_grad_(False)
+    optimizer.step()
+    change = float((model[0].weight - before).norm())
+    return f"it moves by {change:.1g}: the gradient without clip and noise" if change > 1e-6 else "it stays"
+
+
+@feature(SAFE, "batch normalisation")
+def _normalised(engine: Engine) -> str:
+    return trained(nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Linear(5, 2)), engine)
+
+
+def _other_example_matters(engine: Engine, layer: nn.Module) -> str:
+    """Gradient of one example, twice, with another second one."""
+    model = nn.Sequential(nn.Linear(6, 5), layer, nn.Linear(5, 2))
+    wrapped, optimizer, _ = private(engine(), model)
+    found = []
+    for second in (0.0, 5.0):
+        optimizer.zero_grad()
+        pair = torch.stack([torch.ones(6), second * torch.arange(6.0)])
+        nn.functional.cross_entropy(wrapped(pair), torch.tensor([0, 1])).backward()
+        found.append(model[2].weight.grad_sample[0].clone())
+    change = float((found[0] - found[1]).norm())
+    return f"an example's gradient changes by {change:.1g} with another example" if change > 1e-5 else "trains apart"
+
+
+@feature(SAFE, "frozen batch normalisation in training mode")
+def _frozen_norm(engine: Engine) -> str:
+    return _other_example_matters(engine, nn.BatchNorm1d(5).requires_grad_(False))
+
+
+@feature(SAFE, "frozen batch normalisation in `eval()` ([472](https://github.com/meta-pytorch/opacus/issues/472))")
+def _constant_norm(engine: Engine) -> str:
+    return _other_example_matters(engine, nn.BatchNorm1d(5).requires_grad_(False).eval())
+
+
+@feature(SAFE, "an example with an infinite feature")
+def _infinite(engine: Engine) -> str:
+    model, data = network(), DATA.tensors[0].clone()
+    data[0, 0] = torch.inf
+    epoch(private(engine(), model, loader=DataLoader(TensorDataset(data, DATA.tensors[1]), 20)))
+    finite = all(bool(torch.isfinite(p).all()) for p in model.parameters())
+    return "its gradient counts as zero; weights finite" if finite else "weights become NaN"
+
+
+@feature(SAFE, "45 examples, `batch_size=20`")
+def _rate(engine: Engine) -> str:
+    loader = DataLoader(TensorDataset(torch.zeros(45, 6), torch.zeros(45, dtype=torch.long)), 20)
+    _, optimizer, drawn = private(engine(), network(), loader=loader)
+    return f"rate {drawn.batch_sampler.sample_rate:.3f}, divisor {optimizer.expected_batch_size:g}"
+
+
+@feature(SAFE, "`secure_mode=True`")
+def _secure(engine: Engine) -> str:
+    return reported(engine(secure_mode=True))
+
+
+@feature(SAFE, "shuffled batches, `poisson_sampling=False`")
+def _shuffled(engine: Engine) -> str:
+    return reported(engine(), poisson_sampling=False)
+
+
+@feature(SAFE, "a loader that draws some examples more often")
+def _weighted(engine: Engine) -> str:
+    sampler = WeightedRandomSampler([1.0] * 20 + [9.0] * 20, 40)
+    return trained(network(), engine, loader=DataLoader(DATA, 10, sampler=sampler))
+
+
+@feature(SAFE, "two runs of one engine")
+def _two_runs(engine: Engine) -> str:
+    made_by = engine()
+    for _ in range(2):
+        epoch(private(made_by, network()))
+    return f"epsilon {made_by.get_epsilon(DELTA):.2f} of both"
+
+
+@feature(OTHER, '`grad_sample_mode="ghost"`')
+def _ghost(engine: Engine) -> str:
+    model, optimizer, loss, loader = private(
+        engine(), network(), grad_sample_mode="ghost", criterion=nn.CrossEntropyLoss()
+    )
+    epoch((model, optimizer, loader), loss)
+    return "trains"
+
+
+@feature(
+    OTHER, "a layer frozen after a pass of ghost clipping ([687](https://github.com/meta-pytorch/opacus/issues/687))"
+)
+def _ghost_frozen(engine: Engine) -> str:
+    net = network()
+    model, optimizer, loss, loader = private(engine(), net, grad_sample_mode="ghost")
+    epoch((model, optimizer, loader), loss)
+    net[0].requires_grad_(False)
+    before = net[0].weight.detach().clone()
+    epoch((model, optimizer, loader), loss)
+    return "it stays" if torch.equal(before, net[0].weight) else "it moves"
+
+
+@feature(OTHER, '`clipping="per_layer"`')
+def _per_layer(engine: Engine) -> str:
+    return trained(network(), engine, clipping="per_layer", max_grad_norm=[0.5] * 4)
+
+
+@feature(OTHER, "`wrap_model=False`")
+def _unwrapped(engine: Engine) -> str:
+    model = network()
+    epoch((model, *private(engine(), model, wrap_model=False)[1:]))
+    return "trains"
+
+
+@feature(OTHER, '`PrivacyEngine(accountant="rdp")`')
+def _rdp(engine: Engine) -> str:
+    return reported(engine(accountant="rdp"))
+
+
+@feature(OTHER, "`LBFGS`")
+def _lbfgs(engine: Engine) -> str:
+    model = network()
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=2)
+    made = engine().make_private(
+        module=model, optimizer=optimizer, data_loader=DataLoader(DATA, 10), noise_multiplier=1.1, max_grad_norm=1.0
+    )
+    epoch(made)
+    return "trains"
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def cell(tried: Feature, engine: Engine) -> str:
+    """What came of a row: its outcome, or the error in one line."""
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return tried.run(engine)
+        except Exception as error:
+            text = " ".join(str(error).split()).replace("|", "\\|")
+            return f"`{type(error).__name__}: {text if len(text) <= LONGEST else text[:LONGEST] + '...'}`"
+
+
+def lines() -> Iterator[str]:
+    yield from HEAD.format(version=version("opacus")).splitlines()
+    for group in dict.fromkeys(one.group for one in FEATURES):
+        yield from ("", f"## {group}", "", f"| what is tried | Opacus {version('opacus')} | here |", "|---|---|---|")
+        for one in FEATURES:
+            if one.group == group:
+                yield f"| {one.name} | {cell(one, theirs)} | {cell(one, ours)} |"
+    yield from TAIL.splitlines()
+
+
+def page() -> str:
+    return "\n".join(lines()) + "\n"
+
+
+HEAD = """# Opacus and here
+
+A script for Opacus moves over by its import and its constructor:
+
+```diff
+-from opacus import PrivacyEngine
++from training import PrivacyEngine, mechanisms
+ ...
+-engine = PrivacyEngine()
++engine = PrivacyEngine(mechanisms.RandomSparsification(mechanisms.Constant(0.5), seed=0))
+```
+
+Every cell below is what one and the same code did with Opacus {version} and with `training.PrivacyEngine(mechanisms.DpSgd())`;
+an error stands as it was raised, long ones cut. All runs have 40 examples, `batch_size=10`, delta 1e-5 and, where nothing else is
+said, sigma 1.1 and one pass. `python -m tests.opacus_page` makes this page, and a test makes it again and compares.
+"""
+
+TAIL = """
+## What is the same
+
+Model, loop, `BatchMemoryManager`, torch's optimizers and schedulers, Opacus's layers and its noise schedulers are used as they
+are: the optimizer here is a subclass of Opacus's, and the wrapped model is Opacus's own. Weights of a checkpoint of either load
+into a model of the other. A checkpoint of Opacus's accountant does not: its steps are of the rate 1 / `len(loader)`, ours of
+`batch_size` / N.
+
+## What is not
+
+- **The mechanism is the first argument.** DP-SGD is one of them; `engine.get_epsilon(delta)` counts what the chosen one spends.
+- **Epsilon is the upper end of a rigorous bracket** ([how](privacy/saddle_line.md)), in the rows above about .01 below what
+  Opacus's default accountant gives.
+- **The sampling rate is what was asked for.** Opacus rounds it to 1 / `len(loader)`.
+- **`make_private_with_epsilon` sets a budget**: steps beyond it are refused. `optimizer.accountant.limit` sets another one.
+- **`requires_grad` may change between steps.** Opacus puts its hooks on once; here they follow. Which layers are trained, and
+  when, must not be decided by looking at the data, other than at what was released.
+- **Not here**: ghost clipping, clipping per layer or adaptive, models without a wrapper, accountants to choose from, several
+  runs of one engine. Each is refused in the line that the table shows.
+- **Not in the table**: several processes, which a page of one cannot show. `DifferentiallyPrivateDistributedDataParallel` works
+  as in Opacus and has tests of its own.
+"""
+
+
+if __name__ == "__main__":
+    write_atomically(PAGE, page())
+    sys.stdout.write(f"{PAGE}\n")

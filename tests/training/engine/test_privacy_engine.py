@@ -1,0 +1,166 @@
+"""PrivacyEngine: Opacus's calls, its options, its checkpoints, its schedulers."""
+
+import copy
+import stat
+from pathlib import Path
+
+import opacus
+import pytest
+import torch
+from opacus.schedulers import ExponentialNoise
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from training import PrivacyEngine
+from training import mechanisms as m
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Full backward hook"),
+    pytest.mark.filterwarnings("ignore:Secure RNG turned off"),
+]
+DELTA = 1e-5
+DATA = TensorDataset(torch.randn(40, 6, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 2)
+NOISE = {"noise_multiplier": 1.0, "max_grad_norm": 1.0}
+
+
+def run(engine, **options):
+    torch.manual_seed(0)
+    model = nn.Linear(6, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    return engine.make_private(module=model, optimizer=optimizer, data_loader=DataLoader(DATA, 10), **(NOISE | options))
+
+
+def sparse() -> PrivacyEngine:
+    return PrivacyEngine(m.RandomSparsification(m.Constant(0.5), 0))
+
+
+def epoch(made) -> None:
+    model, optimizer, loader = made
+    for features, labels in loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(features), labels).backward()
+        optimizer.step()
+
+
+def test_the_engine_is_make_private_with_its_mechanism() -> None:
+    engine = sparse()
+    made = run(engine, clipping="flat", poisson_sampling=True, criterion=None)
+    epoch(made)
+    assert made[1].mechanism.title == "random sparsification" and not made[1].secure
+    assert engine.accountant is made[1].accountant and engine.accountant.steps == 4
+    assert engine.get_epsilon(DELTA) == engine.accountant.get_epsilon(delta=DELTA) == made[1].epsilon(DELTA) > 0
+    secure = PrivacyEngine(m.DpSgd(), secure_mode=True)
+    assert run(secure)[1].secure
+
+
+def test_the_engine_finds_the_noise_of_a_budget() -> None:
+    engine, model = PrivacyEngine(m.DpSgd()), nn.Linear(6, 2)
+    made = engine.make_private_with_epsilon(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=DataLoader(DATA, 10),
+        target_epsilon=2.0, target_delta=DELTA, epochs=1, max_grad_norm=1.0, clipping="flat",
+    )  # fmt: skip
+    epoch(made)
+    assert 1.999 < engine.get_epsilon(DELTA) <= 2.0
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"poisson_sampling": False}, "poisson_sampling must be True, got False: epsilon of shuffled batches"),
+        ({"clipping": "per_layer"}, "clipping must be 'flat', got 'per_layer': "),
+        ({"batch_first": False}, "batch_first must be True, got False: "),
+        ({"wrap_model": False}, "wrap_model must be True, got False: "),
+        ({"rand_on_empty": True}, "rand_on_empty must be False, got True: "),
+        ({"criterion": nn.CrossEntropyLoss()}, r"criterion must be None, got CrossEntropyLoss\(\): only ghost"),
+        ({"grad_sample_mode": "ghost"}, "grad_sample_mode must be one of .*, got 'ghost': mechanisms need every"),
+        ({"grad_sample_mode": "ghost_fsdp"}, "grad_sample_mode must be one of .*ghost clipping never forms"),
+        ({"grad_sample_mode": "ew"}, "grad_sample_mode must be one of .*, got 'ew': "),
+        ({"grad_sample_mode": "no_op"}, "grad_sample_mode must be one of .*, got 'no_op': "),
+        ({"max_grad_norm": [1.0, 1.0]}, "max_grad_norm must be a number"),
+    ],
+)
+def test_options_of_opacus_that_do_not_move_are_refused_in_a_line(options: dict, says: str) -> None:
+    engine = sparse()
+    with pytest.raises(ValueError, match=f"^{says}") as refused:
+        run(engine, **options)
+    assert "\n" not in str(refused.value)
+    run(engine)  # which is as before
+
+
+def test_one_engine_has_one_run() -> None:
+    engine = sparse()
+    for ask in (lambda: engine.accountant, lambda: engine.get_epsilon(DELTA)):
+        with pytest.raises(ValueError, match=r"^this engine has no run yet: call make_private first$"):
+            ask()
+    run(engine)
+    with pytest.raises(ValueError, match=r"^this engine has a run already"):
+        run(engine)
+    with pytest.raises(TypeError, match=r"mechanism must be one of training.mechanisms, got 'dp-sgd'"):
+        PrivacyEngine("dp-sgd")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'accountant'"):
+        PrivacyEngine(m.DpSgd(), accountant="rdp")
+    with pytest.raises(TypeError, match="multiple values for keyword argument 'mechanism'"):
+        run(sparse(), mechanism=m.DpSgd())
+
+
+def test_a_checkpoint_goes_round(tmp_path: Path) -> None:
+    """Weights, momentum, masks, steps and what else was kept; a pass after it is the same pass."""
+    path, engine, noise = tmp_path / "one.pt", sparse(), torch.Generator().manual_seed(1)
+    made = run(engine, noise_generator=noise)
+    epoch(made)
+    engine.save_checkpoint(path=path, module=made[0], optimizer=made[1], checkpoint_dict={"epoch": 3})
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    other = sparse()
+    again = run(other, noise_generator=torch.Generator().manual_seed(2))
+    again[0]._module.weight.data.zero_()
+    assert other.load_checkpoint(path=str(path), module=again[0], optimizer=again[1]) == {"epoch": 3}
+    assert other.get_epsilon(DELTA) == engine.get_epsilon(DELTA)
+    for one in (made, again):
+        torch.manual_seed(5)  # of the batches
+        epoch(one)
+    assert all(torch.equal(a, b) for a, b in zip(made[0].parameters(), again[0].parameters(), strict=True))
+    assert other.accountant.steps == 8
+
+
+def test_a_checkpoint_without_the_optimizer_has_weights_and_steps(tmp_path: Path) -> None:
+    path, engine = tmp_path / "one.pt", sparse()
+    made = run(engine)
+    epoch(made)
+    engine.save_checkpoint(path=path, module=made[0])
+    other = sparse()
+    again = run(other)
+    assert other.load_checkpoint(path=path, module=again[0]) == {}
+    assert other.accountant.steps == 4 and torch.equal(again[0]._module.weight, made[0]._module.weight)
+    with pytest.raises(ValueError, match=r"one without optimizer_state_dict$"):
+        other.load_checkpoint(path=path, module=again[0], optimizer=again[1])
+    with pytest.raises(ValueError, match=r"^path must be a path, got None"):
+        engine.save_checkpoint(path=None, module=made[0])
+
+
+def test_checkpoints_of_opacus_hold_the_same_weights_and_another_accountant(tmp_path: Path) -> None:
+    path, theirs = tmp_path / "opacus.pt", opacus.PrivacyEngine()
+    made = run(theirs)
+    epoch(made)
+    theirs.save_checkpoint(path=path, module=made[0], optimizer=made[1])
+    engine = sparse()
+    own = run(engine)
+    before = copy.deepcopy(own[0].state_dict())
+    with pytest.raises(ValueError, match="path must be a checkpoint of this engine, got one of Opacus's"):
+        engine.load_checkpoint(path=path, module=own[0], optimizer=own[1])
+    assert all(torch.equal(a, b) for a, b in zip(before.values(), own[0].state_dict().values(), strict=True))
+    own[0].load_state_dict(torch.load(path, weights_only=True)["module_state_dict"])
+    assert torch.equal(own[0]._module.weight, made[0]._module.weight)
+
+
+def test_schedulers_of_torch_and_of_opacus_go_with_the_optimizer() -> None:
+    """The noise of every step is what the accountant counts."""
+    engine = PrivacyEngine(m.DpSgd())
+    made = run(engine)
+    rate, noise = torch.optim.lr_scheduler.StepLR(made[1], 1, 0.5), ExponentialNoise(made[1], gamma=0.5)
+    for _ in range(2):
+        epoch(made)
+        rate.step()
+        noise.step()
+    assert made[1].param_groups[0]["lr"] == 0.025 and made[1].noise_multiplier == 0.25
+    parts = engine.accountant.composition().parts
+    assert [(part.noise_multiplier, part.count) for part in parts] == [(0.5, 4), (1.0, 4)]

@@ -1,0 +1,133 @@
+"""``make_private`` for an epsilon: the noise that a number of passes needs, and no step beyond them."""
+
+import copy
+import math
+from typing import Any
+
+import torch
+from opacus import GradSampleModule
+from torch import nn
+from torch.utils.data import DataLoader
+
+from dptheory import _validate, privacy
+from training.engine._optimizer import LARGEST, SMALLEST, MechanismOptimizer
+from training.engine._private import make_private, restored_after_errors
+from training.mechanisms import Mechanism
+
+_HALVINGS = 60
+"""Of an interval of 69 on the log scale: to the last digit."""
+
+
+def make_private_with_epsilon(
+    *,
+    module: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    data_loader: DataLoader[Any],
+    mechanism: Mechanism,
+    target_epsilon: float,
+    target_delta: float,
+    epochs: int,
+    max_grad_norm: float,
+    grad_sample_mode: str = "hooks",
+    loss_reduction: str = "mean",
+    noise_generator: torch.Generator | None = None,
+    secure: bool = False,
+    sampling_rate: float | None = None,
+    expected_batch_size: float | None = None,
+) -> tuple[GradSampleModule, MechanismOptimizer, DataLoader[Any]]:
+    """:func:`make_private` with the least noise for which so many passes over the loader keep within a budget.
+
+    The budget holds: a step that would exceed it raises :class:`BudgetError`, and nothing of it is released
+    (``optimizer.accountant.limit`` sets another one). What secret masks amplify is not counted in the choice of the noise.
+
+    Args:
+        module, optimizer, data_loader, mechanism, max_grad_norm, grad_sample_mode, loss_reduction, noise_generator, secure,
+            sampling_rate, expected_batch_size: as for :func:`make_private`.
+        target_epsilon: epsilon after the last pass, > 0.
+        target_delta: in [1e-30, 0.99].
+        epochs: passes over the loader that is returned, >= 1.
+
+    Returns:
+        As :func:`make_private`; the noise is ``optimizer.noise_multiplier``.
+
+    Raises:
+        ValueError: as :func:`make_private`; a budget that no noise keeps; a mechanism that is not private, or that spends on
+            the choice of entries too, for which one number of the noise does not say what it spends.
+        TypeError: a mechanism that is none.
+
+    Example: two passes of two batches within epsilon 1.
+        >>> import torch
+        >>> from torch.utils.data import DataLoader, TensorDataset
+        >>> from training.engine import make_private_with_epsilon
+        >>> from training.mechanisms import DpSgd
+        >>> model = torch.nn.Linear(3, 2)
+        >>> data = TensorDataset(torch.rand(40, 3), torch.zeros(40, dtype=torch.long))
+        >>> private, optimizer, loader = make_private_with_epsilon(module=model, mechanism=DpSgd(), max_grad_norm=1.0,
+        ...     optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=DataLoader(data, batch_size=20),
+        ...     target_epsilon=1.0, target_delta=1e-5, epochs=2)
+        >>> round(optimizer.noise_multiplier, 1)
+        4.1
+    """
+    epsilon = _validate.real("target_epsilon", target_epsilon, 0.0, ends="()")
+    delta = _validate.real("target_delta", target_delta, *privacy.DELTA)
+    passes = _validate.integer("epochs", epochs, 1)
+    _validate.instance("module", module, nn.Module)
+    with restored_after_errors(module):
+        private, wrapped, batches = make_private(
+            module=module,
+            optimizer=optimizer,
+            data_loader=data_loader,
+            mechanism=mechanism,
+            noise_multiplier=1.0,
+            max_grad_norm=max_grad_norm,
+            grad_sample_mode=grad_sample_mode,
+            loss_reduction=loss_reduction,
+            noise_generator=noise_generator,
+            secure=secure,
+            sampling_rate=sampling_rate,
+            expected_batch_size=expected_batch_size,
+        )
+        try:
+            needed = privacy.least_noise_multiplier(
+                epsilon=epsilon,
+                delta=delta,
+                sampling_rate=wrapped.accountant.sampling_rate,
+                steps=passes * len(batches),
+            )
+        except ValueError as error:
+            raise ValueError(
+                f"target_epsilon must be a budget that {passes * len(batches)} steps can keep, got {epsilon!r}: {error}"
+            ) from None
+        wrapped.noise_multiplier = _noise_of_a_step(mechanism, [p.detach() for p in wrapped.params], needed)
+    wrapped.accountant.limit(epsilon=epsilon, delta=delta)
+    return private, wrapped, batches
+
+
+def _noise_of_a_step(mechanism: Mechanism, params: list[torch.Tensor], needed: float) -> float:
+    """The least noise multiplier with which a step of the mechanism costs no more than a Gaussian one of the needed noise.
+
+    Raises:
+        ValueError: there is none, or a step spends on the choice of entries too.
+    """
+    first = copy.deepcopy(mechanism)  # whose masks are drawn for this question alone
+    first.begin_step(params)
+    if first.cost(needed).selection is not None:
+        raise ValueError(
+            f"mechanism must spend on its values alone, got {mechanism.title}, which spends on the choice of entries too: "
+            "give noise_multiplier to make_private, and see optimizer.epsilon(delta)"
+        )
+
+    def enough(sigma: float) -> bool:
+        return first.cost(sigma).noise_multiplier >= needed
+
+    if first.cost(needed).noise_multiplier == needed:
+        return needed
+    low, high = SMALLEST, LARGEST
+    if not enough(high):
+        raise ValueError(
+            f"mechanism must keep the budget with enough noise on its values, got {mechanism.title}, which never does"
+        )
+    for _ in range(_HALVINGS):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

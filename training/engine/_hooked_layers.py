@@ -1,0 +1,99 @@
+"""The layers of a private model: which of them treat samples apart, and Opacus's hooks on those that are trained."""
+
+import torch
+from opacus import GradSampleModule
+from opacus.validators import ModuleValidator
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.instancenorm import _InstanceNorm
+
+
+def check_layers(module: nn.Module) -> None:
+    """See that no layer of a model in training mode mixes samples, trained or not.
+
+    Raises:
+        ValueError: one does. Opacus looks at layers with trained parameters alone.
+    """
+    faults = ModuleValidator.validate(module, strict=False)
+    if faults:
+        raise ValueError(
+            f"module must treat samples apart, got layers that do not: {'; '.join(map(str, faults))}; replace batch "
+            "normalisation by group normalisation (opacus.validators.ModuleValidator.fix does it)"
+        )
+    check_statistics(module)
+
+
+def check_statistics(module: nn.Module) -> None:
+    """See that no layer takes statistics over the batch, or of it: frozen batch normalisation in training mode does both.
+
+    Every gradient then depends on the other examples of the batch, and the running statistics are private data without noise.
+
+    Raises:
+        ValueError: a layer does.
+    """
+    for name, m in module.named_modules():
+        mixes = isinstance(m, _BatchNorm) and (m.training or m.running_mean is None)
+        if mixes or (isinstance(m, _InstanceNorm) and m.training and m.track_running_stats):
+            raise ValueError(
+                f"module must treat samples apart, got {name or 'a layer'} ({type(m).__name__}) with statistics of the batch: "
+                "call its eval() after every train() of the model, or replace it by group normalisation"
+            )
+
+
+class HookedLayers:
+    """Keeps Opacus's hooks on the layers that have trained parameters, and forgets passes that came to nothing.
+
+    Opacus decides where hooks go when the model is wrapped: a layer that is unfrozen later has no per-sample gradients, and one
+    that is frozen later still costs them.
+
+    Args:
+        private: the wrapped model, whose hooks are as ``requires_grad`` says now.
+    """
+
+    def __init__(self, private: GradSampleModule) -> None:
+        self._private = private
+        self._parameters = list(private._module.parameters())
+        self._trained = self._flags()
+
+    def follow(self) -> None:
+        """Put the hooks on anew where ``requires_grad`` has changed.
+
+        Raises:
+            ValueError: a layer that is trained now mixes samples, or its per-sample gradients are unknown to Opacus.
+        """
+        check_statistics(self._private._module)
+        flags = self._flags()
+        if flags == self._trained:
+            return
+        check_layers(self._private._module)
+        unknown = GradSampleModule.validate(module=self._private._module, strict=False)
+        if unknown:
+            raise ValueError(f"module must have layers that Opacus knows, got {'; '.join(map(str, unknown))}")
+        for p in self._parameters:
+            p.grad_sample, p._forward_counter = None, 0
+            p.summed_grad = None
+        hooks = {"loss_reduction": self._private.loss_reduction, "batch_first": self._private.batch_first}
+        self._private.remove_hooks()
+        self._private.add_hooks(**hooks, force_functorch=self._private.force_functorch)
+        self._trained = flags
+
+    def forget_passes(self) -> None:
+        """Drop gradients, and what Opacus keeps of forward passes whose backward pass has not come."""
+        for m in self._private._module.modules():
+            for name in ("activations", "max_batch_len"):
+                vars(m).pop(name, None)
+        for p in self._parameters:
+            if hasattr(p, "_forward_counter"):
+                p.grad_sample, p._forward_counter = None, 0
+            vars(p).pop("_current_grad_sample", None)
+
+    def _flags(self) -> list[bool]:
+        return [p.requires_grad for p in self._parameters]
+
+
+def without_gradient(optimizer: torch.optim.Optimizer) -> None:
+    """Take the gradient from what is not trained: backward() leaves the bare sum of the batch there, which ``step`` would use."""
+    for group in optimizer.param_groups:
+        for p in group["params"]:
+            if not p.requires_grad:
+                p.grad = None

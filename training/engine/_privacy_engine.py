@@ -1,0 +1,211 @@
+"""``PrivacyEngine`` with Opacus's calls: a script of theirs moves over by its import and its constructor."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import torch
+from opacus import GradSampleModule
+from torch import nn
+from torch.utils.data import DataLoader
+
+from dptheory import _validate
+from dptheory.files import write_atomically
+from training.engine._accountant import PrivacyAccountant
+from training.engine._budgeted import make_private_with_epsilon
+from training.engine._optimizer import MechanismOptimizer
+from training.engine._private import make_private
+from training.mechanisms import Mechanism
+
+_MODULE, _OPTIMIZER, _ACCOUNTANT = "module_state_dict", "optimizer_state_dict", "privacy_accountant_state_dict"
+_FIXED = {
+    "poisson_sampling": (True, "epsilon of shuffled batches is far larger than what is counted for Poisson batches"),
+    "clipping": ("flat", "a mechanism clips the whole gradient"),
+    "batch_first": (True, "examples stand first in every tensor"),
+    "wrap_model": (True, "the model is wrapped"),
+    "rand_on_empty": (False, "an empty batch has no examples"),
+    "criterion": (None, "only ghost clipping wraps the loss, and it never forms the gradients that mechanisms need"),
+}
+"""Options of Opacus's engine: the only value that they have here, and why."""
+
+Made = tuple[GradSampleModule, MechanismOptimizer, DataLoader[Any]]
+
+
+class PrivacyEngine:
+    """As Opacus's ``PrivacyEngine``, with an algorithm of choice: one engine for one run.
+
+    Opacus's options of ``make_private`` may be given with the values that hold here (``poisson_sampling=True``,
+    ``clipping="flat"``, ``batch_first=True``, ``wrap_model=True``, ``rand_on_empty=False``, ``criterion=None``); any other value
+    is refused with the reason.
+
+    Args:
+        mechanism: see :mod:`training.mechanisms`.
+        secure_mode: ``secure`` of :func:`make_private`.
+
+    Raises:
+        TypeError: a mechanism that is none.
+        ValueError: a ``secure_mode`` that is not True or False.
+
+    Example: a loop for Opacus, with random sparsification.
+        >>> import torch
+        >>> from torch.utils.data import DataLoader, TensorDataset
+        >>> from training import PrivacyEngine, mechanisms
+        >>> model, data = torch.nn.Linear(3, 2), TensorDataset(torch.rand(40, 3), torch.zeros(40, dtype=torch.long))
+        >>> engine = PrivacyEngine(mechanisms.RandomSparsification(mechanisms.Constant(0.5), seed=0))
+        >>> private, optimizer, loader = engine.make_private(module=model, data_loader=DataLoader(data, batch_size=20),
+        ...     optimizer=torch.optim.SGD(model.parameters(), lr=0.1), noise_multiplier=100.0, max_grad_norm=1.0)
+        >>> for features, labels in loader:
+        ...     optimizer.zero_grad()
+        ...     torch.nn.functional.cross_entropy(private(features), labels).backward()
+        ...     _ = optimizer.step()
+        >>> engine.get_epsilon(delta=1e-5) < 0.1
+        True
+    """
+
+    def __init__(self, mechanism: Mechanism, *, secure_mode: bool = False) -> None:
+        if not isinstance(mechanism, Mechanism):
+            raise TypeError(f"mechanism must be one of training.mechanisms, got {mechanism!r}")
+        self._mechanism = mechanism
+        self._secure = _validate.flag("secure_mode", secure_mode)
+        self._optimizer: MechanismOptimizer | None = None
+
+    def make_private(self, *, noise_multiplier: float, **arguments: Any) -> Made:
+        """:func:`training.make_private` with this mechanism.
+
+        Args:
+            noise_multiplier: sigma, 0 or in [1e-15, 1e15].
+            arguments: module, optimizer, data_loader, max_grad_norm and the rest of :func:`training.make_private`; Opacus's
+                options with the values that they have here.
+
+        Raises:
+            ValueError: another value of an option, an engine that has a run; otherwise as :func:`training.make_private`.
+        """
+        kept = self._own(arguments)
+        return self._keep(
+            make_private(noise_multiplier=noise_multiplier, mechanism=self._mechanism, secure=self._secure, **kept)
+        )
+
+    def make_private_with_epsilon(
+        self, *, target_epsilon: float, target_delta: float, epochs: int, **arguments: Any
+    ) -> Made:
+        """:func:`training.make_private_with_epsilon` with this mechanism.
+
+        Args:
+            target_epsilon: > 0.
+            target_delta: in [1e-30, 0.99].
+            epochs: passes over the loader, >= 1.
+            arguments: as for :meth:`make_private`.
+
+        Raises:
+            ValueError: as :meth:`make_private` and :func:`training.make_private_with_epsilon`.
+        """
+        kept = self._own(arguments)
+        return self._keep(
+            make_private_with_epsilon(
+                target_epsilon=target_epsilon,
+                target_delta=target_delta,
+                epochs=epochs,
+                mechanism=self._mechanism,
+                secure=self._secure,
+                **kept,
+            )
+        )
+
+    @property
+    def accountant(self) -> PrivacyAccountant:
+        """What the run has spent; a ValueError before :meth:`make_private`."""
+        return self._run().accountant
+
+    def get_epsilon(self, delta: float) -> float:
+        """Upper bound on epsilon of all steps so far; delta in [1e-30, 0.99]."""
+        return self._run().epsilon(delta)
+
+    def save_checkpoint(
+        self,
+        *,
+        path: str | Path,
+        module: nn.Module,
+        optimizer: MechanismOptimizer | None = None,
+        checkpoint_dict: dict[str, Any] | None = None,
+    ) -> None:
+        """Write the states of model, accountant and optimizer under Opacus's keys, so that only the owner can read them.
+
+        Args:
+            path: of the file, which is written whole or not at all.
+            module: the model, wrapped or not.
+            optimizer: the one that :meth:`make_private` gave; without it its state is left out.
+            checkpoint_dict: what else to keep: plain values and tensors.
+
+        Raises:
+            ValueError: before :meth:`make_private`, or a path that is none.
+            OSError: the file cannot be written.
+        """
+        state = {**(checkpoint_dict or {}), _MODULE: module.state_dict(), _ACCOUNTANT: self.accountant.state_dict()}
+        if optimizer is not None:
+            state[_OPTIMIZER] = optimizer.state_dict()
+        written = io.BytesIO()
+        torch.save(state, written)
+        write_atomically(_path(path), written.getvalue(), mode=0o600)
+
+    def load_checkpoint(
+        self, *, path: str | Path, module: nn.Module, optimizer: MechanismOptimizer | None = None
+    ) -> dict[str, Any]:
+        """Take over what :meth:`save_checkpoint` wrote.
+
+        Batches, and noise without a generator of its own, are drawn anew.
+
+        Args:
+            path: of the file.
+            module: a model of the same layers, wrapped as the one that was saved.
+            optimizer: the one that :meth:`make_private` gave; without it only the accountant's steps are taken over.
+
+        Returns:
+            What else the file holds.
+
+        Raises:
+            ValueError: before :meth:`make_private`, a file of Opacus's own engine, or one without a state that is wanted.
+            OSError: the file cannot be read.
+        """
+        accountant = self.accountant
+        state = torch.load(_path(path), map_location="cpu", weights_only=True)
+        wanted = {_MODULE, _ACCOUNTANT} | ({_OPTIMIZER} if optimizer is not None else set())
+        missing = sorted(wanted - set(state))
+        if missing:
+            raise ValueError(f"path must be a checkpoint of save_checkpoint(), got one without {', '.join(missing)}")
+        if "spent" not in state[_ACCOUNTANT]:
+            raise ValueError(
+                "path must be a checkpoint of this engine, got one of Opacus's, whose steps are counted in another way: load its "
+                f"{_MODULE!r} into the model, and add its epsilon to that of this run"
+            )
+        module.load_state_dict(state.pop(_MODULE))
+        accountant.load_state_dict(state.pop(_ACCOUNTANT))
+        held = state.pop(_OPTIMIZER, None)
+        if optimizer is not None:
+            optimizer.load_state_dict(held)
+        return dict(state)
+
+    def _own(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments without Opacus's options."""
+        if self._optimizer is not None:
+            raise ValueError(
+                "this engine has a run already: build one PrivacyEngine for each, as each has its own accountant"
+            )
+        for name, (only, why) in _FIXED.items():
+            if name in arguments and arguments[name] != only:
+                raise ValueError(f"{name} must be {only!r}, got {_validate.shown(arguments[name])}: {why}")
+        return {name: value for name, value in arguments.items() if name not in _FIXED}
+
+    def _keep(self, made: Made) -> Made:
+        self._optimizer = made[1]
+        return made
+
+    def _run(self) -> MechanismOptimizer:
+        if self._optimizer is None:
+            raise ValueError("this engine has no run yet: call make_private first")
+        return self._optimizer
+
+
+def _path(path: str | Path) -> Path:
+    if not isinstance(path, str | Path):
+        raise ValueError(f"path must be a path, got {_validate.shown(path)}")
+    return Path(path)
