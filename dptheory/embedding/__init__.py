@@ -36,6 +36,7 @@ from dptheory.embedding._mse import (
 )
 from dptheory.embedding._release import SplitNoise, joint_clip, split_noise
 from dptheory.embedding._risk import ExcessRisk, excess_risk, excess_risk_as_published, least_risk, noisy_descent_risk
+from dptheory.embedding._worst_risk import WorstDescentRisk, worst_descent_risk
 
 __all__ = [
     "Adjacency",
@@ -49,6 +50,7 @@ __all__ = [
     "ResidualBound",
     "SmallResidual",
     "SplitNoise",
+    "WorstDescentRisk",
     "anchor_subspace",
     "clipped_gep_mse",
     "clipping_bias",
@@ -80,4 +82,5 @@ __all__ = [
     "sampled_epsilon",
     "split_noise",
     "square_root_allocation",
+    "worst_descent_risk",
 ]

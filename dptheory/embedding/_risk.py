@@ -41,7 +41,8 @@ def noisy_descent_risk(*, smoothness: float, initial_distance: float, steps: int
     r"""Bound after T steps of size 1/beta with any unbiased noise: beta D^2 / (2 T) + N / (2 beta).
 
     Half the noise of the paper's proof, which bounds L(theta_{t+1}) where L(theta_t) does better. The factor of N is the best for
-    T = 1. Whatever the noise, no bound can be below beta D^2 / (2 (T + 2)): see :func:`least_risk`.
+    T = 1. Whatever the noise, no bound can be below beta D^2 / (2 (T + 2)): see :func:`least_risk`. The exact worst case, with
+    T + 2 in place of T, is :func:`worst_descent_risk`.
 
     Args:
         smoothness: beta > 0, in [1e-60, 1e60] like all sizes here.
@@ -63,7 +64,7 @@ def noisy_descent_risk(*, smoothness: float, initial_distance: float, steps: int
         >>> risk.optimization, risk.noise
         (0.2, 0.25)
     """
-    smoothness = _size("smoothness", smoothness)
+    smoothness = size("smoothness", smoothness)
     initial_distance = _distance(initial_distance)
     steps = _validate.integer("steps", steps, 1, _MOST_STEPS)
     noise_energy = _validate.real("noise_energy", noise_energy, 0.0, ends="[)")
@@ -100,7 +101,7 @@ def least_risk(*, smoothness: float, initial_distance: float, steps: int, lipsch
         >>> round(least_risk(smoothness=1.0, initial_distance=2.0, steps=10), 4)
         0.1667
     """
-    smoothness = _size("smoothness", smoothness)
+    smoothness = size("smoothness", smoothness)
     initial_distance = _distance(initial_distance)
     steps = _validate.integer("steps", steps, 1, _MOST_STEPS)
     lipschitz = _validate.real("lipschitz", lipschitz, _SMALLEST)
@@ -158,7 +159,7 @@ def excess_risk(
         (370, 0.00271)
     """
     dim, rest = _dimensions(dim, subspace_dim)
-    mu = _size("mu", mu)
+    mu = size("mu", mu)
     lipschitz, clip = _clips(lipschitz, residual_clip)
     root = math.sqrt(dim - rest) * lipschitz + math.sqrt(rest) * clip
     return _at_steps(train_size, smoothness, initial_distance, (root / mu) ** 2, steps)
@@ -205,7 +206,7 @@ def excess_risk_as_published(
         (210, 0.00476)
     """
     dim, rest = _dimensions(dim, subspace_dim)
-    epsilon = _size("epsilon", epsilon)
+    epsilon = size("epsilon", epsilon)
     log = -math.log(_validate.real("delta", delta, 0.0, 1.0, ends="()"))
     if epsilon >= 2 * log:
         raise ConditionError("gep.thm3.3", f"epsilon must be below 2 log(1/delta) = {2 * log:.6g}, got {epsilon!r}")
@@ -217,7 +218,7 @@ def excess_risk_as_published(
 def _at_steps(samples: int, smoothness: float, distance: float, per_step: float, steps: int | None) -> ExcessRisk:
     """The bound where T steps bring noise of energy T * per_step to the sum of n gradients."""
     samples = _validate.integer("train_size", samples, 1, _MOST_COUNT)
-    smoothness = _size("smoothness", smoothness)
+    smoothness = size("smoothness", smoothness)
     distance = _distance(distance)
     energy = per_step / samples**2
     if steps is not None:
@@ -240,14 +241,15 @@ def _dimensions(dim: int, subspace_dim: int) -> tuple[int, int]:
 
 def _clips(lipschitz: float, residual_clip: float) -> tuple[float, float]:
     """G and rho."""
-    lipschitz = _size("lipschitz", lipschitz)
+    lipschitz = size("lipschitz", lipschitz)
     return lipschitz, _validate.real("residual_clip", residual_clip, 0.0, lipschitz)
 
 
 def _distance(distance: float) -> float:
     checked = _validate.real("initial_distance", distance, 0.0, _LARGEST)
-    return checked if checked == 0 else _size("initial_distance, if not 0,", checked)
+    return checked if checked == 0 else size("initial_distance, if not 0,", checked)
 
 
-def _size(name: str, value: float) -> float:
+def size(name: str, value: float) -> float:
+    """A positive number whose square neither over- nor underflows."""
     return _validate.real(name, value, _SMALLEST, _LARGEST)

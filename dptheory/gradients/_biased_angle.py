@@ -32,7 +32,7 @@ def angle_variance(dim: int, snr: float, *, bias_angle: float = 0.0) -> float:
     with gamma^B = bias, gamma^BP of the law of :class:`dptheory.gradients.DistortionAngle` and phi independent of it, of density
     proportional to sin(phi)^(dim - 3) on [0, pi], or 0 or pi with equal chances for dim = 2. The variance is a double integral
     over the two, by quadrature to about 1e-9 relative. At bias = 0 it is :meth:`dptheory.gradients.DistortionAngle.var`. It
-    need not fall with snr.
+    falls as snr rises, at every bias angle.
 
     Args:
         dim: number of entries, 1..1e9; in one dimension bias is 0 or pi.
@@ -45,7 +45,7 @@ def angle_variance(dim: int, snr: float, *, bias_angle: float = 0.0) -> float:
     Raises:
         ValueError: an argument outside its range.
 
-    Source: LF, Proposition 3.1 (lf.prop3.1.3, lf.prop3.1.3.sum).
+    Source: LF, Proposition 3.1 (lf.prop3.1.3, lf.prop3.1.3.sum, lf.angle_variance).
 
     Example: with a bias of one radian the angle to the true gradient spreads more than that to the signal.
         >>> from dptheory.gradients import angle_variance

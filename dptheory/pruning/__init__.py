@@ -14,7 +14,14 @@ from dptheory.pruning._error import (
     top_k_mse,
     zero_update_mse,
 )
-from dptheory.pruning._index_budget import IndexBudget, groups_of, index_budget, theta_for_budget
+from dptheory.pruning._index_budget import (
+    IndexBudget,
+    SparseIndexBudget,
+    groups_of,
+    index_budget,
+    sparse_index_budget,
+    theta_for_budget,
+)
 from dptheory.pruning._mallows import SubsetMallows, index_sensitivity, theta_for_retained_gain
 from dptheory.pruning._randomized_response import (
     mallows_theta,
@@ -36,6 +43,7 @@ __all__ = [
     "IndexBudget",
     "PruningComparison",
     "SelectionGains",
+    "SparseIndexBudget",
     "SubsetMallows",
     "beta",
     "compare_methods",
@@ -60,6 +68,7 @@ __all__ = [
     "released_top_k_mse",
     "retained_gain",
     "selection_gains",
+    "sparse_index_budget",
     "theta_for_budget",
     "theta_for_retained_gain",
     "top_k_energy",

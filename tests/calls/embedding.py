@@ -108,6 +108,10 @@ CALLS: Calls = {
         call(smoothness=1.0, initial_distance=2.0, steps=10, noise_energy=0.5),
         call(smoothness=1.0, initial_distance=2.0, steps=1_000_000, noise_energy=0.5),
     ],
+    f"{_EMBEDDING}.worst_descent_risk": [
+        call(smoothness=1.0, initial_distance=2.0, steps=10, noise_energy=0.5),
+        call(smoothness=1.0, initial_distance=2.0, steps=1_000_000, noise_energy=0.5),
+    ],
     f"{_EMBEDDING}.least_risk": [
         call(smoothness=1.0, initial_distance=2.0, steps=10, lipschitz=1.0),
         call(smoothness=1.0, initial_distance=2.0, steps=1_000_000),

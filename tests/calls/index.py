@@ -48,6 +48,10 @@ CALLS: Calls = {
         call(epsilon=1.0, **_SETTING),
         dear(epsilon=0.01, dim=256, keep=26, steps=2500, groups=10_547),
     ],
+    "dptheory.pruning.sparse_index_budget": [
+        call(epsilon=1.0, nonzeros=3, **_SETTING),
+        dear(epsilon=1.0, nonzeros=27_000, dim=256, keep=26, steps=1000, groups=10_547),
+    ],
     "dptheory.privacy.loss_law": [call(mechanism=_SMALL, distance=6), call(mechanism=_PAPER, distance=52)],
     "dptheory.privacy.theta_for_delta_budget": [
         call(epsilon=1.0, delta=1e-5, method="zcdp", **_SETTING),

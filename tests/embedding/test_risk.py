@@ -238,3 +238,13 @@ def test_condition_of_the_theorem() -> None:
     embedding.excess_risk_as_published(**{**PUBLISHED, "epsilon": 0.999 * limit})
     with pytest.raises(ConditionError, match=r"gep\.thm3\.3"):
         embedding.excess_risk_as_published(**{**PUBLISHED, "epsilon": limit})
+
+
+def test_worst_case_of_many_steps() -> None:
+    """At 1e6 steps the factor at the mean iterate is its sum; at 1e15 it keeps its bound and its limit."""
+    steps = 10**6
+    k = np.arange(1.0, steps + 1)
+    found = embedding.worst_descent_risk(smoothness=2.0, initial_distance=0.0, steps=steps, noise_energy=3.0)
+    assert math.isclose(found.mean_iterate_least, float((k**2 / (k * (k - 1) + steps)).sum()) / (2 * steps) * 1.5)
+    most = embedding.worst_descent_risk(smoothness=1.0, initial_distance=1.0, steps=10**15, noise_energy=1.0)
+    assert 0.5 - math.pi / 4 / math.sqrt(1e15) < most.mean_iterate_least < most.mean_value

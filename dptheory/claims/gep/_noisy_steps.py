@@ -96,3 +96,21 @@ def noisy_run(smoothness: float, distance: float, steps: int, noise_energy: floa
     means = [sum(path[1:], start - start) / steps for path in paths]
     problem.set_performance_metric(sum(function(x) for x in means) / len(means) - function(best))
     return problem
+
+
+def noisy_values(smoothness: float, distance: float, steps: int, noise_energy: float) -> Any:
+    """Largest mean over t = 1..T of E L(theta_t) - L* after one or two steps, noise as in ``noisy_run``."""
+    pepit = importlib.import_module("PEPit")
+    problem, function, best, start = _convex(smoothness)
+    problem.set_initial_condition((start - best) ** 2 <= distance**2)
+    points, means = [start], []
+    for _ in range(steps):
+        longer = []
+        for point in points:
+            gradient, noise = function.gradient(point), pepit.Point()
+            problem.add_constraint(noise**2 == noise_energy)
+            longer += [point - (gradient + sign * noise) / smoothness for sign in (1, -1)]
+        points = longer
+        means.append(sum(function(x) for x in points) / len(points))
+    problem.set_performance_metric(sum(means) / steps - function(best))
+    return problem

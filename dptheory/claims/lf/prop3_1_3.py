@@ -217,7 +217,10 @@ $$E[\gamma^a]\le E[\gamma^b],\qquad\mathrm{Var}[\gamma^a]\le\mathrm{Var}[\gamma^
                 r"rise if the bias angle does not rise and ends at or below $\frac\pi2$, and the signal-to-noise "
                 r"ratio $\kappa$ does not fall."
             ),
-            "For the variance over batches no such statement holds.",
+            (
+                r"For the variance over batches no such statement holds. For one batch it falls with $\kappa$ at a fixed bias "
+                "angle ([lf.angle_variance](angle_variance.md))."
+            ),
             (
                 "Use `expected_angle` and `angle_variance` for one batch, `freezing_effect` for how many layers to "
                 "freeze."
@@ -248,7 +251,8 @@ $$\sin^2\tfrac\gamma2 = \sin^2\tfrac{\gamma^B-\gamma^{BP}}2+\sin\gamma^B\sin\gam
 
 $\gamma^{BP}$ of the law of [lf.angle_law](angle_law.md), $\phi$ independent of it with density proportional to $\sin^{d-3}\phi$
 on $[0,\pi]$, or 0 or $\pi$ with equal chances if $d = 2$: a double integral over $\gamma^{BP}$ and the turn $\phi$ of the noise
-about $s^B$ ([lf.prop3.1.3.sum](prop3.1.3.sum.md)).""",
+about $s^B$ ([lf.prop3.1.3.sum](prop3.1.3.sum.md)). At a fixed bias angle it falls as $\kappa$ rises
+([lf.angle_variance](angle_variance.md)).""",
         printed_error=r"The printed proof takes $E\gamma^{BP} = 0$ and so $E\gamma = E\gamma^B$. An angle lies in $[0,\pi]$; "
         "its mean is 0 only without noise. It also rests on [lf.lem3.2b](lem3.2b.md) and "
         "[lf.prop3.1.1](prop3.1.1.md), both false.",

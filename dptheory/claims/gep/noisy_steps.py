@@ -1,0 +1,217 @@
+"""gep.noisy_steps: the exact worst case of T noisy steps."""
+
+import itertools
+from fractions import Fraction
+
+from dptheory import embedding
+from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims.gep import _noisy_steps as noisy
+
+
+def _worst(smoothness: float, distance: float, steps: int, energy: float) -> embedding.WorstDescentRisk:
+    return embedding.worst_descent_risk(
+        smoothness=smoothness, initial_distance=distance, steps=steps, noise_energy=energy
+    )
+
+
+def _telescoped(smoothness: float, distance: float, steps: int, energy: float) -> float:
+    """The bound of gep.eq12, with T in place of T + 2."""
+    return embedding.noisy_descent_risk(
+        smoothness=smoothness, initial_distance=distance, steps=steps, noise_energy=energy
+    ).value
+
+
+def _path_values(beta: Fraction, distance: Fraction, slope: Fraction, steps: int) -> tuple[Fraction, Fraction]:
+    """Mean of L(theta_1..theta_T), and L(mean iterate), on the rounded |x| from ``distance`` without noise, by the steps."""
+    x, total, path = distance, Fraction(0), Fraction(0)
+    for _ in range(steps):
+        x -= Fraction(noisy.slope_at(x, beta, slope)) / beta
+        total += noisy.value_at(x, beta, slope)
+        path += x
+    return total / steps, Fraction(noisy.value_at(path / steps, beta, slope))
+
+
+def _started_at(beta: Fraction, place: Fraction, first: int, steps: int) -> Fraction:
+    """L(mean iterate) where theta is 0 up to step ``first`` - 1, and the noise takes it to ``place`` at step ``first``."""
+    left = steps - first + 1
+    slope = beta * left * place / (left * (left - 1) + steps)
+    x, path = place, place
+    for _ in range(left - 1):
+        x -= Fraction(noisy.slope_at(x, beta, slope)) / beta
+        path += x
+    return Fraction(noisy.value_at(path / steps, beta, slope))
+
+
+def _mean_values(beta: Fraction, distance: Fraction, steps: int, noise: Fraction) -> Fraction:
+    """The mean of the values on rounded |x| plus beta y^2 / 2, noise +-``noise`` in y alone, every sign."""
+    total = Fraction(0)
+    for signs in itertools.product((1, -1), repeat=steps):
+        y = Fraction(0)
+        for sign in signs:
+            y = y - (beta * y + sign * noise) / beta
+            total += beta * y * y / 2
+    start, _ = _path_values(beta, distance, beta * distance / (steps + 2), steps)
+    return start + total / Fraction(steps * 2**steps)
+
+
+def _mean_iterate(beta: Fraction, distance: Fraction, steps: int, noise: Fraction) -> Fraction:
+    """L(mean iterate) where each step's noise +-``noise`` has a coordinate of its own."""
+    start = _path_values(beta, distance, beta * distance / (steps + 2), steps)[1]
+    return start + sum(_started_at(beta, noise / beta, first, steps) for first in range(1, steps + 1))
+
+
+def _summed_factor(steps: int) -> Fraction:
+    return sum((Fraction(k * k, k * (k - 1) + steps) for k in range(1, steps + 1)), Fraction(0)) / (2 * steps)
+
+
+def _searched_mean(smoothness: float, share: float, curvature: float, steps: int, noise: float) -> float:
+    """The mean of the values from D = 1 on a quadratic plus a rounded |x|, every sign."""
+    rest = smoothness * (1 - curvature)
+    total = 0.0
+    for signs in itertools.product((1, -1), repeat=steps):
+        x = 1.0
+        for sign in signs:
+            x -= (curvature * smoothness * x + noisy.slope_at(x, rest, share * rest) + sign * noise) / smoothness
+            total += curvature * smoothness * x * x / 2 + float(noisy.value_at(x, rest, share * rest))
+    return total / steps / 2.0**steps
+
+
+def _less_noise_slack(smoothness: float, share: float, curvature: float, steps: int, noise: float) -> float:
+    """Wrong statement: the mean of the values has the smaller noise term of the mean iterate."""
+    bound = _worst(smoothness, 1.0, steps, noise**2).mean_iterate_least
+    return 1 - _searched_mean(smoothness, share, curvature, steps, noise) / bound
+
+
+row = Row(
+    Claim(
+        id="gep.noisy_steps",
+        title="exact risk of noisy steps",
+        source=Source("gep", "new, on the proof of Theorem 3.3", (12,)),
+        ours=True,
+        statement=r"""Let $L$ be convex and $\beta$-smooth with minimiser $\theta_\ast$, $D = |\theta_0-\theta_\ast|$,
+$\theta_{t+1} = \theta_t-\frac1\beta(\nabla L(\theta_t)+\zeta_t)$, $E[\zeta_t\mid\theta_0,\zeta_0,\dots,\zeta_{t-1}] = 0$ and
+$N = \frac1T\sum_{t<T}E|\zeta_t|^2$. For every $T\ge1$:
+
+$$\frac1T\sum_{t=1}^TE L(\theta_t)-L_\ast\le\frac{\beta D^2}{2(T+2)}+\frac N{2\beta},\qquad(1)$$
+
+and for all $\beta$, $D$, $N$ and $T$ there are a loss in two coordinates and a noise with equality. The largest possible
+$E L(\bar\theta)-L_\ast$, $\bar\theta = \frac1T\sum_{t=1}^T\theta_t$, lies between
+
+$$\frac{\beta D^2}{2(T+2)}+C_T\frac N\beta\quad\text{and}\quad\frac{\beta D^2}{2(T+2)}+\frac N{2\beta},\qquad C_T = \frac1{2T}\sum_{k=1}^T\frac{k^2}{k(k-1)+T}\ge\frac12-\frac\pi{4\sqrt T}.\qquad(2)$$
+
+So $\frac12$ is the limit of the best factor as $T\to\infty$. For $T = 1$ and 2 the lower bound is exact: $C_1 = \frac12$,
+$C_2 = \frac38$.
+
+Computed, not proved: the best factor is $.35744$ for $T = 3$ and $.35560$ for $T = 4$ ($C_3 = .35556$, $C_4 = .35208$), added to
+$\frac{\beta D^2}{2(T+2)}$ as well.""",
+        verdict=Verdict.HOLDS,
+        summary=(
+            r"the mean risk of $T$ noisy steps of gradient descent is at most $\frac{\beta D^2}{2(T+2)}+\frac N{2\beta}$, "
+            "exactly; averaging the iterates saves at most 30 % of the noise term, and nothing in the limit."
+        ),
+        key_points=(
+            "The paper's bound after $T$ noisy steps has no square and twice the noise ([gep.eq12](eq12.md)).",
+            (
+                r"Exact for the mean of the values, at every $T$, $D$ and noise: $\frac{\beta D^2}{2(T+2)}+\frac "
+                r"N{2\beta}$. Start and noise add up; neither helps the other."
+            ),
+            (
+                "At the mean iterate the noise term can be smaller, but by no more than a factor of 1.43, and of 1 as $T$ "
+                "grows: no better constant than $\\frac12$ is to be had from averaging."
+            ),
+            "Use `worst_descent_risk`.",
+        ),
+        conditions=(
+            r"$L$ is convex and $\beta$-smooth on all of the space, the step is $\frac1\beta$, the noise has mean 0 given "
+            "the past (nothing is clipped, or the clipping has no bias).",
+            r"The noise may depend on the past. In the lower bound of (2) $E|\zeta_t|^2 = N$ in every step.",
+            "No Lipschitz constant is used. With one the first term can be smaller ([gep.eq12](eq12.md), step 6).",
+        ),
+        calculators=(embedding.worst_descent_risk,),
+        proved=True,
+    )
+)
+
+
+@row.equal(
+    lambda: [
+        (Fraction(beta), Fraction(d), t, Fraction(noise))
+        for beta in (1, Fraction(5, 2))
+        for d, noise in ((0, 1), (3, 0), (2, Fraction(1, 3)), (1, 20))
+        for t in (1, 2, 3, 7)
+    ],
+    tolerance=1e-12,
+)
+def _(beta: Fraction, d: Fraction, t: int, noise: Fraction) -> Sides:
+    """(1) with equality, every sign of the noise, in fractions"""
+    case = (float(beta), float(d), t, float(noise) ** 2)
+    return _worst(*case).mean_value, lambda: _mean_values(beta, d, t, noise), _telescoped(*case)
+
+
+@row.equal((100, Fraction(5)), (10**3, Fraction(1, 3)), tolerance=1e-11)
+def _(t: int, d: Fraction) -> Sides:
+    """first term, after a thousand steps"""
+    start = float(_path_values(Fraction(1), d, d / (t + 2), t)[0])
+    return _worst(1.0, float(d), t, 0.8).mean_value - 0.4, start, _telescoped(1.0, float(d), t, 0.0)
+
+
+@row.certificate(
+    (1.0, 1.0, 1, 1.0), (2.0, 0.5, 1, 0.1), (1.0, 3.0, 2, 0.5), problem=noisy.noisy_values, wrong=_telescoped
+)
+def _(beta: float, distance: float, steps: int, energy: float) -> float:
+    """(1) is the worst case of one and two noisy steps"""
+    return _worst(beta, distance, steps, energy).mean_value
+
+
+@row.certificate(
+    (1.0, 1.0, 1, 1.0),
+    (1.0, 3.0, 2, 0.5),
+    (2.0, 0.1, 2, 1.0),
+    problem=noisy.noisy_run,
+    wrong=lambda *case: _worst(*case).mean_value + 1e-3 * case[3],
+)
+def _(beta: float, distance: float, steps: int, energy: float) -> float:
+    """(2), lower bound: the worst case at the mean iterate of one and two noisy steps"""
+    return _worst(beta, distance, steps, energy).mean_iterate_least
+
+
+@row.inequality(
+    {
+        "smoothness": Range(0.1, 10.0, log=True),
+        "share": Range(0.01, 1.0),
+        "curvature": Range(0.0, 0.999),
+        "steps": Range(1, 3, integer=True),
+        "noise": Range(1e-3, 10.0, log=True),
+    },
+    wrong=_less_noise_slack,
+)
+def values_slack(smoothness: float, share: float, curvature: float, steps: int, noise: float) -> float:
+    """(1) on rounded |x| plus a quadratic, noise along it, every sign"""
+    bound = _worst(smoothness, 1.0, steps, noise**2).mean_value
+    return 1 - _searched_mean(smoothness, share, curvature, steps, noise) / bound
+
+
+@row.equal(
+    lambda: [
+        (Fraction(beta), Fraction(d), t, Fraction(noise))
+        for beta in (1, Fraction(5, 2))
+        for d, noise in ((0, 1), (2, Fraction(1, 3)), (1, 20))
+        for t in (1, 2, 3, 4, 30)
+    ],
+    tolerance=1e-12,
+)
+def _(beta: Fraction, d: Fraction, t: int, noise: Fraction) -> Sides:
+    """(2), lower bound: the loss that needs it, step by step, in fractions"""
+    case = (float(beta), float(d), t, float(noise) ** 2)
+    wrong = _worst(*case).mean_value if t > 1 else _telescoped(*case)
+    return _worst(*case).mean_iterate_least, lambda: _mean_iterate(beta, d, t, noise), wrong
+
+
+@row.equal((1,), (5,), (1000,), (20_000,), tolerance=1e-12)
+def _(t: int) -> Sides:
+    """C_T, by its sum in fractions"""
+    return (
+        _worst(1.0, 0.0, t, 1.0).mean_iterate_least,
+        lambda: float(sum(float(Fraction(k * k, k * (k - 1) + t)) for k in range(1, t + 1)) / (2 * t)),
+        float(_summed_factor(10)),
+    )
