@@ -159,10 +159,10 @@ class Outlier:
                 batch_size=self.batch_size,
                 second_moment=moment,
             ).value
-            for moment in (0.0, 1.0)
+            for moment in (0.0, 0.5)
         ]
-        # a moment known in the mean may all come at the first step, the only one that counts here: half of it
-        return ((self.g**2 + after) / 2 - unit[0]) / (unit[1] - unit[0]) * 2
+        # a moment known in the mean may all come at the first step, the only one that counts here: 1/2 is 1 there
+        return ((self.g**2 + after) / 2 - unit[0]) / (unit[1] - unit[0])
 
 
 _SMALL = tuple(Outlier(n, b, 0.2, gamma) for n, b in ((4, 1), (7, 2), (9, 4)) for gamma in (0.05, 0.2))

@@ -33,8 +33,8 @@ $$\frac1T\sum_{t=1}^TE[Q_t]\le\frac{2Gx}{\kappa T}(\Delta_LA_T+vB_T)\le\frac1\ka
 3. It is never more than $2G\Delta_L$ at $T = 1$, whatever $C$ and $\sigma$ are. The bound of the theorems tends to $\infty$ as
    $\gamma\to0$.
 4. For $\rho>1$ the middle holds with $A_T = 1$ and $B_T = T-1$.
-5. If of $M$ only a bound on the mean over the steps is known, the middle holds with $TA_{T-1}$ in place of $B_T$ for the part of
-   $M$ in $v$.""",
+5. If a bound $\bar M$ on the mean of $E|\hat g_t|^2$ over the steps is known, the middle holds with the smaller of
+   $\bar MTA_{T-1}$ and $MB_T$ in place of $MB_T$.""",
         verdict=Verdict.HOLDS,
         summary=r"the bound of DP-SGD gets the factors $1-(1-\rho)^T$ and $1-A_T/T$, $\rho = 2x\gamma G$, and is then attained for "
         "every $T$; the printed bound counts the gap as if nothing of it had been used.",
@@ -49,7 +49,7 @@ $$\frac1T\sum_{t=1}^TE[Q_t]\le\frac{2Gx}{\kappa T}(\Delta_LA_T+vB_T)\le\frac1\ka
             "Those of Theorem 3.5: a fresh mask and fresh noise at every step, no momentum, deviations and symmetric law given the iterate.",
             r"$E[b_t']\ge0$ at every step $t$, in the mean over iterates and masks. If only the mean over the steps is known, the bound of "
             "the theorems stands.",
-            r"$M$ bounds $E|\hat g_t|^2$ at every step, but for item 5.",
+            r"$M$ bounds $E|\hat g_t|^2$ at every step. It always does, with batches as in the statement.",
             r"$\kappa$ as in Theorem 3.5, a ratio of sums; $1-r$ may always be put for it.",
         ),
         calculators=(convergence.dpsgd_bound,),
