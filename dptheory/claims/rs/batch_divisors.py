@@ -18,7 +18,7 @@ row = Row(
         source=Source("rs", "new, on Theorem 3.5 and Algorithm 1"),
         ours=True,
         for_users=(
-            "What dividing by the drawn batch size costs in noise is a number, and where the kept noise is below a third "
+            "What dividing by the drawn batch size costs in noise is a number, and for large batches, where the kept noise is below a third "
             "of the clipped signal it is less than dividing by the expected size costs."
         ),
         statement=r"""Theorems 3.3 to 3.5 ([rs.thm3.5](thm3.5.md)) with Poisson batches of rate $q$ from $N$ examples, $K$ the size that is drawn,

@@ -17,7 +17,7 @@ row = Row(
         source=Source("rs", "new, on Theorem 3.5"),
         ours=True,
         for_users=(
-            r"The bound of a run of few or small steps is smaller: where $2x\gamma GT = 1$ its gap part is 0.63 and its noise "
+            r"The bound of a run of few or small steps is smaller: for small steps with $2x\gamma GT = 1$ its gap part is 0.63 and its noise "
             "part 0.37 of what it was."
         ),
         statement=r"""It sharpens Theorems 3.3 to 3.5 ([rs.thm3.5](thm3.5.md)) and Theorem 2 of Random freeze ([rf.thm2](../rf/thm2.md)). Let
@@ -42,7 +42,7 @@ $$\frac1T\sum_{t=1}^TE[Q_t]\le\frac{2Gx}{\kappa T}(\Delta_LA_T+vB_T)\le\frac1\ka
             r"The bound of DP-SGD adds up $T$ steps as if each had the whole gap $\Delta_L$ before it. A step's term is at most "
             r"$2Gx$ times the gap that is left, and that gives a geometric sum.",
             r"The rate is $\rho = 2x\gamma G$, not the $x\gamma G(2-\gamma G)$ of noisy SGD: clipped updates are charged at length $C$.",
-            r"It matters where $\rho T$ is below about 3: at $\rho T = 1$ the part of the gap is 0.63 of what it was, that of the noise 0.37.",
+            r"It matters where $\rho T$ is below about 3: for small steps with $\rho T = 1$ the part of the gap is 0.63 of what it was, that of the noise 0.37.",
             "Use `dpsgd_bound`, which returns it where no bias is given.",
         ),
         conditions=(

@@ -52,7 +52,9 @@ and $\min_tE|\nabla w_t|^2\le2G\Delta_L$.
             r"$\beta' = \frac{1-q'}B$ for sampling rate $q'$.",
             "The run does not tell which iterate has the least gradient.",
             r"With mask or noise it is not the worst case: in the problems that were solved ($T\le4$, $x = \frac12$ or $1$) it is at most 7 % "
-            r"above (observed). For $\gamma G>1$ it is not the worst case without them either.",
+            r"above (observed). For $\gamma G>1$ it is not the worst case without them either; the exact rates there are known too "
+            "(Rotaru, Glineur and Patrinos, Exact worst-case convergence rates of gradient descent: a complete analysis for all constant "
+            "stepsizes over nonconvex and convex functions, 2024).",
         ),
         calculators=(convergence.least_gradient_bound,),
         proved=True,
