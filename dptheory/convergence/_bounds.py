@@ -56,8 +56,8 @@ def dpsgd_bound(
         kappa: sum_t E[P'_t h'_t |mask * grad_t|] / sum_t E[P_t h_t |grad_t|], at least 1 - drop_rate, and 1 for rate 0;
             None takes 1 - drop_rate, with which the bound holds whatever kappa is; at most 1e70.
         bias: mean of the bias over the steps, of size at most 1e140; None says that it is at no step negative.
-        second_moment: bound on the mean of E|update without noise|^2 over the steps, at most the M above; None takes that.
-            With it the first form has T A_{T-1} in place of B_T for the part of M, because early steps count for more.
+        second_moment: bound m on the mean of E|update without noise|^2 over the steps, at most the M above; None takes that.
+            With it the first form has the smaller of m T A_{T-1} and M B_T for M B_T, because early steps count for more.
         sampling: "poisson" or "fixed", see :mod:`dptheory.convergence`.
         sampling_rate: q of Poisson batches; None takes 0, right for every q. Not allowed with "fixed".
 
@@ -115,7 +115,8 @@ def dpsgd_bound(
     share = 2 * smoothness * (1 - drop_rate) / kappa  # of the gap that is left, the most that a step's term can be
     rho = min(1.0, 2 * (1 - drop_rate) * learning_rate * smoothness)
     first, second = power_sums(rho, steps)
-    clipped = second if second_moment is None else steps * _before(rho, steps)
+    early = steps * _before(rho, steps)  # a moment that is known in the mean may all come at the first step
+    clipped = early if moment * early <= most * second else most / moment * second
     geometric = DescentBound(
         optimization=share * objective_gap * first / steps,
         clipping=share * learning_rate * step.clipping * clipped / steps,

@@ -14,7 +14,8 @@ _TAIL = 40.0  # standard deviations that are summed on both sides of the mean
 def drawn_size_factor(*, train_size: int, sampling_rate: float) -> float:
     r"""E[(qN / K)^2 | K >= 1], K binomial (N, q): the noise of a sum divided by the drawn size, over that of one divided by qN.
 
-    It tends to 1 + 3 (1 - q) / B as B = qN grows, and is below 1 only where B is so small that most batches are empty.
+    It tends to 1 + 3 (1 - q) / B as B = qN grows. It is below 1 only for B below about 1.3: empty batches are left out, and the
+    others are larger than B on average.
 
     Args:
         train_size: N, 1..1e9.

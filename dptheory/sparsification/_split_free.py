@@ -14,7 +14,7 @@ def largest_split_free_kappa(
     r"""min(x, sqrt(x) C / |w|) / H with H = E min(1, (C - |xi|)_+ / |w|): no kappa without a split is larger; none is below x.
 
     kappa without a split is E_m E[|m*w| min(|m*w|, (C - |m*xi|)_+)] / E[|w| min(|w|, (C - |xi|)_+)]. Where this bound is at most
-    sqrt(x), no mask that keeps the share x lowers the bound of DP-SGD at a tuned learning rate.
+    sqrt(x), no mask that keeps the share x lowers the bound of Theorem 3.5 (``bias=0.0``) at a tuned learning rate.
 
     Args:
         grad_norm: \|w|, in [1e-70, 1e70].

@@ -18,7 +18,7 @@ row = Row(
         source=Source("rs", "new, on Theorem 3.5 and Algorithm 1"),
         ours=True,
         for_users=(
-            "What dividing by the drawn batch size costs in noise is a number, and where the kept noise is below a third "
+            "What dividing by the drawn batch size costs in noise is a number, and for large batches, where the kept noise is below a third "
             "of the clipped signal it is less than dividing by the expected size costs."
         ),
         statement=r"""Theorems 3.3 to 3.5 ([rs.thm3.5](thm3.5.md)) with Poisson batches of rate $q$ from $N$ examples, $K$ the size that is drawn,
@@ -159,10 +159,10 @@ class Outlier:
                 batch_size=self.batch_size,
                 second_moment=moment,
             ).value
-            for moment in (0.0, 1.0)
+            for moment in (0.0, 0.5)
         ]
-        # a moment known in the mean may all come at the first step, the only one that counts here: half of it
-        return ((self.g**2 + after) / 2 - unit[0]) / (unit[1] - unit[0]) * 2
+        # a moment known in the mean may all come at the first step, the only one that counts here: 1/2 is 1 there
+        return ((self.g**2 + after) / 2 - unit[0]) / (unit[1] - unit[0])
 
 
 _SMALL = tuple(Outlier(n, b, 0.2, gamma) for n, b in ((4, 1), (7, 2), (9, 4)) for gamma in (0.05, 0.2))

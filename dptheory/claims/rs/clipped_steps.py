@@ -17,7 +17,7 @@ row = Row(
         source=Source("rs", "new, on Theorem 3.5"),
         ours=True,
         for_users=(
-            r"The bound of a run of few or small steps is smaller: where $2x\gamma GT = 1$ its gap part is 0.63 and its noise "
+            r"The bound of a run of few or small steps is smaller: for small steps with $2x\gamma GT = 1$ its gap part is 0.63 and its noise "
             "part 0.37 of what it was."
         ),
         statement=r"""It sharpens Theorems 3.3 to 3.5 ([rs.thm3.5](thm3.5.md)) and Theorem 2 of Random freeze ([rf.thm2](../rf/thm2.md)). Let
@@ -33,8 +33,8 @@ $$\frac1T\sum_{t=1}^TE[Q_t]\le\frac{2Gx}{\kappa T}(\Delta_LA_T+vB_T)\le\frac1\ka
 3. It is never more than $2G\Delta_L$ at $T = 1$, whatever $C$ and $\sigma$ are. The bound of the theorems tends to $\infty$ as
    $\gamma\to0$.
 4. For $\rho>1$ the middle holds with $A_T = 1$ and $B_T = T-1$.
-5. If of $M$ only a bound on the mean over the steps is known, the middle holds with $TA_{T-1}$ in place of $B_T$ for the part of
-   $M$ in $v$.""",
+5. If a bound $\bar M$ on the mean of $E|\hat g_t|^2$ over the steps is known, the middle holds with the smaller of
+   $\bar MTA_{T-1}$ and $MB_T$ in place of $MB_T$.""",
         verdict=Verdict.HOLDS,
         summary=r"the bound of DP-SGD gets the factors $1-(1-\rho)^T$ and $1-A_T/T$, $\rho = 2x\gamma G$, and is then attained for "
         "every $T$; the printed bound counts the gap as if nothing of it had been used.",
@@ -42,14 +42,14 @@ $$\frac1T\sum_{t=1}^TE[Q_t]\le\frac{2Gx}{\kappa T}(\Delta_LA_T+vB_T)\le\frac1\ka
             r"The bound of DP-SGD adds up $T$ steps as if each had the whole gap $\Delta_L$ before it. A step's term is at most "
             r"$2Gx$ times the gap that is left, and that gives a geometric sum.",
             r"The rate is $\rho = 2x\gamma G$, not the $x\gamma G(2-\gamma G)$ of noisy SGD: clipped updates are charged at length $C$.",
-            r"It matters where $\rho T$ is below about 3: at $\rho T = 1$ the part of the gap is 0.63 of what it was, that of the noise 0.37.",
+            r"It matters where $\rho T$ is below about 3: for small steps with $\rho T = 1$ the part of the gap is 0.63 of what it was, that of the noise 0.37.",
             "Use `dpsgd_bound`, which returns it where no bias is given.",
         ),
         conditions=(
             "Those of Theorem 3.5: a fresh mask and fresh noise at every step, no momentum, deviations and symmetric law given the iterate.",
             r"$E[b_t']\ge0$ at every step $t$, in the mean over iterates and masks. If only the mean over the steps is known, the bound of "
             "the theorems stands.",
-            r"$M$ bounds $E|\hat g_t|^2$ at every step, but for item 5.",
+            r"$M$ bounds $E|\hat g_t|^2$ at every step. It always does, with batches as in the statement.",
             r"$\kappa$ as in Theorem 3.5, a ratio of sums; $1-r$ may always be put for it.",
         ),
         calculators=(convergence.dpsgd_bound,),

@@ -33,11 +33,11 @@ the number of epochs, $p_e = 1-\prod_{i=e}^E(1-\rho_i)$, $p_{E+1} = 0$.
    $\Delta_L\prod_e(1-x_e)$. With a fresh mask at each of the $nE$ steps, $1-x_e$ is replaced by
    $(1-x_e\gamma_eG(2-\gamma_eG))^n$, which is never more than $1-\rho_e$.""",
         verdict=Verdict.HOLDS,
-        summary=r"without noise an epoch that holds its mask counts as one step of rate $\rho = x(1-(1-\gamma G)^{2n})\le x$, "
+        summary=r"without noise and for $\gamma G\le1$ an epoch that holds its mask counts as one step of rate $\rho = x(1-(1-\gamma G)^{2n})\le x$, "
         "however long it is: the worst case at the starts of the epochs.",
         key_points=(
             "The theorems of both papers need a fresh mask at every step; their algorithms hold one through an epoch.",
-            r"For the iterates at the starts of the epochs there is a bound, and without noise it is the worst case: an epoch counts as one "
+            r"For the iterates at the starts of the epochs there is a bound, and without noise, for $\gamma G\le1$, it is the worst case: an epoch counts as one "
             r"step of rate $\rho = x(1-(1-\gamma G)^{2n})$.",
             r"$\rho\le x$: holding a mask longer than $1/(\gamma G)$ steps gains little on the worst function. Draw it afresh at every step "
             "if you can.",
