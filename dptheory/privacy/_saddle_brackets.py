@@ -106,9 +106,10 @@ def direction_epsilon(composition: Composition, *, delta: float, direction: Dire
 def about_log_delta(composition: Composition, epsilon: float, direction: Direction) -> float:
     """About log delta(epsilon), cheaply; -inf beyond all losses that occur."""
     try:
-        return rough_saddle(step_losses(composition, direction), epsilon).log_value
+        saddle = rough_saddle(step_losses(composition, direction), epsilon)
     except Unresolved:
         return -math.inf
+    return saddle.log_value if saddle.c > 0 else math.log1p(-0.5 * math.exp(min(saddle.log_value, 0.0)))
 
 
 def scaled(composition: Composition, factor: float) -> Composition:

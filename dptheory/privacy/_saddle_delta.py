@@ -149,7 +149,7 @@ def closed_bounds(steps: Steps, epsilon: float) -> tuple[float, float]:
     It is close with little noise, where most outputs give the largest loss.
     """
     if len(steps) == steps[0].count == 1:
-        delta = _one_step(steps[0], epsilon)
+        delta = one_step_delta(steps[0], epsilon)
         return delta * (1 - DELTA_ERROR), delta * (1 + DELTA_ERROR) + _LEAST
     high = gaussian_bracket(unsampled_mu(steps), epsilon)[1]
     largest = largest_loss(steps)
@@ -209,7 +209,8 @@ def whole_line(steps: Steps, epsilon: float, log_delta: float | None = None) -> 
             log_delta = min(math.log(low) if low > 0.1 * high else log_delta - 12.0, log_delta - 1.0)
         if best is None or high - low < width:
             best, width = line, high - low
-        if width < _FINE * high:
+        cuts_help = any(step.cut < math.inf for step in kept) and not (line.smoothing > 0 and width < WIDEST * high)
+        if width < _FINE * high or not cuts_help:
             break
     assert best is not None
     return best
@@ -220,14 +221,16 @@ def _split_lines(steps: Steps, epsilon: float, outputs: int, leave_out: bool) ->
     """Lines for the runs without an extreme output, and for the rest."""
     floors = [_SHARE * output(step, epsilon / outputs) for step in steps]
     if leave_out:
-        by_one = sum(step.count * _one_step(step, epsilon) for step in steps)  # delta, where one output makes it out
+        by_one = sum(
+            step.count * one_step_delta(step, epsilon) for step in steps
+        )  # delta, where one output makes it out
         steps = cut(steps, math.log(max(by_one, 1e-300)), _FAR_OUT)
     usual, rare = split(steps, floors)
     line = line_at(rare, least_point(rare, epsilon), _SPLIT_NODES)
     return Lines(epsilon, (line, _small_part(usual, epsilon, line.delta_bracket(epsilon)[1])))
 
 
-def _one_step(step: StepLoss, epsilon: float) -> float:
+def one_step_delta(step: StepLoss, epsilon: float) -> float:
     return Loss(step.direction, step.noise_multiplier, step.sampling_rate).delta(epsilon)
 
 

@@ -19,6 +19,7 @@ from dptheory.privacy._saddle_delta import (
     largest_loss,
     lines_near,
     narrow,
+    one_step_delta,
     unsampled_mu,
 )
 from dptheory.privacy._saddle_line import line_at
@@ -27,6 +28,7 @@ from dptheory.privacy._sampled_loss import Loss
 
 _FEW = 4096  # nodes while searching
 _SEARCH = 16
+_SETTLED = 0.1  # log of delta over the one that is asked for: the next step of Newton's method is close enough
 _LONG_SEARCH = 80
 _WIDE = 4  # wide brackets after which the search gives up
 _TURNS = 12
@@ -48,8 +50,8 @@ def epsilon_of(steps: Steps, delta: float) -> tuple[float, float]:
     """
     if len(steps) == steps[0].count == 1:
         return one_step_epsilon(_loss(steps[0]), delta)
-    at_zero = delta_bounds_at(steps, 0.0)
-    if at_zero[1] <= delta:
+    alone = max(one_step_delta(step, 0.0) for step in steps)  # of a part of the run
+    if alone <= delta and delta_bounds_at(steps, 0.0)[1] <= delta:
         return 0.0, 0.0
     lower, upper = 0.0, math.inf
     for attempt in (_quickly, _carefully):
@@ -59,7 +61,7 @@ def epsilon_of(steps: Steps, delta: float) -> tuple[float, float]:
             continue
         if upper - lower <= _CLOSE * upper or (
             bracket(upper)[0] >= delta * (1 - 2 * WIDEST)
-            and (bracket(lower) if lower > 0 else at_zero)[1] <= delta * (1 + 2 * WIDEST)
+            and (bracket(lower) if lower > 0 else delta_bounds_at(steps, 0.0))[1] <= delta * (1 + 2 * WIDEST)
         ):
             return lower, upper
     raise Unresolved(f"epsilon is known to lie in [{lower!r}, {upper!r}] only", lower, upper)
@@ -110,14 +112,14 @@ def _search(steps: Steps, delta: float, largest: float) -> float:
         # neither of both: taken as a lower end of the search
         low, high = (low, min(high, epsilon)) if above < delta else (max(low, epsilon), high)
         value, slope = line.middle(epsilon)
-        moved = math.nan
+        moved, astray = math.nan, math.inf
         if above - below < above / 4 and slope < 0:
-            moved = epsilon - math.log(value / delta) * value / slope
+            astray = math.log(value / delta)
+            moved = epsilon - astray * value / slope
         if not low <= moved <= high:
             moved = math.sqrt(low * high) if low > 0 and high < math.inf else (epsilon / 2 if low == 0 else 2 * epsilon)
-        settled = abs(moved - epsilon) * -slope < delta / 10
         epsilon = moved
-        if settled:
+        if abs(astray) < _SETTLED:
             break
     return epsilon
 

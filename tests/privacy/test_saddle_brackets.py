@@ -5,19 +5,22 @@ import random
 
 import pytest
 
-from dptheory.privacy import _measures, _saddle_delta, gaussian_delta, gaussian_epsilon, gaussian_mu
+from dptheory.privacy import _measures, _saddle_brackets, _saddle_delta, gaussian_delta, gaussian_epsilon, gaussian_mu
 from dptheory.privacy._dp_accounting import pld_bracket
 from dptheory.privacy._moment_rule import moment_rule
 from dptheory.privacy._moments import Direction, Unresolved
 from dptheory.privacy._saddle_brackets import (
     Composition,
     SampledGaussian,
+    about_log_delta,
     delta_bracket,
     direction_delta,
     direction_epsilon,
     epsilon_bracket,
     noise_bracket,
 )
+from dptheory.privacy._saddle_delta import delta_bounds_at
+from dptheory.privacy._saddle_line import Line, line_at
 from dptheory.privacy._sampled_loss import Loss
 
 
@@ -149,6 +152,56 @@ def test_a_search_for_the_noise_that_starts_at_an_atom_asks_for_few_nodes(monkey
     low, high = noise_bracket(one(1.0, 0.02, 1000), epsilon=1.0, delta=0.5)
     assert high <= low * (1 + 1.01e-6)
     assert max(sizes) < 60_000 and sum(sizes) < 1_000_000
+
+
+def test_the_least_noise_takes_few_brackets_of_delta(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where delta is near 1 at little noise the search began there, and fell back on halving: 43 brackets."""
+    asked = []
+
+    def counted(*arguments: object) -> tuple[float, float]:
+        asked.append(arguments)
+        return delta_bounds_at(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(_saddle_brackets, "delta_bounds_at", counted)
+    many = []
+    for epsilon, delta, rate, count in (
+        (8.0, 1e-5, 256 / 60_000, 9375),
+        (7.98, 2e-5, 0.001, 86_844),
+        (0.05, 1e-7, 0.001, 300),
+        (3.0, 1e-5, 0.02, 2000),
+        (50.0, 1e-10, 0.3, 1000),
+        (1.0, 0.01, 1e-4, 10**6),
+    ):
+        asked.clear()
+        low, high = noise_bracket(one(1.0, rate, count), epsilon=epsilon, delta=delta)
+        many += [(epsilon, rate, len(asked))] * (len(asked) > 12 or not low < high < low * (1 + 1.01e-6))
+    assert not many
+
+
+def test_what_is_about_delta_falls_with_the_noise() -> None:
+    found = [about_log_delta(one(sigma, 0.004, 9000), 8.0, "remove") for sigma in (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)]
+    assert sorted(found, reverse=True) == found and found[0] > -1e-6
+
+
+def test_few_steps_with_rare_large_losses_take_few_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that stopped where delta hardly changes made the widest lines twice: 19 and 18 of them."""
+    made = []
+
+    def counted(*arguments: object) -> Line:
+        made.append(arguments)
+        return line_at(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(_saddle_delta, "line_at", counted)
+    many = []
+    for (noise, rate, count, delta), direction in (
+        ((0.28415, 2.3388e-05, 2, 2.7602e-06), "replace"),
+        ((0.26721, 1.4044e-06, 2, 1.3509e-08), "remove"),
+        ((0.1, 3.6e-4, 315, 2.463e-06), "add"),
+    ):
+        made.clear()
+        direction_epsilon(one(noise, rate, count), delta=delta, direction=direction)  # type: ignore[arg-type]
+        many += [(noise, direction, len(made))] * (len(made) > 9)
+    assert not many
 
 
 @pytest.mark.slow
