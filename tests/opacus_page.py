@@ -451,13 +451,13 @@ into a model of the other. A checkpoint of Opacus's accountant does not: its ste
 ## What is not
 
 - **The mechanism is the first argument.** DP-SGD is one of them; `engine.get_epsilon(delta)` counts what the chosen one spends.
-- **Epsilon is the upper end of a rigorous bracket** ([how](privacy/saddle_line.md)), in the rows above about .01 below what
+- **Epsilon is the upper end of a rigorous bracket** ([how](privacy/saddle_line.md)), in the rows above .01 to .02 below what
   Opacus's default accountant gives.
 - **The sampling rate is what was asked for.** Opacus rounds it to 1 / `len(loader)`.
 - **`make_private_with_epsilon` sets a budget**: steps beyond it are refused. `optimizer.accountant.limit` sets another one.
 - **`requires_grad` may change between steps.** Opacus puts its hooks on once; here they follow. Which layers are trained, and
   when, must not be decided by looking at the data, other than at what was released.
-- **Not here**: ghost clipping, clipping per layer or adaptive, models without a wrapper, accountants to choose from, several
+- **Not here**: ghost clipping, clipping per layer, models without a wrapper, accountants to choose from, several
   runs of one engine. Each is refused in the line that the table shows.
 - **Not in the table**: several processes, which a page of one cannot show. `DifferentiallyPrivateDistributedDataParallel` works
   as in Opacus and has tests of its own.

@@ -123,6 +123,17 @@ def split(steps: Steps, floors: list[float]) -> tuple[Product, Difference]:
     return Product(tuple(usual), 0.0), Difference(tuple(usual), tuple(rare), law(steps).left_out)
 
 
+def bands(steps: Steps, floors: list[list[float]]) -> tuple[Product, list[Difference]]:
+    """The runs without an output above the lowest floors, and those whose highest output lies in a band; floors rise."""
+    found: list[Difference] = []
+    for level in reversed(floors):
+        usual, rare = split(steps, level)
+        # what is beyond the first cut is left out once
+        found.append(replace(rare, left_out=0.0) if found else rare)
+        steps = usual.steps
+    return usual, found
+
+
 def law(steps: Steps) -> Product:
     """The law of the sum of the losses of ``steps``, most of whose mass no cut takes."""
     return Product(steps, sum(step.count * math.exp(step.log_cut_mass) for step in steps if step.cut < math.inf))

@@ -13,9 +13,9 @@ from scipy.special import log_ndtr
 
 from dptheory.privacy._closed_forms import participation_delta
 from dptheory.privacy._gaussian import gaussian_log_delta
-from dptheory.privacy._measures import Product, law, least_point, log_chernoff, output, split
+from dptheory.privacy._measures import Product, bands, law, least_point, log_chernoff, output, split
 from dptheory.privacy._moments import StepLoss, Unresolved
-from dptheory.privacy._saddle_line import Line, line_at
+from dptheory.privacy._saddle_line import MOST, Line, line_at
 from dptheory.privacy._saddle_points import LEFT_OUT, Saddle, Steps, cut, saddle_at
 from dptheory.privacy._sampled_loss import DELTA_ERROR, Loss
 
@@ -37,6 +37,12 @@ beyond the one whose loss is epsilon are left out."""
 _FAR_OUT = 26.0
 """Nats below what one output alone makes of delta."""
 _SPLIT_NODES = 2**15
+_LONG = 6 * MOST
+"""Nodes of the line that is tried last: what a smoothing adds falls with their square."""
+_MANY = 16
+_BAND, _MOST_BANDS = 1.0, 8
+_ROOM = 2.001
+"""Times the width of a cut: between the highest floor and the cut."""
 _BEFORE = (1.0, 0.7, 0.4)
 """Of the saddle's c, for Chernoff's bound: a moment with a cut may explode just beyond the saddle."""
 _LEAST = 5e-324
@@ -173,34 +179,49 @@ def lines_near(steps: Steps, epsilon: float, *, split_first: bool = False) -> Li
     """The lines for epsilon that give the narrowest bracket of delta there, or the first that are narrow."""
     best: Lines | None = None
     width = math.inf
-    splits = () if steps[0].direction == "add" or epsilon == 0 else _SPLITS
-    for at in (*splits, None) if split_first else (None, *splits):
+    splits = () if steps[0].direction == "add" or epsilon == 0 else _ways_to_split(steps)
+    for at in (*splits, "whole", "long") if split_first else ("whole", *splits, "long"):
+        if at == "long" and width <= WIDEST:
+            break
         try:
-            found = (
-                _split_lines(steps, epsilon, *at) if at is not None else Lines(epsilon, (whole_line(steps, epsilon),))
-            )
+            found = _lines(steps, epsilon, at)
         except Unresolved:
             continue
         low, high = found.delta_bracket(epsilon)
         if high - low < width * high:
             best, width = found, (high - low) / high
-        if width < WANTED or (at is not None and width < WIDEST / 4 and (at[1] or width > _NEARLY)):
+        last_of_its_kind = isinstance(at, str) or at[1]
+        if width < WANTED or (at != "whole" and width < WIDEST / 4 and (last_of_its_kind or width > _NEARLY)):
             break
     if best is None:
         raise Unresolved("no line through a saddle point")
     return best
 
 
+def _ways_to_split(steps: Steps) -> tuple[tuple[int, bool] | str, ...]:
+    """Bands after the splits at one output, but of few steps, where the runs without an extreme output are no small part."""
+    if sum(step.count for step in steps) < _MANY:
+        return _SPLITS
+    return (*_SPLITS[:2], "bands", *_SPLITS[2:])
+
+
+def _lines(steps: Steps, epsilon: float, at: tuple[int, bool] | str) -> Lines:
+    if at == "bands":
+        return _band_lines(steps, epsilon)
+    if isinstance(at, str):
+        return Lines(epsilon, (whole_line(steps, epsilon, MOST if at == "whole" else _LONG),))
+    return _split_lines(steps, epsilon, *at)
+
+
 @functools.lru_cache(maxsize=64)
-def whole_line(steps: Steps, epsilon: float, log_delta: float | None = None) -> Line:
+def whole_line(steps: Steps, epsilon: float, most: int = MOST) -> Line:
     """The line for epsilon, whose cut fits delta: it is made anew until what is left out does not matter."""
-    if log_delta is None:
-        log_delta = min(rough_saddle(steps, epsilon).log_value, -1.0)
+    log_delta = min(rough_saddle(steps, epsilon).log_value, -1.0)
     best, width = None, math.inf
     for nats in (LEFT_OUT, LEFT_OUT / 2):  # nearer cuts leave less of what delta has to be told from
         for _ in range(_CUTS):
             kept = cut(steps, log_delta, nats)
-            line = line_at(law(kept), saddle_at(kept, epsilon))
+            line = line_at(law(kept), saddle_at(kept, epsilon), most)
             low, high = line.delta_bracket(epsilon)
             if line.smoothing > 0 and low == 0.0:
                 return line  # the law hardly decays: another cut does not help
@@ -228,6 +249,27 @@ def _split_lines(steps: Steps, epsilon: float, outputs: int, leave_out: bool) ->
     usual, rare = split(steps, floors)
     line = line_at(rare, least_point(rare, epsilon), _SPLIT_NODES)
     return Lines(epsilon, (line, _small_part(usual, epsilon, line.delta_bracket(epsilon)[1])))
+
+
+@functools.lru_cache(maxsize=64)
+def _band_lines(steps: Steps, epsilon: float) -> Lines:
+    """Lines for the runs without an extreme output, and for bands of the extreme outputs: losses of many sizes."""
+    steps = _far_cut(steps, epsilon)
+    lowest = [_SHARE * output(step, epsilon) for step in steps]
+    room = [step.cut - _ROOM / step.sharpness - floor for step, floor in zip(steps, lowest, strict=True)]
+    if not 0 < min(room) <= max(room) < _MOST_BANDS * _BAND:
+        raise Unresolved("the cut leaves no room above the floor")
+    count = math.ceil(max(room) / _BAND)
+    floors = [[floor + width * k / count for floor, width in zip(lowest, room, strict=True)] for k in range(count)]
+    usual, rare = bands(steps, floors)
+    lines = [line_at(band, least_point(band, epsilon), _SPLIT_NODES) for band in rare]
+    return Lines(epsilon, (*lines, _small_part(usual, epsilon, sum(line.delta_bracket(epsilon)[1] for line in lines))))
+
+
+def _far_cut(steps: Steps, epsilon: float) -> Steps:
+    """Without outputs far beyond the one whose loss is epsilon."""
+    by_one = sum(step.count * one_step_delta(step, epsilon) for step in steps)  # delta, where one output makes it out
+    return cut(steps, math.log(max(by_one, 1e-300)), _FAR_OUT)
 
 
 def one_step_delta(step: StepLoss, epsilon: float) -> float:

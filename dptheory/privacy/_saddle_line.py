@@ -196,7 +196,7 @@ def _length(moments: AtLine, saddle: Saddle, h: float, log_wanted: float, most: 
     ``log_wanted``: how small the tail is to be against M(c).
     """
     count = max(4, math.ceil(math.sqrt(2 * max(-_LOG_WANTED, 1.0)) / (saddle.width * h)))
-    most = min(most, _MOST_PRODUCTS // moments.size)
+    most = min(most, max(1, most // MOST) * _MOST_PRODUCTS // moments.size)
     while True:
         count = min(count, most)
         log_decay = moments.log_decay((count + 1) * h)

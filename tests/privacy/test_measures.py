@@ -35,12 +35,21 @@ def test_every_split_holds_what_the_whole_line_gives(exact: float) -> None:
     assert min(high - low for low, high in found) < 1e-6 * exact
 
 
+def test_bands_add_up_to_what_the_whole_line_gives(exact: float) -> None:
+    lines = _saddle_delta._band_lines(STEPS, EPSILON)
+    low, high = lines.delta_bracket(EPSILON)
+    assert len(lines.parts) > 2 and low <= exact * (1 + 1e-12) and high >= exact * (1 - 1e-12)
+    assert high - low < 1e-6 * exact
+
+
 def test_without_either_part_it_does_not(exact: float) -> None:
-    """Planted: one part of the law is forgotten."""
-    lines = _saddle_delta._split_lines(STEPS, EPSILON, 1, False)
-    for part in lines.parts:
-        low, high = Lines(EPSILON, (part,)).delta_bracket(EPSILON)
-        assert not low <= exact <= high
+    """Planted: one part of the law is forgotten, or, in bands, any that matters."""
+    for lines in (_saddle_delta._split_lines(STEPS, EPSILON, 1, False), _saddle_delta._band_lines(STEPS, EPSILON)):
+        for part in lines.parts:
+            if part.delta_bracket(EPSILON)[1] > 1e-5 * exact:
+                others = tuple(other for other in lines.parts if other is not part)
+                low, high = Lines(EPSILON, others).delta_bracket(EPSILON)
+                assert not low <= exact <= high
 
 
 def terms_differ() -> float:
