@@ -128,7 +128,8 @@ def _random_sparsification() -> list[str]:
     assert found.lost_probability == 0.5 and math.isinf(found.value)
     return [
         f"the average moves by {moved} of $C$ with the last one, where the account has {F(1, 3)}.",
-        rf"all gradients 0, 400 entries kept, 5 examples in the batch or 4: $\delta = {delta:.4f}$ at $\epsilon = 2$, where",
+        "all gradients 0, 400 entries kept, 5 examples in the batch or 4: "
+        rf"$\delta\ge{math.floor(1e4 * delta) / 1e4}$ at $\epsilon = 2$, where",
         rf"($B = 2$, $\gamma = {F(1, 10)}$, data $1,-\frac12$) leads to {step}, with a third example 3 to {three}.",
         r"$L = \frac12|w|^2$ from (1, 1), $r = \frac12$, no noise, one mask held. Theorem 3.2 "
         rf"with $T = 25$ steps of $\gamma = {F(1, 5)}$: left side above 1, right side {noiseless[1]}.",

@@ -26,7 +26,7 @@ def least_gradient_bound(
     With rho and V of :func:`noisy_sgd_bound`, n = T - 1 and u = x (gamma G)^2 V / 4: the least over r in [sqrt(1 - rho), 1] of
     (G Delta + n u (1 + 1/r)) / (1/2 + n (1/2 + rho/4 - (1 - rho)/(4 r) - r/4)), and never more than 2 G Delta. Without noise
     that is G Delta / (1/2 + n (rho/4 + (1 - sqrt(1 - rho))/2)): for long runs a third below the mean at gamma = 1/G without a
-    mask. For small steps it is up to 23 % below (at rho T = 1.8), and hardly below where rho T is large. The worst case without
+    mask. For small steps it is up to 23 % below (at rho T = 1.79), and hardly below where rho T is large. The worst case without
     mask and noise for gamma G <= 1.
 
     Needs, and cannot check: what :func:`noisy_sgd_bound` needs. Which iterate has the least gradient the run does not tell.

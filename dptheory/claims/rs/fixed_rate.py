@@ -26,7 +26,7 @@ $D = \Delta_\sigma = \frac{GC^2\sigma^2d}{2B^2}$, $a = \frac{\Delta_{\mathcal L}
    $\kappa = \sqrt x$ that is also enough.
 3. Without $\kappa\le\sqrt x$ the noise may be as small as one likes: $\frac{d\sigma^2}{B^2}>1$ is not necessary.""",
         verdict=Verdict.HOLDS,
-        summary=r"at a fixed learning rate masking lowers the bound of Theorem 3.5 if and only if $\kappa>(a+x\gamma D)/(a+\gamma D)$; where "
+        summary=r"at a fixed rate masking lowers Theorem 3.5's bound if and only if $\kappa>(a+x\gamma D)/(a+\gamma D)$; where "
         r"$\kappa\le\sqrt x$ this asks for more noise than $d\sigma^2/B^2 = 1$, otherwise not.",
         conditions=(
             r"Bias zero with and without the mask; $\gamma,A>0$ and $\Delta_{\mathcal L}\ge0$; $r>0$.",
