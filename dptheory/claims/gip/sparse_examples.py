@@ -189,5 +189,6 @@ def _(field: str, nonzeros: int, dim: int, keep: int, steps: int, groups: int) -
     weight = Fraction(math.exp(-theta))
     laws = [counted_swaps(dim, keep, w) for w in (weight, Fraction(1))]
     means = [sum(i * p for i, p in law.items()) for law in laws]
-    true = {"swaps": Fraction(swaps), "theta": theta, "retained_gain": 1 - means[0] / means[1]}
+    gain = 1 - Fraction(means[0]) / Fraction(means[1])
+    true: dict[str, Fraction] = {"swaps": Fraction(swaps), "theta": theta, "retained_gain": gain}
     return getattr(found, field), true[field], 1.01 * float(true[field])
