@@ -107,7 +107,7 @@ $\frac{\beta D^2}{2(T+2)}$ as well.""",
         verdict=Verdict.HOLDS,
         summary=(
             r"the mean risk of $T$ noisy steps of gradient descent is at most $\frac{\beta D^2}{2(T+2)}+\frac N{2\beta}$, "
-            "exactly; averaging the iterates saves at most 30 % of the noise term, and nothing in the limit."
+            "exactly; averaging iterates saves at most 30 % of the noise, nothing in the limit."
         ),
         key_points=(
             "The paper's bound after $T$ noisy steps has no square and twice the noise ([gep.eq12](eq12.md)).",

@@ -138,7 +138,7 @@ rise and ends at or below $\frac\pi2$, and $\kappa$ does not fall.""",
             ),
             (
                 r"It does not fall in each part of the signal: if only the part across $\nabla f$ grows, it can rise. "
-                "Measured, not proved: it rises with the bias angle up to 90 degrees."
+                "Measured, not proved: it rises with the bias angle up to a right angle."
             ),
             "Use `angle_variance`.",
         ),
