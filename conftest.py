@@ -30,6 +30,9 @@ pytest_collect_file = Sybil(
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="also run the deeper tests")
+    parser.addoption(
+        "--mutants", action="store_true", help="also make every field of every result wrong, and see it noticed"
+    )
 
 
 TOGETHER = (
@@ -70,7 +73,8 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     rank = {file: i for i, file in enumerate(LONG)}
     items.sort(key=lambda item: rank.get(item.nodeid.split("::")[0], len(LONG)))
-    if not config.getoption("--slow"):
-        for item in items:
-            if "slow" in item.keywords:
-                item.add_marker(pytest.mark.skip(reason="needs --slow"))
+    for option in ("slow", "mutants"):
+        if not config.getoption(f"--{option}"):
+            for item in items:
+                if item.get_closest_marker(option):
+                    item.add_marker(pytest.mark.skip(reason=f"needs --{option}"))

@@ -22,6 +22,7 @@ from tests.mutants.surface import Leaf, Target, leaves, targets
 TARGETS = {target.name: target for target in targets()}
 
 
+@pytest.mark.mutants
 @pytest.mark.parametrize("name", TARGETS)
 def test_every_wrong_field_is_refused(name: str) -> None:
     found = holders.outcomes(TARGETS[name])
@@ -33,6 +34,7 @@ def _target(calculator: object) -> Target:
     return next(target for target in TARGETS.values() if target.calculator is calculator)
 
 
+@pytest.mark.mutants
 @pytest.mark.parametrize(
     ("calculator", "mutation"), special.SPECIAL, ids=[f"{i}-{c.__name__}" for i, (c, _) in enumerate(special.SPECIAL)]
 )
@@ -51,6 +53,7 @@ def test_every_calculator_of_the_ledger_is_found() -> None:
     assert named <= found, f"without a mutant: {named - found}"
 
 
+@pytest.mark.mutants
 def test_the_bench_agrees_with_the_checks_themselves() -> None:
     """Parts recomputed under a mutant say what the whole check says."""
     cheap = [
