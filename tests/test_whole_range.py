@@ -109,6 +109,17 @@ def test_the_whole_range() -> None:
     assert (missed, wide) == ([], [])
 
 
+def test_a_witness_whose_exponentials_underflow() -> None:
+    """dp-accounting gave 2282.338 for a lower bound; epsilon is 2282.32137, by the number of hits, whose losses are normal."""
+    noise, rate = 0.050615908177472656, 0.05519770007810546
+    low, high = pld_bracket(Loss("remove", noise, rate), 19, 2.1519187099376483e-11)
+    assert low <= 2282.32136 <= high
+    found = privacy.epsilon_bounds(
+        noise_multiplier=noise, sampling_rate=rate, steps=19, delta=2.1519187099376483e-11, direction="remove"
+    )
+    assert found.lower <= 2282.3213693317 <= found.upper and found.upper - found.lower < 1e-7
+
+
 def test_the_core() -> None:
     rng = random.Random(5)
     settings = [in_core(rng) for _ in range(6)]

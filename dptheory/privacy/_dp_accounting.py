@@ -7,6 +7,8 @@ one. What the library leaves to its caller is done here.
   steps add up. This much of delta is set aside; where it is more than a tenth of delta there is no answer.
 - Its default truncation of 1e-15 would use up a delta of that size. It is set to a share of delta, and set aside in the
   lower bound, to which the library adds it as well.
+- It weighs losses by exp(-loss), which underflows beyond about 700: its epsilon is then up to about 1 too large. Such a lower
+  bound is dropped.
 - Its RDP of a step can round to 0, from which epsilon = 0 would follow for any number of steps: the rounding error is added.
   For Poisson samples it is far too large at orders below 2 and high at fractional ones: there the curve is our own.
 """
@@ -27,6 +29,7 @@ Array = NDArray[np.float64]
 
 _SHARE = 1e-4  # of delta: truncated tails
 _SINGLE_CELLS, _COMPOSED_CELLS = 60_000, 2**18
+_UNDERFLOW = 650.0
 _ROUNDED_DOWN_CELLS = 4_000  # the library makes these one by one, in Python
 
 
@@ -67,7 +70,7 @@ def pld_bracket(loss: Loss, steps: int, delta: float) -> tuple[float, float]:
         interval = max(span / _ROUNDED_DOWN_CELLS, 2 * radius / _COMPOSED_CELLS)
         if steps * interval / 2 < point.epsilon:  # what rounding down takes off
             lower = _epsilon_at(composed(interval, False), delta + steps * 1e-15 + 2 * share, 0.0)
-    return (lower if math.isfinite(lower) else 0.0, upper if upper >= 0 else math.inf)
+    return (lower if lower < _UNDERFLOW else 0.0, upper if upper >= 0 else math.inf)
 
 
 def _epsilon_at(distribution: Any, delta: float, otherwise: float) -> float:

@@ -1,7 +1,7 @@
 """delta of one direction at one epsilon: bounds that hold everywhere, as narrow as the integral on the saddle line gives them.
 
-Where the line's bracket is wide the law of the losses is split in two, the runs without an extreme output and the rest, each
-with a line of its own; and closed forms bound what no line does.
+Where the line's bracket is wide the law of the losses is split, in the runs without an extreme output and the rest, or bands of
+the rest, each with a line of its own; or more nodes are taken; and closed forms bound what no line does.
 """
 
 import functools
