@@ -154,18 +154,23 @@ def test_a_search_for_the_noise_that_starts_at_an_atom_asks_for_few_nodes(monkey
     assert max(sizes) < 60_000 and sum(sizes) < 1_000_000
 
 
-def test_corners_where_delta_was_not_known_are_narrow() -> None:
+@pytest.mark.parametrize(
+    ("setting", "direction", "known"),
+    [
+        pytest.param(  # known by convolution on a grid
+            (0.5586231058759423, 3.7870455e-08, 6070, 1.3e-4), "replace", 1.00722e-8, marks=pytest.mark.slow
+        ),
+        # by the number of hits, whose losses are normal
+        ((0.06210987181262595, 2.2466361437395362e-4, 240_331, 13_450.0), "remove", 6.483607e-12),
+    ],
+)
+def test_corners_where_delta_was_not_known_are_narrow(
+    setting: tuple[float, float, int, float], direction: Direction, known: float
+) -> None:
     """Losses of many sizes (bands), and hits far apart whose moments decay slowly (more nodes)."""
-    for (noise, rate, count, epsilon), direction, known in (
-        ((0.5586231058759423, 3.7870455e-08, 6070, 1.3e-4), "replace", 1.00722e-8),  # by convolution on a grid
-        (
-            (0.06210987181262595, 2.2466361437395362e-4, 240_331, 13_450.0),
-            "remove",
-            6.483607e-12,
-        ),  # by the number of hits, whose losses are normal
-    ):
-        low, high = direction_delta(one(noise, rate, count), epsilon=epsilon, direction=direction)  # type: ignore[arg-type]
-        assert low * (1 - 3e-4) <= known <= high * (1 + 3e-4) and high - low <= 1e-4 * high
+    *step, epsilon = setting
+    low, high = direction_delta(one(*step), epsilon=epsilon, direction=direction)  # type: ignore[arg-type]
+    assert low * (1 - 3e-4) <= known <= high * (1 + 3e-4) and high - low <= 1e-4 * high
 
 
 def test_the_least_noise_takes_few_brackets_of_delta(monkeypatch: pytest.MonkeyPatch) -> None:
