@@ -118,8 +118,8 @@ $\delta = E_M H_\epsilon(\sum_{i\in M}v_i)$. Let $V = \sigma^{-2}$.
 Observed, not proved: item 1 holds for all $K$.""",
         verdict=Verdict.HOLDS,
         summary=(
-            "behind a fresh mask that keeps one entry, or all but one, the gradient that costs most at a given $\\epsilon$ is "
-            "flat on some $r$ coordinates; which $r$ depends on $\\epsilon$. For other masks this is observed."
+            "behind a fresh mask that keeps one entry, or all but one, the gradient that costs most is flat on some $r$ "
+            "coordinates; which $r$ depends on $\\epsilon$. Else observed."
         ),
         key_points=(
             "The question: Renyi bounds charge a masked step for a gradient of one entry. Is that what costs most?",
