@@ -12,6 +12,7 @@ TREE = """
 :titlesonly:
 
 proofs/README
+proofs/new
 proofs/results
 proofs/website/sharp_edges
 proofs/website/tutorial
