@@ -7,12 +7,13 @@ promises, the bracket of prv-accountant or dp-accounting and a closed form take 
 import functools
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, fields
 from types import ModuleType
 
 from dptheory import _validate
 from dptheory._adjacency import ADJACENCIES
+from dptheory.privacy._ball_arithmetic import enclosures
 from dptheory.privacy._closed_forms import participation_epsilon
 from dptheory.privacy._dp_accounting import fixed_size_rdp_delta, fixed_size_rdp_epsilon, pld_bracket
 from dptheory.privacy._fixed_size import fixed_size_upper
@@ -292,20 +293,10 @@ def _replaced(asked: Run) -> Loss:
     return Loss("replace", asked.noise_multiplier, asked.sampling_rate)
 
 
-@contextmanager
-def _enclosure(asked: Run) -> Iterator[ModuleType]:
+def _enclosure(asked: Run) -> AbstractContextManager[ModuleType]:
     """The module that computes in ball arithmetic; its refusals as errors that name the argument."""
     if asked.sampling != "poisson":
         raise ValueError(
             f"certified must be False for sampling {asked.sampling!r}, whose upper bound is not an enclosure"
         )
-    try:
-        from dptheory.privacy import _enclosure as module
-    except ModuleNotFoundError as missing:
-        if missing.name != "flint":
-            raise
-        raise ValueError("certified must be False without python-flint: pip install 'dptheory[certified]'") from None
-    try:
-        yield module
-    except Unresolved as refused:
-        raise ValueError(f"certified must be False here: {refused}") from None
+    return enclosures()
