@@ -170,6 +170,22 @@ def _saying_what_holds(noise_multiplier: float, sampling_rate: float, steps: int
         raise ValueError(f"{error}; Composition([Step(...)]) has wider bounds there, which hold") from None
 
 
+def valid_delta(delta: float) -> float:
+    """In the accountant's range; the error for another probability says which bound still holds."""
+    try:
+        return _validate.real("delta", delta, *DELTA)
+    except ValueError as error:
+        try:
+            number = _validate.real("delta", delta, 0.0, 1.0, ends="()")
+        except ValueError:
+            raise error from None
+        if number > DELTA[1]:
+            raise ValueError(f"{error}; the epsilon of delta = {DELTA[1]:g} holds there too") from None
+        raise ValueError(
+            f"{error}; there zcdp_epsilon holds for noisy values, at zcdp_rho = steps s^2 / (2 sigma^2), s = 1 (replace-one: 2)"
+        ) from None
+
+
 def checked(
     noise_multiplier: float,
     sampling_rate: float,
@@ -180,7 +196,7 @@ def checked(
     direction: str,
 ) -> Mechanism:
     run = checked_run(noise_multiplier, sampling_rate, steps, adjacency, sampling, direction)
-    return Mechanism(**vars(run), delta=_validate.real("delta", delta, *DELTA))
+    return Mechanism(**vars(run), delta=valid_delta(delta))
 
 
 @functools.lru_cache(maxsize=512)
