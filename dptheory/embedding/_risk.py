@@ -41,8 +41,8 @@ def noisy_descent_risk(*, smoothness: float, initial_distance: float, steps: int
     r"""Bound after T steps of size 1/beta with any unbiased noise: beta D^2 / (2 T) + N / (2 beta).
 
     Half the noise of the paper's proof, which bounds L(theta_{t+1}) where L(theta_t) does better. The factor of N is the best for
-    T = 1. Whatever the noise, no bound can be below beta D^2 / (2 (T + 2)): see :func:`least_risk`. The exact worst case, with
-    T + 2 in place of T, is :func:`worst_descent_risk`.
+    every T. Equation 12 with its square has T, and so has this; the exact worst case has T + 2: :func:`worst_descent_risk`, which
+    is what to take unless the terms are to be compared with the paper's.
 
     Args:
         smoothness: beta > 0, in [1e-60, 1e60] like all sizes here.
