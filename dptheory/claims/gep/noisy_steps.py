@@ -113,8 +113,8 @@ Computed, not proved: with $E|\zeta_t|^2 = N$ in every step the best factor is $
 ($C_3 = .35556$, $C_4 = .35208$), added to $\frac{\beta D^2}{2(T+2)}$ as well.""",
         verdict=Verdict.HOLDS,
         summary=(
-            r"the mean risk of $T$ noisy steps of gradient descent is at most $\frac{\beta D^2}{2(T+2)}+\frac N{2\beta}$, "
-            "exactly; for noise of one size in all steps averaging iterates lowers the worst case by at most 30 % of the noise term."
+            r"the mean risk of $T$ noisy steps is at most $\frac{\beta D^2}{2(T+2)}+\frac N{2\beta}$, exactly; under equal noise in "
+            "all steps averaging iterates takes at most 30 % off the worst case's noise term."
         ),
         for_users=(
             "What noisy gradient descent can leave at worst is known exactly for the mean of the values; averaging the iterates "
