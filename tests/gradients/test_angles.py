@@ -295,7 +295,7 @@ def test_variance_with_a_bias_angle_has_the_mean_of_the_other_formula(dim: int) 
 
 
 def test_variance_of_a_large_signal_with_a_bias_angle_of_the_size_of_the_noise_angle() -> None:
-    """snr * gamma tends to the length of d - 1 standard normals, one of them with the mean snr * bias: sqrt of noncentral chi^2."""
+    """snr * gamma tends to the length of d - 1 standard normals, one with the mean snr * bias: a noncentral chi law."""
     snr = 1e9
     for dim in (2, 3, 4, 9):
         n = dim - 1
