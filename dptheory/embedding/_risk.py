@@ -126,7 +126,8 @@ def excess_risk(
     .. math:: \frac{\beta D^2}{2T} + \frac{Ts^2}{2\beta\mu^2n^2},\qquad s = \sqrt k\,G + \sqrt{p-k}\,\rho,
 
     which is D s / (\mu n) at T = \beta D n \mu / s. Rounding this T to the better of its neighbours costs at
-    most a factor 3/(2 sqrt 2) = 1.061 if it is at least 1; below 1, T = 1 is best, and the bound is beta D^2 / 2 and more.
+    most a factor 3/(2 sqrt 2) = 1.061 if it is at least 1; below 1, T = 1 is best, and the bound is beta D^2 / 2 and more. With
+    T + 2 in place of T the first term is a bound too (gep.noisy_steps): smaller by a share 2/(T + 2), without the simple best T.
 
     Needs, and cannot check: neighbours differ by one sample added or removed, n is public; each sample's loss is G-Lipschitz, not
     only the mean; no residual is longer than its clip at any iterate (else clipping biases the step); rho and the anchors do
