@@ -11,6 +11,7 @@ under P is a rising function of one output z:
 takes all others: what is left is the part of P that a lower cut takes away.
 """
 
+import functools
 import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -165,14 +166,7 @@ class Moments:
 
 def real_moments(step: StepLoss, s: float) -> Moments:
     """By the trapezoid rule on the real line, to some ten digits."""
-    ends = reach(step, s, 10.0)
-    spacing = min(0.25, step.noise_multiplier / 2)
-    if not step.whole:
-        spacing = min(spacing, 0.5 / step.sharpness)
-    check_size((ends.right - ends.left) / spacing, _MOST_GUESSED)
-    z = np.arange(ends.left, ends.right, spacing).astype(np.complex128)
-    complex_loss, log_density = losses(step, z)
-    loss, weights = complex_loss.real, spacing * np.exp(-(z.real**2) / 2 - LOG_ROOT_2PI + log_density.real)
+    loss, weights = _on_the_real_line(step, *_rounded(reach(step, s, 10.0)))
     exponent = s * loss
     if step.whole and np.abs(exponent).max() < 0.5:
         excess = float(weights @ np.expm1(exponent))
@@ -185,6 +179,26 @@ def real_moments(step: StepLoss, s: float) -> Moments:
         value, tilted = top + math.log(total), tilted / total
     mean = float(tilted @ loss)
     return Moments(value, mean, float(tilted @ (loss - mean) ** 2))
+
+
+_CELLS = 8.0
+
+
+def _rounded(ends: "Reach") -> tuple[float, float]:
+    """Outwards to multiples, so that neighbouring s share their nodes."""
+    return _CELLS * math.floor(ends.left / _CELLS), _CELLS * math.ceil(ends.right / _CELLS)
+
+
+@functools.lru_cache(maxsize=64)
+def _on_the_real_line(step: StepLoss, left: float, right: float) -> tuple[Reals, Reals]:
+    """L at the nodes of the trapezoid rule, and P's weights there."""
+    spacing = min(0.25, step.noise_multiplier / 2)
+    if not step.whole:
+        spacing = min(spacing, 0.5 / step.sharpness)
+    check_size((right - left) / spacing, _MOST_GUESSED)
+    z = np.arange(left, right, spacing).astype(np.complex128)
+    loss, log_density = losses(step, z)
+    return loss.real, spacing * np.exp(-(z.real**2) / 2 - LOG_ROOT_2PI + log_density.real)
 
 
 @dataclass(frozen=True)
