@@ -111,22 +111,21 @@ def log_mixture(step: StepLoss, z: Complexes) -> Complexes:
     if q == 1.0:
         return exponent
     large = exponent.real > 30.0
-    apart = large | ((exponent.real < -0.5) & (q > 0.5))
-    gain: Complexes = np.expm1(np.where(apart, 0.0, exponent))
-    odds: Complexes = np.exp(-np.where(large, exponent, 40.0))
-    whole = _log1p(q * gain)
-    far = np.add(exponent, math.log(q) + _log1p((1.0 - q) / q * odds))
-    near = np.log((1.0 - q) + q * np.exp(np.where(large, 0.0, exponent)))
-    return np.where(large, far, np.where(apart, near, whole))
+    small = (exponent.real < -0.5) & (q > 0.5)
+    found = _log1p(q * np.expm1(np.where(large | small, 0.0, exponent)))
+    if large.any():
+        beyond = exponent[large]
+        found[large] = beyond + (math.log(q) + _log1p((1.0 - q) / q * np.exp(-beyond)))
+    if small.any():
+        found[small] = np.log((1.0 - q) + q * np.exp(exponent[small]))
+    return found
 
 
 def _log1p(w: Complexes) -> Complexes:
     """log(1 + w), Re w > -1; NumPy's loses the real part of small w."""
-    real = np.where(
-        np.abs(w) < 0.5,
-        0.5 * np.log1p(np.where(np.abs(w) < 0.5, 2 * w.real + np.abs(w) ** 2, 0.0)),
-        np.log(np.abs(1 + w)),
-    )
+    modulus = np.abs(w)
+    near = modulus < 0.5
+    real = np.where(near, 0.5 * np.log1p(np.where(near, 2 * w.real + modulus**2, 0.0)), np.log(np.abs(1 + w)))
     return np.asarray(real + 1j * np.arctan2(w.imag, 1.0 + w.real))
 
 
