@@ -35,7 +35,8 @@ def momentum_mask_bound(
     bounds the mean of E|m * grad|^2 for any masks. With fresh masks (n = 1) the bound is K over the mean of x_e. With masks
     held for n steps it is (sqrt(K) + sqrt(W))^2 over the mean of x_e, with
     sqrt(W) = g sqrt(n (n - 1) / 2) (sqrt(K) + sqrt(V / n)) + k sqrt(K + N). Where it is less, what holds
-    at every step is taken: (sqrt(2 G Delta + g^2 (1 + mu) (T - 1) V) + k sqrt((1 - mu) T K + N))^2.
+    at every step is taken: (sqrt(2 G Delta + g^2 (1 + mu) (T - 1) U) + k sqrt((1 - mu) (T K + U)))^2, U the largest second
+    moment of a step.
 
     Within a factor of two of the worst case over long runs with fresh masks where gamma G <= 0.4 (1 - mu)^2 / (1 + mu).
 
@@ -82,14 +83,17 @@ def momentum_mask_bound(
     batch_size = _validate.integer("batch_size", batch_size, 1, ranges.MAX_COUNT)
     keeps = 1 - np.atleast_1d(_validate.per_step("drop_rate", drop_rate, epochs, 0.0, math.nextafter(1, 0)))
     share = float(keeps.mean())
-    # a fresh mask is independent of the deviations; a held one acts on them through the iterate
-    sampling = (share if held == 1 else 1.0) * deviation**2 / batch_size
-    variance = sampling + share * dim * (noise_std / batch_size) ** 2
+    variance, largest = (
+        # a fresh mask is independent of the deviations; a held one acts on them through the iterate
+        (kept_share if held == 1 else 1.0) * deviation**2 / batch_size
+        + kept_share * dim * (noise_std / batch_size) ** 2
+        for kept_share in (share, float(keeps.max()))
+    )
     move = learning_rate / rest * smoothness
     steps, lag, restless = epochs * held, move * momentum / rest, rest * variance
     kept = _kept_mean(move, momentum, 2 * objective_gap * (rest / learning_rate) / steps + move * variance, restless)
-    height = 2 * smoothness * objective_gap + move**2 * (1 + momentum) * (steps - 1) * variance
-    at_every_step = math.sqrt(height) + lag * math.sqrt(rest * steps * kept + restless)
+    height = 2 * smoothness * objective_gap + move**2 * (1 + momentum) * (steps - 1) * largest
+    at_every_step = math.sqrt(height) + lag * math.sqrt(rest * (steps * kept + largest))
     over_the_run = math.sqrt(kept)
     if held > 1 and (keeps < 1).any():
         drift = move * math.sqrt(held * (held - 1) / 2) * (math.sqrt(kept) + math.sqrt(variance / held))

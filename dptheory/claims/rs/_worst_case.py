@@ -55,13 +55,32 @@ def masked_run(learning_rate: float, smoothness: float, rate: float, steps: int,
 def changing_run(
     learning_rates: tuple[float, ...], smoothness: float, rates: tuple[float, ...], noise_energy: float = 0.0
 ) -> Any:
-    """The same with a step size and a mask for each step, weighted by rho_t = x_t gamma_t G (2 - gamma_t G).
+    """The same with a step size and a mask for each step, weighted by rho_t = x_t gamma_t G (2 - gamma_t G)."""
+    descents = tuple(
+        (1 - rate) * learning_rate * smoothness * (2 - learning_rate * smoothness)
+        for learning_rate, rate in zip(learning_rates, rates, strict=True)
+    )
+    return _weighted_run(descents, learning_rates, smoothness, rates, noise_energy)
 
-    Every step has its own noise +-v, E|v|^2 <= noise_energy before the mask.
-    """
+
+def plain_run(
+    learning_rates: tuple[float, ...], smoothness: float, rates: tuple[float, ...], noise_energy: float = 0.0
+) -> Any:
+    """The same with equal weights."""
+    return _weighted_run((1.0,) * len(rates), learning_rates, smoothness, rates, noise_energy)
+
+
+def _weighted_run(
+    weights: tuple[float, ...],
+    learning_rates: tuple[float, ...],
+    smoothness: float,
+    rates: tuple[float, ...],
+    noise_energy: float,
+) -> Any:
+    """Largest weighted mean; every step has its own noise +-v, E|v|^2 <= noise_energy before the mask."""
     problem, partition, function, lowest, start = _started(smoothness)
     points = [start]
-    weighted, total = 0.0, 0.0
+    weighted = 0.0
     for step, (learning_rate, rate) in enumerate(zip(learning_rates, rates, strict=True)):
         following = []
         squares = []
@@ -78,11 +97,9 @@ def changing_run(
             for piece, kick in zip(pieces, noises, strict=True):
                 signs = (1, -1) if noise_energy else (0,)
                 following += [point - learning_rate * (piece + sign * kick) for sign in signs]
-        descent = (1 - rate) * learning_rate * smoothness * (2 - learning_rate * smoothness)
-        weighted = weighted + descent * sum(squares) / len(squares)
-        total += descent
+        weighted = weighted + weights[step] * sum(squares) / len(squares)
         points = following
-    problem.set_performance_metric(weighted / total)
+    problem.set_performance_metric(weighted / sum(weights))
     return problem
 
 
@@ -177,6 +194,32 @@ def held_run(learning_rate: float, smoothness: float, rate: float, epochs: int, 
         means.append(sum(squares) / len(squares))
         points = following
     problem.set_performance_metric(sum(means) / epochs)
+    return problem
+
+
+def momentum_run(
+    learning_rate: float, smoothness: float, momentum: float, rate: float, epochs: int, steps_per_epoch: int
+) -> Any:
+    """Largest mean of E|grad L|^2 over all steps of epochs that hold their mask, with momentum, from L(w_1) - inf L <= 1."""
+    problem, partition, function, lowest, start = _started(smoothness)
+    states = [(start, 0 * start)]
+    total = 0.0
+    for epoch in range(epochs):
+        following = []
+        blocks = range(1 if rate == 0 else BLOCKS)
+        for state in states:
+            for block in blocks:
+                point, velocity = state
+                for step in range(steps_per_epoch):
+                    gradient = _gradient(problem, function, lowest, point, smoothness)
+                    total = total + gradient**2 / (len(states) * len(blocks))
+                    if epoch == epochs - 1 and step == steps_per_epoch - 1:
+                        continue  # where the last step leads counts for nothing
+                    velocity = momentum * velocity + _masked(partition, gradient, rate)[block]
+                    point = point - learning_rate * velocity
+                following.append((point, velocity))
+        states = following
+    problem.set_performance_metric(total / (epochs * steps_per_epoch))
     return problem
 
 
