@@ -36,8 +36,8 @@ $\rho_e = x_e\gamma_eG(2-\gamma_eG)$. Let $q_{E+1} = 0$ and $q_e = q_{e+1}+\max(
    $q_1 = \frac{1-(1-\rho_2)^{T_2}}{\rho_2}$: the $T_1$ steps count for nothing, as if they had not been made. For every $T_1$ some $G$-smooth function has more than half of
    that bound.""",
         verdict=Verdict.HOLDS,
-        summary=r"with equal weights the bound is $\frac1E2G\Delta_Lq_1$, $q_e = q_{e+1}+\max(0,1-\rho_eq_{e+1})$: sharp for masks that are relaxed; under cooling the early steps "
-        "can count for nothing, within a factor of two.",
+        summary=r"the bound $\frac1E2G\Delta_Lq_1$, $q_e = q_{e+1}+\max(0,1-\rho_eq_{e+1})$, is sharp where masks are relaxed; where they are tightened, early steps "
+        "can count for nothing.",
         key_points=(
             r"Gradual cooling raises the share dropped from 0 to $r^\ast$, because early training makes fast progress. Worst-case bounds give it no credit for that.",
             "With weights that fall with the mask there is a sharp bound for every schedule; this is about the plain mean, that of the theorems.",

@@ -36,8 +36,8 @@ $x_e$.
 4. For $x = \frac12$, $\gamma G\ll1\ll\tau\ll E$ both are of the same order: item 1 is about $\frac{G\Delta_L}{E}\tau$, item 3 about
    $\frac{G\Delta_L}E\cdot\frac\tau{2\pi^2}$; fresh masks have $\frac{2G\Delta_L}{E\tau}$.""",
         verdict=Verdict.HOLDS,
-        summary=r"over all steps, masks held for $n$ steps cost at most the factor $(1+\frac\tau{\sqrt2}+\sqrt\tau)^2$, $\tau = n\gamma G$, against fresh ones; with momentum "
-        r"and noise there is a bound too; a cost of order $\tau^2$ is real.",
+        summary=r"without momentum, holding masks for $n$ steps costs over all steps at most the factor $(1+\frac\tau{\sqrt2}+\sqrt\tau)^2$, "
+        r"$\tau = n\gamma G$, and it can cost order $\tau^2$; with momentum there is a bound.",
         key_points=(
             r"[rs.held_masks](held_masks.md) bounds the gradient at the starts of the epochs; this bounds it at all steps, with noise, momentum and masks that "
             "change from epoch to epoch.",
