@@ -37,7 +37,7 @@ $x_e$.
    $\frac{G\Delta_L}E\cdot\frac\tau{2\pi^2}$; fresh masks have $\frac{2G\Delta_L}{E\tau}$.""",
         verdict=Verdict.HOLDS,
         summary=r"without momentum, holding masks for $n$ steps costs over all steps at most the factor $(1+\frac\tau{\sqrt2}+\sqrt\tau)^2$, "
-        r"$\tau = n\gamma G$, and it can cost order $\tau^2$; with momentum there is a bound.",
+        r"$\tau = n\gamma G$, and it can cost order $\tau^2$.",
         key_points=(
             r"[rs.held_masks](held_masks.md) bounds the gradient at the starts of the epochs; this bounds it at all steps, with noise, momentum and masks that "
             "change from epoch to epoch.",
@@ -48,7 +48,8 @@ $x_e$.
         ),
         conditions=(
             "Those of [rs.momentum_masks](momentum_masks.md), but the mask is uniform given the past at the start of an epoch only. The deviations of a held "
-            r"mask may depend on it through the iterate: $E|m\odot\zeta|^2\le\frac{\sigma_g^2}B+x_e\frac{d\sigma^2}{B^2}$, and $V$ is the mean of that.",
+            r"mask may depend on it through the iterate: $E|m\odot\zeta|^2\le\frac{\sigma_g^2}B+x_e\frac{d\sigma^2}{B^2}$, and $V$ is the mean of that. Whether all of $\sigma_g^2$ "
+            "can fall on the kept entries is not shown: the factor of two in item 2 is for noise.",
             r"The weights $x_e$ are those of an iterate drawn with chances in proportion to the share kept. With one $x$ it is the plain mean.",
             r"Without noise and momentum $2G\Delta_L$ holds as well, and is less where $\tau$ is large.",
             r"With momentum the second term of $\sqrt W$ does not vanish with $\tau$: it is small against $\sqrt K$ only where $\gamma G$ is small against $(1-\mu)^2$.",

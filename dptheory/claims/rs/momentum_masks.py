@@ -34,8 +34,8 @@ noise on the kept entries.
    $\frac12w^2$ without mask the first fails at $T = 3$, $\gamma = 1$, the second at $T = 2$, $\gamma = \frac14$, both at $\mu = \frac12$; no shorter run
    does it.""",
         verdict=Verdict.HOLDS,
-        summary=r"for $\gamma G\le\frac25\frac{(1-\mu)^2}{1+\mu}$ and fresh masks the mean is at most $\frac1x(\frac{2\Delta_L}{\gamma'T}+\gamma'GV)$, "
-        r"$\gamma' = \frac\gamma{1-\mu}$: within a factor of two in long runs.",
+        summary=r"for small steps and fresh masks the mean is at most $\frac1x(\frac{2\Delta_L}{\gamma'T}+\gamma'GV)$, $\gamma' = \frac\gamma{1-\mu}$: within a factor of two in "
+        "long runs.",
         key_points=(
             r"The theorems of both papers are for $\mu = 0$; their algorithms and most of their runs use momentum.",
             r"With momentum the bound is that of masked SGD at step size $\gamma' = \gamma/(1-\mu)$, times at most two, as long as $\gamma G$ is small "
@@ -52,7 +52,9 @@ noise on the kept entries.
             r"In short runs ($x\gamma'GT$ not large) the bound is not sharp: it counts the gap as if nothing of it were left. In the problems of up to four steps "
             r"with masks ($x = \frac12$) and up to six without that were solved by semidefinite programming, $\frac G2|w|^2$ is the worst case (observed).",
             r"The shifted iterate and item 1's form without sharp constants are known for SGD without masks (Yang, Lin and Li, A unified analysis of stochastic "
-            "momentum methods, 2016; Liu, Gao and Yin, An improved analysis of SGD with momentum, 2020).",
+            "momentum methods, 2016; Liu, Gao and Yin, An improved analysis of SGD with momentum, 2020). "
+            "Heavy ball on random sets of entries: almost sure convergence and rates (Reddy and Vidyasagar, Convergence of momentum-based heavy ball method with batch "
+            "updating and/or approximate gradients, 2023).",
         ),
         calculators=(convergence.momentum_mask_bound,),
         proved=True,
