@@ -39,7 +39,8 @@ $\rho_e = x_e\gamma_eG(2-\gamma_eG)$. Let $q_{E+1} = 0$ and $q_e = q_{e+1}+\max(
         summary=r"the bound $\frac1E2G\Delta_Lq_1$, $q_e = q_{e+1}+\max(0,1-\rho_eq_{e+1})$, is sharp where masks are relaxed; where they are tightened, early steps "
         "can count for nothing.",
         key_points=(
-            "Gradual cooling raises the share dropped during the run, because early training makes fast progress. The worst case of the plain mean gives little credit for that.",
+            "Gradual cooling keeps all entries at first and drops more and more of them. The worst case of the plain mean gives the early steps little credit: "
+            "they can count for nothing.",
             "With weights that fall with the mask there is a sharp bound for every schedule; this is about the plain mean, that of the theorems.",
             "Where the mask is relaxed the quadratic is the worst case; where it is tightened a function can save its gap for the tight masks.",
             "Use `plain_mean_bound`.",
