@@ -110,7 +110,7 @@ def _(rates: tuple[float, ...], drops: tuple[float, ...], n: int, part: str) -> 
             drop_rate=drops,
             **alone[part],  # type: ignore[arg-type]
         )
-        return getattr(found, part)
+        return float(getattr(found, part))
 
     def corners() -> float:
         best = 0.0

@@ -134,7 +134,7 @@ def _(gap: float, gamma: float, mu: float, steps: int, G: float, sigma: float) -
             cross = 2 * fast * G * mu / (1 - mu) * math.sqrt(kept * (kept + (1 - mu) * kick))
             return (2 - fast * G) * kept - 2 * gap / (fast * steps) - fast * G * kick - cross
 
-        kept = optimize.brentq(excess, 0.0, 1e12, xtol=1e-300, rtol=1e-13)
+        kept = float(optimize.brentq(excess, 0.0, 1e12, xtol=1e-300, rtol=1e-13))
         height = 2 * G * gap + (fast * G) ** 2 * (1 + mu) * (steps - 1) * kick
         lag = fast * G * mu / (1 - mu) * math.sqrt((1 - mu) * steps * kept + (1 - mu) * kick)
         return min(kept / x, (math.sqrt(height) + lag) ** 2)
