@@ -133,6 +133,55 @@ def _(rates: tuple[float, ...], drops: tuple[float, ...], n: int, part: str) -> 
     return stated(n), corners, 1.01 * stated(n)
 
 
+@row.equal(
+    *(
+        (epochs, n, first, last, part)
+        for epochs, n in ((700, 1), (400, 40))
+        for first, last in ((0.0, 0.9), (0.9, 0.1))
+        for part in ("value", "optimization", "clipping", "noise")
+    ),
+    tolerance=1e-10,
+)
+def _(epochs: int, n: int, first: float, last: float, part: str) -> Sides:
+    """at the sizes of the papers: the largest sum of a run that begins at some later epoch"""
+    gap, gamma, deviation, sigma, dim, size, G = 2.3, 0.05, 10.0, 1.5, 1_000_000, 1024, 1.5
+    drops = np.linspace(first, last, epochs)
+    found = convergence.plain_mean_bound(
+        objective_gap=gap,
+        learning_rate=gamma,
+        epochs=epochs,
+        steps_per_epoch=n,
+        smoothness=G,
+        deviation=deviation,
+        noise_std=sigma,
+        dim=dim,
+        batch_size=size,
+        drop_rate=drops,
+    )
+
+    def walked() -> float:
+        keeps = [1 - drop for drop in drops.tolist()]
+        left = [1 - keep * gamma * G * (2 - gamma * G) for keep in keeps]
+        begun = [0.0] * (epochs + 1)  # the sum of what is left, epoch by epoch, of a gap that is used from epoch e on
+        for e in range(epochs):
+            rest = 1.0
+            for share in left[e:]:
+                begun[e] += rest
+                rest *= share
+        best = [max(begun[e:]) for e in range(epochs + 1)]
+        kicks = {
+            "clipping": [(keep if n == 1 else 1) * deviation**2 / size for keep in keeps],
+            "noise": [keep * dim * (sigma / size) ** 2 for keep in keeps],
+        }
+        parts = {
+            name: n * (gamma * G) ** 2 * math.fsum(map(math.prod, zip(kick, best[1:]))) for name, kick in kicks.items()
+        }
+        parts["optimization"] = 2 * G * gap * best[0]
+        return (math.fsum(parts.values()) if part == "value" else parts[part]) / epochs
+
+    return float(getattr(found, part)), walked, 1.001 * float(getattr(found, part))
+
+
 F = Fraction
 _BASES = (
     (NoisyRun(2, 1, F(1), F(1), 1, F(0), F(0), 1, None), (F(1, 2),) * 4, (1, 1, 2, 2)),

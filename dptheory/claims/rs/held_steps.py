@@ -133,16 +133,24 @@ row.inequality(
 
 @row.equal(
     *(
-        (epochs, n, share * runs.longest_step(mu), mu, sigma)
-        for epochs, n in ((300, 40), (1000, 5), (50, 1000), (2000, 1))
+        (epochs, n, share * runs.longest_step(mu), mu, sigma, dim, size)
+        for epochs, n, dim, size in (
+            (300, 40, 1_000_000, 1024),
+            (1000, 5, 1_000_000, 1024),
+            (50, 1000, 1_000_000, 1024),
+            (2000, 1, 1_000_000, 1024),
+            (2, 3, 10, 4),
+            (5, 1, 10, 4),
+            (200, 3, 10, 40),
+        )
         for share, mu in ((0.3, 0.9), (0.02, 0.0))
         for sigma in (0.0, 1.5)
     ),
     tolerance=1e-9,
 )
-def _(epochs: int, n: int, gamma: float, mu: float, sigma: float) -> Sides:
-    """cooled masks, deviations and noise at the sizes of the papers, from the root of item 1"""
-    G, gap, dim, size, deviation = 1.5, 2.3, 1_000_000, 1024, 3.0
+def _(epochs: int, n: int, gamma: float, mu: float, sigma: float, dim: int, size: int) -> Sides:
+    """masks that are tightened, deviations and noise, small and at the sizes of the papers, from the root of item 1"""
+    G, gap, deviation = 1.5, 2.3, 3.0
     gamma /= G
     rates = np.linspace(0.0, 0.9, epochs)
     found = convergence.momentum_mask_bound(
