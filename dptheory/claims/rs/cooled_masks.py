@@ -173,8 +173,9 @@ def _(epochs: int, n: int, first: float, last: float, part: str) -> Sides:
             "clipping": [(keep if n == 1 else 1) * deviation**2 / size for keep in keeps],
             "noise": [keep * dim * (sigma / size) ** 2 for keep in keeps],
         }
+        weight = n * (gamma * G) ** 2
         parts = {
-            name: n * (gamma * G) ** 2 * math.fsum(map(math.prod, zip(kick, best[1:]))) for name, kick in kicks.items()
+            name: weight * math.fsum(k * q for k, q in zip(kick, best[1:], strict=True)) for name, kick in kicks.items()
         }
         parts["optimization"] = 2 * G * gap * best[0]
         return (math.fsum(parts.values()) if part == "value" else parts[part]) / epochs
