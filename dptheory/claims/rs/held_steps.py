@@ -43,7 +43,7 @@ $x_e$.
             "change from epoch to epoch.",
             r"What decides is $\tau = n\gamma G$, how far an epoch can move. For $\tau\ll1$ holding a mask costs next to nothing.",
             r"For $\tau>1$ the frozen gradient can rise and fall again within each epoch, unseen at the starts. Then the mean over all steps can be larger than with "
-            r"fresh masks by a factor of order $\tau^2$; on $\frac G2|w|^2$ it is only of order $\tau$.",
+            r"fresh masks by a factor of order $\tau^2$, as long as $\tau\ll E$; on $\frac G2|w|^2$ it is only of order $\tau$.",
             "Use `momentum_mask_bound` with `steps_per_epoch`.",
         ),
         conditions=(
