@@ -207,6 +207,8 @@ TESTED_IN = {
     "dptheory.convergence._drawn_size": "convergence/test_bounds.py",
     "dptheory.convergence._held_masks": "convergence/test_bounds.py",
     "dptheory.convergence._least_gradient": "convergence/test_bounds.py",
+    "dptheory.convergence._momentum_masks": "convergence/test_bounds.py",
+    "dptheory.convergence._plain_mean": "convergence/test_bounds.py",
     "dptheory.convergence._power_sums": "convergence/test_bounds.py",
     "dptheory.convergence._quadratic": "convergence/test_bounds.py",
     "dptheory.convergence._ranges": "convergence/test_bounds.py",

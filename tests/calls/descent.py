@@ -80,6 +80,21 @@ CALLS: Calls = {
         call(objective_gap=2.0, learning_rate=0.01, epochs=1000, steps_per_epoch=500, smoothness=2.0, noise_std=0.1, dim=550_000,
              batch_size=1000),
     ],
+    "dptheory.convergence.plain_mean_bound": [
+        call(objective_gap=1.0, learning_rate=[0.1, 0.05], epochs=2, steps_per_epoch=3, smoothness=1.0, drop_rate=[0.5, 0.0]),
+        call(objective_gap=1.0, learning_rate=0.1, epochs=5, steps_per_epoch=3, smoothness=2.0, deviation=0.5, noise_std=0.5,
+             dim=10, batch_size=4, drop_rate=0.5),
+        call(objective_gap=2.0, learning_rate=0.01, epochs=1000, steps_per_epoch=1, smoothness=2.0, deviation=0.5, noise_std=0.1,
+             dim=550_000, batch_size=1000, drop_rate=np.linspace(0.0, 0.9, 1000)),
+    ],
+    "dptheory.convergence.momentum_mask_bound": [
+        call(objective_gap=1.0, learning_rate=0.01, momentum=0.5, epochs=200, steps_per_epoch=3, smoothness=1.0, deviation=0.5,
+             noise_std=0.5, dim=10, batch_size=4, drop_rate=0.5),
+        call(objective_gap=1.0, learning_rate=0.1, momentum=0.0, epochs=2, steps_per_epoch=50, smoothness=1.0, noise_std=0.5,
+             drop_rate=[0.5, 0.0]),
+        call(objective_gap=2.0, learning_rate=0.001, momentum=0.9, epochs=100_000, steps_per_epoch=1, smoothness=2.0,
+             deviation=0.5, noise_std=0.1, dim=550_000, batch_size=1000, drop_rate=0.5),
+    ],
     "dptheory.convergence.layer_freezing_bound": [
         call(decrease=1.0, learning_rate=[0.1, 0.1], steps=2, smoothness=1.0, clip_norm=1.0, noise_multiplier=1.0,
              dim=[10, 5], batch_size=4, second_moment=[1.0, 0.5], bias=[0.1, 0.1], **_POISSON),

@@ -158,6 +158,20 @@ TABLE: dict[str, tuple[Region, ...]] = {
         _where("noise at batch_size > 1", lambda a: a["noise_std"] > 0 and a["batch_size"] > 1),
         _where("changing masks", lambda a: bool(np.ndim(a["drop_rate"]))),
     ),
+    "convergence.plain_mean_bound": (
+        _where(
+            "an epoch that counts for nothing",
+            lambda a: bool(np.ndim(a["drop_rate"])) and a["drop_rate"][0] < a["drop_rate"][-1],
+        ),
+        _where("deviation of a held mask", lambda a: a["deviation"] > 0 and a["steps_per_epoch"] > 1),
+        _where("noise at batch_size > 1", lambda a: a["noise_std"] > 0 and a["batch_size"] > 1),
+    ),
+    "convergence.momentum_mask_bound": (
+        _where("held masks", lambda a: a["steps_per_epoch"] > 1),
+        _where("noise under momentum", lambda a: a["noise_std"] > 0 and a["momentum"] > 0),
+        _where("deviation of fresh masks", lambda a: a["deviation"] > 0 and a["steps_per_epoch"] == 1),
+        _where("a short run", lambda a: a["epochs"] < 10),
+    ),
     "convergence.layer_freezing_bound": (
         _where("default second moment", lambda a: a["second_moment"] is None),
         _where("batch_size > 1", lambda a: a["batch_size"] > 1),
