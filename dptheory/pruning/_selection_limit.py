@@ -30,7 +30,7 @@ def selection_gain_bound(
         \frac{E[\text{top-}k\text{ energy}] - keep}{dim}, \qquad c(u) = \log(1 - k + ke^u) - ku .
 
     For an average gradient with independent N(0, sigma_g^2) entries, and the worst batch with that sum; not for a batch drawn
-    at random with its drawing kept secret.
+    at random with its drawing kept secret. Relative error about 1e-12, or 1e-16 / (1 - k) where that is more.
 
     Args:
         zcdp_rho: zCDP budget of the indices in one step, in [1e-70, 1e70].
@@ -64,11 +64,10 @@ def selection_gain_bound(
 
 
 def _most_gain(share: float, nats: float) -> float:
-    """The largest E[(x^2 - 1) p(x)] over p with E p = k and information R: by duality, the minimum over s and nu."""
+    """At most E[(x^2 - 1) p(x)] for p with E p = k and information R: by duality, the minimum over s and nu."""
     middle = float(norm.isf(share / 2))
-    top = 2.0 * middle * float(norm.pdf(middle))
     if nats >= -share * math.log(share) - (1.0 - share) * math.log1p(-share):  # enough to know the choice of top-k
-        return top
+        return math.inf
     edges = np.unique(np.r_[np.linspace(0.0, _FAR, 25), middle * np.linspace(0.0, 1.5, 31)])
     half = np.diff(edges)[:, None] / 2.0
     x = (edges[:-1, None] + half * (1.0 + _NODES)).ravel()
@@ -84,7 +83,7 @@ def _most_gain(share: float, nats: float) -> float:
     least = min(0.1, 1e-2 * math.sqrt(nats / (share * (1.0 - share))))
     most = _STEEPEST / min(1.0, middle**2)
     found = minimize_scalar(bound, bounds=(math.log(least), math.log(most)), method="bounded", options={"xatol": 1e-6})
-    return min(top, float(found.fun))
+    return float(found.fun)
 
 
 def _cumulant(u: Array, share: float) -> Array:
