@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.special import betainccinv, rel_entr
+from scipy.special import betaincinv, rel_entr
 
 from dptheory import _validate
 
@@ -30,7 +30,7 @@ class HeldOutResidual:
     clip_probability_bound: float
 
 
-def held_out_residual(residuals: ArrayLike, *, residual_clip: float, failure_probability: float) -> HeldOutResidual:
+def held_out_residual(*, residuals: ArrayLike, residual_clip: float, failure_probability: float) -> HeldOutResidual:
     r"""Bounds on E min(\|R\|, S)^2 and P(\|R\| > S), R the residual of a fresh gradient, from h anchors that were held out.
 
     With Y the mean of min(\|R_i\|, S)^2 / S^2 and N the number of R_i longer than S, each with probability at least 1 - delta,
@@ -45,7 +45,7 @@ def held_out_residual(residuals: ArrayLike, *, residual_clip: float, failure_pro
         residuals: what the subspace leaves of the held-out anchors, shape (h, p), entries in [-1e140, 1e140]; see
             :func:`dptheory.embedding.project`.
         residual_clip: S in [1e-70, 1e70].
-        failure_probability: delta in (0, 1), of each of the two bounds.
+        failure_probability: delta in [1e-300, 1), of each of the two bounds.
 
     Returns:
         The mean and the share with their bounds.
@@ -57,9 +57,9 @@ def held_out_residual(residuals: ArrayLike, *, residual_clip: float, failure_pro
 
     Example: 200 held-out residuals of length 0.5, none clipped at 0.6.
         >>> from dptheory.embedding import held_out_residual
-        >>> found = held_out_residual([[0.3, 0.4]] * 200, residual_clip=0.6, failure_probability=0.05)
+        >>> found = held_out_residual(residuals=[[0.3, 0.4]] * 200, residual_clip=0.6, failure_probability=0.05)
         >>> round(found.energy, 6), round(found.energy_bound, 3), round(found.clip_probability_bound, 3)
-        (0.25, 0.276, 0.015)
+        (0.25, 0.277, 0.015)
     """
     matrix = _validate.finite("residuals", residuals)
     if matrix.ndim != 2 or not matrix.size or np.abs(matrix).max() > _LARGEST_ENTRY:
@@ -68,7 +68,7 @@ def held_out_residual(residuals: ArrayLike, *, residual_clip: float, failure_pro
             f"anchor, got {_validate.shown(residuals)}"
         )
     clip = _validate.size("residual_clip", residual_clip)
-    failure = _validate.real("failure_probability", failure_probability, 0.0, 1.0, ends="()")
+    failure = _validate.real("failure_probability", failure_probability, 1e-300, 1.0, ends="[)")
     norms = np.sqrt(np.square(matrix).sum(axis=1))
     count, clipped = len(norms), int((norms > clip).sum())
     share = float(np.square(np.minimum(norms / clip, 1.0)).mean())
@@ -76,7 +76,9 @@ def held_out_residual(residuals: ArrayLike, *, residual_clip: float, failure_pro
         energy=share * clip**2,
         energy_bound=_largest_mean(share, -math.log(failure) / count) * clip**2,
         clip_probability=(clipped + 1) / (count + 1),
-        clip_probability_bound=1.0 if clipped == count else float(betainccinv(clipped + 1, count - clipped, failure)),
+        clip_probability_bound=1.0
+        if clipped == count
+        else 1.0 - float(betaincinv(count - clipped, clipped + 1, failure)),
     )
 
 

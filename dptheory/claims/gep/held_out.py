@@ -21,7 +21,7 @@ _CLIP = 2.0
 def _found(norms: tuple[float, ...], clip: float, failure: float) -> embedding.HeldOutResidual:
     """The calculator's answer for residuals of these lengths."""
     rows = np.outer(norms, (0.6, 0.8))
-    return embedding.held_out_residual(rows, residual_clip=clip, failure_probability=failure)
+    return embedding.held_out_residual(residuals=rows, residual_clip=clip, failure_probability=failure)
 
 
 def _lengths(count: int, clipped: int, share: float = 0.5) -> tuple[float, ...]:
