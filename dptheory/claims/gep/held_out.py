@@ -126,7 +126,7 @@ coins, $0<\delta<1$. All is meant given the subspace.
    $T(1-\delta^{1/h})\approx\frac Th\log\frac1\delta$ where all $R_i$ are 0.
 4. *Anchors of another law.* Let the fresh gradient have the law $P$, $q = Q(|R|>S)$, for the same subspace. Then $P(|R|>S)$ is at
    most $q+\tau$ if $P$ and $Q$ differ by at most $\tau$ in total variation, $wq$ if $\frac{dP}{dQ}\le w$, and
-   $q+\sqrt{\chi^2q(1-q)}$ if $E_Q(\frac{dP}{dQ}-1)^2\le\chi^2$; and $E_Pe(R)\le E_Qe(R)+\tau S^2$, or $w\thinspace E_Qe(R)$. For every $q$
+   $q+\sqrt{\chi^2q(1-q)}$ if $E_Q(\frac{dP}{dQ}-1)^2\le\chi^2$; and $E_Pe(R)\le E_Qe(R)+\tau S^2$, or $w\thinspace E_Qe(R)$. For every $0<q<1$
    each bound on $P(|R|>S)$ is attained, as long as it is at most 1. The anchors tell none of $\tau$, $w$, $\chi^2$.
 5. *Leave one out.* Over all draws the mean of $|\xi_i-\Pi_{(i)}\xi_i|^2$, $\Pi_{(i)}$ the subspace of the other $m-1$ anchors, is
    the mean residual of a fresh draw off a subspace of $m-1$ anchors.""",
@@ -136,7 +136,7 @@ coins, $0<\delta<1$. All is meant given the subspace.
             "1,459 times too large, and the share that is clipped, for every law."
         ),
         key_points=(
-            "The question: what to use for Lemma 3.2, whose bound does not fall below $T\\sqrt{2\\delta/m}$?",
+            "The question: what to use for Lemma 3.2, whose bound is at least $T\\sqrt{(2/m)\\log(1/\\delta)}$ however small the residual is?",
             (
                 "Keep some anchors out of the subspace and look at their residuals. That bounds the energy after clipping, which "
                 "is what GEP releases, and the share that is clipped; for every law, subspace method and spectrum."
@@ -145,7 +145,7 @@ coins, $0<\delta<1$. All is meant given the subspace.
                 "If the private gradients have another law than the anchors, the bounds move by the distance of the two laws, "
                 "and nothing public tells that distance. Counting the clipped residuals of a batch with noise does."
             ),
-            "Remember: the largest of $h$ held-out residuals is exceeded by a fresh one with probability $1/(h+1)$.",
+            "Remember: the largest of $h$ held-out residuals is exceeded by a fresh one with probability at most $1/(h+1)$.",
             "Use `held_out_residual`.",
         ),
         for_users=(

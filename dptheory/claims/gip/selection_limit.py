@@ -135,7 +135,7 @@ $g_j\sim N(0,\sigma_g^2)$ independent, $D = dG$, $r = \sqrt D\thinspace\sigma_g/
 $\Gamma\sigma_g^2$ what exact top-k gains over random-k in a group. The share of the gain that a selection retains is
 $$S = \frac1{G\thinspace\Gamma}\thinspace E\sum_{j\in I}\Big(\frac{g_j^2}{\sigma_g^2}-1\Big).$$
 Let $x\sim N(0,1)$, $\kappa^2 = 1-\frac2\pi$, $a = \Phi^{-1}(1-\frac k2)$, $z = \Phi^{-1}(1-k)$, $c(u) = \log(1-k+ke^u)-ku$ and
-$$R = \frac{\rho\thinspace(\kappa r+1)^2}D,\qquad F(R) = \min_{s>0,\thinspace\nu}\frac{R+E\thinspace c(s(x^2-1)-\nu)}s .$$
+$$R = \frac{\rho\thinspace(\kappa r+1)^2}D,\qquad F(R) = \inf_{s>0,\thinspace\nu}\frac{R+E\thinspace c(s(x^2-1)-\nu)}s .$$
 
 1. *Converse.* Every sum $g$ has a batch, the same for all selections, such that $S\le\frac d\Gamma F(R)$. For selections that see the sum
    alone this holds for all batches with that sum.
@@ -155,8 +155,8 @@ $$R = \frac{\rho\thinspace(\kappa r+1)^2}D,\qquad F(R) = \min_{s>0,\thinspace\nu
 Open: the order as $k\to0$. The factor of item 3 then grows like $\sqrt{\pi-2}\thinspace/\sqrt{2k\log(1/k)}$.""",
         verdict=Verdict.HOLDS,
         summary=(
-            "no $\\rho$-zCDP selection retains more than $\\sqrt R\\thinspace d/\\Gamma$ of the top-k gain, $R\\approx.36"
-            "\\thinspace\\rho\\sigma_g^2/C^2$; noisy sizes come within a factor of 2 at $k = .1$."
+            "no $\\rho$-zCDP selection retains more than $\\sqrt R\\thinspace d/\\Gamma$ of the top-k gain; for long gradients "
+            "$R\\approx.36\\thinspace\\rho\\sigma_g^2/C^2$, and noisy sizes have half of the limit at $k = .1$."
         ),
         key_points=(
             "The question: the known private selections retain little of what top-k gains. Is there a better one?",
@@ -166,15 +166,16 @@ Open: the order as $k\to0$. The factor of item 3 then grows like $\sqrt{\pi-2}\t
                 "$k = \\frac12$ a logistic choice of every entry has 93 %, at small budgets."
             ),
             (
-                "In the paper's setting, with batch gradients of norm $100C$ and all of $\\epsilon = 1$ spent on the indices, no "
-                "selection can retain more than 0.04 % of the gain; two thirds are needed to beat the direction of DP-SGD."
+                "In the paper's setting, with batch gradients of norm $100C$ and all of $\\epsilon = 1$ spent on the indices (by "
+                "zCDP, no credit for sampling), no selection can retain more than 0.04 % of the gain; 64 % are needed to beat "
+                "the direction of DP-SGD."
             ),
             "Remember: at most $\\sqrt R\\thinspace d/\\Gamma$, with $R = \\rho(\\kappa|g|/C+1)^2/D$, $\\kappa^2 = 1-2/\\pi$.",
             "Use `selection_gain_bound`.",
         ),
         for_users=(
-            "Before you look for a cleverer private selection, ask `selection_gain_bound` what any could gain: in the paper's setting "
-            "at most 0.04 % of what top-k gains, where noise on the sizes has 0.02 %."
+            "Before you look for a cleverer private selection, ask `selection_gain_bound` what any could gain: in the paper's setting, "
+            "without credit for sampling, at most 0.04 % of what top-k gains, where noise on the sizes has 0.02 %."
         ),
         conditions=(
             "zCDP of the selection for a given batch. A batch drawn at random and kept secret makes the same budget buy more.",
