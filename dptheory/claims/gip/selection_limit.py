@@ -156,7 +156,7 @@ Open: the order as $k\to0$. The factor of item 3 then grows like $\sqrt{\pi-2}\t
         verdict=Verdict.HOLDS,
         summary=(
             "no $\\rho$-zCDP selection retains more than $\\sqrt R\\thinspace d/\\Gamma$ of the top-k gain; for long gradients "
-            "$R\\approx.36\\thinspace\\rho\\sigma_g^2/C^2$, and noisy sizes have half of the limit at $k = .1$."
+            "$R\\approx.36\\thinspace\\rho\\sigma_g^2/C^2$, and noisy sizes have half of it at $k = .1$."
         ),
         key_points=(
             "The question: the known private selections retain little of what top-k gains. Is there a better one?",
