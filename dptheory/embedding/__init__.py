@@ -25,6 +25,7 @@ from dptheory.embedding._clipping_bias import ClippingBias, clipping_bias, joint
 from dptheory.embedding._comparison import ReleaseComparison, compare_releases
 from dptheory.embedding._costs import PowerIteration, extra_floats, power_iteration
 from dptheory.embedding._groups import grouping_cost_ratio, square_root_allocation
+from dptheory.embedding._held_out import HeldOutResidual, held_out_residual
 from dptheory.embedding._mse import (
     GepMse,
     LargestRatios,
@@ -43,6 +44,7 @@ __all__ = [
     "ClippingBias",
     "ExcessRisk",
     "GepMse",
+    "HeldOutResidual",
     "LargestRatios",
     "PowerIteration",
     "Projection",
@@ -60,6 +62,7 @@ __all__ = [
     "extra_floats",
     "gep_mse",
     "grouping_cost_ratio",
+    "held_out_residual",
     "joint_clip",
     "joint_clipping_bias",
     "joint_mu",

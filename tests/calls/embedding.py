@@ -33,6 +33,9 @@ CALLS: Calls = {
         call(eigenvalues=1.0 / np.arange(1.0, 10_001.0), subspace_dim=1000, anchors=2000, squared_norm_bound=20.0,
              failure_probability=0.05),
     ],
+    f"{_EMBEDDING}.held_out_residual": [
+        call(residuals=_ROWS, residual_clip=2.0, failure_probability=0.05),
+    ],
     f"{_EMBEDDING}.random_basis_error": [call(**_SIZES), call(**_RESNET)],
     f"{_EMBEDDING}.mean_random_basis_error": [call(**_SIZES), call(**_RESNET)],
     f"{_EMBEDDING}.random_embedding_distortion": [call(**_SIZES), call(**_RESNET)],
