@@ -8,9 +8,7 @@ from dptheory.gradients import gaussian_clip_moments, kept_entries
 _MAX_DIM = 10**9
 
 
-def isotropic_kappa(
-    *, grad_norm: float, dim: int, clip_norm: float, drop_rate: float, deviation: float = 0.0
-) -> float:
+def isotropic_kappa(*, grad_norm: float, dim: int, clip_norm: float, drop_rate: float, deviation: float = 0.0) -> float:
     r"""E_m E<w, clip(m * g)> / E<w, clip(g)> for g ~ N(w, s^2 I) and entries of w that are all of one size: exact.
 
     No gradient of the same norm has more. With k = x d and the noncentral chi laws R of :func:`gaussian_clip_moments`
@@ -35,7 +33,7 @@ def isotropic_kappa(
 
     Source: RS, Lemma 3.3 and Theorem 3.5; our own (rs.phase).
 
-    Example: clipped to a tenth of the gradient's length, with deviations twice as long as the gradient: sqrt(1 - r) is not reached.
+    Example: clipped to a tenth of the gradient's length, with deviations twice as long as it: sqrt(1 - r) is not reached.
         >>> from dptheory.sparsification import isotropic_kappa
         >>> round(isotropic_kappa(grad_norm=1.0, dim=100, clip_norm=0.1, drop_rate=0.75, deviation=0.2), 4)
         0.4987
@@ -46,9 +44,7 @@ def isotropic_kappa(
     share = keep / dim
 
     def slope(length: float, entries: int) -> float:
-        return gaussian_clip_moments(
-            grad_norm=length, dim=entries, deviation=deviation, clip_norm=clip_norm
-        ).slope
+        return gaussian_clip_moments(grad_norm=length, dim=entries, deviation=deviation, clip_norm=clip_norm).slope
 
     return share * (slope(math.sqrt(share) * grad_norm, keep) / slope(grad_norm, dim))
 

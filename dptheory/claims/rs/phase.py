@@ -5,11 +5,11 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from dptheory import convergence, gradients, sparsification
 from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims.rs import _phase_cases as cases
 from dptheory.claims.rs import _poisson_mixture as mixture
 
 row = Row(
@@ -71,7 +71,6 @@ $k = xd$, $H = U(w)/|w|^2$ the share of the gradient that survives, $A = \frac{G
     )
 )
 
-Array = NDArray[np.float64]
 _THIN = 1e-6
 """A clipping norm so far below the deviations that every gradient is clipped."""
 
@@ -116,15 +115,9 @@ def _(dim: int, keep: int) -> Sides:
     return excess * (6 * keep - 1) / (1 - keep / dim), 1.0, 6 / 7
 
 
-def _entries(dim: float, keep_share: float) -> tuple[int, int]:
-    """d, and k < d on a logarithmic scale."""
-    whole = round(dim)
-    return whole, min(whole - 1, round(whole**keep_share))
-
-
 def _used(dim: float, keep_share: float, signal: float, clip_share: float) -> float:
     """Share of the allowed excess r / (6 k - 1) of kappa^2 / x that is used; ``signal`` = w_j^2 / s^2."""
-    d, k = _entries(dim, keep_share)
+    d, k = cases.entries(dim, keep_share)
     size = math.sqrt(signal * d)
     kappa = mixture.isotropic_kappa(size, d, k, 1.0, clip_share * math.sqrt(size**2 + d))
     return (kappa**2 / (k / d) - 1) * (6 * k - 1) / (1 - k / d)
@@ -160,19 +153,8 @@ def _short_slack(**point: float) -> float:
     return -_used(**point)
 
 
-def _spread_kappa(second: float, third: float, keep: float, signal: float, clip_share: float) -> tuple[float, float]:
-    """Exact kappa of four entries, all masks; and that of equal entries of the same norm."""
-    w = np.array([1.0, second, third, second * third])
-    w *= math.sqrt(4 * signal) / np.linalg.norm(w)
-    size, k = math.sqrt(4 * signal), round(keep)
-    clip = clip_share * math.sqrt(size**2 + 4)
-    lengths = [math.hypot(*one) for one in itertools.combinations(w, k)]
-    masked = np.mean([one**2 * mixture.clip_slope(one, k, 1.0, clip) for one in lengths])
-    return float(masked) / (size**2 * mixture.clip_slope(size, 4, 1.0, clip)), mixture.isotropic_kappa(size, 4, k, 1.0, clip)
-
-
 def _other_way_round(**point: float) -> float:
-    exact, flat = _spread_kappa(**point)
+    exact, flat = cases.spread_kappa(**point)
     return exact / flat - 1
 
 
@@ -188,13 +170,13 @@ def _other_way_round(**point: float) -> float:
 )
 def _spread_slack(**point: float) -> float:
     """no gradient of the same norm has a larger kappa than equal entries, all masks of four"""
-    exact, flat = _spread_kappa(**point)
+    exact, flat = cases.spread_kappa(**point)
     return 1 - exact / flat
 
 
 def _gain_at_tuned(noise_share: float, **point: float) -> float:
     """Tuned bound with a mask over that without, less 1, at this share of the noise that is needed; times k."""
-    d, k = _entries(point["dim"], point["keep_share"])
+    d, k = cases.entries(point["dim"], point["keep_share"])
     size = math.sqrt(point["signal"] * d)
     kappa = mixture.isotropic_kappa(size, d, k, 1.0, point["clip_share"] * math.sqrt(size**2 + d))
     noise = noise_share * (6 - 1 / k - 1 / d) * d
@@ -220,7 +202,7 @@ def _tuned_slack(**point: float) -> float:
 
 def _gain_at_fixed(noise_share: float, dim: float, keep_share: float) -> float:
     """U(r) / U(0) - 1 for the largest kappa that the bound allows, at this share of the noise that is needed; times k / r."""
-    d, k = _entries(dim, keep_share)
+    d, k = cases.entries(dim, keep_share)
     x = k / d
     noise = noise_share * (1 - 1 / (3 * k)) / math.sqrt(x)
     kappa = sparsification.largest_isotropic_kappa(dim=d, drop_rate=1 - x)
@@ -240,28 +222,23 @@ def _fixed_slack(**point: float) -> float:
     return _gain_at_fixed(**point)
 
 
-def _step_worth(size: float, entries: int, clip: float, batch: float, noise: float, share: float) -> float:
-    """(E<w, g>)^2 / E|g|^2 of a batch of ``batch`` examples, deviation 1, mask average taken for equal entries."""
-    slope = mixture.clip_slope(size, entries, 1.0, clip)
-    square = (1 - 1 / batch) * (slope * size) ** 2 + mixture.clip_square(size, entries, 1.0, clip) / batch
-    return (slope * size**2) ** 2 / (square + share * noise)
-
-
 def _worth_ratio(batch: float, noise_ratio: float, **point: float) -> float:
     """What one step is worth with a mask over that without, less 1, over r / (6 k - 1)."""
-    d, k = _entries(point["dim"], point["keep_share"])
+    d, k = cases.entries(point["dim"], point["keep_share"])
     size = math.sqrt(point["signal"] * d)
     clip = point["clip_share"] * math.sqrt(size**2 + d)
     noise = noise_ratio * clip**2
-    masked = _step_worth(math.sqrt(k / d) * size, k, clip, batch, noise, k / d)
-    return (masked / _step_worth(size, d, clip, batch, noise, 1.0) - 1) * (6 * k - 1) / (1 - k / d)
+    masked = cases.step_worth(math.sqrt(k / d) * size, k, clip, batch, noise, k / d)
+    return (masked / cases.step_worth(size, d, clip, batch, noise, 1.0) - 1) * (6 * k - 1) / (1 - k / d)
 
 
 def _worth_wrong(**point: float) -> float:
     return 0.9 - _worth_ratio(**point)
 
 
-@row.inequality({**_BOX, "batch": Range(1, 1e4, log=True), "noise_ratio": Range(1e-4, 1e8, log=True)}, wrong=_worth_wrong)
+@row.inequality(
+    {**_BOX, "batch": Range(1, 1e4, log=True), "noise_ratio": Range(1e-4, 1e8, log=True)}, wrong=_worth_wrong
+)
 def _worth_slack(**point: float) -> float:
     """what one step is worth grows at most by 1 + r / (6 k - 1), any batch size and noise"""
     return 1 - _worth_ratio(**point)
@@ -280,31 +257,13 @@ def _(noise: float, dim: int, keep: int, batch: int) -> Sides:
         batch_size=batch,
         drop_rate=1 - x,
     )
-    full = _step_worth(size, dim, clip, batch, noise * clip**2, 1.0)
-    masked = _step_worth(math.sqrt(x) * size, keep, clip, batch, noise * clip**2, x)
+    full = cases.step_worth(size, dim, clip, batch, noise * clip**2, 1.0)
+    masked = cases.step_worth(math.sqrt(x) * size, keep, clip, batch, noise * clip**2, x)
     return found.masked.descent_ratio / found.full.descent_ratio, masked / full, 1.01 * masked / full
 
 
-def _descents(w: Array, deviations: Array, clip: float, masks: Array) -> float:
-    """Mean over masks and deviations of <w, clip(m * (w + xi))>."""
-    g = masks[:, None, :] * (w + deviations)[None, :, :]
-    lengths = np.maximum(np.linalg.norm(g, axis=-1), clip)
-    return float(((g @ w) * clip / lengths).mean())
-
-
-def _any_symmetric(second: float, third: float, spread: float, turn: float, clip: float, keep: float) -> tuple[float, float]:
-    """Exact kappa of four entries and four deviations with their negatives; item 1's bound with H."""
-    w = np.array([1.0, second, third, second * third])
-    rows = np.random.default_rng(round(100 * turn)).standard_normal((4, 4)) * spread * np.array([[0.0], [0.3], [1.0], [30.0]])
-    deviations, size, k = np.concatenate((rows, -rows)), float(np.linalg.norm(w)), round(keep)
-    masks = np.array([np.isin(np.arange(4), one) for one in itertools.combinations(range(4), k)], dtype=np.float64)
-    plain = _descents(w, deviations, clip * size, np.ones((1, 4)))
-    x = k / 4
-    return _descents(w, deviations, clip * size, masks) / plain, min(x, math.sqrt(x) * clip) / (plain / size**2)
-
-
 def _symmetric_wrong(**point: float) -> float:
-    exact, bound = _any_symmetric(**point)
+    exact, bound = cases.any_symmetric(**point)
     return 0.95 * bound / exact - 1
 
 
@@ -321,28 +280,8 @@ def _symmetric_wrong(**point: float) -> float:
 )
 def _symmetric_slack(**point: float) -> float:
     """any symmetric deviation: kappa <= min(x, sqrt x C / |w|) / H, all masks of four entries"""
-    exact, bound = _any_symmetric(**point)
+    exact, bound = cases.any_symmetric(**point)
     return bound / exact - 1
-
-
-def _one_entry_gain(dim: int, keep: int, factor: float) -> bool:
-    """Does a mask lower the tuned bound, at immense noise, for a deviation +-L e_j, j uniform?
-
-    Equal entries, |w| far below C; L is such that H is ``factor`` times sqrt x (1 + sqrt x) / (1 + sqrt x + x).
-    """
-    x, root = keep / dim, math.sqrt(keep / dim)
-    w, clip = np.full(dim, 1e-5 / math.sqrt(dim)), 1.0
-    survives = factor * root * (1 + root) / (1 + root + x)
-
-    def step(entries: int) -> float:
-        """<w, clip(w + L e_1)> + <w, clip(w - L e_1)>, halved, with the first ``entries`` entries."""
-        kept = (np.arange(dim) < entries).astype(np.float64)[None]
-        outlier = np.zeros((1, dim))
-        outlier[0, 0] = clip / survives
-        return _descents(w, np.concatenate((outlier, -outlier)), clip, kept)
-
-    masked = x * step(keep) + (1 - x) * x * float(w @ w)  # without the entry nothing is clipped
-    return masked / step(dim) > sparsification.least_kappa_tuned(drop_rate=1 - x, noise_to_curvature=1e9)
 
 
 @row.equal(
@@ -354,40 +293,12 @@ def _one_entry_gain(dim: int, keep: int, factor: float) -> bool:
 )
 def _(dim: int, keep: int, factor: float, pays: bool) -> Sides:
     """deviations in one entry: masks that pay, just below the stated H"""
-    return pays, lambda: _one_entry_gain(dim, keep, factor), not pays
-
-
-def _run(log_steps: float, log_theta: float, noise_ratio: float) -> dict[str, float | int | str]:
-    """A run with theta T = 10^log_theta without a mask: A = 1/2, D / A = ``noise_ratio``, G = 1."""
-    steps = round(10**log_steps)
-    return {
-        "objective_gap": (1 + noise_ratio) / 8 * steps / 10**log_theta,
-        "steps": steps,
-        "smoothness": 1.0,
-        "clip_norm": 1.0,
-        "noise_multiplier": math.sqrt(noise_ratio),
-        "sampling": "fixed",
-    }
-
-
-def _least(run: dict[str, float | int | str], rate: float) -> float:
-    """J_x, at the tuned learning rate."""
-    gamma = convergence.tuned_learning_rate(**run, drop_rate=rate)  # type: ignore[arg-type]
-    bound = convergence.dpsgd_bound(**run, drop_rate=rate, learning_rate=gamma)  # type: ignore[arg-type]
-    return bound.value / (2 * float(run["objective_gap"]))
-
-
-def _threshold(log_steps: float, log_theta: float, noise_ratio: float, x: float) -> tuple[float, float, float]:
-    """Item 4: its lower end, x J_x / J_1, its upper end."""
-    run = _run(log_steps, log_theta, noise_ratio)
-    first = _least(run, 0.0)
-    top = math.sqrt((1 + x * noise_ratio) / (1 + noise_ratio))
-    return top / (1 + first * (top / x - 1)), x * _least(run, 1 - x) / first, top
+    return pays, lambda: cases.one_entry_gain(dim, keep, factor), not pays
 
 
 def _without_j(**point: float) -> float:
-    """Wrong statement: the threshold of Theorem 3.5's bound for the sharper one."""
-    _, exact, top = _threshold(**point)
+    """Wrong statement: it asks for as much as the bound of Theorem 3.5."""
+    _, exact, top = cases.threshold(**point)
     return exact / top - 1
 
 
@@ -402,19 +313,20 @@ _RUNS = {
 @row.inequality(_RUNS, wrong=_without_j)
 def _sharper_slack(**point: float) -> float:
     """the sharper bound asks for no less kappa than stated"""
-    low, exact, _ = _threshold(**point)
+    low, exact, _ = cases.threshold(**point)
     return exact / low - 1
 
 
-def _quarter_of_j(**point: float) -> float:
-    low, exact, top = _threshold(**point)
+def _halfway(**point: float) -> float:
+    """Wrong statement: for no more than the mean of both ends."""
+    low, exact, top = cases.threshold(**point)
     return math.sqrt(low * top) / exact - 1
 
 
-@row.inequality(_RUNS, wrong=_quarter_of_j)
+@row.inequality(_RUNS, wrong=_halfway)
 def _looser_slack(**point: float) -> float:
     """nor for more than the bound of Theorem 3.5"""
-    _, exact, top = _threshold(**point)
+    _, exact, top = cases.threshold(**point)
     return top / exact - 1
 
 
@@ -423,7 +335,7 @@ def _looser_slack(**point: float) -> float:
 )
 def _(steps: int, log_theta: float, noise_ratio: float, rate: float) -> Sides:
     """the learning rate of the least bound, by golden section on dpsgd_bound"""
-    run = _run(math.log10(steps), log_theta, noise_ratio)
+    run = cases.run(math.log10(steps), log_theta, noise_ratio)
 
     def least() -> float:
         def bound(log_rate: float) -> float:
