@@ -28,16 +28,18 @@ $\kappa^\ast$ for $\kappa$, without a bias term, and so does [rs.clipped_steps](
 $k = xd$, $H = U(w)/|w|^2$ the share of the gradient that survives, $A = \frac{GM}2$ and $D = \Delta_\sigma$.
 
 1. For every symmetric $\xi$, $\kappa^\ast\le\min(x,\sqrt x\thinspace C/|w|)/H$. At a learning rate tuned for each $x$ no mask with $x\le H^2$ lowers
-   the bound of Theorem 3.5, whatever the noise. For every $H<\sqrt x\frac{1+\sqrt x}{1+\sqrt x+x}$ there are a $\xi$ and a noise with a gain.
+   the bound of Theorem 3.5, whatever the noise. For every $H<\sqrt x\frac{1+\sqrt x}{1+\sqrt x+x}$ there are, in enough dimensions, a $\xi$
+   and a noise with a gain.
 2. For $\xi\sim N(0,s^2I)$, every gradient and every $C$: entries of one size have the largest $\kappa^\ast$ of their norm, and
    $$\kappa^{\ast2}\le x\Big(1+\frac r{6k-1}\Big) .$$
-   No constant above 6 will do for all $k$. If $|w|^2\le\frac12E|\xi|^2$, $\kappa^\ast\le\sqrt x$. The inequality holds for mixtures over $s$ too.
+   No constant above 6 will do for all $k$. If $|w|^2\le\frac12E|\xi|^2$, $\kappa^\ast\le\sqrt x$. The displayed inequality holds for
+   mixtures over $s$ too.
 3. So for such $\xi$ no mask lowers the bound of Theorem 3.5
    - at a tuned learning rate, unless $\big(\frac\sigma B\big)^2>6-\frac1k-\frac1d$, which is at least 4.5;
    - at a fixed one, unless $\frac{d\sigma^2}{B^2}>\frac{1-1/(3k)}{\sqrt x}\Big(1+\frac{2\Delta_L}{\gamma^2TGC^2}\Big)$.
 
    And the largest decrease that $G$-smoothness guarantees for one step grows at most by the factor $1+\frac r{6k-1}$.
-4. For the sharper bound of [rs.clipped_steps](clipped_steps.md) let $J_x$ be its least value over $\gamma$ divided by
+4. For the sharper bound of [rs.clipped_steps](clipped_steps.md) as `dpsgd_bound` returns it, let $J_x$ be its least value over $\gamma$ divided by
    $2Gx\Delta_L/\kappa$, to which it tends as $\gamma\to0$. A mask lowers the least value if and only if $\kappa>xJ_x/J_1$, so never for
    $\kappa\le x$. If $4G^2\Delta_L\le T(A+D)$, with $\Lambda = \frac1x\sqrt{\frac{A+xD}{A+D}}\ge\frac1{\sqrt x}$,
    $$\frac{x\Lambda}{1+J_1(\Lambda-1)}\le x\frac{J_x}{J_1}\le x\Lambda ,$$
