@@ -57,7 +57,7 @@ def data() -> Data:
     for noise in NOISES:
         level = sparsification.least_kappa(drop_rate=RATE, delta_c=1.0, step_noise=noise)
         about = level / (1 - RATE)
-        columns[f"fixed, {noise:g}"] = _boundary(_kappa, level, 0.98 * about, 1.02 * about)
+        columns[f"fixed {noise:g}"] = _boundary(_kappa, level, 0.98 * about, 1.02 * about)
     columns["tuned"] = _boundary(_kappa, root, 3.0, 4.5)
     columns["surviving"] = _boundary(_surviving, root, 0.98 / root, 1.02 / root)
     return columns
@@ -67,7 +67,7 @@ def draw(ax: Axes, data: Data) -> None:
     """Arcs beyond which a fixed rate gains, the arc within which item 1 excludes a tuned one, and the sector of larger kappa."""
     across, up = np.cos(data["angle"]), np.sin(data["angle"])
     for i, noise in enumerate(NOISES):
-        length = data[f"fixed, {noise:g}"]
+        length = data[f"fixed {noise:g}"]
         label = "a fixed rate gains beyond,\n" rf"$d\sigma^2/B^2 = {noise:g}$"
         ax.plot(length * across, length * up, color=f"C{i}", label=label)
     length = data["surviving"]

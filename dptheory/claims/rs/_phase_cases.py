@@ -82,7 +82,7 @@ def one_entry_gain(dim: int, keep: int, factor: float) -> bool:
     return masked / step(dim) > sparsification.least_kappa_tuned(drop_rate=1 - x, noise_to_curvature=1e9)
 
 
-def run(log_steps: float, log_theta: float, noise_ratio: float) -> dict[str, float | int | str]:
+def run(log_steps: float, log_theta: float, noise_ratio: float, dim: int = 10_000) -> dict[str, float | int | str]:
     """A run with theta T = 10^log_theta without a mask: A = 1/2, D / A = ``noise_ratio``, G = 1."""
     steps = round(10**log_steps)
     return {
@@ -90,7 +90,9 @@ def run(log_steps: float, log_theta: float, noise_ratio: float) -> dict[str, flo
         "steps": steps,
         "smoothness": 1.0,
         "clip_norm": 1.0,
-        "noise_multiplier": math.sqrt(noise_ratio),
+        "noise_multiplier": 4 * math.sqrt(noise_ratio / dim),
+        "dim": dim,
+        "batch_size": 4,
         "sampling": "fixed",
     }
 

@@ -51,14 +51,14 @@ $k = xd$, $H = U(w)/|w|^2$ the share of the gradient that survives, $A = \frac{G
             r"$\kappa$ of the papers compares two lower bounds on the descent, and can be large where both say nothing. $\kappa^\ast$ compares the descents.",
             r"Isotropic deviations: what $\kappa^\ast$ gains over $\sqrt x$ is at most $\frac r{12k-2}$ of it. It vanishes in the number $k$ of entries kept, "
             "not in the dimension: where one entry of very many is kept it can be 6.8 %.",
-            r"Heavy tails alone do not make a mask pay. Deviations that sit in few entries can, and then only for $x>H^2$.",
+            r"Heavy tails alone, in all directions alike, do not make a mask pay. Deviations that sit in few entries can, and then only for $x>H^2$.",
             r"Use `isotropic_kappa` and `largest_isotropic_kappa`; for the sharper bound `tuned_learning_rate` with `dpsgd_bound`.",
         ),
         conditions=(
             "Those of Theorem 3.5: a fresh mask, no momentum. Items 1 to 3 are about one gradient; the factor of the theorem is the mean of those of the "
             r"iterates weighted by $U$, so a bound that holds at every iterate holds for it.",
             r"$w\ne0$, $C>0$, $s\ge0$, $\Delta_L>0$, $0<r<1$; in item 1 $H>0$. $E|\xi|^2 = ds^2$ in item 2. $M$ is $C^2$ for batches of fixed size, "
-            r"$C^2(1+\frac{1-q}B)$ for Poisson batches.",
+            r"$C^2(1+\frac{1-q}B)$ for Poisson batches, with and without the mask; a finer second moment can be smaller with it ([rs.tuned](tuned.md)).",
             r"Item 2 is false for other deviations: rank one ([rs.rem2](rem2.md)), or independent entries of unequal variance.",
             r"The last sentence of item 3 is about $(E\langle w,g\rangle)^2/(2GE|g|^2)$, for independent examples of the same law ([rf.mse_criterion](../rf/mse_criterion.md)).",
             r"In item 4 $\kappa$ is any number that does not depend on $\gamma$; for $\kappa^\ast$, which may, a bound on it that does not.",
@@ -333,11 +333,16 @@ def _looser_slack(**point: float) -> float:
 
 
 @row.equal(
-    *itertools.product((2, 50, 20_000), (0.5, 3.0), (0.01, 100.0), (0.0, 0.75)), (100, -1.5, 3.0, 0.5), tolerance=1e-5
+    *itertools.product((2, 50, 20_000), (0.5, 3.0), (0.01, 100.0), (0.0, 0.75), (None,), (10_000,)),
+    (100, -1.5, 3.0, 0.5, None, 3),
+    *itertools.product((50,), (0.5, 3.0), (1.0,), (0.75,), (0.01, 0.5), (3,)),
+    tolerance=1e-5,
 )
-def _(steps: int, log_theta: float, noise_ratio: float, rate: float) -> Sides:
+def _(steps: int, log_theta: float, noise_ratio: float, rate: float, sampling_rate: float | None, dim: int) -> Sides:
     """the learning rate of the least bound, by golden section on dpsgd_bound"""
-    run = cases.run(math.log10(steps), log_theta, noise_ratio)
+    run = cases.run(math.log10(steps), log_theta, noise_ratio, dim)
+    if sampling_rate is not None:
+        run |= {"sampling": "poisson", "sampling_rate": sampling_rate}
 
     def least() -> float:
         def bound(log_rate: float) -> float:
