@@ -110,3 +110,28 @@ def threshold(log_steps: float, log_theta: float, noise_ratio: float, x: float) 
     first = _least(setting, 0.0)
     top = math.sqrt((1 + x * noise_ratio) / (1 + noise_ratio))
     return top / (1 + first * (top / x - 1)), x * _least(setting, 1 - x) / first, top
+
+
+def fixed_threshold(
+    log_steps: float, noise_ratio: float, x: float, rate_share: float, gap_excess: float
+) -> tuple[float, float, float]:
+    """x B_x / B_1 at a fixed rate, B the bound for kappa = x; x + r c; and that of Theorem 3.5's bound. G = C = 1, A = 1/2."""
+    gamma = rate_share / 2
+    gap = gap_excess * gamma * (0.5 / x + 0.5 * noise_ratio) / 2
+
+    def bound(drop_rate: float, bias: float | None = None) -> convergence.DescentBound:
+        return convergence.dpsgd_bound(
+            objective_gap=gap,
+            learning_rate=gamma,
+            steps=round(10**log_steps),
+            smoothness=1.0,
+            clip_norm=1.0,
+            noise_multiplier=math.sqrt(noise_ratio),
+            drop_rate=drop_rate,
+            bias=bias,
+            sampling="fixed",
+        )
+
+    plain = bound(0.0)
+    printed = x * bound(1 - x, 0.0).value / bound(0.0, 0.0).value
+    return x * bound(1 - x).value / plain.value, x + (1 - x) * plain.clipping / plain.value, printed

@@ -28,8 +28,8 @@ $\kappa^\ast$ for $\kappa$, without a bias term, and so does [rs.clipped_steps](
 $k = xd$, $H = U(w)/|w|^2$ the share of the gradient that survives, $A = \frac{GM}2$ and $D = \Delta_\sigma$.
 
 1. For every symmetric $\xi$, $\kappa^\ast\le\min(x,\sqrt x\thinspace C/|w|)/H$. At a learning rate tuned for each $x$ no mask with $x\le H^2$ lowers
-   the bound of Theorem 3.5, whatever the noise. For every $H<\sqrt x\frac{1+\sqrt x}{1+\sqrt x+x}$ there are, in enough dimensions, a $\xi$
-   and a noise with a gain.
+   the bound of Theorem 3.5, whatever the noise; at a fixed one none with $x\le H\frac{a+x\gamma D}{a+\gamma D}$, $a = \frac{\Delta_L}{\gamma T}+\gamma A$.
+   For every $H<\sqrt x\frac{1+\sqrt x}{1+\sqrt x+x}$ there are, in enough dimensions, a $\xi$ and a noise with a gain at the tuned rate.
 2. For $\xi\sim N(0,s^2I)$, every gradient and every $C$: entries of one size have the largest $\kappa^\ast$ of their norm, and
    $$\kappa^{\ast2}\le x\Big(1+\frac r{6k-1}\Big) .$$
    No constant above 6 will do for all $k$. If $|w|^2\le\frac12E|\xi|^2$, $\kappa^\ast\le\sqrt x$. The displayed inequality holds for
@@ -43,7 +43,8 @@ $k = xd$, $H = U(w)/|w|^2$ the share of the gradient that survives, $A = \frac{G
    $2Gx\Delta_L/\kappa$, to which it tends as $\gamma\to0$. A mask lowers the least value if and only if $\kappa>xJ_x/J_1$, so never for
    $\kappa\le x$. If $4G^2\Delta_L\le T(A+D)$, with $\Lambda = \frac1x\sqrt{\frac{A+xD}{A+D}}\ge\frac1{\sqrt x}$,
    $$\frac{x\Lambda}{1+J_1(\Lambda-1)}\le x\frac{J_x}{J_1}\le x\Lambda ,$$
-   so not for $\kappa\le\sqrt x\big/\big(1+J_1(\frac1{\sqrt x}-1)\big)$ either.""",
+   so not for $\kappa\le\sqrt x\big/\big(1+J_1(\frac1{\sqrt x}-1)\big)$ either. At a fixed $\gamma\le\frac1{2G}$ with
+   $\Delta_L\ge\frac{\gamma(A/x+D)}{2G}$ no mask with $\kappa\le x+rc$ lowers it, $c$ the share that the clipping term $A$ has in it without a mask.""",
         verdict=Verdict.HOLDS,
         summary=r"for isotropic Gaussian deviation the exact $\kappa^2$ is at most $x(1+\frac r{6k-1})$, $k$ entries kept: at a tuned rate no mask "
         r"lowers Theorem 3.5's bound unless $\sigma>2.1B$; for any symmetric one none with $x\le H^2$ does.",
@@ -330,6 +331,28 @@ def _looser_slack(**point: float) -> float:
     """nor for more than the bound of Theorem 3.5"""
     _, exact, top = cases.threshold(**point)
     return top / exact - 1
+
+
+def _printed_threshold(**point: float) -> float:
+    """Wrong statement: it asks for as much as the bound of Theorem 3.5."""
+    exact, _, printed = cases.fixed_threshold(**point)
+    return exact / printed - 1
+
+
+@row.inequality(
+    {
+        "log_steps": Range(0, 6),
+        "noise_ratio": Range(1e-2, 1e6, log=True),
+        "x": Range(0.001, 0.999),
+        "rate_share": Range(1e-4, 1, log=True),
+        "gap_excess": Range(1, 1e4, log=True),
+    },
+    wrong=_printed_threshold,
+)
+def _fixed_sharper_slack(**point: float) -> float:
+    """at a fixed rate the sharper bound asks for at least x + r c"""
+    exact, least, _ = cases.fixed_threshold(**point)
+    return exact / least - 1
 
 
 @row.equal(
