@@ -60,7 +60,7 @@ $k = xd$, $H = U(w)/|w|^2$ the share of the gradient that survives, $A = \frac{G
             r"iterates weighted by $U$, so a bound that holds at every iterate holds for it.",
             r"$w\ne0$, $C>0$, $s\ge0$, $\Delta_L>0$, $0<r<1$; in item 1 $H>0$. $E|\xi|^2 = ds^2$ in item 2. $M$ is $C^2$ for batches of fixed size, "
             r"$C^2(1+\frac{1-q}B)$ for Poisson batches, with and without the mask; a finer second moment can be smaller with it ([rs.tuned](tuned.md)).",
-            r"Item 2 is false for other deviations: rank one ([rs.rem2](rem2.md)), or independent entries of unequal variance.",
+            "Item 2 is false for other deviations: rank one ([rs.rem2](rem2.md)), or independent entries of unequal variance (the example at the end of the proof).",
             r"The last sentence of item 3 is about $(E\langle w,g\rangle)^2/(2GE|g|^2)$, for independent examples of the same law ([rf.mse_criterion](../rf/mse_criterion.md)).",
             r"In item 4 $\kappa$ is any number that does not depend on $\gamma$; for $\kappa^\ast$, which may, a bound on it that does not.",
         ),
