@@ -53,8 +53,8 @@ def largest_isotropic_kappa(*, dim: int, drop_rate: float) -> float:
     r"""sqrt(x (1 + r / (6 k - 1))), k = x d: the exact kappa of isotropic Gaussian deviation is never larger.
 
     Whatever the gradient, C and the size of the deviation; also for mixtures of Gaussians of several sizes, heavy tails included.
-    A mask can lower the bound of Theorem 3.5 at a tuned learning rate only where kappa is above
-    :func:`least_kappa_tuned`, so only where (sigma / B)^2 > 6 - 1/k - 1/d.
+    With this kappa a mask lowers the bound of Theorem 3.5 at a tuned learning rate only above :func:`least_kappa_tuned`, so only
+    where (sigma / B)^2 > 6 - 1/k - 1/d.
 
     Args:
         dim: number of entries d, 1..1e9.

@@ -19,12 +19,12 @@ row = Row(
         source=Source("rs", "new, on Lemma 3.3 and Theorem 3.5"),
         ours=True,
         for_users=(
-            r"Where deviations spread like an isotropic Gaussian no mask lowers the bound of Theorem 3.5 at a tuned learning rate unless "
+            r"Where deviations spread like an isotropic Gaussian no mask lowers the bound on the exact descent at a tuned learning rate unless "
             r"$\sigma>2.1B$; else compare $1-r$ with the square of the share of the gradient that survives clipping."
         ),
         statement=r"""Let $U(w) = E\langle w,\mathrm{clip}_C(w+\xi)\rangle$, the descent itself and no bound on it,
 $U_m(w) = E\langle w,\mathrm{clip}_C(m\odot(w+\xi))\rangle$ and $\kappa^\ast = E_mU_m/U$. Theorem 3.5 holds with $U(\nabla w_t)$ for $Q_t$ and
-$\kappa^\ast$ for $\kappa$, without a bias term, and so does [rs.clipped_steps](clipped_steps.md) for symmetric deviations. Let
+$\kappa^\ast$ for $\kappa$, without a bias term, and so does [rs.clipped_steps](clipped_steps.md) for symmetric deviations; below, their bounds are these. Let
 $k = xd$, $H = U(w)/|w|^2$ the share of the gradient that survives, $A = \frac{GM}2$ and $D = \Delta_\sigma$.
 
 1. For every symmetric $\xi$, $\kappa^\ast\le\min(x,\sqrt x\thinspace C/|w|)/H$. At a learning rate tuned for each $x$ no mask with $x\le H^2$ lowers
@@ -47,7 +47,7 @@ $k = xd$, $H = U(w)/|w|^2$ the share of the gradient that survives, $A = \frac{G
    $\Delta_L\ge\frac{\gamma(A/x+D)}{2G}$ no mask with $\kappa\le x+rc$ lowers it, $c$ the share that the clipping term $A$ has in it without a mask.""",
         verdict=Verdict.HOLDS,
         summary=r"for isotropic Gaussian deviation the exact $\kappa^2$ is at most $x(1+\frac r{6k-1})$, $k$ entries kept: at a tuned rate no mask "
-        r"lowers Theorem 3.5's bound unless $\sigma>2.1B$; for any symmetric one none with $x\le H^2$ does.",
+        r"lowers Theorem 3.5's bound with it unless $\sigma>2.1B$; for any symmetric one none with $x\le H^2$ does.",
         key_points=(
             r"$\kappa$ of the papers compares two lower bounds on the descent, and can be large where both say nothing. $\kappa^\ast$ compares the descents.",
             r"Isotropic deviations: what $\kappa^\ast$ gains over $\sqrt x$ is at most $\frac r{12k-2}$ of it. It vanishes in the number $k$ of entries kept, "
