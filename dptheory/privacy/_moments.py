@@ -31,8 +31,8 @@ ELEMENTARY = 2.0**-50
 
 _MOST_NODES = 4_000_000
 _MOST_GUESSED = 400_000  # nodes of moments that only choose a line
+_SHARED = 8.0  # of the real line, in one cell
 LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
-_TINY = 1e-300
 _LOG_NOTHING = -40.0
 
 
@@ -112,10 +112,10 @@ def log_mixture(step: StepLoss, z: Complexes) -> Complexes:
         return exponent
     large = exponent.real > 30.0
     small = (exponent.real < -0.5) & (q > 0.5)
-    found = _log1p(q * np.expm1(np.where(large | small, 0.0, exponent)))
+    found = _log1p(np.asarray(q * np.expm1(np.where(large | small, 0.0, exponent))))
     if large.any():
         beyond = exponent[large]
-        found[large] = beyond + (math.log(q) + _log1p((1.0 - q) / q * np.exp(-beyond)))
+        found[large] = beyond + (math.log(q) + _log1p(np.asarray((1.0 - q) / q * np.exp(-beyond))))
     if small.any():
         found[small] = np.log((1.0 - q) + q * np.exp(exponent[small]))
     return found
@@ -165,13 +165,21 @@ class Moments:
 
 def real_moments(step: StepLoss, s: float) -> Moments:
     """By the trapezoid rule on the real line, to some ten digits."""
-    loss, weights = _on_the_real_line(step, *_rounded(reach(step, s, 10.0)))
+    ends, spacing = reach(step, s, 10.0), min(0.25, step.noise_multiplier / 2)
+    if not step.whole:
+        spacing = min(spacing, 0.5 / step.sharpness)
+    check_size((ends.right - ends.left) / spacing, _MOST_GUESSED)
+    # outwards to multiples, so that neighbouring s share their nodes
+    share = min(_SHARED, 64 * spacing)
+    left, right = share * math.floor(ends.left / share), share * math.ceil(ends.right / share)
+    loss, log_weights = _on_the_real_line(step, left, right, spacing)
     exponent = s * loss
     if step.whole and np.abs(exponent).max() < 0.5:
+        weights = np.exp(log_weights)
         excess = float(weights @ np.expm1(exponent))
         value, tilted = math.log1p(excess), weights * np.exp(exponent) / (1 + excess)
     else:
-        log_terms = np.log(np.maximum(weights, _TINY)) + exponent
+        log_terms = log_weights + exponent
         top = float(log_terms.max())
         tilted = np.exp(log_terms - top)
         total = float(tilted.sum())
@@ -180,24 +188,13 @@ def real_moments(step: StepLoss, s: float) -> Moments:
     return Moments(value, mean, float(tilted @ (loss - mean) ** 2))
 
 
-_CELLS = 8.0
-
-
-def _rounded(ends: "Reach") -> tuple[float, float]:
-    """Outwards to multiples, so that neighbouring s share their nodes."""
-    return _CELLS * math.floor(ends.left / _CELLS), _CELLS * math.ceil(ends.right / _CELLS)
-
-
 @functools.lru_cache(maxsize=64)
-def _on_the_real_line(step: StepLoss, left: float, right: float) -> tuple[Reals, Reals]:
-    """L at the nodes of the trapezoid rule, and P's weights there."""
-    spacing = min(0.25, step.noise_multiplier / 2)
-    if not step.whole:
-        spacing = min(spacing, 0.5 / step.sharpness)
-    check_size((right - left) / spacing, _MOST_GUESSED)
+def _on_the_real_line(step: StepLoss, left: float, right: float, spacing: float) -> tuple[Reals, Reals]:
+    """L at the nodes of the trapezoid rule, and log of P's weights there."""
     z = np.arange(left, right, spacing).astype(np.complex128)
     loss, log_density = losses(step, z)
-    return loss.real, spacing * np.exp(-(z.real**2) / 2 - LOG_ROOT_2PI + log_density.real)
+    log_weights = math.log(spacing) - z.real**2 / 2 - LOG_ROOT_2PI + log_density.real
+    return np.asarray(loss.real), np.asarray(log_weights)
 
 
 @dataclass(frozen=True)
