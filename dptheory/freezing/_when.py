@@ -81,7 +81,7 @@ class _Parts:
         found = np.empty((len(self.rates) + 1, *self.squares.shape))
         found[0] = self.squares
         for step in range(len(self.rates)):
-            shrink, added = self.factors(step, np.float64(share), np.float64(variance))  # type: ignore[arg-type]
+            shrink, added = self.factors(step, np.asarray(share), np.asarray(variance))
             found[step + 1] = shrink * found[step] + added
         return found
 
@@ -220,9 +220,9 @@ def best_freezing(
     all_trained = float(now[-1].sum())
     if not values.size or values.min() * (1 + _ROUNDING) >= all_trained:
         return BestFreezing(frozen_layers=0, frozen_after_step=steps, value=all_trained, all_trained=all_trained)
-    step, layer = np.unravel_index(values.argmin(), values.shape)
+    after, layer = divmod(int(values.argmin()), layers - 1)
     return BestFreezing(
-        frozen_layers=int(layer) + 1, frozen_after_step=int(step), value=float(values.min()), all_trained=all_trained
+        frozen_layers=layer + 1, frozen_after_step=after, value=float(values.min()), all_trained=all_trained
     )
 
 

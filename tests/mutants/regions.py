@@ -166,6 +166,16 @@ TABLE: dict[str, tuple[Region, ...]] = {
     "embedding.joint_mu": (_where("several ratios", lambda a: len(a["noise_multipliers"]) > 1),),
     "embedding.release_noise_ratio": (_where("over 100 steps", lambda a: a["steps"] > 100),),
     "embedding.sampled_epsilon": (_where("epsilon < 1", lambda a: a["epsilon"] < 1),),
+    "freezing.best_freezing": (
+        _where("clipped", lambda a: a["layer_norms"] is not None and np.min(a["clip_norm"]) < np.max(a["layer_norms"])),
+        _where("clip norm that changes", lambda a: np.ndim(a["clip_norm"]) > 0 and np.ptp(a["clip_norm"]) > 0),
+        _where("changing steps", lambda a: np.ndim(a["learning_rate"]) > 0 and np.ptp(a["learning_rate"]) > 0),
+        _where("several parts", lambda a: np.ndim(a["layer_sizes"]) > 1 and np.shape(a["layer_sizes"])[1] > 1),
+    ),
+    "freezing.best_layer_steps": (
+        _where("changing steps", lambda a: np.ndim(a["learning_rate"]) > 0 and np.ptp(a["learning_rate"]) > 0),
+        _where("several parts", lambda a: np.ndim(a["layer_sizes"]) > 1 and np.shape(a["layer_sizes"])[1] > 1),
+    ),
     "freezing.expected_angle": (
         _where("dim = 2", lambda a: a["dim"] == 2),
         _where("obtuse bias", lambda a: a["dim"] > 2 and a["bias_angle"] > math.pi / 2),

@@ -164,8 +164,14 @@ def _(setting: Setting, field: str) -> Sides:
         every = setting.every_choice()
         least = min(every, key=lambda choice: choice[0])
         without = every[0][0]
-        return {"value": least[0], "all_trained": without, "gain": without - least[0]}.get(
-            field, least[1] if field == "frozen_layers" else least[2]
+        return float(
+            {
+                "value": least[0],
+                "all_trained": without,
+                "gain": without - least[0],
+                "frozen_layers": least[1],
+                "frozen_after_step": least[2],
+            }[field]
         )
 
     found = getattr(setting.first(), field)
@@ -191,7 +197,7 @@ def _(setting: Setting, field: str, layer: int) -> Sides:
             run = Setting(alone.layers, alone.rates[:after], alone.clips, alone.noise_multiplier, alone.batch_size)
             last.append(run.losses(0, after)[layer])
         best = min(range(len(last)), key=last.__getitem__)
-        return {"value": last[best], "all_trained": last[-1]}.get(field, float(best))
+        return float({"value": last[best], "all_trained": last[-1], "frozen_after_step": best}[field])
 
     found = getattr(alone.each(), field)[layer]
     return found, walked, 1.02 * found + 1e-3
@@ -261,7 +267,8 @@ def _parts_path(seed: int, way: int) -> list[Fraction]:
         squares.append(floor * share if below else floor * (1 + 8 * share))
     found = []
     for _ in range(30):
-        found.append(sum(curvature * square / 2 for curvature, square in zip(curvatures, squares, strict=True)))
+        terms = (curvature * square / 2 for curvature, square in zip(curvatures, squares, strict=True))
+        found.append(sum(terms, Fraction(0)))
         squares = [
             (1 - rate * curvature) ** 2 * square + rate**2
             for curvature, square in zip(curvatures, squares, strict=True)
