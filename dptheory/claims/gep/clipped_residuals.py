@@ -55,7 +55,8 @@ $\zeta_t$ has mean 0 and $E|\zeta_t|^2\le N$. Let $M = \frac1T\sum_{t=1}^TE L(\t
             r"$b$ is a bound for every iterate. Norms that are measured at some iterates bound those alone.",
             r"Item 1 holds for biases of any origin. The bias of a clipped mean is often far below the mean excess, where residuals cancel ([gep.rem1](rem1.md)); with a measured "
             "bias in place of $b$ the bound is smaller.",
-            r"The loss of item 2 has biases that point away from its minimiser all the time. The factor of 2 is that of the class, not of a given problem.",
+            r"The loss of item 2 has biases that point away from its minimiser all the time. It is not "
+            r"Lipschitz along $y$, where the noise is. The factor of 2 is that of the class of item 1, not of a given problem.",
         ),
         calculators=(embedding.biased_descent_risk, embedding.best_residual_clip),
         proved=True,
