@@ -163,6 +163,15 @@ TABLE: dict[str, tuple[Region, ...]] = {
         _where("batch_size > 1", lambda a: a["batch_size"] > 1),
         _where("several steps", lambda a: a["steps"] > 1),
     ),
+    "embedding.best_residual_clip": (
+        Region("residuals dropped", lambda a, found: found.residual_clip == 0),
+        Region("some residuals clipped", lambda a, found: found.bias > 0 and found.residual_clip > 0),
+        _where("several subspaces", lambda a: len(a["subspace_dims"]) > 1),
+    ),
+    "embedding.biased_descent_risk": (
+        _where("bias and noise", lambda a: a["bias"] > 0 and a["noise_energy"] > 0 and a["steps"] > 1),
+        _where("large bias", lambda a: a["bias"] > 2 * a["smoothness"] * a["initial_distance"] > 0),
+    ),
     "embedding.joint_mu": (_where("several ratios", lambda a: len(a["noise_multipliers"]) > 1),),
     "embedding.release_noise_ratio": (_where("over 100 steps", lambda a: a["steps"] > 100),),
     "embedding.sampled_epsilon": (_where("epsilon < 1", lambda a: a["epsilon"] < 1),),

@@ -188,6 +188,7 @@ row.inequality(
     (2.0, 3.0, 50, 0.5, 0.1),
     (1.0, 0.0, 7, 2.0, 0.3),
     (0.5, 1.0, 4000, 1e-4, 1e-3),
+    (1.0, 1.0, 3, 0.25, 5.0),
     tolerance=1e-12,
 )
 def _(beta: float, distance: float, steps: int, energy: float, bias: float) -> Sides:
@@ -255,7 +256,7 @@ def _found(law: str, dim: int, n: int, mu: float) -> dict[str, float]:
 
         def real(clip: float, parts=parts) -> float:  # type: ignore[no-untyped-def]
             s, b = parts(clip)
-            return 3.0 * (b + math.sqrt(s * s + 4 * b * s / 3 + b * b))
+            return float(3.0 * (b + math.sqrt(s * s + 4 * b * s / 3 + b * b)))
 
         inside = minimize_scalar(real, bounds=(0.0, float(rows.max())), method="bounded", options={"xatol": 1e-12}).x
         clip = float(min((0.0, inside, *rows.tolist()), key=real))
