@@ -123,7 +123,7 @@ def best_residual_clip(
     .. math:: s=\frac{\sqrt kG+\sqrt{p-k}\rho}{\mu n},\quad b=\frac1m\sum_{i\le m}(r_i-\rho)_+,\quad
               D\Big(b+\sqrt{s^2+\tfrac43bs+b^2}\Big)\le D(s+2b)\quad\text{at}\quad T=\frac{\beta D}{\sqrt{s^2+\frac43bs+b^2}}
 
-    is convex in rho. Its best clip leaves between 1/3 and 3/5 of sqrt(p - k) / (mu n) of the residuals to be clipped.
+    is convex in rho. The best clip clips between 1/3 and 3/5 of sqrt(p - k) / (mu n) of the residuals (equal norms apart).
 
     Needs, and cannot check: what :func:`excess_risk` needs, but for the residuals: at every iterate the mean of (|R_i| - rho)_+
     is at most that of the norms given. These must be public, or paid for.

@@ -19,7 +19,7 @@ row = Row(
         ours=True,
         for_users=(
             "Gradient norm, curvature and size of a layer tell whether it is worth its noise; with one curvature per layer, no "
-            "clipping, and a step size that does not rise, freeze it before the first step or not at all."
+            "clipping, and step size and noise that do not rise, freeze it before the first step or not at all."
         ),
         statement=r"""$f = \frac12\sum_j\lambda_j\theta_j^2$, $\lambda_j>0$, the entries split into layers. A trained layer moves by
 $\theta_j\leftarrow\theta_j-\eta_t(\lambda_j\theta_j+\zeta_{tj})$ with $E[\zeta_{tj}\mid\text{past}] = 0$, $E\zeta_{tj}^2 = v_{tj}$, $0<\eta_t\lambda_j<2$; a frozen one stands
@@ -45,12 +45,12 @@ $S_{tj} = E\theta_j^2$ then.
         verdict=Verdict.HOLDS,
         summary=(
             "on a quadratic, a layer of one curvature is best frozen at once or never, unless step size or noise rise; "
-            "freezing in mid-run pays for several curvatures, or where the clip norm is set anew."
+            "freezing in mid-run can pay for several curvatures, or where the clip norm is set anew."
         ),
         key_points=(
             "The question: after which step should which layers be frozen, so that the expected loss at the end is least?",
             (
-                "Without clipping, at fixed clip norm, each layer decides for itself; a layer of one curvature is worth training if "
+                "Without clipping, at a fixed clip norm, each layer decides for itself; at constant step size one of one curvature is worth training if "
                 r"and only if its squared gradient exceeds $\eta GV/(2-\eta G)$, $V$ its noise energy."
             ),
             (
@@ -65,7 +65,8 @@ $S_{tj} = E\theta_j^2$ then.
         ),
         conditions=(
             "The loss is quadratic, without curvature between entries, and what counts is its expectation after the last step. "
-            "No momentum. Schedules are fixed in advance, or computed from what was released.",
+            "No momentum. The $v_{tj}$ are given numbers, and the steps $t_l$ are fixed in advance: a rule that looks at the noisy iterates is "
+            "another algorithm, and one that looks at private gradients is not private ([lf.privacy](privacy.md), step 5).",
             r"Nothing is clipped, or all examples' gradients have the same norm $c$ at every step, so that clipping multiplies their mean by $s = C/c$: "
             r"then $\lambda_j$ is to be replaced by $s\lambda_j$ in the step, not in the loss. In `best_freezing` $s$ grows as layers are "
             "frozen at a fixed clip norm; nothing is proved about the best step there, all choices are compared.",
