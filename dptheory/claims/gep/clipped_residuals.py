@@ -38,8 +38,8 @@ $\zeta_t$ has mean 0 and $E|\zeta_t|^2\le N$. Let $M = \frac1T\sum_{t=1}^TE L(\t
    $m<\frac35\frac{\sqrt q}\mu$. $D(s+2b)$ is least where $P(|R_i|>\rho)\le\frac{\sqrt q}{2\mu n}\le P(|R_i|\ge\rho)$; if $\sqrt q\ge2\mu n$, at $\rho = 0$.""",
         verdict=Verdict.HOLDS,
         summary=(
-            r"residuals with mean excess $b$ over the clip leave a risk of at most $D(s+2b)$ at the best number of steps $T$, $Ts^2$ the noise "
-            "energy of each; from 17 steps on the worst case is at least half of the bound; the best clip is a quantile."
+            r"with mean excess $b$ over the clip the risk is at most $D(s+2b)$ at the best $T$, $Ts^2$ a step's noise; from $T = 17$ on the "
+            "worst case is at least half the bound; the best clip is a quantile."
         ),
         key_points=(
             "The paper leaves open what a clip below the largest residual does: less noise, and a bias that the steps add up.",
