@@ -30,7 +30,7 @@ $S_{tj} = E\theta_j^2$ then.
    least, and freezing one layer does nothing to the others.
 2. *One curvature $G$ in the layer*: with $S_t = E|\theta_l|^2$, $V_t = \sum_jv_{tj}$ and the floor $\varphi_t = \frac{\eta_tV_t}{G(2-\eta_tG)}$, a
    step lowers $F_l$ if and only if $S_t>\varphi_t$, that is $E|\nabla_lf|^2>\frac{\eta_tGV_t}{2-\eta_tG}$. If $\varphi_t$ does not rise with $t$ (constant or
-   falling step size), $F_l(t)\ge\min(F_l(0),F_l(T))$: freezing in mid-run never helps. At constant $\varphi$ the best is $T$
+   falling step size, and noise), $F_l(t)\ge\min(F_l(0),F_l(T))$: freezing in mid-run never helps. At constant $\varphi$ the best is $T$
    for $S_0>\varphi$ and 0 for $S_0<\varphi$, for every $T$. If $\varphi_t$ does not fall, the best step is the first with $S_t\le\varphi_t$.
 3. *Several curvatures*, $\eta$ and $v_j$ constant: let $r_j = (1-\eta\lambda_j)^2$, $\varphi_j = \frac{\eta v_j}{\lambda_j(2-\eta\lambda_j)}$. If for some $\varrho$ the slow entries ($r_j\ge\varrho$) start at or
    below their floors and the others at or above, $F_l$ falls first and then rises (or does one of both), and the best step is the first that
