@@ -169,7 +169,7 @@ def test_no_formula_is_left_raw(read: dict[str, _Reader]) -> None:
     raw = {
         (page, mark)
         for page, reader in read.items()
-        for mark in ("$", "\\frac", "\\mathrm", "\\le", "\\sigma")
+        for mark in ("$", "\\frac", "\\mathrm", "\\le", "\\sigma", "\\*", "\\|")
         if mark in "".join(reader.text)
     }
     assert raw == set()
