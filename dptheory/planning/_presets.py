@@ -25,7 +25,7 @@ _SHIPPED = {
     "CIFAR10": "linear-probe/cifar-10",
 }
 _LIKE = 2.0
-"""Statistics are borrowed for networks of up to twice or half the size: the curvature along noise grows with it."""
+"""Statistics are borrowed for networks of half to twice the size: their curvature along noise is not scaled to another one."""
 CLAIMS = ("rs.tuned", "rs.lem3.1")
 
 
