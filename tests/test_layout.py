@@ -180,6 +180,7 @@ TESTED_IN = {
     "training.runs._planner_page": "training/runs/test_planner.py",
     "dptheory.sparsification._split_free": "sparsification/test_kappa.py",
     "dptheory.privacy._attack": "privacy/test_composition.py",
+    "dptheory.privacy._ball_arithmetic": "privacy/test_certified.py",
     "dptheory.privacy._bound_names": "privacy/test_composition.py",
     "dptheory.privacy._composed_steps": "privacy/test_composition.py",
     "dptheory.privacy._grid_bounds": "privacy/test_composition.py",

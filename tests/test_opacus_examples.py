@@ -1,7 +1,7 @@
 """Opacus's example scripts, with their import and their constructor changed, train with the papers' mechanisms.
 
-``tests/opacus_examples`` holds the scripts as they are at commit 4d0ebc84 of their repository (Apache-2.0, notices kept); the
-test changes the lines.
+``tests/opacus_examples`` holds the scripts as they are at commit 4d0ebc84 of their repository (Apache-2.0, notices kept), but
+for one default folder, which is marked there; the test changes the lines.
 """
 
 import difflib

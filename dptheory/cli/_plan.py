@@ -7,10 +7,11 @@ import typer
 from rich.table import Table
 
 from dptheory.cli._common import cell, console_for_output, numbers, user_errors
+from dptheory.cli._curves import picture, require_picture
 from dptheory.files import write_atomically
 
 if TYPE_CHECKING:
-    from dptheory.planning import Advice, Interval, Plan, PlannedTraining
+    from dptheory.planning import Advice, Plan, PlannedTraining
 
 
 EXAMPLE = "Example: dptheory plan --num-examples 2000 --epsilon 3 --delta 1e-5 --batch-size 250 --like small-cnn/fashion-mnist"
@@ -57,6 +58,7 @@ def make_plan(
     from dptheory import planning
 
     with user_errors(data="--data", model="--model"):
+        require_picture(plot)
         if as_json and md:
             raise ValueError("--json must be left out where --md is given")
         if write is not None and (data is None or model is None):
@@ -105,10 +107,10 @@ def _show(answer: "PlannedTraining", said: "tuple[Advice, ...]") -> None:
     for method in plan.methods:
         methods.add_row(
             method.method,
-            _interval(method.noise_energy),
-            _interval(method.cosine),
-            _interval(method.descent),
-            "" if method.curved_descent is None else _interval(method.curved_descent),
+            str(method.noise_energy),
+            str(method.cosine),
+            str(method.descent),
+            "" if method.curved_descent is None else str(method.curved_descent),
             method.verdict,
             f"{method.best_rank} to {method.worst_rank}",
         )
@@ -132,36 +134,27 @@ def _show(answer: "PlannedTraining", said: "tuple[Advice, ...]") -> None:
         console.print(results)
 
 
-def _interval(one: "Interval") -> str:
-    if one.upper == float("inf"):
-        return "not known" if one.lower == 0.0 else f"{one.lower:.3g} or more"
-    low, high = f"{one.lower:.3g}", f"{one.upper:.3g}"
-    return low if low == high else f"{low} to {high}"
-
-
 def _draw(plan: "Plan", path: Path) -> None:
-    """Intervals of both descents, DP-SGD's at 1; matplotlib is loaded for this alone."""
-    import matplotlib.figure
-
+    """Intervals of both descents, DP-SGD's at 1."""
     known = [one for one in plan.methods if one.descent.upper != float("inf")]
-    figure = matplotlib.figure.Figure(figsize=(7, 1.4 + 0.45 * len(known)), layout="constrained")
-    axes = figure.subplots()
     labels = {
         "tab:blue": "guaranteed on a loss that curves alike in all directions",
         "tab:gray": "with measured curvature",
     }
     least = min(one.lower for one in known if one.lower > 0.0) / 2
-    for place, one in enumerate(reversed(known)):
-        for shift, span, colour in ((0.12, one.descent, "tab:blue"), (-0.12, one.curved_descent, "tab:gray")):
-            if span is not None:
-                ends = [max(span.lower, least), span.upper]
-                axes.plot(ends, [place + shift] * 2, "|-", color=colour, linewidth=4, label=labels.pop(colour, None))
-    axes.axvline(1.0, color="black", linewidth=0.8)
-    axes.set_yticks(range(len(known)), [one.method for one in reversed(known)])
-    axes.set_xscale("log")
-    axes.set_xlabel("descent of a step over that of DP-SGD")
-    left_out = [one.method for one in plan.methods if one not in known]
-    axes.set_title(f"Forecast; not known: {', '.join(left_out)}" if left_out else "Forecast", fontsize=10)
-    if any(one.curved_descent is not None for one in known):
-        figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", fontsize=8)
-    figure.savefig(path, dpi=150)
+    with picture(path, size=(7, 1.4 + 0.45 * len(known))) as axes:
+        for place, one in enumerate(reversed(known)):
+            for shift, span, colour in ((0.12, one.descent, "tab:blue"), (-0.12, one.curved_descent, "tab:gray")):
+                if span is not None:
+                    ends = [max(span.lower, least), span.upper]
+                    axes.plot(
+                        ends, [place + shift] * 2, "|-", color=colour, linewidth=4, label=labels.pop(colour, None)
+                    )
+        axes.axvline(1.0, color="black", linewidth=0.8)
+        axes.set_yticks(range(len(known)), [one.method for one in reversed(known)])
+        axes.set_xscale("log")
+        axes.set_xlabel("descent of a step over that of DP-SGD")
+        left_out = [one.method for one in plan.methods if one not in known]
+        axes.set_title(f"Forecast; not known: {', '.join(left_out)}" if left_out else "Forecast", fontsize=10)
+        if any(one.curved_descent is not None for one in known):
+            axes.figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", fontsize=8)

@@ -1,5 +1,6 @@
 """The records that a plan is made of."""
 
+import math
 from dataclasses import dataclass
 
 from dptheory.planning._setup import TrainingSetup
@@ -17,6 +18,13 @@ class Interval:
     lower: float
     upper: float
     claims: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """The interval in a table."""
+        if math.isinf(self.upper):
+            return "not known" if self.lower == 0.0 else f"{self.lower:.3g} or more"
+        first, last = f"{self.lower:.3g}", f"{self.upper:.3g}"
+        return first if first == last else f"{first} to {last}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from dptheory import _validate
 from dptheory.planning._advice import advice
-from dptheory.planning._records import Choice, Interval, MethodResult, Plan
+from dptheory.planning._records import Choice, MethodResult, Plan
 
 _MODEL = (
     "Choices rest on a bound for gradients of one kind; that a whole training has such is a model. Forecasts are of one step at "
@@ -109,8 +109,8 @@ def to_markdown(plan: Plan, *, results: Sequence[MethodResult] = ()) -> str:
         cells = (
             one.method,
             parts,
-            shown(one.noise_energy),
-            shown(one.descent),
+            str(one.noise_energy),
+            str(one.descent),
             one.verdict,
             place,
             ", ".join(one.descent.claims),
@@ -147,16 +147,6 @@ def _runs(results: Sequence[MethodResult]) -> list[str]:
         )
         lines.append(f"| {' | '.join(cells)} |")
     return lines
-
-
-def shown(interval: Interval | None) -> str:
-    """An interval in a table."""
-    if interval is None:
-        return "not measured"
-    if math.isinf(interval.upper):
-        return "not known" if interval.lower == 0.0 else f"{interval.lower:.3g} or more"
-    first, last = f"{interval.lower:.3g}", f"{interval.upper:.3g}"
-    return first if first == last else f"{first} to {last}"
 
 
 def _choice_row(one: Choice) -> str:

@@ -7,12 +7,13 @@ promises, the bracket of prv-accountant or dp-accounting and a closed form take 
 import functools
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, fields
 from types import ModuleType
 
 from dptheory import _validate
 from dptheory._adjacency import ADJACENCIES
+from dptheory.privacy._ball_arithmetic import enclosures
 from dptheory.privacy._closed_forms import participation_epsilon
 from dptheory.privacy._dp_accounting import fixed_size_rdp_delta, fixed_size_rdp_epsilon, pld_bracket
 from dptheory.privacy._fixed_size import fixed_size_upper
@@ -169,6 +170,22 @@ def _saying_what_holds(noise_multiplier: float, sampling_rate: float, steps: int
         raise ValueError(f"{error}; Composition([Step(...)]) has wider bounds there, which hold") from None
 
 
+def valid_delta(delta: float) -> float:
+    """In the accountant's range; the error for another probability says which bound still holds."""
+    try:
+        return _validate.real("delta", delta, *DELTA)
+    except ValueError as error:
+        try:
+            number = _validate.real("delta", delta, 0.0, 1.0, ends="()")
+        except ValueError:
+            raise error from None
+        if number > DELTA[1]:
+            raise ValueError(f"{error}; the epsilon of delta = {DELTA[1]:g} holds there too") from None
+        raise ValueError(
+            f"{error}; there zcdp_epsilon holds for noisy values, at zcdp_rho = steps s^2 / (2 sigma^2), s = 1 (replace-one: 2)"
+        ) from None
+
+
 def checked(
     noise_multiplier: float,
     sampling_rate: float,
@@ -179,7 +196,7 @@ def checked(
     direction: str,
 ) -> Mechanism:
     run = checked_run(noise_multiplier, sampling_rate, steps, adjacency, sampling, direction)
-    return Mechanism(**vars(run), delta=_validate.real("delta", delta, *DELTA))
+    return Mechanism(**vars(run), delta=valid_delta(delta))
 
 
 @functools.lru_cache(maxsize=512)
@@ -292,20 +309,10 @@ def _replaced(asked: Run) -> Loss:
     return Loss("replace", asked.noise_multiplier, asked.sampling_rate)
 
 
-@contextmanager
-def _enclosure(asked: Run) -> Iterator[ModuleType]:
+def _enclosure(asked: Run) -> AbstractContextManager[ModuleType]:
     """The module that computes in ball arithmetic; its refusals as errors that name the argument."""
     if asked.sampling != "poisson":
         raise ValueError(
             f"certified must be False for sampling {asked.sampling!r}, whose upper bound is not an enclosure"
         )
-    try:
-        from dptheory.privacy import _enclosure as module
-    except ModuleNotFoundError as missing:
-        if missing.name != "flint":
-            raise
-        raise ValueError("certified must be False without python-flint: pip install 'dptheory[certified]'") from None
-    try:
-        yield module
-    except Unresolved as refused:
-        raise ValueError(f"certified must be False here: {refused}") from None
+    return enclosures()

@@ -6,7 +6,7 @@ from dataclasses import replace
 from dptheory import _validate
 from dptheory.privacy import _brackets
 from dptheory.privacy._brackets import MAX_STEPS, NOISE, Mechanism, checked
-from dptheory.privacy._crossing import crossing
+from dptheory.privacy._crossing import MARGIN, crossing, first_that_fits
 from dptheory.privacy._gaussian import gaussian_mu
 from dptheory.privacy._moments import Unresolved
 from dptheory.privacy._saddle_brackets import (
@@ -18,9 +18,7 @@ from dptheory.privacy._saddle_delta import closed_bounds
 
 GAP = 1e-6
 """Relative: a noise multiplier smaller by this does not keep the budget."""
-_MARGIN = 1e-7  # relative: added to the noise, so that the bracket in any arithmetic keeps the budget
 _ROUGH_GAP = 1e-3  # relative: for sampling without replacement, whose upper bound is far above epsilon
-_TURNS = 60
 
 
 def least_noise_multiplier(
@@ -67,20 +65,16 @@ def least_noise_multiplier(
     if _unsampled_noise(asked, budget) <= least:
         return least
     try:
-        sigma = _about_noise(asked, budget) * (1 + _MARGIN)
+        sigma = _about_noise(asked, budget) * (1 + MARGIN)
     except Unresolved:
         sigma = _searched_noise(asked, budget)
     sigma = min(max(sigma, least), most)
-    # The bracket of delta that the noise was chosen by, and that of epsilon, agree up to rounding.
-    for turn in range(_TURNS):
-        if fits(sigma) and (not certified or fits(sigma, enclosed=True)):
-            return sigma
-        if sigma == most:
-            break
-        sigma = min(most, sigma * (1 + 2.0**turn * _MARGIN))
-    raise ValueError(
-        f"epsilon must be larger, or delta, or steps fewer: sigma = {most:g} is not enough, got {budget!r}"
-    )
+    found = first_that_fits(sigma, most, lambda noise: fits(noise) and (not certified or fits(noise, enclosed=True)))
+    if found is None:
+        raise ValueError(
+            f"epsilon must be larger, or delta, or steps fewer: sigma = {most:g} is not enough, got {budget!r}"
+        )
+    return found
 
 
 def max_steps(

@@ -1,37 +1,16 @@
 """Enclosures of compositions in ball arithmetic; what it refuses as errors that name the argument."""
 
 import functools
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import ModuleType
 
 from dptheory._adjacency import Adjacency
+from dptheory.privacy._ball_arithmetic import enclosures
 from dptheory.privacy._bound_names import Found
-from dptheory.privacy._moments import Direction, Unresolved
+from dptheory.privacy._moments import Direction
 from dptheory.privacy._saddle_brackets import directions
 from dptheory.privacy._steps import Part, Step
 from dptheory.privacy._values_bounds import values_of
 
 CERTIFIED = "certified"
-
-
-@contextmanager
-def enclosures() -> Iterator[ModuleType]:
-    """The module that computes in ball arithmetic.
-
-    Raises:
-        ValueError: python-flint is not there, or what is asked for is outside the range of the method.
-    """
-    try:
-        from dptheory.privacy import _enclosure as module
-    except ModuleNotFoundError as missing:
-        if missing.name != "flint":
-            raise
-        raise ValueError("certified must be False without python-flint: pip install 'dptheory[certified]'") from None
-    try:
-        yield module
-    except Unresolved as refused:
-        raise ValueError(f"certified must be False here: {refused}") from None
 
 
 def certified_epsilon(parts: tuple[Part, ...], adjacency: Adjacency, delta: float) -> Found:

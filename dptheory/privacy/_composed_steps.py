@@ -24,7 +24,11 @@ def composed_delta(parts: tuple[Part, ...], direction: Direction, epsilon: float
     """Bounds of delta(epsilon) of one direction; epsilon >= 0."""
     if _only_values(parts):
         return values_delta(values_of(parts, hidden=False), direction, epsilon)
-    found = _around(parts, direction, epsilon)
+    return _on_the_grid(_around(parts, direction, epsilon), parts, direction, epsilon)
+
+
+def _on_the_grid(found: Found, parts: tuple[Part, ...], direction: Direction, epsilon: float) -> Found:
+    """``found``, narrowed where it is wide and a grid serves."""
     if direction != "replace" and found.upper - found.lower > _NARROW * found.upper:
         lower, upper = grid_bounds(parts, direction, epsilon)
         found = found.with_lower(lower, GRID).with_upper(upper, GRID)
@@ -59,12 +63,15 @@ def composed_epsilon(parts: tuple[Part, ...], directions: Sequence[Direction], d
 
 def _delta_is_at_most(delta: float, parts: tuple[Part, ...], direction: Direction, epsilon: float) -> bool:
     """Whether this is known: of a delta far below, no grid need say how far."""
-    if not _only_values(parts):
-        if _around(parts, direction, epsilon).upper <= delta:
-            return True
-        if direction != "replace" and grid_upper(parts, direction, epsilon, delta) <= delta:
-            return True
-    return composed_delta(parts, direction, epsilon).upper <= delta
+    if _only_values(parts):
+        return composed_delta(parts, direction, epsilon).upper <= delta
+    found = _around(parts, direction, epsilon)
+    if found.upper <= delta or direction == "replace":
+        return found.upper <= delta
+    return (
+        grid_upper(parts, direction, epsilon, delta) <= delta
+        or _on_the_grid(found, parts, direction, epsilon).upper <= delta
+    )
 
 
 def _direction_epsilon(parts: tuple[Part, ...], direction: Direction, delta: float) -> Found:
@@ -76,8 +83,9 @@ def _direction_epsilon(parts: tuple[Part, ...], direction: Direction, delta: flo
     if inner:
         alone = values_epsilon(inner, direction, delta)
         found = found.with_lower(alone.lower, f"{alone.below} of the values")
-    alone = values_epsilon(outer, direction, delta)
-    found = found.with_upper(alone.upper, f"{alone.above} without masks") if pure == 0.0 else found
+    if pure == 0.0:
+        alone = values_epsilon(outer, direction, delta)
+        found = found.with_upper(alone.upper, f"{alone.above} without masks")
     found = found.with_upper(renyi_epsilon(parts, delta), RENYI)
     if pure > 0.0:
         added = joint_epsilon(

@@ -12,7 +12,7 @@ from dptheory import _validate
 from dptheory._adjacency import ADJACENCIES, Adjacency
 from dptheory.privacy._attack import AttackRisk
 from dptheory.privacy._bound_names import Found
-from dptheory.privacy._brackets import EpsilonBounds, ProbabilityBounds
+from dptheory.privacy._brackets import EpsilonBounds, ProbabilityBounds, valid_delta
 from dptheory.privacy._certified import certified_delta, certified_direction, certified_epsilon
 from dptheory.privacy._composed_steps import composed_delta, composed_epsilon, delta_curve, plain
 from dptheory.privacy._joint import IndexSteps
@@ -22,7 +22,7 @@ from dptheory.privacy._saddle_brackets import directions
 from dptheory.privacy._steps import JointStep, MaskedStep, Part, Step
 from dptheory.privacy._tradeoff import Curve, least_false_negatives
 
-LEAST_DELTA, MOST_EPSILON = 1e-30, 1e4
+MOST_EPSILON = 1e4
 _KINDS = (Step, JointStep, MaskedStep, IndexSteps)
 _OPPOSITE: dict[Direction, Direction] = {"remove": "add", "add": "remove", "replace": "replace"}
 _DRAWN_DELTA, _MOST_DRAWN = 1e-6, 50.0
@@ -104,7 +104,7 @@ class Composition:
             >>> round(Composition([Step(noise_multiplier=1.0, sampling_rate=1.0, count=1)]).epsilon(1e-5).upper, 4)
             4.3772
         """
-        delta = _validate.real("delta", delta, LEAST_DELTA, 0.99)
+        delta = valid_delta(delta)
         found = _epsilon(self.parts, self.adjacency, delta, _validate.flag("certified", certified))
         return EpsilonBounds(
             lower=found.lower, estimate=(found.lower + found.upper) / 2, upper=found.upper, method=found.method
@@ -254,7 +254,7 @@ class Composition:
             (3.7306, True)
         """
         epsilon = _validate.real("epsilon", epsilon, 0.0, MOST_EPSILON, ends="(]")
-        delta = _validate.real("delta", delta, LEAST_DELTA, 0.99)
+        delta = valid_delta(delta)
         certified = _validate.flag("certified", certified)
         return least_scale(self.parts, self.adjacency, epsilon=epsilon, delta=delta, certified=certified)
 

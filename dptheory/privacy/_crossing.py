@@ -6,6 +6,25 @@ from collections.abc import Callable
 Excess = Callable[[float], float]  # log(epsilon / budget)
 
 
+MARGIN = 1e-7
+"""Relative: added to a noise, so that the bracket in any arithmetic keeps the budget."""
+_TURNS = 60
+
+
+def first_that_fits(x: float, most: float, fits: Callable[[float], bool]) -> float | None:
+    """``x``, or a number a little larger that fits, by steps that double from ``MARGIN``; None where ``most`` does not.
+
+    The bracket of delta by which a noise was chosen, and that of epsilon, agree up to rounding.
+    """
+    for turn in range(_TURNS):
+        if fits(x):
+            return x
+        if x == most:
+            break
+        x = min(most, x * (1 + 2.0**turn * MARGIN))
+    return None
+
+
 def crossing(
     rough: Excess, excess: Excess, private: float, risky: float, gap: float, whole: bool = False
 ) -> float | None:

@@ -9,6 +9,7 @@ from dptheory._adjacency import Adjacency
 from dptheory.privacy._budgets import GAP
 from dptheory.privacy._certified import certified_epsilon
 from dptheory.privacy._composed_steps import composed_epsilon, index_epsilon, plain
+from dptheory.privacy._crossing import MARGIN, first_that_fits
 from dptheory.privacy._gaussian import gaussian_mu
 from dptheory.privacy._joint import IndexSteps
 from dptheory.privacy._moments import Unresolved
@@ -17,8 +18,6 @@ from dptheory.privacy._saddle_brackets import directions, noise_bracket
 from dptheory.privacy._steps import LEAST_NOISE, MOST_NOISE, Part, Step
 from dptheory.privacy._values_bounds import bins, chance, on_line, unsampled_mu, values_epsilon, values_of
 
-_MARGIN = GAP / 10
-"""Relative: added to the noise, so that the bracket in any arithmetic keeps the budget."""
 _QUIET = 1e-3  # of the budget's mu: what noise spends that is as good as infinite
 _TURNS, _SECANTS = 60, 30
 _STEEP, _FLAT = -20.0, -0.1
@@ -54,14 +53,14 @@ def least_scale(
     factor = _from_the_integral(parts, adjacency, epsilon, delta)
     if factor is None:
         factor = _searched(parts, adjacency, epsilon, delta, (least, most))
-    factor = min(max(factor, least), most)
-    for turn in range(_TURNS):
-        if fits(factor) and (not certified or fits(factor, enclosed=True)):
-            return factor
-        if factor == most:
-            break
-        factor = min(most, factor * (1 + 2.0**turn * _MARGIN))
-    raise ValueError(_refusal(epsilon))
+    found = first_that_fits(
+        min(max(factor, least), most),
+        most,
+        lambda one: fits(one) and (not certified or fits(one, enclosed=True)),
+    )
+    if found is None:
+        raise ValueError(_refusal(epsilon))
+    return found
 
 
 def _refusal(epsilon: float) -> str:
@@ -90,7 +89,7 @@ def _from_the_integral(parts: tuple[Part, ...], adjacency: Adjacency, epsilon: f
     if not (all(isinstance(part, Step) for part in parts) and on_line(values)):
         return None
     try:
-        return noise_bracket(values, epsilon=epsilon, delta=delta, adjacency=adjacency)[1] * (1 + _MARGIN)
+        return noise_bracket(values, epsilon=epsilon, delta=delta, adjacency=adjacency)[1] * (1 + MARGIN)
     except Unresolved:
         return None
 

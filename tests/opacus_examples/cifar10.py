@@ -554,7 +554,7 @@ def parse_args():
     parser.add_argument(
         "--log-dir",
         type=str,
-        default="/tmp/stat/tensorboard",
+        default="stat/tensorboard",  # Changed here: a relative folder.
         help="Where Tensorboard log will be stored",
     )
     parser.add_argument(

@@ -488,3 +488,20 @@ def test_outside_the_range_the_error_says_which_bound_still_holds() -> None:
             privacy.epsilon_bounds(**(run | change), delta=1e-5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"sampling_rate must be a number in \[1e-08, 1\], got 2\.0$"):
         privacy.epsilon_bounds(**(run | {"sampling_rate": 2.0}), delta=1e-5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_a_delta_outside_the_range_hears_which_bound_holds_there(adjacency: str) -> None:
+    run = {"noise_multiplier": 2.0, "sampling_rate": 0.3, "steps": 40, "adjacency": adjacency}
+    step = privacy.Step(noise_multiplier=2.0, sampling_rate=0.3, count=40)
+    for asked in (lambda delta: privacy.epsilon_bounds(delta=delta, **run), privacy.Composition([step]).epsilon):
+        with pytest.raises(ValueError, match=r"got 0.995; the epsilon of delta = 0.99 holds there too"):
+            asked(0.995)
+        with pytest.raises(ValueError, match=r"got 1e-40; there zcdp_epsilon holds .* s = 1 \(replace-one: 2\)"):
+            asked(1e-40)
+        with pytest.raises(ValueError, match=r"got 1.5$"):
+            asked(1.5)
+    shift = 2.0 if adjacency == "replace-one" else 1.0
+    for delta in (1e-30, 1e-5):  # what the sentence says, where both are known
+        named = privacy.zcdp_epsilon(zcdp_rho=40 * shift**2 / (2 * 2.0**2), delta=delta)
+        assert named >= privacy.epsilon_bounds(delta=delta, **run).upper

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import nn
 
 from training.instrument._releases import released
 from training.instrument._view import View, trained_entries
+from training.networks import loss_hessian
 from training.runs import Run, from_dict, prepare
 
 
@@ -39,12 +39,13 @@ def _with(run: Run, changes: Mapping[str, Any]) -> Run:
 
 
 def _worth(view: View, run: Run, draws: int, curved: int) -> dict[str, float | None]:
-    rows = []
+    rows, images = [], view.test(0, curved)
+    hessian = loss_hessian(view.model, images.pixels, images.labels)
     for _ in range(draws):
         chosen = torch.randint(len(view.gradients), (view.batch_size,), generator=view.generator)
         g = _released(view, run, chosen)
         cosine = float(torch.nn.functional.cosine_similarity(view.mean, g, dim=0))
-        rows.append((float(view.mean @ g), float(g @ g), float(g @ _curvature(view, g, curved)), cosine))
+        rows.append((float(view.mean @ g), float(g @ g), float(g @ hessian(g).double()), cosine))
     descent, square, bend, turned = torch.tensor(rows, dtype=torch.float64).T
     gain = max(0.0, float(descent.mean())) ** 2
     return {
@@ -64,12 +65,3 @@ def _released(view: View, run: Run, chosen: torch.Tensor) -> torch.Tensor:
     whole = torch.zeros(view.dim, dtype=torch.float64)
     whole[trained_entries(run.model)] = torch.cat([piece.flatten() for piece in pieces]).double() / view.batch_size
     return whole
-
-
-def _curvature(view: View, direction: torch.Tensor, curved: int) -> torch.Tensor:
-    """Hg, by differentiating <gradient, g>."""
-    images, params = view.test(0, curved), list(view.model.parameters())
-    loss = nn.functional.cross_entropy(view.model(images.pixels), images.labels)
-    first = torch.cat([g.flatten() for g in torch.autograd.grad(loss, params, create_graph=True)])
-    second = torch.autograd.grad(first @ direction.to(first.dtype), params)
-    return torch.cat([g.flatten() for g in second]).double()

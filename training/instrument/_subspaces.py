@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from training.data import Images, load, standardised
-from training.instrument._view import View, sample_gradients
+from training.instrument._view import View, gradients_of
 from training.mechanisms import power_iteration
 
 
@@ -29,7 +29,7 @@ def projection(view: View, dims: list[int], anchors: int, other: str) -> dict[st
     """
     mean = view.gradients.mean(0)
     sources = {
-        "same": sample_gradients(view.model, view.test(view.examples, view.examples + anchors)),
+        "same": gradients_of(view.model, view.test(view.examples, view.examples + anchors)),
         "other": _other(view, anchors, other),
         "random": None,
     }
@@ -56,4 +56,4 @@ def _other(view: View, anchors: int, name: str) -> torch.Tensor:
     images = load(name=name, train=False)
     images = standardised(images) if view.run.config.inputs == "standardised" else images
     labels = torch.randint(10, (anchors,), generator=view.generator)
-    return sample_gradients(view.model, Images(name, images.pixels[:anchors], labels))
+    return gradients_of(view.model, Images(name, images.pixels[:anchors], labels))

@@ -1,51 +1,22 @@
 """A run at one of its steps, as measurements see it: per-sample gradients of test images at its present weights."""
 
 import functools
-from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
 import torch
 from torch import nn
-from torch.func import functional_call, grad, vmap
 
 from training.data import Images
 from training.mechanisms import RandomSparsification, RankedSparsification, clip_factors, layers
-from training.networks import layer_slices
+from training.networks import layer_slices, mean_gradient, per_sample_gradients
 from training.runs import Run, build_model
 
 _CHUNK = 250
 
 
-Weights = Mapping[str, torch.Tensor]
-
-
-def sample_loss(model: nn.Module) -> Callable[[Weights, torch.Tensor, torch.Tensor], torch.Tensor]:
-    """Cross-entropy of one image at weights that are given by name, for :func:`torch.func.grad`."""
-
-    def loss(weights: Weights, image: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-        return nn.functional.cross_entropy(functional_call(model, dict(weights), (image[None],)), label[None])
-
-    return loss
-
-
-def sample_gradients(model: nn.Module, images: Images) -> torch.Tensor:
+def gradients_of(model: nn.Module, images: Images) -> torch.Tensor:
     """Gradient of every image's cross-entropy, flat: shape (n, d)."""
-    weights = {name: p.detach() for name, p in model.named_parameters()}
-    each = vmap(grad(sample_loss(model)), in_dims=(None, 0, 0))
-    parts = zip(torch.split(images.pixels, _CHUNK), torch.split(images.labels, _CHUNK), strict=True)
-    return torch.cat(
-        [torch.cat([g.flatten(1) for g in each(weights, x, y).values()], dim=1).detach() for x, y in parts]
-    )
-
-
-def mean_gradient(model: nn.Module, images: Images) -> torch.Tensor:
-    """Gradient of the mean cross-entropy of all images, flat: shape (d,)."""
-    total = torch.zeros(sum(p.numel() for p in model.parameters()))
-    size = 4 * _CHUNK
-    for pixels, labels in zip(torch.split(images.pixels, size), torch.split(images.labels, size), strict=True):
-        loss = nn.functional.cross_entropy(model(pixels), labels, reduction="sum")
-        total += torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(model.parameters()))])
-    return total / len(images)
+    return per_sample_gradients(model, images.pixels, images.labels, physical_batch_size=_CHUNK)
 
 
 def module_slices(model: nn.Module) -> dict[str, slice]:
@@ -89,7 +60,7 @@ class View:
     @functools.cached_property
     def gradients(self) -> torch.Tensor:
         """Of the first test images, shape (n, d)."""
-        return sample_gradients(self.model, self.test(0, self.examples))
+        return gradients_of(self.model, self.test(0, self.examples))
 
     @functools.cached_property
     def squares(self) -> torch.Tensor:
@@ -104,7 +75,7 @@ class View:
     @functools.cached_property
     def true(self) -> torch.Tensor:
         """Mean gradient of all test images, shape (d,)."""
-        return mean_gradient(self.model, self.run.test)
+        return mean_gradient(self.model, self.run.test.pixels, self.run.test.labels)
 
     @functools.cached_property
     def layers(self) -> dict[str, slice]:

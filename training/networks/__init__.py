@@ -1,5 +1,6 @@
 """The networks of the papers, and a small one."""
 
+from training.networks._flat_gradients import loss_hessian, mean_gradient, per_sample_gradients, sample_loss
 from training.networks._paper_networks import (
     SCATTERED_SHAPE,
     SCATTERING_INPUT,
@@ -21,8 +22,12 @@ __all__ = [
     "dp_cnn",
     "layer_slices",
     "linear_probe",
+    "loss_hessian",
+    "mean_gradient",
+    "per_sample_gradients",
     "pooled_channels_last",
     "resnet20",
+    "sample_loss",
     "scattering_cnn",
     "scattering_features",
     "scattering_linear",

@@ -5,7 +5,7 @@ from training.probe._measure import measure
 from training.probe._measurement import EXACT, GAUSSIAN, Fit, Measurement, MeasureSettings, Row
 from training.probe._probe import DATA, ProbeResult, Record, run_probe, spread_steps
 from training.probe._report import fit_table, row_table, to_dict, write_gradients, write_json
-from training.probe._statistics import loss_hessian, moment_statistics, per_sample_gradients, run_statistics
+from training.probe._statistics import moment_statistics, run_statistics
 
 __all__ = [
     "DATA",
@@ -18,10 +18,8 @@ __all__ = [
     "Record",
     "Row",
     "fit_table",
-    "loss_hessian",
     "measure",
     "moment_statistics",
-    "per_sample_gradients",
     "row_table",
     "run_probe",
     "run_statistics",

@@ -1,7 +1,7 @@
 """Statistics for a plan: of given per-sample gradients, and of a short DP-SGD run on public images."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from dptheory.planning import GradientStats, MomentStats
 from training import _argument_ranges
 from training.data import NAMES, load, standardised
 from training.mechanisms import sample_norms
+from training.networks import loss_hessian, mean_gradient, per_sample_gradients
 from training.probe._method_moments import FOLDS, Hessian, method_moments
 from training.runs import DpSgdSettings, build_model, dp_sgd
 
@@ -142,86 +143,6 @@ def _skewness(samples: torch.Tensor, mean: torch.Tensor) -> float:
     return float(centred.pow(3).mean()) / spread if spread > 0.0 else 0.0
 
 
-def per_sample_gradients(
-    model: nn.Module, pixels: torch.Tensor, labels: torch.Tensor, *, physical_batch_size: int = 128
-) -> torch.Tensor:
-    """Gradients of the cross-entropy loss of every example, by functorch; the model must have no Opacus hooks.
-
-    Args:
-        model: takes pictures, returns class scores; no part of it may mix examples.
-        pixels: shape (n, ...).
-        labels: shape (n,).
-        physical_batch_size: most examples computed at once, 1..1e9.
-
-    Returns:
-        Shape (n, d), in the order of ``parameters()``, on the CPU.
-
-    Raises:
-        ValueError: an argument outside its range.
-
-    Example: five gradients of eight entries each.
-        >>> import torch
-        >>> from training.probe import per_sample_gradients
-        >>> per_sample_gradients(torch.nn.Linear(3, 2), torch.ones(5, 3), torch.zeros(5, dtype=torch.long)).shape
-        torch.Size([5, 8])
-    """
-    size = _validate.integer("physical_batch_size", physical_batch_size, 1, 10**9)
-    _validate.instance("model", model, nn.Module)
-    if len(pixels) != len(labels):
-        raise ValueError(f"labels must be as many as the {len(pixels)} pixels, got {len(labels)}")
-    parameters = {name: value.detach() for name, value in model.named_parameters()}
-
-    def loss(values: dict[str, torch.Tensor], picture: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-        scores = torch.func.functional_call(model, values, (picture[None],))
-        return nn.functional.cross_entropy(scores, label[None])
-
-    each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))
-    parts = []
-    for some, their in zip(torch.split(pixels, size), torch.split(labels, size), strict=True):
-        found = each(parameters, some, their)
-        parts.append(torch.cat([found[name].flatten(1) for name in parameters], dim=1).cpu())
-    return torch.cat(parts)
-
-
-def loss_hessian(
-    model: nn.Module, pixels: torch.Tensor, labels: torch.Tensor
-) -> Callable[[torch.Tensor], torch.Tensor]:
-    """The Hessian of the mean cross-entropy loss, as a function of a vector.
-
-    Args:
-        model: takes pictures, returns class scores; without Opacus hooks.
-        pixels: shape (n, ...).
-        labels: shape (n,).
-
-    Returns:
-        From a vector of shape (d,), in the order of ``parameters()``, to the product.
-
-    Raises:
-        ValueError: another number of labels than of pictures.
-
-    Example: at equal scores it is known.
-        >>> import torch  # the softmax of two equal scores has the Hessian (1, -1; -1, 1) / 4 in its scores
-        >>> from training.probe import loss_hessian
-        >>> model = torch.nn.Linear(1, 2, bias=False)
-        >>> _ = torch.nn.init.zeros_(model.weight)
-        >>> loss_hessian(model, torch.ones(1, 1), torch.zeros(1, dtype=torch.long))(torch.tensor([1.0, 0.0]))
-        tensor([ 0.2500, -0.2500])
-    """
-    if len(pixels) != len(labels):
-        raise ValueError(f"labels must be as many as the {len(pixels)} pixels, got {len(labels)}")
-    parameters = [value for value in model.parameters()]
-
-    def product(vector: torch.Tensor) -> torch.Tensor:
-        loss = nn.functional.cross_entropy(model(pixels), labels)
-        slopes = torch.autograd.grad(loss, parameters, create_graph=True)
-        along = torch.cat([slope.flatten() for slope in slopes]) @ vector.to(pixels)
-        found = torch.autograd.grad(along, parameters, allow_unused=True)
-        parts = [torch.zeros_like(p) if f is None else f for f, p in zip(found, parameters, strict=True)]
-        return torch.cat([part.flatten() for part in parts]).detach().cpu()
-
-    return product
-
-
 def run_statistics(
     *, data: str, model: str = "small-cnn", training: DpSgdSettings, examples: int, device: torch.device
 ) -> GradientStats:
@@ -270,7 +191,7 @@ def run_statistics(
             layer_sizes=sizes,
             anchors=per_sample_gradients(plain, auxiliary, guessed),
             hessian=loss_hessian(plain, train.pixels[others[:_CURVED]], train.labels[others[:_CURVED]]),
-            gradient=_mean_gradient(plain, train.pixels[others], train.labels[others]),
+            gradient=mean_gradient(plain, train.pixels[others], train.labels[others]),
             seed=training.seed,
         )
 
@@ -287,14 +208,6 @@ def run_statistics(
         layer_sizes=tuple(sizes),
         moments=tuple(found),
     )
-
-
-def _mean_gradient(model: nn.Module, pixels: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    model.zero_grad()
-    for some, their in zip(torch.split(pixels, 1000), torch.split(labels, 1000), strict=True):
-        nn.functional.cross_entropy(model(some), their, reduction="sum").backward()  # type: ignore[no-untyped-call]
-    found = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
-    return (found / len(labels)).detach().cpu()
 
 
 def _weights(model: nn.Module) -> dict[str, Any]:

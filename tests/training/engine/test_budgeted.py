@@ -6,9 +6,10 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from dptheory import privacy
+from tests.training.engine.passes import epoch
 from training import make_private_with_epsilon
 from training import mechanisms as m
-from training.engine import BudgetError, MechanismOptimizer
+from training.engine import BudgetError
 
 DELTA = 1e-5
 DATA = TensorDataset(torch.ones(40, 6), torch.arange(40) % 2)
@@ -21,15 +22,6 @@ def private(mechanism: m.Mechanism | None = None, **options):
         module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=DataLoader(DATA, 10),
         mechanism=mechanism or m.DpSgd(), **chosen,
     )  # fmt: skip
-
-
-def epoch(made) -> MechanismOptimizer:
-    model, optimizer, loader = made
-    for features, labels in loader:
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(model(features), labels).backward()
-        optimizer.step()
-    return optimizer
 
 
 class HalfClip(m.DpSgd):

@@ -5,9 +5,10 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from tests.training.engine.passes import epoch
 from training import make_private
 from training import mechanisms as m
-from training.engine import GRAD_SAMPLE_MODES, MechanismOptimizer
+from training.engine import GRAD_SAMPLE_MODES
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
 DATA = TensorDataset(torch.randn(40, 6, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 2)
@@ -22,15 +23,6 @@ def private(model: nn.Module, params=None, mechanism: m.Mechanism | None = None,
     optimizer = torch.optim.SGD(model.parameters() if params is None else params, lr=0.1, momentum=0.9)
     chosen = {"mechanism": mechanism or m.DpSgd(), "noise_multiplier": 1.0, "max_grad_norm": 1.0} | options
     return make_private(module=model, optimizer=optimizer, data_loader=DataLoader(DATA, 10), **chosen)
-
-
-def epoch(made) -> MechanismOptimizer:
-    model, optimizer, loader = made
-    for features, labels in loader:
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(model(features), labels).backward()
-        optimizer.step()
-    return optimizer
 
 
 def moved(model: nn.Module, made) -> set[str]:

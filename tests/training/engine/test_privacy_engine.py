@@ -11,6 +11,7 @@ from opacus.schedulers import ExponentialNoise
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from tests.training.engine.passes import epoch
 from training import PrivacyEngine
 from training import mechanisms as m
 
@@ -32,14 +33,6 @@ def run(engine, **options):
 
 def sparse() -> PrivacyEngine:
     return PrivacyEngine(m.RandomSparsification(m.Constant(0.5), 0))
-
-
-def epoch(made) -> None:
-    model, optimizer, loader = made
-    for features, labels in loader:
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(model(features), labels).backward()
-        optimizer.step()
 
 
 def test_the_engine_is_make_private_with_its_mechanism() -> None:

@@ -21,6 +21,7 @@ from torch.utils.data import (
 )
 
 from dptheory import privacy
+from tests.training.engine.passes import epoch
 from training import make_private, mechanisms
 from training import mechanisms as m
 from training.engine import MechanismOptimizer, PrivacyAccountant, attach
@@ -43,15 +44,6 @@ def private(loader: DataLoader | None = None, model: nn.Module | None = None, **
         module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
         data_loader=DataLoader(data(40), 10) if loader is None else loader, **chosen,
     )  # fmt: skip
-
-
-def epoch(made) -> MechanismOptimizer:
-    model, optimizer, loader = made
-    for features, labels in loader:
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(model(features), labels).backward()
-        optimizer.step()
-    return optimizer
 
 
 # --- rate, divisor, steps ---------------------------------------------------------------------------------------------

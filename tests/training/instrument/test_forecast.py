@@ -5,6 +5,7 @@ import torch
 
 from tests.training.instrument.looked_at import run_after, view_of
 from training.instrument import _forecast
+from training.networks import loss_hessian
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
 SPARSE = {"mechanism": {"name": "random-sparsification", "drop_rate": 0.5}}
@@ -14,9 +15,9 @@ FROZEN = {"mechanism": {"name": "layer-freezing", "frozen_layers": 2, "after": 0
 def test_curvature_is_the_change_of_the_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     view = view_of(run_after(1, monkeypatch))
     direction = view.noise(view.dim).double()
-    found = _forecast._curvature(view, direction, 30)
-    model, images = view.model.double(), view.test(0, 30)
-    pixels, size = images.pixels.double(), 1e-9
+    images = view.test(0, 30)
+    found = loss_hessian(view.model, images.pixels, images.labels)(direction).double()
+    model, pixels, size = view.model.double(), images.pixels.double(), 1e-9
 
     def gradient(step: float) -> torch.Tensor:
         start = 0

@@ -28,7 +28,7 @@ def test_projection_errors_and_residuals(monkeypatch: pytest.MonkeyPatch) -> Non
     anchors[:, 0], anchors[5:, 1] = 1.0, 1.0
     view = invented(gradients, clip=1.0, model=None)
     view.test = lambda first, last: Images("x", torch.zeros(0), torch.zeros(0))  # type: ignore[method-assign]
-    monkeypatch.setattr(_subspaces, "sample_gradients", lambda model, images: anchors)
+    monkeypatch.setattr(_subspaces, "gradients_of", lambda model, images: anchors)
     monkeypatch.setattr(_subspaces, "_other", lambda view, count, name: anchors[:5])
     found = _subspaces.projection(view, [1], 10, "x")["error"]
     whole = 9.5**0.5

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from tests.training.instrument.looked_at import invented, run_after, view_of
-from training.instrument._view import angle, mean_gradient, module_slices, sample_gradients
+from training.instrument._view import angle, gradients_of, module_slices
 from training.mechanisms import LayerFreezing, RandomSparsification
-from training.networks import small_tanh_cnn
+from training.networks import mean_gradient, small_tanh_cnn
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
 
@@ -21,9 +21,11 @@ def test_gradients_are_those_of_one_image_at_a_time(monkeypatch: pytest.MonkeyPa
         loss = nn.functional.cross_entropy(view.model(images.pixels[number : number + 1]), images.labels[number][None])
         alone = torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(view.model.parameters()))])
         torch.testing.assert_close(view.gradients[number], alone, atol=1e-6, rtol=1e-4)
-    whole = sample_gradients(view.model, view.run.test).mean(0)
+    whole = gradients_of(view.model, view.run.test).mean(0)
     torch.testing.assert_close(view.true, whole, atol=1e-6, rtol=1e-4)
-    torch.testing.assert_close(mean_gradient(view.model, images), view.gradients.mean(0), atol=1e-6, rtol=1e-4)
+    torch.testing.assert_close(
+        mean_gradient(view.model, images.pixels, images.labels), view.gradients.mean(0), atol=1e-6, rtol=1e-4
+    )
     run = {name: value for name, value in view.run.model.state_dict().items()}
     assert all(torch.equal(value, run[name]) for name, value in view.model.state_dict().items())
 

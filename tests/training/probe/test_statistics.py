@@ -10,8 +10,7 @@ import torch
 
 from dptheory.planning import MethodMoments, TrainingSetup, plan, read_statistics, statistics_text
 from training import mechanisms
-from training.networks import small_tanh_cnn
-from training.probe import loss_hessian, moment_statistics, per_sample_gradients, run_statistics
+from training.probe import moment_statistics, run_statistics
 from training.probe._method_moments import FOLDS, pair_moments
 from training.runs import DpSgdSettings
 
@@ -162,33 +161,6 @@ def test_curvature_of_embeddings_on_a_ball() -> None:
     }  # fmt: skip
 
 
-def test_gradients_are_those_of_each_example() -> None:
-    model = small_tanh_cnn(0)
-    pixels, labels = torch.rand(5, 1, 28, 28), torch.tensor([0, 1, 2, 3, 4])
-    found = per_sample_gradients(model, pixels, labels, physical_batch_size=2)
-    for i in range(5):
-        model.zero_grad()
-        torch.nn.functional.cross_entropy(model(pixels[i : i + 1]), labels[i : i + 1]).backward()  # type: ignore[no-untyped-call]
-        own = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
-        assert torch.allclose(found[i], own, atol=1e-6)
-
-
-def test_the_hessian_is_the_slope_of_the_gradient() -> None:
-    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh(), torch.nn.Linear(3, 2)).double()
-    pixels, labels = torch.rand(6, 4, dtype=torch.float64), torch.tensor([0, 1, 0, 1, 1, 0])
-    vector = torch.randn(23, dtype=torch.float64)
-    product = loss_hessian(model, pixels, labels)(vector)
-
-    def gradient(shift: float) -> torch.Tensor:
-        start = torch.nn.utils.parameters_to_vector(model.parameters()).detach()
-        torch.nn.utils.vector_to_parameters(start + shift * vector, model.parameters())
-        found = per_sample_gradients(model, pixels, labels).mean(0)
-        torch.nn.utils.vector_to_parameters(start, model.parameters())
-        return found
-
-    assert torch.allclose(product, (gradient(1e-5) - gradient(-1e-5)) / 2e-5, atol=1e-6)
-
-
 def test_bad_input_is_refused_by_name() -> None:
     given = {"name": "x", "step": 0, "layer_sizes": [8, 4]}
     bad = draws(0)
@@ -204,8 +176,6 @@ def test_bad_input_is_refused_by_name() -> None:
     settings = DpSgdSettings(steps=2, batch_size=50, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=0.1, seed=0)
     with pytest.raises(ValueError, match="training must have 3 steps or more, got 2"):
         run_statistics(data="excerpt", training=settings, examples=16, device=torch.device("cpu"))
-    with pytest.raises(ValueError, match="labels must be as many as the 2 pixels, got 1"):
-        per_sample_gradients(torch.nn.Linear(3, 2), torch.ones(2, 3), torch.zeros(1, dtype=torch.long))
 
 
 def test_a_plan_takes_what_was_measured(tmp_path: Path) -> None:
