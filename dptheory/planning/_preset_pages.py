@@ -14,7 +14,6 @@ from dptheory.planning._advice import recommended
 from dptheory.planning._preset_settings import KnownSetting, known_settings
 from dptheory.planning._presets import Compared, PresetPlan, plan_preset
 from dptheory.planning._records import Choice, Interval, Plan
-from dptheory.planning._report import shown
 
 COMMAND = "python -m dptheory.planning._preset_pages proofs"
 _PAPERS = {
@@ -206,7 +205,7 @@ def _own(plan: Plan, paper: str) -> str:
     for one in rows:
         setting = f" at {one.parts[0].name} {one.parts[0].value:.3g}" if one.parts else ""
         hull = Interval(lower=one.lower, upper=one.upper, claims=())
-        parts.append(f"{one.method}{setting}: {one.verdict}, descent over DP-SGD's {shown(hull)}")
+        parts.append(f"{one.method}{setting}: {one.verdict}, descent over DP-SGD's {hull}")
     return "; ".join(parts)
 
 
