@@ -236,6 +236,8 @@ TESTED_IN = {
     "dptheory.planning._advice": "planning/test_report.py",
     "dptheory.planning._measured": "planning/test_plan.py",
     "dptheory.planning._methods": "planning/test_plan.py",
+    "dptheory.planning._preset_pages": "planning/test_presets.py",
+    "dptheory.planning._preset_settings": "planning/test_presets.py",
     "dptheory.planning._records": "planning/test_plan.py",
     "dptheory.planning._schedule": "planning/test_plan.py",
     "dptheory.planning._setup": "planning/test_plan.py",

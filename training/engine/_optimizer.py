@@ -362,8 +362,8 @@ class DistributedMechanismOptimizer(MechanismOptimizer, DistributedDPOptimizer):
     first are handed to all.
 
     Args:
-        optimizer, mechanism, sampling_rate, names, noise_multiplier, max_grad_norm, expected_batch_size, loss_reduction,
-            generator, secure, adjacency, sampler: as for :class:`MechanismOptimizer`.
+        optimizer, mechanism, sampling_rate, names, noise_multiplier, max_grad_norm: as for :class:`MechanismOptimizer`.
+        expected_batch_size, loss_reduction, generator, secure, adjacency, sampler: as there.
 
     Raises:
         TypeError, ValueError: as :class:`MechanismOptimizer`.
