@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 Direction = Literal["remove", "add", "replace"]
 Reals = NDArray[np.float64]
 Complexes = NDArray[np.complexfloating[Any, Any]]
+Line = Complexes | Reals
+"""Points of a line; on the real line everything is real, and costs a third."""
 
 HALF = 2.0**-53
 """Largest relative error of one rounding."""
@@ -103,7 +105,7 @@ class Unresolved(ArithmeticError):
         self.lower, self.upper = lower, upper
 
 
-def log_mixture(step: StepLoss, z: Complexes) -> Complexes:
+def log_mixture(step: StepLoss, z: Line) -> Any:
     """log Lambda(z) for t |Im z| <= pi / 2, without cancellation near Lambda = 1."""
     q = step.sampling_rate
     exponent = step.shift * z - step.shift**2 / 2
@@ -111,16 +113,18 @@ def log_mixture(step: StepLoss, z: Complexes) -> Complexes:
         return exponent
     large = exponent.real > 30.0
     apart = large | ((exponent.real < -0.5) & (q > 0.5))
-    gain: Complexes = np.expm1(np.where(apart, 0.0, exponent))
-    odds: Complexes = np.exp(-np.where(large, exponent, 40.0))
+    gain = np.expm1(np.where(apart, 0.0, exponent))
+    odds = np.exp(-np.where(large, exponent, 40.0))
     whole = _log1p(q * gain)
     far = np.add(exponent, math.log(q) + _log1p((1.0 - q) / q * odds))
     near = np.log((1.0 - q) + q * np.exp(np.where(large, 0.0, exponent)))
     return np.where(large, far, np.where(apart, near, whole))
 
 
-def _log1p(w: Complexes) -> Complexes:
-    """log(1 + w), Re w > -1; NumPy's loses the real part of small w."""
+def _log1p(w: Any) -> Any:
+    """log(1 + w), Re w > -1; NumPy's loses the real part of small complex w."""
+    if np.isrealobj(w):
+        return np.log1p(w)
     real = np.where(
         np.abs(w) < 0.5,
         0.5 * np.log1p(np.where(np.abs(w) < 0.5, 2 * w.real + np.abs(w) ** 2, 0.0)),
@@ -129,7 +133,7 @@ def _log1p(w: Complexes) -> Complexes:
     return np.asarray(real + 1j * np.arctan2(w.imag, 1.0 + w.real))
 
 
-def losses(step: StepLoss, z: Complexes) -> tuple[Complexes, Complexes]:
+def losses(step: StepLoss, z: Line) -> tuple[Any, Any]:
     """L(z), and log of the density of P less that of N(0, 1)."""
     if step.direction == "add":
         return -log_mixture(step, -z), np.zeros_like(z)
@@ -140,16 +144,19 @@ def losses(step: StepLoss, z: Complexes) -> tuple[Complexes, Complexes]:
     return (up if step.direction == "remove" else up - log_mixture(step, -z)), density
 
 
-def log_cut(step: StepLoss, z: Complexes) -> Complexes:
+def log_cut(step: StepLoss, z: Line) -> Any:
     with np.errstate(over="ignore"):  # infinity is cut like any number beyond 650
         beyond = np.minimum(step.sharpness * (z.real - step.cut), 650.0)
+    if np.isrealobj(z):
+        return -np.exp(beyond)
     return np.asarray(-np.exp(beyond + 1j * step.sharpness * z.imag))
 
 
-def _log_floor(step: StepLoss, z: Complexes) -> Complexes:
+def _log_floor(step: StepLoss, z: Line) -> Any:
     """log(1 - exp(-w)), w = exp(sharpness (z - floor)) - exp(sharpness (z - cut))."""
     log_w = step.sharpness * (z - step.floor) + math.log(-math.expm1(-step.sharpness * (step.cut - step.floor)))
-    w = np.exp(np.minimum(log_w.real, 650.0) + 1j * log_w.imag)
+    size = np.minimum(log_w.real, 650.0)
+    w = np.exp(size if np.isrealobj(z) else size + 1j * log_w.imag)
     small = np.abs(w) < 1e-12
     return np.asarray(np.where(small, log_w, np.log(-np.expm1(np.where(small, -1.0, -w)))))
 
@@ -170,9 +177,9 @@ def real_moments(step: StepLoss, s: float) -> Moments:
     if not step.whole:
         spacing = min(spacing, 0.5 / step.sharpness)
     check_size((ends.right - ends.left) / spacing, _MOST_GUESSED)
-    z = np.arange(ends.left, ends.right, spacing).astype(np.complex128)
-    complex_loss, log_density = losses(step, z)
-    loss, weights = complex_loss.real, spacing * np.exp(-(z.real**2) / 2 - LOG_ROOT_2PI + log_density.real)
+    z: Reals = np.arange(ends.left, ends.right, spacing)
+    loss, log_density = losses(step, z)
+    weights = spacing * np.exp(-(z**2) / 2 - LOG_ROOT_2PI + log_density)
     exponent = s * loss
     if step.whole and np.abs(exponent).max() < 0.5:
         excess = float(weights @ np.expm1(exponent))

@@ -27,19 +27,13 @@ class Forked:
         script: a Python file, whose folder becomes the first place of imports.
         arguments: what follows on the command line.
         env: additions to the environment.
-        out: a file for what it prints.
     """
 
     def __init__(
-        self,
-        said: Path,
-        script: Path,
-        arguments: Sequence[str],
-        env: Mapping[str, str] | None = None,
-        out: Path | None = None,
+        self, said: Path, script: Path, arguments: Sequence[str], env: Mapping[str, str] | None = None
     ) -> None:
         self._said = said
-        given = (said, script, [str(one) for one in arguments], dict(env or {}), out)
+        given = (said, script, [str(one) for one in arguments], dict(env or {}))
         self._process: BaseProcess = FORKSERVER.Process(target=_run, args=given)
         self._process.start()
 
@@ -51,16 +45,13 @@ class Forked:
         return self._process.exitcode, self._said.read_text(encoding="utf-8")
 
 
-def _run(said: Path, script: Path, arguments: list[str], env: dict[str, str], out: Path | None) -> None:
+def _run(said: Path, script: Path, arguments: list[str], env: dict[str, str]) -> None:
     """What the process does; an exit by ``SystemExit`` gives its code."""
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), 2)
     sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), encoding="utf-8", write_through=True)
-    if out is not None:
-        os.dup2(os.open(out, os.O_WRONLY), 1)
-        sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w", closefd=False)), encoding="utf-8")
     os.environ.update(env)
     os.chdir(ROOT)
     sys.path.insert(0, str(script.parent))

@@ -302,14 +302,6 @@ def test_folders_that_there_cannot_be(tmp_path: Path, out: str) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_full_disk_below_the_output(tmp_path: Path) -> None:
-    run = small_run(tmp_path / "run", epochs=1, batch_size=500)
-    process = Forked(tmp_path / "said", ROOT / "training" / "__main__.py", run, out=Path("/dev/full"))
-    assert process.finish() == (2, "Error: [Errno 28] No space left on device\n")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_below_the_output_of_an_interpreter(tmp_path: Path) -> None:
     """As ``python -m training``, in an interpreter of its own."""
     command = [sys.executable, "-m", "training", *small_run(tmp_path, epochs=1, batch_size=500)]
     env = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
