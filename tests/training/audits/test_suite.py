@@ -206,6 +206,8 @@ def _words(value: object) -> str:
 @pytest.mark.parametrize(("bug", "name", "expected"), SEEN, ids=_words)
 def test_planted_bugs_are_seen(bug: bugs.Bug, name: str, expected: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
     bug(monkeypatch)
+    if not expected & MOVED:  # the trainings without one example would tell nothing of it
+        monkeypatch.setattr(_measure, "sensitivity", lambda *_: [])
     assert expected <= refused(_suite.training(CASES[name], 0))
 
 
