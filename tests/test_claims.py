@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dptheory import claims
-from dptheory.checks import CertificateCheck, EqualityCheck, Kind, LawCheck, MeanCheck
+from dptheory.checks import CertificateCheck, EqualityCheck, Kind, LawCheck, MeanCheck, _search
 from dptheory.claims import Claim, Source, Verdict
 from dptheory.claims._order import ledger_key
 from tests.every import every
@@ -20,8 +20,14 @@ CHECKED = [claim for claim in claims.all_claims() if claim.checks]
 
 
 @pytest.mark.parametrize("claim", CHECKED, ids=lambda claim: claim.id)
-def test_checks_pass(claim: Claim) -> None:
-    """With seed 0, and recorded: ``test_mutations`` need not run them again for its control."""
+def test_checks_pass(claim: Claim, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With seed 0, and recorded: ``test_mutations`` need not run them again for its control.
+
+    Searches make one of their four runs, which must refute the wrong statement on its own; all of them where mutants or deeper
+    tests are asked for, and in ``dptheory check``.
+    """
+    if not (request.config.getoption("--slow") or request.config.getoption("--mutants")):
+        monkeypatch.setattr(_search, "_SHARDS", 1)
     for evidence in (holders.evidence(claim, position) for position in range(len(claim.checks))):
         assert evidence.passed, f"{evidence.check}: {evidence.detail}"
         assert evidence.samples > 0

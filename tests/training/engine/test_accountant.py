@@ -11,7 +11,7 @@ from dptheory import privacy
 from dptheory.privacy import ORDERS, FreshMask, joint_rdp, subsampled_gaussian_rdp
 from dptheory.pruning import SubsetMallows
 from training import mechanisms as m
-from training.engine import BudgetError, PrivacyAccountant
+from training.engine import BudgetError, PrivacyAccountant, _accountant
 from training.mechanisms import StepCost
 
 RATE, DELTA = 0.05, 1e-5
@@ -121,11 +121,17 @@ def test_costs_of_all_kinds_add_up() -> None:
 
 def test_order_of_the_steps_is_nothing() -> None:
     """To the last digit: a resumed run adds up in another order."""
-    spent = [(StepCost(1.0 + k / 7, selection=(3, SubsetMallows(64, 16 + k, 0.3))), 1 + k) for k in range(12)]
-    spent += [(MASKED, 2), (PLAIN, 3)]
+    kinds = [(StepCost(1.0 + k / 7, selection=(3, SubsetMallows(64, 16 + k, 0.3))), 1 + k) for k in range(12)]
     rng = np.random.default_rng(0)
-    found = {accountant(*(spent[i] for i in rng.permutation(len(spent)))).epsilon(DELTA) for _ in range(4)}
-    assert len(found) == 1
+
+    def orders(spent: list[tuple[StepCost, int]]) -> list[list[tuple[StepCost, int]]]:
+        return [[spent[i] for i in rng.permutation(len(spent))] for _ in range(4)]
+
+    few = [*kinds[:3], (MASKED, 2), (PLAIN, 3)]
+    assert len({accountant(*spent).epsilon(DELTA) for spent in orders(few)}) == 1
+    many = [*kinds, (MASKED, 2), (PLAIN, 3)]
+    assert len({_accountant._joint_curve(accountant(*spent)._spent, RATE).tobytes() for spent in orders(many)}) == 1
+    assert len({tuple(accountant(*spent).composition().parts) for spent in orders(many)}) == 1
 
 
 @pytest.mark.parametrize("sigma", [1e-9, 0.02, 0.0499, 150.0, 1e4, math.inf])
