@@ -5,6 +5,7 @@ from dptheory.planning._answer import plan_training
 from dptheory.planning._compare import compare_runs
 from dptheory.planning._config import config_text
 from dptheory.planning._plan import plan
+from dptheory.planning._private_statistics import PrivateStats
 from dptheory.planning._records import Choice, Interval, MethodForecast, MethodResult, Part, Plan, PlannedTraining, Rule
 from dptheory.planning._report import to_json, to_markdown
 from dptheory.planning._setup import TrainingSetup
@@ -29,6 +30,7 @@ __all__ = [
     "Part",
     "Plan",
     "PlannedTraining",
+    "PrivateStats",
     "Rule",
     "TrainingSetup",
     "advice",

@@ -44,4 +44,4 @@ def shipped_statistics(name: str) -> GradientStats:
         ['start', 'middle', 'end']
     """
     _validate.choice("name", name, shipped_names())
-    return read_statistics(_FOLDER / f"{name.replace('/', '__')}.json")
+    return _validate.instance("name", read_statistics(_FOLDER / f"{name.replace('/', '__')}.json"), GradientStats)
