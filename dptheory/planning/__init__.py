@@ -6,7 +6,17 @@ from dptheory.planning._compare import compare_runs
 from dptheory.planning._config import config_text
 from dptheory.planning._plan import plan
 from dptheory.planning._private_statistics import PrivateStats
-from dptheory.planning._records import Choice, Interval, MethodForecast, MethodResult, Part, Plan, PlannedTraining, Rule
+from dptheory.planning._records import (
+    Choice,
+    Interval,
+    MethodForecast,
+    MethodResult,
+    Part,
+    Plan,
+    PlannedTraining,
+    ReleasedStatistics,
+    Rule,
+)
 from dptheory.planning._report import to_json, to_markdown
 from dptheory.planning._setup import TrainingSetup
 from dptheory.planning._shipped import shipped_names, shipped_statistics
@@ -31,6 +41,7 @@ __all__ = [
     "Plan",
     "PlannedTraining",
     "PrivateStats",
+    "ReleasedStatistics",
     "Rule",
     "TrainingSetup",
     "advice",

@@ -5,13 +5,11 @@ The proof of what a release costs and of the intervals is proofs/planning/privat
 
 import functools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression
-from scipy.special import kolmogi, ndtri
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
 
 from dptheory import _validate
 from dptheory.planning._records import Interval
@@ -22,7 +20,7 @@ FINENESS = 2**20
 RELEASES = 2
 """The counts of the norms, and the sums of the layers' shares; each changes by at most 1 with one record."""
 _MISS = 0.025
-"""Chance that an interval of the norms is wrong, and as much for one of the layers: together all hold with 95 %."""
+"""Chance that one of the intervals of the norms is wrong, and as much for the layers: together all hold with 95 %."""
 _CLAIMS = ("gip.lem1",)
 _MOST_BINS = 10_000
 
@@ -40,11 +38,12 @@ class PrivateStats:
         data, network: on what they were measured.
         num_examples: N, taken as public; all of them were measured.
         layer_sizes: parameters of each layer, from the input on.
-        norm_edges: of the bins of norms, rising, the same whatever the records are; the first bin begins at 0, the last has no end.
-        norm_counts: noisy number of records with a norm in each bin (a norm equal to an edge lies below it), one more than edges.
+        norm_edges: where the bins of norms begin, rising, the same whatever the records are; the last bin has no end. A norm
+            equal to an edge lies below it, and what is up to the first edge is not counted.
+        norm_counts: noisy number of records with a norm in each bin.
         layer_sums: of each layer, the noisy sum over the records of its share of the record's squared norm.
-        noise_multiplier: standard deviation of the noise on every count and every sum, each kind of which one record changes by at
-            most 1 in norm.
+        noise_multiplier: standard deviation of the noise on every count and every sum; one record changes the counts, and the
+            sums, by at most 1 in norm.
         secure: whether the noise is of a cryptographic generator; with an ordinary one of known seed nothing is protected.
 
     Raises:
@@ -55,10 +54,10 @@ class PrivateStats:
     Example: 1,000 records, half of them with norms up to 1, half above.
         >>> from dptheory.planning import PrivateStats
         >>> stats = PrivateStats(name="made", data="made", network="made", num_examples=1000, layer_sizes=(10, 5),
-        ...     norm_edges=(0.5, 1.0, 2.0), norm_counts=(0.0, 500.0, 500.0, 0.0), layer_sums=(800.0, 200.0),
+        ...     norm_edges=(0.5, 1.0, 2.0), norm_counts=(500.0, 500.0, 0.0), layer_sums=(800.0, 200.0),
         ...     noise_multiplier=10.0, secure=True)
         >>> print(stats.clip_probability(1.0), "of the norms are above 1; the median lies in", stats.norm_quantile(0.5))
-        0.47 to 0.53 of the norms are above 1; the median lies in 0.5 to 2
+        0.463 to 0.537 of the norms are above 1; the median lies in 0.5 to 2
         >>> print(stats.release)
         Step(noise_multiplier=10.0, sampling_rate=1.0, count=2)
     """
@@ -78,17 +77,11 @@ class PrivateStats:
         for name in ("name", "data", "network"):
             _validate.instance(name, getattr(self, name), str)
         sizes = _validate.integers("layer_sizes", self.layer_sizes, 1, 10**9)
-        edges = _validate.bounded("norm_edges", self.norm_edges)
+        edges = checked_edges(self.norm_edges)
         counts = _validate.bounded("norm_counts", self.norm_counts)
         sums = _validate.bounded("layer_sums", self.layer_sums)
-        if edges.ndim != 1 or not 1 <= edges.size < _MOST_BINS or edges[0] <= 0.0 or (np.diff(edges) <= 0.0).any():
-            raise ValueError(
-                f"norm_edges must be 1 to {_MOST_BINS - 1} rising numbers above 0, got {_validate.shown(self.norm_edges)}"
-            )
-        if counts.shape != (edges.size + 1,):
-            raise ValueError(
-                f"norm_counts must be {edges.size + 1}, one more than norm_edges, got {_validate.shown(self.norm_counts)}"
-            )
+        if counts.shape != edges.shape:
+            raise ValueError(f"norm_counts must be one per edge, {edges.size}, got {_validate.shown(self.norm_counts)}")
         if sums.shape != (len(sizes),):
             raise ValueError(f"layer_sums must be one per layer, {len(sizes)}, got {_validate.shown(self.layer_sums)}")
         _validate.store(
@@ -129,16 +122,14 @@ class PrivateStats:
         Example: nearly no noise; a third of the records has norms in each bin.
             >>> from dptheory.planning import PrivateStats
             >>> stats = PrivateStats(name="made", data="made", network="made", num_examples=300, layer_sizes=(2,),
-            ...     norm_edges=(1.0, 2.0), norm_counts=(100.0, 100.0, 100.0), layer_sums=(300.0,), noise_multiplier=1e-3,
+            ...     norm_edges=(1.0, 2.0), norm_counts=(100.0, 100.0), layer_sums=(300.0,), noise_multiplier=1e-3,
             ...     secure=True)
             >>> print(stats.clip_probability(1.0), "and", stats.clip_probability(1.5))
             0.667 and 0.333 to 0.667
         """
         clip = _validate.size("clip_norm", clip_norm, 1e-12, 1e12)
-        below = _place(self.norm_edges, lambda edge: edge <= clip)
-        above = _place(self.norm_edges, lambda edge: edge < clip)
-        upper = 1.0 if below == 0 else min(1.0, self._longer[below - 1] + self._reach)
-        lower = 0.0 if above == len(self.norm_edges) else max(0.0, self._longer[above] - self._reach)
+        lower = max((low for edge, (low, _) in self._longer if edge >= clip), default=0.0)
+        upper = min((high for edge, (_, high) in self._longer if edge <= clip), default=1.0)
         return Interval(lower=lower, upper=upper, claims=_CLAIMS)
 
     def norm_quantile(self, level: float) -> Interval:
@@ -158,16 +149,16 @@ class PrivateStats:
         Example: nearly no noise; the median of norms in three bins is in the middle one.
             >>> from dptheory.planning import PrivateStats
             >>> stats = PrivateStats(name="made", data="made", network="made", num_examples=300, layer_sizes=(2,),
-            ...     norm_edges=(1.0, 2.0), norm_counts=(100.0, 100.0, 100.0), layer_sums=(300.0,), noise_multiplier=1e-3,
+            ...     norm_edges=(1.0, 2.0), norm_counts=(100.0, 100.0), layer_sums=(300.0,), noise_multiplier=1e-3,
             ...     secure=True)
             >>> print(stats.norm_quantile(0.5))
             1 to 2
         """
         level = _validate.real("level", level, 0.0, 1.0, ends="()")
-        # share up to an edge: 1 - longer; surely less than the level, or surely as much
-        short = [edge for edge, longer in zip(self.norm_edges, self._longer, strict=True) if 1 - longer + self._reach < level]
-        long = [edge for edge, longer in zip(self.norm_edges, self._longer, strict=True) if 1 - longer - self._reach >= level]
-        return Interval(lower=max(short, default=0.0), upper=min(long, default=math.inf), claims=_CLAIMS)
+        more = 1.0 - level
+        lower = max((edge for edge, (low, _) in self._longer if low > more), default=0.0)
+        upper = min((edge for edge, (_, high) in self._longer if high <= more), default=math.inf)
+        return Interval(lower=lower, upper=upper, claims=_CLAIMS)
 
     def layer_shares(self) -> tuple[Interval, ...]:
         """Of each layer: its share of a record's squared norm, the mean over all records.
@@ -183,11 +174,11 @@ class PrivateStats:
         Example: nearly no noise; three quarters of the squared norms are the first layer's.
             >>> from dptheory.planning import PrivateStats
             >>> stats = PrivateStats(name="made", data="made", network="made", num_examples=300, layer_sizes=(6, 2),
-            ...     norm_edges=(1.0,), norm_counts=(100.0, 200.0), layer_sums=(225.0, 75.0), noise_multiplier=1e-3, secure=True)
+            ...     norm_edges=(1.0,), norm_counts=(200.0,), layer_sums=(225.0, 75.0), noise_multiplier=1e-3, secure=True)
             >>> [str(one) for one in stats.layer_shares()]
             ['0.75', '0.25']
         """
-        reach = -float(ndtri(_MISS / (2 * len(self.layer_sums)))) * self.noise_multiplier / self.num_examples
+        reach = _width(len(self.layer_sums)) * self.noise_multiplier / self.num_examples
         cut = 1.0 / FINENESS  # every share was rounded down to a part
         return tuple(
             Interval(
@@ -199,19 +190,34 @@ class PrivateStats:
         )
 
     @functools.cached_property
-    def _longer(self) -> tuple[float, ...]:
-        """Share of the records above each edge, falling, within [0, 1]: no further from the truth than the noise is."""
-        counts = np.array(self.norm_counts)
-        counts += (self.num_examples - counts.sum()) / counts.size  # the true ones sum to N
-        above: NDArray[np.float64] = counts[::-1].cumsum()[::-1][1:] / self.num_examples
-        return tuple(np.clip(isotonic_regression(above, increasing=False).x, 0.0, 1.0).tolist())
+    def _longer(self) -> tuple[tuple[float, tuple[float, float]], ...]:
+        """(edge, between which the share of the records above it lies), for all edges at once.
 
-    @property
-    def _reach(self) -> float:
-        """Noise of the shares above the edges is at most this, at all edges at once: they are points of a Brownian bridge."""
-        return float(kolmogi(_MISS)) * self.noise_multiplier * math.sqrt(len(self.norm_counts)) / self.num_examples
+        A sum of m counts has the noise of sqrt(m) of them; a share above an edge is no larger than one above a lower edge.
+        """
+        counts, bins = np.array(self.norm_counts), len(self.norm_edges)
+        above = counts[::-1].cumsum()[::-1]
+        reach = _width(bins) * self.noise_multiplier * np.sqrt(np.arange(bins, 0, -1))
+        lower = np.maximum.accumulate(((above - reach) / self.num_examples)[::-1])[::-1]
+        upper = np.minimum.accumulate((above + reach) / self.num_examples)
+        ends = zip(np.clip(lower, 0.0, 1.0).tolist(), np.clip(upper, 0.0, 1.0).tolist(), strict=True)
+        return tuple(zip(self.norm_edges, ends, strict=True))
 
 
-def _place(edges: tuple[float, ...], holds: Callable[[float], bool]) -> int:
-    """How many edges it holds for, which are the first ones."""
-    return sum(map(holds, edges))
+def checked_edges(norm_edges: ArrayLike) -> NDArray[np.float64]:
+    """Edges of bins.
+
+    Raises:
+        ValueError: they are none.
+    """
+    edges = _validate.bounded("norm_edges", norm_edges)
+    if edges.ndim != 1 or not 1 <= edges.size <= _MOST_BINS or edges[0] <= 0.0 or (np.diff(edges) <= 0.0).any():
+        raise ValueError(
+            f"norm_edges must be 1 to {_MOST_BINS} rising numbers above 0, got {_validate.shown(norm_edges)}"
+        )
+    return edges
+
+
+def _width(count: int) -> float:
+    """Standard deviations that none of so many Gaussian numbers leaves, to either side, but with the chance ``_MISS``."""
+    return -float(ndtri(_MISS / (2 * count)))

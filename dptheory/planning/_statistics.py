@@ -81,7 +81,7 @@ class GradientStats:
     Attributes:
         name: as "small-cnn/fashion-mnist".
         data, network: on what they were measured.
-        public: whether nothing has to protect the records, which must be true: of private ones :class:`PrivateStats` are released.
+        public: whether nothing has to protect the records, which must be true; of private ones there are :class:`PrivateStats`.
         examples: how many records each moment was measured on.
         layer_sizes: parameters of each layer, from the input on.
         moments: at least one, in the order of the training.
@@ -111,7 +111,7 @@ def checked(stats: GradientStats) -> GradientStats:
     _validate.integer("stats.examples", stats.examples, 2, 10**9)
     if not stats.public:
         raise ValueError(
-            "stats.public must be true, got False: of private records python -m training probe --private releases what noise protects"
+            "stats.public must be true, got False: for private records there is python -m training probe --private"
         )
     clips = {_clips(moment) for moment in stats.moments}
     if len(clips) != 1 or clips == {()}:

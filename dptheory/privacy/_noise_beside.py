@@ -15,9 +15,7 @@ _LEAST_LEFT = 0.01
 """Of the squared mu of the budget: what is taken to be left for a first guess."""
 
 
-def least_noise_beside(
-    *, spent: Composition, epsilon: float, delta: float, sampling_rate: float, steps: int
-) -> float:
+def least_noise_beside(*, spent: Composition, epsilon: float, delta: float, sampling_rate: float, steps: int) -> float:
     """The least noise multiplier of a training that keeps a budget together with what the same records spent before.
 
     ``Composition([*spent.parts, Step(...)]).epsilon(delta).upper`` is at most ``epsilon`` at the returned sigma, which is the

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dptheory import _validate
 from dptheory.planning import PrivateStats
-from dptheory.planning._private_statistics import FINENESS, RELEASES
+from dptheory.planning._private_statistics import FINENESS, RELEASES, checked_edges
 from dptheory.privacy import least_noise_multiplier
 from training import _argument_ranges
 from training._randomness import own_generator, secure_normal
@@ -20,8 +20,8 @@ from training.networks import per_sample_gradients
 from training.probe._statistics import FITTING, layer_sizes_of
 from training.runs import build_model
 
-NORM_EDGES = tuple(2.0 ** (i / 2) for i in range(-16, 17))
-"""From 1/256 to 256, a factor of sqrt(2) between two: fixed beforehand, as edges that follow the records would be a release."""
+NORM_EDGES = tuple(2.0 ** (i / 2) for i in range(-12, 15))
+"""From 1/64 to 128, a factor of sqrt(2) between two: fixed beforehand, as edges that follow the records would be a release."""
 _PHYSICAL = 128
 _NOISE_STREAM = 4
 
@@ -41,12 +41,12 @@ def private_statistics(
     """Release what a plan can use of the gradients of private records, with Gaussian noise.
 
     Released once are the number of records with a norm in each bin, and the sum over the records of each layer's share of the
-    squared norm. One record more or less changes one count by 1, and the sums by at most 1 in norm. The weights must not have seen
-    the records, or be released by a private training that is accounted for too. Whatever a record's gradient is, no error says so:
-    one that is not finite counts in the last bin, and has no shares.
+    squared norm. One record more or less changes one count by 1, and the sums by at most 1 in norm; a record without a gradient
+    counts nowhere. The weights must not have seen the records, or be released by a private training that is accounted for too. No
+    gradient of a record makes an error: one that is not finite counts in the last bin, and has no shares.
 
     Args:
-        samples: gradients of all records, one after the other or some at a time, shape (n, d) each, in the order of the parameters.
+        samples: gradients of all records, some at a time, shape (n, d) each, in the order of the parameters.
         name, data, network: what the file says of them.
         num_examples: N, which is public, 2..1e9.
         layer_sizes: parameters of each layer, from the input on; their sum is d.
@@ -75,7 +75,7 @@ def private_statistics(
     records = _validate.integer("num_examples", num_examples, 2, 10**9)
     sizes = _validate.integers("layer_sizes", layer_sizes, 1, 10**9)
     sigma = _validate.real("noise_multiplier", noise_multiplier, 1e-6, 1e6)
-    edges = _validate.bounded("norm_edges", norm_edges)
+    edges = checked_edges(norm_edges)
     counts, parts = totals(samples, sizes, edges, records)
     exact = np.concatenate([counts, parts / FINENESS])
     noisy = exact + sigma * _noise(exact.size, seed)
@@ -101,7 +101,7 @@ def totals(
     Raises:
         ValueError: as :func:`private_statistics`.
     """
-    counts, parts, seen = np.zeros(edges.size + 1, np.int64), np.zeros(len(sizes), np.int64), 0
+    counts, parts, seen = np.zeros(edges.size, np.int64), np.zeros(len(sizes), np.int64), 0
     for some in samples:
         _validate.instance("samples", some, torch.Tensor)
         if some.ndim != 2 or some.shape[1] != sum(sizes):
@@ -114,7 +114,7 @@ def totals(
         energies = squares.cpu().numpy()
         whole = energies.sum(1)
         norms = np.where(np.isfinite(whole), np.sqrt(whole), np.inf)
-        counts += np.bincount(np.searchsorted(edges, norms), minlength=counts.size)
+        counts += np.bincount(np.searchsorted(edges, norms), minlength=edges.size + 1)[1:]
         there = np.isfinite(whole) & (whole > 0.0)
         # rounded down, so that the parts of a record are FINENESS or less together
         parts += np.floor(energies[there] / whole[there, None] * FINENESS).astype(np.int64).sum(0)
@@ -176,7 +176,9 @@ def run_private_statistics(
     try:
         sigma = least_noise_multiplier(epsilon=share * epsilon, delta=delta, sampling_rate=1.0, steps=RELEASES)
     except ValueError as error:
-        raise ValueError(f"share must leave the statistics a budget that they can keep, got {share!r}: {error}") from None
+        raise ValueError(
+            f"share must leave the statistics a budget that they can keep, got {share!r}: {error}"
+        ) from None
     images = standardised(load(name=data, train=True))
     network = build_model(model, features=images.pixels[0].numel(), seed=start).to(device)
     batches = zip(torch.split(images.pixels, _PHYSICAL), torch.split(images.labels, _PHYSICAL), strict=True)
