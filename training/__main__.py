@@ -9,6 +9,7 @@ import typer
 
 from dptheory.cli._common import console_for_output, user_errors
 from dptheory.files import require_writable, write_atomically
+from training._probe_options import only_together
 
 if TYPE_CHECKING:
     from training.runs import Run
@@ -30,6 +31,7 @@ def main() -> None:
 
 @app.command()
 def probe(
+    context: typer.Context,
     data: Annotated[str, typer.Option(help="excerpt, fashion-mnist or mnist")] = "excerpt",
     steps: Annotated[int, typer.Option(help="DP-SGD updates")] = 120,
     record: Annotated[
@@ -41,7 +43,13 @@ def probe(
     learning_rate: Annotated[float, typer.Option(help="of plain SGD")] = 2.0,
     keep_shares: Annotated[str, typer.Option(help="shares of entries kept")] = "0.001,0.01,0.05,0.1,0.25,0.5,0.75",
     draws: Annotated[int, typer.Option(help="noise vectors, masks and reference vectors per gradient")] = 100,
-    seed: Annotated[int, typer.Option(help="fixes everything on the CPU")] = 0,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="fixes everything on the CPU, 0 if left out; with --private also the noise, which then is a simulation and "
+            "protects nothing from who knows the seed: left out, it is cryptographic"
+        ),
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
     out: Annotated[Path, typer.Option(help="folder for probe.json, gradients.npz and probe.png")] = Path(
         "probe-results"
@@ -51,19 +59,42 @@ def probe(
         typer.Option(help="measure what dptheory plan takes instead, on the images, which are public, into this file"),
     ] = None,
     examples: Annotated[int, typer.Option(help="of --stats: images whose gradients are measured")] = 200,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="of --stats: small-cnn or linear-probe; on cifar-10 linear-probe or dp-cnn; the first if left out"
+        ),
+    ] = None,
+    private: Annotated[
+        bool,
+        typer.Option(
+            "--private",
+            help="with --stats: the images are private. Releases with noise how many gradients have which norm, and the share of "
+            "each layer, at the starting weights; nothing else is measured. It spends --share of --epsilon",
+        ),
+    ] = False,
+    epsilon: Annotated[
+        float | None, typer.Option(help="of --private: the budget of training and statistics together")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="of --private: of the budget")] = 1e-5,
+    share: Annotated[float, typer.Option(help="of --private: share of epsilon that the statistics may spend")] = 0.1,
 ) -> None:
     """Train a small CNN with DP-SGD and compare predicted with measured on its clipped batch gradients.
 
     Example: [bold]python -m training probe --data excerpt --steps 40 --record 0,20,39 --out probe-results[/bold]
 
     Statistics for a plan: [bold]python -m training probe --data fashion-mnist --stats stats.json[/bold]
+
+    Of private images: [bold]python -m training probe --data fashion-mnist --stats stats.json --private --epsilon 3[/bold]
     """
     # torch, Opacus and matplotlib take seconds to import: not for --help
     from dptheory.planning import statistics_text
     from training._machine import device_name
     from training.probe import (
         fit_table,
+        private_lines,
         row_table,
+        run_private_statistics,
         run_probe,
         run_statistics,
         spread_steps,
@@ -75,18 +106,28 @@ def probe(
 
     started = time.perf_counter()
     with user_errors(**_OPTIONS):
+        only_together(context, stats=stats, private=private, epsilon=epsilon)
         chosen = pick_device(device)
+        if private and stats is not None:
+            assert epsilon is not None
+            require_writable(stats)
+            released = run_private_statistics(
+                data=data, model=model, epsilon=epsilon, delta=delta, share=share, seed=seed, device=chosen
+            )
+            write_atomically(stats, statistics_text(released))
+            typer.echo("\n".join([*private_lines(released, delta=delta), f"written to {stats}"]))
+            return
         settings = DpSgdSettings(
             steps=steps,
             batch_size=batch_size,
             noise_multiplier=noise_multiplier,
             max_grad_norm=max_grad_norm,
             learning_rate=learning_rate,
-            seed=seed,
+            seed=0 if seed is None else seed,
         )
         if stats is not None:
             require_writable(stats)
-            measured = run_statistics(data=data, training=settings, examples=examples, device=chosen)
+            measured = run_statistics(data=data, model=model, training=settings, examples=examples, device=chosen)
             write_atomically(stats, statistics_text(measured))
             typer.echo(f"{measured.name}, three moments, {time.perf_counter() - started:.0f} s; written to {stats}")
             return

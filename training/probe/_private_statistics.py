@@ -12,16 +12,17 @@ from numpy.typing import NDArray
 from dptheory import _validate
 from dptheory.planning import PrivateStats
 from dptheory.planning._private_statistics import FINENESS, RELEASES, checked_edges
-from dptheory.privacy import least_noise_multiplier
+from dptheory.privacy import Composition, least_noise_multiplier
 from training import _argument_ranges
 from training._randomness import own_generator, secure_normal
 from training.data import load, standardised
 from training.networks import per_sample_gradients
-from training.probe._statistics import FITTING, layer_sizes_of
+from training.probe._statistics import CLIPS, FITTING, fitting, layer_sizes_of
 from training.runs import build_model
 
 NORM_EDGES = tuple(2.0 ** (i / 2) for i in range(-12, 15))
 """From 1/64 to 128, a factor of sqrt(2) between two: fixed beforehand, as edges that follow the records would be a release."""
+_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _PHYSICAL = 128
 _NOISE_STREAM = 4
 
@@ -138,7 +139,7 @@ def _noise(count: int, seed: int | None) -> NDArray[np.float64]:
 def run_private_statistics(
     *,
     data: str,
-    model: str = "small-cnn",
+    model: str | None = None,
     epsilon: float,
     delta: float,
     share: float,
@@ -152,7 +153,7 @@ def run_private_statistics(
 
     Args:
         data: "excerpt", "fashion-mnist", "mnist" or "cifar-10"; all training images count, standardised as a run takes them.
-        model: a network of :func:`training.runs.build_model` that takes these images and mixes no records.
+        model: as for :func:`run_statistics`.
         epsilon: budget of training and statistics together, in [1e-3, 1e6].
         delta: of the budget, in [1e-15, 0.1].
         share: of epsilon that the statistics may spend, in [1e-6, 1).
@@ -169,7 +170,7 @@ def run_private_statistics(
     Source: new, on GIP, Lemma 1 (gip.lem1).
     """
     _validate.choice("data", data, tuple(FITTING))
-    _validate.choice("model", model, FITTING[data])
+    model = fitting(data, model)
     epsilon = _argument_ranges.epsilon("epsilon", epsilon)
     share = _validate.real("share", share, 1e-6, 1.0, ends="[)")
     start = 0 if seed is None else _argument_ranges.seed("seed", seed)
@@ -192,3 +193,47 @@ def run_private_statistics(
         noise_multiplier=sigma,
         seed=seed,
     )
+
+
+def private_lines(stats: PrivateStats, *, delta: float) -> list[str]:
+    """What was released, in words.
+
+    Args:
+        stats: the release.
+        delta: at which its epsilon is told, in [1e-30, 0.99].
+
+    Returns:
+        Lines to print.
+
+    Raises:
+        ValueError: ``delta`` outside its range, or ``stats`` of another kind.
+
+    Source: new, on GIP, Lemma 1 (gip.lem1).
+
+    Example: a release of little noise.
+        >>> from dptheory.planning import PrivateStats
+        >>> from training.probe import private_lines
+        >>> stats = PrivateStats(name="made", data="made", network="made", num_examples=300, layer_sizes=(6, 2),
+        ...     norm_edges=(1.0, 2.0), norm_counts=(100.0, 100.0), layer_sums=(225.0, 75.0), noise_multiplier=4.0, secure=True)
+        >>> print(private_lines(stats, delta=1e-5)[0])
+        made: 300 private records at starting weights; epsilon = 1.34 spent at delta = 1e-05.
+    """
+    _validate.instance("stats", stats, PrivateStats)
+    spent = Composition([stats.release]).epsilon(delta).upper
+    step = stats.release
+    shorter = ", ".join(f"{level:g}: {stats.norm_quantile(level)}" for level in _LEVELS)
+    longer = ", ".join(f"{clip:g}: {stats.clip_probability(clip)}" for clip in CLIPS)
+    shares = ", ".join(str(one) for one in stats.layer_shares())
+    lines = [
+        f"{stats.name}: {stats.num_examples:,} private records at starting weights; epsilon = {spent:.3g} spent at "
+        f"delta = {delta:g}.",
+        f"Step(noise_multiplier={step.noise_multiplier:.6g}, sampling_rate=1, count={step.count}) composes with the training; "
+        "dptheory plan --stats does it.",
+        f"Norms that a share of the records does not exceed: {shorter}.",
+        f"Share of the records whose gradient is longer than a clip: {longer}.",
+        f"Share of each layer in the squared norms, from the input on: {shares}.",
+        "All intervals hold together with 95 %, over the noise. Nothing else of the records was measured.",
+    ]
+    if not stats.secure:
+        lines.append("Simulation: seeded. The noise protects nothing from who knows the seed.")
+    return lines
