@@ -32,7 +32,7 @@ def main() -> None:
 @app.command()
 def probe(
     context: typer.Context,
-    data: Annotated[str, typer.Option(help="excerpt, fashion-mnist or mnist")] = "excerpt",
+    data: Annotated[str, typer.Option(help="excerpt, fashion-mnist or mnist; with --stats also cifar-10")] = "excerpt",
     steps: Annotated[int, typer.Option(help="DP-SGD updates")] = 120,
     record: Annotated[
         str | None, typer.Option(help="steps whose gradient is kept, as 0,50,199; default: five, evenly spread")
@@ -60,11 +60,8 @@ def probe(
     ] = None,
     examples: Annotated[int, typer.Option(help="of --stats: images whose gradients are measured")] = 200,
     model: Annotated[
-        str | None,
-        typer.Option(
-            help="of --stats: small-cnn or linear-probe; on cifar-10 linear-probe or dp-cnn; the first if left out"
-        ),
-    ] = None,
+        str, typer.Option(help="of --stats: small-cnn or linear-probe, on cifar-10 also dp-cnn")
+    ] = "small-cnn",
     private: Annotated[
         bool,
         typer.Option(

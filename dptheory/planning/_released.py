@@ -58,7 +58,7 @@ def left_for_training(setup: TrainingSetup, stats: PrivateStats) -> TrainingSetu
 def noise_beside(setup: TrainingSetup, stats: PrivateStats, *, sampling_rate: float, steps: int) -> float:
     """sigma with which release and training together keep the budget."""
     return least_noise_beside(
-        spent=Composition([stats.release]),
+        spent=Composition((stats.release,)),
         epsilon=setup.epsilon,
         delta=setup.delta,
         sampling_rate=sampling_rate,
@@ -72,7 +72,7 @@ def released(setup: TrainingSetup, stats: PrivateStats, step: Step, clip_norm: f
         noise_multiplier=stats.noise_multiplier,
         count=stats.release.count,
         secure=stats.secure,
-        epsilon=Composition([stats.release]).epsilon(setup.delta).upper,
+        epsilon=Composition((stats.release,)).epsilon(setup.delta).upper,
         training_epsilon=epsilon_bounds(
             noise_multiplier=step.noise_multiplier,
             delta=setup.delta,

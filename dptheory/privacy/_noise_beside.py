@@ -53,7 +53,7 @@ def least_noise_beside(*, spent: Composition, epsilon: float, delta: float, samp
 
     def excess(log_noise: float) -> float:
         more = Step(noise_multiplier=math.exp(log_noise), sampling_rate=sampling_rate, count=steps)
-        found = Composition([*spent.parts, more], adjacency=spent.adjacency).epsilon(delta).upper
+        found = Composition((*spent.parts, more), adjacency=spent.adjacency).epsilon(delta).upper
         return math.log(found / budget) if found > 0.0 else -math.inf
 
     if excess(math.log(most)) > 0.0:

@@ -17,7 +17,7 @@ from training import _argument_ranges
 from training._randomness import own_generator, secure_normal
 from training.data import load, standardised
 from training.networks import per_sample_gradients
-from training.probe._statistics import CLIPS, FITTING, fitting, layer_sizes_of
+from training.probe._statistics import CLIPS, FITTING, layer_sizes_of
 from training.runs import build_model
 
 NORM_EDGES = tuple(2.0 ** (i / 2) for i in range(-12, 15))
@@ -139,7 +139,7 @@ def _noise(count: int, seed: int | None) -> NDArray[np.float64]:
 def run_private_statistics(
     *,
     data: str,
-    model: str | None = None,
+    model: str = "small-cnn",
     epsilon: float,
     delta: float,
     share: float,
@@ -170,7 +170,7 @@ def run_private_statistics(
     Source: new, on GIP, Lemma 1 (gip.lem1).
     """
     _validate.choice("data", data, tuple(FITTING))
-    model = fitting(data, model)
+    _validate.choice("model", model, FITTING[data])
     epsilon = _argument_ranges.epsilon("epsilon", epsilon)
     share = _validate.real("share", share, 1e-6, 1.0, ends="[)")
     start = 0 if seed is None else _argument_ranges.seed("seed", seed)
@@ -219,7 +219,7 @@ def private_lines(stats: PrivateStats, *, delta: float) -> list[str]:
         made: 300 private records at starting weights; epsilon = 1.34 spent at delta = 1e-05.
     """
     _validate.instance("stats", stats, PrivateStats)
-    spent = Composition([stats.release]).epsilon(delta).upper
+    spent = Composition((stats.release,)).epsilon(delta).upper
     step = stats.release
     shorter = ", ".join(f"{level:g}: {stats.norm_quantile(level)}" for level in _LEVELS)
     longer = ", ".join(f"{clip:g}: {stats.clip_probability(clip)}" for clip in CLIPS)

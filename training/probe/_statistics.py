@@ -22,8 +22,7 @@ SHARES = (0.001, 0.01, 0.1, 0.5)
 DIMENSIONS = (1, 3, 10, 30, 100)
 _MOMENTS = ("start", "middle", "end")
 _ANCHORS = 200
-_GREY = ("small-cnn", "linear-probe")
-FITTING = {name: ("linear-probe", "dp-cnn") if name == "cifar-10" else _GREY for name in NAMES}
+FITTING = {name: ("small-cnn", "linear-probe", *(("dp-cnn",) if name == "cifar-10" else ())) for name in NAMES}
 """Networks that take the images and whose gradients fit into memory."""
 _CLASSES = 10
 _CURVED, _OTHERS = 128, 10_000
@@ -144,14 +143,13 @@ def _skewness(samples: torch.Tensor, mean: torch.Tensor) -> float:
 
 
 def run_statistics(
-    *, data: str, model: str | None = None, training: DpSgdSettings, examples: int, device: torch.device
+    *, data: str, model: str = "small-cnn", training: DpSgdSettings, examples: int, device: torch.device
 ) -> GradientStats:
     """Train a network with DP-SGD and measure gradients of public images at its start, in its middle and at its end.
 
     Args:
         data: "excerpt", "fashion-mnist", "mnist" or "cifar-10"; they are public, and taken standardised, as a run takes them.
-        model: a network of :func:`training.runs.build_model` that takes these images and mixes no records; None for the small
-            CNN, and on CIFAR-10 the linear layer.
+        model: a network of :func:`training.runs.build_model` that takes these images and mixes no records.
         training: how to train, three steps or more.
         examples: training images whose gradients are measured, 16 or more.
         device: where to train.
@@ -166,7 +164,7 @@ def run_statistics(
     Source: new, on RF, section 2.2 (rf.mse_criterion).
     """
     _validate.choice("data", data, NAMES)
-    model = fitting(data, model)
+    _validate.choice("model", model, FITTING[data])
     if training.steps < 3:
         raise ValueError(f"training must have 3 steps or more, got {training.steps}")
     train, test = (standardised(load(name=data, train=part)) for part in (True, False))
@@ -208,11 +206,6 @@ def run_statistics(
         layer_sizes=tuple(sizes),
         moments=tuple(found),
     )
-
-
-def fitting(data: str, model: str | None) -> str:
-    """A network that takes the images; the first of them where none is named."""
-    return FITTING[data][0] if model is None else _validate.choice("model", model, FITTING[data])
 
 
 def layer_sizes_of(network: nn.Module) -> list[int]:

@@ -161,7 +161,7 @@ def _noise_multiplier(config: RunConfig, sampling_rate: float, steps: int) -> fl
         )
     else:
         least = privacy.least_noise_beside(
-            spent=privacy.Composition([config.release]),
+            spent=privacy.Composition((config.release,)),
             epsilon=config.epsilon,
             delta=config.delta,
             sampling_rate=sampling_rate,
