@@ -15,9 +15,9 @@ from dptheory import _validate
 from dptheory.planning._records import Interval
 from dptheory.privacy import Step
 
-FINENESS = 2**20
+SHARE_PARTS = 2**20
 """Parts of a record's share of a layer: whole numbers, so that no sum is rounded."""
-RELEASES = 2
+STATISTICS_RELEASES = 2
 """The counts of the norms, and the sums of the layers' shares; each changes by at most 1 with one record."""
 _MISS = 0.025
 """Chance that one of the intervals of the norms is wrong, and as much for the layers: together all hold with 95 %."""
@@ -77,7 +77,7 @@ class PrivateStats:
         for name in ("name", "data", "network"):
             _validate.instance(name, getattr(self, name), str)
         sizes = _validate.integers("layer_sizes", self.layer_sizes, 1, 10**9)
-        edges = checked_edges(self.norm_edges)
+        edges = _checked_edges(self.norm_edges)
         counts = _validate.bounded("norm_counts", self.norm_counts)
         sums = _validate.bounded("layer_sums", self.layer_sums)
         if counts.shape != edges.shape:
@@ -103,7 +103,7 @@ class PrivateStats:
     @property
     def release(self) -> Step:
         """What the statistics cost: ``Composition([stats.release, *training])`` is the whole account of the records."""
-        return Step(noise_multiplier=self.noise_multiplier, sampling_rate=1.0, count=RELEASES)
+        return Step(noise_multiplier=self.noise_multiplier, sampling_rate=1.0, count=STATISTICS_RELEASES)
 
     def clip_probability(self, clip_norm: float) -> Interval:
         """Share of the records whose gradient is longer than the clip.
@@ -179,7 +179,7 @@ class PrivateStats:
             ['0.75', '0.25']
         """
         reach = _width(len(self.layer_sums)) * self.noise_multiplier / self.num_examples
-        cut = 1.0 / FINENESS  # every share was rounded down to a part
+        cut = 1.0 / SHARE_PARTS  # every share was rounded down to a part
         return tuple(
             Interval(
                 lower=min(1.0, max(0.0, total / self.num_examples - reach)),
@@ -204,7 +204,7 @@ class PrivateStats:
         return tuple(zip(self.norm_edges, ends, strict=True))
 
 
-def checked_edges(norm_edges: ArrayLike) -> NDArray[np.float64]:
+def _checked_edges(norm_edges: ArrayLike) -> NDArray[np.float64]:
     """Edges of bins.
 
     Raises:

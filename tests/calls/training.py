@@ -9,6 +9,7 @@ from opacus import GradSampleModule
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from dptheory.privacy import Step
 from tests.calls import Call, Calls, Fresh, call, dear, used
 from training import data, make_private
 from training import mechanisms as m
@@ -172,6 +173,9 @@ CALLS: Calls = {
     "training.engine.PrivacyAccountant.composition": [call(self=PrivacyAccountant(0.1))],
     "training.engine.PrivacyAccountant.limit": [call(self=Fresh(lambda: PrivacyAccountant(0.1)), epsilon=3.0, delta=1e-5)],
     "training.engine.PrivacyAccountant.record": [call(self=Fresh(lambda: PrivacyAccountant(0.1)), cost=m.StepCost(1.0))],
+    "training.engine.PrivacyAccountant.record_release": [
+        call(self=Fresh(lambda: PrivacyAccountant(0.1)), release=Step(noise_multiplier=4.0, sampling_rate=1.0, count=2))
+    ],
     "training.engine.PrivacyAccountant.clear": [call(self=Fresh(lambda: PrivacyAccountant(0.1)), cost=m.StepCost(1.0))],
     "training.engine.MechanismOptimizer.epsilon": [dear(self=_wrapped(), delta=1e-5)],
     "training.engine.MechanismOptimizer.privacy": [dear(self=_wrapped(), delta=1e-5)],
@@ -205,7 +209,7 @@ CALLS: Calls = {
         used(lambda noise: noise(torch.zeros(3), 1.0), generator=Fresh(lambda: torch.Generator().manual_seed(0))),
     ],
     "training.engine.secure_noise": [call(like=torch.zeros(3), std=1.0)],
-    "training.networks.small_tanh_cnn": [dear(seed=0)],
+    "training.networks.small_tanh_cnn": [dear(seed=0, image_shape=(3, 32, 32))],
     "training.networks.dp_cnn": [dear(seed=0)],
     "training.networks.resnet20": [dear(seed=0)],
     "training.networks.wrn_16_4": [dear(seed=0)],

@@ -185,6 +185,7 @@ def test_release_and_training_together_keep_the_budget() -> None:
 
 def test_every_field_of_the_cost() -> None:
     found = planned()
+    assert PRIVATE.dim == 200
     cost, run = found.released, {"sampling_rate": 0.5, "steps": 20, "delta": 1e-5}
     assert cost is not None
     alone = privacy.least_noise_multiplier(epsilon=3.0, **run)  # type: ignore[arg-type]

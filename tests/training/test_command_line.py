@@ -16,6 +16,7 @@ import torch
 from typer.testing import CliRunner
 
 import training.__main__ as commands
+import training._probe_command
 import training.audits
 import training.probe
 import training.runs
@@ -155,7 +156,8 @@ def probed() -> ProbeResult:
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every command takes 42 seconds."""
     times = itertools.count(100.0, 42.0)
-    monkeypatch.setattr(commands, "time", SimpleNamespace(perf_counter=lambda: next(times)))
+    for module in (commands, training._probe_command):
+        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: next(times)))
 
 
 @pytest.mark.usefixtures("clock")

@@ -4,14 +4,14 @@ What a release costs is proved in proofs/planning/private_statistics.md.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from dptheory import _validate
-from dptheory.planning import PrivateStats
-from dptheory.planning._private_statistics import FINENESS, RELEASES, checked_edges
+from dptheory.planning import SHARE_PARTS, STATISTICS_RELEASES, PrivateStats
 from dptheory.privacy import Composition, least_noise_multiplier
 from training import _argument_ranges
 from training._randomness import own_generator, secure_normal
@@ -73,24 +73,23 @@ def private_statistics(
         >>> found.clip_probability(1.0).lower > 0.9, found.clip_probability(3.0).upper < 0.1, found.layer_shares()[0].lower > 0.9
         (True, True, True)
     """
-    records = _validate.integer("num_examples", num_examples, 2, 10**9)
-    sizes = _validate.integers("layer_sizes", layer_sizes, 1, 10**9)
-    sigma = _validate.real("noise_multiplier", noise_multiplier, 1e-6, 1e6)
-    edges = checked_edges(norm_edges)
-    counts, parts = totals(samples, sizes, edges, records)
-    exact = np.concatenate([counts, parts / FINENESS])
-    noisy = exact + sigma * _noise(exact.size, seed)
-    return PrivateStats(
+    nothing = PrivateStats(  # which checks all that was given
         name=name,
         data=data,
         network=network,
-        num_examples=records,
-        layer_sizes=tuple(sizes),
-        norm_edges=tuple(edges.tolist()),
-        norm_counts=tuple(noisy[: counts.size].tolist()),
-        layer_sums=tuple(noisy[counts.size :].tolist()),
-        noise_multiplier=sigma,
+        num_examples=num_examples,
+        layer_sizes=tuple(_validate.integers("layer_sizes", layer_sizes, 1, 10**9)),
+        norm_edges=norm_edges,  # type: ignore[arg-type]
+        norm_counts=np.zeros_like(_validate.bounded("norm_edges", norm_edges)),  # type: ignore[arg-type]
+        layer_sums=(0.0,) * len(layer_sizes),
+        noise_multiplier=noise_multiplier,
         secure=seed is None,
+    )
+    noise = _noise(len(nothing.norm_edges) + len(nothing.layer_sizes), seed) * nothing.noise_multiplier
+    counts, parts = totals(samples, nothing.layer_sizes, np.array(nothing.norm_edges), nothing.num_examples)
+    noisy = np.concatenate([counts, parts / SHARE_PARTS]) + noise
+    return replace(
+        nothing, norm_counts=tuple(noisy[: counts.size].tolist()), layer_sums=tuple(noisy[counts.size :].tolist())
     )
 
 
@@ -117,8 +116,8 @@ def totals(
         norms = np.where(np.isfinite(whole), np.sqrt(whole), np.inf)
         counts += np.bincount(np.searchsorted(edges, norms), minlength=edges.size + 1)[1:]
         there = np.isfinite(whole) & (whole > 0.0)
-        # rounded down, so that the parts of a record are FINENESS or less together
-        parts += np.floor(energies[there] / whole[there, None] * FINENESS).astype(np.int64).sum(0)
+        # rounded down, so that the parts of a record are SHARE_PARTS or less together
+        parts += np.floor(energies[there] / whole[there, None] * SHARE_PARTS).astype(np.int64).sum(0)
         seen += len(some)
     if seen != records:
         raise ValueError(f"num_examples must be the number of samples, got {records} and {seen} samples")
@@ -175,7 +174,9 @@ def run_private_statistics(
     share = _validate.real("share", share, 1e-6, 1.0, ends="[)")
     start = 0 if seed is None else _argument_ranges.seed("seed", seed)
     try:
-        sigma = least_noise_multiplier(epsilon=share * epsilon, delta=delta, sampling_rate=1.0, steps=RELEASES)
+        sigma = least_noise_multiplier(
+            epsilon=share * epsilon, delta=delta, sampling_rate=1.0, steps=STATISTICS_RELEASES
+        )
     except ValueError as error:
         raise ValueError(
             f"share must leave the statistics a budget that they can keep, got {share!r}: {error}"
@@ -216,7 +217,7 @@ def private_lines(stats: PrivateStats, *, delta: float) -> list[str]:
         >>> stats = PrivateStats(name="made", data="made", network="made", num_examples=300, layer_sizes=(6, 2),
         ...     norm_edges=(1.0, 2.0), norm_counts=(100.0, 100.0), layer_sums=(225.0, 75.0), noise_multiplier=4.0, secure=True)
         >>> print(private_lines(stats, delta=1e-5)[0])
-        made: 300 private records at starting weights; epsilon = 1.34 spent at delta = 1e-05.
+        made: 300 private records at starting weights; epsilon = 1.36 spent at delta = 1e-05.
     """
     _validate.instance("stats", stats, PrivateStats)
     spent = Composition((stats.release,)).epsilon(delta).upper

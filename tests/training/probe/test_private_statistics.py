@@ -9,10 +9,10 @@ import torch
 from scipy.stats import chi2
 
 from dptheory import privacy
-from dptheory.planning import PrivateStats
+from dptheory.planning import SHARE_PARTS, PrivateStats
 from training.networks import per_sample_gradients
 from training.probe import private_statistics, run_private_statistics
-from training.probe._private_statistics import FINENESS, NORM_EDGES, totals
+from training.probe._private_statistics import NORM_EDGES, totals
 from training.runs import build_model
 
 SIZES, EDGES = (3, 2, 2), np.array(NORM_EDGES)
@@ -55,15 +55,15 @@ def test_one_record_changes_the_totals_by_at_most_one() -> None:
         found = exact(more)
         for other in (base, exact(null)):
             counted, shared = found[0] - other[0], found[1] - other[1]
-            assert (counted**2).sum() <= 1 and (shared**2).sum() <= FINENESS**2, name
-            assert counted.min() >= 0 and shared.min() >= 0 and shared.sum() <= FINENESS, name
-        most += (counted**2).sum() == 1 and (shared**2).sum() >= 0.3 * FINENESS**2
+            assert (counted**2).sum() <= 1 and (shared**2).sum() <= SHARE_PARTS**2, name
+            assert counted.min() >= 0 and shared.min() >= 0 and shared.sum() <= SHARE_PARTS, name
+        most += (counted**2).sum() == 1 and (shared**2).sum() >= 0.3 * SHARE_PARTS**2
     assert most >= 5
 
 
 def test_what_each_record_counts_for() -> None:
     where = {name: exact(torch.tensor([g, g]))[0] for name, g in planted().items()}
-    parts = {name: exact(torch.tensor([g, g]))[1] / (2 * FINENESS) for name, g in planted().items()}
+    parts = {name: exact(torch.tensor([g, g]))[1] / (2 * SHARE_PARTS) for name, g in planted().items()}
     two = NORM_EDGES.index(2.0)
     for name in ("huge", "infinite", "none", "above all edges"):
         assert where[name].tolist() == [0] * (len(EDGES) - 1) + [2], name
@@ -86,7 +86,7 @@ def test_totals_by_a_loop() -> None:
     for batches in ([records()], list(torch.split(records(), 7))):
         found = totals(batches, SIZES, EDGES, 40)
         assert found[0].tolist() == counts.tolist()
-        assert found[1] / FINENESS == pytest.approx(parts, abs=40 / FINENESS)
+        assert found[1] / SHARE_PARTS == pytest.approx(parts, abs=40 / SHARE_PARTS)
 
 
 def released(seed: int | None, sigma: float = 3.0, samples: torch.Tensor | None = None) -> PrivateStats:
@@ -111,7 +111,7 @@ def vector(stats: PrivateStats) -> np.ndarray:
 def test_the_noise_is_of_the_stated_scale(seeded: bool) -> None:
     """200 releases of 30 numbers: 6,000 draws show a scale that is 5 % off, at 5 standard errors and more."""
     counts, parts = exact(records())
-    truth = np.concatenate([counts, parts / FINENESS])
+    truth = np.concatenate([counts, parts / SHARE_PARTS])
     noise = np.array([vector(released(seed if seeded else None)) - truth for seed in range(200)]) / 3.0
     low, high = chi2.ppf([1e-6, 1 - 1e-6], noise.size)
     assert low < (noise**2).sum() < high and high < 1.1 * noise.size and low > 0.9 * noise.size
@@ -126,7 +126,7 @@ def test_a_seed_repeats_the_noise_and_nothing_else_does() -> None:
     assert released(1) == released(1) != released(2)
     assert released(None) != released(None) and released(None).secure and not released(1).secure
     other = vector(released(1, samples=records().flip(1))) - vector(released(1))
-    assert other[-3:] == pytest.approx(np.round(other[-3:] * FINENESS) / FINENESS, abs=1e-9)  # who knows the seed
+    assert other[-3:] == pytest.approx(np.round(other[-3:] * SHARE_PARTS) / SHARE_PARTS, abs=1e-9)  # who knows the seed
 
 
 def test_every_field() -> None:
