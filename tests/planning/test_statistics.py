@@ -64,9 +64,14 @@ def test_sizes_add_up() -> None:
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
-        (("format",), "other", "must hold the format dptheory-statistics-1, got 'other'"),
+        (
+            ("format",),
+            "other",
+            "must hold the format dptheory-statistics-1 or dptheory-private-statistics-1, got 'other'",
+        ),
         (("name",), 3, "stats.name must be of type str, got 3"),
         (("public",), 1, "stats.public must be of type bool, got 1"),
+        (("public",), False, "stats.public must be true, got False"),
         (("examples",), True, "stats.examples must be of type int, got True"),
         (("examples",), 1, "stats.examples must be an integer"),
         (("layer_sizes",), [], "stats.layer_sizes must be a row of integers"),
