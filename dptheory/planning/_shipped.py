@@ -19,7 +19,7 @@ def shipped_names() -> tuple[str, ...]:
     Example: the small network of this project, and a linear layer.
         >>> from dptheory.planning import shipped_names
         >>> shipped_names()
-        ('linear-probe/cifar-10', 'small-cnn/fashion-mnist', 'small-cnn/mnist')
+        ('linear-probe/cifar-10', 'small-cnn/cifar-10', 'small-cnn/fashion-mnist', 'small-cnn/mnist')
     """
     return tuple(sorted(file.stem.replace("__", "/") for file in _FOLDER.glob("*.json")))
 

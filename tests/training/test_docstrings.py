@@ -77,6 +77,7 @@ OF_NO_PAPER = {
     "networks.pooled_channels_last": "speed",
     "networks.sample_loss": "bookkeeping",
     "networks.small_tanh_cnn": "usual in DP-SGD studies, of none of the five papers",
+    "networks.small_colour_cnn": "the same for colour images",
     "probe.MeasureSettings": "measure names the sources",
     "probe.Measurement": "measure names the sources",
     "probe.ProbeResult": "run_probe names the sources",

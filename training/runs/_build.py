@@ -1,7 +1,6 @@
 """From the words of a configuration to models, optimizers and mechanisms."""
 
 import inspect
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +15,7 @@ from training.mechanisms import AnchorGradients, Mechanism, Schedule, layers
 from training.networks import small_tanh_cnn
 from training.runs._config import OptimizerConfig, RunConfig
 
-_COLOUR = (3, 32, 32)
+_COLOUR = 3 * 32 * 32
 _MODELS: dict[str, Callable[[int], nn.Module]] = {
     "dp-cnn": networks.dp_cnn,
     "resnet20": networks.resnet20,
@@ -108,8 +107,7 @@ def build_model(name: str, *, features: int, seed: int) -> nn.Module:
     """
     match _validate.choice("name", name, ("small-cnn", *_MODELS, "linear-probe")):
         case "small-cnn":
-            colour = features == math.prod(_COLOUR)
-            return small_tanh_cnn(seed, image_shape=_COLOUR) if colour else small_tanh_cnn(seed)
+            return networks.small_colour_cnn(seed) if features == _COLOUR else small_tanh_cnn(seed)
         case "linear-probe":
             return networks.linear_probe(seed, features=features)
         case _:
