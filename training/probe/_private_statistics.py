@@ -113,8 +113,8 @@ def totals(
         )
         energies = squares.cpu().numpy()
         whole = energies.sum(1)
-        norms = np.where(np.isfinite(whole), np.sqrt(whole), np.inf)
-        counts += np.bincount(np.searchsorted(edges, norms), minlength=edges.size + 1)[1:]
+        places = np.searchsorted(edges, np.sqrt(whole))  # what is no number is sorted behind every edge
+        counts += np.bincount(places, minlength=edges.size + 1)[1:]
         there = np.isfinite(whole) & (whole > 0.0)
         # rounded down, so that the parts of a record are SHARE_PARTS or less together
         parts += np.floor(energies[there] / whole[there, None] * SHARE_PARTS).astype(np.int64).sum(0)
