@@ -98,7 +98,7 @@ class PrivacyAccountant:
             >>> accountant = PrivacyAccountant(sampling_rate=0.1)
             >>> accountant.record_release(Step(noise_multiplier=4.0, sampling_rate=1.0, count=2))
             >>> round(accountant.epsilon(delta=1e-5), 2), accountant.steps
-            (1.34, 0)
+            (1.36, 0)
         """
         self._releases = (*self._releases, _validate.instance("release", release, privacy.Step))
         self._forget()
