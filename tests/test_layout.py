@@ -43,7 +43,7 @@ TRAINING_FLOORS: tuple[frozenset[str], ...] = tuple(
         ("engine",),
         ("runs",),
         ("probe", "audits", "instrument"),
-        ("validate", "benchmarks"),
+        ("validate", "benchmarks", "_probe_command"),
         ("__main__",),
     )
 )
@@ -238,6 +238,7 @@ TESTED_IN = {
     "dptheory.planning._methods": "planning/test_plan.py",
     "dptheory.planning._preset_pages": "planning/test_presets.py",
     "dptheory.planning._preset_settings": "planning/test_presets.py",
+    "dptheory.planning._released": "planning/test_private_statistics.py",
     "dptheory.planning._records": "planning/test_plan.py",
     "dptheory.planning._schedule": "planning/test_plan.py",
     "dptheory.planning._setup": "planning/test_plan.py",
@@ -290,6 +291,7 @@ TESTED_IN = {
     "training.mechanisms._dpsgd": "training/engine/test_optimizer.py",
     "training.networks._small_cnn": "training/engine/test_optimizer.py",
     "training.probe._drawn_errors": "training/probe/test_measurement.py",
+    "training._probe_command": "training/test_command_line.py",
     "training.probe._figure": "training/test_training_figures.py",
     "training.probe._method_moments": "training/probe/test_statistics.py",
     "training.probe._gradient_shape": "training/probe/test_measurement.py",

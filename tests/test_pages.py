@@ -219,6 +219,7 @@ def test_pages_of_a_paper_form_a_chain(paper: str) -> None:
 
 
 METHODS = {
+    "planning/private_statistics.md",
     "privacy/fixed_size_batches.md",
     "privacy/other_samplers.md",
     "privacy/saddle_line.md",

@@ -145,6 +145,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
             secure=self.secure,
             epsilon_if_secure=self.accountant.epsilon_if_secure(delta),
             public=(*_HYPERPARAMETERS, *known, *self.mechanism.public),
+            releases=self.accountant.releases,
         )
 
     def statement(self, delta: float, *, seeds: tuple[str, ...] = ()) -> PrivacyStatement:

@@ -301,3 +301,32 @@ def test_bad_input() -> None:
     for epsilon, delta, says in ((0.0, 1e-5, "epsilon"), (1.0, 0.995, "delta"), (1.0, 0.0, "delta")):
         with pytest.raises(ValueError, match=says):
             PrivacyAccountant(RATE).limit(epsilon=epsilon, delta=delta)
+
+
+def test_releases_besides_the_steps_are_counted() -> None:
+    """In epsilon and in the budget, with the steps of one kind and of several, before and after a state is taken over."""
+    release = privacy.Step(noise_multiplier=10.0, sampling_rate=1.0, count=2)
+    kept = PrivacyAccountant(sampling_rate=0.1)
+    kept.record_release(release)
+    assert kept.epsilon(1e-5) == privacy.Composition((release,)).epsilon(1e-5).upper and kept.steps == 0
+    for sigma, count in ((2.0, 30), (3.0, 20)):
+        for _ in range(count):
+            kept.record(StepCost(sigma))
+    parts = [privacy.Step(noise_multiplier=s, sampling_rate=0.1, count=n) for s, n in ((2.0, 30), (3.0, 20))]
+    whole = privacy.Composition((release, *parts)).epsilon(1e-5).upper
+    assert kept.epsilon(1e-5) == pytest.approx(whole, rel=1e-9) and kept.composition().parts[0] == release  # type: ignore[union-attr]
+    again = PrivacyAccountant(sampling_rate=0.1)
+    again.load_state_dict(kept.state_dict())
+    assert again.releases == (release,) and again.epsilon(1e-5) == kept.epsilon(1e-5)
+    noted = PrivacyAccountant(sampling_rate=0.1)
+    noted.record_release(release)
+    for state, expected in ((kept.state_dict(), 1), (PrivacyAccountant(sampling_rate=0.1).state_dict(), 1)):
+        noted.load_state_dict(state)
+        assert len(noted.releases) == expected  # the same once; one that only one of the two knows stays
+    for budget, fits in ((whole * 1.02, True), (whole, False)):
+        kept.limit(epsilon=budget, delta=1e-5)
+        if fits:
+            kept.clear(StepCost(3.0))
+        else:
+            with pytest.raises(BudgetError, match="one more step would exceed"):
+                kept.clear(StepCost(3.0))
