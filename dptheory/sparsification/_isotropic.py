@@ -11,7 +11,8 @@ _MAX_DIM = 10**9
 def isotropic_kappa(*, grad_norm: float, dim: int, clip_norm: float, drop_rate: float, deviation: float = 0.0) -> float:
     r"""E_m E<w, clip(m * g)> / E<w, clip(g)> for g ~ N(w, s^2 I) and entries of w that are all of one size: exact.
 
-    No gradient of the same norm has more. With k = x d and the noncentral chi laws R of :func:`gaussian_clip_moments`
+    No gradient of the same norm has more. With k = x d and the noncentral chi laws R of
+    :func:`dptheory.gradients.gaussian_clip_moments`
 
     .. math:: \kappa^* = x\, \frac{E \min(1, C / s R_{k+2}(x|w|^2/s^2))}{E \min(1, C / s R_{d+2}(|w|^2/s^2))}
 

@@ -93,7 +93,7 @@ def test_shares_of_layers_by_hand() -> None:
 
 
 def test_all_intervals_hold_together() -> None:
-    """Of 4,000 draws of the noise at most 5 % miss somewhere; 1.15 times the noise would be seen, at 5 standard errors."""
+    """Of 4,000 draws of the noise at most 5 % miss somewhere; 1.4 times the noise would be seen, at 5 standard errors."""
     rng, draws = np.random.default_rng(0), 4000
     truth, shares = np.array([2000.0, 1900.0, 1300.0, 10.0]) / 2000, (0.25, 0.75)
 

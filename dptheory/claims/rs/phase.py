@@ -46,8 +46,8 @@ $k = xd$, $H = U(w)/|w|^2$ the share of the gradient that survives, $A = \frac{G
    so not for $\kappa\le\sqrt x\big/\big(1+J_1(\frac1{\sqrt x}-1)\big)$ either. At a fixed $\gamma\le\frac1{2G}$ with
    $\Delta_L\ge\frac{\gamma(A/x+D)}{2G}$ no mask with $\kappa\le x+rc$ lowers it, $c$ the share that the clipping term $A$ has in it without a mask.""",
         verdict=Verdict.HOLDS,
-        summary=r"for isotropic Gaussian deviation the exact $\kappa^2$ is at most $x(1+\frac r{6k-1})$, $k$ entries kept: at a tuned rate no mask "
-        r"lowers Theorem 3.5's bound with it unless $\sigma>2.1B$; for any symmetric one none with $x\le H^2$ does.",
+        summary=r"isotropic deviation: exactly $\kappa^2\le x(1+\frac r{6k-1})$, and at a tuned rate no mask lowers Theorem 3.5's bound with it "
+        r"unless $\sigma>2.1B$; any symmetric one: none with $x\le H^2$ does.",
         key_points=(
             r"$\kappa$ of the papers compares two lower bounds on the descent, and can be large where both say nothing. $\kappa^\ast$ compares the descents.",
             r"Isotropic deviations: what $\kappa^\ast$ gains over $\sqrt x$ is at most $\frac r{12k-2}$ of it. It vanishes in the number $k$ of entries kept, "
