@@ -201,6 +201,7 @@ TESTED_IN = {
     "dptheory.checks._law": "checks/test_mean.py",
     "dptheory.checks._search": "checks/test_mean.py",
     "dptheory.checks._shrink": "checks/test_refute.py",
+    "dptheory.embedding._clipped_risk": "embedding/test_risk.py",
     "dptheory.embedding._worst_risk": "embedding/test_risk.py",
     "dptheory.convergence._budget": "convergence/test_bounds.py",
     "dptheory.convergence._drawn_size": "convergence/test_bounds.py",

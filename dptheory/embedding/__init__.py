@@ -21,6 +21,12 @@ from dptheory.embedding._calibration import (
     release_noise_ratio,
     sampled_epsilon,
 )
+from dptheory.embedding._clipped_risk import (
+    BestResidualClip,
+    BiasedDescentRisk,
+    best_residual_clip,
+    biased_descent_risk,
+)
 from dptheory.embedding._clipping_bias import ClippingBias, clipping_bias, joint_clipping_bias
 from dptheory.embedding._comparison import ReleaseComparison, compare_releases
 from dptheory.embedding._costs import PowerIteration, extra_floats, power_iteration
@@ -41,6 +47,8 @@ from dptheory.embedding._worst_risk import WorstDescentRisk, worst_descent_risk
 
 __all__ = [
     "Adjacency",
+    "BestResidualClip",
+    "BiasedDescentRisk",
     "ClippingBias",
     "ExcessRisk",
     "GepMse",
@@ -54,6 +62,8 @@ __all__ = [
     "SplitNoise",
     "WorstDescentRisk",
     "anchor_subspace",
+    "best_residual_clip",
+    "biased_descent_risk",
     "clipped_gep_mse",
     "clipping_bias",
     "compare_releases",
