@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.special import betaincinv, rel_entr
+from scipy.special import betainccinv, rel_entr
 
 from dptheory import _validate
 
@@ -45,7 +45,7 @@ def held_out_residual(*, residuals: ArrayLike, residual_clip: float, failure_pro
         residuals: what the subspace leaves of the held-out anchors, shape (h, p), entries in [-1e140, 1e140]; see
             :func:`dptheory.embedding.project`.
         residual_clip: S in [1e-70, 1e70].
-        failure_probability: delta in [1e-300, 1), of each of the two bounds.
+        failure_probability: delta in [1e-200, 1), of each of the two bounds.
 
     Returns:
         The mean and the share with their bounds.
@@ -68,7 +68,7 @@ def held_out_residual(*, residuals: ArrayLike, residual_clip: float, failure_pro
             f"anchor, got {_validate.shown(residuals)}"
         )
     clip = _validate.size("residual_clip", residual_clip)
-    failure = _validate.real("failure_probability", failure_probability, 1e-300, 1.0, ends="[)")
+    failure = _validate.real("failure_probability", failure_probability, 1e-200, 1.0, ends="[)")
     norms = np.sqrt(np.square(matrix).sum(axis=1))
     count, clipped = len(norms), int((norms > clip).sum())
     share = float(np.square(np.minimum(norms / clip, 1.0)).mean())
@@ -76,9 +76,7 @@ def held_out_residual(*, residuals: ArrayLike, residual_clip: float, failure_pro
         energy=share * clip**2,
         energy_bound=_largest_mean(share, -math.log(failure) / count) * clip**2,
         clip_probability=(clipped + 1) / (count + 1),
-        clip_probability_bound=1.0
-        if clipped == count
-        else 1.0 - float(betaincinv(count - clipped, clipped + 1, failure)),
+        clip_probability_bound=1.0 if clipped == count else float(betainccinv(clipped + 1, count - clipped, failure)),
     )
 
 
@@ -89,9 +87,9 @@ def _largest_mean(share: float, nats: float) -> float:
 
     def excess(odds: float) -> float:
         other = share + (1.0 - share) * odds
-        return float(rel_entr(share, other) + rel_entr(1.0 - share, (1.0 - share) * (1.0 - odds))) - nats
+        return float(rel_entr(share, other)) - (1.0 - share) * math.log1p(-odds) - nats
 
     most = 1.0 - math.ulp(1.0)
     return (
-        1.0 if excess(most) <= 0 else share + (1.0 - share) * float(brentq(excess, 0.0, most, xtol=1e-16, rtol=1e-14))
+        1.0 if excess(most) <= 0 else share + (1.0 - share) * float(brentq(excess, 0.0, most, xtol=1e-300, rtol=1e-14))
     )

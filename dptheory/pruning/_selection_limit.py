@@ -8,7 +8,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import norm
 
 from dptheory import _validate
-from dptheory.pruning._error import random_k_mse, top_k_mse
+from dptheory.pruning._error import top_k_gain
 
 Array = NDArray[np.float64]
 
@@ -59,8 +59,7 @@ def selection_gain_bound(
     groups = _validate.integer("groups", groups, 1, 10**12)
     ratio = _validate.size("sigma_g", sigma_g) / _validate.size("clip_norm", clip_norm)
     root = math.sqrt(_SPREAD) * ratio + 1.0 / math.sqrt(dim * groups)
-    gain = float(random_k_mse(dim, keep, 1.0) - top_k_mse(dim, keep, 1.0)) / dim
-    return min(1.0, _most_gain(keep / dim, zcdp_rho * root * root) / gain)
+    return min(1.0, _most_gain(keep / dim, zcdp_rho * root * root) / top_k_gain(dim, keep, "exact"))
 
 
 def _most_gain(share: float, nats: float) -> float:

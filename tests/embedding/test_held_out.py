@@ -47,3 +47,17 @@ def test_residuals_must_be_a_matrix() -> None:
     for bad in ([1.0, 2.0], np.zeros((0, 3)), [[1e141]], 3.0):
         with pytest.raises(ValueError, match="residuals must be a matrix"):
             held_out_residual(residuals=bad, residual_clip=1.0, failure_probability=0.05)
+
+
+def test_small_bounds_keep_their_digits() -> None:
+    """Nothing left of any of h: both bounds are 1 - delta^(1/h), here 2e-13."""
+    failure = 1 - 1e-9
+    found = held_out_residual(residuals=np.zeros((5000, 1)), residual_clip=1.0, failure_probability=failure)
+    for bound in (found.energy_bound, found.clip_probability_bound):
+        assert bound == pytest.approx(-np.expm1(np.log(failure) / 5000), rel=1e-9, abs=0)
+
+
+def test_failure_probability_stays_where_the_quantile_is_exact() -> None:
+    """At 1e-300 SciPy's inverse Beta function, and with it the bound, is 3 % too small (10 clipped of 100,000)."""
+    with pytest.raises(ValueError, match="failure_probability"):
+        held_out_residual(residuals=_ROWS, residual_clip=1.0, failure_probability=1e-300)

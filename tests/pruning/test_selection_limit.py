@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from dptheory.pruning import random_k_mse, selection_gain_bound, top_k_mse
+from dptheory.pruning import random_k_mse, selection_gain_bound, top_k_energy, top_k_mse
+from dptheory.pruning._selection_limit import _most_gain
 
 
 def _bound(rho: float, *, dim: int = 256, keep: int = 26, ratio: float = 0.3, clip_norm: float = 1.0) -> float:
@@ -31,3 +32,12 @@ def test_bound_is_at_most_the_root_of_the_information() -> None:
 
 def test_bound_depends_on_the_ratio_alone() -> None:
     assert _bound(0.1) == pytest.approx(_bound(0.1, clip_norm=1e-60), rel=1e-12)
+
+
+def test_one_entry_kept_of_many() -> None:
+    """What top-k gains is not the difference of two mean squared errors of the size of the group."""
+    dim = 10**9
+    for nats in (1e-20, 1e-9):
+        rho = nats / (math.sqrt(1 - 2 / math.pi) * 0.3 + 1 / math.sqrt(7 * dim)) ** 2
+        gain = float(top_k_energy(dim, 1, 1.0) - 1) / dim
+        assert _bound(rho, dim=dim, keep=1) == pytest.approx(_most_gain(1 / dim, nats) / gain, rel=1e-11, abs=0)

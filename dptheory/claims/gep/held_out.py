@@ -143,7 +143,7 @@ coins, $0<\delta<1$. All is meant given the subspace.
             ),
             (
                 "If the private gradients have another law than the anchors, the bounds move by the distance of the two laws, "
-                "and nothing public tells that distance. Counting the clipped residuals of a batch with noise does."
+                "and nothing public tells that distance. But the clipped residuals of a batch can be counted, with noise."
             ),
             "Remember: the largest of $h$ held-out residuals is exceeded by a fresh one with probability at most $1/(h+1)$.",
             "Use `held_out_residual`.",
@@ -155,7 +155,7 @@ coins, $0<\delta<1$. All is meant given the subspace.
         conditions=(
             "The held-out anchors are independent draws, at a model that they did not help to choose. For the next step of a run "
             "the same anchors are no longer fresh.",
-            "The clip $S$ is fixed before the held-out anchors are seen (or is the $j$-th of their lengths, item 2). The first "
+            "The clip $S$ is fixed before the held-out anchors are seen (or is the $j$-th of their lengths, item 2, with $h-j$ for $N$ also where some are equal: the calculator counts $N$). The first "
             "$m-h$ may choose it.",
             "The subspace is that of $m-h$ anchors. That of all $m$ need not leave less ([gep.lem3.2.text](lem3.2.text.md)).",
             "Both bounds together hold with probability at least $1-2\\delta$.",

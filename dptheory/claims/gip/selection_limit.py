@@ -156,30 +156,36 @@ Open: the order as $k\to0$. The factor of item 3 then grows like $\sqrt{\pi-2}\t
         verdict=Verdict.HOLDS,
         summary=(
             "no $\\rho$-zCDP selection retains more than $\\sqrt R\\thinspace d/\\Gamma$ of the top-k gain; for long gradients "
-            "$R\\approx.36\\thinspace\\rho\\sigma_g^2/C^2$, and noisy sizes have half of it at $k = .1$."
+            "$R\\approx.36\\thinspace\\rho\\sigma_g^2/C^2$, and noisy sizes have half of a sharper bound at $k = .1$."
         ),
         key_points=(
             "The question: the known private selections retain little of what top-k gains. Is there a better one?",
             (
                 "Hardly. A selection at a zCDP budget can learn only so much about the sizes of the entries, and this bounds "
-                "its gain. At $k = .1$ noise on the sizes has more than half of what is possible for long gradients; at "
-                "$k = \\frac12$ a logistic choice of every entry has 93 %, at small budgets."
+                "its gain. For long gradients noise on the sizes has more than half of what is possible at $k = .1$, and at small "
+                "budgets a logistic choice of every entry has 93 % of it at $k = \\frac12$."
             ),
             (
-                "In the paper's setting, with batch gradients of norm $100C$ and all of $\\epsilon = 1$ spent on the indices (by "
-                "zCDP, no credit for sampling), no selection can retain more than 0.04 % of the gain; 64 % are needed to beat "
-                "the direction of DP-SGD."
+                "In the paper's setting, with batch gradients of norm $100C$ and $\\epsilon = 1$ spent on the indices in equal parts over "
+                "875 steps (by zCDP, no credit for sampling), no selection by a step's batch can retain more than 0.04 % of that "
+                "step's gain, and 1.2 % with all of it spent in one step; 64 % are needed to beat the direction of DP-SGD."
             ),
             "Remember: at most $\\sqrt R\\thinspace d/\\Gamma$, with $R = \\rho(\\kappa|g|/C+1)^2/D$, $\\kappa^2 = 1-2/\\pi$.",
             "Use `selection_gain_bound`.",
         ),
         for_users=(
-            "Before you look for a cleverer private selection, ask `selection_gain_bound` what any could gain: in the paper's setting, "
-            "without credit for sampling, at most 0.04 % of what top-k gains, where noise on the sizes has 0.02 %."
+            "Before you look for a cleverer private selection, ask `selection_gain_bound` what any could gain: in the paper's setting "
+            "with batch gradients of 100 clipping norms and epsilon 1 spread evenly over the steps, without credit for sampling, at most "
+            "0.04 % of what top-k gains in a step, where noise on the sizes has 0.02 %."
         ),
         conditions=(
             "zCDP of the selection for a given batch. A batch drawn at random and kept secret makes the same budget buy more.",
             "Item 1 is about the worst batch with the sum $g$, and about the average over $g$.",
+            "The budget is one for all batches of vectors. If examples can have some gradients only, a selection may know more.",
+            (
+                "The selection sees the batch of its step alone. One that is kept for several steps, or that uses earlier batches "
+                "too, may spend the budgets of all of them."
+            ),
             "The selection may know $\\sigma_g$, $\\rho$ and everything else but the batch.",
             "Neighbours add or remove one example. Groups of examples cost $\\rho n^2$ by zCDP at all orders (step 1).",
             "What the values reveal is no part of the budget $\\rho$: selection by the released gradient spends theirs.",

@@ -31,7 +31,7 @@ $S_{tj} = E\theta_j^2$ then.
 2. *One curvature $G$ in the layer*: with $S_t = E|\theta_l|^2$, $V_t = \sum_jv_{tj}$ and the floor $\varphi_t = \frac{\eta_tV_t}{G(2-\eta_tG)}$, a
    step lowers $F_l$ if and only if $S_t>\varphi_t$, that is $E|\nabla_lf|^2>\frac{\eta_tGV_t}{2-\eta_tG}$. If $\varphi_t$ does not rise with $t$ (constant or
    falling step size, and noise), $F_l(t)\ge\min(F_l(0),F_l(T))$: freezing in mid-run never helps. At constant $\varphi$ the best is $T$
-   for $S_0>\varphi$ and 0 for $S_0<\varphi$, for every $T$. If $\varphi_t$ does not fall, the best step is the first with $S_t\le\varphi_t$.
+   for $S_0>\varphi$ and 0 for $S_0<\varphi$, for every $T$. If $\varphi_t$ does not fall, the best step is the first with $S_t\le\varphi_t$, or $T$ if there is none.
 3. *Several curvatures*, $\eta$ and $v_j$ constant: let $r_j = (1-\eta\lambda_j)^2$, $\varphi_j = \frac{\eta v_j}{\lambda_j(2-\eta\lambda_j)}$. If for some $\varrho$ the slow entries ($r_j\ge\varrho$) start at or
    below their floors and the others at or above, $F_l$ falls first and then rises (or does one of both), and the best step is the first that
    does not lower it. If it is the other way round, the best is 0 or $T$. In general that rule fails.
@@ -41,7 +41,7 @@ $S_{tj} = E\theta_j^2$ then.
    $$\sum_{m\in M}G_m(S_{0m}-\varphi_m)(1-r_m)r_m^t\le(1-\omega)\sum_{l\in K}G_l\varphi_l(1-r_l)r_l^{T-t-1},$$
    or $T$ if there is none. It rises by 0 or 1 as $T$ rises by 1. Freezing gains at most $\frac{1-\omega}2\sum_KG_l\varphi_l$, and this is approached as $T\to\infty$.
 5. *Noise multiplier*: freezing does not lower it ([lf.privacy](privacy.md)), stopping does. With all data in every step, $T$ steps at
-   $\mu$-GDP and one curvature, $V = TV_1$: $S_T = r^TS_0+\frac{T\eta^2V_1(1-r^T)}{1-r}$ falls first in $T$ and then rises, or only rises.""",
+   $\mu$-GDP and one curvature, $V = TV_1$ with $V_1>0$: $S_T = r^TS_0+\frac{T\eta^2V_1(1-r^T)}{1-r}$ falls first in $T$ and then rises, or only rises.""",
         verdict=Verdict.HOLDS,
         summary=(
             "on a quadratic, a layer of one curvature is best frozen at once or never, unless step size or noise rise; "
