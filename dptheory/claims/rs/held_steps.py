@@ -189,7 +189,7 @@ def _(epochs: int, n: int, gamma: float, mu: float, sigma: float, dim: int, size
     (0.2, 1.0, 0.0, 0.5, 2, 2),
     (1.0, 1.0, 0.0, 0.5, 2, 2),
     problem=_worst_case.momentum_run,
-    looseness=math.inf,
+    looseness=0.8,
     wrong=lambda gamma, G, mu, rate, epochs, n: (
         convergence.held_mask_bound(
             objective_gap=1.0, learning_rate=gamma, epochs=epochs * n, steps_per_epoch=n, smoothness=G, drop_rate=rate

@@ -179,7 +179,9 @@ def committed() -> tuple[list[Certified], list[Answer]]:
 
 def times_of(tool: str, quantity: str, answers: list[Answer]) -> float:
     """The median over settings of our time over the tool's."""
-    seconds = {(one.tool, one.number): one.seconds for one in answers if one.quantity == quantity and one.upper is not None}
+    seconds = {
+        (one.tool, one.number): one.seconds for one in answers if one.quantity == quantity and one.upper is not None
+    }
     return float(np.median([seconds["dptheory", n] / spent for (name, n), spent in seconds.items() if name == tool]))
 
 
