@@ -179,6 +179,7 @@ NO_MIRROR = ("dptheory.claims", "dptheory.cli")
 TESTED_IN = {
     "training.runs._planner_page": "training/runs/test_planner.py",
     "dptheory.sparsification._split_free": "sparsification/test_kappa.py",
+    "dptheory.sparsification._isotropic": "sparsification/test_kappa.py",
     "dptheory.privacy._attack": "privacy/test_composition.py",
     "dptheory.privacy._bound_names": "privacy/test_composition.py",
     "dptheory.privacy._composed_steps": "privacy/test_composition.py",
@@ -209,6 +210,7 @@ TESTED_IN = {
     "dptheory.convergence._momentum_masks": "convergence/test_bounds.py",
     "dptheory.convergence._plain_mean": "convergence/test_bounds.py",
     "dptheory.convergence._power_sums": "convergence/test_bounds.py",
+    "dptheory.convergence._tuned_rate": "convergence/test_bounds.py",
     "dptheory.convergence._quadratic": "convergence/test_bounds.py",
     "dptheory.convergence._ranges": "convergence/test_bounds.py",
     "dptheory.convergence._terms": "convergence/test_bounds.py",

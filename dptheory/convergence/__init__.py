@@ -32,6 +32,7 @@ from dptheory.convergence._momentum_masks import momentum_mask_bound
 from dptheory.convergence._plain_mean import plain_mean_bound
 from dptheory.convergence._quadratic import epoch_mask_moments, fresh_mask_moments
 from dptheory.convergence._terms import DescentBound, alignment_bound, batch_second_moment, noise_term
+from dptheory.convergence._tuned_rate import tuned_learning_rate
 
 __all__ = [
     "DescentBound",
@@ -57,5 +58,6 @@ __all__ = [
     "privacy_term",
     "private_bound",
     "stationary_excess",
+    "tuned_learning_rate",
     "velocity_variance",
 ]

@@ -60,6 +60,21 @@ CALLS: Calls = {
              second_moment=0.5, **_POISSON),
         call(**_RUN, clip_norm=0.1, noise_multiplier=1.54, dim=550_000, batch_size=1000),
     ],
+    "dptheory.convergence.tuned_learning_rate": [
+        call(
+            objective_gap=2.0,
+            steps=100,
+            smoothness=1.0,
+            clip_norm=1.0,
+            noise_multiplier=1.0,
+            dim=10,
+            batch_size=5,
+            drop_rate=0.5,
+            sampling="poisson",
+            sampling_rate=0.1,
+        ),
+        call(objective_gap=2.0, steps=100_000, smoothness=1.0, clip_norm=1.0, noise_multiplier=1.0, dim=1_000_000),
+    ],
     "dptheory.convergence.noisy_sgd_bound": [
         call(**_STEP, deviation=0.5, noise_std=0.5, dim=10, batch_size=4, drop_rate=0.5, **_POISSON),
         call(**_RUN, deviation=0.5, noise_std=0.1, dim=550_000, batch_size=1000),

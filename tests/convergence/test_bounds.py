@@ -680,3 +680,36 @@ def test_bad_input_is_named(
         with pytest.raises(ValueError, match=name) as caught:
             function(**(good | {name: value}))
         assert repr(value) in str(caught.value) or "shape" in str(caught.value) or name == "curvature"
+
+
+def test_no_learning_rate_beats_the_tuned_one() -> None:
+    """Runs from one step to 1e9, gaps that are used up at once to gaps that cannot be: a search over eight orders."""
+    beaten = []
+    for steps, gap, sigma, rate in itertools.product((1, 2, 50, 10**9), (1e-3, 0.5, 1e4), (0.0, 30.0), (0.0, 0.7)):
+        run: dict[str, Any] = dict(
+            objective_gap=gap,
+            steps=steps,
+            smoothness=2.0,
+            clip_norm=1.0,
+            noise_multiplier=sigma,
+            dim=100,
+            drop_rate=rate,
+        )
+        tuned = convergence.tuned_learning_rate(**run)
+        best = convergence.dpsgd_bound(**run, learning_rate=tuned).value
+        others = tuned * np.concatenate([np.geomspace(1e-4, 1e4, 41), 1 + np.linspace(-0.02, 0.02, 9)])
+        least = min(convergence.dpsgd_bound(**run, learning_rate=float(other)).value for other in others)
+        if least < best * (1 - 1e-12):
+            beaten.append((run, tuned, least / best))
+    assert not beaten
+
+
+def test_the_tuned_learning_rate_at_the_ends_of_its_range() -> None:
+    small: dict[str, Any] = dict(
+        objective_gap=1e-70, smoothness=1e-35, clip_norm=1e35, noise_multiplier=1e35, dim=10**18
+    )
+    large: dict[str, Any] = dict(objective_gap=1e140, smoothness=1e35, clip_norm=1e-35)
+    for run in (small, large):
+        for steps in (1, 10**12):
+            found = convergence.tuned_learning_rate(**run, steps=steps, drop_rate=1 - 1e-15)
+            assert 0 < found < math.inf
