@@ -38,7 +38,8 @@ def momentum_mask_bound(
     at every step is taken: (sqrt(2 G Delta + g^2 (1 + mu) (T - 1) U) + k sqrt((1 - mu) (T K + U)))^2, U the largest second
     moment of a step.
 
-    Within a factor of two of the worst case over long runs with fresh masks where gamma G <= 0.4 (1 - mu)^2 / (1 + mu).
+    Within a factor of two of the worst case over long runs with fresh masks of one ``drop_rate`` where
+    gamma G <= 0.4 (1 - mu)^2 / (1 + mu); further from it in short runs.
 
     Needs, and cannot check: L is G-smooth and bounded below; momentum as torch.optim.SGD has it (velocity 0 at first,
     no dampening, no Nesterov), never reset; a mask uniform given the past at the start of each epoch; fresh noise and fresh

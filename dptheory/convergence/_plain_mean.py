@@ -31,9 +31,9 @@ def plain_mean_bound(
     With rho_e as in :func:`held_mask_bound` and q_e = q_{e+1} + max(0, 1 - rho_e q_{e+1}), q_{E+1} = 0, the bound is
     (2 G Delta q_1 + n sum_e (gamma_e G)^2 (y_e s^2 / B + x_e d sigma^2 / B^2) q_{e+1}) / E, y_e = x_e for n = 1 and 1 for n > 1.
 
-    Where rho_e never falls (a mask that is relaxed) it is the worst case for n = 1, and without deviation and noise for
-    gamma_e G <= 1. Where rho_e falls (gradual cooling, a decaying step) early epochs can count for nothing, as if the run
-    had begun later: a function can save its gap for the epochs that use little of it.
+    Where rho_e never falls (a mask that is relaxed at a fixed step size) it is the worst case for n = 1, and without deviation
+    and noise for gamma_e G <= 1. Where rho_e falls (gradual cooling, a decaying step) early epochs can count for nothing, as if
+    the run had begun later: a function can save its gap for the epochs that use little of it.
 
     Needs, and cannot check: what :func:`held_mask_bound` needs.
 

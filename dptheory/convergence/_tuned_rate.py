@@ -94,8 +94,9 @@ def _best_share(theta: float, steps: int) -> float:
     def slope(log_share: float) -> float:
         """Derivative of A_T + theta rho (T - A_T) over T."""
         share = min(math.exp(log_share), 1.0)
-        last = (1 - share) ** (steps - 1)
+        decay = (steps - 1) * math.log1p(-share) if share < 1 else -math.inf  # 1 - share would round a small share away
+        last, used = math.exp(decay), -math.expm1(decay)
         falls = (power_sums(share, steps)[0] / steps - last) / share
-        return theta * (1 - last) - falls
+        return theta * used - falls
 
     return math.exp(float(brentq(slope, -math.log(4 * theta + 4 * steps), 0.0, xtol=1e-14)))

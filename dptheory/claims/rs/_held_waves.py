@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Wave:
-    """E epochs of n steps; tau = n gamma G > 1, wave and slope share the smoothness as (1 - 1/tau) : 1/tau; a = 1."""
+    """E epochs of n >= 2 steps; tau = n gamma G > 1, wave and slope share the smoothness as (1 - 1/tau) : 1/tau; a = 1."""
 
     learning_rate: float
     smoothness: float

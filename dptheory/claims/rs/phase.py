@@ -22,9 +22,9 @@ row = Row(
             r"Where deviations spread like an isotropic Gaussian no mask lowers the bound on the exact descent at a tuned learning rate unless "
             r"$\sigma>2.1B$; else compare $1-r$ with the square of the share of the gradient that survives clipping."
         ),
-        statement=r"""Let $U(w) = E\langle w,\mathrm{clip}_C(w+\xi)\rangle$, the descent itself and no bound on it,
-$U_m(w) = E\langle w,\mathrm{clip}_C(m\odot(w+\xi))\rangle$ and $\kappa^\ast = E_mU_m/U$. Theorem 3.5 holds with $U(\nabla w_t)$ for $Q_t$ and
-$\kappa^\ast$ for $\kappa$, without a bias term, and so does [rs.clipped_steps](clipped_steps.md) for symmetric deviations; below, their bounds are these. Let
+        statement=r"""Let $U(w) = E\langle w,\mathrm{clip}_ C(w+\xi)\rangle$, the descent itself and no bound on it,
+$U_m(w) = E\langle w,\mathrm{clip}_ C(m\odot(w+\xi))\rangle$ and $\kappa^\ast = E_mU_m/U$. Theorem 3.5 holds with $U(\nabla w_t)$ for $Q_t$ and
+$\kappa^\ast$ for $\kappa$, without a bias term, where $\kappa^\ast>0$, and so does [rs.clipped_steps](clipped_steps.md) for symmetric deviations; below, their bounds are these. Let
 $k = xd$, $H = U(w)/|w|^2$ the share of the gradient that survives, $A = \frac{GM}2$ and $D = \Delta_\sigma$.
 
 1. For every symmetric $\xi$, $\kappa^\ast\le\min(x,\sqrt x\thinspace C/|w|)/H$. At a learning rate tuned for each $x$ no mask with $x\le H^2$ lowers
@@ -46,13 +46,13 @@ $k = xd$, $H = U(w)/|w|^2$ the share of the gradient that survives, $A = \frac{G
    so not for $\kappa\le\sqrt x\big/\big(1+J_1(\frac1{\sqrt x}-1)\big)$ either. At a fixed $\gamma\le\frac1{2G}$ with
    $\Delta_L\ge\frac{\gamma(A/x+D)}{2G}$ no mask with $\kappa\le x+rc$ lowers it, $c$ the share that the clipping term $A$ has in it without a mask.""",
         verdict=Verdict.HOLDS,
-        summary=r"isotropic deviation: exactly $\kappa^2\le x(1+\frac r{6k-1})$, and at a tuned rate no mask lowers Theorem 3.5's bound with it "
+        summary=r"isotropic Gaussian deviation: the exact $\kappa^2\le x(1+\frac r{6k-1})$, so no mask lowers Theorem 3.5's tuned bound "
         r"unless $\sigma>2.1B$; any symmetric one: none with $x\le H^2$ does.",
         key_points=(
             r"$\kappa$ of the papers compares two lower bounds on the descent, and can be large where both say nothing. $\kappa^\ast$ compares the descents.",
             r"Isotropic deviations: what $\kappa^\ast$ gains over $\sqrt x$ is at most $\frac r{12k-2}$ of it. It vanishes in the number $k$ of entries kept, "
             "not in the dimension: where one entry of very many is kept it can be 6.8 %.",
-            r"Heavy tails alone, in all directions alike, do not make a mask pay. Deviations that sit in few entries can, and then only for $x>H^2$.",
+            r"Heavy tails alone do not change that: mixtures of isotropic Gaussians of several sizes have the same bound. Deviations that sit in few entries can, and then only for $x>H^2$.",
             r"Use `isotropic_kappa` and `largest_isotropic_kappa`; for the sharper bound `tuned_learning_rate` with `dpsgd_bound`.",
         ),
         conditions=(
