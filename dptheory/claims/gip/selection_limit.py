@@ -155,8 +155,8 @@ $$R = \frac{\rho\thinspace(\kappa r+1)^2}D,\qquad F(R) = \inf_{s>0,\thinspace\nu
 Open: the order as $k\to0$. The factor of item 3 then grows like $\sqrt{\pi-2}\thinspace/\sqrt{2k\log(1/k)}$.""",
         verdict=Verdict.HOLDS,
         summary=(
-            "no $\\rho$-zCDP selection retains more than $\\sqrt R\\thinspace d/\\Gamma$ of the top-k gain; for long gradients "
-            "$R\\approx.36\\thinspace\\rho\\sigma_g^2/C^2$, and noisy sizes have half of a sharper bound at $k = .1$."
+            "no $\\rho$-zCDP selection retains more than $\\sqrt R\\thinspace d/\\Gamma$ of the top-k gain, $R\\approx.36\\rho\\sigma_g^2/C^2$ "
+            "for long gradients; noisy sizes have half of a sharper bound at $k = .1$."
         ),
         key_points=(
             "The question: the known private selections retain little of what top-k gains. Is there a better one?",
