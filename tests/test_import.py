@@ -4,8 +4,6 @@ import json
 import subprocess
 import sys
 
-import pytest
-
 HEAVY = {
     "torch",
     "opacus",
@@ -32,21 +30,25 @@ def test_import_loads_the_standard_library_alone() -> None:
     assert found == {"dptheory"}
 
 
-@pytest.mark.parametrize(
-    ("statements", "needed"),
-    [
-        ("import dptheory.pruning, dptheory.privacy", "numpy"),
-        ("import dptheory.claims; dptheory.claims.all_claims()", "scipy"),
-        ("import dptheory.claims; dptheory.claims.find('kappa')", "scipy"),
-        ("import dptheory.cli", "typer"),
-        ("import training.__main__", "typer"),
-    ],
+STAGES = (
+    ("import dptheory.pruning, dptheory.privacy", "numpy"),
+    ("import dptheory.claims; dptheory.claims.all_claims(); dptheory.claims.find('kappa')", "scipy"),
+    ("import dptheory.cli", "typer"),
+    ("import training.__main__", "training"),
 )
-def test_heavy_packages_wait_for_those_who_need_them(statements: str, needed: str) -> None:
-    top = {name.split(".")[0] for name in loaded(statements)}
-    assert needed in top
-    assert not top & HEAVY
-    assert "training" not in top or "training" in statements
+"""What people import, and what it needs; one after the other in one interpreter."""
+
+
+def test_heavy_packages_wait_for_those_who_need_them() -> None:
+    note = "stages.append(sorted(set(sys.modules) - before))"
+    lines = (line for statements, _ in STAGES for line in (statements, note))
+    code = "\n".join(("import sys, json", "before, stages = set(sys.modules), []", *lines, "print(json.dumps(stages))"))
+    stages = json.loads(subprocess.check_output([sys.executable, "-c", code]))
+    for (statements, needed), modules in zip(STAGES, stages, strict=True):
+        top = {name.split(".")[0] for name in modules}
+        assert needed in top, statements
+        assert not top & HEAVY, statements
+        assert "training" not in top or "training" in statements, statements
 
 
 def test_submodules_load_on_first_use() -> None:

@@ -58,6 +58,20 @@ def test_at_a_tuned_learning_rate_the_trade_off_pays_only_for_kappa_above_the_ro
     assert gain(1.01 * root, 1e6) > 1  # where the noise is large, any kappa above it pays
 
 
+@pytest.mark.parametrize("dim", [2, 3, 10, 1000, 10**6])
+def test_alike_in_all_directions_no_mask_pays_unless_the_noise_exceeds_twice_the_batch(dim: int) -> None:
+    """At noise_multiplier = 2 batch_size, D = 4 d C^2 beside A = C^2: the largest kappa stays below what a gain asks for."""
+
+    def gain(keep: int, noise: float) -> bool:
+        share, ratio = keep / dim, dim * noise**2
+        kappa = sparsification.largest_isotropic_kappa(dim=dim, drop_rate=1 - share)
+        return kappa > math.sqrt((1 + share * ratio) / (1 + ratio))
+
+    kept = sorted({1, 2, dim // 2, dim - 1} & set(range(1, dim)))
+    assert not any(gain(keep, noise) for keep in kept for noise in (0.5, 1.0, 2.0))
+    assert gain(1, 1e3)  # where the noise is larger the bound leaves room
+
+
 def test_with_poisson_batches_the_bound_needs_the_larger_second_moment() -> None:
     """L = w^2 / 2 at w = 10, clip 1, step 1/2, 1000 examples drawn with probability 1/1000: |s| is the number drawn."""
     step, mean, square = 0.5, 1.0, 1.0 + 0.999
@@ -113,6 +127,15 @@ def test_at_the_papers_budget_the_selection_cannot_be_told_from_a_random_one() -
 
 
 # --- gradient embedding perturbation ----------------------------------------------------------------------------------
+
+
+def test_no_private_selection_retains_more_than_4_parts_in_10_000_at_that_budget() -> None:
+    """GIP's WRN-16-4: 875 steps, 10,547 groups of 256 entries, 26 kept; the sum of the gradients 100 clipping norms long."""
+    rho = privacy.zcdp_budget(epsilon=1.0, delta=1e-5) / 875
+    bound = pruning.selection_gain_bound(
+        zcdp_rho=rho, dim=256, keep=26, groups=10_547, sigma_g=100 / math.sqrt(256 * 10_547), clip_norm=1.0
+    )
+    assert 3e-4 < bound < 4e-4
 
 
 def test_the_stated_noise_is_1_1_to_2_2_times_the_least_and_grows_without_bound() -> None:

@@ -60,16 +60,18 @@ def test_sides(sides: Any, passed: bool, says: str) -> None:
 
 
 def test_the_function_runs_once_per_case_and_lazy_sides_after_it() -> None:
+    """Wrong values up to the first that is rejected, here that of 1: the one of 0 is right."""
     calls: list[str] = []
 
     def compare(n: int) -> Sides:
         calls.append(f"compare {n}")
-        return n, lambda: (calls.append(f"truth {n}"), n)[1], lambda: (calls.append(f"wrong {n}"), n + 1)[1]
+        return n, lambda: (calls.append(f"truth {n}"), n)[1], lambda: (calls.append(f"wrong {n}"), n * n + n)[1]
 
     row = _row()
-    row.equal(lambda: [(i,) for i in range(2)], name="once")(compare)
-    assert row.claim.check()[0].passed
-    assert calls == ["compare 0", "truth 0", "wrong 0", "compare 1", "truth 1", "wrong 1"]
+    row.equal(lambda: [(i,) for i in range(3)], name="once")(compare)
+    (evidence,) = row.claim.check()
+    assert evidence.passed and evidence.detail == "rejects wrong 2 at (1)" and evidence.samples == 3
+    assert calls == ["compare 0", "truth 0", "wrong 0", "compare 1", "truth 1", "wrong 1", "compare 2", "truth 2"]
 
 
 def test_mean_law_inequality_and_certificate() -> None:

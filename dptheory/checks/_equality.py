@@ -55,15 +55,11 @@ class EqualityCheck:
         cases = list(self.cases())
         if not cases:
             raise ValueError("cases must give at least one case, got none")
-        found = _within(budget, self.compare, cases)
+        found, rejected = self._within(budget, cases)
         done = cases[: len(found)]
-        stated, truths, misstated = zip(*found, strict=True)
+        stated, truths = zip(*found, strict=True)
         errors = [relative_difference(s, t) for s, t in zip(stated, truths, strict=True)]
         worst = max(range(len(done)), key=errors.__getitem__)
-        caught = [
-            i for i, (w, t) in enumerate(zip(misstated, truths, strict=True))
-            if w == w and w is not None and relative_difference(w, t) > self.tolerance  # NaN refutes nothing
-        ]  # fmt: skip
         problems = [
             *(
                 []
@@ -71,10 +67,10 @@ class EqualityCheck:
                 else [f"fails at {_show(done[worst])}, off by {errors[worst]:.3g}"]
             ),
             *([] if len(done) == len(cases) else [f"budget spent after {len(done)} of {len(cases)} cases"]),
-            *([] if caught else ["does not reject the wrong statement"]),
+            *([] if rejected else ["does not reject the wrong statement"]),
         ]
-        shown = caught[0] if caught else worst
-        detail = f"rejects wrong {_number(misstated[shown])} at {_show(done[shown])}" if caught else ""
+        shown = rejected[0] if rejected else worst
+        detail = f"rejects wrong {_number(rejected[1])} at {_show(done[shown])}" if rejected else ""
         return Evidence(
             check=self.name,
             kind=self.kind,
@@ -90,19 +86,26 @@ class EqualityCheck:
             finished=len(done) == len(cases),
         )
 
+    def _within(
+        self, budget: float, cases: Sequence[tuple[Any, ...]]
+    ) -> tuple[list[tuple[Value, Value]], tuple[int, Value] | None]:
+        """Statement and truth of the leading cases that fit into the budget, at least one; and the first case that rejects.
 
-def _within(
-    budget: float, compare: Callable[..., Sides], cases: Sequence[tuple[Any, ...]]
-) -> list[tuple[Value, Value, Value | None]]:
-    """Statement, truth and wrong value of the leading cases that fit into the budget; at least one case."""
-    deadline = time.monotonic() + budget
-    found: list[tuple[Value, Value, Value | None]] = []
-    for case in cases:
-        stated, truth, wrong = compare(*case)
-        found.append((_plain(stated), evaluated(truth), evaluated(wrong)))
-        if time.monotonic() > deadline:
-            break
-    return found
+        Wrong values are computed up to that one.
+        """
+        deadline = time.monotonic() + budget
+        found: list[tuple[Value, Value]] = []
+        rejected: tuple[int, Value] | None = None
+        for number, case in enumerate(cases):
+            stated, side, wrong = self.compare(*case)
+            truth = evaluated(side)
+            found.append((_plain(stated), truth))
+            value = None if rejected else evaluated(wrong)
+            if value is not None and value == value and relative_difference(value, truth) > self.tolerance:
+                rejected = number, value  # NaN refutes nothing
+            if time.monotonic() > deadline:
+                break
+        return found, rejected
 
 
 def evaluated(side: Any) -> Any:

@@ -66,15 +66,14 @@ def page_html(title: str, markdown: str, folder: Path) -> str:
     """
     try:
         from markdown_it import MarkdownIt
-        from math_core import LatexToMathML
+
+        from dptheory.cli._mathml import mathml
     except ImportError:
         raise ValueError("--open needs the extra docs: pip install 'dptheory[docs]'") from None
     formulas: list[str] = []
-    converter = LatexToMathML(macros={"cr": r"\\", "tag": r"\qquad(#1)"}, fancy_error=False)
 
     def hide(found: re.Match[str]) -> str:
-        display = found[1] is not None
-        formulas.append(converter.convert_with_local_state((found[1] or found[2]).strip(), displaystyle=display))
+        formulas.append(mathml(found[1] or found[2], display=found[1] is not None))
         return f"\ue000{len(formulas) - 1}\ue001"
 
     text, start = "", 0

@@ -35,7 +35,10 @@ def make_plan(
     learning_rate: Annotated[float | None, typer.Option(help="Learning rate of plain SGD, if it is fixed.")] = None,
     max_epochs: Annotated[int, typer.Option(help="Most passes that can be afforded.")] = 100,
     stats: Annotated[
-        Path | None, typer.Option(help="Statistics of your own network: python -m training probe --stats FILE.")
+        Path | None,
+        typer.Option(
+            help="Statistics of your own network: python -m training probe --stats FILE; with --private they cost budget."
+        ),
     ] = None,
     like: Annotated[
         str | None, typer.Option(help="Borrow the statistics of a network of this project, as small-cnn/fashion-mnist.")

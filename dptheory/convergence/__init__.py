@@ -28,8 +28,11 @@ from dptheory.convergence._momentum import (
     stationary_excess,
     velocity_variance,
 )
+from dptheory.convergence._momentum_masks import momentum_mask_bound
+from dptheory.convergence._plain_mean import plain_mean_bound
 from dptheory.convergence._quadratic import epoch_mask_moments, fresh_mask_moments
 from dptheory.convergence._terms import DescentBound, alignment_bound, batch_second_moment, noise_term
+from dptheory.convergence._tuned_rate import tuned_learning_rate
 
 __all__ = [
     "DescentBound",
@@ -47,11 +50,14 @@ __all__ = [
     "held_mask_bound",
     "layer_freezing_bound",
     "least_gradient_bound",
+    "momentum_mask_bound",
     "noise_term",
     "noisy_sgd_bound",
     "optimal_steps",
+    "plain_mean_bound",
     "privacy_term",
     "private_bound",
     "stationary_excess",
+    "tuned_learning_rate",
     "velocity_variance",
 ]

@@ -3,12 +3,14 @@
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
 from dptheory.convergence import _ranges as ranges
 from dptheory.convergence._power_sums import changing_sums
 from dptheory.convergence._terms import DescentBound
+
+Array = NDArray[np.float64]
 
 _MAX_EPOCHS = 10**7
 
@@ -75,11 +77,7 @@ def held_mask_bound(
     moves = smoothness * _validate.per_step("learning_rate", learning_rate, epochs, 1e-70, longest)
     keeps = 1 - _validate.per_step("drop_rate", drop_rate, epochs, 0.0, math.nextafter(1, 0))
     moves, keeps = np.broadcast_to(moves, epochs), np.broadcast_to(keeps, epochs)
-    if deviation or noise_std or (moves > 1).any():
-        descents = keeps * moves * (2 - moves)
-    else:
-        with np.errstate(divide="ignore"):  # one step of length 1 / G leaves nothing
-            descents = keeps * -np.expm1(2 * steps_per_epoch * np.log1p(-moves))
+    descents = epoch_descents(moves, keeps, steps_per_epoch, bool(deviation or noise_std))
     per_gap, per_deviation = changing_sums(descents, steps_per_epoch * moves**2)
     _, per_noise = changing_sums(descents, steps_per_epoch * keeps * moves**2)
     return DescentBound(
@@ -88,3 +86,11 @@ def held_mask_bound(
         noise=per_noise * dim * (noise_std / batch_size) ** 2,
         bias=0.0,
     )
+
+
+def epoch_descents(moves: Array, keeps: Array, steps_per_epoch: int, noisy: bool) -> Array:
+    """rho_e, the share of the gap that an epoch is sure to gain, shape (epochs,)."""
+    if noisy or (moves > 1).any():
+        return keeps * moves * (2 - moves)
+    with np.errstate(divide="ignore"):  # one step of length 1 / G leaves nothing
+        return np.asarray(keeps * -np.expm1(2 * steps_per_epoch * np.log1p(-moves)))

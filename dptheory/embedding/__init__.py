@@ -21,10 +21,17 @@ from dptheory.embedding._calibration import (
     release_noise_ratio,
     sampled_epsilon,
 )
+from dptheory.embedding._clipped_risk import (
+    BestResidualClip,
+    BiasedDescentRisk,
+    best_residual_clip,
+    biased_descent_risk,
+)
 from dptheory.embedding._clipping_bias import ClippingBias, clipping_bias, joint_clipping_bias
 from dptheory.embedding._comparison import ReleaseComparison, compare_releases
 from dptheory.embedding._costs import PowerIteration, extra_floats, power_iteration
 from dptheory.embedding._groups import grouping_cost_ratio, square_root_allocation
+from dptheory.embedding._held_out import HeldOutResidual, held_out_residual
 from dptheory.embedding._mse import (
     GepMse,
     LargestRatios,
@@ -40,9 +47,12 @@ from dptheory.embedding._worst_risk import WorstDescentRisk, worst_descent_risk
 
 __all__ = [
     "Adjacency",
+    "BestResidualClip",
+    "BiasedDescentRisk",
     "ClippingBias",
     "ExcessRisk",
     "GepMse",
+    "HeldOutResidual",
     "LargestRatios",
     "PowerIteration",
     "Projection",
@@ -52,6 +62,8 @@ __all__ = [
     "SplitNoise",
     "WorstDescentRisk",
     "anchor_subspace",
+    "best_residual_clip",
+    "biased_descent_risk",
     "clipped_gep_mse",
     "clipping_bias",
     "compare_releases",
@@ -60,6 +72,7 @@ __all__ = [
     "extra_floats",
     "gep_mse",
     "grouping_cost_ratio",
+    "held_out_residual",
     "joint_clip",
     "joint_clipping_bias",
     "joint_mu",

@@ -41,8 +41,8 @@ def noisy_descent_risk(*, smoothness: float, initial_distance: float, steps: int
     r"""Bound after T steps of size 1/beta with any unbiased noise: beta D^2 / (2 T) + N / (2 beta).
 
     Half the noise of the paper's proof, which bounds L(theta_{t+1}) where L(theta_t) does better. The factor of N is the best for
-    T = 1. Whatever the noise, no bound can be below beta D^2 / (2 (T + 2)): see :func:`least_risk`. The exact worst case, with
-    T + 2 in place of T, is :func:`worst_descent_risk`.
+    every T. Equation 12 with its square has T, and so has this; the exact worst case has T + 2: :func:`worst_descent_risk`, which
+    is what to take unless the terms are to be compared with the paper's.
 
     Args:
         smoothness: beta > 0, in [1e-60, 1e60] like all sizes here.
@@ -126,7 +126,8 @@ def excess_risk(
     .. math:: \frac{\beta D^2}{2T} + \frac{Ts^2}{2\beta\mu^2n^2},\qquad s = \sqrt k\,G + \sqrt{p-k}\,\rho,
 
     which is D s / (\mu n) at T = \beta D n \mu / s. Rounding this T to the better of its neighbours costs at
-    most a factor 3/(2 sqrt 2) = 1.061 if it is at least 1; below 1, T = 1 is best, and the bound is beta D^2 / 2 and more.
+    most a factor 3/(2 sqrt 2) = 1.061 if it is at least 1; below 1, T = 1 is best, and the bound is beta D^2 / 2 and more. With
+    T + 2 in place of T the first term is a bound too (gep.noisy_steps): smaller by a share 2/(T + 2), without the simple best T.
 
     Needs, and cannot check: neighbours differ by one sample added or removed, n is public; each sample's loss is G-Lipschitz, not
     only the mean; no residual is longer than its clip at any iterate (else clipping biases the step); rho and the anchors do

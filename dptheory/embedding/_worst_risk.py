@@ -16,8 +16,10 @@ class WorstDescentRisk:
     """Worst excess risk over convex beta-smooth losses and noises of mean 0.
 
     Attributes:
-        mean_value: of the mean of L(theta_1), ..., L(theta_T): exact. Also an upper bound for L(mean iterate).
-        mean_iterate_least: what L(mean iterate) costs on some loss; the worst case lies between this and ``mean_value``.
+        mean_value: of the mean of L(theta_1), ..., L(theta_T), and of L(mean iterate) where only the mean energy of the noise is
+            known: exact. inf where it is too large for a float.
+        mean_iterate_least: for noise of the same energy in all steps, what L(mean iterate) costs on some loss; its worst case
+            lies between this and ``mean_value``.
     """
 
     mean_value: float
@@ -32,8 +34,9 @@ def worst_descent_risk(
     .. math:: \frac1T\sum_{t=1}^TE L(\theta_t)-L_\ast\le\frac{\beta D^2}{2(T+2)}+\frac N{2\beta},\qquad
               c_T\ge\frac1{2T}\sum_{k=1}^T\frac{k^2}{k(k-1)+T},
 
-    the first with equality for some loss, whatever D, N and T; the second is the factor of N / beta for L at the mean iterate, in
-    place of 1/2: 1/2, 3/8 and .3556 for T = 1, 2, 3, and back to 1/2 as T grows.
+    the first with equality for some loss, whatever D, N and T; c_T is the factor of N / beta for L at the mean iterate, in place
+    of 1/2, if the noise has the same energy in all steps. The lower bound is 1/2, 3/8 and .3556 for T = 1, 2, 3, and back to 1/2
+    as T grows.
 
     Args:
         smoothness: beta > 0, in [1e-60, 1e60] like all sizes here.
@@ -43,7 +46,7 @@ def worst_descent_risk(
             is the same in all steps.
 
     Returns:
-        The worst case of the mean of the values, and a lower bound of that at the mean iterate.
+        The worst case of the mean of the values, and a lower bound of that at the mean iterate for noise of one energy.
 
     Raises:
         ValueError: an argument outside its range.

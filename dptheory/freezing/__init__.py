@@ -13,14 +13,19 @@ from dptheory.freezing._effects import (
     signal_growth,
 )
 from dptheory.freezing._expected_angle import expected_angle
+from dptheory.freezing._when import BestFreezing, LayerSteps, best_freezing, best_layer_steps
 
 __all__ = [
+    "BestFreezing",
     "BiasAngleChange",
     "FreezingBounds",
     "FreezingComparison",
     "FreezingEffect",
+    "LayerSteps",
     "SignalGrowth",
     "TrainablePart",
+    "best_freezing",
+    "best_layer_steps",
     "bias_angle",
     "bias_turn",
     "biased_signal",

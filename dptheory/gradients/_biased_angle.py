@@ -80,7 +80,8 @@ def shift_moments(dim: int, snr: float, bias: float) -> tuple[float, float]:
 def _noise_angles(law: _angle_law.AngleLaw, kinks: tuple[float, ...]) -> tuple[Array, Array]:
     """Nodes of the noise angle and their probabilities, panels split towards the kinks."""
     halves = 0.5 ** np.arange(_KINK_PANELS)
-    added = [np.concatenate([[k], k - halves * k, k + halves * (math.pi - k)]) for k in kinks]
+    # up to where the law ends: from pi the last of the halves is longer than the whole law at a large snr
+    added = [np.concatenate([[k], k - halves * k, k + halves * max(law.edges[-1] - k, 0.0)]) for k in kinks]
     edges = np.unique(np.clip(np.concatenate([law.edges, *added]), law.edges[0], law.edges[-1]))
     half = 0.5 * np.diff(edges)
     nodes = (edges[:-1, None] + half[:, None] * (_NODES + 1.0)).ravel()

@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 _MAX_DIM = 10**9
 _REACH = 9.5  # |g| / s is a 1-Lipschitz function of standard normals: it strays further with probability below 1e-18
-_GAUSS = 64
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _THIN = 1e-5
 _FAR = 1e3  # |w|^2 over s^2 dim from which eight terms of the series for the mean cosine give 16 digits
 
@@ -288,6 +288,5 @@ def _integrate(function: Callable[[Array], Array], low: float, high: float) -> f
     """Gauss-Legendre rule; 0 where the range is empty."""
     if low >= high:
         return 0.0
-    points, weights = np.polynomial.legendre.leggauss(_GAUSS)
     half = 0.5 * (high - low)
-    return half * float(weights @ function(low + half * (1.0 + points)))
+    return half * float(_WEIGHTS @ function(low + half * (1.0 + _NODES)))

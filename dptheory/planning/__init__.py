@@ -5,7 +5,18 @@ from dptheory.planning._answer import plan_training
 from dptheory.planning._compare import compare_runs
 from dptheory.planning._config import config_text
 from dptheory.planning._plan import plan
-from dptheory.planning._records import Choice, Interval, MethodForecast, MethodResult, Part, Plan, PlannedTraining, Rule
+from dptheory.planning._private_statistics import SHARE_PARTS, STATISTICS_RELEASES, PrivateStats
+from dptheory.planning._records import (
+    Choice,
+    Interval,
+    MethodForecast,
+    MethodResult,
+    Part,
+    Plan,
+    PlannedTraining,
+    ReleasedStatistics,
+    Rule,
+)
 from dptheory.planning._report import to_json, to_markdown
 from dptheory.planning._setup import TrainingSetup
 from dptheory.planning._shipped import shipped_names, shipped_statistics
@@ -18,6 +29,8 @@ from dptheory.planning._statistics import (
 )
 
 __all__ = [
+    "SHARE_PARTS",
+    "STATISTICS_RELEASES",
     "Advice",
     "Choice",
     "GradientStats",
@@ -29,6 +42,8 @@ __all__ = [
     "Part",
     "Plan",
     "PlannedTraining",
+    "PrivateStats",
+    "ReleasedStatistics",
     "Rule",
     "TrainingSetup",
     "advice",

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from dptheory import _validate
-from dptheory.planning._records import Choice, MethodForecast, Plan
+from dptheory.planning._records import Choice, Interval, MethodForecast, Plan, ReleasedStatistics
 from dptheory.sparsification import least_kappa_tuned
 
 _WORTH = 1.05
@@ -73,6 +73,7 @@ def advice(plan: Plan) -> tuple[Advice, ...]:
     """
     _validate.instance("plan", plan, Plan)
     found = [_first(plan), _training(plan), _noise(plan)]
+    found += _released(plan)
     found += [_range(choice) for choice in (plan.batch_size, plan.epochs, plan.clip_norm) if _is_free(choice)]
     found += [_scale(plan), *(_about(plan, one) for one in plan.methods if one.method != "dp-sgd")]
     if plan.borrowed:
@@ -105,6 +106,60 @@ def _training(plan: Plan) -> Advice:
         f"{plan.noise_multiplier:.3g}, the least that keeps epsilon = {plan.setup.epsilon:g}."
     )
     return Advice(text=text, claims=("gip.thm2", "rf.sigmas"))
+
+
+def _released(plan: Plan) -> list[Advice]:
+    """What statistics of private records cost and say."""
+    if plan.released is None:
+        return []
+    one = plan.released
+    cost = (
+        f"The statistics are of the private records, and were released before: by themselves they spend epsilon = "
+        f"{one.epsilon:.3g}, the training {one.training_epsilon:.3g}, both together at most {plan.setup.epsilon:g}. For that the "
+        f"noise multiplier is {plan.noise_multiplier:.4g} in place of {one.noise_alone:.4g}. Account for both: "
+        f"Step(noise_multiplier={one.noise_multiplier:.5g}, sampling_rate=1, count={one.count}) and the training."
+    )
+    if not one.secure:
+        cost += " The release is a simulation: seeded. Its noise protects nothing from who knows the seed."
+    return [Advice(text=cost, claims=("gip.lem1",)), Advice(text=_norms(plan, one), claims=("gip.lem1", "rf.scaling"))]
+
+
+def _norms(plan: Plan, one: ReleasedStatistics) -> str:
+    """What clips do at the start; of the levels the outermost that the noise lets tell."""
+    found = []
+    if plan.clip_norm.value is not None and one.clip_probability is not None:
+        found.append(f"the clip {plan.clip_norm.value:g} shortens {_share(one.clip_probability)} of the gradients")
+    low = next(((level, norm.lower) for level, norm in one.norm_quantiles if norm.lower > 0.0), None)
+    high = next(
+        ((level, norm.upper) for level, norm in reversed(one.norm_quantiles) if math.isfinite(norm.upper)), None
+    )
+    if low is not None:
+        share = f"{100 - 100 * low[0]:g} % or more"
+        found.append(f"a clip up to {low[1]:.3g} shortens {share}, being that far one scale with the learning rate")
+    if high is not None:
+        share = f"{100 - 100 * high[0]:g} % or fewer"
+        found.append(f"one from {high[1]:.3g} on shortens {share}, and what is added to it adds noise to the rest")
+    said = "; ".join(found) if found else "the noise leaves nothing to tell of the norms"
+    return f"At the start {said}. Intervals of the release hold together with 95 %; later norms were not measured."
+
+
+def _share(one: Interval) -> str:
+    first, last = f"{100 * one.lower:.3g}", f"{100 * one.upper:.3g}"
+    return f"{first} %" if first == last else f"{first} to {last} %"
+
+
+def _frozen(plan: Plan, layers: int) -> str:
+    """How much of the squared norms the frozen layers hold, beside their share of the noise."""
+    if plan.released is None or plan.setup.layer_sizes is None:
+        return ""
+    rest = plan.released.layer_shares[layers:]
+    first = plan.released.layer_shares[:layers]
+    # the shares sum to at most 1, and to 1 but for gradients that are 0
+    lower = sum(one.lower for one in first)
+    upper = min(1.0, sum(one.upper for one in first), 1.0 - sum(one.lower for one in rest))
+    held = _share(Interval(lower=lower, upper=max(lower, upper), claims=("gip.lem1",)))
+    noise = sum(plan.setup.layer_sizes[:layers]) / plan.setup.entries
+    return f" At the start the frozen layers hold {held} of the records' squared norms, and {100 * noise:.3g} % of the noise."
 
 
 def _noise(plan: Plan) -> Advice:
@@ -150,6 +205,8 @@ def _about(plan: Plan, one: MethodForecast) -> Advice:
             f" It gains only if a mask keeps more than kappa = {needed:.3g} of the descent; without a change in how often the"
             f" deviations fit under the clip it keeps at most {math.sqrt(1 - rate):.3g}, and gains nothing at any noise."
         )
+    if one.method == "layer-freezing":
+        found += _frozen(plan, int(one.parts[0].value))
     if one.method == "index-pruning":
         gain = next(part.value for part in one.parts if part.name == "retained_gain")
         far = next(part.value for part in one.parts if part.name == "total_variation")

@@ -22,7 +22,8 @@ _WORD = re.compile(r"[a-z0-9-]+")
 def config_text(plan: Plan, *, data: str, model: str, physical_batch_size: int = 512) -> str:
     """The configuration of a run of the recommended method, in TOML.
 
-    The run keeps the plan's budget by itself: it stops before a step that would exceed it.
+    The run keeps the plan's budget by itself: it stops before a step that would exceed it. What statistics of private records
+    spent stands in the table [statistics], and the run counts it.
 
     Args:
         plan: of :func:`dptheory.planning.plan`, with a clip and a learning rate, given or from statistics with curvature.
@@ -97,4 +98,11 @@ def config_text(plan: Plan, *, data: str, model: str, physical_batch_size: int =
                 f"residual_clip = {plan.clip_norm.value!r}",
                 'grouping = "none"',
             ]  # the clip of what is not released
+    if plan.released is not None:
+        lines += [
+            "",
+            "[statistics]",
+            f"noise_multiplier = {plan.released.noise_multiplier!r}",
+            f"count = {plan.released.count}",
+        ]
     return "\n".join(lines) + "\n"

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dptheory import _validate
-from dptheory.planning import _measured, _methods
+from dptheory.planning import _measured, _methods, _released
+from dptheory.planning._private_statistics import PrivateStats
 from dptheory.planning._records import Choice, MethodForecast, Plan, Rule
 from dptheory.planning._schedule import CLAIMS, Point, choose, estimated_noise, step_at
 from dptheory.planning._setup import TrainingSetup
@@ -14,7 +15,7 @@ from dptheory.planning._statistics import GradientStats
 from dptheory.privacy import least_noise_multiplier
 
 
-def plan(setup: TrainingSetup, *, stats: GradientStats | None = None, borrowed: bool = False) -> Plan:
+def plan(setup: TrainingSetup, *, stats: GradientStats | PrivateStats | None = None, borrowed: bool = False) -> Plan:
     r"""What to train with at a budget, and whether one of the five methods is worth it.
 
     Batch size and epochs are chosen together: each pair on a coarse grid has its noise multiplier, and a bound on descent at the
@@ -33,9 +34,14 @@ def plan(setup: TrainingSetup, *, stats: GradientStats | None = None, borrowed: 
     curves alike in all directions; networks do not, and noise in flat directions costs little. With measured curvature the
     same ratio is given for E g' H g in place of E|g|^2, and nothing is decided on which the two do not agree.
 
+    Statistics of private records are a release, which takes its part of the budget: the noise is that with which release and
+    training together keep it. They say how many gradients a clip shortens and where the squared norms lie, at the start; the rest
+    they leave as it is without statistics.
+
     Args:
         setup: what is known and what is fixed.
-        stats: of measured gradients; without them methods that depend on the gradients get ranges.
+        stats: of measured gradients, or what was released of private ones; without them methods that depend on the gradients get
+            ranges.
         borrowed: the statistics are of another network or other data: the number of parameters may differ, and the noise is
             that of the user's own.
 
@@ -57,8 +63,14 @@ def plan(setup: TrainingSetup, *, stats: GradientStats | None = None, borrowed: 
     """
     _validate.instance("setup", setup, TrainingSetup)
     borrowed = _validate.flag("borrowed", borrowed)
-    if stats is None:
-        schedule = choose(setup, (), lambda clip: corners(setup))
+    private = stats if isinstance(stats, PrivateStats) else None
+    asked = setup
+    """What the choices and the forecasts are made for: of the budget what statistics of private records leave."""
+    if private is not None:
+        setup = _released.fitting(setup, private, borrowed)
+        asked = _released.left_for_training(setup, private)
+    if stats is None or private is not None:
+        schedule = choose(asked, (), lambda clip: corners(setup))
         known = None
     else:
         known = _measured.measured(setup, _validate.instance("stats", stats, GradientStats), borrowed)
@@ -66,11 +78,14 @@ def plan(setup: TrainingSetup, *, stats: GradientStats | None = None, borrowed: 
     point = schedule.point
     rate = point.batch_size / setup.num_examples
     steps = step_at(setup, point, 0.0).steps
-    sigma = least_noise_multiplier(epsilon=setup.epsilon, delta=setup.delta, sampling_rate=rate, steps=steps)
+    if private is None:
+        sigma = least_noise_multiplier(epsilon=setup.epsilon, delta=setup.delta, sampling_rate=rate, steps=steps)
+    else:
+        sigma = _released.noise_beside(setup, private, sampling_rate=rate, steps=steps)
     step = step_at(setup, point, sigma)
     if known is None:
-        shapes = _methods.shapes(setup, step, point.clip_norm)
-        methods = tuple(_methods.forecast_without(setup, shape, step) for shape in shapes)
+        shapes = _methods.shapes(asked, step, point.clip_norm)
+        methods = tuple(_methods.forecast_without(asked, shape, step) for shape in shapes)
         signals: Sequence[Signal] = corners(setup)
     else:
         assert point.clip_norm is not None
@@ -82,6 +97,7 @@ def plan(setup: TrainingSetup, *, stats: GradientStats | None = None, borrowed: 
         statistics=None if stats is None else stats.name,
         moments=() if known is None else tuple(moment.name for moment in known.stats.moments),
         borrowed=borrowed and stats is not None,
+        released=None if private is None else _released.released(setup, private, step, point.clip_norm),
         batch_size=schedule.batch_size,
         epochs=schedule.epochs,
         clip_norm=schedule.clip_norm,
@@ -90,7 +106,7 @@ def plan(setup: TrainingSetup, *, stats: GradientStats | None = None, borrowed: 
         sampling_rate=rate,
         noise_multiplier=sigma,
         noise_share=setup.entries * (sigma / point.batch_size) ** 2,
-        rules=_rules(setup, point, step, signals),
+        rules=_rules(asked, point, step, signals),
         methods=ranked(methods),
     )
 

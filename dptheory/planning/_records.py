@@ -159,6 +159,32 @@ class MethodResult:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReleasedStatistics:
+    """What statistics of private records cost a plan, and what they say; they were measured at the start of the training alone.
+
+    Attributes:
+        noise_multiplier, count: of the release (:attr:`PrivateStats.release`).
+        secure: whether its noise is of a cryptographic generator.
+        epsilon: that the release spends by itself at the plan's delta.
+        training_epsilon: that the training spends by itself; with the release the plan's epsilon is kept.
+        noise_alone: the noise multiplier that the training would need without the release.
+        clip_probability: share of the records that the plan's clip shortens; None where the clip is left open.
+        norm_quantiles: (level, the norm that this share of the records does not exceed), levels rising.
+        layer_shares: of each layer in a record's squared norm, the mean over the records.
+    """
+
+    noise_multiplier: float
+    count: int
+    secure: bool
+    epsilon: float
+    training_epsilon: float
+    noise_alone: float
+    clip_probability: Interval | None
+    norm_quantiles: tuple[tuple[float, Interval], ...]
+    layer_shares: tuple[Interval, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """The choice for a training, what it rests on, and the methods beside DP-SGD; :func:`dataclasses.asdict` makes it plain data.
 
@@ -171,7 +197,9 @@ class Plan:
         batch_size, epochs, clip_norm, learning_rate: the choices.
         steps: T of the chosen epochs.
         sampling_rate: q = batch_size / num_examples.
-        noise_multiplier: sigma, the least that keeps the budget (:func:`dptheory.privacy.least_noise_multiplier`).
+        released: what statistics of private records cost and say; None where the statistics are public, or there are none.
+        noise_multiplier: sigma, the least that keeps the budget (:func:`dptheory.privacy.least_noise_multiplier`; beside what was
+            released :func:`dptheory.privacy.least_noise_beside`).
         noise_share: d sigma^2 / B^2: the noise's energy over the squared clip.
         rules: how the learning rate moves with the rest.
         methods: DP-SGD first.
@@ -181,6 +209,7 @@ class Plan:
     statistics: str | None
     moments: tuple[str, ...]
     borrowed: bool
+    released: ReleasedStatistics | None
     batch_size: Choice
     epochs: Choice
     clip_norm: Choice

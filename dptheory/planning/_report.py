@@ -84,6 +84,8 @@ def to_markdown(plan: Plan, *, results: Sequence[MethodResult] = ()) -> str:
     source = "no statistics" if plan.statistics is None else f"statistics of {plan.statistics}"
     if plan.moments:
         source += f", moments {', '.join(plan.moments)}"
+    elif plan.released is not None:
+        source += ", released of the private records at the start"
     elif plan.statistics is not None:
         source += ", at no moment of which DP-SGD is seen to descend"
     if plan.borrowed:

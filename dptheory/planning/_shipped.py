@@ -19,7 +19,7 @@ def shipped_names() -> tuple[str, ...]:
     Example: the small network of this project, and a linear layer.
         >>> from dptheory.planning import shipped_names
         >>> shipped_names()
-        ('linear-probe/cifar-10', 'small-cnn/fashion-mnist', 'small-cnn/mnist')
+        ('linear-probe/cifar-10', 'small-cnn/cifar-10', 'small-cnn/fashion-mnist', 'small-cnn/mnist')
     """
     return tuple(sorted(file.stem.replace("__", "/") for file in _FOLDER.glob("*.json")))
 
@@ -44,4 +44,4 @@ def shipped_statistics(name: str) -> GradientStats:
         ['start', 'middle', 'end']
     """
     _validate.choice("name", name, shipped_names())
-    return read_statistics(_FOLDER / f"{name.replace('/', '__')}.json")
+    return _validate.instance("name", read_statistics(_FOLDER / f"{name.replace('/', '__')}.json"), GradientStats)

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from dptheory import _validate
+from dptheory.planning._private_statistics import PrivateStats
 
-FORMAT = "dptheory-statistics-1"
+FORMAT, PRIVATE = "dptheory-statistics-1", "dptheory-private-statistics-1"
 _LONGEST = 100_000
 """Numbers in one list of a file."""
 
@@ -80,7 +81,7 @@ class GradientStats:
     Attributes:
         name: as "small-cnn/fashion-mnist".
         data, network: on what they were measured.
-        public: whether nothing has to protect the records; statistics of private records are a release of their own.
+        public: whether nothing has to protect the records, which must be true; of private ones there are :class:`PrivateStats`.
         examples: how many records each moment was measured on.
         layer_sizes: parameters of each layer, from the input on.
         moments: at least one, in the order of the training.
@@ -108,6 +109,10 @@ def checked(stats: GradientStats) -> GradientStats:
     """
     _validate.integers("stats.layer_sizes", stats.layer_sizes, 1, 10**9)
     _validate.integer("stats.examples", stats.examples, 2, 10**9)
+    if not stats.public:
+        raise ValueError(
+            "stats.public must be true, got False: for private records there is python -m training probe --private"
+        )
     clips = {_clips(moment) for moment in stats.moments}
     if len(clips) != 1 or clips == {()}:
         raise ValueError(
@@ -142,8 +147,8 @@ def _clips(moment: MomentStats) -> tuple[float, ...]:
     return tuple(sorted(one.clip_norm for one in moment.methods if one.method == "dp-sgd"))
 
 
-def statistics_text(stats: GradientStats) -> str:
-    """Statistics as JSON, numbers with five digits: what :func:`read_statistics` reads.
+def statistics_text(stats: GradientStats | PrivateStats) -> str:
+    """Statistics as JSON: what :func:`read_statistics` reads. Numbers have five digits, those of private records all they have.
 
     Args:
         stats: of one network.
@@ -167,19 +172,21 @@ def statistics_text(stats: GradientStats) -> str:
         ...     read_statistics(path) == stats
         True
     """
-    _validate.instance("stats", stats, GradientStats)
-    plain = {"format": FORMAT, **_rounded(dataclasses.asdict(stats))}
+    if isinstance(stats, PrivateStats):
+        plain = {"format": PRIVATE, **dataclasses.asdict(stats)}
+    else:
+        plain = {"format": FORMAT, **_rounded(dataclasses.asdict(_validate.instance("stats", stats, GradientStats)))}
     return json.dumps(plain, allow_nan=False) + "\n"
 
 
-def read_statistics(path: Path) -> GradientStats:
+def read_statistics(path: Path) -> GradientStats | PrivateStats:
     """Statistics from a file.
 
     Args:
         path: what :func:`statistics_text` or ``python -m training probe --stats`` wrote.
 
     Returns:
-        The statistics.
+        The statistics; :class:`PrivateStats` where they were measured with ``--private``.
 
     Raises:
         ValueError: the file holds something else; the message names the entry.
@@ -198,18 +205,20 @@ def read_statistics(path: Path) -> GradientStats:
         ...         read_statistics(path)
         ...     except ValueError as error:
         ...         print(str(error).removeprefix(str(path)))
-         must hold the format dptheory-statistics-1, got 'something else'
+         must hold the format dptheory-statistics-1 or dptheory-private-statistics-1, got 'something else'
     """
     text = _validate.instance("path", path, Path).read_text(encoding="utf-8")
     try:
         found = json.loads(text, parse_constant=_no_constant)
     except ValueError as error:
         raise ValueError(f"{path} must be JSON, got {error}") from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        kind = found.get("format") if isinstance(found, dict) else found
-        raise ValueError(f"{path} must hold the format {FORMAT}, got {_validate.shown(kind)}")
+    kind = found.get("format") if isinstance(found, dict) else found
+    if not isinstance(found, dict) or kind not in (FORMAT, PRIVATE):
+        raise ValueError(f"{path} must hold the format {FORMAT} or {PRIVATE}, got {_validate.shown(kind)}")
     del found["format"]
     try:
+        if kind == PRIVATE:
+            return typing.cast(PrivateStats, _read("stats", PrivateStats, found))
         return checked(_read("stats", GradientStats, found))
     except ValueError as error:
         raise ValueError(f"{path} must hold statistics, got {error}") from None

@@ -44,6 +44,7 @@ from dptheory.privacy._masks import (
     masked_sensitivity,
     published_size_delta,
 )
+from dptheory.privacy._noise_beside import least_noise_beside
 from dptheory.privacy._renyi import conversion, epsilon_from_rdp, zcdp_budget, zcdp_epsilon
 from dptheory.privacy._samplers import truncated_epsilon_upper_bound, user_epsilon_upper_bound
 from dptheory.privacy._selection import selection_epsilon_upper_bound
@@ -104,6 +105,7 @@ __all__ = [
     "joint_epsilon",
     "joint_rdp",
     "largest_bound",
+    "least_noise_beside",
     "least_noise_multiplier",
     "loss_law",
     "masked_sensitivity",

@@ -4,6 +4,7 @@ Noisy values alone go through the integral on the saddle line (:mod:`_values_bou
 (:mod:`_grid_bounds`), and by their pure epsilon; masks by Renyi curves, and as if they hid nothing.
 """
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -80,17 +81,17 @@ def _direction_epsilon(parts: tuple[Part, ...], direction: Direction, delta: flo
         return values_epsilon(outer, direction, delta)
     pure = index_epsilon(parts)
     found = Found(0.0, math.inf, NONE, NONE)
+    values = functools.cache(lambda share: values_epsilon(outer, direction, share))
     if inner:
-        alone = values_epsilon(inner, direction, delta)
-        found = found.with_lower(alone.lower, f"{alone.below} of the values")
+        least = values(delta) if inner == outer else values_epsilon(inner, direction, delta)
+        found = found.with_lower(least.lower, f"{least.below} of the values")
     if pure == 0.0:
-        alone = values_epsilon(outer, direction, delta)
-        found = found.with_upper(alone.upper, f"{alone.above} without masks")
+        found = found.with_upper(values(delta).upper, f"{values(delta).above} without masks")
     found = found.with_upper(renyi_epsilon(parts, delta), RENYI)
     if pure > 0.0:
         added = joint_epsilon(
             delta=delta,
-            values=lambda share: values_epsilon(outer, direction, share).upper,
+            values=lambda share: values(share).upper,
             index_epsilon=pure,
             index_zcdp_rho=index_zcdp_rho(parts),
         )

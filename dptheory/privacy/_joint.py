@@ -1,5 +1,6 @@
 """Epsilon of index sets and noisy values released from one Poisson sample, and the dispersion that a budget pays for."""
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -82,7 +83,8 @@ def joint_epsilon(
 
     Args:
         delta: in (0, 1).
-        values: upper bound on the epsilon of the noisy sums alone at a delta, e.g. ``privacy.epsilon_bounds(...).upper``.
+        values: upper bound on the epsilon of the noisy sums alone at a delta, e.g. ``privacy.epsilon_bounds(...).upper``; no
+            less at a smaller delta.
         index_epsilon: epsilon_2 in [0, inf].
         index_zcdp_rho: rho in [0, inf]; inf leaves the second bound out.
         orders: Renyi orders of ``rdp``, each > 1; given with ``rdp``.
@@ -107,23 +109,31 @@ def joint_epsilon(
     _validate.calls("values", values)
     if (orders is None) != (rdp is None):
         raise ValueError(f"orders and rdp must be given together, got {_validate.shown(orders)} and {rdp!r}")
-    found = values(delta) + index_epsilon
+    alone = values(delta)
+    found = alone + index_epsilon
     if orders is not None and rdp is not None:
         found = min(found, _renyi.epsilon_from_rdp(orders=orders, rdp=rdp, delta=delta))
     if index_epsilon > 0.0 and index_zcdp_rho <= _renyi.MAX_RHO:
-        found = min(
-            found, _shared(delta, values, lambda mine: _renyi.zcdp_epsilon(zcdp_rho=index_zcdp_rho, delta=mine), found)
+        found = _shared(
+            delta, values, lambda mine: _renyi.zcdp_epsilon(zcdp_rho=index_zcdp_rho, delta=mine), found, alone
         )
     return found
 
 
-def _shared(delta: float, values: Callable[[float], float], index: Callable[[float], float], known: float) -> float:
-    """Least sum of both epsilons over the ways to share delta; ``known`` where none is below it."""
+def _shared(
+    delta: float, values: Callable[[float], float], index: Callable[[float], float], known: float, alone: float
+) -> float:
+    """Least sum of both epsilons over the ways to share delta; ``known`` where none is below it.
+
+    ``alone`` is what the values spend at the whole of delta. With less of it they spend more: where that is too much,
+    they are not asked.
+    """
     best = known
     for mine, rest in _split(delta):
         spent = index(mine)
-        if spent < best:  # else no epsilon of the values can help
-            best = min(best, values(rest) + spent)
+        if alone + spent < best:
+            alone = values(rest)
+            best = min(best, alone + spent)
     return best
 
 
@@ -174,6 +184,7 @@ def run_epsilon(
         axis=0,
     )
 
+    @functools.cache
     def values(share: float) -> float:
         return values_epsilon(delta=share, sampling_rate=rate, noise_multiplier=sigma, steps=steps)
 
@@ -189,7 +200,7 @@ def run_epsilon(
     if len({one.mechanism for one in releases}) > 1 or count > MAX_RELEASES or math.isinf(releases[0].mechanism.theta):
         return found
     law = _index.loss_law(mechanism=releases[0].mechanism)  # of one mechanism the index sets are composed exactly
-    return _shared(delta, values, lambda mine: law.epsilon(delta=mine, count=count), found)
+    return _shared(delta, values, lambda mine: law.epsilon(delta=mine, count=count), found, values(delta))
 
 
 def values_epsilon(*, delta: float, sampling_rate: float, noise_multiplier: float, steps: int) -> float:

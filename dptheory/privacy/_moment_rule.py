@@ -243,7 +243,7 @@ def _loss_rounding(step: StepLoss, z: Complexes, loss: Complexes) -> Reals:
     t, q = step.shift, step.sampling_rate
     error = ELEMENTARY * np.abs(loss)
     for sign in {"remove": (1.0,), "add": (-1.0,), "replace": (1.0, -1.0)}[step.direction]:
-        inside = log_mixture(step, sign * z)
+        inside = log_mixture(step, sign * z) if step.direction == "replace" else sign * loss
         exponent = sign * t * z - t * t / 2
         gain = np.exp(math.log(q) + (exponent - inside).real)  # q exp(exponent) / Lambda: d log Lambda / d exponent
         added = gain * np.abs(

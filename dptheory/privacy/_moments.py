@@ -11,6 +11,7 @@ under P is a rising function of one output z:
 takes all others: what is left is the part of P that a lower cut takes away.
 """
 
+import functools
 import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -30,8 +31,8 @@ ELEMENTARY = 2.0**-50
 
 _MOST_NODES = 4_000_000
 _MOST_GUESSED = 400_000  # nodes of moments that only choose a line
+_SHARED = 8.0  # of the real line, in one cell
 LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
-_TINY = 1e-300
 _LOG_NOTHING = -40.0
 
 
@@ -110,22 +111,21 @@ def log_mixture(step: StepLoss, z: Complexes) -> Complexes:
     if q == 1.0:
         return exponent
     large = exponent.real > 30.0
-    apart = large | ((exponent.real < -0.5) & (q > 0.5))
-    gain: Complexes = np.expm1(np.where(apart, 0.0, exponent))
-    odds: Complexes = np.exp(-np.where(large, exponent, 40.0))
-    whole = _log1p(q * gain)
-    far = np.add(exponent, math.log(q) + _log1p((1.0 - q) / q * odds))
-    near = np.log((1.0 - q) + q * np.exp(np.where(large, 0.0, exponent)))
-    return np.where(large, far, np.where(apart, near, whole))
+    small = (exponent.real < -0.5) & (q > 0.5)
+    found = _log1p(np.asarray(q * np.expm1(np.where(large | small, 0.0, exponent))))
+    if large.any():
+        beyond = exponent[large]
+        found[large] = beyond + (math.log(q) + _log1p(np.asarray((1.0 - q) / q * np.exp(-beyond))))
+    if small.any():
+        found[small] = np.log((1.0 - q) + q * np.exp(exponent[small]))
+    return found
 
 
 def _log1p(w: Complexes) -> Complexes:
     """log(1 + w), Re w > -1; NumPy's loses the real part of small w."""
-    real = np.where(
-        np.abs(w) < 0.5,
-        0.5 * np.log1p(np.where(np.abs(w) < 0.5, 2 * w.real + np.abs(w) ** 2, 0.0)),
-        np.log(np.abs(1 + w)),
-    )
+    modulus = np.abs(w)
+    near = modulus < 0.5
+    real = np.where(near, 0.5 * np.log1p(np.where(near, 2 * w.real + modulus**2, 0.0)), np.log(np.abs(1 + w)))
     return np.asarray(real + 1j * np.arctan2(w.imag, 1.0 + w.real))
 
 
@@ -165,26 +165,36 @@ class Moments:
 
 def real_moments(step: StepLoss, s: float) -> Moments:
     """By the trapezoid rule on the real line, to some ten digits."""
-    ends = reach(step, s, 10.0)
-    spacing = min(0.25, step.noise_multiplier / 2)
+    ends, spacing = reach(step, s, 10.0), min(0.25, step.noise_multiplier / 2)
     if not step.whole:
         spacing = min(spacing, 0.5 / step.sharpness)
     check_size((ends.right - ends.left) / spacing, _MOST_GUESSED)
-    z = np.arange(ends.left, ends.right, spacing).astype(np.complex128)
-    complex_loss, log_density = losses(step, z)
-    loss, weights = complex_loss.real, spacing * np.exp(-(z.real**2) / 2 - LOG_ROOT_2PI + log_density.real)
+    # outwards to multiples, so that neighbouring s share their nodes
+    share = min(_SHARED, 64 * spacing)
+    left, right = share * math.floor(ends.left / share), share * math.ceil(ends.right / share)
+    loss, log_weights = _on_the_real_line(step, left, right, spacing)
     exponent = s * loss
     if step.whole and np.abs(exponent).max() < 0.5:
+        weights = np.exp(log_weights)
         excess = float(weights @ np.expm1(exponent))
         value, tilted = math.log1p(excess), weights * np.exp(exponent) / (1 + excess)
     else:
-        log_terms = np.log(np.maximum(weights, _TINY)) + exponent
+        log_terms = log_weights + exponent
         top = float(log_terms.max())
         tilted = np.exp(log_terms - top)
         total = float(tilted.sum())
         value, tilted = top + math.log(total), tilted / total
     mean = float(tilted @ loss)
     return Moments(value, mean, float(tilted @ (loss - mean) ** 2))
+
+
+@functools.lru_cache(maxsize=64)
+def _on_the_real_line(step: StepLoss, left: float, right: float, spacing: float) -> tuple[Reals, Reals]:
+    """L at the nodes of the trapezoid rule, and log of P's weights there."""
+    z = np.arange(left, right, spacing).astype(np.complex128)
+    loss, log_density = losses(step, z)
+    log_weights = math.log(spacing) - z.real**2 / 2 - LOG_ROOT_2PI + log_density.real
+    return np.asarray(loss.real), np.asarray(log_weights)
 
 
 @dataclass(frozen=True)

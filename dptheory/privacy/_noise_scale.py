@@ -111,10 +111,10 @@ def _searched(
     # a guess: amplification by the mean rate, no more than a start
     total = sum(step.count for step in values)
     rate = math.fsum(step.sampling_rate * step.count for step in values) / total
-    return math.exp(_root(excess, min(high, max(low, math.log(enough * max(rate, 1e-3)))), low, high))
+    return math.exp(root(excess, min(high, max(low, math.log(enough * max(rate, 1e-3)))), low, high))
 
 
-def _root(excess: Callable[[float], float], x: float, low: float, high: float) -> float:
+def root(excess: Callable[[float], float], x: float, low: float, high: float) -> float:
     """The least place to within ``GAP`` where a falling function is at most 0, which it is at ``high``.
 
     By secants that aim a little beyond the root, on the side whose end is further off; by halving where they leave the bracket.

@@ -38,6 +38,7 @@ from dptheory.pruning._selection import (
     released_top_k_mse,
     selection_gains,
 )
+from dptheory.pruning._selection_limit import selection_gain_bound
 
 __all__ = [
     "IndexBudget",
@@ -67,6 +68,7 @@ __all__ = [
     "released_gain",
     "released_top_k_mse",
     "retained_gain",
+    "selection_gain_bound",
     "selection_gains",
     "sparse_index_budget",
     "theta_for_budget",

@@ -25,6 +25,7 @@ extensions = [
     "website.pictures",
     "website.planner",
     "website.start_page",
+    "website.without_torch",
 ]
 root_doc = "README"
 include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "training/excerpt/README.md", "proofs/**.md"]

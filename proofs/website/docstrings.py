@@ -7,7 +7,8 @@ from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 
 _LITERAL = re.compile(r"(``.+?``|:\w+:`.+?`)")
-_SPECIAL = re.compile(r"([*|\\_`])")
+_SPECIAL = re.compile(r"\\[*|_`]|[*|\\_`]")
+"""What is escaped in the docstring already stays as it is."""
 _NAMES = re.compile(r" +\w+(, \w+)*: ")
 _ONE_LINE = re.compile(r"(Source|Example): ?(.*)")
 
@@ -41,7 +42,11 @@ def _escaped(line: str) -> str:
     names = _NAMES.match(line)
     start = names.end() if names else 0
     parts = enumerate(_LITERAL.split(line[start:]))
-    return line[:start] + "".join(part if i % 2 else _SPECIAL.sub(r"\\\1", part) for i, part in parts)
+    return line[:start] + "".join(part if i % 2 else _SPECIAL.sub(_with_backslash, part) for i, part in parts)
+
+
+def _with_backslash(found: re.Match[str]) -> str:
+    return found[0] if len(found[0]) == 2 else f"\\{found[0]}"
 
 
 def _process(_app: Sphinx, _what: str, _name: str, _one: Any, _options: Any, lines: list[str]) -> None:

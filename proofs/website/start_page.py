@@ -6,6 +6,8 @@ from pathlib import Path
 from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 
+from dptheory.claims import PAPERS
+
 TREE = """
 ```{toctree}
 :hidden:
@@ -28,11 +30,14 @@ CHANGELOG
 training/excerpt/README
 ```
 """
+PLANS = "\n".join(
+    ["", "```{toctree}", ":hidden:", ":titlesonly:", "", *(f"plan/{paper}" for paper in PAPERS), "```", ""]
+)
+"""The papers' pages of plans, below the table of all."""
 
 
 def _with_tree(_app: Sphinx, docname: str, source: list[str]) -> None:
-    if docname == "README":
-        source[0] += TREE
+    source[0] += {"README": TREE, "proofs/plan": PLANS}.get(docname, "")
 
 
 def _index(app: Sphinx, failure: Exception | None) -> None:

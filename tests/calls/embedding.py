@@ -33,6 +33,9 @@ CALLS: Calls = {
         call(eigenvalues=1.0 / np.arange(1.0, 10_001.0), subspace_dim=1000, anchors=2000, squared_norm_bound=20.0,
              failure_probability=0.05),
     ],
+    f"{_EMBEDDING}.held_out_residual": [
+        call(residuals=_ROWS, residual_clip=2.0, failure_probability=0.05),
+    ],
     f"{_EMBEDDING}.random_basis_error": [call(**_SIZES), call(**_RESNET)],
     f"{_EMBEDDING}.mean_random_basis_error": [call(**_SIZES), call(**_RESNET)],
     f"{_EMBEDDING}.random_embedding_distortion": [call(**_SIZES), call(**_RESNET)],
@@ -111,6 +114,16 @@ CALLS: Calls = {
     f"{_EMBEDDING}.worst_descent_risk": [
         call(smoothness=1.0, initial_distance=2.0, steps=10, noise_energy=0.5),
         call(smoothness=1.0, initial_distance=2.0, steps=1_000_000, noise_energy=0.5),
+    ],
+    f"{_EMBEDDING}.biased_descent_risk": [
+        call(smoothness=1.0, initial_distance=2.0, steps=10, noise_energy=0.5, bias=0.1),
+        call(smoothness=1.0, initial_distance=2.0, steps=1_000_000, noise_energy=0.5, bias=0.1),
+    ],
+    f"{_EMBEDDING}.best_residual_clip": [
+        call(residual_norms=[[0.1, 0.5], [0.05, 0.4]], subspace_dims=[2, 3], dim=10, train_size=100, smoothness=1.0,
+             initial_distance=2.0, mu=1.0, lipschitz=1.0),
+        call(residual_norms=[np.linspace(0.0, 0.4, 100)], subspace_dims=[1000], dim=269_722, train_size=50_000, smoothness=1.0,
+             initial_distance=2.0, mu=1.0),
     ],
     f"{_EMBEDDING}.least_risk": [
         call(smoothness=1.0, initial_distance=2.0, steps=10, lipschitz=1.0),

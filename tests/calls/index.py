@@ -124,6 +124,9 @@ CALLS: Calls = {
         call(dim=20, keep=5, sigma_g=1.0, noise_std=2.0),
         call(dim=2_700_000, keep=270_000, sigma_g=0.1, noise_std=2.0),
     ],
+    "dptheory.pruning.selection_gain_bound": [
+        dear(zcdp_rho=0.5, dim=256, keep=26, groups=10, sigma_g=0.1, clip_norm=1.0),
+    ],
     "dptheory.pruning.selection_gains": [
         dear(zcdp_rho=0.5, dim=256, keep=26, groups=10, sigma_g=1.0, clip_norm=1.0, noise_multiplier=1.0),
     ],

@@ -5,6 +5,7 @@ from pathlib import Path
 from dptheory.planning import TrainingSetup, compare_runs, plan
 from tests.calls import Calls, call, dear, slow
 from tests.planning.made import STATS
+from tests.planning.test_private_statistics import GIVEN, PRIVATE
 
 _SETUP = TrainingSetup(
     num_examples=2000, epsilon=3.0, delta=1e-5, dim=200, batch_size=2000, epochs=2, clip_norm=1.0, learning_rate=1.0
@@ -20,6 +21,10 @@ CALLS: Calls = {
         call(num_examples=60_000, epsilon=1.0, delta=1e-5, dim=None, layer_sizes=[500_000, 50_570], batch_size=1024, epochs=40,
              clip_norm=0.1, learning_rate=2.0, max_epochs=100),
     ],
+    "dptheory.planning.PrivateStats": [call(**GIVEN)],
+    "dptheory.planning.PrivateStats.clip_probability": [call(self=PRIVATE, clip_norm=1.0)],
+    "dptheory.planning.PrivateStats.norm_quantile": [call(self=PRIVATE, level=0.5)],
+    "dptheory.planning.PrivateStats.layer_shares": [call(self=PRIVATE)],
     "dptheory.planning.plan": [slow(setup=_SETUP, stats=STATS, borrowed=True)],
     "dptheory.planning.advice": [call(plan=_PLAN)],
     "dptheory.planning.recommended": [call(plan=_PLAN)],

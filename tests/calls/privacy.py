@@ -65,6 +65,9 @@ CALLS: Calls = {
              sampling="poisson", direction="worst", certified=False),
         slow(epsilon=3.0, delta=1e-5, sampling_rate=0.02, steps=1000, adjacency="add-remove"),
     ],
+    f"{_PRIVACY}.least_noise_beside": [
+        dear(spent=_RELEASE, epsilon=40.0, delta=1e-5, sampling_rate=1.0, steps=10),
+    ],
     f"{_PRIVACY}.max_steps": [
         call(epsilon=1.0, delta=1e-5, noise_multiplier=20.0, sampling_rate=1.0, adjacency="add-remove",
              sampling="poisson", direction="worst", certified=False),

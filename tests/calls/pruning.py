@@ -87,6 +87,14 @@ CALLS: Calls = {
         call(grad_norm=0.5, clip_norm=1.0, deviation_norms=[0.1, 2.0], drop_rate=0.5),
         call(grad_norm=0.5, clip_norm=1.0, deviation_norms=np.linspace(0.0, 2.0, 10_000), drop_rate=0.5),
     ],
+    "dptheory.sparsification.isotropic_kappa": [
+        call(grad_norm=2.0, dim=10, clip_norm=1.0, drop_rate=0.5, deviation=0.3),
+        call(grad_norm=2.0, dim=1_000_000, clip_norm=1.0, drop_rate=0.9, deviation=0.01),
+    ],
+    "dptheory.sparsification.largest_isotropic_kappa": [
+        call(dim=10, drop_rate=0.5),
+        call(dim=1_000_000, drop_rate=0.9),
+    ],
     "dptheory.sparsification.least_kappa": [call(drop_rate=0.5, delta_c=0.5, step_noise=1.0)],
     "dptheory.sparsification.least_kappa_tuned": [call(drop_rate=0.5, noise_to_curvature=2.0)],
     "dptheory.sparsification.tuned_bound": [

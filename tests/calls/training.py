@@ -9,6 +9,7 @@ from opacus import GradSampleModule
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from dptheory.privacy import Step
 from tests.calls import Call, Calls, Fresh, call, dear, used
 from training import data, make_private
 from training import mechanisms as m
@@ -172,6 +173,9 @@ CALLS: Calls = {
     "training.engine.PrivacyAccountant.composition": [call(self=PrivacyAccountant(0.1))],
     "training.engine.PrivacyAccountant.limit": [call(self=Fresh(lambda: PrivacyAccountant(0.1)), epsilon=3.0, delta=1e-5)],
     "training.engine.PrivacyAccountant.record": [call(self=Fresh(lambda: PrivacyAccountant(0.1)), cost=m.StepCost(1.0))],
+    "training.engine.PrivacyAccountant.record_release": [
+        call(self=Fresh(lambda: PrivacyAccountant(0.1)), release=Step(noise_multiplier=4.0, sampling_rate=1.0, count=2))
+    ],
     "training.engine.PrivacyAccountant.clear": [call(self=Fresh(lambda: PrivacyAccountant(0.1)), cost=m.StepCost(1.0))],
     "training.engine.MechanismOptimizer.epsilon": [dear(self=_wrapped(), delta=1e-5)],
     "training.engine.MechanismOptimizer.privacy": [dear(self=_wrapped(), delta=1e-5)],
@@ -199,6 +203,7 @@ CALLS: Calls = {
             data="excerpt", model="small-cnn", epochs=3, batch_size=30, max_grad_norm=1.0, delta=1e-5,
             noise_multiplier=1.0, epsilon=3.0, physical_batch_size=16, seed=0, inputs="unit", grad_sample_mode="hooks",
             secure=False, sampling="partition", optimizer=OptimizerConfig(), mechanism={"name": "dp-sgd"},
+            statistics={"noise_multiplier": 4.0, "count": 2},
         ),
     ],
     "training.engine.generator_noise": [
@@ -206,6 +211,7 @@ CALLS: Calls = {
     ],
     "training.engine.secure_noise": [call(like=torch.zeros(3), std=1.0)],
     "training.networks.small_tanh_cnn": [dear(seed=0)],
+    "training.networks.small_colour_cnn": [dear(seed=0)],
     "training.networks.dp_cnn": [dear(seed=0)],
     "training.networks.resnet20": [dear(seed=0)],
     "training.networks.wrn_16_4": [dear(seed=0)],

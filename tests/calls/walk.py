@@ -1,6 +1,7 @@
 """The public callables of a package, and everything that goes wrong when one is called with bad values."""
 
 import dataclasses
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -13,7 +14,7 @@ import numpy as np
 
 from tests.calls import Call
 from tests.calls.bad_values import Attempt, attempts
-from tests.calls.judgement import complaint, outcome, same
+from tests.calls.judgement import Outcome, complaint, outcome, same
 
 
 def modules(package: types.ModuleType) -> Iterator[types.ModuleType]:
@@ -93,26 +94,52 @@ def failures(function: Callable[..., Any], calls: Collection[Call]) -> list[str]
     parameters = inspect.signature(function).parameters
     text = documented(function)
     for one in calls:
+        plain = functools.partial(_in_plain_form, function, one, {})
         for argument in one.made():
             if argument == "self":
                 continue
             optional = "None" in str(parameters[argument].annotation)
             for attempt in attempts(one.made()[argument], optional, one.cost):
-                wrong = _wrong(function, one, argument, attempt, text)
+                wrong = _wrong(function, one, argument, attempt, text, plain)
                 if wrong:
                     found.append(f"{argument}={_shown(attempt.value)}: {wrong}")
     return list(dict.fromkeys(found))
 
 
-def _wrong(function: Callable[..., Any], one: Call, argument: str, attempt: Attempt, text: str) -> str | None:
+def _wrong(
+    function: Callable[..., Any],
+    one: Call,
+    argument: str,
+    attempt: Attempt,
+    text: str,
+    in_plain_form: Callable[[str, Any], Outcome],
+) -> str | None:
     arguments = one.made() | {argument: attempt.value}
     found = outcome(function, arguments, one.use)
     wrong = complaint(found, argument, arguments, attempt.never, text)
     if wrong is None and found.error is None and attempt.plain is not None:
-        plain = outcome(function, one.made() | {argument: attempt.plain}, one.use)
+        plain = in_plain_form(argument, attempt.plain)
         if plain.error is None and not same(found.result, plain.result):
             return f"got {found.result!r}"[:200] + f", in its plain form {plain.result!r}"[:200]
     return wrong
+
+
+def _in_plain_form(
+    function: Callable[..., Any], one: Call, kept: dict[Any, Outcome], argument: str, value: Any
+) -> Outcome:
+    """The outcome, computed once for all forms of a value, and once for all arguments where it is the valid one."""
+    same_as_valid = _text(value) == _text(one.made()[argument])
+    key = None if same_as_valid else (argument, _text(value))
+    if key not in kept:
+        kept[key] = outcome(function, one.made() | {argument: value}, one.use)
+    return kept[key]
+
+
+def _text(value: Any) -> str:
+    """All of a value that a callable could tell it by."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{value.shape}{value.tolist()!r}"
+    return f"{type(value)}{value!r}"
 
 
 def _shown(value: Any) -> str:

@@ -37,6 +37,7 @@ def test_without_a_browser_the_file_is_named(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_without_pages_or_library_one_line_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "math_core", None)
+    monkeypatch.delitem(sys.modules, "dptheory.cli._mathml", raising=False)
     done = CliRunner().invoke(cli.app, ["claim", "gip.thm1", "--open"])
     assert (done.exit_code, done.stderr) == (2, "Error: --open needs the extra docs: pip install 'dptheory[docs]'\n")
     monkeypatch.setattr(_open, "page_folders", lambda: (tmp_path,))

@@ -434,6 +434,53 @@ def test_a_mask_held_for_one_step_is_fresh(gamma: float) -> None:
     assert held.value == pytest.approx(convergence.noisy_sgd_bound(steps=7, sampling="fixed", **run).value, rel=1e-12)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("n", [1, 4])
+def test_the_plain_mean_is_the_weighted_one_for_one_mask(n: int) -> None:
+    run = {"objective_gap": 1.0, "learning_rate": 0.3, "smoothness": 1.0, "drop_rate": 0.4, "noise_std": 2.0, "dim": 5}
+    plain = convergence.plain_mean_bound(epochs=7, steps_per_epoch=n, **run)  # type: ignore[arg-type]
+    weighted = convergence.held_mask_bound(epochs=7, steps_per_epoch=n, **run)  # type: ignore[arg-type]
+    assert (plain.optimization, plain.noise) == pytest.approx((weighted.optimization, weighted.noise), rel=1e-12)
+
+
+def test_momentum_none_and_fresh_masks_is_sgd_without_an_end() -> None:
+    run = {"objective_gap": 1.0, "learning_rate": 0.3, "smoothness": 1.0, "drop_rate": 0.4, "noise_std": 0.2, "dim": 5}
+    stated = convergence.momentum_mask_bound(momentum=0.0, epochs=10**7, steps_per_epoch=1, **run)  # type: ignore[arg-type]
+    assert stated == pytest.approx(convergence.noisy_sgd_bound(steps=10**7, sampling="fixed", **run).value, rel=1e-5)  # type: ignore[arg-type]
+    # deviations pass a fresh mask as noise does, and a held one in full
+    run |= {"noise_std": 0.0, "deviation": 0.2 * math.sqrt(5)}
+    assert convergence.momentum_mask_bound(momentum=0.0, epochs=10**7, steps_per_epoch=1, **run) == pytest.approx(
+        stated
+    )  # type: ignore[arg-type]
+
+
+def test_a_short_run_with_momentum_is_not_above_what_holds_at_every_step() -> None:
+    run = {"objective_gap": 2.0, "learning_rate": 1e-6, "smoothness": 3.0, "epochs": 2, "steps_per_epoch": 1}
+    assert convergence.momentum_mask_bound(momentum=0.0, **run) == pytest.approx(12.0, rel=1e-12)  # type: ignore[arg-type]
+    assert convergence.momentum_mask_bound(momentum=0.9, **run) == pytest.approx(12.0, rel=0.05)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("largest", [True, False])
+def test_momentum_bound_at_the_ends_of_its_ranges(largest: bool) -> None:
+    smoothness = 1e35 if largest else 1e-35
+    found = [
+        convergence.momentum_mask_bound(
+            objective_gap=1e140 if largest else 0.0,
+            learning_rate=1e-70 if gamma is None else gamma,
+            momentum=mu,
+            epochs=10**7,
+            steps_per_epoch=10**12,
+            smoothness=smoothness,
+            deviation=1e35 if largest else 1e-35,
+            noise_std=1e35 if largest else 0.0,
+            dim=10**18,
+            drop_rate=0.5,
+        )
+        for mu in (0.0, 0.9, 1 - 1e-6)
+        for gamma in (None, 2 * (1 - 1e-8) * (1 - mu) ** 2 / ((1 + mu) * smoothness))
+    ]
+    assert all(0 < value < math.inf for value in found)
+
+
 def test_the_whole_data_set_has_one_size() -> None:
     factors = [convergence.drawn_size_factor(train_size=10**9, sampling_rate=q) for q in (1e-9, 1e-4, 1.0)]
     assert factors[2] == 1 and factors[1] == pytest.approx(1 + 3e-5, rel=1e-8)
@@ -633,3 +680,37 @@ def test_bad_input_is_named(
         with pytest.raises(ValueError, match=name) as caught:
             function(**(good | {name: value}))
         assert repr(value) in str(caught.value) or "shape" in str(caught.value) or name == "curvature"
+
+
+def test_no_learning_rate_beats_the_tuned_one() -> None:
+    """Runs from one step to 1e12, gaps that are used up at once to gaps that cannot be: a search over eight orders."""
+    beaten = []
+    counts, gaps = (1, 2, 50, 10**9, 10**12), (1e-14, 1e-3, 0.5, 1e4)
+    for steps, gap, sigma, rate in itertools.product(counts, gaps, (0.0, 30.0), (0.0, 0.7)):
+        run: dict[str, Any] = dict(
+            objective_gap=gap,
+            steps=steps,
+            smoothness=2.0,
+            clip_norm=1.0,
+            noise_multiplier=sigma,
+            dim=100,
+            drop_rate=rate,
+        )
+        tuned = convergence.tuned_learning_rate(**run)
+        best = convergence.dpsgd_bound(**run, learning_rate=tuned).value
+        others = tuned * np.concatenate([np.geomspace(1e-4, 1e4, 41), 1 + np.linspace(-0.02, 0.02, 9)])
+        least = min(convergence.dpsgd_bound(**run, learning_rate=float(other)).value for other in others)
+        if least < best * (1 - 1e-12):
+            beaten.append((run, tuned, least / best))
+    assert not beaten
+
+
+def test_the_tuned_learning_rate_at_the_ends_of_its_range() -> None:
+    small: dict[str, Any] = dict(
+        objective_gap=1e-70, smoothness=1e-35, clip_norm=1e35, noise_multiplier=1e35, dim=10**18
+    )
+    large: dict[str, Any] = dict(objective_gap=1e140, smoothness=1e35, clip_norm=1e-35)
+    for run in (small, large):
+        for steps in (1, 10**12):
+            found = convergence.tuned_learning_rate(**run, steps=steps, drop_rate=1 - 1e-15)
+            assert 0 < found < math.inf

@@ -248,3 +248,50 @@ def test_worst_case_of_many_steps() -> None:
     assert math.isclose(found.mean_iterate_least, float((k**2 / (k * (k - 1) + steps)).sum()) / (2 * steps) * 1.5)
     most = embedding.worst_descent_risk(smoothness=1.0, initial_distance=1.0, steps=10**15, noise_energy=1.0)
     assert 0.5 - math.pi / 4 / math.sqrt(1e15) < most.mean_iterate_least < most.mean_value
+
+
+def test_without_bias_the_classical_bound() -> None:
+    run = {"smoothness": 2.0, "initial_distance": 3.0, "steps": 40, "noise_energy": 0.5}
+    found = embedding.biased_descent_risk(bias=0.0, **run)
+    assert found.upper == pytest.approx(embedding.noisy_descent_risk(**run).value, rel=1e-14)
+    assert found.lower == pytest.approx(embedding.worst_descent_risk(**run).mean_value, rel=1e-14)
+
+
+def test_equal_residuals_are_not_clipped_and_many_small_ones_are_dropped() -> None:
+    run = {"dim": 10_000, "smoothness": 1.0, "initial_distance": 1.0, "mu": 1.0}
+    same = embedding.best_residual_clip(
+        residual_norms=[[0.2] * 7], subspace_dims=[100], train_size=5_000, lipschitz=0.9, **run
+    )
+    assert (same.residual_clip, same.bias) == (0.2, 0.0)
+    classical = embedding.excess_risk(subspace_dim=100, residual_clip=0.2, train_size=5_000, lipschitz=0.9, **run)
+    assert same.value == pytest.approx(classical.value, rel=1e-12) and same.steps == classical.steps
+    dropped = embedding.best_residual_clip(residual_norms=[[0.2] * 7], subspace_dims=[100], train_size=20, **run)
+    assert (dropped.residual_clip, dropped.bias) == (0.0, pytest.approx(0.2))
+
+
+def test_extreme_settings_give_numbers() -> None:
+    for mu in (1e-60, 1e60):
+        for size in (1e-60, 1e60):
+            best = embedding.best_residual_clip(
+                residual_norms=[[0.0, size]], subspace_dims=[1], dim=10**15, train_size=1, smoothness=1.0,
+                initial_distance=size, mu=mu, lipschitz=size,
+            )  # fmt: skip
+            assert math.isfinite(best.value) and 1 <= best.steps <= 10**15
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"residual_norms": [[2.0]]}, r"residual_norms must hold numbers in \[0, 1\], with shape \(1, m\)"),
+        ({"residual_norms": [0.1]}, "residual_norms must hold numbers"),
+        ({"residual_norms": [[0.1], [0.2]]}, "residual_norms must hold numbers"),
+        ({"subspace_dims": [11]}, "subspace_dims must be a row of integers in 1..10"),
+    ],
+)
+def test_bad_residuals(change: dict[str, Any], message: str) -> None:
+    good = {
+        "residual_norms": [[0.1]], "subspace_dims": [2], "dim": 10, "train_size": 9, "smoothness": 1.0,
+        "initial_distance": 1.0, "mu": 1.0,
+    }  # fmt: skip
+    with pytest.raises(ValueError, match=message):
+        embedding.best_residual_clip(**good | change)  # type: ignore[arg-type]

@@ -294,6 +294,19 @@ def test_variance_with_a_bias_angle_has_the_mean_of_the_other_formula(dim: int) 
         assert angle_variance(dim, snr, bias_angle=math.pi - 0.6) == pytest.approx(variances[0.6], rel=1e-9)
 
 
+def test_variance_of_a_large_signal_with_a_bias_angle_of_the_size_of_the_noise_angle() -> None:
+    """snr * gamma tends to the length of d - 1 standard normals, one with the mean snr * bias: a noncentral chi law."""
+    snr = 1e9
+    for dim in (2, 3, 4, 9):
+        n = dim - 1
+        for shift in (1e-3, 0.04, 0.7, 3.0, 12.0):
+            with mpmath.workdps(30):
+                mean = mpmath.sqrt(2) * mpmath.gamma((n + 1) / mpmath.mpf(2)) / mpmath.gamma(n / mpmath.mpf(2))
+                mean *= mpmath.hyp1f1(-0.5, n / mpmath.mpf(2), -(mpmath.mpf(shift) ** 2) / 2)
+                limit = float(n + mpmath.mpf(shift) ** 2 - mean**2)
+            assert angle_variance(dim, snr, bias_angle=shift / snr) * snr**2 == pytest.approx(limit, rel=1e-11)
+
+
 def test_variance_without_signal_does_not_depend_on_the_bias() -> None:
     for dim in (2, 3, 12, 1000):
         values = [angle_variance(dim, 0.0, bias_angle=bias) for bias in (0.0, 0.4, 1.5, 3.0)]

@@ -158,14 +158,47 @@ TABLE: dict[str, tuple[Region, ...]] = {
         _where("noise at batch_size > 1", lambda a: a["noise_std"] > 0 and a["batch_size"] > 1),
         _where("changing masks", lambda a: bool(np.ndim(a["drop_rate"]))),
     ),
+    "convergence.plain_mean_bound": (
+        _where(
+            "an epoch that counts for nothing",
+            lambda a: bool(np.ndim(a["drop_rate"])) and a["drop_rate"][0] < a["drop_rate"][-1],
+        ),
+        _where("deviation of a held mask", lambda a: a["deviation"] > 0 and a["steps_per_epoch"] > 1),
+        _where("noise at batch_size > 1", lambda a: a["noise_std"] > 0 and a["batch_size"] > 1),
+    ),
+    "convergence.momentum_mask_bound": (
+        _where("held masks", lambda a: a["steps_per_epoch"] > 1),
+        _where("noise under momentum", lambda a: a["noise_std"] > 0 and a["momentum"] > 0),
+        _where("deviation of fresh masks", lambda a: a["deviation"] > 0 and a["steps_per_epoch"] == 1),
+        _where("a short run", lambda a: a["epochs"] < 10),
+    ),
     "convergence.layer_freezing_bound": (
         _where("default second moment", lambda a: a["second_moment"] is None),
         _where("batch_size > 1", lambda a: a["batch_size"] > 1),
         _where("several steps", lambda a: a["steps"] > 1),
     ),
+    "embedding.best_residual_clip": (
+        Region("residuals dropped", lambda a, found: found.residual_clip == 0),
+        Region("some residuals clipped", lambda a, found: found.bias > 0 and found.residual_clip > 0),
+        _where("several subspaces", lambda a: len(a["subspace_dims"]) > 1),
+    ),
+    "embedding.biased_descent_risk": (
+        _where("bias and noise", lambda a: a["bias"] > 0 and a["noise_energy"] > 0 and a["steps"] > 1),
+        _where("large bias", lambda a: a["bias"] > 2 * a["smoothness"] * a["initial_distance"] > 0),
+    ),
     "embedding.joint_mu": (_where("several ratios", lambda a: len(a["noise_multipliers"]) > 1),),
     "embedding.release_noise_ratio": (_where("over 100 steps", lambda a: a["steps"] > 100),),
     "embedding.sampled_epsilon": (_where("epsilon < 1", lambda a: a["epsilon"] < 1),),
+    "freezing.best_freezing": (
+        _where("clipped", lambda a: a["layer_norms"] is not None and np.min(a["clip_norm"]) < np.max(a["layer_norms"])),
+        _where("clip norm that changes", lambda a: np.ndim(a["clip_norm"]) > 0 and np.ptp(a["clip_norm"]) > 0),
+        _where("changing steps", lambda a: np.ndim(a["learning_rate"]) > 0 and np.ptp(a["learning_rate"]) > 0),
+        _where("several parts", lambda a: np.ndim(a["layer_sizes"]) > 1 and np.shape(a["layer_sizes"])[1] > 1),
+    ),
+    "freezing.best_layer_steps": (
+        _where("changing steps", lambda a: np.ndim(a["learning_rate"]) > 0 and np.ptp(a["learning_rate"]) > 0),
+        _where("several parts", lambda a: np.ndim(a["layer_sizes"]) > 1 and np.shape(a["layer_sizes"])[1] > 1),
+    ),
     "freezing.expected_angle": (
         _where("dim = 2", lambda a: a["dim"] == 2),
         _where("obtuse bias", lambda a: a["dim"] > 2 and a["bias_angle"] > math.pi / 2),

@@ -73,7 +73,7 @@ def test_without_a_size_it_is_that_of_the_statistics() -> None:
         ({"stats": RUN, "like": "small-cnn/mnist"}, "stats must be left out where like='small-cnn/mnist' is given"),
         (
             {"like": "nothing"},
-            "like must be one of 'linear-probe/cifar-10', 'small-cnn/fashion-mnist', .*, got 'nothing'",
+            "like must be one of 'linear-probe/cifar-10', 'small-cnn/cifar-10', .*, got 'nothing'",
         ),
         ({"like": 3}, "like must be one of"),
         ({"stats": "file"}, "stats must be a Path, got 'file'"),

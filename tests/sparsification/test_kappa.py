@@ -438,3 +438,20 @@ def test_a_flat_gradient_has_kappa_of_its_entries(dim: int, deviation: float) ->
 def test_a_flat_gradient_names_the_norm_that_was_given(grad_norm: float) -> None:
     with pytest.raises(ValueError, match="grad_norm must be"):
         sparsification.flat_kappa(grad_norm=grad_norm, dim=10, clip_norm=1.0, drop_rate=0.5)
+
+
+def test_the_exact_kappa_at_its_limits() -> None:
+    """No mask, no deviation, nothing clipped, everything clipped; sizes at the ends of their range."""
+    exact = sparsification.isotropic_kappa
+    assert exact(grad_norm=2.0, dim=10, clip_norm=1.0, drop_rate=0.0, deviation=0.3) == 1.0
+    assert exact(grad_norm=2.0, dim=10, clip_norm=1e-3, drop_rate=0.6) == pytest.approx(0.4**0.5, rel=1e-12)
+    assert exact(grad_norm=2.0, dim=10, clip_norm=1e3, drop_rate=0.6, deviation=0.3) == pytest.approx(0.4, rel=1e-12)
+    # one entry kept of very many that are as large as twice their deviation: erf sqrt 2 sqrt 5/4
+    kept = exact(grad_norm=2e3, dim=10**6, clip_norm=1e-6, drop_rate=1 - 1e-6, deviation=1.0)
+    assert kept * 1e3 == pytest.approx(math.erf(2**0.5) * 1.25**0.5, rel=1e-5)
+    for size in (1e-70, 1e70):
+        for deviation in (0.0, 1e-70, 1e70):
+            found = exact(grad_norm=size, dim=10, clip_norm=1.0, drop_rate=0.6, deviation=deviation)
+            assert (
+                0.4 * (1 - 1e-9) <= found <= sparsification.largest_isotropic_kappa(dim=10, drop_rate=0.6) * (1 + 1e-9)
+            )

@@ -1,6 +1,7 @@
 """The commands: every default, where every option goes, and what is printed at the end."""
 
 import contextlib
+import dataclasses
 import inspect
 import io
 import itertools
@@ -15,13 +16,16 @@ import torch
 from typer.testing import CliRunner
 
 import training.__main__ as commands
+import training._probe_command
 import training.audits
 import training.probe
 import training.runs
 import training.validate
 from dptheory.planning import statistics_text
+from dptheory.privacy import Composition
 from tests.planning.made import STATS
-from training.probe import MeasureSettings, ProbeResult, Record, measure
+from tests.planning.test_private_statistics import PRIVATE
+from training.probe import MeasureSettings, ProbeResult, Record, measure, private_lines
 from training.runs import DpSgdSettings
 from training.validate import Moment, Row, ValidateSettings, Validation
 
@@ -43,6 +47,12 @@ DEFAULTS: dict[Callable[..., None], dict[str, object]] = {
         "draws": 100,
         "out": Path("probe-results"),
         "stats": None,
+        "model": "small-cnn",
+        "private": False,
+        "epsilon": None,
+        "delta": 1e-5,
+        "share": 0.1,
+        "seed": None,
         "examples": 200,
     },
     commands.validate: SHARED
@@ -86,7 +96,9 @@ def call(*arguments: str) -> tuple[int, str]:
 @pytest.mark.parametrize("command", DEFAULTS, ids=lambda command: command.__name__)
 def test_every_default(command: Callable[..., None]) -> None:
     found = {
-        name: p.default for name, p in inspect.signature(command).parameters.items() if name not in ("config", "study")
+        name: p.default
+        for name, p in inspect.signature(command).parameters.items()
+        if name not in ("config", "study", "context")
     }
     assert found == DEFAULTS[command]
     for name, value in DEFAULTS[command].items():  # True is not 1, nor 2 the same as 2.0
@@ -144,7 +156,8 @@ def probed() -> ProbeResult:
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every command takes 42 seconds."""
     times = itertools.count(100.0, 42.0)
-    monkeypatch.setattr(commands, "time", SimpleNamespace(perf_counter=lambda: next(times)))
+    for module in (commands, training._probe_command):
+        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: next(times)))
 
 
 @pytest.mark.usefixtures("clock")
@@ -174,13 +187,67 @@ def test_statistics_for_a_plan(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setattr(training.probe, "run_statistics", lambda **named: asked.append(named) or STATS)
     monkeypatch.setattr(training.probe, "run_probe", None)
     path = tmp_path / "stats.json"
-    code, text = call("probe", *SETTINGS, "--data", "mnist", "--stats", str(path), "--examples", "32")
+    code, text = call(
+        "probe", *SETTINGS, "--data", "mnist", "--stats", str(path), "--examples", "32", "--model", "linear-probe"
+    )
     assert code == 0, text
-    assert asked == [{"data": "mnist", "training": TRAINED, "examples": 32, "device": CPU}]
+    assert asked == [{"data": "mnist", "model": "linear-probe", "training": TRAINED, "examples": 32, "device": CPU}]
     assert path.read_text() == statistics_text(STATS)
     assert text.strip() == f"made/by-hand, three moments, 42 s; written to {path}"
     code, text = call("probe", "--stats", str(tmp_path))
     assert code == 2 and len(asked) == 1, text
+
+
+def test_statistics_of_private_images(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(training.probe, "run_private_statistics", lambda **named: asked.append(named) or PRIVATE)
+    monkeypatch.setattr(training.probe, "run_statistics", None)
+    path = tmp_path / "stats.json"
+    whole = [
+        "--private",
+        "--epsilon",
+        "2",
+        "--delta",
+        "1e-6",
+        "--share",
+        "0.2",
+        "--data",
+        "mnist",
+        "--stats",
+        str(path),
+    ]
+    code, text = call("probe", *whole, "--seed", "4")
+    assert code == 0, text
+    given = {"data": "mnist", "model": "small-cnn", "epsilon": 2.0, "delta": 1e-6, "share": 0.2, "device": CPU}
+    assert asked == [given | {"seed": 4}]
+    assert path.read_text() == statistics_text(PRIVATE)
+    assert text.strip().split("\n") == [*private_lines(PRIVATE, delta=1e-6), f"written to {path}"]
+    code, text = call("probe", "--private", "--epsilon", "1", "--stats", str(path), "--model", "linear-probe")
+    assert code == 0 and asked[1]["seed"] is None and (asked[1]["delta"], asked[1]["share"]) == (1e-5, 0.1)
+    for options, message in (
+        (["--private", "--epsilon", "1"], "--private must come with --stats"),
+        (["--model", "linear-probe"], "--model must come with --stats"),
+        (["--private", "--stats", str(path)], "--private must come with --epsilon"),
+        (["--share", "0.1", "--stats", str(path)], "--share must come with --private"),
+        ([*whole, "--steps", "3"], "--steps must be left out with --private"),
+        ([*whole, "--noise-multiplier", "3"], "--noise-multiplier must be left out with --private"),
+    ):
+        code, text = call("probe", *options)
+        assert code == 2 and message in text and len(asked) == 2, (options, text)
+
+
+def test_released_statistics_in_words() -> None:
+    lines = private_lines(PRIVATE, delta=1e-5)
+    spent = Composition((PRIVATE.release,)).epsilon(1e-5).upper
+    assert (
+        lines[0]
+        == f"made/by-hand: 2,000 private records at starting weights; epsilon = {spent:.3g} spent at delta = 1e-05."
+    )
+    assert lines[1].startswith("Step(noise_multiplier=15, sampling_rate=1, count=2) composes")
+    assert "0.05: 0.5 to 2, 0.25: 1 to 2, 0.5: 2 to 4," in lines[2] and "2: 0.621 to 0.679, 8: 0 to 0.0255." in lines[3]
+    assert lines[4].endswith(f"{', '.join(map(str, PRIVATE.layer_shares()))}.") and len(lines) == 6
+    seeded = private_lines(dataclasses.replace(PRIVATE, secure=False), delta=1e-5)
+    assert seeded[:-1] == lines and seeded[-1].startswith("Simulation: seeded.")
 
 
 def validated(broken: bool = False) -> Validation:

@@ -56,6 +56,7 @@ class PrivacyAccountant:
     def __init__(self, sampling_rate: float) -> None:
         self.sampling_rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0, ends="(]")
         self._spent: Spent = Counter()
+        self._releases: tuple[privacy.Step, ...] = ()
         self._budget: tuple[float, float] | None = None
         self._horizon = 0
         """A number of steps whose noisy sums the budget was found to afford; not more than the last block behind ``steps``."""
@@ -74,10 +75,39 @@ class PrivacyAccountant:
         _validate.instance("cost", cost, StepCost)
         self._spent[cost] += 1
 
+    @property
+    def releases(self) -> tuple[privacy.Step, ...]:
+        """Releases of the same records besides the steps."""
+        return self._releases
+
+    def record_release(self, release: privacy.Step) -> None:
+        """Note Gaussian releases of the same records besides the steps; epsilon and budget count them from now on.
+
+        What masks hide is then not taken off. Statistics of private records are such releases
+        (:attr:`dptheory.planning.PrivateStats.release`).
+
+        Args:
+            release: noise multiplier, sampling rate and number of the releases.
+
+        Raises:
+            ValueError: something else.
+
+        Example: two releases of noise 4 before the first step.
+            >>> from dptheory.privacy import Step
+            >>> from training.engine import PrivacyAccountant
+            >>> accountant = PrivacyAccountant(sampling_rate=0.1)
+            >>> accountant.record_release(Step(noise_multiplier=4.0, sampling_rate=1.0, count=2))
+            >>> round(accountant.epsilon(delta=1e-5), 2), accountant.steps
+            (1.36, 0)
+        """
+        self._releases = (*self._releases, _validate.instance("release", release, privacy.Step))
+        self._forget()
+
     def epsilon(self, delta: float) -> float:
         """Upper bound on epsilon of all steps; 0 before the first, inf if nothing protects one.
 
-        The least of what :meth:`composition` spends and of the bounds of
+        With :attr:`releases`, of these and all steps: what their composition spends, as if masks hid nothing. Without, the least
+        of what :meth:`composition` spends and of the bounds of
         :func:`dptheory.privacy.joint_epsilon` with :func:`dptheory.privacy.epsilon_bounds` of the noisy sums, each with the least
         noise of all, and with the total cost of all private selections; where there are selections, fresh masks or several
         noise levels, the Renyi curves of all steps may give less.
@@ -104,7 +134,7 @@ class PrivacyAccountant:
         return self._epsilon(secured, delta)
 
     def composition(self) -> privacy.Composition | None:
-        """The steps made so far as data; None before the first, and where nothing was released.
+        """The steps made so far, and :attr:`releases`, as data; None where there are none.
 
         Raises:
             ValueError: a step that nothing protects, which no composition holds.
@@ -120,7 +150,7 @@ class PrivacyAccountant:
             Step(noise_multiplier=2.0, sampling_rate=0.1, count=1)
             Step(noise_multiplier=4.0, sampling_rate=0.1, count=2)
         """
-        return composition_of(self._spent, self.sampling_rate)
+        return composition_of(self._spent, self.sampling_rate, self._releases)
 
     def limit(self, *, epsilon: float, delta: float) -> None:
         """Set a budget, which :meth:`clear` enforces; delta in [1e-30, 0.99]."""
@@ -143,12 +173,17 @@ class PrivacyAccountant:
             )
 
     def state_dict(self) -> dict[str, Any]:
-        """Steps by cost."""
-        return {"spent": [(dataclasses.asdict(cost), times) for cost, times in self._spent.items()]}
+        """Steps by cost, and releases besides where there are some."""
+        found: dict[str, Any] = {"spent": [(dataclasses.asdict(cost), times) for cost, times in self._spent.items()]}
+        if self._releases:
+            found["releases"] = [dataclasses.asdict(release) for release in self._releases]
+        return found
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what ``state_dict`` gave."""
+        """Take over what ``state_dict`` gave; releases noted here, and not there, stay."""
         self._spent = Counter({_cost(plain): times for plain, times in state["spent"]})
+        before = Counter(privacy.Step(**plain) for plain in state.get("releases", ()))
+        self._releases = tuple((before | Counter(self._releases)).elements())
         self._forget()
 
     def _forget(self) -> None:
@@ -158,7 +193,8 @@ class PrivacyAccountant:
 
     def _epsilon(self, spent: Spent, delta: float) -> float:
         delta = _delta(delta)
-        return min(composed_epsilon(spent, self.sampling_rate, delta), _bound(spent, self.sampling_rate, delta))
+        composed = composed_epsilon(spent, self.sampling_rate, delta, self._releases)
+        return composed if self._releases else min(composed, _bound(spent, self.sampling_rate, delta))
 
     def _fits(self, spent: Spent, epsilon: float, delta: float) -> bool:
         """Whether these steps keep within a budget.
@@ -166,6 +202,8 @@ class PrivacyAccountant:
         By the Renyi curves where they do; otherwise with the noisy sums of a few steps more, so that the accountant is not
         asked at every step.
         """
+        if self._releases:
+            return False  # the composition alone knows of them
         if _renyi_bound(spent, self.sampling_rate, delta) <= epsilon:
             return True
         for horizon, block in self._horizons(spent.total()):
@@ -179,14 +217,14 @@ class PrivacyAccountant:
 
         With several private selections it is not: their part of it takes a second, at every change of them.
         """
-        if len({one.selection for one in spent if one.selection}) > 1:
+        if len({one.selection for one in spent if one.selection}) > 1 and not self._releases:
             return False
         if spent <= self._afforded:
             return True
         ahead = min(2 * self._ahead, _LARGEST_BLOCK)
         while ahead >= 1:
             more = spent + Counter({cost: ahead - 1})
-            if composed_epsilon(more, self.sampling_rate, delta) <= epsilon:
+            if composed_epsilon(more, self.sampling_rate, delta, self._releases) <= epsilon:
                 self._afforded, self._ahead = more, ahead
                 return True
             ahead //= 2

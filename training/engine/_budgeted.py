@@ -41,8 +41,8 @@ def make_private_with_epsilon(
     (``optimizer.accountant.limit`` sets another one). What secret masks amplify is not counted in the choice of the noise.
 
     Args:
-        module, optimizer, data_loader, mechanism, max_grad_norm, grad_sample_mode, loss_reduction, noise_generator, secure,
-            sampling_rate, expected_batch_size: as for :func:`make_private`.
+        module, optimizer, data_loader, mechanism, max_grad_norm, grad_sample_mode: as for :func:`make_private`.
+        loss_reduction, noise_generator, secure, sampling_rate, expected_batch_size: as there.
         target_epsilon: epsilon after the last pass, > 0.
         target_delta: in [1e-30, 0.99].
         epochs: passes over the loader that is returned, >= 1.

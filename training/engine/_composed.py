@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dptheory.privacy import Composition, JointStep, MaskedStep, Step
@@ -12,22 +12,28 @@ _LEAST_NOISE, _MOST_NOISE, _LEAST_RATE = 1e-15, 1e15, 1e-12
 """Of the steps of a composition: less noise is as good as none; more, or a lower rate, only costs less."""
 
 
-def composition_of(spent: Mapping[StepCost, int], sampling_rate: float) -> Composition | None:
-    """The steps as a composition, in an order that does not depend on theirs; None where nothing was released.
+def composition_of(
+    spent: Mapping[StepCost, int], sampling_rate: float, releases: Sequence[Step] = ()
+) -> Composition | None:
+    """The steps as a composition, in an order that does not depend on theirs, after what else was released; None without any.
 
     Args:
         spent: number of steps of each cost.
         sampling_rate: of the Poisson batches, in (0, 1].
+        releases: Gaussian ones of the same records besides the steps.
 
     Raises:
         ValueError: steps of so little noise that nothing protects them.
     """
     rate = max(sampling_rate, _LEAST_RATE)
     parts = [part for cost, count in spent.items() if (part := _part(cost, count, rate)) is not None]
-    return Composition(tuple(sorted(parts, key=repr))) if parts else None
+    whole = (*releases, *sorted(parts, key=repr))
+    return Composition(whole) if whole else None
 
 
-def composed_epsilon(spent: Mapping[StepCost, int], sampling_rate: float, delta: float) -> float:
+def composed_epsilon(
+    spent: Mapping[StepCost, int], sampling_rate: float, delta: float, releases: Sequence[Step] = ()
+) -> float:
     """Upper bound on epsilon of all steps by their composition, as if masks hid nothing; inf where nothing protects them.
 
     What masks hide, a composition bounds by Renyi curves alone, as the accountant does itself.
@@ -36,13 +42,14 @@ def composed_epsilon(spent: Mapping[StepCost, int], sampling_rate: float, delta:
         spent: number of steps of each cost.
         sampling_rate: of the Poisson batches, in (0, 1].
         delta: in [1e-30, 0.99].
+        releases: Gaussian ones of the same records besides the steps.
     """
     if any(cost.noise_multiplier < _LEAST_NOISE for cost in spent):
         return math.inf
     open_steps: Counter[StepCost] = Counter()
     for cost, count in spent.items():
         open_steps[replace(cost, mask=None, seeded_mask=None)] += count
-    found = composition_of(open_steps, sampling_rate)
+    found = composition_of(open_steps, sampling_rate, releases)
     return 0.0 if found is None else found.epsilon(delta).upper
 
 

@@ -145,6 +145,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
             secure=self.secure,
             epsilon_if_secure=self.accountant.epsilon_if_secure(delta),
             public=(*_HYPERPARAMETERS, *known, *self.mechanism.public),
+            releases=self.accountant.releases,
         )
 
     def statement(self, delta: float, *, seeds: tuple[str, ...] = ()) -> PrivacyStatement:
@@ -362,8 +363,8 @@ class DistributedMechanismOptimizer(MechanismOptimizer, DistributedDPOptimizer):
     first are handed to all.
 
     Args:
-        optimizer, mechanism, sampling_rate, names, noise_multiplier, max_grad_norm, expected_batch_size, loss_reduction,
-            generator, secure, adjacency, sampler: as for :class:`MechanismOptimizer`.
+        optimizer, mechanism, sampling_rate, names, noise_multiplier, max_grad_norm: as for :class:`MechanismOptimizer`.
+        expected_batch_size, loss_reduction, generator, secure, adjacency, sampler: as there.
 
     Raises:
         TypeError, ValueError: as :class:`MechanismOptimizer`.

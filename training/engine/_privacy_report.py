@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from dptheory.privacy import Step
+
 ADD_REMOVE, ZERO_OUT = "add-remove", "zero-out"
 ADJACENCIES = (ADD_REMOVE, ZERO_OUT)
 _NEIGHBOURS = {
@@ -32,6 +34,7 @@ class PrivacyReport:
         secure: whether all of them come from the operating system's cryptographic generator.
         epsilon_if_secure: what epsilon a secure run of the same steps would have; ``epsilon`` itself in a secure run.
         public: what the guarantee takes to be known to everybody.
+        releases: of the same records besides the steps, as statistics of private records: epsilon counts them.
 
     Example: before its first step an optimizer has spent nothing, and says what will be protected.
         >>> import torch
@@ -57,6 +60,7 @@ class PrivacyReport:
     secure: bool
     epsilon_if_secure: float
     public: tuple[str, ...]
+    releases: tuple[Step, ...] = ()
 
     def lines(self) -> list[str]:
         """The report in plain English, one sentence per line."""
@@ -69,8 +73,14 @@ class PrivacyReport:
                 "only against somebody who knows neither the batches nor the noise, and masks do not amplify it. A secure run "
                 f"of the same steps has epsilon = {self.epsilon_if_secure:.6g}."
             )
+        counted = [
+            f"Counted with the steps: {one.count} Gaussian releases of the same records, noise multiplier "
+            f"{one.noise_multiplier:.6g}, sampling rate {one.sampling_rate:g}."
+            for one in self.releases
+        ]
         return [
             f"epsilon = {self.epsilon:.6g} at delta = {self.delta:g} after {self.steps} steps.",
+            *counted,
             f"Neighbours ({self.adjacency}): {_NEIGHBOURS[self.adjacency]}.",
             f"Sampling: {self.sampler}, each record in each step with probability {self.sampling_rate:.6g}.",
             source,

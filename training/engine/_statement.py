@@ -9,6 +9,7 @@ from dptheory.privacy import Composition, PrivacyStatement, privacy_statement
 from training.engine._privacy_report import PrivacyReport
 
 _SOFTWARE = ("dptheory", "torch", "opacus", "numpy", "scipy")
+_BEFORE = "Gaussian releases of the same records besides the steps"
 UNPROTECTED = "none: something is released without noise"
 
 
@@ -38,4 +39,6 @@ def stated(
     )
     if not protected:
         return replace(found, steps=report.steps, epsilon=math.inf, accountant=UNPROTECTED)
+    if report.releases:
+        found = replace(found, output=f"{_BEFORE}, and {found.output}", covered=f"{_BEFORE}, and {found.covered}")
     return replace(found, steps=report.steps, epsilon=min(found.epsilon, report.epsilon))

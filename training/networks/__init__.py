@@ -13,7 +13,7 @@ from training.networks._paper_networks import (
     wrn_16_4,
 )
 from training.networks._pooling import pooled_channels_last
-from training.networks._small_cnn import IMAGE_SHAPE, layer_slices, small_tanh_cnn
+from training.networks._small_cnn import IMAGE_SHAPE, layer_slices, small_colour_cnn, small_tanh_cnn
 
 __all__ = [
     "IMAGE_SHAPE",
@@ -31,6 +31,7 @@ __all__ = [
     "scattering_cnn",
     "scattering_features",
     "scattering_linear",
+    "small_colour_cnn",
     "small_tanh_cnn",
     "wrn_16_4",
 ]

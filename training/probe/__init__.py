@@ -3,6 +3,7 @@
 from training.probe._figure import write_figure
 from training.probe._measure import measure
 from training.probe._measurement import EXACT, GAUSSIAN, Fit, Measurement, MeasureSettings, Row
+from training.probe._private_statistics import private_lines, private_statistics, run_private_statistics
 from training.probe._probe import DATA, ProbeResult, Record, run_probe, spread_steps
 from training.probe._report import fit_table, row_table, to_dict, write_gradients, write_json
 from training.probe._statistics import moment_statistics, run_statistics
@@ -20,7 +21,10 @@ __all__ = [
     "fit_table",
     "measure",
     "moment_statistics",
+    "private_lines",
+    "private_statistics",
     "row_table",
+    "run_private_statistics",
     "run_probe",
     "run_statistics",
     "spread_steps",

@@ -22,8 +22,7 @@ SHARES = (0.001, 0.01, 0.1, 0.5)
 DIMENSIONS = (1, 3, 10, 30, 100)
 _MOMENTS = ("start", "middle", "end")
 _ANCHORS = 200
-_GREY = ("small-cnn", "linear-probe")
-_FITTING = {name: ("linear-probe", "dp-cnn") if name == "cifar-10" else _GREY for name in NAMES}
+FITTING = {name: ("small-cnn", "linear-probe", *(("dp-cnn",) if name == "cifar-10" else ())) for name in NAMES}
 """Networks that take the images and whose gradients fit into memory."""
 _CLASSES = 10
 _CURVED, _OTHERS = 128, 10_000
@@ -165,7 +164,7 @@ def run_statistics(
     Source: new, on RF, section 2.2 (rf.mse_criterion).
     """
     _validate.choice("data", data, NAMES)
-    _validate.choice("model", model, _FITTING[data])
+    _validate.choice("model", model, FITTING[data])
     if training.steps < 3:
         raise ValueError(f"training must have 3 steps or more, got {training.steps}")
     train, test = (standardised(load(name=data, train=part)) for part in (True, False))
@@ -178,8 +177,7 @@ def run_statistics(
     others = shuffled[~torch.isin(shuffled, chosen)][:_OTHERS]
     auxiliary = test.pixels[:_ANCHORS]
     guessed = torch.randint(_CLASSES, (len(auxiliary),), generator=draw)
-    owned = [[p.numel() for p in part.parameters(recurse=False)] for part in network.modules()]
-    sizes = [sum(numbers) for numbers in owned if numbers]
+    sizes = layer_sizes_of(network)
     plain = copy.deepcopy(network)
 
     def moment(name: str, step: int) -> MomentStats:
@@ -208,6 +206,12 @@ def run_statistics(
         layer_sizes=tuple(sizes),
         moments=tuple(found),
     )
+
+
+def layer_sizes_of(network: nn.Module) -> list[int]:
+    """Parameters of each part that holds some itself, from the input on."""
+    owned = [[p.numel() for p in part.parameters(recurse=False)] for part in network.modules()]
+    return [sum(numbers) for numbers in owned if numbers]
 
 
 def _weights(model: nn.Module) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from training.mechanisms import AnchorGradients, Mechanism, Schedule, layers
 from training.networks import small_tanh_cnn
 from training.runs._config import OptimizerConfig, RunConfig
 
+_COLOUR = 3 * 32 * 32
 _MODELS: dict[str, Callable[[int], nn.Module]] = {
-    "small-cnn": small_tanh_cnn,
     "dp-cnn": networks.dp_cnn,
     "resnet20": networks.resnet20,
     "wrn-16-4": networks.wrn_16_4,
@@ -91,7 +91,7 @@ def build_model(name: str, *, features: int, seed: int) -> nn.Module:
 
     Args:
         name: "small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear" or "linear-probe".
-        features: entries of one input, for the linear probe; 1..1e9.
+        features: entries of one input, for the linear probe, 1..1e9; with 3,072 the small CNN is that for 3 x 32 x 32 images.
         seed: of the starting weights, 0 to 2^64 - 1.
 
     Returns:
@@ -105,8 +105,13 @@ def build_model(name: str, *, features: int, seed: int) -> nn.Module:
         >>> sum(p.numel() for p in build_model("linear-probe", features=784, seed=0).parameters())
         7850
     """
-    _validate.choice("name", name, (*_MODELS, "linear-probe"))
-    return networks.linear_probe(seed, features=features) if name == "linear-probe" else _MODELS[name](seed)
+    match _validate.choice("name", name, ("small-cnn", *_MODELS, "linear-probe")):
+        case "small-cnn":
+            return networks.small_colour_cnn(seed) if features == _COLOUR else small_tanh_cnn(seed)
+        case "linear-probe":
+            return networks.linear_probe(seed, features=features)
+        case _:
+            return _MODELS[name](seed)
 
 
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:

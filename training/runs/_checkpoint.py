@@ -110,7 +110,7 @@ def restore(run: "Run", folder: Path) -> None:
     state = _read(path, run.device)
     before = state["config"]
     now = run.config.as_dict()
-    differ = [key for key in now if key not in _MAY_DIFFER and before.get(key) != now[key]]
+    differ = [key for key in {**now, **before} if key not in _MAY_DIFFER and before.get(key) != now.get(key)]
     if differ:
         raise ValueError(
             f"{path} belongs to another run: {', '.join(differ)} differ; resume with its own configuration"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dptheory import _validate
+from dptheory.privacy import Step
 from training import _argument_ranges
 from training.data import NAMES
 from training.engine import GRAD_SAMPLE_MODES
@@ -85,6 +86,8 @@ class RunConfig:
             checkpoint is secret. Without it a run is a simulation: what it reports is what holds, and masks amplify nothing.
         optimizer: see :class:`OptimizerConfig`.
         mechanism: name, one of :data:`BUILDERS`, and arguments.
+        statistics: noise_multiplier and count of the release, where statistics of the training records were released before
+            (``python -m training probe --private``): the run counts them in epsilon, and keeps its budget together with them.
 
     Raises:
         ValueError: a value outside its range, or values that do not go together.
@@ -112,6 +115,7 @@ class RunConfig:
     secure: bool = False
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     mechanism: Mapping[str, Any] = field(default_factory=lambda: {"name": "dp-sgd"})
+    statistics: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _validate.choice("data", self.data, NAMES)
@@ -127,6 +131,7 @@ class RunConfig:
         _validate.instance("optimizer", self.optimizer, OptimizerConfig)
         if not isinstance(self.mechanism, Mapping):
             raise ValueError(f"mechanism must be a table of name and arguments, got {_validate.shown(self.mechanism)}")
+        _ = self.release
         _validate.choice("inputs", self.inputs, INPUTS)
         _validate.choice("grad_sample_mode", self.grad_sample_mode, GRAD_SAMPLE_MODES)
         if not isinstance(self.secure, bool):
@@ -143,10 +148,26 @@ class RunConfig:
         if self.epsilon is not None:
             _validate.store(self, epsilon=_argument_ranges.epsilon("epsilon", self.epsilon))
 
+    @property
+    def release(self) -> Step | None:
+        """What ``statistics`` cost; None where there were none."""
+        if not isinstance(self.statistics, Mapping) or (
+            self.statistics and set(self.statistics) != {"noise_multiplier", "count"}
+        ):
+            raise ValueError(
+                f"statistics must be a table of noise_multiplier and count, got {_validate.shown(self.statistics)}"
+            )
+        if not self.statistics:
+            return None
+        try:
+            return Step(sampling_rate=1.0, **self.statistics)
+        except ValueError as error:
+            raise ValueError(f"statistics.{error}") from None
+
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, as in TOML."""
-        plain = dataclasses.asdict(self)
-        return plain | {"mechanism": dict(self.mechanism)}
+        """Plain values, as in TOML; without ``statistics`` where there were none."""
+        plain = dataclasses.asdict(self) | {"mechanism": dict(self.mechanism), "statistics": dict(self.statistics)}
+        return plain if self.statistics else {key: value for key, value in plain.items() if key != "statistics"}
 
 
 def read_config(path: Path, *, changes: Sequence[str] = ()) -> RunConfig:
@@ -212,7 +233,7 @@ def from_dict(table: Mapping[str, Any]) -> RunConfig:
             ...
         ValueError: noise_multiplier or epsilon must be given, got neither
     """
-    for name in ("optimizer", "mechanism"):
+    for name in ("optimizer", "mechanism", "statistics"):
         if not isinstance(table.get(name, {}), Mapping):
             raise ValueError(f"{name} must be a table such as [{name}], got {table[name]!r}; did you mean {name}.name?")
     optimizer = OptimizerConfig(**_known("optimizer.", OptimizerConfig, table.get("optimizer", {})))

@@ -114,3 +114,23 @@ def noisy_values(smoothness: float, distance: float, steps: int, noise_energy: f
         means.append(sum(function(x) for x in points) / len(points))
     problem.set_performance_metric(sum(means) / steps - function(best))
     return problem
+
+
+def biased_values(smoothness: float, distance: float, steps: int, noise_energy: float, bias: float) -> Any:
+    """``noisy_values`` for any number of steps with a bias of norm at most ``bias`` in each; one path where there is no noise."""
+    pepit = importlib.import_module("PEPit")
+    problem, function, best, start = _convex(smoothness)
+    problem.set_initial_condition((start - best) ** 2 <= distance**2)
+    points, means = [start], []
+    for _ in range(steps):
+        longer = []
+        for point in points:
+            pushed, noise = pepit.Point(), pepit.Point()
+            problem.add_constraint(pushed**2 <= bias**2)
+            problem.add_constraint(noise**2 == noise_energy)
+            after = point - (function.gradient(point) + pushed) / smoothness
+            longer += [after + sign * noise / smoothness for sign in (1, -1)] if noise_energy else [after]
+        points = longer
+        means.append(sum(function(x) for x in points) / len(points))
+    problem.set_performance_metric(sum(means) / steps - function(best))
+    return problem

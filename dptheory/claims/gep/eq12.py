@@ -35,7 +35,8 @@ row = Row(
 
 $$E L(\bar\theta)-L_\ast\le\frac{\beta D^2}{2T}+\frac N{2\beta},$$
 
-and for every $T$ there is a loss with excess at least $\frac{\beta D^2}{2(T+2)}$, whatever the noise of mean 0.""",
+and for every $T$ there is a loss with excess at least $\frac{\beta D^2}{2(T+2)}$, whatever the noise of mean 0. Sharper: the bound
+holds with $T+2$ in place of $T$, and nothing smaller does for all noises ([gep.noisy_steps](noisy_steps.md)).""",
         printed=printed_summed_risk,
         calculators=(embedding.noisy_descent_risk, embedding.least_risk),
         proved=True,

@@ -42,7 +42,8 @@ row = Row(
         conditions=(
             "Neighbouring data sets differ by one sample; the gradients of one sample are at most $G = 1$ long.",
             "The paper's Algorithm 1 and its experiments clip at thresholds fixed beforehand, and are not concerned. The "
-            "text after Theorem 3.3 names a clip as a possible solution, and leaves what it does to future work.",
+            "text after Theorem 3.3 names a clip as a possible solution, and leaves what it does to future work; "
+            "[gep.clipped_residuals](clipped_residuals.md) has it.",
         ),
         correction="Sensitivity is a maximum over neighbouring data sets, not over the samples of one. If no residual is "
         r"there, $r_t = 0$, and one sample with a residual is seen with certainty: $\delta = 1$ for every "

@@ -104,16 +104,17 @@ row = Row(
         statement=r"""A step clips every gradient to $C$, adds noise of standard deviation $\sigma C$, keeps $K$ of $d$ entries by a fresh uniform
 mask that nobody knows before, and publishes mask and entries. Neighbours add or remove one example. With
 $H_\epsilon(v) = \Phi(\frac{\sqrt v}2-\frac\epsilon{\sqrt v})-e^\epsilon\Phi(-\frac{\sqrt v}2-\frac\epsilon{\sqrt v})$ and
-$v_i = g_i^2/(\sigma C)^2$ an example with the clipped gradient $g$ spends, at $\epsilon\ge0$,
-$\delta = E_M H_\epsilon(\sum_{i\in M}v_i)$. Let $V = \sigma^{-2}$.
+$v_i = g_i^2/(\sigma C)^2$, $H_\epsilon(0) = 0$, an example with the clipped gradient $g$ spends, at $\epsilon\ge0$,
+$\delta = E_M H_\epsilon(\sum_{i\in M}v_i)$. Let $V = \sigma^{-2}$ and $K\ge1$.
 
 1. For $K = 1$ and for $K = d-1$ every gradient that spends most at a given $\epsilon$ is flat on some $r$ coordinates and 0 on
    the others:
    $$\delta(\epsilon) = \max_{1\le r\le d}\thinspace\sum_jP(j)H_\epsilon(jV/r),\qquad P(j) = \binom rj\binom{d-r}{K-j}\Big/\binom dK .$$
-2. The best $r$ depends on $\epsilon$, and need be neither 1 nor $d$. So one gradient does not dominate the others; that of one
-   entry has the largest Renyi divergence at every order ([gip.prop1](prop1.md)), not the largest $\delta$ at every $\epsilon$.
+2. For $K<d$ no gradient spends most at every $\epsilon$: at $\epsilon = 0$ the one flat on all $d$ does, and it alone (up to
+   signs); at large $\epsilon$ that of one entry spends more. In between the best $r$ can be neither 1 nor $d$. That of one entry
+   has the largest Renyi divergence at every order ([gip.prop1](prop1.md)).
 3. The same $r$ and the same maximum hold for steps with Poisson sampling, at another $\epsilon$ and up to a factor, both for the
-   example added and for it removed.
+   example added and for it removed. (If that factor is 0, no gradient spends anything.)
 
 Observed, not proved: item 1 holds for all $K$.""",
         verdict=Verdict.HOLDS,
@@ -121,13 +122,17 @@ Observed, not proved: item 1 holds for all $K$.""",
             "behind a fresh mask that keeps one entry, or all but one, the gradient that costs most is flat on some $r$ "
             "coordinates; which $r$ depends on $\\epsilon$. Else observed."
         ),
+        for_users=(
+            "What one step spends behind a mask that keeps one entry, or all but one, is a maximum over $d$ gradients; runs are "
+            "accounted by Renyi divergences, in which the gradient of one entry is the worst for every mask."
+        ),
         key_points=(
             "The question: Renyi bounds charge a masked step for a gradient of one entry. Is that what costs most?",
             (
-                "At small $\\epsilon$ no: there a gradient spread over several entries costs more. For $K = 1$ and $K = d-1$ it "
+                "At small $\\epsilon$ no: at 0 it is the gradient spread evenly over all entries. For $K = 1$ and $K = d-1$ it "
                 "is always flat on some $r$ entries, and $\\delta$ is a maximum over $r$."
             ),
-            "No single gradient is the worst at every $\\epsilon$, so no single one may be composed over steps.",
+            "For $K<d$ no single gradient is the worst at every $\\epsilon$, so no single one may be composed over steps.",
             "Use `FreshMask.rdp`, which holds for all gradients and composes.",
         ),
         conditions=(
@@ -149,6 +154,16 @@ def _(energy: float, epsilon: float, dim: int, keep: int) -> Sides:
         lambda: _on_a_grid(energy, epsilon, dim, keep),
         _worst_flat(energy, epsilon, dim, keep, (1, dim)),
     )
+
+
+@row.equal(lambda: itertools.product((0.01, 1.0, 20.0), (0.0, 1.0), ((2, 1), (6, 2), (7, 3), (5, 4), (100, 30))))
+def _(energy: float, end: float, sizes: tuple[int, int]) -> Sides:
+    """flat on everything at epsilon = 0, one entry at large epsilon, for every mask"""
+    dim, keep = sizes
+    # at mu^2 / 2 + 5 mu the delta of the whole gradient is about 1e-7
+    epsilon = end * (energy / 2 + 5 * math.sqrt(energy))
+    costs = [_flat(energy, epsilon, dim, keep, r) for r in range(1, dim + 1)]
+    return 1 + int(np.argmax(costs)), dim if end == 0 else 1, 1 if end == 0 else dim
 
 
 @row.equal(lambda: itertools.product((0.01, 1.0, 20.0), (0.0, 0.2, 3.0)), tolerance=1e-8)

@@ -3,6 +3,7 @@
 snr = |s|; bias is the angle between u and s.
 """
 
+import functools
 import itertools
 import math
 
@@ -63,10 +64,14 @@ def _plane_variance(snr: float, bias: float) -> float:
     return float(sum(quad(part, a, b, epsabs=1e-13, epsrel=1e-12)[0] for a, b in itertools.pairwise(breaks)))
 
 
+_gauss_rule = functools.cache(np.polynomial.legendre.leggauss)
+"""Nodes and weights, which cost more than the sums that take them."""
+
+
 def _variance_by_tails(dim: int, snr: float, bias: float) -> float:
     """Var gamma from P(gamma <= x) = E Phi(k cos bias - R cot x), R noncentral chi of dim - 1 and k sin bias."""
     freedom, centre = dim - 1, (snr * math.sin(bias)) ** 2
-    nodes, weights = np.polynomial.legendre.leggauss(200)
+    nodes, weights = _gauss_rule(200)
     top = math.sqrt(freedom + centre) + 12
     radius = 0.5 * top * (nodes + 1)
     law = (ncx2.pdf(radius**2, freedom, centre) if centre else chi2.pdf(radius**2, freedom)) * 2 * radius
@@ -92,7 +97,7 @@ def mean_over_noise(dim: int, snr: float, bias: float, cosine: bool = False) -> 
     freedom = dim - 2
     middle = math.sqrt(freedom)
     low, high = max(0.0, middle - 9), middle + 9
-    points, widths = np.polynomial.legendre.leggauss(120)
+    points, widths = _gauss_rule(120)
     rest = low + (high - low) / 2 * (points + 1)
     log_density = (freedom - 1) * np.log(rest / middle) - (rest**2 - middle**2) / 2
     chances = widths * np.exp(log_density)

@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,11 +39,15 @@ def _ruben_max(eigenvalues: Sequence[float], n: int) -> float:
     return float(quad(missed, 0.0, top, limit=400, epsabs=0.0, epsrel=1e-10, points=[sum(eigenvalues)])[0])
 
 
+_gauss_rule = cache(np.polynomial.legendre.leggauss)
+"""Nodes and weights, which cost more than the sums that take them."""
+
+
 def _two_level_max(half: int, ratio: float, n: int) -> float:
     """E max for 2 half eigenvalues 1 and as many of ``ratio``: Gamma laws of SciPy, the sum's tail and the integral on a grid."""
     mean, spread = 2 * half * (1 + ratio), 2 * math.sqrt(half * (1 + ratio**2))
     x = np.linspace(max(0.0, mean - 8 * spread), mean + (12 + 0.01 * n**0.25) * spread + 80 * ratio, 600)
-    points, weights = np.polynomial.legendre.leggauss(600)
+    points, weights = _gauss_rule(600)
     y = mean / (1 + ratio) * ratio + spread * 12 * points
     law = gamma.pdf(y, half, scale=2 * ratio) * 12 * spread * weights
     above = gamma.sf(x[:, None] - y, half, scale=2.0) @ law

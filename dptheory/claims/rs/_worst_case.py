@@ -24,6 +24,29 @@ def _masked(partition: Any, vector: Any, rate: float) -> list[Any]:
     return [vector] if rate == 0 else [partition.get_block(vector, i) for i in range(BLOCKS)]
 
 
+def _started(smoothness: float) -> tuple[Any, Any, Any, Any, Any]:
+    """A problem, its partition, its function, the infimum of this and a first point with L(w_1) - inf L <= 1."""
+    problem, partition, function = _smooth(smoothness)
+    lowest = importlib.import_module("PEPit").Expression()
+    start = problem.set_initial_point()
+    problem.set_initial_condition(function(start) - lowest <= 1)
+    return problem, partition, function, lowest, start
+
+
+def _gradient(problem: Any, function: Any, lowest: Any, point: Any, smoothness: float) -> Any:
+    """The gradient at a point, where inf L <= L - |grad L|^2 / (2 G): every G-smooth function has it."""
+    gradient = function.gradient(point)
+    problem.add_constraint(lowest <= function(point) - gradient**2 / (2 * smoothness))
+    return gradient
+
+
+def _noise(problem: Any, energy: float) -> Any:
+    """Half of a two-point noise of second moment at most ``energy``."""
+    noise = importlib.import_module("PEPit").Point()
+    problem.add_constraint(noise**2 <= energy)
+    return noise
+
+
 def masked_run(learning_rate: float, smoothness: float, rate: float, steps: int, noise_energy: float = 0.0) -> Any:
     """Largest mean E|grad L(w_t)|^2 over ``steps`` masked gradient steps from L(w_1) - inf L <= 1."""
     return changing_run((learning_rate,) * steps, smoothness, (rate,) * steps, noise_energy)
@@ -32,40 +55,51 @@ def masked_run(learning_rate: float, smoothness: float, rate: float, steps: int,
 def changing_run(
     learning_rates: tuple[float, ...], smoothness: float, rates: tuple[float, ...], noise_energy: float = 0.0
 ) -> Any:
-    """The same with a step size and a mask for each step, weighted by rho_t = x_t gamma_t G (2 - gamma_t G).
+    """The same with a step size and a mask for each step, weighted by rho_t = x_t gamma_t G (2 - gamma_t G)."""
+    descents = tuple(
+        (1 - rate) * learning_rate * smoothness * (2 - learning_rate * smoothness)
+        for learning_rate, rate in zip(learning_rates, rates, strict=True)
+    )
+    return _weighted_run(descents, learning_rates, smoothness, rates, noise_energy)
 
-    inf L <= L(w) - |grad L(w)|^2 / (2 G) at every point met, which holds for every G-smooth function. Every step has its own
-    noise +-v, E|v|^2 <= noise_energy before the mask.
-    """
-    problem, partition, function = _smooth(smoothness)
-    pepit = importlib.import_module("PEPit")
-    lowest = pepit.Expression()
-    points = [problem.set_initial_point()]
-    problem.set_initial_condition(function(points[0]) - lowest <= 1)
-    weighted, total = 0.0, 0.0
+
+def plain_run(
+    learning_rates: tuple[float, ...], smoothness: float, rates: tuple[float, ...], noise_energy: float = 0.0
+) -> Any:
+    """The same with equal weights."""
+    return _weighted_run((1.0,) * len(rates), learning_rates, smoothness, rates, noise_energy)
+
+
+def _weighted_run(
+    weights: tuple[float, ...],
+    learning_rates: tuple[float, ...],
+    smoothness: float,
+    rates: tuple[float, ...],
+    noise_energy: float,
+) -> Any:
+    """Largest weighted mean; every step has its own noise +-v, E|v|^2 <= noise_energy before the mask."""
+    problem, partition, function, lowest, start = _started(smoothness)
+    points = [start]
+    weighted = 0.0
     for step, (learning_rate, rate) in enumerate(zip(learning_rates, rates, strict=True)):
         following = []
         squares = []
         for point in points:
-            gradient = function.gradient(point)
+            gradient = _gradient(problem, function, lowest, point, smoothness)
             squares.append(gradient**2)
-            problem.add_constraint(lowest <= function(point) - gradient**2 / (2 * smoothness))
             if step == len(rates) - 1:
                 continue  # where the last step leads counts for nothing
             pieces = _masked(partition, gradient, rate)
             noises = [0 * gradient] * len(pieces)
             if noise_energy:
-                noise = pepit.Point()
-                problem.add_constraint(noise**2 <= noise_energy)
+                noise = _noise(problem, noise_energy)
                 noises = _masked(partition, noise, rate)
             for piece, kick in zip(pieces, noises, strict=True):
                 signs = (1, -1) if noise_energy else (0,)
                 following += [point - learning_rate * (piece + sign * kick) for sign in signs]
-        descent = (1 - rate) * learning_rate * smoothness * (2 - learning_rate * smoothness)
-        weighted = weighted + descent * sum(squares) / len(squares)
-        total += descent
+        weighted = weighted + weights[step] * sum(squares) / len(squares)
         points = following
-    problem.set_performance_metric(weighted / total)
+    problem.set_performance_metric(weighted / sum(weights))
     return problem
 
 
@@ -113,26 +147,21 @@ def clipped_run(
     Under each mask the update is one of two equally likely vectors, |u| <= clip, whose mean is the masked gradient (all that the
     theorem uses where no step is biased), plus noise +-v, E|v|^2 <= noise_energy before the mask.
     """
-    problem, partition, function = _smooth(smoothness)
-    pepit = importlib.import_module("PEPit")
-    lowest = pepit.Expression()
-    points = [problem.set_initial_point()]
-    problem.set_initial_condition(function(points[0]) - lowest <= 1)
+    problem, partition, function, lowest, start = _started(smoothness)
+    points = [start]
     means = []
     for step in range(steps):
         following = []
         squares = []
         for point in points:
-            gradient = function.gradient(point)
+            gradient = _gradient(problem, function, lowest, point, smoothness)
             squares.append(gradient**2)
-            problem.add_constraint(lowest <= function(point) - gradient**2 / (2 * smoothness))
             if step == steps - 1:
                 continue  # where the last step leads counts for nothing
-            noise = pepit.Point()
-            problem.add_constraint(noise**2 <= noise_energy)
-            drawn = pepit.Point()
-            kicks = [noise] if rate == 0 else _masked(partition, noise, rate)
-            firsts = [drawn] if rate == 0 else _masked(partition, drawn, rate)
+            noise = _noise(problem, noise_energy)
+            drawn = importlib.import_module("PEPit").Point()
+            kicks = _masked(partition, noise, rate)
+            firsts = _masked(partition, drawn, rate)
             for piece, kick, first in zip(_masked(partition, gradient, rate), kicks, firsts, strict=True):
                 for update in (first, 2 * piece - first):
                     problem.add_constraint(update**2 <= clip**2)
@@ -146,24 +175,20 @@ def clipped_run(
 
 def held_run(learning_rate: float, smoothness: float, rate: float, epochs: int, steps_per_epoch: int) -> Any:
     """Largest mean of E|grad L|^2 over the first iterates of epochs that hold their mask, from L(w_1) - inf L <= 1."""
-    problem, partition, function = _smooth(smoothness)
-    lowest = importlib.import_module("PEPit").Expression()
-    points = [problem.set_initial_point()]
-    problem.set_initial_condition(function(points[0]) - lowest <= 1)
+    problem, partition, function, lowest, start = _started(smoothness)
+    points = [start]
     means = []
     for epoch in range(epochs):
         following = []
         squares = []
         for point in points:
-            squares.append(function.gradient(point) ** 2)
-            problem.add_constraint(lowest <= function(point) - squares[-1] / (2 * smoothness))
+            squares.append(_gradient(problem, function, lowest, point, smoothness) ** 2)
             if epoch == epochs - 1:
                 continue  # where the last epoch leads counts for nothing
             for block in range(1 if rate == 0 else BLOCKS):
                 moved = point
                 for _ in range(steps_per_epoch):
-                    gradient = function.gradient(moved)
-                    problem.add_constraint(lowest <= function(moved) - gradient**2 / (2 * smoothness))
+                    gradient = _gradient(problem, function, lowest, moved, smoothness)
                     moved = moved - learning_rate * _masked(partition, gradient, rate)[block]
                 following.append(moved)
         means.append(sum(squares) / len(squares))
@@ -172,25 +197,46 @@ def held_run(learning_rate: float, smoothness: float, rate: float, epochs: int, 
     return problem
 
 
+def momentum_run(
+    learning_rate: float, smoothness: float, momentum: float, rate: float, epochs: int, steps_per_epoch: int
+) -> Any:
+    """Largest mean of E|grad L|^2 over all steps of epochs that hold their mask, with momentum, from L(w_1) - inf L <= 1."""
+    problem, partition, function, lowest, start = _started(smoothness)
+    states = [(start, 0 * start)]
+    total = 0.0
+    for epoch in range(epochs):
+        following = []
+        blocks = range(1 if rate == 0 else BLOCKS)
+        for state in states:
+            for block in blocks:
+                point, velocity = state
+                for step in range(steps_per_epoch):
+                    gradient = _gradient(problem, function, lowest, point, smoothness)
+                    total = total + gradient**2 / (len(states) * len(blocks))
+                    if epoch == epochs - 1 and step == steps_per_epoch - 1:
+                        continue  # where the last step leads counts for nothing
+                    velocity = momentum * velocity + _masked(partition, gradient, rate)[block]
+                    point = point - learning_rate * velocity
+                following.append((point, velocity))
+        states = following
+    problem.set_performance_metric(total / (epochs * steps_per_epoch))
+    return problem
+
+
 def least_run(learning_rate: float, smoothness: float, rate: float, steps: int, noise_energy: float) -> Any:
     """Largest min over t of E|grad L(w_t)|^2 over ``steps`` iterates from L(w_1) - inf L <= 1."""
-    problem, partition, function = _smooth(smoothness)
-    pepit = importlib.import_module("PEPit")
-    lowest = pepit.Expression()
-    points = [problem.set_initial_point()]
-    problem.set_initial_condition(function(points[0]) - lowest <= 1)
+    problem, partition, function, lowest, start = _started(smoothness)
+    points = [start]
     for step in range(steps):
         following = []
         squares = []
         for point in points:
-            gradient = function.gradient(point)
+            gradient = _gradient(problem, function, lowest, point, smoothness)
             squares.append(gradient**2)
-            problem.add_constraint(lowest <= function(point) - gradient**2 / (2 * smoothness))
             if step == steps - 1:
                 continue  # where the last step leads counts for nothing
-            noise = pepit.Point()
-            problem.add_constraint(noise**2 <= noise_energy)
-            kicks = [noise] if rate == 0 else _masked(partition, noise, rate)
+            noise = _noise(problem, noise_energy)
+            kicks = _masked(partition, noise, rate)
             for piece, kick in zip(_masked(partition, gradient, rate), kicks, strict=True):
                 signs = (1, -1) if noise_energy else (0,)
                 following += [point - learning_rate * (piece + sign * kick) for sign in signs]

@@ -46,7 +46,8 @@ the number of epochs, $p_e = 1-\prod_{i=e}^E(1-\rho_i)$, $p_{E+1} = 0$.
         conditions=(
             r"The mask of an epoch is uniform given the iterate at its start, $(1-r_e)d$ entries are kept; $L$ is $G$-smooth and bounded below; no "
             r"momentum; batches of $B$ examples; schedules fixed before the run.",
-            "Nothing is said of the iterates inside an epoch: there the masked entries of the gradient can be larger than at the start.",
+            "Nothing is said of the iterates inside an epoch: there the masked entries of the gradient can be larger than at the start. All steps, and momentum, are in "
+            "[rs.held_steps](held_steps.md).",
             r"Item 1 needs $\gamma_eG\le1$: at $\gamma G = 1.3$, $x = \frac12$, $n = E = 2$ the worst case by semidefinite programming is "
             r"1.5247 for $\Delta_L = 1$, where the formula gives 1.5041 (observed).",
             "Item 2 is not sharp for $n>1$.",

@@ -54,7 +54,7 @@ mean of those of the iterates, so the same holds if the condition holds at every
             "The conditions of Theorem 3.5 itself: a fresh mask, no momentum.",
             r"All this is about the bound of Theorem 3.5. The sharper one of [rs.clipped_steps](clipped_steps.md), which `dpsgd_bound` returns where no bias "
             r"is given, can fall at $\kappa = \sqrt x$: most where it says little (at $T = 1$ it is $2G\Delta_{\mathcal L}x/\kappa$), and by 2 % "
-            r"at $\frac DA = 100$, $x = \frac12$, $T = 1000$, where it is a fifth of its largest value $2G\Delta_{\mathcal L}$.",
+            r"at $\frac DA = 100$, $x = \frac12$, $T = 1000$, where it is a fifth of its largest value $2G\Delta_{\mathcal L}$; how far at most: [rs.phase](phase.md), item 4.",
         ),
         calculators=(sparsification.tuned_bound, sparsification.least_kappa_tuned),
         proved=True,

@@ -36,6 +36,8 @@ COMMITTED = Path(__file__).parents[3] / "proofs" / "figures" / "audit_claims.jso
 CASES = {case.name: case for case in _cases.cases()}
 PRIVATE = [name for name, case in CASES.items() if case.private]
 MASKED = ["random sparsification", "posterior freeze", "ranked sparsification"]
+SECURE = ["DP-SGD", "random sparsification", "posterior freeze", "index pruning"]
+"""Whose secure trainings are audited without --slow: what differs from a seeded one, noise and masks, is common to all."""
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
 
@@ -120,9 +122,16 @@ def refused(found: Sequence[Finding]) -> set[str]:
 
 
 @pytest.mark.parametrize("name", PRIVATE)
-@pytest.mark.parametrize("secure", [False, True], ids=["seeded", "secure"])
-def test_private_mechanisms_do_as_they_say(name: str, secure: bool) -> None:
-    found = _suite.training(CASES[name], 0, secure)
+def test_private_mechanisms_do_as_they_say(name: str) -> None:
+    found = _suite.training(CASES[name], 0)
+    assert len(found) >= 10 and refused(found) == set()
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in SECURE else pytest.param(name, marks=pytest.mark.slow) for name in PRIVATE]
+)
+def test_private_mechanisms_do_as_they_say_when_secure(name: str) -> None:
+    found = _suite.training(CASES[name], 0, secure=True)
     assert len(found) >= 10 and refused(found) == set()
 
 
@@ -137,7 +146,7 @@ def test_the_command_line_does_as_it_says(secure: bool, tmp_path: Path) -> None:
     assert len(found) == 13 and refused(found) == set()
 
 
-@pytest.mark.parametrize("secure", [False, True], ids=["seeded", "secure"])
+@pytest.mark.parametrize("secure", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["seeded", "secure"])
 def test_attacks_prove_no_more_than_is_reported(secure: bool) -> None:
     assert _attacks.canary(CASES["DP-SGD"], 100, 0, secure).passed
     assert _attacks.foreseen(_suite.random_k, 100, 1.0, 4, 1e-2, 50, 0, secure).passed
@@ -197,6 +206,8 @@ def _words(value: object) -> str:
 @pytest.mark.parametrize(("bug", "name", "expected"), SEEN, ids=_words)
 def test_planted_bugs_are_seen(bug: bugs.Bug, name: str, expected: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
     bug(monkeypatch)
+    if not expected & MOVED:  # the trainings without one example would tell nothing of it
+        monkeypatch.setattr(_measure, "sensitivity", lambda *_: [])
     assert expected <= refused(_suite.training(CASES[name], 0))
 
 

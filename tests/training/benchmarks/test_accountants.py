@@ -166,3 +166,42 @@ def test_infinity_is_no_answer() -> None:
 
     found = _accountants._answer(Stub(), 0, "dptheory", "epsilon", EASY, 1.0)  # type: ignore[arg-type]
     assert (found.upper, found.refused) == (None, "inf")
+
+
+PROOFS = Path(__file__).parents[3] / "proofs"
+
+
+def committed() -> tuple[list[Certified], list[Answer]]:
+    found = json.loads((PROOFS / "figures" / "accountant_benchmark.json").read_text(encoding="utf-8"))
+    settings = [Certified(**{**one, "setting": Setting(**one["setting"])}) for one in found["settings"]]
+    return settings, [Answer(**one) for one in found["answers"]]
+
+
+def times_of(tool: str, quantity: str, answers: list[Answer]) -> float:
+    """The median over settings of our time over the tool's."""
+    seconds = {
+        (one.tool, one.number): one.seconds for one in answers if one.quantity == quantity and one.upper is not None
+    }
+    return float(np.median([seconds["dptheory", n] / spent for (name, n), spent in seconds.items() if name == tool]))
+
+
+def test_the_page_says_what_the_committed_benchmark_measured() -> None:
+    """A row per tool and question; where it fails, it shows the rows that the page has to have."""
+    settings, answers = committed()
+    rows = [
+        f"| {one.tool} | {one.quantity} | {one.answered} | {one.refused} | {one.below} | {one.seconds:.3f} "
+        f"| {times_of(one.tool, one.quantity, answers):.2g} | {one.excess:.0e} | {one.worst:.0e} |"
+        for one in summaries(answers, settings)
+    ]
+    page = (PROOFS / "privacy" / "saddle_line.md").read_text(encoding="utf-8")
+    assert [row for row in rows if row not in page] == [], "\n".join(rows)
+    assert f"holds {len(settings)} settings" in page
+
+
+def test_what_the_readme_says_of_the_benchmark() -> None:
+    settings, answers = committed()
+    found = {(one.tool, one.quantity): one for one in summaries(answers, settings)}
+    ours, pld = found["dptheory", "epsilon"], found["dp-accounting PLD 1e-3", "epsilon"]
+    assert len(settings) == 50 and ours.answered == 50 and ours.below == 0 and ours.worst < 1.1e-10
+    assert ours.seconds < pld.seconds and 1000 * ours.excess < pld.excess
+    assert found["dptheory", "noise_multiplier"].worst <= 1e-6

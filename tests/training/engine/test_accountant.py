@@ -11,7 +11,7 @@ from dptheory import privacy
 from dptheory.privacy import ORDERS, FreshMask, joint_rdp, subsampled_gaussian_rdp
 from dptheory.pruning import SubsetMallows
 from training import mechanisms as m
-from training.engine import BudgetError, PrivacyAccountant
+from training.engine import BudgetError, PrivacyAccountant, _accountant
 from training.mechanisms import StepCost
 
 RATE, DELTA = 0.05, 1e-5
@@ -121,11 +121,17 @@ def test_costs_of_all_kinds_add_up() -> None:
 
 def test_order_of_the_steps_is_nothing() -> None:
     """To the last digit: a resumed run adds up in another order."""
-    spent = [(StepCost(1.0 + k / 7, selection=(3, SubsetMallows(64, 16 + k, 0.3))), 1 + k) for k in range(12)]
-    spent += [(MASKED, 2), (PLAIN, 3)]
+    kinds = [(StepCost(1.0 + k / 7, selection=(3, SubsetMallows(64, 16 + k, 0.3))), 1 + k) for k in range(12)]
     rng = np.random.default_rng(0)
-    found = {accountant(*(spent[i] for i in rng.permutation(len(spent)))).epsilon(DELTA) for _ in range(4)}
-    assert len(found) == 1
+
+    def orders(spent: list[tuple[StepCost, int]]) -> list[list[tuple[StepCost, int]]]:
+        return [[spent[i] for i in rng.permutation(len(spent))] for _ in range(4)]
+
+    few = [*kinds[:3], (MASKED, 2), (PLAIN, 3)]
+    assert len({accountant(*spent).epsilon(DELTA) for spent in orders(few)}) == 1
+    many = [*kinds, (MASKED, 2), (PLAIN, 3)]
+    assert len({_accountant._joint_curve(accountant(*spent)._spent, RATE).tobytes() for spent in orders(many)}) == 1
+    assert len({tuple(accountant(*spent).composition().parts) for spent in orders(many)}) == 1
 
 
 @pytest.mark.parametrize("sigma", [1e-9, 0.02, 0.0499, 150.0, 1e4, math.inf])
@@ -295,3 +301,32 @@ def test_bad_input() -> None:
     for epsilon, delta, says in ((0.0, 1e-5, "epsilon"), (1.0, 0.995, "delta"), (1.0, 0.0, "delta")):
         with pytest.raises(ValueError, match=says):
             PrivacyAccountant(RATE).limit(epsilon=epsilon, delta=delta)
+
+
+def test_releases_besides_the_steps_are_counted() -> None:
+    """In epsilon and in the budget, with the steps of one kind and of several, before and after a state is taken over."""
+    release = privacy.Step(noise_multiplier=10.0, sampling_rate=1.0, count=2)
+    kept = PrivacyAccountant(sampling_rate=0.1)
+    kept.record_release(release)
+    assert kept.epsilon(1e-5) == privacy.Composition((release,)).epsilon(1e-5).upper and kept.steps == 0
+    for sigma, count in ((2.0, 30), (3.0, 20)):
+        for _ in range(count):
+            kept.record(StepCost(sigma))
+    parts = [privacy.Step(noise_multiplier=s, sampling_rate=0.1, count=n) for s, n in ((2.0, 30), (3.0, 20))]
+    whole = privacy.Composition((release, *parts)).epsilon(1e-5).upper
+    assert kept.epsilon(1e-5) == pytest.approx(whole, rel=1e-9) and kept.composition().parts[0] == release  # type: ignore[union-attr]
+    again = PrivacyAccountant(sampling_rate=0.1)
+    again.load_state_dict(kept.state_dict())
+    assert again.releases == (release,) and again.epsilon(1e-5) == kept.epsilon(1e-5)
+    noted = PrivacyAccountant(sampling_rate=0.1)
+    noted.record_release(release)
+    for state, expected in ((kept.state_dict(), 1), (PrivacyAccountant(sampling_rate=0.1).state_dict(), 1)):
+        noted.load_state_dict(state)
+        assert len(noted.releases) == expected  # the same once; one that only one of the two knows stays
+    for budget, fits in ((whole * 1.02, True), (whole, False)):
+        kept.limit(epsilon=budget, delta=1e-5)
+        if fits:
+            kept.clear(StepCost(3.0))
+        else:
+            with pytest.raises(BudgetError, match="one more step would exceed"):
+                kept.clear(StepCost(3.0))

@@ -153,3 +153,25 @@ def test_every_planned_method_is_a_run() -> None:
             table["mechanism"]["anchors"] = 14
         made = runs.prepare(runs.from_dict(table | {"batch_size": 50, "epochs": 1}), CPU).optimizer.mechanism
         assert len(getattr(made, "_members", [()])) == 1
+
+
+def test_statistics_released_before_are_counted_and_kept_within_the_budget() -> None:
+    """Of the configuration: in epsilon before the first step, in the noise that a budget asks for, and in the report."""
+    table = {"noise_multiplier": 9.0, "count": 2}
+    release = privacy.Step(noise_multiplier=9.0, sampling_rate=1.0, count=2)
+    run = runs.prepare(tiny_config(statistics=table, noise_multiplier=None, epsilon=4.0), CPU)
+    alone = runs.prepare(tiny_config(noise_multiplier=None, epsilon=4.0), CPU)
+    assert run.optimizer.epsilon(1e-5) == privacy.Composition((release,)).epsilon(1e-5).upper
+    sigma, rate = run.optimizer.noise_multiplier, run.optimizer.accountant.sampling_rate
+    step = privacy.Step(noise_multiplier=sigma, sampling_rate=rate, count=run.steps)
+    assert privacy.Composition((release, step)).epsilon(1e-5).upper <= 4.0 and sigma > alone.optimizer.noise_multiplier
+    assert privacy.Composition((release, step)).scaled(1 - 2e-6).epsilon(1e-5).upper > 4.0 - 1e-4
+    report = run.optimizer.privacy(1e-5)
+    assert report.releases == (release,) and alone.optimizer.privacy(1e-5).releases == ()
+    assert report.lines()[1] == (
+        "Counted with the steps: 2 Gaussian releases of the same records, noise multiplier 9, sampling rate 1."
+    )
+    stated = run.optimizer.statement(1e-5)
+    assert stated.composition == ("2 at noise multiplier 9 and sampling rate 1",) and stated.epsilon == report.epsilon
+    assert stated.covered.startswith("Gaussian releases of the same records besides the steps, and ")
+    assert stated.output.startswith("Gaussian releases of the same records besides the steps, and ")

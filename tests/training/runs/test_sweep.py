@@ -446,6 +446,49 @@ def test_epsilon_is_written_to_twelve_digits() -> None:
     ]
 
 
+class Killed(BaseException):
+    """Ends a run as kill -9 does: nothing is saved on the way."""
+
+
+def test_killed_restarted_stopped_and_resumed_without_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the next test, with a worker that is made in this process."""
+    disturbed, calm = one_task(tmp_path / "disturbed"), one_task(tmp_path / "calm")
+    _worker.make(calm)
+    steps: list[int] = []
+    step = _train.one_step
+
+    def one_step(run: runs.Run) -> tuple[float, int]:
+        steps.append(run.step)
+        if steps.count(6) == 1 and run.step == 6:
+            raise Killed
+        if run.step == 9 and steps.count(9) == 1:
+            signal.raise_signal(signal.SIGTERM)
+        return step(run)
+
+    def watched(task: Task, deadline: float | None, stop: object) -> tuple[int, bool]:
+        try:
+            _worker.make(task)
+        except Killed:
+            return -signal.SIGKILL, False
+        except KeyboardInterrupt:
+            return _worker.STOPPED, True
+        return 0, False
+
+    monkeypatch.setattr(_train, "one_step", one_step)
+    monkeypatch.setattr(_processes, "_watched", watched)
+    assert in_fresh_process(disturbed) == Ending(_processes.STOPPED)
+    assert steps == [0, 1, 2, 3, 4, 5, 6, 4, 5, 6, 7, 8, 9]  # again from the end of an epoch
+    assert _processes.epochs_done(Path(disturbed.folder)) == 2
+    assert in_fresh_process(disturbed) == Ending(_processes.DONE)
+    assert steps[13:] == [10, 11]  # the step under way was finished, and its state saved
+    first, second = (files(Places(results=tmp_path / name / "results")) for name in ("disturbed", "calm"))
+    assert first == second and len(first) == 1
+    assert not (Path(disturbed.folder) / "run").exists()
+
+
+@pytest.mark.slow
 def test_killed_restarted_stopped_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed in the second epoch, started again, stopped in the third: the end is that of a run that nobody disturbed."""
     disturbed, calm = one_task(tmp_path / "disturbed"), one_task(tmp_path / "calm")

@@ -1,0 +1,388 @@
+"""lf.when_to_freeze: which layers to freeze, and when, on block quadratics."""
+
+import itertools
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+
+from dptheory import freezing
+from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims.lf._freezing_times import Setting, enumerated, first_of, of_signs
+
+row = Row(
+    Claim(
+        id="lf.when_to_freeze",
+        title="when to freeze which layer",
+        source=Source("lf", "new, on Algorithm 1"),
+        ours=True,
+        for_users=(
+            "Gradient norm, curvature and size of a layer tell whether it is worth its noise; with one curvature per layer, no "
+            "clipping, and step size and noise that do not rise, freeze it before the first step or not at all."
+        ),
+        statement=r"""$f = \frac12\sum_j\lambda_j\theta_j^2$, $\lambda_j>0$, the entries split into layers. A trained layer moves by
+$\theta_j\leftarrow\theta_j-\eta_t(\lambda_j\theta_j+\zeta_{tj})$ with $E[\zeta_{tj}\mid\text{past}] = 0$, $E\zeta_{tj}^2 = v_{tj}$, $0<\eta_t\lambda_j<2$; a frozen one stands
+still. Layer $l$ is trained in its first $t_l\le T$ steps. Let $F_l(t)$ be its expected loss after $t$ steps of training,
+$S_{tj} = E\theta_j^2$ then.
+
+1. If the noise of a layer does not depend on what else is trained, $Ef(\theta_T) = \sum_lF_l(t_l)$: the best $t_l$ is where $F_l$ is
+   least, and freezing one layer does nothing to the others.
+2. *One curvature $G$ in the layer*: with $S_t = E|\theta_l|^2$, $V_t = \sum_jv_{tj}$ and the floor $\varphi_t = \frac{\eta_tV_t}{G(2-\eta_tG)}$, a
+   step lowers $F_l$ if and only if $S_t>\varphi_t$, that is $E|\nabla_lf|^2>\frac{\eta_tGV_t}{2-\eta_tG}$. If $\varphi_t$ does not rise with $t$ (constant or
+   falling step size, and noise), $F_l(t)\ge\min(F_l(0),F_l(T))$: freezing in mid-run never helps. At constant $\varphi$ the best is $T$
+   for $S_0>\varphi$ and 0 for $S_0<\varphi$, for every $T$. If $\varphi_t$ does not fall, the best step is the first with $S_t\le\varphi_t$, or $T$ if there is none.
+3. *Several curvatures*, $\eta$ and $v_j$ constant: let $r_j = (1-\eta\lambda_j)^2$, $\varphi_j = \frac{\eta v_j}{\lambda_j(2-\eta\lambda_j)}$. If for some $\varrho$ the slow entries ($r_j\ge\varrho$) start at or
+   below their floors and the others at or above, $F_l$ falls first and then rises (or does one of both), and the best step is the first that
+   does not lower it. If it is the other way round, the best is 0 or $T$. In general that rule fails.
+4. *Clip norm set anew*: one curvature $G_l$ per layer, $\eta$ constant, only noise; layers $M$ are frozen after $t$ steps, the others, $K$, trained to the end,
+   and freezing multiplies the noise energies of $K$ by $\omega<1$. If every layer of $M$ starts at or above its floor, $Ef(\theta_T)$ is
+   convex in $t$, and the best step is the first with
+   $$\sum_{m\in M}G_m(S_{0m}-\varphi_m)(1-r_m)r_m^t\le(1-\omega)\sum_{l\in K}G_l\varphi_l(1-r_l)r_l^{T-t-1},$$
+   or $T$ if there is none. It rises by 0 or 1 as $T$ rises by 1. Freezing gains at most $\frac{1-\omega}2\sum_KG_l\varphi_l$, and this is approached as $T\to\infty$.
+5. *Noise multiplier*: freezing does not lower it ([lf.privacy](privacy.md)), stopping does. With all data in every step, $T$ steps at
+   $\mu$-GDP and one curvature, $V = TV_1$ with $V_1>0$: $S_T = r^TS_0+\frac{T\eta^2V_1(1-r^T)}{1-r}$ falls first in $T$ and then rises, or only rises.""",
+        verdict=Verdict.HOLDS,
+        summary=(
+            "on a quadratic, a layer of one curvature is best frozen at once or never, unless step size or noise rise; "
+            "freezing in mid-run can pay for several curvatures, or where the clip norm is set anew."
+        ),
+        key_points=(
+            "The question: after which step should which layers be frozen, so that the expected loss at the end is least?",
+            (
+                "Without clipping, at a fixed clip norm, each layer decides for itself; at constant step size one of one curvature is worth training if "
+                r"and only if its squared gradient exceeds $\eta GV/(2-\eta G)$, $V$ its noise energy."
+            ),
+            (
+                "That comparison comes out the same at every step where step size and noise do not change: then there is no right "
+                "moment in mid-run. With several curvatures in a layer there can be one."
+            ),
+            (
+                "Where freezing lets the clip norm be lowered, the others get less noise: then there is a best step, late enough "
+                "for the frozen layers to have learnt, early enough for the others to settle."
+            ),
+            "Use `best_layer_steps` and `best_freezing`.",
+        ),
+        conditions=(
+            "The loss is quadratic, without curvature between entries, and what counts is its expectation after the last step. "
+            "No momentum. The $v_{tj}$ are given numbers, and the steps $t_l$ are fixed in advance: a rule that looks at the noisy iterates is "
+            "another algorithm, and one that looks at private gradients is not private ([lf.privacy](privacy.md), step 5).",
+            r"Nothing is clipped, or all examples' gradients have the same norm $c$ at every step, so that clipping multiplies their mean by $s = C/c$: "
+            r"then $\lambda_j$ is to be replaced by $s\lambda_j$ in the step, not in the loss. In `best_freezing` $s$ grows as layers are "
+            "frozen at a fixed clip norm; nothing is proved about the best step there, all choices are compared.",
+            r"Item 4: an example's gradient is at most $c_l$ long in layer $l$, the clip norm is $C = (\sum c_l^2)^{1/2}$, and "
+            r"$\sqrt\omega C$ with $\omega = \sum_Kc_l^2/\sum c_l^2$ once $M$ is frozen: then nothing is clipped. (If all are exactly $c_l$ long, "
+            r"$C$ may be smaller: $s$ is the same before and after.) The $c_l$ must be known without the private data, or be paid for.",
+            "Item 4 speaks of one moment for all of $M$. Different steps for different layers can be better.",
+        ),
+        calculators=(freezing.best_layer_steps, freezing.best_freezing),
+        proved=True,
+    )
+)
+
+_HALF = Fraction(1, 2)
+_TWO_PARTS = ((1, Fraction(2), Fraction(1), 0), (1, Fraction(0), _HALF, 0))
+"""The page's layer: F = 2, 3/4, 13/16, ... at step size 1 and noise 1."""
+
+_TINY = (
+    Setting((_TWO_PARTS,), (Fraction(1),) * 3, (Fraction(1),), Fraction(1), 1),
+    Setting(
+        (((1, Fraction(1, 3), Fraction(1), 0),), ((1, Fraction(3), Fraction(2), 0),)),
+        (_HALF,) * 3, (Fraction(2),), Fraction(3), 4,
+    ),
+    Setting(
+        (((1, Fraction(2), Fraction(1), 0),), ((1, Fraction(1), _HALF, 0),)),
+        (Fraction(1, 8), Fraction(3, 4), Fraction(3, 2)), (Fraction(1),) * 2, Fraction(1), 1,
+    ),
+    Setting(
+        (((1, Fraction(2), _HALF, 0),), ((1, Fraction(1), Fraction(1), 0),), ((1, Fraction(0), _HALF, 0),)),
+        (Fraction(1), _HALF), (Fraction(1),) * 3, _HALF, 1,
+    ),
+)  # fmt: skip
+
+
+@row.equal(*((case,) for case in _TINY), tolerance=1e-12)
+def _(setting: Setting) -> Sides:
+    """item 1: the least expected loss over all schedules of all layers, every sign of the noise"""
+    found = setting.each()
+    return sum(found.value), lambda: enumerated(setting)[0], sum(found.all_trained)
+
+
+@row.equal(*((case, layer) for case in _TINY for layer in range(len(case.layers))))
+def _(setting: Setting, layer: int) -> Sides:
+    """item 1: the best step of each layer, every schedule and sign"""
+    best = enumerated(setting)[1][layer]
+    return setting.each().frozen_after_step[layer], best, setting.steps if best < setting.steps else 0
+
+
+@row.equal(*((case,) for case in _TINY), tolerance=1e-12)
+def _(setting: Setting) -> Sides:
+    """nothing frozen, every sign"""
+    found, never = setting.each(), [setting.steps] * len(setting.layers)
+    return sum(found.all_trained), lambda: of_signs(setting, never), sum(found.value)
+
+
+def _sized(
+    sizes: tuple[tuple[int, ...], ...], steps: int, clips: tuple[float, ...], rise: float, batch: int
+) -> Setting:
+    """Layers whose gradients and curvatures fall along the network, with examples that deviate."""
+    layers = tuple(
+        tuple(
+            (entries, 3.0 / (1 + place) if part == 0 else 0.01, (1.0 if part == 0 else 0.05) / (1 + place), 0.5)
+            for part, entries in enumerate(layer)
+        )
+        for place, layer in enumerate(sizes)
+    )
+    rates = tuple(0.3 * (1 + rise * step / steps) for step in range(steps))
+    norms = tuple(4.0 / (1 + place) for place in range(len(sizes)))
+    return Setting(layers, rates, clips, 1.5, batch, norms)
+
+
+_RESET, _SAME = (1.0, 0.55, 0.35), (1.0, 1.0, 1.0)
+_SIZED = (
+    _sized(((300, 100), (20, 200), (10, 50)), 40, _RESET, 0.0, 40),
+    _sized(((300_000, 100_000), (20_000, 200_000), (10_000, 50_000)), 40, _RESET, 0.0, 1024),
+    _sized(((300_000,), (20_000,), (10_000,)), 60, _SAME, -0.9, 1024),
+    _sized(((3000,), (200,), (100,)), 50, (10.0, 5.5, 3.5), 1.5, 512),
+    _sized(((4, 10), (6, 5), (30, 5)), 25, (10.0, 5.5, 3.5), 0.0, 40),
+)
+_PAYS_NOT = _sized(((2, 1), (1, 1), (3, 1)), 30, _SAME, 0.0, 1024)
+
+
+@row.equal(
+    *(
+        (case, field)
+        for case in _SIZED
+        for field in ("value", "all_trained", "gain", "frozen_layers", "frozen_after_step")
+    ),
+    *((_PAYS_NOT, field) for field in ("value", "frozen_layers", "frozen_after_step")),
+    tolerance=1e-10,
+)
+def _(setting: Setting, field: str) -> Sides:
+    """the paper's choice, number of layers and step, among all of them step by step, at users' sizes too"""
+
+    def among_all() -> float:
+        every = setting.every_choice()
+        least = min(every, key=lambda choice: choice[0])
+        without = every[0][0]
+        return float(
+            {
+                "value": least[0],
+                "all_trained": without,
+                "gain": without - least[0],
+                "frozen_layers": least[1],
+                "frozen_after_step": least[2],
+            }[field]
+        )
+
+    found = getattr(setting.first(), field)
+    return found, among_all, 1.02 * found + (field == "frozen_layers")
+
+
+@row.equal(
+    *(
+        (case, field, layer)
+        for case in _SIZED
+        for field in ("value", "all_trained", "frozen_after_step")
+        for layer in (0, 2)
+    ),
+    tolerance=1e-10,
+)
+def _(setting: Setting, field: str, layer: int) -> Sides:
+    """each layer for itself, step by step, at users' sizes too"""
+    alone = setting.unclipped()
+
+    def walked() -> float:
+        last = [alone.losses(len(alone.layers), 0)[layer]]
+        for after in range(1, alone.steps + 1):
+            run = Setting(alone.layers, alone.rates[:after], alone.clips, alone.noise_multiplier, alone.batch_size)
+            last.append(run.losses(0, after)[layer])
+        best = min(range(len(last)), key=last.__getitem__)
+        return float({"value": last[best], "all_trained": last[-1], "frozen_after_step": best}[field])
+
+    found = getattr(alone.each(), field)[layer]
+    return found, walked, 1.02 * found + 1e-3
+
+
+def _path(rates: list[float], curvature: float, gradient: float, noise: float) -> list[float]:
+    """Expected loss after 0..T steps, as the calculator has it: the whole run of each length."""
+    return [
+        freezing.best_layer_steps(
+            [1], gradient_norms=[gradient], curvature=[curvature], learning_rate=rates[:steps], steps=steps, clip_norm=1.0,
+            noise_multiplier=noise, batch_size=1,
+        ).all_trained[0]
+        for steps in range(1, len(rates) + 1)
+    ]  # fmt: skip
+
+
+def _ends_slack(steps: float, first: float, curvature: float, signal: float, change: float) -> float:
+    """How far the best step is below both ends, over the loss; step sizes first * (1 + change * t / T), noise 1."""
+    steps = round(steps)
+    rates = tuple(first * (1 + change * step / steps) / curvature for step in range(steps))
+    found = Setting((((1, signal, curvature, 0.0),),), rates, (1.0,), 1.0, 1).each()
+    ends = min(signal**2 / (2 * curvature), found.all_trained[0])
+    return (found.value[0] - ends) / ends
+
+
+def _ends_slack_of_rising(**point: float) -> float:
+    """Wrong statement: the same for step sizes that rise."""
+    return _ends_slack(**{**point, "change": -point["change"]})
+
+
+row.inequality(
+    {
+        "steps": Range(2, 60, integer=True),
+        "first": Range(0.01, 0.99, log=True),
+        "curvature": Range(0.1, 10, log=True),
+        "signal": Range(0.01, 10, log=True),
+        "change": Range(-0.99, 0.0),
+    },
+    wrong=_ends_slack_of_rising,
+    name="item 2: with step sizes that do not rise no step in mid-run is better than both ends",
+)(_ends_slack)
+
+
+@row.equal(
+    *((signal, first) for signal in (0.3, 1.0, 2.0, 9.0) for first in (0.02, 0.2, 0.5)),
+    tolerance=1e-12,
+)
+def _(signal: float, first: float) -> Sides:
+    """item 2, step sizes that rise: the first step at or below the floor"""
+    rates = [first * (1 + 2 * step / 20) for step in range(20)]
+    setting = Setting((((1, signal, 1.0, 0.0),),), tuple(rates), (1.0,), 1.0, 1)
+    losses = [setting.losses(1, 0)[0], *_path(rates, 1.0, signal, 1.0)]
+    best = first_of(lambda step: 2 * losses[step] <= rates[step] / (2 - rates[step]), 20)
+    return setting.each().value[0], losses[best], losses[-1] if best < 20 else losses[0]
+
+
+def _parts_path(seed: int, way: int) -> list[Fraction]:
+    """F of six entries in fractions; way 1: the slow ones below their floors, the fast ones above; way -1: the reverse."""
+    rng = np.random.default_rng(seed)
+    slow_first = sorted(Fraction(int(k), 64) for k in rng.integers(1, 64, 6))
+    cut, rate = int(rng.integers(1, 6)), Fraction(1)
+    squares, curvatures = [], slow_first
+    for place, curvature in enumerate(curvatures):
+        floor = rate / (curvature * (2 - rate * curvature))
+        below = (place < cut) == (way == 1)
+        share = Fraction(int(rng.integers(0, 64)), 64)
+        squares.append(floor * share if below else floor * (1 + 8 * share))
+    found = []
+    for _ in range(30):
+        terms = (curvature * square / 2 for curvature, square in zip(curvatures, squares, strict=True))
+        found.append(sum(terms, Fraction(0)))
+        squares = [
+            (1 - rate * curvature) ** 2 * square + rate**2
+            for curvature, square in zip(curvatures, squares, strict=True)
+        ]
+    return found
+
+
+def _falls_then_rises(path: list[Fraction]) -> bool:
+    rises = first_of(lambda step: path[step + 1] >= path[step], len(path) - 1)
+    return all(path[step + 1] >= path[step] for step in range(rises, len(path) - 1))
+
+
+def _least_at_an_end(path: list[Fraction]) -> bool:
+    return min(path) == min(path[0], path[-1])
+
+
+@row.equal(*((seed, way) for seed in (0, 1, 2, 6, 7, 9) for way in (1, -1)))
+def _(seed: int, way: int) -> Sides:
+    """item 3 on six entries, in fractions: where it falls and rises, and what fails the other way round"""
+    holds: Callable[[list[Fraction]], bool] = _falls_then_rises if way == 1 else _least_at_an_end
+    fails: Callable[[list[Fraction]], bool] = _least_at_an_end if way == 1 else _falls_then_rises
+    return True, holds(_parts_path(seed, way)), fails(_parts_path(seed, way))
+
+
+@row.equal((Fraction(19, 10), Fraction(0)), (Fraction(0), Fraction(2)), kind=Kind.COUNTEREXAMPLE)
+def _(slow: Fraction, fast: Fraction) -> Sides:
+    """item 3: the rule fails where the fast entry starts on its floor's other side, in fractions"""
+    parts = ((1, fast, Fraction(1), 0), (1, slow / 2, _HALF, 0))
+    losses = [Setting((parts,), (), (Fraction(1),), Fraction(1), 1).losses(0, 0)[0]] + [
+        Setting((parts,), (Fraction(1),) * steps, (Fraction(1),), Fraction(1), 1).losses(0, steps)[0]
+        for steps in range(1, 8)
+    ]
+    rule = first_of(lambda step: losses[step + 1] >= losses[step], 7)
+    works = losses[rule] == min(losses)
+    return fast > 0, works, not works
+
+
+def _reset_losses(signal: Fraction, share: Fraction, kept: Fraction, steps: int) -> list[Fraction]:
+    """E f after T steps, layer 0 frozen after t = 0..T, which multiplies the noise of layer 1 by ``share``; walked."""
+    rate, noise, first = _HALF, Fraction(1), Fraction(1)
+    found = []
+    for after in range(steps + 1):
+        frozen, trained = signal**2, Fraction(1)
+        for step in range(steps):
+            trained = (1 - rate * kept) ** 2 * trained + rate**2 * noise * (share if step >= after else 1)
+            frozen = (1 - rate * first) ** 2 * frozen + rate**2 * noise if step < after else frozen
+        found.append(first * frozen / 2 + kept * trained / 2)
+    return found
+
+
+def _reset_rule(signal: Fraction, share: Fraction, kept: Fraction, steps: int) -> int:
+    """The first step of item 4."""
+    rate, first = _HALF, Fraction(1)
+    r, s = (1 - rate * first) ** 2, (1 - rate * kept) ** 2
+    floor, other = rate / (first * (2 - rate * first)), rate / (kept * (2 - rate * kept))
+
+    def enough(step: int) -> bool:
+        gain = first * (signal**2 - floor) * (1 - r) * r**step
+        return gain <= (1 - share) * kept * other * (1 - s) * s ** (steps - step - 1)
+
+    return first_of(enough, steps)
+
+
+_RESETS = tuple(
+    (Fraction(signal), Fraction(share, 4), Fraction(1, kept), steps)
+    for signal in (1, 5)
+    for share in (0, 2, 3)
+    for kept in (2, 8)
+    for steps in (1, 2, 9, 10)
+)
+
+
+@row.equal(*_RESETS)
+def _(signal: Fraction, share: Fraction, kept: Fraction, steps: int) -> Sides:
+    """item 4: the first step of the rule, among all steps, in fractions"""
+    losses = _reset_losses(signal, share, kept, steps)
+    best = losses.index(min(losses))
+    return _reset_rule(signal, share, kept, steps), best, steps if best < steps else 0
+
+
+@row.equal((Fraction(1), _HALF, Fraction(1, 8)), (Fraction(5), Fraction(3, 4), Fraction(1, 2)))
+def _(signal: Fraction, share: Fraction, kept: Fraction) -> Sides:
+    """item 4: as the run gets a step longer the best step rises by 0 or 1"""
+    best = [_reset_rule(signal, share, kept, steps) for steps in range(1, 80)]
+    rises = [after - before for before, after in itertools.pairwise(best)]
+    return True, set(rises) <= {0, 1}, set(rises) <= {1}
+
+
+@row.equal((2.0, 0.5, 0.1), (1.5, 0.25, 0.3), tolerance=1e-6)
+def _(signal: float, share: float, kept: float) -> Sides:
+    """item 4: the gain of a long run, by the calculator, is half of (1 - omega) G phi"""
+    found = freezing.best_freezing(
+        [1, 1], gradient_norms=[signal, kept], curvature=[1.0, kept], learning_rate=0.5, steps=400,
+        clip_norm=[1.0, math.sqrt(share)], noise_multiplier=1.0, batch_size=1,
+    )  # fmt: skip
+    most = (1 - share) * 0.5 / (2 - 0.5 * kept) / 2
+    return found.gain, most, 2 * most
+
+
+@row.equal(*((Fraction(square), Fraction(k, 8)) for square in (1, 30, 900) for k in (1, 4, 8)))
+def _(square: Fraction, curvature: Fraction) -> Sides:
+    """item 5: falls, then rises, in the number of steps; walked in fractions with V = T V_1"""
+    tiny = Fraction(1, 50)
+
+    def after(steps: int) -> Fraction:
+        found = square
+        for _ in range(steps):
+            found = (1 - curvature) ** 2 * found + steps * tiny
+        return found
+
+    path = [after(steps) for steps in range(40)]
+    formula = [
+        (1 - curvature) ** (2 * t) * square + t * tiny * (1 - (1 - curvature) ** (2 * t)) / (1 - (1 - curvature) ** 2)
+        for t in range(40)
+    ]
+    return True, _falls_then_rises(path) and path == formula, _least_at_an_end(path[:-1])

@@ -1,0 +1,25 @@
+"""Formulas as MathML, for the page in the browser and for the site; needs the extra ``docs``."""
+
+from math_core import LatexToMathML
+
+_CONVERTER = LatexToMathML(macros={"cr": r"\\", "tag": r"\qquad(#1)"}, fancy_error=False)
+
+
+def mathml(latex: str, *, display: bool) -> str:
+    """MathML of a formula of a page; what one formula defines is forgotten before the next.
+
+    Args:
+        latex: the formula without its dollar signs.
+        display: on lines of its own.
+
+    Returns:
+        A ``<math>`` element.
+
+    Raises:
+        ValueError: a formula that the converter does not know.
+    """
+    try:
+        found: str = _CONVERTER.convert_with_local_state(latex.strip(), displaystyle=display)
+    except Exception as error:
+        raise ValueError(f"formula {latex!r}: {error}") from error
+    return found

@@ -1,0 +1,69 @@
+"""The modules of ``training`` without PyTorch, as docstrings and signatures need none of its gigabyte.
+
+Sphinx's own ``autodoc_mock_imports`` gives objects that know no ``torch.Tensor | None``; these are classes. They stand in for the
+extra ``train`` even where it is installed, so that the site is the same everywhere.
+"""
+
+import sys
+from collections.abc import Sequence
+from functools import cache
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.util.typing import ExtensionMetadata
+
+PACKAGES = ("kymatio", "matplotlib", "opacus", "pooch", "torch")
+
+
+class _Anything(type):
+    """A class with every attribute, each a class like it."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _stand_in(f"{cls.__module__}.{cls.__qualname__}", name)
+
+    def __getitem__(cls, _kind: Any) -> Any:
+        return cls
+
+
+class _Object(metaclass=_Anything):
+    """Made with any arguments; called with a function, as a decorator is, it gives the function."""
+
+    def __init__(self, *_args: Any, **_named: Any) -> None: ...
+
+    def __call__(self, *args: Any, **_named: Any) -> Any:
+        return args[0] if args else self
+
+
+@cache
+def _stand_in(module: str, name: str) -> Any:
+    return _Anything(name, (_Object,), {"__module__": module, "__qualname__": name})
+
+
+class _Module(ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _stand_in(self.__name__, name)
+
+
+class _Loader(Loader):
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _Module(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None: ...
+
+
+class _Finder(MetaPathFinder):
+    def find_spec(self, name: str, _path: Sequence[str] | None, _target: ModuleType | None = None) -> ModuleSpec | None:
+        known = name.partition(".")[0] in PACKAGES
+        return ModuleSpec(name, _Loader(), is_package=True) if known else None
+
+
+def setup(_app: Sphinx) -> ExtensionMetadata:
+    sys.meta_path.insert(0, _Finder())
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,77 @@
+"""When to freeze: limits, ties, what a schedule and parts mean, bad input."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dptheory import freezing
+
+RUN: dict[str, Any] = {
+    "curvature": [1.0, 0.5],
+    "learning_rate": 0.1,
+    "steps": 50,
+    "clip_norm": 1.0,
+    "noise_multiplier": 1.0,
+    "batch_size": 16,
+}
+
+
+def test_without_noise_or_without_gradient() -> None:
+    calm = freezing.best_layer_steps([9, 9], gradient_norms=[1.0, 0.0], **RUN | {"noise_multiplier": 0.0})
+    assert calm.frozen_after_step == (50, 50)
+    assert calm.value == calm.all_trained and calm.value[1] == 0
+    arrived = freezing.best_layer_steps([9, 9], gradient_norms=[0.0, 0.0], **RUN)
+    assert arrived.frozen_after_step == (0, 0) and arrived.value == (0.0, 0.0)
+    nothing = freezing.best_freezing([9, 9], gradient_norms=[1.0, 0.0], **RUN | {"noise_multiplier": 0.0})
+    assert (nothing.frozen_layers, nothing.frozen_after_step, nothing.gain) == (0, 50, 0.0)
+
+
+def test_a_settled_layer_is_not_frozen() -> None:
+    """Its loss falls to the floor within rounding, after which every step is as good as any."""
+    found = freezing.best_layer_steps([9, 9], gradient_norms=[9.0, 9.0], **RUN | {"learning_rate": 0.9, "steps": 999})
+    assert found.frozen_after_step == (999, 999)
+    assert freezing.best_freezing([9], gradient_norms=[9.0], **RUN | {"curvature": [1.0]}).frozen_layers == 0
+
+
+def test_a_schedule_of_equal_steps_and_parts_of_equal_curvature() -> None:
+    plain = freezing.best_freezing([300, 40], gradient_norms=[0.5, 2.0], deviation=[3.0, 4.0], **RUN)
+    whole = RUN | {"learning_rate": np.full(50, 0.1), "curvature": [[1.0, 1.0], [0.5, 0.5]], "clip_norm": [1.0, 1.0]}
+    split = freezing.best_freezing(
+        [[100, 200], [40, 0]],
+        gradient_norms=[[0.3, 0.4], [2.0, 0.0]],
+        deviation=[[3.0, 0.0], [0.0, 4.0]],
+        layer_norms=[0.1, 0.1],
+        **whole,
+    )
+    assert (plain.frozen_layers, plain.frozen_after_step) == (split.frozen_layers, split.frozen_after_step)
+    assert split.value == pytest.approx(plain.value, rel=1e-12)
+
+
+def test_clipped_examples_and_a_smaller_step() -> None:
+    """Examples of norm 5 clipped to 1 are a step of a fifth on noise that is five times as large."""
+    run = RUN | {"gradient_norms": [1.0, 2.0], "steps": 20}
+    clipped = freezing.best_freezing([30, 40], layer_norms=[3.0, 4.0], **run)
+    larger = run | {"learning_rate": 0.02, "noise_multiplier": 5.0}
+    assert clipped.all_trained == pytest.approx(freezing.best_freezing([30, 40], **larger).all_trained, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("layer_sizes", [1.5, 2], "layer_sizes must hold integers"),
+        ("layer_sizes", [[[1]]], r"shape \(layers,\) or \(layers, parts\)"),
+        ("layer_sizes", np.ones(8000), "layer_sizes must have layers x layers x parts at most"),
+        ("gradient_norms", [1.0], "gradient_norms must have the shape of layer_sizes"),
+        ("curvature", [1.0, 0.0], "curvature must hold numbers in"),
+        ("learning_rate", 2.0, "learning_rate must be a number in"),
+        ("steps", 10**5 + 1, "steps must be an integer in 1..100000"),
+        ("clip_norm", [1.0, 0.0], "clip_norm must be a number in .* or one for each of 2 layers"),
+        ("layer_norms", [1.0, 1.0, 1.0], r"layer_norms must have shape \(2,\)"),
+        ("deviation", [1.0], "deviation must have the shape of layer_sizes"),
+    ],
+)
+def test_bad_input(name: str, value: Any, message: str) -> None:
+    good = RUN | {"layer_sizes": [9, 9], "gradient_norms": [1.0, 1.0]}
+    with pytest.raises(ValueError, match=message):
+        freezing.best_freezing(**good | {name: value})
