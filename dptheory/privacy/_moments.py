@@ -34,6 +34,8 @@ _MOST_GUESSED = 400_000  # nodes of moments that only choose a line
 _SHARED = 8.0  # of the real line, in one cell
 LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
 _LOG_NOTHING = -40.0
+_LOG_TINY = math.log(1e-300)
+"""Weights are no smaller: far tilts, where all would be lost, keep away from there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,10 +171,11 @@ def real_moments(step: StepLoss, s: float) -> Moments:
     if not step.whole:
         spacing = min(spacing, 0.5 / step.sharpness)
     check_size((ends.right - ends.left) / spacing, _MOST_GUESSED)
-    # outwards to multiples, so that neighbouring s share their nodes
+    # computed outwards to multiples, so that neighbouring s share what they take their nodes from
     share = min(_SHARED, 64 * spacing)
     left, right = share * math.floor(ends.left / share), share * math.ceil(ends.right / share)
-    loss, log_weights = _on_the_real_line(step, left, right, spacing)
+    nodes = slice(math.ceil((ends.left - left) / spacing), math.floor((ends.right - left) / spacing) + 1)
+    loss, log_weights = (values[nodes] for values in _on_the_real_line(step, left, right, spacing))
     exponent = s * loss
     if step.whole and np.abs(exponent).max() < 0.5:
         weights = np.exp(log_weights)
@@ -194,7 +197,7 @@ def _on_the_real_line(step: StepLoss, left: float, right: float, spacing: float)
     z = np.arange(left, right, spacing).astype(np.complex128)
     loss, log_density = losses(step, z)
     log_weights = math.log(spacing) - z.real**2 / 2 - LOG_ROOT_2PI + log_density.real
-    return np.asarray(loss.real), np.asarray(log_weights)
+    return np.asarray(loss.real), np.maximum(log_weights, _LOG_TINY)
 
 
 @dataclass(frozen=True)
