@@ -120,25 +120,26 @@ possible, $\min(K,d-K)$ swaps in each group, and
 
 $$P = (1-q)M_R\times N(0,1) + qM_F\times N(s,1),\qquad Q = M_R\times[(1-q)N(0,1) + qN(-s,1)] .$$
 
-1. For $\gamma\ge1$ the hockey-stick divergence $H_\gamma$ of the step is at most $h(\gamma) = H_\gamma(P,Q)$. References $R$ without the record, $F$ with one
-   content and $R$ with the other, and opposite gradients of norm $C$ on every index set, attain it, where the data allow them together.
-2. For $\gamma<1$ it is at most $h(\gamma) = 1-\gamma+\gamma h(1/\gamma)$, attained with the contents exchanged.
-3. $h$ is the profile of a pair of laws; $T$ such pairs dominate $T$ adaptive steps.
+1. For $\gamma\ge1$ the hockey-stick divergence $H_\gamma$ of the step is at most $h(\gamma) = H_\gamma(P,Q)$. With the rest of the sum fixed (no other
+   record is drawn, say), references $R$ without the record, $F$ with one content and $R$ with the other, and opposite gradients of norm $C$ on
+   every index set attain it, where the data allow them together.
+2. For $0<\gamma<1$ it is at most $h(\gamma) = 1-\gamma+\gamma h(1/\gamma)$, attained with the contents exchanged; $h(0) = 1$.
+3. $h$ is the profile of a pair of laws; $T$ such pairs dominate $T$ adaptive steps. That several steps attain this is not claimed.
 
-So the worst three references are not those that are farthest from one another: one of the two contents leaves the reference where it is, and
-nothing changes where three sets cannot be pairwise disjoint.""",
+So for $\gamma>1$, $0<q<1$ and $\theta>0$ three references that are pairwise far apart are not the worst: one of the two contents leaves the reference where it
+is, and nothing changes where three sets cannot be pairwise disjoint.""",
         verdict=Verdict.HOLDS,
-        summary="where a record is replaced, the worst case of a release of index sets and values: one content moves the reference as far as it can, "
+        summary="where a record is replaced, the worst case of one step that releases index set and values: one content moves the reference as far as it can, "
         "the other leaves it; gradients are opposite.",
         for_users="Replacement with index sets has a worst case to account for; no calculator composes it yet, and `Composition` refuses it.",
         key_points=(
             "The question: which index references are the worst if neighbours replace a record, batches are Poisson and index and values share the sample?",
-            r"Three references enter. At $\gamma\ge1$ the worst is: that of the second content equals the one without the record, that of the first is as far as possible.",
+            r"Three references enter. At $\gamma\ge1$ a worst case is: that of the second content equals the one without the record, that of the first is as far as possible.",
             "The proof is convexity: mixing two references in the second law is worse for the attacker than either alone.",
-            "Below 1 the contents exchange their roles, so that no single pair of contents is the worst throughout; the profile of both composes.",
+            r"Below 1 the contents exchange their roles: for $0<q<1$, $\theta>0$ no single pair of contents is the worst throughout. The profile of both is an upper bound that composes.",
         ),
         conditions=(
-            "Gaussian noise, independent of the data; the record is drawn independently of the others, afresh in every step; index laws around references of one size.",
+            "Gaussian noise, independent of the data; the record is drawn independently of the others, afresh in every step; index laws around references of one size. Rate, noise, dispersion and sizes of each step are fixed in advance.",
         ),
         proved=True,
     )
@@ -161,7 +162,7 @@ nothing changes where three sets cannot be pairwise disjoint.""",
 def _worst_slack(
     size: int, theta: float, scale: float, rate: float, log_gamma: float, first: float, second: float
 ) -> float:
-    """no references and no gradients are worse, gamma below 1 too, all kinds of three sets"""
+    """no references are worse, nor gradients that are alike on every set, gamma below 1 too, all kinds of three sets"""
     dim, keep = _SIZES[size]
     gamma = math.exp(log_gamma)
     most = max(
@@ -178,7 +179,7 @@ def _cases() -> Iterator[tuple[int, int, float, float, float, float]]:
 
 @row.equal(lambda: list(_cases()), tolerance=1e-3)  # of the grid
 def _(dim: int, keep: int, theta: float, scale: float, rate: float, gamma: float) -> Sides:
-    """attained: the profile set by set against the grid over the whole step; with references farthest on both sides it is not"""
+    """attained: the profile set by set against the grid over the whole step; with a record that moves no reference it is not"""
     base, far = frozenset(range(keep)), frozenset(range(dim - keep, dim))
     setting = {"dim": dim, "theta": theta, "means": (scale, -scale), "rate": rate, "gamma": gamma}
     return (
