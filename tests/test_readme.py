@@ -1,8 +1,10 @@
 """Each sentence of the README that states a result, computed: the number or the inequality, not the words."""
 
 import dataclasses
+import json
 import math
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -254,6 +256,23 @@ def test_eighteen_measured_claims_have_an_answer_by_instrumented_runs() -> None:
     answers = [claim.answer for claim in claims.all_claims(verdict="empirical")]
     states = [one.state for one in answers if one is not None and one.instrument and one.state != "not run"]
     assert (states.count("confirmed"), states.count("not confirmed"), len(states)) == (9, 9, 18)
+
+
+def test_the_planned_runs_are_as_good_as_the_best_of_a_tuned_grid_in_three_settings() -> None:
+    """Mean difference of eight paired seeds at the last epoch, in points."""
+    folder = Path(__file__).parents[1] / "proofs" / "results" / "planner"
+    last: dict[tuple[str, str], dict[int, float]] = {}
+    for path in folder.glob("final-*.json"):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        runs = last.setdefault((found["phase"], found["arm"]), {})
+        runs[found["seed"]] = 100 * found["epochs"]["test_accuracy"][-1]
+    gains = {
+        phase: np.mean([runs[seed] - last[phase, "tuned"][seed] for seed in runs])
+        for (phase, arm), runs in last.items()
+        if arm == "planned" and len(runs) == len(last.get((phase, "tuned"), {})) == 8
+    }
+    assert len(gains) == 3
+    assert all(gain > -0.05 for gain in gains.values()) and 0.85 < max(gains.values()) < 0.95
 
 
 # --- before you trust an epsilon ------------------------------------------------------------------------------------------

@@ -128,6 +128,15 @@ def test_two_steps_of_rare_sampling_stay_narrow() -> None:
     assert found.lower < 0.0464479 < found.upper < found.lower * (1 + 1e-4)
 
 
+def test_a_line_without_a_spacing_is_left_to_other_lines() -> None:
+    """It divided by zero."""
+    found = privacy.epsilon_bounds(
+        noise_multiplier=0.09097695351942287, sampling_rate=1.2398009976889545e-07, steps=7176, delta=1.5692006285690654e-16,
+        direction="add",
+    )  # fmt: skip
+    assert found.lower <= 0.00088968125109265 <= found.upper < found.lower * (1 + 1e-9)
+
+
 def test_the_core() -> None:
     rng = random.Random(5)
     settings = [in_core(rng) for _ in range(6)]

@@ -49,8 +49,8 @@ class Composition:
         adjacency: "add-remove"; or "replace-one" where all parts are steps of the kind ``Step``.
 
     Raises:
-        ValueError: something else among the parts, or a kind that is open under replacement: for index sets the worst triple
-            of base and two replacements is not known; for masks no bound is proved.
+        ValueError: something else among the parts, or a kind that is not composed under replacement: for index sets the worst
+            case is known (gip.replaced_indices), for masks no bound is proved.
 
     Source: GIP, Lemma 1, Theorem 2 and Proposition 1 (gip.lem1, gip.thm2, gip.prop1).
 
@@ -79,8 +79,8 @@ class Composition:
         others = sorted({type(part).__name__ for part in parts if not isinstance(part, Step)})
         if self.adjacency == "replace-one" and others:
             raise ValueError(
-                f"adjacency must be 'add-remove' with {', '.join(others)}, got 'replace-one': under replacement the worst triple "
-                "(base and two replacements) of index sets is an open question, and for masks no bound is proved"
+                f"adjacency must be 'add-remove' with {', '.join(others)}, got 'replace-one': under replacement the worst case "
+                "of index sets is known (gip.replaced_indices) but not composed here, and for masks no bound is proved"
             )
 
     def epsilon(self, delta: float, *, certified: bool = False) -> EpsilonBounds:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dptheory.privacy._measures import AtLine, Measure, Product, log_chernoff
-from dptheory.privacy._moments import ELEMENTARY, HALF, Complexes, Reals
+from dptheory.privacy._moments import ELEMENTARY, HALF, Complexes, Reals, Unresolved
 from dptheory.privacy._saddle_points import Saddle, log_peak
 
 _LARGEST = 600.0
@@ -116,6 +116,10 @@ class Line:
         return total * (1 + 1e-9)
 
 
+_MOST_SMOOTHING = 1000.0
+"""Beyond it the bound of what smoothing changes is no number."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """Where the nodes lie: s = c + ikh, k = 0 .. count; V; and c' on both sides of c for Chernoff's bound.
@@ -142,10 +146,14 @@ def plan_line(measure: Measure, saddle: Saddle, most: int = MOST) -> Plan:
         measure = _uncut(measure, c)
     log_wanted = saddle.log_value + _LOG_WANTED
     wings, period = _period(measure, saddle, log_wanted)
+    if not 0.0 < period < math.inf:
+        raise Unresolved(f"no spacing for the line at {c!r}: its aliases have the bound {period!r}")
     h = 2 * math.pi / period
     moments = measure.at(c)
     log_wanted -= moments.log_moment - c * epsilon
     count, log_decay, smoothing = _length(moments, saddle, h, log_wanted, most)
+    if smoothing > _MOST_SMOOTHING:
+        raise Unresolved(f"the line at {c!r} would be smoothed by {smoothing!r}")
     return Plan(measure, c, h, count, smoothing, wings, moments, log_decay, log_wanted)
 
 

@@ -98,8 +98,14 @@ NAMED: dict[str, tuple[str, ...]] = {
     "freezing.compare_freezing": ("freezing.test_comparison::test_every_field",),
     "embedding.compare_releases": ("embedding.test_comparison::test_every_field",),
     "privacy.estimated_noise_multiplier": ("privacy.test_estimate::test_without_sampling_it_is_the_gaussian",),
-    "planning.plan": ("planning.test_plan::test_every_field_of_a_fixed_setting",),
-    "planning.plan_training": ("planning.test_answer::test_every_field",),
+    "planning.plan": (
+        "planning.test_plan::test_every_field_of_a_fixed_setting",
+        "planning.test_private_statistics::test_every_field_of_the_cost",
+    ),
+    "planning.plan_training": (
+        "planning.test_answer::test_every_field",
+        "planning.test_private_statistics::test_a_plan_from_the_file",
+    ),
     "planning.compare_runs": ("planning.test_compare::test_every_field",),
     "planning.advice": ("planning.test_report::test_every_sentence_of_the_page_is_advice",),
     "planning.recommended": ("planning.test_report::test_a_gain_is_recommended_first",),
@@ -115,7 +121,10 @@ NAMED: dict[str, tuple[str, ...]] = {
     ),
     "privacy.least_noise_beside": ("privacy.test_noise_beside::test_unsampled_by_the_closed_form",),
     "planning.statistics_text": ("planning.test_statistics::test_what_is_written_is_the_record",),
-    "planning.read_statistics": ("planning.test_statistics::test_what_is_written_is_read",),
+    "planning.read_statistics": (
+        "planning.test_statistics::test_what_is_written_is_read",
+        "planning.test_private_statistics::test_the_file_holds_all_digits_and_is_read_again",
+    ),
     "planning.shipped_statistics": ("planning.test_statistics::test_shipped_statistics_are_their_files",),
     "planning.shipped_names": ("planning.test_statistics::test_shipped_statistics_are_their_files",),
     "planning.MethodForecast.lower": ("planning.test_plan::test_where_curvature_disagrees_nothing_is_decided",),

@@ -354,7 +354,7 @@ def test_masks_and_index_sets_that_hide_or_say_nothing_are_not_there() -> None:
         (lambda: Composition([step(1.0, 0.1, 1)], adjacency="zero-out"), "adjacency must be"),  # type: ignore[arg-type]
         (
             lambda: Composition([IndexSteps(steps=1, mechanism=INDEX)], adjacency="replace-one"),
-            "IndexSteps, got 'replace-one': under replacement the worst triple",
+            "IndexSteps, got 'replace-one': under replacement the worst case",
         ),
         (lambda: step(0.0, 0.1, 1), "noise_multiplier must be"),
         (lambda: step(1.0, 0.0, 1), "sampling_rate must be"),
