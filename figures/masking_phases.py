@@ -76,18 +76,23 @@ def draw(ax: Axes, data: Data) -> None:
     inside = np.isfinite(data["tuned"])
     length = data["tuned"][inside]
     last = float(data["angle"][inside][-1])
+    keep = round((1 - RATE) * DIM)
+    least_noise = math.sqrt(6 - 1 / keep - 1 / DIM)  # rs.phase, item 3
+    most = sparsification.largest_isotropic_kappa(dim=DIM, drop_rate=RATE) / math.sqrt(1 - RATE) - 1
     ax.fill(
         np.concatenate([[2 * REACH], length * across[inside], [2 * REACH * math.cos(last)]]),
         np.concatenate([[0.0], length * up[inside], [2 * REACH * math.sin(last)]]),
         color="0.85",
-        label="a tuned rate only here,\nonly for $\\sigma>2.4B$:\n" r"$\kappa^\ast>\sqrt{1-r}$" "\nby at most 0.08 %",
+        label=f"a tuned rate only here,\nonly for $\\sigma>{math.floor(10 * least_noise) / 10:g}B$:\n"
+        r"$\kappa^\ast>\sqrt{1-r}$"
+        f"\nby at most {100 * most:.2f} %",
     )
     ends = np.array([0.0, REACH])
     ax.plot(ends, math.sqrt(2) * ends, color="0.3", ls=":", lw=1.2, label=r"$|w|^2 = \frac{1}{2}E|\xi|^2$")
     ax.set(
         xlabel=r"$|w|/C$",
         ylabel=r"$\sqrt{E|\xi|^2}/C$",
-        title=f"d = {DIM}, k = {round((1 - RATE) * DIM)}, isotropic deviation",
+        title=f"d = {DIM}, k = {keep}, isotropic deviation",
         xlim=(0, REACH),
         ylim=(0, REACH),
         aspect="equal",

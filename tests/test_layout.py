@@ -38,7 +38,8 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
 TRAINING_FLOORS: tuple[frozenset[str], ...] = tuple(
     frozenset(f"training.{room}" for room in rooms)
     for rooms in (
-        ("_argument_ranges", "_machine", "_randomness", "data"),
+        ("_argument_ranges", "_machine"),
+        ("_randomness", "data"),
         ("mechanisms", "networks"),
         ("engine",),
         ("runs",),
@@ -207,6 +208,7 @@ TESTED_IN = {
     "dptheory.embedding._worst_risk": "embedding/test_risk.py",
     "dptheory.convergence._budget": "convergence/test_bounds.py",
     "dptheory.convergence._drawn_size": "convergence/test_bounds.py",
+    "dptheory.convergence._held_epochs": "convergence/test_bounds.py",
     "dptheory.convergence._held_masks": "convergence/test_bounds.py",
     "dptheory.convergence._least_gradient": "convergence/test_bounds.py",
     "dptheory.convergence._momentum_masks": "convergence/test_bounds.py",

@@ -275,6 +275,19 @@ def test_the_planned_runs_are_as_good_as_the_best_of_a_tuned_grid_in_three_setti
     assert all(gain > -0.05 for gain in gains.values()) and 0.85 < max(gains.values()) < 0.95
 
 
+def test_what_the_plans_for_the_papers_settings_are_worth() -> None:
+    """The rows of the generated page: setting, the paper's and the plan's batch, epochs and sigma, the bound's ratio, verdict."""
+    page = (Path(__file__).parents[1] / "proofs" / "plan.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.split("|")[2:-1]] for line in page.splitlines() if line.startswith("| [`")]
+    verdicts = [row[-1] for row in rows]
+    counts = {one: verdicts.count(one) for one in ("plan", "paper", "undecided", "not printed")}
+    assert counts == {"plan": 0, "paper": 10, "undecided": 35, "not printed": 18} and len(rows) == 63
+    worse = [row for row in rows if row[-1] == "paper"]
+    assert all(1 / float(ratio.split(" to ")[0]) <= 1.06 for *_, ratio, _ in worse)
+    epochs = [[float(choice.replace("\\*", "").split(" / ")[1]) for choice in row[:2]] for row in worse]
+    assert all(plan < paper for paper, plan in epochs)
+
+
 # --- before you trust an epsilon ------------------------------------------------------------------------------------------
 
 

@@ -1,22 +1,32 @@
 """Random numbers of a torch generator, or, where there is none, of the operating system's cryptographic generator."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 import torch
 
-from dptheory import _validate
+from training import _argument_ranges
+
+_T = TypeVar("_T")
 
 _SUMMANDS = 4
 _BITS = 52
 """Of a uniform number: with more, half a unit added to the largest would be rounded to 1, and its normal be infinite."""
-_LARGEST_SEED = 2**63 - 1
 
 
 def own_generator(seed: int | None) -> torch.Generator | None:
     """A generator on the CPU with the seed, in 0..2^63 - 1; None where there is no seed."""
-    return None if seed is None else torch.Generator().manual_seed(_validate.integer("seed", seed, 0, _LARGEST_SEED))
+    return None if seed is None else torch.Generator().manual_seed(_argument_ranges.seed("seed", seed))
+
+
+def seeded(seed: int, build: Callable[[], _T]) -> _T:
+    """What ``build`` makes with torch's global random state at the seed, in 0..2^64 - 1; that state is left as it was."""
+    seed = _argument_ranges.stream("seed", seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return build()
 
 
 def permutation(count: int, generator: torch.Generator | None) -> torch.Tensor:

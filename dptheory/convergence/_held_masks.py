@@ -1,16 +1,10 @@
 """The descent bound for masks that are held through an epoch."""
 
-import math
+from numpy.typing import ArrayLike
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from dptheory import _validate
-from dptheory.convergence import _ranges as ranges
+from dptheory.convergence._held_epochs import held_epochs
 from dptheory.convergence._power_sums import changing_sums
 from dptheory.convergence._terms import DescentBound
-
-Array = NDArray[np.float64]
 
 _MAX_EPOCHS = 10**7
 
@@ -67,30 +61,24 @@ def held_mask_bound(
         >>> round(noisy_sgd_bound(steps=1000, **run).value, 3)
         0.022
     """
-    objective_gap, smoothness = ranges.gap(objective_gap), ranges.positive("smoothness", smoothness)
-    deviation, noise_std = ranges.not_negative("deviation", deviation), ranges.not_negative("noise_std", noise_std)
-    epochs = _validate.integer("epochs", epochs, 1, _MAX_EPOCHS)
-    steps_per_epoch = _validate.integer("steps_per_epoch", steps_per_epoch, 1, ranges.MAX_COUNT)
-    dim = _validate.integer("dim", dim, 1, ranges.MAX_DIM)
-    batch_size = _validate.integer("batch_size", batch_size, 1, ranges.MAX_COUNT)
-    longest = math.nextafter(2 / smoothness, 0)
-    moves = smoothness * _validate.per_step("learning_rate", learning_rate, epochs, 1e-70, longest)
-    keeps = 1 - _validate.per_step("drop_rate", drop_rate, epochs, 0.0, math.nextafter(1, 0))
-    moves, keeps = np.broadcast_to(moves, epochs), np.broadcast_to(keeps, epochs)
-    descents = epoch_descents(moves, keeps, steps_per_epoch, bool(deviation or noise_std))
-    per_gap, per_deviation = changing_sums(descents, steps_per_epoch * moves**2)
-    _, per_noise = changing_sums(descents, steps_per_epoch * keeps * moves**2)
+    run = held_epochs(
+        objective_gap=objective_gap,
+        learning_rate=learning_rate,
+        epochs=epochs,
+        steps_per_epoch=steps_per_epoch,
+        smoothness=smoothness,
+        deviation=deviation,
+        noise_std=noise_std,
+        dim=dim,
+        batch_size=batch_size,
+        drop_rate=drop_rate,
+        most=_MAX_EPOCHS,
+    )
+    per_gap, per_deviation = changing_sums(run.descents, run.steps_per_epoch * run.moves**2)
+    _, per_noise = changing_sums(run.descents, run.steps_per_epoch * run.keeps * run.moves**2)
     return DescentBound(
-        optimization=2 * smoothness * objective_gap * per_gap,
-        clipping=per_deviation * deviation**2 / batch_size,
-        noise=per_noise * dim * (noise_std / batch_size) ** 2,
+        optimization=run.gap * per_gap,
+        clipping=per_deviation * run.sampled,
+        noise=per_noise * run.noise,
         bias=0.0,
     )
-
-
-def epoch_descents(moves: Array, keeps: Array, steps_per_epoch: int, noisy: bool) -> Array:
-    """rho_e, the share of the gap that an epoch is sure to gain, shape (epochs,)."""
-    if noisy or (moves > 1).any():
-        return keeps * moves * (2 - moves)
-    with np.errstate(divide="ignore"):  # one step of length 1 / G leaves nothing
-        return np.asarray(keeps * -np.expm1(2 * steps_per_epoch * np.log1p(-moves)))

@@ -1,13 +1,8 @@
 """The descent bound for the plain mean where step sizes and masks change."""
 
-import math
-
-import numpy as np
 from numpy.typing import ArrayLike
 
-from dptheory import _validate
-from dptheory.convergence import _ranges as ranges
-from dptheory.convergence._held_masks import epoch_descents
+from dptheory.convergence._held_epochs import held_epochs
 from dptheory.convergence._terms import DescentBound
 
 _MAX_EPOCHS = 10**6  # they are gone through one by one
@@ -65,27 +60,27 @@ def plain_mean_bound(
         >>> [round(plain_mean_bound(drop_rate=rate, **run).value, 3) for rate in (cooling, cooling[::-1], 0.9)]
         [0.062, 0.081, 0.105]
     """
-    objective_gap, smoothness = ranges.gap(objective_gap), ranges.positive("smoothness", smoothness)
-    deviation, noise_std = ranges.not_negative("deviation", deviation), ranges.not_negative("noise_std", noise_std)
-    epochs = _validate.integer("epochs", epochs, 1, _MAX_EPOCHS)
-    steps_per_epoch = _validate.integer("steps_per_epoch", steps_per_epoch, 1, ranges.MAX_COUNT)
-    dim = _validate.integer("dim", dim, 1, ranges.MAX_DIM)
-    batch_size = _validate.integer("batch_size", batch_size, 1, ranges.MAX_COUNT)
-    longest = math.nextafter(2 / smoothness, 0)
-    moves = smoothness * _validate.per_step("learning_rate", learning_rate, epochs, 1e-70, longest)
-    keeps = 1 - _validate.per_step("drop_rate", drop_rate, epochs, 0.0, math.nextafter(1, 0))
-    moves, keeps = np.broadcast_to(moves, epochs), np.broadcast_to(keeps, epochs)
-    descents = epoch_descents(moves, keeps, steps_per_epoch, bool(deviation or noise_std))
-    counted = np.zeros(epochs + 1)  # q_e: what a gap at the start of epoch e can add to the sum, over 2 G
-    later = 0.0
-    for epoch in range(epochs - 1, -1, -1):
-        later += max(0.0, 1 - float(descents[epoch]) * later)
-        counted[epoch] = later
-    kicks = steps_per_epoch * moves**2 * counted[1:]
-    sampled = keeps if steps_per_epoch == 1 else 1.0  # a held mask acts on the deviations through the iterate
+    run = held_epochs(
+        objective_gap=objective_gap,
+        learning_rate=learning_rate,
+        epochs=epochs,
+        steps_per_epoch=steps_per_epoch,
+        smoothness=smoothness,
+        deviation=deviation,
+        noise_std=noise_std,
+        dim=dim,
+        batch_size=batch_size,
+        drop_rate=drop_rate,
+        most=_MAX_EPOCHS,
+    )
+    counted = [0.0]  # q_e from the last epoch on: what a gap at the start of epoch e can add to the sum, over 2 G
+    for descent in run.descents[::-1].tolist():
+        counted.append(counted[-1] + max(0.0, 1 - descent * counted[-1]))
+    kicks = run.steps_per_epoch * run.moves**2 * counted[-2::-1]
+    reached = run.keeps if run.steps_per_epoch == 1 else 1.0  # a held mask acts on the deviations through the iterate
     return DescentBound(
-        optimization=2 * smoothness * objective_gap * float(counted[0]) / epochs,
-        clipping=float((kicks * sampled).mean()) * deviation**2 / batch_size,
-        noise=float((kicks * keeps).mean()) * dim * (noise_std / batch_size) ** 2,
+        optimization=run.gap * counted[-1] / len(run.descents),
+        clipping=float((kicks * reached).mean()) * run.sampled,
+        noise=float((kicks * run.keeps).mean()) * run.noise,
         bias=0.0,
     )

@@ -144,8 +144,7 @@ def _norms(plan: Plan, one: ReleasedStatistics) -> str:
 
 
 def _share(one: Interval) -> str:
-    first, last = f"{100 * one.lower:.3g}", f"{100 * one.upper:.3g}"
-    return f"{first} %" if first == last else f"{first} to {last} %"
+    return f"{Interval(lower=100 * one.lower, upper=100 * one.upper, claims=one.claims)} %"
 
 
 def _frozen(plan: Plan, layers: int) -> str:

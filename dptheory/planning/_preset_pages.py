@@ -212,7 +212,7 @@ def _own(plan: Plan, paper: str) -> str:
 def _share(found: PresetPlan) -> str:
     one = found.known.preset
     if found.noise_multiplier is None or one.dim is None or one.batch_size is None:
-        return "not printed"
+        return _SILENT
     return f"{one.dim * (found.noise_multiplier / one.batch_size) ** 2:.3g}"
 
 

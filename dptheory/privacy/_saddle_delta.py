@@ -242,10 +242,7 @@ def _split_lines(steps: Steps, epsilon: float, outputs: int, leave_out: bool) ->
     """Lines for the runs without an extreme output, and for the rest."""
     floors = [_SHARE * output(step, epsilon / outputs) for step in steps]
     if leave_out:
-        by_one = sum(
-            step.count * one_step_delta(step, epsilon) for step in steps
-        )  # delta, where one output makes it out
-        steps = cut(steps, math.log(max(by_one, 1e-300)), _FAR_OUT)
+        steps = _far_cut(steps, epsilon)
     usual, rare = split(steps, floors)
     line = line_at(rare, least_point(rare, epsilon), _SPLIT_NODES)
     return Lines(epsilon, (line, _small_part(usual, epsilon, line.delta_bracket(epsilon)[1])))

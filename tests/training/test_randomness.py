@@ -9,7 +9,7 @@ import torch
 from scipy import stats
 
 from training import _machine, _randomness
-from training._randomness import normal, own_generator, permutation, secure_normal
+from training._randomness import normal, own_generator, permutation, secure_normal, seeded
 
 
 def test_a_seed_fixes_the_numbers_and_none_gives_those_of_the_system() -> None:
@@ -20,6 +20,16 @@ def test_a_seed_fixes_the_numbers_and_none_gives_those_of_the_system() -> None:
     assert torch.equal(found, torch.randn(2, 3, generator=torch.Generator().manual_seed(7)))
     one, other = (normal((2, 3), None) for _ in range(2))
     assert one.shape == (2, 3) and one.dtype == torch.float32 and not torch.equal(one, other)
+
+
+def test_what_a_seed_builds_leaves_the_global_numbers_as_they_were() -> None:
+    torch.manual_seed(3)
+    before = torch.random.get_rng_state()
+    one, same, other = (seeded(seed, lambda: torch.randn(4)) for seed in (5, 5, 6))
+    assert torch.equal(one, same) and not torch.equal(one, other)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    with pytest.raises(ValueError, match="seed must be"):
+        seeded(-1, lambda: torch.randn(4))
 
 
 def test_permutations_of_the_system_are_uniform() -> None:

@@ -10,10 +10,10 @@ import torch
 from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 
 from dptheory import _validate
+from training import _argument_ranges
 
 _BITS = 53
 _MOST_EXAMPLES = 10**9
-_LARGEST_SEED = 2**64 - 1
 
 
 class Batches(Protocol):
@@ -60,9 +60,7 @@ class PoissonBatches:
 
     def __post_init__(self) -> None:
         examples, rate = _checked(self.train_size, self.sampling_rate)
-        _validate.store(
-            self, train_size=examples, sampling_rate=rate, seed=_validate.integer("seed", self.seed, 0, _LARGEST_SEED)
-        )
+        _validate.store(self, train_size=examples, sampling_rate=rate, seed=_argument_ranges.stream("seed", self.seed))
 
     def batch(self, step: int, part: int = 0, parts: int = 1) -> torch.Tensor:
         """Indices of the batch of a step, ascending; of ``parts`` processes, the one numbered ``part`` gets every parts-th."""
@@ -141,9 +139,7 @@ class PartitionBatches:
             raise ValueError(
                 f"batch_size must divide the {examples} examples where batches are a partition, got {size}"
             )
-        _validate.store(
-            self, train_size=examples, batch_size=size, seed=_validate.integer("seed", self.seed, 0, _LARGEST_SEED)
-        )
+        _validate.store(self, train_size=examples, batch_size=size, seed=_argument_ranges.stream("seed", self.seed))
 
     def batch(self, step: int, part: int = 0, parts: int = 1) -> torch.Tensor:
         """Indices of the batch of a step, ascending; of ``parts`` processes, the one numbered ``part`` gets every parts-th."""

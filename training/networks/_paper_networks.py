@@ -1,23 +1,16 @@
 """The networks of the papers, with group normalisation; every starting weight depends on the seed alone."""
 
 import math
-from collections.abc import Callable
 
 import torch
 from torch import nn
 
 from dptheory import _validate
 from training import _argument_ranges
+from training._randomness import seeded
 
 _WIDTHS = (32, 32, 64, 64, 128, 128)
 _GROUPS = 16
-
-
-def _seeded(seed: int, build: Callable[[], nn.Module]) -> nn.Module:
-    seed = _argument_ranges.stream("seed", seed)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return build()
 
 
 def dp_cnn(seed: int) -> nn.Module:
@@ -52,7 +45,7 @@ def dp_cnn(seed: int) -> nn.Module:
             channels = width
         return nn.Sequential(*blocks, nn.Flatten(), nn.Linear(2048, 128), nn.Tanh(), nn.Linear(128, 10))
 
-    return _seeded(seed, build)
+    return seeded(seed, build)
 
 
 class _Shortcut(nn.Module):
@@ -116,7 +109,7 @@ def resnet20(seed: int) -> nn.Module:
             blocks.append(nn.Sequential(*stage))
         return nn.Sequential(*blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
 
-    return _seeded(seed, build)
+    return seeded(seed, build)
 
 
 class _WideBlock(nn.Module):
@@ -167,7 +160,7 @@ def wrn_16_4(seed: int) -> nn.Module:
         blocks += [nn.GroupNorm(_GROUPS, channels), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
         return nn.Sequential(*blocks, nn.Linear(channels, 10))
 
-    return _seeded(seed, build)
+    return seeded(seed, build)
 
 
 SCATTERING_INPUT = (3, 32, 32)
@@ -196,7 +189,7 @@ def scattering_cnn(seed: int) -> nn.Module:
         >>> model(torch.zeros(2, 243, 8, 8)).shape, sum(p.numel() for p in model.parameters())
         (torch.Size([2, 10]), 187210)
     """
-    return _seeded(
+    return seeded(
         seed,
         lambda: nn.Sequential(
             nn.GroupNorm(27, SCATTERED_SHAPE[0], affine=False),
@@ -235,7 +228,7 @@ def scattering_linear(seed: int) -> nn.Module:
         >>> model(torch.zeros(2, 243, 8, 8)).shape, sum(p.numel() for p in model.parameters())
         (torch.Size([2, 10]), 155530)
     """
-    return _seeded(
+    return seeded(
         seed,
         lambda: nn.Sequential(
             nn.GroupNorm(27, SCATTERED_SHAPE[0], affine=False),
@@ -269,7 +262,7 @@ def linear_probe(seed: int, *, features: int = 4096, bias: bool = True) -> nn.Mo
         (torch.Size([2, 10]), 40960)
     """
     features, bias = _argument_ranges.count("features", features), _validate.flag("bias", bias)
-    return _seeded(seed, lambda: nn.Sequential(nn.Flatten(), nn.Linear(features, 10, bias=bias)))
+    return seeded(seed, lambda: nn.Sequential(nn.Flatten(), nn.Linear(features, 10, bias=bias)))
 
 
 def scattering_features(pixels: torch.Tensor, *, chunk: int = 256) -> torch.Tensor:

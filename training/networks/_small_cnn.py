@@ -2,10 +2,9 @@
 
 from collections import OrderedDict
 
-import torch
 from torch import nn
 
-from training import _argument_ranges
+from training._randomness import seeded
 
 IMAGE_SHAPE = (1, 28, 28)
 
@@ -56,10 +55,9 @@ def small_colour_cnn(seed: int) -> nn.Sequential:
 
 def _tanh_cnn(seed: int, *, channels: int, flat: int) -> nn.Sequential:
     """``flat``: entries that the convolutions leave of an image."""
-    seed = _argument_ranges.stream("seed", seed)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return nn.Sequential(
+    return seeded(
+        seed,
+        lambda: nn.Sequential(
             OrderedDict(
                 conv1=nn.Conv2d(channels, 16, kernel_size=8, stride=2, padding=2),
                 tanh1=nn.Tanh(),
@@ -72,7 +70,8 @@ def _tanh_cnn(seed: int, *, channels: int, flat: int) -> nn.Sequential:
                 tanh3=nn.Tanh(),
                 fc2=nn.Linear(32, 10),
             )
-        )
+        ),
+    )
 
 
 def layer_slices(model: nn.Module) -> dict[str, slice]:

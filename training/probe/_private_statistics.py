@@ -17,12 +17,12 @@ from training import _argument_ranges
 from training._randomness import own_generator, secure_normal
 from training.data import load, standardised
 from training.networks import per_sample_gradients
-from training.probe._statistics import CLIPS, FITTING, layer_sizes_of
+from training.probe._statistics import CLIPS, FITTING, LEVELS, layer_sizes_of
 from training.runs import build_model
 
 NORM_EDGES = tuple(2.0 ** (i / 2) for i in range(-12, 15))
 """From 1/64 to 128, a factor of sqrt(2) between two: fixed beforehand, as edges that follow the records would be a release."""
-_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+_LEVELS = LEVELS[:-1]
 _PHYSICAL = 128
 _NOISE_STREAM = 4
 

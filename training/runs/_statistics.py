@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from dptheory import _validate
+from training import _argument_ranges
 
 LEAST_PAIRS, LEAST_FOR_EQUIVALENCE = 8, 16
 """Five pairs never reject at 5 % by signs: p is 1/16 at least."""
@@ -153,7 +154,7 @@ def sign_flip_p(differences: ArrayLike, *, seed: int = 0) -> float:
         0.25
     """
     values = _within("differences", differences)
-    seed = _validate.integer("seed", seed, 0, 2**63 - 1)
+    seed = _argument_ranges.seed("seed", seed)
     if values.ndim != 1 or not values.size:
         raise ValueError(f"differences must be a row of numbers, got {_validate.shown(differences)}")
     return _sign_flip_p(values, seed)

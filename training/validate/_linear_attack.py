@@ -19,7 +19,7 @@ from torch import nn
 from dptheory import _validate, sparsification
 from dptheory.checks import Evidence, Kind, MeanCheck
 from dptheory.claims.rs.thm5_1 import printed_error_bound
-from training import _argument_ranges
+from training._randomness import seeded
 from training.data import Images, load
 
 Array = NDArray[np.float64]
@@ -70,11 +70,8 @@ def linear_gradient(images: Images, *, index: int, seed: int) -> LinearGradient:
     """
     _validate.instance("images", images, Images)
     index = _validate.integer("index", index, 0, len(images) - 1)
-    seed = _argument_ranges.stream("seed", seed)
     pixels = images.pixels[index].flatten().double()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        layer = nn.Linear(pixels.numel(), _CLASSES, dtype=torch.float64)
+    layer = seeded(seed, lambda: nn.Linear(pixels.numel(), _CLASSES, dtype=torch.float64))
     nn.functional.cross_entropy(layer(pixels)[None], images.labels[index : index + 1]).backward()  # type: ignore[no-untyped-call]
     assert layer.weight.grad is not None and layer.bias.grad is not None
     return LinearGradient(layer.weight.grad.numpy(), layer.bias.grad.numpy(), pixels.numpy())
