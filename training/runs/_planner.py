@@ -78,7 +78,7 @@ class Covered:
         setting: data and epsilon.
         method: its name.
         kind: "descent" or "curved_descent".
-        value: measured.
+        value, error: measured, with its standard error.
         lower, upper: forecast.
     """
 
@@ -86,6 +86,7 @@ class Covered:
     method: str
     kind: str
     value: float
+    error: float
     lower: float
     upper: float
 
@@ -93,6 +94,11 @@ class Covered:
     def inside(self) -> bool:
         """Whether the forecast holds the measured value."""
         return self.lower <= self.value <= self.upper
+
+    @property
+    def near(self) -> bool:
+        """Whether the forecast holds a value within two standard errors of the measured one."""
+        return self.lower - 2.0 * self.error <= self.value <= self.upper + 2.0 * self.error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +108,7 @@ class Held:
     Attributes:
         regrets: the largest first.
         pairs: contradicted ones first.
-        covered: those outside first.
+        covered: those further outside than two standard errors first.
         missing: settings of the study whose runs are not all there.
     """
 
@@ -151,7 +157,7 @@ def hold(
     return Held(
         regrets=tuple(sorted((one for one in regrets if one is not None), key=lambda one: -one.mean)),
         pairs=tuple(sorted(pairs, key=lambda one: (rank.index(one.outcome), -abs(one.mean)))),
-        covered=tuple(sorted(covered, key=lambda one: one.inside)),
+        covered=tuple(sorted(covered, key=lambda one: (one.near, one.inside))),
         missing=tuple(name for name, one in zip(_settings(regret[0]), regrets, strict=True) if one is None),
     )
 
@@ -229,15 +235,16 @@ def _covered(setting: str, forecast: Forecast, results: Sequence[Result]) -> Ite
         for moment in result["arms"]["dp-sgd"]["measured"]["forecast"]:
             for name, worth in moment["methods"].items():
                 for kind, key in (("descent", "relative_isotropic"), ("curved_descent", "relative_curved")):
-                    span, value = methods.get(name, {}).get(kind), worth[key]
+                    span, value, error = methods.get(name, {}).get(kind), worth[key], worth[f"{key}_error"]
                     # An end that is not known would make every value covered.
-                    if name == "dp-sgd" or span is None or value is None or span["upper"] is None:
+                    if name == "dp-sgd" or span is None or value is None or error is None or span["upper"] is None:
                         continue
                     yield Covered(
                         setting=setting,
                         method=name,
                         kind=kind,
                         value=float(value),
+                        error=float(error),
                         lower=float(span["lower"]),
                         upper=float(span["upper"]),
                     )

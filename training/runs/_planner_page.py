@@ -1,5 +1,7 @@
 """``proofs/planner.md``: the planner held against results, the cases where it is wrong first."""
 
+import dataclasses
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -23,7 +25,7 @@ Forecasts stand in `training/configs/planner`, committed before the runs. Accura
 
 
 def write_planner(results: Path, page: Path) -> str:
-    """Write the page of regret, order and coverage from the results so far.
+    """Write the page of regret, order and coverage from the results so far, and all of its tables as JSON beside it.
 
     Args:
         results: folder of the result files, a folder per study.
@@ -45,6 +47,7 @@ def write_planner(results: Path, page: Path) -> str:
         Regret: 0 of 6 settings measured.
     """
     found = _held(results)
+    write_atomically(page.with_suffix(".json"), tables(found))
     write_atomically(page, planner_page(found))
     return "\n".join(summary(found))
 
@@ -84,19 +87,37 @@ def summary(found: Held) -> Iterator[str]:
     else:
         line += f", {agrees} agree and {contradicts} contradict: undecided, as fewer than {LEAST_PAIRS}"
     yield f"{line}."
-    inside = sum(one.inside for one in found.covered)
-    line = f"Coverage: {inside} of {len(found.covered)} measured ratios lie in their forecast intervals"
-    if found.covered:
-        low, high = share_interval(inside, len(found.covered))
-        line += f", {inside / len(found.covered):.2f} ({low:.2f} to {high:.2f}, if they were independent)"
+    inside, near = (sum(getattr(one, name) for one in found.covered) for name in ("inside", "near"))
+    count = len(found.covered)
+    line = f"Coverage: {inside} of {count} measured ratios lie in their forecast intervals"
+    if count:
+        line += (
+            f"{_share(inside, count)}, {near} within two standard errors{_share(near, count)}, if they were independent"
+        )
     yield f"{line}."
+
+
+def _share(hits: int, count: int) -> str:
+    low, high = share_interval(hits, count)
+    return f", {hits / count:.2f} ({low:.2f} to {high:.2f})"
+
+
+def tables(found: Held) -> str:
+    """Everything that was measured, as JSON."""
+    return json.dumps(dataclasses.asdict(found), indent=1, allow_nan=False) + "\n"
 
 
 def planner_page(found: Held) -> str:
     """The page as Markdown."""
     lines = [_HEAD, *(f"- {line}" for line in summary(found)), ""]
     if found.regrets:
-        lines += ["## Regret", "", "| setting | tuned | planned | difference |", "|---|---|---|---|"]
+        lines += [
+            "## Regret",
+            "",
+            *_picture("regret"),
+            "| setting | tuned | planned | difference |",
+            "|---|---|---|---|",
+        ]
         lines += [
             f"| {one.setting} | {one.tuned:.2f} | {one.planned:.2f} | {one.mean:.2f} ({one.low:.2f} to {one.high:.2f}) |"
             for one in found.regrets
@@ -105,7 +126,7 @@ def planner_page(found: Held) -> str:
     if found.missing:
         lines += [f"Not measured yet: {', '.join(found.missing)}.", ""]
     if found.pairs:
-        lines += ["## Order", "", "| setting | pair | difference | outcome |", "|---|---|---|---|"]
+        lines += ["## Order", "", *_picture("order"), "| setting | pair | difference | outcome |", "|---|---|---|---|"]
         lines += [
             f"| {one.setting} | {one.first}, {one.second} | {one.mean:.2f} ({one.low:.2f} to {one.high:.2f}) | {one.outcome} |"
             for one in found.pairs[:_SHOWN]
@@ -115,13 +136,18 @@ def planner_page(found: Held) -> str:
         lines += [
             "## Coverage",
             "",
-            "| setting | method | ratio | measured | forecast | inside |",
+            *_picture("coverage"),
+            "| setting | method | ratio | measured (standard error) | forecast | inside |",
             "|---|---|---|---|---|---|",
         ]
         lines += [
-            f"| {one.setting} | {one.method} | {one.kind} | {one.value:.3g} | {one.lower:.3g} to {one.upper:.3g} "
-            f"| {'yes' if one.inside else 'no'} |"
+            f"| {one.setting} | {one.method} | {one.kind} | {one.value:.3g} ({one.error:.2g}) "
+            f"| {one.lower:.3g} to {one.upper:.3g} | {'yes' if one.inside else 'nearly' if one.near else 'no'} |"
             for one in found.covered[:_SHOWN]
         ]
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _picture(name: str) -> tuple[str, str]:
+    return f"![{name.capitalize()}](figures/planner_{name}.png)", ""
