@@ -76,7 +76,8 @@ def summary(found: Held) -> Iterator[str]:
     if found.regrets:
         worst = found.regrets[0]
         mean = sum(one.mean for one in found.regrets) / len(found.regrets)
-        line += f", {mean:.2f} points on average, at most {worst.mean:.2f} ({worst.low:.2f} to {worst.high:.2f}; {worst.setting})"
+        span = f"{worst.low:z.2f} to {worst.high:z.2f}"
+        line += f", {mean:z.2f} points on average, at most {worst.mean:z.2f} ({span}; {worst.setting})"
     yield f"{line}."
     agrees, contradicts = (sum(one.outcome == word for one in found.pairs) for word in ("agrees", "contradicts"))
     apart = sum(one.outcome != "not separated" for one in found.pairs)
@@ -119,7 +120,7 @@ def planner_page(found: Held) -> str:
             "|---|---|---|---|",
         ]
         lines += [
-            f"| {one.setting} | {one.tuned:.2f} | {one.planned:.2f} | {one.mean:.2f} ({one.low:.2f} to {one.high:.2f}) |"
+            f"| {one.setting} | {one.tuned:.2f} | {one.planned:.2f} | {one.mean:z.2f} ({one.low:.2f} to {one.high:.2f}) |"
             for one in found.regrets
         ]
         lines.append("")
@@ -128,7 +129,7 @@ def planner_page(found: Held) -> str:
     if found.pairs:
         lines += ["## Order", "", *_picture("order"), "| setting | pair | difference | outcome |", "|---|---|---|---|"]
         lines += [
-            f"| {one.setting} | {one.first}, {one.second} | {one.mean:.2f} ({one.low:.2f} to {one.high:.2f}) | {one.outcome} |"
+            f"| {one.setting} | {one.first}, {one.second} | {one.mean:z.2f} ({one.low:.2f} to {one.high:.2f}) | {one.outcome} |"
             for one in found.pairs[:_SHOWN]
         ]
         lines.append("")
