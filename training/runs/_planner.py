@@ -26,6 +26,7 @@ FORECASTS = Path(__file__).parents[1] / "configs" / "planner"
 LEAST_PAIRS = 20
 """Pairs that separate, below which the order is undecided."""
 _LEVEL = 0.95
+_KINDS = ("descent", "curved_descent")
 Forecast = Mapping[str, Any]
 Measured = Callable[[str], Sequence[Result]]
 """The results of the instrument of a setting, one per seed; empty where there are none."""
@@ -59,6 +60,7 @@ class Pair:
         mean, low, high: accuracy of the first less that of the second, in points, with its 95 % t interval.
         outcome: "agrees" or "contradicts" where the forecast intervals separate and the measured one does not hold 0, "not
             forecast" where only the measured one is decided, "not separated" where that holds 0.
+        isotropic, curved: the same by the forecast of the one descent alone; a plan takes both together.
     """
 
     setting: str
@@ -68,6 +70,8 @@ class Pair:
     low: float
     high: float
     outcome: str
+    isotropic: str
+    curved: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,20 +194,17 @@ def _regret(study: Study, find: Find, setting: str) -> Regret | None:
 
 
 def _pairs(study: Study, find: Find, setting: str, forecast: Forecast) -> Iterator[Pair]:
-    spans = {one["method"]: _span(one) for one in forecast["methods"]}
+    methods = {one["method"]: one for one in forecast["methods"]}
     for first, second in itertools.combinations(study.phase(f"final-{setting}").arms, 2):
         ours, theirs = (_points(study, find, setting, arm) for arm in (first, second))
         if ours is None or theirs is None:
             continue
         found = paired_difference(ours, theirs)
         above = (found.low > 0.0) - (found.high < 0.0)
-        expected = (spans[first][0] > spans[second][1]) - (spans[first][1] < spans[second][0])
-        if above == 0:
-            outcome = "not separated"
-        elif expected == 0:
-            outcome = "not forecast"
-        else:
-            outcome = "agrees" if above == expected else "contradicts"
+        both, isotropic, curved = (
+            _outcome(above, *(_span(methods[arm], kinds) for arm in (first, second)))
+            for kinds in (_KINDS, _KINDS[:1], _KINDS[1:])
+        )
         yield Pair(
             setting=setting,
             first=first,
@@ -211,17 +212,29 @@ def _pairs(study: Study, find: Find, setting: str, forecast: Forecast) -> Iterat
             mean=found.mean,
             low=found.low,
             high=found.high,
-            outcome=outcome,
+            outcome=both,
+            isotropic=isotropic,
+            curved=curved,
         )
 
 
-def _span(method: Mapping[str, Any]) -> tuple[float, float]:
-    """Both descents together, as a plan's verdicts take them; anything without the second. JSON has no inf: a null is one."""
+def _outcome(above: int, ours: tuple[float, float], theirs: tuple[float, float]) -> str:
+    """``above``: 1 or -1 where the measured interval lies above or below 0, otherwise 0."""
+    expected = (ours[0] > theirs[1]) - (ours[1] < theirs[0])
+    if above == 0:
+        return "not separated"
+    if expected == 0:
+        return "not forecast"
+    return "agrees" if above == expected else "contradicts"
+
+
+def _span(method: Mapping[str, Any], kinds: Sequence[str]) -> tuple[float, float]:
+    """The descents together, as a plan's verdicts take them; anything where one is missing. JSON has no inf: a null is one."""
     if method["method"] == "dp-sgd":
         return 1.0, 1.0
-    if method["curved_descent"] is None:
+    spans = [method[name] for name in kinds]
+    if None in spans:
         return 0.0, math.inf
-    spans = [method[name] for name in ("descent", "curved_descent")]
     return min(_end(one["lower"]) for one in spans), max(_end(one["upper"]) for one in spans)
 
 
@@ -234,7 +247,7 @@ def _covered(setting: str, forecast: Forecast, results: Sequence[Result]) -> Ite
     for result in results:
         for moment in result["arms"]["dp-sgd"]["measured"]["forecast"]:
             for name, worth in moment["methods"].items():
-                for kind, key in (("descent", "relative_isotropic"), ("curved_descent", "relative_curved")):
+                for kind, key in zip(_KINDS, ("relative_isotropic", "relative_curved"), strict=True):
                     span, value, error = methods.get(name, {}).get(kind), worth[key], worth[f"{key}_error"]
                     # An end that is not known would make every value covered.
                     if name == "dp-sgd" or span is None or value is None or error is None or span["upper"] is None:

@@ -14,6 +14,7 @@ from training.runs._study import read_study
 
 _SHOWN = 20
 """Pairs and values in a table; the counts are of all."""
+_ALONE = {"isotropic": "isotropic one", "curved": "one with curvature"}
 _HEAD = """\
 # The planner held against results
 
@@ -88,6 +89,9 @@ def summary(found: Held) -> Iterator[str]:
     else:
         line += f", {agrees} agree and {contradicts} contradict: undecided, as fewer than {LEAST_PAIRS}"
     yield f"{line}."
+    if apart:
+        alone = (f"by the {name} {_counts(found, kind)}" for kind, name in _ALONE.items())
+        yield f"Order by one descent alone, looked at after the results: {', '.join(alone)}."
     inside, near = (sum(getattr(one, name) for one in found.covered) for name in ("inside", "near"))
     count = len(found.covered)
     line = f"Coverage: {inside} of {count} measured ratios lie in their forecast intervals"
@@ -96,6 +100,11 @@ def summary(found: Held) -> Iterator[str]:
             f"{_share(inside, count)}, {near} within two standard errors{_share(near, count)}, if they were independent"
         )
     yield f"{line}."
+
+
+def _counts(found: Held, kind: str) -> str:
+    outcomes = [getattr(one, kind) for one in found.pairs]
+    return f"{outcomes.count('agrees')} agree and {outcomes.count('contradicts')} contradict"
 
 
 def _share(hits: int, count: int) -> str:
@@ -127,9 +136,14 @@ def planner_page(found: Held) -> str:
     if found.missing:
         lines += [f"Not measured yet: {', '.join(found.missing)}.", ""]
     if found.pairs:
-        lines += ["## Order", "", *_picture("order"), "| setting | pair | difference | outcome |", "|---|---|---|---|"]
+        head = [
+            "| setting | pair | difference | outcome | isotropic alone | with curvature alone |",
+            "|---|---|---|---|---|---|",
+        ]
+        lines += ["## Order", "", *_picture("order"), *head]
         lines += [
-            f"| {one.setting} | {one.first}, {one.second} | {one.mean:z.2f} ({one.low:.2f} to {one.high:.2f}) | {one.outcome} |"
+            f"| {one.setting} | {one.first}, {one.second} | {one.mean:z.2f} ({one.low:.2f} to {one.high:.2f}) "
+            f"| {one.outcome} | {one.isotropic} | {one.curved} |"
             for one in found.pairs[:_SHOWN]
         ]
         lines.append("")
@@ -138,6 +152,9 @@ def planner_page(found: Held) -> str:
             "## Coverage",
             "",
             *_picture("coverage"),
+            "Descent of the best step over that of DP-SGD, at the start, in the middle and at the end of two runs. The isotropic forecast",
+            "of random-k is one exact number: what lies beside it is the error of the measurement.",
+            "",
             "| setting | method | ratio | measured (standard error) | forecast | inside |",
             "|---|---|---|---|---|---|",
         ]

@@ -78,6 +78,22 @@ def test_order_by_hand() -> None:
     assert found.pairs[0].outcome == "contradicts" and found.pairs[-1].outcome == "not separated"
 
 
+def test_order_by_one_descent_alone() -> None:
+    """Isotropic: gep-joint far above dp-sgd; with curvature below it; measured below: both together say nothing."""
+    flat, bent = (method("gep-joint", *span)["descent"] for span in ((5.0, 9.0), (0.2, 0.4)))
+    known = [{"method": "gep-joint", "descent": flat, "curved_descent": bent}, method("dp-sgd", 1.0, 1.0)]
+    others = set(METHODS.arms) - {"gep-joint", "dp-sgd"}
+    known += [{"method": name, "descent": flat, "curved_descent": None} for name in others]
+    find = finding({"dp-sgd": 60.0, "gep-joint": 50.0})
+    forecasts = {name: {"methods": known} for name in FORECASTS}
+    found = _planner.hold(forecasts, regret=(STUDY, find), order=(METHODS, find), measured=lambda name: ())
+    pairs = [one for one in found.pairs if (one.first, one.second) == ("dp-sgd", "gep-joint")]
+    assert {(one.outcome, one.isotropic, one.curved) for one in pairs} == {("not forecast", "contradicts", "agrees")}
+    other = [one for one in found.pairs if (one.first, one.second) == ("dp-sgd", "random-k")]
+    assert {(one.isotropic, one.curved) for one in other} == {("contradicts", "not forecast")}
+    assert "isotropic one 0 agree" in list(summary(found))[2]
+
+
 def test_coverage_by_hand() -> None:
     """Only where both an interval and a value are known; those outside first."""
     worth = {
@@ -102,7 +118,7 @@ def test_coverage_by_hand() -> None:
         ("random-k", "descent", 0.7, 0.06, False, False), ("random-k", "curved_descent", 0.4, 0.01, False, False),
         ("biased-gep", "descent", 0.7, 0.06, True, False), ("biased-gep", "curved_descent", 0.4, 0.01, True, True),
     ]  # fmt: skip
-    assert list(summary(found))[2].startswith(
+    assert next(line for line in summary(found) if line.startswith("Coverage")).startswith(
         "Coverage: 1 of 4 measured ratios lie in their forecast intervals, 0.25 (0.01 to 0.81), 2 within two standard errors, 0.5"
     )
 
