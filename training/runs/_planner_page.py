@@ -15,7 +15,8 @@ from training.runs._study import read_study
 _SHOWN = 20
 """Pairs and values in a table; the counts are of all."""
 _ALONE = {"isotropic": "isotropic one", "curved": "one with curvature"}
-_COVERED = """Descent of the best step over that of DP-SGD, at the start, in the middle and at the end of two runs. The isotropic forecast of
+_COVERED = """\
+Descent of the best step over that of DP-SGD, at the start, in the middle and at the end of two runs. The isotropic forecast of
 random-k is one exact number: what lies beside it is the error of the measurement."""
 _HEAD = """\
 # The planner held against results
