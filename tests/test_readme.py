@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dptheory import claims, convergence, embedding, privacy, pruning, sparsification
 
@@ -269,6 +270,20 @@ def test_what_tuning_would_have_gained_over_the_plan() -> None:
     shown = {name: [f"{one[key]:.2f}" for key in ("mean", "low", "high")] for name, one in worse.items()}
     assert shown == {"excerpt-3": ["3.35", "0.96", "5.74"], "mnist-3": ["0.67", "0.26", "1.09"]}
     assert better == {"fashion-mnist-1"} and f"{-regrets['fashion-mnist-1']['mean']:.2f}" == "0.94"
+
+
+def test_order_and_coverage_of_the_forecasts() -> None:
+    found = json.loads((Path(__file__).parents[1] / "proofs" / "planner.json").read_text(encoding="utf-8"))
+    pairs, covered = found["pairs"], found["covered"]
+    assert (len(pairs), sum(one["low"] > 0 or one["high"] < 0 for one in pairs)) == (60, 43)
+    counts = {kind: [sum(one[kind] == word for one in pairs) for word in ("agrees", "contradicts")]
+              for kind in ("outcome", "isotropic", "curved")}  # fmt: skip
+    assert counts == {"outcome": [1, 0], "isotropic": [8, 16], "curved": [9, 0]}
+    away = [max(one["lower"] - one["value"], one["value"] - one["upper"]) / one["error"] for one in covered]
+    for limit, wanted in ((0.0, ["65", "58", "71"]), (2.0, ["90", "86", "94"])):
+        hits = sum(one <= limit for one in away)
+        span = stats.binomtest(hits, len(away)).proportion_ci(0.95, method="exact")
+        assert len(away) == 216 and [f"{100 * x:.0f}" for x in (hits / len(away), span.low, span.high)] == wanted
 
 
 def test_what_the_plans_for_the_papers_settings_are_worth() -> None:
