@@ -78,6 +78,10 @@ def advice(plan: Plan) -> tuple[Advice, ...]:
     found += [_scale(plan), *(_about(plan, one) for one in plan.methods if one.method != "dp-sgd")]
     if plan.borrowed:
         text = f"The statistics are borrowed from {plan.statistics}: measure your own before you trust a decision that is close."
+        if plan.measured_dim != plan.setup.entries:
+            sizes = f"They are of {plan.measured_dim:,} parameters, yours are {plan.setup.entries:,}"
+            taken = "the energy of the noise is taken to grow with that number, the curvature summed along it to stay"
+            text += f" {sizes}: {taken}. Take the learning rate and the forecasts with curvature as guesses."
         found.append(Advice(text=text, claims=()))
     return tuple(found)
 
@@ -172,7 +176,10 @@ def _noise(plan: Plan) -> Advice:
 
 
 def _range(choice: Choice) -> Advice:
-    text = f"The bound stays within 10 % of the best for {choice.name} from {choice.lower:g} to {choice.upper:g}."
+    if choice.lower == choice.upper:
+        text = f"No other value of {choice.name} that was tried keeps the bound within 10 % of the best."
+    else:
+        text = f"The bound stays within 10 % of the best for {choice.name} from {choice.lower:g} to {choice.upper:g}."
     return Advice(text=text, claims=choice.claims)
 
 

@@ -97,6 +97,7 @@ def plan(setup: TrainingSetup, *, stats: GradientStats | PrivateStats | None = N
         statistics=None if stats is None else stats.name,
         moments=() if known is None else tuple(moment.name for moment in known.stats.moments),
         borrowed=borrowed and stats is not None,
+        measured_dim=None if stats is None else stats.dim,
         released=None if private is None else _released.released(setup, private, step, point.clip_norm),
         batch_size=schedule.batch_size,
         epochs=schedule.epochs,

@@ -194,6 +194,7 @@ class Plan:
         moments: names of the measured moments that the forecasts of methods and the learning rate rest on: those at which DP-SGD
             is seen to descend at the chosen clip, with every fold left out.
         borrowed: whether they are of another network or other data than the user's, shipped with the library.
+        measured_dim: number of parameters of the network that they are of; None without statistics.
         batch_size, epochs, clip_norm, learning_rate: the choices.
         steps: T of the chosen epochs.
         sampling_rate: q = batch_size / num_examples.
@@ -209,6 +210,7 @@ class Plan:
     statistics: str | None
     moments: tuple[str, ...]
     borrowed: bool
+    measured_dim: int | None
     released: ReleasedStatistics | None
     batch_size: Choice
     epochs: Choice

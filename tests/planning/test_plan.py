@@ -336,6 +336,7 @@ def test_every_field_of_a_fixed_setting(borrowed: bool) -> None:
     found = plan(setup, stats=STATS, borrowed=borrowed)
     assert not differences(found.setup, setup)
     assert (found.statistics, found.borrowed, found.moments) == ("made/by-hand", borrowed, ("start", "end"))
+    assert found.measured_dim == 200
     judge_all(found, dim)
 
 
@@ -443,7 +444,11 @@ def test_without_statistics_only_what_any_gradient_allows() -> None:
         lower=0.0, upper=1.0, claims=("rf.posterior", "rf.mse_criterion")
     )
     assert (by_name["index-pruning"].verdict, by_name["random-k"].verdict) == ("undecided", "loss")
-    assert found.learning_rate.value is None and found.clip_norm.value is None and found.statistics is None
+    assert (
+        found.learning_rate.value is None
+        and found.clip_norm.value is None
+        and found.statistics is found.measured_dim is None
+    )
     assert by_name["dp-sgd"].noise_energy.lower == pytest.approx(noisy, rel=1e-12)
     for one in found.methods:
         assert one.noise_energy.lower == one.noise_energy.upper <= noisy * 1.01

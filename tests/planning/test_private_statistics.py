@@ -215,7 +215,7 @@ def test_what_was_not_released_is_not_measured() -> None:
     """Intervals as without statistics, for the same noise; nothing of the clip or the rate is decided."""
     found, without = planned(), plan(dataclasses.replace(SETUP, layer_sizes=(150, 50)))
     assert (found.statistics, found.moments, found.borrowed) == ("made/by-hand", (), False)
-    assert found.setup.layer_sizes == (150, 50)
+    assert found.setup.layer_sizes == (150, 50) and found.measured_dim == 200 and without.measured_dim is None
     more = (found.noise_multiplier / without.noise_multiplier) ** 2
     for ours, theirs in zip(found.methods, without.methods, strict=True):
         assert (ours.method, ours.verdict, ours.curved_descent) == (

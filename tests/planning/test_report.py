@@ -93,3 +93,10 @@ def test_a_gain_is_recommended_first() -> None:
             else "Take DP-SGD: no method"
         )
         assert first.startswith(start)
+
+
+def test_a_range_of_one_value_is_said_as_such() -> None:
+    found = bare()
+    alone = dataclasses.replace(found.epochs, value=3, lower=3, upper=3, fixed=False)
+    said = [one.text for one in planning.advice(dataclasses.replace(found, epochs=alone))]
+    assert "No other value of epochs that was tried keeps the bound within 10 % of the best." in said

@@ -242,6 +242,30 @@ def other_over_same(arms: Arms) -> float:
     return other / same
 
 
+def _over_noise(arms: Arms, arm: str) -> float:
+    row = _rows(arms, arm, "noise")[0]
+    return float(row["gradient_norm"] / row["noise_norm"])
+
+
+_SIZES = ("small-cnn", "resnet20", "wrn-16-4")
+"""Arms of the instrument of noise, by rising dimension."""
+
+
+def noise_over_gradient(arms: Arms) -> float:
+    """Least norm of the noise over that of the gradient, over networks of growing size."""
+    return min(1 / _over_noise(arms, arm) for arm in _SIZES)
+
+
+def noise_growth(arms: Arms) -> float:
+    """Least factor by which that ratio grows from a network to the next larger."""
+    return min(_over_noise(arms, a) / _over_noise(arms, b) for a, b in pairwise(_SIZES))
+
+
+def wide_gradient_over_noise(arms: Arms) -> float:
+    """Norm of the gradient over that of the noise in GIP's setting of WRN-16-4."""
+    return _over_noise(arms, "wrn-16-4-of-gip")
+
+
 def random_projection(arms: Arms) -> float:
     """Least relative projection error of a Gaussian basis."""
     return min(min(values) for values in _errors(arms, "random"))
@@ -281,6 +305,9 @@ QUANTITIES: dict[str, Callable[[Arms], float]] = {
         projection_rise,
         benefit_rise,
         other_over_same,
+        noise_over_gradient,
+        noise_growth,
+        wide_gradient_over_noise,
         random_projection,
         residual_rank,
     )

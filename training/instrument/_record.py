@@ -27,6 +27,7 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "deviations": _masked.deviations,
     "frozen": _masked.frozen,
     "signals": _signals.signals,
+    "noise": _signals.noise,
     "alignment": _signals.alignment,
     "status": _signals.status,
     "cosines": _releases.cosines,

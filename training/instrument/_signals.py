@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from dptheory import _validate
 from training.instrument._view import View, angle
 
 
@@ -32,6 +33,20 @@ def _signals(view: View, kept: torch.Tensor, draws: int) -> dict[str, list[float
         found["clipping_angle"].append(angle(unclipped[place], signal) if trained else None)
         found["noise_angle"].append(None if None in angles or not angles else math.fsum(angles) / draws)  # type: ignore[arg-type]
     return found
+
+
+def noise(view: View) -> dict[str, Any]:
+    """Root mean square norms of the noise and of the mean clipped gradient of B independent examples; the dimension."""
+    mean = view.clipped_mean(view.kept)
+    square = float(view.norms(view.kept).clamp_max(view.clip_norm).square().mean())
+    count = _validate.integer("examples", len(view.gradients), 2, 10**9)
+    spread = (square - float(mean.square().sum())) * count / (count - 1)
+    signal = square - spread  # |E|^2, without bias
+    return {
+        "dim": view.dim,
+        "gradient_norm": math.sqrt(max(0.0, signal) + spread / view.batch_size),
+        "noise_norm": math.sqrt(view.dim) * view.noise_std / view.batch_size,
+    }
 
 
 def alignment(view: View) -> dict[str, Any]:

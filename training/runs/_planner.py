@@ -26,6 +26,7 @@ FORECASTS = Path(__file__).parents[1] / "configs" / "planner"
 LEAST_PAIRS = 20
 """Pairs that separate, below which the order is undecided."""
 _LEVEL = 0.95
+_KINDS = ("descent", "curved_descent")
 Forecast = Mapping[str, Any]
 Measured = Callable[[str], Sequence[Result]]
 """The results of the instrument of a setting, one per seed; empty where there are none."""
@@ -59,6 +60,7 @@ class Pair:
         mean, low, high: accuracy of the first less that of the second, in points, with its 95 % t interval.
         outcome: "agrees" or "contradicts" where the forecast intervals separate and the measured one does not hold 0, "not
             forecast" where only the measured one is decided, "not separated" where that holds 0.
+        isotropic, curved: the same by the forecast of the one descent alone; a plan takes both together.
     """
 
     setting: str
@@ -68,6 +70,8 @@ class Pair:
     low: float
     high: float
     outcome: str
+    isotropic: str
+    curved: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +82,7 @@ class Covered:
         setting: data and epsilon.
         method: its name.
         kind: "descent" or "curved_descent".
-        value: measured.
+        value, error: measured, with its standard error.
         lower, upper: forecast.
     """
 
@@ -86,6 +90,7 @@ class Covered:
     method: str
     kind: str
     value: float
+    error: float
     lower: float
     upper: float
 
@@ -93,6 +98,11 @@ class Covered:
     def inside(self) -> bool:
         """Whether the forecast holds the measured value."""
         return self.lower <= self.value <= self.upper
+
+    @property
+    def near(self) -> bool:
+        """Whether the forecast holds a value within two standard errors of the measured one."""
+        return self.lower - 2.0 * self.error <= self.value <= self.upper + 2.0 * self.error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +112,7 @@ class Held:
     Attributes:
         regrets: the largest first.
         pairs: contradicted ones first.
-        covered: those outside first.
+        covered: those further outside than two standard errors first.
         missing: settings of the study whose runs are not all there.
     """
 
@@ -151,7 +161,7 @@ def hold(
     return Held(
         regrets=tuple(sorted((one for one in regrets if one is not None), key=lambda one: -one.mean)),
         pairs=tuple(sorted(pairs, key=lambda one: (rank.index(one.outcome), -abs(one.mean)))),
-        covered=tuple(sorted(covered, key=lambda one: one.inside)),
+        covered=tuple(sorted(covered, key=lambda one: (one.near, one.inside))),
         missing=tuple(name for name, one in zip(_settings(regret[0]), regrets, strict=True) if one is None),
     )
 
@@ -184,20 +194,17 @@ def _regret(study: Study, find: Find, setting: str) -> Regret | None:
 
 
 def _pairs(study: Study, find: Find, setting: str, forecast: Forecast) -> Iterator[Pair]:
-    spans = {one["method"]: _span(one) for one in forecast["methods"]}
+    methods = {one["method"]: one for one in forecast["methods"]}
     for first, second in itertools.combinations(study.phase(f"final-{setting}").arms, 2):
         ours, theirs = (_points(study, find, setting, arm) for arm in (first, second))
         if ours is None or theirs is None:
             continue
         found = paired_difference(ours, theirs)
         above = (found.low > 0.0) - (found.high < 0.0)
-        expected = (spans[first][0] > spans[second][1]) - (spans[first][1] < spans[second][0])
-        if above == 0:
-            outcome = "not separated"
-        elif expected == 0:
-            outcome = "not forecast"
-        else:
-            outcome = "agrees" if above == expected else "contradicts"
+        both, isotropic, curved = (
+            _outcome(above, *(_span(methods[arm], kinds) for arm in (first, second)))
+            for kinds in (_KINDS, _KINDS[:1], _KINDS[1:])
+        )
         yield Pair(
             setting=setting,
             first=first,
@@ -205,17 +212,29 @@ def _pairs(study: Study, find: Find, setting: str, forecast: Forecast) -> Iterat
             mean=found.mean,
             low=found.low,
             high=found.high,
-            outcome=outcome,
+            outcome=both,
+            isotropic=isotropic,
+            curved=curved,
         )
 
 
-def _span(method: Mapping[str, Any]) -> tuple[float, float]:
-    """Both descents together, as a plan's verdicts take them; anything without the second. JSON has no inf: a null is one."""
+def _outcome(above: int, ours: tuple[float, float], theirs: tuple[float, float]) -> str:
+    """``above``: 1 or -1 where the measured interval lies above or below 0, otherwise 0."""
+    expected = (ours[0] > theirs[1]) - (ours[1] < theirs[0])
+    if above == 0:
+        return "not separated"
+    if expected == 0:
+        return "not forecast"
+    return "agrees" if above == expected else "contradicts"
+
+
+def _span(method: Mapping[str, Any], kinds: Sequence[str]) -> tuple[float, float]:
+    """The descents together, as a plan's verdicts take them; anything where one is missing. JSON has no inf: a null is one."""
     if method["method"] == "dp-sgd":
         return 1.0, 1.0
-    if method["curved_descent"] is None:
+    spans = [method[name] for name in kinds]
+    if None in spans:
         return 0.0, math.inf
-    spans = [method[name] for name in ("descent", "curved_descent")]
     return min(_end(one["lower"]) for one in spans), max(_end(one["upper"]) for one in spans)
 
 
@@ -228,16 +247,17 @@ def _covered(setting: str, forecast: Forecast, results: Sequence[Result]) -> Ite
     for result in results:
         for moment in result["arms"]["dp-sgd"]["measured"]["forecast"]:
             for name, worth in moment["methods"].items():
-                for kind, key in (("descent", "relative_isotropic"), ("curved_descent", "relative_curved")):
-                    span, value = methods.get(name, {}).get(kind), worth[key]
+                for kind, key in zip(_KINDS, ("relative_isotropic", "relative_curved"), strict=True):
+                    span, value, error = methods.get(name, {}).get(kind), worth[key], worth[f"{key}_error"]
                     # An end that is not known would make every value covered.
-                    if name == "dp-sgd" or span is None or value is None or span["upper"] is None:
+                    if name == "dp-sgd" or span is None or value is None or error is None or span["upper"] is None:
                         continue
                     yield Covered(
                         setting=setting,
                         method=name,
                         kind=kind,
                         value=float(value),
+                        error=float(error),
                         lower=float(span["lower"]),
                         upper=float(span["upper"]),
                     )

@@ -1,5 +1,7 @@
 """``proofs/planner.md``: the planner held against results, the cases where it is wrong first."""
 
+import dataclasses
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,6 +14,10 @@ from training.runs._study import read_study
 
 _SHOWN = 20
 """Pairs and values in a table; the counts are of all."""
+_ALONE = {"isotropic": "isotropic one", "curved": "one with curvature"}
+_COVERED = """\
+Descent of the best step over that of DP-SGD, at the start, in the middle and at the end of two runs. The isotropic forecast of
+random-k is one exact number: what lies beside it is the error of the measurement."""
 _HEAD = """\
 # The planner held against results
 
@@ -23,7 +29,7 @@ Forecasts stand in `training/configs/planner`, committed before the runs. Accura
 
 
 def write_planner(results: Path, page: Path) -> str:
-    """Write the page of regret, order and coverage from the results so far.
+    """Write the page of regret, order and coverage from the results so far, and all of its tables as JSON beside it.
 
     Args:
         results: folder of the result files, a folder per study.
@@ -45,6 +51,7 @@ def write_planner(results: Path, page: Path) -> str:
         Regret: 0 of 6 settings measured.
     """
     found = _held(results)
+    write_atomically(page.with_suffix(".json"), tables(found))
     write_atomically(page, planner_page(found))
     return "\n".join(summary(found))
 
@@ -73,7 +80,8 @@ def summary(found: Held) -> Iterator[str]:
     if found.regrets:
         worst = found.regrets[0]
         mean = sum(one.mean for one in found.regrets) / len(found.regrets)
-        line += f", {mean:.2f} points on average, at most {worst.mean:.2f} ({worst.low:.2f} to {worst.high:.2f}; {worst.setting})"
+        span = f"{worst.low:z.2f} to {worst.high:z.2f}"
+        line += f", {mean:z.2f} points on average, at most {worst.mean:z.2f} ({span}; {worst.setting})"
     yield f"{line}."
     agrees, contradicts = (sum(one.outcome == word for one in found.pairs) for word in ("agrees", "contradicts"))
     apart = sum(one.outcome != "not separated" for one in found.pairs)
@@ -84,30 +92,61 @@ def summary(found: Held) -> Iterator[str]:
     else:
         line += f", {agrees} agree and {contradicts} contradict: undecided, as fewer than {LEAST_PAIRS}"
     yield f"{line}."
-    inside = sum(one.inside for one in found.covered)
-    line = f"Coverage: {inside} of {len(found.covered)} measured ratios lie in their forecast intervals"
-    if found.covered:
-        low, high = share_interval(inside, len(found.covered))
-        line += f", {inside / len(found.covered):.2f} ({low:.2f} to {high:.2f}, if they were independent)"
+    if apart:
+        alone = (f"by the {name} {_counts(found, kind)}" for kind, name in _ALONE.items())
+        yield f"Order by one descent alone, looked at after the results: {', '.join(alone)}."
+    inside, near = (sum(getattr(one, name) for one in found.covered) for name in ("inside", "near"))
+    count = len(found.covered)
+    line = f"Coverage: {inside} of {count} measured ratios lie in their forecast intervals"
+    if count:
+        line += (
+            f"{_share(inside, count)}, {near} within two standard errors{_share(near, count)}, if they were independent"
+        )
     yield f"{line}."
+
+
+def _counts(found: Held, kind: str) -> str:
+    outcomes = [getattr(one, kind) for one in found.pairs]
+    return f"{outcomes.count('agrees')} agree and {outcomes.count('contradicts')} contradict"
+
+
+def _share(hits: int, count: int) -> str:
+    low, high = share_interval(hits, count)
+    return f", {hits / count:.2f} ({low:.2f} to {high:.2f})"
+
+
+def tables(found: Held) -> str:
+    """Everything that was measured, as JSON."""
+    return json.dumps(dataclasses.asdict(found), indent=1, allow_nan=False) + "\n"
 
 
 def planner_page(found: Held) -> str:
     """The page as Markdown."""
     lines = [_HEAD, *(f"- {line}" for line in summary(found)), ""]
     if found.regrets:
-        lines += ["## Regret", "", "| setting | tuned | planned | difference |", "|---|---|---|---|"]
         lines += [
-            f"| {one.setting} | {one.tuned:.2f} | {one.planned:.2f} | {one.mean:.2f} ({one.low:.2f} to {one.high:.2f}) |"
+            "## Regret",
+            "",
+            *_picture("regret"),
+            "| setting | tuned | planned | difference |",
+            "|---|---|---|---|",
+        ]
+        lines += [
+            f"| {one.setting} | {one.tuned:.2f} | {one.planned:.2f} | {one.mean:z.2f} ({one.low:.2f} to {one.high:.2f}) |"
             for one in found.regrets
         ]
         lines.append("")
     if found.missing:
         lines += [f"Not measured yet: {', '.join(found.missing)}.", ""]
     if found.pairs:
-        lines += ["## Order", "", "| setting | pair | difference | outcome |", "|---|---|---|---|"]
+        head = [
+            "| setting | pair | difference | outcome | isotropic alone | with curvature alone |",
+            "|---|---|---|---|---|---|",
+        ]
+        lines += ["## Order", "", *_picture("order"), *head]
         lines += [
-            f"| {one.setting} | {one.first}, {one.second} | {one.mean:.2f} ({one.low:.2f} to {one.high:.2f}) | {one.outcome} |"
+            f"| {one.setting} | {one.first}, {one.second} | {one.mean:z.2f} ({one.low:.2f} to {one.high:.2f}) "
+            f"| {one.outcome} | {one.isotropic} | {one.curved} |"
             for one in found.pairs[:_SHOWN]
         ]
         lines.append("")
@@ -115,13 +154,20 @@ def planner_page(found: Held) -> str:
         lines += [
             "## Coverage",
             "",
-            "| setting | method | ratio | measured | forecast | inside |",
+            *_picture("coverage"),
+            _COVERED,
+            "",
+            "| setting | method | ratio | measured (standard error) | forecast | inside |",
             "|---|---|---|---|---|---|",
         ]
         lines += [
-            f"| {one.setting} | {one.method} | {one.kind} | {one.value:.3g} | {one.lower:.3g} to {one.upper:.3g} "
-            f"| {'yes' if one.inside else 'no'} |"
+            f"| {one.setting} | {one.method} | {one.kind} | {one.value:.3g} ({one.error:.2g}) "
+            f"| {one.lower:.3g} to {one.upper:.3g} | {'yes' if one.inside else 'nearly' if one.near else 'no'} |"
             for one in found.covered[:_SHOWN]
         ]
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _picture(name: str) -> tuple[str, str]:
+    return f"![{name.capitalize()}](figures/planner_{name}.png)", ""

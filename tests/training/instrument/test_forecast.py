@@ -50,6 +50,22 @@ def test_worth_of_a_step_of_dp_sgd_and_of_masks(monkeypatch: pytest.MonkeyPatch)
     assert 0 < found["masked"]["relative_isotropic"] < 1 and found["frozen"]["isotropic"] > 0
 
 
+def test_the_error_of_a_gain_is_that_of_fresh_draws() -> None:
+    """Jackknife over 40 draws against the spread of the gain over 400 other sets of draws."""
+    draw = torch.Generator().manual_seed(0)
+    descent = 1.0 + 0.5 * torch.randn(400, 40, generator=draw, dtype=torch.float64)
+    cost = 2.0 + 0.6 * torch.randn(400, 40, generator=draw, dtype=torch.float64).abs()
+    spread = float(_forecast._gain(descent.mean(1), cost.mean(1)).std())
+    found = [_forecast._gain_error(*pair) for pair in zip(descent, cost, strict=True)]
+    errors = torch.tensor([one for one in found if one is not None])
+    assert len(errors) == 400 and float(errors.mean()) == pytest.approx(spread, rel=0.1)
+    assert _forecast._gain_error(descent[0], cost[0] - 2.5) is None
+    ratio = {"relative_isotropic": 3.0, "isotropic_error": 0.3}
+    own = {"isotropic": 0.5, "isotropic_error": 0.1}
+    assert _forecast._ratio_error(ratio, own, "isotropic") == pytest.approx((0.3**2 + (3.0 * 0.1) ** 2) ** 0.5 / 0.5)
+    assert _forecast._ratio_error(ratio | {"relative_isotropic": None}, own, "isotropic") is None
+
+
 def test_a_frozen_layer_is_given_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_after(1, monkeypatch)
     view = view_of(run)

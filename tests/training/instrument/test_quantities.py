@@ -80,6 +80,12 @@ CLIPS = arms(
     c={"alignment": [{"clipped_angle": 3.0, "unclipped_angle": None}]},
 )
 INVERSION = arms(untrained={"inversion": [{"mse": [9.0, 0.1, 0.2, 0.3]}]})
+NOISE = arms(
+    small_cnn={"noise": [{"gradient_norm": 0.5, "noise_norm": 1.0}]},
+    resnet20={"noise": [{"gradient_norm": 0.5, "noise_norm": 2.0}]},
+    wrn_16_4={"noise": [{"gradient_norm": 0.4, "noise_norm": 2.0}]},
+    wrn_16_4_of_gip={"noise": [{"gradient_norm": 0.1, "noise_norm": 8.0}]},
+)
 
 WANTED = {
     "signal_loss_rise": (MASKS, 0.05),
@@ -108,6 +114,9 @@ WANTED = {
     "projection_rise": (GEP, 0.05),
     "benefit_rise": (GEP, -0.005),
     "other_over_same": (GEP, 2.125),
+    "noise_over_gradient": (NOISE, 2.0),
+    "noise_growth": (NOISE, 1.25),
+    "wide_gradient_over_noise": (NOISE, 0.0125),
     "random_projection": (GEP, 0.97),
     "residual_rank": (GEP, 5.0),
 }

@@ -34,6 +34,19 @@ def test_signal_of_each_layer() -> None:
     )  # half of the draws turn it around
 
 
+def test_norms_of_noise_and_batch_gradient() -> None:
+    """Clipped to (.6, .8, 0), (0, 0, 1) and (0, 0, .5): mean (.2, .8 / 3, .5), mean square .75; batches of two."""
+    found = _signals.noise(looked_at([[3.0, 4.0, 0.0], [0.0, 0.0, 2.0], [0.0, 0.0, 0.5]], sigma=4.0))
+    mean_square = 0.04 + 0.64 / 9 + 0.25
+    spread = (0.75 - mean_square) * 1.5
+    assert found["dim"] == 3 and found["noise_norm"] == pytest.approx(3**0.5 * 4.0 / 2)
+    assert found["gradient_norm"] == pytest.approx(math.sqrt(0.75 - spread + spread / 2), rel=1e-6)
+    alone = _signals.noise(looked_at([[3.0, 0.0, 0.0], [-3.0, 0.0, 0.0]]))  # the estimate of |E|^2 is negative
+    assert alone["gradient_norm"] == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="examples must be an integer in 2"):
+        _signals.noise(looked_at([[3.0, 0.0, 0.0]]))
+
+
 def test_sums_above_and_below_the_clip() -> None:
     view = looked_at([[2.0, 0.0, 0.0], [0.5, 0.5, 0.0], [1.0, 0.0, 0.0]])
     vars(view)["true"] = torch.tensor([0.0, 1.0, 0.0])

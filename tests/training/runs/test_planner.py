@@ -10,7 +10,7 @@ from scipy import stats
 
 from training.runs import _planner, read_study
 from training.runs._plan import Find, PlannedRun
-from training.runs._planner_page import _held, planner_page, summary
+from training.runs._planner_page import _held, planner_page, summary, tables
 from training.runs._results import Result
 
 ROOT = Path(__file__).parents[3]
@@ -78,9 +78,30 @@ def test_order_by_hand() -> None:
     assert found.pairs[0].outcome == "contradicts" and found.pairs[-1].outcome == "not separated"
 
 
+def test_order_by_one_descent_alone() -> None:
+    """Isotropic: gep-joint far above dp-sgd; with curvature below it; measured below: both together say nothing."""
+    flat, bent = (method("gep-joint", *span)["descent"] for span in ((5.0, 9.0), (0.2, 0.4)))
+    known = [{"method": "gep-joint", "descent": flat, "curved_descent": bent}, method("dp-sgd", 1.0, 1.0)]
+    others = set(METHODS.arms) - {"gep-joint", "dp-sgd"}
+    known += [{"method": name, "descent": flat, "curved_descent": None} for name in others]
+    find = finding({"dp-sgd": 60.0, "gep-joint": 50.0})
+    forecasts = {name: {"methods": known} for name in FORECASTS}
+    found = _planner.hold(forecasts, regret=(STUDY, find), order=(METHODS, find), measured=lambda name: ())
+    pairs = [one for one in found.pairs if (one.first, one.second) == ("dp-sgd", "gep-joint")]
+    assert {(one.outcome, one.isotropic, one.curved) for one in pairs} == {("not forecast", "contradicts", "agrees")}
+    other = [one for one in found.pairs if (one.first, one.second) == ("dp-sgd", "random-k")]
+    assert {(one.isotropic, one.curved) for one in other} == {("contradicts", "not forecast")}
+    assert "isotropic one 0 agree" in list(summary(found))[2]
+
+
 def test_coverage_by_hand() -> None:
     """Only where both an interval and a value are known; those outside first."""
-    worth = {"relative_isotropic": 0.7, "relative_curved": 0.4}
+    worth = {
+        "relative_isotropic": 0.7,
+        "relative_isotropic_error": 0.06,
+        "relative_curved": 0.4,
+        "relative_curved_error": 0.01,
+    }
     moment = {"methods": {"dp-sgd": worth, "random-k": worth, "biased-gep": worth, "ranked-sparsification": worth}}
     result = {"arms": {"dp-sgd": {"measured": {"forecast": [moment, {"methods": {"random-k": dict.fromkeys(worth)}}]}}}}
     methods = [method("random-k", 0.5, 0.5), method("biased-gep", 0.3, 0.6)]
@@ -93,10 +114,13 @@ def test_coverage_by_hand() -> None:
         measured=lambda name: (result,) if name == "excerpt-3" else (),
     )  # fmt: skip
     assert found.regrets == () and found.pairs == ()
-    assert [(one.method, one.kind, one.value, one.inside) for one in found.covered] == [
-        ("random-k", "descent", 0.7, False), ("random-k", "curved_descent", 0.4, False),
-        ("biased-gep", "descent", 0.7, False), ("biased-gep", "curved_descent", 0.4, True),
+    assert [(one.method, one.kind, one.value, one.error, one.near, one.inside) for one in found.covered] == [
+        ("random-k", "descent", 0.7, 0.06, False, False), ("random-k", "curved_descent", 0.4, 0.01, False, False),
+        ("biased-gep", "descent", 0.7, 0.06, True, False), ("biased-gep", "curved_descent", 0.4, 0.01, True, True),
     ]  # fmt: skip
+    assert next(line for line in summary(found) if line.startswith("Coverage")).startswith(
+        "Coverage: 1 of 4 measured ratios lie in their forecast intervals, 0.25 (0.01 to 0.81), 2 within two standard errors, 0.5"
+    )
 
 
 def test_the_page_says_the_worst_first() -> None:
@@ -111,6 +135,17 @@ def test_the_page_says_the_worst_first() -> None:
     )
     current = (ROOT / "proofs" / "planner.md").read_text(encoding="utf-8")
     assert planner_page(_held(ROOT / "proofs" / "results")) == current, "run `python -m training planner`"
+    assert tables(_held(ROOT / "proofs" / "results")) == (ROOT / "proofs" / "planner.json").read_text(encoding="utf-8")
+
+
+def test_the_tables_hold_every_field() -> None:
+    found = held({"tuned": 81.0, "planned": 79.0}, without="mnist-3")
+    read = json.loads(tables(found))
+    assert read["missing"] == list(found.missing) and len(read["pairs"]) == len(found.pairs)
+    assert (
+        _planner.Regret(**read["regrets"][0]) == found.regrets[0]
+        and _planner.Pair(**read["pairs"][-1]) == found.pairs[-1]
+    )
 
 
 def test_shares_have_the_exact_interval() -> None:
