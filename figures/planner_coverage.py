@@ -11,23 +11,25 @@ _KINDS = ("descent", "curved_descent")
 
 
 def data() -> Data:
-    """Measured ratio, its standard error and the forecast interval; ``method`` and ``kind`` are places in their rows."""
+    """Measured ratio, its standard error, the forecast interval, whether it lies inside or near.
+
+    ``method`` and ``kind`` are places in their rows.
+    """
     table = [
         {**row, "method": _METHODS.index(row["method"]), "kind": _KINDS.index(row["kind"])} for row in rows("covered")
     ]
     table.sort(key=lambda row: (row["method"], row["kind"], row["lower"], row["upper"]))
-    return columns(table, "method", "kind", "value", "error", "lower", "upper")
+    return columns(table, "method", "kind", "value", "error", "lower", "upper", "inside", "near")
 
 
 def draw(ax: Axes, data: Data) -> None:
     """Grey intervals; a point a measurement, a cross where it lies outside."""
     places = np.arange(len(data["value"]))
-    away = np.maximum(data["lower"] - data["value"], data["value"] - data["upper"])
-    inside, outside = away <= 0, away > 2 * data["error"]
+    inside, near = data["inside"] == 1, data["near"] == 1
     marks = (
         (inside, ".", "C0", "inside"),
-        (~inside & ~outside, "x", "0.4", "within two standard errors"),
-        (outside, "x", "C1", "outside"),
+        (near & ~inside, "x", "0.4", "within two standard errors"),
+        (~near, "x", "C1", "outside"),
     )
     ax.vlines(places, data["lower"], data["upper"], color="0.85", lw=2, label="forecast")
     for here, mark, colour, label in marks:

@@ -84,17 +84,17 @@ def summary(found: Held) -> Iterator[str]:
         span = f"{worst.low:z.2f} to {worst.high:z.2f}"
         line += f", {mean:z.2f} points on average, at most {worst.mean:z.2f} ({span}; {worst.setting})"
     yield f"{line}."
-    agrees, contradicts = (sum(one.outcome == word for one in found.pairs) for word in ("agrees", "contradicts"))
+    agrees, contradicts = _counts(found, "outcome")
     apart = sum(one.outcome != "not separated" for one in found.pairs)
     line = f"Order: {len(found.pairs)} pairs measured, {apart} separate, {agrees + contradicts} of them forecast"
     if agrees + contradicts >= LEAST_PAIRS:
         low, high = share_interval(agrees, agrees + contradicts)
         line += f"; {agrees} agree ({low:.2f} to {high:.2f})"
     else:
-        line += f", {agrees} agree and {contradicts} contradict: undecided, as fewer than {LEAST_PAIRS}"
+        line += f", {_said(found, 'outcome')}: undecided, as fewer than {LEAST_PAIRS}"
     yield f"{line}."
     if apart:
-        alone = (f"by the {name} {_counts(found, kind)}" for kind, name in _ALONE.items())
+        alone = (f"by the {name} {_said(found, kind)}" for kind, name in _ALONE.items())
         yield f"Order by one descent alone, looked at after the results: {', '.join(alone)}."
     inside, near = (sum(getattr(one, name) for one in found.covered) for name in ("inside", "near"))
     count = len(found.covered)
@@ -106,9 +106,15 @@ def summary(found: Held) -> Iterator[str]:
     yield f"{line}."
 
 
-def _counts(found: Held, kind: str) -> str:
+def _counts(found: Held, kind: str) -> tuple[int, int]:
+    """Pairs that agree and that contradict."""
     outcomes = [getattr(one, kind) for one in found.pairs]
-    return f"{outcomes.count('agrees')} agree and {outcomes.count('contradicts')} contradict"
+    return outcomes.count("agrees"), outcomes.count("contradicts")
+
+
+def _said(found: Held, kind: str) -> str:
+    agrees, contradicts = _counts(found, kind)
+    return f"{agrees} agree and {contradicts} contradict"
 
 
 def _share(hits: int, count: int) -> str:
@@ -117,8 +123,9 @@ def _share(hits: int, count: int) -> str:
 
 
 def tables(found: Held) -> str:
-    """Everything that was measured, as JSON."""
-    return json.dumps(dataclasses.asdict(found), indent=1, allow_nan=False) + "\n"
+    """Everything that was measured, as JSON; of each covered ratio also whether it lies inside and near."""
+    covered = [dataclasses.asdict(one) | {"inside": one.inside, "near": one.near} for one in found.covered]
+    return json.dumps(dataclasses.asdict(found) | {"covered": covered}, indent=1, allow_nan=False) + "\n"
 
 
 def planner_page(found: Held) -> str:

@@ -98,7 +98,7 @@ def test_coverage_by_hand() -> None:
     """Only where both an interval and a value are known; those outside first."""
     worth = {
         "relative_isotropic": 0.7,
-        "relative_isotropic_error": 0.06,
+        "relative_isotropic_error": 0.07,
         "relative_curved": 0.4,
         "relative_curved_error": 0.01,
     }
@@ -115,9 +115,11 @@ def test_coverage_by_hand() -> None:
     )  # fmt: skip
     assert found.regrets == () and found.pairs == ()
     assert [(one.method, one.kind, one.value, one.error, one.near, one.inside) for one in found.covered] == [
-        ("random-k", "descent", 0.7, 0.06, False, False), ("random-k", "curved_descent", 0.4, 0.01, False, False),
-        ("biased-gep", "descent", 0.7, 0.06, True, False), ("biased-gep", "curved_descent", 0.4, 0.01, True, True),
+        ("random-k", "descent", 0.7, 0.07, False, False), ("random-k", "curved_descent", 0.4, 0.01, False, False),
+        ("biased-gep", "descent", 0.7, 0.07, True, False), ("biased-gep", "curved_descent", 0.4, 0.01, True, True),
     ]  # fmt: skip
+    written = json.loads(tables(found))["covered"]
+    assert [(one["near"], one["inside"]) for one in written] == [(one.near, one.inside) for one in found.covered]
     assert next(line for line in summary(found) if line.startswith("Coverage")).startswith(
         "Coverage: 1 of 4 measured ratios lie in their forecast intervals, 0.25 (0.01 to 0.81), 2 within two standard errors, 0.5"
     )
