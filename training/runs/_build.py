@@ -25,6 +25,8 @@ _MODELS: dict[str, Callable[[int], nn.Module]] = {
 }
 _MOST_ITERATIONS = 1000
 """Of the power method in every step; GEP takes one."""
+_SECOND_MOMENT = 0.999
+"""Of Adam, as torch has it."""
 
 
 @dataclass
@@ -131,7 +133,12 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Op
         'Adam'
     """
     if config.name == "adam":
-        return torch.optim.Adam(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
+        return torch.optim.Adam(
+            model.parameters(),
+            lr=config.learning_rate,
+            betas=(config.momentum, _SECOND_MOMENT),
+            weight_decay=config.weight_decay,
+        )
     return torch.optim.SGD(
         model.parameters(), lr=config.learning_rate, momentum=config.momentum, weight_decay=config.weight_decay
     )

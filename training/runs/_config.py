@@ -15,7 +15,8 @@ from training.engine import GRAD_SAMPLE_MODES
 from training.runs._tables import only, read_toml
 
 MODELS = ("small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear", "linear-probe")
-OPTIMIZERS = ("sgd", "adam")
+OPTIMIZERS = {"sgd": 0.0, "adam": 0.9}
+"""Optimizers, and the momentum of each where none is given."""
 INPUTS = ("standardised", "unit")
 SAMPLINGS = ("poisson", "partition")
 OTHER_FOLDERS = ("studies", "answers", "instruments")
@@ -30,7 +31,7 @@ class OptimizerConfig:
     Args:
         name: "sgd" or "adam".
         learning_rate: in [1e-15, 1e6].
-        momentum: of "sgd", in [0, 1).
+        momentum: in [0, 1); of "adam" that of the first moment. Left out it is 0 of "sgd" and 0.9 of "adam".
         weight_decay: in [0, 1000].
 
     Raises:
@@ -44,15 +45,17 @@ class OptimizerConfig:
 
     name: str = "sgd"
     learning_rate: float = 1.0
-    momentum: float = 0.0
+    momentum: float = None  # type: ignore[assignment]  # stored as a number
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        _validate.choice("optimizer.name", self.name, OPTIMIZERS)
+        _validate.choice("optimizer.name", self.name, tuple(OPTIMIZERS))
+        given: float | None = self.momentum
+        momentum = OPTIMIZERS[self.name] if given is None else given
         _validate.store(
             self,
             learning_rate=_argument_ranges.learning_rate("optimizer.learning_rate", self.learning_rate),
-            momentum=_validate.real("optimizer.momentum", self.momentum, 0.0, 1.0, ends="[)"),
+            momentum=_validate.real("optimizer.momentum", momentum, 0.0, 1.0, ends="[)"),
             weight_decay=_validate.real("optimizer.weight_decay", self.weight_decay, 0.0, 1e3),
         )
 

@@ -222,7 +222,10 @@ def test_models_and_optimizers() -> None:
         layer, OptimizerConfig(name="adam", learning_rate=0.5, momentum=0.25, weight_decay=0.125)
     )
     assert isinstance(adam, torch.optim.Adam)
-    assert [adam.param_groups[0][key] for key in ("lr", "weight_decay")] == [0.5, 0.125]
+    assert [adam.param_groups[0][key] for key in ("lr", "betas", "weight_decay")] == [0.5, (0.25, 0.999), 0.125]
+    unsaid = runs.build_optimizer(layer, OptimizerConfig(name="adam", learning_rate=0.5))
+    assert unsaid.param_groups[0]["betas"] == torch.optim.Adam(layer.parameters()).param_groups[0]["betas"]
+    assert runs.build_optimizer(layer, OptimizerConfig()).param_groups[0]["momentum"] == 0.0
     frozen = nn.Sequential(nn.Linear(2, 1), nn.Linear(1, 1))
     frozen[0].weight.requires_grad_(False)
     assert runs.parameter_groups(frozen, "blocks") == [[0], [1, 2]] and runs.parameter_groups(frozen, "none") == [
