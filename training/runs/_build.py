@@ -251,12 +251,17 @@ def _ranked_by_true_gradients(setting: MechanismSetting, drop_rate: float, cooli
     return mechanisms.RankedByTrueGradients(schedule, steps_per_epoch=setting.steps_per_epoch, seed=setting.seed)
 
 
-def _layer_freezing(setting: MechanismSetting, after: float, frozen_layers: int = 0) -> Mechanism:
-    """``after``: share of the run; ``frozen_layers``: number of layers, 0 for the lower half."""
+def _layer_freezing(setting: MechanismSetting, after: float, frozen_layers: int | list[int] = 0) -> Mechanism:
+    """``after``: share of the run; ``frozen_layers``: number of layers, 0 for the lower half, or the numbers themselves."""
     share = _validate.real("mechanism.after", after, 0.0, 1.0)
     found = len(layers(setting.model))
-    count = _validate.integer("mechanism.frozen_layers", frozen_layers, 0, found - 1) or found // 2
-    return mechanisms.LayerFreezing(mechanisms.DpSgd(), frozen_layers=count, from_step=round(share * setting.steps))
+    name = "mechanism.frozen_layers"
+    chosen: int | tuple[int, ...]
+    if isinstance(frozen_layers, list | tuple):
+        chosen = tuple(_validate.integer(name, number, 1, found) for number in frozen_layers)
+    else:
+        chosen = _validate.integer(name, frozen_layers, 0, found - 1) or found // 2
+    return mechanisms.LayerFreezing(mechanisms.DpSgd(), frozen_layers=chosen, from_step=round(share * setting.steps))
 
 
 def _quiet_layers(setting: MechanismSetting, after: float, frozen_layers: int = 0) -> Mechanism:

@@ -107,9 +107,10 @@ def test_layer_freezing() -> None:
         ({"after": 0.3}, 2, 4),
     ):  # fmt: skip
         found = inside(made("layer-freezing", **arguments))
-        assert (found["_count"], found["_from_step"]) == (count, step) and isinstance(found["_inner"], m.DpSgd)
+        assert (found["_frozen"], found["_from_step"]) == (count, step) and isinstance(found["_inner"], m.DpSgd)
         quiet = inside(made("quiet-layers", **arguments))
         assert (quiet["_count"], quiet["_from_step"]) == (count, step)
+    assert inside(made("layer-freezing", after=0.5, frozen_layers=[1, 3]))["_frozen"] == (1, 3)
 
 
 @pytest.mark.parametrize("name", ["index-pruning", "top-k-of-released", "noisy-magnitudes"])
@@ -157,7 +158,7 @@ RANGES: list[tuple[str, str, dict[str, Any], list[Any], list[Any]]] = [
     ("random-sparsification", "refreshes_per_epoch", {"drop_rate": 0.3}, [0, 4], [-1, 5]),
     ("random-k", "keep_share", {}, [1e-9, 1.0], [0.99e-9, 1.0000001]),
     ("layer-freezing", "after", {}, [0.0, 1.0], [-1e-9, 1.0000001]),
-    ("layer-freezing", "frozen_layers", {"after": 0.5}, [0, 3], [-1, 4]),
+    ("layer-freezing", "frozen_layers", {"after": 0.5}, [0, 3, [1], [4]], [-1, 4, [0], [5], "1"]),
     ("quiet-layers", "after", {}, [0.0, 1.0], [-1e-9, 1.0000001]),
     ("quiet-layers", "frozen_layers", {"after": 0.5}, [0, 3], [-1, 4]),
     ("index-pruning", "index_epsilon", {"keep_share": 0.2}, [5e-324, 1e6], [0.0, 1.0001e6]),
