@@ -45,13 +45,12 @@ class OptimizerConfig:
 
     name: str = "sgd"
     learning_rate: float = 1.0
-    momentum: float = None  # type: ignore[assignment]  # stored as a number
+    momentum: float | None = None
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
         _validate.choice("optimizer.name", self.name, tuple(OPTIMIZERS))
-        given: float | None = self.momentum
-        momentum = OPTIMIZERS[self.name] if given is None else given
+        momentum = OPTIMIZERS[self.name] if self.momentum is None else self.momentum
         _validate.store(
             self,
             learning_rate=_argument_ranges.learning_rate("optimizer.learning_rate", self.learning_rate),

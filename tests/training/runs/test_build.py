@@ -1,7 +1,6 @@
 """From the words of a configuration: every argument arrives, and every default and range is the documented one."""
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,9 +10,8 @@ from torch import nn
 from dptheory.pruning import theta_for_budget
 from tests.training.tiny import tiny_config
 from training import mechanisms as m
-from training import networks, runs
+from training import runs
 from training.networks import small_tanh_cnn
-from training.runs import OptimizerConfig
 
 STEPS, EPOCH, SEED = 12, 4, 9
 IMAGES = torch.zeros(30, 1, 28, 28)
@@ -203,30 +201,7 @@ def test_images_taken_are_the_most_that_were_asked_for() -> None:
         assert len(auxiliary.take(count)) == count and auxiliary.used == used
 
 
-def test_models_and_optimizers() -> None:
-    kinds: dict[str, Callable[[int], nn.Module]] = {
-        "small-cnn": small_tanh_cnn, "dp-cnn": networks.dp_cnn, "resnet20": networks.resnet20, "wrn-16-4": networks.wrn_16_4,
-        "scattering-cnn": networks.scattering_cnn,
-        "scattering-linear": networks.scattering_linear,
-    }  # fmt: skip
-    for name, kind in kinds.items():
-        found, wanted = runs.build_model(name, features=3, seed=7).state_dict(), kind(7).state_dict()
-        assert all(torch.equal(value, wanted[key]) for key, value in found.items())
-    assert torch.equal(
-        runs.build_model("linear-probe", features=3, seed=7)[1].weight, networks.linear_probe(7, features=3)[1].weight
-    )
-    layer = nn.Linear(2, 1)
-    sgd = runs.build_optimizer(layer, OptimizerConfig(name="sgd", learning_rate=0.5, momentum=0.25, weight_decay=0.125))
-    assert isinstance(sgd, torch.optim.SGD)
-    assert [sgd.param_groups[0][key] for key in ("lr", "momentum", "weight_decay")] == [0.5, 0.25, 0.125]
-    adam = runs.build_optimizer(
-        layer, OptimizerConfig(name="adam", learning_rate=0.5, momentum=0.25, weight_decay=0.125)
-    )
-    assert isinstance(adam, torch.optim.Adam)
-    assert [adam.param_groups[0][key] for key in ("lr", "betas", "weight_decay")] == [0.5, (0.25, 0.999), 0.125]
-    unsaid = runs.build_optimizer(layer, OptimizerConfig(name="adam", learning_rate=0.5))
-    assert unsaid.param_groups[0]["betas"] == torch.optim.Adam(layer.parameters()).param_groups[0]["betas"]
-    assert runs.build_optimizer(layer, OptimizerConfig()).param_groups[0]["momentum"] == 0.0
+def test_groups_leave_frozen_tensors_out() -> None:
     frozen = nn.Sequential(nn.Linear(2, 1), nn.Linear(1, 1))
     frozen[0].weight.requires_grad_(False)
     assert runs.parameter_groups(frozen, "blocks") == [[0], [1, 2]] and runs.parameter_groups(frozen, "none") == [
