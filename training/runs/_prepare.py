@@ -14,9 +14,10 @@ from dptheory import privacy
 from training import engine
 from training.data import Images, load, standardised
 from training.engine import Batches, MechanismOptimizer, PartitionBatches, PoissonBatches, SecureBatches, attach
-from training.networks import SCATTERING_INPUT, scattering_features
+from training.networks import SCATTERING_INPUT
 from training.runs import _build, _model
 from training.runs._config import RunConfig
+from training.runs._features import kept_features
 
 _WEIGHTS, _BATCHES, _NOISE, _MASKS = range(4)
 AUXILIARY = {"excerpt": "excerpt", "fashion-mnist": "fashion-mnist", "mnist": "excerpt", "cifar-10": "cifar-10"}
@@ -189,7 +190,7 @@ def _inputs(config: RunConfig, images: Images) -> Images:
         raise ValueError(
             f"model {config.model!r} takes images of shape {SCATTERING_INPUT}, got {config.data!r}: {shape}"
         )
-    return Images(images.name, scattering_features(images.pixels), images.labels)
+    return Images(images.name, kept_features(images.pixels), images.labels)
 
 
 def _check_shape(model: nn.Module, config: RunConfig, images: Images, device: torch.device) -> None:
