@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from dptheory.claims import Answer
 from dptheory.files import write_atomically
@@ -51,7 +52,8 @@ def write_answers(results: Path, out: Path, page: Path) -> dict[str, int]:
     finds = {name: _verdicts.committed(study, results) for name, study in studies.items()}
     found = _verdicts.all_answers(_rules.read_rules(studies), finds, _measured.committed(results))
     forecasts = _rules.read_forecasts(studies)
-    text = results_page(studies, forecasts, found, finds, _measured.committed(results))
+    contradicted = _rules.read_contradicted(studies)
+    text = results_page(studies, forecasts, found, finds, _measured.committed(results), contradicted=contradicted)
     write_atomically(out, _verdicts.to_json(found))
     write_atomically(page.with_suffix(".json"), tables(studies, forecasts, finds))
     write_atomically(page, text)
@@ -76,6 +78,8 @@ def results_page(
     answers: Mapping[str, Answer],
     finds: Mapping[str, Find],
     measured: FindMeasured = nothing_measured,
+    *,
+    contradicted: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """The page as Markdown.
 
@@ -85,8 +89,12 @@ def results_page(
         answers: to the measured claims, in the order of the ledger.
         finds: results, by study.
         measured: results of instrumented runs.
+        contradicted: what results contradict in the words of a forecast, by study.
     """
-    lines = [_HEAD, "", "## What contradicts the theory", "", *_contradictions(studies, forecasts, finds)]
+    lines = [_HEAD, "", "## What contradicts the theory", ""]
+    for name, text in contradicted.items():
+        lines += [f"- Words of the forecast of [{name}](#study-{name}): {text}", ""]
+    lines += _contradictions(studies, forecasts, finds)
     lines += ["", "## The studies", ""]
     lines += _table(
         ("study", "question", "runs"),
