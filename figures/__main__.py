@@ -10,13 +10,14 @@ import typer
 
 from dptheory.cli._common import user_errors
 from dptheory.files import require_writable, write_atomically
+from figures._study import STUDIES, StudyFigure
 from figures._table import Figure, to_csv
 
 FIGURES: dict[str, Figure] = {
     name: cast(Figure, importlib.import_module(f"figures.{name}"))
     for name in sorted(path.stem for path in Path(__file__).parent.glob("[!_]*.py"))
-}
-"""Every module of this folder whose name has no underscore at its start."""
+} | {f"study_{name}": StudyFigure(name) for name in STUDIES}
+"""Every module of this folder whose name has no underscore at its start, and every study with results."""
 
 STYLE = Path(__file__).with_name("style.mplstyle")
 

@@ -1,4 +1,4 @@
-"""Layer freezing: from some step on, the first layers are no longer trained, clipped or noised."""
+"""Layer freezing: from some step on, some layers, mostly the first, are no longer trained, clipped or noised."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -36,9 +36,30 @@ def first_parameters(model: nn.Module, count: int) -> list[nn.Parameter]:
     Raises:
         ValueError: a count outside 1..(layers - 1): something must be left to train.
     """
+    _validate.integer("count", count, 1, len(layers(model)) - 1)
+    return _parameters(model, range(1, count + 1))
+
+
+def _count_or_numbers(value: int | list[int] | tuple[int, ...], most: int | None = None) -> int | tuple[int, ...]:
+    """The number of first layers to freeze, or the numbers of those to freeze, of ``most`` layers where that is known.
+
+    Raises:
+        ValueError: a count outside 1..(most - 1); a number outside 1..most, twice, or all of them or none.
+    """
+    if not isinstance(value, list | tuple):
+        return _validate.integer("frozen_layers", value, 1, None if most is None else most - 1)
+    numbers = tuple(_validate.integer("frozen_layers", one, 1, most) for one in value)
+    if not numbers or len(set(numbers)) < len(numbers) or len(numbers) == most:
+        raise ValueError(
+            f"frozen_layers must be the numbers of some layers, but not of all, each once, got {_validate.shown(value)}"
+        )
+    return numbers
+
+
+def _parameters(model: nn.Module, numbers: Sequence[int]) -> list[nn.Parameter]:
+    """The parameters of these layers; the first has the number 1."""
     found = layers(model)
-    _validate.integer("count", count, 1, len(found) - 1)
-    return [p for layer in found[:count] for p in layer.parameters(recurse=False)]
+    return [p for number in numbers for p in found[number - 1].parameters(recurse=False)]
 
 
 def freeze(parameters: Sequence[nn.Parameter]) -> None:
@@ -55,7 +76,7 @@ def freeze(parameters: Sequence[nn.Parameter]) -> None:
 
 
 class LayerFreezing(Mechanism):
-    r"""Another mechanism, until ``from_step`` on all parameters and from then on without those of the first layers.
+    r"""Another mechanism, until ``from_step`` on all parameters and from then on without those of some layers.
 
     With DP-SGD inside and a the 0/1 vector of the layers that are trained it releases
     :math:`a\odot(\sum_i\mathrm{clip}_C(a\odot g_i) + \sigma C z)`.
@@ -63,7 +84,8 @@ class LayerFreezing(Mechanism):
 
     Args:
         inner: what is done with the gradients of the parameters that are trained.
-        frozen_layers: number of layers, from the input, to freeze; 1 to all but one.
+        frozen_layers: number of layers, from the input, to freeze, 1 to all but one; or the numbers themselves of those to
+            freeze, 1 being that at the input.
         from_step: steps made before, >= 0; 0 freezes from the start.
 
     Raises:
@@ -86,20 +108,20 @@ class LayerFreezing(Mechanism):
 
     title = "layer freezing"
 
-    def __init__(self, inner: Mechanism, *, frozen_layers: int, from_step: int) -> None:
+    def __init__(self, inner: Mechanism, *, frozen_layers: int | list[int] | tuple[int, ...], from_step: int) -> None:
         if not isinstance(inner, Mechanism):
             raise TypeError(f"inner must be a mechanism, got {inner!r}")
         self._inner = inner
         self.seeded = inner.seeded
         self.public = (*inner.public, "which layers are frozen, and when")
-        self._count = _validate.integer("frozen_layers", frozen_layers, 1)
+        self._frozen = _count_or_numbers(frozen_layers)
         self._from_step = _validate.integer("from_step", from_step, 0)
         self._step = 0
         self._module: GradSampleModule | None = None
 
     def attach(self, module: GradSampleModule) -> None:
         """Tell the mechanism whose layers to freeze; ``make_private`` does it."""
-        _validate.integer("frozen_layers", self._count, 1, len(layers(module._module)) - 1)
+        _count_or_numbers(self._frozen, len(layers(module._module)))
         self._module = module
         self._freeze_if_due()
         self._inner.attach(module)
@@ -132,10 +154,15 @@ class LayerFreezing(Mechanism):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._step = state["step"]
-        if self._step >= self._from_step and self._module is not None:
-            freeze(first_parameters(self._module._module, self._count))
+        if self._step >= self._from_step:
+            self._freeze()
         self._inner.load_state_dict(state["inner"])
 
     def _freeze_if_due(self) -> None:
-        if self._step == self._from_step and self._module is not None:
-            freeze(first_parameters(self._module._module, self._count))
+        if self._step == self._from_step:
+            self._freeze()
+
+    def _freeze(self) -> None:
+        if self._module is not None:
+            numbers = range(1, self._frozen + 1) if isinstance(self._frozen, int) else self._frozen
+            freeze(_parameters(self._module._module, numbers))

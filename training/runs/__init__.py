@@ -5,8 +5,6 @@ from training.runs._build import (
     Auxiliary,
     MechanismSetting,
     build_mechanism,
-    build_model,
-    build_optimizer,
     parameter_groups,
 )
 from training.runs._checkpoint import CSV, JSON, STATE, STATEMENT, STATEMENT_JSON, metrics, write_statement
@@ -14,6 +12,7 @@ from training.runs._comparisons import ComparisonResult, compare
 from training.runs._config import OptimizerConfig, RunConfig, from_dict, read_config
 from training.runs._instruments import Instrument, Measuring, read_instrument
 from training.runs._measured import path_of as instrument_path
+from training.runs._model import build_model, build_optimizer
 from training.runs._plain_dp_sgd import DpSgdSettings, Step, accuracy, dp_sgd, pick_device, sampling_rate
 from training.runs._planner_page import write_planner
 from training.runs._prepare import Run, prepare

@@ -1,4 +1,4 @@
-"""From the words of a configuration to models, optimizers and mechanisms."""
+"""From the words of a configuration to mechanisms."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -10,19 +10,10 @@ from torch import nn
 
 from dptheory import _validate
 from dptheory.pruning import theta_for_budget
-from training import _argument_ranges, mechanisms, networks
+from training import _argument_ranges, mechanisms
 from training.mechanisms import AnchorGradients, Mechanism, Schedule, layers
-from training.networks import small_tanh_cnn
-from training.runs._config import OptimizerConfig, RunConfig
+from training.runs._config import RunConfig
 
-_COLOUR = 3 * 32 * 32
-_MODELS: dict[str, Callable[[int], nn.Module]] = {
-    "dp-cnn": networks.dp_cnn,
-    "resnet20": networks.resnet20,
-    "wrn-16-4": networks.wrn_16_4,
-    "scattering-cnn": networks.scattering_cnn,
-    "scattering-linear": networks.scattering_linear,
-}
 _MOST_ITERATIONS = 1000
 """Of the power method in every step; GEP takes one."""
 
@@ -84,57 +75,6 @@ class MechanismSetting:
     steps: int
     seed: int | None
     auxiliary: Auxiliary
-
-
-def build_model(name: str, *, features: int, seed: int) -> nn.Module:
-    """The network called ``name``, at its starting weights.
-
-    Args:
-        name: "small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear" or "linear-probe".
-        features: entries of one input, for the linear probe, 1..1e9; with 3,072 the small CNN is that for 3 x 32 x 32 images.
-        seed: of the starting weights, 0 to 2^64 - 1.
-
-    Returns:
-        The network, in training mode, on the CPU.
-
-    Raises:
-        ValueError: another name; a seed, or for the linear probe a number of features, outside its range.
-
-    Example: a linear layer of 784 inputs and ten outputs.
-        >>> from training.runs import build_model
-        >>> sum(p.numel() for p in build_model("linear-probe", features=784, seed=0).parameters())
-        7850
-    """
-    match _validate.choice("name", name, ("small-cnn", *_MODELS, "linear-probe")):
-        case "small-cnn":
-            return networks.small_colour_cnn(seed) if features == _COLOUR else small_tanh_cnn(seed)
-        case "linear-probe":
-            return networks.linear_probe(seed, features=features)
-        case _:
-            return _MODELS[name](seed)
-
-
-def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
-    """The torch optimizer over all parameters.
-
-    Args:
-        model: whose parameters are trained.
-        config: its name and hyperparameters.
-
-    Returns:
-        ``torch.optim.SGD`` or ``torch.optim.Adam``.
-
-    Example: what the table [optimizer] of a configuration names.
-        >>> import torch
-        >>> from training.runs import OptimizerConfig, build_optimizer
-        >>> type(build_optimizer(torch.nn.Linear(3, 2), OptimizerConfig(name="adam", learning_rate=1e-3))).__name__
-        'Adam'
-    """
-    if config.name == "adam":
-        return torch.optim.Adam(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
-    return torch.optim.SGD(
-        model.parameters(), lr=config.learning_rate, momentum=config.momentum, weight_decay=config.weight_decay
-    )
 
 
 def build_mechanism(setting: MechanismSetting, table: Mapping[str, Any]) -> Mechanism:
@@ -244,20 +184,31 @@ def _ranked_by_true_gradients(setting: MechanismSetting, drop_rate: float, cooli
     return mechanisms.RankedByTrueGradients(schedule, steps_per_epoch=setting.steps_per_epoch, seed=setting.seed)
 
 
-def _layer_freezing(setting: MechanismSetting, after: float, frozen_layers: int = 0) -> Mechanism:
-    """``after``: share of the run; ``frozen_layers``: number of layers, 0 for the lower half."""
-    share = _validate.real("mechanism.after", after, 0.0, 1.0)
-    found = len(layers(setting.model))
-    count = _validate.integer("mechanism.frozen_layers", frozen_layers, 0, found - 1) or found // 2
-    return mechanisms.LayerFreezing(mechanisms.DpSgd(), frozen_layers=count, from_step=round(share * setting.steps))
+def _layer_freezing(setting: MechanismSetting, after: float, frozen_layers: int | list[int] = 0) -> Mechanism:
+    """``after``: share of the run; ``frozen_layers``: number of layers, 0 for the lower half, or the numbers themselves."""
+    chosen = (
+        _numbered(setting, frozen_layers) if isinstance(frozen_layers, list | tuple) else _lower(setting, frozen_layers)
+    )
+    return mechanisms.LayerFreezing(mechanisms.DpSgd(), frozen_layers=chosen, from_step=_first_step(setting, after))
 
 
 def _quiet_layers(setting: MechanismSetting, after: float, frozen_layers: int = 0) -> Mechanism:
     """The arguments of layer freezing, to be compared with it."""
-    share = _validate.real("mechanism.after", after, 0.0, 1.0)
+    return mechanisms.QuietLayers(quiet=_lower(setting, frozen_layers), from_step=_first_step(setting, after))
+
+
+def _first_step(setting: MechanismSetting, after: float) -> int:
+    return round(_validate.real("mechanism.after", after, 0.0, 1.0) * setting.steps)
+
+
+def _lower(setting: MechanismSetting, count: int) -> int:
     found = len(layers(setting.model))
-    count = _validate.integer("mechanism.frozen_layers", frozen_layers, 0, found - 1) or found // 2
-    return mechanisms.QuietLayers(quiet=count, from_step=round(share * setting.steps))
+    return _validate.integer("mechanism.frozen_layers", count, 0, found - 1) or found // 2
+
+
+def _numbered(setting: MechanismSetting, numbers: list[int]) -> tuple[int, ...]:
+    found = len(layers(setting.model))
+    return tuple(_validate.integer("mechanism.frozen_layers", number, 1, found) for number in numbers)
 
 
 def _keep(setting: MechanismSetting, keep_share: float, start: float, schedule: str) -> Schedule:

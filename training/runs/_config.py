@@ -15,7 +15,8 @@ from training.engine import GRAD_SAMPLE_MODES
 from training.runs._tables import only, read_toml
 
 MODELS = ("small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear", "linear-probe")
-OPTIMIZERS = ("sgd", "adam")
+OPTIMIZERS = {"sgd": 0.0, "adam": 0.9}
+"""Optimizers, and the momentum of each where none is given."""
 INPUTS = ("standardised", "unit")
 SAMPLINGS = ("poisson", "partition")
 OTHER_FOLDERS = ("studies", "answers", "instruments")
@@ -30,8 +31,10 @@ class OptimizerConfig:
     Args:
         name: "sgd" or "adam".
         learning_rate: in [1e-15, 1e6].
-        momentum: of "sgd", in [0, 1).
+        momentum: in [0, 1); of "adam" that of the first moment. Left out it is 0 of "sgd" and 0.9 of "adam".
         weight_decay: in [0, 1000].
+        decay: share of the learning rate that is gone in the last epoch, in [0, 1); it falls by the same amount from epoch to
+            epoch, like the kept share of the entries under gradual cooling.
 
     Raises:
         ValueError: a value outside its range, or another name.
@@ -39,21 +42,24 @@ class OptimizerConfig:
     Example: SGD with momentum, and what is not said.
         >>> from training.runs import OptimizerConfig
         >>> OptimizerConfig(learning_rate=0.5, momentum=0.9)
-        OptimizerConfig(name='sgd', learning_rate=0.5, momentum=0.9, weight_decay=0.0)
+        OptimizerConfig(name='sgd', learning_rate=0.5, momentum=0.9, weight_decay=0.0, decay=0.0)
     """
 
     name: str = "sgd"
     learning_rate: float = 1.0
-    momentum: float = 0.0
+    momentum: float | None = None
     weight_decay: float = 0.0
+    decay: float = 0.0
 
     def __post_init__(self) -> None:
-        _validate.choice("optimizer.name", self.name, OPTIMIZERS)
+        _validate.choice("optimizer.name", self.name, tuple(OPTIMIZERS))
+        momentum = OPTIMIZERS[self.name] if self.momentum is None else self.momentum
         _validate.store(
             self,
             learning_rate=_argument_ranges.learning_rate("optimizer.learning_rate", self.learning_rate),
-            momentum=_validate.real("optimizer.momentum", self.momentum, 0.0, 1.0, ends="[)"),
+            momentum=_validate.real("optimizer.momentum", momentum, 0.0, 1.0, ends="[)"),
             weight_decay=_validate.real("optimizer.weight_decay", self.weight_decay, 0.0, 1e3),
+            decay=_validate.real("optimizer.decay", self.decay, 0.0, 1.0, ends="[)"),
         )
 
 
@@ -129,6 +135,8 @@ class RunConfig:
             seed=_argument_ranges.seed("seed", self.seed),
         )
         _validate.instance("optimizer", self.optimizer, OptimizerConfig)
+        if self.optimizer.decay and self.epochs < 2:
+            raise ValueError(f"epochs must be at least 2 with optimizer.decay above 0, got {self.epochs}")
         if not isinstance(self.mechanism, Mapping):
             raise ValueError(f"mechanism must be a table of name and arguments, got {_validate.shown(self.mechanism)}")
         _ = self.release
@@ -165,9 +173,13 @@ class RunConfig:
             raise ValueError(f"statistics.{error}") from None
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, as in TOML; without ``statistics`` where there were none."""
+        """Plain values, as in TOML; ``statistics`` only where there were some, ``optimizer.decay`` only where there is any."""
         plain = dataclasses.asdict(self) | {"mechanism": dict(self.mechanism), "statistics": dict(self.statistics)}
-        return plain if self.statistics else {key: value for key, value in plain.items() if key != "statistics"}
+        if not self.statistics:
+            del plain["statistics"]
+        if not self.optimizer.decay:
+            del plain["optimizer"]["decay"]
+        return plain
 
 
 def read_config(path: Path, *, changes: Sequence[str] = ()) -> RunConfig:

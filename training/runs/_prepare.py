@@ -14,9 +14,10 @@ from dptheory import privacy
 from training import engine
 from training.data import Images, load, standardised
 from training.engine import Batches, MechanismOptimizer, PartitionBatches, PoissonBatches, SecureBatches, attach
-from training.networks import SCATTERING_INPUT, scattering_features
-from training.runs import _build
+from training.networks import SCATTERING_INPUT
+from training.runs import _build, _model
 from training.runs._config import RunConfig
+from training.runs._features import kept_features
 
 _WEIGHTS, _BATCHES, _NOISE, _MASKS = range(4)
 AUXILIARY = {"excerpt": "excerpt", "fashion-mnist": "fashion-mnist", "mnist": "excerpt", "cifar-10": "cifar-10"}
@@ -99,7 +100,7 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
     sampling_rate = config.batch_size / len(train)
     steps = last_step(config.epochs, sampling_rate)
     auxiliary = _build.Auxiliary(lambda: _auxiliary(config, test))
-    model = _build.build_model(config.model, features=train.pixels[0].numel(), seed=stream(config.seed, _WEIGHTS))
+    model = _model.build_model(config.model, features=train.pixels[0].numel(), seed=stream(config.seed, _WEIGHTS))
     model = model.to(device).train()
     _check_shape(model, config, train, device)
     setting = _build.MechanismSetting(
@@ -114,7 +115,7 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
     module = DifferentiallyPrivateDistributedDataParallel(model) if engine.active() else model
     private, optimizer = attach(
         module=module,
-        optimizer=_build.build_optimizer(model, config.optimizer),
+        optimizer=_model.build_optimizer(model, config.optimizer),
         mechanism=mechanism,
         sampling_rate=sampling_rate,
         train_size=len(train),
@@ -189,7 +190,7 @@ def _inputs(config: RunConfig, images: Images) -> Images:
         raise ValueError(
             f"model {config.model!r} takes images of shape {SCATTERING_INPUT}, got {config.data!r}: {shape}"
         )
-    return Images(images.name, scattering_features(images.pixels), images.labels)
+    return Images(images.name, kept_features(images.pixels), images.labels)
 
 
 def _check_shape(model: nn.Module, config: RunConfig, images: Images, device: torch.device) -> None:

@@ -1,8 +1,11 @@
 """``proofs/results.md``: every study with its question, table and answer, and every measured claim with its state."""
 
+import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from dptheory.claims import Answer
 from dptheory.files import write_atomically
@@ -18,7 +21,7 @@ from training.runs._study import Study
 
 
 def write_answers(results: Path, out: Path, page: Path) -> dict[str, int]:
-    """Write what the results say: for the ledger as JSON, for readers as a page.
+    """Write what the results say: for the ledger as JSON, for readers as a page, for the pictures as JSON beside the page.
 
     Args:
         results: folder of the result files, a folder per study.
@@ -48,8 +51,11 @@ def write_answers(results: Path, out: Path, page: Path) -> dict[str, int]:
     studies = _rules.read_studies()
     finds = {name: _verdicts.committed(study, results) for name, study in studies.items()}
     found = _verdicts.all_answers(_rules.read_rules(studies), finds, _measured.committed(results))
-    text = results_page(studies, _rules.read_forecasts(studies), found, finds, _measured.committed(results))
+    forecasts = _rules.read_forecasts(studies)
+    contradicted = _rules.read_contradicted(studies)
+    text = results_page(studies, forecasts, found, finds, _measured.committed(results), contradicted=contradicted)
     write_atomically(out, _verdicts.to_json(found))
+    write_atomically(page.with_suffix(".json"), tables(studies, forecasts, finds))
     write_atomically(page, text)
     return dict(Counter(one.state for one in found.values()))
 
@@ -72,6 +78,8 @@ def results_page(
     answers: Mapping[str, Answer],
     finds: Mapping[str, Find],
     measured: FindMeasured = nothing_measured,
+    *,
+    contradicted: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """The page as Markdown.
 
@@ -81,8 +89,12 @@ def results_page(
         answers: to the measured claims, in the order of the ledger.
         finds: results, by study.
         measured: results of instrumented runs.
+        contradicted: what results contradict in the words of a forecast, by study.
     """
-    lines = [_HEAD, "", "## What contradicts the theory", "", *_contradictions(studies, forecasts, finds)]
+    lines = [_HEAD, "", "## What contradicts the theory", ""]
+    for name, text in contradicted.items():
+        lines += [f"- Words of the forecast of [{name}](#study-{name}): {text}", ""]
+    lines += _contradictions(studies, forecasts, finds)
     lines += ["", "## The studies", ""]
     lines += _table(
         ("study", "question", "runs"),
@@ -97,6 +109,32 @@ def results_page(
     for name, study in studies.items():
         lines += ["", *_study(study, forecasts[name], answers, finds[name])]
     return "\n".join(lines) + "\n"
+
+
+def tables(
+    studies: Mapping[str, Study], forecasts: Mapping[str, tuple[Condition, ...]], finds: Mapping[str, Find]
+) -> str:
+    """The comparisons that can be made, by study, with the interval in which the theory expects each; null for an open end."""
+    found = {name: list(_differences(study, forecasts[name], finds[name])) for name, study in studies.items()}
+    return json.dumps({name: rows for name, rows in found.items() if rows}, indent=1) + "\n"
+
+
+def _differences(study: Study, forecast: tuple[Condition, ...], find: Find) -> Iterator[dict[str, object]]:
+    for comparison in study.comparisons:
+        made = _comparisons.compare(study, comparison, find)
+        if made is None:
+            continue
+        targets = [one.target for one in forecast if one.comparison == comparison]
+        ends = (max((low for low, _ in targets), default=0.0), min((high for _, high in targets), default=0.0))
+        numbers = {"mean": made.last.mean, "low": made.last.low, "high": made.last.high, "best": made.best.mean}
+        yield {
+            "arm": made.arm,
+            "against": made.against,
+            "phases": list(comparison.phases),
+            "pairs": made.last.pairs,
+            **{name: float(f"{value:.6g}") for name, value in numbers.items()},
+            "forecast": [None if math.isinf(end) else end for end in ends] if targets else None,
+        }
 
 
 def _contradictions(
@@ -193,7 +231,7 @@ def _study(study: Study, forecast: tuple[Condition, ...], answers: Mapping[str, 
     outcomes = [one for one in (_verdicts.finding(study, c, find) for c in forecast) if one is not None]
     yield from ("", *(f"- {one}" for one in outcomes)) if outcomes else ()
     if made:
-        yield ""
+        yield from ("", f"![{study.title}](figures/study_{study.name}.png)", "")
         yield from _table(
             ("difference", "phases", "pairs", "last epoch", "p", "best epoch", "margin", "diverged"), map(_row, made)
         )

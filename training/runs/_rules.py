@@ -145,11 +145,30 @@ def read_forecasts(studies: Mapping[str, Study], home: Path = HOME) -> dict[str,
     }
 
 
+def read_contradicted(studies: Mapping[str, Study], home: Path = HOME) -> dict[str, str]:
+    """What of the words of a study's forecast its results contradict, beyond the conditions; written after them.
+
+    Raises:
+        ValueError: of a study that there is none of, or without words.
+    """
+    path = home / "answers" / "contradicted.toml"
+    found: dict[str, str] = {}
+    for name, table in read_toml(path).items():
+        _validate.choice(f"{path.name}: study", name, tuple(studies))
+        found[name] = _checked(path, name, lambda table=table: _words(table))
+    return found
+
+
 def _checked(path: Path, name: str, make: Any) -> Any:
     try:
         return make()
     except ValueError as error:
         raise ValueError(f"{path.name}, {name}: {error}") from None
+
+
+def _words(table: Mapping[str, Any]) -> str:
+    only(table, ("text",))
+    return said(table, "text")
 
 
 def _rule(table: Mapping[str, Any], studies: Mapping[str, Study], instruments: Mapping[str, Instrument]) -> Rule:

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import nn
 
+from dptheory.sparsification import freeze_rate
 from training import engine
 from training.engine import BudgetError
 from training.networks import pooled_channels_last
@@ -111,6 +112,7 @@ def one_step(run: Run) -> tuple[float, int]:
     indices = run.batches.batch(run.step, *engine.place())
     parts = torch.split(indices, run.config.physical_batch_size) if len(indices) else (indices,)
     loss_sum = 0.0
+    _follow_decay(run)
     run.optimizer.begin_batch(len(indices))
     for number, part in enumerate(parts, 1):
         run.optimizer.zero_grad()
@@ -130,6 +132,16 @@ def one_step(run: Run) -> tuple[float, int]:
             ) from None
     run.step += 1
     return loss_sum, len(indices)
+
+
+def _follow_decay(run: Run) -> None:
+    """Set the learning rate of the epoch: by the step, so that a run that goes on needs no state for it."""
+    config = run.config.optimizer
+    if config.decay:
+        epoch = run.step // last_step(1, run.config.batch_size / len(run.train))
+        gone = freeze_rate(epoch=epoch, final_drop_rate=config.decay, cooling_epochs=run.config.epochs)
+        for group in run.optimizer.param_groups:
+            group["lr"] = config.learning_rate * (1 - gone)
 
 
 def _out_of_memory(error: RuntimeError) -> bool:

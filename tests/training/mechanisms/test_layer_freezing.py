@@ -64,6 +64,27 @@ def test_a_resumed_run_has_its_layers_frozen(step: int, frozen: bool) -> None:
     assert alone.state_dict()["step"] == step
 
 
+def test_layers_by_their_numbers() -> None:
+    """Of three layers the first and the last, at once and when resumed; and what is none of a model's choices."""
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 4), nn.Linear(4, 2))
+    mechanism = m.LayerFreezing(m.DpSgd(), frozen_layers=[3, 1], from_step=1)
+    mechanism.attach(GradSampleModule(model))
+    assert trained(model) == [True] * 6
+    mechanism.end_step([], 0.0)
+    assert trained(model) == [False] * 2 + [True] * 2 + [False] * 2
+    again = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 4), nn.Linear(4, 2))
+    resumed = m.LayerFreezing(m.DpSgd(), frozen_layers=(3, 1), from_step=1)
+    resumed.attach(GradSampleModule(again))
+    resumed.load_state_dict(mechanism.state_dict())
+    assert trained(again) == trained(model)
+    for wrong in ([], [1, 1], [0], [1.5], "12", ["1"]):
+        with pytest.raises(ValueError, match="frozen_layers must be"):
+            m.LayerFreezing(m.DpSgd(), frozen_layers=wrong, from_step=1)
+    for wrong in ([4], [1, 2, 3], 3):
+        with pytest.raises(ValueError, match="frozen_layers must be"):
+            m.LayerFreezing(m.DpSgd(), frozen_layers=wrong, from_step=1).attach(GradSampleModule(nn.Sequential(*model)))
+
+
 def test_all_else_is_the_inner_mechanisms() -> None:
     inner = m.PosteriorFreeze(m.Constant(0.5), None)
     mechanism, _ = attached(5, inner)

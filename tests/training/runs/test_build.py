@@ -1,7 +1,6 @@
 """From the words of a configuration: every argument arrives, and every default and range is the documented one."""
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,9 +10,8 @@ from torch import nn
 from dptheory.pruning import theta_for_budget
 from tests.training.tiny import tiny_config
 from training import mechanisms as m
-from training import networks, runs
+from training import runs
 from training.networks import small_tanh_cnn
-from training.runs import OptimizerConfig
 
 STEPS, EPOCH, SEED = 12, 4, 9
 IMAGES = torch.zeros(30, 1, 28, 28)
@@ -107,9 +105,10 @@ def test_layer_freezing() -> None:
         ({"after": 0.3}, 2, 4),
     ):  # fmt: skip
         found = inside(made("layer-freezing", **arguments))
-        assert (found["_count"], found["_from_step"]) == (count, step) and isinstance(found["_inner"], m.DpSgd)
+        assert (found["_frozen"], found["_from_step"]) == (count, step) and isinstance(found["_inner"], m.DpSgd)
         quiet = inside(made("quiet-layers", **arguments))
         assert (quiet["_count"], quiet["_from_step"]) == (count, step)
+    assert inside(made("layer-freezing", after=0.5, frozen_layers=[1, 3]))["_frozen"] == (1, 3)
 
 
 @pytest.mark.parametrize("name", ["index-pruning", "top-k-of-released", "noisy-magnitudes"])
@@ -157,7 +156,7 @@ RANGES: list[tuple[str, str, dict[str, Any], list[Any], list[Any]]] = [
     ("random-sparsification", "refreshes_per_epoch", {"drop_rate": 0.3}, [0, 4], [-1, 5]),
     ("random-k", "keep_share", {}, [1e-9, 1.0], [0.99e-9, 1.0000001]),
     ("layer-freezing", "after", {}, [0.0, 1.0], [-1e-9, 1.0000001]),
-    ("layer-freezing", "frozen_layers", {"after": 0.5}, [0, 3], [-1, 4]),
+    ("layer-freezing", "frozen_layers", {"after": 0.5}, [0, 3, [1], [4]], [-1, 4, [0], [5], "1"]),
     ("quiet-layers", "after", {}, [0.0, 1.0], [-1e-9, 1.0000001]),
     ("quiet-layers", "frozen_layers", {"after": 0.5}, [0, 3], [-1, 4]),
     ("index-pruning", "index_epsilon", {"keep_share": 0.2}, [5e-324, 1e6], [0.0, 1.0001e6]),
@@ -202,27 +201,7 @@ def test_images_taken_are_the_most_that_were_asked_for() -> None:
         assert len(auxiliary.take(count)) == count and auxiliary.used == used
 
 
-def test_models_and_optimizers() -> None:
-    kinds: dict[str, Callable[[int], nn.Module]] = {
-        "small-cnn": small_tanh_cnn, "dp-cnn": networks.dp_cnn, "resnet20": networks.resnet20, "wrn-16-4": networks.wrn_16_4,
-        "scattering-cnn": networks.scattering_cnn,
-        "scattering-linear": networks.scattering_linear,
-    }  # fmt: skip
-    for name, kind in kinds.items():
-        found, wanted = runs.build_model(name, features=3, seed=7).state_dict(), kind(7).state_dict()
-        assert all(torch.equal(value, wanted[key]) for key, value in found.items())
-    assert torch.equal(
-        runs.build_model("linear-probe", features=3, seed=7)[1].weight, networks.linear_probe(7, features=3)[1].weight
-    )
-    layer = nn.Linear(2, 1)
-    sgd = runs.build_optimizer(layer, OptimizerConfig(name="sgd", learning_rate=0.5, momentum=0.25, weight_decay=0.125))
-    assert isinstance(sgd, torch.optim.SGD)
-    assert [sgd.param_groups[0][key] for key in ("lr", "momentum", "weight_decay")] == [0.5, 0.25, 0.125]
-    adam = runs.build_optimizer(
-        layer, OptimizerConfig(name="adam", learning_rate=0.5, momentum=0.25, weight_decay=0.125)
-    )
-    assert isinstance(adam, torch.optim.Adam)
-    assert [adam.param_groups[0][key] for key in ("lr", "weight_decay")] == [0.5, 0.125]
+def test_groups_leave_frozen_tensors_out() -> None:
     frozen = nn.Sequential(nn.Linear(2, 1), nn.Linear(1, 1))
     frozen[0].weight.requires_grad_(False)
     assert runs.parameter_groups(frozen, "blocks") == [[0], [1, 2]] and runs.parameter_groups(frozen, "none") == [

@@ -90,6 +90,15 @@ def test_freezing_stays_frozen_across_a_resumption(tmp_path: Path) -> None:
     assert frozen == [True] * 4 + [False] * 4 and len(again.optimizer.params) == 4
 
 
+def test_a_decayed_learning_rate_goes_on(tmp_path: Path) -> None:
+    """Saved in the first epoch and resumed for the second, at whose rate it goes on."""
+    config = tiny_config(optimizer={"name": "sgd", "learning_rate": 0.5, "momentum": 0.9, "decay": 0.5})
+    run = go(start(config), 4)
+    _checkpoint.save(run, tmp_path)
+    again = go(start(config, tmp_path), 2)
+    assert same(weights(go(run, 2)), weights(again)) and again.optimizer.param_groups[0]["lr"] == 0.375
+
+
 def test_functorch_and_virtual_batches_resume_too(tmp_path: Path) -> None:
     config = tiny_config(MECHANISMS["random-sparsification"], grad_sample_mode="functorch", physical_batch_size=7)
     whole, run = go(start(config), 5), go(start(config), 2)

@@ -177,6 +177,8 @@ def test_sampling_in_parts_asks_for_noise_and_no_secrecy() -> None:
         ("optimizer.learning_rate=0", "optimizer.learning_rate"),
         ("optimizer.momentum=1", "optimizer.momentum"),
         ("optimizer.weight_decay=-1", "optimizer.weight_decay"),
+        ("optimizer.decay=1", r"optimizer.decay must be a number in \[0, 1\), got 1"),
+        ("optimizer.decay=-1e-9", "optimizer.decay"),
     ],
 )
 def test_refuses(change: str, says: str) -> None:
@@ -359,3 +361,11 @@ def test_statistics_of_the_records_are_a_table_or_none() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             tiny_config(statistics=bad)
+
+
+def test_a_decay_is_written_down_where_there_is_one() -> None:
+    plain, decayed = (read_config(PLAIN, changes=changes) for changes in ([], ["optimizer.decay=0.5"]))
+    assert "decay" not in plain.as_dict()["optimizer"] and decayed.as_dict()["optimizer"]["decay"] == 0.5
+    assert from_dict(decayed.as_dict()) == decayed and from_dict(plain.as_dict()) == plain
+    with pytest.raises(ValueError, match=r"epochs must be at least 2 with optimizer\.decay above 0, got 1"):
+        read_config(PLAIN, changes=["optimizer.decay=0.5", "epochs=1"])

@@ -30,7 +30,8 @@ def test_committed_files_are_fresh(tmp_path: Path) -> None:
     assert (ROOT / "dptheory" / "claims" / "answers.json").read_text(encoding="utf-8") == out.read_text(
         encoding="utf-8"
     ), stale
-    assert (ROOT / "proofs" / "results.md").read_text(encoding="utf-8") == text.read_text(encoding="utf-8"), stale
+    for made in (text, text.with_suffix(".json")):
+        assert (ROOT / "proofs" / made.name).read_text(encoding="utf-8") == made.read_text(encoding="utf-8"), stale
     measured = claims.all_claims(verdict=claims.Verdict.EMPIRICAL)
     assert list(json.loads(out.read_text(encoding="utf-8"))) == [claim.id for claim in measured]
     assert sum(counts.values()) == len(measured) == 49
@@ -55,7 +56,7 @@ def test_before_any_result(tmp_path: Path) -> None:
     assert "2 claims: 0 confirmed, 0 not confirmed, 2 not run." in text
     assert r"| [`rs.fig5`](rs/empirical.md) | not run |  | no \| way |" in text
     assert f"| [`rs.table2`](rs/empirical.md) | not run | {CELL}: +2.6 points | [invented](#study-invented) |" in text
-    assert "Tuned" not in text and "Result files" not in text and "| difference |" not in text
+    assert "Tuned" not in text and "Result files" not in text and "| difference |" not in text and "![" not in text
 
 
 def test_what_contradicts_the_theory_comes_first(tmp_path: Path) -> None:
@@ -73,6 +74,34 @@ def test_what_contradicts_the_theory_comes_first(tmp_path: Path) -> None:
         in head
     )
     assert "and 1 are open" in head and head.count("\n- ") == 1 and rest.count("\n- ") == 3
+
+
+def test_what_the_pictures_are_drawn_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two conditions on one comparison leave what both allow; one without a forecast has none; without results no study."""
+    near = dataclasses.replace(WANTED.comparisons[0], margin=1.0)
+    wanted = dataclasses.replace(WANTED, comparisons=(near, *WANTED.comparisons[1:]))
+    forecast = Condition(near, "not higher"), Condition(near, "not lower"), Condition(wanted.comparisons[1], "higher")
+    folder = written(tmp_path, {"masked": 2.0, "twin": 0.45})
+    found = json.loads(
+        _results_page.tables(
+            {"invented": wanted}, {"invented": forecast}, {"invented": _verdicts.committed(wanted, folder)}
+        )
+    )["invented"]
+    assert [row["forecast"] for row in found] == [[-1.0, 1.0], [0.0, None], None]
+    assert [(row["arm"], row["against"], row["phases"], row["pairs"]) for row in found] == [
+        ("masked", "plain", ["final"], 16), ("twin", "plain", ["final"], 16), ("masked", "plain", ["again"], 8)
+    ]  # fmt: skip
+    assert found[0]["mean"] == pytest.approx(2.05)
+    nothing = {"invented": _verdicts.committed(wanted, tmp_path / "nothing")}
+    assert json.loads(_results_page.tables({"invented": wanted}, {"invented": forecast}, nothing)) == {}
+    assert "![Invented](figures/study_invented.png)" in page(folder, "not lower")
+    made = _results_page._comparisons.compare(wanted, near, _verdicts.committed(wanted, folder))
+    assert made is not None
+    last, best = (dataclasses.replace(made.last, mean=m, low=m - 1, high=m + 2) for m in (5.0, 7.1234567))
+    other = dataclasses.replace(made, last=last, best=best)
+    monkeypatch.setattr(_results_page._comparisons, "compare", lambda *given: other)
+    (row, *_) = _results_page._differences(wanted, forecast, lambda run: None)
+    assert [row[name] for name in ("mean", "low", "high", "best")] == [5.0, 4.0, 7.0, 7.12346]
 
 
 @pytest.mark.parametrize(

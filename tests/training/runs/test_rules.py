@@ -2,14 +2,15 @@
 
 import dataclasses
 import math
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
 from dptheory import claims
-from training.runs import _rules
-from training.runs._rules import Condition, read_forecasts, read_rules, read_studies
+from training.runs import _comparisons, _plan, _rules, _verdicts
+from training.runs._rules import Condition, read_contradicted, read_forecasts, read_rules, read_studies
 from training.runs._study import Comparison
 
 STUDIES = read_studies()
@@ -62,12 +63,12 @@ def home(tmp_path: Path) -> Path:
         ("rs", 'relation = "higher"', 'relation = "equal"', "rs.toml, rs.table2: relation must not be 'equal'"),
         ("rs", 'arm = "sparsification-70"', 'arm = "freeze-70"', "rs.table2: conditions must name comparisons of study 'cuda_s"),
         ("rs", 'study = "cause"', 'study = "causes"', "rs.fig2: study must be one of"),
-        ("rs", "[fig10]\nreason", "[fig10]\nreasons", "rs.fig10: there is no key reasons"),
-        ("rs", "[fig10]\n", "[fig9]\n", "a rule per measured claim, got ['rs.fig10', 'rs.fig9']"),
+        ("gip", "[fig5]\nreason", "[fig5]\nreasons", "gip.fig5: there is no key reasons"),
+        ("gip", "[fig5]\n", "[fig9]\n", "a rule per measured claim, got ['gip.fig5', 'gip.fig9']"),
         ("rs", "epsilon 1.0, difference", "epsilon 9.0, difference", "rs.table2.reported must be one of"),
         ("rs", 'question = "Does', 'question = ""\n# ', "rs.fig2: question must say something"),
-        ("rs", "[fig10]\nreason", '[fig10]\ncost = "x"\n# ', "rs.fig10: by, measured or reason must be given"),
-        ("rs", "[fig10]", "[fig10", "rs.toml is not TOML"),
+        ("gip", "[fig5]\nreason", '[fig5]\ncost = "x"\n# ', "gip.fig5: by, measured or reason must be given"),
+        ("gip", "[fig5]", "[fig5", "gip.toml is not TOML"),
         ("rs", 'quantity = "ranked_overlap"', 'quantity = "overlap"', "rs.fig12: quantity must be one of"),
         ("rs", 'reported = ["random against ranked", "epochs"]', 'reported = ["x"]', "rs.fig12.reported must be one of"),
         ("gip", 'study = "cuda_index_pruning"\nquestion = "With WRN-16-4 on CIFAR-10 at epsilon = 1, is GIP above DP',
@@ -114,3 +115,35 @@ def test_a_margin_has_to_be_there() -> None:
         ValueError, match="fig2: relation must be 'higher' or 'lower' where the comparison has no margin"
     ):
         read_rules(STUDIES | {"cause": bare})
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[masks]\ntext = "x"\n', "contradicted.toml: study must be one of"),
+        ('[masking]\nwords = "x"\n', "contradicted.toml, masking: there is no key words"),
+        ('[masking]\ntext = ""\n', "contradicted.toml, masking: text must say something"),
+    ],
+)
+def test_wrong_words_are_refused(home: Path, text: str, says: str) -> None:
+    (home / "answers" / "contradicted.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=re.escape(says)):
+        read_contradicted(STUDIES, home)
+
+
+def test_numbers_of_the_words_on_masking_are_those_of_the_results() -> None:
+    text = read_contradicted(STUDIES)["masking"]
+    study, results = STUDIES["masking"], _rules.HOME.parents[1] / "proofs" / "results"
+    find = _verdicts.committed(study, results)
+    made = {one.arm: _comparisons.compare(study, one, find) for one in study.comparisons if one.phases == ("final",)}
+    above = sorted(one.last.mean for arm, one in made.items() if one.last.low > 0)
+    masked = [arm for arm in made if arm != "dp-sgd-partition"]
+    assert (len(above), len(masked)) == (3, 4) and f"{above[0]:.2f} to {above[-1]:.2f} points above DP-SGD" in text
+    phase = study.phase("final")
+    chosen = {_plan.chosen(study, phase, arm, find)["optimizer.learning_rate"] for arm in ("dp-sgd", *masked)}
+    assert chosen == {4.0}
+    between = Comparison(("final",), "sparsification-90", "sparsification-50")
+    found = _comparisons.compare(study, between, find).last
+    assert f"by {found.mean:.2f} points ({found.low:.2f} to {found.high:.2f};" in " ".join(text.split()).replace(
+        "\n", " "
+    )

@@ -115,6 +115,23 @@ def test_learns_without_noise(tmp_path: Path) -> None:
     assert rows[-1]["epsilon"] == "inf" and done["epochs"][-1]["epsilon"] is None
 
 
+def test_the_learning_rate_decays_from_epoch_to_epoch() -> None:
+    """To a quarter in the last of three epochs of four steps; without decay nothing touches it."""
+    kind = {"name": "sgd", "learning_rate": 0.5}
+    found = {}
+    for name, decay in (("decayed", {"decay": 0.75}), ("plain", {})):
+        run = runs.prepare(tiny_config(optimizer=kind | decay), torch.device("cpu"))
+        rates, moved = [], []
+        for _ in range(run.steps):
+            before = run.model.fc2.bias.detach().clone()
+            _train.one_step(run)
+            rates.append(run.optimizer.param_groups[0]["lr"])
+            moved.append(torch.allclose(before - run.model.fc2.bias, rates[-1] * run.model.fc2.bias.grad, rtol=1e-4))
+        found[name] = rates
+        assert all(moved)
+    assert found["decayed"] == [0.5] * 4 + [0.3125] * 4 + [0.125] * 4 and found["plain"] == [0.5] * 12
+
+
 def test_the_seed_fixes_everything(tmp_path: Path) -> None:
     one, two = (runs.train(tiny_config(SPARSE), CPU, tmp_path / n, resume=False) for n in "ab")
     other = runs.train(tiny_config(SPARSE, seed=6), CPU, tmp_path / "c", resume=False)

@@ -1,0 +1,71 @@
+"""The differences that a study measured, each with its interval, beside where the theory expects it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from figures._table import Data
+
+STUDIES: Mapping[str, Sequence[Mapping[str, Any]]] = json.loads(
+    (Path(__file__).parents[1] / "proofs" / "results.json").read_text(encoding="utf-8")
+)
+"""The comparisons of every study that has results, in the order of its page."""
+_LONG = 8
+"""Comparisons, from which on the picture is taller."""
+
+
+@dataclass(frozen=True)
+class StudyFigure:
+    """The picture of one study.
+
+    Args:
+        study: its name, one of :data:`STUDIES`.
+    """
+
+    study: str
+
+    def data(self) -> Data:
+        """Mean difference, its 95 % interval, the mean at the best epoch and the ends of the forecast, by comparison."""
+        rows = [[*(row[name] for name in ("mean", "low", "high", "best")), *_ends(row)] for row in STUDIES[self.study]]
+        names = ("mean", "low", "high", "best", "forecast_low", "forecast_high")
+        return dict(zip(names, np.array(rows, dtype=float).T, strict=True))
+
+    def draw(self, ax: Axes, data: Data) -> None:
+        """An interval per comparison, on a band where the theory expects it."""
+        rows = STUDIES[self.study]
+        if len(rows) > _LONG and ax.figure is not None:
+            ax.figure.set_size_inches(6.4, 0.5 * len(rows))  # type: ignore[union-attr]
+        places = np.arange(len(rows))
+        reach = np.abs(np.concatenate([data["low"], data["high"], [1.0]])).max() * 1.15
+        expected = ~np.isnan(data["forecast_low"])
+        low, high = (np.clip(data[f"forecast_{end}"][expected], -reach, reach) for end in ("low", "high"))
+        ax.barh(places[expected], high - low, left=low, height=0.8, color="0.88", label="forecast of the theory")
+        ax.axvline(0, color="0.3", lw=1)
+        error = [data["mean"] - data["low"], data["high"] - data["mean"]]
+        ax.errorbar(data["mean"], places, xerr=error, fmt="o", color="C0", capsize=3, label="last epoch, 95 % interval")
+        ax.plot(data["best"], places, "d", color="C1", mfc="none", label="best epoch")
+        ax.set_yticks(places, [f"{row['arm']} - {row['against']}\n({', '.join(row['phases'])})" for row in rows])
+        ax.tick_params(axis="y", labelsize=7)
+        ax.set_ylim(len(rows) - 0.5, -0.5)
+        ax.set_xlim(-reach, reach)
+        ax.grid(visible=False, axis="y")
+        ax.set(xlabel="difference of test accuracy, points", title=_pairs(rows))
+        ax.figure.legend(loc="outside lower center", ncols=3)
+
+
+def _ends(row: Mapping[str, Any]) -> tuple[float, float]:
+    """Of the forecast: NaN where there is none, infinite where it is open."""
+    if row["forecast"] is None:
+        return np.nan, np.nan
+    low, high = row["forecast"]
+    return -np.inf if low is None else low, np.inf if high is None else high
+
+
+def _pairs(rows: Sequence[Mapping[str, Any]]) -> str:
+    least, most = (pick(row["pairs"] for row in rows) for pick in (min, max))
+    return f"{least if least == most else f'{least} to {most}'} pairs of seeds each"
