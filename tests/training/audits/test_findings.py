@@ -290,7 +290,7 @@ def test_every_case() -> None:
     assert vars(CASES["index pruning"].make(5))["_theta"] == 0.2
     assert vars(CASES["top-k of noisy magnitudes"].make(5))["_selection"] == 2.0
     freezing = vars(CASES["layer freezing"].make(5))
-    assert (freezing["_count"], freezing["_from_step"]) == (1, 3)
+    assert (freezing["_frozen"], freezing["_from_step"]) == (1, 3)
     divisor = vars(CASES["division by the drawn batch size"].make(5))
     assert (divisor["_expected"], divisor["_drop_rate"](0)) == (10.0, 0.5)
     assert vars(CASES["top-k without noise"].make(5))["_drop_rate"] == 0.5
