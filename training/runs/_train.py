@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import nn
 
-from dptheory.sparsification import freeze_rate
 from training import engine
 from training.engine import BudgetError
+from training.mechanisms import GradualCooling
 from training.networks import pooled_channels_last
 from training.runs import _checkpoint
 from training.runs._config import RunConfig
@@ -138,10 +138,13 @@ def _follow_decay(run: Run) -> None:
     """Set the learning rate of the epoch: by the step, so that a run that goes on needs no state for it."""
     config = run.config.optimizer
     if config.decay:
-        epoch = run.step // last_step(1, run.config.batch_size / len(run.train))
-        gone = freeze_rate(epoch=epoch, final_drop_rate=config.decay, cooling_epochs=run.config.epochs)
+        gone = GradualCooling(
+            final_drop_rate=config.decay,
+            cooling_epochs=run.config.epochs,
+            steps_per_epoch=last_step(1, run.config.batch_size / len(run.train)),
+        )
         for group in run.optimizer.param_groups:
-            group["lr"] = config.learning_rate * (1 - gone)
+            group["lr"] = config.learning_rate * (1 - gone(run.step))
 
 
 def _out_of_memory(error: RuntimeError) -> bool:

@@ -144,6 +144,4 @@ def test_numbers_of_the_words_on_masking_are_those_of_the_results() -> None:
     assert chosen == {4.0}
     between = Comparison(("final",), "sparsification-90", "sparsification-50")
     found = _comparisons.compare(study, between, find).last
-    assert f"by {found.mean:.2f} points ({found.low:.2f} to {found.high:.2f};" in " ".join(text.split()).replace(
-        "\n", " "
-    )
+    assert f"by {found.mean:.2f} points ({found.low:.2f} to {found.high:.2f};" in " ".join(text.split())
