@@ -23,6 +23,7 @@ from training.runs._config import RunConfig
 from training.runs._interrupts import interrupts_between_steps
 from training.runs._plain_dp_sgd import accuracy
 from training.runs._prepare import Run, last_step, prepare
+from training.runs._trained_outputs import trained_outputs
 
 
 def train(config: RunConfig, device: torch.device, out: Path, resume: bool) -> Run:
@@ -162,8 +163,9 @@ def _backward(run: Run, part: torch.Tensor) -> float:
     hooks = run.config.grad_sample_mode == "hooks"
     with warnings.catch_warnings(), pooled_channels_last(run.model) if hooks else nullcontext():
         warnings.filterwarnings("ignore", "Full backward hook is firing")
-        losses = nn.functional.cross_entropy(run.private(pixels), labels, reduction="none")
-        losses.mean().backward()  # type: ignore[no-untyped-call]
+        with trained_outputs(run.model) as outputs:
+            losses = nn.functional.cross_entropy(run.private(pixels), labels, reduction="none")
+        torch.autograd.grad(losses.mean(), outputs)
     return float(losses.detach().sum())
 
 
