@@ -16,7 +16,7 @@ STUDIES: Mapping[str, Sequence[Mapping[str, Any]]] = json.loads(
 )
 """The comparisons of every study that has results, in the order of its page."""
 _LONG = 8
-"""Comparisons, from which on the picture is taller."""
+"""More comparisons than these make the picture taller."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,10 @@ class StudyFigure:
     def draw(self, ax: Axes, data: Data) -> None:
         """An interval per comparison, on a band where the theory expects it."""
         rows = STUDIES[self.study]
-        if len(rows) > _LONG and ax.figure is not None:
-            ax.figure.set_size_inches(6.4, 0.5 * len(rows))  # type: ignore[union-attr]
+        figure = ax.get_figure(root=True)
+        assert figure is not None
+        if len(rows) > _LONG:
+            figure.set_size_inches(6.4, 0.5 * len(rows))
         places = np.arange(len(rows))
         reach = np.abs(np.concatenate([data["low"], data["high"], [1.0]])).max() * 1.15
         expected = ~np.isnan(data["forecast_low"])
@@ -55,7 +57,7 @@ class StudyFigure:
         ax.set_xlim(-reach, reach)
         ax.grid(visible=False, axis="y")
         ax.set(xlabel="difference of test accuracy, points", title=_pairs(rows))
-        ax.figure.legend(loc="outside lower center", ncols=3)
+        figure.legend(loc="outside lower center", ncols=3)
 
 
 def _ends(row: Mapping[str, Any]) -> tuple[float, float]:

@@ -18,6 +18,7 @@ from dptheory.privacy import (
     loss_law,
     theta_for_delta_budget,
 )
+from dptheory.privacy._largest_theta import largest_theta
 from dptheory.pruning import SubsetMallows
 
 
@@ -253,3 +254,19 @@ def test_prv_is_the_loss_moved_up() -> None:
 def test_bad_input_is_named(call, says) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=says):
         call()
+
+
+@pytest.mark.parametrize("power", [0.75, 1.0, 1.25, 1.5, 2.0, 3.0])
+def test_rounding_hardly_moves_the_largest_theta(power: float) -> None:
+    """What the last digits decide, which differ between machines, is less than a billionth of the answer."""
+    found = []
+    for seed in range(20):
+        last_digits = np.random.default_rng(seed)
+
+        def spent(theta: float, digits: np.random.Generator = last_digits) -> float:
+            return 1e4 * theta**power * (1.0 + 1e-13 * digits.uniform(-1.0, 1.0))
+
+        found.append(largest_theta(spent, 1.0, 1e-9))
+        assert spent(found[-1]) <= 1.0 + 2e-13
+    assert max(found) <= min(found) * (1.0 + 1e-9)
+    assert max(found) == pytest.approx(1e4 ** (-1 / power), rel=1e-9)

@@ -124,6 +124,24 @@ def test_half_of_the_test_images_at_most_are_taken(monkeypatch: pytest.MonkeyPat
     }  # fmt: skip
 
 
+def test_auxiliary_images_of_another_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of another set leave all test images to judge the run by; no set that shares images with the run's, nor of other
+    shape."""
+    gep = {"name": "gep", "subspace_dim": 2, "residual_clip": 0.3, "anchors": 7}
+    for name, left in (("excerpt", TEST - 7), ("mnist", TEST)):
+        run = prepared(monkeypatch, gep | {"auxiliary": name})[0]
+        source = vars(run.optimizer.mechanism)["_anchors"]
+        wanted = standardised(tiny_load(name, train=False)).pixels[:7]
+        assert len(run.test) == left and torch.equal(vars(source)["_pixels"], wanted)
+    for data, name, says in (
+        ("excerpt", "fashion-mnist", "a set without images of 'excerpt', got 'fashion-mnist'"),
+        ("fashion-mnist", "excerpt", "a set without images of 'fashion-mnist', got 'excerpt'"),
+        ("mnist", "cifar-10", r"a set with images of shape \(1, 28, 28\), got 'cifar-10': \(3, 32, 32\)"),
+    ):
+        with pytest.raises(ValueError, match=rf"mechanism\.auxiliary must be {says}"):
+            prepared(monkeypatch, gep | {"auxiliary": name}, data=data)
+
+
 def test_one_step_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The losses of all examples of the batch, and how many there were."""
     run, _ = prepared(monkeypatch, noise_multiplier=0.0, physical_batch_size=7)

@@ -13,11 +13,11 @@ from training.mechanisms._base import Tensors
 
 
 class AnchorGradients:
-    r"""Per-sample gradients of a model on auxiliary images; labels are drawn afresh at every call.
+    r"""Per-sample gradients of a model on auxiliary images; without labels, these are drawn afresh at every call.
 
-    :math:`\nabla\ell(f(x_j), y_j)` for images x_j and random labels y_j, l the cross-entropy. They are taken at the model's
-    present weights. Only trainable parameters count, in the order of ``model.parameters()``. A call returns tensors of shapes
-    (m, \*parameter.shape), on the model's device.
+    :math:`\nabla\ell(f(x_j), y_j)` for images x_j and labels y_j, random ones unless they are given, l the
+    cross-entropy. They are taken at the model's present weights. Only trainable parameters count, in the order of
+    ``model.parameters()``. A call returns tensors of shapes (m, \*parameter.shape), on the model's device.
 
     Args:
         model: the plain model, before ``make_private``: Opacus's hooks would see these images too.
@@ -25,11 +25,12 @@ class AnchorGradients:
         classes: number of classes, 2..1e9.
         seed: of the labels, which are public; 0 to 2^64 - 1.
         chunk: images at a time, to bound the memory; 1..1e9.
+        labels: whole, shape (m,), 0 to ``classes`` - 1, in place of random ones; nothing about them is protected either.
 
     Raises:
-        ValueError: an argument outside its range, or pixels that are no images.
+        ValueError: an argument outside its range, pixels that are no images, or labels that are none of them.
 
-    Source: GEP, section 3.1 (gep.random_labels).
+    Source: GEP, section 3.1 (gep.random_labels); true labels: Appendix C (gep.table5).
 
     Example: twenty images give twenty gradients of each parameter.
         >>> import torch
@@ -39,7 +40,16 @@ class AnchorGradients:
         [(20, 2, 6), (20, 2)]
     """
 
-    def __init__(self, model: nn.Module, pixels: torch.Tensor, *, classes: int, seed: int, chunk: int = 256) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        pixels: torch.Tensor,
+        *,
+        classes: int,
+        seed: int,
+        chunk: int = 256,
+        labels: torch.Tensor | None = None,
+    ) -> None:
         _validate.instance("model", model, nn.Module)
         if not isinstance(pixels, torch.Tensor) or pixels.ndim < 2 or not len(pixels):
             raise ValueError(
@@ -51,18 +61,23 @@ class AnchorGradients:
         self._classes = _validate.integer("classes", classes, 2, 10**9)
         self._generator = torch.Generator().manual_seed(_argument_ranges.stream("seed", seed))
         self._chunk = _validate.integer("chunk", chunk, 1, 10**9)
+        self._labels = None if labels is None else _whole_labels(labels, len(pixels), classes)
 
     def __call__(self) -> Tensors:
         named = {n: p.detach() for n, p in self._model.named_parameters() if p.requires_grad}
         fixed = {n: p.detach() for n, p in self._model.named_parameters() if not p.requires_grad}
         device = next(iter(named.values())).device
-        labels = torch.randint(self._classes, (len(self._pixels),), generator=self._generator).to(device)
+        labels = self._labels
+        if labels is None:
+            labels = torch.randint(self._classes, (len(self._pixels),), generator=self._generator)
 
         def loss(trainable: dict[str, torch.Tensor], image: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
             scores = functional_call(self._function, trainable | fixed, (image[None],))
             return nn.functional.cross_entropy(scores, label[None])
 
-        found = vmap(grad(loss), in_dims=(None, 0, 0), chunk_size=self._chunk)(named, self._pixels.to(device), labels)
+        found = vmap(grad(loss), in_dims=(None, 0, 0), chunk_size=self._chunk)(
+            named, self._pixels.to(device), labels.to(device)
+        )
         return list(found.values())
 
     def state_dict(self) -> dict[str, Any]:
@@ -72,3 +87,13 @@ class AnchorGradients:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over what ``state_dict`` gave."""
         self._generator.set_state(state["generator"].cpu())
+
+
+def _whole_labels(labels: torch.Tensor, count: int, classes: int) -> torch.Tensor:
+    whole = isinstance(labels, torch.Tensor) and labels.dtype == torch.int64 and labels.shape == (count,)
+    if not whole or bool(((labels < 0) | (labels >= classes)).any()):
+        raise ValueError(
+            f"labels must be an int64 tensor of shape ({count},) with entries in 0..{classes - 1}, got "
+            f"{_validate.shown(labels)}"
+        )
+    return labels

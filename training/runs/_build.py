@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import nn
 
 from dptheory import _validate
 from dptheory.pruning import theta_for_budget
 from training import _argument_ranges, mechanisms
+from training.data import NAMES, Images
 from training.mechanisms import AnchorGradients, Mechanism, Schedule, layers
 from training.runs._config import RunConfig
 
@@ -23,37 +23,42 @@ class Auxiliary:
     """Images that nothing protects, loaded when a mechanism first asks for them.
 
     Args:
-        load: gives the images.
+        load: gives those of the data set of a name, and for None those that go with the run's own.
+        own: name of the run's own data set, of whose test images they may be.
 
     Attributes:
-        used: how many a mechanism has taken, the first ones; a run must not be judged by these.
+        used: how many of the run's own test images a mechanism has taken, the first ones; a run must not be judged by these.
 
-    Example: a mechanism takes seven of thirty images.
-        >>> import torch
+    Example: a mechanism takes seven images of the set that the run is judged by.
+        >>> from training.data import load
         >>> from training.runs import Auxiliary
-        >>> auxiliary = Auxiliary(lambda: torch.zeros(30, 1, 28, 28))
+        >>> auxiliary = Auxiliary(lambda name: load(name="excerpt", train=False), own="excerpt")
         >>> len(auxiliary.take(7)), auxiliary.used
         (7, 7)
     """
 
-    load: Callable[[], torch.Tensor]
+    load: Callable[[str | None], Images]
+    own: str
     used: int = field(default=0, init=False)
 
-    def take(self, count: int) -> torch.Tensor:
-        """The first images, counted as used.
+    def take(self, count: int, *, name: str | None = None) -> Images:
+        """The first images, counted as used where they are the run's own.
 
         Args:
             count: how many, at least 1.
+            name: of the data set; None for the one that goes with the run's own.
 
         Returns:
-            The images, shape (count, channels, height, width).
+            The images and their labels.
 
         Raises:
             ValueError: there are not so many.
         """
-        images = self.load()
-        self.used = max(self.used, _validate.integer("mechanism.anchors", count, 1, len(images)))
-        return images[:count]
+        images = self.load(name)
+        _validate.integer("mechanism.anchors", count, 1, len(images))
+        if images.name == self.own:
+            self.used = max(self.used, count)
+        return Images(images.name, images.pixels[:count], images.labels[:count])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,12 +96,12 @@ def build_mechanism(setting: MechanismSetting, table: Mapping[str, Any]) -> Mech
         ValueError: an unknown name or argument, or a value outside its range.
 
     Example: what the table of a configuration names.
-        >>> import torch
+        >>> from training.data import load
         >>> from training.runs import Auxiliary, MechanismSetting, build_mechanism, build_model, from_dict
         >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 2, "batch_size": 500, "max_grad_norm": 1.0,
         ...     "noise_multiplier": 2.0})
         >>> setting = MechanismSetting(run=config, model=build_model("linear-probe", features=784, seed=0), steps_per_epoch=4,
-        ...     steps=8, seed=0, auxiliary=Auxiliary(lambda: torch.zeros(30, 1, 28, 28)))
+        ...     steps=8, seed=0, auxiliary=Auxiliary(lambda name: load(name="excerpt", train=False), own="excerpt"))
         >>> build_mechanism(setting, {"name": "random-sparsification", "drop_rate": 0.5}).title
         'random sparsification'
     """
@@ -268,10 +273,16 @@ def _embedding(kind: Callable[..., Mechanism]) -> Callable[..., Mechanism]:
         anchors: int = 250,
         grouping: str = "blocks",
         iterations: int = 1,
+        auxiliary: str | None = None,
+        labels: str = "random",
     ) -> Mechanism:
-        images = setting.auxiliary.take(anchors)
+        if auxiliary is not None:
+            _validate.choice("mechanism.auxiliary", auxiliary, NAMES)
+        _validate.choice("mechanism.labels", labels, ("random", "true"))
+        images = setting.auxiliary.take(anchors, name=auxiliary)
         seed = setting.run.seed if setting.seed is None else setting.seed  # of labels, which are public
-        source = AnchorGradients(setting.model, images, classes=10, seed=seed)
+        true = images.labels if labels == "true" else None
+        source = AnchorGradients(setting.model, images.pixels, classes=10, seed=seed, labels=true)
         members = parameter_groups(setting.model, grouping)
         _validate.integer("mechanism.subspace_dim", subspace_dim, 1, anchors * len(members))
         _validate.integer("mechanism.iterations", iterations, 1, _MOST_ITERATIONS)

@@ -99,7 +99,7 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
         raise ValueError(f"batch_size must be at most the {len(train)} training examples, got {config.batch_size}")
     sampling_rate = config.batch_size / len(train)
     steps = last_step(config.epochs, sampling_rate)
-    auxiliary = _build.Auxiliary(lambda: _auxiliary(config, test))
+    auxiliary = _build.Auxiliary(lambda name: _auxiliary(config, test, name), own=config.data)
     model = _model.build_model(config.model, features=train.pixels[0].numel(), seed=stream(config.seed, _WEIGHTS))
     model = model.to(device).train()
     _check_shape(model, config, train, device)
@@ -138,8 +138,7 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
         )
     else:
         batches = PoissonBatches(train_size=len(train), sampling_rate=sampling_rate, seed=stream(config.seed, _BATCHES))
-    if AUXILIARY[config.data] == config.data:
-        test = Images(test.name, test.pixels[auxiliary.used :], test.labels[auxiliary.used :])
+    test = Images(test.name, test.pixels[auxiliary.used :], test.labels[auxiliary.used :])
     return Run(config, model, private, optimizer, batches, train, test, device, steps)
 
 
@@ -171,12 +170,18 @@ def _noise_multiplier(config: RunConfig, sampling_rate: float, steps: int) -> fl
     return math.ceil(least * 1e6) / 1e6
 
 
-def _auxiliary(config: RunConfig, test: Images) -> torch.Tensor:
-    """The images that a mechanism may take as not protected."""
-    name = AUXILIARY[config.data]
+def _auxiliary(config: RunConfig, test: Images, name: str | None) -> Images:
+    """The images that a mechanism may take as not protected: of the run's own set at most half of those that judge it."""
+    name = AUXILIARY[config.data] if name is None else name
     if name == config.data:
-        return test.pixels[: len(test) // 2]
-    return _inputs(config, load(name=name, train=False)).pixels
+        return Images(name, test.pixels[: len(test) // 2], test.labels[: len(test) // 2])
+    if {name, config.data} == {"excerpt", "fashion-mnist"}:
+        raise ValueError(f"mechanism.auxiliary must be a set without images of {config.data!r}, got {name!r}")
+    images = _inputs(config, load(name=name, train=False))
+    wanted, found = tuple(test.pixels.shape[1:]), tuple(images.pixels.shape[1:])
+    if found != wanted:
+        raise ValueError(f"mechanism.auxiliary must be a set with images of shape {wanted}, got {name!r}: {found}")
+    return images
 
 
 def _inputs(config: RunConfig, images: Images) -> Images:

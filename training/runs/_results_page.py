@@ -125,7 +125,6 @@ def _differences(study: Study, forecast: tuple[Condition, ...], find: Find) -> I
         if made is None:
             continue
         targets = [one.target for one in forecast if one.comparison == comparison]
-        ends = (max((low for low, _ in targets), default=0.0), min((high for _, high in targets), default=0.0))
         numbers = {"mean": made.last.mean, "low": made.last.low, "high": made.last.high, "best": made.best.mean}
         yield {
             "arm": made.arm,
@@ -133,8 +132,14 @@ def _differences(study: Study, forecast: tuple[Condition, ...], find: Find) -> I
             "phases": list(comparison.phases),
             "pairs": made.last.pairs,
             **{name: float(f"{value:.6g}") for name, value in numbers.items()},
-            "forecast": [None if math.isinf(end) else end for end in ends] if targets else None,
+            "forecast": _common(targets) if targets else None,
         }
+
+
+def _common(intervals: list[tuple[float, float]]) -> list[float | None]:
+    """Ends of what all intervals have in common; None for an open end."""
+    ends = (max(low for low, _ in intervals), min(high for _, high in intervals))
+    return [None if math.isinf(end) else end for end in ends]
 
 
 def _contradictions(

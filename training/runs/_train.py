@@ -14,15 +14,16 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import nn
 
-from dptheory.sparsification import freeze_rate
 from training import engine
 from training.engine import BudgetError
+from training.mechanisms import GradualCooling
 from training.networks import pooled_channels_last
 from training.runs import _checkpoint
 from training.runs._config import RunConfig
 from training.runs._interrupts import interrupts_between_steps
 from training.runs._plain_dp_sgd import accuracy
 from training.runs._prepare import Run, last_step, prepare
+from training.runs._trained_outputs import trained_outputs
 
 
 def train(config: RunConfig, device: torch.device, out: Path, resume: bool) -> Run:
@@ -138,10 +139,13 @@ def _follow_decay(run: Run) -> None:
     """Set the learning rate of the epoch: by the step, so that a run that goes on needs no state for it."""
     config = run.config.optimizer
     if config.decay:
-        epoch = run.step // last_step(1, run.config.batch_size / len(run.train))
-        gone = freeze_rate(epoch=epoch, final_drop_rate=config.decay, cooling_epochs=run.config.epochs)
+        gone = GradualCooling(
+            final_drop_rate=config.decay,
+            cooling_epochs=run.config.epochs,
+            steps_per_epoch=last_step(1, run.config.batch_size / len(run.train)),
+        )
         for group in run.optimizer.param_groups:
-            group["lr"] = config.learning_rate * (1 - gone)
+            group["lr"] = config.learning_rate * (1 - gone(run.step))
 
 
 def _out_of_memory(error: RuntimeError) -> bool:
@@ -159,8 +163,9 @@ def _backward(run: Run, part: torch.Tensor) -> float:
     hooks = run.config.grad_sample_mode == "hooks"
     with warnings.catch_warnings(), pooled_channels_last(run.model) if hooks else nullcontext():
         warnings.filterwarnings("ignore", "Full backward hook is firing")
-        losses = nn.functional.cross_entropy(run.private(pixels), labels, reduction="none")
-        losses.mean().backward()  # type: ignore[no-untyped-call]
+        with trained_outputs(run.model) as outputs:
+            losses = nn.functional.cross_entropy(run.private(pixels), labels, reduction="none")
+        torch.autograd.grad(losses.mean(), outputs)
     return float(losses.detach().sum())
 
 

@@ -27,6 +27,25 @@ def test_gradients_of_the_trainable_parameters_for_random_labels() -> None:
             model[2].weight += 1.0  # the present weights count
 
 
+def test_given_labels_stay() -> None:
+    model, labels = nn.Linear(3, 5), torch.tensor([4, 0, 1, 2, 3, 4, 4])
+    anchors = AnchorGradients(model, PIXELS, classes=5, seed=11, labels=labels)
+    for _ in range(2):
+        found = anchors()
+        for i in range(7):
+            model.zero_grad()
+            nn.functional.cross_entropy(model(PIXELS[i : i + 1]), labels[i : i + 1]).backward()
+            torch.testing.assert_close(found[1][i], model.bias.grad, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "labels", [[0] * 7, torch.zeros(6, dtype=torch.int64), torch.zeros(7), torch.full((7,), 5), torch.full((7,), -1)]
+)
+def test_what_are_no_labels(labels: object) -> None:
+    with pytest.raises(ValueError, match=r"labels must be an int64 tensor of shape \(7,\) with entries in 0\.\.4"):
+        AnchorGradients(nn.Linear(3, 5), PIXELS, classes=5, seed=0, labels=labels)
+
+
 def test_a_resumed_run_draws_the_same_labels() -> None:
     model = nn.Linear(3, 5)
     first, again = (

@@ -11,16 +11,17 @@ from dptheory.pruning import theta_for_budget
 from tests.training.tiny import tiny_config
 from training import mechanisms as m
 from training import runs
+from training.data import Images
 from training.networks import small_tanh_cnn
 
 STEPS, EPOCH, SEED = 12, 4, 9
-IMAGES = torch.zeros(30, 1, 28, 28)
+IMAGES = Images("excerpt", torch.zeros(30, 1, 28, 28), torch.arange(30) % 10)
 
 
 def setting(seed: int | None = SEED, steps: int = STEPS) -> runs.MechanismSetting:
     return runs.MechanismSetting(
         run=tiny_config(seed=5), model=small_tanh_cnn(0), steps_per_epoch=EPOCH, steps=steps, seed=seed,
-        auxiliary=runs.Auxiliary(lambda: IMAGES),
+        auxiliary=runs.Auxiliary(lambda name: IMAGES, own="excerpt"),
     )  # fmt: skip
 
 
@@ -36,7 +37,15 @@ def values(schedule: Any, steps: int = STEPS) -> list[float]:
     return [schedule(step) for step in range(steps)]
 
 
-EMBEDDING = {"subspace_dim": None, "residual_clip": None, "anchors": 250, "grouping": "blocks", "iterations": 1}
+EMBEDDING = {
+    "subspace_dim": None,
+    "residual_clip": None,
+    "anchors": 250,
+    "grouping": "blocks",
+    "iterations": 1,
+    "auxiliary": None,
+    "labels": "random",
+}
 DEFAULTS = {
     "dp-sgd": {}, "noisy-sgd": {}, "clipped-sgd": {},
     "random-sparsification": {"drop_rate": None, "cooling_epochs": 0, "refreshes_per_epoch": 0},
@@ -143,8 +152,10 @@ def test_embeddings(name: str, kind: type) -> None:
     assert (own["_quota"], own["_residual_clip"], own["_iterations"]) == (6, 0.4, 1)
     assert own["_generator"].initial_seed() == SEED and own["_members"] == [[0, 1], [2, 3], [4, 5], [6, 7]]
     source = vars(own["_anchors"])
-    assert torch.equal(source["_pixels"], IMAGES[:7]) and source["_model"] is whole.model
-    assert (source["_classes"], source["_generator"].initial_seed()) == (10, SEED)
+    assert torch.equal(source["_pixels"], IMAGES.pixels[:7]) and source["_model"] is whole.model
+    assert (source["_classes"], source["_generator"].initial_seed(), source["_labels"]) == (10, SEED, None)
+    true = made(name, subspace_dim=6, residual_clip=0.4, anchors=7, labels="true")
+    assert torch.equal(vars(inside(true)["_anchors"])["_labels"], torch.arange(7))
     secure = inside(made(name, seed=None, subspace_dim=6, residual_clip=0.4, anchors=7, grouping="none", iterations=3))
     assert secure["_generator"] is None and secure["_members"] == [list(range(8))] and secure["_iterations"] == 3
     assert vars(secure["_anchors"])["_generator"].initial_seed() == 5  # labels are public
@@ -168,6 +179,8 @@ RANGES: list[tuple[str, str, dict[str, Any], list[Any], list[Any]]] = [
     ("gep", "iterations", {"residual_clip": 1.0, "anchors": 7, "subspace_dim": 1}, [1, 1000], [0, 1001]),
     ("gep", "residual_clip", {"anchors": 7, "subspace_dim": 1}, [1e-12, 1e12], [0.99e-12, 1.01e12]),
     ("gep", "anchors", {"residual_clip": 1.0, "subspace_dim": 1}, [1, 30], [0, 31]),
+    ("gep", "auxiliary", {"residual_clip": 1.0, "subspace_dim": 1, "anchors": 7}, ["mnist", "cifar-10"], ["x", 3, ""]),
+    ("gep", "labels", {"residual_clip": 1.0, "subspace_dim": 1, "anchors": 7}, ["random", "true"], ["x", None]),
     ("gep", "grouping", {"residual_clip": 1.0, "subspace_dim": 1, "anchors": 7}, ["none", "blocks"], ["x"]),
 ]
 
@@ -193,12 +206,19 @@ def test_unknown_arguments_name_those_there_are() -> None:
 
 
 def test_images_taken_are_the_most_that_were_asked_for() -> None:
-    auxiliary = runs.Auxiliary(lambda: IMAGES)
+    asked: list[str | None] = []
+    auxiliary = runs.Auxiliary(lambda name: asked.append(name) or IMAGES, own="excerpt")
     assert auxiliary.used == 0
     with pytest.raises(TypeError):
-        runs.Auxiliary(lambda: IMAGES, 3)  # type: ignore[call-arg]
+        runs.Auxiliary(lambda name: IMAGES, "excerpt", 3)  # type: ignore[call-arg]
     for count, used in ((5, 5), (3, 5), (30, 30)):
-        assert len(auxiliary.take(count)) == count and auxiliary.used == used
+        found = auxiliary.take(count)
+        assert (len(found.pixels), found.labels.tolist()) == (count, IMAGES.labels[:count].tolist())
+        assert auxiliary.used == used
+    assert asked == [None] * 3
+    other = runs.Auxiliary(lambda name: asked.append(name) or IMAGES, own="mnist")
+    other.take(7, name="excerpt")
+    assert other.used == 0 and asked[-1] == "excerpt"  # the run is judged by none of these
 
 
 def test_groups_leave_frozen_tensors_out() -> None:

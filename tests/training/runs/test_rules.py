@@ -1,6 +1,7 @@
 """What decides about a claim: each has its rule, each rule a comparison that its study makes, and wrong ones are refused."""
 
 import dataclasses
+import json
 import math
 import re
 import shutil
@@ -11,6 +12,7 @@ import pytest
 from dptheory import claims
 from training.runs import _comparisons, _plan, _rules, _verdicts
 from training.runs._rules import Condition, read_contradicted, read_forecasts, read_rules, read_studies
+from training.runs._statistics import Difference
 from training.runs._study import Comparison
 
 STUDIES = read_studies()
@@ -144,6 +146,35 @@ def test_numbers_of_the_words_on_masking_are_those_of_the_results() -> None:
     assert chosen == {4.0}
     between = Comparison(("final",), "sparsification-90", "sparsification-50")
     found = _comparisons.compare(study, between, find).last
-    assert f"by {found.mean:.2f} points ({found.low:.2f} to {found.high:.2f};" in " ".join(text.split()).replace(
-        "\n", " "
-    )
+    assert f"by {found.mean:.2f} points ({found.low:.2f} to {found.high:.2f};" in " ".join(text.split())
+
+
+def test_numbers_of_the_words_on_the_cause_are_those_of_the_results() -> None:
+    text = " ".join(read_contradicted(STUDIES)["cause"].split())
+    study, results = STUDIES["cause"], _rules.HOME.parents[1] / "proofs" / "results"
+    find = _verdicts.committed(study, results)
+
+    def last(phases: tuple[str, ...], arm: str) -> Difference:
+        made = _comparisons.compare(study, Comparison(phases, arm, arm.split("-")[0]), find)
+        assert made is not None
+        return made.last
+
+    half, most = (last(("noise-1-no-clip", "noise-4-no-clip"), f"noisy-{rate}") for rate in (50, 90))
+    assert half.low > 0 and most.low > 0
+    assert f"{half.mean:.2f} points ({half.low:.2f} to {half.high:.2f}) at 50 percent" in text
+    assert f"{most.mean:.2f} ({most.low:.2f} to {most.high:.2f}) at 90" in text
+
+    def change(cell: str, arm: str) -> float:
+        """Of the mean accuracy, in points."""
+        means = []
+        for name in (arm, arm.split("-")[0]):
+            files = sorted((results / "cause").glob(f"{cell}_{name}_seed=*.json"))
+            assert len(files) == 4
+            runs = [json.loads(one.read_text(encoding="utf-8"))["epochs"]["test_accuracy"][-1] for one in files]
+            means.append(100 * sum(runs) / 4)
+        return means[0] - means[1]
+
+    for cell, arm in (("noise-4-no-clip", "noisy"), ("noise-4-large-clip", "both")):
+        assert f"mean {change(cell, f'{arm}-50'):.2f} and {change(cell, f'{arm}-90'):.2f}" in text
+    cells = [f"noise-{noise}-{clip}-clip" for noise in (1, 4) for clip in ("small", "large")]
+    assert all(change(cell, f"both-{rate}") < 0 for cell in cells for rate in (50, 90))

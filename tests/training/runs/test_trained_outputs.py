@@ -1,0 +1,49 @@
+"""Per-sample gradients by a backward pass that ends at the outputs of the layers."""
+
+import pytest
+import torch
+from opacus.grad_sample import GradSampleModule
+from torch import nn
+
+from training.runs import build_model
+from training.runs._trained_outputs import trained_outputs
+
+GREY, COLOUR, FEATURES = (1, 28, 28), (3, 32, 32), (243, 8, 8)
+INPUTS = {
+    "small-cnn": GREY, "linear-probe": GREY, "dp-cnn": COLOUR, "resnet20": COLOUR, "wrn-16-4": COLOUR,
+    "scattering-cnn": FEATURES, "scattering-linear": FEATURES,
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook")
+@pytest.mark.parametrize("frozen", [0, 2])
+@pytest.mark.parametrize(("name", "mode"), [*((name, "hooks") for name in INPUTS), ("small-cnn", "functorch")])
+def test_gradients_are_those_of_a_whole_pass(name: str, mode: str, frozen: int) -> None:
+    """Bit by bit, with all layers trained and with the first ones frozen; no gradient of the batch is formed."""
+    shape = INPUTS[name]
+    generator = torch.Generator().manual_seed(3)
+    pixels, labels = torch.rand(3, *shape, generator=generator), torch.tensor([4, 0, 9])
+    found = []
+    for whole in (True, False):
+        model = build_model(name, features=pixels[0].numel(), seed=0)
+        for p in list(model.parameters())[: frozen if name not in ("linear-probe", "scattering-linear") else 0]:
+            p.requires_grad = False
+        private = GradSampleModule(model, force_functorch=mode == "functorch")
+        with trained_outputs(model) as outputs:
+            loss = nn.functional.cross_entropy(private(pixels), labels)
+        if whole:
+            loss.backward()
+        else:
+            torch.autograd.grad(loss, outputs)
+            assert all(p.grad is None for p in model.parameters())
+        found.append([p.grad_sample for p in model.parameters() if p.requires_grad])
+    assert len(found[0]) > 1
+    assert all(torch.equal(one, other) and one.shape[0] == 3 for one, other in zip(*found, strict=True))
+
+
+def test_hooks_are_gone_after_the_context() -> None:
+    model = build_model("small-cnn", features=784, seed=0)
+    with pytest.raises(KeyError), trained_outputs(model) as outputs:
+        model(torch.zeros(1, *GREY))
+        raise KeyError
+    assert len(outputs) == 4 and not any(module._forward_hooks for module in model.modules())
