@@ -25,7 +25,7 @@ class AnchorGradients:
         classes: number of classes, 2..1e9.
         seed: of the labels, which are public; 0 to 2^64 - 1.
         chunk: images at a time, to bound the memory; 1..1e9.
-        labels: whole, shape (m,), 0 to ``classes`` - 1, in place of random ones; nothing about them is protected either.
+        labels: int64, shape (m,), 0 to ``classes`` - 1, in place of random ones; nothing about them is protected either.
 
     Raises:
         ValueError: an argument outside its range, pixels that are no images, or labels that are none of them.
