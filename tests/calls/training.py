@@ -239,7 +239,8 @@ CALLS: Calls = {
     ],
     "training.mechanisms.AnchorGradients": [
         Call(
-            {"model": _model(), "pixels": torch.ones(2, _FEATURES), "classes": 2, "seed": 0, "chunk": 2},
+            {"model": _model(), "pixels": torch.ones(2, _FEATURES), "classes": 2, "seed": 0, "chunk": 2,
+             "labels": torch.tensor([0, 1])},
             cost="dear", use=lambda anchors: anchors(),
         ),
     ],

@@ -111,7 +111,10 @@ def test_the_scattering_networks_take_the_coefficients_of_images_of_their_shape(
 
 def test_half_of_the_test_images_at_most_are_taken() -> None:
     test = _prepare._inputs(tiny_config(), tiny_load("excerpt", train=False))
-    assert torch.equal(_prepare._auxiliary(tiny_config(), test), test.pixels[: TEST // 2])
+    for name in (None, "excerpt"):
+        found = _prepare._auxiliary(tiny_config(), test, name)
+        assert torch.equal(found.pixels, test.pixels[: TEST // 2])
+        assert torch.equal(found.labels, test.labels[: TEST // 2])
     with pytest.raises(ValueError, match=r"anchors must be an integer in 1..30, got 31"):
         runs.prepare(tiny_config(GEP | {"anchors": 31}), CPU)
 
