@@ -275,6 +275,8 @@ def test_what_masks_gain() -> None:
     above = sorted(row["mean"] for row in masked if row["low"] > 0)
     assert (len(above), len(masked), {row["pairs"] for row in masked}) == (3, 4, {16})
     assert f"{above[0]:.2f} to {above[-1]:.2f} points in three arms of four (16 pairs" in README
+    (later,) = (row for row in found if row["phases"] == ["final-epsilon-3"])
+    assert later["high"] < 0 and f"At epsilon = 3 the best of these is {-later['mean']:.2f} points below." in README
 
 
 def test_what_tuning_would_have_gained_over_the_plan() -> None:

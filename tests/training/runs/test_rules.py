@@ -149,6 +149,9 @@ def test_numbers_of_the_words_on_masking_are_those_of_the_results() -> None:
     between = Comparison(("final",), "sparsification-90", "sparsification-50")
     found = _comparisons.compare(study, between, find).last
     words = " ".join(text.split())
+    (winner,) = (one for one in study.comparisons if one.phases == ("final-epsilon-3",))
+    last = _comparisons.compare(study, winner, find).last
+    assert f"is {-last.mean:.2f} points below ({-last.high:.2f} to {-last.low:.2f})" in words and last.high < 0
     assert f"by {found.mean:.2f} points ({found.low:.2f} to {found.high:.2f};" in words
     tuning = study.phase("tuning")
     accuracies = dict.fromkeys((2.0, 4.0, 8.0), 0.0)
