@@ -260,7 +260,13 @@ def test_how_many_measured_claims_have_an_answer() -> None:
     answered = [state for state in states if state != "not run"]
     confirmed = answered.count("confirmed")
     said = f"{len(answered)} of the\npapers' {len(states)} measured claims have an answer by studies and instruments"
-    assert f"{said}, on our small networks: {confirmed} confirmed, {len(answered) - confirmed} not." in README
+    assert f"{said}, on our small networks: {confirmed} confirmed, {len(answered) - confirmed} not," in README
+    answers = [one.answer for one in claims.all_claims(verdict="empirical") if one.answer is not None]
+    measured = [one.measured for one in answers if one.measured]
+    assert {len(number.values) for numbers in measured for number in numbers} == {3}
+    assert f"({len(measured)} rest on instruments, with three seeds each)" in README
+    missed = [part.outcome for one in answers for part in (*one.findings, *one.measured) if part.outcome != "holds"]
+    assert {"open", "the opposite"} == set(missed)
 
 
 def test_what_masks_gain() -> None:
@@ -269,6 +275,8 @@ def test_what_masks_gain() -> None:
     above = sorted(row["mean"] for row in masked if row["low"] > 0)
     assert (len(above), len(masked), {row["pairs"] for row in masked}) == (3, 4, {16})
     assert f"{above[0]:.2f} to {above[-1]:.2f} points in three arms of four (16 pairs" in README
+    (later,) = (row for row in found if row["phases"] == ["final-epsilon-3"])
+    assert later["high"] < 0 and f"At epsilon = 3 the best of these is {-later['mean']:.2f} points below." in README
 
 
 def test_what_tuning_would_have_gained_over_the_plan() -> None:

@@ -35,7 +35,12 @@ class Finding:
     outcome: str
 
     def __str__(self) -> str:
-        return f"{self.comparison}: {self.mean:+.2f} [{self.low:+.2f}, {self.high:+.2f}] points, {self.relation}: {self.outcome}"
+        return f"{self.comparison}: {self.effect} points, {self.relation}: {self.outcome}"
+
+    @property
+    def effect(self) -> str:
+        """The mean with its interval."""
+        return f"{self.mean:+.2f} [{self.low:+.2f}, {self.high:+.2f}]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,11 +110,22 @@ class Answer:
 
     @property
     def summary(self) -> str:
-        """The state and, where there are any, the effects with intervals, in points, or the first number, of all seeds."""
+        """The state and, where there are any, the effects with intervals, in points, or a number, of all seeds.
+
+        Of several numbers the first that does not hold; what does not hold is said to be "open" or "the opposite".
+
+        Example:
+            >>> from dptheory.claims import Answer, Measured
+            >>> one = Measured(quantity="overlap", values=(0.91,), relation="above 0.8", outcome="holds")
+            >>> two = Measured(quantity="gap", values=(0.05,), relation="above 0.1", outcome="the opposite")
+            >>> Answer(state="not confirmed", measured=(one, two)).summary
+            'not confirmed: gap 0.05 (the opposite); and 1 more'
+        """
         if self.measured:
-            first, *others = self.measured
-            return f"{self.state}: {first.quantity} {first.numbers}" + (f"; and {len(others)} more" if others else "")
-        effects = (f"{one.mean:+.2f} [{one.low:+.2f}, {one.high:+.2f}]" for one in self.findings)
+            first = next((one for one in self.measured if one.outcome != HOLDS), self.measured[0])
+            more = f"; and {len(self.measured) - 1} more" if self.measured[1:] else ""
+            return f"{self.state}: {first.quantity} {first.numbers}{_unless_it_holds(first.outcome)}{more}"
+        effects = (f"{one.effect}{_unless_it_holds(one.outcome)}" for one in self.findings)
         return f"{self.state}: {'; '.join(effects)} points" if self.findings else self.state
 
     def lines(self) -> list[str]:
@@ -142,6 +158,10 @@ class Answer:
             first, *rest = other.lines()
             found += [f"beside it, {other.study or other.instrument}: {first}", *rest]
         return found
+
+
+def _unless_it_holds(outcome: str) -> str:
+    return "" if outcome == HOLDS else f" ({outcome})"
 
 
 def from_dict(table: Mapping[str, Any]) -> Answer:

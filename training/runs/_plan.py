@@ -119,6 +119,16 @@ def chosen(study: Study, phase: Phase, arm: str, find: Find) -> Mapping[str, Any
     return None if found is None else found[1]
 
 
+def chosen_in_words(study: Study, phase: Phase, arm: str, find: Find) -> str | None:
+    """The same as "learning_rate = 4", saying where a value is the first or the last that was tried."""
+    point = chosen(study, phase, arm, find)
+    if point is None or phase.tuned_by is None:
+        return None
+    vary = study.phase(phase.tuned_by).vary
+    ends = {key: " (at the end of the grid)" for key, value in point.items() if value in (vary[key][0], vary[key][-1])}
+    return ", ".join(f"{key} = {value:g}{ends.get(key, '')}" for key, value in point.items())
+
+
 def best_point(study: Study, phase: Phase, arm: str, find: Find) -> tuple[float, Mapping[str, Any]] | None:
     """The best mean accuracy of an arm at the points of a phase, and the point; None while the phase has runs to go.
 

@@ -12,7 +12,7 @@ from dptheory.files import write_atomically
 from training.runs import _comparisons, _measured, _rules, _verdicts
 from training.runs import _plan as plans
 from training.runs._comparisons import ComparisonResult
-from training.runs._forecast_table import HEAD, forecast_rows
+from training.runs._forecast_table import AGREES, CONTRADICTS, HEAD, KINDS, ForecastRow, forecast_rows
 from training.runs._instruments import read_instruments
 from training.runs._measured import FindMeasured, nothing_measured
 from training.runs._plan import Find
@@ -68,8 +68,13 @@ _HEAD = """\
 Which comparison decides about which claim, and what the theory expects, stands in `training/configs/answers`; question, margin
 and number of runs of a study in `training/configs/studies`. Both were committed before the comparisons could be made.
 Differences are of paired seeds, in points (percent of test accuracy), with 95 % t intervals, after the last epoch; beside it at
-the best epoch of each run, which is what some papers average. p is that of the sign-flip test, times the number of the study's
-comparisons. Diverged runs count with the accuracy that they have."""
+the best epoch of each run, which is what some papers average. The intervals decide, each by itself; where equivalence is asked,
+the 90 % interval of the two one-sided tests. p stands beside them: that of the sign-flip test, times the number of the study's
+comparisons; of eight pairs it is 2/256 times that number at least. Diverged runs count with the accuracy that they have.
+
+"Confirmed" says that all that was asked holds on our runs: the direction or the bound, not the size of the paper's number, and
+in the setting of our runs, which is never the paper's (each row says in what it differs). "Not confirmed" says that some of it
+does not hold: "the opposite" was found, or it is "open", as the interval or the seeds allow both."""
 
 
 def results_page(
@@ -95,6 +100,8 @@ def results_page(
     for name, text in contradicted.items():
         lines += [f"- Words of the forecast of [{name}](#study-{name}): {text}", ""]
     lines += _contradictions(studies, forecasts, finds)
+    rows = list(forecast_rows(studies, finds, measured))
+    lines += _signs(rows)
     lines += ["", "## The studies", ""]
     lines += _table(
         ("study", "question", "runs"),
@@ -105,7 +112,7 @@ def results_page(
     )
     lines += ["", "## The papers' measured claims", "", *_claims(answers)]
     lines += ["", "## Instrumented runs", "", *_instrumented(answers, measured)]
-    lines += ["", "## Forecast against measured", "", *_forecast(studies, finds, measured)]
+    lines += ["", "## Forecast against measured", "", *_forecast(rows)]
     for name, study in studies.items():
         lines += ["", *_study(study, forecasts[name], answers, finds[name])]
     return "\n".join(lines) + "\n"
@@ -131,7 +138,7 @@ def _differences(study: Study, forecast: tuple[Condition, ...], find: Find) -> I
             "against": made.against,
             "phases": list(comparison.phases),
             "pairs": made.last.pairs,
-            **{name: float(f"{value:.6g}") for name, value in numbers.items()},
+            **{name: _verdicts.rounded(value) for name, value in numbers.items()},
             "forecast": _common(targets) if targets else None,
         }
 
@@ -169,10 +176,11 @@ def _claims(answers: Mapping[str, Answer]) -> Iterator[str]:
         f"{len(answers)} claims: "
         + ", ".join(f"{counts[state]} {state}" for state in ("confirmed", "not confirmed", "not run"))
         + "."
+        + _by_instruments(answers)
     )
     yield ""
     yield from _table(
-        ("claim", "answer", "the paper", "decided by, or why not"),
+        ("claim", "answer", "the paper", "decided by, or why not", "not the paper's setting"),
         (
             (
                 f"[`{id}`]({id.split('.')[0]}/empirical.md)",
@@ -180,10 +188,22 @@ def _claims(answers: Mapping[str, Answer]) -> Iterator[str]:
                 "; ".join(f"{what}: {value}" for what, value in one.reported[:3])
                 + ("; ..." if one.reported[3:] else ""),
                 _decided_by(one),
+                one.differs if one.findings or one.measured else "",
             )
             for id, one in answers.items()
         ),
     )
+
+
+def _by_instruments(answers: Mapping[str, Answer]) -> str:
+    """How many answers are of instrumented runs, by their numbers of seeds."""
+    seeds = Counter(len(one.measured[0].values) for one in answers.values() if one.measured)
+    if not seeds:
+        return ""
+    parts = ", ".join(
+        f"{count} with {number} seed{'s' if number > 1 else ''}" for number, count in sorted(seeds.items())
+    )
+    return f" Of the answers {sum(seeds.values())} are of instrumented runs ({parts}): no interval, every seed has to hold."
 
 
 def _instrumented(answers: Mapping[str, Answer], measured: FindMeasured) -> Iterator[str]:
@@ -204,18 +224,31 @@ def _instrumented(answers: Mapping[str, Answer], measured: FindMeasured) -> Iter
     yield from ("", *lines) if lines else ()
 
 
-def _forecast(studies: Mapping[str, Study], finds: Mapping[str, Find], measured: FindMeasured) -> Iterator[str]:
+def _signs(rows: list[ForecastRow]) -> Iterator[str]:
+    """How often the moments of single steps forecast the sign of a difference."""
+    counts = {kind: Counter(row.signs[kind] for row in rows if row.signs) for kind in KINDS}
+    if not any(counts.values()):
+        return
+    said = "; ".join(f"{kind}: {n[AGREES]} agree, {n[CONTRADICTS]} contradict" for kind, n in counts.items())
+    yield ""
+    yield (
+        "Signs that the [worth of single steps](#forecast-against-measured) forecasts, of the differences that are told apart "
+        f"from 0: {said}."
+    )
+
+
+def _forecast(rows: list[ForecastRow]) -> Iterator[str]:
     yield (
         "What a step is worth at the weights of one DP-SGD run of the study, by the gradients of test images: max(0, E<w, g>)² "
         "over E|g|² (the gain of the best rate where the curvature is the same everywhere) and over E[g'Hg] (with the real one), "
         "of the one arm over the other. Above 1 the one is expected to be better. Masks are at their final rates, "
         "and one that is held for an epoch is one drawn mask. "
         "A moment has none where the step of either arm is worth nothing: where it does not descend on average. "
-        "The sign is that of the median of the three moments, and open where the measured interval holds 0."
+        "The sign is that of the median of the logarithms of the moments that there are (of two, their geometric mean), and open "
+        "where the measured interval holds 0."
     )
     yield ""
-    rows = list(forecast_rows(studies, finds, measured))
-    yield from _table(HEAD, iter(rows)) if rows else iter(("No forecast has been run.",))
+    yield from _table(HEAD, (row.cells for row in rows)) if rows else iter(("No forecast has been run.",))
 
 
 def _decided_by(found: Answer) -> str:
@@ -257,7 +290,8 @@ def _sentence(found: ComparisonResult) -> str:
     told_apart = last.low > 0 or last.high < 0
     word = f"is {'better' if last.low > 0 else 'worse'} than" if told_apart else "is not told apart from"
     effect = _interval(last.mean, last.low, last.high)
-    sentence = f"{found.arm} {word} {found.against}: {effect} points over {last.pairs} pairs"
+    where = ", ".join(found.comparison.phases)
+    sentence = f"{found.arm} {word} {found.against} ({where}): {effect} points over {last.pairs} pairs"
     if margin is None:
         return sentence + "."
     if found.equivalence is not None:
@@ -284,12 +318,13 @@ def _chosen(study: Study, find: Find) -> Iterator[str]:
     """The grid point of every tuned arm that is known."""
     for phase in study.phases:
         for arm in plans.arms_of(study, phase, find):
-            point = None if arm is None else plans.chosen(study, phase, arm, find)
-            if point is not None:
-                yield f"{phase.name}, {arm}: " + ", ".join(f"{key} = {value:g}" for key, value in point.items())
+            chosen = None if arm is None else plans.chosen_in_words(study, phase, arm, find)
+            if chosen is not None:
+                yield f"{phase.name}, {arm}: {chosen}"
 
 
 def _interval(mean: float, low: float, high: float) -> str:
+    mean, low, high = (_verdicts.rounded(value) for value in (mean, low, high))  # as the answers have them
     return f"{mean:+.2f} [{low:+.2f}, {high:+.2f}]"
 
 

@@ -34,14 +34,10 @@ def show(study: Study, places: Places, console: Console) -> None:
     console.print(f"{study.name}: {study.title}", markup=False, soft_wrap=True)
     console.print(_phases(study, now))
     for phase in study.phases:
-        arms = [arm for arm in plans.arms_of(study, phase, find) if arm is not None]
-        picked = {arm: plans.chosen(study, phase, arm, find) for arm in arms}
-        for arm, point in picked.items():
-            if point is not None:
-                values = ", ".join(
-                    f"{key} = {value:g}{_edge(study, phase.tuned_by, key, value)}" for key, value in point.items()
-                )
-                console.print(f"{phase.name}, {arm}: {values}", soft_wrap=True)
+        for arm in plans.arms_of(study, phase, find):
+            chosen = None if arm is None else plans.chosen_in_words(study, phase, arm, find)
+            if chosen is not None:
+                console.print(f"{phase.name}, {arm}: {chosen}", soft_wrap=True)
     found = [compare(study, comparison, find) for comparison in study.comparisons]
     console.print(f"{sum(a is not None for a in found)} of {len(found)} comparisons can be made")
     if any(found):
@@ -58,12 +54,6 @@ def _phases(study: Study, now: Standing) -> Table:
         )
     table.caption = f"{now.epochs} of {now.epochs_in_all} epochs"
     return table
-
-
-def _edge(study: Study, tuned_by: str | None, key: str, value: object) -> str:
-    """Says where the best value is the first or the last that was tried."""
-    tried = () if tuned_by is None else study.phase(tuned_by).vary.get(key, ())
-    return " (at the end of the grid)" if tried and value in (tried[0], tried[-1]) else ""
 
 
 def _comparisons(results: list[ComparisonResult]) -> Table:

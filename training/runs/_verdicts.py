@@ -78,10 +78,10 @@ def finding(study: Study, condition: Condition, find: Find) -> Finding | None:
     outcome = "holds" if least < low and high < most else "the opposite" if high <= least or most <= low else "open"
     return Finding(
         comparison=f"{found.arm} - {found.against} ({where})",
-        mean=_rounded(found.last.mean),
-        low=_rounded(low),
-        high=_rounded(high),
-        confidence=_rounded(confidence),
+        mean=rounded(found.last.mean),
+        low=rounded(low),
+        high=rounded(high),
+        confidence=rounded(confidence),
         pairs=found.last.pairs,
         relation=str(condition),
         outcome=outcome,
@@ -157,6 +157,6 @@ def _files(asked: Asked, find: Find) -> Iterator[str]:
     yield from (f"{pattern} ({count} files)" for pattern, count in seen.items())
 
 
-def _rounded(value: float) -> float:
+def rounded(value: float) -> float:
     """To six digits: the last ones differ from machine to machine."""
     return float(f"{value:.6g}")

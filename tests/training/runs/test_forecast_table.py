@@ -22,6 +22,9 @@ def test_signs() -> None:
     assert [sign([2.0, 0.5, 3.0], one) for one in (above, below, around)] == ["agrees", "contradicts", "open"]
     assert [sign([0.2, None, 0.3], one) for one in (above, below, around)] == ["contradicts", "agrees", "open"]
     assert sign([None, None], above) == "open"
+    assert [sign(ratios, above) for ratios in ([0.4, 2.2], [0.5, 2.2], [0.0, 9.0])] == [
+        "contradicts", "agrees", "contradicts"
+    ]  # fmt: skip
 
 
 def test_rows() -> None:
@@ -35,7 +38,9 @@ def test_rows() -> None:
     config = wanted.config(phase, arm=other, point={}, seed=0).as_dict()
     result = {"arms": {"dp-sgd": {"config": config, "measured": {"forecast": moments}}}}
     find = find_by(lambda run: 0.6 if run.arm == other else 0.55 + 0.001 * (run.config.seed % 2))
-    rows = list(forecast_rows({"invented": wanted}, {"invented": find}, lambda name, seed: result))
+    found = list(forecast_rows({"invented": wanted}, {"invented": find}, lambda name, seed: result))
+    assert found[0].signs == {"isotropic": "agrees", "curved": "contradicts"}
+    rows = [row.cells for row in found]
     assert rows[0][:4] == (
         "[invented](#study-invented)",
         f"{one} - {other} ({', '.join(wanted.comparisons[0].phases)})",
@@ -45,7 +50,7 @@ def test_rows() -> None:
     assert rows[0][4].startswith("-4.95 [") and rows[0][5] == "isotropic: agrees; curved: contradicts"
     assert all(set(row[1].split(" (")[0].split(" - ")) <= {one, other} for row in rows)
     none = list(forecast_rows({"invented": wanted}, {"invented": find_by(lambda run: None)}, lambda name, seed: result))
-    assert none[0][4:] == ("none yet", "")
+    assert none[0].cells[4:] == ("none yet", "") and none[0].signs == {}
     assert list(forecast_rows({"invented": wanted}, {"invented": find}, lambda name, seed: None)) == []
     for change in ({"data": "mnist"}, {"epochs": 77}, {"epsilon": 77.0}):
         result["arms"]["dp-sgd"]["config"] = config | change

@@ -46,6 +46,22 @@ def test_before_any_result_runs_to_come_are_counted_with_their_epochs() -> None:
     assert plan.waiting["again"] == 2 * 8 and plan.waiting_epochs == 48 * 3 + 2 * 8 * 2
 
 
+def test_what_was_chosen_at_an_end_of_the_grid_is_said_to_be() -> None:
+    wanted, whole = (
+        study(changed("phases/tuning/vary", {RATE: [0.5, 1.0, 2.0], MOMENTUM: [0.0, 0.25, 0.5]})),
+        find_by(tuned),
+    )
+    phase, end = wanted.phase("final"), " (at the end of the grid)"
+    for arm, said in (
+        ("plain", f"{RATE} = 1, {MOMENTUM} = 0.5{end}"),
+        ("masked", f"{RATE} = 2{end}, {MOMENTUM} = 0{end}"),
+        ("twin", f"{RATE} = 1, {MOMENTUM} = 0.5{end}"),
+    ):
+        assert plans.chosen_in_words(wanted, phase, arm, whole) == said
+    assert plans.chosen_in_words(wanted, wanted.phase("tuning"), "plain", whole) is None
+    assert plans.chosen_in_words(wanted, phase, "plain", find_by(lambda run: None)) is None
+
+
 def test_one_result_missing_and_nothing_is_chosen() -> None:
     wanted = study()
     phase = wanted.phase("final")

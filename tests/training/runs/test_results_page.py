@@ -10,6 +10,7 @@ import pytest
 from dptheory import claims
 from tests.training.runs.test_verdicts import CELL, WANTED, asked, written
 from training.runs import _results_page, _verdicts, write_answers
+from training.runs._forecast_table import ForecastRow
 from training.runs._rules import Condition, Rule
 
 ROOT = Path(__file__).parents[3]
@@ -54,9 +55,35 @@ def test_before_any_result(tmp_path: Path) -> None:
     assert "| [invented](#study-invented) | Invented | 0 of 88 runs so far |" in text
     assert "**Answer.** None yet: 0 of 88 runs so far." in text
     assert "2 claims: 0 confirmed, 0 not confirmed, 2 not run." in text
-    assert r"| [`rs.fig5`](rs/empirical.md) | not run |  | no \| way |" in text
-    assert f"| [`rs.table2`](rs/empirical.md) | not run | {CELL}: +2.6 points | [invented](#study-invented) |" in text
+    assert r"| [`rs.fig5`](rs/empirical.md) | not run |  | no \| way |  |" in text
+    assert (
+        f"| [`rs.table2`](rs/empirical.md) | not run | {CELL}: +2.6 points | [invented](#study-invented) |  |" in text
+    )
     assert "Tuned" not in text and "Result files" not in text and "| difference |" not in text and "![" not in text
+
+
+def test_how_many_answers_are_of_instrumented_runs() -> None:
+    def answer(*seeds: float) -> claims.Answer:
+        number = claims.Measured(quantity="gain", values=seeds, relation="above 0", outcome="holds")
+        return claims.Answer(state="confirmed", measured=(number,) if seeds else ())
+
+    answers = {"a": answer(1.0), "b": answer(1.0, 2.0, 3.0), "c": answer(2.0), "d": answer()}
+    said = " Of the answers 3 are of instrumented runs (2 with 1 seed, 1 with 3 seeds): no interval, every seed has to hold."
+    assert _results_page._by_instruments(answers) == said and _results_page._by_instruments({"d": answer()}) == ""
+
+
+def test_signs_that_single_steps_forecast() -> None:
+    def row(**signs: str) -> ForecastRow:
+        return ForecastRow("x", "a - b (c)", {}, "+1.00 [+0.50, +1.50]" if signs else None, signs)
+
+    rows = [
+        row(isotropic="agrees", curved="contradicts"), row(isotropic="agrees", curved="agrees"),
+        row(isotropic="contradicts", curved="contradicts"), row(isotropic="open", curved="open"), row(),
+    ]  # fmt: skip
+    assert list(_results_page._signs([row()])) == []
+    assert list(_results_page._signs(rows))[1].endswith(
+        "from 0: isotropic: 2 agree, 1 contradict; curved: 1 agree, 2 contradict."
+    )
 
 
 def test_what_contradicts_the_theory_comes_first(tmp_path: Path) -> None:
@@ -107,9 +134,9 @@ def test_what_the_pictures_are_drawn_from(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("gain", "sentence"),
     [
-        (2.0, "masked is better than plain: +2.05 ["),
-        (-2.0, "masked is worse than plain: -1.95 ["),
-        (-0.04, "masked is not told apart from plain: +0.01 ["),
+        (2.0, "masked is better than plain (final): +2.05 ["),
+        (-2.0, "masked is worse than plain (final): -1.95 ["),
+        (-0.04, "masked is not told apart from plain (final): +0.01 ["),
     ],
 )
 def test_the_answer_is_the_main_comparison_in_a_sentence(tmp_path: Path, gain: float, sentence: str) -> None:
@@ -117,7 +144,7 @@ def test_the_answer_is_the_main_comparison_in_a_sentence(tmp_path: Path, gain: f
     assert f"**Answer.** {sentence}" in text and "points over 16 pairs." in text
     row = next(line for line in text.splitlines() if line.startswith("| masked - plain (main) | final | 16 |"))
     assert len(row.split(" | ")) == 8 and row.endswith("|  | 0, 0 |")
-    assert "Tuned: final, plain: optimizer.learning_rate = 0.5, optimizer.momentum = 0; " in text
+    assert "Tuned: final, plain: optimizer.learning_rate = 0.5 (at the end of the grid), optimizer.momentum = 0" in text
     assert "Result files: `proofs/results/invented`, made by `c0ffee`." in text and "88 of 88 runs, of " in text
 
 

@@ -7,7 +7,9 @@ import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from dptheory import claims
 from training.runs import _comparisons, _plan, _rules, _verdicts
@@ -146,7 +148,20 @@ def test_numbers_of_the_words_on_masking_are_those_of_the_results() -> None:
     assert chosen == {4.0}
     between = Comparison(("final",), "sparsification-90", "sparsification-50")
     found = _comparisons.compare(study, between, find).last
-    assert f"by {found.mean:.2f} points ({found.low:.2f} to {found.high:.2f};" in " ".join(text.split())
+    words = " ".join(text.split())
+    (winner,) = (one for one in study.comparisons if one.phases == ("final-epsilon-3",))
+    last = _comparisons.compare(study, winner, find).last
+    assert f"is {-last.mean:.2f} points below ({-last.high:.2f} to {-last.low:.2f})" in words and last.high < 0
+    assert f"by {found.mean:.2f} points ({found.low:.2f} to {found.high:.2f};" in words
+    tuning = study.phase("tuning")
+    accuracies = dict.fromkeys((2.0, 4.0, 8.0), 0.0)
+    for run in _plan.runs_of(study, tuning, "dp-sgd", find):
+        if run.point["optimizer.learning_rate"] in accuracies:
+            accuracies[run.point["optimizer.learning_rate"]] += 100 * find(run)["epochs"]["test_accuracy"][-1] / 2
+    curve = np.polyfit(np.log2(list(accuracies)), list(accuracies.values()), 2)
+    top = -curve[1] / (2 * curve[0])
+    assert curve[0] < 0 and len(tuning.seeds) == 2
+    assert f"top at {2**top:.1f}, {np.polyval(curve, top) - accuracies[4.0]:.2f} points above 4." in words
 
 
 def test_numbers_of_the_words_on_the_cause_are_those_of_the_results() -> None:
@@ -164,17 +179,31 @@ def test_numbers_of_the_words_on_the_cause_are_those_of_the_results() -> None:
     assert f"{half.mean:.2f} points ({half.low:.2f} to {half.high:.2f}) at 50 percent" in text
     assert f"{most.mean:.2f} ({most.low:.2f} to {most.high:.2f}) at 90" in text
 
-    def change(cell: str, arm: str) -> float:
-        """Of the mean accuracy, in points."""
-        means = []
+    def interval(arm: str, *cells: str) -> tuple[float, float, float]:
+        """Mean of the paired differences in points, with the ends of its 95 % interval."""
+        points = []
         for name in (arm, arm.split("-")[0]):
-            files = sorted((results / "cause").glob(f"{cell}_{name}_seed=*.json"))
-            assert len(files) == 4
-            runs = [json.loads(one.read_text(encoding="utf-8"))["epochs"]["test_accuracy"][-1] for one in files]
-            means.append(100 * sum(runs) / 4)
-        return means[0] - means[1]
+            files = [one for cell in cells for one in sorted((results / "cause").glob(f"{cell}_{name}_seed=*.json"))]
+            assert len(files) == 4 * len(cells)
+            points.append(
+                [100 * json.loads(one.read_text(encoding="utf-8"))["epochs"]["test_accuracy"][-1] for one in files]
+            )
+        differences = np.subtract(*points)
+        half = stats.t.ppf(0.975, len(differences) - 1) * differences.std(ddof=1) / len(differences) ** 0.5
+        return differences.mean(), differences.mean() - half, differences.mean() + half
 
-    for cell, arm in (("noise-4-no-clip", "noisy"), ("noise-4-large-clip", "both")):
-        assert f"mean {change(cell, f'{arm}-50'):.2f} and {change(cell, f'{arm}-90'):.2f}" in text
-    cells = [f"noise-{noise}-{clip}-clip" for noise in (1, 4) for clip in ("small", "large")]
-    assert all(change(cell, f"both-{rate}") < 0 for cell in cells for rate in (50, 90))
+    allowed, others = "noise-4-large-clip", ("noise-1-small-clip", "noise-1-large-clip", "noise-4-small-clip")
+    one, other = (interval(f"both-{rate}", allowed) for rate in (50, 90))
+    assert one[1] < 0 < one[2] and other[1] < 0 < other[2]
+    assert (
+        f"(4 pairs: {one[0]:.2f}, {one[1]:.2f} to {one[2]:.2f}, at 50 percent, {other[0]:.2f}, {other[1]:.2f} to"
+        in text
+    )
+    assert f"to {other[2]:.2f}, at 90)" in text
+    assert all(interval(f"both-{rate}", cell)[2] < 0 for cell in others for rate in (50, 90))
+    mean, low, high = interval("both-50", "noise-1-large-clip", "noise-4-small-clip")
+    differs = read_rules(STUDIES)["rs.fig2"].by[0].differs
+    assert (
+        f"The two cells of 1 alone, asked after the results: {mean:.2f} [{low:.2f}, {high:.2f}] points over 8"
+        in differs
+    )

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -89,6 +90,8 @@ def test_not_confirmed(gain: dict[str, float], relations: tuple[str, ...], outco
     found = _verdicts.claim_answer("rs.table2", rule, {"invented": find_by(accuracies(gain))})
     assert found.state == "not confirmed" and [one.outcome for one in found.findings] == outcomes
     assert found.summary.startswith("not confirmed: ") and found.summary.endswith(" points")
+    said = [re.search(r"\] \((.*)\)$", part.removesuffix(" points")) for part in found.summary.split("; ")]
+    assert [one and one[1] for one in said] == [None if one == "holds" else one for one in outcomes]
 
 
 @pytest.mark.parametrize(
