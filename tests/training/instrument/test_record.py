@@ -148,7 +148,7 @@ def test_command(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("training.instrument.measure", noted)
     done = CliRunner().invoke(app, ["instrument", "masks", "clips", "--allow-dirty"])
-    assert done.exit_code == 0 and asked == [("masks", 0, True), ("clips", 0, True)]
+    assert done.exit_code == 0 and asked == [(name, seed, True) for name in ("masks", "clips") for seed in (0, 1, 2)]
     assert CliRunner().invoke(app, ["instrument", "masks", "--seed", "3"]).exit_code == 0 and asked[-1] == (
         "masks",
         3,
