@@ -72,7 +72,7 @@ def forecast_rows(
                 name,
                 f"{' - '.join(arms)} ({', '.join(comparison.phases)})",
                 ratios,
-                None if last is None else f"{last.mean:+.2f} [{last.low:+.2f}, {last.high:+.2f}]",
+                None if last is None else str(last),
                 {} if last is None else {kind: sign(ratios[kind], last) for kind in KINDS},
             )
 

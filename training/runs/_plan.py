@@ -2,7 +2,7 @@
 
 import itertools
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,6 +127,15 @@ def chosen_in_words(study: Study, phase: Phase, arm: str, find: Find) -> str | N
     vary = study.phase(phase.tuned_by).vary
     ends = {key: " (at the end of the grid)" for key, value in point.items() if value in (vary[key][0], vary[key][-1])}
     return ", ".join(f"{key} = {value:g}{ends.get(key, '')}" for key, value in point.items())
+
+
+def choices_in_words(study: Study, find: Find) -> Iterator[str]:
+    """The grid point of every tuned arm that is known, as "final, plain: learning_rate = 4"."""
+    for phase in study.phases:
+        for arm in dict.fromkeys(arms_of(study, phase, find)):
+            words = None if arm is None else chosen_in_words(study, phase, arm, find)
+            if words is not None:
+                yield f"{phase.name}, {arm}: {words}"
 
 
 def best_point(study: Study, phase: Phase, arm: str, find: Find) -> tuple[float, Mapping[str, Any]] | None:

@@ -17,6 +17,7 @@ from training.runs._instruments import read_instruments
 from training.runs._measured import FindMeasured, nothing_measured
 from training.runs._plan import Find
 from training.runs._rules import Condition
+from training.runs._statistics import rounded
 from training.runs._study import Study
 
 
@@ -74,7 +75,8 @@ comparisons; of eight pairs it is 2/256 times that number at least. Diverged run
 
 "Confirmed" says that all that was asked holds on our runs: the direction or the bound, not the size of the paper's number, and
 in the setting of our runs, which is never the paper's (each row says in what it differs). "Not confirmed" says that some of it
-does not hold: "the opposite" was found, or it is "open", as the interval or the seeds allow both."""
+does not hold: "the opposite" was found, or it is "open", as the interval or the seeds allow both. In what a setting differs is
+written with the results at hand; of the three seeds of an instrument two were added when the first was known."""
 
 
 def results_page(
@@ -138,7 +140,7 @@ def _differences(study: Study, forecast: tuple[Condition, ...], find: Find) -> I
             "against": made.against,
             "phases": list(comparison.phases),
             "pairs": made.last.pairs,
-            **{name: _verdicts.rounded(value) for name, value in numbers.items()},
+            **{name: rounded(value) for name, value in numbers.items()},
             "forecast": _common(targets) if targets else None,
         }
 
@@ -273,7 +275,7 @@ def _study(study: Study, forecast: tuple[Condition, ...], answers: Mapping[str, 
         yield from _table(
             ("difference", "phases", "pairs", "last epoch", "p", "best epoch", "margin", "diverged"), map(_row, made)
         )
-    chosen = list(_chosen(study, find))
+    chosen = list(plans.choices_in_words(study, find))
     yield from ("", "Tuned: " + "; ".join(chosen) + ".") if chosen else ()
     decided = ", ".join(f"`{id}`" for id in study.answers)
     yield from ("", f"{far}, of {far.epochs_in_all} epochs. Claims: {decided}. Command: `{_verdicts.command(study)}`.")
@@ -289,9 +291,8 @@ def _sentence(found: ComparisonResult) -> str:
     last, margin = found.last, found.comparison.margin
     told_apart = last.low > 0 or last.high < 0
     word = f"is {'better' if last.low > 0 else 'worse'} than" if told_apart else "is not told apart from"
-    effect = _interval(last.mean, last.low, last.high)
     where = ", ".join(found.comparison.phases)
-    sentence = f"{found.arm} {word} {found.against} ({where}): {effect} points over {last.pairs} pairs"
+    sentence = f"{found.arm} {word} {found.against} ({where}): {last} points over {last.pairs} pairs"
     if margin is None:
         return sentence + "."
     if found.equivalence is not None:
@@ -306,26 +307,12 @@ def _row(found: ComparisonResult) -> tuple[str, ...]:
         f"{found.arm} - {found.against}{' (main)' if found.comparison.main else ''}",
         ", ".join(found.comparison.phases),
         str(last.pairs),
-        _interval(last.mean, last.low, last.high),
+        str(last),
         f"{found.adjusted_p:.3g}",
-        _interval(best.mean, best.low, best.high),
+        str(best),
         "" if margin is None else f"{margin:g}",
         f"{found.diverged[0]}, {found.diverged[1]}",
     )
-
-
-def _chosen(study: Study, find: Find) -> Iterator[str]:
-    """The grid point of every tuned arm that is known."""
-    for phase in study.phases:
-        for arm in plans.arms_of(study, phase, find):
-            chosen = None if arm is None else plans.chosen_in_words(study, phase, arm, find)
-            if chosen is not None:
-                yield f"{phase.name}, {arm}: {chosen}"
-
-
-def _interval(mean: float, low: float, high: float) -> str:
-    mean, low, high = (_verdicts.rounded(value) for value in (mean, low, high))  # as the answers have them
-    return f"{mean:+.2f} [{low:+.2f}, {high:+.2f}]"
 
 
 def _table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> Iterator[str]:

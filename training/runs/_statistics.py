@@ -38,6 +38,10 @@ class Difference:
     confidence: float
     sign_flip_p: float
 
+    def __str__(self) -> str:
+        mean, low, high = (rounded(value) for value in (self.mean, self.low, self.high))  # as the answers have them
+        return f"{mean:+.2f} [{low:+.2f}, {high:+.2f}]"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Equivalence:
@@ -64,6 +68,11 @@ class Equivalence:
     def equivalent(self) -> bool:
         """Whether both tests reject."""
         return self.p < self.level
+
+
+def rounded(value: float) -> float:
+    """To six digits: the last ones differ from machine to machine."""
+    return float(f"{value:.6g}")
 
 
 def paired_difference(first: ArrayLike, second: ArrayLike, *, confidence: float = 0.95) -> Difference:

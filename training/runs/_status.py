@@ -33,11 +33,8 @@ def show(study: Study, places: Places, console: Console) -> None:
     now, find = standing(study, places), places.find(study)
     console.print(f"{study.name}: {study.title}", markup=False, soft_wrap=True)
     console.print(_phases(study, now))
-    for phase in study.phases:
-        for arm in plans.arms_of(study, phase, find):
-            chosen = None if arm is None else plans.chosen_in_words(study, phase, arm, find)
-            if chosen is not None:
-                console.print(f"{phase.name}, {arm}: {chosen}", soft_wrap=True)
+    for words in plans.choices_in_words(study, find):
+        console.print(words, soft_wrap=True)
     found = [compare(study, comparison, find) for comparison in study.comparisons]
     console.print(f"{sum(a is not None for a in found)} of {len(found)} comparisons can be made")
     if any(found):
@@ -63,7 +60,7 @@ def _comparisons(results: list[ComparisonResult]) -> Table:
     for found in results:
         last, best, within = found.last, found.best, found.equivalence
         name = f"{found.arm} - {found.against}{' (main)' if found.comparison.main else ''}"
-        shown = f"{last.mean:+.2f} [{last.low:+.2f}, {last.high:+.2f}]"
+        shown = str(last)
         if within is not None:
             shown += f"; {'' if within.equivalent else 'not shown to be '}within {within.margin:g}: p = {within.p:.2g}"
         table.add_row(
@@ -72,7 +69,7 @@ def _comparisons(results: list[ComparisonResult]) -> Table:
             shown,
             f"{last.sign_flip_p:.3g}",
             f"{found.adjusted_p:.3g}",
-            f"{best.mean:+.2f} [{best.low:+.2f}, {best.high:+.2f}]",
+            str(best),
             f"{found.diverged[0]}, {found.diverged[1]}",
         )
     return table

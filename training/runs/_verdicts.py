@@ -13,6 +13,7 @@ from training.runs._measured import FindMeasured, nothing_measured
 from training.runs._plan import Find, PlannedRun
 from training.runs._results import Result
 from training.runs._rules import Asked, Condition, Rule
+from training.runs._statistics import rounded
 from training.runs._study import Study
 from training.runs._sweep import Places
 
@@ -155,8 +156,3 @@ def _files(asked: Asked, find: Find) -> Iterator[str]:
                 path = _results.path_of(COMMITTED, study.name, f"{phase.name}_{arm}_seed=*")
                 seen[path.as_posix()] = len(phase.seeds)
     yield from (f"{pattern} ({count} files)" for pattern, count in seen.items())
-
-
-def rounded(value: float) -> float:
-    """To six digits: the last ones differ from machine to machine."""
-    return float(f"{value:.6g}")

@@ -164,6 +164,23 @@ def test_numbers_of_the_words_on_masking_are_those_of_the_results() -> None:
     assert f"top at {2**top:.1f}, {np.polyval(curve, top) - accuracies[4.0]:.2f} points above 4." in words
 
 
+def test_numbers_of_the_words_on_handcrafted_features_are_those_of_the_results() -> None:
+    text = " ".join(read_contradicted(STUDIES)["handcrafted"].split())
+    study, results = STUDIES["handcrafted"], _rules.HOME.parents[1] / "proofs" / "results"
+    find = _verdicts.committed(study, results)
+    made = {
+        (*one.phases, one.arm, one.against): _comparisons.compare(study, one, find).last for one in study.comparisons
+    }
+    gain = made["final", "ranked-freeze", "freeze"]
+    assert (
+        f"is {gain.mean:.2f} points ({gain.low:.2f} to {gain.high:.2f}) above random freeze" in text and gain.low > 0.5
+    )
+    for arm, words in (("freeze", "random freeze is {} below DP-SGD"), ("ranked-freeze", "is still {} below DP-SGD")):
+        loss = made["final", arm, "dp-sgd"]
+        assert words.format(f"{-loss.mean:.2f} ({-loss.high:.2f} to {-loss.low:.2f})") in text and loss.high < 0
+    assert all(one.low < 0 < one.high for (phase, *_), one in made.items() if phase == "linear")
+
+
 def test_numbers_of_the_words_on_the_cause_are_those_of_the_results() -> None:
     text = " ".join(read_contradicted(STUDIES)["cause"].split())
     study, results = STUDIES["cause"], _rules.HOME.parents[1] / "proofs" / "results"
