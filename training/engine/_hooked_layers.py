@@ -44,9 +44,7 @@ class HookedLayers:
     """Keeps Opacus's hooks on the layers that have trained parameters, and forgets passes that came to nothing.
 
     Opacus decides where hooks go when the model is wrapped: a layer that is unfrozen later has no per-sample gradients, and one
-    that is frozen later still costs them. And its per-sample gradients of a two-dimensional convolution are right only where each
-    channel of the input lies row by row in memory: others, of images with the channels last for instance, are wrong without an
-    error. Such an input is laid down anew before it gets there.
+    that is frozen later still costs them.
 
     Args:
         private: the wrapped model, whose hooks are as ``requires_grad`` says now.
@@ -56,9 +54,6 @@ class HookedLayers:
         self._private = private
         self._parameters = list(private._module.parameters())
         self._trained = self._flags()
-        for module in private._module.modules():
-            if isinstance(module, nn.Conv2d):
-                module.register_forward_pre_hook(_row_by_row)
 
     def follow(self) -> None:
         """Put the hooks on anew where ``requires_grad`` has changed.
@@ -94,10 +89,6 @@ class HookedLayers:
 
     def _flags(self) -> list[bool]:
         return [p.requires_grad for p in self._parameters]
-
-
-def _row_by_row(_: nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-    return tuple(one.contiguous() for one in inputs)
 
 
 def without_gradient(optimizer: torch.optim.Optimizer) -> None:
