@@ -79,7 +79,7 @@ does not hold: "the opposite" was found, or it is "open", as the interval or the
 written with the results at hand; of the three seeds of an instrument two were added when the first was known.
 
 All results of runs made by the code between 554e4a09 and 5542f772 are withdrawn: it trained convolutions behind a pooling with
-wrong gradients ([CHANGELOG](../CHANGELOG.md)). Those studies run anew. Their questions, rules and bounds are as before; some grids
+wrong gradients ([CHANGELOG](../CHANGELOG.md)). Those studies run anew. Questions, rules and bounds are as before; some grids
 of learning rates were widened before the first of the new runs."""
 
 
