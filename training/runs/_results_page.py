@@ -247,8 +247,8 @@ def _forecast(rows: list[ForecastRow]) -> Iterator[str]:
     yield (
         "What a step is worth at the weights of one DP-SGD run of the study, by the gradients of test images: max(0, E<w, g>)² "
         "over E|g|² (the gain of the best rate where the curvature is the same everywhere) and over E[g'Hg] (with the real one), "
-        "of the one arm over the other. Above 1 the one is expected to be better. Masks are at their final rates, "
-        "and one that is held for an epoch is one drawn mask. "
+        "of the one arm over the other. Above 1 the one is expected to be better. Masks are at their final rates "
+        "and drawn for each step: one step of a mask that is held has the same law. "
         "A moment has none where the step of either arm is worth nothing: where it does not descend on average. "
         "The sign is that of the median of the logarithms of the moments that there are (of two, their geometric mean), and open "
         "where the measured interval holds 0."
