@@ -2,6 +2,7 @@
 
 import importlib
 import io
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -10,14 +11,20 @@ import typer
 
 from dptheory.cli._common import user_errors
 from dptheory.files import require_writable, write_atomically
+from figures import _planner
 from figures._study import STUDIES, StudyFigure
 from figures._table import Figure, to_csv
 
-FIGURES: dict[str, Figure] = {
-    name: cast(Figure, importlib.import_module(f"figures.{name}"))
-    for name in sorted(path.stem for path in Path(__file__).parent.glob("[!_]*.py"))
-} | {f"study_{name}": StudyFigure(name) for name in STUDIES}
-"""Every module of this folder whose name has no underscore at its start, and every study with results."""
+
+def _modules() -> Iterator[tuple[str, Figure]]:
+    for name in sorted(path.stem for path in Path(__file__).parent.glob("[!_]*.py")):
+        module = importlib.import_module(f"figures.{name}")
+        if not hasattr(module, "TABLE") or _planner.rows(module.TABLE):
+            yield name, cast(Figure, module)
+
+
+FIGURES: dict[str, Figure] = dict(_modules()) | {f"study_{name}": StudyFigure(name) for name in STUDIES}
+"""Every module of this folder whose name has no underscore at its start, and every study, as far as there are results."""
 
 STYLE = Path(__file__).with_name("style.mplstyle")
 

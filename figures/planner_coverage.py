@@ -6,6 +6,9 @@ from matplotlib.axes import Axes
 from figures._planner import columns, rows
 from figures._table import Data
 
+TABLE = "covered"
+"""Of the planner's tables; without rows there is no picture."""
+
 _METHODS = ("random-sparsification", "random-k", "layer-freezing", "gep-joint", "biased-gep")
 _KINDS = ("descent", "curved_descent")
 
@@ -15,9 +18,7 @@ def data() -> Data:
 
     ``method`` and ``kind`` are places in their rows.
     """
-    table = [
-        {**row, "method": _METHODS.index(row["method"]), "kind": _KINDS.index(row["kind"])} for row in rows("covered")
-    ]
+    table = [{**row, "method": _METHODS.index(row["method"]), "kind": _KINDS.index(row["kind"])} for row in rows(TABLE)]
     table.sort(key=lambda row: (row["method"], row["kind"], row["lower"], row["upper"]))
     return columns(table, "method", "kind", "value", "error", "lower", "upper", "inside", "near")
 

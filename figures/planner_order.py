@@ -6,6 +6,9 @@ from matplotlib.axes import Axes
 from figures._planner import columns, rows
 from figures._table import Data
 
+TABLE = "pairs"
+"""Of the planner's tables; without rows there is no picture."""
+
 _OUTCOMES = {"contradicts": "C3", "agrees": "C2", "not forecast": "C0", "not separated": "0.6"}
 _SAID = {
     "contradicts": "forecast the other way round",
@@ -18,7 +21,7 @@ _SAID = {
 def data() -> Data:
     """Every pair of methods with the better one first; ``outcome`` is a place in the row of outcomes."""
     table = []
-    for row in rows("pairs"):
+    for row in rows(TABLE):
         sign = 1.0 if row["mean"] >= 0 else -1.0
         low, high = sorted((sign * row["low"], sign * row["high"]))
         table.append(

@@ -5,13 +5,16 @@ from matplotlib.axes import Axes
 from figures._planner import SETTINGS, columns, rows
 from figures._table import Data
 
+TABLE = "regrets"
+"""Of the planner's tables; without rows there is no picture."""
+
 _DATA = {"mnist": "MNIST", "fashion-mnist": "FashionMNIST", "excerpt": "excerpt"}
 _LABELS = {name: rf"{_DATA[name[:-2]]}, $\epsilon$ = {name[-1]}" for name in SETTINGS}
 
 
 def data() -> Data:
     """Mean difference in points and its 95 % interval, by setting."""
-    found = sorted(rows("regrets"), key=lambda row: SETTINGS.index(row["setting"]))
+    found = sorted(rows(TABLE), key=lambda row: SETTINGS.index(row["setting"]))
     return columns(found, "mean", "low", "high")
 
 

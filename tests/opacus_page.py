@@ -304,6 +304,40 @@ def _constant_norm(engine: Engine) -> str:
     return _other_example_matters(engine, nn.BatchNorm1d(5).requires_grad_(False).eval())
 
 
+def _convolution(engine: Engine) -> Any:
+    """A wrapped network with a convolution, and its weights."""
+    model = nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(8, 2))
+    wrapped, optimizer, _ = private(engine(), model)
+    return model, wrapped, optimizer
+
+
+@feature(SAFE, "images with the channels last in memory")
+def _channels_last(engine: Engine) -> str:
+    model, wrapped, optimizer = _convolution(engine)
+    images = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(1))
+    found = []
+    for order in (torch.contiguous_format, torch.channels_last):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(wrapped(images.contiguous(memory_format=order)), torch.tensor([0, 1])).backward()
+        found.append(model[0].weight.grad_sample.clone())
+    change = float((found[0] - found[1]).norm() / found[0].norm())
+    return f"other per-sample gradients of a convolution, by {change:.0%}" if change > 1e-5 else "the same gradients"
+
+
+@feature(SAFE, "images with the examples innermost in memory")
+def _examples_innermost(engine: Engine) -> str:
+    model, wrapped, optimizer = _convolution(engine)
+    images = torch.rand(3, 4, 4, 2, generator=torch.Generator().manual_seed(1))
+    found = []
+    for second in (0.0, 5.0):
+        optimizer.zero_grad()
+        images[..., 1] = second
+        nn.functional.cross_entropy(wrapped(images.permute(3, 0, 1, 2)), torch.tensor([0, 1])).backward()
+        found.append(model[0].weight.grad_sample[0].clone())
+    change = float((found[0] - found[1]).norm())
+    return f"an example's gradient changes by {change:.1g} with another example" if change > 1e-5 else "trains apart"
+
+
 @feature(SAFE, "an example with an infinite feature")
 def _infinite(engine: Engine) -> str:
     model, data = network(), DATA.tensors[0].clone()

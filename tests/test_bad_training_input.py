@@ -36,7 +36,7 @@ _LEFT_OUT = re.compile(
     r"|runs\.write_statement"  # tests/training/runs/test_checkpoint.py
     r"|runs\.(Instrument(\..*)?|Measuring|read_instrument|instrument_path|one_step|code_that_counts)|instrument\.measure"
     # what a file of instruments holds, and parts of `python -m training instrument`: tests/training/instrument
-    r"|data\.(?!load)\w+.*|networks\.(scattering_features|layer_slices|pooled_channels_last)"  # take what `load` gives
+    r"|data\.(?!load)\w+.*|networks\.(scattering_features|layer_slices)"  # take what `load` gives
     r"|probe\.(run_statistics|moment_statistics)"  # tests/training/probe/test_statistics.py
     r"|probe\.(run_private_statistics|private_statistics|private_lines)"  # tests/training/probe/test_private_statistics.py
     r"|networks\.(sample_loss|per_sample_gradients|mean_gradient|loss_hessian)"  # tests/training/networks/test_flat_gradients.py

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from dptheory import claims, convergence, embedding, privacy, pruning, sparsification
 
@@ -269,43 +268,9 @@ def test_how_many_measured_claims_have_an_answer() -> None:
     assert {"open", "the opposite"} == set(missed)
 
 
-def test_what_masks_gain() -> None:
-    found = json.loads((Path(__file__).parents[1] / "proofs" / "results.json").read_text(encoding="utf-8"))["masking"]
-    masked = [row for row in found if row["phases"] == ["final"] and row["arm"] != "dp-sgd-partition"]
-    above = sorted(row["mean"] for row in masked if row["low"] > 0)
-    assert (len(above), len(masked), {row["pairs"] for row in masked}) == (3, 4, {16})
-    assert f"{above[0]:.2f} to {above[-1]:.2f} points in three arms of four (16 pairs" in README
-    (later,) = (row for row in found if row["phases"] == ["final-epsilon-3"])
-    assert later["high"] < 0 and f"At epsilon = 3 the best of these is {-later['mean']:.2f} points below." in README
-
-
-def test_what_tuning_would_have_gained_over_the_plan() -> None:
-    """Points by which the best of a tuned grid is above the planned run, eight pairs of seeds in each of six settings."""
+def test_no_result_of_the_planner_stands() -> None:
     found = json.loads((Path(__file__).parents[1] / "proofs" / "planner.json").read_text(encoding="utf-8"))
-    regrets = {one["setting"]: one for one in found["regrets"]}
-    assert len(regrets) == 6 and not found["missing"]
-    assert f"{np.mean([one['mean'] for one in regrets.values()]):.2f}" == "0.35"
-    worse = {name: one for name, one in regrets.items() if one["low"] > 0}
-    better = {name for name, one in regrets.items() if one["high"] < 0}
-    shown = {name: [f"{one[key]:.2f}" for key in ("mean", "low", "high")] for name, one in worse.items()}
-    assert shown == {"excerpt-3": ["3.35", "0.96", "5.74"], "mnist-3": ["0.67", "0.26", "1.09"]}
-    assert better == {"fashion-mnist-1"} and [
-        f"{-regrets['fashion-mnist-1'][key]:.2f}" for key in ("mean", "high", "low")
-    ] == ["0.94", "0.26", "1.62"]
-
-
-def test_order_and_coverage_of_the_forecasts() -> None:
-    found = json.loads((Path(__file__).parents[1] / "proofs" / "planner.json").read_text(encoding="utf-8"))
-    pairs, covered = found["pairs"], found["covered"]
-    assert (len(pairs), sum(one["low"] > 0 or one["high"] < 0 for one in pairs)) == (60, 43)
-    counts = {kind: [sum(one[kind] == word for one in pairs) for word in ("agrees", "contradicts")]
-              for kind in ("outcome", "isotropic", "curved")}  # fmt: skip
-    assert counts == {"outcome": [1, 0], "isotropic": [8, 16], "curved": [9, 0]}
-    away = [max(one["lower"] - one["value"], one["value"] - one["upper"]) / one["error"] for one in covered]
-    for limit, wanted in ((0.0, ["65", "58", "71"]), (2.0, ["90", "86", "94"])):
-        hits = sum(one <= limit for one in away)
-        span = stats.binomtest(hits, len(away)).proportion_ci(0.95, method="exact")
-        assert len(away) == 216 and [f"{100 * x:.0f}" for x in (hits / len(away), span.low, span.high)] == wanted
+    assert (found["regrets"], found["pairs"], found["covered"]) == ([], [], [])
 
 
 def test_what_the_plans_for_the_papers_settings_are_worth() -> None:

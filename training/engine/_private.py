@@ -23,6 +23,7 @@ from torch.utils.data import (
 from dptheory import _validate
 from training.engine import _distributed
 from training.engine._hooked_layers import check_layers
+from training.engine._memory_order import lay_down_anew
 from training.engine._optimizer import LARGEST, SMALLEST, DistributedMechanismOptimizer, MechanismOptimizer
 from training.engine._privacy_report import ADD_REMOVE, PARTITION, POISSON, ZERO_OUT
 from training.engine._sampling import Batches, GeneratorBatches, PoissonSampler, SecureBatches
@@ -242,6 +243,7 @@ def attach(
         )
         private = prepare_module(module, grad_sample_mode=grad_sample_mode, loss_reduction=loss_reduction)
         private.forbid_grad_accumulation()
+        lay_down_anew(module)
         wrapped.track(private)
         mechanism.attach(private)
     if partition:

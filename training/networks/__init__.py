@@ -12,7 +12,6 @@ from training.networks._paper_networks import (
     scattering_linear,
     wrn_16_4,
 )
-from training.networks._pooling import pooled_channels_last
 from training.networks._small_cnn import IMAGE_SHAPE, layer_slices, small_colour_cnn, small_tanh_cnn
 
 __all__ = [
@@ -25,7 +24,6 @@ __all__ = [
     "loss_hessian",
     "mean_gradient",
     "per_sample_gradients",
-    "pooled_channels_last",
     "resnet20",
     "sample_loss",
     "scattering_cnn",

@@ -94,6 +94,8 @@ class RunConfig:
         mechanism: name, one of :data:`BUILDERS`, and arguments.
         statistics: noise_multiplier and count of the release, where statistics of the training records were released before
             (``python -m training probe --private``): the run counts them in epsilon, and keeps its budget together with them.
+        unjudged: first test images that the accuracy leaves out, 0 to 1e9, and not all there are: for a run that is compared with
+            one that takes so many of them as auxiliary images.
 
     Raises:
         ValueError: a value outside its range, or values that do not go together.
@@ -122,6 +124,7 @@ class RunConfig:
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     mechanism: Mapping[str, Any] = field(default_factory=lambda: {"name": "dp-sgd"})
     statistics: Mapping[str, Any] = field(default_factory=dict)
+    unjudged: int = 0
 
     def __post_init__(self) -> None:
         _validate.choice("data", self.data, NAMES)
@@ -133,6 +136,7 @@ class RunConfig:
             max_grad_norm=_argument_ranges.clip("max_grad_norm", self.max_grad_norm),
             delta=_validate.real("delta", self.delta, 1e-15, 0.1),
             seed=_argument_ranges.seed("seed", self.seed),
+            unjudged=_validate.integer("unjudged", self.unjudged, 0, 10**9),
         )
         _validate.instance("optimizer", self.optimizer, OptimizerConfig)
         if self.optimizer.decay and self.epochs < 2:
@@ -173,10 +177,12 @@ class RunConfig:
             raise ValueError(f"statistics.{error}") from None
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, as in TOML; ``statistics`` only where there were some, ``optimizer.decay`` only where there is any."""
+        """Plain values, as in TOML; ``statistics``, ``unjudged`` and ``optimizer.decay`` only where there are some."""
         plain = dataclasses.asdict(self) | {"mechanism": dict(self.mechanism), "statistics": dict(self.statistics)}
         if not self.statistics:
             del plain["statistics"]
+        if not self.unjudged:
+            del plain["unjudged"]
         if not self.optimizer.decay:
             del plain["optimizer"]["decay"]
         return plain

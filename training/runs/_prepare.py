@@ -97,6 +97,8 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
     train, test = (_inputs(config, load(name=config.data, train=t)) for t in (True, False))
     if config.batch_size > len(train):
         raise ValueError(f"batch_size must be at most the {len(train)} training examples, got {config.batch_size}")
+    if config.unjudged >= len(test):
+        raise ValueError(f"unjudged must be less than the {len(test)} test images, got {config.unjudged}")
     sampling_rate = config.batch_size / len(train)
     steps = last_step(config.epochs, sampling_rate)
     auxiliary = _build.Auxiliary(lambda name: _auxiliary(config, test, name), own=config.data)
@@ -138,7 +140,8 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
         )
     else:
         batches = PoissonBatches(train_size=len(train), sampling_rate=sampling_rate, seed=stream(config.seed, _BATCHES))
-    test = Images(test.name, test.pixels[auxiliary.used :], test.labels[auxiliary.used :])
+    out = max(auxiliary.used, config.unjudged)
+    test = Images(test.name, test.pixels[out:], test.labels[out:])
     return Run(config, model, private, optimizer, batches, train, test, device, steps)
 
 

@@ -6,7 +6,6 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 
 import torch
@@ -17,7 +16,6 @@ from torch import nn
 from training import engine
 from training.engine import BudgetError
 from training.mechanisms import GradualCooling
-from training.networks import pooled_channels_last
 from training.runs import _checkpoint
 from training.runs._config import RunConfig
 from training.runs._interrupts import interrupts_between_steps
@@ -160,8 +158,7 @@ def _backward(run: Run, part: torch.Tensor) -> float:
             p.grad_sample = p.new_zeros(0, *p.shape)
         return 0.0
     pixels, labels = run.train.pixels[part].to(run.device), run.train.labels[part].to(run.device)
-    hooks = run.config.grad_sample_mode == "hooks"
-    with warnings.catch_warnings(), pooled_channels_last(run.model) if hooks else nullcontext():
+    with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Full backward hook is firing")
         with trained_outputs(run.model) as outputs:
             losses = nn.functional.cross_entropy(run.private(pixels), labels, reduction="none")

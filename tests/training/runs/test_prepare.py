@@ -36,6 +36,20 @@ def test_images_taken_as_not_protected_are_not_judged_by() -> None:
     assert len(runs.prepare(tiny_config(SPARSE), CPU).test) == TEST
 
 
+def test_a_run_beside_one_with_auxiliary_images_can_be_judged_by_the_same_images() -> None:
+    """The larger of what is said and what is taken is left out; the training is the same."""
+    taken, plain = (runs.prepare(tiny_config(GEP, unjudged=left), CPU).test for left in (0, 14))
+    beside, more = (runs.prepare(tiny_config(unjudged=left), CPU).test for left in (14, 59))
+    assert torch.equal(taken.pixels, plain.pixels) and torch.equal(taken.labels, beside.labels)
+    assert torch.equal(taken.pixels, beside.pixels) and (len(taken), len(more)) == (TEST - 14, 1)
+    assert len(runs.prepare(tiny_config(GEP, unjudged=20), CPU).test) == TEST - 20
+    assert "unjudged" not in tiny_config().as_dict() and tiny_config(unjudged=3).as_dict()["unjudged"] == 3
+    with pytest.raises(ValueError, match="unjudged must be less than the 60 test images, got 60"):
+        runs.prepare(tiny_config(unjudged=60), CPU)
+    with pytest.raises(ValueError, match=r"unjudged must be an integer in 0..1000000000, got -1"):
+        tiny_config(unjudged=-1)
+
+
 def test_images_of_another_set_cost_no_test_images() -> None:
     run = runs.prepare(tiny_config(GEP, data="mnist"), CPU)
     assert len(run.test) == TEST

@@ -1,20 +1,16 @@
 """What decides about a claim: each has its rule, each rule a comparison that its study makes, and wrong ones are refused."""
 
 import dataclasses
-import json
 import math
 import re
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
-from scipy import stats
 
 from dptheory import claims
-from training.runs import _comparisons, _plan, _rules, _verdicts
+from training.runs import _rules
 from training.runs._rules import Condition, read_contradicted, read_forecasts, read_rules, read_studies
-from training.runs._statistics import Difference
 from training.runs._study import Comparison
 
 STUDIES = read_studies()
@@ -133,94 +129,3 @@ def test_wrong_words_are_refused(home: Path, text: str, says: str) -> None:
     (home / "answers" / "contradicted.toml").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=re.escape(says)):
         read_contradicted(STUDIES, home)
-
-
-def test_numbers_of_the_words_on_masking_are_those_of_the_results() -> None:
-    text = read_contradicted(STUDIES)["masking"]
-    study, results = STUDIES["masking"], _rules.HOME.parents[1] / "proofs" / "results"
-    find = _verdicts.committed(study, results)
-    made = {one.arm: _comparisons.compare(study, one, find) for one in study.comparisons if one.phases == ("final",)}
-    above = sorted(one.last.mean for arm, one in made.items() if one.last.low > 0)
-    masked = [arm for arm in made if arm != "dp-sgd-partition"]
-    assert (len(above), len(masked)) == (3, 4) and f"{above[0]:.2f} to {above[-1]:.2f} points above DP-SGD" in text
-    phase = study.phase("final")
-    chosen = {_plan.chosen(study, phase, arm, find)["optimizer.learning_rate"] for arm in ("dp-sgd", *masked)}
-    assert chosen == {4.0}
-    between = Comparison(("final",), "sparsification-90", "sparsification-50")
-    found = _comparisons.compare(study, between, find).last
-    words = " ".join(text.split())
-    (winner,) = (one for one in study.comparisons if one.phases == ("final-epsilon-3",))
-    last = _comparisons.compare(study, winner, find).last
-    assert f"is {-last.mean:.2f} points below ({-last.high:.2f} to {-last.low:.2f})" in words and last.high < 0
-    assert f"by {found.mean:.2f} points ({found.low:.2f} to {found.high:.2f};" in words
-    tuning = study.phase("tuning")
-    accuracies = dict.fromkeys((2.0, 4.0, 8.0), 0.0)
-    for run in _plan.runs_of(study, tuning, "dp-sgd", find):
-        if run.point["optimizer.learning_rate"] in accuracies:
-            accuracies[run.point["optimizer.learning_rate"]] += 100 * find(run)["epochs"]["test_accuracy"][-1] / 2
-    curve = np.polyfit(np.log2(list(accuracies)), list(accuracies.values()), 2)
-    top = -curve[1] / (2 * curve[0])
-    assert curve[0] < 0 and len(tuning.seeds) == 2
-    assert f"top at {2**top:.1f}, {np.polyval(curve, top) - accuracies[4.0]:.2f} points above 4." in words
-
-
-def test_numbers_of_the_words_on_handcrafted_features_are_those_of_the_results() -> None:
-    text = " ".join(read_contradicted(STUDIES)["handcrafted"].split())
-    study, results = STUDIES["handcrafted"], _rules.HOME.parents[1] / "proofs" / "results"
-    find = _verdicts.committed(study, results)
-    made = {
-        (*one.phases, one.arm, one.against): _comparisons.compare(study, one, find).last for one in study.comparisons
-    }
-    gain = made["final", "ranked-freeze", "freeze"]
-    assert (
-        f"is {gain.mean:.2f} points ({gain.low:.2f} to {gain.high:.2f}) above random freeze" in text and gain.low > 0.5
-    )
-    for arm, words in (("freeze", "random freeze is {} below DP-SGD"), ("ranked-freeze", "is still {} below DP-SGD")):
-        loss = made["final", arm, "dp-sgd"]
-        assert words.format(f"{-loss.mean:.2f} ({-loss.high:.2f} to {-loss.low:.2f})") in text and loss.high < 0
-    assert all(one.low < 0 < one.high for (phase, *_), one in made.items() if phase == "linear")
-
-
-def test_numbers_of_the_words_on_the_cause_are_those_of_the_results() -> None:
-    text = " ".join(read_contradicted(STUDIES)["cause"].split())
-    study, results = STUDIES["cause"], _rules.HOME.parents[1] / "proofs" / "results"
-    find = _verdicts.committed(study, results)
-
-    def last(phases: tuple[str, ...], arm: str) -> Difference:
-        made = _comparisons.compare(study, Comparison(phases, arm, arm.split("-")[0]), find)
-        assert made is not None
-        return made.last
-
-    half, most = (last(("noise-1-no-clip", "noise-4-no-clip"), f"noisy-{rate}") for rate in (50, 90))
-    assert half.low > 0 and most.low > 0
-    assert f"{half.mean:.2f} points ({half.low:.2f} to {half.high:.2f}) at 50 percent" in text
-    assert f"{most.mean:.2f} ({most.low:.2f} to {most.high:.2f}) at 90" in text
-
-    def interval(arm: str, *cells: str) -> tuple[float, float, float]:
-        """Mean of the paired differences in points, with the ends of its 95 % interval."""
-        points = []
-        for name in (arm, arm.split("-")[0]):
-            files = [one for cell in cells for one in sorted((results / "cause").glob(f"{cell}_{name}_seed=*.json"))]
-            assert len(files) == 4 * len(cells)
-            points.append(
-                [100 * json.loads(one.read_text(encoding="utf-8"))["epochs"]["test_accuracy"][-1] for one in files]
-            )
-        differences = np.subtract(*points)
-        half = stats.t.ppf(0.975, len(differences) - 1) * differences.std(ddof=1) / len(differences) ** 0.5
-        return differences.mean(), differences.mean() - half, differences.mean() + half
-
-    allowed, others = "noise-4-large-clip", ("noise-1-small-clip", "noise-1-large-clip", "noise-4-small-clip")
-    one, other = (interval(f"both-{rate}", allowed) for rate in (50, 90))
-    assert one[1] < 0 < one[2] and other[1] < 0 < other[2]
-    assert (
-        f"(4 pairs: {one[0]:.2f}, {one[1]:.2f} to {one[2]:.2f}, at 50 percent, {other[0]:.2f}, {other[1]:.2f} to"
-        in text
-    )
-    assert f"to {other[2]:.2f}, at 90)" in text
-    assert all(interval(f"both-{rate}", cell)[2] < 0 for cell in others for rate in (50, 90))
-    mean, low, high = interval("both-50", "noise-1-large-clip", "noise-4-small-clip")
-    differs = read_rules(STUDIES)["rs.fig2"].by[0].differs
-    assert (
-        f"The two cells of 1 alone, asked after the results: {mean:.2f} [{low:.2f}, {high:.2f}] points over 8"
-        in differs
-    )

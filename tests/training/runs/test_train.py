@@ -22,8 +22,9 @@ from typer.testing import CliRunner
 
 from tests.training.forked import FORKSERVER, ROOT, Forked
 from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
-from training import runs
+from training import engine, runs
 from training.__main__ import app
+from training.networks import per_sample_gradients
 from training.runs import CSV, JSON, STATE, _checkpoint, _prepare, _train, accuracy
 
 CPU = torch.device("cpu")
@@ -113,6 +114,35 @@ def test_learns_without_noise(tmp_path: Path) -> None:
     assert run.rows[-1]["test_accuracy"] > 0.3 and run.rows[-1]["train_loss"] < run.rows[0]["train_loss"]
     rows, done = read(tmp_path)
     assert rows[-1]["epsilon"] == "inf" and done["epochs"][-1]["epsilon"] is None
+
+
+def flat(run: runs.Run) -> torch.Tensor:
+    """All weights of a run, as they are now."""
+    return torch.cat([p.detach().flatten() for p in run.model.parameters()])
+
+
+@pytest.mark.parametrize(
+    "refreshes", [None, {}, {"refreshes_per_epoch": 1}], ids=["dp-sgd", "sparsification", "freeze"]
+)
+@pytest.mark.parametrize("model", ["small-cnn", "dp-cnn", "linear-probe"])
+def test_a_run_is_its_algorithm_written_out(model: str, refreshes: dict[str, int] | None) -> None:
+    """Six steps from epoch to epoch, their noise left out: the sum of clip(mask * g) over B, with momentum, by functorch."""
+    mechanism = {"name": "dp-sgd"} if refreshes is None else SPARSE | refreshes
+    run = runs.prepare(tiny_config(mechanism, model=model, data="cifar-10" if model == "dp-cnn" else "excerpt"), CPU)
+    run.optimizer._noise = lambda like, std: torch.zeros_like(like)
+    bare = runs.build_model(model, features=run.train.pixels[0].numel(), seed=0)
+    velocity = torch.zeros(sum(p.numel() for p in bare.parameters()))
+    for step in range(6):
+        bare.load_state_dict(run.model.state_dict())
+        before, drawn = flat(run), run.batches.batch(step, *engine.place())
+        gradients = per_sample_gradients(bare, run.train.pixels[drawn], run.train.labels[drawn])
+        _train.one_step(run)
+        if refreshes is not None:
+            gradients = gradients * torch.cat([m.flatten() for m in run.optimizer.mechanism.mask])
+        norms = gradients.norm(dim=1, keepdim=True)
+        velocity = 0.9 * velocity + (gradients / norms.clamp_min(1.0)).sum(0) / 30
+        assert (before - 0.5 * velocity - flat(run)).norm() < 1e-3 * velocity.norm()
+    assert (norms > 1.0).any(), "the clip must have been seen"
 
 
 def test_the_learning_rate_decays_from_epoch_to_epoch() -> None:
