@@ -5,17 +5,23 @@ extra ``train`` even where it is installed, so that the site is the same everywh
 """
 
 import sys
+import tomllib
 from collections.abc import Sequence
 from functools import cache
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 
-PACKAGES = ("kymatio", "matplotlib", "opacus", "pooch", "torch")
+_EXTRAS = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+    "optional-dependencies"
+]
+PACKAGES = tuple(one.partition(">")[0] for one in _EXTRAS["train"])
+"""What the extra brings; each package has its module's name."""
 
 
 class _Anything(type):
