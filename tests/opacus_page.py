@@ -3,7 +3,7 @@
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -280,62 +280,58 @@ def _normalised(engine: Engine) -> str:
     return trained(nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Linear(5, 2)), engine)
 
 
-def _other_example_matters(engine: Engine, layer: nn.Module) -> str:
-    """Gradient of one example, twice, with another second one."""
-    model = nn.Sequential(nn.Linear(6, 5), layer, nn.Linear(5, 2))
+def _gradients(
+    engine: Engine, model: nn.Sequential, layer: Any, pairs: Iterable[torch.Tensor]
+) -> Iterator[torch.Tensor]:
+    """Per-sample gradients of a layer's weights, of one pair of examples after the other."""
     wrapped, optimizer, _ = private(engine(), model)
-    found = []
-    for second in (0.0, 5.0):
+    for pair in pairs:
         optimizer.zero_grad()
-        pair = torch.stack([torch.ones(6), second * torch.arange(6.0)])
         nn.functional.cross_entropy(wrapped(pair), torch.tensor([0, 1])).backward()
-        found.append(model[2].weight.grad_sample[0].clone())
-    change = float((found[0] - found[1]).norm())
+        yield layer.weight.grad_sample.clone()
+
+
+def _other_example_matters(engine: Engine, model: nn.Sequential, layer: Any, pairs: Iterable[torch.Tensor]) -> str:
+    """Gradient of one example, twice, with another second one."""
+    one, other = (found[0] for found in _gradients(engine, model, layer, pairs))
+    change = float((one - other).norm())
     return f"an example's gradient changes by {change:.1g} with another example" if change > 1e-5 else "trains apart"
+
+
+def _other_example_of_norm_matters(engine: Engine, norm: nn.Module) -> str:
+    model = nn.Sequential(nn.Linear(6, 5), norm, nn.Linear(5, 2))
+    pairs = (torch.stack([torch.ones(6), second * torch.arange(6.0)]) for second in (0.0, 5.0))
+    return _other_example_matters(engine, model, model[2], pairs)
 
 
 @feature(SAFE, "frozen batch normalisation in training mode")
 def _frozen_norm(engine: Engine) -> str:
-    return _other_example_matters(engine, nn.BatchNorm1d(5).requires_grad_(False))
+    return _other_example_of_norm_matters(engine, nn.BatchNorm1d(5).requires_grad_(False))
 
 
 @feature(SAFE, "frozen batch normalisation in `eval()` ([472](https://github.com/meta-pytorch/opacus/issues/472))")
 def _constant_norm(engine: Engine) -> str:
-    return _other_example_matters(engine, nn.BatchNorm1d(5).requires_grad_(False).eval())
+    return _other_example_of_norm_matters(engine, nn.BatchNorm1d(5).requires_grad_(False).eval())
 
 
-def _convolution(engine: Engine) -> Any:
-    """A wrapped network with a convolution, and its weights."""
-    model = nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(8, 2))
-    wrapped, optimizer, _ = private(engine(), model)
-    return model, wrapped, optimizer
+def _convolution() -> nn.Sequential:
+    return nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(8, 2))
 
 
 @feature(SAFE, "images with the channels last in memory")
 def _channels_last(engine: Engine) -> str:
-    model, wrapped, optimizer = _convolution(engine)
-    images = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(1))
-    found = []
-    for order in (torch.contiguous_format, torch.channels_last):
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(wrapped(images.contiguous(memory_format=order)), torch.tensor([0, 1])).backward()
-        found.append(model[0].weight.grad_sample.clone())
-    change = float((found[0] - found[1]).norm() / found[0].norm())
+    model, images = _convolution(), torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(1))
+    orders = (images, images.contiguous(memory_format=torch.channels_last))
+    one, other = _gradients(engine, model, model[0], orders)
+    change = float((one - other).norm() / one.norm())
     return f"other per-sample gradients of a convolution, by {change:.0%}" if change > 1e-5 else "the same gradients"
 
 
 @feature(SAFE, "images with the examples innermost in memory")
 def _examples_innermost(engine: Engine) -> str:
-    model, wrapped, optimizer = _convolution(engine)
-    images = torch.rand(3, 4, 4, 2, generator=torch.Generator().manual_seed(1))
-    found = []
-    for second in (0.0, 5.0):
-        optimizer.zero_grad()
-        images[..., 1] = second
-        nn.functional.cross_entropy(wrapped(images.permute(3, 0, 1, 2)), torch.tensor([0, 1])).backward()
-        found.append(model[0].weight.grad_sample[0].clone())
-    change = float((found[0] - found[1]).norm())
-    return f"an example's gradient changes by {change:.1g} with another example" if change > 1e-5 else "trains apart"
+    model, first = _convolution(), torch.rand(3, 4, 4, generator=torch.Generator().manual_seed(1))
+    pairs = (torch.stack([first, torch.full_like(first, second)], dim=-1).permute(3, 0, 1, 2) for second in (0.0, 5.0))
+    return _other_example_matters(engine, model, model[0], pairs)
 
 
 @feature(SAFE, "an example with an infinite feature")

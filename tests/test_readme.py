@@ -271,6 +271,7 @@ def test_how_many_measured_claims_have_an_answer() -> None:
 def test_no_result_of_the_planner_stands() -> None:
     found = json.loads((Path(__file__).parents[1] / "proofs" / "planner.json").read_text(encoding="utf-8"))
     assert (found["regrets"], found["pairs"], found["covered"]) == ([], [], [])
+    assert "[The planner held against results](proofs/planner.md): no result stands." in README
 
 
 def test_what_the_plans_for_the_papers_settings_are_worth() -> None:

@@ -1,6 +1,7 @@
 """What the studies leave out: noise on the first layers, clipping under a mask, the amplification of Poisson batches."""
 
 import contextlib
+import json
 import math
 from pathlib import Path
 
@@ -125,6 +126,31 @@ def test_noise_that_the_studies_state() -> None:
     joint = 1 / math.hypot(1 / magnitudes.noise_multiplier, 1 / magnitudes.mechanism["selection_multiplier"])
     least = _least(study, "others", "dp-sgd")
     assert joint == pytest.approx(least, rel=1e-3) and joint >= least
+
+
+def test_entries_that_a_step_of_the_study_of_index_pruning_keeps() -> None:
+    """As its answers say: of 26,010; the padding of the last group of index pruning is among what it chooses from."""
+    study, kept = read_study(Path("configs/studies/index_pruning.toml")), dict[str, int]()
+    for arm in ("random-k", "index-pruning", "index-pruning-1000"):
+        table = study.config(study.phase("final"), arm=arm, point={}, seed=0).as_dict()
+        run = prepare(
+            from_dict(table | {"data": "excerpt", "batch_size": 30, "noise_multiplier": 1.0, "epsilon": None}), CPU
+        )
+        kept[arm] = sum(int(one.count_nonzero()) for one in released(run))
+    assert kept["random-k"] == 2601 and all(2630 <= kept[arm] <= 2650 for arm in kept if arm != "random-k"), kept
+
+
+def test_index_pruning_at_two_budgets_often_makes_the_same_run() -> None:
+    """As the study says."""
+    folder = Path(__file__).parents[3] / "proofs" / "results" / "index_pruning"
+    one, other = (
+        [
+            json.loads((folder / f"final_{arm}_seed={seed}.json").read_text())["epochs"]["test_accuracy"]
+            for seed in range(16)
+        ]
+        for arm in ("index-pruning", "index-pruning-1000")
+    )
+    assert sum(a == b for a, b in zip(one, other, strict=True)) >= 8
 
 
 def test_shuffled_passes_have_the_noise_of_the_poisson_batches() -> None:

@@ -18,6 +18,7 @@ import pytest
 import torch
 from rich.console import Console
 from torch import nn
+from torch.nn.utils import parameters_to_vector
 from typer.testing import CliRunner
 
 from tests.training.forked import FORKSERVER, ROOT, Forked
@@ -116,11 +117,6 @@ def test_learns_without_noise(tmp_path: Path) -> None:
     assert rows[-1]["epsilon"] == "inf" and done["epochs"][-1]["epsilon"] is None
 
 
-def flat(run: runs.Run) -> torch.Tensor:
-    """All weights of a run, as they are now."""
-    return torch.cat([p.detach().flatten() for p in run.model.parameters()])
-
-
 @pytest.mark.parametrize(
     "refreshes", [None, {}, {"refreshes_per_epoch": 1}], ids=["dp-sgd", "sparsification", "freeze"]
 )
@@ -134,14 +130,14 @@ def test_a_run_is_its_algorithm_written_out(model: str, refreshes: dict[str, int
     velocity = torch.zeros(sum(p.numel() for p in bare.parameters()))
     for step in range(6):
         bare.load_state_dict(run.model.state_dict())
-        before, drawn = flat(run), run.batches.batch(step, *engine.place())
+        before, drawn = parameters_to_vector(weights(run)), run.batches.batch(step, *engine.place())
         gradients = per_sample_gradients(bare, run.train.pixels[drawn], run.train.labels[drawn])
         _train.one_step(run)
         if refreshes is not None:
-            gradients = gradients * torch.cat([m.flatten() for m in run.optimizer.mechanism.mask])
+            gradients = gradients * parameters_to_vector(run.optimizer.mechanism.mask)
         norms = gradients.norm(dim=1, keepdim=True)
         velocity = 0.9 * velocity + (gradients / norms.clamp_min(1.0)).sum(0) / 30
-        assert (before - 0.5 * velocity - flat(run)).norm() < 1e-3 * velocity.norm()
+        assert (before - 0.5 * velocity - parameters_to_vector(weights(run))).norm() < 1e-3 * velocity.norm()
     assert (norms > 1.0).any(), "the clip must have been seen"
 
 

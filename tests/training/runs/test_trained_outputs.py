@@ -5,10 +5,8 @@ import torch
 from opacus.grad_sample import GradSampleModule
 from torch import nn
 
-from training.data import Images
-from training.runs import _prepare as prepare_of
-from training.runs import _train as train_of
-from training.runs import build_model, from_dict
+from tests.training.tiny import tiny_config, tiny_load
+from training.runs import _prepare, _train, build_model
 from training.runs._trained_outputs import trained_outputs
 
 GREY, COLOUR, FEATURES = (1, 28, 28), (3, 32, 32), (243, 8, 8)
@@ -56,18 +54,12 @@ def test_gradients_are_those_of_a_whole_pass(name: str, mode: str, frozen: int) 
 )
 def test_gradients_are_those_of_one_example_at_a_time(name: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each parameter's, against a backward pass of one example at a time without Opacus."""
-    data, shape = ("fashion-mnist", (1, 28, 28)) if name in ("small-cnn", "linear-probe") else ("cifar-10", (3, 32, 32))
-    generator = torch.Generator().manual_seed(3)
-    images = Images(data, torch.rand(6, *shape, generator=generator), torch.tensor([4, 0, 9, 9, 1, 7]))
-    monkeypatch.setattr(prepare_of, "load", lambda name, train: images)
-    config = from_dict({
-        "data": data, "model": name, "epochs": 1, "batch_size": 3,
-        "max_grad_norm": 1.0, "noise_multiplier": 1.0, "grad_sample_mode": mode,
-    })  # fmt: skip
-    run = prepare_of.prepare(config, torch.device("cpu"))
+    monkeypatch.setattr(_prepare, "load", tiny_load)
+    data = "excerpt" if INPUTS[name] == GREY else "cifar-10"
+    run = _prepare.prepare(tiny_config(model=name, data=data, grad_sample_mode=mode), torch.device("cpu"))
     part = torch.tensor([5, 0, 3])
     run.optimizer.begin_batch(3)
-    train_of._backward(run, part)
+    _train._backward(run, part)
 
     bare = build_model(name, features=run.train.pixels[0].numel(), seed=1)
     bare.load_state_dict(run.model.state_dict())
