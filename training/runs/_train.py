@@ -6,6 +6,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
@@ -20,6 +21,7 @@ from training.runs import _checkpoint
 from training.runs._config import RunConfig
 from training.runs._interrupts import interrupts_between_steps
 from training.runs._plain_dp_sgd import accuracy
+from training.runs._pooling import pooled_channels_last
 from training.runs._prepare import Run, last_step, prepare
 from training.runs._trained_outputs import trained_outputs
 
@@ -158,7 +160,8 @@ def _backward(run: Run, part: torch.Tensor) -> float:
             p.grad_sample = p.new_zeros(0, *p.shape)
         return 0.0
     pixels, labels = run.train.pixels[part].to(run.device), run.train.labels[part].to(run.device)
-    with warnings.catch_warnings():
+    hooks = run.config.grad_sample_mode == "hooks"
+    with warnings.catch_warnings(), pooled_channels_last(run.model) if hooks else nullcontext():
         warnings.filterwarnings("ignore", "Full backward hook is firing")
         with trained_outputs(run.model) as outputs:
             losses = nn.functional.cross_entropy(run.private(pixels), labels, reduction="none")
