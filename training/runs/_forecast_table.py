@@ -119,7 +119,7 @@ def ratio_of_gains(one: Mapping[str, float | None], other: Mapping[str, float | 
     Returns:
         Both None where the other's is 0 or could not be had; the error alone None where one of the two errors could not be had.
 
-    Example:
+    Example: a step that is worth half as much again.
         >>> from training.runs import ratio_of_gains
         >>> one, other = {"curved": 3.0, "curved_error": 0.4}, {"curved": 2.0, "curved_error": 0.2}
         >>> ratio_of_gains(one, other, "curved")
