@@ -34,7 +34,7 @@ _LEFT_OUT = re.compile(
     r"|runs\.write_answers"  # tests/training/runs/test_results_page.py
     r"|runs\.write_planner"  # tests/training/runs/test_planner.py
     r"|runs\.write_statement"  # tests/training/runs/test_checkpoint.py
-    r"|runs\.(Instrument(\..*)?|Measuring|read_instrument|instrument_path|one_step|code_that_counts)|instrument\.measure"
+    r"|runs\.(Instrument(\..*)?|Measuring|read_instrument|instrument_path|one_step|code_that_counts|ratio_of_gains)|instrument\.measure"
     # what a file of instruments holds, and parts of `python -m training instrument`: tests/training/instrument
     r"|data\.(?!load)\w+.*|networks\.(scattering_features|layer_slices)"  # take what `load` gives
     r"|probe\.(run_statistics|moment_statistics)"  # tests/training/probe/test_statistics.py

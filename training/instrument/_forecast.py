@@ -9,17 +9,22 @@ import torch
 from training.instrument._releases import released
 from training.instrument._view import View, trained_entries
 from training.networks import loss_hessian
-from training.runs import Run, from_dict, prepare
+from training.runs import Run, from_dict, prepare, ratio_of_gains
 
 
 def forecast(view: View, methods: Mapping[str, Mapping[str, Any]], draws: int, curved: int) -> dict[str, Any]:
     """max(0, E<w, g>)^2 / E|g|^2 and max(0, E<w, g>)^2 / E[g'Hg] of what each method releases, relative to the run's own.
 
-    w is the mean gradient of the examples; g the mean gradient that the method releases of a batch drawn from them, with its
-    masks and its noise; H the Hessian of the mean loss of the first ``curved`` of them. The first is the gain of a step at the
-    best rate where the curvature is the same in all directions, the second where it is what it is; null where E[g'Hg] is not
-    positive. ``turned`` is the mean cosine of g and w. Standard errors are by the jackknife over the draws, those of ratios to
-    first order; null where E[g'Hg] is not positive with every draw left out.
+    w is the mean gradient of the examples; g the mean gradient that the method releases of a batch of them, with its masks and
+    its noise; H the Hessian of the mean loss of the first ``curved`` of them. The first is the gain of a step at the best rate
+    where the curvature is the same in all directions, the second where it is what it is; null where E[g'Hg] is not positive.
+    ``turned`` is the mean cosine of g and w.
+
+    A draw puts the examples in a random order and cuts them into batches, each of which is released: which examples a batch
+    holds, the largest part of its spread, then cancels within a draw. (Batches of B of n examples spread by 1 - B/n of what drawn
+    ones would, a small part of E|g|^2 beside the noise.) E[g'Hg] is over the first batch of each. Standard errors
+    are by the jackknife over the draws, with what squaring a descent adds; null where E[g'Hg] is not positive with every draw
+    left out.
     """
     run, found = view.run, dict[str, dict[str, float | None]]()
     for name, changes in {"dp-sgd": {}, **methods}.items():
@@ -27,9 +32,7 @@ def forecast(view: View, methods: Mapping[str, Mapping[str, Any]], draws: int, c
     own = found["dp-sgd"]
     for one in found.values():
         for key in ("isotropic", "curved"):
-            mine, other = one[key], own[key]
-            one[f"relative_{key}"] = mine / other if mine is not None and other else None
-            one[f"relative_{key}_error"] = _ratio_error(one, own, key)
+            one[f"relative_{key}"], one[f"relative_{key}_error"] = ratio_of_gains(one, own, key)
     own["relative_isotropic_error"] = own["relative_curved_error"] = 0.0
     return {"methods": found}
 
@@ -45,10 +48,17 @@ def _worth(view: View, run: Run, draws: int, curved: int) -> dict[str, float | N
     rows, images = [], view.test(0, curved)
     hessian = loss_hessian(view.model, images.pixels, images.labels)
     for _ in range(draws):
-        chosen = torch.randint(len(view.gradients), (view.batch_size,), generator=view.generator)
-        g = _released(view, run, chosen)
-        cosine = float(torch.nn.functional.cosine_similarity(view.mean, g, dim=0))
-        rows.append((float(view.mean @ g), float(g @ g), float(g @ hessian(g).double()), cosine))
+        batches = _batches(view)
+        releases = torch.stack([_released(view, run, batch) for batch in batches])
+        cosines = torch.nn.functional.cosine_similarity(releases, view.mean[None])
+        rows.append(
+            (
+                float((releases @ view.mean).mean()),
+                float(releases.square().sum(1).mean()),
+                float(releases[0] @ hessian(releases[0]).double()),
+                float(cosines.mean()),
+            )
+        )
     descent, square, bend, turned = torch.tensor(rows, dtype=torch.float64).T
     return {
         "isotropic": float(_gain(descent.mean(), square.mean())),
@@ -66,22 +76,26 @@ def _gain(descent: torch.Tensor, cost: torch.Tensor) -> torch.Tensor:
 
 
 def _gain_error(descent: torch.Tensor, cost: torch.Tensor) -> float | None:
-    """Jackknife standard error of the gain; None where a cost with one draw left out is not positive."""
+    """Standard error of the gain; None where a cost with one draw left out is not positive.
+
+    The jackknife sees what is linear in the error s of the mean descent; its square has a variance of 2 s^4 besides, which
+    counts where the descent is hardly told apart from 0.
+    """
     left = len(descent) - 1
     costs = (cost.sum() - cost) / left
     if not bool((costs > 0).all()):
         return None
     gains = _gain((descent.sum() - descent) / left, costs)
-    return float(((gains - gains.mean()) ** 2).sum().mul(left / len(descent)).sqrt())
+    linear = ((gains - gains.mean()) ** 2).sum().mul(left / len(descent)).sqrt()
+    return math.hypot(float(linear), math.sqrt(2.0) * float(descent.var() / len(descent) / cost.mean()))
 
 
-def _ratio_error(one: Mapping[str, float | None], own: Mapping[str, float | None], key: str) -> float | None:
-    """Standard error of the ratio of two gains over draws of their own."""
-    ratio, base = one[f"relative_{key}"], own[key]
-    errors = one[f"{key}_error"], own[f"{key}_error"]
-    if ratio is None or not base or errors[0] is None or errors[1] is None:
-        return None
-    return math.hypot(errors[0], ratio * errors[1]) / base
+def _batches(view: View) -> tuple[torch.Tensor, ...]:
+    """The examples in a random order, cut into batches: as many whole ones as there are; one, of examples that come again, where
+    a batch is larger than all of them."""
+    count, size = len(view.gradients), view.batch_size
+    order = torch.cat([torch.randperm(count, generator=view.generator) for _ in range(math.ceil(size / count))])
+    return torch.split(order[: len(order) // size * size], size)
 
 
 def _released(view: View, run: Run, chosen: torch.Tensor) -> torch.Tensor:

@@ -10,6 +10,7 @@ from training.runs._build import (
 from training.runs._checkpoint import CSV, JSON, STATE, STATEMENT, STATEMENT_JSON, metrics, write_statement
 from training.runs._comparisons import ComparisonResult, compare
 from training.runs._config import OptimizerConfig, RunConfig, from_dict, read_config
+from training.runs._forecast_table import ratio_of_gains
 from training.runs._instruments import Instrument, Measuring, read_instrument
 from training.runs._measured import path_of as instrument_path
 from training.runs._model import build_model, build_optimizer
@@ -65,6 +66,7 @@ __all__ = [
     "parameter_groups",
     "pick_device",
     "prepare",
+    "ratio_of_gains",
     "read_config",
     "read_instrument",
     "read_study",

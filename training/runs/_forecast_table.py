@@ -17,6 +17,9 @@ AGREES, CONTRADICTS, OPEN = "agrees", "contradicts", "open"
 HEAD = ("study", "difference", "isotropic, start / middle / end", "with curvature", "measured", "sign")
 _PLAIN = ("dp-sgd", "gp")
 
+Ratio = tuple[float | None, float | None]
+"""A value and its standard error, each None where it could not be had."""
+
 
 @dataclass(frozen=True)
 class ForecastRow:
@@ -25,14 +28,14 @@ class ForecastRow:
     Attributes:
         study: name.
         difference: the arms, and the phases in which they are compared.
-        ratios: worth of a step of the one arm over that of the other, by kind, one per moment; None where it could not be had.
+        ratios: worth of a step of the one arm over that of the other, by kind, one per moment.
         measured: the difference with its interval; None while a run has no result.
         signs: by kind, whether the forecast has the sign of the difference; empty while a run has no result.
     """
 
     study: str
     difference: str
-    ratios: Mapping[str, tuple[float | None, ...]]
+    ratios: Mapping[str, tuple[Ratio, ...]]
     measured: str | None
     signs: Mapping[str, str]
 
@@ -42,7 +45,7 @@ class ForecastRow:
         return (
             f"[{self.study}](#study-{self.study})",
             self.difference,
-            *(" / ".join("none" if one is None else f"{one:.3g}" for one in self.ratios[kind]) for kind in KINDS),
+            *(" / ".join(_said(one) for one in self.ratios[kind]) for kind in KINDS),
             self.measured or "none yet",
             "; ".join(f"{kind}: {said}" for kind, said in self.signs.items()),
         )
@@ -87,21 +90,57 @@ def _of_the_run(study: Study, comparison: Comparison, run: Mapping[str, Any]) ->
     return True
 
 
-def sign(ratios: Sequence[float | None], difference: Any) -> str:
+def sign(ratios: Sequence[Ratio], difference: Any) -> str:
     """Whether the forecast has the sign of the difference: "agrees", "contradicts" or "open".
 
-    The forecast is the median of the logarithms, so that the arms may be exchanged: of two moments the geometric mean.
+    Moments whose ratio lies within two standard errors of 1 forecast nothing. The forecast is the median of the logarithms of
+    the others, so that the arms may be exchanged: of two moments the geometric mean.
 
     Args:
-        ratios: of the moments, >= 0; those that could not be had are None.
+        ratios: of the moments, >= 0.
         difference: with ends ``low`` and ``high`` of its interval.
     """
-    known = [math.log(one) if one > 0 else -math.inf for one in ratios if one is not None]
-    if not known or difference.low <= 0 <= difference.high:
+    told = [
+        value for value, error in ratios if value is not None and error is not None and abs(value - 1.0) > 2 * error
+    ]
+    if not told or difference.low <= 0 <= difference.high:
         return OPEN
-    return AGREES if (statistics.median(known) > 0) == (difference.low > 0) else CONTRADICTS
+    middle = statistics.median(math.log(one) if one > 0 else -math.inf for one in told)
+    return AGREES if (middle > 0) == (difference.low > 0) else CONTRADICTS
 
 
-def _ratio(methods: Mapping[str, Mapping[str, Any]], arm: str, against: str, kind: str) -> float | None:
-    one, other = (methods["dp-sgd" if name in _PLAIN else name][f"relative_{kind}"] for name in (arm, against))
-    return one / other if one is not None and other else None
+def ratio_of_gains(one: Mapping[str, float | None], other: Mapping[str, float | None], kind: str) -> Ratio:
+    """The worth of a step of the one method over that of the other, and its standard error to first order.
+
+    Args:
+        one, other: a worth of each ``kind`` and its error as ``kind_error``, over draws of their own.
+        kind: of :data:`KINDS`.
+
+    Returns:
+        Both None where the other's is 0 or could not be had; the error alone None where one of the two errors could not be had.
+
+    Example: a step that is worth half as much again.
+        >>> from training.runs import ratio_of_gains
+        >>> one, other = {"curved": 3.0, "curved_error": 0.4}, {"curved": 2.0, "curved_error": 0.2}
+        >>> ratio_of_gains(one, other, "curved")
+        (1.5, 0.25)
+    """
+    value, base = one[kind], other[kind]
+    if value is None or not base:
+        return None, None
+    errors = one[f"{kind}_error"], other[f"{kind}_error"]
+    if errors[0] is None or errors[1] is None:
+        return value / base, None
+    return value / base, math.hypot(errors[0], value / base * errors[1]) / base
+
+
+def _ratio(methods: Mapping[str, Mapping[str, Any]], arm: str, against: str, kind: str) -> Ratio:
+    one, other = (methods["dp-sgd" if name in _PLAIN else name] for name in (arm, against))
+    return ratio_of_gains(one, other, kind)
+
+
+def _said(ratio: Ratio) -> str:
+    value, error = ratio
+    if value is None:
+        return "none"
+    return f"{value:.2g} ± {'?' if error is None else f'{error:.2g}'}"

@@ -249,10 +249,10 @@ def _forecast(rows: list[ForecastRow]) -> Iterator[str]:
         "over E|g|² (the gain of the best rate where the curvature is the same everywhere) and over E[g'Hg] (with the real one), "
         "of the one arm over the other. Above 1 the one is expected to be better. Masks are at their final rates "
         "and drawn for each step: one step of a mask that is held has the same law. "
-        "Standard errors stand in the result files; where one is larger than its number, that number forecasts nothing. "
-        "A moment has none where the step of either arm is worth nothing: where it does not descend on average. "
-        "The sign is that of the median of the logarithms of the moments that there are (of two, their geometric mean), and open "
-        "where the measured interval holds 0."
+        "Beside each is its standard error; a number within two of them of 1 forecasts nothing. "
+        "A moment has none where the step of the other arm does not descend on average, or where E[g'Hg] is not positive. "
+        "The sign is that of the median of the logarithms of the moments that forecast something (of two, their geometric mean), "
+        "and open where none does or the measured interval holds 0."
     )
     yield ""
     yield from _table(HEAD, (row.cells for row in rows)) if rows else iter(("No forecast has been run.",))

@@ -3,28 +3,52 @@
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from tests.training.runs.invented import find_by, study
-from training.runs._forecast_table import forecast_rows, sign
+from training.runs._forecast_table import forecast_rows, ratio_of_gains, sign
 
 
 def moment(**methods: tuple[float | None, float | None]) -> dict[str, Any]:
     table = {
-        name.replace("_", "-"): {"relative_isotropic": one, "relative_curved": other}
+        name.replace("_", "-"): {"isotropic": one, "isotropic_error": 0.06, "curved": other, "curved_error": 0.08}
         for name, (one, other) in methods.items()
     }
     return {"methods": table}
 
 
+ABOVE, BELOW, AROUND = (SimpleNamespace(low=low, high=high) for low, high in ((0.1, 0.2), (-0.2, -0.1), (-0.1, 0.1)))
+
+
+def exact(*values: float | None) -> list[tuple[float | None, float | None]]:
+    return [(value, None if value is None else 0.0) for value in values]
+
+
 def test_signs() -> None:
-    above, below, around = (
-        SimpleNamespace(low=low, high=high) for low, high in ((0.1, 0.2), (-0.2, -0.1), (-0.1, 0.1))
-    )
-    assert [sign([2.0, 0.5, 3.0], one) for one in (above, below, around)] == ["agrees", "contradicts", "open"]
-    assert [sign([0.2, None, 0.3], one) for one in (above, below, around)] == ["contradicts", "agrees", "open"]
-    assert sign([None, None], above) == "open"
-    assert [sign(ratios, above) for ratios in ([0.4, 2.2], [0.5, 2.2], [0.0, 9.0])] == [
+    assert [sign(exact(2.0, 0.5, 3.0), one) for one in (ABOVE, BELOW, AROUND)] == ["agrees", "contradicts", "open"]
+    assert [sign(exact(0.2, None, 0.3), one) for one in (ABOVE, BELOW, AROUND)] == ["contradicts", "agrees", "open"]
+    assert sign(exact(None, None), ABOVE) == "open"
+    assert [sign(exact(*ratios), ABOVE) for ratios in ([0.4, 2.2], [0.5, 2.2], [0.0, 9.0])] == [
         "contradicts", "agrees", "contradicts"
     ]  # fmt: skip
+
+
+def test_a_moment_near_1_forecasts_nothing() -> None:
+    """3.0 and 0.2 within two of their errors drop out; without an error nothing is told."""
+    assert [sign([(3.0, e), (0.5, 0.1)], ABOVE) for e in (0.9, 1.1)] == ["agrees", "contradicts"]
+    assert [sign([(0.2, e), (1.5, 0.1)], ABOVE) for e in (0.3, 0.5)] == ["contradicts", "agrees"]
+    assert sign([(3.0, 1.1), (0.7, 0.2)], BELOW) == sign([(3.0, None)], ABOVE) == "open"
+
+
+def test_the_error_of_a_ratio() -> None:
+    one, other = {"curved": 3.0, "curved_error": 0.4}, {"curved": 2.0, "curved_error": 0.2}
+    assert ratio_of_gains(one, other, "curved") == pytest.approx((1.5, (0.4**2 + (1.5 * 0.2) ** 2) ** 0.5 / 2.0))
+    for lacks in ({"curved": None}, {"curved": 0.0}):
+        assert ratio_of_gains(one, other | lacks, "curved") == (None, None)
+    assert ratio_of_gains(one | {"curved": None}, other, "curved") == (None, None)
+    assert ratio_of_gains(one | {"curved": 0.0}, other, "curved")[0] == 0.0
+    for gains in ((one | {"curved_error": None}, other), (one, other | {"curved_error": None})):
+        assert ratio_of_gains(*gains, "curved") == (1.5, None)
 
 
 def test_rows() -> None:
@@ -44,8 +68,8 @@ def test_rows() -> None:
     assert rows[0][:4] == (
         "[invented](#study-invented)",
         f"{one} - {other} ({', '.join(wanted.comparisons[0].phases)})",
-        "0.5 / 0.6",
-        "none / 2",
+        "0.5 ± 0.067 / 0.6 ± 0.07",
+        "none / 2 ± 0.18",
     )
     assert rows[0][4].startswith("-4.95 [") and rows[0][5] == "isotropic: agrees; curved: contradicts"
     assert all(set(row[1].split(" (")[0].split(" - ")) <= {one, other} for row in rows)
