@@ -1,20 +1,24 @@
 """Docstrings for Sphinx: our one-line sections become headed ones, and a formula in plain text stays as it is written."""
 
 import re
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-from sphinx.application import Sphinx
-from sphinx.util.typing import ExtensionMetadata
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import ExtensionMetadata
 
 _LITERAL = re.compile(r"(``.+?``|:\w+:`.+?`)")
 _SPECIAL = re.compile(r"\\[*|_`]|[*|\\_`]")
 """What is escaped in the docstring already stays as it is."""
 _NAMES = re.compile(r" +\w+(, \w+)*: ")
+_SHARED = re.compile(r" {4}(\w+(?:, \w+)+)(: .*)")
+"""Attributes that are described together."""
 _ONE_LINE = re.compile(r"(Source|Example): ?(.*)")
 
 
 def readable(lines: list[str]) -> list[str]:
-    """A docstring as reStructuredText: ``Source:`` and ``Example:`` as sections, markup characters of formulas escaped.
+    """A docstring as reStructuredText: ``Source:`` and ``Example:`` as sections, an entry per attribute, formulas escaped.
 
     Args:
         lines: of the docstring, without its common indentation.
@@ -24,7 +28,7 @@ def readable(lines: list[str]) -> list[str]:
     """
     out: list[str] = []
     example = math = False
-    for line in lines:
+    for line in _one_name_each(lines):
         found = _ONE_LINE.fullmatch(line)
         math = line.startswith(".. math::") or (math and (not line.strip() or line.startswith(" ")))
         if found and found[1] == "Example":
@@ -35,6 +39,26 @@ def readable(lines: list[str]) -> list[str]:
         else:
             out.append(line.removeprefix("    ") if example else line if math else _escaped(line))
     return out
+
+
+def _one_name_each(lines: list[str]) -> Iterator[str]:
+    """Attributes that are described together, each with the description: Napoleon does so for arguments alone."""
+    attributes = False
+    names, shared = list[str](), list[str]()
+    for line in [*lines, ""]:
+        if shared and not line.startswith(" " * 5):
+            for name in names:
+                yield f"    {name}{shared[0]}"
+                yield from shared[1:]
+            shared = []
+        attributes = line == "Attributes:" or (attributes and (line.startswith(" ") or not line))
+        found = _SHARED.fullmatch(line) if attributes else None
+        if found:
+            names, shared = found[1].split(", "), [found[2]]
+        elif shared:
+            shared.append(line)
+        else:
+            yield line
 
 
 def _escaped(line: str) -> str:
@@ -49,10 +73,10 @@ def _with_backslash(found: re.Match[str]) -> str:
     return found[0] if len(found[0]) == 2 else f"\\{found[0]}"
 
 
-def _process(_app: Sphinx, _what: str, _name: str, _one: Any, _options: Any, lines: list[str]) -> None:
+def _process(_app: "Sphinx", _what: str, _name: str, _one: Any, _options: Any, lines: list[str]) -> None:
     lines[:] = readable(lines)
 
 
-def setup(app: Sphinx) -> ExtensionMetadata:
+def setup(app: "Sphinx") -> "ExtensionMetadata":
     app.connect("autodoc-process-docstring", _process, priority=100)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

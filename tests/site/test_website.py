@@ -16,6 +16,7 @@ PROOFS = ROOT / "proofs"
 sys.path.append(str(PROOFS))
 
 from website import curves  # noqa: E402 -- from the folder of the site
+from website.docstrings import readable  # noqa: E402
 
 
 @pytest.mark.parametrize("name", ["mask", "pruning"])
@@ -52,6 +53,17 @@ def test_the_wheel_carries_the_pages_of_all_claims_where_open_looks(
     assert [page for page in claimed if not (pages / page).is_file()] == []
     assert {path.name for path in pages.glob("figures/*.png")} == {path.name for path in PROOFS.glob("figures/*.png")}
     assert not (pages / "website").exists()
+
+
+def test_an_entry_per_attribute_in_the_pages_of_modules() -> None:
+    """Described together in a docstring, two attributes are two entries: Napoleon took the first name for a type."""
+    docstring = [
+        "Ends of an interval, and more.", "", "Args:", "    one, other: stay.", "", "Attributes:", "    pairs: how many.",
+        "    low, high: ends,", "        of both.", "    p: of a * b, c: d.", "", "Example: one, two: three.",
+    ]  # fmt: skip
+    assert readable(docstring)[:12] == [
+        *docstring[:7], "    low: ends,", "        of both.", "    high: ends,", "        of both.", r"    p: of a \* b, c: d.",
+    ]  # fmt: skip
 
 
 def _plain(one: object) -> object:

@@ -1,6 +1,7 @@
 """What decides about a claim: each has its rule, each rule a comparison that its study makes, and wrong ones are refused."""
 
 import dataclasses
+import json
 import math
 import re
 import shutil
@@ -9,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from dptheory import claims
-from training.runs import _rules
+from training.runs import _comparisons, _rules, _verdicts
 from training.runs._rules import Condition, read_contradicted, read_forecasts, read_rules, read_studies
+from training.runs._statistics import Difference
 from training.runs._study import Comparison
 
 STUDIES = read_studies()
@@ -129,3 +131,37 @@ def test_wrong_words_are_refused(home: Path, text: str, says: str) -> None:
     (home / "answers" / "contradicted.toml").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=re.escape(says)):
         read_contradicted(STUDIES, home)
+
+
+def test_numbers_of_the_words_on_the_cause_are_those_of_the_results() -> None:
+    text = " ".join(read_contradicted(STUDIES)["cause"].split())
+    study, results = STUDIES["cause"], _rules.HOME.parents[1] / "proofs" / "results"
+    find = _verdicts.committed(study, results)
+
+    def last(phases: tuple[str, ...], arm: str) -> Difference:
+        made = _comparisons.compare(study, Comparison(phases, arm, arm.split("-")[0]), find)
+        assert made is not None
+        return made.last
+
+    half, most = (last(("noise-1-no-clip", "noise-4-no-clip"), f"noisy-{rate}") for rate in (50, 90))
+    assert half.low > 0 > most.low
+    assert f"{half.mean:.2f} points ({half.low:.2f} to {half.high:.2f}), both" in text
+    assert f"open ({most.mean:.2f}, {most.low:.2f} to {most.high:.2f})" in text
+
+    def accuracies(name: str) -> list[float]:
+        files = sorted((results / "cause").glob(name))
+        assert len(files) == 4, name
+        return [json.loads(one.read_text(encoding="utf-8"))["epochs"]["test_accuracy"][-1] for one in files]
+
+    cells = {one.name: one.arms for one in study.phases if not one.name.endswith("no-clip")}
+    assert len(cells) == 6 and "noise-4-large-clip" in cells
+    for cell, (plain, *masked) in cells.items():
+        assert len(masked) == 2
+        for arm in masked:
+            pairs = zip(accuracies(f"{cell}_{arm}_*"), accuracies(f"{cell}_{plain}_*"), strict=True)
+            assert all(one < other for one, other in pairs), (cell, arm)
+    one = last(("noise-1-large-clip", "noise-4-small-clip"), "both-50")
+    (differs,) = {by.differs for by in read_rules(STUDIES)["rs.fig2"].by}
+    assert (
+        f"The two cells of 1 alone, asked after the results: {one.mean:.2f} [{one.low:.2f}, {one.high:.2f}]" in differs
+    )
