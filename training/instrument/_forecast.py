@@ -1,6 +1,7 @@
 """What one step of each method is worth at the weights of a DP-SGD run: the forecast that accuracies are held against."""
 
 import math
+import statistics
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,9 +21,9 @@ def forecast(view: View, methods: Mapping[str, Mapping[str, Any]], draws: int, c
     where the curvature is the same in all directions, the second where it is what it is; null where E[g'Hg] is not positive.
     ``turned`` is the mean cosine of g and w.
 
-    A draw puts the examples in a random order and cuts them into batches, each of which is released: which examples a batch
-    holds, the largest part of its spread, then cancels within a draw. (Batches of B of n examples spread by 1 - B/n of what drawn
-    ones would, a small part of E|g|^2 beside the noise.) E[g'Hg] is over the first batch of each. Standard errors
+    A draw puts the examples in a random order and cuts them into batches for E<w, g>: which examples a batch holds, the largest
+    part of its spread, then cancels within a draw. E|g|^2, E[g'Hg] and ``turned`` are of one more batch per draw, whose examples
+    are drawn with replacement, as that spread is a part of them. Standard errors
     are by the jackknife over the draws, with what squaring a descent adds; null where E[g'Hg] is not positive with every draw
     left out.
     """
@@ -48,17 +49,10 @@ def _worth(view: View, run: Run, draws: int, curved: int) -> dict[str, float | N
     rows, images = [], view.test(0, curved)
     hessian = loss_hessian(view.model, images.pixels, images.labels)
     for _ in range(draws):
-        batches = _batches(view)
-        releases = torch.stack([_released(view, run, batch) for batch in batches])
-        cosines = torch.nn.functional.cosine_similarity(releases, view.mean[None])
-        rows.append(
-            (
-                float((releases @ view.mean).mean()),
-                float(releases.square().sum(1).mean()),
-                float(releases[0] @ hessian(releases[0]).double()),
-                float(cosines.mean()),
-            )
-        )
+        descents = [float(view.mean @ _released(view, run, batch)) for batch in _batches(view)]
+        g = _released(view, run, torch.randint(len(view.gradients), (view.batch_size,), generator=view.generator))
+        cosine = float(torch.nn.functional.cosine_similarity(view.mean, g, dim=0))
+        rows.append((statistics.fmean(descents), float(g @ g), float(g @ hessian(g).double()), cosine))
     descent, square, bend, turned = torch.tensor(rows, dtype=torch.float64).T
     return {
         "isotropic": float(_gain(descent.mean(), square.mean())),
