@@ -33,6 +33,7 @@ _LEFT_OUT = re.compile(
     r"|runs\.(read_study|study_from_dict|standing|sweep|show|compare|metrics)"  # the same: tests/training/runs/test_sweep.py
     r"|runs\.write_answers"  # tests/training/runs/test_results_page.py
     r"|runs\.write_planner"  # tests/training/runs/test_planner.py
+    r"|runs\.(Rerun|rerun|seconds_taken)"  # tests/training/runs/test_rerun.py
     r"|runs\.write_statement"  # tests/training/runs/test_checkpoint.py
     r"|runs\.(Instrument(\..*)?|Measuring|read_instrument|instrument_path|one_step|code_that_counts|ratio_of_gains)|instrument\.measure"
     # what a file of instruments holds, and parts of `python -m training instrument`: tests/training/instrument

@@ -222,6 +222,35 @@ def instrument(
 
 
 @app.command()
+def rerun(
+    path: Annotated[Path, typer.Argument(help="result file, of a study's run or of an instrument")],
+) -> None:
+    """Make a result file again, by the code of the commit that it names, and say what came out otherwise.
+
+    The same seed and code give the same file on the CPU, but for the times. Ends with code 1 where anything differs.
+
+    Example: [bold]python -m training rerun proofs/results/instruments/inversion_seed=0.json[/bold]
+    """
+    from rich.console import Console
+
+    from training import runs
+
+    try:
+        with user_errors():
+            about = f"making {path.name} again; it took {runs.seconds_taken(path):.0f} s"
+            with Console(stderr=True).status(about):
+                found = runs.rerun(path)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    for line in (*found.machine, *found.changed):
+        typer.echo(line)
+    if not found.same:
+        typer.echo(f"{len(found.changed)} entries came out otherwise, by the code of commit {found.commit}", err=True)
+        raise typer.Exit(1)
+    typer.echo(f"the same but for the times, by the code of commit {found.commit}")
+
+
+@app.command()
 def answers(
     results: Annotated[Path, typer.Option(help="folder of the result files")] = Path("proofs/results"),
     out: Annotated[Path, typer.Option(help="JSON file that the ledger reads")] = Path("dptheory/claims/answers.json"),

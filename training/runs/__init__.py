@@ -18,6 +18,7 @@ from training.runs._plain_dp_sgd import DpSgdSettings, Step, accuracy, dp_sgd, p
 from training.runs._planner_page import write_planner
 from training.runs._prepare import Run, prepare
 from training.runs._progress import Lines
+from training.runs._rerun import Rerun, rerun, seconds_taken
 from training.runs._results import code_that_counts
 from training.runs._results_page import write_answers
 from training.runs._statistics import Difference, Equivalence, equivalence, paired_difference, sign_flip_p
@@ -45,6 +46,7 @@ __all__ = [
     "OptimizerConfig",
     "Outcome",
     "Places",
+    "Rerun",
     "Run",
     "RunConfig",
     "Standing",
@@ -70,7 +72,9 @@ __all__ = [
     "read_config",
     "read_instrument",
     "read_study",
+    "rerun",
     "sampling_rate",
+    "seconds_taken",
     "show",
     "sign_flip_p",
     "standing",

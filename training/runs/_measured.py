@@ -88,12 +88,20 @@ def path_of(folder: Path, *, name: str, seed: int) -> Path:
     return folder / FOLDER / f"{name}_seed={_argument_ranges.seed('seed', seed)}.json"
 
 
+def read(path: Path) -> Result | None:
+    """The measurements in a file; None where there is none.
+
+    Raises:
+        ValueError: the file holds none.
+    """
+    return read_entries(path, "an instrument", ("quantities", "code", "arms"))
+
+
 def committed(folder: Path) -> FindMeasured:
     """The results that count: those of code that differs from its commit are none."""
 
     def found(name: str, seed: int) -> Result | None:
-        path = path_of(folder, name=name, seed=seed)
-        result = read_entries(path, "an instrument", ("quantities", "code", "arms"))
+        result = read(path_of(folder, name=name, seed=seed))
         return None if result is None or result["code"].get("dirty") else result
 
     return found

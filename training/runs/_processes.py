@@ -18,9 +18,10 @@ _MOST_DEATHS = 10
 _LOOK_SECONDS = 0.2
 _BUSY_SECONDS = 2.0
 _LOG = "log.txt"
-_WORKER = ("-m", "training.runs._worker")
+_WORKER = ("-P", "-m", "training.runs._worker")  # -P: the code of PYTHONPATH, whatever lies in the working directory
 _TAIL = 2000
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_ROOT = Path(__file__).parents[2]
 
 DONE, STOPPED, BUSY, FAILED = "done", "stopped", "busy", "failed"
 
@@ -33,13 +34,16 @@ class Ending:
     message: str = ""
 
 
-def in_fresh_process(task: Task, deadline: float | None = None, stop: Callable[[], bool] | None = None) -> Ending:
+def in_fresh_process(
+    task: Task, deadline: float | None = None, stop: Callable[[], bool] | None = None, *, code: Path = _ROOT
+) -> Ending:
     """Do a run in a process of its own.
 
     Args:
         task: what to do.
         deadline: by this machine's clock (``time.time()``), when to stop; None for never.
         stop: says that it is time to stop; for callers in this process.
+        code: folder of the packages that the process takes.
     """
     deaths, epochs = 0, 0
     while deaths < _MOST_DEATHS:
@@ -50,18 +54,18 @@ def in_fresh_process(task: Task, deadline: float | None = None, stop: Callable[[
         if taken(Path(task.folder)):
             time.sleep(_BUSY_SECONDS)
             return Ending(BUSY)
-        code, told = _watched(task, deadline, stop)
-        if code == 0:
+        ended, told = _watched(task, deadline, stop, code)
+        if ended == 0:
             return (
                 Ending(DONE)
                 if task.finished()
                 else Ending(FAILED, f"it left no result of its configuration in {task.result}")
             )
-        if code == _worker.BUSY:
+        if ended == _worker.BUSY:
             return Ending(BUSY)
-        if told and code != _worker.FAILED:
+        if told and ended != _worker.FAILED:
             return Ending(STOPPED)
-        if 0 < code != _worker.STOPPED:
+        if 0 < ended != _worker.STOPPED:
             return Ending(FAILED, _tail(task))
         reached = epochs_done(Path(task.folder))
         deaths, epochs = (0, reached) if reached > epochs else (deaths + 1, epochs)
@@ -76,21 +80,25 @@ def epochs_done(folder: Path) -> int:
         return 0
 
 
-def _watched(task: Task, deadline: float | None, stop: Callable[[], bool] | None) -> tuple[int, bool]:
+def environment(code: Path) -> dict[str, str]:
+    """Of a process with one thread that takes its packages from a folder."""
+    path = os.pathsep.join((str(code), *filter(None, [os.environ.get("PYTHONPATH")])))
+    return os.environ | {"PYTHONPATH": path} | dict.fromkeys(_THREADS, "1")
+
+
+def _watched(task: Task, deadline: float | None, stop: Callable[[], bool] | None, code: Path) -> tuple[int, bool]:
     """Exit code of a worker, negative for the signal that killed it, and whether it was told to stop.
 
     Its standard input stays open while it is wanted, and is closed when this process ends, however it ends.
     """
     folder = Path(task.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    here = os.pathsep.join((str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])))
-    environment = os.environ | {"PYTHONPATH": here} | dict.fromkeys(_THREADS, "1")
     command = [sys.executable, *_WORKER]
     told = False
     with (
         (folder / _LOG).open("wb") as log,
         subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment, start_new_session=True
+            command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment(code), start_new_session=True
         ) as process,
     ):
         assert process.stdin is not None

@@ -29,8 +29,8 @@ def code_version(root: Path | None = None) -> dict[str, Any]:
     root = root or Path(__file__).parents[2]
     if not (root / ".git").exists():
         return {"package": importlib.metadata.version("dptheory")}
-    changed = _git(root, "status", "--porcelain", "--", *_PACKAGES)
-    commit, *trees = _git(root, "rev-parse", "HEAD", *(f"HEAD:{name}" for name in _PACKAGES)).split()
+    changed = git(root, "status", "--porcelain", "--", *_PACKAGES)
+    commit, *trees = git(root, "rev-parse", "HEAD", *(f"HEAD:{name}" for name in _PACKAGES)).split()
     return {"commit": commit, "trees": dict(zip(_PACKAGES, trees, strict=True)), "dirty": bool(changed)}
 
 
@@ -47,7 +47,12 @@ def settled(value: Any) -> Any:
             return value
 
 
-def _git(root: Path, *arguments: str) -> str:
+def git(root: Path, *arguments: str) -> str:
+    """What git says of a checkout.
+
+    Raises:
+        OSError: git cannot be asked, or refuses.
+    """
     done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         raise OSError(f"git {arguments[0]} failed in {root}: {done.stderr.strip()}")

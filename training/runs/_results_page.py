@@ -78,6 +78,9 @@ in the setting of our runs, which is never the paper's (each row says in what it
 does not hold: "the opposite" was found, or it is "open", as the interval or the seeds allow both. In what a setting differs is
 written with the results at hand; of the three seeds of an instrument two were added when the first was known.
 
+Every number comes from the files of `proofs/results`. `python -m training rerun FILE` makes one of them again, by the code of the
+commit that it names, and says what came out otherwise.
+
 Results of networks with a pooling that were trained by the code between 554e4a09 and 5542f772 are withdrawn: convolutions behind
 it had wrong gradients ([CHANGELOG](../CHANGELOG.md)). Those studies run anew. Questions, rules and bounds are as before; some
 grids of learning rates are others, that of index_pruning since eight of its new runs to tune were made."""

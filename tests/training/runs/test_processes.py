@@ -150,7 +150,7 @@ def watched(
 ) -> tuple[int, bool]:
     threads = "OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS"
     monkeypatch.setattr(_processes, "_WORKER", ("-S", "-c", code, threads, f"{task.result} told"))
-    return _processes._watched(task, None, stop)
+    return _processes._watched(task, None, stop, ROOT)
 
 
 def test_what_a_worker_is_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -467,7 +467,7 @@ def test_killed_restarted_stopped_and_resumed_without_processes(
             signal.raise_signal(signal.SIGTERM)
         return step(run)
 
-    def watched(task: Task, deadline: float | None, stop: object) -> tuple[int, bool]:
+    def watched(task: Task, *when: object) -> tuple[int, bool]:
         try:
             _worker.make(task)
         except Killed:
