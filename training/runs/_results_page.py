@@ -272,7 +272,8 @@ def _decided_by(found: Answer) -> str:
 def _study(study: Study, forecast: tuple[Condition, ...], answers: Mapping[str, Answer], find: Find) -> Iterator[str]:
     far = _verdicts.progress(study, find)
     made = [one for one in (_comparisons.compare(study, c, find) for c in study.comparisons) if one is not None]
-    yield from (f"## Study {study.name}", "", f"**{study.title}** {study.question}", "")
+    title = study.title if study.title.endswith("?") else f"{study.title}."
+    yield from (f"## Study {study.name}", "", f"**{title}** {study.question}", "")
     main = next((one for one in made if one.comparison.main), None)
     yield f"**Answer.** {_sentence(main)}" if main else f"**Answer.** None yet: {far}."
     yield from ("", f"Forecast: {study.forecast}")
@@ -285,7 +286,7 @@ def _study(study: Study, forecast: tuple[Condition, ...], answers: Mapping[str, 
         )
     chosen = list(plans.choices_in_words(study, find))
     yield from ("", "Tuned: " + "; ".join(chosen) + ".") if chosen else ()
-    decided = ", ".join(f"`{id}`" for id in study.answers)
+    decided = ", ".join(f"`{id}`" for id in study.answers) or "none of the papers"
     yield from ("", f"{far}, of {far.epochs_in_all} epochs. Claims: {decided}. Command: `{_verdicts.command(study)}`.")
     yield from ("", f"Cost: {study.cost}")
     versions = ", ".join(f"`{one[:12]}`" for one in far.versions)

@@ -62,6 +62,20 @@ def test_before_any_result(tmp_path: Path) -> None:
     assert "Tuned" not in text and "Result files" not in text and "| difference |" not in text and "![" not in text
 
 
+@pytest.mark.parametrize(
+    ("title", "answers", "heading", "said"),
+    [
+        ("Does it?", ("rs.table2", "rs.fig5"), "**Does it?** Really?", "Claims: `rs.table2`, `rs.fig5`. Command"),
+        ("It does", (), "**It does.** Really?", "Claims: none of the papers. Command"),
+    ],
+)
+def test_head_of_a_study(tmp_path: Path, title: str, answers: tuple[str, ...], heading: str, said: str) -> None:
+    study = dataclasses.replace(WANTED, title=title, question="Really?", answers=answers)
+    finds = {"invented": _verdicts.committed(study, tmp_path)}
+    text = _results_page.results_page({"invented": study}, {"invented": ()}, {}, finds)
+    assert f"\n{heading}\n" in text and said in text
+
+
 def test_how_many_answers_are_of_instrumented_runs() -> None:
     def answer(*seeds: float) -> claims.Answer:
         number = claims.Measured(quantity="gain", values=seeds, relation="above 0", outcome="holds")
