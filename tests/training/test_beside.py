@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dptheory import claims, papers
-from training.runs import Difference, paired_difference
+from training.runs import Difference, paired_difference, ratio_of_gains
 from training.runs._rules import HOME, read_rules, read_studies
 
 RESULTS = HOME.parents[1] / "proofs" / "results"
@@ -257,3 +257,30 @@ def test_seeds_that_are_the_same_run() -> None:
 def test_rank_of_the_residuals() -> None:
     ratios = [row["residual"] / row["original"] for rows in measured("subspaces", "gep", "residuals") for row in rows]
     assert f"{min(ratios):.1f} to {max(ratios):.1f} times" in BESIDE["gep.fig5", "subspaces"] and min(ratios) > 1
+
+
+# --- on other pages ---------------------------------------------------------------------------------------------------
+
+
+def test_what_the_sharp_edges_say_of_a_step_and_a_run() -> None:
+    page = (RESULTS.parent / "website" / "sharp_edges.md").read_text(encoding="utf-8")
+    text = " ".join(page.split("**A forecast of one step is none of a run.**")[1].split("\n\n")[0].split())
+    dense = arms("forecast-freezing", 0)["dp-sgd"]
+    middle, end = (row["methods"] for row in dense["measured"]["forecast"][1:])
+    last = dense["steps_per_epoch"] * dense["config"]["epochs"] - 1
+    assert [row["step"] for row in dense["measured"]["forecast"][1:]] == [120, last]
+
+    def worth(arm: str, against: str, kind: str) -> list[str]:
+        return [f"{ratio_of_gains(one[arm], one[against], kind)[0]:.2g}" for one in (middle, end)]
+
+    assert (
+        "is worth {} times one of DP-SGD at the freezing and {} times".format(*worth("freezing", "dp-sgd", "curved"))
+        in text
+    )
+    assert "is worth {} and {} steps of freezing".format(*worth("quiet-layers", "freezing", "isotropic")) in text
+    assert "by that one, {} and {} by the real curvature".format(*worth("quiet-layers", "freezing", "curved")) in text
+    frozen, quiet = (
+        paired_difference(*paired("freezing", ("fashion-1",), *names))
+        for names in (("freezing", "dp-sgd"), ("quiet-layers", "freezing"))
+    )
+    assert f"ends {-frozen.mean:.1f} points below" in text and f"ends {quiet.mean:.1f} points above" in text
