@@ -1,5 +1,7 @@
 """LF Fig. 3 on our small network: norm of the clipped mean gradient of the layers that stay, before and after freezing."""
 
+from typing import Any
+
 from matplotlib.axes import Axes
 
 from figures._instrument import columns, rows
@@ -7,6 +9,13 @@ from figures._table import Data
 
 LAYERS = (2, 3)
 FROZEN_AFTER = 120
+LOOKS = {"freezing": "as_it_is", "dp-sgd": "as_it_is", "dp-sgd if frozen": "if_frozen"}
+"""Runs, and how the same gradients would be with the first layers frozen."""
+STYLES: dict[str, dict[str, Any]] = {
+    "freezing": {"ls": "-", "marker": "o", "ms": 4},
+    "dp-sgd": {"ls": ":"},
+    "dp-sgd if frozen": {"ls": "", "marker": "x", "ms": 5},
+}
 
 
 def layer_columns(keys: tuple[str, ...]) -> Data:
@@ -14,11 +23,11 @@ def layer_columns(keys: tuple[str, ...]) -> Data:
     found = rows("freezing", "freezing", "signals")
     names = found[0]["layers"]
     table = {"step": [row["step"] for row in found]}
-    for arm in ("freezing", "dp-sgd"):
+    for arm, where in LOOKS.items():
         for layer in LAYERS:
             for key in keys:
-                values = [row["as_it_is"][key][layer] for row in rows("freezing", arm, "signals")]
-                table[f"{arm}; {names[layer]}; {key}"] = values
+                measured = rows("freezing", arm.split()[0], "signals")
+                table[f"{arm}; {names[layer]}; {key}"] = [row[where][key][layer] for row in measured]
     return columns(table)
 
 
@@ -28,18 +37,17 @@ def data() -> Data:
 
 
 def draw(ax: Axes, data: Data) -> None:
-    """Solid with freezing, dotted without."""
+    """Solid with freezing, dotted without; a cross where its gradients would be with the layers frozen."""
+    words = {"freezing": "frozen below", "dp-sgd": "nothing frozen", "dp-sgd if frozen": "the same, if frozen"}
     for name in list(data)[1:]:
         arm, layer, _ = name.split("; ")
         colour = "C0" if layer == "fc1" else "C1"
-        style = {"ls": "-", "marker": "o", "ms": 4} if arm == "freezing" else {"ls": ":"}
-        label = f"{layer}, {'frozen below' if arm == 'freezing' else 'nothing frozen'}"
-        ax.plot(data["step"], data[name], color=colour, label=label, **style)
+        ax.plot(data["step"], data[name], color=colour, label=f"{layer}, {words[arm]}", **STYLES[arm])
     ax.axvline(FROZEN_AFTER, color="0.3", ls="--", lw=0.8)
     ax.set(
         xlabel="step (two of four layers frozen after step 120)",
         ylabel=r"$|s^B|$",
-        ylim=(0, None),
+        ylim=(0, 0.065),
         title="small CNN on FashionMNIST, 2000 test images as the batch",
     )
-    ax.legend()
+    ax.legend(fontsize="small", ncols=3)

@@ -9,6 +9,8 @@ from typing import Any
 
 CONFIRMED, NOT_CONFIRMED, NOT_RUN = "confirmed", "not confirmed", "not run"
 HOLDS, OPPOSITE, OPEN = "holds", "the opposite", "open"
+FAILS = "fails"
+"""Of a bound on a number: no seed keeps it, which can be by far less than the opposite."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +53,7 @@ class Measured:
         quantity: what was measured, in words.
         values: one per seed; None where it could not be had.
         relation: what every value has to be for the claim to hold: "above 0".
-        outcome: "holds"; "the opposite", where no value is as it should be; "open" in between.
+        outcome: "holds"; "fails", where no value is as it should be; "open" in between.
 
     Example:
         >>> from dptheory.claims import Measured
@@ -84,6 +86,7 @@ class Answer:
         instrument: whose runs decide; None where none is about the claim.
         question: what the claim comes to in that study; "" without one.
         differs: in what the runs differ from the paper's.
+        beside: what else their results say, asked after them; it decides nothing.
         findings: the comparisons that decide; empty where it was not run.
         measured: the numbers of instrumented runs that decide; empty where there are none.
         reported: the paper's numbers beside it, as (what, value).
@@ -99,6 +102,7 @@ class Answer:
     instrument: str | None = None
     question: str = ""
     differs: str = ""
+    beside: str = ""
     findings: tuple[Finding, ...] = ()
     measured: tuple[Measured, ...] = ()
     reported: tuple[tuple[str, str], ...] = ()
@@ -112,21 +116,28 @@ class Answer:
     def summary(self) -> str:
         """The state and, where there are any, the effects with intervals, in points, or a number, of all seeds.
 
-        Of several numbers the first that does not hold; what does not hold is said to be "open" or "the opposite".
+        Of several numbers the first that does not hold, and how many of the others do; what does not hold is said to be "open",
+        "the opposite" or, of a number, to fail.
 
         Example:
             >>> from dptheory.claims import Answer, Measured
             >>> one = Measured(quantity="overlap", values=(0.91,), relation="above 0.8", outcome="holds")
-            >>> two = Measured(quantity="gap", values=(0.05,), relation="above 0.1", outcome="the opposite")
+            >>> two = Measured(quantity="gap", values=(0.05,), relation="above 0.1", outcome="fails")
             >>> Answer(state="not confirmed", measured=(one, two)).summary
-            'not confirmed: gap 0.05 (the opposite); and 1 more'
+            'not confirmed: gap 0.05 (fails); 1 of 1 others holds'
         """
         if self.measured:
             first = next((one for one in self.measured if one.outcome != HOLDS), self.measured[0])
-            more = f"; and {len(self.measured) - 1} more" if self.measured[1:] else ""
-            return f"{self.state}: {first.quantity} {first.numbers}{_unless_it_holds(first.outcome)}{more}"
+            return (
+                f"{self.state}: {first.quantity} {first.numbers}{_unless_it_holds(first.outcome)}{self._others(first)}"
+            )
         effects = (f"{one.effect}{_unless_it_holds(one.outcome)}" for one in self.findings)
         return f"{self.state}: {'; '.join(effects)} points" if self.findings else self.state
+
+    def _others(self, first: Measured) -> str:
+        others = [one for one in self.measured if one is not first]
+        held = sum(one.outcome == HOLDS for one in others)
+        return f"; {held} of {len(others)} others hold{'s' if held == 1 else ''}" if others else ""
 
     def lines(self) -> list[str]:
         """Everything about the answer, a sentence each.
@@ -149,6 +160,8 @@ class Answer:
             found.append("the paper: " + "; ".join(f"{what}: {value}" for what, value in self.reported))
         if self.differs:
             found.append(f"not the paper's setting: {self.differs}")
+        if self.beside:
+            found.append(f"asked after the results: {self.beside}")
         found += [f"results: {file}" for file in self.files]
         if self.command:
             found.append(f"command: {self.command}")

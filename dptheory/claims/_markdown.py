@@ -113,7 +113,7 @@ def _caption(claim: Claim) -> list[str]:
     """What the paper's figure shows and whether ours does, where instrumented runs decide."""
     if claim.answer is None or not claim.answer.measured:
         return []
-    paper = "; ".join(f"{what}: {value}" for what, value in claim.reported)
+    paper = "; ".join(f"{what}: {value}" for what, value in claim.answer.reported)
     shown = "shows it" if claim.answer.state == CONFIRMED else "does not show all of it"
     return ["", f"The paper's figure: {paper}. This one, of our own run, {shown} ({claim.answer.state})."]
 

@@ -14,7 +14,7 @@ from training.runs._study import Comparison, Study
 PREFIX = "forecast-"
 KINDS = ("isotropic", "curved")
 AGREES, CONTRADICTS, OPEN = "agrees", "contradicts", "open"
-HEAD = ("study", "difference", "isotropic, start / middle / end", "with curvature", "measured", "sign")
+HEAD = ("study", "difference", "of a DP-SGD run", "isotropic", "with curvature", "measured", "sign")
 _PLAIN = ("dp-sgd", "gp")
 
 Ratio = tuple[float | None, float | None]
@@ -28,6 +28,7 @@ class ForecastRow:
     Attributes:
         study: name.
         difference: the arms, and the phases in which they are compared.
+        run: after which steps of which DP-SGD run.
         ratios: worth of a step of the one arm over that of the other, by kind, one per moment.
         measured: the difference with its interval; None while a run has no result.
         signs: by kind, whether the forecast has the sign of the difference; empty while a run has no result.
@@ -35,6 +36,7 @@ class ForecastRow:
 
     study: str
     difference: str
+    run: str
     ratios: Mapping[str, tuple[Ratio, ...]]
     measured: str | None
     signs: Mapping[str, str]
@@ -45,6 +47,7 @@ class ForecastRow:
         return (
             f"[{self.study}](#study-{self.study})",
             self.difference,
+            self.run,
             *(" / ".join(_said(one) for one in self.ratios[kind]) for kind in KINDS),
             self.measured or "none yet",
             "; ".join(f"{kind}: {said}" for kind, said in self.signs.items()),
@@ -62,22 +65,37 @@ def forecast_rows(
         result = measured(f"{PREFIX}{name}", 0)
         if result is None:
             continue
-        moments = result["arms"]["dp-sgd"]["measured"]["forecast"]
+        dense = result["arms"]["dp-sgd"]
+        moments = dense["measured"]["forecast"]
+        steps = " / ".join(str(row["step"]) for row in moments)
         known = [plain for plain in _PLAIN if plain in study.arms] + list(moments[0]["methods"])
         for comparison in study.comparisons:
             arms = (comparison.arm, comparison.against)
-            if not set(arms) <= set(known) or not _of_the_run(study, comparison, result["arms"]["dp-sgd"]["config"]):
+            if not set(arms) <= set(known) or not _of_the_run(study, comparison, dense["config"]):
                 continue
-            ratios = {kind: tuple(_ratio(row["methods"], *arms, kind) for row in moments) for kind in KINDS}
+            start = max(_starts(study, comparison, arm) for arm in arms) * _steps(dense)
+            ratios = {kind: tuple(_ratio(row, *arms, kind, start=start) for row in moments) for kind in KINDS}
             found = _comparisons.compare(study, comparison, finds[name])
             last = None if found is None else found.last
             yield ForecastRow(
                 name,
                 f"{' - '.join(arms)} ({', '.join(comparison.phases)})",
+                f"rate {dense['config']['optimizer']['learning_rate']:g}, after {steps} of {round(_steps(dense))} steps",
                 ratios,
                 None if last is None else str(last),
                 {} if last is None else {kind: sign(ratios[kind], last) for kind in KINDS},
             )
+
+
+def _steps(dense: Mapping[str, Any]) -> float:
+    """Of the whole run, of which the instrument makes those up to its last moment."""
+    return float(dense["steps_per_epoch"] * dense["config"]["epochs"])
+
+
+def _starts(study: Study, comparison: Comparison, arm: str) -> float:
+    """After which share of its run an arm is what its name says; before it, it is DP-SGD."""
+    phase = study.phase(comparison.phases[0])
+    return float(study.config(phase, arm=arm, point={}, seed=phase.seeds[0]).mechanism.get("after", 0.0))
 
 
 def _of_the_run(study: Study, comparison: Comparison, run: Mapping[str, Any]) -> bool:
@@ -134,7 +152,11 @@ def ratio_of_gains(one: Mapping[str, float | None], other: Mapping[str, float | 
     return value / base, math.hypot(errors[0], value / base * errors[1]) / base
 
 
-def _ratio(methods: Mapping[str, Mapping[str, Any]], arm: str, against: str, kind: str) -> Ratio:
+def _ratio(moment: Mapping[str, Any], arm: str, against: str, kind: str, *, start: float) -> Ratio:
+    """At a moment; none before the step from which the arms differ."""
+    if moment["step"] < start:
+        return None, None
+    methods = moment["methods"]
     one, other = (methods["dp-sgd" if name in _PLAIN else name] for name in (arm, against))
     return ratio_of_gains(one, other, kind)
 

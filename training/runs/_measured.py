@@ -42,7 +42,7 @@ class Bound:
     def finding(self, values: tuple[float | None, ...]) -> Measured:
         """What the seeds say: it holds in all of them, in none, or in some. A value that could not be had holds nothing."""
         held = [value is not None and self.above < value < self.below for value in values]
-        outcome = "holds" if all(held) else "open" if any(held) else "the opposite"
+        outcome = "holds" if all(held) else "open" if any(held) else "fails"
         return Measured(quantity=self.words, values=values, relation=str(self), outcome=outcome)
 
 
@@ -54,6 +54,7 @@ class AskedOfInstrument:
         instrument: whose runs they are.
         question: in words.
         differs: in what its runs differ from the paper's.
+        beside: what else its results say, asked after them; it decides nothing.
         reported: names of the paper's numbers to stand beside it.
         bounds: that decide.
     """
@@ -63,6 +64,7 @@ class AskedOfInstrument:
     differs: str
     reported: tuple[str, ...]
     bounds: tuple[Bound, ...]
+    beside: str = ""
 
 
 def path_of(folder: Path, *, name: str, seed: int) -> Path:
@@ -117,12 +119,13 @@ def read_asked(table: Mapping[str, Any], instruments: Mapping[str, Instrument]) 
     Raises:
         ValueError: it names what there is none of, or says nothing.
     """
-    only(table, ("instrument", "question", "differs", "reported", "bounds"))
+    only(table, ("instrument", "question", "differs", "beside", "reported", "bounds"))
     instrument = instruments[_validate.choice("instrument", table.get("instrument", ""), tuple(instruments))]
     return AskedOfInstrument(
         instrument,
         question=said(table, "question"),
         differs=said(table, "differs"),
+        beside=said(table, "beside") if "beside" in table else "",
         reported=listed(table, "reported"),
         bounds=tuple(_bound(one, instrument) for one in listed(table, "bounds")),
     )
@@ -159,6 +162,7 @@ def answer(claim: str, asked: AskedOfInstrument, find: FindMeasured, folder: Pat
         instrument=instrument.name,
         question=asked.question,
         differs=asked.differs,
+        beside=asked.beside if done else "",
         measured=measured if done else (),
         reported=tuple((name, numbers[name]) for name in asked.reported),
         files=tuple(path_of(folder, name=instrument.name, seed=seed).as_posix() for seed in instrument.seeds)

@@ -120,13 +120,14 @@ def chosen(study: Study, phase: Phase, arm: str, find: Find) -> Mapping[str, Any
 
 
 def chosen_in_words(study: Study, phase: Phase, arm: str, find: Find) -> str | None:
-    """The same as "learning_rate = 4", saying where a value is the first or the last that was tried."""
+    """The same as "learning_rate = 4", saying where a value is the first or the last that was tried, and which arm was tuned."""
     point = chosen(study, phase, arm, find)
     if point is None or phase.tuned_by is None:
         return None
     vary = study.phase(phase.tuned_by).vary
     ends = {key: " (at the end of the grid)" for key, value in point.items() if value in (vary[key][0], vary[key][-1])}
-    return ", ".join(f"{key} = {value:g}{ends.get(key, '')}" for key, value in point.items())
+    whose = f" (that of {phase.tuned_as[arm]})" if arm in phase.tuned_as else ""
+    return ", ".join(f"{key} = {value:g}{ends.get(key, '')}" for key, value in point.items()) + whose
 
 
 def choices_in_words(study: Study, find: Find) -> Iterator[str]:

@@ -59,6 +59,12 @@ def git(root: Path, *arguments: str) -> str:
     return done.stdout
 
 
+def version(result: Result) -> str:
+    """Of the code that made a result: its commit, or that of the package."""
+    code = result["code"]
+    return str(code.get("commit", code.get("package", "unknown")))
+
+
 def refuse_dirty(code: Mapping[str, Any]) -> None:
     """Keep results out whose code nobody could find again.
 

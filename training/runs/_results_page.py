@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from dptheory.claims import Answer
 from dptheory.files import write_atomically
-from training.runs import _comparisons, _measured, _rules, _verdicts
+from training.runs import _comparisons, _measured, _results, _rules, _verdicts
 from training.runs import _plan as plans
 from training.runs._comparisons import ComparisonResult
 from training.runs._forecast_table import AGREES, CONTRADICTS, HEAD, KINDS, ForecastRow, forecast_rows
@@ -73,10 +73,12 @@ the best epoch of each run, which is what some papers average. The intervals dec
 the 90 % interval of the two one-sided tests. p stands beside them: that of the sign-flip test, times the number of the study's
 comparisons; of eight pairs it is 2/256 times that number at least. Diverged runs count with the accuracy that they have.
 
-"Confirmed" says that all that was asked holds on our runs: the direction or the bound, not the size of the paper's number, and
-in the setting of our runs, which is never the paper's (each row says in what it differs). "Not confirmed" says that some of it
-does not hold: "the opposite" was found, or it is "open", as the interval or the seeds allow both. In what a setting differs is
-written with the results at hand; of the three seeds of an instrument two were added when the first was known.
+"Confirmed" says that all that was asked holds on our runs, in their setting, which is never the paper's (each row says in what
+it differs). Asked was mostly a direction, of some figures also a size. "Not confirmed" says that some of it does not hold. Of a
+comparison "the opposite" was found, or it is "open", as its interval allows both. A bound on a number of an instrument "fails"
+where no seed keeps it, be it by little, and is "open" where some do. In what a setting differs is written with the results at
+hand; of the three seeds of an instrument two were added when the first was known. In one claim the question was put right after
+the results (`lf.asm3.2`: it asked for what the paper itself finds not to be so).
 
 Every number comes from the files of `proofs/results`. `python -m training rerun FILE` makes one of them again, by the code of the
 commit that it names, and says what came out otherwise.
@@ -170,12 +172,14 @@ def _contradictions(
     if against:
         yield ""
     if not made:
-        yield f"Nothing so far: none of the {len(found)} comparisons that the theory has a forecast of can be made by now."
+        yield f"Nothing so far: none of the {len(found)} conditions that the theory sets on comparisons can be tried by now."
         return
     neither = len(made) - held - len(against)
     yield (
-        f"Of {len(found)} comparisons that the theory has a forecast of, {len(made)} can be made by now: the forecast of {held} "
-        f"holds, {len(against)} came out the other way, and {neither} are open, as their intervals allow both."
+        f"Of {len(found)} conditions that the theory sets on comparisons {len(made)} can be tried by now: {held} hold, "
+        f"{len(against)} came out the other way, and {neither} are open, as their intervals allow both. Where the theory "
+        "forecasts no gain or no loss, the condition is that it is smaller than the comparison's margin: no interval shows "
+        "that there is none."
     )
 
 
@@ -185,6 +189,7 @@ def _claims(answers: Mapping[str, Answer]) -> Iterator[str]:
         f"{len(answers)} claims: "
         + ", ".join(f"{counts[state]} {state}" for state in ("confirmed", "not confirmed", "not run"))
         + "."
+        + _shared(answers)
         + _by_instruments(answers)
     )
     yield ""
@@ -202,6 +207,22 @@ def _claims(answers: Mapping[str, Answer]) -> Iterator[str]:
             for id, one in answers.items()
         ),
     )
+    lines = [f"- `{id}`: {one.beside}" for id, one in answers.items() if one.beside]
+    yield from ("", "Asked after the results, deciding nothing:", "", *lines) if lines else ()
+
+
+def _shared(answers: Mapping[str, Answer]) -> str:
+    """On how many measurements the answers rest: two claims may ask for the same numbers."""
+    found = {
+        state: [
+            (one.study, one.instrument, one.findings, one.measured) for one in answers.values() if one.state == state
+        ]
+        for state in ("confirmed", "not confirmed")
+    }
+    if all(len(set(numbers)) == len(numbers) for numbers in found.values()):
+        return ""
+    told = ", ".join(f"the {len(numbers)} {state} on {len(set(numbers))}" for state, numbers in found.items())
+    return f" Some rest on the same numbers: {told}."
 
 
 def _by_instruments(answers: Mapping[str, Answer]) -> str:
@@ -218,8 +239,10 @@ def _by_instruments(answers: Mapping[str, Answer]) -> str:
 def _instrumented(answers: Mapping[str, Answer], measured: FindMeasured) -> Iterator[str]:
     """Every instrument with what it takes and what it answers."""
     yield (
-        "One small network each, trained with the gradients of test images measured on the way, which changes nothing of the "
-        "run. Which number decides about which figure, and the bound on it, was committed before the runs."
+        "Small networks, trained with the gradients of test images measured on the way, which changes nothing of the run; "
+        "`inversion` and `noise` measure untrained ones, and `noise` those of the papers beside a small one. Which number "
+        "decides about which figure, and the bound on it, was committed before the runs. What these two measure comes from "
+        "torch.func, whose gradients were right in the code whose other results are withdrawn."
     )
     yield ""
     rows = []
@@ -227,8 +250,9 @@ def _instrumented(answers: Mapping[str, Answer], measured: FindMeasured) -> Iter
         done = [result for seed in one.seeds if (result := measured(name, seed)) is not None]
         claims = ", ".join(f"`{id}`" for id, found in answers.items() if found.instrument == name)
         seconds = ", ".join(f"{result['cpu_seconds']} s" for result in done)
-        rows.append((f"`{name}`", one.title, claims, f"`{_measured.command(one)}`", seconds or "not run"))
-    yield from _table(("instrument", "what", "claims", "command", "CPU time by seed"), iter(rows))
+        versions = ", ".join(dict.fromkeys(f"`{_results.version(result)[:12]}`" for result in done))
+        rows.append((f"`{name}`", one.title, claims, f"`{_measured.command(one)}`", seconds or "not run", versions))
+    yield from _table(("instrument", "what", "claims", "command", "CPU time by seed", "made by"), iter(rows))
     lines = [f"- `{id}`: {one}" for id, found in answers.items() for one in found.measured]
     yield from ("", *lines) if lines else ()
 
@@ -248,14 +272,14 @@ def _signs(rows: list[ForecastRow]) -> Iterator[str]:
 
 def _forecast(rows: list[ForecastRow]) -> Iterator[str]:
     yield (
-        "What a step is worth at the weights of one DP-SGD run of the study, by the gradients of test images: max(0, E<w, g>)² "
-        "over E|g|² (the gain of the best rate where the curvature is the same everywhere) and over E[g'Hg] (with the real one), "
-        "of the one arm over the other. Above 1 the one is expected to be better. Masks are at their final rates "
-        "and drawn for each step: one step of a mask that is held has the same law. "
-        "Beside each is its standard error; a number within two of them of 1 forecasts nothing. "
-        "A moment has none where the step of the other arm does not descend on average, or where E[g'Hg] is not positive. "
-        "The sign is that of the median of the logarithms of the moments that forecast something (of two, their geometric mean), "
-        "and open where none does or the measured interval holds 0."
+        "What a step is worth at the weights of one DP-SGD run in the study's setting, by the gradients of test images: "
+        "max(0, E<w, g>)² over E|g|² (the gain of the best rate where the curvature is the same everywhere) and over E[g'Hg] "
+        "(with the real one), of the one arm over the other. Above 1 the one is expected to be better. Masks are at their "
+        "final rates and drawn for each step: one step of a mask that is held has the same law. Beside each is its standard "
+        "error; a number within two of them of 1 forecasts nothing. A moment has none where the step of the other arm does "
+        "not descend on average, where E[g'Hg] is not positive, or where an arm of the study freezes nothing yet. The sign is "
+        "that of the median of the logarithms of the moments that forecast something (of two, their geometric mean), and open "
+        "where none does or the measured interval holds 0."
     )
     yield ""
     yield from _table(HEAD, (row.cells for row in rows)) if rows else iter(("No forecast has been run.",))
@@ -272,7 +296,8 @@ def _decided_by(found: Answer) -> str:
 def _study(study: Study, forecast: tuple[Condition, ...], answers: Mapping[str, Answer], find: Find) -> Iterator[str]:
     far = _verdicts.progress(study, find)
     made = [one for one in (_comparisons.compare(study, c, find) for c in study.comparisons) if one is not None]
-    yield from (f"## Study {study.name}", "", f"**{study.title}** {study.question}", "")
+    title = study.title if study.title.endswith("?") else f"{study.title}."
+    yield from (f"## Study {study.name}", "", f"**{title}** {study.question}", "")
     main = next((one for one in made if one.comparison.main), None)
     yield f"**Answer.** {_sentence(main)}" if main else f"**Answer.** None yet: {far}."
     yield from ("", f"Forecast: {study.forecast}")
@@ -285,7 +310,7 @@ def _study(study: Study, forecast: tuple[Condition, ...], answers: Mapping[str, 
         )
     chosen = list(plans.choices_in_words(study, find))
     yield from ("", "Tuned: " + "; ".join(chosen) + ".") if chosen else ()
-    decided = ", ".join(f"`{id}`" for id in study.answers)
+    decided = ", ".join(f"`{id}`" for id in study.answers) or "none of the papers"
     yield from ("", f"{far}, of {far.epochs_in_all} epochs. Claims: {decided}. Command: `{_verdicts.command(study)}`.")
     yield from ("", f"Cost: {study.cost}")
     versions = ", ".join(f"`{one[:12]}`" for one in far.versions)

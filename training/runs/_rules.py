@@ -57,6 +57,7 @@ class Asked:
         study: the study.
         question: in words.
         differs: in what its runs differ from the paper's.
+        beside: what else its results say, asked after them; it decides nothing.
         reported: names of the paper's numbers to stand beside it.
         conditions: that decide.
     """
@@ -66,6 +67,7 @@ class Asked:
     differs: str
     reported: tuple[str, ...]
     conditions: tuple[Condition, ...]
+    beside: str = ""
 
 
 @dataclass(frozen=True)
@@ -181,12 +183,13 @@ def _rule(table: Mapping[str, Any], studies: Mapping[str, Study], instruments: M
 
 
 def _asked(table: Mapping[str, Any], studies: Mapping[str, Study]) -> Asked:
-    only(table, ("study", "question", "differs", "reported", "conditions"))
+    only(table, ("study", "question", "differs", "beside", "reported", "conditions"))
     study = studies[_validate.choice("study", table.get("study", ""), tuple(studies))]
     return Asked(
         study,
         question=said(table, "question"),
         differs=said(table, "differs"),
+        beside=said(table, "beside") if "beside" in table else "",
         reported=listed(table, "reported"),
         conditions=_conditions(table, study),
     )

@@ -57,7 +57,7 @@ def progress(study: Study, find: Find) -> Progress:
     """How far the study is, by its results alone."""
     plan = plans.plan(study, find)
     results = [result for result in map(find, plan.runs) if result is not None]
-    versions = {result["code"].get("commit", result["code"].get("package", "unknown")) for result in results}
+    versions = {_results.version(result) for result in results}
     return Progress(
         len(results),
         len(plan.runs) + sum(plan.waiting.values()),
@@ -134,6 +134,7 @@ def _study_answer(claim: str, asked: Asked, find: Find) -> Answer:
         study=study.name,
         question=asked.question,
         differs=asked.differs,
+        beside=asked.beside if done else "",
         findings=known if done else (),
         reported=tuple((name, numbers[name]) for name in asked.reported),
         files=tuple(_files(asked, find)) if done else (),

@@ -1,4 +1,4 @@
-"""Instrumented runs decide by bounds that were declared before: holds, the opposite, open, and not run."""
+"""Instrumented runs decide by bounds that were declared before: holds, fails, open, and not run."""
 
 import dataclasses
 import json
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dptheory.claims import Measured
+from dptheory.claims import Answer, Measured
 from training.runs import _measured, _verdicts, read_instrument
 from training.runs._instruments import HOME
 from training.runs._measured import AskedOfInstrument, Bound, committed, path_of, read_asked
@@ -47,10 +47,10 @@ def written(folder: Path, *values: float | None, code: dict[str, Any] | None = N
     [
         ((0.1, 0.2), {"above": 0.0}, "above 0", "holds", "confirmed"),
         ((0.1, -0.2), {"above": 0.0}, "above 0", "open", "not confirmed"),
-        ((-0.1, -0.2), {"above": 0.0}, "above 0", "the opposite", "not confirmed"),
+        ((-0.1, -0.2), {"above": 0.0}, "above 0", "fails", "not confirmed"),
         ((0.1, 0.2), {"below": 0.15}, "below 0.15", "open", "not confirmed"),
         ((0.1, 0.2), {"above": 0.05, "below": 0.25}, "between 0.05 and 0.25", "holds", "confirmed"),
-        ((0.0, 0.0), {"above": 0.0}, "above 0", "the opposite", "not confirmed"),
+        ((0.0, 0.0), {"above": 0.0}, "above 0", "fails", "not confirmed"),
         ((0.1, None), {"above": 0.0}, "above 0", "open", "not confirmed"),
     ],
 )  # fmt: skip
@@ -85,12 +85,41 @@ def test_a_seed_less_and_code_that_nobody_can_find_are_no_answer(tmp_path: Path)
         committed(tmp_path)("masks", 0)
 
 
+def test_what_was_asked_after_the_results_stands_beside_them_alone(tmp_path: Path) -> None:
+    said = dataclasses.replace(asked(above=0.0), beside="that too")
+    assert read_asked(TABLE | {"beside": " that\ntoo "}, {"masks": MASKS}) == said
+    for values, words in (((0.1,), ""), ((0.1, 0.2), "that too")):
+        found = _verdicts.claim_answer("rf.fig1", Rule(measured=said), {}, committed(written(tmp_path, *values)))
+        assert found.beside == words and ("asked after the results: that too" in found.lines()) == (words != "")
+
+
+def test_how_many_of_the_other_numbers_hold() -> None:
+    def number(outcome: str) -> Measured:
+        return Measured(quantity="gain", values=(0.1,), relation="above 0", outcome=outcome)
+
+    first, *others = (number(one) for one in ("fails", "holds", "open", "holds"))
+    for rest, said in (
+        ((), ""),
+        (others[:1], "; 1 of 1 others holds"),
+        (others[1:2], "; 0 of 1 others hold"),
+        (others, "; 2 of 3 others hold"),
+    ):
+        found = Answer(
+            state="not confirmed", measured=(*rest[:1], first, *rest[1:]) if rest[:1] == others[:1] else (first, *rest)
+        )
+        assert found.summary == f"not confirmed: gain 0.1 (fails){said}"
+    assert (
+        Answer(state="confirmed", measured=(others[0], others[2])).summary == "confirmed: gain 0.1; 1 of 1 others holds"
+    )
+
+
 def test_wrong_rules_are_refused() -> None:
     assert read_asked(TABLE, {"masks": MASKS}) == asked(above=0.0)
     bound = TABLE["bounds"][0]
     wrong = [
         ({"instrument": "mask"}, "instrument must be one of"),
         ({"differs": ""}, "differs must say something"),
+        ({"beside": ""}, "beside must say something"),
         ({"reported": []}, "reported must say something"),
         ({"bounds": []}, "bounds must say something"),
         ({"bounds": [bound | {"quantity": "alignment_gap"}]}, "quantity must be one of"),

@@ -55,7 +55,7 @@ def test_what_was_chosen_at_an_end_of_the_grid_is_said_to_be() -> None:
     for arm, said in (
         ("plain", f"{RATE} = 1, {MOMENTUM} = 0.5{end}"),
         ("masked", f"{RATE} = 2{end}, {MOMENTUM} = 0{end}"),
-        ("twin", f"{RATE} = 1, {MOMENTUM} = 0.5{end}"),
+        ("twin", f"{RATE} = 1, {MOMENTUM} = 0.5{end} (that of plain)"),
     ):
         assert plans.chosen_in_words(wanted, phase, arm, whole) == said
     assert plans.chosen_in_words(wanted, wanted.phase("tuning"), "plain", whole) is None

@@ -51,7 +51,7 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 def test_before_any_result(tmp_path: Path) -> None:
     text = page(tmp_path, "not lower", "equal", "lower")
-    assert "Nothing so far: none of the 3 comparisons" in text
+    assert "Nothing so far: none of the 3 conditions" in text
     assert "| [invented](#study-invented) | Invented | 0 of 88 runs so far |" in text
     assert "**Answer.** None yet: 0 of 88 runs so far." in text
     assert "2 claims: 0 confirmed, 0 not confirmed, 2 not run." in text
@@ -60,6 +60,20 @@ def test_before_any_result(tmp_path: Path) -> None:
         f"| [`rs.table2`](rs/empirical.md) | not run | {CELL}: +2.6 points | [invented](#study-invented) |  |" in text
     )
     assert "Tuned" not in text and "Result files" not in text and "| difference |" not in text and "![" not in text
+
+
+@pytest.mark.parametrize(
+    ("title", "answers", "heading", "said"),
+    [
+        ("Does it?", ("rs.table2", "rs.fig5"), "**Does it?** Really?", "Claims: `rs.table2`, `rs.fig5`. Command"),
+        ("It does", (), "**It does.** Really?", "Claims: none of the papers. Command"),
+    ],
+)
+def test_head_of_a_study(tmp_path: Path, title: str, answers: tuple[str, ...], heading: str, said: str) -> None:
+    study = dataclasses.replace(WANTED, title=title, question="Really?", answers=answers)
+    finds = {"invented": _verdicts.committed(study, tmp_path)}
+    text = _results_page.results_page({"invented": study}, {"invented": ()}, {}, finds)
+    assert f"\n{heading}\n" in text and said in text
 
 
 def test_how_many_answers_are_of_instrumented_runs() -> None:
@@ -72,9 +86,37 @@ def test_how_many_answers_are_of_instrumented_runs() -> None:
     assert _results_page._by_instruments(answers) == said and _results_page._by_instruments({"d": answer()}) == ""
 
 
+def test_answers_that_rest_on_the_same_numbers() -> None:
+    def answer(state: str, value: float, instrument: str = "masks") -> claims.Answer:
+        number = claims.Measured(quantity="gain", values=(value,), relation="above 0", outcome="holds")
+        return claims.Answer(state=state, instrument=instrument, measured=(number,))
+
+    alone = {"a": answer("confirmed", 1.0), "b": answer("confirmed", 1.0, "clips"), "c": answer("not confirmed", 1.0)}
+    assert _results_page._shared(alone) == ""
+    both = alone | {
+        "d": answer("confirmed", 1.0),
+        "e": claims.Answer(state="not run"),
+        "f": claims.Answer(state="not run"),
+    }
+    assert (
+        _results_page._shared(both) == " Some rest on the same numbers: the 3 confirmed on 2, the 1 not confirmed on 1."
+    )
+
+
+def test_what_was_asked_after_the_results_is_listed(tmp_path: Path) -> None:
+    folder = written(tmp_path, {"masked": 2.0})
+    finds = {"invented": _verdicts.committed(WANTED, folder)}
+    said = Rule((dataclasses.replace(asked("higher"), beside="that too"),))
+    for rule, lines in ((said, ["- `rs.table2`: that too"]), (Rule((asked("higher"),)), [])):
+        answers = _verdicts.all_answers({"rs.table2": rule}, finds)
+        text = _results_page.results_page({"invented": WANTED}, {"invented": ()}, answers, finds)
+        _, _, rest = text.partition("Asked after the results, deciding nothing:\n\n")
+        assert rest.split("\n\n")[0].splitlines() == lines
+
+
 def test_signs_that_single_steps_forecast() -> None:
     def row(**signs: str) -> ForecastRow:
-        return ForecastRow("x", "a - b (c)", {}, "+1.00 [+0.50, +1.50]" if signs else None, signs)
+        return ForecastRow("x", "a - b (c)", "rate 1", {}, "+1.00 [+0.50, +1.50]" if signs else None, signs)
 
     rows = [
         row(isotropic="agrees", curved="contradicts"), row(isotropic="agrees", curved="agrees"),
@@ -97,10 +139,10 @@ def test_what_contradicts_the_theory_comes_first(tmp_path: Path) -> None:
     line = r"- \[invented\]\(#study-invented\), masked - plain \(final\): \+2\.05 .* points, below 1: the opposite"
     assert re.search(line, head)
     assert (
-        "Of 3 comparisons that the theory has a forecast of, 3 can be made by now: the forecast of 1 holds, 1 came out"
+        "conditions that the theory sets on comparisons 3 can be tried by now: 1 hold, 1 came out the other way, and 1 are open"
         in head
     )
-    assert "and 1 are open" in head and head.count("\n- ") == 1 and rest.count("\n- ") == 3
+    assert head.count("\n- ") == 1 and rest.count("\n- ") == 3
 
 
 def test_what_the_pictures_are_drawn_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

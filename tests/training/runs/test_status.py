@@ -82,7 +82,7 @@ def test_what_was_chosen_and_whether_it_lies_at_the_end_of_the_grid(tmp_path: Pa
     end = " (at the end of the grid)"
     assert f"final, plain: {RATE} = 1, {MOMENTUM} = 0.5{end}\n" in text
     assert f"final, masked: {RATE} = 2{end}, {MOMENTUM} = 0.5{end}\n" in text
-    assert f"final, twin: {RATE} = 1, {MOMENTUM} = 0.5{end}\n" in text
+    assert f"final, twin: {RATE} = 1, {MOMENTUM} = 0.5{end} (that of plain)\n" in text
     assert ["again", "16", "0", "0", "0"] in rows(text) and "again, " not in text
 
 

@@ -51,6 +51,12 @@ def answered(folder: Path, *rules: Asked) -> Answer:
     return _verdicts.claim_answer("rs.table2", Rule(rules), finds)
 
 
+def test_what_was_asked_after_the_results_stands_beside_them_alone(tmp_path: Path) -> None:
+    said = dataclasses.replace(asked("higher"), beside="that too")
+    assert answered(tmp_path, said).beside == ""
+    assert answered(written(tmp_path, {"masked": 2.0}), said).beside == "that too"
+
+
 def test_confirmed(tmp_path: Path) -> None:
     found = answered(written(tmp_path, {"masked": 2.0}), asked("higher", "equal"))
     assert found.state == "confirmed" and found.reason == "" and found.study == "invented"

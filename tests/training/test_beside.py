@@ -1,0 +1,286 @@
+"""What is said of results beside the rules, asked after them: every number is that of the files."""
+
+import itertools
+import json
+import math
+import statistics
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from dptheory import claims, papers
+from training.runs import Difference, paired_difference, ratio_of_gains
+from training.runs._rules import HOME, read_rules, read_studies
+
+RESULTS = HOME.parents[1] / "proofs" / "results"
+RULES = read_rules(read_studies())
+BESIDE = {
+    (id, one.study.name if hasattr(one, "study") else one.instrument.name): " ".join(one.beside.split())
+    for id, rule in RULES.items()
+    for one in (*rule.by, *((rule.measured,) if rule.measured else ()))
+    if one.beside
+}
+SEEDS = (0, 1, 2)
+
+
+def differs(claim: str) -> str:
+    rule = RULES[claim]
+    return " ".join((rule.measured or rule.by[0]).differs.split())
+
+
+def measured(instrument: str, arm: str, kind: str) -> list[list[dict[str, Any]]]:
+    """Rows of an arm, by seed."""
+    return [arms(instrument, seed)[arm]["measured"][kind] for seed in SEEDS]
+
+
+def arms(instrument: str, seed: int) -> dict[str, Any]:
+    text = (RESULTS / "instruments" / f"{instrument}_seed={seed}.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)["arms"]
+    return found
+
+
+def accuracies(study: str, phase: str, arm: str) -> dict[str, float]:
+    """In percent, after the last epoch, by seed."""
+    files = sorted((RESULTS / study).glob(f"{phase}_{arm}_seed=*.json"))
+    assert files, (study, phase, arm)
+    read = {one.stem.rsplit("=", 1)[1]: json.loads(one.read_text(encoding="utf-8")) for one in files}
+    return {seed: 100 * one["epochs"]["test_accuracy"][-1] for seed, one in read.items()}
+
+
+def paired(study: str, phases: tuple[str, ...], arm: str, against: str) -> tuple[list[float], list[float]]:
+    one, other = ([accuracies(study, phase, name) for phase in phases] for name in (arm, against))
+    assert [a.keys() for a in one] == [b.keys() for b in other]
+    return [x for a in one for x in a.values()], [x for b in other for x in b.values()]
+
+
+def effect(found: Difference) -> str:
+    return f"{found.mean:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
+
+
+def test_each_text_has_a_test() -> None:
+    assert {claim for claim, _ in BESIDE} == {
+        "lf.table1", "lf.asm3.1", "lf.fig3", "lf.fig4", "lf.fig5", "lf.fig6", "lf.fig7", "lf.fig8", "rs.fig2", "rs.fig3",
+        "rs.fig5",
+        "rf.fig1", "rf.fig2", "rf.fig3", "gip.assumption1", "gip.noise_ratio", "gip.fig4", "gip.table5", "gep.fig5",
+    }  # fmt: skip
+
+
+# --- layer freezing ---------------------------------------------------------------------------------------------------
+
+
+def test_how_many_layers_are_frozen() -> None:
+    one, two, three = (
+        paired_difference(*paired("freezing", ("fashion-1",), arm, "dp-sgd"))
+        for arm in ("freezing-1", "freezing-2", "freezing")
+    )
+    assert f"{effect(one)} and {effect(two)} points against DP-SGD" in BESIDE["lf.table1", "freezing"]
+    assert f"give {one.mean:.2f}, {two.mean:.2f} and {three.mean:.2f} points" in BESIDE["lf.fig6", "freezing"]
+    without, with_freezing = (
+        float(dict(claims.get("lf.table1").reported)[f"FashionMNIST, CNN, epsilon 1, {how} freezing"].split()[0])
+        for how in ("without", "with")
+    )
+    assert f"gain at epsilon = 1 is {100 * (with_freezing - without):.1f} points" in BESIDE["lf.fig6", "freezing"]
+    assert one.high < 1 and two.high < 0 and three.high < 0
+
+
+def test_angles_of_clipped_and_unclipped_sums() -> None:
+    text = BESIDE["lf.asm3.1", "clips"]
+    assert text == BESIDE["lf.fig7", "clips"]
+    gaps: dict[str, list[list[float | None]]] = {}
+    for seed, arm in itertools.product(SEEDS, ("clip-0.1", "clip-1", "clip-5", "clip-10")):
+        rows = arms("clips", seed)[arm]["measured"]["alignment"]
+        both = [(row["clipped_angle"], row["unclipped_angle"]) for row in rows]
+        gaps.setdefault(arm, []).append([None if None in pair else pair[0] - pair[1] for pair in both])
+        assert arm != "clip-0.1" or all(row["unclipped"] == 0 for row in rows)
+    assert all(gap is None for row in gaps["clip-0.1"] for gap in row)
+    assert all([gap is None for gap in row] == [True] * 3 + [False] * 4 for row in gaps["clip-1"])
+    assert all(row[0] is None for row in gaps["clip-10"])
+    first, second = [row[0] for row in gaps["clip-5"]], [row[1] for row in gaps["clip-10"]]
+    assert f"first step of C = 5 (by {min(first):.2f} to {max(first):.2f} radians)" in text  # type: ignore[type-var]
+    assert f"first of C = 10 that counts ({min(second):.2f} to {max(second):.2f})" in text  # type: ignore[type-var]
+    later = (
+        [row[1:] for row in gaps["clip-5"]] + [row[2:] for row in gaps["clip-10"]] + [row[3:] for row in gaps["clip-1"]]
+    )
+    assert min(first + second) > 0 > max(gap for row in later for gap in row if gap is not None)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize(
+    ("claim", "key", "rises"),
+    [("lf.fig3", "signal", True), ("lf.fig4", "clipping_angle", False), ("lf.fig5", "noise_angle", False)],
+)  # fmt: skip
+def test_what_freezing_does_to_one_and_the_same_gradients(claim: str, key: str, rises: bool) -> None:
+    ratios = [
+        row["if_frozen"][key][layer] / row["as_it_is"][key][layer]
+        for rows in measured("freezing", "dp-sgd", "signals")
+        for row in rows
+        for layer in (2, 3)
+        if row["if_frozen"][key][:2] == [None, None]
+    ]
+    assert len(ratios) == 3 * 12 * 2 and all((one > 1) == rises for one in ratios)
+    assert f"to {min(ratios):.2f} to {max(ratios):.2f} times what it was" in BESIDE[claim, "freezing"]
+
+
+def test_how_far_the_sums_turn() -> None:
+    rows = [row for rows in measured("freezing", "dp-sgd", "status") for row in rows]
+    clipped, unclipped = ([row[key] for row in rows] for key in ("clipped_turn", "unclipped_turn"))
+    text = BESIDE["lf.fig8", "freezing"]
+    assert f"by {min(clipped):.3f} to {max(clipped):.3f} radians" in text
+    assert f"that of the unclipped by {min(unclipped):.2f} to {max(unclipped):.2f}" in text
+    values = [value for what, value in claims.get("lf.fig8").reported if what.startswith("change of angle")]
+    assert [value.split()[0] for value in values] == ["0.09", "0.10", "0.11", "0.12"]
+    assert {row["step"] for row in rows} == {60, 120, 170} and "after 60, 120 and 170" in differs("lf.fig8")
+
+
+# --- random sparsification and freeze ---------------------------------------------------------------------------------
+
+
+def test_cells_of_the_cause() -> None:
+    one = paired_difference(*paired("cause", ("noise-1-large-clip", "noise-4-small-clip"), "both-50", "both"))
+    plain = [
+        statistics.fmean(accuracies("cause", phase, arm).values())
+        for phase, arm in (("no-noise-small-clip", "clipped"), ("noise-1-small-clip", "both"), ("noise-4-small-clip", "both"))
+    ]  # fmt: skip
+    text = BESIDE["rs.fig2", "cause"]
+    assert f"alone: {effect(one)} points over {one.pairs} pairs" in text and one.low > -1
+    assert f"{plain[0]:.1f}, {plain[1]:.1f} and {plain[2]:.1f} percent" in text
+    assert read_studies()["cause"].base["batch_size"] == 1000 and "batch size 1000" in claims.get("rs.fig2").statement
+    dim, paper = 26_010, papers.setting("rf.end-to-end-cnn.eps3").dim
+    assert f"(rs.fixed_rate), is {dim * 16 / 1000**2:.2f} at sigma = 4" in differs("rs.fig2")
+    assert f"d is {dim:,} in place of {paper:,}" in differs("rs.fig2")
+    assert f"have {paper * 16 / 1000**2:.1f} and {paper * 4 / 1000**2:.1f}" in differs("rs.fig2")  # sigma 4 and 2
+
+
+def test_noise_alone_by_its_level() -> None:
+    """Four pairs each, fewer than a comparison may have: the t interval with three degrees of freedom."""
+
+    def said(level: str) -> str:
+        one, other = paired("cause", (f"noise-{level}-no-clip",), "noisy-50", "noisy")
+        differences = [a - b for a, b in zip(one, other, strict=True)]
+        assert len(differences) == 4
+        mean, half = statistics.fmean(differences), 3.182446305 * statistics.stdev(differences) / 2
+        return f"{mean:+.2f} [{mean - half:+.2f}, {mean + half:+.2f}]"
+
+    assert f"{said('1')} points at sigma = 1 and {said('4')} at 4" in BESIDE["rs.fig3", "cause"]
+
+
+def test_rises_of_the_inversion() -> None:
+    rises, ratios = [], []
+    for (row,) in measured("inversion", "untrained", "inversion"):
+        errors, spread = row["mse"][1:], row["standard_error"][1:]
+        pairs = zip(itertools.pairwise(errors), itertools.pairwise(spread), strict=True)
+        rises.append([(b - a) / math.hypot(s, t) for (a, b), (s, t) in pairs])
+        ratios.append(errors[-1] / errors[0])
+        assert row["drop_rates"] == [0.0, 0.3, 0.5, 0.7, 0.9]
+    assert f"is {min(ratios):.1f} to {max(ratios):.1f} times that at 0" in BESIDE["rs.fig5", "inversion"]
+    assert all(row[2] > 0 and row[3] > 2 > max(row[:3]) for row in rises)
+    falls = [[one for one in row if one < 0] for row in rises]
+    assert sorted(map(len, falls)) == [0, 0, 2] and min(one for row in falls for one in row) > -0.5
+
+
+def test_errors_under_random_freeze() -> None:
+    text, lower, cases, first = BESIDE["rf.fig1", "masks"], 0, 0, 0
+    dim, paper = 26_010, papers.setting("rf.end-to-end-cnn.eps3").dim
+    assert f"(d = {dim:,})" in differs("rf.fig1") and f"(d = {paper:,})" in differs("rf.fig1")
+    for seed, rows in zip(SEEDS, measured("masks", "dp-sgd", "errors"), strict=True):
+        run = arms("masks", seed)["dp-sgd"]
+        config = run["config"]
+        noise = dim * (run["noise_multiplier"] * config["max_grad_norm"] / config["batch_size"]) ** 2
+        for number, row in enumerate(rows):
+            dense, *masked = row["mse"]
+            share = noise / dense
+            assert share < 1e-4
+            gains = [(dense - one) / dense for one in masked]
+            lower, cases = lower + sum(gain > 0 for gain in gains), cases + len(gains)
+            first += sum(gain > 0 for gain in gains) if number == 0 else 0
+            for rate, gain in zip(row["drop_rates"][1:], gains, strict=True):
+                assert gain + (paper / dim - 1) * share * rate > 0
+    assert f"in {lower} of {cases} cases" in text and f"in all {first} of the first time" in text
+    assert first == 15 and f"{paper / dim:.0f} times as much" in text
+
+
+def test_law_of_the_norms() -> None:
+    text, higher = BESIDE["rf.fig2", "masks"], 0
+    for frozen, dense in zip(measured("masks", "freeze", "norms"), measured("masks", "dp-sgd", "norms"), strict=True):
+        assert all(a["log10_std"] < b["log10_std"] for a, b in zip(frozen[1:], dense[1:], strict=True))
+        higher += frozen[1]["quantiles"][1] > dense[1]["quantiles"][1]
+    assert higher == 2 and "higher in two seeds of three" in text
+
+
+def test_entries_that_are_never_frozen() -> None:
+    ranked, random = (
+        [rows[-1]["times"][0] for rows in measured("masks", arm, "frozen")] for arm in ("ranked", "freeze")
+    )
+    assert (
+        f"leaves {ranked[0]}, {ranked[1]} and {ranked[2]} always trained, random freeze {random[0]}, {random[1]} and {random[2]}"
+        in BESIDE["rf.fig3", "masks"]
+    )
+
+
+# --- index pruning and embedding --------------------------------------------------------------------------------------
+
+
+def test_law_of_the_entries_at_the_start() -> None:
+    start = [rows[0]["ks_distance"] for rows in measured("index", "dp-sgd", "entries")]
+    assert (
+        f"{start[0]:.3f}, {start[1]:.3f} and {start[2]:.3f}" in BESIDE["gip.assumption1", "index"] and max(start) < 0.05
+    )
+
+
+def test_seeds_of_the_wide_network() -> None:
+    ratios = [row["gradient_norm"] / row["noise_norm"] for (row,) in measured("noise", "wrn-16-4-of-gip", "noise")]
+    assert f"by a factor of {max(ratios) / min(ratios):.1f}" in BESIDE["gip.noise_ratio", "noise"]
+
+
+def test_cosines_at_the_start() -> None:
+    pruned, dense, random = (
+        [rows[0]["cosine"] for rows in measured("index", arm, "cosines")] for arm in ("index-pruning", "dp-sgd", "random-k")
+    )  # fmt: skip
+    text = BESIDE["gip.fig4", "index"]
+
+    def over(one: list[float]) -> Iterator[str]:
+        return (f"{a / b:.2f}" for a, b in zip(one, dense, strict=True))
+
+    assert "is {}, {} and {} of DP-SGD's".format(*over(pruned)) in text and f"a tenth is {math.sqrt(0.1):.2f}" in text
+    assert "is {}, {} and {} of it".format(*over(random)) in text and f"a half is {math.sqrt(0.5):.2f}" in text
+
+
+def test_seeds_that_are_the_same_run() -> None:
+    def epochs(arm: str, seed: int) -> Any:
+        text = (RESULTS / "index_pruning" / f"final_{arm}_seed={seed}.json").read_text(encoding="utf-8")
+        return json.loads(text)["epochs"]["test_accuracy"]
+
+    same = sum(epochs("index-pruning", seed) == epochs("index-pruning-1000", seed) for seed in range(16))
+    assert f"in {same} of the 16 seeds" in BESIDE["gip.table5", "index_pruning"]
+
+
+def test_rank_of_the_residuals() -> None:
+    ratios = [row["residual"] / row["original"] for rows in measured("subspaces", "gep", "residuals") for row in rows]
+    assert f"{min(ratios):.1f} to {max(ratios):.1f} times" in BESIDE["gep.fig5", "subspaces"] and min(ratios) > 1
+
+
+# --- on other pages ---------------------------------------------------------------------------------------------------
+
+
+def test_what_the_sharp_edges_say_of_a_step_and_a_run() -> None:
+    page = (RESULTS.parent / "website" / "sharp_edges.md").read_text(encoding="utf-8")
+    text = " ".join(page.split("**A forecast of one step is none of a run.**")[1].split("\n\n")[0].split())
+    dense = arms("forecast-freezing", 0)["dp-sgd"]
+    middle, end = (row["methods"] for row in dense["measured"]["forecast"][1:])
+    last = dense["steps_per_epoch"] * dense["config"]["epochs"] - 1
+    assert [row["step"] for row in dense["measured"]["forecast"][1:]] == [120, last]
+
+    def worth(arm: str, against: str, kind: str) -> list[str]:
+        return [f"{ratio_of_gains(one[arm], one[against], kind)[0]:.2g}" for one in (middle, end)]
+
+    assert (
+        "is worth {} times one of DP-SGD at the freezing and {} times".format(*worth("freezing", "dp-sgd", "curved"))
+        in text
+    )
+    assert "is worth {} and {} steps of freezing".format(*worth("quiet-layers", "freezing", "isotropic")) in text
+    assert "by that one, {} and {} by the real curvature".format(*worth("quiet-layers", "freezing", "curved")) in text
+    frozen, quiet = (
+        paired_difference(*paired("freezing", ("fashion-1",), *names))
+        for names in (("freezing", "dp-sgd"), ("quiet-layers", "freezing"))
+    )
+    assert f"ends {-frozen.mean:.1f} points below" in text and f"ends {quiet.mean:.1f} points above" in text
