@@ -274,6 +274,38 @@ def test_how_many_measured_claims_have_an_answer() -> None:
     assert {"open", "the opposite", "fails"} == set(missed)
 
 
+def test_what_was_measured() -> None:
+    text = " ".join(README.split())
+    fashion, mnist = _answer("lf.table1").findings
+    assert (fashion.outcome, mnist.outcome) == ("the opposite", "the opposite")
+    assert f"late loses {_loss(fashion)} on FashionMNIST and {_loss(mnist)} on MNIST" in text
+    (choice,) = _answer("gip.table5").findings
+    assert choice.outcome == "open" and f"from a random choice ({choice.low:.2f} to {choice.high:.2f})" in text
+    rows = json.loads((Path(__file__).parents[1] / "proofs" / "results.json").read_text(encoding="utf-8"))[
+        "index_pruning"
+    ]
+    (random,) = [row for row in rows if (row["arm"], row["against"]) == ("random-k", "dp-sgd")]
+    assert f"which lies {-random['mean']:.2f} ({-random['high']:.2f} to {-random['low']:.2f}) below DP-SGD" in text
+    page = (Path(__file__).parents[1] / "proofs" / "results.md").read_text(encoding="utf-8")
+    assert "- index-pruning - random-k (final): +0.05 [-0.20, +0.31] points, within 0.3 of 0: open" in page
+    printed = [
+        float(value.split()[0])
+        for what, value in claims.get("lf.table1").reported
+        if what.startswith(("MNIST", "Fashion"))
+    ]
+    assert all(with_freezing >= without for without, with_freezing in zip(printed[::2], printed[1::2], strict=True))
+
+
+def _answer(claim: str) -> claims.Answer:
+    found = claims.get(claim).answer
+    assert found is not None
+    return found
+
+
+def _loss(found: claims.Finding) -> str:
+    return f"{-found.mean:.2f} ({-found.high:.2f} to {-found.low:.2f})"
+
+
 def test_no_result_of_the_planner_stands() -> None:
     found = json.loads((Path(__file__).parents[1] / "proofs" / "planner.json").read_text(encoding="utf-8"))
     assert (found["regrets"], found["pairs"], found["covered"]) == ([], [], [])

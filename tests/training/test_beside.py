@@ -76,12 +76,20 @@ def test_how_many_layers_are_frozen() -> None:
     )
     assert f"{effect(one)} and {effect(two)} points against DP-SGD" in BESIDE["lf.table1", "freezing"]
     assert f"give {one.mean:.2f}, {two.mean:.2f} and {three.mean:.2f} points" in BESIDE["lf.fig6", "freezing"]
-    without, with_freezing = (
-        float(dict(claims.get("lf.table1").reported)[f"FashionMNIST, CNN, epsilon 1, {how} freezing"].split()[0])
-        for how in ("without", "with")
-    )
+    without, with_freezing = (_printed(f"FashionMNIST, CNN, epsilon 1, {how} freezing") for how in ("without", "with"))
     assert f"gain at epsilon = 1 is {100 * (with_freezing - without):.1f} points" in BESIDE["lf.fig6", "freezing"]
+    plain = [statistics.fmean(accuracies("freezing", f"fashion-{epsilon}", "dp-sgd").values()) for epsilon in (1, 2, 3)]
+    text = BESIDE["lf.table1", "freezing"]
+    assert f"has {plain[0]:.1f} percent at epsilon = 1" in text and f"{plain[1]:.1f} and {plain[2]:.1f}, less" in text
+    assert "81.5 with freezing" in text and with_freezing == 0.815 < plain[0] / 100
+    printed = [_printed(f"FashionMNIST, CNN, epsilon {epsilon}, without freezing") for epsilon in (2, 3)]
+    assert "its 85.5 and 86.2 without" in text and printed == [0.855, 0.862]
+    assert plain[1] < 85.5 and plain[2] < 86.2
     assert one.high < 1 and two.high < 0 and three.high < 0
+
+
+def _printed(what: str) -> float:
+    return float(dict(claims.get("lf.table1").reported)[what].split()[0])
 
 
 def test_angles_of_clipped_and_unclipped_sums() -> None:
