@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import NullLocator
 
 from figures._table import Data
 
@@ -17,6 +18,10 @@ STUDIES: Mapping[str, Sequence[Mapping[str, Any]]] = json.loads(
 """The comparisons of every study that has results, in the order of its page."""
 _LONG = 8
 """More comparisons than these make the picture taller."""
+_WIDE = 10.0
+"""Points: where intervals reach beyond, the axis is logarithmic outside of _LINEAR, so that small differences can be seen."""
+_LINEAR = 2.0
+_TICKS = (1.0, 2.0, 5.0, 20.0)
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,15 @@ class StudyFigure:
         ax.set_ylim(len(rows) - 0.5, -0.5)
         ax.set_xlim(-reach, reach)
         ax.grid(visible=False, axis="y")
-        ax.set(xlabel="difference of test accuracy, points", title=_pairs(rows))
+        label = "difference of test accuracy, points"
+        if reach > _WIDE:
+            ax.set_xscale("symlog", linthresh=_LINEAR, linscale=1.5)
+            shown = [value for value in _TICKS if value < reach]
+            ax.set_xticks([-value for value in reversed(shown)] + [0.0, *shown])
+            ax.xaxis.set_major_formatter("{x:g}")
+            ax.xaxis.set_minor_locator(NullLocator())
+            label += f" (logarithmic beyond {_LINEAR:g})"
+        ax.set(xlabel=label, title=_pairs(rows))
         figure.legend(loc="outside lower center", ncols=3)
 
 

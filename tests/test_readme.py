@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dptheory import claims, convergence, embedding, privacy, pruning, sparsification
+from dptheory import claims, convergence, embedding, papers, privacy, pruning, sparsification
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
@@ -294,6 +294,15 @@ def test_what_was_measured() -> None:
         if what.startswith(("MNIST", "Fashion"))
     ]
     assert all(with_freezing >= without for without, with_freezing in zip(printed[::2], printed[1::2], strict=True))
+    low, high, *_ = _answer("gep.table1").findings
+    assert (low.outcome, high.outcome) == ("the opposite", "the opposite")
+    gains = papers.table("gep.table1-change")
+    quoted = [gains.cell(f"MNIST, GEP, epsilon {epsilon}").text.lstrip("+") for epsilon in (2, 8)]
+    assert (
+        f"ends {_loss(low)} below plain DP-SGD on MNIST at epsilon = 2 and {_loss(high)} at 8, where the paper prints gains of "
+        "{} and {}.".format(*quoted)
+        in text
+    )
 
 
 def _answer(claim: str) -> claims.Answer:

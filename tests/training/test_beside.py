@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from dptheory import claims, papers
+from dptheory import claims, embedding, papers, privacy
 from training.runs import Difference, paired_difference, ratio_of_gains
-from training.runs._rules import HOME, read_rules, read_studies
+from training.runs._rules import HOME, read_contradicted, read_rules, read_studies
 
 RESULTS = HOME.parents[1] / "proofs" / "results"
 RULES = read_rules(read_studies())
@@ -63,6 +63,7 @@ def test_each_text_has_a_test() -> None:
         "lf.table1", "lf.asm3.1", "lf.fig3", "lf.fig4", "lf.fig5", "lf.fig6", "lf.fig7", "lf.fig8", "rs.fig2", "rs.fig3",
         "rs.fig5",
         "rf.fig1", "rf.fig2", "rf.fig3", "gip.assumption1", "gip.noise_ratio", "gip.fig4", "gip.table5", "gep.fig5",
+        "gep.table1", "gep.fig6",
     }  # fmt: skip
 
 
@@ -267,6 +268,72 @@ def test_rank_of_the_residuals() -> None:
     assert f"{min(ratios):.1f} to {max(ratios):.1f} times" in BESIDE["gep.fig5", "subspaces"] and min(ratios) > 1
 
 
+BUDGETS = (("final-2", 2, 50), ("final-8", 8, 200))
+"""Phases of the study of embedding, their epsilon, and the epochs that the paper has at it."""
+
+
+def test_accuracies_of_embedding_beside_the_papers() -> None:
+    text, table = BESIDE["gep.table1", "embedding"], papers.table("gep.table1")
+    plain = [f"{statistics.mean(accuracies('embedding', phase, 'gp').values()):.1f}" for phase, *_ in BUDGETS]
+    paper = {
+        (arm, epsilon): table.cell(f"MNIST, {arm}, epsilon {epsilon}").text
+        for arm in ("GP", "GEP", "B-GEP")
+        for _, epsilon, _ in BUDGETS
+    }
+    said = f"GP has {plain[0]} percent at epsilon = 2 here, more than the paper's {paper['GEP', 2]} of GEP, and at 8,"
+    assert said in text
+    assert f"{plain[1]} where the paper's GP has {paper['GP', 8]} and its GEP {paper['GEP', 8]}" in text
+    apart = " and ".join(f"{float(paper['GEP', e]) - float(paper['B-GEP', e]):.1f}" for _, e, _ in BUDGETS)
+    assert f"Table 1 has {apart} points between the two on MNIST" in BESIDE["gep.fig6", "embedding"]
+
+
+def test_noise_of_embedding_beside_the_papers() -> None:
+    config = read_studies()["embedding"].base
+    rate = config["batch_size"] / 60_000
+    ours, theirs = (
+        [
+            f"{privacy.least_noise_multiplier(epsilon=e, delta=1e-5, sampling_rate=rate, steps=round(epochs / rate)):.2f}"
+            for e, epochs in cells
+        ]
+        for cells in (((2, 3), (8, 3)), ((2, 50), (8, 200)))
+    )
+    differs = " ".join(RULES["gep.table1"].by[1].differs.split())
+    assert "sigma = {} and {}, there {} and {}".format(*ours, *theirs) in differs
+    assert config["epochs"] == 3
+
+
+def test_joint_clipping() -> None:
+    text = BESIDE["gep.table1", "embedding"]
+    above, below = (
+        [paired_difference(*paired("embedding", (phase,), *names)) for phase, *_ in BUDGETS]
+        for names in (("gep-joint", "gep"), ("gp", "gep-joint"))
+    )
+    for first, second in (above, below):
+        assert " and ".join(f"{one.mean:.2f} ({one.low:.2f} to {one.high:.2f})" for one in (first, second)) in text
+
+
+def test_one_run_without_a_subspace_that_fits() -> None:
+    text = BESIDE["gep.table1", "embedding"]
+    tuning = {
+        rate: accuracies("embedding", "tuning-8", f"biased-gep_learning_rate={rate}")["1001"]
+        for rate in ("0.4", "0.8", "1.6", "3.2")
+    }
+    assert max(tuning, key=lambda rate: tuning[rate]) == "3.2"
+    assert f"better than 1.6 by {tuning['3.2'] - tuning['1.6']:.2f} points of one seed" in text
+    found = accuracies("embedding", "final-8", "biased-gep")
+    worst = min(found, key=lambda seed: found[seed])
+    assert (
+        f"ends at {found[worst]:.1f} percent" in text
+        and f"ends at {found[worst]:.1f} percent" in BESIDE["gep.fig6", "embedding"]
+    )
+    others = found.keys() - {worst}
+    plain, published = (accuracies("embedding", "final-8", arm) for arm in ("gp", "gep"))
+    below = [plain[seed] - found[seed] for seed in others]
+    assert len(below) == 7 and f"{min(below):.1f} to {max(below):.1f} points below GP" in text
+    mean = statistics.mean(published[seed] - found[seed] for seed in others)
+    assert f"other seven are {mean:.1f} points below GEP" in BESIDE["gep.fig6", "embedding"]
+
+
 # --- on other pages ---------------------------------------------------------------------------------------------------
 
 
@@ -292,3 +359,41 @@ def test_what_the_sharp_edges_say_of_a_step_and_a_run() -> None:
         for names in (("freezing", "dp-sgd"), ("quiet-layers", "freezing"))
     )
     assert f"ends {-frozen.mean:.1f} points below" in text and f"ends {quiet.mean:.1f} points above" in text
+    isotropic, curved = _worth_of_embedding()
+    published = paired_difference(*paired("embedding", ("final-2",), "gep", "gp"))
+    assert f"is worth {isotropic} of DP-SGD's by that one, {curved} by the real curvature" in text
+    assert f"its run ends {-published.mean:.1f} points below" in text
+
+
+def _worth_of_embedding() -> tuple[str, str]:
+    """Of a step of GEP in steps of GP, isotropic and curved, at start, middle and end of the study's run."""
+    gp = arms("forecast-embedding", 0)["dp-sgd"]
+    rows = gp["measured"]["forecast"]
+    last = gp["steps_per_epoch"] * gp["config"]["epochs"] - 1
+    assert [row["step"] for row in rows] == [0, 90, last]
+    found = [
+        [f"{ratio_of_gains(row['methods']['gep'], row['methods']['dp-sgd'], kind)[0]:.2g}" for row in rows]
+        for kind in ("isotropic", "curved")
+    ]
+    isotropic, curved = (f"{', '.join(one[:-1])} and {one[-1]}" for one in found)
+    return isotropic, curved
+
+
+def test_what_contradicts_the_forecast_of_embedding() -> None:
+    text = " ".join(read_contradicted(read_studies())["embedding"].split())
+    split, published = (
+        paired_difference(*paired("embedding", ("final-2",), *names))
+        for names in (("gep", "gep-optimal"), ("gp", "gep"))
+    )
+    assert f"ends {split.mean:.2f} points below the published one ({split.low:.2f} to {split.high:.2f})" in text
+    assert f"GEP ends {published.mean:.2f} points below ({published.low:.2f} to {published.high:.2f})" in text
+    isotropic, curved = _worth_of_embedding()
+    assert f"it is worth {isotropic} of GP's" in text and f"by that one and {curved} by the real one" in text
+    assert read_studies()["embedding"].base["max_grad_norm"] == 1.0
+    best = embedding.split_noise(dim=26_010, subspace_dim=100, embedding_clip=1.0, residual_clip=0.2, mu=1.0)
+    # as published the noise of both is sqrt(2) times clip over mu
+    assert f"in the subspace {best.embedding_std**2 / 2:.1f} times the variance" in text
+    assert best.residual_std**2 < 2 * 0.2**2
+    biased = paired_difference(*paired("embedding", ("final-2",), "gep", "biased-gep"))
+    assert f"it is {biased.mean:.1f} points below GEP at 2" in text
+    assert f"{BESIDE['gep.fig6', 'embedding'].split('other seven are ')[1].split()[0]} at 8" in text
