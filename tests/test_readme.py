@@ -300,9 +300,14 @@ def test_what_was_measured() -> None:
     quoted = [gains.cell(f"MNIST, GEP, epsilon {epsilon}").text.lstrip("+") for epsilon in (2, 8)]
     assert (
         f"ends {_loss(low)} below plain DP-SGD on MNIST at epsilon = 2 and {_loss(high)} at 8, where the paper prints gains of "
-        "{} and {}.".format(*quoted)
+        "{} and {};".format(*quoted)
         in text
     )
+    freeze, *_ = _answer("rf.table1").findings
+    assert freeze.outcome == "the opposite" and f"features of CIFAR-10 loses {_loss(freeze)}, where" in text
+    table = papers.table("rf.table1")
+    cells = {table.cell(f"Handcrafted CNN, epsilon 3.0, {what}").text for what in ("baseline", "random freeze")}
+    assert len(cells) == 1
 
 
 def _answer(claim: str) -> claims.Answer:

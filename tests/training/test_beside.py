@@ -12,6 +12,7 @@ import pytest
 from dptheory import claims, embedding, papers, privacy
 from training.runs import Difference, paired_difference, ratio_of_gains
 from training.runs._rules import HOME, read_contradicted, read_rules, read_studies
+from training.runs._statistics import rounded
 
 RESULTS = HOME.parents[1] / "proofs" / "results"
 RULES = read_rules(read_studies())
@@ -55,7 +56,7 @@ def paired(study: str, phases: tuple[str, ...], arm: str, against: str) -> tuple
 
 
 def effect(found: Difference) -> str:
-    return f"{found.mean:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
+    return str(found)
 
 
 def test_each_text_has_a_test() -> None:
@@ -63,7 +64,7 @@ def test_each_text_has_a_test() -> None:
         "lf.table1", "lf.asm3.1", "lf.fig3", "lf.fig4", "lf.fig5", "lf.fig6", "lf.fig7", "lf.fig8", "rs.fig2", "rs.fig3",
         "rs.fig5",
         "rf.fig1", "rf.fig2", "rf.fig3", "gip.assumption1", "gip.noise_ratio", "gip.fig4", "gip.table5", "gep.fig5",
-        "gep.table1", "gep.fig6",
+        "gep.table1", "gep.fig6", "rf.table1", "rf.table4",
     }  # fmt: skip
 
 
@@ -268,6 +269,22 @@ def test_rank_of_the_residuals() -> None:
     assert f"{min(ratios):.1f} to {max(ratios):.1f} times" in BESIDE["gep.fig5", "subspaces"] and min(ratios) > 1
 
 
+def test_freezing_on_handcrafted_features() -> None:
+    linear = paired_difference(*paired("handcrafted", ("linear",), "freeze", "dp-sgd"))
+    cnn, plain = (statistics.mean(accuracies("handcrafted", phase, "dp-sgd").values()) for phase in ("final", "linear"))
+    text = BESIDE["rf.table1", "handcrafted"]
+    assert f"the difference is {effect(linear)} points" in text
+    assert f"has {cnn:.1f} percent with the CNN" in text and f"and {plain:.1f} with the linear model" in text
+    printed = papers.table("rf.table1").cell("Handcrafted CNN, epsilon 3.0, baseline").text
+    assert f"where the paper has {printed.split()[0]}," in text
+    against = [
+        effect(paired_difference(*paired("handcrafted", ("final",), "ranked-freeze", other)))
+        for other in ("freeze", "dp-sgd")
+    ]
+    said = "above random freeze, {} points, and below DP-SGD, {}".format(*against)
+    assert said in BESIDE["rf.table4", "handcrafted"]
+
+
 BUDGETS = (("final-2", 2, 50), ("final-8", 8, 200))
 """Phases of the study of embedding, their epsilon, and the epochs that the paper has at it."""
 
@@ -397,3 +414,35 @@ def test_what_contradicts_the_forecast_of_embedding() -> None:
     biased = paired_difference(*paired("embedding", ("final-2",), "gep", "biased-gep"))
     assert f"it is {biased.mean:.1f} points below GEP at 2" in text
     assert f"{BESIDE['gep.fig6', 'embedding'].split('other seven are ')[1].split()[0]} at 8" in text
+
+
+def test_what_contradicts_the_forecast_of_handcrafted_features() -> None:
+    text = " ".join(read_contradicted(read_studies())["handcrafted"].split())
+
+    def said(phase: str, arm: str, against: str) -> str:
+        found = paired_difference(*paired("handcrafted", (phase,), arm, against))
+        mean, low, high = (f"{rounded(value):.2f}" for value in (found.mean, found.low, found.high))
+        return f"{mean} {{}} ({low} to {high})"
+
+    assert said("final", "dp-sgd", "freeze").format("points below DP-SGD") in text
+    assert said("final", "ranked-freeze", "freeze").format("above random freeze") in text
+    assert said("final", "dp-sgd", "ranked-freeze").format("below DP-SGD") in text
+    assert said("linear", "ranked-freeze", "freeze").replace(" {} (", ", ").rstrip(")") in text
+    for prefix, words in (
+        ("", "is {} of it before the first ranking and {} before the second, and the masks keep {} and {} percent"),
+        ("linear-", "it is {} and {}, and they keep {} and {} percent"),
+    ):
+        rows = arms("ranking", 0)[f"{prefix}ranked"]["measured"]["captured"]
+        assert [row["step"] for row in rows] == [24, 26, 49, 51]
+        assert [row["kept_share"] for row in rows] == [
+            1.0,
+            pytest.approx(0.7, abs=1e-4),
+            pytest.approx(0.7, abs=1e-4),
+            pytest.approx(0.4, abs=1e-4),
+        ]
+        noise, energy = ([rows[at][key] for at in places] for key, places in (("snr", (0, 2)), ("energy", (1, 3))))
+        values = (*(f"{one:.2f}" for one in noise), *(f"{100 * one:.0f}" for one in energy))
+        assert words.format(*values) in text, values
+    random = [arms("ranking", 0)[f"{prefix}freeze"]["measured"]["captured"] for prefix in ("", "linear-")]
+    kept = [[f"{100 * rows[at]['energy']:.0f}" for rows in random] for at in (1, 3)]
+    assert kept == [["70", "70"], ["40", "39"]] and "Random freeze keeps 70 and 39 to 40 percent" in text

@@ -15,7 +15,7 @@ from dptheory import _validate
 from dptheory.files import write_atomically
 from training import _argument_ranges
 from training._machine import device_name, versions
-from training.instrument import _forecast, _inversion, _masked, _releases, _signals, _subspaces
+from training.instrument import _captured, _forecast, _inversion, _masked, _releases, _signals, _subspaces
 from training.instrument._quantities import QUANTITIES
 from training.instrument._view import View
 from training.runs import Instrument, Run, accuracy, code_that_counts, instrument_path, metrics, one_step, prepare
@@ -26,6 +26,7 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "relaxed": _masked.relaxed,
     "deviations": _masked.deviations,
     "frozen": _masked.frozen,
+    "captured": _captured.captured,
     "signals": _signals.signals,
     "noise": _signals.noise,
     "alignment": _signals.alignment,

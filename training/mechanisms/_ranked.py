@@ -84,6 +84,11 @@ class RankedSparsification(Mechanism):
         self._sums: Tensors = []
         self.mask: Tensors = []
 
+    @property
+    def steps_summed(self) -> int:
+        """Steps since the last ranking, whose sum the next one will rank."""
+        return self._step % self._epoch
+
     def begin_step(self, params: Tensors) -> None:
         if [s.shape for s in self._sums] != [p.shape for p in params]:  # at the start, and when layers are frozen
             self._sums = [torch.zeros(p.shape, device=p.device) for p in params]
@@ -105,7 +110,7 @@ class RankedSparsification(Mechanism):
 
     def _rank_after_an_epoch(self) -> None:
         self._step += 1
-        if self._step % self._epoch == 0:
+        if self.steps_summed == 0:
             self.mask = largest_entries(self._sums, self._drop_rate(self._step))
             self._sums = [torch.zeros_like(s) for s in self._sums]
 
