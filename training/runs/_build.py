@@ -174,9 +174,14 @@ def _posterior_freeze(
     )
 
 
-def _random_k(setting: MechanismSetting, keep_share: float) -> Mechanism:
+def _random_k(
+    setting: MechanismSetting, keep_share: float, start: float = 1.0, schedule: str = "constant"
+) -> Mechanism:
     kept = _validate.real("mechanism.keep_share", keep_share, 1e-9, 1.0)
-    return mechanisms.PosteriorFreeze(mechanisms.Constant(1 - kept), setting.seed)
+    if schedule == "constant":
+        return mechanisms.PosteriorFreeze(mechanisms.Constant(1 - kept), setting.seed)
+    share = _keep(setting, kept, start, schedule)
+    return mechanisms.PosteriorFreeze(lambda step: 1.0 - share(step), setting.seed)
 
 
 def _ranked(setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0) -> Mechanism:
