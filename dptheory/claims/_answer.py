@@ -129,8 +129,9 @@ class Answer:
             'not confirmed: gap 0.05 (fails); 1 of 1 others holds'
             >>> from dptheory.claims import Finding
             >>> found = dict(comparison="a - b (final)", mean=0.5, low=0.25, high=0.75, confidence=0.95, pairs=8)
-            >>> within = [Finding(**found, relation="above -0.5", outcome="holds"), Finding(**found, relation="below 0.5", outcome="open")]
-            >>> Answer(state="not confirmed", findings=tuple(within)).summary
+            >>> ends = (("above -0.5", "holds"), ("below 0.5", "open"))
+            >>> within = tuple(Finding(**found, relation=relation, outcome=outcome) for relation, outcome in ends)
+            >>> Answer(state="not confirmed", findings=within).summary
             'not confirmed: a - b (final): +0.50 [+0.25, +0.75] points (open)'
         """
         if self.measured:

@@ -55,9 +55,11 @@ def test_before_any_result(tmp_path: Path) -> None:
     assert "| [invented](#study-invented) | Invented | 0 of 88 runs so far |" in text
     assert "**Answer.** None yet: 0 of 88 runs so far." in text
     assert "2 claims: 0 confirmed, 0 not confirmed, 2 not run." in text
-    assert r"| [`rs.fig5`](rs/empirical.md) | not run |  | no \| way |  |" in text
+    assert r"| [`rs.fig5`](rs/empirical.md) |  | not run |  | no \| way |  |" in text
+    question = asked("higher").question
     assert (
-        f"| [`rs.table2`](rs/empirical.md) | not run | {CELL}: +2.6 points | [invented](#study-invented) |  |" in text
+        f"| [`rs.table2`](rs/empirical.md) | {question} | not run | {CELL}: +2.6 points | [invented](#study-invented) |  |"
+        in text
     )
     assert "Tuned" not in text and "Result files" not in text and "| difference |" not in text and "![" not in text
 
@@ -114,18 +116,30 @@ def test_what_was_asked_after_the_results_is_listed(tmp_path: Path) -> None:
         assert rest.split("\n\n")[0].splitlines() == lines
 
 
+def test_corrected_questions_are_listed(tmp_path: Path) -> None:
+    finds = {"invented": _verdicts.committed(WANTED, written(tmp_path, {"masked": 2.0}))}
+    said = Rule((dataclasses.replace(asked("higher"), corrected="it asked for less"),))
+    for rule, line in ((said, "- `rs.table2`: it asked for less"), (Rule((asked("higher"),)), "none")):
+        answers = _verdicts.all_answers({"rs.table2": rule}, finds)
+        text = _results_page.results_page({"invented": WANTED}, {"invented": ()}, answers, finds)
+        _, _, rest = text.partition("was changed when results were known:\n\n")
+        assert rest.split("\n\n")[0] == line
+
+
 def test_signs_that_single_steps_forecast() -> None:
-    def row(**signs: str) -> ForecastRow:
-        return ForecastRow("x", "a - b (c)", "rate 1", {}, "+1.00 [+0.50, +1.50]" if signs else None, signs)
+    def row(arm: str = "a", **signs: str) -> ForecastRow:
+        return ForecastRow("x", f"{arm} - b (c)", "rate 1", {}, "+1.00 [+0.50, +1.50]" if signs else None, signs)
 
     rows = [
         row(isotropic="agrees", curved="contradicts"), row(isotropic="agrees", curved="agrees"),
-        row(isotropic="contradicts", curved="contradicts"), row(isotropic="open", curved="open"), row(),
+        row("d", isotropic="contradicts", curved="contradicts"), row(isotropic="open", curved="open"), row(),
     ]  # fmt: skip
     assert list(_results_page._signs([row()])) == []
-    assert list(_results_page._signs(rows))[1].endswith(
-        "from 0: isotropic: 2 agree, 1 contradict; curved: 1 agree, 2 contradict."
-    )
+    assert list(_results_page._signs(rows))[-2:] == [
+        "- isotropic: 2 agree, 1 contradict (x: d - b (c))",
+        "- curved: 1 agree, 2 contradict (x: a - b (c), x: d - b (c))",
+    ]
+    assert list(_results_page._signs(rows[1:2]))[-1] == "- curved: 1 agree, 0 contradict"
 
 
 def test_what_contradicts_the_theory_comes_first(tmp_path: Path) -> None:
@@ -202,3 +216,18 @@ def test_the_sentence_says_what_the_margin_says(tmp_path: Path) -> None:
     ):
         found = _results_page._comparisons.compare(WANTED, comparison, find)
         assert found is not None and end in _results_page._sentence(found)
+    lost = _verdicts.committed(WANTED, written(tmp_path / "lost", {"masked": -2.0}))
+    worse = _results_page._comparisons.compare(WANTED, dataclasses.replace(main, margin=1.0), lost)
+    assert worse is not None and _results_page._sentence(worse).endswith(" points over 16 pairs.")
+
+
+def test_p_values_of_a_table(tmp_path: Path) -> None:
+    """Of three comparisons one has eight pairs, and no p below 3 * 2 / 2^8; an equivalence has that of its two tests."""
+    folder = written(tmp_path, {"masked": 0.2})
+    text = page(folder, "not lower")
+    assert "\n\nOf 8 pairs p is at least 0.0234 here.\n" in text and min(3 * 2 / 2**8, 1) == 0.0234375
+    equal = WANTED.comparisons[1]
+    found = _results_page._comparisons.compare(WANTED, equal, _verdicts.committed(WANTED, folder))
+    assert found is not None and found.equivalence is not None
+    row = next(line for line in text.splitlines() if line.startswith("| twin - plain | "))
+    assert row.endswith(f"| 0.5 (TOST p = {found.equivalence.p:.3f}) | 0, 0 |")
