@@ -111,7 +111,7 @@ def results_page(
     """
     lines = [_HEAD, "", "## What contradicts the theory", ""]
     for name, text in contradicted.items():
-        lines += [f"- Words of the forecast of [{name}](#study-{name}): {text}", ""]
+        lines += [f"- [{name}](#study-{name}): {text}", ""]
     lines += _contradictions(studies, forecasts, finds)
     rows = list(forecast_rows(studies, finds, measured))
     lines += _signs(rows)

@@ -150,7 +150,7 @@ def read_forecasts(studies: Mapping[str, Study], home: Path = HOME) -> dict[str,
 
 
 def read_contradicted(studies: Mapping[str, Study], home: Path = HOME) -> dict[str, str]:
-    """What of the words of a study's forecast its results contradict, beyond the conditions; written after them.
+    """What of the theory a study's results contradict, beyond the conditions of its forecast; written after them.
 
     Raises:
         ValueError: of a study that there is none of, or without words.

@@ -152,7 +152,8 @@ def test_numbers_of_the_words_on_the_cause_are_those_of_the_results() -> None:
 
     half, most = (last(("noise-1-no-clip", "noise-4-no-clip"), f"noisy-{rate}") for rate in (50, 90))
     assert half.low > 0 > most.low
-    assert f"{half.mean:.2f} points ({half.low:.2f} to {half.high:.2f}), both" in text
+    said = f"p = {half.sign_flip_p:.3f} by signs, {len(study.comparisons) * half.sign_flip_p:.2f} corrected"
+    assert f"{half.mean:.2f} points ({half.low:.2f} to {half.high:.2f}), both noise levels together ({said}" in text
     assert f"open ({most.mean:.2f}, {most.low:.2f} to {most.high:.2f})" in text
 
     def accuracies(name: str) -> list[float]:
@@ -161,7 +162,7 @@ def test_numbers_of_the_words_on_the_cause_are_those_of_the_results() -> None:
         return [json.loads(one.read_text(encoding="utf-8"))["epochs"]["test_accuracy"][-1] for one in files]
 
     cells = {one.name: one.arms for one in study.phases if not one.name.endswith("no-clip")}
-    assert len(cells) == 6 and "noise-4-large-clip" in cells
+    assert len(cells) == 8 and "noise-4-large-clip" in cells
     for cell, (plain, *masked) in cells.items():
         assert len(masked) == 2
         for arm in masked:
