@@ -260,7 +260,11 @@ def test_law_of_the_entries_at_the_start() -> None:
 
 def test_seeds_of_the_wide_network() -> None:
     ratios = [row["gradient_norm"] / row["noise_norm"] for (row,) in measured("noise", "wrn-16-4-of-gip", "noise")]
-    assert f"by a factor of {max(ratios) / min(ratios):.1f}" in BESIDE["gip.noise_ratio", "noise"]
+    text = BESIDE["gip.noise_ratio", "noise"]
+    assert f"by a factor of {max(ratios) / min(ratios):.1f}" in text
+    assert (
+        "are {:.2g}, {:.2g} and {:.2g} times the paper's 0.0001".format(*(ratio**2 / 1e-4 for ratio in ratios)) in text
+    )
 
 
 def test_seeds_that_are_the_same_run() -> None:
@@ -407,6 +411,28 @@ def _worth_of_embedding() -> tuple[str, str, str]:
     curved = "{:.2g}, {:.2g} and {:.2g}".format(*(value for value, _ in bent))
     rest = "{:.2g} ({:.2g}) and {:.2g} ({:.2g})".format(*(number for pair in later for number in pair))
     return isotropic, curved, f"{first:.2g} (with a standard error of {error:.2g}), {rest}"
+
+
+def test_what_contradicts_the_worth_of_a_frozen_step() -> None:
+    text = " ".join(read_contradicted(read_studies())["freezing"].split())
+    _, *moments = arms("forecast-freezing", 0)["dp-sgd"]["measured"]["forecast"]
+    (one, at_one), (two, at_two) = (
+        ratio_of_gains(row["methods"]["freezing"], row["methods"]["dp-sgd"], "curved") for row in moments
+    )
+    said = f"is worth {one:.2g} and {two:.2g} steps of DP-SGD in the middle and at the end of a run"
+    assert f"{said} (with standard errors of {at_one:.2g} and {at_two:.2g})" in text
+    (one, at_one), (two, at_two) = (
+        ratio_of_gains(row["methods"]["quiet-layers"], row["methods"]["freezing"], "curved") for row in moments
+    )
+    assert f"is worth {one:.2g} ({at_one:.2g}) and {two:.2g} ({at_two:.2g}) of one that freezes them" in text
+    lost, quiet = (
+        paired_difference(*paired("freezing", ("fashion-1",), *names))
+        for names in (("dp-sgd", "freezing"), ("quiet-layers", "freezing"))
+    )
+    assert f"ends {lost.mean:.2f} points below ({lost.low:.2f} to {lost.high:.2f}), in all eight pairs" in text
+    above, below = paired("freezing", ("fashion-1",), "dp-sgd", "freezing")
+    assert len(above) == 8 and all(a > b for a, b in zip(above, below, strict=True))
+    assert f"ends {quiet.mean:.2f} points above ({quiet.low:.2f} to {quiet.high:.2f})" in text
 
 
 def test_what_contradicts_the_forecast_of_embedding() -> None:
