@@ -62,7 +62,7 @@ def test_each_text_has_a_test() -> None:
     assert {claim for claim, _ in BESIDE} == {
         "lf.table1", "lf.asm3.1", "lf.fig3", "lf.fig4", "lf.fig5", "lf.fig6", "lf.fig7", "lf.fig8", "rs.fig2", "rs.fig3",
         "rs.fig5",
-        "rf.fig1", "rf.fig2", "rf.fig3", "gip.assumption1", "gip.noise_ratio", "gip.table5", "gep.fig5",
+        "rf.fig1", "rf.fig2", "rf.fig3", "gip.assumption1", "gip.noise_ratio", "gip.fig4", "gip.table5", "gep.fig5",
         "gep.table1", "gep.fig6", "rf.table1",
     }  # fmt: skip
 
@@ -265,6 +265,22 @@ def test_seeds_of_the_wide_network() -> None:
     assert (
         "are {:.2g}, {:.2g} and {:.2g} times the paper's 0.0001".format(*(ratio**2 / 1e-4 for ratio in ratios)) in text
     )
+
+
+def test_cosines_at_the_end() -> None:
+    runs = [arms("index", seed) for seed in SEEDS]
+    pruned, dense, random = (
+        [run[arm]["measured"]["cosines"][-1]["cosine"] for run in runs] for arm in ("index-pruning", "dp-sgd", "random-k")
+    )  # fmt: skip
+    assert {run[arm]["measured"]["cosines"][-1]["step"] for run in runs for arm in run} == {599}
+    one, other = ([f"{a / b:.2f}" for a, b in zip(cosines, dense, strict=True)] for cosines in (pruned, random))
+    text = BESIDE["gip.fig4", "index"]
+    assert "GIP is {}, {} and {} of DP-SGD's and random-k's is {}, {} and {} of it".format(*one, *other) in text
+    assert f"{math.sqrt(0.1):.2f} and {math.sqrt(0.5):.2f}" in text
+    for run in runs:
+        chosen = {arm: run[arm]["config"]["mechanism"] for arm in ("index-pruning", "random-k")}
+        assert [chosen["index-pruning"][key] for key in ("start", "schedule", "keep_share")] == [1.0, "linear", 0.1]
+        assert [chosen["random-k"][key] for key in ("start", "schedule", "keep_share")] == [1.0, "exponential", 0.5]
 
 
 def test_seeds_that_are_the_same_run() -> None:
