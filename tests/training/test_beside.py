@@ -75,7 +75,23 @@ def test_how_many_layers_are_frozen() -> None:
         paired_difference(*paired("freezing", ("fashion-1",), arm, "dp-sgd"))
         for arm in ("freezing-1", "freezing-2", "freezing")
     )
-    assert f"{effect(one)} and {effect(two)} points against DP-SGD" in BESIDE["lf.table1", "freezing"]
+    budgets = tuple(f"fashion-{epsilon}" for epsilon in (1, 2, 3))
+    half = [effect(paired_difference(*paired("freezing", (phase,), "freezing-2", "dp-sgd"))) for phase in budgets]
+    gains = [
+        100
+        * (
+            _printed(f"FashionMNIST, CNN, epsilon {e}, with freezing")
+            - _printed(f"FashionMNIST, CNN, epsilon {e}, without freezing")
+        )
+        for e in (1, 2, 3)
+    ]
+    most = paired_difference(*paired("freezing", budgets, "freezing", "dp-sgd"))
+    for said in (
+        "at epsilon = 1, 2 and 3: {}, {} and {} points".format(*half),
+        "prints gains of {:.1f}, {:.1f} and {:.1f}; three layers".format(*gains),
+        f"all budgets together: {effect(most)}; one, at epsilon = 1: {effect(one)}. DP-SGD itself",
+    ):
+        assert said in BESIDE["lf.table1", "freezing"], said
     assert f"give {one.mean:.2f}, {two.mean:.2f} and {three.mean:.2f} points" in BESIDE["lf.fig6", "freezing"]
     without, with_freezing = (_printed(f"FashionMNIST, CNN, epsilon 1, {how} freezing") for how in ("without", "with"))
     assert f"gain at epsilon = 1 is {100 * (with_freezing - without):.1f} points" in BESIDE["lf.fig6", "freezing"]
@@ -86,7 +102,14 @@ def test_how_many_layers_are_frozen() -> None:
     printed = [_printed(f"FashionMNIST, CNN, epsilon {epsilon}, without freezing") for epsilon in (2, 3)]
     assert "its 85.5 and 86.2 without" in text and printed == [0.855, 0.862]
     assert plain[1] < 85.5 and plain[2] < 86.2
-    assert one.high < 1 and two.high < 0 and three.high < 0
+    assert two.high < 0 and three.high < 0
+    sigmas = [
+        json.loads((RESULTS / "freezing" / f"{phase}_dp-sgd_seed={seed}.json").read_text(encoding="utf-8"))[
+            "noise_multiplier"
+        ]
+        for phase, seed in zip(budgets, (100, 200, 300), strict=True)
+    ]
+    assert "so that sigma is {:.2f}, {:.2f} and {:.2f}".format(*sigmas) in differs("lf.table1")
 
 
 def _printed(what: str) -> float:
