@@ -203,7 +203,7 @@ def _claims(answers: Mapping[str, Answer]) -> Iterator[str]:
             (
                 f"[`{id}`]({id.split('.')[0]}/empirical.md)",
                 one.question,
-                one.summary,
+                one.named_summary,
                 "; ".join(f"{what}: {value}" for what, value in one.reported[:3])
                 + ("; ..." if one.reported[3:] else ""),
                 _decided_by(one),
