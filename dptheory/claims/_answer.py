@@ -131,9 +131,8 @@ class Answer:
             >>> found = dict(comparison="a - b (final)", mean=0.5, low=0.25, high=0.75, confidence=0.95, pairs=8)
             >>> ends = (("above -0.5", "holds"), ("below 0.5", "open"))
             >>> within = tuple(Finding(**found, relation=relation, outcome=outcome) for relation, outcome in ends)
-            >>> answer = Answer(state="not confirmed", findings=within)
-            >>> answer.summary, answer.named_summary.split(": ")[1]
-            ('not confirmed: +0.50 [+0.25, +0.75] (open) points', 'a - b (final)')
+            >>> Answer(state="not confirmed", findings=within).summary
+            'not confirmed: +0.50 [+0.25, +0.75] (open) points'
         """
         if self.measured:
             first = next((one for one in self.measured if one.outcome != HOLDS), self.measured[0])
@@ -142,12 +141,6 @@ class Answer:
             )
         effects = (f"{one.effect}{_unless_it_holds(one.outcome)}" for one in self._decisive())
         return f"{self.state}: {'; '.join(effects)} points" if self.findings else self.state
-
-    @property
-    def named_summary(self) -> str:
-        """The summary, with what is compared where."""
-        effects = (f"{one.comparison}: {one.effect} points{_unless_it_holds(one.outcome)}" for one in self._decisive())
-        return f"{self.state}: {'; '.join(effects)}" if self.findings else self.summary
 
     def _decisive(self) -> list[Finding]:
         """Each comparison once, by what does not hold: it may have to lie above one end and below another."""

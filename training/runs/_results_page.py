@@ -9,11 +9,12 @@ from types import MappingProxyType
 
 from dptheory.claims import Answer
 from dptheory.files import write_atomically
-from training.runs import _comparisons, _measured, _results, _rules, _verdicts
+from training.runs import _claims_section, _comparisons, _measured, _results, _rules, _verdicts
 from training.runs import _plan as plans
 from training.runs._comparisons import ComparisonResult
 from training.runs._forecast_table import AGREES, CONTRADICTS, HEAD, KINDS, ForecastRow, forecast_rows
 from training.runs._instruments import read_instruments
+from training.runs._markdown import table
 from training.runs._measured import FindMeasured, nothing_measured
 from training.runs._plan import Find
 from training.runs._rules import Condition
@@ -76,11 +77,11 @@ tests (TOST), whose p is not corrected for their number. The p of a table is tha
 study's comparisons. However clear a difference is, of eight pairs it cannot be below 2/256 times that number: the least is
 given with each table. Diverged runs count with the accuracy that they have.
 
-"Confirmed" says that all that was asked holds on our runs, in their setting, which is never the paper's (each row says in what
-it differs). Most questions ask for a direction, those of some figures also for a size. "Not confirmed" says that some of it
-does not hold. Of a comparison "the opposite" was found, or it is "open", as its interval allows both. A bound on a number of an
-instrument "fails" where no seed keeps it, be it by little, and is "open" where some do. In what a setting differs is written
-with the results at hand; of the three seeds of an instrument two were added when the first was known.
+"Confirmed" says that all that was asked holds on our runs, in their setting, which is never the paper's (with each answer
+stands in what it differs). Most questions ask for a direction, those of some figures also for a size. "Not confirmed" says that
+some of it does not hold. Of a comparison "the opposite" was found, or it is "open", as its interval allows both. A bound on a
+number of an instrument "fails" where no seed keeps it, be it by little, and is "open" where some do. In what a setting differs
+is written with the results at hand; of the three seeds of an instrument two were added when the first was known.
 
 Every number comes from the files of `proofs/results`. `python -m training rerun FILE` makes one of them again, by the code of the
 commit that it names, and says what came out otherwise.
@@ -116,15 +117,16 @@ def results_page(
     rows = list(forecast_rows(studies, finds, measured))
     lines += _signs(rows)
     lines += ["", "## The studies", ""]
-    lines += _table(
+    lines += table(
         ("study", "question", "runs"),
         (
             (f"[{name}](#study-{name})", study.title, str(_verdicts.progress(study, finds[name])))
             for name, study in studies.items()
         ),
     )
-    lines += ["", "## The papers' measured claims", "", *_claims(answers)]
-    lines += ["", "## Corrected questions", "", *_corrected(answers)]
+    lines += ["", "## The papers' measured claims", "", *_claims_section.overview(answers)]
+    lines += ["", "## What was asked and found", "", *_claims_section.details(answers)]
+    lines += ["", "## Corrected questions", "", *_claims_section.corrected(answers)]
     lines += ["", "## Instrumented runs", "", *_instrumented(answers, measured)]
     lines += ["", "## Forecast against measured", "", *_forecast(rows)]
     for name, study in studies.items():
@@ -186,68 +188,6 @@ def _contradictions(
     )
 
 
-def _claims(answers: Mapping[str, Answer]) -> Iterator[str]:
-    counts = Counter(one.state for one in answers.values())
-    yield (
-        f"{len(answers)} claims: "
-        + ", ".join(f"{counts[state]} {state}" for state in ("confirmed", "not confirmed", "not run"))
-        + "."
-        + _shared(answers)
-        + _by_instruments(answers)
-        + " A study's section below has the command of its runs and their cost; the page of a claim has those too, and the files."
-    )
-    yield ""
-    yield from _table(
-        ("claim", "asked", "answer", "the paper", "decided by, or why not", "not the paper's setting"),
-        (
-            (
-                f"[`{id}`]({id.split('.')[0]}/empirical.md)",
-                one.question,
-                one.named_summary,
-                "; ".join(f"{what}: {value}" for what, value in one.reported[:3])
-                + ("; ..." if one.reported[3:] else ""),
-                _decided_by(one),
-                one.differs if one.findings or one.measured else "",
-            )
-            for id, one in answers.items()
-        ),
-    )
-    lines = [f"- `{id}`: {one.beside}" for id, one in answers.items() if one.beside]
-    yield from ("", "Asked after the results, deciding nothing:", "", *lines) if lines else ()
-
-
-def _corrected(answers: Mapping[str, Answer]) -> Iterator[str]:
-    """The questions that results had a part in."""
-    yield "Of these the question, or what decides, was changed when results were known:"
-    yield ""
-    yield from [f"- `{id}`: {one.corrected}" for id, one in answers.items() if one.corrected] or ["none"]
-
-
-def _shared(answers: Mapping[str, Answer]) -> str:
-    """On how many measurements the answers rest: two claims may ask for the same numbers."""
-    found = {
-        state: [
-            (one.study, one.instrument, one.findings, one.measured) for one in answers.values() if one.state == state
-        ]
-        for state in ("confirmed", "not confirmed")
-    }
-    if all(len(set(numbers)) == len(numbers) for numbers in found.values()):
-        return ""
-    told = ", ".join(f"the {len(numbers)} {state} on {len(set(numbers))}" for state, numbers in found.items())
-    return f" Some rest on the same numbers: {told}."
-
-
-def _by_instruments(answers: Mapping[str, Answer]) -> str:
-    """How many answers are of instrumented runs, by their numbers of seeds."""
-    seeds = Counter(len(one.measured[0].values) for one in answers.values() if one.measured)
-    if not seeds:
-        return ""
-    parts = ", ".join(
-        f"{count} with {number} seed{'s' if number > 1 else ''}" for number, count in sorted(seeds.items())
-    )
-    return f" Of the answers {sum(seeds.values())} are of instrumented runs ({parts}): no interval, every seed has to hold."
-
-
 def _instrumented(answers: Mapping[str, Answer], measured: FindMeasured) -> Iterator[str]:
     """Every instrument with what it takes and what it answers."""
     yield (
@@ -265,9 +205,7 @@ def _instrumented(answers: Mapping[str, Answer], measured: FindMeasured) -> Iter
         seconds = ", ".join(f"{result['cpu_seconds']} s" for result in done)
         versions = ", ".join(dict.fromkeys(f"`{_results.version(result)[:12]}`" for result in done))
         rows.append((f"`{name}`", one.title, claims, f"`{_measured.command(one)}`", seconds or "not run", versions))
-    yield from _table(("instrument", "what", "claims", "command", "CPU time by seed", "made by"), iter(rows))
-    lines = [f"- `{id}`: {one}" for id, found in answers.items() for one in found.measured]
-    yield from ("", *lines) if lines else ()
+    yield from table(("instrument", "what", "claims", "command", "CPU time by seed", "made by"), iter(rows))
 
 
 def _signs(rows: list[ForecastRow]) -> Iterator[str]:
@@ -300,15 +238,7 @@ def _forecast(rows: list[ForecastRow]) -> Iterator[str]:
         "where none does or the measured interval holds 0."
     )
     yield ""
-    yield from _table(HEAD, (row.cells for row in rows)) if rows else iter(("No forecast has been run.",))
-
-
-def _decided_by(found: Answer) -> str:
-    if found.study:
-        return f"[{found.study}](#study-{found.study})"
-    if found.instrument:
-        return f"[{found.instrument}](#instrumented-runs)"
-    return found.reason + (f": `{found.command}`" if found.command else "")
+    yield from table(HEAD, (row.cells for row in rows)) if rows else iter(("No forecast has been run.",))
 
 
 def _study(study: Study, forecast: tuple[Condition, ...], answers: Mapping[str, Answer], find: Find) -> Iterator[str]:
@@ -323,7 +253,7 @@ def _study(study: Study, forecast: tuple[Condition, ...], answers: Mapping[str, 
     yield from ("", *(f"- {one}" for one in outcomes)) if outcomes else ()
     if made:
         yield from ("", f"![{study.title}](figures/study_{study.name}.png)", "")
-        yield from _table(
+        yield from table(
             ("difference", "phases", "pairs", "last epoch", "p", "best epoch", "margin", "diverged"), map(_row, made)
         )
         fewest = min(one.last.pairs for one in made)
@@ -369,10 +299,3 @@ def _row(found: ComparisonResult) -> tuple[str, ...]:
         "" if margin is None else f"{margin:g}" + (f" (TOST p = {within.p:.3f})" if within else ""),
         f"{found.diverged[0]}, {found.diverged[1]}",
     )
-
-
-def _table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
-    yield "| " + " | ".join(head) + " |"
-    yield "|" + "---|" * len(head)
-    for row in rows:
-        yield "| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |"
