@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from figures._instrument import columns, epoch, rows
 from figures._table import Data
 
-_ARMS = {"index-pruning": "GIP with 0.1 kept", "dp-sgd": "DP-SGD", "random-k": "random-k with 0.5 kept"}
+_ARMS = {"index-pruning": "GIP (1 to 0.1 kept)", "dp-sgd": "DP-SGD", "random-k": "random-k (1 to 0.5 kept)"}
 
 
 def data() -> Data:

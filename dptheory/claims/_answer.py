@@ -85,6 +85,7 @@ class Answer:
         study: that decides; None where no study is about the claim.
         instrument: whose runs decide; None where none is about the claim.
         question: what the claim comes to in that study; "" without one.
+        corrected: why the question, or what decides, was changed when results were known; "" where it was not.
         differs: in what the runs differ from the paper's.
         beside: what else their results say, asked after them; it decides nothing.
         findings: the comparisons that decide; empty where it was not run.
@@ -101,6 +102,7 @@ class Answer:
     study: str | None = None
     instrument: str | None = None
     question: str = ""
+    corrected: str = ""
     differs: str = ""
     beside: str = ""
     findings: tuple[Finding, ...] = ()
@@ -125,14 +127,28 @@ class Answer:
             >>> two = Measured(quantity="gap", values=(0.05,), relation="above 0.1", outcome="fails")
             >>> Answer(state="not confirmed", measured=(one, two)).summary
             'not confirmed: gap 0.05 (fails); 1 of 1 others holds'
+            >>> from dptheory.claims import Finding
+            >>> found = dict(comparison="a - b (final)", mean=0.5, low=0.25, high=0.75, confidence=0.95, pairs=8)
+            >>> ends = (("above -0.5", "holds"), ("below 0.5", "open"))
+            >>> within = tuple(Finding(**found, relation=relation, outcome=outcome) for relation, outcome in ends)
+            >>> Answer(state="not confirmed", findings=within).summary
+            'not confirmed: +0.50 [+0.25, +0.75] (open) points'
         """
         if self.measured:
             first = next((one for one in self.measured if one.outcome != HOLDS), self.measured[0])
             return (
                 f"{self.state}: {first.quantity} {first.numbers}{_unless_it_holds(first.outcome)}{self._others(first)}"
             )
-        effects = (f"{one.effect}{_unless_it_holds(one.outcome)}" for one in self.findings)
+        effects = (f"{one.effect}{_unless_it_holds(one.outcome)}" for one in self._decisive())
         return f"{self.state}: {'; '.join(effects)} points" if self.findings else self.state
+
+    def _decisive(self) -> list[Finding]:
+        """Each comparison once, by what does not hold: it may have to lie above one end and below another."""
+        found: dict[tuple[str, str], Finding] = {}
+        for one in self.findings:
+            if found.setdefault((one.comparison, one.effect), one).outcome == HOLDS:
+                found[one.comparison, one.effect] = one
+        return list(found.values())
 
     def _others(self, first: Measured) -> str:
         others = [one for one in self.measured if one is not first]
@@ -154,6 +170,8 @@ class Answer:
         if self.question:
             whom = f"study {self.study}" if self.study else f"instrument {self.instrument}"
             found.append(f"asked of {whom}: {self.question}")
+        if self.corrected:
+            found.append(f"corrected when results were known: {self.corrected}")
         found += [str(one) for one in self.measured]
         found += [f"{one}, {one.pairs} pairs, {one.confidence:.0%} interval" for one in self.findings]
         if self.reported:

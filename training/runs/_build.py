@@ -174,9 +174,12 @@ def _posterior_freeze(
     )
 
 
-def _random_k(setting: MechanismSetting, keep_share: float) -> Mechanism:
+def _random_k(
+    setting: MechanismSetting, keep_share: float, start: float = 1.0, schedule: str = "constant"
+) -> Mechanism:
     kept = _validate.real("mechanism.keep_share", keep_share, 1e-9, 1.0)
-    return mechanisms.PosteriorFreeze(mechanisms.Constant(1 - kept), setting.seed)
+    share = _share(setting, kept, start, schedule)
+    return mechanisms.PosteriorFreeze(lambda step: 1.0 - share(step), setting.seed)
 
 
 def _ranked(setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0) -> Mechanism:
@@ -217,8 +220,13 @@ def _numbered(setting: MechanismSetting, numbers: list[int]) -> tuple[int, ...]:
 
 
 def _keep(setting: MechanismSetting, keep_share: float, start: float, schedule: str) -> Schedule:
-    """``start`` counts only where the share moves; 1 is all but one of a group, which leaves something to choose."""
+    """Of a group: 1 is all but one of it, which leaves something to choose."""
     _validate.real("mechanism.keep_share", keep_share, 0.0, 1.0, ends="()")
+    return _share(setting, keep_share, start, schedule)
+
+
+def _share(setting: MechanismSetting, keep_share: float, start: float, schedule: str) -> Schedule:
+    """``start`` counts only where the share moves."""
     _validate.real("mechanism.start", start, 0.0, 1.0, ends="(]")
     _validate.choice("mechanism.schedule", schedule, ("constant", "linear", "exponential"))
     if schedule == "constant" or setting.steps < 2:

@@ -53,6 +53,7 @@ class AskedOfInstrument:
     Attributes:
         instrument: whose runs they are.
         question: in words.
+        corrected: why it, or a bound, was changed when results were known; "" where it was not.
         differs: in what its runs differ from the paper's.
         beside: what else its results say, asked after them; it decides nothing.
         reported: names of the paper's numbers to stand beside it.
@@ -65,6 +66,7 @@ class AskedOfInstrument:
     reported: tuple[str, ...]
     bounds: tuple[Bound, ...]
     beside: str = ""
+    corrected: str = ""
 
 
 def path_of(folder: Path, *, name: str, seed: int) -> Path:
@@ -119,13 +121,14 @@ def read_asked(table: Mapping[str, Any], instruments: Mapping[str, Instrument]) 
     Raises:
         ValueError: it names what there is none of, or says nothing.
     """
-    only(table, ("instrument", "question", "differs", "beside", "reported", "bounds"))
+    only(table, ("instrument", "question", "corrected", "differs", "beside", "reported", "bounds"))
     instrument = instruments[_validate.choice("instrument", table.get("instrument", ""), tuple(instruments))]
     return AskedOfInstrument(
         instrument,
         question=said(table, "question"),
         differs=said(table, "differs"),
         beside=said(table, "beside") if "beside" in table else "",
+        corrected=said(table, "corrected") if "corrected" in table else "",
         reported=listed(table, "reported"),
         bounds=tuple(_bound(one, instrument) for one in listed(table, "bounds")),
     )
@@ -161,6 +164,7 @@ def answer(claim: str, asked: AskedOfInstrument, find: FindMeasured, folder: Pat
         state=state if done else "not run",
         instrument=instrument.name,
         question=asked.question,
+        corrected=asked.corrected,
         differs=asked.differs,
         beside=asked.beside if done else "",
         measured=measured if done else (),

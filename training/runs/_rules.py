@@ -56,6 +56,7 @@ class Asked:
     Attributes:
         study: the study.
         question: in words.
+        corrected: why it, or what decides, was changed when results were known; "" where it was not.
         differs: in what its runs differ from the paper's.
         beside: what else its results say, asked after them; it decides nothing.
         reported: names of the paper's numbers to stand beside it.
@@ -68,6 +69,7 @@ class Asked:
     reported: tuple[str, ...]
     conditions: tuple[Condition, ...]
     beside: str = ""
+    corrected: str = ""
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,7 @@ def read_forecasts(studies: Mapping[str, Study], home: Path = HOME) -> dict[str,
 
 
 def read_contradicted(studies: Mapping[str, Study], home: Path = HOME) -> dict[str, str]:
-    """What of the words of a study's forecast its results contradict, beyond the conditions; written after them.
+    """What of the theory a study's results contradict, beyond the conditions of its forecast; written after them.
 
     Raises:
         ValueError: of a study that there is none of, or without words.
@@ -183,13 +185,14 @@ def _rule(table: Mapping[str, Any], studies: Mapping[str, Study], instruments: M
 
 
 def _asked(table: Mapping[str, Any], studies: Mapping[str, Study]) -> Asked:
-    only(table, ("study", "question", "differs", "beside", "reported", "conditions"))
+    only(table, ("study", "question", "corrected", "differs", "beside", "reported", "conditions"))
     study = studies[_validate.choice("study", table.get("study", ""), tuple(studies))]
     return Asked(
         study,
         question=said(table, "question"),
         differs=said(table, "differs"),
         beside=said(table, "beside") if "beside" in table else "",
+        corrected=said(table, "corrected") if "corrected" in table else "",
         reported=listed(table, "reported"),
         conditions=_conditions(table, study),
     )

@@ -12,7 +12,7 @@ from training import _argument_ranges
 
 LEAST_PAIRS, LEAST_FOR_EQUIVALENCE = 8, 16
 """Five pairs never reject at 5 % by signs: p is 1/16 at least."""
-_EXACT = 20
+_EXACT = 40  # two halves of 2^20 sums each
 _DRAWS = 1 << 17
 _ROUNDING = 1e-12
 _LARGEST = 1e9
@@ -145,7 +145,7 @@ def equivalence(first: ArrayLike, second: ArrayLike, *, margin: float, level: fl
 def sign_flip_p(differences: ArrayLike, *, seed: int = 0) -> float:
     r"""Two-sided p-value: share of the sign vectors s with :math:`|\sum_i s_i x_i| \ge |\sum_i x_i|`.
 
-    All 2^n of them for n <= 20; beyond, 131,072 random ones and the one observed, (hits + 1)/(draws + 1), which is valid too.
+    All 2^n of them for n <= 40; beyond, 131,072 random ones and the one observed, (hits + 1)/(draws + 1), which is valid too.
 
     Args:
         differences: shape (n,), n >= 1, each within +-1e9.
@@ -171,17 +171,27 @@ def sign_flip_p(differences: ArrayLike, *, seed: int = 0) -> float:
 
 def _sign_flip_p(values: NDArray[np.float64], seed: int) -> float:
     least = abs(math.fsum(values)) - _ROUNDING * float(np.abs(values).sum())
+    if least <= 0.0:
+        return 1.0
     if len(values) <= _EXACT:
-        sums = np.zeros(1)
-        for value in values:
-            sums = np.concatenate([sums + value, sums - value])
-        return float(np.mean(np.abs(sums) >= least))
+        half = len(values) // 2
+        one, other = _signed_sums(values[:half]), np.sort(_signed_sums(values[half:]))
+        hits = 2 * int(np.sum(len(other) - np.searchsorted(other, least - one)))  # sums of all signs lie symmetrically
+        return hits / 2.0 ** len(values)
     rng = np.random.default_rng(seed)
     hits = sum(
         int(np.sum(np.abs((2.0 * rng.integers(0, 2, (part, len(values))) - 1) @ values) >= least))
         for part in [1024] * (_DRAWS // 1024)
     )
     return (hits + 1) / (_DRAWS + 1)
+
+
+def _signed_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of every choice of signs; 0 of no values."""
+    sums = np.zeros(1)
+    for value in values:
+        sums = np.concatenate([sums + value, sums - value])
+    return sums
 
 
 def _differences(first: ArrayLike, second: ArrayLike, least: int, question: str) -> NDArray[np.float64]:

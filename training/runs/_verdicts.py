@@ -133,6 +133,7 @@ def _study_answer(claim: str, asked: Asked, find: Find) -> Answer:
         state=state,
         study=study.name,
         question=asked.question,
+        corrected=asked.corrected,
         differs=asked.differs,
         beside=asked.beside if done else "",
         findings=known if done else (),

@@ -50,7 +50,7 @@ DEFAULTS = {
     "dp-sgd": {}, "noisy-sgd": {}, "clipped-sgd": {},
     "random-sparsification": {"drop_rate": None, "cooling_epochs": 0, "refreshes_per_epoch": 0},
     "posterior-freeze": {"drop_rate": None, "cooling_epochs": 0, "refreshes_per_epoch": 0},
-    "random-k": {"keep_share": None},
+    "random-k": {"keep_share": None, "start": 1.0, "schedule": "constant"},
     "ranked-sparsification": {"drop_rate": None, "cooling_epochs": 0},
     "ranked-by-true-gradients": {"drop_rate": None, "cooling_epochs": 0},
     "layer-freezing": {"after": None, "frozen_layers": 0}, "quiet-layers": {"after": None, "frozen_layers": 0},
@@ -106,6 +106,10 @@ def test_random_k() -> None:
     found = made("random-k", keep_share=0.2)
     assert type(found) is m.PosteriorFreeze and values(inside(found)["_drop_rate"]) == [0.8] * STEPS
     assert inside(found)["_refresh_steps"] == 1 and inside(found)["_generator"].initial_seed() == SEED
+    moved = inside(made("random-k", keep_share=0.5, schedule="exponential"))["_drop_rate"]
+    assert values(moved) == pytest.approx([1 - 0.5 ** (step / 11) for step in range(12)]) and values(moved)[0] == 0.0
+    moved = inside(made("random-k", keep_share=0.5, start=0.8, schedule="linear"))["_drop_rate"]
+    assert values(moved) == pytest.approx([0.2 + 0.3 * step / 11 for step in range(12)])
 
 
 def test_layer_freezing() -> None:
@@ -166,6 +170,8 @@ RANGES: list[tuple[str, str, dict[str, Any], list[Any], list[Any]]] = [
     ("random-sparsification", "cooling_epochs", {"drop_rate": 0.3}, [0, 2], [-1, 1]),
     ("random-sparsification", "refreshes_per_epoch", {"drop_rate": 0.3}, [0, 4], [-1, 5]),
     ("random-k", "keep_share", {}, [1e-9, 1.0], [0.99e-9, 1.0000001]),
+    ("random-k", "start", {"keep_share": 0.2}, [1e-9, 1.0], [0.0, 1.0000001]),
+    ("random-k", "schedule", {"keep_share": 0.2}, ["constant", "linear", "exponential"], ["x"]),
     ("layer-freezing", "after", {}, [0.0, 1.0], [-1e-9, 1.0000001]),
     ("layer-freezing", "frozen_layers", {"after": 0.5}, [0, 3, [1], [4]], [-1, 4, [0], [5], "1"]),
     ("quiet-layers", "after", {}, [0.0, 1.0], [-1e-9, 1.0000001]),

@@ -55,10 +55,10 @@ def test_before_any_result(tmp_path: Path) -> None:
     assert "| [invented](#study-invented) | Invented | 0 of 88 runs so far |" in text
     assert "**Answer.** None yet: 0 of 88 runs so far." in text
     assert "2 claims: 0 confirmed, 0 not confirmed, 2 not run." in text
-    assert r"| [`rs.fig5`](rs/empirical.md) | not run |  | no \| way |  |" in text
-    assert (
-        f"| [`rs.table2`](rs/empirical.md) | not run | {CELL}: +2.6 points | [invented](#study-invented) |  |" in text
-    )
+    assert r"| [`rs.fig5`](rs/empirical.md) | not run |  | no \| way |" in text
+    assert f"| [`rs.table2`](rs/empirical.md) | not run | {CELL}: +2.6 points | [invented](#study-invented) |" in text
+    details = text.split("## What was asked and found")[1].split("## Corrected")[0].split()
+    assert " ".join(details) == f"- [`rs.table2`](rs/empirical.md), not run. {asked('higher').question}"
     assert "Tuned" not in text and "Result files" not in text and "| difference |" not in text and "![" not in text
 
 
@@ -76,56 +76,20 @@ def test_head_of_a_study(tmp_path: Path, title: str, answers: tuple[str, ...], h
     assert f"\n{heading}\n" in text and said in text
 
 
-def test_how_many_answers_are_of_instrumented_runs() -> None:
-    def answer(*seeds: float) -> claims.Answer:
-        number = claims.Measured(quantity="gain", values=seeds, relation="above 0", outcome="holds")
-        return claims.Answer(state="confirmed", measured=(number,) if seeds else ())
-
-    answers = {"a": answer(1.0), "b": answer(1.0, 2.0, 3.0), "c": answer(2.0), "d": answer()}
-    said = " Of the answers 3 are of instrumented runs (2 with 1 seed, 1 with 3 seeds): no interval, every seed has to hold."
-    assert _results_page._by_instruments(answers) == said and _results_page._by_instruments({"d": answer()}) == ""
-
-
-def test_answers_that_rest_on_the_same_numbers() -> None:
-    def answer(state: str, value: float, instrument: str = "masks") -> claims.Answer:
-        number = claims.Measured(quantity="gain", values=(value,), relation="above 0", outcome="holds")
-        return claims.Answer(state=state, instrument=instrument, measured=(number,))
-
-    alone = {"a": answer("confirmed", 1.0), "b": answer("confirmed", 1.0, "clips"), "c": answer("not confirmed", 1.0)}
-    assert _results_page._shared(alone) == ""
-    both = alone | {
-        "d": answer("confirmed", 1.0),
-        "e": claims.Answer(state="not run"),
-        "f": claims.Answer(state="not run"),
-    }
-    assert (
-        _results_page._shared(both) == " Some rest on the same numbers: the 3 confirmed on 2, the 1 not confirmed on 1."
-    )
-
-
-def test_what_was_asked_after_the_results_is_listed(tmp_path: Path) -> None:
-    folder = written(tmp_path, {"masked": 2.0})
-    finds = {"invented": _verdicts.committed(WANTED, folder)}
-    said = Rule((dataclasses.replace(asked("higher"), beside="that too"),))
-    for rule, lines in ((said, ["- `rs.table2`: that too"]), (Rule((asked("higher"),)), [])):
-        answers = _verdicts.all_answers({"rs.table2": rule}, finds)
-        text = _results_page.results_page({"invented": WANTED}, {"invented": ()}, answers, finds)
-        _, _, rest = text.partition("Asked after the results, deciding nothing:\n\n")
-        assert rest.split("\n\n")[0].splitlines() == lines
-
-
 def test_signs_that_single_steps_forecast() -> None:
-    def row(**signs: str) -> ForecastRow:
-        return ForecastRow("x", "a - b (c)", "rate 1", {}, "+1.00 [+0.50, +1.50]" if signs else None, signs)
+    def row(arm: str = "a", **signs: str) -> ForecastRow:
+        return ForecastRow("x", f"{arm} - b (c)", "rate 1", {}, "+1.00 [+0.50, +1.50]" if signs else None, signs)
 
     rows = [
         row(isotropic="agrees", curved="contradicts"), row(isotropic="agrees", curved="agrees"),
-        row(isotropic="contradicts", curved="contradicts"), row(isotropic="open", curved="open"), row(),
+        row("d", isotropic="contradicts", curved="contradicts"), row(isotropic="open", curved="open"), row(),
     ]  # fmt: skip
     assert list(_results_page._signs([row()])) == []
-    assert list(_results_page._signs(rows))[1].endswith(
-        "from 0: isotropic: 2 agree, 1 contradict; curved: 1 agree, 2 contradict."
-    )
+    assert list(_results_page._signs(rows))[-2:] == [
+        "- isotropic: 2 agree, 1 contradict (x: d - b (c))",
+        "- curved: 1 agree, 2 contradict (x: a - b (c), x: d - b (c))",
+    ]
+    assert list(_results_page._signs(rows[1:2]))[-1] == "- curved: 1 agree, 0 contradict"
 
 
 def test_what_contradicts_the_theory_comes_first(tmp_path: Path) -> None:
@@ -202,3 +166,18 @@ def test_the_sentence_says_what_the_margin_says(tmp_path: Path) -> None:
     ):
         found = _results_page._comparisons.compare(WANTED, comparison, find)
         assert found is not None and end in _results_page._sentence(found)
+    lost = _verdicts.committed(WANTED, written(tmp_path / "lost", {"masked": -2.0}))
+    worse = _results_page._comparisons.compare(WANTED, dataclasses.replace(main, margin=1.0), lost)
+    assert worse is not None and _results_page._sentence(worse).endswith(" points over 16 pairs.")
+
+
+def test_p_values_of_a_table(tmp_path: Path) -> None:
+    """Of three comparisons one has eight pairs, and no p below 3 * 2 / 2^8; an equivalence has that of its two tests."""
+    folder = written(tmp_path, {"masked": 0.2})
+    text = page(folder, "not lower")
+    assert "\n\nOf 8 pairs p is at least 0.0234 here.\n" in text and min(3 * 2 / 2**8, 1) == 0.0234375
+    equal = WANTED.comparisons[1]
+    found = _results_page._comparisons.compare(WANTED, equal, _verdicts.committed(WANTED, folder))
+    assert found is not None and found.equivalence is not None
+    row = next(line for line in text.splitlines() if line.startswith("| twin - plain | "))
+    assert row.endswith(f"| 0.5 (TOST p = {found.equivalence.p:.3f}) | 0, 0 |")

@@ -72,10 +72,12 @@ def home(tmp_path: Path) -> Path:
         ("gip", "[fig5]\nreason", "[fig5]\nreasons", "gip.fig5: there is no key reasons"),
         ("gip", "[fig5]\n", "[fig9]\n", "a rule per measured claim, got ['gip.fig5', 'gip.fig9']"),
         ("rs", "epsilon 1.0, difference", "epsilon 9.0, difference", "rs.table2.reported must be one of"),
-        ("rs", 'question = "Does', 'question = ""\n# ', "rs.fig2: question must say something"),
+        ("rs", 'question = "With clipping', 'question = ""\n# ', "rs.fig3: question must say something"),
         ("gip", "[fig5]\nreason", '[fig5]\ncost = "x"\n# ', "gip.fig5: by, measured or reason must be given"),
         ("gip", "[fig5]", "[fig5", "gip.toml is not TOML"),
         ("gip", BESIDE, 'beside = ""', "gip.table5: beside must say something"),
+        ("lf", 'corrected = "asked', 'corrected = ""\n# "', "lf.asm3.2: corrected must say something"),
+        ("rf", 'corrected = "asked', 'corrected = ""\n# "', "rf.table4: corrected must say something"),
         ("rs", 'quantity = "ranked_overlap"', 'quantity = "overlap"', "rs.fig12: quantity must be one of"),
         ("rs", 'reported = ["random against ranked"]', 'reported = ["x"]', "rs.fig12.reported must be one of"),
         ("gip", 'study = "cuda_index_pruning"\nquestion = "With WRN-16-4 on CIFAR-10 at epsilon = 1, is GIP above DP',
@@ -150,7 +152,8 @@ def test_numbers_of_the_words_on_the_cause_are_those_of_the_results() -> None:
 
     half, most = (last(("noise-1-no-clip", "noise-4-no-clip"), f"noisy-{rate}") for rate in (50, 90))
     assert half.low > 0 > most.low
-    assert f"{half.mean:.2f} points ({half.low:.2f} to {half.high:.2f}), both" in text
+    said = f"p = {half.sign_flip_p:.3f} by signs, {len(study.comparisons) * half.sign_flip_p:.2f} corrected"
+    assert f"{half.mean:.2f} points ({half.low:.2f} to {half.high:.2f}), both noise levels together ({said}" in text
     assert f"open ({most.mean:.2f}, {most.low:.2f} to {most.high:.2f})" in text
 
     def accuracies(name: str) -> list[float]:
@@ -159,7 +162,7 @@ def test_numbers_of_the_words_on_the_cause_are_those_of_the_results() -> None:
         return [json.loads(one.read_text(encoding="utf-8"))["epochs"]["test_accuracy"][-1] for one in files]
 
     cells = {one.name: one.arms for one in study.phases if not one.name.endswith("no-clip")}
-    assert len(cells) == 6 and "noise-4-large-clip" in cells
+    assert len(cells) == 8 and "noise-4-large-clip" in cells
     for cell, (plain, *masked) in cells.items():
         assert len(masked) == 2
         for arm in masked:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -42,10 +43,22 @@ def test_signs_against_scipy() -> None:
     assert sign_flip_p(values) == pytest.approx(exact.pvalue, rel=1e-12)
 
 
-def test_many_pairs_by_random_signs() -> None:
-    """Of 21 equal differences two sign vectors of 2^21 reach as far; the first 20 differences of these are exact."""
-    assert sign_flip_p([1.0] * 21) == 1 / (2**17 + 1)
-    values = RNG.normal(0.4, 1, 20)
+@pytest.mark.parametrize("count", [21, 24, 33, 40])
+def test_forty_signs_by_counting_whole_numbers(count: int) -> None:
+    values = np.random.default_rng(count).integers(-40, 60, count)
+    sums = Counter({0: 1})
+    for value in values.tolist():
+        sums = Counter(
+            {total: sums[total - value] + sums[total + value] for total in range(-60 * count, 60 * count + 1)}
+        )
+    reached = sum(ways for total, ways in sums.items() if abs(total) >= abs(int(values.sum())))
+    assert sign_flip_p(values / 8) == reached / 2**count and 0 < reached < 2**count
+
+
+def test_more_pairs_by_random_signs() -> None:
+    """Of 41 equal differences two sign vectors of 2^41 reach as far; the first 40 differences of these are exact."""
+    assert sign_flip_p([1.0] * 41) == 1 / (2**17 + 1)
+    values = RNG.normal(0.2, 1, 40)
     exact, drawn = sign_flip_p(values), sign_flip_p([*values, 0.0])  # the zero changes no sum
     assert drawn == pytest.approx(exact, abs=5 * (exact / 2**17) ** 0.5) and drawn != exact
     assert sign_flip_p([*values, 0.0], seed=1) != drawn == sign_flip_p([*values, 0.0])
@@ -95,11 +108,11 @@ def test_at_the_very_margin_nothing_is_shown() -> None:
     assert not dataclasses.replace(within, p=0.05).equivalent and dataclasses.replace(within, p=0.0499).equivalent
 
 
-def test_twenty_signs_are_enumerated_and_more_are_drawn() -> None:
-    assert sign_flip_p([1.0] * 20) == 2 / 2**20
-    values = np.random.default_rng(4).normal(0.3, 1, 21)
-    assert paired_difference(values, np.zeros(21)).sign_flip_p == sign_flip_p(values)
-    assert sign_flip_p([0.0] * 21) == 1.0  # every draw reaches as far
+def test_forty_signs_are_enumerated_and_more_are_drawn() -> None:
+    assert sign_flip_p([1.0] * 40) == 2 / 2**40
+    values = np.random.default_rng(4).normal(0.3, 1, 41)
+    assert paired_difference(values, np.zeros(41)).sign_flip_p == sign_flip_p(values)
+    assert sign_flip_p([0.0] * 41) == sign_flip_p([1.0, -1.0]) == 1.0  # every choice reaches as far
     assert sign_flip_p([1.0], seed=2**63 - 1) == 1.0
 
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -95,9 +94,30 @@ def test_not_confirmed(gain: dict[str, float], relations: tuple[str, ...], outco
     rule = Rule((asked(*relations),))
     found = _verdicts.claim_answer("rs.table2", rule, {"invented": find_by(accuracies(gain))})
     assert found.state == "not confirmed" and [one.outcome for one in found.findings] == outcomes
-    assert found.summary.startswith("not confirmed: ") and found.summary.endswith(" points")
-    said = [re.search(r"\] \((.*)\)$", part.removesuffix(" points")) for part in found.summary.split("; ")]
-    assert [one and one[1] for one in said] == [None if one == "holds" else one for one in outcomes]
+    parts = found.summary.removeprefix("not confirmed: ").removesuffix(" points").split("; ")
+    for part, one, outcome in zip(parts, found.findings, outcomes, strict=True):
+        assert part == one.effect + ("" if outcome == "holds" else f" ({outcome})")
+    assert found.summary.endswith(" points")
+
+
+def test_a_comparison_asked_twice_is_said_once() -> None:
+    """By the outcome that decides, in either order."""
+    main, *_ = WANTED.comparisons
+    near = dataclasses.replace(main, margin=1.0)
+    for relations in (("higher", "not higher"), ("not higher", "higher")):
+        conditions = tuple(Condition(near, relation) for relation in relations)
+        found = [_verdicts.finding(WANTED, one, find_by(accuracies({"masked": 2.0}))) for one in conditions]
+        answer = Answer(state="not confirmed", findings=tuple(one for one in found if one is not None))
+        assert len(answer.findings) == 2
+        assert answer.summary.count("+2.05") == 1 and answer.summary.endswith("] (the opposite) points")
+
+
+def test_why_a_question_was_corrected_goes_with_the_answer(tmp_path: Path) -> None:
+    folder = written(tmp_path, {"masked": 2.0})
+    found = answered(folder, dataclasses.replace(asked("higher"), corrected="it asked for less"))
+    assert found.corrected == "it asked for less"
+    assert "corrected when results were known: it asked for less" in found.lines()
+    assert not [line for line in answered(folder, asked("higher")).lines() if line.startswith("corrected")]
 
 
 @pytest.mark.parametrize(
