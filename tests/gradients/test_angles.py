@@ -340,6 +340,39 @@ def test_quantiles_have_their_probability(dim: int, snr: float) -> None:
         assert float(law.cdf(law.quantile(share))) == pytest.approx(share, abs=1e-9)
 
 
+@pytest.mark.parametrize("dim", [2, 3, 4, 5, 10, 10**6, 10**9])
+@pytest.mark.parametrize("snr", [0.0, 1.0, 10.0, 1e3, 1e6])
+def test_quantiles_of_the_last_floats_below_one(dim: int, snr: float) -> None:
+    """The sum of all masses rounds to less than these, and there was no root; the upper tail has its digits."""
+    law = DistortionAngle(dim, snr)
+    for ulps in (9, 4, 3, 2, 1):
+        angle = law.quantile(1 - ulps * 2.0**-53)
+        assert 0.0 < angle <= math.pi
+        # In the plane the density is of order 1 at pi, and the angle is found to some 1e-14.
+        assert float(law.sf(angle)) == pytest.approx(ulps * 2.0**-53, rel=1e-6, abs=3e-15 if dim == 2 and angle > 3 else 0.0)
+
+
+def test_quantiles_of_the_smallest_shares_are_found() -> None:
+    """A search in subnormal probabilities took more than 100 iterations at 1e-310."""
+    for dim, snr in ((2, 0.0), (3, 1.0), (10, 1e3), (1000, 10.0), (10**6, 0.0), (10**9, 1e6)):
+        law = DistortionAngle(dim, snr)
+        found = [law.quantile(share) for share in (5e-324, 1e-310, 1e-300, 1e-100)]
+        assert found == sorted(found) and found[-1] < law.mean()
+        assert float(law.cdf(found[2])) == pytest.approx(1e-300, rel=1e-8)
+
+
+def test_quantiles_of_the_sphere_have_a_closed_form() -> None:
+    """dim = 3 without a signal: P(angle > x) = cos^2(x / 2)."""
+    law = DistortionAngle(3, 0.0)
+    for rest in (2.0**-53, 2.0**-52, 1e-12, 1e-3):
+        with mpmath.workdps(40):
+            share = mpmath.mpf(1 - rest)
+            exact = float(2 * mpmath.acos(mpmath.sqrt(1 - share)))
+        assert law.quantile(1 - rest) == pytest.approx(exact, rel=4e-16)
+    for share in (1e-300, 1e-12, 1e-3):
+        assert law.quantile(share) == pytest.approx(2 * math.asin(math.sqrt(share)), rel=1e-10)
+
+
 def test_without_noise_every_quantile_is_zero() -> None:
     assert [DistortionAngle(10, math.inf).quantile(share) for share in (1e-9, 0.5, 0.999)] == [0.0] * 3
     assert angle_summary(10, math.inf).expected_cos == 1.0
