@@ -256,9 +256,9 @@ def _thin_shortfall(grad_norm: float, dim: int, deviation: float, bound: float) 
     """To first order in s dim / |w|: what is cut off lies along w."""
     if grad_norm <= 0.5 * bound:
         return 0.0
-    if deviation == 0.0:
-        return max(0.0, (grad_norm - bound) / grad_norm)
-    return deviation * _clipped_line.excess(_thin_cut(grad_norm, dim, deviation, bound)) / grad_norm
+    beyond = max(0.0, grad_norm - bound + (dim - 1) * deviation**2 / (2.0 * grad_norm))
+    spread = deviation and deviation * _clipped_line.excess(abs(_thin_cut(grad_norm, dim, deviation, bound)))
+    return (beyond + spread) / grad_norm
 
 
 def _thin_variance(grad_norm: float, dim: int, deviation: float, bound: float) -> float:
@@ -299,7 +299,7 @@ def _is_almost_fixed(grad_norm: float, dim: int, deviation: float, bound: float)
 
 
 def _is_thin(grad_norm: float, dim: int, deviation: float, bound: float) -> bool:
-    """Is xi so small that the first order, off by some s^2 dim / |w|^2, tells more of |w| - C than |w|^2 / s^2 and C^2 / s^2 do?"""
+    """Is xi so small that the first order, off by s^2 dim / |w|^2, loses less than |w|^2 / s^2 less C^2 / s^2 does?"""
     share = deviation / max(grad_norm, bound)
     return dim * share**3 <= 1e-17
 

@@ -59,11 +59,15 @@ def test_every_moment(grad_norm: float, deviation: float, clip_norm: float) -> N
 
 
 @pytest.mark.parametrize("deviation", [0.0, 5e-324, 1e-300])
-def test_without_deviation(deviation: float) -> None:
+@pytest.mark.parametrize("dim", [1, 2])
+def test_without_deviation(dim: int, deviation: float) -> None:
     long, short, edge = (
-        gradients.gaussian_clip_moments(grad_norm=w, dim=1, deviation=deviation, clip_norm=1.0) for w in (4.0, 0.25, 1.0)
+        gradients.gaussian_clip_moments(grad_norm=w, dim=dim, deviation=deviation, clip_norm=1.0)
+        for w in (4.0, 0.25, 1.0)
     )
     assert (long.slope, long.shortfall, long.variance, long.clip_probability) == (0.25, 0.75, 0.0, 1.0)
     assert (short.slope, short.shortfall, short.second_moment, short.clip_probability) == (1.0, 0.0, 0.0625, 0.0)
-    assert edge.slope == 1.0 and edge.shortfall == pytest.approx(deviation / math.sqrt(2 * math.pi), rel=1e-9)
+    assert edge.slope == 1.0 and edge.shortfall == pytest.approx(
+        deviation / math.sqrt(2 * math.pi), rel=1e-9, abs=1e-320
+    )
     assert edge.clip_probability == (0.5 if deviation else 0.0)

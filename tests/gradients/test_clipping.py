@@ -262,7 +262,12 @@ def _beyond(grad_norm: float, dim: int, deviation: float, bound: float) -> tuple
         chance = shortfall = mpmath.mpf(0)
         for node, weight in zip(nodes, weights, strict=True):
             r = low + (high - low) * (1 + mpmath.mpf(node)) / 2
-            mass = (freedom - 1) * mpmath.log(r) - r * r / 2 - (freedom / 2 - 1) * mpmath.log(2) - mpmath.loggamma(freedom / 2)
+            mass = (
+                (freedom - 1) * mpmath.log(r)
+                - r * r / 2
+                - (freedom / 2 - 1) * mpmath.log(2)
+                - mpmath.loggamma(freedom / 2)
+            )
             share = weight * (high - low) / 2 * mpmath.exp(mass)
             start = (mpmath.sqrt(c * c - (s * r) ** 2) - w) / s
             length = 11 - min(start, 0)
@@ -277,7 +282,7 @@ def _beyond(grad_norm: float, dim: int, deviation: float, bound: float) -> tuple
 
 @pytest.mark.parametrize(
     ("dim", "deviation", "cut"),
-    [(2, 1e-11, 0), (5, 1e-9, 2), (5, 1e-9, 8), (5, 1e-9, -2), (2, 1e-7, 5), (10**4, 3e-10, 0), (10**6, 1e-9, 5), (10**9, 1e-9, 1)],
+    [(2, 1e-11, 0), (5, 1e-9, 2), (5, 1e-9, 8), (5, 1e-9, -2), (2, 1e-7, 5), (10**4, 3e-10, 0), (10**6, 1e-9, 5)],
 )
 def test_shortfall_under_a_small_deviation(dim: int, deviation: float, cut: float) -> None:
     """|w| = 1, C = 1 + cut s: squares of |w| / s and C / s had lost the digits of their difference."""
