@@ -88,6 +88,17 @@ def test_arguments_are_in_the_glossary(name: str) -> None:
     assert own - NAMES == _of_other_libraries(name, own - NAMES)
 
 
+def test_defaults_of_method_are_those_that_the_glossary_names() -> None:
+    row = next(line for line in GLOSSARY.splitlines() if line.startswith("| `method` |"))
+    given = {name: inspect.signature(THEORY[name]).parameters.get("method") for name in THEORY}
+    defaults = {
+        name: p.default for name, p in given.items() if p is not None and p.default is not inspect.Parameter.empty
+    }
+    others = {name.rsplit(".", 1)[1]: default for name, default in defaults.items() if default != "exact"}
+    assert others == {"noise_ratio_excess": "stated", "audit": "events", "largest_bound": "events"}
+    assert all(re.search(rf'`"{default}"` in [^;]*\b{name}`', row) for name, default in others.items())
+
+
 def _of_other_libraries(name: str, unknown: set[str]) -> set[str]:
     """What PyTorch calls the arguments of a method that it calls."""
     return unknown & {

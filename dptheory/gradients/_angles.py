@@ -155,7 +155,8 @@ class DistortionAngle:
         return np.minimum(law.above(moved.ravel()), 1.0).reshape(angle.shape)
 
     def quantile(self, probability: float) -> float:
-        r"""The angle below which the noisy vector stays with this probability, by bisection of :meth:`cdf` on log(angle).
+        r"""The angle below which the noisy vector stays with this probability, by bisection on log(angle) of :meth:`cdf`, or of
+        :meth:`sf` above one half.
 
         Args:
             probability: P(angle <= quantile), in (0, 1).
@@ -175,11 +176,16 @@ class DistortionAngle:
             1.570796327
         """
         share = _validate.real("probability", probability, 0.0, 1.0, ends="()")
-        if self.cdf(_SMALLEST) >= share:
+
+        def excess(log_angle: float) -> float:
+            angle = min(math.exp(log_angle), math.pi)
+            # Near 1 the lower tail has no digits left, and 1 - share is exact.
+            return float(self.cdf(angle)) - share if share <= 0.5 else (1.0 - share) - float(self.sf(angle))
+
+        low, high = math.log(_SMALLEST), math.log(4.0)
+        if excess(low) >= 0.0:
             return 0.0
-        low, high = math.log(_SMALLEST), math.log(math.pi)
-        found = brentq(lambda y: float(self.cdf(min(math.exp(y), math.pi))) - share, low, high, xtol=1e-15, rtol=1e-15)
-        return math.exp(found)
+        return min(math.exp(brentq(excess, low, high, xtol=1e-15, rtol=1e-15, maxiter=1000)), math.pi)
 
     def mean(self) -> float:
         """Mean angle in radians: pi / 2 at snr 0, falling to 0; about arctan(sqrt(dim - 1) / snr).

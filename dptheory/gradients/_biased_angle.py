@@ -100,7 +100,9 @@ def _turns(dim: int) -> tuple[Array, Array]:
         edges = np.concatenate([[0.0], ends[::-1], math.pi - ends[1:], [math.pi]])
     half = 0.5 * np.diff(edges)
     nodes = (edges[:-1, None] + half[:, None] * (_NODES + 1.0)).ravel()
-    chances = (half[:, None] * _WEIGHTS).ravel() * np.exp((dim - 3) * np.log(np.sin(nodes)))
+    # In high dimension the rounding of log sin about a right angle, times dim, would count.
+    log_sine = np.log(np.sin(nodes)) if dim < _LOW_DIM else 0.5 * np.log1p(-(np.cos(nodes) ** 2))
+    chances = (half[:, None] * _WEIGHTS).ravel() * np.exp((dim - 3) * log_sine)
     return nodes, chances / chances.sum()
 
 

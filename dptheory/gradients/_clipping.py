@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from dptheory import _validate
+from dptheory.gradients import _clipped_line
 from dptheory.gradients._quadratic_form import QuadraticForm
 
 Array = NDArray[np.float64]
@@ -113,7 +114,7 @@ def symmetric_clip_lower_bound(
 
 
 def clip_probability(*, grad_norm: float, dim: int, deviation: float, clip_norm: float) -> float:
-    r"""P(|g| > C) for g ~ N(w, s^2 I): exact. It rises with \|w\| and with dim, so masking never raises it.
+    r"""P(|g| > C) for g ~ N(w, s^2 I), to about eight digits. It rises with \|w\| and with dim, so masking never raises it.
 
     Args:
         grad_norm: \|w\|, in [0, 1e70].
@@ -138,10 +139,10 @@ def clip_probability(*, grad_norm: float, dim: int, deviation: float, clip_norm:
     grad_norm, dim, deviation, clip_norm = _gaussian(grad_norm, dim, deviation, clip_norm)
     if deviation == 0.0:
         return float(grad_norm > clip_norm)
-    if _is_almost_fixed(grad_norm, dim, deviation, clip_norm):
-        # |w + xi| = |w| + its part along w + |the rest|^2 / 2|w|
-        drift = (dim - 1) * deviation / (2.0 * max(grad_norm, 0.5 * clip_norm))
-        return float(ndtr((grad_norm - clip_norm) / deviation + drift))
+    if dim == 1:
+        return _clipped_line.clip_chance(grad_norm, deviation, clip_norm)
+    if _is_thin(grad_norm, dim, deviation, clip_norm):
+        return float(ndtr(-_thin_cut(grad_norm, dim, deviation, clip_norm)))
     return float(_chi_square(dim, (grad_norm / deviation) ** 2).tails((clip_norm / deviation) ** 2)[1])
 
 
@@ -177,7 +178,8 @@ def gaussian_clip_moments(*, grad_norm: float, dim: int, deviation: float, clip_
         clip_norm: clipping norm C, in [1e-70, 1e70].
 
     Returns:
-        The moments, to about nine digits; ``variance`` to about four, also where it is far below ``second_moment``.
+        The moments, to about eight digits; ``variance`` to about four, also where it is far below ``second_moment``. Above one
+        dimension a ``shortfall`` below 1e-15 may lack these digits, and one below 1e-18 be 0.
 
     Raises:
         ValueError: an argument outside its range.
@@ -192,12 +194,18 @@ def gaussian_clip_moments(*, grad_norm: float, dim: int, deviation: float, clip_
     """
     grad_norm, dim, deviation, clip_norm = _gaussian(grad_norm, dim, deviation, clip_norm)
     chance = clip_probability(grad_norm=grad_norm, dim=dim, deviation=deviation, clip_norm=clip_norm)
-    if _is_almost_fixed(grad_norm, dim, deviation, clip_norm):
-        slope = min(1.0, clip_norm / grad_norm) if grad_norm > 0.0 else 1.0
-        variance = _thin_variance(grad_norm, dim, deviation, clip_norm)
+    on_line = dim == 1 and deviation > 0.0
+    if on_line or _is_almost_fixed(grad_norm, dim, deviation, clip_norm):
+        if on_line:
+            slope, shortfall = _clipped_line.slope_and_shortfall(grad_norm, deviation, clip_norm)
+            variance = _clipped_line.variance(grad_norm, deviation, clip_norm)
+        else:
+            shortfall = _thin_shortfall(grad_norm, dim, deviation, clip_norm)
+            slope = 1.0 - shortfall if shortfall < 0.5 else clip_norm / grad_norm
+            variance = _thin_variance(grad_norm, dim, deviation, clip_norm)
         return ClipMoments(
             slope=slope,
-            shortfall=1.0 - slope,
+            shortfall=shortfall,
             second_moment=(slope * grad_norm) ** 2 + variance,
             variance=variance,
             clip_probability=chance,
@@ -227,6 +235,9 @@ def gaussian_clip_moments(*, grad_norm: float, dim: int, deviation: float, clip_
             variance = second_moment - (slope * grad_norm) ** 2
     if low < tau < high and deviation * dim <= _THIN * grad_norm:  # the difference above has lost its digits
         variance = _thin_variance(grad_norm, dim, deviation, clip_norm)
+    if slope >= 0.5 and _is_thin(grad_norm, dim, deviation, clip_norm):
+        shortfall = _thin_shortfall(grad_norm, dim, deviation, clip_norm)
+        slope = 1.0 - shortfall
     return ClipMoments(
         slope=slope,
         shortfall=shortfall,
@@ -236,11 +247,25 @@ def gaussian_clip_moments(*, grad_norm: float, dim: int, deviation: float, clip_
     )
 
 
+def _thin_cut(grad_norm: float, dim: int, deviation: float, bound: float) -> float:
+    """Above which value its normal part z along w lets a gradient be clipped: |w + xi| = |w| + s z + |the rest|^2 / 2|w|."""
+    return (bound - grad_norm) / deviation - (dim - 1) * deviation / (2.0 * max(grad_norm, 0.5 * bound))
+
+
+def _thin_shortfall(grad_norm: float, dim: int, deviation: float, bound: float) -> float:
+    """To first order in s dim / |w|: what is cut off lies along w."""
+    if grad_norm <= 0.5 * bound:
+        return 0.0
+    beyond = max(0.0, grad_norm - bound + (dim - 1) * deviation**2 / (2.0 * grad_norm))
+    spread = deviation and deviation * _clipped_line.excess(abs(_thin_cut(grad_norm, dim, deviation, bound)))
+    return (beyond + spread) / grad_norm
+
+
 def _thin_variance(grad_norm: float, dim: int, deviation: float, bound: float) -> float:
     """To first order in s dim / |w|: the part of xi along w is a normal variable cut off at C, the rest shrinks with w."""
     if deviation == 0.0:
         return 0.0
-    cut = (bound - grad_norm) / deviation - (dim - 1) * deviation / (2.0 * max(grad_norm, 0.5 * bound))
+    cut = _thin_cut(grad_norm, dim, deviation, bound)
     across = (dim - 1) * min(1.0, bound / max(grad_norm, 0.5 * bound)) ** 2
     if abs(cut) > _REACH:
         return deviation**2 * (across + float(cut > 0.0))
@@ -271,6 +296,12 @@ def _gaussian(grad_norm: float, dim: int, deviation: float, bound: float) -> tup
 def _is_almost_fixed(grad_norm: float, dim: int, deviation: float, bound: float) -> bool:
     """Is xi ten digits below w or C? Then the first order in its variance is exact enough."""
     return deviation * math.sqrt(dim) <= 1e-10 * max(grad_norm, bound)
+
+
+def _is_thin(grad_norm: float, dim: int, deviation: float, bound: float) -> bool:
+    """Is xi so small that the first order, off by s^2 dim / |w|^2, loses less than |w|^2 / s^2 less C^2 / s^2 does?"""
+    share = deviation / max(grad_norm, bound)
+    return dim * share**3 <= 1e-17
 
 
 def _chi_square(freedom: int, noncentrality: float) -> QuadraticForm:

@@ -22,6 +22,7 @@ _STEP = (
 )
 _SMALL = 1e-3  # below t = _SMALL / max X the series of E[e^(-tX)] to second order is exact to 1e-13
 _CUT = 40.0  # e^-40 is nothing
+_NARROW = 1e-290  # beside the largest number: a smaller one would let t overflow
 
 
 def mean_reciprocal(*, values: Array, keep: int, shift: float = 0.0) -> float:
@@ -30,9 +31,9 @@ def mean_reciprocal(*, values: Array, keep: int, shift: float = 0.0) -> float:
     .. math:: \int_{-\infty}^\infty e^u\,E[e^{-(shift + X) e^u}]\,du
 
     Args:
-        values: 0 or in [1e-280, 1e140], not all zero, shape (dim,).
+        values: 0 or in [1e-280, 1e140], not all zero, shape (dim,); without a shift within a factor of 1e290 of each other.
         keep: size of the subset, 1..dim.
-        shift: in [0, 1e140].
+        shift: 0 or in [1e-290, 1e140], and at least 1e-290 of the largest value.
 
     Returns:
         The mean, in units of 1 / values.
@@ -54,7 +55,17 @@ def mean_reciprocal(*, values: Array, keep: int, shift: float = 0.0) -> float:
             f"values must have shape (dim,) and hold 0 or numbers in [1e-280, 1e140], not all 0, got {_validate.shown(values)}"
         )
     keep = _validate.integer("keep", keep, 1, values.size)
-    shift = _validate.real("shift", shift, 0.0, 1e140)
+    shift = _validate.size("shift", shift, _NARROW, 1e140, zero=True)
+    scale = max(shift, float(values.max()))
+    if 0.0 < shift < _NARROW * scale:
+        raise ValueError(f"shift must be 0 or at least {_NARROW:g} of the largest of values, {scale:g}, got {shift!r}")
+    if shift == 0.0 and values[values > 0].min() < _NARROW * scale:
+        raise ValueError(f"values must be 0 or at least {_NARROW:g} of the largest, got {_validate.shown(values)}")
+    return _mean_reciprocal(values / scale, keep, shift / scale) / scale
+
+
+def _mean_reciprocal(values: Array, keep: int, shift: float) -> float:
+    """The mean where the largest of ``values`` and ``shift`` is 1."""
     levels, counts = np.unique(values, return_counts=True)
     if keep == values.size:
         return 1.0 / (shift + float(values.sum()))

@@ -151,7 +151,7 @@ def largest_bound(*, scores: int, delta: float, confidence: float = 0.99, method
         delta, confidence, method: as for :func:`audit`.
 
     Returns:
-        The bound, > 0.
+        The bound, >= 0; 0 where delta is so large that even this attack proves nothing.
 
     Raises:
         ValueError: an argument outside its range.

@@ -14,6 +14,7 @@ from types import ModuleType
 from dptheory import _validate
 from dptheory._adjacency import ADJACENCIES
 from dptheory.privacy._ball_arithmetic import enclosures
+from dptheory.privacy._bound_names import CHANCE
 from dptheory.privacy._closed_forms import participation_epsilon
 from dptheory.privacy._dp_accounting import fixed_size_rdp_delta, fixed_size_rdp_epsilon, pld_bracket
 from dptheory.privacy._fixed_size import fixed_size_upper
@@ -23,6 +24,7 @@ from dptheory.privacy._prv import prv_bracket
 from dptheory.privacy._saddle_brackets import (
     Composition,
     SampledGaussian,
+    chance,
     direction_delta,
     direction_epsilon,
 )
@@ -205,6 +207,8 @@ def bracketed(asked: Mechanism, certified: bool = False) -> EpsilonBounds:
         with _enclosure(asked) as module:
             lower, upper = module.worst_epsilon(asked.composition, delta=asked.delta, among=asked.directions)
         return EpsilonBounds(lower=lower, estimate=(lower + upper) / 2, upper=upper, method="certified")
+    if chance(asked.composition) <= asked.delta:
+        return EpsilonBounds(lower=0.0, estimate=0.0, upper=0.0, method=CHANCE)
     if asked.sampling_rate == 1.0:
         exact = gaussian_epsilon(asked.shift * math.sqrt(asked.steps), asked.delta)
         return EpsilonBounds(lower=exact, estimate=exact, upper=exact, method="Gaussian")
@@ -219,7 +223,8 @@ def bracketed(asked: Mechanism, certified: bool = False) -> EpsilonBounds:
 
 def upper_bound(asked: Mechanism, certified: bool = False) -> float:
     """The upper bound of :func:`bracketed`, without the lower one where that is another computation."""
-    if asked.sampling == "without replacement" and asked.sampling_rate < 1.0 and asked.steps > 1 and not certified:
+    fixed_size = asked.sampling == "without replacement" and asked.sampling_rate < 1.0 and asked.steps > 1
+    if fixed_size and not certified and chance(asked.composition) > asked.delta:
         return _fixed_size_upper(asked)[0]
     return bracketed(asked, certified).upper
 

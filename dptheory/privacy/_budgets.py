@@ -11,10 +11,11 @@ from dptheory.privacy._gaussian import gaussian_mu
 from dptheory.privacy._moments import Unresolved
 from dptheory.privacy._saddle_brackets import (
     about_log_delta,
+    chance,
     noise_bracket,
     step_losses,
 )
-from dptheory.privacy._saddle_delta import closed_bounds
+from dptheory.privacy._saddle_delta import closed_bounds, without_lines
 
 GAP = 1e-6
 """Relative: a noise multiplier smaller by this does not keep the budget."""
@@ -62,7 +63,7 @@ def least_noise_multiplier(
         return _upper(replace(asked, noise_multiplier=sigma), enclosed) <= budget
 
     least, most = NOISE
-    if _unsampled_noise(asked, budget) <= least:
+    if _unsampled_noise(asked, budget) <= least or chance(asked.composition) <= asked.delta:
         return least
     try:
         sigma = _about_noise(asked, budget) * (1 + MARGIN)
@@ -163,7 +164,9 @@ def _log_excess(asked: Mechanism, budget: float) -> float:
     """Above 0 where the run breaks the budget: of delta at the budget's epsilon, or of epsilon where only that is bounded."""
     if asked.sampling == "poisson":
         losses = [step_losses(asked.composition, direction) for direction in asked.directions]
-        found = max(closed_bounds(steps, budget)[1] for steps in losses)
+        found = min(chance(asked.composition), max(closed_bounds(steps, budget)[1] for steps in losses))
+        if found > asked.delta and asked.steps > 1 and asked.sampling_rate < 1.0:
+            found = max(without_lines(steps, budget) for steps in losses)  # a line takes seconds
         if found > asked.delta:
             found = _brackets.delta_bracketed(asked.run, budget).upper
         return math.log(max(found, 1e-320)) - math.log(asked.delta)

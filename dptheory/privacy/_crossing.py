@@ -63,6 +63,8 @@ def crossing(
 
 
 def _bisected(rough: Excess, private: float, risky: float) -> float:
+    if rough(risky) <= 0:
+        return risky
     fits, fails = private, risky
     while abs(math.log(fails / fits)) > 1e-3:
         middle = math.sqrt(fits * fails)

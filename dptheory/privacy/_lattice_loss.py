@@ -1,6 +1,7 @@
 """The privacy loss of the index mechanism lives on a lattice: exact composition, for delta of 1e-15 and below."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,7 @@ _FOURIER_GRID = 2**20  # a wider sum is bounded by a normal law instead: millise
 _BERRY_ESSEEN = 0.4748  # Shevtsova (2011), for independent summands of one law
 _NORMAL_ROUNDING = 1e-13  # relative error of delta over sqrt(count), generously
 _ROUNDS = 6
+_FINEST = 4.0 * np.finfo(np.float64).eps  # brentq takes no smaller tolerance
 _TOP = 5.0  # expected distance from the largest sum below which the tilt goes no further
 
 
@@ -90,9 +92,10 @@ class LatticeLoss:
         return min(1.0, math.exp(min(0.0, log_delta)) + count * law.left_out)
 
     def epsilon(self, *, delta: float, count: int = 1) -> float:
-        """Smallest epsilon >= 0 at which :meth:`delta` is at most ``delta``.
+        """Smallest epsilon >= 0 at which :meth:`delta` is at most ``delta``, rounded up: ``delta`` of it is at most ``delta``.
 
-        The largest loss where ``delta`` is below the mass of the losses that take no part in the sum.
+        The largest loss where ``delta`` is below the mass of the losses that take no part in the sum, or so small that no number
+        next below the largest loss keeps it.
 
         Args:
             delta: in [0, 1); 0 gives the pure epsilon, the largest loss.
@@ -126,7 +129,7 @@ class LatticeLoss:
             return largest
         target = math.log(delta - count * law.left_out)
         if law.window(count, 0.0) > _FOURIER_GRID:
-            return self._wide_epsilon(law, target, count)
+            return self._kept(self._wide_epsilon(law, target, count), delta, count)
         tilt = law.chernoff_tilt(-target, count)
         found = math.inf
         for _ in range(
@@ -137,7 +140,15 @@ class LatticeLoss:
             if abs(found - before) <= 1e-9 * found:
                 break
             tilt = law.tilt(found / self.spacing, count)
-        return found
+        return self._kept(found, delta, count)
+
+    def _kept(self, epsilon: float, delta: float, count: int) -> float:
+        """``epsilon``, or the first larger one, in growing steps, that keeps ``delta``; the largest loss keeps every delta."""
+        largest = self.spacing * self.top * count
+        step = max(4.0 * math.ulp(epsilon), 1e-15 * self.spacing)
+        while epsilon < largest and self.delta(epsilon=epsilon, count=count) > delta:
+            epsilon, step = epsilon + step, 4.0 * step
+        return min(epsilon, largest)
 
     def renyi(self, *, order: float) -> float:
         """Renyi divergence of this order; an upper bound, at most the zCDP one, where entries were left out, else exact.
@@ -204,9 +215,7 @@ class LatticeLoss:
         high = min(largest, self.spacing * math.sqrt(count))
         while high < largest and excess(high) > 0.0:
             high = min(largest, 2.0 * high)
-        if excess(0.0) <= 0.0:
-            return 0.0
-        return largest if high == largest else float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-12))
+        return _root(excess, high)
 
 
 def renyi_curve(loss: LatticeLoss, orders: Array) -> Array:
@@ -272,7 +281,14 @@ def _solve(sums: _Sums, target: float, spacing: float, largest: float) -> float:
     def excess(epsilon: float) -> float:
         return max(_log_delta(sums, epsilon, spacing), -1e6) - target
 
-    return float(brentq(excess, 0.0, largest, xtol=1e-300, rtol=1e-13)) if excess(0.0) > 0.0 else 0.0
+    return _root(excess, largest)
+
+
+def _root(excess: Callable[[float], float], high: float) -> float:
+    """Where a falling function of epsilon crosses 0 in [0, high]; the end that is nearer to that where it does not."""
+    if excess(0.0) <= 0.0:
+        return 0.0
+    return float(brentq(excess, 0.0, high, xtol=1e-300, rtol=_FINEST)) if excess(high) < 0.0 else high
 
 
 @dataclass(frozen=True)
@@ -318,7 +334,9 @@ class _Trimmed:
             mean = float(self.tilted(tilt) @ self.j)
             return count * (tilt * mean - self.cumulant(tilt)) - nats
 
-        return steep if steep == 0.0 or gap(steep) <= 0.0 else float(brentq(gap, 0.0, steep))
+        if gap(0.0) >= 0.0:  # by the rounding of the cumulant, where next to nothing is asked
+            return 0.0
+        return steep if gap(steep) <= 0.0 else float(brentq(gap, 0.0, steep))
 
     def _steep(self, wanted: float) -> float:
         tilt = 1e-6

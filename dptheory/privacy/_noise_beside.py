@@ -63,7 +63,8 @@ def least_noise_beside(*, spent: Composition, epsilon: float, delta: float, samp
     taken = gaussian_mu(before, delta) if before > 0.0 else 0.0
     left = 1.0 - (taken / gaussian_mu(budget, delta)) ** 2
     guess = min(most, alone / math.sqrt(max(left, _LEAST_LEFT)))
-    found = math.exp(root(excess, math.log(guess), math.log(alone), math.log(most)))
+    log_found = root(excess, math.log(guess), math.log(alone), math.log(most))
+    found = alone if log_found <= math.log(alone) else math.exp(log_found)
     fitting = first_that_fits(max(found, least), most, lambda noise: excess(math.log(noise)) <= 0.0)
     assert fitting is not None  # the largest does
     return fitting

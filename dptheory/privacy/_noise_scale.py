@@ -14,9 +14,9 @@ from dptheory.privacy._gaussian import gaussian_mu
 from dptheory.privacy._joint import IndexSteps
 from dptheory.privacy._moments import Unresolved
 from dptheory.privacy._renyi_parts import renyi_epsilon
-from dptheory.privacy._saddle_brackets import directions, noise_bracket
+from dptheory.privacy._saddle_brackets import chance, directions, noise_bracket
 from dptheory.privacy._steps import LEAST_NOISE, MOST_NOISE, Part, Step
-from dptheory.privacy._values_bounds import bins, chance, on_line, unsampled_mu, values_epsilon, values_of
+from dptheory.privacy._values_bounds import bins, on_line, unsampled_mu, values_epsilon, values_of
 
 _QUIET = 1e-3  # of the budget's mu: what noise spends that is as good as infinite
 _TURNS, _SECANTS = 60, 30

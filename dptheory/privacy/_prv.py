@@ -33,6 +33,7 @@ _SHARE = 1e-4  # of delta, for each of: rounding (eta), losses outside the grid
 _WRAP = 1e-4  # of delta: what may wrap around
 _FFT = 1e-14  # rounding of a transform, a step
 _QUADRATURE = 1e-13  # relative error of the mean
+_ROOT = 2e-11  # of the grid's radius: where the search for a crossing ends
 _MIN_CELLS = 2**15
 _ALIGNED = 1 - 1e-12  # rounding must not add a cell
 MAX_CELLS = 2**22
@@ -93,7 +94,7 @@ def _bracket_at(
     wanted = min(max(2 * radius * spread / (0.5 * width), cells[0]), cells[1])
     mesh = radius / (next_fast_len(math.ceil(wanted / 2)) - 1)
     composed = _compose(loss, steps, delta, point.tilt, shifts, radius, mesh)
-    moved = float(mesh * spread + composed.mean_error)
+    moved = float(mesh * spread + composed.mean_error + _ROOT * radius)
     upper = composed.upper(delta)
     return max(0.0, float(composed.lower(delta, upper) - moved)), float(upper + moved), moved
 

@@ -22,7 +22,6 @@ _TURNS = 12
 _LEAST_NOISE = 0.02  # a search for the noise does not look below
 _NOISE_WIDTH = 5e-7
 _BISECTIONS = 40
-_FURTHEST = 64.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +111,16 @@ def about_log_delta(composition: Composition, epsilon: float, direction: Directi
     return saddle.log_value if saddle.c > 0 else math.log1p(-0.5 * math.exp(min(saddle.log_value, 0.0)))
 
 
+def chance(composition: Composition) -> float:
+    """Chance that the record takes part in a step at all: delta(0) is at most that, whatever the noise. Never rounded down."""
+    if any(step.sampling_rate == 1.0 for step in composition):
+        return 1.0
+    if len(composition) == composition[0].count == 1:
+        return composition[0].sampling_rate
+    log_never = math.fsum(step.count * math.log1p(-step.sampling_rate) for step in composition)
+    return min(1.0, -math.expm1(log_never) * (1 + 1e-15))
+
+
 def scaled(composition: Composition, factor: float) -> Composition:
     """The composition with all noise multipliers times ``factor``."""
     return tuple(replace(part, noise_multiplier=factor * part.noise_multiplier) for part in composition)
@@ -153,7 +162,7 @@ def noise_bracket(
     floor = math.log(_LEAST_NOISE / min(step.noise_multiplier for step in composition))
     search.secant(_root_below(rough, enough, floor), rough)
     if not search.done:
-        search.bisect(enough)
+        search.bisect(enough, floor)
     if not search.done:
         raise Unresolved(
             f"the least factor is known to lie in [{math.exp(search.breaks)!r}, {math.exp(search.fits)!r}] only",
@@ -221,13 +230,14 @@ class _NoiseSearch:
             if self.done:
                 return
 
-    def bisect(self, enough: float) -> None:
-        """Between ends that are known to fit and to break, where the secant did not get there."""
+    def bisect(self, enough: float, floor: float) -> None:
+        """Between ends that are known to fit and to break, where the secant did not get there; not below ``floor``."""
         if self.fits == math.inf and not self._test(enough):
             return
-        step = 0.5
-        while self.breaks == -math.inf and step < _FURTHEST:
-            self._test(self.fits - step)
+        x, step = self.fits, 0.5
+        while self.breaks == -math.inf and x > floor:
+            x = max(self.fits - step, floor)
+            self._test(x)
             step *= 2
         for _ in range(_BISECTIONS):
             if self.done or self.breaks == -math.inf:

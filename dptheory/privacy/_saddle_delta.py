@@ -95,7 +95,12 @@ def delta_bounds_at(steps: Steps, epsilon: float) -> tuple[float, float]:
     except Unresolved:
         below, above = 0.0, _chernoff(steps, epsilon)
     low, high = max(low, below), min(high, above)
-    return (low, high) if narrow(low, high) else (low, min(high, by_participations(steps, epsilon)))
+    return (low, high) if narrow(low, high) else (low, min(high, without_lines(steps, epsilon)))
+
+
+def without_lines(steps: Steps, epsilon: float) -> float:
+    """Upper bound of delta of sampled steps that needs no line, and may be far above delta."""
+    return min(by_participations(steps, epsilon), _chernoff(steps, epsilon))
 
 
 def by_participations(steps: Steps, epsilon: float) -> float:
@@ -161,6 +166,8 @@ def closed_bounds(steps: Steps, epsilon: float) -> tuple[float, float]:
     largest = largest_loss(steps)
     if largest == math.inf:
         return 0.0, high
+    if epsilon >= largest:
+        return 0.0, 0.0
     z = np.linspace(-16.0, 8.0, 481)
     log_chance = sum(step.count * log_ndtr(-z) for step in steps)
     gap = epsilon - largest * (1 - 4e-15)
@@ -178,7 +185,7 @@ def rough_saddle(steps: Steps, epsilon: float) -> Saddle:
 def lines_near(steps: Steps, epsilon: float, *, split_first: bool = False) -> Lines:
     """The lines for epsilon that give the narrowest bracket of delta there, or the first that are narrow."""
     best: Lines | None = None
-    width = math.inf
+    width = least = math.inf
     splits = () if steps[0].direction == "add" or epsilon == 0 else _ways_to_split(steps)
     for at in (*splits, "whole", "long") if split_first else ("whole", *splits, "long"):
         if at == "long" and width <= WIDEST:
@@ -188,8 +195,8 @@ def lines_near(steps: Steps, epsilon: float, *, split_first: bool = False) -> Li
         except Unresolved:
             continue
         low, high = found.delta_bracket(epsilon)
-        if high - low < width * high:
-            best, width = found, (high - low) / high
+        if high - low < width * high or (high - low == width * high and high < least):
+            best, width, least = found, (high - low) / high, high
         last_of_its_kind = isinstance(at, str) or at[1]
         if width < WANTED or (at != "whole" and width < WIDEST / 4 and (last_of_its_kind or width > _NEARLY)):
             break

@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 Whole = NDArray[np.intp]
 
 MAX_ORDER = 1e7
-_RELATIVE_ERROR = 1e-11
+RELATIVE_ERROR = 1e-11
 """Ten times what tests hold it to; for upper bounds."""
 _APART = 100.0  # shifts from here on: what the Gaussians with and without the record have in common is below e^(-800)
 _NEGLIGIBLE = 45.0  # nats below the largest term
@@ -46,7 +46,7 @@ def sampled_renyi_epsilon(loss: Loss, steps: int, delta: float) -> float:
     """The least epsilon that the Renyi divergences of ``steps`` steps prove at delta, over all real orders."""
 
     def curve(orders: Array) -> Array:
-        return steps * (1.0 + _RELATIVE_ERROR) * renyi_divergences(loss, orders)
+        return steps * (1.0 + RELATIVE_ERROR) * renyi_divergences(loss, orders)
 
     return least_epsilon(curve, delta, MAX_ORDER)
 

@@ -15,7 +15,7 @@ from dptheory.privacy._grid_bounds import LEAST, grid_bounds, grid_epsilon
 from dptheory.privacy._joint import IndexSteps
 from dptheory.privacy._moments import Direction, Unresolved
 from dptheory.privacy._renyi_parts import renyi_delta, renyi_epsilon
-from dptheory.privacy._saddle_brackets import SampledGaussian, direction_delta, direction_epsilon
+from dptheory.privacy._saddle_brackets import SampledGaussian, chance, direction_delta, direction_epsilon
 from dptheory.privacy._sampled_loss import Loss
 from dptheory.privacy._steps import MaskedStep, Part, Step
 
@@ -154,10 +154,3 @@ def unsampled_mu(steps: Steps, direction: Direction) -> float:
 def _unsampled_delta(steps: Steps, direction: Direction, epsilon: float) -> float:
     mu = unsampled_mu(steps, direction)
     return gaussian_delta(mu, epsilon) if mu <= _MAX_SHIFT else 1.0
-
-
-def chance(steps: Steps) -> float:
-    """Chance that the record takes part in a step at all: delta(0) is at most that."""
-    if any(step.sampling_rate == 1.0 for step in steps):
-        return 1.0
-    return -math.expm1(math.fsum(step.count * math.log1p(-step.sampling_rate) for step in steps))

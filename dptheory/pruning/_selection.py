@@ -246,6 +246,8 @@ def selection_gains(
         raise ValueError(
             f"zcdp_rho must ask for noise of at most {_MAX_RATIO:g} sigma_g, got {zcdp_rho!r}: {magnitude:g} sigma_g"
         )
+    # Below 1e-70 sigma_g noise costs nothing.
+    magnitude, gumbel = (ratio if ratio >= _validate.SMALLEST else 0.0 for ratio in (magnitude, gumbel))
     share = keep / dim
     theta = math.sqrt(zcdp_rho / groups / _mallows.index_sensitivity(dim, keep))
     return SelectionGains(

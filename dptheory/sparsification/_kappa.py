@@ -6,6 +6,7 @@ min(|v|, c) |v| at X = |v|^2. The random-sparsification paper has z = 3/4, rando
 """
 
 import math
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,6 +50,7 @@ Array = NDArray[np.float64]
 _RATES = 48
 _NEARBY = 12
 _LOG_LARGEST = 709.0
+_LEAST_HALF = 1e-300
 _SMALLEST_Z = 1e-70
 _FLAT_DIM, _FLAT_NORM = 10**7, 1e-66  # so that no entry is below 1e-70
 _BEYOND = 1e70  # entries so far above the threshold decide a row whatever their size
@@ -91,7 +93,8 @@ class BestRate:
 
     Attributes:
         drop_rate: r.
-        bound: U(r) with ``kappa.value - kappa.error`` in place of kappa, so never below U(r).
+        bound: U(r) with ``kappa.value - kappa.error`` in place of kappa, so never below U(r); the smallest float above 0
+            where that is smaller still.
         kappa: kappa at this rate.
     """
 
@@ -192,11 +195,13 @@ def best_rate(
     r"""The rate with the least U(r), with the exact kappa of the gradient; of about 70 rates up to that which keeps one entry.
 
     All rates are tried for d <= 20. Above, about 50 numbers of entries kept are tried on a logarithmic scale, then
-    twelve between the neighbours of the best. Rates are compared by the U(r) that is proved for them.
+    twelve between the neighbours of the best. Rates are compared by the logarithm of the U(r) that is proved for them: where
+    the deviation is long against deviation_share * clip_norm, P is tiny and kappa may exceed the largest float. U(r)
+    bounds the mean of P f(|w|^2), so it is then tiny too, and says little of \|w|.
 
     Args:
         gradient, clip_norm, deviation, deviation_share: as in :func:`kappa`.
-        delta_c, step_noise: as in :func:`relative_bound`.
+        delta_c, step_noise: as in :func:`relative_bound`, in [0, 1e70].
 
     Returns:
         The rate, its bound, and its kappa.
@@ -215,27 +220,34 @@ def best_rate(
     problem = _Problem.of(gradient, clip_norm, deviation, deviation_share)
     dim = problem.shares.size
 
-    def tried(keep: int) -> BestRate:
+    def tried(keep: int) -> tuple[float, BestRate]:
         found = problem.kappa(keep, 2000, 0)
-        rate, least = 1.0 - keep / dim, max(found.lower, found.value - found.error)
-        return BestRate(
-            drop_rate=rate,
-            bound=relative_bound(drop_rate=rate, delta_c=delta_c, step_noise=step_noise, kappa=least)
-            if math.isfinite(least)
-            else 0.0,
-            kappa=found,
-        )
+        rate = 1.0 - keep / dim
+        terms = relative_bound(drop_rate=rate, delta_c=delta_c, step_noise=step_noise, kappa=1.0)
+        log_bound, bound = _bound(terms, problem.log_least(keep, found), max(found.lower, found.value - found.error))
+        return log_bound, BestRate(drop_rate=rate, bound=bound, kappa=found)
 
     def counts(first: int, last: int, number: int) -> list[int]:
         return sorted({round(float(one)) for one in np.geomspace(first, last, number)})
 
     keeps = sorted({*counts(1, dim, _RATES), *range(1, min(dim, 20) + 1)})
     found = {keep: tried(keep) for keep in keeps}
-    best = min(reversed(keeps), key=lambda keep: found[keep].bound)
+    best = min(reversed(keeps), key=lambda keep: found[keep][0])
     place = keeps.index(best)
     nearby = counts(keeps[max(place - 1, 0)], keeps[min(place + 1, len(keeps) - 1)], _NEARBY + 2)
     found |= {keep: tried(keep) for keep in nearby if keep not in found}
-    return min((found[keep] for keep in sorted(found, reverse=True)), key=lambda one: one.bound)
+    return min((found[keep] for keep in sorted(found, reverse=True)), key=lambda one: one[0])[1]
+
+
+def _bound(terms: float, log_least: float, least: float) -> tuple[float, float]:
+    """log(terms / kappa) for the least kappa, and the bound itself, from above where it or kappa is no plain float."""
+    if terms == 0.0:
+        return -math.inf, 0.0
+    bound = terms / least
+    if bound > sys.float_info.min:
+        return math.log(bound), bound
+    log_bound = math.log(terms) - log_least
+    return log_bound, math.exp(log_bound) * (1.0 + 1e-9) + math.ulp(0.0)
 
 
 @dataclass(frozen=True)
@@ -278,6 +290,13 @@ class _Problem:
             )
         return cls(shares, Shares(np.sort(shares)), scale, 0.0, squares, probability)
 
+    def log_least(self, keep: int, found: Kappa) -> float:
+        """Logarithm of the least kappa proved, beyond the largest float as well: only a Gaussian deviation leads there."""
+        if math.isfinite(found.value):
+            return math.log(max(found.lower, found.value - found.error))
+        ratio = max(found.lower, found.norm_ratio - found.norm_ratio_error)
+        return math.log(ratio) + _log_gaussian_gain(self.shares.size, keep, self.spread)
+
     def kappa(self, keep: int, masks: int, seed: int) -> Kappa:
         dim, p = self.shares.size, self.probability
         x = keep / dim
@@ -303,7 +322,8 @@ class _Problem:
             rows = _masked_rows.RowsMean(plain.middle, plain.low, plain.high, 0.0)
             if self.squares is not None:
                 rows = _masked_rows.rows_mean(self.shares, squares, keep, self.scale, plain, masks, seed)
-        gain = 1.0 / p if self.squares is not None else _gaussian_gain(dim, keep, self.spread)
+        log_gain = _log_gaussian_gain(dim, keep, self.spread)
+        gain = 1.0 / p if self.squares is not None else math.exp(log_gain) if log_gain < _LOG_LARGEST else math.inf
         # rounding alone can lead out of the range, or masks drawn
         low, value, high = (min(max(y * gain, x), upper) for y in (rows.low, rows.value, rows.high))
         error = max(high - value, value - low) if high > low else 0.0
@@ -330,15 +350,15 @@ def _gaussian_probability(dim: int, spread: float) -> float:
     return float(gammainc(dim / 2, 0.5 / spread / spread)) if spread > 0.0 else 1.0
 
 
-def _gaussian_gain(dim: int, keep: int, spread: float) -> float:
-    """P' / P for xi ~ N(0, spread^2 I) and threshold 1."""
+def _log_gaussian_gain(dim: int, keep: int, spread: float) -> float:
+    """log(P' / P) for xi ~ N(0, spread^2 I) and threshold 1."""
     half = 0.5 / spread / spread if spread > 0.0 else math.inf
     if math.isinf(half):
-        return 1.0
-    if half == 0.0:
-        return math.inf
-    log_gain = _log_gammainc(keep / 2, half) - _log_gammainc(dim / 2, half)
-    return math.exp(log_gain) if log_gain < _LOG_LARGEST else math.inf
+        return 0.0
+    if half < _LEAST_HALF:  # there the incomplete gamma function is half^shape / Gamma(shape + 1) to every digit
+        log_half = -math.log(2.0) - 2.0 * math.log(spread)
+        return (keep - dim) / 2 * log_half + math.lgamma(dim / 2 + 1) - math.lgamma(keep / 2 + 1)
+    return _log_gammainc(keep / 2, half) - _log_gammainc(dim / 2, half)
 
 
 def _log_gammainc(shape: float, point: float) -> float:

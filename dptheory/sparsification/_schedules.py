@@ -9,9 +9,9 @@ def freeze_rate(*, epoch: int, final_drop_rate: float, cooling_epochs: int) -> f
     r"""Freeze rate of an epoch under gradual cooling, r* min(e / (e* - 1), 1).
 
     Args:
-        epoch: e = 0, 1, ...
+        epoch: e = 0, 1, ..., 1e9.
         final_drop_rate: r* in [0, 1].
-        cooling_epochs: e* >= 2; the rate reaches r* in epoch e* - 1. For e* = 1 the formula is 0/0.
+        cooling_epochs: e*, 2..1e9; the rate reaches r* in epoch e* - 1. For e* = 1 the formula is 0/0.
 
     Returns:
         The rate, in [0, final_drop_rate].
@@ -43,9 +43,9 @@ def total_density(
 
     Args:
         final_drop_rate: r* in [0, 1].
-        cooling_epochs: e* >= 2.
-        epochs: E >= 1, length of the sparse run.
-        baseline_epochs: E_0 >= 1, length of the dense run that it is held against; by default E.
+        cooling_epochs: e*, 2..1e9.
+        epochs: E, 1..1e9, length of the sparse run.
+        baseline_epochs: E_0, 1..1e9, length of the dense run that it is held against; by default E.
 
     Returns:
         The density; above 1 only where E > E_0.

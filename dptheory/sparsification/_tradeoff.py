@@ -33,9 +33,9 @@ def relative_bound(*, drop_rate: float, delta_c: float, step_noise: float, kappa
 
     Args:
         drop_rate: r in [0, 1).
-        delta_c: Delta_L / (g T) + g G C^2 / 2 less the mean bias, >= 0.
-        step_noise: learning rate times Delta_sigma, >= 0.
-        kappa: > 0; its value at this rate (:func:`dptheory.sparsification.kappa`).
+        delta_c: Delta_L / (g T) + g G C^2 / 2 less the mean bias, in [0, 1e70].
+        step_noise: learning rate times Delta_sigma, in [0, 1e70].
+        kappa: in [1e-70, 1e70]; its value at this rate (:func:`dptheory.sparsification.kappa`).
 
     Returns:
         U(r), in the units of its terms.
@@ -59,8 +59,8 @@ def optimal_rate(*, delta_c: float, step_noise: float, exponent: float = 0.5) ->
     r"""The r that minimises U(r) where kappa = (1 - r)^a: max(0, 1 - a / (1 - a) * delta_c / step_noise).
 
     Args:
-        delta_c: >= 0.
-        step_noise: learning rate times Delta_sigma, >= 0.
+        delta_c: in [0, 1e70].
+        step_noise: learning rate times Delta_sigma, in [0, 1e70].
         exponent: a in [0, 1]; 1/2 is the paper's assumption, 1 holds for gradients below the threshold.
 
     Returns:
@@ -106,8 +106,8 @@ def optimal_rates(*, delta_c: float, step_noise: float) -> tuple[OptimalRate, ..
     .. math:: r^* = \max\left(0, 1 - \frac{a}{1-a}\frac{\Delta_C}{\gamma\Delta_\sigma}\right)
 
     Args:
-        delta_c: what noise does not explain of the bound, >= 0.
-        step_noise: learning rate times Delta_sigma, >= 0.
+        delta_c: what noise does not explain of the bound, in [0, 1e70].
+        step_noise: learning rate times Delta_sigma, in [0, 1e70].
 
     Returns:
         One result per exponent, in their order.
@@ -138,10 +138,10 @@ def optimal_rate_flat(
     Zero for every noise term once |w| <= c: then kappa = 1 - r.
 
     Args:
-        delta_c: >= 0.
-        step_noise: learning rate times Delta_sigma, >= 0.
-        grad_norm: |w|, > 0.
-        clip_norm: C, > 0.
+        delta_c: in [0, 1e70].
+        step_noise: learning rate times Delta_sigma, in [0, 1e70].
+        grad_norm: |w|, in [1e-70, 1e70].
+        clip_norm: C, in [1e-70, 1e70].
         deviation_share: share of C left to the deviation, in (0, 1).
 
     Returns:
@@ -171,8 +171,8 @@ def least_kappa(*, drop_rate: float, delta_c: float, step_noise: float) -> float
 
     Args:
         drop_rate: r in [0, 1).
-        delta_c: >= 0.
-        step_noise: learning rate times Delta_sigma, >= 0; not both 0.
+        delta_c: in [0, 1e70].
+        step_noise: learning rate times Delta_sigma, in [0, 1e70]; not both 0.
 
     Returns:
         The least kappa, in [1 - drop_rate, 1].
@@ -202,7 +202,7 @@ def least_kappa_tuned(*, drop_rate: float, noise_to_curvature: float) -> float:
 
     Args:
         drop_rate: r in [0, 1).
-        noise_to_curvature: D / A = d sigma^2 / B^2, >= 0.
+        noise_to_curvature: D / A = d sigma^2 / B^2, in [0, 1e70].
 
     Returns:
         The least kappa, in [sqrt(1 - drop_rate), 1].
@@ -235,11 +235,11 @@ def tuned_bound(
 
     Args:
         drop_rate: r in [0, 1).
-        kappa: > 0.
-        objective_gap: Delta_L, > 0.
-        steps: T, >= 1; need not be whole, as it may come from a budget.
-        curvature_term: A = G C^2 / 2, > 0.
-        noise_term: D = Delta_sigma, >= 0.
+        kappa: in [1e-70, 1e70].
+        objective_gap: Delta_L, in [1e-70, 1e70].
+        steps: T, in [1, 1e70]; need not be whole, as it may come from a budget.
+        curvature_term: A = G C^2 / 2, in [1e-70, 1e70].
+        noise_term: D = Delta_sigma, in [0, 1e70].
 
     Returns:
         The bound, and the learning rate at which it is least.

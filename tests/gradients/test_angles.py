@@ -308,9 +308,28 @@ def test_variance_of_a_large_signal_with_a_bias_angle_of_the_size_of_the_noise_a
 
 
 def test_variance_without_signal_does_not_depend_on_the_bias() -> None:
-    for dim in (2, 3, 12, 1000):
-        values = [angle_variance(dim, 0.0, bias_angle=bias) for bias in (0.0, 0.4, 1.5, 3.0)]
-        assert values == pytest.approx([values[0]] * 4, rel=1e-9)
+    for dim in (2, 3, 12, 1000, 10**6, 10**8, 10**9):
+        values = [angle_variance(dim, 0.0, bias_angle=bias) for bias in (0.0, 0.4, 1.5, math.pi / 2, 3.0)]
+        assert values == pytest.approx([DistortionAngle(dim, 0.0).var()] * 5, rel=1e-10, abs=0.0)
+
+
+@pytest.mark.parametrize(
+    ("dim", "snr", "bias"), [(10**9, 31623.0, 1.3), (10**9, 1e6, 0.5), (10**8, 1e4, 1.0), (10**6, 1e3, 1.0)]
+)
+def test_variance_with_a_bias_angle_in_high_dimension(dim: int, snr: float, bias: float) -> None:
+    """The trapezoidal rule, in 40 digits, over the parts along u, in the plane of u and s, and the length of the rest."""
+    with mpmath.workdps(40):
+        along, aside = snr * mpmath.cos(bias), snr * mpmath.sin(bias)
+        peak, centre = mpmath.sqrt(mpmath.mpf(dim - 3)), mpmath.atan2(mpmath.hypot(aside, mpmath.sqrt(dim - 2)), along)
+        steps = [mpmath.mpf(j) * 7 / 10 for j in range(-12, 13)]
+        normal = [(z, mpmath.exp(-z * z / 2)) for z in steps]
+        lengths = [(peak + z / mpmath.sqrt(2)) for z in steps]
+        rest = [(r, mpmath.exp((dim - 3) * mpmath.log(r / peak) - (r * r - peak * peak) / 2)) for r in lengths]
+        across = [(mpmath.hypot(aside + z, r), a * b) for z, a in normal for r, b in rest]
+        drawn = [(a * b, mpmath.atan2(t, along + z) - centre) for t, a in across for z, b in normal]
+        total, mean, square = (mpmath.fsum(weight * angle**p for weight, angle in drawn) for p in range(3))
+        exact = float(square / total - (mean / total) ** 2)
+    assert angle_variance(dim, snr, bias_angle=bias) == pytest.approx(exact, rel=1e-10, abs=0.0)
     assert angle_variance(5, math.inf, bias_angle=1.0) == 0.0
 
 
@@ -338,6 +357,41 @@ def test_quantiles_have_their_probability(dim: int, snr: float) -> None:
     law = DistortionAngle(dim, snr)
     for share in (0.001, 0.05, 0.5, 0.95, 0.999):
         assert float(law.cdf(law.quantile(share))) == pytest.approx(share, abs=1e-9)
+
+
+@pytest.mark.parametrize("dim", [2, 3, 4, 5, 10, 10**6, 10**9])
+@pytest.mark.parametrize("snr", [0.0, 1.0, 10.0, 1e3, 1e6])
+def test_quantiles_of_the_last_floats_below_one(dim: int, snr: float) -> None:
+    """The sum of all masses rounds to less than these, and there was no root; the upper tail has its digits."""
+    law = DistortionAngle(dim, snr)
+    for ulps in (9, 4, 3, 2, 1):
+        angle = law.quantile(1 - ulps * 2.0**-53)
+        assert 0.0 < angle <= math.pi
+        # In the plane the density is of order 1 at pi, and the angle is found to some 1e-14.
+        assert float(law.sf(angle)) == pytest.approx(
+            ulps * 2.0**-53, rel=1e-6, abs=3e-15 if dim == 2 and angle > 3 else 0.0
+        )
+
+
+def test_quantiles_of_the_smallest_shares_are_found() -> None:
+    """A search in subnormal probabilities took more than 100 iterations at 1e-310."""
+    for dim, snr in ((2, 0.0), (3, 1.0), (10, 1e3), (1000, 10.0), (10**6, 0.0), (10**9, 1e6)):
+        law = DistortionAngle(dim, snr)
+        found = [law.quantile(share) for share in (5e-324, 1e-310, 1e-300, 1e-100)]
+        assert found == sorted(found) and found[-1] < law.mean()
+        assert float(law.cdf(found[2])) == pytest.approx(1e-300, rel=1e-8, abs=0.0)
+
+
+def test_quantiles_of_the_sphere_have_a_closed_form() -> None:
+    """dim = 3 without a signal: P(angle > x) = cos^2(x / 2)."""
+    law = DistortionAngle(3, 0.0)
+    for rest in (2.0**-53, 2.0**-52, 1e-12, 1e-3):
+        with mpmath.workdps(40):
+            share = mpmath.mpf(1 - rest)
+            exact = float(2 * mpmath.acos(mpmath.sqrt(1 - share)))
+        assert law.quantile(1 - rest) == pytest.approx(exact, rel=4e-16)
+    for share in (1e-300, 1e-12, 1e-3):
+        assert law.quantile(share) == pytest.approx(2 * math.asin(math.sqrt(share)), rel=1e-10, abs=0.0)
 
 
 def test_without_noise_every_quantile_is_zero() -> None:

@@ -250,3 +250,44 @@ def test_clip_at_both_ends_of_the_floats(bound: float) -> None:
 def test_sizes_beyond_the_limits(arguments: tuple[float, int, float, float], name: str) -> None:
     with pytest.raises(ValueError, match=rf"^{name} must be .*got"):
         gradients.gaussian_clip_moments(**by_name("grad_norm dim deviation clip_norm", arguments))
+
+
+def _beyond(grad_norm: float, dim: int, deviation: float, bound: float) -> tuple[float, float]:
+    """P(|g| > C) and 1 - a in 40 digits: Gauss-Legendre rules over the normal part z along w and the length r of the rest."""
+    nodes, weights = np.polynomial.legendre.leggauss(60)
+    with mpmath.workdps(40):
+        w, s, c, freedom = *map(mpmath.mpf, (grad_norm, deviation, bound)), mpmath.mpf(dim - 1)
+        peak = mpmath.sqrt(max(freedom - 1, 0))
+        low, high = max(mpmath.mpf(0), peak - 9), peak + 9
+        chance = shortfall = mpmath.mpf(0)
+        for node, weight in zip(nodes, weights, strict=True):
+            r = low + (high - low) * (1 + mpmath.mpf(node)) / 2
+            mass = (
+                (freedom - 1) * mpmath.log(r)
+                - r * r / 2
+                - (freedom / 2 - 1) * mpmath.log(2)
+                - mpmath.loggamma(freedom / 2)
+            )
+            share = weight * (high - low) / 2 * mpmath.exp(mass)
+            start = (mpmath.sqrt(c * c - (s * r) ** 2) - w) / s
+            length = 11 - min(start, 0)
+            for inner, part in zip(nodes, weights, strict=True):
+                z = start + length * (1 + mpmath.mpf(inner)) / 2
+                density = share * part * length / 2 * mpmath.npdf(z)
+                norm = mpmath.hypot(w + s * z, s * r)
+                chance += density
+                shortfall += density * (norm - c) * (w + s * z) / norm / w
+        return float(chance), float(shortfall)
+
+
+@pytest.mark.parametrize(
+    ("dim", "deviation", "cut"),
+    [(2, 1e-11, 0), (5, 1e-9, 2), (5, 1e-9, 8), (5, 1e-9, -2), (2, 1e-7, 5), (10**4, 3e-10, 0), (10**6, 1e-9, 5)],
+)
+def test_shortfall_under_a_small_deviation(dim: int, deviation: float, cut: float) -> None:
+    """|w| = 1, C = 1 + cut s: squares of |w| / s and C / s had lost the digits of their difference."""
+    bound = 1.0 + cut * deviation
+    found = gradients.gaussian_clip_moments(grad_norm=1.0, dim=dim, deviation=deviation, clip_norm=bound)
+    chance, shortfall = _beyond(1.0, dim, deviation, bound)
+    assert found.clip_probability == pytest.approx(chance, rel=4e-9, abs=1e-40)
+    assert found.shortfall == pytest.approx(shortfall, rel=4e-9, abs=1e-40)

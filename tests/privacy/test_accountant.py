@@ -167,7 +167,57 @@ class TestKnownProblems:
 def test_no_cost() -> None:
     assert privacy.epsilon_bounds(
         noise_multiplier=100, sampling_rate=1e-6, steps=1, delta=1e-5
-    ) == privacy.EpsilonBounds(lower=0.0, estimate=0.0, upper=0.0, method="one step")
+    ) == privacy.EpsilonBounds(lower=0.0, estimate=0.0, upper=0.0, method="participations")
+
+
+COVERED = (
+    (1e-5, 1e-6, 1),
+    (0.01, 1e-3, 1),
+    (0.1, 0.05, 1),
+    (0.5, 0.5, 1),
+    (0.5, 0.01, 10),
+    (0.9, 0.01, 100),
+    (1e-5, 1e-6, 5),
+)
+VARIANTS: tuple[dict[str, str], ...] = (
+    {},
+    {"direction": "add"},
+    {"direction": "remove"},
+    {"adjacency": "replace-one"},
+    {"adjacency": "replace-one", "sampling": "without replacement"},
+)
+
+
+@pytest.mark.parametrize(("delta", "rate", "count"), COVERED)
+def test_where_delta_covers_that_the_record_takes_part_no_noise_is_asked_for(
+    delta: float, rate: float, count: int
+) -> None:
+    """Total variation is at most 1 - (1 - q)^T at any noise; a search for the least noise went down without an end."""
+    assert delta >= 1 - (1 - rate) ** count
+    run = {"sampling_rate": rate, "steps": count, "delta": delta}
+    for variant in VARIANTS:
+        assert privacy.least_noise_multiplier(epsilon=1.0, **run, **variant) == 0.05  # type: ignore[arg-type]
+        found = privacy.epsilon_bounds(noise_multiplier=0.05, **run, **variant)  # type: ignore[arg-type]
+        assert (found.lower, found.upper, found.method) == (0.0, 0.0, "participations")
+    answer = privacy.noise_for_budget(epsilon=1.0, **run)  # type: ignore[arg-type]
+    assert answer.noise_multiplier == 0.05 and answer.bounds.upper == 0.0
+
+
+def test_noise_where_delta_nearly_covers_that_the_record_takes_part() -> None:
+    """By hand, one step: q Phi(s / 2 - x / s) - r Phi(-s / 2 - x / s) with r = e^epsilon - 1 + q and x = log(r / q)."""
+    rate, delta = 1.1e-5, 1e-5
+    sigma = privacy.least_noise_multiplier(epsilon=1.0, delta=delta, sampling_rate=rate, steps=1)
+    with mpmath.workdps(30):
+        more = mpmath.e - 1 + mpmath.mpf(rate)
+
+        def excess(noise: float) -> float:
+            x = noise * mpmath.log(more / rate)
+            half = 1 / (2 * mpmath.mpf(noise))
+            return float(rate * mpmath.ncdf(half - x) - more * mpmath.ncdf(-half - x) - delta)
+
+        assert excess(sigma) <= 0.0 < excess(sigma * (1 - 1e-6))
+    assert privacy.least_noise_multiplier(epsilon=1.0, delta=delta, sampling_rate=0.5, steps=1, direction="add") == 0.05
+    assert sigma == pytest.approx(0.1511, rel=1e-4)
 
 
 def test_directions_and_adjacencies() -> None:
@@ -398,6 +448,34 @@ def test_search_finds_the_crossing() -> None:
     assert _crossing.crossing(lambda x: x - 5, lambda x: x - 17.5, 1.0, 1000.0, 1.001, whole=True) == 17
     assert _crossing.crossing(lambda x: x, lambda x: 1.0, 1.0, 1000.0, 1.001, whole=True) is None
     assert _crossing.crossing(lambda x: x, lambda x: -1.0, 1.0, 1000.0, 1.001, whole=True) == 1000
+
+
+def test_a_search_asks_the_risky_end_first_where_it_seems_to_fit() -> None:
+    asked = []
+
+    def excess(x: float) -> float:
+        asked.append(x)
+        return -1.0
+
+    assert _crossing.crossing(lambda x: -1.0, excess, 1.0, 1e6, 1 + 1e-12, whole=True) == 1e6
+    assert asked == [1e6]
+
+
+@pytest.mark.parametrize(
+    ("budget", "sigma", "rate"),
+    [(1000.0, 1.0, 1e-4), (800.0, 1.0, 1e-5), (2000.0, 2.0, 1e-3), (1e5, 20.0, 0.01), (500.0, 1.0, 1e-3)],
+)
+def test_steps_for_a_large_budget(budget: float, sigma: float, rate: float) -> None:
+    """They overflowed, or walked up to the most steps one by one."""
+    run = {"noise_multiplier": sigma, "sampling_rate": rate, "delta": 1e-5}
+    assert privacy.max_steps(epsilon=budget, **run) == 10**6
+    assert privacy.epsilon_bounds(steps=10**6, **run).upper <= budget  # type: ignore[arg-type]
+    assert privacy.max_steps(epsilon=1000.0, direction="add", **run) == 10**6  # type: ignore[arg-type]
+
+
+def test_steps_that_delta_covers() -> None:
+    """By hand: 1 - 0.999^T is at most 0.01 up to T = 10, and with so little noise more is seen."""
+    assert privacy.max_steps(epsilon=1.0, delta=0.01, noise_multiplier=0.05, sampling_rate=1e-3) == 10
 
 
 @pytest.mark.parametrize(

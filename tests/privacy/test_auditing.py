@@ -255,5 +255,6 @@ def test_bound_at_a_known_rate_refuses_a_confidence() -> None:
 
 def test_number_of_scores_ends_where_it_says() -> None:
     assert privacy.largest_bound(scores=10**12, delta=1e-5) > 20
+    assert privacy.largest_bound(scores=16, delta=0.999) == 0.0
     with pytest.raises(ValueError, match=r"scores must be .*1000000000000"):
         privacy.largest_bound(scores=10**12 + 1, delta=1e-5)

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -179,6 +180,29 @@ def test_both_ends_are_near(setting, method: str) -> None:
     found = privacy.epsilon_bounds(noise_multiplier=noise, sampling_rate=rate, steps=steps, delta=delta, **OPTIONS)
     assert 1.002 * found.lower < found.upper < 1.04 * found.lower
     assert found.method.endswith(method)
+
+
+PAGE = Path(__file__).parents[2] / "proofs" / "privacy" / "fixed_size_batches.md"
+TABLE = PAGE.read_text(encoding="utf-8").partition("apart, % |")[2].partition("\n\n")[0].splitlines()[2:]
+
+
+@pytest.mark.parametrize("row", TABLE)
+def test_how_far_the_ends_are_apart(row: str) -> None:
+    """The page's table, small epsilon by rare sampling and large delta among its rows."""
+    noise, rate, steps, delta, lower, upper, apart = (cell.strip() for cell in row.strip("|").split("|"))
+    found = privacy.epsilon_bounds(
+        noise_multiplier=float(noise), sampling_rate=float(rate), steps=int(steps), delta=float(delta), **OPTIONS
+    )
+    assert found.lower == pytest.approx(float(lower), rel=5e-4)
+    assert found.upper == pytest.approx(float(upper), rel=5e-4)
+    if apart:
+        assert 100 * (found.upper / found.lower - 1) == pytest.approx(float(apart), abs=0.06)
+    else:
+        assert found.lower == 0.0 < found.upper
+
+
+def test_the_table_covers_where_the_ends_are_far() -> None:
+    assert len(TABLE) == 13
 
 
 def test_one_step_is_exact() -> None:

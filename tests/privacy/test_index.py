@@ -134,6 +134,47 @@ def test_rare_losses_never_lower_epsilon() -> None:
     assert law.delta(epsilon=9.0) > 0
 
 
+DELTAS = (0.5, 1e-3, 1e-10, 1e-14, 1e-20, 1e-80, 1e-150, 1e-200, 1e-300)
+
+
+@pytest.mark.parametrize(
+    ("law", "count"),
+    [
+        (loss_law(mechanism=SubsetMallows(10, 3, 0.3)), 1),
+        (loss_law(mechanism=SubsetMallows(10, 3, 0.3)), 100),
+        (loss_law(mechanism=SubsetMallows(40, 10, 0.02)), 900),
+        (loss_law(mechanism=SubsetMallows(10, 3, 0.3)), 10**10),
+        (LatticeLoss(spacing=0.6, low=-3, log_pmf=np.full(7, -math.log(7.0)), top=3), 100),
+    ],
+)
+def test_an_epsilon_keeps_its_delta(law: LatticeLoss, count: int) -> None:
+    """Next to the largest loss too, where delta falls by its whole size from one number to the next; and it is not wasteful."""
+    largest = law.spacing * law.top * count
+    for delta in DELTAS:
+        found = law.epsilon(delta=delta, count=count)
+        assert 0.0 <= found <= largest
+        assert law.delta(epsilon=found, count=count) <= delta
+        less = found - 1e-12 * largest
+        assert less <= 0.0 or law.delta(epsilon=less, count=count) > delta
+
+
+def test_nearly_all_of_delta_is_asked() -> None:
+    """The logarithm of delta is smaller than the rounding of 10^4 cumulants."""
+    law = loss_law(mechanism=SubsetMallows(46, 16, 0.3))
+    delta = 1 - 1e-12
+    found = law.epsilon(delta=delta, count=10**4)
+    assert law.delta(epsilon=found, count=10**4) <= delta < law.delta(epsilon=0.999 * found, count=10**4)
+
+
+def test_a_wide_sum_near_its_largest() -> None:
+    """The mean loss is .757 of the largest: epsilon lies there, not at the largest, to which the search doubled."""
+    law = loss_law(mechanism=SubsetMallows(40, 30, 2.0))
+    count = 10**11
+    found = law.epsilon(delta=1e-5, count=count)
+    assert law.delta(epsilon=found, count=count) <= 1e-5
+    assert 0.75 < found / (law.spacing * law.top * count) < 0.76
+
+
 @pytest.mark.parametrize("theta", [0.3, 40.0, 150.0, 250.0])
 @pytest.mark.parametrize("order", [1 + 1e-9, 1 + 1e-7, 1.001, 2.0])
 def test_renyi_near_order_one(theta: float, order: float) -> None:

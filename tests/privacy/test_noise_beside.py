@@ -50,6 +50,11 @@ def test_what_nothing_was_spent_of_costs_nothing() -> None:
     assert found == pytest.approx(least_noise_multiplier(epsilon=2.0, delta=1e-5, sampling_rate=1.0, steps=4), rel=2e-6)
 
 
+def test_what_delta_covers_asks_for_the_least_noise() -> None:
+    spent = made(1.0, 1e-6, 3)
+    assert least_noise_beside(spent=spent, epsilon=1.0, delta=1e-5, sampling_rate=1e-6, steps=1) == 0.05
+
+
 def test_a_budget_that_is_spent_is_refused() -> None:
     spent = made(4.0, 1.0, 2)
     whole = gaussian_epsilon(math.sqrt(2) / 4, 1e-5)

@@ -18,8 +18,9 @@ from dptheory.privacy._saddle_brackets import (
     direction_epsilon,
     epsilon_bracket,
     noise_bracket,
+    step_losses,
 )
-from dptheory.privacy._saddle_delta import delta_bounds_at
+from dptheory.privacy._saddle_delta import Chernoff, Lines, closed_bounds, delta_bounds_at, lines_near, without_lines
 from dptheory.privacy._saddle_line import Line, line_at
 from dptheory.privacy._sampled_loss import Loss
 
@@ -118,6 +119,37 @@ def test_what_it_cannot_do_it_refuses_with_what_holds(monkeypatch: pytest.Monkey
     with pytest.raises(Unresolved, match="only") as refused:
         direction_delta(one(1.0, 0.02, 100), epsilon=1.0, direction="remove")
     assert (refused.value.lower, refused.value.upper) == (low, high)
+
+
+@pytest.mark.parametrize(
+    ("setting", "delta", "direction"),
+    [
+        ((1.0, 1e-6, 1), 1e-5, "remove"),  # delta covers the whole step
+        ((1.0, 0.5, 1), 1e-5, "add"),  # no loss is above log 2
+    ],
+)
+def test_a_search_for_the_noise_ends_where_any_will_do(
+    setting: tuple[float, float, int], delta: float, direction: Direction
+) -> None:
+    with pytest.raises(Unresolved, match="only") as refused:
+        noise_bracket(one(*setting), epsilon=1.0, delta=delta, among=(direction,))
+    assert refused.value.lower == 0.0 and refused.value.upper == pytest.approx(0.02)
+
+
+def test_of_lines_as_wide_the_lower_one_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two brackets from 0 on are equally wide, relative to their ends."""
+    found = {"whole": Chernoff(1.0, 5.0), "long": Chernoff(1.0, -100.0)}
+    monkeypatch.setattr(_saddle_delta, "_lines", lambda steps, epsilon, at: Lines(epsilon, (found[at],)))
+    low, high = lines_near(step_losses(one(1.0, 1e-3, 10), "add"), 1.0).delta_bracket(1.0)
+    assert low == 0.0 and high == pytest.approx(math.exp(-101), rel=1e-9, abs=0.0)
+
+
+def test_bounds_of_delta_that_need_no_line() -> None:
+    steps = step_losses(one(1.0, 1e-3, 10**6), "remove")
+    assert 0.0 < without_lines(steps, 500.0) < 1e-200  # mu is about 1.3: epsilon is some 380 standard deviations off
+    for epsilon in (0.5, 3.0, 6.0):
+        assert without_lines(steps, epsilon) >= delta_bounds_at(steps, epsilon)[0]
+    assert closed_bounds(step_losses(one(1.0, 1e-4, 100), "add"), 1000.0) == (0.0, 0.0)
 
 
 def drawn(rng: random.Random) -> tuple[Composition, float, Direction]:

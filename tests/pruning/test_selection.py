@@ -49,6 +49,14 @@ def test_released_gain() -> None:
     assert pruning.released_top_k_mse(100, 10, 2.0, noise_std=2.0) == pytest.approx(400)
 
 
+def test_noise_of_next_to_nothing_costs_no_gain() -> None:
+    """Ratios below 1e-70 were refused by the name of an argument that the function does not have."""
+    gains = pruning.selection_gains(
+        zcdp_rho=1e-70, dim=256, keep=26, groups=10, sigma_g=1e70, clip_norm=1e-70, noise_multiplier=0.0
+    )
+    assert (gains.magnitude, gains.gumbel, gains.released) == (1.0, 1.0, 1.0) and 0.0 < gains.mallows < 1e-30
+
+
 def test_crossing_with_the_mallows_mechanism() -> None:
     rho, dim, keep, groups, k = 1e-6, 1000, 100, 50, 0.1
     a, z = norm.isf(k / 2), norm.isf(k)

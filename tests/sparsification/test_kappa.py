@@ -13,7 +13,7 @@ from scipy.stats import chi2
 
 from dptheory import gradients, sparsification
 from dptheory.sparsification import kappa
-from dptheory.sparsification._kappa import _gaussian_gain, _log_gammainc
+from dptheory.sparsification._kappa import _log_gammainc, _log_gaussian_gain
 from tests.named import in_order
 
 POSITIVE = st.floats(1e-3, 1e3)
@@ -289,6 +289,40 @@ def test_best_rate_of_many_entries() -> None:
     assert sparsification.best_rate(np.full(400, 1e-3), clip_norm=1.0, delta_c=1.0, step_noise=1e6).drop_rate == 0.0
 
 
+def _flat_log_bound(keep: int, dim: int, entry: float, spread: float, terms: tuple[float, float]) -> mpmath.mpf:
+    """log U(r) of equal entries, C = 1 and z = 3/4, in high precision."""
+    with mpmath.workdps(40):
+        half = (mpmath.mpf(0.75) / mpmath.mpf(spread)) ** 2 / 2
+
+        def log_part(count: int) -> mpmath.mpf:
+            a, square = mpmath.mpf(count) / 2, count * mpmath.mpf(entry) ** 2
+            series = mpmath.log(mpmath.hyp1f1(1, a + 1, half))
+            log_cdf = a * mpmath.log(half) - half - mpmath.loggamma(a + 1) + series
+            return log_cdf + mpmath.log(min(square, mpmath.sqrt(square) / 4))
+
+        return mpmath.log(terms[0] + mpmath.mpf(keep) / dim * terms[1]) - log_part(keep) + log_part(dim)
+
+
+@pytest.mark.parametrize(
+    ("deviation", "bound"), [(0.03, 3.3434e-23), (0.05, 1.66918e-158), (0.08, 5e-324), (0.5, 5e-324)]
+)
+def test_best_rate_of_a_long_deviation(deviation: float, bound: float) -> None:
+    """kappa from 1e21 to beyond the largest float: a bound from above, never 0, and the least U(r) of all rates but 1 %."""
+    w, terms = [0.03] * 1000, (0.01, 1.0)
+    found = sparsification.best_rate(w, clip_norm=1.0, delta_c=terms[0], step_noise=terms[1], deviation=deviation)
+    log_bounds = {keep: _flat_log_bound(keep, 1000, 0.03, deviation, terms) for keep in range(1, 151)}
+    exact = log_bounds[round(1000 * (1 - found.drop_rate))]
+    assert found.bound == pytest.approx(bound, rel=1e-4) and mpmath.log(found.bound) >= exact - mpmath.mpf(10) ** -9
+    assert exact <= min(log_bounds.values()) + 0.01
+
+
+def test_gain_of_a_deviation_beyond_all_scales() -> None:
+    """By hand, d = 2 and one entry kept: P' / P = sqrt(2 / pi) a / (a^2 / 2) for the threshold a = z C / s, next to 0."""
+    found = kappa([1.0, 1.0], clip_norm=1e-70, drop_rate=0.5, deviation=1e65, deviation_share=1e-30)
+    assert found.value == pytest.approx(math.sqrt(0.5) * math.sqrt(2 / math.pi) * 2e165, rel=1e-12)
+    assert sparsification.best_rate([1.0, 1.0], clip_norm=1e-70, delta_c=0.0, step_noise=0.0).bound == 0.0
+
+
 @given(st.floats(0, 0.99), st.floats(1e-3, 1e3), st.floats(0, 1e3), st.floats(0.01, 2))
 @settings(max_examples=100, deadline=None, derandomize=True)
 def test_thresholds_are_where_the_bounds_meet(rate: float, delta_c: float, noise: float, factor: float) -> None:
@@ -422,7 +456,7 @@ def test_gain_of_clip_probability_where_it_underflows(dim: int, keep: int, half_
              for n in (keep, dim)]  # fmt: skip
         log_gain = float(p[0] - p[1])
     if log_gain < 700:
-        assert math.log(_gaussian_gain(dim, keep, spread)) == pytest.approx(log_gain, rel=1e-12, abs=1e-11)
+        assert _log_gaussian_gain(dim, keep, spread) == pytest.approx(log_gain, rel=1e-12, abs=1e-11)
     else:
         assert [_log_gammainc(n / 2, half) for n in (keep, dim)] == pytest.approx([float(one) for one in p], rel=1e-13)
 

@@ -94,6 +94,34 @@ def test_three_far_levels(zeros: int, ones: int, larges: int, large: int, keep: 
     )
 
 
+@pytest.mark.parametrize("keep", [1, 2, 3, 5])
+@pytest.mark.parametrize(
+    ("values", "shift"),
+    [
+        ([1e140, 1.0, 0.0, 0.0, 0.0], 0.0),
+        ([1e140, 1.0, 0.0, 0.0, 0.0], 1e-140),
+        ([1e-280, 0.0, 0.0, 0.0, 0.0], 1e-280),  # powers of t overflowed
+        ([1e-280, 1.0, 0.0, 0.0, 0.0], 1e-289),
+        ([1e-280, 1.0, 1e-140, 0.0, 0.0], 1e140),
+        ([1e-280] * 5, 1e-290),
+    ],
+)
+def test_sizes_at_both_ends(values: list[float], shift: float, keep: int) -> None:
+    sums = [sum(map(Fraction, chosen)) + Fraction(shift) for chosen in itertools.combinations(values, keep)]
+    expected = sum(1 / one for one in sums if one) / len(sums)
+    assert mean_reciprocal(values=np.array(values), keep=keep, shift=shift) == pytest.approx(float(expected), rel=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("values", "shift", "name"),
+    [([1.0, 2.0], 1e-309, "shift"), ([1.0, 2.0], 1e-290, "shift"), ([1e-280, 1e140], 0.0, "values")],
+)
+def test_sizes_too_far_apart(values: list[float], shift: float, name: str) -> None:
+    """They overflowed with a warning, or raised OverflowError."""
+    with pytest.raises(ValueError, match=rf"^{name} must be 0 or .*got"):
+        mean_reciprocal(values=np.array(values), keep=1, shift=shift)
+
+
 def test_equal_entries_in_a_million_dimensions() -> None:
     found = expected_error(np.full(10**6, 2.0), drop_rate=0.7, noise_std=3.0)
     assert found.value == pytest.approx(9 / (4 * 300_000), rel=1e-11)
