@@ -21,8 +21,8 @@ RESIDUAL_SHARE = 0.2
 ANCHORS = 2
 """Anchor gradients for each dimension of the subspace, as in GEP's experiments."""
 CONVEX = Interval(lower=0.0, upper=1.0, claims=("rf.posterior", "rf.mse_criterion"))
-"""Of random-k: its release is M g, g that of DP-SGD, E M g = x g, so that <w, E M g> = x <w, E g> and, by Jensen where the
-Hessian H is positive semidefinite, E (M g)' H M g >= x^2 E g' H g: the ratio is at most 1."""
+"""Of random-k: its release is M g, g that of DP-SGD at the same noise, E M g = x g, so that <w, E M g> = x <w, E g> and, by
+Jensen where the Hessian H is positive semidefinite, E (M g)' H M g >= x^2 E g' H g: the ratio is at most 1 (rf.posterior)."""
 NO_BOUND = Interval(lower=0.0, upper=math.inf, claims=("rf.mse_criterion",))
 
 
