@@ -97,12 +97,10 @@ def _show(answer: "PlannedTraining", said: "tuple[Advice, ...]") -> None:
     for one in said:
         claims = f" [{', '.join(one.claims)}]" if one.claims else ""
         console.print(f"- {one.text}{claims}", markup=False, highlight=False)
-    choices = Table("choice", "take", "within 10 % of the best", "rests on", title="Choices")
-    for choice in (plan.batch_size, plan.epochs, plan.clip_norm, plan.learning_rate):
-        value = "left open" if choice.value is None else cell(choice.value) + (" (given)" if choice.fixed else "")
-        near = "" if choice.lower is None or choice.fixed else f"{choice.lower:.5g} to {choice.upper:.5g}"
-        choices.add_row(choice.name, value, near, ", ".join(choice.claims))
-    choices.add_row("noise_multiplier", cell(plan.noise_multiplier), "the least for the budget", "gip.thm2")
+    head, *rows = plan.choice_rows()
+    choices = Table(*head, title="Choices")
+    for row in rows:
+        choices.add_row(*row)
     console.print(choices)
     methods = Table(
         "method", "noise energy / C^2", "cosine", "descent", "with curvature", "verdict", "place", title="Methods"
