@@ -37,7 +37,8 @@ def plan(setup: TrainingSetup, *, stats: GradientStats | PrivateStats | None = N
     (a jackknife over folds of the records; not widened for looking at many), from the lowest to the highest of the moments at
     which DP-SGD is seen to descend; at others there is nothing to compare. That is the descent which is guaranteed on a loss that
     curves alike in all directions; networks do not, and noise in flat directions costs little. With measured curvature the
-    same ratio is given for E g' H g in place of E|g|^2, and nothing is decided on which the two do not agree.
+    same ratio is given for E g' H g in place of E|g|^2, without an interval at a moment: the curvature is measured without folds.
+    Nothing is decided on which the two do not agree.
 
     Statistics of private records are a release, which takes its part of the budget: the noise is that with which release and
     training together keep it. They say how many gradients a clip shortens and where the squared norms lie, at the start; the rest
