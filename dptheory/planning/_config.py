@@ -6,7 +6,7 @@ from dptheory import _validate
 from dptheory.planning._advice import recommended
 from dptheory.planning._records import Plan
 
-_ARGUMENTS = {
+CONFIGURED = {
     "random-sparsification": ("drop_rate",),
     "ranked-sparsification": ("drop_rate",),
     "random-k": ("keep_share",),
@@ -60,7 +60,7 @@ def config_text(plan: Plan, *, data: str, model: str, physical_batch_size: int =
                 f"{choice.name} must be given, or statistics that decide it: a run cannot be written without, got none"
             )
     method = recommended(plan)
-    if method != "dp-sgd" and method not in _ARGUMENTS:
+    if method != "dp-sgd" and method not in CONFIGURED:
         raise ValueError(f"plan must recommend a method that a configuration can hold, got {method!r}")
     one = next(one for one in plan.methods if one.method == method)
     parts = {part.name: part.value for part in one.parts}
@@ -86,7 +86,7 @@ def config_text(plan: Plan, *, data: str, model: str, physical_batch_size: int =
     ]
     lines += [
         f"{name} = {parts[name]:.0f}" if name in _WHOLE else f"{name} = {parts[name]!r}"
-        for name in _ARGUMENTS.get(method, ())
+        for name in CONFIGURED.get(method, ())
     ]
     match method:
         case "layer-freezing":
