@@ -30,7 +30,7 @@ CALLS: Calls = {
     "dptheory.planning.recommended": [call(plan=_PLAN)],
     "dptheory.planning.to_json": [call(plan=_PLAN, results=compare_runs(_PLAN, runs=[_FILES / "metrics.json"]))],
     "dptheory.planning.to_markdown": [call(plan=_PLAN, results=compare_runs(_PLAN, runs=[_FILES / "metrics.json"]))],
-    "dptheory.planning.config_text": [call(plan=_PLAN, data="mnist", model="small-cnn", physical_batch_size=512)],
+    "dptheory.planning.config_text": [call(plan=_PLAN, data="excerpt", model="small-cnn", physical_batch_size=512)],
     "dptheory.planning.compare_runs": [call(plan=_PLAN, runs=[_FILES / "metrics.json"])],
     "dptheory.planning.statistics_text": [call(stats=STATS)],
     "dptheory.planning.read_statistics": [call(path=_FILES / "made.json")],
