@@ -141,10 +141,11 @@ class MethodResult:
         difference: from the mean of DP-SGD's runs; None without any.
         lower, upper: 95 % interval of the difference; None with fewer than two runs of either, and for DP-SGD itself.
         largest_epsilon: the most that one of the runs spent.
-        planned: whether all have the plan's batch size and epochs, and its noise multiplier within 2 %.
+        planned: whether all are as planned (:func:`compare_runs`).
         forecast: the plan's verdict on the method; "undecided" where it has none.
         outcome: "agrees" or "contradicts" where forecast and interval are both decided, "measured, not forecast" where the
-            interval alone is, else "undecided"; "reference" for DP-SGD.
+            interval alone is, else "undecided"; "reference" for DP-SGD, "not as planned" where a run of the method or of DP-SGD
+            is not.
     """
 
     method: str
