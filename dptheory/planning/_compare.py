@@ -38,9 +38,9 @@ def compare_runs(plan: Plan, *, runs: Sequence[Path]) -> tuple[MethodResult, ...
     for which both methods need two runs or more.
 
     A run is as planned where it is of SGD, batch size, epochs, delta and number of training images are the plan's, and noise
-    multiplier, clip and the setting of the method are within 2 % of its own. What the plan leaves open may be anything, and so may
-    the learning rate: forecasts are of each method at its best one. Where a run of the method or of DP-SGD is not, the outcome is "not as
-    planned".
+    multiplier, clip and the setting of the method are within 2 % of its own. What the plan leaves open may be anything, and so
+    may the learning rate: forecasts are of each method at its best one. Where a run of the method or of DP-SGD is not as
+    planned, the outcome is "not as planned".
 
     Args:
         plan: of :func:`dptheory.planning.plan`.
