@@ -239,6 +239,8 @@ class Plan:
         Returns:
             The rows, of texts.
 
+        Source: new, on RS, Theorem 3.5 (rs.tuned).
+
         Example: what was given is named so.
             >>> from dptheory.planning import TrainingSetup, plan
             >>> setup = TrainingSetup(num_examples=1000, epsilon=3.0, delta=1e-5, dim=2000, batch_size=1000, epochs=10)

@@ -26,6 +26,7 @@ CALLS: Calls = {
     "dptheory.planning.PrivateStats.norm_quantile": [call(self=PRIVATE, level=0.5)],
     "dptheory.planning.PrivateStats.layer_shares": [call(self=PRIVATE)],
     "dptheory.planning.plan": [slow(setup=_SETUP, stats=STATS, borrowed=True)],
+    "dptheory.planning.Plan.choice_rows": [call(self=_PLAN)],
     "dptheory.planning.advice": [call(plan=_PLAN)],
     "dptheory.planning.recommended": [call(plan=_PLAN)],
     "dptheory.planning.to_json": [call(plan=_PLAN, results=compare_runs(_PLAN, runs=[_FILES / "metrics.json"]))],
