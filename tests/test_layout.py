@@ -243,6 +243,7 @@ TESTED_IN = {
     "dptheory.planning._released": "planning/test_private_statistics.py",
     "dptheory.planning._records": "planning/test_plan.py",
     "dptheory.planning._schedule": "planning/test_plan.py",
+    "dptheory.planning._words": "planning/test_report.py",
     "dptheory.planning._setup": "planning/test_plan.py",
     "dptheory.planning._shipped": "planning/test_statistics.py",
     "dptheory.planning._signal": "planning/test_plan.py",

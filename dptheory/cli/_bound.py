@@ -101,7 +101,10 @@ def kappa(
     deviation: Deviation = 0.0,
     as_json: AsJson = False,
 ) -> None:
-    """Share of the descent that a random mask keeps, for a flat gradient."""
+    """kappa, the ratio of the papers' lower bounds on the descent with and without the mask, for a flat gradient.
+
+    The ratio of the descents themselves can differ: dptheory claim rs.phase.
+    """
     from dptheory import sparsification
 
     with user_errors():

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from typer.core import TyperGroup
 
+from dptheory.cli._console import TableConsole
 from dptheory.cli._tables import finite_or_none
 
 Number = TypeVar("Number", int, float)
@@ -122,8 +123,8 @@ def parse_seed(text: str) -> int:
 
 def console_for_output() -> Console:
     """A console for tables; piped output is for programs and logs and is not wrapped at 80 columns."""
-    console = Console()
-    return console if console.is_terminal else Console(width=220)
+    console = TableConsole()
+    return console if console.is_terminal else TableConsole(width=220)
 
 
 def show_values(title: str, values: dict[str, Any], as_json: bool) -> None:

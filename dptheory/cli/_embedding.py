@@ -89,7 +89,7 @@ def presets(
             "n": one.preset.batch_size,
             "delta": one.preset.delta,
             "epsilon: epochs": ", ".join(f"{epsilon:g}: {epochs}" for epsilon, epochs in one.preset.budgets) or None,
-            **{f"noise, {name}": getattr(one.noise, way) for way, name in _WAYS.items() if way != "published_sum"},
+            **{f"noise, {name}": getattr(one.noise, way) for way, name in _WAYS.items()},
         }
         for one in found
     ]

@@ -33,7 +33,7 @@ def make_plan(
         float | None, typer.Option(help="Clip C; chosen if left out and statistics are given.")
     ] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Learning rate of plain SGD, if it is fixed.")] = None,
-    max_epochs: Annotated[int, typer.Option(help="Most passes that can be afforded.")] = 100,
+    max_epochs: Annotated[int | None, typer.Option(help="Most passes that can be afforded; 100 if left out.")] = None,
     stats: Annotated[
         Path | None,
         typer.Option(
@@ -60,12 +60,15 @@ def make_plan(
     """Choose noise, batch, steps, clip and learning rate, and say which method is worth it."""
     from dptheory import planning
 
-    with user_errors(data="--data", model="--model"):
+    with user_errors(data="--data", model="--model", runs="--compare"):
         require_picture(plot)
         if as_json and md:
             raise ValueError("--json must be left out where --md is given")
         if write is not None and (data is None or model is None):
             raise ValueError("--write must come with --data and --model, which the configuration names")
+        for option, name in (("--data", data), ("--model", model)):
+            if write is None and name is not None:
+                raise ValueError(f"{option} must be left out without --write, got {name!r}")
         setup = {
             "num_examples": num_examples,
             "epsilon": epsilon,
@@ -76,7 +79,7 @@ def make_plan(
             "epochs": epochs,
             "clip_norm": clip_norm,
             "learning_rate": learning_rate,
-            "max_epochs": max_epochs,
+            **({} if max_epochs is None else {"max_epochs": max_epochs}),
         }
         answer = planning.plan_training(setup, stats=stats, like=like, runs=compare or ())
         found = answer.plan
@@ -97,12 +100,10 @@ def _show(answer: "PlannedTraining", said: "tuple[Advice, ...]") -> None:
     for one in said:
         claims = f" [{', '.join(one.claims)}]" if one.claims else ""
         console.print(f"- {one.text}{claims}", markup=False, highlight=False)
-    choices = Table("choice", "take", "within 10 % of the best", "rests on", title="Choices")
-    for choice in (plan.batch_size, plan.epochs, plan.clip_norm, plan.learning_rate):
-        value = "left open" if choice.value is None else cell(choice.value) + (" (given)" if choice.fixed else "")
-        near = "" if choice.lower is None or choice.fixed else f"{choice.lower:.5g} to {choice.upper:.5g}"
-        choices.add_row(choice.name, value, near, ", ".join(choice.claims))
-    choices.add_row("noise_multiplier", cell(plan.noise_multiplier), "the least for the budget", "gip.thm2")
+    head, *rows = plan.choice_rows()
+    choices = Table(*head, title="Choices")
+    for row in rows:
+        choices.add_row(*row)
     console.print(choices)
     methods = Table(
         "method", "noise energy / C^2", "cosine", "descent", "with curvature", "verdict", "place", title="Methods"

@@ -25,6 +25,7 @@ from dptheory.cli._privacy_options import (
     StepTexts,
     alike,
     composition_given,
+    known_neighbours,
     plain_run,
 )
 from dptheory.cli._statement import statement
@@ -52,7 +53,7 @@ def show_epsilon(
     steps: Steps = None,
     step: StepTexts = None,
     composition: CompositionFile = None,
-    adjacency: Adjacency = "add-remove",
+    adjacency: Adjacency = None,
     sampling: Annotated[
         str, typer.Option(help="poisson, 'without replacement' (batches of a fixed size), or shuffled (a lower bound).")
     ] = "poisson",
@@ -102,7 +103,13 @@ def show_epsilon(
         plain = plain_run(noise_multiplier, sampling_rate, steps)
         if sampling == SHUFFLED or any(value is not None for value in others.values()):
             title, values = other_sampler(
-                plain, delta, adjacency=adjacency, sampling=sampling, certified=certified, plot=plot, **others
+                plain,
+                delta,
+                adjacency=known_neighbours(adjacency),
+                sampling=sampling,
+                certified=certified,
+                plot=plot,
+                **others,
             )
             return show_values(title, values, as_json)
         found = accounting.epsilon_report(
@@ -110,7 +117,7 @@ def show_epsilon(
             sampling_rate=plain[1],
             steps=plain[2],
             delta=delta,
-            adjacency=adjacency,
+            adjacency=known_neighbours(adjacency),
             sampling=sampling,
             certified=certified,
         )
@@ -129,7 +136,7 @@ def show_delta(
     steps: Steps = None,
     step: StepTexts = None,
     composition: CompositionFile = None,
-    adjacency: Adjacency = "add-remove",
+    adjacency: Adjacency = None,
     sampling: Sampling = "poisson",
     certified: Certified = False,
     plot: Plot = None,
@@ -158,7 +165,7 @@ def show_delta(
             sampling_rate=plain[1],
             steps=plain[2],
             epsilon=epsilon,
-            adjacency=adjacency,
+            adjacency=known_neighbours(adjacency),
             sampling=sampling,
             certified=certified,
         )
@@ -178,7 +185,7 @@ def show_sigma(
     steps: Steps = None,
     step: StepTexts = None,
     composition: CompositionFile = None,
-    adjacency: Adjacency = "add-remove",
+    adjacency: Adjacency = None,
     sampling: Sampling = "poisson",
     certified: Certified = False,
     plot: Plot = None,
@@ -218,12 +225,15 @@ def show_sigma(
             delta=delta,
             sampling_rate=rate,
             steps=count,
-            adjacency=adjacency,
+            adjacency=known_neighbours(adjacency),
             sampling=sampling,
             certified=certified,
         )
-        show_values("Noise", {"noise multiplier": found.noise_multiplier, **dataclasses.asdict(found.bounds)}, as_json)
         least, most = accounting.NOISE
+        values = {"noise multiplier": found.noise_multiplier, **dataclasses.asdict(found.bounds)}
+        if found.noise_multiplier == least:
+            values["note"] = f"{least} is the least that is accounted for: it keeps the budget, and less may"
+        show_values("Noise", values, as_json)
         _budget_curve(
             plot,
             lambda sigma: (
@@ -232,7 +242,7 @@ def show_sigma(
                     sampling_rate=rate,
                     steps=count,
                     delta=delta,
-                    adjacency=adjacency,
+                    adjacency=known_neighbours(adjacency),
                     sampling=sampling,
                 ).upper
             ),
@@ -251,7 +261,7 @@ def show_steps(
     delta: Delta,
     noise_multiplier: Annotated[float, typer.Option(help="Noise multiplier.")],
     sampling_rate: Annotated[float, typer.Option(help="Sampling rate.")],
-    adjacency: Adjacency = "add-remove",
+    adjacency: Annotated[str, typer.Option(help="add-remove or replace-one.")] = "add-remove",
     sampling: Sampling = "poisson",
     certified: Certified = False,
     plot: Plot = None,
@@ -271,7 +281,10 @@ def show_steps(
             sampling=sampling,
             certified=certified,
         )
-        show_values("Steps", dataclasses.asdict(found), as_json)
+        values = dataclasses.asdict(found)
+        if found.steps == accounting.MAX_STEPS:
+            values["note"] = "so many are the most that is accounted for: they keep the budget, and more may"
+        show_values("Steps", values, as_json)
         _budget_curve(
             plot,
             lambda steps: (
@@ -300,7 +313,7 @@ def show_tradeoff(
     false_positive_rate: Annotated[
         float, typer.Option(help="Share of the records outside the data that the attacker accuses.")
     ] = 0.01,
-    adjacency: Adjacency = "add-remove",
+    adjacency: Adjacency = None,
     certified: Certified = False,
     plot: Plot = None,
     as_json: AsJson = False,

@@ -28,7 +28,9 @@ CompositionFile = Annotated[
 ]
 Epsilon = Annotated[float, typer.Option(help="The budget epsilon.")]
 Delta = Annotated[float, typer.Option(help="The budget delta.")]
-Adjacency = Annotated[str, typer.Option(help="add-remove or replace-one.")]
+Adjacency = Annotated[
+    str | None, typer.Option(help="add-remove or replace-one; if left out that of --composition, else add-remove.")
+]
 Sampling = Annotated[str, typer.Option(help="poisson or 'without replacement'.")]
 Certified = Annotated[
     bool, typer.Option("--certified", help="Enclosures in ball arithmetic, in seconds; needs python-flint.")
@@ -54,14 +56,14 @@ def plain_run(noise_multiplier: float | None, sampling_rate: float | None, steps
 
 
 def composition_given(
-    step: list[str] | None, composition: Path | None, adjacency: str, **instead: object
+    step: list[str] | None, composition: Path | None, adjacency: str | None, **instead: object
 ) -> "Composition | None":
     """The run of --step or --composition; None where neither is given.
 
     Args:
         step: texts of ``--step``.
         composition: file of ``--composition``.
-        adjacency: of the steps; that of the file must be the same.
+        adjacency: of the steps, None where it is not given; that of a file must be the same.
         instead: options that such a run does not go with, by name, None where they are not given.
 
     Raises:
@@ -78,14 +80,26 @@ def composition_given(
         if value is not None:
             raise ValueError(f"{name} must be left out with --{own}, got {value!r}")
     if composition is None:
-        return privacy.Composition(tuple(map(_step, step or ())), adjacency=cast("Neighbours", adjacency))
-    found = privacy.read_composition(composition)
-    if found.adjacency != adjacency and adjacency != "add-remove":
+        return privacy.Composition(tuple(map(_step, step or ())), adjacency=_neighbours(adjacency))
+    try:
+        found = privacy.read_composition(composition)
+    except ValueError as error:
+        raise ValueError(str(error).replace("path must", "--composition must", 1)) from None
+    if adjacency not in (None, found.adjacency):
         raise ValueError(f"adjacency must be that of the composition, {found.adjacency!r}, got {adjacency!r}")
     return found
 
 
-def alike(plain: Plain, adjacency: str) -> "Composition":
+def known_neighbours(adjacency: str | None) -> str:
+    """Those of a run that is not of a file."""
+    return "add-remove" if adjacency is None else adjacency
+
+
+def _neighbours(adjacency: str | None) -> "Neighbours":
+    return cast("Neighbours", known_neighbours(adjacency))  # Composition refuses other words
+
+
+def alike(plain: Plain, adjacency: str | None) -> "Composition":
     """A run whose steps are alike, as a composition."""
     from dptheory import privacy
 
@@ -94,7 +108,7 @@ def alike(plain: Plain, adjacency: str) -> "Composition":
         step = privacy.Step(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, count=steps)
     except ValueError as error:
         raise ValueError(str(error).replace("count must", "steps must")) from None
-    return privacy.Composition((step,), adjacency=cast("Neighbours", adjacency))  # which refuses other words
+    return privacy.Composition((step,), adjacency=_neighbours(adjacency))
 
 
 def _step(text: str) -> "Step":

@@ -84,7 +84,7 @@ def statement(
             run = composition_given(
                 step,
                 composition,
-                accounted,
+                None if composition is not None else accounted,  # the statement knows which go with a file's
                 noise_multiplier=noise_multiplier,
                 sampling_rate=sampling_rate,
                 steps=steps,

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from dptheory import _validate, convergence
 from dptheory.convergence import DescentBound
+from dptheory.freezing._effects import frozen_count
 
 _MAX_DIM = 10**18
 _LARGEST_SQUARE = 1e140
@@ -124,7 +125,7 @@ def freezing_bounds(
         (0.05, 0.0125)
     """
     sizes = _sizes(layer_sizes)
-    frozen_layers = _validate.integer("frozen_layers", frozen_layers, 0, len(sizes) - 1)
+    frozen_layers = frozen_count(frozen_layers, len(sizes))
     gap = _validate.real("objective_gap", objective_gap, 0.0, _LARGEST_SQUARE)
     dim, trainable = sum(sizes), sum(sizes[frozen_layers:])
 

@@ -229,7 +229,7 @@ def freezing_effect(
     norms = np.atleast_2d(_validate.scale("layer_norms", layer_norms))
     if norms.ndim != 2 or not norms.size or norms.shape[1] != len(sizes):
         raise ValueError(f"layer_norms must have the shape (samples, {len(sizes)}), got {np.shape(layer_norms)}")
-    frozen_layers = _validate.integer("frozen_layers", frozen_layers, 0, len(sizes) - 1)
+    frozen_layers = frozen_count(frozen_layers, len(sizes))
     clip_norm = _clip(clip_norm)
     batch_size = _validate.integer("batch_size", batch_size, 1, _MAX_BATCH)
     noise = _positive("noise_multiplier", noise_multiplier) * clip_norm / batch_size
@@ -257,6 +257,13 @@ def _part(dim: int, clipped_norm: float, alignment: float, noise: float, updated
         noise_energy=dim * noise**2,
         update_noise=updated * noise**2,
     )
+
+
+def frozen_count(frozen_layers: int, layers: int) -> int:
+    """``frozen_layers``, which leave one to train."""
+    if layers == 1 and _validate.integer("frozen_layers", frozen_layers, 0):
+        raise ValueError("layer_sizes must have two layers or more where frozen_layers is above 0, got one layer")
+    return _validate.integer("frozen_layers", frozen_layers, 0, layers - 1)
 
 
 def _sizes(layer_sizes: ArrayLike) -> list[int]:

@@ -3,7 +3,7 @@
 from dptheory.planning._advice import Advice, advice, recommended
 from dptheory.planning._answer import plan_training
 from dptheory.planning._compare import compare_runs
-from dptheory.planning._config import config_text
+from dptheory.planning._config import RUN_DATA, RUN_MODELS, config_text
 from dptheory.planning._plan import plan
 from dptheory.planning._private_statistics import SHARE_PARTS, STATISTICS_RELEASES, PrivateStats
 from dptheory.planning._records import (
@@ -29,6 +29,8 @@ from dptheory.planning._statistics import (
 )
 
 __all__ = [
+    "RUN_DATA",
+    "RUN_MODELS",
     "SHARE_PARTS",
     "STATISTICS_RELEASES",
     "Advice",

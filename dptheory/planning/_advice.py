@@ -5,9 +5,16 @@ from dataclasses import dataclass
 
 from dptheory import _validate
 from dptheory.planning._records import Choice, Interval, MethodForecast, Plan, ReleasedStatistics
+from dptheory.planning._words import count_or_size, rounded_up, span
+from dptheory.privacy import NOISE
 from dptheory.sparsification import least_kappa_tuned
 
 _WORTH = 1.05
+_MODEL = (
+    "Choices rest on a bound for gradients of one kind; that a whole training has such is a model. Forecasts are of one step at "
+    "its best learning rate. The noise multiplier is exact: neighbours are add-remove, batches Poisson, the number of records "
+    "public."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +76,14 @@ def advice(plan: Plan) -> tuple[Advice, ...]:
         >>> from dptheory.planning import TrainingSetup, advice, plan
         >>> setup = TrainingSetup(num_examples=1000, epsilon=3.0, delta=1e-5, dim=2000, batch_size=1000, epochs=10)
         >>> print(advice(plan(setup))[1].text)
-        Train for 10 epochs, 10 steps, with batch size 1000 and noise multiplier 4.4, the least that keeps epsilon = 3.
+        Train for 10 epochs, 10 steps, with batch size 1000 and noise multiplier 4.4, the least for epsilon = 3, rounded up.
     """
     _validate.instance("plan", plan, Plan)
     found = [_first(plan), _training(plan), _noise(plan)]
     found += _released(plan)
-    found += [_range(choice) for choice in (plan.batch_size, plan.epochs, plan.clip_norm) if _is_free(choice)]
+    free = [choice for choice in (plan.batch_size, plan.epochs, plan.clip_norm) if _is_free(choice)]
+    found += [_regret(plan)] if free else []
+    found += [_range(plan, choice) for choice in free]
     found += [_scale(plan), *(_about(plan, one) for one in plan.methods if one.method != "dp-sgd")]
     if plan.borrowed:
         text = f"The statistics are borrowed from {plan.statistics}: measure your own before you trust a decision that is close."
@@ -83,6 +92,7 @@ def advice(plan: Plan) -> tuple[Advice, ...]:
             taken = "the energy of the noise is taken to grow with that number, the curvature summed along it to stay"
             text += f" {sizes}: {taken}. Take the learning rate and the forecasts with curvature as guesses."
         found.append(Advice(text=text, claims=()))
+    found.append(Advice(text=_MODEL, claims=("gip.thm2",)))
     return tuple(found)
 
 
@@ -106,10 +116,22 @@ def _first(plan: Plan) -> Advice:
 def _training(plan: Plan) -> Advice:
     epochs = f"{plan.epochs.value:g} epoch{'s' if plan.epochs.value != 1 else ''}"
     text = (
-        f"Train for {epochs}, {plan.steps} steps, with batch size {plan.batch_size.value:g} and noise multiplier "
-        f"{plan.noise_multiplier:.3g}, the least that keeps epsilon = {plan.setup.epsilon:g}."
+        f"Train for {epochs}, {plan.steps} steps, with batch size {plan.batch_size.value:.0f} and noise multiplier "
+        f"{rounded_up(plan.noise_multiplier)}, {_least(plan)}."
     )
+    if plan.setup.delta * plan.setup.num_examples > 1.0:
+        text += (
+            f" delta = {plan.setup.delta:g} is above 1 / num_examples = {1.0 / plan.setup.num_examples:.3g}: to publish a whole "
+            "record at random would keep such a budget."
+        )
     return Advice(text=text, claims=("gip.thm2", "rf.sigmas"))
+
+
+def _least(plan: Plan) -> str:
+    epsilon = f"{plan.setup.epsilon:g}"
+    if plan.noise_multiplier == NOISE[0]:
+        return f"the smallest that is accounted for; it keeps epsilon = {epsilon}"
+    return f"the least for epsilon = {epsilon}, rounded up"
 
 
 def _released(plan: Plan) -> list[Advice]:
@@ -119,9 +141,10 @@ def _released(plan: Plan) -> list[Advice]:
     one = plan.released
     cost = (
         f"The statistics are of the private records, and were released before: by themselves they spend epsilon = "
-        f"{one.epsilon:.3g}, the training {one.training_epsilon:.3g}, both together at most {plan.setup.epsilon:g}. For that the "
-        f"noise multiplier is {plan.noise_multiplier:.4g} in place of {one.noise_alone:.4g}. Account for both: "
-        f"Step(noise_multiplier={one.noise_multiplier:.5g}, sampling_rate=1, count={one.count}) and the training."
+        f"{one.epsilon:.3g}, the training {one.training_epsilon:.3g}, both together at most {plan.setup.epsilon:g}. For that "
+        f"the noise multiplier is {rounded_up(plan.noise_multiplier, 4)} in place of {rounded_up(one.noise_alone, 4)}. "
+        f"Account for both: Step(noise_multiplier={one.noise_multiplier:.5g}, sampling_rate=1, count={one.count}) and the "
+        "training."
     )
     if not one.secure:
         cost += " The release is a simulation: seeded. Its noise protects nothing from who knows the seed."
@@ -175,24 +198,50 @@ def _noise(plan: Plan) -> Advice:
     return Advice(text=text, claims=("gip.eq6", "rs.larger_clip"))
 
 
-def _range(choice: Choice) -> Advice:
+def _regret(plan: Plan) -> Advice:
+    measured = bool(plan.measured_clips)
+    where = (
+        "At the moment that is worst for these choices"
+        if measured
+        else "For the gradients that are worst for these choices"
+    )
+    best = f"that of the best choice for {'it' if measured else 'them'}"
+    text = f"{where} the bound is {plan.worst_regret:.3g} times {best}: their worst regret."
+    return Advice(text=text, claims=("rs.tuned", "rs.lem3.1"))
+
+
+def _range(plan: Plan, choice: Choice) -> Advice:
+    assert choice.value is not None and choice.lower is not None and choice.upper is not None
     if choice.lower == choice.upper:
-        text = f"No other value of {choice.name} that was tried keeps the bound within 10 % of the best."
+        text = f"No other value of {choice.name} that was tried has a worst regret within 10 % of the least."
     else:
-        text = f"The bound stays within 10 % of the best for {choice.name} from {choice.lower:g} to {choice.upper:g}."
+        ends = f"{count_or_size(choice.lower)} to {count_or_size(choice.upper)}"
+        text = f"For {choice.name} from {ends} the worst regret stays within 10 % of the least."
+    if choice.name == "clip_norm" and len(plan.measured_clips) > 1:
+        for end, which, more in ((-1, "largest", "larger"), (0, "least", "smaller")):
+            if choice.value == plan.measured_clips[end]:
+                text += f" {count_or_size(choice.value)} is the {which} that was measured: a {more} one may be better."
     return Advice(text=text, claims=choice.claims)
 
 
 def _scale(plan: Plan) -> Advice:
-    moves = "; ".join(f"{one.change}: {_numbers(one.lower, one.upper)}" for one in plan.rules)
+    moves = "; ".join(f"{one.change}: {span(one.lower, one.upper)}" for one in plan.rules)
     text = "While every gradient is clipped, clip and learning rate are one scale, their product. "
     if plan.learning_rate.value is None:
         text += "Nothing that is known fixes it. "
     elif plan.learning_rate.lower is not None:
         low, high = plan.learning_rate.lower, plan.learning_rate.upper
         assert high is not None
-        text += f"The best rate of one step is {_numbers(low, high)} over the measured moments. "
+        text += f"The best rate of one step is {span(low, high)} {_over(plan.moments)}. "
+        if not plan.learning_rate.fixed and low < high:
+            text += f"{plan.learning_rate.value:.3g} descends at all of them. "
+    if plan.left_out:
+        text += f"Left out, as DP-SGD is not seen to descend there at this clip: {', '.join(plan.left_out)}. "
     return Advice(text=f"{text}The tuned rate moves by the factor ({moves}).", claims=("rf.scaling", "rs.tuned"))
+
+
+def _over(moments: tuple[str, ...]) -> str:
+    return f"at the moment {moments[0]}" if len(moments) == 1 else f"over the moments {', '.join(moments)}"
 
 
 def _about(plan: Plan, one: MethodForecast) -> Advice:
@@ -208,9 +257,13 @@ def _about(plan: Plan, one: MethodForecast) -> Advice:
         rate = one.parts[0].value
         needed = least_kappa_tuned(drop_rate=rate, noise_to_curvature=plan.noise_share)
         found += (
-            f" It gains only if a mask keeps more than kappa = {needed:.3g} of the descent; without a change in how often the"
-            f" deviations fit under the clip it keeps at most {math.sqrt(1 - rate):.3g}, and gains nothing at any noise."
+            " In the bound of RS, Theorem 3.5, with C^2 for the second moment, a mask pays only where kappa is above "
+            f"{needed:.3g}. Where it leaves the chance that deviations fit under the clip as it was, kappa is at most "
+            f"{math.sqrt(1 - rate):.3g}, and it pays at no noise. With the second moment of the batch, as in the interval, a "
+            "smaller kappa can pay."
         )
+    if one.method == "random-k":
+        found += " On a convex loss it is at most 1."
     if one.method == "layer-freezing":
         found += _frozen(plan, int(one.parts[0].value))
     if one.method == "index-pruning":
@@ -226,9 +279,4 @@ def _setting(one: MethodForecast) -> str:
 
 
 def _between(one: MethodForecast) -> str:
-    return _numbers(one.lower, one.upper)
-
-
-def _numbers(low: float, high: float) -> str:
-    first, last = f"{low:.3g}", f"{high:.3g}"
-    return first if first == last else f"{first} to {last}"
+    return span(one.lower, one.upper)

@@ -20,6 +20,7 @@ def plan_training(
 
     Args:
         setup: arguments of :class:`TrainingSetup`; without ``dim`` and ``layer_sizes`` the layers are those of the statistics.
+            Where both ``epochs`` and ``max_epochs`` are given, the first is at most the second.
         stats: file of statistics measured on the user's own network; or None.
         like: name of shipped statistics, which are then borrowed, in place of ``stats``; or None.
         runs: as for :func:`compare_runs`.
@@ -50,5 +51,8 @@ def plan_training(
     given = dict(_validate.instance("setup", setup, Mapping))  # type: ignore[type-abstract]
     if given.get("dim") is None and given.get("layer_sizes") is None and measured is not None:
         given["layer_sizes"] = measured.layer_sizes
-    found = plan(TrainingSetup(**given), stats=measured, borrowed=like is not None)
+    asked = TrainingSetup(**given)
+    if asked.epochs is not None and "max_epochs" in given and asked.epochs > asked.max_epochs:
+        raise ValueError(f"epochs must be at most max_epochs = {asked.max_epochs}, got {asked.epochs}")
+    found = plan(asked, stats=measured, borrowed=like is not None)
     return PlannedTraining(plan=found, results=compare_runs(found, runs=runs))

@@ -1,12 +1,10 @@
 """A plan as a configuration that ``python -m training run`` takes as it is."""
 
-import re
-
 from dptheory import _validate
 from dptheory.planning._advice import recommended
 from dptheory.planning._records import Plan
 
-_ARGUMENTS = {
+CONFIGURED = {
     "random-sparsification": ("drop_rate",),
     "ranked-sparsification": ("drop_rate",),
     "random-k": ("keep_share",),
@@ -16,7 +14,10 @@ _ARGUMENTS = {
 }
 """Of each method that a plan can recommend: its parts that are keys of [mechanism]."""
 _WHOLE = ("subspace_dim", "frozen_layers")
-_WORD = re.compile(r"[a-z0-9-]+")
+RUN_DATA = {"excerpt": 2000, "fashion-mnist": 60_000, "mnist": 60_000, "cifar-10": 50_000}
+"""Names of the images that ``python -m training run`` takes, and how many it trains on."""
+RUN_MODELS = ("small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear", "linear-probe")
+"""Names of the networks that it takes."""
 
 
 def config_text(plan: Plan, *, data: str, model: str, physical_batch_size: int = 512) -> str:
@@ -27,15 +28,16 @@ def config_text(plan: Plan, *, data: str, model: str, physical_batch_size: int =
 
     Args:
         plan: of :func:`dptheory.planning.plan`, with a clip and a learning rate, given or from statistics with curvature.
-        data: name of the images as ``python -m training run`` knows it.
-        model: name of the network there.
+        data: name of the images, one of :data:`RUN_DATA`, which says how many records the plan must be for.
+        model: name of the network, one of :data:`RUN_MODELS`.
         physical_batch_size: most examples whose gradients are held at once, 1..1e9.
 
     Returns:
         The text of the file.
 
     Raises:
-        ValueError: an argument outside its range; a plan without clip or learning rate, or one that recommends index pruning.
+        ValueError: an argument outside its range; a plan for another number of records, without clip or learning rate, or one
+            that recommends index pruning.
 
     Source: new, on RF, section 3.4 (rf.scaling).
 
@@ -50,9 +52,10 @@ def config_text(plan: Plan, *, data: str, model: str, physical_batch_size: int =
         batch_size = 2000
     """
     _validate.instance("plan", plan, Plan)
-    for name, word in (("data", data), ("model", model)):
-        if not isinstance(word, str) or not _WORD.fullmatch(word):
-            raise ValueError(f"{name} must be a name of small letters, digits and dashes, got {_validate.shown(word)}")
+    size = RUN_DATA[_validate.choice("data", data, tuple(RUN_DATA))]
+    _validate.choice("model", model, RUN_MODELS)
+    if plan.setup.num_examples != size:
+        raise ValueError(f"num_examples must be {size}, the training images of {data=}, got {plan.setup.num_examples}")
     physical = _validate.integer("physical_batch_size", physical_batch_size, 1, 10**9)
     for choice in (plan.clip_norm, plan.learning_rate):
         if choice.value is None:
@@ -60,7 +63,7 @@ def config_text(plan: Plan, *, data: str, model: str, physical_batch_size: int =
                 f"{choice.name} must be given, or statistics that decide it: a run cannot be written without, got none"
             )
     method = recommended(plan)
-    if method != "dp-sgd" and method not in _ARGUMENTS:
+    if method != "dp-sgd" and method not in CONFIGURED:
         raise ValueError(f"plan must recommend a method that a configuration can hold, got {method!r}")
     one = next(one for one in plan.methods if one.method == method)
     parts = {part.name: part.value for part in one.parts}
@@ -86,7 +89,7 @@ def config_text(plan: Plan, *, data: str, model: str, physical_batch_size: int =
     ]
     lines += [
         f"{name} = {parts[name]:.0f}" if name in _WHOLE else f"{name} = {parts[name]!r}"
-        for name in _ARGUMENTS.get(method, ())
+        for name in CONFIGURED.get(method, ())
     ]
     match method:
         case "layer-freezing":

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from dptheory.gradients import DistortionAngle
 from dptheory.planning._methods import Shape, dp_sgd, embedded, forecast_without, frozen, masked, sent, shapes
 from dptheory.planning._records import Interval, MethodForecast
-from dptheory.planning._setup import TrainingSetup
+from dptheory.planning._setup import TrainingSetup, check_size
 from dptheory.planning._signal import Signal, Step, curved_descent, curved_signal, jackknife, signals, step_curvature
 from dptheory.planning._statistics import GradientStats, MethodMoments, MomentStats, checked
 
@@ -45,13 +45,17 @@ class Measured:
 
     def descending(self, clip_norm: float) -> "Measured":
         """The same with the moments alone at which DP-SGD is seen to descend."""
-
-        def descends(moment: MomentStats) -> bool:
-            row = self.at(moment, "dp-sgd", 0.0, clip_norm)
-            return row is not None and min(row.alignments) > 0.0
-
-        kept = tuple(moment for moment in self.stats.moments if descends(moment))
+        kept = tuple(moment for moment in self.stats.moments if self.descends(moment, clip_norm))
         return replace(self, stats=replace(self.stats, moments=kept))
+
+    def descends(self, moment: MomentStats, clip_norm: float | None) -> bool:
+        """Whether the mean points downhill with every fold left out."""
+        row = self.at(moment, "dp-sgd", 0.0, clip_norm)
+        return row is not None and min(row.alignments) > 0.0
+
+    @property
+    def descends_somewhere(self) -> bool:
+        return any(self.descends(moment, clip) for moment in self.stats.moments for clip in self.clips)
 
     def settings(self, method: str) -> list[float]:
         """What was measured of a method at every moment."""
@@ -85,8 +89,8 @@ def measured(setup: TrainingSetup, stats: GradientStats, borrowed: bool) -> Meas
         ValueError: they are of another number of parameters and not borrowed, or the clip lies outside those measured.
     """
     checked(stats)
-    if not borrowed and stats.dim != setup.entries:
-        raise ValueError(f"stats must be of a network of {setup.entries} parameters as dim says, got {stats.dim}")
+    if not borrowed:
+        check_size(setup, stats.dim)
     found = Measured(stats, setup.entries / stats.dim)
     if setup.clip_norm is not None and not found.clips[0] <= setup.clip_norm <= found.clips[-1]:
         raise ValueError(
@@ -96,7 +100,11 @@ def measured(setup: TrainingSetup, stats: GradientStats, borrowed: bool) -> Meas
 
 
 def cases(found: Measured) -> Callable[[float | None], Sequence[Signal]]:
-    """For a clip: DP-SGD's signal at each moment, and with the measured curvature where that is positive at every clip."""
+    """For a clip: DP-SGD's signal at each moment, and with the measured curvature where that is positive at every clip.
+
+    At a clip at which a moment is not seen to descend its signal is 0: of no use where another clip's is seen, and no case at all
+    where none is.
+    """
     curved = [
         all(
             one.curvatures is not None and min(one.curvatures) > 0.0 for one in moment.methods if one.method == "dp-sgd"
@@ -106,11 +114,16 @@ def cases(found: Measured) -> Callable[[float | None], Sequence[Signal]]:
 
     def at(clip_norm: float | None) -> list[Signal]:
         rows = [found.at(moment, "dp-sgd", 0.0, clip_norm) for moment in found.stats.moments]
-        there = [row for row in rows if row is not None]
-        flat = [signals(row)[0] for row in there]
-        return flat + [curved_signal(row) for row, known in zip(there, curved, strict=True) if known]
+        seen = [found.descends(moment, clip_norm) for moment in found.stats.moments]
+        there = [(row, known, sure) for row, known, sure in zip(rows, curved, seen, strict=True) if row is not None]
+        flat = [_counted(signals(row)[0], sure) for row, _, sure in there]
+        return flat + [_counted(curved_signal(row), sure) for row, known, sure in there if known]
 
     return at
+
+
+def _counted(signal: Signal, seen: bool) -> Signal:
+    return signal if seen else replace(signal, alignment=0.0)
 
 
 def flat_signals(found: Measured, clip_norm: float) -> list[Signal]:
@@ -120,7 +133,7 @@ def flat_signals(found: Measured, clip_norm: float) -> list[Signal]:
 
 
 def forecasts(setup: TrainingSetup, found: Measured, step: Step, clip_norm: float) -> tuple[MethodForecast, ...]:
-    """Each method at the best of its measured settings, the one whose interval begins highest; those with curvature go first.
+    """Each method at the best of its measured settings: with curvature before without, then by lower ends, then by upper ones.
 
     Without a setting: what holds anyhow.
     """
@@ -132,10 +145,17 @@ def forecasts(setup: TrainingSetup, found: Measured, step: Step, clip_norm: floa
         candidates = [_forecast(setup, found, step, clip_norm, shape.method, setting) for setting in settings]
         there = [one for one in candidates if one is not None]
         if there:
-            result.append(max(there, key=lambda one: (one.curved_descent is not None, one.lower)))
+            result.append(max(there, key=_worth))
         else:
             result.append(forecast_without(setup, shape, step))
     return tuple(result)
+
+
+def _worth(one: MethodForecast) -> tuple[float, ...]:
+    curved = one.curved_descent
+    if curved is None:
+        return 0.0, one.descent.lower, one.descent.upper
+    return 1.0, one.lower, curved.lower, curved.upper, one.descent.upper
 
 
 def _shape(setup: TrainingSetup, found: Measured, step: Step, clip: float, method: str, setting: float) -> Shape | None:

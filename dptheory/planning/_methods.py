@@ -20,9 +20,6 @@ INDEX_SHARE = 0.01
 RESIDUAL_SHARE = 0.2
 ANCHORS = 2
 """Anchor gradients for each dimension of the subspace, as in GEP's experiments."""
-CONVEX = Interval(lower=0.0, upper=1.0, claims=("rf.posterior", "rf.mse_criterion"))
-"""Of random-k: its release is M g, g that of DP-SGD, E M g = x g, so that <w, E M g> = x <w, E g> and, by Jensen where the
-Hessian H is positive semidefinite, E (M g)' H M g >= x^2 E g' H g: the ratio is at most 1."""
 NO_BOUND = Interval(lower=0.0, upper=math.inf, claims=("rf.mse_criterion",))
 
 
@@ -160,7 +157,7 @@ def forecast_without(setup: TrainingSetup, shape: Shape, step: Step) -> MethodFo
         error=Interval(lower=noise, upper=noise + sampled, claims=(*shape.claims, "rs.lem3.1")),
         cosine=Interval(lower=0.0, upper=most, claims=("lf.angle_law",)),
         descent=_descent(setup, shape, step, own),
-        curved_descent=CONVEX if shape.method == "random-k" else None,
+        curved_descent=None,
         index_epsilon=shape.index_epsilon,
         memory=shape.memory,
         communication=sent(setup.entries, shape),

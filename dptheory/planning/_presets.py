@@ -17,7 +17,7 @@ from dptheory.planning._statistics import GradientStats
 from dptheory.privacy import least_noise_multiplier, max_steps
 
 _MOST_EPOCHS = 100
-"""Where neither the paper nor its noise says how many; else the nearest whole number."""
+"""Where neither the paper nor its noise says how many; else the whole ones of these."""
 _SHIPPED = {
     "MNIST": "small-cnn/mnist",
     "FMNIST": "small-cnn/fashion-mnist",
@@ -122,7 +122,7 @@ def printed_step(preset: Preset) -> Step | None:
 
 def _setup(preset: Preset, theirs: Step | None) -> TrainingSetup:
     assert preset.train_size is not None and preset.epsilon is not None and preset.delta is not None
-    passes = _MOST_EPOCHS if theirs is None else max(1, round(theirs.steps * theirs.sampling_rate))
+    passes = _MOST_EPOCHS if theirs is None else max(1, math.floor(theirs.steps * theirs.sampling_rate * (1 + 1e-12)))
     return TrainingSetup(
         num_examples=preset.train_size,
         epsilon=float(preset.epsilon),

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from dptheory.planning._setup import TrainingSetup
+from dptheory.planning._words import count_or_size, rounded_up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +35,9 @@ class Choice:
     Attributes:
         name: as an argument of the library.
         value: what to take; None where nothing that is known decides it.
-        lower, upper: the values on the grid with which the forecast bound is at most 10 % above that of the best, the other
-            free choices being made anew; None where ``value`` is.
+        lower, upper: the least and the largest value on the grid with which the worst regret is at most 10 % above the least, the
+            other free choices being made anew. Of the learning rate: the least and the largest best rate of one step over the
+            moments that count. None where nothing decides them.
         fixed: whether it was given.
         claims: ids of the ledger.
     """
@@ -92,8 +94,7 @@ class MethodForecast:
         cosine: mean cosine that noise alone leaves between the two.
         descent: the descent of one step with its best learning rate, over that of DP-SGD, on a loss that curves alike in all
             directions; 1 for DP-SGD. Of random sparsification without statistics: the same ratio in the bound of RS, Theorem 3.5.
-        curved_descent: the same with the measured curvature, from the lowest to the highest moment; None without it. Of random-k
-            without it: what holds on every convex loss, at most 1.
+        curved_descent: the same with the measured curvature, from the lowest to the highest moment; None without it.
         index_epsilon: what the choice of entries takes of the budget.
         memory: numbers held beyond the gradients of the records.
         communication: bytes of one release, a value having four.
@@ -140,10 +141,11 @@ class MethodResult:
         difference: from the mean of DP-SGD's runs; None without any.
         lower, upper: 95 % interval of the difference; None with fewer than two runs of either, and for DP-SGD itself.
         largest_epsilon: the most that one of the runs spent.
-        planned: whether all have the plan's batch size and epochs, and its noise multiplier within 2 %.
+        planned: whether all are as planned (:func:`compare_runs`).
         forecast: the plan's verdict on the method; "undecided" where it has none.
         outcome: "agrees" or "contradicts" where forecast and interval are both decided, "measured, not forecast" where the
-            interval alone is, else "undecided"; "reference" for DP-SGD.
+            interval alone is, else "undecided"; "reference" for DP-SGD, "not as planned" where a run of the method or of DP-SGD
+            is not.
     """
 
     method: str
@@ -193,9 +195,12 @@ class Plan:
         statistics: name of the measured statistics; None without any.
         moments: names of the measured moments that the forecasts of methods and the learning rate rest on: those at which DP-SGD
             is seen to descend at the chosen clip, with every fold left out.
+        left_out: names of the other measured moments.
+        measured_clips: clips at which DP-SGD was measured, rising; empty without statistics.
         borrowed: whether they are of another network or other data than the user's, shipped with the library.
         measured_dim: number of parameters of the network that they are of; None without statistics.
         batch_size, epochs, clip_norm, learning_rate: the choices.
+        worst_regret: the largest ratio, over what is not known, of the bound at these choices to that at the best ones tried.
         steps: T of the chosen epochs.
         sampling_rate: q = batch_size / num_examples.
         released: what statistics of private records cost and say; None where the statistics are public, or there are none.
@@ -209,6 +214,8 @@ class Plan:
     setup: TrainingSetup
     statistics: str | None
     moments: tuple[str, ...]
+    left_out: tuple[str, ...]
+    measured_clips: tuple[float, ...]
     borrowed: bool
     measured_dim: int | None
     released: ReleasedStatistics | None
@@ -216,12 +223,46 @@ class Plan:
     epochs: Choice
     clip_norm: Choice
     learning_rate: Choice
+    worst_regret: float
     steps: int
     sampling_rate: float
     noise_multiplier: float
     noise_share: float
     rules: tuple[Rule, ...]
     methods: tuple[MethodForecast, ...]
+
+    def choice_rows(self) -> tuple[tuple[str, ...], ...]:
+        """What to take, as the rows of a table, its head first: name, value, range and claims of each hyperparameter.
+
+        The noise multiplier is rounded up. A learning rate has no range here: its ends are of another kind.
+
+        Returns:
+            The rows, of texts.
+
+        Source: new, on RS, Theorem 3.5 (rs.tuned).
+
+        Example: what was given is named so.
+            >>> from dptheory.planning import TrainingSetup, plan
+            >>> setup = TrainingSetup(num_examples=1000, epsilon=3.0, delta=1e-5, dim=2000, batch_size=1000, epochs=10)
+            >>> plan(setup).choice_rows()[1]
+            ('batch_size', '1000 (given)', '', 'rs.tuned, rs.lem3.1')
+        """
+        choices = (self.batch_size, self.epochs, self.clip_norm, self.learning_rate)
+        return (
+            ("choice", "take", "worst regret within 10 % of the least", "rests on"),
+            *(_choice_row(one) for one in choices),
+            ("noise_multiplier", rounded_up(self.noise_multiplier, 5), "", "gip.thm2"),
+        )
+
+
+def _choice_row(one: Choice) -> tuple[str, ...]:
+    value = "left open" if one.value is None else count_or_size(one.value, 5)
+    if one.fixed:
+        value += " (given)"
+    near = ""
+    if one.lower is not None and one.upper is not None and not one.fixed and one.name != "learning_rate":
+        near = f"{count_or_size(one.lower, 5)} to {count_or_size(one.upper, 5)}"
+    return one.name, value, near, ", ".join(one.claims)
 
 
 @dataclass(frozen=True, kw_only=True)

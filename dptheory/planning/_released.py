@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from dptheory.planning._private_statistics import PrivateStats
 from dptheory.planning._records import ReleasedStatistics
-from dptheory.planning._setup import TrainingSetup
+from dptheory.planning._setup import TrainingSetup, check_size
 from dptheory.planning._signal import Step
 from dptheory.privacy import (
     Composition,
@@ -31,8 +31,7 @@ def fitting(setup: TrainingSetup, stats: PrivateStats, borrowed: bool) -> Traini
         raise ValueError(
             f"stats must be of the num_examples = {setup.num_examples} records of the training, got {stats.num_examples}"
         )
-    if stats.dim != setup.entries:
-        raise ValueError(f"stats must be of a network of {setup.entries} parameters as dim says, got {stats.dim}")
+    check_size(setup, stats.dim)
     if setup.layer_sizes is not None and setup.layer_sizes != stats.layer_sizes:
         raise ValueError(f"stats must be of layer_sizes = {setup.layer_sizes}, got {stats.layer_sizes}")
     return replace(setup, layer_sizes=stats.layer_sizes)

@@ -8,13 +8,7 @@ from typing import Any
 
 from dptheory import _validate
 from dptheory.planning._advice import advice
-from dptheory.planning._records import Choice, MethodResult, Plan
-
-_MODEL = (
-    "Choices rest on a bound for gradients of one kind; that a whole training has such is a model. Forecasts are of one step at "
-    "its best learning rate. The noise multiplier is exact: neighbours are add-remove, batches Poisson, the number of records "
-    "public."
-)
+from dptheory.planning._records import MethodResult, Plan
 
 
 def to_json(plan: Plan, *, results: Sequence[MethodResult] = ()) -> str:
@@ -76,7 +70,7 @@ def to_markdown(plan: Plan, *, results: Sequence[MethodResult] = ()) -> str:
         >>> from dptheory.planning import TrainingSetup, plan, to_markdown
         >>> setup = TrainingSetup(num_examples=1000, epsilon=3.0, delta=1e-5, dim=2000, batch_size=1000, epochs=10)
         >>> [line for line in to_markdown(plan(setup)).splitlines() if line.startswith("| random-k")]
-        ['| random-k | keep_share 0.5 | 0.0193 | 0.5 | loss | 1 to 7 | rf.posterior, rf.mse_criterion |']
+        ['| random-k | keep_share 0.5 | 0.0193 | 0.5 | undecided | 1 to 7 | rf.posterior, rf.mse_criterion |']
     """
     _validate.instance("plan", plan, Plan)
     setup = plan.setup
@@ -97,10 +91,7 @@ def to_markdown(plan: Plan, *, results: Sequence[MethodResult] = ()) -> str:
         "",
         *(f"- {one.text}{_in_brackets(one.claims)}" for one in advice(plan)),
         "",
-        "| choice | take | within 10 % of the best | rests on |",
-        "|---|---|---|---|",
-        *(_choice_row(one) for one in (plan.batch_size, plan.epochs, plan.clip_norm, plan.learning_rate)),
-        f"| noise_multiplier | {plan.noise_multiplier:.5g} | the least for the budget | gip.thm2 |",
+        *_table(plan.choice_rows()),
         "",
         "| method | setting | noise energy / C^2 | descent over DP-SGD's | verdict | place | rests on |",
         "|---|---|---|---|---|---|---|",
@@ -118,7 +109,7 @@ def to_markdown(plan: Plan, *, results: Sequence[MethodResult] = ()) -> str:
             ", ".join(one.descent.claims),
         )
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, *_runs(_checked(results)), "", _MODEL]) + "\n"
+    return "\n".join([*lines, *_runs(_checked(results))]) + "\n"
 
 
 def _checked(results: Sequence[MethodResult]) -> Sequence[MethodResult]:
@@ -151,12 +142,10 @@ def _runs(results: Sequence[MethodResult]) -> list[str]:
     return lines
 
 
-def _choice_row(one: Choice) -> str:
-    value = "left open" if one.value is None else f"{one.value:.5g}"
-    if one.fixed:
-        value += " (given)"
-    near = "" if one.lower is None else f"{one.lower:.5g} to {one.upper:.5g}"
-    return f"| {one.name} | {value} | {near} | {', '.join(one.claims)} |"
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Markdown; the first row is the head."""
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return [lines[0], f"|{'---|' * len(rows[0])}", *lines[1:]]
 
 
 def _in_brackets(claims: tuple[str, ...]) -> str:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from dptheory.planning._records import Choice
 from dptheory.planning._setup import TrainingSetup, steps_of
 from dptheory.planning._signal import Signal, Step
-from dptheory.privacy import MAX_STEPS, RATE, estimated_noise_multiplier
+from dptheory.privacy import MAX_STEPS, NOISE, RATE, estimated_noise_multiplier
 
 NEAR, FAR = 1.05, 1.10
-"""The choice is the cheapest within 5 % of the least bound; ranges reach to 10 % above it."""
+"""The choice has the fewest epochs of those whose worst regret is within 5 % of the least; ranges reach to 10 % above it."""
 _EPOCHS = (1, 3, 10, 20, 40, 70, 100, 200, 400, 1000, 3000, 10_000)
-_MOST_EPOCHS, _MOST_BATCHES = 6, 8
+_MOST_BATCHES = 8
 CLAIMS = ("rs.tuned", "rs.lem3.1")
 
 
@@ -29,9 +29,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Schedule:
-    """The choice and, for each hyperparameter, the range around it."""
+    """The choice, its worst regret and, for each hyperparameter, the range around it."""
 
     point: Point
+    worst_regret: float
     batch_size: Choice
     epochs: Choice
     clip_norm: Choice
@@ -58,7 +59,9 @@ def estimated_noise(epsilon: float, delta: float, sampling_rate: float, steps: i
 
 
 def choose(setup: TrainingSetup, clips: Sequence[float], cases: Cases) -> Schedule:
-    """The point with the least epochs among those within 5 % of the least worst regret, and the ranges.
+    """The point with the fewest epochs among those whose worst regret is within 5 % of the least, and the ranges.
+
+    The worst regret is the largest ratio, over the cases, of the bound to the least bound of all points in that case.
 
     Args:
         setup: what is fixed.
@@ -72,9 +75,11 @@ def choose(setup: TrainingSetup, clips: Sequence[float], cases: Cases) -> Schedu
     ]
     if not points:
         raise ValueError(f"batch_size must be larger: more than {MAX_STEPS} steps, got {setup.batch_size!r}")
-    losses = [_losses(setup, point, cases) for point in points]
-    best = [min(column) for column in zip(*losses, strict=True)]
-    regrets = {point: _worst(row, best) for point, row in zip(points, losses, strict=True)}
+    # The noise is an estimate, and never above the most that is accounted for. Where all are there, the exact one will say so.
+    points = [point for point in points if _noise(setup, point) < 0.99 * NOISE[1]] or points
+    losses = {point: _losses(setup, point, cases) for point in points}
+    best = [min(column) for column in zip(*losses.values(), strict=True)]
+    regrets = {point: _worst(row, best) for point, row in losses.items()}
     least = min(regrets.values())
     near = [point for point, regret in regrets.items() if regret <= NEAR * least]
     chosen = min(near, key=lambda point: (point.epochs, regrets[point]))
@@ -82,6 +87,7 @@ def choose(setup: TrainingSetup, clips: Sequence[float], cases: Cases) -> Schedu
     clip_known = bool(clips) or setup.clip_norm is not None
     return Schedule(
         point=chosen,
+        worst_regret=regrets[chosen],
         batch_size=_choice(
             "batch_size", chosen.batch_size, [p.batch_size for p in far], setup.batch_size is not None, CLAIMS
         ),
@@ -96,10 +102,13 @@ def choose(setup: TrainingSetup, clips: Sequence[float], cases: Cases) -> Schedu
     )
 
 
-def _losses(setup: TrainingSetup, point: Point, cases: Cases) -> list[float]:
+def _noise(setup: TrainingSetup, point: Point) -> float:
     step = step_at(setup, point, 0.0)
-    sigma = estimated_noise(setup.epsilon, setup.delta, step.sampling_rate, step.steps)
-    step = step_at(setup, point, sigma)
+    return estimated_noise(setup.epsilon, setup.delta, step.sampling_rate, step.steps)
+
+
+def _losses(setup: TrainingSetup, point: Point, cases: Cases) -> list[float]:
+    step = step_at(setup, point, _noise(setup, point))
     return [case.loss(step) for case in cases(point.clip_norm)]
 
 
@@ -128,8 +137,7 @@ def _batches(setup: TrainingSetup) -> list[int]:
 def _epochs(setup: TrainingSetup) -> list[int]:
     if setup.epochs is not None:
         return [setup.epochs]
-    below = [epochs for epochs in _EPOCHS if epochs < setup.max_epochs]
-    return [*below[-(_MOST_EPOCHS - 1) :], setup.max_epochs]
+    return [*(epochs for epochs in _EPOCHS if epochs < setup.max_epochs), setup.max_epochs]
 
 
 def _clips(setup: TrainingSetup, clips: Sequence[float]) -> Sequence[float | None]:

@@ -91,6 +91,13 @@ class TrainingSetup:
         return self.dim
 
 
+def check_size(setup: TrainingSetup, dim: int) -> None:
+    """Refuse statistics of another number of parameters than the setup's."""
+    if dim != setup.entries:
+        given = "dim says" if setup.layer_sizes is None else "layer_sizes say"
+        raise ValueError(f"stats must be of a network of {setup.entries} parameters as {given}, got {dim}")
+
+
 def steps_of(epochs: int, rate: float) -> int:
     """Steps of so many passes, counted as a run of ``training`` counts them."""
     return max(epochs, round(epochs / rate))

@@ -207,10 +207,10 @@ def read_statistics(path: Path) -> GradientStats | PrivateStats:
         ...         print(str(error).removeprefix(str(path)))
          must hold the format dptheory-statistics-1 or dptheory-private-statistics-1, got 'something else'
     """
-    text = _validate.instance("path", path, Path).read_text(encoding="utf-8")
+    _validate.instance("path", path, Path)
     try:
-        found = json.loads(text, parse_constant=_no_constant)
-    except ValueError as error:
+        found = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} must be JSON, got {error}") from None
     kind = found.get("format") if isinstance(found, dict) else found
     if not isinstance(found, dict) or kind not in (FORMAT, PRIVATE):

@@ -25,7 +25,7 @@ class NoiseAnswer:
     """The least noise that keeps a budget.
 
     Attributes:
-        noise_multiplier: sigma.
+        noise_multiplier: sigma; 0.05, the least that is accounted for, where less would do.
         bounds: of the epsilon that the run spends with it.
     """
 
@@ -38,7 +38,7 @@ class StepsAnswer:
     """The most steps that keep a budget.
 
     Attributes:
-        steps: their number; 0 where not even one fits.
+        steps: their number; 0 where not even one fits; 10^6, the most that is accounted for, where more may fit.
         epochs: steps * sampling_rate, the mean number of times that a record is drawn.
     """
 

@@ -65,6 +65,9 @@ def least_noise_multiplier(
     least, most = NOISE
     if _unsampled_noise(asked, budget) <= least or chance(asked.composition) <= asked.delta:
         return least
+    quick = asked.sampling == "poisson" and not certified  # these bounds are not of ball arithmetic
+    if quick and _quick_delta(replace(asked, noise_multiplier=least), budget) <= asked.delta:
+        return least
     try:
         sigma = _about_noise(asked, budget) * (1 + MARGIN)
     except Unresolved:
@@ -160,13 +163,19 @@ def _unsampled_noise(asked: Mechanism, budget: float) -> float:
     return 1.00001 * asked.shift * math.sqrt(asked.steps) / gaussian_mu(min(budget, 1e100), asked.delta)
 
 
+def _quick_delta(asked: Mechanism, budget: float) -> float:
+    """Upper bound of delta at the budget's epsilon for Poisson batches that needs no line: a line takes seconds."""
+    losses = [step_losses(asked.composition, direction) for direction in asked.directions]
+    found = min(chance(asked.composition), max(closed_bounds(steps, budget)[1] for steps in losses))
+    if found > asked.delta and asked.steps > 1 and asked.sampling_rate < 1.0:
+        found = max(without_lines(steps, budget) for steps in losses)
+    return found
+
+
 def _log_excess(asked: Mechanism, budget: float) -> float:
     """Above 0 where the run breaks the budget: of delta at the budget's epsilon, or of epsilon where only that is bounded."""
     if asked.sampling == "poisson":
-        losses = [step_losses(asked.composition, direction) for direction in asked.directions]
-        found = min(chance(asked.composition), max(closed_bounds(steps, budget)[1] for steps in losses))
-        if found > asked.delta and asked.steps > 1 and asked.sampling_rate < 1.0:
-            found = max(without_lines(steps, budget) for steps in losses)  # a line takes seconds
+        found = _quick_delta(asked, budget)
         if found > asked.delta:
             found = _brackets.delta_bracketed(asked.run, budget).upper
         return math.log(max(found, 1e-320)) - math.log(asked.delta)

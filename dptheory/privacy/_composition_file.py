@@ -81,7 +81,8 @@ def read_composition(path: str | os.PathLike[str]) -> Composition:
         [500, 500]
     """
     if not isinstance(path, str | os.PathLike) or not Path(path).is_file():
-        raise ValueError(f"path must be that of a TOML or JSON file that exists, got {_validate.shown(path)}")
+        given = str(path) if isinstance(path, os.PathLike) else path
+        raise ValueError(f"path must be that of a TOML or JSON file that exists, got {_validate.shown(given)}")
     try:
         text = Path(path).read_text(encoding="utf-8")
         plain = json.loads(text) if str(path).endswith(".json") else tomllib.loads(text)

@@ -1,4 +1,4 @@
-"""Random sparsification of clipped gradients: kappa, the share of the descent that a random mask keeps.
+"""Random sparsification of clipped gradients: kappa, the ratio of lower bounds on the descent with and without the mask.
 
 Notation: w = gradient, C = clip_norm, r = drop_rate, x = 1 - r, m a uniformly random mask with x d ones, xi = deviation of one
 example's gradient from w; P = P(|xi| < z C), P'_m = P(|m*xi| < z C), c = (1 - z) C, f(X) = min(X, c sqrt X), which is
@@ -170,7 +170,7 @@ def flat_kappa(*, grad_norm: float, dim: int, clip_norm: float, drop_rate: float
 
     Source: RS, Lemma 3.3 (rs.lem3.3, rs.kappa).
 
-    Example: dropping half of a gradient that lies below the clip keeps the square root of one half of the descent.
+    Example: half of a gradient below the clip is dropped. The lower bound falls to the root of one half, the descent to half.
         >>> from dptheory.sparsification import flat_kappa
         >>> found = flat_kappa(grad_norm=2.0, dim=1000, clip_norm=4.0, drop_rate=0.5)
         >>> round(found.value, 6), found.lower

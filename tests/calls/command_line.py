@@ -80,7 +80,7 @@ ALTERNATIVES: dict[str, tuple[dict[str, str], ...]] = {
         "--num-examples": "2000", "--epsilon": "3", "--delta": "1e-5", "--batch-size": "2000", "--epochs": "1",
         "--clip-norm": "1", "--learning-rate": "1", "--stats": str(_FILES / "made.json"),
         "--compare": str(_FILES / "metrics.json"),
-        "--write": "config.toml", "--data": "mnist", "--model": "small-cnn", "--plot": "plan.png",
+        "--write": "config.toml", "--data": "excerpt", "--model": "small-cnn", "--plot": "plan.png",
         },
     ),
     "bound embedding": (

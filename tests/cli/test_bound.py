@@ -68,6 +68,11 @@ def test_presets() -> None:
     assert "rf.gep.eps8" in _run("preset", "list").stdout
 
 
+def test_kappa_is_said_to_compare_bounds() -> None:
+    text = " ".join(_run("bound", "kappa", "--help").stdout.replace("│", " ").split())
+    assert "kappa, the ratio of the papers' lower bounds on the descent with and without the mask" in text
+
+
 @pytest.mark.parametrize("command", ["prune", "mse", "kappa", "rate", "reconstruction"])
 def test_the_examples_of_the_help_work(command: str) -> None:
     text = re.sub(r"[\s│]+", " ", _run("bound", command, "--help").stdout)

@@ -52,6 +52,46 @@ def test_steps() -> None:
     assert values["epochs"] == values["steps"] * 0.1
 
 
+@pytest.mark.parametrize("words", [[], ["--json"]], ids=["table", "json"])
+def test_the_ends_of_what_is_accounted_for_are_said_to_be_such(words: list[str]) -> None:
+    budget = ("--epsilon", "3", "--delta", "1e-5", "--sampling-rate", "0.001")
+    most = "so many are the most that is accounted for: they keep the budget, and more may"
+    least = "0.05 is the least that is accounted for: it keeps the budget, and less may"
+    assert most in _run("steps", *budget, "--noise-multiplier", "100", *words).stdout
+    assert most not in _run("steps", *budget, "--noise-multiplier", "1", *words).stdout
+    some = ("sigma", "--epsilon", "300", "--delta", "0.5", "--sampling-rate", "0.01", "--steps", "1")
+    assert least in _run(*some, *words).stdout
+    assert least not in _run("sigma", *budget, "--steps", "100", *words).stdout
+
+
+@pytest.mark.parametrize("command", ["epsilon", "delta", "sigma", "tradeoff", "statement"])
+def test_the_neighbours_of_a_file_are_those_that_are_asked_for(command: str, tmp_path: Path) -> None:
+    rest = {"epsilon": ["--delta", "1e-5"], "delta": ["--epsilon", "1"], "sigma": ["--epsilon", "1", "--delta", "1e-5"],
+            "tradeoff": [], "statement": ["--delta", "1e-5"]}[command]  # fmt: skip
+    for own, other in (("replace-one", "add-remove"), ("add-remove", "replace-one")):
+        file = tmp_path / "run.toml"
+        file.write_text(f'adjacency = "{own}"\n[[step]]\nnoise_multiplier = 4\nsampling_rate = 1\ncount = 2\n')
+        given = (command, *rest, "--composition", str(file))
+        found = _run(*given, "--adjacency", own)
+        assert found.exit_code == 0 and found.stdout == _run(*given).stdout
+        for wrong in (other, ""):
+            result = _run(*given, "--adjacency", wrong)
+            assert result.exit_code == 2
+            assert result.stderr.startswith("Error: adjacency must be ") and result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["epsilon", "statement"])
+def test_a_composition_that_is_none_is_refused_by_its_option(command: str, tmp_path: Path) -> None:
+    gone, broken = tmp_path / "gone.toml", tmp_path / "broken.toml"
+    broken.write_text("[[step]]\ncount = 3\n")
+    for path, said in (
+        (gone, f"--composition must be that of a TOML or JSON file that exists, got '{gone}'\n"),
+        (broken, f"--composition must hold a composition: {broken}: a step lacks noise_multiplier, sampling_rate"),
+    ):
+        result = _run(command, "--composition", str(path), "--delta", "1e-5")
+        assert result.exit_code == 2 and result.stderr.startswith(f"Error: {said}")
+
+
 @pytest.mark.parametrize("command", ["epsilon", "delta", "sigma", "steps", "tradeoff", "statement"])
 def test_errors_are_one_line(command: str) -> None:
     given = {"--noise-multiplier": "1", "--sampling-rate": "2", "--steps": "10", "--delta": "1e-5", "--epsilon": "1"}

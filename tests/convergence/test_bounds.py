@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dptheory import convergence, freezing
+from dptheory import claims, convergence, freezing
 from dptheory.claims.rs.thm3_2 import printed_noisy_sgd
 from dptheory.convergence._power_sums import power_sums
 
@@ -432,6 +432,20 @@ def test_a_mask_held_for_one_step_is_fresh(gamma: float) -> None:
     }
     held = convergence.held_mask_bound(epochs=7, steps_per_epoch=1, **run)  # type: ignore[arg-type]
     assert held.value == pytest.approx(convergence.noisy_sgd_bound(steps=7, sampling="fixed", **run).value, rel=1e-12)  # type: ignore[arg-type]
+
+
+def test_a_clipped_run_exceeds_the_bound_of_held_masks() -> None:
+    """The numbers of rs.held_masks: |w|^2 / 2 in the plane, C = 1; one of two entries is kept for five steps of 1/2."""
+    epochs, n, gamma, start = 20, 5, 0.5, 100.0
+    moved = n * gamma  # an epoch moves the entry that it keeps by that: all gradients are longer than C
+    assert start - epochs * moved > 1.0
+    chances = [[math.comb(e, j) / 2**e for j in range(e + 1)] for e in range(epochs)]
+    squares = [2 * sum(p * (start - j * moved) ** 2 for j, p in enumerate(row)) for row in chances]
+    bound = convergence.held_mask_bound(
+        objective_gap=start**2, learning_rate=gamma, epochs=epochs, steps_per_epoch=n, smoothness=1.0, drop_rate=0.5
+    )
+    assert (round(sum(squares) / epochs), round(bound.value)) == (15_666, 2_002)
+    assert all(number in claims.get("rs.held_masks").conditions[1] for number in ("15,666", "2,002"))
 
 
 @pytest.mark.parametrize("n", [1, 4])

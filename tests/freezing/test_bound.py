@@ -199,6 +199,8 @@ def test_bad_input(changed: dict[str, Any], says: str) -> None:
         ([1, 0], 0, 1.0, "layer_sizes must"),
         ([1, 2], 2, 1.0, "frozen_layers must"),
         ([1, 2], -1, 1.0, "frozen_layers must"),
+        ([7], -1, 1.0, "frozen_layers must"),
+        ([7], 1, 1.0, "layer_sizes must have two layers or more where frozen_layers is above 0, got one layer"),
         ([1, 2], 1, -1.0, "objective_gap must"),
         ([1, 2], 1, 1e308, "objective_gap must"),
         (3, 0, 1.0, "layer_sizes must"),

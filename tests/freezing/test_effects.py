@@ -345,6 +345,12 @@ NAN = float("nan")
         ),
         (
             lambda: freezing_effect(
+                [10], layer_norms=[1.0], frozen_layers=1, clip_norm=1.0, noise_multiplier=1.0, batch_size=8
+            ),
+            "layer_sizes must have two layers or more where frozen_layers is above 0, got one layer",
+        ),
+        (
+            lambda: freezing_effect(
                 SIZES, layer_norms=NORMS, frozen_layers=-1, clip_norm=1.0, noise_multiplier=1.0, batch_size=8
             ),
             "frozen_layers",

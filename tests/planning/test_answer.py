@@ -80,6 +80,7 @@ def test_without_a_size_it_is_that_of_the_statistics() -> None:
         ({"stats": RUN}, "must hold the format dptheory-statistics-1"),
         ({}, "dim must be given, or layer_sizes"),
         ({"like": "small-cnn/mnist", "batch_size": 0}, "batch_size must be an integer"),
+        ({"dim": 100, "epochs": 3, "max_epochs": 2}, "epochs must be at most max_epochs = 2, got 3"),
         ({"dim": 100, "runs": "abc"}, "runs must be a row of paths, got 'abc'"),
         ({"dim": 100, "epsilon": float("nan")}, "epsilon must be a number"),
     ],

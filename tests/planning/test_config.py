@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import tomllib
+from typing import Any
 
 import pytest
 
@@ -40,9 +41,9 @@ def taking(method: str) -> Plan:
 )
 def test_every_key(method: str, table: dict[str, object], physical: int) -> None:
     given = {} if physical == 512 else {"physical_batch_size": physical}
-    text = config_text(taking(method), data="fashion-mnist", model="small-cnn", **given)
+    text = config_text(taking(method), data="excerpt", model="small-cnn", **given)
     assert tomllib.loads(text) == {
-        "data": "fashion-mnist",
+        "data": "excerpt",
         "model": "small-cnn",
         "epochs": 10,
         "batch_size": 1000,
@@ -60,11 +61,21 @@ def test_every_key(method: str, table: dict[str, object], physical: int) -> None
 def test_what_cannot_be_written_is_refused() -> None:
     open_rate = dataclasses.replace(planned(), learning_rate=dataclasses.replace(planned().learning_rate, value=None))
     with pytest.raises(ValueError, match="learning_rate must be given, or statistics that decide it"):
-        config_text(open_rate, data="mnist", model="small-cnn")
+        config_text(open_rate, data="excerpt", model="small-cnn")
     with pytest.raises(
         ValueError, match="plan must recommend a method that a configuration can hold, got 'index-pruning'"
     ):
-        config_text(taking("index-pruning"), data="mnist", model="small-cnn")
-    for name in ("", 'a"', "a\nb", "A", 3):
-        with pytest.raises(ValueError, match="data must be a name of small letters"):
-            config_text(planned(), data=name, model="small-cnn")  # type: ignore[arg-type]
+        config_text(taking("index-pruning"), data="excerpt", model="small-cnn")
+
+
+@pytest.mark.parametrize("name", ["", 'a"', "a\nb", "A", "no-such-name", 3, None])
+def test_names_that_no_run_knows_are_refused(name: Any) -> None:
+    with pytest.raises(ValueError, match="data must be one of 'excerpt', 'fashion-mnist', 'mnist', 'cifar-10', got "):
+        config_text(planned(), data=name, model="small-cnn")
+    with pytest.raises(ValueError, match=r"model must be one of 'small-cnn', .*, 'linear-probe', got "):
+        config_text(planned(), data="excerpt", model=name)
+
+
+def test_data_of_another_size_than_planned_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"num_examples must be 60000, the training images of data='mnist', got 2000"):
+        config_text(planned(), data="mnist", model="small-cnn")

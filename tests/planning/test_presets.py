@@ -126,7 +126,7 @@ def test_with_borrowed_statistics_and_with_steps_that_the_noise_affords() -> Non
     """LF prints noise and batch, no epochs; both clips are measured ones. Every moment, without and with curvature."""
     found = _presets.plan_preset(_known("lf.mnist.eps1"))
     afforded = privacy.max_steps(epsilon=1.0, delta=1e-5, noise_multiplier=1.923, sampling_rate=2048 / 60_000)
-    assert (found.steps, found.noise_multiplier, found.free.plan.setup.max_epochs) == (afforded, 1.923, 6)
+    assert (found.steps, found.noise_multiplier, found.free.plan.setup.max_epochs) == (afforded, 1.923, 5)
     stats = planning.shipped_statistics("small-cnn/mnist")
     assert found.borrowed is not None and found.borrowed.worth is not None
     plan = found.borrowed.plan

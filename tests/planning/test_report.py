@@ -99,4 +99,60 @@ def test_a_range_of_one_value_is_said_as_such() -> None:
     found = bare()
     alone = dataclasses.replace(found.epochs, value=3, lower=3, upper=3, fixed=False)
     said = [one.text for one in planning.advice(dataclasses.replace(found, epochs=alone))]
-    assert "No other value of epochs that was tried keeps the bound within 10 % of the best." in said
+    assert "No other value of epochs that was tried has a worst regret within 10 % of the least." in said
+
+
+def _texts(found: Plan) -> str:
+    return " ".join(one.text for one in planning.advice(found))
+
+
+def test_noise_is_never_printed_below_the_least() -> None:
+    """Down to three digits 2.4304 became 2.43, which spends 3.0007 of 3."""
+    for sigma, words in ((2.43044, "2.44"), (0.80727, "0.808"), (1.45, "1.45"), (999.5, "1000"), (4.0000001, "4.01")):
+        found = dataclasses.replace(bare(), noise_multiplier=sigma)
+        assert f"noise multiplier {words}, the least for epsilon = 3, rounded up." in _texts(found)
+        (row,) = [line for line in planning.to_markdown(found).splitlines() if line.startswith("| noise_multiplier")]
+        assert float(row.split("|")[2]) >= sigma
+    floor = _texts(dataclasses.replace(bare(), noise_multiplier=0.05))
+    assert "noise multiplier 0.05, the smallest that is accounted for; it keeps epsilon = 3." in floor
+
+
+def test_whole_numbers_are_printed_in_full() -> None:
+    free = dataclasses.replace(bare().batch_size, value=2097152, lower=1048576, upper=2097152, fixed=False)
+    found = dataclasses.replace(bare(), batch_size=free)
+    assert "with batch size 2097152 and" in _texts(found)
+    assert "For batch_size from 1048576 to 2097152 the worst regret" in _texts(found)
+    assert "| batch_size | 2097152 | 1048576 to 2097152 |" in planning.to_markdown(found)
+
+
+def test_the_worst_regret_is_said_where_something_was_chosen() -> None:
+    assert "worst regret" not in _texts(bare())
+    free = dataclasses.replace(bare().epochs, fixed=False)
+    found = dataclasses.replace(bare(), epochs=free, worst_regret=1.577)
+    assert (
+        "For the gradients that are worst for these choices the bound is 1.58 times that of the best choice for"
+        in _texts(found)
+    )
+    found = dataclasses.replace(measured(), worst_regret=1.234)
+    assert "At the moment that is worst for these choices the bound is 1.23 times that of the best" in _texts(found)
+
+
+def test_a_clip_at_the_end_of_those_measured_is_named() -> None:
+    for value, words in ((0.5, "0.5 is the least that was measured"), (2.0, "2 is the largest that was measured")):
+        clip = dataclasses.replace(measured().clip_norm, value=value)
+        assert words in _texts(dataclasses.replace(measured(), clip_norm=clip))
+    inside = dataclasses.replace(measured(), measured_clips=(0.1, 0.5, 2.0))
+    assert "that was measured" not in _texts(inside)
+
+
+def test_moments_and_what_is_left_out_are_named() -> None:
+    assert "over the moments start, end. " in _texts(measured())
+    assert "Left out" not in _texts(measured())
+    said = _texts(dataclasses.replace(measured(), left_out=("middle",)))
+    assert "Left out, as DP-SGD is not seen to descend there at this clip: middle." in said
+
+
+def test_a_delta_that_protects_nobody_is_named() -> None:
+    assert "1 / num_examples" not in _texts(bare())
+    setup = dataclasses.replace(bare().setup, delta=0.001)
+    assert "delta = 0.001 is above 1 / num_examples = 0.0005" in _texts(dataclasses.replace(bare(), setup=setup))

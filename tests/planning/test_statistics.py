@@ -108,6 +108,10 @@ def test_what_is_no_json_is_refused(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(ValueError, match=re.escape(str(path))):
             read_statistics(path)
+    for data in (b"\xff\xfe", b"[" * 10**5):
+        path.write_bytes(data)
+        with pytest.raises(ValueError, match=re.escape(f"{path} must be JSON, got ")):
+            read_statistics(path)
     with pytest.raises(OSError):
         read_statistics(tmp_path / "nothing")
 

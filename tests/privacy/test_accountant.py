@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dptheory import privacy
 from dptheory.papers import PaperSetting, paper_settings
-from dptheory.privacy import _accountant, _brackets, _closed_forms, _crossing, _prv
+from dptheory.privacy import _accountant, _brackets, _budgets, _closed_forms, _crossing, _prv
 from dptheory.privacy._moments import Unresolved
 from dptheory.privacy._sampled_loss import Direction, Loss
 
@@ -471,6 +471,19 @@ def test_steps_for_a_large_budget(budget: float, sigma: float, rate: float) -> N
     assert privacy.max_steps(epsilon=budget, **run) == 10**6
     assert privacy.epsilon_bounds(steps=10**6, **run).upper <= budget  # type: ignore[arg-type]
     assert privacy.max_steps(epsilon=1000.0, direction="add", **run) == 10**6  # type: ignore[arg-type]
+
+
+def test_the_least_noise_for_a_large_budget_asks_for_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million rare steps at epsilon = 1000 took minutes, to find that the smallest noise will do."""
+    run = {"sampling_rate": 1e-6, "steps": 10**6, "delta": 0.1}
+
+    def refused(*given: object) -> None:
+        raise AssertionError(given)
+
+    monkeypatch.setattr(_budgets, "_about_noise", refused)
+    assert privacy.least_noise_multiplier(epsilon=1000.0, **run) == 0.05  # type: ignore[arg-type]
+    with pytest.raises(AssertionError):
+        privacy.least_noise_multiplier(epsilon=1.0, **run)  # type: ignore[arg-type]
 
 
 def test_steps_that_delta_covers() -> None:

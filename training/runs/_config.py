@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from dptheory import _validate
+from dptheory.planning import RUN_MODELS
 from dptheory.privacy import Step
 from training import _argument_ranges
 from training.data import NAMES
 from training.engine import GRAD_SAMPLE_MODES
 from training.runs._tables import only, read_toml
 
-MODELS = ("small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear", "linear-probe")
 OPTIMIZERS = {"sgd": 0.0, "adam": 0.9}
 """Optimizers, and the momentum of each where none is given."""
 INPUTS = ("standardised", "unit")
@@ -128,7 +128,7 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         _validate.choice("data", self.data, NAMES)
-        _validate.choice("model", self.model, MODELS)
+        _validate.choice("model", self.model, RUN_MODELS)
         for name in ("epochs", "batch_size", "physical_batch_size"):
             _validate.store(self, **{name: _argument_ranges.count(name, getattr(self, name))})
         _validate.store(

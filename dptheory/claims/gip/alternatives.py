@@ -159,8 +159,8 @@ row = Row(
         source=Source("gip", "new, on section 4.2, below Theorem 2"),
         ours=True,
         for_users=(
-            "Where indices are to be chosen privately, other selections keep more of the gain at the same zCDP "
-            "budget, in ranges of the gradient's norm that the page gives."
+            "Where indices are to be chosen privately, other selections keep more of the gain of long gradients at the same zCDP budget. For noise on the sizes the page "
+            "says from which length on (small budgets, large groups, normal entries)."
         ),
         statement=r"""The paper says only "can be replaced by any index pruning methods". (Known before: that the exponential mechanism has bounded
 range and is $\epsilon^2/8$-zCDP, and that top-K by Gumbel noise is $K$ rounds of it: Durfee and Rogers, "Practical

@@ -106,7 +106,7 @@ and for the paper's linear schedule of $k$ from 1 to 0.1, and $\rho$ is a few ti
                 "over choosing the indices at random?"
             ),
             (
-                "Next to nothing: in the paper's setting the two training runs differ by less than $10^{-7}$ in "
+                "Next to nothing: in the paper's setting at $\\epsilon = 1$ the two training runs differ by less than $10^{-7}$ in "
                 "total variation, whatever the gradients. Their mean test accuracies differ by less than $10^{-5}$ "
                 "points."
             ),

@@ -155,32 +155,35 @@ $$R = \frac{\rho\thinspace(\kappa r+1)^2}D,\qquad F(R) = \inf_{s>0,\thinspace\nu
 Open: the order as $k\to0$. The factor of item 3 then grows like $\sqrt{\pi-2}\thinspace/\sqrt{2k\log(1/k)}$.""",
         verdict=Verdict.HOLDS,
         summary=(
-            "no $\\rho$-zCDP selection retains more than $\\sqrt R\\thinspace d/\\Gamma$ of the top-k gain, $R\\approx.36\\rho\\sigma_g^2/C^2$ "
-            "for long gradients; noisy sizes have half of a sharper bound at $k = .1$."
+            "normal entries: by the sum alone no $\\rho$-zCDP selection retains more than $\\sqrt R\\thinspace d/\\Gamma$ of the top-k gain; "
+            "noisy sizes have half of a sharper bound at $k = .1$."
         ),
         key_points=(
             "The question: the known private selections retain little of what top-k gains. Is there a better one?",
             (
-                "Hardly. A selection at a zCDP budget can learn only so much about the sizes of the entries, and this bounds "
-                "its gain. For long gradients noise on the sizes has more than half of what is possible at $k = .1$, and at small "
+                "Hardly one that sees the batch's sum alone. At a zCDP budget it can learn only so much about the sizes of the entries, and "
+                "this bounds its gain. One that sees the examples may do better on some batches (many examples that all have the same largest entries), "
+                "but every sum has a batch such that over these it does not. For long gradients noise on the sizes has more than half of what is possible at $k = .1$, and at small "
                 "budgets a logistic choice of every entry has 93 % of it at $k = \\frac12$."
             ),
             (
                 "In the paper's setting, with batch gradients of norm $100C$ and $\\epsilon = 1$ spent on the indices in equal parts over "
-                "875 steps (by zCDP, no credit for sampling), no selection by a step's batch can retain more than 0.04 % of that "
-                "step's gain, and 1.2 % with all of it spent in one step; 64 % are needed to beat the direction of DP-SGD."
+                "875 steps (by zCDP, no credit for sampling), no selection by the sum of a step's batch retains more than 0.04 % of that "
+                "step's gain, on average over normal entries, and 1.2 % with all of it spent in one step; 64 % are needed to beat the direction of DP-SGD."
             ),
             "Remember: at most $\\sqrt R\\thinspace d/\\Gamma$, with $R = \\rho(\\kappa|g|/C+1)^2/D$, $\\kappa^2 = 1-2/\\pi$.",
             "Use `selection_gain_bound`.",
         ),
         for_users=(
             "Before you look for a cleverer private selection, ask `selection_gain_bound` what any could gain: in the paper's setting "
-            "with batch gradients of 100 clipping norms and epsilon 1 spread evenly over the steps, without credit for sampling, at most "
-            "0.04 % of what top-k gains in a step, where noise on the sizes has 0.02 %."
+            "with batch gradients of 100 clipping norms and epsilon 1 spread evenly over the steps, without credit for sampling, a selection by the "
+            "sum of a step's batch has at most 0.04 % of what top-k gains in it (normal entries, on average), and noise on the sizes 0.02 %."
         ),
         conditions=(
             "zCDP of the selection for a given batch. A batch drawn at random and kept secret makes the same budget buy more.",
-            "Item 1 is about the worst batch with the sum $g$, and about the average over $g$.",
+            "Item 1 is about the average over $g$, and for selections that see the examples about the worst batch with the sum $g$. On other batches they can "
+            "retain all: choose $I$ with chances in proportion to $e^{\\epsilon u(I)}$, $u(I)$ the number of examples whose own top-k set is $I$. That is "
+            "$\\frac{\\epsilon^2}8$-zCDP, and on $n$ examples $\\frac gn$ it finds the top-k set of $g$ almost surely as $n\\to\\infty$.",
             "The budget is one for all batches of vectors. If examples can have some gradients only, a selection may know more.",
             (
                 "The selection sees the batch of its step alone. One that is kept for several steps, or that uses earlier batches "

@@ -127,7 +127,7 @@ group, asks for $\frac{\epsilon_2}{2TGm}$: a factor of $\frac{Gm}s$ where $s<Gm$
         verdict=Verdict.HOLDS,
         summary=(
             "an example whose gradient has $s$ nonzero entries moves all groups of a step together by at most $s$ swaps, not "
-            r"by $\min(K,d-K)$ in each: $\theta$ may be larger by that ratio."
+            r"by $\min(K,d-K)$ in each: at a pure budget $\theta$ may be larger by that ratio."
         ),
         for_users=(
             "Where every example's gradient is sparse, or cut to its largest entries, the index budget buys a larger dispersion; "

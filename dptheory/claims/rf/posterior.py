@@ -105,7 +105,8 @@ is complicated to compare.""",
 $$E_m\bar g = (1-r)g_C,\qquad E_m\lVert\bar g\rVert^2 = (1-r)\lVert g_C\rVert^2,\qquad
 \frac{\lVert\hat g_i\rVert}{\lVert\bar g_i\rVert} = \frac{\max(\lVert g_i\rVert,C)}{\max(\lVert m\odot g_i\rVert,C)}\in\Big[1,\frac{\lVert g_i\rVert}{\lVert m\odot g_i\rVert}\Big] .$$
 
-So the bound on one step of posterior freeze, with masked noise, is exactly $1-r$ times that of DP-SGD: no gain in direction.""",
+So the bound on one step of posterior freeze, with masked noise, is exactly $1-r$ times that of DP-SGD: no gain in direction. On a convex loss a step with the mask on what DP-SGD releases,
+$m\odot(g_C+\xi)$, is on average no better than DP-SGD's at $1-r$ times its learning rate.""",
         calculators=(posterior_freeze, relaxed_gradient_ratio),
         proved=True,
     )

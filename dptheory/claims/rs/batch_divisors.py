@@ -19,7 +19,7 @@ row = Row(
         ours=True,
         for_users=(
             "What dividing by the drawn batch size costs in noise is a number, and for large batches, where the kept noise is below a third "
-            "of the clipped signal it is less than dividing by the expected size costs."
+            "of the clipped signal it is less than dividing by the expected size costs. But it costs up to twice the privacy (rs.alg1.divisor)."
         ),
         statement=r"""Theorems 3.3 to 3.5 ([rs.thm3.5](thm3.5.md)) with Poisson batches of rate $q$ from $N$ examples, $K$ the size that is drawn,
 $B = qN = EK$.

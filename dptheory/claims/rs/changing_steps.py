@@ -17,7 +17,7 @@ row = Row(
         source=Source("rs", "new, on Theorem 3.2"),
         ours=True,
         for_users=(
-            "A decaying learning rate and a mask that is relaxed have a bound that cannot be improved, and it says how "
+            "Without clipping, a decaying learning rate and a mask that is relaxed have a bound that cannot be improved, and it says how "
             "to draw the iterate that is kept."
         ),
         statement=r"""Masked SGD as in Theorem 3.2 ([rs.thm3.2](thm3.2.md)), with its own step size $0<\gamma_t<2/G$ and share kept
@@ -33,7 +33,7 @@ $2G\Delta_L/\sum_t\rho_t$ times $1-e^{-\sum_t\rho_t}$ on all functions.""",
         summary=r"with weights $\rho_t = x_t\gamma_tG(2-\gamma_tG)$ the mean squared gradient has a worst case in closed form for every "
         r"schedule of step sizes and masks, attained by $\frac G2|w|^2$.",
         conditions=(
-            "Those of Theorem 3.2: a fresh mask, a fresh batch and fresh noise at every step, no momentum, deviations of mean zero.",
+            "Those of Theorem 3.2: a fresh mask, a fresh batch and fresh noise at every step, no momentum, no clipping, deviations of mean zero.",
             r"$\gamma_t$ and $r_t$ are fixed before the run. For Poisson batches $2-(1+\beta)\gamma_tG$ stands for $2-\gamma_tG$, "
             r"$\beta = \frac{1-q}B$, and $V = \beta\sigma_g^2+\frac{d\sigma^2}{B^2}$.",
             r"The weights belong to it: with equal weights and step sizes $1,\frac1{20},\frac1{20}$ ($G = 1$, no mask) "

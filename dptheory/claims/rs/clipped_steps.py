@@ -36,8 +36,8 @@ $$\frac1T\sum_{t=1}^TE[Q_t]\le\frac{2Gx}{\kappa T}(\Delta_LA_T+vB_T)\le\frac1\ka
 5. If a bound $\bar M$ on the mean of $E|\hat g_t|^2$ over the steps is known, the middle holds with the smaller of
    $\bar MTA_{T-1}$ and $MB_T$ in place of $MB_T$.""",
         verdict=Verdict.HOLDS,
-        summary=r"the bound of DP-SGD gets the factors $1-(1-\rho)^T$ and $1-A_T/T$, $\rho = 2x\gamma G$, and is then attained for "
-        "every $T$; the printed bound counts the gap as if nothing of it had been used.",
+        summary=r"without negative bias in any step the bound of DP-SGD gets the factors $1-(1-\rho)^T$ and $1-A_T/T$, $\rho = 2x\gamma G\le1$, and is attained without noise "
+        "for every $T$.",
         key_points=(
             r"The bound of DP-SGD adds up $T$ steps as if each had the whole gap $\Delta_L$ before it. A step's term is at most "
             r"$2Gx$ times the gap that is left, and that gives a geometric sum.",

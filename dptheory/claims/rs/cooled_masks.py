@@ -19,7 +19,7 @@ row = Row(
         source=Source("rs", "new, on Theorem 3.2 and section 4.1"),
         ours=True,
         for_users=(
-            "The early steps of a run that tightens its mask need not help the plain mean at all: steps without mask before masked ones can count for "
+            "Without clipping: the early steps of a run that tightens its mask need not help the plain mean at all: steps without mask before masked ones can count for "
             "nothing, up to a factor of two. A mask that is relaxed at a fixed step size has a sharp bound."
         ),
         statement=r"""[rs.changing_steps](changing_steps.md) and [rs.held_masks](held_masks.md) weigh step $e$ by $\rho_e$; the theorems bound the plain mean. The run and $\rho_e$ as on the

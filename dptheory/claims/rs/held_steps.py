@@ -17,7 +17,7 @@ row = Row(
         source=Source("rs", "new, on Theorem 3.2 and Algorithm 1"),
         ours=True,
         for_users=(
-            r"Without momentum a mask may be held as long as $n\gamma G$ is small: nothing much is lost. Held longer it costs, in the worst case in proportion to "
+            r"Without momentum and clipping a mask may be held as long as $n\gamma G$ is small: nothing much is lost. Held longer it costs, in the worst case in proportion to "
             r"$(n\gamma G)^2$ over all steps, because the frozen entries' gradient is not watched."
         ),
         statement=r"""Algorithm 1 without clipping: the run of [rs.momentum_masks](momentum_masks.md), with momentum $\mu\ge0$, but the mask is drawn at the start of each of $E$ epochs

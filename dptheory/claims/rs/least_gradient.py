@@ -18,8 +18,8 @@ row = Row(
         source=Source("rs", "new, on Theorem 3.2"),
         ours=True,
         for_users=(
-            "Without noise, keeping the best iterate in place of a random one is worth up to a third of the bound, and "
-            "next to nothing in a long run of small steps."
+            "Without noise and clipping, the best step number, fixed before the run, is worth up to a third of the bound against one drawn at random, and "
+            "next to nothing in a long run of small steps. What the best iterate of each run is worth is another question."
         ),
         statement=r"""Masked SGD as in Theorem 3.2 ([rs.thm3.2](thm3.2.md)), with $\rho = x\gamma G(2-\gamma G)$, $V$ as there and $u = \frac x4(\gamma G)^2V$. For every
 $q\in[\sqrt{1-\rho},1]$, $q>0$,
@@ -47,7 +47,7 @@ and $\min_tE|\nabla w_t|^2\le2G\Delta_L$.
             "Use `least_gradient_bound`.",
         ),
         conditions=(
-            "Those of Theorem 3.2: a fresh mask, a fresh batch and fresh noise at every step, no momentum, constant step size and share kept.",
+            "Those of Theorem 3.2: a fresh mask, a fresh batch and fresh noise at every step, no momentum, no clipping, constant step size and share kept.",
             r"For Poisson batches $\rho = x\gamma G(2-(1+\beta')\gamma G)$ and $V = \beta'\sigma_g^2+\frac{d\sigma^2}{B^2}$, "
             r"$\beta' = \frac{1-q'}B$ for sampling rate $q'$.",
             "The run does not tell which iterate has the least gradient.",

@@ -17,7 +17,7 @@ row = Row(
         source=Source("rs", "new, on Theorem 3.2 and Algorithm 1"),
         ours=True,
         for_users=(
-            r"With momentum a run has a bound too: in long runs of small steps at most twice that of masked SGD with the step size "
+            r"With momentum, without clipping, a run has a bound too: in long runs of small steps at most twice that of masked SGD with the step size "
             r"$\gamma/(1-\mu)$, the mask's factor unchanged."
         ),
         statement=r"""Masked SGD as in Theorem 3.2 ([rs.thm3.2](thm3.2.md)) with momentum as Algorithm 1 has it:

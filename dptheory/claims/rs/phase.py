@@ -50,7 +50,7 @@ $k = xd$, $H = U(w)/|w|^2$ the share of the gradient that survives, $A = \frac{G
         r"unless $\sigma>2.1B$; any symmetric one: none with $x\le H^2$ does.",
         key_points=(
             r"$\kappa$ of the papers compares two lower bounds on the descent, and can be large where both say nothing. $\kappa^\ast$ compares the descents.",
-            r"Isotropic deviations: what $\kappa^\ast$ gains over $\sqrt x$ is at most $\frac r{12k-2}$ of it. It vanishes in the number $k$ of entries kept, "
+            r"Isotropic Gaussian deviations: what $\kappa^\ast$ gains over $\sqrt x$ is at most $\frac r{12k-2}$ of it. It vanishes in the number $k$ of entries kept, "
             "not in the dimension: where one entry of very many is kept it can be 6.8 %.",
             r"Heavy tails alone do not change that: mixtures of isotropic Gaussians of several sizes have the same bound. Deviations that sit in few entries can, and then only for $x>H^2$.",
             r"Use `isotropic_kappa` and `largest_isotropic_kappa`; for the sharper bound `tuned_learning_rate` with `dpsgd_bound`.",

@@ -21,7 +21,7 @@ row = Row(
         ours=True,
         for_users=(
             "Norms of gradients and deviations alone say which masks cannot lower the bound of Theorem 3.5 at a tuned learning rate: all that keep "
-            "no more than the squared share of the gradient that survives clipping."
+            "no more than the square of $H$, the share of the gradient that is sure to survive clipping. What survives can be more."
         ),
         statement=r"""The share $z$ of $C$ that the theorems of both papers leave to the deviation is not needed. Let
 $S(v,\xi) = |v|\min(|v|,(C-|\xi|)_+)$, $Q_t^\circ = \tilde E S(\nabla w_t,\xi)$ under the symmetric law, and
@@ -30,7 +30,7 @@ $\kappa^\circ_t = E_m\tilde E S(m\odot\nabla w_t,m\odot\xi)/Q_t^\circ$.
 1. Theorems 3.3 to 3.5 ([rs.thm3.5](thm3.5.md)), Theorem 2 of Random freeze and [rs.clipped_steps](clipped_steps.md) hold with $Q_t^\circ$
    for $Q_t$ and $\kappa^\circ$ for $\kappa$. $Q_t^\circ\ge\tilde P_t(|\xi|<zC)\min(|\nabla w_t|,(1-z)C)|\nabla w_t|$ for every $z$: one
    theorem is at least as strong as both papers' together.
-2. With $H = \tilde E\min(1,(C-|\xi|)_+/|w|)$, the share of the gradient that survives,
+2. With $H = \tilde E\min(1,(C-|\xi|)_+/|w|)$, the share of the gradient that is sure to survive,
    $$x\le\kappa^\circ\le\frac{\min(x,\sqrt x\thinspace C/|w|)}H .$$
    Both ends are attained. No condition on $\tilde P$ is needed.
 3. If $|w|+|\xi|\le C$ almost surely, $\kappa^\circ = x$.
@@ -38,8 +38,8 @@ $\kappa^\circ_t = E_m\tilde E S(m\odot\nabla w_t,m\odot\xi)/Q_t^\circ$.
    $H<\min(1,\frac C{\sqrt x|w|})\sqrt x$, in particular only if $H<\sqrt x$. At a fixed learning rate, in the notation of
    [rs.fixed_rate](fixed_rate.md), only if $H<\frac{\min(x,\sqrt xC/|w|)(a+\gamma D)}{a+x\gamma D}$.""",
         verdict=Verdict.HOLDS,
-        summary=r"no split $z$ is needed; $\kappa$ has an upper end from norms, and at a tuned rate a mask can lower Theorem 3.5's bound only "
-        r"where less than $\sqrt x$ of the gradient survives clipping.",
+        summary=r"no split $z$ is needed; $\kappa$ has an upper end from norms; at a tuned rate a mask can lower Theorem 3.5's bound only "
+        r"where less than $\sqrt x$ of the gradient is sure to survive clipping.",
         key_points=(
             r"Both papers split $C$ into $zC$ for the deviation and $(1-z)C$ for the gradient; the proof gives all splits at once.",
             r"$H = E\min(1,(C-|\xi|)_+/|w|)$ is the share of the gradient that is sure to survive; it takes norms alone.",

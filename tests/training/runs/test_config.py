@@ -8,16 +8,19 @@ import pytest
 import torch
 
 import training
-from dptheory import privacy
+from dptheory import planning, privacy
 from dptheory.privacy import Step
 from tests.training.tiny import TRAIN, tiny_config, tiny_load
 from training import runs
+from training.data import _images
+from training.data._files import DataFile
 from training.engine import BudgetError, PrivacyAccountant
 from training.mechanisms import StepCost
 from training.runs import (
     BUILDERS,
     RunConfig,
     _config,
+    _model,
     _prepare,
     _train,
     build_mechanism,
@@ -127,6 +130,17 @@ def test_every_key_that_is_missing_or_unknown_is_named() -> None:
             noise_multiplier=1.0,
             mechanism=3,
         )  # type: ignore[arg-type]
+
+
+def test_a_plan_knows_the_networks_and_how_many_images_there_are() -> None:
+    """The theory cannot ask for them: it knows no training."""
+
+    def size(train: tuple[DataFile, ...]) -> int:
+        """Images of 3072 bytes beside a label each; or labels alone, behind a head of eight bytes, in the second file."""
+        return train[1].size - 8 if len(train) == 2 else sum(file.size for file in train) // 3073
+
+    assert {name: size(chosen.train) for name, chosen in _images._SETS.items()} == planning.RUN_DATA
+    assert set(planning.RUN_MODELS) == {"small-cnn", *_model._MODELS, "linear-probe"}
 
 
 def test_sampling_in_parts_asks_for_noise_and_no_secrecy() -> None:
