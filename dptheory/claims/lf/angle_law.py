@@ -119,8 +119,8 @@ $\Psi_n(c) = \int_0^\infty r^{n-1}e^{-r^2/2+rc}dr$:
    $F(g) = P(\gamma\le g) = E\thinspace\Phi(\kappa-R\cot g)$, and $\gamma$ has on $(0,\pi)$ the density
    $$p(g) = K\sin^{d-2}(g)e^{-\kappa^2/2}\Psi_d(\kappa\cos g),\qquad K = \frac{2^{1-d/2}}{\sqrt\pi\thinspace\Gamma(\frac{d-1}2)} .$$
 2. $\dfrac{\partial F}{\partial\kappa}(g) = K\sin^{d-1}(g)e^{-\kappa^2/2}\Psi_{d-1}(\kappa\cos g)>0$: $\gamma$ falls in law,
-   strictly, as $\kappa$ rises; for one and the same $z$ it falls too.
-3. With $m = d-1$ and $\gamma_0 = \arctan(\sqrt m/\kappa)$,
+   strictly, as $\kappa$ rises; for almost every one and the same $z$ it falls too.
+3. With $m = d-1$ and $\gamma_0 = \arctan(\sqrt m/\kappa)$ ($\frac\pi2$ for $\kappa = 0$),
    $$E\gamma = \gamma_0-\frac{\sin4\gamma_0}{16m}+O(d^{-2}),\qquad E\gamma = \gamma_0(1+O(1/d)),\qquad \mathrm{Var}\gamma = \frac{1+\kappa^2/(2d)}{d(1+\kappa^2/d)^2}(1+O(1/d)),$$
    with constants in the $O$ that depend neither on $d$ nor on $\kappa$.
 
@@ -129,13 +129,13 @@ $[-1.13, 0.76]/d$.""",
         verdict=Verdict.HOLDS,
         summary=(
             "given the batch, the angle between the clipped signal and its noisy self has a noncentral $t$ law "
-            "in its cotangent, and falls with the signal-to-noise ratio for every noise draw."
+            "in its cotangent, and falls with the signal-to-noise ratio for almost every noise draw."
         ),
         key_points=(
             "The page gives the exact law of the angle between the clipped signal $s$ and $s+z$ for one batch.",
             (
                 r"$\sqrt{d-1}\cot\gamma$ is noncentral $t$ with $d-1$ degrees of freedom and noncentrality $\kappa = "
-                r"\lVert s\rVert/\tau$; the angle falls as $\kappa$ rises, for every noise draw."
+                r"\lVert s\rVert/\tau$; the angle falls as $\kappa$ rises, for almost every noise draw."
             ),
             (
                 r"Remember: the mean is close to $\gamma_0 = \arctan(\sqrt{d-1}/\kappa)$, with a relative error of "

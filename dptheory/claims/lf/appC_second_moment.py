@@ -62,8 +62,8 @@ row = Row(
         statement="Freezing lowers the mean squared angle between $s^B$ and $s^B+z$ on the trainable parameters: "
         r"$E[(\gamma^{BP,a})^2]\le E[(\gamma^{BP,b})^2]$.",
         verdict=Verdict.CONDITIONAL,
-        summary="the mean squared angle falls if and only if the norm of the clipped signal rises. Freezing alone does "
-        "not ensure that, not even under the paper's two assumptions.",
+        summary="given the batch the mean squared angle falls if and only if the norm of the clipped signal rises. "
+        "Freezing alone does not ensure that, not even under the paper's two assumptions.",
         conditions=(
             r"Unstated: $\lVert s^{B,a}\rVert\ge\lVert s^{B,b}\rVert$ on the trainable parameters, in every batch or "
             "in law over the batches. It does not follow from freezing: the paper takes it from Lemma 3.2, whose "

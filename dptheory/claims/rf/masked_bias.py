@@ -42,7 +42,7 @@ deviation, $\tilde p_t$ a symmetric law, $p_t'$ and $\tilde p_t'$ their images u
 and "approximately".""",
         verdict=Verdict.HOLDS,
         summary="a mask does not take the law of the deviation further from symmetry, so the bound on the bias term "
-        r"falls by $\sqrt{1-r}$; it does not say that $E_m[b_t]$ is small where $b_t$ is.",
+        r"falls by the factor $\sqrt{1-r}$; it does not say that $E_m[b_t]$ is small where $b_t$ is.",
         conditions=(
             r"Approximately symmetric is read as close in total variation to the $\tilde p_t$ of Theorem 2.",
             r"Small is read as small against $C$ times the norm of the gradient, $C\lVert\nabla w_t\rVert$. The left "

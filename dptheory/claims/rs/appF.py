@@ -22,8 +22,8 @@ row = Row(
         statement=r"""The law of the gradient deviation $\xi$ is high-dimensional, so the paper plots random two-dimensional projections.
 They look symmetric during training, from which it takes that the law is approximately symmetric, with and without RS.""",
         verdict=Verdict.FALSE,
-        summary="as an inference it fails: almost every random projection of a high-dimensional law with independent skewed "
-        "entries of the same variance looks symmetric, however asymmetric the law is.",
+        summary=r"it does not follow: for independent entries of one variance and skewness $\gamma_1$ a random "
+        r"projection has skewness of order $|\gamma_1|/d$, though the law may share no mass with its mirror image.",
         conditions=(
             "The verdict is on the inference from the pictures. Whether the law is near a symmetric one is not settled by "
             "them.",

@@ -32,8 +32,8 @@ $v_{t+1} = \mu v_t+(1-\mu)\tilde g_t$ it is $\approx\mathcal N(0,C^2\sigma^2I)$,
 term of the noise amount, which suggests that they can be tuned independently".""",
         verdict=Verdict.FALSE,
         summary=(
-            r"the noise of Adam's velocity is $C\sigma\sqrt{(1-\mu)/(1+\mu)}$, so $C$ and $\mu$ are not "
-            r"decoupled; at $\mu = 0.9$ the variances of SGD and Adam are printed 19 times too large."
+            r"the noise of Adam's velocity tends to $C\sigma\sqrt{(1-\mu)/(1+\mu)}$: $C$ and $\mu$ are not decoupled; "
+            r"at $\mu = 0.9$ the variances of SGD and Adam are printed 19 times too large in the end."
         ),
         conditions=(
             r"Stated: noise $\mathcal N(0,C^2\sigma^2I)$ in each step (divide by $B^2$ for averaged gradients). Equation "

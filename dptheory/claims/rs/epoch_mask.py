@@ -26,7 +26,7 @@ long as their velocity has not decayed to zero.""",
         summary="with momentum the frozen coordinates keep moving, so almost surely every coordinate that was ever kept moves "
         r"in every later epoch (noise $\sigma>0$); without momentum the statement is right.",
         conditions=(
-            r"$\mu>0$, noise $\sigma>0$ (for every coordinate ever kept; one moving frozen coordinate needs only a "
+            r"$0<\mu<1$, noise $\sigma>0$ (for every coordinate ever kept; one moving frozen coordinate needs only a "
             "velocity that is not zero), and some coordinate kept in an earlier epoch and not in this one. Exact "
             r"arithmetic; in float32 a velocity at $\mu = 0.9$ takes about a thousand steps to underflow.",
             "The claim is right without momentum. The runs of RF, Table 9 use none, those of Tables 5 to 8 use "
@@ -35,7 +35,7 @@ long as their velocity has not decayed to zero.""",
         correction=r"""With $v_{t+1} = \mu v_t+\tilde g_t$, $w_{t+1} = w_t-\gamma v_{t+1}$ and $\tilde g_t = 0$ on the frozen coordinates:
 
 - $\mu = 0$: at most the $(1-r)d$ kept coordinates move; with noise $\sigma>0$, almost surely exactly they.
-- $\mu>0$: a coordinate frozen with velocity $v$ moves by $\gamma v\frac{\mu(1-\mu^T)}{1-\mu}$ in the $T$ steps of the
+- $0<\mu<1$: a coordinate frozen with velocity $v$ moves by $\gamma v\frac{\mu(1-\mu^T)}{1-\mu}$ in the $T$ steps of the
   epoch, in total by $\gamma v\frac\mu{1-\mu}$ if it stays frozen.
 
 What has $(1-r)d$ non-zero entries is the gradient that is sent, not the update.""",

@@ -30,7 +30,7 @@ row = Row(
             "The factor that decides about masking is computed from measured gradients, with an error bound, in "
             "place of a range."
         ),
-        statement=r"""The papers give a range only. With the notation of [rs.lem3.3](lem3.3.md), $X = \lVert m\odot w\rVert^2$,
+        statement=r"""The papers prove a range only. With the notation of [rs.lem3.3](lem3.3.md), $X = \lVert m\odot w\rVert^2$,
 $f(X) = \min(X,c\sqrt X)$, $c = C/4$, $s = \lVert w\rVert/c$:
 
 $$\kappa = \frac{E_m[P'_mf(X)]}{Pf(\lVert w\rVert^2)},\qquad R = \frac{E_m[f(X)]}{f(\lVert w\rVert^2)} = E_m\Big[\min\big(\max(1,s)Y,\sqrt Y\big)\Big],\quad Y = \frac X{\lVert w\rVert^2} .$$
@@ -51,7 +51,8 @@ $$\kappa = \frac{E_m[P'_mf(X)]}{Pf(\lVert w\rVert^2)},\qquad R = \frac{E_m[f(X)]
             "average $R$; for measured gradients it is a mean over masks of a matrix product."
         ),
         key_points=(
-            r"The papers say of $\kappa$ only that it lies between $1-r$ and 1; this page computes it.",
+            r"RS proves of $\kappa$ only that it lies between $1-r$ and 1 (RF: that it is at least $1-r$) and then supposes "
+            r"$\sqrt{1-r}$; this page computes it.",
             (
                 r"Gaussian deviation: $\kappa$ is the mask average $R$ times a ratio of two chi-square distribution "
                 "functions. Measured gradients: one product of the masks with the squared deviations."

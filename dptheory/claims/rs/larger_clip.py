@@ -18,10 +18,11 @@ row = Row(
 Remark 3, RS is beneficial when the clipping bound, the noise multiplier and the dimension are large while the batch
 is small.""",
         verdict=Verdict.CONDITIONAL,
-        summary=r"the bound's gain rises with $C$ if $\kappa$ does not fall with $C$; the exact $\kappa$ falls, and takes the "
-        r"gain away altogether where $C\ge4\lVert w\rVert$ and $P' = P$.",
+        summary=r"the bound's gain rises with $C$ if $\kappa$ does not fall with $C$; where $P' = P$ the exact $\kappa$ "
+        r"never rises with $C$, and leaves no gain at $C\ge4\lVert w\rVert$.",
         conditions=(
-            r"Unstated: $\kappa$ does not fall as $C$ grows. The exact $\kappa$ does.",
+            r"Unstated: $\kappa$ does not fall as $C$ grows. If $P'_m = P$ for all masks the exact $\kappa$ never rises, and "
+            r"ends at $1-r$; otherwise it can rise and fall.",
             r"A fixed learning rate, $\Delta_L>0$, zero bias. At a learning rate tuned for each $r$ see "
             r"[rs.tuned](tuned.md): there $C$ cancels altogether at fixed $\kappa$.",
             r"Upper bounds are compared. Item (ii) is an observation on training accuracies in Figure 2 with $C\le1$. This "
@@ -35,11 +36,11 @@ $x = 1-r$, $c = C/4$:
    falls in $C$, strictly if $\Delta_L,D>0$ and $x<1$, towards
    $\frac1\kappa\cdot\frac{1+xd\sigma^2/B^2}{1+d\sigma^2/B^2}$. For $\kappa\le\sqrt x$ and $d\sigma^2/B^2\le1/\sqrt x$
    there is no gain at any $C$.
-2. $\kappa$ depends on $C$. If $C\ge4\lVert w\rVert$ and $P'_m = P$ for all masks, $\kappa = x$ and there is no gain
-   at any rate.
+2. $\kappa$ depends on $C$. If $P'_m = P$ for all masks it does not rise with $C$; for $C\ge4\lVert w\rVert$ it is $x$, and
+   there is no gain at any rate.
 3. For entries of equal size and $P' = P$ the best rate is
    $1-r^\ast = \min\big(1,\max((c/\lVert w\rVert)^2,\frac{A+\Delta_L/(\gamma^2T)}D)\big)$: the second term falls in
-   $C$, the first rises. So $r^\ast$ rises and then falls to 0. With $G = 1$, $\lVert w\rVert = \gamma = \frac12$,
+   $C$, the first rises. So $r^\ast$, where it is not 0 throughout (as it is for $d\sigma^2/B^2\le1$), rises from 0 and then falls to 0. With $G = 1$, $\lVert w\rVert = \gamma = \frac12$,
    $\Delta_L = 2$, $T = 2000$, $d\sigma^2/B^2 = 8.8$: $r^\ast = 0.795, 0.883, 0.75, 0.4375, 0$ at
    $C = 0.1, 0.5, 1, 1.5, 2$.""",
         calculators=(sparsification.optimal_rate_flat, sparsification.best_rate, sparsification.relative_bound),
