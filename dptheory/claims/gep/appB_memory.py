@@ -29,8 +29,9 @@ row = Row(
         summary=r"right for all of GEP if and only if $m\ge n$; where there are more private than anchor gradients, the "
         "basis and the embeddings still have to be held beside the private gradients.",
         conditions=(
-            r"Unstated: $m\ge n$, if the additional cost of GEP is meant, as Appendix B's text says. The caption of "
-            "Table 4 speaks of a single power iteration: read so, of the first stage alone, the printed value is "
+            r'Unstated: $m\ge n$, if "the additional costs of GEP" are meant, as the sentence that introduces Table 4 '
+            'says. Appendix B\'s first sentence has the costs of "the construction of anchor subspace" and the caption '
+            "those of a single power iteration: read so, of the first stage alone, the printed value is "
             "right for all $m$, $n$ (step 1).",
             "Counted: Algorithm 1 is carried out with whole matrices. The private gradients are computed after the "
             "anchor gradients are deleted (line 8). If they are there from the start, as the algorithm's list of "

@@ -12,7 +12,9 @@ row = Row(
         statement=r"""For $L$ convex and $\beta$-smooth, $\eta = \frac1\beta$, $\theta_{t+1} = \theta_t-\eta(\nabla L(\theta_t)+\zeta_t)$,
 $\zeta_t = \frac1n(z^{(1)}_tB+z^{(2)}_t)$, $N = E|\zeta_t|^2 = \frac{\sigma^2}{n^2}(k+pr_t^2)$:
 
-$$E L(\theta_{t+1})-L_\ast\le\frac\beta2\big(E|\theta_t-\theta_\ast|^2-E|\theta_{t+1}-\theta_\ast|^2\big)+\frac N\beta.\tag{11}$$""",
+$$E L(\theta_{t+1})-L_\ast\le\frac\beta2\big(E|\theta_t-\theta_\ast|^2-E|\theta_{t+1}-\theta_\ast|^2\big)+\frac N\beta.\tag{11}$$
+
+(Where equations 9 to 12 print $r_t^2$, which depends on $\theta_t$, its mean is meant.)""",
         verdict=Verdict.HOLDS,
         summary=(
             "equations 7 to 11 are right, signs included, and the constant of the noise is the best for this "
@@ -21,7 +23,6 @@ $$E L(\theta_{t+1})-L_\ast\le\frac\beta2\big(E|\theta_t-\theta_\ast|^2-E|\theta_
         conditions=(
             r"$\theta_\ast$ is a minimiser of $L$, which is convex and $\beta$-smooth, over $R^p$; "
             r"$E[\zeta_t\mid\theta_t] = 0$ (no embedding and no residual is clipped).",
-            r"$r_t$ is a function of $\theta_t$ in the paper, so $E r_t^2$ belongs in equations 9 to 12.",
             "No Lipschitz constant is needed here: it is needed for the privacy.",
         ),
         correction=r"""With the same bracket, and this is ours,

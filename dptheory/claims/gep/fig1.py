@@ -10,6 +10,6 @@ row = Row(
         statement="ResNet20 at initialisation, noise for $(5, 10^{-5})$-DP after 90 epochs: as the model grows, the "
         "gradient is submerged in noise.",
         verdict=Verdict.EMPIRICAL,
-        reported=(("norm of the noise", "far above that of the gradient, growing with the dimension"),),
+        reported=(("as the model becomes larger", "the gradient would be submerged in the added noise"),),
     )
 )

@@ -38,7 +38,7 @@ row = Row(
         "every $T$, that of one step.",
         conditions=(
             r"$\epsilon\le2L$ (equality does no harm).",
-            r"Unstated: $\sigma$ is the ratio $\sigma_i/S_i$ of noise to sensitivity, as in the proof of Theorem 3.1.",
+            r"Stated in Appendix D only: $\sigma$ is the ratio $\sigma_i/S_i$ of noise to sensitivity.",
             'As in [gep.thm3.1](thm3.1.md): records are added or removed, $n$ is public, $0<k<p$ for "only if".',
             "Every step uses all records. Gradients, bases, learning rates and clips of a step may depend on what "
             "was released before, on public data and on fresh randomness, not otherwise on the private data.",

@@ -36,8 +36,8 @@ value over $d\in[10,200]$, $k\in[0.1,0.9]$, at $(k,d) = (0.1,10)$.""",
             "0.78 can occur."
         ),
         conditions=(
-            "Stated: $C = 1$ (section 6.1).",
-            r"Unstated: $\theta\ge0$, as any privacy budget $\epsilon_2>0$ gives; $1\le K<d$.",
+            r"Stated: $C = 1$ (section 6.1); $\theta\ge0$ (section 3: the probability rises towards the reference).",
+            r"Unstated: $1\le K<d$.",
         ),
         correction=(
             r"For $C = 1$ every one of the printed, the asymptotic and the exact $\beta$ is 1 at $\theta = 0$ and above 1 for "

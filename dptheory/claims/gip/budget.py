@@ -77,8 +77,8 @@ row = Row(
         for_users=(
             "In the paper's setting indices drawn at random, which cost nothing, give practically the same run."
         ),
-        statement=r"""Section 6.1 and the caption of Fig. 4 take $\epsilon_2 = T\sum_i \epsilon_2^{(i)} = 0.01\epsilon$, and Theorem 1 turns it
-into $\theta$. $T$ steps with $G$ groups make $N = TG$ index releases, each with $K$ of $d$ ones ($d$ is the group size) and
+        statement=r"""Section 6.1 takes $\epsilon_2 = 0.01\epsilon$, the caption of Fig. 4 $\epsilon_2 = T\sum_i \epsilon_2^{(i)}$ (section 4.2
+writes $\epsilon_2$ for the sum of one step; $\epsilon_1 = 0.99\epsilon$ fits the caption), and Theorem 1 turns it into $\theta$. $T$ steps with $G$ groups make $N = TG$ index releases, each with $K$ of $d$ ones ($d$ is the group size) and
 $s = 2\min(K, d-K)$. With equal shares, $\theta = \epsilon_2/(Ns)$.
 
 Two runs on the same data:
@@ -122,7 +122,7 @@ and for the paper's linear schedule of $k$ from 1 to 0.1, and $\rho$ is a few ti
         ),
         conditions=(
             (
-                "Pure basic composition over steps and groups, as in the paper, in equal shares. (In unequal shares "
+                "Pure basic composition over steps and groups, as in the paper; in equal shares, of which the paper says nothing. (In unequal shares "
                 r"$\tanh\frac{\epsilon_2}4$ still holds, and $N\theta\rho\mu$ becomes a sum as in step 7 of the proof; the "
                 "number $10^{-7}$ is for equal shares.) Amplification by sampling or another composition theorem would allow a "
                 r"larger $\theta$."
@@ -140,7 +140,7 @@ and for the paper's linear schedule of $k$ from 1 to 0.1, and $\rho$ is a few ti
             (
                 "The setting: WRN-16-4 has 2.7 million parameters, which make 10547 groups of 256; $k = 0.1$ gives $K = 26$ "
                 r"after rounding, taken throughout (the linear schedule of $k$ gives the same to a factor of 2); $\epsilon = 1$; "
-                r"875 is the number of steps of Table 2, 2500 a longer run. $\theta$, $\rho$ and the bound are proportional to "
+                r"875 is the number of steps of Table 2, which is for SVHN (none is printed for CIFAR-10), 2500 a longer run. $\theta$, $\rho$ and the bound are proportional to "
                 r"$\epsilon_2$ to first order: for $\epsilon = 4$ four times as large."
             ),
         ),

@@ -79,10 +79,10 @@ judged.""",
             "Use `beta`; but a smaller error is no reason to prune ([gip.criterion](criterion.md)).",
         ),
         conditions=(
-            "Stated: Assumption 1.",
+            r"Stated: Assumption 1; $\theta\ge0$ (section 3).",
             (
                 "Unstated: $kd$ is an integer, $0<k<1$ (for $k = 1$ the formula is $0/0$ and both errors are equal), "
-                r"$\theta\in[0,\infty]$, $\sigma>0$, $C>0$, $\sigma_g>0$."
+                r"$\sigma>0$, $C>0$, $\sigma_g>0$."
             ),
             r"The inequality on $\sigma_g^2$ must be strict: at equality the two errors are equal.",
         ),

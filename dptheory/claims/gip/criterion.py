@@ -127,10 +127,12 @@ row = Row(
     Claim(
         id="gip.criterion",
         title="is a small MSE a reason to prune?",
-        source=Source("gip", "Corollary 1 and the text below it"),
+        source=Source("gip", "Section 5, first paragraph, and the text below Corollary 1"),
         statement=(
-            r"The condition $\sigma_g^2\le\beta\sigma^2$ is easy to meet since $\sigma_g\ll\sigma$, so pruning (GIP) improves "
-            "on DP-SGD."
+            r'"The less error included, the less the update deviates from the original descent direction, which leads to a smaller '
+            r'accumulated error in the end." The condition $\sigma_g^2\le\beta\sigma^2$ is "easy to meet since $\sigma$ is '
+            r'usually much larger than $\sigma_g$", so that "in most cases, we have $\mathrm{MSE}_d>\mathrm{MSE}_t$". Judged is the '
+            "first sentence, by which the smaller error makes pruning (GIP) better than DP-SGD; the second is true."
         ),
         verdict=Verdict.FALSE,
         summary=(
@@ -153,9 +155,9 @@ row = Row(
             "Use `cosine_ratio` and `least_retained_gain` to compare directions.",
         ),
         conditions=(
-            "Stated: Assumption 1.",
+            r"Stated: Assumption 1; $\theta\ge0$ (section 3).",
             (
-                r"Unstated: $1\le K = kd<d$, $\sigma_g>0$, $\theta\in[0,\infty]$, $Z\sim N(0,\sigma^2C^2I_d)$ independent of "
+                r"Unstated: $1\le K = kd<d$, $\sigma_g>0$, $Z\sim N(0,\sigma^2C^2I_d)$ independent of "
                 "$(g,I)$."
             ),
             (

@@ -33,8 +33,8 @@ $$E\lVert Z\odot I\rVert^2 = \sigma^2C^2kd .$$""",
             "the index set."
         ),
         conditions=(
-            r"Stated: $Z \sim N(0,\sigma^2C^2)$ in each entry, $k\in(0,1]$.",
-            "Unstated: $kd$ is an integer and $I$ has exactly that many ones.",
+            r"Stated: $Z \sim N(0,\sigma^2C^2)$ in each entry, $k\in(0,1]$; the share $k$ of $I$ are ones (section 4.1).",
+            "Unstated: $kd$ is an integer.",
             (
                 "Unstated: $Z$ is independent of $I$. In the paper's algorithm $I$ depends on $g$ and on its own randomness "
                 "only, so this is met."

@@ -43,17 +43,17 @@ row = Row(
         id="gip.fig1",
         title="cosine falls with the dimension",
         source=Source("gip", "Fig. 1, observation 3 of section 1"),
-        statement=r"""Let $g\in\mathbb R^d$ have norm $C$ and $Z\sim N(0,\sigma^2C^2I_d)$. The cosine between $g$ and $g+Z$ falls to 0 as $d$
-grows.""",
-        verdict=Verdict.HOLDS,
+        statement=r"""$(\epsilon,\delta) = (1,10^{-5})$-DP is applied to vectors $g\in\mathbb R^d$ drawn from $N(0,I_d)$: "as the gradient dimension
+grows, the cosine similarity value rapidly declines". We write $g+Z$, $Z\sim N(0,\sigma^2C^2I_d)$, for what is released.""",
+        verdict=Verdict.CONDITIONAL,
         summary=(
             "for a gradient of fixed norm the expected cosine with its DP release falls strictly with $d$ and tends to 0 "
             r"like $\kappa/\sqrt{d+\kappa^2}$; clipping is what keeps the norm fixed."
         ),
         key_points=(
-            ("Claimed: the cosine between a gradient of fixed norm and its private release falls to 0 as $d$ grows."),
+            ("Claimed: the cosine between a gradient and its private release falls as $d$ grows."),
             (
-                r"True, and strictly; for every $d$ the mean cosine lies between $\kappa/\sqrt{\kappa^2+d+2}$ and "
+                r"True for a fixed norm, and strictly; for every $d$ the mean cosine lies between $\kappa/\sqrt{\kappa^2+d+2}$ and "
                 r"$\kappa/\sqrt{\kappa^2+d-1}$, with $\kappa = \lVert g\rVert/(\sigma C)$."
             ),
             "Clipping is what keeps the norm fixed: without it, and with the same noise for every $d$, the cosine does not fall to 0.",

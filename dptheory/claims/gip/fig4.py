@@ -7,8 +7,8 @@ row = Row(
         id="gip.fig4",
         title="cosine over training, ablations",
         source=Source("gip", "Fig. 4"),
-        statement="(a) cosine with the unperturbed gradient: GIP > Jax-Privacy > Random-0.5 (CIFAR-10, ResNet18, epsilon = 1), all "
-        "falling over training; (b, c) best k for GIP 0.05 and 0.1, for random-k 0.5.",
+        statement="(a) cosine with the unperturbed gradient, CIFAR-10, ResNet18: GIP > Jax-Privacy > Random-0.5 overall, all "
+        "falling; (b, c) best k of GIP: 0.05 (WRN-16-4), 0.1 (ResNet18), of random-k 0.5 (WRN-16-4).",
         verdict=Verdict.EMPIRICAL,
         reported=(
             ("order of the cosines", "GIP > Jax-Privacy > Random-0.5"),

@@ -38,16 +38,16 @@ row = Row(
 privacy (RDP) and converted to $(\epsilon, \delta)$.""",
         verdict=Verdict.CONDITIONAL,
         summary=(
-            "right for Poisson sampling, neighbours that differ by one added or removed example, and noise "
-            r"$\sigma C$ on the sum; for replacement, which Definition 1 allows, $R_a$ can be four times as large."
+            "right for neighbours that differ by one added or removed example, with the sampling and noise of Algorithm 2; for "
+            r"replacement, which Definition 1 allows, $R_a$ can be four times as large."
         ),
         conditions=(
-            "Every example enters the batch by its own coin of probability $q$.",
+            "Stated (Algorithm 2): every example enters the batch by its own coin of probability $q$.",
             (
-                "Neighbours: one example is added or removed. If one is replaced, the clipped sum moves by up to $2C$: without "
+                "Unstated: neighbours: one example is added or removed. If one is replaced, the clipped sum moves by up to $2C$: without "
                 "sampling the divergence is then four times $R_a$."
             ),
-            r"The noise has standard deviation $\sigma C$ on the sum of the clipped gradients.",
+            r"Stated (Algorithm 2): the noise has standard deviation $\sigma C$ on the sum of the clipped gradients.",
             "The state after each step is a function of the releases so far (adaptive composition).",
         ),
         correction=r"""At every real order $a > 1$ one step has Rényi divergence, in both directions, at most

@@ -23,8 +23,8 @@ $$\mathrm{MSE}_r = E\lVert g - g\odot I_r\rVert^2 = (d-kd)\sigma_g^2 .$$""",
             "1."
         ),
         conditions=(
-            "Stated: Assumption 1.",
-            "Unstated: $kd$ is an integer, and $I_r$ is drawn independently of $g$.",
+            'Stated: Assumption 1; $I_r$ is drawn at random, without "any private knowledge" (section 4.2).',
+            "Unstated: $kd$ is an integer.",
             (
                 r"Not needed: normal or independent entries. $E\lVert g\rVert^2 = d\sigma_g^2$ is enough, and for a fixed $g$ "
                 r"with $\lVert g\rVert^2 = d\sigma_g^2$ the same value holds."

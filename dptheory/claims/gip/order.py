@@ -54,7 +54,7 @@ model with dispersion $\theta$, and $r$ is random-k.""",
             "Use `retained_gain`.",
         ),
         conditions=(
-            r"Unstated: $\theta\ge0$.",
+            r"Stated (section 3): $\theta\ge0$, as the probability rises towards the reference.",
             (
                 r"Unstated, for the strict part: $\theta$ finite, $k<1$, and not all $|g_j|$ equal. Ties across the threshold do "
                 "no harm as long as two entries differ."

@@ -8,8 +8,8 @@ row = Row(
         id="gip.table5",
         title="accuracy against baselines",
         source=Source("gip", "Table 5, Fig. 3"),
-        statement="Test accuracy of Jax-Privacy, Random-k, GIP, DataLens and RGP at four budgets on four settings. For WRN-28-10 the "
-        "columns are as printed; Table 4 gives it other epsilons (see gip.text).",
+        statement="Test accuracy of Jax-Privacy, Random-k, GIP, DataLens and RGP (the last two not on WRN-28-10, whose columns "
+        "are as printed; Table 4 has other epsilons: gip.text), four budgets, four settings.",
         verdict=Verdict.EMPIRICAL,
         reported=papers.table("gip.table5").quoted(),
     )

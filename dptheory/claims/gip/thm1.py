@@ -56,15 +56,15 @@ row = Row(
         statement=r"""Given a reference $I_0$ with $K$ ones, the mechanism puts out $I$ from the set $S_K$ of index sets with $K$ ones, with
 probability $e^{-\theta h(I, I_0)}/\psi$, $h$ the L1 (Hamming) distance. Theorem 1 (proof: eqs. 8 to 10): with the top-k
 set $I(g)$ as reference it is $\epsilon$-DP if and only if $\theta \le \epsilon/s$, $s$ the index sensitivity of Definition 3.""",
-        verdict=Verdict.CONDITIONAL,
+        verdict=Verdict.HOLDS,
         summary=(
-            r"that a release is $\epsilon$-DP if and only if $\theta \le \epsilon/s$ is right for $\theta \ge 0$; for a $\theta$ of any sign "
-            r"the condition is $|\theta| \le \epsilon/s$."
+            r"a release is $\epsilon$-DP if and only if $\theta \le \epsilon/s$, for the $\theta \ge 0$ of a Mallows model and a given "
+            r"batch; for a $\theta$ of any sign the condition is $|\theta| \le \epsilon/s$."
         ),
         conditions=(
             (
-                r"$\theta \ge 0$ for the printed form. (A negative $\theta$ prefers sets far away from the reference; nobody "
-                r"wants that, but the printed condition calls it private at every $\epsilon$.)"
+                r"Stated (section 3): the probability rises towards the reference, so $\theta \ge 0$. (A negative $\theta$ prefers sets "
+                r"far away from it, and the printed condition would call that private at every $\epsilon$.)"
             ),
             (
                 "The mechanism takes one batch and neighbours are neighbouring batches. If the batch is itself a random sample "

@@ -58,16 +58,16 @@ row = Row(
     Claim(
         id="lf.appC.second_moment",
         title="mean squared noise angle falls",
-        source=Source("lf", "Appendix C, last display"),
+        source=Source("lf", "Appendix C, end of part (2)"),
         statement="Freezing lowers the mean squared angle between $s^B$ and $s^B+z$ on the trainable parameters: "
         r"$E[(\gamma^{BP,a})^2]\le E[(\gamma^{BP,b})^2]$.",
-        verdict=Verdict.CONDITIONAL,
-        summary="given the batch the mean squared angle falls if and only if the norm of the clipped signal rises. "
-        "Freezing alone does not ensure that, not even under the paper's two assumptions.",
+        verdict=Verdict.FALSE,
+        summary="it can rise under the paper's two assumptions; given the batch it falls if and only if the norm of the clipped "
+        "signal rises, which freezing does not ensure.",
         conditions=(
             r"Unstated: $\lVert s^{B,a}\rVert\ge\lVert s^{B,b}\rVert$ on the trainable parameters, in every batch or "
-            "in law over the batches. It does not follow from freezing: the paper takes it from Lemma 3.2, whose "
-            "second part is false ([lf.lem3.2b](lem3.2b.md)).",
+            "in law over the batches. It does not follow from freezing: the paper asserts it ($x^a\\ge x^b$), as it does in "
+            "the second part of Lemma 3.2, which is false ([lf.lem3.2b](lem3.2b.md)).",
             r"The same $\tau$ and the same trainable parameters (the same $d$) before and after.",
         ),
         correction=r"""Let $z\sim N(0,\tau^2I_d)$, $d\ge2$, and $\kappa = \lVert s^B\rVert/\tau$. Given the batch $E[(\gamma^{BP})^2]$ is a strictly

@@ -9,7 +9,7 @@ row = Row(
         source=Source("lf", "Fig. 6"),
         statement=(
             "CIFAR10, 5-layer CNN: how many layers are frozen after epsilon = 3 hardly matters unless only the "
-            "last is left; freezing 1 to 3 early costs accuracy, freezing late gains nothing before it starts."
+            "last is left; freezing 1 to 3 early can cost accuracy, freezing late gains nothing before it starts."
         ),
         verdict=Verdict.EMPIRICAL,
         reported=(

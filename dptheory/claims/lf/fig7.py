@@ -8,13 +8,13 @@ row = Row(
         id="lf.fig7",
         title="alignment of clipped and unclipped gradients",
         source=Source("lf", "Fig. 7, appendix E"),
-        statement="CIFAR10, sigma = 1.0, B = 512, learning rate 0.15: the sum of the clipped gradients has a smaller "
+        statement="CIFAR10, sigma = 1.0, B = 512, learning rate 0.15: in general the sum of the clipped gradients has a smaller "
         "angle to the true gradient than that of the unclipped ones, for C in {0.1, 1, 5, 10}.",
         verdict=Verdict.EMPIRICAL,
         reported=(
             *papers.table("lf.fig7").quoted(),
             ("epsilon at the end", "7.0"),
-            ("smaller angle", "clipped gradients, for every C"),
+            ("smaller angle", "clipped gradients, in general, for different C"),
         ),
         figure="measured_alignment",
     )

@@ -128,7 +128,7 @@ $$\min_{t=0,\dots,T}E|\nabla f(\theta_t)|^2\le\Big(f(\theta_0)-Ef(\theta_T)-\sum
             r"Stated: $\nabla f$ is $L$-Lipschitz; the step sizes do not depend on the data that are sampled.",
             r"Stated and not needed, nor true: that the private gradient be Lipschitz. It is random; only $\nabla f$ "
             "counts.",
-            r"Unstated: no momentum. Of the noise only this counts: mean zero and covariance $\tau^2I$ given iterate "
+            r"Stated (equation 3): no momentum. Of the noise only this counts: mean zero and covariance $\tau^2I$ given iterate "
             "and batch.",
             r"Two readings. As printed the sums run over $t=1,\dots,T$ counted from $\theta_0$: the iterates that "
             "the steps lead to. Its proof sums over those that the steps start from; that is called the re-indexed "

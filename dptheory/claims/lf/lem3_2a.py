@@ -42,8 +42,8 @@ That is, freezing layers does not raise the norm of a per-sample gradient.""",
         summary="by Pythagoras; the printed proof bounds the whole norm from the wrong side. The trainable part of each "
         "clipped gradient therefore grows, by a factor known exactly.",
         conditions=(
-            "Unstated: before and after are compared at the same parameters.",
-            "Unstated: the same clipping norm $C$ before and after.",
+            "Stated in the proof (Appendix B): before and after are compared at the same parameters, with the same clipping "
+            "norm $C$.",
             r"For the upper end of the range: $g^a(x_i)\ne0$.",
         ),
         correction=r"""Hence, and this is ours, the trainable part of the clipped gradient grows by the factor

@@ -229,6 +229,8 @@ $$E[\gamma^a]\le E[\gamma^b],\qquad\mathrm{Var}[\gamma^a]\le\mathrm{Var}[\gamma^
         conditions=(
             "Stated: Assumptions 3.1 and 3.2. They are not enough: Lemma 3.2 ([lf.lem3.2b](lem3.2b.md)) and part "
             "(1) fail under them.",
+            "The printed step for the variance, that angles which fall in every batch have a smaller variance, is false of any "
+            "variables: 1 and 1 over two batches may fall to 0 and 1.",
             r"For the corrected statement: $\nabla f\ne0$, $s^B\ne0$, $\tau>0$, and independent Gaussian noise.",
         ),
         correction=r"""For one batch: with $\kappa = \lVert s^B\rVert/\tau$, $d\ge2$ trainable parameters and the bias angle $\gamma^B$ between

@@ -58,8 +58,9 @@ row = Row(
         source=Source("rf", "Appendix C, Algorithm 2"),
         statement=r"""The mask of epoch $e$ keeps the last entries in the order of $g^{e-1}$, the sum over last epoch's steps of
 $\frac1B(\sum_i\tilde g_{t,i}+N(0,C^2\sigma^2I))$, with $\tilde g_{t,i} = \mathrm{clip}(m\odot g_{t,i})$. The noisy gradient is
-$\tilde g_t = \frac1B(\sum_i\tilde g_{t,i}+m\odot N(0,C^2\sigma^2I))$, and the velocity is printed as $v_{t+1} = \mu v_t+g_t$. The
-run is taken to cost what DP-SGD costs at $\sigma$.""",
+$\tilde g_t = \frac1B(\sum_i\tilde g_{t,i}+m\odot N(0,C^2\sigma^2I))$, and the velocity is printed as $v_{t+1} = \mu v_t+g_t$. Table 4
+has it at the $\epsilon$ of random freeze, so that the run is taken to cost what DP-SGD costs at $\sigma$ (RF gives no reason; RS,
+Appendix I, names post-processing).""",
         verdict=Verdict.CONDITIONAL,
         summary=(
             "true if velocity and ranking sum both take the released noisy gradient; the printed velocity has no "

@@ -72,7 +72,7 @@ row = Row(
         title="masking alleviates the clipping bias",
         source=Source("rf", "section 2.3"),
         statement=r"""As fewer dimensions contribute to the norm, random freeze reduces the clipping probability *and therefore alleviates clipping
-bias*. With $\mathrm{clip}(g) = g\min(1,C/\lVert g\rVert)$ and $w = E[g]$ the claim is, for the same $C$,
+bias*. With $\mathrm{clip}(g) = g\min(1,C/\lVert g\rVert)$ and $w = E[g]$ we read it as, for the same $C$,
 
 $$\lVert E\thinspace\mathrm{clip}(m\odot g)-m\odot w\rVert\le\lVert E\thinspace\mathrm{clip}(g)-w\rVert .$$""",
         verdict=Verdict.FALSE,

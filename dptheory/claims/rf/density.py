@@ -55,8 +55,8 @@ and of 80 in 100 epochs.""",
         summary=r"the densities of Table 2 are $1-r^\ast/2$ exactly; those of Table 9 are right when counted against the "
         "shorter dense run.",
         conditions=(
-            "Stated: the definition of the density; the ramp of Algorithm 1.",
-            r"Unstated: every epoch has the same number of steps; $e^\ast\ge2$ (for $e^\ast = 1$ the ramp is $0/0$); "
+            "Stated: the definition of the density; the ramp of Algorithm 1, with $T$ steps in every epoch.",
+            r"Unstated: $e^\ast\ge2$ (for $e^\ast = 1$ the ramp is $0/0$); "
             "$d(1-r(e))$ is rounded to an integer, which changes the density by less than $E/(E_0d)$.",
             'The entry in Table 9 counts against the 40 and 80 epochs of the baseline, which fits "the original '
             """dense representation". Against the runs' own 60 and 100 epochs the densities are 0.4 and 0.46.""",

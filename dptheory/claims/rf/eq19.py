@@ -46,7 +46,10 @@ row = Row(
         source=Source("rf", "Appendix A", (19, 20)),
         statement=r"""With $p_j = \lambda_j/\mathrm{Tr}\Lambda$, $Q = \sum_jp_jz_j^2$ and $k = 1/(2\sum_jp_j^2)$ the paper puts
 
-$$Q\approx G,\qquad G\sim\mathrm{Gamma}(k,k)\text{ (shape, rate)} .$$""",
+$$Q\approx G,\qquad G\sim\mathrm{Gamma}(k,k)\text{ (shape, rate)} ,$$
+
+in the words of Figure 5 and equation 24. Equation 20 and the line after it print the rate $k/\mathrm{Tr}\Lambda$, which is a slip:
+the factor $1/\mathrm{Tr}\Lambda$ of equation 19 makes the rate $k$, and with the printed one the mean is $\mathrm{Tr}\Lambda$.""",
         verdict=Verdict.CONDITIONAL,
         summary="mean and variance are right, the third moment only if all non-zero eigenvalues are equal; otherwise "
         r"the right tail is too light, and $E\max$ of many draws too small.",

@@ -131,8 +131,8 @@ $$\mathrm{MSE}_ {DP} = E\lVert w-(\bar g+\xi_{DP})\rVert^2 = E\lVert w-\bar g\rV
         verdict=Verdict.HOLDS,
         summary="the noise adds its own variance; for Gaussian gradients the signal loss has a closed form.",
         conditions=(
-            r"Unstated: the noise has mean zero and variance $(C\sigma/B)^2$ in every entry, and is independent of "
-            "the batch. It need not be Gaussian.",
+            r"Stated (Algorithm 1): Gaussian noise of mean zero and variance $(C\sigma/B)^2$ in every entry; only these two "
+            "moments count. Unstated: it is independent of the batch.",
             r"The closed form needs $s>0$ and Gaussian gradients with the same variance in every entry. For $s\to0$ "
             "it tends to that of the clipped $w$.",
         ),

@@ -45,8 +45,8 @@ $$\mathrm{MSE}_ {RF} = E\lVert w-(\hat g+m\odot\xi_{DP})\rVert^2 = E\lVert w-\ha
         verdict=Verdict.HOLDS,
         summary="the masked noise adds $1-r$ of the variance; for Gaussian gradients the signal loss has a closed form.",
         conditions=(
-            r"Unstated: the noise has mean zero and variance $(C\sigma/B)^2$ in every entry, and is independent of "
-            "the mask and of the batch. It need not be Gaussian.",
+            r"Stated (Algorithm 1): Gaussian noise of mean zero and variance $(C\sigma/B)^2$ in every entry; only these two "
+            "moments count. Unstated: it is independent of the mask and of the batch.",
             "For equation 7 the mask may have any law, and may depend on the batch, as long as it always keeps "
             "$(1-r)d$ entries. The closed form needs a uniform mask that is independent of the gradients.",
         ),

@@ -37,8 +37,9 @@ $$E\langle m^k\odot u,v\rangle = (1-r)E\langle u,v\rangle .$$""",
         "one, or a mask with just the right number of ones, is not enough.",
         conditions=(
             "Stated in RF: $m$ is independent from $u, v$. It has to be independent of the pair $(u,v)$, not just "
-            "of each. RS states no independence at all.",
-            "Stated in the text of both papers, not in the lemma: the zeros are drawn uniformly. What is used is "
+            "of each. RS's lemma states no independence at all.",
+            "Stated in the text, not in the lemma: the zeros are drawn uniformly (RS, section 3; RF, section 2.1, says "
+            '"randomly"). What is used is '
             "that every entry is kept with probability $1-r$, $P(m_j = 1) = 1-r$ for every $j$; the right number of "
             "ones alone is not enough.",
             r"Unstated: $(1-r)d$ is a whole number, and $E\langle u,v\rangle$ exists.",

@@ -44,7 +44,7 @@ row = Row(
         "too, attained by entries of equal size.",
         conditions=(
             r"Stated: $m$ is independent of $u$, with $\sum_jm_j = (1-r)d$.",
-            r"Unstated: $m$ is uniform, $(1-r)d\ge1$ is a whole number.",
+            r'Unstated: $(1-r)d\ge1$ is a whole number. $m$ is uniform (section 2.1 draws it "randomly").',
             r"The printed proof divides by $\lVert u\rVert$; for $u = 0$ all three sides are 0.",
         ),
         correction=r"""With $x = 1-r$:

@@ -53,8 +53,8 @@ $$v_{t+1}-\hat v_{t+1} = (1+\mu+\dots+\mu^t)\cdot\mathcal N(0,C^2\sigma^2I)\appr
         r"at $\mu = 0.9$ the printed variance is 19 times too large.",
         conditions=(
             r"Stated: noise $\mathcal N(0,C^2\sigma^2I)$ in each step, $\sigma$ the noise multiplier (for averaged "
-            "gradients divide by $B^2$).",
-            r"Unstated: $\mu\in[0,1)$. The noises of different steps are fresh and independent, as in Algorithm 1. "
+            'gradients divide by $B^2$). The noises of different steps are independent ("i.i.d.", in the same paragraph).',
+            r"Unstated: $\mu\in[0,1)$. "
             "The formulas are for the noise that is added, with the gradients $g_t$ held as they are; that later "
             "gradients are computed at noisy parameters is not counted, nor does the paper count it.",
         ),

@@ -78,9 +78,9 @@ row = Row(
         id="rf.mse_criterion",
         title="a lower MSE as a reason to mask",
         source=Source("rf", "section 2.2"),
-        statement=r"""The paper measures $\mathrm{MSE}_ {RF}<\mathrm{MSE}_ {DP}$ and takes it, with Theorem 2, as showing the possibility of better
-convergence by removing some signal while mitigating noise. Read as a criterion: where the MSE of random freeze is lower, random
-freeze is the better choice.""",
+        statement=r"""The paper measures $\mathrm{MSE}_ {RF}<\mathrm{MSE}_ {DP}$ and takes it, with Theorem 2, as showing "the possibility that we achieve better
+convergence by removing some signal while mitigating noise". Judged is the inference, as a criterion: where the MSE of random freeze
+is lower, random freeze is the better choice. (A possibility there is, with clipping; a lower MSE does not show it.)""",
         verdict=Verdict.FALSE,
         summary="without clipping masking loses a share $r$ of what a step is worth, however much it lowers the MSE; "
         "the same DP-SGD gradient with a smaller learning rate has a lower MSE still.",

@@ -97,7 +97,7 @@ is complicated to compare.""",
             "Unstated: $B = 1$ for the order of the mean squares, or examples that do not pull against each other "
             r"(all inner products of the $\bar g_i$ nonnegative, see [rs.fig1](../rs/fig1.md)). The statements on "
             "single examples hold.",
-            "Unstated: the mask is drawn uniformly and independently of the data.",
+            'The mask is drawn uniformly (section 2.1: "randomly") and independently of the data (section 3).',
             r'Unstated: "the same direction" needs $m\odot g_i\ne0$.',
         ),
         correction=r"""For batches $E\lVert\bar g\rVert^2\le E\lVert\hat g\rVert^2$ can fail. What is true, with $g_C = \frac1B\sum_i\mathrm{clip}(g_i)$:

@@ -57,18 +57,19 @@ row = Row(
         id="rf.scaling",
         title="scaling rule of clip and momentum",
         source=Source("rf", "section 3.4, Appendix F; RS, Appendix H"),
-        statement=r"""With all other hyperparameters fixed, networks trained with the same $C/(1-\mu)$ perform similarly; the paper conjectures that the
-rule ensures the same amount of injected noise.""",
+        statement=r"""With all other hyperparameters fixed, networks trained with the same $C/(1-\mu)$ perform similarly; RF conjectures that the
+rule ensures the same amount of injected noise. RS: the local optimal values of $C,\mu$ satisfy the same $C/(1-\mu)$, "the same
+amount of noise" (where it prints the noise as $C(1-\mu)$ times a normal one, $C/(1-\mu)$ is meant).""",
         verdict=Verdict.CONDITIONAL,
         summary=(
             "while essentially every gradient is clipped at both bounds compared, over many steps signal and "
             r"noise depend on $C$ and $\mu$ through $C/(1-\mu)$ alone; without clipping the rule fails."
         ),
         conditions=(
-            "Stated: all else fixed.",
+            'Stated: all else fixed; many steps ("after many iterations").',
             "Unstated: clipping is active throughout: essentially every per-example gradient is clipped at the "
             "larger of the bounds compared ($K$ for the run without momentum), so that signal and noise scale with "
-            r"$C$; $\sigma$ stands for the noise multiplier over $B$; $T\gg1/(1-\mu)$; $\mu\in[0,1)$.",
+            r"$C$; $\sigma$ stands for the noise multiplier over $B$; many means $T\gg1/(1-\mu)$; $\mu\in[0,1)$.",
             "The conjectured reason, the same noise in the velocity, is false ([rf.momentum](momentum.md)): what "
             "agrees is the noise in the parameters.",
         ),

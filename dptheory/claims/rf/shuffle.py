@@ -44,7 +44,7 @@ row = Row(
     Claim(
         id="rf.shuffle",
         title="amplification by shuffling into batches",
-        source=Source("rf", "section 4, Privacy budget"),
+        source=Source("rf", "section 4, Privacy budget; RS, section 6 and Appendix K"),
         statement=r"""Each iteration is $(\epsilon,\delta)$-private for its batch, "while shuffling and partitioning the dataset into batches implies
 that each iteration is $(O(q\epsilon),q\delta)$-differentially private with respect to the full dataset according to the privacy
 amplification theorem", $q = B/N$. The privacy loss of all iterations is then composed.""",
@@ -54,8 +54,9 @@ amplification theorem", $q = B/N$. The privacy loss of all iterations is then co
             r"composition needs, the same bound fails, and for $e^\epsilon\gg N$ nothing is left of it."
         ),
         conditions=(
-            "Private is meant under replacing one record (for a sum of clipped gradients that is the sensitivity "
-            "$2C$).",
+            "Stated (Definition 1): adding or removing one record. A partition into batches of exact size $B$ does not fit "
+            "that, so private is meant under replacing one record (for a sum of clipped gradients that is the "
+            "sensitivity $2C$).",
             "Amplification that composes: each batch is drawn afresh and independently of the earlier ones, by "
             "Poisson sampling or without replacement (the theorems that the paper cites). Both papers train on "
             "shuffled partitions and account for fresh draws; RS, Appendix K, says so, and compares accuracies, not "

@@ -101,8 +101,8 @@ row = Row(
         summary="every printed noise multiplier keeps the budget it stands beside; the least that does is 4.5 to 10.1 % "
         "smaller.",
         conditions=(
-            "Poisson sampling and add/remove adjacency; the paper prints neither the size of the data set nor the "
-            "accountant.",
+            "Poisson sampling and add/remove adjacency; the paper names Rényi privacy and Opacus (section 4), but neither "
+            "the conversion to $\\epsilon$ nor the size of the data set.",
             "The sum is divided by a constant, not by the number drawn ([rs.alg1.divisor](../rs/alg1.divisor.md)); "
             "masks do not depend on the data ([rs.thm3.1](../rs/thm3.1.md)).",
         ),

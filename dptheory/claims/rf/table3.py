@@ -9,7 +9,7 @@ row = Row(
         id="rf.table3",
         title="accuracy of the tuned CNN",
         source=Source("rf", "Table 3"),
-        statement="End-to-end CNN, C = 1, no momentum (the adjusted baseline), then random freeze to 0.9 and 20 more epochs. "
+        statement="The adjusted baseline (C = 1, no momentum) beats the original, random freeze to 0.9 with 20 more epochs both. "
         + BEST_EPOCH,
         verdict=Verdict.EMPIRICAL,
         reported=papers.table("rf.table3").quoted(),

@@ -113,8 +113,10 @@ $\mathrm{MSE} = E\lVert\tilde g-w\rVert^2\ge\mathrm{Tr}\Sigma(1+d\sigma^2)$.""",
         conditions=(
             "Stated: Gaussian gradients; a trace that grows linearly in $d$. The second is not used, and no Gamma "
             "approximation is needed.",
-            r"Unstated: the maximum is over $n$ examples drawn from $N(w,\Sigma)$. The normal vector of the noise is "
-            r"independent of the gradients, and $\tilde g$ uses the gradient of one of the $n$ examples. "
+            "Stated: noise and gradients are independent. As the noise has the scale of the largest gradient that can "
+            "only be meant of its normal vector.",
+            r"Unstated: the maximum is over $n$ examples drawn from $N(w,\Sigma)$, and $\tilde g$ uses the gradient of one "
+            "of them. "
             r"$\mathrm{Tr}\Sigma>0$.",
             r"The noise scale $\max\lVert g_i\rVert$ depends on the data. The mechanism alone is not differentially "
             "private: for large $d$ its scale can be read off its output.",

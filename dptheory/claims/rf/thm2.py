@@ -52,11 +52,11 @@ freezing reduces the noise term by $(1-r)/\kappa<1$.""",
         ),
         conditions=(
             r"Stated: $L$ is $G$-smooth; $\tilde p_t$ is symmetric (given the iterate).",
-            "Unstated: the mask $m_t$ is uniform given $w_t$ and independent of the batch (a fresh mask); the left "
-            "side is an expectation over the iterates; every example has deviation law $p_t$ given $w_t$; the noise "
-            "is independent of iterate, batch and mask; $L$ is bounded below; no momentum; $(1-r)d$ is an integer, "
-            "at least 1. Every batch has $B$ examples: for Poisson batches divided by $B = qN$ put "
-            r"$C^2(1+\frac{1-q}B)$ for $C^2$.",
+            r'Stated in the text: $m_t$ is drawn "randomly" and independent of $\xi_t$; deviations have the law $p_t$ and '
+            "mean zero; batches have $B$ examples; $L$ is bounded below.",
+            "Unstated: all this given $w_t$, so that the mask is a fresh one; the left side is an expectation over the "
+            "iterates; the noise is independent of iterate, batch and mask; no momentum; $(1-r)d$ is an integer, at "
+            r"least 1. For Poisson batches divided by $B = qN$ put $C^2(1+\frac{1-q}B)$ for $C^2$.",
             r"Meaning of $\kappa$: the mean of the $\kappa_t$ of the proof, weighted by the terms of the left side. "
             r"Read as mere existence in a range, the theorem says no more than its weakest case, $\kappa = 1-r$.",
             "The paper's algorithm draws the mask once an epoch and uses momentum. Then the theorem is not "

@@ -8,13 +8,13 @@ row = Row(
     Claim(
         id="rs.alg4",
         title="ranked sparsification is post-processing",
-        source=Source("rs", "Algorithm 4"),
+        source=Source("rs", "Appendix I, Algorithm 4"),
         statement=r"""In epoch $e$ the mask keeps the entries of largest $\lvert z^{e-1}\rvert$, where $z^{e-1}$ sums, over the steps of the
 epoch before,
 
 $$\tilde g_t+\tfrac1B(1-m)\odot N(0,C^2\sigma^2I),\qquad\tilde g_t = \tfrac1B\Big(\sum_i\mathrm{clip}(m\odot g_{t,i})+m\odot N(0,C^2\sigma^2I)\Big) .$$
 
-The mask is computed from noisy gradients, so the run is taken to cost what $T$ steps of DP-SGD cost. Line 9 is
+"As DP is robust to post-processing, such ranked sparsification does not consume the privacy budget." Line 9 is
 printed as $v_{t+1} = \mu v_t+g_t$, $w_{t+1} = w_t-\gamma v_{t+1}$.""",
         verdict=Verdict.CONDITIONAL,
         summary="true if the velocity takes the noisy gradient of line 8; as printed, line 9 gives it the un-noised one, and "

@@ -20,7 +20,7 @@ row = Row(
         title="symmetry seen in random projections",
         source=Source("rs", "Appendix F, Figs 6 to 9"),
         statement=r"""The law of the gradient deviation $\xi$ is high-dimensional, so the paper plots random two-dimensional projections.
-They look symmetric during training, from which it takes that the law is approximately symmetric, with and without RS.""",
+To verify symmetry "is in general intractable". The projections look symmetric during training, from which it takes that the law is approximately symmetric, with and without RS.""",
         verdict=Verdict.FALSE,
         summary=r"it does not follow: for independent entries of one variance and skewness $\gamma_1$ a random "
         r"projection has skewness of order $|\gamma_1|/d$, though the law may share no mass with its mirror image.",

@@ -24,6 +24,7 @@ indices of an epoch's mask, the communication is $\tilde O(1-r)$ of the dense on
             "What is sent is gradients (or updates without momentum). Parameters or their changes have more than $(1-r)d$ "
             "new entries when momentum is used: frozen parameters move too ([rs.epoch_mask](epoch_mask.md)).",
             "The mask does not depend on the data, so that it may be sent in the clear.",
+            "Stated by both papers: many rounds share the mask of an epoch.",
             r"For $R = 1$ and $b = 32$ kept indices cost nearly as much as the values ($d = 5.5\cdot10^5$: 20 bits), so "
             r"the ratio is up to $2(1-r)$ for $d\le2^{32}$. This is still $O(1-r)$.",
             'The kept indices or a seed are sent. RF writes "non-zero values and indices of zeros". Their cost, '

@@ -14,7 +14,7 @@ row = Row(
         id="rs.lem3.3",
         title="range of kappa",
         source=Source("rs", "Lemma 3.3", (11, 57, 77)),
-        statement=r"""Let $h(v) = \min(\lVert v\rVert,C/4)$, let $\xi$ be the deviation of an example's gradient, $w$ the true gradient,
+        statement=r"""Let $h(v) = \min(\lVert v\rVert,C/4)$, let $\xi$ have the law $\tilde p_t$ that the lemma lets one choose, $w$ be the true gradient,
 $w' = m\odot w$, $P = P(\lVert\xi\rVert<3C/4)$ and $P'_m = P(\lVert m\odot\xi\rVert<3C/4)$ for a given mask. If
 $P\ge\sqrt{1-r}$ there is $\kappa\in(1-r,1)$ with
 
@@ -40,8 +40,8 @@ $$E_m[P'_mh(w')\lVert w'\rVert] = \kappa Ph(w)\lVert w\rVert .$$
         ),
         conditions=(
             r"Stated: $P\ge\sqrt{1-r}$. Only the upper end $\kappa\le1$ needs it.",
-            r"Unstated: the true gradient is not zero, $w\ne0$, and $P>0$ (else $\kappa$ is undefined); $m$ is uniform and "
-            r"independent of $\xi$; $(1-r)d$ is whole and at least 1.",
+            r"Stated in the text, not in the lemma: $m$ is uniform (section 3) and independent of $\xi$ (before equation 8); "
+            r"$m\ne0$. Unstated: the true gradient is not zero, $w\ne0$ (else $\kappa$ is undefined); $(1-r)d$ is whole.",
             r"For $r = 0$, $\kappa = 1$.",
         ),
         correction=r"""With $x = 1-r$, $c = C/4$, $s = \lVert w\rVert/c$:

@@ -11,10 +11,10 @@ row = Row(
     Claim(
         id="rs.rem2",
         title="masking clipped SGD",
-        source=Source("rs", "Remark 2 and section 1.1"),
+        source=Source("rs", "Remark 2, abstract, sections 1.1 and 6.1"),
         statement=r"""Neglecting the bias, Theorem 3.4 against Theorem 3.3 suggests that RS could impede clipped SGD, as $1/\kappa>1$ for
-$r>0$. Sections 1 and 1.1 conclude that without noise the bound is only enlarged, so that the trade-off is possibly
-unique to DP-SGD. Two claims are judged: $1/\kappa>1$, and that only DP-SGD has something to gain.""",
+$r>0$. The trade-off is "not present in other popular SGD schemes" (section 1.1), "possibly a unique property" of DP-SGD
+(abstract), and "a unique property" of it (section 6.1 and Figure 3). Two claims are judged: $1/\kappa>1$, and that only DP-SGD has something to gain.""",
         verdict=Verdict.FALSE,
         summary=(
             r"$1/\kappa>1$ is not true for all $r>0$: $\kappa = 1$ occurs under the lemma's condition and "

@@ -22,10 +22,11 @@ and of the other terms determine whether RS is a gain or a loss.""",
         summary=r"there is a trade-off only if $1-r<\kappa<1$; if the learning rate is tuned for each $r$ it needs "
         r"$\kappa>\sqrt{1-r}$ too: for $\kappa\le\sqrt{1-r}$ masking loses whatever the noise.",
         conditions=(
-            r"$1-r<\kappa<1$: at $\kappa = 1-r$ no noise is saved, at $\kappa = 1$ nothing is lost.",
-            r"A fixed learning rate for item 2 of the correction, or $\kappa>\sqrt{1-r}$: at the tuned rate "
+            r"$1-r<\kappa<1$, as Theorem 3.5 has it, which is not proved for the open interval ([rs.lem3.3](lem3.3.md)): at "
+            r"$\kappa = 1-r$ no noise is saved, at $\kappa = 1$ nothing is lost.",
+            r"Unstated: a fixed learning rate for item 2 of the correction, or $\kappa>\sqrt{1-r}$: at the tuned rate "
             r"$\kappa\le\sqrt{1-r}$ never gains.",
-            "Those of Theorem 3.5: a fresh mask, no momentum.",
+            "Those of Theorem 3.5 that it does not state: a fresh mask, no momentum.",
         ),
         correction=r"""With $x = 1-r$:
 

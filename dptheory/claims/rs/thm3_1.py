@@ -18,7 +18,7 @@ row = Row(
     Claim(
         id="rs.thm3.1",
         title="masking before clipping keeps DP",
-        source=Source("rs", "Theorem 3.1"),
+        source=Source("rs", "Theorem 3.1; RF, section 3"),
         statement=r"""If $M(X) = \sum_{x\in X}\mathrm{clip}(g(x))+N(0,C^2\sigma^2I)$ is $(\epsilon,\delta)$-DP, so is
 $M'(X) = \sum_{x\in X}\mathrm{clip}(m\odot g(x))+m\odot N(0,C^2\sigma^2I)$, with
 $\mathrm{clip}(v) = v\min(1,C/\lVert v\rVert)$.""",
@@ -31,7 +31,7 @@ $\mathrm{clip}(v) = v\min(1,C/\lVert v\rVert)$.""",
         conditions=(
             "Stated (Definition 1): add/remove adjacency. The papers' own sampling is by partition into batches of fixed "
             "size, which goes with replace-one; there $2C$ has to be accounted for, with or without a mask.",
-            "Stated (section 3.1): $m$ is drawn uniformly. Enough is that $m$ does not depend on the data of the step. It "
+            "Stated (section 3): $m$ is drawn uniformly. Enough is that $m$ does not depend on the data of the step. It "
             "may depend on what was released before, and may be published.",
             "In a run: at every step, for every history of releases, the theorem is applied to the mask and the weights "
             "of that history.",

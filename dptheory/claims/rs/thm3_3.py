@@ -30,10 +30,11 @@ and true, in expectation.""",
         summary="true as printed, read as an expectation over the iterates and for batches of $B$ examples; for Poisson "
         "batches divided by their expected size $C^2$ is too small.",
         conditions=(
-            r"Stated: $L$ is $G$-smooth; $\tilde p_t$ is symmetric.",
+            r"Stated: $L$ is $G$-smooth, bounded below; $\tilde p_t$ is symmetric; deviations have the law $p_t$ and mean zero; "
+            "batches have $B$ examples.",
             r"Unstated: the left side is an expectation over the iterates; $\tilde p_t$ and $p_t$ may depend on $w_t$, and "
             r"$\tilde p_t$ is symmetric given $w_t$; every example of a batch has deviation law $p_t$ given $w_t$ "
-            "(independence is not needed); $L$ is bounded below; no momentum; every batch has $B$ examples. For Poisson "
+            "(independence is not needed); no momentum. For Poisson "
             r"batches that are divided by $B = qN$ it fails unless $C^2$ is $C^2(1+\frac{1-q}B)$.",
             "The bound says nothing where $b_t$ is very negative. $b_t$ is no small quantity in general; it is 0 if $p_t$ "
             r"is symmetric and $\tilde p_t = p_t$.",

@@ -47,8 +47,8 @@ and its proof assumes $m\odot k\ne0$, "otherwise the reconstruction will fail, i
         ),
         conditions=(
             r"Stated: $\xi\sim N(0,\sigma^2I)$, $r\in(0,1)$, and in the proof $m\odot k\ne0$.",
-            r"Unstated: $m$ is uniform among the masks that keep exactly $K = (1-r)d\ge1$ entries (the paper's Algorithm 1 "
-            r"draws it so), and independent of $\xi$; the attacker knows $k$ and $m$.",
+            r"Stated in section 3, not in the theorem: $m$ is uniform among the masks that keep exactly $K = (1-r)d\ge1$ "
+            r"entries. Unstated: it is independent of $\xi$; the attacker knows $k$ and $m$.",
             "Needed for the bound as printed: fewer than $K$ entries of $k$ are 0, $Z<K$. (If a failure counts as "
             r"infinite, the printed bound holds for $Z\ge K$ too, as $\infty\ge$ anything; the mean given $m\odot k\ne0$ "
             "can then be below it.)",
