@@ -76,6 +76,7 @@ def _random_freeze() -> list[str]:
         "$g = (5,0)$ with chance 3/8 and $(-3,\\pm4)$ with 5/16 each, $C = 4$: without a mask every gradient is clipped and "
         f"the bias is {plain}; with one entry kept the clipping probability falls to {clipped} on average over the masks, "
         f"and the bias rises to {masked}.",
+        rf"with fresh masks it stops where the gradient has norm {_stop()}:",
         r"At $\mu = \frac12$ after two steps "
         f"the velocity's noise has variance {F(velocity).limit_denominator(100)}, printed {printed}; at $\\mu = 0.9$ in the "
         f"end it is {ratio} times smaller than printed.",
@@ -102,6 +103,14 @@ def _clipping_bias() -> tuple[F, F, F]:
     biases = [abs(sum(p * max(-4, min(4, _masked(mask, g)[j])) for g, p in law.items())) for j, mask in _ONE]
     clipped = [sum(p for g, p in law.items() if abs(g[j]) > 4) for j, _ in _ONE]
     return abs(plain[0]), sum(biases) / 2, sum(clipped) / 2
+
+
+def _stop() -> F:
+    """Where the mean clipped first entry, kept alone, is 0."""
+    law = {5: F(3, 8), -3: F(5, 8)}
+    return next(
+        w for w in (F(k, 20) for k in range(100)) if sum(p * max(-4, min(4, w + g)) for g, p in law.items()) == 0
+    )
 
 
 _ONE = ((0, (1, 0)), (1, (0, 1)))

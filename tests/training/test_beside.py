@@ -368,7 +368,7 @@ def test_noise_of_embedding_beside_the_papers() -> None:
         for cells in (((2, 3), (8, 3)), ((2, 50), (8, 200)))
     )
     differs = " ".join(RULES["gep.table1"].by[1].differs.split())
-    assert "sigma = {} and {}, there {} and {}".format(*ours, *theirs) in differs
+    assert "sigma = {} and {}, for the paper's epochs {} and {}".format(*ours, *theirs) in differs
     assert config["epochs"] == 3
 
 

@@ -1,15 +1,101 @@
 """gip.fig5: beta over k and d."""
 
-from dptheory.claims._row import Claim, Row, Source, Verdict
+import itertools
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+from dptheory import pruning
+from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims.gip._gaussian import zeta
+from dptheory.claims.gip.cor1 import printed_beta
 
 row = Row(
     Claim(
         id="gip.fig5",
         title="beta over k and d",
         source=Source("gip", "Fig. 5, Appendix B.1"),
-        statement=r"$\log\beta$ over $d \in [10, 200]$, $k \in [0.1, 0.9]$: dominated by $k$; larger $k$ and $d$ mostly give larger beta.",
-        verdict=Verdict.EMPIRICAL,
-        reported=(("smallest beta", "0.78 at (k, d) = (0.1, 10); see gip.beta_values"),),
+        statement=r"""$\log\beta$ of Corollary 1 is shown over $d\in[10,200]$, $k\in[0.1,0.9]$: "dominantly determined by $k$. A larger $k$ and a
+larger $d$ most likely lead to a greater $\beta$".""",
+        verdict=Verdict.FALSE,
+        summary=r"at the small $\theta$ that a budget allows $\beta$ falls as $d$ grows, and is not monotone in $k$; at $\theta = "
+        r"\infty$ the printed $\beta$ rises with $k$ and does not depend on $d$.",
+        conditions=(
+            r"The paper does not say how $\theta$ varies over the figure. Both natural readings are judged: one $\theta$, and one "
+            r"pure budget $\epsilon = 2\theta\min(K,d-K)$ of a release.",
+            r"For small $\theta$, with $k = K/d$ fixed. That the printed $\beta$ falls in $d$ for larger $\theta$ too is observed, on "
+            r"the figure's range; at $\theta = \infty$, where $\rho = 1$, it does not depend on $d$.",
+            r"The exact $\beta$ at $\theta = \infty$, exact top-k, rises with both, by the figure below: of that the sentence is true.",
+        ),
+        correction=r"""For $\theta\to0$, $\log\beta_{\mathrm{printed}} = 2\log C+2\theta\zeta k(1-k)\frac d{d-1}+O(\theta^2)$, $\zeta = k+2a\varphi(a)$:
+
+1. at one $\theta$ the second term falls in $d$ like $\frac d{d-1}$, and in $k$ it rises from 0 and falls to 0;
+2. at one budget $\epsilon = 2\theta\min(K,d-K)$ of a release it is $\epsilon\zeta\frac{\max(k,1-k)}{d-1}$: it falls in $d$ like
+   $\frac1{d-1}$; in $k$ it rises, falls and rises again (0.395, 0.548, 0.464 and 0.900 for $k$ = 0.1, 0.3, 0.5 and 0.9, before
+   $\frac\epsilon{d-1}$).""",
+        printed=printed_beta,
+        calculators=(pruning.beta, pruning.retained_gain),
+        proved=True,
         figure="beta_surface",
     )
 )
+
+_SHARES = tuple(Fraction(tenths, 10) for tenths in range(1, 10))
+
+
+def _slope(dim: int, share: Fraction) -> Fraction:
+    """The slope of the retained gain at theta = 0: 2 k (1 - k) d / (d - 1)."""
+    return 2 * share * (1 - share) * Fraction(dim, dim - 1)
+
+
+def _slope_by_the_law_of_swaps(dim: int, keep: int) -> Fraction:
+    """2 Var(i) / E[i] of the number of swapped pairs of a random index set, in fractions."""
+    total, swaps = math.comb(dim, keep), range(min(keep, dim - keep) + 1)
+    ways = [math.comb(keep, i) * math.comb(dim - keep, i) for i in swaps]
+    mean, square = (Fraction(sum(w * i**power for i, w in zip(swaps, ways, strict=True)), total) for power in (1, 2))
+    return 2 * (square - mean**2) / mean
+
+
+@row.equal(lambda: [(dim, share) for dim in (10, 50, 200) for share in _SHARES])
+def _(dim: int, share: Fraction) -> Sides:
+    """slope of the retained gain at theta = 0, from the law of the swaps in fractions"""
+    return (
+        _slope(dim, share),
+        lambda: _slope_by_the_law_of_swaps(dim, int(share * dim)),
+        2 * share * (1 - share),  # wrong: no d
+    )
+
+
+@row.equal(lambda: [(dim, share) for dim in (10, 50, 200) for share in _SHARES], tolerance=1e-6)
+def _(dim: int, share: Fraction) -> Sides:
+    """log beta for a small theta, over theta"""
+    theta = 1e-8
+    return (
+        float(_slope(dim, share)) * zeta(float(share)),
+        lambda: math.log(printed_beta(1.0, int(share * dim), dim, theta)) / theta,
+        float(_slope(2 * dim, share)) * zeta(float(share)),
+    )
+
+
+def _falls_cases() -> Iterator[tuple[str, float, Fraction, int, int]]:
+    for (how, size), share in itertools.product(
+        (("theta", 0.01), ("theta", 0.5), ("theta", 2.0), ("budget", 0.01), ("budget", 1.0), ("budget", 10.0)), _SHARES
+    ):
+        for dims in itertools.pairwise((10, 20, 50, 100, 200)):
+            yield how, size, share, *dims
+
+
+def _falls(how: str, size: float, share: Fraction, low: int, high: int) -> bool:
+    def value(dim: int) -> float:
+        keep = int(share * dim)
+        theta = size if how == "theta" else size / (2 * min(keep, dim - keep))
+        return printed_beta(1.0, keep, dim, theta)
+
+    return value(high) < value(low)
+
+
+@row.equal(_falls_cases, kind=Kind.COUNTEREXAMPLE)
+def _(how: str, size: float, share: Fraction, low: int, high: int) -> Sides:
+    """beta falls from each d to the next"""
+    # wrong: a larger d leads to a greater beta
+    return True, lambda: _falls(how, size, share, low, high), False

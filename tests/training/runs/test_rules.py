@@ -44,7 +44,7 @@ def test_where_the_interval_has_to_lie(relation: str, target: tuple[float, float
 def test_every_measured_claim_has_its_rule_and_every_study_its_forecast() -> None:
     rules, forecasts = read_rules(STUDIES), read_forecasts(STUDIES)
     assert (
-        list(rules) == [claim.id for claim in claims.all_claims(verdict=claims.Verdict.EMPIRICAL)] and len(rules) == 49
+        list(rules) == [claim.id for claim in claims.all_claims(verdict=claims.Verdict.EMPIRICAL)] and len(rules) == 50
     )
     assert all(bool(rule.by) + bool(rule.reason) + bool(rule.measured) == 1 for rule in rules.values())
     assert sum(bool(rule.measured) for rule in rules.values()) == 20
@@ -69,12 +69,12 @@ def home(tmp_path: Path) -> Path:
         ("rs", 'relation = "higher"', 'relation = "equal"', "rs.toml, rs.table2: relation must not be 'equal'"),
         ("rs", 'arm = "sparsification-70"', 'arm = "freeze-70"', "rs.table2: conditions must name comparisons of study 'cuda_s"),
         ("rs", 'study = "cause"', 'study = "causes"', "rs.fig2: study must be one of"),
-        ("gip", "[fig5]\nreason", "[fig5]\nreasons", "gip.fig5: there is no key reasons"),
-        ("gip", "[fig5]\n", "[fig9]\n", "a rule per measured claim, got ['gip.fig5', 'gip.fig9']"),
+        ("gip", "[table1]\nreason", "[table1]\nreasons", "gip.table1: there is no key reasons"),
+        ("gip", "[table1]\n", "[table9]\n", "a rule per measured claim, got ['gip.table1', 'gip.table9']"),
         ("rs", "epsilon 1.0, difference", "epsilon 9.0, difference", "rs.table2.reported must be one of"),
         ("rs", 'question = "With clipping', 'question = ""\n# ', "rs.fig3: question must say something"),
-        ("gip", "[fig5]\nreason", '[fig5]\ncost = "x"\n# ', "gip.fig5: by, measured or reason must be given"),
-        ("gip", "[fig5]", "[fig5", "gip.toml is not TOML"),
+        ("gip", "[table1]\nreason", '[table1]\ncost = "x"\n# ', "gip.table1: by, measured or reason must be given"),
+        ("gip", "[table1]", "[table1", "gip.toml is not TOML"),
         ("gip", BESIDE, 'beside = ""', "gip.table5: beside must say something"),
         ("lf", 'corrected = "asked', 'corrected = ""\n# "', "lf.asm3.2: corrected must say something"),
         ("rf", 'corrected = "asked', 'corrected = ""\n# "', "rf.table4: corrected must say something"),

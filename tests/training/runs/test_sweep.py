@@ -32,7 +32,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 STUDIES = sorted((ROOT / "training" / "configs" / "studies").glob("*.toml"))
 SPARSE = {"name": "random-sparsification", "drop_rate": 0.5, "cooling_epochs": 2}
-OF_OURS = {"planner", "planner_methods", "decay"}
+OF_OURS = {"planner", "planner_methods"}
 """Studies that hold a forecast of ours, and no paper's."""
 WORDS = {"title": "Tiny", "question": "Does it work?", "forecast": "Yes.", "cost": "Seconds."}
 TABLE = {
