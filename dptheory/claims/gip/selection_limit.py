@@ -168,7 +168,7 @@ Open: the order as $k\to0$. The factor of item 3 then grows like $\sqrt{\pi-2}\t
             ),
             (
                 "In the paper's setting, with batch gradients of norm $100C$ and $\\epsilon = 1$ spent on the indices in equal parts over "
-                "875 steps (by zCDP, no credit for sampling), no selection by the sum of a step's batch retains more than 0.04 % of that "
+                "875 steps (printed for SVHN; by zCDP, no credit for sampling), no selection by the sum of a step's batch retains more than 0.04 % of that "
                 "step's gain, on average over normal entries, and 1.2 % with all of it spent in one step; 64 % are needed to beat the direction of DP-SGD."
             ),
             "Remember: at most $\\sqrt R\\thinspace d/\\Gamma$, with $R = \\rho(\\kappa|g|/C+1)^2/D$, $\\kappa^2 = 1-2/\\pi$.",
