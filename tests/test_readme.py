@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dptheory import claims, convergence, embedding, papers, privacy, pruning, sparsification
+from dptheory import claims, convergence, embedding, gradients, papers, privacy, pruning, sparsification
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
@@ -131,6 +131,19 @@ def test_at_the_papers_budget_the_selection_cannot_be_told_from_a_random_one() -
 
 
 # --- gradient embedding perturbation ----------------------------------------------------------------------------------
+
+
+def test_masks_can_stop_what_converges() -> None:
+    """Clipping bound 4, one of two entries kept: the mean update without a mask is 0 at 0, with one at (3/5, 0)."""
+    deviations = np.array([[5.0, 0.0]] * 6 + [[-3.0, 4.0]] * 5 + [[-3.0, -4.0]] * 5)
+
+    def update(w: list[float], masks: np.ndarray) -> np.ndarray:
+        return np.mean([gradients.clip(m * (w + xi), clip_norm=4.0) for m in masks for xi in deviations], axis=0)
+
+    assert update([0.0, 0.0], np.ones((1, 2))) == pytest.approx([0, 0], abs=1e-12)
+    assert update([0.0, 0.0], np.eye(2)) == pytest.approx([-3 / 16, 0])
+    assert update([0.6, 0.0], np.eye(2)) == pytest.approx([0, 0], abs=1e-12)
+    assert "with masks [stop at a gradient of norm 3/5]" in README
 
 
 def test_no_private_selection_retains_more_than_4_parts_in_10_000_at_that_budget() -> None:
