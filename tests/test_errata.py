@@ -255,8 +255,8 @@ def _gradient_index() -> list[str]:
         rf"$\sigma_g^2 = 10^{{-4}}$: DP-SGD has the error 2, GIP {error:.4f}, the zero update "
         f"{pruning.zero_update_mse(2, 0.01):.4f}; and the expected cosine with the gradient falls to {ratio:.3f} of DP-SGD's.",
         r"exceeds a threshold that is at least 0.478 for every $k$.",
-        rf"At $\epsilon = 1$ the indices get $\epsilon_2 = 0.01$. Shared over 875 steps (Table 2, printed for SVHN) and 10547 groups "
-        r"of 256 it leaves "
+        rf"At $\epsilon = 1$ the indices get $\epsilon_2 = 0.01$. Shared over 875 steps (Table 2, printed for SVHN) and 10547 "
+        r"groups of 256 it leaves "
         rf"$\theta$ = {bought.theta:.1e}, and $\rho$ = {bought.retained_gain:.1e} at $k$ = 26/256. The whole run is within "
         f"{bought.total_variation:.1e} in total variation",
         rf"$d = 2$, one entry kept, $\sigma_g = 1$: printed {printed:.4f}, exact $1-2/\pi$ = {exact:.4f}.",
