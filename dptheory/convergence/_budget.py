@@ -92,7 +92,7 @@ def private_bound(
         noise_per_root_step: D, mask included, 0 or in [1e-100, 1e200].
         drop_rate: share of entries that the mask drops, in [0, 1), for the default of kappa.
         kappa: as in :func:`dpsgd_bound`.
-        batch_size: B, 1..1e12: of the noise it cancels, and counts in M alone.
+        batch_size: B, 1..1e12: of the noise it cancels, and counts in M alone; the bound for 1 holds for every B.
         sampling, sampling_rate: as in :func:`dpsgd_bound`.
 
     Returns:
@@ -117,7 +117,7 @@ def private_bound(
         steps=steps,
         smoothness=smoothness,
         clip_norm=clip_norm,
-        batch_size=batch_size,
+        batch_size=_validate.integer("batch_size", batch_size, 1, ranges.MAX_COUNT),
         drop_rate=drop_rate,
         kappa=kappa,
         bias=0.0,
@@ -149,7 +149,7 @@ def optimal_steps(
 
     Args:
         objective_gap, smoothness, clip_norm, noise_per_root_step: as for :func:`private_bound`.
-        batch_size, sampling, sampling_rate: as for :func:`private_bound`.
+        batch_size, sampling, sampling_rate: as for :func:`private_bound`; 1 gives at most twice the steps that the true B gives.
 
     Returns:
         The number of steps, >= 1; inf without noise.

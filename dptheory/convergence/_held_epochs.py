@@ -44,8 +44,8 @@ def held_epochs(
     smoothness: float,
     deviation: float,
     noise_std: float,
-    dim: int,
-    batch_size: int,
+    dim: int | None,
+    batch_size: int | None,
     drop_rate: ArrayLike,
     most: int,
 ) -> HeldEpochs:
@@ -54,8 +54,8 @@ def held_epochs(
     deviation, noise_std = ranges.not_negative("deviation", deviation), ranges.not_negative("noise_std", noise_std)
     epochs = _validate.integer("epochs", epochs, 1, most)
     steps_per_epoch = _validate.integer("steps_per_epoch", steps_per_epoch, 1, ranges.MAX_COUNT)
-    dim = _validate.integer("dim", dim, 1, ranges.MAX_DIM)
-    batch_size = _validate.integer("batch_size", batch_size, 1, ranges.MAX_COUNT)
+    dim = ranges.beside_noise("dim", dim, ranges.MAX_DIM, "noise_std", noise_std)
+    batch_size = ranges.beside_noise("batch_size", batch_size, ranges.MAX_COUNT, "noise_std", noise_std)
     longest = math.nextafter(2 / smoothness, 0)
     moves = smoothness * _validate.per_step("learning_rate", learning_rate, epochs, 1e-70, longest)
     keeps = 1 - _validate.per_step("drop_rate", drop_rate, epochs, 0.0, math.nextafter(1, 0))

@@ -15,8 +15,8 @@ def least_gradient_bound(
     smoothness: float,
     deviation: float = 0.0,
     noise_std: float = 0.0,
-    dim: int = 1,
-    batch_size: int = 1,
+    dim: int | None = None,
+    batch_size: int | None = None,
     drop_rate: float = 0.0,
     sampling: str = "poisson",
     sampling_rate: float | None = None,
@@ -54,8 +54,8 @@ def least_gradient_bound(
     gap, smoothness = ranges.gap(objective_gap), ranges.positive("smoothness", smoothness)
     deviation, noise_std = ranges.not_negative("deviation", deviation), ranges.not_negative("noise_std", noise_std)
     more = _validate.integer("steps", steps, 1, ranges.MAX_COUNT) - 1
-    dim = _validate.integer("dim", dim, 1, ranges.MAX_DIM)
-    batch_size = _validate.integer("batch_size", batch_size, 1, ranges.MAX_COUNT)
+    dim = ranges.beside_noise("dim", dim, ranges.MAX_DIM, "noise_std", noise_std)
+    batch_size = ranges.beside_noise("batch_size", batch_size, ranges.MAX_COUNT, "noise_std", noise_std)
     growth, spread = (
         batch_second_moment(
             mean_norm=norm, second_moment=1.0, batch_size=batch_size, sampling=sampling, sampling_rate=sampling_rate

@@ -21,8 +21,8 @@ def momentum_mask_bound(
     smoothness: float,
     deviation: float = 0.0,
     noise_std: float = 0.0,
-    dim: int = 1,
-    batch_size: int = 1,
+    dim: int | None = None,
+    batch_size: int | None = None,
     drop_rate: ArrayLike = 0.0,
 ) -> float:
     r"""Bound on the mean of E|grad_t|^2 over all steps t, weighted by x_t, of masked SGD with momentum.
@@ -54,8 +54,9 @@ def momentum_mask_bound(
         smoothness: G in [1e-35, 1e35].
         deviation: s with E|g_i - grad|^2 <= s^2, 0 or in [1e-35, 1e35].
         noise_std: standard deviation sigma of an entry of the noise on the sum of the batch, 0 or in [1e-35, 1e35].
-        dim: d, 1..1e18, counted only where there is noise.
-        batch_size: B, 1..1e12, the number that the sum is divided by.
+        dim: d, 1..1e18, counted only where there is noise; needed there.
+        batch_size: B, 1..1e12, the number that the sum is divided by; needed where there is noise. Without noise None takes 1,
+            whose bound holds for every B.
         drop_rate: share of entries that the mask of an epoch drops, 1 - x_e in [0, 1), a number or shape (epochs,).
 
     Returns:
@@ -80,8 +81,8 @@ def momentum_mask_bound(
     learning_rate = _validate.real("learning_rate", learning_rate, 1e-70, longest)
     epochs = _validate.integer("epochs", epochs, 1, _MAX_EPOCHS)
     held = _validate.integer("steps_per_epoch", steps_per_epoch, 1, ranges.MAX_COUNT)
-    dim = _validate.integer("dim", dim, 1, ranges.MAX_DIM)
-    batch_size = _validate.integer("batch_size", batch_size, 1, ranges.MAX_COUNT)
+    dim = ranges.beside_noise("dim", dim, ranges.MAX_DIM, "noise_std", noise_std)
+    batch_size = ranges.beside_noise("batch_size", batch_size, ranges.MAX_COUNT, "noise_std", noise_std)
     keeps = 1 - np.atleast_1d(_validate.per_step("drop_rate", drop_rate, epochs, 0.0, math.nextafter(1, 0)))
     share = float(keeps.mean())
     variance, largest = (

@@ -17,8 +17,8 @@ def plain_mean_bound(
     smoothness: float,
     deviation: float = 0.0,
     noise_std: float = 0.0,
-    dim: int = 1,
-    batch_size: int = 1,
+    dim: int | None = None,
+    batch_size: int | None = None,
     drop_rate: ArrayLike = 0.0,
 ) -> DescentBound:
     r"""Bound on the plain mean (1/E) sum_e E|grad_e|^2 over the first iterates of E epochs that hold one mask for n steps.
@@ -40,8 +40,9 @@ def plain_mean_bound(
         smoothness: G in [1e-35, 1e35].
         deviation: s with E|g_i - grad|^2 <= s^2, 0 or in [1e-35, 1e35].
         noise_std: standard deviation sigma of an entry of the noise on the sum of the batch, 0 or in [1e-35, 1e35].
-        dim: d, 1..1e18, counted only where there is noise.
-        batch_size: B, 1..1e12, the number that the sum is divided by.
+        dim: d, 1..1e18, counted only where there is noise; needed there.
+        batch_size: B, 1..1e12, the number that the sum is divided by; needed where there is noise. Without noise None takes 1,
+            whose bound holds for every B.
         drop_rate: share of entries that the mask of an epoch drops, in [0, 1), a number or shape (epochs,).
 
     Returns:

@@ -73,7 +73,8 @@ CALLS: Calls = {
             sampling="poisson",
             sampling_rate=0.1,
         ),
-        call(objective_gap=2.0, steps=100_000, smoothness=1.0, clip_norm=1.0, noise_multiplier=1.0, dim=1_000_000),
+        call(objective_gap=2.0, steps=100_000, smoothness=1.0, clip_norm=1.0, noise_multiplier=1.0, dim=1_000_000,
+             batch_size=1000),
     ],
     "dptheory.convergence.noisy_sgd_bound": [
         call(**_STEP, deviation=0.5, noise_std=0.5, dim=10, batch_size=4, drop_rate=0.5, **_POISSON),
@@ -106,7 +107,7 @@ CALLS: Calls = {
         call(objective_gap=1.0, learning_rate=0.01, momentum=0.5, epochs=200, steps_per_epoch=3, smoothness=1.0, deviation=0.5,
              noise_std=0.5, dim=10, batch_size=4, drop_rate=0.5),
         call(objective_gap=1.0, learning_rate=0.1, momentum=0.0, epochs=2, steps_per_epoch=50, smoothness=1.0, noise_std=0.5,
-             drop_rate=[0.5, 0.0]),
+             dim=10, batch_size=4, drop_rate=[0.5, 0.0]),
         call(objective_gap=2.0, learning_rate=0.001, momentum=0.9, epochs=100_000, steps_per_epoch=1, smoothness=2.0,
              deviation=0.5, noise_std=0.1, dim=550_000, batch_size=1000, drop_rate=0.5),
     ],

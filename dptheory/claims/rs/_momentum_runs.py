@@ -99,6 +99,8 @@ def bound(
         steps_per_epoch=n,
         smoothness=G,
         noise_std=math.sqrt(energy),
+        dim=1,
+        batch_size=1,
         drop_rate=rate,
     )
 

@@ -65,6 +65,7 @@ def _worst(learning_rates: tuple[float, ...], G: float, rates: tuple[float, ...]
         smoothness=G,
         noise_std=math.sqrt(energy / 4),
         dim=4,
+        batch_size=1,
         drop_rate=rates,
         sampling="fixed",
     ).value
@@ -100,6 +101,7 @@ def _slack(
         smoothness=1.0,
         noise_std=math.sqrt(spread),
         dim=2,
+        batch_size=1,
         drop_rate=drops,
         sampling="fixed",
     ).value

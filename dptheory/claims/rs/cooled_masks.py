@@ -69,6 +69,8 @@ def _bound(rates: tuple[float, ...], G: float, drops: tuple[float, ...], energy:
         steps_per_epoch=1,
         smoothness=G,
         noise_std=math.sqrt(energy),
+        dim=1,
+        batch_size=1,
         drop_rate=drops,
     ).value
 

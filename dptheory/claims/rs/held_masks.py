@@ -205,6 +205,7 @@ def _slack(
         smoothness=1.0,
         noise_std=math.sqrt(spread),
         dim=2,
+        batch_size=1,
         drop_rate=rate,
     ).value
     return scale * bound / float((moments[:-1:n] @ [curvature**2, 1.0]).mean()) - 1

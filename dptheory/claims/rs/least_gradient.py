@@ -71,6 +71,7 @@ def _bound(gamma: float, G: float, r: float, T: int, energy: float = 0.0, gap: f
         smoothness=G,
         noise_std=math.sqrt(energy / 4),
         dim=4,
+        batch_size=1,
         drop_rate=r,
         sampling="fixed",
     )
@@ -84,6 +85,7 @@ def _mean(gamma: float, G: float, r: float, T: int, energy: float = 0.0, gap: fl
         smoothness=G,
         noise_std=math.sqrt(energy / 4),
         dim=4,
+        batch_size=1,
         drop_rate=r,
         sampling="fixed",
     ).value
@@ -199,6 +201,7 @@ def _slack(steps: float, gamma: float, rate: float, spread: float, curvature: fl
         smoothness=1.0,
         noise_std=math.sqrt(spread),
         dim=2,
+        batch_size=1,
         drop_rate=rate,
         sampling="fixed",
     )
