@@ -141,8 +141,8 @@ def noisy_sgd_bound(
     learning_rate: ArrayLike,
     steps: int,
     smoothness: float,
-    deviation: float = 0.0,
-    noise_std: float = 0.0,
+    deviation_norm: float = 0.0,
+    sum_noise_std: float = 0.0,
     dim: int | None = None,
     batch_size: int | None = None,
     drop_rate: ArrayLike = 0.0,
@@ -167,8 +167,8 @@ def noisy_sgd_bound(
         learning_rate: gamma in [1e-70, 2 / ((1 + b) G)), a number or shape (steps,); the paper takes 1/(G sqrt T).
         steps: T, 1..1e12.
         smoothness: G in [1e-35, 1e35].
-        deviation: s with E|g_i - grad|^2 <= s^2, 0 or in [1e-35, 1e35].
-        noise_std: standard deviation sigma of an entry of the noise on the sum of the batch, 0 or in [1e-35, 1e35].
+        deviation_norm: s with E|g_i - grad|^2 <= s^2, 0 or in [1e-35, 1e35].
+        sum_noise_std: standard deviation sigma of an entry of the noise on the sum of the batch, 0 or in [1e-35, 1e35].
         dim: d, 1..1e18, counted only where there is noise; needed there.
         batch_size: B, 1..1e12, the number that the sum is divided by; needed where there is noise. Without noise None takes 1,
             whose bound holds for every B.
@@ -192,10 +192,13 @@ def noisy_sgd_bound(
     """
     objective_gap = ranges.gap(objective_gap)
     smoothness = ranges.positive("smoothness", smoothness)
-    deviation, noise_std = ranges.not_negative("deviation", deviation), ranges.not_negative("noise_std", noise_std)
+    deviation_norm, sum_noise_std = (
+        ranges.not_negative("deviation_norm", deviation_norm),
+        ranges.not_negative("sum_noise_std", sum_noise_std),
+    )
     steps = _validate.integer("steps", steps, 1, ranges.MAX_COUNT)
-    dim = ranges.beside_noise("dim", dim, ranges.MAX_DIM, "noise_std", noise_std)
-    batch_size = ranges.beside_noise("batch_size", batch_size, ranges.MAX_COUNT, "noise_std", noise_std)
+    dim = ranges.beside_noise("dim", dim, ranges.MAX_DIM, "sum_noise_std", sum_noise_std)
+    batch_size = ranges.beside_noise("batch_size", batch_size, ranges.MAX_COUNT, "sum_noise_std", sum_noise_std)
     # of the gradient itself, and of the deviations
     growth = batch_second_moment(
         mean_norm=1.0, second_moment=1.0, batch_size=batch_size, sampling=sampling, sampling_rate=sampling_rate
@@ -216,8 +219,8 @@ def noisy_sgd_bound(
         per_gap, per_variance = changing_sums(keeps * moves * (2 - growth * moves), keeps * moves**2)
     return DescentBound(
         optimization=2 * smoothness * objective_gap * per_gap,
-        clipping=per_variance * spread * deviation**2,
-        noise=per_variance * dim * (noise_std / batch_size) ** 2,
+        clipping=per_variance * spread * deviation_norm**2,
+        noise=per_variance * dim * (sum_noise_std / batch_size) ** 2,
         bias=0.0,
     )
 

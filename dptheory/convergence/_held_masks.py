@@ -16,8 +16,8 @@ def held_mask_bound(
     epochs: int,
     steps_per_epoch: int,
     smoothness: float,
-    deviation: float = 0.0,
-    noise_std: float = 0.0,
+    deviation_norm: float = 0.0,
+    sum_noise_std: float = 0.0,
     dim: int | None = None,
     batch_size: int | None = None,
     drop_rate: ArrayLike = 0.0,
@@ -39,8 +39,8 @@ def held_mask_bound(
         epochs: 1..1e7.
         steps_per_epoch: n, 1..1e12.
         smoothness: G in [1e-35, 1e35].
-        deviation: s with E|g_i - grad|^2 <= s^2, 0 or in [1e-35, 1e35].
-        noise_std: standard deviation sigma of an entry of the noise on the sum of the batch, 0 or in [1e-35, 1e35].
+        deviation_norm: s with E|g_i - grad|^2 <= s^2, 0 or in [1e-35, 1e35].
+        sum_noise_std: standard deviation sigma of an entry of the noise on the sum of the batch, 0 or in [1e-35, 1e35].
         dim: d, 1..1e18, counted only where there is noise; needed there.
         batch_size: B, 1..1e12, the number that the sum is divided by; needed where there is noise. Without noise None takes 1,
             whose bound holds for every B.
@@ -68,8 +68,8 @@ def held_mask_bound(
         epochs=epochs,
         steps_per_epoch=steps_per_epoch,
         smoothness=smoothness,
-        deviation=deviation,
-        noise_std=noise_std,
+        deviation_norm=deviation_norm,
+        sum_noise_std=sum_noise_std,
         dim=dim,
         batch_size=batch_size,
         drop_rate=drop_rate,

@@ -82,7 +82,7 @@ def _draw(g: Array, settings: MeasureSettings, keeps: tuple[int, ...], rng: np.r
     by_size = g[np.argsort(-np.abs(g), kind="stable")]
     top, random, lost, squares = [], [], [], []
     for _ in range(settings.draws):
-        noise = settings.noise_std * rng.standard_normal(g.size)
+        noise = settings.sum_noise_std * rng.standard_normal(g.size)
         shuffled = rng.permutation(g)
         top.append(_cosines(by_size, noise)[every])
         random.append(_cosines(shuffled, noise)[every[:-1]])
@@ -103,7 +103,7 @@ def _cosine(fit: Fit, energy: float, keep: int, settings: MeasureSettings) -> fl
     have put just outside 0..|g|^2."""
     retained = min(float(np.sqrt(max(energy, 0.0))), fit.grad_norm)
     return pruning.pruned_cosine(
-        grad_norm=fit.grad_norm, retained_norm=retained, keep=keep, noise_std=settings.noise_std
+        grad_norm=fit.grad_norm, retained_norm=retained, keep=keep, noise_std=settings.sum_noise_std
     )
 
 

@@ -185,7 +185,7 @@ def test_a_gradient_that_can_be_measured() -> None:
     for layers in ({}, {"a": 3}, {"a": slice(0, 3), "b": 3}, [slice(0, 3)]):
         with pytest.raises(ValueError, match="layers must name"):
             measure(G, layers, SETTINGS, np.random.default_rng(0))
-    assert SETTINGS.noise_std == STD
+    assert SETTINGS.sum_noise_std == STD
 
 
 def test_ratios_of_rows() -> None:
