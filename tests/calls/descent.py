@@ -164,14 +164,14 @@ CALLS: Calls = {
     "dptheory.freezing.best_layer_steps": [
         call(layer_sizes=[[5, 0], [10, 3]], gradient_norms=[[1.0, 0.0], [0.5, 0.1]], curvature=[[1.0, 1.0], [0.5, 0.1]],
              learning_rate=[0.1, 0.05], steps=2, clip_norm=1.0, noise_multiplier=1.0, batch_size=4,
-             deviation=[[1.0, 0.0], [1.0, 1.0]]),
+             deviation_norm=[[1.0, 0.0], [1.0, 1.0]]),
         call(layer_sizes=[100_000, 450_000], gradient_norms=[0.5, 0.1], curvature=[1.0, 2.0], learning_rate=0.1, steps=100,
              clip_norm=0.1, noise_multiplier=1.54, batch_size=1000),
     ],
     "dptheory.freezing.best_freezing": [
         call(layer_sizes=[[5, 0], [10, 3]], gradient_norms=[[1.0, 0.0], [0.5, 0.1]], curvature=[[1.0, 1.0], [0.5, 0.1]],
              learning_rate=[0.1, 0.05], steps=2, clip_norm=[1.0, 0.5], noise_multiplier=1.0, batch_size=4,
-             deviation=[[1.0, 0.0], [1.0, 1.0]], layer_norms=[1.0, 2.0]),
+             deviation_norm=[[1.0, 0.0], [1.0, 1.0]], layer_norms=[1.0, 2.0]),
         call(layer_sizes=[100_000, 450_000], gradient_norms=[0.5, 0.1], curvature=[1.0, 2.0], learning_rate=0.1, steps=100,
              clip_norm=0.1, noise_multiplier=1.54, batch_size=1000),
     ],
