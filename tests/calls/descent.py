@@ -5,7 +5,7 @@ import numpy as np
 from dptheory.gradients import DistortionAngle, QuadraticForm
 from tests.calls import Calls, call, dear
 
-_SMALL, _LARGE = DistortionAngle(10, 1.0), DistortionAngle(1_000_000, 1.0)
+_SMALL, _LARGE = DistortionAngle(10, snr=1.0), DistortionAngle(1_000_000, snr=1.0)
 _FORM = QuadraticForm(weights=np.array([1.0, 0.5]), freedoms=np.array([2.0, 3.0]), noncentralities=np.array([0.0, 1.0]))
 _ROWS = [[1.0, 2.0], [0.5, -1.0], [2.0, 0.1]]
 _ANGLE = "dptheory.gradients.DistortionAngle"

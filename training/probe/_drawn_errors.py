@@ -42,8 +42,8 @@ def drawn_rows(
     by_size = np.cumsum(np.sort(g**2)[::-1])
     for i, (ratio, keep) in enumerate(zip(settings.keep_shares, keeps, strict=True)):
         top, random, lost = draws.top_cosines[:, i], draws.random_cosines[:, i], draws.random_lost[:, i]
-        random_mse = float(pruning.random_k_mse(g.size, keep, fit.sigma_g))
-        top_energy = float(pruning.top_k_energy(g.size, keep, fit.sigma_g))
+        random_mse = float(pruning.random_k_mse(g.size, keep, sigma_g=fit.sigma_g))
+        top_energy = float(pruning.top_k_energy(g.size, keep, sigma_g=fit.sigma_g))
         # what one mask lets us expect, averaged over the masks drawn: the difference is then the noise's alone
         given_masks = np.array([_cosine(fit, fit.zero_update_mse - part, keep, settings) for part in lost])
         swing = _cosine(fit, top_energy + top_k_spread[i], keep, settings) - _cosine(

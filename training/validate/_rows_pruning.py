@@ -56,7 +56,7 @@ def ranking_rows(snapshot: Snapshot, settings: ValidateSettings, generator: torc
     rows = []
     for ratio in settings.keep_shares:
         keep = round(ratio * summed.numel())  # 1 at least: pruning refuses other ratios
-        predicted = sparsification.captured_energy(summed.numel(), keep, snr)
+        predicted = sparsification.captured_energy(summed.numel(), keep, snr=snr)
         masks = [largest_entries([values], 1.0 - keep / summed.numel())[0] for values in noisy]
         for quantity, signal, assumption in (
             ("captured_energy", summed, RANKED),
