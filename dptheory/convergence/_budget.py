@@ -76,8 +76,9 @@ def private_bound(
 ) -> DescentBound:
     r"""The bound of Theorem 3.5 at a privacy budget and gamma = 1/(G sqrt T), zero bias on average.
 
-    The closed form whose best T is known; :func:`dpsgd_bound` at the same step size is smaller by a factor of about
-    1 - 1/(2 x sqrt T), x = 1 - drop_rate, where no step is biased.
+    The closed form whose best T is known. Where no step is biased, :func:`dpsgd_bound` at the same step size is smaller
+    (rs.clipped_steps): for large x sqrt T, x = 1 - drop_rate, its terms of clipping and noise by a factor of about
+    1 - 1/(2 x sqrt T), its first term hardly.
 
     (1/kappa) [(G Delta + M / 2) / sqrt T + D sqrt T] with D = :func:`privacy_term`; M = C^2 (1 + (1 - q) / B) for Poisson
     batches, C^2 for batches of fixed size. It falls up to T = (G Delta + M/2) / D and grows without bound after it.

@@ -28,7 +28,8 @@ def plain_mean_bound(
 
     Where rho_e never falls (a mask that is relaxed at a fixed step size) it is the worst case for n = 1, and without deviation
     and noise for gamma_e G <= 1. Where rho_e falls (gradual cooling, a decaying step) early epochs can count for nothing, as if
-    the run had begun later: a function can save its gap for the epochs that use little of it.
+    the run had begun later: a function can save its gap for the epochs that use little of it. For n > 1 the least deviation or
+    noise lifts it, as it does :func:`held_mask_bound`.
 
     Needs, and cannot check: what :func:`held_mask_bound` needs.
 

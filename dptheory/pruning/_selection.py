@@ -24,10 +24,11 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(60)
 def magnitude_noise(zcdp_rho: float) -> float:
     r"""Noise multiplier with which \|g\| + N(0, (sigma_a C)^2) is rho-zCDP: 1 / sqrt(2 rho), whatever dim, keep and groups.
 
-    The entrywise absolute values of two gradients are at most as far apart as the gradients: one example moves them by C.
+    The entrywise absolute values of two gradients are at most as far apart as the gradients: one example added or removed moves
+    them by at most C.
 
     Args:
-        zcdp_rho: zCDP budget of one step, in [1e-70, 1e70].
+        zcdp_rho: zCDP budget of one step, one example added or removed, in [1e-70, 1e70].
 
     Returns:
         The noise multiplier sigma_a, > 0.
@@ -52,7 +53,7 @@ def gumbel_rate(*, zcdp_rho: float, keep: int) -> float:
     at most sqrt(2) lambda \|v_group\|. One step spends K lambda^2 C^2 / 4 over all groups together.
 
     Args:
-        zcdp_rho: zCDP budget of one step, in [1e-70, 1e70].
+        zcdp_rho: zCDP budget of one step, one example added or removed, in [1e-70, 1e70].
         keep: number kept in a group, 1..1e12.
 
     Returns:
