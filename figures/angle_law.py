@@ -14,7 +14,7 @@ def data() -> Data:
     ratio = np.logspace(-2, 2, 81)
     columns: Data = {"snr / sqrt(d)": ratio, "arctan": np.degrees(np.arctan(1 / ratio))}
     for dim in DIMS:
-        found = [DistortionAngle(dim, float(t) * dim**0.5) for t in ratio]
+        found = [DistortionAngle(dim, snr=float(t) * dim**0.5) for t in ratio]
         columns[f"mean d = {dim}"] = np.degrees([angle.mean() for angle in found])
         columns[f"sd d = {dim}"] = np.degrees([angle.var() ** 0.5 for angle in found])
     return columns

@@ -23,7 +23,9 @@ def data() -> Data:
     sigmas = {epsilon: float(get_sigma_gaussian(epsilon, DELTA)) for epsilon in EPSILONS}
     columns: Data = {"dim": dims.astype(float)}
     for epsilon, sigma in sigmas.items():
-        columns[f"epsilon {epsilon:g}"] = np.array([DistortionAngle(int(d), 1 / sigma).expected_cos() for d in dims])
+        columns[f"epsilon {epsilon:g}"] = np.array(
+            [DistortionAngle(int(d), snr=1 / sigma).expected_cos() for d in dims]
+        )
     mean, error = np.full(dims.size, np.nan), np.full(dims.size, np.nan)
     for dim in _SIMULATED:
         sampler = partial(_cosines, dim=dim, sigma=sigmas[1.0])

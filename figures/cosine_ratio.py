@@ -14,7 +14,9 @@ def data() -> Data:
     """Cosine of perturbed top-k over the cosine of DP-SGD, linear in rho between random-k and top-k."""
     keeps = np.unique(np.round(np.concatenate([np.logspace(0.7, 4, 80), np.linspace(500, 9999, 40)])).astype(int))
     keeps = keeps[keeps < DIM]
-    random, top = (np.array([pruning.cosine_ratio(DIM, int(keep), theta) for keep in keeps]) for theta in (0.0, np.inf))
+    random, top = (
+        np.array([pruning.cosine_ratio(DIM, int(keep), theta=theta) for keep in keeps]) for theta in (0.0, np.inf)
+    )
     columns: Data = {"k": keeps / DIM}
     for rho in GAINS:
         columns[f"rho {rho:g}"] = random + rho * (top - random)

@@ -16,7 +16,9 @@ def data() -> Data:
     keeps = np.unique(np.linspace(0.01, 0.99, 50).round(2))
     columns: Data = {"x": keeps, "random": keeps}
     for snr in _SNRS:
-        columns[f"t = {snr:g}"] = np.array([sparsification.captured_energy(DIM, round(x * DIM), snr) for x in keeps])
+        columns[f"t = {snr:g}"] = np.array(
+            [sparsification.captured_energy(DIM, round(x * DIM), snr=snr) for x in keeps]
+        )
     columns["signed t = 1"] = np.array(
         [sparsification.signed_captured_energy(keep_share=float(x), snr=1.0) for x in keeps]
     )

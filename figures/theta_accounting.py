@@ -50,7 +50,7 @@ def data() -> Data:
     )
     for name in (*METHODS, "joint"):
         thetas = columns[f"theta {name}"]
-        columns[f"rho {name}"] = np.array([pruning.retained_gain(DIM, KEEP, float(t)) for t in thetas])
+        columns[f"rho {name}"] = np.array([pruning.retained_gain(DIM, KEEP, theta=float(t)) for t in thetas])
     return columns
 
 

@@ -18,9 +18,11 @@ def data() -> Data:
     lost = np.cumsum(squares, axis=1)[:, DIM - 1 - keeps] / DIM
     return {
         "k": keeps / DIM,
-        "random-k": np.array([float(pruning.random_k_mse(DIM, int(K), 1.0)) / DIM for K in keeps]),
-        "exact": np.array([float(pruning.top_k_mse(DIM, int(K), 1.0)) / DIM for K in keeps]),
-        "asymptotic": np.array([float(pruning.top_k_mse(DIM, int(K), 1.0, method="asymptotic")) / DIM for K in keeps]),
+        "random-k": np.array([float(pruning.random_k_mse(DIM, int(K), sigma_g=1.0)) / DIM for K in keeps]),
+        "exact": np.array([float(pruning.top_k_mse(DIM, int(K), sigma_g=1.0)) / DIM for K in keeps]),
+        "asymptotic": np.array(
+            [float(pruning.top_k_mse(DIM, int(K), sigma_g=1.0, method="asymptotic")) / DIM for K in keeps]
+        ),
         "printed": np.array([printed_top_k_mse(DIM, int(K), 1.0) / DIM for K in keeps]),
         "simulated": lost.mean(axis=0),
         "standard error": lost.std(axis=0, ddof=1) / np.sqrt(_DRAWS),

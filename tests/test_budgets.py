@@ -40,7 +40,7 @@ def test_a_delta_that_covers_joining_affords_every_dispersion() -> None:
         )
         < math.inf
     )
-    sure = [IndexSteps(steps=99, mechanism=SubsetMallows(20, 5, math.inf))]
+    sure = [IndexSteps(steps=99, mechanism=SubsetMallows(20, 5, theta=math.inf))]
     assert run_epsilon(releases=sure, sampling_rate=1e-7, noise_multiplier=1.0, delta=1e-5) == 0.0
     assert run_epsilon(releases=sure, sampling_rate=1e-3, noise_multiplier=1.0, delta=1e-5) == math.inf
 
@@ -65,7 +65,7 @@ def test_very_many_releases(exponent: int) -> None:
         epsilon=1.0, delta=1e-5, dim=256, keep=26, steps=10**7
     )  # by the Fourier transform
     assert found * math.sqrt(count) == pytest.approx(reference * math.sqrt(1e7), rel=1e-4)
-    law = privacy.loss_law(mechanism=SubsetMallows(256, 26, found))
+    law = privacy.loss_law(mechanism=SubsetMallows(256, 26, theta=found))
     assert law.delta(epsilon=1.0, count=count) <= 1e-5 and law.epsilon(delta=1e-5, count=count) == pytest.approx(
         1.0, rel=1e-5
     )
@@ -84,9 +84,9 @@ def test_small_joint_budgets_do_not_collapse(epsilon: float) -> None:
         groups=100,
     )
     assert theta >= pruning.theta_for_budget(epsilon=epsilon, dim=256, keep=26, steps=10, groups=100)
-    assert privacy.loss_law(mechanism=SubsetMallows(256, 26, theta)).epsilon(delta=1e-5, count=1000) <= epsilon * (
-        1 + 1e-6
-    )
+    assert privacy.loss_law(mechanism=SubsetMallows(256, 26, theta=theta)).epsilon(
+        delta=1e-5, count=1000
+    ) <= epsilon * (1 + 1e-6)
     assert theta >= (1 - 1e-5) * privacy.theta_for_delta_budget(
         epsilon=epsilon, delta=1e-5, dim=256, keep=26, steps=10, groups=100
     )
@@ -98,7 +98,7 @@ def test_joint_budgets_of_the_paper() -> None:
     thetas = [theta_for_joint_budget(epsilon=epsilon, delta=1e-5, **PAPER) for epsilon in (1.02, 1.05, 1.12)]
     assert thetas == sorted(thetas) and thetas[0] > 5e-8 and thetas[2] > 3e-5
     for epsilon, theta in zip((1.02, 1.05, 1.12), thetas, strict=True):
-        run = [IndexSteps(steps=875, mechanism=SubsetMallows(256, 26, theta), groups=10_547)]
+        run = [IndexSteps(steps=875, mechanism=SubsetMallows(256, 26, theta=theta), groups=10_547)]
         spent = run_epsilon(releases=run, sampling_rate=PAPER["sampling_rate"], noise_multiplier=10.0, delta=1e-5)
         assert spent == pytest.approx(
             epsilon, rel=0.004
@@ -111,14 +111,14 @@ def test_joint_budgets_of_the_paper() -> None:
 )
 def test_weak_index_sets_cost_what_the_values_cost(sigma: float, rate: float, steps: int, most: float) -> None:
     theta = 0.01 / (steps * 10_547 * 52) if steps == 875 else 1e-12
-    run = [IndexSteps(steps=steps, mechanism=SubsetMallows(256, 26, theta), groups=10_547)]
+    run = [IndexSteps(steps=steps, mechanism=SubsetMallows(256, 26, theta=theta), groups=10_547)]
     found = run_epsilon(releases=run, sampling_rate=rate, noise_multiplier=sigma, delta=1e-5)
     values = privacy.epsilon_bounds(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=1e-5)
     assert values.lower <= found <= most
 
 
 def test_dispersions_that_change() -> None:
-    models = [SubsetMallows(256, keep, 1e-6) for keep in (200, 100, 26)]
+    models = [SubsetMallows(256, keep, theta=1e-6) for keep in (200, 100, 26)]
     parts = [IndexSteps(steps=100, mechanism=model, groups=50) for model in models]
     epsilons = [p.epsilon for p in parts]
     assert epsilons == pytest.approx([100 * 50 * 1e-6 * s for s in (112, 200, 52)])
@@ -145,12 +145,12 @@ def test_the_gain_of_a_dispersion_and_back() -> None:
     for dim, keep in ((2, 1), (256, 26), (10**6, 10**5)):
         for gain in (1e-12, 0.3, 0.9):
             theta = pruning.theta_for_retained_gain(retained_gain=gain, dim=dim, keep=keep)
-            assert SubsetMallows(dim, keep, theta).retained_gain() == pytest.approx(gain, rel=1e-9)
+            assert SubsetMallows(dim, keep, theta=theta).retained_gain() == pytest.approx(gain, rel=1e-9)
     assert pruning.theta_for_retained_gain(retained_gain=0.0, dim=4, keep=2) == 0.0
     assert pruning.theta_for_retained_gain(retained_gain=1.0, dim=4, keep=2) == math.inf
     assert 0 <= pruning.theta_for_retained_gain(retained_gain=5e-324, dim=256, keep=26) < 1e-300
     theta = privacy.theta_for_delta_budget(epsilon=1.0, delta=1e-5, dim=256, keep=26, steps=875, groups=100)
-    gain = SubsetMallows(256, 26, theta).retained_gain()
+    gain = SubsetMallows(256, 26, theta=theta).retained_gain()
     assert privacy.epsilon_for_retained_gain(
         retained_gain=gain, delta=1e-5, dim=256, keep=26, steps=875, groups=100
     ) == pytest.approx(1.0, rel=1e-5)
@@ -228,7 +228,7 @@ def test_the_largest_bound_of_an_audit_takes_no_memory() -> None:
 
 
 def test_index_prv_numbers() -> None:
-    variable = IndexPRV(mechanism=SubsetMallows(6, 3, 0.1), releases=7)
+    variable = IndexPRV(mechanism=SubsetMallows(6, 3, theta=0.1), releases=7)
     assert (variable.error, variable.releases, variable.pm_inf) == (0.2, 7, 0.0)
 
 
@@ -260,11 +260,11 @@ def test_masks_of_nearly_all_and_of_nothing() -> None:
     ("call", "says"),
     [
         (
-            lambda: IndexPRV(mechanism=SubsetMallows(8, 3, 0.1), releases=10**13),
+            lambda: IndexPRV(mechanism=SubsetMallows(8, 3, theta=0.1), releases=10**13),
             "releases must be an integer in 1..1000000000000",
         ),
-        (lambda: pruning.released_top_k_mse(4, 2, 1.0, noise_std=-1.0), "noise_std must be a number in"),
-        (lambda: pruning.released_top_k_mse(4, 2, 1.0, noise_std=1e-80), "noise_std must be 0 or a number in"),
+        (lambda: pruning.released_top_k_mse(4, 2, sigma_g=1.0, noise_std=-1.0), "noise_std must be a number in"),
+        (lambda: pruning.released_top_k_mse(4, 2, sigma_g=1.0, noise_std=1e-80), "noise_std must be 0 or a number in"),
         (
             lambda: pruning.selection_gains(
                 zcdp_rho=1.0, dim=4, keep=2, groups=1, sigma_g=1.0, clip_norm=1.0, noise_multiplier=-1.0
@@ -301,7 +301,7 @@ def test_masks_of_nearly_all_and_of_nothing() -> None:
         (lambda: privacy.epsilon_for_retained_gain(retained_gain=1.5, delta=1e-5, dim=8, keep=3), "retained_gain"),
         (lambda: privacy.epsilon_for_retained_gain(retained_gain=0.5, delta=1e-5, dim=8, keep=3, steps=0), "steps"),
         (lambda: pruning.theta_for_retained_gain(retained_gain=0.5, dim=8, keep=8), "keep"),
-        (lambda: IndexSteps(steps=0, mechanism=SubsetMallows(8, 3, 0.1)), "steps"),
+        (lambda: IndexSteps(steps=0, mechanism=SubsetMallows(8, 3, theta=0.1)), "steps"),
         (lambda: run_epsilon(releases=[], sampling_rate=0.1, noise_multiplier=1.0, delta=1e-5), "releases must hold"),
         (
             lambda: privacy.joint_epsilon(delta=1e-5, values=lambda d: 1.0, index_epsilon=0.1, rdp=[1.0]),

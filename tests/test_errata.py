@@ -161,7 +161,7 @@ def _random_sparsification() -> list[str]:
 
 def _layer_freezing() -> list[str]:
     before, after = _bias_angles()
-    weak, strong = gradients.DistortionAngle(10, 0.02), gradients.DistortionAngle(10, 20.0)
+    weak, strong = gradients.DistortionAngle(10, snr=0.02), gradients.DistortionAngle(10, snr=20.0)
     spread = (weak.var() + strong.var()) / 2 + (weak.mean() - strong.mean()) ** 2 / 4
     sums = 3 * F(12, 13) - 2 * F(3, 5) - F(1, 10), F(3 - 2) - F(1, 10)
     turned = [float(norm.cdf(-float(s))) for s in sums]  # six times the signal, over sigma C = 1
@@ -239,13 +239,13 @@ def _gradient_embedding() -> list[str]:
 
 def _gradient_index() -> list[str]:
     theta = math.log(2) / 2
-    error = pruning.perturbed_top_k_mse(2, 1, theta, sigma_g=0.01) + 1
-    ratio = pruning.cosine_ratio(2, 1, theta)
+    error = pruning.perturbed_top_k_mse(2, 1, theta=theta, sigma_g=0.01) + 1
+    ratio = pruning.cosine_ratio(2, 1, theta=theta)
     threshold = min(pruning.least_retained_gain(10**6, keep, method="asymptotic") for keep in range(1000, 10**6, 1000))
     assert threshold >= 0.478
     bought = pruning.index_budget(epsilon=0.01, dim=256, keep=26, steps=875, groups=10547)
-    exact, printed = pruning.top_k_mse(2, 1, 1.0), printed_top_k_mse(2, 1, 1.0)
-    total = pruning.perturbed_top_k_mse(2, 1, theta, sigma_g=math.sqrt(4 / 3)) + 1
+    exact, printed = pruning.top_k_mse(2, 1, sigma_g=1.0), printed_top_k_mse(2, 1, 1.0)
+    total = pruning.perturbed_top_k_mse(2, 1, theta=theta, sigma_g=math.sqrt(4 / 3)) + 1
     assert F(4, 3) <= printed_beta(1.0, 1, 2, theta) and total > 2
     order_2 = privacy.subsampled_gaussian_rdp(orders=[2], sampling_rate=1.0, noise_multiplier=3.0)[0]
     added = F(float(order_2)).limit_denominator(100)
@@ -253,7 +253,8 @@ def _gradient_index() -> list[str]:
     return [
         r"$d = 2$, one entry kept, $e^{-2\theta} = \frac12$, $C = \sigma = 1$, "
         rf"$\sigma_g^2 = 10^{{-4}}$: DP-SGD has the error 2, GIP {error:.4f}, the zero update "
-        f"{pruning.zero_update_mse(2, 0.01):.4f}; and the expected cosine with the gradient falls to {ratio:.3f} of DP-SGD's.",
+        f"{pruning.zero_update_mse(2, sigma_g=0.01):.4f}; and "
+        f"the expected cosine with the gradient falls to {ratio:.3f} of DP-SGD's.",
         r"exceeds a threshold that is at least 0.478 for every $k$.",
         rf"At $\epsilon = 1$ the indices get $\epsilon_2 = 0.01$. Shared over 875 steps (Table 2, printed for SVHN) and 10547 "
         r"groups of 256 it leaves "

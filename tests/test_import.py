@@ -52,7 +52,7 @@ def test_heavy_packages_wait_for_those_who_need_them() -> None:
 
 
 def test_submodules_load_on_first_use() -> None:
-    code = "import dptheory; print(float(dptheory.pruning.random_k_mse(4, 1, 1.0)), 'privacy' in dir(dptheory))"
+    code = "import dptheory; print(float(dptheory.pruning.random_k_mse(4, 1, sigma_g=1.0)), 'privacy' in dir(dptheory))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["3.0", "True"]
 
 

@@ -79,7 +79,7 @@ def test_the_bench_agrees_with_the_checks_themselves() -> None:
 
 
 def _error(dim: int, keep: int) -> float:
-    return float(pruning.random_k_mse(dim, keep, 1.0))
+    return float(pruning.random_k_mse(dim, keep, sigma_g=1.0))
 
 
 CIRCLES = {

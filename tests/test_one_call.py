@@ -116,7 +116,7 @@ def command():
     from dptheory import pruning
     from dptheory.privacy import gaussian_mu as mu
     with user_errors():
-        show(pruning.top_k_mse(3, 1, mu(1.0, 1e-5)))
+        show(pruning.top_k_mse(3, 1, sigma_g=mu(1.0, 1e-5)))
 """
 
 

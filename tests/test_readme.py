@@ -107,9 +107,9 @@ def test_the_printed_top_k_error_counts_a_factor_twice() -> None:
     printed = claims.get("gip.mse_t0").printed
     assert printed is not None
     for dim, keep in ((1000, 100), (10**6, 3 * 10**5)):
-        asymptotic = float(pruning.top_k_mse(dim, keep, 1.0, method="asymptotic"))
+        asymptotic = float(pruning.top_k_mse(dim, keep, sigma_g=1.0, method="asymptotic"))
         assert printed(dim, keep, 1.0) == pytest.approx((1 - keep / dim) * asymptotic, rel=1e-12)
-        assert float(pruning.top_k_mse(dim, keep, 1.0)) == pytest.approx(asymptotic, rel=0.01)
+        assert float(pruning.top_k_mse(dim, keep, sigma_g=1.0)) == pytest.approx(asymptotic, rel=0.01)
 
 
 def test_the_printed_condition_is_met_where_not_updating_has_a_smaller_error_and_the_direction_is_worse() -> None:
@@ -119,10 +119,10 @@ def test_the_printed_condition_is_met_where_not_updating_has_a_smaller_error_and
         pruning.beta(clip_norm=1.0, keep=keep, dim=dim, theta=theta)
     )  # the printed condition at sigma = 1
     error = (
-        float(pruning.perturbed_top_k_mse(dim, keep, theta, sigma_g=sigma_g)) + keep
+        float(pruning.perturbed_top_k_mse(dim, keep, theta=theta, sigma_g=sigma_g)) + keep
     )  # kept entries carry noise of variance 1
-    assert float(pruning.zero_update_mse(dim, sigma_g)) < error < dim  # dim: the error of DP-SGD
-    assert pruning.cosine_ratio(dim, keep, theta) < 1
+    assert float(pruning.zero_update_mse(dim, sigma_g=sigma_g)) < error < dim  # dim: the error of DP-SGD
+    assert pruning.cosine_ratio(dim, keep, theta=theta) < 1
 
 
 def test_at_the_papers_budget_the_selection_cannot_be_told_from_a_random_one() -> None:

@@ -17,6 +17,7 @@ import dptheory
 import training
 from dptheory import cli, privacy
 from dptheory.privacy import least_noise_multiplier
+from dptheory.pruning import top_k_mse
 from tests.calls.walk import callables, modules
 from tests.every import every
 from training import __main__ as training_cli
@@ -183,16 +184,14 @@ def _positional(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def _fixed(names: list[str], required: int) -> bool:
-    sizes = _family("sizes and")
-    laws = sizes[2:]
+    sizes = _family("sizes")
     gaussian = _family("Gaussian privacy")
     vectors = _family("one vector")
     ordered = [name for name in gaussian if name in names]
     return (
         names == []
         or (len(names) == 1 and (required == 1 or names[0] in vectors or names[0] in sizes[:1]))
-        or (names[:2] == sizes[:2] and (len(names) == 2 or (len(names) == 3 and names[2] in laws)))
-        or (len(names) == 2 and names[0] == sizes[0] and names[1] in _family("law of a whole"))
+        or names == sizes[:2]
         or (len(names) == 2 and names == ordered)
         or any(
             names == _family(start)
@@ -246,6 +245,10 @@ def test_two_numbers_in_the_wrong_order_are_an_error() -> None:
     """The call that gave 14.5 times too little noise: delta and sampling rate exchanged."""
     with pytest.raises(TypeError, match=r"least_noise_multiplier\(\) takes 0 positional arguments but 4 were given"):
         least_noise_multiplier(3.0, 0.02, 1e-5, 2000)  # type: ignore[misc]
+    with pytest.raises(TypeError, match=r"top_k_mse\(\) takes 2 positional arguments but 3 were given"):
+        top_k_mse(256, 2, 26)  # type: ignore[misc]
+    with pytest.raises(ValueError, match=r"keep must be an integer in 1\.\.26, got 256"):
+        top_k_mse(26, 256, sigma_g=2)
     assert least_noise_multiplier(epsilon=3.0, delta=1e-5, sampling_rate=0.02, steps=2000) == pytest.approx(
         1.4525, abs=2e-3
     )

@@ -96,7 +96,7 @@ def _bought() -> list[BoughtSelection]:
         bought = pruning.index_budget(
             epsilon=_INDEX_EPSILON, dim=PAPER_GROUP, keep=PAPER_KEEP, steps=steps, groups=PAPER_GROUPS
         )
-        pruned = pruning.perturbed_top_k_mse(PAPER_GROUP, PAPER_KEEP, bought.theta, sigma_g=_SIGMA_G)
+        pruned = pruning.perturbed_top_k_mse(PAPER_GROUP, PAPER_KEEP, theta=bought.theta, sigma_g=_SIGMA_G)
         rows.append(
             BoughtSelection(
                 steps=steps,
@@ -107,8 +107,8 @@ def _bought() -> list[BoughtSelection]:
                     pruning.noise_mse(keep=PAPER_GROUP * PAPER_GROUPS, clip_norm=1.0, noise_multiplier=sigma)
                 ),
                 gip_mse=PAPER_GROUPS * float(pruned) + float(noise),
-                zero_update_mse=float(pruning.zero_update_mse(PAPER_GROUP * PAPER_GROUPS, _SIGMA_G)),
-                cosine_ratio=pruning.cosine_ratio(PAPER_GROUP, PAPER_KEEP, bought.theta, groups=PAPER_GROUPS),
+                zero_update_mse=float(pruning.zero_update_mse(PAPER_GROUP * PAPER_GROUPS, sigma_g=_SIGMA_G)),
+                cosine_ratio=pruning.cosine_ratio(PAPER_GROUP, PAPER_KEEP, theta=bought.theta, groups=PAPER_GROUPS),
                 total_variation=bought.total_variation,
             )
         )

@@ -18,7 +18,7 @@ def angle(
     from dptheory import gradients
 
     with user_errors():
-        found = gradients.angle_summary(dim, snr)
+        found = gradients.angle_summary(dim, snr=snr)
     values = {
         "expected cosine": found.expected_cos,
         "mean angle, radians": found.mean,

@@ -19,8 +19,8 @@ def dpsgd_bound(
     smoothness: float,
     clip_norm: float,
     noise_multiplier: float = 0.0,
-    dim: int = 1,
-    batch_size: int = 1,
+    dim: int | None = None,
+    batch_size: int | None = None,
     drop_rate: float = 0.0,
     kappa: float | None = None,
     bias: float | None = None,
@@ -50,8 +50,9 @@ def dpsgd_bound(
         smoothness: G in [1e-35, 1e35].
         clip_norm: C in [1e-35, 1e35].
         noise_multiplier: sigma, 0 or in [1e-35, 1e35].
-        dim: d, 1..1e18, counted only where there is noise.
-        batch_size: B, 1..1e12, the number that the sum is divided by.
+        dim: d, 1..1e18, counted only where there is noise; needed there.
+        batch_size: B, 1..1e12, the number that the sum is divided by; needed where there is noise. Without noise None takes 1,
+            whose bound holds for every B.
         drop_rate: share of entries that the mask drops, in [0, 1).
         kappa: sum_t E[P'_t h'_t |mask * grad_t|] / sum_t E[P_t h_t |grad_t|], at least 1 - drop_rate, and 1 for rate 0;
             None takes 1 - drop_rate, with which the bound holds whatever kappa is; at most 1e70.
@@ -81,6 +82,9 @@ def dpsgd_bound(
     steps = _validate.integer("steps", steps, 1, ranges.MAX_COUNT)
     clip_norm, drop_rate = ranges.positive("clip_norm", clip_norm), ranges.drop_rate(drop_rate)
     learning_rate, smoothness = ranges.learning_rate(learning_rate), ranges.positive("smoothness", smoothness)
+    noise_multiplier = ranges.not_negative("noise_multiplier", noise_multiplier)
+    dim = ranges.beside_noise("dim", dim, ranges.MAX_DIM, "noise_multiplier", noise_multiplier)
+    batch_size = ranges.beside_noise("batch_size", batch_size, ranges.MAX_COUNT, "noise_multiplier", noise_multiplier)
     if bias is not None:
         bias = _validate.real("bias", bias, -ranges.LARGEST_SQUARE, ranges.LARGEST_SQUARE)
     most = batch_second_moment(
@@ -137,10 +141,10 @@ def noisy_sgd_bound(
     learning_rate: ArrayLike,
     steps: int,
     smoothness: float,
-    deviation: float = 0.0,
-    noise_std: float = 0.0,
-    dim: int = 1,
-    batch_size: int = 1,
+    deviation_norm: float = 0.0,
+    sum_noise_std: float = 0.0,
+    dim: int | None = None,
+    batch_size: int | None = None,
     drop_rate: ArrayLike = 0.0,
     sampling: str = "poisson",
     sampling_rate: float | None = None,
@@ -163,10 +167,11 @@ def noisy_sgd_bound(
         learning_rate: gamma in [1e-70, 2 / ((1 + b) G)), a number or shape (steps,); the paper takes 1/(G sqrt T).
         steps: T, 1..1e12.
         smoothness: G in [1e-35, 1e35].
-        deviation: s with E|g_i - grad|^2 <= s^2, 0 or in [1e-35, 1e35].
-        noise_std: standard deviation sigma of an entry of the noise on the sum of the batch, 0 or in [1e-35, 1e35].
-        dim: d, 1..1e18, counted only where there is noise.
-        batch_size: B, 1..1e12, the number that the sum is divided by.
+        deviation_norm: s with E|g_i - grad|^2 <= s^2, 0 or in [1e-35, 1e35].
+        sum_noise_std: standard deviation sigma of an entry of the noise on the sum of the batch, 0 or in [1e-35, 1e35].
+        dim: d, 1..1e18, counted only where there is noise; needed there.
+        batch_size: B, 1..1e12, the number that the sum is divided by; needed where there is noise. Without noise None takes 1,
+            whose bound holds for every B.
         drop_rate: share of entries that the mask drops, in [0, 1), a number or shape (steps,).
         sampling: "poisson" or "fixed", see :mod:`dptheory.convergence`.
         sampling_rate: q of Poisson batches; None takes 0, right for every q. Not allowed with "fixed".
@@ -187,10 +192,13 @@ def noisy_sgd_bound(
     """
     objective_gap = ranges.gap(objective_gap)
     smoothness = ranges.positive("smoothness", smoothness)
-    deviation, noise_std = ranges.not_negative("deviation", deviation), ranges.not_negative("noise_std", noise_std)
+    deviation_norm, sum_noise_std = (
+        ranges.not_negative("deviation_norm", deviation_norm),
+        ranges.not_negative("sum_noise_std", sum_noise_std),
+    )
     steps = _validate.integer("steps", steps, 1, ranges.MAX_COUNT)
-    dim = _validate.integer("dim", dim, 1, ranges.MAX_DIM)
-    batch_size = _validate.integer("batch_size", batch_size, 1, ranges.MAX_COUNT)
+    dim = ranges.beside_noise("dim", dim, ranges.MAX_DIM, "sum_noise_std", sum_noise_std)
+    batch_size = ranges.beside_noise("batch_size", batch_size, ranges.MAX_COUNT, "sum_noise_std", sum_noise_std)
     # of the gradient itself, and of the deviations
     growth = batch_second_moment(
         mean_norm=1.0, second_moment=1.0, batch_size=batch_size, sampling=sampling, sampling_rate=sampling_rate
@@ -211,8 +219,8 @@ def noisy_sgd_bound(
         per_gap, per_variance = changing_sums(keeps * moves * (2 - growth * moves), keeps * moves**2)
     return DescentBound(
         optimization=2 * smoothness * objective_gap * per_gap,
-        clipping=per_variance * spread * deviation**2,
-        noise=per_variance * dim * (noise_std / batch_size) ** 2,
+        clipping=per_variance * spread * deviation_norm**2,
+        noise=per_variance * dim * (sum_noise_std / batch_size) ** 2,
         bias=0.0,
     )
 

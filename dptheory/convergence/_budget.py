@@ -76,8 +76,9 @@ def private_bound(
 ) -> DescentBound:
     r"""The bound of Theorem 3.5 at a privacy budget and gamma = 1/(G sqrt T), zero bias on average.
 
-    The closed form whose best T is known; :func:`dpsgd_bound` at the same step size is smaller by a factor of about
-    1 - 1/(2 x sqrt T), x = 1 - drop_rate, where no step is biased.
+    The closed form whose best T is known. Where no step is biased, :func:`dpsgd_bound` at the same step size is smaller
+    (rs.clipped_steps): for large x sqrt T, x = 1 - drop_rate, its terms of clipping and noise by a factor of about
+    1 - 1/(2 x sqrt T), its first term hardly.
 
     (1/kappa) [(G Delta + M / 2) / sqrt T + D sqrt T] with D = :func:`privacy_term`; M = C^2 (1 + (1 - q) / B) for Poisson
     batches, C^2 for batches of fixed size. It falls up to T = (G Delta + M/2) / D and grows without bound after it.
@@ -92,7 +93,7 @@ def private_bound(
         noise_per_root_step: D, mask included, 0 or in [1e-100, 1e200].
         drop_rate: share of entries that the mask drops, in [0, 1), for the default of kappa.
         kappa: as in :func:`dpsgd_bound`.
-        batch_size: B, 1..1e12: of the noise it cancels, and counts in M alone.
+        batch_size: B, 1..1e12: of the noise it cancels, and counts in M alone; the bound for 1 holds for every B.
         sampling, sampling_rate: as in :func:`dpsgd_bound`.
 
     Returns:
@@ -117,7 +118,7 @@ def private_bound(
         steps=steps,
         smoothness=smoothness,
         clip_norm=clip_norm,
-        batch_size=batch_size,
+        batch_size=_validate.integer("batch_size", batch_size, 1, ranges.MAX_COUNT),
         drop_rate=drop_rate,
         kappa=kappa,
         bias=0.0,
@@ -149,7 +150,7 @@ def optimal_steps(
 
     Args:
         objective_gap, smoothness, clip_norm, noise_per_root_step: as for :func:`private_bound`.
-        batch_size, sampling, sampling_rate: as for :func:`private_bound`.
+        batch_size, sampling, sampling_rate: as for :func:`private_bound`; 1 gives at most twice the steps that the true B gives.
 
     Returns:
         The number of steps, >= 1; inf without noise.

@@ -42,20 +42,23 @@ def held_epochs(
     epochs: int,
     steps_per_epoch: int,
     smoothness: float,
-    deviation: float,
-    noise_std: float,
-    dim: int,
-    batch_size: int,
+    deviation_norm: float,
+    sum_noise_std: float,
+    dim: int | None,
+    batch_size: int | None,
     drop_rate: ArrayLike,
     most: int,
 ) -> HeldEpochs:
     """The arguments within their ranges; ``most`` epochs."""
     objective_gap, smoothness = ranges.gap(objective_gap), ranges.positive("smoothness", smoothness)
-    deviation, noise_std = ranges.not_negative("deviation", deviation), ranges.not_negative("noise_std", noise_std)
+    deviation_norm, sum_noise_std = (
+        ranges.not_negative("deviation_norm", deviation_norm),
+        ranges.not_negative("sum_noise_std", sum_noise_std),
+    )
     epochs = _validate.integer("epochs", epochs, 1, most)
     steps_per_epoch = _validate.integer("steps_per_epoch", steps_per_epoch, 1, ranges.MAX_COUNT)
-    dim = _validate.integer("dim", dim, 1, ranges.MAX_DIM)
-    batch_size = _validate.integer("batch_size", batch_size, 1, ranges.MAX_COUNT)
+    dim = ranges.beside_noise("dim", dim, ranges.MAX_DIM, "sum_noise_std", sum_noise_std)
+    batch_size = ranges.beside_noise("batch_size", batch_size, ranges.MAX_COUNT, "sum_noise_std", sum_noise_std)
     longest = math.nextafter(2 / smoothness, 0)
     moves = smoothness * _validate.per_step("learning_rate", learning_rate, epochs, 1e-70, longest)
     keeps = 1 - _validate.per_step("drop_rate", drop_rate, epochs, 0.0, math.nextafter(1, 0))
@@ -65,9 +68,9 @@ def held_epochs(
         steps_per_epoch=steps_per_epoch,
         moves=moves,
         keeps=keeps,
-        descents=_descents(moves, keeps, steps_per_epoch, bool(deviation or noise_std)),
-        sampled=deviation**2 / batch_size,
-        noise=dim * (noise_std / batch_size) ** 2,
+        descents=_descents(moves, keeps, steps_per_epoch, bool(deviation_norm or sum_noise_std)),
+        sampled=deviation_norm**2 / batch_size,
+        noise=dim * (sum_noise_std / batch_size) ** 2,
     )
 
 

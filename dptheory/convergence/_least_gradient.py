@@ -13,10 +13,10 @@ def least_gradient_bound(
     learning_rate: float,
     steps: int,
     smoothness: float,
-    deviation: float = 0.0,
-    noise_std: float = 0.0,
-    dim: int = 1,
-    batch_size: int = 1,
+    deviation_norm: float = 0.0,
+    sum_noise_std: float = 0.0,
+    dim: int | None = None,
+    batch_size: int | None = None,
     drop_rate: float = 0.0,
     sampling: str = "poisson",
     sampling_rate: float | None = None,
@@ -32,7 +32,7 @@ def least_gradient_bound(
     Needs, and cannot check: what :func:`noisy_sgd_bound` needs. Which iterate has the least gradient the run does not tell.
 
     Args:
-        objective_gap, steps, smoothness, deviation, noise_std, dim, batch_size: as for :func:`noisy_sgd_bound`.
+        objective_gap, steps, smoothness, deviation_norm, sum_noise_std, dim, batch_size: as for :func:`noisy_sgd_bound`.
         learning_rate: gamma in [1e-70, 2 / ((1 + b) G)).
         drop_rate: share of entries that the mask drops, in [0, 1).
         sampling, sampling_rate: as for :func:`noisy_sgd_bound`.
@@ -52,10 +52,13 @@ def least_gradient_bound(
         (0.5, 0.6667)
     """
     gap, smoothness = ranges.gap(objective_gap), ranges.positive("smoothness", smoothness)
-    deviation, noise_std = ranges.not_negative("deviation", deviation), ranges.not_negative("noise_std", noise_std)
+    deviation_norm, sum_noise_std = (
+        ranges.not_negative("deviation_norm", deviation_norm),
+        ranges.not_negative("sum_noise_std", sum_noise_std),
+    )
     more = _validate.integer("steps", steps, 1, ranges.MAX_COUNT) - 1
-    dim = _validate.integer("dim", dim, 1, ranges.MAX_DIM)
-    batch_size = _validate.integer("batch_size", batch_size, 1, ranges.MAX_COUNT)
+    dim = ranges.beside_noise("dim", dim, ranges.MAX_DIM, "sum_noise_std", sum_noise_std)
+    batch_size = ranges.beside_noise("batch_size", batch_size, ranges.MAX_COUNT, "sum_noise_std", sum_noise_std)
     growth, spread = (
         batch_second_moment(
             mean_norm=norm, second_moment=1.0, batch_size=batch_size, sampling=sampling, sampling_rate=sampling_rate
@@ -69,7 +72,7 @@ def least_gradient_bound(
     first = 2 * smoothness * gap
     if more == 0 or gap == 0:
         return first
-    kick = more * keep * move**2 * (spread * deviation**2 + dim * (noise_std / batch_size) ** 2) / 4
+    kick = more * keep * move**2 * (spread * deviation_norm**2 + dim * (sum_noise_std / batch_size) ** 2) / 4
     still = smoothness * gap + kick
     slope = 1 / 2 + more * (1 / 2 + rho / 4)
     # the least of (still r + kick) / (slope r - more left / 4 - more r^2 / 4), in units of still

@@ -19,10 +19,10 @@ def momentum_mask_bound(
     epochs: int,
     steps_per_epoch: int,
     smoothness: float,
-    deviation: float = 0.0,
-    noise_std: float = 0.0,
-    dim: int = 1,
-    batch_size: int = 1,
+    deviation_norm: float = 0.0,
+    sum_noise_std: float = 0.0,
+    dim: int | None = None,
+    batch_size: int | None = None,
     drop_rate: ArrayLike = 0.0,
 ) -> float:
     r"""Bound on the mean of E|grad_t|^2 over all steps t, weighted by x_t, of masked SGD with momentum.
@@ -52,10 +52,11 @@ def momentum_mask_bound(
         epochs: 1..1e7; with fresh masks the number of steps.
         steps_per_epoch: n, 1..1e12; 1 for fresh masks.
         smoothness: G in [1e-35, 1e35].
-        deviation: s with E|g_i - grad|^2 <= s^2, 0 or in [1e-35, 1e35].
-        noise_std: standard deviation sigma of an entry of the noise on the sum of the batch, 0 or in [1e-35, 1e35].
-        dim: d, 1..1e18, counted only where there is noise.
-        batch_size: B, 1..1e12, the number that the sum is divided by.
+        deviation_norm: s with E|g_i - grad|^2 <= s^2, 0 or in [1e-35, 1e35].
+        sum_noise_std: standard deviation sigma of an entry of the noise on the sum of the batch, 0 or in [1e-35, 1e35].
+        dim: d, 1..1e18, counted only where there is noise; needed there.
+        batch_size: B, 1..1e12, the number that the sum is divided by; needed where there is noise. Without noise None takes 1,
+            whose bound holds for every B.
         drop_rate: share of entries that the mask of an epoch drops, 1 - x_e in [0, 1), a number or shape (epochs,).
 
     Returns:
@@ -73,21 +74,24 @@ def momentum_mask_bound(
         [0.002, 0.00583]
     """
     objective_gap, smoothness = ranges.gap(objective_gap), ranges.positive("smoothness", smoothness)
-    deviation, noise_std = ranges.not_negative("deviation", deviation), ranges.not_negative("noise_std", noise_std)
+    deviation_norm, sum_noise_std = (
+        ranges.not_negative("deviation_norm", deviation_norm),
+        ranges.not_negative("sum_noise_std", sum_noise_std),
+    )
     momentum = _validate.real("momentum", momentum, 0.0, 1 - 1e-6)
     rest = 1 - momentum
     longest = 2 * (1 - 1e-9) * rest**2 / ((1 + momentum) * smoothness)
     learning_rate = _validate.real("learning_rate", learning_rate, 1e-70, longest)
     epochs = _validate.integer("epochs", epochs, 1, _MAX_EPOCHS)
     held = _validate.integer("steps_per_epoch", steps_per_epoch, 1, ranges.MAX_COUNT)
-    dim = _validate.integer("dim", dim, 1, ranges.MAX_DIM)
-    batch_size = _validate.integer("batch_size", batch_size, 1, ranges.MAX_COUNT)
+    dim = ranges.beside_noise("dim", dim, ranges.MAX_DIM, "sum_noise_std", sum_noise_std)
+    batch_size = ranges.beside_noise("batch_size", batch_size, ranges.MAX_COUNT, "sum_noise_std", sum_noise_std)
     keeps = 1 - np.atleast_1d(_validate.per_step("drop_rate", drop_rate, epochs, 0.0, math.nextafter(1, 0)))
     share = float(keeps.mean())
     variance, largest = (
         # a fresh mask is independent of the deviations; a held one acts on them through the iterate
-        (kept_share if held == 1 else 1.0) * deviation**2 / batch_size
-        + kept_share * dim * (noise_std / batch_size) ** 2
+        (kept_share if held == 1 else 1.0) * deviation_norm**2 / batch_size
+        + kept_share * dim * (sum_noise_std / batch_size) ** 2
         for kept_share in (share, float(keeps.max()))
     )
     move = learning_rate / rest * smoothness

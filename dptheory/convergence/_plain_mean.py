@@ -15,10 +15,10 @@ def plain_mean_bound(
     epochs: int,
     steps_per_epoch: int,
     smoothness: float,
-    deviation: float = 0.0,
-    noise_std: float = 0.0,
-    dim: int = 1,
-    batch_size: int = 1,
+    deviation_norm: float = 0.0,
+    sum_noise_std: float = 0.0,
+    dim: int | None = None,
+    batch_size: int | None = None,
     drop_rate: ArrayLike = 0.0,
 ) -> DescentBound:
     r"""Bound on the plain mean (1/E) sum_e E|grad_e|^2 over the first iterates of E epochs that hold one mask for n steps.
@@ -28,7 +28,8 @@ def plain_mean_bound(
 
     Where rho_e never falls (a mask that is relaxed at a fixed step size) it is the worst case for n = 1, and without deviation
     and noise for gamma_e G <= 1. Where rho_e falls (gradual cooling, a decaying step) early epochs can count for nothing, as if
-    the run had begun later: a function can save its gap for the epochs that use little of it.
+    the run had begun later: a function can save its gap for the epochs that use little of it. For n > 1 the least deviation or
+    noise lifts it, as it does :func:`held_mask_bound`.
 
     Needs, and cannot check: what :func:`held_mask_bound` needs.
 
@@ -38,10 +39,11 @@ def plain_mean_bound(
         epochs: E, 1..1e6; with fresh masks the number of steps.
         steps_per_epoch: n, 1..1e12; 1 for fresh masks.
         smoothness: G in [1e-35, 1e35].
-        deviation: s with E|g_i - grad|^2 <= s^2, 0 or in [1e-35, 1e35].
-        noise_std: standard deviation sigma of an entry of the noise on the sum of the batch, 0 or in [1e-35, 1e35].
-        dim: d, 1..1e18, counted only where there is noise.
-        batch_size: B, 1..1e12, the number that the sum is divided by.
+        deviation_norm: s with E|g_i - grad|^2 <= s^2, 0 or in [1e-35, 1e35].
+        sum_noise_std: standard deviation sigma of an entry of the noise on the sum of the batch, 0 or in [1e-35, 1e35].
+        dim: d, 1..1e18, counted only where there is noise; needed there.
+        batch_size: B, 1..1e12, the number that the sum is divided by; needed where there is noise. Without noise None takes 1,
+            whose bound holds for every B.
         drop_rate: share of entries that the mask of an epoch drops, in [0, 1), a number or shape (epochs,).
 
     Returns:
@@ -66,8 +68,8 @@ def plain_mean_bound(
         epochs=epochs,
         steps_per_epoch=steps_per_epoch,
         smoothness=smoothness,
-        deviation=deviation,
-        noise_std=noise_std,
+        deviation_norm=deviation_norm,
+        sum_noise_std=sum_noise_std,
         dim=dim,
         batch_size=batch_size,
         drop_rate=drop_rate,

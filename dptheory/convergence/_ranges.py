@@ -31,6 +31,13 @@ def drop_rate(drop_rate: float) -> float:
     return _validate.real("drop_rate", drop_rate, 0.0, 1.0, ends="[)")
 
 
+def beside_noise(name: str, value: int | None, high: int, source: str, noise: float) -> int:
+    """``value`` in 1..``high``; None is 1 without noise, and refused where ``source`` says that there is some."""
+    if value is None and noise > 0:
+        raise ValueError(f"{name} must be given where {source} is above 0: an integer in 1..{high:g}, got None")
+    return 1 if value is None else _validate.integer(name, value, 1, high)
+
+
 def kappa(kappa: float | None, drop_rate: float) -> float:
     """``kappa`` within its range, or the least value in it; 1e-12 is for rounding."""
     least = 1 - drop_rate

@@ -12,7 +12,9 @@ class DescentBound:
 
     Attributes:
         optimization: the part of the initial gap Delta; falls with T.
-        clipping: the part of the clipped gradients' own second moment; C^2 where nothing better is known.
+        clipping: the part of the clipped gradients' own second moment; where nothing better is known that is
+            C^2 (1 + (1 - q) / B) for Poisson batches, 2 C^2 at the defaults, and C^2 for batches of fixed size. Without
+            clipping, the part of the deviations.
         noise: the part of the injected noise.
         bias: minus the mean bias, the price of a deviation law that is not symmetric.
     """

@@ -19,8 +19,8 @@ def tuned_learning_rate(
     smoothness: float,
     clip_norm: float,
     noise_multiplier: float = 0.0,
-    dim: int = 1,
-    batch_size: int = 1,
+    dim: int | None = None,
+    batch_size: int | None = None,
     drop_rate: float = 0.0,
     sampling: str = "poisson",
     sampling_rate: float | None = None,
@@ -38,8 +38,9 @@ def tuned_learning_rate(
         smoothness: G in [1e-35, 1e35].
         clip_norm: C in [1e-35, 1e35].
         noise_multiplier: sigma, 0 or in [1e-35, 1e35].
-        dim: d, 1..1e18, counted only where there is noise.
-        batch_size: B, 1..1e12, the number that the sum is divided by.
+        dim: d, 1..1e18, counted only where there is noise; needed there.
+        batch_size: B, 1..1e12, the number that the sum is divided by; needed where there is noise. Without noise None takes 1,
+            as in :func:`dpsgd_bound`.
         drop_rate: share of entries that the mask drops, in [0, 1).
         sampling: "poisson" or "fixed", see :mod:`dptheory.convergence`.
         sampling_rate: q of Poisson batches; None takes 0, right for every q. Not allowed with "fixed".
@@ -65,6 +66,9 @@ def tuned_learning_rate(
     steps = _validate.integer("steps", steps, 1, ranges.MAX_COUNT)
     clip_norm, smoothness = ranges.positive("clip_norm", clip_norm), ranges.positive("smoothness", smoothness)
     kept = 1 - ranges.drop_rate(drop_rate)
+    noise_multiplier = ranges.not_negative("noise_multiplier", noise_multiplier)
+    dim = ranges.beside_noise("dim", dim, ranges.MAX_DIM, "noise_multiplier", noise_multiplier)
+    batch_size = ranges.beside_noise("batch_size", batch_size, ranges.MAX_COUNT, "noise_multiplier", noise_multiplier)
     moment = batch_second_moment(
         mean_norm=clip_norm,
         second_moment=clip_norm**2,

@@ -38,8 +38,8 @@ def biased_descent_risk(
     .. math:: \frac{\beta(D+\frac{T+1}2\frac b\beta)^2}{2(T+2)}+\frac N{2\beta}\quad\text{to}\quad
               \frac{\beta D^2}{2T}+\frac N{2\beta}+bD+\frac{Tb^2}{2\beta}+\frac{2b\sqrt{TN}}{3\beta},
 
-    the first for b <= 2 beta D (for larger b the value at that loss whose slope is beta D). At the best number of steps for a
-    given privacy the two are within a factor of 2 if there are at least 17.
+    the first for b <= 2 beta D; for larger b it is D (beta D + (T + 1) (b - beta D)) / 2 + N / (2 beta). At the best number of
+    steps for a given privacy the two are within a factor of 2 if there are at least 17.
 
     Args:
         smoothness: beta > 0, in [1e-60, 1e60] like all sizes here.

@@ -252,8 +252,8 @@ def _part(dim: int, clipped_norm: float, alignment: float, noise: float, updated
         dim=dim,
         clipped_norm=clipped_norm,
         snr=snr,
-        noise_cos=DistortionAngle(dim, snr).expected_cos(),
-        noise_angle=expected_angle(dim, snr),
+        noise_cos=DistortionAngle(dim, snr=snr).expected_cos(),
+        noise_angle=expected_angle(dim, snr=snr),
         noise_energy=dim * noise**2,
         update_noise=updated * noise**2,
     )

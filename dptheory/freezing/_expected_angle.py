@@ -17,7 +17,7 @@ _WIDTHS = 9.0  # ndtr(-9) < 2e-19
 _SHORTEST = 1e-17  # radii R below it hold at most this share of the integral, at any signal-to-noise ratio
 
 
-def expected_angle(dim: int, snr: float, *, bias_angle: float = 0.0) -> float:
+def expected_angle(dim: int, *, snr: float, bias_angle: float = 0.0) -> float:
     r"""Mean angle between u and the noisy signal s + z, z ~ N(0, tau^2 I), for a signal at the angle ``bias_angle`` to u.
 
     .. math:: E\gamma = \gamma^B + 2\int_{\gamma^B}^{\pi/2} E\,\Phi(-\kappa\rho\sin t)\,dt
@@ -41,14 +41,14 @@ def expected_angle(dim: int, snr: float, *, bias_angle: float = 0.0) -> float:
 
     Example: half a radian of bias adds little once the noise is much longer than the signal.
         >>> from dptheory.freezing import expected_angle
-        >>> [round(expected_angle(10_000, 30.0, bias_angle=bias), 3) for bias in (0.0, 0.5)]
+        >>> [round(expected_angle(10_000, snr=30.0, bias_angle=bias), 3) for bias in (0.0, 0.5)]
         [1.279, 1.316]
     """
     dim = _validate.integer("dim", dim, 1, _MAX_DIM)
     snr = _validate.real("snr", snr, 0.0)
     bias_angle = _validate.real("bias_angle", bias_angle, 0.0, math.pi)
     if bias_angle > math.pi / 2:
-        return math.pi - expected_angle(dim, snr, bias_angle=math.pi - bias_angle)
+        return math.pi - expected_angle(dim, snr=snr, bias_angle=math.pi - bias_angle)
     if dim == 1:
         if bias_angle:
             raise ValueError(f"bias_angle must be 0 or pi in one dimension, got {bias_angle!r}")

@@ -66,14 +66,14 @@ class _Parts:
     sizes: Array
     squares: Array
     curvature: Array
-    deviation: Array
+    deviation_norm: Array
     rates: Array
     batch_size: int
 
     def factors(self, step: int, share: Array, variance: Array) -> tuple[Array, Array]:
         """What a step multiplies Q by, and what it adds."""
         moved = self.rates[step] * self.curvature
-        added = self.sizes * variance + share**2 * self.deviation**2 / self.batch_size
+        added = self.sizes * variance + share**2 * self.deviation_norm**2 / self.batch_size
         return (1 - share * moved) ** 2, moved**2 * added
 
     def walked(self, share: float, variance: float) -> Array:
@@ -96,7 +96,7 @@ def best_layer_steps(
     clip_norm: float,
     noise_multiplier: float,
     batch_size: int,
-    deviation: ArrayLike = 0.0,
+    deviation_norm: ArrayLike = 0.0,
 ) -> LayerSteps:
     r"""The best step to freeze each layer at, where the clip norm stays and nothing is clipped: each layer for itself.
 
@@ -117,7 +117,7 @@ def best_layer_steps(
         clip_norm: C in [1e-35, 1e35].
         noise_multiplier: sigma, 0 or in [1e-35, 1e35].
         batch_size: B, 1..1e12.
-        deviation: root of v, the mean squared deviation of an example's gradient in each part, of independent draws, 0 or in
+        deviation_norm: root of v, the mean squared deviation of an example's gradient in each part, of independent draws, 0 or in
             [1e-35, 1e35]; the same shape or a number.
 
     Returns:
@@ -138,7 +138,7 @@ def best_layer_steps(
         >>> [round(loss, 3) for loss in found.value], [round(loss, 3) for loss in found.all_trained]
         ([0.005, 0.049], [0.056, 0.112])
     """
-    parts = _parts(layer_sizes, gradient_norms, curvature, learning_rate, steps, batch_size, deviation)
+    parts = _parts(layer_sizes, gradient_norms, curvature, learning_rate, steps, batch_size, deviation_norm)
     clip_norm = _validate.size("clip_norm", clip_norm, _SMALL, _LARGE)
     tau = _validate.size("noise_multiplier", noise_multiplier, _SMALL, _LARGE, zero=True) * clip_norm / parts.batch_size
     losses = (parts.walked(1.0, tau**2) / (2 * parts.curvature)).sum(axis=2)
@@ -161,7 +161,7 @@ def best_freezing(
     clip_norm: ArrayLike,
     noise_multiplier: float,
     batch_size: int,
-    deviation: ArrayLike = 0.0,
+    deviation_norm: ArrayLike = 0.0,
     layer_norms: ArrayLike | None = None,
 ) -> BestFreezing:
     r"""How many of the first layers to freeze and after which step, by the expected loss at the end: all choices are compared.
@@ -174,7 +174,7 @@ def best_freezing(
     The noise multiplier stays: what it costs does not depend on how many entries are trained.
 
     Args:
-        layer_sizes, gradient_norms, curvature, learning_rate, steps, noise_multiplier, batch_size, deviation: as
+        layer_sizes, gradient_norms, curvature, learning_rate, steps, noise_multiplier, batch_size, deviation_norm: as
             :func:`best_layer_steps`, layers from the input on.
         clip_norm: C in [1e-35, 1e35], a number, or shape (layers,): C_m while the first m layers are frozen.
         layer_norms: c_l, 0 or in [1e-35, 1e35], shape (layers,); without it nothing is clipped.
@@ -193,7 +193,7 @@ def best_freezing(
         ...               clip_norm=[1.0, 0.5], noise_multiplier=1.0, batch_size=20).frozen_after_step
         60
     """
-    parts = _parts(layer_sizes, gradient_norms, curvature, learning_rate, steps, batch_size, deviation)
+    parts = _parts(layer_sizes, gradient_norms, curvature, learning_rate, steps, batch_size, deviation_norm)
     layers, steps = len(parts.sizes), len(parts.rates)
     clips = _validate.scale("clip_norm", clip_norm)
     if clips.shape not in ((), (layers,)) or not ((clips >= _SMALL) & (clips <= _LARGE)).all():
@@ -244,7 +244,7 @@ def _parts(
     learning_rate: ArrayLike,
     steps: int,
     batch_size: int,
-    deviation: ArrayLike,
+    deviation_norm: ArrayLike,
 ) -> _Parts:
     sizes = _validate.nonnegative("layer_sizes", layer_sizes)
     if sizes.ndim not in (1, 2) or not sizes.size or (sizes > 1e9).any() or (sizes % 1).any():
@@ -261,9 +261,11 @@ def _parts(
     curved = _of_shape("curvature", curvature, layer_sizes, shape)
     if not (curved > 0).all():
         raise ValueError(f"curvature must hold numbers in [{_SMALL:g}, {_LARGE:g}], got {_validate.shown(curvature)}")
-    spread = _sized("deviation", deviation)
+    spread = _sized("deviation_norm", deviation_norm)
     deviations = (
-        np.broadcast_to(spread, shape) if not spread.ndim else _of_shape("deviation", deviation, layer_sizes, shape)
+        np.broadcast_to(spread, shape)
+        if not spread.ndim
+        else _of_shape("deviation_norm", deviation_norm, layer_sizes, shape)
     )
     steps = _validate.integer("steps", steps, 1, most)
     longest = math.nextafter(2 / float(curved.max()), 0)
@@ -272,7 +274,7 @@ def _parts(
         sizes=sizes,
         squares=squares,
         curvature=curved,
-        deviation=deviations,
+        deviation_norm=deviations,
         rates=rates,
         batch_size=_validate.integer("batch_size", batch_size, 1, 10**12),
     )

@@ -25,7 +25,7 @@ class AngleSummary:
     quantile_95: float
 
 
-def angle_summary(dim: int, snr: float) -> AngleSummary:
+def angle_summary(dim: int, *, snr: float) -> AngleSummary:
     r"""Angle between a clipped mean gradient s and the private s + z, z ~ N(0, tau^2 I), in a few numbers.
 
     Mean cosine, mean, standard deviation and quantiles of the law of :class:`DistortionAngle`.
@@ -44,11 +44,11 @@ def angle_summary(dim: int, snr: float) -> AngleSummary:
 
     Example: without a signal the angle lies around a right angle.
         >>> from dptheory.gradients import angle_summary
-        >>> found = angle_summary(3, 0.0)
+        >>> found = angle_summary(3, snr=0.0)
         >>> round(found.mean, 6), round(found.median, 6), found.expected_cos
         (1.570796, 1.570796, 0.0)
     """
-    law = DistortionAngle(dim, snr)
+    law = DistortionAngle(dim, snr=snr)
     return AngleSummary(
         expected_cos=law.expected_cos(),
         mean=law.mean(),

@@ -1,7 +1,7 @@
 """The angle between a vector and its noisy self: its law, and what becomes of an angle that was there before."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,11 +38,12 @@ class DistortionAngle:
 
     Example: RF's CNN of 550,000 parameters, batch 1000, sigma 1.54. A step's signal is at most 1000 / 1.54 taus long.
         >>> from dptheory.gradients import DistortionAngle
-        >>> round(DistortionAngle(550_000, 1000 / 1.54).mean(), 3)  # 49 degrees of noise at the best
+        >>> round(DistortionAngle(550_000, snr=1000 / 1.54).mean(), 3)  # 49 degrees of noise at the best
         0.852
     """
 
     dim: int
+    _: KW_ONLY
     snr: float
 
     def __post_init__(self) -> None:
@@ -63,7 +64,7 @@ class DistortionAngle:
 
         Example: of a step of the 550,000 parameters of RF's CNN, this share goes along the gradient.
             >>> from dptheory.gradients import DistortionAngle
-            >>> round(DistortionAngle(550_000, 1000 / 1.54).expected_cos(), 3)
+            >>> round(DistortionAngle(550_000, snr=1000 / 1.54).expected_cos(), 3)
             0.659
         """
         if math.isinf(self.snr):
@@ -86,7 +87,7 @@ class DistortionAngle:
 
         Example: without a signal every angle of the plane is as likely as any other, 1 / pi.
             >>> from dptheory.gradients import DistortionAngle
-            >>> DistortionAngle(2, 0.0).density([0.5, 1.0, 3.0]).round(4)
+            >>> DistortionAngle(2, snr=0.0).density([0.5, 1.0, 3.0]).round(4)
             array([0.3183, 0.3183, 0.3183])
         """
         angle = _angles("x", x)
@@ -117,7 +118,7 @@ class DistortionAngle:
         Example: the step goes downhill with probability Phi(snr), whatever the dimension.
             >>> import math
             >>> from dptheory.gradients import DistortionAngle
-            >>> DistortionAngle(550_000, 1.0).cdf([math.pi / 2]).round(4)
+            >>> DistortionAngle(550_000, snr=1.0).cdf([math.pi / 2]).round(4)
             array([0.8413])
         """
         angle = _angles("x", x)
@@ -144,7 +145,7 @@ class DistortionAngle:
         Example: the step goes uphill with probability Phi(-snr), whatever the dimension.
             >>> import math
             >>> from dptheory.gradients import DistortionAngle
-            >>> DistortionAngle(550_000, 1.0).sf([math.pi / 2]).round(4)
+            >>> DistortionAngle(550_000, snr=1.0).sf([math.pi / 2]).round(4)
             array([0.1587])
         """
         angle = _angles("x", x)
@@ -171,7 +172,7 @@ class DistortionAngle:
 
         Example: without a signal all directions are alike, so that the median is a right angle.
             >>> from dptheory.gradients import DistortionAngle
-            >>> law = DistortionAngle(3, 0.0)  # of no signal all directions are alike: the median is a right angle
+            >>> law = DistortionAngle(3, snr=0.0)  # of no signal all directions are alike: the median is a right angle
             >>> round(law.quantile(0.5), 9)
             1.570796327
         """
@@ -200,7 +201,7 @@ class DistortionAngle:
 
         Example: noise alone is at a right angle to the gradient; a signal as long as the noise, sqrt(dim), halves that.
             >>> from dptheory.gradients import DistortionAngle
-            >>> [round(DistortionAngle(10_000, snr).mean(), 3) for snr in (0.0, 100.0)]
+            >>> [round(DistortionAngle(10_000, snr=snr).mean(), 3) for snr in (0.0, 100.0)]
             [1.571, 0.785]
         """
         return self._moments()[0]
@@ -218,7 +219,7 @@ class DistortionAngle:
 
         Example: in the plane, without a signal, the angle is uniform on [0, pi]: pi^2 / 3.
             >>> from dptheory.gradients import DistortionAngle
-            >>> round(DistortionAngle(2, 0.0).second_moment(), 4)
+            >>> round(DistortionAngle(2, snr=0.0).second_moment(), 4)
             3.2899
         """
         mean, var = self._moments()
@@ -237,7 +238,7 @@ class DistortionAngle:
 
         Example: in the plane, without a signal, pi^2 / 12; in many dimensions the angle is all but fixed.
             >>> from dptheory.gradients import DistortionAngle
-            >>> [round(DistortionAngle(dim, 0.0).var(), 4) for dim in (2, 10_000)]
+            >>> [round(DistortionAngle(dim, snr=0.0).var(), 4) for dim in (2, 10_000)]
             [0.8225, 0.0001]
         """
         return self._moments()[1]
@@ -258,7 +259,7 @@ class DistortionAngle:
 
         Example: the limit is within a millionth at the 550,000 parameters of RF's CNN.
             >>> from dptheory.gradients import DistortionAngle
-            >>> angle = DistortionAngle(550_000, 1000 / 1.54)
+            >>> angle = DistortionAngle(550_000, snr=1000 / 1.54)
             >>> round(angle.asymptotic_mean(), 5), abs(angle.asymptotic_mean() - angle.mean()) < 1e-6
             (0.85164, True)
         """
@@ -279,7 +280,7 @@ class DistortionAngle:
 
         Example: the standard deviation of the angle is about a thousandth, so the mean describes every step.
             >>> from dptheory.gradients import DistortionAngle
-            >>> round(DistortionAngle(550_000, 1000 / 1.54).asymptotic_var() ** 0.5, 4)
+            >>> round(DistortionAngle(550_000, snr=1000 / 1.54).asymptotic_var() ** 0.5, 4)
             0.0009
         """
         inverse = (1 / math.hypot(1, self.snr / math.sqrt(self._plural()))) ** 2
@@ -334,7 +335,7 @@ def batch_expected_cos(*, cos_bias: ArrayLike, dim: int, snr: float) -> Array:
     cosines = _validate.finite("cos_bias", cos_bias)
     if (np.abs(cosines) > 1).any():
         raise ValueError(f"cos_bias must hold numbers in [-1, 1], got {_validate.shown(cos_bias)}")
-    return np.asarray(cosines * DistortionAngle(dim, snr).expected_cos())
+    return np.asarray(cosines * DistortionAngle(dim, snr=snr).expected_cos())
 
 
 def angle_range(*, bias_angle: ArrayLike, noise_angle: ArrayLike) -> tuple[Array, Array]:

@@ -23,7 +23,7 @@ _KINK_PANELS = 14  # towards g = bias, where gamma can be 0: each half as long a
 _LOW_DIM = 8  # from here on the density of phi is so small where gamma has a kink that the kink does not count
 
 
-def angle_variance(dim: int, snr: float, *, bias_angle: float = 0.0) -> float:
+def angle_variance(dim: int, *, snr: float, bias_angle: float = 0.0) -> float:
     r"""Variance of the angle between u and the noisy signal s + z, z ~ N(0, tau^2 I), for a signal at the angle ``bias_angle``
     to u.
 
@@ -49,7 +49,7 @@ def angle_variance(dim: int, snr: float, *, bias_angle: float = 0.0) -> float:
 
     Example: with a bias of one radian the angle to the true gradient spreads more than that to the signal.
         >>> from dptheory.gradients import angle_variance
-        >>> [round(angle_variance(1000, 30.0, bias_angle=bias) ** 0.5, 4) for bias in (0.0, 1.0)]
+        >>> [round(angle_variance(1000, snr=30.0, bias_angle=bias) ** 0.5, 4) for bias in (0.0, 1.0)]
         [0.0201, 0.0225]
     """
     dim = _validate.integer("dim", dim, 1, 10**9)

@@ -228,7 +228,7 @@ def _cosines(shape: Shape, rows: Sequence[MethodMoments], step: Step) -> Interva
     for row in rows:
         std = step.noise_multiplier * row.clip_norm / step.batch_size
         snr = math.sqrt(max(0.0, row.mean_squares[0])) / std
-        found.append(DistortionAngle(shape.released, snr).expected_cos())
+        found.append(DistortionAngle(shape.released, snr=snr).expected_cos())
     return _hull([(one, one) for one in found], ("lf.angle_law",))
 
 

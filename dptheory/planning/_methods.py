@@ -149,7 +149,7 @@ def forecast_without(setup: TrainingSetup, shape: Shape, step: Step) -> MethodFo
     snr = own.batch_size / own.noise_multiplier
     # Noise that is longer in some directions than in others leaves more or less: nothing is said of it.
     even = shape.noise_dim == shape.released
-    most = DistortionAngle(shape.released, snr).expected_cos() if even else 1.0
+    most = DistortionAngle(shape.released, snr=snr).expected_cos() if even else 1.0
     return MethodForecast(
         method=shape.method,
         parts=shape.parts,

@@ -19,7 +19,7 @@ _LAW = ("dim", "keep", "theta")
 
 
 def _joint(row: dict[str, Any]) -> Part:
-    law = SubsetMallows(*(row.pop(name) for name in _LAW))
+    law = SubsetMallows(**{name: row.pop(name) for name in _LAW})
     return JointStep(mechanism=law, **row)
 
 
@@ -29,7 +29,7 @@ def _masked(row: dict[str, Any]) -> Part:
 
 
 def _index(row: dict[str, Any]) -> Part:
-    law = SubsetMallows(*(row.pop(name) for name in _LAW))
+    law = SubsetMallows(**{name: row.pop(name) for name in _LAW})
     return IndexSteps(mechanism=law, **row)
 
 

@@ -51,7 +51,7 @@ def loss_law(*, mechanism: SubsetMallows, distance: int | None = None) -> Lattic
         >>> import math
         >>> from dptheory.privacy import loss_law
         >>> from dptheory.pruning import SubsetMallows
-        >>> law = loss_law(mechanism=SubsetMallows(2, 1, math.log(3) / 2))
+        >>> law = loss_law(mechanism=SubsetMallows(2, 1, theta=math.log(3) / 2))
         >>> round(law.spacing, 4), law.low, [round(math.exp(log), 4) for log in law.log_pmf]
         (1.0986, -1, [0.25, 0.0, 0.75])
     """
@@ -158,7 +158,7 @@ def theta_for_delta_budget(
     releases = _releases(steps, groups)
 
     def log_delta(theta: float) -> float:
-        spent = loss_law(mechanism=SubsetMallows(dim, keep, theta)).delta(epsilon=epsilon, count=releases)
+        spent = loss_law(mechanism=SubsetMallows(dim, keep, theta=theta)).delta(epsilon=epsilon, count=releases)
         return math.log(spent) if spent > 0.0 else -math.inf
 
     return largest_theta(log_delta, math.log(delta), max(basic, concentrated))
@@ -215,7 +215,7 @@ def epsilon_for_retained_gain(
     theta = pruning.theta_for_retained_gain(retained_gain=retained_gain, dim=dim, keep=keep)
     steps, groups = _validate.integer("steps", steps, 1), _validate.integer("groups", groups, 1)
     releases = _releases(steps, groups)
-    model = SubsetMallows(dim, keep, theta)
+    model = SubsetMallows(dim, keep, theta=theta)
     basic = releases * model.epsilon(2 * model.max_swaps)
     if method == "basic" or basic == 0.0 or math.isinf(basic):
         return basic
@@ -251,7 +251,7 @@ def retained_gain_for_delta_budget(
     return SubsetMallows(
         dim,
         keep,
-        theta_for_delta_budget(
+        theta=theta_for_delta_budget(
             epsilon=epsilon, delta=delta, dim=dim, keep=keep, steps=steps, groups=groups, method=method
         ),
     ).retained_gain()

@@ -90,7 +90,7 @@ def compare_index_accountings(
         raise ValueError(f"sampling_rate and noise_multiplier must be given together, got {given}")
 
     def choice(theta: float) -> IndexChoice:
-        return IndexChoice(theta=theta, retained_gain=pruning.retained_gain(dim, keep, theta))
+        return IndexChoice(theta=theta, retained_gain=pruning.retained_gain(dim, keep, theta=theta))
 
     def alone(method: Method) -> IndexChoice:
         return choice(

@@ -34,7 +34,7 @@ class IndexPRV:
         >>> import math
         >>> from dptheory.privacy import IndexPRV
         >>> from dptheory.pruning import SubsetMallows
-        >>> round(IndexPRV(mechanism=SubsetMallows(2, 1, math.log(3) / 2), releases=1).error, 4)
+        >>> round(IndexPRV(mechanism=SubsetMallows(2, 1, theta=math.log(3) / 2), releases=1).error, 4)
         1.0986
     """
 
@@ -71,7 +71,8 @@ class IndexPRV:
             >>> import math
             >>> from dptheory.privacy import IndexPRV
             >>> from dptheory.pruning import SubsetMallows
-            >>> IndexPRV(mechanism=SubsetMallows(2, 1, math.log(3) / 2), releases=1).cdf([-math.inf, 0.0, math.inf]).round(4)
+            >>> law = SubsetMallows(2, 1, theta=math.log(3) / 2)
+            >>> IndexPRV(mechanism=law, releases=1).cdf([-math.inf, 0.0, math.inf]).round(4)
             array([0.  , 0.25, 1.  ])
         """
         return np.asarray(np.interp(_validate.numbers_and_infinities("t", t), self._nodes, self._cdf))
@@ -94,7 +95,7 @@ class IndexPRV:
             >>> import math
             >>> from dptheory.privacy import IndexPRV
             >>> from dptheory.pruning import SubsetMallows
-            >>> (IndexPRV(mechanism=SubsetMallows(2, 1, math.log(3) / 2), releases=1).pdf([-0.5]) * math.log(3)).round(4)
+            >>> (IndexPRV(mechanism=SubsetMallows(2, 1, theta=math.log(3) / 2), releases=1).pdf([-0.5]) * math.log(3)).round(4)
             array([0.25])
         """
         t = _validate.numbers_and_infinities("t", t)
@@ -119,7 +120,7 @@ class IndexPRV:
             >>> import math
             >>> from dptheory.privacy import IndexPRV
             >>> from dptheory.pruning import SubsetMallows
-            >>> variable = IndexPRV(mechanism=SubsetMallows(2, 1, math.log(3) / 2), releases=1)
+            >>> variable = IndexPRV(mechanism=SubsetMallows(2, 1, theta=math.log(3) / 2), releases=1)
             >>> round(float(variable.probability(0.0, math.inf)), 4)
             0.75
         """
@@ -139,7 +140,7 @@ class IndexPRV:
             >>> import math
             >>> from dptheory.privacy import IndexPRV
             >>> from dptheory.pruning import SubsetMallows
-            >>> round(IndexPRV(mechanism=SubsetMallows(2, 1, math.log(3) / 2), releases=1).mean(), 4)
+            >>> round(IndexPRV(mechanism=SubsetMallows(2, 1, theta=math.log(3) / 2), releases=1).mean(), 4)
             1.0986
         """
         return float(np.diff(self._cdf) @ (self._nodes[:-1] + self._nodes[1:]) / 2.0)
@@ -162,7 +163,7 @@ class IndexPRV:
             >>> import math
             >>> from dptheory.privacy import IndexPRV
             >>> from dptheory.pruning import SubsetMallows
-            >>> round(IndexPRV(mechanism=SubsetMallows(2, 1, math.log(3) / 2), releases=1).rdp(2.0), 4)
+            >>> round(IndexPRV(mechanism=SubsetMallows(2, 1, theta=math.log(3) / 2), releases=1).rdp(2.0), 4)
             1.9459
         """
         alpha = _validate.real("alpha", alpha, 1.0, ends="(]")

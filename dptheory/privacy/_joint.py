@@ -39,7 +39,7 @@ class IndexSteps:
     Example: by hand: 100 steps of 10 groups at theta 0.001 spend 1000 times 0.052.
         >>> from dptheory.privacy import IndexSteps
         >>> from dptheory.pruning import SubsetMallows
-        >>> round(IndexSteps(steps=100, mechanism=SubsetMallows(256, 26, 0.001), groups=10).epsilon, 6)
+        >>> round(IndexSteps(steps=100, mechanism=SubsetMallows(256, 26, theta=0.001), groups=10).epsilon, 6)
         52.0
     """
 
@@ -161,7 +161,7 @@ def run_epsilon(
     Example: ten full-batch steps: the index sets add little to what the noisy sums spend.
         >>> from dptheory.privacy import IndexSteps, run_epsilon
         >>> from dptheory.pruning import SubsetMallows
-        >>> [round(run_epsilon(releases=[IndexSteps(steps=10, mechanism=SubsetMallows(256, 26, theta))], sampling_rate=1.0,
+        >>> [round(run_epsilon(releases=[IndexSteps(steps=10, mechanism=SubsetMallows(256, 26, theta=theta))], sampling_rate=1.0,
         ...                    noise_multiplier=10.0, delta=1e-5), 3) for theta in (0.0, 1e-3)]
         [1.199, 1.255]
     """
@@ -348,7 +348,7 @@ def theta_for_joint_budget(
             orders=orders,
             sampling_rate=rate,
             noise_multiplier=sigma,
-            mechanism=SubsetMallows(dim, keep, theta),
+            mechanism=SubsetMallows(dim, keep, theta=theta),
             groups=groups,
         )
         return _renyi.epsilon_from_rdp(orders=orders, rdp=steps * curve, delta=delta)

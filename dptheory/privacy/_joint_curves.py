@@ -105,8 +105,8 @@ def joint_rdp(
         >>> from dptheory.privacy import joint_rdp, subsampled_gaussian_rdp
         >>> from dptheory.pruning import SubsetMallows
         >>> sampled = dict(orders=[2], sampling_rate=0.01)
-        >>> joint = joint_rdp(**sampled, noise_multiplier=1.0, mechanism=SubsetMallows(256, 26, 0.05))
-        >>> alone = joint_rdp(**sampled, noise_multiplier=float("inf"), mechanism=SubsetMallows(256, 26, 0.05))
+        >>> joint = joint_rdp(**sampled, noise_multiplier=1.0, mechanism=SubsetMallows(256, 26, theta=0.05))
+        >>> alone = joint_rdp(**sampled, noise_multiplier=float("inf"), mechanism=SubsetMallows(256, 26, theta=0.05))
         >>> (1e6 * joint).round(1), (1e6 * (alone + subsampled_gaussian_rdp(**sampled, noise_multiplier=1.0))).round(1)
         (array([185.5]), array([176.9]))
     """

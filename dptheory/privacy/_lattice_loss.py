@@ -75,7 +75,7 @@ class LatticeLoss:
             >>> import math
             >>> from dptheory.privacy import loss_law
             >>> from dptheory.pruning import SubsetMallows
-            >>> law = loss_law(mechanism=SubsetMallows(2, 1, math.log(3) / 2))
+            >>> law = loss_law(mechanism=SubsetMallows(2, 1, theta=math.log(3) / 2))
             >>> round(law.delta(epsilon=0.0), 6)
             0.5
         """
@@ -113,7 +113,7 @@ class LatticeLoss:
             >>> import math
             >>> from dptheory.privacy import loss_law
             >>> from dptheory.pruning import SubsetMallows
-            >>> law = loss_law(mechanism=SubsetMallows(2, 1, math.log(3) / 2))
+            >>> law = loss_law(mechanism=SubsetMallows(2, 1, theta=math.log(3) / 2))
             >>> [round(law.epsilon(delta=delta, count=100), 2) for delta in (0.0, 1e-5)]
             [109.86, 90.78]
         """
@@ -168,7 +168,7 @@ class LatticeLoss:
             >>> import math
             >>> from dptheory.privacy import loss_law
             >>> from dptheory.pruning import SubsetMallows
-            >>> law = loss_law(mechanism=SubsetMallows(2, 1, math.log(3) / 2))
+            >>> law = loss_law(mechanism=SubsetMallows(2, 1, theta=math.log(3) / 2))
             >>> round(law.renyi(order=2.0), 4)
             0.8473
         """
@@ -249,7 +249,7 @@ def composed(*, loss: LatticeLoss, count: int) -> tuple[int, Array]:
         >>> import numpy as np
         >>> from dptheory.privacy import composed, loss_law
         >>> from dptheory.pruning import SubsetMallows
-        >>> low, log_pmf = composed(loss=loss_law(mechanism=SubsetMallows(2, 1, math.log(3) / 2)), count=2)
+        >>> low, log_pmf = composed(loss=loss_law(mechanism=SubsetMallows(2, 1, theta=math.log(3) / 2)), count=2)
         >>> low, (16 * np.exp(log_pmf)).round(4) + 0.0
         (-2, array([1., 0., 6., 0., 9.]))
     """

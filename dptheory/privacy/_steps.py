@@ -63,7 +63,8 @@ class JointStep:
     Example: by hand: 10 groups at theta 0.001 spend 10 times 0.052 in a step.
         >>> from dptheory.privacy import JointStep
         >>> from dptheory.pruning import SubsetMallows
-        >>> step = JointStep(noise_multiplier=1.0, sampling_rate=0.02, mechanism=SubsetMallows(256, 26, 1e-3), groups=10, count=5)
+        >>> law = SubsetMallows(256, 26, theta=1e-3)
+        >>> step = JointStep(noise_multiplier=1.0, sampling_rate=0.02, mechanism=law, groups=10, count=5)
         >>> round(step.index_epsilon, 6)
         0.52
     """

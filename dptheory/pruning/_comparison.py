@@ -63,11 +63,11 @@ def compare_methods(dim: int, keep: int, *, sigma_g: float = 1.0, noise_std: flo
     )
     needed = least_retained_gain(dim, keep)  # first: it has the narrowest ranges of dim and keep
     noise = float(noise_mse(keep=keep, clip_norm=1.0, noise_multiplier=noise_std))
-    pruned = float(top_k_mse(dim, keep, sigma_g))
+    pruned = float(top_k_mse(dim, keep, sigma_g=sigma_g))
     return PruningComparison(
         dp_sgd_mse=float(noise_mse(keep=dim, clip_norm=1.0, noise_multiplier=noise_std)),
-        zero_update_mse=float(zero_update_mse(dim, sigma_g)),
-        random_k_mse=float(random_k_mse(dim, keep, sigma_g)) + noise,
+        zero_update_mse=float(zero_update_mse(dim, sigma_g=sigma_g)),
+        random_k_mse=float(random_k_mse(dim, keep, sigma_g=sigma_g)) + noise,
         top_k_mse=pruned + noise,
         top_k_pruning_mse=pruned,
         least_retained_gain=needed,

@@ -40,10 +40,10 @@ def pruned_cosine(*, grad_norm: float, retained_norm: float, keep: int, noise_st
     if retained_norm == 0.0:
         return 0.0
     snr = retained_norm / noise_std if noise_std > 0.0 else math.inf
-    return retained_norm / grad_norm * DistortionAngle(keep, snr).expected_cos()
+    return retained_norm / grad_norm * DistortionAngle(keep, snr=snr).expected_cos()
 
 
-def cosine_ratio(dim: int, keep: int, theta: float, *, method: Method = "exact", groups: int = 1) -> float:
+def cosine_ratio(dim: int, keep: int, *, theta: float, method: Method = "exact", groups: int = 1) -> float:
     """E cos of perturbed top-k over E cos of DP-SGD in the limit of large noise; below 1, pruning loses direction.
 
     (k + (S - k) rho) c_K / c_d with S the top-k share of |g|^2 and c = :func:`dptheory.gradients.small_snr_slope`; exact at
@@ -67,10 +67,10 @@ def cosine_ratio(dim: int, keep: int, theta: float, *, method: Method = "exact",
     Example: of groups of 256 keep 26. Top-k without perturbation gains direction, random-k loses two thirds of it.
         >>> import math
         >>> from dptheory.pruning import cosine_ratio
-        >>> [round(cosine_ratio(256, 26, theta, groups=10_547), 3) for theta in (math.inf, 0.0)]
+        >>> [round(cosine_ratio(256, 26, theta=theta, groups=10_547), 3) for theta in (math.inf, 0.0)]
         [1.383, 0.319]
     """
-    rho = retained_gain(dim, keep, theta)
+    rho = retained_gain(dim, keep, theta=theta)
     dim, keep = int(dim), int(keep)
     groups = _validate.integer("groups", groups, 1, _MAX_DIM // dim)
     k = keep / dim

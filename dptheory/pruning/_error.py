@@ -54,7 +54,7 @@ def top_k_mask(gradient: ArrayLike, *, keep: int) -> NDArray[np.bool_]:
     return mask
 
 
-def expected_norm(dim: int, sigma_g: ArrayLike) -> Array:
+def expected_norm(dim: int, *, sigma_g: ArrayLike) -> Array:
     r"""E|g| = s sqrt(2) Gamma((d+1)/2) / Gamma(d/2), about s sqrt(d).
 
     Args:
@@ -71,7 +71,7 @@ def expected_norm(dim: int, sigma_g: ArrayLike) -> Array:
 
     Example: by hand: sqrt(pi / 2) in the plane; about sqrt(dim) in the 550,000 dimensions of RF's CNN.
         >>> from dptheory.pruning import expected_norm
-        >>> round(float(expected_norm(2, 1.0)), 4), round(float(expected_norm(550_000, 1.0)), 2)
+        >>> round(float(expected_norm(2, sigma_g=1.0)), 4), round(float(expected_norm(550_000, sigma_g=1.0)), 2)
         (1.2533, 741.62)
     """
     dim = _validate.integer("dim", dim, 1, _MAX_DIM)
@@ -80,7 +80,7 @@ def expected_norm(dim: int, sigma_g: ArrayLike) -> Array:
     return sigma_g * dim * small_snr_slope(dim)
 
 
-def zero_update_mse(dim: int, sigma_g: ArrayLike) -> Array:
+def zero_update_mse(dim: int, *, sigma_g: ArrayLike) -> Array:
     """MSE of not moving at all, E|0 - g|^2 = d s^2: what any noisy estimate has to beat.
 
     Args:
@@ -96,7 +96,7 @@ def zero_update_mse(dim: int, sigma_g: ArrayLike) -> Array:
 
     Example: any estimate of 100 unit entries that errs by more than this is worse than none.
         >>> from dptheory.pruning import zero_update_mse
-        >>> float(zero_update_mse(100, 1.0))
+        >>> float(zero_update_mse(100, sigma_g=1.0))
         100.0
     """
     dim = _validate.integer("dim", dim, 1, _MAX_DIM)
@@ -130,7 +130,7 @@ def noise_mse(*, keep: int, clip_norm: ArrayLike, noise_multiplier: ArrayLike) -
     return (noise * clip_norm) ** 2 * keep
 
 
-def random_k_mse(dim: int, keep: int, sigma_g: ArrayLike) -> Array:
+def random_k_mse(dim: int, keep: int, *, sigma_g: ArrayLike) -> Array:
     """Pruning MSE of a uniformly random mask with keep ones, (d - K) s^2; exact for any g with |g|^2 = d s^2.
 
     Args:
@@ -147,14 +147,14 @@ def random_k_mse(dim: int, keep: int, sigma_g: ArrayLike) -> Array:
 
     Example: by hand: the squares of the 7 entries that are dropped.
         >>> from dptheory.pruning import random_k_mse
-        >>> float(random_k_mse(10, 3, 1.0))
+        >>> float(random_k_mse(10, 3, sigma_g=1.0))
         7.0
     """
     dim, keep = _dim_keep(dim, keep)
     return (dim - keep) * _validate.scale("sigma_g", sigma_g) ** 2
 
 
-def top_k_mse(dim: int, keep: int, sigma_g: ArrayLike, *, method: Method = "exact") -> Array:
+def top_k_mse(dim: int, keep: int, *, sigma_g: ArrayLike, method: Method = "exact") -> Array:
     r"""Pruning MSE of keeping the keep largest entries: the expected sum of the d - K smallest squares.
 
     .. math:: d s^2\, E[H(U)],\quad U \sim \mathrm{Beta}(d-K, K),\quad H(u) = u - 2 a_u \phi(a_u),\ a_u = \Phi^{-1}((1+u)/2)
@@ -177,14 +177,14 @@ def top_k_mse(dim: int, keep: int, sigma_g: ArrayLike, *, method: Method = "exac
 
     Example: the largest tenth of a group of 256 holds 44 % of its energy, so that 56 % are lost.
         >>> from dptheory.pruning import top_k_mse
-        >>> round(float(top_k_mse(256, 26, 1.0)) / 256, 3)
+        >>> round(float(top_k_mse(256, 26, sigma_g=1.0)) / 256, 3)
         0.559
     """
     dim, keep = _dim_keep(dim, keep)
     return _validate.scale("sigma_g", sigma_g) ** 2 * dim * _share(_lost, dim, keep, method)
 
 
-def top_k_energy(dim: int, keep: int, sigma_g: ArrayLike, *, method: Method = "exact") -> Array:
+def top_k_energy(dim: int, keep: int, *, sigma_g: ArrayLike, method: Method = "exact") -> Array:
     """Expected sum of the keep largest squares, d s^2 - MSE, without cancellation when keep << dim.
 
     Args:
@@ -200,14 +200,14 @@ def top_k_energy(dim: int, keep: int, sigma_g: ArrayLike, *, method: Method = "e
 
     Example: by hand: the larger of two squared normal numbers is 1 + 2 / pi on average.
         >>> from dptheory.pruning import top_k_energy
-        >>> round(float(top_k_energy(2, 1, 1.0)), 6)
+        >>> round(float(top_k_energy(2, 1, sigma_g=1.0)), 6)
         1.63662
     """
     dim, keep = _dim_keep(dim, keep)
     return _validate.scale("sigma_g", sigma_g) ** 2 * dim * _share(_kept, dim, keep, method)
 
 
-def retained_gain(dim: int, keep: int, theta: float) -> float:
+def retained_gain(dim: int, keep: int, *, theta: float) -> float:
     """Share rho of the top-k gain over random-k that survives the Mallows perturbation, in [0, 1].
 
     Args:
@@ -225,13 +225,13 @@ def retained_gain(dim: int, keep: int, theta: float) -> float:
     Example: by hand: of two entries the right one is kept three times in four, half-way from chance to certainty.
         >>> import math
         >>> from dptheory.pruning import retained_gain
-        >>> round(retained_gain(2, 1, math.log(3) / 2), 6)
+        >>> round(retained_gain(2, 1, theta=math.log(3) / 2), 6)
         0.5
     """
-    return SubsetMallows(dim, keep, theta).retained_gain()
+    return SubsetMallows(dim, keep, theta=theta).retained_gain()
 
 
-def perturbed_top_k_mse(dim: int, keep: int, theta: float, *, sigma_g: ArrayLike, method: Method = "exact") -> Array:
+def perturbed_top_k_mse(dim: int, keep: int, *, theta: float, sigma_g: ArrayLike, method: Method = "exact") -> Array:
     """Pruning MSE of the Mallows-perturbed top-k mask: rho MSE_top-k + (1 - rho) MSE_random-k.
 
     Args:
@@ -251,14 +251,16 @@ def perturbed_top_k_mse(dim: int, keep: int, theta: float, *, sigma_g: ArrayLike
     Example: half-way between the 1 - 2 / pi of the larger of two entries and the 1 of a random one.
         >>> import math
         >>> from dptheory.pruning import perturbed_top_k_mse
-        >>> round(float(perturbed_top_k_mse(2, 1, math.log(3) / 2, sigma_g=1.0)), 4)
+        >>> round(float(perturbed_top_k_mse(2, 1, theta=math.log(3) / 2, sigma_g=1.0)), 4)
         0.6817
     """
-    rho = retained_gain(dim, keep, theta)
-    return rho * top_k_mse(dim, keep, sigma_g, method=method) + (1.0 - rho) * random_k_mse(dim, keep, sigma_g)
+    rho = retained_gain(dim, keep, theta=theta)
+    return rho * top_k_mse(dim, keep, sigma_g=sigma_g, method=method) + (1.0 - rho) * random_k_mse(
+        dim, keep, sigma_g=sigma_g
+    )
 
 
-def beta(dim: int, keep: int, theta: float, *, clip_norm: float, method: Method = "exact") -> float:
+def beta(dim: int, keep: int, *, theta: float, clip_norm: float, method: Method = "exact") -> float:
     r"""Largest sigma_g^2 / sigma^2 (not included) for which pruning + noise has a smaller MSE than DP-SGD.
 
     .. math:: \beta = C^2 (d - K) s^2 / \mathrm{MSE}_t \;\; (\ge C^2),
@@ -284,12 +286,12 @@ def beta(dim: int, keep: int, theta: float, *, clip_norm: float, method: Method 
     Example: by hand: C^2 times 1, the error of a random one of two entries, over 0.6817, that of one chosen with theta.
         >>> import math
         >>> from dptheory.pruning import beta
-        >>> round(beta(2, 1, math.log(3) / 2, clip_norm=1.0), 4)
+        >>> round(beta(2, 1, theta=math.log(3) / 2, clip_norm=1.0), 4)
         1.4669
     """
     clip_norm = _validate.real("clip_norm", clip_norm, 1e-70, 1e70)
     return clip_norm**2 * float(
-        random_k_mse(dim, keep, 1.0) / perturbed_top_k_mse(dim, keep, theta, sigma_g=1.0, method=method)
+        random_k_mse(dim, keep, sigma_g=1.0) / perturbed_top_k_mse(dim, keep, theta=theta, sigma_g=1.0, method=method)
     )
 
 

@@ -109,7 +109,7 @@ def index_budget(*, epsilon: float, dim: int, keep: int, steps: int = 1, groups:
         '3.3e-10'
     """
     theta = theta_for_budget(epsilon=epsilon, dim=dim, keep=keep, steps=steps, groups=groups)
-    rho = SubsetMallows(dim, keep, theta).retained_gain()
+    rho = SubsetMallows(dim, keep, theta=theta).retained_gain()
     # KL(P, U) + KL(U, P) is 2 N mu theta rho; theta * rho on its own may underflow.
     scale = steps * groups * 2.0 * keep * (dim - keep) / dim
     pinsker = 0.5 * math.sqrt(scale) * math.sqrt(theta) * math.sqrt(rho)
@@ -170,4 +170,6 @@ def sparse_index_budget(
     groups = _validate.integer("groups", groups, 1, _MAX_RELEASES)
     swaps = min(nonzeros, groups * index_sensitivity(dim, keep) // 2)
     theta = epsilon / (steps * 2 * swaps)
-    return SparseIndexBudget(swaps=swaps, theta=theta, retained_gain=SubsetMallows(dim, keep, theta).retained_gain())
+    return SparseIndexBudget(
+        swaps=swaps, theta=theta, retained_gain=SubsetMallows(dim, keep, theta=theta).retained_gain()
+    )

@@ -1,7 +1,7 @@
 """The index mechanism of GIP: a Mallows model over the subsets with a fixed number of members."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,12 +59,13 @@ class SubsetMallows:
 
     Example: a group of 256 of which 26 are kept; at most 26 pairs can be swapped.
         >>> from dptheory.pruning import SubsetMallows
-        >>> SubsetMallows(256, 26, 0.1).max_swaps
+        >>> SubsetMallows(256, 26, theta=0.1).max_swaps
         26
     """
 
     dim: int
     keep: int
+    _: KW_ONLY
     theta: float
 
     def __post_init__(self) -> None:
@@ -88,7 +89,7 @@ class SubsetMallows:
         Example: by hand: of two entries the right one is kept three times in four.
             >>> import math
             >>> from dptheory.pruning import SubsetMallows
-            >>> SubsetMallows(2, 1, math.log(3) / 2).swap_log_pmf().round(4)
+            >>> SubsetMallows(2, 1, theta=math.log(3) / 2).swap_log_pmf().round(4)
             array([-0.2877, -1.3863])
         """
         i = np.arange(self.max_swaps, dtype=np.float64)
@@ -110,7 +111,7 @@ class SubsetMallows:
         Example: by hand: of two entries the right one is kept three times in four.
             >>> import math
             >>> from dptheory.pruning import SubsetMallows
-            >>> SubsetMallows(2, 1, math.log(3) / 2).swap_pmf().round(4)
+            >>> SubsetMallows(2, 1, theta=math.log(3) / 2).swap_pmf().round(4)
             array([0.75, 0.25])
         """
         return np.exp(self.swap_log_pmf())
@@ -125,7 +126,7 @@ class SubsetMallows:
 
         Example: a random subset shares a tenth of its members with the reference: 26 * 230 / 256 are swapped.
             >>> from dptheory.pruning import SubsetMallows
-            >>> [round(SubsetMallows(256, 26, theta).mean_swaps(), 3) for theta in (0.0, 2.0)]
+            >>> [round(SubsetMallows(256, 26, theta=theta).mean_swaps(), 3) for theta in (0.0, 2.0)]
             [23.359, 8.283]
         """
         pmf = self.swap_pmf()
@@ -145,7 +146,7 @@ class SubsetMallows:
 
         Example: theta = 1 retains less than a third of what top-k gains over random-k.
             >>> from dptheory.pruning import SubsetMallows
-            >>> [round(SubsetMallows(256, 26, theta).retained_gain(), 3) for theta in (0.1, 1.0, 2.0)]
+            >>> [round(SubsetMallows(256, 26, theta=theta).retained_gain(), 3) for theta in (0.1, 1.0, 2.0)]
             [0.02, 0.295, 0.645]
         """
         tilt = 2.0 * self.theta
@@ -178,7 +179,7 @@ class SubsetMallows:
 
         Example: one example can turn all 26 members, 52 places of the index vector, at 0.1 each.
             >>> from dptheory.pruning import SubsetMallows
-            >>> round(SubsetMallows(256, 26, 0.1).epsilon(52), 6)
+            >>> round(SubsetMallows(256, 26, theta=0.1).epsilon(52), 6)
             5.2
         """
         distance = _validate.integer("distance", distance, 0, 2 * self.max_swaps)
@@ -205,7 +206,7 @@ class SubsetMallows:
 
         Example: by hand 0.1^2 * 52; pure epsilon 5.2 alone would give 13.52.
             >>> from dptheory.pruning import SubsetMallows
-            >>> round(SubsetMallows(256, 26, 0.1).zcdp(52), 6)
+            >>> round(SubsetMallows(256, 26, theta=0.1).zcdp(52), 6)
             0.52
         """
         loss = self.epsilon(distance)
@@ -233,9 +234,9 @@ class SubsetMallows:
             >>> import numpy as np
             >>> from dptheory.pruning import SubsetMallows
             >>> reference, rng = np.arange(256) < 26, np.random.default_rng(0)
-            >>> int(SubsetMallows(256, 26, 0.1).sample(reference, rng).sum())
+            >>> int(SubsetMallows(256, 26, theta=0.1).sample(reference, rng).sum())
             26
-            >>> bool((SubsetMallows(256, 26, np.inf).sample(reference, rng) == reference).all())
+            >>> bool((SubsetMallows(256, 26, theta=np.inf).sample(reference, rng) == reference).all())
             True
         """
         if not isinstance(rng, np.random.Generator):
@@ -291,7 +292,7 @@ def theta_for_retained_gain(*, retained_gain: float, dim: int, keep: int) -> flo
         return 0.0 if retained_gain == 0.0 else math.inf
 
     def excess(log_theta: float) -> float:
-        found = SubsetMallows(dim, keep, math.exp(log_theta)).retained_gain()
+        found = SubsetMallows(dim, keep, theta=math.exp(log_theta)).retained_gain()
         return math.log(max(found, 5e-324)) - math.log(retained_gain) if retained_gain < 0.5 else found - retained_gain
 
     # The swaps are a sum of independent indicators, so their variance is at most their mean, and the slope of the gain,

@@ -24,10 +24,11 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(60)
 def magnitude_noise(zcdp_rho: float) -> float:
     r"""Noise multiplier with which \|g\| + N(0, (sigma_a C)^2) is rho-zCDP: 1 / sqrt(2 rho), whatever dim, keep and groups.
 
-    The entrywise absolute values of two gradients are at most as far apart as the gradients: one example moves them by C.
+    The entrywise absolute values of two gradients are at most as far apart as the gradients: one example added or removed moves
+    them by at most C.
 
     Args:
-        zcdp_rho: zCDP budget of one step, in [1e-70, 1e70].
+        zcdp_rho: zCDP budget of one step, one example added or removed, in [1e-70, 1e70].
 
     Returns:
         The noise multiplier sigma_a, > 0.
@@ -52,7 +53,7 @@ def gumbel_rate(*, zcdp_rho: float, keep: int) -> float:
     at most sqrt(2) lambda \|v_group\|. One step spends K lambda^2 C^2 / 4 over all groups together.
 
     Args:
-        zcdp_rho: zCDP budget of one step, in [1e-70, 1e70].
+        zcdp_rho: zCDP budget of one step, one example added or removed, in [1e-70, 1e70].
         keep: number kept in a group, 1..1e12.
 
     Returns:
@@ -149,7 +150,7 @@ def released_gain(*, sigma_g: float, noise_std: float) -> float:
     return 1.0 / (1.0 + (noise_std / sigma_g) ** 2)
 
 
-def released_top_k_mse(dim: int, keep: int, sigma_g: float, *, noise_std: float) -> float:
+def released_top_k_mse(dim: int, keep: int, *, sigma_g: float, noise_std: float) -> float:
     r"""MSE of top-k of the released g + Z: random-k's, plus (noise_std^2 - sigma_g^2) d (S - k), S the top-k energy share.
 
     Worse than random-k exactly where the noise is larger than the gradient.
@@ -168,7 +169,7 @@ def released_top_k_mse(dim: int, keep: int, sigma_g: float, *, noise_std: float)
 
     Example: choosing by the noisy release keeps the largest noise: five times the error of a random mask.
         >>> from dptheory.pruning import random_k_mse, released_top_k_mse
-        >>> round(float(released_top_k_mse(256, 26, 1.0, noise_std=3.0)), 1), float(random_k_mse(256, 26, 1.0))
+        >>> round(float(released_top_k_mse(256, 26, sigma_g=1.0, noise_std=3.0)), 1), float(random_k_mse(256, 26, sigma_g=1.0))
         (1158.6, 230.0)
     """
     sigma_g, noise_std = (
@@ -176,10 +177,10 @@ def released_top_k_mse(dim: int, keep: int, sigma_g: float, *, noise_std: float)
         _validate.size("noise_std", noise_std, zero=True),
     )
     random = float(
-        pruning.random_k_mse(dim, keep, sigma_g)
+        pruning.random_k_mse(dim, keep, sigma_g=sigma_g)
         + pruning.noise_mse(keep=keep, clip_norm=1.0, noise_multiplier=noise_std)
     )
-    gain = float(pruning.random_k_mse(dim, keep, 1.0) - pruning.top_k_mse(dim, keep, 1.0))
+    gain = float(pruning.random_k_mse(dim, keep, sigma_g=1.0) - pruning.top_k_mse(dim, keep, sigma_g=1.0))
     return random + (noise_std**2 - sigma_g**2) * gain
 
 
@@ -251,7 +252,7 @@ def selection_gains(
     share = keep / dim
     theta = math.sqrt(zcdp_rho / groups / _mallows.index_sensitivity(dim, keep))
     return SelectionGains(
-        mallows=pruning.retained_gain(dim, keep, theta),
+        mallows=pruning.retained_gain(dim, keep, theta=theta),
         magnitude=magnitude_gain(keep_share=share, noise_ratio=magnitude),
         gumbel=gumbel_gain(keep_share=share, noise_ratio=gumbel),
         released=released_gain(sigma_g=1.0, noise_std=scale * noise_multiplier),

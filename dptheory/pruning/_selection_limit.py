@@ -1,4 +1,4 @@
-"""What share of the top-k gain any private selection of entries can retain."""
+"""What share of the top-k gain a private selection by the sum of a batch can retain."""
 
 import math
 
@@ -21,7 +21,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 def selection_gain_bound(
     *, zcdp_rho: float, dim: int, keep: int, groups: int, sigma_g: float, clip_norm: float
 ) -> float:
-    r"""Share of the top-k gain that no selection of entries can exceed at a zCDP budget, whatever its mechanism.
+    r"""Share of the top-k gain that no selection by the sum of a batch can exceed at a zCDP budget, whatever its mechanism.
 
     With D = dim groups, k = keep / dim and x standard normal, the selection learns at most
     :math:`R = \frac\rho D\big(\sqrt{(1 - 2/\pi)D}\thinspace\frac{\sigma_g}C + 1\big)^2` nats on an entry, and
@@ -29,11 +29,12 @@ def selection_gain_bound(
     .. math:: \text{share} \le \min_{s > 0,\thinspace\nu} \frac{R + E c(s(x^2 - 1) - \nu)}s \Big/
         \frac{E[\text{top-}k\text{ energy}] - keep}{dim}, \qquad c(u) = \log(1 - k + ke^u) - ku .
 
-    For an average gradient with independent N(0, sigma_g^2) entries, and the worst batch with that sum; not for a batch drawn
-    at random with its drawing kept secret. Relative error about 1e-12, or 1e-16 / (1 - k) where that is more.
+    On average over gradients with independent N(0, sigma_g^2) entries, for every batch with that sum; a selection that sees the
+    examples is held to it on one batch of every sum, the same for all selections, and can retain more on others. Not for a batch
+    drawn at random with its drawing kept secret. Relative error about 1e-12, or 1e-16 / (1 - k) where that is more.
 
     Args:
-        zcdp_rho: zCDP budget of the indices in one step, in [1e-70, 1e70].
+        zcdp_rho: zCDP budget of the indices in one step, one example added or removed, in [1e-70, 1e70].
         dim, keep: size of one group and number kept in it (on average), 1 <= keep < dim <= 1e9.
         groups: number of groups, 1..1e12.
         sigma_g: standard deviation of an entry of the summed gradient, in [1e-70, 1e70].

@@ -68,7 +68,8 @@ class Kappa:
         lower: x, no kappa of this rate is smaller.
         upper: min(x max(1, |w| / c), sqrt x) / P, no kappa of this rate, |w| and P is larger.
         error: \|value - kappa\| is at most this. Proved; where masks were drawn (``standard_error`` > 0) it holds with a
-            chance of at least 0.9999 over their draw.
+            chance of at least 0.9999 over their draw. Rounding is not counted: of a Gaussian deviation about
+            1e-15 \|log P\| of the value, where P is tiny. Where ``value`` is inf it says nothing.
         norm_ratio_error: \|norm_ratio - R\| is at most this. Proved.
     """
 
@@ -93,8 +94,9 @@ class BestRate:
 
     Attributes:
         drop_rate: r.
-        bound: U(r) with ``kappa.value - kappa.error`` in place of kappa, so never below U(r); the smallest float above 0
-            where that is smaller still.
+        bound: U(r) with ``kappa.value - kappa.error`` in place of kappa, so never below U(r) but for rounding; where masks were
+            drawn for rows of deviations, with a chance of at least 0.99, as each of the at most 82 rates tried may miss with
+            1e-4. The smallest float above 0 where that is smaller still.
         kappa: kappa at this rate.
     """
 

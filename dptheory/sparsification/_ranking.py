@@ -16,7 +16,7 @@ _MAX_SNR = 1e6
 _MIN_DENSITY = 1e-9
 
 
-def captured_energy(dim: int, keep: int, snr: float) -> float:
+def captured_energy(dim: int, keep: int, *, snr: float) -> float:
     r"""Expected share of |signal|^2 on the keep entries of largest |signal + noise|, exact in every dimension.
 
     .. math:: x + \rho\,(e - x),\quad \rho = \frac{t^2}{1+t^2},\quad x = \frac Kd
@@ -40,13 +40,13 @@ def captured_energy(dim: int, keep: int, snr: float) -> float:
     Example: keeping a tenth by noisy magnitude captures 44 % without noise, under tenfold noise little more than 10 %.
         >>> import math
         >>> from dptheory.sparsification import captured_energy
-        >>> [round(captured_energy(1_000_000, 100_000, snr), 3) for snr in (math.inf, 0.1)]
+        >>> [round(captured_energy(1_000_000, 100_000, snr=snr), 3) for snr in (math.inf, 0.1)]
         [0.439, 0.103]
     """
     rho = _reliability(_validate.real("snr", snr, 0.0))
     dim = _validate.integer("dim", dim, 1, 10**9)
     keep = _validate.integer("keep", keep, 1, dim)
-    share = float(pruning.top_k_energy(dim, keep, 1.0)) / dim
+    share = float(pruning.top_k_energy(dim, keep, sigma_g=1.0)) / dim
     return (1 - rho) * (keep / dim) + rho * share
 
 

@@ -19,7 +19,7 @@ def smaller(dim: int, keep: int) -> bool:
 
 
 def corrected_mse(dim: int, keep: int) -> float:
-    return pruning.top_k_mse(dim, keep, 1.0)
+    return pruning.top_k_mse(dim, keep, sigma_g=1.0)
 
 
 printed = Conjecture(claimed=claims.get("gip.mse_t0").printed, sampler=lost, ranges=RANGES, where=smaller)

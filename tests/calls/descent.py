@@ -5,7 +5,7 @@ import numpy as np
 from dptheory.gradients import DistortionAngle, QuadraticForm
 from tests.calls import Calls, call, dear
 
-_SMALL, _LARGE = DistortionAngle(10, 1.0), DistortionAngle(1_000_000, 1.0)
+_SMALL, _LARGE = DistortionAngle(10, snr=1.0), DistortionAngle(1_000_000, snr=1.0)
 _FORM = QuadraticForm(weights=np.array([1.0, 0.5]), freedoms=np.array([2.0, 3.0]), noncentralities=np.array([0.0, 1.0]))
 _ROWS = [[1.0, 2.0], [0.5, -1.0], [2.0, 0.1]]
 _ANGLE = "dptheory.gradients.DistortionAngle"
@@ -73,42 +73,43 @@ CALLS: Calls = {
             sampling="poisson",
             sampling_rate=0.1,
         ),
-        call(objective_gap=2.0, steps=100_000, smoothness=1.0, clip_norm=1.0, noise_multiplier=1.0, dim=1_000_000),
+        call(objective_gap=2.0, steps=100_000, smoothness=1.0, clip_norm=1.0, noise_multiplier=1.0, dim=1_000_000,
+             batch_size=1000),
     ],
     "dptheory.convergence.noisy_sgd_bound": [
-        call(**_STEP, deviation=0.5, noise_std=0.5, dim=10, batch_size=4, drop_rate=0.5, **_POISSON),
-        call(**_RUN, deviation=0.5, noise_std=0.1, dim=550_000, batch_size=1000),
-        call(objective_gap=1.0, learning_rate=[0.1, 0.05], steps=2, smoothness=2.0, deviation=0.5, drop_rate=[0.5, 0.0]),
+        call(**_STEP, deviation_norm=0.5, sum_noise_std=0.5, dim=10, batch_size=4, drop_rate=0.5, **_POISSON),
+        call(**_RUN, deviation_norm=0.5, sum_noise_std=0.1, dim=550_000, batch_size=1000),
+        call(objective_gap=1.0, learning_rate=[0.1, 0.05], steps=2, smoothness=2.0, deviation_norm=0.5, drop_rate=[0.5, 0.0]),
     ],
     "dptheory.convergence.drawn_size_factor": [
         call(train_size=10, sampling_rate=0.3),
         call(train_size=50_000, sampling_rate=0.01),
     ],
     "dptheory.convergence.least_gradient_bound": [
-        call(**_STEP, deviation=0.5, noise_std=0.5, dim=10, batch_size=4, drop_rate=0.5, **_POISSON),
-        call(**_RUN, deviation=0.5, noise_std=0.1, dim=550_000, batch_size=1000),
+        call(**_STEP, deviation_norm=0.5, sum_noise_std=0.5, dim=10, batch_size=4, drop_rate=0.5, **_POISSON),
+        call(**_RUN, deviation_norm=0.5, sum_noise_std=0.1, dim=550_000, batch_size=1000),
     ],
     "dptheory.convergence.held_mask_bound": [
         call(objective_gap=1.0, learning_rate=[0.1, 0.05], epochs=2, steps_per_epoch=3, smoothness=1.0, drop_rate=[0.5, 0.0]),
-        call(objective_gap=1.0, learning_rate=0.1, epochs=5, steps_per_epoch=3, smoothness=2.0, deviation=0.5, noise_std=0.5,
-             dim=10, batch_size=4, drop_rate=0.5),
-        call(objective_gap=2.0, learning_rate=0.01, epochs=1000, steps_per_epoch=500, smoothness=2.0, noise_std=0.1, dim=550_000,
-             batch_size=1000),
+        call(objective_gap=1.0, learning_rate=0.1, epochs=5, steps_per_epoch=3, smoothness=2.0, deviation_norm=0.5,
+             sum_noise_std=0.5, dim=10, batch_size=4, drop_rate=0.5),
+        call(objective_gap=2.0, learning_rate=0.01, epochs=1000, steps_per_epoch=500, smoothness=2.0, sum_noise_std=0.1,
+             dim=550_000, batch_size=1000),
     ],
     "dptheory.convergence.plain_mean_bound": [
         call(objective_gap=1.0, learning_rate=[0.1, 0.05], epochs=2, steps_per_epoch=3, smoothness=1.0, drop_rate=[0.5, 0.0]),
-        call(objective_gap=1.0, learning_rate=0.1, epochs=5, steps_per_epoch=3, smoothness=2.0, deviation=0.5, noise_std=0.5,
-             dim=10, batch_size=4, drop_rate=0.5),
-        call(objective_gap=2.0, learning_rate=0.01, epochs=1000, steps_per_epoch=1, smoothness=2.0, deviation=0.5, noise_std=0.1,
-             dim=550_000, batch_size=1000, drop_rate=np.linspace(0.0, 0.9, 1000)),
+        call(objective_gap=1.0, learning_rate=0.1, epochs=5, steps_per_epoch=3, smoothness=2.0, deviation_norm=0.5,
+             sum_noise_std=0.5, dim=10, batch_size=4, drop_rate=0.5),
+        call(objective_gap=2.0, learning_rate=0.01, epochs=1000, steps_per_epoch=1, smoothness=2.0, deviation_norm=0.5,
+             sum_noise_std=0.1, dim=550_000, batch_size=1000, drop_rate=np.linspace(0.0, 0.9, 1000)),
     ],
     "dptheory.convergence.momentum_mask_bound": [
-        call(objective_gap=1.0, learning_rate=0.01, momentum=0.5, epochs=200, steps_per_epoch=3, smoothness=1.0, deviation=0.5,
-             noise_std=0.5, dim=10, batch_size=4, drop_rate=0.5),
-        call(objective_gap=1.0, learning_rate=0.1, momentum=0.0, epochs=2, steps_per_epoch=50, smoothness=1.0, noise_std=0.5,
-             drop_rate=[0.5, 0.0]),
+        call(objective_gap=1.0, learning_rate=0.01, momentum=0.5, epochs=200, steps_per_epoch=3, smoothness=1.0,
+             deviation_norm=0.5, sum_noise_std=0.5, dim=10, batch_size=4, drop_rate=0.5),
+        call(objective_gap=1.0, learning_rate=0.1, momentum=0.0, epochs=2, steps_per_epoch=50, smoothness=1.0, sum_noise_std=0.5,
+             dim=10, batch_size=4, drop_rate=[0.5, 0.0]),
         call(objective_gap=2.0, learning_rate=0.001, momentum=0.9, epochs=100_000, steps_per_epoch=1, smoothness=2.0,
-             deviation=0.5, noise_std=0.1, dim=550_000, batch_size=1000, drop_rate=0.5),
+             deviation_norm=0.5, sum_noise_std=0.1, dim=550_000, batch_size=1000, drop_rate=0.5),
     ],
     "dptheory.convergence.layer_freezing_bound": [
         call(decrease=1.0, learning_rate=[0.1, 0.1], steps=2, smoothness=1.0, clip_norm=1.0, noise_multiplier=1.0,
@@ -163,14 +164,14 @@ CALLS: Calls = {
     "dptheory.freezing.best_layer_steps": [
         call(layer_sizes=[[5, 0], [10, 3]], gradient_norms=[[1.0, 0.0], [0.5, 0.1]], curvature=[[1.0, 1.0], [0.5, 0.1]],
              learning_rate=[0.1, 0.05], steps=2, clip_norm=1.0, noise_multiplier=1.0, batch_size=4,
-             deviation=[[1.0, 0.0], [1.0, 1.0]]),
+             deviation_norm=[[1.0, 0.0], [1.0, 1.0]]),
         call(layer_sizes=[100_000, 450_000], gradient_norms=[0.5, 0.1], curvature=[1.0, 2.0], learning_rate=0.1, steps=100,
              clip_norm=0.1, noise_multiplier=1.54, batch_size=1000),
     ],
     "dptheory.freezing.best_freezing": [
         call(layer_sizes=[[5, 0], [10, 3]], gradient_norms=[[1.0, 0.0], [0.5, 0.1]], curvature=[[1.0, 1.0], [0.5, 0.1]],
              learning_rate=[0.1, 0.05], steps=2, clip_norm=[1.0, 0.5], noise_multiplier=1.0, batch_size=4,
-             deviation=[[1.0, 0.0], [1.0, 1.0]], layer_norms=[1.0, 2.0]),
+             deviation_norm=[[1.0, 0.0], [1.0, 1.0]], layer_norms=[1.0, 2.0]),
         call(layer_sizes=[100_000, 450_000], gradient_norms=[0.5, 0.1], curvature=[1.0, 2.0], learning_rate=0.1, steps=100,
              clip_norm=0.1, noise_multiplier=1.54, batch_size=1000),
     ],

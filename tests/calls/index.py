@@ -7,8 +7,8 @@ from dptheory.privacy import FreshMask, IndexPRV, IndexSteps
 from dptheory.pruning import SubsetMallows
 from tests.calls import Calls, Fresh, call, dear, slow
 
-_SMALL = SubsetMallows(8, 3, 0.3)
-_PAPER = SubsetMallows(256, 26, 0.01)
+_SMALL = SubsetMallows(8, 3, theta=0.3)
+_PAPER = SubsetMallows(256, 26, theta=0.01)
 _LOSS = privacy.loss_law(mechanism=_SMALL)
 _PRV = IndexPRV(mechanism=_SMALL, releases=5)
 _SETTING = {"dim": 20, "keep": 5, "steps": 2, "groups": 3}

@@ -31,7 +31,7 @@ CALLS: Calls = {
         dear(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, epsilon=4.0, adjacency="add-remove"),
     ],
     f"{_PRIVACY}.Step": [call(**_SAMPLED)],
-    f"{_PRIVACY}.JointStep": [call(**_SAMPLED, mechanism=SubsetMallows(8, 3, 0.3), groups=2)],
+    f"{_PRIVACY}.JointStep": [call(**_SAMPLED, mechanism=SubsetMallows(8, 3, theta=0.3), groups=2)],
     f"{_PRIVACY}.MaskedStep": [call(**_SAMPLED, mask=FreshMask(dim=10, keep=2))],
     _COMPOSITION: [call(parts=[Step(**_SAMPLED)], adjacency="replace-one")],
     f"{_COMPOSITION}.epsilon": [call(self=_RELEASE, delta=1e-5, certified=False)],

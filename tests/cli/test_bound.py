@@ -25,8 +25,8 @@ def _json(*arguments: str) -> dict[str, float | None]:
 
 def test_prune() -> None:
     values = _json("prune", "--dim", "1000", "--keep", "100")
-    assert values["pruning MSE of top-k"] == float(pruning.top_k_mse(1000, 100, 1.0))
-    assert values["MSE of top-k with noise"] == float(pruning.top_k_mse(1000, 100, 1.0)) + 100
+    assert values["pruning MSE of top-k"] == float(pruning.top_k_mse(1000, 100, sigma_g=1.0))
+    assert values["MSE of top-k with noise"] == float(pruning.top_k_mse(1000, 100, sigma_g=1.0)) + 100
     assert values["retained gain needed to beat DP-SGD's direction"] == pruning.least_retained_gain(1000, 100)
 
 

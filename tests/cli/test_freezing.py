@@ -29,7 +29,7 @@ def _json(*arguments: str) -> dict[str, float | None]:
 
 @pytest.mark.parametrize(("dim", "snr"), [(2, 0.0), (1000, 20.0), (10**9, 30.0), (1000, 1e30)])
 def test_angle(dim: int, snr: float) -> None:
-    law = DistortionAngle(dim, snr)
+    law = DistortionAngle(dim, snr=snr)
     values = _json("angle", "--dim", str(dim), "--snr", str(snr))
     assert values["expected cosine"] == law.expected_cos()
     assert values["mean angle, radians"] == law.mean()

@@ -261,7 +261,7 @@ def test_a_batch_without_replacement_stays_below() -> None:
 @given(POSITIVE, STEPS, POSITIVE, st.floats(1e-3, 10), st.floats(1e-3, 10), RATES)
 @QUICK
 def test_printed_bound_is_above_the_sharp_one(
-    gap: float, steps: int, smoothness: float, deviation: float, noise_std: float, rate: float
+    gap: float, steps: int, smoothness: float, deviation: float, sum_noise_std: float, rate: float
 ) -> None:
     """By 2 - 1/sqrt T at least; that is the ratio for many steps."""
     gamma = 1 / (smoothness * math.sqrt(steps))
@@ -270,14 +270,14 @@ def test_printed_bound_is_above_the_sharp_one(
         learning_rate=gamma,
         steps=steps,
         smoothness=smoothness,
-        deviation=deviation,
-        noise_std=noise_std,
+        deviation_norm=deviation,
+        sum_noise_std=sum_noise_std,
         dim=100,
         batch_size=16,
         drop_rate=rate,
         sampling="fixed",
     ).value
-    printed = printed_noisy_sgd(gap, steps, smoothness, deviation, noise_std, 100, 16, rate)
+    printed = printed_noisy_sgd(gap, steps, smoothness, deviation, sum_noise_std, 100, 16, rate)
     assert bound * (2 - 1 / math.sqrt(steps)) <= printed * (1 + 1e-12)
 
 
@@ -288,8 +288,8 @@ def test_printed_bound_tends_to_twice_the_sharp_one() -> None:
         learning_rate=1e-6,
         steps=steps,
         smoothness=1.0,
-        deviation=2.0,
-        noise_std=3.0,
+        deviation_norm=2.0,
+        sum_noise_std=3.0,
         dim=100,
         batch_size=16,
         drop_rate=0.5,
@@ -319,8 +319,8 @@ def test_poisson_batches_raise_the_bound_of_noisy_sgd(gamma: float, steps: int, 
             learning_rate=gentle,
             steps=steps,
             smoothness=1.0,
-            deviation=0.0,
-            noise_std=1.0,
+            deviation_norm=0.0,
+            sum_noise_std=1.0,
             dim=10,
             batch_size=batch,
             drop_rate=0.5,
@@ -352,8 +352,8 @@ def test_bound_lies_above_the_recursion(
         learning_rate=gamma,
         steps=steps,
         smoothness=1.0,
-        deviation=0.0,
-        noise_std=math.sqrt(variance),
+        deviation_norm=0.0,
+        sum_noise_std=math.sqrt(variance),
         dim=curvature.size,
         batch_size=1,
         drop_rate=rate,
@@ -372,8 +372,8 @@ def test_bound_is_attained(steps: int) -> None:
         learning_rate=steps**-0.5,
         steps=steps,
         smoothness=1.0,
-        deviation=0.0,
-        noise_std=math.sqrt(0.3),
+        deviation_norm=0.0,
+        sum_noise_std=math.sqrt(0.3),
         dim=2,
         batch_size=1,
         drop_rate=0.5,
@@ -426,7 +426,7 @@ def test_a_mask_held_for_one_step_is_fresh(gamma: float) -> None:
         "learning_rate": gamma,
         "smoothness": 1.0,
         "drop_rate": 0.4,
-        "noise_std": 2.0,
+        "sum_noise_std": 2.0,
         "dim": 5,
         "batch_size": 3,
     }
@@ -450,18 +450,34 @@ def test_a_clipped_run_exceeds_the_bound_of_held_masks() -> None:
 
 @pytest.mark.parametrize("n", [1, 4])
 def test_the_plain_mean_is_the_weighted_one_for_one_mask(n: int) -> None:
-    run = {"objective_gap": 1.0, "learning_rate": 0.3, "smoothness": 1.0, "drop_rate": 0.4, "noise_std": 2.0, "dim": 5}
+    run = {
+        "objective_gap": 1.0,
+        "learning_rate": 0.3,
+        "smoothness": 1.0,
+        "drop_rate": 0.4,
+        "sum_noise_std": 2.0,
+        "dim": 5,
+        "batch_size": 1,
+    }
     plain = convergence.plain_mean_bound(epochs=7, steps_per_epoch=n, **run)  # type: ignore[arg-type]
     weighted = convergence.held_mask_bound(epochs=7, steps_per_epoch=n, **run)  # type: ignore[arg-type]
     assert (plain.optimization, plain.noise) == pytest.approx((weighted.optimization, weighted.noise), rel=1e-12)
 
 
 def test_momentum_none_and_fresh_masks_is_sgd_without_an_end() -> None:
-    run = {"objective_gap": 1.0, "learning_rate": 0.3, "smoothness": 1.0, "drop_rate": 0.4, "noise_std": 0.2, "dim": 5}
+    run = {
+        "objective_gap": 1.0,
+        "learning_rate": 0.3,
+        "smoothness": 1.0,
+        "drop_rate": 0.4,
+        "sum_noise_std": 0.2,
+        "dim": 5,
+        "batch_size": 1,
+    }
     stated = convergence.momentum_mask_bound(momentum=0.0, epochs=10**7, steps_per_epoch=1, **run)  # type: ignore[arg-type]
     assert stated == pytest.approx(convergence.noisy_sgd_bound(steps=10**7, sampling="fixed", **run).value, rel=1e-5)  # type: ignore[arg-type]
     # deviations pass a fresh mask as noise does, and a held one in full
-    run |= {"noise_std": 0.0, "deviation": 0.2 * math.sqrt(5)}
+    run |= {"sum_noise_std": 0.0, "deviation_norm": 0.2 * math.sqrt(5)}
     assert convergence.momentum_mask_bound(momentum=0.0, epochs=10**7, steps_per_epoch=1, **run) == pytest.approx(
         stated
     )  # type: ignore[arg-type]
@@ -484,9 +500,10 @@ def test_momentum_bound_at_the_ends_of_its_ranges(largest: bool) -> None:
             epochs=10**7,
             steps_per_epoch=10**12,
             smoothness=smoothness,
-            deviation=1e35 if largest else 1e-35,
-            noise_std=1e35 if largest else 0.0,
+            deviation_norm=1e35 if largest else 1e-35,
+            sum_noise_std=1e35 if largest else 0.0,
             dim=10**18,
+            batch_size=1,
             drop_rate=0.5,
         )
         for mu in (0.0, 0.9, 1 - 1e-6)
@@ -513,7 +530,7 @@ def test_the_least_gradient_is_at_most_the_mean(gamma: float, rate: float, steps
         "drop_rate": rate,
         "steps": steps,
     }
-    run |= {"noise_std": noise, "sampling": "fixed"}
+    run |= {"sum_noise_std": noise, "dim": 1, "batch_size": 1, "sampling": "fixed"}
     assert convergence.least_gradient_bound(**run) <= convergence.noisy_sgd_bound(**run).value * (1 + 1e-9)
 
 
@@ -636,8 +653,8 @@ BAD: list[tuple[Callable[..., Any], dict[str, Any], str, tuple[Any, ...]]] = [
     (convergence.noisy_sgd_bound, GOOD_NOISY, "learning_rate", (*POSITIVE_ONLY, 2.0, 3.0)),
     (convergence.noisy_sgd_bound, GOOD_NOISY, "steps", COUNT),
     (convergence.noisy_sgd_bound, GOOD_NOISY, "smoothness", POSITIVE_ONLY),
-    (convergence.noisy_sgd_bound, GOOD_NOISY, "deviation", NOT_NEGATIVE),
-    (convergence.noisy_sgd_bound, GOOD_NOISY, "noise_std", NOT_NEGATIVE),
+    (convergence.noisy_sgd_bound, GOOD_NOISY, "deviation_norm", NOT_NEGATIVE),
+    (convergence.noisy_sgd_bound, GOOD_NOISY, "sum_noise_std", NOT_NEGATIVE),
     (convergence.noisy_sgd_bound, GOOD_NOISY, "dim", COUNT),
     (convergence.noisy_sgd_bound, GOOD_NOISY, "batch_size", COUNT),
     (convergence.noisy_sgd_bound, GOOD_NOISY, "drop_rate", RATE),
@@ -685,6 +702,40 @@ BAD: list[tuple[Callable[..., Any], dict[str, Any], str, tuple[Any, ...]]] = [
 ]
 
 
+EPOCHS = {"objective_gap": 1.0, "learning_rate": 0.01, "epochs": 5, "steps_per_epoch": 2, "smoothness": 1.0}
+NOISY: list[tuple[Callable[..., Any], dict[str, Any]]] = [
+    (convergence.dpsgd_bound, GOOD_DPSGD | {"noise_multiplier": 1.0}),
+    (
+        convergence.tuned_learning_rate,
+        {k: v for k, v in GOOD_DPSGD.items() if k != "learning_rate"} | {"noise_multiplier": 1.0},
+    ),
+    (convergence.noisy_sgd_bound, GOOD_NOISY | {"sum_noise_std": 1.0}),
+    (convergence.least_gradient_bound, GOOD_NOISY | {"sum_noise_std": 1.0}),
+    (convergence.held_mask_bound, EPOCHS | {"sum_noise_std": 1.0}),
+    (convergence.plain_mean_bound, EPOCHS | {"sum_noise_std": 1.0}),
+    (convergence.momentum_mask_bound, EPOCHS | {"momentum": 0.5, "sum_noise_std": 1.0}),
+]
+
+
+@pytest.mark.parametrize(("function", "run"), NOISY, ids=lambda x: getattr(x, "__name__", None))
+def test_noise_needs_its_dimension_and_batch_size(function: Callable[..., Any], run: dict[str, Any]) -> None:
+    noise = next(name for name in run if "noise" in name)
+    for forgotten, given_ in (("dim", "batch_size"), ("batch_size", "dim")):
+        with pytest.raises(ValueError, match=f"^{forgotten} must be given where {noise} is above 0: .*, got None$"):
+            function(**run, **{given_: 10})
+    still = run | {noise: 0.0}
+    assert function(**still) == function(**still, dim=10**9, batch_size=1)
+    function(**run, dim=10, batch_size=10)
+
+
+@pytest.mark.parametrize(("function", "run"), [NOISY[0], *NOISY[2:]], ids=lambda x: getattr(x, "__name__", None))
+def test_the_bound_of_a_batch_of_one_holds_for_every_batch(function: Callable[..., Any], run: dict[str, Any]) -> None:
+    """What None takes for the batch size: larger batches lower the bound at the same noise on their sum."""
+    found = [function(**run, dim=10, batch_size=size) for size in (1, 2, 10, 10**6)]
+    values = [one if isinstance(one, float) else one.value for one in found]
+    assert values == sorted(values, reverse=True)
+
+
 @pytest.mark.parametrize(("function", "good", "name", "values"), BAD, ids=lambda x: getattr(x, "__name__", None))
 def test_bad_input_is_named(
     function: Callable[..., Any], good: dict[str, Any], name: str, values: tuple[Any, ...]
@@ -708,6 +759,7 @@ def test_no_learning_rate_beats_the_tuned_one() -> None:
             clip_norm=1.0,
             noise_multiplier=sigma,
             dim=100,
+            batch_size=1,
             drop_rate=rate,
         )
         tuned = convergence.tuned_learning_rate(**run)
@@ -721,7 +773,7 @@ def test_no_learning_rate_beats_the_tuned_one() -> None:
 
 def test_the_tuned_learning_rate_at_the_ends_of_its_range() -> None:
     small: dict[str, Any] = dict(
-        objective_gap=1e-70, smoothness=1e-35, clip_norm=1e35, noise_multiplier=1e35, dim=10**18
+        objective_gap=1e-70, smoothness=1e-35, clip_norm=1e35, noise_multiplier=1e35, dim=10**18, batch_size=1
     )
     large: dict[str, Any] = dict(objective_gap=1e140, smoothness=1e35, clip_norm=1e-35)
     for run in (small, large):

@@ -197,17 +197,17 @@ def _reference(dim: int, snr: float, bias: float) -> float:
 
 @pytest.mark.parametrize(("dim", "snr", "bias"), [(4, 2.0, 0.3), (7, 0.01, 1.2), (30, 8.0, 0.0)])
 def test_mean_angle_in_high_precision(dim: int, snr: float, bias: float) -> None:
-    assert expected_angle(dim, snr, bias_angle=bias) == pytest.approx(_reference(dim, snr, bias), rel=1e-13)
+    assert expected_angle(dim, snr=snr, bias_angle=bias) == pytest.approx(_reference(dim, snr, bias), rel=1e-13)
 
 
 @pytest.mark.parametrize("dim", [2, 3, 40, 10**4, 10**9])
 def test_mean_angle_limits(dim: int) -> None:
-    assert expected_angle(dim, 0.0, bias_angle=0.4) == pytest.approx(math.pi / 2, rel=1e-14)
-    assert expected_angle(dim, 5.0, bias_angle=math.pi / 2) == pytest.approx(math.pi / 2, rel=1e-14)
-    assert expected_angle(dim, math.inf, bias_angle=0.4) == 0.4
-    assert expected_angle(dim, 1e300, bias_angle=2.0) == pytest.approx(2.0, rel=1e-15)
-    assert expected_angle(dim, 3.0, bias_angle=math.pi - 0.4) == pytest.approx(
-        math.pi - expected_angle(dim, 3.0, bias_angle=0.4)
+    assert expected_angle(dim, snr=0.0, bias_angle=0.4) == pytest.approx(math.pi / 2, rel=1e-14)
+    assert expected_angle(dim, snr=5.0, bias_angle=math.pi / 2) == pytest.approx(math.pi / 2, rel=1e-14)
+    assert expected_angle(dim, snr=math.inf, bias_angle=0.4) == 0.4
+    assert expected_angle(dim, snr=1e300, bias_angle=2.0) == pytest.approx(2.0, rel=1e-15)
+    assert expected_angle(dim, snr=3.0, bias_angle=math.pi - 0.4) == pytest.approx(
+        math.pi - expected_angle(dim, snr=3.0, bias_angle=0.4)
     )
     # little noise: the angle is |z without its part along s| / |s|
     chi = (
@@ -215,24 +215,24 @@ def test_mean_angle_limits(dim: int) -> None:
         if dim < 1000
         else math.sqrt(dim - 1.5)
     )
-    assert expected_angle(dim, 1e9 * chi) == pytest.approx(1e-9, rel=1e-6)
+    assert expected_angle(dim, snr=1e9 * chi) == pytest.approx(1e-9, rel=1e-6)
 
 
 def test_mean_angle_in_many_dimensions() -> None:
     for snr in (1e3, 3e4, 1e6):
-        assert expected_angle(10**9, snr) == pytest.approx(math.atan2(math.sqrt(10**9 - 1), snr), rel=1e-8)
+        assert expected_angle(10**9, snr=snr) == pytest.approx(math.atan2(math.sqrt(10**9 - 1), snr), rel=1e-8)
 
 
 @given(st.integers(2, 10**6), st.floats(0, 1e3), st.floats(1, 10), st.floats(0, math.pi / 2), st.floats(0, 1))
 @PROPERTY
 def test_mean_angle_is_monotone(dim: int, snr: float, gain: float, bias: float, turn: float) -> None:
-    base = expected_angle(dim, snr, bias_angle=bias)
+    base = expected_angle(dim, snr=snr, bias_angle=bias)
     assert bias - 1e-13 <= base <= math.pi / 2 + 1e-13
-    assert expected_angle(dim, gain * snr, bias_angle=bias) <= base + 1e-12
-    assert expected_angle(dim, snr, bias_angle=turn * bias) <= base + 1e-12
+    assert expected_angle(dim, snr=gain * snr, bias_angle=bias) <= base + 1e-12
+    assert expected_angle(dim, snr=snr, bias_angle=turn * bias) <= base + 1e-12
     assert (
-        expected_angle(dim, gain * snr, bias_angle=math.pi - bias)
-        >= expected_angle(dim, snr, bias_angle=math.pi - bias) - 1e-12
+        expected_angle(dim, snr=gain * snr, bias_angle=math.pi - bias)
+        >= expected_angle(dim, snr=snr, bias_angle=math.pi - bias) - 1e-12
     )
 
 
@@ -332,11 +332,11 @@ NAN = float("nan")
         (lambda: bias_angle(direction=[1.0, 0.0], signal=[NAN, 1.0]), "signal"),
         (lambda: bias_turn(direction=[1.0], signal=[1.0], added=[0.0]), "added must be"),
         (lambda: bias_turn(direction=[1.0], signal=[1.0], added=[1.0, 2.0]), "added must have the shape"),
-        (lambda: expected_angle(0, 1.0), "dim"),
-        (lambda: expected_angle(2.5, 1.0), "dim"),  # type: ignore[arg-type]
-        (lambda: expected_angle(2, -1.0), "snr"),
-        (lambda: expected_angle(2, 1.0, bias_angle=4.0), "bias_angle"),
-        (lambda: expected_angle(1, 1.0, bias_angle=0.5), "bias_angle must be 0 or pi in one dimension"),
+        (lambda: expected_angle(0, snr=1.0), "dim"),
+        (lambda: expected_angle(2.5, snr=1.0), "dim"),  # type: ignore[arg-type]
+        (lambda: expected_angle(2, snr=-1.0), "snr"),
+        (lambda: expected_angle(2, snr=1.0, bias_angle=4.0), "bias_angle"),
+        (lambda: expected_angle(1, snr=1.0, bias_angle=0.5), "bias_angle must be 0 or pi in one dimension"),
         (
             lambda: freezing_effect(
                 SIZES, layer_norms=NORMS, frozen_layers=3, clip_norm=1.0, noise_multiplier=1.0, batch_size=8
@@ -449,4 +449,6 @@ def test_bad_input_is_named(call, says: str) -> None:  # type: ignore[no-untyped
 @pytest.mark.parametrize("dim", [2, 3, 10, 1000, 10**6, 10**9])
 @pytest.mark.parametrize("snr", [0.0, 0.3, 1.0, 40.0, 1e3])
 def test_without_bias_the_expected_angle_is_the_mean_of_the_law(dim: int, snr: float) -> None:
-    assert freezing.expected_angle(dim, snr) == pytest.approx(gradients.DistortionAngle(dim, snr).mean(), rel=1e-11)
+    assert freezing.expected_angle(dim, snr=snr) == pytest.approx(
+        gradients.DistortionAngle(dim, snr=snr).mean(), rel=1e-11
+    )

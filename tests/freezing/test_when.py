@@ -35,12 +35,12 @@ def test_a_settled_layer_is_not_frozen() -> None:
 
 
 def test_a_schedule_of_equal_steps_and_parts_of_equal_curvature() -> None:
-    plain = freezing.best_freezing([300, 40], gradient_norms=[0.5, 2.0], deviation=[3.0, 4.0], **RUN)
+    plain = freezing.best_freezing([300, 40], gradient_norms=[0.5, 2.0], deviation_norm=[3.0, 4.0], **RUN)
     whole = RUN | {"learning_rate": np.full(50, 0.1), "curvature": [[1.0, 1.0], [0.5, 0.5]], "clip_norm": [1.0, 1.0]}
     split = freezing.best_freezing(
         [[100, 200], [40, 0]],
         gradient_norms=[[0.3, 0.4], [2.0, 0.0]],
-        deviation=[[3.0, 0.0], [0.0, 4.0]],
+        deviation_norm=[[3.0, 0.0], [0.0, 4.0]],
         layer_norms=[0.1, 0.1],
         **whole,
     )
@@ -68,7 +68,7 @@ def test_clipped_examples_and_a_smaller_step() -> None:
         ("steps", 10**5 + 1, "steps must be an integer in 1..100000"),
         ("clip_norm", [1.0, 0.0], "clip_norm must be a number in .* or one for each of 2 layers"),
         ("layer_norms", [1.0, 1.0, 1.0], r"layer_norms must have shape \(2,\)"),
-        ("deviation", [1.0], "deviation must have the shape of layer_sizes"),
+        ("deviation_norm", [1.0], "deviation_norm must have the shape of layer_sizes"),
     ],
 )
 def test_bad_input(name: str, value: Any, message: str) -> None:

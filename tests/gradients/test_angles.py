@@ -25,13 +25,13 @@ from dptheory.gradients import (
 
 @pytest.mark.parametrize("snr", [1e-9, 0.3, 1.0, 5.0, 30.0, 1e6, 1e12])
 def test_one_and_two_dimensions(snr: float) -> None:
-    assert DistortionAngle(1, snr).expected_cos() == pytest.approx(math.erf(snr / math.sqrt(2)), rel=1e-13)
+    assert DistortionAngle(1, snr=snr).expected_cos() == pytest.approx(math.erf(snr / math.sqrt(2)), rel=1e-13)
     if snr > 1e3:  # SciPy's Bessel functions give up there
-        assert DistortionAngle(2, snr).expected_cos() == pytest.approx(1 - 0.5 / snr**2, rel=1e-12)
+        assert DistortionAngle(2, snr=snr).expected_cos() == pytest.approx(1 - 0.5 / snr**2, rel=1e-12)
         return
     half = snr**2 / 4
     plane = math.sqrt(math.pi / 8) * snr * (ive(0, half) + ive(1, half))
-    assert DistortionAngle(2, snr).expected_cos() == pytest.approx(plane, rel=1e-12)
+    assert DistortionAngle(2, snr=snr).expected_cos() == pytest.approx(plane, rel=1e-12)
 
 
 @pytest.mark.parametrize("dim", [3, 50, 10**4, 10**9])
@@ -43,22 +43,22 @@ def test_against_the_confluent_function(dim: int, snr: float) -> None:
         # Kummer's transformation keeps the series free of cancellation.
         series = mpmath.hyp1f1((d + 1) / 2, d / 2 + 1, kappa**2 / 2)
         exact = kappa / mpmath.sqrt(2) * gamma * mpmath.exp(-(kappa**2) / 2) * series
-    assert DistortionAngle(dim, snr).expected_cos() == pytest.approx(float(exact), rel=1e-11)
+    assert DistortionAngle(dim, snr=snr).expected_cos() == pytest.approx(float(exact), rel=1e-11)
 
 
 @given(st.integers(1, 10**9), st.floats(0, 1e12))
 @settings(max_examples=100, deadline=None, derandomize=True)
 def test_between_zero_and_one_and_falling_in_dim(dim: int, snr: float) -> None:
-    value = DistortionAngle(dim, snr).expected_cos()
+    value = DistortionAngle(dim, snr=snr).expected_cos()
     assert 0 <= value <= 1
     if dim < 10**9:
-        assert DistortionAngle(dim + 1, snr).expected_cos() <= value * (1 + 1e-12)
+        assert DistortionAngle(dim + 1, snr=snr).expected_cos() <= value * (1 + 1e-12)
 
 
 def test_limits() -> None:
-    assert DistortionAngle(7, 0.0).expected_cos() == 0.0
-    assert DistortionAngle(7, math.inf).expected_cos() == 1.0
-    assert DistortionAngle(10**6, 1e-3).expected_cos() == pytest.approx(1e-3 * small_snr_slope(10**6), rel=1e-9)
+    assert DistortionAngle(7, snr=0.0).expected_cos() == 0.0
+    assert DistortionAngle(7, snr=math.inf).expected_cos() == 1.0
+    assert DistortionAngle(10**6, snr=1e-3).expected_cos() == pytest.approx(1e-3 * small_snr_slope(10**6), rel=1e-9)
     assert small_snr_slope(10**9) == pytest.approx(1 / math.sqrt(10**9), rel=1e-8)
 
 
@@ -68,7 +68,7 @@ def test_limits() -> None:
 )
 def test_bad_input(arguments, name) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=rf"^{name} must .*got"):
-        DistortionAngle(*arguments)
+        DistortionAngle(arguments[0], snr=arguments[1])
     if name == "dim":
         with pytest.raises(ValueError, match=r"^dim must"):
             small_snr_slope(arguments[0])
@@ -102,16 +102,16 @@ def _cartesian_moments(dim: int, snr: float) -> tuple[float, float]:
 @pytest.mark.parametrize("snr", [0.0, 1e-8, 1e-3, 1.0, 30.0, 1e3, 31623.0, 1e6, 1e12])
 def test_moments_in_high_dimension(dim: int, snr: float) -> None:
     mean, var = _cartesian_moments(dim, snr)
-    assert DistortionAngle(dim, snr).mean() == pytest.approx(mean, rel=1e-14, abs=0)
-    assert DistortionAngle(dim, snr).var() == pytest.approx(var, rel=1e-11, abs=0)
+    assert DistortionAngle(dim, snr=snr).mean() == pytest.approx(mean, rel=1e-14, abs=0)
+    assert DistortionAngle(dim, snr=snr).var() == pytest.approx(var, rel=1e-11, abs=0)
 
 
 @pytest.mark.parametrize("dim", [2, 3, 10])
 @pytest.mark.parametrize("snr", [1e3, 1e6, 1e12])
 def test_moments_of_tiny_angles(dim: int, snr: float) -> None:
     mean, var = _cartesian_moments(dim, snr)
-    assert DistortionAngle(dim, snr).mean() == pytest.approx(mean, rel=1e-13, abs=0)
-    assert DistortionAngle(dim, snr).var() == pytest.approx(var, rel=1e-12, abs=0)
+    assert DistortionAngle(dim, snr=snr).mean() == pytest.approx(mean, rel=1e-13, abs=0)
+    assert DistortionAngle(dim, snr=snr).var() == pytest.approx(var, rel=1e-12, abs=0)
 
 
 def _density(dim: int, snr: float, angle: mpmath.mpf) -> mpmath.mpf:
@@ -134,7 +134,7 @@ def _mass(dim: int, snr: float, low: mpmath.mpf, high: mpmath.mpf) -> mpmath.mpf
 @pytest.mark.parametrize("dim", [2, 3, 30])
 @pytest.mark.parametrize("snr", [0.0, 1.0, 5.0])
 def test_law_in_low_dimension(dim: int, snr: float) -> None:
-    angle, x = DistortionAngle(dim, snr), np.array([0.05, 0.5, 1.6, 3.0])
+    angle, x = DistortionAngle(dim, snr=snr), np.array([0.05, 0.5, 1.6, 3.0])
     with mpmath.workdps(60):
         exact = [_density(dim, snr, mpmath.mpf(float(g))) for g in x]
         parts = [mpmath.mpf(0), *map(mpmath.mpf, x.tolist()), +mpmath.pi]
@@ -171,7 +171,7 @@ def _far_tail(dim: int, snr: float, angle: float, sign: int) -> float:
 @pytest.mark.parametrize(("dim", "snr"), [(1000, 30.0), (10**6, 1.0), (10**9, 31622.0)])
 @pytest.mark.parametrize("spreads", [-20.0, 20.0])
 def test_far_tails(dim: int, snr: float, spreads: float) -> None:
-    angle = DistortionAngle(dim, snr)
+    angle = DistortionAngle(dim, snr=snr)
     x = angle.mean() + spreads * math.sqrt(angle.var())
     found = float(angle.cdf(x) if spreads < 0 else angle.sf(x))
     assert found == pytest.approx(_far_tail(dim, snr, x, 1 if spreads < 0 else -1), rel=1e-9, abs=0)
@@ -179,15 +179,15 @@ def test_far_tails(dim: int, snr: float, spreads: float) -> None:
 
 
 def test_lower_tail_is_a_power_of_the_angle() -> None:
-    assert DistortionAngle(3, 0.0).cdf(1e-9) == pytest.approx(0.25e-18, rel=1e-12, abs=0)
-    assert DistortionAngle(3, 0.0).sf(math.pi - 1e-6) == pytest.approx(0.25e-12, rel=1e-9, abs=0)
-    assert DistortionAngle(3, 5e9).cdf(1e-13) == pytest.approx(-math.expm1(-(5e-4**2) / 2), rel=1e-9, abs=0)
+    assert DistortionAngle(3, snr=0.0).cdf(1e-9) == pytest.approx(0.25e-18, rel=1e-12, abs=0)
+    assert DistortionAngle(3, snr=0.0).sf(math.pi - 1e-6) == pytest.approx(0.25e-12, rel=1e-9, abs=0)
+    assert DistortionAngle(3, snr=5e9).cdf(1e-13) == pytest.approx(-math.expm1(-(5e-4**2) / 2), rel=1e-9, abs=0)
 
 
 @given(st.integers(2, 10**9), st.floats(0, 1e300), st.floats(0, 1))
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_law_is_a_law(dim: int, snr: float, share: float) -> None:
-    angle = DistortionAngle(dim, snr)
+    angle = DistortionAngle(dim, snr=snr)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         mean, var = angle.mean(), angle.var()
@@ -203,7 +203,7 @@ def test_law_is_a_law(dim: int, snr: float, share: float) -> None:
 @pytest.mark.parametrize("dim", [2, 3, 100, 10**7])
 def test_moments_agree_with_the_expected_cosine(dim: int) -> None:
     for snr in (1e-3, 1.0, 30.0, 1e4):
-        angle = DistortionAngle(dim, snr)
+        angle = DistortionAngle(dim, snr=snr)
         x = angle.mean() + math.sqrt(angle.var()) * np.linspace(-12, 12, 4001)
         x = x[(x > 0) & (x < math.pi)]
         cosine = np.trapezoid(angle.density(x) * np.cos(x), x)
@@ -214,7 +214,7 @@ def test_against_drawn_angles() -> None:
     rng = np.random.default_rng(1)
     noisy = rng.standard_normal((200_000, 6)) + np.array([1.5, 0, 0, 0, 0, 0])
     drawn = np.arccos(noisy[:, 0] / np.linalg.norm(noisy, axis=1))
-    angle = DistortionAngle(6, 1.5)
+    angle = DistortionAngle(6, snr=1.5)
     assert drawn.mean() == pytest.approx(angle.mean(), abs=5 * math.sqrt(angle.var() / 200_000))
     assert drawn.var() == pytest.approx(angle.var(), rel=0.02)
     x = np.array([0.3, 0.8, 1.3, 2.0])
@@ -222,31 +222,31 @@ def test_against_drawn_angles() -> None:
 
 
 def test_no_noise_and_huge_snr() -> None:
-    clean = DistortionAngle(5, math.inf)
+    clean = DistortionAngle(5, snr=math.inf)
     assert (clean.mean(), clean.var(), clean.second_moment()) == (0, 0, 0)
     assert (clean.asymptotic_mean(), clean.asymptotic_var()) == (0, 0)
     assert clean.cdf([0.0, 1.0]).tolist() == [1, 1] and clean.sf([0.0, 1.0]).tolist() == [0, 0]
     assert clean.density([0.0, 1.0]).tolist() == [math.inf, 0]
-    huge, large = DistortionAngle(5, 1e30), DistortionAngle(5, 1e15)
+    huge, large = DistortionAngle(5, snr=1e30), DistortionAngle(5, snr=1e15)
     assert huge.mean() == pytest.approx(1e-15 * large.mean(), rel=1e-14, abs=0)
     assert huge.cdf(2e-30) == pytest.approx(float(large.cdf(2e-15)), rel=1e-12, abs=0)
     assert huge.density(2e-30) == pytest.approx(1e15 * float(large.density(2e-15)), rel=1e-12, abs=0)
     assert huge.sf(0.1) == 0 and huge.density(0.1) == 0
-    for call in (DistortionAngle(5, 1e308).mean, DistortionAngle(5, 1e308).asymptotic_mean):
+    for call in (DistortionAngle(5, snr=1e308).mean, DistortionAngle(5, snr=1e308).asymptotic_mean):
         assert call() == pytest.approx(1.9e-308, rel=0.1, abs=0)
-    assert DistortionAngle(5, 1e308).var() == DistortionAngle(5, 1e308).asymptotic_var() == 0
+    assert DistortionAngle(5, snr=1e308).var() == DistortionAngle(5, snr=1e308).asymptotic_var() == 0
 
 
 def test_asymptotic_forms() -> None:
     for dim in (2, 7, 100, 10**5, 10**8):
         for ratio in (0.0, 0.1, 0.5, 1.0, 3.0, 1e3):
-            angle = DistortionAngle(dim, ratio * math.sqrt(dim))
+            angle = DistortionAngle(dim, snr=ratio * math.sqrt(dim))
             assert -0.09 <= (dim - 1) * (angle.asymptotic_mean() / angle.mean() - 1) <= 0.26
             assert -1.13 <= dim * (angle.asymptotic_var() / angle.var() - 1) <= 0.76
 
 
 def test_shapes() -> None:
-    angle = DistortionAngle(4, 1.0)
+    angle = DistortionAngle(4, snr=1.0)
     for method in (angle.cdf, angle.sf, angle.density):
         assert method(1.0).shape == () and method(np.ones((2, 3))).shape == (2, 3) and method([]).shape == (0,)
     low, high = angle_range(bias_angle=[0.5, 2.5], noise_angle=1.0)
@@ -259,13 +259,13 @@ def test_shapes() -> None:
 @pytest.mark.parametrize(
     ("call", "name"),
     [
-        (lambda: DistortionAngle(1, 1.0).mean(), "dim"),
-        (lambda: DistortionAngle(1, 1.0).cdf(1.0), "dim"),
-        (lambda: DistortionAngle(1, math.inf).var(), "dim"),
-        (lambda: DistortionAngle(1, 1.0).asymptotic_mean(), "dim"),
-        (lambda: DistortionAngle(2, 1.0).cdf(-0.1), "x"),
-        (lambda: DistortionAngle(2, 1.0).sf([0.1, 3.2]), "x"),
-        (lambda: DistortionAngle(2, 1.0).density(math.nan), "x"),
+        (lambda: DistortionAngle(1, snr=1.0).mean(), "dim"),
+        (lambda: DistortionAngle(1, snr=1.0).cdf(1.0), "dim"),
+        (lambda: DistortionAngle(1, snr=math.inf).var(), "dim"),
+        (lambda: DistortionAngle(1, snr=1.0).asymptotic_mean(), "dim"),
+        (lambda: DistortionAngle(2, snr=1.0).cdf(-0.1), "x"),
+        (lambda: DistortionAngle(2, snr=1.0).sf([0.1, 3.2]), "x"),
+        (lambda: DistortionAngle(2, snr=1.0).density(math.nan), "x"),
         (lambda: angle_range(bias_angle=-1.0, noise_angle=0.1), "bias_angle"),
         (lambda: angle_range(bias_angle=1.0, noise_angle=4.0), "noise_angle"),
         (lambda: batch_expected_cos(cos_bias=1.1, dim=2, snr=1.0), "cos_bias"),
@@ -286,12 +286,13 @@ def test_variance_with_a_bias_angle_has_the_mean_of_the_other_formula(dim: int) 
         for bias in (0.0, 1e-10, 0.01, 0.6, 1.5, math.pi / 2):
             mean, variances[bias] = _biased_angle.shift_moments(dim, snr, bias)
             assert mean == pytest.approx(
-                freezing.expected_angle(dim, snr, bias_angle=bias) - bias, abs=1e-9 * math.sqrt(variances[bias]) + 2e-15
+                freezing.expected_angle(dim, snr=snr, bias_angle=bias) - bias,
+                abs=1e-9 * math.sqrt(variances[bias]) + 2e-15,
             )
-        assert angle_variance(dim, snr) == variances[0.0]
-        assert angle_variance(dim, snr, bias_angle=0.6) == variances[0.6]
-        assert variances[0.0] == pytest.approx(DistortionAngle(dim, snr).var(), rel=1e-9)
-        assert angle_variance(dim, snr, bias_angle=math.pi - 0.6) == pytest.approx(variances[0.6], rel=1e-9)
+        assert angle_variance(dim, snr=snr) == variances[0.0]
+        assert angle_variance(dim, snr=snr, bias_angle=0.6) == variances[0.6]
+        assert variances[0.0] == pytest.approx(DistortionAngle(dim, snr=snr).var(), rel=1e-9)
+        assert angle_variance(dim, snr=snr, bias_angle=math.pi - 0.6) == pytest.approx(variances[0.6], rel=1e-9)
 
 
 def test_variance_of_a_large_signal_with_a_bias_angle_of_the_size_of_the_noise_angle() -> None:
@@ -304,13 +305,13 @@ def test_variance_of_a_large_signal_with_a_bias_angle_of_the_size_of_the_noise_a
                 mean = mpmath.sqrt(2) * mpmath.gamma((n + 1) / mpmath.mpf(2)) / mpmath.gamma(n / mpmath.mpf(2))
                 mean *= mpmath.hyp1f1(-0.5, n / mpmath.mpf(2), -(mpmath.mpf(shift) ** 2) / 2)
                 limit = float(n + mpmath.mpf(shift) ** 2 - mean**2)
-            assert angle_variance(dim, snr, bias_angle=shift / snr) * snr**2 == pytest.approx(limit, rel=1e-11)
+            assert angle_variance(dim, snr=snr, bias_angle=shift / snr) * snr**2 == pytest.approx(limit, rel=1e-11)
 
 
 def test_variance_without_signal_does_not_depend_on_the_bias() -> None:
     for dim in (2, 3, 12, 1000, 10**6, 10**8, 10**9):
-        values = [angle_variance(dim, 0.0, bias_angle=bias) for bias in (0.0, 0.4, 1.5, math.pi / 2, 3.0)]
-        assert values == pytest.approx([DistortionAngle(dim, 0.0).var()] * 5, rel=1e-10, abs=0.0)
+        values = [angle_variance(dim, snr=0.0, bias_angle=bias) for bias in (0.0, 0.4, 1.5, math.pi / 2, 3.0)]
+        assert values == pytest.approx([DistortionAngle(dim, snr=0.0).var()] * 5, rel=1e-10, abs=0.0)
 
 
 @pytest.mark.parametrize(
@@ -329,8 +330,8 @@ def test_variance_with_a_bias_angle_in_high_dimension(dim: int, snr: float, bias
         drawn = [(a * b, mpmath.atan2(t, along + z) - centre) for t, a in across for z, b in normal]
         total, mean, square = (mpmath.fsum(weight * angle**p for weight, angle in drawn) for p in range(3))
         exact = float(square / total - (mean / total) ** 2)
-    assert angle_variance(dim, snr, bias_angle=bias) == pytest.approx(exact, rel=1e-10, abs=0.0)
-    assert angle_variance(5, math.inf, bias_angle=1.0) == 0.0
+    assert angle_variance(dim, snr=snr, bias_angle=bias) == pytest.approx(exact, rel=1e-10, abs=0.0)
+    assert angle_variance(5, snr=math.inf, bias_angle=1.0) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -354,7 +355,7 @@ def test_bad_input_of_the_variance_with_a_bias_angle(changed: dict[str, float], 
     ("dim", "snr"), [(2, 0.0), (10, 3.0), (1000, 20.0), (100_000, 30.0), (10**9, 1e6), (1000, 1e30)]
 )
 def test_quantiles_have_their_probability(dim: int, snr: float) -> None:
-    law = DistortionAngle(dim, snr)
+    law = DistortionAngle(dim, snr=snr)
     for share in (0.001, 0.05, 0.5, 0.95, 0.999):
         assert float(law.cdf(law.quantile(share))) == pytest.approx(share, abs=1e-9)
 
@@ -363,7 +364,7 @@ def test_quantiles_have_their_probability(dim: int, snr: float) -> None:
 @pytest.mark.parametrize("snr", [0.0, 1.0, 10.0, 1e3, 1e6])
 def test_quantiles_of_the_last_floats_below_one(dim: int, snr: float) -> None:
     """The sum of all masses rounds to less than these, and there was no root; the upper tail has its digits."""
-    law = DistortionAngle(dim, snr)
+    law = DistortionAngle(dim, snr=snr)
     for ulps in (9, 4, 3, 2, 1):
         angle = law.quantile(1 - ulps * 2.0**-53)
         assert 0.0 < angle <= math.pi
@@ -376,7 +377,7 @@ def test_quantiles_of_the_last_floats_below_one(dim: int, snr: float) -> None:
 def test_quantiles_of_the_smallest_shares_are_found() -> None:
     """A search in subnormal probabilities took more than 100 iterations at 1e-310."""
     for dim, snr in ((2, 0.0), (3, 1.0), (10, 1e3), (1000, 10.0), (10**6, 0.0), (10**9, 1e6)):
-        law = DistortionAngle(dim, snr)
+        law = DistortionAngle(dim, snr=snr)
         found = [law.quantile(share) for share in (5e-324, 1e-310, 1e-300, 1e-100)]
         assert found == sorted(found) and found[-1] < law.mean()
         assert float(law.cdf(found[2])) == pytest.approx(1e-300, rel=1e-8, abs=0.0)
@@ -384,7 +385,7 @@ def test_quantiles_of_the_smallest_shares_are_found() -> None:
 
 def test_quantiles_of_the_sphere_have_a_closed_form() -> None:
     """dim = 3 without a signal: P(angle > x) = cos^2(x / 2)."""
-    law = DistortionAngle(3, 0.0)
+    law = DistortionAngle(3, snr=0.0)
     for rest in (2.0**-53, 2.0**-52, 1e-12, 1e-3):
         with mpmath.workdps(40):
             share = mpmath.mpf(1 - rest)
@@ -395,13 +396,13 @@ def test_quantiles_of_the_sphere_have_a_closed_form() -> None:
 
 
 def test_without_noise_every_quantile_is_zero() -> None:
-    assert [DistortionAngle(10, math.inf).quantile(share) for share in (1e-9, 0.5, 0.999)] == [0.0] * 3
-    assert angle_summary(10, math.inf).expected_cos == 1.0
+    assert [DistortionAngle(10, snr=math.inf).quantile(share) for share in (1e-9, 0.5, 0.999)] == [0.0] * 3
+    assert angle_summary(10, snr=math.inf).expected_cos == 1.0
 
 
 @pytest.mark.parametrize(("dim", "snr"), [(10, 3.0), (100_000, 30.0)])
 def test_a_law_in_a_few_numbers(dim: int, snr: float) -> None:
-    law, found = DistortionAngle(dim, snr), angle_summary(dim, snr)
+    law, found = DistortionAngle(dim, snr=snr), angle_summary(dim, snr=snr)
     assert (found.expected_cos, found.mean, found.std) == (law.expected_cos(), law.mean(), math.sqrt(law.var()))
     for angle, share in ((found.quantile_05, 0.05), (found.median, 0.5), (found.quantile_95, 0.95)):
         assert float(law.cdf(angle)) == pytest.approx(share, abs=1e-9)

@@ -148,14 +148,16 @@ TABLE: dict[str, tuple[Region, ...]] = {
     "convergence.noisy_sgd_bound": (
         _where("changing step sizes", lambda a: bool(np.ndim(a["learning_rate"]))),
         _where("changing masks", lambda a: bool(np.ndim(a["drop_rate"]))),
-        _where("deviation at batch_size > 1", lambda a: a["deviation"] > 0 and a["batch_size"] > 1),
-        _where("noise at batch_size > 1", lambda a: a["noise_std"] > 0 and a["batch_size"] > 1),
+        _where("deviation at batch_size > 1", lambda a: a["deviation_norm"] > 0 and a["batch_size"] > 1),
+        _where("noise at batch_size > 1", lambda a: a["sum_noise_std"] > 0 and a["batch_size"] > 1),
         _where("several steps", lambda a: a["steps"] > 1),
     ),
     "convergence.held_mask_bound": (
-        _where("without noise", lambda a: not a["deviation"] and not a["noise_std"] and a["steps_per_epoch"] > 1),
-        _where("deviation", lambda a: a["deviation"] > 0 and a["epochs"] > 1),
-        _where("noise at batch_size > 1", lambda a: a["noise_std"] > 0 and a["batch_size"] > 1),
+        _where(
+            "without noise", lambda a: not a["deviation_norm"] and not a["sum_noise_std"] and a["steps_per_epoch"] > 1
+        ),
+        _where("deviation", lambda a: a["deviation_norm"] > 0 and a["epochs"] > 1),
+        _where("noise at batch_size > 1", lambda a: a["sum_noise_std"] > 0 and a["batch_size"] > 1),
         _where("changing masks", lambda a: bool(np.ndim(a["drop_rate"]))),
     ),
     "convergence.plain_mean_bound": (
@@ -163,13 +165,13 @@ TABLE: dict[str, tuple[Region, ...]] = {
             "an epoch that counts for nothing",
             lambda a: bool(np.ndim(a["drop_rate"])) and a["drop_rate"][0] < a["drop_rate"][-1],
         ),
-        _where("deviation of a held mask", lambda a: a["deviation"] > 0 and a["steps_per_epoch"] > 1),
-        _where("noise at batch_size > 1", lambda a: a["noise_std"] > 0 and a["batch_size"] > 1),
+        _where("deviation of a held mask", lambda a: a["deviation_norm"] > 0 and a["steps_per_epoch"] > 1),
+        _where("noise at batch_size > 1", lambda a: a["sum_noise_std"] > 0 and a["batch_size"] > 1),
     ),
     "convergence.momentum_mask_bound": (
         _where("held masks", lambda a: a["steps_per_epoch"] > 1),
-        _where("noise under momentum", lambda a: a["noise_std"] > 0 and a["momentum"] > 0),
-        _where("deviation of fresh masks", lambda a: a["deviation"] > 0 and a["steps_per_epoch"] == 1),
+        _where("noise under momentum", lambda a: a["sum_noise_std"] > 0 and a["momentum"] > 0),
+        _where("deviation of fresh masks", lambda a: a["deviation_norm"] > 0 and a["steps_per_epoch"] == 1),
         _where("a short run", lambda a: a["epochs"] < 10),
     ),
     "convergence.layer_freezing_bound": (

@@ -121,7 +121,7 @@ def expected_methods(
         cosines = [(0.0), 1.0]
         if flat:
             snrs = [math.sqrt(row["mean_squares"][0]) * batch / (sigma * clip) for row in own]
-            cosines = [gradients.DistortionAngle(round(noised), snr).expected_cos() for snr in snrs]
+            cosines = [gradients.DistortionAngle(round(noised), snr=snr).expected_cos() for snr in snrs]
         curved = None
         if "curvatures" in own[0]:
             weights = np.array([1.0, (1 - rate) / batch, unit])
@@ -151,7 +151,7 @@ def expected_methods(
     ) -> Any:
         own = sigma * more
         energy = kept * (own / batch) ** 2
-        cosine = gradients.DistortionAngle(kept, batch / own).expected_cos()
+        cosine = gradients.DistortionAngle(kept, snr=batch / own).expected_cos()
         return (
             method,
             parts,

@@ -29,7 +29,7 @@ from dptheory.privacy._grid_bounds import grid_bounds, grid_upper
 from dptheory.privacy._grid_law import Side
 from dptheory.pruning import SubsetMallows
 
-INDEX = SubsetMallows(12, 4, 0.05)
+INDEX = SubsetMallows(12, 4, theta=0.05)
 GAUSSIAN = Composition([Step(noise_multiplier=1.5, sampling_rate=1.0, count=4)])
 
 
@@ -272,7 +272,7 @@ def test_one_step_of_index_sets_and_values_from_one_sample() -> None:
 
 def test_many_joint_steps_lie_between_values_alone_and_values_with_unsampled_index_sets() -> None:
     """gip.thm2, items 1 and 4; and sampling both at once reveals more than sampling the index sets apart."""
-    weak = SubsetMallows(64, 8, 0.02)
+    weak = SubsetMallows(64, 8, theta=0.02)
     joint = Composition([JointStep(noise_multiplier=1.0, sampling_rate=0.1, mechanism=weak, groups=4, count=20)])
     values, apart = step(1.0, 0.1, 20), IndexSteps(steps=20, mechanism=weak, groups=4)
     found = joint.epsilon(1e-6)
@@ -283,7 +283,9 @@ def test_many_joint_steps_lie_between_values_alone_and_values_with_unsampled_ind
 
 def test_many_groups_are_put_together_from_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
     run = (
-        JointStep(noise_multiplier=0.5, sampling_rate=0.2, mechanism=SubsetMallows(64, 8, 0.05), groups=200, count=2),
+        JointStep(
+            noise_multiplier=0.5, sampling_rate=0.2, mechanism=SubsetMallows(64, 8, theta=0.05), groups=200, count=2
+        ),
     )
     fine = grid_bounds(run, "remove", 1.0)
     monkeypatch.setattr("dptheory.privacy._grid_law._MOST_ATOMS", 24)
@@ -294,7 +296,7 @@ def test_many_groups_are_put_together_from_both_sides(monkeypatch: pytest.Monkey
 
 
 def test_index_sets_of_many_groups_that_say_little_cost_their_pure_epsilon_at_most() -> None:
-    weak = SubsetMallows(256, 26, 1e-12)
+    weak = SubsetMallows(256, 26, theta=1e-12)
     joint = Composition([JointStep(noise_multiplier=1.0, sampling_rate=0.02, mechanism=weak, groups=10_000, count=100)])
     values, pure = Composition([step(1.0, 0.02, 100)]).epsilon(1e-5), 100 * 10_000 * 1e-12 * 52
     found = joint.epsilon(1e-5)
@@ -307,7 +309,7 @@ def test_index_sets_of_many_groups_that_say_little_cost_their_pure_epsilon_at_mo
 
 def test_pure_epsilon_of_the_index_sets_of_a_step() -> None:
     one = JointStep(
-        noise_multiplier=1.0, sampling_rate=0.02, mechanism=SubsetMallows(256, 26, 1e-3), groups=10, count=5
+        noise_multiplier=1.0, sampling_rate=0.02, mechanism=SubsetMallows(256, 26, theta=1e-3), groups=10, count=5
     )
     assert one.index_epsilon == pytest.approx(10 * 1e-3 * 52)
 
@@ -336,7 +338,7 @@ def test_masks_and_index_sets_that_hide_or_say_nothing_are_not_there() -> None:
     values = Composition([step(1.0, 0.02, 50)])
     whole = MaskedStep(noise_multiplier=1.0, sampling_rate=0.02, mask=FreshMask(dim=10, keep=10), count=50)
     nothing = MaskedStep(noise_multiplier=1.0, sampling_rate=0.02, mask=FreshMask(dim=10, keep=0), count=50)
-    uniform = JointStep(noise_multiplier=1.0, sampling_rate=0.02, mechanism=SubsetMallows(12, 4, 0.0), count=50)
+    uniform = JointStep(noise_multiplier=1.0, sampling_rate=0.02, mechanism=SubsetMallows(12, 4, theta=0.0), count=50)
     for parts in ([whole], [step(1.0, 0.02, 50), nothing], [uniform]):
         assert Composition(parts).epsilon(1e-5) == values.epsilon(1e-5)
     assert Composition([nothing]).epsilon(1e-5).upper == 0.0
@@ -373,14 +375,18 @@ def test_what_it_refuses(make: Callable[[], object], message: str) -> None:
 
 def test_index_sets_of_many_sizes_are_added_up_where_a_grid_would_take_long() -> None:
     """A schedule that changes K at every step: as many laws as steps, each too small to matter."""
-    laws = [SubsetMallows(64, 8 + kept, 1e-9) for kept in range(40)]
+    laws = [SubsetMallows(64, 8 + kept, theta=1e-9) for kept in range(40)]
     parts = [JointStep(noise_multiplier=1.3, sampling_rate=0.05, mechanism=law, groups=10, count=1) for law in laws]
     found, values = Composition(parts).epsilon(1e-5), Composition([step(1.3, 0.05, 40)]).epsilon(1e-5)
     assert "grid" not in found.method and values.lower <= found.lower <= values.upper
     assert values.upper <= found.upper <= values.upper + 2 * 40 * 10 * 32 * 1e-9
     rough = [
         JointStep(
-            noise_multiplier=1.3, sampling_rate=0.05, mechanism=SubsetMallows(64, 8 + kept, 0.01), groups=10, count=1
+            noise_multiplier=1.3,
+            sampling_rate=0.05,
+            mechanism=SubsetMallows(64, 8 + kept, theta=0.01),
+            groups=10,
+            count=1,
         )
         for kept in range(40)
     ]

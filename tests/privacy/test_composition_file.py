@@ -47,9 +47,11 @@ def test_every_kind_of_steps() -> None:
         (
             Step(noise_multiplier=2.0, sampling_rate=0.04, count=500),
             Step(noise_multiplier=1.0, sampling_rate=0.02, count=400),
-            JointStep(noise_multiplier=3.0, sampling_rate=0.5, mechanism=SubsetMallows(12, 4, 0.05), groups=3, count=2),
+            JointStep(
+                noise_multiplier=3.0, sampling_rate=0.5, mechanism=SubsetMallows(12, 4, theta=0.05), groups=3, count=2
+            ),
             MaskedStep(noise_multiplier=4.0, sampling_rate=0.25, mask=FreshMask(dim=10, keep=3), count=7),
-            IndexSteps(steps=6, mechanism=SubsetMallows(9, 5, 0.5)),
+            IndexSteps(steps=6, mechanism=SubsetMallows(9, 5, theta=0.5)),
         )
     )
     with tempfile.TemporaryDirectory() as folder:

@@ -33,7 +33,7 @@ def _direct(law: LatticeLoss, count: int) -> tuple[int, np.ndarray]:
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_law_is_a_privacy_loss(dim: int, share: float, near: float, ten_thousandths: int) -> None:
     keep = min(max(round(dim * share), 1), dim - 1)
-    model = SubsetMallows(dim, keep, -math.log(Fraction(ten_thousandths, 10**4 + 1)))
+    model = SubsetMallows(dim, keep, theta=-math.log(Fraction(ten_thousandths, 10**4 + 1)))
     m = max(1, round(near * model.max_swaps))
     law = loss_law(mechanism=model, distance=2 * m)
     p = np.exp(law.log_pmf)
@@ -52,7 +52,7 @@ def test_law_is_a_privacy_loss(dim: int, share: float, near: float, ten_thousand
 @pytest.mark.parametrize("theta", [1e-9, 1e-4, 0.1])
 def test_a_renyi_curve_is_that_of_its_orders(theta: float) -> None:
     """Orders that do not fit into one block, those of small divergences among them."""
-    law = loss_law(mechanism=SubsetMallows(4_000, 1_500, theta))
+    law = loss_law(mechanism=SubsetMallows(4_000, 1_500, theta=theta))
     orders = np.array([1.001, *range(2, 400)])
     assert law.log_pmf.size * orders.size > 2 * _lattice_moments._BLOCK
     alone = [law.renyi(order=float(order)) for order in orders]
@@ -63,7 +63,7 @@ def test_a_renyi_curve_is_that_of_its_orders(theta: float) -> None:
     ("dim", "keep", "theta", "count"), [(6, 3, 0.05, 4000), (40, 10, 0.02, 900), (40, 30, 2.0, 1000)]
 )
 def test_fourier_against_direct_convolution(dim: int, keep: int, theta: float, count: int) -> None:
-    law = loss_law(mechanism=SubsetMallows(dim, keep, theta))
+    law = loss_law(mechanism=SubsetMallows(dim, keep, theta=theta))
     low, pmf = _direct(law, count)
     losses = law.spacing * (low + np.arange(pmf.size))
     for epsilon in (0.0, 0.3, 2.0, 10.0, 30.0, 0.3 * law.spacing * law.top * count):
@@ -79,7 +79,7 @@ def test_tiny_delta_against_mpmath() -> None:
     import mpmath
 
     dim, keep, count, theta = 8, 2, 300, 0.03
-    law = loss_law(mechanism=SubsetMallows(dim, keep, theta))
+    law = loss_law(mechanism=SubsetMallows(dim, keep, theta=theta))
     with mpmath.workdps(60):
         w = mpmath.exp(2 * mpmath.mpf(theta))
         single: dict[int, mpmath.mpf] = {}
@@ -107,7 +107,7 @@ def test_tiny_delta_against_mpmath() -> None:
 
 @pytest.mark.parametrize(("dim", "keep", "theta"), [(10**6, 10**5, 1e-4), (10**6, 5 * 10**5, 1e-3), (10**6, 1, 3.0)])
 def test_a_million_entries(dim: int, keep: int, theta: float) -> None:
-    model = SubsetMallows(dim, keep, theta)
+    model = SubsetMallows(dim, keep, theta=theta)
     law = loss_law(mechanism=model)
     distance = 2 * model.max_swaps
     epsilon = law.epsilon(delta=1e-15, count=10)
@@ -122,7 +122,7 @@ def test_a_million_entries(dim: int, keep: int, theta: float) -> None:
 
 def test_rare_losses_never_lower_epsilon() -> None:
     # losses rarer than e^-200 take no part in the sum: delta and epsilon are then bounds from above
-    law = loss_law(mechanism=SubsetMallows(1000, 500, 0.01))
+    law = loss_law(mechanism=SubsetMallows(1000, 500, theta=0.01))
     losses = law.spacing * (law.low + np.arange(law.log_pmf.size))
     for delta in (1e-43, 1e-50, 1e-80, 1e-90, 1e-200):
         epsilon = law.epsilon(delta=delta)
@@ -140,10 +140,10 @@ DELTAS = (0.5, 1e-3, 1e-10, 1e-14, 1e-20, 1e-80, 1e-150, 1e-200, 1e-300)
 @pytest.mark.parametrize(
     ("law", "count"),
     [
-        (loss_law(mechanism=SubsetMallows(10, 3, 0.3)), 1),
-        (loss_law(mechanism=SubsetMallows(10, 3, 0.3)), 100),
-        (loss_law(mechanism=SubsetMallows(40, 10, 0.02)), 900),
-        (loss_law(mechanism=SubsetMallows(10, 3, 0.3)), 10**10),
+        (loss_law(mechanism=SubsetMallows(10, 3, theta=0.3)), 1),
+        (loss_law(mechanism=SubsetMallows(10, 3, theta=0.3)), 100),
+        (loss_law(mechanism=SubsetMallows(40, 10, theta=0.02)), 900),
+        (loss_law(mechanism=SubsetMallows(10, 3, theta=0.3)), 10**10),
         (LatticeLoss(spacing=0.6, low=-3, log_pmf=np.full(7, -math.log(7.0)), top=3), 100),
     ],
 )
@@ -160,7 +160,7 @@ def test_an_epsilon_keeps_its_delta(law: LatticeLoss, count: int) -> None:
 
 def test_nearly_all_of_delta_is_asked() -> None:
     """The logarithm of delta is smaller than the rounding of 10^4 cumulants."""
-    law = loss_law(mechanism=SubsetMallows(46, 16, 0.3))
+    law = loss_law(mechanism=SubsetMallows(46, 16, theta=0.3))
     delta = 1 - 1e-12
     found = law.epsilon(delta=delta, count=10**4)
     assert law.delta(epsilon=found, count=10**4) <= delta < law.delta(epsilon=0.999 * found, count=10**4)
@@ -168,7 +168,7 @@ def test_nearly_all_of_delta_is_asked() -> None:
 
 def test_a_wide_sum_near_its_largest() -> None:
     """The mean loss is .757 of the largest: epsilon lies there, not at the largest, to which the search doubled."""
-    law = loss_law(mechanism=SubsetMallows(40, 30, 2.0))
+    law = loss_law(mechanism=SubsetMallows(40, 30, theta=2.0))
     count = 10**11
     found = law.epsilon(delta=1e-5, count=count)
     assert law.delta(epsilon=found, count=count) <= 1e-5
@@ -184,26 +184,30 @@ def test_renyi_near_order_one(theta: float, order: float) -> None:
         up = mpmath.exp(2 * mpmath.mpf(theta))
         moment = (up**order + up ** (1 - mpmath.mpf(order))) / (1 + up)
         exact = float(mpmath.log(moment) / (mpmath.mpf(order) - 1))
-    assert loss_law(mechanism=SubsetMallows(2, 1, theta)).renyi(order=order) == pytest.approx(exact, rel=1e-7)
+    assert loss_law(mechanism=SubsetMallows(2, 1, theta=theta)).renyi(order=order) == pytest.approx(exact, rel=1e-7)
 
 
 def test_ends_of_the_range() -> None:
-    assert loss_law(mechanism=SubsetMallows(10, 3, 0.0)).delta(epsilon=0.0, count=10**9) == 0
-    assert loss_law(mechanism=SubsetMallows(10, 3, 0.0)).epsilon(delta=1e-9, count=10**9) == 0
-    assert loss_law(mechanism=SubsetMallows(10, 3, 0.0)).renyi(order=3.0) == 0
-    never = loss_law(mechanism=SubsetMallows(10, 3, math.inf))
+    assert loss_law(mechanism=SubsetMallows(10, 3, theta=0.0)).delta(epsilon=0.0, count=10**9) == 0
+    assert loss_law(mechanism=SubsetMallows(10, 3, theta=0.0)).epsilon(delta=1e-9, count=10**9) == 0
+    assert loss_law(mechanism=SubsetMallows(10, 3, theta=0.0)).renyi(order=3.0) == 0
+    never = loss_law(mechanism=SubsetMallows(10, 3, theta=math.inf))
     assert never.delta(epsilon=5.0) == 1 and never.epsilon(delta=0.1) == math.inf and never.renyi(order=2.0) == math.inf
-    huge = loss_law(mechanism=SubsetMallows(10, 3, 400.0))
+    huge = loss_law(mechanism=SubsetMallows(10, 3, theta=400.0))
     assert huge.epsilon(delta=1e-5) == pytest.approx(2400, rel=1e-3)
-    assert loss_law(mechanism=SubsetMallows(10, 3, 1.0)).renyi(order=math.inf) == 6.0
-    assert SubsetMallows(10, 3, math.inf).zcdp(0) == 0 and SubsetMallows(10, 3, math.inf).zcdp(2) == math.inf
+    assert loss_law(mechanism=SubsetMallows(10, 3, theta=1.0)).renyi(order=math.inf) == 6.0
+    assert (
+        SubsetMallows(10, 3, theta=math.inf).zcdp(0) == 0 and SubsetMallows(10, 3, theta=math.inf).zcdp(2) == math.inf
+    )
     assert privacy.epsilon_from_rdp(orders=[2.0, 3.0], rdp=[1.0, math.inf], delta=1e-5) == privacy.epsilon_from_rdp(
         orders=[2.0], rdp=[1.0], delta=1e-5
     )
     assert privacy.epsilon_from_rdp(orders=[3.0], rdp=[math.inf], delta=1e-5) == math.inf
     strong = theta_for_delta_budget(epsilon=1e5, delta=1e-5, dim=4, keep=2)
-    assert strong >= 1e5 / 4 and loss_law(mechanism=SubsetMallows(4, 2, strong)).delta(epsilon=1e5) <= 1e-5
-    assert loss_law(mechanism=SubsetMallows(256, 26, 1e-11)).renyi(order=2.0) == pytest.approx(1.90539e-21, rel=1e-5)
+    assert strong >= 1e5 / 4 and loss_law(mechanism=SubsetMallows(4, 2, theta=strong)).delta(epsilon=1e5) <= 1e-5
+    assert loss_law(mechanism=SubsetMallows(256, 26, theta=1e-11)).renyi(order=2.0) == pytest.approx(
+        1.90539e-21, rel=1e-5
+    )
 
 
 def test_exact_is_the_best_accounting() -> None:
@@ -218,14 +222,14 @@ def test_exact_is_the_best_accounting() -> None:
             for m in ("basic", "zcdp", "exact")
         )
         assert exact >= max(basic, zcdp) * (1 - 1e-6)
-        law = loss_law(mechanism=SubsetMallows(256, 26, exact))
+        law = loss_law(mechanism=SubsetMallows(256, 26, theta=exact))
         assert (
             law.delta(epsilon=epsilon, count=steps * 10) <= 1e-5 < law.delta(epsilon=epsilon * 0.9999, count=steps * 10)
         )
 
 
 def test_composed_sums_to_one() -> None:
-    _, log_pmf = composed(loss=loss_law(mechanism=SubsetMallows(256, 26, 1e-3)), count=10**5)
+    _, log_pmf = composed(loss=loss_law(mechanism=SubsetMallows(256, 26, theta=1e-3)), count=10**5)
     assert np.exp(log_pmf).sum() == pytest.approx(1, abs=1e-9)
 
 
@@ -245,7 +249,7 @@ def test_zcdp_conversion_is_monotone_and_inverted() -> None:
 
 def test_prv_accountant_agrees_with_the_exact_sum() -> None:
     accountant = pytest.importorskip("prv_accountant")
-    model, releases = SubsetMallows(256, 26, 1e-4), 10**5
+    model, releases = SubsetMallows(256, 26, theta=1e-4), 10**5
     variable = IndexPRV(mechanism=model, releases=releases)
     found = accountant.PRVAccountant(prvs=[variable], eps_error=0.02, delta_error=1e-8, max_self_compositions=[1])
     low, middle, high = found.compute_epsilon(1e-5, [1])
@@ -255,7 +259,7 @@ def test_prv_accountant_agrees_with_the_exact_sum() -> None:
 
 
 def test_prv_is_the_loss_moved_up() -> None:
-    model = SubsetMallows(6, 3, 0.1)
+    model = SubsetMallows(6, 3, theta=0.1)
     variable = IndexPRV(mechanism=model, releases=3)
     low, pmf = _direct(loss_law(mechanism=model), 3)
     assert variable.cdf(0.2 * (low + np.arange(pmf.size) + 1)) == pytest.approx(np.cumsum(pmf), abs=1e-12)
@@ -269,12 +273,12 @@ def test_prv_is_the_loss_moved_up() -> None:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: loss_law(mechanism=SubsetMallows(8, 3, 0.1), distance=0), "distance must be an integer in 2..6"),
-        (lambda: loss_law(mechanism=SubsetMallows(8, 3, 0.1), distance=3), "distance must be even"),
-        (lambda: loss_law(mechanism=SubsetMallows(8, 3, 0.1)).delta(epsilon=-1.0), "epsilon"),
-        (lambda: loss_law(mechanism=SubsetMallows(8, 3, 0.1)).delta(epsilon=1.0, count=0), "count"),
-        (lambda: loss_law(mechanism=SubsetMallows(8, 3, 0.1)).epsilon(delta=1.0), "delta"),
-        (lambda: loss_law(mechanism=SubsetMallows(8, 3, 0.1)).renyi(order=1.0), "order"),
+        (lambda: loss_law(mechanism=SubsetMallows(8, 3, theta=0.1), distance=0), "distance must be an integer in 2..6"),
+        (lambda: loss_law(mechanism=SubsetMallows(8, 3, theta=0.1), distance=3), "distance must be even"),
+        (lambda: loss_law(mechanism=SubsetMallows(8, 3, theta=0.1)).delta(epsilon=-1.0), "epsilon"),
+        (lambda: loss_law(mechanism=SubsetMallows(8, 3, theta=0.1)).delta(epsilon=1.0, count=0), "count"),
+        (lambda: loss_law(mechanism=SubsetMallows(8, 3, theta=0.1)).epsilon(delta=1.0), "delta"),
+        (lambda: loss_law(mechanism=SubsetMallows(8, 3, theta=0.1)).renyi(order=1.0), "order"),
         (
             lambda: theta_for_delta_budget(epsilon=1.0, delta=1e-5, dim=8, keep=3, method="best"),
             "method must be one of",
@@ -287,9 +291,9 @@ def test_prv_is_the_loss_moved_up() -> None:
         (lambda: privacy.epsilon_from_rdp(orders=[2.0], rdp=[-0.1], delta=1e-5), "rdp"),
         (lambda: privacy.zcdp_epsilon(zcdp_rho=-1.0, delta=1e-5), "zcdp_rho"),
         (lambda: privacy.zcdp_budget(epsilon=1.0, delta=1.5), "delta"),
-        (lambda: IndexPRV(mechanism=SubsetMallows(8, 3, 0.0), releases=1), "theta"),
-        (lambda: IndexPRV(mechanism=SubsetMallows(8, 3, 0.1), releases=0), "releases"),
-        (lambda: SubsetMallows(8, 3, 0.1).zcdp(3), "distance must be even"),
+        (lambda: IndexPRV(mechanism=SubsetMallows(8, 3, theta=0.0), releases=1), "theta"),
+        (lambda: IndexPRV(mechanism=SubsetMallows(8, 3, theta=0.1), releases=0), "releases"),
+        (lambda: SubsetMallows(8, 3, theta=0.1).zcdp(3), "distance must be even"),
     ],
 )
 def test_bad_input_is_named(call, says) -> None:  # type: ignore[no-untyped-def]

@@ -16,7 +16,7 @@ def _expected(dim: int, keep: int, steps: int, groups: int, sampling_rate: float
     run = {"dim": dim, "keep": keep, "steps": steps, "groups": groups}
 
     def choice(theta: float) -> IndexChoice:
-        return IndexChoice(theta=theta, retained_gain=pruning.SubsetMallows(dim, keep, theta).retained_gain())
+        return IndexChoice(theta=theta, retained_gain=pruning.SubsetMallows(dim, keep, theta=theta).retained_gain())
 
     thetas = {
         method: privacy.theta_for_delta_budget(epsilon=1.0, delta=1e-5, **run, method=method)  # type: ignore[arg-type]

@@ -26,10 +26,10 @@ def test_values_against_dp_accounting(rate: float, sigma: float) -> None:
 
 
 def test_limits_of_the_joint_curve() -> None:
-    model = SubsetMallows(40, 10, 0.01)
+    model = SubsetMallows(40, 10, theta=0.01)
     values = subsampled_gaussian_rdp(orders=ORDERS, sampling_rate=0.1, noise_multiplier=2.0)
     assert joint_rdp(
-        orders=ORDERS, sampling_rate=0.1, noise_multiplier=2.0, mechanism=SubsetMallows(40, 10, 0.0), groups=7
+        orders=ORDERS, sampling_rate=0.1, noise_multiplier=2.0, mechanism=SubsetMallows(40, 10, theta=0.0), groups=7
     ) == pytest.approx(values)
     assert (
         joint_rdp(orders=ORDERS, sampling_rate=0.1, noise_multiplier=2.0, mechanism=model, groups=7)
@@ -45,7 +45,7 @@ def test_limits_of_the_joint_curve() -> None:
     # moments that overflow, with weights of 0
     assert np.isinf(subsampled_gaussian_rdp(orders=[2, 9000], sampling_rate=1.0, noise_multiplier=1e-160)).all()
     assert (subsampled_gaussian_rdp(orders=[2, 9000], sampling_rate=0.0, noise_multiplier=1e-160) == 0).all()
-    unmasked = SubsetMallows(4, 2, math.inf)
+    unmasked = SubsetMallows(4, 2, theta=math.inf)
     assert (
         np.isinf(joint_rdp(orders=[2, 5], sampling_rate=1.0, noise_multiplier=1.0, mechanism=unmasked)).all()
         and (joint_rdp(orders=[2, 5], sampling_rate=0.0, noise_multiplier=1.0, mechanism=unmasked) == 0).all()
@@ -92,7 +92,7 @@ def test_fresh_mask_limits() -> None:
         ),
         (
             lambda: joint_rdp(
-                orders=[2.5], sampling_rate=0.1, noise_multiplier=1.0, mechanism=SubsetMallows(4, 2, 0.1)
+                orders=[2.5], sampling_rate=0.1, noise_multiplier=1.0, mechanism=SubsetMallows(4, 2, theta=0.1)
             ),
             "orders must hold whole numbers",
         ),
@@ -101,7 +101,7 @@ def test_fresh_mask_limits() -> None:
         (lambda: subsampled_gaussian_rdp(orders=[2], sampling_rate=0.1, noise_multiplier=0.0), "noise_multiplier"),
         (
             lambda: joint_rdp(
-                orders=[2], sampling_rate=0.1, noise_multiplier=1.0, mechanism=SubsetMallows(4, 2, 0.1), groups=0
+                orders=[2], sampling_rate=0.1, noise_multiplier=1.0, mechanism=SubsetMallows(4, 2, theta=0.1), groups=0
             ),
             "groups",
         ),

@@ -19,7 +19,7 @@ from dptheory.privacy import (
 from dptheory.pruning import SubsetMallows
 
 MASK = FreshMask(dim=10, keep=3)
-FAINT, LOUD = SubsetMallows(12, 4, 1e-9), SubsetMallows(12, 4, 5.0)
+FAINT, LOUD = SubsetMallows(12, 4, theta=1e-9), SubsetMallows(12, 4, theta=5.0)
 
 
 def step(noise: float, rate: float, count: int) -> Step:
@@ -81,7 +81,7 @@ def test_where_delta_covers_the_chance_to_take_part_any_noise_will_do() -> None:
 
 
 def test_every_field_of_a_scaled_run() -> None:
-    law = SubsetMallows(9, 5, 0.5)
+    law = SubsetMallows(9, 5, theta=0.5)
     run = Composition(
         [
             step(2.0, 0.5, 3), MaskedStep(noise_multiplier=3.0, sampling_rate=0.25, mask=MASK, count=4),

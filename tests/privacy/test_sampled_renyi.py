@@ -104,7 +104,7 @@ def test_near_order_one_it_is_the_kullback_leibler_divergence() -> None:
 
 def test_at_whole_orders_it_is_the_binomial_sum() -> None:
     """:func:`joint_rdp` with index sets that say nothing."""
-    silent = SubsetMallows(4, 2, 0.0)
+    silent = SubsetMallows(4, 2, theta=0.0)
     for rate, noise in ((0.01, 1.0), (1e-5, 0.4), (0.7, 5.0), (1 - 1e-9, 2.0), (0.3, 0.02), (0.3, 0.009)):
         sample = {"orders": [2, 3, 17, 256, 4000], "sampling_rate": rate, "noise_multiplier": noise}
         found = privacy.subsampled_gaussian_rdp(**sample)

@@ -24,7 +24,7 @@ from dptheory.privacy._statement import _number, described
 from dptheory.pruning import SubsetMallows
 
 RUN = Composition([Step(noise_multiplier=4.0, sampling_rate=1.0, count=10)])
-LAW = SubsetMallows(12, 4, 0.05)
+LAW = SubsetMallows(12, 4, theta=0.05)
 
 
 def stated(**changes: object) -> PrivacyStatement:

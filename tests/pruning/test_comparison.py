@@ -9,7 +9,7 @@ from dptheory.pruning import PruningComparison, compare_methods
 @pytest.mark.parametrize(("dim", "keep"), [(10, 3), (2_700_000, 270_000)])
 @pytest.mark.parametrize(("sigma_g", "noise_std"), [(1.0, 1.0), (0.5, 2.0), (3.0, 0.25)])
 def test_every_field(dim: int, keep: int, sigma_g: float, noise_std: float) -> None:
-    pruned = float(pruning.top_k_mse(dim, keep, sigma_g))
+    pruned = float(pruning.top_k_mse(dim, keep, sigma_g=sigma_g))
     assert compare_methods(dim, keep, sigma_g=sigma_g, noise_std=noise_std) == PruningComparison(
         dp_sgd_mse=dim * noise_std**2,
         zero_update_mse=dim * sigma_g**2,

@@ -55,25 +55,25 @@ def _reference_shares(dim: int, keep: int) -> tuple[float, float]:
 )
 def test_top_k_has_nine_digits(dim: int, keep: int) -> None:
     lost, kept = _reference_shares(dim, keep)
-    assert abs(float(pruning.top_k_mse(dim, keep, 1.0)) / dim / lost - 1) < 1e-9
-    assert abs(float(pruning.top_k_energy(dim, keep, 1.0)) / dim / kept - 1) < 1e-9
+    assert abs(float(pruning.top_k_mse(dim, keep, sigma_g=1.0)) / dim / lost - 1) < 1e-9
+    assert abs(float(pruning.top_k_energy(dim, keep, sigma_g=1.0)) / dim / kept - 1) < 1e-9
 
 
 def test_two_entries() -> None:
-    assert float(pruning.top_k_mse(2, 1, 1.0)) == pytest.approx(1 - 2 / math.pi, rel=1e-14)
+    assert float(pruning.top_k_mse(2, 1, sigma_g=1.0)) == pytest.approx(1 - 2 / math.pi, rel=1e-14)
 
 
 def test_smallest_of_dim_is_known_for_keep_dim_minus_one() -> None:
     # min of two squares again, now as the energy lost by keeping 1 of 2, scaled by sigma_g^2
-    assert float(pruning.top_k_mse(2, 1, 3.0)) == pytest.approx(9 * (1 - 2 / math.pi), rel=1e-14)
+    assert float(pruning.top_k_mse(2, 1, sigma_g=3.0)) == pytest.approx(9 * (1 - 2 / math.pi), rel=1e-14)
 
 
 @given(DIMS, SHARES)
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_order_of_the_methods(dim: int, share: float) -> None:
     keep = _keep(dim, share)
-    exact, asymptotic = (float(pruning.top_k_mse(dim, keep, 1.0, method=m)) for m in ("exact", "asymptotic"))
-    assert 0 <= asymptotic <= exact * (1 + 1e-12) <= float(pruning.random_k_mse(dim, keep, 1.0)) * (1 + 2e-12)
+    exact, asymptotic = (float(pruning.top_k_mse(dim, keep, sigma_g=1.0, method=m)) for m in ("exact", "asymptotic"))
+    assert 0 <= asymptotic <= exact * (1 + 1e-12) <= float(pruning.random_k_mse(dim, keep, sigma_g=1.0)) * (1 + 2e-12)
 
 
 @given(st.integers(2, 10**6), SHARES, st.floats(1e-6, 1e6), st.floats(1e-3, 1e3))
@@ -81,11 +81,11 @@ def test_order_of_the_methods(dim: int, share: float) -> None:
 def test_scaling_laws(dim: int, share: float, sigma_g: float, factor: float) -> None:
     keep = _keep(dim, share)
     for function in (pruning.top_k_mse, pruning.random_k_mse, pruning.top_k_energy):
-        assert float(function(dim, keep, factor * sigma_g)) == pytest.approx(
-            factor**2 * float(function(dim, keep, sigma_g)), rel=1e-12
+        assert float(function(dim, keep, sigma_g=factor * sigma_g)) == pytest.approx(
+            factor**2 * float(function(dim, keep, sigma_g=sigma_g)), rel=1e-12
         )
-    assert float(pruning.expected_norm(dim, factor * sigma_g)) == pytest.approx(
-        factor * float(pruning.expected_norm(dim, sigma_g)), rel=1e-12
+    assert float(pruning.expected_norm(dim, sigma_g=factor * sigma_g)) == pytest.approx(
+        factor * float(pruning.expected_norm(dim, sigma_g=sigma_g)), rel=1e-12
     )
     assert pruning.beta(clip_norm=factor, keep=1, dim=3, theta=0.5) == pytest.approx(
         factor**2 * pruning.beta(clip_norm=1.0, keep=1, dim=3, theta=0.5), rel=1e-12
@@ -96,28 +96,31 @@ def test_scaling_laws(dim: int, share: float, sigma_g: float, factor: float) -> 
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_more_kept_means_less_lost(dim: int, share: float) -> None:
     keep = min(_keep(dim, share), dim - 2)
-    assert float(pruning.top_k_mse(dim, keep + 1, 1.0)) < float(pruning.top_k_mse(dim, keep, 1.0))
+    assert float(pruning.top_k_mse(dim, keep + 1, sigma_g=1.0)) < float(pruning.top_k_mse(dim, keep, sigma_g=1.0))
 
 
 @pytest.mark.parametrize("dim", [1, 2, 17, 10**9])
 def test_keeping_everything_loses_nothing(dim: int) -> None:
     for method in ("exact", "asymptotic"):
-        assert float(pruning.top_k_mse(dim, dim, 2.0, method=method)) == 0.0
-        assert float(pruning.top_k_energy(dim, dim, 2.0, method=method)) == 4.0 * dim
-    assert float(pruning.random_k_mse(dim, dim, 2.0)) == 0.0
+        assert float(pruning.top_k_mse(dim, dim, sigma_g=2.0, method=method)) == 0.0
+        assert float(pruning.top_k_energy(dim, dim, sigma_g=2.0, method=method)) == 4.0 * dim
+    assert float(pruning.random_k_mse(dim, dim, sigma_g=2.0)) == 0.0
 
 
 @pytest.mark.parametrize(("dim", "keep"), [(2, 1), (10, 3), (256, 26)])
 def test_limits_in_theta(dim: int, keep: int) -> None:
-    none, full = (float(pruning.perturbed_top_k_mse(dim, keep, theta, sigma_g=1.0)) for theta in (0.0, math.inf))
-    assert none == pytest.approx(float(pruning.random_k_mse(dim, keep, 1.0)), rel=1e-14)
-    assert full == pytest.approx(float(pruning.top_k_mse(dim, keep, 1.0)), rel=1e-14)
+    none, full = (float(pruning.perturbed_top_k_mse(dim, keep, theta=theta, sigma_g=1.0)) for theta in (0.0, math.inf))
+    assert none == pytest.approx(float(pruning.random_k_mse(dim, keep, sigma_g=1.0)), rel=1e-14)
+    assert full == pytest.approx(float(pruning.top_k_mse(dim, keep, sigma_g=1.0)), rel=1e-14)
     assert pruning.beta(clip_norm=2.0, keep=keep, dim=dim, theta=0.0) == pytest.approx(4.0, rel=1e-14)
 
 
 def test_sigma_broadcasts_and_zero_sigma_gives_zero() -> None:
     sigma = np.array([[0.0, 1.0], [2.0, 3.0]])
-    for value in (pruning.top_k_mse(10, 3, sigma), pruning.perturbed_top_k_mse(10, 3, 0.1, sigma_g=sigma)):
+    for value in (
+        pruning.top_k_mse(10, 3, sigma_g=sigma),
+        pruning.perturbed_top_k_mse(10, 3, theta=0.1, sigma_g=sigma),
+    ):
         assert value.shape == (2, 2)
         assert value[0, 0] == 0.0
         assert value[1, 1] == pytest.approx(9 * value[0, 1])
@@ -153,7 +156,7 @@ def test_cosine_of_given_norms() -> None:
 def test_break_even_gain_solves_its_equation(dim: int, share: float) -> None:
     keep = _keep(dim, share)
     needed = pruning.least_retained_gain(dim, keep)
-    top, random = (pruning.cosine_ratio(dim, keep, theta) for theta in (math.inf, 0.0))
+    top, random = (pruning.cosine_ratio(dim, keep, theta=theta) for theta in (math.inf, 0.0))
     assert random + needed * (top - random) == pytest.approx(1.0, rel=1e-8)
 
 
@@ -167,22 +170,24 @@ def test_the_papers_landmarks() -> None:
 
 def test_numpy_integers_are_as_good_as_python_integers() -> None:
     for kind in (np.int32, np.uint8, np.int64, np.uint64):
-        assert pruning.retained_gain(kind(200), kind(20), 0.1) == pruning.retained_gain(200, 20, 0.1)
-        assert pruning.cosine_ratio(kind(200), kind(20), 0.1) == pruning.cosine_ratio(200, 20, 0.1)
-        assert float(pruning.top_k_mse(kind(200), kind(20), 1.0)) == float(pruning.top_k_mse(200, 20, 1.0))
-    assert pruning.retained_gain(np.int32(10**6), np.int32(5 * 10**5), 1e-7) == pytest.approx(5e-8, rel=1e-5)
+        assert pruning.retained_gain(kind(200), kind(20), theta=0.1) == pruning.retained_gain(200, 20, theta=0.1)
+        assert pruning.cosine_ratio(kind(200), kind(20), theta=0.1) == pruning.cosine_ratio(200, 20, theta=0.1)
+        assert float(pruning.top_k_mse(kind(200), kind(20), sigma_g=1.0)) == float(
+            pruning.top_k_mse(200, 20, sigma_g=1.0)
+        )
+    assert pruning.retained_gain(np.int32(10**6), np.int32(5 * 10**5), theta=1e-7) == pytest.approx(5e-8, rel=1e-5)
 
 
 def test_groups_count_for_the_noise_and_not_for_the_gain() -> None:
-    assert pruning.cosine_ratio(256, 26, 0.5, groups=10_547) == pytest.approx(0.4484, abs=1e-4)
-    assert pruning.cosine_ratio(256, 26, 0.5) == pytest.approx(0.4446, abs=1e-4)
+    assert pruning.cosine_ratio(256, 26, theta=0.5, groups=10_547) == pytest.approx(0.4484, abs=1e-4)
+    assert pruning.cosine_ratio(256, 26, theta=0.5) == pytest.approx(0.4446, abs=1e-4)
     assert pruning.least_retained_gain(256, 26, groups=10_547) == pytest.approx(0.6402, abs=1e-4)
 
 
 def test_extremes_of_scale_stay_finite() -> None:
     for sigma_g in (1e-70, 1e70):
         for value in (
-            pruning.top_k_mse(10**9, 1, sigma_g),
+            pruning.top_k_mse(10**9, 1, sigma_g=sigma_g),
             pruning.noise_mse(keep=10**9, clip_norm=sigma_g, noise_multiplier=sigma_g),
         ):
             assert np.isfinite(value) and value > 0
@@ -191,8 +196,8 @@ def test_extremes_of_scale_stay_finite() -> None:
 
 def test_keep_close_to_dim() -> None:
     dim = 10**9
-    assert float(pruning.top_k_mse(dim, dim - 1, 1.0, method="asymptotic")) <= float(
-        pruning.top_k_mse(dim, dim - 1, 1.0)
+    assert float(pruning.top_k_mse(dim, dim - 1, sigma_g=1.0, method="asymptotic")) <= float(
+        pruning.top_k_mse(dim, dim - 1, sigma_g=1.0)
     )
     assert pruning.least_retained_gain(dim, dim - 1, method="asymptotic") == pytest.approx(0.5, rel=1e-9)
 

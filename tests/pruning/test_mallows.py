@@ -28,7 +28,7 @@ def test_law_and_gain_against_fractions(dim: int, share: float, thousandths: int
     weight = Fraction(thousandths, 10**6)
     theta = -math.log(weight)
     law = _fraction_law(dim, keep, weight)
-    model = SubsetMallows(dim, keep, theta)
+    model = SubsetMallows(dim, keep, theta=theta)
     assert model.swap_pmf() == pytest.approx([float(p) for p in law], rel=1e-11)
     mean = sum(i * p for i, p in enumerate(law))
     assert model.mean_swaps() == pytest.approx(float(mean), rel=1e-11)
@@ -47,12 +47,12 @@ def test_small_theta_keeps_all_digits(dim: int, keep: int, theta: float) -> None
         ]
         mean = sum(i * w for i, w in enumerate(weights)) / sum(weights)
         expected = 1 - mean * dim / mpmath.mpf(keep * (dim - keep))
-        assert abs(SubsetMallows(dim, keep, theta).retained_gain() / expected - 1) < 1e-12
+        assert abs(SubsetMallows(dim, keep, theta=theta).retained_gain() / expected - 1) < 1e-12
 
 
 @pytest.mark.parametrize(("dim", "keep", "theta"), [(10**7, 10**6, 1e-9), (10**7, 5 * 10**6, 0.3), (10**7, 1, 5.0)])
 def test_ten_million_entries(dim: int, keep: int, theta: float) -> None:
-    model = SubsetMallows(dim, keep, theta)
+    model = SubsetMallows(dim, keep, theta=theta)
     log_pmf = model.swap_log_pmf()
     assert np.isfinite(log_pmf).all()
     assert np.exp(log_pmf).sum() == pytest.approx(1.0, rel=1e-9)
@@ -63,7 +63,7 @@ def test_ten_million_entries(dim: int, keep: int, theta: float) -> None:
 
 def test_agrees_with_scipy_where_scipy_can() -> None:
     for dim, keep, theta in [(256, 26, 0.3), (1000, 500, 0.01), (50, 49, 1.0)]:
-        ours = SubsetMallows(dim, keep, theta)
+        ours = SubsetMallows(dim, keep, theta=theta)
         assert ours.mean_swaps() == pytest.approx(
             nchypergeom_fisher(dim, dim - keep, keep, math.exp(-2 * theta)).mean(), rel=1e-9
         )
@@ -71,11 +71,11 @@ def test_agrees_with_scipy_where_scipy_can() -> None:
 
 def test_where_the_law_degenerates() -> None:
     for theta in (800.0, 1e6, 1e300, math.inf):
-        model = SubsetMallows(256, 26, theta)
+        model = SubsetMallows(256, 26, theta=theta)
         assert model.retained_gain() == 1.0
         assert model.swap_pmf()[0] == 1.0
         assert model.mean_swaps() == pytest.approx(0.0, abs=1e-300)
-    uniform = SubsetMallows(256, 26, 0.0)
+    uniform = SubsetMallows(256, 26, theta=0.0)
     assert uniform.retained_gain() == 0.0
     assert uniform.mean_swaps() == pytest.approx(26 * 230 / 256, rel=1e-12)
 
@@ -87,7 +87,7 @@ def test_sampler_follows_the_enumerated_law(dim: int, keep: int, weight: Fractio
     draws = 60_000
     reference = np.tile(np.arange(dim) < keep, (draws, 1))
     theta = -math.log(weight)
-    drawn = SubsetMallows(dim, keep, theta).sample(reference, np.random.default_rng(7))
+    drawn = SubsetMallows(dim, keep, theta=theta).sample(reference, np.random.default_rng(7))
     codes = drawn @ (1 << np.arange(dim))
     counts = [np.count_nonzero(codes == int(np.asarray(s) @ (1 << np.arange(dim)))) for s in law]
     assert sum(counts) == draws
@@ -104,13 +104,13 @@ def test_sampler_follows_the_enumerated_law(dim: int, keep: int, weight: Fractio
 
 def test_sampler_is_reproducible_and_keeps_the_size() -> None:
     reference = np.tile(np.arange(64) < 9, (3, 5, 1))
-    model = SubsetMallows(64, 9, 0.1)
+    model = SubsetMallows(64, 9, theta=0.1)
     first, second = (model.sample(reference, np.random.default_rng(3)) for _ in range(2))
     assert (first == second).all()
     assert first.shape == reference.shape
     assert (first.sum(axis=-1) == 9).all()
     assert (model.sample(reference, np.random.default_rng(4)) != first).any()
-    assert (SubsetMallows(64, 9, math.inf).sample(reference, np.random.default_rng(0)) == reference).all()
+    assert (SubsetMallows(64, 9, theta=math.inf).sample(reference, np.random.default_rng(0)) == reference).all()
 
 
 def test_budget_is_spent_exactly() -> None:
@@ -137,16 +137,16 @@ def test_budget_bound_never_exceeds_its_pure_form() -> None:
 
 
 def test_epsilon_of_a_pair() -> None:
-    model = SubsetMallows(10, 3, 0.25)
+    model = SubsetMallows(10, 3, theta=0.25)
     assert [model.epsilon(m) for m in (0, 2, 6)] == [0.0, 0.5, 1.5]
-    assert SubsetMallows(10, 3, math.inf).epsilon(0) == 0.0
-    assert SubsetMallows(10, 3, math.inf).epsilon(2) == math.inf
+    assert SubsetMallows(10, 3, theta=math.inf).epsilon(0) == 0.0
+    assert SubsetMallows(10, 3, theta=math.inf).epsilon(2) == math.inf
 
 
 def test_randomized_response_is_mallows_in_budget() -> None:
     theta = pruning.mallows_theta(0.7)
     assert pruning.randomized_response_epsilon(probability=0.7, distance=6) == pytest.approx(
-        SubsetMallows(10, 3, theta).epsilon(6), rel=1e-14
+        SubsetMallows(10, 3, theta=theta).epsilon(6), rel=1e-14
     )
     assert pruning.mallows_theta(0.5) == 0.0
     assert pruning.mallows_theta(1.0) == math.inf
@@ -157,19 +157,19 @@ def test_randomized_response_is_mallows_in_budget() -> None:
 
 _ROWS = np.tile(np.arange(4) < 2, (3, 1))
 BAD = [
-    (lambda: SubsetMallows(1, 1, 0.1), "dim"),
-    (lambda: SubsetMallows(10**7 + 1, 1, 0.1), "dim"),
-    (lambda: SubsetMallows(4, 0, 0.1), "keep"),
-    (lambda: SubsetMallows(4, 4, 0.1), "keep"),
-    (lambda: SubsetMallows(4, 2, math.nan), "theta"),
-    (lambda: SubsetMallows(4, 2, -1.0), "theta"),
-    (lambda: SubsetMallows(4, 2, "a"), "theta"),  # type: ignore[arg-type]
-    (lambda: SubsetMallows(4, 2, 0.1).epsilon(3), "distance"),
-    (lambda: SubsetMallows(4, 2, 0.1).epsilon(6), "distance"),
-    (lambda: SubsetMallows(4, 2, 0.1).epsilon(-2), "distance"),
-    (lambda: SubsetMallows(4, 2, 0.1).sample(_ROWS[:, :3], np.random.default_rng()), "reference"),
-    (lambda: SubsetMallows(4, 1, 0.1).sample(_ROWS, np.random.default_rng()), "reference"),
-    (lambda: SubsetMallows(4, 2, 0.1).sample(_ROWS.astype(int), np.random.default_rng()), "reference"),
+    (lambda: SubsetMallows(1, 1, theta=0.1), "dim"),
+    (lambda: SubsetMallows(10**7 + 1, 1, theta=0.1), "dim"),
+    (lambda: SubsetMallows(4, 0, theta=0.1), "keep"),
+    (lambda: SubsetMallows(4, 4, theta=0.1), "keep"),
+    (lambda: SubsetMallows(4, 2, theta=math.nan), "theta"),
+    (lambda: SubsetMallows(4, 2, theta=-1.0), "theta"),
+    (lambda: SubsetMallows(4, 2, theta="a"), "theta"),  # type: ignore[arg-type]
+    (lambda: SubsetMallows(4, 2, theta=0.1).epsilon(3), "distance"),
+    (lambda: SubsetMallows(4, 2, theta=0.1).epsilon(6), "distance"),
+    (lambda: SubsetMallows(4, 2, theta=0.1).epsilon(-2), "distance"),
+    (lambda: SubsetMallows(4, 2, theta=0.1).sample(_ROWS[:, :3], np.random.default_rng()), "reference"),
+    (lambda: SubsetMallows(4, 1, theta=0.1).sample(_ROWS, np.random.default_rng()), "reference"),
+    (lambda: SubsetMallows(4, 2, theta=0.1).sample(_ROWS.astype(int), np.random.default_rng()), "reference"),
     (lambda: pruning.theta_for_budget(epsilon=0.0, dim=4, keep=2), "epsilon"),
     (lambda: pruning.theta_for_budget(epsilon=math.inf, dim=4, keep=2), "epsilon"),
     (lambda: pruning.theta_for_budget(epsilon=1.0, dim=4, keep=4), "keep"),
@@ -177,7 +177,7 @@ BAD = [
     (lambda: pruning.theta_for_budget(epsilon=1.0, dim=4, keep=2, steps=10**400), "steps"),
     (lambda: pruning.theta_for_budget(epsilon="1", dim=4, keep=2), "epsilon"),  # type: ignore[arg-type]
     (lambda: pruning.index_budget(epsilon="1", dim=4, keep=2), "epsilon"),  # type: ignore[arg-type]
-    (lambda: SubsetMallows(4, 2, 0.1).sample(_ROWS, np.random), "rng"),  # type: ignore[arg-type]
+    (lambda: SubsetMallows(4, 2, theta=0.1).sample(_ROWS, np.random), "rng"),  # type: ignore[arg-type]
     (lambda: pruning.theta_for_budget(epsilon=1.0, dim=4, keep=2, groups=0), "groups"),
     (lambda: pruning.index_budget(epsilon=-1.0, dim=4, keep=2), "epsilon"),
     (lambda: pruning.index_sensitivity(4, 5), "keep"),

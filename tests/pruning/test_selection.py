@@ -44,9 +44,9 @@ def test_released_gain() -> None:
     assert pruning.released_gain(sigma_g=1.0, noise_std=0.0) == 1
     assert pruning.released_gain(sigma_g=3.0, noise_std=4.0) == pytest.approx(9 / 25)
     random = 90 + 10 * 4.0
-    assert pruning.released_top_k_mse(100, 10, 1.0, noise_std=2.0) > random
-    assert pruning.released_top_k_mse(100, 10, 3.0, noise_std=2.0) < 9 * 90 + 10 * 4.0
-    assert pruning.released_top_k_mse(100, 10, 2.0, noise_std=2.0) == pytest.approx(400)
+    assert pruning.released_top_k_mse(100, 10, sigma_g=1.0, noise_std=2.0) > random
+    assert pruning.released_top_k_mse(100, 10, sigma_g=3.0, noise_std=2.0) < 9 * 90 + 10 * 4.0
+    assert pruning.released_top_k_mse(100, 10, sigma_g=2.0, noise_std=2.0) == pytest.approx(400)
 
 
 def test_noise_of_next_to_nothing_costs_no_gain() -> None:
@@ -82,7 +82,7 @@ def test_crossing_with_the_mallows_mechanism() -> None:
         (lambda: pruning.gumbel_gain(keep_share=1e-300, noise_ratio=1.0), "keep_share"),
         (lambda: pruning.gumbel_gain(keep_share=0.5, noise_ratio=-1.0), "noise_ratio"),
         (lambda: pruning.released_gain(sigma_g=0.0, noise_std=1.0), "sigma_g"),
-        (lambda: pruning.released_top_k_mse(4, 5, 1.0, noise_std=1.0), "keep"),
+        (lambda: pruning.released_top_k_mse(4, 5, sigma_g=1.0, noise_std=1.0), "keep"),
         (
             lambda: pruning.selection_gains(
                 zcdp_rho=1.0, dim=4, keep=2, groups=0, sigma_g=1.0, clip_norm=1.0, noise_multiplier=1.0

@@ -24,7 +24,7 @@ def test_bound_rises_from_nothing_to_all() -> None:
 
 def test_bound_is_at_most_the_root_of_the_information() -> None:
     for dim, keep in ((256, 1), (256, 26), (256, 128), (256, 240)):
-        gain = float(random_k_mse(dim, keep, 1.0) - top_k_mse(dim, keep, 1.0)) / dim
+        gain = float(random_k_mse(dim, keep, sigma_g=1.0) - top_k_mse(dim, keep, sigma_g=1.0)) / dim
         for rho in (1e-20, 1e-3, 0.1, 1.0):
             nats = rho * (0.3 * math.sqrt(1 - 2 / math.pi) + 1 / math.sqrt(7 * dim)) ** 2
             assert _bound(rho, dim=dim, keep=keep) <= math.sqrt(nats) / gain * (1 + 1e-9), (dim, keep, rho)
@@ -39,5 +39,5 @@ def test_one_entry_kept_of_many() -> None:
     dim = 10**9
     for nats in (1e-20, 1e-9):
         rho = nats / (math.sqrt(1 - 2 / math.pi) * 0.3 + 1 / math.sqrt(7 * dim)) ** 2
-        gain = float(top_k_energy(dim, 1, 1.0) - 1) / dim
+        gain = float(top_k_energy(dim, 1, sigma_g=1.0) - 1) / dim
         assert _bound(rho, dim=dim, keep=1) == pytest.approx(_most_gain(1 / dim, nats) / gain, rel=1e-11, abs=0)

@@ -16,12 +16,12 @@ SNRS = st.floats(0, 1e3)
 
 
 def test_two_entries() -> None:
-    assert sparsification.captured_energy(2, 1, 1.0) == pytest.approx(0.5 + 1 / (2 * math.pi), rel=1e-13)
-    assert sparsification.captured_energy(2, 1, math.inf) == pytest.approx(0.5 + 1 / math.pi, rel=1e-13)
+    assert sparsification.captured_energy(2, 1, snr=1.0) == pytest.approx(0.5 + 1 / (2 * math.pi), rel=1e-13)
+    assert sparsification.captured_energy(2, 1, snr=math.inf) == pytest.approx(0.5 + 1 / math.pi, rel=1e-13)
 
 
 def test_without_signal_every_mask_is_random() -> None:
-    assert sparsification.captured_energy(100, 30, 0.0) == 0.3
+    assert sparsification.captured_energy(100, 30, snr=0.0) == 0.3
     assert sparsification.signed_captured_energy(keep_share=0.3, snr=0.0) == 0.3
     assert sparsification.sparse_captured_energy(keep_share=0.3, snr=0.0, nonzero_share=0.1) == pytest.approx(
         0.3, rel=1e-12
@@ -29,7 +29,7 @@ def test_without_signal_every_mask_is_random() -> None:
 
 
 def test_without_noise_it_is_top_k() -> None:
-    assert sparsification.captured_energy(50, 7, math.inf) == float(pruning.top_k_energy(50, 7, 1.0)) / 50
+    assert sparsification.captured_energy(50, 7, snr=math.inf) == float(pruning.top_k_energy(50, 7, sigma_g=1.0)) / 50
 
 
 @given(st.integers(1, 10**6), st.floats(0, 1), SNRS, SNRS)
@@ -37,7 +37,7 @@ def test_without_noise_it_is_top_k() -> None:
 def test_between_random_and_top_k(dim: int, share: float, one: float, other: float) -> None:
     keep = min(max(round(dim * share), 1), dim)
     low, high = sorted((one, other))
-    values = [sparsification.captured_energy(dim, keep, snr) for snr in (low, high, math.inf)]
+    values = [sparsification.captured_energy(dim, keep, snr=snr) for snr in (low, high, math.inf)]
     assert keep / dim - 1e-12 <= values[0] <= values[1] + 1e-12 <= values[2] + 2e-12 <= 1 + 3e-12
 
 
@@ -83,14 +83,14 @@ def test_sparse_signal_is_found_at_least_as_well_as_at_random(rate: float, snr: 
 
 
 def test_one_non_zero_share_is_the_dense_formula() -> None:
-    dense = sparsification.captured_energy(10**9, 10**8, 0.7)
+    dense = sparsification.captured_energy(10**9, 10**8, snr=0.7)
     assert sparsification.sparse_captured_energy(keep_share=0.1, snr=0.7, nonzero_share=1.0) == pytest.approx(
         dense, rel=1e-7
     )
 
 
 def test_keeping_everything_keeps_everything() -> None:
-    assert sparsification.captured_energy(5, 5, 1.0) == pytest.approx(1.0, rel=1e-15)
+    assert sparsification.captured_energy(5, 5, snr=1.0) == pytest.approx(1.0, rel=1e-15)
     assert (
         sparsification.signed_captured_energy(keep_share=1.0, snr=1.0)
         == sparsification.sparse_captured_energy(keep_share=1.0, snr=1.0, nonzero_share=0.1)

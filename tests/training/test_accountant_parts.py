@@ -15,7 +15,7 @@ from training.engine import BudgetError, PrivacyAccountant, _accountant
 from training.mechanisms import StepCost
 
 RATE, DELTA = 0.05, 1e-5
-LAW = SubsetMallows(64, 16, 0.3)
+LAW = SubsetMallows(64, 16, theta=0.3)
 PLAIN, QUIET = StepCost(1.3), StepCost(2.0)
 SELECTED = StepCost(1.5, selection=(10, LAW))
 MASKED = StepCost(1.3, mask=FreshMask(dim=1000, keep=300))

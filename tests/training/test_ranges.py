@@ -283,7 +283,7 @@ def test_a_validation_has_three_steps_beside_its_window() -> None:
             ValidateSettings(dataclasses.replace(SGD, steps=steps - 1), window=window)
     long = ValidateSettings(dataclasses.replace(SGD, steps=60, max_grad_norm=0.5, noise_multiplier=3.0))
     assert long.moments == {"start": 0, "middle": 24, "end": 49}
-    assert (long.clip_norm, long.noise_std) == (0.5, 1.5)
+    assert (long.clip_norm, long.sum_noise_std) == (0.5, 1.5)
     with pytest.raises(ValueError, match=r"training\.noise_multiplier must"):
         ValidateSettings(dataclasses.replace(SGD, noise_multiplier=0.0))
 

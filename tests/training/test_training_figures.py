@@ -285,7 +285,7 @@ def test_points_of_a_probe_are_the_measured_numbers(tmp_path: Path) -> None:
     keeps = np.round(2100 * np.asarray(random.get_xdata())).astype(int)
     assert (keeps[0], keeps[-1]) == (2, 2100)
     np.testing.assert_allclose(random.get_ydata(), 1 - keeps / 2100)
-    np.testing.assert_allclose(top.get_ydata(), [pruning.top_k_mse(2100, int(k), 1.0) / 2100 for k in keeps])
+    np.testing.assert_allclose(top.get_ydata(), [pruning.top_k_mse(2100, int(k), sigma_g=1.0) / 2100 for k in keeps])
     (whole,) = (r for r in shown[-1].measurement.rows if r.quantity == "cosine_dp_sgd")
     assert cosines.lines[-1].get_ydata()[0] == whole.predicted
     for record, patch in zip(shown, entries.patches, strict=True):

@@ -270,7 +270,7 @@ def _swaps(total: Array, released: Array) -> tuple[float, float, float]:
     groups = np.abs(total).reshape(-1, GROUP)
     reference = np.argsort(np.argsort(-groups, axis=1), axis=1) < KEEP
     moved = np.sum((released != 0).reshape(-1, GROUP) & ~reference)
-    pmf = SubsetMallows(GROUP, KEEP, THETA).swap_pmf()
+    pmf = SubsetMallows(GROUP, KEEP, theta=THETA).swap_pmf()
     numbers = np.arange(len(pmf))
     mean = float(pmf @ numbers)
     return float(moved), len(groups) * mean, len(groups) * float(pmf @ (numbers - mean) ** 2)

@@ -39,7 +39,7 @@ def best_rate(device: torch.device, dim: int = 10**6) -> Case:
 
 def sampler(device: torch.device) -> Case:
     """Index sets of a whole gradient, 2.7 million coordinates in groups of 256: at most 0.5 s."""
-    model, rng = SubsetMallows(256, 26, 1e-3), np.random.default_rng(0)
+    model, rng = SubsetMallows(256, 26, theta=1e-3), np.random.default_rng(0)
     reference = rng.permuted(np.arange(256) < np.full((10_547, 1), 26), axis=1)
     return _case("Mallows sampler, d = 2.7e6", lambda: model.sample(reference, rng), 0.5)
 
@@ -47,7 +47,7 @@ def sampler(device: torch.device) -> Case:
 def exact_top_k(device: torch.device) -> Case:
     """The exact top-k MSE, whatever the dimension: at most 50 ms per call."""
     sizes = ((2, 1), (10**5, 10**4), (10**9, 10**8), (10**9, 1), (10**9, 10**9 - 1))
-    return _case("top_k_mse, five sizes", lambda: [pruning.top_k_mse(d, k, 1.0) for d, k in sizes], 0.25)
+    return _case("top_k_mse, five sizes", lambda: [pruning.top_k_mse(d, k, sigma_g=1.0) for d, k in sizes], 0.25)
 
 
 def epsilon(device: torch.device) -> Case:
@@ -111,7 +111,7 @@ def joint_budget_of_many(device: torch.device) -> Case:
 
 def angle(device: torch.device) -> Case:
     """The law of the distortion angle at d = 1e6: at most 0.1 s for ten."""
-    laws = [DistortionAngle(10**6, 977.0 * snr) for snr in range(1, 11)]
+    laws = [DistortionAngle(10**6, snr=977.0 * snr) for snr in range(1, 11)]
     return _case("ten laws of the angle, d = 1e6", lambda: [law.cdf([0.5, 1.0]) for law in laws], 0.1)
 
 

@@ -31,4 +31,4 @@ def _snr(view: View) -> float | None:
     if not mechanism.steps_summed:
         return None
     sums = torch.cat([s.flatten() for s in mechanism.state_dict()["sums"]]).double()
-    return math.sqrt(max(0.0, float(sums.square().mean()) / (mechanism.steps_summed * view.noise_std**2) - 1.0))
+    return math.sqrt(max(0.0, float(sums.square().mean()) / (mechanism.steps_summed * view.sum_noise_std**2) - 1.0))

@@ -32,7 +32,7 @@ def errors(view: View, drop_rates: list[float], masks: int) -> dict[str, Any]:
     """
     rates = [0.0, *drop_rates]
     rows = [_error(view, view.drawn_masks(rate, 1 if rate == 0 else masks)) for rate in rates]
-    noise = [round((1 - rate) * view.dim) * (view.noise_std / view.batch_size) ** 2 for rate in rates]
+    noise = [round((1 - rate) * view.dim) * (view.sum_noise_std / view.batch_size) ** 2 for rate in rates]
     return {"drop_rates": rates, "signal_loss": rows, "mse": [a + b for a, b in zip(rows, noise, strict=True)]}
 
 

@@ -45,7 +45,7 @@ def cosines(view: View, draws: int) -> dict[str, Any]:
     return {
         "cosine": float(values.mean()),
         "standard_error": float(values.std() / math.sqrt(draws)),
-        "norm_over_noise": float(whole.norm()) / (view.noise_std * math.sqrt(len(whole))),
+        "norm_over_noise": float(whole.norm()) / (view.sum_noise_std * math.sqrt(len(whole))),
     }
 
 

@@ -24,7 +24,7 @@ def signals(view: View, draws: int, frozen_layers: int) -> dict[str, Any]:
 
 def _signals(view: View, kept: torch.Tensor, draws: int) -> dict[str, list[float | None]]:
     unclipped, clipped = view.gradients.mean(0) * kept, view.clipped_mean(kept)
-    noise = view.noise(draws, view.dim) * (view.noise_std / view.batch_size) * kept
+    noise = view.noise(draws, view.dim) * (view.sum_noise_std / view.batch_size) * kept
     found: dict[str, list[float | None]] = {"signal": [], "clipping_angle": [], "noise_angle": []}
     for place in view.layers.values():
         signal, trained = clipped[place], bool(kept[place].any())
@@ -45,7 +45,7 @@ def noise(view: View) -> dict[str, Any]:
     return {
         "dim": view.dim,
         "gradient_norm": math.sqrt(max(0.0, signal) + spread / view.batch_size),
-        "noise_norm": math.sqrt(view.dim) * view.noise_std / view.batch_size,
+        "noise_norm": math.sqrt(view.dim) * view.sum_noise_std / view.batch_size,
     }
 
 

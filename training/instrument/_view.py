@@ -93,7 +93,7 @@ class View:
         return self.run.config.max_grad_norm
 
     @property
-    def noise_std(self) -> float:
+    def sum_noise_std(self) -> float:
         """Of an entry of the noise on the sum: sigma C."""
         return float(self.run.optimizer.noise_multiplier * self.clip_norm)
 

@@ -157,7 +157,7 @@ class IndexPruning(_GroupedSelection):
 
     def _law(self) -> SubsetMallows:
         theta = self._theta(self._width, self._keep, self._rows) if callable(self._theta) else self._theta
-        return SubsetMallows(self._width, self._keep, theta)
+        return SubsetMallows(self._width, self._keep, theta=theta)
 
 
 class TopKOfReleased(_GroupedSelection):

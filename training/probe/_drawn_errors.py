@@ -42,8 +42,8 @@ def drawn_rows(
     by_size = np.cumsum(np.sort(g**2)[::-1])
     for i, (ratio, keep) in enumerate(zip(settings.keep_shares, keeps, strict=True)):
         top, random, lost = draws.top_cosines[:, i], draws.random_cosines[:, i], draws.random_lost[:, i]
-        random_mse = float(pruning.random_k_mse(g.size, keep, fit.sigma_g))
-        top_energy = float(pruning.top_k_energy(g.size, keep, fit.sigma_g))
+        random_mse = float(pruning.random_k_mse(g.size, keep, sigma_g=fit.sigma_g))
+        top_energy = float(pruning.top_k_energy(g.size, keep, sigma_g=fit.sigma_g))
         # what one mask lets us expect, averaged over the masks drawn: the difference is then the noise's alone
         given_masks = np.array([_cosine(fit, fit.zero_update_mse - part, keep, settings) for part in lost])
         swing = _cosine(fit, top_energy + top_k_spread[i], keep, settings) - _cosine(
@@ -82,7 +82,7 @@ def _draw(g: Array, settings: MeasureSettings, keeps: tuple[int, ...], rng: np.r
     by_size = g[np.argsort(-np.abs(g), kind="stable")]
     top, random, lost, squares = [], [], [], []
     for _ in range(settings.draws):
-        noise = settings.noise_std * rng.standard_normal(g.size)
+        noise = settings.sum_noise_std * rng.standard_normal(g.size)
         shuffled = rng.permutation(g)
         top.append(_cosines(by_size, noise)[every])
         random.append(_cosines(shuffled, noise)[every[:-1]])
@@ -103,7 +103,7 @@ def _cosine(fit: Fit, energy: float, keep: int, settings: MeasureSettings) -> fl
     have put just outside 0..|g|^2."""
     retained = min(float(np.sqrt(max(energy, 0.0))), fit.grad_norm)
     return pruning.pruned_cosine(
-        grad_norm=fit.grad_norm, retained_norm=retained, keep=keep, noise_std=settings.noise_std
+        grad_norm=fit.grad_norm, retained_norm=retained, keep=keep, noise_std=settings.sum_noise_std
     )
 
 

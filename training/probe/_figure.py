@@ -61,9 +61,17 @@ def _colours(count: int) -> list[tuple[float, float, float, float]]:
 def _draw_errors(ax: Axes, records: list[Record]) -> None:
     dim = records[0].gradient.size
     keeps = np.unique(np.geomspace(max(1, dim // 1000), dim, 60).astype(int))
-    ax.plot(keeps / dim, [pruning.random_k_mse(dim, int(k), 1.0) / dim for k in keeps], "k:", label="random-k, any g")
     ax.plot(
-        keeps / dim, [pruning.top_k_mse(dim, int(k), 1.0) / dim for k in keeps], "k-", label="top-k, Gaussian entries"
+        keeps / dim,
+        [pruning.random_k_mse(dim, int(k), sigma_g=1.0) / dim for k in keeps],
+        "k:",
+        label="random-k, any g",
+    )
+    ax.plot(
+        keeps / dim,
+        [pruning.top_k_mse(dim, int(k), sigma_g=1.0) / dim for k in keeps],
+        "k-",
+        label="top-k, Gaussian entries",
     )
     for record, colour in zip(records, _colours(len(records)), strict=True):
         rows = _rows(record, "top_k_mse", GAUSSIAN)

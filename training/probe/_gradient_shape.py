@@ -18,7 +18,7 @@ def shape_rows(
     """Statistics of g itself, against their law for a Gaussian vector of the same norm (a uniform direction).
 
     Direction and norm of a Gaussian vector are independent, so its mean top-k MSE given |g| = sigma_g sqrt(d) is
-    exactly top_k_mse(d, K, sigma_g).
+    exactly top_k_mse(d, K, sigma_g=sigma_g).
     """
     reference = [_on_sphere(fit, rng) for _ in range(settings.draws)]
     rows = []
@@ -26,7 +26,7 @@ def shape_rows(
     top_k = _pruned_away(g, keeps)
     spread = np.std([_pruned_away(v, keeps) for v in reference], axis=0, ddof=1)
     for i, (ratio, keep) in enumerate(zip(settings.keep_shares, keeps, strict=True)):
-        predicted = float(pruning.top_k_mse(g.size, keep, fit.sigma_g))
+        predicted = float(pruning.top_k_mse(g.size, keep, sigma_g=fit.sigma_g))
         rows.append(
             Row(
                 quantity="top_k_mse",
@@ -43,7 +43,7 @@ def shape_rows(
     ratios = [r for r in settings.keep_shares if groups and round(r * GROUP) > 0]
     for ratio in ratios:
         keep = round(ratio * GROUP)
-        predicted = groups * float(pruning.top_k_mse(GROUP, keep, fit.sigma_g))
+        predicted = groups * float(pruning.top_k_mse(GROUP, keep, sigma_g=fit.sigma_g))
         deviation = float(np.std([_pruned_away_in_groups(v, keep) for v in reference], ddof=1))
         measured = _pruned_away_in_groups(g, keep)
         rows.append(

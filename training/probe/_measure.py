@@ -78,7 +78,7 @@ def _fit(g: NDArray[np.float64], layers: Mapping[str, slice], settings: MeasureS
     dp_sgd_mse = float(
         pruning.noise_mse(keep=g.size, clip_norm=settings.max_grad_norm, noise_multiplier=settings.noise_multiplier)
     )
-    zero_update_mse = float(pruning.zero_update_mse(g.size, sigma_g))
+    zero_update_mse = float(pruning.zero_update_mse(g.size, sigma_g=sigma_g))
     return Fit(
         dim=g.size,
         grad_norm=float(np.linalg.norm(g)),

@@ -24,7 +24,7 @@ class MeasureSettings:
 
     Example: noise multiplier 2 on gradients clipped to 1.5.
         >>> from training.probe import MeasureSettings
-        >>> MeasureSettings((0.1, 0.5), draws=100, noise_multiplier=2.0, max_grad_norm=1.5).noise_std
+        >>> MeasureSettings((0.1, 0.5), draws=100, noise_multiplier=2.0, max_grad_norm=1.5).sum_noise_std
         3.0
     """
 
@@ -35,8 +35,8 @@ class MeasureSettings:
     max_grad_norm: float
 
     @property
-    def noise_std(self) -> float:
-        """Standard deviation of one entry of Z: sigma C."""
+    def sum_noise_std(self) -> float:
+        """Standard deviation of one entry of Z, the noise on the clipped sum: sigma C."""
         return self.noise_multiplier * self.max_grad_norm
 
     def __post_init__(self) -> None:

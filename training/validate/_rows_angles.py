@@ -61,7 +61,7 @@ def _noise_rows(part: _Part, settings: ValidateSettings, generator: torch.Genera
     noise_cos = released @ signal.numpy() / (lengths * size)
     cos = released @ part.true / (lengths * true_size)
     bias = freezing.bias_angle(direction=part.true, signal=signal.numpy())
-    law = gradients.DistortionAngle(signal.numel(), size / settings.noise_std)
+    law = gradients.DistortionAngle(signal.numel(), snr=size / settings.sum_noise_std)
     labels = Labels(group="angles", claims="lf.def3.2, lf.angle_law")
     return [
         labels.mean("cos gamma_BP", part.name, law.expected_cos(), noise_cos),
@@ -69,7 +69,7 @@ def _noise_rows(part: _Part, settings: ValidateSettings, generator: torch.Genera
         labels.mean(
             "cos gamma", part.name, gradients.batch_expected_cos(cos_bias=np.cos(bias), dim=law.dim, snr=law.snr), cos
         ),
-        labels.mean("gamma", part.name, freezing.expected_angle(law.dim, law.snr, bias_angle=bias), _angles(cos)),
+        labels.mean("gamma", part.name, freezing.expected_angle(law.dim, snr=law.snr, bias_angle=bias), _angles(cos)),
     ]
 
 
@@ -132,8 +132,8 @@ def _freezing_rows(
         turning.fixed(
             "gamma_B", "falls", bias_before, bias_after, NONE if turn.limit >= 1.0 else TURN, relation="at most"
         ),
-        noise.fixed("signal-to-noise", "before", effect.before.snr, old / settings.noise_std),
-        noise.fixed("signal-to-noise", "after", effect.after.snr, new / settings.noise_std, ALIGNED),
+        noise.fixed("signal-to-noise", "before", effect.before.snr, old / settings.sum_noise_std),
+        noise.fixed("signal-to-noise", "after", effect.after.snr, new / settings.sum_noise_std, ALIGNED),
     ]
 
 

@@ -22,12 +22,12 @@ def attack_rows(snapshot: Snapshot, settings: ValidateSettings, rng: np.random.G
     keep = round((1.0 - rate) * head.weights.size)
     embedded = np.zeros(head.weights.size)
     embedded[: len(head.outputs)] = head.outputs
-    predicted = sparsification.expected_error(embedded, drop_rate=rate, noise_std=settings.noise_std)
+    predicted = sparsification.expected_error(embedded, drop_rate=rate, noise_std=settings.sum_noise_std)
     errors, hidden = [], []
     for _ in range(20 * settings.draws):
         mask = np.zeros(head.weights.size, dtype=np.bool_)
         mask[rng.permutation(mask.size)[:keep]] = True
-        noisy = head.weights + settings.noise_std * rng.standard_normal(head.weights.shape)
+        noisy = head.weights + settings.sum_noise_std * rng.standard_normal(head.weights.shape)
         squares = np.square(attack(noisy, mask.reshape(noisy.shape), head.outputs) - head.pixels)
         hidden.append(np.isnan(squares).mean())
         errors.append(np.nan_to_num(squares, nan=0.0).mean())

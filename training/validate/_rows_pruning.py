@@ -48,7 +48,7 @@ def ranking_rows(snapshot: Snapshot, settings: ValidateSettings, generator: torc
     The signal is that sum itself, or the clipped sum of the step after it; the noise of the sum is drawn many times.
     """
     summed = snapshot.window_sum
-    std = settings.noise_std * settings.window**0.5
+    std = settings.sum_noise_std * settings.window**0.5
     snr = float(summed.double().square().mean().sqrt()) / std
     noise = generator_noise(generator)
     noisy = [summed + noise(summed, std) for _ in range(settings.draws)]
@@ -56,7 +56,7 @@ def ranking_rows(snapshot: Snapshot, settings: ValidateSettings, generator: torc
     rows = []
     for ratio in settings.keep_shares:
         keep = round(ratio * summed.numel())  # 1 at least: pruning refuses other ratios
-        predicted = sparsification.captured_energy(summed.numel(), keep, snr)
+        predicted = sparsification.captured_energy(summed.numel(), keep, snr=snr)
         masks = [largest_entries([values], 1.0 - keep / summed.numel())[0] for values in noisy]
         for quantity, signal, assumption in (
             ("captured_energy", summed, RANKED),

@@ -67,7 +67,7 @@ class ValidateSettings:
         return self.training.max_grad_norm
 
     @property
-    def noise_std(self) -> float:
+    def sum_noise_std(self) -> float:
         """sigma C, the standard deviation of the noise on an entry of the sum."""
         return self.training.noise_multiplier * self.training.max_grad_norm
 

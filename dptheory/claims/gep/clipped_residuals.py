@@ -28,7 +28,7 @@ $\zeta_t$ has mean 0 and $E|\zeta_t|^2\le N$. Let $M = \frac1T\sum_{t=1}^TE L(\t
 
 1. $M\le U = \frac{\beta D^2}{2T}+\frac N{2\beta}+bD+\frac{Tb^2}{2\beta}+\frac{2b\sqrt{TN}}{3\beta}$.
 2. If $b\le2\beta D$, some loss, biases and noise have $M\ge W = \frac{\beta(D+\frac{T+1}2\frac b\beta)^2}{2(T+2)}+\frac N{2\beta}$. The biases can come from clipped
-   residuals whose mean excess over the clip is $b$.
+   residuals whose mean excess over the clip is $b$. For larger $b$ some have $M\ge\frac D2\big(\beta D+(T+1)(b-\beta D)\big)+\frac N{2\beta}$.
 3. GEP with $T$ steps at $\mu$-GDP, every loss $G$-Lipschitz, residuals clipped to a public $\rho$, $q = p-k$, and the best split of the noise:
    $N = Ts^2$ with $s = \frac{\sqrt kG+\sqrt q\rho}{\mu n}$, and $b$ is the mean over the samples of $(|R_i|-\rho)_+$, at the iterate where that is largest. With $w = \sqrt{s^2+\frac43bs+b^2}$,
    $$U = D(b+w)\le D(s+2b)\quad\text{at}\quad T = \frac{\beta D}w,$$

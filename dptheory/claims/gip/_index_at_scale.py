@@ -18,7 +18,7 @@ DISTANCES = ((7, 3), (8, 6), *SIZES, (20_000, 10_000), (2_700_032, 270_003))
 
 def model_of(dim: int, keep: int, weight: Fraction) -> SubsetMallows:
     """The mechanism with e^-theta = weight."""
-    return SubsetMallows(dim, keep, -math.log(weight))
+    return SubsetMallows(dim, keep, theta=-math.log(weight))
 
 
 def log_of(value: Fraction) -> float:

@@ -59,7 +59,7 @@ def _true_delta(sigma: float, theta: float, epsilon: float) -> float:
 
 def _covered(sigma: float, theta: float, delta: float) -> bool:
     """Does the joint epsilon of one step without sampling cover its exact delta?"""
-    model = SubsetMallows(2, 1, theta)
+    model = SubsetMallows(2, 1, theta=theta)
     found = privacy.run_epsilon(
         releases=[IndexSteps(steps=1, mechanism=model)], sampling_rate=1.0, noise_multiplier=sigma, delta=delta
     )
@@ -143,7 +143,7 @@ def add_checks(row: Row) -> None:
     @row.equal((10.0, 4096 / 45_000, 875), (1.0, 0.02, 1000), (1.0, 0.005, 1), tolerance=1e-3)
     def _(sigma: float, rate: float, steps: int) -> Sides:
         """without index sets a run costs what DP-SGD costs"""
-        nothing = IndexSteps(steps=steps, mechanism=SubsetMallows(256, 26, 1e-15), groups=GROUPS)
+        nothing = IndexSteps(steps=steps, mechanism=SubsetMallows(256, 26, theta=1e-15), groups=GROUPS)
         return (
             privacy.run_epsilon(releases=[nothing], sampling_rate=rate, noise_multiplier=sigma, delta=1e-5),
             lambda: privacy.epsilon_bounds(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=1e-5).upper,

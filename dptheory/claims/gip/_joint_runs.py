@@ -51,7 +51,7 @@ def _small_run(sigma: float, *thetas: float) -> float:
     """Epsilon of 30 steps in equal parts, each with its own dispersion."""
     dim, keep, groups, steps = _SMALL
     parts = [
-        IndexSteps(steps=steps // len(thetas), mechanism=SubsetMallows(dim, keep, theta), groups=groups)
+        IndexSteps(steps=steps // len(thetas), mechanism=SubsetMallows(dim, keep, theta=theta), groups=groups)
         for theta in thetas
     ]
     return privacy.run_epsilon(releases=parts, sampling_rate=1.0, noise_multiplier=sigma, delta=_DELTA)
@@ -93,7 +93,7 @@ RATE, GROUPS, STEPS = 4096 / 45_000, 10_547, 875
 def _run(*thetas: float) -> float:
     """Epsilon of 875 steps in equal parts, each with its own dispersion."""
     share = STEPS // len(thetas)
-    parts = [IndexSteps(steps=share, mechanism=SubsetMallows(256, 26, theta), groups=GROUPS) for theta in thetas]
+    parts = [IndexSteps(steps=share, mechanism=SubsetMallows(256, 26, theta=theta), groups=GROUPS) for theta in thetas]
     return privacy.run_epsilon(releases=parts, sampling_rate=RATE, noise_multiplier=10.0, delta=_DELTA)
 
 

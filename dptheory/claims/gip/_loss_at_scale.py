@@ -90,7 +90,7 @@ def _trimmed_entry(dim: int, share: float) -> float:
 
 
 def _stated_entry(dim: int, share: float) -> float:
-    law = privacy.loss_law(mechanism=SubsetMallows(dim, dim // 2, _THETA))
+    law = privacy.loss_law(mechanism=SubsetMallows(dim, dim // 2, theta=_THETA))
     return float(law.log_pmf[2 * round(dim // 2 * (1 + share) / 2) - dim // 2 - law.low])
 
 
@@ -126,7 +126,7 @@ def _log_comb(n: int, k: NDArray[np.float64]) -> NDArray[np.float64]:
 def _covers_omitted(dim: int, theta: float, shift: float) -> bool:
     """K = d/2, farthest pair: is the mass outside the law at most the bound, moved by ``shift`` nats?"""
     keep = dim // 2
-    law = privacy.loss_law(mechanism=SubsetMallows(dim, keep, theta))
+    law = privacy.loss_law(mechanism=SubsetMallows(dim, keep, theta=theta))
     x = np.arange(keep + 1.0)
     logs = 2 * _log_comb(keep, x) + 2 * theta * x
     j = 2 * np.arange(keep + 1) - keep
@@ -236,7 +236,9 @@ def _of_one_release(row: Row) -> None:
     def _(dim: int, keep: int, pairs: int, theta: float) -> Sides:
         """bound on what is left out: as documented"""
         farthest = pairs == min(keep, dim - keep)
-        law = privacy.loss_law(mechanism=SubsetMallows(dim, keep, theta), distance=None if farthest else 2 * pairs)
+        law = privacy.loss_law(
+            mechanism=SubsetMallows(dim, keep, theta=theta), distance=None if farthest else 2 * pairs
+        )
         return (
             law.log_omitted,
             lambda: _omitted(dim, keep, pairs, theta),
@@ -291,7 +293,7 @@ def _of_swaps(row: Row) -> None:
     @row.equal(lambda: [(*size, theta) for size in DISTANCES for theta in (1e-3, 1e-4)], tolerance=1e-4)
     def _(dim: int, keep: int, theta: float) -> Sides:
         """zCDP at users' sizes: the sum over split pairs"""
-        stated = SubsetMallows(dim, keep, theta).zcdp(apart(dim, keep))
+        stated = SubsetMallows(dim, keep, theta=theta).zcdp(apart(dim, keep))
         return stated, lambda: _spread_of_pair(apart(dim, keep), theta), stated / 4
 
 

@@ -85,9 +85,9 @@ $4k(1-k)\frac d{d-1}$. Where this is below 1 (small or large $k$) and $\theta$ i
 def _(dim: int, keep: int, chance: Fraction, swaps: int) -> Sides:
     """given K ones it is Mallows"""
     return (
-        pruning.SubsetMallows(dim, keep, pruning.mallows_theta(float(chance))).swap_pmf()[swaps],
+        pruning.SubsetMallows(dim, keep, theta=pruning.mallows_theta(float(chance))).swap_pmf()[swaps],
         lambda: _conditioned_swap_law(dim, keep, chance, swaps),
-        pruning.SubsetMallows(dim, keep, pruning.mallows_theta(float(chance)) / 2).swap_pmf()[swaps],
+        pruning.SubsetMallows(dim, keep, theta=pruning.mallows_theta(float(chance)) / 2).swap_pmf()[swaps],
     )
 
 
@@ -95,10 +95,10 @@ def _(dim: int, keep: int, chance: Fraction, swaps: int) -> Sides:
 def _(probability: float, distance: int) -> Sides:
     """the same epsilon at every distance"""
     return (
-        pruning.SubsetMallows(8, 4, pruning.mallows_theta(probability)).epsilon(distance),
+        pruning.SubsetMallows(8, 4, theta=pruning.mallows_theta(probability)).epsilon(distance),
         lambda: pruning.randomized_response_epsilon(probability=probability, distance=distance),
         # the appendix's reading: for the same epsilon Mallows may follow the top-k set twice as closely
-        pruning.SubsetMallows(8, 4, 2 * pruning.mallows_theta(probability)).epsilon(distance),
+        pruning.SubsetMallows(8, 4, theta=2 * pruning.mallows_theta(probability)).epsilon(distance),
     )
 
 

@@ -24,7 +24,7 @@ def _sampled_subset(rng: np.random.Generator, n: int) -> NDArray[np.intp]:
     dim, keep = _LAW_SIZE
     reference = np.zeros((n, dim), dtype=np.bool_)
     reference[:, :keep] = True
-    drawn = pruning.SubsetMallows(dim, keep, -math.log(_LAW_WEIGHT)).sample(reference, rng)
+    drawn = pruning.SubsetMallows(dim, keep, theta=-math.log(_LAW_WEIGHT)).sample(reference, rng)
     codes = 1 << np.arange(dim)
     table = np.zeros(2**dim, dtype=np.intp)
     for place, subset in enumerate(_finite.subsets(dim, keep)):
@@ -55,12 +55,12 @@ def _swap_cases() -> Iterator[tuple[int, int, Fraction, int]]:
                 yield dim, keep, weight, swaps
 
 
-_HALF = (20_000, 10_000, 0.002)  # d, K, theta
+_HALF = SubsetMallows(20_000, 10_000, theta=0.002)
 
 
 def _half_law(swaps: int) -> float:
     """log P(i) for d = 2K, from the gamma function."""
-    _, keep, theta = _HALF
+    keep, theta = _HALF.keep, _HALF.theta
     i = np.arange(keep + 1.0)
     logs = 2 * (gammaln(keep + 1) - gammaln(i + 1) - gammaln(keep - i + 1)) - 2 * theta * i
     return float(logs[swaps] - logsumexp(logs))
@@ -81,14 +81,14 @@ def _members(dim: int, keep: int, theta: float) -> int:
     """Members of three draws."""
     reference = np.zeros((3, dim), dtype=np.bool_)
     reference[:, :keep] = True
-    return int(SubsetMallows(dim, keep, theta).sample(reference, np.random.default_rng(0)).sum())
+    return int(SubsetMallows(dim, keep, theta=theta).sample(reference, np.random.default_rng(0)).sum())
 
 
 def _moved_members(dim: int, keep: int) -> int:
     """Places in which the draw of almost no dispersion, or of none, differs from its reference."""
     reference = np.zeros(dim, dtype=np.bool_)
     reference[:keep] = True
-    drawn = SubsetMallows(dim, keep, 400.0).sample(reference, np.random.default_rng(0))
+    drawn = SubsetMallows(dim, keep, theta=400.0).sample(reference, np.random.default_rng(0))
     return int(np.count_nonzero(drawn ^ reference))
 
 
@@ -132,9 +132,9 @@ This is Fisher's noncentral hypergeometric law with odds $e^{-2\theta}$.""",
 def _(dim: int, keep: int, weight: Fraction, swaps: int) -> Sides:
     """law of the number of swaps"""
     return (
-        pruning.SubsetMallows(dim, keep, -math.log(weight)).swap_pmf()[swaps],
+        pruning.SubsetMallows(dim, keep, theta=-math.log(weight)).swap_pmf()[swaps],
         lambda: _swap_probability(dim, keep, weight, swaps),
-        pruning.SubsetMallows(dim, keep, -math.log(weight) / 2).swap_pmf()[swaps],
+        pruning.SubsetMallows(dim, keep, theta=-math.log(weight) / 2).swap_pmf()[swaps],
     )
 
 
@@ -158,9 +158,9 @@ def _(what: str, dim: int, keep: int, swaps: int) -> Sides:
 def _(swaps: int) -> Sides:
     """law of ten thousand swaps, by the gamma function"""
     return (
-        SubsetMallows(*_HALF).swap_log_pmf()[swaps],
+        _HALF.swap_log_pmf()[swaps],
         lambda: _half_law(swaps),
-        SubsetMallows(*_HALF[:2], 0.0).swap_log_pmf()[swaps],
+        SubsetMallows(20_000, 10_000, theta=0.0).swap_log_pmf()[swaps],
     )
 
 

@@ -53,7 +53,7 @@ def _top_gain(share: float) -> float:
 
 
 def _exact_gain(dim: int, keep: int) -> float:
-    return float(pruning.random_k_mse(dim, keep, 1.0) - pruning.top_k_mse(dim, keep, 1.0))
+    return float(pruning.random_k_mse(dim, keep, sigma_g=1.0) - pruning.top_k_mse(dim, keep, sigma_g=1.0))
 
 
 def _peeling_divergence(scores: Array, others: Array, keep: int, rate: float, order: float) -> float:
@@ -300,7 +300,7 @@ def _() -> float:
 )
 def _() -> float:
     """error of the released top-k"""
-    return pruning.released_top_k_mse(20, 4, 1.0, noise_std=2.0)
+    return pruning.released_top_k_mse(20, 4, sigma_g=1.0, noise_std=2.0)
 
 
 @row.equal(
@@ -325,7 +325,7 @@ def _(name: str, rho: float, dim: int, keep: int, groups: int, sigma_g: float, c
 def _(dim: int, keep: int, sigma_g: float, noise_std: float) -> Sides:
     """error of the released top-k at users' sizes, by the conditional energies"""
     return (
-        pruning.released_top_k_mse(dim, keep, sigma_g, noise_std=noise_std),
+        pruning.released_top_k_mse(dim, keep, sigma_g=sigma_g, noise_std=noise_std),
         lambda: _released_by_parts(dim, keep, sigma_g, noise_std),
         (dim - keep) * sigma_g**2 + keep * noise_std**2,  # random-k's
     )

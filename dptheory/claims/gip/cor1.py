@@ -16,7 +16,7 @@ from dptheory.claims.gip.retained_gain import gain
 def printed_beta(clip: float, keep: int, dim: int, theta: float) -> float:
     """beta as printed in Corollary 1; equals C^2 / (1 - rho zeta)."""
     k = keep / dim
-    swaps = pruning.SubsetMallows(dim, keep, theta).mean_swaps()
+    swaps = pruning.SubsetMallows(dim, keep, theta=theta).mean_swaps()
     top_k_part = (1 - k) * dim * (1 - zeta(k))
     return clip**2 * (1 - k) * dim / (top_k_part + zeta(k) / k * swaps)
 

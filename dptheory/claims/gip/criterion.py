@@ -72,10 +72,10 @@ def _best_over_zero(variance_ratio: float, keep: int, theta: float) -> float:
     noise = pruning.noise_mse(keep=keep, clip_norm=1.0, noise_multiplier=1.0)
     best = min(
         pruning.noise_mse(keep=dim, clip_norm=1.0, noise_multiplier=1.0),
-        pruning.random_k_mse(dim, keep, sigma_g) + noise,
-        pruning.perturbed_top_k_mse(dim, keep, theta, sigma_g=sigma_g) + noise,
+        pruning.random_k_mse(dim, keep, sigma_g=sigma_g) + noise,
+        pruning.perturbed_top_k_mse(dim, keep, theta=theta, sigma_g=sigma_g) + noise,
     )
-    return float(best / pruning.zero_update_mse(dim, sigma_g)) - 1
+    return float(best / pruning.zero_update_mse(dim, sigma_g=sigma_g)) - 1
 
 
 def _plain_noise_slack(excess: float, keep_share: float, theta: float) -> float:
@@ -202,7 +202,7 @@ $\sigma_g^2<2\sigma^2C^2$.""",
 @row.mean(partial(gaussian_energy, dim=_DIM), row_bytes=1600)
 def _() -> float:
     """MSE of the zero update, d = 40"""
-    return float(pruning.zero_update_mse(_DIM, 1.0))
+    return float(pruning.zero_update_mse(_DIM, sigma_g=1.0))
 
 
 @row.equal((1,), (2,), (3,), (100,), (10_000,), (10**6,), (10**9,), tolerance=1e-10)
@@ -238,26 +238,26 @@ def _() -> float:
 @row.mean(partial(_direction_shares, dim=100, keep=20, theta=math.inf, groups=1), row_bytes=4000)
 def _() -> float:
     """ratio to DP-SGD under large noise, d = 100"""
-    return pruning.cosine_ratio(100, 20, math.inf)
+    return pruning.cosine_ratio(100, 20, theta=math.inf)
 
 
 @row.mean(
     partial(_direction_shares, dim=20, keep=4, theta=0.7, groups=5),
-    wrong=lambda: pruning.cosine_ratio(20, 4, 0.7),
+    wrong=lambda: pruning.cosine_ratio(20, 4, theta=0.7),
     row_bytes=4000,
 )
 def _() -> float:
     """ratio to DP-SGD under large noise, 5 groups of 20, theta = 0.7"""
-    return pruning.cosine_ratio(20, 4, 0.7, groups=5)
+    return pruning.cosine_ratio(20, 4, theta=0.7, groups=5)
 
 
 @row.equal(lambda: [(10_000, 2000, theta) for theta in (0.0, 0.5, 5.0)], tolerance=1e-9)
 def _(dim: int, keep: int, theta: float) -> Sides:
     """asymptotic ratio, by quadrature and counted swaps"""
     return (
-        pruning.cosine_ratio(dim, keep, theta, method="asymptotic"),
+        pruning.cosine_ratio(dim, keep, theta=theta, method="asymptotic"),
         lambda: _asymptotic_ratio(keep / dim, _counted_gain(dim, keep, theta)),
-        pruning.cosine_ratio(dim, keep, theta),
+        pruning.cosine_ratio(dim, keep, theta=theta),
     )
 
 
@@ -302,7 +302,7 @@ def _(name: str) -> Sides:
 def _(dim: int, keep: int) -> Sides:
     """Corollary 1 met, direction worse"""
     return (
-        pruning.cosine_ratio(dim, keep, math.inf) > 1,
+        pruning.cosine_ratio(dim, keep, theta=math.inf) > 1,
         lambda: _asymptotic_ratio(keep / dim, 1.0) > 1,
         pruning.beta(clip_norm=1.0, keep=keep, dim=dim, theta=math.inf) > 1e-4,
     )
@@ -311,4 +311,4 @@ def _(dim: int, keep: int) -> Sides:
 @row.equal((20_000,), (2_700_000,), tolerance=1e-12)
 def _(dim: int) -> Sides:
     """MSE of the zero update at users' sizes, entry by entry"""
-    return pruning.zero_update_mse(dim, 0.1), lambda: Fraction(1, 100) * sum(1 for _ in range(dim)), 0.1 * dim
+    return pruning.zero_update_mse(dim, sigma_g=0.1), lambda: Fraction(1, 100) * sum(1 for _ in range(dim)), 0.1 * dim

@@ -80,4 +80,4 @@ def _(dim: int, keep: int) -> Sides:
 @row.equal(lambda: DISTANCES)
 def _(dim: int, keep: int) -> Sides:
     """most swaps: half the distance"""
-    return SubsetMallows(dim, keep, 1.0).max_swaps, lambda: apart(dim, keep) // 2, keep
+    return SubsetMallows(dim, keep, theta=1.0).max_swaps, lambda: apart(dim, keep) // 2, keep

@@ -93,4 +93,4 @@ def _(gradient: tuple[int, ...], keep: int, size: int) -> Sides:
 )
 def _() -> float:
     """Gaussian gradient and noise, 2 of 5 kept"""
-    return float(pruning.top_k_mse(5, 2, 1.0) + pruning.noise_mse(keep=2, clip_norm=1.0, noise_multiplier=1.0))
+    return float(pruning.top_k_mse(5, 2, sigma_g=1.0) + pruning.noise_mse(keep=2, clip_norm=1.0, noise_multiplier=1.0))

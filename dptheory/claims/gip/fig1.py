@@ -29,12 +29,12 @@ def _low_dimensional_cosine(dim: int, snr: float) -> float:
 def _tighter_slack(dim: float, snr: float) -> float:
     """Wrong statement: the upper bound with d in place of d - 1."""
     d = round(dim)
-    return snr / math.hypot(snr, math.sqrt(d)) / gradients.DistortionAngle(d, snr).expected_cos() - 1
+    return snr / math.hypot(snr, math.sqrt(d)) / gradients.DistortionAngle(d, snr=snr).expected_cos() - 1
 
 
 def _fast_fall_slack(dim: float, snr: float) -> float:
     """Wrong statement: the cosine falls like 1 / dim."""
-    small, large = (gradients.DistortionAngle(d, snr).expected_cos() for d in (round(dim), 4 * round(dim)))
+    small, large = (gradients.DistortionAngle(d, snr=snr).expected_cos() for d in (round(dim), 4 * round(dim)))
     return small / large - 4
 
 
@@ -86,14 +86,14 @@ $$c_d = \lim_{\kappa\to0}\frac{A_d(\kappa)}\kappa = \frac{\Gamma(\frac{d+1}2)}{\
 @row.mean(partial(_cosines, dim=50, snr=3.0), wrong=lambda: 3.0 / math.sqrt(50), row_bytes=1200)
 def _() -> float:
     """d = 50, snr = 3"""
-    return gradients.DistortionAngle(50, 3.0).expected_cos()
+    return gradients.DistortionAngle(50, snr=3.0).expected_cos()
 
 
 @row.equal(lambda: [(dim, snr) for dim in (1, 2) for snr in (0.01, 1.0, 6.0)], tolerance=1e-12)
 def _(dim: int, snr: float) -> Sides:
     """one and two dimensions in closed form"""
     return (
-        gradients.DistortionAngle(dim, snr).expected_cos(),
+        gradients.DistortionAngle(dim, snr=snr).expected_cos(),
         lambda: _low_dimensional_cosine(dim, snr),
         snr / math.hypot(snr, math.sqrt(dim)),
     )
@@ -102,12 +102,12 @@ def _(dim: int, snr: float) -> Sides:
 @row.inequality({"dim": Range(1, 1e8, log=True), "snr": Range(1e-6, 1e6, log=True)}, wrong=_fast_fall_slack)
 def _fall_slack(dim: float, snr: float) -> float:
     """falls in the dimension"""
-    lower, higher = (gradients.DistortionAngle(d, snr).expected_cos() for d in (round(dim), round(1.1 * dim) + 1))
+    lower, higher = (gradients.DistortionAngle(d, snr=snr).expected_cos() for d in (round(dim), round(1.1 * dim) + 1))
     return lower / higher - 1
 
 
 @row.inequality({"dim": Range(1, 1e6, log=True), "snr": Range(1e-3, 1e3, log=True)}, wrong=_tighter_slack)
 def _two_sided_slack(dim: float, snr: float) -> float:
     """two-sided bound"""
-    d, value = round(dim), gradients.DistortionAngle(round(dim), snr).expected_cos()
+    d, value = round(dim), gradients.DistortionAngle(round(dim), snr=snr).expected_cos()
     return min(value * math.hypot(snr, math.sqrt(d + 2)) / snr - 1, snr / math.hypot(snr, math.sqrt(d - 1)) / value - 1)

@@ -40,23 +40,23 @@ $$\mathrm{MSE}_r = E\lVert g - g\odot I_r\rVert^2 = (d-kd)\sigma_g^2 .$$""",
 def _(dim: int, keep: int) -> Sides:
     """any fixed gradient, all subsets"""
     return (
-        pruning.random_k_mse(dim, keep, math.sqrt(sum(x * x for x in _finite.VECTORS[dim]) / dim)),
+        pruning.random_k_mse(dim, keep, sigma_g=math.sqrt(sum(x * x for x in _finite.VECTORS[dim]) / dim)),
         lambda: _finite.perturbed_loss(_finite.VECTORS[dim], keep, Fraction(1)),
-        pruning.random_k_mse(dim, dim - keep, math.sqrt(sum(x * x for x in _finite.VECTORS[dim]) / dim)),
+        pruning.random_k_mse(dim, dim - keep, sigma_g=math.sqrt(sum(x * x for x in _finite.VECTORS[dim]) / dim)),
     )
 
 
 @row.mean(partial(pruned_gaussian, dim=200, keep=40, theta=0.0), row_bytes=8000)
 def _() -> float:
     """Gaussian gradient, d = 200"""
-    return float(pruning.random_k_mse(200, 40, 1.0))
+    return float(pruning.random_k_mse(200, 40, sigma_g=1.0))
 
 
 @row.equal((20_000, 2_000), (2_700_000, 270_000), tolerance=1e-12)
 def _(dim: int, keep: int) -> Sides:
     """users' sizes: one variance for each entry dropped"""
     return (
-        pruning.random_k_mse(dim, keep, 0.1),
+        pruning.random_k_mse(dim, keep, sigma_g=0.1),
         lambda: Fraction(1, 100) * sum(1 for _ in range(dim - keep)),
         Fraction(dim, 100),
     )

@@ -12,7 +12,7 @@ from dptheory.claims.gip.mse_t0 import printed_top_k_mse
 def printed_perturbed_mse(dim: int, keep: int, theta: float, sigma_g: float) -> float:
     """MSE_t as printed in equations 7 and 24."""
     k = keep / dim
-    swaps = pruning.SubsetMallows(dim, keep, theta).mean_swaps()
+    swaps = pruning.SubsetMallows(dim, keep, theta=theta).mean_swaps()
     return printed_top_k_mse(dim, keep, sigma_g) + sigma_g**2 * zeta(k) / k * swaps
 
 
@@ -86,7 +86,7 @@ $\zeta\sigma_g^2/k$.""",
 )
 def _() -> float:
     """Gaussian gradient, d = 60"""
-    return float(pruning.perturbed_top_k_mse(_DIM, _KEEP, _THETA, sigma_g=1.0))
+    return float(pruning.perturbed_top_k_mse(_DIM, _KEEP, theta=_THETA, sigma_g=1.0))
 
 
 @row.equal(
@@ -96,7 +96,7 @@ def _() -> float:
 def _(dim: int, keep: int, theta: float) -> Sides:
     """expected number of swaps, by counting index sets"""
     return (
-        pruning.SubsetMallows(dim, keep, theta).mean_swaps(),
+        pruning.SubsetMallows(dim, keep, theta=theta).mean_swaps(),
         lambda: counted_mean_swaps(dim, keep, theta),
         keep * (dim - keep) / dim,  # random-k's
     )
@@ -111,7 +111,7 @@ def _(dim: int, keep: int, theta: float) -> Sides:
 def _(dim: int, keep: int, theta: float) -> Sides:
     """coefficient of the expected swaps: chance of each entry to be left out, by its rank"""
     return (
-        pruning.perturbed_top_k_mse(dim, keep, theta, sigma_g=1.0),
+        pruning.perturbed_top_k_mse(dim, keep, theta=theta, sigma_g=1.0),
         lambda: _loss_by_rank(dim, keep, theta),
         printed_perturbed_mse(dim, keep, theta, 1.0),
     )
@@ -121,8 +121,8 @@ def _(dim: int, keep: int, theta: float) -> Sides:
 def _(dim: int, keep: int, theta: float) -> Sides:
     """asymptotic coefficient: energy on both sides of the threshold, by quadrature"""
     return (
-        pruning.perturbed_top_k_mse(dim, keep, theta, sigma_g=1.0, method="asymptotic")
-        - pruning.top_k_mse(dim, keep, 1.0, method="asymptotic"),
+        pruning.perturbed_top_k_mse(dim, keep, theta=theta, sigma_g=1.0, method="asymptotic")
+        - pruning.top_k_mse(dim, keep, sigma_g=1.0, method="asymptotic"),
         lambda: _asymptotic_rise(dim, keep, theta),
         counted_mean_swaps(dim, keep, theta) * zeta(keep / dim) / (keep / dim),
     )

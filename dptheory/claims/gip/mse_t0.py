@@ -69,20 +69,20 @@ the asymptotic value is the smaller one.""",
 @row.equal((2, 1), tolerance=1e-13, kind=Kind.COUNTEREXAMPLE)
 def _(dim: int, keep: int) -> tuple[float, float]:
     """two entries: 1 - 2/pi"""
-    return float(pruning.top_k_mse(dim, keep, 1.0)), 1 - 2 / math.pi
+    return float(pruning.top_k_mse(dim, keep, sigma_g=1.0)), 1 - 2 / math.pi
 
 
 @row.equal((3, 1), (3, 2), (10, 1), (10, 9), (100, 10), (1000, 5), (10_000, 3000), tolerance=1e-9)
 def _(dim: int, keep: int) -> Sides:
     """second method: rank of each entry"""
-    asymptotic = pruning.top_k_mse(dim, keep, 1.0, method="asymptotic")
-    return pruning.top_k_mse(dim, keep, 1.0), lambda: ranked_loss(dim, keep), asymptotic
+    asymptotic = pruning.top_k_mse(dim, keep, sigma_g=1.0, method="asymptotic")
+    return pruning.top_k_mse(dim, keep, sigma_g=1.0), lambda: ranked_loss(dim, keep), asymptotic
 
 
 @row.equal((2, 1), (100, 10), (10**6, 3), (10**9, 10**8), tolerance=1e-12)
 def _(dim: int, keep: int) -> Sides:
     """kept and lost energy add up"""
-    lost, kept = pruning.top_k_mse(dim, keep, 1.0), pruning.top_k_energy(dim, keep, 1.0)
+    lost, kept = pruning.top_k_mse(dim, keep, sigma_g=1.0), pruning.top_k_energy(dim, keep, sigma_g=1.0)
     return lost + kept, dim, printed_top_k_mse(dim, keep) + kept
 
 
@@ -93,17 +93,17 @@ def _(dim: int, keep: int) -> Sides:
 )
 def _() -> float:
     """Gaussian gradient, d = 500"""
-    return float(pruning.top_k_mse(500, 50, 1.0))
+    return float(pruning.top_k_mse(500, 50, sigma_g=1.0))
 
 
 @row.mean(
     partial(pruned_gaussian, dim=20, keep=2, theta=math.inf),
-    wrong=lambda: pruning.top_k_mse(20, 2, 1.0, method="asymptotic"),
+    wrong=lambda: pruning.top_k_mse(20, 2, sigma_g=1.0, method="asymptotic"),
     row_bytes=800,
 )
 def _() -> float:
     """finite dimension counts, d = 20"""
-    return float(pruning.top_k_mse(20, 2, 1.0))
+    return float(pruning.top_k_mse(20, 2, sigma_g=1.0))
 
 
 @row.equal((10**6, 10**5), (10**6, 5 * 10**5), (10**6, 9 * 10**5), tolerance=1e-4)
@@ -111,7 +111,7 @@ def _(dim: int, keep: int) -> Sides:
     """limit of the gap"""
     a = norm.isf(keep / dim / 2)
     limit = keep / dim * (1 - keep / dim) * a / (2 * norm.pdf(a))
-    gap = pruning.top_k_mse(dim, keep, 1.0) - pruning.top_k_mse(dim, keep, 1.0, method="asymptotic")
+    gap = pruning.top_k_mse(dim, keep, sigma_g=1.0) - pruning.top_k_mse(dim, keep, sigma_g=1.0, method="asymptotic")
     return limit, gap, 2 * limit
 
 
@@ -123,7 +123,9 @@ def _strengthened(dim: float, keep_share: float) -> float:
 def jensen_slack(dim: float, keep_share: float) -> float:
     """asymptotic <= exact"""
     size, keep = _finite.sizes(dim, keep_share)
-    return 1 - float(pruning.top_k_mse(size, keep, 1.0, method="asymptotic") / pruning.top_k_mse(size, keep, 1.0))
+    return 1 - float(
+        pruning.top_k_mse(size, keep, sigma_g=1.0, method="asymptotic") / pruning.top_k_mse(size, keep, sigma_g=1.0)
+    )
 
 
 @row.equal(
@@ -134,4 +136,8 @@ def _(dim: int, k: float, kept: bool) -> Sides:
     """asymptotic forms: energy beyond and below the threshold, by quadrature"""
     keep = round(k * dim)
     stated = pruning.top_k_energy if kept else pruning.top_k_mse
-    return stated(dim, keep, 1.0, method="asymptotic"), energy_by_quadrature(dim, k, kept), printed_top_k_mse(dim, keep)
+    return (
+        stated(dim, keep, sigma_g=1.0, method="asymptotic"),
+        energy_by_quadrature(dim, k, kept),
+        printed_top_k_mse(dim, keep),
+    )

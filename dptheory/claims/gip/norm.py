@@ -58,20 +58,20 @@ so $E\lVert g\rVert_2/(\sigma_g\sqrt d)\to 1$.""",
 def _(dim: int, sigma_g: float) -> tuple[float, float]:
     """dimensions 1, 2, 3 in closed form"""
     factor = {1: 2 / math.pi, 2: math.pi / 2, 3: 8 / math.pi}[dim]
-    return float(pruning.expected_norm(dim, sigma_g)), sigma_g * math.sqrt(factor)
+    return float(pruning.expected_norm(dim, sigma_g=sigma_g)), sigma_g * math.sqrt(factor)
 
 
 @row.mean(partial(_norms, dim=50), wrong=lambda: printed_norm(50, 1.0), row_bytes=800, resolution=0.002)
 def _() -> float:
     """mean norm, d = 50"""
-    return float(pruning.expected_norm(50, 1.0))
+    return float(pruning.expected_norm(50, sigma_g=1.0))
 
 
 @row.equal(lambda: itertools.product((20_000, 10**6), (1.0, 0.1)), tolerance=1e-6)
 def _(dim: int, sigma_g: float) -> Sides:
     """users' sizes: the root of equally likely chi-square values"""
     return (
-        pruning.expected_norm(dim, sigma_g),
+        pruning.expected_norm(dim, sigma_g=sigma_g),
         lambda: _norm_by_quantiles(dim, sigma_g),
         1.001 * sigma_g * math.sqrt(dim),
     )

@@ -26,7 +26,7 @@ def _order_holds(gradient: tuple[int, ...], keep: int, weight: Fraction) -> bool
 def _linear_slack(dim: float, keep_share: float, theta: float, growth: float) -> float:
     """Wrong statement: rho stays below its leading term 2 theta k (1 - k)."""
     size, keep = _finite.sizes(dim, keep_share)
-    return 2 * theta * keep * (size - keep) / size**2 - pruning.retained_gain(size, keep, theta)
+    return 2 * theta * keep * (size - keep) / size**2 - pruning.retained_gain(size, keep, theta=theta)
 
 
 row = Row(
@@ -85,9 +85,9 @@ $\mathrm{MSE}_{t0}<\mathrm{MSE}_t$ if and only if $\theta<\infty$.""",
 def _(dim: int, keep: int, weight: Fraction) -> Sides:
     """share of the gain, any fixed gradient"""
     return (
-        pruning.retained_gain(dim, keep, -math.log(weight)),
+        pruning.retained_gain(dim, keep, theta=-math.log(weight)),
         lambda: _gain_ratio(dim, keep, weight),
-        pruning.retained_gain(dim, keep, -math.log(weight)) ** 2,
+        pruning.retained_gain(dim, keep, theta=-math.log(weight)) ** 2,
     )
 
 
@@ -116,5 +116,5 @@ def _(gradient: tuple[int, ...], keep: int, weight: Fraction, conditions: bool) 
 def _rise_slack(dim: float, keep_share: float, theta: float, growth: float) -> float:
     """rho in [0, 1] and rising in theta"""
     size, keep = _finite.sizes(dim, keep_share)
-    below, above = (pruning.retained_gain(size, keep, t) for t in (theta, theta * growth))
+    below, above = (pruning.retained_gain(size, keep, theta=t) for t in (theta, theta * growth))
     return min(below, above / below - 1, 1 - above)

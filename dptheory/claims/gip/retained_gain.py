@@ -22,7 +22,7 @@ def gain(dim: int, keep: int, weight: Fraction) -> float:
 
 def _naive_gain(dim: int, keep: int, weight: Fraction) -> float:
     """rho as one minus a quotient of means: loses all digits for small theta."""
-    swaps = pruning.SubsetMallows(dim, keep, _theta(weight)).mean_swaps()
+    swaps = pruning.SubsetMallows(dim, keep, theta=_theta(weight)).mean_swaps()
     return float(1 - swaps / (keep * (dim - keep) / dim))
 
 
@@ -93,7 +93,7 @@ The name comes from [gip.order](order.md): $\rho$ is the share of the gain of to
 def _(dim: int, keep: int, weight: Fraction) -> Sides:
     """against fractions, down to theta = 1e-15"""
     return (
-        pruning.retained_gain(dim, keep, _theta(weight)),
+        pruning.retained_gain(dim, keep, theta=_theta(weight)),
         lambda: gain(dim, keep, weight),
         _naive_gain(dim, keep, weight),
     )
@@ -103,7 +103,7 @@ def _(dim: int, keep: int, weight: Fraction) -> Sides:
 def _(dim: int, keep: int, theta: float) -> Sides:
     """leading term"""
     return (
-        pruning.retained_gain(dim, keep, theta),
+        pruning.retained_gain(dim, keep, theta=theta),
         lambda: leading_gain(dim, keep, theta),
         2 * theta * keep * (dim - keep) / dim**2,
     )

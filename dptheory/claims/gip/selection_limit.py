@@ -77,7 +77,7 @@ def _most_gain(share: float, nats: float, dim: int, groups: int, ratio: float) -
     keep = round(share * dim)
     rho = nats / (_SPREAD * ratio + 1 / math.sqrt(dim * groups)) ** 2
     bound = pruning.selection_gain_bound(zcdp_rho=rho, dim=dim, keep=keep, groups=groups, sigma_g=ratio, clip_norm=1.0)
-    return bound * float(pruning.random_k_mse(dim, keep, 1.0) - pruning.top_k_mse(dim, keep, 1.0)) / dim
+    return bound * float(pruning.random_k_mse(dim, keep, sigma_g=1.0) - pruning.top_k_mse(dim, keep, sigma_g=1.0)) / dim
 
 
 def _channel(*, a0: float, a1: float, a2: float, joint: float, tilt: float) -> tuple[float, float]:
@@ -252,7 +252,7 @@ def _(share: float, rho: float, length: float) -> Sides:
 @row.equal(lambda: itertools.product((1, 26, 128, 255), (1e-3, 1.0, 5.0), (1e-6, 0.1, 100.0)))
 def _(keep: int, length: float, rho: float) -> Sides:
     """the Mallows mechanism retains no more than the bound, groups of 256"""
-    retained = pruning.retained_gain(256, keep, math.sqrt(rho / pruning.index_sensitivity(256, keep)))
+    retained = pruning.retained_gain(256, keep, theta=math.sqrt(rho / pruning.index_sensitivity(256, keep)))
     bound = pruning.selection_gain_bound(zcdp_rho=rho, dim=256, keep=keep, groups=1, sigma_g=length / 16, clip_norm=1.0)
     return min(retained, bound), retained, min(retained, bound / 8)
 
@@ -297,7 +297,7 @@ def _measured(share: float, length: float, name: str) -> float:
     retained = {
         "sizes": lambda: _magnitudes(share, rho, length),
         "logistic": lambda: _logistic(share, rho, length),
-        "mallows": lambda: pruning.retained_gain(_DIM, round(share * _DIM), math.sqrt(rho / (2 * share * _DIM))),
+        "mallows": lambda: pruning.retained_gain(_DIM, round(share * _DIM), theta=math.sqrt(rho / (2 * share * _DIM))),
     }[name]()
     return _bound(share, rho, length) / retained
 

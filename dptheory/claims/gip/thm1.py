@@ -34,7 +34,7 @@ def _log_ratio(dim: int, keep: int, weight: Fraction, distance: int) -> float:
 def _spent(dim: int, keep: int, steps: int, groups: int) -> float:
     """Epsilon of one release at the theta that a budget of 0.3 gives."""
     theta = pruning.theta_for_budget(epsilon=0.3, dim=dim, keep=keep, steps=steps, groups=groups)
-    return pruning.SubsetMallows(dim, keep, theta).epsilon(_finite.diameter(dim, keep))
+    return pruning.SubsetMallows(dim, keep, theta=theta).epsilon(_finite.diameter(dim, keep))
 
 
 def _is_private(dim: int, keep: int, weight: Fraction, epsilon: float) -> bool:
@@ -93,7 +93,7 @@ $I = A$.""",
 def _(dim: int, keep: int, weight: Fraction, distance: int) -> Sides:
     """largest privacy loss of a pair"""
     return (
-        pruning.SubsetMallows(dim, keep, -math.log(weight)).epsilon(distance),
+        pruning.SubsetMallows(dim, keep, theta=-math.log(weight)).epsilon(distance),
         lambda: _log_ratio(dim, keep, weight, distance),
         -math.log(weight) * (distance - 2),
     )

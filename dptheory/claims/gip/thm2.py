@@ -61,7 +61,7 @@ _SIZE = (4, 2)
 
 
 def _amplified_slack(order: int, rate: float, sigma: float, theta: float) -> float:
-    model = SubsetMallows(*_SIZE, theta)
+    model = SubsetMallows(*_SIZE, theta=theta)
     alone = float(privacy.joint_rdp(orders=[order], sampling_rate=rate, noise_multiplier=math.inf, mechanism=model)[0])
     return 1 - float(
         privacy.joint_rdp(orders=[order], sampling_rate=rate, noise_multiplier=sigma, mechanism=model)[0]
@@ -229,7 +229,7 @@ def _bound_slack(order: int, rate: float, sigma: float, theta: float) -> float:
 
     Relative gap of the joint curve below eps_2 + the curve of the values.
     """
-    model = SubsetMallows(*_SIZE, theta)
+    model = SubsetMallows(*_SIZE, theta=theta)
     bound = model.epsilon(4) + values_curve(order, rate, sigma)
     return (
         1
@@ -243,7 +243,7 @@ def _reverse_joint_slack(order: int, rate: float, sigma: float, theta: float) ->
     """joint curve bounds the other direction"""
     bound = float(
         privacy.joint_rdp(
-            orders=[order], sampling_rate=rate, noise_multiplier=sigma, mechanism=SubsetMallows(2, 1, theta)
+            orders=[order], sampling_rate=rate, noise_multiplier=sigma, mechanism=SubsetMallows(2, 1, theta=theta)
         )[0]
     )
     return 1 - _reverse_joint(order, rate, sigma, theta) / bound

@@ -145,7 +145,7 @@ def _small_constant(dim: int, keep: int) -> float:
 
 
 def _renyi(dim: int, keep: int, theta: float, order: float) -> float:
-    return privacy.loss_law(mechanism=SubsetMallows(dim, keep, theta)).renyi(order=order)
+    return privacy.loss_law(mechanism=SubsetMallows(dim, keep, theta=theta)).renyi(order=order)
 
 
 def _leading_slack(dim: float, keep_share: float, theta: float, order: float) -> float:
@@ -167,7 +167,7 @@ def _many_delta(count: int, theta: float, epsilon: float) -> float:
 
 
 def _many(count: int, spread: float, epsilon: float) -> float:
-    return privacy.loss_law(mechanism=SubsetMallows(2, 1, spread / math.sqrt(count))).delta(
+    return privacy.loss_law(mechanism=SubsetMallows(2, 1, theta=spread / math.sqrt(count))).delta(
         epsilon=epsilon, count=count
     )
 
@@ -321,7 +321,7 @@ def _(dim: int, keep: int, weight: Fraction) -> Sides:
 def _zcdp_slack(dim: float, keep_share: float, theta: float, order: float) -> float:
     """zCDP at every order"""
     size, keep = _finite.sizes(dim, keep_share)
-    model = SubsetMallows(size, keep, theta)
+    model = SubsetMallows(size, keep, theta=theta)
     return 1 - _renyi(size, keep, theta, order) / (order * model.zcdp(2 * model.max_swaps))
 
 
@@ -329,9 +329,9 @@ def _zcdp_slack(dim: float, keep_share: float, theta: float, order: float) -> fl
 def _(order: float, theta: float) -> Sides:
     """zCDP constant is reached"""
     return (
-        SubsetMallows(2, 1, theta).zcdp(2),
+        SubsetMallows(2, 1, theta=theta).zcdp(2),
         lambda: _renyi(2, 1, theta, order) / order,
-        SubsetMallows(2, 1, theta).zcdp(2) / 4,  # the rate of the exponential mechanism
+        SubsetMallows(2, 1, theta=theta).zcdp(2) / 4,  # the rate of the exponential mechanism
     )
 
 
@@ -344,7 +344,7 @@ def _(dim: int, keep: int, order: float) -> Sides:
     return (
         1e-16 * _small_constant(dim, keep),
         lambda: _renyi(dim, keep, 1e-8, order) / order,
-        SubsetMallows(dim, keep, 1e-8).zcdp(2 * min(keep, dim - keep)),
+        SubsetMallows(dim, keep, theta=1e-8).zcdp(2 * min(keep, dim - keep)),
     )
 
 

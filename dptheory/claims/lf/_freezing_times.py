@@ -39,7 +39,7 @@ class Setting:
         return {
             "gradient_norms": self._column(1),
             "curvature": self._column(2),
-            "deviation": self._column(3),
+            "deviation_norm": self._column(3),
             "learning_rate": [float(rate) for rate in self.rates],
             "steps": self.steps,
             "noise_multiplier": float(self.noise_multiplier),

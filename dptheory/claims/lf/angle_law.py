@@ -51,14 +51,14 @@ _EDGES = (0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.1)
 
 def _normal_bin_law() -> Array:
     """Normal law with the asymptotic mean and variance."""
-    angle = gradients.DistortionAngle(5, 2.0)
+    angle = gradients.DistortionAngle(5, snr=2.0)
     found = norm.cdf(_EDGES, angle.asymptotic_mean(), math.sqrt(angle.asymptotic_var()))
     return np.diff(np.concatenate([[0.0], found, [1.0]]))
 
 
 def _change_of_law(dim: int, share: float, factor: float) -> Array:
     """Relative change of P(angle <= x) as snr = share sqrt(dim) rises, at the mean and up to 8 spreads about it."""
-    low, high = (gradients.DistortionAngle(dim, f * share * math.sqrt(dim)) for f in (1.0, factor))
+    low, high = (gradients.DistortionAngle(dim, snr=f * share * math.sqrt(dim)) for f in (1.0, factor))
     mean, spread = low.asymptotic_mean(), math.sqrt(low.asymptotic_var())
     x = np.clip(mean + spread * np.arange(-8.0, 9.0), 1e-3 * mean, math.pi)
     return np.asarray(high.cdf(x) / low.cdf(x) - 1)
@@ -67,14 +67,14 @@ def _change_of_law(dim: int, share: float, factor: float) -> Array:
 def _mean_error(dim: float, share: float) -> float:
     """(d - 1) times the relative error of the asymptotic mean."""
     d = round(dim)
-    angle = gradients.DistortionAngle(d, share * math.sqrt(d))
+    angle = gradients.DistortionAngle(d, snr=share * math.sqrt(d))
     return (d - 1) * (angle.asymptotic_mean() / angle.mean() - 1)
 
 
 def _var_error(dim: float, share: float) -> float:
     """d times the relative error of the asymptotic variance."""
     d = round(dim)
-    angle = gradients.DistortionAngle(d, share * math.sqrt(d))
+    angle = gradients.DistortionAngle(d, snr=share * math.sqrt(d))
     return d * (angle.asymptotic_var() / angle.var() - 1)
 
 
@@ -170,7 +170,7 @@ $[-1.13, 0.76]/d$.""",
 )
 def _(d: int, k: float, x: float) -> Sides:
     """noncentral t, lower tail"""
-    return gradients.DistortionAngle(d, k).cdf(x), lambda: _noncentral_t(d, k, x), _noncentral_t(d + 1, k, x, 2)
+    return gradients.DistortionAngle(d, snr=k).cdf(x), lambda: _noncentral_t(d, k, x), _noncentral_t(d + 1, k, x, 2)
 
 
 @row.equal(
@@ -179,7 +179,7 @@ def _(d: int, k: float, x: float) -> Sides:
 def _(d: int, k: float, x: float) -> Sides:
     """noncentral t, upper tail"""
     return (
-        gradients.DistortionAngle(d, k).sf(x),
+        gradients.DistortionAngle(d, snr=k).sf(x),
         lambda: _noncentral_t_above(d, k, x),
         _noncentral_t_above(d + 1, k, x, 2),
     )
@@ -191,7 +191,7 @@ def _(d: int, k: float, x: float) -> Sides:
 def _(d: int, k: float, x: float) -> Sides:
     """density in the plane and in space"""
     return (
-        gradients.DistortionAngle(d, k).density(x),
+        gradients.DistortionAngle(d, snr=k).density(x),
         density_in_two_or_three(d, k, x),
         density_in_two_or_three(5 - d, k, x),
     )
@@ -200,16 +200,16 @@ def _(d: int, k: float, x: float) -> Sides:
 @row.law(partial(angle_bins, dim=5, snr=2.0, edges=_EDGES), wrong=_normal_bin_law, row_bytes=120)
 def _() -> NDArray[np.float64]:
     """d = 5, snr = 2: nine bins"""
-    return np.diff(np.concatenate([[0.0], gradients.DistortionAngle(5, 2.0).cdf(_EDGES), [1.0]]))
+    return np.diff(np.concatenate([[0.0], gradients.DistortionAngle(5, snr=2.0).cdf(_EDGES), [1.0]]))
 
 
 @row.equal(lambda: [(d, k) for d in (2, 3) for k in (0.0, 0.3, 2.0, 15.0)], tolerance=1e-10)
 def _(d: int, k: float) -> Sides:
     """mean in the plane and in space"""
     return (
-        gradients.DistortionAngle(d, k).mean(),
+        gradients.DistortionAngle(d, snr=k).mean(),
         lambda: _moment_by_quadrature(d, k, 1),
-        gradients.DistortionAngle(d, k).asymptotic_mean(),
+        gradients.DistortionAngle(d, snr=k).asymptotic_mean(),
     )
 
 
@@ -217,16 +217,16 @@ def _(d: int, k: float) -> Sides:
 def _(d: int, k: float) -> Sides:
     """variance in the plane and in space"""
     return (
-        gradients.DistortionAngle(d, k).var(),
+        gradients.DistortionAngle(d, snr=k).var(),
         lambda: _moment_by_quadrature(d, k, 2, _moment_by_quadrature(d, k, 1)),
-        gradients.DistortionAngle(d, k).asymptotic_var(),
+        gradients.DistortionAngle(d, snr=k).asymptotic_var(),
     )
 
 
 @row.equal(lambda: [(d,) for d in (2, 3, 10, 11, 50)], tolerance=1e-11)
 def _(d: int) -> Sides:
     """variance without a signal"""
-    return gradients.DistortionAngle(d, 0.0).var(), _variance_without_signal(d), 1 / d
+    return gradients.DistortionAngle(d, snr=0.0).var(), _variance_without_signal(d), 1 / d
 
 
 @row.equal(lambda: [(float(d), s) for d in (2, 10, 1000, 10**6) for s in (0.01, 0.3, 1.0, 3.0, 100.0)])
@@ -264,7 +264,7 @@ def _asymptotic_slack(dim: float, share: float) -> float:
 def _(d: int, share: float, what: str, turn: float) -> Sides:
     """both tails and the density at users' sizes: quadrature over the noise across the signal"""
     return (
-        getattr(gradients.DistortionAngle(d, share * math.sqrt(d)), what)(_near_mode(d, share, turn)),
+        getattr(gradients.DistortionAngle(d, snr=share * math.sqrt(d)), what)(_near_mode(d, share, turn)),
         lambda: _across(d, share * math.sqrt(d), what, _near_mode(d, share, turn)),
         lambda: _across(d, 1.01 * share * math.sqrt(d), what, _near_mode(d, share, turn)),
     )

@@ -28,7 +28,7 @@ def _across_grown(snr: float, bias: float, growth: float) -> tuple[float, float]
 def _falls(dim: int, share: float, bias: float, growth: float, change: _Change) -> bool:
     snr = share * math.sqrt(dim)
     after, angle = change(snr, bias, growth)
-    return angle_variance(dim, after, bias_angle=angle) < angle_variance(dim, snr, bias_angle=bias)
+    return angle_variance(dim, snr=after, bias_angle=angle) < angle_variance(dim, snr=snr, bias_angle=bias)
 
 
 def _lengthened(snr: float, bias: float, growth: float) -> tuple[float, float]:
@@ -66,7 +66,7 @@ def _slope(dim: int, snr: float, bias: float, axis: float) -> float:
 def _difference(dim: int, snr: float, bias: float) -> float:
     """The same for a longer signal, by differences of the calculator."""
     step = 3e-3
-    high, low = (angle_variance(dim, snr * math.exp(move), bias_angle=bias) for move in (step, -step))
+    high, low = (angle_variance(dim, snr=snr * math.exp(move), bias_angle=bias) for move in (step, -step))
     return (high - low) / (4 * step)
 
 
@@ -204,7 +204,7 @@ def _conditional_slack(dim: float, k: float, bias: float) -> float:
 def _(dim: int, share: float, bias: float, turn: float) -> Sides:
     """measured: does it rise with the bias angle?"""
     snr = share * math.sqrt(dim)
-    variances = [angle_variance(dim, snr, bias_angle=angle) for angle in (bias, bias + turn, math.pi - bias)]
+    variances = [angle_variance(dim, snr=snr, bias_angle=angle) for angle in (bias, bias + turn, math.pi - bias)]
     return variances[1] > variances[0], True, lambda: variances[2] > variances[1]
 
 
@@ -212,7 +212,7 @@ def _(dim: int, share: float, bias: float, turn: float) -> Sides:
 def _(dim: int, share: float, before: float, after: float) -> Sides:
     """measured: does it fall where the bias angle moves away from a right angle, from above one too?"""
     snr = share * math.sqrt(dim)
-    variances = [angle_variance(dim, snr, bias_angle=angle) for angle in (before, after)]
+    variances = [angle_variance(dim, snr=snr, bias_angle=angle) for angle in (before, after)]
     return (
         after <= min(before, math.pi - before),
         variances[1] < variances[0],

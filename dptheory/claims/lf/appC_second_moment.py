@@ -34,7 +34,7 @@ _ALIGNED = ((Fraction(1), Fraction(0), Fraction(0)), (Fraction(48, 25), Fraction
 def _second_moment_falls(samples: tuple[Sample, ...], snr: float) -> bool:
     """E angle^2 after freezing against before, at snr = ``snr`` times the norm of the sum; d = 2."""
     before, after = (
-        gradients.DistortionAngle(2, snr * math.sqrt(_clipped_sum(samples, frozen))).second_moment()
+        gradients.DistortionAngle(2, snr=snr * math.sqrt(_clipped_sum(samples, frozen))).second_moment()
         for frozen in (False, True)
     )
     return after < before
@@ -43,7 +43,7 @@ def _second_moment_falls(samples: tuple[Sample, ...], snr: float) -> bool:
 def _second_moment_fast_slack(dim: float, share: float, factor: float) -> float:
     """Wrong statement: it falls like 1 / snr^2 or faster."""
     d = round(dim)
-    low, high = (gradients.DistortionAngle(d, f * share * math.sqrt(d)).second_moment() for f in (1.0, factor))
+    low, high = (gradients.DistortionAngle(d, snr=f * share * math.sqrt(d)).second_moment() for f in (1.0, factor))
     return low / high / factor**2 - 1
 
 
@@ -81,11 +81,11 @@ batch, or only stochastically larger. It can rise under Assumptions 3.1 and 3.2:
 
 
 @row.mean(
-    partial(squares, dim=30, snr=2.0), wrong=lambda: gradients.DistortionAngle(30, 2.0).mean() ** 2, row_bytes=720
+    partial(squares, dim=30, snr=2.0), wrong=lambda: gradients.DistortionAngle(30, snr=2.0).mean() ** 2, row_bytes=720
 )
 def _() -> float:
     """mean squared angle, d = 30, snr = 2"""
-    return gradients.DistortionAngle(30, 2.0).second_moment()
+    return gradients.DistortionAngle(30, snr=2.0).second_moment()
 
 
 @row.inequality(
@@ -96,7 +96,7 @@ def _() -> float:
 def _second_moment_slack(dim: float, share: float, factor: float) -> float:
     """falls as snr rises"""
     d = round(dim)
-    low, high = (gradients.DistortionAngle(d, f * share * math.sqrt(d)).second_moment() for f in (1.0, factor))
+    low, high = (gradients.DistortionAngle(d, snr=f * share * math.sqrt(d)).second_moment() for f in (1.0, factor))
     return low / high - 1
 
 
@@ -112,7 +112,7 @@ def _(samples: tuple[Sample, ...], snr: float) -> Sides:
 def _(d: int, share: float) -> Sides:
     """users' sizes, by quadrature over both parts of the noise"""
     return (
-        gradients.DistortionAngle(d, share * math.sqrt(d)).second_moment(),
+        gradients.DistortionAngle(d, snr=share * math.sqrt(d)).second_moment(),
         lambda: _mean_square_angle(d, share * math.sqrt(d)),
         lambda: _mean_square_angle(d, 1.01 * share * math.sqrt(d)),
     )

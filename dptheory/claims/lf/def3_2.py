@@ -129,7 +129,7 @@ def _end_slack(bias: float, noise: float) -> float:
 
 @row.mean(
     partial(private_cosines, dim=20, snr=4.0, cos_bias=0.6),
-    wrong=lambda: math.cos(printed_angle(math.acos(0.6), gradients.DistortionAngle(20, 4.0).mean())),
+    wrong=lambda: math.cos(printed_angle(math.acos(0.6), gradients.DistortionAngle(20, snr=4.0).mean())),
     row_bytes=480,
 )
 def _() -> float:

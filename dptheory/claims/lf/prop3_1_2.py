@@ -15,12 +15,12 @@ from dptheory.claims.lf._real_dimension import folded_means
 
 def printed_variance(dim: int, snr: float) -> float:
     """Var = E angle^2, from the printed E angle = 0."""
-    return gradients.DistortionAngle(dim, snr).second_moment()
+    return gradients.DistortionAngle(dim, snr=snr).second_moment()
 
 
 def _variance_over_batches(dim: int, snrs: tuple[float, ...]) -> float:
     """Variance over equally likely batches and the noise."""
-    found = [gradients.DistortionAngle(dim, snr) for snr in snrs]
+    found = [gradients.DistortionAngle(dim, snr=snr) for snr in snrs]
     means = np.array([angle.mean() for angle in found])
     return float(np.mean([angle.var() for angle in found]) + means.var())
 
@@ -45,7 +45,7 @@ def _steeper_slope_slack(excess: float, snr: float) -> float:
 
 def _variance_slack(dim: float, share: float, factor: float) -> float:
     d = round(dim)
-    low, high = (gradients.DistortionAngle(d, f * share * math.sqrt(d)).var() for f in (1.0, factor))
+    low, high = (gradients.DistortionAngle(d, snr=f * share * math.sqrt(d)).var() for f in (1.0, factor))
     return low / high - 1
 
 
@@ -116,13 +116,13 @@ def _(before: Fraction, after: Fraction) -> Sides:
 @row.mean(partial(half_squares, dim=20, snr=3.0), wrong=lambda: printed_variance(20, 3.0), row_bytes=960)
 def _() -> float:
     """variance given the batch, d = 20, snr = 3"""
-    return gradients.DistortionAngle(20, 3.0).var()
+    return gradients.DistortionAngle(20, snr=3.0).var()
 
 
 @row.mean(partial(angles_drawn, dim=20, snr=3.0), wrong=lambda: 0.0, row_bytes=480)
 def _() -> float:
     """mean given the batch, d = 20, snr = 3"""
-    return gradients.DistortionAngle(20, 3.0).mean()
+    return gradients.DistortionAngle(20, snr=3.0).mean()
 
 
 @row.inequality({"excess": Range(0.05, 99.0, log=True), "snr": Range(1e-3, 30.0, log=True)}, wrong=_steeper_slope_slack)

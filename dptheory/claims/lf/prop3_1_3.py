@@ -35,7 +35,7 @@ def _stated_fall(batch: Batch, dim: int, sigma: Fraction) -> bool:
     u, before, after = _signals(batch, dim)
     means = [
         freezing.expected_angle(
-            dim, float(np.linalg.norm(s)) / float(sigma), bias_angle=freezing.bias_angle(direction=u, signal=s)
+            dim, snr=float(np.linalg.norm(s)) / float(sigma), bias_angle=freezing.bias_angle(direction=u, signal=s)
         )
         for s in (before, after)
     ]
@@ -113,7 +113,7 @@ def _line_cases() -> Iterator[tuple[float, float]]:
 
 def _falling_variance(dim: int, snr: float, bias: float) -> float:
     """Wrong statement: the bias angle changes nothing."""
-    return DistortionAngle(dim, snr).var()
+    return DistortionAngle(dim, snr=snr).var()
 
 
 def _large_variance(dim: int, snr: float, bias: float) -> float:
@@ -280,20 +280,20 @@ def _(batch: Batch) -> Sides:
 @row.equal(_low_cases, tolerance=1e-8)
 def _(dim: int, snr: float, bias: float) -> Sides:
     """mean angle by densities, up to three dimensions"""
-    return freezing.expected_angle(dim, snr, bias_angle=bias), lambda: mean_by_density(dim, snr, bias), bias
+    return freezing.expected_angle(dim, snr=snr, bias_angle=bias), lambda: mean_by_density(dim, snr, bias), bias
 
 
 @row.mean(partial(_angles, dim=20, snr=3.0, bias=0.6), wrong=lambda: 0.6, row_bytes=500)
 def _() -> float:
     """mean angle, d = 20, snr = 3, bias 0.6"""
-    return freezing.expected_angle(20, 3.0, bias_angle=0.6)
+    return freezing.expected_angle(20, snr=3.0, bias_angle=0.6)
 
 
 @row.equal(_variance_cases, tolerance=1e-7)
 def _(dim: int, snr: float, bias: float) -> Sides:
     """variance with a bias angle, by densities and by tail probabilities"""
     return (
-        gradients.angle_variance(dim, snr, bias_angle=bias),
+        gradients.angle_variance(dim, snr=snr, bias_angle=bias),
         lambda: variance_by_density(dim, snr, bias),
         _falling_variance(dim, snr, bias),
     )
@@ -303,7 +303,7 @@ def _(dim: int, snr: float, bias: float) -> Sides:
 def _(dim: int, snr: float, bias: float) -> Sides:
     """variance with a bias angle, little noise in many dimensions"""
     return (
-        gradients.angle_variance(dim, snr, bias_angle=bias),
+        gradients.angle_variance(dim, snr=snr, bias_angle=bias),
         _large_variance(dim, snr, bias),
         _falling_variance(dim, snr, bias),
     )
@@ -313,18 +313,18 @@ def _(dim: int, snr: float, bias: float) -> Sides:
 def _(snr: float, bias: float) -> Sides:
     """variance on a line"""
     return (
-        gradients.angle_variance(1, snr, bias_angle=bias),
+        gradients.angle_variance(1, snr=snr, bias_angle=bias),
         math.pi**2 * (0.25 - (0.5 - float(norm.sf(snr))) ** 2),
         math.pi**2 / 4,
     )
 
 
 @row.mean(
-    partial(_half_squares, dim=20, snr=3.0, bias=0.6), wrong=lambda: DistortionAngle(20, 3.0).var(), row_bytes=1000
+    partial(_half_squares, dim=20, snr=3.0, bias=0.6), wrong=lambda: DistortionAngle(20, snr=3.0).var(), row_bytes=1000
 )
 def _() -> float:
     """variance with a bias angle, d = 20, snr = 3, bias 0.6"""
-    return gradients.angle_variance(20, 3.0, bias_angle=0.6)
+    return gradients.angle_variance(20, snr=3.0, bias_angle=0.6)
 
 
 @row.inequality(
@@ -344,12 +344,14 @@ def _fall_slack(dim: float, snr: float, gain: float, bias: float, turn: float) -
     A longer signal, no further from u: the mean angle falls to no less than the bias angle, the mean cosine rises.
     """
     d = round(dim)
-    after = freezing.expected_angle(d, gain * snr, bias_angle=turn * bias)
+    after = freezing.expected_angle(d, snr=gain * snr, bias_angle=turn * bias)
     cosines = [
-        math.cos(angle) * DistortionAngle(d, ratio).expected_cos()
+        math.cos(angle) * DistortionAngle(d, snr=ratio).expected_cos()
         for angle, ratio in ((turn * bias, gain * snr), (bias, snr))
     ]
-    return min(freezing.expected_angle(d, snr, bias_angle=bias) - after, after - turn * bias, cosines[0] - cosines[1])
+    return min(
+        freezing.expected_angle(d, snr=snr, bias_angle=bias) - after, after - turn * bias, cosines[0] - cosines[1]
+    )
 
 
 @row.equal(
@@ -358,7 +360,7 @@ def _fall_slack(dim: float, snr: float, gain: float, bias: float, turn: float) -
 )
 def _(dim: int, snr: float, bias: float) -> Sides:
     """mean angle, over noise in the plane and length of the rest"""
-    return freezing.expected_angle(dim, snr, bias_angle=bias), lambda: mean_over_noise(dim, snr, bias), bias
+    return freezing.expected_angle(dim, snr=snr, bias_angle=bias), lambda: mean_over_noise(dim, snr, bias), bias
 
 
 @row.equal(

@@ -11,12 +11,12 @@ from dptheory.claims.lf._angle_samples import opposed_half_squares
 
 def printed_sum(bias_variance: float, dim: int, snr: float) -> float:
     """Var gamma as the sum of the variances."""
-    return bias_variance + gradients.DistortionAngle(dim, snr).var()
+    return bias_variance + gradients.DistortionAngle(dim, snr=snr).var()
 
 
 def _opposed_variance(dim: int, snr: float) -> float:
     """Var gamma where s^B points along or against the gradient with equal chances and has one norm."""
-    angle = gradients.DistortionAngle(dim, snr)
+    angle = gradients.DistortionAngle(dim, snr=snr)
     return angle.var() + (math.pi / 2 - angle.mean()) ** 2
 
 

@@ -105,12 +105,12 @@ $$p(u)+2\Big(1-\frac1{\varsigma^2}\Big)u\varphi(u),\quad\varsigma^2 = 1+\frac{t^
 @row.mean(partial(_kept_energy, dim=40, keep=10, snr=1.0, density=1.0), wrong=lambda: 0.25, row_bytes=2000)
 def _() -> float:
     """ranked by magnitude, d = 40, t = 1"""
-    return sparsification.captured_energy(40, 10, 1.0)
+    return sparsification.captured_energy(40, 10, snr=1.0)
 
 
 @row.mean(
     partial(_kept_energy, dim=2000, keep=200, snr=0.5, density=0.05),
-    wrong=lambda: sparsification.captured_energy(2000, 200, 0.5),
+    wrong=lambda: sparsification.captured_energy(2000, 200, snr=0.5),
     row_bytes=100_000,
 )
 def _() -> float:
@@ -122,7 +122,7 @@ def _() -> float:
 def _(keep_share: float, snr: float) -> Sides:
     """large d, second method: integral over the signal"""
     return (
-        sparsification.captured_energy(10**9, round(keep_share * 10**9), snr),
+        sparsification.captured_energy(10**9, round(keep_share * 10**9), snr=snr),
         lambda: _share_by_integral(keep_share, snr, 1.0, signed=False),
         keep_share,
     )

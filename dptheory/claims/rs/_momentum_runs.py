@@ -98,7 +98,9 @@ def bound(
         epochs=epochs,
         steps_per_epoch=n,
         smoothness=G,
-        noise_std=math.sqrt(energy),
+        sum_noise_std=math.sqrt(energy),
+        dim=1,
+        batch_size=1,
         drop_rate=rate,
     )
 

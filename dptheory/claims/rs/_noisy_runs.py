@@ -104,7 +104,7 @@ class NoisyRun(Batches):
         smoothness: G.
         kept: entries that a mask keeps.
         deviation: s sqrt(1/d), the size of an entry of a deviation.
-        noise_std: sigma.
+        sum_noise_std: sigma.
         batch_size: B.
         examples: N of Poisson batches, None for B independent draws.
     """
@@ -115,7 +115,7 @@ class NoisyRun(Batches):
     smoothness: Fraction
     kept: int
     deviation: Fraction
-    noise_std: Fraction
+    sum_noise_std: Fraction
     batch_size: int
     examples: int | None
 
@@ -159,7 +159,7 @@ def enumerated_squares(runs: list[NoisyRun]) -> Iterator[Fraction]:
 
 def _after_step(run: NoisyRun, law: dict[Curvature, Fraction]) -> dict[Curvature, Fraction]:
     masks = [[int(j in kept) for j in range(run.dim)] for kept in itertools.combinations(range(run.dim), run.kept)]
-    tau = run.noise_std / run.batch_size
+    tau = run.sum_noise_std / run.batch_size
     noises = list(itertools.product((tau, -tau), repeat=run.dim)) if tau else [(Fraction(0),) * run.dim]
     after: dict[Curvature, Fraction] = {}
     for (w, p), mask, (chance, size, sign), noise in itertools.product(law.items(), masks, _batches(run), noises):
@@ -185,7 +185,7 @@ def squares_by_entries(runs: list[NoisyRun]) -> Iterator[float]:
         rate = 0.0 if run.examples is None else run.batch_size / run.examples
         grown = 0.0 if run.examples is None else (1 - rate) / run.batch_size
         spread = 1 / run.batch_size if run.examples is None else grown
-        kick = spread * float(run.deviation) ** 2 + float(run.noise_std / run.batch_size) ** 2
+        kick = spread * float(run.deviation) ** 2 + float(run.sum_noise_std / run.batch_size) ** 2
         move = gamma * curvature
         square += share * (square * (-2 * move + move**2 * (1 + grown)) + gamma**2 * kick)
 
@@ -218,8 +218,8 @@ def sharp_bound(run: NoisyRun) -> float:
         learning_rate=float(run.learning_rate),
         steps=run.steps,
         smoothness=float(run.smoothness),
-        deviation=float(run.deviation) * math.sqrt(run.dim),
-        noise_std=float(run.noise_std),
+        deviation_norm=float(run.deviation) * math.sqrt(run.dim),
+        sum_noise_std=float(run.sum_noise_std),
         dim=run.dim,
         batch_size=run.batch_size,
         drop_rate=1 - run.kept / run.dim,
@@ -230,7 +230,7 @@ def sharp_bound(run: NoisyRun) -> float:
 def without_final_gap(run: NoisyRun) -> float:
     """The sum of the one-step inequalities with E L_{T+1} >= min L: what the paper's proof gives, no worst case for finite T."""
     gamma, smoothness, keep = float(run.learning_rate), float(run.smoothness), run.kept / run.dim
-    variance = run.dim * (float(run.deviation) ** 2 / run.batch_size + float(run.noise_std / run.batch_size) ** 2)
+    variance = run.dim * (float(run.deviation) ** 2 / run.batch_size + float(run.sum_noise_std / run.batch_size) ** 2)
     gap = run.gap / (keep * gamma * run.steps)
     return (gap + gamma * smoothness * variance / 2) / (1 - gamma * smoothness / 2)
 
@@ -247,8 +247,8 @@ def noisy_slack(steps: float, rate: float, spread: float, curvature: float, scal
         learning_rate=steps**-0.5,
         steps=steps,
         smoothness=1.0,
-        deviation=0.0,
-        noise_std=math.sqrt(spread),
+        deviation_norm=0.0,
+        sum_noise_std=math.sqrt(spread),
         dim=2,
         batch_size=1,
         drop_rate=rate,
@@ -267,8 +267,8 @@ def noisy_worst(learning_rate: float, smoothness: float, rate: float, steps: int
         learning_rate=learning_rate,
         steps=steps,
         smoothness=smoothness,
-        deviation=0.0,
-        noise_std=math.sqrt(energy / 4),
+        deviation_norm=0.0,
+        sum_noise_std=math.sqrt(energy / 4),
         dim=4,
         batch_size=1,
         drop_rate=rate,

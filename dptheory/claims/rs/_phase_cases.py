@@ -127,6 +127,8 @@ def fixed_threshold(
             smoothness=1.0,
             clip_norm=1.0,
             noise_multiplier=math.sqrt(noise_ratio),
+            dim=1,
+            batch_size=1,
             drop_rate=drop_rate,
             bias=bias,
             sampling="fixed",

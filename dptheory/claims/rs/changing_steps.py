@@ -63,8 +63,9 @@ def _worst(learning_rates: tuple[float, ...], G: float, rates: tuple[float, ...]
         learning_rate=learning_rates,
         steps=len(rates),
         smoothness=G,
-        noise_std=math.sqrt(energy / 4),
+        sum_noise_std=math.sqrt(energy / 4),
         dim=4,
+        batch_size=1,
         drop_rate=rates,
         sampling="fixed",
     ).value
@@ -98,8 +99,9 @@ def _slack(
         learning_rate=rates,
         steps=steps,
         smoothness=1.0,
-        noise_std=math.sqrt(spread),
+        sum_noise_std=math.sqrt(spread),
         dim=2,
+        batch_size=1,
         drop_rate=drops,
         sampling="fixed",
     ).value

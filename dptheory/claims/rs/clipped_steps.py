@@ -116,6 +116,7 @@ def _clipped_worst(
         clip_norm=clip,
         noise_multiplier=math.sqrt(energy / 4) / clip,
         dim=4,
+        batch_size=1,
         drop_rate=r,
         bias=bias,
         sampling="fixed",

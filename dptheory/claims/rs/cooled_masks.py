@@ -68,7 +68,9 @@ def _bound(rates: tuple[float, ...], G: float, drops: tuple[float, ...], energy:
         epochs=len(rates),
         steps_per_epoch=1,
         smoothness=G,
-        noise_std=math.sqrt(energy),
+        sum_noise_std=math.sqrt(energy),
+        dim=1,
+        batch_size=1,
         drop_rate=drops,
     ).value
 
@@ -98,7 +100,11 @@ _SCHEDULES = (
 def _(rates: tuple[float, ...], drops: tuple[float, ...], n: int, part: str) -> Sides:
     """the most that the two inequalities allow, over all corners of what they allow"""
     gap, deviation, sigma, dim, size, G = 1.3, 0.7, 0.4, 5, 2, 1.0
-    alone = {"optimization": {}, "clipping": {"deviation": deviation}, "noise": {"noise_std": sigma, "dim": dim}}
+    alone = {
+        "optimization": {},
+        "clipping": {"deviation_norm": deviation},
+        "noise": {"sum_noise_std": sigma, "dim": dim},
+    }
 
     def stated(steps: int) -> float:
         found = convergence.plain_mean_bound(
@@ -153,8 +159,8 @@ def _(epochs: int, n: int, first: float, last: float, part: str) -> Sides:
         epochs=epochs,
         steps_per_epoch=n,
         smoothness=G,
-        deviation=deviation,
-        noise_std=sigma,
+        deviation_norm=deviation,
+        sum_noise_std=sigma,
         dim=dim,
         batch_size=size,
         drop_rate=drops,
@@ -206,8 +212,8 @@ def _(base: NoisyRun, rates: tuple[Fraction, ...], kept: tuple[int, ...]) -> Sid
             epochs=len(rates),
             steps_per_epoch=1,
             smoothness=float(base.smoothness),
-            deviation=float(base.deviation) * base.dim**0.5,
-            noise_std=float(base.noise_std),
+            deviation_norm=float(base.deviation) * base.dim**0.5,
+            sum_noise_std=float(base.sum_noise_std),
             dim=base.dim,
             batch_size=base.batch_size,
             drop_rate=[1 - share / base.dim for share in shares],

@@ -69,8 +69,9 @@ def _bound(gamma: float, G: float, r: float, T: int, energy: float = 0.0, gap: f
         learning_rate=gamma,
         steps=T,
         smoothness=G,
-        noise_std=math.sqrt(energy / 4),
+        sum_noise_std=math.sqrt(energy / 4),
         dim=4,
+        batch_size=1,
         drop_rate=r,
         sampling="fixed",
     )
@@ -82,8 +83,9 @@ def _mean(gamma: float, G: float, r: float, T: int, energy: float = 0.0, gap: fl
         learning_rate=gamma,
         steps=T,
         smoothness=G,
-        noise_std=math.sqrt(energy / 4),
+        sum_noise_std=math.sqrt(energy / 4),
         dim=4,
+        batch_size=1,
         drop_rate=r,
         sampling="fixed",
     ).value
@@ -127,8 +129,8 @@ _USERS: tuple[dict[str, Any], ...] = (
         "learning_rate": 0.3,
         "steps": 5,
         "smoothness": 2.0,
-        "deviation": 1.0,
-        "noise_std": 2.0,
+        "deviation_norm": 1.0,
+        "sum_noise_std": 2.0,
         "dim": 10,
         "batch_size": 4,
         "drop_rate": 0.5,
@@ -137,8 +139,8 @@ _USERS: tuple[dict[str, Any], ...] = (
         "learning_rate": 0.02,
         "steps": 3000,
         "smoothness": 1.0,
-        "deviation": 2.0,
-        "noise_std": 0.5,
+        "deviation_norm": 2.0,
+        "sum_noise_std": 0.5,
         "dim": 550_000,
         "batch_size": 1024,
     },
@@ -146,7 +148,7 @@ _USERS: tuple[dict[str, Any], ...] = (
         "learning_rate": 0.9,
         "steps": 20_000,
         "smoothness": 1.0,
-        "noise_std": 0.01,
+        "sum_noise_std": 0.01,
         "dim": 10**6,
         "batch_size": 512,
         "drop_rate": 0.9,
@@ -167,8 +169,8 @@ def _(number: int, rate: float | str | None) -> Sides:
         move, x = one["learning_rate"] * one["smoothness"], 1 - one.get("drop_rate", 0.0)
         square = 1.0 if rate == "fixed" else 1 + share
         V = (
-            share * one.get("deviation", 0.0) ** 2
-            + one.get("dim", 1) * (one.get("noise_std", 0.0) / one.get("batch_size", 1)) ** 2
+            share * one.get("deviation_norm", 0.0) ** 2
+            + one.get("dim", 1) * (one.get("sum_noise_std", 0.0) / one.get("batch_size", 1)) ** 2
         )
         n = one["steps"] - 1
 
@@ -197,8 +199,9 @@ def _slack(steps: float, gamma: float, rate: float, spread: float, curvature: fl
         learning_rate=gamma,
         steps=steps,
         smoothness=1.0,
-        noise_std=math.sqrt(spread),
+        sum_noise_std=math.sqrt(spread),
         dim=2,
+        batch_size=1,
         drop_rate=rate,
         sampling="fixed",
     )

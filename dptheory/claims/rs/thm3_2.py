@@ -12,14 +12,14 @@ def printed_noisy_sgd(
     objective_gap: float,
     steps: int,
     smoothness: float,
-    deviation: float,
-    noise_std: float,
+    deviation_norm: float,
+    sum_noise_std: float,
     dim: int,
     batch_size: int,
     rate: float,
 ) -> float:
     """Right side of Theorem 3.2 as printed, gamma = 1/(G sqrt T)."""
-    variance = deviation**2 / batch_size + dim * (noise_std / batch_size) ** 2
+    variance = deviation_norm**2 / batch_size + dim * (sum_noise_std / batch_size) ** 2
     return (2 * smoothness * objective_gap / (1 - rate) + variance) / math.sqrt(steps)
 
 

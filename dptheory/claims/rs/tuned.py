@@ -242,6 +242,7 @@ def _sharper_ratio(steps: int, bias: float | None) -> float:
                 clip_norm=1.0,
                 noise_multiplier=1.0,
                 dim=100,
+                batch_size=1,
                 drop_rate=rate,
                 kappa=kappa,
                 bias=bias,

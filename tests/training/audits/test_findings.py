@@ -313,7 +313,7 @@ def test_swaps() -> None:
     """Of two groups of 8: two of the four largest stayed behind in the first, none in the second."""
     total = np.array([8.0, -7, 6, 5, 4, -3, 2, 1] * 2)
     released = np.array([1.0, 1, 0, 0, 1, 1, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0])
-    pmf = SubsetMallows(8, 4, 0.2).swap_pmf()
+    pmf = SubsetMallows(8, 4, theta=0.2).swap_pmf()
     mean = sum(p * s for s, p in enumerate(pmf))
     variance = sum(p * (s - mean) ** 2 for s, p in enumerate(pmf))
     np.testing.assert_allclose(_cases._swaps(total, released), [2.0, 2 * mean, 2 * variance])

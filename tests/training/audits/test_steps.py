@@ -237,7 +237,7 @@ def groups(
 
 
 def test_index_pruning() -> None:
-    law = SubsetMallows(8, 4, 0.2)
+    law = SubsetMallows(8, 4, theta=0.2)
     for name, sigma in (("index pruning", SIGMA), ("index pruning, indices alone", 1e6)):
 
         def world(rows: np.ndarray, without: np.ndarray, draws: Draws, sigma: float = sigma) -> np.ndarray:

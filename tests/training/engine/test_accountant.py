@@ -16,8 +16,8 @@ from training.mechanisms import StepCost
 
 RATE, DELTA = 0.05, 1e-5
 PLAIN = StepCost(1.3)
-SELECTED = StepCost(1.3, selection=(10, SubsetMallows(64, 16, 0.01)))
-STRONG = StepCost(1.3, selection=(10, SubsetMallows(64, 16, 0.3)))
+SELECTED = StepCost(1.3, selection=(10, SubsetMallows(64, 16, theta=0.01)))
+STRONG = StepCost(1.3, selection=(10, SubsetMallows(64, 16, theta=0.3)))
 MASKED = StepCost(1.3, mask=FreshMask(dim=1000, keep=300))
 
 
@@ -72,7 +72,7 @@ def test_a_selection_that_tells_nothing_costs_nothing(sigma: float, rate: float,
     groups = 10547
     for index_epsilon in (0.0, 0.01):
         theta = index_epsilon / (steps * groups * 52)
-        cost = StepCost(sigma, selection=(groups, SubsetMallows(256, 26, theta)))
+        cost = StepCost(sigma, selection=(groups, SubsetMallows(256, 26, theta=theta)))
         kept = PrivacyAccountant(rate)
         kept._spent[cost] = steps
         values = privacy.Step(noise_multiplier=sigma, sampling_rate=rate, count=steps)
@@ -121,7 +121,7 @@ def test_costs_of_all_kinds_add_up() -> None:
 
 def test_order_of_the_steps_is_nothing() -> None:
     """To the last digit: a resumed run adds up in another order."""
-    kinds = [(StepCost(1.0 + k / 7, selection=(3, SubsetMallows(64, 16 + k, 0.3))), 1 + k) for k in range(12)]
+    kinds = [(StepCost(1.0 + k / 7, selection=(3, SubsetMallows(64, 16 + k, theta=0.3))), 1 + k) for k in range(12)]
     rng = np.random.default_rng(0)
 
     def orders(spent: list[tuple[StepCost, int]]) -> list[list[tuple[StepCost, int]]]:
@@ -136,7 +136,7 @@ def test_order_of_the_steps_is_nothing() -> None:
 
 @pytest.mark.parametrize("sigma", [1e-9, 0.02, 0.0499, 150.0, 1e4, math.inf])
 @pytest.mark.parametrize(
-    "extra", [{}, {"mask": FreshMask(dim=100, keep=50)}, {"selection": (3, SubsetMallows(8, 2, 0.1))}]
+    "extra", [{}, {"mask": FreshMask(dim=100, keep=50)}, {"selection": (3, SubsetMallows(8, 2, theta=0.1))}]
 )
 def test_any_noise_has_a_bound(sigma: float, extra: dict) -> None:
     found = accountant((StepCost(sigma, **extra), 4)).epsilon(DELTA)
@@ -156,7 +156,7 @@ def test_any_noise_has_a_bound(sigma: float, extra: dict) -> None:
 
 def test_what_nothing_protects_costs_everything() -> None:
     assert accountant((PLAIN, 3), (StepCost(0.0), 1)).epsilon(DELTA) == math.inf
-    exact = StepCost(1.3, selection=(10, SubsetMallows(64, 16, math.inf)))
+    exact = StepCost(1.3, selection=(10, SubsetMallows(64, 16, theta=math.inf)))
     assert accountant((exact, 1)).epsilon(DELTA) == math.inf
 
 
@@ -212,8 +212,8 @@ def test_what_is_not_private_says_so(mechanism: m.Mechanism) -> None:
 
 COSTS = [
     PLAIN,
-    StepCost(1.3, selection=(10, SubsetMallows(64, 16, 1e-6))),
-    StepCost(1.3, selection=(1, SubsetMallows(4, 2, 0.01))),
+    StepCost(1.3, selection=(10, SubsetMallows(64, 16, theta=1e-6))),
+    StepCost(1.3, selection=(1, SubsetMallows(4, 2, theta=0.01))),
     MASKED,
 ]
 
@@ -247,13 +247,13 @@ def test_noise_for_a_budget_affords_the_last_step(epsilon: float, rate: float, s
 def test_a_budget_affords_as_many_steps_with_a_selection_that_tells_nothing() -> None:
     """The K of a schedule changes all the time; no step is lost, and the accountant is not asked at every step."""
     counts = []
-    for law in (None, SubsetMallows(64, 16, 1e-9)):
+    for law in (None, SubsetMallows(64, 16, theta=1e-9)):
         kept = PrivacyAccountant(RATE)
         kept.limit(epsilon=1.2, delta=DELTA)
         with pytest.raises(BudgetError):
             for step in range(10_000):
                 keep = 16 + step % 7
-                cost = PLAIN if law is None else StepCost(1.3, selection=(10, SubsetMallows(64, keep, 1e-9)))
+                cost = PLAIN if law is None else StepCost(1.3, selection=(10, SubsetMallows(64, keep, theta=1e-9)))
                 kept.clear(cost)
                 kept.record(cost)
         assert kept.epsilon(DELTA) <= 1.2

@@ -61,7 +61,7 @@ def test_a_mask_keeps_what_the_theory_says(signal: float) -> None:
     after = invented(gradient, clip=1.0, kept=mechanism.mask[0])
     found = _captured.captured(after)
     assert found["kept_share"] == 0.5
-    assert found["energy"] == pytest.approx(captured_energy(entries, entries // 2, signal), abs=0.01)
+    assert found["energy"] == pytest.approx(captured_energy(entries, entries // 2, snr=signal), abs=0.01)
 
 
 def test_true_gradients_are_summed_without_noise(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,7 @@ def test_worth_of_a_step_of_dp_sgd_and_of_masks(monkeypatch: pytest.MonkeyPatch)
     everything = torch.ones(view.dim, dtype=torch.bool)
     centre, true = view.clipped_mean(everything).double(), view.gradients.double().mean(0)
     spread = float(view.norms(everything).clamp_max(view.clip_norm).square().mean()) - float(centre.square().sum())
-    noise = view.dim * (view.noise_std / view.batch_size) ** 2
+    noise = view.dim * (view.sum_noise_std / view.batch_size) ** 2
     square = float(centre.square().sum()) + spread / view.batch_size + noise
     plain = float(true @ centre) ** 2 / square
     assert (found["dp-sgd"]["relative_isotropic"], found["dp-sgd"]["relative_curved"]) in ((1.0, 1.0), (1.0, None))

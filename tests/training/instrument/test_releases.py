@@ -14,7 +14,7 @@ def test_cosine_of_a_release(monkeypatch: pytest.MonkeyPatch) -> None:
     view = view_of(run_after(1, monkeypatch))
     found = _releases.cosines(view, 20)
     snr = found["norm_over_noise"] * 26010**0.5
-    predicted = gradients.DistortionAngle(26010, snr).expected_cos()
+    predicted = gradients.DistortionAngle(26010, snr=snr).expected_cos()
     assert found["cosine"] == pytest.approx(predicted, abs=5 * found["standard_error"])
     half = _releases.cosines(view_of(run_after(1, monkeypatch, {"name": "random-k", "keep_share": 0.5})), 20)
     assert half["cosine"] == pytest.approx(predicted / 2**0.5, abs=6 * half["standard_error"])

@@ -59,7 +59,7 @@ def test_masked_norms_and_clipped_means() -> None:
     assert view.clipped_mean(first).tolist() == pytest.approx([(1.0 + 0.3) / 2, 0.0])
     masks = torch.stack([both, first], dim=1)
     assert torch.allclose(view.clipped_mean(masks), torch.stack([view.clipped_mean(both), view.clipped_mean(first)]))
-    assert view.noise_std == 1.0 and view.dim == 2
+    assert view.sum_noise_std == 1.0 and view.dim == 2
     assert view.drawn_masks(0.5, 4).sum(0).tolist() == [1] * 4 and view.drawn_masks(0.0, 2).all()
 
 

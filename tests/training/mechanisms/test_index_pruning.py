@@ -29,7 +29,7 @@ def test_a_group_keeps_one_entry_at_least_and_never_all(rate: float, entries: in
     """Of ten; a choice of none or of all would be no choice."""
     mechanism = m.IndexPruning(math.inf, m.Constant(rate), group_size=10)
     assert sum(kept(mechanism, torch.arange(1.0, 21.0))) == 2 * entries
-    assert mechanism.cost(1.0).selection == (2, pruning.SubsetMallows(10, entries, math.inf))
+    assert mechanism.cost(1.0).selection == (2, pruning.SubsetMallows(10, entries, theta=math.inf))
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_model_smaller_than_a_group_is_one_group() -> None:
 @pytest.mark.parametrize("value", [0.0, 1.0])
 def test_the_ends_of_the_uniform_draw_are_swaps_that_can_happen(theta: float, value: float) -> None:
     """A normal number above 8.3 has the distribution function 1: at infinite theta nothing is swapped all the same."""
-    model = pruning.SubsetMallows(9, 4, theta)
+    model = pruning.SubsetMallows(9, 4, theta=theta)
     reference = (torch.arange(9) < 4).expand(3, 9)
     drawn = sample_subsets(reference, model, lambda like: torch.full(like.shape, value, dtype=like.dtype))
     swaps = (reference & ~drawn).sum(1).tolist()
@@ -85,7 +85,7 @@ def test_theta_may_depend_on_group_entries_kept_and_groups() -> None:
     asked = []
     mechanism = m.IndexPruning(lambda *given: asked.append(given) or 0.5, m.Constant(0.3), group_size=10)
     mechanism.begin_step([torch.zeros(25)])
-    assert mechanism.cost(1.0).selection == (3, pruning.SubsetMallows(10, 3, 0.5)) and asked == [(10, 3, 3)]
+    assert mechanism.cost(1.0).selection == (3, pruning.SubsetMallows(10, 3, theta=0.5)) and asked == [(10, 3, 3)]
 
 
 def test_a_resumed_run_goes_on_with_its_schedule() -> None:

@@ -130,7 +130,7 @@ def test_largest_entries() -> None:
 
 @pytest.mark.parametrize("theta", [0.0, 0.3, 2.0])
 def test_subsets_follow_the_mallows_law(theta: float) -> None:
-    model = pruning.SubsetMallows(9, 4, theta)
+    model = pruning.SubsetMallows(9, 4, theta=theta)
     reference = (torch.arange(9) < 4).expand(40_000, 9)
     noise = generator_noise(torch.Generator().manual_seed(2))
     drawn = sample_subsets(reference, model, lambda like: torch.special.ndtr(noise(like, 1.0)))
@@ -152,7 +152,7 @@ def test_what_index_pruning_releases_follows_the_mallows_law(theta: float) -> No
     )
     kept = mechanism.mask.view(groups, 9)
     assert (kept.sum(1) == 4).all()
-    law = pruning.SubsetMallows(9, 4, theta)
+    law = pruning.SubsetMallows(9, 4, theta=theta)
     swaps = np.bincount((~kept[:, :4]).sum(1).numpy(), minlength=law.max_swaps + 1)
     assert chisquare(swaps, law.swap_pmf() * groups).pvalue > 1e-6
     assert (
@@ -210,7 +210,7 @@ def test_index_budget_is_that_of_the_theory() -> None:
     step(mechanism, gradients())
     cost = mechanism.cost(1.5)
     assert cost.noise_multiplier == 1.5
-    assert cost.selection == (3, pruning.SubsetMallows(10, 3, 0.01))
+    assert cost.selection == (3, pruning.SubsetMallows(10, 3, theta=0.01))
 
 
 def test_top_k_of_what_is_released_and_of_noisy_magnitudes() -> None:

@@ -60,11 +60,11 @@ def expected() -> list[Expected]:
     spreads = []
     for ratio, keep in zip(RATIOS, KEEPS, strict=True):
         spreads.append(spread(np.array([smallest(v, keep) for v in sphere])))
-        predicted = float(pruning.top_k_mse(DIM, keep, sigma))
+        predicted = float(pruning.top_k_mse(DIM, keep, sigma_g=sigma))
         rows.append(("top_k_mse", ratio, keep, predicted, smallest(G, keep), spreads[-1], GAUSSIAN))
     for ratio, keep in ((0.1, 26), (0.003, 1), (1.0, 256), (0.5, 128)):
         under = spread(np.array([smallest_of_groups(v, keep) for v in sphere]))
-        predicted = 2 * float(pruning.top_k_mse(256, keep, sigma))
+        predicted = 2 * float(pruning.top_k_mse(256, keep, sigma_g=sigma))
         rows.append(("grouped_top_k_mse", ratio, 2 * keep, predicted, smallest_of_groups(G, keep), under, GAUSSIAN))
     for name, statistic in (("ks_distance", distance), ("excess_kurtosis", kurtosis)):
         under = np.array([statistic(v, sigma) for v in sphere])
@@ -92,7 +92,7 @@ def expected() -> list[Expected]:
         largest = np.array([angle(G[top], noise, keep) for noise in noises])
         random = np.array([angle(order, noise, keep) for order, noise in zip(orders, noises, strict=True)])
         given = np.array([cosine(ENERGY - part, keep) for part in lost])
-        fitted = float(pruning.top_k_energy(DIM, keep, sigma))
+        fitted = float(pruning.top_k_energy(DIM, keep, sigma_g=sigma))
         swing = cosine(fitted + spreads[place], keep) - cosine(fitted - spreads[place], keep)
         both = math.hypot(spread(largest) / 3.0, swing / 2)
         random_mse = (1 - keep / DIM) * ENERGY
@@ -185,7 +185,7 @@ def test_a_gradient_that_can_be_measured() -> None:
     for layers in ({}, {"a": 3}, {"a": slice(0, 3), "b": 3}, [slice(0, 3)]):
         with pytest.raises(ValueError, match="layers must name"):
             measure(G, layers, SETTINGS, np.random.default_rng(0))
-    assert SETTINGS.noise_std == STD
+    assert SETTINGS.sum_noise_std == STD
 
 
 def test_ratios_of_rows() -> None:

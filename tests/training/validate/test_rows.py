@@ -429,7 +429,7 @@ def test_ranking() -> None:
     snr = float(np.sqrt(np.mean(summed**2))) / std
     expected: list[Expected] = []
     for ratio, keep in ((0.05, 1), (0.3, 7)):
-        predicted = sparsification.captured_energy(DIM, keep, snr)
+        predicted = sparsification.captured_energy(DIM, keep, snr=snr)
         for quantity, signal, said in (
             ("captured_energy", summed, "rf.ranked: Gaussian entries"),
             ("captured_energy_next", after, "rf.ranked: Gaussian entries, the same signal in the next step"),
@@ -469,13 +469,13 @@ def test_angles() -> None:
         ]
         turned, off = [angle(n, signal) for n in noisy], [angle(n, true) for n in noisy]
         bias = angle(true, signal)
-        law = gradients.DistortionAngle(len(signal), float(np.linalg.norm(signal)) / std)
+        law = gradients.DistortionAngle(len(signal), snr=float(np.linalg.norm(signal)) / std)
         cosine = gradients.batch_expected_cos(cos_bias=np.cos(bias), dim=law.dim, snr=law.snr)
         for quantity, numbers in (
             ("cos gamma_BP", drawn(law.expected_cos(), np.cos(turned))),
             ("gamma_BP", drawn(law.mean(), turned)),
             ("cos gamma", drawn(cosine, np.cos(off))),
-            ("gamma", drawn(freezing.expected_angle(law.dim, law.snr, bias_angle=bias), off)),
+            ("gamma", drawn(freezing.expected_angle(law.dim, snr=law.snr, bias_angle=bias), off)),
         ):
             expected.append(("angles", quantity, name, "lf.def3.2, lf.angle_law", *numbers, "none", "equal"))
     same(_rows_angles.angle_rows(SNAPSHOT, SETTINGS, seeded())[:12], expected)
