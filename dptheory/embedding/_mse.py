@@ -129,7 +129,7 @@ def clipped_gep_mse(
     """
     w, r = _sizes.pairs(embeddings, residuals)
     dim, subspace_dim = w.shape[1] + r.shape[1], w.shape[1]
-    clip_norm = _sizes.positive("clip_norm", clip_norm)
+    clip_norm, residual_clip = _sizes.positive("clip_norm", clip_norm), _sizes.size("residual_clip", residual_clip)
     first = clip_norm if embedding_clip is None else embedding_clip
     noise = gep_mse(
         dim=dim,

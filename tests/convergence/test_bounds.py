@@ -408,6 +408,11 @@ def test_optimal_steps_by_brute_force(gap: float, smoothness: float, clip: float
         assert floor * (1 - 1e-12) <= least
 
 
+def test_the_least_delta_has_a_finite_term() -> None:
+    run = {"epsilon": 1.0, "clip_norm": 1.0, "dim": 2, "train_size": 10, "constant": 1.0}
+    assert convergence.privacy_term(delta=1e-320, **run) == pytest.approx(0.01 * 320 * math.log(10), rel=1e-4)  # type: ignore[arg-type]
+
+
 def test_without_noise_more_steps_are_better() -> None:
     assert (
         convergence.privacy_term(epsilon=math.inf, delta=1e-5, clip_norm=1.0, dim=100, train_size=1000, constant=1.0)
