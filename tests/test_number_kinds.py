@@ -45,7 +45,22 @@ class _ReadOnlyInteger(_ReadOnly):
         return int(self.value)
 
 
-for _operation in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "neg", "abs", "lt", "le", "gt", "ge", "eq"):
+for _operation in (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "neg",
+    "abs",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "eq",
+):
     setattr(_ReadOnly, f"__{_operation}__", _refuse)
     setattr(_ReadOnly, f"__r{_operation}__", _refuse)
 _ReadOnly.__bool__ = _refuse  # type: ignore[attr-defined]
