@@ -268,14 +268,13 @@ def _parts(
     deviations = spread * real if not spread.ndim else _of_parts("deviation", deviation, layer_sizes, real)
     steps = _validate.integer("steps", steps, 1, most)
     largest = float(curved[real].max())
-    longest = math.nextafter(2 / largest, 0)
-    rates = np.broadcast_to(_validate.per_step("learning_rate", learning_rate, steps, 1e-70, longest), steps)
+    rates = _validate.per_step("learning_rate", learning_rate, steps, 1e-70, 2 / largest, ends="[)")
     return _Parts(
         sizes=sizes,
         squares=norms**2,
         curvature=np.where(real, curved, largest),
         deviation=deviations,
-        rates=rates,
+        rates=np.broadcast_to(rates, steps),
         batch_size=_validate.integer("batch_size", batch_size, 1, 10**12),
     )
 

@@ -14,36 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammainc
 
 from dptheory import _validate, _vectors
-from dptheory.gradients import NormBounds, expected_masked_inner, kept_entries, mask_norm_bounds
+from dptheory.gradients import kept_entries
 from dptheory.sparsification import _masked_rows
 from dptheory.sparsification._mask_average import Bracket, Shares, mean_descent
-from dptheory.sparsification._tradeoff import (
-    TunedBound,
-    least_kappa,
-    least_kappa_tuned,
-    optimal_rate,
-    optimal_rate_flat,
-    relative_bound,
-    tuned_bound,
-)
-
-__all__ = [
-    "BestRate",
-    "Kappa",
-    "NormBounds",
-    "TunedBound",
-    "best_rate",
-    "expected_masked_inner",
-    "kappa",
-    "kept_entries",
-    "least_kappa",
-    "least_kappa_tuned",
-    "mask_norm_bounds",
-    "optimal_rate",
-    "optimal_rate_flat",
-    "relative_bound",
-    "tuned_bound",
-]
+from dptheory.sparsification._tradeoff import relative_bound
 
 Array = NDArray[np.float64]
 

@@ -388,3 +388,8 @@ BAD: list[tuple[Any, tuple[Any, ...], str]] = [
 def test_bad_input_names_the_argument(function: Any, arguments: tuple[Any, ...], name: str) -> None:
     with pytest.raises(ValueError, match=rf"^{name} must .*got"):
         in_order(function, arguments)
+
+
+def test_no_column_at_all_is_said_as_that() -> None:
+    with pytest.raises(ValueError, match="embeddings must have a column where residuals have none"):
+        embedding.clipping_bias(np.zeros((2, 0)), residuals=np.zeros((2, 0)), embedding_clip=1.0, residual_clip=1.0)
