@@ -28,7 +28,9 @@ def test_the_least_kappa_keeps_its_digits() -> None:
     """(1e-12 + x) / (1 + 1e-12) at x = 1e-9: one less a share, plus x times the share, is off by 9e-8."""
     x = Fraction(1.0 - (1.0 - 1e-9))
     exact = (Fraction(1e-12) + x) / (1 + Fraction(1e-12))
-    assert least_kappa(drop_rate=1.0 - 1e-9, delta_c=1e-12, step_noise=1.0) == pytest.approx(float(exact), rel=1e-15, abs=0)
+    assert least_kappa(drop_rate=1.0 - 1e-9, delta_c=1e-12, step_noise=1.0) == pytest.approx(
+        float(exact), rel=1e-15, abs=0
+    )
 
 
 def test_the_flat_rate_is_below_one() -> None:
