@@ -53,6 +53,18 @@ def integer(name: str, value: SupportsIndex, low: int, high: int | None = None) 
     return number
 
 
+def integer_or_infinity(name: str, value: SupportsIndex | float, low: int, high: int) -> float:
+    """``value`` as an int within ``low..high``, or infinity."""
+    plain = _scalar(value)
+    if isinstance(plain, float | np.floating) and plain == math.inf:
+        return math.inf
+    try:
+        return integer(name, plain, low, high)  # type: ignore[arg-type]
+    except ValueError:
+        allowed = f"in {_whole(low)}..{_whole(high)} or inf"
+        raise ValueError(f"{name} must be an integer {allowed}, got {shown(value)}") from None
+
+
 def integers(name: str, value: object, low: int, high: int) -> list[int]:
     """``value``, a row of one or more integers within ``low..high``, as a list."""
     try:
@@ -158,11 +170,16 @@ def finite(name: str, value: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
-def per_step(name: str, value: ArrayLike, steps: int, low: float, high: float) -> NDArray[np.float64]:
-    """``value`` as an array of shape () or (steps,) within ``low..high``."""
+def per_step(
+    name: str, value: ArrayLike, steps: int, low: float, high: float, *, ends: str = "[]", each: str = "steps"
+) -> NDArray[np.float64]:
+    """``value`` as an array of shape () or (steps,) between ``low`` and ``high``, ``ends`` as in :func:`real`."""
     array = finite(name, value)
-    if array.shape not in ((), (steps,)) or not ((array >= low) & (array <= high)).all():
-        allowed = f"a number in {low:g}..{high:g}, or one for each of {steps} steps"
+    left, right = ends[0], ends[1]
+    above = array >= low if left == "[" else array > low
+    below = array <= high if right == "]" else array < high
+    if array.shape not in ((), (steps,)) or not (above & below).all():
+        allowed = f"a number in {left}{low:g}, {high:g}{right}, or one for each of {steps} {each}"
         raise ValueError(f"{name} must be {allowed}, got {shown(value)}")
     return array
 

@@ -10,8 +10,10 @@ import torch
 import training
 from tests.calls.judgement import outcome
 from tests.calls.limits import limits
+from tests.calls.number_kinds import narrow_numbers_change_nothing, nothing_is_calculated_with_as_given
 from tests.calls.training import CALLS
 from tests.calls.walk import callables, failures, modules
+from tests.every import every
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
@@ -74,3 +76,10 @@ def test_the_valid_calls_name_every_argument_and_are_accepted(name: str) -> None
 def test_bad_input(name: str) -> None:
     found = failures(CALLABLES[name], CALLS[name])
     assert not found, "\n".join([f"{len(found)} answers", *found[:40]])
+
+
+@every(sorted(CALLS))
+def test_numbers_of_any_kind_give_what_plain_ones_give(name: str) -> None:
+    for one in CALLS[name]:
+        narrow_numbers_change_nothing(CALLABLES[name], one)
+        nothing_is_calculated_with_as_given(CALLABLES[name], one)

@@ -1,7 +1,5 @@
 """Bounds over all steps: clipped and masked, unclipped, and with layers frozen."""
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -213,8 +211,8 @@ def noisy_sgd_bound(
         first, second = power_sums(keep * move * (2 - growth * move), steps)
         per_gap, per_variance = first / steps, keep * move**2 * second / steps
     else:
-        rates = _validate.per_step("learning_rate", learning_rate, steps, 1e-70, math.nextafter(longest, 0))
-        keeps = 1 - _validate.per_step("drop_rate", drop_rate, steps, 0.0, math.nextafter(1, 0))
+        rates = _validate.per_step("learning_rate", learning_rate, steps, 1e-70, longest, ends="[)")
+        keeps = 1 - _validate.per_step("drop_rate", drop_rate, steps, 0.0, 1.0, ends="[)")
         moves = smoothness * rates
         per_gap, per_variance = changing_sums(keeps * moves * (2 - growth * moves), keeps * moves**2)
     return DescentBound(

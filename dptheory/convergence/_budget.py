@@ -56,7 +56,7 @@ def privacy_term(
         (1 - ranges.drop_rate(drop_rate))
         * dim
         * (clip_norm * constant / train_size / epsilon) ** 2
-        * math.log(1 / delta)
+        * -math.log(delta)
         / 2
     )
 
@@ -111,7 +111,7 @@ def private_bound(
         [2.32, 0.304, 1.023]
     """
     root = math.sqrt(_validate.integer("steps", steps, 1, ranges.MAX_COUNT))
-    noise = ranges.noise_per_root_step(noise_per_root_step)
+    noise, drop_rate = ranges.noise_per_root_step(noise_per_root_step), ranges.drop_rate(drop_rate)
     still = dpsgd_bound(
         objective_gap=objective_gap,
         learning_rate=1 / (ranges.positive("smoothness", smoothness) * root),

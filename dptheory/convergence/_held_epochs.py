@@ -1,6 +1,5 @@
 """The arguments of the bounds for masks that are held through epochs, and what an epoch is sure to gain."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,9 +58,9 @@ def held_epochs(
     steps_per_epoch = _validate.integer("steps_per_epoch", steps_per_epoch, 1, ranges.MAX_COUNT)
     dim = ranges.beside_noise("dim", dim, ranges.MAX_DIM, "sum_noise_std", sum_noise_std)
     batch_size = ranges.beside_noise("batch_size", batch_size, ranges.MAX_COUNT, "sum_noise_std", sum_noise_std)
-    longest = math.nextafter(2 / smoothness, 0)
-    moves = smoothness * _validate.per_step("learning_rate", learning_rate, epochs, 1e-70, longest)
-    keeps = 1 - _validate.per_step("drop_rate", drop_rate, epochs, 0.0, math.nextafter(1, 0))
+    rates = _validate.per_step("learning_rate", learning_rate, epochs, 1e-70, 2 / smoothness, ends="[)", each="epochs")
+    moves = smoothness * rates
+    keeps = 1 - _validate.per_step("drop_rate", drop_rate, epochs, 0.0, 1.0, ends="[)", each="epochs")
     moves, keeps = np.broadcast_to(moves, epochs), np.broadcast_to(keeps, epochs)
     return HeldEpochs(
         gap=2 * smoothness * objective_gap,

@@ -256,6 +256,4 @@ def _momentum(value: float) -> float:
 
 
 def _steps(value: float, low: int = 0) -> float:
-    if isinstance(value, float) and value == math.inf:
-        return value
-    return _validate.integer("steps", value, low, _MAX_STEPS)  # type: ignore[arg-type]  # a float that is no integer is refused
+    return _validate.integer_or_infinity("steps", value, low, _MAX_STEPS)

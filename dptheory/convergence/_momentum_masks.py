@@ -86,7 +86,8 @@ def momentum_mask_bound(
     held = _validate.integer("steps_per_epoch", steps_per_epoch, 1, ranges.MAX_COUNT)
     dim = ranges.beside_noise("dim", dim, ranges.MAX_DIM, "sum_noise_std", sum_noise_std)
     batch_size = ranges.beside_noise("batch_size", batch_size, ranges.MAX_COUNT, "sum_noise_std", sum_noise_std)
-    keeps = 1 - np.atleast_1d(_validate.per_step("drop_rate", drop_rate, epochs, 0.0, math.nextafter(1, 0)))
+    rates = _validate.per_step("drop_rate", drop_rate, epochs, 0.0, 1.0, ends="[)", each="epochs")
+    keeps = 1 - np.atleast_1d(rates)
     share = float(keeps.mean())
     variance, largest = (
         # a fresh mask is independent of the deviations; a held one acts on them through the iterate

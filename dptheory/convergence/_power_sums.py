@@ -31,10 +31,12 @@ def power_sums(gap: float, count: int) -> tuple[float, float]:
 def changing_sums(gaps: Array, kicks: Array) -> tuple[float, float]:
     r"""p_1 / sum_t gap_t and sum_t kick_t p_{t+1} / sum_t gap_t, p_t = 1 - prod_{s>=t} (1 - gap_s), shapes (n,).
 
-    With gap and kick constant they are A_n / n and kick B_n / n of :func:`power_sums`.
+    With gap and kick constant they are A_n / n and kick B_n / n of :func:`power_sums`, so their limits where all gaps are 0.
     """
     with np.errstate(divide="ignore"):  # a gap of 1 leaves nothing
         left = np.cumsum(np.log1p(-np.minimum(gaps, 1.0))[::-1])[::-1]  # rounding can lift a gap above 1
     used = np.append(-np.expm1(left), 0.0)
     total = float(gaps.sum())
+    if total == 0.0:
+        return 1.0, float(kicks @ np.arange(len(kicks) - 1.0, -1.0, -1.0)) / len(kicks)
     return float(used[0]) / total, float((kicks * used[1:]).sum()) / total

@@ -80,7 +80,7 @@ def epoch_mask_moments(
     Args:
         curvature, start, learning_rate, drop_rate, variance: as :func:`fresh_mask_moments`.
         epochs: >= 0; (epochs * steps_per_epoch + 1) d at most 1e8.
-        steps_per_epoch: >= 1.
+        steps_per_epoch: 1..1e8.
 
     Returns:
         Array of shape (epochs * steps_per_epoch + 1, d).
@@ -101,10 +101,12 @@ def epoch_mask_moments(
     variance = _of_shape("variance", _validate.nonnegative("variance", variance), start.shape)
     _sized("variance", variance, _LARGEST**2)
     most = _MAX_ENTRIES // max(start.size, 1) - 1
-    steps_per_epoch = _validate.integer("steps_per_epoch", steps_per_epoch, 1, most)
+    steps_per_epoch = _validate.integer("steps_per_epoch", steps_per_epoch, 1, _MAX_ENTRIES)
     epochs = _validate.integer("epochs", epochs, 0, most // steps_per_epoch)
     learning_rate = _validate.size("learning_rate", learning_rate)
     keep = 1 - _validate.real("drop_rate", drop_rate, 0.0, 1.0)
+    if keep == 0.0:  # nothing moves, whatever a step would make of it
+        return np.tile(start**2, (epochs * steps_per_epoch + 1, 1))
     shrink, gain = (1 - learning_rate * curvature) ** 2, learning_rate**2 * variance
     moments = np.empty((epochs * steps_per_epoch + 1, start.size))
     moments[0] = start**2
@@ -122,8 +124,8 @@ def epoch_mask_moments(
 
 def _vector(start: ArrayLike) -> Array:
     vector = _sized("start", start, _LARGEST)
-    if vector.ndim != 1:
-        raise ValueError(f"start must have shape (d,), got shape {vector.shape}")
+    if vector.ndim != 1 or vector.size > _MAX_ENTRIES:
+        raise ValueError(f"start must have shape (d,) with d at most {_MAX_ENTRIES}, got shape {vector.shape}")
     return vector
 
 

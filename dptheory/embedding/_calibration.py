@@ -88,7 +88,7 @@ def output_mu(
         0.7003
     """
     first, second, noise, residual_noise = (
-        float(_validate.scale(name, _validate.real(name, value, 0.0)))
+        _validate.size(name, value, zero=True)
         for name, value in (
             ("embedding_clip", embedding_clip),
             ("residual_clip", residual_clip),
@@ -180,7 +180,7 @@ def output_noise_ratio(
         >>> round(release_noise_ratio(epsilon=8.0, delta=1e-5), 3)
         0.849
     """
-    first, second = _sizes.positive("embedding_clip", embedding_clip), _sizes.positive("residual_clip", residual_clip)
+    first, second = _validate.size("embedding_clip", embedding_clip), _validate.size("residual_clip", residual_clip)
     pair = release_noise_ratio(epsilon=epsilon, delta=delta, steps=steps, adjacency=adjacency)
     return math.sqrt((1.0 + _sizes.embedding_share(first, second)) / 2.0) * pair
 

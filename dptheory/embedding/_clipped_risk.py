@@ -62,13 +62,13 @@ def biased_descent_risk(
         >>> round(found.lower, 4), round(found.upper, 4)
         (2.0, 5.6667)
     """
-    smoothness = _risk.size("smoothness", smoothness)
+    smoothness = _validate.size("smoothness", smoothness, *_risk.RANGE)
     steps = _validate.integer("steps", steps, 1, _MOST_STEPS)
     noise_energy = _validate.real("noise_energy", noise_energy, 0.0, 1e120)
-    bias = _validate.size("bias", bias, 1e-60, 1e60, zero=True)
+    bias = _validate.size("bias", bias, *_risk.RANGE, zero=True)
     return _bounds(
         smoothness,
-        _validate.size("initial_distance", initial_distance, 1e-60, 1e60, zero=True),
+        _validate.size("initial_distance", initial_distance, *_risk.RANGE, zero=True),
         steps,
         noise_energy,
         bias,
@@ -158,8 +158,11 @@ def best_residual_clip(
     dim = _validate.integer("dim", dim, 1, _MOST_COUNT)
     kept = _validate.integers("subspace_dims", subspace_dims, 1, dim)
     train_size = _validate.integer("train_size", train_size, 1, _MOST_COUNT)
-    smoothness, mu = _risk.size("smoothness", smoothness), _risk.size("mu", mu)
-    distance, lipschitz = _risk.size("initial_distance", initial_distance), _risk.size("lipschitz", lipschitz)
+    smoothness, mu = _validate.size("smoothness", smoothness, *_risk.RANGE), _validate.size("mu", mu, *_risk.RANGE)
+    distance, lipschitz = (
+        _validate.size("initial_distance", initial_distance, *_risk.RANGE),
+        _validate.size("lipschitz", lipschitz, *_risk.RANGE),
+    )
     norms = _validate.nonnegative("residual_norms", residual_norms)
     if norms.ndim != 2 or len(norms) != len(kept) or not norms.size or (norms > lipschitz).any():
         raise ValueError(

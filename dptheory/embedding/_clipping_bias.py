@@ -56,7 +56,10 @@ def clipping_bias(
         (array([-2.4, -3.2]), 0.0, 16.0)
     """
     w, r = _sizes.pairs(embeddings, residuals)
-    first, second = _sizes.size("embedding_clip", embedding_clip), _sizes.size("residual_clip", residual_clip)
+    first, second = (
+        _validate.size("embedding_clip", embedding_clip, zero=True),
+        _validate.size("residual_clip", residual_clip, zero=True),
+    )
     return _bias(w, r, _clipped(w, first), _clipped(r, second))
 
 
@@ -89,7 +92,7 @@ def joint_clipping_bias(
         (array([-2.4]), array([-3.2]))
     """
     w, r = _sizes.pairs(embeddings, residuals)
-    clip_norm = _sizes.positive("clip_norm", clip_norm)
+    clip_norm = _validate.size("clip_norm", clip_norm)
     share = _validate.real("residual_share", residual_share, 0.0, 1.0)
     both = clip_rows(np.hstack([w, r]), clip_norm=clip_norm)
     kept = both[:, w.shape[1] :]

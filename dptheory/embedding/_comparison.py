@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dptheory.embedding import _sizes
+from dptheory import _validate
 from dptheory.embedding._mse import (
     GepMse,
     LargestRatios,
@@ -57,9 +57,9 @@ def compare_releases(
         dim: p, in 1..1e12.
         subspace_dim: k, in 0..p.
         clip_norm: S of the gradients, and of the embeddings, in [1e-70, 1e70].
-        residual_clip: S2, 0 or in [1e-70, 1e70].
+        residual_clip: S2 in [1e-70, 1e70].
         mu: privacy of one release, in [1e-70, 1e70]; add-remove.
-        epsilon: in place of ``mu``, with ``delta``; > 0.
+        epsilon: in place of ``mu``, with ``delta``; > 0, with a mu in its range.
         delta: in place of ``mu``, with ``epsilon``; in (0, 1).
         residual_norm: \|r|, norm of the summed residual, which the embedding alone loses.
 
@@ -78,8 +78,8 @@ def compare_releases(
         True
     """
     mu = _privacy(mu, epsilon, delta)
-    clip_norm = _sizes.positive("clip_norm", clip_norm)
-    residual_clip = _sizes.size("residual_clip", residual_clip)
+    clip_norm = _validate.size("clip_norm", clip_norm)
+    residual_clip = _validate.size("residual_clip", residual_clip)
     return ReleaseComparison(
         mu=mu,
         mse=gep_mse(
@@ -110,8 +110,14 @@ def compare_releases(
 def _privacy(mu: float | None, epsilon: float | None, delta: float | None) -> float:
     """``mu``, or the mu that (epsilon, delta) allows for."""
     if mu is not None and epsilon is None and delta is None:
-        return _sizes.positive("mu", mu)
+        return _validate.size("mu", mu)
     if mu is not None or epsilon is None or delta is None:
         given = f"mu={mu!r}, epsilon={epsilon!r} and delta={delta!r}"
         raise ValueError(f"mu must be given, or epsilon and delta in its place, got {given}")
-    return gaussian_mu(epsilon, delta)
+    found = gaussian_mu(epsilon, delta)
+    if not _validate.SMALLEST <= found <= _validate.LARGEST:
+        raise ValueError(
+            f"epsilon and delta must allow for a mu in [{_validate.SMALLEST:g}, {_validate.LARGEST:g}], "
+            f"got {epsilon!r} and {delta!r}: mu = {found:g}"
+        )
+    return found

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dptheory import _validate
 from dptheory.embedding import _clipping_bias as clipping
 from dptheory.embedding import _release, _sizes
 
@@ -45,7 +46,7 @@ def gep_mse(
     residual_norm: float = 0.0,
     embedding_clip: float | None = None,
 ) -> GepMse:
-    r"""n^2 MSE where no gradient is clipped: the noise, and for B-GEP the lost residual.
+    r"""n^2 MSE where no gradient is clipped: the noise, and the lost residual for B-GEP, for every way of GEP if S2 = 0.
 
     plain p S^2/mu^2; embedding_only k S1^2/mu^2 + |r|^2; published 2 (k S1^2 + p S2^2)/mu^2; published_sum
     (1 + a) (k S1^2 + p S2^2)/mu^2 with a = S1^2/(S1^2 + S2^2); optimal and joint as in
@@ -55,7 +56,7 @@ def gep_mse(
         dim: p, in 1..1e12.
         subspace_dim: k, in 0..p.
         clip_norm: S, in [1e-70, 1e70].
-        residual_clip: S2, 0 or in [1e-70, 1e70]; 0 drops the residual.
+        residual_clip: S2, 0 or in [1e-70, 1e70]; 0 drops the residual, and every way but plain loses it.
         mu: privacy of everything released in a step, in [1e-70, 1e70]; add-remove.
         residual_norm: |r|, norm of the sum of the residuals.
         embedding_clip: S1; S where it is not given.
@@ -75,25 +76,31 @@ def gep_mse(
         (0.087, 0.068, 0.067)
     """
     dim, subspace_dim = _sizes.dimensions(dim, subspace_dim)
-    clip_norm, residual_clip = _sizes.positive("clip_norm", clip_norm), _sizes.size("residual_clip", residual_clip)
-    mu, lost = _sizes.positive("mu", mu), _sizes.size("residual_norm", residual_norm)
-    first = clip_norm if embedding_clip is None else _sizes.size("embedding_clip", embedding_clip)
+    clip_norm, residual_clip = (
+        _validate.size("clip_norm", clip_norm),
+        _validate.size("residual_clip", residual_clip, zero=True),
+    )
+    mu, lost = _validate.size("mu", mu), _validate.size("residual_norm", residual_norm, zero=True)
+    first = clip_norm if embedding_clip is None else _validate.size("embedding_clip", embedding_clip, zero=True)
     embedding, residual = subspace_dim * (first / mu) ** 2, dim * (residual_clip / mu) ** 2
+    dropped = 0.0 if residual_clip else lost**2
     return GepMse(
         plain=dim * (clip_norm / mu) ** 2,
         embedding_only=embedding + lost**2,
-        published=2 * (embedding + residual),
-        published_sum=(1 + _sizes.embedding_share(first, residual_clip)) * (embedding + residual),
+        published=2 * (embedding + residual) + dropped,
+        published_sum=(1 + _sizes.embedding_share(first, residual_clip)) * (embedding + residual) + dropped,
         optimal=_release.split_noise(
             dim=dim, subspace_dim=subspace_dim, embedding_clip=first, residual_clip=residual_clip, mu=mu
-        ).energy,
+        ).energy
+        + dropped,
         joint=_release.joint_clip(
             dim=dim,
             subspace_dim=subspace_dim,
             clip_norm=clip_norm,
             residual_share=min(1.0, residual_clip / clip_norm),
             mu=mu,
-        ).energy,
+        ).energy
+        + dropped,
     )
 
 
@@ -129,7 +136,10 @@ def clipped_gep_mse(
     """
     w, r = _sizes.pairs(embeddings, residuals)
     dim, subspace_dim = w.shape[1] + r.shape[1], w.shape[1]
-    clip_norm = _sizes.positive("clip_norm", clip_norm)
+    clip_norm, residual_clip = (
+        _validate.size("clip_norm", clip_norm),
+        _validate.size("residual_clip", residual_clip, zero=True),
+    )
     first = clip_norm if embedding_clip is None else embedding_clip
     noise = gep_mse(
         dim=dim,
@@ -234,7 +244,7 @@ def least_residual_energy(
         dim: p, in 1..1e12.
         subspace_dim: k, in 0..p.
         clip_norm: S = S1, in [1e-70, 1e70].
-        residual_clip: S2, 0 or in [1e-70, 1e70].
+        residual_clip: S2 in [1e-70, 1e70]; 0 would release no residual.
         mu: in [1e-70, 1e70]; add-remove.
 
     Returns:
@@ -252,8 +262,8 @@ def least_residual_energy(
         (1503, 1309)
     """
     dim, k = _sizes.dimensions(dim, subspace_dim)
-    clip_norm, residual_clip = _sizes.positive("clip_norm", clip_norm), _sizes.size("residual_clip", residual_clip)
-    unit, ratio, q = (clip_norm / _sizes.positive("mu", mu)) ** 2, residual_clip / clip_norm, dim - k
+    clip_norm, residual_clip = _validate.size("clip_norm", clip_norm), _validate.size("residual_clip", residual_clip)
+    unit, ratio, q = (clip_norm / _validate.size("mu", mu)) ** 2, residual_clip / clip_norm, dim - k
     share = _sizes.embedding_share(clip_norm, residual_clip)
     cross = 2 * ratio * math.sqrt(k) * math.sqrt(q)
     joint = (q - k) * ratio**2 + cross * math.sqrt((1 - ratio) * (1 + ratio)) if ratio**2 <= q / dim else q

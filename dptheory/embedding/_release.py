@@ -59,10 +59,10 @@ def split_noise(*, dim: int, subspace_dim: int, embedding_clip: float, residual_
     """
     dim, subspace_dim = _sizes.dimensions(dim, subspace_dim)
     embedding_clip, residual_clip = (
-        _sizes.size("embedding_clip", embedding_clip),
-        _sizes.size("residual_clip", residual_clip),
+        _validate.size("embedding_clip", embedding_clip, zero=True),
+        _validate.size("residual_clip", residual_clip, zero=True),
     )
-    mu = _sizes.positive("mu", mu)
+    mu = _validate.size("mu", mu)
     return _least(dim, subspace_dim, embedding_clip, residual_clip, mu)
 
 
@@ -95,7 +95,7 @@ def joint_clip(*, dim: int, subspace_dim: int, clip_norm: float, residual_share:
         0.067
     """
     dim, subspace_dim = _sizes.dimensions(dim, subspace_dim)
-    clip_norm, mu = _sizes.positive("clip_norm", clip_norm), _sizes.positive("mu", mu)
+    clip_norm, mu = _validate.size("clip_norm", clip_norm), _validate.size("mu", mu)
     share = _validate.real("residual_share", residual_share, 0.0, 1.0)
     if share**2 <= (dim - subspace_dim) / dim:
         return _least(dim, subspace_dim, math.sqrt((1 - share) * (1 + share)) * clip_norm, share * clip_norm, mu)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from dptheory import _validate
 from dptheory.errors import ConditionError
 
-_SMALLEST, _LARGEST = 1e-60, 1e60  # squares and quotients of such numbers neither over- nor underflow
+RANGE = (1e-60, 1e60)  # squares and quotients of such numbers neither over- nor underflow
 _MOST_STEPS, _MOST_COUNT = 10**260, 10**15  # the best T of arguments in range is below 1e256
 
 
@@ -64,7 +64,7 @@ def noisy_descent_risk(*, smoothness: float, initial_distance: float, steps: int
         >>> risk.optimization, risk.noise
         (0.2, 0.25)
     """
-    smoothness = size("smoothness", smoothness)
+    smoothness = _validate.size("smoothness", smoothness, *RANGE)
     initial_distance = _distance(initial_distance)
     steps = _validate.integer("steps", steps, 1, _MOST_STEPS)
     noise_energy = _validate.real("noise_energy", noise_energy, 0.0, ends="[)")
@@ -101,10 +101,10 @@ def least_risk(*, smoothness: float, initial_distance: float, steps: int, lipsch
         >>> round(least_risk(smoothness=1.0, initial_distance=2.0, steps=10), 4)
         0.1667
     """
-    smoothness = size("smoothness", smoothness)
+    smoothness = _validate.size("smoothness", smoothness, *RANGE)
     initial_distance = _distance(initial_distance)
     steps = _validate.integer("steps", steps, 1, _MOST_STEPS)
-    lipschitz = _validate.real("lipschitz", lipschitz, _SMALLEST)
+    lipschitz = _validate.real("lipschitz", lipschitz, RANGE[0])
     slope = min(lipschitz, smoothness * initial_distance / (steps + 2))
     return slope * (initial_distance - slope * (steps + 2) / (2 * smoothness))
 
@@ -160,7 +160,7 @@ def excess_risk(
         (370, 0.00271)
     """
     dim, rest = _dimensions(dim, subspace_dim)
-    mu = size("mu", mu)
+    mu = _validate.size("mu", mu, *RANGE)
     lipschitz, clip = _clips(lipschitz, residual_clip)
     root = math.sqrt(dim - rest) * lipschitz + math.sqrt(rest) * clip
     return _at_steps(train_size, smoothness, initial_distance, (root / mu) ** 2, steps)
@@ -207,7 +207,7 @@ def excess_risk_as_published(
         (210, 0.00476)
     """
     dim, rest = _dimensions(dim, subspace_dim)
-    epsilon = size("epsilon", epsilon)
+    epsilon = _validate.size("epsilon", epsilon, *RANGE)
     log = -math.log(_validate.real("delta", delta, 0.0, 1.0, ends="()"))
     if epsilon >= 2 * log:
         raise ConditionError("gep.thm3.3", f"epsilon must be below 2 log(1/delta) = {2 * log:.6g}, got {epsilon!r}")
@@ -219,7 +219,7 @@ def excess_risk_as_published(
 def _at_steps(samples: int, smoothness: float, distance: float, per_step: float, steps: int | None) -> ExcessRisk:
     """The bound where T steps bring noise of energy T * per_step to the sum of n gradients."""
     samples = _validate.integer("train_size", samples, 1, _MOST_COUNT)
-    smoothness = size("smoothness", smoothness)
+    smoothness = _validate.size("smoothness", smoothness, *RANGE)
     distance = _distance(distance)
     energy = per_step / samples**2
     if steps is not None:
@@ -242,15 +242,9 @@ def _dimensions(dim: int, subspace_dim: int) -> tuple[int, int]:
 
 def _clips(lipschitz: float, residual_clip: float) -> tuple[float, float]:
     """G and rho."""
-    lipschitz = size("lipschitz", lipschitz)
+    lipschitz = _validate.size("lipschitz", lipschitz, *RANGE)
     return lipschitz, _validate.real("residual_clip", residual_clip, 0.0, lipschitz)
 
 
 def _distance(distance: float) -> float:
-    checked = _validate.real("initial_distance", distance, 0.0, _LARGEST)
-    return checked if checked == 0 else size("initial_distance, if not 0,", checked)
-
-
-def size(name: str, value: float) -> float:
-    """A positive number whose square neither over- nor underflows."""
-    return _validate.real(name, value, _SMALLEST, _LARGEST)
+    return _validate.size("initial_distance", distance, *RANGE, zero=True)

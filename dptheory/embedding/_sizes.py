@@ -19,16 +19,6 @@ def dimensions(dim: int, subspace_dim: int) -> tuple[int, int]:
     return dim, _validate.integer("subspace_dim", subspace_dim, 0, dim)
 
 
-def size(name: str, value: float) -> float:
-    """A number >= 0 whose square neither over- nor underflows."""
-    return float(_validate.scale(name, _validate.real(name, value, 0.0, ends="[)")))
-
-
-def positive(name: str, value: float) -> float:
-    """A number > 0 whose square neither over- nor underflows."""
-    return size(name, _validate.real(name, value, 0.0, ends="()"))
-
-
 def embedding_share(embedding_clip: float, residual_clip: float) -> float:
     """a = S1^2 / (S1^2 + S2^2); 0 where nothing is released of the embedding."""
     return (embedding_clip / math.hypot(embedding_clip, residual_clip)) ** 2 if embedding_clip else 0.0
@@ -44,6 +34,8 @@ def pairs(embeddings: ArrayLike, residuals: ArrayLike) -> tuple[Array, Array]:
             raise ValueError(f"{name} must have {allowed}, got {_validate.shown(value)}")
         found.append(array)
     w, r = found
-    if len(w) != len(r) or w.shape[1] + r.shape[1] == 0:
+    if len(w) != len(r):
         raise ValueError(f"residuals must have as many rows as embeddings, got shapes {r.shape} and {w.shape}")
+    if w.shape[1] + r.shape[1] == 0:
+        raise ValueError(f"embeddings must have a column where residuals have none, got shape {w.shape}")
     return w, r

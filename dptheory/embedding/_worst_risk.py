@@ -59,7 +59,7 @@ def worst_descent_risk(
         >>> round(worst.mean_value, 12), round(worst.mean_iterate_least, 12)
         (0.9, 0.8)
     """
-    smoothness = _risk.size("smoothness", smoothness)
+    smoothness = _validate.size("smoothness", smoothness, *_risk.RANGE)
     steps = _validate.integer("steps", steps, 1, _MOST_STEPS)
     noise_energy = _validate.real("noise_energy", noise_energy, 0.0, ends="[)")
     start = _risk.least_risk(smoothness=smoothness, initial_distance=initial_distance, steps=steps)

@@ -126,6 +126,7 @@ def freezing_bounds(
     """
     sizes = _sizes(layer_sizes)
     frozen_layers = frozen_count(frozen_layers, len(sizes))
+    clip_norm = _validate.size("clip_norm", clip_norm, 1e-35, 1e35)
     gap = _validate.real("objective_gap", objective_gap, 0.0, _LARGEST_SQUARE)
     dim, trainable = sum(sizes), sum(sizes[frozen_layers:])
 

@@ -48,7 +48,7 @@ def norm_growth(*, trainable_norms: ArrayLike, frozen_norms: ArrayLike, clip_nor
         2.0
     """
     kept, frozen = _validate.scale("trainable_norms", trainable_norms), _validate.scale("frozen_norms", frozen_norms)
-    clip_norm = _clip(clip_norm)
+    clip_norm = _validate.size("clip_norm", clip_norm)
     _match("frozen_norms", frozen, "trainable_norms", kept)
     return _growth(kept, frozen, clip_norm)
 
@@ -230,9 +230,9 @@ def freezing_effect(
     if norms.ndim != 2 or not norms.size or norms.shape[1] != len(sizes):
         raise ValueError(f"layer_norms must have the shape (samples, {len(sizes)}), got {np.shape(layer_norms)}")
     frozen_layers = frozen_count(frozen_layers, len(sizes))
-    clip_norm = _clip(clip_norm)
+    clip_norm = _validate.size("clip_norm", clip_norm)
     batch_size = _validate.integer("batch_size", batch_size, 1, _MAX_BATCH)
-    noise = _positive("noise_multiplier", noise_multiplier) * clip_norm / batch_size
+    noise = _validate.size("noise_multiplier", noise_multiplier) * clip_norm / batch_size
     alignment = _validate.real("alignment", alignment, 0.0, 1.0, ends="(]")
     kept = np.linalg.norm(norms[:, frozen_layers:], axis=1)
     frozen = np.linalg.norm(norms[:, :frozen_layers], axis=1)
@@ -273,14 +273,6 @@ def _sizes(layer_sizes: ArrayLike) -> list[int]:
     return found
 
 
-def _positive(name: str, value: float) -> float:
-    return float(_validate.scale(name, _validate.real(name, value, 0.0, ends="()")))
-
-
-def _clip(clip: float) -> float:
-    return _positive("clip_norm", clip)
-
-
 def _batch(trainable: ArrayLike, frozen_norms: ArrayLike, clip: float) -> tuple[Array, Array, float]:
     samples = _validate.bounded("trainable_gradients", trainable)
     if samples.ndim != 2 or not samples.size:
@@ -288,7 +280,7 @@ def _batch(trainable: ArrayLike, frozen_norms: ArrayLike, clip: float) -> tuple[
     frozen = _validate.scale("frozen_norms", frozen_norms)
     if frozen.shape not in ((), (len(samples),)):
         raise ValueError(f"frozen_norms must have the shape ({len(samples)},), got {frozen.shape}")
-    return samples, frozen, _clip(clip)
+    return samples, frozen, _validate.size("clip_norm", clip)
 
 
 def _match(name: str, value: Array, other: str, reference: Array) -> None:

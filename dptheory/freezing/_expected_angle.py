@@ -23,11 +23,11 @@ def expected_angle(dim: int, *, snr: float, bias_angle: float = 0.0) -> float:
     .. math:: E\gamma = \gamma^B + 2\int_{\gamma^B}^{\pi/2} E\,\Phi(-\kappa\rho\sin t)\,dt
 
     with kappa = snr and rho the length of the projection of a uniform unit vector of R^dim onto a plane,
-    P(rho^2 > x) = (1 - x)^(dim/2 - 1). It rises with bias, and falls with snr if bias <= pi/2. It is pi/2 at bias = pi/2 and for
-    snr = 0.
+    P(rho^2 > x) = (1 - x)^(dim/2 - 1). It rises with ``bias_angle``, and falls with snr if ``bias_angle`` <= pi/2. It is
+    pi/2 for ``bias_angle`` = pi/2 and for snr = 0.
 
     Args:
-        dim: number of entries, 1..1e9; in one dimension bias is 0 or pi.
+        dim: number of entries, 1..1e9; in one dimension ``bias_angle`` is 0 or pi.
         snr: kappa = |s| / tau, in [0, inf].
         bias_angle: angle between u and s in radians, in [0, pi].
 
@@ -47,11 +47,11 @@ def expected_angle(dim: int, *, snr: float, bias_angle: float = 0.0) -> float:
     dim = _validate.integer("dim", dim, 1, _MAX_DIM)
     snr = _validate.real("snr", snr, 0.0)
     bias_angle = _validate.real("bias_angle", bias_angle, 0.0, math.pi)
+    if dim == 1 and bias_angle not in (0.0, math.pi):
+        raise ValueError(f"bias_angle must be 0 or pi in one dimension, got {bias_angle!r}")
     if bias_angle > math.pi / 2:
         return math.pi - expected_angle(dim, snr=snr, bias_angle=math.pi - bias_angle)
     if dim == 1:
-        if bias_angle:
-            raise ValueError(f"bias_angle must be 0 or pi in one dimension, got {bias_angle!r}")
         return math.pi * float(ndtr(-snr))
     if math.isinf(snr):
         return bias_angle

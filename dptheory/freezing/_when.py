@@ -109,16 +109,16 @@ def best_layer_steps(
 
     Args:
         layer_sizes: numbers of parameters, integers of 0..1e9, shape (layers,), or (layers, parts) where a layer has parts of
-            different curvature (0 fills up rows).
-        gradient_norms: norm of the gradient now, 0 or in [1e-35, 1e35], the same shape.
+            different curvature (0 fills up rows); one above 0.
+        gradient_norms: norm of the gradient now, 0 or in [1e-35, 1e35], the same shape; 0 where the size is 0.
         curvature: lambda of each part in [1e-35, 1e35], the same shape.
-        learning_rate: eta in [1e-70, 2 / largest curvature), a number or shape (steps,).
+        learning_rate: eta in [1e-70, 2 / largest curvature of a part of size above 0), a number or shape (steps,).
         steps: T, 1..1e5; steps x layers x parts x layers at most 5e7.
         clip_norm: C in [1e-35, 1e35].
         noise_multiplier: sigma, 0 or in [1e-35, 1e35].
         batch_size: B, 1..1e12.
         deviation_norm: root of v, the mean squared deviation of an example's gradient in each part, of independent draws, 0 or in
-            [1e-35, 1e35]; the same shape or a number.
+            [1e-35, 1e35]; the same shape, 0 where the size is 0, or a number for all parts of size above 0.
 
     Returns:
         The best steps and the losses with and without freezing, layer by layer.
@@ -257,25 +257,24 @@ def _parts(
     most = min(_MAX_STEPS, _MAX_WORK // (sizes.size * len(sizes)))
     if most < 1:
         raise ValueError(f"layer_sizes must have layers x layers x parts at most {_MAX_WORK}, got shape {shape}")
-    squares = _of_shape("gradient_norms", gradient_norms, layer_sizes, shape) ** 2
+    real = sizes > 0
+    if not real.any():
+        raise ValueError(f"layer_sizes must hold a size above 0, got {_validate.shown(layer_sizes)}")
+    norms = _of_parts("gradient_norms", gradient_norms, layer_sizes, real)
     curved = _of_shape("curvature", curvature, layer_sizes, shape)
     if not (curved > 0).all():
         raise ValueError(f"curvature must hold numbers in [{_SMALL:g}, {_LARGE:g}], got {_validate.shown(curvature)}")
     spread = _sized("deviation_norm", deviation_norm)
-    deviations = (
-        np.broadcast_to(spread, shape)
-        if not spread.ndim
-        else _of_shape("deviation_norm", deviation_norm, layer_sizes, shape)
-    )
+    deviations = spread * real if not spread.ndim else _of_parts("deviation_norm", deviation_norm, layer_sizes, real)
     steps = _validate.integer("steps", steps, 1, most)
-    longest = math.nextafter(2 / float(curved.max()), 0)
-    rates = np.broadcast_to(_validate.per_step("learning_rate", learning_rate, steps, 1e-70, longest), steps)
+    largest = float(curved[real].max())
+    rates = _validate.per_step("learning_rate", learning_rate, steps, 1e-70, 2 / largest, ends="[)")
     return _Parts(
         sizes=sizes,
-        squares=squares,
-        curvature=curved,
+        squares=norms**2,
+        curvature=np.where(real, curved, largest),
         deviation_norm=deviations,
-        rates=rates,
+        rates=np.broadcast_to(rates, steps),
         batch_size=_validate.integer("batch_size", batch_size, 1, 10**12),
     )
 
@@ -292,3 +291,11 @@ def _of_shape(name: str, value: ArrayLike, like: ArrayLike, shape: tuple[int, ..
     if array.shape != np.shape(like):
         raise ValueError(f"{name} must have the shape of layer_sizes, {np.shape(like)}, got shape {array.shape}")
     return array.reshape(shape)
+
+
+def _of_parts(name: str, value: ArrayLike, like: ArrayLike, real: NDArray[np.bool_]) -> Array:
+    """What only parts with entries have."""
+    array = _of_shape(name, value, like, real.shape)
+    if array[~real].any():
+        raise ValueError(f"{name} must be 0 where layer_sizes is 0, got {_validate.shown(value)}")
+    return array

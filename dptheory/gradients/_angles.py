@@ -166,7 +166,7 @@ class DistortionAngle:
             The angle in radians; 0 where the smallest angles already have this probability, as without noise.
 
         Raises:
-            ValueError: a probability outside its range.
+            ValueError: a probability outside its range, or a dim of 1, where the angle is 0 or pi.
 
         Source: LF, Definition 3.2 (lf.angle_law).
 

@@ -29,13 +29,13 @@ def angle_variance(dim: int, *, snr: float, bias_angle: float = 0.0) -> float:
 
     .. math:: \cos\gamma = \cos\gamma^B \cos\gamma^{BP} + \sin\gamma^B \sin\gamma^{BP} \cos\phi
 
-    with gamma^B = bias, gamma^BP of the law of :class:`dptheory.gradients.DistortionAngle` and phi independent of it, of density
-    proportional to sin(phi)^(dim - 3) on [0, pi], or 0 or pi with equal chances for dim = 2. The variance is a double integral
-    over the two, by quadrature to about 1e-9 relative. At bias = 0 it is :meth:`dptheory.gradients.DistortionAngle.var`. It
-    falls as snr rises, at every bias angle.
+    with gamma^B = ``bias_angle``, gamma^BP of the law of :class:`dptheory.gradients.DistortionAngle` and phi independent of
+    it, of density proportional to sin(phi)^(dim - 3) on [0, pi], or 0 or pi with equal chances for dim = 2. The variance is a
+    double integral over the two, by quadrature to about 1e-9 relative. At ``bias_angle`` = 0 it is
+    :meth:`dptheory.gradients.DistortionAngle.var`. It falls as snr rises, at every ``bias_angle``.
 
     Args:
-        dim: number of entries, 1..1e9; in one dimension bias is 0 or pi.
+        dim: number of entries, 1..1e9; in one dimension ``bias_angle`` is 0 or pi.
         snr: kappa = |s| / tau, in [0, inf].
         bias_angle: angle between u and s in radians, in [0, pi].
 

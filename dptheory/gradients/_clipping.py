@@ -300,8 +300,7 @@ def _is_almost_fixed(grad_norm: float, dim: int, deviation: float, bound: float)
 
 def _is_thin(grad_norm: float, dim: int, deviation: float, bound: float) -> bool:
     """Is xi so small that the first order, off by s^2 dim / |w|^2, loses less than |w|^2 / s^2 less C^2 / s^2 does?"""
-    share = deviation / max(grad_norm, bound)
-    return dim * share**3 <= 1e-17
+    return deviation / max(grad_norm, bound) <= math.cbrt(1e-17 / dim)
 
 
 def _chi_square(freedom: int, noncentrality: float) -> QuadraticForm:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
 from dptheory.gradients._clipping import gaussian_clip_moments
+from dptheory.gradients._masks import kept_entries
 from dptheory.gradients._quadratic_form import QuadraticForm
 
 Array = NDArray[np.float64]
@@ -233,7 +234,7 @@ def clipped_gradient_mse(
     clip_norm = _validate.size("clip_norm", clip_norm)
     noise_multiplier = _validate.real("noise_multiplier", noise_multiplier, 0.0, _validate.LARGEST)
     batch_size = _validate.integer("batch_size", batch_size, 1, _MAX_BATCH)
-    kept = _kept(dim, drop_rate)
+    kept = kept_entries(dim=dim, drop_rate=drop_rate)
     norms = np.array([math.sqrt(kept / dim) * grad_norm])
     if masked_norms is not None:
         norms = _validate.nonnegative("masked_norms", masked_norms)
@@ -264,15 +265,6 @@ def clipped_gradient_mse(
         )
 
     return MseBreakdown(full=error(np.array([grad_norm]), dim), masked=error(norms, kept))
-
-
-def _kept(dim: int, drop_rate: float) -> int:
-    """Number of entries that a mask keeps."""
-    drop_rate = _validate.real("drop_rate", drop_rate, 0.0, 1.0, ends="[)")
-    kept = round((1.0 - drop_rate) * dim)
-    if abs((1.0 - drop_rate) * dim - kept) > 1e-6 or kept == 0:
-        raise ValueError(f"drop_rate must leave a whole number >= 1 of the {dim} entries, got {drop_rate!r}")
-    return kept
 
 
 def _expected_max(form: QuadraticForm, n: int) -> float:

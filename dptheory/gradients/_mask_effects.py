@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory.gradients._clipping import clip
 from dptheory.gradients._snr_slope import small_snr_slope
 
 Array = NDArray[np.float64]
@@ -125,9 +126,5 @@ def posterior_freeze(gradients: ArrayLike, *, clip_norm: float, keep: int) -> Po
         )
     clip_norm = _validate.size("clip_norm", clip_norm)
     share = _validate.integer("keep", keep, 1, gradients.shape[1]) / gradients.shape[1]
-    largest = np.abs(gradients).max(axis=1, keepdims=True)
-    scaled = np.divide(gradients, largest, out=np.zeros_like(gradients), where=largest > 0)
-    norms = np.linalg.norm(scaled, axis=1, keepdims=True)  # of the scaled rows: no square overflows
-    unit = np.divide(scaled, norms, out=np.zeros_like(scaled), where=norms > 0)
-    clipped = np.where(largest * norms > clip_norm, clip_norm * unit, gradients).mean(axis=0)
+    clipped = clip(gradients, clip_norm=clip_norm).mean(axis=0)
     return PosteriorFreeze(mean=share * clipped, mean_square=share * float(clipped @ clipped))

@@ -28,7 +28,7 @@ _BISECTIONS = 26
 _EDGE = 60.0  # of the bisection's variable y; above 33 on the right 1 + exp(-y) would round to 1
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class QuadraticForm:
     r"""The law of :math:`\sum_j p_j \chi^2_{m_j}(\delta_j)`, the terms independent.
 
@@ -162,24 +162,16 @@ class QuadraticForm:
 
     def _exponent(self, s: NDArray[np.complex128], x: Array) -> NDArray[np.complex128]:
         """K(s) - s x for s of shape (..., nodes) and x of shape (...)."""
-        p, m, delta = self.weights, self.freedoms, self.noncentralities
-        z = 2.0 * p * s[..., None]
-        # log(1 - z) in real arithmetic: NumPy's complex log1p loses the digits of small z. 2^-1000 keeps log(0) finite.
-        small = np.abs(z.real) < 0.5
-        modulus = np.where(
-            small,
-            np.log1p(np.where(small, z.real * (z.real - 2.0) + z.imag**2, 0.0)),
-            np.log((1.0 - z.real) ** 2 + z.imag**2 + 2.0**-1000),
-        )
-        angle = np.arctan2(-z.imag, 1.0 - z.real)
-        total = (modulus @ (-0.25 * m)) + 1j * (angle @ (-0.5 * m))
         x = x.reshape(x.shape + (1,) * (s.ndim - x.ndim))
-        if not delta.any():
-            return np.asarray(total - s * x)
         # Near s = 0 the part linear in s is taken out of both terms, which would cancel.
         near = np.abs(s[..., :1]) * float(self.weights.max()) < 0.25
-        forced = delta * z / (2.0 * (1.0 - z)) * np.where(near[..., None], z, 1.0)
-        return np.asarray(total + forced.sum(axis=-1) - s * (x - np.where(near, float(p @ delta), 0.0)))
+        linear = float(self.weights @ self.noncentralities)
+        terms = (self.weights, self.freedoms, self.noncentralities)
+        parts = math.ceil(self.weights.size * s.size / _CELLS)
+        total = sum(
+            _cumulant(s, near, *part) for part in zip(*(np.array_split(one, parts) for one in terms), strict=True)
+        )
+        return np.asarray(total - s * (x - np.where(near, linear, 0.0)))
 
     def _saddle(self, x: Array, right: NDArray[np.bool_]) -> Array:
         """Minimum over s of K(s) - s x - log|s|, s > 0 for the right tail and s < 0 for the left; four digits suffice."""
@@ -194,8 +186,8 @@ class QuadraticForm:
             middle = 0.5 * (low + high)
             s = point(middle)
             p, m, delta = self.weights, self.freedoms, self.noncentralities
-            ratio = p / (1.0 - 2.0 * p * s[:, None])
-            slope = ratio @ m + (ratio**2) @ (delta / p) - 1.0 / s - x
+            gone = 1.0 / (1.0 - 2.0 * p * s[:, None])
+            slope = (p * gone) @ m + (p * gone**2) @ delta - 1.0 / s - x
             low, high = np.where(slope < 0.0, middle, low), np.where(slope < 0.0, high, middle)
         return point(0.5 * (low + high))
 
@@ -211,3 +203,23 @@ class QuadraticForm:
         values = (np.exp(self._exponent(s, x)) / s * speed).imag
         values[:, 0] *= 0.5
         return np.asarray(np.abs(values.sum(axis=1)) * _STEP / math.pi)
+
+
+def _cumulant(
+    s: NDArray[np.complex128], near: NDArray[np.bool_], p: Array, m: Array, delta: Array
+) -> NDArray[np.complex128]:
+    """K(s) of some terms for s of shape (..., nodes), without the part linear in s of the noncentralities where ``near``."""
+    z = 2.0 * p * s[..., None]
+    # log(1 - z) in real arithmetic: NumPy's complex log1p loses the digits of small z. 2^-1000 keeps log(0) finite.
+    small = np.abs(z.real) < 0.5
+    modulus = np.where(
+        small,
+        np.log1p(np.where(small, z.real * (z.real - 2.0) + z.imag**2, 0.0)),
+        np.log((1.0 - z.real) ** 2 + z.imag**2 + 2.0**-1000),
+    )
+    angle = np.arctan2(-z.imag, 1.0 - z.real)
+    free = (modulus @ (-0.25 * m)) + 1j * (angle @ (-0.5 * m))
+    if not delta.any():
+        return np.asarray(free)
+    forced = delta * z / (2.0 * (1.0 - z)) * np.where(near[..., None], z, 1.0)
+    return np.asarray(free + forced.sum(axis=-1))

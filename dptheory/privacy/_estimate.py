@@ -50,8 +50,8 @@ def estimated_noise_multiplier(*, epsilon: float, delta: float, sampling_rate: f
         return math.log(-found) - math.log(-math.log(asked.delta))
 
     # The central limit: mu = q sqrt(T (exp(1 / sigma^2) - 1)); and what is enough without subsampling.
-    limit = -0.5 * math.log(math.log1p((mu / (sampling_rate * math.sqrt(steps))) ** 2))
-    start = min(limit, 0.5 * math.log(steps) - math.log(mu))
+    limit = -0.5 * math.log(math.log1p((mu / (asked.sampling_rate * math.sqrt(asked.steps))) ** 2))
+    start = min(limit, 0.5 * math.log(asked.steps) - math.log(mu))
     low, high = map(math.log, NOISE)
     if start <= low or start >= high:
         return NOISE[0] if start <= low else NOISE[1]

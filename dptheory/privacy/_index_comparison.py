@@ -89,6 +89,8 @@ def compare_index_accountings(
         given = f"{sampling_rate!r} and {noise_multiplier!r}"
         raise ValueError(f"sampling_rate and noise_multiplier must be given together, got {given}")
 
+    epsilon = _validate.real("epsilon", epsilon, 0.0, ends="()")
+
     def choice(theta: float) -> IndexChoice:
         return IndexChoice(theta=theta, retained_gain=pruning.retained_gain(dim, keep, theta=theta))
 

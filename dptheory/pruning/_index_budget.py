@@ -45,7 +45,7 @@ def theta_for_budget(*, epsilon: float, dim: int, keep: int, steps: int = 1, gro
 
     Args:
         epsilon: total pure-DP budget of the indices, > 0.
-        dim, keep: size of one group and number kept in it, 1 <= keep < dim.
+        dim, keep: size of one group, 2..1e7, and number kept in it, 1 <= keep < dim.
         steps, groups: numbers of steps and of groups per step, 1..1e12.
 
     Returns:
@@ -61,13 +61,17 @@ def theta_for_budget(*, epsilon: float, dim: int, keep: int, steps: int = 1, gro
         >>> round(theta_for_budget(epsilon=1.0, dim=256, keep=26), 5)
         0.01923
     """
+    epsilon, dim, keep, releases = _checked(epsilon, dim, keep, steps, groups)
+    return epsilon / (releases * index_sensitivity(dim, keep))
+
+
+def _checked(epsilon: float, dim: int, keep: int, steps: int, groups: int) -> tuple[float, int, int, int]:
+    """epsilon, dim, keep and the number of releases, steps * groups."""
     epsilon = _validate.real("epsilon", epsilon, 0.0, ends="()")
     dim = _validate.integer("dim", dim, 2, _MAX_DIM)
     keep = _validate.integer("keep", keep, 1, dim - 1)
-    releases = _validate.integer("steps", steps, 1, _MAX_RELEASES) * _validate.integer(
-        "groups", groups, 1, _MAX_RELEASES
-    )
-    return epsilon / (releases * index_sensitivity(dim, keep))
+    steps = _validate.integer("steps", steps, 1, _MAX_RELEASES)
+    return epsilon, dim, keep, steps * _validate.integer("groups", groups, 1, _MAX_RELEASES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,10 +112,11 @@ def index_budget(*, epsilon: float, dim: int, keep: int, steps: int = 1, groups:
         >>> f"{index_budget(epsilon=1.0, dim=256, keep=26, steps=1000, groups=10_547).retained_gain:.1e}"
         '3.3e-10'
     """
-    theta = theta_for_budget(epsilon=epsilon, dim=dim, keep=keep, steps=steps, groups=groups)
+    epsilon, dim, keep, releases = _checked(epsilon, dim, keep, steps, groups)
+    theta = epsilon / (releases * index_sensitivity(dim, keep))
     rho = SubsetMallows(dim, keep, theta=theta).retained_gain()
     # KL(P, U) + KL(U, P) is 2 N mu theta rho; theta * rho on its own may underflow.
-    scale = steps * groups * 2.0 * keep * (dim - keep) / dim
+    scale = releases * 2.0 * keep * (dim - keep) / dim
     pinsker = 0.5 * math.sqrt(scale) * math.sqrt(theta) * math.sqrt(rho)
     return IndexBudget(theta=theta, retained_gain=rho, total_variation=min(math.tanh(epsilon / 4), pinsker))
 
@@ -144,7 +149,7 @@ def sparse_index_budget(
         epsilon: total pure-DP budget of the indices, > 0.
         nonzeros: s, entries of the whole gradient (all groups) that one example can change, >= 1. Where neighbours replace an
             example it is twice as many as an example has.
-        dim, keep: size of one group and number kept in it, 1 <= keep < dim.
+        dim, keep: size of one group, 2..1e7, and number kept in it, 1 <= keep < dim.
         steps, groups: numbers of steps and of groups per step, 1..1e12.
 
     Returns:

@@ -11,8 +11,9 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from dptheory import _validate, pruning
-from dptheory.pruning import _mallows
+from dptheory import _validate
+from dptheory.pruning._error import noise_mse, random_k_mse, retained_gain, top_k_gain
+from dptheory.pruning._mallows import index_sensitivity
 
 Array = NDArray[np.float64]
 
@@ -172,16 +173,16 @@ def released_top_k_mse(dim: int, keep: int, *, sigma_g: float, noise_std: float)
         >>> round(float(released_top_k_mse(256, 26, sigma_g=1.0, noise_std=3.0)), 1), float(random_k_mse(256, 26, sigma_g=1.0))
         (1158.6, 230.0)
     """
+    dim = _validate.integer("dim", dim, 1, 10**9)
+    keep = _validate.integer("keep", keep, 1, dim)
     sigma_g, noise_std = (
         _validate.size("sigma_g", sigma_g, zero=True),
         _validate.size("noise_std", noise_std, zero=True),
     )
     random = float(
-        pruning.random_k_mse(dim, keep, sigma_g=sigma_g)
-        + pruning.noise_mse(keep=keep, clip_norm=1.0, noise_multiplier=noise_std)
+        random_k_mse(dim, keep, sigma_g=sigma_g) + noise_mse(keep=keep, clip_norm=1.0, noise_multiplier=noise_std)
     )
-    gain = float(pruning.random_k_mse(dim, keep, sigma_g=1.0) - pruning.top_k_mse(dim, keep, sigma_g=1.0))
-    return random + (noise_std**2 - sigma_g**2) * gain
+    return random + (noise_std**2 - sigma_g**2) * dim * top_k_gain(dim, keep, "exact")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +212,7 @@ def selection_gains(
     Args:
         zcdp_rho: zCDP budget of the indices in one step, in [1e-70, 1e70]; ``released`` does not use it.
         dim, keep: size of one group and number kept in it, 1 <= keep < dim <= 1e7.
-        groups: number of groups, >= 1.
+        groups: number of groups, 1..1e12.
         sigma_g: standard deviation of an entry of the summed gradient, in [1e-70, 1e70].
         clip_norm: clipping norm C, in [1e-70, 1e70].
         noise_multiplier: sigma of the values, in [0, 1e70], sigma C at most 1e70 sigma_g.
@@ -234,7 +235,7 @@ def selection_gains(
     zcdp_rho = _validate.size("zcdp_rho", zcdp_rho)
     dim = _validate.integer("dim", dim, 2)
     keep = _validate.integer("keep", keep, 1, dim - 1)
-    groups = _validate.integer("groups", groups, 1)
+    groups = _validate.integer("groups", groups, 1, 10**12)
     clip_norm = _validate.size("clip_norm", clip_norm)
     scale = clip_norm / _validate.size("sigma_g", sigma_g)
     noise_multiplier = _validate.real("noise_multiplier", noise_multiplier, 0.0, 1e70)
@@ -245,14 +246,14 @@ def selection_gains(
     magnitude, gumbel = scale * magnitude_noise(zcdp_rho), scale / gumbel_rate(zcdp_rho=zcdp_rho, keep=keep)
     if not max(magnitude, gumbel) <= _MAX_RATIO:
         raise ValueError(
-            f"zcdp_rho must ask for noise of at most {_MAX_RATIO:g} sigma_g, got {zcdp_rho!r}: {magnitude:g} sigma_g"
+            f"zcdp_rho must ask for noise of at most {_MAX_RATIO:g} sigma_g, got {zcdp_rho!r}: {max(magnitude, gumbel):g} sigma_g"
         )
     # Below 1e-70 sigma_g noise costs nothing.
     magnitude, gumbel = (ratio if ratio >= _validate.SMALLEST else 0.0 for ratio in (magnitude, gumbel))
     share = keep / dim
-    theta = math.sqrt(zcdp_rho / groups / _mallows.index_sensitivity(dim, keep))
+    theta = math.sqrt(zcdp_rho / groups / index_sensitivity(dim, keep))
     return SelectionGains(
-        mallows=pruning.retained_gain(dim, keep, theta=theta),
+        mallows=retained_gain(dim, keep, theta=theta),
         magnitude=magnitude_gain(keep_share=share, noise_ratio=magnitude),
         gumbel=gumbel_gain(keep_share=share, noise_ratio=gumbel),
         released=released_gain(sigma_g=1.0, noise_std=scale * noise_multiplier),
@@ -280,7 +281,11 @@ def _gain(keep_share: float, noise_ratio: float, tail: Callable[[Array], Array])
     reach = 40.0 * scale
     threshold = float(
         brentq(
-            lambda t: selected(t, np.ones_like) - share, -reach, _FAR + reach, xtol=1e-13 * (1.0 + scale), rtol=1e-14
+            lambda t: selected(t, np.ones_like) - share,
+            -reach,
+            _FAR + reach,
+            xtol=1e-13 * (min(1.0, middle) + scale),
+            rtol=1e-14,
         )
     )
     top = 2.0 * middle * float(norm.pdf(middle))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dptheory import gradients as _masks
+from dptheory.gradients import all_masks, random_masks
 from dptheory.sparsification._mask_average import Bracket, descent
 
 Array = NDArray[np.float64]
@@ -33,7 +33,7 @@ class RowsMean:
 
 def all_masks_mean(shares: Array, squares: Array, keep: int, scale: float) -> tuple[float, float]:
     """E[f(Y)] and the rows' mean of E[1(A < 1) f(Y)], over every mask."""
-    every = _masks.all_masks(shares.size, keep)
+    every = all_masks(shares.size, keep)
     kept = descent(every @ shares, scale)
     return float(kept.mean()), float((kept * (every @ squares.T < 1.0).mean(axis=1)).mean())
 
@@ -97,7 +97,7 @@ def _drawn(shares: Array, squares: Array, keep: int, scale: float, masks: int, s
     step = max(1, _BLOCK // dim)
     found = []
     for start in range(0, masks, step):
-        block = _masks.random_masks(rng=rng, count=min(step, masks - start), dim=dim, keep=keep)
+        block = random_masks(rng=rng, count=min(step, masks - start), dim=dim, keep=keep)
         found.append(descent(block @ shares, scale) * (block @ squares.T < 1.0).mean(axis=1))
     values = np.concatenate(found)
     variance = float(values.var(ddof=1))

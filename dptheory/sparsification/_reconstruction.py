@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
-from dptheory.gradients import mean_reciprocal
+from dptheory.gradients import kept_entries, mean_reciprocal
 
 Array = NDArray[np.float64]
 
@@ -144,7 +144,7 @@ def bayes_error(vector: ArrayLike, *, drop_rate: float, noise_std: float, prior_
     if noise_to_prior > 1e70:
         return prior_std * prior_std  # X is nothing beside the noise
     share = noise_to_prior**2 * mean_reciprocal(values=squares, keep=keep, shift=noise_to_prior**2)
-    return prior_std * prior_std * share
+    return prior_std * (prior_std * share)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,7 +279,7 @@ def gaussian_matrix_error(*, keep: int, unknowns: int, noise_std: float) -> Atta
     Args:
         keep: number of kept rows, 1..1e12.
         unknowns: n, 1..1e12.
-        noise_std: standard deviation of the noise on one entry of the gradient, > 0.
+        noise_std: standard deviation of the noise on one entry of the gradient, in [1e-70, 1e70].
 
     Returns:
         Infinite for keep <= n + 1. For keep in (n, n + 1) the attack almost never fails, but its mean error is infinite.
@@ -296,7 +296,7 @@ def gaussian_matrix_error(*, keep: int, unknowns: int, noise_std: float) -> Atta
     """
     keep = _validate.integer("keep", keep, 1, _MAX_ROWS)
     unknowns = _validate.integer("unknowns", unknowns, 1, _MAX_ROWS)
-    noise_std = _validate.real("noise_std", noise_std, 0.0, ends="()")
+    noise_std = _validate.size("noise_std", noise_std)
     if keep < unknowns:
         return AttackError(
             value=math.inf,
@@ -311,23 +311,11 @@ def gaussian_matrix_error(*, keep: int, unknowns: int, noise_std: float) -> Atta
     return AttackError(value=error, given_recoverable=error, lost_probability=0.0)
 
 
-def _kept(dim: int, drop_rate: float) -> int:
-    """dim * (1 - drop_rate) as an integer in 1..dim."""
-    drop_rate = _validate.real("drop_rate", drop_rate, 0.0, 1.0, ends="[)")
-    keep = round(dim * (1 - drop_rate))
-    if keep < 1 or abs(dim * (1 - drop_rate) - keep) > 1e-9 * dim:
-        raise ValueError(
-            f"drop_rate must make dim * (1 - drop_rate) an integer in 1..{dim}, got {drop_rate!r}: {dim} * (1 - drop_rate) = "
-            f"{dim * (1 - drop_rate):g}"
-        )
-    return keep
-
-
 def _vector_keep(k: ArrayLike, drop_rate: float) -> tuple[Array, int]:
     vector = _validate.finite("vector", k)
     if vector.ndim != 1 or not 1 <= vector.size <= _MAX_DIM:
         raise ValueError(f"vector must be a vector of 1..{_MAX_DIM} entries, got shape {vector.shape}")
-    return vector, _kept(vector.size, drop_rate)
+    return vector, kept_entries(dim=vector.size, drop_rate=drop_rate)
 
 
 def _scaled_squares(k: ArrayLike, drop_rate: float) -> tuple[float, Array, int]:
@@ -362,7 +350,7 @@ def _matrix_keep(K: ArrayLike, drop_rate: float) -> tuple[Array, int]:
     matrix = _validate.signed_scale("matrix", K)
     if matrix.ndim != 2 or matrix.size == 0 or np.linalg.matrix_rank(matrix) < matrix.shape[1]:
         raise ValueError(f"matrix must be a matrix of full column rank, got shape {matrix.shape}")
-    keep = _kept(len(matrix), drop_rate)
+    keep = kept_entries(dim=len(matrix), drop_rate=drop_rate)
     if keep < matrix.shape[1]:
         raise ValueError(f"drop_rate must leave at least {matrix.shape[1]} of {len(matrix)} rows, got {drop_rate!r}")
     return matrix, keep

@@ -145,7 +145,7 @@ def optimal_rate_flat(
         deviation_share: share of C left to the deviation, in (0, 1).
 
     Returns:
-        r in [0, 1).
+        r in [0, 1): the float below 1 where it rounds to 1.
 
     Raises:
         ValueError: an argument outside its range.
@@ -161,7 +161,7 @@ def optimal_rate_flat(
     clip_norm = _validate.size("clip_norm", clip_norm)
     unclipped = (1.0 - _validate.real("deviation_share", deviation_share, 0.0, 1.0, ends="()")) * clip_norm
     least = min(unclipped / grad_norm, 1.0) ** 2
-    return min(optimal_rate(delta_c=delta_c, step_noise=step_noise), 1.0 - least)
+    return min(optimal_rate(delta_c=delta_c, step_noise=step_noise), 1.0 - least, math.nextafter(1.0, 0.0))
 
 
 def least_kappa(*, drop_rate: float, delta_c: float, step_noise: float) -> float:
@@ -191,8 +191,7 @@ def least_kappa(*, drop_rate: float, delta_c: float, step_noise: float) -> float
     delta_c, step_noise = _terms(delta_c, step_noise)
     if max(delta_c, step_noise) == 0.0:
         raise ValueError(f"step_noise must be positive where delta_c is 0, got {step_noise!r}")
-    share = step_noise / (delta_c + step_noise)
-    return 1.0 - share + x * share
+    return min(1.0, max(x, (delta_c + x * step_noise) / (delta_c + step_noise)))
 
 
 def least_kappa_tuned(*, drop_rate: float, noise_to_curvature: float) -> float:

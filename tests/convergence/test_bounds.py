@@ -408,6 +408,11 @@ def test_optimal_steps_by_brute_force(gap: float, smoothness: float, clip: float
         assert floor * (1 - 1e-12) <= least
 
 
+def test_the_least_delta_has_a_finite_term() -> None:
+    run = {"epsilon": 1.0, "clip_norm": 1.0, "dim": 2, "train_size": 10, "constant": 1.0}
+    assert convergence.privacy_term(delta=1e-320, **run) == pytest.approx(0.01 * 320 * math.log(10), rel=1e-4)  # type: ignore[arg-type]
+
+
 def test_without_noise_more_steps_are_better() -> None:
     assert (
         convergence.privacy_term(epsilon=math.inf, delta=1e-5, clip_norm=1.0, dim=100, train_size=1000, constant=1.0)
@@ -780,3 +785,38 @@ def test_the_tuned_learning_rate_at_the_ends_of_its_range() -> None:
         for steps in (1, 10**12):
             found = convergence.tuned_learning_rate(**run, steps=steps, drop_rate=1 - 1e-15)
             assert 0 < found < math.inf
+
+
+def test_steps_at_the_end_of_their_range_as_a_row_and_as_a_number() -> None:
+    run: dict[str, Any] = {"objective_gap": 1.0, "steps": 3, "smoothness": 0.1, "batch_size": 3, "deviation": 2.0}
+    rate = 14.999999999999998  # where the descent of a step rounds to 0
+    row = convergence.noisy_sgd_bound(**run, learning_rate=[rate] * 3)
+    assert row.value == pytest.approx(convergence.noisy_sgd_bound(**run, learning_rate=rate).value, rel=1e-12)
+
+
+def test_what_is_refused_in_a_row_is_not_printed_as_allowed() -> None:
+    run: dict[str, Any] = {"objective_gap": 1.0, "smoothness": 1.0, "learning_rate": 0.1}
+    epochs = {"epochs": 10, "steps_per_epoch": 100}
+    for function, changed, says in (
+        (convergence.noisy_sgd_bound, {"steps": 2, "learning_rate": [1.0, 1.0]}, r"in \[1e-70, 1\), or .* 2 steps"),
+        (convergence.noisy_sgd_bound, {"steps": 2, "drop_rate": [1.0, 1.0]}, r"in \[0, 1\), or"),
+        (convergence.held_mask_bound, epochs | {"learning_rate": [0.1] * 1000}, "one for each of 10 epochs"),
+        (
+            convergence.momentum_mask_bound,
+            epochs | {"momentum": 0.5, "drop_rate": [0.1] * 9},
+            "one for each of 10 epochs",
+        ),
+    ):
+        with pytest.raises(ValueError, match=says):
+            function(**run | changed)  # type: ignore[operator]
+
+
+def test_a_mask_that_keeps_nothing_moves_nothing() -> None:
+    run: dict[str, Any] = {"start": [1.0, 2.0], "learning_rate": 1.0, "drop_rate": 1.0}
+    found = convergence.epoch_mask_moments(100.0, epochs=1, steps_per_epoch=1000, **run)
+    assert (found == [1.0, 4.0]).all() and found.shape == (1001, 2)
+
+
+def test_no_step_from_a_long_start() -> None:
+    found = convergence.fresh_mask_moments(1.0, start=np.zeros(60_000_000), steps=0, learning_rate=1.0, drop_rate=0.5)
+    assert found.shape == (1, 60_000_000)

@@ -4,6 +4,7 @@ import math
 from fractions import Fraction
 
 import mpmath
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -177,3 +178,11 @@ BAD = [
 def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=rf"^{name} must .*got"):
         in_order(function, arguments)
+
+
+@pytest.mark.parametrize("steps", [np.float32("inf"), np.array(np.inf)])
+def test_infinity_of_any_kind(steps: float) -> None:
+    run = {"noise_std": 1.0, "momentum": 0.5}
+    assert convergence.velocity_variance(**run, steps=steps) == convergence.velocity_variance(**run, steps=math.inf)
+    with pytest.raises(ValueError, match=r"steps must be an integer in 0\.\.1000000000000 or inf, got 2\.5"):
+        convergence.velocity_variance(**run, steps=2.5)

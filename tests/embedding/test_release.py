@@ -182,7 +182,7 @@ def test_ratios_say_who_wins(dims: tuple[int, int], share: float) -> None:
 def test_residual_threshold_is_the_gap_to_the_embedding_alone(
     dims: tuple[int, int], clip: float, share: float, mu: float
 ) -> None:
-    assume(dims[1] > 0)
+    assume(dims[1] > 0 and share > 0)
     found = _mse(dims, clip, share * clip, mu)
     least = embedding.least_residual_energy(
         dim=dims[0], subspace_dim=dims[1], clip_norm=clip, residual_clip=share * clip, mu=mu
@@ -190,6 +190,21 @@ def test_residual_threshold_is_the_gap_to_the_embedding_alone(
     for way in ("plain", "published", "published_sum", "optimal", "joint"):
         gap = getattr(found, way) - found.embedding_only
         assert getattr(least, way) == pytest.approx(gap, rel=1e-9, abs=1e-11 * getattr(found, way))
+
+
+def test_every_way_that_drops_the_residual_loses_it() -> None:
+    found = embedding.gep_mse(dim=10, subspace_dim=2, clip_norm=10.0, residual_clip=0.0, mu=10.0, residual_norm=5.0)
+    of_two = embedding.clipped_gep_mse(
+        [[1.0, 2.0], [1.0, -2.0]],
+        residuals=np.full((2, 8), math.sqrt(25 / 32)),
+        clip_norm=10.0,
+        residual_clip=0.0,
+        mu=10.0,
+    )
+    for one in (found, of_two):
+        assert [one.embedding_only, one.optimal, one.joint, one.published, one.published_sum] == pytest.approx(
+            [27.0, 27.0, 27.0, 29.0, 29.0], rel=1e-12
+        )
 
 
 def test_a_tiny_residual_clip_loses_no_digits() -> None:
@@ -340,6 +355,7 @@ BAD: list[tuple[Any, tuple[Any, ...], str]] = [
         for function in (embedding.joint_clip, embedding.gep_mse, embedding.least_residual_energy)
         for arguments, name in (((4, 2, 0.0, 0.5, 1.0), "clip_norm"), ((4, 2, INF, 0.5, 1.0), "clip_norm"))
     ),
+    (embedding.least_residual_energy, (4, 2, 1.0, 0.0, 1.0), "residual_clip"),
     (embedding.split_noise, (4, 2, -1.0, 0.5, 1.0), "embedding_clip"),
     (embedding.split_noise, (4, 2, [1.0], 0.5, 1.0), "embedding_clip"),
     (embedding.split_noise, (4, 2, 1.0, INF, 1.0), "residual_clip"),
@@ -372,3 +388,8 @@ BAD: list[tuple[Any, tuple[Any, ...], str]] = [
 def test_bad_input_names_the_argument(function: Any, arguments: tuple[Any, ...], name: str) -> None:
     with pytest.raises(ValueError, match=rf"^{name} must .*got"):
         in_order(function, arguments)
+
+
+def test_no_column_at_all_is_said_as_that() -> None:
+    with pytest.raises(ValueError, match="embeddings must have a column where residuals have none"):
+        embedding.clipping_bias(np.zeros((2, 0)), residuals=np.zeros((2, 0)), embedding_clip=1.0, residual_clip=1.0)

@@ -452,3 +452,14 @@ def test_without_bias_the_expected_angle_is_the_mean_of_the_law(dim: int, snr: f
     assert freezing.expected_angle(dim, snr=snr) == pytest.approx(
         gradients.DistortionAngle(dim, snr=snr).mean(), rel=1e-11
     )
+
+
+def test_in_one_dimension_the_angle_is_said_as_it_was_given() -> None:
+    assert expected_angle(1, snr=1.0, bias_angle=math.pi) == pytest.approx(math.pi * float(ndtr(1.0)), rel=1e-14)
+    with pytest.raises(ValueError, match=r"bias_angle must be 0 or pi in one dimension, got 3\.0"):
+        expected_angle(1, snr=1.0, bias_angle=3.0)
+
+
+def test_a_refused_zero_is_not_printed_as_allowed() -> None:
+    with pytest.raises(ValueError, match=r"clip_norm must be a number in \[1e-70, 1e\+70\], got 1e-80"):
+        norm_growth(trainable_norms=1.0, frozen_norms=1.0, clip_norm=1e-80)

@@ -38,7 +38,7 @@ def test_a_schedule_of_equal_steps_and_parts_of_equal_curvature() -> None:
     plain = freezing.best_freezing([300, 40], gradient_norms=[0.5, 2.0], deviation_norm=[3.0, 4.0], **RUN)
     whole = RUN | {"learning_rate": np.full(50, 0.1), "curvature": [[1.0, 1.0], [0.5, 0.5]], "clip_norm": [1.0, 1.0]}
     split = freezing.best_freezing(
-        [[100, 200], [40, 0]],
+        [[100, 200], [39, 1]],
         gradient_norms=[[0.3, 0.4], [2.0, 0.0]],
         deviation_norm=[[3.0, 0.0], [0.0, 4.0]],
         layer_norms=[0.1, 0.1],
@@ -46,6 +46,22 @@ def test_a_schedule_of_equal_steps_and_parts_of_equal_curvature() -> None:
     )
     assert (plain.frozen_layers, plain.frozen_after_step) == (split.frozen_layers, split.frozen_after_step)
     assert split.value == pytest.approx(plain.value, rel=1e-12)
+
+
+def test_what_fills_up_rows_counts_nothing() -> None:
+    run = RUN | {"deviation": 5.0, "curvature": [1.0, 0.5], "layer_sizes": [40, 9], "gradient_norms": [0.7, 0.1]}
+    filled = run | {
+        "curvature": [[1.0, 1e30], [0.5, 0.05]],
+        "layer_sizes": [[40, 0], [9, 0]],
+        "gradient_norms": [[0.7, 0.0], [0.1, 0.0]],
+    }
+    assert freezing.best_layer_steps(**filled) == freezing.best_layer_steps(**run)
+    assert freezing.best_freezing(**filled) == freezing.best_freezing(**run)
+    for name, value in (("gradient_norms", [[0.7, 0.1], [0.1, 0.0]]), ("deviation", np.full((2, 2), 5.0))):
+        with pytest.raises(ValueError, match=f"{name} must be 0 where layer_sizes is 0"):
+            freezing.best_freezing(**filled | {name: value})
+    with pytest.raises(ValueError, match="layer_sizes must hold a size above 0"):
+        freezing.best_layer_steps(**run | {"layer_sizes": [0, 0]})
 
 
 def test_clipped_examples_and_a_smaller_step() -> None:

@@ -291,3 +291,9 @@ def test_shortfall_under_a_small_deviation(dim: int, deviation: float, cut: floa
     chance, shortfall = _beyond(1.0, dim, deviation, bound)
     assert found.clip_probability == pytest.approx(chance, rel=4e-9, abs=1e-40)
     assert found.shortfall == pytest.approx(shortfall, rel=4e-9, abs=1e-40)
+
+
+def test_deviations_far_beyond_the_bound() -> None:
+    assert gradients.clip_probability(grad_norm=0.0, dim=2, deviation=1e70, clip_norm=1e-70) == 1.0
+    found = gradients.gaussian_clip_moments(grad_norm=0.0, dim=2, deviation=1e70, clip_norm=1e-70)
+    assert found.second_moment == pytest.approx(1e-140, rel=1e-9, abs=0)

@@ -113,3 +113,10 @@ BAD = [
 def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=rf"^{name} must .*got"):
         in_order(function, arguments)
+
+
+def test_it_clips_as_clip_does() -> None:
+    rows = np.random.default_rng(0).standard_normal((5, 7)) * 10.0 ** np.arange(-2, 3)[:, None]
+    assert (
+        posterior_freeze(rows, clip_norm=1.5, keep=7).mean == gradients.clip(rows, clip_norm=1.5).mean(axis=0)
+    ).all()

@@ -120,6 +120,8 @@ def test_budget_is_spent_exactly() -> None:
 
 def test_budget_at_the_papers_setting() -> None:
     bought = pruning.index_budget(epsilon=0.01, dim=256, keep=26, steps=2500, groups=10_547)
+    narrow = {"dim": np.int16(256), "keep": np.int8(26), "steps": np.int16(2500), "groups": np.int32(10_547)}
+    assert pruning.index_budget(epsilon=0.01, **narrow) == bought  # type: ignore[arg-type]
     assert 1e-12 < bought.theta < 1e-11
     assert bought.retained_gain < 1e-11
     assert bought.total_variation < 1e-7

@@ -118,3 +118,27 @@ def test_command() -> None:
     joint = json.loads(run(app, [*common, "--sampling-rate", "0.1", "--noise-multiplier", "4"]).output)
     assert joint["theta, values and indices of one sample (RDP)"] > joint["theta, exact composition"]
     assert run(app, [*common, "--sampling-rate", "0.1"]).exit_code == 2
+
+
+_GAINS = {"zcdp_rho": 0.1, "dim": 1000, "keep": 200, "groups": 10, "clip_norm": 10.0, "noise_multiplier": 0.0}
+
+
+def test_the_noise_that_is_too_large_is_the_one_named() -> None:
+    with pytest.raises(ValueError, match=r"at most 1e\+09 sigma_g, got 0.1: 2.23607e\+09 sigma_g"):
+        pruning.selection_gains(**_GAINS, sigma_g=1e-7)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"groups must be an integer in 1\.\.1000000000000"):
+        pruning.selection_gains(**_GAINS | {"groups": 10**400}, sigma_g=1.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("share", [0.5, 0.999, 0.99999])
+def test_next_to_no_noise_costs_no_gain(share: float) -> None:
+    for gain in (pruning.magnitude_gain, pruning.gumbel_gain):
+        assert gain(keep_share=share, noise_ratio=1e-70) == pytest.approx(1.0, abs=1e-15 / (1 - share))
+
+
+def test_one_entry_of_a_billion_keeps_the_largest_noise() -> None:
+    """(noise^2 - 1) (E max x^2 - 1) on top of random-k; the difference of two errors of 1e9 lost seven digits of it."""
+    dim = 10**9
+    found = pruning.released_top_k_mse(dim, 1, 1.0, noise_std=1e6) - (dim - 1 + 1e12)
+    largest = 1.0 + found / (1e12 - 1.0)  # E max x^2
+    assert largest == pytest.approx(dim * float(pruning.top_k_energy(dim, 1, 1.0)) / dim, rel=1e-12)

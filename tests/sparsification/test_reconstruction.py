@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dptheory import sparsification
-from dptheory.gradients import mean_reciprocal
+from dptheory.gradients import kept_entries, mean_reciprocal
 from dptheory.sparsification import AttackError, bayes_error, error_lower_bound, expected_error
 from tests.named import in_order
 
@@ -309,6 +309,7 @@ BAD = [
     (sparsification.gaussian_matrix_error, (0, 1, 1.0), "keep"),
     (sparsification.gaussian_matrix_error, (5, 0, 1.0), "unknowns"),
     (sparsification.gaussian_matrix_error, (5, 1, 0.0), "noise_std"),
+    (sparsification.gaussian_matrix_error, (5, 1, 1e200), "noise_std"),
 ]  # fmt: skip
 
 
@@ -327,3 +328,18 @@ def test_all_errors_of_one_gradient(vector: list[float], prior_std: float) -> No
         lower_bound=error_lower_bound(vector, drop_rate=0.5, noise_std=0.1),
         bayes=bayes_error(vector, drop_rate=0.5, noise_std=0.1, prior_std=prior_std),
     )
+
+
+def test_a_prior_whose_square_overflows() -> None:
+    assert bayes_error([1.0], drop_rate=0.0, noise_std=1e100, prior_std=1e200) == pytest.approx(1e200, rel=1e-12)
+
+
+def test_whole_is_what_kept_entries_calls_whole() -> None:
+    for rate, dim in ((0.1 + 5e-9, 10), (0.7 + 5e-10, 10**6)):
+        try:
+            kept_entries(dim=dim, drop_rate=rate)
+        except ValueError:
+            with pytest.raises(ValueError, match="drop_rate must keep a whole number of the 1000000 entries"):
+                error_lower_bound(np.ones(dim), drop_rate=rate, noise_std=1.0)
+        else:
+            error_lower_bound(np.ones(dim), drop_rate=rate, noise_std=1.0)

@@ -1,9 +1,11 @@
 """The best rates under several assumptions on kappa, against the bound that they minimise."""
 
+from fractions import Fraction
+
 import pytest
 from scipy.optimize import minimize_scalar
 
-from dptheory.sparsification import EXPONENTS, optimal_rates, relative_bound
+from dptheory.sparsification import EXPONENTS, least_kappa, optimal_rate_flat, optimal_rates, relative_bound
 
 
 @pytest.mark.parametrize(("delta_c", "step_noise"), [(0.1, 1.0), (0.02, 0.5), (1.0, 0.1)])
@@ -20,3 +22,16 @@ def test_rates_minimise_the_bound_under_each_exponent(delta_c: float, step_noise
             options={"xatol": 1e-10},
         )
         assert one.drop_rate == pytest.approx(least.x, abs=1e-4)
+
+
+def test_the_least_kappa_keeps_its_digits() -> None:
+    """(1e-12 + x) / (1 + 1e-12) at x = 1e-9: one less a share, plus x times the share, is off by 9e-8."""
+    x = Fraction(1.0 - (1.0 - 1e-9))
+    exact = (Fraction(1e-12) + x) / (1 + Fraction(1e-12))
+    assert least_kappa(drop_rate=1.0 - 1e-9, delta_c=1e-12, step_noise=1.0) == pytest.approx(
+        float(exact), rel=1e-15, abs=0
+    )
+
+
+def test_the_flat_rate_is_below_one() -> None:
+    assert 1.0 - 1e-15 < optimal_rate_flat(delta_c=0.0, step_noise=1.0, grad_norm=1e9, clip_norm=1.0) < 1.0

@@ -61,7 +61,7 @@ class AnchorGradients:
         self._classes = _validate.integer("classes", classes, 2, 10**9)
         self._generator = torch.Generator().manual_seed(_argument_ranges.stream("seed", seed))
         self._chunk = _validate.integer("chunk", chunk, 1, 10**9)
-        self._labels = None if labels is None else _whole_labels(labels, len(pixels), classes)
+        self._labels = None if labels is None else _whole_labels(labels, len(pixels), self._classes)
 
     def __call__(self) -> Tensors:
         named = {n: p.detach() for n, p in self._model.named_parameters() if p.requires_grad}

@@ -164,13 +164,13 @@ $a = S_1^2/(S_1^2+S_2^2)$:
 | GEP, gradient clipped first | $E(\min(1,S_2/S))$ of [gep.joint_clip](joint_clip.md) |
 
 With clipping each gains the squared norm of the bias of its clipping ([gep.rem1](rem1.md)); for B-GEP the bias is that of the
-embeddings, and $\lvert r\rvert^2$ stays as it is.
+embeddings, and $\lvert r\rvert^2$ stays as it is. At $S_2 = 0$ the bias of GEP is $-r$ as well: every way of GEP then loses $\lvert r\rvert^2$.
 
 With $S_1 = S$ and compared by noise alone, the ways of GEP beat GP below these ratios $S_2/S$: as published exactly if
 $(S_2/S)^2<\frac12-\frac kp$, with the best split exactly if $S_2/S<\sqrt{(\sqrt p-\sqrt k)/(\sqrt p+\sqrt k)}$, with joint
 clipping exactly if $(S_2/S)^2<q/p$; by its sum GEP as published does exactly if
 $(S_2/S)^2<\frac12\big(\sqrt{(1-c)(5-c)}-1-c\big)$, $c = k/p$. As published never if $k\ge p/2$, by pair or sum. Releasing the
-residual beats B-GEP exactly if $\lvert r\rvert^2\mu^2/S^2$ exceeds, with $\rho = S_2/S$: as published $k+2p\rho^2$; by its sum
+residual ($S_2>0$) beats B-GEP exactly if $\lvert r\rvert^2\mu^2/S^2$ exceeds, with $\rho = S_2/S$: as published $k+2p\rho^2$; by its sum
 $ak+(1+a)p\rho^2$, $a = 1/(1+\rho^2)$; best split $2\sqrt{kq}\thinspace\rho+q\rho^2$; joint clipping
 $(q-k)\rho^2+2\rho\sqrt{kq(1-\rho^2)}$ if $\rho^2\le q/p$, else $q$; GP instead of GEP: $q$.""",
         verdict=Verdict.HOLDS,
