@@ -788,7 +788,7 @@ def test_the_tuned_learning_rate_at_the_ends_of_its_range() -> None:
 
 
 def test_steps_at_the_end_of_their_range_as_a_row_and_as_a_number() -> None:
-    run: dict[str, Any] = {"objective_gap": 1.0, "steps": 3, "smoothness": 0.1, "batch_size": 3, "deviation": 2.0}
+    run: dict[str, Any] = {"objective_gap": 1.0, "steps": 3, "smoothness": 0.1, "batch_size": 3, "deviation_norm": 2.0}
     rate = 14.999999999999998  # where the descent of a step rounds to 0
     row = convergence.noisy_sgd_bound(**run, learning_rate=[rate] * 3)
     assert row.value == pytest.approx(convergence.noisy_sgd_bound(**run, learning_rate=rate).value, rel=1e-12)

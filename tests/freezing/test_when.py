@@ -49,7 +49,7 @@ def test_a_schedule_of_equal_steps_and_parts_of_equal_curvature() -> None:
 
 
 def test_what_fills_up_rows_counts_nothing() -> None:
-    run = RUN | {"deviation": 5.0, "curvature": [1.0, 0.5], "layer_sizes": [40, 9], "gradient_norms": [0.7, 0.1]}
+    run = RUN | {"deviation_norm": 5.0, "curvature": [1.0, 0.5], "layer_sizes": [40, 9], "gradient_norms": [0.7, 0.1]}
     filled = run | {
         "curvature": [[1.0, 1e30], [0.5, 0.05]],
         "layer_sizes": [[40, 0], [9, 0]],
@@ -57,7 +57,7 @@ def test_what_fills_up_rows_counts_nothing() -> None:
     }
     assert freezing.best_layer_steps(**filled) == freezing.best_layer_steps(**run)
     assert freezing.best_freezing(**filled) == freezing.best_freezing(**run)
-    for name, value in (("gradient_norms", [[0.7, 0.1], [0.1, 0.0]]), ("deviation", np.full((2, 2), 5.0))):
+    for name, value in (("gradient_norms", [[0.7, 0.1], [0.1, 0.0]]), ("deviation_norm", np.full((2, 2), 5.0))):
         with pytest.raises(ValueError, match=f"{name} must be 0 where layer_sizes is 0"):
             freezing.best_freezing(**filled | {name: value})
     with pytest.raises(ValueError, match="layer_sizes must hold a size above 0"):

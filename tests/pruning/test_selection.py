@@ -139,6 +139,6 @@ def test_next_to_no_noise_costs_no_gain(share: float) -> None:
 def test_one_entry_of_a_billion_keeps_the_largest_noise() -> None:
     """(noise^2 - 1) (E max x^2 - 1) on top of random-k; the difference of two errors of 1e9 lost seven digits of it."""
     dim = 10**9
-    found = pruning.released_top_k_mse(dim, 1, 1.0, noise_std=1e6) - (dim - 1 + 1e12)
+    found = pruning.released_top_k_mse(dim, 1, sigma_g=1.0, noise_std=1e6) - (dim - 1 + 1e12)
     largest = 1.0 + found / (1e12 - 1.0)  # E max x^2
-    assert largest == pytest.approx(dim * float(pruning.top_k_energy(dim, 1, 1.0)) / dim, rel=1e-12)
+    assert largest == pytest.approx(float(pruning.top_k_energy(dim, 1, sigma_g=1.0)), rel=1e-12)
