@@ -143,7 +143,7 @@ def test_masks_can_stop_what_converges() -> None:
     assert update([0.0, 0.0], np.ones((1, 2))) == pytest.approx([0, 0], abs=1e-12)
     assert update([0.0, 0.0], np.eye(2)) == pytest.approx([-3 / 16, 0])
     assert update([0.6, 0.0], np.eye(2)) == pytest.approx([0, 0], abs=1e-12)
-    assert "with masks [stop at a gradient of norm 3/5]" in README
+    assert "can with masks [stop at a gradient of norm 3/5]" in README
 
 
 def test_no_private_selection_retains_more_than_4_parts_in_10_000_at_that_budget() -> None:

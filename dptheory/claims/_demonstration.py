@@ -10,9 +10,9 @@ from dptheory.claims._claim import Verdict
 from dptheory.claims._registry import all_claims
 
 _SHOWN = {
-    Verdict.HOLDS: "gip.thm1",
+    Verdict.HOLDS: "gip.fig1",
     Verdict.LOOSE: "rf.lem2",
-    Verdict.CONDITIONAL: "gip.fig1",
+    Verdict.CONDITIONAL: "gip.order",
     Verdict.FALSE: "gip.mse_t0",
 }
 _SIGMA_G = 0.1  # sigma_g^2 / sigma^2 = 1e-4, Appendix B.1

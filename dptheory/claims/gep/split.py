@@ -148,8 +148,8 @@ Where $k = 0$, $q = 0$, $S_1 = 0$ or $S_2 = 0$, only one part is released and it
             "$B$ has orthonormal rows and does not depend on the private data. With rows that are only normalised "
             "the residuals are not orthogonal to $U$, and neither 1 nor the exactness in 2 holds.",
             "$S_1$, $S_2$ are fixed in advance, not read off the data.",
-            "Algorithm 1 clips the embeddings at $S_1$. Section 4 and Appendix A print a threshold for the "
-            "original gradients (10) and one for the residuals (2); that 10 is $S_1$ is our reading. Were the gradients "
+            "Algorithm 1 and the text after it clip the embeddings at $S_1$. Section 4 prints a threshold of 10 for the "
+            '"original gradients" and of 2 for the residuals; that 10 is $S_1$ is our reading. Were the gradients '
             "clipped first, the account with sensitivity $\\sqrt2$ would hold too, and less noise would do ([gep.joint_clip](joint_clip.md)).",
             r"$\mu$ is that of add/remove. Under replace-one an embedding can move by $2S_1$ while its residual "
             r"moves by $2S_2$: $\mu$ doubles, and the best split is the same.",

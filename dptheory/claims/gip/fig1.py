@@ -45,7 +45,7 @@ row = Row(
         source=Source("gip", "Fig. 1, observation 3 of section 1"),
         statement=r"""$(\epsilon,\delta) = (1,10^{-5})$-DP is applied to vectors $g\in\mathbb R^d$ drawn from $N(0,I_d)$: "as the gradient dimension
 grows, the cosine similarity value rapidly declines". We write $g+Z$, $Z\sim N(0,\sigma^2C^2I_d)$, for what is released.""",
-        verdict=Verdict.CONDITIONAL,
+        verdict=Verdict.HOLDS,
         summary=(
             "for a gradient of fixed norm the expected cosine with its DP release falls strictly with $d$ and tends to 0 "
             r"like $\kappa/\sqrt{d+\kappa^2}$; clipping is what keeps the norm fixed."
@@ -61,9 +61,9 @@ grows, the cosine similarity value rapidly declines". We write $g+Z$, $Z\sim N(0
         ),
         conditions=(
             (
-                r"Unstated: $\kappa/\sqrt d\to0$ for $\kappa = \lVert g\rVert/(\sigma C)$. The paper's experiment draws $g$ from "
-                r"$N(0,I_d)$ and does not say that it clips; clipping to norm $C$ makes $\kappa\le1/\sigma$. Without clipping, "
-                r"and with the same noise for every $d$, $\kappa$ grows like $\sqrt d$ and the cosine does not fall to 0 (step 7)."
+                r"Stated (section 3, equation 2): what is private is clipped to norm $C$, so that $\kappa\le1/\sigma$. Without "
+                r"clipping, and with the same noise for every $d$, $\kappa$ grows like $\sqrt d$, the cosine does not fall to 0 (step "
+                "7), and nothing is private."
             ),
             r"$g\ne0$ is fixed or independent of $Z$; $\sigma>0$.",
         ),

@@ -18,21 +18,26 @@ row = Row(
         statement=r"""$\log\beta$ of Corollary 1 is shown over $d\in[10,200]$, $k\in[0.1,0.9]$: "dominantly determined by $k$. A larger $k$ and a
 larger $d$ most likely lead to a greater $\beta$".""",
         verdict=Verdict.FALSE,
-        summary=r"at the small $\theta$ that a budget allows $\beta$ falls as $d$ grows, and is not monotone in $k$; at $\theta = "
-        r"\infty$ the printed $\beta$ rises with $k$ and does not depend on $d$.",
+        summary=r"at the small $\theta$ that a budget allows the printed $\beta$ falls as $d$ grows, and is not monotone in $k$; at "
+        r"$\theta = \infty$ it rises with $k$ and does not depend on $d$.",
         conditions=(
             r"The paper does not say how $\theta$ varies over the figure. Both natural readings are judged: one $\theta$, and one "
-            r"pure budget $\epsilon = 2\theta\min(K,d-K)$ of a release.",
+            r"pure budget $\epsilon = 2\theta\min(K,d-K)$ of a release. Neither can be the figure's: in both $\beta$ at $k = 0.1$ is "
+            r"least at $d = 200$, where the paper has it at $d = 10$.",
             r"For small $\theta$, with $k = K/d$ fixed. That the printed $\beta$ falls in $d$ for larger $\theta$ too is observed, on "
-            r"the figure's range; at $\theta = \infty$, where $\rho = 1$, it does not depend on $d$.",
-            r"The exact $\beta$ at $\theta = \infty$, exact top-k, rises with both, by the figure below: of that the sentence is true.",
+            "the figure's range.",
+            r"The exact $\beta$ ([gip.cor1](cor1.md)) is another function: at one small $\theta$ it rises with $d$ for $k$ = 0.1 and 0.2 and "
+            r"falls from 0.3 on; at $\theta = \infty$ it rises with both (observed, on the figure's range).",
+            r'"Dominantly determined by $k$" is right at one $\theta$, where $\frac d{d-1}$ changes by a tenth, not at one budget.',
         ),
         correction=r"""For $\theta\to0$, $\log\beta_{\mathrm{printed}} = 2\log C+2\theta\zeta k(1-k)\frac d{d-1}+O(\theta^2)$, $\zeta = k+2a\varphi(a)$:
 
 1. at one $\theta$ the second term falls in $d$ like $\frac d{d-1}$, and in $k$ it rises from 0 and falls to 0;
-2. at one budget $\epsilon = 2\theta\min(K,d-K)$ of a release it is $\epsilon\zeta\frac{\max(k,1-k)}{d-1}$: it falls in $d$ like
+2. at one budget $\epsilon = 2\theta\min(K,d-K)$ of a release that term is $\epsilon\zeta\frac{\max(k,1-k)}{d-1}$: it falls in $d$ like
    $\frac1{d-1}$; in $k$ it rises, falls and rises again (0.395, 0.548, 0.464 and 0.900 for $k$ = 0.1, 0.3, 0.5 and 0.9, before
-   $\frac\epsilon{d-1}$).""",
+   $\frac\epsilon{d-1}$).
+
+At $\theta = \infty$, $\beta_{\mathrm{printed}} = C^2/(1-\zeta)$, with $\zeta'(k) = a^2\ge0$.""",
         printed=printed_beta,
         calculators=(pruning.beta, pruning.retained_gain),
         proved=True,

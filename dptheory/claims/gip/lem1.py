@@ -38,11 +38,12 @@ row = Row(
 privacy (RDP) and converted to $(\epsilon, \delta)$.""",
         verdict=Verdict.CONDITIONAL,
         summary=(
-            "right for neighbours that differ by one added or removed example, with the sampling and noise of Algorithm 2; for "
-            r"replacement, which Definition 1 allows, $R_a$ can be four times as large."
+            "right for Poisson sampling, neighbours that differ by one added or removed example, and noise "
+            r"$\sigma C$ on the sum; for replacement, which Definition 1 allows, $R_a$ can be four times as large."
         ),
         conditions=(
-            "Stated (Algorithm 2): every example enters the batch by its own coin of probability $q$.",
+            "Unstated, a reading of Algorithm 2, line 3, "
+            '("a random sample with sampling probability"): every example enters the batch by its own coin of probability $q$.',
             (
                 "Unstated: neighbours: one example is added or removed. If one is replaced, the clipped sum moves by up to $2C$: without "
                 "sampling the divergence is then four times $R_a$."

@@ -58,7 +58,7 @@ row = Row(
     Claim(
         id="lf.appC.second_moment",
         title="mean squared noise angle falls",
-        source=Source("lf", "Appendix C, end of part (2)"),
+        source=Source("lf", "Appendix C, the mean squared angle"),
         statement="Freezing lowers the mean squared angle between $s^B$ and $s^B+z$ on the trainable parameters: "
         r"$E[(\gamma^{BP,a})^2]\le E[(\gamma^{BP,b})^2]$.",
         verdict=Verdict.FALSE,

@@ -55,7 +55,7 @@ freezing reduces the noise term by $(1-r)/\kappa<1$.""",
             r'Stated in the text: $m_t$ is drawn "randomly" and independent of $\xi_t$; deviations have the law $p_t$ and '
             "mean zero; batches have $B$ examples; $L$ is bounded below.",
             "Unstated: all this given $w_t$, so that the mask is a fresh one; the left side is an expectation over the "
-            "iterates; the noise is independent of iterate, batch and mask; no momentum; $(1-r)d$ is an integer, at "
+            "iterates; the noise is independent of iterate, batch and mask; no momentum (stated in the proofs alone); $(1-r)d$ is an integer, at "
             r"least 1. For Poisson batches divided by $B = qN$ put $C^2(1+\frac{1-q}B)$ for $C^2$.",
             r"Meaning of $\kappa$: the mean of the $\kappa_t$ of the proof, weighted by the terms of the left side. "
             r"Read as mere existence in a range, the theorem says no more than its weakest case, $\kappa = 1-r$.",

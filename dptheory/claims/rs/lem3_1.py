@@ -28,7 +28,7 @@ $$E\langle\nabla w_t,\bar g_t\rangle\le\frac1\gamma E[L_t-L_{t+1}]+\gamma\frac{G
         conditions=(
             r"Stated: $L$ is $G$-smooth, that is $|\nabla L(a)-\nabla L(b)|\le G|a-b|$; the sum of the clipped gradients is "
             "divided by their number $B$ (section 3).",
-            "Unstated: no momentum. The paper's Algorithm 1 draws Poisson batches. Divided by the expected "
+            "Stated in the proof alone: no momentum. The paper's Algorithm 1 draws Poisson batches. Divided by the expected "
             r"size $B = qN$ of a Poisson batch it is not: then the lemma fails, and $C^2$ must be $C^2(1+\frac{1-q}B)$. "
             "Divided by the drawn size (an empty batch giving no update) it is.",
             r"For $M$: independent examples given $w_t$. For a batch drawn without replacement $E|\bar g_t|^2\le M$, so "

@@ -40,7 +40,7 @@ $$E_m[P'_mh(w')\lVert w'\rVert] = \kappa Ph(w)\lVert w\rVert .$$
         ),
         conditions=(
             r"Stated: $P\ge\sqrt{1-r}$. Only the upper end $\kappa\le1$ needs it.",
-            r"Stated in the text, not in the lemma: $m$ is uniform (section 3) and independent of $\xi$ (before equation 8); "
+            r"Stated in the text, not in the lemma: $m$ is uniform (section 3) and independent of $\xi$ (before equation 9); "
             r"$m\ne0$. Unstated: the true gradient is not zero, $w\ne0$ (else $\kappa$ is undefined); $(1-r)d$ is whole.",
             r"For $r = 0$, $\kappa = 1$.",
         ),

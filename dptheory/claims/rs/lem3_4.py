@@ -28,7 +28,7 @@ $$E\langle\nabla w_t,\hat g_t\rangle\le\frac1\gamma E[L_t-L_{t+1}]+\gamma\frac{G
         conditions=(
             r"Stated: $L$ is $G$-smooth; Gaussian noise of covariance $C^2\sigma^2I$; the mask keeps exactly $(1-r)d$ entries "
             "(section 3); the sum of the clipped gradients is over $B$ examples.",
-            "Unstated: no momentum; the noise is independent of $w_t$, the batch and the mask. The paper's Algorithm 1 draws "
+            "Stated in the proof alone: no momentum. Unstated: the noise is independent of $w_t$, the batch and the mask. The paper's Algorithm 1 draws "
             "Poisson batches: divided by their expected size $B = qN$ the lemma fails.",
             "Not needed: the mask need not be fresh, nor independent of $w_t$. Of the noise only mean and covariance "
             "count.",

@@ -51,7 +51,7 @@ $$\frac1T\sum_{t=1}^T|\nabla w_t|^2\le\frac{2G}{(1-r)\sqrt T}\Delta_L+\frac1{\sq
             r"has $B$ examples; $m_t\ne0$ is uniform.",
             "Unstated: all this given $w_t$, so that the mask is a fresh one at every step, independent of the iterate; the "
             "left side is an expectation over the iterates; the deviations of a batch are uncorrelated given $w_t$; the "
-            "noise is independent of iterate, batch and mask; no momentum; $(1-r)d$ is an integer.",
+            "noise is independent of iterate, batch and mask; no momentum (stated in the proofs alone); $(1-r)d$ is an integer.",
             "Poisson batches that are divided by $B = qN$: the deviation of their sum grows with the gradient (step 6 of "
             "the proof).",
             "The paper's algorithms draw the mask once an epoch. Then $m_t$ depends on $w_t$ and the theorem is not "

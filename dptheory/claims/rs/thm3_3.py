@@ -34,7 +34,7 @@ and true, in expectation.""",
             "batches have $B$ examples.",
             r"Unstated: the left side is an expectation over the iterates; $\tilde p_t$ and $p_t$ may depend on $w_t$, and "
             r"$\tilde p_t$ is symmetric given $w_t$; every example of a batch has deviation law $p_t$ given $w_t$ "
-            "(independence is not needed); no momentum. For Poisson "
+            "(independence is not needed); no momentum (stated in the proofs alone). For Poisson "
             r"batches that are divided by $B = qN$ it fails unless $C^2$ is $C^2(1+\frac{1-q}B)$.",
             "The bound says nothing where $b_t$ is very negative. $b_t$ is no small quantity in general; it is 0 if $p_t$ "
             r"is symmetric and $\tilde p_t = p_t$.",

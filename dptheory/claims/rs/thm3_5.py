@@ -49,7 +49,7 @@ under the true law against $\tilde p_t$.""",
             r"Stated in the text: $m_t\ne0$ is uniform and independent of $\xi_t$; deviations have the law $p_t$ and mean "
             "zero; batches have $B$ examples; $L$ is bounded below.",
             "Unstated: all this given $w_t$, so that the mask is a fresh one at every step; the left side is an "
-            "expectation over the iterates; no momentum; $(1-r)d$ is an integer. For the Poisson batches of Algorithm 1, "
+            "expectation over the iterates; no momentum (stated in the proofs alone); $(1-r)d$ is an integer. For the Poisson batches of Algorithm 1, "
             r"divided by $B = qN$, it fails unless $C^2$ is $C^2(1+\frac{1-q}B)$. The noise is fresh: independent of iterate, batch and mask.",
             r"Meaning of $\kappa$: the mean of the $\kappa_t$ of the proof, weighted by the terms of the left side. Read "
             r"as mere existence in a range, the theorem says no more than its weakest case, $\kappa$ at the lower end of "
