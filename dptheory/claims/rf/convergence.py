@@ -21,7 +21,7 @@ freeze "$-E_m[b_t]$ also tends to be small as $p'_t$ is expected to be approxima
         key_points=(
             "Claimed: as the bias term is small under a mask, the right side of Theorem 2 tends to 0, and DP-SGD with random freeze "
             "converges.",
-            r"True for deviations that are symmetric given the iterate. Within $\eta$ of a symmetric law DP-SGD can converge, and "
+            r"The right side does for deviations that are symmetric given the iterate. Within $\eta$ of a symmetric law DP-SGD can converge, and "
             r"with fresh masks stop at a gradient of norm $\frac{3\eta}{8-3\eta}$.",
             "Remember: a mask can clip deviations unevenly that were clipped by one factor without it.",
             "Use `clip` on the examples' gradients where training has stopped: the mean update is 0 there, the gradient need not be.",
