@@ -88,7 +88,7 @@ row = Row(
         key_points=(
             (
                 r"Claimed: with $T = n\beta\epsilon/\sqrt p$ steps the excess risk has $\sqrt k$ in place of $\sqrt "
-                r"p$, up to a term with the mean residual $\bar r$."
+                r"p$, up to a term with the mean square $\bar r$ of the largest residual."
             ),
             (
                 r"False: at that $T$ the excess can be about $\frac{\sqrt p D^2}{2n\epsilon}$ with $k = 1$ and no "

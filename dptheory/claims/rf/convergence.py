@@ -13,7 +13,7 @@ row = Row(
         title="convergence with random freeze",
         source=Source("rf", "section 2.1, text after equation 5"),
         statement=r"""For DP-SGD without freeze the right side of Theorem 2 "diminishes to zero" at a certain learning rate (Chen et al.). With random
-freeze "$-E_m[b_t]$ also tends to be small as $p'_t$ is expected to be approximately symmetric if $p_t$ is", and $1/\kappa$ is not large;
+freeze $-E_m[b_t]$ "also tends to be small as $p'_t$ is expected to be approximately symmetric if $p_t$ is", and $1/\kappa$ is not large;
 "so with the same learning rate" its right side "will also tend to zero, which proves the convergence of DP-SGD with random freeze".""",
         verdict=Verdict.FALSE,
         summary=r"small is not zero: with deviations within $\eta$ of a symmetric law DP-SGD can converge, and with fresh masks of rate "
