@@ -452,6 +452,46 @@ def _worth_of_embedding() -> tuple[str, str, str]:
     return isotropic, curved, f"{first:.2g} (with a standard error of {error:.2g}), {rest}"
 
 
+def test_what_contradicts_the_forecast_of_masking() -> None:
+    text = " ".join(read_contradicted(read_studies())["masking"].split())
+    rates, plain, held = (
+        paired_difference(*paired("masking", ("final",), *names))
+        for names in (
+            ("sparsification-90", "sparsification-50"),
+            ("sparsification-90", "dp-sgd"),
+            ("dp-sgd", "freeze-50"),
+        )
+    )
+    p, count = plain.sign_flip_p, len(read_studies()["masking"].comparisons)
+    assert (
+        f"90 percent ends {rates.mean:.2f} points above 50 ({rates.low:.2f} to {rates.high:.2f}; no comparison" in text
+    )
+    interval = f"{plain.low:.2f} to {plain.high:.2f}; p = {p:.3f} by signs, {count * p:.2f} corrected"
+    assert f"and {plain.mean:.2f} above DP-SGD ({interval}), less than the point" in text and plain.high < 1
+    assert f"ends {held.mean:.2f} points below ({held.low:.2f} to {held.high:.2f})" in text and held.low > 0
+    _, *moments = arms("forecast-masking", 0)["dp-sgd"]["measured"]["forecast"]
+    masks = ("freeze-50", "freeze-90", "sparsification-50", "sparsification-90")
+    flat, bent = (
+        [ratio_of_gains(row["methods"][mask], row["methods"]["dp-sgd"], kind)[0] for row in moments for mask in masks]
+        for kind in ("isotropic", "curved")
+    )
+    assert [row["step"] for row in moments] == [300, 599] and min(*flat, *bent) > 1
+    assert f"({min(flat):.2g} to {max(flat):.2g} where it is the same in all directions)" in text
+
+
+def test_what_the_readme_says_of_masking() -> None:
+    readme = " ".join((RESULTS.parents[1] / "README.md").read_text(encoding="utf-8").split())
+    masks = ("freeze-50", "freeze-90", "sparsification-50", "sparsification-90")
+    gains = [paired_difference(*paired("masking", ("final",), mask, "dp-sgd")) for mask in masks]
+    assert max(gain.high for gain in gains) < 1 and {len(accuracies("masking", "final", mask)) for mask in masks} == {
+        16
+    }
+    means = [gain.mean for gain in gains]
+    assert f"(16 pairs of seeds; four masks, from {min(means):+.2f} to {max(means):+.2f} points)" in readme
+    fresh = paired_difference(*paired("masking", ("final",), "sparsification-90", "freeze-90"))
+    assert f"at 90 percent it is {fresh.mean:.2f} points better ({fresh.low:.2f} to {fresh.high:.2f})" in readme
+
+
 def test_what_contradicts_the_worth_of_a_frozen_step() -> None:
     text = " ".join(read_contradicted(read_studies())["freezing"].split())
     _, *moments = arms("forecast-freezing", 0)["dp-sgd"]["measured"]["forecast"]
