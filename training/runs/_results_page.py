@@ -118,9 +118,14 @@ def results_page(
     lines += _signs(rows)
     lines += ["", "## The studies", ""]
     lines += table(
-        ("study", "question", "runs"),
+        ("study", "question", "answer to its main comparison", "runs"),
         (
-            (f"[{name}](#study-{name})", study.title, str(_verdicts.progress(study, finds[name])))
+            (
+                f"[{name}](#study-{name})",
+                study.title,
+                _answer(study, finds[name]),
+                str(_verdicts.progress(study, finds[name])),
+            )
             for name, study in studies.items()
         ),
     )
@@ -246,8 +251,7 @@ def _study(study: Study, forecast: tuple[Condition, ...], answers: Mapping[str, 
     made = [one for one in (_comparisons.compare(study, c, find) for c in study.comparisons) if one is not None]
     title = study.title if study.title.endswith("?") else f"{study.title}."
     yield from (f"## Study {study.name}", "", f"**{title}** {study.question}", "")
-    main = next((one for one in made if one.comparison.main), None)
-    yield f"**Answer.** {_sentence(main)}" if main else f"**Answer.** None yet: {far}."
+    yield f"**Answer.** {_answer(study, find) or f'None yet: {far}.'}"
     yield from ("", f"Forecast: {study.forecast}")
     outcomes = [one for one in (_verdicts.finding(study, c, find) for c in forecast) if one is not None]
     yield from ("", *(f"- {one}" for one in outcomes)) if outcomes else ()
@@ -270,6 +274,13 @@ def _study(study: Study, forecast: tuple[Condition, ...], answers: Mapping[str, 
     yield from (
         ("", f"Result files: `{_verdicts.COMMITTED.as_posix()}/{study.name}`, made by {versions}.") if versions else ()
     )
+
+
+def _answer(study: Study, find: Find) -> str:
+    """What the main comparison says; empty while it cannot be made."""
+    main = next(one for one in study.comparisons if one.main)
+    made = _comparisons.compare(study, main, find)
+    return "" if made is None else _sentence(made)
 
 
 def _sentence(found: ComparisonResult) -> str:

@@ -52,7 +52,7 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_before_any_result(tmp_path: Path) -> None:
     text = page(tmp_path, "not lower", "equal", "lower")
     assert "Nothing so far: none of the 3 conditions" in text
-    assert "| [invented](#study-invented) | Invented | 0 of 88 runs so far |" in text
+    assert "| [invented](#study-invented) | Invented |  | 0 of 88 runs so far |" in text
     assert "**Answer.** None yet: 0 of 88 runs so far." in text
     assert "2 claims: 0 confirmed, 0 not confirmed, 2 not run." in text
     assert r"| [`rs.fig5`](rs/empirical.md) | not run |  | no \| way |" in text
@@ -148,6 +148,7 @@ def test_what_the_pictures_are_drawn_from(tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_answer_is_the_main_comparison_in_a_sentence(tmp_path: Path, gain: float, sentence: str) -> None:
     text = page(written(tmp_path, {"masked": gain}), "not lower")
     assert f"**Answer.** {sentence}" in text and "points over 16 pairs." in text
+    assert f"| [invented](#study-invented) | Invented | {sentence}" in text  # the overview of the studies
     row = next(line for line in text.splitlines() if line.startswith("| masked - plain (main) | final | 16 |"))
     assert len(row.split(" | ")) == 8 and row.endswith("|  | 0, 0 |")
     assert "Tuned: final, plain: optimizer.learning_rate = 0.5 (at the end of the grid), optimizer.momentum = 0" in text
