@@ -42,7 +42,7 @@ def fresh_mask_moments(
     Raises:
         ValueError: an argument outside its range, shapes that do not match, or moments that grow beyond 1e300.
 
-    Source: RS, the algorithm of Theorem 3.2 on a quadratic (rs.thm3.2).
+    Source: RS, the algorithm of Theorem 3.2 on a quadratic (rs.thm3.2); RF, section 3.2 (rf.averaged_out).
 
     Example: by hand: a step quarters the square of half the entries, so that 1/2 + 1/8 of it is left.
         >>> from dptheory.convergence import fresh_mask_moments
@@ -88,7 +88,8 @@ def epoch_mask_moments(
     Raises:
         ValueError: an argument outside its range, shapes that do not match, or moments that grow beyond 1e300.
 
-    Source: RS, the algorithm of Theorem 3.2 with a mask held through an epoch, as Algorithm 1 does (rs.thm3.2).
+    Source: RS, the algorithm of Theorem 3.2 with a mask held through an epoch, as Algorithm 1 does (rs.thm3.2); RF, section 3.2
+    (rf.averaged_out).
 
     Example: half the entries stand still for both steps: 0.5 + 0.5 / 16, more than the 0.39 of a fresh mask.
         >>> from dptheory.convergence import epoch_mask_moments

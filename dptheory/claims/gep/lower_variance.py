@@ -21,7 +21,8 @@ row = Row(
         summary=r"the ratio of the variances is $2(\frac kp+(S_2/S)^2)$: 9 % at the paper's $S_2 = S/5$ and ResNet20, above 1 from "
         r"$S_2 = S\sqrt{1/2-k/p}$ on; unbiased where nothing is clipped.",
         conditions=(
-            r"Unstated: $(S_2/S)^2<\frac12-\frac kp$; for less than a tenth of the variance $(S_2/S)^2+\frac kp<\frac1{20}$. In general the "
+            r"Stated in words only (section 1: if the anchor subspace covers most of the gradient, the residual should be small): "
+            r"$(S_2/S)^2<\frac12-\frac kp$; for less than a tenth of the variance $(S_2/S)^2+\frac kp<\frac1{20}$. In general the "
             "paper does not bound $S_2$: Lemma 3.1 needs gradients of rank $k$, Lemma 3.2 bounds a mean.",
             "Stated in Remark 1: the effect of clipping is ignored. Clipping at a smaller $S_2$ is what lowers the variance, and "
             "unbiased is the release only where it clips nothing, or where what it takes away sums to 0.",

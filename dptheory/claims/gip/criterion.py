@@ -132,7 +132,8 @@ row = Row(
             r'"The less error included, the less the update deviates from the original descent direction, which leads to a smaller '
             r'accumulated error in the end." The condition $\sigma_g^2\le\beta\sigma^2$ is "easy to meet since $\sigma$ is '
             r'usually much larger than $\sigma_g$", so that "in most cases, we have $\mathrm{MSE}_d>\mathrm{MSE}_t$". Judged is the '
-            "first sentence, by which the smaller error makes pruning (GIP) better than DP-SGD; the second is true."
+            "first sentence, by which the smaller error makes pruning (GIP) better than DP-SGD; the second is true. Section 6.2 takes the gap of "
+            r"the errors, which grows with $\sigma$, for the reason why gains are larger at small $\epsilon$."
         ),
         verdict=Verdict.FALSE,
         summary=(
@@ -176,7 +177,8 @@ the retained gain ([gip.order](order.md)), $\zeta = k+2a\varphi(a)$ and
 $c_m = \Gamma(\frac{m+1}2)/(\sqrt2\Gamma(\frac m2+1))$:
 
 - **(a)** If $\sigma^2C^2\ge\sigma_g^2(4\log\frac1k+2\log2)$, then the zero update has a smaller error than DP-SGD, than
-random-k with noise and than GIP with noise, for every $d$ and every $\theta\in[0,\infty]$.
+random-k with noise and than GIP with noise, for every $d$ and every $\theta\in[0,\infty]$: its gap to DP-SGD is the larger one, and
+the gap no reason for gains.
 - **(b)** As the noise grows, $E\cos$ of GIP divided by $E\cos$ of DP-SGD tends to $Q = \frac{c_K}{c_d}(k+\rho(S-k))$,
 exactly, for every $d$; for $d\to\infty$ with $k$ and $\rho$ fixed this tends to $(k+2a\varphi(a)\rho)/\sqrt k$.
 - **(c)** $Q<(k+2a\varphi(a)\rho)/\sqrt k$ at every finite $d$. So $Q>1$ needs

@@ -65,9 +65,9 @@ row = Row(
         summary="it can rise under the paper's two assumptions; given the batch it falls if and only if the norm of the clipped "
         "signal rises, which freezing does not ensure.",
         conditions=(
-            r"Unstated: $\lVert s^{B,a}\rVert\ge\lVert s^{B,b}\rVert$ on the trainable parameters, in every batch or "
-            "in law over the batches. It does not follow from freezing: the paper asserts it ($x^a\\ge x^b$), as it does in "
-            "the second part of Lemma 3.2, which is false ([lf.lem3.2b](lem3.2b.md)).",
+            r"Asserted by the paper ($x^a\ge x^b$, and the second part of Lemma 3.2), and false ([lf.lem3.2b](lem3.2b.md)): "
+            r"$\lVert s^{B,a}\rVert\ge\lVert s^{B,b}\rVert$ on the trainable parameters, in every batch or in law over the batches. It does "
+            "not follow from freezing.",
             r"The same $\tau$ and the same trainable parameters (the same $d$) before and after.",
         ),
         correction=r"""Let $z\sim N(0,\tau^2I_d)$, $d\ge2$, and $\kappa = \lVert s^B\rVert/\tau$. Given the batch $E[(\gamma^{BP})^2]$ is a strictly

@@ -25,8 +25,8 @@ row = Row(
         statement="Given the budget, compute the number of steps $T$, and set $t^f$ about 20 steps earlier; this default "
         "is used for all experiments of Table 1.",
         verdict=Verdict.FALSE,
-        summary="by the epochs of appendix D the layers are frozen for 18 to 343 steps, about 20 in one setting of "
-        "eight.",
+        summary="by the epochs of appendix D the layers are frozen for at least 18 to 343 steps, about 20 in one setting "
+        "of eight.",
         conditions=(
             r"$\delta=10^{-5}$, $\sigma$ and $B$ of appendix D, Poisson sampling at $B/N$ as in Algorithm 1, "
             "$N=60000$ (MNIST, FashionMNIST) or 50000; an epoch is $N/B$ steps.",

@@ -23,8 +23,8 @@ row = Row(
 distributed learning". Algorithm 1 uses momentum, and section 4 itself says that coordinates can still be updated as
 long as their velocity has not decayed to zero.""",
         verdict=Verdict.FALSE,
-        summary="with momentum the frozen coordinates keep moving, so almost surely every coordinate that was ever kept moves "
-        r"in every later epoch (noise $\sigma>0$); without momentum the statement is right.",
+        summary="with momentum the frozen coordinates keep moving (as both papers say where they introduce the algorithm), almost "
+        r"surely all that were ever kept, at $\sigma>0$; without momentum it is right.",
         conditions=(
             r"$0<\mu<1$, noise $\sigma>0$ (for every coordinate ever kept; one moving frozen coordinate needs only a "
             "velocity that is not zero), and some coordinate kept in an earlier epoch and not in this one. Exact "

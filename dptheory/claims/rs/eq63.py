@@ -12,11 +12,11 @@ row = Row(
         source=Source("rs", "Appendix B.3", (63,)),
         statement=r"""As the network converges, $P(\lVert\xi_t\rVert<3C/4)\ge\sqrt{1-r}$ "will be definitely satisfied", i.e.
 $\lVert\nabla w\rVert\to0$, $\lVert\xi_t\rVert\to0$ (equation 63 and the text after equation 76). "So the condition of
-choosing $\tilde p_t$ will not lead to significant bias term $b_t$.""",
+choosing $\tilde p_t$ will not lead to significant bias term $b_t$".""",
         verdict=Verdict.FALSE,
         summary=(
-            r"deviations need not vanish at a minimum: $P\ge\sqrt{1-r}$ can fail there for every $r<1$, and $b_t$ then "
-            "take a fixed share of what is bounded; it holds if the model interpolates."
+            r"$\nabla w = 0$ does not give the $\xi_t\to0$ that the paper's i.e. takes as part of convergence: $P\ge\sqrt{1-r}$ can fail at a "
+            "minimum for every $r<1$; it holds if the model interpolates."
         ),
         conditions=(
             r"False is the sentence of equation 63, which names no such limit, and what follows from it. "

@@ -22,7 +22,7 @@ row = Row(
             "runs. This page does not say whether they can be reproduced, nor whether the parameters are the reason.",
         ),
         correction=r"""On CIFAR10 and SVHN DP-CNN has 550K parameters against 187K, and gains 0.2 to 1.8 points more. On FMNIST it has 26K against 33K, and gains
-0.5 points more at $\epsilon = 3$ and 0.1 at $\epsilon = 1$. What $\Delta_\sigma$ scales with is $d\sigma^2C^2/B^2$.""",
+0.5 points more at $\epsilon = 3$ and 0.1 at $\epsilon = 1$. $\Delta_\sigma$ scales with $d\sigma^2C^2/B^2$, as Remark 3 says.""",
         proved=True,
     )
 )

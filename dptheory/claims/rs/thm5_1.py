@@ -34,7 +34,7 @@ $$E\lVert x-\hat x\rVert^2\ge\frac{\sigma^2}{(1-r)\lVert k\rVert^2},$$
 
 and its proof assumes $m\odot k\ne0$, "otherwise the reconstruction will fail, i.e. arbitrary reconstruction error".""",
         verdict=Verdict.CONDITIONAL,
-        summary="the bound is true if every mask keeps a non-zero entry of $k$; otherwise the mean error is infinite, and "
+        summary="the bound is true if every mask keeps a non-zero entry of $k$; otherwise the mean error is infinite (failures counted so), and "
         r"under the proof's own assumption $m\odot k\ne0$ the bound can fail.",
         key_points=(
             "Claimed: masking multiplies the attacker's error by at least $1/(1-r)$.",

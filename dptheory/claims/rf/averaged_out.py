@@ -1,0 +1,104 @@
+"""rf.averaged_out: one mask per epoch lets noise be averaged out."""
+
+import itertools
+from fractions import Fraction
+
+from dptheory import convergence
+from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+
+row = Row(
+    Claim(
+        id="rf.averaged_out",
+        title="one mask per epoch lets noise be averaged out",
+        source=Source("rf", "section 3.2"),
+        statement="""Why one mask per epoch is better than one per iteration: per iteration, "parameters have been perturbed at this round could be
+frozen during subsequent iterations and stay biased"; per epoch lets them "update for one epoch, allowing the noise of multiple
+iterations to be averaged out".""",
+        verdict=Verdict.CONDITIONAL,
+        summary="on a quadratic a held mask leaves an entry the smaller error exactly if it starts below its noise floor, where "
+        "training only adds noise; above it a fresh one does.",
+        conditions=(
+            r"Unstated: $w_{1,j}^2<v_j$. In the long run both have the error $v_j$: holding a mask averages out nothing more.",
+            r"No clipping, no momentum, $0<\lvert1-\gamma\lambda_j\rvert<1$; noise of mean 0, fresh in every step; masks of rate $0<r<1$ that "
+            "do not depend on the rest; $n\\ge2$ steps per epoch.",
+            "A quadratic is our setting, the paper has none (fresh masks against none: [rs.rem1](../rs/rem1.md)). What is measured on a network is [rf.fresh_masks](empirical.md).",
+        ),
+        correction=r"""For $L = \frac12\sum_j\lambda_jw_j^2$, $w_{t+1} = w_t-\gamma m_t\odot(\nabla L(w_t)+z_t)$, $\mathrm{Var}\thinspace z_{t,j} = V_j$, $x = 1-r$,
+$y_j = (1-\gamma\lambda_j)^2$, the noise floor $v_j = \frac{\gamma^2V_j}{1-y_j}$ and $E$ epochs of $n$ steps
+
+$$E w_j^2 = v_j+(w_{1,j}^2-v_j)a_j^E,\qquad a_j = \begin{cases}(1-x+xy_j)^n&\text{fresh mask in each step},\cr1-x+xy_j^n&\text{one mask per epoch},\end{cases}$$
+
+and the first $a_j$ is the smaller one. So from above the noise floor the error is larger with one mask per epoch, from below smaller.""",
+        calculators=(convergence.fresh_mask_moments, convergence.epoch_mask_moments),
+        proved=True,
+    )
+)
+
+
+def _factor(held: bool, x: Fraction, y: Fraction, steps: int) -> Fraction:
+    return 1 - x + x * y**steps if held else (1 - x + x * y) ** steps
+
+
+def _error(held: bool, x: Fraction, start: int) -> Fraction:
+    """E w^2 after 3 epochs of 4 steps with curvature 1, rate 1/2 and noise of variance 3, so that the floor is 1."""
+    return 1 + (start**2 - 1) * _factor(held, x, Fraction(1, 4), 4) ** 3
+
+
+_SHARES = tuple(Fraction(kept, 4) for kept in (1, 2, 3))
+
+
+def _by_steps(held: bool, x: Fraction, start: int) -> float:
+    """The same by the calculators, step by step."""
+    epochs, steps = (3, 4) if held else (12, 1)
+    moments = convergence.epoch_mask_moments(
+        1.0,
+        start=[float(start)],
+        epochs=epochs,
+        steps_per_epoch=steps,
+        learning_rate=0.5,
+        drop_rate=float(1 - x),
+        variance=3.0,
+    )
+    return float(moments[-1, 0])
+
+
+@row.equal(lambda: itertools.product((True, False), _SHARES, (0, 1, 2, 1000)), tolerance=1e-12)
+def _(held: bool, x: Fraction, start: int) -> Sides:
+    """error after 3 epochs of 4 steps, by the recursion step by step"""
+    # wrong: that at the noise floor
+    return float(_error(held, x, start)), lambda: _by_steps(held, x, start), 1.0 if start != 1 else 2.0
+
+
+def _enumerated(held: bool, keep: int, start: int) -> Fraction:
+    """E w_1^2 after 2 epochs of 2 steps, over all masks that keep ``keep`` of 3 entries; rate 1/2, noise +-1 or 0."""
+    masks = [m for m in itertools.product((0, 1), repeat=3) if sum(m) == keep]
+    drawn = itertools.product(masks, repeat=2 if held else 4)
+    total, count = Fraction(0), 0
+    for sequence in drawn:
+        kept = [sequence[step // 2 if held else step][0] for step in range(4)]
+        for noise in itertools.product((-1, 0, 0, 1), repeat=4):
+            w = Fraction(start)
+            for m, z in zip(kept, noise, strict=True):
+                w -= Fraction(m, 2) * (w + z)
+            total, count = total + w**2, count + 1
+    return total / count
+
+
+@row.equal(lambda: itertools.product((True, False), (1, 2), (0, 1, 3)))
+def _(held: bool, keep: int, start: int) -> Sides:
+    """two epochs of two steps, by enumeration of masks and noise"""
+    floor, x = Fraction(1, 6), Fraction(keep, 3)  # gamma^2 V / (1 - y) = (1/4)(1/2) / (3/4)
+    claimed, other = (floor + (start**2 - floor) * _factor(way, x, Fraction(1, 4), 2) ** 2 for way in (held, not held))
+    return claimed, lambda: _enumerated(held, keep, start), other
+
+
+@row.equal(lambda: itertools.product(_SHARES, (0, 1, 2, 1000)), kind=Kind.COUNTEREXAMPLE)
+def _(x: Fraction, start: int) -> Sides:
+    """whether the held mask has the smaller, the same or the larger error: -1, 0, 1"""
+
+    def compare() -> int:
+        held, fresh = _error(True, x, start), _error(False, x, start)
+        return (held > fresh) - (held < fresh)
+
+    # wrong: it has the smaller one
+    return (start > 1) - (start < 1), compare, -1 if start else 1

@@ -1,0 +1,55 @@
+"""rs.as_tight: as tight as the bound without a mask."""
+
+import itertools
+from collections.abc import Iterator
+from fractions import Fraction
+
+from dptheory import convergence
+from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+
+row = Row(
+    Claim(
+        id="rs.as_tight",
+        title="as tight as the bound without a mask",
+        source=Source("rs", "section 4, text after equation 15", (15,)),
+        statement="""At $r = 0$ the bound of Theorem 3.5 "recovers the convergence bound of vanilla DP-SGD (Chen et al., 2020), implying that our
+convergence bound over RS is as tight as before".""",
+        verdict=Verdict.CONDITIONAL,
+        summary="agreement at $r = 0$ implies nothing at $r>0$; true of the worst case without noise; of a given problem the second "
+        "moment that is bounded by $C^2$ can be $(1-r)C^2$.",
+        conditions=(
+            r"Unstated: that the worst case over losses and deviations is meant, at $\sigma = 0$. A sharper form is attained there for every $r$, and "
+            r"the factors by which the bound exceeds it, $1-(1-\rho)^T$ and $1-\frac{A_T}T$, depend on $\rho = 2(1-r)\gamma G$ and $T$ alone "
+            "([rs.clipped_steps](clipped_steps.md), items 1 and 2).",
+            "Of a given problem a term can be an equality without a mask and not with one.",
+        ),
+        correction=r"""Let all gradients have norm $C$ and $d$ entries of one size, so that none is clipped. The second moment of a clipped gradient, for which
+both theorems put $C^2$, is $C^2$ without a mask and $(1-r)C^2$ with one. With entries of size $C/\sqrt{(1-r)d}$ it is $C^2$ for that $r$.""",
+        calculators=(convergence.dpsgd_bound,),
+        proved=True,
+    )
+)
+
+
+def _second_moment(square: Fraction, dim: int, keep: int, clip_square: Fraction) -> Fraction:
+    """Mean over the masks of the squared norm of a clipped masked gradient whose ``dim`` entries have this square."""
+    masks = [m for m in itertools.product((0, 1), repeat=dim) if sum(m) == keep]
+    return sum((min(sum(m) * square, clip_square) for m in masks), Fraction(0)) / len(masks)
+
+
+def _sizes() -> Iterator[tuple[int, int]]:
+    yield from ((dim, keep) for dim in (2, 4, 8) for keep in range(1, dim))
+
+
+@row.equal(_sizes, kind=Kind.COUNTEREXAMPLE)
+def _(dim: int, keep: int) -> Sides:
+    """second moment with a mask where it is C^2 = 9 without one"""
+    square, clip_square = Fraction(9, dim), Fraction(9)
+    # wrong: C^2 with the mask, too
+    return Fraction(9 * keep, dim), lambda: _second_moment(square, dim, keep, clip_square), clip_square
+
+
+@row.equal(_sizes)
+def _(dim: int, keep: int) -> Sides:
+    """second moment with a mask for entries of the square C^2 / ((1 - r) d), C^2 = 9"""
+    return Fraction(9), lambda: _second_moment(Fraction(9, keep), dim, keep, Fraction(9)), Fraction(9 * keep, dim)
