@@ -273,7 +273,7 @@ def test_how_many_measured_claims_have_an_answer() -> None:
     confirmed = answered.count("confirmed")
     said = f"{len(answered)} of the\npapers' {len(states)} measured claims have an answer by studies and instruments"
     assert f"{said}, mostly on small networks: {confirmed} confirmed, {len(answered) - confirmed} not," in README
-    assert f"{len(states) - len(answered)} are not run: results of wrong gradients are withdrawn" in README
+    assert f"{len(states) - len(answered)} are not run: they wait for a GPU, for features" in README
     answers = [one.answer for one in claims.all_claims(verdict="empirical") if one.answer is not None]
     measured = [one.measured for one in answers if one.measured]
     assert {len(number.values) for numbers in measured for number in numbers} == {3}

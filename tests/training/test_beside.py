@@ -492,6 +492,42 @@ def test_what_the_readme_says_of_masking() -> None:
     assert f"at 90 percent it is {fresh.mean:.2f} points better ({fresh.low:.2f} to {fresh.high:.2f})" in readme
 
 
+def test_what_contradicts_the_forecast_of_scaling() -> None:
+    text = " ".join(read_contradicted(read_studies())["scaling"].split())
+    gains = [paired_difference(*paired("scaling", (f"epsilon-{e}",), "plain", "given")) for e in (3, 7)]
+    first, second = (f"{gain.mean:.2f} points ({gain.low:.2f} to {gain.high:.2f})" for gain in gains)
+    assert f"without momentum ends {first} above clip 0.1" in text
+    assert f"at epsilon = 3, and {second.replace(' points', '')} at 7.53" in text
+    alone = [
+        paired_difference(*paired("scaling", (phase,), arm, against))
+        for phase, arm, against in (
+            *(("epsilon-3", arm, other) for arm in ("large-clip", "no-momentum") for other in ("given", "plain")),
+            *(("epsilon-7", arm, "given") for arm in ("large-clip", "no-momentum")),
+        )
+    ]
+    assert max(one.high for one in alone) < 0
+    losses = [-one.mean for one in alone]
+    assert f"{min(losses):.2f} to {max(losses):.2f} points are lost" in text
+
+
+def test_what_the_readme_says_of_scaling() -> None:
+    readme = " ".join((RESULTS.parents[1] / "README.md").read_text(encoding="utf-8").split())
+    three, seven = (paired_difference(*paired("scaling", (f"epsilon-{e}",), "plain", "given")) for e in (3, 7))
+    assert (
+        f"momentum 0 is {three.mean:.2f} points better ({three.low:.2f} to {three.high:.2f}) at epsilon = 3" in readme
+    )
+    assert f"and {seven.mean:.2f} ({seven.low:.2f} to {seven.high:.2f}) at 7.53" in readme
+    alone = [
+        paired_difference(*paired("scaling", ("epsilon-3",), arm, "given")) for arm in ("large-clip", "no-momentum")
+    ]
+    assert (
+        "moving the clip or the momentum alone by a factor of ten costs {:.2f} and {:.2f}".format(
+            *(-one.mean for one in alone)
+        )
+        in readme
+    )
+
+
 def test_what_contradicts_the_worth_of_a_frozen_step() -> None:
     text = " ".join(read_contradicted(read_studies())["freezing"].split())
     _, *moments = arms("forecast-freezing", 0)["dp-sgd"]["measured"]["forecast"]
