@@ -173,18 +173,41 @@ class PrivacyAccountant:
             )
 
     def state_dict(self) -> dict[str, Any]:
-        """Steps by cost, and releases besides where there are some."""
-        found: dict[str, Any] = {"spent": [(dataclasses.asdict(cost), times) for cost, times in self._spent.items()]}
+        """Sampling rate and steps by cost, and releases besides where there are some."""
+        found: dict[str, Any] = {
+            "sampling_rate": self.sampling_rate,
+            "spent": [(dataclasses.asdict(cost), times) for cost, times in self._spent.items()],
+        }
         if self._releases:
             found["releases"] = [dataclasses.asdict(release) for release in self._releases]
         return found
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what ``state_dict`` gave; releases noted here, and not there, stay."""
+        """Take over what ``state_dict`` gave; releases noted here, and not there, stay.
+
+        Raises:
+            ValueError: steps of another sampling rate, or of an unknown one.
+        """
+        self._check_rate(state)
         self._spent = Counter({_cost(plain): times for plain, times in state["spent"]})
         before = Counter(privacy.Step(**plain) for plain in state.get("releases", ()))
         self._releases = tuple((before | Counter(self._releases)).elements())
         self._forget()
+
+    def _check_rate(self, state: dict[str, Any]) -> None:
+        """See that the steps of a state cost here what they cost where they were made."""
+        if not state["spent"]:
+            return
+        if "sampling_rate" not in state:
+            raise ValueError(
+                "state must say the sampling rate of its steps, got one of an earlier version, which does not: start the run "
+                "anew, or add the epsilon that it had to that of this run"
+            )
+        if state["sampling_rate"] != self.sampling_rate:
+            raise ValueError(
+                f"state must hold steps of the sampling rate of this run, {self.sampling_rate!r}, got steps of "
+                f"{state['sampling_rate']!r}: resume with the batch size and the number of examples that the run had"
+            )
 
     def _forget(self) -> None:
         """What was found of the budget holds for another one, or for other steps."""

@@ -338,7 +338,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         """Take over what ``state_dict`` gave.
 
         Raises:
-            ValueError: the state of another kind of optimizer.
+            ValueError: the state of another kind of optimizer, or of a run with another sampling rate; nothing is taken over.
         """
         missing = [
             key
@@ -347,10 +347,10 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         ]
         if missing:
             raise ValueError(f"state_dict must be one of this optimizer, got one without {', '.join(missing)}")
+        self.accountant.load_state_dict(state_dict["accountant"])
         self._batch.drop()
         self.original_optimizer.load_state_dict(state_dict["optimizer"])
         self.mechanism.load_state_dict(state_dict["mechanism"])
-        self.accountant.load_state_dict(state_dict["accountant"])
         self.nonfinite_samples = state_dict["nonfinite_samples"]
         if self.generator is not None and state_dict["generator"] is not None:
             self.generator.set_state(state_dict["generator"].cpu())

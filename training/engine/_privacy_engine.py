@@ -163,7 +163,8 @@ class PrivacyEngine:
             What else the file holds.
 
         Raises:
-            ValueError: before :meth:`make_private`, a file of Opacus's own engine, or one without a state that is wanted.
+            ValueError: before :meth:`make_private`, a file of Opacus's own engine, one without a state that is wanted, or steps of
+                another sampling rate than this run's.
             OSError: the file cannot be read.
         """
         accountant = self.accountant
@@ -177,8 +178,8 @@ class PrivacyEngine:
                 "path must be a checkpoint of this engine, got one of Opacus's, whose steps are counted in another way: load its "
                 f"{_MODULE!r} into the model, and add its epsilon to that of this run"
             )
-        module.load_state_dict(state.pop(_MODULE))
         accountant.load_state_dict(state.pop(_ACCOUNTANT))
+        module.load_state_dict(state.pop(_MODULE))
         held = state.pop(_OPTIMIZER, None)
         if optimizer is not None:
             optimizer.load_state_dict(held)
