@@ -335,7 +335,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what ``state_dict`` gave.
+        """Take over what ``state_dict`` gave; steps made here stay counted, and a noise generator that was used here goes on.
 
         Raises:
             ValueError: the state of another kind of optimizer, or of a run with another sampling rate; nothing is taken over.
@@ -352,7 +352,8 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         self.original_optimizer.load_state_dict(state_dict["optimizer"])
         self.mechanism.load_state_dict(state_dict["mechanism"])
         self.nonfinite_samples = state_dict["nonfinite_samples"]
-        if self.generator is not None and state_dict["generator"] is not None:
+        drawn = self.accountant.own_steps > 0  # noise that is drawn twice is lost in the difference of two releases
+        if self.generator is not None and state_dict["generator"] is not None and not drawn:
             self.generator.set_state(state_dict["generator"].cpu())
 
 

@@ -152,7 +152,8 @@ class PrivacyEngine:
     ) -> dict[str, Any]:
         """Take over what :meth:`save_checkpoint` wrote.
 
-        Batches, and noise without a generator of its own, are drawn anew.
+        Batches, and noise without a generator of its own, are drawn anew. Steps that this run made before stay counted, and its
+        noise generator then goes on from where it is.
 
         Args:
             path: of the file.
@@ -163,8 +164,8 @@ class PrivacyEngine:
             What else the file holds.
 
         Raises:
-            ValueError: before :meth:`make_private`, a file of Opacus's own engine, one without a state that is wanted, or steps of
-                another sampling rate than this run's.
+            ValueError: before :meth:`make_private`, a file of Opacus's own engine, one without a state that is wanted, or one
+                with steps of another sampling rate than this run's.
             OSError: the file cannot be read.
         """
         accountant = self.accountant
