@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dptheory import _validate, privacy
 from dptheory.privacy import ORDERS, joint_epsilon, joint_rdp, subsampled_gaussian_rdp
-from training.engine._accountant_state import Makers, Spent, merged, new_name, read, written
+from training.engine._accountant_state import Basis, Makers, Spent, merged, new_name, read, written
 from training.engine._composed import composed_epsilon, composition_of
 from training.mechanisms import StepCost
 
@@ -52,6 +52,8 @@ class PrivacyAccountant:
 
     def __init__(self, sampling_rate: float) -> None:
         self.sampling_rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0, ends="(]")
+        self.basis: Basis = {}
+        """What the steps rest on besides, as the report of an optimizer says it; states of something else are refused."""
         self._name = new_name()
         self._makers: Makers = {self._name: Counter()}
         self._spent: Spent = Counter()
@@ -186,8 +188,12 @@ class PrivacyAccountant:
             )
 
     def state_dict(self) -> dict[str, Any]:
-        """Sampling rate, steps by the accountant that recorded them and by cost, and releases besides where there are some."""
-        found: dict[str, Any] = {"sampling_rate": self.sampling_rate, "spent": written(self._makers)}
+        """Sampling rate, what steps rest on, the steps by accountant and by cost, and releases besides where there are some."""
+        found: dict[str, Any] = {
+            "sampling_rate": self.sampling_rate,
+            "basis": dict(self.basis),
+            "spent": written(self._makers),
+        }
         if self._releases:
             found["releases"] = [dataclasses.asdict(release) for release in self._releases]
         return found
@@ -198,7 +204,7 @@ class PrivacyAccountant:
         What was released stays released: the state of an earlier step of this accountant takes nothing back.
 
         Raises:
-            ValueError: steps of another sampling rate, or of an unknown one.
+            ValueError: steps of another sampling rate or of an unknown one, or that rest on something else than ``basis`` says.
 
         Example: a run goes back to its first step, and makes another second one.
             >>> from training.engine import PrivacyAccountant
@@ -215,7 +221,7 @@ class PrivacyAccountant:
             >>> resumed.steps
             1
         """
-        self._makers = merged(self._makers, read(state, self.sampling_rate))
+        self._makers = merged(self._makers, read(state, self.sampling_rate, self.basis))
         self._spent = sum(self._makers.values(), Counter())
         before = Counter(privacy.Step(**plain) for plain in state.get("releases", ()))
         self._releases = tuple((before | Counter(self._releases)).elements())

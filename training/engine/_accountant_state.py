@@ -14,6 +14,9 @@ Spent = Counter[StepCost]
 Makers = dict[str, Spent]
 """The steps of a run by the accountant that recorded them, one in each process in which the run went on."""
 
+Basis = dict[str, str | bool]
+"""What the report of a run says that its steps rest on besides, by name."""
+
 
 def new_name() -> str:
     """A name that no other accountant has."""
@@ -29,11 +32,11 @@ def written(makers: Makers) -> dict[str, list[tuple[dict[str, Any], int]]]:
     }
 
 
-def read(state: dict[str, Any], sampling_rate: float) -> Makers:
-    """The steps of a state, where they cost here what they cost where they were made.
+def read(state: dict[str, Any], sampling_rate: float, basis: Basis) -> Makers:
+    """The steps of a state, where they cost here what they cost where they were made, and rest on the same.
 
     Raises:
-        ValueError: steps of another sampling rate, or of an unknown one.
+        ValueError: steps of another sampling rate or of an unknown one, or that rest on something else than ``basis`` says.
     """
     if not state["spent"]:
         return {}
@@ -47,6 +50,13 @@ def read(state: dict[str, Any], sampling_rate: float) -> Makers:
             f"state must hold steps of the sampling rate of this run, {sampling_rate!r}, got steps of "
             f"{state['sampling_rate']!r}: resume with the batch size and the number of examples that the run had"
         )
+    there = state.get("basis", {})
+    for name, here in basis.items():
+        if there.get(name) != here:
+            raise ValueError(
+                f"state must hold steps of a run with {name} {here!r}, got {name} {there.get(name)!r}: the report says one for all"
+                " steps; resume with the settings that the run had, or start anew and add the epsilon that it had"
+            )
     return {name: Counter({_cost(plain): times for plain, times in spent}) for name, spent in state["spent"].items()}
 
 

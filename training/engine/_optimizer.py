@@ -11,6 +11,7 @@ from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processe
 
 from dptheory import _validate, privacy
 from dptheory.privacy import PrivacyStatement
+from training.engine import _optimizer_state
 from training.engine._accountant import PrivacyAccountant
 from training.engine._hooked_layers import HookedLayers, without_gradient
 from training.engine._logical_batch import LogicalBatch
@@ -111,7 +112,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         self.nonfinite_samples = 0
         self.clipped_total: Tensors | None = None
         self._adjacency = adjacency
-        self.sampler = sampler
+        accountant.basis.update(secure=secure, adjacency=adjacency, sampler=sampler)
         self._noise: Noise = secure_noise if secure else generator_noise(generator)
         self._names = names
         self._released: Tensors = []
@@ -120,6 +121,14 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         self._batch = LogicalBatch()
         self._layers: HookedLayers | None = None
         self._gradients_cleared = False  # since the last forward pass
+
+    @property
+    def sampler(self) -> str:
+        return str(self.accountant.basis["sampler"])
+
+    @sampler.setter
+    def sampler(self, sampler: str) -> None:
+        self.accountant.basis["sampler"] = sampler
 
     # --- what was spent -----------------------------------------------------------------------------------------------
 
@@ -326,35 +335,19 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
 
         Keep it secret: ``nonfinite_samples`` tells about the data, and nothing protects it.
         """
-        return {
-            "optimizer": self.original_optimizer.state_dict(),
-            "mechanism": self.mechanism.state_dict(),
-            "accountant": self.accountant.state_dict(),
-            "nonfinite_samples": self.nonfinite_samples,
-            "generator": None if self.generator is None else self.generator.get_state(),
-        }
+        return _optimizer_state.written(self)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what ``state_dict`` gave; steps made here stay counted, and a noise generator that was used here goes on.
 
         Raises:
-            ValueError: the state of another kind of optimizer, or of a run with another sampling rate; nothing is taken over.
+            ValueError: the state of another kind of optimizer, or of a run with another sampling rate, adjacency, sampler or
+                ``secure``; nothing is taken over.
         """
-        missing = [
-            key
-            for key in ("optimizer", "mechanism", "accountant", "nonfinite_samples", "generator")
-            if key not in state_dict
-        ]
-        if missing:
-            raise ValueError(f"state_dict must be one of this optimizer, got one without {', '.join(missing)}")
+        _optimizer_state.check(state_dict)
         self.accountant.load_state_dict(state_dict["accountant"])
         self._batch.drop()
-        self.original_optimizer.load_state_dict(state_dict["optimizer"])
-        self.mechanism.load_state_dict(state_dict["mechanism"])
-        self.nonfinite_samples = state_dict["nonfinite_samples"]
-        drawn = self.accountant.own_steps > 0  # noise that is drawn twice is lost in the difference of two releases
-        if self.generator is not None and state_dict["generator"] is not None and not drawn:
-            self.generator.set_state(state_dict["generator"].cpu())
+        _optimizer_state.take_over(self, state_dict)
 
 
 class DistributedMechanismOptimizer(MechanismOptimizer, DistributedDPOptimizer):  # type: ignore[misc]
