@@ -54,8 +54,8 @@ def read(state: dict[str, Any], sampling_rate: float, basis: Basis) -> Makers:
     for name, here in basis.items():
         if there.get(name) != here:
             raise ValueError(
-                f"state must hold steps of a run with {name} {here!r}, got {name} {there.get(name)!r}: the report says one for all"
-                " steps; resume with the settings that the run had, or start anew and add the epsilon that it had"
+                f"state must hold steps of a run with {name} {here!r}, got {name} {there.get(name)!r}: the report says one for "
+                "all steps; resume with the settings that the run had, or start anew and add the epsilon that it had"
             )
     return {name: Counter({_cost(plain): times for plain, times in spent}) for name, spent in state["spent"].items()}
 

@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from tests.training.engine.passes import epoch
-from training import PrivacyEngine
+from training import PrivacyEngine, make_private
 from training import mechanisms as m
 from training.engine import MechanismOptimizer, attach
 
@@ -67,3 +67,19 @@ def test_steps_of_another_sampler_are_refused() -> None:
         ValueError, match="run with sampler 'Poisson, drawn by the caller', got sampler 'shuffled passes"
     ):
         poisson.load_state_dict(parted.state_dict())
+
+
+def test_a_run_with_layer_freezing_goes_back_and_trains_all_layers_again() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 3), nn.Linear(3, 2))
+    made = make_private(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=DataLoader(DATA, 10),
+        mechanism=m.LayerFreezing(m.DpSgd(), frozen_layers=1, from_step=2), noise_multiplier=1.0, max_grad_norm=1.0,
+    )  # fmt: skip
+    start = made[1].state_dict()
+    epoch(made)
+    before = model[0].weight.detach().clone()
+    assert not model[0].weight.requires_grad
+    made[1].load_state_dict(start)
+    epoch(made)
+    assert not torch.equal(model[0].weight, before) and not model[0].weight.requires_grad
