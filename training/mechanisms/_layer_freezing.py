@@ -125,7 +125,11 @@ class LayerFreezing(Mechanism):
         numbers = range(1, self._frozen + 1) if isinstance(self._frozen, int) else self._frozen
         self._freezable = [p for p in _parameters(module._module, numbers) if p.requires_grad]
         self._freeze_if_due()
-        self._inner.attach(module)
+        self._inner.belong(module)
+
+    def leave(self) -> None:
+        super().leave()
+        self._inner.leave()
 
     def check_clip(self, clip_norm: float) -> None:
         self._inner.check_clip(clip_norm)

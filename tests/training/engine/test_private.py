@@ -535,6 +535,35 @@ def test_noise_goes_on_where_both_runs_have_a_generator(saved: bool, resumed: bo
         assert torch.equal(torch.rand(3, generator=second.generator), wanted)
 
 
+FREEZING = {"frozen_layers": 1, "from_step": 4}
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        m.DpSgd(),
+        m.LayerFreezing(m.DpSgd(), **FREEZING),
+        m.RankedSparsification(m.Constant(0.5), steps_per_epoch=4, seed=0),
+        m.RandomSparsification(m.GradualCooling(final_drop_rate=0.9, cooling_epochs=3, steps_per_epoch=4), 0),
+    ],
+    ids=lambda one: one.title,
+)
+def test_a_mechanism_belongs_to_one_run(mechanism: m.Mechanism) -> None:
+    """In another one it would go on in the state of the first: layers that never freeze, a mask that nobody paid for."""
+
+    def model() -> nn.Module:
+        return nn.Sequential(nn.Linear(FEATURES, 3), nn.Linear(3, 2))
+
+    with pytest.raises(ValueError, match="max_grad_norm"):
+        private(mechanism=mechanism, model=model(), max_grad_norm=0.0)  # which leaves it as it was
+    private(mechanism=mechanism, model=model())
+    for used in (mechanism, copy.deepcopy(mechanism), m.LayerFreezing(mechanism, **FREEZING)):
+        again = model()
+        with pytest.raises(ValueError, match=r"^mechanism must be a new one for every run, got that of an earlier run"):
+            private(mechanism=used, model=again)
+        assert not any(layer._forward_hooks for layer in again.modules())
+
+
 def test_a_run_that_goes_back_keeps_its_count_and_never_draws_its_noise_twice() -> None:
     """Of two releases with the same noise, from the same weights, the difference would be that of the batches."""
     model = nn.Linear(FEATURES, 2)
