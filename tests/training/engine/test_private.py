@@ -1,6 +1,7 @@
 """make_private: whose the rate and the divisor are, what it refuses, what it reports, and that a failure leaves no trace."""
 
 import copy
+import dataclasses
 import math
 
 import numpy as np
@@ -21,6 +22,7 @@ from torch.utils.data import (
 )
 
 from dptheory import privacy
+from dptheory._rounding import rounded_up
 from tests.training.engine.passes import epoch
 from training import make_private, mechanisms
 from training import mechanisms as m
@@ -179,8 +181,8 @@ def test_the_report_of_a_seeded_run_counts_no_mask() -> None:
     assert not seeded.secure and seeded.noise == "simulation: seeded" and secure.secure
     assert "masks, once they are used" in secure.public and "masks, once they are used" not in plain.public
     text = str(seeded)
-    assert f"epsilon = {seeded.epsilon:.6g} at delta = 1e-05 after 4 steps." in text
-    assert "Simulation: seeded." in text and f"has epsilon = {secure.epsilon:.6g}." in text
+    assert f"epsilon = {rounded_up(seeded.epsilon, 6)} at delta = 1e-05 after 4 steps." in text
+    assert "Simulation: seeded." in text and f"has epsilon = {rounded_up(secure.epsilon, 6)}." in text
     assert "Keep checkpoints secret" in str(secure) and "imulation" not in str(secure)
     assert "null record" in text and text.splitlines() == seeded.lines()
 
@@ -533,6 +535,14 @@ def test_noise_goes_on_where_both_runs_have_a_generator(saved: bool, resumed: bo
     if resumed:
         wanted = torch.rand(3, generator=torch.Generator().manual_seed(1 if saved else 2))
         assert torch.equal(torch.rand(3, generator=second.generator), wanted)
+
+
+@pytest.mark.parametrize("epsilon", [1.23456401, 2.0, 0.1234567, 12345.601, math.inf, 0.0])
+def test_a_report_rounds_epsilon_up(epsilon: float) -> None:
+    report = dataclasses.replace(private()[1].privacy(DELTA), epsilon=epsilon, epsilon_if_secure=epsilon)
+    lines = report.lines()
+    printed = float(lines[0].split()[2]), float(lines[3].removesuffix(".").split()[-1])
+    assert printed[0] == printed[1] >= epsilon and printed[0] <= epsilon * (1 + 1e-5)
 
 
 FREEZING = {"frozen_layers": 1, "from_step": 4}
