@@ -291,6 +291,7 @@ TESTED_IN = {
     "training.data._files": "training/data/test_images.py",
     "training.data._formats": "training/data/test_images.py",
     "training.engine._noise": "training/mechanisms/test_mechanisms.py",
+    "training.engine._uncopied": "training/engine/test_optimizer_state.py",
     "training.engine._privacy_report": "training/engine/test_private.py",
     "training.mechanisms._dpsgd": "training/engine/test_optimizer.py",
     "training.networks._small_cnn": "training/engine/test_optimizer.py",

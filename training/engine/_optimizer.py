@@ -18,6 +18,7 @@ from training.engine._logical_batch import LogicalBatch
 from training.engine._noise import generator_noise, secure_noise
 from training.engine._privacy_report import ADD_REMOVE, ADJACENCIES, CALLER, SECURE, SEEDED, ZERO_OUT, PrivacyReport
 from training.engine._statement import stated
+from training.engine._uncopied import Uncopied
 from training.mechanisms import Mechanism, Noise, StepCost, Tensors
 
 SMALLEST, LARGEST = 1e-15, 1e15
@@ -25,7 +26,7 @@ SMALLEST, LARGEST = 1e-15, 1e15
 _HYPERPARAMETERS = ("sampling rate", "expected batch size", "number of steps", "clip", "noise multiplier")
 
 
-class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
+class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
     """Hands per-sample gradients to a mechanism and its release to any torch optimizer.
 
     Works with what Opacus's own optimizer works with: hooks and functorch per-sample gradients, Poisson sampling with the

@@ -1,5 +1,7 @@
 """States of an optimizer: those of a run that rests on something else are refused."""
 
+import copy
+import pickle
 from pathlib import Path
 
 import pytest
@@ -83,3 +85,14 @@ def test_a_run_with_layer_freezing_goes_back_and_trains_all_layers_again() -> No
     made[1].load_state_dict(start)
     epoch(made)
     assert not torch.equal(model[0].weight, before) and not model[0].weight.requires_grad
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_an_optimizer_is_not_copied(copied) -> None:
+    """A copy that torch made had its hooks in the class: no private optimizer of the process made a step any more."""
+    made = run()[1]
+    with pytest.raises(TypeError, match=r"^MechanismOptimizer cannot be copied or pickled: take state_dict\(\)$"):
+        copied(made[1])
+    epoch(made)
+    assert made[1].accountant.steps == 4
+    copy.deepcopy(made[1].state_dict())
