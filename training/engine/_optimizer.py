@@ -125,6 +125,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
 
     @property
     def sampler(self) -> str:
+        """How batches are drawn, for the report; a state of steps of another sampler is refused."""
         return str(self.accountant.basis["sampler"])
 
     @sampler.setter
