@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
 _NOT_PUBLIC = re.compile(r"training\.benchmarks")
 _LEFT_OUT = re.compile(
     r"training\.(mechanisms\.[a-z]\w*"  # functions that mechanisms share
-    r"|mechanisms\.\w+\.(attach|check_clip|begin_step|shared|contribute|release|end_step|cost|seeded|secured)"
+    r"|mechanisms\.\w+\.(attach|belong|leave|check_clip|begin_step|shared|contribute|release|end_step|cost|seeded|secured)"
     r"|[\w.]+\.(state_dict|load_state_dict|save_checkpoint|load_checkpoint)"  # what the optimizer calls, and checkpoints
     r"|mechanisms\.(AnchorSource|Schedule|Checked|Noise|Contribution|Mechanism|StepCost)(\..*)?"
     r"|engine\.(Distributed)?MechanismOptimizer(\.(?!epsilon|privacy|begin_batch)\w+)?"  # make_private makes it

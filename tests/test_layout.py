@@ -21,7 +21,7 @@ LONGEST = 400
 FLOORS: tuple[frozenset[str], ...] = tuple(
     frozenset(f"dptheory.{room}" for room in rooms)
     for rooms in (
-        ("_adjacency", "_validate", "errors", "files"),
+        ("_adjacency", "_rounding", "_validate", "errors", "files"),
         ("_vectors", "checks"),
         ("gradients", "convergence"),
         ("pruning", "freezing"),
@@ -196,6 +196,7 @@ TESTED_IN = {
     "dptheory.privacy._values_bounds": "privacy/test_composition.py",
     "training.engine._composed": "training/engine/test_accountant.py",
     "dptheory._adjacency": "embedding/test_calibration.py",
+    "dptheory._rounding": "planning/test_report.py",
     "dptheory._validate": "test_bad_input.py",
     "dptheory._vectors": "sparsification/test_kappa.py",
     "dptheory.checks._equality": "checks/test_mean.py",
@@ -290,6 +291,7 @@ TESTED_IN = {
     "training.data._files": "training/data/test_images.py",
     "training.data._formats": "training/data/test_images.py",
     "training.engine._noise": "training/mechanisms/test_mechanisms.py",
+    "training.engine._uncopied": "training/engine/test_optimizer_state.py",
     "training.engine._privacy_report": "training/engine/test_private.py",
     "training.mechanisms._dpsgd": "training/engine/test_optimizer.py",
     "training.networks._small_cnn": "training/engine/test_optimizer.py",

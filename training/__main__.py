@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from dptheory._rounding import rounded_up
 from dptheory.cli._common import console_for_output, user_errors
 from training._probe_command import probe
 
@@ -311,7 +312,9 @@ def _print_end(done: "Run", out: Path) -> None:
     table = Table("quantity", "value", title=done.optimizer.mechanism.title)
     for name in ("epoch", "step", "train_loss", "test_accuracy", "epsilon", "nonfinite_samples"):
         value = last.get(name, "none")
-        table.add_row(name.replace("_", " "), f"{value:.4g}" if isinstance(value, float) else str(value))
+        if isinstance(value, float):
+            value = rounded_up(value, 4) if name == "epsilon" else f"{value:.4g}"
+        table.add_row(name.replace("_", " "), str(value))
     console = console_for_output()
     console.print(table)
     for line in done.optimizer.privacy(done.config.delta).lines():

@@ -4,8 +4,9 @@ import math
 from dataclasses import dataclass
 
 from dptheory import _validate
+from dptheory._rounding import rounded_up
 from dptheory.planning._records import Choice, Interval, MethodForecast, Plan, ReleasedStatistics
-from dptheory.planning._words import count_or_size, rounded_up, span
+from dptheory.planning._words import count_or_size, span
 from dptheory.privacy import NOISE
 from dptheory.sparsification import least_kappa_tuned
 

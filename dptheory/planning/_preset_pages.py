@@ -9,12 +9,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from dptheory._rounding import rounded_up
 from dptheory.files import write_atomically
 from dptheory.planning._advice import recommended
 from dptheory.planning._preset_settings import KnownSetting, known_settings
 from dptheory.planning._presets import Compared, PresetPlan, plan_preset
 from dptheory.planning._records import Choice, Interval, Plan
-from dptheory.planning._words import count_or_size, rounded_up
+from dptheory.planning._words import count_or_size
 
 COMMAND = "python -m dptheory.planning._preset_pages proofs"
 _PAPERS = {

@@ -3,8 +3,9 @@
 import math
 from dataclasses import dataclass
 
+from dptheory._rounding import rounded_up
 from dptheory.planning._setup import TrainingSetup
-from dptheory.planning._words import count_or_size, rounded_up
+from dptheory.planning._words import count_or_size
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,12 +1,5 @@
 """Numbers as sentences and tables of a plan print them."""
 
-from decimal import ROUND_CEILING, Context, Decimal
-
-
-def rounded_up(value: float, digits: int = 3) -> str:
-    """A noise multiplier: never below the number, as what is rounded down breaks the budget."""
-    return f"{float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(repr(value)))):g}"
-
 
 def count_or_size(value: float, digits: int = 3) -> str:
     """A whole number in full, another one in so many digits."""

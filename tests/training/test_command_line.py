@@ -323,7 +323,7 @@ def ended(**changes: Any) -> SimpleNamespace:
     report = SimpleNamespace(lines=lambda: [f"a line of the report, {LONG}"])
     mechanism = SimpleNamespace(title="an algorithm")
     rows = [
-        {"epoch": epoch, "step": 40 + epoch, "train_loss": 0.123456, "test_accuracy": 0.5, "epsilon": 1.0}
+        {"epoch": epoch, "step": 40 + epoch, "train_loss": 0.123456, "test_accuracy": 0.5, "epsilon": 1.23412}
         for epoch in (1, 2, 3)
     ]
     told = SimpleNamespace(mechanism=mechanism, privacy=lambda delta: report)
@@ -342,7 +342,7 @@ def test_the_end_of_a_run() -> None:
     text = printed(ended())
     table = {tuple(cell.strip() for cell in line.strip("│┃ ").replace("┃", "│").split("│")) for line in text}
     assert {("quantity", "value"), ("epoch", "3"), ("step", "43"), ("train loss", "0.1235")} <= table
-    assert {("test accuracy", "0.5"), ("epsilon", "1"), ("nonfinite samples", "none")} <= table
+    assert {("test accuracy", "0.5"), ("epsilon", "1.235"), ("nonfinite samples", "none")} <= table
     assert "an algorithm" in text[0]
     assert f"a line of the report, {LONG}".strip() in [line.strip() for line in text]
     assert text[-1] == f"written to {LONG}: metrics.csv, metrics.json, statement.md, statement.json, checkpoint.pt"

@@ -11,13 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import _validate, privacy
-from dptheory.privacy import ORDERS, FreshMask, joint_epsilon, joint_rdp, subsampled_gaussian_rdp
-from dptheory.pruning import SubsetMallows
+from dptheory.privacy import ORDERS, joint_epsilon, joint_rdp, subsampled_gaussian_rdp
+from training.engine._accountant_state import Basis, Makers, Spent, merged, new_name, read, written
 from training.engine._composed import composed_epsilon, composition_of
 from training.mechanisms import StepCost
-
-Spent = Counter[StepCost]
-"""Number of steps of each cost."""
 
 _MAX_SHIFT = 1e100
 """Of ``privacy.gaussian_epsilon``."""
@@ -55,7 +52,12 @@ class PrivacyAccountant:
 
     def __init__(self, sampling_rate: float) -> None:
         self.sampling_rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0, ends="(]")
+        self.basis: Basis = {}
+        """What the steps rest on besides, as the report of an optimizer says it; states of something else are refused."""
+        self._name = new_name()
+        self._makers: Makers = {self._name: Counter()}
         self._spent: Spent = Counter()
+        """Of all makers together."""
         self._releases: tuple[privacy.Step, ...] = ()
         self._budget: tuple[float, float] | None = None
         self._horizon = 0
@@ -65,15 +67,28 @@ class PrivacyAccountant:
         """Steps whose composition was found to keep the budget."""
         self._ahead = 1
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy records under a name of its own: its steps are not those of the original."""
+        vars(self).update(state)
+        self._name = new_name()
+        self._makers = {name: Counter(spent) for name, spent in self._makers.items()} | {self._name: Counter()}
+        self._spent = Counter(self._spent)
+
     @property
     def steps(self) -> int:
-        """Steps recorded."""
+        """Steps recorded, and taken over from states."""
         return self._spent.total()
+
+    @property
+    def own_steps(self) -> int:
+        """Steps recorded by this accountant itself."""
+        return self._makers[self._name].total()
 
     def record(self, cost: StepCost) -> None:
         """Note one step."""
         _validate.instance("cost", cost, StepCost)
         self._spent[cost] += 1
+        self._makers[self._name][cost] += 1
 
     @property
     def releases(self) -> tuple[privacy.Step, ...]:
@@ -173,15 +188,41 @@ class PrivacyAccountant:
             )
 
     def state_dict(self) -> dict[str, Any]:
-        """Steps by cost, and releases besides where there are some."""
-        found: dict[str, Any] = {"spent": [(dataclasses.asdict(cost), times) for cost, times in self._spent.items()]}
+        """Sampling rate, what steps rest on, the steps by accountant and by cost, and releases besides where there are some."""
+        found: dict[str, Any] = {
+            "sampling_rate": self.sampling_rate,
+            "basis": dict(self.basis),
+            "spent": written(self._makers),
+        }
         if self._releases:
             found["releases"] = [dataclasses.asdict(release) for release in self._releases]
         return found
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what ``state_dict`` gave; releases noted here, and not there, stay."""
-        self._spent = Counter({_cost(plain): times for plain, times in state["spent"]})
+        """Count what ``state_dict`` gave besides what is counted here; each step and release once, in whatever states it is.
+
+        What was released stays released: the state of an earlier step of this accountant takes nothing back.
+
+        Raises:
+            ValueError: steps of another sampling rate or of an unknown one, or that rest on something else than ``basis`` says.
+
+        Example: a run goes back to its first step, and makes another second one.
+            >>> from training.engine import PrivacyAccountant
+            >>> from training.mechanisms import StepCost
+            >>> accountant = PrivacyAccountant(sampling_rate=0.1)
+            >>> accountant.record(StepCost(4.0))
+            >>> best = accountant.state_dict()
+            >>> accountant.record(StepCost(4.0))
+            >>> accountant.load_state_dict(best)
+            >>> accountant.steps
+            2
+            >>> resumed = PrivacyAccountant(sampling_rate=0.1)
+            >>> resumed.load_state_dict(best)
+            >>> resumed.steps
+            1
+        """
+        self._makers = merged(self._makers, read(state, self.sampling_rate, self.basis))
+        self._spent = sum(self._makers.values(), Counter())
         before = Counter(privacy.Step(**plain) for plain in state.get("releases", ()))
         self._releases = tuple((before | Counter(self._releases)).elements())
         self._forget()
@@ -321,11 +362,3 @@ def _index_rho(cost: StepCost) -> float:
         return 0.0
     groups, law = cost.selection
     return groups * law.zcdp(2 * law.max_swaps)
-
-
-def _cost(plain: dict[str, Any]) -> StepCost:
-    """A cost from what ``dataclasses.asdict`` made of it."""
-    chosen = plain["selection"]
-    masks = {name: FreshMask(**plain[name]) for name in ("mask", "seeded_mask") if plain.get(name) is not None}
-    selection = None if chosen is None else (chosen[0], SubsetMallows(**chosen[1]))
-    return StepCost(plain["noise_multiplier"], selection=selection, **masks)

@@ -88,19 +88,29 @@ def make_private_with_epsilon(
             expected_batch_size=expected_batch_size,
         )
         try:
-            needed = privacy.least_noise_multiplier(
-                epsilon=epsilon,
-                delta=delta,
-                sampling_rate=wrapped.accountant.sampling_rate,
-                steps=passes * len(batches),
-            )
-        except ValueError as error:
-            raise ValueError(
-                f"target_epsilon must be a budget that {passes * len(batches)} steps can keep, got {epsilon!r}: {error}"
-            ) from None
-        wrapped.noise_multiplier = _noise_of_a_step(mechanism, [p.detach() for p in wrapped.params], needed)
+            wrapped.noise_multiplier = _noise(mechanism, wrapped, epsilon, delta, steps=passes * len(batches))
+        except ValueError:
+            mechanism.leave()  # for a call that does not fail
+            raise
     wrapped.accountant.limit(epsilon=epsilon, delta=delta)
     return private, wrapped, batches
+
+
+def _noise(mechanism: Mechanism, optimizer: MechanismOptimizer, epsilon: float, delta: float, *, steps: int) -> float:
+    """The least noise multiplier with which so many steps keep the budget.
+
+    Raises:
+        ValueError: there is none, or a step spends on the choice of entries too.
+    """
+    try:
+        needed = privacy.least_noise_multiplier(
+            epsilon=epsilon, delta=delta, sampling_rate=optimizer.accountant.sampling_rate, steps=steps
+        )
+    except ValueError as error:
+        raise ValueError(
+            f"target_epsilon must be a budget that {steps} steps can keep, got {epsilon!r}: {error}"
+        ) from None
+    return _noise_of_a_step(mechanism, [p.detach() for p in optimizer.params], needed)
 
 
 def _noise_of_a_step(mechanism: Mechanism, params: list[torch.Tensor], needed: float) -> float:

@@ -11,12 +11,14 @@ from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processe
 
 from dptheory import _validate, privacy
 from dptheory.privacy import PrivacyStatement
+from training.engine import _optimizer_state
 from training.engine._accountant import PrivacyAccountant
 from training.engine._hooked_layers import HookedLayers, without_gradient
 from training.engine._logical_batch import LogicalBatch
 from training.engine._noise import generator_noise, secure_noise
 from training.engine._privacy_report import ADD_REMOVE, ADJACENCIES, CALLER, SECURE, SEEDED, ZERO_OUT, PrivacyReport
 from training.engine._statement import stated
+from training.engine._uncopied import Uncopied
 from training.mechanisms import Mechanism, Noise, StepCost, Tensors
 
 SMALLEST, LARGEST = 1e-15, 1e15
@@ -24,7 +26,7 @@ SMALLEST, LARGEST = 1e-15, 1e15
 _HYPERPARAMETERS = ("sampling rate", "expected batch size", "number of steps", "clip", "noise multiplier")
 
 
-class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
+class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
     """Hands per-sample gradients to a mechanism and its release to any torch optimizer.
 
     Works with what Opacus's own optimizer works with: hooks and functorch per-sample gradients, Poisson sampling with the
@@ -111,7 +113,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         self.nonfinite_samples = 0
         self.clipped_total: Tensors | None = None
         self._adjacency = adjacency
-        self.sampler = sampler
+        accountant.basis.update(secure=secure, adjacency=adjacency, sampler=sampler)
         self._noise: Noise = secure_noise if secure else generator_noise(generator)
         self._names = names
         self._released: Tensors = []
@@ -120,6 +122,15 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         self._batch = LogicalBatch()
         self._layers: HookedLayers | None = None
         self._gradients_cleared = False  # since the last forward pass
+
+    @property
+    def sampler(self) -> str:
+        """How batches are drawn, for the report; a state of steps of another sampler is refused."""
+        return str(self.accountant.basis["sampler"])
+
+    @sampler.setter
+    def sampler(self, sampler: str) -> None:
+        self.accountant.basis["sampler"] = sampler
 
     # --- what was spent -----------------------------------------------------------------------------------------------
 
@@ -326,34 +337,19 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
 
         Keep it secret: ``nonfinite_samples`` tells about the data, and nothing protects it.
         """
-        return {
-            "optimizer": self.original_optimizer.state_dict(),
-            "mechanism": self.mechanism.state_dict(),
-            "accountant": self.accountant.state_dict(),
-            "nonfinite_samples": self.nonfinite_samples,
-            "generator": None if self.generator is None else self.generator.get_state(),
-        }
+        return _optimizer_state.written(self)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what ``state_dict`` gave.
+        """Take over what ``state_dict`` gave; steps made here stay counted, and a noise generator that was used here goes on.
 
         Raises:
-            ValueError: the state of another kind of optimizer.
+            ValueError: the state of another kind of optimizer, or of a run with another sampling rate, adjacency, sampler or
+                ``secure``; nothing is taken over.
         """
-        missing = [
-            key
-            for key in ("optimizer", "mechanism", "accountant", "nonfinite_samples", "generator")
-            if key not in state_dict
-        ]
-        if missing:
-            raise ValueError(f"state_dict must be one of this optimizer, got one without {', '.join(missing)}")
-        self._batch.drop()
-        self.original_optimizer.load_state_dict(state_dict["optimizer"])
-        self.mechanism.load_state_dict(state_dict["mechanism"])
+        _optimizer_state.check(state_dict)
         self.accountant.load_state_dict(state_dict["accountant"])
-        self.nonfinite_samples = state_dict["nonfinite_samples"]
-        if self.generator is not None and state_dict["generator"] is not None:
-            self.generator.set_state(state_dict["generator"].cpu())
+        self._batch.drop()
+        _optimizer_state.take_over(self, state_dict)
 
 
 class DistributedMechanismOptimizer(MechanismOptimizer, DistributedDPOptimizer):  # type: ignore[misc]

@@ -152,7 +152,8 @@ class PrivacyEngine:
     ) -> dict[str, Any]:
         """Take over what :meth:`save_checkpoint` wrote.
 
-        Batches, and noise without a generator of its own, are drawn anew.
+        Batches, and noise without a generator of its own, are drawn anew. Steps that this run made before stay counted, and its
+        noise generator then goes on from where it is.
 
         Args:
             path: of the file.
@@ -163,7 +164,8 @@ class PrivacyEngine:
             What else the file holds.
 
         Raises:
-            ValueError: before :meth:`make_private`, a file of Opacus's own engine, or one without a state that is wanted.
+            ValueError: before :meth:`make_private`, a file of Opacus's own engine, one without a state that is wanted, or one
+                with steps of another sampling rate than this run's.
             OSError: the file cannot be read.
         """
         accountant = self.accountant
@@ -177,8 +179,8 @@ class PrivacyEngine:
                 "path must be a checkpoint of this engine, got one of Opacus's, whose steps are counted in another way: load its "
                 f"{_MODULE!r} into the model, and add its epsilon to that of this run"
             )
-        module.load_state_dict(state.pop(_MODULE))
         accountant.load_state_dict(state.pop(_ACCOUNTANT))
+        module.load_state_dict(state.pop(_MODULE))
         held = state.pop(_OPTIMIZER, None)
         if optimizer is not None:
             optimizer.load_state_dict(held)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from dptheory._rounding import rounded_up
 from dptheory.privacy import Step
 
 ADD_REMOVE, ZERO_OUT = "add-remove", "zero-out"
@@ -63,7 +64,7 @@ class PrivacyReport:
     releases: tuple[Step, ...] = ()
 
     def lines(self) -> list[str]:
-        """The report in plain English, one sentence per line."""
+        """The report in plain English, one sentence per line; epsilon is rounded up."""
         kept = "Keep checkpoints secret: they hold losses and counts that nothing protects."
         if self.secure:
             source = f"Batches, masks and noise come from {SECURE}. {kept}"
@@ -71,7 +72,7 @@ class PrivacyReport:
             source = (
                 f"{SEEDED[0].upper()}{SEEDED[1:]}. Batches, masks and noise come from ordinary generators: epsilon holds "
                 "only against somebody who knows neither the batches nor the noise, and masks do not amplify it. A secure run "
-                f"of the same steps has epsilon = {self.epsilon_if_secure:.6g}."
+                f"of the same steps has epsilon = {rounded_up(self.epsilon_if_secure, 6)}."
             )
         counted = [
             f"Counted with the steps: {one.count} Gaussian releases of the same records, noise multiplier "
@@ -79,7 +80,7 @@ class PrivacyReport:
             for one in self.releases
         ]
         return [
-            f"epsilon = {self.epsilon:.6g} at delta = {self.delta:g} after {self.steps} steps.",
+            f"epsilon = {rounded_up(self.epsilon, 6)} at delta = {self.delta:g} after {self.steps} steps.",
             *counted,
             f"Neighbours ({self.adjacency}): {_NEIGHBOURS[self.adjacency]}.",
             f"Sampling: {self.sampler}, each record in each step with probability {self.sampling_rate:.6g}.",

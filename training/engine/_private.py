@@ -76,7 +76,7 @@ def make_private(
         module: the model; for several processes, Opacus's ``DifferentiallyPrivateDistributedDataParallel`` around it.
         optimizer: any torch optimizer over its parameters but LBFGS and SparseAdam.
         data_loader: over a data set with a length, in order or shuffled. ``drop_last`` means nothing to Poisson batches.
-        mechanism: see :mod:`training.mechanisms`; seeded alike in every process of a distributed run.
+        mechanism: see :mod:`training.mechanisms`; a new one for every run, seeded alike in every process of a distributed one.
         noise_multiplier: sigma, 0 or in [1e-15, 1e15].
         max_grad_norm: clip C in [1e-15, 1e15].
         grad_sample_mode: "hooks" or "functorch".
@@ -93,8 +93,9 @@ def make_private(
         that rests on), and the Poisson-sampling loader.
 
     Raises:
-        ValueError: a bad argument, a layer that mixes samples (batch normalisation), a loader that does not draw uniformly, an
-            optimizer that cannot take a released gradient, or a seed or generator together with ``secure``.
+        ValueError: a bad argument, a mechanism of an earlier run, a layer that mixes samples (batch normalisation), a loader that
+            does not draw uniformly, an optimizer that cannot take a released gradient, or a seed or generator together with
+            ``secure``.
         TypeError: a mechanism that is none.
 
     Example: one pass over forty examples in batches of about twenty.
@@ -245,7 +246,7 @@ def attach(
         private.forbid_grad_accumulation()
         lay_down_anew(module)
         wrapped.track(private)
-        mechanism.attach(private)
+        mechanism.belong(private)
     if partition:
         wrapped.sampler = PARTITION
     return private, wrapped

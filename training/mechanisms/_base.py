@@ -111,6 +111,27 @@ class Mechanism(abc.ABC):
     public: tuple[str, ...] = ()
     """What its guarantee takes to be known to everybody, in words."""
 
+    _belongs = False
+    """To a run."""
+
+    def belong(self, module: GradSampleModule) -> None:
+        """:meth:`attach`, for one run alone; ``make_private`` calls it, and a mechanism that holds another one that of the other.
+
+        Raises:
+            ValueError: it belongs to a run already.
+        """
+        if self._belongs:
+            raise ValueError(
+                f"mechanism must be a new one for every run, got that of an earlier run ({self.title}), which would go on where "
+                "that run left it: build another one"
+            )
+        self.attach(module)
+        self._belongs = True
+
+    def leave(self) -> None:
+        """Take :meth:`belong` back, where the run was refused before its first step."""
+        self._belongs = False
+
     def attach(self, module: GradSampleModule) -> None:  # noqa: B027 -- most mechanisms need the gradients alone
         """Called once by ``make_private``, with the wrapped module."""
 

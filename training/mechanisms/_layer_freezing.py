@@ -117,14 +117,19 @@ class LayerFreezing(Mechanism):
         self._frozen = _count_or_numbers(frozen_layers)
         self._from_step = _validate.integer("from_step", from_step, 0)
         self._step = 0
-        self._module: GradSampleModule | None = None
+        self._freezable: list[nn.Parameter] = []
 
     def attach(self, module: GradSampleModule) -> None:
         """Tell the mechanism whose layers to freeze; ``make_private`` does it."""
         _count_or_numbers(self._frozen, len(layers(module._module)))
-        self._module = module
+        numbers = range(1, self._frozen + 1) if isinstance(self._frozen, int) else self._frozen
+        self._freezable = [p for p in _parameters(module._module, numbers) if p.requires_grad]
         self._freeze_if_due()
-        self._inner.attach(module)
+        self._inner.belong(module)
+
+    def leave(self) -> None:
+        super().leave()
+        self._inner.leave()
 
     def check_clip(self, clip_norm: float) -> None:
         self._inner.check_clip(clip_norm)
@@ -153,16 +158,17 @@ class LayerFreezing(Mechanism):
         return {"step": self._step, "inner": self._inner.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        frozen_before = self._due()
         self._step = state["step"]
-        if self._step >= self._from_step:
-            self._freeze()
+        if frozen_before and not self._due():
+            for p in self._freezable:
+                p.requires_grad_(True)
+        self._freeze_if_due()
         self._inner.load_state_dict(state["inner"])
 
-    def _freeze_if_due(self) -> None:
-        if self._step == self._from_step:
-            self._freeze()
+    def _due(self) -> bool:
+        return self._step >= self._from_step
 
-    def _freeze(self) -> None:
-        if self._module is not None:
-            numbers = range(1, self._frozen + 1) if isinstance(self._frozen, int) else self._frozen
-            freeze(_parameters(self._module._module, numbers))
+    def _freeze_if_due(self) -> None:
+        if self._due():
+            freeze(self._freezable)

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from dptheory import _validate
+from dptheory._rounding import rounded_up
 from dptheory.planning import SHARE_PARTS, STATISTICS_RELEASES, PrivateStats
 from dptheory.privacy import Composition, least_noise_multiplier
 from training import _argument_ranges
@@ -226,7 +227,7 @@ def private_lines(stats: PrivateStats, *, delta: float) -> list[str]:
     longer = ", ".join(f"{clip:g}: {stats.clip_probability(clip)}" for clip in CLIPS)
     shares = ", ".join(str(one) for one in stats.layer_shares())
     lines = [
-        f"{stats.name}: {stats.num_examples:,} private records at starting weights; epsilon = {spent:.3g} spent at "
+        f"{stats.name}: {stats.num_examples:,} private records at starting weights; epsilon = {rounded_up(spent)} spent at "
         f"delta = {delta:g}.",
         f"Step(noise_multiplier={step.noise_multiplier:.6g}, sampling_rate=1, count={step.count}) composes with the training; "
         "dptheory plan --stats does it.",

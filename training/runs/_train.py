@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import nn
 
+from dptheory._rounding import rounded_up
 from training import engine
 from training.engine import BudgetError
 from training.mechanisms import GradualCooling
@@ -79,7 +80,9 @@ def _train(run: Run, out: Path) -> None:
         with interrupts_between_steps() as interrupted:
             while run.step < run.steps and not run.spent and not interrupted():
                 _epoch(run, interrupted, lambda: progress.update(task, completed=run.step))
-                progress.update(task, description=f"epsilon {run.rows[-1]['epsilon']:.3g}" if run.rows else "training")
+                progress.update(
+                    task, description=f"epsilon {rounded_up(run.rows[-1]['epsilon'])}" if run.rows else "training"
+                )
                 if engine.first():
                     _checkpoint.save(run, out)
                     _checkpoint.write_metrics(run, out)

@@ -162,7 +162,8 @@ def test_what_nothing_protects_costs_everything() -> None:
 
 def test_more_steps_than_the_accountants_take_are_bounded_without_amplification() -> None:
     kept = PrivacyAccountant(1e-4)
-    kept.load_state_dict({"spent": [({"noise_multiplier": 10.0, "selection": None, "mask": None}, 2_000_000)]})
+    spent = [({"noise_multiplier": 10.0, "selection": None, "mask": None}, 2_000_000)]
+    kept.load_state_dict({"sampling_rate": 1e-4, "spent": {"a": spent}})
     assert kept.epsilon(DELTA) <= privacy.gaussian_epsilon(math.sqrt(2e6) / 10, DELTA) * (1 + 1e-9)
     kept = PrivacyAccountant(1e-4)
     kept.limit(epsilon=8, delta=DELTA)

@@ -72,6 +72,15 @@ def test_a_secure_mask_that_amplifies_leaves_some_of_the_budget() -> None:
     assert epoch(made).epsilon(DELTA) < 1.7
 
 
+def test_a_mechanism_is_free_after_a_call_that_failed() -> None:
+    mechanism = m.LayerFreezing(m.DpSgd(), frozen_layers=1, from_step=3)
+    with pytest.raises(ValueError, match=r"^target_epsilon must be a budget"):
+        private(mechanism, target_epsilon=1e-7)
+    private(mechanism)
+    with pytest.raises(ValueError, match=r"^mechanism must be a new one for every run"):
+        private(mechanism)
+
+
 def test_rate_and_steps_are_the_callers() -> None:
     optimizer = private(sampling_rate=0.05, expected_batch_size=2.0, epochs=3)[1]
     needed = privacy.least_noise_multiplier(epsilon=2.0, delta=DELTA, sampling_rate=0.05, steps=60)

@@ -130,6 +130,26 @@ def test_a_checkpoint_without_the_optimizer_has_weights_and_steps(tmp_path: Path
         engine.save_checkpoint(path=None, module=made[0])
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_checkpoint_of_another_sampling_rate_is_refused(tmp_path: Path, whole: bool) -> None:
+    """With the optimizer's state and without; the weights stay as they were."""
+    path, engine = tmp_path / "one.pt", sparse()
+    made = run(engine)
+    epoch(made)
+    engine.save_checkpoint(path=path, module=made[0], optimizer=made[1])
+    other, model = sparse(), nn.Linear(6, 2)
+    again = other.make_private(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=DataLoader(DATA, 5), **NOISE
+    )
+    before = copy.deepcopy(again[0].state_dict())
+    with pytest.raises(ValueError, match=r"sampling rate of this run, 0\.125, got steps of 0\.25"):
+        other.load_checkpoint(path=path, module=again[0], optimizer=again[1] if whole else None)
+    with pytest.raises(ValueError, match=r"sampling rate of this run, 0\.125, got steps of 0\.25"):
+        again[1].load_state_dict(made[1].state_dict())
+    assert all(torch.equal(a, b) for a, b in zip(before.values(), again[0].state_dict().values(), strict=True))
+    assert other.accountant.steps == 0 and not again[1].state
+
+
 def test_checkpoints_of_opacus_hold_the_same_weights_and_another_accountant(tmp_path: Path) -> None:
     path, theirs = tmp_path / "opacus.pt", opacus.PrivacyEngine()
     made = run(theirs)

@@ -1,6 +1,7 @@
 """make_private: whose the rate and the divisor are, what it refuses, what it reports, and that a failure leaves no trace."""
 
 import copy
+import dataclasses
 import math
 
 import numpy as np
@@ -21,6 +22,7 @@ from torch.utils.data import (
 )
 
 from dptheory import privacy
+from dptheory._rounding import rounded_up
 from tests.training.engine.passes import epoch
 from training import make_private, mechanisms
 from training import mechanisms as m
@@ -179,8 +181,8 @@ def test_the_report_of_a_seeded_run_counts_no_mask() -> None:
     assert not seeded.secure and seeded.noise == "simulation: seeded" and secure.secure
     assert "masks, once they are used" in secure.public and "masks, once they are used" not in plain.public
     text = str(seeded)
-    assert f"epsilon = {seeded.epsilon:.6g} at delta = 1e-05 after 4 steps." in text
-    assert "Simulation: seeded." in text and f"has epsilon = {secure.epsilon:.6g}." in text
+    assert f"epsilon = {rounded_up(seeded.epsilon, 6)} at delta = 1e-05 after 4 steps." in text
+    assert "Simulation: seeded." in text and f"has epsilon = {rounded_up(secure.epsilon, 6)}." in text
     assert "Keep checkpoints secret" in str(secure) and "imulation" not in str(secure)
     assert "null record" in text and text.splitlines() == seeded.lines()
 
@@ -533,6 +535,58 @@ def test_noise_goes_on_where_both_runs_have_a_generator(saved: bool, resumed: bo
     if resumed:
         wanted = torch.rand(3, generator=torch.Generator().manual_seed(1 if saved else 2))
         assert torch.equal(torch.rand(3, generator=second.generator), wanted)
+
+
+@pytest.mark.parametrize("epsilon", [1.23456401, 2.0, 0.1234567, 12345.601, math.inf, 0.0])
+def test_a_report_rounds_epsilon_up(epsilon: float) -> None:
+    report = dataclasses.replace(private()[1].privacy(DELTA), epsilon=epsilon, epsilon_if_secure=epsilon)
+    lines = report.lines()
+    printed = float(lines[0].split()[2]), float(lines[3].removesuffix(".").split()[-1])
+    assert printed[0] == printed[1] >= epsilon and printed[0] <= epsilon * (1 + 1e-5)
+
+
+FREEZING = {"frozen_layers": 1, "from_step": 4}
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        m.DpSgd(),
+        m.LayerFreezing(m.DpSgd(), **FREEZING),
+        m.RankedSparsification(m.Constant(0.5), steps_per_epoch=4, seed=0),
+        m.RandomSparsification(m.GradualCooling(final_drop_rate=0.9, cooling_epochs=3, steps_per_epoch=4), 0),
+    ],
+    ids=lambda one: one.title,
+)
+def test_a_mechanism_belongs_to_one_run(mechanism: m.Mechanism) -> None:
+    """In another one it would go on in the state of the first: layers that never freeze, a mask that nobody paid for."""
+
+    def model() -> nn.Module:
+        return nn.Sequential(nn.Linear(FEATURES, 3), nn.Linear(3, 2))
+
+    with pytest.raises(ValueError, match="max_grad_norm"):
+        private(mechanism=mechanism, model=model(), max_grad_norm=0.0)  # which leaves it as it was
+    private(mechanism=mechanism, model=model())
+    for used in (mechanism, copy.deepcopy(mechanism), m.LayerFreezing(mechanism, **FREEZING)):
+        again = model()
+        with pytest.raises(ValueError, match=r"^mechanism must be a new one for every run, got that of an earlier run"):
+            private(mechanism=used, model=again)
+        assert not any(layer._forward_hooks for layer in again.modules())
+
+
+def test_a_run_that_goes_back_keeps_its_count_and_never_draws_its_noise_twice() -> None:
+    """Of two releases with the same noise, from the same weights, the difference would be that of the batches."""
+    model = nn.Linear(FEATURES, 2)
+    made = private(model=model, noise_multiplier=1e6, noise_generator=torch.Generator().manual_seed(1))
+    start = copy.deepcopy((model.state_dict(), made[1].state_dict()))
+    ends = []
+    for _ in range(2):
+        epoch(made)
+        ends.append(model.weight.detach().clone())
+        model.load_state_dict(start[0])
+        made[1].load_state_dict(start[1])
+    assert made[1].privacy(DELTA).steps == 8
+    assert float((ends[0] - ends[1]).abs().max()) > 100.0
 
 
 @pytest.mark.parametrize("name", ["optimizer", "mechanism", "accountant", "nonfinite_samples", "generator"])

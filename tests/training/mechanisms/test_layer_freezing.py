@@ -64,6 +64,28 @@ def test_a_resumed_run_has_its_layers_frozen(step: int, frozen: bool) -> None:
     assert alone.state_dict()["step"] == step
 
 
+def test_a_run_that_goes_back_trains_its_layers_again() -> None:
+    """Before the step from which they are frozen; what was frozen by hand before the run stays so."""
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    model[0].bias.requires_grad_(False)
+    mechanism = m.LayerFreezing(m.DpSgd(), frozen_layers=1, from_step=2)
+    mechanism.attach(GradSampleModule(model))
+    start = mechanism.state_dict()
+    for _ in range(2):
+        for _ in range(3):
+            mechanism.end_step([], 0.0)
+        assert trained(model) == [False, False, True, True]
+        mechanism.load_state_dict(start)
+        assert trained(model) == [True, False, True, True]
+
+
+def test_a_state_that_comes_before_the_model_freezes_its_layers() -> None:
+    mechanism, model = m.LayerFreezing(m.DpSgd(), frozen_layers=1, from_step=2), nn.Sequential(*attached(9)[1])
+    mechanism.load_state_dict({"step": 5, "inner": {}})
+    mechanism.attach(GradSampleModule(model))
+    assert trained(model) == [False, False, True, True]
+
+
 def test_layers_by_their_numbers() -> None:
     """Of three layers the first and the last, at once and when resumed; and what is none of a model's choices."""
     model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 4), nn.Linear(4, 2))
