@@ -84,8 +84,8 @@ class LogicalBatch:
             return
         if not self._sizes:
             raise ValueError(
-                "step() needs a batch of its own: none was drawn since the last step (who draws batches apart from the loader "
-                "of make_private uses attach)"
+                "step() needs a batch of its own: none was drawn since the last step; go over the loader that make_private "
+                "returned, not over the one it was given (who draws batches apart from it uses attach)"
             )
         rows += self.rows if self.under_way else 0
         if rows > max(*self._sizes, 1):  # Opacus makes one row of zeros of no example

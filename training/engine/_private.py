@@ -146,6 +146,7 @@ def make_private(
         expected_batch_size=batch_size if public else expected_batch_size,
     )
     wrapped.sampler = POISSON
+    wrapped.loader_begins(drawn_ahead=data_loader.num_workers > 0)  # no batch but the loader's makes a step
     place = _distributed.place() if isinstance(module, DifferentiallyPrivateDistributedDataParallel) else (0, 1)
     return private, wrapped, _poisson_loader(data_loader, collate, batches, rate, place, wrapped)
 

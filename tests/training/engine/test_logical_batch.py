@@ -237,6 +237,26 @@ def test_one_batch_makes_one_step() -> None:
     assert len(loop.mechanism.totals) == 3
 
 
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_the_plain_loader_is_refused_from_the_start(in_parts: bool) -> None:
+    """Its batches are no Poisson batches: the report would say of them what it says of those of the private loader."""
+    loop = Loop()
+    plain = DataLoader(TensorDataset(torch.eye(N)), batch_size=EXPECTED)
+    if in_parts:
+        with (
+            BatchMemoryManager(data_loader=plain, max_physical_batch_size=PART, optimizer=loop.optimizer) as small,
+            pytest.raises(ValueError, match="needs begin_batch"),
+        ):
+            next(iter(small))
+    else:
+        with pytest.raises(ValueError, match="needs a batch of its own.*not over the one it was given"):
+            loop.step(next(iter(plain))[0])
+    assert not loop.mechanism.totals and loop.optimizer.accountant.steps == 0
+    (rows,) = next(iter(loop.batches))
+    loop.step(rows)
+    assert len(loop.mechanism.totals) == 1
+
+
 class Rows(Dataset):
     """Unit vectors that worker processes make."""
 
