@@ -27,6 +27,7 @@ def check_statistics(module: nn.Module) -> None:
     """See that no layer takes statistics over the batch, or of it: frozen batch normalisation in training mode does both.
 
     Every gradient then depends on the other examples of the batch, and the running statistics are private data without noise.
+    So are the rows that an embedding with ``max_norm`` scales down in the forward pass: those of the tokens of the batch.
 
     Raises:
         ValueError: a layer does.
@@ -37,6 +38,11 @@ def check_statistics(module: nn.Module) -> None:
             raise ValueError(
                 f"module must treat samples apart, got {name or 'a layer'} ({type(m).__name__}) with statistics of the batch: "
                 "call its eval() after every train() of the model, or replace it by group normalisation"
+            )
+        if isinstance(m, nn.Embedding | nn.EmbeddingBag) and m.max_norm is not None:
+            raise ValueError(
+                f"module must not write to its weights, got {name or 'a layer'} ({type(m).__name__}) with max_norm={m.max_norm!r}, "
+                "which scales down the rows of the tokens of a batch, without noise: build it without max_norm"
             )
 
 

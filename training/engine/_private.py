@@ -22,6 +22,7 @@ from torch.utils.data import (
 
 from dptheory import _validate
 from training.engine import _distributed
+from training.engine._forward_writes import refuse_writes
 from training.engine._hooked_layers import check_layers
 from training.engine._memory_order import lay_down_anew
 from training.engine._optimizer import LARGEST, SMALLEST, DistributedMechanismOptimizer, MechanismOptimizer
@@ -93,8 +94,9 @@ def make_private(
         that rests on), and the Poisson-sampling loader.
 
     Raises:
-        ValueError: a bad argument, a layer that mixes samples (batch normalisation), a loader that does not draw uniformly, an
-            optimizer that cannot take a released gradient, or a seed or generator together with ``secure``.
+        ValueError: a bad argument, a layer that mixes samples (batch normalisation) or writes to its own weights (an
+            embedding with ``max_norm``), a loader that does not draw uniformly, an optimizer that cannot take a released
+            gradient or leaves trainable parameters out, or a seed or generator together with ``secure``.
         TypeError: a mechanism that is none.
 
     Example: one pass over forty examples in batches of about twenty.
@@ -246,6 +248,7 @@ def attach(
         private.forbid_grad_accumulation()
         lay_down_anew(module)
         wrapped.track(private)
+        refuse_writes(private)
         mechanism.attach(private)
     if partition:
         wrapped.sampler = PARTITION

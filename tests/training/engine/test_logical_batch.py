@@ -249,7 +249,7 @@ def test_the_plain_loader_is_refused_from_the_start(in_parts: bool) -> None:
         ):
             next(iter(small))
     else:
-        with pytest.raises(ValueError, match="needs a batch of its own.*not over the one it was given"):
+        with pytest.raises(ValueError, match=r"needs a batch of its own.*not over the one it was given"):
             loop.step(next(iter(plain))[0])
     assert not loop.mechanism.totals and loop.optimizer.accountant.steps == 0
     (rows,) = next(iter(loop.batches))
