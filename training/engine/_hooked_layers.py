@@ -1,5 +1,7 @@
 """The layers of a private model: which of them treat samples apart, and Opacus's hooks on those that are trained."""
 
+from collections.abc import Iterable
+
 import torch
 from opacus import GradSampleModule
 from opacus.validators import ModuleValidator
@@ -41,9 +43,28 @@ def check_statistics(module: nn.Module) -> None:
             )
         if isinstance(m, nn.Embedding | nn.EmbeddingBag) and m.max_norm is not None:
             raise ValueError(
-                f"module must not write to its weights, got {name or 'a layer'} ({type(m).__name__}) with max_norm={m.max_norm!r}, "
-                "which scales down the rows of the tokens of a batch, without noise: build it without max_norm"
+                f"module must not write to its weights, got {name or 'a layer'} ({type(m).__name__}) with "
+                f"max_norm={m.max_norm!r}, which scales down the rows of the tokens of a batch, without noise: build it "
+                "without max_norm"
             )
+
+
+def check_held(module: nn.Module, held: Iterable[torch.Tensor]) -> None:
+    """See that the optimizer holds all parameters that are trained.
+
+    ``backward()`` leaves the bare gradient of the batch at any other, for whatever steps it.
+
+    Raises:
+        ValueError: it does not.
+    """
+    known = {id(p) for p in held}
+    others = [name for name, p in module.named_parameters() if p.requires_grad and id(p) not in known]
+    if others:
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        raise ValueError(
+            f"optimizer must hold every parameter of module that has requires_grad, got none for {others[0]}{more}, where "
+            "backward() leaves a gradient without clip and noise: hand them to it, or freeze them with requires_grad_(False)"
+        )
 
 
 class HookedLayers:
@@ -54,10 +75,12 @@ class HookedLayers:
 
     Args:
         private: the wrapped model, whose hooks are as ``requires_grad`` says now.
+        optimizer: that holds its trained parameters.
     """
 
-    def __init__(self, private: GradSampleModule) -> None:
+    def __init__(self, private: GradSampleModule, optimizer: torch.optim.Optimizer) -> None:
         self._private = private
+        self._optimizer = optimizer
         self._parameters = list(private._module.parameters())
         self._trained = self._flags()
 
@@ -65,12 +88,14 @@ class HookedLayers:
         """Put the hooks on anew where ``requires_grad`` has changed.
 
         Raises:
-            ValueError: a layer that is trained now mixes samples, or its per-sample gradients are unknown to Opacus.
+            ValueError: a layer that is trained now mixes samples, or its per-sample gradients are unknown to Opacus, or the
+                optimizer does not hold its parameters.
         """
         check_statistics(self._private._module)
         flags = self._flags()
         if flags == self._trained:
             return
+        check_held(self._private._module, (p for group in self._optimizer.param_groups for p in group["params"]))
         check_layers(self._private._module)
         unknown = GradSampleModule.validate(module=self._private._module, strict=False)
         if unknown:

@@ -190,7 +190,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
 
     def track(self, private: GradSampleModule) -> None:
         """Learn in whose layers Opacus keeps what belongs to a batch; ``make_private`` calls it once."""
-        layers = self._layers = HookedLayers(private)
+        layers = self._layers = HookedLayers(private, self)
 
         def before_forward(module: torch.nn.Module, _: object) -> None:
             if module.training and torch.is_grad_enabled():

@@ -23,7 +23,7 @@ from torch.utils.data import (
 from dptheory import _validate
 from training.engine import _distributed
 from training.engine._forward_writes import refuse_writes
-from training.engine._hooked_layers import check_layers
+from training.engine._hooked_layers import check_held, check_layers
 from training.engine._memory_order import lay_down_anew
 from training.engine._optimizer import LARGEST, SMALLEST, DistributedMechanismOptimizer, MechanismOptimizer
 from training.engine._privacy_report import ADD_REMOVE, PARTITION, POISSON, ZERO_OUT
@@ -75,7 +75,7 @@ def make_private(
 
     Args:
         module: the model; for several processes, Opacus's ``DifferentiallyPrivateDistributedDataParallel`` around it.
-        optimizer: any torch optimizer over its parameters but LBFGS and SparseAdam.
+        optimizer: any torch optimizer over its trainable parameters but LBFGS and SparseAdam.
         data_loader: over a data set with a length, in order or shuffled. ``drop_last`` means nothing to Poisson batches.
         mechanism: see :mod:`training.mechanisms`; seeded alike in every process of a distributed run.
         noise_multiplier: sigma, 0 or in [1e-15, 1e15].
@@ -274,6 +274,7 @@ def _check_module(module: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         raise ValueError("optimizer must hold parameters of module only, got others")
     if not any(p.requires_grad for p in held):
         raise ValueError("optimizer must hold a parameter with requires_grad, got none")
+    check_held(module, held)
     check_layers(module)
 
 
