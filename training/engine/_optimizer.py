@@ -160,8 +160,8 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         """Say that a batch was drawn, whose first part comes next; what an earlier one has left is dropped.
 
         Args:
-            size: number of its examples, >= 0. Where it is given, a step that sees more rows of gradients is refused, and so is a
-                second step on the same batch.
+            size: number of its examples, >= 0. Where it is given, a step that sees another number of rows of gradients is
+                refused, and so is a second step on the same batch.
         """
         self._batch.begin(size)
         self._forget_passes()
