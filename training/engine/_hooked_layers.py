@@ -9,6 +9,8 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
+from training.engine._misread_layers import misread_kinds, read_by_functorch
+
 
 def check_layers(module: nn.Module) -> None:
     """See that no layer of a model in training mode mixes samples, trained or not.
@@ -40,6 +42,11 @@ def check_statistics(module: nn.Module) -> None:
             raise ValueError(
                 f"module must treat samples apart, got {name or 'a layer'} ({type(m).__name__}) with statistics of the batch: "
                 "call its eval() after every train() of the model, or replace it by group normalisation"
+            )
+        if isinstance(m, nn.Embedding | nn.EmbeddingBag) and m.scale_grad_by_freq and m.weight.requires_grad:
+            raise ValueError(
+                f"module must treat samples apart, got {name or 'a layer'} ({type(m).__name__}) with scale_grad_by_freq=True, "
+                "which divides by counts of the whole batch: build it without"
             )
         if isinstance(m, nn.Embedding | nn.EmbeddingBag) and m.max_norm is not None:
             raise ValueError(
@@ -79,13 +86,19 @@ class HookedLayers:
     """
 
     def __init__(self, private: GradSampleModule, optimizer: torch.optim.Optimizer) -> None:
+        if misread_kinds(private._module):
+            private.remove_hooks()
+            _add_hooks(private)
         self._private = private
         self._optimizer = optimizer
         self._parameters = list(private._module.parameters())
         self._trained = self._flags()
 
-    def follow(self) -> None:
+    def follow(self) -> bool:
         """Put the hooks on anew where ``requires_grad`` has changed.
+
+        Returns:
+            Whether it has.
 
         Raises:
             ValueError: a layer that is trained now mixes samples, or its per-sample gradients are unknown to Opacus, or the
@@ -94,7 +107,7 @@ class HookedLayers:
         check_statistics(self._private._module)
         flags = self._flags()
         if flags == self._trained:
-            return
+            return False
         check_held(self._private._module, (p for group in self._optimizer.param_groups for p in group["params"]))
         check_layers(self._private._module)
         unknown = GradSampleModule.validate(module=self._private._module, strict=False)
@@ -103,10 +116,10 @@ class HookedLayers:
         for p in self._parameters:
             p.grad_sample, p._forward_counter = None, 0
             p.summed_grad = None
-        hooks = {"loss_reduction": self._private.loss_reduction, "batch_first": self._private.batch_first}
         self._private.remove_hooks()
-        self._private.add_hooks(**hooks, force_functorch=self._private.force_functorch)
+        _add_hooks(self._private)
         self._trained = flags
+        return True
 
     def forget_passes(self) -> None:
         """Drop gradients, and what Opacus keeps of forward passes whose backward pass has not come."""
@@ -120,6 +133,13 @@ class HookedLayers:
 
     def _flags(self) -> list[bool]:
         return [p.requires_grad for p in self._parameters]
+
+
+def _add_hooks(private: GradSampleModule) -> None:
+    read_by_functorch(private)
+    private.add_hooks(
+        loss_reduction=private.loss_reduction, batch_first=private.batch_first, force_functorch=private.force_functorch
+    )
 
 
 def without_gradient(optimizer: torch.optim.Optimizer) -> None:

@@ -73,7 +73,8 @@ class LogicalBatch:
         """See whether a part of so many rows may be added.
 
         Raises:
-            ValueError: it has no signal of its own, no batch was drawn for it, or the parts together have not one row for each example.
+            ValueError: it has no signal of its own, no batch was drawn for it, or the parts together have not one row for each
+                example.
         """
         if self.under_way and self._more_follow is None:
             raise ValueError(

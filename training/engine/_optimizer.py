@@ -12,6 +12,7 @@ from opacus.optimizers.optimizer import _mark_as_processed
 from dptheory import _validate, privacy
 from dptheory.privacy import PrivacyStatement
 from training.engine._accountant import PrivacyAccountant
+from training.engine._gradient_sums import GradientSums
 from training.engine._hooked_layers import HookedLayers, without_gradient
 from training.engine._logical_batch import LogicalBatch
 from training.engine._noise import generator_noise, secure_noise
@@ -121,6 +122,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         self._summed: Tensors = []  # the parameters whose totals these are
         self._batch = LogicalBatch()
         self._layers: HookedLayers | None = None
+        self._sums = GradientSums(names, mean=self.loss_reduction == "mean")
         self._gradients_cleared = False  # since the last forward pass
 
     # --- what was spent -----------------------------------------------------------------------------------------------
@@ -194,7 +196,9 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
 
         def before_forward(module: torch.nn.Module, _: object) -> None:
             if module.training and torch.is_grad_enabled():
-                layers.follow()
+                if layers.follow():
+                    self._sums.start_again()
+                self._sums.before_forward(self.params)
                 if self._gradients_cleared:
                     self._forget_passes()  # one that failed, for instance for want of memory
 
@@ -221,6 +225,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         samples = self.grad_samples
         self._batch.check(len(samples[0]))
         params = self.params
+        self._sums.check(params, samples)
         if not self._batch.under_way:
             self._clip = self._clip_of_a_batch()
             self._begin_step([p.detach() for p in params])
