@@ -40,7 +40,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         optimizer: any torch optimizer.
         mechanism: the algorithm.
         sampling_rate: of the Poisson batches, in (0, 1].
-        names: of the parameters, for errors.
+        names: of the parameters, in the order of the module: mechanisms take them in it.
         noise_multiplier: sigma, 0 or in [1e-15, 1e15].
         max_grad_norm: clip C in [1e-15, 1e15]; a schedule may change it, from the next batch on.
         expected_batch_size: divisor of a "mean" loss in [1e-15, 1e15]: a constant, or the rate times the public
@@ -99,6 +99,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         mechanism.check_clip(clip)
         _validate.choice("adjacency", adjacency, ADJACENCIES)
         accountant = PrivacyAccountant(sampling_rate)
+        self._names = names
         super().__init__(
             optimizer,
             noise_multiplier=noise_multiplier,
@@ -116,7 +117,6 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         self._adjacency = adjacency
         self.sampler = sampler
         self._noise: Noise = secure_noise if secure else generator_noise(generator)
-        self._names = names
         self._released: Tensors = []
         self._nonfinite = 0
         self._summed: Tensors = []  # the parameters whose totals these are
@@ -209,6 +209,12 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         self._gradients_cleared = False
         if self._layers is not None:
             self._layers.forget_passes()
+
+    @property
+    def params(self) -> Tensors:
+        """The trained parameters, in the order of the module, whichever groups of the optimizer hold them."""
+        order = {id(p): place for place, p in enumerate(self._names)}
+        return sorted(super().params, key=lambda p: order.get(id(p), len(order)))
 
     @property
     def grad_samples(self) -> Tensors:
