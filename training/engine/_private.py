@@ -74,7 +74,8 @@ def make_private(
     A call that fails leaves the module as it was.
 
     Args:
-        module: the model; for several processes, Opacus's ``DifferentiallyPrivateDistributedDataParallel`` around it.
+        module: the model; for several processes, Opacus's ``DifferentiallyPrivateDistributedDataParallel`` around it, and no
+            other.
         optimizer: any torch optimizer over its trainable parameters but LBFGS and SparseAdam.
         data_loader: over a data set with a length, in order or shuffled. ``drop_last`` means nothing to Poisson batches.
         mechanism: see :mod:`training.mechanisms`; seeded alike in every process of a distributed run.
@@ -263,6 +264,7 @@ def _check_module(module: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         raise ValueError(
             "module must not be private yet: take a fresh copy, or what to_standard_module() of the private one gives back"
         )
+    _check_processes(module)
     for kind, why in _REFUSED.items():
         if isinstance(optimizer, kind):
             raise ValueError(
@@ -276,6 +278,16 @@ def _check_module(module: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         raise ValueError("optimizer must hold a parameter with requires_grad, got none")
     check_held(module, held)
     check_layers(module)
+
+
+def _check_processes(module: nn.Module) -> None:
+    """See that several processes add up their clipped totals, draw noise once and keep one set of weights."""
+    alone = not isinstance(module, DifferentiallyPrivateDistributedDataParallel) and _distributed.place()[1] > 1
+    if alone or isinstance(module, nn.parallel.DistributedDataParallel):
+        raise ValueError(
+            "module must be Opacus's DifferentiallyPrivateDistributedDataParallel around the model where several processes "
+            f"train it, got {type(module).__name__}: each would make steps and weights of its own"
+        )
 
 
 @contextmanager
