@@ -45,7 +45,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
         max_grad_norm: clip C in [1e-15, 1e15]; a schedule may change it, from the next batch on.
         expected_batch_size: divisor of a "mean" loss in [1e-15, 1e15]: a constant, or the rate times the public
             number of examples.
-        loss_reduction: "mean" or "sum".
+        loss_reduction: "mean" (over the number of examples only, as for :func:`training.make_private`) or "sum".
         generator: of the noise; None for torch's global one.
         secure: noise from the operating system's cryptographic generator. Says that batches are drawn so, too.
         adjacency: "add-remove", or "zero-out" where rate or divisor depend on the number of examples.
